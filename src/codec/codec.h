@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The codec table. A codec is one file with one row plus one line in codecs.def; core code reads traits
+ * and calls through these functions, never asks for a name. Contract: include/shoal/codec.h. */
+#ifndef SHOALI_CODEC_CODEC_H
+#define SHOALI_CODEC_CODEC_H
+
+#include "base/spec.h"
+#include "shoal/codec.h"
+
+/** One dense round that a transform asks for: sum buf[count] over the members (identity), in slots or summed. */
+typedef struct shoal_round {
+    float *buf;
+    size_t count;
+    bool slots, last;
+} shoal_round;
+
+typedef struct shoali_codec_row {
+    const char *name;
+    const char *paper;     /* source, and where we differ */
+    uint32_t traits;       /* SHOAL_CODEC_* */
+    float bytes_per_elem;  /* exact if FIXED_RATE, else typical (planner's default before calibration) */
+    uint32_t shared_count; /* floats per tensor that measure() writes; 0 without it */
+    shoali_schema schema;
+
+    /** Id of the byte layout on the wire; two layouts of one row have two ids. Unique over the table (tested). */
+    uint16_t (*wire_id)(const void *params);
+    /** Largest error per element for |x| < 1; NULL: 0 if LOSSLESS, else none promised. */
+    double (*error_bound)(const void *params);
+    /** Cross-key checks after parsing; NULL: none. Sets the last error. */
+    shoal_status (*check)(void *params);
+
+    size_t (*bound)(const void *params, size_t count, uint32_t parts);
+    shoal_status (*encode)(const void *params, const shoal_codec_at *at, const float *src, size_t count,
+                           uint8_t *dst, size_t capacity, size_t *written_out);
+    shoal_status (*decode)(const void *params, const shoal_codec_at *at, const uint8_t *src,
+                           size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out);
+    shoal_status (*measure)(const void *params, const shoal_tensor *tensor, const float *src,
+                            float *shared_out);
+
+    /* a transform (trait TRANSFORM) has these instead; runs on the work thread as a loop over operations */
+    size_t (*state_size)(const void *params, const shoal_tensor *tensors, uint32_t tensor_count);
+    shoal_status (*next_round)(const void *params, void *state, const shoal_tensor *tensors,
+                               uint32_t tensor_count, uint32_t index, float *grad, shoal_round *round_out);
+} shoali_codec_row;
+
+/** An opened codec: a row, its parsed params and the keys that every codec has. */
+struct shoal_codec {
+    const shoali_codec_row *row;
+    void *params;
+    bool error_feedback; /* the common key "ef": the engine keeps a residual per element and rank */
+    char spec[160];      /* canonical */
+    uint64_t hash;       /* of spec and wire id, for READY */
+};
+
+size_t shoali_codec_count(void);
+const shoali_codec_row *shoali_codec_row_at(size_t i);
+
+/* Encode a run of whole pieces of one chunk: splits [first, first + count) of the operation at tensor borders as the
+ * codec's traits ask (PER_TENSOR: one piece per tensor; else one per run of equal RAW flags; RAW tensors travel as
+ * float32) and concatenates the pieces. The inverse finds each piece's end. Used by the engine and by the tests. */
+typedef struct shoali_codec_span {
+    const shoal_tensor *tensors; /* the operation's table */
+    uint32_t tensor_count;
+    const float *shared;         /* shared_count floats per tensor, or NULL */
+    size_t first, count;         /* elements of the operation */
+    uint32_t parts;
+    uint64_t seed, stream;       /* stream of the operation leg; the key of each tensor is mixed in per piece */
+} shoali_codec_span;
+SHOAL_MUST_USE size_t shoali_codec_span_bound(const shoal_codec *codec, const shoali_codec_span *span);
+SHOAL_MUST_USE shoal_status shoali_codec_span_encode(const shoal_codec *codec, const shoali_codec_span *span,
+                                                     const float *src, uint8_t *dst, size_t capacity,
+                                                     size_t *written_out);
+/** len_bytes must be consumed exactly, else ECORRUPT. */
+SHOAL_MUST_USE shoal_status shoali_codec_span_decode(const shoal_codec *codec, const shoali_codec_span *span,
+                                                     const uint8_t *src, size_t len_bytes, float *dst,
+                                                     bool add);
+
+#endif
