@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A flow runs one operation: frames, grants, timers and completions go in; frames, jobs and the end come out through
+ * the sink. No clock, no socket, no thread: the comm drives it on the progress thread, tests and the simulator drive
+ * it in virtual time. The schedule executor (engine.c) is itself a flow row; OmniReduce and SwitchML are others. */
+#ifndef SHOALI_COLLECTIVE_FLOW_H
+#define SHOALI_COLLECTIVE_FLOW_H
+
+#include "codec/codec.h"
+#include "collective/schedule.h"
+#include "shoal/shoal.h"
+
+enum { SHOALI_FLOW_STREAM = 1u << 0, SHOALI_FLOW_DATAGRAM = 1u << 1 };
+
+/** Flags of a data frame. */
+enum {
+    SHOAL_DATA_NOT_FINITE = 1u << 0 /* the body is a shoali_not_finite instead of coded floats */
+};
+
+/** Header of a data frame, as flows see it. */
+typedef struct shoal_data {
+    uint32_t slot;  /* the receiver's, learnt from its grant */
+    uint32_t match; /* k: the k-th SEND of the sender to this receiver */
+    uint32_t chunk; /* index in the operation */
+    uint32_t len_bytes;
+    uint16_t flags;
+} shoal_data;
+
+/** Where a NaN or infinity came from; sticks to every sum that it enters. 24 bytes on the wire, little-endian. */
+typedef struct shoali_not_finite {
+    uint32_t endpoint;
+    uint32_t zero;
+    uint64_t key;   /* tensor */
+    uint64_t index; /* element in the tensor */
+} shoali_not_finite;
+
+/** What a flow may ask for. Bodies stay valid until on_sent(cookie). done is called once, and last. */
+typedef struct shoal_sink {
+    void *ctx;
+    void (*send)(void *ctx, uint32_t peer, const shoal_data *head, const void *body, uint64_t cookie);
+    void (*control)(void *ctx, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes);
+    void (*job)(void *ctx, const shoal_op_id *id, size_t offset, size_t count, uint64_t cookie);
+    void (*done)(void *ctx, const shoal_op_id *id, shoal_status status, const char *why);
+} shoal_sink;
+
+/** Everything a flow needs to know about its operation. Pointers stay valid until fini. */
+typedef struct shoali_flow_args {
+    shoal_op_id id;
+    shoal_op_kind kind;
+    shoal_reduce reduce;
+    uint32_t me, size, contributors, root; /* indices in the member list */
+    const uint32_t *endpoints;             /* endpoint id of each member: randomness and origins use ids */
+    float *buf;
+    size_t count;
+    const shoal_tensor *tensors;
+    uint32_t tensor_count;
+    float *const *residuals;               /* per tensor, NULL: no error feedback for it; NULL: none at all */
+    const float *shared;                   /* measured and shared values, row->shared_count per tensor, or NULL */
+    const shoal_codec *push, *pull;
+    const shoali_collective *collective;
+    bool owner_job;                        /* OWN asks sink->job before it encodes; its error feedback is off */
+    bool check_finite;
+    uint32_t chunk_elems;
+    uint64_t seed;
+} shoali_flow_args;
+
+/** Counters that every flow keeps, for shoal_op_stats. */
+typedef struct shoali_flow_stats {
+    uint64_t sent_payload_bytes, received_payload_bytes, sent_elems, received_elems;
+    uint64_t encode_ns, decode_ns; /* filled by flows that are given a clock through now_ns; else 0 */
+} shoali_flow_stats;
+
+typedef struct shoali_flow_row {
+    const char *name;
+    uint32_t transports; /* SHOALI_FLOW_* it can use */
+    /** Bytes of state that the caller allocates, zeroed, 64-byte aligned. */
+    size_t (*state_size)(const shoali_flow_args *args);
+    /** Build everything; may send nothing yet except to peers that have already granted. */
+    shoal_status (*start)(void *state, const shoali_flow_args *args, const shoal_sink *sink, uint64_t now_us);
+    /** Which members this rank receives data from / sends data to (the caller grants the former). */
+    bool (*receives_from)(const void *state, uint32_t peer);
+    bool (*sends_to)(const void *state, uint32_t peer);
+    /** peer is ready to receive into its slot. */
+    void (*on_granted)(void *state, uint32_t peer, uint32_t slot);
+    /** Where the body of a frame goes (len_bytes bytes); NULL: too long, twice, unknown: the caller drops it.
+     *  Each place ends in on_frames or unplace. */
+    uint8_t *(*place)(void *state, uint32_t peer, const shoal_data *head);
+    void (*on_frames)(void *state, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies, size_t count);
+    void (*unplace)(void *state, uint32_t peer, const shoal_data *head, uint8_t *body);
+    void (*on_sent)(void *state, uint32_t peer, uint64_t cookie);
+    void (*on_job)(void *state, uint64_t cookie, shoal_status status);
+    void (*on_control)(void *state, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes);
+    void (*on_timer)(void *state, uint64_t now_us);
+    uint64_t (*next_wake_us)(const void *state); /* UINT64_MAX: never */
+    /** End early: no new sends; done(status) comes once every placed body and every send has come back. */
+    void (*fail)(void *state, shoal_status status, const char *why);
+    void (*stats)(const void *state, shoali_flow_stats *stats_out);
+    /** First NaN or infinity known here after ENOTFINITE; false: none. */
+    bool (*not_finite)(const void *state, shoali_not_finite *origin_out);
+    /** One line on what is still missing, for timeouts: "chunk 17: waits for rank 3 (round 2)". */
+    void (*describe)(const void *state, char *text, size_t text_bytes, uint32_t *peer_out);
+    void (*fini)(void *state);
+} shoali_flow_row;
+
+/** The schedule executor. */
+extern const shoali_flow_row shoali_engine;
+
+#endif

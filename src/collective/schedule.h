@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A collective is a pure schedule over blocks: one function returns one rank's list of steps. docs/architecture.md
+ * section 4a is the contract; tests/conformance/collective_test.c proves every row for P = 1..17. */
+#ifndef SHOALI_COLLECTIVE_SCHEDULE_H
+#define SHOALI_COLLECTIVE_SCHEDULE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/spec.h"
+#include "shoal/shoal.h"
+
+enum { SHOAL_SEND, SHOAL_RECV_ADD, SHOAL_RECV_SET, SHOAL_OWN };
+enum { SHOAL_PUSH, SHOAL_PULL };
+
+/** Steps on a chunk run in list order; nothing else orders steps. The k-th SEND of i to j meets the k-th RECV of j from i. */
+typedef struct shoal_step {
+    uint8_t kind, leg;
+    uint16_t round;
+    uint32_t peer;               /* index in the member list; OWN: me */
+    uint32_t block, block_count; /* consecutive blocks */
+    uint32_t parts;              /* members summed in what moves */
+} shoal_step;
+
+typedef struct shoal_schedule {
+    shoal_step *steps;
+    uint32_t count, blocks;
+    uint16_t rounds;
+} shoal_schedule;
+
+typedef struct shoal_schedule_args {
+    uint32_t size, contributors, me, root;
+    const void *params; /* of the row's schema */
+} shoal_schedule_args;
+
+/** Traits of a collective row. */
+enum {
+    SHOALI_COLL_SHARDED = 1u << 0,   /* block i belongs to member i: reduce-scatter and all-gather are defined */
+    SHOALI_COLL_SLOTS = 1u << 1,     /* blocks are members' own vectors, kept until all are there, added in order */
+    SHOALI_COLL_UNIFORM = 1u << 2,   /* every rank's cost equals rank 0's */
+    SHOALI_COLL_DEDICATED = 1u << 3, /* members beyond contributors may serve */
+    SHOALI_COLL_ROOTED = 1u << 4,    /* broadcast: only the root's values count */
+    SHOALI_COLL_FLOW = 1u << 5       /* event driven: the row brings a flow instead of a schedule */
+};
+
+struct shoali_flow_row;
+typedef struct shoali_collective_row {
+    const char *name;
+    const char *paper;
+    uint32_t traits;
+    shoali_schema schema;
+    shoal_status (*build)(const shoal_schedule_args *args, shoal_arena *arena, shoal_schedule *schedule_out);
+    const struct shoali_flow_row *flow; /* NULL: the engine runs the schedule */
+} shoali_collective_row;
+
+size_t shoali_collective_count(void);
+const shoali_collective_row *shoali_collective_row_at(size_t i);
+
+/** A parsed "ring:both" string: row and params. Opened once, used for any size. */
+typedef struct shoali_collective {
+    const shoali_collective_row *row;
+    void *params; /* owned */
+    char spec[160];
+    uint64_t hash;
+} shoali_collective;
+SHOAL_MUST_USE shoal_status shoali_collective_open(const char *spec, shoali_collective *collective_out);
+void shoali_collective_close(shoali_collective *collective);
+
+/** The only split of a buffer into blocks: the first count % blocks blocks are one element longer. */
+void shoali_block_range(size_t count, uint32_t blocks, uint32_t block, size_t *offset_out, size_t *count_out);
+
+/** Keep the legs that an operation kind uses: all (ALL_REDUCE, BROADCAST), PUSH only, OWN and PULL only. In place. */
+void shoali_schedule_filter(shoal_schedule *schedule, shoal_op_kind kind);
+
+/** What one rank moves; counted from the list, so planner, simulator, documentation and wire counters agree. */
+typedef struct shoali_cost {
+    uint64_t sent_elems, received_elems, added_elems, encoded_elems, decoded_elems;
+    uint32_t rounds, sends, receives;
+} shoali_cost;
+void shoali_schedule_cost(const shoal_schedule *schedule, size_t count, shoali_cost *cost_out);
+
+#endif
