@@ -8,30 +8,9 @@
 #include "codec/codec.h"
 #include "collective/schedule.h"
 #include "shoal/shoal.h"
+#include "wire/data.h"
 
 enum { SHOALI_FLOW_STREAM = 1u << 0, SHOALI_FLOW_DATAGRAM = 1u << 1 };
-
-/** Flags of a data frame. */
-enum {
-    SHOAL_DATA_NOT_FINITE = 1u << 0 /* the body is a shoali_not_finite instead of coded floats */
-};
-
-/** Header of a data frame, as flows see it. */
-typedef struct shoal_data {
-    uint32_t slot;  /* the receiver's, learnt from its grant */
-    uint32_t match; /* k: the k-th SEND of the sender to this receiver */
-    uint32_t chunk; /* index in the operation */
-    uint32_t len_bytes;
-    uint16_t flags;
-} shoal_data;
-
-/** Where a NaN or infinity came from; sticks to every sum that it enters. 24 bytes on the wire, little-endian. */
-typedef struct shoali_not_finite {
-    uint32_t endpoint;
-    uint32_t zero;
-    uint64_t key;   /* tensor */
-    uint64_t index; /* element in the tensor */
-} shoali_not_finite;
 
 /** What a flow may ask for. Bodies stay valid until on_sent(cookie). done is called once, and last. */
 typedef struct shoal_sink {

@@ -5,8 +5,8 @@
 #define SHOALI_TRANSPORT_TRANSPORT_H
 
 #include "base/spec.h"
-#include "collective/flow.h" /* shoal_data */
 #include "shoal/shoal.h"
+#include "wire/data.h"
 
 enum {
     SHOALI_TRANSPORT_STREAM = 1u << 0,

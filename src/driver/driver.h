@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal side of shoal_sync for the trainer: the owner job of a parameter server. */
+#ifndef SHOALI_DRIVER_DRIVER_H
+#define SHOALI_DRIVER_DRIVER_H
+
+#include "shoal/sync.h"
+
+/**
+ * Owner job: at the owner of [offset, offset + count), sum_in_weights_out holds the completed gradient sum; update the
+ * optimiser state of that range from PARAM (sync's params) and leave the new weights there. Runs on the work thread.
+ * scale multiplies the sum (1 / weights summed). Not ABI.
+ */
+typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size_t offset, size_t count,
+                                     uint64_t iteration, float scale);
+/** Before the first step. Protocols without owner jobs never call it. */
+void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
+
+#endif
