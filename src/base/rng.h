@@ -22,7 +22,8 @@ double shoali_rng_normal(uint64_t seed, uint64_t stream, uint64_t index);
 
 /** Mix of 64-bit words for making streams: shoali_mix(shoali_mix(a, b), c). splitmix64 finaliser. */
 uint64_t shoali_mix(uint64_t a, uint64_t b);
-/** FNV-1a of bytes, for keys and hashes that are not security. */
+/** FNV-1a of bytes, for keys and hashes that are not security. start 0: the standard basis; starting from the
+ * hash of a first part gives the hash of both parts together. */
 uint64_t shoali_hash(const void *bytes, size_t len_bytes, uint64_t start);
 
 /** Cursor for code that draws one after the other. */
