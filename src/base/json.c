@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jansson bounds the depth (JSON_PARSER_MAX_DEPTH), we bound the size; its heap is its own, because its
+ * allocator is process-wide and belongs to the program that loaded us. */
+#include "base/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+enum { MAX_FILE_BYTES = 64 << 20 }; /* a model of 10^5 layers takes about 20 MB */
+
+shoal_status shoali_json_parse(const char *name, const char *text, size_t len_bytes, json_t **json_out)
+{
+    if (len_bytes > MAX_FILE_BYTES)
+        return shoali_fail(SHOAL_ECORRUPT, "%s: %zu bytes of JSON, at most %d are read", name, len_bytes,
+                           MAX_FILE_BYTES);
+    json_error_t error;
+    json_t *json = json_loadb(text, len_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL) {
+        shoal_status status = json_error_code(&error) == json_error_out_of_memory ? SHOAL_ENOMEM : SHOAL_ECORRUPT;
+        (void)shoali_fail(status, "%s:%d:%d: %s", name, error.line, error.column, error.text);
+        shoali_error_advice("Mend the JSON at this line and column.");
+        return status;
+    }
+    *json_out = json;
+    return SHOAL_OK;
+}
+
+/* Read all of an open file of at most MAX_FILE_BYTES; the caller frees *text_out with shoali_free. */
+static shoal_status read_all(FILE *file, const char *path, char **text_out, size_t *len_bytes_out)
+{
+    struct stat info;
+    if (fstat(fileno(file), &info) != 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot read %s", path);
+    if (!S_ISREG(info.st_mode))
+        return shoali_fail(SHOAL_EIO, "cannot read %s: not a regular file", path);
+    if (info.st_size > MAX_FILE_BYTES)
+        return shoali_fail(SHOAL_ECORRUPT, "%s: %lld bytes of JSON, at most %d are read", path,
+                           (long long)info.st_size, MAX_FILE_BYTES);
+    size_t len_bytes = (size_t)info.st_size;
+    char *text = shoali_alloc(len_bytes);
+    if (text == NULL)
+        return SHOAL_ENOMEM;
+    if (fread(text, 1, len_bytes, file) != len_bytes) {
+        shoali_free(text);
+        return shoali_fail(SHOAL_EIO, "cannot read %s: shorter than its size, is it being written?", path);
+    }
+    *text_out = text;
+    *len_bytes_out = len_bytes;
+    return SHOAL_OK;
+}
+
+shoal_status shoali_json_load(const char *path, json_t **json_out)
+{
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot open %s", path);
+    char *text = NULL;
+    size_t len_bytes = 0;
+    shoal_status status = read_all(file, path, &text, &len_bytes);
+    fclose(file);
+    if (status != SHOAL_OK)
+        return status;
+    status = shoali_json_parse(path, text, len_bytes, json_out);
+    shoali_free(text);
+    return status;
+}
+
+static const char *type_name(const json_t *value)
+{
+    static const char *const names[] = {"an object", "an array", "a string", "an integer",
+                                        "a number",  "true",     "false",    "null"};
+    return value != NULL ? names[json_typeof(value)] : "nothing";
+}
+
+static shoal_status wrong_type(const json_t *object, const char *key, const char *wanted)
+{
+    if (!json_is_object(object))
+        return shoali_fail(SHOAL_ECORRUPT, "expected an object with key \"%s\", found %s", key, type_name(object));
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL)
+        return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is missing; it is %s", key, wanted);
+    return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %s; it must be %s", key, type_name(value), wanted);
+}
+
+shoal_status shoali_json_u64(const json_t *object, const char *key, uint64_t min, uint64_t max,
+                             const uint64_t *fallback, uint64_t *value_out)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL && fallback != NULL && json_is_object(object)) {
+        *value_out = *fallback;
+        return SHOAL_OK;
+    }
+    if (!json_is_integer(value))
+        return wrong_type(object, key, "an integer");
+    json_int_t number = json_integer_value(value);
+    if (number < 0 || (uint64_t)number < min || (uint64_t)number > max)
+        return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %lld; it must be %llu .. %llu", key, (long long)number,
+                           (unsigned long long)min, (unsigned long long)max);
+    *value_out = (uint64_t)number;
+    return SHOAL_OK;
+}
+
+shoal_status shoali_json_double(const json_t *object, const char *key, double min, double max,
+                                const double *fallback, double *value_out)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL && fallback != NULL && json_is_object(object)) {
+        *value_out = *fallback;
+        return SHOAL_OK;
+    }
+    if (!json_is_number(value))
+        return wrong_type(object, key, "a number");
+    double number = json_number_value(value);
+    if (!(number >= min && number <= max)) /* written so that NaN fails */
+        return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %g; it must be %g .. %g", key, number, min, max);
+    *value_out = number;
+    return SHOAL_OK;
+}
+
+shoal_status shoali_json_string(const json_t *object, const char *key, const char *fallback,
+                                const char **value_out)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL && fallback != NULL && json_is_object(object)) {
+        *value_out = fallback;
+        return SHOAL_OK;
+    }
+    if (!json_is_string(value))
+        return wrong_type(object, key, "a string");
+    *value_out = json_string_value(value);
+    return SHOAL_OK;
+}

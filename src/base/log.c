@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line is made on the stack and leaves in one write(), so lines of several processes never mix. Text comes
+ * from peers, too (host names, labels): control characters never reach the terminal. */
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 1024, LINE_BYTES = 2 * TEXT_BYTES + 256 }; /* worst case: every byte gets a backslash */
+
+static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_int threshold = SHOALI_LOG_WARN;
+static atomic_bool as_json;
+static _Thread_local int32_t my_rank = -1, my_size = -1;
+
+static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*sink)(void *ctx, shoali_log_level level, const char *line);
+static void *sink_ctx;
+
+static void read_environment(void)
+{
+    const char *level = getenv("SHOAL_LOG");
+    for (int i = SHOALI_LOG_ERROR; level != NULL && i <= SHOALI_LOG_TRACE; i++)
+        if (strcasecmp(level, level_names[i]) == 0)
+            atomic_store(&threshold, i);
+    const char *format = getenv("SHOAL_LOG_FORMAT");
+    if (format != NULL && strcmp(format, "json") == 0)
+        atomic_store(&as_json, true);
+}
+
+void shoali_log_set_level(shoali_log_level level)
+{
+    pthread_once(&once, read_environment); /* what the program says wins over the environment */
+    atomic_store(&threshold, (int)level);
+}
+
+void shoali_log_set_json(bool json)
+{
+    pthread_once(&once, read_environment);
+    atomic_store(&as_json, json);
+}
+
+void shoali_log_set_rank(int32_t rank, int32_t size)
+{
+    my_rank = rank;
+    my_size = size;
+}
+
+void shoali_log_set_sink(void (*new_sink)(void *ctx, shoali_log_level level, const char *line), void *ctx)
+{
+    pthread_mutex_lock(&sink_lock);
+    sink = new_sink;
+    sink_ctx = ctx;
+    pthread_mutex_unlock(&sink_lock);
+}
+
+bool shoali_log_on(shoali_log_level level)
+{
+    pthread_once(&once, read_environment);
+    return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
+}
+
+/* Length of the valid UTF-8 sequence at s, 0 if there is none. Overlong forms are left to the reader. */
+static int utf8_length(const unsigned char *s)
+{
+    int length = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 : 0;
+    if (s[0] >= 0xF0 && s[0] < 0xF5)
+        length = 4;
+    for (int i = 1; i < length; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    return length;
+}
+
+/* Copy text so that it stays one line and, with json, the inside of a JSON string. Returns the bytes written. */
+static size_t put_text(char *out, const char *text, bool json)
+{
+    char *at = out;
+    const unsigned char *s = (const unsigned char *)text;
+    while (*s != '\0') {
+        int length = utf8_length(s);
+        if (length == 0) {
+            *at++ = '?';
+            length = 1;
+        } else if (*s < 0x20 || *s == 0x7F) {
+            *at++ = ' ';
+        } else {
+            if (json && (*s == '"' || *s == '\\'))
+                *at++ = '\\';
+            memcpy(at, s, (size_t)length);
+            at += length;
+        }
+        s += length;
+    }
+    return (size_t)(at - out);
+}
+
+static size_t put_head(char *out, shoali_log_level level, bool json)
+{
+    struct timespec now;
+    struct tm parts;
+    char when[32], who[48] = "";
+    clock_gettime(CLOCK_REALTIME, &now);
+    long milli = now.tv_nsec / 1000000;
+    if (json) {
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &parts));
+        if (my_rank >= 0)
+            snprintf(who, sizeof who, "\"rank\":%d,\"size\":%d,", my_rank, my_size);
+        return (size_t)snprintf(out, 256, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",%s\"text\":\"", when, milli,
+                                level_names[level], who);
+    }
+    strftime(when, sizeof when, "%H:%M:%S", localtime_r(&now.tv_sec, &parts));
+    if (my_rank >= 0)
+        snprintf(who, sizeof who, " r%d/%d", my_rank, my_size);
+    return (size_t)snprintf(out, 256, "shoal %s.%03ld %c%s ", when, milli, "EWIDT"[level], who);
+}
+
+void shoali_log_write(shoali_log_level level, const char *format, ...)
+{
+    char text[TEXT_BYTES], line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+
+    bool json = atomic_load(&as_json);
+    size_t used = put_head(line, level, json);
+    used += put_text(line + used, text, json);
+    if (json)
+        used += (size_t)snprintf(line + used, 3, "\"}");
+    line[used] = '\0';
+
+    pthread_mutex_lock(&sink_lock);
+    if (sink != NULL) {
+        sink(sink_ctx, level, line);
+    } else {
+        line[used] = '\n';
+        if (write(STDERR_FILENO, line, used + 1) < 0)
+            (void)0; /* nobody reads stderr: there is nowhere left to say so */
+    }
+    pthread_mutex_unlock(&sink_lock);
+}
