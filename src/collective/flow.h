@@ -7,12 +7,14 @@
 
 #include "codec/codec.h"
 #include "collective/schedule.h"
+#include "collective/scratch.h"
 #include "shoal/shoal.h"
 #include "wire/data.h"
 
 enum { SHOALI_FLOW_STREAM = 1u << 0, SHOALI_FLOW_DATAGRAM = 1u << 1 };
 
-/** What a flow may ask for. Bodies stay valid until on_sent(cookie). done is called once, and last. */
+/** What a flow may ask for. Bodies stay valid until on_sent(cookie), which may come from inside send. done is called
+ *  once, and last: the flow touches nothing of its own after it, so done may call fini. start calls none of these. */
 typedef struct shoal_sink {
     void *ctx;
     void (*send)(void *ctx, uint32_t peer, const shoal_data *head, const void *body, uint64_t cookie);
@@ -40,6 +42,8 @@ typedef struct shoali_flow_args {
     bool check_finite;
     uint32_t chunk_elems;
     uint64_t seed;
+    shoali_scratch *scratch;  /* of the comm, for receive and kept buffers; NULL: the flow makes its own */
+    uint64_t (*now_ns)(void); /* for the times in stats; NULL: they stay 0 */
 } shoali_flow_args;
 
 /** Counters that every flow keeps, for shoal_op_stats. */
@@ -53,7 +57,7 @@ typedef struct shoali_flow_row {
     uint32_t transports; /* SHOALI_FLOW_* it can use */
     /** Bytes of state that the caller allocates, zeroed, 64-byte aligned. */
     size_t (*state_size)(const shoali_flow_args *args);
-    /** Build everything; may send nothing yet except to peers that have already granted. */
+    /** Build everything, send nothing. After a failure, fini need not be called. */
     shoal_status (*start)(void *state, const shoali_flow_args *args, const shoal_sink *sink, uint64_t now_us);
     /** Which members this rank receives data from / sends data to (the caller grants the former). */
     bool (*receives_from)(const void *state, uint32_t peer);
@@ -69,7 +73,8 @@ typedef struct shoali_flow_row {
     void (*on_job)(void *state, uint64_t cookie, shoal_status status);
     void (*on_control)(void *state, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes);
     void (*on_timer)(void *state, uint64_t now_us);
-    uint64_t (*next_wake_us)(const void *state); /* UINT64_MAX: never */
+    /** When on_timer is due; UINT64_MAX: never; 0: now, a flow bounds its work per call and asks to go on. */
+    uint64_t (*next_wake_us)(const void *state);
     /** End early: no new sends; done(status) comes once every placed body and every send has come back. */
     void (*fail)(void *state, shoal_status status, const char *why);
     void (*stats)(const void *state, shoali_flow_stats *stats_out);
