@@ -67,6 +67,8 @@ typedef struct shoali_transport_row {
     void (*drop_peer)(void *state, uint32_t peer, bool polite);
     void (*peer_stats)(const void *state, uint32_t peer, shoal_peer_stats *stats_add);
     void (*close)(void *state);
+    /** In a forked child: close every descriptor and touch nothing else (no goodbye, no shutdown, no lock, no free). */
+    void (*forked)(void *state);
 } shoali_transport_row;
 
 size_t shoali_transport_count(void);
