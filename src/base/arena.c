@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of an arena form a list, newest first; only the newest is carved. The block header takes one
- * alignment unit, so the bytes behind it are aligned as the block itself is. */
+/* Blocks of an arena form a list, newest first; only the newest is carved. The block header takes
+ * one alignment unit, so the bytes behind it are aligned as the block itself is. */
 #include "base/arena.h"
 
 #include <stdatomic.h>
@@ -33,7 +33,8 @@ static void *allocate(size_t bytes)
         memory = aligned_alloc(ALIGN_BYTES, whole);
     if (memory == NULL) {
         (void)shoali_fail(SHOAL_ENOMEM, "no memory for %zu bytes", bytes);
-        shoali_error_advice("Free memory on this host, or use a smaller model, batch or worker count.");
+        shoali_error_advice(
+            "Free memory on this host, or use a smaller model, batch or worker count.");
     }
     return memory;
 }
@@ -51,7 +52,8 @@ static bool product(size_t count, size_t size, size_t *bytes_out)
 {
     if (!__builtin_mul_overflow(count, size, bytes_out))
         return true;
-    (void)shoali_fail(SHOAL_ENOMEM, "%zu elements of %zu bytes exceed the address space", count, size);
+    (void)shoali_fail(SHOAL_ENOMEM, "%zu elements of %zu bytes exceed the address space", count,
+                      size);
     return false;
 }
 
@@ -137,7 +139,8 @@ static bool add_block(shoal_arena *arena, size_t bytes)
     size_t capacity = padded(arena->next_bytes);
     if (capacity < bytes)
         capacity = bytes;
-    block *fresh = capacity <= PTRDIFF_MAX - 2 * ALIGN_BYTES ? allocate(ALIGN_BYTES + capacity) : allocate(SIZE_MAX);
+    block *fresh = capacity <= PTRDIFF_MAX - 2 * ALIGN_BYTES ? allocate(ALIGN_BYTES + capacity)
+                                                             : allocate(SIZE_MAX);
     if (fresh == NULL)
         return false;
     *fresh = (block){.older = arena->newest, .capacity = capacity};

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/** Monotonic time in microseconds / nanoseconds. Only comm/, driver/real.c, train, cli and bench call it. */
+/** Monotonic time in microseconds / nanoseconds. Only comm/, driver/real.c, train, cli and bench
+ * call it. */
 uint64_t shoali_now_us(void);
 uint64_t shoali_now_ns(void);
 /** CPU time of the calling thread / the whole process in nanoseconds. */

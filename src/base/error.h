@@ -6,7 +6,7 @@
 
 #include "shoal/status.h"
 
-/** Set the thread's last error to a formatted sentence and return status. Clears all other fields. */
+/** Set the thread's last error to a formatted sentence, clear all other fields, return status. */
 shoal_status shoali_fail(shoal_status status, const char *format, ...) SHOAL_PRINTF(2, 3);
 
 /** The same for a failed system call: appends ": strerror(os_error)" and keeps os_error. */
@@ -22,11 +22,11 @@ shoal_status shoali_error_set(const shoal_error *error);
 void shoali_error_get(shoal_error *error_out);
 
 /** Return early with the status of a failing expression. */
-#define SHOALI_TRY(expression)                        \
-    do {                                              \
+#define SHOALI_TRY(expression)                         \
+    do {                                               \
         shoal_status shoali_try_status = (expression); \
-        if (shoali_try_status != SHOAL_OK)            \
-            return shoali_try_status;                 \
+        if (shoali_try_status != SHOAL_OK)             \
+            return shoali_try_status;                  \
     } while (0)
 
 #endif

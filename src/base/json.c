@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jansson bounds the depth (JSON_PARSER_MAX_DEPTH), we bound the size; its heap is its own, because its
- * allocator is process-wide and belongs to the program that loaded us. */
+/* jansson bounds the depth (JSON_PARSER_MAX_DEPTH), we bound the size; its heap is its own, because
+ * its allocator is process-wide and belongs to the program that loaded us. */
 #include "base/json.h"
 
 #include <errno.h>
@@ -12,15 +12,17 @@
 
 enum { MAX_FILE_BYTES = 64 << 20 }; /* a model of 10^5 layers takes about 20 MB */
 
-shoal_status shoali_json_parse(const char *name, const char *text, size_t len_bytes, json_t **json_out)
+shoal_status shoali_json_parse(const char *name, const char *text, size_t len_bytes,
+                               json_t **json_out)
 {
     if (len_bytes > MAX_FILE_BYTES)
-        return shoali_fail(SHOAL_ECORRUPT, "%s: %zu bytes of JSON, at most %d are read", name, len_bytes,
-                           MAX_FILE_BYTES);
+        return shoali_fail(SHOAL_ECORRUPT, "%s: %zu bytes of JSON, at most %d are read", name,
+                           len_bytes, MAX_FILE_BYTES);
     json_error_t error;
     json_t *json = json_loadb(text, len_bytes, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL) {
-        shoal_status status = json_error_code(&error) == json_error_out_of_memory ? SHOAL_ENOMEM : SHOAL_ECORRUPT;
+        shoal_status status = json_error_code(&error) == json_error_out_of_memory ? SHOAL_ENOMEM
+                                                                                  : SHOAL_ECORRUPT;
         (void)shoali_fail(status, "%s:%d:%d: %s", name, error.line, error.column, error.text);
         shoali_error_advice("Mend the JSON at this line and column.");
         return status;
@@ -29,7 +31,7 @@ shoal_status shoali_json_parse(const char *name, const char *text, size_t len_by
     return SHOAL_OK;
 }
 
-/* Read all of an open file of at most MAX_FILE_BYTES; the caller frees *text_out with shoali_free. */
+/* Read all of an open file of at most MAX_FILE_BYTES; *text_out is freed with shoali_free. */
 static shoal_status read_all(FILE *file, const char *path, char **text_out, size_t *len_bytes_out)
 {
     struct stat info;
@@ -46,7 +48,8 @@ static shoal_status read_all(FILE *file, const char *path, char **text_out, size
         return SHOAL_ENOMEM;
     if (fread(text, 1, len_bytes, file) != len_bytes) {
         shoali_free(text);
-        return shoali_fail(SHOAL_EIO, "cannot read %s: shorter than its size, is it being written?", path);
+        return shoali_fail(SHOAL_EIO, "cannot read %s: shorter than its size, is it being written?",
+                           path);
     }
     *text_out = text;
     *len_bytes_out = len_bytes;
@@ -79,11 +82,13 @@ static const char *type_name(const json_t *value)
 static shoal_status wrong_type(const json_t *object, const char *key, const char *wanted)
 {
     if (!json_is_object(object))
-        return shoali_fail(SHOAL_ECORRUPT, "expected an object with key \"%s\", found %s", key, type_name(object));
+        return shoali_fail(SHOAL_ECORRUPT, "expected an object with key \"%s\", found %s", key,
+                           type_name(object));
     const json_t *value = json_object_get(object, key);
     if (value == NULL)
         return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is missing; it is %s", key, wanted);
-    return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %s; it must be %s", key, type_name(value), wanted);
+    return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %s; it must be %s", key, type_name(value),
+                       wanted);
 }
 
 shoal_status shoali_json_u64(const json_t *object, const char *key, uint64_t min, uint64_t max,
@@ -98,8 +103,8 @@ shoal_status shoali_json_u64(const json_t *object, const char *key, uint64_t min
         return wrong_type(object, key, "an integer");
     json_int_t number = json_integer_value(value);
     if (number < 0 || (uint64_t)number < min || (uint64_t)number > max)
-        return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %lld; it must be %llu .. %llu", key, (long long)number,
-                           (unsigned long long)min, (unsigned long long)max);
+        return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %lld; it must be %llu .. %llu", key,
+                           (long long)number, (unsigned long long)min, (unsigned long long)max);
     *value_out = (uint64_t)number;
     return SHOAL_OK;
 }
@@ -116,7 +121,8 @@ shoal_status shoali_json_double(const json_t *object, const char *key, double mi
         return wrong_type(object, key, "a number");
     double number = json_number_value(value);
     if (!(number >= min && number <= max)) /* written so that NaN fails */
-        return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %g; it must be %g .. %g", key, number, min, max);
+        return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" is %g; it must be %g .. %g", key, number,
+                           min, max);
     *value_out = number;
     return SHOAL_OK;
 }

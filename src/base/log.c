@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line is made on the stack and leaves in one write(), so lines of several processes never mix. Text comes
- * from peers, too (host names, labels): control characters never reach the terminal. */
+/* A line is made on the stack and leaves in one write(), so lines of several processes never mix.
+ * Text comes from peers, too (host names, labels): control characters never reach the terminal. */
 #include "base/log.h"
 
 #include <pthread.h>
@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 1024, LINE_BYTES = 2 * TEXT_BYTES + 256 }; /* worst case: every byte gets a backslash */
+enum {
+    TEXT_BYTES = 1024,
+    LINE_BYTES = 2 * TEXT_BYTES + 256 /* worst case: every byte gets a backslash */
+};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 
@@ -56,7 +59,8 @@ void shoali_log_set_rank(int32_t rank, int32_t size)
     my_size = size;
 }
 
-void shoali_log_set_sink(void (*new_sink)(void *ctx, shoali_log_level level, const char *line), void *ctx)
+void shoali_log_set_sink(void (*new_sink)(void *ctx, shoali_log_level level, const char *line),
+                         void *ctx)
 {
     pthread_mutex_lock(&sink_lock);
     sink = new_sink;
@@ -70,19 +74,22 @@ bool shoali_log_on(shoali_log_level level)
     return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
 
-/* Length of the valid UTF-8 sequence at s, 0 if there is none. Overlong forms are left to the reader. */
+/* Length of the UTF-8 sequence at s, 0 if there is none. Overlong forms are the reader's matter. */
 static int utf8_length(const unsigned char *s)
 {
-    int length = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 : 0;
-    if (s[0] >= 0xF0 && s[0] < 0xF5)
-        length = 4;
+    int length = 0;
+    if (s[0] < 0x80)
+        length = 1;
+    else if (s[0] >= 0xC2 && s[0] < 0xF5)
+        length = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
     for (int i = 1; i < length; i++)
         if ((s[i] & 0xC0) != 0x80)
             return 0;
     return length;
 }
 
-/* Copy text so that it stays one line and, with json, the inside of a JSON string. Returns the bytes written. */
+/* Copy text so that it stays one line and, with json, the inside of a JSON string. Returns the
+ * bytes written. */
 static size_t put_text(char *out, const char *text, bool json)
 {
     char *at = out;
@@ -116,8 +123,8 @@ static size_t put_head(char *out, shoali_log_level level, bool json)
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &parts));
         if (my_rank >= 0)
             snprintf(who, sizeof who, "\"rank\":%d,\"size\":%d,", my_rank, my_size);
-        return (size_t)snprintf(out, 256, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",%s\"text\":\"", when, milli,
-                                level_names[level], who);
+        return (size_t)snprintf(out, 256, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",%s\"text\":\"",
+                                when, milli, level_names[level], who);
     }
     strftime(when, sizeof when, "%H:%M:%S", localtime_r(&now.tv_sec, &parts));
     if (my_rank >= 0)

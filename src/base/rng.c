@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
- * section 3.3. Multipliers and Weyl increments are the paper's. */
+/* Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
+ * 2011, section 3.3. Multipliers and Weyl increments are the paper's. */
 #include "base/rng.h"
 
 #include <math.h>
@@ -59,12 +59,14 @@ double shoali_rng_normal(uint64_t seed, uint64_t stream, uint64_t index)
 {
     uint32_t out[4];
     shoali_philox(seed, stream, index, out);
-    double radius = 1.0 - unit_double((uint64_t)out[1] << 32 | out[0]); /* (0, 1]: the logarithm is finite */
+    /* in (0, 1], so the logarithm is finite */
+    double radius = 1.0 - unit_double((uint64_t)out[1] << 32 | out[0]);
     double angle = unit_double((uint64_t)out[3] << 32 | out[2]);
     return sqrt(-2.0 * log(radius)) * cos(2.0 * M_PI * angle);
 }
 
-/* Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (constants: Stafford's mix 13). */
+/* Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (constants:
+ * Stafford's mix 13). */
 static uint64_t splitmix(uint64_t x)
 {
     x += 0x9E3779B97F4A7C15u;

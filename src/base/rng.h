@@ -20,10 +20,10 @@ double shoali_rng_double(uint64_t seed, uint64_t stream, uint64_t index);
 /** Standard normal by Box-Muller. */
 double shoali_rng_normal(uint64_t seed, uint64_t stream, uint64_t index);
 
-/** Mix of 64-bit words for making streams: shoali_mix(shoali_mix(a, b), c). splitmix64 finaliser. */
+/** Mix of words for making streams: shoali_mix(shoali_mix(a, b), c). Two rounds of splitmix64. */
 uint64_t shoali_mix(uint64_t a, uint64_t b);
-/** FNV-1a of bytes, for keys and hashes that are not security. start 0: the standard basis; starting from the
- * hash of a first part gives the hash of both parts together. */
+/** FNV-1a of bytes, for keys and hashes that are not security. start 0: the standard basis;
+ * starting from the hash of a first part gives the hash of both parts together. */
 uint64_t shoali_hash(const void *bytes, size_t len_bytes, uint64_t start);
 
 /** Cursor for code that draws one after the other. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spec strings come from users, from other ranks and from files: every item is bounded, and numbers are read and
- * written in the C locale, whatever the program around us has set. */
+/* Spec strings come from users, from other ranks and from files: every item is bounded, and numbers
+ * are read and written in the C locale, whatever the program around us has set. */
 #include "base/spec.h"
 
 #include <ctype.h>
@@ -40,14 +40,17 @@ static void append(builder *b, const char *format, ...)
     va_start(args, format);
     int wrote = vsnprintf(b->at, b->left, format, args);
     va_end(args);
-    size_t used = wrote < 0 ? 0 : (size_t)wrote < b->left ? (size_t)wrote : b->left > 0 ? b->left - 1 : 0;
+    size_t used = wrote < 0 ? 0 : (size_t)wrote;
+    if (used >= b->left)
+        used = b->left > 0 ? b->left - 1 : 0;
     b->at += used;
     b->left -= used;
 }
 
+/* glibc hands out a constant for "C": nothing to free. */
 static locale_t c_locale(void)
 {
-    return newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc hands out a constant: nothing to free */
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
 static size_t field_size(shoali_key_kind kind)
@@ -108,11 +111,14 @@ static bool read_integer(const char *text, int64_t *out)
         *out = (int64_t)power;
         return true;
     }
-    const char *unit = *end != '\0' ? strchr("kmg", tolower((unsigned char)*end)) : NULL;
-    if (*end != '\0' && (unit == NULL || end[1] != '\0'))
-        return false;
-    int64_t factor = unit == NULL ? 1 : *unit == 'k' ? INT64_C(1) << 10 : *unit == 'm' ? INT64_C(1) << 20 : INT64_C(1) << 30;
-    return !__builtin_mul_overflow((int64_t)number, factor, out);
+    int shift = 0;
+    if (*end != '\0') {
+        const char *unit = strchr("kmg", tolower((unsigned char)*end));
+        if (unit == NULL || end[1] != '\0')
+            return false;
+        shift = *unit == 'k' ? 10 : *unit == 'm' ? 20 : 30;
+    }
+    return !__builtin_mul_overflow((int64_t)number, INT64_C(1) << shift, out);
 }
 
 /* Index of text among "a|b|c", -1 if it is not there. */
@@ -204,7 +210,8 @@ static void append_value(builder *b, const shoali_key *key, const value *v)
     }
 }
 
-/* "bound=2^-6|2^-8", "strict", "prescale=0..16", "group=TEXT": how a key is written, for errors and help. */
+/* "bound=2^-6|2^-8", "strict", "prescale=0..16", "group=TEXT": how a key is written, for errors and
+ * help. */
 static void append_syntax(builder *b, const shoali_key *key)
 {
     append(b, "%s", key->name);
@@ -253,7 +260,8 @@ static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 }
 
 /* Keep the candidate if it is nearer to the typed name than the best so far. */
-static void consider(const char *typed, size_t len, const char *candidate, const char **best, size_t *best_distance)
+static void consider(const char *typed, size_t len, const char *candidate, const char **best,
+                     size_t *best_distance)
 {
     size_t d = distance(typed, len, candidate, strlen(candidate));
     if (d < *best_distance && d <= 1 + len / 3) {
@@ -349,20 +357,24 @@ static shoal_status parse_item(parse *p, char *item, void *params)
 static shoal_status fill_defaults(const char *what, const shoali_schema *schema, void *params)
 {
     if (schema->count > MAX_KEYS)
-        return shoali_fail(SHOAL_EINTERNAL, "a %s has %zu keys, more than %d", what, schema->count, MAX_KEYS);
+        return shoali_fail(SHOAL_EINTERNAL, "a %s has %zu keys, more than %d", what, schema->count,
+                           MAX_KEYS);
     if (schema->params_size > 0)
         memset(params, 0, schema->params_size);
     for (size_t i = 0; i < schema->count; i++) {
         const shoali_key *key = &schema->keys[i];
         value v;
-        if (!read_value(key, key->fallback, &v) || key->offset + field_size(key->kind) > schema->params_size)
-            return shoali_fail(SHOAL_EINTERNAL, "the schema of a %s is wrong at key '%s'", what, key->name);
+        if (!read_value(key, key->fallback, &v) ||
+            key->offset + field_size(key->kind) > schema->params_size)
+            return shoali_fail(SHOAL_EINTERNAL, "the schema of a %s is wrong at key '%s'", what,
+                               key->name);
         memcpy((char *)params + key->offset, &v, field_size(key->kind));
     }
     return SHOAL_OK;
 }
 
-shoal_status shoali_spec_parse(const char *what, const char *spec, const shoali_schema *schema, void *params)
+shoal_status shoali_spec_parse(const char *what, const char *spec, const shoali_schema *schema,
+                               void *params)
 {
     parse p = {.what = what, .spec = spec, .schema = schema};
     SHOALI_TRY(fill_defaults(what, schema, params));
@@ -381,7 +393,8 @@ shoal_status shoali_spec_parse(const char *what, const char *spec, const shoali_
     return SHOAL_OK;
 }
 
-shoal_status shoali_spec_unknown(const char *what, const char *spec, const char *const *names, size_t count)
+shoal_status shoali_spec_unknown(const char *what, const char *spec, const char *const *names,
+                                 size_t count)
 {
     char known[384] = "";
     builder b = {known, sizeof known};
@@ -403,11 +416,12 @@ shoal_status shoali_spec_unknown(const char *what, const char *spec, const char 
 
 static bool same_value(const shoali_key *key, const value *a, const value *b)
 {
-    return key->kind == SHOALI_KEY_TEXT ? strcmp(a->text, b->text) == 0 : memcmp(a, b, field_size(key->kind)) == 0;
+    return key->kind == SHOALI_KEY_TEXT ? strcmp(a->text, b->text) == 0
+                                        : memcmp(a, b, field_size(key->kind)) == 0;
 }
 
-void shoali_spec_format(const char *name, const shoali_schema *schema, const void *params, char *out,
-                        size_t out_bytes)
+void shoali_spec_format(const char *name, const shoali_schema *schema, const void *params,
+                        char *out, size_t out_bytes)
 {
     builder b = {out, out_bytes};
     locale_t before = uselocale(c_locale());

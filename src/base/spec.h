@@ -14,7 +14,7 @@ typedef enum {
     SHOALI_KEY_INT,    /* int64_t: "4", "64k" (k, m, g: powers of 1024), range checked */
     SHOALI_KEY_FLOAT,  /* double:  "0.5", "2^-10", range checked */
     SHOALI_KEY_CHOICE, /* int32_t: index into choices */
-    SHOALI_KEY_TEXT    /* char[SHOALI_KEY_TEXT_BYTES]: anything without a comma; "a/b/c" for lists */
+    SHOALI_KEY_TEXT /* char[SHOALI_KEY_TEXT_BYTES]: anything without a comma; "a/b/c" for lists */
 } shoali_key_kind;
 enum { SHOALI_KEY_TEXT_BYTES = 96 };
 
@@ -39,20 +39,22 @@ size_t shoali_spec_name_len(const char *spec);
 
 /**
  * Parse the part after the name into params (params_size bytes, filled with defaults first).
- * @param what "codec", "collective" ...: for the error text, which names the unknown key or the value out
- *             of range and lists the known keys with their ranges.
+ * @param what "codec", "collective" ...: for the error text, which names the unknown key or the
+ * value out of range and lists the known keys with their ranges.
  */
 SHOAL_MUST_USE shoal_status shoali_spec_parse(const char *what, const char *spec,
                                               const shoali_schema *schema, void *params);
 
 /** EINVAL: "unknown codec 'foo'; known: identity, fp16, ..." (with the closest name suggested). */
-shoal_status shoali_spec_unknown(const char *what, const char *spec, const char *const *names, size_t count);
+shoal_status shoali_spec_unknown(const char *what, const char *spec, const char *const *names,
+                                 size_t count);
 
 /** Write the canonical spec (name and all keys that differ from their default) to out. */
-void shoali_spec_format(const char *name, const shoali_schema *schema, const void *params, char *out,
-                        size_t out_bytes);
+void shoali_spec_format(const char *name, const shoali_schema *schema, const void *params,
+                        char *out, size_t out_bytes);
 
-/** Help lines of a schema, one per key: "    bound=2^-6|2^-8|2^-10  (2^-10)  help". Appends to a FILE. */
+/** Help lines of a schema, one per key: "    bound=2^-6|2^-8|2^-10  (2^-10)  help". Appends to a
+ * FILE. */
 struct _IO_FILE;
 void shoali_spec_help(const shoali_schema *schema, struct _IO_FILE *out);
 

@@ -8,12 +8,13 @@ void check_ok(shoal_status got, const char *expression, const char *file, int li
     check_status(got, SHOAL_OK, expression, file, line);
 }
 
-void check_status(shoal_status got, shoal_status want, const char *expression, const char *file, int line)
+void check_status(shoal_status got, shoal_status want, const char *expression, const char *file,
+                  int line)
 {
     if (got == want)
         return;
-    print_error("%s\n  returned %s, wanted %s; last error: %s\n", expression, shoal_status_name(got),
-                shoal_status_name(want), shoal_last_error()->text);
+    print_error("%s\n  returned %s, wanted %s; last error: %s\n", expression,
+                shoal_status_name(got), shoal_status_name(want), shoal_last_error()->text);
     _fail(file, line);
 }
 

@@ -20,15 +20,18 @@
 /** Fail with the last error's text unless expression is SHOAL_OK. */
 #define assert_ok(expression) check_ok((expression), #expression, __FILE__, __LINE__)
 /** Fail unless expression is status. */
-#define assert_status(expression, status) check_status((expression), (status), #expression, __FILE__, __LINE__)
+#define assert_status(expression, status) \
+    check_status((expression), (status), #expression, __FILE__, __LINE__)
 /** The last error's text contains part. */
 #define assert_error_has(part) check_error_has((part), __FILE__, __LINE__)
 
 void check_ok(shoal_status got, const char *expression, const char *file, int line);
-void check_status(shoal_status got, shoal_status want, const char *expression, const char *file, int line);
+void check_status(shoal_status got, shoal_status want, const char *expression, const char *file,
+                  int line);
 void check_error_has(const char *part, const char *file, int line);
 
-/** Seed of this run: SHOAL_TEST_SEED or a fixed default; printed once, with the command that repeats the run. */
+/** Seed of this run: SHOAL_TEST_SEED or a fixed default; printed once, with the command that
+ * repeats the run. */
 uint64_t check_seed(void);
 
 /** main() of a test file: CHECK_MAIN(test_a, test_b) */

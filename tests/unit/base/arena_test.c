@@ -59,14 +59,16 @@ static void growing_keeps_and_zeroes(void **state)
     shoali_free(memory);
 }
 
-/* Builds a small structure and says whether it worked; nothing may leak either way (checked under asan). */
+/* Builds a small structure and says whether it worked; nothing may leak either way (checked under
+ * asan). */
 static bool build_something(void)
 {
     shoal_arena *arena = shoali_arena_create(64);
     char *name = shoali_strdup("ring");
     bool ok = arena != NULL && name != NULL;
     for (int i = 0; ok && i < 8; i++)
-        ok = shoali_arena_array(arena, 100, sizeof(int)) != NULL && shoali_arena_strdup(arena, name) != NULL;
+        ok = shoali_arena_array(arena, 100, sizeof(int)) != NULL &&
+             shoali_arena_strdup(arena, name) != NULL;
     shoali_free(name);
     shoali_arena_destroy(arena);
     return ok;
@@ -131,9 +133,12 @@ static void reset_keeps_the_largest_block(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(heap_memory_is_aligned_and_zero), CHECK_TEST(impossible_sizes_are_refused),
-        CHECK_TEST(growing_keeps_and_zeroes),        CHECK_TEST(the_kth_allocation_fails_and_no_other),
-        CHECK_TEST(arena_blocks_do_not_overlap),     CHECK_TEST(reset_keeps_the_largest_block),
+        CHECK_TEST(heap_memory_is_aligned_and_zero),
+        CHECK_TEST(impossible_sizes_are_refused),
+        CHECK_TEST(growing_keeps_and_zeroes),
+        CHECK_TEST(the_kth_allocation_fails_and_no_other),
+        CHECK_TEST(arena_blocks_do_not_overlap),
+        CHECK_TEST(reset_keeps_the_largest_block),
     };
     return CHECK_RUN(tests);
 }

@@ -22,8 +22,18 @@ static void hostile_texts_are_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "",          "{",          "[1,2",       "{\"a\":1}x",     "{\"a\":1,\"a\":2}",       "{\"a\":\"\xff\"}",
-        "{\"a\":nan}", "{\"a\":1e999}", "{\"a\":\"\\u0000\"}", "\xef\xbb\xbf{}", "{\"a\":99999999999999999999}", "[1,]",
+        "",
+        "{",
+        "[1,2",
+        "{\"a\":1}x",
+        "{\"a\":1,\"a\":2}",
+        "{\"a\":\"\xff\"}",
+        "{\"a\":nan}",
+        "{\"a\":1e999}",
+        "{\"a\":\"\\u0000\"}",
+        "\xef\xbb\xbf{}",
+        "{\"a\":99999999999999999999}",
+        "[1,]",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         json_t *json = NULL;
@@ -79,7 +89,8 @@ static void typed_members_are_checked(void **state)
     uint64_t whole = 0, whole_fallback = 11;
     double real = 0, real_fallback = 0.5;
     const char *text = NULL;
-    assert_ok(parse("{\"n\": 5, \"minus\": -1, \"x\": 0.25, \"s\": \"ring\", \"list\": []}", &json));
+    assert_ok(
+        parse("{\"n\": 5, \"minus\": -1, \"x\": 0.25, \"s\": \"ring\", \"list\": []}", &json));
 
     assert_ok(shoali_json_u64(json, "n", 1, 5, NULL, &whole));
     assert_int_equal(whole, 5);
@@ -92,7 +103,9 @@ static void typed_members_are_checked(void **state)
     assert_status(shoali_json_u64(json, "minus", 0, UINT64_MAX, NULL, &whole), SHOAL_ECORRUPT);
     assert_status(shoali_json_u64(json, "x", 0, 1, NULL, &whole), SHOAL_ECORRUPT);
     assert_error_has("a number; it must be an integer");
-    assert_status(shoali_json_u64(json_object_get(json, "list"), "n", 0, 1, &whole_fallback, &whole), SHOAL_ECORRUPT);
+    assert_status(
+        shoali_json_u64(json_object_get(json, "list"), "n", 0, 1, &whole_fallback, &whole),
+        SHOAL_ECORRUPT);
     assert_error_has("found an array");
 
     assert_ok(shoali_json_double(json, "x", 0, 1, NULL, &real));

@@ -74,7 +74,8 @@ static void json_lines_parse_whatever_they_hold(void **state)
     assert_string_equal(json_string_value(json_object_get(json, "level")), "warn");
     assert_int_equal(json_integer_value(json_object_get(json, "rank")), 1);
     assert_int_equal(json_integer_value(json_object_get(json, "size")), 2);
-    assert_non_null(strstr(json_string_value(json_object_get(json, "text")), " !\"#$%&'()*+,-./0123"));
+    assert_non_null(
+        strstr(json_string_value(json_object_get(json, "text")), " !\"#$%&'()*+,-./0123"));
     json_decref(json);
 }
 

@@ -15,7 +15,10 @@ static void philox_matches_published_vectors(void **state)
     } known[] = {
         {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {UINT64_MAX, UINT64_MAX, UINT64_MAX, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {0x85a308d3243f6a88, 0x0370734413198a2e, 0x299f31d0a4093822, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {0x85a308d3243f6a88,
+         0x0370734413198a2e,
+         0x299f31d0a4093822,
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint32_t out[4];
@@ -34,7 +37,8 @@ static void derived_values_follow_from_the_bits(void **state)
     assert_true(shoali_rng_below(1, 2, 3, 1) == 0);
 }
 
-/* splitmix64 started at 0 gives 0xe220a8397b1dcdaf first, 0x6e789e6aa1b965f4 second (its authors' test values). */
+/* splitmix64 started at 0 gives 0xe220a8397b1dcdaf first, 0x6e789e6aa1b965f4 second (its authors'
+ * test values). */
 static void mix_is_two_rounds_of_splitmix64(void **state)
 {
     (void)state;
@@ -103,9 +107,12 @@ static void cursor_walks_the_indices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(philox_matches_published_vectors), CHECK_TEST(derived_values_follow_from_the_bits),
-        CHECK_TEST(mix_is_two_rounds_of_splitmix64),  CHECK_TEST(hash_matches_published_vectors),
-        CHECK_TEST(uniform_values_fill_every_bucket), CHECK_TEST(normal_values_have_their_moments),
+        CHECK_TEST(philox_matches_published_vectors),
+        CHECK_TEST(derived_values_follow_from_the_bits),
+        CHECK_TEST(mix_is_two_rounds_of_splitmix64),
+        CHECK_TEST(hash_matches_published_vectors),
+        CHECK_TEST(uniform_values_fill_every_bucket),
+        CHECK_TEST(normal_values_have_their_moments),
         CHECK_TEST(cursor_walks_the_indices),
     };
     return CHECK_RUN(tests);

@@ -66,13 +66,41 @@ static void bad_values_are_refused(void **state)
 {
     (void)state;
     static const char *const specs[] = {
-        "toy:lanes=0",      "toy:lanes=1048577",          "toy:lanes=-1",    "toy:lanes=1.5",  "toy:lanes= 4",
-        "toy:lanes=4x",     "toy:lanes=4kk",              "toy:lanes=",      "toy:lanes",      "toy:lanes=99999999999999999999",
-        "toy:lanes=9g9",    "toy:lanes=2^0.5",            "toy:lanes=2^999", "toy:clip=-0.1",  "toy:clip=8.1",
-        "toy:clip=nan",     "toy:clip=inf",               "toy:clip=2^",     "toy:clip=2^x",   "toy:clip=2^- 3",
-        "toy:clip=1e",      "toy:clip=9000000000000000g", "toy:bound=2^-7",  "toy:bound=2^-1", "toy:bound=2^-6|2^-8",
-        "toy:bound=",       "toy:strict=yes",             "toy:strict=",     "toy:=4",         "toy:,",
-        "toy:strict,",      "toy:",                       "toy:strict,strict", "toy:group=a\nb", "toy:lanes=9223372036854775807g",
+        "toy:lanes=0",
+        "toy:lanes=1048577",
+        "toy:lanes=-1",
+        "toy:lanes=1.5",
+        "toy:lanes= 4",
+        "toy:lanes=4x",
+        "toy:lanes=4kk",
+        "toy:lanes=",
+        "toy:lanes",
+        "toy:lanes=99999999999999999999",
+        "toy:lanes=9g9",
+        "toy:lanes=2^0.5",
+        "toy:lanes=2^999",
+        "toy:clip=-0.1",
+        "toy:clip=8.1",
+        "toy:clip=nan",
+        "toy:clip=inf",
+        "toy:clip=2^",
+        "toy:clip=2^x",
+        "toy:clip=2^- 3",
+        "toy:clip=1e",
+        "toy:clip=9000000000000000g",
+        "toy:bound=2^-7",
+        "toy:bound=2^-1",
+        "toy:bound=2^-6|2^-8",
+        "toy:bound=",
+        "toy:strict=yes",
+        "toy:strict=",
+        "toy:=4",
+        "toy:,",
+        "toy:strict,",
+        "toy:",
+        "toy:strict,strict",
+        "toy:group=a\nb",
+        "toy:lanes=9223372036854775807g",
     };
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         params p;
@@ -192,8 +220,10 @@ static void random_strings_are_safe(void **state)
 static void a_wrong_schema_is_an_internal_error(void **state)
 {
     (void)state;
-    static const shoali_key wrong[] = {{"n", SHOALI_KEY_INT, 0, 0, 1, NULL, "2", "default out of range"}};
-    static const shoali_key beyond[] = {{"n", SHOALI_KEY_INT, 8, 0, 1, NULL, "1", "field out of the struct"}};
+    static const shoali_key wrong[] = {
+        {"n", SHOALI_KEY_INT, 0, 0, 1, NULL, "2", "default out of range"}};
+    static const shoali_key beyond[] = {
+        {"n", SHOALI_KEY_INT, 8, 0, 1, NULL, "1", "field out of the struct"}};
     static const shoali_schema bad[] = {{wrong, 1, 8}, {beyond, 1, 8}};
     int64_t field[2];
     assert_status(shoali_spec_parse("codec", "x", &bad[0], field), SHOAL_EINTERNAL);

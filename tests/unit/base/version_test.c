@@ -7,7 +7,8 @@ static void text_and_numbers_agree(void **state)
 {
     (void)state;
     char text[32];
-    snprintf(text, sizeof text, "%d.%d.%d", SHOAL_VERSION_MAJOR, SHOAL_VERSION_MINOR, SHOAL_VERSION_PATCH);
+    snprintf(text, sizeof text, "%d.%d.%d", SHOAL_VERSION_MAJOR, SHOAL_VERSION_MINOR,
+             SHOAL_VERSION_PATCH);
     assert_string_equal(shoal_version(), text);
     assert_string_equal(shoal_version(), SHOAL_VERSION_STRING);
 }

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Check sizes: files, functions, columns, room READMEs, prose of public headers, licence lines."""
+
+import ast
+import os
+import re
+import statistics
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tree  # noqa: E402
+
+FILE_LINES, HEADER_LINES, README_LINES = 600, 400, 80
+FUNCTION_LINES, FUNCTION_MEDIAN = 60, 15
+COLUMNS = 100
+PROSE = 0.5
+CODE = (".c", ".h", ".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".ci/run")
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+NO_FUNCTION = re.compile(r"^(typedef|struct|enum|union)\b|=\s*$|=\s*\{?$")
+
+
+def c_functions(text):
+    """(name, first line, lines) of each function: a head, then "{" and "}" alone in column 0."""
+    lines = tree.code_only(text).split("\n")
+    head = 0  # first line of the current declaration
+    opened = None
+    for number, line in enumerate(lines):
+        if line.rstrip() == "{" and number > 0:
+            opened = number
+        elif opened is not None and line.startswith("}"):
+            signature = " ".join(lines[head:opened])
+            name = re.search(r"(\w+)\s*\(", signature)
+            if name and line.rstrip() == "}" and not NO_FUNCTION.search(signature.strip()):
+                yield name.group(1), head + 1, number - head + 1
+            opened = None
+            head = number + 1
+        elif opened is None and (not line.strip() or line[0] == "#" or line.rstrip()[-1] in ";}"):
+            head = number + 1
+
+
+def py_functions(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node.lineno, node.end_lineno - node.lineno + 1
+
+
+def check_functions(name, text, lengths, problems):
+    if not name.endswith((".c", ".h", ".py")):
+        return
+    found = py_functions(text) if name.endswith(".py") else c_functions(text)
+    for function, line, length in found:
+        if name.startswith("src/"):
+            lengths.append(length)
+        if length > FUNCTION_LINES:
+            limit = f"at most {FUNCTION_LINES}"
+            problems.append(f"{name}:{line}: {function} has {length} lines, {limit}")
+
+
+def check_columns(name, lines, problems):
+    for number, line in enumerate(lines, 1):
+        if len(line) > COLUMNS:
+            problems.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS}")
+        if line.endswith((" ", "\t")):
+            problems.append(f"{name}:{number}: blanks at the end of the line")
+
+
+def check_licence(name, lines, problems):
+    first = lines[:2] if lines and lines[0].startswith("#!") else lines[:1]
+    if not any(SPDX in line for line in first):
+        problems.append(f"{name}:1: first line lacks {SPDX}")
+
+
+def prose_share(text):
+    """Lines that hold a comment over lines that hold anything, the licence line left out."""
+    body = text.split("\n")[1:]
+    comments = tree.comments_only(text).split("\n")[1:]
+    filled = sum(1 for line in body if line.strip())
+    return sum(1 for line in comments if line.strip()) / max(filled, 1)
+
+
+def check_header(name, text, lines, problems):
+    if not name.startswith("include/shoal/"):
+        return
+    share = prose_share(text)
+    if share < PROSE:
+        problems.append(f"{name}: {100 * share:.0f} % of the lines hold prose, at least 50 %")
+    if len(lines) > HEADER_LINES:
+        problems.append(f"{name}: {len(lines)} lines, a public header has at most {HEADER_LINES}")
+
+
+def check_readmes(root, problems):
+    rooms = {n.split("/")[1] for n in tree.files(root, (".c",), "src") if n.count("/") > 1}
+    for room in sorted(rooms):
+        name = f"src/{room}/README.md"
+        if not os.path.exists(os.path.join(root, name)):
+            problems.append(f"{name}: missing (purpose, invariants, reading order, limits)")
+        elif len(tree.read(root, name).splitlines()) > README_LINES:
+            problems.append(f"{name}: more than {README_LINES} lines")
+
+
+def main():
+    root = tree.arguments(__doc__).root
+    problems, lengths = [], []
+    names = tree.files(root, CODE)
+    for name in names:
+        text = tree.read(root, name)
+        lines = text.splitlines()
+        if len(lines) > FILE_LINES:
+            problems.append(f"{name}: {len(lines)} lines, at most {FILE_LINES}")
+        check_functions(name, text, lengths, problems)
+        check_columns(name, lines, problems)
+        check_licence(name, lines, problems)
+        check_header(name, text, lines, problems)
+    check_readmes(root, problems)
+    median = statistics.median(lengths) if lengths else 0
+    if median > FUNCTION_MEDIAN:
+        problems.append(f"src: the median function has {median} lines, over {FUNCTION_MEDIAN}")
+    tree.finish(problems, f"{len(names)} files, {len(lengths)} functions, median {median:g} lines")
+
+
+if __name__ == "__main__":
+    main()
