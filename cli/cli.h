@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verbs of the shoal command share. The command uses public headers only. */
+#ifndef SHOAL_CLI_CLI_H
+#define SHOAL_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shoal/status.h"
+
+/** Exit codes, the same for every verb; listed in docs/errors.md. */
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_PEER_LOST = 5,
+    CLI_DEADLINE = 6,
+    CLI_CANNOT_HERE = 77
+};
+
+typedef struct cli_verb {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv); /* argv[0] is "shoal VERB" */
+} cli_verb;
+
+/** NULL name at the end. */
+extern const cli_verb cli_verbs[];
+
+int cli_run(int argc, char **argv);
+int cli_bench(int argc, char **argv);
+int cli_data(int argc, char **argv);
+int cli_train(int argc, char **argv);
+
+/** Print this thread's last error ("shoal train: ...", advice on its own line) and return the exit code it asks for. */
+int cli_report(const char *verb);
+/** The exit code of a status. */
+int cli_exit_code(shoal_status status);
+/** Print a usage error and return CLI_USAGE. */
+int cli_usage(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
+
+/** "250mbit", "1gbit", "10g" -> bits per second; false: not a rate. */
+bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out);
+/** "64k", "16M", "1g" (powers of 1024), plain numbers -> bytes; false: not a size. */
+bool cli_parse_bytes(const char *text, uint64_t *bytes_out);
+/** A whole number in [min, max]; false otherwise. */
+bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
+/** Path of this very command, to start it again as a rank; static buffer. */
+char *cli_self(void);
+/** A verb's name as an argument that may be written to. */
+char *cli_verb_name(const char *verb);
+/** A launcher's variables are set (ours, torchrun's, Open MPI's, PMIx's, Slurm's): this process is a rank. */
+bool cli_under_launcher(void);
+/** stderr is a terminal, so progress may be drawn. */
+bool cli_interactive(void);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal run: start N ranks of any command, here, in a lab, or over ssh. */
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "launch.h"
+
+typedef struct run_args {
+    launch_desc launch;
+    lab_desc lab;
+    bool bad;
+} run_args;
+
+static const struct argp_option options[] = {
+    {"ranks", 'n', "N", 0, "How many ranks to start (1)", 0},
+    {"lab", 'l', "SPEC", 0,
+     "Emulate a network on this machine: each rank in a namespace of its own behind a shaped link", 0},
+    {"hosts", 'H', "A,B:4", 0, "Start the ranks on these hosts by ssh (or by the program in SHOAL_RSH)", 0},
+    {"port", 'p', "PORT", 0, "Port of rank 0's store (a free one; 29400 on other hosts)", 0},
+    {"tag-output", 't', NULL, 0, "Put [rank] before each line of output", 0},
+    {"grace", 'g', "SECONDS", 0, "How long the others may go on after one rank failed (10)", 0},
+    {0}};
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    run_args *args = state->input;
+    int64_t number = 0;
+    switch (key) {
+    case 'n':
+        if (!cli_parse_int(text, 1, 4096, &number))
+            argp_error(state, "-n %s: wanted a whole number from 1 to 4096", text);
+        args->launch.ranks = (uint32_t)number;
+        return 0;
+    case 'p':
+        if (!cli_parse_int(text, 1, 65535, &number))
+            argp_error(state, "--port %s: wanted 1 to 65535", text);
+        args->launch.port = (uint16_t)number;
+        return 0;
+    case 'g': {
+        char *end = NULL;
+        args->launch.grace_s = strtod(text, &end);
+        if (end == text || *end != '\0' || !(args->launch.grace_s >= 0 && args->launch.grace_s <= 3600))
+            argp_error(state, "--grace %s: wanted seconds from 0 to 3600", text);
+        return 0;
+    }
+    case 'l':
+        args->launch.lab = &args->lab;
+        args->bad = args->bad || !lab_parse("run", text, &args->lab);
+        return 0;
+    case 'H': args->launch.hosts = text; return 0;
+    case 't': args->launch.tag_output = true; return 0;
+    case ARGP_KEY_ARG:
+        args->launch.argv = state->argv + state->next - 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "no command; put it after --"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static char *help_filter(int key, const char *text, void *input)
+{
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC)
+        return (char *)(uintptr_t)text;
+    static const char examples[] =
+        "\nKeys of --lab:\n%s\nExamples:\n"
+        "  shoal run -n 4 --lab rate=250mbit -- shoal bench allreduce --size 16M\n"
+        "  shoal run -n 8 --hosts a,b -- python3 train.py\n\n"
+        "The exit code is 0 only if every rank's is; 5 if a rank was killed; 77 if there can be no lab here.";
+    size_t bytes = sizeof examples + strlen(lab_help);
+    char *full = malloc(bytes);
+    if (full != NULL)
+        snprintf(full, bytes, examples, lab_help);
+    return full;
+}
+
+int cli_run(int argc, char **argv)
+{
+    static const struct argp argp = {options, parse, "-- COMMAND [ARG...]",
+                                     "Start the ranks of a job and watch over them.\v", NULL, help_filter, NULL};
+    run_args args = {.launch = {.verb = "run", .ranks = 1, .grace_s = 10}};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0 || args.bad)
+        return CLI_USAGE;
+    if (args.launch.lab != NULL && args.launch.hosts != NULL)
+        return cli_usage("run", "--lab and --hosts exclude each other");
+    return launch_run(&args.launch);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+const char lab_help[] =
+    "  rate=1gbit      rate of every link, each way (kbit, mbit, gbit; unshaped without it)\n"
+    "  hosts=H         H hosts; ranks are dealt to them in equal, consecutive parts (one host per rank)\n"
+    "  link=I:100mbit  another rate for host I\n"
+    "  slow=R:5x       rank R computes 5 times slower (variable SHOAL_SLOW, which `shoal train` obeys)\n"
+    "  mtu=1500  burst=96  limit=1024   MTU in bytes; tbf's burst and queue in KiB\n";
+
+static int host_namespace[LAB_MAX_HOSTS];
+
+/* ------------------------------------------------------------------ parsing */
+
+static bool bad_key(const char *verb, const char *key, const char *value, const char *wanted)
+{
+    cli_usage(verb, "--lab %s=%s: wanted %s; known keys:\n%s", key, value != NULL ? value : "", wanted,
+              lab_help);
+    return false;
+}
+
+/* "I:VALUE" -> index and the rest. */
+static const char *indexed(char *value, int64_t *index_out)
+{
+    char *colon = value != NULL ? strchr(value, ':') : NULL;
+    if (colon == NULL)
+        return NULL;
+    *colon = '\0';
+    bool ok = cli_parse_int(value, 0, LAB_MAX_HOSTS - 1, index_out);
+    *colon = ':';
+    return ok ? colon + 1 : NULL;
+}
+
+static bool parse_indexed(const char *verb, const char *key, char *value, lab_desc *lab)
+{
+    int64_t index = 0;
+    const char *rest = indexed(value, &index);
+    if (strcmp(key, "link") == 0) {
+        if (rest == NULL || !cli_parse_rate(rest, &lab->link_bits[index]))
+            return bad_key(verb, key, value, "HOST:RATE, such as 2:100mbit");
+        return true;
+    }
+    char *end = NULL;
+    double factor = rest != NULL ? strtod(rest, &end) : 0;
+    if (rest == NULL || end == rest || strcmp(end, "x") != 0 || !(factor >= 1 && factor <= 1000))
+        return bad_key(verb, key, value, "RANK:FACTORx, such as 2:5x");
+    lab->slow[index] = factor;
+    return true;
+}
+
+static bool parse_number(const char *verb, const char *key, const char *value, int64_t min, int64_t max,
+                         uint32_t *out)
+{
+    int64_t number = 0;
+    if (value == NULL || !cli_parse_int(value, min, max, &number)) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "a whole number from %lld to %lld", (long long)min, (long long)max);
+        return bad_key(verb, key, value, wanted);
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
+{
+    enum { RATE, HOSTS, LINK, SLOW, MTU, BURST, LIMIT };
+    static char names[][8] = {"rate", "hosts", "link", "slow", "mtu", "burst", "limit"};
+    char *const keys[] = {names[RATE], names[HOSTS], names[LINK],  names[SLOW],
+                          names[MTU],  names[BURST], names[LIMIT], NULL};
+    *lab_out = (lab_desc){.mtu = 1500, .burst_kb = 96, .limit_kb = 1024};
+    char copy[512];
+    if (strlen(text) >= sizeof copy) {
+        cli_usage(verb, "--lab: longer than %zu characters", sizeof copy - 1);
+        return false;
+    }
+    strcpy(copy, text);
+    for (char *rest = copy; *rest != '\0';) {
+        char *value = NULL, *start = rest;
+        int key = getsubopt(&rest, keys, &value);
+        bool ok = true;
+        switch (key) {
+        case RATE:
+            ok = (value != NULL && cli_parse_rate(value, &lab_out->rate_bits)) ||
+                 bad_key(verb, "rate", value, "a rate, such as 1gbit");
+            break;
+        case HOSTS: ok = parse_number(verb, "hosts", value, 1, LAB_MAX_HOSTS, &lab_out->hosts); break;
+        case LINK:
+        case SLOW: ok = parse_indexed(verb, keys[key], value, lab_out); break;
+        case MTU: ok = parse_number(verb, "mtu", value, 576, 65535, &lab_out->mtu); break;
+        case BURST: ok = parse_number(verb, "burst", value, 2, 65536, &lab_out->burst_kb); break;
+        case LIMIT: ok = parse_number(verb, "limit", value, 2, 1048576, &lab_out->limit_kb); break;
+        default: ok = bad_key(verb, start, NULL, "a known key"); break;
+        }
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ namespaces */
+
+typedef struct entry {
+    int (*inside)(void *arg);
+    void *arg;
+    int ready; /* pipe: the parent has written the id maps */
+} entry;
+
+static int entry_main(void *arg)
+{
+    const entry *e = arg;
+    char byte;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (read(e->ready, &byte, 1) != 1)
+        return CLI_FAILED; /* the parent died or gave up */
+    close(e->ready);
+    return e->inside(e->arg);
+}
+
+static bool write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool ok = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    close(fd);
+    return ok;
+}
+
+/* Inside, the user is root; outside, everything is done as the user. */
+static bool map_ids(pid_t pid)
+{
+    char path[64], map[64];
+    snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
+    if (!write_text(path, "deny"))
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)geteuid());
+    if (!write_text(path, map))
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)getegid());
+    return write_text(path, map);
+}
+
+static pid_t clone_into(int flags, entry *e)
+{
+    enum { STACK_BYTES = 1 << 20 };
+    char *stack = malloc(STACK_BYTES); /* kept: the child's copy is its own, ours is small and freed at exit */
+    if (stack == NULL)
+        return -1;
+    pid_t pid = clone(entry_main, stack + STACK_BYTES, flags | SIGCHLD, e);
+    int error = errno;
+    free(stack);
+    errno = error;
+    return pid;
+}
+
+static volatile sig_atomic_t lab_child;
+
+static void forward(int signal_number)
+{
+    if (lab_child > 0)
+        kill((pid_t)lab_child, signal_number);
+}
+
+static int wait_child(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR)
+            return CLI_FAILED;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
+}
+
+static int refuse(const char *verb, int error)
+{
+    fprintf(stderr,
+            "shoal %s: --lab needs new network namespaces, and this machine refuses them (%s).\n"
+            "  Run as root, or allow them: sysctl kernel.unprivileged_userns_clone=1 "
+            "user.max_user_namespaces=10000\n",
+            verb, strerror(error));
+    return CLI_CANNOT_HERE;
+}
+
+int lab_enter(const char *verb, int (*inside)(void *arg), void *arg)
+{
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0)
+        return refuse(verb, errno);
+    entry e = {inside, arg, ready[0]};
+    fflush(NULL);
+    bool user = geteuid() != 0;
+    pid_t pid = -1;
+    if (!user)
+        pid = clone_into(CLONE_NEWNET | CLONE_NEWPID, &e);
+    if (pid < 0) {
+        user = true;
+        pid = clone_into(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWPID, &e);
+    }
+    int error = errno;
+    close(ready[0]);
+    if (pid < 0) {
+        close(ready[1]);
+        return refuse(verb, error);
+    }
+    if (user && !map_ids(pid)) {
+        error = errno;
+        close(ready[1]); /* the child sees the end of file and leaves */
+        wait_child(pid);
+        return refuse(verb, error);
+    }
+    lab_child = pid;
+    struct sigaction action = {.sa_handler = forward}, old_int, old_term;
+    sigaction(SIGINT, &action, &old_int);
+    sigaction(SIGTERM, &action, &old_term);
+    if (write(ready[1], "g", 1) != 1)
+        kill(pid, SIGKILL);
+    close(ready[1]);
+    int code = wait_child(pid);
+    lab_child = 0;
+    sigaction(SIGINT, &old_int, NULL);
+    sigaction(SIGTERM, &old_term, NULL);
+    return code;
+}
+
+/* ------------------------------------------------------------------ links */
+
+/* Feed a batch of commands to `ip -batch -` or `tc -batch -`; both are found by their usual folders, too. */
+static bool run_batch(const char *verb, const char *program, const char *batch)
+{
+    char command[256];
+    snprintf(command, sizeof command, "PATH=\"$PATH:/usr/sbin:/sbin\" exec %s -batch - >&2", program);
+    FILE *pipe = popen(command, "w");
+    if (pipe == NULL)
+        return false;
+    fputs(batch, pipe);
+    int status = pclose(pipe);
+    if (status == 0)
+        return true;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        fprintf(stderr, "shoal %s: --lab needs the commands ip and tc: install iproute2\n", verb);
+    else
+        fprintf(stderr, "shoal %s: --lab: %s failed on\n%s", verb, program, batch);
+    return false;
+}
+
+static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const char *device)
+{
+    uint64_t bits = lab->link_bits[host] != 0 ? lab->link_bits[host] : lab->rate_bits;
+    if (bits == 0)
+        return true;
+    char batch[160];
+    snprintf(batch, sizeof batch, "qdisc add dev %s root tbf rate %llubit burst %ukb limit %ukb\n", device,
+             (unsigned long long)bits, lab->burst_kb, lab->limit_kb);
+    return run_batch(verb, "tc", batch);
+}
+
+/* Some kernels default to bbr, which an unshaped veth cannot feed; a kernel without cubic keeps its own. */
+static void use_cubic(void)
+{
+    (void)!write_text("/proc/sys/net/ipv4/tcp_congestion_control", "cubic");
+}
+
+static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switch_fd)
+{
+    char batch[512], device[16];
+    snprintf(device, sizeof device, "sw%u", host);
+    if (unshare(CLONE_NEWNET) != 0)
+        return false;
+    host_namespace[host] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (host_namespace[host] < 0)
+        return false;
+    use_cubic();
+    snprintf(batch, sizeof batch,
+             "link set lo up\n"
+             "link add eth0 mtu %u type veth peer name %s mtu %u netns /proc/self/fd/%d\n"
+             "addr add %s/16 dev eth0\n"
+             "link set eth0 up\n",
+             lab->mtu, device, lab->mtu, switch_fd, lab_address(host));
+    if (!run_batch(verb, "ip", batch) || !shape(verb, lab, host, "eth0"))
+        return false;
+    if (setns(switch_fd, CLONE_NEWNET) != 0)
+        return false;
+    snprintf(batch, sizeof batch, "link set %s master br0 up\n", device);
+    return run_batch(verb, "ip", batch) && shape(verb, lab, host, device);
+}
+
+bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts)
+{
+    char batch[96];
+    int switch_fd = open("/proc/thread-self/ns/net", O_RDONLY); /* inherited by ip on purpose */
+    snprintf(batch, sizeof batch, "link set lo up\nlink add br0 mtu %u type bridge\nlink set br0 up\n", lab->mtu);
+    bool ok = switch_fd >= 0 && hosts <= LAB_MAX_HOSTS && run_batch(verb, "ip", batch);
+    for (uint32_t host = 0; ok && host < hosts; host++)
+        ok = build_host(verb, lab, host, switch_fd);
+    if (!ok)
+        fprintf(stderr, "shoal %s: --lab: could not build the network (%s)\n", verb, strerror(errno));
+    if (switch_fd >= 0)
+        close(switch_fd);
+    return ok;
+}
+
+bool lab_join(uint32_t host)
+{
+    return setns(host_namespace[host], CLONE_NEWNET) == 0;
+}
+
+const char *lab_address(uint32_t host)
+{
+    static char text[16];
+    snprintf(text, sizeof text, "10.77.0.%u", host + 1);
+    return text;
+}

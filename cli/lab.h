@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lab: an emulated network on one machine. New (user,) network and process namespaces; a bridge in a namespace of
+ * its own, one namespace per host, joined by veth pairs that tbf shapes in both directions. No address of the lab
+ * exists outside, and everything in it dies with the process that made it (PR_SET_PDEATHSIG and the process
+ * namespace), so that nothing stays behind after kill -9. */
+#ifndef SHOAL_CLI_LAB_H
+#define SHOAL_CLI_LAB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { LAB_MAX_HOSTS = 64 };
+
+typedef struct lab_desc {
+    uint64_t rate_bits;                 /* of every link, each way; 0: unshaped */
+    uint64_t link_bits[LAB_MAX_HOSTS];  /* of one host's link, 0: rate_bits */
+    double slow[LAB_MAX_HOSTS];         /* compute slow-down of a rank, 0: none (SHOAL_SLOW) */
+    uint32_t hosts;                     /* 0: one per rank */
+    uint32_t mtu;                       /* 1500 */
+    uint32_t burst_kb, limit_kb;        /* of tbf: 96, 1024 */
+} lab_desc;
+
+/** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,mtu=1500,burst=96,limit=1024"; prints the error and returns false. */
+bool lab_parse(const char *verb, const char *text, lab_desc *lab_out);
+/** Help text of the keys, for --help. */
+extern const char lab_help[];
+
+/**
+ * Run inside() as first process of new namespaces and wait for it; signals INT and TERM go on to it.
+ * @return its exit code; CLI_CANNOT_HERE with a printed reason when the kernel refuses.
+ */
+int lab_enter(const char *verb, int (*inside)(void *arg), void *arg);
+
+/** Inside: make bridge, hosts and links. Prints the reason and returns false on failure. */
+bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts);
+/** Inside: move the calling (single-threaded) process to a host's network namespace. */
+bool lab_join(uint32_t host);
+/** IPv4 address of a host, "10.77.0.1"; static buffer. */
+const char *lab_address(uint32_t host);
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "remote.h"
+
+enum { TOKEN_CHARS = 64, KILL_AFTER_MS = 5000, LINE_MAX_BYTES = 8192 };
+
+typedef struct rank_process {
+    pid_t pid;       /* 0: ended */
+    int code;        /* exit code, 128 + signal if killed */
+    int output;      /* read end of its output with tag_output, else -1 */
+    size_t used;     /* bytes of an unfinished line */
+    char *line;
+} rank_process;
+
+typedef struct job {
+    const launch_desc *desc;
+    lab_desc lab;
+    remote_hosts remote;
+    char token[TOKEN_CHARS + 1];
+    char address[64];
+    uint16_t port;
+    rank_process *ranks;
+    uint32_t alive;
+    int64_t stop_at_ms; /* when the next harder signal is due; -1: all is well */
+    int next_signal;
+    int code;
+} job;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static bool make_token(char token[TOKEN_CHARS + 1])
+{
+    unsigned char bytes[TOKEN_CHARS / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(token + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+/* A port that is free now; rank 0 binds it in a moment. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    uint16_t port = 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &length) == 0)
+        port = ntohs(address.sin_port);
+    if (fd >= 0)
+        close(fd);
+    return port;
+}
+
+/* ------------------------------------------------------------------ one rank */
+
+static void set_number(const char *name, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    setenv(name, text, 1);
+}
+
+/* Ranks of one host are consecutive: the first (ranks % hosts) hosts have one more. */
+static uint32_t host_of(uint32_t rank, uint32_t ranks, uint32_t hosts, uint32_t *first_out, uint32_t *count_out)
+{
+    uint32_t base = ranks / hosts, more = ranks % hosts, first = 0;
+    for (uint32_t host = 0;; host++) {
+        uint32_t count = base + (host < more ? 1 : 0);
+        if (rank < first + count) {
+            *first_out = first;
+            *count_out = count;
+            return host;
+        }
+        first += count;
+    }
+}
+
+/* The token in a memory file of the rank's own: it stands on no command line and in no environment. */
+static bool give_token(const char *token)
+{
+    int fd = memfd_create("shoal-token", 0);
+    if (fd < 0 || write(fd, token, TOKEN_CHARS) != TOKEN_CHARS || lseek(fd, 0, SEEK_SET) != 0)
+        return false;
+    set_number("SHOAL_TOKEN_FD", (uint64_t)fd);
+    return true;
+}
+
+static void set_environment(const job *j, uint32_t rank)
+{
+    uint32_t hosts = j->desc->lab != NULL ? j->lab.hosts : 1, first = 0, count = 0;
+    host_of(rank, j->desc->ranks, hosts, &first, &count);
+    set_number("RANK", rank);
+    set_number("WORLD_SIZE", j->desc->ranks);
+    set_number("LOCAL_RANK", rank - first);
+    set_number("LOCAL_WORLD_SIZE", count);
+    setenv("MASTER_ADDR", j->address, 1);
+    set_number("MASTER_PORT", j->port);
+    if (j->desc->lab != NULL && j->lab.rate_bits > 0)
+        set_number("SHOAL_LINE_RATE", j->lab.rate_bits);
+    if (j->desc->lab != NULL && rank < LAB_MAX_HOSTS && j->lab.slow[rank] > 0) {
+        char factor[32];
+        snprintf(factor, sizeof factor, "%g", j->lab.slow[rank]);
+        setenv("SHOAL_SLOW", factor, 1);
+    }
+}
+
+static void rank_main(const job *j, uint32_t rank, int output)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == 1 && j->desc->lab == NULL)
+        _exit(CLI_FAILED); /* the launcher died meanwhile */
+    if (output >= 0) {
+        dup2(output, STDOUT_FILENO);
+        dup2(output, STDERR_FILENO);
+    }
+    if (rank > 0) { /* one reader of the terminal */
+        int null = open("/dev/null", O_RDONLY);
+        if (null >= 0)
+            dup2(null, STDIN_FILENO);
+    }
+    if (j->desc->hosts != NULL)
+        remote_exec(&j->remote, rank, j->address, j->port, j->token, j->desc->argv);
+    uint32_t first = 0, count = 0;
+    if (j->desc->lab != NULL && !lab_join(host_of(rank, j->desc->ranks, j->lab.hosts, &first, &count)))
+        _exit(CLI_FAILED);
+    set_environment(j, rank);
+    if (!give_token(j->token)) {
+        fprintf(stderr, "shoal %s: cannot pass the job token: %s\n", j->desc->verb, strerror(errno));
+        _exit(CLI_FAILED);
+    }
+    execvp(j->desc->argv[0], j->desc->argv);
+    fprintf(stderr, "shoal %s: cannot start %s: %s\n", j->desc->verb, j->desc->argv[0], strerror(errno));
+    _exit(127);
+}
+
+static bool start_rank(job *j, uint32_t rank)
+{
+    rank_process *process = &j->ranks[rank];
+    int output[2] = {-1, -1};
+    process->output = -1;
+    if (j->desc->tag_output) {
+        process->line = malloc(LINE_MAX_BYTES);
+        if (process->line == NULL || pipe2(output, O_CLOEXEC) != 0)
+            return false;
+        process->output = output[0];
+    }
+    process->pid = fork();
+    if (process->pid == 0)
+        rank_main(j, rank, output[1]);
+    if (output[1] >= 0)
+        close(output[1]);
+    if (process->pid < 0) {
+        process->pid = 0;
+        return false;
+    }
+    j->alive++;
+    return true;
+}
+
+/* ------------------------------------------------------------------ supervision */
+
+static void print_lines(const job *j, uint32_t rank, bool last)
+{
+    rank_process *process = &j->ranks[rank];
+    char *start = process->line, *end = process->line + process->used;
+    for (char *newline; (newline = memchr(start, '\n', (size_t)(end - start))) != NULL; start = newline + 1)
+        printf("[%u] %.*s\n", rank, (int)(newline - start), start);
+    process->used = (size_t)(end - start);
+    if (process->used == LINE_MAX_BYTES || (last && process->used > 0)) {
+        printf("[%u] %.*s\n", rank, (int)process->used, start);
+        process->used = 0;
+    }
+    memmove(process->line, start, process->used);
+    fflush(stdout);
+}
+
+static void read_output(const job *j, uint32_t rank)
+{
+    rank_process *process = &j->ranks[rank];
+    ssize_t got = read(process->output, process->line + process->used, LINE_MAX_BYTES - process->used);
+    if (got > 0)
+        process->used += (size_t)got;
+    print_lines(j, rank, got <= 0);
+    if (got <= 0) {
+        close(process->output);
+        process->output = -1;
+    }
+}
+
+static void kill_all(const job *j, int signal_number)
+{
+    for (uint32_t rank = 0; rank < j->desc->ranks; rank++) {
+        if (j->ranks[rank].pid > 0)
+            kill(j->ranks[rank].pid, signal_number);
+    }
+}
+
+static void stop_in(job *j, int64_t ms, int signal_number)
+{
+    j->stop_at_ms = now_ms() + ms;
+    j->next_signal = signal_number;
+}
+
+/* A killed rank outranks what its survivors say of it; else the first failure counts. */
+static void rank_ended(job *j, uint32_t rank, int status)
+{
+    rank_process *process = &j->ranks[rank];
+    process->pid = 0;
+    j->alive--;
+    int code = WIFSIGNALED(status) ? CLI_PEER_LOST : WEXITSTATUS(status);
+    bool ours = j->stop_at_ms >= 0 && j->next_signal != SIGTERM; /* we have sent a signal ourselves */
+    if (code == 0 || (ours && WIFSIGNALED(status)))
+        return;
+    if (!j->desc->quiet && WIFSIGNALED(status))
+        fprintf(stderr, "shoal %s: rank %u was killed by signal %d (%s)\n", j->desc->verb, rank,
+                WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (j->code == 0 || WIFSIGNALED(status))
+        j->code = code;
+    if (j->stop_at_ms < 0)
+        stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGTERM);
+}
+
+static void reap(job *j)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (uint32_t rank = 0; rank < j->desc->ranks; rank++) {
+            if (j->ranks[rank].pid == pid)
+                rank_ended(j, rank, status);
+        }
+    }
+}
+
+static void handle_signal(job *j, int signals)
+{
+    struct signalfd_siginfo info;
+    if (read(signals, &info, sizeof info) != (ssize_t)sizeof info || info.ssi_signo == SIGCHLD)
+        return;
+    if (j->code == 0)
+        j->code = 128 + (int)info.ssi_signo;
+    kill_all(j, (int)info.ssi_signo);
+    stop_in(j, KILL_AFTER_MS, SIGKILL);
+}
+
+static int poll_timeout(const job *j)
+{
+    if (j->stop_at_ms < 0)
+        return -1;
+    int64_t left = j->stop_at_ms - now_ms();
+    return left > 0 ? (int)left : 0;
+}
+
+static void harder(job *j)
+{
+    if (j->stop_at_ms < 0 || now_ms() < j->stop_at_ms)
+        return;
+    kill_all(j, j->next_signal);
+    stop_in(j, KILL_AFTER_MS, SIGKILL);
+}
+
+static bool outputs_open(const job *j)
+{
+    for (uint32_t rank = 0; rank < j->desc->ranks; rank++) {
+        if (j->ranks[rank].output >= 0)
+            return true;
+    }
+    return false;
+}
+
+static void supervise(job *j, int signals, struct pollfd *fds)
+{
+    while (j->alive > 0 || outputs_open(j)) {
+        uint32_t ranks = j->desc->ranks;
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            fds[rank] = (struct pollfd){.fd = j->ranks[rank].output, .events = POLLIN};
+        fds[ranks] = (struct pollfd){.fd = signals, .events = POLLIN};
+        if (poll(fds, ranks + 1, poll_timeout(j)) < 0 && errno != EINTR)
+            break;
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            if (fds[rank].revents != 0)
+                read_output(j, rank);
+        }
+        if (fds[ranks].revents != 0)
+            handle_signal(j, signals);
+        reap(j);
+        harder(j);
+    }
+}
+
+/* First code of the job: in the lab it runs as first process of the new namespaces. */
+static int run_job(void *arg)
+{
+    job *j = arg;
+    const launch_desc *desc = j->desc;
+    if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts))
+        return CLI_FAILED;
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGHUP);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+    int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    j->ranks = calloc(desc->ranks, sizeof *j->ranks);
+    struct pollfd *fds = calloc(desc->ranks + 1, sizeof *fds);
+    bool ok = signals >= 0 && j->ranks != NULL && fds != NULL;
+    for (uint32_t rank = 0; ok && rank < desc->ranks; rank++)
+        ok = start_rank(j, rank);
+    if (!ok) {
+        fprintf(stderr, "shoal %s: cannot start the ranks: %s\n", desc->verb, strerror(errno));
+        j->code = CLI_FAILED;
+        if (j->ranks != NULL)
+            kill_all(j, SIGKILL);
+    }
+    if (signals >= 0 && j->ranks != NULL && fds != NULL)
+        supervise(j, signals, fds);
+    for (uint32_t rank = 0; j->ranks != NULL && rank < desc->ranks; rank++)
+        free(j->ranks[rank].line);
+    free(j->ranks);
+    free(fds);
+    if (signals >= 0)
+        close(signals);
+    return j->code;
+}
+
+int launch_run(const launch_desc *desc)
+{
+    job j = {.desc = desc, .stop_at_ms = -1, .port = desc->port};
+    if (!make_token(j.token)) {
+        fprintf(stderr, "shoal %s: no random numbers for the job token: %s\n", desc->verb, strerror(errno));
+        return CLI_FAILED;
+    }
+    if (desc->hosts != NULL && !remote_parse(desc->verb, desc->hosts, desc->ranks, &j.remote))
+        return CLI_USAGE;
+    snprintf(j.address, sizeof j.address, "%s", desc->hosts != NULL ? j.remote.names[0] : "127.0.0.1");
+    if (desc->lab != NULL) {
+        j.lab = *desc->lab;
+        if (j.lab.hosts == 0 || j.lab.hosts > desc->ranks)
+            j.lab.hosts = desc->ranks;
+        if (j.lab.hosts > LAB_MAX_HOSTS)
+            return cli_usage(desc->verb, "a lab has at most %d hosts; use hosts=H", LAB_MAX_HOSTS);
+        snprintf(j.address, sizeof j.address, "%s", lab_address(0));
+        j.port = j.port != 0 ? j.port : 29400; /* a network of our own: every port is free */
+        return lab_enter(desc->verb, run_job, &j);
+    }
+    if (j.port == 0)
+        j.port = desc->hosts != NULL ? 29400 : free_port();
+    sigset_t before;
+    sigprocmask(SIG_SETMASK, NULL, &before);
+    int code = run_job(&j);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return code;
+}

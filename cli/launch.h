@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting the ranks of a job: on this machine, in a lab, or on other hosts through the user's own ssh. Each rank gets
+ * torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT) and the job token by
+ * descriptor (SHOAL_TOKEN_FD), or by a file that only the user can read on other hosts. */
+#ifndef SHOAL_CLI_LAUNCH_H
+#define SHOAL_CLI_LAUNCH_H
+
+#include "lab.h"
+
+typedef struct launch_desc {
+    const char *verb;   /* for messages */
+    uint32_t ranks;     /* all processes, dedicated servers included */
+    const lab_desc *lab; /* NULL: this machine's own network */
+    const char *hosts;  /* "a,b:4": remote hosts with optional slots; NULL: here */
+    uint16_t port;      /* of rank 0's store; 0: a free one */
+    char **argv;        /* the command, NULL-terminated */
+    bool tag_output;    /* put "[rank] " before each line */
+    double grace_s;     /* how long the others may go on after one failed (they name the culprit) */
+    bool quiet;         /* say nothing about ranks that fail by themselves */
+} launch_desc;
+
+/** Run the job to its end. @return exit code: 0 only if every rank's was 0; CLI_PEER_LOST if a rank was killed. */
+int launch_run(const launch_desc *desc);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks on other hosts, through the user's own ssh (or the program that SHOAL_RSH names). */
+#ifndef SHOAL_CLI_REMOTE_H
+#define SHOAL_CLI_REMOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { REMOTE_MAX_HOSTS = 256 };
+
+typedef struct remote_hosts {
+    char text[4096]; /* the list, cut at its separators */
+    const char *names[REMOTE_MAX_HOSTS];
+    uint32_t first[REMOTE_MAX_HOSTS], slots[REMOTE_MAX_HOSTS]; /* ranks [first, first + slots) */
+    uint32_t count, ranks;
+} remote_hosts;
+
+/** "a,b:4": ranks are dealt in order, slots per host (default: equal parts). Prints the error and returns false. */
+bool remote_parse(const char *verb, const char *text, uint32_t ranks, remote_hosts *hosts_out);
+
+/** In the rank's process: replace it by ssh; does not return. The token goes through ssh's standard input. */
+void remote_exec(const remote_hosts *hosts, uint32_t rank, const char *address, uint16_t port,
+                 const char *token, char **argv);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shoal command: one verb per file, cmd_VERB.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "shoal/version.h"
+
+const cli_verb cli_verbs[] = {
+    {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
+    {NULL, NULL, NULL}};
+
+static int help(FILE *out)
+{
+    fputs("Usage: shoal VERB [OPTION...]\n"
+          "Distributed deep-learning training on slow networks and uneven machines.\n\n",
+          out);
+    for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++)
+        fprintf(out, "  %-8s %s\n", verb->name, verb->summary);
+    fputs("\n  shoal VERB --help shows a verb's options with an example; shoal --version the version.\n"
+          "Exit codes: 0 ok, 1 failed, 2 usage, 5 peer lost, 6 deadline, 77 cannot here.\n",
+          out);
+    return out == stdout ? CLI_OK : CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    setenv("ARGP_HELP_FMT", "rmargin=100", 0);
+    if (argc < 2)
+        return help(stderr);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return help(stdout);
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("shoal %s\n", shoal_version());
+        return CLI_OK;
+    }
+    for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+        if (strcmp(argv[1], verb->name) == 0) {
+            static char name[32];
+            snprintf(name, sizeof name, "shoal %s", verb->name);
+            argv[1] = name;
+            return verb->run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "shoal: unknown verb '%s'\n\n", argv[1]);
+    return help(stderr);
+}

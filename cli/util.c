@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+int cli_exit_code(shoal_status status)
+{
+    switch (status) {
+    case SHOAL_OK: return CLI_OK;
+    case SHOAL_EPEER:
+    case SHOAL_EEPOCH: return CLI_PEER_LOST;
+    case SHOAL_ETIMEDOUT: return CLI_DEADLINE;
+    case SHOAL_ENOTSUP: return CLI_CANNOT_HERE;
+    case SHOAL_EINVAL: return CLI_USAGE;
+    default: return CLI_FAILED;
+    }
+}
+
+int cli_report(const char *verb)
+{
+    const shoal_error *error = shoal_last_error();
+    fprintf(stderr, "shoal %s: %s\n", verb, error->text);
+    if (error->advice[0] != '\0')
+        fprintf(stderr, "  %s\n", error->advice);
+    return cli_exit_code(error->status);
+}
+
+int cli_usage(const char *verb, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "shoal %s: ", verb);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\nTry `shoal %s --help`.\n", verb);
+    va_end(args);
+    return CLI_USAGE;
+}
+
+bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < min || value > max)
+        return false;
+    *value_out = value;
+    return true;
+}
+
+/* A positive number and a suffix from a table of (text, factor). */
+typedef struct suffix {
+    const char *text;
+    double factor;
+} suffix;
+
+static bool parse_scaled(const char *text, const suffix *table, uint64_t *value_out)
+{
+    char *end = NULL;
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    double value = strtod(text, &end);
+    for (; table->text != NULL; table++) {
+        if (strcasecmp(end, table->text) == 0) {
+            value *= table->factor;
+            if (!(value >= 0 && value < 1.8e19))
+                return false;
+            *value_out = (uint64_t)(value + 0.5);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out)
+{
+    static const suffix rates[] = {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}, {"k", 1e3},
+                                   {"m", 1e6},    {"g", 1e9},    {NULL, 0}};
+    return parse_scaled(text, rates, bits_per_s_out) && *bits_per_s_out >= 1000;
+}
+
+bool cli_parse_bytes(const char *text, uint64_t *bytes_out)
+{
+    static const suffix sizes[] = {{"", 1},           {"b", 1},          {"k", 1024},
+                                   {"kb", 1024},      {"m", 1048576},    {"mb", 1048576},
+                                   {"g", 1073741824}, {"gb", 1073741824}, {NULL, 0}};
+    return parse_scaled(text, sizes, bytes_out);
+}
+
+char *cli_self(void)
+{
+    static char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    return path;
+}
+
+char *cli_verb_name(const char *verb)
+{
+    static char name[32];
+    snprintf(name, sizeof name, "%s", verb);
+    return name;
+}
+
+bool cli_under_launcher(void)
+{
+    static const char *const variables[] = {"RANK", "SHOAL_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                            "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        if (getenv(variables[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+bool cli_interactive(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command-line tests share: run the shoal command with a deadline, compare, skip with a reason."""
+import os
+import subprocess
+import sys
+import unittest
+
+BUILD = os.environ.get("SHOAL_BUILD", "build/dev")
+SHOAL = os.environ.get("SHOAL") or os.path.join(BUILD, "shoal")
+SKIP = 77
+
+
+def run(*args, timeout=60, env=None, input=None):
+    """Run `shoal ARGS`; returns CompletedProcess with text output."""
+    full = dict(os.environ, **(env or {}))
+    return subprocess.run([SHOAL, *map(str, args)], capture_output=True, text=True, timeout=timeout, env=full,
+                          input=input, check=False)
+
+
+def lab_works():
+    """The reason why no lab can be made here, or None."""
+    probe = run("run", "-n", "1", "--lab", "rate=100mbit", "--", "true")
+    return probe.stderr.strip() if probe.returncode == SKIP else None
+
+
+def main():
+    """unittest.main, but exit 77 when every test was skipped."""
+    program = unittest.main(exit=False, verbosity=2)
+    result = program.result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    if result.testsRun == len(result.skipped):
+        print("skipped:", "; ".join({reason for _, reason in result.skipped}))
+        sys.exit(SKIP)
