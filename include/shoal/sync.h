@@ -51,6 +51,7 @@ typedef struct shoal_sync_stats {
     uint64_t comm_us;            /* from the first operation's start to the last one's end */
     uint64_t encode_ns, decode_ns;
     uint64_t sent_payload_bytes, received_payload_bytes;
+    uint64_t sent_elems, received_elems; /* 4 x these = what float32 would have sent */
     uint32_t operations;
 } shoal_sync_stats;
 

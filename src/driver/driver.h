@@ -15,4 +15,7 @@ typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size
 /** Before the first step. Protocols without owner jobs never call it. */
 void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 
+/** The protocol's promise (row->max_staleness); 0: replicas are bit-identical after every step. */
+uint32_t shoali_sync_max_staleness(const shoal_sync *sync);
+
 #endif
