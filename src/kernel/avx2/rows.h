@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows that the AVX2 table takes from half.c. Sources in avx2/ are compiled for AVX2, FMA and F16C. */
+#ifndef SHOALI_KERNEL_AVX2_ROWS_H
+#define SHOALI_KERNEL_AVX2_ROWS_H
+
+#include "kernel/kernel.h"
+
+bool shoali_avx2_fp16_encode(uint16_t *dst, const float *src, size_t n);
+void shoali_avx2_fp16_decode(float *dst, const uint16_t *src, size_t n);
+void shoali_avx2_fp16_add(float *acc, const uint16_t *src, size_t n);
+bool shoali_avx2_bf16_encode(uint16_t *dst, const float *src, size_t n);
+void shoali_avx2_bf16_decode(float *dst, const uint16_t *src, size_t n);
+void shoali_avx2_bf16_add(float *acc, const uint16_t *src, size_t n);
+
+#endif
