@@ -22,7 +22,7 @@ enum {
     SHOAL_CODEC_SLOTS = 1u << 6,      /* sums are not codable: only collectives with slots carry it (gather) */
     SHOAL_CODEC_MEASURE = 1u << 7,    /* wants shared values, all-reduced (MAX) once per operation */
     SHOAL_CODEC_TRANSFORM = 1u << 8,  /* a transform: turns one operation into a few dense rounds */
-    SHOAL_CODEC_NAN_SAFE = 1u << 9    /* encodes NaN and infinity without loss */
+    SHOAL_CODEC_NAN_SAFE = 1u << 9    /* encodes NaN and infinity without loss; others refuse what they would turn into either */
 };
 
 /** What is known at both ends about a piece, and so never sent. */
@@ -41,6 +41,7 @@ SHOAL_API void shoal_codec_close(shoal_codec *codec);
 SHOAL_API const char *shoal_codec_name(const shoal_codec *codec);
 /** Canonical spec: name and every key that differs from its default. Lives as long as the codec. */
 SHOAL_API const char *shoal_codec_spec(const shoal_codec *codec);
+/** Traits of this codec as opened: keys may add some (inceptionn:prescale=auto measures). */
 SHOAL_API uint32_t shoal_codec_traits(const shoal_codec *codec);
 /** Largest |decoded - source| for |source| < 1, given exact arithmetic; infinity if none is promised. */
 SHOAL_API double shoal_codec_error_bound(const shoal_codec *codec);
@@ -51,7 +52,8 @@ SHOAL_API size_t shoal_codec_bound(const shoal_codec *codec, size_t count, uint3
 /**
  * Encode one piece.
  * @param src         float32[count], unchanged.
- * @param dst         byte[capacity], any alignment, must not overlap src.
+ * @param dst         byte[capacity], any alignment, must not overlap src; undefined beyond written_out and on failure.
+ * @param capacity    bytes, at least shoal_codec_bound.
  * @param written_out bytes used, set only on success.
  * @return SHOAL_OK | EINVAL (capacity below the bound, bad at) | ENOTFINITE (codecs without NAN_SAFE)
  */
@@ -62,6 +64,7 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_codec_encode(const shoal_codec *code
 /**
  * Decode one piece of exactly count elements; finds its own end.
  * @param src      hostile bytes: anything malformed is ECORRUPT, never a read beyond len_bytes.
+ * @param dst      float32[count]; undefined after ECORRUPT.
  * @param add      add to dst instead of overwriting it.
  * @param read_out bytes consumed.
  */
@@ -69,7 +72,11 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_codec_decode(const shoal_codec *code
                                                          const uint8_t *src, size_t len_bytes, float *dst,
                                                          size_t count, bool add, size_t *read_out);
 
-/** Values of a tensor that ranks share by MAX before encoding (trait MEASURE): how many floats, and compute them. */
+/**
+ * Values of a tensor that ranks share by MAX before encoding (trait MEASURE): how many floats, and compute them.
+ * @param src        float32[tensor->count], the tensor's own elements.
+ * @param shared_out float32[shoal_codec_measure_count(codec)].
+ */
 SHOAL_API size_t shoal_codec_measure_count(const shoal_codec *codec);
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_codec_measure(const shoal_codec *codec, const shoal_tensor *tensor,
                                                           const float *src, float *shared_out);

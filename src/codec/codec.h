@@ -17,7 +17,7 @@ typedef struct shoal_round {
 typedef struct shoali_codec_row {
     const char *name;
     const char *paper;     /* source, and where we differ */
-    uint32_t traits;       /* SHOAL_CODEC_* */
+    uint32_t traits;       /* SHOAL_CODEC_* that hold for every params */
     float bytes_per_elem;  /* exact if FIXED_RATE, else typical (planner's default before calibration) */
     uint32_t shared_count; /* floats per tensor that measure() writes; 0 without it */
     shoali_schema schema;
@@ -26,7 +26,9 @@ typedef struct shoali_codec_row {
     uint16_t (*wire_id)(const void *params);
     /** Largest error per element for |x| < 1; NULL: 0 if LOSSLESS, else none promised. */
     double (*error_bound)(const void *params);
-    /** Cross-key checks after parsing; NULL: none. Sets the last error. */
+    /** Traits on top that depend on params; NULL: none. */
+    uint32_t (*more_traits)(const void *params);
+    /** Cross-key checks after parsing, may normalise; NULL: none. Sets the last error. */
     shoal_status (*check)(void *params);
 
     size_t (*bound)(const void *params, size_t count, uint32_t parts);
@@ -47,13 +49,25 @@ typedef struct shoali_codec_row {
 struct shoal_codec {
     const shoali_codec_row *row;
     void *params;
-    bool error_feedback; /* the common key "ef": the engine keeps a residual per element and rank */
+    uint32_t traits;     /* row->traits and more_traits(params); core code reads this one */
+    bool error_feedback; /* the key "ef": the engine keeps a residual per element and rank */
     char spec[160];      /* canonical */
     uint64_t hash;       /* of spec and wire id, for READY */
 };
 
+/** The key that every codec which loses something lists in its schema; `type` is its params struct with `bool ef`. */
+#define SHOALI_CODEC_KEY_EF(type, fallback)                                     \
+    {"ef", SHOALI_KEY_FLAG, offsetof(type, ef), 0, 0, NULL, (fallback),         \
+     "error feedback: keep what an encode loses, add it to the next gradient"}
+
 size_t shoali_codec_count(void);
 const shoali_codec_row *shoali_codec_row_at(size_t i);
+/** shoal_codec_open for a row that need not stand in the table (tests); the name in spec is not looked at. */
+SHOAL_MUST_USE shoal_status shoali_codec_open_row(const shoali_codec_row *row, const char *spec,
+                                                  shoal_codec **codec_out);
+
+/* float32 as it lies in memory: rows identity, and every codec's RAW tensors. */
+extern const shoali_codec_row shoali_codec_identity;
 
 /* Encode a run of whole pieces of one chunk: splits [first, first + count) of the operation at tensor borders as the
  * codec's traits ask (PER_TENSOR: one piece per tensor; else one per run of equal RAW flags; RAW tensors travel as

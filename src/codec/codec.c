@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/codec.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/rng.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "coded bytes are little-endian and written as they lie");
+
+#define SHOAL_CODEC(name) extern const shoali_codec_row shoali_codec_##name;
+#include "codec/codecs.def"
+#undef SHOAL_CODEC
+
+static const shoali_codec_row *const rows[] = {
+#define SHOAL_CODEC(name) &shoali_codec_##name,
+#include "codec/codecs.def"
+#undef SHOAL_CODEC
+};
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
+
+size_t shoali_codec_count(void)
+{
+    return ROW_COUNT;
+}
+
+const shoali_codec_row *shoali_codec_row_at(size_t i)
+{
+    return i < ROW_COUNT ? rows[i] : NULL;
+}
+
+const char *shoal_codec_row_name(size_t i)
+{
+    return i < ROW_COUNT ? rows[i]->name : NULL;
+}
+
+/* ---------------------------------------------------------------- open */
+
+static bool reads_error_feedback(const shoali_codec_row *row, const void *params)
+{
+    for (size_t i = 0; i < row->schema.count; i++) {
+        const shoali_key *key = &row->schema.keys[i];
+        if (strcmp(key->name, "ef") == 0)
+            return *(const bool *)((const char *)params + key->offset);
+    }
+    return false;
+}
+
+static uint64_t hash_of(const shoal_codec *codec)
+{
+    uint16_t id = codec->row->wire_id(codec->params);
+    return shoali_hash(codec->spec, strlen(codec->spec), shoali_hash(&id, sizeof id, 0));
+}
+
+static shoal_status fill(shoal_codec *codec, const char *spec)
+{
+    const shoali_codec_row *row = codec->row;
+    SHOALI_TRY(shoali_spec_parse("codec", spec, &row->schema, codec->params));
+    if (row->check != NULL)
+        SHOALI_TRY(row->check(codec->params));
+    codec->traits = row->traits | (row->more_traits != NULL ? row->more_traits(codec->params) : 0);
+    codec->error_feedback = reads_error_feedback(row, codec->params);
+    shoali_spec_format(row->name, &row->schema, codec->params, codec->spec, sizeof codec->spec);
+    codec->hash = hash_of(codec);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_codec_open_row(const shoali_codec_row *row, const char *spec, shoal_codec **codec_out)
+{
+    shoal_codec *codec = shoali_alloc(sizeof *codec + row->schema.params_size);
+    if (codec == NULL)
+        return SHOAL_ENOMEM;
+    codec->row = row;
+    codec->params = codec + 1;
+    shoal_status status = fill(codec, spec);
+    if (status != SHOAL_OK) {
+        shoali_free(codec);
+        return status;
+    }
+    *codec_out = codec;
+    return SHOAL_OK;
+}
+
+shoal_status shoal_codec_open(const char *spec, shoal_codec **codec_out)
+{
+    if (spec == NULL || codec_out == NULL)
+        return shoali_fail(SHOAL_EINVAL, "shoal_codec_open: spec and codec_out must not be NULL");
+    size_t length = shoali_spec_name_len(spec);
+    const char *names[ROW_COUNT];
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        names[i] = rows[i]->name;
+        if (strlen(names[i]) == length && memcmp(names[i], spec, length) == 0)
+            return shoali_codec_open_row(rows[i], spec, codec_out);
+    }
+    return shoali_spec_unknown("codec", spec, names, ROW_COUNT);
+}
+
+void shoal_codec_close(shoal_codec *codec)
+{
+    shoali_free(codec);
+}
+
+/* ---------------------------------------------------------------- the contract */
+
+const char *shoal_codec_name(const shoal_codec *codec)
+{
+    return codec->row->name;
+}
+
+const char *shoal_codec_spec(const shoal_codec *codec)
+{
+    return codec->spec;
+}
+
+uint32_t shoal_codec_traits(const shoal_codec *codec)
+{
+    return codec->traits;
+}
+
+double shoal_codec_error_bound(const shoal_codec *codec)
+{
+    if (codec->row->error_bound != NULL)
+        return codec->row->error_bound(codec->params);
+    return (codec->traits & SHOAL_CODEC_LOSSLESS) != 0 ? 0 : (double)INFINITY;
+}
+
+size_t shoal_codec_measure_count(const shoal_codec *codec)
+{
+    return (codec->traits & SHOAL_CODEC_MEASURE) != 0 ? codec->row->shared_count : 0;
+}
+
+/* ---------------------------------------------------------------- calls into the row */
+
+size_t shoal_codec_bound(const shoal_codec *codec, size_t count, uint32_t parts)
+{
+    return codec->row->bound(codec->params, count, parts);
+}
+
+/* A row gets a usable `at`: never NULL, with shared values if it measures. */
+static shoal_status check_at(const shoal_codec *codec, const shoal_codec_at *at)
+{
+    if (codec->row->encode == NULL)
+        return shoali_fail(SHOAL_EINVAL, "codec %s is a transform: it has rounds, not pieces", codec->spec);
+    if (at == NULL || at->parts == 0)
+        return shoali_fail(SHOAL_EINVAL, "codec %s: at must not be NULL and at->parts at least 1", codec->spec);
+    if ((codec->traits & SHOAL_CODEC_MEASURE) != 0 && at->shared == NULL)
+        return shoali_fail(SHOAL_EINVAL, "codec %s needs the shared values of shoal_codec_measure", codec->spec);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_codec_encode(const shoal_codec *codec, const shoal_codec_at *at, const float *src,
+                                size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+{
+    SHOALI_TRY(check_at(codec, at));
+    size_t bound = codec->row->bound(codec->params, count, at->parts);
+    if (capacity < bound)
+        return shoali_fail(SHOAL_EINVAL, "codec %s: %zu bytes for %zu elements; up to %zu are needed", codec->spec,
+                           capacity, count, bound);
+    return codec->row->encode(codec->params, at, src, count, dst, capacity, written_out);
+}
+
+shoal_status shoal_codec_decode(const shoal_codec *codec, const shoal_codec_at *at, const uint8_t *src,
+                                size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
+{
+    SHOALI_TRY(check_at(codec, at));
+    return codec->row->decode(codec->params, at, src, len_bytes, dst, count, add, read_out);
+}
+
+shoal_status shoal_codec_measure(const shoal_codec *codec, const shoal_tensor *tensor, const float *src,
+                                 float *shared_out)
+{
+    if ((codec->traits & SHOAL_CODEC_MEASURE) == 0)
+        return shoali_fail(SHOAL_EINVAL, "codec %s measures nothing", codec->spec);
+    return codec->row->measure(codec->params, tensor, src, shared_out);
+}

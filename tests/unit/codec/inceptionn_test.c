@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The element code against the golden vectors that software, BPF and hardware share, and against the rule written
+ * once more in double arithmetic; the stream layouts against hand-made bytes. */
+#include "support/check.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "codec/inceptionn.h"
+
+static const uint32_t bounds[] = {6, 8, 10};
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* ---------------------------------------------------------------- elements */
+
+static void golden_vectors(void **state)
+{
+    (void)state;
+    FILE *file = fopen(SHOAL_SOURCE_DIR "/innet/vectors/inceptionn.txt", "r");
+    assert_non_null(file);
+    char line[256], payload[16];
+    unsigned k, tag, in, decoded, count = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%u %u %x %15s %x", &k, &tag, &in, payload, &decoded), 5);
+        shoali_inc_rule rule = shoali_inc_rule_make(k, 0, false);
+        uint16_t got;
+        assert_int_equal(shoali_inc_classify(&rule, float_of(in), &got), tag);
+        unsigned want = (unsigned)strtoul(payload, NULL, 16);
+        if (tag == SHOALI_INC_BYTE) {
+            assert_int_equal(got >> 8, want);
+            assert_int_equal(bits_of(shoali_inc_value(&rule, (uint16_t)(want << 8))), decoded);
+        } else if (tag == SHOALI_INC_WORD) {
+            assert_int_equal(got, want);
+            assert_int_equal(bits_of(shoali_inc_value(&rule, got)), decoded);
+        } else {
+            assert_int_equal(decoded, tag == SHOALI_INC_RAW ? in : 0);
+        }
+        count++;
+    }
+    fclose(file);
+    assert_int_equal(count, 54);
+}
+
+/* The published rule in double: class by magnitude, payload truncated toward zero. */
+static unsigned class_in_double(double a, unsigned k, bool strict, double *decoded_out)
+{
+    double byte = floor(a * 128) / 128, word = floor(a * 32768) / 32768;
+    *decoded_out = 0;
+    if (!(a < 1))
+        return SHOALI_INC_RAW;
+    if (a < ldexp(1, -(int)k))
+        return SHOALI_INC_ZERO;
+    bool small = a < ldexp(1, -(int)k / 2) && (!strict || a - byte < ldexp(1, -(int)k));
+    *decoded_out = small ? byte : word;
+    return small ? SHOALI_INC_BYTE : SHOALI_INC_WORD;
+}
+
+static void check_element(unsigned k, unsigned power, bool strict, float x)
+{
+    shoali_inc_rule rule = shoali_inc_rule_make(k, power, strict);
+    double want, a = ldexp(fabs((double)x), (int)power);
+    unsigned tag = class_in_double(a, k, strict, &want);
+    uint16_t payload;
+    assert_int_equal(shoali_inc_classify(&rule, x, &payload), tag);
+    if (tag == SHOALI_INC_RAW)
+        return;
+    if (tag == SHOALI_INC_BYTE)
+        payload &= 0xff00;
+    if (tag == SHOALI_INC_ZERO)
+        assert_int_equal(payload, 0);
+    double got = ldexp((double)shoali_inc_value(&rule, payload), (int)power);
+    assert_true(got == (x < 0 ? -want : want));
+    assert_false(got == 0 && signbit(got)); /* +0.0 only */
+    double bound = ldexp(1, -(int)k);
+    assert_true(a - want < (strict || bound > 0x1p-7 ? bound : 0x1p-7));
+}
+
+static void elements_follow_the_rule(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 200000; i++) {
+        uint64_t r = shoali_rng_u64(check_seed(), 1, i);
+        unsigned k = bounds[r % 3], power = (unsigned)(r >> 8) % 17;
+        bool strict = (r >> 16 & 1) != 0;
+        uint32_t bits = (uint32_t)(r >> 32);
+        if ((r >> 17 & 3) != 0) /* most of them around the thresholds */
+            bits = (bits & 0x807fffffu) | (127u - power - (uint32_t)(r >> 20) % 13u) << 23;
+        if ((r >> 24 & 3) == 0)
+            bits &= 0xffff0000u; /* exact boundaries */
+        if (!isnan(float_of(bits)))
+            check_element(k, power, strict, float_of(bits));
+    }
+}
+
+static void a_negative_zero_byte_decodes_to_plus_zero(void **state)
+{
+    (void)state;
+    shoali_inc_rule rule = shoali_inc_rule_make(10, 3, false);
+    assert_int_equal(bits_of(shoali_inc_value(&rule, 0x8000)), 0);
+}
+
+/* ---------------------------------------------------------------- layouts */
+
+static void interleaved_bytes(void **state)
+{
+    (void)state;
+    /* word, byte, raw, zero; the last group holds two elements */
+    const float src[10] = {0.75f, -0.02f, -1.5f, 0.0f, 0.03f, 0, 0, 0x1p-12f, 0, -0.3f};
+    const uint8_t want[] = {0x36, 0x01, 0x00, 0x60, 0x82, 0x00, 0x00, 0xc0, 0xbf, 0x03, 0x08, 0x00, 0x66, 0xa6};
+    uint8_t coded[64];
+    shoali_inc_rule rule = shoali_inc_rule_make(10, 0, false);
+    assert_int_equal(shoali_inc_ref_interleaved.encode(&rule, src, 10, coded), sizeof want);
+    assert_memory_equal(coded, want, sizeof want);
+}
+
+static void planes_bytes(void **state)
+{
+    (void)state;
+    const float src[10] = {0.75f, -0.02f, -1.5f, 0.0f, 0.03f, 0, 0, 0x1p-12f, 0, -0.3f};
+    const uint8_t want[] = {0x13, 0x02, 0x05, 0x02, 0x60, 0x82, 0x03, 0xa6, 0x00, 0x66, 0x00, 0x00, 0xc0, 0xbf};
+    uint8_t coded[64];
+    shoali_inc_rule rule = shoali_inc_rule_make(10, 0, false);
+    assert_int_equal(shoali_inc_ref_planes.encode(&rule, src, 10, coded), sizeof want);
+    assert_memory_equal(coded, want, sizeof want);
+}
+
+/* ---------------------------------------------------------------- the row */
+
+static shoal_codec *open_codec(const char *spec)
+{
+    shoal_codec *codec;
+    assert_ok(shoal_codec_open(spec, &codec));
+    return codec;
+}
+
+static void faithful_is_strict_off(void **state)
+{
+    (void)state;
+    shoal_codec *a = open_codec("inceptionn:faithful,ef=off"), *b = open_codec("inceptionn:strict=off,ef=off"),
+                *c = open_codec("inceptionn:strict,ef=off");
+    assert_string_equal(shoal_codec_spec(a), shoal_codec_spec(b));
+    assert_true(a->hash == b->hash && a->hash != c->hash);
+    assert_true(shoal_codec_error_bound(a) == 0x1p-7 && shoal_codec_error_bound(c) == 0x1p-10);
+    assert_false(a->error_feedback);
+    shoal_codec_close(a), shoal_codec_close(b), shoal_codec_close(c);
+}
+
+static void only_auto_prescale_measures(void **state)
+{
+    (void)state;
+    const uint32_t both = SHOAL_CODEC_MEASURE | SHOAL_CODEC_PER_TENSOR;
+    shoal_codec *constant = open_codec("inceptionn:prescale=4"), *automatic = open_codec("inceptionn:prescale=auto");
+    assert_int_equal(shoal_codec_traits(constant) & both, 0);
+    assert_int_equal(shoal_codec_measure_count(constant), 0);
+    assert_true(shoal_codec_error_bound(constant) == 0x1p-14);
+    assert_int_equal(shoal_codec_traits(automatic) & both, both);
+    assert_int_equal(shoal_codec_measure_count(automatic), 1);
+    shoal_codec_at at = {.parts = 1};
+    uint8_t bytes[64];
+    size_t written;
+    assert_status(shoal_codec_encode(automatic, &at, (const float[1]){1}, 1, bytes, 64, &written), SHOAL_EINVAL);
+    assert_error_has("shared values");
+    shoal_codec_close(constant), shoal_codec_close(automatic);
+}
+
+/* rms 2^-14 against strict 2^-10: a prescale of 2^4, and the bytes of prescale=4. */
+static void auto_prescale_is_the_power_of_two_below_bound_over_rms(void **state)
+{
+    (void)state;
+    shoal_codec *four = open_codec("inceptionn:prescale=4"), *automatic = open_codec("inceptionn:prescale=auto");
+    float src[64], shared;
+    for (size_t i = 0; i < 64; i++)
+        src[i] = i % 2 == 0 ? 0x1p-14f : -0x1p-14f;
+    shoal_tensor tensor = {.key = 7, .count = 64, .lr_scale = 1};
+    assert_ok(shoal_codec_measure(automatic, &tensor, src, &shared));
+    assert_true(shared == 0x1p-14f);
+    uint8_t a[512], b[512];
+    size_t a_bytes, b_bytes;
+    const float rms[4] = {shared, shared * 0.6f, 0.9f * shared, shared * 1.0001f};
+    const bool equal[4] = {true, true, true, false};
+    for (size_t i = 0; i < 4; i++) {
+        shoal_codec_at at = {.tensor = &tensor, .parts = 1, .shared = &rms[i]};
+        assert_ok(shoal_codec_encode(four, &at, src, 64, a, sizeof a, &a_bytes));
+        assert_ok(shoal_codec_encode(automatic, &at, src, 64, b, sizeof b, &b_bytes));
+        assert_int_equal(a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0, equal[i]);
+    }
+    shoal_codec_close(four), shoal_codec_close(automatic);
+}
+
+/* Any shared value must give a power that both ends agree on, and no shift out of range. */
+static void strange_shared_values_are_safe(void **state)
+{
+    (void)state;
+    shoal_codec *automatic = open_codec("inceptionn:prescale=auto");
+    const float strange[] = {0, -0.0f, -1, NAN, INFINITY, -INFINITY, 0x1p-149f, 0x1.fffffep127f};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        const float src[4] = {0.5f, -0.001f, INFINITY, 3e38f};
+        shoal_tensor tensor = {.key = 7, .count = 4, .lr_scale = 1};
+        shoal_codec_at at = {.tensor = &tensor, .parts = 1, .shared = &strange[i]};
+        uint8_t bytes[64];
+        float back[4];
+        size_t written, consumed;
+        assert_ok(shoal_codec_encode(automatic, &at, src, 4, bytes, sizeof bytes, &written));
+        assert_ok(shoal_codec_decode(automatic, &at, bytes, written, back, 4, false, &consumed));
+        assert_int_equal(written, consumed);
+        assert_true(back[2] == INFINITY && back[3] == 3e38f);
+        assert_true(fabsf(back[1] - src[1]) < 0x1p-10f && fabsf(back[0] - src[0]) < 0x1p-10f);
+    }
+    shoal_codec_close(automatic);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(golden_vectors),
+        CHECK_TEST(elements_follow_the_rule),
+        CHECK_TEST(a_negative_zero_byte_decodes_to_plus_zero),
+        CHECK_TEST(interleaved_bytes),
+        CHECK_TEST(planes_bytes),
+        CHECK_TEST(faithful_is_strict_off),
+        CHECK_TEST(only_auto_prescale_measures),
+        CHECK_TEST(auto_prescale_is_the_power_of_two_below_bound_over_rms),
+        CHECK_TEST(strange_shared_values_are_safe),
+    };
+    return CHECK_RUN(tests);
+}
