@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
+JOBS ?= $(shell nproc)
+
+.PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak install clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+deps: ## install what is missing of packages.txt
+	@tools/deps.sh packages.txt
+
+build: deps ## release build: build/release/shoal and libshoal.so
+	@cmake --preset release >/dev/null
+	@cmake --build build/release -j $(JOBS)
+
+check: build ## lint, build, every test; T=codec runs those whose name matches
+	@cmake --preset dev >/dev/null
+	@cmake --build build/dev -j $(JOBS)
+	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure $(if $(T),-R '$(T)')
+
+lint: deps ## formatting, layers, sizes, rules and clang-tidy; all warnings are errors
+	@cmake --preset dev >/dev/null
+	@tools/tidy.sh build/dev
+	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure -L lint
+
+format: ## rewrite C files in the house format
+	@tools/check_format.sh --fix
+
+demo: build ## train three ways in a lab of shaped links and compare (5 minutes)
+	@bench/e2e/demo
+
+bench: build ## micro and end-to-end benchmarks of this machine
+	@bench/run
+
+bench-peers: build ## Gloo, Open MPI and Shoal in turn in one lab
+	@tools/deps.sh packages-peers.txt
+	@bench/peers/run
+
+claims: build ## measure the timed claims (45 minutes); C=NAME one; Q=1 quick
+	@tools/deps.sh packages-peers.txt
+	@bench/claims/run.py $(if $(C),--only $(C)) $(if $(Q),--quick)
+
+claims-long: build ## measure the accuracy claims (hours, resumable); C=NAME one
+	@bench/claims/run.py --long $(if $(C),--only $(C))
+
+soak: build ## long search: fuzzing, and tests under ever new seeds; MINUTES=60
+	@tools/soak.sh $(or $(MINUTES),60)
+
+install: build ## install command, library and headers; PREFIX=/usr/local DESTDIR=
+	@cmake --install build/release $(if $(PREFIX),--prefix $(PREFIX))
+
+clean: ## remove all builds
+	rm -rf build
