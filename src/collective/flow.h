@@ -17,7 +17,8 @@ enum { SHOALI_FLOW_STREAM = 1u << 0, SHOALI_FLOW_DATAGRAM = 1u << 1 };
  *  once, and last: the flow touches nothing of its own after it, so done may call fini. start calls none of these. */
 typedef struct shoal_sink {
     void *ctx;
-    void (*send)(void *ctx, uint32_t peer, const shoal_data *head, const void *body, uint64_t cookie);
+    void (*send)(void *ctx, uint32_t peer, const shoal_data *head, const void *body,
+                 uint64_t cookie);
     void (*control)(void *ctx, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes);
     void (*job)(void *ctx, const shoal_op_id *id, size_t offset, size_t count, uint64_t cookie);
     void (*done)(void *ctx, const shoal_op_id *id, shoal_status status, const char *why);
@@ -29,27 +30,29 @@ typedef struct shoali_flow_args {
     shoal_op_kind kind;
     shoal_reduce reduce;
     uint32_t me, size, contributors, root; /* indices in the member list */
-    const uint32_t *endpoints;             /* endpoint id of each member: randomness and origins use ids */
+    const uint32_t *endpoints; /* endpoint id of each member: randomness and origins use ids */
     float *buf;
     size_t count;
     const shoal_tensor *tensors;
     uint32_t tensor_count;
-    float *const *residuals;               /* per tensor, NULL: no error feedback for it; NULL: none at all */
-    const float *shared;                   /* measured and shared values, row->shared_count per tensor, or NULL */
+    float *const *residuals; /* per tensor, NULL: no error feedback for it; NULL: none at all */
+    const float *shared;     /* measured and shared values, row->shared_count per tensor, or NULL */
     const shoal_codec *push, *pull;
     const shoali_collective *collective;
-    bool owner_job;                        /* OWN asks sink->job before it encodes; its error feedback is off */
+    bool owner_job; /* OWN asks sink->job before it encodes; its error feedback is off */
     bool check_finite;
     uint32_t chunk_elems;
     uint64_t seed;
-    shoali_scratch *scratch;  /* of the comm, for receive and kept buffers; NULL: the flow makes its own */
+    shoali_scratch
+        *scratch; /* of the comm, for receive and kept buffers; NULL: the flow makes its own */
     uint64_t (*now_ns)(void); /* for the times in stats; NULL: they stay 0 */
 } shoali_flow_args;
 
 /** Counters that every flow keeps, for shoal_op_stats. */
 typedef struct shoali_flow_stats {
     uint64_t sent_payload_bytes, received_payload_bytes, sent_elems, received_elems;
-    uint64_t encode_ns, decode_ns; /* filled by flows that are given a clock through now_ns; else 0 */
+    uint64_t encode_ns,
+        decode_ns; /* filled by flows that are given a clock through now_ns; else 0 */
 } shoali_flow_stats;
 
 typedef struct shoali_flow_row {
@@ -58,7 +61,8 @@ typedef struct shoali_flow_row {
     /** Bytes of state that the caller allocates, zeroed, 64-byte aligned. */
     size_t (*state_size)(const shoali_flow_args *args);
     /** Build everything, send nothing. After a failure, fini need not be called. */
-    shoal_status (*start)(void *state, const shoali_flow_args *args, const shoal_sink *sink, uint64_t now_us);
+    shoal_status (*start)(void *state, const shoali_flow_args *args, const shoal_sink *sink,
+                          uint64_t now_us);
     /** Which members this rank receives data from / sends data to (the caller grants the former). */
     bool (*receives_from)(const void *state, uint32_t peer);
     bool (*sends_to)(const void *state, uint32_t peer);
@@ -67,11 +71,13 @@ typedef struct shoali_flow_row {
     /** Where the body of a frame goes (len_bytes bytes); NULL: too long, twice, unknown: the caller drops it.
      *  Each place ends in on_frames or unplace. */
     uint8_t *(*place)(void *state, uint32_t peer, const shoal_data *head);
-    void (*on_frames)(void *state, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies, size_t count);
+    void (*on_frames)(void *state, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies,
+                      size_t count);
     void (*unplace)(void *state, uint32_t peer, const shoal_data *head, uint8_t *body);
     void (*on_sent)(void *state, uint32_t peer, uint64_t cookie);
     void (*on_job)(void *state, uint64_t cookie, shoal_status status);
-    void (*on_control)(void *state, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes);
+    void (*on_control)(void *state, uint32_t peer, uint16_t kind, const void *bytes,
+                       size_t len_bytes);
     void (*on_timer)(void *state, uint64_t now_us);
     /** When on_timer is due; UINT64_MAX: never; 0: now, a flow bounds its work per call and asks to go on. */
     uint64_t (*next_wake_us)(const void *state);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames in. A body goes straight into the buffer if its step is the chunk's turn and overwrites floats with floats;
+ * else into scratch, where it waits for its turn: additions follow the list, never arrival. Heads come from the
+ * network: every field is checked before it indexes anything. */
+#include <string.h>
+
+#include "base/error.h"
+#include "collective/engine.h"
+#include "kernel/kernel.h"
+
+/* The arrival that a head names, with its step; NULL: there is none. */
+static shoali_arrival *find(const shoali_engine_state *e, uint32_t peer, const shoal_data *head,
+                            const shoali_engine_step **step_out)
+{
+    if (peer >= e->args.size || head->match >= e->recv_first[peer + 1] - e->recv_first[peer])
+        return NULL;
+    const shoali_engine_step *step = &e->steps[e->recv_steps[e->recv_first[peer] + head->match]];
+    if (head->chunk < step->first_chunk || head->chunk - step->first_chunk >= step->chunk_count)
+        return NULL;
+    *step_out = step;
+    return &e->arrivals[step->arrivals + (head->chunk - step->first_chunk)];
+}
+
+static bool length_fits(const shoali_engine_state *e, const shoali_engine_step *step, uint32_t peer,
+                        const shoal_data *head)
+{
+    const shoali_chunk *k = &e->chunks[head->chunk];
+    if (head->flags & SHOAL_DATA_NOT_FINITE)
+        return head->len_bytes == SHOALI_ORIGIN_BYTES;
+    if (e->raw[step->s.leg])
+        return head->len_bytes == k->count * sizeof(float);
+    const shoal_codec *codec = shoali_engine_codec(e, &step->s);
+    shoali_codec_span span = shoali_engine_span(e, head->chunk, &step->s, peer);
+    size_t bound = shoali_codec_span_bound(codec, &span);
+    return (codec->traits & SHOAL_CODEC_FIXED_RATE) ? head->len_bytes == bound
+                                                    : head->len_bytes <= bound;
+}
+
+uint8_t *shoali_engine_place(shoali_engine_state *e, uint32_t peer, const shoal_data *head)
+{
+    const shoali_engine_step *step;
+    shoali_arrival *a = find(e, peer, head, &step);
+    if (a == NULL || a->state != SHOALI_ARRIVAL_NONE ||
+        (head->flags & ~SHOAL_DATA_NOT_FINITE) != 0 || !length_fits(e, step, peer, head))
+        return NULL;
+    shoali_chunk *k = &e->chunks[head->chunk];
+    a->flagged = (head->flags & SHOAL_DATA_NOT_FINITE) != 0;
+    a->direct = step->s.kind == SHOAL_RECV_SET && e->raw[step->s.leg] && !a->flagged &&
+                k->reads == 0 && shoali_engine_current(e, head->chunk) == step;
+    if (a->direct)
+        a->body = (uint8_t *)(e->args.buf + k->offset);
+    else
+        a->body = shoali_scratch_get(e->scratch, head->len_bytes);
+    if (a->body == NULL) {
+        shoali_engine_fail(e, SHOAL_ENOMEM, "no memory to receive chunk %u: %s", head->chunk,
+                           shoal_last_error()->text);
+        return NULL;
+    }
+    a->len_bytes = head->len_bytes;
+    a->state = SHOALI_ARRIVAL_PLACED;
+    e->placed++;
+    return a->body;
+}
+
+static void drop_body(shoali_engine_state *e, shoali_arrival *a)
+{
+    if (!a->direct)
+        shoali_scratch_put(e->scratch, a->body);
+    a->body = NULL;
+}
+
+bool shoali_engine_arrived(shoali_engine_state *e, uint32_t peer, const shoal_data *head,
+                           const uint8_t *body)
+{
+    const shoali_engine_step *step;
+    shoali_arrival *a = find(e, peer, head, &step);
+    if (a == NULL || a->state != SHOALI_ARRIVAL_PLACED || a->body != body)
+        return false;
+    e->placed--;
+    a->state = SHOALI_ARRIVAL_HERE;
+    e->stats.received_payload_bytes += a->len_bytes;
+    e->stats.received_elems += e->chunks[head->chunk].count;
+    return true;
+}
+
+void shoali_engine_unplace(shoali_engine_state *e, uint32_t peer, const shoal_data *head,
+                           const uint8_t *body)
+{
+    const shoali_engine_step *step;
+    shoali_arrival *a = find(e, peer, head, &step);
+    if (a == NULL || a->state != SHOALI_ARRIVAL_PLACED || a->body != body)
+        return;
+    e->placed--;
+    a->state = SHOALI_ARRIVAL_NONE;
+    drop_body(e, a);
+}
+
+/* Decode a frame into the chunk or add it; false: the operation failed. */
+static bool decode(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
+                   const shoali_arrival *a)
+{
+    const shoali_chunk *k = &e->chunks[chunk];
+    shoali_codec_span span = shoali_engine_span(e, chunk, step, step->peer);
+    const uint64_t begin_ns = shoali_engine_now_ns(e);
+    shoal_status status = shoali_codec_span_decode(shoali_engine_codec(e, step), &span, a->body,
+                                                   a->len_bytes, e->args.buf + k->offset,
+                                                   step->kind == SHOAL_RECV_ADD);
+    e->stats.decode_ns += shoali_engine_now_ns(e) - begin_ns;
+    e->budget -= k->count;
+    if (status != SHOAL_OK)
+        shoali_engine_fail(e, status, "chunk %u from endpoint %u: %s", chunk,
+                           e->args.endpoints[step->peer], shoal_last_error()->text);
+    return status == SHOAL_OK;
+}
+
+/* Floats from scratch. */
+static void combine_raw(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
+                        const shoali_arrival *a)
+{
+    const shoali_chunk *k = &e->chunks[chunk];
+    float *x = e->args.buf + k->offset;
+    const float *y = (const float *)(const void *)a->body;
+    e->budget -= k->count / 4;
+    if (step->kind == SHOAL_RECV_SET)
+        shoali_kernel()->copy(x, y, k->count);
+    else if (e->args.reduce == SHOAL_MAX)
+        shoali_kernel()->max(x, y, k->count);
+    else
+        shoali_kernel()->add(x, y, k->count);
+}
+
+bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_engine_step *step)
+{
+    shoali_chunk *k = &e->chunks[chunk];
+    shoali_arrival *a = &e->arrivals[step->arrivals + (chunk - step->first_chunk)];
+    if (a->state != SHOALI_ARRIVAL_HERE || k->reads > 0)
+        return false;
+    if (k->pc == 0 && step->s.kind == SHOAL_RECV_ADD)
+        shoali_engine_touch(e, chunk);
+    a->state = SHOALI_ARRIVAL_USED;
+    if (a->flagged) {
+        shoali_not_finite origin = shoali_origin_unpack(a->body);
+        shoali_engine_flag(e, chunk, &origin);
+    } else if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && !a->direct) {
+        if (e->raw[step->s.leg])
+            combine_raw(e, chunk, &step->s, a);
+        else if (!e->slots && !decode(e, chunk, &step->s, a))
+            return false;
+        if (step->s.kind == SHOAL_RECV_SET && step->s.leg == SHOAL_PULL && !e->raw[SHOAL_PULL]) {
+            k->kept = a->body;
+            k->kept_bytes = a->len_bytes;
+            a->body = NULL;
+            return true;
+        }
+    }
+    drop_body(e, a);
+    return true;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames out. Every peer has a heap of ready (step, chunk), the smallest first, and a few flights: frames in the
+ * transport's hands. Partial sums are encoded only when they leave, so coded copies are bounded by the flights. */
+#include "base/error.h"
+#include "collective/engine.h"
+
+static void heap_push(uint64_t *heap, uint32_t count, uint64_t key)
+{
+    uint32_t at = count;
+    while (at > 0 && heap[(at - 1) / 2] > key) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = key;
+}
+
+/* Remove and return the smallest of count > 0 keys. */
+static uint64_t heap_pop(uint64_t *heap, uint32_t count)
+{
+    const uint64_t top = heap[0], last = heap[count - 1];
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child + 1 < count && heap[child + 1] < heap[child])
+            child++;
+        if (child >= count || heap[child] >= last)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = last;
+    return top;
+}
+
+void shoali_engine_mark_dirty(shoali_engine_state *e, uint32_t peer_index)
+{
+    shoali_engine_peer *peer = &e->peers[peer_index];
+    if (peer->queued || peer->ready_count == 0)
+        return;
+    peer->queued = true;
+    e->dirty.items[(e->dirty.head + e->dirty.count++) % e->dirty.capacity] = peer_index;
+}
+
+void shoali_engine_ready(shoali_engine_state *e, uint32_t step, uint32_t chunk)
+{
+    shoali_chunk *k = &e->chunks[chunk];
+    if (k->flags & SHOALI_CHUNK_READY)
+        return;
+    k->flags |= SHOALI_CHUNK_READY;
+    uint32_t peer_index = e->peer_of[e->steps[step].s.peer];
+    shoali_engine_peer *peer = &e->peers[peer_index];
+    heap_push(peer->ready, peer->ready_count++, (uint64_t)step << 32 | chunk);
+    shoali_engine_mark_dirty(e, peer_index);
+}
+
+static uint32_t free_flight(const shoali_engine_state *e, uint32_t peer_index)
+{
+    uint32_t at = peer_index * SHOALI_ENGINE_FLIGHTS;
+    while (e->flights[at].used)
+        at++;
+    return at;
+}
+
+/* Choose the body of a frame; in scratch if it was coded for this frame alone. False: the operation failed. */
+static bool make_body(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
+                      shoal_data *head, const uint8_t **body_out, uint8_t **scratch_out)
+{
+    shoali_chunk *k = &e->chunks[chunk];
+    const bool raw = e->raw[step->leg];
+    *scratch_out = NULL;
+    if (k->pc == 0)
+        shoali_engine_touch(e, chunk);
+    if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && step->leg == SHOAL_PUSH && !raw)
+        (void)shoali_engine_encode(e, chunk, step, scratch_out, &head->len_bytes);
+    if (e->failed)
+        return false;
+    if (k->flags & SHOALI_CHUNK_FLAGGED) {
+        head->flags = SHOAL_DATA_NOT_FINITE;
+        head->len_bytes = SHOALI_ORIGIN_BYTES;
+        *body_out = k->origin;
+    } else if (*scratch_out != NULL) {
+        *body_out = *scratch_out;
+    } else if (raw) {
+        head->len_bytes = k->count * (uint32_t)sizeof(float);
+        *body_out = (const uint8_t *)(e->args.buf + k->offset);
+    } else {
+        head->len_bytes = k->kept_bytes;
+        *body_out = k->kept;
+    }
+    if (*body_out == NULL)
+        shoali_engine_fail(e, SHOAL_EINTERNAL,
+                           "collective '%s' sends chunk %u by PULL before it is complete",
+                           e->args.collective->spec, chunk);
+    return !e->failed;
+}
+
+static void send_chunk(shoali_engine_state *e, uint32_t peer_index, uint32_t step_index,
+                       uint32_t chunk)
+{
+    shoali_engine_peer *peer = &e->peers[peer_index];
+    const shoali_engine_step *step = &e->steps[step_index];
+    shoali_chunk *k = &e->chunks[chunk];
+    shoal_data head = {.slot = peer->slot, .match = step->match, .chunk = chunk};
+    const uint8_t *body = NULL;
+    uint8_t *scratch;
+    k->flags &= ~(uint32_t)SHOALI_CHUNK_READY;
+    if (!make_body(e, chunk, &step->s, &head, &body, &scratch))
+        return;
+    const uint32_t flight = free_flight(e, peer_index);
+    e->flights[flight] = (shoali_flight){scratch, chunk, true};
+    if (scratch == NULL)
+        k->reads++;
+    peer->in_flight++;
+    e->sends++;
+    e->stats.sent_payload_bytes += head.len_bytes;
+    e->stats.sent_elems += k->count;
+    e->budget -= k->count / 4;
+    k->pc++;
+    shoali_engine_wake(e, chunk);
+    e->sink.send(e->sink.ctx, peer->member, &head, body, flight);
+}
+
+void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index)
+{
+    shoali_engine_peer *peer = &e->peers[peer_index];
+    while (peer->granted && peer->in_flight < SHOALI_ENGINE_FLIGHTS && peer->ready_count > 0 &&
+           !e->failed) {
+        if (e->budget <= 0) {
+            shoali_engine_mark_dirty(e, peer_index);
+            return;
+        }
+        uint64_t key = heap_pop(peer->ready, peer->ready_count--);
+        send_chunk(e, peer_index, (uint32_t)(key >> 32), (uint32_t)key);
+    }
+}
+
+void shoali_engine_sent(shoali_engine_state *e, uint64_t cookie)
+{
+    if (cookie >= (uint64_t)e->peer_count * SHOALI_ENGINE_FLIGHTS || !e->flights[cookie].used)
+        return;
+    shoali_flight *flight = &e->flights[cookie];
+    const uint32_t peer_index = (uint32_t)cookie / SHOALI_ENGINE_FLIGHTS;
+    flight->used = false;
+    e->peers[peer_index].in_flight--;
+    e->sends--;
+    if (flight->scratch != NULL)
+        shoali_scratch_put(e->scratch, flight->scratch);
+    else if (--e->chunks[flight->chunk].reads == 0)
+        shoali_engine_wake(e, flight->chunk);
+    shoali_engine_mark_dirty(e, peer_index);
+}
