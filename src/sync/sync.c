@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sync/sync.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+#define SHOAL_SYNC(name) extern const shoali_sync_row shoali_sync_##name;
+#include "sync/syncs.def"
+#undef SHOAL_SYNC
+
+static const shoali_sync_row *const rows[] = {
+#define SHOAL_SYNC(name) &shoali_sync_##name,
+#include "sync/syncs.def"
+#undef SHOAL_SYNC
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+size_t shoali_sync_count(void)
+{
+    return ROWS;
+}
+
+const shoali_sync_row *shoali_sync_row_at(size_t i)
+{
+    return i < ROWS ? rows[i] : NULL;
+}
+
+shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
+                                  shoali_protocol *protocol_out)
+{
+    void *params = NULL;
+    if (row->schema.params_size > 0 && (params = shoali_alloc(row->schema.params_size)) == NULL)
+        return SHOAL_ENOMEM;
+    shoal_status status = shoali_spec_parse("sync", spec, &row->schema, params);
+    if (status == SHOAL_OK && row->check != NULL)
+        status = row->check(params);
+    if (status != SHOAL_OK) {
+        shoali_free(params);
+        return status;
+    }
+    protocol_out->row = row;
+    protocol_out->params = params;
+    shoali_spec_format(row->name, &row->schema, params, protocol_out->spec,
+                       sizeof protocol_out->spec);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_sync_open(const char *spec, shoali_protocol *protocol_out)
+{
+    const char *names[ROWS];
+    size_t len = shoali_spec_name_len(spec);
+    for (size_t i = 0; i < ROWS; i++) {
+        names[i] = rows[i]->name;
+        if (strlen(names[i]) == len && memcmp(names[i], spec, len) == 0)
+            return shoali_sync_open_row(rows[i], spec, protocol_out);
+    }
+    return shoali_spec_unknown("sync", spec, names, ROWS);
+}
+
+void shoali_sync_close(shoali_protocol *protocol)
+{
+    shoali_free(protocol->params);
+    *protocol = (shoali_protocol){0};
+}
+
+uint32_t shoali_sync_servers(const shoali_protocol *protocol)
+{
+    return protocol->row->servers != NULL ? protocol->row->servers(protocol->params) : 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A synchronisation protocol is a state machine: events go in, actions come out. It decides which operation runs,
+ * among whom and when; it never sees a clock, a thread, a socket or a value of a tensor. Drivers (driver/real.c on
+ * real processes, driver/sim.c in virtual time) feed it and carry out what it asks. docs/add-sync.md adds a row.
+ *
+ * A training step as a worker's machine sees it (range by range, back to front):
+ *
+ *     READY READY ... BEFORE -> GO(apply?)   the caller runs its optimiser if apply   AFTER -> GO(next iteration)
+ *
+ * One GO answers one BEFORE, AFTER or STOP. PARAM may change only between BEFORE or AFTER and its GO: what runs
+ * during compute works on GRAD or slots and is committed by MIX or APPLY, so nobody sees a half-summed parameter. */
+#ifndef SHOALI_SYNC_SYNC_H
+#define SHOALI_SYNC_SYNC_H
+
+#include "base/spec.h"
+#include "shoal/sync.h"
+#include "sync/actions.h"
+
+enum { SHOALI_WORKER, SHOALI_SERVER };
+
+/** The job as one endpoint sees it. Constant from START until a VIEW brings another; endpoint ids are for ever. */
+typedef struct shoali_world {
+    const void *params;          /* of the row's schema */
+    uint64_t epoch;              /* 0 until the first reform */
+    uint32_t me, role;           /* endpoint id; SHOALI_WORKER or SHOALI_SERVER */
+    uint32_t workers, servers;   /* live ones */
+    const uint32_t *endpoints;   /* ids of the live ones, ascending: workers, then servers */
+    const uint32_t *hosts;       /* host of endpoints[i]: equal numbers share a host */
+    const shoal_tensor *tensors; /* parameters in the order of the arena, without gaps */
+    uint32_t tensor_count;
+    size_t count;        /* elements of GRAD, PARAM and each slot */
+    size_t bucket_elems; /* gradients of about this size travel as one operation */
+    shoal_nonfinite nonfinite;
+    uint64_t seed, iteration; /* seed of the job; first iteration, or the one to go on with */
+} shoali_world;
+
+typedef enum shoali_event_kind {
+    SHOALI_EV_START,   /* world */
+    SHOALI_EV_READY,   /* range: gradients are final; ranges come back to front without gaps */
+    SHOALI_EV_BEFORE,  /* all ranges were READY; the caller waits for GO */
+    SHOALI_EV_AFTER,   /* the caller is done with the update and waits for GO */
+    SHOALI_EV_MESSAGE, /* peer, bytes: from another endpoint's SEND; ordered per pair, hostile */
+    SHOALI_EV_OP_DONE, /* op: the operation with that id ended, also after CANCEL; its buffer is free again */
+    SHOALI_EV_TIMER,     /* timer: its time has come */
+    SHOALI_EV_PEER_DOWN, /* peer, text: lost for good, with the reason */
+    SHOALI_EV_VIEW,      /* world: a new epoch */
+    SHOALI_EV_STOP, /* the caller wants to end; answer GO(stop) once nothing is open any more */
+    SHOALI_EV_COUNT
+} shoali_event_kind;
+
+/** Only the member named beside the kind is set. Everything behind pointers lives for the call, world longer. */
+typedef struct shoali_event {
+    shoali_event_kind kind;
+    uint64_t now_us; /* since any fixed moment; the same clock as TIMER */
+    union {
+        const shoali_world *world;
+        struct {
+            size_t offset, count;
+        } range;
+        struct {
+            uint32_t peer;
+            const uint8_t *bytes;
+            size_t len_bytes;
+        } message;
+        struct {
+            uint64_t id;
+            shoal_status status; /* OK, ENOTFINITE (the same on every member), or why it failed */
+            const char *text;    /* of a failure: a full sentence */
+        } op;
+        struct {
+            uint64_t id;
+        } timer;
+        struct {
+            uint32_t peer;
+            const char *text;
+        } down;
+    };
+} shoali_event;
+
+/** Traits of a protocol row. */
+enum {
+    SHOALI_SYNC_EXACT =
+        1u << 0, /* after every GO of AFTER all workers have the same parameters, bit for bit */
+    SHOALI_SYNC_MEAN = 1u << 1, /* communication never moves the mean of the workers' parameters */
+    SHOALI_SYNC_SERVERS = 1u << 2, /* can use dedicated servers: the machine has a role SERVER */
+    SHOALI_SYNC_OWNER = 1u
+                        << 3 /* the optimiser runs as owner job or APPLY: GO says apply = false */
+};
+
+#define SHOALI_STALENESS_UNBOUNDED UINT32_MAX
+
+/** One kind of protocol: a file with a row, and a line in syncs.def. */
+typedef struct shoali_sync_row {
+    const char *name;
+    const char *paper; /* source, and where we differ */
+    uint32_t traits;
+    shoali_schema schema;
+    /** Cross-key checks after parsing; NULL: none. Sets the last error. */
+    shoal_status (*check)(const void *params);
+    /** Dedicated server endpoints that it wants behind the workers; NULL: none. */
+    uint32_t (*servers)(const void *params);
+    /** Bytes of state, which the driver allocates zeroed and 64-byte aligned. */
+    size_t (*state_size)(const shoali_world *world);
+    /** Slots (tensors of world->count elements, zero at START) that it wants on this endpoint; NULL: none. */
+    uint32_t (*slots)(const shoali_world *world);
+    /** Iterations by which what enters an update may be older than the update. */
+    uint32_t (*max_staleness)(const void *params);
+    /** The machine. Returns an error only for what is nobody's fault but ours (ENOMEM); all else is FAIL. */
+    shoal_status (*on_event)(void *state, const shoali_event *event, shoali_actions *actions);
+} shoali_sync_row;
+
+size_t shoali_sync_count(void);
+const shoali_sync_row *shoali_sync_row_at(size_t i);
+
+/** An opened spec string: row and parsed params. */
+typedef struct shoali_protocol {
+    const shoali_sync_row *row;
+    void *params;   /* owned, NULL without keys */
+    char spec[160]; /* canonical */
+} shoali_protocol;
+
+/** Look the name up in the table and parse the keys; an unknown name is EINVAL and lists the known ones. */
+SHOAL_MUST_USE shoal_status shoali_sync_open(const char *spec, shoali_protocol *protocol_out);
+/** The same with a row that is not in the table: tests and examples. */
+SHOAL_MUST_USE shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
+                                                 shoali_protocol *protocol_out);
+void shoali_sync_close(shoali_protocol *protocol);
+/** Dedicated servers that the protocol wants. */
+uint32_t shoali_sync_servers(const shoali_protocol *protocol);
+
+#endif
