@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Synchronisation protocols: which operations exist, among whom, and when. Three calls around a training step:
+/* Synchronisation protocols: which operations exist, among whom, and when. Three calls around a
+ * training step, the same for every protocol:
  *
- *     for every step:  backward pass, calling shoal_sync_ready as gradient ranges become final
- *                      shoal_sync_before_update -> verdict; if (verdict.apply) optimiser step with grad_scale
- *                      shoal_sync_after_update  -> next verdict (stop?)
- */
+ *     for every step:
+ *         backward pass, calling shoal_sync_ready as gradient ranges become final
+ *         shoal_sync_before_update -> verdict
+ *         if (verdict.apply) optimiser step on params with grad_scale * grads
+ *         shoal_sync_after_update -> next verdict; leave the loop if (verdict.stop)
+ *
+ * Threads: one thread makes these calls; communication runs behind its back.
+ * Ownership: params and grads are the caller's. From the first ready of a step to the return of
+ * before_update the ranges of grads that are ready belong to the protocol; params change only
+ * inside before_update and after_update.
+ * Errors: after the first failing call the protocol is over; only destroy is left. The text names
+ * the peer, the operation and the iteration. */
 #ifndef SHOAL_SYNC_H
 #define SHOAL_SYNC_H
 
@@ -16,59 +25,98 @@ extern "C" {
 
 typedef struct shoal_sync shoal_sync;
 
+/** A gradient with a NaN or an infinity: end the job with an error that names rank, tensor and
+ *  index, or leave the step out. Either way all ranks do the same. */
 typedef enum shoal_nonfinite { SHOAL_NONFINITE_STOP, SHOAL_NONFINITE_SKIP } shoal_nonfinite;
 
+/** What to synchronise and how. Zero and NULL mean the default in brackets; start from
+ *  SHOAL_SYNC_DESC_INIT. Everything but the buffers has to be equal on all ranks. */
 typedef struct shoal_sync_desc {
-    size_t size;
-    const char *sync;            /* spec ["all_reduce"] */
-    const char *collective;      /* spec ["ring"] */
-    const char *codec;           /* spec ["identity"] */
-    float *params, *grads;       /* float32[count] each, borrowed until destroy */
+    size_t size;            /* sizeof(shoal_sync_desc) */
+    const char *sync;       /* spec of the protocol ["all_reduce"] */
+    const char *collective; /* spec ["ring"]; protocols that prescribe one ignore it */
+    const char *codec;      /* spec ["identity"] of gradients on the wire */
+    float *params, *grads;  /* float32[count] each, borrowed until destroy */
     size_t count;
-    const shoal_tensor *tensors; /* copied; whole parameters, in the order of the arena */
+    const shoal_tensor *tensors; /* whole parameters, sorted, without gaps; copied */
     uint32_t tensor_count;
-    size_t bucket_bytes;         /* [4 MiB] gradients of about this size travel as one operation; SIZE_MAX: the model */
-    shoal_nonfinite nonfinite;
-    uint64_t iteration;          /* first iteration (resume) */
-    uint8_t tos;
+    /** [4 MiB] Gradients of about this size travel as one operation, as soon as they are ready;
+     *  SIZE_MAX: the whole model at once. */
+    size_t bucket_bytes;
+    shoal_nonfinite nonfinite; /* [stop] */
+    uint64_t iteration;        /* [0] first iteration (resume) */
+    uint8_t tos;               /* [0] IP type of service of the gradients' connections */
 } shoal_sync_desc;
-#define SHOAL_SYNC_DESC_INIT \
-    {sizeof(shoal_sync_desc), NULL, NULL, NULL, NULL, NULL, 0, NULL, 0, 0, SHOAL_NONFINITE_STOP, 0, 0}
+/** A descriptor with every default; fill in params, grads, count and tensors. */
+#define SHOAL_SYNC_DESC_INIT                                                  \
+    {                                                                         \
+        sizeof(shoal_sync_desc), NULL, NULL, NULL, NULL, NULL, 0, NULL, 0, 0, \
+            SHOAL_NONFINITE_STOP, 0, 0                                        \
+    }
 
 /** What to do now. */
 typedef struct shoal_verdict {
-    bool apply;         /* run the optimiser on grads, multiplied by grad_scale */
-    bool stop;          /* the protocol ends here (peers stopped, or a failure was agreed on) */
-    bool skipped;       /* a value was not finite and nonfinite = SKIP: no update this step, on any rank */
-    float grad_scale;
+    bool apply; /* run the optimiser on grads multiplied by grad_scale; false: params are new */
+    bool stop;  /* the protocol ends here, because peers stopped; destroy comes next */
+    /** A value was not finite and nonfinite = skip: no rank updated its range (param_server), or
+     *  anything at all (all others), in this step. */
+    bool skipped;
+    float grad_scale;   /* 1 / weight of what grads sum up: grads * grad_scale is the mean */
     uint64_t iteration; /* of the step that this verdict is about */
 } shoal_verdict;
 
-/** Time and traffic of the last finished step, and its totals are the caller's. */
+/** Time and traffic of the last finished step; totals are the caller's. */
 typedef struct shoal_sync_stats {
     size_t size;
-    uint64_t wait_us;            /* spent inside before_update and after_update */
-    uint64_t comm_us;            /* from the first operation's start to the last one's end */
+    uint64_t wait_us; /* spent inside before_update and after_update */
+    uint64_t comm_us; /* from the first operation's start to the last one's end */
     uint64_t encode_ns, decode_ns;
-    uint64_t sent_payload_bytes, received_payload_bytes;
-    uint64_t sent_elems, received_elems; /* 4 x these = what float32 would have sent */
+    uint64_t sent_payload_bytes, received_payload_bytes; /* coded, without frame headers */
+    uint64_t sent_elems, received_elems;                 /* times 4: what float32 would have sent */
     uint32_t operations;
 } shoal_sync_stats;
 
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_create(shoal_comm *comm, const shoal_sync_desc *desc,
+/**
+ * Start a protocol on a communicator; at most one at a time. Every rank calls it, servers too.
+ * @param sync_out owned by the caller; shoal_sync_destroy, before shoal_comm_destroy.
+ * @return SHOAL_OK | EINVAL (spec, tensors, or a protocol that does not fit the job's workers and
+ *         servers) | ENOMEM | EPEER | ETIMEDOUT | EFORKED
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_create(shoal_comm *comm,
+                                                        const shoal_sync_desc *desc,
                                                         shoal_sync **sync_out);
-/** Ends the protocol politely. NULL is allowed. */
+
+/** End the protocol politely: peers that go on get verdict.stop. Waits until no operation borrows
+ *  the buffers any more. NULL is allowed. */
 SHOAL_API void shoal_sync_destroy(shoal_sync *sync);
 
-/** Gradient range [offset, offset + count) is final for this step; never blocks. Ranges come back to front, whole tensors. */
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_ready(shoal_sync *sync, size_t offset, size_t count);
-/** All ranges are ready: wait for what the protocol needs before the update. */
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_before_update(shoal_sync *sync, shoal_verdict *verdict_out);
-/** The update is done (or skipped): wait until the next iteration may start. */
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_after_update(shoal_sync *sync, shoal_verdict *next_out);
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_last_stats(shoal_sync *sync, shoal_sync_stats *stats_out);
+/**
+ * Gradient range [offset, offset + count) is final for this step: its exchange may begin.
+ * Never waits. Ranges are whole tensors and come back to front without gaps.
+ * @return SHOAL_OK | EINVAL (not the range below the last one) | what ended the protocol
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_ready(shoal_sync *sync, size_t offset,
+                                                       size_t count);
 
-/** A dedicated server's whole life (rank >= workers): serves until the workers stop. */
+/**
+ * The backward pass is over; ranges not yet announced are ready now. Waits for what the protocol
+ * needs before the update. Bounded by the operations' deadlines.
+ * @return SHOAL_OK | ENOTFINITE (nonfinite = stop) | EPEER | ETIMEDOUT | EMISMATCH | ...
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_before_update(shoal_sync *sync,
+                                                               shoal_verdict *verdict_out);
+
+/** The update is done (or skipped): wait until the next iteration may start.
+ *  @param next_out about the next iteration: its number, and whether to stop before it. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_after_update(shoal_sync *sync,
+                                                              shoal_verdict *next_out);
+
+/** Cost of the last step that before_update and after_update both finished. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_last_stats(shoal_sync *sync,
+                                                            shoal_sync_stats *stats_out);
+
+/** A dedicated server's whole life (rank >= workers): serves until the workers stop. The optimiser
+ *  runs here, on params; what the workers call is of no use on a server. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_serve(shoal_sync *sync);
 
 #ifdef __cplusplus

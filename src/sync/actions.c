@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue is one buffer of records, each a shoali_action and then its payload (message, members, terms, text).
- * Pointers of a record are set when it reaches the front: the buffer may move before. When the queue runs empty it
- * starts at the beginning again, so a machine in steady state never allocates. */
+/* The queue is one buffer of records, each a shoali_action and then its payload (message, members,
+ * terms, text). Pointers of a record are set when it reaches the front: the buffer may move before.
+ * When the queue runs empty it starts at the beginning again, so a machine in steady state never
+ * allocates. */
 #include "sync/actions.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a machine may ask for: one ordered queue per machine, over all its events. A driver carries actions out in
- * order; MIX and APPLY hold the queue up until they are done, so they need no completion event, and everything
- * behind them sees their result. All other actions return at once.
+/* What a machine may ask for: one ordered queue per machine, over all its events. A driver carries
+ * actions out in order; MIX and APPLY hold the queue up until they are done, so they need no
+ * completion event, and everything behind them sees their result. All other actions return at once.
  *
  * Tensors are names, not memory: GRAD and PARAM are the caller's, slots the protocol's own. */
 #ifndef SHOALI_SYNC_ACTIONS_H
@@ -9,7 +9,8 @@
 
 #include "shoal/sync.h"
 
-/** Names of tensors; SHOALI_SLOT + i is slot i. STATE is what a rejoining worker copies; no driver has it yet. */
+/** Names of tensors; SHOALI_SLOT + i is slot i. STATE is what a rejoining worker copies; no driver
+ * has it yet. */
 enum { SHOALI_GRAD, SHOALI_PARAM, SHOALI_STATE, SHOALI_SLOT };
 
 typedef enum shoali_action_kind {
@@ -23,7 +24,7 @@ typedef enum shoali_action_kind {
     SHOALI_ACT_FAIL
 } shoali_action_kind;
 
-/** Kinds of operation. Later rows bring put and take (an update into a peer's slot) and push_pull. */
+/** Kinds of operation. Later rows bring put and take (an update into a peer's slot), push_pull. */
 typedef enum shoali_sync_op_kind {
     SHOALI_SYNC_ALL_REDUCE,
     SHOALI_SYNC_BROADCAST
@@ -31,20 +32,19 @@ typedef enum shoali_sync_op_kind {
 
 /** An operation on [offset, offset + count) of a tensor, which it borrows until OP_DONE. */
 typedef struct shoali_sync_op {
-    uint64_t
-        id; /* the name that all members give it: unique in the protocol's life, never reused */
+    /** The name that all members give it: unique in the protocol's life, never reused. */
+    uint64_t id;
     shoali_sync_op_kind kind;
-    const uint32_t *
-        members; /* endpoint ids, contributors first, the same order everywhere; NULL: all of the world */
+    /** Endpoint ids, contributors first, in the same order everywhere; NULL: all of the world. */
+    const uint32_t *members;
     uint32_t member_count, contributors;
     uint32_t root; /* BROADCAST: index in members */
     uint32_t tensor;
     size_t offset, count;
     const char *collective;      /* spec; NULL: the user's */
     bool push_coded, pull_coded; /* the user's codec on that leg, else identity */
-    bool
-        owner_job; /* the owner of a range turns its sum into weights (world->tensors' optimiser) */
-    bool patient;  /* no deadline of its own: members may enter whenever they want */
+    bool owner_job; /* the owner of a range turns its sum into weights: the caller's optimiser */
+    bool patient;   /* no deadline of its own: members may enter whenever they want */
     uint64_t iteration; /* for the owner job, and for the text of errors */
 } shoali_sync_op;
 
@@ -70,8 +70,7 @@ typedef struct shoali_action {
             const shoali_mix_term *terms;
             size_t offset, count;
         } mix;
-        struct
-        { /* one optimiser step on PARAM with scale * tensor as gradient; the tensor then holds PARAM */
+        struct { /* optimiser step: PARAM, stepped by scale * tensor, ends in PARAM and tensor */
             uint32_t tensor;
             float scale;
             size_t offset, count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Synchronous data-parallel training: the gradients of all workers are summed, bucket by bucket and while the rest
- * of the backward pass still runs; then everybody takes the same optimiser step. State table: lockstep.c. */
+/* Synchronous data-parallel training: the gradients of all workers are summed, bucket by bucket and
+ * while the rest of the backward pass still runs; then everybody takes the same optimiser step.
+ * State table: lockstep.c. */
 #include "sync/lockstep.h"
 
 static size_t state_size(const shoali_world *world)

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* States of a worker, and what each event does there ("-" cannot happen or changes nothing):
+/* States of a worker, and what each event does there ("." changes nothing; OVER ignores all):
  *
- *                COMPUTE                WAIT (asked)            UPDATE (updating)        LEAVING          OVER
- *   READY        OP per full bucket     -                       -                        -                -
- *   BEFORE       -> WAIT                -                       -                        -                -
- *   OP_DONE      count it               all: GO or FAIL         -                        all: GO(stop)    -
- *   AFTER        -                      -                       ++iteration, GO, COMPUTE -                -
- *   STOP         tell peers, CANCEL, -> LEAVING (from every state)                       -                -
- *   peer's STOP  lowers stop_at; at stop_at: CANCEL what is open, GO(stop) once asked    -                -
- *   PEER_DOWN    FAIL with the name (unless somebody has said STOP: then only a failing operation counts)
+ *                COMPUTE               WAIT (asked)        UPDATE (updating)     LEAVING
+ *   READY        OP per full bucket    .                   .                     .
+ *   BEFORE       -> WAIT               .                   .                     .
+ *   OP_DONE      count it              all: GO or FAIL     .                     all: GO(stop)
+ *   AFTER        .                     .                   next, GO, -> COMPUTE  .
+ *   STOP         in every state: tell the peers, CANCEL, -> LEAVING
+ *   peer's STOP  in every state: lowers stop_at; at stop_at CANCEL, and GO(stop) once asked
+ *   PEER_DOWN    FAIL with the name. Once somebody has said STOP only a failing operation counts
  *   VIEW         FAIL(EEPOCH)
  *
- * A server is always in WAIT: all its buckets are READY at once, and instead of GO comes the next iteration.
+ * A server is always in WAIT: all its buckets are READY at once, and instead of a GO comes the
+ * next iteration.
  *
- * Every member learns of a NaN by the same bucket's ENOTFINITE, and each decides when all buckets of the iteration
- * are done: the same buckets, so the same verdict and the same text everywhere, without a round of its own.
- * ECANCELLED means that a peer ended the job early: GO(stop). Any other failure is FAIL. */
+ * Every member learns of a NaN by the same bucket's ENOTFINITE, and each decides when all buckets
+ * of the iteration are done: the same buckets, so the same verdict and the same text everywhere,
+ * without a round of its own. ECANCELLED means that a peer ended the job early: GO(stop). Any
+ * other failure is FAIL. */
 #include "sync/lockstep.h"
 
 #include <stdio.h>
@@ -39,7 +41,8 @@ static void cut(shoali_lockstep *step)
         size_t offset = world->tensors[i].offset;
         if (end - offset < world->bucket_elems && i > 0)
             continue;
-        step->buckets[step->bucket_count++] = (shoali_bucket){.offset = offset, .count = end - offset};
+        step->buckets[step->bucket_count++] = (shoali_bucket){.offset = offset,
+                                                              .count = end - offset};
         end = offset;
     }
 }
@@ -80,6 +83,15 @@ static void cancel_open(shoali_lockstep *step, shoali_actions *actions)
     for (uint32_t i = 0; i < step->started; i++)
         if (step->buckets[i].open)
             shoali_act_cancel(actions, op_id(step, i));
+}
+
+/* A peer will not exchange iteration stop_at: what is open of it cannot complete any more. */
+static void learn_stop(shoali_lockstep *step, uint64_t stop_at, shoali_actions *actions)
+{
+    bool before = ended(step);
+    step->stop_at = stop_at < step->stop_at ? stop_at : step->stop_at;
+    if (!before && ended(step))
+        cancel_open(step, actions);
 }
 
 /* ---------------------------------------------------------------- verdicts */
@@ -135,6 +147,8 @@ static void conclude(shoali_lockstep *step, shoali_actions *actions)
         begin_iteration(step);
         step->low = 0;
         start_ready_buckets(step, actions);
+        if (ended(step))
+            go_stop(step, actions);
         return;
     }
     shoal_verdict verdict = {.apply = !step->commit && !skipped,
@@ -176,8 +190,7 @@ static void on_op_done(shoali_lockstep *step, const shoali_event *event, shoali_
             snprintf(step->why, sizeof step->why, "%s", event->op.text);
         }
     } else if (event->op.status == SHOAL_ECANCELLED) {
-        step->stop_at = step->iteration < step->stop_at ? step->iteration : step->stop_at;
-        cancel_open(step, actions);
+        learn_stop(step, step->iteration, actions);
     } else if (event->op.status != SHOAL_OK && !step->leaving) {
         fail(step, event->op.status, -1, event->op.text, actions);
         return;
@@ -233,10 +246,7 @@ static void on_message(shoali_lockstep *step, const shoali_event *event, shoali_
     }
     for (int i = 0; i < 8; i++)
         stop_at |= (uint64_t)bytes[1 + i] << (8 * i);
-    bool before = ended(step);
-    step->stop_at = stop_at < step->stop_at ? stop_at : step->stop_at;
-    if (!before && ended(step) && !step->updating)
-        cancel_open(step, actions);
+    learn_stop(step, stop_at, actions);
     settle(step, actions);
 }
 
@@ -252,7 +262,8 @@ static void on_peer_down(shoali_lockstep *step, const shoali_event *event, shoal
 }
 
 void shoali_lockstep_start(shoali_lockstep *step, const shoali_world *world,
-                           const shoali_sync_op *op, bool commit_grads, shoali_bucket *buckets, shoali_actions *actions)
+                           const shoali_sync_op *op, bool commit_grads, shoali_bucket *buckets,
+                           shoali_actions *actions)
 {
     step->world = world;
     step->op = *op;

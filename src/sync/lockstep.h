@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What synchronous protocols share: cut the gradient into buckets, exchange each as soon as it is READY, let the
- * caller go on when all are done, on every rank alike. A row gives the template of a bucket's operation. */
+/* What synchronous protocols share: cut the gradient into buckets, exchange each as soon as it is
+ * READY, let the caller go on when all are done, on every rank alike. A row gives the template of a
+ * bucket's operation. */
 #ifndef SHOALI_SYNC_LOCKSTEP_H
 #define SHOALI_SYNC_LOCKSTEP_H
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Synchronous parameter server: gradients go up, the server that owns a range sums them and runs the optimiser as
- * owner job, weights come down and every worker commits them at BEFORE (GO says apply = false).
+/* Synchronous parameter server: gradients go up, the server that owns a range sums them and runs
+ * the optimiser as owner job, weights come down and every worker commits them at BEFORE (GO says
+ * apply = false).
  *
- * servers=S shares the ranges among S servers: workers 0..S-1 (co-located), or S endpoints of their own behind the
- * workers (dedicated), which run this machine, too, and leave when a worker says STOP. State table: lockstep.c.
+ * servers=S shares the ranges among S servers: workers 0..S-1 (co-located), or S endpoints of their
+ * own behind the workers (dedicated), which run this machine, too, and leave when a worker says
+ * STOP. State table: lockstep.c.
  *
- * A range that is not finite is left out by its owner: with nonfinite = skip that bucket keeps its weights, the others
- * move on, on every rank alike. */
+ * A range that is not finite is left out by its owner: with nonfinite = skip that bucket keeps its
+ * weights, the others move on, on every rank alike. */
 #include <stdio.h>
 
 #include "sync/lockstep.h"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A synchronisation protocol is a state machine: events go in, actions come out. It decides which operation runs,
- * among whom and when; it never sees a clock, a thread, a socket or a value of a tensor. Drivers (driver/real.c on
- * real processes, driver/sim.c in virtual time) feed it and carry out what it asks. docs/add-sync.md adds a row.
+/* A synchronisation protocol is a state machine: events go in, actions come out. It decides which
+ * operation runs, among whom and when; it never sees a clock, a thread, a socket or a value of a
+ * tensor. Drivers (driver/real.c on real processes, driver/sim.c in virtual time) feed it and carry
+ * out what it asks. docs/add-sync.md adds a row.
  *
- * A training step as a worker's machine sees it (range by range, back to front):
+ * A training step as a worker's machine sees it (ranges come back to front):
  *
- *     READY READY ... BEFORE -> GO(apply?)   the caller runs its optimiser if apply   AFTER -> GO(next iteration)
+ *     READY ... READY BEFORE -> GO(apply?)  caller's optimiser  AFTER -> GO(next iteration)
  *
- * One GO answers one BEFORE, AFTER or STOP. PARAM may change only between BEFORE or AFTER and its GO: what runs
- * during compute works on GRAD or slots and is committed by MIX or APPLY, so nobody sees a half-summed parameter. */
+ * One GO answers one BEFORE, AFTER or STOP. PARAM may change only between BEFORE or AFTER and its
+ * GO: what runs during compute works on GRAD or slots and is committed by MIX or APPLY, so nobody
+ * sees a half-summed parameter. */
 #ifndef SHOALI_SYNC_SYNC_H
 #define SHOALI_SYNC_SYNC_H
 
@@ -18,7 +20,8 @@
 
 enum { SHOALI_WORKER, SHOALI_SERVER };
 
-/** The job as one endpoint sees it. Constant from START until a VIEW brings another; endpoint ids are for ever. */
+/** The job as one endpoint sees it. Constant from START until a VIEW brings another; endpoint ids
+ * are for ever. */
 typedef struct shoali_world {
     const void *params;          /* of the row's schema */
     uint64_t epoch;              /* 0 until the first reform */
@@ -35,12 +38,12 @@ typedef struct shoali_world {
 } shoali_world;
 
 typedef enum shoali_event_kind {
-    SHOALI_EV_START,   /* world */
-    SHOALI_EV_READY,   /* range: gradients are final; ranges come back to front without gaps */
-    SHOALI_EV_BEFORE,  /* all ranges were READY; the caller waits for GO */
-    SHOALI_EV_AFTER,   /* the caller is done with the update and waits for GO */
-    SHOALI_EV_MESSAGE, /* peer, bytes: from another endpoint's SEND; ordered per pair, hostile */
-    SHOALI_EV_OP_DONE, /* op: the operation with that id ended, also after CANCEL; its buffer is free again */
+    SHOALI_EV_START,     /* world */
+    SHOALI_EV_READY,     /* range: gradients are final; ranges come back to front without gaps */
+    SHOALI_EV_BEFORE,    /* all ranges were READY; the caller waits for GO */
+    SHOALI_EV_AFTER,     /* the caller is done with the update and waits for GO */
+    SHOALI_EV_MESSAGE,   /* peer, bytes: from another endpoint's SEND; ordered per pair, hostile */
+    SHOALI_EV_OP_DONE,   /* op: it ended, also after CANCEL; its buffer is free again */
     SHOALI_EV_TIMER,     /* timer: its time has come */
     SHOALI_EV_PEER_DOWN, /* peer, text: lost for good, with the reason */
     SHOALI_EV_VIEW,      /* world: a new epoch */
@@ -48,7 +51,8 @@ typedef enum shoali_event_kind {
     SHOALI_EV_COUNT
 } shoali_event_kind;
 
-/** Only the member named beside the kind is set. Everything behind pointers lives for the call, world longer. */
+/** Only the member named beside the kind is set. Everything behind pointers lives for the call,
+ * world longer. */
 typedef struct shoali_event {
     shoali_event_kind kind;
     uint64_t now_us; /* since any fixed moment; the same clock as TIMER */
@@ -101,11 +105,13 @@ typedef struct shoali_sync_row {
     uint32_t (*servers)(const void *params);
     /** Bytes of state, which the driver allocates zeroed and 64-byte aligned. */
     size_t (*state_size)(const shoali_world *world);
-    /** Slots (tensors of world->count elements, zero at START) that it wants on this endpoint; NULL: none. */
+    /** Slots (tensors of world->count elements, zero at START) that it wants on this endpoint;
+     * NULL: none. */
     uint32_t (*slots)(const shoali_world *world);
     /** Iterations by which what enters an update may be older than the update. */
     uint32_t (*max_staleness)(const void *params);
-    /** The machine. Returns an error only for what is nobody's fault but ours (ENOMEM); all else is FAIL. */
+    /** The machine. Returns an error only for what is nobody's fault but ours (ENOMEM); all else is
+     * FAIL. */
     shoal_status (*on_event)(void *state, const shoali_event *event, shoali_actions *actions);
 } shoali_sync_row;
 
@@ -119,7 +125,7 @@ typedef struct shoali_protocol {
     char spec[160]; /* canonical */
 } shoali_protocol;
 
-/** Look the name up in the table and parse the keys; an unknown name is EINVAL and lists the known ones. */
+/** Look the name up and parse the keys; an unknown name is EINVAL and lists the known ones. */
 SHOAL_MUST_USE shoal_status shoali_sync_open(const char *spec, shoali_protocol *protocol_out);
 /** The same with a row that is not in the table: tests and examples. */
 SHOAL_MUST_USE shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
