@@ -14,7 +14,7 @@ enum {
     SHOALI_LAYER_SPEC_MAX = 160,
     SHOALI_LAYER_TENSORS_MAX = 2
 };
-#define SHOALI_MODEL_ELEMS_MAX (UINT64_C(1) << 31) /* of one tensor, of one layer's output, of all parameters */
+#define SHOALI_MODEL_ELEMS_MAX UINT64_C(0x7fffffff) /* of one tensor, of one layer's output, of all parameters */
 
 typedef enum { SHOALI_INIT_HE, SHOALI_INIT_XAVIER } shoali_init_kind;
 
@@ -57,7 +57,8 @@ struct shoal_model {
 /* Traits of a layer kind. */
 enum {
     SHOALI_LAYER_IN_PLACE = 1u << 0, /* output may overwrite input: its backward needs the output only */
-    SHOALI_LAYER_ALIAS = 1u << 1     /* output is the input under another shape: nothing runs */
+    SHOALI_LAYER_ALIAS = 1u << 1,    /* output is the input under another shape: nothing runs */
+    SHOALI_LAYER_KEEPS_OUTPUT = 1u << 2 /* its backward reads its output: the next layer must not overwrite it */
 };
 
 /** A layer kind: one line in layers.def, one row here, one executor in nn (src/nn/NAME.c or its family's file). */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layer kinds with parameters: dense, conv, batchnorm. FLOPs count a multiply-add as 2 and leave biases out, as papers
+ * do; a backward pass costs one more product for the weights and one for the input. */
+#include "base/error.h"
+#include "model/model.h"
+
+#define KEY_INT(type, field, low, high, usual, text) \
+    {#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text}
+#define KEY_BIAS(type) {"bias", SHOALI_KEY_FLAG, offsetof(type, bias), 0, 0, NULL, "on", "add a learned bias"}
+
+static shoal_status declare_bias(shoal_model *model, shoali_layer *layer, uint32_t out)
+{
+    const shoali_param bias = {.role = "bias", .fill = SHOALI_FILL_ZERO};
+    return shoali_layer_tensor(model, layer, &bias, out, 0, SHOAL_TENSOR_BIAS);
+}
+
+/* ---------------------------------------------------------------- dense */
+
+/* Weight is float32[out][in]. Any input shape is taken as the vector that it is in memory. */
+static shoal_status infer_dense(shoal_model *model, shoali_layer *layer)
+{
+    const shoali_dense_params *p = layer->params;
+    uint64_t in = shoali_shape_elems(layer->in), out = (uint64_t)p->out;
+    const shoali_param weight = {
+        .role = "weight", .fill = SHOALI_FILL_WEIGHT, .fan_in = (uint32_t)in, .fan_out = (uint32_t)out};
+    layer->out = (shoal_shape){(uint32_t)out, 1, 1};
+    layer->forward_flops = 2.0 * (double)in * (double)out;
+    layer->weight_flops = layer->input_flops = layer->forward_flops;
+    SHOALI_TRY(shoali_layer_tensor(model, layer, &weight, out, in, 0));
+    return p->bias ? declare_bias(model, layer, (uint32_t)out) : SHOAL_OK;
+}
+
+static const shoali_key dense_keys[] = {
+    KEY_INT(shoali_dense_params, out, 1, 1 << 24, "10", "outputs"),
+    KEY_BIAS(shoali_dense_params),
+};
+const shoali_layer_row shoali_layer_dense = {
+    .name = "dense",
+    .help = "every output sees every input",
+    .schema = {dense_keys, 2, sizeof(shoali_dense_params)},
+    .infer = infer_dense,
+};
+
+/* ---------------------------------------------------------------- conv */
+
+/* Places of a window of `kernel` in `side` padded values; 0 if it does not fit. */
+static uint32_t places(uint32_t side, const shoali_conv_params *p)
+{
+    int64_t room = (int64_t)side + 2 * p->pad - p->kernel;
+    return room < 0 ? 0 : (uint32_t)(room / p->stride + 1);
+}
+
+/* Weight is float32[out][in channels][kernel][kernel]; cross-correlation, as every framework means it. */
+static shoal_status infer_conv(shoal_model *model, shoali_layer *layer)
+{
+    const shoali_conv_params *p = layer->params;
+    uint32_t height = places(layer->in.height, p), width = places(layer->in.width, p);
+    if (height == 0 || width == 0)
+        return shoali_fail(SHOAL_EINVAL, "a kernel of %d does not fit into %u x %u padded by %d", (int)p->kernel,
+                           layer->in.height, layer->in.width, (int)p->pad);
+    if (p->pad >= p->kernel)
+        return shoali_fail(SHOAL_EINVAL, "pad %d is not below kernel %d: windows would see nothing but zeros",
+                           (int)p->pad, (int)p->kernel);
+    uint64_t taps = (uint64_t)(p->kernel * p->kernel), fan_in = taps * layer->in.channels;
+    if (fan_in > UINT32_MAX)
+        return shoali_fail(SHOAL_EINVAL, "a window of %llu values is too large", (unsigned long long)fan_in);
+    const shoali_param weight = {.role = "weight",
+                                 .fill = SHOALI_FILL_WEIGHT,
+                                 .fan_in = (uint32_t)fan_in,
+                                 .fan_out = (uint32_t)(taps * (uint64_t)p->out)};
+    layer->out = (shoal_shape){(uint32_t)p->out, height, width};
+    layer->forward_flops = 2.0 * (double)fan_in * (double)p->out * height * width;
+    layer->weight_flops = layer->input_flops = layer->forward_flops;
+    SHOALI_TRY(shoali_layer_tensor(model, layer, &weight, (uint64_t)p->out, fan_in, 0));
+    return p->bias ? declare_bias(model, layer, (uint32_t)p->out) : SHOAL_OK;
+}
+
+static const shoali_key conv_keys[] = {
+    KEY_INT(shoali_conv_params, out, 1, 65536, "1", "output channels"),
+    KEY_INT(shoali_conv_params, kernel, 1, 255, "3", "side of the square window, pixels"),
+    KEY_INT(shoali_conv_params, stride, 1, 255, "1", "step of the window, pixels"),
+    KEY_INT(shoali_conv_params, pad, 0, 254, "0", "zeros around the image, pixels"),
+    KEY_BIAS(shoali_conv_params),
+};
+const shoali_layer_row shoali_layer_conv = {
+    .name = "conv",
+    .help = "2-D convolution over all channels",
+    .schema = {conv_keys, 5, sizeof(shoali_conv_params)},
+    .infer = infer_conv,
+};
+
+/* ---------------------------------------------------------------- batchnorm */
+
+/* State: running mean, then running variance, per channel. */
+static shoal_status infer_batchnorm(shoal_model *model, shoali_layer *layer)
+{
+    const shoali_param scale = {.role = "scale", .fill = SHOALI_FILL_ONE};
+    const shoali_param shift = {.role = "shift", .fill = SHOALI_FILL_ZERO};
+    double elems = (double)shoali_shape_elems(layer->in);
+    layer->out = layer->in;
+    layer->state_count = 2 * (uint64_t)layer->in.channels;
+    layer->forward_flops = 7 * elems; /* mean 1, variance 3, normalise 2, shift 1 */
+    layer->weight_flops = 3 * elems;
+    layer->input_flops = 5 * elems;
+    SHOALI_TRY(shoali_layer_tensor(model, layer, &scale, layer->in.channels, 0, SHOAL_TENSOR_NORM));
+    return shoali_layer_tensor(model, layer, &shift, layer->in.channels, 0, SHOAL_TENSOR_NORM);
+}
+
+static const shoali_key batchnorm_keys[] = {
+    {"momentum", SHOALI_KEY_FLOAT, offsetof(shoali_batchnorm_params, momentum), 0, 1, NULL, "0.1",
+     "share of a batch in the running statistics"},
+    {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_batchnorm_params, eps), 1e-12, 1, NULL, "1e-5",
+     "added to the variance"},
+};
+const shoali_layer_row shoali_layer_batchnorm = {
+    .name = "batchnorm",
+    .help = "normalise every channel over the batch, then scale and shift it",
+    .schema = {batchnorm_keys, 2, sizeof(shoali_batchnorm_params)},
+    .infer = infer_batchnorm,
+};

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From layer specs to a model: parse, infer shapes in order, lay tensors out one behind the other. */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+#define SHOAL_LAYER(name) extern const shoali_layer_row shoali_layer_##name;
+#include "model/layers.def"
+#undef SHOAL_LAYER
+
+static const shoali_layer_row *const rows[] = {
+#define SHOAL_LAYER(name) &shoali_layer_##name,
+#include "model/layers.def"
+#undef SHOAL_LAYER
+};
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+size_t shoali_layer_row_count(void)
+{
+    return ROW_COUNT;
+}
+
+const shoali_layer_row *shoali_layer_row_at(size_t i)
+{
+    return i < ROW_COUNT ? rows[i] : NULL;
+}
+
+const char *shoal_layer_row_name(size_t i)
+{
+    return i < ROW_COUNT ? rows[i]->name : NULL;
+}
+
+const char *shoal_layer_row_help(size_t i)
+{
+    return i < ROW_COUNT ? rows[i]->help : NULL;
+}
+
+/* ---------------------------------------------------------------- building */
+
+static shoal_status find_row(const char *spec, const shoali_layer_row **row_out)
+{
+    const char *names[ROW_COUNT];
+    size_t len = shoali_spec_name_len(spec);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        names[i] = rows[i]->name;
+        if (strlen(names[i]) == len && memcmp(names[i], spec, len) == 0) {
+            *row_out = rows[i];
+            return SHOAL_OK;
+        }
+    }
+    return shoali_spec_unknown("layer", spec, names, ROW_COUNT);
+}
+
+/* Say which layer the error just set is about. */
+static shoal_status at_layer(const char *what, uint32_t index, const char *spec)
+{
+    shoal_error error;
+    shoali_error_get(&error);
+    (void)shoali_fail(error.status, "%s, layer %u '%.*s': %s", what, index, SHOALI_LAYER_SPEC_MAX, spec, error.text);
+    shoali_error_advice("%s", error.advice);
+    return error.status;
+}
+
+static char *format_name(shoal_arena *arena, const char *format, const char *a, const char *b)
+{
+    char text[2 * SHOALI_MODEL_NAME_MAX];
+    snprintf(text, sizeof text, format, a, b);
+    return shoali_arena_strdup(arena, text);
+}
+
+shoal_status shoali_layer_tensor(shoal_model *model, shoali_layer *layer, const shoali_param *param, uint64_t row_count,
+                                 uint64_t cols, uint32_t flags)
+{
+    uint64_t count = cols == 0 ? row_count : row_count * cols; /* both below 2^32 by the keys' ranges */
+    if (layer->tensor_count == SHOALI_LAYER_TENSORS_MAX)
+        return shoali_fail(SHOAL_EINTERNAL, "more than %d tensors in a layer", SHOALI_LAYER_TENSORS_MAX);
+    if (count > SHOALI_MODEL_ELEMS_MAX || model->param_count + count > SHOALI_MODEL_ELEMS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "%llu more parameters exceed the %llu that a model may have",
+                           (unsigned long long)count, (unsigned long long)SHOALI_MODEL_ELEMS_MAX);
+    shoali_param *own = &model->tensor_params[model->tensor_count];
+    *own = *param;
+    own->name = format_name(model->arena, "%s.%s", layer->name, param->role);
+    if (own->name == NULL)
+        return SHOAL_ENOMEM;
+    model->tensors[model->tensor_count++] = (shoal_tensor){
+        .key = shoali_hash(own->name, strlen(own->name), 0),
+        .offset = (size_t)model->param_count,
+        .count = (size_t)count,
+        .rows = cols == 0 ? 0 : (uint32_t)row_count,
+        .cols = (uint32_t)cols,
+        .flags = flags,
+        .lr_scale = 1.0f,
+    };
+    layer->tensor_count++;
+    layer->param_count += count;
+    model->param_count += count;
+    return SHOAL_OK;
+}
+
+/* "conv2": the kind and its ordinal in the model, so that names survive edits of other kinds. */
+static const char *layer_name(shoal_model *model, const shoali_layer *layer)
+{
+    uint32_t ordinal = 1;
+    char number[16];
+    for (const shoali_layer *other = model->layers; other < layer; other++)
+        ordinal += other->row == layer->row;
+    snprintf(number, sizeof number, "%u", ordinal);
+    return format_name(model->arena, "%s%s", layer->row->name, number);
+}
+
+static shoal_status parse_layer(shoal_model *model, const char *spec, shoali_layer *layer)
+{
+    char canonical[SHOALI_LAYER_SPEC_MAX];
+    SHOALI_TRY(find_row(spec, &layer->row));
+    const shoali_schema *schema = &layer->row->schema;
+    void *params = shoali_arena_alloc(model->arena, schema->params_size);
+    if (params == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(shoali_spec_parse("layer", spec, schema, params));
+    shoali_spec_format(layer->row->name, schema, params, canonical, sizeof canonical);
+    layer->params = params;
+    layer->name = layer_name(model, layer);
+    layer->spec = shoali_arena_strdup(model->arena, canonical);
+    return layer->name == NULL || layer->spec == NULL ? SHOAL_ENOMEM : SHOAL_OK;
+}
+
+static shoal_status add_layer(shoal_model *model, const char *spec)
+{
+    shoali_layer *layer = &model->layers[model->layer_count];
+    layer->in = model->layer_count == 0 ? model->input : layer[-1].out;
+    layer->tensor_first = model->tensor_count;
+    layer->param_offset = model->param_count;
+    layer->state_offset = model->state_count;
+    SHOALI_TRY(parse_layer(model, spec, layer));
+    SHOALI_TRY(layer->row->infer(model, layer));
+    if (shoali_shape_elems(layer->out) > SHOALI_MODEL_ELEMS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "an output of %u x %u x %u is too large", layer->out.channels,
+                           layer->out.height, layer->out.width);
+    model->state_count += layer->state_count;
+    model->layer_count++;
+    return SHOAL_OK;
+}
+
+static shoal_status check_text(const char *what, const shoali_model_text *text)
+{
+    shoal_shape in = text->input;
+    if (in.channels == 0 || in.height == 0 || in.width == 0 || in.channels > 65536 || in.height > 65536 ||
+        in.width > 65536 || shoali_shape_elems(in) > SHOALI_MODEL_ELEMS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "%s: an input of %u x %u x %u; each must be 1 .. 65536", what, in.channels,
+                           in.height, in.width);
+    if (text->layer_count == 0 || text->layer_count > SHOALI_MODEL_LAYERS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "%s: %u layers; there must be 1 .. %d", what, text->layer_count,
+                           SHOALI_MODEL_LAYERS_MAX);
+    return SHOAL_OK;
+}
+
+/* The last layer with parameters feeds the loss: codecs may treat it apart (TernGrad's unquantised logits). */
+static void mark_last(shoal_model *model)
+{
+    for (uint32_t i = model->layer_count; i-- > 0;) {
+        const shoali_layer *layer = &model->layers[i];
+        for (uint32_t t = 0; t < layer->tensor_count; t++)
+            model->tensors[layer->tensor_first + t].flags |= SHOAL_TENSOR_LAST;
+        if (layer->tensor_count > 0)
+            return;
+    }
+}
+
+static shoal_status fill_model(shoal_model *model, const char *what, const shoali_model_text *text, bool relu_to_tanh)
+{
+    size_t most_tensors = (size_t)text->layer_count * SHOALI_LAYER_TENSORS_MAX;
+    model->name = shoali_arena_strdup(model->arena, text->name);
+    model->layers = shoali_arena_array(model->arena, text->layer_count, sizeof *model->layers);
+    model->tensors = shoali_arena_array(model->arena, most_tensors, sizeof *model->tensors);
+    model->tensor_params = shoali_arena_array(model->arena, most_tensors, sizeof *model->tensor_params);
+    if (model->name == NULL || model->layers == NULL || model->tensors == NULL || model->tensor_params == NULL)
+        return SHOAL_ENOMEM;
+    model->input = text->input;
+    model->init = text->init;
+    for (uint32_t i = 0; i < text->layer_count; i++) {
+        bool swap = relu_to_tanh && strcmp(text->layers[i], "relu") == 0;
+        if (add_layer(model, swap ? "tanh" : text->layers[i]) != SHOAL_OK)
+            return at_layer(what, i + 1, text->layers[i]);
+    }
+    mark_last(model);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_model_build(const char *what, const shoali_model_text *text, bool relu_to_tanh,
+                                shoal_model **model_out)
+{
+    SHOALI_TRY(check_text(what, text));
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoal_model *model = arena != NULL ? shoali_arena_alloc(arena, sizeof *model) : NULL;
+    shoal_status status = SHOAL_ENOMEM;
+    if (model != NULL) {
+        model->arena = arena;
+        status = fill_model(model, what, text, relu_to_tanh);
+    }
+    if (status != SHOAL_OK)
+        shoali_arena_destroy(arena);
+    else
+        *model_out = model;
+    return status;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+typedef struct open_params {
+    int32_t init, act;
+} open_params;
+
+static const shoali_key open_keys[] = {
+    {"init", SHOALI_KEY_CHOICE, offsetof(open_params, init), 0, 0, "own|he|xavier", "own",
+     "first weights: as the model says, He's normal or Xavier's uniform"},
+    {"act", SHOALI_KEY_CHOICE, offsetof(open_params, act), 0, 0, "own|tanh", "own", "tanh: in place of every relu"},
+};
+static const shoali_schema open_schema = {open_keys, 2, sizeof(open_params)};
+
+static bool is_path(const char *name)
+{
+    size_t len = strlen(name);
+    return strchr(name, '/') != NULL || (len > 5 && strcmp(name + len - 5, ".json") == 0);
+}
+
+static shoal_status unknown_model(const char *spec)
+{
+    const char *names[64];
+    size_t count = 0;
+    while (count < sizeof names / sizeof names[0] && shoal_model_zoo_name(count) != NULL) {
+        names[count] = shoal_model_zoo_name(count);
+        count++;
+    }
+    shoal_status status = shoali_spec_unknown("model", spec, names, count);
+    if (shoal_last_error()->advice[0] == '\0')
+        shoali_error_advice("A model of your own is a path: it holds a '/' or ends in .json.");
+    return status;
+}
+
+static shoal_status open_named(const char *spec, const char *name, shoal_arena *arena, shoal_model **model_out)
+{
+    open_params keys;
+    shoali_model_text text;
+    SHOALI_TRY(shoali_spec_parse("model", spec, &open_schema, &keys));
+    if (is_path(name)) {
+        SHOALI_TRY(shoali_model_load_json(name, arena, &text));
+    } else {
+        const shoali_model_text *found = shoali_zoo_find(name, strlen(name));
+        if (found == NULL)
+            return unknown_model(spec);
+        text = *found;
+    }
+    if (keys.init > 0)
+        text.init = keys.init == 1 ? SHOALI_INIT_HE : SHOALI_INIT_XAVIER;
+    return shoali_model_build(name, &text, keys.act > 0, model_out);
+}
+
+shoal_status shoal_model_open(const char *spec, shoal_model **model_out)
+{
+    if (spec == NULL || model_out == NULL)
+        return shoali_fail(SHOAL_EINVAL, "shoal_model_open needs a spec and a place for the model");
+    shoal_arena *arena = shoali_arena_create(4096);
+    char *name = arena != NULL ? shoali_arena_strdup(arena, spec) : NULL;
+    shoal_status status = SHOAL_ENOMEM;
+    if (name != NULL) {
+        name[shoali_spec_name_len(name)] = '\0';
+        status = open_named(spec, name, arena, model_out);
+    }
+    shoali_arena_destroy(arena);
+    return status;
+}
+
+void shoal_model_close(shoal_model *model)
+{
+    if (model != NULL)
+        shoali_arena_destroy(model->arena);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static double backward_flops(const shoal_model *model)
+{
+    double sum = 0;
+    bool needed = false; /* nobody needs the gradient of what only the input feeds */
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const shoali_layer *layer = &model->layers[i];
+        sum += layer->weight_flops + (needed ? layer->input_flops : 0.0);
+        needed = needed || layer->tensor_count > 0;
+    }
+    return sum;
+}
+
+shoal_status shoal_model_describe(const shoal_model *model, shoal_model_info *info_out)
+{
+    if (model == NULL || info_out == NULL || info_out->size != sizeof *info_out)
+        return shoali_fail(SHOAL_EINVAL, "shoal_model_describe needs a model and an info of this version's size");
+    shoal_model_info info = {.size = sizeof info, .name = model->name, .input = model->input};
+    info.classes = (uint32_t)shoali_shape_elems(model->layers[model->layer_count - 1].out);
+    info.layer_count = model->layer_count;
+    info.tensor_count = model->tensor_count;
+    info.param_count = model->param_count;
+    info.state_count = model->state_count;
+    info.backward_flops = backward_flops(model);
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const shoali_layer *layer = &model->layers[i];
+        info.forward_flops += layer->forward_flops;
+        if ((layer->row->traits & (SHOALI_LAYER_IN_PLACE | SHOALI_LAYER_ALIAS)) == 0)
+            info.activation_count += shoali_shape_elems(layer->out);
+    }
+    *info_out = info;
+    return SHOAL_OK;
+}
+
+shoal_status shoal_model_layer(const shoal_model *model, uint32_t index, shoal_layer_info *info_out)
+{
+    if (model == NULL || info_out == NULL || info_out->size != sizeof *info_out)
+        return shoali_fail(SHOAL_EINVAL, "shoal_model_layer needs a model and an info of this version's size");
+    if (index >= model->layer_count)
+        return shoali_fail(SHOAL_EINVAL, "layer %u of a model with %u", index, model->layer_count);
+    const shoali_layer *layer = &model->layers[index];
+    *info_out = (shoal_layer_info){
+        .size = sizeof *info_out,
+        .name = layer->name,
+        .kind = layer->row->name,
+        .spec = layer->spec,
+        .in = layer->in,
+        .out = layer->out,
+        .tensor_first = layer->tensor_first,
+        .tensor_count = layer->tensor_count,
+        .param_offset = layer->param_offset,
+        .param_count = layer->param_count,
+        .state_offset = layer->state_offset,
+        .state_count = layer->state_count,
+        .forward_flops = layer->forward_flops,
+        .backward_flops = layer->weight_flops + layer->input_flops,
+    };
+    return SHOAL_OK;
+}
+
+const shoal_tensor *shoal_model_tensors(const shoal_model *model, uint32_t *count_out)
+{
+    *count_out = model->tensor_count;
+    return model->tensors;
+}
+
+const char *shoal_model_tensor_name(const shoal_model *model, uint32_t index)
+{
+    return index < model->tensor_count ? model->tensor_params[index].name : NULL;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A net: the nodes of a model over a few arenas. Activations lie one behind the other, a layer that may work in place
+ * takes its input's memory; gradients of activations need two buffers, from layer to layer in turn. */
+#include "nn/nn.h"
+
+#include <cblas.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "nn/exec.h"
+#include "nn/init.h"
+
+#define SHOAL_LAYER(name) extern const shoali_exec shoali_exec_##name;
+#include "model/layers.def"
+#undef SHOAL_LAYER
+
+static const shoali_exec *const execs[] = {
+#define SHOAL_LAYER(name) &shoali_exec_##name,
+#include "model/layers.def"
+#undef SHOAL_LAYER
+};
+
+struct shoali_net {
+    shoal_arena *arena; /* everything below lives here */
+    const shoal_model *model;
+    uint32_t batch_max, classes;
+    size_t in_elems;
+    uint64_t seed;
+    shoali_node *nodes; /* [model->layer_count] */
+    float *params, *grads, *state;
+    float *slopes[2];   /* gradients of activations */
+    void *work;
+    const float *scores;
+};
+
+/* ---------------------------------------------------------------- creation */
+
+static const shoali_exec *exec_of(const shoali_layer_row *row)
+{
+    size_t i = 0;
+    while (shoali_layer_row_at(i) != row)
+        i++;
+    return execs[i];
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The memory that the layer at index may overwrite, NULL: none. Neither the caller's batch nor an output still needed. */
+static float *reusable(const shoali_net *net, uint32_t index)
+{
+    if ((net->model->layers[index].row->traits & SHOALI_LAYER_IN_PLACE) == 0)
+        return NULL;
+    for (uint32_t producer = index; producer-- > 0;) {
+        uint32_t traits = net->model->layers[producer].row->traits;
+        if ((traits & SHOALI_LAYER_ALIAS) == 0)
+            return (traits & SHOALI_LAYER_KEEPS_OUTPUT) == 0 ? net->nodes[producer].y : NULL;
+    }
+    return NULL;
+}
+
+static shoal_status make_node(shoali_net *net, uint32_t index)
+{
+    const shoali_layer *layer = &net->model->layers[index];
+    shoali_node *node = &net->nodes[index];
+    *node = (shoali_node){.layer = layer,
+                          .exec = exec_of(layer->row),
+                          .params = net->params + layer->param_offset,
+                          .grads = net->grads + layer->param_offset,
+                          .state = net->state + layer->state_offset,
+                          .y = reusable(net, index)};
+    node->in_place = node->y != NULL;
+    if (node->exec->saved_bytes != NULL) {
+        node->saved = shoali_arena_alloc(net->arena, node->exec->saved_bytes(layer, net->batch_max));
+        if (node->saved == NULL)
+            return SHOAL_ENOMEM;
+    }
+    if (node->in_place || (layer->row->traits & SHOALI_LAYER_ALIAS) != 0)
+        return SHOAL_OK;
+    node->y = shoali_arena_array(net->arena, (size_t)shoali_shape_elems(layer->out) * net->batch_max, sizeof(float));
+    return node->y != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+static shoal_status make_buffers(shoali_net *net)
+{
+    size_t work = 0, widest = 0;
+    for (uint32_t i = 0; i < net->model->layer_count; i++) {
+        const shoali_layer *layer = &net->model->layers[i];
+        widest = larger(widest, (size_t)shoali_shape_elems(layer->out));
+        if (net->nodes[i].exec->work_bytes != NULL)
+            work = larger(work, net->nodes[i].exec->work_bytes(layer, net->batch_max));
+    }
+    net->work = shoali_arena_alloc(net->arena, work);
+    net->slopes[0] = shoali_arena_array(net->arena, widest * net->batch_max, sizeof(float));
+    net->slopes[1] = shoali_arena_array(net->arena, widest * net->batch_max, sizeof(float));
+    return net->work == NULL || net->slopes[0] == NULL || net->slopes[1] == NULL ? SHOAL_ENOMEM : SHOAL_OK;
+}
+
+/* Running variances start at 1, all other state at 0. */
+static void init_state(shoali_net *net)
+{
+    for (uint32_t i = 0; i < net->model->layer_count; i++) {
+        const shoali_layer *layer = &net->model->layers[i];
+        for (uint64_t s = layer->state_count / 2; s < layer->state_count; s++)
+            net->state[layer->state_offset + s] = 1.0f;
+    }
+}
+
+static shoal_status fill_net(shoali_net *net)
+{
+    const shoal_model *model = net->model;
+    net->nodes = shoali_arena_array(net->arena, model->layer_count, sizeof *net->nodes);
+    net->params = shoali_arena_array(net->arena, (size_t)model->param_count, sizeof(float));
+    net->grads = shoali_arena_array(net->arena, (size_t)model->param_count, sizeof(float));
+    net->state = shoali_arena_array(net->arena, (size_t)model->state_count, sizeof(float));
+    if (net->nodes == NULL || net->params == NULL || net->grads == NULL || net->state == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        SHOALI_TRY(make_node(net, i));
+    SHOALI_TRY(make_buffers(net));
+    shoali_init_params(model, net->seed, net->params);
+    init_state(net);
+    return SHOAL_OK;
+}
+
+static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
+{
+    shoal_shape out = model->layers[model->layer_count - 1].out;
+    if (batch_max == 0 || batch_max > 1u << 20)
+        return shoali_fail(SHOAL_EINVAL, "a batch of %u samples; it must be 1 .. %u", batch_max, 1u << 20);
+    if (model->param_count == 0)
+        return shoali_fail(SHOAL_EINVAL, "model '%s' has no parameters to train", model->name);
+    if (out.height != 1 || out.width != 1)
+        return shoali_fail(SHOAL_EINVAL, "model '%s' ends in %u x %u x %u; training needs a vector of class scores",
+                           model->name, out.channels, out.height, out.width);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_net_create(const shoal_model *model, uint32_t batch_max, uint64_t seed, shoali_net **net_out)
+{
+    SHOALI_TRY(check_model(model, batch_max));
+    openblas_set_num_threads(1); /* one compute thread per worker; two pools on one host cost more than they give */
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoali_net *net = arena != NULL ? shoali_arena_alloc(arena, sizeof *net) : NULL;
+    shoal_status status = SHOAL_ENOMEM;
+    if (net != NULL) {
+        net->arena = arena;
+        net->model = model;
+        net->batch_max = batch_max;
+        net->seed = seed;
+        net->classes = model->layers[model->layer_count - 1].out.channels;
+        net->in_elems = (size_t)shoali_shape_elems(model->input);
+        status = fill_net(net);
+    }
+    if (status != SHOAL_OK)
+        shoali_arena_destroy(arena);
+    else
+        *net_out = net;
+    return status;
+}
+
+void shoali_net_destroy(shoali_net *net)
+{
+    if (net != NULL)
+        shoali_arena_destroy(net->arena);
+}
+
+float *shoali_net_params(shoali_net *net)
+{
+    return net->params;
+}
+
+float *shoali_net_grads(shoali_net *net)
+{
+    return net->grads;
+}
+
+size_t shoali_net_count(const shoali_net *net)
+{
+    return (size_t)net->model->param_count;
+}
+
+float *shoali_net_state(shoali_net *net, size_t *count_out)
+{
+    *count_out = (size_t)net->model->state_count;
+    return *count_out > 0 ? net->state : NULL;
+}
+
+const float *shoali_net_scores(const shoali_net *net)
+{
+    return net->scores;
+}
+
+/* ---------------------------------------------------------------- running */
+
+static shoal_status check_batch(const shoali_net *net, const shoali_batch *batch)
+{
+    if (batch->count > net->batch_max)
+        return shoali_fail(SHOAL_EINVAL, "a batch of %u samples in a net made for %u", batch->count, net->batch_max);
+    for (uint32_t n = 0; n < batch->count; n++)
+        if (batch->labels[n] >= net->classes)
+            return shoali_fail(SHOAL_EINVAL, "sample %u has label %u, the model has %u classes", n, batch->labels[n],
+                               net->classes);
+    return SHOAL_OK;
+}
+
+static const float *run_forward(shoali_net *net, const shoali_pass *pass, const float *x)
+{
+    for (uint32_t i = 0; i < net->model->layer_count; i++) {
+        const shoali_node *node = &net->nodes[i];
+        if (node->y == NULL)
+            continue;
+        node->exec->forward(node, pass, x, node->y);
+        x = node->y;
+    }
+    return x;
+}
+
+/* The input of a layer: what the nearest earlier one computed, or the caller's batch. */
+static const float *input_of(const shoali_net *net, const float *x, uint32_t index)
+{
+    for (uint32_t i = index; i-- > 0;)
+        if (net->nodes[i].y != NULL)
+            return net->nodes[i].y;
+    return x;
+}
+
+/* Layers before the first one with parameters need no gradient. */
+static uint32_t first_trained(const shoal_model *model)
+{
+    uint32_t i = 0;
+    while (model->layers[i].tensor_count == 0)
+        i++;
+    return i;
+}
+
+static shoal_status report(const shoali_node *node, shoali_grads_ready ready, void *ctx)
+{
+    if (ready == NULL || node->layer->param_count == 0)
+        return SHOAL_OK;
+    return ready(ctx, (size_t)node->layer->param_offset, (size_t)node->layer->param_count);
+}
+
+static shoal_status run_backward(shoali_net *net, const shoali_pass *pass, const float *batch_x,
+                                 shoali_grads_ready ready, void *ctx)
+{
+    uint32_t first = first_trained(net->model);
+    float *dy = net->slopes[0], *other = net->slopes[1];
+    for (uint32_t i = net->model->layer_count; i-- > first;) {
+        const shoali_node *node = &net->nodes[i];
+        if (node->y == NULL)
+            continue;
+        float *dx = node->in_place ? dy : other;
+        node->exec->backward(node, pass, input_of(net, batch_x, i), node->y, dy, i == first ? NULL : dx);
+        other = dx == dy ? other : dy;
+        dy = dx;
+        SHOALI_TRY(report(node, ready, ctx));
+    }
+    return SHOAL_OK;
+}
+
+/* A worker without samples in this step still takes part in the exchange, with zeros. */
+static shoal_status train_nothing(shoali_net *net, shoali_grads_ready ready, void *ctx)
+{
+    memset(net->grads, 0, shoali_net_count(net) * sizeof(float));
+    for (uint32_t i = net->model->layer_count; i-- > 0;)
+        SHOALI_TRY(report(&net->nodes[i], ready, ctx));
+    return SHOAL_OK;
+}
+
+shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali_grads_ready ready, void *ctx,
+                              shoali_loss *loss_out)
+{
+    SHOALI_TRY(check_batch(net, batch));
+    *loss_out = (shoali_loss){.count = batch->count};
+    if (batch->count == 0)
+        return train_nothing(net, ready, ctx);
+    const shoali_pass pass = {.count = batch->count,
+                              .training = true,
+                              .seed = net->seed,
+                              .first_serial = batch->first_serial,
+                              .work = net->work};
+    net->scores = run_forward(net, &pass, batch->x);
+    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, batch->weight, net->slopes[0],
+                        &loss_out->sum, &loss_out->correct);
+    return run_backward(net, &pass, batch->x, ready, ctx);
+}
+
+shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, shoali_loss *loss_out)
+{
+    SHOALI_TRY(check_batch(net, batch));
+    *loss_out = (shoali_loss){.count = batch->count};
+    if (batch->count == 0)
+        return SHOAL_OK;
+    const shoali_pass pass = {.count = batch->count, .work = net->work};
+    net->scores = run_forward(net, &pass, batch->x);
+    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, 0.0f, NULL, &loss_out->sum,
+                        &loss_out->correct);
+    return SHOAL_OK;
+}

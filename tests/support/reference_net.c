@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/reference_net.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+typedef struct job {
+    const shoali_layer *layer;
+    const double *params;
+    const reference_batch *batch;
+    const double *state;
+} job;
+
+static size_t at(shoal_shape s, size_t n, size_t c, size_t y, size_t x)
+{
+    return ((n * s.channels + c) * s.height + y) * s.width + x;
+}
+
+static void run_dense(const job *j, const double *x, double *y)
+{
+    const shoali_dense_params *p = j->layer->params;
+    size_t in = (size_t)shoali_shape_elems(j->layer->in), out = (size_t)p->out;
+    for (size_t n = 0; n < j->batch->count; n++)
+        for (size_t o = 0; o < out; o++) {
+            double sum = p->bias ? j->params[in * out + o] : 0;
+            for (size_t i = 0; i < in; i++)
+                sum += j->params[o * in + i] * x[n * in + i];
+            y[n * out + o] = sum;
+        }
+}
+
+/* One output value of a convolution: pixels outside the image are 0. */
+static double conv_value(const job *j, const double *x, size_t n, size_t o, size_t oy, size_t ox)
+{
+    const shoali_conv_params *p = j->layer->params;
+    shoal_shape in = j->layer->in;
+    size_t k = (size_t)p->kernel, taps = in.channels * k * k;
+    double sum = p->bias ? j->params[taps * (size_t)p->out + o] : 0;
+    for (size_t c = 0; c < in.channels; c++)
+        for (size_t ky = 0; ky < k; ky++)
+            for (size_t kx = 0; kx < k; kx++) {
+                long iy = (long)(oy * (size_t)p->stride + ky) - (long)p->pad;
+                long ix = (long)(ox * (size_t)p->stride + kx) - (long)p->pad;
+                if (iy >= 0 && ix >= 0 && iy < (long)in.height && ix < (long)in.width)
+                    sum += j->params[o * taps + (c * k + ky) * k + kx] * x[at(in, n, c, (size_t)iy, (size_t)ix)];
+            }
+    return sum;
+}
+
+static double pool_value(const job *j, const double *x, size_t n, size_t c, size_t oy, size_t ox, bool mean)
+{
+    const shoali_pool_params *p = j->layer->params;
+    shoal_shape in = j->layer->in;
+    size_t stride = (size_t)(p->stride == 0 ? p->kernel : p->stride);
+    double most = -INFINITY, sum = 0, seen = 0;
+    for (size_t iy = oy * stride; iy < oy * stride + (size_t)p->kernel && iy < in.height; iy++)
+        for (size_t ix = ox * stride; ix < ox * stride + (size_t)p->kernel && ix < in.width; ix++) {
+            double value = x[at(in, n, c, iy, ix)];
+            most = value > most ? value : most;
+            sum += value;
+            seen++;
+        }
+    return mean ? sum / seen : most;
+}
+
+static void run_windows(const job *j, const double *x, double *y)
+{
+    shoal_shape out = j->layer->out;
+    const char *kind = j->layer->row->name;
+    for (size_t n = 0; n < j->batch->count; n++)
+        for (size_t c = 0; c < out.channels; c++)
+            for (size_t oy = 0; oy < out.height; oy++)
+                for (size_t ox = 0; ox < out.width; ox++)
+                    y[at(out, n, c, oy, ox)] = strcmp(kind, "conv") == 0
+                                                   ? conv_value(j, x, n, c, oy, ox)
+                                                   : pool_value(j, x, n, c, oy, ox, strcmp(kind, "avgpool") == 0);
+}
+
+static void run_batchnorm(const job *j, const double *x, double *y)
+{
+    const shoali_batchnorm_params *p = j->layer->params;
+    shoal_shape s = j->layer->in;
+    size_t pixels = (size_t)s.height * s.width;
+    for (size_t c = 0; c < s.channels; c++) {
+        double values = (double)(pixels * j->batch->count), mean = 0, variance = 0;
+        for (size_t n = 0; n < j->batch->count; n++)
+            for (size_t i = 0; i < pixels; i++)
+                mean += x[at(s, n, c, 0, i)] / values;
+        for (size_t n = 0; n < j->batch->count; n++)
+            for (size_t i = 0; i < pixels; i++)
+                variance += pow(x[at(s, n, c, 0, i)] - mean, 2) / values;
+        if (!j->batch->training) {
+            mean = j->state[c];
+            variance = j->state[s.channels + c];
+        }
+        for (size_t n = 0; n < j->batch->count; n++)
+            for (size_t i = 0; i < pixels; i++)
+                y[at(s, n, c, 0, i)] = (x[at(s, n, c, 0, i)] - mean) / sqrt(variance + p->eps) * j->params[c] +
+                                       j->params[s.channels + c];
+    }
+}
+
+/* The documented rule: word i % 4 of Philox block i / 4 of stream (layer name, sample) against rate * 2^32. */
+static void run_dropout(const job *j, const double *x, double *y)
+{
+    const shoali_dropout_params *p = j->layer->params;
+    size_t elems = (size_t)shoali_shape_elems(j->layer->in);
+    uint64_t key = shoali_hash(j->layer->name, strlen(j->layer->name), 0);
+    for (size_t n = 0; n < j->batch->count; n++)
+        for (size_t i = 0; i < elems; i++) {
+            uint32_t word[4];
+            shoali_philox(j->batch->seed, shoali_mix(key, j->batch->first_serial + n), i / 4, word);
+            bool kept = (double)word[i % 4] >= floor(p->rate * 0x1p32);
+            y[n * elems + i] = !j->batch->training ? x[n * elems + i] : kept ? x[n * elems + i] / (1 - p->rate) : 0;
+        }
+}
+
+static void run_pointwise(const job *j, const double *x, double *y)
+{
+    const char *kind = j->layer->row->name;
+    size_t elems = (size_t)shoali_shape_elems(j->layer->in) * j->batch->count;
+    for (size_t i = 0; i < elems; i++)
+        y[i] = strcmp(kind, "relu") == 0 ? fmax(x[i], 0) : strcmp(kind, "tanh") == 0 ? tanh(x[i]) : x[i];
+}
+
+static void run_layer(const job *j, const double *x, double *y)
+{
+    static const struct {
+        const char *kind;
+        void (*run)(const job *j, const double *x, double *y);
+    } kinds[] = {{"dense", run_dense},         {"conv", run_windows},     {"maxpool", run_windows},
+                 {"avgpool", run_windows},     {"relu", run_pointwise},   {"tanh", run_pointwise},
+                 {"batchnorm", run_batchnorm}, {"dropout", run_dropout}, {"flatten", run_pointwise}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].kind, j->layer->row->name) == 0) {
+            kinds[i].run(j, x, y);
+            return;
+        }
+    abort(); /* a new kind needs its second opinion here */
+}
+
+static double mean_loss(const double *scores, const reference_batch *batch, size_t classes)
+{
+    double sum = 0;
+    for (size_t n = 0; n < batch->count; n++) {
+        double total = 0;
+        for (size_t c = 0; c < classes; c++)
+            total += exp(scores[n * classes + c]);
+        sum += log(total) - scores[n * classes + batch->labels[n]];
+    }
+    return batch->weight * sum / batch->count;
+}
+
+double reference_loss(const shoal_model *model, const double *params, const reference_batch *batch,
+                      double *scores_out)
+{
+    size_t elems = (size_t)shoali_shape_elems(model->input) * batch->count;
+    double *x = calloc(elems, sizeof *x);
+    memcpy(x, batch->x, elems * sizeof *x);
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const shoali_layer *layer = &model->layers[i];
+        const job j = {layer, params + layer->param_offset, batch,
+                       batch->state != NULL ? batch->state + layer->state_offset : NULL};
+        elems = (size_t)shoali_shape_elems(layer->out) * batch->count;
+        double *y = calloc(elems, sizeof *y);
+        run_layer(&j, x, y);
+        free(x);
+        x = y;
+    }
+    if (scores_out != NULL)
+        memcpy(scores_out, x, elems * sizeof *x);
+    double loss = mean_loss(x, batch, elems / batch->count);
+    free(x);
+    return loss;
+}
