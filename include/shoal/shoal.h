@@ -28,7 +28,7 @@ typedef struct shoal_comm_desc {
     const char *rendezvous;  /* [env] "env" | "tcp://host:port" (rank 0 listens there) | "file:///shared/path" */
     int32_t rank;            /* [-1: from the environment] */
     int32_t world_size;      /* [-1: from the environment] endpoints of the job: workers, then servers */
-    int32_t workers;         /* [-1: world_size] endpoints 0 .. workers-1 contribute; the rest only serve */
+    int32_t servers;         /* [0] the last so many endpoints contribute nothing, they only serve */
     const char *job;         /* [SHOAL_JOB or "shoal"] name; strangers with another one are refused */
     const char *token;       /* [SHOAL_TOKEN_FILE, SHOAL_TOKEN_FD] secret; required off loopback */
     const char *interface;   /* [chosen: never loopback for a remote peer] name or address */
@@ -41,7 +41,7 @@ typedef struct shoal_comm_desc {
     uint32_t chunk_elems;    /* [65536] unit of coding and framing; the same on every rank */
 } shoal_comm_desc;
 #define SHOAL_COMM_DESC_INIT                                                                       \
-    {sizeof(shoal_comm_desc), NULL, -1, -1, -1, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0}
+    {sizeof(shoal_comm_desc), NULL, -1, -1, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0}
 
 /**
  * Join a job: rendezvous, control connections to every other rank, version and feature check.

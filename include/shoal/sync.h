@@ -119,6 +119,13 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_last_stats(shoal_sync *sync,
  *  runs here, on params; what the workers call is of no use on a server. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_serve(shoal_sync *sync);
 
+/**
+ * Dedicated server processes that a protocol wants beside the workers, for launchers:
+ * "param_server:servers=2,dedicated" wants 2, most want none.
+ * @return SHOAL_OK | EINVAL (unknown protocol or key)
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_servers(const char *spec, uint32_t *servers_out);
+
 #ifdef __cplusplus
 }
 #endif

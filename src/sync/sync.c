@@ -69,3 +69,12 @@ uint32_t shoali_sync_servers(const shoali_protocol *protocol)
 {
     return protocol->row->servers != NULL ? protocol->row->servers(protocol->params) : 0;
 }
+
+shoal_status shoal_sync_servers(const char *spec, uint32_t *servers_out)
+{
+    shoali_protocol protocol;
+    SHOALI_TRY(shoali_sync_open(spec, &protocol));
+    *servers_out = shoali_sync_servers(&protocol);
+    shoali_sync_close(&protocol);
+    return SHOAL_OK;
+}
