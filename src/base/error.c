@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef shoali_fail /* here stand the functions behind the macros */
+#undef shoali_fail_os
+
 static _Thread_local shoal_error last = {.rank = -1, .waited_us = -1};
 
 static void set(shoal_status status, int os_error, const char *format, va_list args)

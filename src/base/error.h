@@ -13,6 +13,12 @@ shoal_status shoali_fail(shoal_status status, const char *format, ...) SHOAL_PRI
 shoal_status shoali_fail_os(shoal_status status, int os_error, const char *format, ...)
     SHOAL_PRINTF(3, 4);
 
+/* The status of a failure is the constant that was given: a compiler that sees it knows the failing
+ * path, and does not take its outputs for uninitialised ones. The status is evaluated twice. */
+#define shoali_fail(status, ...) ((void)shoali_fail((status), __VA_ARGS__), (status))
+#define shoali_fail_os(status, os_error, ...) \
+    ((void)shoali_fail_os((status), (os_error), __VA_ARGS__), (status))
+
 /** Add to the error set just before: culprit, operation, time waited, advice. NULL, -1: leave. */
 void shoali_error_about(int32_t rank, const char *host, const char *operation, int64_t waited_us);
 void shoali_error_advice(const char *format, ...) SHOAL_PRINTF(1, 2);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Broadcast: the root's values go to all. They are encoded once, at the root, and the same bytes travel on, so that all
- * members (the root, too) end with the same bits whatever the codec. Four members, root 0, counted from the root:
+/* Broadcast: the root's values go to all. They are encoded once, at the root, and the same bytes
+ * travel on, so that all members (the root, too) end with the same bits whatever the codec. Four
+ * members, root 0, counted from the root:
  *
- *   chain   0 -> 1 -> 2 -> 3                  3 rounds; the chunks follow one another: the time of one n for any P
- *   tree    0 -> 1;  0 -> 2, 1 -> 3           2 rounds; the root sends log2(P) times: for few elements
+ *   chain   0 -> 1 -> 2 -> 3          3 rounds; chunks follow one another, so any P takes about n
+ *   tree    0 -> 1;  0 -> 2, 1 -> 3   2 rounds; the root sends log2(P) times: for few elements
  *
- * Source: the pipelined chain and the binomial tree of Thakur, Rabenseifner and Gropp, IJHPCA 2005, section 4.
+ * Source: the binomial tree of Thakur, Rabenseifner and Gropp, IJHPCA 2005; the pipelined chain of
+ *         Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", 2007.
  * Cost:   chain: all but the last send n, all but the root receive n; rounds P-1.
  *         tree:  the root sends ceil(log2 P) n; rounds ceil(log2 P). */
 #include "collective/schedule.h"
@@ -14,13 +16,14 @@ typedef struct params {
     bool tree;
 } params;
 
-/* Members are numbered from the root here. In round k + 1 of the tree, the 2^k members that have the values send them
- * 2^k members on. */
+/* Members are numbered from the root here. In round k + 1 of the tree, the 2^k members that have
+ * the values send them 2^k members on. */
 static void tree(const shoal_schedule_args *args, uint32_t me, shoali_steps *steps)
 {
     uint32_t size = args->size, round = 1;
     for (uint32_t have = 1; have < size; have *= 2, round++) {
-        uint32_t to = (me + have + args->root) % size, from = (me - have + args->root + size) % size;
+        uint32_t to = (me + have + args->root) % size,
+                 from = (me - have + args->root + size) % size;
         if (me < have && me + have < size)
             shoali_steps_add(steps, (shoal_step){SHOAL_SEND, SHOAL_PULL, round, to, 0, 1, 1});
         if (me >= have && me < 2 * have)
@@ -32,10 +35,11 @@ static void chain(const shoal_schedule_args *args, uint32_t me, shoali_steps *st
 {
     uint32_t size = args->size;
     if (me > 0)
-        shoali_steps_add(
-            steps, (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, me, (args->me + size - 1) % size, 0, 1, 1});
+        shoali_steps_add(steps, (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, me,
+                                             (args->me + size - 1) % size, 0, 1, 1});
     if (me + 1 < size)
-        shoali_steps_add(steps, (shoal_step){SHOAL_SEND, SHOAL_PULL, me + 1, (args->me + 1) % size, 0, 1, 1});
+        shoali_steps_add(
+            steps, (shoal_step){SHOAL_SEND, SHOAL_PULL, me + 1, (args->me + 1) % size, 0, 1, 1});
 }
 
 static uint32_t tree_rounds(uint32_t size)
@@ -46,7 +50,8 @@ static uint32_t tree_rounds(uint32_t size)
     return rounds;
 }
 
-static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena, shoal_schedule *schedule_out)
+static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
+                          shoal_schedule *schedule_out)
 {
     const params *p = args->params;
     uint32_t size = args->size, me = (args->me + size - args->root) % size;
@@ -65,7 +70,7 @@ static const shoali_key keys[] = {
 
 const shoali_collective_row shoali_collective_broadcast = {
     .name = "broadcast",
-    .paper = "Thakur, Rabenseifner and Gropp, IJHPCA 2005, section 4",
+    .paper = "Thakur, Rabenseifner and Gropp, IJHPCA 2005; Pjesivac-Grbovic et al., 2007",
     .traits = SHOALI_COLL_ROOTED,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(params)},
     .build = build,

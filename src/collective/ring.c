@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring all-reduce: partial sums travel once around the ring, then the sums do. P members, blocks 0 .. P-1, 2(P-1)
- * rounds. Four members, what each sends to its right neighbour (a+b: summed so far from ranks a and b):
+/* Ring all-reduce: partial sums travel once around the ring, then the sums do. P members, blocks 0
+ * .. P-1, 2(P-1) rounds. Four members, what each sends to its right neighbour (a+b: summed so far
+ * from ranks a and b):
  *
  *   round        rank 0        rank 1        rank 2        rank 3
  *   1 PUSH       block 3: 0    block 0: 1    block 1: 2    block 2: 3
@@ -9,15 +10,19 @@
  *     OWN        block 0       block 1       block 2       block 3
  *   4-6 PULL     0, 3, 2       1, 0, 3       2, 1, 0       3, 2, 1
  *
- * `both` uses both directions at once: the members on the left half of a block's owner send theirs rightwards, those
- * on the right half leftwards, and they meet at the owner; the way back mirrors it. The volume is the ring's, rounds
- * and lossy hops are half as many. With P even one side is longer by one; the way back swaps the sides, so that both
- * directions carry P - 1 blocks in all. Four members, block 0:   2 -> 3 -> 0 <- 1,   then   1 <- 0 -> 3, 1 -> 2.
+ * `both` uses both directions at once: the members on the left half of a block's owner send theirs
+ * rightwards, those on the right half leftwards, and they meet at the owner; the way back mirrors
+ * it. The volume is the ring's, rounds and lossy hops are half as many. With P even one side is
+ * longer by one; the way back swaps the sides, so that both directions carry P - 1 blocks in all.
+ * Four members, block 0:
  *
- * Source: Gibiansky, "Bringing HPC techniques to deep learning", 2017, after Patarasuk and Yuan, JPDC 2009; Li et al.,
- *         "A network-centric hardware/algorithm co-design ...", MICRO 2018 (INCEPTIONN), Algorithm 1, where worker i
- *         ends with block i + 1; here it is block i.
- * Cost:   sent = received = 2 (P-1)/P n, added (P-1)/P n, encoded n; rounds 2(P-1), both: 2 floor(P/2). */
+ *   rounds 1, 2 PUSH   2 -> 3 -> 0 <- 1       rounds 3, 4 PULL   3 <- 0 -> 1 -> 2
+ *
+ * Source: Gibiansky, "Bringing HPC techniques to deep learning", 2017, after Patarasuk and Yuan,
+ *         JPDC 2009; Li et al., "A network-centric hardware/algorithm co-design ...", MICRO 2018
+ *         (INCEPTIONN), Algorithm 1, where worker i ends with block i + 1; here it is block i.
+ * Cost:   sent = received = 2 (P-1)/P n, added (P-1)/P n, encoded n; rounds 2(P-1), both: 2
+ *         floor(P/2). */
 #include "collective/schedule.h"
 
 typedef struct params {
@@ -34,9 +39,11 @@ static void one_way(uint32_t size, uint32_t me, shoali_steps *steps)
     }
     shoali_steps_add(steps, (shoal_step){SHOAL_OWN, SHOAL_PULL, size - 1, me, me, 1, size});
     for (uint32_t r = 1; r < size; r++) {
-        uint32_t block = (me + size - r + 1) % size, next = (block + size - 1) % size, round = size - 1 + r;
+        uint32_t block = (me + size - r + 1) % size, next = (block + size - 1) % size,
+                 round = size - 1 + r;
         shoali_steps_add(steps, (shoal_step){SHOAL_SEND, SHOAL_PULL, round, right, block, 1, size});
-        shoali_steps_add(steps, (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, round, left, next, 1, size});
+        shoali_steps_add(steps,
+                         (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, round, left, next, 1, size});
     }
 }
 
@@ -51,15 +58,16 @@ static void both_push(uint32_t size, uint32_t me, shoali_steps *steps)
     uint32_t right = (me + 1) % size, left = (me + size - 1) % size;
     uint32_t lefts = longer_side(size), rights = size - 1 - lefts;
     for (uint32_t r = 1; r <= lefts; r++) {
-        uint32_t rightward = (me + lefts - r + 1) % size, leftward = (me + size - rights + r - 1) % size;
+        uint32_t rightward = (me + lefts - r + 1) % size,
+                 leftward = (me + size - rights + r - 1) % size;
         shoali_steps_add(steps, (shoal_step){SHOAL_SEND, SHOAL_PUSH, r, right, rightward, 1, r});
         if (r <= rights)
             shoali_steps_add(steps, (shoal_step){SHOAL_SEND, SHOAL_PUSH, r, left, leftward, 1, r});
-        shoali_steps_add(
-            steps, (shoal_step){SHOAL_RECV_ADD, SHOAL_PUSH, r, left, (rightward + size - 1) % size, 1, r});
+        shoali_steps_add(steps, (shoal_step){SHOAL_RECV_ADD, SHOAL_PUSH, r, left,
+                                             (rightward + size - 1) % size, 1, r});
         if (r <= rights)
-            shoali_steps_add(steps,
-                             (shoal_step){SHOAL_RECV_ADD, SHOAL_PUSH, r, right, (leftward + 1) % size, 1, r});
+            shoali_steps_add(steps, (shoal_step){SHOAL_RECV_ADD, SHOAL_PUSH, r, right,
+                                                 (leftward + 1) % size, 1, r});
     }
 }
 
@@ -68,19 +76,23 @@ static void both_pull(uint32_t size, uint32_t me, shoali_steps *steps)
     uint32_t right = (me + 1) % size, left = (me + size - 1) % size;
     uint32_t leftwards = longer_side(size), rightwards = size - 1 - leftwards;
     for (uint32_t r = 1; r <= leftwards; r++) {
-        uint32_t leftward = (me + r - 1) % size, rightward = (me + size - r + 1) % size, round = leftwards + r;
-        shoali_steps_add(steps, (shoal_step){SHOAL_SEND, SHOAL_PULL, round, left, leftward, 1, size});
-        if (r <= rightwards)
-            shoali_steps_add(steps, (shoal_step){SHOAL_SEND, SHOAL_PULL, round, right, rightward, 1, size});
+        uint32_t leftward = (me + r - 1) % size, rightward = (me + size - r + 1) % size,
+                 round = leftwards + r;
         shoali_steps_add(steps,
-                         (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, round, right, (leftward + 1) % size, 1, size});
+                         (shoal_step){SHOAL_SEND, SHOAL_PULL, round, left, leftward, 1, size});
         if (r <= rightwards)
             shoali_steps_add(
-                steps, (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, round, left, (rightward + size - 1) % size, 1, size});
+                steps, (shoal_step){SHOAL_SEND, SHOAL_PULL, round, right, rightward, 1, size});
+        shoali_steps_add(steps, (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, round, right,
+                                             (leftward + 1) % size, 1, size});
+        if (r <= rightwards)
+            shoali_steps_add(steps, (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, round, left,
+                                                 (rightward + size - 1) % size, 1, size});
     }
 }
 
-static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena, shoal_schedule *schedule_out)
+static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
+                          shoal_schedule *schedule_out)
 {
     const params *p = args->params;
     uint32_t size = args->size, half = longer_side(size);
@@ -91,7 +103,8 @@ static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena, s
         return shoali_steps_end(&steps, size, 2 * (size - 1), schedule_out);
     }
     both_push(size, args->me, &steps);
-    shoali_steps_add(&steps, (shoal_step){SHOAL_OWN, SHOAL_PULL, half, args->me, args->me, 1, size});
+    shoali_steps_add(&steps,
+                     (shoal_step){SHOAL_OWN, SHOAL_PULL, half, args->me, args->me, 1, size});
     both_pull(size, args->me, &steps);
     return shoali_steps_end(&steps, size, 2 * half, schedule_out);
 }
@@ -103,7 +116,8 @@ static const shoali_key keys[] = {
 
 const shoali_collective_row shoali_collective_ring = {
     .name = "ring",
-    .paper = "Patarasuk and Yuan, JPDC 2009; INCEPTIONN, MICRO 2018, Algorithm 1 (there worker i ends with block i+1)",
+    .paper = "Patarasuk and Yuan, JPDC 2009; INCEPTIONN, MICRO 2018, Algorithm 1 (there worker i "
+             "ends with block i+1)",
     .traits = SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(params)},
     .build = build,

@@ -59,7 +59,10 @@ shoal_status shoali_collective_open(const char *spec, shoali_collective *collect
         shoali_free(opened.params);
         return status;
     }
-    shoali_spec_format(opened.row->name, &opened.row->schema, opened.params, opened.spec, sizeof opened.spec);
+    opened.traits = opened.row->traits_with != NULL ? opened.row->traits_with(opened.params)
+                                                    : opened.row->traits;
+    shoali_spec_format(opened.row->name, &opened.row->schema, opened.params, opened.spec,
+                       sizeof opened.spec);
     opened.hash = shoali_hash(opened.spec, strlen(opened.spec), 0);
     *collective_out = opened;
     return SHOAL_OK;
@@ -105,22 +108,28 @@ static shoal_status cannot_carry(const shoali_collective *collective, shoal_op_k
     size_t used = 0;
     for (size_t i = 0; i < ROWS; i++)
         if (carries(table[i]->traits, kind) && used < sizeof able)
-            used += (size_t)snprintf(able + used, sizeof able - used, "%s%s", used > 0 ? ", " : "", table[i]->name);
-    shoal_status status =
-        shoali_fail(SHOAL_EINVAL, "collective '%s' cannot carry %s", collective->spec, kind_name(kind));
+            used += (size_t)snprintf(able + used, sizeof able - used, "%s%s", used > 0 ? ", " : "",
+                                     table[i]->name);
+    shoal_status status = shoali_fail(SHOAL_EINVAL, "collective '%s' cannot carry %s",
+                                      collective->spec, kind_name(kind));
     shoali_error_advice("Use one of: %s.", able);
     return status;
 }
 
-static shoal_status check_sizes(const shoali_collective *collective, const shoal_schedule_args *args)
+static shoal_status check_sizes(const shoali_collective *collective,
+                                const shoal_schedule_args *args)
 {
-    if (args->size == 0 || args->size > SHOALI_MEMBERS_MAX || args->me >= args->size || args->root >= args->size)
-        return shoali_fail(SHOAL_EINVAL, "member %u (root %u) of %u: an operation has 1 to %d members", args->me,
+    if (args->size == 0 || args->size > SHOALI_MEMBERS_MAX || args->me >= args->size ||
+        args->root >= args->size)
+        return shoali_fail(SHOAL_EINVAL,
+                           "member %u (root %u) of %u: an operation has 1 to %d members", args->me,
                            args->root, args->size, SHOALI_MEMBERS_MAX);
     if (args->contributors == 0 || args->contributors > args->size)
-        return shoali_fail(SHOAL_EINVAL, "%u contributors among %u members", args->contributors, args->size);
-    if (args->contributors < args->size && (collective->row->traits & SHOALI_COLL_DEDICATED) == 0)
-        return shoali_fail(SHOAL_EINVAL, "collective '%s' has no use for the %u members that contribute nothing",
+        return shoali_fail(SHOAL_EINVAL, "%u contributors among %u members", args->contributors,
+                           args->size);
+    if (args->contributors < args->size && (collective->traits & SHOALI_COLL_DEDICATED) == 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "collective '%s' has no use for the %u members that contribute nothing",
                            collective->spec, args->size - args->contributors);
     return SHOAL_OK;
 }
@@ -133,16 +142,11 @@ shoal_status shoali_collective_build(const shoali_collective *collective, shoal_
     shoal_schedule_args own = *args;
     shoal_schedule built = {0};
     own.params = collective->params;
-    if (!carries(row->traits, kind) || row->build == NULL)
+    if (!carries(collective->traits, kind) || row->build == NULL)
         return cannot_carry(collective, kind);
     SHOALI_TRY(check_sizes(collective, args));
     SHOALI_TRY(row->build(&own, arena, &built));
-    built.slots = (row->traits & SHOALI_COLL_SLOTS) != 0;
-    bool shards = kind == SHOAL_REDUCE_SCATTER || kind == SHOAL_ALL_GATHER;
-    /* shoal_comm_shard() tells users one block per member, so other shards would be taken for the wrong elements */
-    if (shards && built.blocks != args->size)
-        return shoali_fail(SHOAL_EINVAL, "'%s' cuts %u blocks for %u members: %s gives every member one",
-                           collective->spec, built.blocks, args->size, kind_name(kind));
+    built.slots = (collective->traits & SHOALI_COLL_SLOTS) != 0;
     if (args->size == 1)
         built.count = 0;
     shoali_schedule_filter(&built, kind);
@@ -180,8 +184,8 @@ shoal_status shoali_steps_end(const shoali_steps *steps, uint32_t blocks, uint32
     return SHOAL_OK;
 }
 
-shoal_status shoali_read_list(const char *what, const char *text, uint32_t min, uint32_t max, uint32_t capacity,
-                              uint32_t *values_out, uint32_t *count_out)
+shoal_status shoali_read_list(const char *what, const char *text, uint32_t min, uint32_t max,
+                              uint32_t capacity, uint32_t *values_out, uint32_t *count_out)
 {
     uint32_t count = 0;
     for (const char *at = text;; at++) {
@@ -189,7 +193,8 @@ shoal_status shoali_read_list(const char *what, const char *text, uint32_t min, 
         unsigned long value = strtoul(at, &end, 10);
         bool digits = *at >= '0' && *at <= '9'; /* strtoul would take a sign or a blank */
         if (!digits || value < min || value > max || (*end != '/' && *end != '\0'))
-            return shoali_fail(SHOAL_EINVAL, "%s=%s: expected numbers from %u to %u with '/' between them", what,
+            return shoali_fail(SHOAL_EINVAL,
+                               "%s=%s: expected numbers from %u to %u with '/' between them", what,
                                text, min, max);
         if (count == capacity)
             return shoali_fail(SHOAL_EINVAL, "%s=%s: more than %u numbers", what, text, capacity);
@@ -204,15 +209,16 @@ shoal_status shoali_read_list(const char *what, const char *text, uint32_t min, 
 
 /* ---------------------------------------------------------------- what a list says */
 
-void shoali_block_range(size_t count, uint32_t blocks, uint32_t block, size_t *offset_out, size_t *count_out)
+void shoali_block_range(size_t count, uint32_t blocks, uint32_t block, size_t *offset_out,
+                        size_t *count_out)
 {
     size_t each = count / blocks, longer = count % blocks;
     *offset_out = block * each + (block < longer ? block : longer);
     *count_out = each + (block < longer ? 1 : 0);
 }
 
-void shoali_schedule_range(const shoal_schedule *schedule, size_t count, uint32_t block, size_t *offset_out,
-                           size_t *count_out)
+void shoali_schedule_range(const shoal_schedule *schedule, size_t count, uint32_t block,
+                           size_t *offset_out, size_t *count_out)
 {
     *offset_out = 0;
     *count_out = count;
@@ -258,7 +264,8 @@ static uint64_t step_elems(const shoal_schedule *schedule, const shoal_step *ste
     if (schedule->slots)
         return (uint64_t)count * step->block_count;
     shoali_block_range(count, schedule->blocks, step->block, &first, &unused);
-    shoali_block_range(count, schedule->blocks, step->block + step->block_count - 1, &last, &last_count);
+    shoali_block_range(count, schedule->blocks, step->block + step->block_count - 1, &last,
+                       &last_count);
     return last + last_count - first;
 }
 

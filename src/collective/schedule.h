@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A collective is a pure schedule over blocks: one function returns one rank's list of steps. docs/architecture.md
- * section 4a is the contract; tests/conformance/collective_test.c proves every row for P = 1..17. */
+/* A collective is a pure schedule over blocks: one function returns one rank's list of steps.
+ * docs/architecture.md section 4a is the contract; tests/conformance/collective_test.c proves every
+ * row for P = 1..17. */
 #ifndef SHOALI_COLLECTIVE_SCHEDULE_H
 #define SHOALI_COLLECTIVE_SCHEDULE_H
 
@@ -15,17 +16,20 @@
 enum { SHOAL_SEND, SHOAL_RECV_ADD, SHOAL_RECV_SET, SHOAL_OWN };
 enum { SHOAL_PUSH, SHOAL_PULL };
 
-/** Steps on a chunk run in list order; nothing else orders steps. The k-th SEND of i to j meets the k-th RECV of j from i. */
+/** Steps on a chunk run in list order; nothing else orders steps. The k-th SEND of i to j meets the
+ *  k-th RECV of j from i. A message has the same round, from 1, at both ends; OWN has the round that
+ *  completes the sum, 0 if none does. */
 typedef struct shoal_step {
-    uint8_t kind, leg;           /* OWN counts to PULL */
-    uint16_t round;              /* of the message, from 1; OWN: the round that completes the sum, 0 if none does */
+    uint8_t kind, leg; /* OWN counts to PULL */
+    uint16_t round;
     uint32_t peer;               /* index in the member list; OWN: me */
     uint32_t block, block_count; /* consecutive blocks */
     uint32_t parts;              /* members summed in what moves */
 } shoal_step;
 
-/** One rank's list. rounds is the number of messages on the longest chain of all ranks, the same on every rank: what
- *  latency multiplies. A fan-in (several receives into one block) and a fan-out share one round. */
+/** One rank's list. rounds is the number of messages on the longest chain of all ranks, the same on
+ *  every rank: what latency multiplies. A fan-in (several receives into one block) and a fan-out
+ *  share one round. */
 typedef struct shoal_schedule {
     shoal_step *steps;
     uint32_t count, blocks;
@@ -43,8 +47,8 @@ enum { SHOALI_MEMBERS_MAX = 32768 };
 
 /** Traits of a collective row. */
 enum {
-    SHOALI_COLL_SHARDED = 1u << 0,   /* block i belongs to member i: reduce-scatter and all-gather are defined */
-    SHOALI_COLL_SLOTS = 1u << 1,     /* blocks are members' own vectors, kept until all are there, added in order */
+    SHOALI_COLL_SHARDED = 1u << 0,   /* block i belongs to member i: reduce_scatter, all_gather */
+    SHOALI_COLL_SLOTS = 1u << 1,     /* blocks are members' own vectors, kept, added in order */
     SHOALI_COLL_UNIFORM = 1u << 2,   /* every rank's cost equals rank 0's */
     SHOALI_COLL_DEDICATED = 1u << 3, /* members beyond contributors may serve */
     SHOALI_COLL_ROOTED = 1u << 4,    /* broadcast: only the root's values count */
@@ -56,9 +60,12 @@ typedef struct shoali_collective_row {
     const char *name;
     const char *paper;
     uint32_t traits;
+    /** Traits with these keys, a subset of traits; NULL: keys change none. */
+    uint32_t (*traits_with)(const void *params);
     shoali_schema schema;
     /** One rank's list, for any element count; sizes are already checked against the traits. */
-    shoal_status (*build)(const shoal_schedule_args *args, shoal_arena *arena, shoal_schedule *schedule_out);
+    shoal_status (*build)(const shoal_schedule_args *args, shoal_arena *arena,
+                          shoal_schedule *schedule_out);
     const struct shoali_flow_row *flow; /* NULL: the engine runs the schedule */
 } shoali_collective_row;
 
@@ -68,43 +75,53 @@ const shoali_collective_row *shoali_collective_row_at(size_t i);
 /** A parsed "ring:both" string: row and params. Opened once, used for any size. */
 typedef struct shoali_collective {
     const shoali_collective_row *row;
-    void *params;   /* owned */
-    char spec[160]; /* canonical */
-    uint64_t hash;  /* of spec */
+    uint32_t traits; /* with these params */
+    void *params;    /* owned */
+    char spec[160];  /* canonical */
+    uint64_t hash;   /* of spec */
 } shoali_collective;
-SHOAL_MUST_USE shoal_status shoali_collective_open(const char *spec, shoali_collective *collective_out);
+SHOAL_MUST_USE shoal_status shoali_collective_open(const char *spec,
+                                                   shoali_collective *collective_out);
 void shoali_collective_close(shoali_collective *collective);
 
 /**
- * The steps of one rank for an operation kind: what the engine runs. Checks sizes against the row's traits, builds,
- * and keeps the legs that kind uses. A group of one gets no steps.
+ * The steps of one rank for an operation kind: what the engine runs. Checks sizes against the row's
+ * traits, builds, and keeps the legs that kind uses. A group of one gets no steps.
  * @param args params is ignored: collective brings its own.
- * @return SHOAL_OK | EINVAL (the row cannot carry this kind, or its keys do not fit these sizes) | ENOMEM
+ * @return SHOAL_OK | EINVAL (the row cannot carry this kind, or its keys do not fit these sizes) |
+ *     ENOMEM
  */
-SHOAL_MUST_USE shoal_status shoali_collective_build(const shoali_collective *collective, shoal_op_kind kind,
-                                                    const shoal_schedule_args *args, shoal_arena *arena,
+SHOAL_MUST_USE shoal_status shoali_collective_build(const shoali_collective *collective,
+                                                    shoal_op_kind kind,
+                                                    const shoal_schedule_args *args,
+                                                    shoal_arena *arena,
                                                     shoal_schedule *schedule_out);
 
-/** The only split of a buffer into blocks: the first count % blocks blocks are one element longer. */
-void shoali_block_range(size_t count, uint32_t blocks, uint32_t block, size_t *offset_out, size_t *count_out);
+/** The only split of a buffer into blocks: the first count % blocks blocks are one element
+ *  longer. */
+void shoali_block_range(size_t count, uint32_t blocks, uint32_t block, size_t *offset_out,
+                        size_t *count_out);
 
-/** Elements of the operation that a block of this schedule covers: shoali_block_range, or everything with slots. */
-void shoali_schedule_range(const shoal_schedule *schedule, size_t count, uint32_t block, size_t *offset_out,
-                           size_t *count_out);
+/** Elements of the operation that a block of this schedule covers: shoali_block_range, or
+ *  everything with slots. */
+void shoali_schedule_range(const shoal_schedule *schedule, size_t count, uint32_t block,
+                           size_t *offset_out, size_t *count_out);
 
-/** Keep the legs that an operation kind uses: all (ALL_REDUCE, BROADCAST, BARRIER), PUSH only, OWN and PULL only.
- *  In place; rounds are counted anew from 1. */
+/** Keep the legs that an operation kind uses: all (ALL_REDUCE, BROADCAST, BARRIER), PUSH only, OWN
+ *  and PULL only. In place; rounds are counted anew from 1. */
 void shoali_schedule_filter(shoal_schedule *schedule, shoal_op_kind kind);
 
-/** What one rank moves; counted from the list, so planner, simulator, documentation and wire counters agree. Codec
- *  work is counted as if every leg were coded: PUSH sends and OWN encode, receives and OWN decode. */
+/** What one rank moves; counted from the list, so planner, simulator, documentation and wire
+ *  counters agree. Codec work is counted as if every leg were coded: PUSH sends and OWN encode,
+ *  receives and OWN decode. sends and receives count blocks: each travels in frames of its own. */
 typedef struct shoali_cost {
     uint64_t sent_elems, received_elems, added_elems, encoded_elems, decoded_elems;
-    uint32_t rounds, sends, receives; /* sends and receives count blocks: each travels in frames of its own */
+    uint32_t rounds, sends, receives;
 } shoali_cost;
 void shoali_schedule_cost(const shoal_schedule *schedule, size_t count, shoali_cost *cost_out);
 
-/** A list under construction. The first failure sticks, so a row adds without checking and end reports. */
+/** A list under construction. The first failure sticks, so a row adds without checking and end
+ *  reports. */
 typedef struct shoali_steps {
     shoal_arena *arena;
     shoal_step *steps;
@@ -113,11 +130,12 @@ typedef struct shoali_steps {
 } shoali_steps;
 void shoali_steps_begin(shoal_arena *arena, shoali_steps *steps_out);
 void shoali_steps_add(shoali_steps *steps, shoal_step step);
-SHOAL_MUST_USE shoal_status shoali_steps_end(const shoali_steps *steps, uint32_t blocks, uint32_t rounds,
-                                             shoal_schedule *schedule_out);
+SHOAL_MUST_USE shoal_status shoali_steps_end(const shoali_steps *steps, uint32_t blocks,
+                                             uint32_t rounds, shoal_schedule *schedule_out);
 
 /** Read "4/2/1" into at most capacity values, each in min..max, for keys that hold a list. */
-SHOAL_MUST_USE shoal_status shoali_read_list(const char *what, const char *text, uint32_t min, uint32_t max,
-                                             uint32_t capacity, uint32_t *values_out, uint32_t *count_out);
+SHOAL_MUST_USE shoal_status shoali_read_list(const char *what, const char *text, uint32_t min,
+                                             uint32_t max, uint32_t capacity, uint32_t *values_out,
+                                             uint32_t *count_out);
 
 #endif

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker-aggregator: C workers send their vectors to S servers, each of which sums one block and sends it back. Both
- * legs overlap, because every chunk goes back as soon as it is summed. The servers are the first S workers, or with
- * `dedicated` the S members behind the workers, which contribute nothing. Three workers, one dedicated server 3:
+/* Worker-aggregator: C workers send their vectors to S servers, each of which sums one block and
+ * sends it back. Both legs overlap, because every chunk goes back as soon as it is summed. The
+ * servers are the first S workers, or with `dedicated` the S members behind the workers, which
+ * contribute nothing. Three workers, one dedicated server 3:
  *
  *   round      rank 0          rank 1          rank 2          rank 3
  *   1 PUSH     block 0 to 3    block 0 to 3    block 0 to 3    sets 0, adds 1, adds 2
  *     OWN                                                      block 0
  *   2 PULL     sets block 0    sets block 0    sets block 0    block 0 to 0, 1, 2
  *
- * Source: Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014; the baseline of
- *         INCEPTIONN, MICRO 2018, figure 1(a), there with one aggregator and without overlap of the legs.
- * Cost:   a worker sends and receives n (its own share, if it serves, stays); a server sends, receives and adds C n/S
- *         (co-located: (C-1) n/S); rounds 2. A lone server's link carries C n each way: N S/B, whatever the overlap. */
+ * Source: Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014;
+ *         the baseline of INCEPTIONN, MICRO 2018, figure 1(a), there with one aggregator and
+ *         without overlap of the legs.
+ * Cost:   a worker sends and receives n (its own share, if it serves, stays); a server sends,
+ *         receives and adds C n/S (co-located: (C-1) n/S); rounds 2. A lone server's link carries C
+ *         n each way: N S/B, whatever the overlap. */
 #include "base/error.h"
 #include "collective/schedule.h"
 
@@ -29,18 +32,23 @@ typedef struct layout {
 static shoal_status lay_out(const shoal_schedule_args *args, layout *layout_out)
 {
     const params *p = args->params;
-    layout l = {args->contributors, (uint32_t)p->servers, p->dedicated ? args->contributors : 0, p->dedicated};
+    layout l = {args->contributors, (uint32_t)p->servers, p->dedicated ? args->contributors : 0,
+                p->dedicated};
     uint32_t extra = args->size - args->contributors;
     if (p->dedicated && l.servers != extra)
         return shoali_fail(SHOAL_EINVAL,
-                           "worker_aggregator:servers=%u,dedicated: %u members beyond the %u contributors could serve",
+                           "worker_aggregator:servers=%u,dedicated: %u members beyond the %u "
+                           "contributors could serve",
                            l.servers, extra, l.workers);
     if (!p->dedicated && extra > 0)
-        return shoali_fail(SHOAL_EINVAL, "worker_aggregator: %u members contribute nothing; let them serve with 'dedicated'",
-                           extra);
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "worker_aggregator: %u members contribute nothing; let them serve with 'dedicated'",
+            extra);
     if (!p->dedicated && l.servers > l.workers)
-        return shoali_fail(SHOAL_EINVAL, "worker_aggregator:servers=%u: only %u workers to place them on", l.servers,
-                           l.workers);
+        return shoali_fail(SHOAL_EINVAL,
+                           "worker_aggregator:servers=%u: only %u workers to place them on",
+                           l.servers, l.workers);
     *layout_out = l;
     return SHOAL_OK;
 }
@@ -52,7 +60,8 @@ static void work(const layout *l, uint32_t me, uint8_t kind, uint8_t leg, shoali
         uint32_t block = (me + k) % l->servers, server = l->first_server + block;
         uint32_t parts = leg == SHOAL_PUSH ? 1 : l->workers;
         if (server != me)
-            shoali_steps_add(steps, (shoal_step){kind, leg, leg == SHOAL_PUSH ? 1 : 2, server, block, 1, parts});
+            shoali_steps_add(
+                steps, (shoal_step){kind, leg, leg == SHOAL_PUSH ? 1 : 2, server, block, 1, parts});
     }
 }
 
@@ -72,11 +81,13 @@ static void serve(const layout *l, uint32_t me, shoali_steps *steps)
     for (uint32_t k = 1; k <= l->workers; k++) {
         uint32_t worker = (block + k) % l->workers;
         if (worker != me)
-            shoali_steps_add(steps, (shoal_step){SHOAL_SEND, SHOAL_PULL, 2, worker, block, 1, l->workers});
+            shoali_steps_add(steps,
+                             (shoal_step){SHOAL_SEND, SHOAL_PULL, 2, worker, block, 1, l->workers});
     }
 }
 
-static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena, shoal_schedule *schedule_out)
+static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
+                          shoal_schedule *schedule_out)
 {
     layout l;
     shoali_steps steps;
@@ -101,7 +112,8 @@ static const shoali_key keys[] = {
 
 const shoali_collective_row shoali_collective_worker_aggregator = {
     .name = "worker_aggregator",
-    .paper = "Li et al., OSDI 2014; baseline of INCEPTIONN, MICRO 2018, figure 1(a), here with overlapping legs",
+    .paper = "Li et al., OSDI 2014; baseline of INCEPTIONN, MICRO 2018, figure 1(a), here with "
+             "overlapping legs",
     .traits = SHOALI_COLL_DEDICATED,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(params)},
     .build = build,

@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run the claims of bench/claims, keep what they measure, write bench/results/claims.md.
+
+A claim is an executable here without suffix. It prints tables as it likes and, last, one line of
+JSON. Results of full runs are kept in bench/results/claims.json; claims.md and the table in
+README.md are made from them. --verify measures nothing: it checks that programs, goals, results and
+tables agree."""
+
+import argparse
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from claim import CANNOT, GOALS, HERE, RESULTS, ROOT, load, machine, meets, verdict
+
+TABLE = os.path.join(ROOT, "bench", "results", "claims.md")
+README = os.path.join(ROOT, "README.md")
+BEGIN, END = "<!-- claims: made by bench/claims/run.py -->", "<!-- end of claims -->"
+KEYS = ("claim", "value", "unit", "goal", "ok", "detail", "command", "seed")
+QUICK_S = 60  # a quick run answers within 40 s; what takes longer than this is broken
+
+
+def programs():
+    """Executables without suffix in bench/claims."""
+    paths = {n: os.path.join(HERE, n) for n in os.listdir(HERE) if "." not in n}
+    return sorted(n for n, p in paths.items() if os.path.isfile(p) and os.access(p, os.X_OK))
+
+
+def last_json(text):
+    """The object on the last line that is not empty, or None."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    try:
+        found = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def problem_of(name, goals, result):
+    """Why a result cannot be believed, or None."""
+    if result is None:
+        return "its last line is not JSON"
+    missing = [key for key in KEYS if key not in result]
+    if missing:
+        return f"its result lacks {', '.join(missing)}"
+    if result["claim"] != name:
+        return f"it answers for {result['claim']}"
+    if result["goal"] != goals["goal"]:
+        return f"its goal is {result['goal']}, goals.json says {goals['goal']}"
+    if bool(result["ok"]) != verdict(goals, result["value"], result["detail"]):
+        return "its verdict contradicts its figures"
+    return None
+
+
+def execute(name, arguments, limit_s):
+    """Run in a process group of its own; (exit status or None if too slow, output, seconds)."""
+    begin = datetime.datetime.now()
+    child = subprocess.Popen([os.path.join(HERE, name)] + arguments, cwd=ROOT, text=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             start_new_session=True)
+    try:
+        output, _ = child.communicate(timeout=limit_s)
+        status = child.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        output, _ = child.communicate()
+        status = None
+    return status, output, (datetime.datetime.now() - begin).total_seconds()
+
+
+def measure(name, entry, quick, seed):
+    """One claim: a dictionary with "status" measured, cannot or failed."""
+    goals = entry["quick" if quick else "full"]
+    limit_s = QUICK_S if quick else 60 * goals.get("minutes", 10)
+    arguments = ["--quick"] if quick else []
+    if seed is not None:
+        arguments += ["--seed", str(seed)]
+    print(f"== {name} (at most {limit_s:.0f} s)", flush=True)
+    status, output, seconds = execute(name, arguments, limit_s)
+    print(output, end="", flush=True)
+    if status == CANNOT:
+        return {"status": "cannot"}
+    if status is None:
+        return {"status": "failed", "why": f"no answer within {limit_s:.0f} s"}
+    result = last_json(output)
+    why = f"exit status {status}" if status != 0 else problem_of(name, goals, result)
+    if why is not None:
+        return {"status": "failed", "why": why}
+    return {"status": "measured", "seconds": round(seconds, 1), **result}
+
+
+def commit():
+    """Short hash of the tree measured, with + if it had changes."""
+    def git(*command):
+        done = subprocess.run(["git", "-C", ROOT, *command], capture_output=True, text=True,
+                              check=False)
+        return done.stdout.strip()
+    changed = git("status", "--porcelain", ":!bench/results")
+    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+
+
+def number(value):
+    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+
+
+def row(name, entry, result):
+    goals = entry["full"]
+    limit = f"{goals['goal']} {goals['unit']}"
+    if result is None:
+        return f"| `{name}` | {entry['what']} | not measured | {limit} | - | - |"
+    holds = "yes" if result["ok"] else "**no**"
+    when = f"{result['date']}, {result['commit']}"
+    return (f"| `{name}` | {entry['what']} | {number(result['value'])} {result['unit']} | {limit} "
+            f"| {holds} | {when} |")
+
+
+def table(goals, results):
+    head = ["| claim | what | measured | goal | holds | when, commit |"]
+    rows = [row(name, goals[name], results.get(name)) for name in sorted(goals)]
+    return head + ["|---|---|---|---|---|---|"] + rows
+
+
+def details(goals, results):
+    """One section per claim with every figure and the command."""
+    out = []
+    for name in sorted(set(goals) & set(results)):
+        result = results[name]
+        out += ["", f"## {name}", "", f"`{result['command']}`, seed {result['seed']}, "
+                f"{result['seconds']} s", ""]
+        out += ["```json", json.dumps(result["detail"], indent=1, sort_keys=True), "```"]
+        for key, goal in sorted(goals[name]["full"].get("also", {}).items()):
+            value = result["detail"].get(key)
+            held = "holds" if meets(value, goal) else "**missed**"
+            out.append(f"\n{key}: {number(value)}, goal {goal}: {held}")
+    return out
+
+
+def documents(goals, results):
+    """{path: text} of what is made from goals and results."""
+    head = ["# Claims", "", "Made by `bench/claims/run.py` from `claims.json`; do not edit.", ""]
+    made = {TABLE: "\n".join(head + table(goals, results) + details(goals, results)) + "\n"}
+    if os.path.exists(README):
+        with open(README, encoding="utf-8") as file:
+            text = file.read()
+        if BEGIN in text and END in text:
+            before, rest = text.split(BEGIN, 1)
+            after = rest.split(END, 1)[1]
+            made[README] = "\n".join([before + BEGIN] + table(goals, results) + [END]) + after
+    return made
+
+
+def entry_problems(name, entry):
+    for part in ("full", "quick"):
+        asked = entry.get(part, {})
+        for goal in [asked.get("goal"), *asked.get("also", {}).values()]:
+            try:
+                meets(0.0, goal)
+            except (AttributeError, KeyError, ValueError):
+                yield f'goals.json: {name}: {part} goal {goal!r} is not like ">= 0.95"'
+        if "unit" not in asked:
+            yield f"goals.json: {name}: {part} has no unit"
+    if not entry.get("what"):
+        yield f'goals.json: {name}: "what" is missing'
+
+
+def verify(goals, results):
+    """Print every disagreement; exit status."""
+    found, named, problems = set(programs()), set(goals), []
+    problems += [f"bench/claims/{n}: has no entry in goals.json" for n in sorted(found - named)]
+    problems += [f"goals.json: {n}: no program bench/claims/{n}" for n in sorted(named - found)]
+    for name in sorted(goals):
+        problems += entry_problems(name, goals[name])
+    problems += [f"claims.json: {n}: no such claim" for n in sorted(set(results) - named)]
+    made = {} if problems else documents(goals, results)
+    for path, text in made.items():
+        if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
+            stale = os.path.relpath(path, ROOT)
+            problems.append(f"{stale}: not what the results say; run bench/claims/run.py --render")
+    print("\n".join(problems) or f"claims: ok, {len(goals)} programs with their goals")
+    return 1 if problems else 0
+
+
+def render(goals, results):
+    os.makedirs(os.path.dirname(RESULTS), exist_ok=True)
+    for path, text in documents(goals, results).items():
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def record(name, result, results):
+    """Keep the result of a full run, at once: an interrupted session loses nothing."""
+    kept = {k: result[k] for k in KEYS + ("seconds",)}
+    results[name] = {**kept, "commit": commit(), "date": datetime.date.today().isoformat()}
+    temporary = RESULTS + ".new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1, sort_keys=True)
+        file.write("\n")
+    os.replace(temporary, RESULTS)
+
+
+def run(options, goals, results):
+    of_kind = [n for n in sorted(goals) if bool(goals[n].get("long")) == options.long]
+    chosen = options.only or of_kind
+    unknown = [name for name in chosen if name not in goals]
+    if unknown:
+        print(f"no claim {', '.join(unknown)}; known: {', '.join(sorted(goals))}", file=sys.stderr)
+        return 2
+    print(f"machine: {json.dumps(machine())}")
+    summary, failed = [], 0
+    for name in chosen:
+        result = measure(name, goals[name], options.quick, options.seed)
+        failed += result["status"] == "failed"
+        if result["status"] == "measured":
+            text = f"{number(result['value'])} {result['unit']}, goal {result['goal']}: "
+            summary.append((name, text + ("holds" if result["ok"] else "MISSED")))
+            if not options.quick:
+                record(name, result, results)
+                render(goals, results)
+        else:
+            summary.append((name, result.get("why", "cannot be measured on this machine")))
+    print("\n".join(f"{name:24} {text}" for name, text in summary))
+    return 1 if failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these claims, timed or long")
+    parser.add_argument("--long", action="store_true", help="the accuracy claims, not the timed")
+    parser.add_argument("--quick", action="store_true", help="the quick form; results are not kept")
+    parser.add_argument("--seed", type=int, help="seed handed to the programs")
+    parser.add_argument("--verify", action="store_true", help="check programs, goals and tables")
+    parser.add_argument("--render", action="store_true", help="write the tables from what is kept")
+    options = parser.parse_args()
+    goals, results = load(GOALS), load(RESULTS)
+    if options.verify:
+        sys.exit(verify(goals, results))
+    if options.render:
+        sys.exit(render(goals, results))
+    sys.exit(run(options, goals, results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/claims/run.py believes no result that contradicts itself and loses none that it measured."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CLAIMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "claims")
+GOALS = {"goal": ">= 0.9", "unit": "of rate", "also": {"wrong": "== 0"}}
+ENTRY = {"what": "speed", "full": GOALS, "quick": GOALS}
+PROGRAM = """#!/usr/bin/env python3
+import sys
+sys.path.insert(0, "bench/claims")
+from claim import Claim
+claim = Claim("speed", "speed")
+"""
+
+
+class ClaimsTest(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.root)
+        self.here = os.path.join(self.root, "bench", "claims")
+        os.makedirs(self.here)
+        os.makedirs(os.path.join(self.root, "bench", "results"))
+        for name in ("run.py", "claim.py"):
+            shutil.copy(os.path.join(CLAIMS, name), self.here)
+        self.write("README.md", "top\n<!-- claims: made by bench/claims/run.py -->\nold\n"
+                                "<!-- end of claims -->\nend\n")
+        self.write("bench/claims/goals.json", json.dumps({"speed": ENTRY}))
+
+    def write(self, path, text):
+        with open(os.path.join(self.root, path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            return file.read()
+
+    def program(self, body, name="speed"):
+        self.write(f"bench/claims/{name}", PROGRAM + body)
+        os.chmod(os.path.join(self.here, name), 0o755)
+
+    def run_py(self, *options):
+        command = [sys.executable, os.path.join(self.here, "run.py"), *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_a_measured_claim_reaches_both_tables(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        self.assertEqual(0, self.run_py()[0])
+        self.assertEqual(0.95, json.loads(self.read("bench/results/claims.json"))["speed"]["value"])
+        for path in ("README.md", "bench/results/claims.md"):
+            row = "| `speed` | speed | 0.95 of rate | >= 0.9 of rate | yes |"
+            self.assertIn(row, self.read(path))
+        self.assertTrue(self.read("README.md").startswith("top\n"))
+        self.assertTrue(self.read("README.md").endswith("-->\nend\n"))
+        self.assertEqual((0, "claims: ok, 1 programs with their goals\n"), self.run_py("--verify"))
+
+    def test_a_missed_goal_stays_with_its_value(self):
+        self.program('claim.report(0.95, {"wrong": 3})')
+        self.assertEqual(0, self.run_py()[0])
+        self.assertIn("| 0.95 of rate | >= 0.9 of rate | **no** |", self.read("README.md"))
+
+    def test_quick_runs_quote_the_last_full_one_and_are_not_kept(self):
+        self.program('claim.report(0.5 if claim.quick else 0.95, {"wrong": 0})')
+        self.run_py()
+        status, output = self.run_py("--quick")
+        self.assertEqual(0, status)
+        last = json.loads([line for line in output.splitlines() if line.startswith('{"claim"')][-1])
+        self.assertEqual(0.95, last["recorded"]["value"])
+        self.assertFalse(last["ok"])
+        self.assertEqual(0.95, json.loads(self.read("bench/results/claims.json"))["speed"]["value"])
+
+    def test_lies_and_failures_are_not_kept(self):
+        honest = {"claim": "speed", "value": 0.5, "unit": "x", "goal": ">= 0.9", "ok": False,
+                  "detail": {"wrong": 0}, "command": "speed", "seed": 1}
+        for change, why in (({"ok": True}, "contradicts"), ({"goal": ">= 0.1"}, "goals.json says"),
+                            ({"claim": "other"}, "answers for")):
+            self.program(f"print({json.dumps(json.dumps({**honest, **change}))})")
+            status, output = self.run_py()
+            self.assertEqual(1, status)
+            self.assertIn(why, output)
+        for body, why in (("sys.exit(3)", "exit status 3"), ('print("done")', "not JSON")):
+            self.program(body)
+            status, output = self.run_py()
+            self.assertEqual(1, status)
+            self.assertIn(why, output)
+        self.assertFalse(os.path.exists(os.path.join(self.root, "bench/results/claims.json")))
+
+    def test_a_machine_that_cannot_is_no_failure(self):
+        self.program('claim.cannot("no namespaces")')
+        status, output = self.run_py()
+        self.assertEqual(0, status)
+        self.assertIn("no namespaces", output)
+        self.assertIn("cannot be measured on this machine", output)
+
+    def test_verify_wants_pairs_and_goals_of_both_kinds(self):
+        self.assertIn("no program bench/claims/speed", self.run_py("--verify")[1])
+        self.program("")
+        self.program("", name="other")
+        status, output = self.run_py("--verify")
+        self.assertEqual(1, status)
+        self.assertIn("bench/claims/other: has no entry", output)
+        self.write("bench/claims/goals.json", json.dumps({"speed": {"what": "s", "full": GOALS}}))
+        self.assertIn("speed: quick", self.run_py("--verify")[1])
+
+    def test_verify_sees_an_edited_table(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        self.run_py()
+        self.write("README.md", self.read("README.md").replace("0.95", "0.99"))
+        status, output = self.run_py("--verify")
+        self.assertEqual(1, status)
+        self.assertIn("README.md: not what the results say", output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The long search: half of the time goes to the fuzzers, half to the tests under ever new seeds.
+# A failure prints the seed and the command that repeats it, and ends the run.
+# usage: tools/soak.sh MINUTES
+set -u
+cd "$(dirname "$0")/.." || exit 1
+minutes=${1:-60}
+jobs=$(nproc)
+half=$((minutes * 30))
+
+cmake --preset fuzz >/dev/null && cmake --build build/fuzz -j "$jobs" --target fuzzers || exit 1
+tests/fuzz/smoke.sh build/fuzz "$half" || exit 1
+
+cmake --preset asan >/dev/null && cmake --build build/asan -j "$jobs" || exit 1
+end=$((SECONDS + half))
+rounds=0
+while [ "$SECONDS" -lt "$end" ]; do
+    seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+    if ! SHOAL_TEST_SEED=$seed ctest --test-dir build/asan -j "$jobs" --output-on-failure \
+        -L 'unit|conformance|sim|proc' >build/asan/soak.log 2>&1; then
+        tail -n 60 build/asan/soak.log
+        echo "soak: FAILED with seed $seed after $rounds good rounds; repeat with:"
+        echo "  SHOAL_TEST_SEED=$seed ctest --test-dir build/asan --rerun-failed --output-on-failure"
+        exit 1
+    fi
+    rounds=$((rounds + 1))
+done
+echo "soak: ok, $rounds rounds of tests under new seeds in $((half / 60)) minutes"
