@@ -16,7 +16,7 @@
  * longer by one; the way back swaps the sides, so that both directions carry P - 1 blocks in all.
  * Four members, block 0:
  *
- *   rounds 1, 2 PUSH   2 -> 3 -> 0 <- 1       rounds 3, 4 PULL   3 <- 0 -> 1 -> 2
+ *   rounds 1, 2 PUSH   2 -> 3 -> 0 <- 1       rounds 3, 4 PULL   2 <- 3 <- 0 -> 1
  *
  * Source: Gibiansky, "Bringing HPC techniques to deep learning", 2017, after Patarasuk and Yuan,
  *         JPDC 2009; Li et al., "A network-centric hardware/algorithm co-design ...", MICRO 2018
