@@ -17,8 +17,8 @@ enum { SHOAL_SEND, SHOAL_RECV_ADD, SHOAL_RECV_SET, SHOAL_OWN };
 enum { SHOAL_PUSH, SHOAL_PULL };
 
 /** Steps on a chunk run in list order; nothing else orders steps. The k-th SEND of i to j meets the
- *  k-th RECV of j from i. A message has the same round, from 1, at both ends; OWN has the round that
- *  completes the sum, 0 if none does. */
+ *  k-th RECV of j from i. A message has the same round, from 1, at both ends; OWN has the round
+ *  that completes the sum, 0 if none does. */
 typedef struct shoal_step {
     uint8_t kind, leg; /* OWN counts to PULL */
     uint16_t round;
