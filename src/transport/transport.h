@@ -38,8 +38,10 @@ typedef struct shoali_transport_args {
     const char *job;           /* name; strangers are refused */
     const uint8_t *token;      /* secret for the hello's HMAC; may be empty on loopback only */
     size_t token_bytes;
-    const char *interface;     /* name, address or NULL */
-    int64_t deadline_us;       /* peer timeout: TCP_USER_TIMEOUT and keepalive follow from it */
+    const char *interface;     /* name, address or NULL: SHOAL_INTERFACE, then chosen */
+    const char *toward;        /* host of the rendezvous (numeric if known): says which interface; NULL: unknown */
+    int64_t deadline_us;       /* peer timeout: TCP_USER_TIMEOUT and keepalive follow from it; 0: 2.5 s */
+    int64_t join_us;           /* add_peer that leads nowhere ends in peer_down after this; 0: 30 s */
     uint64_t (*now_us)(void *ctx);
     void *now_ctx;
     const void *params;        /* of the row's schema */
@@ -53,19 +55,24 @@ typedef struct shoali_transport_row {
     shoal_status (*open)(void *state, const shoali_transport_args *args, const shoali_transport_events *events);
     /** Text by which others reach this endpoint ("10.0.0.3:40123 boot=.. netns=.."), to be spread by the rendezvous. */
     void (*address)(const void *state, char out[SHOALI_ADDRESS_BYTES]);
-    /** Start connecting to peer; peer_up or peer_down follows. ENOTSUP: this transport cannot reach it (shm). */
+    /** Start connecting to peer; peer_up or peer_down follows. ENOTSUP: this transport cannot reach it (shm);
+     *  EAUTH: there is no token and the peer is elsewhere. */
     shoal_status (*add_peer)(void *state, uint32_t peer, const char *address);
-    /** Queue one data frame; body stays valid until sent(cookie). tos: IP ToS of the connection used. */
+    /** Queue one data frame; body stays valid until sent(cookie). tos: IP ToS of the connection used. Frames of one
+     *  peer may overtake each other. EPEER: not up. A failing send calls no sent. */
     shoal_status (*send)(void *state, uint32_t peer, uint8_t tos, const shoal_data *head, const void *body,
                          uint64_t cookie);
     /** Queue one control frame (copied). ENOTSUP without trait CONTROL. */
     shoal_status (*control)(void *state, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes);
     int (*fd)(const void *state);                /* its own epoll; -1: none (simulated) */
     void (*progress)(void *state, uint64_t now_us);
-    uint64_t (*next_wake_us)(const void *state); /* UINT64_MAX: never */
+    /** When progress must run although fd is not readable; 0: now (frames are queued); UINT64_MAX: never. */
+    uint64_t (*next_wake_us)(const void *state);
     /** Forget peer: goodbye if polite, then close; pending bodies come back by sent(failing) and unplace. */
     void (*drop_peer)(void *state, uint32_t peer, bool polite);
     void (*peer_stats)(const void *state, uint32_t peer, shoal_peer_stats *stats_add);
+    /** Goodbye to all peers as far as sockets take it without waiting, then free everything but state itself. Frames
+     *  still queued are dropped (sent(ECANCELLED)): wait for sent before. */
     void (*close)(void *state);
     /** In a forked child: close every descriptor and touch nothing else (no goodbye, no shutdown, no lock, no free). */
     void (*forked)(void *state);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/* ---------------------------------------------------------------- numeric addresses */
+
+bool shoali_ip_parse(const char *text, shoali_ip *ip_out)
+{
+    shoali_ip ip = {0};
+    if (inet_pton(AF_INET, text, &ip.v4.sin_addr) == 1)
+        ip.any.sa_family = AF_INET;
+    else if (inet_pton(AF_INET6, text, &ip.v6.sin6_addr) == 1)
+        ip.any.sa_family = AF_INET6;
+    else
+        return false;
+    *ip_out = ip;
+    return true;
+}
+
+/* A socket that accepts both families shows an IPv4 peer as ::ffff:a.b.c.d. */
+static shoali_ip plain(const shoali_ip *ip)
+{
+    shoali_ip v4 = {.v4 = {.sin_family = AF_INET}};
+    if (ip->any.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&ip->v6.sin6_addr))
+        return *ip;
+    memcpy(&v4.v4.sin_addr, ip->v6.sin6_addr.s6_addr + 12, 4);
+    v4.v4.sin_port = ip->v6.sin6_port;
+    return v4;
+}
+
+void shoali_ip_format(const shoali_ip *ip, char out[SHOALI_IP_TEXT_BYTES])
+{
+    shoali_ip p = plain(ip);
+    const void *bytes = p.any.sa_family == AF_INET ? (const void *)&p.v4.sin_addr : (const void *)&p.v6.sin6_addr;
+    if (inet_ntop(p.any.sa_family, bytes, out, SHOALI_IP_TEXT_BYTES) == NULL)
+        snprintf(out, SHOALI_IP_TEXT_BYTES, "?");
+}
+
+void shoali_ip_set_port(shoali_ip *ip, uint16_t port)
+{
+    if (ip->any.sa_family == AF_INET)
+        ip->v4.sin_port = htons(port);
+    else
+        ip->v6.sin6_port = htons(port);
+}
+
+uint16_t shoali_ip_port(const shoali_ip *ip)
+{
+    return ntohs(ip->any.sa_family == AF_INET ? ip->v4.sin_port : ip->v6.sin6_port);
+}
+
+socklen_t shoali_ip_bytes(const shoali_ip *ip)
+{
+    return ip->any.sa_family == AF_INET ? sizeof ip->v4 : sizeof ip->v6;
+}
+
+bool shoali_ip_is_loopback(const shoali_ip *ip)
+{
+    shoali_ip p = plain(ip);
+    return p.any.sa_family == AF_INET ? ntohl(p.v4.sin_addr.s_addr) >> 24 == 127
+                                      : IN6_IS_ADDR_LOOPBACK(&p.v6.sin6_addr);
+}
+
+bool shoali_ip_equal(const shoali_ip *a, const shoali_ip *b)
+{
+    shoali_ip x = plain(a), y = plain(b);
+    if (x.any.sa_family != y.any.sa_family)
+        return false;
+    return x.any.sa_family == AF_INET ? x.v4.sin_addr.s_addr == y.v4.sin_addr.s_addr
+                                      : IN6_ARE_ADDR_EQUAL(&x.v6.sin6_addr, &y.v6.sin6_addr);
+}
+
+/* ---------------------------------------------------------------- this host */
+
+static shoal_status read_boot_id(char *out, size_t out_bytes)
+{
+    static const char path[] = "/proc/sys/kernel/random/boot_id";
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot open %s", path);
+    bool read = fgets(out, (int)out_bytes, file) != NULL;
+    fclose(file);
+    if (!read)
+        return shoali_fail(SHOAL_ESYSTEM, "cannot read %s", path);
+    out[strcspn(out, "\n")] = '\0';
+    return SHOAL_OK;
+}
+
+shoal_status shoali_address_local(shoali_address *address_out)
+{
+    shoali_address address = {0};
+    struct stat netns;
+    if (gethostname(address.host, sizeof address.host - 1) != 0)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot read the host name");
+    for (char *c = address.host; *c != '\0'; c++)
+        if (*c <= ' ' || *c > '~')
+            *c = '_'; /* the text is split at spaces */
+    SHOALI_TRY(read_boot_id(address.boot, sizeof address.boot));
+    if (stat("/proc/self/ns/net", &netns) != 0)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot read /proc/self/ns/net");
+    address.netns = netns.st_ino;
+    *address_out = address;
+    return SHOAL_OK;
+}
+
+bool shoali_address_same_host(const shoali_address *a, const shoali_address *b)
+{
+    return a->netns == b->netns && a->netns != 0 && strcmp(a->boot, b->boot) == 0 && a->boot[0] != '\0';
+}
+
+/* ---------------------------------------------------------------- text */
+
+void shoali_address_format(const shoali_address *a, char out[SHOALI_ADDRESS_BYTES])
+{
+    char ips[SHOALI_ADDRESS_IPS * SHOALI_IP_TEXT_BYTES] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < a->ip_count; i++) {
+        char ip[SHOALI_IP_TEXT_BYTES];
+        shoali_ip_format(&a->ips[i], ip);
+        used += (size_t)snprintf(ips + used, sizeof ips - used, "%s%s", i > 0 ? "," : "", ip);
+    }
+    if (a->unix_name[0] != '\0')
+        snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s unix=%s boot=%s netns=%" PRIu64, a->host, a->unix_name, a->boot,
+                 a->netns);
+    else
+        snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s port=%u ip=%s boot=%s netns=%" PRIu64, a->host, a->port, ips,
+                 a->boot, a->netns);
+}
+
+static bool parse_number(const char *text, uint64_t max, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || text[0] == '-' || value > max)
+        return false;
+    *out = value;
+    return true;
+}
+
+static bool parse_ips(char *list, shoali_address *a)
+{
+    char *rest = NULL;
+    for (char *item = strtok_r(list, ",", &rest); item != NULL; item = strtok_r(NULL, ",", &rest)) {
+        if (a->ip_count == SHOALI_ADDRESS_IPS || !shoali_ip_parse(item, &a->ips[a->ip_count]))
+            return false;
+        a->ip_count++;
+    }
+    return a->ip_count > 0;
+}
+
+static bool copy_text(const char *text, char *out, size_t out_bytes)
+{
+    size_t len = strlen(text);
+    if (len == 0 || len >= out_bytes)
+        return false;
+    memcpy(out, text, len + 1);
+    return true;
+}
+
+static bool parse_item(const char *key, char *value, shoali_address *a)
+{
+    uint64_t number;
+    if (strcmp(key, "host") == 0)
+        return copy_text(value, a->host, sizeof a->host);
+    if (strcmp(key, "boot") == 0)
+        return copy_text(value, a->boot, sizeof a->boot);
+    if (strcmp(key, "unix") == 0)
+        return copy_text(value, a->unix_name, sizeof a->unix_name);
+    if (strcmp(key, "netns") == 0)
+        return parse_number(value, UINT64_MAX, &a->netns);
+    if (strcmp(key, "ip") == 0)
+        return parse_ips(value, a);
+    if (strcmp(key, "port") == 0 && parse_number(value, UINT16_MAX, &number)) {
+        a->port = (uint16_t)number;
+        return a->port != 0;
+    }
+    return false;
+}
+
+shoal_status shoali_address_parse(const char *text, shoali_address *address_out)
+{
+    char copy[SHOALI_ADDRESS_BYTES];
+    shoali_address a = {0};
+    if (!copy_text(text, copy, sizeof copy))
+        return shoali_fail(SHOAL_EINVAL, "address of %zu bytes, at most %d", strlen(text), SHOALI_ADDRESS_BYTES - 1);
+    char *rest = NULL;
+    for (char *item = strtok_r(copy, " ", &rest); item != NULL; item = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(item, '=');
+        if (value != NULL)
+            *value++ = '\0';
+        if (value == NULL || !parse_item(item, value, &a))
+            return shoali_fail(SHOAL_EINVAL, "address '%.200s': wrong part '%.64s'", text, item);
+    }
+    if (a.unix_name[0] == '\0' && (a.ip_count == 0 || a.port == 0))
+        return shoali_fail(SHOAL_EINVAL, "address '%.200s' has no ip and port", text);
+    for (uint32_t i = 0; i < a.ip_count; i++)
+        shoali_ip_set_port(&a.ips[i], a.port);
+    *address_out = a;
+    return SHOAL_OK;
+}

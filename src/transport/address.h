@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text by which others reach an endpoint, spread by the rendezvous:
+ *   "host=a port=40123 ip=10.0.0.3,fd00::3 boot=<uuid> netns=4026531840"        tcp
+ *   "host=a unix=shoal-<hex> boot=<uuid> netns=4026531840"                      shm
+ * boot and netns say whether two endpoints share a host *and* its network: only then may shm go round the network. */
+#ifndef SHOALI_TRANSPORT_ADDRESS_H
+#define SHOALI_TRANSPORT_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/transport.h"
+
+enum { SHOALI_ADDRESS_IPS = 4, SHOALI_IP_TEXT_BYTES = 64, SHOALI_HOST_BYTES = 64, SHOALI_UNIX_BYTES = 64 };
+
+typedef union shoali_ip {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} shoali_ip;
+
+typedef struct shoali_address {
+    char host[SHOALI_HOST_BYTES];
+    char boot[40];
+    uint64_t netns;
+    uint16_t port;
+    uint32_t ip_count;
+    shoali_ip ips[SHOALI_ADDRESS_IPS]; /* best first, with port */
+    char unix_name[SHOALI_UNIX_BYTES]; /* abstract socket, without the leading NUL; "" if none */
+} shoali_address;
+
+/** Host name, boot id and network namespace of this process; no ip. */
+SHOAL_MUST_USE shoal_status shoali_address_local(shoali_address *address_out);
+void shoali_address_format(const shoali_address *address, char out[SHOALI_ADDRESS_BYTES]);
+/** @return SHOAL_OK | EINVAL naming the part that is wrong */
+SHOAL_MUST_USE shoal_status shoali_address_parse(const char *text, shoali_address *address_out);
+/** The same running kernel and the same network namespace. */
+bool shoali_address_same_host(const shoali_address *a, const shoali_address *b);
+
+/** A numeric address, IPv4 or IPv6. False: neither. */
+bool shoali_ip_parse(const char *text, shoali_ip *ip_out);
+/** "10.0.0.3", without the port. */
+void shoali_ip_format(const shoali_ip *ip, char out[SHOALI_IP_TEXT_BYTES]);
+void shoali_ip_set_port(shoali_ip *ip, uint16_t port);
+uint16_t shoali_ip_port(const shoali_ip *ip);
+socklen_t shoali_ip_bytes(const shoali_ip *ip);
+bool shoali_ip_is_loopback(const shoali_ip *ip);
+/** Ports do not count; an IPv4 address mapped into IPv6 equals the plain one. */
+bool shoali_ip_equal(const shoali_ip *a, const shoali_ip *b);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a socket to an authenticated connection. Strangers are bounded in number (the oldest makes room for the
+ * newest) and in time, and cost one connection object and a few hundred bytes each. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "transport/stream.h"
+#include "transport/tcp.h"
+
+enum {
+    CONNECT_US = 2000000,       /* one attempt at one address */
+    OPENING_US = 5000000,       /* a stranger has this long to prove itself */
+    FIRST_BACKOFF_US = 10000,   /* between attempts; doubles */
+    LAST_BACKOFF_US = 500000,
+    LISTEN_PAUSE_US = 100000,   /* after accept() failed */
+    ACCEPTS_PER_TURN = 64,
+    STRANGERS_LOGGED = 8,
+    MAX_CONNS_PER_PEER = 256
+};
+
+/* ---------------------------------------------------------------- handshake */
+
+static shoal_status start_opening(shoali_conn *conn)
+{
+    const shoali_transport_args *args = &conn->tcp->args;
+    shoali_hello self = {.purpose = conn->control ? SHOALI_PURPOSE_CONTROL : SHOALI_PURPOSE_DATA,
+                         .tos = conn->tos,
+                         .lane = conn->lane,
+                         .endpoint = args->me,
+                         .target = conn->dialled ? (uint32_t)conn->peer : 0,
+                         .incarnation = args->incarnation};
+    snprintf(self.job, sizeof self.job, "%s", args->job);
+    if (getrandom(self.nonce, sizeof self.nonce, 0) != (ssize_t)sizeof self.nonce)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno, "no random numbers for a hello");
+    if (conn->opening == NULL && (conn->opening = shoali_alloc(sizeof *conn->opening)) == NULL)
+        return SHOAL_ENOMEM;
+    shoali_handshake_start(conn->opening, conn->dialled, &self, args->token, args->token_bytes);
+    conn->state = SHOALI_CONN_OPENING;
+    return SHOAL_OK;
+}
+
+/* The opening messages are shorter than any socket buffer: a short write is a failure. */
+static shoal_status send_opening(shoali_conn *conn)
+{
+    shoali_handshake *h = conn->opening;
+    struct iovec part = {h->out, h->out_len};
+    if (h->out_len == 0)
+        return SHOAL_OK;
+    ssize_t sent = shoali_stream_write(conn->fd, &part, 1);
+    if (sent != (ssize_t)h->out_len)
+        return shoali_fail_os(SHOAL_EIO, sent == SHOALI_STREAM_FAILED ? errno : EAGAIN, "cannot send a hello");
+    h->out_len = 0;
+    return SHOAL_OK;
+}
+
+static uint32_t count_conns(const shoali_tcp_peer *p)
+{
+    uint32_t count = 0;
+    for (const shoali_conn *c = p->conns; c != NULL; c = c->next)
+        count++;
+    return count;
+}
+
+/* What the hello cannot know: is this caller welcome here and now? NULL: yes. */
+static const char *unwelcome(const shoali_conn *conn)
+{
+    const shoali_tcp *tcp = conn->tcp;
+    const shoali_hello *hello = &conn->opening->peer;
+    if (hello->endpoint >= tcp->args.size || hello->endpoint == tcp->args.me)
+        return "this job has no such endpoint, or it is this one";
+    if (hello->purpose == SHOALI_PURPOSE_MEMORY)
+        return "shared memory is not opened over tcp";
+    if (tcp->args.token_bytes == 0 && !shoali_tcp_is_local(conn->fd))
+        return "a job token is required between hosts";
+    const shoali_tcp_peer *p = &tcp->peers[hello->endpoint];
+    if (p->state == SHOALI_PEER_DOWN)
+        return "the endpoint has already been lost";
+    if (count_conns(p) >= MAX_CONNS_PER_PEER)
+        return "too many connections";
+    if (hello->purpose == SHOALI_PURPOSE_CONTROL && (hello->endpoint < tcp->args.me || p->control != NULL))
+        return "the endpoint is already connected";
+    return NULL;
+}
+
+static void remember(shoali_tcp *tcp, uint32_t peer, shoal_status status, const char *what)
+{
+    shoali_tcp_peer *p = &tcp->peers[peer];
+    p->reason = status;
+    snprintf(p->reason_text, sizeof p->reason_text, "%.255s", what);
+}
+
+/* Whoever it claims to be, a stranger must not be able to take a peer down: its failure is only remembered as a
+ * possible reason, for the text when that peer does not come. */
+static void turn_away(shoali_conn *conn, shoal_status status)
+{
+    shoali_tcp *tcp = conn->tcp;
+    const char *what = shoal_last_error()->text;
+    if (tcp->refused++ < STRANGERS_LOGGED)
+        shoali_log(WARN, "refused a connection: %s", what);
+    bool claims = conn->opening->greeted && conn->opening->peer.endpoint < tcp->args.size;
+    uint32_t claimed = claims ? conn->opening->peer.endpoint : 0;
+    if (claims)
+        remember(tcp, claimed, status, what);
+    shoali_conn_kill(conn, status);
+    if (claims)
+        shoali_peer_try_finish(tcp, claimed);
+}
+
+static void opening_failed(shoali_conn *conn, shoal_status status)
+{
+    bool final = status == SHOAL_EAUTH || status == SHOAL_EVERSION || status == SHOAL_EPEER;
+    if (!conn->dialled)
+        turn_away(conn, status);
+    else if (final)
+        shoali_peer_fail(conn->tcp, (uint32_t)conn->peer, status, shoal_last_error()->text);
+    else
+        shoali_conn_retry(conn, status, shoal_last_error()->text);
+}
+
+/* ---------------------------------------------------------------- authenticated */
+
+static void set_open(shoali_conn *conn)
+{
+    conn->state = SHOALI_CONN_OPEN;
+    conn->wake_us = UINT64_MAX;
+    if (shoali_conn_watch(conn, !shoali_tx_is_empty(conn)) != SHOAL_OK)
+        shoali_conn_lost(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
+}
+
+static void come_up(shoali_conn *conn)
+{
+    shoali_tcp *tcp = conn->tcp;
+    uint32_t peer = (uint32_t)conn->peer;
+    shoali_tcp_peer *p = &tcp->peers[peer];
+    p->control = conn;
+    p->incarnation = conn->incarnation;
+    p->state = SHOALI_PEER_UP;
+    p->wake_us = UINT64_MAX;
+    p->last_seen_us = tcp->now_us;
+    set_open(conn);
+    if (p->state == SHOALI_PEER_UP)
+        tcp->events.peer_up(tcp->events.ctx, peer);
+    shoali_peer_unpark(tcp, peer);
+}
+
+/* An accepted connection whose peer has been added (control) or is there (data). */
+static void settle(shoali_conn *conn)
+{
+    const shoali_tcp_peer *p = &conn->tcp->peers[conn->peer];
+    if (conn->control && p->state == SHOALI_PEER_JOINING)
+        come_up(conn);
+    else if (!conn->control && conn->incarnation == p->incarnation)
+        set_open(conn);
+    else
+        shoali_conn_kill(conn, SHOAL_EPEER); /* a second control connection, or of a process that is no more */
+}
+
+static shoali_conn *find_settled(const shoali_tcp_peer *p)
+{
+    bool there = p->state == SHOALI_PEER_UP || p->state == SHOALI_PEER_LEAVING;
+    bool expected = there || p->state == SHOALI_PEER_JOINING;
+    for (shoali_conn *conn = p->conns; conn != NULL; conn = conn->next)
+        if (conn->state == SHOALI_CONN_PARKED && (conn->control ? expected : there))
+            return conn;
+    return NULL;
+}
+
+void shoali_peer_unpark(shoali_tcp *tcp, uint32_t peer)
+{
+    shoali_conn *conn;
+    while ((conn = find_settled(&tcp->peers[peer])) != NULL)
+        settle(conn);
+}
+
+static void opened(shoali_conn *conn)
+{
+    shoali_tcp *tcp = conn->tcp;
+    conn->incarnation = conn->opening->peer.incarnation;
+    shoali_handshake *opening = conn->opening;
+    conn->opening = NULL;
+    if (conn->dialled) {
+        shoali_free(opening);
+        if (conn->control)
+            come_up(conn);
+        else
+            set_open(conn);
+        return;
+    }
+    shoali_conn **at = &tcp->strangers;
+    while (*at != conn)
+        at = &(*at)->next;
+    *at = conn->next;
+    tcp->stranger_count--;
+    conn->peer = opening->peer.endpoint;
+    conn->control = opening->peer.purpose == SHOALI_PURPOSE_CONTROL;
+    conn->tos = opening->peer.tos;
+    conn->lane = opening->peer.lane;
+    conn->next = tcp->peers[conn->peer].conns;
+    tcp->peers[conn->peer].conns = conn;
+    conn->state = SHOALI_CONN_PARKED;
+    conn->wake_us = UINT64_MAX;
+    shoali_conn_unwatch(conn);
+    shoali_free(opening);
+    if (conn->tos != 0 && shoali_tcp_set_tos(conn->fd, conn->tos) != SHOAL_OK)
+        shoali_log(DEBUG, "%s", shoal_last_error()->text); /* marks acknowledgements only */
+    shoali_peer_unpark(tcp, (uint32_t)conn->peer);
+}
+
+/* ---------------------------------------------------------------- reading the opening */
+
+static shoal_status read_opening(shoali_conn *conn)
+{
+    uint8_t bytes[SHOALI_HELLO_BYTES];
+    bool greeted = conn->opening->greeted;
+    struct iovec part = {bytes, shoali_handshake_want(conn->opening)};
+    ssize_t got = shoali_stream_read(conn->fd, &part, 1);
+    if (got == SHOALI_STREAM_LATER)
+        return SHOAL_OK;
+    if (got == SHOALI_STREAM_END)
+        return shoali_fail(SHOAL_EIO, "the other side closed the connection while it was being opened");
+    if (got == SHOALI_STREAM_FAILED)
+        return shoali_fail_os(SHOAL_EIO, errno, "connection failed while it was being opened");
+    shoal_status status = shoali_handshake_feed(conn->opening, bytes, (size_t)got);
+    if (status != SHOAL_OK && status != SHOAL_PENDING) {
+        (void)send_opening(conn); /* the refusal; its own failure is of no interest */
+        return status;
+    }
+    const char *why = !conn->dialled && !greeted && conn->opening->greeted ? unwelcome(conn) : NULL;
+    if (why != NULL) {
+        shoali_handshake_refuse(conn->opening, SHOAL_EAUTH, why);
+        (void)send_opening(conn);
+        return shoali_fail(SHOAL_EAUTH, "endpoint %u: %s", conn->opening->peer.endpoint, why);
+    }
+    SHOALI_TRY(send_opening(conn));
+    return SHOAL_PENDING;
+}
+
+void shoali_conn_advance_opening(shoali_conn *conn)
+{
+    shoal_status status = SHOAL_PENDING;
+    while (status == SHOAL_PENDING && !conn->opening->done)
+        status = read_opening(conn);
+    if (status != SHOAL_OK && status != SHOAL_PENDING)
+        opening_failed(conn, status);
+    else if (conn->opening->done)
+        opened(conn);
+}
+
+/* ---------------------------------------------------------------- dialling */
+
+void shoali_conn_retry(shoali_conn *conn, shoal_status status, const char *what)
+{
+    char text[SHOALI_TCP_TEXT_BYTES];
+    shoali_tcp *tcp = conn->tcp;
+    uint32_t peer = (uint32_t)conn->peer;
+    remember(tcp, peer, status, what);
+    if (tcp->now_us >= conn->give_up_us) {
+        snprintf(text, sizeof text, "cannot be reached: %.200s", tcp->peers[peer].reason_text);
+        shoali_peer_fail(tcp, peer, SHOAL_ETIMEDOUT, text);
+        return;
+    }
+    shoali_conn_unwatch(conn);
+    if (conn->fd >= 0)
+        close(conn->fd);
+    conn->fd = -1;
+    conn->state = SHOALI_CONN_WAITING;
+    conn->dial_ip++;
+    conn->backoff_us = conn->backoff_us == 0 ? FIRST_BACKOFF_US : 2 * conn->backoff_us;
+    if (conn->backoff_us > LAST_BACKOFF_US)
+        conn->backoff_us = LAST_BACKOFF_US;
+    shoali_conn_set_timer(conn, tcp->now_us + conn->backoff_us);
+}
+
+void shoali_conn_dial(shoali_conn *conn)
+{
+    shoali_tcp *tcp = conn->tcp;
+    const shoali_address *to = &tcp->peers[conn->peer].address;
+    conn->fd = shoali_tcp_dial(&to->ips[conn->dial_ip % to->ip_count], conn->tos, tcp->args.deadline_us);
+    if (conn->fd < 0 || shoali_conn_watch(conn, true) != SHOAL_OK) {
+        shoali_conn_retry(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
+        return;
+    }
+    conn->state = SHOALI_CONN_CONNECTING;
+    shoali_conn_set_timer(conn, tcp->now_us + CONNECT_US);
+}
+
+void shoali_conn_connected(shoali_conn *conn)
+{
+    int os_error = 0;
+    socklen_t bytes = sizeof os_error;
+    if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &os_error, &bytes) != 0)
+        os_error = errno;
+    if (os_error != 0) {
+        shoali_conn_retry(conn, SHOAL_EPEER, strerror(os_error));
+        return;
+    }
+    /* Its process may still be busy elsewhere while its kernel has accepted: no limit but the last. */
+    shoali_conn_set_timer(conn, conn->give_up_us);
+    if (start_opening(conn) != SHOAL_OK || send_opening(conn) != SHOAL_OK || shoali_conn_watch(conn, false) != SHOAL_OK)
+        shoali_conn_retry(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
+}
+
+/* ---------------------------------------------------------------- accepting */
+
+static void evict_oldest(shoali_tcp *tcp)
+{
+    shoali_conn *oldest = tcp->strangers;
+    while (oldest != NULL && oldest->next != NULL)
+        oldest = oldest->next;
+    if (oldest == NULL)
+        return;
+    (void)shoali_fail(SHOAL_EAUTH, "more than %u connections that have not proved themselves", tcp->max_strangers);
+    turn_away(oldest, SHOAL_EAUTH);
+}
+
+/* Out of descriptors, most likely: without a pause the listener would keep epoll busy. */
+static void pause_listening(shoali_tcp *tcp)
+{
+    shoali_log(WARN, "%s; listening again in %d ms", shoal_last_error()->text, LISTEN_PAUSE_US / 1000);
+    evict_oldest(tcp);
+    for (uint32_t i = 0; i < tcp->listener_count; i++)
+        (void)epoll_ctl(tcp->epoll, EPOLL_CTL_DEL, tcp->listeners[i], NULL);
+    tcp->listen_again_us = tcp->now_us + LISTEN_PAUSE_US;
+    if (tcp->listen_again_us < tcp->wake_us)
+        tcp->wake_us = tcp->listen_again_us;
+}
+
+void shoali_tcp_accept_all(shoali_tcp *tcp, int listener)
+{
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        bool none;
+        int fd = shoali_tcp_accept(listener, tcp->args.deadline_us, &none);
+        if (none)
+            return;
+        shoali_conn *conn = fd >= 0 ? shoali_conn_create(tcp, SHOALI_TCP_NOBODY, false, false) : NULL;
+        if (conn == NULL) {
+            if (fd >= 0)
+                close(fd);
+            pause_listening(tcp);
+            return;
+        }
+        conn->fd = fd;
+        tcp->stranger_count++;
+        shoali_conn_set_timer(conn, tcp->now_us + OPENING_US);
+        if (start_opening(conn) != SHOAL_OK || shoali_conn_watch(conn, false) != SHOAL_OK)
+            shoali_conn_kill(conn, SHOAL_ESYSTEM);
+        else if (tcp->stranger_count > tcp->max_strangers)
+            evict_oldest(tcp);
+    }
+}
