@@ -41,7 +41,8 @@ static shoali_ip plain(const shoali_ip *ip)
 void shoali_ip_format(const shoali_ip *ip, char out[SHOALI_IP_TEXT_BYTES])
 {
     shoali_ip p = plain(ip);
-    const void *bytes = p.any.sa_family == AF_INET ? (const void *)&p.v4.sin_addr : (const void *)&p.v6.sin6_addr;
+    const void *bytes = p.any.sa_family == AF_INET ? (const void *)&p.v4.sin_addr
+                                                   : (const void *)&p.v6.sin6_addr;
     if (inet_ntop(p.any.sa_family, bytes, out, SHOALI_IP_TEXT_BYTES) == NULL)
         snprintf(out, SHOALI_IP_TEXT_BYTES, "?");
 }
@@ -115,7 +116,8 @@ shoal_status shoali_address_local(shoali_address *address_out)
 
 bool shoali_address_same_host(const shoali_address *a, const shoali_address *b)
 {
-    return a->netns == b->netns && a->netns != 0 && strcmp(a->boot, b->boot) == 0 && a->boot[0] != '\0';
+    return a->netns == b->netns && a->netns != 0 && strcmp(a->boot, b->boot) == 0 &&
+           a->boot[0] != '\0';
 }
 
 /* ---------------------------------------------------------------- text */
@@ -130,11 +132,11 @@ void shoali_address_format(const shoali_address *a, char out[SHOALI_ADDRESS_BYTE
         used += (size_t)snprintf(ips + used, sizeof ips - used, "%s%s", i > 0 ? "," : "", ip);
     }
     if (a->unix_name[0] != '\0')
-        snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s unix=%s boot=%s netns=%" PRIu64, a->host, a->unix_name, a->boot,
-                 a->netns);
+        snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s unix=%s boot=%s netns=%" PRIu64, a->host,
+                 a->unix_name, a->boot, a->netns);
     else
-        snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s port=%u ip=%s boot=%s netns=%" PRIu64, a->host, a->port, ips,
-                 a->boot, a->netns);
+        snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s port=%u ip=%s boot=%s netns=%" PRIu64, a->host,
+                 a->port, ips, a->boot, a->netns);
 }
 
 static bool parse_number(const char *text, uint64_t max, uint64_t *out)
@@ -193,7 +195,8 @@ shoal_status shoali_address_parse(const char *text, shoali_address *address_out)
     char copy[SHOALI_ADDRESS_BYTES];
     shoali_address a = {0};
     if (!copy_text(text, copy, sizeof copy))
-        return shoali_fail(SHOAL_EINVAL, "address of %zu bytes, at most %d", strlen(text), SHOALI_ADDRESS_BYTES - 1);
+        return shoali_fail(SHOAL_EINVAL, "address of %zu bytes, at most %d", strlen(text),
+                           SHOALI_ADDRESS_BYTES - 1);
     char *rest = NULL;
     for (char *item = strtok_r(copy, " ", &rest); item != NULL; item = strtok_r(NULL, " ", &rest)) {
         char *value = strchr(item, '=');

@@ -12,7 +12,12 @@
 
 #include "transport/transport.h"
 
-enum { SHOALI_ADDRESS_IPS = 4, SHOALI_IP_TEXT_BYTES = 64, SHOALI_HOST_BYTES = 64, SHOALI_UNIX_BYTES = 64 };
+enum {
+    SHOALI_ADDRESS_IPS = 4,
+    SHOALI_IP_TEXT_BYTES = 64,
+    SHOALI_HOST_BYTES = 64,
+    SHOALI_UNIX_BYTES = 64
+};
 
 typedef union shoali_ip {
     struct sockaddr any;

@@ -87,15 +87,17 @@ static shoal_status unknown(const shoali_iface *list, size_t count, const shoali
     for (size_t i = 0; i < count && used < sizeof known - 1; i++) {
         char ip[SHOALI_IP_TEXT_BYTES];
         shoali_ip_format(&list[i].ip, ip);
-        int wrote = snprintf(known + used, sizeof known - used, "%s%s (%s)", i > 0 ? ", " : "", list[i].name, ip);
+        int wrote = snprintf(known + used, sizeof known - used, "%s%s (%s)", i > 0 ? ", " : "",
+                             list[i].name, ip);
         used += wrote > 0 ? (size_t)wrote : 0;
     }
-    return shoali_fail(SHOAL_EINVAL, "no interface or address '%.64s' (%s) that is up; there are: %s", wish->wanted,
-                       wish->wanted_from, known);
+    return shoali_fail(SHOAL_EINVAL,
+                       "no interface or address '%.64s' (%s) that is up; there are: %s",
+                       wish->wanted, wish->wanted_from, known);
 }
 
-static shoal_status pick_wanted(const shoali_iface *list, size_t count, const shoali_iface_wish *wish,
-                                shoali_iface_choice *choice)
+static shoal_status pick_wanted(const shoali_iface *list, size_t count,
+                                const shoali_iface_wish *wish, shoali_iface_choice *choice)
 {
     shoali_ip ip;
     bool by_address = shoali_ip_parse(wish->wanted, &ip);
@@ -106,9 +108,10 @@ static shoal_status pick_wanted(const shoali_iface *list, size_t count, const sh
     if (at == count)
         return unknown(list, count, wish);
     if (list[at].loopback && wish->toward != NULL && !wish->here) {
-        (void)shoali_fail(SHOAL_EINVAL, "%s '%.64s' is loopback, but the rendezvous %.64s is not", wish->wanted_from,
-                          wish->wanted, wish->toward);
-        shoali_error_advice("Name the interface that leads to %.64s, or none at all.", wish->toward);
+        (void)shoali_fail(SHOAL_EINVAL, "%s '%.64s' is loopback, but the rendezvous %.64s is not",
+                          wish->wanted_from, wish->wanted, wish->toward);
+        shoali_error_advice("Name the interface that leads to %.64s, or none at all.",
+                            wish->toward);
         return SHOAL_EINVAL;
     }
     if (by_address)
@@ -147,8 +150,8 @@ static bool pick_first(const shoali_iface *list, size_t count, bool loopback, co
     return false;
 }
 
-shoal_status shoali_iface_pick(const shoali_iface *list, size_t count, const shoali_iface_wish *wish,
-                               shoali_iface_choice *choice_out)
+shoal_status shoali_iface_pick(const shoali_iface *list, size_t count,
+                               const shoali_iface_wish *wish, shoali_iface_choice *choice_out)
 {
     if (wish->wanted != NULL)
         return pick_wanted(list, count, wish, choice_out);
@@ -159,12 +162,14 @@ shoal_status shoali_iface_pick(const shoali_iface *list, size_t count, const sho
     if (wish->no_token && wish->toward == NULL &&
         pick_first(list, count, true, "without a job token nothing else is allowed", choice_out))
         return SHOAL_OK;
-    if (pick_first(list, count, false, "the first that is up; name another with --interface", choice_out))
+    if (pick_first(list, count, false, "the first that is up; name another with --interface",
+                   choice_out))
         return SHOAL_OK;
     if (wish->toward == NULL && pick_first(list, count, true, "there is no other", choice_out))
         return SHOAL_OK;
     (void)shoali_fail(SHOAL_EINVAL, "no network interface is up that could reach other hosts");
-    shoali_error_advice("Bring one up, or use a rendezvous on 127.0.0.1 when all ranks run on this host.");
+    shoali_error_advice(
+        "Bring one up, or use a rendezvous on 127.0.0.1 when all ranks run on this host.");
     return SHOAL_EINVAL;
 }
 
@@ -179,7 +184,8 @@ static bool route_source(const shoali_ip *to, shoali_ip *source_out)
     shoali_ip dial = *to, source = {0};
     socklen_t bytes = sizeof source;
     shoali_ip_set_port(&dial, 9); /* discard; any port but 0 */
-    bool found = connect(fd, &dial.any, shoali_ip_bytes(&dial)) == 0 && getsockname(fd, &source.any, &bytes) == 0;
+    bool found = connect(fd, &dial.any, shoali_ip_bytes(&dial)) == 0 &&
+                 getsockname(fd, &source.any, &bytes) == 0;
     close(fd);
     if (found)
         *source_out = source;

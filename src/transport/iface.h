@@ -34,15 +34,17 @@ typedef struct shoali_iface_choice {
 } shoali_iface_choice;
 
 /** The interfaces of this network namespace, in the kernel's order; link-local addresses are left out. */
-SHOAL_MUST_USE shoal_status shoali_iface_list(shoali_iface out[SHOALI_IFACE_LIST], size_t *count_out);
+SHOAL_MUST_USE shoal_status shoali_iface_list(shoali_iface out[SHOALI_IFACE_LIST],
+                                              size_t *count_out);
 
 /** The rule alone. @return SHOAL_OK | EINVAL (unknown or unfit interface; lists what there is) */
-SHOAL_MUST_USE shoal_status shoali_iface_pick(const shoali_iface *list, size_t count, const shoali_iface_wish *wish,
+SHOAL_MUST_USE shoal_status shoali_iface_pick(const shoali_iface *list, size_t count,
+                                              const shoali_iface_wish *wish,
                                               shoali_iface_choice *choice_out);
 
 /** List, look up the way to `toward` (a name is resolved, which may take a moment), pick, log one INFO line.
  *  wanted NULL: SHOAL_INTERFACE. */
-SHOAL_MUST_USE shoal_status shoali_iface_choose(const char *wanted, const char *toward, bool no_token,
-                                                shoali_iface_choice *choice_out);
+SHOAL_MUST_USE shoal_status shoali_iface_choose(const char *wanted, const char *toward,
+                                                bool no_token, shoali_iface_choice *choice_out);
 
 #endif

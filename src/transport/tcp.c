@@ -23,8 +23,8 @@ enum {
 static const shoali_key keys[] = {
     {"port", SHOALI_KEY_INT, offsetof(shoali_tcp_params, port), 0, 65535, NULL, "0",
      "port to listen on; 0: the kernel's choice"},
-    {"lanes", SHOALI_KEY_INT, offsetof(shoali_tcp_params, lanes), 1, SHOALI_TCP_MAX_LANES, NULL, "1",
-     "data connections per peer; chunks are spread over them"},
+    {"lanes", SHOALI_KEY_INT, offsetof(shoali_tcp_params, lanes), 1, SHOALI_TCP_MAX_LANES, NULL,
+     "1", "data connections per peer; chunks are spread over them"},
     {"checksum", SHOALI_KEY_FLAG, offsetof(shoali_tcp_params, checksum), 0, 0, NULL, "off",
      "CRC-32C over every body (headers always have one)"},
     {"shm", SHOALI_KEY_FLAG, offsetof(shoali_tcp_params, shm), 0, 0, NULL, "on",
@@ -36,8 +36,10 @@ static const shoali_key keys[] = {
 static shoal_status copy_args(shoali_tcp *tcp, const shoali_transport_args *args)
 {
     tcp->args = *args;
-    if (args->me >= args->size || strlen(args->job) >= SHOALI_JOB_BYTES || args->deadline_us < 0 || args->join_us < 0)
-        return shoali_fail(SHOAL_EINVAL, "transport: endpoint %u of %u, job of %zu bytes (at most %d)", args->me,
+    if (args->me >= args->size || strlen(args->job) >= SHOALI_JOB_BYTES || args->deadline_us < 0 ||
+        args->join_us < 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "transport: endpoint %u of %u, job of %zu bytes (at most %d)", args->me,
                            args->size, strlen(args->job), SHOALI_JOB_BYTES - 1);
     if (args->deadline_us == 0)
         tcp->args.deadline_us = DEFAULT_DEADLINE_US;
@@ -137,7 +139,8 @@ static void tcp_close(void *state)
     *tcp = (shoali_tcp){.epoll = -1};
 }
 
-static shoal_status tcp_open(void *state, const shoali_transport_args *args, const shoali_transport_events *events)
+static shoal_status tcp_open(void *state, const shoali_transport_args *args,
+                             const shoali_transport_events *events)
 {
     shoali_tcp *tcp = state;
     *tcp = (shoali_tcp){.events = *events, .epoll = -1, .wake_us = UINT64_MAX};
@@ -185,17 +188,22 @@ static shoal_status start_joining(shoali_tcp *tcp, uint32_t peer)
 static shoal_status tcp_add_peer(void *state, uint32_t peer, const char *address)
 {
     shoali_tcp *tcp = state;
-    if (peer >= tcp->args.size || peer == tcp->args.me || tcp->peers[peer].state != SHOALI_PEER_NONE)
+    if (peer >= tcp->args.size || peer == tcp->args.me ||
+        tcp->peers[peer].state != SHOALI_PEER_NONE)
         return shoali_fail(SHOAL_EINVAL, "endpoint %u cannot be added: %s", peer,
-                           peer < tcp->args.size && peer != tcp->args.me ? "it is there already" : "no such peer");
+                           peer < tcp->args.size && peer != tcp->args.me ? "it is there already"
+                                                                         : "no such peer");
     shoali_tcp_peer *p = &tcp->peers[peer];
     shoali_address to;
     SHOALI_TRY(shoali_address_parse(address, &to));
     if (to.ip_count == 0)
         return shoali_fail(SHOAL_EINVAL, "endpoint %u has no TCP address: '%.200s'", peer, address);
     if (tcp->args.token_bytes == 0 && !shoali_address_same_host(&to, &tcp->address)) {
-        (void)shoali_fail(SHOAL_EAUTH, "rank %u runs on another host (%s), and there is no job token", peer, to.host);
-        shoali_error_advice("Give every process the same token by SHOAL_TOKEN_FILE; shoal run makes one by itself.");
+        (void)shoali_fail(SHOAL_EAUTH,
+                          "rank %u runs on another host (%s), and there is no job token", peer,
+                          to.host);
+        shoali_error_advice("Give every process the same token by SHOAL_TOKEN_FILE; shoal run "
+                            "makes one by itself.");
         return SHOAL_EAUTH;
     }
     p->address = to;
@@ -266,8 +274,8 @@ static shoali_conn *pick_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer
     return conn;
 }
 
-static shoal_status tcp_send(void *state, uint32_t peer, uint8_t tos, const shoal_data *head, const void *body,
-                             uint64_t cookie)
+static shoal_status tcp_send(void *state, uint32_t peer, uint8_t tos, const shoal_data *head,
+                             const void *body, uint64_t cookie)
 {
     shoali_tcp *tcp = state;
     shoali_tcp_peer *p = peer_if_up(tcp, peer);
@@ -280,7 +288,8 @@ static shoal_status tcp_send(void *state, uint32_t peer, uint8_t tos, const shoa
     return conn != NULL ? shoali_tx_data(conn, head, body, cookie) : SHOAL_ENOMEM;
 }
 
-static shoal_status tcp_control(void *state, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes)
+static shoal_status tcp_control(void *state, uint32_t peer, uint16_t kind, const void *bytes,
+                                size_t len_bytes)
 {
     shoali_tcp *tcp = state;
     shoali_tcp_peer *p = peer_if_up(tcp, peer);
@@ -298,8 +307,10 @@ static void not_joined(shoali_tcp *tcp, uint32_t peer)
 {
     char text[SHOALI_TCP_TEXT_BYTES];
     shoali_tcp_peer *p = &tcp->peers[peer];
-    shoal_status status = p->reason == SHOAL_EAUTH || p->reason == SHOAL_EVERSION ? p->reason : SHOAL_ETIMEDOUT;
-    snprintf(text, sizeof text, "did not connect within %.1f s%s%.160s", (double)tcp->args.join_us / 1e6,
+    shoal_status status = p->reason == SHOAL_EAUTH || p->reason == SHOAL_EVERSION ? p->reason
+                                                                                  : SHOAL_ETIMEDOUT;
+    snprintf(text, sizeof text, "did not connect within %.1f s%s%.160s",
+             (double)tcp->args.join_us / 1e6,
              p->reason_text[0] != '\0' ? "; someone in its name failed: " : "", p->reason_text);
     shoali_peer_fail(tcp, peer, status, text);
 }
@@ -332,7 +343,8 @@ static void peer_timer(shoali_tcp *tcp, uint32_t peer)
     if (p->state == SHOALI_PEER_JOINING)
         not_joined(tcp, peer);
     else if (p->state == SHOALI_PEER_LEAVING)
-        shoali_peer_fail(tcp, peer, SHOAL_ETIMEDOUT, "said goodbye, but its last data did not come");
+        shoali_peer_fail(tcp, peer, SHOAL_ETIMEDOUT,
+                         "said goodbye, but its last data did not come");
     p->wake_us = UINT64_MAX;
 }
 

@@ -49,8 +49,8 @@ typedef struct shoali_tcp_rx {
     size_t stage_bytes, begin, end; /* capacity, unread part */
     bool in_body;
     shoali_frame frame;
-    uint8_t *body; /* NULL: skip */
-    uint32_t got;  /* bytes of the body */
+    uint8_t *body;                      /* NULL: skip */
+    uint32_t got;                       /* bytes of the body */
     shoal_data heads[SHOALI_TCP_BATCH]; /* frames completed, not yet told */
     uint8_t *bodies[SHOALI_TCP_BATCH];
     size_t complete;
@@ -94,7 +94,13 @@ typedef struct shoali_conn {
     shoali_tcp_tx tx;
 } shoali_conn;
 
-typedef enum { SHOALI_PEER_NONE, SHOALI_PEER_JOINING, SHOALI_PEER_UP, SHOALI_PEER_LEAVING, SHOALI_PEER_DOWN } shoali_peer_state;
+typedef enum {
+    SHOALI_PEER_NONE,
+    SHOALI_PEER_JOINING,
+    SHOALI_PEER_UP,
+    SHOALI_PEER_LEAVING,
+    SHOALI_PEER_DOWN
+} shoali_peer_state;
 
 typedef struct shoali_tcp_peer {
     shoali_peer_state state;
@@ -124,9 +130,9 @@ typedef struct shoali_tcp {
     uint32_t stranger_count, max_strangers;
     uint64_t refused; /* strangers turned away */
     shoali_conn *dead, *dirty;
-    uint64_t wake_us; /* earliest timer */
+    uint64_t wake_us;         /* earliest timer */
     uint64_t listen_again_us; /* after accept() failed for want of descriptors; 0: listening */
-    uint64_t now_us;  /* of the running progress() */
+    uint64_t now_us;          /* of the running progress() */
     bool closing;
     uint8_t *scratch; /* bodies nobody wants */
 } shoali_tcp;
@@ -172,8 +178,10 @@ void shoali_peer_unpark(shoali_tcp *tcp, uint32_t peer);
 
 /* tcp_rx.c, tcp_tx.c: frames. */
 void shoali_rx_pump(shoali_conn *conn);
-shoal_status shoali_tx_data(shoali_conn *conn, const shoal_data *head, const void *body, uint64_t cookie);
-shoal_status shoali_tx_control(shoali_conn *conn, uint16_t kind, const void *bytes, size_t len_bytes);
+shoal_status shoali_tx_data(shoali_conn *conn, const shoal_data *head, const void *body,
+                            uint64_t cookie);
+shoal_status shoali_tx_control(shoali_conn *conn, uint16_t kind, const void *bytes,
+                               size_t len_bytes);
 shoal_status shoali_tx_goodbye(shoali_conn *conn);
 void shoali_tx_flush(shoali_conn *conn);
 bool shoali_tx_is_empty(const shoali_conn *conn);

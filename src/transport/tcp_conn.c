@@ -47,10 +47,12 @@ void shoali_conn_set_timer(shoali_conn *conn, uint64_t wake_us)
 
 shoal_status shoali_conn_watch(shoali_conn *conn, bool write)
 {
-    struct epoll_event event = {.events = EPOLLIN | (write ? (uint32_t)EPOLLOUT : 0), .data.ptr = conn};
+    struct epoll_event event = {.events = EPOLLIN | (write ? (uint32_t)EPOLLOUT : 0),
+                                .data.ptr = conn};
     if (conn->watched && conn->watches_write == write)
         return SHOAL_OK;
-    if (epoll_ctl(conn->tcp->epoll, conn->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, conn->fd, &event) != 0)
+    if (epoll_ctl(conn->tcp->epoll, conn->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, conn->fd,
+                  &event) != 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot watch a connection");
     conn->watched = true;
     conn->watches_write = write;
@@ -158,7 +160,8 @@ static void peer_down(shoali_tcp *tcp, uint32_t peer, shoal_status why, const ch
 
 void shoali_peer_fail(shoali_tcp *tcp, uint32_t peer, shoal_status status, const char *what)
 {
-    char copy[SHOALI_TCP_TEXT_BYTES]; /* what may live in the last error, which callbacks overwrite */
+    char copy
+        [SHOALI_TCP_TEXT_BYTES]; /* what may live in the last error, which callbacks overwrite */
     shoali_peer_state state = tcp->peers[peer].state;
     if (state == SHOALI_PEER_NONE || state == SHOALI_PEER_DOWN)
         return;

@@ -15,11 +15,11 @@
 #include "transport/tcp.h"
 
 enum {
-    CONNECT_US = 2000000,       /* one attempt at one address */
-    OPENING_US = 5000000,       /* a stranger has this long to prove itself */
-    FIRST_BACKOFF_US = 10000,   /* between attempts; doubles */
+    CONNECT_US = 2000000,     /* one attempt at one address */
+    OPENING_US = 5000000,     /* a stranger has this long to prove itself */
+    FIRST_BACKOFF_US = 10000, /* between attempts; doubles */
     LAST_BACKOFF_US = 500000,
-    LISTEN_PAUSE_US = 100000,   /* after accept() failed */
+    LISTEN_PAUSE_US = 100000, /* after accept() failed */
     ACCEPTS_PER_TURN = 64,
     STRANGERS_LOGGED = 8,
     MAX_CONNS_PER_PEER = 256
@@ -55,7 +55,8 @@ static shoal_status send_opening(shoali_conn *conn)
         return SHOAL_OK;
     ssize_t sent = shoali_stream_write(conn->fd, &part, 1);
     if (sent != (ssize_t)h->out_len)
-        return shoali_fail_os(SHOAL_EIO, sent == SHOALI_STREAM_FAILED ? errno : EAGAIN, "cannot send a hello");
+        return shoali_fail_os(SHOAL_EIO, sent == SHOALI_STREAM_FAILED ? errno : EAGAIN,
+                              "cannot send a hello");
     h->out_len = 0;
     return SHOAL_OK;
 }
@@ -84,7 +85,8 @@ static const char *unwelcome(const shoali_conn *conn)
         return "the endpoint has already been lost";
     if (count_conns(p) >= MAX_CONNS_PER_PEER)
         return "too many connections";
-    if (hello->purpose == SHOALI_PURPOSE_CONTROL && (hello->endpoint < tcp->args.me || p->control != NULL))
+    if (hello->purpose == SHOALI_PURPOSE_CONTROL &&
+        (hello->endpoint < tcp->args.me || p->control != NULL))
         return "the endpoint is already connected";
     return NULL;
 }
@@ -159,7 +161,8 @@ static void settle(shoali_conn *conn)
     else if (!conn->control && conn->incarnation == p->incarnation)
         set_open(conn);
     else
-        shoali_conn_kill(conn, SHOAL_EPEER); /* a second control connection, or of a process that is no more */
+        shoali_conn_kill(
+            conn, SHOAL_EPEER); /* a second control connection, or of a process that is no more */
 }
 
 static shoali_conn *find_settled(const shoali_tcp_peer *p)
@@ -224,7 +227,8 @@ static shoal_status read_opening(shoali_conn *conn)
     if (got == SHOALI_STREAM_LATER)
         return SHOAL_OK;
     if (got == SHOALI_STREAM_END)
-        return shoali_fail(SHOAL_EIO, "the other side closed the connection while it was being opened");
+        return shoali_fail(SHOAL_EIO,
+                           "the other side closed the connection while it was being opened");
     if (got == SHOALI_STREAM_FAILED)
         return shoali_fail_os(SHOAL_EIO, errno, "connection failed while it was being opened");
     shoal_status status = shoali_handshake_feed(conn->opening, bytes, (size_t)got);
@@ -282,7 +286,8 @@ void shoali_conn_dial(shoali_conn *conn)
 {
     shoali_tcp *tcp = conn->tcp;
     const shoali_address *to = &tcp->peers[conn->peer].address;
-    conn->fd = shoali_tcp_dial(&to->ips[conn->dial_ip % to->ip_count], conn->tos, tcp->args.deadline_us);
+    conn->fd = shoali_tcp_dial(&to->ips[conn->dial_ip % to->ip_count], conn->tos,
+                               tcp->args.deadline_us);
     if (conn->fd < 0 || shoali_conn_watch(conn, true) != SHOAL_OK) {
         shoali_conn_retry(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
         return;
@@ -303,7 +308,8 @@ void shoali_conn_connected(shoali_conn *conn)
     }
     /* Its process may still be busy elsewhere while its kernel has accepted: no limit but the last. */
     shoali_conn_set_timer(conn, conn->give_up_us);
-    if (start_opening(conn) != SHOAL_OK || send_opening(conn) != SHOAL_OK || shoali_conn_watch(conn, false) != SHOAL_OK)
+    if (start_opening(conn) != SHOAL_OK || send_opening(conn) != SHOAL_OK ||
+        shoali_conn_watch(conn, false) != SHOAL_OK)
         shoali_conn_retry(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
 }
 
@@ -316,14 +322,16 @@ static void evict_oldest(shoali_tcp *tcp)
         oldest = oldest->next;
     if (oldest == NULL)
         return;
-    (void)shoali_fail(SHOAL_EAUTH, "more than %u connections that have not proved themselves", tcp->max_strangers);
+    (void)shoali_fail(SHOAL_EAUTH, "more than %u connections that have not proved themselves",
+                      tcp->max_strangers);
     turn_away(oldest, SHOAL_EAUTH);
 }
 
 /* Out of descriptors, most likely: without a pause the listener would keep epoll busy. */
 static void pause_listening(shoali_tcp *tcp)
 {
-    shoali_log(WARN, "%s; listening again in %d ms", shoal_last_error()->text, LISTEN_PAUSE_US / 1000);
+    shoali_log(WARN, "%s; listening again in %d ms", shoal_last_error()->text,
+               LISTEN_PAUSE_US / 1000);
     evict_oldest(tcp);
     for (uint32_t i = 0; i < tcp->listener_count; i++)
         (void)epoll_ctl(tcp->epoll, EPOLL_CTL_DEL, tcp->listeners[i], NULL);
@@ -339,7 +347,8 @@ void shoali_tcp_accept_all(shoali_tcp *tcp, int listener)
         int fd = shoali_tcp_accept(listener, tcp->args.deadline_us, &none);
         if (none)
             return;
-        shoali_conn *conn = fd >= 0 ? shoali_conn_create(tcp, SHOALI_TCP_NOBODY, false, false) : NULL;
+        shoali_conn *conn = fd >= 0 ? shoali_conn_create(tcp, SHOALI_TCP_NOBODY, false, false)
+                                    : NULL;
         if (conn == NULL) {
             if (fd >= 0)
                 close(fd);

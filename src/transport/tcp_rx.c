@@ -24,7 +24,8 @@ static void deliver(shoali_conn *conn)
     size_t count = conn->rx.complete;
     conn->rx.complete = 0;
     if (count > 0)
-        tcp->events.frames(tcp->events.ctx, (uint32_t)conn->peer, conn->rx.heads, conn->rx.bodies, count);
+        tcp->events.frames(tcp->events.ctx, (uint32_t)conn->peer, conn->rx.heads, conn->rx.bodies,
+                           count);
 }
 
 void shoali_rx_return_all(shoali_conn *conn)
@@ -123,7 +124,8 @@ static void on_control(shoali_conn *conn, const uint8_t *body)
     else if (frame->kind == SHOALI_MESSAGE_goodbye && bytes == 0)
         on_goodbye(conn);
     else if (!conn->control || frame->kind < SHOALI_MESSAGE_FIRST_CONTROL)
-        broken(conn, SHOAL_ECORRUPT, "a control frame on a connection that carries none of its kind");
+        broken(conn, SHOAL_ECORRUPT,
+               "a control frame on a connection that carries none of its kind");
     else
         tcp->events.control(tcp->events.ctx, (uint32_t)conn->peer, frame->kind, body, bytes);
 }

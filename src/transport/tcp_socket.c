@@ -20,8 +20,10 @@ static bool set_options(int fd, int64_t deadline_us)
     int probe_s = third_s < 1 ? 1 : third_s > 60 ? 60 : (int)third_s;
     return set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
            set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)(deadline_us / 1000)) &&
-           set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1) && set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_s) &&
-           set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s) && set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
+           set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1) &&
+           set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_s) &&
+           set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s) &&
+           set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
 }
 
 shoal_status shoali_tcp_set_tos(int fd, uint8_t tos)
@@ -29,7 +31,8 @@ shoal_status shoali_tcp_set_tos(int fd, uint8_t tos)
     int family = AF_UNSPEC;
     socklen_t bytes = sizeof family;
     if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) == 0 &&
-        (family == AF_INET6 ? set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, tos) : set_int(fd, IPPROTO_IP, IP_TOS, tos)))
+        (family == AF_INET6 ? set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, tos)
+                            : set_int(fd, IPPROTO_IP, IP_TOS, tos)))
         return SHOAL_OK;
     return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot set ToS %#x", tos);
 }
@@ -42,7 +45,8 @@ static int give_up(int fd, const char *what, const shoali_ip *ip)
     if (fd >= 0)
         close(fd);
     shoali_ip_format(ip, text);
-    (void)shoali_fail_os(SHOAL_ESYSTEM, os_error, "cannot %s %s port %u", what, text, shoali_ip_port(ip));
+    (void)shoali_fail_os(SHOAL_ESYSTEM, os_error, "cannot %s %s port %u", what, text,
+                         shoali_ip_port(ip));
     return -1;
 }
 
@@ -52,8 +56,9 @@ int shoali_tcp_listen(const shoali_ip *ip, uint16_t port, shoali_ip *bound_out)
     socklen_t bytes = sizeof bound;
     shoali_ip_set_port(&at, port);
     int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || !set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1) || bind(fd, &at.any, shoali_ip_bytes(&at)) != 0 ||
-        listen(fd, SOMAXCONN) != 0 || getsockname(fd, &bound.any, &bytes) != 0)
+    if (fd < 0 || !set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
+        bind(fd, &at.any, shoali_ip_bytes(&at)) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, &bound.any, &bytes) != 0)
         return give_up(fd, "listen on", &at);
     *bound_out = bound;
     return fd;
@@ -62,7 +67,8 @@ int shoali_tcp_listen(const shoali_ip *ip, uint16_t port, shoali_ip *bound_out)
 int shoali_tcp_dial(const shoali_ip *ip, uint8_t tos, int64_t deadline_us)
 {
     int fd = socket(ip->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || !set_options(fd, deadline_us) || (tos != 0 && shoali_tcp_set_tos(fd, tos) != SHOAL_OK) ||
+    if (fd < 0 || !set_options(fd, deadline_us) ||
+        (tos != 0 && shoali_tcp_set_tos(fd, tos) != SHOAL_OK) ||
         (connect(fd, &ip->any, shoali_ip_bytes(ip)) != 0 && errno != EINPROGRESS))
         return give_up(fd, "connect to", ip);
     return fd;
@@ -85,9 +91,11 @@ bool shoali_tcp_is_local(int fd)
 {
     shoali_ip here = {0}, there = {0};
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
-    if (getsockname(fd, &here.any, &here_bytes) != 0 || getpeername(fd, &there.any, &there_bytes) != 0)
+    if (getsockname(fd, &here.any, &here_bytes) != 0 ||
+        getpeername(fd, &there.any, &there_bytes) != 0)
         return false;
-    return shoali_ip_equal(&here, &there) || (shoali_ip_is_loopback(&here) && shoali_ip_is_loopback(&there));
+    return shoali_ip_equal(&here, &there) ||
+           (shoali_ip_is_loopback(&here) && shoali_ip_is_loopback(&there));
 }
 
 shoal_status shoali_tcp_status_of(int os_error)

@@ -10,7 +10,7 @@
 
 enum {
     FRAMES_PER_CALL = 16,
-    FLUSH_BYTES = 4 << 20,     /* per turn: then others get theirs */
+    FLUSH_BYTES = 4 << 20,      /* per turn: then others get theirs */
     MAX_CONTROL_BYTES = 8 << 20 /* queued to one peer that does not read */
 };
 
@@ -47,12 +47,14 @@ static shoali_tcp_out *push(shoali_tcp_tx *tx)
     return &tx->ring[(tx->head + tx->count++) & (tx->capacity - 1)];
 }
 
-shoal_status shoali_tx_data(shoali_conn *conn, const shoal_data *head, const void *body, uint64_t cookie)
+shoal_status shoali_tx_data(shoali_conn *conn, const shoal_data *head, const void *body,
+                            uint64_t cookie)
 {
     shoali_tcp_out *out = push(&conn->tx);
     if (out == NULL)
         return SHOAL_ENOMEM;
-    shoali_frame frame = {.kind = SHOALI_MESSAGE_data, .summed = conn->tcp->params.checksum, .head = *head};
+    shoali_frame frame = {
+        .kind = SHOALI_MESSAGE_data, .summed = conn->tcp->params.checksum, .head = *head};
     if (frame.summed)
         frame.body_crc = shoali_crc32c(0, body, head->len_bytes);
     shoali_frame_encode(&frame, out->header);
@@ -86,11 +88,15 @@ static uint8_t *push_bytes(shoali_tcp_tx *tx, size_t len_bytes)
     return at;
 }
 
-shoal_status shoali_tx_control(shoali_conn *conn, uint16_t kind, const void *bytes, size_t len_bytes)
+shoal_status shoali_tx_control(shoali_conn *conn, uint16_t kind, const void *bytes,
+                               size_t len_bytes)
 {
-    shoali_frame frame = {.kind = kind, .summed = conn->tcp->params.checksum, .head = {.len_bytes = (uint32_t)len_bytes}};
+    shoali_frame frame = {.kind = kind,
+                          .summed = conn->tcp->params.checksum,
+                          .head = {.len_bytes = (uint32_t)len_bytes}};
     if (conn->tx.end - conn->tx.begin > MAX_CONTROL_BYTES)
-        return shoali_fail(SHOAL_EPEER, "%u bytes of control frames wait for rank %d, which does not read them",
+        return shoali_fail(SHOAL_EPEER,
+                           "%u bytes of control frames wait for rank %d, which does not read them",
                            MAX_CONTROL_BYTES, (int)conn->peer);
     uint8_t *at = push_bytes(&conn->tx, SHOALI_FRAME_BYTES + len_bytes);
     if (at == NULL)
@@ -122,7 +128,8 @@ shoal_status shoali_tx_goodbye(shoali_conn *conn)
 
 /* ---------------------------------------------------------------- writing */
 
-static int add_part(struct iovec *parts, int count, const void *bytes, size_t len_bytes, size_t *skip)
+static int add_part(struct iovec *parts, int count, const void *bytes, size_t len_bytes,
+                    size_t *skip)
 {
     if (*skip >= len_bytes) {
         *skip -= len_bytes;
@@ -221,7 +228,8 @@ void shoali_tx_flush(shoali_conn *conn)
             return;
         }
     }
-    if (conn->state == SHOALI_CONN_OPEN && conn->watches_write && shoali_conn_watch(conn, false) != SHOAL_OK)
+    if (conn->state == SHOALI_CONN_OPEN && conn->watches_write &&
+        shoali_conn_watch(conn, false) != SHOAL_OK)
         shoali_conn_lost(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
 }
 

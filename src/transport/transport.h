@@ -20,12 +20,14 @@ typedef struct shoali_transport_events {
     void *ctx;
     /** Where the body of an incoming data frame goes; NULL: drop and count it. */
     uint8_t *(*place)(void *ctx, uint32_t peer, const shoal_data *head);
-    void (*frames)(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies, size_t count);
+    void (*frames)(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies,
+                   size_t count);
     /** A placed body will not be completed (connection lost, or the transport closes). */
     void (*unplace)(void *ctx, uint32_t peer, const shoal_data *head, uint8_t *body);
     /** The transport no longer reads the body of this send; also called, with a failing status, when it was dropped. */
     void (*sent)(void *ctx, uint32_t peer, uint64_t cookie, shoal_status status);
-    void (*control)(void *ctx, uint32_t peer, uint16_t kind, const uint8_t *bytes, size_t len_bytes);
+    void (*control)(void *ctx, uint32_t peer, uint16_t kind, const uint8_t *bytes,
+                    size_t len_bytes);
     /** The control connection to peer stands, both sides authenticated. */
     void (*peer_up)(void *ctx, uint32_t peer);
     /** peer left: OK = goodbye, EPEER = end without one, ETIMEDOUT = the link is cut, EAUTH, EVERSION. Once per peer. */
@@ -33,18 +35,19 @@ typedef struct shoali_transport_events {
 } shoali_transport_events;
 
 typedef struct shoali_transport_args {
-    uint32_t me, size;         /* endpoint id; how many may exist */
-    uint64_t incarnation;      /* of this process, random */
-    const char *job;           /* name; strangers are refused */
-    const uint8_t *token;      /* secret for the hello's HMAC; may be empty on loopback only */
+    uint32_t me, size;    /* endpoint id; how many may exist */
+    uint64_t incarnation; /* of this process, random */
+    const char *job;      /* name; strangers are refused */
+    const uint8_t *token; /* secret for the hello's HMAC; may be empty on loopback only */
     size_t token_bytes;
-    const char *interface;     /* name, address or NULL: SHOAL_INTERFACE, then chosen */
-    const char *toward;        /* host of the rendezvous (numeric if known): says which interface; NULL: unknown */
-    int64_t deadline_us;       /* peer timeout: TCP_USER_TIMEOUT and keepalive follow from it; 0: 2.5 s */
-    int64_t join_us;           /* add_peer that leads nowhere ends in peer_down after this; 0: 30 s */
+    const char *interface; /* name, address or NULL: SHOAL_INTERFACE, then chosen */
+    const char *
+        toward; /* host of the rendezvous (numeric if known): says which interface; NULL: unknown */
+    int64_t deadline_us; /* peer timeout: TCP_USER_TIMEOUT and keepalive follow from it; 0: 2.5 s */
+    int64_t join_us;     /* add_peer that leads nowhere ends in peer_down after this; 0: 30 s */
     uint64_t (*now_us)(void *ctx);
     void *now_ctx;
-    const void *params;        /* of the row's schema */
+    const void *params; /* of the row's schema */
 } shoali_transport_args;
 
 typedef struct shoali_transport_row {
@@ -52,7 +55,8 @@ typedef struct shoali_transport_row {
     uint32_t traits;
     shoali_schema schema;
     size_t state_size;
-    shoal_status (*open)(void *state, const shoali_transport_args *args, const shoali_transport_events *events);
+    shoal_status (*open)(void *state, const shoali_transport_args *args,
+                         const shoali_transport_events *events);
     /** Text by which others reach this endpoint ("10.0.0.3:40123 boot=.. netns=.."), to be spread by the rendezvous. */
     void (*address)(const void *state, char out[SHOALI_ADDRESS_BYTES]);
     /** Start connecting to peer; peer_up or peer_down follows. ENOTSUP: this transport cannot reach it (shm);
@@ -60,11 +64,12 @@ typedef struct shoali_transport_row {
     shoal_status (*add_peer)(void *state, uint32_t peer, const char *address);
     /** Queue one data frame; body stays valid until sent(cookie). tos: IP ToS of the connection used. Frames of one
      *  peer may overtake each other. EPEER: not up. A failing send calls no sent. */
-    shoal_status (*send)(void *state, uint32_t peer, uint8_t tos, const shoal_data *head, const void *body,
-                         uint64_t cookie);
+    shoal_status (*send)(void *state, uint32_t peer, uint8_t tos, const shoal_data *head,
+                         const void *body, uint64_t cookie);
     /** Queue one control frame (copied). ENOTSUP without trait CONTROL. */
-    shoal_status (*control)(void *state, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes);
-    int (*fd)(const void *state);                /* its own epoll; -1: none (simulated) */
+    shoal_status (*control)(void *state, uint32_t peer, uint16_t kind, const void *bytes,
+                            size_t len_bytes);
+    int (*fd)(const void *state); /* its own epoll; -1: none (simulated) */
     void (*progress)(void *state, uint64_t now_us);
     /** When progress must run although fd is not readable; 0: now (frames are queued); UINT64_MAX: never. */
     uint64_t (*next_wake_us)(const void *state);
@@ -80,6 +85,7 @@ typedef struct shoali_transport_row {
 
 size_t shoali_transport_count(void);
 const shoali_transport_row *shoali_transport_row_at(size_t i);
-const shoali_transport_row *shoali_transport_find(const char *spec); /* NULL with the last error set */
+const shoali_transport_row *shoali_transport_find(
+    const char *spec); /* NULL with the last error set */
 
 #endif

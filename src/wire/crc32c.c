@@ -22,7 +22,8 @@ uint32_t shoali_crc32c_plain(uint32_t before, const void *bytes, size_t len_byte
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t before, const uint8_t *at, size_t len_bytes)
+__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t before, const uint8_t *at,
+                                                               size_t len_bytes)
 {
     uint64_t crc = ~before;
     for (; len_bytes >= 8; at += 8, len_bytes -= 8) {

@@ -35,10 +35,13 @@ static shoal_status check_bounds(const shoali_frame *frame)
     if (frame->kind == 0 || frame->kind > SHOALI_MESSAGE_LAST_CONTROL)
         return shoali_fail(SHOAL_ECORRUPT, "frame of unknown kind %u", frame->kind);
     if (head->len_bytes > longest)
-        return shoali_fail(SHOAL_ECORRUPT, "frame of kind %u with a body of %u bytes, longest is %u", frame->kind,
+        return shoali_fail(SHOAL_ECORRUPT,
+                           "frame of kind %u with a body of %u bytes, longest is %u", frame->kind,
                            head->len_bytes, longest);
-    if (frame->kind != SHOALI_MESSAGE_data && (head->flags | head->slot | head->match | head->chunk) != 0)
-        return shoali_fail(SHOAL_ECORRUPT, "control frame of kind %u with fields of a data frame", frame->kind);
+    if (frame->kind != SHOALI_MESSAGE_data &&
+        (head->flags | head->slot | head->match | head->chunk) != 0)
+        return shoali_fail(SHOAL_ECORRUPT, "control frame of kind %u with fields of a data frame",
+                           frame->kind);
     return SHOAL_OK;
 }
 
@@ -47,7 +50,8 @@ shoal_status shoali_frame_decode(const uint8_t in[SHOALI_FRAME_BYTES], shoali_fr
     if (shoali_get_u16(in) != MAGIC || shoali_get_u32(in + CRC_AT) != shoali_crc32c(0, in, CRC_AT))
         return shoali_fail(SHOAL_ECORRUPT, "frame header with a wrong checksum");
     if (in[2] != VERSION)
-        return shoali_fail(SHOAL_EVERSION, "frame of version %u, this side speaks %u", in[2], VERSION);
+        return shoali_fail(SHOAL_EVERSION, "frame of version %u, this side speaks %u", in[2],
+                           VERSION);
     shoali_frame frame = {
         .kind = shoali_get_u16(in + 4),
         .summed = in[3] == BIT_SUMMED,

@@ -31,6 +31,7 @@ typedef struct shoali_frame {
 void shoali_frame_encode(const shoali_frame *frame, uint8_t out[SHOALI_FRAME_BYTES]);
 
 /** Any 32 bytes. @return SHOAL_OK | ECORRUPT (checksum, bounds) | EVERSION; then *frame_out is untouched. */
-SHOAL_MUST_USE shoal_status shoali_frame_decode(const uint8_t in[SHOALI_FRAME_BYTES], shoali_frame *frame_out);
+SHOAL_MUST_USE shoal_status shoali_frame_decode(const uint8_t in[SHOALI_FRAME_BYTES],
+                                                shoali_frame *frame_out);
 
 #endif

@@ -18,11 +18,14 @@ static void send_hello(shoali_handshake *h)
     put_out(h, h->hello_sent, sizeof h->hello_sent);
 }
 
-void shoali_handshake_start(shoali_handshake *h, bool dialler, const shoali_hello *self, const uint8_t *token,
-                            size_t token_bytes)
+void shoali_handshake_start(shoali_handshake *h, bool dialler, const shoali_hello *self,
+                            const uint8_t *token, size_t token_bytes)
 {
-    *h = (shoali_handshake){
-        .self = *self, .dialler = dialler, .token = token, .token_bytes = token_bytes, .in_want = SHOALI_PREFIX_BYTES};
+    *h = (shoali_handshake){.self = *self,
+                            .dialler = dialler,
+                            .token = token,
+                            .token_bytes = token_bytes,
+                            .in_want = SHOALI_PREFIX_BYTES};
     if (dialler)
         send_hello(h);
 }
@@ -45,7 +48,8 @@ static shoal_status refuse(shoali_handshake *h, shoal_status status, const char 
     return status;
 }
 
-static shoal_status mac(const shoali_handshake *h, bool from_dialler, uint8_t mac_out[SHOALI_MAC_BYTES])
+static shoal_status mac(const shoali_handshake *h, bool from_dialler,
+                        uint8_t mac_out[SHOALI_MAC_BYTES])
 {
     const uint8_t *dialler = h->dialler ? h->hello_sent : h->hello_got;
     const uint8_t *listener = h->dialler ? h->hello_got : h->hello_sent;
@@ -64,18 +68,19 @@ static shoal_status send_proof(shoali_handshake *h)
 static shoal_status check_hello(shoali_handshake *h)
 {
     if ((h->peer.features & ~(uint32_t)SHOALI_HELLO_FEATURES) != 0) {
-        (void)shoali_fail(SHOAL_EVERSION, "endpoint %u needs features %#x, this build knows %#x", h->peer.endpoint,
-                          h->peer.features, SHOALI_HELLO_FEATURES);
-        return refuse(h, SHOAL_EVERSION, "needs a feature that this build lacks: run the same version everywhere");
+        (void)shoali_fail(SHOAL_EVERSION, "endpoint %u needs features %#x, this build knows %#x",
+                          h->peer.endpoint, h->peer.features, SHOALI_HELLO_FEATURES);
+        return refuse(h, SHOAL_EVERSION,
+                      "needs a feature that this build lacks: run the same version everywhere");
     }
     if (strcmp(h->peer.job, h->self.job) != 0) {
-        (void)shoali_fail(SHOAL_EAUTH, "a process of job '%.64s' called, this is job '%.64s'", h->peer.job,
-                          h->self.job);
+        (void)shoali_fail(SHOAL_EAUTH, "a process of job '%.64s' called, this is job '%.64s'",
+                          h->peer.job, h->self.job);
         return refuse(h, SHOAL_EAUTH, "this endpoint belongs to another job");
     }
     if (h->peer.target != h->self.endpoint || (h->dialler && h->peer.endpoint != h->self.target)) {
-        (void)shoali_fail(SHOAL_EAUTH, "endpoint %u called for endpoint %u, this is endpoint %u", h->peer.endpoint,
-                          h->peer.target, h->self.endpoint);
+        (void)shoali_fail(SHOAL_EAUTH, "endpoint %u called for endpoint %u, this is endpoint %u",
+                          h->peer.endpoint, h->peer.target, h->self.endpoint);
         return refuse(h, SHOAL_EAUTH, "another endpoint lives at this address");
     }
     return SHOAL_OK;
@@ -103,8 +108,8 @@ static shoal_status on_proof(shoali_handshake *h)
     uint8_t expected[SHOALI_MAC_BYTES];
     SHOALI_TRY(mac(h, !h->dialler, expected));
     if (CRYPTO_memcmp(expected, h->in + SHOALI_PREFIX_BYTES, sizeof expected) != 0) {
-        (void)shoali_fail(SHOAL_EAUTH, "endpoint %u does not hold the token of job '%.64s'", h->peer.endpoint,
-                          h->self.job);
+        (void)shoali_fail(SHOAL_EAUTH, "endpoint %u does not hold the token of job '%.64s'",
+                          h->peer.endpoint, h->self.job);
         shoali_error_advice("Give every process of the job the same token (SHOAL_TOKEN_FILE).");
         return refuse(h, SHOAL_EAUTH, "wrong token");
     }
@@ -127,7 +132,8 @@ static shoal_status on_prefix(shoali_handshake *h)
 {
     shoal_status status = shoali_prefix_decode(h->in, &h->in_type, &h->in_want);
     if (status == SHOAL_EVERSION)
-        return refuse(h, status, "speaks another protocol version: run the same version of Shoal everywhere");
+        return refuse(h, status,
+                      "speaks another protocol version: run the same version of Shoal everywhere");
     SHOALI_TRY(status);
     shoali_hello_type expected = h->greeted ? SHOALI_TYPE_PROOF : SHOALI_TYPE_HELLO;
     if (h->in_type != expected && h->in_type != SHOALI_TYPE_REFUSAL)

@@ -20,8 +20,8 @@ static void put_prefix(shoali_hello_type type, uint8_t *out)
     out[7] = 0;
 }
 
-shoal_status shoali_prefix_decode(const uint8_t in[SHOALI_PREFIX_BYTES], shoali_hello_type *type_out,
-                                  size_t *bytes_out)
+shoal_status shoali_prefix_decode(const uint8_t in[SHOALI_PREFIX_BYTES],
+                                  shoali_hello_type *type_out, size_t *bytes_out)
 {
     static const size_t bytes[] = {
         [SHOALI_TYPE_HELLO] = SHOALI_HELLO_BYTES,
@@ -30,11 +30,12 @@ shoal_status shoali_prefix_decode(const uint8_t in[SHOALI_PREFIX_BYTES], shoali_
     };
     uint16_t version = shoali_get_u16(in + 4);
     uint8_t type = in[6];
-    if (shoali_get_u32(in) != MAGIC || type < SHOALI_TYPE_HELLO || type > SHOALI_TYPE_REFUSAL || in[7] != 0)
+    if (shoali_get_u32(in) != MAGIC || type < SHOALI_TYPE_HELLO || type > SHOALI_TYPE_REFUSAL ||
+        in[7] != 0)
         return shoali_fail(SHOAL_ECORRUPT, "the other side does not speak Shoal's protocol");
     if (version != SHOALI_HELLO_VERSION && type != SHOALI_TYPE_REFUSAL)
-        return shoali_fail(SHOAL_EVERSION, "the other side speaks protocol version %u, this one %u", version,
-                           SHOALI_HELLO_VERSION);
+        return shoali_fail(SHOAL_EVERSION, "the other side speaks protocol version %u, this one %u",
+                           version, SHOALI_HELLO_VERSION);
     *type_out = (shoali_hello_type)type;
     *bytes_out = bytes[type];
     return SHOAL_OK;
@@ -77,7 +78,8 @@ shoal_status shoali_hello_decode(const uint8_t in[SHOALI_HELLO_BYTES], shoali_he
 
 shoal_status shoali_proof(const uint8_t *token, size_t token_bytes, int from_dialler,
                           const uint8_t dialler_hello[SHOALI_HELLO_BYTES],
-                          const uint8_t listener_hello[SHOALI_HELLO_BYTES], uint8_t mac_out[SHOALI_MAC_BYTES])
+                          const uint8_t listener_hello[SHOALI_HELLO_BYTES],
+                          uint8_t mac_out[SHOALI_MAC_BYTES])
 {
     enum { LABEL_BYTES = 16 };
     uint8_t text[LABEL_BYTES + 2 * SHOALI_HELLO_BYTES] = {0};
@@ -108,7 +110,8 @@ void shoali_refusal_encode(shoal_status status, const char *text, uint8_t out[SH
     memcpy(out + 10, text, strnlen(text, SHOALI_REFUSAL_TEXT_BYTES - 1));
 }
 
-shoal_status shoali_refusal_decode(const uint8_t in[SHOALI_REFUSAL_BYTES], char text_out[SHOALI_REFUSAL_TEXT_BYTES])
+shoal_status shoali_refusal_decode(const uint8_t in[SHOALI_REFUSAL_BYTES],
+                                   char text_out[SHOALI_REFUSAL_TEXT_BYTES])
 {
     memcpy(text_out, in + 10, SHOALI_REFUSAL_TEXT_BYTES);
     text_out[SHOALI_REFUSAL_TEXT_BYTES - 1] = '\0';

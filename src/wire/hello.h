@@ -18,19 +18,28 @@
 
 enum {
     SHOALI_HELLO_VERSION = 1,
-    SHOALI_HELLO_FEATURES = 0, /* bits that this build knows; a peer that needs another one is refused */
+    SHOALI_HELLO_FEATURES =
+        0, /* bits that this build knows; a peer that needs another one is refused */
     SHOALI_PREFIX_BYTES = 8,
     SHOALI_HELLO_BYTES = 128,
     SHOALI_PROOF_BYTES = 40,
     SHOALI_REFUSAL_BYTES = 128,
     SHOALI_NONCE_BYTES = 32,
     SHOALI_MAC_BYTES = 32,
-    SHOALI_JOB_BYTES = 64,      /* with the final NUL */
+    SHOALI_JOB_BYTES = 64, /* with the final NUL */
     SHOALI_REFUSAL_TEXT_BYTES = 118
 };
 
-typedef enum { SHOALI_TYPE_HELLO = 1, SHOALI_TYPE_PROOF = 2, SHOALI_TYPE_REFUSAL = 3 } shoali_hello_type;
-typedef enum { SHOALI_PURPOSE_CONTROL = 0, SHOALI_PURPOSE_DATA = 1, SHOALI_PURPOSE_MEMORY = 2 } shoali_purpose;
+typedef enum {
+    SHOALI_TYPE_HELLO = 1,
+    SHOALI_TYPE_PROOF = 2,
+    SHOALI_TYPE_REFUSAL = 3
+} shoali_hello_type;
+typedef enum {
+    SHOALI_PURPOSE_CONTROL = 0,
+    SHOALI_PURPOSE_DATA = 1,
+    SHOALI_PURPOSE_MEMORY = 2
+} shoali_purpose;
 
 typedef struct shoali_hello {
     uint32_t features; /* that the sender needs */
@@ -46,11 +55,12 @@ typedef struct shoali_hello {
 
 void shoali_hello_encode(const shoali_hello *hello, uint8_t out[SHOALI_HELLO_BYTES]);
 /** Fields behind a checked prefix. @return SHOAL_OK | ECORRUPT (purpose, job without end) */
-SHOAL_MUST_USE shoal_status shoali_hello_decode(const uint8_t in[SHOALI_HELLO_BYTES], shoali_hello *hello_out);
+SHOAL_MUST_USE shoal_status shoali_hello_decode(const uint8_t in[SHOALI_HELLO_BYTES],
+                                                shoali_hello *hello_out);
 
 /** Magic, version (not of a REFUSAL) and type; *bytes_out: length of the whole message. @return OK | ECORRUPT | EVERSION */
-SHOAL_MUST_USE shoal_status shoali_prefix_decode(const uint8_t in[SHOALI_PREFIX_BYTES], shoali_hello_type *type_out,
-                                                 size_t *bytes_out);
+SHOAL_MUST_USE shoal_status shoali_prefix_decode(const uint8_t in[SHOALI_PREFIX_BYTES],
+                                                 shoali_hello_type *type_out, size_t *bytes_out);
 
 /** HMAC over the role and both hellos as sent, hence over both nonces: no recording can be replayed, and neither
  *  side's proof can be sent back as the other's. @return SHOAL_OK | ESYSTEM (libcrypto failed) */
@@ -60,8 +70,10 @@ SHOAL_MUST_USE shoal_status shoali_proof(const uint8_t *token, size_t token_byte
                                          uint8_t mac_out[SHOALI_MAC_BYTES]);
 void shoali_proof_encode(const uint8_t mac[SHOALI_MAC_BYTES], uint8_t out[SHOALI_PROOF_BYTES]);
 
-void shoali_refusal_encode(shoal_status status, const char *text, uint8_t out[SHOALI_REFUSAL_BYTES]);
+void shoali_refusal_encode(shoal_status status, const char *text,
+                           uint8_t out[SHOALI_REFUSAL_BYTES]);
 /** Any text becomes printable; any status that is no refusal becomes EAUTH. */
-shoal_status shoali_refusal_decode(const uint8_t in[SHOALI_REFUSAL_BYTES], char text_out[SHOALI_REFUSAL_TEXT_BYTES]);
+shoal_status shoali_refusal_decode(const uint8_t in[SHOALI_REFUSAL_BYTES],
+                                   char text_out[SHOALI_REFUSAL_TEXT_BYTES]);
 
 #endif
