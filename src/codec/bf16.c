@@ -17,19 +17,21 @@ static double error_bound(const void *params)
     return 0x1p-9;
 }
 
-static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src, size_t count,
-                           uint8_t *dst, size_t capacity, size_t *written_out)
+static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
+                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
 {
     (void)params, (void)capacity;
-    return shoali_half_encode("bf16", shoali_kernel()->bf16_encode, at, src, count, dst, written_out);
+    return shoali_half_encode("bf16", shoali_kernel()->bf16_encode, at, src, count, dst,
+                              written_out);
 }
 
-static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src, size_t len_bytes,
-                           float *dst, size_t count, bool add, size_t *read_out)
+static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
+                           size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
 {
     (void)params, (void)at;
     const shoali_kernels *kernel = shoali_kernel();
-    return shoali_half_decode("bf16", add ? kernel->bf16_add : kernel->bf16_decode, src, len_bytes, dst, count, read_out);
+    return shoali_half_decode("bf16", add ? kernel->bf16_add : kernel->bf16_decode, src, len_bytes,
+                              dst, count, read_out);
 }
 
 const shoali_codec_row shoali_codec_bf16 = {

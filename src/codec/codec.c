@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "coded bytes are little-endian and written as they lie");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "coded bytes are little-endian and written as they lie");
 
 #define SHOAL_CODEC(name) extern const shoali_codec_row shoali_codec_##name;
 #include "codec/codecs.def"
@@ -68,7 +69,8 @@ static shoal_status fill(shoal_codec *codec, const char *spec)
     return SHOAL_OK;
 }
 
-shoal_status shoali_codec_open_row(const shoali_codec_row *row, const char *spec, shoal_codec **codec_out)
+shoal_status shoali_codec_open_row(const shoali_codec_row *row, const char *spec,
+                                   shoal_codec **codec_out)
 {
     shoal_codec *codec = shoali_alloc(sizeof *codec + row->schema.params_size);
     if (codec == NULL)
@@ -143,34 +145,40 @@ size_t shoal_codec_bound(const shoal_codec *codec, size_t count, uint32_t parts)
 static shoal_status check_at(const shoal_codec *codec, const shoal_codec_at *at)
 {
     if (codec->row->encode == NULL)
-        return shoali_fail(SHOAL_EINVAL, "codec %s is a transform: it has rounds, not pieces", codec->spec);
+        return shoali_fail(SHOAL_EINVAL, "codec %s is a transform: it has rounds, not pieces",
+                           codec->spec);
     if (at == NULL || at->parts == 0)
-        return shoali_fail(SHOAL_EINVAL, "codec %s: at must not be NULL and at->parts at least 1", codec->spec);
+        return shoali_fail(SHOAL_EINVAL, "codec %s: at must not be NULL and at->parts at least 1",
+                           codec->spec);
     if ((codec->traits & SHOAL_CODEC_MEASURE) != 0 && at->shared == NULL)
-        return shoali_fail(SHOAL_EINVAL, "codec %s needs the shared values of shoal_codec_measure", codec->spec);
+        return shoali_fail(SHOAL_EINVAL, "codec %s needs the shared values of shoal_codec_measure",
+                           codec->spec);
     return SHOAL_OK;
 }
 
-shoal_status shoal_codec_encode(const shoal_codec *codec, const shoal_codec_at *at, const float *src,
-                                size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+shoal_status shoal_codec_encode(const shoal_codec *codec, const shoal_codec_at *at,
+                                const float *src, size_t count, uint8_t *dst, size_t capacity,
+                                size_t *written_out)
 {
     SHOALI_TRY(check_at(codec, at));
     size_t bound = codec->row->bound(codec->params, count, at->parts);
     if (capacity < bound)
-        return shoali_fail(SHOAL_EINVAL, "codec %s: %zu bytes for %zu elements; up to %zu are needed", codec->spec,
-                           capacity, count, bound);
+        return shoali_fail(SHOAL_EINVAL,
+                           "codec %s: %zu bytes for %zu elements; up to %zu are needed",
+                           codec->spec, capacity, count, bound);
     return codec->row->encode(codec->params, at, src, count, dst, capacity, written_out);
 }
 
-shoal_status shoal_codec_decode(const shoal_codec *codec, const shoal_codec_at *at, const uint8_t *src,
-                                size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
+shoal_status shoal_codec_decode(const shoal_codec *codec, const shoal_codec_at *at,
+                                const uint8_t *src, size_t len_bytes, float *dst, size_t count,
+                                bool add, size_t *read_out)
 {
     SHOALI_TRY(check_at(codec, at));
     return codec->row->decode(codec->params, at, src, len_bytes, dst, count, add, read_out);
 }
 
-shoal_status shoal_codec_measure(const shoal_codec *codec, const shoal_tensor *tensor, const float *src,
-                                 float *shared_out)
+shoal_status shoal_codec_measure(const shoal_codec *codec, const shoal_tensor *tensor,
+                                 const float *src, float *shared_out)
 {
     if ((codec->traits & SHOAL_CODEC_MEASURE) == 0)
         return shoali_fail(SHOAL_EINVAL, "codec %s measures nothing", codec->spec);

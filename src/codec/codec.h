@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec table. A codec is one file with one row plus one line in codecs.def; core code reads traits
- * and calls through these functions, never asks for a name. Contract: include/shoal/codec.h. */
+/* The codec table. A codec is one file with one row plus one line in codecs.def; core code reads
+ * traits and calls through these functions, never asks for a name. docs/add-codec.md shows how.
+ * Contract: include/shoal/codec.h. */
 #ifndef SHOALI_CODEC_CODEC_H
 #define SHOALI_CODEC_CODEC_H
 
 #include "base/spec.h"
 #include "shoal/codec.h"
 
-/** One dense round that a transform asks for: sum buf[count] over the members (identity), in slots or summed. */
+/** A dense round that a transform asks for: sum buf[count] over the members, in slots or summed. */
 typedef struct shoal_round {
     float *buf;
     size_t count;
@@ -18,11 +19,11 @@ typedef struct shoali_codec_row {
     const char *name;
     const char *paper;     /* source, and where we differ */
     uint32_t traits;       /* SHOAL_CODEC_* that hold for every params */
-    float bytes_per_elem;  /* exact if FIXED_RATE, else typical (planner's default before calibration) */
+    float bytes_per_elem;  /* exact if FIXED_RATE, else typical: the planner's first guess */
     uint32_t shared_count; /* floats per tensor that measure() writes; 0 without it */
     shoali_schema schema;
 
-    /** Id of the byte layout on the wire; two layouts of one row have two ids. Unique over the table (tested). */
+    /** Id of the byte layout on the wire; two layouts of one row have two. Unique in the table. */
     uint16_t (*wire_id)(const void *params);
     /** Largest error per element for |x| < 1; NULL: 0 if LOSSLESS, else none promised. */
     double (*error_bound)(const void *params);
@@ -31,21 +32,23 @@ typedef struct shoali_codec_row {
     /** Cross-key checks after parsing, may normalise; NULL: none. Sets the last error. */
     shoal_status (*check)(void *params);
 
+    /* As in shoal/codec.h; the caller has checked `at` and that capacity is at least the bound. */
     size_t (*bound)(const void *params, size_t count, uint32_t parts);
-    shoal_status (*encode)(const void *params, const shoal_codec_at *at, const float *src, size_t count,
-                           uint8_t *dst, size_t capacity, size_t *written_out);
+    shoal_status (*encode)(const void *params, const shoal_codec_at *at, const float *src,
+                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out);
     shoal_status (*decode)(const void *params, const shoal_codec_at *at, const uint8_t *src,
                            size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out);
     shoal_status (*measure)(const void *params, const shoal_tensor *tensor, const float *src,
                             float *shared_out);
 
-    /* a transform (trait TRANSFORM) has these instead; runs on the work thread as a loop over operations */
+    /* A transform (trait TRANSFORM) has these instead; it runs on the work thread. */
     size_t (*state_size)(const void *params, const shoal_tensor *tensors, uint32_t tensor_count);
     shoal_status (*next_round)(const void *params, void *state, const shoal_tensor *tensors,
-                               uint32_t tensor_count, uint32_t index, float *grad, shoal_round *round_out);
+                               uint32_t tensor_count, uint32_t index, float *grad,
+                               shoal_round *round_out);
 } shoali_codec_row;
 
-/** An opened codec: a row, its parsed params and the keys that every codec has. */
+/** An opened codec: a row, its parsed params and what follows from them. */
 struct shoal_codec {
     const shoali_codec_row *row;
     void *params;
@@ -55,38 +58,45 @@ struct shoal_codec {
     uint64_t hash;       /* of spec and wire id, for READY */
 };
 
-/** The key that every codec which loses something lists in its schema; `type` is its params struct with `bool ef`. */
+/* clang-format off */
+/** The key that every codec with losses lists in its schema; `type`, its params, has `bool ef`. */
 #define SHOALI_CODEC_KEY_EF(type, fallback)                                     \
     {"ef", SHOALI_KEY_FLAG, offsetof(type, ef), 0, 0, NULL, (fallback),         \
      "error feedback: keep what an encode loses, add it to the next gradient"}
+/* clang-format on */
 
 size_t shoali_codec_count(void);
 const shoali_codec_row *shoali_codec_row_at(size_t i);
-/** shoal_codec_open for a row that need not stand in the table (tests); the name in spec is not looked at. */
+/** shoal_codec_open for a row that need not stand in the table; the name in spec is ignored. */
 SHOAL_MUST_USE shoal_status shoali_codec_open_row(const shoali_codec_row *row, const char *spec,
                                                   shoal_codec **codec_out);
 
-/* float32 as it lies in memory: rows identity, and every codec's RAW tensors. */
+/** float32 as it lies in memory: the row `identity`, and RAW tensors whatever the codec. */
 extern const shoali_codec_row shoali_codec_identity;
 
-/* Encode a run of whole pieces of one chunk: splits [first, first + count) of the operation at tensor borders as the
- * codec's traits ask (PER_TENSOR: one piece per tensor; else one per run of equal RAW flags; RAW tensors travel as
- * float32) and concatenates the pieces. The inverse finds each piece's end. Used by the engine and by the tests. */
+/** A run of elements of an operation (a chunk, or less), coded as whole pieces one after the other:
+ * PER_TENSOR codecs make one piece per tensor, others one per run of tensors with equal RAW flag;
+ * RAW tensors travel as float32. Decoding finds each piece's end. */
 typedef struct shoali_codec_span {
     const shoal_tensor *tensors; /* the operation's table */
     uint32_t tensor_count;
-    const float *shared;         /* shared_count floats per tensor, or NULL */
-    size_t first, count;         /* elements of the operation */
-    uint32_t parts;
-    uint64_t seed, stream;       /* stream of the operation leg; the key of each tensor is mixed in per piece */
+    const float *shared;   /* shared_count floats per tensor; NULL without trait MEASURE */
+    size_t first, count;   /* elements of the operation */
+    uint32_t parts;        /* members summed in what is coded */
+    uint64_t seed, stream; /* of the operation's leg; PER_TENSOR pieces mix in their tensor's key */
 } shoali_codec_span;
-SHOAL_MUST_USE size_t shoali_codec_span_bound(const shoal_codec *codec, const shoali_codec_span *span);
-SHOAL_MUST_USE shoal_status shoali_codec_span_encode(const shoal_codec *codec, const shoali_codec_span *span,
-                                                     const float *src, uint8_t *dst, size_t capacity,
-                                                     size_t *written_out);
+
+/** Bytes that always suffice; 0 if the span lies outside the table (then encode says so). */
+SHOAL_MUST_USE size_t shoali_codec_span_bound(const shoal_codec *codec,
+                                              const shoali_codec_span *span);
+SHOAL_MUST_USE shoal_status shoali_codec_span_encode(const shoal_codec *codec,
+                                                     const shoali_codec_span *span,
+                                                     const float *src, uint8_t *dst,
+                                                     size_t capacity, size_t *written_out);
 /** len_bytes must be consumed exactly, else ECORRUPT. */
-SHOAL_MUST_USE shoal_status shoali_codec_span_decode(const shoal_codec *codec, const shoali_codec_span *span,
-                                                     const uint8_t *src, size_t len_bytes, float *dst,
-                                                     bool add);
+SHOAL_MUST_USE shoal_status shoali_codec_span_decode(const shoal_codec *codec,
+                                                     const shoali_codec_span *span,
+                                                     const uint8_t *src, size_t len_bytes,
+                                                     float *dst, bool add);
 
 #endif

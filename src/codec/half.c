@@ -7,7 +7,8 @@
 
 const shoali_key shoali_half_keys[1] = {SHOALI_CODEC_KEY_EF(shoali_half_params, "off")};
 
-enum { BLOCK = 1024 }; /* elements bounced at a time where the coded bytes are not aligned for the kernels */
+/* Elements bounced at a time where the coded bytes are not aligned for the kernels. */
+enum { BLOCK = 1024 };
 
 static bool aligned(const uint8_t *bytes)
 {
@@ -27,13 +28,15 @@ static shoal_status not_finite(const char *name, bool (*convert)(uint16_t *, con
     size_t i = 0;
     while (convert(&ignored, src + i, 1))
         i++;
-    return shoali_fail(SHOAL_ENOTFINITE, "%s: element %zu is %g, which has no finite value in this format", name,
+    return shoali_fail(SHOAL_ENOTFINITE,
+                       "%s: element %zu is %g, which has no finite value in this format", name,
                        at->first + i, (double)src[i]);
 }
 
-shoal_status shoali_half_encode(const char *name, bool (*convert)(uint16_t *, const float *, size_t),
-                                const shoal_codec_at *at, const float *src, size_t count, uint8_t *dst,
-                                size_t *written_out)
+shoal_status shoali_half_encode(const char *name,
+                                bool (*convert)(uint16_t *, const float *, size_t),
+                                const shoal_codec_at *at, const float *src, size_t count,
+                                uint8_t *dst, size_t *written_out)
 {
     bool finite = true;
     if (aligned(dst))
@@ -52,11 +55,14 @@ shoal_status shoali_half_encode(const char *name, bool (*convert)(uint16_t *, co
     return SHOAL_OK;
 }
 
-shoal_status shoali_half_decode(const char *name, void (*convert)(float *, const uint16_t *, size_t),
-                                const uint8_t *src, size_t len_bytes, float *dst, size_t count, size_t *read_out)
+shoal_status shoali_half_decode(const char *name,
+                                void (*convert)(float *, const uint16_t *, size_t),
+                                const uint8_t *src, size_t len_bytes, float *dst, size_t count,
+                                size_t *read_out)
 {
     if (len_bytes / sizeof(uint16_t) < count)
-        return shoali_fail(SHOAL_ECORRUPT, "%s: %zu bytes for %zu elements", name, len_bytes, count);
+        return shoali_fail(SHOAL_ECORRUPT, "%s: %zu bytes for %zu elements", name, len_bytes,
+                           count);
     if (aligned(src))
         convert(dst, (const uint16_t *)(const void *)src, count);
     else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fp16 and bf16 share: two bytes per element, converted by a kernel, at any alignment of the coded bytes. */
+/* What fp16 and bf16 share: two bytes per element, converted by a kernel, at any alignment of the
+ * coded bytes. */
 #ifndef SHOALI_CODEC_HALF_H
 #define SHOALI_CODEC_HALF_H
 
@@ -13,14 +14,16 @@ extern const shoali_key shoali_half_keys[1];
 
 size_t shoali_half_bound(const void *params, size_t count, uint32_t parts);
 
-/** ENOTFINITE names the first element that has no finite 16-bit value: NaN, infinite, or beyond the range. */
-SHOAL_MUST_USE shoal_status shoali_half_encode(const char *name, bool (*convert)(uint16_t *, const float *, size_t),
-                                               const shoal_codec_at *at, const float *src, size_t count,
-                                               uint8_t *dst, size_t *written_out);
+/** ENOTFINITE names the first element without a finite 16-bit value: NaN, infinite, too large. */
+SHOAL_MUST_USE shoal_status shoali_half_encode(const char *name,
+                                               bool (*convert)(uint16_t *, const float *, size_t),
+                                               const shoal_codec_at *at, const float *src,
+                                               size_t count, uint8_t *dst, size_t *written_out);
 
 /** `convert` overwrites or adds to its first argument. */
-SHOAL_MUST_USE shoal_status shoali_half_decode(const char *name, void (*convert)(float *, const uint16_t *, size_t),
-                                               const uint8_t *src, size_t len_bytes, float *dst, size_t count,
-                                               size_t *read_out);
+SHOAL_MUST_USE shoal_status shoali_half_decode(const char *name,
+                                               void (*convert)(float *, const uint16_t *, size_t),
+                                               const uint8_t *src, size_t len_bytes, float *dst,
+                                               size_t count, size_t *read_out);
 
 #endif

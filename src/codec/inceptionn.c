@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inceptionn: the lossy gradient code of the INCEPTIONN network cards. inceptionn.h has the format.
  *
- * `faithful` follows the publication, whose "bound" is none: BYTE drops everything below 2^-7 whatever k is. `strict`
- * sends a WORD wherever BYTE would lose 2^-k or more, and so keeps the bound. Thresholds are absolute, hence the codec
- * loses small gradients for good unless error feedback (default) carries them over to the next step, or a prescale
- * lifts them: `prescale=auto` brings the rms of each tensor, the largest over all ranks, to the largest error. */
+ * `faithful` follows the publication, whose "bound" is none: BYTE drops everything below 2^-7
+ * whatever k is. `strict` sends a WORD wherever BYTE would lose 2^-k or more, and so keeps the
+ * bound. Thresholds are absolute, hence the codec loses small gradients for good unless error
+ * feedback (default) carries them over to the next step, or a prescale lifts them: `prescale=auto`
+ * brings the rms of each tensor, the largest over all ranks, to the largest error. */
 #include "codec/inceptionn.h"
 
 #include <math.h>
@@ -23,10 +24,12 @@ enum { PLANES, INTERLEAVED };
 
 #define AT(field) offsetof(inceptionn_params, field)
 static const shoali_key keys[] = {
-    {"bound", SHOALI_KEY_CHOICE, AT(bound), 0, 0, "2^-6|2^-8|2^-10", "2^-10", "largest error of a value below 1"},
+    {"bound", SHOALI_KEY_CHOICE, AT(bound), 0, 0, "2^-6|2^-8|2^-10", "2^-10",
+     "largest error of a value below 1"},
     {"strict", SHOALI_KEY_FLAG, AT(strict), 0, 0, NULL, "on", "really keep the bound"},
     {"faithful", SHOALI_KEY_FLAG, AT(faithful), 0, 0, NULL, "off", "as published: strict=off"},
-    {"prescale", SHOALI_KEY_CHOICE, AT(prescale), 0, 0, "auto|0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16", "0",
+    {"prescale", SHOALI_KEY_CHOICE, AT(prescale), 0, 0,
+     "auto|0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16", "0",
      "encode values times this power of two; auto: from the rms of each tensor"},
     {"layout", SHOALI_KEY_CHOICE, AT(layout), 0, 0, "planes|interleaved", "planes",
      "order of the coded bytes; interleaved is the hardware's"},
@@ -86,7 +89,8 @@ static uint32_t auto_power(const inceptionn_params *p, float rms)
 
 static shoali_inc_rule rule_of(const inceptionn_params *p, const shoal_codec_at *at)
 {
-    uint32_t power = p->prescale == PRESCALE_AUTO ? auto_power(p, at->shared[0]) : (uint32_t)p->prescale - 1;
+    uint32_t power = p->prescale == PRESCALE_AUTO ? auto_power(p, at->shared[0])
+                                                  : (uint32_t)p->prescale - 1;
     return shoali_inc_rule_make(exponent(p), power, p->strict);
 }
 
@@ -95,8 +99,8 @@ static const shoali_inc_loops *loops_of(const inceptionn_params *p)
     return p->layout == PLANES ? &shoali_inc_ref_planes : &shoali_inc_ref_interleaved;
 }
 
-static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src, size_t count,
-                           uint8_t *dst, size_t capacity, size_t *written_out)
+static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
+                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
 {
     const inceptionn_params *p = params;
     shoali_inc_rule rule = rule_of(p, at);
@@ -108,20 +112,22 @@ static shoal_status encode(const void *params, const shoal_codec_at *at, const f
     return SHOAL_OK;
 }
 
-static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src, size_t len_bytes,
-                           float *dst, size_t count, bool add, size_t *read_out)
+static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
+                           size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
 {
     const inceptionn_params *p = params;
     shoali_inc_rule rule = rule_of(p, at);
     size_t used = loops_of(p)->decode(&rule, src, len_bytes, dst, count, add);
     if (used == SHOALI_INC_CORRUPT)
-        return shoali_fail(SHOAL_ECORRUPT, "inceptionn: %zu bytes do not hold the %zu elements from %zu on", len_bytes,
-                           count, at->first);
+        return shoali_fail(SHOAL_ECORRUPT,
+                           "inceptionn: %zu bytes do not hold the %zu elements from %zu on",
+                           len_bytes, count, at->first);
     *read_out = used;
     return SHOAL_OK;
 }
 
-static shoal_status measure(const void *params, const shoal_tensor *tensor, const float *src, float *shared_out)
+static shoal_status measure(const void *params, const shoal_tensor *tensor, const float *src,
+                            float *shared_out)
 {
     (void)params;
     double sum = shoali_kernel()->sumsq(src, tensor->count);
@@ -131,8 +137,9 @@ static shoal_status measure(const void *params, const shoal_tensor *tensor, cons
 
 const shoali_codec_row shoali_codec_inceptionn = {
     .name = "inceptionn",
-    .paper = "Li et al., \"A Network-Centric Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep "
-             "Neural Networks\", MICRO 2018, section V; ours: strict, prescale, planes",
+    .paper = "Li et al., \"A Network-Centric Hardware/Algorithm Co-Design to Accelerate "
+             "Distributed Training of Deep Neural Networks\", MICRO 2018, section V; ours: "
+             "strict, prescale, planes",
     .traits = SHOAL_CODEC_NAN_SAFE,
     .bytes_per_elem = 1,
     .shared_count = 1,

@@ -8,18 +8,19 @@
  *     WORD   1 sign + 15 bit  the same in units of 2^-15, little-endian
  *     RAW    32 bit           from 1 on, infinities and NaN: the float itself
  *
- * With a prescale of 2^p the first three see the element times 2^p, and RAW begins at 2^-p; RAW payloads are not
- * scaled, so nothing can overflow. BYTE is the upper byte of the WORD that the element would have made.
+ * With a prescale of 2^p the first three see the element times 2^p, and RAW begins at 2^-p; RAW
+ * payloads are not scaled, so nothing can overflow. BYTE is the upper byte of the WORD that the
+ * element would have made.
  *
- * Layout `interleaved` (the hardware's): per 8 elements a 16-bit tag word, element j in bits 2j and 2j+1, then their
- * payloads in order. Missing elements of the last group count as ZERO.
+ * Layout `interleaved` (the hardware's): per 8 elements a 16-bit tag word, element j in bits 2j and
+ * 2j+1, then their payloads in order. Missing elements of the last group count as ZERO.
  * Layout `planes`: per 1024 elements two bitmaps (bit j of byte j/8), then three planes:
  *
  *     high[(m+7)/8]  BYTE or WORD    low[(m+7)/8]  WORD or RAW    (so RAW is low without high)
  *     upper bytes of all BYTE and WORD | lower bytes of all WORD | the floats of all RAW
  *
- * Both cost 2 bits per element plus the payload. In planes all positions follow from the bitmaps, so that decoding
- * does not wait for one element's length to find the next. */
+ * Both cost 2 bits per element plus the payload. In planes all positions follow from the bitmaps,
+ * so that decoding does not wait for one element's length to find the next. */
 #ifndef SHOALI_CODEC_INCEPTIONN_H
 #define SHOALI_CODEC_INCEPTIONN_H
 
@@ -33,38 +34,41 @@ enum {
     SHOALI_INC_BLOCK_BYTES = SHOALI_INC_BLOCK / 4 + SHOALI_INC_BLOCK * 4
 };
 
-/** The thresholds of one bound, mode and prescale. Float bits compare like the magnitudes they stand for. */
+/** Thresholds of one bound, mode and prescale. Float bits compare like the magnitudes they mean. */
 typedef struct shoali_inc_rule {
     uint32_t power;     /* p */
     uint32_t byte_from; /* float bits of 2^-k-p */
     uint32_t raw_from;  /* float bits of 2^-p */
     uint16_t byte_bits; /* a 15-bit magnitude is BYTE or more from here on: 2^(15-k) */
-    uint16_t word_bits; /* ... and WORD if it has any of these bits: the upper class's, and those that `strict` keeps */
+    uint16_t word_bits; /* ... and WORD if it has any of these: the class's own, and those that
+                           `strict` keeps */
     bool strict;
 } shoali_inc_rule;
 
 /** k = 6, 8 or 10; power 0 .. 16. */
 shoali_inc_rule shoali_inc_rule_make(uint32_t k, uint32_t power, bool strict);
 
-/** Class of one element and its payload: 16 bits as for WORD (BYTE sends the upper 8); nothing useful for RAW. */
+/** Class of one element and its payload as for WORD (BYTE sends its upper 8 bits); 0 for RAW. */
 unsigned shoali_inc_classify(const shoali_inc_rule *rule, float x, uint16_t *payload_out);
 /** The value of a WORD, or of a BYTE shifted up by 8. */
 float shoali_inc_value(const shoali_inc_rule *rule, uint16_t payload);
 
-/** Loops over one piece. Encoders return the bytes written (dst holds the bound); decoders the bytes read, or
- * SHOALI_INC_CORRUPT. With add, a group (interleaved) or stride (planes) that is all ZERO is not touched. */
+/** Loops over one piece. Encoders return the bytes written (dst holds the bound); decoders the
+ * bytes read, or SHOALI_INC_CORRUPT. With add, a group (interleaved) or stride (planes) that is all
+ * ZERO is not touched. */
 #define SHOALI_INC_CORRUPT SIZE_MAX
 typedef struct shoali_inc_loops {
     size_t (*encode)(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst);
-    size_t (*decode)(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes, float *dst, size_t count,
-                     bool add);
+    size_t (*decode)(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes, float *dst,
+                     size_t count, bool add);
 } shoali_inc_loops;
 
 extern const shoali_inc_loops shoali_inc_ref_interleaved, shoali_inc_ref_planes;
 
-/** One group or one block, for the vector loops' rare cases: tails, RAW elements, the end of the input. */
-size_t shoali_inc_group_encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst);
-size_t shoali_inc_group_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes, float *dst,
-                               size_t count, bool add);
+/** One group, also for the vector loops' rare cases: tails, RAW elements, the end of the input. */
+size_t shoali_inc_group_encode(const shoali_inc_rule *rule, const float *src, size_t count,
+                               uint8_t *dst);
+size_t shoali_inc_group_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
+                               float *dst, size_t count, bool add);
 
 #endif

@@ -8,7 +8,8 @@ enum { BIAS = 127, MAGNITUDE = 0x7fff, SIGN = 0x8000 };
 
 shoali_inc_rule shoali_inc_rule_make(uint32_t k, uint32_t power, bool strict)
 {
-    uint32_t middle = k / 2; /* the published MID = EB + ceil((127 - EB) / 2), EB = 127 - k, for an even k */
+    uint32_t middle =
+        k / 2; /* the published MID = EB + ceil((127 - EB) / 2), EB = 127 - k, for an even k */
     uint32_t word_from_bits = 0x7fffu & ~((1u << (15 - middle)) - 1u);
     uint32_t kept_bits = strict ? 0xffu & ~((1u << (15 - k)) - 1u) : 0;
     return (shoali_inc_rule){
@@ -31,7 +32,8 @@ unsigned shoali_inc_classify(const shoali_inc_rule *rule, float x, uint16_t *pay
         return SHOALI_INC_RAW;
     if (a < rule->byte_from)
         return SHOALI_INC_ZERO;
-    /* 24 bits with the leading one, shifted so that bit 23 would weigh 2^0; the upper 15 below it are kept. */
+    /* 24 bits with the leading one, shifted so that bit 23 would weigh 2^0; the upper 15 below it
+     * are kept. */
     uint32_t shift = BIAS - rule->power - (a >> 23);
     magnitude = ((a & 0x7fffffu) | 0x800000u) >> (shift + 8);
     uint32_t sign = bits >> 16 & SIGN;
@@ -73,7 +75,8 @@ static void put_zeros(float *dst, size_t count, bool add)
 
 /* ---------------------------------------------------------------- interleaved */
 
-size_t shoali_inc_group_encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst)
+size_t shoali_inc_group_encode(const shoali_inc_rule *rule, const float *src, size_t count,
+                               uint8_t *dst)
 {
     uint32_t tags = 0;
     uint8_t *at = dst + 2;
@@ -105,8 +108,8 @@ static size_t group_bytes(uint32_t tags)
     return bytes;
 }
 
-size_t shoali_inc_group_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes, float *dst,
-                               size_t count, bool add)
+size_t shoali_inc_group_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
+                               float *dst, size_t count, bool add)
 {
     if (len_bytes < 2)
         return SHOALI_INC_CORRUPT;
@@ -144,7 +147,8 @@ static size_t at_most(size_t count, size_t limit)
     return count < limit ? count : limit;
 }
 
-static size_t interleaved_encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst)
+static size_t interleaved_encode(const shoali_inc_rule *rule, const float *src, size_t count,
+                                 uint8_t *dst)
 {
     uint8_t *at = dst;
     for (size_t i = 0; i < count; i += SHOALI_INC_GROUP)
@@ -152,8 +156,8 @@ static size_t interleaved_encode(const shoali_inc_rule *rule, const float *src, 
     return (size_t)(at - dst);
 }
 
-static size_t interleaved_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes, float *dst,
-                                 size_t count, bool add)
+static size_t interleaved_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
+                                 float *dst, size_t count, bool add)
 {
     size_t used = 0;
     for (size_t i = 0; i < count; i += SHOALI_INC_GROUP) {
@@ -175,7 +179,8 @@ static bool bit(const uint8_t *bitmap, size_t i)
     return (bitmap[i / 8] >> i % 8 & 1) != 0;
 }
 
-static size_t block_encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst)
+static size_t block_encode(const shoali_inc_rule *rule, const float *src, size_t count,
+                           uint8_t *dst)
 {
     uint8_t low_bytes[SHOALI_INC_BLOCK];
     size_t map_bytes = (count + 7) / 8, lows = 0, raws = 0;
@@ -206,11 +211,12 @@ static size_t block_encode(const shoali_inc_rule *rule, const float *src, size_t
 }
 
 typedef struct block {
-    const uint8_t *high, *low;                      /* bitmaps */
-    const uint8_t *high_bytes, *low_bytes, *raws;   /* planes */
+    const uint8_t *high, *low;                    /* bitmaps */
+    const uint8_t *high_bytes, *low_bytes, *raws; /* planes */
 } block;
 
-/* Bytes of the block at src, or CORRUPT: too long for len_bytes, or bits set beyond its last element. */
+/* Bytes of the block at src, or CORRUPT: too long for len_bytes, or bits set beyond its last
+ * element. */
 static size_t block_open(const uint8_t *src, size_t len_bytes, size_t count, block *block_out)
 {
     size_t map_bytes = (count + 7) / 8, highs = 0, words = 0, raws = 0;
@@ -233,7 +239,8 @@ static size_t block_open(const uint8_t *src, size_t len_bytes, size_t count, blo
 }
 
 /* One stride of at most 32 elements from element `first` of the block on. */
-static void stride_decode(const shoali_inc_rule *rule, block *b, size_t first, size_t count, float *dst, bool add)
+static void stride_decode(const shoali_inc_rule *rule, block *b, size_t first, size_t count,
+                          float *dst, bool add)
 {
     bool empty = true;
     for (size_t i = first; i < first + count; i += 8)
@@ -256,7 +263,8 @@ static void stride_decode(const shoali_inc_rule *rule, block *b, size_t first, s
     }
 }
 
-static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst)
+static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_t count,
+                            uint8_t *dst)
 {
     uint8_t *at = dst;
     for (size_t i = 0; i < count; i += SHOALI_INC_BLOCK)
@@ -264,8 +272,8 @@ static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_
     return (size_t)(at - dst);
 }
 
-static size_t planes_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes, float *dst,
-                            size_t count, bool add)
+static size_t planes_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
+                            float *dst, size_t count, bool add)
 {
     size_t used = 0;
     for (size_t i = 0; i < count; i += SHOALI_INC_BLOCK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A chunk of an operation as codec pieces. Where pieces begin and end follows from the tensor table and the
- * codec's traits alone, so both ends agree without sending it:
+/* A chunk of an operation as codec pieces. Where pieces begin and end follows from the tensor table
+ * and the codec's traits alone, so both ends agree without sending it:
  *
  *     tensors           |--- A ---|-- B --|--- C (RAW) ---|-- D --|
  *     chunk                  [============================)
@@ -49,17 +49,20 @@ static size_t tensor_of(const shoali_codec_span *span, size_t element)
     return low;
 }
 
-static shoal_status walk_begin(const shoal_codec *codec, const shoali_codec_span *span, walk *walk_out)
+static shoal_status walk_begin(const shoal_codec *codec, const shoali_codec_span *span,
+                               walk *walk_out)
 {
     size_t end = span->tensor_count > 0 ? tensor_end(&span->tensors[span->tensor_count - 1]) : 0;
     if (span->first > end || span->count > end - span->first)
-        return shoali_fail(SHOAL_EINVAL, "elements %zu to %zu lie outside the tensor table of %zu elements",
+        return shoali_fail(SHOAL_EINVAL,
+                           "elements %zu to %zu lie outside the tensor table of %zu elements",
                            span->first, span->first + span->count, end);
     *walk_out = (walk){codec, span, tensor_of(span, span->first), 0};
     return SHOAL_OK;
 }
 
-/* Last tensor of the piece that begins in tensor `from` and may reach up to element `end` of the operation. */
+/* Last tensor of the piece that begins in tensor `from` and may reach up to element `end` of the
+ * operation. */
 static size_t last_of_run(const walk *w, size_t from, size_t end)
 {
     const shoal_tensor *tensors = w->span->tensors;
@@ -77,7 +80,8 @@ static piece describe(const walk *w, const shoal_tensor *tensor, size_t count)
     const shoal_codec *codec = w->codec;
     bool raw = is_raw(tensor), per_tensor = (codec->traits & SHOAL_CODEC_PER_TENSOR) != 0;
     size_t first = span->first + w->offset;
-    piece p = {.row = raw ? &shoali_codec_identity : codec->row, .params = raw ? NULL : codec->params};
+    piece p = {.row = raw ? &shoali_codec_identity : codec->row,
+               .params = raw ? NULL : codec->params};
     p.offset = w->offset;
     p.count = count;
     p.at.tensor = tensor;
@@ -86,7 +90,8 @@ static piece describe(const walk *w, const shoal_tensor *tensor, size_t count)
     if (span->shared != NULL)
         p.at.shared = span->shared + w->tensor * codec->row->shared_count;
     p.at.seed = span->seed;
-    /* Without PER_TENSOR the counter runs over the operation, and where a chunk begins must not change a stream. */
+    /* Without PER_TENSOR the counter runs over the operation, and where a chunk begins must not
+     * change a stream. */
     p.at.stream = per_tensor ? shoali_mix(span->stream, tensor->key) : span->stream;
     return p;
 }
@@ -120,8 +125,9 @@ size_t shoali_codec_span_bound(const shoal_codec *codec, const shoali_codec_span
     return bytes;
 }
 
-shoal_status shoali_codec_span_encode(const shoal_codec *codec, const shoali_codec_span *span, const float *src,
-                                      uint8_t *dst, size_t capacity, size_t *written_out)
+shoal_status shoali_codec_span_encode(const shoal_codec *codec, const shoali_codec_span *span,
+                                      const float *src, uint8_t *dst, size_t capacity,
+                                      size_t *written_out)
 {
     walk w;
     piece p;
@@ -130,17 +136,18 @@ shoal_status shoali_codec_span_encode(const shoal_codec *codec, const shoali_cod
     while (walk_next(&w, &p)) {
         size_t written, bound = p.row->bound(p.params, p.count, span->parts);
         if (capacity - used < bound)
-            return shoali_fail(SHOAL_EINVAL, "codec %s: %zu bytes are too few for %zu elements", codec->spec,
-                               capacity, span->count);
-        SHOALI_TRY(p.row->encode(p.params, &p.at, src + p.offset, p.count, dst + used, capacity - used, &written));
+            return shoali_fail(SHOAL_EINVAL, "codec %s: %zu bytes are too few for %zu elements",
+                               codec->spec, capacity, span->count);
+        SHOALI_TRY(p.row->encode(p.params, &p.at, src + p.offset, p.count, dst + used,
+                                 capacity - used, &written));
         used += written;
     }
     *written_out = used;
     return SHOAL_OK;
 }
 
-shoal_status shoali_codec_span_decode(const shoal_codec *codec, const shoali_codec_span *span, const uint8_t *src,
-                                      size_t len_bytes, float *dst, bool add)
+shoal_status shoali_codec_span_decode(const shoal_codec *codec, const shoali_codec_span *span,
+                                      const uint8_t *src, size_t len_bytes, float *dst, bool add)
 {
     walk w;
     piece p;
@@ -148,11 +155,12 @@ shoal_status shoali_codec_span_decode(const shoal_codec *codec, const shoali_cod
     SHOALI_TRY(walk_begin(codec, span, &w));
     while (walk_next(&w, &p)) {
         size_t consumed;
-        SHOALI_TRY(p.row->decode(p.params, &p.at, src + used, len_bytes - used, dst + p.offset, p.count, add, &consumed));
+        SHOALI_TRY(p.row->decode(p.params, &p.at, src + used, len_bytes - used, dst + p.offset,
+                                 p.count, add, &consumed));
         used += consumed;
     }
     if (used != len_bytes)
-        return shoali_fail(SHOAL_ECORRUPT, "codec %s: %zu elements ended after %zu of %zu bytes", codec->spec,
-                           span->count, used, len_bytes);
+        return shoali_fail(SHOAL_ECORRUPT, "codec %s: %zu elements ended after %zu of %zu bytes",
+                           codec->spec, span->count, used, len_bytes);
     return SHOAL_OK;
 }

@@ -11,7 +11,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* __builtin_cpu_supports also asks whether the system saves the wide registers; old compilers lack "f16c" in it. */
+/* The builtin also asks whether the system saves the wide registers; clang 14 lacks "f16c" in it. */
 static bool has_avx2(void)
 {
     unsigned a, b, c, d;
@@ -25,7 +25,8 @@ static void brand(char out[49])
 {
     unsigned words[12] = {0};
     for (unsigned i = 0; i < 3; i++)
-        if (__get_cpuid(0x80000002u + i, words + 4 * i, words + 4 * i + 1, words + 4 * i + 2, words + 4 * i + 3) == 0)
+        if (__get_cpuid(0x80000002u + i, words + 4 * i, words + 4 * i + 1, words + 4 * i + 2,
+                        words + 4 * i + 3) == 0)
             break;
     memcpy(out, words, 48);
     out[48] = '\0';
@@ -84,7 +85,8 @@ static void choose(void)
             chosen = rows[i];
             return;
         }
-    shoali_log(WARN, "SHOAL_KERNEL=%s: no such kernels on this CPU; using %s", wanted, chosen->name);
+    shoali_log(WARN, "SHOAL_KERNEL=%s: no such kernels on this CPU; using %s", wanted,
+               chosen->name);
 }
 
 const shoali_kernels *shoali_kernel(void)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector operations that several rooms share. One table of functions; the reference rows (ref/) are always
- * complete, AVX2 rows (avx2/) override them where the CPU has AVX2, FMA and F16C. SHOAL_KERNEL=ref|avx2 forces a row.
- * Element-wise rows are bit-equal to the reference (of a NaN only that it is one); reductions are within the
- * bound stated (different order). Pointers need only the alignment of their type; n may be 0. */
+/* Vector operations that several rooms share. One table of functions; the reference rows (ref/) are
+ * always complete, AVX2 rows (avx2/) override them where the CPU has AVX2, FMA and F16C.
+ * SHOAL_KERNEL=ref|avx2 forces a row. Element-wise rows are bit-equal to the reference (of a NaN
+ * only that it is one); reductions are within the bound stated (different order). Pointers need
+ * only the alignment of their type; n may be 0. */
 #ifndef SHOALI_KERNEL_KERNEL_H
 #define SHOALI_KERNEL_KERNEL_H
 
@@ -12,13 +13,13 @@
 
 typedef struct shoali_kernels {
     const char *name; /* "ref", "avx2" */
-    bool avx2;        /* rooms with vector loops of their own (codec) take their AVX2 path when this is set */
-    void (*add)(float *acc, const float *x, size_t n);         /* acc += x */
-    void (*max)(float *acc, const float *x, size_t n);         /* acc = max(acc, x); NaN in either wins */
-    void (*scale)(float *x, float a, size_t n);                /* x *= a */
+    bool avx2;        /* rooms with vector loops of their own (codec) take their AVX2 path if set */
+    void (*add)(float *acc, const float *x, size_t n); /* acc += x */
+    void (*max)(float *acc, const float *x, size_t n); /* acc = max(acc, x); NaN in either wins */
+    void (*scale)(float *x, float a, size_t n);        /* x *= a */
     void (*axpy)(float *y, float a, const float *x, size_t n); /* y = fma(a, x, y) */
     void (*copy)(float *dst, const float *src, size_t n);
-    /* Round to nearest even; false if a result is not finite (source NaN, infinite or beyond the range). */
+    /* Round to nearest even; false if a result is not finite (source NaN, infinite, too large). */
     bool (*fp16_encode)(uint16_t *dst, const float *src, size_t n);
     void (*fp16_decode)(float *dst, const uint16_t *src, size_t n);
     void (*fp16_add)(float *acc, const uint16_t *src, size_t n); /* fused decode + add */
@@ -35,9 +36,9 @@ extern const shoali_kernels shoali_kernels_avx2; /* only on x86-64 builds */
 
 /** The table for this CPU, chosen once (thread-safe). */
 const shoali_kernels *shoali_kernel(void);
-/** All rows this build has and this CPU can run, NULL at the end: for tests and micro benchmarks. */
+/** All rows that this build has and this CPU runs, NULL at the end: for tests and benchmarks. */
 const shoali_kernels *shoali_kernel_row(size_t i);
-/** CPU model and instruction set for benchmark headers: "EPYC ... avx2 fma f16c". Static storage. */
+/** CPU model and instruction set for benchmark headers: "EPYC ... avx2 fma f16c". Static. */
 const char *shoali_cpu_name(void);
 
 #endif

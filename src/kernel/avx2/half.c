@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 16-bit floats with AVX2. fp16 uses the conversion instructions; bf16 is integer arithmetic on 16 elements. */
+/* 16-bit floats with AVX2. fp16 uses the conversion instructions; bf16 is integer arithmetic on 16
+ * elements. */
 #include <immintrin.h>
 
 #include "kernel/avx2/rows.h"

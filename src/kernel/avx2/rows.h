@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that the AVX2 table takes from half.c. Sources in avx2/ are compiled for AVX2, FMA and F16C. */
+/* Rows that the AVX2 table takes from half.c. Sources in avx2/ are compiled for AVX2, FMA and F16C.
+ */
 #ifndef SHOALI_KERNEL_AVX2_ROWS_H
 #define SHOALI_KERNEL_AVX2_ROWS_H
 

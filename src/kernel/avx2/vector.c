@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 rows with AVX2 and FMA. Four registers per turn hide the latency of memory and of the adds; the
- * reference finishes the last elements, so both agree on them by construction. */
+/* float32 rows with AVX2 and FMA. Four registers per turn hide the latency of memory and of the
+ * adds; the reference finishes the last elements, so both agree on them by construction. */
 #include <immintrin.h>
 
 #include "kernel/avx2/rows.h"
@@ -12,7 +12,8 @@ static void add(float *acc, const float *x, size_t n)
     size_t i = 0;
     for (; i + TURN <= n; i += TURN)
         for (size_t j = i; j < i + TURN; j += WIDTH)
-            _mm256_storeu_ps(acc + j, _mm256_add_ps(_mm256_loadu_ps(acc + j), _mm256_loadu_ps(x + j)));
+            _mm256_storeu_ps(acc + j,
+                             _mm256_add_ps(_mm256_loadu_ps(acc + j), _mm256_loadu_ps(x + j)));
     shoali_kernels_ref.add(acc + i, x + i, n - i);
 }
 
@@ -22,7 +23,8 @@ static void max(float *acc, const float *x, size_t n)
     size_t i = 0;
     for (; i + WIDTH <= n; i += WIDTH) {
         __m256 a = _mm256_loadu_ps(acc + i), b = _mm256_loadu_ps(x + i);
-        __m256 keep = _mm256_or_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q), _mm256_cmp_ps(a, b, _CMP_GE_OQ));
+        __m256 keep = _mm256_or_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q),
+                                   _mm256_cmp_ps(a, b, _CMP_GE_OQ));
         _mm256_storeu_ps(acc + i, _mm256_blendv_ps(b, a, keep));
     }
     shoali_kernels_ref.max(acc + i, x + i, n - i);
@@ -44,7 +46,8 @@ static void axpy(float *y, float a, const float *x, size_t n)
     size_t i = 0;
     for (; i + TURN <= n; i += TURN)
         for (size_t j = i; j < i + TURN; j += WIDTH)
-            _mm256_storeu_ps(y + j, _mm256_fmadd_ps(factor, _mm256_loadu_ps(x + j), _mm256_loadu_ps(y + j)));
+            _mm256_storeu_ps(
+                y + j, _mm256_fmadd_ps(factor, _mm256_loadu_ps(x + j), _mm256_loadu_ps(y + j)));
     shoali_kernels_ref.axpy(y + i, a, x + i, n - i);
 }
 
@@ -56,17 +59,19 @@ static __m256d square(__m256d sum, __m128 x)
 
 static double sumsq(const float *x, size_t n)
 {
-    __m256d sum[4] = {_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()};
+    __m256d sum[4] = {_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(),
+                      _mm256_setzero_pd()};
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
         for (size_t j = 0; j < 4; j++)
             sum[j] = square(sum[j], _mm_loadu_ps(x + i + 4 * j));
     double part[4];
-    _mm256_storeu_pd(part, _mm256_add_pd(_mm256_add_pd(sum[0], sum[1]), _mm256_add_pd(sum[2], sum[3])));
+    _mm256_storeu_pd(part,
+                     _mm256_add_pd(_mm256_add_pd(sum[0], sum[1]), _mm256_add_pd(sum[2], sum[3])));
     return part[0] + part[1] + part[2] + part[3] + shoali_kernels_ref.sumsq(x + i, n - i);
 }
 
-/* As integers the magnitudes of floats keep their order and NaN is above infinity, so one maximum finds both. */
+/* As integers, magnitudes of floats keep their order and NaN lies above infinity. */
 static float absmax(const float *x, size_t n)
 {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
@@ -93,7 +98,8 @@ static size_t first_nonfinite(const float *x, size_t n)
         __m256i bad = _mm256_setzero_si256();
         for (size_t j = 0; j < TURN; j += WIDTH) {
             __m256i bits = _mm256_loadu_si256((const __m256i *)(x + i + j));
-            bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_and_si256(bits, exponent), exponent));
+            bad = _mm256_or_si256(bad,
+                                  _mm256_cmpeq_epi32(_mm256_and_si256(bits, exponent), exponent));
         }
         if (!_mm256_testz_si256(bad, bad))
             break; /* the reference finds which */
@@ -103,7 +109,7 @@ static size_t first_nonfinite(const float *x, size_t n)
 
 static void copy(float *dst, const float *src, size_t n)
 {
-    shoali_kernels_ref.copy(dst, src, n); /* memcpy: the C library picks better for the size than we would */
+    shoali_kernels_ref.copy(dst, src, n); /* memcpy knows the cache sizes; we do not */
 }
 
 const shoali_kernels shoali_kernels_avx2 = {

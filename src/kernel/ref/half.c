@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 to the two 16-bit formats and back, in integers only, so that no rounding mode or flush-to-zero
+/* float32 to the two 16-bit formats and back in integers, so that no rounding mode or flush-to-zero
  * setting of the caller changes a result. */
 #include <string.h>
 
@@ -19,7 +19,8 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-/* Drop the low `shift` bits, ties to even; a carry into the exponent is what rounding up to the next binade needs. */
+/* Drop the low `shift` bits, ties to even; a carry into the exponent is what rounding up to the
+ * next binade needs. */
 static uint32_t round_off(uint32_t value, uint32_t shift)
 {
     uint32_t half = (1u << (shift - 1)) - 1u;
@@ -36,7 +37,8 @@ uint16_t shoali_ref_fp16_from(float x)
     else if (a >= 0x38800000u)
         result = round_off(a - 0x38000000u, 13); /* normal: exponent bias 127 -> 15 */
     else if (a >= 0x33000000u)
-        result = round_off((a & 0x7fffffu) | 0x800000u, 126u - (a >> 23)); /* subnormal: units of 2^-24 */
+        /* subnormal: units of 2^-24 */
+        result = round_off((a & 0x7fffffu) | 0x800000u, 126u - (a >> 23));
     else
         result = 0;
     return (uint16_t)(sign | result);
@@ -44,7 +46,8 @@ uint16_t shoali_ref_fp16_from(float x)
 
 float shoali_ref_fp16_to(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 0x1fu, mantissa = h & 0x3ffu;
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 0x1fu,
+             mantissa = h & 0x3ffu;
     if (exponent == 0x1fu)
         return float_of(sign | 0x7f800000u | (mantissa != 0 ? 0x400000u : 0u) | mantissa << 13);
     if (exponent == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference rows over float32 and the complete reference table. Plain loops; they define the results. */
+/* The reference rows over float32 and the reference table. Plain loops; they define the results. */
 #include <math.h>
 #include <string.h>
 

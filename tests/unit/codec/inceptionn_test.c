@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The element code against the golden vectors that software, BPF and hardware share, and against the rule written
- * once more in double arithmetic; the stream layouts against hand-made bytes. */
+/* The element code against the golden vectors that software, BPF and hardware share, and against
+ * the rule written once more in double arithmetic; the stream layouts against hand-made bytes. */
 #include "support/check.h"
 
 #include <math.h>
@@ -121,7 +121,8 @@ static void interleaved_bytes(void **state)
     (void)state;
     /* word, byte, raw, zero; the last group holds two elements */
     const float src[10] = {0.75f, -0.02f, -1.5f, 0.0f, 0.03f, 0, 0, 0x1p-12f, 0, -0.3f};
-    const uint8_t want[] = {0x36, 0x01, 0x00, 0x60, 0x82, 0x00, 0x00, 0xc0, 0xbf, 0x03, 0x08, 0x00, 0x66, 0xa6};
+    const uint8_t want[] = {0x36, 0x01, 0x00, 0x60, 0x82, 0x00, 0x00,
+                            0xc0, 0xbf, 0x03, 0x08, 0x00, 0x66, 0xa6};
     uint8_t coded[64];
     shoali_inc_rule rule = shoali_inc_rule_make(10, 0, false);
     assert_int_equal(shoali_inc_ref_interleaved.encode(&rule, src, 10, coded), sizeof want);
@@ -132,7 +133,8 @@ static void planes_bytes(void **state)
 {
     (void)state;
     const float src[10] = {0.75f, -0.02f, -1.5f, 0.0f, 0.03f, 0, 0, 0x1p-12f, 0, -0.3f};
-    const uint8_t want[] = {0x13, 0x02, 0x05, 0x02, 0x60, 0x82, 0x03, 0xa6, 0x00, 0x66, 0x00, 0x00, 0xc0, 0xbf};
+    const uint8_t want[] = {0x13, 0x02, 0x05, 0x02, 0x60, 0x82, 0x03,
+                            0xa6, 0x00, 0x66, 0x00, 0x00, 0xc0, 0xbf};
     uint8_t coded[64];
     shoali_inc_rule rule = shoali_inc_rule_make(10, 0, false);
     assert_int_equal(shoali_inc_ref_planes.encode(&rule, src, 10, coded), sizeof want);
@@ -151,7 +153,8 @@ static shoal_codec *open_codec(const char *spec)
 static void faithful_is_strict_off(void **state)
 {
     (void)state;
-    shoal_codec *a = open_codec("inceptionn:faithful,ef=off"), *b = open_codec("inceptionn:strict=off,ef=off"),
+    shoal_codec *a = open_codec("inceptionn:faithful,ef=off"),
+                *b = open_codec("inceptionn:strict=off,ef=off"),
                 *c = open_codec("inceptionn:strict,ef=off");
     assert_string_equal(shoal_codec_spec(a), shoal_codec_spec(b));
     assert_true(a->hash == b->hash && a->hash != c->hash);
@@ -164,7 +167,8 @@ static void only_auto_prescale_measures(void **state)
 {
     (void)state;
     const uint32_t both = SHOAL_CODEC_MEASURE | SHOAL_CODEC_PER_TENSOR;
-    shoal_codec *constant = open_codec("inceptionn:prescale=4"), *automatic = open_codec("inceptionn:prescale=auto");
+    shoal_codec *constant = open_codec("inceptionn:prescale=4"),
+                *automatic = open_codec("inceptionn:prescale=auto");
     assert_int_equal(shoal_codec_traits(constant) & both, 0);
     assert_int_equal(shoal_codec_measure_count(constant), 0);
     assert_true(shoal_codec_error_bound(constant) == 0x1p-14);
@@ -173,7 +177,8 @@ static void only_auto_prescale_measures(void **state)
     shoal_codec_at at = {.parts = 1};
     uint8_t bytes[64];
     size_t written;
-    assert_status(shoal_codec_encode(automatic, &at, (const float[1]){1}, 1, bytes, 64, &written), SHOAL_EINVAL);
+    assert_status(shoal_codec_encode(automatic, &at, (const float[1]){1}, 1, bytes, 64, &written),
+                  SHOAL_EINVAL);
     assert_error_has("shared values");
     shoal_codec_close(constant), shoal_codec_close(automatic);
 }
@@ -182,7 +187,8 @@ static void only_auto_prescale_measures(void **state)
 static void auto_prescale_is_the_power_of_two_below_bound_over_rms(void **state)
 {
     (void)state;
-    shoal_codec *four = open_codec("inceptionn:prescale=4"), *automatic = open_codec("inceptionn:prescale=auto");
+    shoal_codec *four = open_codec("inceptionn:prescale=4"),
+                *automatic = open_codec("inceptionn:prescale=auto");
     float src[64], shared;
     for (size_t i = 0; i < 64; i++)
         src[i] = i % 2 == 0 ? 0x1p-14f : -0x1p-14f;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every row of every kernel table that this CPU runs, against the reference table; the reference's 16-bit formats
- * against arithmetic written differently. Values include NaN, infinities, denormals; lengths are odd; pointers are
- * aligned for their element and no more; what lies behind the last element must stay. */
+/* Every row of every kernel table that this CPU runs, against the reference table; the reference's
+ * 16-bit formats against arithmetic written differently. Values include NaN, infinities, denormals;
+ * lengths are odd; pointers are aligned for their element and no more; what lies behind the last
+ * element must stay. */
 #include "support/check.h"
 
 #include <math.h>
@@ -11,10 +12,35 @@
 
 enum { MOST = 300, GUARD = 64 };
 
-static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, -NAN, 0x1p-149f, -0x1p-149f,
-                                0x1p-126f, 0x1.fffffep-127f, 65504.0f, 65519.99f, 65520.0f, -65536.0f, 0x1p-24f,
-                                0x1p-25f, 0x1.000002p-25f, 0x1.8p-24f, 0x1.ffep-15f, 0x1.fffp-15f, 0x1.fffffep127f,
-                                0x1.fep127f, 0x1.ffp127f, 0x1.008p0f, 0x1.018p0f, 0x1.002p0f, 0x1.006p0f};
+static const float special[] = {0.0f,
+                                -0.0f,
+                                1.0f,
+                                -1.0f,
+                                INFINITY,
+                                -INFINITY,
+                                NAN,
+                                -NAN,
+                                0x1p-149f,
+                                -0x1p-149f,
+                                0x1p-126f,
+                                0x1.fffffep-127f,
+                                65504.0f,
+                                65519.99f,
+                                65520.0f,
+                                -65536.0f,
+                                0x1p-24f,
+                                0x1p-25f,
+                                0x1.000002p-25f,
+                                0x1.8p-24f,
+                                0x1.ffep-15f,
+                                0x1.fffp-15f,
+                                0x1.fffffep127f,
+                                0x1.fep127f,
+                                0x1.ffp127f,
+                                0x1.008p0f,
+                                0x1.018p0f,
+                                0x1.002p0f,
+                                0x1.006p0f};
 enum { SPECIALS = sizeof special / sizeof *special };
 
 static uint32_t bits_of(float x)
@@ -41,7 +67,8 @@ static void fill(float *x, size_t n, uint64_t stream)
         else if (r % 8 == 1)
             x[i] = float_of((uint32_t)(r >> 32));
         else
-            x[i] = (float)(shoali_rng_normal(check_seed(), stream + 1, i) * pow(2, (double)(r >> 8 & 31) - 20));
+            x[i] = (float)(shoali_rng_normal(check_seed(), stream + 1, i) *
+                           pow(2, (double)(r >> 8 & 31) - 20));
     }
 }
 
@@ -59,7 +86,8 @@ static bool same_floats(const float *a, const float *b, size_t n)
     return true;
 }
 
-/* Arguments of one comparison: a and b hold the same before, x is the source. Offsets move off any wider alignment. */
+/* Arguments of one comparison: a and b hold the same before, x is the source. Offsets move off any
+ * wider alignment. */
 static float memory_a[MOST + GUARD], memory_b[MOST + GUARD], memory_x[MOST + GUARD];
 static uint16_t memory_h[MOST + GUARD], memory_i[MOST + GUARD];
 
@@ -73,7 +101,8 @@ static void each_length(compare *one)
                 fill(memory_a, MOST + GUARD, n * 16 + offset);
                 memcpy(memory_b, memory_a, sizeof memory_b);
                 fill(memory_x, MOST + GUARD, n * 16 + offset + 8);
-                one(shoali_kernel_row(i), memory_a + offset, memory_b + offset, memory_x + offset + 1, n);
+                one(shoali_kernel_row(i), memory_a + offset, memory_b + offset,
+                    memory_x + offset + 1, n);
                 assert_true(same_floats(memory_a, memory_b, MOST + GUARD));
             }
 }
@@ -113,12 +142,14 @@ static void compare_halves(const shoali_kernels *row, float *a, float *b, const 
 {
     memset(memory_h, 0x5a, sizeof memory_h);
     memset(memory_i, 0x5a, sizeof memory_i);
-    assert_int_equal(row->fp16_encode(memory_h + 1, x, n), shoali_kernels_ref.fp16_encode(memory_i + 1, x, n));
+    assert_int_equal(row->fp16_encode(memory_h + 1, x, n),
+                     shoali_kernels_ref.fp16_encode(memory_i + 1, x, n));
     assert_memory_equal(memory_h, memory_i, sizeof memory_h);
     row->fp16_add(a, memory_h + 1, n);
     shoali_kernels_ref.fp16_add(b, memory_h + 1, n);
     assert_true(same_floats(a, b, n));
-    assert_int_equal(row->bf16_encode(memory_h + 1, x, n), shoali_kernels_ref.bf16_encode(memory_i + 1, x, n));
+    assert_int_equal(row->bf16_encode(memory_h + 1, x, n),
+                     shoali_kernels_ref.bf16_encode(memory_i + 1, x, n));
     assert_memory_equal(memory_h, memory_i, sizeof memory_h);
     row->bf16_add(a, memory_h + 1, n);
     shoali_kernels_ref.bf16_add(b, memory_h + 1, n);
@@ -157,7 +188,9 @@ static void every_half_decodes_as_in_the_reference(void **state)
 static double half_value(uint16_t h)
 {
     int e = h >> 10 & 31, m = h & 1023;
-    double magnitude = e == 0 ? ldexp(m, -24) : e == 31 ? (m == 0 ? (double)INFINITY : (double)NAN) : ldexp(1024 + m, e - 25);
+    double magnitude = e == 0    ? ldexp(m, -24)
+                       : e == 31 ? (m == 0 ? (double)INFINITY : (double)NAN)
+                                 : ldexp(1024 + m, e - 25);
     return (h & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
@@ -185,7 +218,8 @@ static void bf16_is_nearest_even(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 0x7f80; h++) {
-        float around[3] = {float_of(h << 16 | 0x7fff), float_of(h << 16 | 0x8000), float_of(h << 16 | 0x8001)};
+        float around[3] = {float_of(h << 16 | 0x7fff), float_of(h << 16 | 0x8000),
+                           float_of(h << 16 | 0x8001)};
         uint16_t out[3];
         bool finite = shoali_kernels_ref.bf16_encode(out, around, 3);
         assert_int_equal(out[0], h);
@@ -251,7 +285,8 @@ static void nan_wins_every_maximum(void **state)
 {
     (void)state;
     for (size_t i = 0; shoali_kernel_row(i) != NULL; i++) {
-        float acc[9] = {NAN, 1, 2, NAN, 1, 2, NAN, 1, NAN}, x[9] = {1, NAN, 3, NAN, 1, -5, 0, INFINITY, 2};
+        float acc[9] = {NAN, 1, 2, NAN, 1, 2, NAN, 1, NAN},
+              x[9] = {1, NAN, 3, NAN, 1, -5, 0, INFINITY, 2};
         shoali_kernel_row(i)->max(acc, x, 9);
         const float want[9] = {NAN, NAN, 3, NAN, 1, 2, NAN, INFINITY, NAN};
         assert_true(same_floats(acc, want, 9));
