@@ -96,6 +96,12 @@ static shoali_inc_rule rule_of(const inceptionn_params *p, const shoal_codec_at 
 
 static const shoali_inc_loops *loops_of(const inceptionn_params *p)
 {
+#if defined(__x86_64__)
+    if (shoali_kernel()->avx2) {
+        shoali_inc_avx2_init();
+        return p->layout == PLANES ? &shoali_inc_avx2_planes : &shoali_inc_avx2_interleaved;
+    }
+#endif
     return p->layout == PLANES ? &shoali_inc_ref_planes : &shoali_inc_ref_interleaved;
 }
 

@@ -64,6 +64,9 @@ typedef struct shoali_inc_loops {
 } shoali_inc_loops;
 
 extern const shoali_inc_loops shoali_inc_ref_interleaved, shoali_inc_ref_planes;
+/** Only on x86-64 builds; for CPUs with AVX2, and after init. */
+extern const shoali_inc_loops shoali_inc_avx2_interleaved, shoali_inc_avx2_planes;
+void shoali_inc_avx2_init(void);
 
 /** One group, also for the vector loops' rare cases: tails, RAW elements, the end of the input. */
 size_t shoali_inc_group_encode(const shoali_inc_rule *rule, const float *src, size_t count,

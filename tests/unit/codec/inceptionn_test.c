@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "codec/inceptionn.h"
+#include "kernel/kernel.h"
 
 static const uint32_t bounds[] = {6, 8, 10};
 
@@ -141,6 +142,98 @@ static void planes_bytes(void **state)
     assert_memory_equal(coded, want, sizeof want);
 }
 
+/* ---------------------------------------------------------------- vector loops */
+
+#if defined(__x86_64__)
+enum { MOST = 2200, BYTES = MOST * 4 + MOST / 4 + 64 };
+
+/* Around the thresholds of some rule, so that all four classes and their borders come up; `runs` of
+ * zeros between. */
+static float rich(uint64_t stream, size_t i, unsigned raw_in_16)
+{
+    uint64_t r = shoali_rng_u64(check_seed(), stream, i);
+    uint64_t run = shoali_rng_u64(check_seed(), stream + 1, i / 40);
+    if (run % 4 == 0)
+        return (run >> 8 & 1) != 0 ? -0.0f : 0.0f;
+    uint32_t exponent = (r >> 8) % 16 < raw_in_16 ? 127 + (uint32_t)(r >> 12) % 129
+                                                  : 126 - (uint32_t)(r >> 12) % 30;
+    uint32_t mantissa = (r & 7) == 0 ? 0 : (r & 7) == 1 ? 0x7fffff : (uint32_t)(r >> 20) & 0x7fffff;
+    return float_of((uint32_t)(r >> 63) << 31 | exponent << 23 | mantissa);
+}
+
+/* memcmp, but one NaN is as good as another: adding may change which. */
+static bool same(const float *a, const float *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bits_of(a[i]) != bits_of(b[i]) && !(isnan(a[i]) && isnan(b[i])))
+            return false;
+    return true;
+}
+
+static void fill_sum(float *sum)
+{
+    for (size_t i = 0; i < MOST; i++)
+        sum[i] = i % 5 == 0 ? -0.0f : (float)i * 0.01f - 3;
+}
+
+/* Both decoders on the same bytes: the same verdict, and the same bits when it is good. */
+static void compare_decoders(const shoali_inc_loops *ref, const shoali_inc_loops *vector,
+                             const shoali_inc_rule *rule, const uint8_t *bytes, size_t length,
+                             size_t count)
+{
+    static float want[MOST], got[MOST];
+    for (int add = 0; add < 2; add++) {
+        fill_sum(want);
+        fill_sum(got);
+        uint8_t *copy = malloc(length + 1); /* exact, for the address sanitizer; odd */
+        memcpy(copy + 1, bytes, length);
+        size_t want_used = ref->decode(rule, copy + 1, length, want, count, add != 0);
+        size_t got_used = vector->decode(rule, copy + 1, length, got, count, add != 0);
+        free(copy);
+        assert_int_equal(got_used, want_used);
+        if (want_used != SHOALI_INC_CORRUPT)
+            assert_true(same(got, want, MOST));
+    }
+}
+
+static void compare_loops(const shoali_inc_loops *ref, const shoali_inc_loops *vector)
+{
+    static float src[MOST];
+    static uint8_t want[BYTES], got[BYTES];
+    for (uint64_t round = 0; round < 600; round++) {
+        uint64_t r = shoali_rng_u64(check_seed(), 40, round);
+        size_t count = round < 100 ? round : r % MOST;
+        shoali_inc_rule rule = shoali_inc_rule_make(bounds[(r >> 16) % 3], (uint32_t)(r >> 20) % 17,
+                                                    (r >> 28 & 1) != 0);
+        for (size_t i = 0; i < count; i++)
+            src[i] = rich(1000 + 2 * round, i, round % 3 == 0 ? 1 : round % 3 == 1 ? 0 : 9);
+        size_t length = ref->encode(&rule, src, count, want);
+        assert_int_equal(vector->encode(&rule, src, count, got), length);
+        assert_memory_equal(got, want, length);
+        compare_decoders(ref, vector, &rule, want, length, count);
+        compare_decoders(ref, vector, &rule, want, length - (length > 0 ? (r >> 32) % length : 0),
+                         count);
+        for (size_t i = 0; i < 4 && length > 0; i++)
+            want[shoali_rng_below(check_seed(), 41 + round, i, length)] ^= (uint8_t)(r >> 8 * i);
+        compare_decoders(ref, vector, &rule, want, length, count);
+    }
+}
+#endif
+
+static void vector_loops_equal_the_plain_ones(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (shoali_kernel_row(1) == NULL)
+        skip();
+    shoali_inc_avx2_init();
+    compare_loops(&shoali_inc_ref_interleaved, &shoali_inc_avx2_interleaved);
+    compare_loops(&shoali_inc_ref_planes, &shoali_inc_avx2_planes);
+#else
+    skip();
+#endif
+}
+
 /* ---------------------------------------------------------------- the row */
 
 static shoal_codec *open_codec(const char *spec)
@@ -238,6 +331,7 @@ int main(void)
         CHECK_TEST(a_negative_zero_byte_decodes_to_plus_zero),
         CHECK_TEST(interleaved_bytes),
         CHECK_TEST(planes_bytes),
+        CHECK_TEST(vector_loops_equal_the_plain_ones),
         CHECK_TEST(faithful_is_strict_off),
         CHECK_TEST(only_auto_prescale_measures),
         CHECK_TEST(auto_prescale_is_the_power_of_two_below_bound_over_rms),
