@@ -396,7 +396,7 @@ static void prove_collective(const shoali_collective *collective, uint32_t size,
     static const shoal_op_kind rooted[] = {SHOAL_BROADCAST};
     uint32_t traits = collective->traits;
     const shoal_op_kind *kinds = traits & SHOALI_COLL_ROOTED ? rooted : summing;
-    size_t count = traits & SHOALI_COLL_SHARDED ? 3 : 1;
+    size_t count = kinds == summing && (traits & SHOALI_COLL_SHARDED) ? 3 : 1;
     for (size_t i = 0; i < count; i++) {
         char why[PROVE_WHY_BYTES];
         prove_lists lists;
