@@ -45,12 +45,14 @@ static double conv_value(const job *j, const double *x, size_t n, size_t o, size
                 long iy = (long)(oy * (size_t)p->stride + ky) - (long)p->pad;
                 long ix = (long)(ox * (size_t)p->stride + kx) - (long)p->pad;
                 if (iy >= 0 && ix >= 0 && iy < (long)in.height && ix < (long)in.width)
-                    sum += j->params[o * taps + (c * k + ky) * k + kx] * x[at(in, n, c, (size_t)iy, (size_t)ix)];
+                    sum += j->params[o * taps + (c * k + ky) * k + kx] *
+                           x[at(in, n, c, (size_t)iy, (size_t)ix)];
             }
     return sum;
 }
 
-static double pool_value(const job *j, const double *x, size_t n, size_t c, size_t oy, size_t ox, bool mean)
+static double pool_value(const job *j, const double *x, size_t n, size_t c, size_t oy, size_t ox,
+                         bool mean)
 {
     const shoali_pool_params *p = j->layer->params;
     shoal_shape in = j->layer->in;
@@ -76,7 +78,8 @@ static void run_windows(const job *j, const double *x, double *y)
                 for (size_t ox = 0; ox < out.width; ox++)
                     y[at(out, n, c, oy, ox)] = strcmp(kind, "conv") == 0
                                                    ? conv_value(j, x, n, c, oy, ox)
-                                                   : pool_value(j, x, n, c, oy, ox, strcmp(kind, "avgpool") == 0);
+                                                   : pool_value(j, x, n, c, oy, ox,
+                                                                strcmp(kind, "avgpool") == 0);
 }
 
 static void run_batchnorm(const job *j, const double *x, double *y)
@@ -98,7 +101,8 @@ static void run_batchnorm(const job *j, const double *x, double *y)
         }
         for (size_t n = 0; n < j->batch->count; n++)
             for (size_t i = 0; i < pixels; i++)
-                y[at(s, n, c, 0, i)] = (x[at(s, n, c, 0, i)] - mean) / sqrt(variance + p->eps) * j->params[c] +
+                y[at(s, n, c, 0, i)] = (x[at(s, n, c, 0, i)] - mean) / sqrt(variance + p->eps) *
+                                           j->params[c] +
                                        j->params[s.channels + c];
     }
 }
@@ -114,7 +118,9 @@ static void run_dropout(const job *j, const double *x, double *y)
             uint32_t word[4];
             shoali_philox(j->batch->seed, shoali_mix(key, j->batch->first_serial + n), i / 4, word);
             bool kept = (double)word[i % 4] >= floor(p->rate * 0x1p32);
-            y[n * elems + i] = !j->batch->training ? x[n * elems + i] : kept ? x[n * elems + i] / (1 - p->rate) : 0;
+            y[n * elems + i] = !j->batch->training ? x[n * elems + i]
+                               : kept              ? x[n * elems + i] / (1 - p->rate)
+                                                   : 0;
         }
 }
 
@@ -123,7 +129,9 @@ static void run_pointwise(const job *j, const double *x, double *y)
     const char *kind = j->layer->row->name;
     size_t elems = (size_t)shoali_shape_elems(j->layer->in) * j->batch->count;
     for (size_t i = 0; i < elems; i++)
-        y[i] = strcmp(kind, "relu") == 0 ? fmax(x[i], 0) : strcmp(kind, "tanh") == 0 ? tanh(x[i]) : x[i];
+        y[i] = strcmp(kind, "relu") == 0   ? fmax(x[i], 0)
+               : strcmp(kind, "tanh") == 0 ? tanh(x[i])
+                                           : x[i];
 }
 
 static void run_layer(const job *j, const double *x, double *y)
@@ -131,9 +139,10 @@ static void run_layer(const job *j, const double *x, double *y)
     static const struct {
         const char *kind;
         void (*run)(const job *j, const double *x, double *y);
-    } kinds[] = {{"dense", run_dense},         {"conv", run_windows},     {"maxpool", run_windows},
-                 {"avgpool", run_windows},     {"relu", run_pointwise},   {"tanh", run_pointwise},
-                 {"batchnorm", run_batchnorm}, {"dropout", run_dropout}, {"flatten", run_pointwise}};
+    } kinds[] = {
+        {"dense", run_dense},         {"conv", run_windows},    {"maxpool", run_windows},
+        {"avgpool", run_windows},     {"relu", run_pointwise},  {"tanh", run_pointwise},
+        {"batchnorm", run_batchnorm}, {"dropout", run_dropout}, {"flatten", run_pointwise}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].kind, j->layer->row->name) == 0) {
             kinds[i].run(j, x, y);
