@@ -325,9 +325,8 @@ static void unchecked_values_travel(void **state)
 
 /* ------------------------------------------------------------- refusals */
 
-static void refuse(engine_run *run, shoali_flow_args args, const char *part)
+static void refuse(shoali_flow_args args, const char *part)
 {
-    (void)run;
     memnet *net = memnet_create(args.size > 0 ? args.size : 1, 1);
     assert_int_equal(memnet_start(net, &shoali_engine, &args), SHOAL_EINVAL);
     assert_error_has(part);
@@ -341,28 +340,30 @@ static void refuses(void **state)
     shoal_codec *slots = toy_codec_open("toy:slots");
     engine_case c = {.collective = "ring", .size = 4, .count = 100, .tensors = 2};
     assert_true(engine_run_open(&c, &run));
+    run.tensors[0].count = run.tensors[1].offset = 60;
+    run.tensors[1].count = 40;
     shoali_flow_args good = engine_run_args(&run, 1), bad = good;
     bad.contributors = 5;
-    refuse(&run, bad, "contributors");
+    refuse(bad, "contributors");
     bad = good;
     bad.chunk_elems = 0;
-    refuse(&run, bad, "a chunk has 1");
+    refuse(bad, "a chunk has 1");
     bad = good;
     bad.tensor_count = 1;
-    refuse(&run, bad, "cover");
+    refuse(bad, "cover");
     bad = good;
     bad.count = 99;
-    refuse(&run, bad, "tensor 1");
+    refuse(bad, "tensor 1");
     bad = good;
     bad.push = slots;
-    refuse(&run, bad, "gather");
+    refuse(bad, "gather");
     bad = good;
     bad.reduce = SHOAL_MAX;
     bad.pull = slots;
-    refuse(&run, bad, "slots");
+    refuse(bad, "slots");
     bad = good;
     bad.kind = SHOAL_BROADCAST;
-    refuse(&run, bad, "broadcast");
+    refuse(bad, "broadcast");
     engine_run_close(&run);
     shoal_codec_close(slots);
 }
