@@ -21,7 +21,7 @@ typedef struct shoali_engine_step {
 
 enum {
     SHOALI_CHUNK_QUEUED = 1u << 0,   /* in the run queue */
-    SHOALI_CHUNK_READY = 1u << 1,    /* in a peer's ready queue */
+    SHOALI_CHUNK_READY = 1u << 1,    /* in a peer's ready queue, to be PUSHed */
     SHOALI_CHUNK_JOB = 1u << 2,      /* its owner job runs */
     SHOALI_CHUNK_JOB_DONE = 1u << 3, /* its owner job has run: OWN goes on */
     SHOALI_CHUNK_FLAGGED = 1u << 4,  /* not finite: origin says where from */
@@ -33,7 +33,7 @@ typedef struct shoali_chunk {
     uint32_t count; /* elements */
     uint32_t block;
     uint32_t pc;    /* program counter: position in the list of its block */
-    uint32_t reads; /* sends under way whose body is the buffer, the kept bytes or the origin */
+    uint32_t reads; /* sends queued or under way of the buffer, the kept bytes or the origin */
     uint32_t kept_bytes;
     uint32_t flags;
     uint8_t *kept; /* coded bytes of the complete sum; NULL with RAW_BYTES: the buffer is it */
@@ -122,12 +122,13 @@ void shoali_engine_settle(shoali_engine_state *e, uint32_t chunk);
 /** First touch: find NaN and infinity in this rank's own contribution. */
 void shoali_engine_touch(shoali_engine_state *e, uint32_t chunk);
 void shoali_engine_flag(shoali_engine_state *e, uint32_t chunk, const shoali_not_finite *origin);
-/** Encode a chunk of leg; false: flagged, or the operation failed. x: error feedback adds the residual to the buffer. */
+/** Encode a chunk of leg; false: flagged, or the operation failed. */
 bool shoali_engine_encode(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
                           uint8_t **body_out, uint32_t *len_out);
 
 /* engine_send.c */
-void shoali_engine_ready(shoali_engine_state *e, uint32_t step, uint32_t chunk);
+/** Queue a SEND; true: the chunk may go on at once. */
+bool shoali_engine_ready(shoali_engine_state *e, uint32_t step, uint32_t chunk);
 void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index);
 void shoali_engine_mark_dirty(shoali_engine_state *e, uint32_t peer_index);
 void shoali_engine_sent(shoali_engine_state *e, uint64_t cookie);

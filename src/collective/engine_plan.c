@@ -202,10 +202,8 @@ static shoal_status list_peers(shoali_engine_state *e)
         if (e->peer_of[member] == UINT32_MAX)
             continue;
         shoali_engine_peer *peer = &e->peers[e->peer_of[member]];
-        /* A chunk waits in one ready queue at a time, so none is longer than the number of chunks. */
-        uint64_t most = chunks_to[member] < e->chunk_count ? chunks_to[member] : e->chunk_count;
         peer->member = member;
-        peer->ready = shoali_arena_array(e->arena, (size_t)most, sizeof *peer->ready);
+        peer->ready = shoali_arena_array(e->arena, (size_t)chunks_to[member], sizeof *peer->ready);
         if (peer->ready == NULL)
             return SHOAL_ENOMEM;
     }

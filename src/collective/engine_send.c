@@ -41,16 +41,21 @@ void shoali_engine_mark_dirty(shoali_engine_state *e, uint32_t peer_index)
     e->dirty.items[(e->dirty.head + e->dirty.count++) % e->dirty.capacity] = peer_index;
 }
 
-void shoali_engine_ready(shoali_engine_state *e, uint32_t step, uint32_t chunk)
+bool shoali_engine_ready(shoali_engine_state *e, uint32_t step, uint32_t chunk)
 {
     shoali_chunk *k = &e->chunks[chunk];
-    if (k->flags & SHOALI_CHUNK_READY)
-        return;
-    k->flags |= SHOALI_CHUNK_READY;
-    uint32_t peer_index = e->peer_of[e->steps[step].s.peer];
+    const shoal_step *s = &e->steps[step].s;
+    const uint32_t peer_index = e->peer_of[s->peer];
     shoali_engine_peer *peer = &e->peers[peer_index];
+    if (k->flags & SHOALI_CHUNK_READY)
+        return false;
+    if (s->leg == SHOAL_PULL)
+        k->reads++;
+    else
+        k->flags |= SHOALI_CHUNK_READY;
     heap_push(peer->ready, peer->ready_count++, (uint64_t)step << 32 | chunk);
     shoali_engine_mark_dirty(e, peer_index);
+    return s->leg == SHOAL_PULL;
 }
 
 static uint32_t free_flight(const shoali_engine_state *e, uint32_t peer_index)
@@ -103,20 +108,21 @@ static void send_chunk(shoali_engine_state *e, uint32_t peer_index, uint32_t ste
     shoal_data head = {.slot = peer->slot, .match = step->match, .chunk = chunk};
     const uint8_t *body = NULL;
     uint8_t *scratch;
-    k->flags &= ~(uint32_t)SHOALI_CHUNK_READY;
     if (!make_body(e, chunk, &step->s, &head, &body, &scratch))
         return;
     const uint32_t flight = free_flight(e, peer_index);
     e->flights[flight] = (shoali_flight){scratch, chunk, true};
-    if (scratch == NULL)
-        k->reads++;
     peer->in_flight++;
     e->sends++;
     e->stats.sent_payload_bytes += head.len_bytes;
     e->stats.sent_elems += k->count;
     e->budget -= k->count / 4;
-    k->pc++;
-    shoali_engine_wake(e, chunk);
+    if (step->s.leg == SHOAL_PUSH) {
+        k->flags &= ~(uint32_t)SHOALI_CHUNK_READY;
+        k->reads += scratch == NULL;
+        k->pc++;
+        shoali_engine_wake(e, chunk);
+    }
     e->sink.send(e->sink.ctx, peer->member, &head, body, flight);
 }
 

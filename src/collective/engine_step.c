@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a step does to a chunk. A chunk runs its list in order, as far as it can:
  *
- *   SEND      waits in its peer's ready queue (engine_send.c), which moves the program counter on
+ *   SEND      waits in its peer's ready queue (engine_send.c); by PUSH, until the body is made;
+ *             by PULL, the body is made, and the chunk goes on at once
  *   RECV_*    waits for its frame, and until nobody reads what it overwrites (engine_recv.c)
  *   OWN       the sum is complete: owner job, encode, keep the bytes, decode them over the own copy
  *
- * A SEND whose body is the buffer itself counts as a reader, not as a stop: the next SEND may go, too, and only a step
- * that writes waits. A chunk that holds NaN or infinity is flagged; its frames carry the origin instead of floats. */
+ * A SEND whose body is the buffer or kept bytes counts as a reader, not as a stop: further SENDs may
+ * go, too, to members that are faster, and only a step that writes waits. A chunk that holds NaN or
+ * infinity is flagged; its frames carry the origin instead of floats. */
 #include <string.h>
 
 #include "base/error.h"
@@ -223,8 +225,10 @@ void shoali_engine_advance(shoali_engine_state *e, uint32_t chunk)
         add_slots(e, chunk);
     while (!e->failed && (step = shoali_engine_current(e, chunk)) != NULL) {
         if (step->s.kind == SHOAL_SEND) {
-            shoali_engine_ready(e, (uint32_t)(step - e->steps), chunk);
-            return;
+            if (!shoali_engine_ready(e, (uint32_t)(step - e->steps), chunk))
+                return;
+            k->pc++;
+            continue;
         }
         if (step->s.kind == SHOAL_OWN ? !own(e, chunk, step)
                                       : !shoali_engine_receive(e, chunk, step))
