@@ -17,7 +17,8 @@ typedef struct shoali_comm_listener {
 } shoali_comm_listener;
 
 /** At most one listener per comm. Detach blocks until no call is under way; not from the progress thread. */
-SHOAL_MUST_USE shoal_status shoali_comm_attach(shoal_comm *comm, const shoali_comm_listener *listener);
+SHOAL_MUST_USE shoal_status shoali_comm_attach(shoal_comm *comm,
+                                               const shoali_comm_listener *listener);
 void shoali_comm_detach(shoal_comm *comm);
 
 /** Run fn(arg) on the progress thread, soon, in order of posting. From any thread. Fails only when the comm is stopping. */
@@ -25,7 +26,8 @@ SHOAL_MUST_USE shoal_status shoali_comm_post(shoal_comm *comm, void (*fn)(void *
 
 /** Run work(arg) on the work thread, then done(arg, status of work) on the progress thread. Jobs run one at a time, in order. */
 SHOAL_MUST_USE shoal_status shoali_comm_work(shoal_comm *comm, shoal_status (*work)(void *arg),
-                                             void (*done)(void *arg, shoal_status status), void *arg);
+                                             void (*done)(void *arg, shoal_status status),
+                                             void *arg);
 
 /** A message to another endpoint's listener (reliable, ordered per pair). Progress thread only. */
 SHOAL_MUST_USE shoal_status shoali_comm_send(shoal_comm *comm, uint32_t endpoint, const void *bytes,
@@ -37,10 +39,12 @@ typedef struct shoali_op_extras {
     shoal_status (*owner)(void *ctx, float *sum_in_weights_out, size_t offset, size_t count);
     void *owner_ctx;
     /** Called on the progress thread when the operation completes; then it never shows up in next_done, and is freed. */
-    void (*on_done)(void *ctx, shoal_status status, const shoal_error *error, const shoal_op_stats *stats);
+    void (*on_done)(void *ctx, shoal_status status, const shoal_error *error,
+                    const shoal_op_stats *stats);
     void *done_ctx;
-    bool check_finite;   /* default for public operations: true */
-    bool error_feedback; /* keep residuals by tensor key for this operation (also needs "ef" in the codec); default true */
+    bool check_finite; /* default for public operations: true */
+    bool
+        error_feedback; /* keep residuals by tensor key for this operation (also needs "ef" in the codec); default true */
 } shoali_op_extras;
 /** As shoal_op_start; with extras->on_done, op_out may be NULL. Any thread. */
 SHOAL_MUST_USE shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
@@ -52,7 +56,9 @@ typedef struct shoali_residual {
     float *values;
     size_t count;
 } shoali_residual;
-size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out, size_t capacity); /* returns how many there are */
-SHOAL_MUST_USE shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key, const float *values, size_t count);
+size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out,
+                             size_t capacity); /* returns how many there are */
+SHOAL_MUST_USE shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key,
+                                                     const float *values, size_t count);
 
 #endif

@@ -76,8 +76,8 @@ static const char *unwelcome(const shoali_conn *conn)
     const shoali_hello *hello = &conn->opening->peer;
     if (hello->endpoint >= tcp->args.size || hello->endpoint == tcp->args.me)
         return "this job has no such endpoint, or it is this one";
-    if (hello->purpose == SHOALI_PURPOSE_MEMORY)
-        return "shared memory is not opened over tcp";
+    if (hello->purpose != SHOALI_PURPOSE_CONTROL && hello->purpose != SHOALI_PURPOSE_DATA)
+        return "this is a rank, no rendezvous, and shared memory is not opened over tcp";
     if (tcp->args.token_bytes == 0 && !shoali_tcp_is_local(conn->fd))
         return "a job token is required between hosts";
     const shoali_tcp_peer *p = &tcp->peers[hello->endpoint];

@@ -38,7 +38,8 @@ typedef enum {
 typedef enum {
     SHOALI_PURPOSE_CONTROL = 0,
     SHOALI_PURPOSE_DATA = 1,
-    SHOALI_PURPOSE_MEMORY = 2
+    SHOALI_PURPOSE_MEMORY = 2,
+    SHOALI_PURPOSE_JOIN = 3 /* of a rendezvous, before there are peers */
 } shoali_purpose;
 
 typedef struct shoali_hello {

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store of rank 0. One thread, one poll loop, a bounded number of callers:
+ *
+ *   COLLECT  callers prove the token and bring records; all hear who is missing
+ *   HAND OUT everyone is there: each caller gets the table, record by record (a caller lost here: back to COLLECT)
+ *   over     all tables are gone, or the deadline, or two ranks disagree: all callers hear the same text */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/meet_net.h"
+#include "comm/meet_stream.h"
+
+enum {
+    STRANGERS = 32, /* callers without a record yet, beyond the ranks that are missing */
+    STRANGER_US = 10 * 1000 * 1000, /* how long one may take to prove itself */
+    FAREWELL_US = 1000 * 1000,      /* how long a last text may take to leave */
+    POLL_MS = 100
+};
+
+typedef struct visitor {
+    shoali_meet_stream stream;
+    char from[SHOALI_MEET_FROM_BYTES];
+    uint64_t since_us;
+    bool joined, farewell;
+    uint32_t rank;   /* once joined */
+    uint32_t handed; /* records queued so far */
+    uint32_t told;   /* generation of the waiting text that it has heard */
+} visitor;
+
+typedef struct store {
+    const shoali_meeting *meeting;
+    int listener;
+    uint32_t size, present, generation;
+    visitor **visitors;
+    struct pollfd *polls;
+    uint32_t visitor_count, visitor_limit;
+    uint32_t served;        /* ranks that have the whole table, rank 0 among them */
+    bool *in;               /* by rank */
+    shoali_record *records; /* by rank */
+    char last_lost[256];    /* "rank 3 from 10.0.0.7:4123 (the connection broke)" */
+    uint64_t last_lost_us;
+} store;
+
+static void note_lost(store *s, const visitor *v, const char *why)
+{
+    s->last_lost_us = shoali_now_us();
+    if (v->joined)
+        snprintf(s->last_lost, sizeof s->last_lost, "rank %u left %s: %.120s", v->rank, v->from,
+                 why);
+    else
+        snprintf(s->last_lost, sizeof s->last_lost, "a caller from %s: %.160s", v->from, why);
+}
+
+static void drop(store *s, uint32_t index, const char *why)
+{
+    visitor *v = s->visitors[index];
+    if (why != NULL)
+        note_lost(s, v, why);
+    if (v->joined && v->handed < s->size) {
+        s->in[v->rank] = false;
+        s->present--;
+        s->generation++;
+    }
+    shoali_meet_stream_close(&v->stream);
+    shoali_free(v);
+    s->visitors[index] = s->visitors[--s->visitor_count];
+}
+
+static void accept_some(store *s)
+{
+    while (s->visitor_count < s->visitor_limit) {
+        struct sockaddr_storage address;
+        socklen_t length = sizeof address;
+        int fd = accept4(s->listener, (struct sockaddr *)&address, &length,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            return; /* none is left, or it is gone again */
+        visitor *v = shoali_alloc(sizeof *v);
+        if (v == NULL || shoali_meet_stream_start(&v->stream, fd, false, s->meeting) != SHOAL_OK) {
+            close(fd);
+            shoali_free(v);
+            return;
+        }
+        shoali_meet_from((const struct sockaddr *)&address, length, v->from);
+        v->since_us = shoali_now_us();
+        v->told = s->generation - 1;
+        s->visitors[s->visitor_count++] = v;
+    }
+}
+
+/* A record: of a rank that is free, and in agreement with rank 0's. A disagreement ends the job for all. */
+static shoal_status join(store *s, visitor *v, const shoali_record *record, bool *fatal_out)
+{
+    *fatal_out = true;
+    SHOALI_TRY(shoali_meet_agree(s->meeting->mine, record));
+    *fatal_out = false;
+    if (record->rank != v->stream.shake.peer.endpoint ||
+        record->incarnation != v->stream.shake.peer.incarnation)
+        return shoali_fail(SHOAL_ECORRUPT, "a record of rank %u from rank %u", record->rank,
+                           v->stream.shake.peer.endpoint);
+    if (s->in[record->rank]) {
+        shoal_status status = shoali_fail(
+            SHOAL_EINVAL, "rank %u came twice: from host %s and from host %s", record->rank,
+            s->records[record->rank].host, record->host);
+        shoali_error_about((int32_t)record->rank, record->host, "join", -1);
+        shoali_error_advice("Give every process a rank of its own.");
+        return status;
+    }
+    s->records[record->rank] = *record;
+    s->in[record->rank] = true;
+    s->present++;
+    s->generation++;
+    v->joined = true;
+    v->rank = record->rank;
+    return SHOAL_OK;
+}
+
+/* Queue the end; false: something else is still leaving. */
+static bool tell(visitor *v, const shoal_error *why)
+{
+    shoali_abort farewell = {.status = (uint32_t)why->status,
+                             .culprit = why->rank >= 0 ? (uint32_t)why->rank : SHOALI_NOBODY};
+    uint8_t body[SHOALI_ABORT_BYTES];
+    snprintf(farewell.text, sizeof farewell.text, "%.380s", why->text);
+    return shoali_meet_stream_put(&v->stream, SHOALI_MESSAGE_abort, body,
+                                  shoali_abort_encode(&farewell, body));
+}
+
+/* Everything that one caller has sent. PENDING: all is well; else it is to be dropped; *fatal_out: and the job ends. */
+static shoal_status hear(store *s, visitor *v, bool *fatal_out)
+{
+    uint16_t kind;
+    const uint8_t *body;
+    size_t length;
+    shoali_record record;
+    *fatal_out = false;
+    for (;;) {
+        SHOALI_TRY(shoali_meet_stream_read(&v->stream, &kind, &body, &length));
+        if (kind != SHOALI_MESSAGE_record || v->joined ||
+            !shoali_record_decode(body, length, &record))
+            return shoali_fail(SHOAL_ECORRUPT, "an unexpected frame of kind %u in a rendezvous",
+                               kind);
+        shoal_status status = join(s, v, &record, fatal_out);
+        if (status != SHOAL_OK) {
+            shoal_error why;
+            shoali_error_get(&why);
+            if (tell(v, &why))
+                shoali_meet_stream_try(&v->stream);
+            return shoali_error_set(&why);
+        }
+    }
+}
+
+/* Queue what this caller should hear next. */
+static void talk(store *s, visitor *v)
+{
+    if (!v->joined || !shoali_meet_stream_idle(&v->stream))
+        return;
+    if (s->present == s->size) {
+        uint8_t body[SHOALI_RECORD_BYTES];
+        if (v->handed < s->size &&
+            shoali_meet_stream_put(&v->stream, SHOALI_MESSAGE_record, body,
+                                   shoali_record_encode(&s->records[v->handed], body)))
+            v->handed++;
+    } else if (v->told != s->generation) {
+        char text[SHOALI_ABORT_TEXT_BYTES] = "";
+        shoali_meet_missing(s->in, s->size, text, sizeof text);
+        if (shoali_meet_stream_put(&v->stream, SHOALI_MESSAGE_waiting, text, strlen(text)))
+            v->told = s->generation;
+    }
+}
+
+/* PENDING: go on; OK: it has the table; else it is to be dropped. */
+static shoal_status serve_visitor(store *s, visitor *v, short events, uint64_t now_us,
+                                  bool *fatal_out)
+{
+    *fatal_out = false;
+    if (events & (POLLIN | POLLERR | POLLHUP)) {
+        shoal_status status = hear(s, v, fatal_out);
+        if (status != SHOAL_PENDING)
+            return status;
+    }
+    do {
+        talk(s, v);
+        SHOALI_TRY(shoali_meet_stream_write(&v->stream));
+    } while (s->present == s->size && v->joined && v->handed < s->size &&
+             shoali_meet_stream_idle(&v->stream));
+    if (v->joined && v->handed == s->size && shoali_meet_stream_idle(&v->stream))
+        return SHOAL_OK;
+    if (!v->joined && now_us - v->since_us > STRANGER_US)
+        return shoali_fail(SHOAL_ETIMEDOUT, "it said nothing of use for %d s",
+                           STRANGER_US / 1000000);
+    return SHOAL_PENDING;
+}
+
+static void wait_for_events(store *s)
+{
+    s->polls[0] = (struct pollfd){.fd = s->visitor_count < s->visitor_limit ? s->listener : -1,
+                                  .events = POLLIN};
+    for (uint32_t i = 0; i < s->visitor_count; i++) {
+        const shoali_meet_stream *stream = &s->visitors[i]->stream;
+        short out = shoali_meet_stream_wants_out(stream) ? POLLOUT : 0;
+        s->polls[1 + i] = (struct pollfd){.fd = stream->fd, .events = (short)(POLLIN | out)};
+    }
+    (void)poll(s->polls, 1 + s->visitor_count, POLL_MS);
+}
+
+static shoal_status missing(const store *s)
+{
+    const shoali_meeting *m = s->meeting;
+    char who[160], seen[300] = "";
+    uint64_t now_us = shoali_now_us();
+    shoali_meet_missing(s->in, s->size, who, sizeof who);
+    if (s->last_lost[0] != '\0')
+        snprintf(seen, sizeof seen, "; last seen %.1f s ago: %s",
+                 (double)(now_us - s->last_lost_us) * 1e-6, s->last_lost);
+    shoal_status status = shoali_fail(SHOAL_ETIMEDOUT, "%s of %u did not join within %.3g s%s", who,
+                                      s->size, (double)(m->deadline_us - m->started_us) * 1e-6,
+                                      seen[0] ? seen : "; never seen");
+    shoali_error_about(-1, NULL, "join", (int64_t)(now_us - m->started_us));
+    shoali_error_advice(
+        "Look at the output of these ranks: they have to start, and to reach %.100s.", m->place);
+    return status;
+}
+
+/* One round of the loop. PENDING: go on. */
+static shoal_status serve_once(store *s)
+{
+    wait_for_events(s);
+    uint64_t now_us = shoali_now_us();
+    for (uint32_t i = s->visitor_count; i-- > 0;) { /* backwards: drop moves the last one here */
+        bool fatal;
+        shoal_status status = serve_visitor(s, s->visitors[i], s->polls[1 + i].revents, now_us,
+                                            &fatal);
+        if (status == SHOAL_PENDING)
+            continue;
+        if (fatal)
+            return status;
+        if (status == SHOAL_OK) {
+            s->served++;
+            drop(s, i, NULL);
+            continue;
+        }
+        shoali_log(WARN, "rendezvous: a caller from %s is refused: %s", s->visitors[i]->from,
+                   shoal_last_error()->text);
+        drop(s, i, shoal_last_error()->text);
+    }
+    if (s->polls[0].revents != 0)
+        accept_some(s);
+    if (s->served == s->size)
+        return SHOAL_OK;
+    return now_us >= s->meeting->deadline_us ? missing(s) : SHOAL_PENDING;
+}
+
+/* Tell everyone why it is over, as long as they listen and FAREWELL_US lasts. */
+static void say_farewell(store *s)
+{
+    shoal_error why;
+    shoali_error_get(&why);
+    uint64_t until_us = shoali_now_us() + FAREWELL_US;
+    while (s->visitor_count > 0 && shoali_now_us() < until_us) {
+        for (uint32_t i = s->visitor_count; i-- > 0;) {
+            visitor *v = s->visitors[i];
+            bool lost = !v->stream.open || shoali_meet_stream_write(&v->stream) != SHOAL_OK;
+            if (lost || (v->farewell && shoali_meet_stream_idle(&v->stream)))
+                drop(s, i, NULL);
+            else if (!v->farewell)
+                v->farewell = tell(v, &why);
+        }
+        if (s->visitor_count > 0)
+            wait_for_events(s);
+    }
+}
+
+static shoal_status open_store(store *s, shoali_record *records_out)
+{
+    s->size = s->meeting->mine->world_size;
+    s->visitor_limit = s->size + STRANGERS;
+    s->records = records_out;
+    s->visitors = shoali_alloc_array(s->visitor_limit, sizeof *s->visitors);
+    s->polls = shoali_alloc_array(s->visitor_limit + 1, sizeof *s->polls);
+    s->in = shoali_alloc_array(s->size, sizeof *s->in);
+    if (s->visitors == NULL || s->polls == NULL || s->in == NULL)
+        return SHOAL_ENOMEM;
+    s->records[0] = *s->meeting->mine;
+    s->in[0] = true;
+    s->present = s->served = 1;
+    return shoali_meet_listen(s->meeting, &s->listener);
+}
+
+shoal_status shoali_meet_serve(const shoali_meeting *meeting, shoali_record *records_out)
+{
+    store s = {.meeting = meeting, .listener = -1};
+    shoal_status status = open_store(&s, records_out);
+    if (status == SHOAL_OK)
+        do
+            status = serve_once(&s);
+        while (status == SHOAL_PENDING);
+    shoal_error why;
+    shoali_error_get(&why);
+    if (status != SHOAL_OK)
+        say_farewell(&s);
+    while (s.visitor_count > 0)
+        drop(&s, 0, NULL);
+    if (s.listener >= 0)
+        close(s.listener);
+    shoali_free(s.visitors);
+    shoali_free(s.polls);
+    shoali_free(s.in);
+    return status == SHOAL_OK ? SHOAL_OK : shoali_error_set(&why);
+}

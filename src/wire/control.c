@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every body has one length, so a decoder checks that first and then walks a cursor that cannot leave it. */
+#include "wire/control.h"
+
+#include <string.h>
+
+#include "wire/bytes.h"
+
+static void put_u32(uint8_t **at, uint32_t value)
+{
+    shoali_put_u32(*at, value);
+    *at += 4;
+}
+
+static void put_u64(uint8_t **at, uint64_t value)
+{
+    shoali_put_u64(*at, value);
+    *at += 8;
+}
+
+/* size is the field's; the last byte stays 0. */
+static void put_text(uint8_t **at, const char *text, size_t size)
+{
+    size_t length = strnlen(text, size - 1);
+    memcpy(*at, text, length);
+    memset(*at + length, 0, size - length);
+    *at += size;
+}
+
+static void put_id(uint8_t **at, const shoali_wire_id *id)
+{
+    put_u64(at, id->group);
+    put_u64(at, id->sequence);
+    put_u32(at, id->round);
+    put_u32(at, 0);
+}
+
+static uint32_t get_u32(const uint8_t **at)
+{
+    uint32_t value = shoali_get_u32(*at);
+    *at += 4;
+    return value;
+}
+
+static uint64_t get_u64(const uint8_t **at)
+{
+    uint64_t value = shoali_get_u64(*at);
+    *at += 8;
+    return value;
+}
+
+/* Texts come from others and go to terminals: no escape sequences, no line breaks. */
+static void get_text(const uint8_t **at, char *text_out, size_t size)
+{
+    memcpy(text_out, *at, size);
+    text_out[size - 1] = '\0';
+    for (char *c = text_out; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    *at += size;
+}
+
+static bool get_id(const uint8_t **at, shoali_wire_id *id_out)
+{
+    id_out->group = get_u64(at);
+    id_out->sequence = get_u64(at);
+    id_out->round = get_u32(at);
+    return get_u32(at) == 0;
+}
+
+size_t shoali_ready_encode(const shoali_ready *message, uint8_t out[SHOALI_READY_BYTES])
+{
+    uint8_t *at = out;
+    put_id(&at, &message->id);
+    put_u64(&at, message->epoch);
+    put_u64(&at, message->count);
+    put_u64(&at, message->hash);
+    put_u32(&at, message->dtype);
+    put_u32(&at, message->slot);
+    put_text(&at, message->text, sizeof message->text);
+    return SHOALI_READY_BYTES;
+}
+
+bool shoali_ready_decode(const uint8_t *bytes, size_t len_bytes, shoali_ready *message_out)
+{
+    if (len_bytes != SHOALI_READY_BYTES || !get_id(&bytes, &message_out->id))
+        return false;
+    message_out->epoch = get_u64(&bytes);
+    message_out->count = get_u64(&bytes);
+    message_out->hash = get_u64(&bytes);
+    message_out->dtype = get_u32(&bytes);
+    message_out->slot = get_u32(&bytes);
+    get_text(&bytes, message_out->text, sizeof message_out->text);
+    return true;
+}
+
+size_t shoali_abort_encode(const shoali_abort *message, uint8_t out[SHOALI_ABORT_BYTES])
+{
+    uint8_t *at = out;
+    put_id(&at, &message->id);
+    put_u32(&at, message->status);
+    put_u32(&at, message->culprit);
+    put_text(&at, message->text, sizeof message->text);
+    return SHOALI_ABORT_BYTES;
+}
+
+bool shoali_abort_decode(const uint8_t *bytes, size_t len_bytes, shoali_abort *message_out)
+{
+    if (len_bytes != SHOALI_ABORT_BYTES || !get_id(&bytes, &message_out->id))
+        return false;
+    message_out->status = get_u32(&bytes);
+    message_out->culprit = get_u32(&bytes);
+    get_text(&bytes, message_out->text, sizeof message_out->text);
+    return message_out->status >= 10 && message_out->status < 100;
+}
+
+size_t shoali_ask_encode(const shoali_ask *message, uint8_t out[SHOALI_ASK_BYTES])
+{
+    put_id(&out, message);
+    return SHOALI_ASK_BYTES;
+}
+
+bool shoali_ask_decode(const uint8_t *bytes, size_t len_bytes, shoali_ask *message_out)
+{
+    return len_bytes == SHOALI_ASK_BYTES && get_id(&bytes, message_out);
+}
+
+size_t shoali_answer_encode(const shoali_answer *message, uint8_t out[SHOALI_ANSWER_BYTES])
+{
+    uint8_t *at = out;
+    put_id(&at, &message->id);
+    put_u32(&at, message->state);
+    put_u64(&at, message->since_us);
+    return SHOALI_ANSWER_BYTES;
+}
+
+bool shoali_answer_decode(const uint8_t *bytes, size_t len_bytes, shoali_answer *message_out)
+{
+    if (len_bytes != SHOALI_ANSWER_BYTES || !get_id(&bytes, &message_out->id))
+        return false;
+    message_out->state = get_u32(&bytes);
+    message_out->since_us = get_u64(&bytes);
+    return message_out->state < SHOALI_ANSWER_STATES;
+}
+
+size_t shoali_heartbeat_encode(const shoali_heartbeat *message, uint8_t out[SHOALI_HEARTBEAT_BYTES])
+{
+    uint8_t *at = out;
+    put_u32(&at, message->busy);
+    put_u64(&at, message->for_us);
+    put_text(&at, message->text, sizeof message->text);
+    return SHOALI_HEARTBEAT_BYTES;
+}
+
+bool shoali_heartbeat_decode(const uint8_t *bytes, size_t len_bytes, shoali_heartbeat *message_out)
+{
+    if (len_bytes != SHOALI_HEARTBEAT_BYTES)
+        return false;
+    message_out->busy = get_u32(&bytes);
+    message_out->for_us = get_u64(&bytes);
+    get_text(&bytes, message_out->text, sizeof message_out->text);
+    return message_out->busy <= 1;
+}
+
+size_t shoali_flow_head_encode(const shoali_flow_head *message, uint8_t out[SHOALI_FLOW_HEAD_BYTES])
+{
+    uint8_t *at = out;
+    put_id(&at, &message->id);
+    shoali_put_u16(at, message->kind);
+    return SHOALI_FLOW_HEAD_BYTES;
+}
+
+bool shoali_flow_head_decode(const uint8_t *bytes, size_t len_bytes, shoali_flow_head *message_out)
+{
+    if (len_bytes < SHOALI_FLOW_HEAD_BYTES || !get_id(&bytes, &message_out->id))
+        return false;
+    message_out->kind = shoali_get_u16(bytes);
+    return true;
+}
+
+size_t shoali_record_encode(const shoali_record *message, uint8_t out[SHOALI_RECORD_BYTES])
+{
+    uint8_t *at = out;
+    put_u32(&at, message->wire_version);
+    put_u32(&at, message->rank);
+    put_u32(&at, message->world_size);
+    put_u32(&at, message->workers);
+    put_u32(&at, message->chunk_elems);
+    put_u64(&at, message->features);
+    put_u64(&at, message->seed);
+    put_u64(&at, message->incarnation);
+    put_text(&at, message->software, sizeof message->software);
+    put_text(&at, message->job, sizeof message->job);
+    put_text(&at, message->host, sizeof message->host);
+    put_text(&at, message->address, sizeof message->address);
+    put_text(&at, message->near_address, sizeof message->near_address);
+    return SHOALI_RECORD_BYTES;
+}
+
+bool shoali_record_decode(const uint8_t *bytes, size_t len_bytes, shoali_record *message_out)
+{
+    if (len_bytes != SHOALI_RECORD_BYTES)
+        return false;
+    message_out->wire_version = get_u32(&bytes);
+    message_out->rank = get_u32(&bytes);
+    message_out->world_size = get_u32(&bytes);
+    message_out->workers = get_u32(&bytes);
+    message_out->chunk_elems = get_u32(&bytes);
+    message_out->features = get_u64(&bytes);
+    message_out->seed = get_u64(&bytes);
+    message_out->incarnation = get_u64(&bytes);
+    get_text(&bytes, message_out->software, sizeof message_out->software);
+    get_text(&bytes, message_out->job, sizeof message_out->job);
+    get_text(&bytes, message_out->host, sizeof message_out->host);
+    get_text(&bytes, message_out->address, sizeof message_out->address);
+    get_text(&bytes, message_out->near_address, sizeof message_out->near_address);
+    return message_out->world_size >= 1 && message_out->rank < message_out->world_size &&
+           message_out->workers >= 1 && message_out->workers <= message_out->world_size;
+}

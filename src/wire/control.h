@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies of the control frames 16..255 of messages.def, and the record that a rank publishes when it joins. Pure and
+ * freestanding. An encoder writes at most the given number of bytes and returns how many; a decoder takes any bytes,
+ * returns false for anything an encoder cannot have written, and leaves texts terminated and printable, because they
+ * end up in errors and logs. */
+#ifndef SHOALI_WIRE_CONTROL_H
+#define SHOALI_WIRE_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SHOALI_OP_TEXT_BYTES = 64,
+    SHOALI_ABORT_TEXT_BYTES = 384,
+    SHOALI_RECORD_HOST_BYTES = 64,
+    SHOALI_RECORD_ADDRESS_BYTES = 512 /* of transport.h */
+};
+#define SHOALI_NOBODY UINT32_MAX /* no endpoint */
+
+/** The four words of shoal_op_id, without the public header. */
+typedef struct shoali_wire_id {
+    uint64_t group, sequence;
+    uint32_t round;
+} shoali_wire_id;
+
+/** ready: the sender has entered this operation; the receiver may send it data for slot. */
+typedef struct shoali_ready {
+    shoali_wire_id id;
+    uint64_t epoch, count, hash; /* hash: of everything on which members must agree */
+    uint32_t dtype, slot;        /* dtype 0: float32, the only one yet */
+    char text[SHOALI_OP_TEXT_BYTES];
+} shoali_ready;
+enum { SHOALI_READY_BYTES = 24 + 24 + 8 + SHOALI_OP_TEXT_BYTES };
+
+/** abort: this operation has failed on the sender. */
+typedef struct shoali_abort {
+    shoali_wire_id id;
+    uint32_t status;  /* shoal_status; never OK or PENDING */
+    uint32_t culprit; /* endpoint that the error is about, or SHOALI_NOBODY */
+    char text[SHOALI_ABORT_TEXT_BYTES];
+} shoali_abort;
+enum { SHOALI_ABORT_BYTES = 24 + 8 + SHOALI_ABORT_TEXT_BYTES };
+
+/** ask: have you entered this operation? */
+typedef shoali_wire_id shoali_ask;
+enum { SHOALI_ASK_BYTES = 24 };
+
+enum { SHOALI_UNENTERED, SHOALI_ENTERED, SHOALI_FINISHED, SHOALI_FAILED, SHOALI_ANSWER_STATES };
+
+/** answer to ask. */
+typedef struct shoali_answer {
+    shoali_wire_id id;
+    uint32_t state;    /* SHOALI_UNENTERED ... */
+    uint64_t since_us; /* how long ago it entered (ENTERED) or ended (FINISHED, FAILED) */
+} shoali_answer;
+enum { SHOALI_ANSWER_BYTES = 24 + 12 };
+
+/** heartbeat: what the sender does now, and for how long. */
+typedef struct shoali_heartbeat {
+    uint32_t
+        busy; /* 1: text is an operation under way; 0: it is the last one that ended, "" for none */
+    uint64_t for_us;
+    char text[SHOALI_OP_TEXT_BYTES];
+} shoali_heartbeat;
+enum { SHOALI_HEARTBEAT_BYTES = 12 + SHOALI_OP_TEXT_BYTES };
+
+/** flow: control bytes of an event-driven collective follow this head. */
+typedef struct shoali_flow_head {
+    shoali_wire_id id;
+    uint16_t kind;
+} shoali_flow_head;
+enum { SHOALI_FLOW_HEAD_BYTES = 26 };
+
+/** What a rank tells all others when it joins; the address texts are the transports'. */
+typedef struct shoali_record {
+    uint32_t wire_version, rank, world_size, workers, chunk_elems;
+    uint64_t features; /* hash of the tables of codecs and collectives */
+    uint64_t seed, incarnation;
+    char software[24], job[64], host[SHOALI_RECORD_HOST_BYTES];
+    char address[SHOALI_RECORD_ADDRESS_BYTES];      /* of the control transport */
+    char near_address[SHOALI_RECORD_ADDRESS_BYTES]; /* of the same-host transport, or "" */
+} shoali_record;
+enum {
+    SHOALI_RECORD_BYTES = 20 + 24 + 24 + 64 + SHOALI_RECORD_HOST_BYTES + 2 * SHOALI_RECORD_ADDRESS_BYTES
+};
+
+size_t shoali_ready_encode(const shoali_ready *message, uint8_t out[SHOALI_READY_BYTES]);
+bool shoali_ready_decode(const uint8_t *bytes, size_t len_bytes, shoali_ready *message_out);
+size_t shoali_abort_encode(const shoali_abort *message, uint8_t out[SHOALI_ABORT_BYTES]);
+bool shoali_abort_decode(const uint8_t *bytes, size_t len_bytes, shoali_abort *message_out);
+size_t shoali_ask_encode(const shoali_ask *message, uint8_t out[SHOALI_ASK_BYTES]);
+bool shoali_ask_decode(const uint8_t *bytes, size_t len_bytes, shoali_ask *message_out);
+size_t shoali_answer_encode(const shoali_answer *message, uint8_t out[SHOALI_ANSWER_BYTES]);
+bool shoali_answer_decode(const uint8_t *bytes, size_t len_bytes, shoali_answer *message_out);
+size_t shoali_heartbeat_encode(const shoali_heartbeat *message,
+                               uint8_t out[SHOALI_HEARTBEAT_BYTES]);
+bool shoali_heartbeat_decode(const uint8_t *bytes, size_t len_bytes, shoali_heartbeat *message_out);
+size_t shoali_flow_head_encode(const shoali_flow_head *message,
+                               uint8_t out[SHOALI_FLOW_HEAD_BYTES]);
+/** The flow's own bytes start at bytes + SHOALI_FLOW_HEAD_BYTES. */
+bool shoali_flow_head_decode(const uint8_t *bytes, size_t len_bytes, shoali_flow_head *message_out);
+size_t shoali_record_encode(const shoali_record *message, uint8_t out[SHOALI_RECORD_BYTES]);
+bool shoali_record_decode(const uint8_t *bytes, size_t len_bytes, shoali_record *message_out);
+
+#endif

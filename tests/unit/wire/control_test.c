@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/check.h"
+
+#include "base/rng.h"
+#include "wire/control.h"
+
+enum { TRIALS = 2000 };
+
+/* Random printable text, sometimes as long as the field allows. */
+static void draw_text(shoali_rng *rng, char *text, size_t size)
+{
+    size_t length = shoali_rng_next(rng) % size;
+    for (size_t i = 0; i < length; i++)
+        text[i] = (char)(' ' + shoali_rng_next(rng) % 95);
+    memset(text + length, 0, size - length);
+}
+
+static shoali_wire_id draw_id(shoali_rng *rng)
+{
+    return (shoali_wire_id){shoali_rng_next(rng), shoali_rng_next(rng),
+                            (uint32_t)shoali_rng_next(rng)};
+}
+
+static void assert_id(const shoali_wire_id *got, const shoali_wire_id *want)
+{
+    assert_true(got->group == want->group && got->sequence == want->sequence &&
+                got->round == want->round);
+}
+
+static void operations_return_as_they_went(void **state)
+{
+    (void)state;
+    shoali_rng rng = {check_seed(), 1, 0};
+    for (int i = 0; i < TRIALS; i++) {
+        shoali_ready ready = {.id = draw_id(&rng),
+                              .epoch = shoali_rng_next(&rng),
+                              .count = shoali_rng_next(&rng),
+                              .hash = shoali_rng_next(&rng),
+                              .dtype = (uint32_t)shoali_rng_next(&rng),
+                              .slot = (uint32_t)shoali_rng_next(&rng)};
+        draw_text(&rng, ready.text, sizeof ready.text);
+        uint8_t bytes[SHOALI_ABORT_BYTES];
+        shoali_ready got;
+        assert_int_equal(shoali_ready_encode(&ready, bytes), SHOALI_READY_BYTES);
+        assert_true(shoali_ready_decode(bytes, SHOALI_READY_BYTES, &got));
+        assert_id(&got.id, &ready.id);
+        assert_true(got.epoch == ready.epoch && got.count == ready.count &&
+                    got.hash == ready.hash && got.dtype == ready.dtype && got.slot == ready.slot);
+        assert_string_equal(got.text, ready.text);
+
+        shoali_abort wrong = {draw_id(&rng), 10 + (uint32_t)(shoali_rng_next(&rng) % 90),
+                              (uint32_t)shoali_rng_next(&rng), ""};
+        draw_text(&rng, wrong.text, sizeof wrong.text);
+        shoali_abort wrong_got;
+        assert_int_equal(shoali_abort_encode(&wrong, bytes), SHOALI_ABORT_BYTES);
+        assert_true(shoali_abort_decode(bytes, SHOALI_ABORT_BYTES, &wrong_got));
+        assert_id(&wrong_got.id, &wrong.id);
+        assert_true(wrong_got.status == wrong.status && wrong_got.culprit == wrong.culprit);
+        assert_string_equal(wrong_got.text, wrong.text);
+    }
+}
+
+static void questions_return_as_they_went(void **state)
+{
+    (void)state;
+    shoali_rng rng = {check_seed(), 2, 0};
+    for (int i = 0; i < TRIALS; i++) {
+        uint8_t bytes[128];
+        shoali_ask ask = draw_id(&rng), ask_got;
+        assert_int_equal(shoali_ask_encode(&ask, bytes), SHOALI_ASK_BYTES);
+        assert_true(shoali_ask_decode(bytes, SHOALI_ASK_BYTES, &ask_got));
+        assert_id(&ask_got, &ask);
+
+        shoali_answer answer = {draw_id(&rng), (uint32_t)(shoali_rng_next(&rng) % 4),
+                                shoali_rng_next(&rng)},
+                      answer_got;
+        assert_int_equal(shoali_answer_encode(&answer, bytes), SHOALI_ANSWER_BYTES);
+        assert_true(shoali_answer_decode(bytes, SHOALI_ANSWER_BYTES, &answer_got));
+        assert_id(&answer_got.id, &answer.id);
+        assert_true(answer_got.state == answer.state && answer_got.since_us == answer.since_us);
+
+        shoali_heartbeat beat = {(uint32_t)(i % 2), shoali_rng_next(&rng), ""}, beat_got;
+        draw_text(&rng, beat.text, sizeof beat.text);
+        assert_int_equal(shoali_heartbeat_encode(&beat, bytes), SHOALI_HEARTBEAT_BYTES);
+        assert_true(shoali_heartbeat_decode(bytes, SHOALI_HEARTBEAT_BYTES, &beat_got));
+        assert_true(beat_got.busy == beat.busy && beat_got.for_us == beat.for_us);
+        assert_string_equal(beat_got.text, beat.text);
+
+        shoali_flow_head head = {draw_id(&rng), (uint16_t)shoali_rng_next(&rng)}, head_got;
+        assert_int_equal(shoali_flow_head_encode(&head, bytes), SHOALI_FLOW_HEAD_BYTES);
+        assert_true(shoali_flow_head_decode(bytes, sizeof bytes, &head_got));
+        assert_id(&head_got.id, &head.id);
+        assert_int_equal(head_got.kind, head.kind);
+    }
+}
+
+static void records_return_as_they_went(void **state)
+{
+    (void)state;
+    shoali_rng rng = {check_seed(), 3, 0};
+    for (int i = 0; i < TRIALS; i++) {
+        shoali_record record = {.wire_version = (uint32_t)shoali_rng_next(&rng),
+                                .world_size = 1 + (uint32_t)(shoali_rng_next(&rng) % 4096),
+                                .chunk_elems = (uint32_t)shoali_rng_next(&rng),
+                                .features = shoali_rng_next(&rng),
+                                .seed = shoali_rng_next(&rng),
+                                .incarnation = shoali_rng_next(&rng)};
+        record.rank = (uint32_t)(shoali_rng_next(&rng) % record.world_size);
+        record.workers = 1 + (uint32_t)(shoali_rng_next(&rng) % record.world_size);
+        draw_text(&rng, record.software, sizeof record.software);
+        draw_text(&rng, record.job, sizeof record.job);
+        draw_text(&rng, record.host, sizeof record.host);
+        draw_text(&rng, record.address, sizeof record.address);
+        draw_text(&rng, record.near_address, sizeof record.near_address);
+        uint8_t bytes[SHOALI_RECORD_BYTES];
+        shoali_record got;
+        memset(&got, 0, sizeof got);
+        assert_int_equal(shoali_record_encode(&record, bytes), SHOALI_RECORD_BYTES);
+        assert_true(shoali_record_decode(bytes, sizeof bytes, &got));
+        uint8_t again[SHOALI_RECORD_BYTES];
+        shoali_record_encode(&got, again);
+        assert_memory_equal(bytes, again, sizeof bytes);
+        assert_true(got.seed == record.seed && got.rank == record.rank &&
+                    got.workers == record.workers && got.chunk_elems == record.chunk_elems);
+        assert_string_equal(got.near_address, record.near_address);
+    }
+}
+
+/* Each decoder on every length around its own, and on random bytes: no reads outside, texts terminated and printable. */
+static void assert_text(const char *text, size_t size)
+{
+    size_t length = strnlen(text, size);
+    assert_true(length < size);
+    for (size_t i = 0; i < length; i++)
+        assert_true((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
+}
+
+static void hostile_bytes_are_harmless(void **state)
+{
+    (void)state;
+    shoali_rng rng = {check_seed(), 4, 0};
+    for (int i = 0; i < TRIALS; i++) {
+        size_t length = shoali_rng_next(&rng) % 1400;
+        uint8_t *bytes = malloc(length + 1); /* exact, so that asan sees one byte too many */
+        for (size_t k = 0; k < length; k++)
+            bytes[k] = (uint8_t)shoali_rng_next(&rng);
+        if (i % 2 == 0 && length >= 24)
+            memset(bytes + 20, 0, 4); /* past the first check */
+        shoali_ready ready;
+        shoali_abort wrong;
+        shoali_record record;
+        for (size_t cut = 0; cut < 3; cut++) {
+            size_t wanted[] = {SHOALI_READY_BYTES, SHOALI_ABORT_BYTES, SHOALI_RECORD_BYTES};
+            size_t given = wanted[cut] <= length ? wanted[cut] : length;
+            if (shoali_ready_decode(bytes, given, &ready))
+                assert_text(ready.text, sizeof ready.text);
+            if (shoali_abort_decode(bytes, given, &wrong))
+                assert_text(wrong.text, sizeof wrong.text);
+            if (shoali_record_decode(bytes, given, &record)) {
+                assert_text(record.host, sizeof record.host);
+                assert_true(record.rank < record.world_size);
+            }
+        }
+        shoali_ask ask;
+        shoali_answer answer;
+        shoali_heartbeat beat;
+        shoali_flow_head head;
+        (void)shoali_ask_decode(bytes, length, &ask);
+        (void)shoali_answer_decode(bytes, length, &answer);
+        (void)shoali_heartbeat_decode(bytes, length, &beat);
+        assert_int_equal(shoali_flow_head_decode(bytes, length < 25 ? length : 25, &head), false);
+        free(bytes);
+    }
+}
+
+static void what_no_encoder_writes_is_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[SHOALI_RECORD_BYTES];
+    shoali_abort wrong = {{1, 2, 3}, 0, 0, "ok is no failure"}, wrong_got;
+    shoali_abort_encode(&wrong, bytes);
+    assert_false(shoali_abort_decode(bytes, SHOALI_ABORT_BYTES, &wrong_got));
+    shoali_answer answer = {{1, 2, 3}, SHOALI_ANSWER_STATES, 0}, answer_got;
+    shoali_answer_encode(&answer, bytes);
+    assert_false(shoali_answer_decode(bytes, SHOALI_ANSWER_BYTES, &answer_got));
+    shoali_heartbeat beat = {2, 0, ""}, beat_got;
+    shoali_heartbeat_encode(&beat, bytes);
+    assert_false(shoali_heartbeat_decode(bytes, SHOALI_HEARTBEAT_BYTES, &beat_got));
+    shoali_record record = {.world_size = 2, .rank = 2, .workers = 2}, record_got;
+    shoali_record_encode(&record, bytes);
+    assert_false(shoali_record_decode(bytes, SHOALI_RECORD_BYTES, &record_got));
+    record.rank = 0;
+    record.workers = 0;
+    shoali_record_encode(&record, bytes);
+    assert_false(shoali_record_decode(bytes, SHOALI_RECORD_BYTES, &record_got));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(operations_return_as_they_went), CHECK_TEST(questions_return_as_they_went),
+        CHECK_TEST(records_return_as_they_went), CHECK_TEST(hostile_bytes_are_harmless),
+        CHECK_TEST(what_no_encoder_writes_is_refused)};
+    return CHECK_RUN(tests);
+}
