@@ -8,7 +8,8 @@
 #include "base/spec.h"
 #include "shoal/codec.h"
 
-/** A dense round that a transform asks for: sum buf[count] over the members, in slots or summed. */
+/** A dense round that a transform asks for: sum buf[count] over the members (identity); slots: the
+ *  sum is to be made in member order at every member (gather), whatever the operation's collective. */
 typedef struct shoal_round {
     float *buf;
     size_t count;
@@ -41,7 +42,11 @@ typedef struct shoali_codec_row {
     shoal_status (*measure)(const void *params, const shoal_tensor *tensor, const float *src,
                             float *shared_out);
 
-    /* A transform (trait TRANSFORM) has these instead; it runs on the work thread. */
+    /* A transform (trait TRANSFORM) has these instead; it runs on the work thread. next_round is
+     * called with index 0, 1, ...; it names a buffer to be summed over the members, and before the
+     * next call that buffer holds the sum. After the round with `last` it is not called again: grad
+     * is complete then, at once if that round has count 0. State begins zeroed and lives as long as
+     * the tensor table is used: residuals stay in it between operations. */
     size_t (*state_size)(const void *params, const shoal_tensor *tensors, uint32_t tensor_count);
     shoal_status (*next_round)(const void *params, void *state, const shoal_tensor *tensors,
                                uint32_t tensor_count, uint32_t index, float *grad,

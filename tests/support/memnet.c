@@ -12,8 +12,8 @@ typedef struct event {
     uint32_t from, to; /* member that caused it, member that hears of it */
     uint64_t cookie;   /* SENT, READ, JOB */
     shoal_data head;
-    const void *body; /* READ: the flow's */
-    uint8_t *copy;    /* the frame under way */
+    const void *body; /* READ, SENT: the flow's */
+    uint8_t *copy;    /* the frame under way; SENT: what the body was when it was read */
     uint8_t *placed;  /* where the flow wants it */
     size_t offset, count;
     shoal_status status;
@@ -63,16 +63,32 @@ static event take(memnet *net, size_t index)
 
 /* ------------------------------------------------------------- the flow's sink */
 
-/* The transport reads the body, and the frame is under way. */
-static void read_body(memnet *net, event *e)
+static uint8_t *copy_of(const void *bytes, size_t len_bytes)
 {
-    e->copy = malloc(e->head.len_bytes > 0 ? e->head.len_bytes : 1);
-    assert_non_null(e->copy);
-    if (e->head.len_bytes > 0)
-        memcpy(e->copy, e->body, e->head.len_bytes);
+    uint8_t *copy = malloc(len_bytes > 0 ? len_bytes : 1);
+    assert_non_null(copy);
+    if (len_bytes > 0)
+        memcpy(copy, bytes, len_bytes);
+    return copy;
+}
+
+/* The transport reads the body, and the frame is under way. */
+static void read_body(memnet *net, const event *e)
+{
     event frame = *e;
     frame.kind = PLACE;
+    frame.copy = copy_of(e->body, e->head.len_bytes);
     post(net, frame);
+}
+
+/* The body is the flow's again; until now it had to stay as it was. */
+static void give_back(event *e)
+{
+    if (e->copy == NULL)
+        return;
+    if (e->head.len_bytes > 0)
+        assert_memory_equal(e->body, e->copy, e->head.len_bytes);
+    free(e->copy);
 }
 
 static void sink_send(void *ctx, uint32_t peer, const shoal_data *head, const void *body,
@@ -201,17 +217,27 @@ static void happen(memnet *net, event e)
         n = &net->nodes[e.from];
     if (e.kind == GRANT && !n->result.started)
         post(net, e); /* a comm keeps grants until the operation starts here */
-    if (e.kind != PLACE && n->state == NULL)
+    if (e.kind != PLACE && n->state == NULL) {
+        if (e.kind == SENT)
+            free(e.copy);
         return;
+    }
     switch (e.kind) {
     case GRANT:
         n->row->on_granted(n->state, e.from, net->nodes[e.from].slot);
         break;
     case READ:
         read_body(net, &e);
-        post(net, (event){.kind = SENT, .from = e.to, .to = e.from, .cookie = e.cookie});
+        post(net, (event){.kind = SENT,
+                          .from = e.to,
+                          .to = e.from,
+                          .cookie = e.cookie,
+                          .head = e.head,
+                          .body = e.body,
+                          .copy = copy_of(e.body, e.head.len_bytes)});
         break;
     case SENT:
+        give_back(&e);
         n->sends_out--;
         n->row->on_sent(n->state, e.from, e.cookie);
         break;

@@ -47,6 +47,24 @@ static void identity_lands_in_place(void **state)
     close_all(&run, probe);
 }
 
+/* A frame before its turn never touches the buffer: here the sum, while partial sums are still due. */
+static void early_frames_wait(void **state)
+{
+    (void)state;
+    engine_run run;
+    engine_case c = {.collective = "ring", .size = 3, .count = 30};
+    flowprobe *probe = open_member(&run, &c, 1);
+    const float *buf = run.bufs[1];
+    for (uint32_t match = 2; match < 4; match++)
+        for (uint32_t chunk = 0; chunk < 3; chunk++) {
+            shoal_data head = {.match = match, .chunk = chunk, .len_bytes = 40};
+            const uint8_t *at = shoali_engine.place(probe->state, 0, &head);
+            assert_true(at == NULL || at + 40 <= (const uint8_t *)buf ||
+                        at >= (const uint8_t *)(buf + 30));
+        }
+    close_all(&run, probe);
+}
+
 /* A server adds its workers in the order of its list, whoever comes first. */
 static void additions_follow_the_list(void **state)
 {
@@ -161,6 +179,7 @@ static void hostile_frames(void **state)
 
 static const struct CMUnitTest tests[] = {
     CHECK_TEST(identity_lands_in_place),
+    CHECK_TEST(early_frames_wait),
     CHECK_TEST(additions_follow_the_list),
     CHECK_TEST(refused_heads),
     CHECK_TEST(hostile_frames),
