@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "support/check.h"
 
-enum { GRANT, READ, SENT, PLACE, DELIVER, UNPLACE, JOB, FAIL };
+enum { GRANT, READ, SENT, PLACE, DELIVER, UNPLACE, JOB, FAIL, CONTROL };
 
 typedef struct event {
     int kind;
@@ -17,6 +17,7 @@ typedef struct event {
     uint8_t *placed;  /* where the flow wants it */
     size_t offset, count;
     shoal_status status;
+    uint16_t control; /* CONTROL: kind; bytes in copy, head.len_bytes of them */
 } event;
 
 typedef struct node {
@@ -33,7 +34,8 @@ struct memnet {
     uint32_t size;
     node *nodes;
     event *events;
-    size_t count, capacity, refused;
+    size_t count, capacity, refused, controls;
+    uint64_t now_us;
     shoali_rng rng;
     memnet_owner owner;
     void *owner_ctx;
@@ -114,8 +116,14 @@ static void sink_control(void *ctx, uint32_t peer, uint16_t kind, const void *by
                          size_t len_bytes)
 {
     node *n = ctx;
-    (void)bytes;
-    fail_msg("member %u sends control frame %u of %zu bytes to %u", n->me, kind, len_bytes, peer);
+    assert_true(peer < n->net->size && peer != n->me);
+    post(n->net, (event){.kind = CONTROL,
+                         .from = n->me,
+                         .to = peer,
+                         .control = kind,
+                         .cookie = n->net->controls++,
+                         .head = {.len_bytes = (uint32_t)len_bytes},
+                         .copy = copy_of(bytes, len_bytes)});
 }
 
 static void sink_job(void *ctx, const shoal_op_id *id, size_t offset, size_t count, uint64_t cookie)
@@ -210,15 +218,34 @@ static void on_job(memnet *net, const event *e)
     n->row->on_job(n->state, e->cookie, status);
 }
 
+/* Control frames of one pair keep their order, as on a connection: take the oldest instead. */
+static void on_control(memnet *net, event *e)
+{
+    node *n = &net->nodes[e->to];
+    for (size_t i = 0; i < net->count; i++) {
+        event *other = &net->events[i];
+        if (other->kind == CONTROL && other->from == e->from && other->to == e->to &&
+            other->cookie < e->cookie) {
+            event older = *other;
+            *other = *e;
+            *e = older;
+        }
+    }
+    n->row->on_control(n->state, e->from, e->control, e->copy, e->head.len_bytes);
+    free(e->copy);
+}
+
 static void happen(memnet *net, event e)
 {
     node *n = &net->nodes[e.to];
     if (e.kind == READ)
         n = &net->nodes[e.from];
-    if (e.kind == GRANT && !n->result.started)
-        post(net, e); /* a comm keeps grants until the operation starts here */
+    if ((e.kind == GRANT || e.kind == CONTROL) && !n->result.started) {
+        post(net, e); /* a comm keeps these until the operation starts here */
+        return;
+    }
     if (e.kind != PLACE && n->state == NULL) {
-        if (e.kind == SENT)
+        if (e.kind == SENT || e.kind == CONTROL)
             free(e.copy);
         return;
     }
@@ -254,6 +281,9 @@ static void happen(memnet *net, event e)
     case JOB:
         on_job(net, &e);
         break;
+    case CONTROL:
+        on_control(net, &e);
+        break;
     default:
         (n->row->fail)(n->state, e.status, "told to fail"); /* cmocka has a macro of this name */
         break;
@@ -267,11 +297,27 @@ static node *due(memnet *net, size_t *due_out)
     size_t count = 0;
     for (uint32_t i = 0; i < net->size; i++) {
         node *n = &net->nodes[i];
-        if (n->state != NULL && n->row->next_wake_us(n->state) == 0 && below(net, ++count) == 0)
+        if (n->state != NULL && n->row->next_wake_us(n->state) <= net->now_us &&
+            below(net, ++count) == 0)
             chosen = n;
     }
     *due_out = count;
     return chosen;
+}
+
+/* Nothing else can happen: time passes until the next timer. False: there is none. */
+static bool pass_time(memnet *net)
+{
+    uint64_t next_us = UINT64_MAX;
+    for (uint32_t i = 0; i < net->size; i++) {
+        const node *n = &net->nodes[i];
+        if (n->state != NULL && n->row->next_wake_us(n->state) < next_us)
+            next_us = n->row->next_wake_us(n->state);
+    }
+    if (next_us == UINT64_MAX)
+        return false;
+    net->now_us = next_us;
+    return true;
 }
 
 static bool all_done(const memnet *net)
@@ -300,10 +346,13 @@ bool memnet_run(memnet *net, size_t events, char *text, size_t text_bytes)
     for (size_t i = 0; i < events && !all_done(net); i++) {
         size_t timers;
         node *timer = due(net, &timers);
-        if (net->count + timers == 0)
-            break;
+        if (net->count + timers == 0) {
+            if (!pass_time(net))
+                break;
+            continue;
+        }
         if (below(net, net->count + timers) < timers)
-            timer->row->on_timer(timer->state, 0);
+            timer->row->on_timer(timer->state, net->now_us);
         else
             happen(net, take(net, (size_t)below(net, net->count)));
     }
@@ -360,7 +409,7 @@ shoal_status memnet_start(memnet *net, const shoali_flow_row *row, const shoali_
     n->state = shoali_alloc(row->state_size(args));
     shoal_status status = SHOAL_ENOMEM;
     if (n->state != NULL)
-        status = row->start(n->state, args, &sink, 0);
+        status = row->start(n->state, args, &sink, net->now_us);
     n->result.started = true;
     n->result.status = status;
     if (status != SHOAL_OK) {
@@ -401,6 +450,8 @@ static void bereave(event *e, uint32_t member)
         e->kind = GRANT;
         e->to = member;
     }
+    if (e->kind == CONTROL && from)
+        e->to = member;
 }
 
 void memnet_kill(memnet *net, uint32_t member)

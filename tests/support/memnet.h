@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* N flows of one operation in memory. Nothing is ordered but what the contract orders: grants,
- * bodies read by the transport, completions of sends, frames, owner jobs and timers each happen at a
- * random time (from the seed), frames of one pair overtake each other, some sends complete inside
- * send. Bodies are copied as late as allowed and placed memory is scribbled over first, so a flow
+ * bodies read by the transport, completions of sends, frames, owner jobs and timers that are due each
+ * happen at a random time (from the seed), frames of one pair overtake each other (control frames do
+ * not), some sends complete inside send. Time passes only when nothing else can happen. Bodies are copied as late as allowed and placed memory is scribbled over first, so a flow
  * that reads too early or reuses too early ends with wrong numbers. */
 #ifndef SHOALI_TESTS_SUPPORT_MEMNET_H
 #define SHOALI_TESTS_SUPPORT_MEMNET_H
