@@ -19,7 +19,7 @@
 
 enum {
     BUDGET_ELEMS = 1 << 20, /* coded elements per call: a few milliseconds of the slowest codec */
-    CHUNK_ELEMS_MAX = 1 << 26, /* so that lengths of coded chunks fit in 32 bits */
+    CHUNK_ELEMS_MAX = 1 << 23, /* a coded chunk fits in a frame: SHOALI_FRAME_MAX_BODY_BYTES */
     ARENA_BYTES = 16 * 1024
 };
 
