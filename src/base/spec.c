@@ -15,6 +15,8 @@
 
 #include "base/error.h"
 
+#undef shoali_spec_unknown /* here stands the function behind the macro */
+
 enum { MAX_KEYS = 64, MAX_NAME = 64 };
 
 /* A value of any kind, before it is copied to its field. */

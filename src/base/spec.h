@@ -48,6 +48,8 @@ SHOAL_MUST_USE shoal_status shoali_spec_parse(const char *what, const char *spec
 /** EINVAL: "unknown codec 'foo'; known: identity, fp16, ..." (with the closest name suggested). */
 shoal_status shoali_spec_unknown(const char *what, const char *spec, const char *const *names,
                                  size_t count);
+/* As with shoali_fail: the compiler sees that the failing path returns no result. */
+#define shoali_spec_unknown(...) ((void)shoali_spec_unknown(__VA_ARGS__), SHOAL_EINVAL)
 
 /** Write the canonical spec (name and all keys that differ from their default) to out. */
 void shoali_spec_format(const char *name, const shoali_schema *schema, const void *params,
