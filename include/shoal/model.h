@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models: one description for the trainer that runs it, the planners that cost it and the simulator that charges
- * time for it. A model is an input shape and a chain of layers; it ends in the scores of its classes, and the loss is
- * softmax cross-entropy. Describing costs no memory for weights.
+/* Models: one description for the trainer that runs it, the planners that cost it and the simulator
+ * that charges time for it. A model is an input shape and a chain of layers; it ends in the scores
+ * of its classes, and the loss is softmax cross-entropy. Describing costs no memory for weights.
  *
  * A model is named by a spec string, the same in C, on the command line and in Python:
  *
@@ -10,9 +10,9 @@
  *     nets/mine.json         a file, if the name holds a '/' or ends in .json
  *     lenet:init=xavier      how shoal_model_open's user draws the first weights
  *
- * A file is {"name": "mine", "input": [1, 28, 28], "init": "he", "layers": ["conv:out=20,kernel=5", "relu", ...]}:
- * layers are spec strings, too (shoal_layer_row_name lists the kinds). Files are hostile input: every size is bounded,
- * and errors name the file, the layer and what was wrong.
+ * A file is {"name": "mine", "input": [1, 28, 28], "init": "he", "layers": ["conv:out=20,kernel=5",
+ * "relu", ...]}: layers are spec strings, too (shoal_layer_row_name lists the kinds). Files are
+ * hostile input: every size is bounded, and errors name the file, the layer and what was wrong.
  *
  * Threads: a model never changes after open, so any number of threads may read it. */
 #ifndef SHOAL_MODEL_H
@@ -26,7 +26,7 @@ extern "C" {
 
 typedef struct shoal_model shoal_model;
 
-/** Shape of one sample between two layers, outermost first, as it lies in memory. A vector is {n, 1, 1}. */
+/** Shape of one sample between two layers, as it lies in memory. A vector is {n, 1, 1}. */
 typedef struct shoal_shape {
     uint32_t channels, height, width;
 } shoal_shape;
@@ -35,57 +35,69 @@ typedef struct shoal_shape {
  * Open a model.
  * @param spec      see the head of this file.
  * @param model_out owned by the caller; shoal_model_close.
- * @return SHOAL_OK | EINVAL (unknown name, key, layer kind; shapes that do not fit) | ECORRUPT (file) | EIO | ENOMEM
+ * @return SHOAL_OK | EINVAL (unknown name, key, layer kind; shapes that do not fit) |
+ *         ECORRUPT (file) | EIO | ENOMEM
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_open(const char *spec, shoal_model **model_out);
 
 /** Free a model and every string got from it. NULL is allowed. */
 SHOAL_API void shoal_model_close(shoal_model *model);
 
-/** What a model is as a whole. Counts are elements, not bytes; FLOPs are per sample, a multiply-add counts as 2. */
+/** What a model is as a whole. Counts are elements, not bytes; FLOPs are per sample, a multiply-add
+ * counts as 2. */
 typedef struct shoal_model_info {
-    size_t size;               /* set to sizeof(shoal_model_info) by the caller */
-    const char *name;          /* "lenet"; lives as long as the model */
+    size_t size;      /* set to sizeof(shoal_model_info) by the caller */
+    const char *name; /* "lenet"; lives as long as the model */
     shoal_shape input;
-    uint32_t classes;          /* elements of the last layer's output */
+    uint32_t classes; /* elements of the last layer's output */
     uint32_t layer_count, tensor_count;
-    uint64_t param_count;      /* elements of the parameter arena, and of the gradient arena */
-    uint64_t state_count;      /* elements that training changes without gradients: batch norm's running statistics */
+    uint64_t param_count; /* elements of the parameter arena, and of the gradient arena */
+    uint64_t state_count; /* elements that training changes without gradients: batch norm's running
+                             statistics */
     uint64_t activation_count; /* elements per sample of all layer outputs that own memory */
     double forward_flops;
-    double backward_flops;     /* without the first layer's input gradient, which nobody needs */
+    double backward_flops; /* without the first layer's input gradient, which nobody needs */
 } shoal_model_info;
-#define SHOAL_MODEL_INFO_INIT {sizeof(shoal_model_info), NULL, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0}
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_describe(const shoal_model *model, shoal_model_info *info_out);
+#define SHOAL_MODEL_INFO_INIT                                             \
+    {                                                                     \
+        sizeof(shoal_model_info), NULL, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0 \
+    }
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_describe(const shoal_model *model,
+                                                           shoal_model_info *info_out);
 
 /** One layer. */
 typedef struct shoal_layer_info {
-    size_t size;                     /* set to sizeof(shoal_layer_info) by the caller */
-    const char *name;                /* unique in the model: kind and ordinal, "conv2" */
-    const char *kind;                /* "conv" */
-    const char *spec;                /* canonical: "conv:out=50,kernel=5" */
+    size_t size;      /* set to sizeof(shoal_layer_info) by the caller */
+    const char *name; /* unique in the model: kind and ordinal, "conv2" */
+    const char *kind; /* "conv" */
+    const char *spec; /* canonical: "conv:out=50,kernel=5" */
     shoal_shape in, out;
     uint32_t tensor_first, tensor_count; /* of shoal_model_tensors */
     uint64_t param_offset, param_count;  /* elements: view of the parameter arena */
     uint64_t state_offset, state_count;
     double forward_flops, backward_flops;
 } shoal_layer_info;
-#define SHOAL_LAYER_INFO_INIT \
-    {sizeof(shoal_layer_info), NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SHOAL_LAYER_INFO_INIT                                                                    \
+    {                                                                                            \
+        sizeof(shoal_layer_info), NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0 \
+    }
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_layer(const shoal_model *model, uint32_t index,
                                                         shoal_layer_info *info_out);
 
 /**
- * The tensor table of the parameter arena, ready for a shoal_op_desc or shoal_sync_desc: in order of the layers,
- * without gaps. Keys are hashes of the tensors' names, so they survive edits elsewhere in the model.
+ * The tensor table of the parameter arena, ready for a shoal_op_desc or shoal_sync_desc: in order
+ * of the layers, without gaps. Keys are hashes of the tensors' names, so they survive edits
+ * elsewhere in the model.
  * @return shoal_tensor[*count_out], lives as long as the model.
  */
 SHOAL_API const shoal_tensor *shoal_model_tensors(const shoal_model *model, uint32_t *count_out);
 
-/** Name of a tensor ("conv2.weight"), as in checkpoints; NULL beyond the last. Lives as long as the model. */
+/** Name of a tensor ("conv2.weight"), as in checkpoints; NULL beyond the last. Lives as long as the
+ * model. */
 SHOAL_API const char *shoal_model_tensor_name(const shoal_model *model, uint32_t index);
 
-/** Write the model as a file that shoal_model_open reads; replaces an existing one in one step (rename). */
+/** Write the model as a file that shoal_model_open reads; replaces an existing one in one step
+ * (rename). */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_save(const shoal_model *model, const char *path);
 
 /** Name i of the zoo / kind i of the layer table, for listings and --help; NULL at the end. */

@@ -43,7 +43,8 @@ shoal_status shoali_new_file_commit(shoali_new_file *f)
         failed = 1;
         os_error = errno;
     }
-    shoal_status status = failed ? shoali_fail_os(SHOAL_EIO, os_error, "cannot write %s", f->path) : SHOAL_OK;
+    shoal_status status = failed ? shoali_fail_os(SHOAL_EIO, os_error, "cannot write %s", f->path)
+                                 : SHOAL_OK;
     if (!failed) {
         shoali_free(f->scratch); /* renamed: nothing for discard to remove */
         f->scratch = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Labelled images in memory, from files in the formats people have. A format is one file with one row plus one line in
- * loaders.def. Files are hostile: sizes are bounded and checked before memory is taken, errors say file, byte offset
- * and reason. A data set never changes after open, so any number of threads may read it. */
+/* Labelled images in memory, from files in the formats people have. A format is one file with one
+ * row plus one line in loaders.def. Files are hostile: sizes are bounded and checked before memory
+ * is taken, errors say file, byte offset and reason. A data set never changes after open, so any
+ * number of threads may read it. */
 #ifndef SHOALI_DATA_LOADER_H
 #define SHOALI_DATA_LOADER_H
 
@@ -24,15 +25,17 @@ typedef struct shoali_split {
 typedef struct shoali_dataset {
     const char *format; /* name of the row */
     uint32_t channels, height, width, classes;
-    bool natural;       /* photographs: a mirror image is as good; digits are not */
+    bool natural; /* photographs: a mirror image is as good; digits are not */
     shoali_split train, test;
     /* per channel, over the train split; pixels become (x - mean) / deviation */
     float mean[SHOALI_DATA_CHANNELS_MAX], inv_deviation[SHOALI_DATA_CHANNELS_MAX];
+    shoal_arena *arena; /* owns all of this */
 } shoali_dataset;
 
 /**
  * Open a directory; the format is found by the names of the files in it.
- * @return SHOAL_OK | EINVAL (no known files: lists what was looked for) | EIO | ECORRUPT (file, offset, reason) | ENOMEM
+ * @return SHOAL_OK | EINVAL (no known files: lists what was looked for) | EIO | ECORRUPT (file,
+ * offset, reason) | ENOMEM
  */
 SHOAL_MUST_USE shoal_status shoali_dataset_open(const char *dir, shoali_dataset **dataset_out);
 void shoali_dataset_close(shoali_dataset *dataset);
@@ -41,7 +44,7 @@ void shoali_dataset_close(shoali_dataset *dataset);
 typedef struct shoali_crop {
     uint32_t height, width; /* of the result, at most the data set's */
     bool random;            /* training: place drawn by (seed, serial); else the centre */
-    bool mirror;            /* training: left and right swapped by (seed, serial), every second time */
+    bool mirror; /* training: left and right swapped by (seed, serial), every second time */
     uint64_t seed;
 } shoali_crop;
 
@@ -52,19 +55,22 @@ typedef struct shoali_crop {
  * @param x_out        float32[count][channels][crop.height][crop.width].
  * @param labels_out   uint32[count].
  */
-void shoali_dataset_fill(const shoali_dataset *dataset, const shoali_split *split, const uint32_t *indices,
-                         uint32_t count, uint64_t first_serial, const shoali_crop *crop, float *x_out,
-                         uint32_t *labels_out);
+void shoali_dataset_fill(const shoali_dataset *dataset, const shoali_split *split,
+                         const uint32_t *indices, uint32_t count, uint64_t first_serial,
+                         const shoali_crop *crop, float *x_out, uint32_t *labels_out);
 
 /** A format. */
 typedef struct shoali_loader_row {
     const char *name, *help;
-    const char *files; /* what probe looks for, for the error text */
-    bool (*probe)(const char *dir);
-    /** Fill all of *dataset but mean and deviation; memory from arena. */
-    shoal_status (*load)(const char *dir, shoal_arena *arena, shoali_dataset *dataset);
+    const char
+        *probe; /* a directory that holds this file, or it with .gz behind, is of this format */
+    /** Fill all of *dataset but mean and deviation; memory from its arena. */
+    shoal_status (*load)(const char *dir, shoali_dataset *dataset);
 } shoali_loader_row;
-size_t shoali_loader_count(void);
-const shoali_loader_row *shoali_loader_at(size_t i);
+const shoali_loader_row *shoali_loader_at(size_t i); /* NULL at the end */
+
+/** dir/name or dir/name.gz, whichever is there, into arena; NULL with the error set if neither is.
+ */
+const char *shoali_data_path(shoal_arena *arena, const char *dir, const char *name);
 
 #endif

@@ -10,8 +10,8 @@
 struct shoali_sampler {
     uint32_t count, workers, batch;
     uint64_t seed;
-    uint64_t epoch;         /* of order */
-    bool shuffled;          /* order is that of epoch */
+    uint64_t epoch; /* of order */
+    bool shuffled;  /* order is that of epoch */
     uint32_t *order;
 };
 
@@ -19,8 +19,10 @@ shoal_status shoali_sampler_create(uint32_t count, uint32_t workers, uint32_t ba
                                    shoali_sampler **sampler_out)
 {
     if (count == 0 || workers == 0 || batch == 0)
-        return shoali_fail(SHOAL_EINVAL, "a sampler of %u samples, %u workers and batches of %u: all must be above 0",
-                           count, workers, batch);
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "a sampler of %u samples, %u workers and batches of %u: all must be above 0", count,
+            workers, batch);
     shoali_sampler *sampler = shoali_alloc(sizeof *sampler);
     if (sampler == NULL)
         return SHOAL_ENOMEM;
@@ -55,7 +57,8 @@ static void shuffle(shoali_sampler *s, uint64_t epoch)
     for (uint32_t i = 0; i < s->count; i++)
         s->order[i] = i;
     for (uint32_t i = s->count - 1; i > 0; i--) {
-        uint32_t j = (uint32_t)shoali_rng_below(s->seed, stream, i, (uint64_t)i + 1), kept = s->order[i];
+        uint32_t j = (uint32_t)shoali_rng_below(s->seed, stream, i, (uint64_t)i + 1),
+                 kept = s->order[i];
         s->order[i] = s->order[j];
         s->order[j] = kept;
     }
@@ -72,7 +75,8 @@ static uint32_t clipped(uint64_t from, uint64_t length, uint32_t count)
 shoali_share shoali_sampler_share(shoali_sampler *s, uint64_t epoch, uint64_t step, uint32_t worker)
 {
     uint64_t whole = (uint64_t)s->workers * s->batch;
-    uint64_t first = step % shoali_sampler_steps(s) * whole, mine = first + (uint64_t)worker * s->batch;
+    uint64_t first = step % shoali_sampler_steps(s) * whole,
+             mine = first + (uint64_t)worker * s->batch;
     if (!s->shuffled || s->epoch != epoch)
         shuffle(s, epoch);
     uint32_t total = clipped(first, whole, s->count), count = clipped(mine, s->batch, s->count);

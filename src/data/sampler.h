@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which samples a worker takes: of one permutation per epoch, the same on all ranks, worker r of step i takes
- * [iNB + rB, + B). Depends on (seed, epoch) only, so a resumed run goes on as if nothing had happened.
+/* Which samples a worker takes: of one permutation per epoch, the same on all ranks, worker r of
+ * step i takes [iNB + rB, + B). Depends on (seed, epoch) only, so a resumed run goes on as if
+ * nothing had happened.
  *
  *     N = 4, B = 2, 11 samples:   step 0  | 0 1 | 2 3 | 4 5 | 6 7 |
  *                                 step 1  | 8 9 | 10  |     |     |   weights 4*2/3, 4*1/3, 0, 0 */
@@ -15,8 +16,8 @@
 typedef struct shoali_sampler shoali_sampler;
 
 /** @param count samples, >= 1. @param batch samples per worker and step, >= 1. */
-SHOAL_MUST_USE shoal_status shoali_sampler_create(uint32_t count, uint32_t workers, uint32_t batch, uint64_t seed,
-                                                  shoali_sampler **sampler_out);
+SHOAL_MUST_USE shoal_status shoali_sampler_create(uint32_t count, uint32_t workers, uint32_t batch,
+                                                  uint64_t seed, shoali_sampler **sampler_out);
 void shoali_sampler_destroy(shoali_sampler *sampler);
 
 /** Steps of one epoch: the last one may be partial. */
@@ -24,12 +25,14 @@ uint64_t shoali_sampler_steps(const shoali_sampler *sampler);
 
 /** One worker's share of one step. */
 typedef struct shoali_share {
-    const uint32_t *indices; /* uint32[count] into the split, valid until the next call with another epoch */
-    uint32_t count;          /* 0 .. batch */
-    uint32_t total;          /* of all workers in this step, >= 1 */
-    uint64_t first_serial;   /* epoch * samples + position in the permutation */
-    float weight;            /* workers * count / total */
+    const uint32_t
+        *indices;   /* uint32[count] into the split, valid until the next call with another epoch */
+    uint32_t count; /* 0 .. batch */
+    uint32_t total; /* of all workers in this step, >= 1 */
+    uint64_t first_serial; /* epoch * samples + position in the permutation */
+    float weight;          /* workers * count / total */
 } shoali_share;
-shoali_share shoali_sampler_share(shoali_sampler *sampler, uint64_t epoch, uint64_t step, uint32_t worker);
+shoali_share shoali_sampler_share(shoali_sampler *sampler, uint64_t epoch, uint64_t step,
+                                  uint32_t worker);
 
 #endif

@@ -20,18 +20,20 @@ static shoal_status infer_pool(shoal_model *model, shoali_layer *layer)
     const shoali_pool_params *p = layer->params;
     int64_t stride = p->stride == 0 ? p->kernel : p->stride;
     (void)model;
-    layer->out = (shoal_shape){layer->in.channels, windows(layer->in.height, p->kernel, stride, p->ceil),
+    layer->out = (shoal_shape){layer->in.channels,
+                               windows(layer->in.height, p->kernel, stride, p->ceil),
                                windows(layer->in.width, p->kernel, stride, p->ceil)};
     if (layer->out.height == 0 || layer->out.width == 0)
-        return shoali_fail(SHOAL_EINVAL, "a window of %d does not fit into %u x %u", (int)p->kernel, layer->in.height,
-                           layer->in.width);
+        return shoali_fail(SHOAL_EINVAL, "a window of %d does not fit into %u x %u", (int)p->kernel,
+                           layer->in.height, layer->in.width);
     layer->forward_flops = (double)shoali_shape_elems(layer->out) * (double)(p->kernel * p->kernel);
     layer->input_flops = layer->forward_flops;
     return SHOAL_OK;
 }
 
 static const shoali_key pool_keys[] = {
-    {"kernel", SHOALI_KEY_INT, offsetof(shoali_pool_params, kernel), 1, 255, NULL, "2", "side of the window, pixels"},
+    {"kernel", SHOALI_KEY_INT, offsetof(shoali_pool_params, kernel), 1, 255, NULL, "2",
+     "side of the window, pixels"},
     {"stride", SHOALI_KEY_INT, offsetof(shoali_pool_params, stride), 0, 255, NULL, "0",
      "step of the window, pixels; 0: its side"},
     {"ceil", SHOALI_KEY_FLAG, offsetof(shoali_pool_params, ceil), 0, 0, NULL, "off",

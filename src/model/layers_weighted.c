@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layer kinds with parameters: dense, conv, batchnorm. FLOPs count a multiply-add as 2 and leave biases out, as papers
- * do; a backward pass costs one more product for the weights and one for the input. */
+/* Layer kinds with parameters: dense, conv, batchnorm. FLOPs count a multiply-add as 2 and leave
+ * biases out, as papers do; a backward pass costs one more product for the weights and one for the
+ * input. */
 #include "base/error.h"
 #include "model/model.h"
 
-#define KEY_INT(type, field, low, high, usual, text) \
-    {#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text}
-#define KEY_BIAS(type) {"bias", SHOALI_KEY_FLAG, offsetof(type, bias), 0, 0, NULL, "on", "add a learned bias"}
+#define KEY_INT(type, field, low, high, usual, text)                                \
+    {                                                                               \
+#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text \
+    }
+#define KEY_BIAS(type)                                                                        \
+    {                                                                                         \
+        "bias", SHOALI_KEY_FLAG, offsetof(type, bias), 0, 0, NULL, "on", "add a learned bias" \
+    }
 
 static shoal_status declare_bias(shoal_model *model, shoali_layer *layer, uint32_t out)
 {
@@ -21,8 +27,10 @@ static shoal_status infer_dense(shoal_model *model, shoali_layer *layer)
 {
     const shoali_dense_params *p = layer->params;
     uint64_t in = shoali_shape_elems(layer->in), out = (uint64_t)p->out;
-    const shoali_param weight = {
-        .role = "weight", .fill = SHOALI_FILL_WEIGHT, .fan_in = (uint32_t)in, .fan_out = (uint32_t)out};
+    const shoali_param weight = {.role = "weight",
+                                 .fill = SHOALI_FILL_WEIGHT,
+                                 .fan_in = (uint32_t)in,
+                                 .fan_out = (uint32_t)out};
     layer->out = (shoal_shape){(uint32_t)out, 1, 1};
     layer->forward_flops = 2.0 * (double)in * (double)out;
     layer->weight_flops = layer->input_flops = layer->forward_flops;
@@ -50,20 +58,23 @@ static uint32_t places(uint32_t side, const shoali_conv_params *p)
     return room < 0 ? 0 : (uint32_t)(room / p->stride + 1);
 }
 
-/* Weight is float32[out][in channels][kernel][kernel]; cross-correlation, as every framework means it. */
+/* Weight is float32[out][in channels][kernel][kernel]; cross-correlation, as every framework means
+ * it. */
 static shoal_status infer_conv(shoal_model *model, shoali_layer *layer)
 {
     const shoali_conv_params *p = layer->params;
     uint32_t height = places(layer->in.height, p), width = places(layer->in.width, p);
     if (height == 0 || width == 0)
-        return shoali_fail(SHOAL_EINVAL, "a kernel of %d does not fit into %u x %u padded by %d", (int)p->kernel,
-                           layer->in.height, layer->in.width, (int)p->pad);
+        return shoali_fail(SHOAL_EINVAL, "a kernel of %d does not fit into %u x %u padded by %d",
+                           (int)p->kernel, layer->in.height, layer->in.width, (int)p->pad);
     if (p->pad >= p->kernel)
-        return shoali_fail(SHOAL_EINVAL, "pad %d is not below kernel %d: windows would see nothing but zeros",
+        return shoali_fail(SHOAL_EINVAL,
+                           "pad %d is not below kernel %d: windows would see nothing but zeros",
                            (int)p->pad, (int)p->kernel);
     uint64_t taps = (uint64_t)(p->kernel * p->kernel), fan_in = taps * layer->in.channels;
     if (fan_in > UINT32_MAX)
-        return shoali_fail(SHOAL_EINVAL, "a window of %llu values is too large", (unsigned long long)fan_in);
+        return shoali_fail(SHOAL_EINVAL, "a window of %llu values is too large",
+                           (unsigned long long)fan_in);
     const shoali_param weight = {.role = "weight",
                                  .fill = SHOALI_FILL_WEIGHT,
                                  .fan_in = (uint32_t)fan_in,

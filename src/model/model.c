@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From layer specs to a model: parse, infer shapes in order, lay tensors out one behind the other. */
+/* From layer specs to a model: parse, infer shapes in order, lay tensors out one behind the other.
+ */
 #include "model/model.h"
 
 #include <stdio.h>
@@ -60,7 +61,8 @@ static shoal_status at_layer(const char *what, uint32_t index, const char *spec)
 {
     shoal_error error;
     shoali_error_get(&error);
-    (void)shoali_fail(error.status, "%s, layer %u '%.*s': %s", what, index, SHOALI_LAYER_SPEC_MAX, spec, error.text);
+    (void)shoali_fail(error.status, "%s, layer %u '%.*s': %s", what, index, SHOALI_LAYER_SPEC_MAX,
+                      spec, error.text);
     shoali_error_advice("%s", error.advice);
     return error.status;
 }
@@ -72,14 +74,17 @@ static char *format_name(shoal_arena *arena, const char *format, const char *a, 
     return shoali_arena_strdup(arena, text);
 }
 
-shoal_status shoali_layer_tensor(shoal_model *model, shoali_layer *layer, const shoali_param *param, uint64_t row_count,
-                                 uint64_t cols, uint32_t flags)
+shoal_status shoali_layer_tensor(shoal_model *model, shoali_layer *layer, const shoali_param *param,
+                                 uint64_t row_count, uint64_t cols, uint32_t flags)
 {
-    uint64_t count = cols == 0 ? row_count : row_count * cols; /* both below 2^32 by the keys' ranges */
+    uint64_t count = cols == 0 ? row_count
+                               : row_count * cols; /* both below 2^32 by the keys' ranges */
     if (layer->tensor_count == SHOALI_LAYER_TENSORS_MAX)
-        return shoali_fail(SHOAL_EINTERNAL, "more than %d tensors in a layer", SHOALI_LAYER_TENSORS_MAX);
+        return shoali_fail(SHOAL_EINTERNAL, "more than %d tensors in a layer",
+                           SHOALI_LAYER_TENSORS_MAX);
     if (count > SHOALI_MODEL_ELEMS_MAX || model->param_count + count > SHOALI_MODEL_ELEMS_MAX)
-        return shoali_fail(SHOAL_EINVAL, "%llu more parameters exceed the %llu that a model may have",
+        return shoali_fail(SHOAL_EINVAL,
+                           "%llu more parameters exceed the %llu that a model may have",
                            (unsigned long long)count, (unsigned long long)SHOALI_MODEL_ELEMS_MAX);
     shoali_param *own = &model->tensor_params[model->tensor_count];
     *own = *param;
@@ -138,8 +143,8 @@ static shoal_status add_layer(shoal_model *model, const char *spec)
     SHOALI_TRY(parse_layer(model, spec, layer));
     SHOALI_TRY(layer->row->infer(model, layer));
     if (shoali_shape_elems(layer->out) > SHOALI_MODEL_ELEMS_MAX)
-        return shoali_fail(SHOAL_EINVAL, "an output of %u x %u x %u is too large", layer->out.channels,
-                           layer->out.height, layer->out.width);
+        return shoali_fail(SHOAL_EINVAL, "an output of %u x %u x %u is too large",
+                           layer->out.channels, layer->out.height, layer->out.width);
     model->state_count += layer->state_count;
     model->layer_count++;
     return SHOAL_OK;
@@ -148,17 +153,18 @@ static shoal_status add_layer(shoal_model *model, const char *spec)
 static shoal_status check_text(const char *what, const shoali_model_text *text)
 {
     shoal_shape in = text->input;
-    if (in.channels == 0 || in.height == 0 || in.width == 0 || in.channels > 65536 || in.height > 65536 ||
-        in.width > 65536 || shoali_shape_elems(in) > SHOALI_MODEL_ELEMS_MAX)
-        return shoali_fail(SHOAL_EINVAL, "%s: an input of %u x %u x %u; each must be 1 .. 65536", what, in.channels,
-                           in.height, in.width);
+    if (in.channels == 0 || in.height == 0 || in.width == 0 || in.channels > 65536 ||
+        in.height > 65536 || in.width > 65536 || shoali_shape_elems(in) > SHOALI_MODEL_ELEMS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "%s: an input of %u x %u x %u; each must be 1 .. 65536",
+                           what, in.channels, in.height, in.width);
     if (text->layer_count == 0 || text->layer_count > SHOALI_MODEL_LAYERS_MAX)
-        return shoali_fail(SHOAL_EINVAL, "%s: %u layers; there must be 1 .. %d", what, text->layer_count,
-                           SHOALI_MODEL_LAYERS_MAX);
+        return shoali_fail(SHOAL_EINVAL, "%s: %u layers; there must be 1 .. %d", what,
+                           text->layer_count, SHOALI_MODEL_LAYERS_MAX);
     return SHOAL_OK;
 }
 
-/* The last layer with parameters feeds the loss: codecs may treat it apart (TernGrad's unquantised logits). */
+/* The last layer with parameters feeds the loss: codecs may treat it apart (TernGrad's unquantised
+ * logits). */
 static void mark_last(shoal_model *model)
 {
     for (uint32_t i = model->layer_count; i-- > 0;) {
@@ -170,14 +176,17 @@ static void mark_last(shoal_model *model)
     }
 }
 
-static shoal_status fill_model(shoal_model *model, const char *what, const shoali_model_text *text, bool relu_to_tanh)
+static shoal_status fill_model(shoal_model *model, const char *what, const shoali_model_text *text,
+                               bool relu_to_tanh)
 {
     size_t most_tensors = (size_t)text->layer_count * SHOALI_LAYER_TENSORS_MAX;
     model->name = shoali_arena_strdup(model->arena, text->name);
     model->layers = shoali_arena_array(model->arena, text->layer_count, sizeof *model->layers);
     model->tensors = shoali_arena_array(model->arena, most_tensors, sizeof *model->tensors);
-    model->tensor_params = shoali_arena_array(model->arena, most_tensors, sizeof *model->tensor_params);
-    if (model->name == NULL || model->layers == NULL || model->tensors == NULL || model->tensor_params == NULL)
+    model->tensor_params = shoali_arena_array(model->arena, most_tensors,
+                                              sizeof *model->tensor_params);
+    if (model->name == NULL || model->layers == NULL || model->tensors == NULL ||
+        model->tensor_params == NULL)
         return SHOAL_ENOMEM;
     model->input = text->input;
     model->init = text->init;
@@ -217,7 +226,8 @@ typedef struct open_params {
 static const shoali_key open_keys[] = {
     {"init", SHOALI_KEY_CHOICE, offsetof(open_params, init), 0, 0, "own|he|xavier", "own",
      "first weights: as the model says, He's normal or Xavier's uniform"},
-    {"act", SHOALI_KEY_CHOICE, offsetof(open_params, act), 0, 0, "own|tanh", "own", "tanh: in place of every relu"},
+    {"act", SHOALI_KEY_CHOICE, offsetof(open_params, act), 0, 0, "own|tanh", "own",
+     "tanh: in place of every relu"},
 };
 static const shoali_schema open_schema = {open_keys, 2, sizeof(open_params)};
 
@@ -241,7 +251,8 @@ static shoal_status unknown_model(const char *spec)
     return status;
 }
 
-static shoal_status open_named(const char *spec, const char *name, shoal_arena *arena, shoal_model **model_out)
+static shoal_status open_named(const char *spec, const char *name, shoal_arena *arena,
+                               shoal_model **model_out)
 {
     open_params keys;
     shoali_model_text text;
@@ -297,7 +308,8 @@ static double backward_flops(const shoal_model *model)
 shoal_status shoal_model_describe(const shoal_model *model, shoal_model_info *info_out)
 {
     if (model == NULL || info_out == NULL || info_out->size != sizeof *info_out)
-        return shoali_fail(SHOAL_EINVAL, "shoal_model_describe needs a model and an info of this version's size");
+        return shoali_fail(SHOAL_EINVAL,
+                           "shoal_model_describe needs a model and an info of this version's size");
     shoal_model_info info = {.size = sizeof info, .name = model->name, .input = model->input};
     info.classes = (uint32_t)shoali_shape_elems(model->layers[model->layer_count - 1].out);
     info.layer_count = model->layer_count;
@@ -318,7 +330,8 @@ shoal_status shoal_model_describe(const shoal_model *model, shoal_model_info *in
 shoal_status shoal_model_layer(const shoal_model *model, uint32_t index, shoal_layer_info *info_out)
 {
     if (model == NULL || info_out == NULL || info_out->size != sizeof *info_out)
-        return shoali_fail(SHOAL_EINVAL, "shoal_model_layer needs a model and an info of this version's size");
+        return shoali_fail(SHOAL_EINVAL,
+                           "shoal_model_layer needs a model and an info of this version's size");
     if (index >= model->layer_count)
         return shoali_fail(SHOAL_EINVAL, "layer %u of a model with %u", index, model->layer_count);
     const shoali_layer *layer = &model->layers[index];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model files: {"name": .., "input": [channels, height, width] or [n], "init": "he", "layers": [spec, ...]}. */
+/* Model files: {"name": .., "input": [channels, height, width] or [n], "init": "he", "layers":
+ * [spec, ...]}. */
 #include <ctype.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ static shoal_status in_file(const char *what, shoal_status status)
     shoal_error error;
     shoali_error_get(&error);
     (void)shoali_fail(status, "%s: %s", what, error.text);
-    shoali_error_advice("A model file is {\"name\": \"n\", \"input\": [1, 28, 28], \"layers\": [\"dense:out=10\"]}.");
+    shoali_error_advice("A model file is {\"name\": \"n\", \"input\": [1, 28, 28], \"layers\": "
+                        "[\"dense:out=10\"]}.");
     return status;
 }
 
@@ -27,7 +29,8 @@ static shoal_status read_name(const json_t *root, shoal_arena *arena, const char
     for (size_t i = 0; clean && i < len; i++)
         clean = isalnum((unsigned char)name[i]) || strchr("._-", name[i]) != NULL;
     if (!clean)
-        return shoali_fail(SHOAL_ECORRUPT, "\"name\" must be 1 .. %d letters, digits, '.', '_' or '-'",
+        return shoali_fail(SHOAL_ECORRUPT,
+                           "\"name\" must be 1 .. %d letters, digits, '.', '_' or '-'",
                            SHOALI_MODEL_NAME_MAX - 1);
     *name_out = shoali_arena_strdup(arena, name);
     return *name_out != NULL ? SHOAL_OK : SHOAL_ENOMEM;
@@ -39,12 +42,14 @@ static shoal_status read_input(const json_t *root, shoal_shape *shape_out)
     size_t count = json_array_size(input);
     uint32_t sides[3] = {1, 1, 1};
     if (count != 1 && count != 3)
-        return shoali_fail(SHOAL_ECORRUPT, "\"input\" must be [channels, height, width] or [elements]");
+        return shoali_fail(SHOAL_ECORRUPT,
+                           "\"input\" must be [channels, height, width] or [elements]");
     for (size_t i = 0; i < count; i++) {
         const json_t *side = json_array_get(input, i);
         json_int_t value = json_integer_value(side);
         if (!json_is_integer(side) || value < 1 || value > 65536)
-            return shoali_fail(SHOAL_ECORRUPT, "\"input\"[%zu] must be an integer of 1 .. 65536", i);
+            return shoali_fail(SHOAL_ECORRUPT, "\"input\"[%zu] must be an integer of 1 .. 65536",
+                               i);
         sides[i] = (uint32_t)value;
     }
     *shape_out = (shoal_shape){sides[0], sides[1], sides[2]};
@@ -56,7 +61,8 @@ static shoal_status read_init(const json_t *root, shoali_init_kind *init_out)
     const char *init;
     SHOALI_TRY(shoali_json_string(root, "init", "he", &init));
     if (strcmp(init, "he") != 0 && strcmp(init, "xavier") != 0)
-        return shoali_fail(SHOAL_ECORRUPT, "\"init\" is \"%.32s\"; it must be \"he\" or \"xavier\"", init);
+        return shoali_fail(SHOAL_ECORRUPT, "\"init\" is \"%.32s\"; it must be \"he\" or \"xavier\"",
+                           init);
     *init_out = strcmp(init, "he") == 0 ? SHOALI_INIT_HE : SHOALI_INIT_XAVIER;
     return SHOAL_OK;
 }
@@ -74,7 +80,8 @@ static shoal_status read_layers(const json_t *root, shoal_arena *arena, shoali_m
     for (size_t i = 0; i < count; i++) {
         const char *spec = json_string_value(json_array_get(list, i));
         if (spec == NULL || strlen(spec) >= SHOALI_LAYER_SPEC_MAX)
-            return shoali_fail(SHOAL_ECORRUPT, "\"layers\"[%zu] must be a layer spec of less than %d characters", i,
+            return shoali_fail(SHOAL_ECORRUPT,
+                               "\"layers\"[%zu] must be a layer spec of less than %d characters", i,
                                SHOALI_LAYER_SPEC_MAX);
         layers[i] = shoali_arena_strdup(arena, spec);
         if (layers[i] == NULL)
@@ -96,7 +103,8 @@ static shoal_status check_keys(json_t *root)
         while (i < 4 && strcmp(known[i], key) != 0)
             i++;
         if (i == 4)
-            return shoali_fail(SHOAL_ECORRUPT, "unknown key \"%.32s\"; known: name, input, init, layers", key);
+            return shoali_fail(SHOAL_ECORRUPT,
+                               "unknown key \"%.32s\"; known: name, input, init, layers", key);
     }
     return SHOAL_OK;
 }
@@ -111,22 +119,24 @@ static shoal_status read_text(json_t *root, shoal_arena *arena, shoali_model_tex
     return read_layers(root, arena, text);
 }
 
-static shoal_status take_json(const char *what, json_t *root, shoal_arena *arena, shoali_model_text *text_out)
+static shoal_status take_json(const char *what, json_t *root, shoal_arena *arena,
+                              shoali_model_text *text_out)
 {
     shoal_status status = read_text(root, arena, text_out);
     json_decref(root);
     return status != SHOAL_OK && status != SHOAL_ENOMEM ? in_file(what, status) : status;
 }
 
-shoal_status shoali_model_parse_json(const char *what, const char *json, size_t len_bytes, shoal_arena *arena,
-                                     shoali_model_text *text_out)
+shoal_status shoali_model_parse_json(const char *what, const char *json, size_t len_bytes,
+                                     shoal_arena *arena, shoali_model_text *text_out)
 {
     json_t *root;
     SHOALI_TRY(shoali_json_parse(what, json, len_bytes, &root));
     return take_json(what, root, arena, text_out);
 }
 
-shoal_status shoali_model_load_json(const char *path, shoal_arena *arena, shoali_model_text *text_out)
+shoal_status shoali_model_load_json(const char *path, shoal_arena *arena,
+                                    shoali_model_text *text_out)
 {
     json_t *root;
     SHOALI_TRY(shoali_json_load(path, &root));
@@ -138,9 +148,11 @@ shoal_status shoali_model_load_json(const char *path, shoal_arena *arena, shoali
 /* Names and canonical specs hold nothing that JSON would have to escape. */
 static void write_text(const shoal_model *model, FILE *file)
 {
-    fprintf(file, "{\n  \"name\": \"%s\",\n  \"input\": [%u, %u, %u],\n  \"init\": \"%s\",\n  \"layers\": [", model->name,
-            model->input.channels, model->input.height, model->input.width,
-            model->init == SHOALI_INIT_HE ? "he" : "xavier");
+    fprintf(
+        file,
+        "{\n  \"name\": \"%s\",\n  \"input\": [%u, %u, %u],\n  \"init\": \"%s\",\n  \"layers\": [",
+        model->name, model->input.channels, model->input.height, model->input.width,
+        model->init == SHOALI_INIT_HE ? "he" : "xavier");
     for (uint32_t i = 0; i < model->layer_count; i++)
         fprintf(file, "%s\n    \"%s\"", i == 0 ? "" : ",", model->layers[i].spec);
     fprintf(file, "\n  ]\n}\n");

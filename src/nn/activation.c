@@ -17,8 +17,8 @@ static void relu_forward(const shoali_node *node, const shoali_pass *pass, const
         y[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
 
-static void relu_backward(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                          float *dx)
+static void relu_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                          const float *y, float *dy, float *dx)
 {
     size_t n = elems(node, pass);
     (void)x;
@@ -35,8 +35,8 @@ static void tanh_forward(const shoali_node *node, const shoali_pass *pass, const
         y[i] = tanhf(x[i]);
 }
 
-static void tanh_backward(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                          float *dx)
+static void tanh_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                          const float *y, float *dy, float *dx)
 {
     size_t n = elems(node, pass);
     (void)x;

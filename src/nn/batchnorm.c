@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch normalisation (Ioffe, Szegedy, ICML 2015): per channel over samples and pixels. Sums are in double, so the
- * statistics do not depend on how many values there are. Params: scale[C], shift[C]; state: running mean[C], running
- * variance[C] (the unbiased one, as frameworks keep it). */
+/* Batch normalisation (Ioffe, Szegedy, ICML 2015): per channel over samples and pixels. Sums are in
+ * double, so the statistics do not depend on how many values there are. Params: scale[C], shift[C];
+ * state: running mean[C], running variance[C] (the unbiased one, as frameworks keep it). */
 #include <math.h>
 
 #include "nn/exec.h"
@@ -61,7 +61,8 @@ static moments batch_moments(const shoali_node *node, const view *v, const float
     const shoali_batchnorm_params *p = node->layer->params;
     double mean = mean_of(v, x, channel), variance = variance_of(v, x, channel, mean);
     double unbiased = v->values > 1 ? variance * v->values / (v->values - 1) : variance;
-    float *running_mean = node->state + channel, *running_variance = node->state + v->channels + channel;
+    float *running_mean = node->state + channel,
+          *running_variance = node->state + v->channels + channel;
     *running_mean = (float)((1 - p->momentum) * *running_mean + p->momentum * mean);
     *running_variance = (float)((1 - p->momentum) * *running_variance + p->momentum * unbiased);
     return (moments){(float)mean, (float)(1.0 / sqrt(variance + p->eps))};
@@ -70,7 +71,8 @@ static moments batch_moments(const shoali_node *node, const view *v, const float
 static moments running_moments(const shoali_node *node, const view *v, size_t channel)
 {
     const shoali_batchnorm_params *p = node->layer->params;
-    return (moments){node->state[channel], (float)(1.0 / sqrt(node->state[v->channels + channel] + p->eps))};
+    return (moments){node->state[channel],
+                     (float)(1.0 / sqrt(node->state[v->channels + channel] + p->eps))};
 }
 
 static void forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
@@ -92,8 +94,8 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
 }
 
 /* With z = (x - mean) / deviation: dx = scale / deviation * (dy - mean(dy) - z * mean(dy z)). */
-static void backward(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                     float *dx)
+static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                     const float *y, float *dy, float *dx)
 {
     view v = view_of(node, pass);
     const moments *saved = node->saved;
@@ -121,4 +123,5 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
     }
 }
 
-const shoali_exec shoali_exec_batchnorm = {.saved_bytes = saved_bytes, .forward = forward, .backward = backward};
+const shoali_exec shoali_exec_batchnorm = {
+    .saved_bytes = saved_bytes, .forward = forward, .backward = backward};

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolution, image by image, as products with the unrolled image: col[in channel, ky, kx][y, x].
  *
- *     y = W col + b        dW = sum over images of dy col^T        dcol = W^T dy, folded back into dx */
+ *     y = W col + b        dW = sum over images of dy col^T        dcol = W^T dy, folded back into
+ * dx */
 #include <cblas.h>
 #include <string.h>
 
 #include "nn/exec.h"
 
 typedef struct geometry {
-    int channels, height, width;         /* of the input */
+    int channels, height, width; /* of the input */
     int out, out_height, out_width;
     int kernel, stride, pad;
-    size_t in_elems, out_elems;          /* per image */
-    int taps, pixels;                    /* rows and columns of col */
+    size_t in_elems, out_elems; /* per image */
+    int taps, pixels;           /* rows and columns of col */
     bool bias;
 } geometry;
 
@@ -79,8 +80,10 @@ static void unroll(const geometry *g, const float *image, float *col)
                     if (from < 0 || from >= g->height)
                         memset(col, 0, (size_t)g->out_width * sizeof *col);
                     else
-                        unroll_row(g, image + ((size_t)c * (size_t)g->height + (size_t)from) * (size_t)g->width, kx,
-                                   col);
+                        unroll_row(g,
+                                   image + ((size_t)c * (size_t)g->height + (size_t)from) *
+                                               (size_t)g->width,
+                                   kx, col);
                 }
 }
 
@@ -94,7 +97,8 @@ static void fold(const geometry *g, const float *col, float *image)
                     int to = y * g->stride + ky - g->pad, first, end;
                     if (to < 0 || to >= g->height)
                         continue;
-                    float *row = image + ((size_t)c * (size_t)g->height + (size_t)to) * (size_t)g->width;
+                    float *row = image +
+                                 ((size_t)c * (size_t)g->height + (size_t)to) * (size_t)g->width;
                     inside(g, kx, &first, &end);
                     for (int x = first; x < end; x++)
                         row[x * g->stride + kx - g->pad] += col[x];
@@ -110,8 +114,8 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
         for (int o = 0; g.bias && o < g.out; o++)
             for (int i = 0; i < g.pixels; i++)
                 y[(size_t)o * (size_t)g.pixels + (size_t)i] = bias[o];
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, g.out, g.pixels, g.taps, 1.0f, node->params, g.taps,
-                    pass->work, g.pixels, g.bias ? 1.0f : 0.0f, y, g.pixels);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, g.out, g.pixels, g.taps, 1.0f,
+                    node->params, g.taps, pass->work, g.pixels, g.bias ? 1.0f : 0.0f, y, g.pixels);
     }
 }
 
@@ -126,24 +130,25 @@ static void bias_gradient(const geometry *g, uint32_t count, const float *dy, fl
     }
 }
 
-static void backward(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                     float *dx)
+static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                     const float *y, float *dy, float *dx)
 {
     geometry g = geometry_of(node->layer);
     (void)y;
     for (uint32_t n = 0; n < pass->count; n++) {
         const float *dyn = dy + n * g.out_elems;
         unroll(&g, x + n * g.in_elems, pass->work);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, g.out, g.taps, g.pixels, 1.0f, dyn, g.pixels, pass->work,
-                    g.pixels, n == 0 ? 0.0f : 1.0f, node->grads, g.taps);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, g.out, g.taps, g.pixels, 1.0f, dyn,
+                    g.pixels, pass->work, g.pixels, n == 0 ? 0.0f : 1.0f, node->grads, g.taps);
         if (dx == NULL)
             continue;
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, g.taps, g.pixels, g.out, 1.0f, node->params, g.taps, dyn,
-                    g.pixels, 0.0f, pass->work, g.pixels);
+        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, g.taps, g.pixels, g.out, 1.0f,
+                    node->params, g.taps, dyn, g.pixels, 0.0f, pass->work, g.pixels);
         fold(&g, pass->work, dx + n * g.in_elems);
     }
     if (g.bias)
         bias_gradient(&g, pass->count, dy, node->grads + (size_t)g.out * (size_t)g.taps);
 }
 
-const shoali_exec shoali_exec_conv = {.work_bytes = work_bytes, .forward = forward, .backward = backward};
+const shoali_exec shoali_exec_conv = {
+    .work_bytes = work_bytes, .forward = forward, .backward = backward};

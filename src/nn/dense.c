@@ -24,18 +24,18 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
     if (s.bias != NULL)
         for (int i = 0; i < n; i++)
             memcpy(y + (size_t)i * (size_t)s.out, s.bias, (size_t)s.out * sizeof *y);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, s.out, s.in, 1.0f, x, s.in, node->params, s.in,
-                s.bias != NULL ? 1.0f : 0.0f, y, s.out);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, s.out, s.in, 1.0f, x, s.in,
+                node->params, s.in, s.bias != NULL ? 1.0f : 0.0f, y, s.out);
 }
 
-static void backward(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                     float *dx)
+static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                     const float *y, float *dy, float *dx)
 {
     sizes s = dense_sizes(node);
     int n = (int)pass->count;
     (void)y;
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, s.out, s.in, n, 1.0f, dy, s.out, x, s.in, 0.0f, node->grads,
-                s.in);
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, s.out, s.in, n, 1.0f, dy, s.out, x, s.in,
+                0.0f, node->grads, s.in);
     if (s.bias != NULL) {
         float *dbias = node->grads + (size_t)s.in * (size_t)s.out;
         memset(dbias, 0, (size_t)s.out * sizeof *dbias);
@@ -44,8 +44,8 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
                 dbias[o] += dy[(size_t)i * (size_t)s.out + (size_t)o];
     }
     if (dx != NULL)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, s.in, s.out, 1.0f, dy, s.out, node->params, s.in,
-                    0.0f, dx, s.in);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, s.in, s.out, 1.0f, dy, s.out,
+                    node->params, s.in, 0.0f, dx, s.in);
 }
 
 const shoali_exec shoali_exec_dense = {.forward = forward, .backward = backward};

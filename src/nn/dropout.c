@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout: y = x / (1 - rate) or 0. A value's fate depends on (seed, layer, global number of its sample, index), so
- * it is the same however the samples are spread over workers. */
+/* Dropout: y = x / (1 - rate) or 0. A value's fate depends on (seed, layer, global number of its
+ * sample, index), so it is the same however the samples are spread over workers. */
 #include <string.h>
 
 #include "base/rng.h"
@@ -48,8 +48,8 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
     }
 }
 
-static void backward(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                     float *dx)
+static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                     const float *y, float *dy, float *dx)
 {
     (void)x;
     (void)y;
@@ -57,4 +57,5 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
         apply(node, pass, dy, dx);
 }
 
-const shoali_exec shoali_exec_dropout = {.saved_bytes = saved_bytes, .forward = forward, .backward = backward};
+const shoali_exec shoali_exec_dropout = {
+    .saved_bytes = saved_bytes, .forward = forward, .backward = backward};

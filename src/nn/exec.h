@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a layer kind runs: the other half of its row in model/layers.def. Executors are pure: they read and write what
- * they are handed, keep nothing, allocate nothing, and give the same bits for the same input. */
+/* How a layer kind runs: the other half of its row in model/layers.def. Executors are pure: they
+ * read and write what they are handed, keep nothing, allocate nothing, and give the same bits for
+ * the same input. */
 #ifndef SHOALI_NN_EXEC_H
 #define SHOALI_NN_EXEC_H
 
@@ -19,10 +20,10 @@ typedef struct shoali_node {
 
 /** What a pass over all layers has in common. */
 typedef struct shoali_pass {
-    uint32_t count;        /* samples, >= 1 */
+    uint32_t count; /* samples, >= 1 */
     bool training;
     uint64_t seed, first_serial;
-    void *work;            /* the largest work_bytes, 64-byte aligned; contents die with the call */
+    void *work; /* the largest work_bytes, 64-byte aligned; contents die with the call */
 } shoali_pass;
 
 typedef struct shoali_exec {
@@ -32,12 +33,14 @@ typedef struct shoali_exec {
     /** y = f(x), count samples each; y == x if the row is IN_PLACE and the net chose so. */
     void (*forward)(const shoali_node *node, const shoali_pass *pass, const float *x, float *y);
     /** Overwrite node->grads, and dx unless it is NULL. dx == dy if y == x. dy may be spoilt. */
-    void (*backward)(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                     float *dx);
+    void (*backward)(const shoali_node *node, const shoali_pass *pass, const float *x,
+                     const float *y, float *dy, float *dx);
 } shoali_exec;
 
-/** sum over samples of weight * (softmax(scores) - label) / count into dscores (NULL: loss only), and the loss. */
-void shoali_softmax_loss(const float *scores, const uint32_t *labels, uint32_t count, uint32_t classes, float weight,
-                         float *dscores, double *sum_out, uint32_t *correct_out);
+/** sum over samples of weight * (softmax(scores) - label) / count into dscores (NULL: loss only),
+ * and the loss. */
+void shoali_softmax_loss(const float *scores, const uint32_t *labels, uint32_t count,
+                         uint32_t classes, float weight, float *dscores, double *sum_out,
+                         uint32_t *correct_out);
 
 #endif

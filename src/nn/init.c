@@ -12,7 +12,8 @@ static void fill_he(const shoal_tensor *tensor, uint32_t fan_in, uint64_t seed, 
         out[i] = (float)(deviation * shoali_rng_normal(seed, tensor->key, i));
 }
 
-static void fill_xavier(const shoal_tensor *tensor, uint32_t fan_in, uint32_t fan_out, uint64_t seed, float *out)
+static void fill_xavier(const shoal_tensor *tensor, uint32_t fan_in, uint32_t fan_out,
+                        uint64_t seed, float *out)
 {
     double bound = sqrt(6.0 / ((double)fan_in + fan_out));
     for (size_t i = 0; i < tensor->count; i++)

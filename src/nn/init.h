@@ -5,9 +5,10 @@
 #include "model/model.h"
 
 /**
- * Draw a model's first weights: value i of a tensor depends on (seed, tensor key, i) only, so every rank, and any part
- * of a model, gets the same. He: normal, variance 2 / fan_in (He et al., ICCV 2015). Xavier: uniform, variance
- * 2 / (fan_in + fan_out) (Glorot, Bengio, AISTATS 2010). Biases 0, norm scales 1.
+ * Draw a model's first weights: value i of a tensor depends on (seed, tensor key, i) only, so every
+ * rank, and any part of a model, gets the same. He: normal, variance 2 / fan_in (He et al., ICCV
+ * 2015). Xavier: uniform, variance 2 / (fan_in + fan_out) (Glorot, Bengio, AISTATS 2010). Biases 0,
+ * norm scales 1.
  */
 void shoali_init_params(const shoal_model *model, uint64_t seed, float *params_out);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax cross-entropy, in double per sample: there are few classes, and losses are compared to 1e-5. */
+/* Softmax cross-entropy, in double per sample: there are few classes, and losses are compared to
+ * 1e-5. */
 #include <math.h>
 
 #include "nn/exec.h"
 
-static double row_loss(const float *scores, uint32_t label, uint32_t classes, double scale, float *dscores)
+static double row_loss(const float *scores, uint32_t label, uint32_t classes, double scale,
+                       float *dscores)
 {
     double most = scores[0], sum = 0;
     for (uint32_t c = 1; c < classes; c++)
@@ -25,14 +27,16 @@ static uint32_t winner(const float *scores, uint32_t classes)
     return best;
 }
 
-void shoali_softmax_loss(const float *scores, const uint32_t *labels, uint32_t count, uint32_t classes, float weight,
-                         float *dscores, double *sum_out, uint32_t *correct_out)
+void shoali_softmax_loss(const float *scores, const uint32_t *labels, uint32_t count,
+                         uint32_t classes, float weight, float *dscores, double *sum_out,
+                         uint32_t *correct_out)
 {
     double sum = 0, scale = (double)weight / count;
     uint32_t correct = 0;
     for (uint32_t n = 0; n < count; n++) {
         size_t at = (size_t)n * classes;
-        sum += row_loss(scores + at, labels[n], classes, scale, dscores != NULL ? dscores + at : NULL);
+        sum += row_loss(scores + at, labels[n], classes, scale,
+                        dscores != NULL ? dscores + at : NULL);
         correct += winner(scores + at, classes) == labels[n];
     }
     *sum_out = sum;

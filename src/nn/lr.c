@@ -28,11 +28,15 @@ struct shoali_lr {
 typedef struct lr_row {
     const char *name;
     shoali_schema schema;
-    double (*shape)(const shoali_lr *lr, double progress); /* progress of the run after warm-up: [0, 1) */
+    double (*shape)(const shoali_lr *lr,
+                    double progress); /* progress of the run after warm-up: [0, 1) */
 } lr_row;
 
-#define KEY_WARMUP \
-    {"warmup", SHOALI_KEY_INT, offsetof(lr_params, warmup), 0, 1e9, NULL, "0", "iterations of linear growth from 0"}
+#define KEY_WARMUP                                                                \
+    {                                                                             \
+        "warmup", SHOALI_KEY_INT, offsetof(lr_params, warmup), 0, 1e9, NULL, "0", \
+            "iterations of linear growth from 0"                                  \
+    }
 
 static double constant_shape(const shoali_lr *lr, double progress)
 {
@@ -59,12 +63,15 @@ static double step_shape(const shoali_lr *lr, double progress)
 static const shoali_key constant_keys[] = {KEY_WARMUP};
 static const shoali_key cosine_keys[] = {
     KEY_WARMUP,
-    {"floor", SHOALI_KEY_FLOAT, offsetof(lr_params, floor), 0, 1, NULL, "0", "share of the base rate left at the end"},
+    {"floor", SHOALI_KEY_FLOAT, offsetof(lr_params, floor), 0, 1, NULL, "0",
+     "share of the base rate left at the end"},
 };
 static const shoali_key step_keys[] = {
     KEY_WARMUP,
-    {"at", SHOALI_KEY_TEXT, offsetof(lr_params, at), 0, 0, NULL, "0.5/0.75", "shares of the run, ascending"},
-    {"factor", SHOALI_KEY_FLOAT, offsetof(lr_params, factor), 0, 1, NULL, "0.1", "multiplies the rate at each"},
+    {"at", SHOALI_KEY_TEXT, offsetof(lr_params, at), 0, 0, NULL, "0.5/0.75",
+     "shares of the run, ascending"},
+    {"factor", SHOALI_KEY_FLOAT, offsetof(lr_params, factor), 0, 1, NULL, "0.1",
+     "multiplies the rate at each"},
 };
 
 static const lr_row rows[] = {
@@ -82,13 +89,17 @@ const char *shoali_lr_row_name(size_t i)
 static shoal_status parse_steps(const char *spec, shoali_lr *lr)
 {
     double last = 0;
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc hands out a constant: nothing to free */
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C",
+                                  (locale_t)0); /* glibc hands out a constant: nothing to free */
     for (const char *at = lr->params.at; *at != '\0'; at += *at == '/') {
         char *end;
         double share = strtod_l(at, &end, c_locale);
-        if (end == at || (*end != '/' && *end != '\0') || !(share >= last && share <= 1) || lr->step_count == STEPS_MAX)
-            return shoali_fail(SHOAL_EINVAL, "schedule '%s': key 'at' must be at most %d ascending shares like 0.5/0.75",
-                               spec, STEPS_MAX);
+        if (end == at || (*end != '/' && *end != '\0') || !(share >= last && share <= 1) ||
+            lr->step_count == STEPS_MAX)
+            return shoali_fail(
+                SHOAL_EINVAL,
+                "schedule '%s': key 'at' must be at most %d ascending shares like 0.5/0.75", spec,
+                STEPS_MAX);
         lr->steps[lr->step_count++] = last = share;
         at = end;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A net: the nodes of a model over a few arenas. Activations lie one behind the other, a layer that may work in place
- * takes its input's memory; gradients of activations need two buffers, from layer to layer in turn. */
+/* A net: the nodes of a model over a few arenas. Activations lie one behind the other, a layer that
+ * may work in place takes its input's memory; gradients of activations need two buffers, from layer
+ * to layer in turn. */
 #include "nn/nn.h"
 
 #include <cblas.h>
@@ -28,7 +29,7 @@ struct shoali_net {
     uint64_t seed;
     shoali_node *nodes; /* [model->layer_count] */
     float *params, *grads, *state;
-    float *slopes[2];   /* gradients of activations */
+    float *slopes[2]; /* gradients of activations */
     void *work;
     const float *scores;
 };
@@ -48,7 +49,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The memory that the layer at index may overwrite, NULL: none. Neither the caller's batch nor an output still needed. */
+/* The memory that the layer at index may overwrite, NULL: none. Neither the caller's batch nor an
+ * output still needed. */
 static float *reusable(const shoali_net *net, uint32_t index)
 {
     if ((net->model->layers[index].row->traits & SHOALI_LAYER_IN_PLACE) == 0)
@@ -73,13 +75,15 @@ static shoal_status make_node(shoali_net *net, uint32_t index)
                           .y = reusable(net, index)};
     node->in_place = node->y != NULL;
     if (node->exec->saved_bytes != NULL) {
-        node->saved = shoali_arena_alloc(net->arena, node->exec->saved_bytes(layer, net->batch_max));
+        node->saved = shoali_arena_alloc(net->arena,
+                                         node->exec->saved_bytes(layer, net->batch_max));
         if (node->saved == NULL)
             return SHOAL_ENOMEM;
     }
     if (node->in_place || (layer->row->traits & SHOALI_LAYER_ALIAS) != 0)
         return SHOAL_OK;
-    node->y = shoali_arena_array(net->arena, (size_t)shoali_shape_elems(layer->out) * net->batch_max, sizeof(float));
+    node->y = shoali_arena_array(
+        net->arena, (size_t)shoali_shape_elems(layer->out) * net->batch_max, sizeof(float));
     return node->y != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
@@ -95,7 +99,8 @@ static shoal_status make_buffers(shoali_net *net)
     net->work = shoali_arena_alloc(net->arena, work);
     net->slopes[0] = shoali_arena_array(net->arena, widest * net->batch_max, sizeof(float));
     net->slopes[1] = shoali_arena_array(net->arena, widest * net->batch_max, sizeof(float));
-    return net->work == NULL || net->slopes[0] == NULL || net->slopes[1] == NULL ? SHOAL_ENOMEM : SHOAL_OK;
+    return net->work == NULL || net->slopes[0] == NULL || net->slopes[1] == NULL ? SHOAL_ENOMEM
+                                                                                 : SHOAL_OK;
 }
 
 /* Running variances start at 1, all other state at 0. */
@@ -129,19 +134,24 @@ static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
 {
     shoal_shape out = model->layers[model->layer_count - 1].out;
     if (batch_max == 0 || batch_max > 1u << 20)
-        return shoali_fail(SHOAL_EINVAL, "a batch of %u samples; it must be 1 .. %u", batch_max, 1u << 20);
+        return shoali_fail(SHOAL_EINVAL, "a batch of %u samples; it must be 1 .. %u", batch_max,
+                           1u << 20);
     if (model->param_count == 0)
         return shoali_fail(SHOAL_EINVAL, "model '%s' has no parameters to train", model->name);
     if (out.height != 1 || out.width != 1)
-        return shoali_fail(SHOAL_EINVAL, "model '%s' ends in %u x %u x %u; training needs a vector of class scores",
-                           model->name, out.channels, out.height, out.width);
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "model '%s' ends in %u x %u x %u; training needs a vector of class scores", model->name,
+            out.channels, out.height, out.width);
     return SHOAL_OK;
 }
 
-shoal_status shoali_net_create(const shoal_model *model, uint32_t batch_max, uint64_t seed, shoali_net **net_out)
+shoal_status shoali_net_create(const shoal_model *model, uint32_t batch_max, uint64_t seed,
+                               shoali_net **net_out)
 {
     SHOALI_TRY(check_model(model, batch_max));
-    openblas_set_num_threads(1); /* one compute thread per worker; two pools on one host cost more than they give */
+    openblas_set_num_threads(
+        1); /* one compute thread per worker; two pools on one host cost more than they give */
     shoal_arena *arena = shoali_arena_create(4096);
     shoali_net *net = arena != NULL ? shoali_arena_alloc(arena, sizeof *net) : NULL;
     shoal_status status = SHOAL_ENOMEM;
@@ -198,11 +208,12 @@ const float *shoali_net_scores(const shoali_net *net)
 static shoal_status check_batch(const shoali_net *net, const shoali_batch *batch)
 {
     if (batch->count > net->batch_max)
-        return shoali_fail(SHOAL_EINVAL, "a batch of %u samples in a net made for %u", batch->count, net->batch_max);
+        return shoali_fail(SHOAL_EINVAL, "a batch of %u samples in a net made for %u", batch->count,
+                           net->batch_max);
     for (uint32_t n = 0; n < batch->count; n++)
         if (batch->labels[n] >= net->classes)
-            return shoali_fail(SHOAL_EINVAL, "sample %u has label %u, the model has %u classes", n, batch->labels[n],
-                               net->classes);
+            return shoali_fail(SHOAL_EINVAL, "sample %u has label %u, the model has %u classes", n,
+                               batch->labels[n], net->classes);
     return SHOAL_OK;
 }
 
@@ -253,7 +264,8 @@ static shoal_status run_backward(shoali_net *net, const shoali_pass *pass, const
         if (node->y == NULL)
             continue;
         float *dx = node->in_place ? dy : other;
-        node->exec->backward(node, pass, input_of(net, batch_x, i), node->y, dy, i == first ? NULL : dx);
+        node->exec->backward(node, pass, input_of(net, batch_x, i), node->y, dy,
+                             i == first ? NULL : dx);
         other = dx == dy ? other : dy;
         dy = dx;
         SHOALI_TRY(report(node, ready, ctx));
@@ -270,8 +282,8 @@ static shoal_status train_nothing(shoali_net *net, shoali_grads_ready ready, voi
     return SHOAL_OK;
 }
 
-shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali_grads_ready ready, void *ctx,
-                              shoali_loss *loss_out)
+shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali_grads_ready ready,
+                              void *ctx, shoali_loss *loss_out)
 {
     SHOALI_TRY(check_batch(net, batch));
     *loss_out = (shoali_loss){.count = batch->count};
@@ -283,8 +295,8 @@ shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali
                               .first_serial = batch->first_serial,
                               .work = net->work};
     net->scores = run_forward(net, &pass, batch->x);
-    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, batch->weight, net->slopes[0],
-                        &loss_out->sum, &loss_out->correct);
+    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, batch->weight,
+                        net->slopes[0], &loss_out->sum, &loss_out->correct);
     return run_backward(net, &pass, batch->x, ready, ctx);
 }
 
@@ -296,7 +308,7 @@ shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, sho
         return SHOAL_OK;
     const shoali_pass pass = {.count = batch->count, .work = net->work};
     net->scores = run_forward(net, &pass, batch->x);
-    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, 0.0f, NULL, &loss_out->sum,
-                        &loss_out->correct);
+    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, 0.0f, NULL,
+                        &loss_out->sum, &loss_out->correct);
     return SHOAL_OK;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a model on float32: forward, loss, backward. Parameters are one contiguous arena, gradients another; layers are
- * views of them. All memory is taken at creation: training allocates nothing.
+/* Runs a model on float32: forward, loss, backward. Parameters are one contiguous arena, gradients
+ * another; layers are views of them. All memory is taken at creation: training allocates nothing.
  *
- * Every result depends only on (model, parameters, batch, seed), never on time or threads: one net computes on the
- * thread that calls it. Different nets may run on different threads. */
+ * Every result depends only on (model, parameters, batch, seed), never on time or threads: one net
+ * computes on the thread that calls it. Different nets may run on different threads. */
 #ifndef SHOALI_NN_NN_H
 #define SHOALI_NN_NN_H
 
@@ -13,19 +13,21 @@ typedef struct shoali_net shoali_net;
 
 /**
  * Make a net with first weights drawn from (seed, tensor key): the same on every rank.
- * @param model     borrowed until shoali_net_destroy; must end in a vector (its elements are the classes).
+ * @param model     borrowed until shoali_net_destroy; must end in a vector (its elements are the
+ * classes).
  * @param batch_max largest number of samples per call; memory grows with it.
  * @return SHOAL_OK | EINVAL (model has no parameters, does not end in a vector) | ENOMEM
  */
-SHOAL_MUST_USE shoal_status shoali_net_create(const shoal_model *model, uint32_t batch_max, uint64_t seed,
-                                              shoali_net **net_out);
+SHOAL_MUST_USE shoal_status shoali_net_create(const shoal_model *model, uint32_t batch_max,
+                                              uint64_t seed, shoali_net **net_out);
 void shoali_net_destroy(shoali_net *net);
 
 /** float32[shoali_net_count]: weights, and their gradients, in the order of shoal_model_tensors. */
 float *shoali_net_params(shoali_net *net);
 float *shoali_net_grads(shoali_net *net);
 size_t shoali_net_count(const shoali_net *net);
-/** Running statistics of batch norm: belongs into a checkpoint, is no gradient. NULL, 0 if the model has none. */
+/** Running statistics of batch norm: belongs into a checkpoint, is no gradient. NULL, 0 if the
+ * model has none. */
 float *shoali_net_state(shoali_net *net, size_t *count_out);
 
 /** Samples for one call; borrowed during it. */
@@ -33,29 +35,36 @@ typedef struct shoali_batch {
     const float *x;         /* float32[count][input elements] */
     const uint32_t *labels; /* uint32[count], each below classes */
     uint32_t count;         /* <= batch_max; 0 is a batch: its gradients are zero */
-    uint64_t first_serial;  /* number of sample 0 in the whole run, all workers counted; keys dropout */
-    float weight;           /* N n_i / B (DESIGN 4a): 1 when all workers' batches are equal */
+    uint64_t
+        first_serial; /* number of sample 0 in the whole run, all workers counted; keys dropout */
+    float weight;     /* N n_i / B (DESIGN 4a): 1 when all workers' batches are equal */
 } shoali_batch;
 
 typedef struct shoali_loss {
-    double sum;        /* of the samples' cross-entropies, in nats, not weighted */
-    uint32_t correct;  /* samples whose largest score is their label's (the first one, if equal) */
+    double sum;       /* of the samples' cross-entropies, in nats, not weighted */
+    uint32_t correct; /* samples whose largest score is their label's (the first one, if equal) */
     uint32_t count;
 } shoali_loss;
 
-/** Gradient range [offset, offset + count) is final: whole tensors, back to front. Another status ends the call. */
+/** Gradient range [offset, offset + count) is final: whole tensors, back to front. Another status
+ * ends the call. */
 typedef shoal_status (*shoali_grads_ready)(void *ctx, size_t offset, size_t count);
 
 /**
- * One training pass: gradients of weight * mean loss overwrite the gradient arena. Parameters do not change.
- * Scores and losses that are not finite are no error here: the exchange finds them in the gradients and names them.
- * @param ready NULL or called once per layer with parameters, as soon as its backward is done, in the backward order.
+ * One training pass: gradients of weight * mean loss overwrite the gradient arena. Parameters do
+ * not change. Scores and losses that are not finite are no error here: the exchange finds them in
+ * the gradients and names them.
+ * @param ready NULL or called once per layer with parameters, as soon as its backward is done, in
+ * the backward order.
  */
-SHOAL_MUST_USE shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali_grads_ready ready,
-                                             void *ctx, shoali_loss *loss_out);
+SHOAL_MUST_USE shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch,
+                                             shoali_grads_ready ready, void *ctx,
+                                             shoali_loss *loss_out);
 
-/** Forward only: no dropout, batch norm by its running statistics. weight and first_serial are not read. */
-SHOAL_MUST_USE shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, shoali_loss *loss_out);
+/** Forward only: no dropout, batch norm by its running statistics. weight and first_serial are not
+ * read. */
+SHOAL_MUST_USE shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch,
+                                                shoali_loss *loss_out);
 
 /** Class scores of the last call: float32[its count][classes], valid until the next. */
 const float *shoali_net_scores(const shoali_net *net);

@@ -48,7 +48,8 @@ struct shoali_optim {
 
 /* ---------------------------------------------------------------- sgd */
 
-/* The convention of Sutskever's heirs (PyTorch): v = momentum v + g; w -= lr v, or lr (g + momentum v) for Nesterov. */
+/* The convention of Sutskever's heirs (PyTorch): v = momentum v + g; w -= lr v, or lr (g + momentum
+ * v) for Nesterov. */
 static void update_sgd(const optim_params *p, const span *s)
 {
     float momentum = (float)p->momentum;
@@ -75,14 +76,18 @@ static shoal_status check_sgd(const optim_params *p)
 }
 
 static const shoali_key sgd_keys[] = {
-    {"momentum", SHOALI_KEY_FLOAT, offsetof(optim_params, momentum), 0, 0.9999, NULL, "0.9", "share of the last step"},
-    {"decay", SHOALI_KEY_FLOAT, offsetof(optim_params, decay), 0, 1, NULL, "0", "weight decay; not of biases and norms"},
-    {"nesterov", SHOALI_KEY_FLAG, offsetof(optim_params, nesterov), 0, 0, NULL, "off", "look ahead by one step"},
+    {"momentum", SHOALI_KEY_FLOAT, offsetof(optim_params, momentum), 0, 0.9999, NULL, "0.9",
+     "share of the last step"},
+    {"decay", SHOALI_KEY_FLOAT, offsetof(optim_params, decay), 0, 1, NULL, "0",
+     "weight decay; not of biases and norms"},
+    {"nesterov", SHOALI_KEY_FLAG, offsetof(optim_params, nesterov), 0, 0, NULL, "off",
+     "look ahead by one step"},
 };
 
 /* ---------------------------------------------------------------- adam */
 
-/* Kingma, Ba, ICLR 2015, algorithm 1, with the two corrections folded into step and eps as in its section 2. */
+/* Kingma, Ba, ICLR 2015, algorithm 1, with the two corrections folded into step and eps as in its
+ * section 2. */
 static void update_adam(const optim_params *p, const span *s)
 {
     double correct1 = 1.0 - pow(p->beta1, s->time), correct2 = 1.0 - pow(p->beta2, s->time);
@@ -104,16 +109,24 @@ static uint32_t adam_slots(const optim_params *p)
 }
 
 static const shoali_key adam_keys[] = {
-    {"beta1", SHOALI_KEY_FLOAT, offsetof(optim_params, beta1), 0, 0.9999, NULL, "0.9", "decay of the mean"},
-    {"beta2", SHOALI_KEY_FLOAT, offsetof(optim_params, beta2), 0, 0.999999, NULL, "0.999", "decay of the square"},
-    {"eps", SHOALI_KEY_FLOAT, offsetof(optim_params, eps), 1e-16, 1, NULL, "1e-8", "added to the root"},
+    {"beta1", SHOALI_KEY_FLOAT, offsetof(optim_params, beta1), 0, 0.9999, NULL, "0.9",
+     "decay of the mean"},
+    {"beta2", SHOALI_KEY_FLOAT, offsetof(optim_params, beta2), 0, 0.999999, NULL, "0.999",
+     "decay of the square"},
+    {"eps", SHOALI_KEY_FLOAT, offsetof(optim_params, eps), 1e-16, 1, NULL, "1e-8",
+     "added to the root"},
     {"decay", SHOALI_KEY_FLOAT, offsetof(optim_params, decay), 0, 1, NULL, "0",
      "weight decay, added to the gradient; not of biases and norms"},
 };
 
 static const optim_row rows[] = {
     {"sgd", {sgd_keys, 3, sizeof(optim_params)}, {"momentum"}, sgd_slots, check_sgd, update_sgd},
-    {"adam", {adam_keys, 4, sizeof(optim_params)}, {"mean", "square"}, adam_slots, NULL, update_adam},
+    {"adam",
+     {adam_keys, 4, sizeof(optim_params)},
+     {"mean", "square"},
+     adam_slots,
+     NULL,
+     update_adam},
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
@@ -138,13 +151,15 @@ static shoal_status find_row(const char *spec, const optim_row **row_out)
     return shoali_spec_unknown("optimiser", spec, names, ROW_COUNT);
 }
 
-static shoal_status fill(shoali_optim *optim, const char *spec, const shoal_tensor *tensors, uint32_t tensor_count)
+static shoal_status fill(shoali_optim *optim, const char *spec, const shoal_tensor *tensors,
+                         uint32_t tensor_count)
 {
     SHOALI_TRY(find_row(spec, &optim->row));
     SHOALI_TRY(shoali_spec_parse("optimiser", spec, &optim->row->schema, &optim->params));
     if (optim->row->check != NULL)
         SHOALI_TRY(optim->row->check(&optim->params));
-    shoali_spec_format(optim->row->name, &optim->row->schema, &optim->params, optim->spec, sizeof optim->spec);
+    shoali_spec_format(optim->row->name, &optim->row->schema, &optim->params, optim->spec,
+                       sizeof optim->spec);
     const shoal_tensor *last = &tensors[tensor_count - 1];
     optim->count = last->offset + last->count;
     optim->slots = optim->row->slots(&optim->params);
@@ -157,8 +172,8 @@ static shoal_status fill(shoali_optim *optim, const char *spec, const shoal_tens
     return SHOAL_OK;
 }
 
-shoal_status shoali_optim_create(const char *spec, const shoal_tensor *tensors, uint32_t tensor_count,
-                                 shoali_optim **optim_out)
+shoal_status shoali_optim_create(const char *spec, const shoal_tensor *tensors,
+                                 uint32_t tensor_count, shoali_optim **optim_out)
 {
     if (tensor_count == 0)
         return shoali_fail(SHOAL_EINVAL, "an optimiser needs at least one tensor");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimisers and learning-rate schedules, by spec string. State is one arena of `slots` arrays as long as the
- * parameters; a step works on any range, so the owner of a shard can update it alone. */
+/* Optimisers and learning-rate schedules, by spec string. State is one arena of `slots` arrays as
+ * long as the parameters; a step works on any range, so the owner of a shard can update it alone.
+ */
 #ifndef SHOALI_NN_OPTIM_H
 #define SHOALI_NN_OPTIM_H
 
@@ -9,16 +10,19 @@
 typedef struct shoali_optim shoali_optim;
 
 /**
- * @param spec    "sgd:momentum=0.9,decay=5e-4,nesterov", "adam:beta1=0.9,...": see shoali_optim_row_name.
- * @param tensors of the whole parameter arena (copied): biases and norms are not decayed, lr_scale is obeyed.
+ * @param spec    "sgd:momentum=0.9,decay=5e-4,nesterov", "adam:beta1=0.9,...": see
+ * shoali_optim_row_name.
+ * @param tensors of the whole parameter arena (copied): biases and norms are not decayed, lr_scale
+ * is obeyed.
  */
-SHOAL_MUST_USE shoal_status shoali_optim_create(const char *spec, const shoal_tensor *tensors, uint32_t tensor_count,
-                                                shoali_optim **optim_out);
+SHOAL_MUST_USE shoal_status shoali_optim_create(const char *spec, const shoal_tensor *tensors,
+                                                uint32_t tensor_count, shoali_optim **optim_out);
 void shoali_optim_destroy(shoali_optim *optim);
 
 /** Canonical spec, for checkpoints and logs. */
 const char *shoali_optim_spec(const shoali_optim *optim);
-/** float32[slots][parameters]: all that a checkpoint has to keep. NULL if slots is 0. slot_name: "momentum", "m", "v". */
+/** float32[slots][parameters]: all that a checkpoint has to keep. NULL if slots is 0. slot_name:
+ * "momentum", "m", "v". */
 float *shoali_optim_state(shoali_optim *optim, uint32_t *slots_out);
 const char *shoali_optim_slot_name(const shoali_optim *optim, uint32_t slot);
 
@@ -29,8 +33,8 @@ typedef struct shoali_step {
     const float *grads;  /* at offset */
     float *params_out;   /* at offset; may be params or grads itself */
     float lr;            /* of this iteration (shoali_lr_at) */
-    float grad_scale;    /* gradients are multiplied by this first: 1/N after a sum over N workers */
-    uint64_t iteration;  /* 0 for the first step (Adam's bias correction) */
+    float grad_scale;   /* gradients are multiplied by this first: 1/N after a sum over N workers */
+    uint64_t iteration; /* 0 for the first step (Adam's bias correction) */
 } shoali_step;
 void shoali_optim_step(shoali_optim *optim, const shoali_step *step);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Max and mean over windows. Max remembers per output which pixel of its plane won (the first one, if equal). */
+/* Max and mean over windows. Max remembers per output which pixel of its plane won (the first one,
+ * if equal). */
 #include <string.h>
 
 #include "nn/exec.h"
@@ -30,7 +31,8 @@ static window window_of(const geometry *g, int oy, int ox)
 {
     int top = oy * g->stride, left = ox * g->stride;
     int bottom = top + g->kernel, right = left + g->kernel;
-    return (window){top, left, bottom < g->height ? bottom : g->height, right < g->width ? right : g->width};
+    return (window){top, left, bottom < g->height ? bottom : g->height,
+                    right < g->width ? right : g->width};
 }
 
 /* ---------------------------------------------------------------- max */
@@ -58,8 +60,8 @@ static void max_forward(const shoali_node *node, const shoali_pass *pass, const 
             }
 }
 
-static void max_backward(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                         float *dx)
+static void max_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                         const float *y, float *dy, float *dx)
 {
     geometry g = geometry_of(node->layer, pass->count);
     const uint32_t *winner = node->saved;
@@ -93,8 +95,8 @@ static void avg_forward(const shoali_node *node, const shoali_pass *pass, const 
             }
 }
 
-static void avg_backward(const shoali_node *node, const shoali_pass *pass, const float *x, const float *y, float *dy,
-                         float *dx)
+static void avg_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                         const float *y, float *dy, float *dx)
 {
     geometry g = geometry_of(node->layer, pass->count);
     (void)x;

@@ -107,7 +107,8 @@ static void run_batchnorm(const job *j, const double *x, double *y)
     }
 }
 
-/* The documented rule: word i % 4 of Philox block i / 4 of stream (layer name, sample) against rate * 2^32. */
+/* The documented rule: word i % 4 of Philox block i / 4 of stream (layer name, sample) against rate
+ * * 2^32. */
 static void run_dropout(const job *j, const double *x, double *y)
 {
     const shoali_dropout_params *p = j->layer->params;

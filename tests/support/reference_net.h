@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A second, slow opinion on every layer: double, one sample and one value at a time, written from the definitions and
- * sharing no code with src/nn. Forward only: gradients come from differences. */
+/* A second, slow opinion on every layer: double, one sample and one value at a time, written from
+ * the definitions and sharing no code with src/nn. Forward only: gradients come from differences.
+ */
 #ifndef SHOALI_TESTS_SUPPORT_REFERENCE_NET_H
 #define SHOALI_TESTS_SUPPORT_REFERENCE_NET_H
 

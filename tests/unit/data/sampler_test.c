@@ -7,7 +7,8 @@
 
 static const struct {
     uint32_t count, workers, batch;
-} shapes[] = {{11, 4, 2}, {1, 3, 5}, {64, 4, 16}, {65, 4, 16}, {1000, 7, 9}, {10, 1, 10}, {10, 1, 3}};
+} shapes[] = {{11, 4, 2},   {1, 3, 5},   {64, 4, 16}, {65, 4, 16},
+              {1000, 7, 9}, {10, 1, 10}, {10, 1, 3}};
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static void an_epoch_takes_every_sample_once(void **state)
@@ -27,8 +28,10 @@ static void an_epoch_takes_every_sample_once(void **state)
                 for (uint32_t k = 0; k < share.count; k++)
                     seen[share.indices[k]]++;
                 assert_int_equal(share.first_serial,
-                                 3 * (uint64_t)count + (step * shapes[i].workers + r) * shapes[i].batch);
-                assert_true(fabs(share.weight - (double)shapes[i].workers * share.count / share.total) < 1e-6);
+                                 3 * (uint64_t)count +
+                                     (step * shapes[i].workers + r) * shapes[i].batch);
+                assert_true(fabs(share.weight -
+                                 (double)shapes[i].workers * share.count / share.total) < 1e-6);
                 weights += share.weight;
                 total += share.count;
                 if (r + 1 == shapes[i].workers)
@@ -56,8 +59,8 @@ static void the_order_depends_on_seed_and_epoch_only(void **state)
     memcpy(first, shoali_sampler_share(one, 5, 0, 0).indices, sizeof first);
     for (uint64_t step = 0; step < 4; step++)
         for (uint32_t r = 0; r < 4; r++)
-            assert_memory_equal(shoali_sampler_share(four, 5, step, r).indices, first + (step * 4 + r) * 6,
-                                6 * sizeof *first);
+            assert_memory_equal(shoali_sampler_share(four, 5, step, r).indices,
+                                first + (step * 4 + r) * 6, 6 * sizeof *first);
     assert_memory_not_equal(shoali_sampler_share(one, 6, 0, 0).indices, first, sizeof first);
     assert_memory_equal(shoali_sampler_share(one, 5, 0, 0).indices, first, sizeof first);
     shoali_sampler_destroy(one);

@@ -12,7 +12,8 @@ static const struct {
     uint64_t params;
     double forward_macs;
 } zoo[] = {
-    {"hdc", 784 * 500 + 500 + 3 * (500 * 500 + 500) + 500 * 10 + 10, 784 * 500 + 3 * 500 * 500 + 5000},
+    {"hdc", 784 * 500 + 500 + 3 * (500 * 500 + 500) + 500 * 10 + 10,
+     784 * 500 + 3 * 500 * 500 + 5000},
     {"lenet", 20 * 25 + 20 + 50 * 500 + 50 + 800 * 500 + 500 + 5000 + 10,
      500.0 * 576 + 25000.0 * 64 + 800 * 500 + 5000},
     {"lenet-c", 20 * 25 + 20 + 50 * 500 + 50 + 800 * 500 + 500 + 5000 + 10,
@@ -22,11 +23,17 @@ static const struct {
     {"cnn", 582026, 800.0 * 576 + 51200.0 * 64 + 1024 * 512 + 5120},
     {"cifarnet", 64 * 75 + 64 + 64 * 1600 + 64 + 2304 * 384 + 384 + 384 * 192 + 192 + 1920 + 10,
      4800.0 * 576 + 102400.0 * 144 + 2304 * 384 + 384 * 192 + 1920},
-    {"vgg-mini", 9 * (3 * 64 + 64 * 64 + 64 * 128 + 128 * 128 + 128 * 256 + 256 * 256) + 2 * (64 + 128 + 256) + 40970,
-     9.0 * ((3 * 64 + 64 * 64) * 1024.0 + (64 * 128 + 128 * 128) * 256.0 + (128 * 256 + 256 * 256) * 64.0) + 40960},
+    {"vgg-mini",
+     9 * (3 * 64 + 64 * 64 + 64 * 128 + 128 * 128 + 128 * 256 + 256 * 256) + 2 * (64 + 128 + 256) +
+         40970,
+     9.0 * ((3 * 64 + 64 * 64) * 1024.0 + (64 * 128 + 128 * 128) * 256.0 +
+            (128 * 256 + 256 * 256) * 64.0) +
+         40960},
     {"alexnet-mini",
-     9 * (3 * 64 + 64 * 128 + 128 * 256) + 448 + 4096 * 2048 + 2048 + 2048 * 2048 + 2048 + 20480 + 10,
-     9.0 * (3 * 64 * 1024.0 + 64 * 128 * 256.0 + 128 * 256 * 64.0) + 4096 * 2048 + 2048 * 2048 + 20480},
+     9 * (3 * 64 + 64 * 128 + 128 * 256) + 448 + 4096 * 2048 + 2048 + 2048 * 2048 + 2048 + 20480 +
+         10,
+     9.0 * (3 * 64 * 1024.0 + 64 * 128 * 256.0 + 128 * 256 * 64.0) + 4096 * 2048 + 2048 * 2048 +
+         20480},
 };
 
 static void zoo_has_the_sizes_of_the_table(void **state)
@@ -46,7 +53,8 @@ static void zoo_has_the_sizes_of_the_table(void **state)
             macs += layer.param_count > 0 ? layer.forward_flops / 2 : 0;
         }
         if (!(fabs(macs - zoo[i].forward_macs) < 0.5))
-            fail_msg("%s: %.0f multiply-adds, by hand %.0f", zoo[i].name, macs, zoo[i].forward_macs);
+            fail_msg("%s: %.0f multiply-adds, by hand %.0f", zoo[i].name, macs,
+                     zoo[i].forward_macs);
         shoal_model_close(model);
     }
     for (size_t i = 0; shoal_model_zoo_name(i) != NULL; i++) {
@@ -118,7 +126,8 @@ static void a_saved_model_is_the_same_model(void **state)
             assert_string_equal(model->layers[l].spec, again->layers[l].spec);
             assert_string_not_equal(model->layers[l].spec, "relu");
         }
-        assert_memory_equal(model->tensors, again->tensors, model->tensor_count * sizeof *model->tensors);
+        assert_memory_equal(model->tensors, again->tensors,
+                            model->tensor_count * sizeof *model->tensors);
         shoal_model_close(model);
         shoal_model_close(again);
     }
@@ -131,7 +140,7 @@ static void wrong_specs_say_what_is_known(void **state)
 {
     static const struct {
         const char *spec, *says;
-    } wrong[] = {{"lenett", "lenet"},          {"", "known"},
+    } wrong[] = {{"lenett", "lenet"},           {"", "known"},
                  {"lenet:init=zero", "xavier"}, {"lenet:colour=red", "act"},
                  {"./nothing.json", "nothing"}, {"nothing.json", "nothing.json"}};
     (void)state;
@@ -181,7 +190,8 @@ static void bad_files_get_a_reason(void **state)
         {"{\"input\":[4],\"layers\":[]}", "layers"},
         {"{\"input\":[4],\"layers\":[5]}", "\"layers\"[0]"},
         {"{\"input\":[4],\"layers\":[\"dens\"]}", "Did you mean 'dense'?"},
-        {"{\"input\":[4],\"layers\":[\"dense\",\"conv:out=2,kernel=3\"]}", "layer 2 'conv:out=2,kernel=3'"},
+        {"{\"input\":[4],\"layers\":[\"dense\",\"conv:out=2,kernel=3\"]}",
+         "layer 2 'conv:out=2,kernel=3'"},
         {"{\"input\":[1,4,4],\"layers\":[\"conv:out=2,kernel=3,pad=3\"]}", "pad"},
         {"{\"input\":[1,4,4],\"layers\":[\"conv:out=2,kernel=3,stride=0\"]}", "stride"},
         {"{\"input\":[1,2,2],\"layers\":[\"maxpool:kernel=3\"]}", "window of 3"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every layer kind, alone and among others, against the double reference: scores, loss, and all gradients against
- * central differences of it. */
+/* Every layer kind, alone and among others, against the double reference: scores, loss, and all
+ * gradients against central differences of it. */
 #include "support/check.h"
 
 #include <math.h>
@@ -20,17 +20,33 @@ static const net_case cases[] = {
     {{5, 1, 1}, {"dense:out=7", "relu", "dense:out=4"}},
     {{6, 1, 1}, {"dense:out=5,bias=off", "tanh", "dense:out=3"}},
     {{1, 6, 7}, {"conv:out=3,kernel=3", "flatten", "dense:out=3"}},
-    {{2, 8, 8}, {"conv:out=3,kernel=3", "maxpool", "relu", "conv:out=2,kernel=3,pad=1", "flatten", "dense:out=4"}},
-    {{2, 7, 9}, {"conv:out=3,kernel=3,stride=2,pad=1", "tanh", "conv:out=4,kernel=2,stride=2", "flatten", "dense:out=3"}},
-    {{1, 12, 12}, {"conv:out=7,kernel=5,pad=2", "relu", "conv:out=5,kernel=5,bias=off", "flatten", "dense:out=3"}},
-    {{3, 9, 8}, {"conv:out=17,kernel=3,pad=1", "tanh", "conv:out=9,kernel=3,pad=1", "tanh", "flatten", "dense:out=3"}},
-    {{2, 7, 7}, {"conv:out=2,kernel=1", "avgpool:kernel=3,stride=2,ceil", "tanh", "flatten", "dense:out=3"}},
-    {{2, 8, 8}, {"conv:out=2,kernel=1", "maxpool:kernel=3,stride=2,ceil", "flatten", "dense:out=3"}},
-    {{2, 7, 5}, {"conv:out=2,kernel=1", "avgpool:kernel=2", "maxpool:kernel=2,stride=1", "flatten", "dense:out=3"}},
-    {{2, 5, 4}, {"conv:out=3,kernel=2", "batchnorm:eps=0.01", "relu", "flatten", "dense:out=4", "batchnorm"}},
-    {{9, 1, 1}, {"dense:out=8", "tanh", "dropout:rate=0.4", "dense:out=6", "relu", "dropout", "dense:out=3"}},
-    {{2, 3, 3}, {"relu", "tanh", "flatten", "dropout:rate=0.2", "batchnorm:eps=0.1", "dense:out=3"}},
-    {{2, 3, 3}, {"flatten", "relu", "relu", "dense:out=6", "dropout:rate=0", "tanh", "dense:out=3"}},
+    {{2, 8, 8},
+     {"conv:out=3,kernel=3", "maxpool", "relu", "conv:out=2,kernel=3,pad=1", "flatten",
+      "dense:out=4"}},
+    {{2, 7, 9},
+     {"conv:out=3,kernel=3,stride=2,pad=1", "tanh", "conv:out=4,kernel=2,stride=2", "flatten",
+      "dense:out=3"}},
+    {{1, 12, 12},
+     {"conv:out=7,kernel=5,pad=2", "relu", "conv:out=5,kernel=5,bias=off", "flatten",
+      "dense:out=3"}},
+    {{3, 9, 8},
+     {"conv:out=17,kernel=3,pad=1", "tanh", "conv:out=9,kernel=3,pad=1", "tanh", "flatten",
+      "dense:out=3"}},
+    {{2, 7, 7},
+     {"conv:out=2,kernel=1", "avgpool:kernel=3,stride=2,ceil", "tanh", "flatten", "dense:out=3"}},
+    {{2, 8, 8},
+     {"conv:out=2,kernel=1", "maxpool:kernel=3,stride=2,ceil", "flatten", "dense:out=3"}},
+    {{2, 7, 5},
+     {"conv:out=2,kernel=1", "avgpool:kernel=2", "maxpool:kernel=2,stride=1", "flatten",
+      "dense:out=3"}},
+    {{2, 5, 4},
+     {"conv:out=3,kernel=2", "batchnorm:eps=0.01", "relu", "flatten", "dense:out=4", "batchnorm"}},
+    {{9, 1, 1},
+     {"dense:out=8", "tanh", "dropout:rate=0.4", "dense:out=6", "relu", "dropout", "dense:out=3"}},
+    {{2, 3, 3},
+     {"relu", "tanh", "flatten", "dropout:rate=0.2", "batchnorm:eps=0.1", "dense:out=3"}},
+    {{2, 3, 3},
+     {"flatten", "relu", "relu", "dense:out=6", "dropout:rate=0", "tanh", "dense:out=3"}},
     {{4, 1, 1}, {"dense:out=3", "tanh"}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
@@ -79,10 +95,11 @@ static void close_case(setting *s)
 }
 
 /* Largest difference over the largest true value. */
-static void assert_near(const float *got, const double *want, size_t count, double bound, size_t which,
-                        const char *what)
+static void assert_near(const float *got, const double *want, size_t count, double bound,
+                        size_t which, const char *what)
 {
-    double worst = 0, most = 1e-2; /* a bias before a batch norm has gradient 0: there, what counts is the scale of the net */
+    double worst = 0, most = 1e-2; /* a bias before a batch norm has gradient 0: there, what counts
+                                      is the scale of the net */
     for (size_t i = 0; i < count; i++) {
         worst = fmax(worst, fabs(got[i] - want[i]));
         most = fmax(most, fabs(want[i]));
@@ -141,7 +158,8 @@ static void gradients_match_differences(void **state)
             for (size_t k = 0; k < count; k++) {
                 size_t p = tensor->offset + k;
                 if (count < tensor->count)
-                    p = tensor->offset + (size_t)shoali_rng_below(seed, tensor->key, k, tensor->count);
+                    p = tensor->offset +
+                        (size_t)shoali_rng_below(seed, tensor->key, k, tensor->count);
                 got[k] = shoali_net_grads(s.net)[p];
                 want[k] = slope_at(&s, p);
             }
@@ -196,8 +214,8 @@ static void every_layer_kind_is_covered(void **state)
 typedef struct ranges {
     const shoal_model *model;
     const float *grads;
-    float *copy;  /* gradients as they were when reported final */
-    size_t next;  /* end of the range expected */
+    float *copy; /* gradients as they were when reported final */
+    size_t next; /* end of the range expected */
     uint32_t calls;
 } ranges;
 
@@ -220,7 +238,8 @@ static void ranges_are_final_and_come_back_to_front(void **state)
             setting s;
             shoali_loss loss;
             open_case(&cases[i], seed, &s);
-            ranges r = {s.model, shoali_net_grads(s.net), calloc(s.count, sizeof(float)), s.count, 0};
+            ranges r = {s.model, shoali_net_grads(s.net), calloc(s.count, sizeof(float)), s.count,
+                        0};
             s.batch.count = count;
             assert_ok(shoali_net_train(s.net, &s.batch, note_range, &r, &loss));
             assert_int_equal(r.next, 0);
@@ -247,11 +266,13 @@ static void a_failing_hook_ends_the_pass(void **state)
     shoali_loss loss;
     (void)state;
     open_case(&cases[0], 1, &s);
-    assert_int_equal(shoali_net_train(s.net, &s.batch, refuse_range, NULL, &loss), SHOAL_ECANCELLED);
+    assert_int_equal(shoali_net_train(s.net, &s.batch, refuse_range, NULL, &loss),
+                     SHOAL_ECANCELLED);
     close_case(&s);
 }
 
-/* Workers with weights N n_i / B, summed and divided by N, give the gradient of the whole batch: contract 4a. */
+/* Workers with weights N n_i / B, summed and divided by N, give the gradient of the whole batch:
+ * contract 4a. */
 static void splits_give_the_same_gradient(void **state)
 {
     static const uint32_t shares[] = {2, 1, 0};
@@ -261,7 +282,8 @@ static void splits_give_the_same_gradient(void **state)
         setting s;
         shoali_loss loss;
         open_case(&cases[i], seed, &s);
-        if (s.model->state_count > 0) { /* batch statistics are of a worker's own samples: not the same by nature */
+        if (s.model->state_count >
+            0) { /* batch statistics are of a worker's own samples: not the same by nature */
             close_case(&s);
             continue;
         }
@@ -291,11 +313,13 @@ static void the_same_call_gives_the_same_bits(void **state)
         shoali_loss loss_a, loss_b;
         open_case(&cases[i], seed, &a);
         open_case(&cases[i], seed, &b);
-        assert_ok(shoali_net_evaluate(b.net, &b.batch, &loss_b)); /* leaves other bytes in all buffers */
+        assert_ok(
+            shoali_net_evaluate(b.net, &b.batch, &loss_b)); /* leaves other bytes in all buffers */
         assert_ok(shoali_net_train(a.net, &a.batch, NULL, NULL, &loss_a));
         assert_ok(shoali_net_train(b.net, &b.batch, NULL, NULL, &loss_b));
         assert_memory_equal(&loss_a.sum, &loss_b.sum, sizeof loss_a.sum);
-        assert_memory_equal(shoali_net_grads(a.net), shoali_net_grads(b.net), a.count * sizeof(float));
+        assert_memory_equal(shoali_net_grads(a.net), shoali_net_grads(b.net),
+                            a.count * sizeof(float));
         close_case(&a);
         close_case(&b);
     }

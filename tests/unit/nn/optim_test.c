@@ -28,12 +28,14 @@ static const rule rules[] = {{"sgd:momentum=0", 0, 0, false, false},
 enum { RULES = sizeof rules / sizeof rules[0] };
 
 /* The textbook, one value at a time, in double. */
-static double textbook(const rule *r, double w, double g, double lr, double *a, double *b, uint64_t iteration)
+static double textbook(const rule *r, double w, double g, double lr, double *a, double *b,
+                       uint64_t iteration)
 {
     if (r->adam) {
         *a = 0.9 * *a + 0.1 * g;
         *b = 0.999 * *b + 0.001 * g * g;
-        double mean = *a / (1 - pow(0.9, (double)iteration + 1)), square = *b / (1 - pow(0.999, (double)iteration + 1));
+        double mean = *a / (1 - pow(0.9, (double)iteration + 1)),
+               square = *b / (1 - pow(0.999, (double)iteration + 1));
         return w - lr * mean / (sqrt(square) + 1e-8);
     }
     *a = r->momentum * *a + g;
@@ -63,8 +65,8 @@ static void steps_match_the_textbook(void **state)
             for (size_t i = 0; i < COUNT; i++) {
                 const shoal_tensor *tensor = tensor_of(i);
                 double decay = tensor->flags & SHOAL_TENSOR_BIAS ? 0 : rules[r].decay;
-                want[i] = textbook(&rules[r], want[i], 0.25 * g[i] + decay * want[i], (double)lr * tensor->lr_scale,
-                                   &a[i], &b[i], t);
+                want[i] = textbook(&rules[r], want[i], 0.25 * g[i] + decay * want[i],
+                                   (double)lr * tensor->lr_scale, &a[i], &b[i], t);
             }
             shoali_optim_step(optim, &(shoali_step){0, COUNT, w, g, w, lr, 0.25f, t});
         }
@@ -75,7 +77,8 @@ static void steps_match_the_textbook(void **state)
     }
 }
 
-/* Shards of any borders, weights left in the gradient's place: the same bits as one step over all. */
+/* Shards of any borders, weights left in the gradient's place: the same bits as one step over all.
+ */
 static void ranges_give_the_same_bits(void **state)
 {
     static const size_t cuts[] = {0, 1, 13, 21, 22, 31, COUNT};
@@ -93,8 +96,8 @@ static void ranges_give_the_same_bits(void **state)
                 h[i] = g[i] = (float)shoali_rng_normal(seed, 2 + t, i);
             shoali_optim_step(whole, &(shoali_step){0, COUNT, w, g, w, 0.1f, 0.5f, t});
             for (size_t c = 0; c + 1 < sizeof cuts / sizeof cuts[0]; c++)
-                shoali_optim_step(parts, &(shoali_step){cuts[c], cuts[c + 1] - cuts[c], v + cuts[c], h + cuts[c],
-                                                        h + cuts[c], 0.1f, 0.5f, t});
+                shoali_optim_step(parts, &(shoali_step){cuts[c], cuts[c + 1] - cuts[c], v + cuts[c],
+                                                        h + cuts[c], h + cuts[c], 0.1f, 0.5f, t});
             memcpy(v, h, sizeof v);
             assert_memory_equal(v, w, sizeof v);
         }
@@ -158,7 +161,8 @@ static void schedules_have_their_shapes(void **state)
         assert_ok(shoali_lr_create(points[i].spec, &lr));
         double rate = shoali_lr_at(lr, 2, points[i].iteration, 1000);
         if (!(fabs(rate - points[i].rate) < 1e-9))
-            fail_msg("%s at %zu: %g, wanted %g", points[i].spec, (size_t)points[i].iteration, rate, points[i].rate);
+            fail_msg("%s at %zu: %g, wanted %g", points[i].spec, (size_t)points[i].iteration, rate,
+                     points[i].rate);
         shoali_lr_destroy(lr);
     }
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Model files: built or refused with a reason; what was built keeps its bounds. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "model/model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
+
+static void check(const shoal_model *model)
+{
+    uint64_t next = 0;
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        if (model->tensors[t].offset != next || model->tensors[t].count == 0)
+            abort();
+        next += model->tensors[t].count;
+    }
+    if (next != model->param_count || next > SHOALI_MODEL_ELEMS_MAX)
+        abort();
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        uint64_t elems = shoali_shape_elems(model->layers[i].out);
+        if (elems == 0 || elems > SHOALI_MODEL_ELEMS_MAX || !(model->layers[i].forward_flops >= 0))
+            abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
+{
+    shoali_model_text text;
+    shoal_model *model = NULL;
+    shoal_arena *arena = shoali_arena_create(1024);
+    shoal_status status = shoali_model_parse_json("fuzz", (const char *)bytes, len_bytes, arena,
+                                                  &text);
+    if (status == SHOAL_OK)
+        status = shoali_model_build("fuzz", &text, len_bytes % 2 == 0, &model);
+    if (status == SHOAL_OK)
+        check(model);
+    else if (model != NULL || shoal_last_error()->status != status)
+        abort();
+    shoal_model_close(model);
+    shoali_arena_destroy(arena);
+    return 0;
+}

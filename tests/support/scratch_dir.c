@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/scratch_dir.h"
+
+#include <dirent.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "support/check.h"
+
+static char dir[64];
+
+const char *scratch_dir_make(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/shoal-test-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    return dir;
+}
+
+const char *scratch_path(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+/* Count the files, and remove them on request. */
+static size_t walk(bool remove_them)
+{
+    size_t count = 0;
+    DIR *open = opendir(dir);
+    assert_non_null(open);
+    for (struct dirent *entry = readdir(open); entry != NULL; entry = readdir(open)) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        count++;
+        if (remove_them)
+            unlink(scratch_path(entry->d_name));
+    }
+    closedir(open);
+    return count;
+}
+
+size_t scratch_count(void)
+{
+    return walk(false);
+}
+
+void scratch_dir_remove(void)
+{
+    (void)walk(true);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+void scratch_write(const char *name, const void *bytes, size_t len_bytes)
+{
+    FILE *file = fopen(scratch_path(name), "wbe");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, len_bytes, file), len_bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+void scratch_write_gz(const char *name, const void *bytes, size_t len_bytes)
+{
+    gzFile file = gzopen(scratch_path(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, bytes, (unsigned)len_bytes), (int)len_bytes);
+    assert_int_equal(gzclose(file), Z_OK);
+}
+
+void *scratch_read(const char *name, size_t *len_bytes_out)
+{
+    FILE *file = fopen(scratch_path(name), "rbe");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *len_bytes_out = (size_t)ftell(file);
+    rewind(file);
+    void *bytes = malloc(*len_bytes_out + 1);
+    assert_int_equal(fread(bytes, 1, *len_bytes_out, file), *len_bytes_out);
+    fclose(file);
+    return bytes;
+}
