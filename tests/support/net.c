@@ -7,10 +7,15 @@
 
 enum { DEADLINE_US = 10000000, DEFAULT_DEADLINE_US = 2000000 };
 
+uint64_t net_now_us(const net *n)
+{
+    return shoali_now_us() + n->skew_us;
+}
+
 static uint64_t now_us(void *ctx)
 {
-    (void)ctx;
-    return shoali_now_us();
+    const net_node *node = ctx;
+    return net_now_us(node->net);
 }
 
 /* ---------------------------------------------------------------- events */
@@ -117,8 +122,7 @@ shoali_transport_args net_args(uint32_t me, uint32_t size)
                                    .token_bytes = sizeof token,
                                    .interface = "127.0.0.1",
                                    .deadline_us = DEFAULT_DEADLINE_US,
-                                   .join_us = DEADLINE_US,
-                                   .now_us = now_us};
+                                   .join_us = DEADLINE_US};
 }
 
 shoal_status net_open_node(net *n, uint32_t me, const char *spec, const shoali_transport_args *args)
@@ -128,7 +132,9 @@ shoal_status net_open_node(net *n, uint32_t me, const char *spec, const shoali_t
     const shoali_transport_row *row = shoali_transport_find(spec);
     assert_non_null(row);
     assert_true(row->schema.params_size <= sizeof node->params);
-    *node = (net_node){.row = row, .me = me};
+    *node = (net_node){.row = row, .me = me, .net = n};
+    with_params.now_us = now_us;
+    with_params.now_ctx = node;
     assert_ok(shoali_spec_parse("transport", spec, &row->schema, node->params.bytes));
     with_params.params = node->params.bytes;
     shoali_transport_events events = {node, place,   frames,  unplace,
@@ -209,7 +215,7 @@ void net_turn(net *n, int64_t wait_us)
         if (node->state == NULL)
             continue;
         fds[count++] = (struct pollfd){.fd = node->row->fd(node->state), .events = POLLIN};
-        uint64_t wake_us = node->row->next_wake_us(node->state), at_us = shoali_now_us();
+        uint64_t wake_us = node->row->next_wake_us(node->state), at_us = net_now_us(n);
         if (wake_us <= at_us)
             wait_us = 0;
         else if (wake_us - at_us < (uint64_t)wait_us)
@@ -218,7 +224,7 @@ void net_turn(net *n, int64_t wait_us)
     poll(fds, count, (int)((wait_us + 999) / 1000));
     for (uint32_t i = 0; i < n->count; i++)
         if (n->nodes[i].state != NULL)
-            n->nodes[i].row->progress(n->nodes[i].state, shoali_now_us());
+            n->nodes[i].row->progress(n->nodes[i].state, net_now_us(n));
 }
 
 uint64_t net_deadline(void)

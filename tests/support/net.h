@@ -39,6 +39,7 @@ typedef struct net_node {
     size_t last_control_bytes;
     void (*on_place)(struct net_node *node, uint32_t peer); /* hooks for tests, may be NULL */
     void (*on_control)(struct net_node *node, uint32_t peer);
+    struct net *net;
     union {
         char bytes[NET_PARAMS_BYTES];
         uint64_t align;
@@ -47,6 +48,7 @@ typedef struct net_node {
 
 typedef struct net {
     uint32_t count;
+    uint64_t skew_us; /* added to every node's clock: lets timeouts come at once */
     net_node nodes[NET_NODES];
 } net;
 
@@ -72,6 +74,9 @@ void net_until(net *n, bool (*done)(const net *n));
     net_check_deadline(net_end_us, #condition, __FILE__, __LINE__)
 uint64_t net_deadline(void);
 void net_check_deadline(uint64_t end_us, const char *what, const char *file, int line);
+
+/** The clock of all nodes. */
+uint64_t net_now_us(const net *n);
 
 /** A body of len bytes whose content depends on match; and the check of a received one. */
 void net_fill(uint8_t *bytes, size_t len_bytes, uint32_t match);
