@@ -144,6 +144,8 @@ int shoali_tcp_accept(int listener, int64_t deadline_us, bool *none_out);
 shoal_status shoali_tcp_set_tos(int fd, uint8_t tos);
 /** Both ends of the connection are on this host, in this network namespace. */
 bool shoali_tcp_is_local(int fd);
+/** For a connection just made: no congestion control that paces when both ends are here. */
+void shoali_tcp_tune_local(int fd);
 /** ETIMEDOUT when the error says that nothing comes through, else EPEER. */
 shoal_status shoali_tcp_status_of(int os_error);
 

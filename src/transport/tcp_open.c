@@ -306,6 +306,7 @@ void shoali_conn_connected(shoali_conn *conn)
         shoali_conn_retry(conn, SHOAL_EPEER, strerror(os_error));
         return;
     }
+    shoali_tcp_tune_local(conn->fd);
     /* Its process may still be busy elsewhere while its kernel has accepted: no limit but the last. */
     shoali_conn_set_timer(conn, conn->give_up_us);
     if (start_opening(conn) != SHOAL_OK || send_opening(conn) != SHOAL_OK ||

@@ -98,6 +98,14 @@ bool shoali_tcp_is_local(int fd)
            (shoali_ip_is_loopback(&here) && shoali_ip_is_loopback(&there));
 }
 
+/* There is no congestion between two sockets of one host, but some systems default to bbr, whose pacing halves what
+ * loopback carries. Reno is in every kernel and allowed to everybody; no harm where it is refused. */
+void shoali_tcp_tune_local(int fd)
+{
+    if (shoali_tcp_is_local(fd))
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
 shoal_status shoali_tcp_status_of(int os_error)
 {
     switch (os_error) {

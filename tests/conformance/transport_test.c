@@ -386,9 +386,15 @@ static bool exchange_with_failing_allocation(const char *spec, size_t k)
     return failed;
 }
 
+static void hush(void *ctx, shoali_log_level level, const char *line)
+{
+    (void)ctx, (void)level, (void)line;
+}
+
 static void any_allocation_may_fail(void **state)
 {
     (void)state;
+    shoali_log_set_sink(hush, NULL); /* refused connections are what we want here */
     FOR_EACH_SPEC(spec)
     {
         size_t k = 1;
@@ -396,6 +402,7 @@ static void any_allocation_may_fail(void **state)
             assert_true(++k < 200);
         assert_true(k > 5);
     }
+    shoali_log_set_sink(NULL, NULL);
 }
 
 int main(void)
