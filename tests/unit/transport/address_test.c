@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/check.h"
+
+#include <unistd.h>
+
+#include "transport/address.h"
+
+static void text_survives_both_ways(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "host=a port=40123 ip=10.0.0.3 boot=0b8a netns=4026531840",
+        "host=a.b-c port=1 ip=10.0.0.3,fd00::1,192.168.1.1 boot=0b8a netns=0",
+        "host=a unix=shoal-123 boot=0b8a netns=4026531840",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        shoali_address address;
+        char text[SHOALI_ADDRESS_BYTES];
+        assert_ok(shoali_address_parse(texts[i], &address));
+        shoali_address_format(&address, text);
+        assert_string_equal(text, texts[i]);
+    }
+}
+
+static void wrong_texts_are_refused_by_part(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } wrong[] = {
+        {"", "0 bytes"},
+        {"host=a", "no ip and port"},
+        {"host=a port=40123", "no ip and port"},
+        {"host=a ip=10.0.0.3", "no ip and port"},
+        {"host=a port=0 ip=10.0.0.3", "'port'"},
+        {"host=a port=65536 ip=10.0.0.3", "'port'"},
+        {"host=a port=-1 ip=10.0.0.3", "'port'"},
+        {"host=a port=12x ip=10.0.0.3", "'port'"},
+        {"host=a port=1 ip=10.0.0", "'ip'"},
+        {"host=a port=1 ip=localhost", "'ip'"},
+        {"host=a port=1 ip=1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5", "'ip'"},
+        {"host= port=1 ip=10.0.0.3", "'host'"},
+        {"nonsense", "'nonsense'"},
+        {"colour=red port=1 ip=10.0.0.3", "'colour'"},
+        {"host=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa port=1 "
+         "ip=1.1.1.1",
+         "'host'"},
+        {"host=a port=1 ip=1.1.1.1 netns=99999999999999999999999", "'netns'"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        shoali_address address;
+        assert_status(shoali_address_parse(wrong[i].text, &address), SHOAL_EINVAL);
+        assert_error_has(wrong[i].part);
+    }
+    char endless[2 * SHOALI_ADDRESS_BYTES];
+    memset(endless, 'x', sizeof endless - 1);
+    endless[sizeof endless - 1] = '\0';
+    shoali_address address;
+    assert_status(shoali_address_parse(endless, &address), SHOAL_EINVAL);
+}
+
+static void same_host_needs_kernel_and_network(void **state)
+{
+    (void)state;
+    shoali_address here, other;
+    assert_ok(shoali_address_local(&here));
+    other = here;
+    assert_true(shoali_address_same_host(&here, &other));
+    other.netns++;
+    assert_false(
+        shoali_address_same_host(&here, &other)); /* a lab's namespaces share the boot id only */
+    other = here;
+    other.boot[0] ^= 1;
+    assert_false(shoali_address_same_host(
+        &here, &other)); /* containers of two hosts may share the inode only */
+    shoali_address nothing = {0};
+    assert_false(shoali_address_same_host(&nothing, &nothing));
+}
+
+static void local_address_is_this_host(void **state)
+{
+    (void)state;
+    shoali_address here;
+    char name[64] = "";
+    assert_ok(shoali_address_local(&here));
+    assert_int_equal(gethostname(name, sizeof name - 1), 0);
+    assert_string_equal(here.host, name);
+    assert_int_equal(strlen(here.boot), 36);
+    assert_true(here.netns > 0);
+}
+
+static void numeric_addresses(void **state)
+{
+    (void)state;
+    shoali_ip v4, mapped, v6;
+    char text[SHOALI_IP_TEXT_BYTES];
+    assert_true(shoali_ip_parse("127.3.2.1", &v4));
+    assert_true(shoali_ip_parse("::ffff:127.3.2.1", &mapped));
+    assert_true(shoali_ip_parse("fd00::7", &v6));
+    assert_false(shoali_ip_parse("fd00::7%eth0", &v6));
+    assert_false(shoali_ip_parse("300.1.1.1", &v4));
+    assert_true(shoali_ip_equal(&v4, &mapped));
+    assert_false(shoali_ip_equal(&v4, &v6));
+    assert_true(shoali_ip_is_loopback(&v4) && shoali_ip_is_loopback(&mapped));
+    assert_false(shoali_ip_is_loopback(&v6));
+    shoali_ip_format(&mapped, text);
+    assert_string_equal(text, "127.3.2.1");
+    shoali_ip_set_port(&v6, 4711);
+    assert_int_equal(shoali_ip_port(&v6), 4711);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(text_survives_both_ways),
+        CHECK_TEST(wrong_texts_are_refused_by_part),
+        CHECK_TEST(same_host_needs_kernel_and_network),
+        CHECK_TEST(local_address_is_this_host),
+        CHECK_TEST(numeric_addresses),
+    };
+    return CHECK_RUN(tests);
+}
