@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+
+enum { HEADER_MAX_BYTES = 1 << 26, PATH_BYTES = 4096 };
+
+struct shoali_safetensors {
+    char *path;
+    uint8_t *map;
+    size_t bytes;      /* of the file */
+    size_t data_start; /* offset of the data in it */
+    json_t *header;
+};
+
+/* ------------------------------------------------------------------ writing */
+
+static json_t *describe(const shoali_named_tensor *tensor, uint64_t offset)
+{
+    json_t *shape = json_array();
+    if (tensor->rows > 0) {
+        json_array_append_new(shape, json_integer(tensor->rows));
+        json_array_append_new(shape, json_integer((json_int_t)(tensor->count / tensor->rows)));
+    } else {
+        json_array_append_new(shape, json_integer((json_int_t)tensor->count));
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+                     (json_int_t)offset, (json_int_t)(offset + tensor->count * sizeof(float)));
+}
+
+/* The header's text, padded with spaces so that the data start at a multiple of 8. */
+static char *make_header(const shoali_named_tensor *tensors, size_t count, const json_t *metadata,
+                         size_t *len_out)
+{
+    uint64_t offset = 0;
+    json_t *header = json_object();
+    bool ok = header != NULL;
+    if (ok && metadata != NULL)
+        ok = json_object_set_new(header, "__metadata__", json_deep_copy(metadata)) == 0;
+    for (size_t i = 0; ok && i < count; i++) {
+        ok = json_object_set_new(header, tensors[i].name, describe(&tensors[i], offset)) == 0;
+        offset += tensors[i].count * sizeof(float);
+    }
+    char *text = ok ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    if (text == NULL)
+        return NULL;
+    size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+    char *out = shoali_alloc(padded);
+    if (out != NULL) {
+        memset(out, ' ', padded);
+        memcpy(out, text, length);
+        *len_out = padded;
+    }
+    free(text);
+    return out;
+}
+
+static bool write_all(FILE *file, const void *bytes, size_t len_bytes)
+{
+    return fwrite(bytes, 1, len_bytes, file) == len_bytes;
+}
+
+static bool write_file(FILE *file, const char *header, size_t header_len,
+                       const shoali_named_tensor *tensors, size_t count)
+{
+    uint8_t length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (uint8_t)((uint64_t)header_len >> (8 * i));
+    bool ok = write_all(file, length, sizeof length) && write_all(file, header, header_len);
+    for (size_t i = 0; ok && i < count; i++)
+        ok = write_all(file, tensors[i].data, tensors[i].count * sizeof(float));
+    return ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
+}
+
+shoal_status shoali_safetensors_write(const char *path, const shoali_named_tensor *tensors,
+                                      size_t count, const json_t *metadata)
+{
+    char temporary[PATH_BYTES];
+    size_t header_len = 0;
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp%d", path, (int)getpid()) >=
+        sizeof temporary)
+        return shoali_fail(SHOAL_EINVAL, "path of a checkpoint is too long: %s", path);
+    char *header = make_header(tensors, count, metadata, &header_len);
+    if (header == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for the header of %s", path);
+    FILE *file = fopen(temporary, "wbe");
+    bool ok = file != NULL && write_file(file, header, header_len, tensors, count);
+    int error = errno;
+    if (file != NULL && fclose(file) != 0 && ok) {
+        error = errno;
+        ok = false;
+    }
+    if (ok && rename(temporary, path) != 0) {
+        error = errno;
+        ok = false;
+    }
+    shoali_free(header);
+    if (ok)
+        return SHOAL_OK;
+    unlink(temporary);
+    return shoali_fail_os(SHOAL_EIO, error, "cannot write %s", path);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static shoal_status corrupt(const shoali_safetensors *file, const char *reason)
+{
+    return shoali_fail(SHOAL_ECORRUPT, "%s is no valid safetensors file: %s", file->path, reason);
+}
+
+static bool range_of(const json_t *entry, uint64_t *start_out, uint64_t *end_out)
+{
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const json_t *start = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(start) || !json_is_integer(end))
+        return false;
+    if (json_integer_value(start) < 0 || json_integer_value(end) < json_integer_value(start))
+        return false;
+    *start_out = (uint64_t)json_integer_value(start);
+    *end_out = (uint64_t)json_integer_value(end);
+    return true;
+}
+
+/* The format has no holes, so lengths that fit the file and sum up to it leave no room for an overlap. */
+static shoal_status check_header(const shoali_safetensors *file)
+{
+    const char *name;
+    json_t *entry;
+    uint64_t total = 0, data = file->bytes - file->data_start;
+    json_object_foreach(file->header, name, entry)
+    {
+        uint64_t start = 0, end = 0;
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        if (!range_of(entry, &start, &end) || end > data)
+            return corrupt(file, "a tensor lies outside the file");
+        total += end - start;
+        if (total > data)
+            return corrupt(file, "tensors overlap");
+    }
+    return total == data ? SHOAL_OK : corrupt(file, "its length differs from the tensors' sum");
+}
+
+static shoal_status parse(shoali_safetensors *file)
+{
+    uint64_t header_len = 0;
+    if (file->bytes < 8)
+        return corrupt(file, "shorter than 8 bytes");
+    for (int i = 7; i >= 0; i--)
+        header_len = header_len << 8 | file->map[i];
+    if (header_len > HEADER_MAX_BYTES || header_len > file->bytes - 8)
+        return corrupt(file, "the header's length is beyond the file");
+    file->data_start = 8 + (size_t)header_len;
+    SHOALI_TRY(shoali_json_parse(file->path, (const char *)file->map + 8, (size_t)header_len,
+                                 &file->header));
+    if (!json_is_object(file->header))
+        return corrupt(file, "the header is no object");
+    return check_header(file);
+}
+
+static shoal_status map_file(const char *path, shoali_safetensors *file)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot open %s", path);
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 1) {
+        close(fd);
+        return corrupt(file, "empty, or no regular file");
+    }
+    file->bytes = (size_t)info.st_size;
+    void *map = mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    int error = errno;
+    close(fd);
+    if (map == MAP_FAILED)
+        return shoali_fail_os(SHOAL_EIO, error, "cannot map %s", path);
+    file->map = map;
+    return SHOAL_OK;
+}
+
+shoal_status shoali_safetensors_open(const char *path, shoali_safetensors **file_out)
+{
+    shoali_safetensors *file = shoali_alloc(sizeof *file);
+    if (file == NULL)
+        return SHOAL_ENOMEM;
+    file->path = shoali_strdup(path);
+    shoal_status status = file->path != NULL ? map_file(path, file) : SHOAL_ENOMEM;
+    if (status == SHOAL_OK)
+        status = parse(file);
+    if (status == SHOAL_OK)
+        *file_out = file;
+    else
+        shoali_safetensors_close(file);
+    return status;
+}
+
+void shoali_safetensors_close(shoali_safetensors *file)
+{
+    if (file == NULL)
+        return;
+    json_decref(file->header);
+    if (file->map != NULL)
+        munmap(file->map, file->bytes);
+    shoali_free(file->path);
+    shoali_free(file);
+}
+
+shoal_status shoali_safetensors_read(const shoali_safetensors *file, const char *name, float *out,
+                                     size_t count)
+{
+    uint64_t start = 0, end = 0;
+    const json_t *entry = json_object_get(file->header, name);
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    if (entry == NULL || dtype == NULL || !range_of(entry, &start, &end))
+        return shoali_fail(SHOAL_ECORRUPT, "%s has no tensor %s", file->path, name);
+    if (strcmp(dtype, "F32") != 0 || end - start != count * sizeof(float))
+        return shoali_fail(SHOAL_ECORRUPT, "%s: tensor %s is %s of %llu bytes, wanted F32 of %zu",
+                           file->path, name, dtype, (unsigned long long)(end - start),
+                           count * sizeof(float));
+    memcpy(out, file->map + file->data_start + start, count * sizeof(float));
+    return SHOAL_OK;
+}
+
+const char *shoali_safetensors_name(const shoali_safetensors *file, size_t i, size_t *count_out)
+{
+    const char *name;
+    json_t *entry;
+    json_object_foreach(file->header, name, entry)
+    {
+        uint64_t start = 0, end = 0;
+        if (strcmp(name, "__metadata__") == 0 || i-- > 0)
+            continue;
+        if (range_of(entry, &start, &end))
+            *count_out = (size_t)(end - start) / sizeof(float);
+        return name;
+    }
+    return NULL;
+}
+
+const char *shoali_safetensors_metadata(const shoali_safetensors *file, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The safetensors file format (Hugging Face): u64 length of the header, JSON header, raw little-endian data. Written
+ * whole or not at all (temporary file, fsync, rename); files read are hostile. */
+#ifndef SHOALI_TRAIN_SAFETENSORS_H
+#define SHOALI_TRAIN_SAFETENSORS_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shoal/status.h"
+
+/** One float32 tensor to write. rows 0: a vector of count elements, else a matrix rows x (count / rows). */
+typedef struct shoali_named_tensor {
+    const char *name;
+    const float *data;
+    size_t count;
+    uint32_t rows;
+} shoali_named_tensor;
+
+/** @param metadata object of strings, or NULL; borrowed. */
+SHOAL_MUST_USE shoal_status shoali_safetensors_write(const char *path,
+                                                     const shoali_named_tensor *tensors,
+                                                     size_t count, const json_t *metadata);
+
+typedef struct shoali_safetensors shoali_safetensors;
+
+/** Map a file and check its header: every tensor inside the file, none overlapping. ECORRUPT names file and reason. */
+SHOAL_MUST_USE shoal_status shoali_safetensors_open(const char *path,
+                                                    shoali_safetensors **file_out);
+void shoali_safetensors_close(shoali_safetensors *file);
+
+/** Copy a float32 tensor of exactly count elements; ECORRUPT: missing, another type or size. */
+SHOAL_MUST_USE shoal_status shoali_safetensors_read(const shoali_safetensors *file,
+                                                    const char *name, float *out, size_t count);
+/** Name of tensor i in the header's order, and its elements; NULL at the end. */
+const char *shoali_safetensors_name(const shoali_safetensors *file, size_t i, size_t *count_out);
+/** A metadata string, NULL if there is none. Valid until close. */
+const char *shoali_safetensors_metadata(const shoali_safetensors *file, const char *key);
+
+#endif
