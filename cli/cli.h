@@ -44,10 +44,9 @@ bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out);
 bool cli_parse_bytes(const char *text, uint64_t *bytes_out);
 /** A whole number in [min, max]; false otherwise. */
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
-/** Path of this very command, to start it again as a rank; static buffer. */
-char *cli_self(void);
-/** A verb's name as an argument that may be written to. */
-char *cli_verb_name(const char *verb);
+/** The command line that starts this verb with the same arguments again, for the ranks: NULL-terminated, to be freed
+ * by the caller (the strings are argv's and static). Taken before argp reorders argv. NULL: printed why. */
+char **cli_command_again(const char *verb, int argc, char **argv);
 /** A launcher's variables are set (ours, torchrun's, Open MPI's, PMIx's, Slurm's): this process is a rank. */
 bool cli_under_launcher(void);
 /** stderr is a terminal, so progress may be drawn. */

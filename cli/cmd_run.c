@@ -16,8 +16,10 @@ typedef struct run_args {
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "How many ranks to start (1)", 0},
     {"lab", 'l', "SPEC", 0,
-     "Emulate a network on this machine: each rank in a namespace of its own behind a shaped link", 0},
-    {"hosts", 'H', "A,B:4", 0, "Start the ranks on these hosts by ssh (or by the program in SHOAL_RSH)", 0},
+     "Emulate a network on this machine: each rank in a namespace of its own behind a shaped link",
+     0},
+    {"hosts", 'H', "A,B:4", 0,
+     "Start the ranks on these hosts by ssh (or by the program in SHOAL_RSH)", 0},
     {"port", 'p', "PORT", 0, "Port of rank 0's store (a free one; 29400 on other hosts)", 0},
     {"tag-output", 't', NULL, 0, "Put [rank] before each line of output", 0},
     {"grace", 'g', "SECONDS", 0, "How long the others may go on after one rank failed (10)", 0},
@@ -41,7 +43,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'g': {
         char *end = NULL;
         args->launch.grace_s = strtod(text, &end);
-        if (end == text || *end != '\0' || !(args->launch.grace_s >= 0 && args->launch.grace_s <= 3600))
+        if (end == text || *end != '\0' ||
+            !(args->launch.grace_s >= 0 && args->launch.grace_s <= 3600))
             argp_error(state, "--grace %s: wanted seconds from 0 to 3600", text);
         return 0;
     }
@@ -49,14 +52,21 @@ static error_t parse(int key, char *text, struct argp_state *state)
         args->launch.lab = &args->lab;
         args->bad = args->bad || !lab_parse("run", text, &args->lab);
         return 0;
-    case 'H': args->launch.hosts = text; return 0;
-    case 't': args->launch.tag_output = true; return 0;
+    case 'H':
+        args->launch.hosts = text;
+        return 0;
+    case 't':
+        args->launch.tag_output = true;
+        return 0;
     case ARGP_KEY_ARG:
         args->launch.argv = state->argv + state->next - 1;
         state->next = state->argc;
         return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "no command; put it after --"); return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no command; put it after --");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -69,7 +79,8 @@ static char *help_filter(int key, const char *text, void *input)
         "\nKeys of --lab:\n%s\nExamples:\n"
         "  shoal run -n 4 --lab rate=250mbit -- shoal bench allreduce --size 16M\n"
         "  shoal run -n 8 --hosts a,b -- python3 train.py\n\n"
-        "The exit code is 0 only if every rank's is; 5 if a rank was killed; 77 if there can be no lab here.";
+        "The exit code is 0 only if every rank's is; 5 if a rank was killed; 77 if there can be no "
+        "lab here.";
     size_t bytes = sizeof examples + strlen(lab_help);
     char *full = malloc(bytes);
     if (full != NULL)
@@ -79,8 +90,13 @@ static char *help_filter(int key, const char *text, void *input)
 
 int cli_run(int argc, char **argv)
 {
-    static const struct argp argp = {options, parse, "-- COMMAND [ARG...]",
-                                     "Start the ranks of a job and watch over them.\v", NULL, help_filter, NULL};
+    static const struct argp argp = {options,
+                                     parse,
+                                     "-- COMMAND [ARG...]",
+                                     "Start the ranks of a job and watch over them.\v",
+                                     NULL,
+                                     help_filter,
+                                     NULL};
     run_args args = {.launch = {.verb = "run", .ranks = 1, .grace_s = 10}};
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0 || args.bad)

@@ -17,9 +17,11 @@
 
 const char lab_help[] =
     "  rate=1gbit      rate of every link, each way (kbit, mbit, gbit; unshaped without it)\n"
-    "  hosts=H         H hosts; ranks are dealt to them in equal, consecutive parts (one host per rank)\n"
+    "  hosts=H         H hosts; ranks are dealt to them in equal, consecutive parts (one host per "
+    "rank)\n"
     "  link=I:100mbit  another rate for host I\n"
-    "  slow=R:5x       rank R computes 5 times slower (variable SHOAL_SLOW, which `shoal train` obeys)\n"
+    "  slow=R:5x       rank R computes 5 times slower (variable SHOAL_SLOW, which `shoal train` "
+    "obeys)\n"
     "  mtu=1500  burst=96  limit=1024   MTU in bytes; tbf's burst and queue in KiB\n";
 
 static int host_namespace[LAB_MAX_HOSTS];
@@ -28,8 +30,8 @@ static int host_namespace[LAB_MAX_HOSTS];
 
 static bool bad_key(const char *verb, const char *key, const char *value, const char *wanted)
 {
-    cli_usage(verb, "--lab %s=%s: wanted %s; known keys:\n%s", key, value != NULL ? value : "", wanted,
-              lab_help);
+    cli_usage(verb, "--lab %s=%s: wanted %s; known keys:\n%s", key, value != NULL ? value : "",
+              wanted, lab_help);
     return false;
 }
 
@@ -62,13 +64,14 @@ static bool parse_indexed(const char *verb, const char *key, char *value, lab_de
     return true;
 }
 
-static bool parse_number(const char *verb, const char *key, const char *value, int64_t min, int64_t max,
-                         uint32_t *out)
+static bool parse_number(const char *verb, const char *key, const char *value, int64_t min,
+                         int64_t max, uint32_t *out)
 {
     int64_t number = 0;
     if (value == NULL || !cli_parse_int(value, min, max, &number)) {
         char wanted[64];
-        snprintf(wanted, sizeof wanted, "a whole number from %lld to %lld", (long long)min, (long long)max);
+        snprintf(wanted, sizeof wanted, "a whole number from %lld to %lld", (long long)min,
+                 (long long)max);
         return bad_key(verb, key, value, wanted);
     }
     *out = (uint32_t)number;
@@ -97,13 +100,25 @@ bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
             ok = (value != NULL && cli_parse_rate(value, &lab_out->rate_bits)) ||
                  bad_key(verb, "rate", value, "a rate, such as 1gbit");
             break;
-        case HOSTS: ok = parse_number(verb, "hosts", value, 1, LAB_MAX_HOSTS, &lab_out->hosts); break;
+        case HOSTS:
+            ok = parse_number(verb, "hosts", value, 1, LAB_MAX_HOSTS, &lab_out->hosts);
+            break;
         case LINK:
-        case SLOW: ok = parse_indexed(verb, keys[key], value, lab_out); break;
-        case MTU: ok = parse_number(verb, "mtu", value, 576, 65535, &lab_out->mtu); break;
-        case BURST: ok = parse_number(verb, "burst", value, 2, 65536, &lab_out->burst_kb); break;
-        case LIMIT: ok = parse_number(verb, "limit", value, 2, 1048576, &lab_out->limit_kb); break;
-        default: ok = bad_key(verb, start, NULL, "a known key"); break;
+        case SLOW:
+            ok = parse_indexed(verb, keys[key], value, lab_out);
+            break;
+        case MTU:
+            ok = parse_number(verb, "mtu", value, 576, 65535, &lab_out->mtu);
+            break;
+        case BURST:
+            ok = parse_number(verb, "burst", value, 2, 65536, &lab_out->burst_kb);
+            break;
+        case LIMIT:
+            ok = parse_number(verb, "limit", value, 2, 1048576, &lab_out->limit_kb);
+            break;
+        default:
+            ok = bad_key(verb, start, NULL, "a known key");
+            break;
         }
         if (!ok)
             return false;
@@ -159,7 +174,8 @@ static bool map_ids(pid_t pid)
 static pid_t clone_into(int flags, entry *e)
 {
     enum { STACK_BYTES = 1 << 20 };
-    char *stack = malloc(STACK_BYTES); /* kept: the child's copy is its own, ours is small and freed at exit */
+    char *stack = malloc(
+        STACK_BYTES); /* kept: the child's copy is its own, ours is small and freed at exit */
     if (stack == NULL)
         return -1;
     pid_t pid = clone(entry_main, stack + STACK_BYTES, flags | SIGCHLD, e);
@@ -244,7 +260,8 @@ int lab_enter(const char *verb, int (*inside)(void *arg), void *arg)
 static bool run_batch(const char *verb, const char *program, const char *batch)
 {
     char command[256];
-    snprintf(command, sizeof command, "PATH=\"$PATH:/usr/sbin:/sbin\" exec %s -batch - >&2", program);
+    snprintf(command, sizeof command, "PATH=\"$PATH:/usr/sbin:/sbin\" exec %s -batch - >&2",
+             program);
     FILE *pipe = popen(command, "w");
     if (pipe == NULL)
         return false;
@@ -265,8 +282,8 @@ static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const ch
     if (bits == 0)
         return true;
     char batch[160];
-    snprintf(batch, sizeof batch, "qdisc add dev %s root tbf rate %llubit burst %ukb limit %ukb\n", device,
-             (unsigned long long)bits, lab->burst_kb, lab->limit_kb);
+    snprintf(batch, sizeof batch, "qdisc add dev %s root tbf rate %llubit burst %ukb limit %ukb\n",
+             device, (unsigned long long)bits, lab->burst_kb, lab->limit_kb);
     return run_batch(verb, "tc", batch);
 }
 
@@ -304,12 +321,14 @@ bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts)
 {
     char batch[96];
     int switch_fd = open("/proc/thread-self/ns/net", O_RDONLY); /* inherited by ip on purpose */
-    snprintf(batch, sizeof batch, "link set lo up\nlink add br0 mtu %u type bridge\nlink set br0 up\n", lab->mtu);
+    snprintf(batch, sizeof batch,
+             "link set lo up\nlink add br0 mtu %u type bridge\nlink set br0 up\n", lab->mtu);
     bool ok = switch_fd >= 0 && hosts <= LAB_MAX_HOSTS && run_batch(verb, "ip", batch);
     for (uint32_t host = 0; ok && host < hosts; host++)
         ok = build_host(verb, lab, host, switch_fd);
     if (!ok)
-        fprintf(stderr, "shoal %s: --lab: could not build the network (%s)\n", verb, strerror(errno));
+        fprintf(stderr, "shoal %s: --lab: could not build the network (%s)\n", verb,
+                strerror(errno));
     if (switch_fd >= 0)
         close(switch_fd);
     return ok;

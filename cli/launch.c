@@ -23,10 +23,10 @@
 enum { TOKEN_CHARS = 64, KILL_AFTER_MS = 5000, LINE_MAX_BYTES = 8192 };
 
 typedef struct rank_process {
-    pid_t pid;       /* 0: ended */
-    int code;        /* exit code, 128 + signal if killed */
-    int output;      /* read end of its output with tag_output, else -1 */
-    size_t used;     /* bytes of an unfinished line */
+    pid_t pid;   /* 0: ended */
+    int code;    /* exit code, 128 + signal if killed */
+    int output;  /* read end of its output with tag_output, else -1 */
+    size_t used; /* bytes of an unfinished line */
     char *line;
 } rank_process;
 
@@ -86,7 +86,8 @@ static void set_number(const char *name, uint64_t value)
 }
 
 /* Ranks of one host are consecutive: the first (ranks % hosts) hosts have one more. */
-static uint32_t host_of(uint32_t rank, uint32_t ranks, uint32_t hosts, uint32_t *first_out, uint32_t *count_out)
+static uint32_t host_of(uint32_t rank, uint32_t ranks, uint32_t hosts, uint32_t *first_out,
+                        uint32_t *count_out)
 {
     uint32_t base = ranks / hosts, more = ranks % hosts, first = 0;
     for (uint32_t host = 0;; host++) {
@@ -149,15 +150,18 @@ static void rank_main(const job *j, uint32_t rank, int output)
     if (j->desc->hosts != NULL)
         remote_exec(&j->remote, rank, j->address, j->port, j->token, j->desc->argv);
     uint32_t first = 0, count = 0;
-    if (j->desc->lab != NULL && !lab_join(host_of(rank, j->desc->ranks, j->lab.hosts, &first, &count)))
+    if (j->desc->lab != NULL &&
+        !lab_join(host_of(rank, j->desc->ranks, j->lab.hosts, &first, &count)))
         _exit(CLI_FAILED);
     set_environment(j, rank);
     if (!give_token(j->token)) {
-        fprintf(stderr, "shoal %s: cannot pass the job token: %s\n", j->desc->verb, strerror(errno));
+        fprintf(stderr, "shoal %s: cannot pass the job token: %s\n", j->desc->verb,
+                strerror(errno));
         _exit(CLI_FAILED);
     }
     execvp(j->desc->argv[0], j->desc->argv);
-    fprintf(stderr, "shoal %s: cannot start %s: %s\n", j->desc->verb, j->desc->argv[0], strerror(errno));
+    fprintf(stderr, "shoal %s: cannot start %s: %s\n", j->desc->verb, j->desc->argv[0],
+            strerror(errno));
     _exit(127);
 }
 
@@ -191,7 +195,8 @@ static void print_lines(const job *j, uint32_t rank, bool last)
 {
     rank_process *process = &j->ranks[rank];
     char *start = process->line, *end = process->line + process->used;
-    for (char *newline; (newline = memchr(start, '\n', (size_t)(end - start))) != NULL; start = newline + 1)
+    for (char *newline; (newline = memchr(start, '\n', (size_t)(end - start))) != NULL;
+         start = newline + 1)
         printf("[%u] %.*s\n", rank, (int)(newline - start), start);
     process->used = (size_t)(end - start);
     if (process->used == LINE_MAX_BYTES || (last && process->used > 0)) {
@@ -205,7 +210,8 @@ static void print_lines(const job *j, uint32_t rank, bool last)
 static void read_output(const job *j, uint32_t rank)
 {
     rank_process *process = &j->ranks[rank];
-    ssize_t got = read(process->output, process->line + process->used, LINE_MAX_BYTES - process->used);
+    ssize_t got = read(process->output, process->line + process->used,
+                       LINE_MAX_BYTES - process->used);
     if (got > 0)
         process->used += (size_t)got;
     print_lines(j, rank, got <= 0);
@@ -236,7 +242,8 @@ static void rank_ended(job *j, uint32_t rank, int status)
     process->pid = 0;
     j->alive--;
     int code = WIFSIGNALED(status) ? CLI_PEER_LOST : WEXITSTATUS(status);
-    bool ours = j->stop_at_ms >= 0 && j->next_signal != SIGTERM; /* we have sent a signal ourselves */
+    bool ours = j->stop_at_ms >= 0 &&
+                j->next_signal != SIGTERM; /* we have sent a signal ourselves */
     if (code == 0 || (ours && WIFSIGNALED(status)))
         return;
     if (!j->desc->quiet && WIFSIGNALED(status))
@@ -357,12 +364,14 @@ int launch_run(const launch_desc *desc)
 {
     job j = {.desc = desc, .stop_at_ms = -1, .port = desc->port};
     if (!make_token(j.token)) {
-        fprintf(stderr, "shoal %s: no random numbers for the job token: %s\n", desc->verb, strerror(errno));
+        fprintf(stderr, "shoal %s: no random numbers for the job token: %s\n", desc->verb,
+                strerror(errno));
         return CLI_FAILED;
     }
     if (desc->hosts != NULL && !remote_parse(desc->verb, desc->hosts, desc->ranks, &j.remote))
         return CLI_USAGE;
-    snprintf(j.address, sizeof j.address, "%s", desc->hosts != NULL ? j.remote.names[0] : "127.0.0.1");
+    snprintf(j.address, sizeof j.address, "%s",
+             desc->hosts != NULL ? j.remote.names[0] : "127.0.0.1");
     if (desc->lab != NULL) {
         j.lab = *desc->lab;
         if (j.lab.hosts == 0 || j.lab.hosts > desc->ranks)

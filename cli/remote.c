@@ -12,19 +12,22 @@
 static bool read_hosts(const char *verb, remote_hosts *hosts, uint32_t *named_slots)
 {
     char *state = NULL;
-    for (char *name = strtok_r(hosts->text, ",", &state); name != NULL; name = strtok_r(NULL, ",", &state)) {
+    for (char *name = strtok_r(hosts->text, ",", &state); name != NULL;
+         name = strtok_r(NULL, ",", &state)) {
         char *colon = strchr(name, ':');
         int64_t slots = 0;
         if (colon != NULL) {
             *colon = '\0';
             if (!cli_parse_int(colon + 1, 1, 4096, &slots)) {
-                cli_usage(verb, "--hosts: %s:%s: slots are a whole number from 1 to 4096", name, colon + 1);
+                cli_usage(verb, "--hosts: %s:%s: slots are a whole number from 1 to 4096", name,
+                          colon + 1);
                 return false;
             }
             ++*named_slots;
         }
         if (name[0] == '\0' || name[0] == '-' || hosts->count == REMOTE_MAX_HOSTS) {
-            cli_usage(verb, "--hosts: \"%s\" is no host name (at most %d hosts)", name, REMOTE_MAX_HOSTS);
+            cli_usage(verb, "--hosts: \"%s\" is no host name (at most %d hosts)", name,
+                      REMOTE_MAX_HOSTS);
             return false;
         }
         hosts->names[hosts->count] = name;
@@ -52,7 +55,8 @@ bool remote_parse(const char *verb, const char *text, uint32_t ranks, remote_hos
         total += hosts_out->slots[i];
     }
     if (count == 0 || total < ranks) {
-        cli_usage(verb, "--hosts: %u slots on %u hosts for %u ranks; add slots: host:SLOTS", total, count, ranks);
+        cli_usage(verb, "--hosts: %u slots on %u hosts for %u ranks; add slots: host:SLOTS", total,
+                  count, ranks);
         return false;
     }
     return true;
@@ -80,8 +84,8 @@ static void quote(FILE *out, const char *text)
 }
 
 /* The remote shell takes the token from its input into a file of the user's own and removes it at the end. */
-static char *remote_script(const remote_hosts *hosts, uint32_t rank, uint32_t host, const char *address,
-                           uint16_t port, char **argv)
+static char *remote_script(const remote_hosts *hosts, uint32_t rank, uint32_t host,
+                           const char *address, uint16_t port, char **argv)
 {
     char *script = NULL, folder[4096];
     size_t length = 0;
@@ -90,15 +94,17 @@ static char *remote_script(const remote_hosts *hosts, uint32_t rank, uint32_t ho
         return NULL;
     uint32_t last = hosts->first[host] + hosts->slots[host];
     uint32_t local = (last < hosts->ranks ? last : hosts->ranks) - hosts->first[host];
-    fputs("umask 077; t=$(mktemp) || exit 1; trap 'rm -f \"$t\"' EXIT; IFS= read -r s; printf %s \"$s\" >\"$t\"; ",
+    fputs("umask 077; t=$(mktemp) || exit 1; trap 'rm -f \"$t\"' EXIT; IFS= read -r s; printf %s "
+          "\"$s\" >\"$t\"; ",
           out);
     if (getcwd(folder, sizeof folder) != NULL) {
         fputs("cd ", out);
         quote(out, folder);
         fputs(" 2>/dev/null; ", out);
     }
-    fprintf(out, "RANK=%u WORLD_SIZE=%u LOCAL_RANK=%u LOCAL_WORLD_SIZE=%u MASTER_PORT=%u MASTER_ADDR=", rank,
-            hosts->ranks, rank - hosts->first[host], local, port);
+    fprintf(out,
+            "RANK=%u WORLD_SIZE=%u LOCAL_RANK=%u LOCAL_WORLD_SIZE=%u MASTER_PORT=%u MASTER_ADDR=",
+            rank, hosts->ranks, rank - hosts->first[host], local, port);
     quote(out, address);
     fputs(" SHOAL_TOKEN_FILE=\"$t\"", out);
     for (char **argument = argv; *argument != NULL; argument++) {
@@ -124,6 +130,7 @@ void remote_exec(const remote_hosts *hosts, uint32_t rank, const char *address, 
     char *name = strdup(hosts->names[host]);
     char *ssh[] = {strdup(shell), name, script, NULL};
     execvp(shell, ssh);
-    fprintf(stderr, "shoal run: cannot start %s for host %s: %s\n", shell, hosts->names[host], strerror(errno));
+    fprintf(stderr, "shoal run: cannot start %s for host %s: %s\n", shell, hosts->names[host],
+            strerror(errno));
     _exit(127);
 }

@@ -18,7 +18,8 @@ static int help(FILE *out)
           out);
     for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++)
         fprintf(out, "  %-8s %s\n", verb->name, verb->summary);
-    fputs("\n  shoal VERB --help shows a verb's options with an example; shoal --version the version.\n"
+    fputs("\n  shoal VERB --help shows a verb's options with an example; shoal --version the "
+          "version.\n"
           "Exit codes: 0 ok, 1 failed, 2 usage, 5 peer lost, 6 deadline, 77 cannot here.\n",
           out);
     return out == stdout ? CLI_OK : CLI_USAGE;
@@ -29,7 +30,8 @@ int main(int argc, char **argv)
     setenv("ARGP_HELP_FMT", "rmargin=100", 0);
     if (argc < 2)
         return help(stderr);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0)
         return help(stdout);
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("shoal %s\n", shoal_version());

@@ -13,13 +13,19 @@
 int cli_exit_code(shoal_status status)
 {
     switch (status) {
-    case SHOAL_OK: return CLI_OK;
+    case SHOAL_OK:
+        return CLI_OK;
     case SHOAL_EPEER:
-    case SHOAL_EEPOCH: return CLI_PEER_LOST;
-    case SHOAL_ETIMEDOUT: return CLI_DEADLINE;
-    case SHOAL_ENOTSUP: return CLI_CANNOT_HERE;
-    case SHOAL_EINVAL: return CLI_USAGE;
-    default: return CLI_FAILED;
+    case SHOAL_EEPOCH:
+        return CLI_PEER_LOST;
+    case SHOAL_ETIMEDOUT:
+        return CLI_DEADLINE;
+    case SHOAL_ENOTSUP:
+        return CLI_CANNOT_HERE;
+    case SHOAL_EINVAL:
+        return CLI_USAGE;
+    default:
+        return CLI_FAILED;
     }
 }
 
@@ -87,31 +93,35 @@ bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out)
 
 bool cli_parse_bytes(const char *text, uint64_t *bytes_out)
 {
-    static const suffix sizes[] = {{"", 1},           {"b", 1},          {"k", 1024},
-                                   {"kb", 1024},      {"m", 1048576},    {"mb", 1048576},
+    static const suffix sizes[] = {{"", 1},           {"b", 1},           {"k", 1024},
+                                   {"kb", 1024},      {"m", 1048576},     {"mb", 1048576},
                                    {"g", 1073741824}, {"gb", 1073741824}, {NULL, 0}};
     return parse_scaled(text, sizes, bytes_out);
 }
 
-char *cli_self(void)
+char **cli_command_again(const char *verb, int argc, char **argv)
 {
-    static char path[4096];
+    static char path[4096], name[32];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
-    return path;
-}
-
-char *cli_verb_name(const char *verb)
-{
-    static char name[32];
+    char **command = calloc((size_t)argc + 2, sizeof *command);
+    if (command == NULL || length <= 0) {
+        fprintf(stderr, "shoal %s: cannot start itself again\n", verb);
+        free(command);
+        return NULL;
+    }
+    path[length] = '\0';
     snprintf(name, sizeof name, "%s", verb);
-    return name;
+    command[0] = path;
+    command[1] = name;
+    for (int i = 1; i < argc; i++)
+        command[i + 1] = argv[i];
+    return command;
 }
 
 bool cli_under_launcher(void)
 {
-    static const char *const variables[] = {"RANK", "SHOAL_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-                                            "SLURM_PROCID"};
+    static const char *const variables[] = {"RANK", "SHOAL_RANK", "OMPI_COMM_WORLD_RANK",
+                                            "PMIX_RANK", "SLURM_PROCID"};
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         if (getenv(variables[i]) != NULL)
             return true;
