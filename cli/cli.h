@@ -31,7 +31,8 @@ int cli_bench(int argc, char **argv);
 int cli_data(int argc, char **argv);
 int cli_train(int argc, char **argv);
 
-/** Print this thread's last error ("shoal train: ...", advice on its own line) and return the exit code it asks for. */
+/** Print this thread's last error ("shoal train: ...", advice on its own line) and return the exit
+ * code it asks for. */
 int cli_report(const char *verb);
 /** The exit code of a status. */
 int cli_exit_code(shoal_status status);
@@ -44,10 +45,12 @@ bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out);
 bool cli_parse_bytes(const char *text, uint64_t *bytes_out);
 /** A whole number in [min, max]; false otherwise. */
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
-/** The command line that starts this verb with the same arguments again, for the ranks: NULL-terminated, to be freed
- * by the caller (the strings are argv's and static). Taken before argp reorders argv. NULL: printed why. */
+/** The command line that starts this verb with the same arguments again, for the ranks:
+ * NULL-terminated, to be freed by the caller (the strings are argv's and static). Taken before argp
+ * reorders argv. NULL: printed why. */
 char **cli_command_again(const char *verb, int argc, char **argv);
-/** A launcher's variables are set (ours, torchrun's, Open MPI's, PMIx's, Slurm's): this process is a rank. */
+/** A launcher's variables are set (ours, torchrun's, Open MPI's, PMIx's, Slurm's): this process is
+ * a rank. */
 bool cli_under_launcher(void);
 /** stderr is a terminal, so progress may be drawn. */
 bool cli_interactive(void);

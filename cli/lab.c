@@ -128,23 +128,6 @@ bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
 
 /* ------------------------------------------------------------------ namespaces */
 
-typedef struct entry {
-    int (*inside)(void *arg);
-    void *arg;
-    int ready; /* pipe: the parent has written the id maps */
-} entry;
-
-static int entry_main(void *arg)
-{
-    const entry *e = arg;
-    char byte;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (read(e->ready, &byte, 1) != 1)
-        return CLI_FAILED; /* the parent died or gave up */
-    close(e->ready);
-    return e->inside(e->arg);
-}
-
 static bool write_text(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -156,33 +139,16 @@ static bool write_text(const char *path, const char *text)
 }
 
 /* Inside, the user is root; outside, everything is done as the user. */
-static bool map_ids(pid_t pid)
+static bool map_ids(uid_t user, gid_t group)
 {
-    char path[64], map[64];
-    snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
-    if (!write_text(path, "deny"))
+    char map[64];
+    if (!write_text("/proc/self/setgroups", "deny"))
         return false;
-    snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
-    snprintf(map, sizeof map, "0 %u 1", (unsigned)geteuid());
-    if (!write_text(path, map))
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)user);
+    if (!write_text("/proc/self/uid_map", map))
         return false;
-    snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
-    snprintf(map, sizeof map, "0 %u 1", (unsigned)getegid());
-    return write_text(path, map);
-}
-
-static pid_t clone_into(int flags, entry *e)
-{
-    enum { STACK_BYTES = 1 << 20 };
-    char *stack = malloc(
-        STACK_BYTES); /* kept: the child's copy is its own, ours is small and freed at exit */
-    if (stack == NULL)
-        return -1;
-    pid_t pid = clone(entry_main, stack + STACK_BYTES, flags | SIGCHLD, e);
-    int error = errno;
-    free(stack);
-    errno = error;
-    return pid;
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)group);
+    return write_text("/proc/self/gid_map", map);
 }
 
 static volatile sig_atomic_t lab_child;
@@ -193,6 +159,28 @@ static void forward(int signal_number)
         kill((pid_t)lab_child, signal_number);
 }
 
+/* INT and TERM are held back while processes are made: one that came too early would be lost. */
+static void hold_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* From now on they go on to the process that wait_child waits for. */
+static void forward_to(pid_t pid)
+{
+    struct sigaction action = {.sa_handler = forward};
+    sigset_t none;
+    lab_child = pid;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static int wait_child(pid_t pid)
 {
     int status = 0;
@@ -201,6 +189,33 @@ static int wait_child(pid_t pid)
             return CLI_FAILED;
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
+}
+
+/* Enter new namespaces and become the parent of their first process. Runs in a child of its own: the
+ * command may have threads (OpenBLAS starts some when it is loaded), and only a process without them
+ * may enter a user namespace. */
+static int enter(int (*inside)(void *arg), void *arg, int refused)
+{
+    uid_t user = geteuid();
+    gid_t group = getegid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bool ok = user == 0 && unshare(CLONE_NEWNET | CLONE_NEWPID) == 0;
+    if (!ok)
+        ok = unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWPID) == 0 && map_ids(user, group);
+    pid_t pid = ok ? fork() : -1;
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(refused);
+        int code = inside(arg);
+        fflush(NULL);
+        _exit(code);
+    }
+    int error = errno;
+    if (pid < 0 && write(refused, &error, sizeof error) != sizeof error)
+        _exit(CLI_FAILED);
+    close(refused);
+    forward_to(pid);
+    return pid < 0 ? CLI_CANNOT_HERE : wait_child(pid);
 }
 
 static int refuse(const char *verb, int error)
@@ -215,48 +230,32 @@ static int refuse(const char *verb, int error)
 
 int lab_enter(const char *verb, int (*inside)(void *arg), void *arg)
 {
-    int ready[2];
-    if (pipe2(ready, O_CLOEXEC) != 0)
+    int refused[2], error = 0;
+    if (pipe2(refused, O_CLOEXEC) != 0)
         return refuse(verb, errno);
-    entry e = {inside, arg, ready[0]};
     fflush(NULL);
-    bool user = geteuid() != 0;
-    pid_t pid = -1;
-    if (!user)
-        pid = clone_into(CLONE_NEWNET | CLONE_NEWPID, &e);
+    hold_signals();
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(refused[0]);
+        _exit(enter(inside, arg, refused[1]));
+    }
+    close(refused[1]);
     if (pid < 0) {
-        user = true;
-        pid = clone_into(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWPID, &e);
+        close(refused[0]);
+        return refuse(verb, errno);
     }
-    int error = errno;
-    close(ready[0]);
-    if (pid < 0) {
-        close(ready[1]);
-        return refuse(verb, error);
-    }
-    if (user && !map_ids(pid)) {
-        error = errno;
-        close(ready[1]); /* the child sees the end of file and leaves */
-        wait_child(pid);
-        return refuse(verb, error);
-    }
-    lab_child = pid;
-    struct sigaction action = {.sa_handler = forward}, old_int, old_term;
-    sigaction(SIGINT, &action, &old_int);
-    sigaction(SIGTERM, &action, &old_term);
-    if (write(ready[1], "g", 1) != 1)
-        kill(pid, SIGKILL);
-    close(ready[1]);
+    forward_to(pid);
+    bool no = read(refused[0], &error, sizeof error) == sizeof error;
+    close(refused[0]);
     int code = wait_child(pid);
-    lab_child = 0;
-    sigaction(SIGINT, &old_int, NULL);
-    sigaction(SIGTERM, &old_term, NULL);
-    return code;
+    return no ? refuse(verb, error) : code;
 }
 
 /* ------------------------------------------------------------------ links */
 
-/* Feed a batch of commands to `ip -batch -` or `tc -batch -`; both are found by their usual folders, too. */
+/* Feed a batch of commands to `ip -batch -` or `tc -batch -`; both are found by their usual
+ * folders, too. */
 static bool run_batch(const char *verb, const char *program, const char *batch)
 {
     char command[256];
@@ -287,7 +286,8 @@ static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const ch
     return run_batch(verb, "tc", batch);
 }
 
-/* Some kernels default to bbr, which an unshaped veth cannot feed; a kernel without cubic keeps its own. */
+/* Some kernels default to bbr, which an unshaped veth cannot feed; a kernel without cubic keeps its
+ * own. */
 static void use_cubic(void)
 {
     (void)!write_text("/proc/sys/net/ipv4/tcp_congestion_control", "cubic");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lab: an emulated network on one machine. New (user,) network and process namespaces; a bridge in a namespace of
- * its own, one namespace per host, joined by veth pairs that tbf shapes in both directions. No address of the lab
- * exists outside, and everything in it dies with the process that made it (PR_SET_PDEATHSIG and the process
- * namespace), so that nothing stays behind after kill -9. */
+/* The lab: an emulated network on one machine. New (user,) network and process namespaces; a bridge
+ * in a namespace of its own, one namespace per host, joined by veth pairs that tbf shapes in both
+ * directions. No address of the lab exists outside, and everything in it dies with the process that
+ * made it (PR_SET_PDEATHSIG and the process namespace), so that nothing stays behind after kill -9.
+ */
 #ifndef SHOAL_CLI_LAB_H
 #define SHOAL_CLI_LAB_H
 
@@ -21,13 +22,15 @@ typedef struct lab_desc {
     uint32_t burst_kb, limit_kb;       /* of tbf: 96, 1024 */
 } lab_desc;
 
-/** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,mtu=1500,burst=96,limit=1024"; prints the error and returns false. */
+/** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,mtu=1500,burst=96,limit=1024"; prints the
+ * error and returns false. */
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out);
 /** Help text of the keys, for --help. */
 extern const char lab_help[];
 
 /**
- * Run inside() as first process of new namespaces and wait for it; signals INT and TERM go on to it.
+ * Run inside() as first process of new namespaces and wait for it; signals INT and TERM go on to
+ * it.
  * @return its exit code; CLI_CANNOT_HERE with a printed reason when the kernel refuses.
  */
 int lab_enter(const char *verb, int (*inside)(void *arg), void *arg);

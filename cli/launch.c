@@ -101,7 +101,8 @@ static uint32_t host_of(uint32_t rank, uint32_t ranks, uint32_t hosts, uint32_t 
     }
 }
 
-/* The token in a memory file of the rank's own: it stands on no command line and in no environment. */
+/* The token in a memory file of the rank's own: it stands on no command line and in no environment.
+ */
 static bool give_token(const char *token)
 {
     int fd = memfd_create("shoal-token", 0);
@@ -121,6 +122,7 @@ static void set_environment(const job *j, uint32_t rank)
     set_number("LOCAL_WORLD_SIZE", count);
     setenv("MASTER_ADDR", j->address, 1);
     set_number("MASTER_PORT", j->port);
+    setenv("OMP_NUM_THREADS", "1", 0); /* ranks share the cores; as torchrun does */
     if (j->desc->lab != NULL && j->lab.rate_bits > 0)
         set_number("SHOAL_LINE_RATE", j->lab.rate_bits);
     if (j->desc->lab != NULL && rank < LAB_MAX_HOSTS && j->lab.slow[rank] > 0) {
@@ -328,8 +330,6 @@ static int run_job(void *arg)
 {
     job *j = arg;
     const launch_desc *desc = j->desc;
-    if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts))
-        return CLI_FAILED;
     sigset_t mask;
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
@@ -337,6 +337,8 @@ static int run_job(void *arg)
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGHUP);
     sigprocmask(SIG_BLOCK, &mask, NULL);
+    if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts))
+        return CLI_FAILED;
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     j->ranks = calloc(desc->ranks, sizeof *j->ranks);
     struct pollfd *fds = calloc(desc->ranks + 1, sizeof *fds);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the ranks of a job: on this machine, in a lab, or on other hosts through the user's own ssh. Each rank gets
- * torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT) and the job token by
- * descriptor (SHOAL_TOKEN_FD), or by a file that only the user can read on other hosts. */
+/* Starting the ranks of a job: on this machine, in a lab, or on other hosts through the user's own
+ * ssh. Each rank gets torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+ * MASTER_ADDR, MASTER_PORT) and the job token by descriptor (SHOAL_TOKEN_FD), or by a file that
+ * only the user can read on other hosts. */
 #ifndef SHOAL_CLI_LAUNCH_H
 #define SHOAL_CLI_LAUNCH_H
 
@@ -19,7 +20,8 @@ typedef struct launch_desc {
     bool quiet;     /* say nothing about ranks that fail by themselves */
 } launch_desc;
 
-/** Run the job to its end. @return exit code: 0 only if every rank's was 0; CLI_PEER_LOST if a rank was killed. */
+/** Run the job to its end. @return exit code: 0 only if every rank's was 0; CLI_PEER_LOST if a rank
+ * was killed. */
 int launch_run(const launch_desc *desc);
 
 #endif

@@ -83,7 +83,8 @@ static void quote(FILE *out, const char *text)
     fputc('\'', out);
 }
 
-/* The remote shell takes the token from its input into a file of the user's own and removes it at the end. */
+/* The remote shell takes the token from its input into a file of the user's own and removes it at
+ * the end. */
 static char *remote_script(const remote_hosts *hosts, uint32_t rank, uint32_t host,
                            const char *address, uint16_t port, char **argv)
 {

@@ -15,10 +15,12 @@ typedef struct remote_hosts {
     uint32_t count, ranks;
 } remote_hosts;
 
-/** "a,b:4": ranks are dealt in order, slots per host (default: equal parts). Prints the error and returns false. */
+/** "a,b:4": ranks are dealt in order, slots per host (default: equal parts). Prints the error and
+ * returns false. */
 bool remote_parse(const char *verb, const char *text, uint32_t ranks, remote_hosts *hosts_out);
 
-/** In the rank's process: replace it by ssh; does not return. The token goes through ssh's standard input. */
+/** In the rank's process: replace it by ssh; does not return. The token goes through ssh's standard
+ * input. */
 void remote_exec(const remote_hosts *hosts, uint32_t rank, const char *address, uint16_t port,
                  const char *token, char **argv);
 

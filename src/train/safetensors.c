@@ -134,7 +134,8 @@ static bool range_of(const json_t *entry, uint64_t *start_out, uint64_t *end_out
     return true;
 }
 
-/* The format has no holes, so lengths that fit the file and sum up to it leave no room for an overlap. */
+/* The format has no holes, so lengths that fit the file and sum up to it leave no room for an
+ * overlap. */
 static shoal_status check_header(const shoali_safetensors *file)
 {
     const char *name;

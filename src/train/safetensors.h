@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The safetensors file format (Hugging Face): u64 length of the header, JSON header, raw little-endian data. Written
- * whole or not at all (temporary file, fsync, rename); files read are hostile. */
+/* The safetensors file format (Hugging Face): u64 length of the header, JSON header, raw
+ * little-endian data. Written whole or not at all (temporary file, fsync, rename); files read are
+ * hostile. */
 #ifndef SHOALI_TRAIN_SAFETENSORS_H
 #define SHOALI_TRAIN_SAFETENSORS_H
 
@@ -10,7 +11,8 @@
 
 #include "shoal/status.h"
 
-/** One float32 tensor to write. rows 0: a vector of count elements, else a matrix rows x (count / rows). */
+/** One float32 tensor to write. rows 0: a vector of count elements, else a matrix rows x (count /
+ * rows). */
 typedef struct shoali_named_tensor {
     const char *name;
     const float *data;
@@ -25,7 +27,8 @@ SHOAL_MUST_USE shoal_status shoali_safetensors_write(const char *path,
 
 typedef struct shoali_safetensors shoali_safetensors;
 
-/** Map a file and check its header: every tensor inside the file, none overlapping. ECORRUPT names file and reason. */
+/** Map a file and check its header: every tensor inside the file, none overlapping. ECORRUPT names
+ * file and reason. */
 SHOAL_MUST_USE shoal_status shoali_safetensors_open(const char *path,
                                                     shoali_safetensors **file_out);
 void shoali_safetensors_close(shoali_safetensors *file);

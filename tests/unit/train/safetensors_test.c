@@ -111,7 +111,8 @@ static void bad_files_are_refused(void **state)
         {"[]", "no object", 0},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", "outside the file", 4},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", "outside the file", 4},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", "outside the file", 4},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", "outside the file",
+         4},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", "outside the file", 4},
         {"{\"a\":{\"data_offsets\":[0,4]},\"b\":{\"data_offsets\":[0,4]}}", "overlap", 4},
         {"{\"a\":{\"data_offsets\":[0,4]}}", "differs from the tensors' sum", 8},
@@ -133,7 +134,8 @@ static void bad_files_are_refused(void **state)
     assert_status(shoali_safetensors_open(path, &file), SHOAL_EIO);
 }
 
-/* Whole or not at all: a full disk (a limit on file size stands in for it) leaves the old file as it was. */
+/* Whole or not at all: a full disk (a limit on file size stands in for it) leaves the old file as
+ * it was. */
 static void a_failed_write_keeps_the_old_file(void **state)
 {
     (void)state;
@@ -178,10 +180,8 @@ static void survives_failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(layout_is_the_formats),
-        CHECK_TEST(reads_back),
-        CHECK_TEST(bad_files_are_refused),
-        CHECK_TEST(a_failed_write_keeps_the_old_file),
+        CHECK_TEST(layout_is_the_formats),        CHECK_TEST(reads_back),
+        CHECK_TEST(bad_files_are_refused),        CHECK_TEST(a_failed_write_keeps_the_old_file),
         CHECK_TEST(survives_failing_allocations),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
