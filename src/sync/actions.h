@@ -13,6 +13,9 @@
  * has it yet. */
 enum { SHOALI_GRAD, SHOALI_PARAM, SHOALI_STATE, SHOALI_SLOT };
 
+/** As peer of a SEND: every other endpoint of the world. */
+#define SHOALI_EVERYBODY UINT32_MAX
+
 typedef enum shoali_action_kind {
     SHOALI_ACT_SEND,
     SHOALI_ACT_OP,

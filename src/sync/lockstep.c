@@ -214,15 +214,12 @@ static void on_after(shoali_lockstep *step, shoali_actions *actions)
 /* The iteration that this rank will not exchange any more. */
 static void tell_peers(const shoali_lockstep *step, shoali_actions *actions)
 {
-    const shoali_world *world = step->world;
     bool exchanged = step->updating || (step->started == step->bucket_count && all_closed(step));
     uint64_t stop_at = step->iteration + (exchanged ? 1 : 0);
     uint8_t message[MESSAGE_BYTES] = {MESSAGE_STOP};
     for (int i = 0; i < 8; i++)
         message[1 + i] = (uint8_t)(stop_at >> (8 * i));
-    for (uint32_t i = 0; i < world->workers + world->servers; i++)
-        if (world->endpoints[i] != world->me)
-            shoali_act_send(actions, world->endpoints[i], message, sizeof message);
+    shoali_act_send(actions, SHOALI_EVERYBODY, message, sizeof message);
 }
 
 static void on_stop(shoali_lockstep *step, shoali_actions *actions)

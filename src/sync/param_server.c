@@ -68,8 +68,8 @@ static void start(machine *m, const shoali_world *world, shoali_actions *actions
         return;
     }
     m->step.over = false;
-    snprintf(m->collective, sizeof m->collective, "worker_aggregator:servers=%lld",
-             (long long)p->servers);
+    snprintf(m->collective, sizeof m->collective, "worker_aggregator:servers=%lld%s",
+             (long long)p->servers, p->dedicated ? ",dedicated" : "");
     shoali_sync_op op = {.tensor = SHOALI_GRAD,
                          .kind = SHOALI_SYNC_ALL_REDUCE,
                          .collective = m->collective,

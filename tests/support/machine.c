@@ -111,7 +111,10 @@ static void append_action(machine *m, const shoali_action *action)
 {
     switch (action->kind) {
     case SHOALI_ACT_SEND:
-        append(m, "send %u ", action->send.peer);
+        if (action->send.peer == SHOALI_EVERYBODY)
+            append(m, "send all ");
+        else
+            append(m, "send %u ", action->send.peer);
         for (size_t i = 0; i < action->send.len_bytes; i++)
             append(m, "%02x", action->send.bytes[i]);
         break;

@@ -46,7 +46,7 @@ static void actions_come_out_in_order_with_their_payloads(void **state)
     shoali_actions_fini(&q);
 }
 
-/* Interleaved appends and pops of random sizes against a counter: the front is always the oldest. */
+/* Interleaved appends and pops of random sizes against a counter: the oldest is in front. */
 static void a_long_mixed_life_keeps_order(void **state)
 {
     (void)state;

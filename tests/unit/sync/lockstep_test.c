@@ -95,7 +95,7 @@ static void stop_while_computing_tells_the_peers_and_goes(void **state)
     machine m;
     begin(&m, SHOAL_NONFINITE_STOP);
     assert_string_equal(machine_event(&m, SHOALI_EV_STOP),
-                        "send 0 010000000000000000; send 2 010000000000000000; go stop @0");
+                        "send all 010000000000000000; go stop @0");
     machine_close(&m);
 }
 
@@ -106,8 +106,7 @@ static void stop_with_open_operations_waits_for_them(void **state)
     begin(&m, SHOAL_NONFINITE_STOP);
     (void)machine_ready(&m, 4, 16);
     (void)machine_done(&m, 1, SHOAL_OK, NULL);
-    assert_string_equal(machine_event(&m, SHOALI_EV_STOP),
-                        "send 0 010000000000000000; send 2 010000000000000000; cancel 0");
+    assert_string_equal(machine_event(&m, SHOALI_EV_STOP), "send all 010000000000000000; cancel 0");
     assert_string_equal(machine_down(&m, 2, "gone"), ""); /* no news any more */
     assert_string_equal(machine_done(&m, 0, SHOAL_EPEER, "gone"), "go stop @0");
     machine_close(&m);
@@ -123,7 +122,7 @@ static void stop_after_the_exchange_names_the_next_iteration(void **state)
         (void)machine_done(&m, id, SHOAL_OK, NULL);
     (void)machine_event(&m, SHOALI_EV_BEFORE);
     assert_string_equal(machine_event(&m, SHOALI_EV_STOP),
-                        "send 0 010100000000000000; send 2 010100000000000000; go stop @0");
+                        "send all 010100000000000000; go stop @0");
     machine_close(&m);
 }
 

@@ -56,8 +56,9 @@ static void skip_leaves_out_ranges_not_steps(void **state)
 static void a_dedicated_server_serves_until_a_worker_stops(void **state)
 {
     (void)state;
-    static const char ops[] = "op %d [8,16) GRAD push owner patient worker_aggregator:servers=1; "
-                              "op %d [0,8) GRAD push owner patient worker_aggregator:servers=1";
+    static const char ops[] =
+        "op %d [8,16) GRAD push owner patient worker_aggregator:servers=1,dedicated; "
+        "op %d [0,8) GRAD push owner patient worker_aggregator:servers=1,dedicated";
     char first[256], second[256];
     machine m;
     snprintf(first, sizeof first, ops, 0, 1);
