@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tensors that protocol machines name: GRAD, PARAM and slots as memory, and MIX on them. */
+#ifndef SHOALI_DRIVER_TENSORS_H
+#define SHOALI_DRIVER_TENSORS_H
+
+#include "sync/sync.h"
+
+typedef struct shoali_tensors {
+    float *params, *grads; /* the caller's */
+    float *slots;          /* slot_count * count floats, ours */
+    uint32_t slot_count;
+    size_t count;
+} shoali_tensors;
+
+/** Slots as the protocol's row asks for them, zero. */
+SHOAL_MUST_USE shoal_status shoali_tensors_init(shoali_tensors *tensors, float *params,
+                                                float *grads, size_t count, uint32_t slots);
+void shoali_tensors_fini(shoali_tensors *tensors);
+
+/** Memory of a named tensor; NULL with the last error set if there is none, or if the range
+ *  [offset, offset + count) is not inside. */
+float *shoali_tensor_memory(const shoali_tensors *tensors, uint32_t tensor, size_t offset,
+                            size_t count);
+
+/** dst = sum of weight * tensor over the terms of a MIX action, in the order of the terms but for
+ *  dst itself, which comes first. */
+SHOAL_MUST_USE shoal_status shoali_tensors_mix(const shoali_tensors *tensors,
+                                               const shoali_action *mix);
+
+#endif
