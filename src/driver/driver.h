@@ -10,12 +10,19 @@
  * optimiser state of that range from PARAM (sync's params) and leave the new weights there. Runs on the work thread.
  * scale multiplies the sum (1 / weights summed). Not ABI.
  */
-typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size_t offset, size_t count,
-                                     uint64_t iteration, float scale);
+typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size_t offset,
+                                     size_t count, uint64_t iteration, float scale);
 /** Before the first step. Protocols without owner jobs never call it. */
 void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 
 /** The protocol's promise (row->max_staleness); 0: replicas are bit-identical after every step. */
 uint32_t shoali_sync_max_staleness(const shoal_sync *sync);
+
+/** The name on the wire of a protocol's operation: the same in every driver, so random choices of
+ *  codecs are, too. */
+static inline shoal_op_id shoali_sync_op_id(uint64_t id)
+{
+    return (shoal_op_id){.group = UINT64_C(1) << 63, .sequence = id, .round = 1};
+}
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progressive filling. Coflow f needs d(f,l) = bytes / rate nanoseconds of link l; its share s(f) is
- * the part that it gets of its own bottleneck max d(f), so it moves at s(f) / max d(f) per ns and uses
- * s(f) * d(f,l) / max d(f) of link l. All shares rise together; when a link is full, the coflows on
- * it are frozen; the others go on. Shares are recomputed when coflows begin or end, once per moment. */
+/* Progressive filling. The rate of a coflow is that on its most loaded link, where peak bytes have to
+ * go; it moves rate / peak of itself per ns and takes rate * bytes(l) / peak of link l. All rates rise
+ * together; when a link is full, the coflows on it are frozen, the others go on. Rates are computed
+ * anew when coflows begin or end, once per moment. */
 #include "driver/sim_net.h"
 
 #include <math.h>
@@ -13,22 +13,22 @@
 typedef struct coflow {
     const shoali_load *loads;
     uint32_t load_count, cookie;
-    double need_ns;        /* alone: time on its bottleneck */
-    double left;           /* part still to move, 1 .. 0 */
-    double speed;          /* part per ns */
-    uint64_t since_ns;     /* left was true then */
+    double peak;       /* bytes on its most loaded link */
+    double left;       /* part still to move, 1 .. 0 */
+    double speed;      /* part per ns */
+    uint64_t since_ns; /* left was true then */
     uint64_t due_ns;
     bool frozen;
 } coflow;
 
 /* State of a link during one filling. */
 typedef struct filling {
-    double used;   /* part taken by frozen coflows */
-    double demand; /* sum of what the others take per unit of share */
+    double used;   /* bytes per ns taken by frozen coflows */
+    double demand; /* sum of what the others take per unit of rate */
     uint32_t users;
 } filling;
 
-struct shoali_net {
+struct shoali_links {
     double *bytes_per_ns;
     uint64_t *carried;
     filling *links;
@@ -37,13 +37,13 @@ struct shoali_net {
     coflow *flows; /* in order of their starts */
     uint32_t count, capacity;
     uint64_t next_ns;
-    bool stale; /* shares are those of an earlier set of coflows */
+    bool stale; /* rates are those of an earlier set of coflows */
     uint64_t now_ns;
 };
 
-shoali_net *shoali_net_create(const double *bytes_per_ns, uint32_t links)
+shoali_links *shoali_links_create(const double *bytes_per_ns, uint32_t links)
 {
-    shoali_net *net = shoali_alloc(sizeof *net);
+    shoali_links *net = shoali_alloc(sizeof *net);
     if (net == NULL)
         return NULL;
     net->bytes_per_ns = shoali_alloc_array(links, sizeof *net->bytes_per_ns);
@@ -54,14 +54,14 @@ shoali_net *shoali_net_create(const double *bytes_per_ns, uint32_t links)
     net->next_ns = UINT64_MAX;
     if (net->bytes_per_ns == NULL || net->carried == NULL || net->links == NULL ||
         net->touched == NULL) {
-        shoali_net_destroy(net);
+        shoali_links_destroy(net);
         return NULL;
     }
     memcpy(net->bytes_per_ns, bytes_per_ns, links * sizeof *bytes_per_ns);
     return net;
 }
 
-void shoali_net_destroy(shoali_net *net)
+void shoali_links_destroy(shoali_links *net)
 {
     if (net == NULL)
         return;
@@ -73,17 +73,11 @@ void shoali_net_destroy(shoali_net *net)
     shoali_free(net);
 }
 
-/* Nanoseconds of a link that a load takes. */
-static double need(const shoali_net *net, const shoali_load *load)
-{
-    return (double)load->bytes / net->bytes_per_ns[load->link];
-}
-
-/* Bring every coflow's remainder to now, before the shares change. */
-static void settle(shoali_net *net, uint64_t now_ns)
+/* Bring every coflow's remainder to now, before the rates change. */
+static void settle(shoali_links *net, uint64_t now_ns)
 {
     if (now_ns > net->now_ns)
-        (void)shoali_net_next_ns(net);
+        (void)shoali_links_next_ns(net);
     for (uint32_t i = 0; i < net->count; i++) {
         coflow *f = &net->flows[i];
         f->left -= f->speed * (double)(now_ns - f->since_ns);
@@ -95,8 +89,8 @@ static void settle(shoali_net *net, uint64_t now_ns)
     net->stale = true;
 }
 
-shoal_status shoali_net_start(shoali_net *net, uint64_t now_ns, const shoali_load *loads,
-                              uint32_t count, uint32_t cookie)
+shoal_status shoali_links_start(shoali_links *net, uint64_t now_ns, const shoali_load *loads,
+                                uint32_t count, uint32_t cookie)
 {
     if (net->count == net->capacity) {
         uint32_t capacity = net->capacity > 0 ? 2 * net->capacity : 16;
@@ -109,20 +103,20 @@ shoal_status shoali_net_start(shoali_net *net, uint64_t now_ns, const shoali_loa
     }
     coflow f = {.loads = loads, .load_count = count, .cookie = cookie, .left = 1};
     for (uint32_t i = 0; i < count; i++)
-        f.need_ns = fmax(f.need_ns, need(net, &loads[i]));
+        f.peak = fmax(f.peak, (double)loads[i].bytes);
     f.since_ns = now_ns;
     settle(net, now_ns);
     net->flows[net->count++] = f;
     return SHOAL_OK;
 }
 
-static void drop(shoali_net *net, uint32_t at)
+static void drop(shoali_links *net, uint32_t at)
 {
     net->count--;
     memmove(&net->flows[at], &net->flows[at + 1], (net->count - at) * sizeof net->flows[0]);
 }
 
-bool shoali_net_cancel(shoali_net *net, uint64_t now_ns, uint32_t cookie)
+bool shoali_links_cancel(shoali_links *net, uint64_t now_ns, uint32_t cookie)
 {
     for (uint32_t i = 0; i < net->count; i++)
         if (net->flows[i].cookie == cookie) {
@@ -133,50 +127,51 @@ bool shoali_net_cancel(shoali_net *net, uint64_t now_ns, uint32_t cookie)
     return false;
 }
 
-/* ---------------------------------------------------------------- shares */
+/* ---------------------------------------------------------------- rates */
 
-static void enter_loads(shoali_net *net, coflow *f)
+static void enter_loads(shoali_links *net, coflow *f)
 {
-    f->frozen = f->need_ns <= 0;
+    f->frozen = f->peak <= 0;
     for (uint32_t i = 0; i < f->load_count && !f->frozen; i++) {
         filling *link = &net->links[f->loads[i].link];
         if (f->loads[i].bytes == 0)
             continue;
         if (link->users++ == 0)
             net->touched[net->touched_count++] = f->loads[i].link;
-        link->demand += need(net, &f->loads[i]) / f->need_ns;
+        link->demand += (double)f->loads[i].bytes / f->peak;
     }
 }
 
-/* The share at which the next link is full. */
-static double next_level(const shoali_net *net)
+/* The rate at which the next link is full. */
+static double next_level(const shoali_links *net)
 {
     double level = INFINITY;
     for (uint32_t i = 0; i < net->touched_count; i++) {
         const filling *link = &net->links[net->touched[i]];
         if (link->users > 0)
-            level = fmin(level, (1 - link->used) / link->demand);
+            level = fmin(level, (net->bytes_per_ns[net->touched[i]] - link->used) / link->demand);
     }
     return level;
 }
 
-static bool on_full_link(const shoali_net *net, const coflow *f, double level)
+static bool on_full_link(const shoali_links *net, const coflow *f, double level)
 {
     for (uint32_t i = 0; i < f->load_count; i++) {
-        const filling *link = &net->links[f->loads[i].link];
-        if (f->loads[i].bytes > 0 && link->used + level * link->demand >= 1 - 1e-9)
+        uint32_t l = f->loads[i].link;
+        double full = net->bytes_per_ns[l] * (1 - 1e-9);
+        if (f->loads[i].bytes > 0 && net->links[l].used + level * net->links[l].demand >= full)
             return true;
     }
     return false;
 }
 
 /* Mark first, then move: what freezes at this level is decided by the loads before it. */
-static uint32_t freeze(shoali_net *net, double level)
+static uint32_t freeze(shoali_links *net, double level)
 {
     uint32_t frozen = 0;
     for (uint32_t i = 0; i < net->count; i++) {
         coflow *f = &net->flows[i];
-        f->speed = !f->frozen && on_full_link(net, f, level) ? level / f->need_ns : f->speed;
+        f->speed = !f->frozen && on_full_link(net, f, level) ? level / f->peak : f->speed;
     }
     for (uint32_t i = 0; i < net->count; i++) {
         coflow *f = &net->flows[i];
@@ -188,7 +183,7 @@ static uint32_t freeze(shoali_net *net, double level)
             filling *link = &net->links[f->loads[k].link];
             if (f->loads[k].bytes == 0)
                 continue;
-            double part = need(net, &f->loads[k]) / f->need_ns;
+            double part = (double)f->loads[k].bytes / f->peak;
             link->used += level * part;
             link->demand -= part;
             link->users--;
@@ -197,7 +192,7 @@ static uint32_t freeze(shoali_net *net, double level)
     return frozen;
 }
 
-static void share(shoali_net *net)
+static void share(shoali_links *net)
 {
     uint32_t open = 0;
     net->touched_count = 0;
@@ -218,11 +213,11 @@ static void share(shoali_net *net)
 
 static uint64_t due(const coflow *f, uint64_t now_ns)
 {
-    double ns = f->need_ns > 0 ? ceil(f->left / f->speed) : 0;
+    double ns = f->peak > 0 ? ceil(f->left / f->speed - 1e-3) : 0; /* rounding is no time */
     return ns < 0x1p62 ? now_ns + (uint64_t)ns : UINT64_MAX - 1;
 }
 
-uint64_t shoali_net_next_ns(shoali_net *net)
+uint64_t shoali_links_next_ns(shoali_links *net)
 {
     if (net->stale) {
         share(net);
@@ -237,9 +232,9 @@ uint64_t shoali_net_next_ns(shoali_net *net)
     return net->next_ns;
 }
 
-bool shoali_net_finished(shoali_net *net, uint64_t now_ns, uint32_t *cookie_out)
+bool shoali_links_finished(shoali_links *net, uint64_t now_ns, uint32_t *cookie_out)
 {
-    if (shoali_net_next_ns(net) > now_ns)
+    if (shoali_links_next_ns(net) > now_ns)
         return false;
     for (uint32_t i = 0; i < net->count; i++) {
         coflow *f = &net->flows[i];
@@ -255,7 +250,7 @@ bool shoali_net_finished(shoali_net *net, uint64_t now_ns, uint32_t *cookie_out)
     return false;
 }
 
-uint64_t shoali_net_carried_bytes(const shoali_net *net, uint32_t link)
+uint64_t shoali_links_carried_bytes(const shoali_links *net, uint32_t link)
 {
     return net->carried[link];
 }

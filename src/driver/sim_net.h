@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links in virtual time. A coflow is one operation: it loads some links with some bytes each and
- * moves on all of them in step. Coflows share links max-min: all get the same share of their own
- * bottleneck, until a link is full; the rest is shared on among those that can use it. Two single
- * flows on one link get half of it each, as two TCP connections do.
+ * moves on all of them in step. Coflows share links max-min: all get the same rate (on their most
+ * loaded link) until a link is full; the others share what is left. Two single flows on one link get
+ * half of it each, as two TCP connections do.
  *
  * Time is integer nanoseconds; a coflow ends at the first nanosecond at which all is through. */
 #ifndef SHOALI_DRIVER_SIM_NET_H
@@ -14,7 +14,7 @@
 
 #include "shoal/status.h"
 
-typedef struct shoali_net shoali_net;
+typedef struct shoali_links shoali_links;
 
 /** What a coflow asks of one link. */
 typedef struct shoali_load {
@@ -23,20 +23,20 @@ typedef struct shoali_load {
 } shoali_load;
 
 /** bytes_per_ns[i] > 0: the rate of link i. Copied. NULL: no memory. */
-shoali_net *shoali_net_create(const double *bytes_per_ns, uint32_t links);
-void shoali_net_destroy(shoali_net *net);
+shoali_links *shoali_links_create(const double *bytes_per_ns, uint32_t links);
+void shoali_links_destroy(shoali_links *net);
 
 /** Begin a coflow. loads (one entry a link at most) stay valid until it is done or cancelled. */
-SHOAL_MUST_USE shoal_status shoali_net_start(shoali_net *net, uint64_t now_ns,
-                                             const shoali_load *loads, uint32_t count,
-                                             uint32_t cookie);
+SHOAL_MUST_USE shoal_status shoali_links_start(shoali_links *net, uint64_t now_ns,
+                                               const shoali_load *loads, uint32_t count,
+                                               uint32_t cookie);
 /** Take a coflow back; false: there is none with this cookie. */
-bool shoali_net_cancel(shoali_net *net, uint64_t now_ns, uint32_t cookie);
+bool shoali_links_cancel(shoali_links *net, uint64_t now_ns, uint32_t cookie);
 /** When the next coflow ends; UINT64_MAX: none runs. */
-uint64_t shoali_net_next_ns(shoali_net *net);
+uint64_t shoali_links_next_ns(shoali_links *net);
 /** One coflow that has ended by now_ns (in order of their starts); false: none. */
-bool shoali_net_finished(shoali_net *net, uint64_t now_ns, uint32_t *cookie_out);
+bool shoali_links_finished(shoali_links *net, uint64_t now_ns, uint32_t *cookie_out);
 /** Bytes carried so far by a link, of ended coflows. */
-uint64_t shoali_net_carried_bytes(const shoali_net *net, uint32_t link);
+uint64_t shoali_links_carried_bytes(const shoali_links *net, uint32_t link);
 
 #endif

@@ -48,8 +48,8 @@ static shoal_status fill(shoali_problem *problem)
         return SHOAL_ENOMEM;
     for (size_t j = 0; j < count; j++) {
         double low = 1 / problem->p.condition, sum = 0;
-        problem->curve[j] =
-            (float)(low + (1 - low) * shoali_rng_double(problem->seed, STREAM_CURVE, j));
+        problem->curve[j] = (float)(low +
+                                    (1 - low) * shoali_rng_double(problem->seed, STREAM_CURVE, j));
         for (uint32_t i = 0; i < problem->workers; i++) {
             uint64_t stream = shoali_mix(STREAM_CENTRE, i);
             float *c = &problem->centres[i * count + j];
@@ -118,8 +118,8 @@ void shoali_problem_gradient(const shoali_problem *problem, uint32_t worker, uin
     if (problem->p.noise <= 0)
         return;
     for (size_t j = offset; j < offset + count; j++)
-        grads_out[j - offset] +=
-            (float)(problem->p.noise * shoali_rng_normal(problem->seed, stream, j));
+        grads_out[j - offset] += (float)(problem->p.noise *
+                                         shoali_rng_normal(problem->seed, stream, j));
 }
 
 void shoali_problem_step(const shoali_problem *problem, float *velocity, const float *x,

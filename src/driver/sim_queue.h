@@ -12,7 +12,7 @@
 typedef struct shoali_sim_event {
     uint64_t at_ns, order; /* order: filled in by push */
     uint32_t kind, endpoint;
-    uint64_t a, b, c;      /* of the kind */
+    uint64_t a, b, c; /* of the kind */
 } shoali_sim_event;
 
 /** Zero bytes are an empty queue. */

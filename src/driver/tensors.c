@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "kernel/kernel.h"
 
-shoal_status shoali_tensors_init(shoali_tensors *tensors, float *params, float *grads,
-                                 size_t count, uint32_t slots)
+shoal_status shoali_tensors_init(shoali_tensors *tensors, float *params, float *grads, size_t count,
+                                 uint32_t slots)
 {
     size_t floats;
     *tensors = (shoali_tensors){

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Simulation: a whole job in one process and in virtual time. The protocols are those that run on
+ * real processes; operations cost what their schedules move over links of a given rate, and carry
+ * real gradients of a small problem if asked to. The same descriptor gives the same run, bit for
+ * bit, on every machine.
+ *
+ *     shoal_sim_desc desc = SHOAL_SIM_DESC_INIT;
+ *     desc.workers = 16;
+ *     desc.compute = "fixed:ms=200,jitter=0.05,slow=3:5x";
+ *     desc.network = "links:rate=120mbit,hosts=4";
+ *     shoal_sim_create(&desc, &sim); shoal_sim_run(sim); shoal_sim_results(sim, &results);
+ *
+ * Not thread-safe: one thread per simulation. */
+#ifndef SHOAL_SIM_H
+#define SHOAL_SIM_H
+
+#include "shoal/sync.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct shoal_sim shoal_sim;
+
+/** What to simulate. Zero and NULL mean the default in brackets; start from SHOAL_SIM_DESC_INIT. */
+typedef struct shoal_sim_desc {
+    size_t size;            /* sizeof(shoal_sim_desc) */
+    uint32_t workers;       /* [4] 1 .. 4096; dedicated servers come on top, as the protocol asks */
+    uint64_t iterations;    /* [10] of every worker */
+    const char *sync;       /* spec ["all_reduce"] */
+    const char *collective; /* spec ["ring"] */
+    const char *codec;      /* spec ["identity"] */
+    /** ["fixed"] Time of a forward and backward pass: "fixed:ms=100,backward=0.667,jitter=0.05,
+     *  update_ms=1,slow=2:5x/3:2x". Gradients become ready back to front in the backward part. */
+    const char *compute;
+    /** ["links"] One link up and one down per host: "links:rate=1gbit,latency_us=50,hosts=4,
+     *  slow=3:10x". Endpoints on one host do not use its link among each other. */
+    const char *network;
+    /** [none] What goes wrong: "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,detect_ms=2500":
+     *  endpoint @ second; a NaN comes at an iteration, and only with real numbers. */
+    const char *faults;
+    /** ["cost"] "cost": no numbers, only time. "quadratic:lr=0.1,momentum=0,noise=0.1,spread=1,
+     *  condition=4": every worker minimises its own quadratic, all together their mean. */
+    const char *problem;
+    const shoal_tensor
+        *tensors; /* [one of 2^20 elements] the model, as in shoal_sync_desc; copied */
+    uint32_t tensor_count;
+    size_t bucket_bytes;       /* [4 MiB] */
+    shoal_nonfinite nonfinite; /* [stop] */
+    uint64_t seed;             /* [1] of everything random */
+    uint32_t chunk_elems;      /* [65536] unit of coding, with real numbers */
+} shoal_sim_desc;
+/** A descriptor with every default. */
+#define SHOAL_SIM_DESC_INIT                                                                 \
+    {                                                                                       \
+        sizeof(shoal_sim_desc), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
+            SHOAL_NONFINITE_STOP, 0, 0                                                      \
+    }
+
+/** What came out, over all endpoints. Times are virtual. */
+typedef struct shoal_sim_results {
+    size_t size;
+    uint64_t duration_ns;  /* until the last worker was through */
+    uint64_t iteration_ns; /* mean over workers of their time per finished iteration */
+    uint64_t iterations_min, iterations_max; /* finished, over workers */
+    uint64_t gap_max;       /* largest difference of iterations between two workers at any time */
+    uint64_t staleness_max; /* largest difference of iterations inside one operation */
+    uint64_t compute_ns, idle_ns; /* summed over workers; idle: inside the two waits */
+    uint64_t sent_bytes;          /* payload of all endpoints, coded */
+    uint64_t busiest_link_bytes;
+    uint64_t operations;
+    uint64_t skipped;  /* steps that a worker skipped because of a value not finite */
+    uint64_t events;   /* that protocol machines were fed */
+    uint64_t log_hash; /* of all of them with their times: equal runs, equal hash */
+    double excess;     /* quadratic: loss of the mean model above its minimum */
+} shoal_sim_results;
+
+typedef enum shoal_sim_end {
+    SHOAL_SIM_RUNNING, /* not through yet: before or after a run that came to a stop */
+    SHOAL_SIM_DONE,    /* all its iterations, or a server that was no longer needed */
+    SHOAL_SIM_STOPPED, /* the protocol ended early, because a peer left */
+    SHOAL_SIM_FAILED,  /* with status and text */
+    SHOAL_SIM_DEAD     /* by the fault plan */
+} shoal_sim_end;
+
+/** One endpoint's share. */
+typedef struct shoal_sim_endpoint_results {
+    size_t size;
+    shoal_sim_end end;
+    shoal_status status; /* of FAILED, else SHOAL_OK */
+    char text[256];      /* why it failed */
+    uint64_t iterations, compute_ns, idle_ns;
+    uint64_t sent_bytes, received_bytes;
+} shoal_sim_endpoint_results;
+
+/**
+ * Set a job up; nothing runs yet.
+ * @param sim_out owned by the caller; shoal_sim_destroy.
+ * @return SHOAL_OK | EINVAL (a spec, or parts that do not fit each other) | ENOTSUP | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_create(const shoal_sim_desc *desc,
+                                                       shoal_sim **sim_out);
+/** NULL is allowed. */
+SHOAL_API void shoal_sim_destroy(shoal_sim *sim);
+
+/**
+ * Run until every endpoint has ended. Results can be read after a failure, too.
+ * @return SHOAL_OK: all workers did all iterations | the status of the first endpoint that failed |
+ *         ECANCELLED: a worker ended early, and nobody failed | ETIMEDOUT: a deadlock, or an hour
+ *         of virtual time without progress; the text names an endpoint that waits and where
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_run(shoal_sim *sim);
+
+/** Set results_out->size first. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_results_get(const shoal_sim *sim,
+                                                            shoal_sim_results *results_out);
+/** The same for one endpoint: workers first, then dedicated servers. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_endpoint_get(
+    const shoal_sim *sim, uint32_t endpoint, shoal_sim_endpoint_results *results_out);
+/** Parameters of an endpoint with real numbers, valid until destroy; NULL with problem = cost. */
+SHOAL_API const float *shoal_sim_params(const shoal_sim *sim, uint32_t endpoint, size_t *count_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

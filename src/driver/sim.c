@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "driver/driver.h"
+
+enum { WORKERS_MAX = 4096, BUCKET_BYTES = 4 << 20, DEFAULT_COUNT = 1 << 20, CHUNK_ELEMS = 65536 };
+#define STUCK_NS UINT64_C(3600000000000)
+
+/* ---------------------------------------------------------------- create */
+
+static shoal_status check_tensors(const shoal_sim *sim)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < sim->tensor_count; i++) {
+        const shoal_tensor *t = &sim->tensors[i];
+        if (t->offset != at || t->count == 0 || t->count > SIZE_MAX / 8 - at)
+            return shoali_fail(SHOAL_EINVAL,
+                               "tensor %u starts at %zu with %zu elements; tensors are sorted, "
+                               "without gaps and not empty",
+                               i, t->offset, t->count);
+        at += t->count;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status take_tensors(shoal_sim *sim, const shoal_sim_desc *desc)
+{
+    const shoal_tensor one = {.key = 1, .count = DEFAULT_COUNT, .lr_scale = 1};
+    bool given = desc->tensors != NULL && desc->tensor_count > 0;
+    sim->tensor_count = given ? desc->tensor_count : 1;
+    sim->tensors = shoali_alloc_array(sim->tensor_count, sizeof *sim->tensors);
+    sim->op_tensors = shoali_alloc_array(sim->tensor_count, sizeof *sim->op_tensors);
+    if (sim->tensors == NULL || sim->op_tensors == NULL)
+        return SHOAL_ENOMEM;
+    memcpy(sim->tensors, given ? desc->tensors : &one, sim->tensor_count * sizeof *sim->tensors);
+    SHOALI_TRY(check_tensors(sim));
+    const shoal_tensor *last = &sim->tensors[sim->tensor_count - 1];
+    sim->count = last->offset + last->count;
+    return SHOAL_OK;
+}
+
+static const char * or (const char *text, const char *fallback)
+{
+    return text != NULL && text[0] != '\0' ? text : fallback;
+}
+
+static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
+                               const shoali_sync_row *row)
+{
+    const char *sync = or (desc->sync, row != NULL ? row->name : "all_reduce");
+    shoali_collective probe;
+    if (row != NULL)
+        SHOALI_TRY(shoali_sync_open_row(row, sync, &sim->protocol));
+    else
+        SHOALI_TRY(shoali_sync_open(sync, &sim->protocol));
+    SHOALI_TRY(shoal_codec_open(or (desc->codec, "identity"), &sim->codec));
+    SHOALI_TRY(shoal_codec_open("identity", &sim->identity));
+    SHOALI_TRY(shoali_collective_open(or (desc->collective, "ring"), &probe));
+    snprintf(sim->collective, sizeof sim->collective, "%s", probe.spec);
+    shoali_collective_close(&probe);
+    SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->compute));
+    SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->network));
+    SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->faults));
+    sim->iterations = desc->iterations > 0 ? desc->iterations : 10;
+    sim->seed = desc->seed > 0 ? desc->seed : 1;
+    sim->chunk_elems = desc->chunk_elems > 0 ? desc->chunk_elems : CHUNK_ELEMS;
+    sim->workers = desc->workers > 0 ? desc->workers : 4;
+    if (sim->workers > WORKERS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "%u workers, at most %d", sim->workers, WORKERS_MAX);
+    sim->size = sim->workers + shoali_sync_servers(&sim->protocol);
+    return SHOAL_OK;
+}
+
+/* Workers in equal parts on the hosts; each dedicated server on one of its own. */
+static shoal_status make_links(shoal_sim *sim)
+{
+    uint32_t hosts = sim->network.hosts > 0 ? sim->network.hosts : sim->workers;
+    if (hosts > sim->workers)
+        return shoali_fail(SHOAL_EINVAL, "%u hosts for %u workers", hosts, sim->workers);
+    sim->link_count = 2 * (hosts + sim->size - sim->workers);
+    sim->link_place = shoali_alloc_array(sim->link_count, sizeof *sim->link_place);
+    double *rates = shoali_alloc_array(sim->link_count, sizeof *rates);
+    if (sim->link_place == NULL || rates == NULL) {
+        shoali_free(rates);
+        return SHOAL_ENOMEM;
+    }
+    for (uint32_t i = 0; i < sim->size; i++) {
+        bool worker = i < sim->workers;
+        sim->endpoint_ids[i] = i;
+        sim->hosts[i] = worker ? (uint32_t)((uint64_t)i * hosts / sim->workers)
+                               : hosts + i - sim->workers;
+    }
+    for (uint32_t link = 0; link < sim->link_count; link++) {
+        double bits = link % 2 == 0 ? sim->network.up_bits : sim->network.down_bits;
+        rates[link] = bits / 8e9 / shoali_sim_lookup(&sim->network.slow, link / 2, 1);
+    }
+    sim->net = shoali_links_create(rates, sim->link_count);
+    sim->latency_ns = (uint64_t)(sim->network.latency_us * 1e3);
+    shoali_free(rates);
+    return sim->net != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+static void describe_world(shoal_sim *sim, const shoal_sim_desc *desc, uint32_t me)
+{
+    size_t bytes = desc->bucket_bytes > 0 ? desc->bucket_bytes : BUCKET_BYTES;
+    sim->nodes[me].world = (shoali_world){
+        .params = sim->protocol.params,
+        .me = me,
+        .role = me < sim->workers ? SHOALI_WORKER : SHOALI_SERVER,
+        .workers = sim->workers,
+        .servers = sim->size - sim->workers,
+        .endpoints = sim->endpoint_ids,
+        .hosts = sim->hosts,
+        .tensors = sim->tensors,
+        .tensor_count = sim->tensor_count,
+        .count = sim->count,
+        .bucket_elems = bytes >= sizeof(float) ? bytes / sizeof(float) : 1,
+        .nonfinite = desc->nonfinite,
+        .seed = sim->seed};
+}
+
+/* Memory for numbers; with problem = cost there is none. */
+static shoal_status make_tensors(shoal_sim *sim, shoali_sim_node *node)
+{
+    const shoali_sync_row *row = sim->protocol.row;
+    uint32_t slots = row->slots != NULL ? row->slots(&node->world) : 0;
+    if (sim->problem == NULL)
+        return SHOAL_OK;
+    float *params = shoali_alloc_array(sim->count, sizeof *params);
+    float *grads = shoali_alloc_array(sim->count, sizeof *grads);
+    shoal_status status = shoali_tensors_init(&node->tensors, params, grads, sim->count, slots);
+    node->velocity = shoali_alloc_array(sim->count, sizeof *node->velocity);
+    if (sim->codec->error_feedback)
+        node->residual = shoali_alloc_array(sim->count, sizeof *node->residual);
+    if (status != SHOAL_OK || params == NULL || grads == NULL || node->velocity == NULL ||
+        (sim->codec->error_feedback && node->residual == NULL))
+        return SHOAL_ENOMEM;
+    shoali_problem_start(sim->problem, params);
+    return SHOAL_OK;
+}
+
+static shoal_status make_nodes(shoal_sim *sim, const shoal_sim_desc *desc)
+{
+    const shoali_sync_row *row = sim->protocol.row;
+    sim->nodes = shoali_alloc_array(sim->size, sizeof *sim->nodes);
+    if (sim->nodes == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < sim->size; i++) {
+        shoali_sim_node *node = &sim->nodes[i];
+        describe_world(sim, desc, i);
+        node->state = shoali_alloc(row->state_size(&node->world));
+        if (node->state == NULL)
+            return SHOAL_ENOMEM;
+        SHOALI_TRY(make_tensors(sim, node));
+    }
+    if (sim->problem != NULL && sim->codec->error_feedback) {
+        size_t room = 0;
+        if (__builtin_mul_overflow((size_t)sim->size, (size_t)sim->tensor_count, &room))
+            return shoali_fail(SHOAL_ENOMEM, "too many tensors");
+        sim->residual_of = shoali_alloc_array(room, sizeof *sim->residual_of);
+        sim->residuals = shoali_alloc_array(sim->size, sizeof *sim->residuals);
+        if (sim->residual_of == NULL || sim->residuals == NULL)
+            return SHOAL_ENOMEM;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoali_sync_row *row)
+{
+    SHOALI_TRY(take_tensors(sim, desc));
+    SHOALI_TRY(read_specs(sim, desc, row));
+    sim->endpoint_ids = shoali_alloc_array(sim->size, sizeof *sim->endpoint_ids);
+    sim->hosts = shoali_alloc_array(sim->size, sizeof *sim->hosts);
+    sim->arena = shoali_arena_create(1 << 16);
+    sim->scratch = shoali_scratch_create();
+    if (sim->endpoint_ids == NULL || sim->hosts == NULL || sim->arena == NULL ||
+        sim->scratch == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(make_links(sim));
+    SHOALI_TRY(shoali_problem_open(or (desc->problem, "cost"), sim->workers, sim->count, sim->seed,
+                                   &sim->problem));
+    sim->inject_at = UINT64_MAX;
+    return make_nodes(sim, desc);
+}
+
+shoal_status shoali_sim_create_row(const shoal_sim_desc *desc, const shoali_sync_row *row,
+                                   shoal_sim **sim_out)
+{
+    shoal_sim *sim = shoali_alloc(sizeof *sim);
+    if (sim == NULL)
+        return SHOAL_ENOMEM;
+    shoal_status status = build(sim, desc, row);
+    if (status != SHOAL_OK) {
+        shoal_sim_destroy(sim);
+        return status;
+    }
+    *sim_out = sim;
+    return SHOAL_OK;
+}
+
+shoal_status shoal_sim_create(const shoal_sim_desc *desc, shoal_sim **sim_out)
+{
+    if (desc == NULL || sim_out == NULL || desc->size != sizeof *desc)
+        return shoali_fail(SHOAL_EINVAL, "shoal_sim_create: start from SHOAL_SIM_DESC_INIT");
+    return shoali_sim_create_row(desc, NULL, sim_out);
+}
+
+static void free_node(shoali_sim_node *node)
+{
+    shoali_free(node->state);
+    shoali_actions_fini(&node->actions);
+    shoali_free(node->tensors.params);
+    shoali_free(node->tensors.grads);
+    shoali_tensors_fini(&node->tensors);
+    shoali_free(node->velocity);
+    shoali_free(node->residual);
+    shoali_free(node->timers);
+}
+
+void shoal_sim_destroy(shoal_sim *sim)
+{
+    if (sim == NULL)
+        return;
+    for (uint32_t i = 0; sim->nodes != NULL && i < sim->size; i++)
+        free_node(&sim->nodes[i]);
+    shoali_sim_messages_fini(sim);
+    shoali_sim_ops_fini(sim);
+    shoali_sim_volumes_fini(sim);
+    shoali_sim_queue_fini(&sim->queue);
+    shoali_links_destroy(sim->net);
+    shoali_problem_close(sim->problem);
+    shoal_codec_close(sim->codec);
+    shoal_codec_close(sim->identity);
+    shoali_sync_close(&sim->protocol);
+    shoali_scratch_destroy(sim->scratch);
+    shoali_arena_destroy(sim->arena);
+    shoali_free(sim->nodes);
+    shoali_free(sim->tensors);
+    shoali_free(sim->op_tensors);
+    shoali_free(sim->residual_of);
+    shoali_free((void *)sim->residuals);
+    shoali_free(sim->endpoint_ids);
+    shoali_free(sim->hosts);
+    shoali_free(sim->link_place);
+    shoali_free(sim);
+}
+
+/* ---------------------------------------------------------------- run */
+
+static const char *phase_name(shoali_sim_phase phase)
+{
+    static const char *const names[] = {"computes",       "waits in before_update",
+                                        "updates",        "waits in after_update",
+                                        "waits to leave", "serves",
+                                        "has ended"};
+    return names[phase];
+}
+
+static shoal_status stuck(const shoal_sim *sim, const char *what)
+{
+    uint32_t i = 0;
+    while (i + 1 < sim->size && sim->nodes[i].phase == SHOALI_SIM_ENDED)
+        i++;
+    return shoali_fail(SHOAL_ETIMEDOUT, "%s at %.6f s: endpoint %u %s, iteration %llu", what,
+                       (double)sim->now_ns * 1e-9, i, phase_name(sim->nodes[i].phase),
+                       (unsigned long long)sim->nodes[i].iteration);
+}
+
+/* Handle what comes next; false: nothing is left, or it broke. At one moment events go before links. */
+static bool step(shoal_sim *sim)
+{
+    const shoali_sim_event *next = shoali_sim_peek(&sim->queue);
+    uint64_t event_ns = next != NULL ? next->at_ns : UINT64_MAX;
+    uint64_t link_ns = event_ns == sim->now_ns ? UINT64_MAX : shoali_links_next_ns(sim->net);
+    uint32_t index;
+    if (event_ns == UINT64_MAX && link_ns == UINT64_MAX)
+        return false;
+    if (event_ns <= link_ns) {
+        const shoali_sim_event event = shoali_sim_pop(&sim->queue);
+        sim->now_ns = event_ns;
+        shoali_sim_handle(sim, &event);
+    } else {
+        sim->now_ns = link_ns;
+        if (shoali_links_finished(sim->net, sim->now_ns, &index))
+            shoali_sim_op_moved(sim, index);
+    }
+    return sim->status == SHOAL_OK;
+}
+
+static shoal_status conclusion(const shoal_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->size; i++)
+        if (sim->nodes[i].end == SHOAL_SIM_FAILED) {
+            shoal_status status = shoali_fail(sim->nodes[i].status, "%s %u: %s",
+                                              i < sim->workers ? "worker" : "server", i,
+                                              sim->nodes[i].text);
+            shoali_error_about((int32_t)i, NULL, NULL, -1);
+            return status;
+        }
+    for (uint32_t i = 0; i < sim->workers; i++)
+        if (sim->nodes[i].end != SHOAL_SIM_DONE)
+            return shoali_fail(SHOAL_ECANCELLED, "worker %u ended after %llu of %llu iterations", i,
+                               (unsigned long long)sim->nodes[i].done,
+                               (unsigned long long)sim->iterations);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_sim_run(shoal_sim *sim)
+{
+    if (sim->results.events > 0)
+        return shoali_fail(SHOAL_EINVAL, "a simulation runs once");
+    SHOALI_TRY(shoali_sim_start(sim));
+    while (sim->ended < sim->size && step(sim))
+        if (sim->now_ns - sim->progress_ns > STUCK_NS)
+            return stuck(sim, "an hour without progress");
+    if (sim->status != SHOAL_OK)
+        return shoali_error_set(&sim->error);
+    if (sim->ended < sim->size)
+        return stuck(sim, "deadlock");
+    return conclusion(sim);
+}
+
+/* ---------------------------------------------------------------- results */
+
+static double mean_excess(const shoal_sim *sim)
+{
+    double sum = 0;
+    float *mean = shoali_alloc_array(sim->count, sizeof *mean);
+    if (mean == NULL)
+        return -1;
+    for (size_t j = 0; j < sim->count; j++) {
+        double all = 0;
+        for (uint32_t i = 0; i < sim->workers; i++)
+            all += (double)sim->nodes[i].tensors.params[j];
+        mean[j] = (float)(all / sim->workers);
+    }
+    sum = shoali_problem_excess(sim->problem, mean);
+    shoali_free(mean);
+    return sum;
+}
+
+shoal_status shoal_sim_results_get(const shoal_sim *sim, shoal_sim_results *results_out)
+{
+    shoal_sim_results r = sim->results;
+    double per_iteration = 0;
+    if (results_out->size != sizeof r)
+        return shoali_fail(SHOAL_EINVAL, "shoal_sim_results: set size first");
+    r.size = sizeof r;
+    r.iterations_min = UINT64_MAX;
+    for (uint32_t i = 0; i < sim->size; i++) {
+        const shoali_sim_node *node = &sim->nodes[i];
+        r.sent_bytes += node->sent_bytes;
+        if (i >= sim->workers)
+            continue;
+        r.iterations_min = node->done < r.iterations_min ? node->done : r.iterations_min;
+        r.iterations_max = node->done > r.iterations_max ? node->done : r.iterations_max;
+        r.compute_ns += node->total_compute_ns;
+        r.idle_ns += node->idle_ns;
+        if (node->done > 0)
+            per_iteration += (double)(node->total_compute_ns + node->idle_ns) / (double)node->done;
+    }
+    r.iteration_ns = (uint64_t)(per_iteration / sim->workers);
+    for (uint32_t link = 0; link < sim->link_count; link++) {
+        uint64_t bytes = shoali_links_carried_bytes(sim->net, link);
+        r.busiest_link_bytes = bytes > r.busiest_link_bytes ? bytes : r.busiest_link_bytes;
+    }
+    if (sim->problem != NULL)
+        r.excess = mean_excess(sim);
+    *results_out = r;
+    return SHOAL_OK;
+}
+
+shoal_status shoal_sim_endpoint_get(const shoal_sim *sim, uint32_t endpoint,
+                                    shoal_sim_endpoint_results *results_out)
+{
+    if (endpoint >= sim->size || results_out->size != sizeof *results_out)
+        return shoali_fail(SHOAL_EINVAL, "endpoint %u of %u, or size not set", endpoint, sim->size);
+    const shoali_sim_node *node = &sim->nodes[endpoint];
+    *results_out = (shoal_sim_endpoint_results){.size = sizeof *results_out,
+                                                .end = node->end,
+                                                .status = node->status,
+                                                .iterations = node->done,
+                                                .compute_ns = node->total_compute_ns,
+                                                .idle_ns = node->idle_ns,
+                                                .sent_bytes = node->sent_bytes,
+                                                .received_bytes = node->received_bytes};
+    snprintf(results_out->text, sizeof results_out->text, "%s", node->text);
+    return SHOAL_OK;
+}
+
+const float *shoal_sim_params(const shoal_sim *sim, uint32_t endpoint, size_t *count_out)
+{
+    if (endpoint >= sim->size || sim->problem == NULL)
+        return NULL;
+    *count_out = sim->count;
+    return sim->nodes[endpoint].tensors.params;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the simulator; only sim*.c and tests include it. sim.c: descriptor, run, results.
+ * sim_host.c: one machine per endpoint, its actions and the worker's loop around it. sim_ops.c:
+ * operations, from the first member that enters to the last that is told. sim_volume.c: what an
+ * operation puts on the links. sim_flow.c: its numbers. */
+#ifndef SHOALI_DRIVER_SIM_H
+#define SHOALI_DRIVER_SIM_H
+
+#include "collective/flow.h"
+#include "driver/sim_net.h"
+#include "driver/sim_problem.h"
+#include "driver/sim_queue.h"
+#include "driver/sim_spec.h"
+#include "driver/tensors.h"
+#include "shoal/sim.h"
+#include "sync/sync.h"
+
+/** Kinds of shoali_sim_event, with the use of endpoint, a, b, c. */
+enum {
+    SHOALI_SIM_READY,   /* endpoint: tensor a becomes ready */
+    SHOALI_SIM_BEFORE,  /* endpoint: backward pass over */
+    SHOALI_SIM_AFTER,   /* endpoint: update over */
+    SHOALI_SIM_STOP,    /* endpoint: its caller has had enough */
+    SHOALI_SIM_MESSAGE, /* endpoint (UINT32_MAX: all but the sender) gets parcel a */
+    SHOALI_SIM_TIMER,   /* endpoint: timer a of generation b */
+    SHOALI_SIM_MOVE,    /* operation a (generation b) starts to move */
+    SHOALI_SIM_TELL,    /* endpoint learns the end of operation a (generation b) */
+    SHOALI_SIM_FAULT,   /* endpoint meets fault a */
+    SHOALI_SIM_NOTICE   /* everybody notices that endpoint is gone */
+};
+enum { SHOALI_SIM_DIE, SHOALI_SIM_FREEZE, SHOALI_SIM_LEAVE };
+
+/** What an operation moves. Shared by operations that move the same. */
+typedef struct shoali_volume {
+    uint64_t key; /* 0: of one operation only */
+    uint32_t users;
+    shoali_load *loads;
+    uint32_t load_count, rounds;
+    uint64_t *sent, *received; /* bytes by member */
+    uint32_t size;
+} shoali_volume;
+
+enum { SHOALI_SIM_VOLUMES = 256, SHOALI_SIM_COLLECTIVES = 16 }; /* kept for reuse */
+
+enum { SHOALI_MEMBER_ABSENT, SHOALI_MEMBER_ENTERED, SHOALI_MEMBER_TOLD };
+typedef enum shoali_sim_op_state {
+    SHOALI_SIM_OP_FREE,
+    SHOALI_SIM_OP_GATHERING, /* members are missing */
+    SHOALI_SIM_OP_LATENCY,   /* all are there, first bytes are on their way */
+    SHOALI_SIM_OP_MOVING,    /* a coflow of the net */
+    SHOALI_SIM_OP_HUNG,      /* a member died and nobody knows yet */
+    SHOALI_SIM_OP_FAILED     /* members are told; stays for those who enter later */
+} shoali_sim_op_state;
+
+typedef struct shoali_sim_op {
+    shoali_sim_op_state state;
+    uint32_t generation; /* counts uses of this place */
+    shoali_sync_op op;   /* of the first member to enter; members and collective: NULL */
+    uint32_t size, contributors, entered, told;
+    uint32_t capacity; /* of the arrays by member */
+    uint32_t *members; /* endpoint of each */
+    uint8_t *phase;    /* SHOALI_MEMBER_* */
+    float **bufs;
+    uint64_t iteration_min, iteration_max; /* of the members when they entered */
+    shoali_collective *collective;
+    shoali_volume *volume;
+    shoal_status status;
+    char text[224];
+} shoali_sim_op;
+
+/** A collective that protocols named. */
+typedef struct shoali_sim_collective {
+    char spec[160];
+    shoali_collective opened;
+} shoali_sim_collective;
+
+typedef struct shoali_sim_timer {
+    uint64_t id, generation;
+} shoali_sim_timer;
+
+typedef enum shoali_sim_phase {
+    SHOALI_SIM_COMPUTING,
+    SHOALI_SIM_IN_BEFORE,
+    SHOALI_SIM_UPDATING,
+    SHOALI_SIM_IN_AFTER,
+    SHOALI_SIM_STOPPING,
+    SHOALI_SIM_SERVING,
+    SHOALI_SIM_ENDED
+} shoali_sim_phase;
+
+/** One machine and what surrounds it: a worker's loop, its tensors, its account. */
+typedef struct shoali_sim_node {
+    void *state;
+    shoali_actions actions;
+    shoali_world world;
+    shoali_tensors tensors;
+    float *velocity;
+    float *residual; /* of error feedback, one per element */
+    shoali_sim_phase phase;
+    shoal_sim_end end;
+    bool gone; /* others know */
+    uint64_t iteration, asked_ns, began_ns, compute_ns, idle_ns, total_compute_ns;
+    uint64_t sent_bytes, received_bytes, done;
+    shoali_sim_timer *timers;
+    uint32_t timer_count, timer_capacity;
+    shoal_status status;
+    char text[256];
+} shoali_sim_node;
+
+struct shoal_sim {
+    /* what is simulated */
+    shoali_protocol protocol;
+    shoal_codec *codec, *identity;
+    char collective[160];
+    shoali_sim_compute compute;
+    shoali_sim_network network;
+    shoali_sim_faults faults;
+    shoali_problem *problem; /* NULL: cost only */
+    shoal_tensor *tensors;
+    uint32_t tensor_count, workers, size; /* size: workers and dedicated servers */
+    size_t count;
+    uint64_t iterations, seed;
+    uint32_t chunk_elems;
+    uint32_t *endpoint_ids, *hosts;
+    shoal_tensor *op_tensors; /* room for one operation's table: [tensor_count] */
+    float **residual_of;      /* the same for its residuals: [size * tensor_count] */
+    float *const **residuals; /* [size] */
+    /* the world */
+    uint64_t now_ns, latency_ns, progress_ns;
+    shoali_sim_queue queue;
+    shoali_links *net;
+    uint32_t link_count, *link_place; /* sim_volume.c */
+    shoali_sim_node *nodes;
+    uint32_t ended, gone;
+    shoali_sim_op *ops;
+    uint32_t op_count, op_capacity;
+    shoali_sim_collective collectives[SHOALI_SIM_COLLECTIVES];
+    uint32_t collective_count;
+    shoali_volume *volumes[SHOALI_SIM_VOLUMES]; /* NULL: free */
+    uint32_t volume_next;
+    shoali_scratch *scratch;
+    shoal_arena *arena; /* schedules, while they are counted */
+    /* what came out */
+    shoal_sim_results results;
+    shoal_status status; /* of the simulator itself */
+    shoal_error error;
+    /* tests */
+    void (*on_event)(void *ctx, shoal_sim *sim, uint32_t endpoint, const shoali_event *event);
+    void *on_event_ctx;
+    uint64_t inject_at; /* event number, UINT64_MAX: never */
+    uint32_t inject_fault, inject_endpoint;
+};
+
+/** Take a row that is not in the table, and be called before every event that a machine is fed. */
+SHOAL_MUST_USE shoal_status shoali_sim_create_row(const shoal_sim_desc *desc,
+                                                  const shoali_sync_row *row, shoal_sim **sim_out);
+
+/* sim_host.c */
+SHOAL_MUST_USE shoal_status shoali_sim_start(shoal_sim *sim);
+/** Handle everything but MOVE. Failures of the simulator itself end in sim->status. */
+void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event);
+/** Free messages on their way. */
+void shoali_sim_messages_fini(shoal_sim *sim);
+/** A machine hears that its operation ended. */
+void shoali_sim_op_done(shoal_sim *sim, uint32_t endpoint, uint64_t id, shoal_status status,
+                        const char *text);
+/** Remember the first failure of the simulator itself. */
+void shoali_sim_break(shoal_sim *sim, shoal_status status);
+void shoali_sim_at(shoal_sim *sim, uint64_t at_ns, uint32_t kind, uint32_t endpoint, uint64_t a,
+                   uint64_t b);
+
+/* sim_ops.c */
+void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op);
+void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id);
+void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation);
+void shoali_sim_op_moved(shoal_sim *sim, uint32_t index);
+void shoali_sim_op_tell(shoal_sim *sim, uint32_t endpoint, uint32_t index, uint32_t generation);
+/** What becomes of an endpoint's operations when it gives up, stands still, is known to be gone. */
+void shoali_sim_ops_abandon(shoal_sim *sim, uint32_t endpoint, const char *why);
+void shoali_sim_ops_hang(shoal_sim *sim, uint32_t endpoint);
+void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why);
+void shoali_sim_ops_fini(shoal_sim *sim);
+
+/* sim_volume.c */
+/** What an operation of these members moves, counted from its schedule; NULL with sim->status. */
+shoali_volume *shoali_sim_volume(shoal_sim *sim, const shoali_sim_op *op);
+/** The same, empty, for bytes that are measured; rounds still come from the schedule. */
+shoali_volume *shoali_sim_volume_measured(shoal_sim *sim, const shoali_sim_op *op);
+void shoali_sim_volume_add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op,
+                           uint32_t from, uint32_t to, uint64_t bytes);
+void shoali_sim_volume_drop(shoali_volume *volume);
+void shoali_sim_volumes_fini(shoal_sim *sim);
+
+#endif

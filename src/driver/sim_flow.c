@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sinks only queue: frames and jobs wait in one list and are handed over one after the other, so no
+ * flow is entered from inside another. */
+#include "driver/sim_flow.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+typedef struct runner runner;
+
+typedef struct member {
+    runner *all;
+    uint32_t index;
+    void *state;
+    bool started, done;
+    shoal_status status;
+} member;
+
+/* A frame on its way, or (to == UINT32_MAX) a job at its owner. */
+typedef struct parcel {
+    uint32_t from, to;
+    shoal_data head;
+    const void *body;
+    uint64_t cookie;
+    size_t offset, count;
+} parcel;
+
+struct runner {
+    const shoali_sim_flow *flow;
+    const shoali_flow_row *row;
+    member *members;
+    parcel *parcels;
+    size_t head, tail, capacity;
+    float *shared; /* of codecs that measure */
+    shoal_status status;
+    char why[256];
+};
+
+/* ---------------------------------------------------------------- sinks */
+
+static void queue(runner *r, const parcel *p)
+{
+    if (r->tail == r->capacity) {
+        size_t capacity = r->capacity > 0 ? 2 * r->capacity : 64;
+        parcel *grown = shoali_realloc(r->parcels, r->capacity * sizeof *grown,
+                                       capacity * sizeof *grown);
+        if (grown == NULL) {
+            r->status = SHOAL_ENOMEM;
+            return;
+        }
+        r->parcels = grown;
+        r->capacity = capacity;
+    }
+    r->parcels[r->tail++] = *p;
+}
+
+static void sink_send(void *ctx, uint32_t peer, const shoal_data *head, const void *body,
+                      uint64_t cookie)
+{
+    const member *m = ctx;
+    queue(m->all,
+          &(parcel){.from = m->index, .to = peer, .head = *head, .body = body, .cookie = cookie});
+}
+
+static void sink_control(void *ctx, uint32_t peer, uint16_t kind, const void *bytes,
+                         size_t len_bytes)
+{
+    const member *from = ctx;
+    member *to = &from->all->members[peer];
+    from->all->row->on_control(to->state, from->index, kind, bytes, len_bytes);
+}
+
+static void sink_job(void *ctx, const shoal_op_id *id, size_t offset, size_t count, uint64_t cookie)
+{
+    const member *m = ctx;
+    (void)id;
+    queue(m->all, &(parcel){.from = m->index,
+                            .to = UINT32_MAX,
+                            .cookie = cookie,
+                            .offset = offset,
+                            .count = count});
+}
+
+static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, const char *why)
+{
+    member *m = ctx;
+    (void)id;
+    m->done = true;
+    m->status = status;
+    if (status != SHOAL_OK && status != SHOAL_ENOTFINITE && m->all->status == SHOAL_OK)
+        m->all->status = shoali_fail(status, "%s", why);
+}
+
+/* ---------------------------------------------------------------- running */
+
+/* Values that members share before they encode (trait MEASURE): each tensor's maximum. */
+static shoal_status measure(runner *r)
+{
+    const shoali_flow_args *a = &r->flow->args;
+    size_t each = shoal_codec_measure_count(a->push);
+    if (each == 0)
+        return SHOAL_OK;
+    r->shared = shoali_alloc_array(2 * each * a->tensor_count, sizeof(float));
+    if (r->shared == NULL)
+        return SHOAL_ENOMEM;
+    float *own = r->shared + each * a->tensor_count;
+    for (uint32_t t = 0; t < a->tensor_count; t++)
+        for (uint32_t m = 0; m < a->contributors; m++) {
+            const float *values = r->flow->bufs[m] + a->tensors[t].offset;
+            SHOALI_TRY(shoal_codec_measure(a->push, &a->tensors[t], values, own));
+            for (size_t i = 0; i < each; i++) {
+                float *most = &r->shared[t * each + i];
+                *most = m == 0 || isnan(own[i]) || own[i] > *most ? own[i] : *most;
+            }
+        }
+    return SHOAL_OK;
+}
+
+static shoal_status start(runner *r)
+{
+    const shoali_sim_flow *flow = r->flow;
+    SHOALI_TRY(measure(r));
+    for (uint32_t i = 0; i < flow->args.size; i++) {
+        member *m = &r->members[i];
+        const shoal_sink sink = {m, sink_send, sink_control, sink_job, sink_done};
+        shoali_flow_args args = flow->args;
+        args.me = i;
+        args.buf = flow->bufs[i];
+        args.residuals = flow->residuals != NULL ? flow->residuals[i] : NULL;
+        args.shared = r->shared;
+        args.now_ns = NULL;
+        *m = (member){.all = r, .index = i, .state = shoali_alloc(r->row->state_size(&args))};
+        if (m->state == NULL)
+            return SHOAL_ENOMEM;
+        SHOALI_TRY(r->row->start(m->state, &args, &sink, 0));
+        m->started = true;
+    }
+    for (uint32_t i = 0; i < flow->args.size; i++)
+        for (uint32_t j = 0; j < flow->args.size; j++)
+            if (i != j && r->row->receives_from(r->members[i].state, j))
+                r->row->on_granted(r->members[j].state, i, 0);
+    return SHOAL_OK;
+}
+
+static void deliver(runner *r, const parcel *p)
+{
+    member *to = &r->members[p->to];
+    uint8_t *place = r->row->place(to->state, p->from, &p->head);
+    if (place != NULL) {
+        if (p->head.len_bytes > 0)
+            memcpy(place, p->body, p->head.len_bytes);
+        r->row->on_frames(to->state, p->from, &p->head, &place, 1);
+    }
+    if (r->flow->carried != NULL)
+        r->flow->carried(r->flow->ctx, p->from, p->to, p->head.len_bytes);
+    r->row->on_sent(r->members[p->from].state, p->to, p->cookie);
+}
+
+static void run_job(runner *r, const parcel *p)
+{
+    float *sum = r->flow->bufs[p->from] + p->offset;
+    shoal_status status = r->flow->owner(r->flow->ctx, p->from, sum, p->offset, p->count);
+    r->row->on_job(r->members[p->from].state, p->cookie, status);
+}
+
+/* Give every member that asks for it a turn; false: nobody does. */
+static bool turn(runner *r)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < r->flow->args.size; i++) {
+        member *m = &r->members[i];
+        if (!m->done && r->row->next_wake_us(m->state) != UINT64_MAX) {
+            r->row->on_timer(m->state, r->row->next_wake_us(m->state));
+            any = true;
+        }
+    }
+    return any;
+}
+
+static shoal_status run(runner *r)
+{
+    for (;;) {
+        while (r->head < r->tail) {
+            parcel p = r->parcels[r->head++];
+            if (r->head == r->tail)
+                r->head = r->tail = 0;
+            if (p.to == UINT32_MAX)
+                run_job(r, &p);
+            else
+                deliver(r, &p);
+        }
+        if (!turn(r) && r->tail == 0)
+            break;
+    }
+    for (uint32_t i = 0; i < r->flow->args.size && r->status == SHOAL_OK; i++)
+        if (!r->members[i].done) {
+            uint32_t peer;
+            r->row->describe(r->members[i].state, r->why, sizeof r->why, &peer);
+            return shoali_fail(SHOAL_EINTERNAL,
+                               "a simulated operation came to a stop: member %u %s", i, r->why);
+        }
+    return r->status;
+}
+
+static void finish(runner *r)
+{
+    for (uint32_t i = 0; r->members != NULL && i < r->flow->args.size; i++) {
+        if (r->members[i].started)
+            r->row->fini(r->members[i].state);
+        shoali_free(r->members[i].state);
+    }
+    shoali_free(r->members);
+    shoali_free(r->parcels);
+    shoali_free(r->shared);
+}
+
+shoal_status shoali_sim_flow_run(const shoali_sim_flow *flow, shoal_status *result_out,
+                                 shoali_not_finite *origin_out)
+{
+    const shoali_flow_row *row = flow->args.collective->row->flow;
+    runner r = {.flow = flow, .row = row != NULL ? row : &shoali_engine};
+    if ((shoal_codec_traits(flow->args.push) & SHOAL_CODEC_TRANSFORM) != 0)
+        return shoali_fail(SHOAL_ENOTSUP,
+                           "codec '%s' is a transform: simulate it with problem=cost",
+                           shoal_codec_spec(flow->args.push));
+    r.members = shoali_alloc_array(flow->args.size, sizeof *r.members);
+    shoal_status status = r.members != NULL ? start(&r) : SHOAL_ENOMEM;
+    if (status == SHOAL_OK)
+        status = run(&r);
+    if (status == SHOAL_OK) {
+        *result_out = r.members[0].status;
+        *origin_out = (shoali_not_finite){0};
+        if (*result_out == SHOAL_ENOTFINITE)
+            (void)r.row->not_finite(r.members[0].state, origin_out);
+    }
+    finish(&r);
+    return status;
+}

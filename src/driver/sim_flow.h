@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One operation with real numbers, all its members in this process: the flow that a comm would run,
+ * frames handed over at once. Same code, same chunks, same codecs, so the same bits as on a network. */
+#ifndef SHOALI_DRIVER_SIM_FLOW_H
+#define SHOALI_DRIVER_SIM_FLOW_H
+
+#include "collective/flow.h"
+
+typedef struct shoali_sim_flow {
+    /** What all members share. me, buf, residuals, shared and now_ns are filled in per member. */
+    shoali_flow_args args;
+    float *const *bufs;             /* [size] */
+    float *const *const *residuals; /* [size], each per tensor; NULL: no error feedback */
+    void *ctx;
+    /** The owner job of member at the operation's elements [offset, +count); NULL without owner_job. */
+    shoal_status (*owner)(void *ctx, uint32_t member, float *sum_in_weights_out, size_t offset,
+                          size_t count);
+    /** Coded bytes that went from one member to another. */
+    void (*carried)(void *ctx, uint32_t from, uint32_t to, uint64_t bytes);
+} shoali_sim_flow;
+
+/**
+ * Run it to its end.
+ * @param result_out what every member's operation ended with: OK or ENOTFINITE.
+ * @param origin_out with ENOTFINITE: the first NaN or infinity, as all members know it.
+ * @return SHOAL_OK | ENOTSUP (a transform codec) | why the operation could not run
+ */
+SHOAL_MUST_USE shoal_status shoali_sim_flow_run(const shoali_sim_flow *flow,
+                                                shoal_status *result_out,
+                                                shoali_not_finite *origin_out);
+
+#endif

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One machine per endpoint and the loop that a trainer would run around it:
+ *
+ *   COMPUTING --READY per tensor, BEFORE--> IN_BEFORE --GO--> UPDATING --AFTER--> IN_AFTER --GO--> COMPUTING
+ *   after its last iteration: --STOP--> STOPPING --GO(stop)--> ENDED
+ *   a dedicated server: SERVING --GO(stop)--> ENDED;   from everywhere: GO(stop), FAIL, death --> ENDED
+ *
+ * Nothing is called back from inside a machine: actions that have consequences put events into the
+ * queue, those at the same time in order of their making. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "driver/sim.h"
+
+enum { INLINE_BYTES = 8 };
+
+void shoali_sim_break(shoal_sim *sim, shoal_status status)
+{
+    if (sim->status != SHOAL_OK || status == SHOAL_OK)
+        return;
+    sim->status = status;
+    shoali_error_get(&sim->error);
+}
+
+void shoali_sim_at(shoal_sim *sim, uint64_t at_ns, uint32_t kind, uint32_t endpoint, uint64_t a,
+                   uint64_t b)
+{
+    const shoali_sim_event event = {
+        .at_ns = at_ns, .kind = kind, .endpoint = endpoint, .a = a, .b = b};
+    shoali_sim_break(sim, shoali_sim_push(&sim->queue, &event));
+}
+
+/* ---------------------------------------------------------------- the end of an endpoint */
+
+static void end_node(shoal_sim *sim, uint32_t endpoint, shoal_sim_end how)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    node->phase = SHOALI_SIM_ENDED;
+    node->end = how;
+    shoali_actions_clear(&node->actions);
+    sim->ended++;
+    if (endpoint < sim->workers)
+        sim->results.duration_ns = sim->now_ns;
+}
+
+static void leave(shoal_sim *sim, uint32_t endpoint, const char *why)
+{
+    sim->nodes[endpoint].gone = true;
+    sim->gone++;
+    shoali_sim_ops_fail(sim, endpoint, why);
+}
+
+static void fail_node(shoal_sim *sim, uint32_t endpoint, shoal_status status, const char *text)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    char why[160];
+    node->status = status;
+    snprintf(node->text, sizeof node->text, "%s", text);
+    snprintf(why, sizeof why, "endpoint %u gave up: %.120s", endpoint, node->text);
+    end_node(sim, endpoint, SHOAL_SIM_FAILED);
+    shoali_sim_ops_abandon(sim, endpoint, why);
+    leave(sim, endpoint, why);
+}
+
+/* ---------------------------------------------------------------- the worker's loop */
+
+/* When tensor i becomes ready: backward runs back to front, in proportion to the elements. */
+static uint64_t ready_ns(const shoal_sim *sim, const shoali_sim_node *node, uint32_t tensor)
+{
+    double done = (double)(sim->count - sim->tensors[tensor].offset) / (double)sim->count;
+    double part = 1 - sim->compute.backward * (1 - done);
+    return node->began_ns + (uint64_t)((double)node->compute_ns * part);
+}
+
+static void begin_iteration(shoal_sim *sim, uint32_t endpoint, uint64_t iteration)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    uint32_t last = sim->tensor_count - 1;
+    node->phase = SHOALI_SIM_COMPUTING;
+    node->iteration = iteration;
+    node->began_ns = sim->now_ns;
+    node->compute_ns = shoali_sim_compute_ns(&sim->compute, endpoint, iteration, sim->seed);
+    shoali_sim_at(sim, ready_ns(sim, node, last), SHOALI_SIM_READY, endpoint, last, 0);
+}
+
+static void put_gradient(shoal_sim *sim, uint32_t endpoint, const shoal_tensor *t)
+{
+    const shoali_sim_node *node = &sim->nodes[endpoint];
+    float *grads = node->tensors.grads + t->offset;
+    if (sim->problem == NULL)
+        return;
+    shoali_problem_gradient(sim->problem, endpoint, node->iteration,
+                            node->tensors.params + t->offset, t->offset, t->count, grads);
+    if (t->offset == 0)
+        for (uint32_t i = 0; i < sim->faults.nan.count; i++)
+            if (sim->faults.nan.items[i].index == endpoint &&
+                sim->faults.nan.items[i].value == (double)node->iteration)
+                memset(grads, 0xff, sizeof *grads);
+}
+
+static void record_gap(shoal_sim *sim)
+{
+    uint64_t most = 0, least = UINT64_MAX;
+    for (uint32_t i = 0; i < sim->workers; i++) {
+        const shoali_sim_node *node = &sim->nodes[i];
+        if (node->phase == SHOALI_SIM_ENDED)
+            continue;
+        most = node->iteration > most ? node->iteration : most;
+        least = node->iteration < least ? node->iteration : least;
+    }
+    if (least != UINT64_MAX && most - least > sim->results.gap_max)
+        sim->results.gap_max = most - least;
+}
+
+static void update(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    node->phase = SHOALI_SIM_UPDATING;
+    sim->results.skipped += verdict->skipped;
+    if (verdict->apply && sim->problem != NULL)
+        shoali_problem_step(sim->problem, node->velocity, node->tensors.params, node->tensors.grads,
+                            verdict->grad_scale, 0, sim->count, node->tensors.params);
+    uint64_t update_ns = (uint64_t)(sim->compute.update_ms * 1e6);
+    node->total_compute_ns += node->compute_ns + update_ns;
+    shoali_sim_at(sim, sim->now_ns + update_ns, SHOALI_SIM_AFTER, endpoint, 0, 0);
+}
+
+static void next_iteration(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    node->done++;
+    if (node->done < sim->iterations) {
+        begin_iteration(sim, endpoint, verdict->iteration);
+        record_gap(sim);
+        return;
+    }
+    node->phase = SHOALI_SIM_STOPPING;
+    shoali_sim_at(sim, sim->now_ns, SHOALI_SIM_STOP, endpoint, 0, 0);
+}
+
+static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    bool waits = node->phase == SHOALI_SIM_IN_BEFORE || node->phase == SHOALI_SIM_IN_AFTER;
+    if (waits)
+        node->idle_ns += sim->now_ns - node->asked_ns;
+    sim->progress_ns = sim->now_ns;
+    if (verdict->stop) {
+        node->done += node->phase == SHOALI_SIM_IN_AFTER;
+        bool through = node->done >= sim->iterations || endpoint >= sim->workers;
+        end_node(sim, endpoint, through ? SHOAL_SIM_DONE : SHOAL_SIM_STOPPED);
+        leave(sim, endpoint, "a member has ended its job");
+    } else if (node->phase == SHOALI_SIM_IN_BEFORE) {
+        update(sim, endpoint, verdict);
+    } else if (node->phase == SHOALI_SIM_IN_AFTER) {
+        next_iteration(sim, endpoint, verdict);
+    } else if (node->phase != SHOALI_SIM_STOPPING) { /* a late answer to one who wants to leave */
+        shoali_sim_break(sim, shoali_fail(SHOAL_EINTERNAL,
+                                          "the protocol said GO to endpoint %u, "
+                                          "which waits for nothing",
+                                          endpoint));
+    }
+}
+
+/* ---------------------------------------------------------------- actions */
+
+/* Long messages travel in memory of their own; a: their bytes or that memory, b: length and sender. */
+static void send(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
+{
+    uint64_t a = 0, len = action->send.len_bytes;
+    if (len > UINT32_MAX / 2) {
+        shoali_sim_break(
+            sim, shoali_fail(SHOAL_EINTERNAL, "a message of %zu bytes", action->send.len_bytes));
+        return;
+    }
+    if (len <= INLINE_BYTES) {
+        memcpy(&a, action->send.bytes, len);
+    } else {
+        uint8_t *copy = shoali_alloc(len);
+        if (copy == NULL) {
+            shoali_sim_break(sim, SHOAL_ENOMEM);
+            return;
+        }
+        memcpy(copy, action->send.bytes, len);
+        a = (uint64_t)(uintptr_t)copy;
+    }
+    shoali_sim_at(sim, sim->now_ns + sim->latency_ns, SHOALI_SIM_MESSAGE, action->send.peer, a,
+                  len << 32 | endpoint);
+}
+
+/* A timer is one event; setting it again makes the earlier one stale. */
+static void set_timer(shoal_sim *sim, uint32_t endpoint, uint64_t id, uint64_t at_us)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    uint32_t i = 0;
+    while (i < node->timer_count && node->timers[i].id != id)
+        i++;
+    if (i == node->timer_capacity) {
+        uint32_t capacity = i > 0 ? 2 * i : 4;
+        shoali_sim_timer *grown = shoali_realloc(node->timers, i * sizeof *grown,
+                                                 capacity * sizeof *grown);
+        if (grown == NULL) {
+            shoali_sim_break(sim, SHOAL_ENOMEM);
+            return;
+        }
+        node->timers = grown;
+        node->timer_capacity = capacity;
+    }
+    if (i == node->timer_count)
+        node->timers[node->timer_count++].id = id;
+    node->timers[i].generation++;
+    if (at_us == UINT64_MAX)
+        return;
+    uint64_t at_ns = at_us > UINT64_MAX / 1000 ? UINT64_MAX - 1 : at_us * 1000;
+    shoali_sim_at(sim, at_ns > sim->now_ns ? at_ns : sim->now_ns, SHOALI_SIM_TIMER, endpoint, i,
+                  node->timers[i].generation);
+}
+
+static void apply(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    size_t offset = action->apply.offset, count = action->apply.count;
+    if (sim->problem == NULL)
+        return;
+    float *grads = shoali_tensor_memory(&node->tensors, action->apply.tensor, offset, count);
+    if (grads == NULL) {
+        shoali_sim_break(sim, SHOAL_EINTERNAL);
+        return;
+    }
+    float *params = node->tensors.params + offset;
+    shoali_problem_step(sim->problem, node->velocity, params, grads, action->apply.scale, offset,
+                        count, grads);
+    memcpy(params, grads, count * sizeof *params);
+}
+
+static void act(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    switch (action->kind) {
+    case SHOALI_ACT_SEND:
+        send(sim, endpoint, action);
+        break;
+    case SHOALI_ACT_OP:
+        shoali_sim_op_enter(sim, endpoint, &action->op);
+        break;
+    case SHOALI_ACT_CANCEL:
+        shoali_sim_op_cancel(sim, endpoint, action->cancel.id);
+        break;
+    case SHOALI_ACT_MIX:
+        if (sim->problem != NULL)
+            shoali_sim_break(sim, shoali_tensors_mix(&node->tensors, action));
+        break;
+    case SHOALI_ACT_APPLY:
+        apply(sim, endpoint, action);
+        break;
+    case SHOALI_ACT_GO:
+        go(sim, endpoint, &action->go);
+        break;
+    case SHOALI_ACT_TIMER:
+        set_timer(sim, endpoint, action->timer.id, action->timer.at_us);
+        break;
+    case SHOALI_ACT_FAIL:
+        fail_node(sim, endpoint, action->fail.status, action->fail.text);
+        break;
+    }
+}
+
+/* ---------------------------------------------------------------- events */
+
+static void fault(shoal_sim *sim, uint32_t endpoint, uint32_t what);
+
+static void log_event(shoal_sim *sim, uint32_t endpoint, const shoali_event *event)
+{
+    uint64_t words[4] = {sim->now_ns, (uint64_t)event->kind << 32 | endpoint, 0, 0};
+    if (event->kind == SHOALI_EV_OP_DONE) {
+        words[2] = event->op.id;
+        words[3] = (uint64_t)event->op.status;
+    } else if (event->kind == SHOALI_EV_READY) {
+        words[2] = event->range.offset;
+        words[3] = event->range.count;
+    } else if (event->kind == SHOALI_EV_MESSAGE) {
+        words[2] = event->message.peer;
+        words[3] = shoali_hash(event->message.bytes, event->message.len_bytes, 0);
+    }
+    for (int i = 0; i < 4; i++)
+        sim->results.log_hash = shoali_mix(sim->results.log_hash, words[i]);
+}
+
+/* Feed a machine, then carry out everything it asks for. */
+static void feed(shoal_sim *sim, uint32_t endpoint, shoali_event *event)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    const shoali_action *action;
+    if (node->phase == SHOALI_SIM_ENDED || sim->status != SHOAL_OK)
+        return;
+    if (sim->results.events == sim->inject_at) {
+        sim->inject_at = UINT64_MAX;
+        fault(sim, sim->inject_endpoint, sim->inject_fault);
+        if (node->phase == SHOALI_SIM_ENDED)
+            return;
+    }
+    event->now_us = sim->now_ns / 1000;
+    sim->results.events++;
+    log_event(sim, endpoint, event);
+    if (sim->on_event != NULL)
+        sim->on_event(sim->on_event_ctx, sim, endpoint, event);
+    shoali_sim_break(sim, sim->protocol.row->on_event(node->state, event, &node->actions));
+    if (node->actions.status != SHOAL_OK)
+        shoali_sim_break(sim, node->actions.status);
+    while (sim->status == SHOAL_OK && (action = shoali_actions_front(&node->actions)) != NULL) {
+        shoali_action copy = *action; /* the payload stays where it is until the pop */
+        act(sim, endpoint, &copy);
+        shoali_actions_pop(&node->actions);
+    }
+}
+
+void shoali_sim_op_done(shoal_sim *sim, uint32_t endpoint, uint64_t id, shoal_status status,
+                        const char *text)
+{
+    feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_OP_DONE, .op = {id, status, text}});
+}
+
+static void on_ready(shoal_sim *sim, uint32_t endpoint, uint32_t tensor)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    const shoal_tensor *t = &sim->tensors[tensor];
+    if (node->phase != SHOALI_SIM_COMPUTING)
+        return;
+    put_gradient(sim, endpoint, t);
+    feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_READY, .range = {t->offset, t->count}});
+    if (node->phase != SHOALI_SIM_COMPUTING)
+        return;
+    if (tensor > 0)
+        shoali_sim_at(sim, ready_ns(sim, node, tensor - 1), SHOALI_SIM_READY, endpoint, tensor - 1,
+                      0);
+    else
+        shoali_sim_at(sim, node->began_ns + node->compute_ns, SHOALI_SIM_BEFORE, endpoint, 0, 0);
+}
+
+static void ask(shoal_sim *sim, uint32_t endpoint, shoali_sim_phase from, shoali_sim_phase to,
+                shoali_event_kind kind)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    if (node->phase != from)
+        return;
+    node->phase = to;
+    node->asked_ns = sim->now_ns;
+    feed(sim, endpoint, &(shoali_event){.kind = kind});
+}
+
+static void on_message(shoal_sim *sim, const shoali_sim_event *event)
+{
+    uint32_t from = (uint32_t)event->b;
+    size_t len = (size_t)(event->b >> 32);
+    uint8_t *own = len > INLINE_BYTES ? (uint8_t *)(uintptr_t)event->a : NULL;
+    shoali_event message = {.kind = SHOALI_EV_MESSAGE,
+                            .message = {from, own != NULL ? own : (const uint8_t *)&event->a, len}};
+    if (event->endpoint != SHOALI_EVERYBODY && event->endpoint < sim->size)
+        feed(sim, event->endpoint, &message);
+    for (uint32_t i = 0; event->endpoint == SHOALI_EVERYBODY && i < sim->size; i++)
+        if (i != from)
+            feed(sim, i, &message);
+    shoali_free(own);
+}
+
+/* Everybody's connection to an endpoint ends, by itself or by the watchdog. */
+static void notice(shoal_sim *sim, uint32_t endpoint)
+{
+    const char *why = "its connections ended without a goodbye";
+    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, why}};
+    for (uint32_t i = 0; i < sim->size; i++)
+        if (i != endpoint)
+            feed(sim, i, &event);
+    leave(sim, endpoint, why);
+}
+
+static void fault(shoal_sim *sim, uint32_t endpoint, uint32_t what)
+{
+    if (endpoint >= sim->size || sim->nodes[endpoint].phase == SHOALI_SIM_ENDED)
+        return;
+    if (what == SHOALI_SIM_LEAVE) {
+        sim->nodes[endpoint].phase = SHOALI_SIM_STOPPING;
+        shoali_sim_at(sim, sim->now_ns, SHOALI_SIM_STOP, endpoint, 0, 0);
+        return;
+    }
+    uint64_t silence_ns = (uint64_t)(sim->faults.detect_ms * 1e6);
+    end_node(sim, endpoint, SHOAL_SIM_DEAD);
+    shoali_sim_ops_hang(sim, endpoint);
+    shoali_sim_at(sim, sim->now_ns + (what == SHOALI_SIM_DIE ? sim->latency_ns : silence_ns),
+                  SHOALI_SIM_NOTICE, endpoint, 0, 0);
+}
+
+void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
+{
+    uint32_t endpoint = event->endpoint;
+    switch (event->kind) {
+    case SHOALI_SIM_READY:
+        on_ready(sim, endpoint, (uint32_t)event->a);
+        break;
+    case SHOALI_SIM_BEFORE:
+        ask(sim, endpoint, SHOALI_SIM_COMPUTING, SHOALI_SIM_IN_BEFORE, SHOALI_EV_BEFORE);
+        break;
+    case SHOALI_SIM_AFTER:
+        ask(sim, endpoint, SHOALI_SIM_UPDATING, SHOALI_SIM_IN_AFTER, SHOALI_EV_AFTER);
+        break;
+    case SHOALI_SIM_STOP:
+        feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_STOP});
+        break;
+    case SHOALI_SIM_MESSAGE:
+        on_message(sim, event);
+        break;
+    case SHOALI_SIM_TIMER:
+        if (sim->nodes[endpoint].timers[event->a].generation == event->b)
+            feed(sim, endpoint,
+                 &(shoali_event){.kind = SHOALI_EV_TIMER,
+                                 .timer = {sim->nodes[endpoint].timers[event->a].id}});
+        break;
+    case SHOALI_SIM_MOVE:
+        shoali_sim_op_move(sim, (uint32_t)event->a, (uint32_t)event->b);
+        break;
+    case SHOALI_SIM_TELL:
+        shoali_sim_op_tell(sim, endpoint, (uint32_t)event->a, (uint32_t)event->b);
+        break;
+    case SHOALI_SIM_FAULT:
+        fault(sim, endpoint, (uint32_t)event->a);
+        break;
+    case SHOALI_SIM_NOTICE:
+        notice(sim, endpoint);
+        break;
+    }
+}
+
+void shoali_sim_messages_fini(shoal_sim *sim)
+{
+    while (shoali_sim_peek(&sim->queue) != NULL) {
+        const shoali_sim_event event = shoali_sim_pop(&sim->queue);
+        if (event.kind == SHOALI_SIM_MESSAGE && event.b >> 32 > INLINE_BYTES)
+            shoali_free((void *)(uintptr_t)event.a);
+    }
+}
+
+/* ---------------------------------------------------------------- the start */
+
+static void plan_faults(shoal_sim *sim, const shoali_sim_list *list, uint32_t what)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        shoali_sim_at(sim, (uint64_t)(list->items[i].value * 1e9), SHOALI_SIM_FAULT,
+                      list->items[i].index, what, 0);
+}
+
+shoal_status shoali_sim_start(shoal_sim *sim)
+{
+    plan_faults(sim, &sim->faults.die, SHOALI_SIM_DIE);
+    plan_faults(sim, &sim->faults.stop, SHOALI_SIM_FREEZE);
+    plan_faults(sim, &sim->faults.leave, SHOALI_SIM_LEAVE);
+    for (uint32_t i = 0; i < sim->size && sim->status == SHOAL_OK; i++) {
+        shoali_sim_node *node = &sim->nodes[i];
+        node->phase = i < sim->workers ? SHOALI_SIM_COMPUTING : SHOALI_SIM_SERVING;
+        feed(sim, i, &(shoali_event){.kind = SHOALI_EV_START, .world = &node->world});
+        if (node->phase == SHOALI_SIM_COMPUTING)
+            begin_iteration(sim, i, node->world.iteration);
+    }
+    return sim->status;
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One operation, from the first member that enters to the last that is told:
+ *
+ *   GATHERING --last enters--> LATENCY --(rounds + 1) one-way times--> MOVING --all through--> told, free
+ *       |                         |                                       |
+ *       |   member dies: HUNG until others notice;   cancelled, mismatch, member known to be gone:
+ *       +------------------------ FAILED: those inside are told after one latency, later ones too
+ *
+ * Numbers are computed when the last member enters, by the real engine (sim_flow.c): nobody may look at
+ * the buffers before the end. One round more than the schedule's, because data waits for a grant. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "driver/driver.h"
+#include "driver/sim.h"
+#include "driver/sim_flow.h"
+
+#define NONE UINT32_MAX
+
+/* ---------------------------------------------------------------- places */
+
+static void free_op(shoali_sim_op *op)
+{
+    shoali_free(op->members);
+    shoali_free(op->phase);
+    shoali_free(op->bufs);
+}
+
+void shoali_sim_ops_fini(shoal_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++) {
+        shoali_sim_volume_drop(sim->ops[i].volume);
+        free_op(&sim->ops[i]);
+    }
+    for (uint32_t i = 0; i < sim->collective_count; i++)
+        shoali_collective_close(&sim->collectives[i].opened);
+    shoali_free(sim->ops);
+}
+
+static uint32_t find(const shoal_sim *sim, uint64_t id)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++)
+        if (sim->ops[i].state != SHOALI_SIM_OP_FREE && sim->ops[i].op.id == id)
+            return i;
+    return NONE;
+}
+
+static uint32_t member_of(const shoali_sim_op *op, uint32_t endpoint)
+{
+    if (endpoint < op->size && op->members[endpoint] == endpoint)
+        return endpoint; /* all of the world, in order */
+    for (uint32_t i = 0; i < op->size; i++)
+        if (op->members[i] == endpoint)
+            return i;
+    return NONE;
+}
+
+static bool grow_places(shoal_sim *sim)
+{
+    uint32_t capacity = sim->op_capacity > 0 ? 2 * sim->op_capacity : 16;
+    shoali_sim_op *grown = shoali_realloc(sim->ops, sim->op_capacity * sizeof *grown,
+                                          capacity * sizeof *grown);
+    if (grown == NULL)
+        return false;
+    sim->ops = grown;
+    sim->op_capacity = capacity;
+    return true;
+}
+
+static uint32_t free_place(shoal_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++)
+        if (sim->ops[i].state == SHOALI_SIM_OP_FREE)
+            return i;
+    if (sim->op_count == sim->op_capacity && !grow_places(sim))
+        return NONE;
+    return sim->op_count++;
+}
+
+static bool grow_members(shoali_sim_op *op, uint32_t size)
+{
+    if (size <= op->capacity)
+        return true;
+    free_op(op);
+    op->members = shoali_alloc_array(size, sizeof *op->members);
+    op->phase = shoali_alloc_array(size, sizeof *op->phase);
+    op->bufs = shoali_alloc_array(size, sizeof(float *));
+    op->capacity = op->members != NULL && op->phase != NULL && op->bufs != NULL ? size : 0;
+    return op->capacity == size;
+}
+
+/* The opened collective of a spec; kept by name, as protocols use few. */
+static shoali_collective *collective(shoal_sim *sim, const char *spec)
+{
+    for (uint32_t i = 0; i < sim->collective_count; i++)
+        if (strcmp(sim->collectives[i].spec, spec) == 0)
+            return &sim->collectives[i].opened;
+    if (sim->collective_count == SHOALI_SIM_COLLECTIVES) {
+        shoali_sim_break(sim, shoali_fail(SHOAL_ENOTSUP, "a protocol uses more than %d collectives",
+                                          SHOALI_SIM_COLLECTIVES));
+        return NULL;
+    }
+    shoali_sim_collective *entry = &sim->collectives[sim->collective_count];
+    shoal_status status = shoali_collective_open(spec, &entry->opened);
+    if (status != SHOAL_OK) {
+        shoali_sim_break(sim, status);
+        return NULL;
+    }
+    snprintf(entry->spec, sizeof entry->spec, "%s", spec);
+    sim->collective_count++;
+    return &entry->opened;
+}
+
+static const char *spec_of(const shoal_sim *sim, const shoali_sync_op *op)
+{
+    if (op->collective != NULL)
+        return op->collective;
+    return op->kind == SHOALI_SYNC_BROADCAST ? "broadcast" : sim->collective;
+}
+
+/* A new operation as its first member describes it. */
+static uint32_t open_op(shoal_sim *sim, const shoali_sync_op *op)
+{
+    uint32_t size = op->members != NULL ? op->member_count : sim->size;
+    shoali_collective *opened = collective(sim, spec_of(sim, op));
+    uint32_t index = opened != NULL ? free_place(sim) : NONE;
+    if (index == NONE || !grow_members(&sim->ops[index], size)) {
+        shoali_sim_break(sim, SHOAL_ENOMEM);
+        return NONE;
+    }
+    shoali_sim_op *place = &sim->ops[index];
+    place->state = SHOALI_SIM_OP_GATHERING;
+    place->generation++;
+    place->op = *op;
+    place->op.members = NULL;
+    place->op.collective = NULL;
+    place->collective = opened;
+    place->size = size;
+    place->contributors = op->members != NULL ? op->contributors : sim->workers;
+    place->contributors = place->contributors > 0 ? place->contributors : size;
+    place->entered = place->told = 0;
+    place->iteration_min = UINT64_MAX;
+    place->iteration_max = 0;
+    place->status = SHOAL_OK;
+    for (uint32_t i = 0; i < size; i++)
+        place->members[i] = op->members != NULL ? op->members[i] : sim->endpoint_ids[i];
+    memset(place->phase, SHOALI_MEMBER_ABSENT, size);
+    return index;
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void tell(shoal_sim *sim, uint32_t index, uint32_t member)
+{
+    shoali_sim_op *op = &sim->ops[index];
+    uint64_t id = op->op.id;
+    uint32_t endpoint = op->members[member];
+    op->phase[member] = SHOALI_MEMBER_TOLD;
+    op->told++;
+    if (op->state == SHOALI_SIM_OP_MOVING) {
+        sim->nodes[endpoint].sent_bytes += op->volume->sent[member];
+        sim->nodes[endpoint].received_bytes += op->volume->received[member];
+    }
+    shoali_sim_op_done(sim, endpoint, id, op->status, op->status == SHOAL_OK ? NULL : op->text);
+}
+
+void shoali_sim_op_tell(shoal_sim *sim, uint32_t endpoint, uint32_t index, uint32_t generation)
+{
+    if (sim->ops[index].generation != generation)
+        return;
+    uint32_t member = member_of(&sim->ops[index], endpoint);
+    if (sim->ops[index].phase[member] == SHOALI_MEMBER_ENTERED)
+        tell(sim, index, member);
+}
+
+/* All bytes are through: everybody is told in order of membership. */
+void shoali_sim_op_moved(shoal_sim *sim, uint32_t index)
+{
+    uint32_t size = sim->ops[index].size;
+    uint64_t apart = sim->ops[index].iteration_max - sim->ops[index].iteration_min;
+    sim->results.operations++;
+    if (apart > sim->results.staleness_max)
+        sim->results.staleness_max = apart;
+    for (uint32_t member = 0; member < size; member++)
+        tell(sim, index, member); /* may open operations, and so move sim->ops */
+    shoali_sim_volume_drop(sim->ops[index].volume);
+    sim->ops[index].volume = NULL;
+    sim->ops[index].state = SHOALI_SIM_OP_FREE;
+}
+
+static void fail(shoal_sim *sim, uint32_t index, shoal_status status, const char *why)
+{
+    shoali_sim_op *op = &sim->ops[index];
+    if (op->state == SHOALI_SIM_OP_FAILED)
+        return;
+    if (op->state == SHOALI_SIM_OP_MOVING)
+        (void)shoali_links_cancel(sim->net, sim->now_ns, index);
+    op->state = SHOALI_SIM_OP_FAILED;
+    op->status = status;
+    snprintf(op->text, sizeof op->text, "operation %llu of iteration %llu: %s",
+             (unsigned long long)op->op.id, (unsigned long long)op->op.iteration, why);
+    for (uint32_t i = 0; i < op->size; i++)
+        if (op->phase[i] == SHOALI_MEMBER_ENTERED)
+            shoali_sim_at(sim, sim->now_ns + sim->latency_ns, SHOALI_SIM_TELL, op->members[i],
+                          index, op->generation);
+}
+
+void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id)
+{
+    char why[96];
+    uint32_t index = find(sim, id);
+    snprintf(why, sizeof why, "endpoint %u cancelled it", endpoint);
+    if (index != NONE)
+        fail(sim, index, SHOAL_ECANCELLED, why);
+}
+
+void shoali_sim_ops_abandon(shoal_sim *sim, uint32_t endpoint, const char *why)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++) {
+        shoali_sim_op *op = &sim->ops[i];
+        uint32_t member = op->state == SHOALI_SIM_OP_FREE ? NONE : member_of(op, endpoint);
+        if (member != NONE && op->phase[member] == SHOALI_MEMBER_ENTERED)
+            fail(sim, i, SHOAL_ECANCELLED, why);
+    }
+}
+
+void shoali_sim_ops_hang(shoal_sim *sim, uint32_t endpoint)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++) {
+        shoali_sim_op *op = &sim->ops[i];
+        bool open = op->state == SHOALI_SIM_OP_GATHERING || op->state == SHOALI_SIM_OP_LATENCY ||
+                    op->state == SHOALI_SIM_OP_MOVING;
+        if (!open || member_of(op, endpoint) == NONE)
+            continue;
+        if (op->state == SHOALI_SIM_OP_MOVING)
+            (void)shoali_links_cancel(sim->net, sim->now_ns, i);
+        op->state = SHOALI_SIM_OP_HUNG;
+    }
+}
+
+/* What has all its members moves on without the one that left; what it hung on, or never will have it,
+ * fails. */
+void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++) {
+        shoali_sim_op *op = &sim->ops[i];
+        uint32_t member = op->state == SHOALI_SIM_OP_FREE ? NONE : member_of(op, endpoint);
+        if (member == NONE)
+            continue;
+        if (op->state == SHOALI_SIM_OP_HUNG || op->phase[member] == SHOALI_MEMBER_ABSENT)
+            fail(sim, i, SHOAL_EPEER, why);
+    }
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+typedef struct numbers {
+    shoal_sim *sim;
+    shoali_sim_op *op;
+    shoali_volume *measured; /* NULL: the schedule's count is exact */
+    uint32_t first_tensor;
+} numbers;
+
+static shoal_status owner_job(void *ctx, uint32_t member, float *sum_in_weights_out, size_t offset,
+                              size_t count)
+{
+    const numbers *n = ctx;
+    shoali_sim_node *node = &n->sim->nodes[n->op->members[member]];
+    size_t at = n->op->op.offset + offset;
+    shoali_problem_step(n->sim->problem, node->velocity, node->tensors.params + at,
+                        sum_in_weights_out, 1.0f / (float)n->op->contributors, at, count,
+                        sum_in_weights_out);
+    return SHOAL_OK;
+}
+
+static void carried(void *ctx, uint32_t from, uint32_t to, uint64_t bytes)
+{
+    const numbers *n = ctx;
+    if (n->measured != NULL)
+        shoali_sim_volume_add(n->sim, n->measured, n->op, from, to, bytes);
+}
+
+/* The operation's tensor table, offsets from its start. */
+static uint32_t cut_table(shoal_sim *sim, const shoali_sync_op *op, uint32_t *first_out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sim->tensor_count; i++) {
+        shoal_tensor t = sim->tensors[i];
+        if (t.offset < op->offset || t.offset >= op->offset + op->count)
+            continue;
+        *first_out = count == 0 ? i : *first_out;
+        t.offset -= op->offset;
+        sim->op_tensors[count++] = t;
+    }
+    return count;
+}
+
+/* sim->residuals[member] as flows want them: one pointer a tensor. NULL: no error feedback. */
+static float *const *const *residuals(numbers *n, uint32_t tensor_count)
+{
+    shoal_sim *sim = n->sim;
+    bool coded = n->op->op.push_coded || n->op->op.pull_coded;
+    if (!sim->codec->error_feedback || !coded)
+        return NULL;
+    for (uint32_t m = 0; m < n->op->size; m++) {
+        float **of = sim->residual_of + (size_t)m * sim->tensor_count;
+        for (uint32_t t = 0; t < tensor_count; t++)
+            of[t] = sim->nodes[n->op->members[m]].residual +
+                    sim->tensors[n->first_tensor + t].offset;
+        sim->residuals[m] = of;
+    }
+    return sim->residuals;
+}
+
+/* Sum the members' buffers as the engine does; a NaN becomes the status that all will be told. */
+static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *measured)
+{
+    numbers n = {.sim = sim, .op = op, .measured = measured};
+    shoali_not_finite origin;
+    uint32_t tensor_count = cut_table(sim, &op->op, &n.first_tensor);
+    bool broadcast = op->op.kind == SHOALI_SYNC_BROADCAST;
+    shoali_sim_flow flow = {.bufs = op->bufs,
+                            .residuals = residuals(&n, tensor_count),
+                            .ctx = &n,
+                            .owner = owner_job,
+                            .carried = carried};
+    flow.args = (shoali_flow_args){.id = shoali_sync_op_id(op->op.id),
+                                   .kind = broadcast ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE,
+                                   .size = op->size,
+                                   .contributors = op->contributors,
+                                   .root = op->op.root,
+                                   .endpoints = op->members,
+                                   .count = op->op.count,
+                                   .tensors = sim->op_tensors,
+                                   .tensor_count = tensor_count,
+                                   .push = op->op.push_coded ? sim->codec : sim->identity,
+                                   .pull = op->op.pull_coded ? sim->codec : sim->identity,
+                                   .collective = op->collective,
+                                   .owner_job = op->op.owner_job,
+                                   .check_finite = !broadcast,
+                                   .chunk_elems = sim->chunk_elems,
+                                   .seed = sim->seed,
+                                   .scratch = sim->scratch};
+    SHOALI_TRY(shoali_sim_flow_run(&flow, &op->status, &origin));
+    if (op->status == SHOAL_ENOTFINITE)
+        snprintf(
+            op->text, sizeof op->text,
+            "the gradient of iteration %llu is not finite: worker %u, tensor %llu, element %llu",
+            (unsigned long long)op->op.iteration, origin.endpoint, (unsigned long long)origin.key,
+            (unsigned long long)origin.index);
+    return SHOAL_OK;
+}
+
+static bool exact_rate(const shoal_sim *sim, const shoali_sync_op *op)
+{
+    bool fixed = (shoal_codec_traits(sim->codec) & SHOAL_CODEC_FIXED_RATE) != 0;
+    return fixed || (!op->push_coded && !op->pull_coded);
+}
+
+/* ---------------------------------------------------------------- members enter */
+
+/* All members are there. */
+static void begin(shoal_sim *sim, uint32_t index)
+{
+    shoali_sim_op *op = &sim->ops[index];
+    bool measure = sim->problem != NULL && !exact_rate(sim, &op->op);
+    op->volume = measure ? shoali_sim_volume_measured(sim, op) : shoali_sim_volume(sim, op);
+    if (op->volume == NULL)
+        return;
+    if (sim->problem != NULL) {
+        shoal_status status = compute(sim, op, measure ? op->volume : NULL);
+        if (status != SHOAL_OK) {
+            shoali_sim_break(sim, status);
+            return;
+        }
+    }
+    uint64_t rounds = op->volume->rounds > 0 ? op->volume->rounds + 1 : 0;
+    op->state = SHOALI_SIM_OP_LATENCY;
+    shoali_sim_at(sim, sim->now_ns + rounds * sim->latency_ns, SHOALI_SIM_MOVE, NONE, index,
+                  op->generation);
+}
+
+void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation)
+{
+    shoali_sim_op *op = &sim->ops[index];
+    if (op->state != SHOALI_SIM_OP_LATENCY || op->generation != generation)
+        return;
+    op->state = SHOALI_SIM_OP_MOVING;
+    shoal_status status = shoali_links_start(sim->net, sim->now_ns, op->volume->loads,
+                                             op->volume->load_count, index);
+    if (status != SHOAL_OK)
+        shoali_sim_break(sim, status);
+}
+
+static bool same(const shoali_sim_op *have, const shoali_sync_op *op, uint32_t size)
+{
+    return have->op.kind == op->kind && have->op.count == op->count && have->size == size &&
+           have->op.offset == op->offset && have->op.owner_job == op->owner_job &&
+           have->op.push_coded == op->push_coded && have->op.pull_coded == op->pull_coded;
+}
+
+/* A member that everybody knows to be gone, and that has not entered; NONE: none. */
+static uint32_t missing(const shoal_sim *sim, const shoali_sim_op *op)
+{
+    for (uint32_t i = 0; sim->gone > 0 && i < op->size; i++)
+        if (sim->nodes[op->members[i]].gone && op->phase[i] == SHOALI_MEMBER_ABSENT)
+            return op->members[i];
+    return NONE;
+}
+
+static bool silent_member(const shoal_sim *sim, const shoali_sim_op *op)
+{
+    for (uint32_t i = 0; sim->ended > 0 && i < op->size; i++)
+        if (sim->nodes[op->members[i]].end == SHOAL_SIM_DEAD && !sim->nodes[op->members[i]].gone)
+            return true;
+    return false;
+}
+
+/* Put a member inside; false: it is not allowed to be there. */
+static bool admit(shoal_sim *sim, shoali_sim_op *op, uint32_t endpoint, const shoali_sync_op *own)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    uint32_t member = member_of(op, endpoint);
+    if (member == NONE || op->phase[member] != SHOALI_MEMBER_ABSENT) {
+        shoali_sim_break(sim, shoali_fail(SHOAL_EINTERNAL, "endpoint %u %s operation %llu",
+                                          endpoint, member == NONE ? "is no member of" : "reuses",
+                                          (unsigned long long)own->id));
+        return false;
+    }
+    if (sim->problem != NULL) {
+        op->bufs[member] = shoali_tensor_memory(&node->tensors, own->tensor, own->offset,
+                                                own->count);
+        if (op->bufs[member] == NULL) {
+            shoali_sim_break(sim, SHOAL_EINTERNAL);
+            return false;
+        }
+    }
+    op->phase[member] = SHOALI_MEMBER_ENTERED;
+    op->entered++;
+    op->iteration_min = node->iteration < op->iteration_min ? node->iteration : op->iteration_min;
+    op->iteration_max = node->iteration > op->iteration_max ? node->iteration : op->iteration_max;
+    return true;
+}
+
+void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op)
+{
+    uint32_t index = find(sim, op->id);
+    if (index == NONE)
+        index = open_op(sim, op);
+    if (index == NONE)
+        return;
+    shoali_sim_op *into = &sim->ops[index];
+    uint32_t size = op->members != NULL ? op->member_count : sim->size;
+    bool differs = !same(into, op, size);
+    if (!admit(sim, into, endpoint, op))
+        return;
+    uint32_t lost = missing(sim, into);
+    if (into->state == SHOALI_SIM_OP_FAILED) {
+        shoali_sim_at(sim, sim->now_ns + sim->latency_ns, SHOALI_SIM_TELL, endpoint, index,
+                      into->generation);
+    } else if (differs) {
+        fail(sim, index, SHOAL_EMISMATCH, "members started different operations");
+    } else if (lost != NONE) {
+        char why[96];
+        snprintf(why, sizeof why, "endpoint %u is gone", lost);
+        fail(sim, index, SHOAL_EPEER, why);
+    } else if (silent_member(sim, into)) {
+        into->state = SHOALI_SIM_OP_HUNG;
+    } else if (into->entered == into->size) {
+        begin(sim, index);
+    }
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/sim_spec.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "base/spec.h"
+
+enum { STREAM_JITTER = 0x6a74 };
+
+typedef struct compute_params {
+    double ms, backward, jitter, update_ms;
+    char slow[SHOALI_KEY_TEXT_BYTES];
+} compute_params;
+static const shoali_key compute_keys[] = {
+    {"ms", SHOALI_KEY_FLOAT, offsetof(compute_params, ms), 0, 1e9, NULL, "100",
+     "forward and backward pass of one iteration, milliseconds"},
+    {"backward", SHOALI_KEY_FLOAT, offsetof(compute_params, backward), 0, 1, NULL, "0.667",
+     "part of it in which gradients become ready, in proportion to their elements"},
+    {"jitter", SHOALI_KEY_FLOAT, offsetof(compute_params, jitter), 0, 0.99, NULL, "0",
+     "every iteration takes 1 +- jitter times as long, uniform"},
+    {"update_ms", SHOALI_KEY_FLOAT, offsetof(compute_params, update_ms), 0, 1e9, NULL, "0",
+     "optimiser step, milliseconds"},
+    {"slow", SHOALI_KEY_TEXT, offsetof(compute_params, slow), 0, 0, NULL, "",
+     "slow workers: 2:5x/3:1.5x"},
+};
+
+typedef struct network_params {
+    char rate[SHOALI_KEY_TEXT_BYTES], down[SHOALI_KEY_TEXT_BYTES], slow[SHOALI_KEY_TEXT_BYTES];
+    double latency_us;
+    int64_t hosts;
+} network_params;
+static const shoali_key network_keys[] = {
+    {"rate", SHOALI_KEY_TEXT, offsetof(network_params, rate), 0, 0, NULL, "1gbit",
+     "of each host's link, both ways: 250mbit, 1gbit, 56kbit"},
+    {"down", SHOALI_KEY_TEXT, offsetof(network_params, down), 0, 0, NULL, "",
+     "towards the host, if it differs"},
+    {"latency_us", SHOALI_KEY_FLOAT, offsetof(network_params, latency_us), 0, 1e9, NULL, "50",
+     "one way, microseconds"},
+    {"hosts", SHOALI_KEY_INT, offsetof(network_params, hosts), 0, 1 << 20, NULL, "0",
+     "endpoints share so many hosts in equal parts; 0: each has its own"},
+    {"slow", SHOALI_KEY_TEXT, offsetof(network_params, slow), 0, 0, NULL, "",
+     "hosts with slow links: 3:10x"},
+};
+
+typedef struct fault_params {
+    char die[SHOALI_KEY_TEXT_BYTES], stop[SHOALI_KEY_TEXT_BYTES];
+    char leave[SHOALI_KEY_TEXT_BYTES], nan[SHOALI_KEY_TEXT_BYTES];
+    double detect_ms;
+} fault_params;
+static const shoali_key fault_keys[] = {
+    {"die", SHOALI_KEY_TEXT, offsetof(fault_params, die), 0, 0, NULL, "",
+     "endpoint@seconds: its connections close"},
+    {"stop", SHOALI_KEY_TEXT, offsetof(fault_params, stop), 0, 0, NULL, "",
+     "endpoint@seconds: it freezes with its connections open"},
+    {"leave", SHOALI_KEY_TEXT, offsetof(fault_params, leave), 0, 0, NULL, "",
+     "endpoint@seconds: it says goodbye"},
+    {"nan", SHOALI_KEY_TEXT, offsetof(fault_params, nan), 0, 0, NULL, "",
+     "worker@iteration: its gradient has a NaN (with real numbers only)"},
+    {"detect_ms", SHOALI_KEY_FLOAT, offsetof(fault_params, detect_ms), 0, 1e9, NULL, "2500",
+     "silence until a frozen endpoint is given up, milliseconds"},
+};
+
+static shoal_status parse(const char *what, const char *name, const char *spec,
+                          const shoali_key *keys, size_t count, size_t params_size, void *params)
+{
+    const shoali_schema schema = {keys, count, params_size};
+    if (spec == NULL || spec[0] == '\0')
+        spec = name;
+    size_t len = shoali_spec_name_len(spec);
+    if (len != strlen(name) || memcmp(spec, name, len) != 0)
+        return shoali_spec_unknown(what, spec, &name, 1);
+    return shoali_spec_parse(what, spec, &schema, params);
+}
+
+/* "2:5x/3:1.5x" or "1@2.5/3@4"; mark is the character between index and number. */
+static shoal_status read_list(const char *what, const char *text, char mark, double min,
+                              shoali_sim_list *out)
+{
+    *out = (shoali_sim_list){0};
+    for (const char *at = text; *at != '\0';) {
+        char *end;
+        unsigned long index = strtoul(at, &end, 10);
+        bool digits = *at >= '0' && *at <= '9';
+        if (!digits || *end != mark || index >= UINT32_MAX)
+            return shoali_fail(SHOAL_EINVAL, "%s=%s: expected INDEX%cNUMBER with '/' between them",
+                               what, text, mark);
+        double value = strtod(end + 1, &end);
+        if (mark == ':' && *end == 'x')
+            end++;
+        if ((*end != '/' && *end != '\0') || !(value >= min) || value > 1e12)
+            return shoali_fail(SHOAL_EINVAL, "%s=%s: a number is no number or below %g", what, text,
+                               min);
+        if (out->count == SHOALI_SIM_PAIRS)
+            return shoali_fail(SHOAL_EINVAL, "%s=%s: more than %d entries", what, text,
+                               SHOALI_SIM_PAIRS);
+        out->items[out->count++] = (shoali_sim_pair){(uint32_t)index, value};
+        at = *end == '/' ? end + 1 : end;
+    }
+    return SHOAL_OK;
+}
+
+/* "250mbit" in bits per second. */
+static shoal_status read_rate(const char *text, double *out)
+{
+    static const struct {
+        const char *unit;
+        double bits;
+    } units[] = {{"bit", 1}, {"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}};
+    char *end;
+    double value = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != text && strcmp(end, units[i].unit) == 0 && value > 0 &&
+            value * units[i].bits <= 1e15) {
+            *out = value * units[i].bits;
+            return SHOAL_OK;
+        }
+    return shoali_fail(SHOAL_EINVAL, "rate=%s: expected a number with bit, kbit, mbit or gbit",
+                       text);
+}
+
+shoal_status shoali_sim_read_compute(const char *spec, shoali_sim_compute *out)
+{
+    compute_params p;
+    SHOALI_TRY(parse("compute", "fixed", spec, compute_keys,
+                     sizeof compute_keys / sizeof *compute_keys, sizeof p, &p));
+    out->ms = p.ms;
+    out->backward = p.backward;
+    out->jitter = p.jitter;
+    out->update_ms = p.update_ms;
+    return read_list("slow", p.slow, ':', 1e-6, &out->slow);
+}
+
+shoal_status shoali_sim_read_network(const char *spec, shoali_sim_network *out)
+{
+    network_params p;
+    SHOALI_TRY(parse("network", "links", spec, network_keys,
+                     sizeof network_keys / sizeof *network_keys, sizeof p, &p));
+    out->latency_us = p.latency_us;
+    out->hosts = (uint32_t)p.hosts;
+    SHOALI_TRY(read_rate(p.rate, &out->up_bits));
+    SHOALI_TRY(read_rate(p.down[0] != '\0' ? p.down : p.rate, &out->down_bits));
+    return read_list("slow", p.slow, ':', 1e-6, &out->slow);
+}
+
+shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_faults *out)
+{
+    fault_params p;
+    SHOALI_TRY(parse("faults", "plan", spec, fault_keys, sizeof fault_keys / sizeof *fault_keys,
+                     sizeof p, &p));
+    out->detect_ms = p.detect_ms;
+    SHOALI_TRY(read_list("die", p.die, '@', 0, &out->die));
+    SHOALI_TRY(read_list("stop", p.stop, '@', 0, &out->stop));
+    SHOALI_TRY(read_list("leave", p.leave, '@', 0, &out->leave));
+    return read_list("nan", p.nan, '@', 0, &out->nan);
+}
+
+double shoali_sim_lookup(const shoali_sim_list *list, uint32_t index, double fallback)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->items[i].index == index)
+            return list->items[i].value;
+    return fallback;
+}
+
+uint64_t shoali_sim_compute_ns(const shoali_sim_compute *compute, uint32_t worker,
+                               uint64_t iteration, uint64_t seed)
+{
+    double factor = shoali_sim_lookup(&compute->slow, worker, 1);
+    if (compute->jitter > 0) {
+        double draw = shoali_rng_double(seed, shoali_mix(STREAM_JITTER, worker), iteration);
+        factor *= 1 + compute->jitter * (2 * draw - 1);
+    }
+    return (uint64_t)llround(compute->ms * factor * 1e6);
+}

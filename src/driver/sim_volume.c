@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes on links, counted from the same lists of steps that the engine runs. Link 2h is up from host
+ * h, link 2h + 1 down to it; members on one host do not use them. Lists do not depend on the element
+ * count and repeat every iteration, so what was counted is kept. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "driver/sim.h"
+
+static void free_volume(shoali_volume *volume)
+{
+    shoali_free(volume->loads);
+    shoali_free(volume->sent);
+    shoali_free(volume->received);
+    shoali_free(volume);
+}
+
+void shoali_sim_volume_drop(shoali_volume *volume)
+{
+    if (volume != NULL && --volume->users == 0)
+        free_volume(volume);
+}
+
+static shoali_volume *make(shoal_sim *sim, uint32_t size)
+{
+    shoali_volume *volume = shoali_alloc(sizeof *volume);
+    if (volume != NULL) {
+        uint32_t most = 2 * size < sim->link_count ? 2 * size : sim->link_count;
+        volume->users = 1;
+        volume->size = size;
+        volume->loads = shoali_alloc_array(most, sizeof *volume->loads);
+        volume->sent = shoali_alloc_array(size, sizeof *volume->sent);
+        volume->received = shoali_alloc_array(size, sizeof *volume->received);
+        if (volume->loads != NULL && volume->sent != NULL && volume->received != NULL)
+            return volume;
+        free_volume(volume);
+    }
+    shoali_sim_break(sim, SHOAL_ENOMEM);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- bytes per element */
+
+/* Of a codec on an operation's range: tensors marked RAW always travel as float32. */
+static double bytes_per_elem(const shoal_sim *sim, const shoal_codec *codec,
+                             const shoali_sync_op *op)
+{
+    size_t raw = 0;
+    bool fixed = (shoal_codec_traits(codec) & SHOAL_CODEC_FIXED_RATE) != 0;
+    double coded = fixed ? (double)shoal_codec_bound(codec, 1 << 16, 1) / (1 << 16)
+                         : (double)codec->row->bytes_per_elem;
+    for (uint32_t i = 0; i < sim->tensor_count; i++) {
+        const shoal_tensor *t = &sim->tensors[i];
+        if (t->offset >= op->offset && t->offset < op->offset + op->count &&
+            (t->flags & SHOAL_TENSOR_RAW) != 0)
+            raw += t->count;
+    }
+    double part = op->count > 0 ? (double)raw / (double)op->count : 0;
+    return part * sizeof(float) + (1 - part) * coded;
+}
+
+/* ---------------------------------------------------------------- links */
+
+/* sim->link_place finds a volume's load of a link: index + 1, 0 for the others. It serves one volume
+ * at a time and is zero in between. */
+static void load_link(uint32_t *place, shoali_volume *volume, uint32_t link, uint64_t bytes)
+{
+    if (place[link] == 0) {
+        volume->loads[volume->load_count] = (shoali_load){link, 0};
+        place[link] = ++volume->load_count;
+    }
+    volume->loads[place[link] - 1].bytes += bytes;
+}
+
+static void places_begin(shoal_sim *sim, const shoali_volume *volume)
+{
+    for (uint32_t i = 0; i < volume->load_count; i++)
+        sim->link_place[volume->loads[i].link] = i + 1;
+}
+
+static void places_end(shoal_sim *sim, const shoali_volume *volume)
+{
+    for (uint32_t i = 0; i < volume->load_count; i++)
+        sim->link_place[volume->loads[i].link] = 0;
+}
+
+static void add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op, uint32_t from,
+                uint32_t to, uint64_t bytes)
+{
+    uint32_t from_host = sim->hosts[op->members[from]], to_host = sim->hosts[op->members[to]];
+    volume->sent[from] += bytes;
+    volume->received[to] += bytes;
+    if (from_host != to_host) {
+        load_link(sim->link_place, volume, 2 * from_host, bytes);
+        load_link(sim->link_place, volume, 2 * to_host + 1, bytes);
+    }
+}
+
+void shoali_sim_volume_add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op,
+                           uint32_t from, uint32_t to, uint64_t bytes)
+{
+    places_begin(sim, volume);
+    add(sim, volume, op, from, to, bytes);
+    places_end(sim, volume);
+}
+
+/* ---------------------------------------------------------------- counting */
+
+typedef struct counting {
+    shoal_sim *sim;
+    const shoali_sim_op *op;
+    shoali_volume *volume;
+    double push, pull; /* bytes per element */
+} counting;
+
+static shoal_op_kind kind_of(const shoali_sync_op *op)
+{
+    return op->kind == SHOALI_SYNC_BROADCAST ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE;
+}
+
+/* One member's list, valid until the next. */
+static shoal_status build(const counting *c, uint32_t me, shoal_schedule *schedule_out)
+{
+    shoali_arena_reset(c->sim->arena);
+    const shoal_schedule_args args = {
+        .size = c->op->size, .contributors = c->op->contributors, .me = me, .root = c->op->op.root};
+    return shoali_collective_build(c->op->collective, kind_of(&c->op->op), &args, c->sim->arena,
+                                   schedule_out);
+}
+
+static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
+                           const shoal_step *step)
+{
+    size_t elems = 0;
+    for (uint32_t b = step->block; b < step->block + step->block_count; b++) {
+        size_t offset, count;
+        shoali_schedule_range(schedule, c->op->op.count, b, &offset, &count);
+        elems += count;
+    }
+    return (uint64_t)llround((double)elems * (step->leg == SHOAL_PUSH ? c->push : c->pull));
+}
+
+static shoal_status count_member(counting *c, uint32_t me)
+{
+    shoal_schedule schedule;
+    SHOALI_TRY(build(c, me, &schedule));
+    c->volume->rounds = schedule.rounds;
+    for (uint32_t i = 0; i < schedule.count; i++) {
+        const shoal_step *step = &schedule.steps[i];
+        if (step->kind == SHOAL_SEND)
+            add(c->sim, c->volume, c->op, me, step->peer, step_bytes(c, &schedule, step));
+    }
+    return SHOAL_OK;
+}
+
+/* Every rank moves what rank 0 moves: one list, whatever the size. */
+static shoal_status count_uniform(counting *c)
+{
+    shoal_schedule schedule;
+    uint64_t bytes = 0;
+    SHOALI_TRY(build(c, 0, &schedule));
+    c->volume->rounds = schedule.rounds;
+    for (uint32_t i = 0; i < schedule.count; i++)
+        if (schedule.steps[i].kind == SHOAL_SEND)
+            bytes += step_bytes(c, &schedule, &schedule.steps[i]);
+    for (uint32_t m = 0; m < c->op->size; m++) {
+        uint32_t host = c->sim->hosts[c->op->members[m]];
+        c->volume->sent[m] = c->volume->received[m] = bytes;
+        load_link(c->sim->link_place, c->volume, 2 * host, bytes);
+        load_link(c->sim->link_place, c->volume, 2 * host + 1, bytes);
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status count(counting *c)
+{
+    const shoal_sim *sim = c->sim;
+    bool uniform = (c->op->collective->row->traits & SHOALI_COLL_UNIFORM) != 0;
+    bool own_hosts = sim->link_count == 2 * sim->size;
+    if (c->op->size == 1)
+        return SHOAL_OK;
+    if (uniform && own_hosts)
+        return count_uniform(c);
+    for (uint32_t me = 0; me < c->op->size; me++)
+        SHOALI_TRY(count_member(c, me));
+    return SHOAL_OK;
+}
+
+static uint64_t key_of(const shoali_sim_op *op)
+{
+    uint64_t key = shoali_mix(op->collective->hash, op->op.kind);
+    key = shoali_mix(key, ((uint64_t)op->contributors << 32) | op->op.root);
+    key = shoali_mix(key, ((uint64_t)op->op.push_coded << 1) | op->op.pull_coded);
+    key = shoali_mix(shoali_mix(key, op->op.offset), op->op.count);
+    key = shoali_hash(op->members, op->size * sizeof *op->members, key);
+    return key != 0 ? key : 1;
+}
+
+static shoali_volume *counted(shoal_sim *sim, const shoali_sim_op *op)
+{
+    counting c = {.sim = sim, .op = op, .volume = make(sim, op->size)};
+    if (c.volume == NULL)
+        return NULL;
+    c.push = bytes_per_elem(sim, op->op.push_coded ? sim->codec : sim->identity, &op->op);
+    c.pull = bytes_per_elem(sim, op->op.pull_coded ? sim->codec : sim->identity, &op->op);
+    shoal_status status = count(&c);
+    places_end(sim, c.volume);
+    if (status == SHOAL_OK)
+        return c.volume;
+    shoali_sim_break(sim, status);
+    shoali_sim_volume_drop(c.volume);
+    return NULL;
+}
+
+shoali_volume *shoali_sim_volume(shoal_sim *sim, const shoali_sim_op *op)
+{
+    uint64_t key = key_of(op);
+    for (uint32_t i = 0; i < SHOALI_SIM_VOLUMES; i++)
+        if (sim->volumes[i] != NULL && sim->volumes[i]->key == key) {
+            sim->volumes[i]->users++;
+            return sim->volumes[i];
+        }
+    shoali_volume *volume = counted(sim, op);
+    if (volume == NULL)
+        return NULL;
+    volume->key = key;
+    volume->users++;
+    shoali_sim_volume_drop(sim->volumes[sim->volume_next]);
+    sim->volumes[sim->volume_next] = volume;
+    sim->volume_next = (sim->volume_next + 1) % SHOALI_SIM_VOLUMES;
+    return volume;
+}
+
+shoali_volume *shoali_sim_volume_measured(shoal_sim *sim, const shoali_sim_op *op)
+{
+    shoali_volume *usual = shoali_sim_volume(sim, op);
+    shoali_volume *volume = usual != NULL ? make(sim, op->size) : NULL;
+    if (volume != NULL)
+        volume->rounds = usual->rounds;
+    shoali_sim_volume_drop(usual);
+    return volume;
+}
+
+void shoali_sim_volumes_fini(shoal_sim *sim)
+{
+    for (uint32_t i = 0; i < SHOALI_SIM_VOLUMES; i++) {
+        shoali_sim_volume_drop(sim->volumes[i]);
+        sim->volumes[i] = NULL;
+    }
+}
