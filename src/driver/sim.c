@@ -271,7 +271,7 @@ static shoal_status stuck(const shoal_sim *sim, const char *what)
                        (unsigned long long)sim->nodes[i].iteration);
 }
 
-/* Handle what comes next; false: nothing is left, or it broke. At one moment events go before links. */
+/* Handle what comes next; false: nothing is left, or it broke. At one moment links go last. */
 static bool step(shoal_sim *sim)
 {
     const shoali_sim_event *next = shoali_sim_peek(&sim->queue);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One operation with real numbers, all its members in this process: the flow that a comm would run,
- * frames handed over at once. Same code, same chunks, same codecs, so the same bits as on a network. */
+ * frames handed over at once. Same code, same chunks, same codecs, so the same bits as on a
+ * network. */
 #ifndef SHOALI_DRIVER_SIM_FLOW_H
 #define SHOALI_DRIVER_SIM_FLOW_H
 
@@ -12,7 +13,8 @@ typedef struct shoali_sim_flow {
     float *const *bufs;             /* [size] */
     float *const *const *residuals; /* [size], each per tensor; NULL: no error feedback */
     void *ctx;
-    /** The owner job of member at the operation's elements [offset, +count); NULL without owner_job. */
+    /** The owner job of member at the operation's elements [offset, +count); NULL without
+     * owner_job. */
     shoal_status (*owner)(void *ctx, uint32_t member, float *sum_in_weights_out, size_t offset,
                           size_t count);
     /** Coded bytes that went from one member to another. */

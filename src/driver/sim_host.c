@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One machine per endpoint and the loop that a trainer would run around it:
  *
- *   COMPUTING --READY per tensor, BEFORE--> IN_BEFORE --GO--> UPDATING --AFTER--> IN_AFTER --GO--> COMPUTING
- *   after its last iteration: --STOP--> STOPPING --GO(stop)--> ENDED
- *   a dedicated server: SERVING --GO(stop)--> ENDED;   from everywhere: GO(stop), FAIL, death --> ENDED
+ *   COMPUTING --READY per tensor, BEFORE--> IN_BEFORE --GO--> UPDATING --AFTER--> IN_AFTER
+ *       ^                                                                            |
+ *       +-------------------------- GO, iterations are left -------------------------+
+ *                                                                                    v none
+ *   a dedicated server: SERVING ----------------- GO(stop) --> ENDED <-- GO(stop) -- STOPPING
  *
- * Nothing is called back from inside a machine: actions that have consequences put events into the
- * queue, those at the same time in order of their making. */
+ * From everywhere GO(stop), FAIL and death lead to ENDED. Nothing is called back from inside a machine:
+ * actions that have consequences put events into the queue, those at the same time in order of their
+ * making. */
 #include <stdio.h>
 #include <string.h>
 
@@ -166,7 +169,7 @@ static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
 
 /* ---------------------------------------------------------------- actions */
 
-/* Long messages travel in memory of their own; a: their bytes or that memory, b: length and sender. */
+/* Long messages travel in memory of their own; a: the bytes or that memory, b: length, sender. */
 static void send(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
 {
     uint64_t a = 0, len = action->send.len_bytes;

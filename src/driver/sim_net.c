@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progressive filling. The rate of a coflow is that on its most loaded link, where peak bytes have to
- * go; it moves rate / peak of itself per ns and takes rate * bytes(l) / peak of link l. All rates rise
- * together; when a link is full, the coflows on it are frozen, the others go on. Rates are computed
- * anew when coflows begin or end, once per moment. */
+/* Progressive filling. The rate of a coflow is that on its most loaded link, where peak bytes have
+ * to go; it moves rate / peak of itself per ns and takes rate * bytes(l) / peak of link l. All
+ * rates rise together; when a link is full, the coflows on it are frozen, the others go on. Rates
+ * are computed anew when coflows begin or end, once per moment. */
 #include "driver/sim_net.h"
 
 #include <math.h>

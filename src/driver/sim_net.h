@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links in virtual time. A coflow is one operation: it loads some links with some bytes each and
  * moves on all of them in step. Coflows share links max-min: all get the same rate (on their most
- * loaded link) until a link is full; the others share what is left. Two single flows on one link get
- * half of it each, as two TCP connections do.
+ * loaded link) until a link is full; the others share what is left. Two single flows on one link
+ * get half of it each, as two TCP connections do.
  *
  * Time is integer nanoseconds; a coflow ends at the first nanosecond at which all is through. */
 #ifndef SHOALI_DRIVER_SIM_NET_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One operation, from the first member that enters to the last that is told:
  *
- *   GATHERING --last enters--> LATENCY --(rounds + 1) one-way times--> MOVING --all through--> told, free
+ *   GATHERING --last enters--> LATENCY --(rounds + 1) one-way times--> MOVING --through--> told, free
  *       |                         |                                       |
- *       |   member dies: HUNG until others notice;   cancelled, mismatch, member known to be gone:
- *       +------------------------ FAILED: those inside are told after one latency, later ones too
+ *       +-- a member dies: HUNG until others notice; cancelled, mismatch, a member gone for good:
+ *           FAILED: those inside are told after one latency, later ones, too
  *
- * Numbers are computed when the last member enters, by the real engine (sim_flow.c): nobody may look at
- * the buffers before the end. One round more than the schedule's, because data waits for a grant. */
+ * Numbers are computed when the last member enters, by the real engine (sim_flow.c): nobody may look
+ * at the buffers before the end. One round more than the schedule's, because data waits for a grant. */
 #include <stdio.h>
 #include <string.h>
 
@@ -239,8 +239,7 @@ void shoali_sim_ops_hang(shoal_sim *sim, uint32_t endpoint)
     }
 }
 
-/* What has all its members moves on without the one that left; what it hung on, or never will have it,
- * fails. */
+/* What has all its members moves on without the one that left; what hung, or lacks it, fails. */
 void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why)
 {
     for (uint32_t i = 0; i < sim->op_count; i++) {
@@ -438,8 +437,11 @@ static bool admit(shoal_sim *sim, shoali_sim_op *op, uint32_t endpoint, const sh
     }
     op->phase[member] = SHOALI_MEMBER_ENTERED;
     op->entered++;
-    op->iteration_min = node->iteration < op->iteration_min ? node->iteration : op->iteration_min;
-    op->iteration_max = node->iteration > op->iteration_max ? node->iteration : op->iteration_max;
+    if (member < op->contributors) {
+        uint64_t k = node->iteration;
+        op->iteration_min = k < op->iteration_min ? k : op->iteration_min;
+        op->iteration_max = k > op->iteration_max ? k : op->iteration_max;
+    }
     return true;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training problem small enough to check by hand: worker i holds f_i(x) = sum_j a_j (x_j - c_ij)^2 / 2
- * and sees its gradient with noise; all together minimise the mean of f_i, whose minimum is the mean
- * of the c_i. Plain or momentum SGD. Every value depends on (seed, worker, iteration, index) only. */
+/* A training problem small enough to check by hand: worker i holds f_i(x) = sum_j a_j (x_j -
+ * c_ij)^2 / 2 and sees its gradient with noise; all together minimise the mean of f_i, whose
+ * minimum is the mean of the c_i. Plain or momentum SGD. Every value depends on (seed, worker,
+ * iteration, index) only. */
 #ifndef SHOALI_DRIVER_SIM_PROBLEM_H
 #define SHOALI_DRIVER_SIM_PROBLEM_H
 

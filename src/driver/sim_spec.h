@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spec strings of a simulation: how long workers compute, what the links do, what goes wrong. */
+/* The spec strings of a simulation: how long workers compute, what the links do, what goes wrong.
+ */
 #ifndef SHOALI_DRIVER_SIM_SPEC_H
 #define SHOALI_DRIVER_SIM_SPEC_H
 
@@ -34,7 +35,8 @@ typedef struct shoali_sim_network {
     shoali_sim_list slow; /* host, divisor of its rates */
 } shoali_sim_network;
 
-/** "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,detect_ms=2500": endpoint @ seconds, nan @ iteration. */
+/** "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,detect_ms=2500": endpoint @ seconds, nan @ iteration.
+ */
 typedef struct shoali_sim_faults {
     shoali_sim_list die, stop, leave, nan;
     double detect_ms;
@@ -48,7 +50,8 @@ SHOAL_MUST_USE shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_
 /** Value of index in a list, fallback if it is not there. */
 double shoali_sim_lookup(const shoali_sim_list *list, uint32_t index, double fallback);
 
-/** Nanoseconds of worker's iteration: ms * slow * (1 +- jitter), a function of the arguments only. */
+/** Nanoseconds of worker's iteration: ms * slow * (1 +- jitter), a function of the arguments only.
+ */
 uint64_t shoali_sim_compute_ns(const shoali_sim_compute *compute, uint32_t worker,
                                uint64_t iteration, uint64_t seed);
 

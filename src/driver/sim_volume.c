@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes on links, counted from the same lists of steps that the engine runs. Link 2h is up from host
- * h, link 2h + 1 down to it; members on one host do not use them. Lists do not depend on the element
- * count and repeat every iteration, so what was counted is kept. */
+/* Bytes on links, counted from the same lists of steps that the engine runs. Link 2h is up from
+ * host h, link 2h + 1 down to it; members on one host do not use them. Lists do not depend on the
+ * element count and repeat every iteration, so what was counted is kept. */
 #include <math.h>
 #include <string.h>
 
@@ -63,8 +63,8 @@ static double bytes_per_elem(const shoal_sim *sim, const shoal_codec *codec,
 
 /* ---------------------------------------------------------------- links */
 
-/* sim->link_place finds a volume's load of a link: index + 1, 0 for the others. It serves one volume
- * at a time and is zero in between. */
+/* sim->link_place finds a volume's load of a link: index + 1, 0 for the others. It serves one
+ * volume at a time and is zero in between. */
 static void load_link(uint32_t *place, shoali_volume *volume, uint32_t link, uint64_t bytes)
 {
     if (place[link] == 0) {

@@ -17,7 +17,7 @@
  * Every member learns of a NaN by the same bucket's ENOTFINITE, and each decides when all buckets
  * of the iteration are done: the same buckets, so the same verdict and the same text everywhere,
  * without a round of its own. ECANCELLED means that a peer ended the job early: GO(stop). Any
- * other failure is FAIL. */
+ * other failure is FAIL, unless the job is ending anyway. */
 #include "sync/lockstep.h"
 
 #include <stdio.h>
@@ -191,7 +191,7 @@ static void on_op_done(shoali_lockstep *step, const shoali_event *event, shoali_
         }
     } else if (event->op.status == SHOAL_ECANCELLED) {
         learn_stop(step, step->iteration, actions);
-    } else if (event->op.status != SHOAL_OK && !step->leaving) {
+    } else if (event->op.status != SHOAL_OK && !ended(step)) {
         fail(step, event->op.status, -1, event->op.text, actions);
         return;
     }

@@ -14,7 +14,7 @@ static shoal_sim_results run(const shoal_sim_desc *desc, shoal_status wanted)
     return r;
 }
 
-/* 2^20 float32 around a ring of 4 at 1 Gbit/s: 2 * 3/4 * 4 MiB / 125 MB/s = 50.33 ms, and 7 times 50 us. */
+/* 2^20 float32 around a ring of 4 at 1 Gbit/s: 2 * 3/4 * 4 MiB / 125 MB/s = 50.33 ms, and 7 * 50 us. */
 static void a_ring_takes_what_its_volume_says(void **state)
 {
     (void)state;
