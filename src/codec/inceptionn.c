@@ -73,8 +73,10 @@ static double error_bound(const void *params)
 
 static size_t bound(const void *params, size_t count, uint32_t parts)
 {
-    (void)params, (void)parts;
-    return (count + 7) / 8 * 2 + count * sizeof(float);
+    (void)parts;
+    size_t tags = ((const inceptionn_params *)params)->layout == PLANES ? (count + 31) / 32 * 8
+                                                                        : (count + 7) / 8 * 2;
+    return tags + count * sizeof(float);
 }
 
 /* The power that all ranks derive from the same shared rms. */

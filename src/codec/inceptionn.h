@@ -14,13 +14,16 @@
  *
  * Layout `interleaved` (the hardware's): per 8 elements a 16-bit tag word, element j in bits 2j and
  * 2j+1, then their payloads in order. Missing elements of the last group count as ZERO.
- * Layout `planes`: per 1024 elements two bitmaps (bit j of byte j/8), then three planes:
+ * Layout `planes`: blocks of 1024 elements, each of strides of 32; the last ones may be short, and
+ * count as filled up with ZERO. A block is two bitmaps of 32 bits per stride, then three planes:
  *
- *     high[(m+7)/8]  BYTE or WORD    low[(m+7)/8]  WORD or RAW    (so RAW is low without high)
+ *     high: BYTE or WORD    low: WORD or RAW    (so RAW is low without high)
  *     upper bytes of all BYTE and WORD | lower bytes of all WORD | the floats of all RAW
  *
- * Both cost 2 bits per element plus the payload. In planes all positions follow from the bitmaps,
- * so that decoding does not wait for one element's length to find the next. */
+ * Bit j of a stride belongs to element 8 (j/4 mod 4) + 4 (j/16) + (j mod 4), and the planes follow
+ * the order of the bits: that is how registers of two lanes narrow 32 floats to bytes and widen them
+ * again. Both layouts cost 2 bits per element plus the payload. In planes all positions follow from
+ * the bitmaps, so that decoding does not wait for one element's length to find the next. */
 #ifndef SHOALI_CODEC_INCEPTIONN_H
 #define SHOALI_CODEC_INCEPTIONN_H
 
@@ -29,9 +32,10 @@
 enum { SHOALI_INC_ZERO, SHOALI_INC_BYTE, SHOALI_INC_WORD, SHOALI_INC_RAW };
 enum {
     SHOALI_INC_GROUP = 8,    /* elements under one tag word */
-    SHOALI_INC_STRIDE = 32,  /* elements that the planes loops take at a time */
+    SHOALI_INC_STRIDE = 32,  /* elements under one word of a bitmap */
     SHOALI_INC_BLOCK = 1024, /* elements under one pair of bitmaps */
-    SHOALI_INC_BLOCK_BYTES = SHOALI_INC_BLOCK / 4 + SHOALI_INC_BLOCK * 4
+    SHOALI_INC_STRIDES = SHOALI_INC_BLOCK / SHOALI_INC_STRIDE,
+    SHOALI_INC_BLOCK_BYTES = 8 * SHOALI_INC_STRIDES + 4 * SHOALI_INC_BLOCK
 };
 
 /** Thresholds of one bound, mode and prescale. Float bits compare like the magnitudes they mean. */
@@ -52,6 +56,21 @@ shoali_inc_rule shoali_inc_rule_make(uint32_t k, uint32_t power, bool strict);
 unsigned shoali_inc_classify(const shoali_inc_rule *rule, float x, uint16_t *payload_out);
 /** The value of a WORD, or of a BYTE shifted up by 8. */
 float shoali_inc_value(const shoali_inc_rule *rule, uint16_t payload);
+
+/** Element of a stride that bit j of its bitmaps stands for. */
+static inline size_t shoali_inc_element(size_t j)
+{
+    return 8 * (j / 4 % 4) + 4 * (j / 16) + j % 4;
+}
+
+/** Bitmap words of a block of count elements. */
+static inline size_t shoali_inc_strides(size_t count)
+{
+    return (count + SHOALI_INC_STRIDE - 1) / SHOALI_INC_STRIDE;
+}
+
+/** Bits of a stride that stand for its first count elements; all for 32 and more. */
+uint32_t shoali_inc_stride_bits(size_t count);
 
 /** Loops over one piece. Encoders return the bytes written (dst holds the bound); decoders the
  * bytes read, or SHOALI_INC_CORRUPT. With add, a group (interleaved) or stride (planes) that is all

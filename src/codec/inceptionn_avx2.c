@@ -11,26 +11,11 @@ shoali_inc_tables shoali_inc_avx2_tables;
 
 enum { NOTHING = 0x80 }; /* a control byte that makes a shuffle put 0 */
 
-static uint64_t word_of(const uint8_t bytes[8])
+static uint64_t row_of(const uint8_t control[8])
 {
-    uint64_t value;
-    memcpy(&value, bytes, sizeof value);
-    return value;
-}
-
-/* The same control for the upper half: every index 8 further. */
-static uint64_t eight_further(const uint8_t bytes[8])
-{
-    uint8_t moved[8];
-    for (int i = 0; i < 8; i++)
-        moved[i] = bytes[i] == NOTHING ? NOTHING : (uint8_t)(bytes[i] + 8);
-    return word_of(moved);
-}
-
-static void set(shoali_inc_shuffle *shuffle, unsigned index, const uint8_t control[8])
-{
-    shuffle->lower[index] = word_of(control);
-    shuffle->upper[index] = eight_further(control);
+    uint64_t row;
+    memcpy(&row, control, sizeof row);
+    return row;
 }
 
 static void fill_bitmap_rows(shoali_inc_tables *t, unsigned map)
@@ -45,8 +30,8 @@ static void fill_bitmap_rows(shoali_inc_tables *t, unsigned map)
             spread[i] = rank++;
             t->apart[map] |= (uint16_t)(1u << 2 * i);
         }
-    set(&t->squeeze, map, squeeze);
-    set(&t->spread, map, spread);
+    t->squeeze[map] = row_of(squeeze);
+    t->spread[map] = row_of(spread);
 }
 
 /* Four tags; those with RAW are not used. */
@@ -68,8 +53,8 @@ static void fill_tag_rows(shoali_inc_tables *t, unsigned tags)
         }
     }
     t->pack_bytes[tags] = used;
-    set(&t->pack, tags, pack);
-    set(&t->unpack, tags, unpack);
+    t->pack[tags] = row_of(pack);
+    t->unpack[tags] = row_of(unpack);
 }
 
 static void fill_tables(void)
@@ -88,78 +73,95 @@ void shoali_inc_avx2_init(void)
 
 /* ---------------------------------------------------------------- encode */
 
-enum { STRIDES = SHOALI_INC_BLOCK / SHOALI_INC_STRIDE }; /* words in a block's bitmap */
-
-static unsigned ones(uint32_t bits)
+SHOALI_INC_INLINE unsigned ones(uint32_t bits)
 {
     return (unsigned)_mm_popcnt_u32(bits);
 }
 
-/* Bytes whose bit is set, packed to dst; up to 8 bytes behind the end are overwritten. */
-static inline uint8_t *squeeze(__m128i bytes, uint32_t map, uint8_t *dst)
+/* Four rows by the bytes of a bitmap: a control for 32 bytes. Broadcasts and blends spare the port
+ * that shuffles. */
+SHOALI_INC_INLINE __m256i control_of(const uint64_t table[256], uint32_t map)
 {
-    const shoali_inc_shuffle *table = &shoali_inc_avx2_tables.squeeze;
-    __m128i control = shoali_inc_halves(&table->lower[map & 0xff], &table->upper[map >> 8]);
-    __m128i packed = _mm_shuffle_epi8(bytes, control);
-    _mm_storel_epi64((__m128i *)(void *)dst, packed);
-    shoali_inc_store_upper(dst + ones(map & 0xff), packed);
-    return dst + ones(map);
+    __m256i a = _mm256_set1_epi64x((long long)table[map & 0xff]);
+    __m256i b = _mm256_set1_epi64x((long long)table[map >> 8 & 0xff]);
+    __m256i c = _mm256_set1_epi64x((long long)table[map >> 16 & 0xff]);
+    __m256i d = _mm256_set1_epi64x((long long)table[map >> 24]);
+    return _mm256_blend_epi32(_mm256_blend_epi32(a, b, 0x0c), _mm256_blend_epi32(c, d, 0xc0), 0xf0);
 }
 
-static inline uint8_t *squeeze32(__m256i bytes, uint32_t map, uint8_t *dst)
+/* Bytes whose bit is set, packed to dst; up to 8 bytes behind the end are overwritten. */
+SHOALI_INC_INLINE uint8_t *squeeze(__m256i bytes, uint32_t map, uint8_t *dst)
 {
-    dst = squeeze(_mm256_castsi256_si128(bytes), map & 0xffff, dst);
-    return squeeze(_mm256_extracti128_si256(bytes, 1), map >> 16, dst);
+    /* indices count in 16 bytes: the upper half's eight are 8 further */
+    const __m256i further = _mm256_set_epi64x(0x0808080808080808, 0, 0x0808080808080808, 0);
+    __m256i control = _mm256_or_si256(control_of(shoali_inc_avx2_tables.squeeze, map), further);
+    __m256i packed = _mm256_shuffle_epi8(bytes, control);
+    __m128i first = _mm256_castsi256_si128(packed), second = _mm256_extracti128_si256(packed, 1);
+    _mm_storel_epi64((__m128i *)(void *)dst, first);
+    shoali_inc_store_upper(dst + ones(map & 0xff), first);
+    _mm_storel_epi64((__m128i *)(void *)(dst + ones(map & 0xffff)), second);
+    shoali_inc_store_upper(dst + ones(map & 0xffffff), second);
+    return dst + ones(map);
 }
 
 static uint8_t *copy_raws(const float *src, uint32_t raws, uint8_t *dst)
 {
     for (; raws != 0; raws &= raws - 1) {
-        memcpy(dst, src + __builtin_ctz(raws), sizeof *src);
+        memcpy(dst, src + shoali_inc_element((size_t)__builtin_ctz(raws)), sizeof *src);
         dst += sizeof *src;
     }
     return dst;
 }
 
-/* Up to 32 whole strides. dst has room for a full block whatever their number. */
-static size_t block_encode(const shoali_inc_rule *rule, const float *src, size_t count,
-                           size_t map_bytes, uint8_t *dst)
+SHOALI_INC_INLINE __m256i upper_bytes(__m256i word0, __m256i word1)
 {
-    uint32_t high[STRIDES], low[STRIDES];
-    uint8_t low_bytes[SHOALI_INC_BLOCK + 8], raw_bytes[SHOALI_INC_BLOCK * 4];
-    uint8_t *at = dst + 2 * map_bytes, *low_at = low_bytes, *raw_at = raw_bytes;
+    return _mm256_packus_epi16(_mm256_srli_epi16(word0, 8), _mm256_srli_epi16(word1, 8));
+}
+
+SHOALI_INC_INLINE __m256i lower_bytes(__m256i word0, __m256i word1)
+{
     const __m256i lower = _mm256_set1_epi16(0xff);
-    for (size_t i = 0; i < count; i += SHOALI_INC_STRIDE) {
-        shoali_inc_stride s = shoali_inc_stride_load(rule, src + i);
-        high[i / SHOALI_INC_STRIDE] = s.high;
-        low[i / SHOALI_INC_STRIDE] = s.low;
+    return _mm256_packus_epi16(_mm256_and_si256(word0, lower), _mm256_and_si256(word1, lower));
+}
+
+/* Whole strides. dst has room for a full block whatever their number. */
+SHOALI_INC_INLINE size_t block_encode(const shoali_inc_lanes *lanes, const float *src,
+                                      size_t strides, uint8_t *dst)
+{
+    uint32_t high[SHOALI_INC_STRIDES], low[SHOALI_INC_STRIDES];
+    uint8_t low_bytes[SHOALI_INC_BLOCK + 8], raw_bytes[SHOALI_INC_BLOCK * sizeof(float)];
+    uint8_t *at = dst + 8 * strides, *low_at = low_bytes, *raw_at = raw_bytes;
+    for (size_t i = 0; i < strides; i++, src += SHOALI_INC_STRIDE) {
+        shoali_inc_stride s = shoali_inc_stride_load(lanes, src, false);
+        uint32_t words = s.low & s.high, raws = s.low & ~s.high;
+        high[i] = s.high;
+        low[i] = s.low;
         if (s.high != 0)
-            at = squeeze32(_mm256_packus_epi16(_mm256_srli_epi16(s.word[0], 8),
-                                               _mm256_srli_epi16(s.word[1], 8)),
-                           s.high, at);
-        if ((s.low & s.high) != 0)
-            low_at = squeeze32(_mm256_packus_epi16(_mm256_and_si256(s.word[0], lower),
-                                                   _mm256_and_si256(s.word[1], lower)),
-                               s.low & s.high, low_at);
-        if ((s.low & ~s.high) != 0)
-            raw_at = copy_raws(src + i, s.low & ~s.high, raw_at);
+            at = squeeze(upper_bytes(s.word0, s.word1), s.high, at);
+        if (words != 0)
+            low_at = squeeze(lower_bytes(s.word0, s.word1), words, low_at);
+        if (raws != 0)
+            raw_at = copy_raws(src, raws, raw_at);
     }
-    memcpy(dst, high, map_bytes);
-    memcpy(dst + map_bytes, low, map_bytes);
+    memcpy(dst, high, 4 * strides);
+    memcpy(dst + 4 * strides, low, 4 * strides);
     memcpy(at, low_bytes, (size_t)(low_at - low_bytes));
     at += low_at - low_bytes;
     memcpy(at, raw_bytes, (size_t)(raw_at - raw_bytes));
     return (size_t)(at - dst) + (size_t)(raw_at - raw_bytes);
 }
 
-/* Fewer elements than a block: padded with zeros, which cost nothing, and coded beside dst, which may be short. */
-static size_t tail_encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst)
+/* Fewer elements than a block: padded with zeros, which cost nothing, and coded beside dst, which
+ * may be short. */
+static size_t tail_encode(const shoali_inc_lanes *lanes, const float *src, size_t count,
+                          uint8_t *dst)
 {
     float padded[SHOALI_INC_BLOCK];
     uint8_t bytes[SHOALI_INC_BLOCK_BYTES];
+    size_t strides = shoali_inc_strides(count);
     memcpy(padded, src, count * sizeof *src);
-    memset(padded + count, 0, (SHOALI_INC_BLOCK - count) * sizeof *src);
-    size_t used = block_encode(rule, padded, count, (count + 7) / 8, bytes);
+    memset(padded + count, 0, (SHOALI_INC_STRIDE * strides - count) * sizeof *src);
+    size_t used = block_encode(lanes, padded, strides, bytes);
     memcpy(dst, bytes, used);
     return used;
 }
@@ -167,122 +169,179 @@ static size_t tail_encode(const shoali_inc_rule *rule, const float *src, size_t 
 static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_t count,
                             uint8_t *dst)
 {
-    const shoali_inc_rule local = *rule; /* stays in registers: dst cannot overlap it */
+    const shoali_inc_lanes lanes = shoali_inc_lanes_make(rule);
     size_t i = 0;
     uint8_t *at = dst;
     for (; i + SHOALI_INC_BLOCK <= count; i += SHOALI_INC_BLOCK)
-        at += block_encode(&local, src + i, SHOALI_INC_BLOCK, SHOALI_INC_BLOCK / 8, at);
+        at += block_encode(&lanes, src + i, SHOALI_INC_STRIDES, at);
     if (i < count)
-        at += tail_encode(&local, src + i, count - i, at);
+        at += tail_encode(&lanes, src + i, count - i, at);
     return (size_t)(at - dst);
 }
 
 /* ---------------------------------------------------------------- decode */
 
-typedef struct block {
-    uint32_t high[STRIDES], low[STRIDES];
+typedef struct reader {
+    uint32_t high[SHOALI_INC_STRIDES], low[SHOALI_INC_STRIDES];
     const uint8_t *high_at, *low_at, *raw_at;
-} block;
+} reader;
 
-/* Bytes of the block at src, or CORRUPT. */
-static size_t block_open(const uint8_t *src, size_t len_bytes, size_t count, block *b)
+/* The planes behind the bitmaps; bytes of the block, or CORRUPT if it is too long. Two strides at a
+ * time; words beyond the last stride must be 0. */
+SHOALI_INC_INLINE size_t planes_open(const uint8_t *src, size_t len_bytes, size_t strides,
+                                     reader *r)
 {
-    size_t map_bytes = (count + 7) / 8, highs = 0, words = 0, raws = 0;
-    if (len_bytes < 2 * map_bytes)
-        return SHOALI_INC_CORRUPT;
-    if (count < SHOALI_INC_BLOCK) {
-        if (count % 8 != 0 && (src[map_bytes - 1] | src[2 * map_bytes - 1]) >> count % 8 != 0)
-            return SHOALI_INC_CORRUPT;
-        memset(b->high, 0, sizeof b->high);
-        memset(b->low, 0, sizeof b->low);
+    size_t highs = 0, words = 0, raws = 0;
+    for (size_t i = 0; i < strides; i += 2) {
+        uint64_t high, low;
+        memcpy(&high, &r->high[i], sizeof high);
+        memcpy(&low, &r->low[i], sizeof low);
+        highs += (size_t)_mm_popcnt_u64(high);
+        words += (size_t)_mm_popcnt_u64(high & low);
+        if (__builtin_expect((low & ~high) != 0, 0))
+            raws += (size_t)_mm_popcnt_u64(low & ~high);
     }
-    memcpy(b->high, src, map_bytes);
-    memcpy(b->low, src + map_bytes, map_bytes);
-    for (size_t i = 0; i < STRIDES; i++) {
-        highs += ones(b->high[i]);
-        words += ones(b->high[i] & b->low[i]);
-        raws += ones(b->low[i] & ~b->high[i]);
-    }
-    size_t bytes = 2 * map_bytes + highs + words + raws * sizeof(float);
-    b->high_at = src + 2 * map_bytes;
-    b->low_at = b->high_at + highs;
-    b->raw_at = b->low_at + words;
+    size_t bytes = 8 * strides + highs + words + raws * sizeof(float);
+    r->high_at = src + 8 * strides;
+    r->low_at = r->high_at + highs;
+    r->raw_at = r->low_at + words;
     return bytes <= len_bytes ? bytes : SHOALI_INC_CORRUPT;
 }
 
-/* 16 bytes, those with a set bit taken from src in turn, 0 elsewhere. Reads up to 8 bytes too many. */
-static inline __m128i spread(const uint8_t *src, uint32_t map)
+/* 32 bytes, those with a set bit taken from src in turn, 0 elsewhere. Reads from 8 bytes before src
+ * to 16 bytes behind what it takes. */
+SHOALI_INC_INLINE __m256i spread(const uint8_t *src, uint32_t map)
 {
-    const shoali_inc_shuffle *table = &shoali_inc_avx2_tables.spread;
-    __m128i control = shoali_inc_halves(&table->lower[map & 0xff], &table->upper[map >> 8]);
-    return _mm_shuffle_epi8(shoali_inc_halves(src, src + ones(map & 0xff)), control);
+    const uint8_t *eight[4] = {src, src + ones(map & 0xff) - 8, src + ones(map & 0xffff),
+                               src + ones(map & 0xffffff) - 8};
+    __m256i lower = _mm256_set_m128i(_mm_loadu_si128((const __m128i *)(const void *)eight[2]),
+                                     _mm_loadu_si128((const __m128i *)(const void *)eight[0]));
+    __m256i upper = _mm256_set_m128i(_mm_loadu_si128((const __m128i *)(const void *)eight[3]),
+                                     _mm_loadu_si128((const __m128i *)(const void *)eight[1]));
+    const __m256i further = _mm256_set_epi64x(0x0808080808080808, 0, 0x0808080808080808, 0);
+    __m256i control = _mm256_or_si256(control_of(shoali_inc_avx2_tables.spread, map), further);
+    return _mm256_shuffle_epi8(_mm256_blend_epi32(lower, upper, 0xcc), control);
 }
 
-static inline __m256i spread32(const uint8_t *src, uint32_t map)
+SHOALI_INC_INLINE __m256i unsign(__m256i word)
 {
-    return _mm256_set_m128i(spread(src + ones(map & 0xffff), map >> 16), spread(src, map & 0xffff));
+    return _mm256_sign_epi16(_mm256_and_si256(word, _mm256_set1_epi16(0x7fff)), word);
 }
 
-static inline void stride_put(block *b, uint32_t high, uint32_t words, __m256 unit, float *dst,
-                              bool add)
+SHOALI_INC_INLINE void put8(__m256i units, __m256 unit, float *dst, bool add)
 {
-    __m256i upper = spread32(b->high_at, high), lower = _mm256_setzero_si256();
-    b->high_at += ones(high);
+    __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(units), unit);
+    if (add)
+        value = _mm256_add_ps(_mm256_loadu_ps(dst), value);
+    _mm256_storeu_ps(dst, value);
+}
+
+/* Words of 16 elements; unpacking puts them into order and shifts them by 16. */
+SHOALI_INC_INLINE void put16(__m256i words, __m256 unit, float *dst, bool add)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i value = unsign(words);
+    put8(_mm256_unpacklo_epi16(zero, value), unit, dst, add);
+    put8(_mm256_unpackhi_epi16(zero, value), unit, dst + 8, add);
+}
+
+SHOALI_INC_INLINE void stride_put(reader *r, uint32_t high, uint32_t words, __m256 unit, float *dst,
+                                  bool add)
+{
+    __m256i upper = spread(r->high_at, high), lower = _mm256_setzero_si256();
+    r->high_at += ones(high);
     if (words != 0)
-        lower = spread32(b->low_at, words);
-    b->low_at += ones(words);
-    shoali_inc_put(_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper), unit,
-                   dst, add);
+        lower = spread(r->low_at, words);
+    r->low_at += ones(words);
+    put16(_mm256_unpacklo_epi8(lower, upper), unit, dst, add);
+    put16(_mm256_unpackhi_epi8(lower, upper), unit, dst + 16, add);
 }
 
-/* count < 32 at the end of the piece, or some element is RAW: by way of a buffer. */
-static void odd_stride(block *b, size_t s, __m256 unit, float *dst, size_t count, bool add)
+/* A short stride, or one with RAW elements: by way of a buffer. */
+static void odd_stride(reader *r, uint32_t high, uint32_t low, __m256 unit, float *dst,
+                       size_t count, bool add)
 {
     float value[SHOALI_INC_STRIDE];
-    stride_put(b, b->high[s], b->high[s] & b->low[s], unit, value, false);
-    for (uint32_t raws = b->low[s] & ~b->high[s]; raws != 0; raws &= raws - 1) {
-        memcpy(&value[__builtin_ctz(raws)], b->raw_at, sizeof *value);
-        b->raw_at += sizeof *value;
+    stride_put(r, high, high & low, unit, value, false);
+    for (uint32_t raws = low & ~high; raws != 0; raws &= raws - 1) {
+        memcpy(&value[shoali_inc_element((size_t)__builtin_ctz(raws))], r->raw_at, sizeof *value);
+        r->raw_at += sizeof *value;
     }
     for (size_t i = 0; i < count; i++)
         dst[i] = add ? dst[i] + value[i] : value[i];
 }
 
-static inline void block_decode(block *b, __m256 unit, float *dst, size_t count, bool add)
+SHOALI_INC_INLINE void put_zeros(float *dst)
 {
-    for (size_t s = 0; s * SHOALI_INC_STRIDE < count; s++, dst += SHOALI_INC_STRIDE) {
-        size_t left = count - s * SHOALI_INC_STRIDE;
-        left = left < SHOALI_INC_STRIDE ? left : SHOALI_INC_STRIDE;
-        if ((b->high[s] | b->low[s]) == 0) {
-            if (!add)
-                memset(dst, 0, left * sizeof *dst);
-        } else if (left < SHOALI_INC_STRIDE || (b->low[s] & ~b->high[s]) != 0) {
-            odd_stride(b, s, unit, dst, left, add);
-        } else {
-            stride_put(b, b->high[s], b->low[s], unit, dst, add);
-        }
-    }
+    for (size_t i = 0; i < SHOALI_INC_STRIDE; i += 8)
+        _mm256_storeu_ps(dst + i, _mm256_setzero_ps());
 }
 
-static inline size_t decode_all(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
-                                float *dst, size_t count, bool add)
+SHOALI_INC_INLINE void strides_decode(reader *from, size_t strides, __m256 unit, float *dst,
+                                      bool add)
 {
-    const __m256 unit = shoali_inc_unit(rule);
-    uint8_t copy[SHOALI_INC_BLOCK_BYTES + 8];
-    size_t used = 0;
-    for (size_t i = 0; i < count; i += SHOALI_INC_BLOCK) {
+    reader r = {.high_at = from->high_at, .low_at = from->low_at, .raw_at = from->raw_at};
+    for (size_t i = 0; i < strides; i++, dst += SHOALI_INC_STRIDE) {
+        uint32_t high = from->high[i], low = from->low[i];
+        if ((low & ~high) != 0)
+            odd_stride(&r, high, low, unit, dst, SHOALI_INC_STRIDE, add);
+        else if (high != 0)
+            stride_put(&r, high, low, unit, dst, add);
+        else if (!add)
+            put_zeros(dst);
+    }
+    from->high_at = r.high_at, from->low_at = r.low_at, from->raw_at = r.raw_at;
+}
+
+/* The last block of a piece, if short or too near to the end of src: by way of a copy with room on both sides. */
+static size_t tail_decode(const uint8_t *src, size_t len_bytes, __m256 unit, float *dst,
+                          size_t count, bool add)
+{
+    uint8_t copy[8 + SHOALI_INC_BLOCK_BYTES + 16];
+    size_t strides = shoali_inc_strides(count), full = count / SHOALI_INC_STRIDE;
+    reader r = {.high = {0}};
+    if (len_bytes < 8 * strides)
+        return SHOALI_INC_CORRUPT;
+    memcpy(r.high, src, 4 * strides);
+    memcpy(r.low, src + 4 * strides, 4 * strides);
+    size_t bytes = planes_open(copy + 8, len_bytes, strides, &r);
+    if (bytes == SHOALI_INC_CORRUPT)
+        return bytes;
+    memcpy(copy + 8, src, bytes);
+    strides_decode(&r, full, unit, dst, add);
+    if (full == strides)
+        return bytes;
+    uint32_t high = r.high[full], low = r.low[full];
+    size_t rest = count - full * SHOALI_INC_STRIDE;
+    if (((high | low) & ~shoali_inc_stride_bits(rest)) != 0)
+        return SHOALI_INC_CORRUPT;
+    if ((high | low) != 0)
+        odd_stride(&r, high, low, unit, dst + full * SHOALI_INC_STRIDE, rest, add);
+    else if (!add)
+        memset(dst + full * SHOALI_INC_STRIDE, 0, rest * sizeof *dst);
+    return bytes;
+}
+
+SHOALI_INC_INLINE size_t decode_all(const shoali_inc_rule *rule, const uint8_t *src,
+                                    size_t len_bytes, float *dst, size_t count, bool add)
+{
+    const __m256 unit = shoali_inc_unit(rule, 16);
+    size_t used = 0, i = 0;
+    for (; i + SHOALI_INC_BLOCK <= count && len_bytes - used >= SHOALI_INC_BLOCK_BYTES + 16;
+         i += SHOALI_INC_BLOCK) {
+        reader r;
+        memcpy(r.high, src + used, sizeof r.high);
+        memcpy(r.low, src + used + sizeof r.high, sizeof r.low);
+        size_t bytes = planes_open(src + used, len_bytes - used, SHOALI_INC_STRIDES, &r);
+        strides_decode(&r, SHOALI_INC_STRIDES, unit, dst + i, add);
+        used += bytes;
+    }
+    while (i < count) {
         size_t n = count - i < SHOALI_INC_BLOCK ? count - i : SHOALI_INC_BLOCK;
-        block b;
-        size_t bytes = block_open(src + used, len_bytes - used, n, &b);
+        size_t bytes = tail_decode(src + used, len_bytes - used, unit, dst + i, n, add);
         if (bytes == SHOALI_INC_CORRUPT)
             return bytes;
-        if (len_bytes - used - bytes < 8) { /* spread() would read beyond the end */
-            memcpy(copy, src + used, bytes);
-            b.high_at = copy + (b.high_at - (src + used));
-            b.low_at = copy + (b.low_at - (src + used));
-            b.raw_at = copy + (b.raw_at - (src + used));
-        }
-        block_decode(&b, unit, dst + i, n, add);
+        i += n;
         used += bytes;
     }
     return used;

@@ -10,12 +10,14 @@
 enum { GROUP_MOST = 2 + 4 * SHOALI_INC_GROUP };
 
 /* A group without RAW elements. */
-static inline uint8_t *group_pack(__m128i words, uint32_t high, uint32_t low, uint8_t *dst)
+SHOALI_INC_INLINE uint8_t *group_pack(__m128i words, uint32_t high, uint32_t low, uint8_t *dst)
 {
     const shoali_inc_tables *t = &shoali_inc_avx2_tables;
     /* BYTE is high alone, WORD is both: 1 and 2 */
     uint32_t tags = t->apart[high ^ low] | (uint32_t)t->apart[low] << 1;
-    __m128i control = shoali_inc_halves(&t->pack.lower[tags & 0xff], &t->pack.upper[tags >> 8]);
+    const __m128i further = _mm_set_epi64x(0x0808080808080808, 0); /* the upper half's bytes */
+    __m128i control = shoali_inc_control(t->pack, tags & 0xff, tags >> 8);
+    control = _mm_or_si128(control, further);
     __m128i packed = _mm_shuffle_epi8(words, control);
     memcpy(dst, &(uint16_t){(uint16_t)tags}, 2);
     _mm_storel_epi64((__m128i *)(void *)(dst + 2), packed);
@@ -36,35 +38,37 @@ static uint8_t *groups_encode(const shoali_inc_rule *rule, const float *src, siz
 static size_t interleaved_encode(const shoali_inc_rule *rule, const float *src, size_t count,
                                  uint8_t *dst)
 {
-    const shoali_inc_rule local = *rule;
+    const shoali_inc_lanes lanes = shoali_inc_lanes_make(rule);
     uint8_t *at = dst;
     size_t i = 0;
     for (; i + SHOALI_INC_STRIDE <= count; i += SHOALI_INC_STRIDE) {
-        shoali_inc_stride s = shoali_inc_stride_load(&local, src + i);
+        shoali_inc_stride s = shoali_inc_stride_load(&lanes, src + i, true);
         if ((s.low & ~s.high) != 0) {
-            at = groups_encode(&local, src + i, SHOALI_INC_STRIDE, at);
+            at = groups_encode(rule, src + i, SHOALI_INC_STRIDE, at);
         } else if (s.high == 0) {
             memset(at, 0, 8);
             at += 8;
         } else {
-            at = group_pack(_mm256_castsi256_si128(s.word[0]), s.high & 0xff, s.low & 0xff, at);
-            at = group_pack(_mm256_castsi256_si128(s.word[1]), s.high >> 8 & 0xff,
-                            s.low >> 8 & 0xff, at);
-            at = group_pack(_mm256_extracti128_si256(s.word[0], 1), s.high >> 16 & 0xff,
+            at = group_pack(_mm256_castsi256_si128(s.word0), s.high & 0xff, s.low & 0xff, at);
+            at = group_pack(_mm256_castsi256_si128(s.word1), s.high >> 8 & 0xff, s.low >> 8 & 0xff,
+                            at);
+            at = group_pack(_mm256_extracti128_si256(s.word0, 1), s.high >> 16 & 0xff,
                             s.low >> 16 & 0xff, at);
-            at = group_pack(_mm256_extracti128_si256(s.word[1], 1), s.high >> 24, s.low >> 24, at);
+            at = group_pack(_mm256_extracti128_si256(s.word1, 1), s.high >> 24, s.low >> 24, at);
         }
     }
-    return (size_t)(groups_encode(&local, src + i, count - i, at) - dst);
+    return (size_t)(groups_encode(rule, src + i, count - i, at) - dst);
 }
 
-static inline void group_put(const uint8_t *payload, uint32_t tags, __m256 unit, float *dst,
-                             bool add)
+SHOALI_INC_INLINE void group_put(const uint8_t *payload, uint32_t tags, __m256 unit, float *dst,
+                                 bool add)
 {
     const shoali_inc_tables *t = &shoali_inc_avx2_tables;
-    __m128i control = shoali_inc_halves(&t->unpack.lower[tags & 0xff], &t->unpack.upper[tags >> 8]);
-    __m128i bytes = shoali_inc_halves(payload, payload + t->pack_bytes[tags & 0xff]);
-    __m128i words = _mm_shuffle_epi8(bytes, control);
+    const __m128i further = _mm_set_epi64x(0x0808080808080808, 0);
+    __m128i control = shoali_inc_control(t->unpack, tags & 0xff, tags >> 8);
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)payload);
+    bytes = shoali_inc_join(bytes, payload + t->pack_bytes[tags & 0xff]);
+    __m128i words = _mm_shuffle_epi8(bytes, _mm_or_si128(control, further));
     words = _mm_sign_epi16(_mm_and_si128(words, _mm_set1_epi16(0x7fff)), words);
     __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(words)), unit);
     if (add)
@@ -73,11 +77,11 @@ static inline void group_put(const uint8_t *payload, uint32_t tags, __m256 unit,
 }
 
 /* Whole groups of 8 while a group of any size, read 8 bytes at a time, ends before src + len_bytes. */
-static inline size_t groups_decode(const shoali_inc_rule *rule, const uint8_t *src,
-                                   size_t len_bytes, float *dst, size_t count, bool add,
-                                   size_t *done_out)
+SHOALI_INC_INLINE size_t groups_decode(const shoali_inc_rule *rule, const uint8_t *src,
+                                       size_t len_bytes, float *dst, size_t count, bool add,
+                                       size_t *done_out)
 {
-    const __m256 unit = shoali_inc_unit(rule);
+    const __m256 unit = shoali_inc_unit(rule, 0);
     const uint8_t *at = src;
     size_t i = 0;
     for (; i + SHOALI_INC_GROUP <= count && len_bytes - (size_t)(at - src) >= GROUP_MOST;

@@ -174,91 +174,118 @@ const shoali_inc_loops shoali_inc_ref_interleaved = {interleaved_encode, interle
 
 /* ---------------------------------------------------------------- planes */
 
-static bool bit(const uint8_t *bitmap, size_t i)
+uint32_t shoali_inc_stride_bits(size_t count)
 {
-    return (bitmap[i / 8] >> i % 8 & 1) != 0;
+    uint32_t bits = 0;
+    for (size_t j = 0; j < SHOALI_INC_STRIDE; j++)
+        bits |= (uint32_t)(shoali_inc_element(j) < count) << j;
+    return bits;
+}
+
+/* What a block's encoder has made so far. */
+typedef struct maker {
+    uint32_t high[SHOALI_INC_STRIDES], low[SHOALI_INC_STRIDES];
+    size_t highs, lows, raws; /* bytes in the planes */
+    uint8_t high_bytes[SHOALI_INC_BLOCK], low_bytes[SHOALI_INC_BLOCK];
+    uint8_t raw_bytes[SHOALI_INC_BLOCK * sizeof(float)];
+} maker;
+
+static void make_element(maker *m, const shoali_inc_rule *rule, float x, size_t stride, size_t j)
+{
+    uint16_t payload;
+    unsigned tag = shoali_inc_classify(rule, x, &payload);
+    if (tag == SHOALI_INC_BYTE || tag == SHOALI_INC_WORD) {
+        m->high[stride] |= 1u << j;
+        m->high_bytes[m->highs++] = (uint8_t)(payload >> 8);
+    }
+    if (tag == SHOALI_INC_WORD || tag == SHOALI_INC_RAW)
+        m->low[stride] |= 1u << j;
+    if (tag == SHOALI_INC_WORD)
+        m->low_bytes[m->lows++] = (uint8_t)payload;
+    if (tag == SHOALI_INC_RAW) {
+        memcpy(m->raw_bytes + m->raws, &x, sizeof x);
+        m->raws += sizeof x;
+    }
+}
+
+static uint8_t *append(uint8_t *dst, const void *bytes, size_t len_bytes)
+{
+    memcpy(dst, bytes, len_bytes);
+    return dst + len_bytes;
 }
 
 static size_t block_encode(const shoali_inc_rule *rule, const float *src, size_t count,
                            uint8_t *dst)
 {
-    uint8_t low_bytes[SHOALI_INC_BLOCK];
-    size_t map_bytes = (count + 7) / 8, lows = 0, raws = 0;
-    uint8_t *high = dst, *low = dst + map_bytes, *at = low + map_bytes;
-    memset(dst, 0, 2 * map_bytes);
-    for (size_t i = 0; i < count; i++) {
-        uint16_t payload;
-        unsigned tag = shoali_inc_classify(rule, src[i], &payload);
-        if (tag == SHOALI_INC_BYTE || tag == SHOALI_INC_WORD) {
-            high[i / 8] |= (uint8_t)(1u << i % 8);
-            *at++ = (uint8_t)(payload >> 8);
-        }
-        if (tag == SHOALI_INC_WORD || tag == SHOALI_INC_RAW)
-            low[i / 8] |= (uint8_t)(1u << i % 8);
-        if (tag == SHOALI_INC_WORD)
-            low_bytes[lows++] = (uint8_t)payload;
-        raws += tag == SHOALI_INC_RAW;
+    size_t strides = shoali_inc_strides(count);
+    maker m = {.highs = 0};
+    for (size_t i = 0; i < strides * SHOALI_INC_STRIDE; i++) {
+        size_t stride = i / SHOALI_INC_STRIDE, j = i % SHOALI_INC_STRIDE;
+        size_t element = stride * SHOALI_INC_STRIDE + shoali_inc_element(j);
+        if (element < count)
+            make_element(&m, rule, src[element], stride, j);
     }
-    memcpy(at, low_bytes, lows);
-    at += lows;
-    for (size_t i = 0; raws > 0; i++)
-        if (bit(low, i) && !bit(high, i)) {
-            memcpy(at, &src[i], sizeof *src);
-            at += sizeof *src;
-            raws--;
-        }
-    return (size_t)(at - dst);
+    uint8_t *at = append(dst, m.high, strides * sizeof *m.high);
+    at = append(at, m.low, strides * sizeof *m.low);
+    at = append(at, m.high_bytes, m.highs);
+    at = append(at, m.low_bytes, m.lows);
+    return (size_t)(append(at, m.raw_bytes, m.raws) - dst);
 }
 
-typedef struct block {
-    const uint8_t *high, *low;                    /* bitmaps */
-    const uint8_t *high_bytes, *low_bytes, *raws; /* planes */
-} block;
+/* A block that is being read. */
+typedef struct reader {
+    uint32_t high[SHOALI_INC_STRIDES], low[SHOALI_INC_STRIDES];
+    const uint8_t *high_at, *low_at, *raw_at;
+} reader;
 
-/* Bytes of the block at src, or CORRUPT: too long for len_bytes, or bits set beyond its last
- * element. */
-static size_t block_open(const uint8_t *src, size_t len_bytes, size_t count, block *block_out)
+static size_t ones(uint32_t bits)
 {
-    size_t map_bytes = (count + 7) / 8, highs = 0, words = 0, raws = 0;
-    if (len_bytes < 2 * map_bytes)
+    return (size_t)__builtin_popcount(bits);
+}
+
+/* Bytes of the block at src, or CORRUPT: too long for len_bytes, or bits set beyond its last element. */
+static size_t block_open(const uint8_t *src, size_t len_bytes, size_t count, reader *r)
+{
+    size_t strides = shoali_inc_strides(count), highs = 0, words = 0, raws = 0;
+    if (len_bytes < 8 * strides)
         return SHOALI_INC_CORRUPT;
-    const uint8_t *high = src, *low = src + map_bytes;
-    if (count % 8 != 0 && (high[map_bytes - 1] | low[map_bytes - 1]) >> count % 8 != 0)
-        return SHOALI_INC_CORRUPT;
-    for (size_t i = 0; i < count; i++) {
-        highs += bit(high, i);
-        words += bit(high, i) && bit(low, i);
-        raws += !bit(high, i) && bit(low, i);
+    memcpy(r->high, src, 4 * strides);
+    memcpy(r->low, src + 4 * strides, 4 * strides);
+    for (size_t i = 0; i < strides; i++) {
+        highs += ones(r->high[i]);
+        words += ones(r->high[i] & r->low[i]);
+        raws += ones(r->low[i] & ~r->high[i]);
     }
-    size_t bytes = 2 * map_bytes + highs + words + raws * sizeof(float);
-    if (bytes > len_bytes)
+    uint32_t last = r->high[strides - 1] | r->low[strides - 1];
+    size_t bytes = 8 * strides + highs + words + raws * sizeof(float);
+    r->high_at = src + 8 * strides;
+    r->low_at = r->high_at + highs;
+    r->raw_at = r->low_at + words;
+    if (bytes > len_bytes || (last & ~shoali_inc_stride_bits(count - 32 * (strides - 1))) != 0)
         return SHOALI_INC_CORRUPT;
-    const uint8_t *planes = src + 2 * map_bytes;
-    *block_out = (block){high, low, planes, planes + highs, planes + highs + words};
     return bytes;
 }
 
-/* One stride of at most 32 elements from element `first` of the block on. */
-static void stride_decode(const shoali_inc_rule *rule, block *b, size_t first, size_t count,
-                          float *dst, bool add)
+static void stride_decode(const shoali_inc_rule *rule, reader *r, size_t stride, float *dst,
+                          size_t count, bool add)
 {
-    bool empty = true;
-    for (size_t i = first; i < first + count; i += 8)
-        empty &= (b->high[i / 8] | b->low[i / 8]) == 0;
-    if (empty) {
+    uint32_t high = r->high[stride], low = r->low[stride];
+    if ((high | low) == 0) {
         put_zeros(dst, count, add);
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        bool high = bit(b->high, first + i), low = bit(b->low, first + i);
-        if (low && !high) {
-            put_raw(dst + i, b->raws, add);
-            b->raws += sizeof *dst;
+    for (size_t j = 0; j < SHOALI_INC_STRIDE; j++, high >>= 1, low >>= 1) {
+        size_t i = shoali_inc_element(j);
+        if (i >= count)
+            continue;
+        if ((low & ~high & 1) != 0) {
+            put_raw(dst + i, r->raw_at, add);
+            r->raw_at += sizeof *dst;
             continue;
         }
-        uint16_t payload = high ? (uint16_t)(*b->high_bytes++ << 8) : 0;
-        if (low)
-            payload |= *b->low_bytes++;
+        uint16_t payload = (high & 1) != 0 ? (uint16_t)(*r->high_at++ << 8) : 0;
+        if ((low & 1) != 0)
+            payload |= *r->low_at++;
         put(dst + i, shoali_inc_value(rule, payload), add);
     }
 }
@@ -277,13 +304,14 @@ static size_t planes_decode(const shoali_inc_rule *rule, const uint8_t *src, siz
 {
     size_t used = 0;
     for (size_t i = 0; i < count; i += SHOALI_INC_BLOCK) {
-        block b;
+        reader r;
         size_t n = at_most(count - i, SHOALI_INC_BLOCK);
-        size_t bytes = block_open(src + used, len_bytes - used, n, &b);
+        size_t bytes = block_open(src + used, len_bytes - used, n, &r);
         if (bytes == SHOALI_INC_CORRUPT)
             return bytes;
         for (size_t j = 0; j < n; j += SHOALI_INC_STRIDE)
-            stride_decode(rule, &b, j, at_most(n - j, SHOALI_INC_STRIDE), dst + i + j, add);
+            stride_decode(rule, &r, j / SHOALI_INC_STRIDE, dst + i + j,
+                          at_most(n - j, SHOALI_INC_STRIDE), add);
         used += bytes;
     }
     return used;

@@ -130,16 +130,21 @@ static void interleaved_bytes(void **state)
     assert_memory_equal(coded, want, sizeof want);
 }
 
+/* Bits 0-3 are elements 0-3, bits 4-7 elements 8-11, bits 16-19 elements 4-7. */
 static void planes_bytes(void **state)
 {
     (void)state;
     const float src[10] = {0.75f, -0.02f, -1.5f, 0.0f, 0.03f, 0, 0, 0x1p-12f, 0, -0.3f};
-    const uint8_t want[] = {0x13, 0x02, 0x05, 0x02, 0x60, 0x82, 0x03,
-                            0xa6, 0x00, 0x66, 0x00, 0x00, 0xc0, 0xbf};
+    const uint8_t want[] = {0x23, 0x00, 0x01, 0x00, 0x25, 0x00, 0x00, 0x00, 0x60,
+                            0x82, 0xa6, 0x03, 0x00, 0x66, 0x00, 0x00, 0xc0, 0xbf};
     uint8_t coded[64];
     shoali_inc_rule rule = shoali_inc_rule_make(10, 0, false);
     assert_int_equal(shoali_inc_ref_planes.encode(&rule, src, 10, coded), sizeof want);
     assert_memory_equal(coded, want, sizeof want);
+    for (size_t count = 0; count < 40; count++)
+        for (size_t j = 0; j < 32; j++)
+            assert_int_equal(shoali_inc_stride_bits(count) >> j & 1,
+                             shoali_inc_element(j) < count);
 }
 
 /* ---------------------------------------------------------------- vector loops */
