@@ -17,6 +17,8 @@ COLUMNS = 100
 PROSE = 0.5
 CODE = (".c", ".h", ".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".ci/run")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
+# include guards, includes and the braces of extern "C": no header is better or worse for them
+FRAME = re.compile(r'#\s*(if|ifdef|ifndef|else|elif|endif|include|undef)\b|extern "C"|\}$')
 NO_FUNCTION = re.compile(r"^(typedef|struct|enum|union)\b|=\s*$|=\s*\{?$")
 
 
@@ -72,11 +74,10 @@ def check_licence(name, lines, problems):
 
 
 def prose_share(text):
-    """Lines that hold a comment over lines that hold anything, the licence line left out."""
-    body = text.split("\n")[1:]
-    comments = tree.comments_only(text).split("\n")[1:]
-    filled = sum(1 for line in body if line.strip())
-    return sum(1 for line in comments if line.strip()) / max(filled, 1)
+    """Lines that hold a comment over lines that hold anything but the frame of a header."""
+    rows = list(zip(text.split("\n"), tree.comments_only(text).split("\n")))[1:]
+    counted = [comment for line, comment in rows if line.strip() and not FRAME.match(line)]
+    return sum(1 for comment in counted if comment.strip()) / max(len(counted), 1)
 
 
 def check_header(name, text, lines, problems):
