@@ -3,9 +3,8 @@
 # Check the format of all C files (.clang-format, version 14: others differ); --fix rewrites them.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.c' '*.h' | while read -r f; do
-    [ -f "$f" ] && echo "$f"
-done)
+mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.c' '*.h' 2>/dev/null |
+    while read -r file; do [ -f "$file" ] && echo "$file"; done)
 if [ ${#files[@]} -eq 0 ]; then # a tarball, not a clone
     mapfile -t files < <(find include src cli tests bench examples -name '*.[ch]' 2>/dev/null)
 fi

@@ -21,7 +21,7 @@ while [ "$SECONDS" -lt "$end" ]; do
         -L 'unit|conformance|sim|proc' >build/asan/soak.log 2>&1; then
         tail -n 60 build/asan/soak.log
         echo "soak: FAILED with seed $seed after $rounds good rounds; repeat with:"
-        echo "  SHOAL_TEST_SEED=$seed ctest --test-dir build/asan --rerun-failed --output-on-failure"
+        echo "  SHOAL_TEST_SEED=$seed ctest --test-dir build/asan --rerun-failed"
         exit 1
     fi
     rounds=$((rounds + 1))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shoal: communicators and operations. Read docs/architecture.md first.
  *
- * Threads: any thread may start, wait and poll. A handle made before fork() answers EFORKED in the child.
+ * Threads: any thread may start, wait and poll. A handle made before fork() answers EFORKED in the
+ * child.
  * Ownership: the caller owns every buffer; an operation borrows it until it completes. */
 #ifndef SHOAL_SHOAL_H
 #define SHOAL_SHOAL_H
@@ -22,46 +23,53 @@ typedef struct shoal_op shoal_op;
 
 /* ---------------------------------------------------------------- communicators */
 
-/** How to join a job. Zero / NULL fields mean the default in brackets; start from SHOAL_COMM_DESC_INIT. */
+/** How to join a job. Zero / NULL fields mean the default in brackets; start from
+ * SHOAL_COMM_DESC_INIT. */
 typedef struct shoal_comm_desc {
-    size_t size;             /* sizeof(shoal_comm_desc) */
-    const char *rendezvous;  /* [env] "env" | "tcp://host:port" (rank 0 listens there) | "file:///shared/path" */
-    int32_t rank;            /* [-1: from the environment] */
-    int32_t world_size;      /* [-1: from the environment] endpoints of the job: workers, then servers */
-    int32_t servers;         /* [0] the last so many endpoints contribute nothing, they only serve */
-    const char *job;         /* [SHOAL_JOB or "shoal"] name; strangers with another one are refused */
-    const char *token;       /* [SHOAL_TOKEN_FILE, SHOAL_TOKEN_FD] secret; required off loopback */
+    size_t size;            /* sizeof(shoal_comm_desc) */
+    const char *rendezvous; /* [env] "env" | "tcp://host:port" (rank 0 listens there) |
+                               "file:///shared/path" */
+    int32_t rank;           /* [-1: from the environment] */
+    int32_t world_size; /* [-1: from the environment] endpoints of the job: workers, then servers */
+    int32_t servers;    /* [0] the last so many endpoints contribute nothing, they only serve */
+    const char *job;    /* [SHOAL_JOB or "shoal"] name; strangers with another one are refused */
+    const char *token;  /* [SHOAL_TOKEN_FILE, SHOAL_TOKEN_FD] secret; required off loopback */
     const char *interface;   /* [chosen: never loopback for a remote peer] name or address */
     const char *transport;   /* ["tcp"] spec: "tcp:lanes=2,shm=off" */
     const char *fault;       /* [none; SHOAL_FAULT] spec of the fault decorator, for tests */
     int64_t join_timeout_us; /* [30 s] */
-    int64_t peer_timeout_us; /* [2.5 s] silence until a peer is suspect; heartbeats go at a tenth of it */
+    int64_t peer_timeout_us; /* [2.5 s] silence until a peer is suspect; heartbeats go at a tenth of
+                                it */
     int64_t op_timeout_us;   /* [300 s] default deadline of an operation */
     uint64_t seed;           /* [1] of everything random in codecs; the same on every rank */
     uint32_t chunk_elems;    /* [65536] unit of coding and framing; the same on every rank */
 } shoal_comm_desc;
-#define SHOAL_COMM_DESC_INIT                                                                       \
-    {sizeof(shoal_comm_desc), NULL, -1, -1, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0}
+#define SHOAL_COMM_DESC_INIT                                                                  \
+    {                                                                                         \
+        sizeof(shoal_comm_desc), NULL, -1, -1, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 \
+    }
 
 /**
  * Join a job: rendezvous, control connections to every other rank, version and feature check.
  * Blocks until all ranks are there or join_timeout_us passed; the error names the missing ranks.
  * @param comm_out owned by the caller; shoal_comm_destroy.
- * @return SHOAL_OK | EINVAL | ETIMEDOUT (join) | EAUTH | EVERSION | EMISMATCH (two ranks disagree on
- *         world size, seed or chunk) | ENOMEM | ESYSTEM
+ * @return SHOAL_OK | EINVAL | ETIMEDOUT (join) | EAUTH | EVERSION | EMISMATCH (two ranks disagree
+ *         on world size, seed or chunk) | ENOMEM | ESYSTEM
  */
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_out);
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_create(const shoal_comm_desc *desc,
+                                                        shoal_comm **comm_out);
 
-/** Say goodbye to all peers, stop the threads, free everything. Operations still open end ECANCELLED. NULL is allowed. */
+/** Say goodbye to all peers, stop the threads, free everything. Operations still open end
+ * ECANCELLED. NULL is allowed. */
 SHOAL_API void shoal_comm_destroy(shoal_comm *comm);
 
 /** The membership as this rank sees it. */
 typedef struct shoal_view {
     size_t size;
-    uint64_t epoch;             /* 0 until the first reform */
-    uint32_t rank, rank_count;  /* among live endpoints */
-    uint32_t endpoint;          /* id for ever */
-    uint32_t workers;           /* live endpoints that contribute */
+    uint64_t epoch;            /* 0 until the first reform */
+    uint32_t rank, rank_count; /* among live endpoints */
+    uint32_t endpoint;         /* id for ever */
+    uint32_t workers;          /* live endpoints that contribute */
     uint64_t done_min, done_max;
 } shoal_view;
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_view(shoal_comm *comm, shoal_view *view_out);
@@ -70,12 +78,12 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_view(shoal_comm *comm, shoal_vi
 typedef struct shoal_peer_stats {
     size_t size;
     char host[64];
-    char transport[16];         /* "tcp", "shm" */
+    char transport[16]; /* "tcp", "shm" */
     uint64_t sent_frames, sent_payload_bytes, sent_wire_bytes;
     uint64_t received_frames, received_payload_bytes, received_wire_bytes;
-    uint64_t control_bytes;     /* both directions */
-    uint64_t dropped_frames;    /* data for an unknown slot */
-    uint64_t last_seen_us;      /* age */
+    uint64_t control_bytes;  /* both directions */
+    uint64_t dropped_frames; /* data for an unknown slot */
+    uint64_t last_seen_us;   /* age */
 } shoal_peer_stats;
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_peer_stats(shoal_comm *comm, uint32_t rank,
                                                             shoal_peer_stats *stats_out);
@@ -84,25 +92,27 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_peer_stats(shoal_comm *comm, ui
 
 /** Flags of a tensor. */
 enum {
-    SHOAL_TENSOR_RAW = 1u << 0,  /* always travels as float32, whatever the codec */
+    SHOAL_TENSOR_RAW = 1u << 0, /* always travels as float32, whatever the codec */
     SHOAL_TENSOR_BIAS = 1u << 1,
     SHOAL_TENSOR_NORM = 1u << 2, /* batch norm scale or shift */
     SHOAL_TENSOR_LAST = 1u << 3, /* of the last layer */
     SHOAL_TENSOR_CIRCULANT = 1u << 4
 };
 
-/** One tensor inside a flat buffer. A table is sorted by offset, without gaps, and holds whole tensors. */
+/** One tensor inside a flat buffer. A table is sorted by offset, without gaps, and holds whole
+ * tensors. */
 typedef struct shoal_tensor {
-    uint64_t key;        /* names the parameter, the same on every rank and in every run; never a bucket */
+    uint64_t key; /* names the parameter, the same on every rank and in every run; never a bucket */
     size_t offset, count; /* elements in the buffer of the operation */
-    uint32_t rows, cols; /* matrix shape for codecs that want one; 0, 0: a vector */
-    uint32_t flags;      /* SHOAL_TENSOR_* */
-    float lr_scale;      /* 1 */
+    uint32_t rows, cols;  /* matrix shape for codecs that want one; 0, 0: a vector */
+    uint32_t flags;       /* SHOAL_TENSOR_* */
+    float lr_scale;       /* 1 */
 } shoal_tensor;
 
 typedef enum shoal_op_kind {
     SHOAL_ALL_REDUCE,
-    SHOAL_REDUCE_SCATTER, /* in place: this rank's shard (shoal_comm_shard) holds the sum, the rest is undefined */
+    SHOAL_REDUCE_SCATTER, /* in place: this rank's shard (shoal_comm_shard) holds the sum, the rest
+                             is undefined */
     SHOAL_ALL_GATHER,     /* in place: every rank's shard goes to all */
     SHOAL_BROADCAST,      /* from root */
     SHOAL_BARRIER         /* an all-reduce of one element */
@@ -110,11 +120,13 @@ typedef enum shoal_op_kind {
 
 typedef enum shoal_reduce { SHOAL_SUM, SHOAL_MAX /* identity codec only */ } shoal_reduce;
 
-/** Name of an operation, equal on all members. {0,0,..} lets the comm number operations of one group in order. */
+/** Name of an operation, equal on all members. {0,0,..} lets the comm number operations of one
+ * group in order. */
 typedef struct shoal_op_id {
-    uint64_t group;    /* 0 = all ranks; other static groups: hash of the members; protocols set the top bit */
+    uint64_t group; /* 0 = all ranks; other static groups: hash of the members; protocols set the
+                       top bit */
     uint64_t sequence;
-    uint32_t round;    /* 0 = measure */
+    uint32_t round; /* 0 = measure */
     uint32_t zero;
 } shoal_op_id;
 
@@ -122,30 +134,32 @@ typedef struct shoal_op_desc {
     size_t size;
     shoal_op_kind kind;
     shoal_reduce reduce;
-    shoal_op_id id;               /* all zero: numbered by the comm */
-    float *buf;                   /* float32[count], in place, borrowed until completion */
+    shoal_op_id id; /* all zero: numbered by the comm */
+    float *buf;     /* float32[count], in place, borrowed until completion */
     size_t count;
-    const shoal_tensor *tensors;  /* copied; NULL: one tensor, key = 1 */
+    const shoal_tensor *tensors; /* copied; NULL: one tensor, key = 1 */
     uint32_t tensor_count;
-    const uint32_t *members;      /* ranks, copied; NULL: all. Contributors first. */
+    const uint32_t *members; /* ranks, copied; NULL: all. Contributors first. */
     uint32_t member_count;
-    uint32_t contributors;        /* 0: all members */
-    uint32_t root;                /* index in members */
-    const char *collective;       /* spec ["ring"] */
-    const char *push_codec;       /* spec ["identity"]: partial sums */
-    const char *pull_codec;       /* spec [push_codec]: completed sums */
-    int64_t timeout_us;           /* [comm's op_timeout_us] */
-    uint8_t tos;                  /* IP ToS of its data connections; 0x28 marks compressible traffic */
-    const char *label;            /* for errors and logs: "gradients 3/7" */
+    uint32_t contributors;  /* 0: all members */
+    uint32_t root;          /* index in members */
+    const char *collective; /* spec ["ring"] */
+    const char *push_codec; /* spec ["identity"]: partial sums */
+    const char *pull_codec; /* spec [push_codec]: completed sums */
+    int64_t timeout_us;     /* [comm's op_timeout_us] */
+    uint8_t tos;            /* IP ToS of its data connections; 0x28 marks compressible traffic */
+    const char *label;      /* for errors and logs: "gradients 3/7" */
 } shoal_op_desc;
-#define SHOAL_OP_DESC_INIT                                                                         \
-    {sizeof(shoal_op_desc), SHOAL_ALL_REDUCE, SHOAL_SUM, {0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, 0, \
-     0, 0, NULL, NULL, NULL, 0, 0, NULL}
+#define SHOAL_OP_DESC_INIT                                                                        \
+    {                                                                                             \
+        sizeof(shoal_op_desc), SHOAL_ALL_REDUCE, SHOAL_SUM, {0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, \
+            0, 0, 0, NULL, NULL, NULL, 0, 0, NULL                                                 \
+    }
 
 /** What an operation cost this rank. */
 typedef struct shoal_op_stats {
     size_t size;
-    uint64_t duration_us;       /* start to completion */
+    uint64_t duration_us; /* start to completion */
     uint64_t encode_ns, decode_ns;
     uint64_t sent_payload_bytes, received_payload_bytes; /* coded */
     uint64_t sent_elems, received_elems;
@@ -153,7 +167,8 @@ typedef struct shoal_op_stats {
 } shoal_op_stats;
 
 /**
- * Start an operation; returns at once. Members that start different things get EMISMATCH with both calls named.
+ * Start an operation; returns at once. Members that start different things get EMISMATCH with both
+ * calls named.
  * @param op_out owned by the caller until shoal_op_wait frees it.
  * @return SHOAL_OK | EINVAL | EPEER (a member is already lost) | ENOMEM | EFORKED
  */
@@ -161,9 +176,10 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_op_start(shoal_comm *comm, const sho
                                                      shoal_op **op_out);
 
 /**
- * Wait until *op completes or timeout_us passed (-1: as long as the operation's own deadline lets it live).
- * @return PENDING when only this wait elapsed: the operation lives on. Else the operation's result; *op is
- *         freed and set to NULL, and a failure's text is this thread's last error.
+ * Wait until *op completes or timeout_us passed (-1: as long as the operation's own deadline lets
+ * it live).
+ * @return PENDING when only this wait elapsed: the operation lives on. Else the operation's result;
+ *         *op is freed and set to NULL, and a failure's text is this thread's last error.
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_op_wait(shoal_op **op, int64_t timeout_us,
                                                     shoal_op_stats *stats_out);
@@ -171,19 +187,24 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_op_wait(shoal_op **op, int64_t timeo
 /** Ask an operation to end ECANCELLED on all its members; it still has to be waited for. */
 SHOAL_API void shoal_op_cancel(shoal_op *op);
 
-/** The next operation to have completed on this comm, in order of completion; then shoal_op_wait it. PENDING on timeout. */
+/** The next operation to have completed on this comm, in order of completion; then shoal_op_wait
+ * it. PENDING on timeout. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_next_done(shoal_comm *comm, int64_t timeout_us,
                                                            shoal_op **op_out);
 
-/** Elements [*offset_out, +*count_out) that `rank` owns after a reduce-scatter of count elements over all ranks. */
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_shard(shoal_comm *comm, uint32_t rank, size_t count,
-                                                       size_t *offset_out, size_t *count_out);
+/** Elements [*offset_out, +*count_out) that `rank` owns after a reduce-scatter of count elements
+ * over all ranks. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_shard(shoal_comm *comm, uint32_t rank,
+                                                       size_t count, size_t *offset_out,
+                                                       size_t *count_out);
 
-/* Thin wrappers over shoal_op_start and shoal_op_wait, over all ranks. Collectives sum; nothing divides. */
+/* Thin wrappers over shoal_op_start and shoal_op_wait, over all ranks. Collectives sum; nothing
+ * divides. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_allreduce(shoal_comm *comm, float *buf, size_t count,
                                                       const char *collective, const char *codec);
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_reduce_scatter(shoal_comm *comm, float *buf, size_t count,
-                                                           const char *collective, const char *codec);
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_reduce_scatter(shoal_comm *comm, float *buf,
+                                                           size_t count, const char *collective,
+                                                           const char *codec);
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_allgather(shoal_comm *comm, float *buf, size_t count,
                                                       const char *collective, const char *codec);
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_broadcast(shoal_comm *comm, float *buf, size_t count,

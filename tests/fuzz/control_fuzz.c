@@ -10,16 +10,16 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* decode, encode, decode, encode: the second round changes nothing. */
-#define STABLE(type, decode, encode, bytes)                                                     \
-    do {                                                                                        \
-        type one, two;                                                                          \
-        uint8_t first[bytes], second[bytes];                                                    \
-        if (decode(data, size, &one)) {                                                         \
-            encode(&one, first);                                                                \
-            if (!decode(first, bytes, &two) || encode(&two, second) != (bytes) ||               \
-                memcmp(first, second, bytes) != 0)                                              \
-                abort();                                                                        \
-        }                                                                                       \
+#define STABLE(type, decode, encode, bytes)                                       \
+    do {                                                                          \
+        type one, two;                                                            \
+        uint8_t first[bytes], second[bytes];                                      \
+        if (decode(data, size, &one)) {                                           \
+            encode(&one, first);                                                  \
+            if (!decode(first, bytes, &two) || encode(&two, second) != (bytes) || \
+                memcmp(first, second, bytes) != 0)                                \
+                abort();                                                          \
+        }                                                                         \
     } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

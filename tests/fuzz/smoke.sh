@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Run every libFuzzer target of a build for an equal share of a total time. New inputs go to a scratch
-# corpus below the build folder; a crash is kept there and the command that repeats it is printed.
+# Run every libFuzzer target of a build for an equal share of a total time. New inputs go to a
+# scratch corpus below the build folder; a crash is kept there and the command that repeats it is
+# printed.
 # usage: tests/fuzz/smoke.sh build/fuzz SECONDS
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -25,12 +26,14 @@ one() {
     "$target" -max_total_time="$share" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$build/crashes/$name-" "$build/corpus/$name" "tests/fuzz/corpus/$name" \
         >"$log" 2>&1
-    local status=$?
+    local status=$? runs crash
     if [ $status -eq 0 ]; then
-        echo "fuzz $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") runs in $share s"
+        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+        echo "fuzz $name: $runs runs in $share s"
     else
         grep -E '^(==|SUMMARY|Test unit)|ERROR|#[0-9] ' "$log" | head -n 30
-        echo "fuzz $name: FAILED; repeat with: $target $(ls -t "$build/crashes/$name-"* 2>/dev/null | head -n 1)"
+        crash=$(ls -t "$build/crashes/$name-"* 2>/dev/null | head -n 1)
+        echo "fuzz $name: FAILED; repeat with: $target $crash"
     fi
     return $status
 }

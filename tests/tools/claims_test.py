@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/claims/run.py believes no result that contradicts itself and loses none that it measured."""
+"""bench/claims/run.py believes no result that contradicts itself and loses none that it has."""
 
 import json
 import os
