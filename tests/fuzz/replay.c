@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main() of a fuzz target without libFuzzer: every file of the folders named, whole and cut at every
- * length (short files) or at 64 lengths (long ones), so that a corpus found once guards every build. */
+/* main() of a fuzz target without libFuzzer: every file of the folders named, whole and cut at
+ * every length (short files) or at 64 lengths (long ones), so that a corpus found once guards every
+ * build. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
