@@ -58,6 +58,8 @@ shoal_status shoali_tx_data(shoali_conn *conn, const shoal_data *head, const voi
     if (frame.summed)
         frame.body_crc = shoali_crc32c(0, body, head->len_bytes);
     shoali_frame_encode(&frame, out->header);
+    if (conn->tcp->args.tamper != NULL)
+        conn->tcp->args.tamper(conn->tcp->args.tamper_ctx, out->header);
     out->body = body;
     out->body_bytes = head->len_bytes;
     out->cookie = cookie;

@@ -48,6 +48,9 @@ typedef struct shoali_transport_args {
     uint64_t (*now_us)(void *ctx);
     void *now_ctx;
     const void *params; /* of the row's schema */
+    /* Faults (fault.c): may change the encoded header of an outgoing data frame; NULL: nobody does. */
+    void (*tamper)(void *ctx, uint8_t *header);
+    void *tamper_ctx;
 } shoali_transport_args;
 
 typedef struct shoali_transport_row {

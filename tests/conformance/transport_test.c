@@ -11,7 +11,8 @@
 #include "base/rng.h"
 
 /* Rows of the table, and other settings of some of them. */
-static const char *const more_specs[] = {"tcp:lanes=3", "tcp:checksum"};
+static const char *const more_specs[] = {"tcp:lanes=3", "tcp:checksum",
+                                         "fault:reorder=0.3,delay_us=300"};
 
 static size_t spec_count(void)
 {
@@ -375,7 +376,9 @@ static bool exchange_with_failing_allocation(const char *spec, size_t k)
                 net_check_deadline(end_us, "a result with a failing allocation", __FILE__,
                                    __LINE__);
                 net_turn(&n, 10000);
-                done = n.nodes[0].downs[1] + n.nodes[1].downs[0] > 0;
+                done = n.nodes[0].downs[1] + n.nodes[1].downs[0] + n.nodes[0].sent_failed +
+                           n.nodes[1].sent_failed >
+                       0;
             }
             for (uint32_t i = 0; i < 2 && !done; i++)
                 done = net_send(&n, i, 1 - i, step, body, sizeof body) != SHOAL_OK;
