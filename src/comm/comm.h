@@ -42,9 +42,11 @@ typedef struct shoali_op_extras {
     void (*on_done)(void *ctx, shoal_status status, const shoal_error *error,
                     const shoal_op_stats *stats);
     void *done_ctx;
-    bool check_finite; /* default for public operations: true */
+    bool check_finite; /* true for public operations */
     bool
-        error_feedback; /* keep residuals by tensor key for this operation (also needs "ef" in the codec); default true */
+        error_feedback; /* keep residuals by tensor key, if the codec has `ef`; true for public operations */
+    /** A codec outside of the table for push and pull (tests); push_codec is its spec. NULL: none. */
+    const struct shoali_codec_row *codec_row;
 } shoali_op_extras;
 /** As shoal_op_start; with extras->on_done, op_out may be NULL. Any thread. */
 SHOAL_MUST_USE shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What members tell each other about an operation: READY when one enters, ABORT when it fails, ASK and ANSWER shortly
+ * before a deadline. A message may come before its operation is started here (it waits as a note), or after it has
+ * ended (the list of finished ones answers).
+ *
+ *   member a                          member b
+ *   enters, READY(slot) ------------> not entered: a note
+ *                                     enters, takes the note: may send into a's slot
+ *                       <------------ READY(slot)
+ *   hash differs: EMISMATCH, ABORT -> the same error, both calls named */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/inner.h"
+#include "wire/messages.h"
+
+static bool same_id(const shoali_wire_id *a, const shoali_wire_id *b)
+{
+    return a->sequence == b->sequence && a->group == b->group && a->round == b->round;
+}
+
+static shoali_finished *find_finished(const shoal_comm *comm, const shoali_wire_id *id)
+{
+    for (uint32_t i = 0; i < SHOALI_FINISHED_KEPT; i++)
+        if (comm->finished[i].used && same_id(&comm->finished[i].id, id))
+            return &comm->finished[i];
+    return NULL;
+}
+
+void shoali_agree_remember(shoal_op *op)
+{
+    shoal_comm *comm = op->comm;
+    shoali_finished *f = &comm->finished[comm->finished_next];
+    comm->finished_next = (comm->finished_next + 1) % SHOALI_FINISHED_KEPT;
+    *f = (shoali_finished){.id = op->id,
+                           .used = true,
+                           .hash = op->hash,
+                           .ended_us = comm->now_us,
+                           .status = op->status,
+                           .culprit = SHOALI_NOBODY};
+    memcpy(f->text, op->text, sizeof f->text);
+    if (op->status != SHOAL_OK) {
+        snprintf(f->why, sizeof f->why, "%.*s", (int)sizeof f->why - 1, op->error.text);
+        if (op->error.rank >= 0)
+            f->culprit = (uint32_t)op->error.rank;
+    }
+}
+
+/* ------------------------------------------------------------------ notes */
+
+static void free_note(shoal_comm *comm, shoali_note *note)
+{
+    comm->peers[note->endpoint].notes--;
+    note->next = comm->notes_free;
+    comm->notes_free = note;
+}
+
+void shoali_agree_forget(shoal_comm *comm, uint32_t endpoint)
+{
+    for (shoali_note **link = &comm->notes; *link != NULL;) {
+        shoali_note *note = *link;
+        if (endpoint != SHOALI_NONE && note->endpoint != endpoint) {
+            link = &note->next;
+            continue;
+        }
+        *link = note->next;
+        free_note(comm, note);
+    }
+    while (endpoint == SHOALI_NONE && comm->notes_free != NULL) {
+        shoali_note *note = comm->notes_free;
+        comm->notes_free = note->next;
+        shoali_free(note);
+    }
+}
+
+/* A fresh note at the end of the list; NULL: this peer has too many, and is lost for it. */
+static shoali_note *add_note(shoal_comm *comm, uint32_t endpoint)
+{
+    shoali_note *note = comm->notes_free;
+    if (comm->peers[endpoint].notes >= SHOALI_NOTES_PER_PEER) {
+        shoali_view_gone(comm, endpoint, SHOAL_EPEER,
+                         "it runs more operations than this rank can remember");
+        return NULL;
+    }
+    if (note != NULL)
+        comm->notes_free = note->next;
+    else if ((note = shoali_alloc(sizeof *note)) == NULL) {
+        shoali_view_gone(comm, endpoint, SHOAL_EPEER, "no memory to remember what it sent");
+        return NULL;
+    }
+    shoali_note **link = &comm->notes;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = note;
+    note->next = NULL;
+    note->endpoint = endpoint;
+    comm->peers[endpoint].notes++;
+    return note;
+}
+
+/* ------------------------------------------------------------------ READY and ABORT */
+
+static void send_abort(shoal_comm *comm, uint32_t endpoint, const shoali_abort *abort)
+{
+    uint8_t body[SHOALI_ABORT_BYTES];
+    shoali_control(comm, endpoint, SHOALI_MESSAGE_abort, body, shoali_abort_encode(abort, body));
+}
+
+void shoali_agree_spread(shoal_op *op)
+{
+    shoal_comm *comm = op->comm;
+    if (op->told_all)
+        return;
+    op->told_all = true;
+    shoali_abort abort = {.id = op->id,
+                          .status = (uint32_t)op->error.status,
+                          .culprit = op->error.rank >= 0 ? (uint32_t)op->error.rank
+                                                         : SHOALI_NOBODY};
+    snprintf(abort.text, sizeof abort.text, "%.*s", (int)sizeof abort.text - 1, op->error.text);
+    for (uint32_t m = 0; m < op->member_count; m++)
+        if (m != op->me)
+            send_abort(comm, op->members[m], &abort);
+}
+
+/* Who started what; the same sentence whoever finds out. */
+static void mismatch(const shoal_comm *comm, const char *mine, uint32_t endpoint,
+                     const char *theirs)
+{
+    uint32_t a = comm->me < endpoint ? comm->me : endpoint,
+             b = comm->me < endpoint ? endpoint : comm->me;
+    (void)shoali_fail(
+        SHOAL_EMISMATCH, "rank %u (host %.40s) started %s; rank %u (host %.40s) started %s%s", a,
+        comm->peers[a].host, a == comm->me ? mine : theirs, b, comm->peers[b].host,
+        b == comm->me ? mine : theirs,
+        strcmp(mine, theirs) == 0 ? "; they differ in tensors, members or details of the codec"
+                                  : "");
+    shoali_error_about((int32_t)endpoint, comm->peers[endpoint].host, NULL, -1);
+    shoali_error_advice("All members must start the same operations in the same order.");
+}
+
+static void match(shoal_op *op, uint32_t endpoint, const shoali_ready *ready)
+{
+    uint32_t member = shoali_member_of(op, endpoint);
+    if (ready->hash != op->hash || ready->count != op->count || ready->dtype != 0 ||
+        member == SHOALI_NONE) {
+        mismatch(op->comm, op->text, endpoint, ready->text);
+        shoali_run_fail(op, true);
+        return;
+    }
+    if (op->granted[member] || op->state != SHOALI_OP_RUNNING || op->failing)
+        return;
+    op->granted[member] = 1;
+    op->row->on_granted(op->flow, member, ready->slot);
+}
+
+static void take_abort(shoal_op *op, uint32_t endpoint, const shoali_abort *abort)
+{
+    (void)shoali_fail((shoal_status)abort->status, "%s", abort->text);
+    shoali_error_about(
+        abort->culprit < op->comm->size ? (int32_t)abort->culprit : (int32_t)endpoint,
+        op->comm->peers[abort->culprit < op->comm->size ? abort->culprit : endpoint].host, NULL,
+        -1);
+    shoali_run_fail(op, false);
+}
+
+/* Late news for somebody who starts what has ended here. */
+static void answer_late(shoal_comm *comm, const shoali_finished *f, uint32_t endpoint,
+                        const shoali_ready *ready)
+{
+    shoali_abort abort = {.id = f->id, .status = (uint32_t)f->status, .culprit = f->culprit};
+    if (f->status == SHOAL_OK && f->hash == ready->hash)
+        return;
+    memcpy(abort.text, f->why, sizeof abort.text);
+    if (f->status == SHOAL_OK) {
+        mismatch(comm, f->text, endpoint, ready->text);
+        abort.status = SHOAL_EMISMATCH;
+        abort.culprit = comm->me;
+        snprintf(abort.text, sizeof abort.text, "%.*s", (int)sizeof abort.text - 1,
+                 shoal_last_error()->text);
+    }
+    send_abort(comm, endpoint, &abort);
+}
+
+void shoali_agree_on_ready(shoal_comm *comm, uint32_t endpoint, const shoali_ready *ready)
+{
+    shoal_op *op = shoali_run_find(comm, &ready->id);
+    if (op != NULL && (op->state == SHOALI_OP_RUNNING || ready->hash != op->hash)) {
+        match(op, endpoint, ready);
+        return;
+    }
+    const shoali_finished *f = op == NULL ? find_finished(comm, &ready->id) : NULL;
+    if (f != NULL) {
+        answer_late(comm, f, endpoint, ready);
+        return;
+    }
+    shoali_note *note = add_note(comm, endpoint);
+    if (note != NULL) {
+        note->is_abort = false;
+        note->ready = *ready;
+    }
+}
+
+void shoali_agree_on_abort(shoal_comm *comm, uint32_t endpoint, const shoali_abort *abort)
+{
+    shoal_op *op = shoali_run_find(comm, &abort->id);
+    if (op != NULL) {
+        take_abort(op, endpoint, abort);
+        return;
+    }
+    if (find_finished(comm, &abort->id) != NULL)
+        return;
+    shoali_note *note = add_note(comm, endpoint);
+    if (note != NULL) {
+        note->is_abort = true;
+        note->abort = *abort;
+    }
+}
+
+bool shoali_agree_aborted(shoal_op *op)
+{
+    for (shoali_note **link = &op->comm->notes; *link != NULL; link = &(*link)->next) {
+        shoali_note *note = *link;
+        if (note->is_abort && same_id(&note->abort.id, &op->id)) {
+            shoali_abort abort = note->abort;
+            uint32_t endpoint = note->endpoint;
+            *link = note->next;
+            free_note(op->comm, note);
+            take_abort(op, endpoint, &abort);
+            return true;
+        }
+    }
+    return false;
+}
+
+void shoali_agree_enter(shoal_op *op)
+{
+    shoal_comm *comm = op->comm;
+    shoali_ready ready = {.id = op->id, .count = op->count, .hash = op->hash, .slot = op->slot};
+    uint8_t body[SHOALI_READY_BYTES];
+    memcpy(ready.text, op->text, sizeof ready.text);
+    shoali_ready_encode(&ready, body);
+    for (uint32_t m = 0; m < op->member_count; m++)
+        if (m != op->me && op->row->receives_from(op->flow, m))
+            shoali_control(comm, op->members[m], SHOALI_MESSAGE_ready, body, sizeof body);
+    for (shoali_note **link = &comm->notes; *link != NULL && !op->failing;) {
+        shoali_note *note = *link;
+        if (note->is_abort || !same_id(&note->ready.id, &op->id)) {
+            link = &note->next;
+            continue;
+        }
+        *link = note->next;
+        shoali_ready theirs = note->ready;
+        uint32_t endpoint = note->endpoint;
+        free_note(comm, note);
+        match(op, endpoint, &theirs);
+    }
+}
+
+/* ------------------------------------------------------------------ ASK and ANSWER */
+
+void shoali_agree_ask(shoal_op *op)
+{
+    shoal_comm *comm = op->comm;
+    uint8_t body[SHOALI_ASK_BYTES];
+    shoali_ask_encode(&op->id, body);
+    op->asked = true;
+    op->answers = shoali_arena_array(op->arena, op->member_count, sizeof *op->answers);
+    if (op->answers == NULL)
+        return; /* then the error will say less */
+    for (uint32_t m = 0; m < op->member_count; m++) {
+        op->answers[m].state = SHOALI_ANSWER_STATES;
+        if (m != op->me)
+            shoali_control(comm, op->members[m], SHOALI_MESSAGE_ask, body, sizeof body);
+    }
+}
+
+void shoali_agree_on_ask(shoal_comm *comm, uint32_t endpoint, const shoali_ask *ask)
+{
+    shoali_answer answer = {.id = *ask, .state = SHOALI_UNENTERED};
+    uint8_t body[SHOALI_ANSWER_BYTES];
+    const shoal_op *op = shoali_run_find(comm, ask);
+    const shoali_finished *f = op == NULL ? find_finished(comm, ask) : NULL;
+    if (op != NULL) {
+        answer.state = SHOALI_ENTERED;
+        answer.since_us = shoali_since(comm, op->started_us);
+    } else if (f != NULL) {
+        answer.state = f->status == SHOAL_OK ? SHOALI_FINISHED : SHOALI_FAILED;
+        answer.since_us = shoali_since(comm, f->ended_us);
+    }
+    shoali_control(comm, endpoint, SHOALI_MESSAGE_answer, body,
+                   shoali_answer_encode(&answer, body));
+}
+
+void shoali_agree_on_answer(shoal_comm *comm, uint32_t endpoint, const shoali_answer *answer)
+{
+    shoal_op *op = shoali_run_find(comm, &answer->id);
+    if (op == NULL || op->answers == NULL)
+        return;
+    uint32_t member = shoali_member_of(op, endpoint);
+    if (member != SHOALI_NONE)
+        op->answers[member] = *answer;
+}
+
+/* "rank 3 (host b)" or "ranks 3, 5": members whose answer has this state. *first_out: the first of them. */
+static uint32_t list_members(const shoal_op *op, uint32_t state, char *text, size_t text_bytes,
+                             uint32_t *first_out)
+{
+    uint32_t found = 0;
+    size_t used = 0;
+    char names[160] = "";
+    for (uint32_t m = 0; m < op->member_count; m++) {
+        if (m == op->me || op->answers[m].state != state)
+            continue;
+        if (found++ == 0)
+            *first_out = op->members[m];
+        if (used < sizeof names - 16)
+            used += (size_t)snprintf(names + used, sizeof names - used, used == 0 ? "%u" : ", %u",
+                                     op->members[m]);
+    }
+    if (found == 1)
+        snprintf(text, text_bytes, "rank %s (host %.40s)", names, op->comm->peers[*first_out].host);
+    else
+        snprintf(text, text_bytes, "ranks %s", names);
+    return found;
+}
+
+void shoali_agree_timed_out(shoal_op *op)
+{
+    shoal_comm *comm = op->comm;
+    char who[240], more[200] = "";
+    uint32_t culprit = SHOALI_NONE, count = 0;
+    uint64_t waited_us = shoali_since(comm, op->started_us), others_us = waited_us;
+    if (op->answers != NULL)
+        count = list_members(op, SHOALI_UNENTERED, who, sizeof who, &culprit);
+    for (uint32_t m = 0; m < op->member_count && op->answers != NULL; m++)
+        if (op->answers[m].state == SHOALI_ENTERED && op->answers[m].since_us < others_us)
+            others_us = op->answers[m].since_us;
+    if (count > 0) {
+        if (count == 1)
+            shoali_view_doing(comm, culprit, more, sizeof more);
+        (void)shoali_fail(SHOAL_ETIMEDOUT, "%s %s not entered %s, %.1f s after the others%s", who,
+                          count == 1 ? "has" : "have", op->name, (double)others_us * 1e-6, more);
+    } else {
+        uint32_t peer = UINT32_MAX;
+        snprintf(more, sizeof more, "it is being prepared");
+        if (op->state == SHOALI_OP_RUNNING)
+            op->row->describe(op->flow, more, sizeof more, &peer);
+        if (peer < op->member_count && peer != op->me)
+            culprit = op->members[peer];
+        (void)shoali_fail(SHOAL_ETIMEDOUT, "%s did not end within %.3g s on rank %u: %s", op->name,
+                          (double)waited_us * 1e-6, comm->me, more);
+    }
+    shoali_error_about(culprit == SHOALI_NONE ? -1 : (int32_t)culprit,
+                       culprit == SHOALI_NONE ? NULL : comm->peers[culprit].host, op->name,
+                       (int64_t)waited_us);
+    shoali_error_advice("A rank that computes longer than the others needs a longer timeout_us; "
+                        "one that hangs does not.");
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Thin wrappers: one operation over all ranks, started and waited for. */
+#include "base/error.h"
+#include "comm/inner.h"
+
+static shoal_status run(shoal_comm *comm, const shoal_op_desc *desc)
+{
+    shoal_op *op = NULL;
+    SHOALI_TRY(shoal_op_start(comm, desc, &op));
+    return shoal_op_wait(&op, -1, NULL);
+}
+
+static shoal_status run_coded(shoal_comm *comm, shoal_op_kind kind, float *buf, size_t count,
+                              const char *collective, const char *codec)
+{
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.kind = kind;
+    desc.buf = buf;
+    desc.count = count;
+    desc.collective = collective;
+    desc.push_codec = codec;
+    return run(comm, &desc);
+}
+
+shoal_status shoal_allreduce(shoal_comm *comm, float *buf, size_t count, const char *collective,
+                             const char *codec)
+{
+    return run_coded(comm, SHOAL_ALL_REDUCE, buf, count, collective, codec);
+}
+
+shoal_status shoal_reduce_scatter(shoal_comm *comm, float *buf, size_t count,
+                                  const char *collective, const char *codec)
+{
+    return run_coded(comm, SHOAL_REDUCE_SCATTER, buf, count, collective, codec);
+}
+
+shoal_status shoal_allgather(shoal_comm *comm, float *buf, size_t count, const char *collective,
+                             const char *codec)
+{
+    return run_coded(comm, SHOAL_ALL_GATHER, buf, count, collective, codec);
+}
+
+shoal_status shoal_broadcast(shoal_comm *comm, float *buf, size_t count, uint32_t root)
+{
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.kind = SHOAL_BROADCAST;
+    desc.buf = buf;
+    desc.count = count;
+    desc.root = root;
+    return run(comm, &desc);
+}
+
+shoal_status shoal_barrier(shoal_comm *comm)
+{
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.kind = SHOAL_BARRIER;
+    return run(comm, &desc);
+}
+
+shoal_status shoal_comm_shard(shoal_comm *comm, uint32_t rank, size_t count, size_t *offset_out,
+                              size_t *count_out)
+{
+    if (comm == NULL || rank >= comm->size)
+        return shoali_fail(SHOAL_EINVAL, "no rank %u in this communicator", rank);
+    shoali_block_range(count, comm->size, rank, offset_out, count_out);
+    return SHOAL_OK;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creating, asking and destroying a communicator. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/inner.h"
+
+enum { FAREWELL_ROUNDS = 8 };
+
+/* ------------------------------------------------------------------ create */
+
+static shoal_status init_locks(shoal_comm *comm)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&comm->lock, NULL);
+    pthread_mutex_init(&comm->run_lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* the clock of shoali_now_us */
+    pthread_cond_init(&comm->changed, &monotonic);
+    pthread_cond_init(&comm->work_here, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return SHOAL_OK;
+}
+
+static shoal_status init(shoal_comm *comm)
+{
+    comm->tasks.last = &comm->tasks.first;
+    comm->jobs_last = &comm->jobs_first;
+    comm->open_last = &comm->open;
+    comm->early_last = &comm->early;
+    comm->control.comm = comm->near.comm = comm;
+    comm->flight_free = comm->returned_first = comm->returned_last = SHOALI_NONE;
+    comm->epoll_fd = comm->event_fd = -1;
+    SHOALI_TRY(init_locks(comm));
+    comm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    comm->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = comm->event_fd};
+    if (comm->epoll_fd < 0 || comm->event_fd < 0 ||
+        epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, comm->event_fd, &event) != 0)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno,
+                              "cannot create the descriptors of a communicator");
+    return shoali_alive_add(comm);
+}
+
+static void free_ops(shoal_comm *comm)
+{
+    while (comm->all != NULL) {
+        shoal_op *op = comm->all;
+        comm->all = op->next_all;
+        shoali_op_free(op);
+    }
+}
+
+static void free_comm(shoal_comm *comm)
+{
+    shoali_alive_remove(comm);
+    shoali_links_close(comm);
+    if (comm->epoll_fd >= 0)
+        close(comm->epoll_fd);
+    if (comm->event_fd >= 0)
+        close(comm->event_fd);
+    free_ops(comm);
+    if (comm->peers != NULL)
+        shoali_agree_forget(comm, SHOALI_NONE);
+    shoali_listen_free(comm);
+    shoali_flights_free(comm);
+    shoali_residuals_free(comm->residuals);
+    shoali_scratch_destroy(comm->scratch);
+    shoali_free(comm->slots);
+    shoali_free(comm->groups);
+    shoali_free(comm->finished);
+    shoali_free(comm->peers);
+    explicit_bzero(&comm->token, sizeof comm->token);
+    pthread_cond_destroy(&comm->changed);
+    pthread_cond_destroy(&comm->work_here);
+    pthread_mutex_destroy(&comm->lock);
+    pthread_mutex_destroy(&comm->run_lock);
+    shoali_free(comm);
+}
+
+shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_out)
+{
+    if (desc == NULL || comm_out == NULL || desc->size != sizeof *desc)
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "the descriptor of a communicator has the wrong size: start from SHOAL_COMM_DESC_INIT");
+    shoal_comm *comm = shoali_alloc(sizeof *comm);
+    if (comm == NULL)
+        return SHOAL_ENOMEM;
+    shoal_status status = init(comm);
+    if (status == SHOAL_OK)
+        status = shoali_join(comm, desc);
+    if (status == SHOAL_OK)
+        status = shoali_progress_start(comm);
+    if (status != SHOAL_OK) {
+        shoal_error why;
+        shoali_error_get(&why);
+        free_comm(comm);
+        return shoali_error_set(&why);
+    }
+    *comm_out = comm;
+    return SHOAL_OK;
+}
+
+/* ------------------------------------------------------------------ destroy */
+
+static void cancel_all(void *arg)
+{
+    shoal_comm *comm = arg;
+    for (shoal_op *op = comm->open; op != NULL; op = op->next_open) {
+        if (op->ended || op->parent != NULL)
+            continue;
+        (void)shoali_fail(SHOAL_ECANCELLED, "%s: rank %u (host %.40s) destroys its communicator",
+                          op->name, comm->me, comm->host);
+        shoali_error_about((int32_t)comm->me, comm->host, NULL, -1);
+        shoali_run_fail(op, true);
+    }
+}
+
+static void drop_all(void *arg)
+{
+    shoal_comm *comm = arg;
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (i != comm->me) {
+            shoali_links_drop(comm, i, false);
+            shoali_flight_recall(comm, NULL, i);
+        }
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* With the lock: until all operations have ended, or until_us. */
+static bool operations_end(shoal_comm *comm, uint64_t until_us)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                             .tv_nsec = (long)(until_us % 1000000) * 1000};
+    while (comm->open_ops > 0)
+        if (pthread_cond_timedwait(&comm->changed, &comm->lock, &until) == ETIMEDOUT)
+            return comm->open_ops == 0;
+    return true;
+}
+
+/* A peer that reads nothing more may hold up an operation's end, but not for longer than a peer may be silent. */
+static void end_operations(shoal_comm *comm)
+{
+    shoali_call(comm, cancel_all, comm);
+    pthread_mutex_lock(&comm->lock);
+    bool over = operations_end(comm, shoali_now_us() + (uint64_t)comm->peer_timeout_us);
+    pthread_mutex_unlock(&comm->lock);
+    if (!over)
+        shoali_call(comm, drop_all, comm);
+    pthread_mutex_lock(&comm->lock);
+    while (comm->open_ops > 0 || comm->waiters > 0)
+        pthread_cond_wait(&comm->changed, &comm->lock);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+void shoal_comm_destroy(shoal_comm *comm)
+{
+    if (comm == NULL || atomic_load(&comm->forked))
+        return; /* in a forked child its threads and locks are not there: it stays as it is */
+    pthread_mutex_lock(&comm->lock);
+    comm->stopping = true;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    end_operations(comm);
+    for (int i = 0; i < FAREWELL_ROUNDS; i++)
+        shoali_call(comm, nothing, NULL); /* what was said last gets its chance to leave */
+    shoali_work_stop(comm);
+    shoali_progress_stop(comm);
+    free_comm(comm);
+}
+
+/* ------------------------------------------------------------------ questions */
+
+shoal_status shoal_comm_view(shoal_comm *comm, shoal_view *view_out)
+{
+    if (comm == NULL || view_out == NULL)
+        return shoali_fail(SHOAL_EINVAL, "no communicator, or no place for its view");
+    *view_out = (shoal_view){.size = sizeof *view_out,
+                             .rank = comm->me,
+                             .rank_count = comm->size,
+                             .endpoint = comm->me,
+                             .workers = comm->workers};
+    return SHOAL_OK;
+}
+
+typedef struct question {
+    shoal_comm *comm;
+    uint32_t rank;
+    shoal_peer_stats *stats;
+} question;
+
+static void ask_stats(void *arg)
+{
+    question *q = arg;
+    shoal_comm *comm = q->comm;
+    const shoali_peer *peer = &comm->peers[q->rank];
+    if (comm->control.open && q->rank != comm->me)
+        comm->control.row->peer_stats(comm->control.state, q->rank, q->stats);
+    if (comm->near.open && peer->near)
+        comm->near.row->peer_stats(comm->near.state, q->rank, q->stats);
+    snprintf(q->stats->host, sizeof q->stats->host, "%s", peer->host);
+    snprintf(q->stats->transport, sizeof q->stats->transport, "%s",
+             q->rank == comm->me ? "" : peer->data->row->name);
+    q->stats->last_seen_us = q->rank == comm->me ? 0 : shoali_now_us() - peer->heard_us;
+}
+
+shoal_status shoal_comm_peer_stats(shoal_comm *comm, uint32_t rank, shoal_peer_stats *stats_out)
+{
+    if (comm == NULL || stats_out == NULL || rank >= comm->size)
+        return shoali_fail(SHOAL_EINVAL, "no rank %u in this communicator", rank);
+    if (atomic_load(&comm->forked))
+        return shoali_fail(SHOAL_EFORKED, "this communicator belongs to the parent process");
+    shoal_peer_stats stats = {.size = sizeof stats};
+    question q = {comm, rank, &stats};
+    shoali_call(comm, ask_stats, &q);
+    *stats_out = stats;
+    return SHOAL_OK;
+}

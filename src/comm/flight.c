@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data frames between flows and transports. A frame is WAITING at its peer (oldest operation first), then HANDED to
+ * the transport (at most SHOALI_FLIGHTS per peer), then RETURNED, and its flow hears of it at the end of the round:
+ * never from inside a call of its own. */
+#include "base/error.h"
+#include "comm/inner.h"
+
+enum { FIRST_FLIGHTS = 64 };
+
+static bool grow(shoal_comm *comm)
+{
+    uint32_t old = comm->flight_count, fresh = old == 0 ? FIRST_FLIGHTS : 2 * old;
+    shoali_comm_flight *more = shoali_realloc(comm->flights, old * sizeof *more,
+                                              fresh * sizeof *more);
+    if (more == NULL)
+        return false;
+    for (uint32_t i = fresh; i-- > old;) {
+        more[i].next = comm->flight_free;
+        comm->flight_free = i;
+    }
+    comm->flights = more;
+    comm->flight_count = fresh;
+    return true;
+}
+
+static void put_returned(shoal_comm *comm, uint32_t index, shoal_status status)
+{
+    shoali_comm_flight *f = &comm->flights[index];
+    f->status = status;
+    f->next = SHOALI_NONE;
+    if (comm->returned_first == SHOALI_NONE)
+        comm->returned_first = index;
+    else
+        comm->flights[comm->returned_last].next = index;
+    comm->returned_last = index;
+    comm->busy = true;
+}
+
+/* Behind all frames of operations that are not younger. Nearly always at the end. */
+static void put_waiting(shoal_comm *comm, shoali_peer *peer, uint32_t index)
+{
+    shoali_comm_flight *all = comm->flights;
+    uint64_t age = all[index].op->age;
+    uint32_t before = peer->waiting_last;
+    if (before != SHOALI_NONE && all[before].op->age > age) {
+        before = SHOALI_NONE;
+        for (uint32_t i = peer->waiting_first; i != SHOALI_NONE && all[i].op->age <= age;
+             i = all[i].next)
+            before = i;
+    }
+    uint32_t *link = before == SHOALI_NONE ? &peer->waiting_first : &all[before].next;
+    all[index].next = *link;
+    *link = index;
+    if (all[index].next == SHOALI_NONE)
+        peer->waiting_last = index;
+}
+
+static void hand_over(shoal_comm *comm, uint32_t endpoint)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    while (peer->flights < SHOALI_FLIGHTS && peer->waiting_first != SHOALI_NONE) {
+        uint32_t index = peer->waiting_first;
+        shoali_comm_flight *f = &comm->flights[index];
+        peer->waiting_first = f->next;
+        if (peer->waiting_first == SHOALI_NONE)
+            peer->waiting_last = SHOALI_NONE;
+        peer->flights++;
+        shoal_status status = peer->data->row->send(peer->data->state, endpoint, f->op->tos,
+                                                    &f->head, f->body, index);
+        if (status != SHOAL_OK)
+            shoali_flight_sent(comm, index, status);
+    }
+}
+
+void shoali_flight_send(shoal_op *op, uint32_t member, const shoal_data *head, const void *body,
+                        uint64_t cookie)
+{
+    shoal_comm *comm = op->comm;
+    uint32_t endpoint = op->members[member];
+    shoali_peer *peer = &comm->peers[endpoint];
+    if (comm->flight_free == SHOALI_NONE && !grow(comm)) {
+        /* without a flight the frame cannot come back later: it is back now, and the operation fails */
+        shoali_run_fail(op, true);
+        op->row->on_sent(op->flow, member, cookie);
+        return;
+    }
+    uint32_t index = comm->flight_free;
+    shoali_comm_flight *f = &comm->flights[index];
+    comm->flight_free = f->next;
+    *f = (shoali_comm_flight){.op = op,
+                              .body = body,
+                              .cookie = cookie,
+                              .head = *head,
+                              .member = member,
+                              .endpoint = endpoint};
+    if (atomic_load_explicit(&peer->state, memory_order_relaxed) == SHOALI_PEER_LOST) {
+        put_returned(comm, index, SHOAL_EPEER);
+        return;
+    }
+    put_waiting(comm, peer, index);
+    hand_over(comm, endpoint);
+}
+
+void shoali_flight_sent(shoal_comm *comm, uint64_t cookie, shoal_status status)
+{
+    if (cookie >= comm->flight_count || comm->flights[cookie].op == NULL)
+        return;
+    comm->peers[comm->flights[cookie].endpoint].flights--;
+    put_returned(comm, (uint32_t)cookie, status);
+}
+
+static void recall_from(shoal_comm *comm, const shoal_op *op, shoali_peer *peer)
+{
+    uint32_t *link = &peer->waiting_first, last = SHOALI_NONE;
+    while (*link != SHOALI_NONE) {
+        uint32_t index = *link;
+        shoali_comm_flight *f = &comm->flights[index];
+        if (op != NULL && f->op != op) {
+            last = index;
+            link = &f->next;
+            continue;
+        }
+        *link = f->next;
+        put_returned(comm, index, SHOAL_ECANCELLED);
+    }
+    peer->waiting_last = last;
+}
+
+void shoali_flight_recall(shoal_comm *comm, const shoal_op *op, uint32_t endpoint)
+{
+    if (op == NULL) {
+        recall_from(comm, NULL, &comm->peers[endpoint]);
+        return;
+    }
+    for (uint32_t member = 0; member < op->member_count; member++)
+        recall_from(comm, op, &comm->peers[op->members[member]]);
+}
+
+bool shoali_flight_deliver(shoal_comm *comm)
+{
+    bool some = comm->returned_first != SHOALI_NONE;
+    while (comm->returned_first != SHOALI_NONE) {
+        uint32_t index = comm->returned_first;
+        shoali_comm_flight flight = comm->flights[index];
+        comm->returned_first = flight.next;
+        comm->flights[index].op = NULL;
+        comm->flights[index].next = comm->flight_free;
+        comm->flight_free = index;
+        if (flight.status == SHOAL_ENOMEM || flight.status == SHOAL_ESYSTEM ||
+            flight.status == SHOAL_EINVAL) {
+            (void)shoali_fail(flight.status, "%s: data for rank %u could not be sent",
+                              flight.op->name, flight.endpoint);
+            shoali_run_fail(flight.op, true);
+        }
+        flight.op->row->on_sent(flight.op->flow, flight.member, flight.cookie);
+        hand_over(comm, flight.endpoint);
+    }
+    return some;
+}
+
+void shoali_flights_free(shoal_comm *comm)
+{
+    shoali_free(comm->flights);
+    comm->flights = NULL;
+}

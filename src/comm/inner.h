@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of a communicator; only src/comm includes it. Who may touch what:
+ *
+ *   constant     set before the threads start, read by all
+ *   lock         under comm->lock: queues between threads, numbering, what has completed
+ *   progress     the progress thread only (and, before it starts, the thread that creates the comm)
+ *
+ * An operation is made by the caller's thread, belongs to the progress thread from its first task until it is handed
+ * to the list of completed ones, and then to the caller again. */
+#ifndef SHOALI_COMM_INNER_H
+#define SHOALI_COMM_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "collective/flow.h"
+#include "comm/comm.h"
+#include "comm/launch.h"
+#include "transport/transport.h"
+#include "wire/control.h"
+
+enum {
+    SHOALI_FLIGHTS =
+        4, /* frames per peer in the transport's hands; the rest waits in order of age */
+    SHOALI_FINISHED_KEPT = 128,    /* operations whose end is remembered for those who come late */
+    SHOALI_NOTES_PER_PEER = 1024,  /* messages of one peer about operations not entered here */
+    SHOALI_EARLY_BYTES = 16 << 20, /* protocol messages that wait for a listener */
+    SHOALI_LOST_TEXT_BYTES = 400,
+    SHOALI_MEASURE_ROUND = 0,
+    SHOALI_MAIN_ROUND = 1 /* a transform's rounds count from 2 */
+};
+
+/** Something to run on the progress thread. owned: allocated by post, freed after the run. */
+typedef struct shoali_task {
+    struct shoali_task *next;
+    void (*run)(void *arg);
+    void *arg;
+    bool owned;
+} shoali_task;
+
+typedef struct shoali_queue {
+    shoali_task *first, **last;
+} shoali_queue;
+
+/** A long job: work on the work thread, then done on the progress thread (by the task). */
+typedef struct shoali_job {
+    struct shoali_job *next;
+    shoal_status (*work)(void *arg);
+    void (*done)(void *arg, shoal_status status);
+    void *arg;
+    shoal_status status; /* of work; a failure's text is in error */
+    shoal_error error;
+    shoali_task back;
+    shoal_comm *comm;
+} shoali_job;
+
+/** A transport in use. row NULL: none. */
+typedef struct shoali_link {
+    shoal_comm *comm;
+    const shoali_transport_row *row;
+    void *state, *params;
+    bool open;
+} shoali_link;
+
+/** A data frame between a flow and a transport; its cookie is its index in comm->flights. */
+typedef struct shoali_comm_flight {
+    struct shoal_op *op; /* NULL: free */
+    const void *body;
+    uint64_t cookie; /* the flow's */
+    shoal_data head;
+    uint32_t member, endpoint;
+    uint32_t next; /* in the peer's waiting list, the list of returned ones or the free list */
+    shoal_status status; /* returned: how */
+} shoali_comm_flight;
+#define SHOALI_NONE UINT32_MAX
+
+typedef struct shoali_note {
+    struct shoali_note *next;
+    uint32_t endpoint;
+    bool is_abort;
+    shoali_ready ready;
+    shoali_abort abort;
+} shoali_note;
+
+/** An operation that has ended here. */
+typedef struct shoali_finished {
+    shoali_wire_id id;
+    bool used;
+    uint64_t hash, ended_us;
+    shoal_status status;
+    uint32_t culprit;
+    char text[SHOALI_OP_TEXT_BYTES];
+    char why[SHOALI_ABORT_TEXT_BYTES];
+} shoali_finished;
+
+enum { SHOALI_PEER_HERE, SHOALI_PEER_LEFT, SHOALI_PEER_LOST };
+
+typedef struct shoali_peer {
+    char host[SHOALI_RECORD_HOST_BYTES]; /* constant */
+    shoali_link *data;                   /* constant after the join */
+    bool up;                             /* the control connection stands */
+    bool near, near_up;                  /* added to the same-host transport; and connected there */
+    _Atomic uint32_t
+        state; /* SHOALI_PEER_*; lost_text and lost_status are constant once it is LOST */
+    shoal_status lost_status;
+    char lost_text[SHOALI_LOST_TEXT_BYTES];
+    bool gone; /* a transport said so; handled at the end of the round */
+    shoal_status gone_status;
+    char gone_text[SHOALI_LOST_TEXT_BYTES];
+    bool settled; /* LEFT: its operations have ended */
+    uint64_t left_us, heard_us;
+    shoali_heartbeat doing; /* what it said last, and when */
+    uint64_t doing_us;
+    uint32_t notes;
+    uint32_t flights; /* in the transport's hands */
+    uint32_t waiting_first, waiting_last;
+} shoali_peer;
+
+typedef struct shoali_group {
+    uint64_t group, next_sequence;
+} shoali_group;
+
+typedef struct shoali_residual_store shoali_residual_store;
+
+struct shoal_comm {
+    /* constant */
+    uint32_t me, size, workers, chunk_elems;
+    int64_t join_timeout_us, peer_timeout_us, op_timeout_us;
+    uint64_t seed;
+    shoali_launch launch;
+    shoali_token token;
+    char job[64], host[SHOALI_RECORD_HOST_BYTES];
+    int epoll_fd, event_fd;
+    uint32_t spin_us;
+    shoali_link control, near;
+    shoali_peer *peers;
+
+    /* lock */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;   /* an operation has completed, a call is over, the last waiter left */
+    pthread_cond_t work_here; /* for the work thread */
+    shoali_queue tasks;
+    shoali_job *jobs_first, **jobs_last;
+    shoal_op *done_first, *done_last; /* completed, neither waited for nor handed out */
+    shoal_op *all;                    /* every operation with a handle */
+    shoali_group *groups;
+    uint32_t group_count, group_capacity, waiters, open_ops;
+    bool stopping, work_stopping, work_running, progress_running;
+    pthread_t progress_thread, work_thread;
+
+    atomic_bool forked, asleep;
+    pthread_mutex_t run_lock; /* held by whoever runs the progress functions; fork takes it */
+    atomic_bool fork_waits;
+
+    /* progress */
+    uint64_t now_us, next_beat_us, doing_since_us;
+    char last_text[SHOALI_OP_TEXT_BYTES]; /* of the last operation that ended */
+    shoal_op *open;                       /* in order of age */
+    shoal_op **open_last;
+    shoal_op *ended;
+    shoal_op **slots; /* slot & slot_mask */
+    uint32_t slot_mask, next_slot, slots_used;
+    uint64_t next_age;
+    shoali_comm_flight *flights;
+    uint32_t flight_count, flight_free, returned_first, returned_last;
+    shoali_note *notes, *notes_free;
+    shoali_finished *finished;
+    uint32_t finished_next;
+    bool peers_changed; /* some peer is gone or has left */
+    bool quit;          /* the progress thread is to end */
+    bool busy;          /* something happened in this round, or is left to do: do not sleep */
+    uint64_t busy_us;   /* when something happened last */
+    shoali_scratch *scratch;
+    shoali_residual_store *residuals;
+    bool listening;
+    shoali_comm_listener listener;
+    struct shoali_early *early, **early_last; /* messages before a listener came */
+    size_t early_bytes;
+    shoal_comm *next_alive; /* of the process, for fork */
+};
+
+/** Where an operation stands. */
+typedef enum shoali_op_state {
+    SHOALI_OP_NEW,     /* not seen by the progress thread yet */
+    SHOALI_OP_ROUNDS,  /* measures, or runs a transform: a job or a child is under way */
+    SHOALI_OP_RUNNING, /* its flow runs */
+    SHOALI_OP_ENDED    /* nothing refers to the buffer any more */
+} shoali_op_state;
+
+struct shoal_op {
+    shoal_comm *comm;
+    shoal_arena *arena; /* the copies of the descriptor's parts */
+
+    /* constant once started */
+    shoal_op_kind kind;
+    shoal_reduce reduce;
+    shoali_wire_id id;
+    uint64_t hash, age;
+    float *buf, barrier_value;
+    size_t count;
+    shoal_tensor *tensors;
+    uint32_t tensor_count, member_count, contributors, root, me; /* me: index among the members */
+    uint32_t *members;
+    uint32_t *member_of; /* [size] endpoint to member index, SHOALI_NONE: none */
+    shoal_codec *push, *pull;
+    shoali_collective collective;
+    shoali_op_extras extras;
+    int64_t timeout_us;
+    uint8_t tos;
+    char text[SHOALI_OP_TEXT_BYTES]; /* the call, as the others see it */
+    char name[SHOALI_OP_TEXT_BYTES]; /* "all-reduce 1182" */
+
+    /* progress */
+    shoali_op_state state;
+    shoal_op *next_open, *next_ended;
+    uint32_t slot;
+    const shoali_flow_row *row;
+    void *flow;
+    size_t flow_bytes;
+    uint8_t *granted; /* by member: its READY has come */
+    uint64_t started_us, deadline_us, ask_us;
+    bool asked, failing, told_all, ended;
+    shoali_answer *answers; /* by member, once asked; state SHOALI_ANSWER_STATES: no answer */
+    float **residuals;
+    /* rounds.c */
+    shoal_op *parent, *child;
+    bool child_open, job_open, transforming;
+    shoali_job job;
+    float *shared;
+    void *transform;
+    shoal_round round;
+    uint32_t round_index;
+
+    /* lock, once completed */
+    shoal_status status;
+    shoal_error error;
+    shoal_op_stats stats;
+    bool done, in_done, cancel_queued;
+    shoal_op *next_done, *prev_done, *next_all, *prev_all;
+    shoali_task start_task, cancel_task;
+};
+
+/* ------------------------------------------------------------------ between the files */
+
+/** Time since then; an instant taken within this round may be younger than the round's own. */
+static inline uint64_t shoali_since(const shoal_comm *comm, uint64_t then_us)
+{
+    return comm->now_us > then_us ? comm->now_us - then_us : 0;
+}
+
+static inline uint32_t shoali_member_of(const shoal_op *op, uint32_t endpoint)
+{
+    return op->member_of[endpoint];
+}
+
+/* join.c: from a descriptor to records of all and connections to all. */
+SHOAL_MUST_USE shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc);
+const char *shoali_getenv(void *ctx, const char *name);
+
+/* link.c: transports: opening, and what they report. */
+SHOAL_MUST_USE shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc,
+                                              uint64_t incarnation);
+/** Connect to endpoint; near, too, where that works. */
+SHOAL_MUST_USE shoal_status shoali_links_add(shoal_comm *comm, uint32_t endpoint,
+                                             const char *address, const char *near_address);
+void shoali_links_close(shoal_comm *comm);
+void shoali_links_drop(shoal_comm *comm, uint32_t endpoint, bool polite);
+void shoali_links_forked(shoal_comm *comm);
+/** Failures end in the loss of the peer. */
+void shoali_control(shoal_comm *comm, uint32_t endpoint, uint16_t kind, const void *bytes,
+                    size_t len_bytes);
+
+/* flight.c: data frames on their way from flows to transports and back. */
+void shoali_flight_send(shoal_op *op, uint32_t member, const shoal_data *head, const void *body,
+                        uint64_t cookie);
+void shoali_flight_sent(shoal_comm *comm, uint64_t cookie,
+                        shoal_status status); /* event of a transport */
+/** Take back what has not reached a transport: of one operation, or (op NULL) to one endpoint. */
+void shoali_flight_recall(shoal_comm *comm, const shoal_op *op, uint32_t endpoint);
+/** Tell flows about frames that came back. True: there were some. */
+bool shoali_flight_deliver(shoal_comm *comm);
+void shoali_flights_free(shoal_comm *comm);
+
+/* progress.c: the event loop. */
+/** One round; sleeps until until_us at most. */
+void shoali_progress_once(shoal_comm *comm, uint64_t until_us);
+/** A thread with all signals blocked. */
+SHOAL_MUST_USE shoal_status shoali_thread_start(pthread_t *thread, void *(*run)(void *arg),
+                                                void *arg);
+SHOAL_MUST_USE shoal_status shoali_progress_start(shoal_comm *comm);
+void shoali_progress_stop(shoal_comm *comm);
+void shoali_task_post(shoal_comm *comm, shoali_task *task); /* takes the lock */
+/** Run fn(arg) on the progress thread and wait for its end. */
+void shoali_call(shoal_comm *comm, void (*fn)(void *arg), void *arg);
+
+/* work.c */
+void shoali_job_post(shoal_comm *comm, shoali_job *job);
+void shoali_work_stop(shoal_comm *comm);
+
+/* view.c: who is there. */
+void shoali_view_heard(shoal_comm *comm, uint32_t endpoint);
+void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, const char *text);
+void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat);
+void shoali_view_timers(shoal_comm *comm);
+uint64_t shoali_view_next_us(const shoal_comm *comm);
+/** Lateness of this thread is no silence of others. */
+void shoali_view_late(shoal_comm *comm, uint64_t late_us);
+/** "; it was last doing all-reduce 7 (...) for 0.4 s" or "". */
+void shoali_view_doing(const shoal_comm *comm, uint32_t endpoint, char *text, size_t text_bytes);
+
+/* run.c: operations on the progress thread. */
+void shoali_run_start(void *op);
+void shoali_run_flow(shoal_op *op); /* measured and whatever else came before: start the flow */
+/** End op as failed; the last error is why. spread: tell the other members. */
+void shoali_run_fail(shoal_op *op, bool spread);
+void shoali_run_end(shoal_op *op,
+                    shoal_status status); /* nothing refers to the buffer; OK, or failing was set */
+void shoali_run_reap(shoal_comm *comm);
+shoal_op *shoali_run_find(const shoal_comm *comm, const shoali_wire_id *id);
+shoal_op *shoali_run_slot(const shoal_comm *comm, uint32_t slot);
+void shoali_run_timers(shoal_comm *comm);
+uint64_t shoali_run_next_us(const shoal_comm *comm);
+void shoali_run_peer_lost(shoal_comm *comm, uint32_t endpoint);
+bool shoali_run_involves(const shoal_comm *comm, uint32_t endpoint);
+
+/* agree.c: control messages about operations. */
+void shoali_agree_enter(shoal_op *op);   /* tell, and look who came before */
+bool shoali_agree_aborted(shoal_op *op); /* a member has failed it already: it is failed here */
+void shoali_agree_on_ready(shoal_comm *comm, uint32_t endpoint, const shoali_ready *ready);
+void shoali_agree_on_abort(shoal_comm *comm, uint32_t endpoint, const shoali_abort *abort);
+void shoali_agree_on_ask(shoal_comm *comm, uint32_t endpoint, const shoali_ask *ask);
+void shoali_agree_on_answer(shoal_comm *comm, uint32_t endpoint, const shoali_answer *answer);
+void shoali_agree_spread(shoal_op *op); /* ABORT to all members, with op->error */
+void shoali_agree_ask(shoal_op *op);
+void shoali_agree_timed_out(shoal_op *op); /* sets the last error */
+void shoali_agree_remember(shoal_op *op);  /* it ends now */
+void shoali_agree_forget(shoal_comm *comm,
+                         uint32_t endpoint); /* its notes; SHOALI_NONE: everyone's */
+
+/* rounds.c: what an operation does before or instead of its flow. */
+bool shoali_rounds_begin(shoal_op *op); /* false: nothing to do, start the flow */
+void shoali_rounds_fail(shoal_op *op);
+
+/* op.c */
+SHOAL_MUST_USE shoal_status shoali_op_make(shoal_comm *comm, const shoal_op_desc *desc,
+                                           const shoali_op_extras *extras, uint32_t round,
+                                           shoal_op **op_out);
+void shoali_op_free(shoal_op *op);
+void shoali_op_complete(shoal_op *op); /* progress thread: hand it to its owner */
+
+/* residual.c */
+SHOAL_MUST_USE shoal_status shoali_transform_state(shoal_comm *comm, const shoal_op *op,
+                                                   void **state_out);
+void shoali_transform_reset(shoal_comm *comm, const shoal_op *op);
+SHOAL_MUST_USE shoal_status shoali_residuals_of(shoal_comm *comm, const shoal_op *op,
+                                                float **residuals_out);
+void shoali_residuals_free(shoali_residual_store *store);
+
+/* listen.c: protocol machines. */
+void shoali_listen_message(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
+                           size_t len_bytes);
+void shoali_listen_free(shoal_comm *comm);
+
+/* fork.c: a forked child must not hold the parent's connections open. */
+SHOAL_MUST_USE shoal_status shoali_alive_add(shoal_comm *comm);
+void shoali_alive_remove(shoal_comm *comm);
+
+#endif

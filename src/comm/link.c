@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transports of a communicator: one that carries control frames and reaches everyone, and beside it one for the
+ * data of ranks on the same host. A peer may send by either: data is told apart by slots alone. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/inner.h"
+#include "comm/meet.h"
+#include "wire/messages.h"
+
+static const char near_name[] = "shm"; /* and the key of the control transport that refuses it */
+
+/* ------------------------------------------------------------------ events: data */
+
+static shoal_op *op_of(shoal_comm *comm, uint32_t peer, const shoal_data *head,
+                       uint32_t *member_out)
+{
+    shoal_op *op = shoali_run_slot(comm, head->slot);
+    if (op == NULL || op->state != SHOALI_OP_RUNNING)
+        return NULL;
+    *member_out = shoali_member_of(op, peer);
+    return *member_out != SHOALI_NONE ? op : NULL;
+}
+
+static uint8_t *on_place(void *ctx, uint32_t peer, const shoal_data *head)
+{
+    shoal_comm *comm = ((shoali_link *)ctx)->comm;
+    uint32_t member;
+    shoali_view_heard(comm, peer);
+    shoal_op *op = op_of(comm, peer, head, &member);
+    return op != NULL ? op->row->place(op->flow, member, head) : NULL;
+}
+
+static void on_frames(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies,
+                      size_t count)
+{
+    shoal_comm *comm = ((shoali_link *)ctx)->comm;
+    comm->busy = true;
+    shoali_view_heard(comm, peer);
+    for (size_t first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && heads[next].slot == heads[first].slot; next++)
+            continue;
+        uint32_t member;
+        shoal_op *op = op_of(comm, peer, &heads[first], &member);
+        if (op != NULL)
+            op->row->on_frames(op->flow, member, heads + first, bodies + first, next - first);
+    }
+}
+
+static void on_unplace(void *ctx, uint32_t peer, const shoal_data *head, uint8_t *body)
+{
+    uint32_t member;
+    shoal_op *op = op_of(((shoali_link *)ctx)->comm, peer, head, &member);
+    if (op != NULL)
+        op->row->unplace(op->flow, member, head, body);
+}
+
+static void on_sent(void *ctx, uint32_t peer, uint64_t cookie, shoal_status status)
+{
+    (void)peer;
+    shoali_flight_sent(((shoali_link *)ctx)->comm, cookie, status);
+}
+
+/* ------------------------------------------------------------------ events: control */
+
+static bool dispatch_flow(shoal_comm *comm, uint32_t peer, const uint8_t *bytes, size_t len_bytes)
+{
+    shoali_flow_head head;
+    if (!shoali_flow_head_decode(bytes, len_bytes, &head))
+        return false;
+    shoal_op *op = shoali_run_find(comm, &head.id);
+    if (op == NULL || op->state != SHOALI_OP_RUNNING || shoali_member_of(op, peer) == SHOALI_NONE)
+        return true;
+    op->row->on_control(op->flow, shoali_member_of(op, peer), head.kind,
+                        bytes + SHOALI_FLOW_HEAD_BYTES, len_bytes - SHOALI_FLOW_HEAD_BYTES);
+    return true;
+}
+
+/* False: nothing that this version may send. */
+static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8_t *bytes,
+                     size_t len_bytes)
+{
+    union {
+        shoali_ready ready;
+        shoali_abort abort;
+        shoali_ask ask;
+        shoali_answer answer;
+        shoali_heartbeat beat;
+    } m;
+    bool good = true;
+    switch (kind) {
+    case SHOALI_MESSAGE_ready:
+        if ((good = shoali_ready_decode(bytes, len_bytes, &m.ready)))
+            shoali_agree_on_ready(comm, peer, &m.ready);
+        return good;
+    case SHOALI_MESSAGE_abort:
+        if ((good = shoali_abort_decode(bytes, len_bytes, &m.abort)))
+            shoali_agree_on_abort(comm, peer, &m.abort);
+        return good;
+    case SHOALI_MESSAGE_ask:
+        if ((good = shoali_ask_decode(bytes, len_bytes, &m.ask)))
+            shoali_agree_on_ask(comm, peer, &m.ask);
+        return good;
+    case SHOALI_MESSAGE_answer:
+        if ((good = shoali_answer_decode(bytes, len_bytes, &m.answer)))
+            shoali_agree_on_answer(comm, peer, &m.answer);
+        return good;
+    case SHOALI_MESSAGE_heartbeat:
+        if ((good = shoali_heartbeat_decode(bytes, len_bytes, &m.beat)))
+            shoali_view_heartbeat(comm, peer, &m.beat);
+        return good;
+    case SHOALI_MESSAGE_protocol:
+        shoali_listen_message(comm, peer, bytes, len_bytes);
+        return true;
+    case SHOALI_MESSAGE_flow:
+        return dispatch_flow(comm, peer, bytes, len_bytes);
+    default:
+        return false;
+    }
+}
+
+static void on_control(void *ctx, uint32_t peer, uint16_t kind, const uint8_t *bytes,
+                       size_t len_bytes)
+{
+    shoal_comm *comm = ((shoali_link *)ctx)->comm;
+    comm->busy = true;
+    shoali_view_heard(comm, peer);
+    if (!dispatch(comm, peer, kind, bytes, len_bytes)) {
+        char text[80];
+        snprintf(text, sizeof text, "it sent a malformed message of kind %u", kind);
+        shoali_view_gone(comm, peer, SHOAL_EPEER, text);
+    }
+}
+
+static void on_peer_up(void *ctx, uint32_t peer)
+{
+    shoali_link *link = ctx;
+    shoal_comm *comm = link->comm;
+    shoali_view_heard(comm, peer);
+    comm->busy = true;
+    if (link == &comm->near)
+        comm->peers[peer].near_up = true;
+    else
+        comm->peers[peer].up = true;
+}
+
+static void on_peer_down(void *ctx, uint32_t peer, shoal_status why, const char *text)
+{
+    shoali_link *link = ctx;
+    shoal_comm *comm = link->comm;
+    shoali_peer *p = &comm->peers[peer];
+    if (link == &comm->near && !p->near_up) { /* during the join: then by the other transport */
+        shoali_log(WARN, "no %s to rank %u: %s", near_name, peer, text);
+        p->near = false;
+        return;
+    }
+    shoali_view_gone(comm, peer, why, text);
+}
+
+static uint64_t clock_us(void *ctx)
+{
+    (void)ctx;
+    return shoali_now_us();
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static shoal_status watch(shoal_comm *comm, const shoali_link *link)
+{
+    int fd = link->row->fd(link->state);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    if (fd >= 0 && epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+        return shoali_fail(SHOAL_ESYSTEM, "cannot watch the transport %s", link->row->name);
+    return SHOAL_OK;
+}
+
+static shoal_status open_link(shoali_link *link, const char *spec,
+                              const shoali_transport_args *args)
+{
+    shoali_transport_args own = *args;
+    const shoali_transport_events events = {link,    on_place,   on_frames,  on_unplace,
+                                            on_sent, on_control, on_peer_up, on_peer_down};
+    link->state = shoali_alloc(link->row->state_size);
+    link->params = shoali_alloc(link->row->schema.params_size);
+    if (link->state == NULL || link->params == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(shoali_spec_parse("transport", spec, &link->row->schema, link->params));
+    own.params = link->params;
+    SHOALI_TRY(link->row->open(link->state, &own, &events));
+    link->open = true;
+    return watch(link->comm, link);
+}
+
+/* Does the control transport's key allow the near one? */
+static bool wants_near(const shoali_link *control)
+{
+    const shoali_schema *schema = &control->row->schema;
+    for (size_t i = 0; i < schema->count; i++)
+        if (strcmp(schema->keys[i].name, near_name) == 0 && schema->keys[i].kind == SHOALI_KEY_FLAG)
+            return *(const bool *)((const char *)control->params + schema->keys[i].offset);
+    return false;
+}
+
+static const shoali_transport_row *near_row(void)
+{
+    for (size_t i = 0; i < shoali_transport_count(); i++)
+        if (strcmp(shoali_transport_row_at(i)->name, near_name) == 0)
+            return shoali_transport_row_at(i);
+    return NULL;
+}
+
+shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc, uint64_t incarnation)
+{
+    char host[256] = "", port[8];
+    const char *spec = desc->transport != NULL ? desc->transport : "tcp";
+    shoali_transport_args args = {
+        .me = comm->me,
+        .size = comm->size,
+        .incarnation = incarnation,
+        .job = comm->job,
+        .token = comm->token.bytes,
+        .token_bytes = comm->token.len_bytes,
+        .interface = desc->interface,
+        .deadline_us = comm->peer_timeout_us,
+        .join_us = comm->join_timeout_us,
+        .now_us = clock_us,
+    };
+    if (shoali_meet_parse(comm->launch.rendezvous, host, sizeof host, port, sizeof port))
+        args.toward = host;
+    comm->control.row = shoali_transport_find(spec);
+    if (comm->control.row == NULL)
+        return SHOAL_EINVAL;
+    if ((comm->control.row->traits & SHOALI_TRANSPORT_CONTROL) == 0)
+        return shoali_fail(SHOAL_EINVAL, "the transport %s carries no control frames",
+                           comm->control.row->name);
+    SHOALI_TRY(open_link(&comm->control, spec, &args));
+    comm->near.row = wants_near(&comm->control) ? near_row() : NULL;
+    if (comm->near.row != NULL && open_link(&comm->near, near_name, &args) != SHOAL_OK) {
+        shoali_log(WARN, "no %s: %s", near_name, shoal_last_error()->text);
+        comm->near.row = NULL;
+    }
+    return SHOAL_OK;
+}
+
+shoal_status shoali_links_add(shoal_comm *comm, uint32_t endpoint, const char *address,
+                              const char *near_address)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    peer->data = &comm->control;
+    SHOALI_TRY(comm->control.row->add_peer(comm->control.state, endpoint, address));
+    if (!comm->near.open || near_address[0] == '\0')
+        return SHOAL_OK;
+    shoal_status status = comm->near.row->add_peer(comm->near.state, endpoint, near_address);
+    if (status == SHOAL_OK)
+        peer->near = true;
+    else if (status != SHOAL_ENOTSUP)
+        shoali_log(WARN, "no %s to rank %u: %s", near_name, endpoint, shoal_last_error()->text);
+    return SHOAL_OK;
+}
+
+/* ------------------------------------------------------------------ use and end */
+
+void shoali_control(shoal_comm *comm, uint32_t endpoint, uint16_t kind, const void *bytes,
+                    size_t len_bytes)
+{
+    shoal_status status = comm->control.row->control(comm->control.state, endpoint, kind, bytes,
+                                                     len_bytes);
+    if (status != SHOAL_OK && status != SHOAL_EPEER) /* EPEER: its end is known or will be */
+        shoali_view_gone(comm, endpoint, SHOAL_EPEER, shoal_last_error()->text);
+}
+
+void shoali_links_drop(shoal_comm *comm, uint32_t endpoint, bool polite)
+{
+    if (comm->near.open && comm->peers[endpoint].near)
+        comm->near.row->drop_peer(comm->near.state, endpoint, polite);
+    if (comm->control.open)
+        comm->control.row->drop_peer(comm->control.state, endpoint, polite);
+}
+
+static void close_link(shoali_link *link)
+{
+    if (link->open)
+        link->row->close(link->state);
+    link->open = false;
+    shoali_free(link->state);
+    shoali_free(link->params);
+    link->state = link->params = NULL;
+}
+
+void shoali_links_close(shoal_comm *comm)
+{
+    close_link(&comm->near);
+    close_link(&comm->control);
+}
+
+void shoali_links_forked(shoal_comm *comm)
+{
+    if (comm->near.open)
+        comm->near.row->forked(comm->near.state);
+    if (comm->control.open)
+        comm->control.row->forked(comm->control.state);
+}

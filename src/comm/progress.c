@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The only event loop. One round:
+ *
+ *   sleep in epoll (transports' descriptors, the wake-up descriptor) until the next timer, unless there is work
+ *   tasks of other threads -> transports -> frames that came back -> peers that went -> operations that ended
+ *   -> timers
+ *
+ * Nothing here blocks but epoll, and nothing that is called runs longer than a few milliseconds. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/inner.h"
+
+enum {
+    MAX_SLEEP_US = 1000 * 1000,
+    LATE_US = 50 * 1000 /* a round may take that long, no longer */
+};
+
+static void wake(shoal_comm *comm)
+{
+    uint64_t one = 1;
+    if (atomic_load(&comm->asleep) && write(comm->event_fd, &one, sizeof one) < 0)
+        return; /* the counter is full: it is awake */
+}
+
+static void append(shoali_queue *queue, shoali_task *task)
+{
+    task->next = NULL;
+    *queue->last = task;
+    queue->last = &task->next;
+}
+
+void shoali_task_post(shoal_comm *comm, shoali_task *task)
+{
+    pthread_mutex_lock(&comm->lock);
+    append(&comm->tasks, task);
+    pthread_mutex_unlock(&comm->lock);
+    wake(comm);
+}
+
+shoal_status shoali_comm_post(shoal_comm *comm, void (*fn)(void *arg), void *arg)
+{
+    shoali_task *task = shoali_alloc(sizeof *task);
+    if (task == NULL)
+        return SHOAL_ENOMEM;
+    *task = (shoali_task){.run = fn, .arg = arg, .owned = true};
+    pthread_mutex_lock(&comm->lock);
+    bool stopping = comm->stopping;
+    if (!stopping)
+        append(&comm->tasks, task);
+    pthread_mutex_unlock(&comm->lock);
+    if (stopping) {
+        shoali_free(task);
+        return shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
+    }
+    wake(comm);
+    return SHOAL_OK;
+}
+
+typedef struct call {
+    shoal_comm *comm;
+    void (*fn)(void *arg);
+    void *arg;
+    bool over;
+} call;
+
+static void run_call(void *arg)
+{
+    call *c = arg;
+    c->fn(c->arg);
+    pthread_mutex_lock(&c->comm->lock);
+    c->over = true;
+    pthread_cond_broadcast(&c->comm->changed);
+    pthread_mutex_unlock(&c->comm->lock);
+}
+
+void shoali_call(shoal_comm *comm, void (*fn)(void *arg), void *arg)
+{
+    if (!comm->progress_running || pthread_equal(pthread_self(), comm->progress_thread)) {
+        fn(arg);
+        return;
+    }
+    call c = {comm, fn, arg, false};
+    shoali_task task = {.run = run_call, .arg = &c};
+    shoali_task_post(comm, &task);
+    pthread_mutex_lock(&comm->lock);
+    while (!c.over)
+        pthread_cond_wait(&comm->changed, &comm->lock);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+static void run_tasks(shoal_comm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    shoali_task *task = comm->tasks.first;
+    comm->tasks.first = NULL;
+    comm->tasks.last = &comm->tasks.first;
+    pthread_mutex_unlock(&comm->lock);
+    while (task != NULL) {
+        shoali_task *next = task->next; /* running may free the task */
+        bool owned = task->owned;
+        task->run(task->arg);
+        if (owned)
+            shoali_free(task);
+        task = next;
+        comm->busy = true;
+    }
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t next_timer_us(const shoal_comm *comm)
+{
+    uint64_t at = earlier(shoali_run_next_us(comm), shoali_view_next_us(comm));
+    const shoali_link *links[] = {&comm->control, &comm->near};
+    for (int i = 0; i < 2; i++)
+        if (links[i]->open)
+            at = earlier(at, links[i]->row->next_wake_us(links[i]->state));
+    if (comm->listening && comm->listener.next_wake_us != NULL)
+        at = earlier(at, comm->listener.next_wake_us(comm->listener.ctx));
+    return at;
+}
+
+static bool has_tasks(shoal_comm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    bool some = comm->tasks.first != NULL;
+    pthread_mutex_unlock(&comm->lock);
+    return some;
+}
+
+/* Sleep until a descriptor speaks, a task comes or until_us; returns how long it meant to sleep. Whoever posts a task
+ * after asleep is set writes to the wake-up descriptor; whoever posted before is seen by has_tasks. */
+static uint64_t sleep_until(shoal_comm *comm, uint64_t until_us)
+{
+    struct epoll_event events[4];
+    uint64_t now_us = shoali_now_us(), count;
+    if (until_us <= now_us)
+        return 0;
+    uint64_t wait_ms = (until_us - now_us + 999) / 1000;
+    atomic_store(&comm->asleep, true);
+    if (!has_tasks(comm)) {
+        pthread_mutex_unlock(&comm->run_lock);
+        int got = epoll_wait(comm->epoll_fd, events, 4, (int)wait_ms);
+        pthread_mutex_lock(&comm->run_lock);
+        for (int i = 0; i < got; i++)
+            if (events[i].data.fd == comm->event_fd &&
+                read(comm->event_fd, &count, sizeof count) < 0)
+                break; /* taken already */
+    }
+    atomic_store(&comm->asleep, false);
+    return wait_ms * 1000;
+}
+
+/* fork wants the locks: let it have them, and go on when it is over. */
+static void let_fork(shoal_comm *comm)
+{
+    while (atomic_load(&comm->fork_waits)) {
+        pthread_mutex_unlock(&comm->run_lock);
+        pthread_mutex_lock(&comm->lock);
+        while (atomic_load(&comm->fork_waits))
+            pthread_cond_wait(&comm->changed, &comm->lock);
+        pthread_mutex_unlock(&comm->lock);
+        pthread_mutex_lock(&comm->run_lock);
+    }
+}
+
+/* Whatever came in or fell due. */
+static void run_round(shoal_comm *comm)
+{
+    run_tasks(comm);
+    if (comm->control.open)
+        comm->control.row->progress(comm->control.state, comm->now_us);
+    if (comm->near.open)
+        comm->near.row->progress(comm->near.state, comm->now_us);
+    while (shoali_flight_deliver(comm))
+        ;
+    shoali_run_timers(comm);
+    shoali_view_timers(comm);
+    shoali_run_reap(comm);
+    if (comm->listening && comm->listener.next_wake_us != NULL &&
+        comm->listener.next_wake_us(comm->listener.ctx) <= comm->now_us)
+        comm->listener.on_timer(comm->listener.ctx, comm->now_us);
+}
+
+void shoali_progress_once(shoal_comm *comm, uint64_t until_us)
+{
+    uint64_t wait_us = 0, before_us = comm->now_us;
+    pthread_mutex_lock(&comm->run_lock);
+    let_fork(comm);
+    if (!comm->busy && comm->now_us >= comm->busy_us + comm->spin_us)
+        wait_us = sleep_until(comm, earlier(until_us, next_timer_us(comm)));
+    comm->busy = comm->returned_first != SHOALI_NONE;
+    comm->now_us = shoali_now_us();
+    if (comm->now_us > before_us + wait_us + LATE_US)
+        shoali_view_late(comm, comm->now_us - before_us - wait_us);
+    run_round(comm);
+    if (comm->busy)
+        comm->busy_us = comm->now_us;
+    pthread_mutex_unlock(&comm->run_lock);
+}
+
+static void *progress_main(void *arg)
+{
+    shoal_comm *comm = arg;
+    shoali_log_set_rank((int32_t)comm->me, (int32_t)comm->size);
+    while (!comm->quit)
+        shoali_progress_once(comm, comm->now_us + MAX_SLEEP_US);
+    return NULL;
+}
+
+shoal_status shoali_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not ours */
+    int error = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error == 0 ? SHOAL_OK : shoali_fail_os(SHOAL_ESYSTEM, error, "cannot start a thread");
+}
+
+shoal_status shoali_progress_start(shoal_comm *comm)
+{
+    SHOALI_TRY(shoali_thread_start(&comm->progress_thread, progress_main, comm));
+    comm->progress_running = true;
+    return SHOAL_OK;
+}
+
+static void quit(void *arg)
+{
+    ((shoal_comm *)arg)->quit = true;
+}
+
+void shoali_progress_stop(shoal_comm *comm)
+{
+    if (!comm->progress_running)
+        return;
+    shoali_call(comm, quit, comm);
+    pthread_join(comm->progress_thread, NULL);
+    comm->progress_running = false;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes before a flow, or instead of one. Long work runs on the work thread, what needs the others is an
+ * operation of its own (a child), and neither waits for the other:
+ *
+ *   trait MEASURE     job: measure every tensor --> child: all-reduce MAX, round 0 --> the operation's own flow
+ *   trait TRANSFORM   job: next_round --> child: sum, round 2 + i --> job ... until the last; no flow of its own
+ *
+ * While a job or a child is open it refers to the operation's memory, so a failure waits for it. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "comm/inner.h"
+
+static void child_done(void *ctx, shoal_status status, const shoal_error *error,
+                       const shoal_op_stats *stats);
+
+/* An operation among the same members, on behalf of op; its end comes to child_done. */
+static void start_child(shoal_op *op, uint32_t round, shoal_reduce reduce, const char *collective,
+                        float *buf, size_t count)
+{
+    shoal_comm *comm = op->comm;
+    char label[SHOALI_OP_TEXT_BYTES];
+    snprintf(label, sizeof label, round == SHOALI_MEASURE_ROUND ? "measure" : "round %u",
+             round - 1);
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.reduce = reduce;
+    desc.id = (shoal_op_id){op->id.group, op->id.sequence, 0, 0};
+    desc.buf = buf;
+    desc.count = count;
+    desc.members = op->members;
+    desc.member_count = op->member_count;
+    desc.collective = collective;
+    desc.timeout_us = (int64_t)(op->deadline_us - comm->now_us);
+    desc.tos = op->tos;
+    desc.label = label;
+    shoali_op_extras extras = {.on_done = child_done,
+                               .done_ctx = op,
+                               .check_finite = op->extras.check_finite &&
+                                               round != SHOALI_MEASURE_ROUND};
+    if (desc.timeout_us <= 0)
+        desc.timeout_us = 1;
+    shoal_op *child;
+    if (shoali_op_make(comm, &desc, &extras, round, &child) != SHOAL_OK) {
+        shoali_run_fail(op, true);
+        return;
+    }
+    child->parent = op;
+    op->child = child;
+    op->child_open = true;
+    shoali_run_start(child);
+}
+
+static void job_back(void *arg, shoal_status status);
+
+static void start_job(shoal_op *op, shoal_status (*work)(void *arg))
+{
+    op->job = (shoali_job){.work = work, .done = job_back, .arg = op};
+    op->job_open = true;
+    shoali_job_post(op->comm, &op->job);
+}
+
+/* ------------------------------------------------------------------ measure */
+
+static const shoal_codec *measuring_codec(const shoal_op *op)
+{
+    return op->push->traits & SHOAL_CODEC_MEASURE   ? op->push
+           : op->pull->traits & SHOAL_CODEC_MEASURE ? op->pull
+                                                    : NULL;
+}
+
+/* Values that are no numbers would spoil the maximum of all; the gradients' own check finds their cause. Members that
+ * contribute nothing must not win. */
+static shoal_status measure(void *arg)
+{
+    shoal_op *op = arg;
+    const shoal_codec *codec = measuring_codec(op);
+    const uint32_t each = codec->row->shared_count;
+    for (uint32_t t = 0; t < op->tensor_count; t++) {
+        const shoal_tensor *tensor = &op->tensors[t];
+        float *values = op->shared + (size_t)t * each;
+        shoal_status status = SHOAL_OK;
+        if (op->me < op->contributors)
+            status = shoal_codec_measure(codec, tensor, op->buf + tensor->offset, values);
+        if (status != SHOAL_OK && status != SHOAL_ENOTFINITE)
+            return status;
+        for (uint32_t i = 0; i < each; i++)
+            if (status != SHOAL_OK || op->me >= op->contributors || !isfinite(values[i]))
+                values[i] = -FLT_MAX;
+    }
+    return SHOAL_OK;
+}
+
+static void begin_measure(shoal_op *op)
+{
+    const shoal_codec *codec = measuring_codec(op);
+    if (codec == op->push && (op->pull->traits & SHOAL_CODEC_MEASURE) &&
+        op->pull->row != op->push->row) {
+        (void)shoali_fail(SHOAL_EINVAL, "%s: %s and %s measure different things", op->name,
+                          op->push->spec, op->pull->spec);
+        shoali_run_fail(op, true);
+        return;
+    }
+    op->shared = shoali_arena_array(op->arena, (size_t)op->tensor_count * codec->row->shared_count,
+                                    sizeof(float));
+    if (op->shared == NULL)
+        shoali_run_fail(op, true);
+    else
+        start_job(op, measure);
+}
+
+/* ------------------------------------------------------------------ transform */
+
+static shoal_status next_round(void *arg)
+{
+    shoal_op *op = arg;
+    return op->push->row->next_round(op->push->params, op->transform, op->tensors, op->tensor_count,
+                                     op->round_index, op->buf, &op->round);
+}
+
+static void begin_transform(shoal_op *op)
+{
+    op->transforming = true;
+    if (op->push != op->pull && op->push->hash != op->pull->hash)
+        (void)shoali_fail(SHOAL_EINVAL, "%s: a transform (%s) does both legs", op->name,
+                          op->push->spec);
+    else if (op->kind != SHOAL_ALL_REDUCE || op->contributors != op->member_count)
+        (void)shoali_fail(SHOAL_EINVAL,
+                          "%s: a transform (%s) needs an all-reduce to which all contribute",
+                          op->name, op->push->spec);
+    else if (shoali_transform_state(op->comm, op, &op->transform) == SHOAL_OK) {
+        start_job(op, next_round);
+        return;
+    }
+    shoali_run_fail(op, true);
+}
+
+/* The job has chosen a buffer; sum it, or be done. */
+static void exchange_round(shoal_op *op)
+{
+    op->stats.rounds++;
+    if (op->round.count > 0)
+        start_child(op, SHOALI_MAIN_ROUND + 1 + op->round_index, SHOAL_SUM,
+                    op->round.slots ? "gather" : op->collective.spec, op->round.buf,
+                    op->round.count);
+    else if (op->round.last)
+        shoali_run_end(op, SHOAL_OK);
+    else {
+        op->round_index++;
+        start_job(op, next_round);
+    }
+}
+
+/* ------------------------------------------------------------------ on the way */
+
+bool shoali_rounds_begin(shoal_op *op)
+{
+    if (op->member_count == 1)
+        return false;
+    if (op->push->traits & SHOAL_CODEC_TRANSFORM)
+        begin_transform(op);
+    else if (measuring_codec(op) != NULL)
+        begin_measure(op);
+    else
+        return false;
+    return true;
+}
+
+static void job_back(void *arg, shoal_status status)
+{
+    shoal_op *op = arg;
+    op->job_open = false;
+    if (op->failing) {
+        shoali_run_end(op, op->error.status);
+    } else if (status != SHOAL_OK) {
+        (void)shoali_error_set(&op->job.error);
+        shoali_run_fail(op, true);
+    } else if (op->transforming) {
+        exchange_round(op);
+    } else {
+        const shoal_codec *codec = measuring_codec(op);
+        start_child(op, SHOALI_MEASURE_ROUND, SHOAL_MAX, "ring", op->shared,
+                    (size_t)op->tensor_count * codec->row->shared_count);
+    }
+}
+
+static void add_stats(shoal_op *op, const shoal_op_stats *stats)
+{
+    op->stats.encode_ns += stats->encode_ns;
+    op->stats.decode_ns += stats->decode_ns;
+    op->stats.sent_payload_bytes += stats->sent_payload_bytes;
+    op->stats.received_payload_bytes += stats->received_payload_bytes;
+    op->stats.sent_elems += stats->sent_elems;
+    op->stats.received_elems += stats->received_elems;
+}
+
+static void child_done(void *ctx, shoal_status status, const shoal_error *error,
+                       const shoal_op_stats *stats)
+{
+    shoal_op *op = ctx;
+    op->child_open = false;
+    op->child = NULL;
+    add_stats(op, stats);
+    if (op->failing) {
+        shoali_run_end(op, op->error.status);
+    } else if (status != SHOAL_OK) {
+        (void)shoali_error_set(error);
+        shoali_run_fail(op, false); /* whoever failed the child has told everyone */
+    } else if (!op->transforming) {
+        shoali_run_flow(op);
+    } else if (op->round.last) {
+        shoali_run_end(op, SHOAL_OK);
+    } else {
+        op->round_index++;
+        start_job(op, next_round);
+    }
+}
+
+void shoali_rounds_fail(shoal_op *op)
+{
+    if (!op->child_open)
+        return; /* the job will see */
+    (void)shoali_error_set(&op->error);
+    shoali_run_fail(op->child, true);
+}

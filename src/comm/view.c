@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is there. A peer is
+ *
+ *   HERE  --goodbye--> LEFT    its operations may still end (what it sent is on its way), then they fail
+ *         --end without goodbye, silence, a broken link--> LOST    its operations fail at once
+ *
+ * and stays so: the membership is fixed until a reform. Any frame is a sign of life. Heartbeats say what the sender
+ * does, so that an error can tell what a lost peer was last doing. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/inner.h"
+#include "wire/messages.h"
+
+enum { BEATS_PER_TIMEOUT = 10 };
+
+static uint32_t state_of(const shoali_peer *peer)
+{
+    return atomic_load_explicit(&peer->state, memory_order_relaxed);
+}
+
+void shoali_view_heard(shoal_comm *comm, uint32_t endpoint)
+{
+    comm->peers[endpoint].heard_us = comm->now_us;
+}
+
+void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat)
+{
+    comm->peers[endpoint].doing = *beat;
+    comm->peers[endpoint].doing_us = comm->now_us;
+}
+
+void shoali_view_late(shoal_comm *comm, uint64_t late_us)
+{
+    for (uint32_t i = 0; i < comm->size; i++)
+        comm->peers[i].heard_us += late_us;
+    shoali_log(DEBUG, "this process was late by %.3f s", (double)late_us * 1e-6);
+}
+
+void shoali_view_doing(const shoal_comm *comm, uint32_t endpoint, char *text, size_t text_bytes)
+{
+    const shoali_peer *peer = &comm->peers[endpoint];
+    double ago = (double)(comm->now_us - peer->doing_us + peer->doing.for_us) * 1e-6;
+    text[0] = '\0';
+    if (peer->doing_us == 0)
+        return;
+    if (peer->doing.busy)
+        snprintf(text, text_bytes, "; it was last in %s, for %.1f s", peer->doing.text, ago);
+    else if (peer->doing.text[0] != '\0')
+        snprintf(text, text_bytes, "; it was last idle, since %s ended %.1f s ago",
+                 peer->doing.text, ago);
+    else
+        snprintf(text, text_bytes, "; it had not started anything");
+}
+
+/* A transport's text may start with the rank that it is about, as ours will. */
+static const char *without_name(const char *text)
+{
+    const char *end = strncmp(text, "rank ", 5) == 0 ? strstr(text, "): ") : NULL;
+    return end != NULL ? end + 3 : text;
+}
+
+/* A transport, or silence, says that endpoint is gone. Acted upon at the end of the round, outside of its calls. */
+void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, const char *text)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    if (peer->gone && (peer->gone_status != SHOAL_OK || why == SHOAL_OK))
+        return;
+    peer->gone = true;
+    peer->gone_status = why;
+    snprintf(peer->gone_text, sizeof peer->gone_text, "%s", text != NULL ? without_name(text) : "");
+    comm->peers_changed = true;
+    comm->busy = true;
+}
+
+static void tell_listener(shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_peer *peer = &comm->peers[endpoint];
+    if (comm->listening && comm->listener.on_peer_down != NULL)
+        comm->listener.on_peer_down(comm->listener.ctx, endpoint, peer->lost_status,
+                                    peer->lost_text);
+}
+
+static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const char *text)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    char doing[160];
+    shoali_view_doing(comm, endpoint, doing, sizeof doing);
+    peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
+    snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.100s%.100s",
+             endpoint, peer->host, text, doing);
+    atomic_store_explicit(&peer->state, SHOALI_PEER_LOST, memory_order_release);
+    shoali_log(WARN, "%s", peer->lost_text);
+    shoali_links_drop(comm, endpoint, false);
+    shoali_flight_recall(comm, NULL, endpoint);
+    shoali_agree_forget(comm, endpoint);
+    shoali_run_peer_lost(comm, endpoint);
+    tell_listener(comm, endpoint);
+}
+
+static void leave(shoal_comm *comm, uint32_t endpoint)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    peer->lost_status = SHOAL_OK;
+    snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) has left", endpoint,
+             peer->host);
+    peer->left_us = comm->now_us;
+    atomic_store_explicit(&peer->state, SHOALI_PEER_LEFT, memory_order_release);
+    shoali_log(DEBUG, "%s", peer->lost_text);
+    tell_listener(comm, endpoint);
+}
+
+static void act_on_gone(shoal_comm *comm)
+{
+    comm->peers_changed = false;
+    for (uint32_t i = 0; i < comm->size; i++) {
+        shoali_peer *peer = &comm->peers[i];
+        if (peer->gone && peer->gone_status == SHOAL_OK && state_of(peer) == SHOALI_PEER_HERE)
+            leave(comm, i);
+        else if (peer->gone && peer->gone_status != SHOAL_OK && state_of(peer) != SHOALI_PEER_LOST)
+            lose(comm, i, peer->gone_status, peer->gone_text);
+    }
+}
+
+/* What a peer that left had sent may still arrive, for as long as a peer may be silent; then it is missing for good. */
+static void settle_left(shoal_comm *comm, uint32_t endpoint)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    if (comm->now_us < peer->left_us + (uint64_t)comm->peer_timeout_us)
+        return;
+    if (shoali_run_involves(comm, endpoint))
+        lose(comm, endpoint, SHOAL_EPEER, "it said goodbye before its operations were over");
+    else
+        shoali_links_drop(comm, endpoint, false);
+    peer->settled = true;
+}
+
+static void check_silence(shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_peer *peer = &comm->peers[endpoint];
+    uint64_t silent_us = comm->now_us > peer->heard_us ? comm->now_us - peer->heard_us : 0;
+    if (silent_us <= (uint64_t)comm->peer_timeout_us)
+        return;
+    char text[80];
+    snprintf(text, sizeof text, "silent for %.1f s", (double)silent_us * 1e-6);
+    shoali_view_gone(comm, endpoint, SHOAL_EPEER, text);
+}
+
+static void beat(shoal_comm *comm)
+{
+    shoali_heartbeat now = {.busy = comm->open != NULL,
+                            .for_us = comm->now_us - comm->doing_since_us};
+    uint8_t body[SHOALI_HEARTBEAT_BYTES];
+    snprintf(now.text, sizeof now.text, "%s",
+             comm->open != NULL ? comm->open->text : comm->last_text);
+    if (comm->open != NULL)
+        now.for_us = shoali_since(comm, comm->open->started_us);
+    shoali_heartbeat_encode(&now, body);
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (i != comm->me && comm->peers[i].up && state_of(&comm->peers[i]) == SHOALI_PEER_HERE)
+            shoali_control(comm, i, SHOALI_MESSAGE_heartbeat, body, sizeof body);
+}
+
+void shoali_view_timers(shoal_comm *comm)
+{
+    if (comm->now_us >= comm->next_beat_us) {
+        comm->next_beat_us = comm->now_us + (uint64_t)comm->peer_timeout_us / BEATS_PER_TIMEOUT;
+        beat(comm);
+        for (uint32_t i = 0; i < comm->size; i++) {
+            shoali_peer *peer = &comm->peers[i];
+            if (i == comm->me || !peer->up)
+                continue;
+            if (state_of(peer) == SHOALI_PEER_HERE)
+                check_silence(comm, i);
+            else if (state_of(peer) == SHOALI_PEER_LEFT && !peer->settled)
+                settle_left(comm, i);
+        }
+    }
+    if (comm->peers_changed)
+        act_on_gone(comm);
+}
+
+uint64_t shoali_view_next_us(const shoal_comm *comm)
+{
+    return comm->size > 1 ? comm->next_beat_us : UINT64_MAX;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The caller's side of operations: start, wait, cancel, and which one has completed. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/inner.h"
+
+static shoal_status check_usable(const shoal_comm *comm)
+{
+    if (comm == NULL)
+        return shoali_fail(SHOAL_EINVAL, "no communicator");
+    if (atomic_load(&comm->forked))
+        return shoali_fail(SHOAL_EFORKED,
+                           "this communicator belongs to the parent process: make one after fork");
+    return SHOAL_OK;
+}
+
+/* A member that is lost already: say so at once. */
+static shoal_status check_members(const shoal_comm *comm, const shoal_op *op)
+{
+    for (uint32_t m = 0; m < op->member_count; m++) {
+        const shoali_peer *peer = &comm->peers[op->members[m]];
+        if (atomic_load_explicit(&peer->state, memory_order_acquire) != SHOALI_PEER_LOST)
+            continue;
+        shoal_status status = shoali_fail(SHOAL_EPEER, "%s cannot start: %s", op->name,
+                                          peer->lost_text);
+        shoali_error_about((int32_t)op->members[m], peer->host, op->name, -1);
+        return status;
+    }
+    return SHOAL_OK;
+}
+
+static void link_all(shoal_comm *comm, shoal_op *op)
+{
+    op->next_all = comm->all;
+    if (comm->all != NULL)
+        comm->all->prev_all = op;
+    comm->all = op;
+}
+
+static void unlink_all(shoal_comm *comm, shoal_op *op)
+{
+    if (op->next_all != NULL)
+        op->next_all->prev_all = op->prev_all;
+    if (op->prev_all != NULL)
+        op->prev_all->next_all = op->next_all;
+    else
+        comm->all = op->next_all;
+}
+
+static void unlink_done(shoal_comm *comm, shoal_op *op)
+{
+    *(op->prev_done != NULL ? &op->prev_done->next_done : &comm->done_first) = op->next_done;
+    *(op->next_done != NULL ? &op->next_done->prev_done : &comm->done_last) = op->prev_done;
+    op->in_done = false;
+}
+
+shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
+                             const shoali_op_extras *extras, shoal_op **op_out)
+{
+    shoal_op *op;
+    SHOALI_TRY(check_usable(comm));
+    if (op_out == NULL && extras->on_done == NULL)
+        return shoali_fail(SHOAL_EINVAL, "nobody would hear of this operation's end");
+    SHOALI_TRY(shoali_op_make(comm, desc, extras, SHOALI_MAIN_ROUND, &op));
+    shoal_status status = check_members(comm, op);
+    pthread_mutex_lock(&comm->lock);
+    if (status == SHOAL_OK && comm->stopping)
+        status = shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
+    if (status == SHOAL_OK) {
+        comm->open_ops++;
+        if (extras->on_done == NULL)
+            link_all(comm, op);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    if (status != SHOAL_OK) {
+        shoali_op_free(op);
+        return status;
+    }
+    if (op_out != NULL)
+        *op_out = op;
+    op->start_task = (shoali_task){.run = shoali_run_start, .arg = op};
+    shoali_task_post(comm, &op->start_task);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_op_start(shoal_comm *comm, const shoal_op_desc *desc, shoal_op **op_out)
+{
+    const shoali_op_extras extras = {.check_finite = true, .error_feedback = true};
+    if (op_out == NULL)
+        return shoali_fail(SHOAL_EINVAL, "no place for the operation");
+    return shoali_op_start(comm, desc, &extras, op_out);
+}
+
+/* The progress thread hands a finished operation back. With on_done it is gone afterwards. */
+void shoali_op_complete(shoal_op *op)
+{
+    shoal_comm *comm = op->comm;
+    bool counted = op->parent == NULL;
+    void (*on_done)(void *, shoal_status, const shoal_error *,
+                    const shoal_op_stats *) = op->extras.on_done;
+    if (on_done != NULL)
+        on_done(op->extras.done_ctx, op->status, &op->error, &op->stats);
+    pthread_mutex_lock(&comm->lock);
+    comm->open_ops -= counted;
+    if (on_done == NULL) {
+        op->done = true;
+        op->in_done = true;
+        op->next_done = NULL;
+        op->prev_done = comm->done_last;
+        *(comm->done_last != NULL ? &comm->done_last->next_done : &comm->done_first) = op;
+        comm->done_last = op;
+    }
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    if (on_done != NULL)
+        shoali_op_free(op);
+}
+
+/* With the lock: sleep until something changes or until_us (UINT64_MAX: no end). False: the time is over. */
+static bool sleep_for_change(shoal_comm *comm, uint64_t until_us)
+{
+    if (until_us == UINT64_MAX) {
+        pthread_cond_wait(&comm->changed, &comm->lock);
+        return true;
+    }
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                             .tv_nsec = (long)(until_us % 1000000) * 1000};
+    return pthread_cond_timedwait(&comm->changed, &comm->lock, &until) != ETIMEDOUT;
+}
+
+static uint64_t end_of(int64_t timeout_us)
+{
+    return timeout_us < 0 ? UINT64_MAX : shoali_now_us() + (uint64_t)timeout_us;
+}
+
+static void copy_stats(const shoal_op *op, shoal_op_stats *out)
+{
+    size_t size = out->size > 0 && out->size < sizeof *out ? out->size : sizeof *out;
+    memcpy((uint8_t *)out + sizeof out->size, (const uint8_t *)&op->stats + sizeof out->size,
+           size - sizeof out->size);
+}
+
+shoal_status shoal_op_wait(shoal_op **op, int64_t timeout_us, shoal_op_stats *stats_out)
+{
+    if (op == NULL || *op == NULL)
+        return shoali_fail(SHOAL_EINVAL, "no operation to wait for");
+    shoal_op *o = *op;
+    shoal_comm *comm = o->comm;
+    SHOALI_TRY(check_usable(comm));
+    uint64_t until_us = end_of(timeout_us);
+    bool over = false;
+    pthread_mutex_lock(&comm->lock);
+    comm->waiters++;
+    while ((!o->done || o->cancel_queued) && !over)
+        over = !sleep_for_change(comm, until_us);
+    bool done = o->done && !o->cancel_queued;
+    if (done) {
+        if (o->in_done)
+            unlink_done(comm, o);
+        unlink_all(comm, o);
+    }
+    if (--comm->waiters == 0 && comm->stopping)
+        pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    if (!done)
+        return shoali_fail(SHOAL_PENDING, "the operation is not over yet");
+    shoal_status status = o->status;
+    if (stats_out != NULL && status == SHOAL_OK)
+        copy_stats(o, stats_out);
+    if (status != SHOAL_OK)
+        (void)shoali_error_set(&o->error);
+    shoali_op_free(o);
+    *op = NULL;
+    return status;
+}
+
+shoal_status shoal_comm_next_done(shoal_comm *comm, int64_t timeout_us, shoal_op **op_out)
+{
+    SHOALI_TRY(check_usable(comm));
+    uint64_t until_us = end_of(timeout_us);
+    bool over = false;
+    pthread_mutex_lock(&comm->lock);
+    comm->waiters++;
+    while (comm->done_first == NULL && !over && !comm->stopping)
+        over = !sleep_for_change(comm, until_us);
+    shoal_op *op = comm->done_first;
+    if (op != NULL)
+        unlink_done(comm, op);
+    bool stopping = comm->stopping;
+    if (--comm->waiters == 0 && stopping)
+        pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    if (op == NULL && stopping)
+        return shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
+    if (op == NULL)
+        return shoali_fail(SHOAL_PENDING, "no operation has completed");
+    *op_out = op;
+    return SHOAL_OK;
+}
+
+static void run_cancel(void *arg)
+{
+    shoal_op *op = arg;
+    shoal_comm *comm = op->comm;
+    if (op->state != SHOALI_OP_ENDED) {
+        (void)shoali_fail(SHOAL_ECANCELLED, "%s was cancelled by rank %u (host %.40s)", op->name,
+                          comm->me, comm->peers[comm->me].host);
+        shoali_error_about((int32_t)comm->me, comm->peers[comm->me].host, NULL, -1);
+        shoali_run_fail(op, true);
+    }
+    pthread_mutex_lock(&comm->lock);
+    op->cancel_queued = false;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+void shoal_op_cancel(shoal_op *op)
+{
+    if (op == NULL || atomic_load(&op->comm->forked))
+        return;
+    pthread_mutex_lock(&op->comm->lock);
+    bool post = !op->done && !op->cancel_queued && !op->comm->stopping;
+    op->cancel_queued |= post;
+    pthread_mutex_unlock(&op->comm->lock);
+    if (post) {
+        op->cancel_task = (shoali_task){.run = run_cancel, .arg = op};
+        shoali_task_post(op->comm, &op->cancel_task);
+    }
+}

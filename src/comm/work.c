@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The work thread runs long jobs one at a time, in order, and is made when the first one comes. A job never waits for
+ * another rank: what it would wait for is an operation of its own, started on the progress thread when it is done. */
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/inner.h"
+
+static void back(void *arg)
+{
+    shoali_job *job = arg;
+    job->done(job->arg, job->status);
+}
+
+static void *work_main(void *arg)
+{
+    shoal_comm *comm = arg;
+    shoali_log_set_rank((int32_t)comm->me, (int32_t)comm->size);
+    pthread_mutex_lock(&comm->lock);
+    for (;;) {
+        while (comm->jobs_first == NULL && !comm->work_stopping)
+            pthread_cond_wait(&comm->work_here, &comm->lock);
+        shoali_job *job = comm->jobs_first;
+        if (job == NULL)
+            break;
+        comm->jobs_first = job->next;
+        if (job->next == NULL)
+            comm->jobs_last = &comm->jobs_first;
+        pthread_mutex_unlock(&comm->lock);
+        job->status = job->work(job->arg);
+        if (job->status != SHOAL_OK)
+            shoali_error_get(&job->error);
+        shoali_task_post(comm, &job->back);
+        pthread_mutex_lock(&comm->lock);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return NULL;
+}
+
+/* Called with the lock. */
+static shoal_status need_thread(shoal_comm *comm)
+{
+    if (comm->work_running)
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_thread_start(&comm->work_thread, work_main, comm));
+    comm->work_running = true;
+    return SHOAL_OK;
+}
+
+void shoali_job_post(shoal_comm *comm, shoali_job *job)
+{
+    job->next = NULL;
+    job->comm = comm;
+    job->back = (shoali_task){.run = back, .arg = job};
+    pthread_mutex_lock(&comm->lock);
+    shoal_status status = need_thread(comm);
+    if (status == SHOAL_OK) {
+        *comm->jobs_last = job;
+        comm->jobs_last = &job->next;
+        pthread_cond_signal(&comm->work_here);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    if (status != SHOAL_OK) { /* it comes back as failed, like any other */
+        job->status = status;
+        shoali_error_get(&job->error);
+        shoali_task_post(comm, &job->back);
+    }
+}
+
+void shoali_work_stop(shoal_comm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    bool running = comm->work_running;
+    comm->work_stopping = true;
+    pthread_cond_signal(&comm->work_here);
+    pthread_mutex_unlock(&comm->lock);
+    if (running)
+        pthread_join(comm->work_thread, NULL);
+    comm->work_running = false;
+}
+
+typedef struct outside_job {
+    shoali_job job;
+    shoal_status (*work)(void *arg);
+    void (*done)(void *arg, shoal_status status);
+    void *arg;
+} outside_job;
+
+static shoal_status outside_work(void *arg)
+{
+    outside_job *outside = arg;
+    return outside->work(outside->arg);
+}
+
+static void outside_done(void *arg, shoal_status status)
+{
+    outside_job job = *(outside_job *)arg;
+    shoali_free(arg);
+    if (status != SHOAL_OK)
+        (void)shoali_error_set(&job.job.error);
+    job.done(job.arg, status);
+}
+
+shoal_status shoali_comm_work(shoal_comm *comm, shoal_status (*work)(void *arg),
+                              void (*done)(void *arg, shoal_status status), void *arg)
+{
+    outside_job *outside = shoali_alloc(sizeof *outside);
+    if (outside == NULL)
+        return SHOAL_ENOMEM;
+    *outside = (outside_job){.work = work, .done = done, .arg = arg};
+    outside->job = (shoali_job){.work = outside_work, .done = outside_done, .arg = outside};
+    shoali_job_post(comm, &outside->job);
+    return SHOAL_OK;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Real ranks on loopback: every operation kind and collective against sums made here. */
+#include "support/ranks.h"
+
+#include <math.h>
+
+#include "collective/schedule.h"
+
+enum { COUNT = 3001 };
+
+typedef struct plan {
+    const char *transport;
+    uint32_t rounds;
+} plan;
+
+/* Small whole numbers: their sums are exact in any order. */
+static float value(uint32_t rank, size_t i)
+{
+    return (float)((rank * 7 + i * 3) % 101) - 50;
+}
+
+static float sum_of(uint32_t size, size_t i)
+{
+    float sum = 0;
+    for (uint32_t rank = 0; rank < size; rank++)
+        sum += value(rank, i);
+    return sum;
+}
+
+static void fill(float *buf, uint32_t rank, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        buf[i] = value(rank, i);
+}
+
+static void check_all_reduce(const rank_env *env, shoal_comm *comm, const char *collective,
+                             size_t count)
+{
+    static float buf[COUNT];
+    fill(buf, env->rank, count);
+    rank_ok(shoal_allreduce(comm, buf, count, collective, NULL));
+    for (size_t i = 0; i < count; i++)
+        rank_check(buf[i] == sum_of(env->size, i));
+}
+
+static void check_shards(const rank_env *env, shoal_comm *comm, const char *collective)
+{
+    static float buf[COUNT];
+    size_t offset, count;
+    fill(buf, env->rank, COUNT);
+    rank_ok(shoal_reduce_scatter(comm, buf, COUNT, collective, NULL));
+    rank_ok(shoal_comm_shard(comm, env->rank, COUNT, &offset, &count));
+    for (size_t i = 0; i < COUNT; i++) {
+        if (i >= offset && i < offset + count)
+            rank_check(buf[i] == sum_of(env->size, i));
+        else
+            buf[i] = NAN; /* undefined by contract: must not matter */
+    }
+    rank_ok(shoal_allgather(comm, buf, COUNT, collective, NULL));
+    for (size_t i = 0; i < COUNT; i++)
+        rank_check(buf[i] == sum_of(env->size, i));
+}
+
+static void check_max(const rank_env *env, shoal_comm *comm)
+{
+    float buf[5];
+    shoal_op *op = NULL;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    shoal_op_stats stats = {.size = sizeof stats};
+    fill(buf, env->rank, 5);
+    desc.reduce = SHOAL_MAX;
+    desc.buf = buf;
+    desc.count = 5;
+    rank_ok(shoal_op_start(comm, &desc, &op));
+    rank_ok(shoal_op_wait(&op, -1, &stats));
+    rank_check(op == NULL && stats.duration_us > 0);
+    for (size_t i = 0; i < 5; i++) {
+        float most = value(0, i);
+        for (uint32_t rank = 1; rank < env->size; rank++)
+            most = value(rank, i) > most ? value(rank, i) : most;
+        rank_check(buf[i] == most);
+    }
+}
+
+static void check_broadcast(const rank_env *env, shoal_comm *comm)
+{
+    static float buf[COUNT];
+    for (uint32_t root = 0; root < env->size; root++) {
+        fill(buf, env->rank, COUNT);
+        rank_ok(shoal_broadcast(comm, buf, COUNT, root));
+        for (size_t i = 0; i < COUNT; i++)
+            rank_check(buf[i] == value(root, i));
+    }
+}
+
+/* Pairs of neighbours, each its own group, while all of them run. */
+static void check_members(const rank_env *env, shoal_comm *comm)
+{
+    float pair[64];
+    uint32_t members[2] = {env->rank & ~1u, env->rank | 1u};
+    if (members[1] >= env->size)
+        return;
+    for (int i = 0; i < 3; i++) {
+        shoal_op *op = NULL;
+        shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+        fill(pair, env->rank, 64);
+        desc.buf = pair;
+        desc.count = 64;
+        desc.members = members;
+        desc.member_count = 2;
+        rank_ok(shoal_op_start(comm, &desc, &op));
+        rank_ok(shoal_op_wait(&op, -1, NULL));
+        for (size_t k = 0; k < 64; k++)
+            rank_check(pair[k] == value(members[0], k) + value(members[1], k));
+    }
+}
+
+static void all_kinds(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    for (size_t row = 0; row < shoali_collective_count(); row++) {
+        const shoali_collective_row *c = shoali_collective_row_at(row);
+        if (c->traits & (SHOALI_COLL_ROOTED | SHOALI_COLL_FLOW))
+            continue;
+        const size_t counts[] = {COUNT, 1, 0, env->size - 1};
+        for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
+            check_all_reduce(env, comm, c->name, counts[k]);
+        if (c->traits & SHOALI_COLL_SHARDED)
+            check_shards(env, comm, c->name);
+    }
+    check_broadcast(env, comm);
+    check_max(env, comm);
+    check_members(env, comm);
+    rank_ok(shoal_barrier(comm));
+    shoal_comm_destroy(comm);
+}
+
+static void every_kind_over_tcp(void **state)
+{
+    (void)state;
+    for (uint32_t size = 1; size <= 5; size++)
+        ranks_run(size, size % 2 ? "file" : "tcp", "tcp:shm=off", all_kinds, NULL,
+                  30 * 1000 * 1000);
+}
+
+static void every_kind_beside_shm(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size <= 5; size++)
+        ranks_run(size, "file", NULL, all_kinds, NULL, 30 * 1000 * 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {CHECK_TEST(every_kind_over_tcp),
+                                       CHECK_TEST(every_kind_beside_shm)};
+    return CHECK_RUN(tests);
+}
