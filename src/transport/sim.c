@@ -8,11 +8,11 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "transport/sim_inner.h"
+#include "transport/sim_fabric.h"
 #include "wire/frame.h"
 
 typedef struct endpoint {
-    shoali_sim *sim;
+    shoali_fabric *sim;
     uint32_t me;
     shoali_transport_events events;
 } endpoint;
@@ -21,7 +21,7 @@ static shoal_status sim_open(void *state, const shoali_transport_args *args,
                              const shoali_transport_events *events)
 {
     endpoint *e = state;
-    shoali_sim *sim = args->fabric;
+    shoali_fabric *sim = args->fabric;
     if (sim == NULL || args->me >= sim->desc.endpoints || sim->ports[args->me].open)
         return shoali_fail(SHOAL_EINVAL, "transport sim: no fabric, or no free place for %u on it",
                            args->me);
@@ -42,30 +42,31 @@ static void sim_address(const void *state, char out[SHOALI_ADDRESS_BYTES])
 static shoal_status sim_add_peer(void *state, uint32_t peer, const char *address)
 {
     endpoint *e = state;
-    shoali_sim *sim = e->sim;
+    shoali_fabric *sim = e->sim;
     (void)address;
-    if (peer >= sim->desc.endpoints || peer == e->me || sim_pair_of(sim, e->me, peer)->wanted)
+    if (peer >= sim->desc.endpoints || peer == e->me ||
+        shoali_fabric_pair_of(sim, e->me, peer)->wanted)
         return shoali_fail(SHOAL_EINVAL, "transport sim: endpoint %u cannot add peer %u", e->me,
                            peer);
-    sim_pair_of(sim, e->me, peer)->wanted = true;
-    const bool both = sim_pair_of(sim, peer, e->me)->wanted;
+    shoali_fabric_pair_of(sim, e->me, peer)->wanted = true;
+    const bool both = shoali_fabric_pair_of(sim, peer, e->me)->wanted;
     const uint64_t wait_ns = both ? 2 * sim->desc.latency_ns
                                   : sim->ports[e->me].join_us * UINT64_C(1000);
-    sim_schedule(sim, (sim_event){.kind = both ? SIM_CONNECTED : SIM_LATE,
-                                  .time_ns = sim->now_ns + wait_ns,
-                                  .a = e->me,
-                                  .b = peer});
+    shoali_fabric_schedule(sim, (fabric_event){.kind = both ? FABRIC_CONNECTED : FABRIC_LATE,
+                                               .time_ns = sim->now_ns + wait_ns,
+                                               .a = e->me,
+                                               .b = peer});
     return SHOAL_OK;
 }
 
 /* A frame to peer with room for its body, and for all events of its way; NULL: ENOMEM. */
-static sim_frame *make_frame(endpoint *e, uint32_t peer, size_t len_bytes)
+static fabric_frame *make_frame(endpoint *e, uint32_t peer, size_t len_bytes)
 {
     const uint64_t whole = SHOALI_FRAME_BYTES + (uint64_t)len_bytes;
-    const uint32_t slots = 2 * (uint32_t)sim_segments(whole);
-    if (sim_reserve(e->sim, slots) != SHOAL_OK)
+    const uint32_t slots = 2 * (uint32_t)shoali_fabric_segments(whole);
+    if (shoali_fabric_reserve(e->sim, slots) != SHOAL_OK)
         return NULL;
-    sim_frame *frame = shoali_alloc(sizeof *frame + len_bytes);
+    fabric_frame *frame = shoali_alloc(sizeof *frame + len_bytes);
     if (frame == NULL) {
         e->sim->heap_reserved -= slots;
         return NULL;
@@ -75,16 +76,16 @@ static sim_frame *make_frame(endpoint *e, uint32_t peer, size_t len_bytes)
     frame->reserved = slots;
     frame->whole = frame->left_up = frame->left_down = whole;
     frame->head.len_bytes = (uint32_t)len_bytes;
-    frame->sent = (sim_notice){.kind = SIM_SENT, .frame = frame, .peer = peer};
-    frame->place = (sim_notice){.kind = SIM_PLACE, .frame = frame, .peer = e->me};
-    frame->body = (sim_notice){.kind = SIM_BODY, .frame = frame, .peer = e->me};
-    frame->unplace = (sim_notice){.kind = SIM_UNPLACE, .frame = frame, .peer = e->me};
+    frame->sent = (fabric_notice){.kind = FABRIC_SENT, .frame = frame, .peer = peer};
+    frame->place = (fabric_notice){.kind = FABRIC_PLACE, .frame = frame, .peer = e->me};
+    frame->body = (fabric_notice){.kind = FABRIC_BODY, .frame = frame, .peer = e->me};
+    frame->unplace = (fabric_notice){.kind = FABRIC_UNPLACE, .frame = frame, .peer = e->me};
     return frame;
 }
 
 static shoal_status check_up(const endpoint *e, uint32_t peer, size_t len_bytes, size_t most)
 {
-    if (peer >= e->sim->desc.endpoints || !sim_pair_of(e->sim, e->me, peer)->up)
+    if (peer >= e->sim->desc.endpoints || !shoali_fabric_pair_of(e->sim, e->me, peer)->up)
         return shoali_fail(SHOAL_EPEER, "endpoint %u is not connected to %u", e->me, peer);
     if (len_bytes > most)
         return shoali_fail(SHOAL_EINVAL, "a frame of %zu bytes, at most %zu", len_bytes, most);
@@ -97,24 +98,24 @@ static shoal_status sim_send(void *state, uint32_t peer, uint8_t tos, const shoa
     endpoint *e = state;
     (void)tos;
     SHOALI_TRY(check_up(e, peer, head->len_bytes, SHOALI_FRAME_MAX_BODY_BYTES));
-    sim_frame *frame = make_frame(e, peer, head->len_bytes);
+    fabric_frame *frame = make_frame(e, peer, head->len_bytes);
     if (frame == NULL)
         return SHOAL_ENOMEM;
-    shoal_peer_stats *stats = &sim_pair_of(e->sim, e->me, peer)->stats;
+    shoal_peer_stats *stats = &shoali_fabric_pair_of(e->sim, e->me, peer)->stats;
     frame->head = *head;
     frame->source = body;
     frame->cookie = cookie;
     stats->sent_frames++;
     stats->sent_payload_bytes += head->len_bytes;
     stats->sent_wire_bytes += frame->whole;
-    sim_enqueue(e->sim, frame);
+    shoali_fabric_enqueue(e->sim, frame);
     return SHOAL_OK;
 }
 
 static shoal_status queue_control(endpoint *e, uint32_t peer, uint16_t kind, const void *bytes,
                                   size_t len_bytes, bool goodbye)
 {
-    sim_frame *frame = make_frame(e, peer, len_bytes);
+    fabric_frame *frame = make_frame(e, peer, len_bytes);
     if (frame == NULL)
         return SHOAL_ENOMEM;
     frame->is_control = true;
@@ -122,8 +123,8 @@ static shoal_status queue_control(endpoint *e, uint32_t peer, uint16_t kind, con
     frame->control = kind;
     if (len_bytes > 0)
         memcpy(frame->copy, bytes, len_bytes);
-    sim_pair_of(e->sim, e->me, peer)->stats.control_bytes += frame->whole;
-    sim_enqueue(e->sim, frame);
+    shoali_fabric_pair_of(e->sim, e->me, peer)->stats.control_bytes += frame->whole;
+    shoali_fabric_enqueue(e->sim, frame);
     return SHOAL_OK;
 }
 
@@ -143,19 +144,19 @@ static const char *reason(shoal_status why)
     return why == SHOAL_ETIMEDOUT ? "is silent: the link is cut" : "closed without goodbye";
 }
 
-static void place(endpoint *e, sim_frame *frame)
+static void place(endpoint *e, fabric_frame *frame)
 {
     if (!frame->dropped)
         frame->placed = e->events.place(e->events.ctx, frame->from, &frame->head);
     if (frame->placed == NULL)
-        sim_pair_of(e->sim, e->me, frame->from)->stats.dropped_frames++;
+        shoali_fabric_pair_of(e->sim, e->me, frame->from)->stats.dropped_frames++;
 }
 
-static void deliver(endpoint *e, sim_frame *frame)
+static void deliver(endpoint *e, fabric_frame *frame)
 {
-    shoal_peer_stats *stats = &sim_pair_of(e->sim, e->me, frame->from)->stats;
+    shoal_peer_stats *stats = &shoali_fabric_pair_of(e->sim, e->me, frame->from)->stats;
     if (frame->is_goodbye) {
-        sim_sever(e->sim, e->me, frame->from, SHOAL_OK);
+        shoali_fabric_sever(e->sim, e->me, frame->from, SHOAL_OK);
         return;
     }
     if (frame->is_control) {
@@ -176,7 +177,7 @@ static void deliver(endpoint *e, sim_frame *frame)
     e->events.frames(e->events.ctx, frame->from, &frame->head, &body, 1);
 }
 
-static void unplace(endpoint *e, sim_frame *frame)
+static void unplace(endpoint *e, fabric_frame *frame)
 {
     uint8_t *body = frame->placed;
     frame->placed = NULL;
@@ -184,23 +185,23 @@ static void unplace(endpoint *e, sim_frame *frame)
         e->events.unplace(e->events.ctx, frame->from, &frame->head, body);
 }
 
-static void hear(endpoint *e, const sim_notice *notice)
+static void hear(endpoint *e, const fabric_notice *notice)
 {
     const shoali_transport_events *to = &e->events;
     switch (notice->kind) {
-    case SIM_SENT:
+    case FABRIC_SENT:
         to->sent(to->ctx, notice->peer, notice->frame->cookie, notice->status);
         break;
-    case SIM_PLACE:
+    case FABRIC_PLACE:
         place(e, notice->frame);
         break;
-    case SIM_BODY:
+    case FABRIC_BODY:
         deliver(e, notice->frame);
         break;
-    case SIM_UNPLACE:
+    case FABRIC_UNPLACE:
         unplace(e, notice->frame);
         break;
-    case SIM_UP:
+    case FABRIC_UP:
         to->peer_up(to->ctx, notice->peer);
         break;
     default:
@@ -210,9 +211,9 @@ static void hear(endpoint *e, const sim_notice *notice)
 }
 
 /* Take the oldest notice; its frame is still referred to. NULL: none. */
-static sim_notice *take_notice(sim_port *port)
+static fabric_notice *take_notice(fabric_port *port)
 {
-    sim_notice *notice = port->inbox;
+    fabric_notice *notice = port->inbox;
     if (notice == NULL)
         return NULL;
     port->inbox = notice->next;
@@ -225,13 +226,13 @@ static sim_notice *take_notice(sim_port *port)
 static void sim_progress(void *state, uint64_t now_us)
 {
     endpoint *e = state;
-    sim_port *port = &e->sim->ports[e->me];
-    sim_notice *notice;
+    fabric_port *port = &e->sim->ports[e->me];
+    fabric_notice *notice;
     (void)now_us;
     while (!port->dead && (notice = take_notice(port)) != NULL) {
         hear(e, notice);
         if (notice->frame != NULL)
-            sim_frame_unref(e->sim, notice->frame);
+            shoali_fabric_frame_unref(e->sim, notice->frame);
     }
 }
 
@@ -254,20 +255,20 @@ static void sim_drop_peer(void *state, uint32_t peer, bool polite)
     endpoint *e = state;
     if (peer >= e->sim->desc.endpoints)
         return;
-    sim_pair *pair = sim_pair_of(e->sim, e->me, peer);
+    fabric_pair *pair = shoali_fabric_pair_of(e->sim, e->me, peer);
     const bool was_up = pair->up;
     pair->up = false;
     pair->down_told = true;
-    sim_drop_frames(e->sim, peer, e->me, false, SHOAL_EPEER);
-    sim_drop_frames(e->sim, e->me, peer, polite, SHOAL_ECANCELLED);
+    shoali_fabric_drop_frames(e->sim, peer, e->me, false, SHOAL_EPEER);
+    shoali_fabric_drop_frames(e->sim, e->me, peer, polite, SHOAL_ECANCELLED);
     if (!was_up || !polite || queue_control(e, peer, 0, NULL, 0, true) != SHOAL_OK)
-        sim_sever(e->sim, e->me, peer, SHOAL_EPEER);
+        shoali_fabric_sever(e->sim, e->me, peer, SHOAL_EPEER);
 }
 
 static void sim_peer_stats(const void *state, uint32_t peer, shoal_peer_stats *stats_add)
 {
     const endpoint *e = state;
-    const shoal_peer_stats *stats = &sim_pair_of(e->sim, e->me, peer)->stats;
+    const shoal_peer_stats *stats = &shoali_fabric_pair_of(e->sim, e->me, peer)->stats;
     snprintf(stats_add->transport, sizeof stats_add->transport, "sim");
     stats_add->sent_frames += stats->sent_frames;
     stats_add->sent_payload_bytes += stats->sent_payload_bytes;
@@ -282,16 +283,16 @@ static void sim_peer_stats(const void *state, uint32_t peer, shoal_peer_stats *s
 static void sim_close(void *state)
 {
     endpoint *e = state;
-    sim_port *port = &e->sim->ports[e->me];
+    fabric_port *port = &e->sim->ports[e->me];
     for (uint32_t peer = 0; peer < e->sim->desc.endpoints; peer++)
-        if (sim_pair_of(e->sim, e->me, peer)->wanted && !port->dead)
+        if (shoali_fabric_pair_of(e->sim, e->me, peer)->wanted && !port->dead)
             sim_drop_peer(e, peer, true);
     port->open = false;
-    for (sim_notice *notice; (notice = take_notice(port)) != NULL;) {
-        if (!port->dead && (notice->kind == SIM_SENT || notice->kind == SIM_UNPLACE))
+    for (fabric_notice *notice; (notice = take_notice(port)) != NULL;) {
+        if (!port->dead && (notice->kind == FABRIC_SENT || notice->kind == FABRIC_UNPLACE))
             hear(e, notice);
         if (notice->frame != NULL)
-            sim_frame_unref(e->sim, notice->frame);
+            shoali_fabric_frame_unref(e->sim, notice->frame);
     }
 }
 

@@ -51,7 +51,7 @@ typedef struct shoali_transport_args {
     /* Faults (fault.c): may change the encoded header of an outgoing data frame; NULL: nobody does. */
     void (*tamper)(void *ctx, uint8_t *header);
     void *tamper_ctx;
-    void *fabric; /* row sim: the shoali_sim that joins the endpoints; else unused */
+    void *fabric; /* row sim: the shoali_fabric that joins the endpoints; else unused */
 } shoali_transport_args;
 
 typedef struct shoali_transport_row {

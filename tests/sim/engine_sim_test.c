@@ -8,7 +8,7 @@
 #include "wire/frame.h"
 
 static const double RATE = 1e9, LATENCY_NS = 50e3; /* bits per second; one way */
-static const shoali_sim_desc gigabit = {.rate_bps = 1000000000, .latency_ns = 50000};
+static const shoali_fabric_desc gigabit = {.rate_bps = 1000000000, .latency_ns = 50000};
 
 /* Time of so many frames and bytes of payload on a link. */
 static double link_ns(double frames, double bytes)
@@ -77,7 +77,7 @@ static void worker_aggregator_takes_its_time(void **state)
 static uint64_t jittery(uint64_t seed, float *values, uint64_t *events_out)
 {
     engine_run run;
-    const shoali_sim_desc desc = {
+    const shoali_fabric_desc desc = {
         .rate_bps = 100000000, .latency_ns = 20000, .jitter_ns = 300000, .seed = seed};
     engine_case c = {.collective = "halving_doubling",
                      .push = "inceptionn",
@@ -87,9 +87,9 @@ static uint64_t jittery(uint64_t seed, float *values, uint64_t *events_out)
                      .unit = 1.0f / 3000};
     assert_true(engine_run_open(&c, &run));
     simhost *host = simhost_start(&run, &desc);
-    shoali_sim_set_rate(simhost_fabric(host), 5, 10000000, 20000000);
+    shoali_fabric_set_rate(simhost_fabric(host), 5, 10000000, 20000000);
     uint64_t took_ns = simhost_run(host);
-    *events_out = shoali_sim_events(simhost_fabric(host));
+    *events_out = shoali_fabric_events(simhost_fabric(host));
     simhost_destroy(host);
     engine_run_assert_same(&run);
     memcpy(values, run.bufs[0], 20000 * sizeof *values);
@@ -111,26 +111,26 @@ static void runs_repeat(void **state)
 }
 
 /* A member is lost at several moments: the others end, within the deadline, or had ended before. */
-static void lose(void (*how)(shoali_sim *, uint32_t), shoal_status expected, uint64_t when_ns,
+static void lose(void (*how)(shoali_fabric *, uint32_t), shoal_status expected, uint64_t when_ns,
                  size_t *failed)
 {
     engine_run run;
     engine_case c = {.collective = "ring", .size = 6, .count = 60000, .chunk_elems = 2048};
     assert_true(engine_run_open(&c, &run));
     simhost *host = simhost_start(&run, &gigabit);
-    shoali_sim *sim = simhost_fabric(host);
-    const uint64_t until_ns = shoali_sim_now_ns(sim) + when_ns;
+    shoali_fabric *sim = simhost_fabric(host);
+    const uint64_t until_ns = shoali_fabric_now_ns(sim) + when_ns;
     uint32_t endpoint;
-    while (shoali_sim_now_ns(sim) < until_ns) {
-        while (shoali_sim_next_ready(sim, &endpoint))
+    while (shoali_fabric_now_ns(sim) < until_ns) {
+        while (shoali_fabric_next_ready(sim, &endpoint))
             simhost_progress(host, endpoint);
-        assert_true(shoali_sim_advance(sim));
+        assert_true(shoali_fabric_advance(sim));
     }
     how(sim, 2);
     (void)simhost_run(host);
     for (uint32_t m = 0; m < c.size; m++) {
         const simhost_result *r = simhost_result_of(host, m);
-        if (m == 2 && how == shoali_sim_kill)
+        if (m == 2 && how == shoali_fabric_kill)
             continue;
         assert_true(r->done);
         assert_true(r->done_ns <= when_ns + 3100000);
@@ -149,8 +149,8 @@ static void members_are_lost(void **state)
     (void)state;
     size_t failed = 0;
     for (uint64_t when_ns = 0; when_ns < 3000000; when_ns += 250000) {
-        lose(shoali_sim_kill, SHOAL_EPEER, when_ns, &failed);
-        lose(shoali_sim_cut, SHOAL_ETIMEDOUT, when_ns, &failed);
+        lose(shoali_fabric_kill, SHOAL_EPEER, when_ns, &failed);
+        lose(shoali_fabric_cut, SHOAL_ETIMEDOUT, when_ns, &failed);
     }
     assert_true(failed > 80);
 }

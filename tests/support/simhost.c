@@ -15,7 +15,7 @@ typedef struct host_node {
 } host_node;
 
 struct simhost {
-    shoali_sim *sim;
+    shoali_fabric *sim;
     uint32_t size;
     uint64_t start_ns;
     host_node *nodes;
@@ -27,14 +27,14 @@ static void on_timer(void *ctx);
 
 static void arm(host_node *n)
 {
-    shoali_sim *sim = n->host->sim;
+    shoali_fabric *sim = n->host->sim;
     if (n->result.done)
         return;
     uint64_t wake_us = shoali_engine.next_wake_us(n->flow);
     if (wake_us == UINT64_MAX || n->timer_ns != UINT64_MAX)
         return;
     n->timer_ns = wake_us * 1000;
-    assert_ok(shoali_sim_at(sim, n->timer_ns, on_timer, n));
+    assert_ok(shoali_fabric_at(sim, n->timer_ns, on_timer, n));
 }
 
 static void on_timer(void *ctx)
@@ -42,7 +42,7 @@ static void on_timer(void *ctx)
     host_node *n = ctx;
     n->timer_ns = UINT64_MAX;
     if (!n->result.done)
-        shoali_engine.on_timer(n->flow, shoali_sim_now_us(n->host->sim));
+        shoali_engine.on_timer(n->flow, shoali_fabric_now_us(n->host->sim));
     arm(n);
 }
 
@@ -77,7 +77,7 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
     (void)id;
     n->result.done = true;
     n->result.status = status;
-    n->result.done_ns = shoali_sim_now_ns(n->host->sim) - n->host->start_ns;
+    n->result.done_ns = shoali_fabric_now_ns(n->host->sim) - n->host->start_ns;
     snprintf(n->result.why, sizeof n->result.why, "%s", why);
     shoali_engine.stats(n->flow, &n->result.stats);
 }
@@ -148,15 +148,15 @@ static void on_down(void *ctx, uint32_t peer, shoal_status why, const char *text
 
 void simhost_progress(simhost *host, uint32_t endpoint)
 {
-    shoali_transport_sim.progress(host->nodes[endpoint].transport, shoali_sim_now_us(host->sim));
+    shoali_transport_sim.progress(host->nodes[endpoint].transport, shoali_fabric_now_us(host->sim));
 }
 
 static bool turn(simhost *host)
 {
     uint32_t endpoint;
-    while (shoali_sim_next_ready(host->sim, &endpoint))
+    while (shoali_fabric_next_ready(host->sim, &endpoint))
         simhost_progress(host, endpoint);
-    return shoali_sim_advance(host->sim);
+    return shoali_fabric_advance(host->sim);
 }
 
 static void open_node(simhost *host, uint32_t me)
@@ -168,7 +168,7 @@ static void open_node(simhost *host, uint32_t me)
     const shoali_transport_args args = {.me = me,
                                         .size = host->size,
                                         .deadline_us = 3000,
-                                        .now_us = shoali_sim_now_us,
+                                        .now_us = shoali_fabric_now_us,
                                         .now_ctx = host->sim,
                                         .fabric = host->sim};
     n->transport = shoali_alloc(shoali_transport_sim.state_size);
@@ -194,7 +194,7 @@ static void start_flow(simhost *host, const engine_run *run, uint32_t me)
     shoal_sink sink = {n, sink_send, sink_control, sink_job, sink_done};
     n->flow = shoali_alloc(shoali_engine.state_size(&args));
     assert_non_null(n->flow);
-    assert_ok(shoali_engine.start(n->flow, &args, &sink, shoali_sim_now_us(host->sim)));
+    assert_ok(shoali_engine.start(n->flow, &args, &sink, shoali_fabric_now_us(host->sim)));
     const uint32_t slot = SLOT + me;
     for (uint32_t peer = 0; peer < host->size; peer++)
         if (shoali_engine.receives_from(n->flow, peer))
@@ -202,25 +202,25 @@ static void start_flow(simhost *host, const engine_run *run, uint32_t me)
     arm(n);
 }
 
-simhost *simhost_start(const engine_run *run, const shoali_sim_desc *desc)
+simhost *simhost_start(const engine_run *run, const shoali_fabric_desc *desc)
 {
     simhost *host = calloc(1, sizeof *host);
     assert_non_null(host);
-    shoali_sim_desc own = *desc;
+    shoali_fabric_desc own = *desc;
     own.endpoints = host->size = run->c.size;
-    host->sim = shoali_sim_create(&own);
+    host->sim = shoali_fabric_create(&own);
     host->nodes = calloc(host->size, sizeof *host->nodes);
     assert_true(host->sim != NULL && host->nodes != NULL);
     for (uint32_t m = 0; m < host->size; m++)
         open_node(host, m);
     connect_all(host);
-    host->start_ns = shoali_sim_now_ns(host->sim);
+    host->start_ns = shoali_fabric_now_ns(host->sim);
     for (uint32_t m = 0; m < host->size; m++)
         start_flow(host, run, m);
     return host;
 }
 
-shoali_sim *simhost_fabric(simhost *host)
+shoali_fabric *simhost_fabric(simhost *host)
 {
     return host->sim;
 }
@@ -258,7 +258,7 @@ void simhost_destroy(simhost *host)
         shoali_free(host->nodes[m].flow);
         shoali_free(host->nodes[m].transport);
     }
-    shoali_sim_destroy(host->sim);
+    shoali_fabric_destroy(host->sim);
     free(host->nodes);
     free(host);
 }

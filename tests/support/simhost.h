@@ -18,8 +18,8 @@ typedef struct simhost_result {
 } simhost_result;
 
 /** Endpoints opened and connected; run's operation started on all of them. */
-simhost *simhost_start(const engine_run *run, const shoali_sim_desc *desc);
-shoali_sim *simhost_fabric(simhost *host);
+simhost *simhost_start(const engine_run *run, const shoali_fabric_desc *desc);
+shoali_fabric *simhost_fabric(simhost *host);
 /** Let an endpoint that is ready hear what happened. */
 void simhost_progress(simhost *host, uint32_t endpoint);
 /** Until all are done or nothing happens any more; returns the time of the last done, since the start. */

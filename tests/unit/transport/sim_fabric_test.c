@@ -7,7 +7,7 @@
 enum { MOST = 5, BYTES = 1000000, HEAD = 32 };
 
 typedef struct end {
-    shoali_sim *sim;
+    shoali_fabric *sim;
     void *state;
     uint8_t *buffer;
     uint64_t last_ns, sent_ns[MOST], here_ns[MOST]; /* by peer */
@@ -28,7 +28,7 @@ static void on_frames(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t
 {
     end *e = ctx;
     (void)bodies, (void)count;
-    e->here_ns[peer] = e->last_ns = shoali_sim_now_ns(e->sim);
+    e->here_ns[peer] = e->last_ns = shoali_fabric_now_ns(e->sim);
     e->order[e->count++ % 64] = heads[0].chunk;
 }
 
@@ -43,7 +43,7 @@ static void on_sent(void *ctx, uint32_t peer, uint64_t cookie, shoal_status stat
     end *e = ctx;
     (void)cookie;
     if (status == SHOAL_OK)
-        e->sent_ns[peer] = shoali_sim_now_ns(e->sim);
+        e->sent_ns[peer] = shoali_fabric_now_ns(e->sim);
 }
 
 static void on_control(void *ctx, uint32_t peer, uint16_t kind, const uint8_t *bytes,
@@ -51,7 +51,7 @@ static void on_control(void *ctx, uint32_t peer, uint16_t kind, const uint8_t *b
 {
     end *e = ctx;
     (void)kind, (void)bytes, (void)len_bytes;
-    e->here_ns[peer] = shoali_sim_now_ns(e->sim);
+    e->here_ns[peer] = shoali_fabric_now_ns(e->sim);
 }
 
 static void on_up(void *ctx, uint32_t peer)
@@ -64,24 +64,24 @@ static void on_down(void *ctx, uint32_t peer, shoal_status why, const char *text
     (void)ctx, (void)peer, (void)why, (void)text;
 }
 
-static bool turn(shoali_sim *sim)
+static bool turn(shoali_fabric *sim)
 {
     uint32_t endpoint;
-    while (shoali_sim_next_ready(sim, &endpoint))
+    while (shoali_fabric_next_ready(sim, &endpoint))
         row->progress(ends[endpoint].state, 0);
-    return shoali_sim_advance(sim);
+    return shoali_fabric_advance(sim);
 }
 
-static void all(shoali_sim *sim)
+static void all(shoali_fabric *sim)
 {
     while (turn(sim))
         continue;
 }
 
 /* Five connected endpoints. */
-static shoali_sim *open_all(const shoali_sim_desc *desc, uint64_t *start_ns)
+static shoali_fabric *open_all(const shoali_fabric_desc *desc, uint64_t *start_ns)
 {
-    shoali_sim *sim = shoali_sim_create(desc);
+    shoali_fabric *sim = shoali_fabric_create(desc);
     assert_non_null(sim);
     for (uint32_t m = 0; m < MOST; m++) {
         ends[m] = (end){
@@ -100,18 +100,18 @@ static shoali_sim *open_all(const shoali_sim_desc *desc, uint64_t *start_ns)
     for (uint32_t a = 0; a < MOST; a++)
         while (ends[a].up < MOST - 1)
             assert_true(turn(sim));
-    *start_ns = shoali_sim_now_ns(sim);
+    *start_ns = shoali_fabric_now_ns(sim);
     return sim;
 }
 
-static void close_all(shoali_sim *sim)
+static void close_all(shoali_fabric *sim)
 {
     for (uint32_t m = 0; m < MOST; m++) {
         row->close(ends[m].state);
         shoali_free(ends[m].state);
         free(ends[m].buffer);
     }
-    shoali_sim_destroy(sim);
+    shoali_fabric_destroy(sim);
 }
 
 static void send_to(uint32_t from, uint32_t to, uint32_t chunk, uint32_t bytes)
@@ -121,7 +121,7 @@ static void send_to(uint32_t from, uint32_t to, uint32_t chunk, uint32_t bytes)
                         body, 0));
 }
 
-static const shoali_sim_desc plain = {
+static const shoali_fabric_desc plain = {
     .endpoints = MOST, .rate_bps = 8000000000, .latency_ns = 5000};
 
 /* Alone on its way: bytes / rate + latency; the sender is done a latency earlier. */
@@ -129,7 +129,7 @@ static void one_frame(void **state)
 {
     (void)state;
     uint64_t start_ns;
-    shoali_sim *sim = open_all(&plain, &start_ns);
+    shoali_fabric *sim = open_all(&plain, &start_ns);
     send_to(0, 1, 0, BYTES);
     all(sim);
     assert_int_equal(ends[1].here_ns[0] - start_ns, BYTES + HEAD + 5000);
@@ -142,7 +142,7 @@ static void links_are_shared(void **state)
 {
     (void)state;
     uint64_t start_ns;
-    shoali_sim *sim = open_all(&plain, &start_ns);
+    shoali_fabric *sim = open_all(&plain, &start_ns);
     send_to(0, 1, 0, BYTES);
     send_to(0, 2, 0, BYTES);
     send_to(3, 4, 0, BYTES);
@@ -161,8 +161,8 @@ static void rates_differ(void **state)
 {
     (void)state;
     uint64_t start_ns;
-    shoali_sim *sim = open_all(&plain, &start_ns);
-    shoali_sim_set_rate(sim, 0, 4000000000, 2000000000);
+    shoali_fabric *sim = open_all(&plain, &start_ns);
+    shoali_fabric_set_rate(sim, 0, 4000000000, 2000000000);
     send_to(0, 1, 0, BYTES);
     send_to(1, 0, 0, BYTES);
     all(sim);
@@ -176,10 +176,10 @@ static void a_slow_receiver_holds_nobody_up(void **state)
 {
     (void)state;
     uint64_t start_ns;
-    shoali_sim_desc desc = plain;
+    shoali_fabric_desc desc = plain;
     desc.window_bytes = 64 * 1024;
-    shoali_sim *sim = open_all(&desc, &start_ns);
-    shoali_sim_set_rate(sim, 1, 8000000000, 80000000); /* a hundredth */
+    shoali_fabric *sim = open_all(&desc, &start_ns);
+    shoali_fabric_set_rate(sim, 1, 8000000000, 80000000); /* a hundredth */
     for (uint32_t i = 0; i < 4; i++)
         send_to(0, 1, i, BYTES);
     send_to(0, 2, 0, BYTES);
@@ -194,17 +194,17 @@ static void order(void **state)
 {
     (void)state;
     uint64_t start_ns;
-    shoali_sim_desc desc = plain;
+    shoali_fabric_desc desc = plain;
     desc.jitter_ns = 100000;
     desc.seed = check_seed();
-    shoali_sim *sim = open_all(&desc, &start_ns);
+    shoali_fabric *sim = open_all(&desc, &start_ns);
     for (uint32_t i = 0; i < 40; i++)
         send_to(0, 1, i, 5000);
     all(sim);
     assert_int_equal(ends[1].count, 40);
     for (uint32_t i = 0; i < 40; i++)
         assert_int_equal(ends[1].order[i], i);
-    start_ns = shoali_sim_now_ns(sim);
+    start_ns = shoali_fabric_now_ns(sim);
     for (uint32_t i = 0; i < 4; i++)
         send_to(0, 1, i, BYTES);
     assert_ok(row->control(ends[0].state, 1, 1, "x", 1));
@@ -227,20 +227,20 @@ static void calls_come_in_order(void **state)
 {
     (void)state;
     static char a[] = "a", b[] = "b", c[] = "c", d[] = "d";
-    shoali_sim *sim = shoali_sim_create(&plain);
+    shoali_fabric *sim = shoali_fabric_create(&plain);
     assert_non_null(sim);
-    assert_ok(shoali_sim_at(sim, 20, note, c));
-    assert_ok(shoali_sim_at(sim, 10, note, a));
-    assert_ok(shoali_sim_at(sim, 10, note, b));
-    while (shoali_sim_advance(sim))
+    assert_ok(shoali_fabric_at(sim, 20, note, c));
+    assert_ok(shoali_fabric_at(sim, 10, note, a));
+    assert_ok(shoali_fabric_at(sim, 10, note, b));
+    while (shoali_fabric_advance(sim))
         continue;
-    assert_int_equal(shoali_sim_now_ns(sim), 20);
-    assert_ok(shoali_sim_at(sim, 1, note, d));
-    assert_true(shoali_sim_advance(sim));
-    assert_int_equal(shoali_sim_now_ns(sim), 20);
+    assert_int_equal(shoali_fabric_now_ns(sim), 20);
+    assert_ok(shoali_fabric_at(sim, 1, note, d));
+    assert_true(shoali_fabric_advance(sim));
+    assert_int_equal(shoali_fabric_now_ns(sim), 20);
     assert_string_equal(calls, "abcd");
-    assert_int_equal(shoali_sim_events(sim), 4);
-    shoali_sim_destroy(sim);
+    assert_int_equal(shoali_fabric_events(sim), 4);
+    shoali_fabric_destroy(sim);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -8,7 +8,7 @@
 enum { SIZE = 3 };
 
 typedef struct user {
-    shoali_sim *sim;
+    shoali_fabric *sim;
     void *state;
     uint8_t buffer[100000];
     bool refuse;
@@ -79,34 +79,34 @@ static void on_down(void *ctx, uint32_t peer, shoal_status why, const char *text
     u->why = why;
 }
 
-static bool turn(shoali_sim *sim)
+static bool turn(shoali_fabric *sim)
 {
     uint32_t endpoint;
-    while (shoali_sim_next_ready(sim, &endpoint)) {
+    while (shoali_fabric_next_ready(sim, &endpoint)) {
         assert_int_equal(row->next_wake_us(users[endpoint].state), 0);
-        row->progress(users[endpoint].state, shoali_sim_now_us(sim));
+        row->progress(users[endpoint].state, shoali_fabric_now_us(sim));
         assert_true(row->next_wake_us(users[endpoint].state) == UINT64_MAX);
     }
-    return shoali_sim_advance(sim);
+    return shoali_fabric_advance(sim);
 }
 
-static void until(shoali_sim *sim, uint64_t time_ns)
+static void until(shoali_fabric *sim, uint64_t time_ns)
 {
-    while (shoali_sim_now_ns(sim) < time_ns && turn(sim))
+    while (shoali_fabric_now_ns(sim) < time_ns && turn(sim))
         continue;
 }
 
-static void all(shoali_sim *sim)
+static void all(shoali_fabric *sim)
 {
     while (turn(sim))
         continue;
 }
 
-static shoali_sim *open_all(void)
+static shoali_fabric *open_all(void)
 {
-    const shoali_sim_desc desc = {
+    const shoali_fabric_desc desc = {
         .endpoints = SIZE, .rate_bps = 8000000000, .latency_ns = 1000}; /* 1 byte a nanosecond */
-    shoali_sim *sim = shoali_sim_create(&desc);
+    shoali_fabric *sim = shoali_fabric_create(&desc);
     assert_non_null(sim);
     memset(users, 0, sizeof users);
     for (uint32_t m = 0; m < SIZE; m++) {
@@ -121,9 +121,9 @@ static shoali_sim *open_all(void)
     return sim;
 }
 
-static shoali_sim *connect_all(void)
+static shoali_fabric *connect_all(void)
 {
-    shoali_sim *sim = open_all();
+    shoali_fabric *sim = open_all();
     for (uint32_t a = 0; a < SIZE; a++)
         for (uint32_t b = 0; b < SIZE; b++)
             if (a != b)
@@ -134,14 +134,14 @@ static shoali_sim *connect_all(void)
     return sim;
 }
 
-static void close_all(shoali_sim *sim)
+static void close_all(shoali_fabric *sim)
 {
     for (uint32_t m = 0; m < SIZE; m++)
         if (users[m].state != NULL) {
             row->close(users[m].state);
             shoali_free(users[m].state);
         }
-    shoali_sim_destroy(sim);
+    shoali_fabric_destroy(sim);
 }
 
 static uint8_t message[90000];
@@ -158,7 +158,7 @@ static shoal_status send_to(uint32_t from, uint32_t to)
 static void frames_travel(void **state)
 {
     (void)state;
-    shoali_sim *sim = connect_all();
+    shoali_fabric *sim = connect_all();
     assert_ok(send_to(0, 1));
     assert_ok(row->control(users[2].state, 1, 9, "hello", 6));
     all(sim);
@@ -184,7 +184,7 @@ static void frames_travel(void **state)
 static void a_refused_body_is_counted(void **state)
 {
     (void)state;
-    shoali_sim *sim = connect_all();
+    shoali_fabric *sim = connect_all();
     users[1].refuse = true;
     assert_ok(send_to(0, 1));
     all(sim);
@@ -199,27 +199,27 @@ static void a_refused_body_is_counted(void **state)
 static void misuse_is_refused(void **state)
 {
     (void)state;
-    shoali_sim *sim = open_all();
+    shoali_fabric *sim = open_all();
     assert_status(send_to(0, 1), SHOAL_EPEER);
     assert_status(row->control(users[0].state, 1, 1, "", 0), SHOAL_EPEER);
     assert_status(row->add_peer(users[0].state, 0, ""), SHOAL_EINVAL);
     assert_status(row->add_peer(users[0].state, SIZE, ""), SHOAL_EINVAL);
     close_all(sim);
-    assert_null(shoali_sim_create(&(shoali_sim_desc){.endpoints = 0, .rate_bps = 1}));
-    assert_null(shoali_sim_create(&(shoali_sim_desc){.endpoints = 1}));
+    assert_null(shoali_fabric_create(&(shoali_fabric_desc){.endpoints = 0, .rate_bps = 1}));
+    assert_null(shoali_fabric_create(&(shoali_fabric_desc){.endpoints = 1}));
 }
 
 /* Nobody adds endpoint 0 in turn: it gives up after join_us. */
 static void nobody_answers(void **state)
 {
     (void)state;
-    shoali_sim *sim = open_all();
+    shoali_fabric *sim = open_all();
     assert_ok(row->add_peer(users[0].state, 1, ""));
     all(sim);
     assert_int_equal(users[0].down, 1);
     assert_int_equal(users[0].why, SHOAL_ETIMEDOUT);
     assert_int_equal(users[1].down, 0);
-    assert_int_equal(shoali_sim_now_ns(sim), 900000);
+    assert_int_equal(shoali_fabric_now_ns(sim), 900000);
     close_all(sim);
 }
 
@@ -227,9 +227,9 @@ static void nobody_answers(void **state)
 static void goodbye(void **state)
 {
     (void)state;
-    shoali_sim *sim = connect_all();
+    shoali_fabric *sim = connect_all();
     assert_ok(send_to(0, 1));
-    until(sim, shoali_sim_now_ns(sim) + 90032 + 500);
+    until(sim, shoali_fabric_now_ns(sim) + 90032 + 500);
     assert_ok(send_to(0, 1));
     row->drop_peer(users[0].state, 1, true);
     assert_status(send_to(0, 1), SHOAL_EPEER);
@@ -249,15 +249,15 @@ static void lost_in_mid_frame(void **state)
 {
     (void)state;
     for (int how = 0; how < 3; how++) {
-        shoali_sim *sim = connect_all();
-        const uint64_t start_ns = shoali_sim_now_ns(sim);
+        shoali_fabric *sim = connect_all();
+        const uint64_t start_ns = shoali_fabric_now_ns(sim);
         assert_ok(send_to(0, 1));
         assert_ok(send_to(0, 1));
         until(sim, start_ns + 30000);
         if (how == 0)
             row->drop_peer(users[0].state, 1, false);
         else
-            (how == 1 ? shoali_sim_kill : shoali_sim_cut)(sim, how == 1 ? 0 : 1);
+            (how == 1 ? shoali_fabric_kill : shoali_fabric_cut)(sim, how == 1 ? 0 : 1);
         all(sim);
         assert_int_equal(users[1].frames, 0);
         assert_int_equal(users[1].unplaced, 1);
@@ -273,10 +273,10 @@ static void lost_in_mid_frame(void **state)
 static void closing_returns_everything(void **state)
 {
     (void)state;
-    shoali_sim *sim = connect_all();
+    shoali_fabric *sim = connect_all();
     assert_ok(send_to(0, 1));
     assert_ok(send_to(1, 0));
-    until(sim, shoali_sim_now_ns(sim) + 30000);
+    until(sim, shoali_fabric_now_ns(sim) + 30000);
     row->close(users[0].state);
     assert_int_equal(users[0].failed, 1);
     assert_int_equal(users[0].unplaced, 1);
@@ -292,13 +292,13 @@ static void closing_returns_everything(void **state)
 static void memory_runs_out(void **state)
 {
     (void)state;
-    const shoali_sim_desc desc = {.endpoints = 4, .rate_bps = 1000};
+    const shoali_fabric_desc desc = {.endpoints = 4, .rate_bps = 1000};
     for (size_t k = 1; k <= 4; k++) {
         (void)shoali_alloc_fail_at(k);
-        assert_null(shoali_sim_create(&desc));
+        assert_null(shoali_fabric_create(&desc));
         (void)shoali_alloc_fail_at(0);
     }
-    shoali_sim *sim = connect_all();
+    shoali_fabric *sim = connect_all();
     (void)shoali_alloc_fail_at(1);
     assert_status(send_to(0, 1), SHOAL_ENOMEM);
     (void)shoali_alloc_fail_at(1);
