@@ -19,10 +19,10 @@ void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 uint32_t shoali_sync_max_staleness(const shoal_sync *sync);
 
 /** The name on the wire of a protocol's operation: the same in every driver, so random choices of
- *  codecs are, too. */
-static inline shoal_op_id shoali_sync_op_id(uint64_t id)
+ *  codecs are, too. instance tells protocols apart that follow each other on one comm. */
+static inline shoal_op_id shoali_sync_op_id(uint64_t instance, uint64_t id)
 {
-    return (shoal_op_id){.group = UINT64_C(1) << 63, .sequence = id, .round = 1};
+    return (shoal_op_id){.group = UINT64_C(1) << 63 | instance, .sequence = id, .round = 1};
 }
 
 #endif

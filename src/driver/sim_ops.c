@@ -324,7 +324,7 @@ static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *me
                             .ctx = &n,
                             .owner = owner_job,
                             .carried = carried};
-    flow.args = (shoali_flow_args){.id = shoali_sync_op_id(op->op.id),
+    flow.args = (shoali_flow_args){.id = shoali_sync_op_id(0, op->op.id),
                                    .kind = broadcast ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE,
                                    .size = op->size,
                                    .contributors = op->contributors,
