@@ -63,4 +63,10 @@ size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out,
 SHOAL_MUST_USE shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key,
                                                      const float *values, size_t count);
 
+/** For drivers of protocols: the job's seed, and the default deadline of its operations. */
+uint64_t shoali_comm_seed(const shoal_comm *comm);
+int64_t shoali_comm_op_timeout_us(const shoal_comm *comm);
+/** How many protocols have run on this comm; counted by driver/real.c, on the caller's thread. */
+uint64_t *shoali_comm_protocols(shoal_comm *comm);
+
 #endif
