@@ -8,8 +8,8 @@
 #include "base/spec.h"
 #include "shoal/codec.h"
 
-/** A dense round that a transform asks for: sum buf[count] over the members (identity); slots: the
- *  sum is to be made in member order at every member (gather), whatever the operation's collective. */
+/** A dense round that a transform asks for: sum buf[count] over the members (identity). With slots
+ * the sum is made in member order at every member (gather), whatever the operation's collective. */
 typedef struct shoal_round {
     float *buf;
     size_t count;

@@ -113,8 +113,8 @@ static uint8_t *copy_raws(const float *src, uint32_t raws, uint8_t *dst)
     return dst;
 }
 
-/* Hardware prefetchers stop at the end of a page, where a loop this dense then waits: measured, 2 KB
- * of lead make encoding from memory a third faster, and cost nothing in the cache. */
+/* Hardware prefetchers stop at the end of a page, where a loop this dense then waits: measured, a
+ * lead of 2 KB makes encoding from memory a third faster, and costs nothing in the cache. */
 SHOALI_INC_INLINE void prefetch(const void *at)
 {
     enum { LEAD_BYTES = 2048 };

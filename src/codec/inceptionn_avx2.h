@@ -24,9 +24,9 @@ typedef struct shoali_inc_tables {
 extern shoali_inc_tables shoali_inc_avx2_tables;
 
 /** 32 elements, 16 to a register of words. RAW is low without high; the word of a RAW element means
- * nothing. Elements stand either in the order of the layout `planes` (see shoali_inc_element), which
- * costs nothing, or in groups of eight: 0-7 and 16-23 in the first register, the rest in the second,
- * so that both narrow to bytes in order. */
+ * nothing. Elements stand either in the order of the layout `planes` (see shoali_inc_element),
+ * which costs nothing, or in groups of eight: 0-7 and 16-23 in the first register, the rest in the
+ * second, so that both narrow to bytes in order. */
 typedef struct shoali_inc_stride {
     __m256i word0, word1;
     uint32_t high, low;
@@ -128,7 +128,8 @@ SHOALI_INC_INLINE shoali_inc_stride shoali_inc_stride_load(const shoali_inc_lane
     return s;
 }
 
-/** A control from two rows of a table, for the lower and the upper half. Broadcasts and blends spare the one port that shuffles. */
+/** A control from two rows of a table, for the lower and the upper half. Broadcasts and blends spare
+ * the one port that shuffles. */
 SHOALI_INC_INLINE __m128i shoali_inc_control(const uint64_t table[256], uint32_t lower,
                                              uint32_t upper)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inceptionn with AVX2, layout `interleaved`. Eight elements are one group: its words are packed in two
- * halves of four, because a table by four tags fits the first cache and one by eight does not. Decoding has
- * to know one group's tags before it can find the next: that chain, not arithmetic, sets its speed. */
+/* inceptionn with AVX2, layout `interleaved`. Eight elements are one group: its words are packed in
+ * two halves of four, because a table by four tags fits the first cache and one by eight does not.
+ * Decoding has to know one group's tags before it can find the next: that chain, not arithmetic,
+ * sets its speed. */
 #include <string.h>
 
 #include "codec/inceptionn_avx2.h"
@@ -76,7 +77,7 @@ SHOALI_INC_INLINE void group_put(const uint8_t *payload, uint32_t tags, __m256 u
     _mm256_storeu_ps(dst, value);
 }
 
-/* Whole groups of 8 while a group of any size, read 8 bytes at a time, ends before src + len_bytes. */
+/* Whole groups of 8 while a group of any size, read 8 bytes at a time, ends before the input does. */
 SHOALI_INC_INLINE size_t groups_decode(const shoali_inc_rule *rule, const uint8_t *src,
                                        size_t len_bytes, float *dst, size_t count, bool add,
                                        size_t *done_out)

@@ -11,7 +11,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* The builtin also asks whether the system saves the wide registers; clang 14 lacks "f16c" in it. */
+/* The builtin also asks whether the system saves wide registers; clang 14 does not know "f16c". */
 static bool has_avx2(void)
 {
     unsigned a, b, c, d;

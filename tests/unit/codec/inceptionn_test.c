@@ -143,8 +143,7 @@ static void planes_bytes(void **state)
     assert_memory_equal(coded, want, sizeof want);
     for (size_t count = 0; count < 40; count++)
         for (size_t j = 0; j < 32; j++)
-            assert_int_equal(shoali_inc_stride_bits(count) >> j & 1,
-                             shoali_inc_element(j) < count);
+            assert_int_equal(shoali_inc_stride_bits(count) >> j & 1, shoali_inc_element(j) < count);
 }
 
 /* ---------------------------------------------------------------- vector loops */
