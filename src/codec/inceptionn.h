@@ -22,8 +22,8 @@
  *
  * Bit j of a stride belongs to element 8 (j/4 mod 4) + 4 (j/16) + (j mod 4), and the planes follow
  * the order of the bits: that is how registers of two lanes narrow 32 floats to bytes and widen
- * them again. Both layouts cost 2 bits per element plus the payload. In planes all positions follow from
- * the bitmaps, so that decoding does not wait for one element's length to find the next. */
+ * them again. Both layouts cost 2 bits per element plus the payload. In planes all positions follow
+ * from the bitmaps, so that decoding does not wait for one element's length to find the next. */
 #ifndef SHOALI_CODEC_INCEPTIONN_H
 #define SHOALI_CODEC_INCEPTIONN_H
 

@@ -128,8 +128,8 @@ SHOALI_INC_INLINE shoali_inc_stride shoali_inc_stride_load(const shoali_inc_lane
     return s;
 }
 
-/** A control from two rows of a table, for the lower and the upper half. Broadcasts and blends spare
- * the one port that shuffles. */
+/** A control from two rows of a table, for the lower and the upper half. Broadcasts and blends
+ * spare the one port that shuffles. */
 SHOALI_INC_INLINE __m128i shoali_inc_control(const uint64_t table[256], uint32_t lower,
                                              uint32_t upper)
 {

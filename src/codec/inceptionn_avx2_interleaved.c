@@ -77,7 +77,7 @@ SHOALI_INC_INLINE void group_put(const uint8_t *payload, uint32_t tags, __m256 u
     _mm256_storeu_ps(dst, value);
 }
 
-/* Whole groups of 8 while a group of any size, read 8 bytes at a time, ends before the input does. */
+/* Whole groups of 8 while a group of any size, read 8 bytes at a time, lies within the input. */
 SHOALI_INC_INLINE size_t groups_decode(const shoali_inc_rule *rule, const uint8_t *src,
                                        size_t len_bytes, float *dst, size_t count, bool add,
                                        size_t *done_out)

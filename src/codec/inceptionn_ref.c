@@ -243,7 +243,7 @@ static size_t ones(uint32_t bits)
     return (size_t)__builtin_popcount(bits);
 }
 
-/* Bytes of the block at src, or CORRUPT: too long for len_bytes, or bits beyond its last element. */
+/* Bytes of the block at src, or CORRUPT: more than len_bytes, or bits beyond its last element. */
 static size_t block_open(const uint8_t *src, size_t len_bytes, size_t count, reader *r)
 {
     size_t strides = shoali_inc_strides(count), highs = 0, words = 0, raws = 0;

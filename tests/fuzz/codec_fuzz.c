@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decoding of hostile bytes by every codec at every value of its keys: refused, or decoded within
  * the input, the same way whether set or added, and what came out can be encoded again.
- * Input: which codec and spec (1 byte each), elements (2), shared value (4), then the coded bytes. */
+ * Input: which codec and spec (1 byte each), elements (2), shared value (4), then coded bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
