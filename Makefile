@@ -13,11 +13,11 @@ deps: ## install what is missing of packages.txt
 
 build: deps ## release build: build/release/shoal and libshoal.so
 	@cmake --preset release >/dev/null
-	@cmake --build build/release -j $(JOBS)
+	@cmake --build build/release -j $(JOBS) $(if $(CI),-- --quiet)
 
 check: build ## lint, build, every test; T=codec runs those whose name matches
 	@cmake --preset dev >/dev/null
-	@cmake --build build/dev -j $(JOBS)
+	@cmake --build build/dev -j $(JOBS) $(if $(CI),-- --quiet)
 	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure $(if $(T),-R '$(T)')
 
 lint: deps ## formatting, layers, sizes, rules and clang-tidy; all warnings are errors
