@@ -191,9 +191,9 @@ static int wait_child(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
 }
 
-/* Enter new namespaces and become the parent of their first process. Runs in a child of its own: the
- * command may have threads (OpenBLAS starts some when it is loaded), and only a process without them
- * may enter a user namespace. */
+/* Enter new namespaces and become the parent of their first process. Runs in a child of its own:
+ * the command may have threads (OpenBLAS starts some when it is loaded), and only a process without
+ * them may enter a user namespace. */
 static int enter(int (*inside)(void *arg), void *arg, int refused)
 {
     uid_t user = geteuid();

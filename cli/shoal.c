@@ -9,6 +9,8 @@
 
 const cli_verb cli_verbs[] = {
     {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
+    {"bench", "measure collectives, in nccl-tests' columns", cli_bench},
+    {"data", "make data sets: digits in MNIST's files", cli_data},
     {NULL, NULL, NULL}};
 
 static int help(FILE *out)

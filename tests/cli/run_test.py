@@ -53,9 +53,17 @@ def popen(test, *args):
 
 class Run(unittest.TestCase):
     def test_environment(self):
-        r = shoal.run("run", "-n", 3, "-t", "--", "sh", "-c",
-                      "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR; "
-                      "wc -c < /proc/self/fd/$SHOAL_TOKEN_FD; echo $MASTER_PORT")
+        r = shoal.run(
+            "run",
+            "-n",
+            3,
+            "-t",
+            "--",
+            "sh",
+            "-c",
+            "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR; "
+            "wc -c < /proc/self/fd/$SHOAL_TOKEN_FD; echo $MASTER_PORT",
+        )
         self.assertEqual(r.returncode, 0, r.stderr)
         lines = r.stdout.split("\n")
         ports = set()
@@ -69,7 +77,17 @@ class Run(unittest.TestCase):
     def test_exit_codes(self):
         self.assertEqual(shoal.run("run", "-n", 2, "--", "true").returncode, 0)
         self.assertEqual(shoal.run("run", "-n", 2, "--", "sh", "-c", "exit 6").returncode, 6)
-        r = shoal.run("run", "-n", 3, "-g", "0", "--", "sh", "-c", "[ $RANK = 1 ] && kill -9 $$; exec sleep 100")
+        r = shoal.run(
+            "run",
+            "-n",
+            3,
+            "-g",
+            "0",
+            "--",
+            "sh",
+            "-c",
+            "[ $RANK = 1 ] && kill -9 $$; exec sleep 100",
+        )
         self.assertEqual(r.returncode, 5)
         self.assertIn("rank 1 was killed by signal 9", r.stderr)
         r = shoal.run("run", "-n", 1, "--", "/no/such/command")
@@ -77,11 +95,15 @@ class Run(unittest.TestCase):
         self.assertIn("cannot start /no/such/command", r.stderr)
 
     def test_usage(self):
-        for args, text in ((["-n", "0"], "-n 0"), (["--grace", "x"], "--grace x"), ([], "no command"),
-                           (["--lab", "rate=fast", "--", "true"], "rate=fast"),
-                           (["--lab", "nonsense=1", "--", "true"], "known keys"),
-                           (["--lab", "slow=1:0.5x", "--", "true"], "slow=1:0.5x"),
-                           (["-n", "9", "--hosts", "a:2,b:2", "--", "true"], "4 slots")):
+        for args, text in (
+            (["-n", "0"], "-n 0"),
+            (["--grace", "x"], "--grace x"),
+            ([], "no command"),
+            (["--lab", "rate=fast", "--", "true"], "rate=fast"),
+            (["--lab", "nonsense=1", "--", "true"], "known keys"),
+            (["--lab", "slow=1:0.5x", "--", "true"], "slow=1:0.5x"),
+            (["-n", "9", "--hosts", "a:2,b:2", "--", "true"], "4 slots"),
+        ):
             r = shoal.run("run", *args)
             self.assertEqual(r.returncode, 2, (args, r.stderr))
             self.assertIn(text, r.stderr)
@@ -93,12 +115,23 @@ class Run(unittest.TestCase):
             with open(rsh, "w", encoding="ascii") as f:
                 f.write('#!/bin/sh\necho "on $1"\nexec sh -c "$2"\n')
             os.chmod(rsh, stat.S_IRWXU)
-            r = shoal.run("run", "-n", 3, "--hosts", "a:1,b:2", "--", "sh", "-c",
-                          "echo \"it's $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $(wc -c < $SHOAL_TOKEN_FILE)\"",
-                          env={"SHOAL_RSH": rsh})
+            r = shoal.run(
+                "run",
+                "-n",
+                3,
+                "--hosts",
+                "a:1,b:2",
+                "--",
+                "sh",
+                "-c",
+                'echo "it\'s $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $(wc -c < $SHOAL_TOKEN_FILE)"',
+                env={"SHOAL_RSH": rsh},
+            )
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertEqual(sorted(l for l in r.stdout.split("\n") if "it" in l),
-                         ["it's 0 0 1 a 64", "it's 1 0 2 a 64", "it's 2 1 2 a 64"])
+        self.assertEqual(
+            sorted(l for l in r.stdout.split("\n") if "it" in l),
+            ["it's 0 0 1 a 64", "it's 1 0 2 a 64", "it's 2 1 2 a 64"],
+        )
         self.assertEqual(r.stdout.count("on b"), 2)
 
     def test_nothing_survives_kill_9(self):
@@ -123,9 +156,19 @@ class Run(unittest.TestCase):
 @unittest.skipIf(LAB, LAB)
 class Lab(unittest.TestCase):
     def test_addresses_and_shape(self):
-        r = shoal.run("run", "-n", 3, "-t", "--lab", "rate=100mbit,hosts=2,link=1:10mbit,slow=2:5x", "--", "sh", "-c",
-                      "PATH=$PATH:/usr/sbin; ip -4 -o addr show eth0; tc qdisc show dev eth0; echo slow=$SHOAL_SLOW; "
-                      "echo local $LOCAL_RANK of $LOCAL_WORLD_SIZE at $MASTER_ADDR")
+        r = shoal.run(
+            "run",
+            "-n",
+            3,
+            "-t",
+            "--lab",
+            "rate=100mbit,hosts=2,link=1:10mbit,slow=2:5x",
+            "--",
+            "sh",
+            "-c",
+            "PATH=$PATH:/usr/sbin; ip -4 -o addr show eth0; tc qdisc show dev eth0; echo slow=$SHOAL_SLOW; "
+            "echo local $LOCAL_RANK of $LOCAL_WORLD_SIZE at $MASTER_ADDR",
+        )
         self.assertEqual(r.returncode, 0, r.stderr)
         for rank, host, rate in ((0, 1, "100Mbit"), (1, 1, "100Mbit"), (2, 2, "10Mbit")):
             mine = "\n".join(l for l in r.stdout.split("\n") if l.startswith(f"[{rank}] "))
@@ -135,10 +178,14 @@ class Lab(unittest.TestCase):
             self.assertIn("at 10.77.0.1", mine)
 
     def test_no_address_outside(self):
-        before = subprocess.run(["ip", "-o", "addr"], capture_output=True, text=True, check=True).stdout
+        before = subprocess.run(
+            ["ip", "-o", "addr"], capture_output=True, text=True, check=True
+        ).stdout
         p = popen(self, "run", "-n", "2", "--lab", "rate=100mbit", "--", "sleep", "100")
         self.assertTrue(wait_for(lambda: len(descendants(p.pid)) >= 3))
-        during = subprocess.run(["ip", "-o", "addr"], capture_output=True, text=True, check=True).stdout
+        during = subprocess.run(
+            ["ip", "-o", "addr"], capture_output=True, text=True, check=True
+        ).stdout
         p.terminate()
         p.wait(timeout=20)
         self.assertEqual(before, during)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command-line tests share: run the shoal command with a deadline, compare, skip with a reason."""
+"""What the command-line tests share: run the shoal command with a deadline, or skip with a reason."""
 import os
 import subprocess
 import sys
@@ -13,8 +13,15 @@ SKIP = 77
 def run(*args, timeout=60, env=None, input=None):
     """Run `shoal ARGS`; returns CompletedProcess with text output."""
     full = dict(os.environ, **(env or {}))
-    return subprocess.run([SHOAL, *map(str, args)], capture_output=True, text=True, timeout=timeout, env=full,
-                          input=input, check=False)
+    return subprocess.run(
+        [SHOAL, *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=full,
+        input=input,
+        check=False,
+    )
 
 
 def lab_works():

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal bench and shoal data: tables, JSON, right sums, bad input."""
+import json
+import os
+import tempfile
+import unittest
+
+import shoal
+
+
+class Bench(unittest.TestCase):
+    def rows(self, *args):
+        r = shoal.run("bench", "allreduce", "--json", "-n", 2, *args)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return [json.loads(line) for line in r.stdout.splitlines()]
+
+    def test_sizes_and_sums(self):
+        rows = self.rows("--ranks", 3, "-b", "4", "-e", "1M", "-f", 64)
+        self.assertEqual([r["bytes"] for r in rows], [4, 256, 16384, 1048576])
+        for r in rows:
+            self.assertEqual((r["wrong"], r["ranks"], r["relative_error"]), (0, 3, 0))
+            self.assertGreater(r["time_us"], 0)
+        # a ring sends 2 (n-1)/n of the bytes, and at most one header per chunk more
+        self.assertAlmostEqual(
+            rows[-1]["wire_bytes_per_rank"], 1048576 * 4 / 3, delta=0.02 * 1048576
+        )
+
+    def test_collectives_and_codecs(self):
+        for extra in (
+            ["-c", "halving_doubling"],
+            ["-c", "direct"],
+            ["-c", "gather"],
+            ["-c", "worker_aggregator"],
+            ["-t", "tcp:shm=off,lanes=2"],
+        ):
+            for r in self.rows("--ranks", 4, "-s", "64k", *extra):
+                self.assertEqual(r["wrong"], 0, extra)
+        (row,) = self.rows("--ranks", 2, "-s", "256k", "-k", "fp16")
+        self.assertLess(row["relative_error"], 2e-3)
+        self.assertLess(row["wire_bytes_per_rank"], 0.52 * 262144)
+
+    def test_table(self):
+        r = shoal.run(
+            "bench", "allreduce", "--ranks", 2, "-s", "4k", "-n", 1, "--line-rate", "1gbit"
+        )
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for column in ("algbw", "busbw", "#wrong", "line"):
+            self.assertIn(column, r.stdout)
+
+    def test_bad_input(self):
+        for args, text in (
+            ([], "which benchmark"),
+            (["fly"], "unknown benchmark 'fly'"),
+            (["allreduce", "-s", "big"], "-s big"),
+            (["allreduce", "-k", "zip"], "identity"),
+            (["allreduce", "-b", "1M", "-e", "1k"], "larger than"),
+        ):
+            r = shoal.run("bench", *args)
+            self.assertEqual(r.returncode, 2, (args, r.stderr))
+            self.assertIn(text, r.stderr)
+
+
+class Data(unittest.TestCase):
+    def test_digits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "digits")
+            r = shoal.run("data", "digits", "--out", out, "--train", 60, "--test", 20)
+            if r.returncode == shoal.SKIP:
+                self.skipTest(r.stderr)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(os.path.join(out, "train-images-idx3-ubyte"), "rb") as f:
+                data = f.read()
+            self.assertEqual(data[:16].hex(), "00000803" "0000003c" "0000001c" "0000001c")
+            self.assertEqual(len(data), 16 + 60 * 784)
+            again = os.path.join(folder, "again")
+            shoal.run("data", "digits", "--out", again, "--train", 60, "--test", 20)
+            with open(os.path.join(again, "train-images-idx3-ubyte"), "rb") as f:
+                self.assertEqual(f.read(), data)
+
+    def test_bad_input(self):
+        for args, text in (
+            (["digits"], "--out"),
+            (["dogits", "--out", "x"], "unknown data set"),
+            (["digits", "--out", "x", "--hard", "9"], "-x 9"),
+        ):
+            r = shoal.run("data", *args)
+            self.assertEqual(r.returncode, 2, r.stderr)
+            self.assertIn(text, r.stderr)
+        self.assertEqual(
+            shoal.run("data", "digits", "--out", "/proc/none", "--train", 1).returncode, 1
+        )
+
+
+if __name__ == "__main__":
+    shoal.main()
