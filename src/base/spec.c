@@ -15,8 +15,6 @@
 
 #include "base/error.h"
 
-#undef shoali_spec_unknown /* here stands the function behind the macro */
-
 enum { MAX_KEYS = 64, MAX_NAME = 64 };
 
 /* A value of any kind, before it is copied to its field. */
@@ -395,7 +393,7 @@ shoal_status shoali_spec_parse(const char *what, const char *spec, const shoali_
     return SHOAL_OK;
 }
 
-shoal_status shoali_spec_unknown(const char *what, const char *spec, const char *const *names,
+shoal_status(shoali_spec_unknown)(const char *what, const char *spec, const char *const *names,
                                  size_t count)
 {
     char known[384] = "";
@@ -412,6 +410,19 @@ shoal_status shoali_spec_unknown(const char *what, const char *spec, const char 
     if (best != NULL)
         shoali_error_advice("Did you mean '%s'?", best);
     return status;
+}
+
+shoal_status shoali_spec_find(const char *what, const char *spec, const char *const *names,
+                              size_t count, size_t *index_out)
+{
+    size_t len = shoali_spec_name_len(spec);
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(names[i]) == len && memcmp(names[i], spec, len) == 0) {
+            *index_out = i;
+            return SHOAL_OK;
+        }
+    }
+    return shoali_spec_unknown(what, spec, names, count);
 }
 
 /* ---------------------------------------------------------------- formatting */

@@ -45,6 +45,11 @@ size_t shoali_spec_name_len(const char *spec);
 SHOAL_MUST_USE shoal_status shoali_spec_parse(const char *what, const char *spec,
                                               const shoali_schema *schema, void *params);
 
+/** Which of the names a spec string begins with; EINVAL, as below, if with none. */
+SHOAL_MUST_USE shoal_status shoali_spec_find(const char *what, const char *spec,
+                                             const char *const *names, size_t count,
+                                             size_t *index_out);
+
 /** EINVAL: "unknown codec 'foo'; known: identity, fp16, ..." (with the closest name suggested). */
 shoal_status shoali_spec_unknown(const char *what, const char *spec, const char *const *names,
                                  size_t count);

@@ -90,14 +90,12 @@ shoal_status shoal_codec_open(const char *spec, shoal_codec **codec_out)
 {
     if (spec == NULL || codec_out == NULL)
         return shoali_fail(SHOAL_EINVAL, "shoal_codec_open: spec and codec_out must not be NULL");
-    size_t length = shoali_spec_name_len(spec);
     const char *names[ROW_COUNT];
-    for (size_t i = 0; i < ROW_COUNT; i++) {
+    size_t found;
+    for (size_t i = 0; i < ROW_COUNT; i++)
         names[i] = rows[i]->name;
-        if (strlen(names[i]) == length && memcmp(names[i], spec, length) == 0)
-            return shoali_codec_open_row(rows[i], spec, codec_out);
-    }
-    return shoali_spec_unknown("codec", spec, names, ROW_COUNT);
+    SHOALI_TRY(shoali_spec_find("codec", spec, names, ROW_COUNT, &found));
+    return shoali_codec_open_row(rows[found], spec, codec_out);
 }
 
 void shoal_codec_close(shoal_codec *codec)

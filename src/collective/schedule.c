@@ -35,14 +35,10 @@ const shoali_collective_row *shoali_collective_row_at(size_t i)
 static const shoali_collective_row *find(const char *spec)
 {
     const char *names[ROWS];
-    size_t len = shoali_spec_name_len(spec);
-    for (size_t i = 0; i < ROWS; i++) {
+    size_t found;
+    for (size_t i = 0; i < ROWS; i++)
         names[i] = table[i]->name;
-        if (strlen(names[i]) == len && memcmp(names[i], spec, len) == 0)
-            return table[i];
-    }
-    (void)shoali_spec_unknown("collective", spec, names, ROWS);
-    return NULL;
+    return shoali_spec_find("collective", spec, names, ROWS, &found) == SHOAL_OK ? table[found] : NULL;
 }
 
 shoal_status shoali_collective_open(const char *spec, shoali_collective *collective_out)

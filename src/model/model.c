@@ -45,15 +45,12 @@ const char *shoal_layer_row_help(size_t i)
 static shoal_status find_row(const char *spec, const shoali_layer_row **row_out)
 {
     const char *names[ROW_COUNT];
-    size_t len = shoali_spec_name_len(spec);
-    for (size_t i = 0; i < ROW_COUNT; i++) {
+    size_t found;
+    for (size_t i = 0; i < ROW_COUNT; i++)
         names[i] = rows[i]->name;
-        if (strlen(names[i]) == len && memcmp(names[i], spec, len) == 0) {
-            *row_out = rows[i];
-            return SHOAL_OK;
-        }
-    }
-    return shoali_spec_unknown("layer", spec, names, ROW_COUNT);
+    SHOALI_TRY(shoali_spec_find("layer", spec, names, ROW_COUNT, &found));
+    *row_out = rows[found];
+    return SHOAL_OK;
 }
 
 /* Say which layer the error just set is about. */

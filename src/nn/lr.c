@@ -3,7 +3,6 @@
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -106,28 +105,21 @@ static shoal_status parse_steps(const char *spec, shoali_lr *lr)
     return SHOAL_OK;
 }
 
-static const lr_row *find_row(const char *spec)
-{
-    size_t len = shoali_spec_name_len(spec);
-    for (size_t i = 0; i < ROW_COUNT; i++)
-        if (strlen(rows[i].name) == len && memcmp(rows[i].name, spec, len) == 0)
-            return &rows[i];
-    return NULL;
-}
-
-static shoal_status unknown(const char *spec)
+static shoal_status find_row(const char *spec, const lr_row **row_out)
 {
     const char *names[ROW_COUNT];
+    size_t found;
     for (size_t i = 0; i < ROW_COUNT; i++)
         names[i] = rows[i].name;
-    return shoali_spec_unknown("schedule", spec, names, ROW_COUNT);
+    SHOALI_TRY(shoali_spec_find("schedule", spec, names, ROW_COUNT, &found));
+    *row_out = &rows[found];
+    return SHOAL_OK;
 }
 
 shoal_status shoali_lr_create(const char *spec, shoali_lr **lr_out)
 {
-    const lr_row *row = find_row(spec);
-    if (row == NULL)
-        return unknown(spec);
+    const lr_row *row;
+    SHOALI_TRY(find_row(spec, &row));
     shoali_lr *lr = shoali_alloc(sizeof *lr);
     if (lr == NULL)
         return SHOAL_ENOMEM;

@@ -140,15 +140,12 @@ const char *shoali_optim_row_name(size_t i)
 static shoal_status find_row(const char *spec, const optim_row **row_out)
 {
     const char *names[ROW_COUNT];
-    size_t len = shoali_spec_name_len(spec);
-    for (size_t i = 0; i < ROW_COUNT; i++) {
+    size_t found;
+    for (size_t i = 0; i < ROW_COUNT; i++)
         names[i] = rows[i].name;
-        if (strlen(names[i]) == len && memcmp(names[i], spec, len) == 0) {
-            *row_out = &rows[i];
-            return SHOAL_OK;
-        }
-    }
-    return shoali_spec_unknown("optimiser", spec, names, ROW_COUNT);
+    SHOALI_TRY(shoali_spec_find("optimiser", spec, names, ROW_COUNT, &found));
+    *row_out = &rows[found];
+    return SHOAL_OK;
 }
 
 static shoal_status fill(shoali_optim *optim, const char *spec, const shoal_tensor *tensors,

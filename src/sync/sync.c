@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sync/sync.h"
 
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -50,13 +49,11 @@ shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
 shoal_status shoali_sync_open(const char *spec, shoali_protocol *protocol_out)
 {
     const char *names[ROWS];
-    size_t len = shoali_spec_name_len(spec);
-    for (size_t i = 0; i < ROWS; i++) {
+    size_t found;
+    for (size_t i = 0; i < ROWS; i++)
         names[i] = rows[i]->name;
-        if (strlen(names[i]) == len && memcmp(names[i], spec, len) == 0)
-            return shoali_sync_open_row(rows[i], spec, protocol_out);
-    }
-    return shoali_spec_unknown("sync", spec, names, ROWS);
+    SHOALI_TRY(shoali_spec_find("sync", spec, names, ROWS, &found));
+    return shoali_sync_open_row(rows[found], spec, protocol_out);
 }
 
 void shoali_sync_close(shoali_protocol *protocol)

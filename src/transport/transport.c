@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/transport.h"
 
-#include <string.h>
 
 #define SHOAL_TRANSPORT(name) extern const shoali_transport_row shoali_transport_##name;
 #include "transport/transports.def"
@@ -27,12 +26,8 @@ const shoali_transport_row *shoali_transport_row_at(size_t i)
 const shoali_transport_row *shoali_transport_find(const char *spec)
 {
     const char *names[ROWS];
-    size_t len = shoali_spec_name_len(spec);
-    for (size_t i = 0; i < ROWS; i++) {
+    size_t found;
+    for (size_t i = 0; i < ROWS; i++)
         names[i] = rows[i]->name;
-        if (strlen(names[i]) == len && memcmp(names[i], spec, len) == 0)
-            return rows[i];
-    }
-    (void)shoali_spec_unknown("transport", spec, names, ROWS);
-    return NULL;
+    return shoali_spec_find("transport", spec, names, ROWS, &found) == SHOAL_OK ? rows[found] : NULL;
 }

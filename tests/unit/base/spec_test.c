@@ -155,6 +155,20 @@ static void an_unknown_name_suggests_the_closest(void **state)
     assert_string_equal(shoal_last_error()->advice, "");
 }
 
+static void names_are_found_whole(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"fp16", "identity", "identity2"};
+    size_t index = 9;
+    assert_ok(shoali_spec_find("codec", "identity", names, 3, &index));
+    assert_int_equal(index, 1);
+    assert_ok(shoali_spec_find("codec", "identity2:x=1", names, 3, &index));
+    assert_int_equal(index, 2);
+    assert_status(shoali_spec_find("codec", "ident", names, 3, &index), SHOAL_EINVAL);
+    assert_status(shoali_spec_find("codec", "", names, 3, &index), SHOAL_EINVAL);
+    assert_int_equal(index, 2);
+}
+
 static void the_canonical_spec_reads_back(void **state)
 {
     (void)state;
@@ -253,6 +267,7 @@ int main(void)
         CHECK_TEST(an_unknown_key_lists_the_known_ones),
         CHECK_TEST(errors_name_the_value_and_its_range),
         CHECK_TEST(an_unknown_name_suggests_the_closest),
+        CHECK_TEST(names_are_found_whole),
         CHECK_TEST(the_canonical_spec_reads_back),
         CHECK_TEST(floats_survive_a_round_trip),
         CHECK_TEST(random_strings_are_safe),
