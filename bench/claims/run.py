@@ -119,6 +119,8 @@ def row(name, entry, result):
 
 
 def table(goals, results):
+    if not goals:
+        return []
     head = ["| claim | what | measured | goal | holds | when, commit |"]
     rows = [row(name, goals[name], results.get(name)) for name in sorted(goals)]
     return head + ["|---|---|---|---|---|---|"] + rows

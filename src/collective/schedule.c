@@ -38,7 +38,8 @@ static const shoali_collective_row *find(const char *spec)
     size_t found;
     for (size_t i = 0; i < ROWS; i++)
         names[i] = table[i]->name;
-    return shoali_spec_find("collective", spec, names, ROWS, &found) == SHOAL_OK ? table[found] : NULL;
+    return shoali_spec_find("collective", spec, names, ROWS, &found) == SHOAL_OK ? table[found]
+                                                                                 : NULL;
 }
 
 shoal_status shoali_collective_open(const char *spec, shoali_collective *collective_out)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/transport.h"
 
-
 #define SHOAL_TRANSPORT(name) extern const shoali_transport_row shoali_transport_##name;
 #include "transport/transports.def"
 #undef SHOAL_TRANSPORT
@@ -29,5 +28,6 @@ const shoali_transport_row *shoali_transport_find(const char *spec)
     size_t found;
     for (size_t i = 0; i < ROWS; i++)
         names[i] = rows[i]->name;
-    return shoali_spec_find("transport", spec, names, ROWS, &found) == SHOAL_OK ? rows[found] : NULL;
+    return shoali_spec_find("transport", spec, names, ROWS, &found) == SHOAL_OK ? rows[found]
+                                                                                : NULL;
 }
