@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/sim_spec.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,12 @@ static shoal_status parse(const char *what, const char *name, const char *spec,
     return shoali_spec_parse(what, spec, &schema, params);
 }
 
+/* A decimal number, whatever the program's locale. */
+static double read_number(const char *text, char **end)
+{
+    return strtod_l(text, end, newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* a constant of glibc */
+}
+
 /* "2:5x/3:1.5x" or "1@2.5/3@4"; mark is the character between index and number. */
 static shoal_status read_list(const char *what, const char *text, char mark, double min,
                               shoali_sim_list *out)
@@ -88,10 +95,11 @@ static shoal_status read_list(const char *what, const char *text, char mark, dou
         if (!digits || *end != mark || index >= UINT32_MAX)
             return shoali_fail(SHOAL_EINVAL, "%s=%s: expected INDEX%cNUMBER with '/' between them",
                                what, text, mark);
-        double value = strtod(end + 1, &end);
+        const char *number = end + 1;
+        double value = read_number(number, &end);
         if (mark == ':' && *end == 'x')
             end++;
-        if ((*end != '/' && *end != '\0') || !(value >= min) || value > 1e12)
+        if (end == number || (*end != '/' && *end != '\0') || !(value >= min) || value > 1e12)
             return shoali_fail(SHOAL_EINVAL, "%s=%s: a number is no number or below %g", what, text,
                                min);
         if (out->count == SHOALI_SIM_PAIRS)
@@ -111,7 +119,7 @@ static shoal_status read_rate(const char *text, double *out)
         double bits;
     } units[] = {{"bit", 1}, {"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}};
     char *end;
-    double value = strtod(text, &end);
+    double value = read_number(text, &end);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (end != text && strcmp(end, units[i].unit) == 0 && value > 0 &&
             value * units[i].bits <= 1e15) {
