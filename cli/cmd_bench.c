@@ -323,8 +323,7 @@ static shoal_status run_sizes(bench *b, uint64_t *wrong_out)
 
 static int rank_main(const bench_args *args)
 {
-    static bench b;
-    b.args = args;
+    bench b = {.args = args};
     shoal_codec *codec = NULL;
     if (shoal_codec_open(args->codec, &codec) != SHOAL_OK)
         return cli_report("bench");

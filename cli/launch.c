@@ -196,6 +196,8 @@ static bool start_rank(job *j, uint32_t rank)
 static void print_lines(const job *j, uint32_t rank, bool last)
 {
     rank_process *process = &j->ranks[rank];
+    if (process->line == NULL)
+        return; /* its output was never piped */
     char *start = process->line, *end = process->line + process->used;
     for (char *newline; (newline = memchr(start, '\n', (size_t)(end - start))) != NULL;
          start = newline + 1)

@@ -74,7 +74,7 @@ void shoali_alive_remove(shoal_comm *comm)
     shoal_comm **link = &alive;
     while (*link != NULL && *link != comm)
         link = &(*link)->next_alive;
-    if (*link == comm)
+    if (*link != NULL)
         *link = comm->next_alive;
     pthread_mutex_unlock(&alive_lock);
 }

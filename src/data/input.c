@@ -40,8 +40,8 @@ void shoali_input_close(shoali_input *input)
     input->stream = NULL;
 }
 
-shoal_status shoali_input_corrupt(const shoali_input *input, uint64_t offset, const char *format,
-                                  ...)
+shoal_status(shoali_input_corrupt)(const shoali_input *input, uint64_t offset, const char *format,
+                                   ...)
 {
     char reason[256];
     va_list args;

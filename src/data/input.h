@@ -31,5 +31,6 @@ SHOAL_MUST_USE shoal_status shoali_input_end(shoali_input *input);
 /** ECORRUPT: "PATH, byte OFFSET: reason". */
 shoal_status shoali_input_corrupt(const shoali_input *input, uint64_t offset, const char *format,
                                   ...) SHOAL_PRINTF(3, 4);
+#define shoali_input_corrupt(...) ((void)shoali_input_corrupt(__VA_ARGS__), SHOAL_ECORRUPT)
 
 #endif
