@@ -228,3 +228,18 @@ shoal_status shoal_comm_peer_stats(shoal_comm *comm, uint32_t rank, shoal_peer_s
     *stats_out = stats;
     return SHOAL_OK;
 }
+
+uint64_t shoali_comm_seed(const shoal_comm *comm)
+{
+    return comm->seed;
+}
+
+int64_t shoali_comm_op_timeout_us(const shoal_comm *comm)
+{
+    return comm->op_timeout_us;
+}
+
+uint64_t *shoali_comm_protocols(shoal_comm *comm)
+{
+    return &comm->protocols;
+}

@@ -128,6 +128,7 @@ struct shoal_comm {
     uint32_t me, size, workers, chunk_elems;
     int64_t join_timeout_us, peer_timeout_us, op_timeout_us;
     uint64_t seed;
+    uint64_t protocols; /* driver/real.c counts here, on the caller's thread */
     shoali_launch launch;
     shoali_token token;
     char job[64], host[SHOALI_RECORD_HOST_BYTES];

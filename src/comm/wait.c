@@ -95,7 +95,8 @@ shoal_status shoal_op_start(shoal_comm *comm, const shoal_op_desc *desc, shoal_o
     return shoali_op_start(comm, desc, &extras, op_out);
 }
 
-/* The progress thread hands a finished operation back. With on_done it is gone afterwards. */
+/* The progress thread hands a finished operation back. With on_done it is gone afterwards, once a
+ * cancellation that is still in the queue has been there. */
 void shoali_op_complete(shoal_op *op)
 {
     shoal_comm *comm = op->comm;
@@ -106,8 +107,9 @@ void shoali_op_complete(shoal_op *op)
         on_done(op->extras.done_ctx, op->status, &op->error, &op->stats);
     pthread_mutex_lock(&comm->lock);
     comm->open_ops -= counted;
+    op->done = true;
+    bool referred_to = op->cancel_queued;
     if (on_done == NULL) {
-        op->done = true;
         op->in_done = true;
         op->next_done = NULL;
         op->prev_done = comm->done_last;
@@ -116,7 +118,7 @@ void shoali_op_complete(shoal_op *op)
     }
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
-    if (on_done != NULL)
+    if (on_done != NULL && !referred_to)
         shoali_op_free(op);
 }
 
@@ -214,8 +216,11 @@ static void run_cancel(void *arg)
     }
     pthread_mutex_lock(&comm->lock);
     op->cancel_queued = false;
+    bool orphan = op->done && op->extras.on_done != NULL;
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
+    if (orphan)
+        shoali_op_free(op);
 }
 
 void shoal_op_cancel(shoal_op *op)

@@ -6,9 +6,10 @@
 #include "shoal/sync.h"
 
 /**
- * Owner job: at the owner of [offset, offset + count), sum_in_weights_out holds the completed gradient
- * sum; update the optimiser state of that range from PARAM (sync's params) and leave the new weights
- * there. Runs on the work thread. scale multiplies the sum (1 / weights summed). Not ABI.
+ * Owner job: at the owner of [offset, offset + count), sum_in_weights_out holds the completed
+ * gradient sum; update the optimiser state of that range from PARAM (sync's params) and leave the
+ * new weights there. Runs on the work thread. scale multiplies the sum (1 / weights summed). Not
+ * ABI.
  */
 typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size_t offset,
                                      size_t count, uint64_t iteration, float scale);

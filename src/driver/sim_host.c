@@ -7,9 +7,9 @@
  *                                                                                    v none
  *   a dedicated server: SERVING ----------------- GO(stop) --> ENDED <-- GO(stop) -- STOPPING
  *
- * From everywhere GO(stop), FAIL and death lead to ENDED. Nothing is called back from inside a machine:
- * actions that have consequences put events into the queue, those at the same time in order of their
- * making. */
+ * From everywhere GO(stop), FAIL and death lead to ENDED. Nothing is called back from inside a
+ * machine: actions that have consequences put events into the queue, those at the same time in
+ * order of their making. */
 #include <stdio.h>
 #include <string.h>
 

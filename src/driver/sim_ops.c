@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One operation, from the first member that enters to the last that is told:
  *
- *   GATHERING --last enters--> LATENCY --(rounds + 1) one-way times--> MOVING --through--> told, free
+ *   GATHERING --last enters--> LATENCY --(rounds + 1) one-way times--> MOVING --through--> free
  *       |                         |                                       |
  *       +-- a member dies: HUNG until others notice; cancelled, mismatch, a member gone for good:
  *           FAILED: those inside are told after one latency, later ones, too
  *
- * Numbers are computed when the last member enters, by the real engine (sim_flow.c): nobody may look
- * at the buffers before the end. One round more than the schedule's, because data waits for a grant. */
+ * Numbers are computed when the last member enters, by the real engine (sim_flow.c): nobody looks
+ * at the buffers before the end. One round more than the schedule's: data waits for a grant. */
 #include <stdio.h>
 #include <string.h>
 

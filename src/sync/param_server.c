@@ -5,7 +5,8 @@
  *
  * servers=S shares the ranges among S servers: workers 0..S-1 (co-located), or S endpoints of their
  * own behind the workers (dedicated), which run this machine, too, and leave when a worker says
- * STOP. State table: lockstep.c.
+ * STOP. Of several dedicated servers each knows the parameters of its own ranges only. State table:
+ * lockstep.c.
  *
  * A range that is not finite is left out by its owner: with nonfinite = skip that bucket keeps its
  * weights, the others move on, on every rank alike. */

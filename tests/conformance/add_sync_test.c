@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The example of docs/add-sync.md is the compiled file, and its machine does what its table says. The
- * suite of sync_test.c runs over it, too. */
+/* The example of docs/add-sync.md is the compiled file, and its machine does what its table says.
+ * The suite of sync_test.c runs over it, too. */
 #include "support/check.h"
 #include "support/example_sync.h"
 #include "support/machine.h"

@@ -90,8 +90,9 @@ static void nothing_to_move_ends_at_once(void **state)
     shoali_links_destroy(net);
 }
 
-/* Random coflows on random links. Max-min wastes nothing: no link carries more than it can, and some
- * link is always busy, so the whole takes no longer than all links' work one after the other. */
+/* Random coflows on random links. Max-min wastes nothing: no link carries more than it can, and
+ * some link is always busy, so the whole takes no longer than all links' work one after the other.
+ */
 static void random_coflows_obey_capacity(void **state)
 {
     (void)state;

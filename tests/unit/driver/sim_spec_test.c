@@ -72,7 +72,8 @@ static void nonsense_is_refused(void **state)
     assert_status(shoali_sim_read_compute(many, &compute), SHOAL_EINVAL);
 }
 
-/* Every worker and iteration draws on its own; the mean of uniform +-j is 0, its deviation j / sqrt(3). */
+/* Every worker and iteration draws on its own; the mean of uniform +-j is 0, its deviation j /
+ * sqrt(3). */
 static void jitter_is_uniform_and_a_function_of_its_arguments(void **state)
 {
     (void)state;

@@ -14,7 +14,8 @@ static shoal_sim_results run(const shoal_sim_desc *desc, shoal_status wanted)
     return r;
 }
 
-/* 2^20 float32 around a ring of 4 at 1 Gbit/s: 2 * 3/4 * 4 MiB / 125 MB/s = 50.33 ms, and 7 * 50 us. */
+/* 2^20 float32 around a ring of 4 at 1 Gbit/s: 2 * 3/4 * 4 MiB / 125 MB/s = 50.33 ms, and 7 * 50
+ * us. */
 static void a_ring_takes_what_its_volume_says(void **state)
 {
     (void)state;
@@ -31,7 +32,8 @@ static void a_ring_takes_what_its_volume_says(void **state)
     assert_int_equal(r.staleness_max, 0);
 }
 
-/* A lone server's link carries 4 vectors each way at once: 4 * 4 MiB / 125 MB/s, and 3 times 50 us. */
+/* A lone server's link carries 4 vectors each way at once: 4 * 4 MiB / 125 MB/s, and 3 times 50 us.
+ */
 static void a_lone_server_takes_n_vectors(void **state)
 {
     (void)state;
@@ -45,7 +47,8 @@ static void a_lone_server_takes_n_vectors(void **state)
     assert_in_range(r.iteration_ns, 50331648 + 150000 - 10, 50331648 + 150000 + 10);
 }
 
-/* Buckets travel while the rest is computed: only the last one, a quarter of the whole, is left over. */
+/* Buckets travel while the rest is computed: only the last one, a quarter of the whole, is left
+ * over. */
 static void buckets_overlap_with_the_backward_pass(void **state)
 {
     (void)state;

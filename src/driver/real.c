@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The three calls of include/shoal/sync.h. The caller's thread only leaves notes for the progress
+ * thread and waits for verdicts; the machine runs there (real_host.c). */
+#include "driver/real.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "collective/schedule.h"
+#include "shoal/codec.h"
+
+enum { BUCKET_BYTES = 4 << 20, STOP_US = 10 * 1000 * 1000 };
+
+/* ---------------------------------------------------------------- create */
+
+static shoal_status check_tensors(const shoal_sync_desc *desc)
+{
+    size_t at = 0;
+    if (desc->params == NULL || desc->grads == NULL || desc->count == 0)
+        return shoali_fail(SHOAL_EINVAL, "shoal_sync_create: no parameters or no gradients");
+    for (uint32_t i = 0; i < desc->tensor_count; i++) {
+        const shoal_tensor *t = &desc->tensors[i];
+        if (t->offset != at || t->count == 0 || t->count > desc->count - at)
+            return shoali_fail(SHOAL_EINVAL,
+                               "tensor %u starts at %zu with %zu elements of %zu; tensors are "
+                               "sorted, without gaps and not empty",
+                               i, t->offset, t->count, desc->count);
+        at += t->count;
+    }
+    if (at != desc->count)
+        return shoali_fail(SHOAL_EINVAL, "the tensors cover %zu of %zu elements", at, desc->count);
+    return SHOAL_OK;
+}
+
+/* Bad specs are refused here, not by the first operation. */
+static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc)
+{
+    const char *spec = desc->sync != NULL ? desc->sync : "all_reduce";
+    const char *collective = desc->collective != NULL ? desc->collective : "ring";
+    shoali_collective opened;
+    shoal_codec *codec;
+    SHOALI_TRY(shoali_sync_open(spec, &sync->protocol));
+    SHOALI_TRY(shoal_codec_open(desc->codec != NULL ? desc->codec : "identity", &codec));
+    snprintf(sync->codec, sizeof sync->codec, "%s", shoal_codec_spec(codec));
+    shoal_codec_close(codec);
+    SHOALI_TRY(shoali_collective_open(collective, &opened));
+    snprintf(sync->collective, sizeof sync->collective, "%s", opened.spec);
+    shoali_collective_close(&opened);
+    return SHOAL_OK;
+}
+
+/* Equal host names are one host. */
+static shoal_status find_hosts(shoal_sync *sync, uint32_t size)
+{
+    shoal_peer_stats *stats = shoali_alloc_array(size, sizeof *stats);
+    shoal_status status = stats != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < size && status == SHOAL_OK; i++) {
+        stats[i].size = sizeof stats[i];
+        status = shoal_comm_peer_stats(sync->comm, i, &stats[i]);
+        uint32_t first = 0;
+        while (status == SHOAL_OK && strcmp(stats[first].host, stats[i].host) != 0)
+            first++;
+        sync->endpoints[i] = i;
+        sync->hosts[i] = first;
+    }
+    shoali_free(stats);
+    return status;
+}
+
+static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc)
+{
+    shoal_view view = {.size = sizeof view};
+    size_t bytes = desc->bucket_bytes > 0 ? desc->bucket_bytes : BUCKET_BYTES;
+    SHOALI_TRY(shoal_comm_view(sync->comm, &view));
+    sync->endpoints = shoali_alloc_array(view.rank_count, sizeof *sync->endpoints);
+    sync->hosts = shoali_alloc_array(view.rank_count, sizeof *sync->hosts);
+    if (sync->endpoints == NULL || sync->hosts == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(find_hosts(sync, view.rank_count));
+    sync->world = (shoali_world){
+        .params = sync->protocol.params,
+        .epoch = view.epoch,
+        .me = view.endpoint,
+        .role = view.rank < view.workers ? SHOALI_WORKER : SHOALI_SERVER,
+        .workers = view.workers,
+        .servers = view.rank_count - view.workers,
+        .endpoints = sync->endpoints,
+        .hosts = sync->hosts,
+        .tensors = sync->table,
+        .tensor_count = desc->tensor_count,
+        .count = desc->count,
+        .bucket_elems = bytes >= sizeof(float) ? bytes / sizeof(float) : 1,
+        .nonfinite = desc->nonfinite,
+        .seed = shoali_comm_seed(sync->comm),
+        .iteration = desc->iteration,
+    };
+    return SHOAL_OK;
+}
+
+static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc)
+{
+    SHOALI_TRY(check_tensors(desc));
+    SHOALI_TRY(open_specs(sync, desc));
+    sync->table = shoali_alloc_array(desc->tensor_count, sizeof *sync->table);
+    sync->op_table = shoali_alloc_array(desc->tensor_count, sizeof *sync->op_table);
+    sync->note_capacity = desc->tensor_count +
+                          4; /* a step's READY, BEFORE and AFTER; START, STOP */
+    sync->notes = shoali_alloc_array(sync->note_capacity, sizeof *sync->notes);
+    if (sync->table == NULL || sync->op_table == NULL || sync->notes == NULL)
+        return SHOAL_ENOMEM;
+    memcpy(sync->table, desc->tensors, desc->tensor_count * sizeof *sync->table);
+    SHOALI_TRY(describe_world(sync, desc));
+    const shoali_sync_row *row = sync->protocol.row;
+    uint32_t slots = row->slots != NULL ? row->slots(&sync->world) : 0;
+    SHOALI_TRY(shoali_tensors_init(&sync->tensors, desc->params, desc->grads, desc->count, slots));
+    sync->state = shoali_alloc(row->state_size(&sync->world));
+    sync->low = desc->count;
+    sync->tos = desc->tos;
+    sync->idle = true;
+    sync->pid = getpid();
+    sync->wait_limit_us = 2 * shoali_comm_op_timeout_us(sync->comm);
+    return sync->state != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+static void free_sync(shoal_sync *sync)
+{
+    shoali_real_host_fini(sync);
+    shoali_tensors_fini(&sync->tensors);
+    shoali_sync_close(&sync->protocol);
+    shoali_free(sync->state);
+    shoali_free(sync->notes);
+    shoali_free(sync->table);
+    shoali_free(sync->op_table);
+    shoali_free(sync->endpoints);
+    shoali_free(sync->hosts);
+    pthread_cond_destroy(&sync->changed);
+    pthread_mutex_destroy(&sync->lock);
+    shoali_free(sync);
+}
+
+static shoal_sync *allocate(shoal_comm *comm)
+{
+    shoal_sync *sync = shoali_alloc(sizeof *sync);
+    pthread_condattr_t attributes;
+    if (sync == NULL)
+        return NULL;
+    sync->comm = comm;
+    sync->early_last = &sync->early;
+    pthread_mutex_init(&sync->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&sync->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return sync;
+}
+
+/* ---------------------------------------------------------------- notes and waits */
+
+static shoal_status check_process(const shoal_sync *sync)
+{
+    if (sync == NULL)
+        return shoali_fail(SHOAL_EINVAL, "no protocol");
+    if (sync->pid != getpid())
+        return shoali_fail(SHOAL_EFORKED, "this protocol belongs to the parent process");
+    return SHOAL_OK;
+}
+
+/* Leave a note; the queue has room for all that a caller may say before it has to wait. */
+static shoal_status leave_note(shoal_sync *sync, shoali_event_kind kind, size_t offset,
+                               size_t count)
+{
+    pthread_mutex_lock(&sync->lock);
+    bool full = sync->note_count == sync->note_capacity, post = !full && !sync->posted;
+    if (!full) {
+        uint32_t at = (sync->note_first + sync->note_count++) % sync->note_capacity;
+        sync->notes[at] = (shoali_real_note){kind, offset, count};
+    }
+    sync->posted |= post;
+    pthread_mutex_unlock(&sync->lock);
+    if (full)
+        return shoali_fail(SHOAL_EINVAL, "more ranges are ready than there are tensors");
+    shoal_status status = post ? shoali_comm_post(sync->comm, shoali_real_drain, sync) : SHOAL_OK;
+    if (status != SHOAL_OK) {
+        pthread_mutex_lock(&sync->lock);
+        sync->posted = false;
+        pthread_mutex_unlock(&sync->lock);
+    }
+    return status;
+}
+
+/* With the lock: sleep until something changes; false: until_us has come (UINT64_MAX: never). */
+static bool sleep_until(shoal_sync *sync, uint64_t until_us)
+{
+    if (until_us == UINT64_MAX) {
+        pthread_cond_wait(&sync->changed, &sync->lock);
+        return true;
+    }
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                             .tv_nsec = (long)(until_us % 1000000) * 1000};
+    return pthread_cond_timedwait(&sync->changed, &sync->lock, &until) != ETIMEDOUT;
+}
+
+/* Operations have deadlines and peers are watched: this one is for a machine that waits for
+ * nothing. */
+static shoal_status too_long(const shoal_sync *sync)
+{
+    shoal_status status = shoali_fail(
+        SHOAL_ETIMEDOUT, "protocol %s gave no answer in iteration %llu", sync->protocol.spec,
+        (unsigned long long)sync->verdict.iteration);
+    shoali_error_about(-1, NULL, sync->protocol.row->name, sync->wait_limit_us);
+    return status;
+}
+
+/* Leave a note and wait for the verdict on it. */
+static shoal_status ask(shoal_sync *sync, shoali_event_kind kind, shoal_verdict *verdict_out)
+{
+    uint64_t began_us = shoali_now_us(), until_us = began_us + (uint64_t)sync->wait_limit_us;
+    bool in_time = true;
+    shoal_error error = {.status = SHOAL_OK};
+    pthread_mutex_lock(&sync->lock);
+    sync->answered = false;
+    pthread_mutex_unlock(&sync->lock);
+    SHOALI_TRY(leave_note(sync, kind, 0, 0));
+    pthread_mutex_lock(&sync->lock);
+    while (!sync->answered && !sync->over && in_time)
+        in_time = sleep_until(sync, until_us);
+    bool done = sync->answered || sync->over;
+    if (done && !sync->answered)
+        error = sync->error;
+    if (done && error.status == SHOAL_OK)
+        *verdict_out = sync->verdict;
+    pthread_mutex_unlock(&sync->lock);
+    sync->wait_us += shoali_now_us() - began_us;
+    if (!done)
+        return too_long(sync);
+    return error.status != SHOAL_OK ? shoali_error_set(&error) : SHOAL_OK;
+}
+
+/* What ended the protocol, if it has ended with an error. */
+static shoal_status ended(shoal_sync *sync)
+{
+    shoal_error error;
+    pthread_mutex_lock(&sync->lock);
+    error = sync->error;
+    pthread_mutex_unlock(&sync->lock);
+    return error.status != SHOAL_OK ? shoali_error_set(&error) : SHOAL_OK;
+}
+
+/* Meet all ranks, servers too: everybody listens before anybody speaks, and all agree on the number
+ * of this protocol, even where an earlier one failed on some of them. */
+static shoal_status meet(shoal_sync *sync)
+{
+    uint64_t *next = shoali_comm_protocols(sync->comm);
+    float number = (float)*next;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    shoal_op *op;
+    desc.reduce = SHOAL_MAX;
+    desc.buf = &number;
+    desc.count = 1;
+    desc.label = "start of a protocol";
+    SHOALI_TRY(shoal_op_start(sync->comm, &desc, &op));
+    SHOALI_TRY(shoal_op_wait(&op, -1, NULL));
+    sync->instance = (uint64_t)number;
+    *next = sync->instance + 1;
+    return SHOAL_OK;
+}
+
+/* A worker's machine starts at once, so that a protocol that does not fit is refused here; a
+ * server's waits for serve, as it needs its optimiser. */
+static shoal_status begin(shoal_sync *sync)
+{
+    const shoali_comm_listener listener = shoali_real_listener(sync);
+    SHOALI_TRY(shoali_comm_attach(sync->comm, &listener));
+    shoal_status status = meet(sync);
+    if (status == SHOAL_OK && sync->world.role == SHOALI_WORKER)
+        status = leave_note(sync, SHOALI_EV_START, 0, 0);
+    pthread_mutex_lock(&sync->lock);
+    while (sync->posted)
+        (void)sleep_until(sync, UINT64_MAX);
+    pthread_mutex_unlock(&sync->lock);
+    if (status == SHOAL_OK)
+        status = ended(sync);
+    if (status != SHOAL_OK)
+        shoali_comm_detach(sync->comm);
+    return status;
+}
+
+shoal_status shoal_sync_create(shoal_comm *comm, const shoal_sync_desc *desc, shoal_sync **sync_out)
+{
+    if (comm == NULL || desc == NULL || sync_out == NULL || desc->size != sizeof *desc)
+        return shoali_fail(SHOAL_EINVAL, "shoal_sync_create: start from SHOAL_SYNC_DESC_INIT");
+    shoal_sync *sync = allocate(comm);
+    if (sync == NULL)
+        return SHOAL_ENOMEM;
+    shoal_status status = make(sync, desc);
+    if (status == SHOAL_OK)
+        status = begin(sync);
+    if (status != SHOAL_OK) {
+        free_sync(sync);
+        return status;
+    }
+    *sync_out = sync;
+    return SHOAL_OK;
+}
+
+/* Wait until nothing refers to the protocol any more; false: something still does. */
+static bool wait_idle(shoal_sync *sync)
+{
+    uint64_t until_us = shoali_now_us() + STOP_US;
+    bool in_time = true;
+    pthread_mutex_lock(&sync->lock);
+    while (!(sync->over && sync->idle && !sync->posted) && in_time)
+        in_time = sleep_until(sync, until_us);
+    bool idle = sync->over && sync->idle && !sync->posted;
+    pthread_mutex_unlock(&sync->lock);
+    return idle;
+}
+
+void shoal_sync_destroy(shoal_sync *sync)
+{
+    if (sync == NULL || sync->pid != getpid())
+        return;
+    if (sync->world.role == SHOALI_WORKER || sync->serving)
+        (void)leave_note(sync, SHOALI_EV_STOP, 0, 0);
+    else
+        sync->over = true; /* its machine never started */
+    bool idle = wait_idle(sync);
+    shoali_comm_detach(sync->comm);
+    if (idle)
+        free_sync(sync);
+    else /* an operation that will not end still writes to its buffers: keep what it refers to */
+        shoali_log(ERROR, "protocol %s does not end; its memory is left behind",
+                   sync->protocol.spec);
+}
+
+/* ---------------------------------------------------------------- the three calls */
+
+static bool starts_a_tensor(const shoal_sync *sync, size_t offset)
+{
+    uint32_t low = 0, high = sync->world.tensor_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (sync->table[middle].offset < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < sync->world.tensor_count && sync->table[low].offset == offset;
+}
+
+shoal_status shoal_sync_ready(shoal_sync *sync, size_t offset, size_t count)
+{
+    SHOALI_TRY(check_process(sync));
+    if (count == 0 || offset > sync->low || count != sync->low - offset ||
+        !starts_a_tensor(sync, offset))
+        return shoali_fail(SHOAL_EINVAL,
+                           "elements [%zu, +%zu) are not whole tensors that end at %zu, where the "
+                           "last range began",
+                           offset, count, sync->low);
+    SHOALI_TRY(ended(sync));
+    SHOALI_TRY(leave_note(sync, SHOALI_EV_READY, offset, count));
+    sync->low = offset;
+    return SHOAL_OK;
+}
+
+shoal_status shoal_sync_before_update(shoal_sync *sync, shoal_verdict *verdict_out)
+{
+    SHOALI_TRY(check_process(sync));
+    if (sync->low > 0)
+        SHOALI_TRY(shoal_sync_ready(sync, 0, sync->low));
+    return ask(sync, SHOALI_EV_BEFORE, verdict_out);
+}
+
+shoal_status shoal_sync_after_update(shoal_sync *sync, shoal_verdict *next_out)
+{
+    SHOALI_TRY(check_process(sync));
+    SHOALI_TRY(ask(sync, SHOALI_EV_AFTER, next_out));
+    sync->low = sync->world.count;
+    pthread_mutex_lock(&sync->lock);
+    sync->last_stats = sync->stats;
+    sync->last_stats.size = sizeof sync->last_stats;
+    sync->last_stats.wait_us = sync->wait_us;
+    sync->stats = (shoal_sync_stats){0};
+    pthread_mutex_unlock(&sync->lock);
+    sync->wait_us = 0;
+    return SHOAL_OK;
+}
+
+shoal_status shoal_sync_last_stats(shoal_sync *sync, shoal_sync_stats *stats_out)
+{
+    SHOALI_TRY(check_process(sync));
+    if (stats_out->size != sizeof *stats_out)
+        return shoali_fail(SHOAL_EINVAL, "shoal_sync_stats: set size first");
+    *stats_out = sync->last_stats;
+    stats_out->size = sizeof *stats_out;
+    return SHOAL_OK;
+}
+
+shoal_status shoal_sync_serve(shoal_sync *sync)
+{
+    SHOALI_TRY(check_process(sync));
+    if (sync->world.role != SHOALI_SERVER)
+        return shoali_fail(SHOAL_EINVAL, "rank %u is a worker: only ranks from %u on serve",
+                           sync->world.me, sync->world.workers);
+    if (sync->serving)
+        return shoali_fail(SHOAL_EINVAL, "a server serves once");
+    sync->serving = true;
+    SHOALI_TRY(leave_note(sync, SHOALI_EV_START, 0, 0));
+    pthread_mutex_lock(&sync->lock);
+    while (!sync->over) /* as long as the job lasts; lost workers and failures end it */
+        (void)sleep_until(sync, UINT64_MAX);
+    pthread_mutex_unlock(&sync->lock);
+    return ended(sync);
+}
+
+/* ---------------------------------------------------------------- for the trainer */
+
+void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user)
+{
+    sync->owner = owner;
+    sync->owner_user = user;
+}
+
+uint32_t shoali_sync_max_staleness(const shoal_sync *sync)
+{
+    return sync->protocol.row->max_staleness(sync->protocol.params);
+}

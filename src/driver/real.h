@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the real driver; only real*.c include it. real.c: the caller's side, which never runs a
+ * machine. real_host.c: the progress thread's side, which feeds the machine and carries out
+ * actions; real_ops.c: its operations.
+ *
+ *   constant   set before the machine starts
+ *   lock       under sync->lock: what passes between the caller and the progress thread
+ *   progress   the progress thread only */
+#ifndef SHOALI_DRIVER_REAL_H
+#define SHOALI_DRIVER_REAL_H
+
+#include <pthread.h>
+
+#include "comm/comm.h"
+#include "driver/driver.h"
+#include "driver/tensors.h"
+#include "sync/sync.h"
+
+/** An operation under way. */
+typedef struct shoali_real_op {
+    struct shoali_real_op *next;
+    shoal_sync *sync;
+    shoal_op *handle; /* NULL: it could not start, status and text say why */
+    uint64_t id, iteration, started_us;
+    size_t offset;
+    uint32_t contributors;
+    shoal_status status;
+    char text[384];
+} shoali_real_op;
+
+typedef struct shoali_real_timer {
+    uint64_t id, at_us;
+} shoali_real_timer;
+
+/** A message, or the loss of a peer, that came before the machine started. */
+typedef struct shoali_real_early {
+    struct shoali_real_early *next;
+    uint32_t endpoint;
+    bool down;
+    size_t len_bytes; /* of the message, or of the text with its NUL */
+    uint8_t bytes[];
+} shoali_real_early;
+
+/** What the caller tells the machine. */
+typedef struct shoali_real_note {
+    shoali_event_kind kind; /* START, READY, BEFORE, AFTER, STOP */
+    size_t offset, count;
+} shoali_real_note;
+
+struct shoal_sync {
+    /* constant */
+    shoal_comm *comm;
+    shoali_protocol protocol;
+    shoali_world world;
+    shoali_tensors tensors;
+    shoal_tensor *table, *op_table; /* of the caller; room for one operation's */
+    uint32_t *endpoints, *hosts;
+    char collective[160], codec[160];
+    uint8_t tos;
+    uint64_t instance; /* of protocols on this comm: tells their operations and messages apart */
+    int64_t wait_limit_us;
+    int32_t pid;
+    void *state;
+    shoali_owner owner; /* before the first step */
+    void *owner_user;
+
+    /* the caller's thread */
+    size_t low;       /* everything from here up was announced */
+    uint64_t wait_us; /* inside the two waits of this step */
+    bool serving;     /* a server's machine has started */
+
+    /* lock */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    shoali_real_note *notes; /* ring */
+    uint32_t note_first, note_count, note_capacity;
+    bool posted;   /* a task that drains the notes is on its way */
+    bool answered; /* verdict is the answer to the last BEFORE or AFTER */
+    bool over;     /* FAIL or GO(stop): the machine has ended */
+    bool idle;     /* no operation and no job refers to us */
+    shoal_verdict verdict;
+    shoal_error error; /* status OK: ended by GO(stop) */
+    shoal_sync_stats stats, last_stats;
+
+    /* progress */
+    shoali_actions actions;
+    shoali_real_op *open, *unstarted, *spare;
+    bool started; /* START has been fed */
+    shoali_real_early *early, **early_last;
+    bool held;         /* MIX or APPLY runs on the work thread */
+    bool telling;      /* of operations that did not start */
+    shoali_action job; /* held: what it does */
+    shoali_mix_term *job_terms;
+    uint32_t job_terms_capacity;
+    uint8_t *message; /* room for an outgoing one */
+    size_t message_capacity;
+    shoali_real_timer *timers;
+    uint32_t timer_count, timer_capacity;
+    uint64_t first_start_us; /* of this step's operations; 0: none yet */
+};
+
+/** Listener of the comm. ctx is the sync. */
+shoali_comm_listener shoali_real_listener(shoal_sync *sync);
+/** Task: hand the caller's notes to the machine. arg is the sync. */
+void shoali_real_drain(void *arg);
+void shoali_real_host_fini(shoal_sync *sync);
+
+/* real_host.c for real_ops.c */
+void shoali_real_feed(shoal_sync *sync, shoali_event *event);
+/** End with this thread's last error. */
+void shoali_real_break(shoal_sync *sync);
+/** Tell the caller that something has changed. */
+void shoali_real_signal(shoal_sync *sync);
+
+/* real_ops.c */
+/** Start an operation. One that cannot start ends like any other, only sooner: put to unstarted. */
+void shoali_real_op_start(shoal_sync *sync, const shoali_sync_op *from);
+void shoali_real_op_cancel(shoal_sync *sync, uint64_t id);
+void shoali_real_ops_cancel(shoal_sync *sync);
+/** Tell the machine of operations that did not start. */
+void shoali_real_ops_unstarted(shoal_sync *sync);
+void shoali_real_ops_fini(shoal_sync *sync);
+
+#endif

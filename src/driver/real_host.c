@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine on the progress thread: events of the comm and notes of the caller go in, actions go
+ * out. MIX and APPLY run on the work thread if they are long, and hold the queue up meanwhile;
+ * small ones are done at once. A message carries the protocol's instance in front, so that a late
+ * one of an earlier protocol on this comm is told apart. */
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "driver/real.h"
+
+enum {
+    INLINE_ELEMS = 1 << 17, /* of a MIX: well below a millisecond */
+    HEAD_BYTES = 8          /* of a message: the instance */
+};
+
+static void pump(shoal_sync *sync);
+
+/* ---------------------------------------------------------------- the end */
+
+/* With the lock. */
+static void signal_caller(shoal_sync *sync)
+{
+    sync->idle = sync->open == NULL && !sync->held;
+    pthread_cond_broadcast(&sync->changed);
+}
+
+void shoali_real_signal(shoal_sync *sync)
+{
+    pthread_mutex_lock(&sync->lock);
+    signal_caller(sync);
+    pthread_mutex_unlock(&sync->lock);
+}
+
+static bool is_over(shoal_sync *sync)
+{
+    pthread_mutex_lock(&sync->lock);
+    bool over = sync->over;
+    pthread_mutex_unlock(&sync->lock);
+    return over;
+}
+
+/* The machine ends; error NULL: by GO(stop). */
+static void end(shoal_sync *sync, const shoal_error *error, const shoal_verdict *verdict)
+{
+    shoali_actions_clear(&sync->actions);
+    shoali_real_ops_cancel(sync);
+    pthread_mutex_lock(&sync->lock);
+    if (!sync->over) {
+        sync->over = true;
+        if (error != NULL)
+            sync->error = *error;
+        else
+            sync->verdict = *verdict;
+    }
+    signal_caller(sync);
+    pthread_mutex_unlock(&sync->lock);
+}
+
+void shoali_real_break(shoal_sync *sync)
+{
+    shoal_error error;
+    shoali_error_get(&error);
+    end(sync, &error, NULL);
+}
+
+static void fail(shoal_sync *sync, const shoali_action *action)
+{
+    (void)shoali_fail(action->fail.status, "%s", action->fail.text);
+    shoali_error_about(action->fail.peer, NULL, sync->protocol.row->name, -1);
+    shoali_real_break(sync);
+}
+
+/* ---------------------------------------------------------------- MIX and APPLY */
+
+static shoal_status run_job(void *arg)
+{
+    shoal_sync *sync = arg;
+    const shoali_action *job = &sync->job;
+    if (job->kind == SHOALI_ACT_MIX)
+        return shoali_tensors_mix(&sync->tensors, job);
+    size_t offset = job->apply.offset, count = job->apply.count;
+    float *grads = shoali_tensor_memory(&sync->tensors, job->apply.tensor, offset, count);
+    float *params = shoali_tensor_memory(&sync->tensors, SHOALI_PARAM, offset, count);
+    if (grads == NULL || params == NULL)
+        return SHOAL_EINTERNAL;
+    SHOALI_TRY(sync->owner(sync->owner_user, grads, offset, count, job->apply.iteration,
+                           job->apply.scale));
+    memcpy(params, grads, count * sizeof *params);
+    return SHOAL_OK;
+}
+
+static void job_done(void *arg, shoal_status status)
+{
+    shoal_sync *sync = arg;
+    sync->held = false;
+    if (status != SHOAL_OK)
+        shoali_real_break(sync);
+    else if (!is_over(sync))
+        pump(sync);
+    shoali_real_signal(sync);
+}
+
+/* The queue may move while the job runs: it works on a copy. */
+static shoal_status copy_job(shoal_sync *sync, const shoali_action *action)
+{
+    uint32_t terms = action->kind == SHOALI_ACT_MIX ? action->mix.term_count : 0;
+    sync->job = *action;
+    if (terms > sync->job_terms_capacity) {
+        shoali_free(sync->job_terms);
+        sync->job_terms_capacity = 0;
+        sync->job_terms = shoali_alloc_array(terms, sizeof *sync->job_terms);
+        if (sync->job_terms == NULL)
+            return SHOAL_ENOMEM;
+        sync->job_terms_capacity = terms;
+    }
+    if (terms > 0) {
+        memcpy(sync->job_terms, action->mix.terms, terms * sizeof *sync->job_terms);
+        sync->job.mix.terms = sync->job_terms;
+    }
+    return SHOAL_OK;
+}
+
+static void act_job(shoal_sync *sync, const shoali_action *action)
+{
+    bool mix = action->kind == SHOALI_ACT_MIX;
+    shoal_status status = SHOAL_OK;
+    if (mix && action->mix.count <= INLINE_ELEMS / (action->mix.term_count + 1)) {
+        status = shoali_tensors_mix(&sync->tensors, action);
+    } else if (!mix && sync->owner == NULL) {
+        status = shoali_fail(SHOAL_EINVAL, "%s runs the optimiser itself, and nobody gave it one",
+                             sync->protocol.spec);
+    } else {
+        status = copy_job(sync, action);
+        sync->held = status == SHOAL_OK;
+        if (sync->held)
+            status = shoali_comm_work(sync->comm, run_job, job_done, sync);
+        sync->held = status == SHOAL_OK;
+    }
+    if (status != SHOAL_OK)
+        shoali_real_break(sync);
+}
+
+/* ---------------------------------------------------------------- the other actions */
+
+static shoal_status send_one(shoal_sync *sync, uint32_t peer, size_t bytes)
+{
+    if (peer == sync->world.me)
+        return SHOAL_OK;
+    return shoali_comm_send(sync->comm, peer, sync->message, bytes);
+}
+
+/* A message that cannot go out is no failure of ours: its receiver is lost, and that is told apart.
+ */
+static void act_send(shoal_sync *sync, const shoali_action *action)
+{
+    const shoali_world *world = &sync->world;
+    size_t bytes = HEAD_BYTES + action->send.len_bytes;
+    shoal_status status = SHOAL_OK;
+    if (bytes > sync->message_capacity) {
+        shoali_free(sync->message);
+        sync->message_capacity = 0;
+        sync->message = shoali_alloc(bytes);
+        if (sync->message == NULL) {
+            shoali_real_break(sync);
+            return;
+        }
+        sync->message_capacity = bytes;
+    }
+    for (int i = 0; i < HEAD_BYTES; i++)
+        sync->message[i] = (uint8_t)(sync->instance >> (8 * i));
+    if (action->send.len_bytes > 0)
+        memcpy(sync->message + HEAD_BYTES, action->send.bytes, action->send.len_bytes);
+    if (action->send.peer != SHOALI_EVERYBODY)
+        status = send_one(sync, action->send.peer, bytes);
+    for (uint32_t i = 0;
+         action->send.peer == SHOALI_EVERYBODY && i < world->workers + world->servers; i++)
+        status = send_one(sync, world->endpoints[i], bytes);
+    if (status != SHOAL_OK)
+        shoali_log(DEBUG, "%s: a message is lost: %s", sync->protocol.spec,
+                   shoal_last_error()->text);
+}
+
+static void act_timer(shoal_sync *sync, uint64_t id, uint64_t at_us)
+{
+    uint32_t i = 0;
+    while (i < sync->timer_count && sync->timers[i].id != id)
+        i++;
+    if (i == sync->timer_count && at_us == UINT64_MAX)
+        return;
+    if (i == sync->timer_capacity) {
+        uint32_t capacity = i > 0 ? 2 * i : 4;
+        shoali_real_timer *grown = shoali_realloc(sync->timers, i * sizeof *grown,
+                                                  capacity * sizeof *grown);
+        if (grown == NULL) {
+            shoali_real_break(sync);
+            return;
+        }
+        sync->timers = grown;
+        sync->timer_capacity = capacity;
+    }
+    if (i == sync->timer_count)
+        sync->timer_count++;
+    sync->timers[i] = (shoali_real_timer){id, at_us};
+    if (at_us == UINT64_MAX)
+        sync->timers[i] = sync->timers[--sync->timer_count];
+}
+
+static void act_go(shoal_sync *sync, const shoal_verdict *verdict)
+{
+    if (verdict->stop) {
+        end(sync, NULL, verdict);
+        return;
+    }
+    pthread_mutex_lock(&sync->lock);
+    sync->verdict = *verdict;
+    sync->answered = true;
+    pthread_cond_broadcast(&sync->changed);
+    pthread_mutex_unlock(&sync->lock);
+}
+
+static void act(shoal_sync *sync, const shoali_action *action)
+{
+    switch (action->kind) {
+    case SHOALI_ACT_SEND:
+        act_send(sync, action);
+        break;
+    case SHOALI_ACT_OP:
+        shoali_real_op_start(sync, &action->op);
+        break;
+    case SHOALI_ACT_CANCEL:
+        shoali_real_op_cancel(sync, action->cancel.id);
+        break;
+    case SHOALI_ACT_MIX:
+    case SHOALI_ACT_APPLY:
+        act_job(sync, action);
+        break;
+    case SHOALI_ACT_GO:
+        act_go(sync, &action->go);
+        break;
+    case SHOALI_ACT_TIMER:
+        act_timer(sync, action->timer.id, action->timer.at_us);
+        break;
+    case SHOALI_ACT_FAIL:
+        fail(sync, action);
+        break;
+    }
+}
+
+/* ---------------------------------------------------------------- events */
+
+/* Carry out what is queued, until a job holds it up; then tell of operations that did not start. */
+static void pump(shoal_sync *sync)
+{
+    const shoali_action *action;
+    while (!sync->held && (action = shoali_actions_front(&sync->actions)) != NULL) {
+        shoali_action copy = *action; /* its payload stays where it is until the pop */
+        act(sync, &copy);
+        shoali_actions_pop(&sync->actions);
+    }
+    shoali_real_ops_unstarted(sync);
+}
+
+void shoali_real_feed(shoal_sync *sync, shoali_event *event)
+{
+    if (is_over(sync))
+        return;
+    event->now_us = shoali_now_us();
+    shoal_status status = sync->protocol.row->on_event(sync->state, event, &sync->actions);
+    if (status != SHOAL_OK || sync->actions.status != SHOAL_OK) {
+        shoali_real_break(sync);
+        return;
+    }
+    pump(sync);
+}
+
+/* ---------------------------------------------------------------- ears */
+
+static void feed_message(shoal_sync *sync, uint32_t endpoint, const uint8_t *bytes,
+                         size_t len_bytes)
+{
+    uint64_t instance = 0;
+    if (len_bytes < HEAD_BYTES)
+        return;
+    for (int i = 0; i < HEAD_BYTES; i++)
+        instance |= (uint64_t)bytes[i] << (8 * i);
+    if (instance != sync->instance)
+        return;
+    shoali_event event = {.kind = SHOALI_EV_MESSAGE,
+                          .message = {endpoint, bytes + HEAD_BYTES, len_bytes - HEAD_BYTES}};
+    shoali_real_feed(sync, &event);
+}
+
+static void feed_down(shoal_sync *sync, uint32_t endpoint, const char *text)
+{
+    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, text}};
+    shoali_real_feed(sync, &event);
+}
+
+/* The others may have started earlier: what they say is kept for our START. */
+static void keep(shoal_sync *sync, uint32_t endpoint, bool down, const void *bytes,
+                 size_t len_bytes)
+{
+    shoali_real_early *early = shoali_alloc(sizeof *early + len_bytes);
+    if (early == NULL) {
+        shoali_real_break(sync);
+        return;
+    }
+    early->endpoint = endpoint;
+    early->down = down;
+    early->len_bytes = len_bytes;
+    memcpy(early->bytes, bytes, len_bytes);
+    *sync->early_last = early;
+    sync->early_last = &early->next;
+}
+
+static shoali_real_early *take_early(shoal_sync *sync)
+{
+    shoali_real_early *early = sync->early;
+    if (early != NULL)
+        sync->early = early->next;
+    return early;
+}
+
+static void start(shoal_sync *sync)
+{
+    shoali_event event = {.kind = SHOALI_EV_START, .world = &sync->world};
+    shoali_real_early *early;
+    sync->started = true;
+    shoali_real_feed(sync, &event);
+    while ((early = take_early(sync)) != NULL) {
+        if (early->down)
+            feed_down(sync, early->endpoint, (const char *)early->bytes);
+        else
+            feed_message(sync, early->endpoint, early->bytes, early->len_bytes);
+        shoali_free(early);
+    }
+}
+
+static void on_message(void *ctx, uint32_t endpoint, const void *bytes, size_t len_bytes)
+{
+    shoal_sync *sync = ctx;
+    if (sync->started)
+        feed_message(sync, endpoint, bytes, len_bytes);
+    else
+        keep(sync, endpoint, false, bytes, len_bytes);
+}
+
+/* A goodbye (OK) is no loss: only an operation that needs the peer fails, and tells. */
+static void on_peer_down(void *ctx, uint32_t endpoint, shoal_status why, const char *text)
+{
+    shoal_sync *sync = ctx;
+    if (why == SHOAL_OK)
+        return;
+    if (sync->started)
+        feed_down(sync, endpoint, text);
+    else
+        keep(sync, endpoint, true, text, strlen(text) + 1);
+}
+
+static void on_timer(void *ctx, uint64_t now_us)
+{
+    shoal_sync *sync = ctx;
+    for (uint32_t i = 0; i < sync->timer_count;) {
+        if (sync->timers[i].at_us > now_us) {
+            i++;
+            continue;
+        }
+        shoali_event event = {.kind = SHOALI_EV_TIMER, .timer = {sync->timers[i].id}};
+        sync->timers[i] = sync->timers[--sync->timer_count];
+        shoali_real_feed(sync, &event);
+        i = 0; /* the machine may have set others */
+    }
+}
+
+static uint64_t next_wake_us(void *ctx)
+{
+    const shoal_sync *sync = ctx;
+    uint64_t next = UINT64_MAX;
+    for (uint32_t i = 0; i < sync->timer_count; i++)
+        next = sync->timers[i].at_us < next ? sync->timers[i].at_us : next;
+    return next;
+}
+
+/* ---------------------------------------------------------------- the caller's notes */
+
+static bool take_note(shoal_sync *sync, shoali_real_note *note_out)
+{
+    pthread_mutex_lock(&sync->lock);
+    bool some = sync->note_count > 0;
+    if (some) {
+        *note_out = sync->notes[sync->note_first];
+        sync->note_first = (sync->note_first + 1) % sync->note_capacity;
+        sync->note_count--;
+    }
+    sync->posted = some;
+    if (!some)
+        pthread_cond_broadcast(&sync->changed);
+    pthread_mutex_unlock(&sync->lock);
+    return some;
+}
+
+void shoali_real_drain(void *arg)
+{
+    shoal_sync *sync = arg;
+    shoali_real_note note;
+    while (take_note(sync, &note)) {
+        shoali_event event = {.kind = note.kind};
+        if (note.kind == SHOALI_EV_START) {
+            start(sync);
+            continue;
+        }
+        if (note.kind == SHOALI_EV_READY) {
+            event.range.offset = note.offset;
+            event.range.count = note.count;
+        } else if (note.kind == SHOALI_EV_AFTER) {
+            sync->first_start_us = 0;
+        }
+        shoali_real_feed(sync, &event);
+    }
+}
+
+shoali_comm_listener shoali_real_listener(shoal_sync *sync)
+{
+    return (shoali_comm_listener){.ctx = sync,
+                                  .on_message = on_message,
+                                  .on_peer_down = on_peer_down,
+                                  .on_timer = on_timer,
+                                  .next_wake_us = next_wake_us};
+}
+
+void shoali_real_host_fini(shoal_sync *sync)
+{
+    shoali_real_ops_fini(sync);
+    for (shoali_real_early *early = take_early(sync); early != NULL; early = take_early(sync))
+        shoali_free(early);
+    shoali_actions_fini(&sync->actions);
+    shoali_free(sync->job_terms);
+    shoali_free(sync->message);
+    shoali_free(sync->timers);
+}

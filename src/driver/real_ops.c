@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of a protocol on a real communicator: all on the progress thread, but owner jobs.
+ * Records are kept for reuse. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "driver/real.h"
+
+#define PATIENT_US (INT64_MAX / 4) /* longer than any job */
+
+static shoali_real_op *take_op(shoal_sync *sync, const shoali_sync_op *from)
+{
+    shoali_real_op *op = sync->spare;
+    if (op != NULL)
+        sync->spare = op->next;
+    else
+        op = shoali_alloc(sizeof *op);
+    if (op == NULL)
+        return NULL;
+    *op = (shoali_real_op){.sync = sync,
+                           .id = from->id,
+                           .iteration = from->iteration,
+                           .offset = from->offset,
+                           .started_us = shoali_now_us()};
+    return op;
+}
+
+static void unlink_op(shoali_real_op **list, shoali_real_op *op)
+{
+    while (*list != op)
+        list = &(*list)->next;
+    *list = op->next;
+}
+
+static shoal_status owner_job(void *ctx, float *sum_in_weights_out, size_t offset, size_t count)
+{
+    const shoali_real_op *op = ctx;
+    const shoal_sync *sync = op->sync;
+    return sync->owner(sync->owner_user, sum_in_weights_out, op->offset + offset, count,
+                       op->iteration, 1.0f / (float)op->contributors);
+}
+
+static void account(shoal_sync *sync, const shoal_op_stats *stats)
+{
+    pthread_mutex_lock(&sync->lock);
+    sync->stats.operations++;
+    sync->stats.comm_us = shoali_now_us() - sync->first_start_us;
+    sync->stats.encode_ns += stats->encode_ns;
+    sync->stats.decode_ns += stats->decode_ns;
+    sync->stats.sent_payload_bytes += stats->sent_payload_bytes;
+    sync->stats.received_payload_bytes += stats->received_payload_bytes;
+    sync->stats.sent_elems += stats->sent_elems;
+    sync->stats.received_elems += stats->received_elems;
+    pthread_mutex_unlock(&sync->lock);
+}
+
+static void tell_op_done(shoali_real_op *op)
+{
+    shoal_sync *sync = op->sync;
+    shoali_event event = {.kind = SHOALI_EV_OP_DONE, .op = {op->id, op->status, op->text}};
+    shoali_real_feed(sync, &event);
+    op->next = sync->spare;
+    sync->spare = op;
+}
+
+static void on_done(void *ctx, shoal_status status, const shoal_error *error,
+                    const shoal_op_stats *stats)
+{
+    shoali_real_op *op = ctx;
+    shoal_sync *sync = op->sync;
+    unlink_op(&sync->open, op);
+    op->status = status;
+    if (status != SHOAL_OK)
+        snprintf(op->text, sizeof op->text, "%.380s", error->text);
+    account(sync, stats);
+    tell_op_done(op);
+    shoali_real_signal(sync);
+}
+
+/* The caller's tensors inside [offset, +count), with offsets from there. */
+static uint32_t cut_table(shoal_sync *sync, const shoali_sync_op *op)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sync->world.tensor_count; i++) {
+        shoal_tensor t = sync->table[i];
+        if (t.offset < op->offset || t.offset >= op->offset + op->count)
+            continue;
+        t.offset -= op->offset;
+        sync->op_table[count++] = t;
+    }
+    return count;
+}
+
+static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char *label,
+                             size_t label_bytes, shoal_op_desc *desc_out)
+{
+    const shoal_op_desc init = SHOAL_OP_DESC_INIT;
+    const char *push = from->push_coded ? sync->codec : "identity";
+    bool broadcast = from->kind == SHOALI_SYNC_BROADCAST;
+    float *buf = shoali_tensor_memory(&sync->tensors, from->tensor, from->offset, from->count);
+    if (buf == NULL)
+        return SHOAL_EINTERNAL;
+    snprintf(label, label_bytes, "step %" PRIu64, from->iteration);
+    *desc_out = init;
+    desc_out->kind = broadcast ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE;
+    desc_out->id = shoali_sync_op_id(sync->instance, from->id);
+    desc_out->buf = buf;
+    desc_out->count = from->count;
+    desc_out->tensors = sync->op_table;
+    desc_out->tensor_count = cut_table(sync, from);
+    desc_out->members = from->members;
+    desc_out->member_count = from->member_count;
+    desc_out->contributors = from->members != NULL ? from->contributors : sync->world.workers;
+    desc_out->root = from->root;
+    desc_out->collective = from->collective != NULL ? from->collective
+                           : broadcast              ? NULL
+                                                    : sync->collective;
+    desc_out->push_codec = push;
+    desc_out->pull_codec = from->pull_coded == from->push_coded ? NULL
+                           : from->pull_coded                   ? sync->codec
+                                                                : "identity";
+    desc_out->timeout_us = from->patient ? PATIENT_US : 0;
+    desc_out->tos = sync->tos;
+    desc_out->label = label;
+    return SHOAL_OK;
+}
+
+static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoali_real_op *op)
+{
+    shoal_op_desc desc;
+    char label[32];
+    shoali_op_extras extras = {.on_done = on_done,
+                               .done_ctx = op,
+                               .check_finite = from->kind != SHOALI_SYNC_BROADCAST,
+                               .error_feedback = from->push_coded || from->pull_coded};
+    SHOALI_TRY(describe(sync, from, label, sizeof label, &desc));
+    if (from->owner_job) {
+        if (sync->owner == NULL)
+            return shoali_fail(SHOAL_EINVAL, "%s runs the optimiser itself, and nobody gave it one",
+                               sync->protocol.spec);
+        extras.owner = owner_job;
+        extras.owner_ctx = op;
+        op->contributors = desc.contributors > 0 ? desc.contributors : desc.member_count;
+    }
+    if (sync->first_start_us == 0)
+        sync->first_start_us = op->started_us;
+    op->next = sync->open;
+    sync->open = op;
+    shoal_status status = shoali_op_start(sync->comm, &desc, &extras, &op->handle);
+    if (status != SHOAL_OK)
+        unlink_op(&sync->open, op);
+    return status;
+}
+
+void shoali_real_op_start(shoal_sync *sync, const shoali_sync_op *from)
+{
+    shoali_real_op *op = take_op(sync, from);
+    if (op == NULL) {
+        shoali_real_break(sync);
+        return;
+    }
+    op->status = start_op(sync, from, op);
+    if (op->status == SHOAL_OK)
+        return;
+    op->handle = NULL;
+    snprintf(op->text, sizeof op->text, "%.380s", shoal_last_error()->text);
+    op->next = NULL;
+    shoali_real_op **last = &sync->unstarted;
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = op;
+}
+
+void shoali_real_op_cancel(shoal_sync *sync, uint64_t id)
+{
+    for (shoali_real_op *op = sync->open; op != NULL; op = op->next)
+        if (op->id == id)
+            shoal_op_cancel(op->handle);
+}
+
+void shoali_real_ops_cancel(shoal_sync *sync)
+{
+    for (shoali_real_op *op = sync->open; op != NULL; op = op->next)
+        shoal_op_cancel(op->handle);
+}
+
+void shoali_real_ops_unstarted(shoal_sync *sync)
+{
+    while (sync->unstarted != NULL && !sync->telling) {
+        shoali_real_op *op = sync->unstarted;
+        sync->unstarted = op->next;
+        sync->telling = true; /* what does not start in here waits for its turn in this loop */
+        tell_op_done(op);
+        sync->telling = false;
+    }
+}
+
+void shoali_real_ops_fini(shoal_sync *sync)
+{
+    while (sync->spare != NULL) {
+        shoali_real_op *next = sync->spare->next;
+        shoali_free(sync->spare);
+        sync->spare = next;
+    }
+}
