@@ -156,7 +156,7 @@ struct shoal_comm {
 
     /* progress */
     uint64_t now_us, next_beat_us, doing_since_us;
-    char last_text[SHOALI_OP_TEXT_BYTES]; /* of the last operation that ended */
+    char last_name[SHOALI_OP_TEXT_BYTES]; /* of the last operation that ended */
     shoal_op *open;                       /* in order of age */
     shoal_op **open_last;
     shoal_op *ended;

@@ -154,7 +154,7 @@ static void beat(shoal_comm *comm)
                             .for_us = comm->now_us - comm->doing_since_us};
     uint8_t body[SHOALI_HEARTBEAT_BYTES];
     snprintf(now.text, sizeof now.text, "%s",
-             comm->open != NULL ? comm->open->text : comm->last_text);
+             comm->open != NULL ? comm->open->name : comm->last_name);
     if (comm->open != NULL)
         now.for_us = shoali_since(comm, comm->open->started_us);
     shoali_heartbeat_encode(&now, body);
