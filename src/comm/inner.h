@@ -17,6 +17,7 @@
 #include "collective/flow.h"
 #include "comm/comm.h"
 #include "comm/launch.h"
+#include "transport/fault.h"
 #include "transport/transport.h"
 #include "wire/control.h"
 
@@ -58,8 +59,10 @@ typedef struct shoali_job {
 /** A transport in use. row NULL: none. */
 typedef struct shoali_link {
     shoal_comm *comm;
-    const shoali_transport_row *row;
-    void *state, *params;
+    const shoali_transport_row *row; /* what is used: kind, or the fault decorator in front of it */
+    const shoali_transport_row *kind;
+    void *state, *params;       /* of row; of kind */
+    shoali_fault_params *fault; /* NULL: none */
     bool open;
 } shoali_link;
 

@@ -104,8 +104,8 @@ static void leave(shoal_comm *comm, uint32_t endpoint)
 {
     shoali_peer *peer = &comm->peers[endpoint];
     peer->lost_status = SHOAL_OK;
-    snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) has said goodbye", endpoint,
-             peer->host);
+    snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) has said goodbye",
+             endpoint, peer->host);
     peer->left_us = comm->now_us;
     atomic_store_explicit(&peer->state, SHOALI_PEER_LEFT, memory_order_release);
     shoali_log(DEBUG, "%s", peer->lost_text);

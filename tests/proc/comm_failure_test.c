@@ -240,7 +240,9 @@ static void cancelled(const rank_env *env)
             shoal_op_cancel(op);
         rank_status(shoal_op_wait(&op, -1, NULL), SHOAL_ECANCELLED);
         rank_error_has("cancelled by rank 1 (host ");
+        atomic_fetch_add(&env->board->ready, 1);
     } else {
+        rank_wait_ready(env, 2);
         rank_status(shoal_allreduce(comm, other, 1000, NULL, NULL), SHOAL_ECANCELLED);
     }
     rank_ok(shoal_barrier(comm));
