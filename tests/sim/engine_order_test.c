@@ -6,7 +6,7 @@
 #include "support/enginecase.h"
 #include "support/toycodec.h"
 
-enum { ORDERS = 12, COUNT = 700 };
+enum { ORDERS = 6, COUNT = 700 };
 
 static void copy_out(const engine_run *run, float *values)
 {
@@ -43,7 +43,7 @@ static void every_row(engine_case c)
 {
     const char *spec;
     for (size_t i = 0; (spec = engine_spec_at(i)) != NULL; i++)
-        for (uint32_t size = 4; size <= 7; size++) {
+        for (uint32_t size = 4; size <= 7; size += 3) {
             c.collective = spec;
             c.kind = engine_spec_rooted(spec) ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE;
             c.contributors = size;
