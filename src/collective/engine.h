@@ -122,8 +122,9 @@ const shoali_engine_step *shoali_engine_current(const shoali_engine_state *e,
                                                 uint32_t chunk); /* NULL: at its end */
 void shoali_engine_advance(shoali_engine_state *e, uint32_t chunk);
 void shoali_engine_settle(shoali_engine_state *e, uint32_t chunk);
-/** First touch: find NaN and infinity in this rank's own contribution. */
-void shoali_engine_touch(shoali_engine_state *e, uint32_t chunk);
+/** First touch of this rank's own contribution: false, and the chunk is flagged, if elements
+ *  [first, first + count) of it hold NaN or infinity. */
+bool shoali_engine_touch(shoali_engine_state *e, uint32_t chunk, size_t first, size_t count);
 void shoali_engine_flag(shoali_engine_state *e, uint32_t chunk, const shoali_not_finite *origin);
 /** Encode a chunk of leg; false: flagged, or the operation failed. */
 bool shoali_engine_encode(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,

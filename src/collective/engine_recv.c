@@ -113,20 +113,29 @@ static bool decode(shoali_engine_state *e, uint32_t chunk, const shoal_step *ste
     return status == SHOAL_OK;
 }
 
-/* Floats from scratch. */
+/* Floats from scratch. A first touch checks the own values piece by piece, just before they are used:
+ * a pass of its own would read the chunk from memory twice. */
 static void combine_raw(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
-                        const shoali_arrival *a)
+                        const shoali_arrival *a, bool first_touch)
 {
-    const shoali_chunk *k = &e->chunks[chunk];
-    float *x = e->args.buf + k->offset;
+    enum { PIECE_ELEMS = 4096 };
+    const size_t count = e->chunks[chunk].count;
+    float *x = e->args.buf + e->chunks[chunk].offset;
     const float *y = (const float *)(const void *)a->body;
-    e->budget -= k->count / 4;
-    if (step->kind == SHOAL_RECV_SET)
-        shoali_kernel()->copy(x, y, k->count);
-    else if (e->args.reduce == SHOAL_MAX)
-        shoali_kernel()->max(x, y, k->count);
-    else
-        shoali_kernel()->add(x, y, k->count);
+    e->budget -= (int64_t)(count / 4);
+    if (step->kind == SHOAL_RECV_SET) {
+        shoali_kernel()->copy(x, y, count);
+        return;
+    }
+    for (size_t at = 0; at < count; at += PIECE_ELEMS) {
+        size_t n = count - at < PIECE_ELEMS ? count - at : PIECE_ELEMS;
+        if (first_touch && !shoali_engine_touch(e, chunk, at, n))
+            return;
+        if (e->args.reduce == SHOAL_MAX)
+            shoali_kernel()->max(x + at, y + at, n);
+        else
+            shoali_kernel()->add(x + at, y + at, n);
+    }
 }
 
 bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_engine_step *step)
@@ -135,18 +144,20 @@ bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_
     shoali_arrival *a = &e->arrivals[step->arrivals + (chunk - step->first_chunk)];
     if (a->state != SHOALI_ARRIVAL_HERE || k->reads > 0)
         return false;
-    if (k->pc == 0 && step->s.kind == SHOAL_RECV_ADD)
-        shoali_engine_touch(e, chunk);
+    const bool raw = e->raw[step->s.leg];
+    const bool first_touch = k->pc == 0 && step->s.kind == SHOAL_RECV_ADD;
+    if (first_touch && (!raw || a->flagged))
+        (void)shoali_engine_touch(e, chunk, 0, k->count);
     a->state = SHOALI_ARRIVAL_USED;
     if (a->flagged) {
         shoali_not_finite origin = shoali_origin_unpack(a->body);
         shoali_engine_flag(e, chunk, &origin);
     } else if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && !a->direct) {
-        if (e->raw[step->s.leg])
-            combine_raw(e, chunk, &step->s, a);
+        if (raw)
+            combine_raw(e, chunk, &step->s, a, first_touch);
         else if (!e->slots && !decode(e, chunk, &step->s, a))
             return false;
-        if (step->s.kind == SHOAL_RECV_SET && step->s.leg == SHOAL_PULL && !e->raw[SHOAL_PULL]) {
+        if (step->s.kind == SHOAL_RECV_SET && step->s.leg == SHOAL_PULL && !raw) {
             k->kept = a->body;
             k->kept_bytes = a->len_bytes;
             a->body = NULL;

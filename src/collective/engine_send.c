@@ -76,7 +76,7 @@ static bool make_body(shoali_engine_state *e, uint32_t chunk, const shoal_step *
     const bool raw = e->raw[step->leg];
     *scratch_out = NULL;
     if (k->pc == 0)
-        shoali_engine_touch(e, chunk);
+        (void)shoali_engine_touch(e, chunk, 0, k->count);
     if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && step->leg == SHOAL_PUSH && !raw)
         (void)shoali_engine_encode(e, chunk, step, scratch_out, &head->len_bytes);
     if (e->failed)

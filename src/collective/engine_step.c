@@ -47,15 +47,16 @@ static void flag_own(shoali_engine_state *e, uint32_t chunk, size_t index)
     shoali_engine_flag(e, chunk, &origin);
 }
 
-void shoali_engine_touch(shoali_engine_state *e, uint32_t chunk)
+bool shoali_engine_touch(shoali_engine_state *e, uint32_t chunk, size_t first, size_t count)
 {
-    const shoali_chunk *k = &e->chunks[chunk];
     if (!e->args.check_finite || e->args.me >= e->args.contributors)
-        return;
-    size_t index = shoali_kernel()->first_nonfinite(e->args.buf + k->offset, k->count);
-    e->budget -= k->count / 4;
-    if (index < k->count)
-        flag_own(e, chunk, index);
+        return true;
+    const float *x = e->args.buf + e->chunks[chunk].offset + first;
+    size_t index = shoali_kernel()->first_nonfinite(x, count);
+    e->budget -= (int64_t)(count / 4);
+    if (index < count)
+        flag_own(e, chunk, first + index);
+    return index == count;
 }
 
 static bool encode_failed(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
@@ -147,7 +148,7 @@ static bool own(shoali_engine_state *e, uint32_t chunk, const shoali_engine_step
     if (k->reads > 0)
         return false;
     if (k->pc == 0 && (k->flags & SHOALI_CHUNK_JOB_DONE) == 0)
-        shoali_engine_touch(e, chunk);
+        (void)shoali_engine_touch(e, chunk, 0, k->count);
     if (!job_is_over(e, chunk))
         return false;
     if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && !e->raw[step->s.leg])
