@@ -4,6 +4,7 @@
 #define SHOALI_DRIVER_DRIVER_H
 
 #include "shoal/sync.h"
+#include "sync/sync.h"
 
 /**
  * Owner job: at the owner of [offset, offset + count), sum_in_weights_out holds the completed
@@ -18,6 +19,11 @@ void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 
 /** The protocol's promise (row->max_staleness); 0: replicas are bit-identical after every step. */
 uint32_t shoali_sync_max_staleness(const shoal_sync *sync);
+
+/** As shoal_sync_create with a row that is not in the table: tests and examples. */
+SHOAL_MUST_USE shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *desc,
+                                                   const shoali_sync_row *row,
+                                                   shoal_sync **sync_out);
 
 /** The name on the wire of a protocol's operation: the same in every driver, so random choices of
  *  codecs are, too. instance tells protocols apart that follow each other on one comm. */

@@ -40,13 +40,17 @@ static shoal_status check_tensors(const shoal_sync_desc *desc)
 }
 
 /* Bad specs are refused here, not by the first operation. */
-static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc)
+static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc,
+                               const shoali_sync_row *row)
 {
-    const char *spec = desc->sync != NULL ? desc->sync : "all_reduce";
+    const char *spec = desc->sync != NULL ? desc->sync : row != NULL ? row->name : "all_reduce";
     const char *collective = desc->collective != NULL ? desc->collective : "ring";
     shoali_collective opened;
     shoal_codec *codec;
-    SHOALI_TRY(shoali_sync_open(spec, &sync->protocol));
+    if (row != NULL)
+        SHOALI_TRY(shoali_sync_open_row(row, spec, &sync->protocol));
+    else
+        SHOALI_TRY(shoali_sync_open(spec, &sync->protocol));
     SHOALI_TRY(shoal_codec_open(desc->codec != NULL ? desc->codec : "identity", &codec));
     snprintf(sync->codec, sizeof sync->codec, "%s", shoal_codec_spec(codec));
     shoal_codec_close(codec);
@@ -104,10 +108,10 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
     return SHOAL_OK;
 }
 
-static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc)
+static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const shoali_sync_row *own)
 {
     SHOALI_TRY(check_tensors(desc));
-    SHOALI_TRY(open_specs(sync, desc));
+    SHOALI_TRY(open_specs(sync, desc, own));
     sync->table = shoali_alloc_array(desc->tensor_count, sizeof *sync->table);
     sync->op_table = shoali_alloc_array(desc->tensor_count, sizeof *sync->op_table);
     sync->note_capacity = desc->tensor_count +
@@ -292,14 +296,15 @@ static shoal_status begin(shoal_sync *sync)
     return status;
 }
 
-shoal_status shoal_sync_create(shoal_comm *comm, const shoal_sync_desc *desc, shoal_sync **sync_out)
+shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *desc,
+                                    const shoali_sync_row *row, shoal_sync **sync_out)
 {
     if (comm == NULL || desc == NULL || sync_out == NULL || desc->size != sizeof *desc)
         return shoali_fail(SHOAL_EINVAL, "shoal_sync_create: start from SHOAL_SYNC_DESC_INIT");
     shoal_sync *sync = allocate(comm);
     if (sync == NULL)
         return SHOAL_ENOMEM;
-    shoal_status status = make(sync, desc);
+    shoal_status status = make(sync, desc, row);
     if (status == SHOAL_OK)
         status = begin(sync);
     if (status != SHOAL_OK) {
@@ -308,6 +313,11 @@ shoal_status shoal_sync_create(shoal_comm *comm, const shoal_sync_desc *desc, sh
     }
     *sync_out = sync;
     return SHOAL_OK;
+}
+
+shoal_status shoal_sync_create(shoal_comm *comm, const shoal_sync_desc *desc, shoal_sync **sync_out)
+{
+    return shoali_sync_create_row(comm, desc, NULL, sync_out);
 }
 
 /* Wait until nothing refers to the protocol any more; false: something still does. */
