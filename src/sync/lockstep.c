@@ -214,7 +214,7 @@ static void on_after(shoali_lockstep *step, shoali_actions *actions)
 /* The iteration that this rank will not exchange any more. */
 static void tell_peers(const shoali_lockstep *step, shoali_actions *actions)
 {
-    bool exchanged = step->updating || (step->started == step->bucket_count && all_closed(step));
+    bool exchanged = step->started == step->bucket_count && all_closed(step);
     uint64_t stop_at = step->iteration + (exchanged ? 1 : 0);
     uint8_t message[MESSAGE_BYTES] = {MESSAGE_STOP};
     for (int i = 0; i < 8; i++)

@@ -47,6 +47,22 @@ static void a_lone_server_takes_n_vectors(void **state)
     assert_in_range(r.iteration_ns, 50331648 + 150000 - 10, 50331648 + 150000 + 10);
 }
 
+/* An operation does not complete without a member that stands still, however long that takes to
+ * notice. */
+static void a_frozen_member_holds_its_operation(void **state)
+{
+    (void)state;
+    shoal_sim_desc desc = SHOAL_SIM_DESC_INIT;
+    desc.compute = "fixed:ms=10";
+    desc.faults = "plan:stop=1@0.03,detect_ms=5000"; /* the exchange lasts until 0.0607 */
+    shoal_sim_results r = run(&desc, SHOAL_EPEER);
+    assert_int_equal(r.iterations_max, 0);
+    assert_in_range(r.duration_ns, 5030000000, 5031000000);
+    desc.faults = "plan:stop=1@0.07,detect_ms=5000"; /* after it, in the second */
+    r = run(&desc, SHOAL_EPEER);
+    assert_int_equal(r.iterations_max, 1);
+}
+
 /* Buckets travel while the rest is computed: only the last one, a quarter of the whole, is left
  * over. */
 static void buckets_overlap_with_the_backward_pass(void **state)
@@ -195,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(a_ring_takes_what_its_volume_says),
         CHECK_TEST(a_lone_server_takes_n_vectors),
+        CHECK_TEST(a_frozen_member_holds_its_operation),
         CHECK_TEST(buckets_overlap_with_the_backward_pass),
         CHECK_TEST(a_slow_worker_holds_everybody_up),
         CHECK_TEST(codecs_change_bytes_and_time),

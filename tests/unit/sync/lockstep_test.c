@@ -46,6 +46,13 @@ static void a_nan_stops_with_the_text_of_the_first_bad_bucket(void **state)
     assert_string_equal(machine_done(&m, 0, SHOAL_OK, NULL), "fail ENOTFINITE r-1 first");
     assert_string_equal(machine_event(&m, SHOALI_EV_STOP), "");
     machine_close(&m);
+    begin(&m, SHOAL_NONFINITE_STOP); /* whichever comes first */
+    (void)machine_ready(&m, 0, 20);
+    (void)machine_done(&m, 0, SHOAL_ENOTFINITE, "zeroth");
+    (void)machine_done(&m, 1, SHOAL_ENOTFINITE, "first");
+    (void)machine_done(&m, 2, SHOAL_OK, NULL);
+    assert_string_equal(machine_event(&m, SHOALI_EV_BEFORE), "fail ENOTFINITE r-1 zeroth");
+    machine_close(&m);
 }
 
 static void a_nan_skips_the_step_and_the_next_one_counts(void **state)
