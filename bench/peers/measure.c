@@ -82,7 +82,7 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Bytes sent by eth0 of this network namespace; 0 without one: loopback counts all ranks together. */
+/* Bytes sent by eth0 of this network namespace; 0 without one: loopback counts all ranks. */
 static double interface_bytes(void)
 {
     unsigned long long sent = 0;

@@ -123,8 +123,11 @@ def run_program(argv, environment):
     return done.stdout, None
 
 
-def run_ranks(step, number):
-    port = int(os.environ["MASTER_PORT"]) + 1 + number  # the one before may still wait for its close
+def run_ranks(step, hub):
+    """Every step gets a port of its own: the last one's may still wait for its close."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = hub.exchange(probe.getsockname()[1])[0]
     return run_program(step["argv"], {"MASTER_PORT": str(port)})
 
 
@@ -195,7 +198,7 @@ def take_turn(step, number, hub, ranks, folder):
     elif step["kind"] == "iperf":
         output, error = iperf_once(int(step["argv"][0]), (hub.rank + 1) % ranks, ranks, hub)
     else:
-        output, error = run_ranks(step, number)
+        output, error = run_ranks(step, hub)
     seconds, share = time.monotonic() - begin, idle.stop() if idle else None
     errors = [e for e in hub.exchange(error) if e]
     if errors:
