@@ -2,9 +2,9 @@
 /* What every rival shares: one way to time an all-reduce, the way of `shoal bench allreduce`.
  *
  * For each size: `warmup` operations, then `iters` timed ones. Each starts behind a barrier; its
- * time is the largest over the ranks; a row holds the median. CPU is user and system time of the process
- * between the same two points, so threads of the library count and filling the buffer does not:
- * cpu_s_per_gb = sum over ranks / (ranks * bytes) * 1e9. */
+ * time is the largest over the ranks; a row holds the median. CPU is user and system time of the
+ * process between the same two points, so threads of the library count and filling the buffer does
+ * not: cpu_s_per_gb = sum over ranks / (ranks * bytes) * 1e9. */
 #ifndef PEERS_MEASURE_H
 #define PEERS_MEASURE_H
 
