@@ -51,6 +51,9 @@ const shoal_codec *shoali_engine_codec(const shoali_engine_state *e, const shoal
     return step->leg == SHOAL_PUSH ? e->args.push : e->args.pull;
 }
 
+/* Streams of random numbers: operation, leg, and what tells encoders of one element apart: on PUSH the
+ * endpoint that encodes, with slots the slot. On PULL nothing: an element is encoded once, and who
+ * receives it may not know by whom. The codec mixes in the tensor's key, and counts elements. */
 shoali_codec_span shoali_engine_span(const shoali_engine_state *e, uint32_t chunk,
                                      const shoal_step *step, uint32_t encoder)
 {
@@ -191,7 +194,8 @@ static void set_leg(shoali_engine_state *e, int leg, const shoal_codec *codec)
     const uint32_t traits = codec->traits;
     e->raw[leg] = (traits & SHOAL_CODEC_RAW_BYTES) != 0 && !e->slots;
     e->feedback[leg] = codec->error_feedback && e->args.residuals != NULL &&
-                       (traits & SHOAL_CODEC_LOSSLESS) == 0;
+                       (traits & SHOAL_CODEC_LOSSLESS) == 0 &&
+                       e->args.kind != SHOAL_BROADCAST; /* values, not what adds up over time */
 }
 
 static shoal_status prepare(shoali_engine_state *e)

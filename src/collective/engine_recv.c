@@ -113,8 +113,8 @@ static bool decode(shoali_engine_state *e, uint32_t chunk, const shoal_step *ste
     return status == SHOAL_OK;
 }
 
-/* Floats from scratch. A first touch checks the own values piece by piece, just before they are used:
- * a pass of its own would read the chunk from memory twice. */
+/* Floats from scratch. A first touch checks the own values piece by piece, just before they are
+ * used: a pass of its own would read the chunk from memory twice. */
 static void combine_raw(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
                         const shoali_arrival *a, bool first_touch)
 {

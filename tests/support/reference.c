@@ -76,6 +76,7 @@ static float *coded(const world *w, uint32_t member, const shoal_step *step, uin
                               .seed = w->args.seed,
                               .stream = stream_of(w, member, step, block)};
     bool feedback = w->args.residuals != NULL && codec->error_feedback &&
+                    w->args.kind != SHOAL_BROADCAST &&
                     !(step->kind == SHOAL_OWN && w->owner != NULL);
     size_t capacity = shoali_codec_span_bound(codec, &span), written = 0;
     uint8_t *bytes = malloc(capacity > 0 ? capacity : 1);

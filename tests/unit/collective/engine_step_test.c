@@ -5,7 +5,7 @@
 #include "support/reference.h"
 #include "support/toycodec.h"
 
-enum { SIZES = 7 };
+enum { SIZES = 9 };
 
 static void run_against_reference(const engine_case *c)
 {
@@ -153,10 +153,47 @@ static void nothing_is_lost(void **state)
     shoal_codec_close(codec);
 }
 
+static uint64_t ticks;
+
+static uint64_t tick(void)
+{
+    return ++ticks;
+}
+
+/* With a clock that ticks when read, times count calls: every rank encodes its 3 x 3 chunks once and
+ * decodes 6 to add, 3 of its own, 6 that come back. */
+static void times_are_taken(void **state)
+{
+    (void)state;
+    engine_run run;
+    shoal_codec *toy = toy_codec_open("toy");
+    engine_case c = {.collective = "ring",
+                     .push_codec = toy,
+                     .pull_codec = toy,
+                     .size = 3,
+                     .count = 90,
+                     .chunk_elems = 10,
+                     .order_seed = check_seed()};
+    assert_true(engine_run_open(&c, &run));
+    for (uint32_t m = 0; m < 3; m++) {
+        shoali_flow_args args = engine_run_args(&run, m);
+        args.now_ns = tick;
+        assert_ok(memnet_start(run.net, &shoali_engine, &args));
+    }
+    assert_true(memnet_run(run.net, SIZE_MAX, run.text, sizeof run.text));
+    for (uint32_t m = 0; m < 3; m++) {
+        assert_int_equal(memnet_result_of(run.net, m)->stats.encode_ns, 9);
+        assert_int_equal(memnet_result_of(run.net, m)->stats.decode_ns, 15);
+    }
+    engine_run_close(&run);
+    shoal_codec_close(toy);
+}
+
 static const struct CMUnitTest tests[] = {
-    CHECK_TEST(lossy_codec), CHECK_TEST(random_codec_with_feedback),
-    CHECK_TEST(real_codecs), CHECK_TEST(two_codecs),
-    CHECK_TEST(slots_codec), CHECK_TEST(nothing_is_lost),
+    CHECK_TEST(lossy_codec),     CHECK_TEST(random_codec_with_feedback),
+    CHECK_TEST(real_codecs),     CHECK_TEST(two_codecs),
+    CHECK_TEST(slots_codec),     CHECK_TEST(nothing_is_lost),
+    CHECK_TEST(times_are_taken),
 };
 
 int main(void)
