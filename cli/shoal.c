@@ -8,6 +8,7 @@
 #include "shoal/version.h"
 
 const cli_verb cli_verbs[] = {
+    {"train", "train a network across workers: the main job", cli_train},
     {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
     {"bench", "measure collectives, in nccl-tests' columns", cli_bench},
     {"data", "make data sets: digits in MNIST's files", cli_data},

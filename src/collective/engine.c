@@ -3,12 +3,10 @@
  *
  *   start --> running --(all chunks closed, nothing in others' hands)--> done OK | ENOTFINITE
  *                |
- *                +--fail, or an error here--> failed --(every send, body and job is back)--> done
- *                                                                                with that status
+ *                +--fail, or an error here--> failed --(every send, body and job is back)--> done with that status
  *
- * Events put chunks into the run queue and peers into the dirty queue; go() empties both, within a
- * budget of work per call. Calls from inside the sink only queue: go() is never entered twice. done
- * is the last thing go() does. */
+ * Events put chunks into the run queue and peers into the dirty queue; go() empties both, within a budget of work per
+ * call. Calls from inside the sink only queue: go() is never entered twice. done is the last thing go() does. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

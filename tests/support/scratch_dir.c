@@ -2,6 +2,7 @@
 #include "support/scratch_dir.h"
 
 #include <dirent.h>
+#include <ftw.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -23,32 +24,28 @@ const char *scratch_path(const char *name)
     return path;
 }
 
-/* Count the files, and remove them on request. */
-static size_t walk(bool remove_them)
+size_t scratch_count(void)
 {
     size_t count = 0;
     DIR *open = opendir(dir);
     assert_non_null(open);
-    for (struct dirent *entry = readdir(open); entry != NULL; entry = readdir(open)) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        count++;
-        if (remove_them)
-            unlink(scratch_path(entry->d_name));
-    }
+    for (struct dirent *entry = readdir(open); entry != NULL; entry = readdir(open))
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(open);
     return count;
 }
 
-size_t scratch_count(void)
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
 {
-    return walk(false);
+    (void)info;
+    (void)kind;
+    (void)at;
+    return remove(path);
 }
 
 void scratch_dir_remove(void)
 {
-    (void)walk(true);
-    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 void scratch_write(const char *name, const void *bytes, size_t len_bytes)

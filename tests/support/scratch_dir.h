@@ -7,7 +7,7 @@
 
 /** Make one; its path lives until scratch_dir_remove. Fails the test if that cannot be. */
 const char *scratch_dir_make(void);
-/** Remove it and the files directly in it. */
+/** Remove it with all that is in it. */
 void scratch_dir_remove(void);
 /** DIR/name, in a static buffer that the next call reuses. */
 const char *scratch_path(const char *name);

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal train: the main job. Starts its own workers unless a launcher did; each worker is this verb
+ * again. */
+#include <argp.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "launch.h"
+#include "shoal/train.h"
+
+typedef struct train_args {
+    launch_desc launch;
+    lab_desc lab;
+    shoal_train_desc train;
+    shoal_comm_desc comm;
+    uint32_t workers;
+    bool json, quiet, bad;
+} train_args;
+
+enum {
+    KEY_RESUME = 1000,
+    KEY_SYNC,
+    KEY_OPTIMIZER,
+    KEY_SCHEDULE,
+    KEY_STEPS,
+    KEY_BUCKET,
+    KEY_NONFINITE,
+    KEY_CHECK,
+    KEY_CHECKPOINT,
+    KEY_COMPUTE,
+    KEY_NO_OVERLAP,
+    KEY_NO_EXCHANGE,
+    KEY_NO_EVAL,
+    KEY_TOS,
+    KEY_TRANSPORT,
+    KEY_INTERFACE,
+    KEY_CHUNK,
+    KEY_PEER_TIMEOUT,
+    KEY_OP_TIMEOUT,
+    KEY_JOIN_TIMEOUT,
+    KEY_PORT,
+    KEY_LOG,
+    KEY_LOG_FORMAT
+};
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "What to train:", 1},
+    {"model", 'm', "SPEC", 0, "hdc, lenet, cifarnet, vgg-mini, ..., or a file.json (lenet)", 1},
+    {"data", 'd', "DIR", 0, "IDX files (MNIST's names, also .gz) or CIFAR binary batches", 1},
+    {"batch", 'b', "N", 0, "Samples per worker and step (64)", 1},
+    {"epochs", 'e', "N", 0, "(1)", 1},
+    {"steps", KEY_STEPS, "N", 0, "Stop after so many steps in all", 1},
+    {"lr", 'r', "RATE", 0, "Base learning rate (0.02)", 1},
+    {"optimizer", KEY_OPTIMIZER, "SPEC", 0,
+     "sgd:momentum=0.9,decay=5e-4,nesterov or adam (sgd:momentum=0.9)", 1},
+    {"schedule", KEY_SCHEDULE, "SPEC", 0,
+     "constant, cosine:warmup=100, step:at=0.5/0.75,factor=0.1 (constant)", 1},
+    {"seed", 's', "N", 0, "Of weights, order of samples and dropout (1)", 1},
+    {NULL, 0, NULL, 0, "Among whom, and how they exchange:", 2},
+    {"workers", 'w', "N", 0, "Workers to start here (1; the launcher's number under a launcher)",
+     2},
+    {"lab", 'l', "SPEC", 0, "Emulate a network: rate=250mbit,... (see shoal run --help)", 2},
+    {"hosts", 'H', "A,B:4", 0, "Start the workers on these hosts by ssh", 2},
+    {"port", KEY_PORT, "PORT", 0, "Of rank 0's store", 2},
+    {"sync", KEY_SYNC, "SPEC", 0, "all_reduce, param_server:servers=1,dedicated, ... (all_reduce)",
+     2},
+    {"collective", 'c', "SPEC", 0, "ring, halving_doubling, direct, hierarchical, ... (ring)", 2},
+    {"codec", 'k', "SPEC", 0, "identity, fp16, bf16, inceptionn:bound=2^-10, ... (identity)", 2},
+    {"bucket", KEY_BUCKET, "BYTES|model", 0, "Gradients of one operation (4M)", 2},
+    {"chunk", KEY_CHUNK, "ELEMS", 0, "Unit of coding and framing (64k)", 2},
+    {"no-overlap", KEY_NO_OVERLAP, NULL, 0, "Exchange after the whole backward pass", 2},
+    {"no-exchange", KEY_NO_EXCHANGE, NULL, 0,
+     "No communication: each worker alone (measures compute time)", 2},
+    {"tos", KEY_TOS, "BYTE", 0,
+     "IP ToS of the gradients' connections; 0x28 marks compressible traffic", 2},
+    {"transport", KEY_TRANSPORT, "SPEC", 0, "tcp:lanes=2,shm=off (tcp)", 2},
+    {"interface", KEY_INTERFACE, "NAME", 0, "Network interface or address (chosen)", 2},
+    {NULL, 0, NULL, 0, "Files and output:", 3},
+    {"out", 'o', "DIR", 0, "Metrics and checkpoints go there", 3},
+    {"resume", KEY_RESUME, "DIR", 0, "Go on from the newest checkpoint of an earlier --out", 3},
+    {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0, "(every epoch)", 3},
+    {"no-eval", KEY_NO_EVAL, NULL, 0, "Skip the test set", 3},
+    {"json", 'j', NULL, 0, "Result as one JSON object", 3},
+    {"quiet", 'q', NULL, 0, "No progress, no epochs' lines", 3},
+    {"log", KEY_LOG, "LEVEL", 0, "error, warn, info, debug, trace (warn)", 3},
+    {"log-format", KEY_LOG_FORMAT, "FORMAT", 0, "text or json (text)", 3},
+    {NULL, 0, NULL, 0, "When something goes wrong:", 4},
+    {"nonfinite", KEY_NONFINITE, "stop|skip", 0,
+     "A NaN or infinity in a gradient stops the run, or skips the step (stop)", 4},
+    {"check-every", KEY_CHECK, "STEPS", 0, "Compare the replicas' weights; 0: never (100)", 4},
+    {"peer-timeout", KEY_PEER_TIMEOUT, "S", 0, "Silence until a peer counts as lost (2.5)", 4},
+    {"op-timeout", KEY_OP_TIMEOUT, "S", 0, "Deadline of one operation (300)", 4},
+    {"join-timeout", KEY_JOIN_TIMEOUT, "S", 0, "How long to wait for all workers at the start (30)",
+     4},
+    {NULL, 0, NULL, 0, "Emulation:", 5},
+    {"compute-ms", KEY_COMPUTE, "MS", 0, "Forward and backward pass last at least so long", 5},
+    {0}};
+
+/* ------------------------------------------------------------------ options */
+
+static const char **text_option(train_args *args, int key)
+{
+    switch (key) {
+    case 'm':
+        return &args->train.model;
+    case 'd':
+        return &args->train.data;
+    case KEY_OPTIMIZER:
+        return &args->train.optimizer;
+    case KEY_SCHEDULE:
+        return &args->train.schedule;
+    case KEY_SYNC:
+        return &args->train.sync;
+    case 'c':
+        return &args->train.collective;
+    case 'k':
+        return &args->train.codec;
+    case 'o':
+        return &args->train.out;
+    case KEY_RESUME:
+        return &args->train.resume;
+    case KEY_TRANSPORT:
+        return &args->comm.transport;
+    case KEY_INTERFACE:
+        return &args->comm.interface;
+    case 'H':
+        return &args->launch.hosts;
+    default:
+        return NULL;
+    }
+}
+
+static bool parse_double(const char *text, double min, double max, double *out)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= min && value <= max))
+        return false;
+    *out = value;
+    return true;
+}
+
+static bool parse_u32(const char *text, int64_t min, int64_t max, uint32_t *out)
+{
+    int64_t value = 0;
+    if (!cli_parse_int(text, min, max, &value))
+        return false;
+    *out = (uint32_t)value;
+    return true;
+}
+
+static bool parse_seconds(const char *text, int64_t *us_out)
+{
+    double seconds = 0;
+    if (!parse_double(text, 0.01, 1e6, &seconds))
+        return false;
+    *us_out = (int64_t)(seconds * 1e6);
+    return true;
+}
+
+static bool parse_tos(const char *text, uint8_t *tos_out)
+{
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 0);
+    *tos_out = (uint8_t)value;
+    return end != text && *end == '\0' && value <= 255;
+}
+
+static bool parse_bucket(const char *text, size_t *bytes_out)
+{
+    uint64_t bytes = 0;
+    if (strcmp(text, "model") == 0) {
+        *bytes_out = SIZE_MAX;
+        return true;
+    }
+    if (!cli_parse_bytes(text, &bytes) || bytes < 4)
+        return false;
+    *bytes_out = (size_t)bytes;
+    return true;
+}
+
+static bool parse_u64(const char *text, uint64_t *out)
+{
+    int64_t value = 0;
+    if (!cli_parse_int(text, 1, INT64_MAX, &value))
+        return false;
+    *out = (uint64_t)value;
+    return true;
+}
+
+static bool parse_check(const char *text, uint32_t *every_out)
+{
+    if (!parse_u32(text, 0, INT32_MAX, every_out))
+        return false;
+    if (*every_out == 0)
+        *every_out = UINT32_MAX;
+    return true;
+}
+
+static bool parse_port(const char *text, uint16_t *port_out)
+{
+    int64_t port = 0;
+    bool ok = cli_parse_int(text, 1, 65535, &port);
+    *port_out = (uint16_t)port;
+    return ok;
+}
+
+static bool parse_chunk(const char *text, uint32_t *elems_out)
+{
+    uint64_t elems = 0;
+    bool ok = cli_parse_bytes(text, &elems) && elems >= 256 && elems <= 1u << 24;
+    *elems_out = (uint32_t)elems;
+    return ok;
+}
+
+static bool parse_nonfinite(const char *text, shoal_nonfinite *out)
+{
+    *out = strcmp(text, "skip") == 0 ? SHOAL_NONFINITE_SKIP : SHOAL_NONFINITE_STOP;
+    return strcmp(text, "stop") == 0 || strcmp(text, "skip") == 0;
+}
+
+/* 1: taken, 0: a bad value, -1: another option. */
+static int parse_value(train_args *args, int key, const char *text)
+{
+    shoal_train_desc *train = &args->train;
+    shoal_comm_desc *comm = &args->comm;
+    switch (key) {
+    case 'b':
+        return parse_u32(text, 1, 65536, &train->batch);
+    case 'e':
+        return parse_u32(text, 1, 1000000, &train->epochs);
+    case 'w':
+        return parse_u32(text, 1, 1024, &args->workers);
+    case 'r':
+        return parse_double(text, 1e-12, 1e6, &train->lr);
+    case 's':
+        return parse_u64(text, &train->seed);
+    case KEY_COMPUTE:
+        return parse_double(text, 0, 3.6e6, &train->compute_ms);
+    case KEY_STEPS:
+        return parse_u64(text, &train->max_steps);
+    case KEY_CHECKPOINT:
+        return parse_u64(text, &train->checkpoint_every);
+    case KEY_CHECK:
+        return parse_check(text, &train->check_every);
+    case KEY_BUCKET:
+        return parse_bucket(text, &train->bucket_bytes);
+    case KEY_TOS:
+        return parse_tos(text, &train->tos);
+    case KEY_NONFINITE:
+        return parse_nonfinite(text, &train->nonfinite);
+    case KEY_PORT:
+        return parse_port(text, &args->launch.port);
+    case KEY_CHUNK:
+        return parse_chunk(text, &comm->chunk_elems);
+    case KEY_PEER_TIMEOUT:
+        return parse_seconds(text, &comm->peer_timeout_us);
+    case KEY_OP_TIMEOUT:
+        return parse_seconds(text, &comm->op_timeout_us);
+    case KEY_JOIN_TIMEOUT:
+        return parse_seconds(text, &comm->join_timeout_us);
+    default:
+        return -1;
+    }
+}
+
+static bool parse_switch(train_args *args, int key)
+{
+    switch (key) {
+    case 'j':
+        args->json = true;
+        return true;
+    case 'q':
+        args->quiet = true;
+        return true;
+    case KEY_NO_OVERLAP:
+        args->train.no_overlap = true;
+        return true;
+    case KEY_NO_EXCHANGE:
+        args->train.no_exchange = true;
+        return true;
+    case KEY_NO_EVAL:
+        args->train.no_evaluation = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const char *option_name(int key)
+{
+    for (const struct argp_option *option = options; option->name != NULL || option->doc != NULL;
+         option++) {
+        if (option->key == key && option->name != NULL)
+            return option->name;
+    }
+    return "?";
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    train_args *args = state->input;
+    const char **place = text_option(args, key);
+    if (place != NULL) {
+        *place = text;
+        return 0;
+    }
+    if (parse_switch(args, key))
+        return 0;
+    switch (key) {
+    case 'l':
+        args->launch.lab = &args->lab;
+        args->bad = args->bad || !lab_parse("train", text, &args->lab);
+        return 0;
+    case KEY_LOG:
+        setenv("SHOAL_LOG", text, 1);
+        return 0;
+    case KEY_LOG_FORMAT:
+        setenv("SHOAL_LOG_FORMAT", text, 1);
+        return 0;
+    default:
+        break;
+    }
+    int taken = text != NULL ? parse_value(args, key, text) : -1;
+    if (taken == 0)
+        argp_error(state, "--%s %s: not in range; see --help", option_name(key), text);
+    return taken >= 0 ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+/* ------------------------------------------------------------------ one worker */
+
+static void show_progress(const train_args *args, uint32_t rank, const shoal_train_progress *p)
+{
+    if (rank != 0 || args->quiet)
+        return;
+    if (cli_interactive() && (p->step % 10 == 0 || p->epoch_ended))
+        fprintf(stderr, "\r\033[Kepoch %u/%u  step %llu/%llu  loss %.4f  %.0f samples/s%s",
+                p->epoch + (p->epoch_ended ? 0 : 1), p->epochs, (unsigned long long)p->step,
+                (unsigned long long)p->steps, p->loss, p->samples_per_s,
+                p->epoch_ended ? "\r\033[K" : "");
+    if (p->epoch_ended && !args->json) {
+        printf(
+            "epoch %u/%u  step %llu  train loss %.4f  test loss %.4f  accuracy %.2f %%  %.2f s\n",
+            p->epoch, p->epochs, (unsigned long long)p->step, p->train_loss, p->test_loss,
+            p->test_accuracy, p->epoch_s);
+        fflush(stdout);
+    }
+}
+
+static void print_number(const char *key, double value, const char *end)
+{
+    if (isfinite(value))
+        printf("\"%s\": %.10g%s", key, value, end);
+    else
+        printf("\"%s\": null%s", key, end);
+}
+
+static void print_json(const train_args *args, const shoal_train_summary *s)
+{
+    const shoal_train_desc *d = &args->train;
+    printf("{\"model\": \"%s\", \"workers\": %u, \"sync\": \"%s\", \"collective\": \"%s\", "
+           "\"codec\": \"%s\", "
+           "\"batch\": %u, \"seed\": %llu, \"steps\": %llu, \"skipped\": %llu, \"params\": %llu, ",
+           d->model, s->workers, d->sync, d->collective, d->codec, d->batch,
+           (unsigned long long)d->seed, (unsigned long long)s->steps,
+           (unsigned long long)s->skipped, (unsigned long long)s->params);
+    print_number("test_accuracy", s->test_accuracy, ", ");
+    print_number("test_loss", s->test_loss, ", ");
+    print_number("train_loss", s->train_loss, ", ");
+    print_number("seconds", s->seconds, ", ");
+    print_number("epoch_s", s->epoch_s, ", ");
+    print_number("step_ms", s->step_ms, ", ");
+    print_number("slowest_step_ms", s->slowest_step_ms, ", ");
+    print_number("compute_ms", s->compute_ms, ", ");
+    print_number("wait_ms", s->wait_ms, ", ");
+    print_number("comm_ms", s->comm_ms, ", ");
+    print_number("encode_ms", s->encode_ms, ", ");
+    print_number("decode_ms", s->decode_ms, ", ");
+    print_number("update_ms", s->update_ms, ", ");
+    print_number("payload_bytes_per_step", s->payload_bytes, ", ");
+    print_number("raw_bytes_per_step", s->raw_bytes, ", ");
+    print_number("ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1, "}\n");
+}
+
+static void print_table(const train_args *args, const shoal_train_summary *s)
+{
+    const shoal_train_desc *d = &args->train;
+    printf("\n%s, %llu parameters, %u worker%s x batch %u, %s, %s, %s\n", d->model,
+           (unsigned long long)s->params, s->workers, s->workers == 1 ? "" : "s", d->batch, d->sync,
+           d->collective, d->codec);
+    printf("  test accuracy     %8.2f %%     test loss %.4f, train loss %.4f\n", s->test_accuracy,
+           s->test_loss, s->train_loss);
+    printf("  seconds per epoch %8.2f       %llu steps in %.2f s%s\n", s->epoch_s,
+           (unsigned long long)s->steps, s->seconds,
+           s->skipped > 0 ? ", some skipped: see metrics" : "");
+    printf("  per step, ms      %8.2f       compute %.2f, then waiting %.2f, update %.2f; slowest "
+           "rank %.2f\n",
+           s->step_ms, s->compute_ms, s->wait_ms, s->update_ms, s->slowest_step_ms);
+    if (s->workers > 1 && !d->no_exchange)
+        printf("  exchange, ms      %8.2f       of which encode %.2f, decode %.2f\n"
+               "  bytes per step    %8.0f k     of all ranks; %.2f times fewer than float32\n",
+               s->comm_ms, s->encode_ms, s->decode_ms, s->payload_bytes / 1e3,
+               s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1.0);
+    if (d->out != NULL)
+        printf("  metrics and checkpoints are in %s; go on with --resume %s\n", d->out, d->out);
+}
+
+static shoal_status run_steps(const train_args *args, shoal_train *train, uint32_t rank)
+{
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_summary summary = {.size = sizeof summary};
+    do {
+        shoal_status status = shoal_train_step(train, &progress);
+        if (status != SHOAL_OK)
+            return status;
+        show_progress(args, rank, &progress);
+    } while (!progress.done);
+    shoal_status status = shoal_train_summarise(train, &summary);
+    if (status == SHOAL_OK && rank == 0) {
+        if (args->json)
+            print_json(args, &summary);
+        else
+            print_table(args, &summary);
+    }
+    return status;
+}
+
+static int worker_main(train_args *args)
+{
+    shoal_comm *comm = NULL;
+    shoal_train *train = NULL;
+    shoal_view view = {.size = sizeof view, .workers = 1};
+    const char *slow = getenv("SHOAL_SLOW");
+    char name[32] = "train";
+    if (slow != NULL)
+        args->train.slow = strtod(slow, NULL);
+    args->comm.seed = args->train.seed;
+    shoal_status status = shoal_comm_create(&args->comm, &comm);
+    if (status == SHOAL_OK)
+        status = shoal_comm_view(comm, &view);
+    if (status == SHOAL_OK && view.rank_count > 1)
+        snprintf(name, sizeof name, "train: rank %u", view.rank);
+    if (status == SHOAL_OK)
+        status = shoal_train_create(comm, &args->train, &train);
+    if (status == SHOAL_OK)
+        status = view.rank < view.workers ? run_steps(args, train, view.rank)
+                                          : shoal_train_serve(train);
+    int code = status == SHOAL_OK ? CLI_OK : cli_report(name);
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+    return code;
+}
+
+static int run_args(train_args *args, char **command)
+{
+    uint32_t servers = 0;
+    if (args->train.data == NULL)
+        return cli_usage("train",
+                         "which data? --data DIR; `shoal data digits --out DIR` makes some");
+    if (args->launch.lab != NULL && args->launch.hosts != NULL)
+        return cli_usage("train", "--lab and --hosts exclude each other");
+    if (shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
+        return cli_report("train");
+    if (cli_under_launcher()) {
+        args->comm.servers = (int32_t)servers;
+        return worker_main(args);
+    }
+    if (args->workers == 1 && servers == 0 && args->launch.lab == NULL &&
+        args->launch.hosts == NULL) {
+        args->comm.rank = 0;
+        args->comm.world_size = 1;
+        return worker_main(args);
+    }
+    args->launch.ranks = args->workers + servers;
+    args->launch.argv = command;
+    args->launch.quiet = false;
+    return launch_run(&args->launch);
+}
+
+int cli_train(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        "",
+        "Train a network across workers.\v"
+        "Example: shoal train --model lenet --data digits --workers 4 --lab rate=250mbit\n"
+        "             --codec inceptionn:bound=2^-10 --batch 64 --epochs 3 --out runs/x\n\n"
+        "Workers are started here unless torchrun's, Open MPI's, PMIx's or Slurm's variables are "
+        "set.",
+        NULL,
+        NULL,
+        NULL};
+    train_args args = {.launch = {.verb = "train", .grace_s = 10},
+                       .train = SHOAL_TRAIN_DESC_INIT,
+                       .comm = SHOAL_COMM_DESC_INIT,
+                       .workers = 1};
+    args.train.model = "lenet";
+    args.train.sync = "all_reduce";
+    args.train.collective = "ring";
+    args.train.codec = "identity";
+    args.train.batch = 64;
+    args.train.seed = 1;
+    char **command = cli_command_again("train", argc, argv);
+    if (command == NULL)
+        return CLI_FAILED;
+    argp_err_exit_status = CLI_USAGE;
+    int code = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 && !args.bad)
+        code = run_args(&args, command);
+    free(command);
+    return code;
+}

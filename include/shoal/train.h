@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Training: a model, a data set, a synchronisation protocol and an optimiser, one step per call.
+ *
+ *     shoal_train_create(comm, &desc, &train)
+ *     do shoal_train_step(train, &progress) while (!progress.done)
+ *     shoal_train_summarise(train, &summary)
+ *     shoal_train_destroy(train)
+ *
+ * All workers of the comm call the same functions in the same order; a dedicated server (rank >=
+ * workers) calls shoal_train_serve in the place of the loop. Everything random depends on (seed,
+ * epoch, step, sample) only, so a resumed run goes on bit for bit as if it had not stopped,
+ * optimiser state and residuals included. */
+#ifndef SHOAL_TRAIN_H
+#define SHOAL_TRAIN_H
+
+#include "shoal/sync.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct shoal_train shoal_train;
+
+/** What to train. NULL and 0 mean the default in brackets; start from SHOAL_TRAIN_DESC_INIT. */
+typedef struct shoal_train_desc {
+    size_t size;
+    const char *model;      /* spec or file, as shoal_model_open takes it */
+    const char *data;       /* directory of a data set: IDX (MNIST's files) or CIFAR binary */
+    const char *out;        /* [none] directory for metrics and checkpoints; made if missing */
+    const char *resume;     /* [none] an earlier run's out: go on from its newest checkpoint */
+    const char *sync;       /* ["all_reduce"] */
+    const char *collective; /* ["ring"] */
+    const char *codec;      /* ["identity"] */
+    const char *optimizer;  /* ["sgd:momentum=0.9"] */
+    const char *schedule;   /* ["constant"] of the learning rate */
+    double lr;              /* [0.02] base learning rate */
+    uint32_t batch;         /* [64] samples per worker and step */
+    uint32_t epochs;        /* [1] */
+    uint64_t max_steps;     /* [0: none] stop after so many steps in all */
+    uint64_t seed;          /* [1] of weights, order of samples, dropout */
+    size_t bucket_bytes;    /* [4 MiB] */
+    shoal_nonfinite nonfinite;
+    uint32_t check_every; /* [100] steps between comparisons of the replicas; UINT32_MAX: never */
+    uint64_t checkpoint_every; /* [0: at the end of every epoch] steps between checkpoints */
+    double slow;               /* [1] this rank computes so many times slower (emulated) */
+    double
+        compute_ms;   /* [0: as long as it takes] forward and backward pass last at least so long */
+    bool no_overlap;  /* exchange starts after the whole backward pass */
+    bool no_exchange; /* no communication at all: every rank trains alone (to measure compute time)
+                       */
+    bool no_evaluation; /* skip the test split */
+    uint8_t tos;        /* IP ToS of the gradients' connections; 0x28 marks compressible traffic */
+} shoal_train_desc;
+#define SHOAL_TRAIN_DESC_INIT            \
+    {                                    \
+        .size = sizeof(shoal_train_desc) \
+    }
+
+/**
+ * Open model and data, draw or load the weights, start the protocol. All ranks must pass the same
+ * desc (but slow).
+ * @param comm borrowed until shoal_train_destroy; NULL: a single worker without a network.
+ * @return SHOAL_OK | EINVAL (names the field) | EIO, ECORRUPT (files: name, offset, reason) |
+ * ENOMEM | what shoal_sync_create returns
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_create(shoal_comm *comm,
+                                                         const shoal_train_desc *desc,
+                                                         shoal_train **train_out);
+/** Leaves politely; the files are complete. NULL is allowed. */
+SHOAL_API void shoal_train_destroy(shoal_train *train);
+
+/** After a step. */
+typedef struct shoal_train_progress {
+    size_t size;
+    uint64_t step, steps;   /* done, of the whole run */
+    uint32_t epoch, epochs; /* done, of the run */
+    double loss;            /* mean over this rank's samples of the epoch so far, nats */
+    double samples_per_s;   /* of all workers, over the epoch so far */
+    bool epoch_ended; /* the fields below are of the epoch that just ended, over all workers */
+    double train_loss, test_loss,
+        test_accuracy; /* accuracy in percent; NaN without an evaluation */
+    double epoch_s;    /* without evaluation and checkpoint */
+    bool skipped;      /* a gradient was not finite: no update, on any rank */
+    bool done;
+} shoal_train_progress;
+
+/**
+ * One training step; at the end of an epoch also evaluation and checkpoint.
+ * @return SHOAL_OK | ENOTFINITE (rank, layer and element named) | EMISMATCH (replicas differ) |
+ * EPEER, ETIMEDOUT (rank named) | EIO (metrics or checkpoint could not be written)
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_step(shoal_train *train,
+                                                       shoal_train_progress *progress_out);
+
+/** A dedicated server's part: serve until the workers are done. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_serve(shoal_train *train);
+
+/** The run as a whole, over all workers; the same on every rank. Times are means per step, in
+ * milliseconds. */
+typedef struct shoal_train_summary {
+    size_t size;
+    uint32_t workers;
+    uint64_t steps, params;
+    double test_loss, test_accuracy, train_loss; /* of the last epoch */
+    double seconds, epoch_s; /* training only: without evaluation and checkpoints */
+    double step_ms, compute_ms, wait_ms, comm_ms, encode_ms, decode_ms, update_ms;
+    double slowest_step_ms; /* mean of the slowest rank */
+    double payload_bytes;   /* coded gradients (and weights) sent by all ranks, per step */
+    double raw_bytes;       /* what float32 would have sent */
+    uint64_t skipped;       /* steps */
+} shoal_train_summary;
+/** Collective: every worker calls it once, after the last step. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_summarise(shoal_train *train,
+                                                            shoal_train_summary *summary_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What workers tell each other besides gradients: losses, counts, hashes. Small identity
+ * all-reduces. */
+#include <math.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "kernel/kernel.h"
+#include "train/trainer.h"
+
+shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count, shoal_reduce how,
+                                 const char *label)
+{
+    if (train->comm == NULL || train->workers == 1)
+        return SHOAL_OK;
+    shoal_op *op = NULL;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.buf = values;
+    desc.count = count;
+    desc.reduce = how;
+    desc.members = train->members;
+    desc.member_count = train->workers;
+    desc.label = label;
+    SHOALI_TRY(shoal_op_start(train->comm, &desc, &op));
+    return shoal_op_wait(&op, -1, NULL);
+}
+
+shoal_status shoali_train_sum(shoal_train *train, double *values, size_t count, const char *label)
+{
+    enum { MOST = 16 };
+    float parts[3 * MOST];
+    if (count > MOST)
+        return shoali_fail(SHOAL_EINTERNAL, "more than %d values in one sum", MOST);
+    for (size_t i = 0; i < count; i++) {
+        double rest = values[i];
+        for (size_t j = 0; j < 3; j++) {
+            parts[3 * i + j] = (float)rest;
+            rest -= (double)parts[3 * i + j];
+        }
+    }
+    SHOALI_TRY(shoali_train_reduce(train, parts, 3 * count, SHOAL_SUM, label));
+    for (size_t i = 0; i < count; i++)
+        values[i] = (double)parts[3 * i] + (double)parts[3 * i + 1] + (double)parts[3 * i + 2];
+    return SHOAL_OK;
+}
+
+/* Sixteen bits of the hash per float, and their negatives: the largest equals the smallest iff all
+ * ranks agree. */
+shoal_status shoali_train_check_replicas(shoal_train *train)
+{
+    float parts[8], most[8];
+    uint64_t hash = shoali_hash(shoali_net_params(train->net),
+                                shoali_net_count(train->net) * sizeof(float), 0);
+    for (size_t i = 0; i < 4; i++) {
+        parts[2 * i] = (float)(hash >> (16 * i) & 0xffff);
+        parts[2 * i + 1] = -parts[2 * i];
+    }
+    memcpy(most, parts, sizeof most);
+    SHOALI_TRY(shoali_train_reduce(train, most, 8, SHOAL_MAX, "replica check"));
+    for (size_t i = 0; i < 4; i++) {
+        if (most[2 * i] == -most[2 * i + 1])
+            continue;
+        shoal_status status = shoali_fail(
+            SHOAL_EMISMATCH,
+            "the replicas' weights differ after step %llu (this rank's hash is %016llx)",
+            (unsigned long long)train->step, (unsigned long long)hash);
+        shoali_error_about(-1, NULL, "replica check", -1);
+        shoali_error_advice("Start all ranks with the same build and options; a checkpoint holds "
+                            "the last good state.");
+        return status;
+    }
+    return SHOAL_OK;
+}
+
+/* Batch norm's running statistics are averages over each worker's own batches: take their mean. */
+static shoal_status average_state(shoal_train *train)
+{
+    size_t count = 0;
+    float *state = shoali_net_state(train->net, &count);
+    if (count == 0 || train->workers == 1 || train->comm == NULL)
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_train_reduce(train, state, count, SHOAL_SUM, "batch-norm statistics"));
+    shoali_kernel()->scale(state, 1.0f / (float)train->workers, count);
+    return SHOAL_OK;
+}
+
+static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t end, double sums[3])
+{
+    const shoali_split *test = &train->dataset->test;
+    for (uint32_t at = first; at < end; at += train->test_batch) {
+        uint32_t count = end - at < train->test_batch ? end - at : train->test_batch;
+        for (uint32_t i = 0; i < count; i++)
+            train->order[i] = at + i;
+        shoali_dataset_fill(train->dataset, test, train->order, count, 0, &train->test_crop,
+                            train->x, train->labels);
+        shoali_batch batch = {train->x, train->labels, count, 0, 1};
+        shoali_loss loss;
+        SHOALI_TRY(shoali_net_evaluate(train->net, &batch, &loss));
+        sums[0] += loss.sum;
+        sums[1] += loss.correct;
+        sums[2] += loss.count;
+    }
+    return SHOAL_OK;
+}
+
+shoal_status shoali_train_evaluate(shoal_train *train)
+{
+    double sums[5] = {0, 0, 0, train->epoch_loss, (double)train->epoch_samples};
+    uint64_t count = train->dataset->test.count;
+    SHOALI_TRY(average_state(train));
+    if (!train->desc.no_evaluation && count > 0)
+        SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->rank / train->workers),
+                                  (uint32_t)(count * (train->rank + 1) / train->workers), sums));
+    SHOALI_TRY(shoali_train_sum(train, sums, 5, "evaluation"));
+    train->test_loss = sums[2] > 0 ? sums[0] / sums[2] : (double)NAN;
+    train->test_accuracy = sums[2] > 0 ? 100 * sums[1] / sums[2] : (double)NAN;
+    train->train_loss = sums[4] > 0 ? sums[3] / sums[4] : (double)NAN;
+    return SHOAL_OK;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OUT/metrics.jsonl (rank 0) and OUT/metrics.N.jsonl: one JSON object per step, one per epoch (rank
+ * 0). A resumed run appends; lines beyond its checkpoint stand twice, the later one counts. */
+#include <errno.h>
+#include <math.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "train/trainer.h"
+
+shoal_status shoali_metrics_open(shoal_train *train)
+{
+    char path[4096];
+    if (train->desc.out == NULL || train->server)
+        return SHOAL_OK;
+    if (mkdir(train->desc.out, 0777) != 0 && errno != EEXIST)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", train->desc.out);
+    int used = train->rank == 0 ? snprintf(path, sizeof path, "%s/metrics.jsonl", train->desc.out)
+                                : snprintf(path, sizeof path, "%s/metrics.%u.jsonl",
+                                           train->desc.out, train->rank);
+    if ((size_t)used >= sizeof path)
+        return shoali_fail(SHOAL_EINVAL, "path is too long: %s", train->desc.out);
+    train->metrics = fopen(path, train->desc.resume != NULL ? "ae" : "we");
+    if (train->metrics == NULL)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
+    return SHOAL_OK;
+}
+
+static shoal_status written(const shoal_train *train, bool flush)
+{
+    if (ferror(train->metrics) || (flush && fflush(train->metrics) != 0))
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", train->desc.out);
+    return SHOAL_OK;
+}
+
+static void number(FILE *out, const char *key, double value)
+{
+    if (isfinite(value))
+        fprintf(out, ", \"%s\": %.17g", key, value);
+    else
+        fprintf(out, ", \"%s\": null", key);
+}
+
+shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times)
+{
+    if (train->metrics == NULL)
+        return SHOAL_OK;
+    fprintf(train->metrics, "{\"step\": %llu, \"samples\": %u", (unsigned long long)train->step,
+            times->samples);
+    number(train->metrics, "loss", times->loss);
+    number(train->metrics, "lr", times->lr);
+    fprintf(
+        train->metrics,
+        ", \"step_us\": %.0f, \"compute_us\": %.0f, \"update_us\": %.0f, \"wait_us\": %llu, "
+        "\"comm_us\": %llu, "
+        "\"encode_us\": %llu, \"decode_us\": %llu, \"sent_bytes\": %llu, \"received_bytes\": %llu, "
+        "\"sent_elems\": %llu, \"skipped\": %s}\n",
+        times->step_us, times->compute_us, times->update_us,
+        (unsigned long long)times->sync.wait_us, (unsigned long long)times->sync.comm_us,
+        (unsigned long long)times->sync.encode_ns / 1000,
+        (unsigned long long)times->sync.decode_ns / 1000,
+        (unsigned long long)times->sync.sent_payload_bytes,
+        (unsigned long long)times->sync.received_payload_bytes,
+        (unsigned long long)times->sync.sent_elems, times->skipped ? "true" : "false");
+    return written(train, false);
+}
+
+shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
+{
+    if (train->metrics == NULL)
+        return SHOAL_OK;
+    if (train->rank == 0) {
+        fprintf(train->metrics, "{\"epoch\": %u, \"step\": %llu", epoch,
+                (unsigned long long)train->step);
+        number(train->metrics, "train_loss", train->train_loss);
+        number(train->metrics, "test_loss", train->test_loss);
+        number(train->metrics, "test_accuracy", train->test_accuracy);
+        number(train->metrics, "epoch_s", train->last_epoch_s);
+        fputs("}\n", train->metrics);
+    }
+    return written(train, true);
+}

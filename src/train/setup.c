@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "driver/driver.h"
+#include "train/trainer.h"
+
+enum { TEST_BATCH = 256 };
+
+static shoal_status keep(shoal_arena *arena, const char **text, const char *fallback)
+{
+    const char *value = *text != NULL ? *text : fallback;
+    if (value == NULL)
+        return SHOAL_OK;
+    *text = shoali_arena_strdup(arena, value);
+    return *text != NULL ? SHOAL_OK
+                         : shoali_fail(SHOAL_ENOMEM, "no memory for the training's options");
+}
+
+static shoal_status set_defaults(shoal_train *train)
+{
+    shoal_train_desc *d = &train->desc;
+    if (d->model == NULL || d->data == NULL)
+        return shoali_fail(SHOAL_EINVAL, "training needs a model and a data directory");
+    SHOALI_TRY(keep(train->arena, &d->model, NULL));
+    SHOALI_TRY(keep(train->arena, &d->data, NULL));
+    SHOALI_TRY(keep(train->arena, &d->out, NULL));
+    SHOALI_TRY(keep(train->arena, &d->resume, NULL));
+    SHOALI_TRY(keep(train->arena, &d->sync, "all_reduce"));
+    SHOALI_TRY(keep(train->arena, &d->collective, "ring"));
+    SHOALI_TRY(keep(train->arena, &d->codec, "identity"));
+    SHOALI_TRY(keep(train->arena, &d->optimizer, "sgd:momentum=0.9"));
+    SHOALI_TRY(keep(train->arena, &d->schedule, "constant"));
+    d->lr = d->lr != 0 ? d->lr : 0.02;
+    d->batch = d->batch != 0 ? d->batch : 64;
+    d->epochs = d->epochs != 0 ? d->epochs : 1;
+    d->seed = d->seed != 0 ? d->seed : 1;
+    d->check_every = d->check_every != 0 ? d->check_every : 100;
+    d->slow = d->slow != 0 ? d->slow : 1;
+    if (!(d->lr > 0 && d->lr < 1e6) || d->batch > 65536 || d->epochs > 1000000 || !(d->slow >= 1) ||
+        !(d->compute_ms >= 0 && d->compute_ms < 3.6e6))
+        return shoali_fail(SHOAL_EINVAL,
+                           "lr %g, batch %u, epochs %u, slow %g or compute %g ms is out of range",
+                           d->lr, d->batch, d->epochs, d->slow, d->compute_ms);
+    return SHOAL_OK;
+}
+
+static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
+{
+    shoal_view view = {.size = sizeof view};
+    train->workers = 1;
+    if (comm != NULL) {
+        SHOALI_TRY(shoal_comm_view(comm, &view));
+        train->comm = comm;
+        train->rank = view.rank;
+        train->workers = view.workers;
+        train->server = view.rank >= view.workers;
+    }
+    train->members = shoali_arena_array(train->arena, train->workers, sizeof *train->members);
+    if (train->members == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for %u workers", train->workers);
+    for (uint32_t i = 0; i < train->workers; i++)
+        train->members[i] = i;
+    return SHOAL_OK;
+}
+
+/* The model's input may be a cut-out of the images (cifarnet: 24 x 24 of 32 x 32), at random places
+ * in training. */
+static shoal_status fit_crop(shoal_train *train)
+{
+    const shoali_dataset *data = train->dataset;
+    shoal_shape in = train->info.input;
+    bool flat = in.height == 1 && in.width == 1 &&
+                in.channels == data->channels * data->height * data->width;
+    if (!flat &&
+        (in.channels != data->channels || in.height > data->height || in.width > data->width))
+        return shoali_fail(SHOAL_EINVAL,
+                           "model %s takes %u x %u x %u inputs, the data in %s are %u x %u x %u",
+                           train->info.name, in.channels, in.height, in.width, train->desc.data,
+                           data->channels, data->height, data->width);
+    if (train->info.classes < data->classes)
+        return shoali_fail(SHOAL_EINVAL, "model %s has %u classes, the data in %s have %u",
+                           train->info.name, train->info.classes, train->desc.data, data->classes);
+    uint32_t height = flat ? data->height : in.height, width = flat ? data->width : in.width;
+    bool smaller = height < data->height || width < data->width;
+    train->test_crop = (shoali_crop){.height = height, .width = width};
+    train->crop = (shoali_crop){.height = height,
+                                .width = width,
+                                .random = smaller,
+                                .mirror = data->natural && smaller,
+                                .seed = train->desc.seed};
+    return SHOAL_OK;
+}
+
+static shoal_status open_inputs(shoal_train *train)
+{
+    const shoal_train_desc *d = &train->desc;
+    SHOALI_TRY(shoal_model_open(d->model, &train->model));
+    train->info = (shoal_model_info)SHOAL_MODEL_INFO_INIT;
+    SHOALI_TRY(shoal_model_describe(train->model, &train->info));
+    train->tensors = shoal_model_tensors(train->model, &train->tensor_count);
+    SHOALI_TRY(shoali_dataset_open(d->data, &train->dataset));
+    SHOALI_TRY(fit_crop(train));
+    if (train->dataset->train.count == 0)
+        return shoali_fail(SHOAL_EINVAL, "no training samples in %s", d->data);
+    train->test_batch = d->batch > TEST_BATCH ? d->batch : TEST_BATCH;
+    SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
+    SHOALI_TRY(shoali_sampler_create(train->dataset->train.count, train->workers, d->batch, d->seed,
+                                     &train->sampler));
+    SHOALI_TRY(
+        shoali_optim_create(d->optimizer, train->tensors, train->tensor_count, &train->optim));
+    SHOALI_TRY(shoali_lr_create(d->schedule, &train->lr));
+    size_t input = (size_t)train->info.input.channels * train->info.input.height *
+                   train->info.input.width;
+    train->x = shoali_arena_array(train->arena, train->test_batch * input, sizeof *train->x);
+    train->labels = shoali_arena_array(train->arena, train->test_batch, sizeof *train->labels);
+    train->order = shoali_arena_array(train->arena, train->test_batch, sizeof *train->order);
+    train->ranges = shoali_arena_array(train->arena, train->tensor_count + 1,
+                                       sizeof *train->ranges);
+    if (train->x == NULL || train->labels == NULL || train->order == NULL || train->ranges == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for a batch of %u", train->test_batch);
+    return SHOAL_OK;
+}
+
+static void plan_steps(shoal_train *train)
+{
+    train->steps_per_epoch = shoali_sampler_steps(train->sampler);
+    train->steps = train->steps_per_epoch * train->desc.epochs;
+    if (train->desc.max_steps > 0 && train->desc.max_steps < train->steps)
+        train->steps = train->desc.max_steps;
+    double per_sample = train->info.forward_flops + train->info.backward_flops;
+    train->pace = (shoali_pace){.slow = train->desc.slow,
+                                .deadline_us = train->desc.compute_ms * 1e3,
+                                .total_flops = per_sample};
+}
+
+/* A server's file of a finished step is due once the first gradient of the next one is complete. */
+static shoal_status save_before(shoal_train *train, uint64_t iteration)
+{
+    if (!train->server || iteration == train->owner_iteration)
+        return SHOAL_OK;
+    uint64_t done = train->owner_iteration + 1;
+    if (train->owner_saved == done || !train->owner_used || !shoali_checkpoint_due(train, done))
+        return SHOAL_OK;
+    train->owner_saved = done;
+    return shoali_checkpoint_save_owner(train, done);
+}
+
+/* The optimiser step of a parameter server, for the range whose gradient sum is complete. */
+static shoal_status owner_step(void *user, float *sum_in_weights_out, size_t offset, size_t count,
+                               uint64_t iteration, float scale)
+{
+    shoal_train *train = user;
+    SHOALI_TRY(save_before(train, iteration));
+    train->owner_used = true;
+    train->owner_iteration = iteration;
+    shoali_step step = {
+        .offset = offset,
+        .count = count,
+        .params = shoali_net_params(train->net) + offset,
+        .grads = sum_in_weights_out,
+        .params_out = sum_in_weights_out,
+        .lr = (float)shoali_lr_at(train->lr, train->desc.lr, iteration, train->steps),
+        .grad_scale = scale,
+        .iteration = iteration};
+    shoali_optim_step(train->optim, &step);
+    return SHOAL_OK;
+}
+
+static shoal_status start_sync(shoal_train *train)
+{
+    if (train->comm == NULL || train->desc.no_exchange)
+        return train->server
+                   ? shoali_fail(SHOAL_EINVAL,
+                                 "a dedicated server has nothing to do without an exchange")
+                   : SHOAL_OK;
+    shoal_sync_desc desc = SHOAL_SYNC_DESC_INIT;
+    desc.sync = train->desc.sync;
+    desc.collective = train->desc.collective;
+    desc.codec = train->desc.codec;
+    desc.params = shoali_net_params(train->net);
+    desc.grads = shoali_net_grads(train->net);
+    desc.count = shoali_net_count(train->net);
+    desc.tensors = train->tensors;
+    desc.tensor_count = train->tensor_count;
+    desc.bucket_bytes = train->desc.bucket_bytes;
+    desc.nonfinite = train->desc.nonfinite;
+    desc.iteration = train->step;
+    desc.tos = train->desc.tos;
+    SHOALI_TRY(shoal_sync_create(train->comm, &desc, &train->sync));
+    shoali_sync_set_owner(train->sync, owner_step, train);
+    return SHOAL_OK;
+}
+
+static shoal_status set_up(shoal_train *train, shoal_comm *comm)
+{
+    SHOALI_TRY(set_defaults(train));
+    SHOALI_TRY(join_workers(train, comm));
+    SHOALI_TRY(open_inputs(train));
+    plan_steps(train);
+    if (train->desc.resume != NULL)
+        SHOALI_TRY(shoali_checkpoint_load(train));
+    if (train->step >= train->steps)
+        return shoali_fail(SHOAL_EINVAL, "%s has already done %llu of %llu steps",
+                           train->desc.resume, (unsigned long long)train->step,
+                           (unsigned long long)train->steps);
+    SHOALI_TRY(shoali_metrics_open(train));
+    return start_sync(train);
+}
+
+shoal_status shoal_train_create(shoal_comm *comm, const shoal_train_desc *desc,
+                                shoal_train **train_out)
+{
+    if (desc == NULL || desc->size != sizeof *desc)
+        return shoali_fail(
+            SHOAL_EINVAL, "shoal_train_desc: size is not sizeof; start from SHOAL_TRAIN_DESC_INIT");
+    shoal_train *train = shoali_alloc(sizeof *train);
+    if (train == NULL)
+        return SHOAL_ENOMEM;
+    train->desc = *desc;
+    train->train_loss = train->test_loss = train->test_accuracy = (double)NAN;
+    train->arena = shoali_arena_create(1 << 16);
+    shoal_status status = train->arena != NULL ? set_up(train, comm) : SHOAL_ENOMEM;
+    if (status == SHOAL_OK)
+        *train_out = train;
+    else
+        shoal_train_destroy(train);
+    return status;
+}
+
+void shoal_train_destroy(shoal_train *train)
+{
+    if (train == NULL)
+        return;
+    shoal_error error;
+    shoali_error_get(&error); /* leaving must not cover what went wrong */
+    shoal_sync_destroy(train->sync);
+    if (train->metrics != NULL)
+        fclose(train->metrics);
+    shoali_lr_destroy(train->lr);
+    shoali_optim_destroy(train->optim);
+    shoali_sampler_destroy(train->sampler);
+    shoali_net_destroy(train->net);
+    shoali_dataset_close(train->dataset);
+    shoal_model_close(train->model);
+    shoali_arena_destroy(train->arena);
+    shoali_free(train);
+    shoali_error_set(&error);
+}

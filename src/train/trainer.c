@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One training step: batch -> forward and backward, handing finished gradient ranges to the
+ * protocol -> verdict -> optimiser -> metrics. Set-up and end are in setup.c. */
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "driver/driver.h"
+#include "train/trainer.h"
+
+/* FLOPs of the layer whose gradients start at offset, of the whole step's: for the emulated compute
+ * time. */
+static double flops_from(const shoal_train *train, size_t offset)
+{
+    for (uint32_t i = 0; i < train->info.layer_count; i++) {
+        shoal_layer_info layer = SHOAL_LAYER_INFO_INIT;
+        if (shoal_model_layer(train->model, i, &layer) == SHOAL_OK && layer.param_count > 0 &&
+            layer.param_offset == offset)
+            return layer.backward_flops;
+    }
+    return 0;
+}
+
+static shoal_status on_ready(void *ctx, size_t offset, size_t count)
+{
+    shoal_train *train = ctx;
+    shoali_pace *pace = &train->pace;
+    if (pace->slow > 1 || pace->deadline_us > 0) {
+        double forward = pace->done_flops == 0 ? train->info.forward_flops : 0;
+        shoali_pace_layer(pace, forward + flops_from(train, offset));
+    }
+    if (train->sync == NULL)
+        return SHOAL_OK;
+    if (!train->desc.no_overlap)
+        return shoal_sync_ready(train->sync, offset, count);
+    train->ranges[train->range_count].offset = offset;
+    train->ranges[train->range_count++].count = count;
+    return SHOAL_OK;
+}
+
+static shoal_status compute(shoal_train *train, const shoali_share *share, shoali_step_times *times)
+{
+    uint64_t start = shoali_now_us();
+    shoali_loss loss;
+    shoali_dataset_fill(train->dataset, &train->dataset->train, share->indices, share->count,
+                        share->first_serial, &train->crop, train->x, train->labels);
+    shoali_batch batch = {train->x, train->labels, share->count, share->first_serial,
+                          share->weight};
+    train->range_count = 0;
+    shoali_pace_start(&train->pace);
+    SHOALI_TRY(shoali_net_train(train->net, &batch, on_ready, train, &loss));
+    shoali_pace_layer(&train->pace, train->pace.total_flops - train->pace.done_flops);
+    times->compute_us = (double)(shoali_now_us() - start);
+    for (uint32_t i = 0; i < train->range_count; i++)
+        SHOALI_TRY(shoal_sync_ready(train->sync, train->ranges[i].offset, train->ranges[i].count));
+    times->samples = loss.count;
+    times->loss = loss.count > 0 ? loss.sum / loss.count : 0;
+    train->epoch_loss += loss.sum;
+    train->epoch_samples += loss.count;
+    train->epoch_total_samples += share->total;
+    return SHOAL_OK;
+}
+
+static void update(shoal_train *train, float grad_scale, double lr)
+{
+    float *params = shoali_net_params(train->net);
+    shoali_step step = {.count = shoali_net_count(train->net),
+                        .params = params,
+                        .grads = shoali_net_grads(train->net),
+                        .params_out = params,
+                        .lr = (float)lr,
+                        .grad_scale = grad_scale,
+                        .iteration = train->step};
+    shoali_optim_step(train->optim, &step);
+}
+
+/* Ask the protocol, update if it says so, and let it go on. */
+static shoal_status exchange(shoal_train *train, shoali_step_times *times)
+{
+    shoal_verdict verdict = {.apply = true, .grad_scale = 1}, next = {0};
+    if (train->sync != NULL)
+        SHOALI_TRY(shoal_sync_before_update(train->sync, &verdict));
+    uint64_t start = shoali_now_us();
+    if (verdict.apply)
+        update(train, verdict.grad_scale, times->lr);
+    times->update_us = (double)(shoali_now_us() - start);
+    times->skipped = verdict.skipped;
+    if (train->sync == NULL)
+        return SHOAL_OK;
+    SHOALI_TRY(shoal_sync_after_update(train->sync, &next));
+    times->sync = (shoal_sync_stats){.size = sizeof times->sync};
+    return shoal_sync_last_stats(train->sync, &times->sync);
+}
+
+static void account(shoal_train *train, const shoali_step_times *times)
+{
+    shoali_totals *t = &train->totals;
+    t->steps++;
+    t->skipped += times->skipped;
+    t->step_us += times->step_us;
+    t->compute_us += times->compute_us;
+    t->update_us += times->update_us;
+    t->wait_us += (double)times->sync.wait_us;
+    t->comm_us += (double)times->sync.comm_us;
+    t->encode_us += (double)times->sync.encode_ns / 1e3;
+    t->decode_us += (double)times->sync.decode_ns / 1e3;
+    t->payload_bytes += (double)times->sync.sent_payload_bytes;
+    t->raw_bytes += 4.0 * (double)times->sync.sent_elems;
+    train->epoch_us += times->step_us;
+}
+
+static bool replicas_due(const shoal_train *train)
+{
+    if (train->sync == NULL || train->desc.check_every == UINT32_MAX ||
+        shoali_sync_max_staleness(train->sync) > 0)
+        return false;
+    return train->step % train->desc.check_every == 0 || train->step == train->steps;
+}
+
+/* After the last step of an epoch: losses over all workers, test split, a line in the metrics. */
+static shoal_status end_epoch(shoal_train *train, uint32_t epoch)
+{
+    train->last_epoch_s = train->epoch_us / 1e6;
+    SHOALI_TRY(shoali_train_evaluate(train));
+    SHOALI_TRY(shoali_metrics_epoch(train, epoch));
+    return SHOAL_OK;
+}
+
+static void begin_epoch(shoal_train *train)
+{
+    train->epoch_loss = train->epoch_us = 0;
+    train->epoch_samples = train->epoch_total_samples = 0;
+}
+
+shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress_out)
+{
+    if (train->server || train->step >= train->steps)
+        return shoali_fail(SHOAL_EINVAL,
+                           train->server ? "a dedicated server calls shoal_train_serve, not _step"
+                                         : "the run has ended after %llu steps",
+                           (unsigned long long)train->steps);
+    uint64_t epoch = train->step / train->steps_per_epoch,
+             in_epoch = train->step % train->steps_per_epoch;
+    uint64_t start = shoali_now_us();
+    shoali_step_times times = {
+        .lr = shoali_lr_at(train->lr, train->desc.lr, train->step, train->steps)};
+    if (in_epoch == 0)
+        begin_epoch(train);
+    shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, train->rank);
+    SHOALI_TRY(compute(train, &share, &times));
+    SHOALI_TRY(exchange(train, &times));
+    train->step++;
+    times.step_us = (double)(shoali_now_us() - start);
+    account(train, &times);
+    SHOALI_TRY(shoali_metrics_step(train, &times));
+    if (replicas_due(train))
+        SHOALI_TRY(shoali_train_check_replicas(train));
+    bool ended = in_epoch + 1 == train->steps_per_epoch || train->step == train->steps;
+    double loss = train->epoch_samples > 0 ? train->epoch_loss / (double)train->epoch_samples
+                                           : (double)NAN;
+    if (ended)
+        SHOALI_TRY(end_epoch(train, (uint32_t)epoch + 1));
+    if (shoali_checkpoint_due(train, train->step))
+        SHOALI_TRY(shoali_checkpoint_save(train));
+    *progress_out = (shoal_train_progress){.size = sizeof *progress_out,
+                                           .step = train->step,
+                                           .steps = train->steps,
+                                           .epoch = (uint32_t)(ended ? epoch + 1 : epoch),
+                                           .epochs = train->desc.epochs,
+                                           .loss = loss,
+                                           .samples_per_s = (double)train->epoch_total_samples /
+                                                            (train->epoch_us / 1e6),
+                                           .epoch_ended = ended,
+                                           .train_loss = train->train_loss,
+                                           .test_loss = train->test_loss,
+                                           .test_accuracy = train->test_accuracy,
+                                           .epoch_s = train->last_epoch_s,
+                                           .skipped = times.skipped,
+                                           .done = train->step == train->steps};
+    return SHOAL_OK;
+}
+
+shoal_status shoal_train_serve(shoal_train *train)
+{
+    if (!train->server)
+        return shoali_fail(SHOAL_EINVAL, "only a dedicated server (rank >= workers) serves");
+    SHOALI_TRY(shoal_sync_serve(train->sync));
+    if (train->owner_used && shoali_checkpoint_due(train, train->owner_iteration + 1) &&
+        train->owner_saved != train->owner_iteration + 1)
+        return shoali_checkpoint_save_owner(train, train->owner_iteration + 1);
+    return SHOAL_OK;
+}
+
+static void describe_summary(const shoal_train *train, double mean[12], float most[1])
+{
+    const shoali_totals *t = &train->totals;
+    double n = t->steps > 0 ? (double)t->steps : 1;
+    const double values[12] = {t->step_us / n,   t->compute_us / n,    t->wait_us / n,
+                               t->comm_us / n,   t->encode_us / n,     t->decode_us / n,
+                               t->update_us / n, t->payload_bytes / n, t->raw_bytes / n,
+                               t->step_us,       train->last_epoch_s,  0};
+    for (int i = 0; i < 12; i++)
+        mean[i] = values[i];
+    most[0] = (float)values[0];
+}
+
+shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summary_out)
+{
+    double v[12];
+    float most[1];
+    describe_summary(train, v, most);
+    SHOALI_TRY(shoali_train_sum(train, v, 12, "summary"));
+    SHOALI_TRY(shoali_train_reduce(train, most, 1, SHOAL_MAX, "summary"));
+    double n = train->sync != NULL ? train->workers : 1, ms = 1e-3 / n;
+    *summary_out = (shoal_train_summary){.size = sizeof *summary_out,
+                                         .workers = train->workers,
+                                         .steps = train->step,
+                                         .params = train->info.param_count,
+                                         .test_loss = train->test_loss,
+                                         .test_accuracy = train->test_accuracy,
+                                         .train_loss = train->train_loss,
+                                         .seconds = v[9] * 1e-6 / n,
+                                         .epoch_s = v[10] / n,
+                                         .step_ms = v[0] * ms,
+                                         .compute_ms = v[1] * ms,
+                                         .wait_ms = v[2] * ms,
+                                         .comm_ms = v[3] * ms,
+                                         .encode_ms = v[4] * ms,
+                                         .decode_ms = v[5] * ms,
+                                         .update_ms = v[6] * ms,
+                                         .slowest_step_ms = (double)most[0] / 1e3,
+                                         .payload_bytes = v[7],
+                                         .raw_bytes = v[8],
+                                         .skipped = train->totals.skipped};
+    return SHOAL_OK;
+}

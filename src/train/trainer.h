@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainer's parts share this struct; users see include/shoal/train.h only. */
+#ifndef SHOALI_TRAIN_TRAINER_H
+#define SHOALI_TRAIN_TRAINER_H
+
+#include <stdio.h>
+
+#include "data/loader.h"
+#include "data/sampler.h"
+#include "nn/nn.h"
+#include "nn/optim.h"
+#include "shoal/train.h"
+
+/** Sums over the steps of this process, for the summary; times in microseconds. */
+typedef struct shoali_totals {
+    uint64_t steps, skipped;
+    double step_us, compute_us, wait_us, comm_us, encode_us, decode_us, update_us;
+    double payload_bytes, raw_bytes;
+} shoali_totals;
+
+/** Slows the computation down on purpose: a slow machine, or a compute time of its own (pace.c). */
+typedef struct shoali_pace {
+    double slow, deadline_us, total_flops;
+    double done_flops, slept_us;
+    uint64_t start_us;
+} shoali_pace;
+
+struct shoal_train {
+    shoal_train_desc desc; /* strings copied into the arena, defaults filled in */
+    shoal_arena *arena;
+    shoal_comm *comm; /* NULL: alone */
+    uint32_t rank, workers;
+    bool server;       /* dedicated: contributes nothing */
+    uint32_t *members; /* workers' ranks, for the trainer's own small operations */
+
+    shoal_model *model;
+    shoal_model_info info;
+    const shoal_tensor *tensors;
+    uint32_t tensor_count;
+    shoali_net *net;
+    shoali_dataset *dataset;
+    shoali_sampler *sampler;
+    shoali_optim *optim;
+    shoali_lr *lr;
+    shoal_sync *sync; /* NULL: no exchange */
+    shoali_crop crop, test_crop;
+    float *x; /* one batch */
+    uint32_t *labels, *order;
+    bool owner_used; /* the optimiser runs at owners: its state differs by rank */
+    uint64_t owner_iteration;
+    uint64_t owner_saved; /* steps of the last file that the owner wrote (dedicated servers) */
+
+    uint64_t step, steps, steps_per_epoch; /* done; of the whole run; of one epoch */
+    uint32_t test_batch;
+    struct {
+        size_t offset, count;
+    } * ranges; /* without overlap: what is ready, in backward order */
+    uint32_t range_count;
+
+    double epoch_loss, epoch_us;
+    uint64_t epoch_samples, epoch_total_samples;
+    double train_loss, test_loss, test_accuracy, last_epoch_s;
+    shoali_totals totals;
+    shoali_pace pace;
+    FILE *metrics;
+};
+
+/* pace.c */
+void shoali_pace_start(shoali_pace *pace);
+/** A layer's share of the step is done: sleep as long as it should still take. */
+void shoali_pace_layer(shoali_pace *pace, double flops_done);
+
+/* collect.c: the trainer's own small exchanges among workers; without a comm they do nothing */
+SHOAL_MUST_USE shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count,
+                                                shoal_reduce how, const char *label);
+/** Doubles, split into three floats each so that sums keep more digits than a gradient's. */
+SHOAL_MUST_USE shoal_status shoali_train_sum(shoal_train *train, double *values, size_t count,
+                                             const char *label);
+SHOAL_MUST_USE shoal_status shoali_train_check_replicas(shoal_train *train);
+SHOAL_MUST_USE shoal_status shoali_train_evaluate(shoal_train *train);
+
+/* checkpoint.c */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_save(shoal_train *train);
+/** A dedicated server's own file, before it takes up the step after a checkpoint. */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done);
+SHOAL_MUST_USE shoal_status shoali_checkpoint_load(shoal_train *train);
+bool shoali_checkpoint_due(const shoal_train *train, uint64_t steps_done);
+
+/* metrics.c */
+typedef struct shoali_step_times {
+    double step_us, compute_us, update_us, loss, lr;
+    uint32_t samples;
+    bool skipped;
+    shoal_sync_stats sync;
+} shoali_step_times;
+SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
+SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);
+SHOAL_MUST_USE shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch);
+
+#endif

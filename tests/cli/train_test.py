@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal train: workers of its own, codecs, protocols, resume, failures, bad input."""
+import glob
+import json
+import os
+import shutil
+import struct
+import tempfile
+import unittest
+
+import shoal
+
+SIDE, CLASSES = 6, 4
+
+
+def write_data(folder, train=200, test=60):
+    """MNIST's files with stripes, from a small generator of our own."""
+    state = 12345
+    for images, labels, count in (
+        ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", train),
+        ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", test),
+    ):
+        pixels, kinds = bytearray(), bytearray()
+        for _ in range(count):
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            kind = (state >> 33) % CLASSES
+            kinds.append(kind)
+            for at in range(SIDE * SIDE):
+                state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+                pixels.append((90 if at // SIDE == kind else 0) + (state >> 33) % 120)
+        with open(os.path.join(folder, images), "wb") as f:
+            f.write(struct.pack(">IIII", 0x803, count, SIDE, SIDE) + pixels)
+        with open(os.path.join(folder, labels), "wb") as f:
+            f.write(struct.pack(">II", 0x801, count) + kinds)
+
+
+def read_weights(out):
+    newest = open(os.path.join(out, "checkpoints", "latest"), encoding="ascii").read().strip()
+    with open(os.path.join(out, "checkpoints", newest, "common.safetensors"), "rb") as f:
+        (length,) = struct.unpack("<Q", f.read(8))
+        header = json.loads(f.read(length))
+        data = f.read()
+    return {
+        name: data[slice(*entry["data_offsets"])]
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }
+
+
+class Train(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="shoal-train-")
+        write_data(cls.folder)
+        cls.model = os.path.join(cls.folder, "tiny.json")
+        with open(cls.model, "w", encoding="ascii") as f:
+            json.dump(
+                {
+                    "name": "tiny",
+                    "input": [1, SIDE, SIDE],
+                    "layers": ["flatten", "dense:out=24", "tanh", f"dense:out={CLASSES}"],
+                },
+                f,
+            )
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def train(self, *args, code=0, **kwargs):
+        r = shoal.run(
+            "train",
+            "--model",
+            self.model,
+            "--data",
+            self.folder,
+            "--batch",
+            8,
+            "--epochs",
+            2,
+            "--lr",
+            0.05,
+            *args,
+            **kwargs,
+        )
+        self.assertEqual(r.returncode, code, r.stderr)
+        return r
+
+    def result(self, *args, **kwargs):
+        return json.loads(self.train(*args, "--json", **kwargs).stdout.strip().splitlines()[-1])
+
+    def out(self, name):
+        return os.path.join(self.folder, name)
+
+    def test_exchange_makes_no_difference_to_the_result(self):
+        """Any lossless way to sum gives the weights of any other: same seed, same workers, float32 sums of few."""
+        weights = {}
+        ways = {
+            "ring": [],
+            "again": [],
+            "chunk": ["--chunk", "256"],
+            "late": ["--no-overlap"],
+            "lanes": ["--transport", "tcp:lanes=3,shm=off"],
+            "bucket": ["--bucket", "1k"],
+        }
+        for name, extra in ways.items():
+            out = self.out(name)
+            r = self.result("--workers", 2, "--out", out, *extra)
+            self.assertEqual((r["workers"], r["steps"], r["skipped"]), (2, 26, 0))
+            self.assertGreater(r["test_accuracy"], 60)
+            weights[name] = read_weights(out)
+        for name in ways:
+            self.assertEqual(weights[name], weights["ring"], name)
+
+    def test_protocols_and_collectives(self):
+        want = self.result("--workers", 3)
+        for extra in (
+            ["--sync", "param_server"],
+            ["--sync", "param_server:servers=1,dedicated"],
+            ["--sync", "param_server:servers=2"],
+            ["--collective", "halving_doubling"],
+            ["--collective", "direct"],
+            ["--collective", "ring:both"],
+            ["--collective", "worker_aggregator:servers=2"],
+        ):
+            r = self.result("--workers", 3, *extra)
+            self.assertAlmostEqual(r["test_loss"], want["test_loss"], delta=1e-3, msg=str(extra))
+            self.assertEqual(r["workers"], 3)
+
+    def test_codecs_send_less(self):
+        for codec, least in (("fp16", 1.99), ("bf16", 1.99), ("inceptionn", 1.2)):
+            r = self.result("--workers", 2, "--codec", codec)
+            self.assertGreater(r["ratio"], least, codec)
+            self.assertGreater(r["test_accuracy"], 60, codec)
+
+    def test_resume_is_bit_identical_with_residuals(self):
+        codec = ["--workers", 2, "--codec", "inceptionn:ef"]
+        self.train(*codec, "--out", self.out("whole"))
+        self.train(*codec, "--out", self.out("half"), "--steps", 9, "--checkpoint-every", 9)
+        r = self.train(*codec, "--out", self.out("half"), "--resume", self.out("half"))
+        self.assertIn("epoch 2/2", r.stdout)
+        # the schedule is constant, so a run cut at step 9 and one of 26 steps take the same steps
+        self.assertEqual(read_weights(self.out("whole")), read_weights(self.out("half")))
+        self.assertEqual(len(glob.glob(self.out("half") + "/metrics*.jsonl")), 2)
+
+    def test_parameter_server_resumes_its_optimiser(self):
+        server = ["--workers", 2, "--sync", "param_server:servers=1,dedicated"]
+        self.train(*server, "--out", self.out("ps"))
+        self.train(*server, "--out", self.out("ps2"), "--steps", 9, "--checkpoint-every", 9)
+        self.train(*server, "--out", self.out("ps2"), "--resume", self.out("ps2"))
+        self.assertEqual(read_weights(self.out("ps")), read_weights(self.out("ps2")))
+
+    def test_bad_input(self):
+        for args, code, text in (
+            (["--model", "lenett"], 2, "lenet"),
+            (["--codec", "zip"], 2, "inceptionn"),
+            (["--collective", "rong"], 2, "ring"),
+            (["--sync", "hope"], 2, "all_reduce"),
+            (["--data", "/no/such"], 1, "/no/such"),
+            (["--batch", "0"], 2, "--batch 0"),
+            (["--optimizer", "sgd:momentum=2"], 2, "momentum"),
+            (["--resume", "/no/such"], 1, "/no/such"),
+        ):
+            r = self.train(*args, code=code)
+            self.assertIn(text, r.stderr, args)
+        self.assertEqual(shoal.run("train").returncode, 2)
+        self.assertIn("Example:", shoal.run("train", "--help").stdout)
+
+    def test_all_ranks_report_bad_input_together(self):
+        r = self.train("--workers", 2, "--codec", "zip", code=2)
+        self.assertIn("inceptionn", r.stderr)
+
+    def test_a_run_that_diverges_names_the_value(self):
+        model = os.path.join(self.folder, "steep.json")
+        layers = ["flatten", "dense:out=24", "relu", "dense:out=24", "relu", f"dense:out={CLASSES}"]
+        with open(model, "w", encoding="ascii") as f:
+            json.dump({"name": "steep", "input": [1, SIDE, SIDE], "layers": layers}, f)
+        r = self.train("--workers", 2, "--lr", 1e5, "--model", model, code=1)
+        self.assertRegex(r.stderr, r"rank \d.*(dense|element)")
+
+    def test_a_slow_rank(self):
+        """slow=1:3x in a lab; everybody waits for it in a synchronous protocol."""
+        reason = shoal.lab_works()
+        if reason:
+            self.skipTest(reason)
+        r = self.result("--workers", 2, "--lab", "slow=1:3x", "--compute-ms", 4)
+        self.assertGreaterEqual(r["slowest_step_ms"], 12)
+
+
+if __name__ == "__main__":
+    shoal.main()

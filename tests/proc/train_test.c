@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Training on real ranks: N workers with batch B are one worker with N B; replicas that differ, and
+ * values that are not finite, are found by every rank. */
+#include "support/ranks.h"
+
+#include <math.h>
+
+#include "support/scratch_dir.h"
+#include "support/tinydata.h"
+#include "train/trainer.h"
+
+enum { STEPS = 20, WORKERS = 3, DEADLINE_US = 20000000 };
+static const char *dir;
+static char model[256];
+
+static int set_up(void **state)
+{
+    (void)state;
+    dir = scratch_dir_make();
+    tiny_data_write(dir, check_seed());
+    tiny_model_write(dir, false);
+    snprintf(model, sizeof model, "%s/model.json", dir);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    scratch_dir_remove();
+    return 0;
+}
+
+static shoal_train_desc tiny_desc(uint32_t batch)
+{
+    shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
+    desc.model = model;
+    desc.data = dir;
+    desc.batch = batch;
+    desc.epochs = 100;
+    desc.max_steps = STEPS;
+    desc.lr = 0.05;
+    desc.no_evaluation = true;
+    return desc;
+}
+
+typedef struct whole {
+    float first[2048]; /* gradient of the first step, a mean over all samples */
+    double loss[STEPS];
+    size_t count;
+} whole;
+
+/* What one worker with the whole batch does. The loss of a step is its own samples' mean. */
+static void train_alone(whole *w)
+{
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc(8 * WORKERS);
+    assert_ok(shoal_train_create(NULL, &desc, &train));
+    w->count = shoali_net_count(train->net);
+    assert_true(w->count <= 2048);
+    double before = 0;
+    for (int step = 0; step < STEPS; step++) {
+        assert_ok(shoal_train_step(train, &progress));
+        bool first = (train->step - 1) % train->steps_per_epoch == 0;
+        w->loss[step] = train->epoch_loss - (first ? 0 : before);
+        before = train->epoch_loss;
+        if (step == 0)
+            memcpy(w->first, shoali_net_grads(train->net), w->count * sizeof w->first[0]);
+    }
+    shoal_train_destroy(train);
+}
+
+static void compare_first(const whole *w, const shoal_train *train)
+{
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        double mean = (double)shoali_net_grads(train->net)[i] /
+                      WORKERS; /* the exchange left the sum */
+        error += (mean - (double)w->first[i]) * (mean - (double)w->first[i]);
+        norm += (double)w->first[i] * (double)w->first[i];
+    }
+    rank_check(sqrt(error) <= 2e-6 * sqrt(norm));
+}
+
+static void train_together(const rank_env *env)
+{
+    const whole *w = env->arg;
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc(8);
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    double before = 0;
+    for (int step = 0; step < STEPS; step++) {
+        rank_ok(shoal_train_step(train, &progress));
+        bool first = (train->step - 1) % train->steps_per_epoch == 0;
+        double loss = train->epoch_loss - (first ? 0 : before);
+        before = train->epoch_loss;
+        rank_ok(shoali_train_sum(train, &loss, 1, "loss of all"));
+        rank_check(fabs(loss - w->loss[step]) <= 1e-5 * fabs(w->loss[step]));
+        if (step == 0)
+            compare_first(w, train);
+    }
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+}
+
+static void workers_are_one(void **state)
+{
+    (void)state;
+    static whole w;
+    train_alone(&w);
+    ranks_run(WORKERS, "tcp", NULL, train_together, &w, DEADLINE_US);
+}
+
+static void differing(const rank_env *env)
+{
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc(4);
+    desc.check_every = 2;
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    rank_ok(shoal_train_step(train, &progress));
+    if (env->rank == 1)
+        shoali_net_params(train->net)[7] += 1e-3f;
+    rank_status(shoal_train_step(train, &progress), SHOAL_EMISMATCH);
+    rank_error_has("differ after step 2");
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+}
+
+static void differing_replicas_stop(void **state)
+{
+    (void)state;
+    ranks_run(3, "tcp", NULL, differing, NULL, DEADLINE_US);
+}
+
+static void not_finite(const rank_env *env)
+{
+    const shoal_nonfinite *what = env->arg;
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc(4);
+    desc.nonfinite = *what;
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    rank_ok(shoal_train_step(train, &progress));
+    float *params = shoali_net_params(train->net), kept = params[3];
+    if (env->rank == 1)
+        params[3] = NAN;
+    if (*what == SHOAL_NONFINITE_STOP) {
+        rank_status(shoal_train_step(train, &progress), SHOAL_ENOTFINITE);
+        rank_error_has("rank 1");
+    } else {
+        rank_ok(shoal_train_step(train, &progress));
+        rank_check(progress.skipped && train->totals.skipped == 1);
+        params[3] = kept; /* nobody updated anything: all replicas are what they were */
+        rank_ok(shoali_train_check_replicas(train));
+        rank_ok(shoal_train_step(train, &progress));
+        rank_check(!progress.skipped);
+    }
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+}
+
+static void not_finite_stops_or_skips(void **state)
+{
+    (void)state;
+    static const shoal_nonfinite kinds[] = {SHOAL_NONFINITE_STOP, SHOAL_NONFINITE_SKIP};
+    ranks_run(3, "tcp", NULL, not_finite, &kinds[0], DEADLINE_US);
+    ranks_run(3, "tcp", NULL, not_finite, &kinds[1], DEADLINE_US);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {CHECK_TEST(workers_are_one),
+                                       CHECK_TEST(differing_replicas_stop),
+                                       CHECK_TEST(not_finite_stops_or_skips)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
