@@ -61,19 +61,19 @@ static bool make_token(char token[TOKEN_CHARS + 1])
     return true;
 }
 
-/* A port that is free now; rank 0 binds it in a moment. */
-static uint16_t free_port(void)
+/* A free port, kept from everybody's outgoing connections by a socket that is bound to it and never
+ * listens: rank 0 can still listen there, as both allow the address to be used again. */
+static uint16_t reserve_port(int *reserved_out)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    uint16_t port = 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &length) == 0)
-        port = ntohs(address.sin_port);
-    if (fd >= 0)
-        close(fd);
-    return port;
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *reserved_out = fd;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+        return 0;
+    return ntohs(address.sin_port);
 }
 
 /* ------------------------------------------------------------------ one rank */
@@ -386,11 +386,14 @@ int launch_run(const launch_desc *desc)
         j.port = j.port != 0 ? j.port : 29400; /* a network of our own: every port is free */
         return lab_enter(desc->verb, run_job, &j);
     }
+    int reserved = -1;
     if (j.port == 0)
-        j.port = desc->hosts != NULL ? 29400 : free_port();
+        j.port = desc->hosts != NULL ? 29400 : reserve_port(&reserved);
     sigset_t before;
     sigprocmask(SIG_SETMASK, NULL, &before);
     int code = run_job(&j);
     sigprocmask(SIG_SETMASK, &before, NULL);
+    if (reserved >= 0)
+        close(reserved);
     return code;
 }

@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "kernel/kernel.h"
 #include "train/trainer.h"
 
 shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count, shoal_reduce how,
@@ -82,7 +81,8 @@ static shoal_status average_state(shoal_train *train)
     if (count == 0 || train->workers == 1 || train->comm == NULL)
         return SHOAL_OK;
     SHOALI_TRY(shoali_train_reduce(train, state, count, SHOAL_SUM, "batch-norm statistics"));
-    shoali_kernel()->scale(state, 1.0f / (float)train->workers, count);
+    for (size_t i = 0; i < count; i++)
+        state[i] /= (float)train->workers;
     return SHOAL_OK;
 }
 
