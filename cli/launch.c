@@ -36,7 +36,7 @@ typedef struct job {
     remote_hosts remote;
     char token[TOKEN_CHARS + 1];
     char address[64];
-    uint16_t port;
+    uint16_t port, store_port; /* MASTER_PORT, for the command's own use; rank 0's store */
     rank_process *ranks;
     uint32_t alive;
     int64_t stop_at_ms; /* when the next harder signal is due; -1: all is well */
@@ -69,8 +69,8 @@ static uint16_t reserve_port(int *reserved_out)
     socklen_t length = sizeof address;
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     *reserved_out = fd;
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
-        bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 || /* after the choice */
         getsockname(fd, (struct sockaddr *)&address, &length) != 0)
         return 0;
     return ntohs(address.sin_port);
@@ -122,6 +122,9 @@ static void set_environment(const job *j, uint32_t rank)
     set_number("LOCAL_WORLD_SIZE", count);
     setenv("MASTER_ADDR", j->address, 1);
     set_number("MASTER_PORT", j->port);
+    char store[96];
+    snprintf(store, sizeof store, "tcp://%s:%u", j->address, j->store_port);
+    setenv("SHOAL_RENDEZVOUS", store, 1);
     setenv("OMP_NUM_THREADS", "1", 0); /* ranks share the cores; as torchrun does */
     if (j->desc->lab != NULL && j->lab.rate_bits > 0)
         set_number("SHOAL_LINE_RATE", j->lab.rate_bits);
@@ -364,6 +367,15 @@ static int run_job(void *arg)
     return j->code;
 }
 
+/* In a network of our own, and on other hosts, the usual port and the one behind it. */
+static void set_ports(job *j)
+{
+    if (j->port == 0)
+        j->port = 29400;
+    if (j->store_port == 0)
+        j->store_port = j->port + 1;
+}
+
 int launch_run(const launch_desc *desc)
 {
     job j = {.desc = desc, .stop_at_ms = -1, .port = desc->port};
@@ -383,17 +395,22 @@ int launch_run(const launch_desc *desc)
         if (j.lab.hosts > LAB_MAX_HOSTS)
             return cli_usage(desc->verb, "a lab has at most %d hosts; use hosts=H", LAB_MAX_HOSTS);
         snprintf(j.address, sizeof j.address, "%s", lab_address(0));
-        j.port = j.port != 0 ? j.port : 29400; /* a network of our own: every port is free */
+        set_ports(&j);
         return lab_enter(desc->verb, run_job, &j);
     }
-    int reserved = -1;
-    if (j.port == 0)
-        j.port = desc->hosts != NULL ? 29400 : reserve_port(&reserved);
+    int reserved[2] = {-1, -1};
+    if (j.port == 0 && desc->hosts == NULL) {
+        j.port = reserve_port(&reserved[0]);
+        j.store_port = reserve_port(&reserved[1]);
+    }
+    set_ports(&j);
     sigset_t before;
     sigprocmask(SIG_SETMASK, NULL, &before);
     int code = run_job(&j);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (reserved >= 0)
-        close(reserved);
+    for (int i = 0; i < 2; i++) {
+        if (reserved[i] >= 0)
+            close(reserved[i]);
+    }
     return code;
 }

@@ -107,6 +107,9 @@ static char *remote_script(const remote_hosts *hosts, uint32_t rank, uint32_t ho
             "RANK=%u WORLD_SIZE=%u LOCAL_RANK=%u LOCAL_WORLD_SIZE=%u MASTER_PORT=%u MASTER_ADDR=",
             rank, hosts->ranks, rank - hosts->first[host], local, port);
     quote(out, address);
+    fputs(" SHOAL_RENDEZVOUS=tcp://", out);
+    quote(out, address);
+    fprintf(out, ":%u", port + 1);
     fputs(" SHOAL_TOKEN_FILE=\"$t\"", out);
     for (char **argument = argv; *argument != NULL; argument++) {
         fputc(' ', out);

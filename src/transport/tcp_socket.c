@@ -56,7 +56,8 @@ int shoali_tcp_listen(const shoali_ip *ip, uint16_t port, shoali_ip *bound_out)
     socklen_t bytes = sizeof bound;
     shoali_ip_set_port(&at, port);
     int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || !set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
+    /* a port of the kernel's choice must not be one that somebody holds for a listener to come */
+    if (fd < 0 || (port != 0 && !set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1)) ||
         bind(fd, &at.any, shoali_ip_bytes(&at)) != 0 || listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, &bound.any, &bytes) != 0)
         return give_up(fd, "listen on", &at);

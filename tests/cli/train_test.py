@@ -35,7 +35,8 @@ def write_data(folder, train=200, test=60):
 
 
 def read_weights(out):
-    newest = open(os.path.join(out, "checkpoints", "latest"), encoding="ascii").read().strip()
+    with open(os.path.join(out, "checkpoints", "latest"), encoding="ascii") as f:
+        newest = f.read().strip()
     with open(os.path.join(out, "checkpoints", newest, "common.safetensors"), "rb") as f:
         (length,) = struct.unpack("<Q", f.read(8))
         header = json.loads(f.read(length))
