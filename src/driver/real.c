@@ -22,20 +22,13 @@ enum { BUCKET_BYTES = 4 << 20, STOP_US = 10 * 1000 * 1000 };
 
 static shoal_status check_tensors(const shoal_sync_desc *desc)
 {
-    size_t at = 0;
-    if (desc->params == NULL || desc->grads == NULL || desc->count == 0)
-        return shoali_fail(SHOAL_EINVAL, "shoal_sync_create: no parameters or no gradients");
-    for (uint32_t i = 0; i < desc->tensor_count; i++) {
-        const shoal_tensor *t = &desc->tensors[i];
-        if (t->offset != at || t->count == 0 || t->count > desc->count - at)
-            return shoali_fail(SHOAL_EINVAL,
-                               "tensor %u starts at %zu with %zu elements of %zu; tensors are "
-                               "sorted, without gaps and not empty",
-                               i, t->offset, t->count, desc->count);
-        at += t->count;
-    }
-    if (at != desc->count)
-        return shoali_fail(SHOAL_EINVAL, "the tensors cover %zu of %zu elements", at, desc->count);
+    size_t covered;
+    if (desc->params == NULL || desc->grads == NULL || desc->count == 0 || desc->tensors == NULL)
+        return shoali_fail(SHOAL_EINVAL, "shoal_sync_create: no parameters, gradients or tensors");
+    SHOALI_TRY(shoali_table_check(desc->tensors, desc->tensor_count, &covered));
+    if (covered != desc->count)
+        return shoali_fail(SHOAL_EINVAL, "the tensors cover %zu of %zu elements", covered,
+                           desc->count);
     return SHOAL_OK;
 }
 

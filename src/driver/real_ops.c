@@ -80,26 +80,13 @@ static void on_done(void *ctx, shoal_status status, const shoal_error *error,
     shoali_real_signal(sync);
 }
 
-/* The caller's tensors inside [offset, +count), with offsets from there. */
-static uint32_t cut_table(shoal_sync *sync, const shoali_sync_op *op)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sync->world.tensor_count; i++) {
-        shoal_tensor t = sync->table[i];
-        if (t.offset < op->offset || t.offset >= op->offset + op->count)
-            continue;
-        t.offset -= op->offset;
-        sync->op_table[count++] = t;
-    }
-    return count;
-}
-
 static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char *label,
                              size_t label_bytes, shoal_op_desc *desc_out)
 {
     const shoal_op_desc init = SHOAL_OP_DESC_INIT;
     const char *push = from->push_coded ? sync->codec : "identity";
     bool broadcast = from->kind == SHOALI_SYNC_BROADCAST;
+    uint32_t first;
     float *buf = shoali_tensor_memory(&sync->tensors, from->tensor, from->offset, from->count);
     if (buf == NULL)
         return SHOAL_EINTERNAL;
@@ -110,7 +97,8 @@ static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char 
     desc_out->buf = buf;
     desc_out->count = from->count;
     desc_out->tensors = sync->op_table;
-    desc_out->tensor_count = cut_table(sync, from);
+    desc_out->tensor_count = shoali_table_cut(sync->table, sync->world.tensor_count, from->offset,
+                                              from->count, sync->op_table, &first);
     desc_out->members = from->members;
     desc_out->member_count = from->member_count;
     desc_out->contributors = from->members != NULL ? from->contributors : sync->world.workers;

@@ -13,21 +13,6 @@ enum { WORKERS_MAX = 4096, BUCKET_BYTES = 4 << 20, DEFAULT_COUNT = 1 << 20, CHUN
 
 /* ---------------------------------------------------------------- create */
 
-static shoal_status check_tensors(const shoal_sim *sim)
-{
-    size_t at = 0;
-    for (uint32_t i = 0; i < sim->tensor_count; i++) {
-        const shoal_tensor *t = &sim->tensors[i];
-        if (t->offset != at || t->count == 0 || t->count > SIZE_MAX / 8 - at)
-            return shoali_fail(SHOAL_EINVAL,
-                               "tensor %u starts at %zu with %zu elements; tensors are sorted, "
-                               "without gaps and not empty",
-                               i, t->offset, t->count);
-        at += t->count;
-    }
-    return SHOAL_OK;
-}
-
 static shoal_status take_tensors(shoal_sim *sim, const shoal_sim_desc *desc)
 {
     const shoal_tensor one = {.key = 1, .count = DEFAULT_COUNT, .lr_scale = 1};
@@ -38,10 +23,7 @@ static shoal_status take_tensors(shoal_sim *sim, const shoal_sim_desc *desc)
     if (sim->tensors == NULL || sim->op_tensors == NULL)
         return SHOAL_ENOMEM;
     memcpy(sim->tensors, given ? desc->tensors : &one, sim->tensor_count * sizeof *sim->tensors);
-    SHOALI_TRY(check_tensors(sim));
-    const shoal_tensor *last = &sim->tensors[sim->tensor_count - 1];
-    sim->count = last->offset + last->count;
-    return SHOAL_OK;
+    return shoali_table_check(sim->tensors, sim->tensor_count, &sim->count);
 }
 
 static const char * or (const char *text, const char *fallback)

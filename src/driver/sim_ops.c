@@ -280,21 +280,6 @@ static void carried(void *ctx, uint32_t from, uint32_t to, uint64_t bytes)
         shoali_sim_volume_add(n->sim, n->measured, n->op, from, to, bytes);
 }
 
-/* The operation's tensor table, offsets from its start. */
-static uint32_t cut_table(shoal_sim *sim, const shoali_sync_op *op, uint32_t *first_out)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sim->tensor_count; i++) {
-        shoal_tensor t = sim->tensors[i];
-        if (t.offset < op->offset || t.offset >= op->offset + op->count)
-            continue;
-        *first_out = count == 0 ? i : *first_out;
-        t.offset -= op->offset;
-        sim->op_tensors[count++] = t;
-    }
-    return count;
-}
-
 /* sim->residuals[member] as flows want them: one pointer a tensor. NULL: no error feedback. */
 static float *const *const *residuals(numbers *n, uint32_t tensor_count)
 {
@@ -317,7 +302,8 @@ static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *me
 {
     numbers n = {.sim = sim, .op = op, .measured = measured};
     shoali_not_finite origin;
-    uint32_t tensor_count = cut_table(sim, &op->op, &n.first_tensor);
+    uint32_t tensor_count = shoali_table_cut(sim->tensors, sim->tensor_count, op->op.offset,
+                                             op->op.count, sim->op_tensors, &n.first_tensor);
     bool broadcast = op->op.kind == SHOALI_SYNC_BROADCAST;
     shoali_sim_flow flow = {.bufs = op->bufs,
                             .residuals = residuals(&n, tensor_count),

@@ -7,6 +7,37 @@
 #include "base/error.h"
 #include "kernel/kernel.h"
 
+shoal_status shoali_table_check(const shoal_tensor *table, uint32_t tensor_count, size_t *count_out)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < tensor_count; i++) {
+        const shoal_tensor *t = &table[i];
+        if (t->offset != at || t->count == 0 || t->count > SIZE_MAX / sizeof(float) - at)
+            return shoali_fail(SHOAL_EINVAL,
+                               "tensor %u starts at %zu with %zu elements; tensors are sorted, "
+                               "without gaps and not empty",
+                               i, t->offset, t->count);
+        at += t->count;
+    }
+    *count_out = at;
+    return SHOAL_OK;
+}
+
+uint32_t shoali_table_cut(const shoal_tensor *table, uint32_t tensor_count, size_t offset,
+                          size_t count, shoal_tensor *out, uint32_t *first_out)
+{
+    uint32_t cut = 0;
+    *first_out = 0;
+    for (uint32_t i = 0; i < tensor_count; i++) {
+        if (table[i].offset < offset || table[i].offset - offset >= count)
+            continue;
+        *first_out = cut == 0 ? i : *first_out;
+        out[cut] = table[i];
+        out[cut++].offset -= offset;
+    }
+    return cut;
+}
+
 shoal_status shoali_tensors_init(shoali_tensors *tensors, float *params, float *grads, size_t count,
                                  uint32_t slots)
 {

@@ -12,6 +12,14 @@ typedef struct shoali_tensors {
     size_t count;
 } shoali_tensors;
 
+/** Tables of tensors: sorted by offset, without gaps, none empty. count_out: elements of all. */
+SHOAL_MUST_USE shoal_status shoali_table_check(const shoal_tensor *table, uint32_t tensor_count,
+                                               size_t *count_out);
+/** The tensors that begin inside [offset, offset + count), with offsets from there, to out (room
+ * for tensor_count). Returns how many; first_out: index of the first. */
+uint32_t shoali_table_cut(const shoal_tensor *table, uint32_t tensor_count, size_t offset,
+                          size_t count, shoal_tensor *out, uint32_t *first_out);
+
 /** Slots as the protocol's row asks for them, zero. */
 SHOAL_MUST_USE shoal_status shoali_tensors_init(shoali_tensors *tensors, float *params,
                                                 float *grads, size_t count, uint32_t slots);

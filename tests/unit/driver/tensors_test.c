@@ -91,9 +91,33 @@ static void wrong_names_change_nothing(void **state)
                   SHOAL_ENOMEM);
 }
 
+static void tables_are_checked_and_cut(void **state)
+{
+    (void)state;
+    const shoal_tensor good[] = {{.key = 1, .count = 3},
+                                 {.key = 2, .offset = 3, .count = 5},
+                                 {.key = 3, .offset = 8, .count = 2}};
+    const shoal_tensor bad[][2] = {{{.count = 3}, {.offset = 4, .count = 1}},
+                                   {{.count = 3}, {.offset = 3}},
+                                   {{.offset = 1, .count = 3}, {.offset = 4, .count = 1}},
+                                   {{.count = 3}, {.offset = 3, .count = SIZE_MAX / 4}}};
+    shoal_tensor cut[3];
+    size_t count = 0;
+    uint32_t first;
+    assert_ok(shoali_table_check(good, 3, &count));
+    assert_int_equal(count, 10);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_status(shoali_table_check(bad[i], 2, &count), SHOAL_EINVAL);
+    assert_int_equal(shoali_table_cut(good, 3, 3, 7, cut, &first), 2);
+    assert_int_equal(first, 1);
+    assert_true(cut[0].key == 2 && cut[0].offset == 0 && cut[1].key == 3 && cut[1].offset == 5);
+    assert_int_equal(shoali_table_cut(good, 3, 0, 3, cut, &first), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CHECK_TEST(tables_are_checked_and_cut),
         CHECK_TEST(names_are_memory),
         CHECK_TEST(a_mix_is_a_weighted_sum_of_its_range),
         CHECK_TEST(the_result_may_be_among_the_terms),
