@@ -145,10 +145,9 @@ SHOALI_INC_INLINE size_t block_encode(const shoali_inc_lanes *lanes, const float
     uint32_t high[SHOALI_INC_STRIDES], low[SHOALI_INC_STRIDES];
     uint8_t low_bytes[SHOALI_INC_BLOCK + 8], raw_bytes[SHOALI_INC_BLOCK * sizeof(float)];
     uint8_t *at = dst + 8 * strides, *low_at = low_bytes, *raw_at = raw_bytes;
-    for (size_t i = 0; i < SHOALI_INC_BLOCK_BYTES / 2; i += 64)
-        prefetch(dst + i);
     for (size_t i = 0; i < strides; i++, src += SHOALI_INC_STRIDE) {
         prefetch_stride(src);
+        prefetch(dst + i * (SHOALI_INC_BLOCK_BYTES / 2 / SHOALI_INC_STRIDES));
         shoali_inc_stride s = shoali_inc_stride_load(lanes, src, false);
         uint32_t words = s.low & s.high, raws = s.low & ~s.high;
         high[i] = s.high;
@@ -201,6 +200,8 @@ static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_
 typedef struct reader {
     uint32_t high[SHOALI_INC_STRIDES], low[SHOALI_INC_STRIDES];
     const uint8_t *high_at, *low_at, *raw_at;
+    const uint8_t *next; /* to prefetch, a step for each stride: bursts of prefetches stall */
+    size_t next_step;
 } reader;
 
 /* The planes behind the bitmaps; bytes of the block, or CORRUPT if it is too long. Two strides at a
@@ -302,6 +303,7 @@ SHOALI_INC_INLINE void strides_decode(reader *from, size_t strides, __m256 unit,
     reader r = {.high_at = from->high_at, .low_at = from->low_at, .raw_at = from->raw_at};
     for (size_t i = 0; i < strides; i++, dst += SHOALI_INC_STRIDE) {
         uint32_t high = from->high[i], low = from->low[i];
+        prefetch(from->next + i * from->next_step);
         if (!add || high != 0) /* sums of sparse data leave most of dst alone */
             prefetch_stride(dst);
         if ((low & ~high) != 0)
@@ -321,7 +323,7 @@ static size_t tail_decode(const uint8_t *src, size_t len_bytes, __m256 unit, flo
 {
     uint8_t copy[SPREAD_BEFORE + SHOALI_INC_BLOCK_BYTES + SPREAD_BEHIND];
     size_t strides = shoali_inc_strides(count), full = count / SHOALI_INC_STRIDE;
-    reader r = {.high = {0}};
+    reader r = {.high = {0}, .next = src};
     if (len_bytes < 8 * strides)
         return SHOALI_INC_CORRUPT;
     memcpy(r.high, src, 4 * strides);
@@ -361,8 +363,8 @@ SHOALI_INC_INLINE size_t decode_all(const shoali_inc_rule *rule, const uint8_t *
         if (len_bytes - used - bytes < SPREAD_BEHIND)
             break;
         used += bytes;
-        for (size_t j = 0; j < bytes; j += 64) /* about as much as the next block takes */
-            prefetch(src + used + j);
+        r.next = src + used;
+        r.next_step = bytes / SHOALI_INC_STRIDES; /* the next block will be about as long */
         strides_decode(&r, SHOALI_INC_STRIDES, unit, dst + i, add);
     }
     while (i < count) {
