@@ -49,9 +49,9 @@ const shoal_codec *shoali_engine_codec(const shoali_engine_state *e, const shoal
     return step->leg == SHOAL_PUSH ? e->args.push : e->args.pull;
 }
 
-/* Streams of random numbers: operation, leg, and what tells encoders of one element apart: on PUSH the
- * endpoint that encodes, with slots the slot. On PULL nothing: an element is encoded once, and who
- * receives it may not know by whom. The codec mixes in the tensor's key, and counts elements. */
+/* Streams of random numbers: operation, leg, and what tells encoders of one element apart: on PUSH
+ * the endpoint that encodes, with slots the slot. On PULL nothing: an element is encoded once, and
+ * who receives it may not know by whom. The codec mixes in the tensor's key, and counts elements. */
 shoali_codec_span shoali_engine_span(const shoali_engine_state *e, uint32_t chunk,
                                      const shoal_step *step, uint32_t encoder)
 {

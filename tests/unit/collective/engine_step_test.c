@@ -160,8 +160,8 @@ static uint64_t tick(void)
     return ++ticks;
 }
 
-/* With a clock that ticks when read, times count calls: every rank encodes its 3 x 3 chunks once and
- * decodes 6 to add, 3 of its own, 6 that come back. */
+/* With a clock that ticks when read, times count calls: every rank encodes its 3 x 3 chunks once
+ * and decodes 6 to add, 3 of its own, 6 that come back. */
 static void times_are_taken(void **state)
 {
     (void)state;
