@@ -2,7 +2,8 @@
 # Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak install clean
+.PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak install
+.PHONY: clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets

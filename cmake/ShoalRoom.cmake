@@ -3,7 +3,8 @@
 include_guard(GLOBAL)
 
 add_library(shoal_flags INTERFACE)
-target_include_directories(shoal_flags INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(shoal_flags INTERFACE
+  ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
 target_compile_definitions(shoal_flags INTERFACE _GNU_SOURCE)
 # Texts may be cut at their capacity: -Wformat-truncation would ask to say so at each snprintf.
 target_compile_options(shoal_flags INTERFACE
@@ -25,8 +26,8 @@ if(SHOAL_COVERAGE)
 endif()
 
 # shoal_room(NAME SOURCES a.c b.c [TABLE kinds.def MACRO SHOAL_KIND] [AVX2 avx2/x.c ...] [LIBS ...])
-# TABLE: one `MACRO(name)` per line; each adds name.c of this folder to the sources, and editing the table
-# re-runs CMake. AVX2 sources are compiled with the AVX2, FMA and F16C instruction sets.
+# TABLE: one `MACRO(name)` per line; each adds name.c of this folder to the sources, and editing the
+# table re-runs CMake. AVX2 sources are compiled with the AVX2, FMA and F16C instruction sets.
 function(shoal_room name)
   cmake_parse_arguments(R "" "TABLE;MACRO" "SOURCES;AVX2;LIBS" ${ARGN})
   set(sources ${R_SOURCES})
@@ -47,7 +48,8 @@ function(shoal_room name)
   set_property(GLOBAL APPEND PROPERTY SHOAL_BUILT_ROOMS room_${name})
 endfunction()
 
-# libshoal.so (hidden symbols, versioned map) and shoal_internal, a static library with every symbol for tests and bench.
+# libshoal.so (hidden symbols, versioned map) and shoal_internal, a static library with every symbol
+# for tests and bench.
 function(shoal_library)
   get_property(rooms GLOBAL PROPERTY SHOAL_BUILT_ROOMS)
   set(objects "")
@@ -63,12 +65,14 @@ function(shoal_library)
     endforeach()
     target_link_libraries(${library} PUBLIC m pthread)
   endforeach()
-  set_target_properties(shoal PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  set_target_properties(shoal PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   target_link_options(shoal PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/shoal.map)
   set_property(TARGET shoal APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/shoal.map)
 endfunction()
 
-# shoal_test(FILE LABEL [TIMEOUT s]): one executable and one ctest entry per file, named after its path below tests/.
+# shoal_test(FILE LABELS [TIMEOUT s]): one executable and one ctest entry per file, named after its
+# path below tests/.
 function(shoal_test file label)
   cmake_parse_arguments(T "" "TIMEOUT" "LIBS" ${ARGN})
   if(NOT T_TIMEOUT)
@@ -81,7 +85,8 @@ function(shoal_test file label)
   target_link_libraries(${target} PRIVATE shoal_internal test_support ${T_LIBS})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${path} COMMAND ${target})
-  set_tests_properties(${path} PROPERTIES LABELS "${label}" SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT})
+  set_tests_properties(${path} PROPERTIES
+    LABELS "${label}" SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT})
   if("proc" IN_LIST label)
     set_tests_properties(${path} PROPERTIES PROCESSORS 2) # several ranks: no second one beside it
   endif()

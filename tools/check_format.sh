@@ -3,11 +3,11 @@
 # Check the format of all C files (.clang-format, version 14: others differ); --fix rewrites them.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.c' '*.h' 2>/dev/null |
-    while read -r file; do [ -f "$file" ] && echo "$file"; done)
-if [ ${#files[@]} -eq 0 ]; then # a tarball, not a clone
-    mapfile -t files < <(find include src cli tests bench examples -name '*.[ch]' 2>/dev/null)
-fi
+listed() {
+    git ls-files --cached --others --exclude-standard '*.c' '*.cc' '*.h' 2>/dev/null ||
+        find include src cli tests bench examples -name '*.c' -o -name '*.cc' -o -name '*.h'
+}
+mapfile -t files < <(listed | while read -r file; do [ -f "$file" ] && echo "$file"; done)
 tool=$(command -v clang-format-14 || command -v clang-format)
 if [ -z "$tool" ]; then
     echo "check_format.sh: clang-format is not installed"

@@ -15,7 +15,7 @@ FILE_LINES, HEADER_LINES, README_LINES = 600, 400, 80
 FUNCTION_LINES, FUNCTION_MEDIAN = 60, 15
 COLUMNS = 100
 PROSE = 0.5
-CODE = (".c", ".h", ".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".ci/run")
+CODE = (".c", ".cc", ".h", ".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".ci/run")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 # include guards, includes and the braces of extern "C": no header is better or worse for them
 FRAME = re.compile(r'#\s*(if|ifdef|ifndef|else|elif|endif|include|undef)\b|extern "C"|\}$')

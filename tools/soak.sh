@@ -9,10 +9,12 @@ minutes=${1:-60}
 jobs=$(nproc)
 half=$((minutes * 30))
 
-cmake --preset fuzz >/dev/null && cmake --build build/fuzz -j "$jobs" --target fuzzers -- --quiet || exit 1
+cmake --preset fuzz >/dev/null || exit 1
+cmake --build build/fuzz -j "$jobs" --target fuzzers -- --quiet || exit 1
 tests/fuzz/smoke.sh build/fuzz "$half" || exit 1
 
-cmake --preset asan >/dev/null && cmake --build build/asan -j "$jobs" -- --quiet || exit 1
+cmake --preset asan >/dev/null || exit 1
+cmake --build build/asan -j "$jobs" -- --quiet || exit 1
 end=$((SECONDS + half))
 rounds=0
 while [ "$SECONDS" -lt "$end" ]; do

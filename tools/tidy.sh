@@ -23,7 +23,8 @@ one() {
     key=$( (echo "$2" && cat "$1") | sha256sum | cut -d' ' -f1)
     stamp=$3/$(echo "$1" | tr / _)
     [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && return 0
-    if out=$(clang-tidy -p "$4" --quiet --extra-arg=-Wno-unknown-warning-option --warnings-as-errors='*' "$1" 2>&1); then
+    if out=$(clang-tidy -p "$4" --quiet --extra-arg=-Wno-unknown-warning-option \
+        --warnings-as-errors='*' "$1" 2>&1); then
         echo "$key" >"$stamp"
     else
         printf '%s\n' "$out" | grep -vE '^[0-9]+ warnings? (generated|treated)|^Suppressed'

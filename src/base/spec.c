@@ -393,7 +393,8 @@ shoal_status shoali_spec_parse(const char *what, const char *spec, const shoali_
     return SHOAL_OK;
 }
 
-shoal_status(shoali_spec_unknown)(const char *what, const char *spec, const char *const *names,
+#undef shoali_spec_unknown /* here stands the function behind the macro */
+shoal_status shoali_spec_unknown(const char *what, const char *spec, const char *const *names,
                                  size_t count)
 {
     char known[384] = "";

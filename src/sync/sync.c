@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sync/sync.h"
 
-
 #include "base/arena.h"
 #include "base/error.h"
 
