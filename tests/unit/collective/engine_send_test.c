@@ -159,10 +159,44 @@ static void counts_what_the_list_costs(void **state)
     }
 }
 
+/* A row that sends a block in place and then owns it. */
+static shoal_status build_send_then_own(const shoal_schedule_args *args, shoal_arena *arena,
+                                        shoal_schedule *schedule_out)
+{
+    shoali_steps steps;
+    shoali_steps_begin(arena, &steps);
+    shoali_steps_add(&steps, (shoal_step){SHOAL_SEND, SHOAL_PUSH, 1, 1 - args->me, 0, 1, 1});
+    shoali_steps_add(&steps, (shoal_step){SHOAL_OWN, SHOAL_PULL, 1, args->me, 0, 1, 1});
+    return shoali_steps_end(&steps, 1, 1, schedule_out);
+}
+
+/* Who writes (here an owner job) waits until nobody reads. */
+static void writers_wait_for_readers(void **state)
+{
+    (void)state;
+    static const shoali_collective_row row = {.name = "odd", .build = build_send_then_own};
+    const shoali_collective odd = {.row = &row, .spec = "odd"};
+    engine_run run;
+    engine_case c = {.collective = "ring", .size = 2, .count = 10, .owner_job = true};
+    assert_true(engine_run_open(&c, &run));
+    shoali_flow_args args = engine_run_args(&run, 0);
+    args.collective = &odd;
+    flowprobe *probe = flowprobe_open(&shoali_engine, &args);
+    flowprobe_grant(probe, 1, 1);
+    assert_int_equal(probe->send_count, 1);
+    assert_int_equal(probe->job_count, 0);
+    flowprobe_sent(probe, 0);
+    assert_int_equal(probe->job_count, 1);
+    probe->row->on_job(probe->state, probe->jobs[0].cookie, SHOAL_OK);
+    assert_true(probe->done);
+    assert_int_equal(probe->status, SHOAL_OK);
+    close_all(&run, probe);
+}
+
 static const struct CMUnitTest tests[] = {
     CHECK_TEST(grant_and_flights),          CHECK_TEST(identity_sends_in_place),
     CHECK_TEST(order_is_step_then_chunk),   CHECK_TEST(pull_bytes_are_kept),
-    CHECK_TEST(counts_what_the_list_costs),
+    CHECK_TEST(counts_what_the_list_costs), CHECK_TEST(writers_wait_for_readers),
 };
 
 int main(void)
