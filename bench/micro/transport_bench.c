@@ -3,8 +3,9 @@
  *
  *     transport_bench [--transport SPEC]... [--bytes N]... [--seconds S] [--both] [--json]
  *
- * The sender keeps four frames in flight, as the engine does per peer; the receiver places bodies in turn into eight
- * buffers and reads them once (a sum, as decoding would). --both: each sends to the other at the same time. */
+ * The sender keeps four frames in flight, as the engine does per peer; the receiver places bodies
+ * in turn into eight buffers and reads them once (a sum, as decoding would). --both: each sends to
+ * the other at the same time. */
 #include <getopt.h>
 #include <poll.h>
 #include <stdio.h>

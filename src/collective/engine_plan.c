@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a schedule over blocks to tables over chunks. All chunks of a block share one list of steps, so the tables grow
- * with steps and with chunks, not with their product; only arrivals have one entry per frame to come. */
+/* From a schedule over blocks to tables over chunks. All chunks of a block share one list of steps,
+ * so the tables grow with steps and with chunks, not with their product; only arrivals have one
+ * entry per frame to come. */
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "collective/engine.h"
 
-/* A group of one: nothing to move, but its owner job and its finite check run, as an OWN of one block. */
+/* A group of one: nothing to move, but its owner job and its finite check run, as an OWN of one
+ * block. */
 static shoal_status alone(shoali_engine_state *e, shoal_schedule *schedule)
 {
     *schedule = (shoal_schedule){
@@ -167,7 +169,8 @@ static shoal_status list_receives(shoali_engine_state *e)
     return SHOAL_OK;
 }
 
-/* Number the sends to each member, and the members sent to; in chunks_to: what goes to each of these. */
+/* Number the sends to each member, and the members sent to; in chunks_to: what goes to each of
+ * these. */
 static shoal_status number_sends(shoali_engine_state *e, uint64_t *chunks_to)
 {
     uint32_t *sends = shoali_arena_array(e->arena, e->args.size, sizeof *sends);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine tells people: what it waits for, and where a value that is not finite came from. */
+/* What the engine tells people: what it waits for, and where a value that is not finite came
+ * from. */
 #include <stdio.h>
 
 #include "collective/engine.h"

@@ -18,7 +18,8 @@ uint32_t shoali_tensor_at(const shoal_tensor *tensors, uint32_t tensor_count, si
     return low;
 }
 
-/* The part of tensor t inside [first, end) of the operation: its residual from there on, and how many elements. */
+/* The part of tensor t inside [first, end) of the operation: its residual from there on, and how
+ * many elements. */
 static float *overlap(const shoali_feedback *feedback, uint32_t t, size_t first, size_t end,
                       size_t *count_out)
 {

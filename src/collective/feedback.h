@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error feedback: one residual per element and rank. Before an encode x += e, after it e = x - decoded. Exact at every
- * hop because no rank encodes an element twice in one operation: what is delivered plus all residuals is the sum of
- * all gradients. Residual t belongs to tensor t and is indexed from its first element; NULL: none for that tensor. */
+/* Error feedback: one residual per element and rank. Before an encode x += e, after it e = x -
+ * decoded. Exact at every hop because no rank encodes an element twice in one operation: what is
+ * delivered plus all residuals is the sum of all gradients. Residual t belongs to tensor t and is
+ * indexed from its first element; NULL: none for that tensor. */
 #ifndef SHOALI_COLLECTIVE_FEEDBACK_H
 #define SHOALI_COLLECTIVE_FEEDBACK_H
 

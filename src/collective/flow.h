@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flow runs one operation: frames, grants, timers and completions go in; frames, jobs and the end come out through
- * the sink. No clock, no socket, no thread: the comm drives it on the progress thread, tests and the simulator drive
- * it in virtual time. The schedule executor (engine.c) is itself a flow row; OmniReduce and SwitchML are others. */
+/* A flow runs one operation: frames, grants, timers and completions go in; frames, jobs and the end
+ * come out through the sink. No clock, no socket, no thread: the comm drives it on the progress
+ * thread, tests and the simulator drive it in virtual time. The schedule executor (engine.c) is
+ * itself a flow row; OmniReduce and SwitchML are others. */
 #ifndef SHOALI_COLLECTIVE_FLOW_H
 #define SHOALI_COLLECTIVE_FLOW_H
 
@@ -13,8 +14,9 @@
 
 enum { SHOALI_FLOW_STREAM = 1u << 0, SHOALI_FLOW_DATAGRAM = 1u << 1 };
 
-/** What a flow may ask for. Bodies stay valid until on_sent(cookie), which may come from inside send. done is called
- *  once, and last: the flow touches nothing of its own after it, so done may call fini. start calls none of these. */
+/** What a flow may ask for. Bodies stay valid until on_sent(cookie), which may come from inside
+ * send. done is called once, and last: the flow touches nothing of its own after it, so done may
+ * call fini. start calls none of these. */
 typedef struct shoal_sink {
     void *ctx;
     void (*send)(void *ctx, uint32_t peer, const shoal_data *head, const void *body,
@@ -63,13 +65,14 @@ typedef struct shoali_flow_row {
     /** Build everything, send nothing. After a failure, fini need not be called. */
     shoal_status (*start)(void *state, const shoali_flow_args *args, const shoal_sink *sink,
                           uint64_t now_us);
-    /** Which members this rank receives data from / sends data to (the caller grants the former). */
+    /** Which members this rank receives data from / sends data to (the caller grants the
+     * former). */
     bool (*receives_from)(const void *state, uint32_t peer);
     bool (*sends_to)(const void *state, uint32_t peer);
     /** peer is ready to receive into its slot. */
     void (*on_granted)(void *state, uint32_t peer, uint32_t slot);
-    /** Where the body of a frame goes (len_bytes bytes); NULL: too long, twice, unknown: the caller drops it.
-     *  Each place ends in on_frames or unplace. */
+    /** Where the body of a frame goes (len_bytes bytes); NULL: too long, twice, unknown: the caller
+     * drops it. Each place ends in on_frames or unplace. */
     uint8_t *(*place)(void *state, uint32_t peer, const shoal_data *head);
     void (*on_frames)(void *state, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies,
                       size_t count);
@@ -79,9 +82,11 @@ typedef struct shoali_flow_row {
     void (*on_control)(void *state, uint32_t peer, uint16_t kind, const void *bytes,
                        size_t len_bytes);
     void (*on_timer)(void *state, uint64_t now_us);
-    /** When on_timer is due; UINT64_MAX: never; 0: now, a flow bounds its work per call and asks to go on. */
+    /** When on_timer is due; UINT64_MAX: never; 0: now, a flow bounds its work per call and asks to
+     * go on. */
     uint64_t (*next_wake_us)(const void *state);
-    /** End early: no new sends; done(status) comes once every placed body and every send has come back. */
+    /** End early: no new sends; done(status) comes once every placed body and every send has come
+     * back. */
     void (*fail)(void *state, shoal_status status, const char *why);
     void (*stats)(const void *state, shoali_flow_stats *stats_out);
     /** First NaN or infinity known here after ENOTFINITE; false: none. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Size classes: four per doubling, so at most a quarter of a buffer is lost. Each class has a list of free buffers,
- * last in, first out: the next frame lands where the cache is warm. A 64-byte header in front of a buffer names its
- * class. Slabs hold at least one buffer and about SLAB_BYTES. */
+/* Size classes: four per doubling, so at most a quarter of a buffer is lost. Each class has a list
+ * of free buffers, last in, first out: the next frame lands where the cache is warm. A 64-byte
+ * header in front of a buffer names its class. Slabs hold at least one buffer and about
+ * SLAB_BYTES. */
 #include "collective/scratch.h"
 
 #include "base/arena.h"

@@ -137,7 +137,6 @@ static void mismatch(const shoal_comm *comm, const char *mine, uint32_t endpoint
         strcmp(mine, theirs) == 0 ? "; they differ in tensors, members or details of the codec"
                                   : "");
     shoali_error_about((int32_t)endpoint, comm->peers[endpoint].host, NULL, -1);
-    shoali_error_advice("All members must start the same operations in the same order.");
 }
 
 static void match(shoal_op *op, uint32_t endpoint, const shoali_ready *ready)
@@ -355,6 +354,4 @@ void shoali_agree_timed_out(shoal_op *op)
     shoali_error_about(culprit == SHOALI_NONE ? -1 : (int32_t)culprit,
                        culprit == SHOALI_NONE ? NULL : comm->peers[culprit].host, op->name,
                        (int64_t)waited_us);
-    shoali_error_advice("A rank that computes longer than the others needs a longer timeout_us; "
-                        "one that hangs does not.");
 }

@@ -183,6 +183,21 @@ void shoal_comm_destroy(shoal_comm *comm)
 
 /* ------------------------------------------------------------------ questions */
 
+uint64_t shoali_comm_seed(const shoal_comm *comm)
+{
+    return comm->seed;
+}
+
+int64_t shoali_comm_op_timeout_us(const shoal_comm *comm)
+{
+    return comm->op_timeout_us;
+}
+
+uint64_t *shoali_comm_protocols(shoal_comm *comm)
+{
+    return &comm->protocols;
+}
+
 shoal_status shoal_comm_view(shoal_comm *comm, shoal_view *view_out)
 {
     if (comm == NULL || view_out == NULL)
@@ -212,7 +227,7 @@ static void ask_stats(void *arg)
         comm->near.row->peer_stats(comm->near.state, q->rank, q->stats);
     snprintf(q->stats->host, sizeof q->stats->host, "%s", peer->host);
     snprintf(q->stats->transport, sizeof q->stats->transport, "%s",
-             q->rank == comm->me ? "" : peer->data->row->name);
+             q->rank == comm->me ? "" : peer->data->kind->name);
     q->stats->last_seen_us = q->rank == comm->me ? 0 : shoali_now_us() - peer->heard_us;
 }
 
@@ -227,19 +242,4 @@ shoal_status shoal_comm_peer_stats(shoal_comm *comm, uint32_t rank, shoal_peer_s
     shoali_call(comm, ask_stats, &q);
     *stats_out = stats;
     return SHOAL_OK;
-}
-
-uint64_t shoali_comm_seed(const shoal_comm *comm)
-{
-    return comm->seed;
-}
-
-int64_t shoali_comm_op_timeout_us(const shoal_comm *comm)
-{
-    return comm->op_timeout_us;
-}
-
-uint64_t *shoali_comm_protocols(shoal_comm *comm)
-{
-    return &comm->protocols;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other rooms (driver/real.c) use of a communicator beyond include/shoal/shoal.h. One progress thread per comm
- * owns sockets, timers, heartbeats, the engine and protocol machines; a work thread, made on demand, runs long jobs. */
+/* What other rooms (driver/real.c) use of a communicator beyond include/shoal/shoal.h. One progress
+ * thread per comm owns sockets, timers, heartbeats, the engine and protocol machines; a work
+ * thread, made on demand, runs long jobs. */
 #ifndef SHOALI_COMM_COMM_H
 #define SHOALI_COMM_COMM_H
 
@@ -16,15 +17,18 @@ typedef struct shoali_comm_listener {
     uint64_t (*next_wake_us)(void *ctx); /* UINT64_MAX: never */
 } shoali_comm_listener;
 
-/** At most one listener per comm. Detach blocks until no call is under way; not from the progress thread. */
+/** At most one listener per comm. Detach blocks until no call is under way; not from the progress
+ * thread. */
 SHOAL_MUST_USE shoal_status shoali_comm_attach(shoal_comm *comm,
                                                const shoali_comm_listener *listener);
 void shoali_comm_detach(shoal_comm *comm);
 
-/** Run fn(arg) on the progress thread, soon, in order of posting. From any thread. Fails only when the comm is stopping. */
+/** Run fn(arg) on the progress thread, soon, in order of posting. From any thread. Fails only when
+ * the comm is stopping. */
 SHOAL_MUST_USE shoal_status shoali_comm_post(shoal_comm *comm, void (*fn)(void *arg), void *arg);
 
-/** Run work(arg) on the work thread, then done(arg, status of work) on the progress thread. Jobs run one at a time, in order. */
+/** Run work(arg) on the work thread, then done(arg, status of work) on the progress thread. Jobs
+ * run one at a time, in order. */
 SHOAL_MUST_USE shoal_status shoali_comm_work(shoal_comm *comm, shoal_status (*work)(void *arg),
                                              void (*done)(void *arg, shoal_status status),
                                              void *arg);
@@ -38,21 +42,24 @@ typedef struct shoali_op_extras {
     /** OWN's owner job: the block's sum in, weights out, in place; runs on the work thread. */
     shoal_status (*owner)(void *ctx, float *sum_in_weights_out, size_t offset, size_t count);
     void *owner_ctx;
-    /** Called on the progress thread when the operation completes; then it never shows up in next_done, and is freed. */
+    /** Called on the progress thread when the operation completes; then it never shows up in
+     * next_done, and is freed. */
     void (*on_done)(void *ctx, shoal_status status, const shoal_error *error,
                     const shoal_op_stats *stats);
     void *done_ctx;
-    bool check_finite; /* true for public operations */
-    bool
-        error_feedback; /* keep residuals by tensor key, if the codec has `ef`; true for public operations */
-    /** A codec outside of the table for push and pull (tests); push_codec is its spec. NULL: none. */
+    /** Both true for public operations. error_feedback: keep residuals by tensor key, if the codec
+     * has `ef`. */
+    bool check_finite, error_feedback;
+    /** A codec outside of the table for push and pull (tests); push_codec is its spec. NULL:
+     * none. */
     const struct shoali_codec_row *codec_row;
 } shoali_op_extras;
 /** As shoal_op_start; with extras->on_done, op_out may be NULL. Any thread. */
 SHOAL_MUST_USE shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
                                             const shoali_op_extras *extras, shoal_op **op_out);
 
-/** Residuals of error feedback, by tensor key: for checkpoints. Blocks while operations are open: call between steps. */
+/** Residuals of error feedback, by tensor key: for checkpoints. Blocks while operations are open:
+ * call between steps. */
 typedef struct shoali_residual {
     uint64_t key;
     float *values;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data frames between flows and transports. A frame is WAITING at its peer (oldest operation first), then HANDED to
- * the transport (at most SHOALI_FLIGHTS per peer), then RETURNED, and its flow hears of it at the end of the round:
- * never from inside a call of its own. */
+/* Data frames between flows and transports. A frame is WAITING at its peer (oldest operation
+ * first), then HANDED to the transport (at most SHOALI_FLIGHTS per peer), then RETURNED, and its
+ * flow hears of it at the end of the round: never from inside a call of its own. */
 #include "base/error.h"
 #include "comm/inner.h"
 
@@ -79,7 +79,8 @@ void shoali_flight_send(shoal_op *op, uint32_t member, const shoal_data *head, c
     uint32_t endpoint = op->members[member];
     shoali_peer *peer = &comm->peers[endpoint];
     if (comm->flight_free == SHOALI_NONE && !grow(comm)) {
-        /* without a flight the frame cannot come back later: it is back now, and the operation fails */
+        /* without a flight the frame cannot come back later: it is back now, and the operation
+         * fails */
         shoali_run_fail(op, true);
         op->row->on_sent(op->flow, member, cookie);
         return;

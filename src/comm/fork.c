@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A forked child has copies of all descriptors: unless they are closed, a killed parent's connections stay open and no
- * peer sees its death. Before a fork every progress thread stops between two rounds, so that the child's copy of a
- * transport is whole; in the child the descriptors are closed and the handles answer EFORKED. */
+/* A forked child has copies of all descriptors: unless they are closed, a killed parent's
+ * connections stay open and no peer sees its death. Before a fork every progress thread stops
+ * between two rounds, so that the child's copy of a transport is whole; in the child the
+ * descriptors are closed and the handles answer EFORKED. */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -17,6 +17,7 @@
 #include "collective/flow.h"
 #include "comm/comm.h"
 #include "comm/launch.h"
+#include "transport/fault.h"
 #include "transport/transport.h"
 #include "wire/control.h"
 
@@ -58,8 +59,10 @@ typedef struct shoali_job {
 /** A transport in use. row NULL: none. */
 typedef struct shoali_link {
     shoal_comm *comm;
-    const shoali_transport_row *row;
-    void *state, *params;
+    const shoali_transport_row *row; /* what is used: kind, or the fault decorator in front of it */
+    const shoali_transport_row *kind;
+    void *state, *params;       /* of row; of kind */
+    shoali_fault_params *fault; /* NULL: none */
     bool open;
 } shoali_link;
 
@@ -156,7 +159,7 @@ struct shoal_comm {
 
     /* progress */
     uint64_t now_us, next_beat_us, doing_since_us;
-    char last_text[SHOALI_OP_TEXT_BYTES]; /* of the last operation that ended */
+    char last_name[SHOALI_OP_TEXT_BYTES]; /* of the last operation that ended */
     shoal_op *open;                       /* in order of age */
     shoal_op **open_last;
     shoal_op *ended;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining: who am I (launch.c) -> transports listen -> records are exchanged (meet.c) -> everyone connects to everyone.
- * One deadline covers it all. */
+/* Joining: who am I (launch.c) -> transports listen -> records are exchanged (meet.c) -> everyone
+ * connects to everyone. One deadline covers it all. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,8 @@ static shoal_status fill_record(const shoal_comm *comm, shoali_record *record_ou
     return shoali_meet_random(&record_out->incarnation, sizeof record_out->incarnation);
 }
 
-/* Spinning for a moment saves a wake-up, and costs others their turn unless there are cores to spare. */
+/* Spinning for a moment saves a wake-up, and costs others their turn unless there are cores to
+ * spare. */
 static uint32_t spin_for(const shoal_comm *comm, const shoali_record *records)
 {
     cpu_set_t cores;

@@ -11,7 +11,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 
-/* A launcher and the variables in which it tells rank and size; the first size variable that is set counts. */
+/* A launcher and the variables in which it tells rank and size; the first size variable that is set
+ * counts. */
 typedef struct source {
     const char *name, *rank, *sizes[4];
 } source;
@@ -108,7 +109,8 @@ static void note(shoali_launch *out, const char *format, ...)
     va_end(args);
 }
 
-/* Rank and size from the first complete source; fields of the descriptor stand above all. *won_out NULL: the descriptor. */
+/* Rank and size from the first complete source; fields of the descriptor stand above all. *won_out
+ * NULL: the descriptor. */
 static shoal_status find_rank(const finder *f, const source **won_out)
 {
     const source *won = NULL;
@@ -194,7 +196,8 @@ static shoal_status meet_on_slurm(const finder *f)
     SHOALI_TRY(number("SLURM_JOB_ID", job, UINT64_MAX, &job_id));
     if (step != NULL)
         SHOALI_TRY(number("SLURM_STEP_ID", step, UINT64_MAX, &step_id));
-    /* 20000..29999: below the ports that kernels hand out, and different for neighbouring jobs and steps */
+    /* 20000..29999: below the ports that kernels hand out, and different for neighbouring jobs and
+     * steps */
     unsigned port = 20000 + (unsigned)((job_id * 13 + step_id) % 10000);
     snprintf(f->out->rendezvous, sizeof f->out->rendezvous, "tcp://%s:%u", host, port);
     note(f->out, "; meeting at %s, the first host of the Slurm step", f->out->rendezvous);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who am I, of how many, and where do we meet: from the descriptor and the variables of launchers. Reads the
- * environment through a function, so tests bring their own. */
+/* Who am I, of how many, and where do we meet: from the descriptor and the variables of launchers.
+ * Reads the environment through a function, so tests bring their own. */
 #ifndef SHOALI_COMM_LAUNCH_H
 #define SHOALI_COMM_LAUNCH_H
 
@@ -13,23 +13,26 @@ typedef const char *(*shoali_env)(void *ctx, const char *name);
 
 typedef struct shoali_launch {
     uint32_t rank, world_size, workers;
-    char rendezvous
-        [SHOALI_RENDEZVOUS_BYTES]; /* "tcp://host:port" | "file:///path"; "" for a job of one rank */
-    char why[320];                 /* one line for the log: which source won, and which lost */
+    /** "tcp://host:port" | "file:///path"; "" for a job of one rank. */
+    char rendezvous[SHOALI_RENDEZVOUS_BYTES];
+    char why[320]; /* one line for the log: which source won, and which lost */
 } shoali_launch;
 
 /**
- * Rank and size come together from the first of: the descriptor, SHOAL_RANK and SHOAL_WORLD_SIZE, torchrun (RANK,
- * WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_*), PMIx (PMIX_RANK), PMI (PMI_*), Slurm (SLURM_PROCID, SLURM_NTASKS). The
- * meeting point from the first of: the descriptor, SHOAL_RENDEZVOUS, MASTER_ADDR and MASTER_PORT + 1 (torch's own store
- * holds MASTER_PORT), the first host of Slurm's step with a port made of the job's id, a file in /tmp when Open MPI
- * says that all ranks share this host.
- * @return SHOAL_OK | EINVAL: nothing found (lists what was looked for), a malformed value, rank >= size
+ * Rank and size come together from the first of: the descriptor, SHOAL_RANK and SHOAL_WORLD_SIZE,
+ * torchrun (RANK, WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_*), PMIx (PMIX_RANK), PMI (PMI_*), Slurm
+ * (SLURM_PROCID, SLURM_NTASKS). The meeting point from the first of: the descriptor,
+ * SHOAL_RENDEZVOUS, MASTER_ADDR and MASTER_PORT + 1 (torch's own store holds MASTER_PORT), the
+ * first host of Slurm's step with a port made of the job's id, a file in /tmp when Open MPI says
+ * that all ranks share this host.
+ * @return SHOAL_OK | EINVAL: nothing found (lists what was looked for), a malformed value, rank >=
+ *         size
  */
 SHOAL_MUST_USE shoal_status shoali_launch_find(const shoal_comm_desc *desc, shoali_env env,
                                                void *ctx, shoali_launch *launch_out);
 
-/** First host of a Slurm node list: "node[003-007,9],x" gives "node003". False: malformed or too long. */
+/** First host of a Slurm node list: "node[003-007,9],x" gives "node003". False: malformed or too
+ * long. */
 bool shoali_launch_first_host(const char *list, char *host_out, size_t host_bytes);
 
 /** The job's secret; text with spaces at its ends cut off. */
@@ -37,7 +40,8 @@ typedef struct shoali_token {
     uint8_t bytes[SHOALI_MAX_TOKEN_BYTES];
     size_t len_bytes; /* 0: none was given */
 } shoali_token;
-/** From the descriptor, else the file SHOAL_TOKEN_FILE, else the descriptor number SHOAL_TOKEN_FD, else none. */
+/** From the descriptor, else the file SHOAL_TOKEN_FILE, else the descriptor number SHOAL_TOKEN_FD,
+ * else none. */
 SHOAL_MUST_USE shoal_status shoali_token_find(const shoal_comm_desc *desc, shoali_env env,
                                               void *ctx, shoali_token *token_out);
 

@@ -178,18 +178,37 @@ static shoal_status watch(shoal_comm *comm, const shoali_link *link)
     return SHOAL_OK;
 }
 
-static shoal_status open_link(shoali_link *link, const char *spec,
+/* For tests: something that does harm in front of the transport. */
+static shoal_status put_fault_before(shoali_link *link, const char *spec)
+{
+    const shoali_transport_row *row = &shoali_transport_fault;
+    link->fault = shoali_alloc(sizeof *link->fault);
+    if (link->fault == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(shoali_spec_parse("fault", spec, &row->schema, link->fault));
+    link->fault->inner = link->kind;
+    link->fault->inner_params = link->params;
+    link->row = row;
+    return SHOAL_OK;
+}
+
+static shoal_status open_link(shoali_link *link, const char *spec, const char *fault,
                               const shoali_transport_args *args)
 {
     shoali_transport_args own = *args;
     const shoali_transport_events events = {link,    on_place,   on_frames,  on_unplace,
                                             on_sent, on_control, on_peer_up, on_peer_down};
-    link->state = shoali_alloc(link->row->state_size);
-    link->params = shoali_alloc(link->row->schema.params_size);
-    if (link->state == NULL || link->params == NULL)
+    link->row = link->kind;
+    link->params = shoali_alloc(link->kind->schema.params_size);
+    if (link->params == NULL)
         return SHOAL_ENOMEM;
-    SHOALI_TRY(shoali_spec_parse("transport", spec, &link->row->schema, link->params));
-    own.params = link->params;
+    SHOALI_TRY(shoali_spec_parse("transport", spec, &link->kind->schema, link->params));
+    if (fault != NULL && fault[0] != '\0')
+        SHOALI_TRY(put_fault_before(link, fault));
+    link->state = shoali_alloc(link->row->state_size);
+    if (link->state == NULL)
+        return SHOAL_ENOMEM;
+    own.params = link->fault != NULL ? (const void *)link->fault : link->params;
     SHOALI_TRY(link->row->open(link->state, &own, &events));
     link->open = true;
     return watch(link->comm, link);
@@ -198,7 +217,7 @@ static shoal_status open_link(shoali_link *link, const char *spec,
 /* Does the control transport's key allow the near one? */
 static bool wants_near(const shoali_link *control)
 {
-    const shoali_schema *schema = &control->row->schema;
+    const shoali_schema *schema = &control->kind->schema;
     for (size_t i = 0; i < schema->count; i++)
         if (strcmp(schema->keys[i].name, near_name) == 0 && schema->keys[i].kind == SHOALI_KEY_FLAG)
             return *(const bool *)((const char *)control->params + schema->keys[i].offset);
@@ -217,6 +236,7 @@ shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc, ui
 {
     char host[256] = "", port[8];
     const char *spec = desc->transport != NULL ? desc->transport : "tcp";
+    const char *fault = desc->fault != NULL ? desc->fault : shoali_getenv(NULL, "SHOAL_FAULT");
     shoali_transport_args args = {
         .me = comm->me,
         .size = comm->size,
@@ -231,18 +251,16 @@ shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc, ui
     };
     if (shoali_meet_parse(comm->launch.rendezvous, host, sizeof host, port, sizeof port))
         args.toward = host;
-    comm->control.row = shoali_transport_find(spec);
-    if (comm->control.row == NULL)
+    comm->control.kind = shoali_transport_find(spec);
+    if (comm->control.kind == NULL)
         return SHOAL_EINVAL;
-    if ((comm->control.row->traits & SHOALI_TRANSPORT_CONTROL) == 0)
+    if ((comm->control.kind->traits & SHOALI_TRANSPORT_CONTROL) == 0)
         return shoali_fail(SHOAL_EINVAL, "the transport %s carries no control frames",
-                           comm->control.row->name);
-    SHOALI_TRY(open_link(&comm->control, spec, &args));
-    comm->near.row = wants_near(&comm->control) ? near_row() : NULL;
-    if (comm->near.row != NULL && open_link(&comm->near, near_name, &args) != SHOAL_OK) {
+                           comm->control.kind->name);
+    SHOALI_TRY(open_link(&comm->control, spec, fault, &args));
+    comm->near.kind = wants_near(&comm->control) ? near_row() : NULL;
+    if (comm->near.kind != NULL && open_link(&comm->near, near_name, fault, &args) != SHOAL_OK)
         shoali_log(WARN, "no %s: %s", near_name, shoal_last_error()->text);
-        comm->near.row = NULL;
-    }
     return SHOAL_OK;
 }
 
@@ -288,7 +306,8 @@ static void close_link(shoali_link *link)
     link->open = false;
     shoali_free(link->state);
     shoali_free(link->params);
-    link->state = link->params = NULL;
+    shoali_free(link->fault);
+    link->state = link->params = link->fault = NULL;
 }
 
 void shoali_links_close(shoal_comm *comm)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A protocol machine's ears. What arrives before it listens is kept for it: other ranks may be faster. */
+/* A protocol machine's ears. What arrives before it listens is kept for it: other ranks may be
+ * faster. */
 #include <string.h>
 
 #include "base/error.h"

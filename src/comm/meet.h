@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rendezvous: every rank brings one record and leaves with everyone's. Runs on the thread that creates the comm,
- * before any other thread of it exists, and is over before the first operation.
+/* The rendezvous: every rank brings one record and leaves with everyone's. Runs on the thread that
+ * creates the comm, before any other thread of it exists, and is over before the first operation.
  *
  * tcp://host:port   rank 0 keeps a store there until all records are in and handed out:
  *     others                       rank 0
@@ -9,7 +9,8 @@
  *                         <-       waiting (who is missing), whenever that changes
  *                         <-       record, one for each rank, once all are there
  *                         <-       or abort: status and text, the same for all
- * file:///path      rank 0 writes a call to path, rank i answers in path.i, rank 0 writes the table to path. */
+ * file:///path      rank 0 writes a call to path, rank i answers in path.i, rank 0 writes the table
+ *                   to path. */
 #ifndef SHOALI_COMM_MEET_H
 #define SHOALI_COMM_MEET_H
 
@@ -25,19 +26,23 @@ typedef struct shoali_meeting {
 } shoali_meeting;
 
 /**
- * Exchange records. records_out[world_size] is in order of rank, mine included; all agree with mine.
- * @return SHOAL_OK | EINVAL (place) | ETIMEDOUT: names the missing ranks | EMISMATCH, EVERSION: names both sides | EAUTH
+ * Exchange records. records_out[world_size] is in order of rank, mine included; all agree with
+ * mine.
+ * @return SHOAL_OK | EINVAL (place) | ETIMEDOUT: names the missing ranks | EMISMATCH, EVERSION:
+ *         names both sides | EAUTH
  */
 SHOAL_MUST_USE shoal_status shoali_meet(const shoali_meeting *meeting, shoali_record *records_out);
 
-/** May these two be in one job? Wire version, tables of kinds, job, size, workers, seed and chunk must be equal. */
+/** May these two be in one job? Wire version, tables of kinds, job, size, workers, seed and chunk
+ * must be equal. */
 SHOAL_MUST_USE shoal_status shoali_meet_agree(const shoali_record *a, const shoali_record *b);
 
 /** "tcp://host:port" or "tcp://[v6]:port" taken apart. False: malformed. */
 bool shoali_meet_parse(const char *place, char *host_out, size_t host_bytes, char *port_out,
                        size_t port_bytes);
 
-/** "rank 3", "ranks 3, 5", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 12 more": those for which in is false. Returns how many. */
+/** "rank 3", "ranks 3, 5", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 12 more": those for which in is false.
+ * Returns how many. */
 uint32_t shoali_meet_missing(const bool *in, uint32_t size, char *text_out, size_t text_bytes);
 
 /* The two ends of tcp:// and the file. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Meeting in a shared file. PATH may be left over from an earlier job, so each job makes a nonce:
  *
- *   rank 0   writes CALL(nonce) to PATH                        reads PATH.i of all others, until all answer the nonce
+ *   rank 0   writes CALL(nonce) to PATH; reads PATH.i of all others, until all answer the nonce
  *   rank i   reads CALL, writes ANSWER(nonce, record) to PATH.i
- *   rank 0   writes TABLE(nonce, all records) to PATH          or END(nonce, status and text)
+ *   rank 0   writes TABLE(nonce, all records) to PATH, or END(nonce, status and text)
  *   rank i   takes a TABLE or END only with the nonce that it answered; removes PATH.i
  *
- * A file is written beside its place and renamed there, so nobody reads half of it, and ends with an HMAC under the
- * job's token. On NFS a new file may stay unseen for as long as directories are cached (30 s and more). */
+ * A file is written beside its place and renamed there, so nobody reads half of it, and ends with
+ * an HMAC under the job's token. On NFS a new file may stay unseen for as long as directories are
+ * cached (30 s and more). */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -65,7 +66,8 @@ static void path_of(const file_meeting *f, uint32_t rank, char *out, size_t out_
         snprintf(out, out_bytes, "%s.%u", f->path, rank);
 }
 
-/* Write what lies in bytes behind a head of this kind; body_bytes after the head are there already. */
+/* Write what lies in bytes behind a head of this kind; body_bytes after the head are there
+ * already. */
 static shoal_status publish(file_meeting *f, uint32_t kind, size_t body_bytes)
 {
     char path[SHOALI_RENDEZVOUS_BYTES + 16], fresh[SHOALI_RENDEZVOUS_BYTES + 48];
@@ -92,7 +94,8 @@ static shoal_status publish(file_meeting *f, uint32_t kind, size_t body_bytes)
     return SHOAL_OK;
 }
 
-/* A whole file of rank's into bytes. False: not there, or not to be believed (then strange says why). */
+/* A whole file of rank's into bytes. False: not there, or not to be believed (then strange says
+ * why). */
 static bool fetch(file_meeting *f, uint32_t rank, uint32_t *kind_out, size_t *body_bytes_out)
 {
     char path[SHOALI_RENDEZVOUS_BYTES + 16];

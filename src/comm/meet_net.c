@@ -63,8 +63,9 @@ shoal_status shoali_meet_resolve(const shoali_meeting *meeting, struct addrinfo 
     return SHOAL_OK;
 }
 
-/* What rank 0's own name resolves to may be a loopback address that others cannot reach (Debian's 127.0.1.1) or an
- * address in front of this host (NAT). The token guards the wider listening that this asks for. */
+/* What rank 0's own name resolves to may be a loopback address that others cannot reach (Debian's
+ * 127.0.1.1) or an address in front of this host (NAT). The token guards the wider listening that
+ * this asks for. */
 static bool must_listen_everywhere(const shoali_meeting *meeting, const struct sockaddr *address)
 {
     char host[256], port[8];

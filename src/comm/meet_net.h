@@ -9,8 +9,9 @@
 
 enum { SHOALI_MEET_FROM_BYTES = 80 };
 
-/** Addresses of the meeting's host, to be freed with freeaddrinfo. Refuses addresses off loopback without a token
- *  (EAUTH). Names may ask a name server, which blocks for as long as the resolver's own timeouts. */
+/** Addresses of the meeting's host, to be freed with freeaddrinfo. Refuses addresses off loopback
+ * without a token (EAUTH). Names may ask a name server, which blocks for as long as the resolver's
+ * own timeouts. */
 SHOAL_MUST_USE shoal_status shoali_meet_resolve(const shoali_meeting *meeting,
                                                 struct addrinfo **list_out);
 

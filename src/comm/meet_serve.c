@@ -2,8 +2,10 @@
 /* The store of rank 0. One thread, one poll loop, a bounded number of callers:
  *
  *   COLLECT  callers prove the token and bring records; all hear who is missing
- *   HAND OUT everyone is there: each caller gets the table, record by record (a caller lost here: back to COLLECT)
- *   over     all tables are gone, or the deadline, or two ranks disagree: all callers hear the same text */
+ *   HAND OUT everyone is there: each caller gets the table, record by record
+ *            (a caller lost here: back to COLLECT)
+ *   over     all tables are gone, or the deadline, or two ranks disagree: all callers hear the same
+ *            text */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -96,7 +98,8 @@ static void accept_some(store *s)
     }
 }
 
-/* A record: of a rank that is free, and in agreement with rank 0's. A disagreement ends the job for all. */
+/* A record: of a rank that is free, and in agreement with rank 0's. A disagreement ends the job for
+ * all. */
 static shoal_status join(store *s, visitor *v, const shoali_record *record, bool *fatal_out)
 {
     *fatal_out = true;
@@ -134,7 +137,8 @@ static bool tell(visitor *v, const shoal_error *why)
                                   shoali_abort_encode(&farewell, body));
 }
 
-/* Everything that one caller has sent. PENDING: all is well; else it is to be dropped; *fatal_out: and the job ends. */
+/* Everything that one caller has sent. PENDING: all is well; else it is to be dropped; *fatal_out:
+ * and the job ends. */
 static shoal_status hear(store *s, visitor *v, bool *fatal_out)
 {
     uint16_t kind;

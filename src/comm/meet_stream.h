@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection of the rendezvous, at either end: the handshake, then frames with small bodies. Non-blocking; the
- * owner polls. Everything is bounded, whoever called. */
+/* One connection of the rendezvous, at either end: the handshake, then frames with small bodies.
+ * Non-blocking; the owner polls. Everything is bounded, whoever called. */
 #ifndef SHOALI_COMM_MEET_STREAM_H
 #define SHOALI_COMM_MEET_STREAM_H
 
@@ -19,7 +19,8 @@ typedef struct shoali_meet_stream {
     uint8_t out[SHOALI_FRAME_BYTES + SHOALI_MEET_BODY_BYTES];
 } shoali_meet_stream;
 
-/** Take over a connected (or connecting) non-blocking socket. endpoint: mine; the target is rank 0's. */
+/** Take over a connected (or connecting) non-blocking socket. endpoint: mine; the target is rank
+ * 0's. */
 SHOAL_MUST_USE shoal_status shoali_meet_stream_start(shoali_meet_stream *stream, int fd,
                                                      bool dialler, const shoali_meeting *meeting);
 void shoali_meet_stream_close(shoali_meet_stream *stream);
@@ -48,7 +49,8 @@ static inline void shoali_meet_stream_try(shoali_meet_stream *stream)
 }
 
 /**
- * Receive: first the handshake, then at most one frame, whose body lies at *body_out until the next call.
+ * Receive: first the handshake, then at most one frame, whose body lies at *body_out until the next
+ * call.
  * @return SHOAL_OK: a frame | PENDING: nothing more now | else with text: close it
  */
 SHOAL_MUST_USE shoal_status shoali_meet_stream_read(shoali_meet_stream *stream, uint16_t *kind_out,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that visits rank 0's store. Rank 0 may start later than we do, so a refused connection is tried again until
- * the deadline; what rank 0 says in words (an abort, a refused proof) is final. */
+/* A rank that visits rank 0's store. Rank 0 may start later than we do, so a refused connection is
+ * tried again until the deadline; what rank 0 says in words (an abort, a refused proof) is
+ * final. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

@@ -197,6 +197,8 @@ static void describe(shoal_op *op, const char *label)
         append(op->name, " (%s)", label);
         append(op->text, " %.16s", label);
     }
+    if (op->kind == SHOAL_BARRIER)
+        return;
     append(op->text, ", %zu elements%s, %s, %s", op->count, op->reduce == SHOAL_MAX ? ", max" : "",
            op->collective.spec, op->push->spec);
     if (op->pull->hash != op->push->hash)

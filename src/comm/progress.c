@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The only event loop. One round:
  *
- *   sleep in epoll (transports' descriptors, the wake-up descriptor) until the next timer, unless there is work
- *   tasks of other threads -> transports -> frames that came back -> peers that went -> operations that ended
- *   -> timers
+ *   sleep in epoll (transports' descriptors, the wake-up descriptor) until the next timer, unless
+ *   there is work
+ *   tasks of other threads -> transports -> frames that came back -> peers that went
+ *   -> operations that ended -> timers
  *
  * Nothing here blocks but epoll, and nothing that is called runs longer than a few milliseconds. */
 #include <errno.h>
@@ -138,8 +139,9 @@ static bool has_tasks(shoal_comm *comm)
     return some;
 }
 
-/* Sleep until a descriptor speaks, a task comes or until_us; returns how long it meant to sleep. Whoever posts a task
- * after asleep is set writes to the wake-up descriptor; whoever posted before is seen by has_tasks. */
+/* Sleep until a descriptor speaks, a task comes or until_us; returns how long it meant to sleep.
+ * Whoever posts a task after asleep is set writes to the wake-up descriptor; whoever posted before
+ * is seen by has_tasks. */
 static uint64_t sleep_until(shoal_comm *comm, uint64_t until_us)
 {
     struct epoll_event events[4];

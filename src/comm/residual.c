@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What outlives an operation: error feedback's residuals, by tensor key, and the states of transforms, by codec and
- * tensor table. Progress thread only; others come by shoali_call. */
+/* What outlives an operation: error feedback's residuals, by tensor key, and the states of
+ * transforms, by codec and tensor table. Progress thread only; others come by shoali_call. */
 #include <string.h>
 
 #include "base/error.h"

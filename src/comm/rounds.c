@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes before a flow, or instead of one. Long work runs on the work thread, what needs the others is an
- * operation of its own (a child), and neither waits for the other:
+/* What comes before a flow, or instead of one. Long work runs on the work thread, what needs the
+ * others is an operation of its own (a child), and neither waits for the other:
  *
- *   trait MEASURE     job: measure every tensor --> child: all-reduce MAX, round 0 --> the operation's own flow
- *   trait TRANSFORM   job: next_round --> child: sum, round 2 + i --> job ... until the last; no flow of its own
+ *   trait MEASURE     job: measure every tensor --> child: all-reduce MAX, round 0
+ *                     --> the operation's own flow
+ *   trait TRANSFORM   job: next_round --> child: sum, round 2 + i --> job ... until the last;
+ *                     no flow of its own
  *
  * While a job or a child is open it refers to the operation's memory, so a failure waits for it. */
 #include <float.h>
@@ -71,8 +73,8 @@ static const shoal_codec *measuring_codec(const shoal_op *op)
                                                     : NULL;
 }
 
-/* Values that are no numbers would spoil the maximum of all; the gradients' own check finds their cause. Members that
- * contribute nothing must not win. */
+/* Values that are no numbers would spoil the maximum of all; the gradients' own check finds their
+ * cause. Members that contribute nothing must not win. */
 static shoal_status measure(void *arg)
 {
     shoal_op *op = arg;

@@ -142,6 +142,34 @@ static void sink_job(void *ctx, const shoal_op_id *id, size_t offset, size_t cou
     shoali_job_post(op->comm, &o->job);
 }
 
+/* The last error becomes the operation's. What to do follows from the status, whoever has found it. */
+static void keep_error(shoal_op *op)
+{
+    shoal_error *error = &op->error;
+    shoali_error_about(-1, NULL, op->name, (int64_t)shoali_since(op->comm, op->started_us));
+    shoali_error_get(error);
+    if (error->advice[0] != '\0')
+        return;
+    const char *advice = "";
+    switch (error->status) {
+    case SHOAL_ENOTFINITE:
+        advice = "Look at the loss and the learning rate of that rank, or skip such steps.";
+        break;
+    case SHOAL_EPEER:
+        advice = "Look at the output of that rank, and restart from the last checkpoint.";
+        break;
+    case SHOAL_EMISMATCH:
+        advice = "All members must start the same operations in the same order.";
+        break;
+    case SHOAL_ETIMEDOUT:
+        advice = "A rank that only computes longer than the others needs a longer timeout_us.";
+        break;
+    default:
+        break;
+    }
+    snprintf(error->advice, sizeof error->advice, "%s", advice);
+}
+
 static void name_not_finite(shoal_op *op)
 {
     shoal_comm *comm = op->comm;
@@ -155,7 +183,6 @@ static void name_not_finite(shoal_op *op)
         comm->peers[rank].host, op->name, (unsigned long long)origin.key,
         (unsigned long long)origin.index);
     shoali_error_about((int32_t)rank, comm->peers[rank].host, NULL, -1);
-    shoali_error_advice("Look at the loss and the learning rate of that rank, or skip such steps.");
 }
 
 static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, const char *why)
@@ -167,8 +194,7 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
         if (status == SHOAL_ENOTFINITE)
             name_not_finite(op);
         op->failing = true;
-        shoali_error_about(-1, NULL, op->name, (int64_t)(shoali_since(op->comm, op->started_us)));
-        shoali_error_get(&op->error);
+        keep_error(op);
         if (status != SHOAL_ENOTFINITE) /* which every member learns from the data */
             shoali_agree_spread(op);
     }
@@ -290,8 +316,7 @@ void shoali_run_fail(shoal_op *op, bool spread)
     if (op->failing || op->ended)
         return;
     op->failing = true;
-    shoali_error_about(-1, NULL, op->name, (int64_t)(shoali_since(op->comm, op->started_us)));
-    shoali_error_get(&op->error);
+    keep_error(op);
     shoal_status status = op->error.status;
     if (spread)
         shoali_agree_spread(op);
@@ -356,7 +381,7 @@ static void reap(shoal_op *op)
         shoali_transform_reset(comm, op);
     op->state = SHOALI_OP_ENDED;
     shoali_agree_remember(op);
-    memcpy(comm->last_text, op->text, sizeof comm->last_text);
+    memcpy(comm->last_name, op->name, sizeof comm->last_name);
     comm->doing_since_us = comm->now_us;
     if (op->status != SHOAL_OK)
         shoali_log(DEBUG, "%s ends %s: %s", op->name, shoal_status_name(op->status),

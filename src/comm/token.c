@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job's secret. It never stands in an argument list or a log; the launcher passes it by file or descriptor. */
+/* The job's secret. It never stands in an argument list or a log; the launcher passes it by file or
+ * descriptor. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -37,8 +38,8 @@ static shoal_status keep(const uint8_t *bytes, size_t len_bytes, const char *fro
     return SHOAL_OK;
 }
 
-/* One read is enough for what may be accepted. Offset 0 each time, so every comm of a process finds it again; a pipe
- * can be read once. */
+/* One read is enough for what may be accepted. Offset 0 each time, so every comm of a process finds
+ * it again; a pipe can be read once. */
 static shoal_status keep_from(int fd, const char *from, shoali_token *token_out)
 {
     uint8_t bytes[2 * SHOALI_MAX_TOKEN_BYTES];

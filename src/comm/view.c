@@ -104,8 +104,8 @@ static void leave(shoal_comm *comm, uint32_t endpoint)
 {
     shoali_peer *peer = &comm->peers[endpoint];
     peer->lost_status = SHOAL_OK;
-    snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) has left", endpoint,
-             peer->host);
+    snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) has said goodbye",
+             endpoint, peer->host);
     peer->left_us = comm->now_us;
     atomic_store_explicit(&peer->state, SHOALI_PEER_LEFT, memory_order_release);
     shoali_log(DEBUG, "%s", peer->lost_text);
@@ -154,7 +154,7 @@ static void beat(shoal_comm *comm)
                             .for_us = comm->now_us - comm->doing_since_us};
     uint8_t body[SHOALI_HEARTBEAT_BYTES];
     snprintf(now.text, sizeof now.text, "%s",
-             comm->open != NULL ? comm->open->text : comm->last_text);
+             comm->open != NULL ? comm->open->name : comm->last_name);
     if (comm->open != NULL)
         now.for_us = shoali_since(comm, comm->open->started_us);
     shoali_heartbeat_encode(&now, body);

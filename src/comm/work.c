@@ -11,6 +11,14 @@ static void back(void *arg)
     job->done(job->arg, job->status);
 }
 
+/* Its text, or one of ours where the job left none. */
+static void keep_error(shoali_job *job)
+{
+    if (shoal_last_error()->status != job->status)
+        (void)shoali_fail(job->status, "a job ended with '%s'", shoal_status_text(job->status));
+    shoali_error_get(&job->error);
+}
+
 static void *work_main(void *arg)
 {
     shoal_comm *comm = arg;
@@ -28,7 +36,7 @@ static void *work_main(void *arg)
         pthread_mutex_unlock(&comm->lock);
         job->status = job->work(job->arg);
         if (job->status != SHOAL_OK)
-            shoali_error_get(&job->error);
+            keep_error(job);
         shoali_task_post(comm, &job->back);
         pthread_mutex_lock(&comm->lock);
     }

@@ -2,7 +2,8 @@
 /* The text by which others reach an endpoint, spread by the rendezvous:
  *   "host=a port=40123 ip=10.0.0.3,fd00::3 boot=<uuid> netns=4026531840"        tcp
  *   "host=a unix=shoal-<hex> boot=<uuid> netns=4026531840"                      shm
- * boot and netns say whether two endpoints share a host *and* its network: only then may shm go round the network. */
+ * boot and netns say whether two endpoints share a host *and* its network: only then may shm go
+ * round the network. */
 #ifndef SHOALI_TRANSPORT_ADDRESS_H
 #define SHOALI_TRANSPORT_ADDRESS_H
 

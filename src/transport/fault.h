@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transport that stands in front of another and does harm by a seeded plan, for tests of what stands above. Random
- * faults hit data frames on their way out, one draw per frame and fault; `cut` silences a link in both directions
- * without closing it, as a pulled cable does; `kill` ends this process by SIGKILL. A plan given to all processes
- * (SHOAL_FAULT) names the rank that it is meant for. */
+/* A transport that stands in front of another and does harm by a seeded plan, for tests of what
+ * stands above. Random faults hit data frames on their way out, one draw per frame and fault; `cut`
+ * silences a link in both directions without closing it, as a pulled cable does; `kill` ends this
+ * process by SIGKILL. A plan given to all processes (SHOAL_FAULT) names the rank that it is meant
+ * for. */
 #ifndef SHOALI_TRANSPORT_FAULT_H
 #define SHOALI_TRANSPORT_FAULT_H
 

@@ -58,7 +58,8 @@ shoal_status shoali_iface_list(shoali_iface out[SHOALI_IFACE_LIST], size_t *coun
 
 /* ---------------------------------------------------------------- the rule */
 
-/* All addresses of the interface of list[at]; IPv4 first, since dual-stack hosts without IPv6 routes are common. */
+/* All addresses of the interface of list[at]; IPv4 first, since dual-stack hosts without IPv6
+ * routes are common. */
 static void take(const shoali_iface *list, size_t count, size_t at, shoali_iface_choice *choice)
 {
     static const sa_family_t order[] = {AF_INET, AF_INET6};
@@ -206,8 +207,9 @@ static shoal_status resolve(const char *name, shoali_ip *ip_out)
     return SHOAL_OK;
 }
 
-/* Many systems map their own host name to 127.0.1.1: a name that resolves to loopback means "this host", and says
- * nothing about where the others are. A literal loopback address, or "localhost", does. */
+/* Many systems map their own host name to 127.0.1.1: a name that resolves to loopback means "this
+ * host", and says nothing about where the others are. A literal loopback address, or "localhost",
+ * does. */
 static shoal_status look_toward(const char *toward, shoali_iface_wish *wish, shoali_ip *source)
 {
     shoali_ip ip;

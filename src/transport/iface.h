@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which network interface a process listens on. One is chosen; all its addresses are listened on and announced, and
- * no other. Loopback is never chosen when a peer may be elsewhere: the rendezvous address tells. */
+/* Which network interface a process listens on. One is chosen; all its addresses are listened on
+ * and announced, and no other. Loopback is never chosen when a peer may be elsewhere: the
+ * rendezvous address tells. */
 #ifndef SHOALI_TRANSPORT_IFACE_H
 #define SHOALI_TRANSPORT_IFACE_H
 
@@ -33,7 +34,8 @@ typedef struct shoali_iface_choice {
     char why[160];                     /* "it leads to the rendezvous 10.0.0.1" */
 } shoali_iface_choice;
 
-/** The interfaces of this network namespace, in the kernel's order; link-local addresses are left out. */
+/** The interfaces of this network namespace, in the kernel's order; link-local addresses are left
+ * out. */
 SHOAL_MUST_USE shoal_status shoali_iface_list(shoali_iface out[SHOALI_IFACE_LIST],
                                               size_t *count_out);
 
@@ -42,8 +44,8 @@ SHOAL_MUST_USE shoal_status shoali_iface_pick(const shoali_iface *list, size_t c
                                               const shoali_iface_wish *wish,
                                               shoali_iface_choice *choice_out);
 
-/** List, look up the way to `toward` (a name is resolved, which may take a moment), pick, log one INFO line.
- *  wanted NULL: SHOAL_INTERFACE. */
+/** List, look up the way to `toward` (a name is resolved, which may take a moment), pick, log one
+ * INFO line. wanted NULL: SHOAL_INTERFACE. */
 SHOAL_MUST_USE shoal_status shoali_iface_choose(const char *wanted, const char *toward,
                                                 bool no_token, shoali_iface_choice *choice_out);
 

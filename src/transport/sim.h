@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Simulated links in virtual time, for the real engine with real bytes on tens of endpoints in one
- * process. A fabric joins endpoints by a switch that never blocks: each has an uplink and a downlink
- * with a rate, and any two are a latency apart. Links are shared in segments, turn by turn among the
- * peers; a window per pair keeps a slow receiver from filling the switch. Deterministic: events run
- * in order of (time, insertion), chance comes from the seed.
+ * process. A fabric joins endpoints by a switch that never blocks: each has an uplink and a
+ * downlink with a rate, and any two are a latency apart. Links are shared in segments, turn by turn
+ * among the peers; a window per pair keeps a slow receiver from filling the switch. Deterministic:
+ * events run in order of (time, insertion), chance comes from the seed.
  *
- * The row is not in the table, because no spec string can name a fabric: pass it in args.fabric. Who
- * drives it:
+ * The row is not in the table, because no spec string can name a fabric: pass it in args.fabric.
+ * Who drives it:
  *
  *     for (;;) {
  *         while (shoali_fabric_next_ready(fabric, &endpoint))
@@ -51,7 +51,8 @@ bool shoali_fabric_advance(shoali_fabric *sim);
 SHOAL_MUST_USE shoal_status shoali_fabric_at(shoali_fabric *sim, uint64_t time_ns,
                                              void (*fn)(void *ctx), void *ctx);
 
-/** The process of endpoint dies: its peers learn it (EPEER) a latency later, it hears nothing more. */
+/** The process of endpoint dies: its peers learn it (EPEER) a latency later, it hears nothing
+ * more. */
 void shoali_fabric_kill(shoali_fabric *sim, uint32_t endpoint);
 /** The cable of endpoint is cut: nothing passes, and both sides notice (ETIMEDOUT) after their
  *  deadline_us. */

@@ -2,9 +2,10 @@
 /* Links and virtual time. A segment of a frame, from i to j:
  *
  *     i's uplink free: chosen, turn by turn among i's peers --SERIALISED--> next segment
- *              \--latency--> ARRIVED at j's downlink --its turn, first come first served--> DELIVERED
+ *           \--latency--> ARRIVED at j's downlink --its turn, first come first served--> DELIVERED
  *
- * Cut-through: the downlink starts with the first bit, so that an idle path adds only the latency. */
+ * Cut-through: the downlink starts with the first bit, so that an idle path adds only the
+ * latency. */
 #include <string.h>
 
 #include "base/arena.h"

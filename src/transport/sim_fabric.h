@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sim.c (the transport row) and sim_fabric.c (links and time) share. Everything that an event or
- * a notice needs is allocated before it can be needed: with a frame at send, with a pair at create. */
+/* What sim.c (the transport row) and sim_fabric.c (links and time) share. Everything that an event
+ * or a notice needs is allocated before it can be needed: with a frame at send, with a pair at
+ * create. */
 #ifndef SHOALI_TRANSPORT_SIM_FABRIC_H
 #define SHOALI_TRANSPORT_SIM_FABRIC_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a socket to an authenticated connection. Strangers are bounded in number (the oldest makes room for the
- * newest) and in time, and cost one connection object and a few hundred bytes each. */
+/* From a socket to an authenticated connection. Strangers are bounded in number (the oldest makes
+ * room for the newest) and in time, and cost one connection object and a few hundred bytes each. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,8 +98,8 @@ static void remember(shoali_tcp *tcp, uint32_t peer, shoal_status status, const 
     snprintf(p->reason_text, sizeof p->reason_text, "%.255s", what);
 }
 
-/* Whoever it claims to be, a stranger must not be able to take a peer down: its failure is only remembered as a
- * possible reason, for the text when that peer does not come. */
+/* Whoever it claims to be, a stranger must not be able to take a peer down: its failure is only
+ * remembered as a possible reason, for the text when that peer does not come. */
 static void turn_away(shoali_conn *conn, shoal_status status)
 {
     shoali_tcp *tcp = conn->tcp;
@@ -307,7 +307,8 @@ void shoali_conn_connected(shoali_conn *conn)
         return;
     }
     shoali_tcp_tune_local(conn->fd);
-    /* Its process may still be busy elsewhere while its kernel has accepted: no limit but the last. */
+    /* Its process may still be busy elsewhere while its kernel has accepted: no limit but the
+     * last. */
     shoali_conn_set_timer(conn, conn->give_up_us);
     if (start_opening(conn) != SHOAL_OK || send_opening(conn) != SHOAL_OK ||
         shoali_conn_watch(conn, false) != SHOAL_OK)

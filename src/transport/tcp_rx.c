@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receiving. One system call reads the rest of the current body straight to its place and, behind it, what comes
- * next into the stage: just a header after a large body (so that the next body lands in place, too), much after a
- * small one (so that small frames come many per call). */
+/* Receiving. One system call reads the rest of the current body straight to its place and, behind
+ * it, what comes next into the stage: just a header after a large body (so that the next body lands
+ * in place, too), much after a small one (so that small frames come many per call). */
 #include <stdio.h>
 #include <string.h>
 
@@ -132,7 +132,8 @@ static void on_control(shoali_conn *conn, const uint8_t *body)
 
 /* ---------------------------------------------------------------- the stage */
 
-/* Make room for `want` unread bytes in all. Only control frames ever need more than the first size. */
+/* Make room for `want` unread bytes in all. Only control frames ever need more than the first
+ * size. */
 static bool make_room(shoali_tcp_rx *rx, size_t want)
 {
     if (rx->begin > 0 && rx->begin + want > rx->stage_bytes) {

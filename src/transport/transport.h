@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transport moves frames between endpoints; it knows nothing of operations. Driven by one thread (the comm's
- * progress thread, or a test): no call blocks, no call starts a thread. Peers are endpoint ids. */
+/* A transport moves frames between endpoints; it knows nothing of operations. Driven by one thread
+ * (the comm's progress thread, or a test): no call blocks, no call starts a thread. Peers are
+ * endpoint ids. */
 #ifndef SHOALI_TRANSPORT_TRANSPORT_H
 #define SHOALI_TRANSPORT_TRANSPORT_H
 
@@ -15,7 +16,8 @@ enum {
 };
 enum { SHOALI_ADDRESS_BYTES = 512, SHOALI_CONTROL_MAX_BYTES = 64 * 1024 };
 
-/** What a transport tells its user; called only from inside progress() or the call that caused it. */
+/** What a transport tells its user; called only from inside progress() or the call that caused
+ * it. */
 typedef struct shoali_transport_events {
     void *ctx;
     /** Where the body of an incoming data frame goes; NULL: drop and count it. */
@@ -24,13 +26,15 @@ typedef struct shoali_transport_events {
                    size_t count);
     /** A placed body will not be completed (connection lost, or the transport closes). */
     void (*unplace)(void *ctx, uint32_t peer, const shoal_data *head, uint8_t *body);
-    /** The transport no longer reads the body of this send; also called, with a failing status, when it was dropped. */
+    /** The transport no longer reads the body of this send; also called, with a failing status,
+     * when it was dropped. */
     void (*sent)(void *ctx, uint32_t peer, uint64_t cookie, shoal_status status);
     void (*control)(void *ctx, uint32_t peer, uint16_t kind, const uint8_t *bytes,
                     size_t len_bytes);
     /** The control connection to peer stands, both sides authenticated. */
     void (*peer_up)(void *ctx, uint32_t peer);
-    /** peer left: OK = goodbye, EPEER = end without one, ETIMEDOUT = the link is cut, EAUTH, EVERSION. Once per peer. */
+    /** peer left: OK = goodbye, EPEER = end without one, ETIMEDOUT = the link is cut, EAUTH,
+     * EVERSION. Once per peer. */
     void (*peer_down)(void *ctx, uint32_t peer, shoal_status why, const char *text);
 } shoali_transport_events;
 
@@ -48,7 +52,8 @@ typedef struct shoali_transport_args {
     uint64_t (*now_us)(void *ctx);
     void *now_ctx;
     const void *params; /* of the row's schema */
-    /* Faults (fault.c): may change the encoded header of an outgoing data frame; NULL: nobody does. */
+    /* Faults (fault.c): may change the encoded header of an outgoing data frame; NULL: nobody
+     * does. */
     void (*tamper)(void *ctx, uint8_t *header);
     void *tamper_ctx;
     void *fabric; /* row sim: the shoali_fabric that joins the endpoints; else unused */
@@ -61,13 +66,15 @@ typedef struct shoali_transport_row {
     size_t state_size;
     shoal_status (*open)(void *state, const shoali_transport_args *args,
                          const shoali_transport_events *events);
-    /** Text by which others reach this endpoint ("10.0.0.3:40123 boot=.. netns=.."), to be spread by the rendezvous. */
+    /** Text by which others reach this endpoint ("10.0.0.3:40123 boot=.. netns=.."), to be spread
+     * by the rendezvous. */
     void (*address)(const void *state, char out[SHOALI_ADDRESS_BYTES]);
-    /** Start connecting to peer; peer_up or peer_down follows. ENOTSUP: this transport cannot reach it (shm);
-     *  EAUTH: there is no token and the peer is elsewhere. */
+    /** Start connecting to peer; peer_up or peer_down follows. ENOTSUP: this transport cannot reach
+     * it (shm); EAUTH: there is no token and the peer is elsewhere. */
     shoal_status (*add_peer)(void *state, uint32_t peer, const char *address);
-    /** Queue one data frame; body stays valid until sent(cookie). tos: IP ToS of the connection used. Frames of one
-     *  peer may overtake each other. EPEER: not up. A failing send calls no sent. */
+    /** Queue one data frame; body stays valid until sent(cookie). tos: IP ToS of the connection
+     * used. Frames of one peer may overtake each other. EPEER: not up. A failing send calls no
+     * sent. */
     shoal_status (*send)(void *state, uint32_t peer, uint8_t tos, const shoal_data *head,
                          const void *body, uint64_t cookie);
     /** Queue one control frame (copied). ENOTSUP without trait CONTROL. */
@@ -75,15 +82,18 @@ typedef struct shoali_transport_row {
                             size_t len_bytes);
     int (*fd)(const void *state); /* its own epoll; -1: none (simulated) */
     void (*progress)(void *state, uint64_t now_us);
-    /** When progress must run although fd is not readable; 0: now (frames are queued); UINT64_MAX: never. */
+    /** When progress must run although fd is not readable; 0: now (frames are queued); UINT64_MAX:
+     * never. */
     uint64_t (*next_wake_us)(const void *state);
-    /** Forget peer: goodbye if polite, then close; pending bodies come back by sent(failing) and unplace. */
+    /** Forget peer: goodbye if polite, then close; pending bodies come back by sent(failing) and
+     * unplace. */
     void (*drop_peer)(void *state, uint32_t peer, bool polite);
     void (*peer_stats)(const void *state, uint32_t peer, shoal_peer_stats *stats_add);
-    /** Goodbye to all peers as far as sockets take it without waiting, then free everything but state itself. Frames
-     *  still queued are dropped (sent(ECANCELLED)): wait for sent before. */
+    /** Goodbye to all peers as far as sockets take it without waiting, then free everything but
+     * state itself. Frames still queued are dropped (sent(ECANCELLED)): wait for sent before. */
     void (*close)(void *state);
-    /** In a forked child: close every descriptor and touch nothing else (no goodbye, no shutdown, no lock, no free). */
+    /** In a forked child: close every descriptor and touch nothing else (no goodbye, no shutdown,
+     * no lock, no free). */
     void (*forked)(void *state);
 } shoali_transport_row;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Little-endian integers in byte buffers of any alignment; compilers turn each into one load or store. */
+/* Little-endian integers in byte buffers of any alignment; compilers turn each into one load or
+ * store. */
 #ifndef SHOALI_WIRE_BYTES_H
 #define SHOALI_WIRE_BYTES_H
 

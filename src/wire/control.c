@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every body has one length, so a decoder checks that first and then walks a cursor that cannot leave it. */
+/* Every body has one length, so a decoder checks that first and then walks a cursor that cannot
+ * leave it. */
 #include "wire/control.h"
 
 #include <string.h>

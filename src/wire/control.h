@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of the control frames 16..255 of messages.def, and the record that a rank publishes when it joins. Pure and
- * freestanding. An encoder writes at most the given number of bytes and returns how many; a decoder takes any bytes,
- * returns false for anything an encoder cannot have written, and leaves texts terminated and printable, because they
- * end up in errors and logs. */
+/* Bodies of the control frames 16..255 of messages.def, and the record that a rank publishes when
+ * it joins. Pure and freestanding. An encoder writes at most the given number of bytes and returns
+ * how many; a decoder takes any bytes, returns false for anything an encoder cannot have written,
+ * and leaves texts terminated and printable, because they end up in errors and logs. */
 #ifndef SHOALI_WIRE_CONTROL_H
 #define SHOALI_WIRE_CONTROL_H
 
@@ -82,7 +82,8 @@ typedef struct shoali_record {
     char near_address[SHOALI_RECORD_ADDRESS_BYTES]; /* of the same-host transport, or "" */
 } shoali_record;
 enum {
-    SHOALI_RECORD_BYTES = 20 + 24 + 24 + 64 + SHOALI_RECORD_HOST_BYTES + 2 * SHOALI_RECORD_ADDRESS_BYTES
+    SHOALI_RECORD_BYTES = 20 + 24 + 24 + 64 + SHOALI_RECORD_HOST_BYTES +
+                          2 * SHOALI_RECORD_ADDRESS_BYTES
 };
 
 size_t shoali_ready_encode(const shoali_ready *message, uint8_t out[SHOALI_READY_BYTES]);

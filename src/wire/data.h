@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header of a data frame as flows and transports pass it on; frame.h lays it out on the wire. */
+/* The header of a data frame as flows and transports pass it on; frame.h lays it out on the
+ * wire. */
 #ifndef SHOALI_WIRE_DATA_H
 #define SHOALI_WIRE_DATA_H
 
@@ -19,7 +20,8 @@ typedef struct shoal_data {
     uint16_t flags;
 } shoal_data;
 
-/** Where a NaN or infinity came from; sticks to every sum that it enters. 24 bytes on the wire, little-endian. */
+/** Where a NaN or infinity came from; sticks to every sum that it enters. 24 bytes on the wire,
+ * little-endian. */
 typedef struct shoali_not_finite {
     uint32_t endpoint;
     uint32_t zero;

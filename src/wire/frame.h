@@ -4,7 +4,8 @@
  *    0 magic 2 | 2 version 1 | 3 bits 1 | 4 kind 2 | 6 flags 2 | 8 slot 4 | 12 match 4 | 16 chunk 4
  *   20 body length 4 | 24 checksum of the body 4 (0 without the bit) | 28 checksum of bytes 0..27 4
  *
- * Control frames carry zeros in flags, slot, match and chunk. Anything else is corrupt: there is one encoding. */
+ * Control frames carry zeros in flags, slot, match and chunk. Anything else is corrupt: there is
+ * one encoding. */
 #ifndef SHOALI_WIRE_FRAME_H
 #define SHOALI_WIRE_FRAME_H
 
@@ -30,7 +31,8 @@ typedef struct shoali_frame {
 /** The frame must be within bounds: kind 1..255, length as above. */
 void shoali_frame_encode(const shoali_frame *frame, uint8_t out[SHOALI_FRAME_BYTES]);
 
-/** Any 32 bytes. @return SHOAL_OK | ECORRUPT (checksum, bounds) | EVERSION; then *frame_out is untouched. */
+/** Any 32 bytes. @return SHOAL_OK | ECORRUPT (checksum, bounds) | EVERSION; then *frame_out is
+ * untouched. */
 SHOAL_MUST_USE shoal_status shoali_frame_decode(const uint8_t in[SHOALI_FRAME_BYTES],
                                                 shoali_frame *frame_out);
 

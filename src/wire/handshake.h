@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who opens a connection and who accepts it prove to each other that they hold the job's token. Bytes in, bytes out:
- * no socket, no clock, no randomness (nonces come from the caller).
+/* Who opens a connection and who accepts it prove to each other that they hold the job's token.
+ * Bytes in, bytes out: no socket, no clock, no randomness (nonces come from the caller).
  *
  *   dialler                              listener
  *   HELLO                      ->        checks version, job, target
@@ -29,11 +29,13 @@ typedef struct shoali_handshake {
     uint8_t out[SHOALI_HELLO_BYTES + SHOALI_PROOF_BYTES];
 } shoali_handshake;
 
-/** self: complete with a fresh random nonce; the listener's target, purpose, tos and lane follow from what it gets. */
+/** self: complete with a fresh random nonce; the listener's target, purpose, tos and lane follow
+ * from what it gets. */
 void shoali_handshake_start(shoali_handshake *handshake, bool dialler, const shoali_hello *self,
                             const uint8_t *token, size_t token_bytes);
 
-/** How many bytes may be fed now: never more than the current message, so frames behind it stay with the caller. */
+/** How many bytes may be fed now: never more than the current message, so frames behind it stay
+ * with the caller. */
 size_t shoali_handshake_want(const shoali_handshake *handshake);
 
 /**
@@ -43,7 +45,8 @@ size_t shoali_handshake_want(const shoali_handshake *handshake);
 SHOAL_MUST_USE shoal_status shoali_handshake_feed(shoali_handshake *handshake, const uint8_t *bytes,
                                                   size_t len_bytes);
 
-/** Refuse for a reason of the caller's own: out becomes a REFUSAL. text goes over the wire: no secrets. */
+/** Refuse for a reason of the caller's own: out becomes a REFUSAL. text goes over the wire: no
+ * secrets. */
 void shoali_handshake_refuse(shoali_handshake *handshake, shoal_status status, const char *text);
 
 #endif

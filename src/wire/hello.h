@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three messages that open a connection, before any frame. Little-endian; all start with the same 8 bytes.
+/* The three messages that open a connection, before any frame. Little-endian; all start with the
+ * same 8 bytes.
  *
  *   prefix   0 magic 4 | 4 version 2 | 6 type 1 | 7 zero 1
- *   HELLO    8 features 4 | 12 purpose 1 | 13 tos 1 | 14 lane 2 | 16 endpoint 4 | 20 target 4 | 24 incarnation 8
- *            32 nonce 32 | 64 job, NUL padded 64                                                    128 bytes
- *   PROOF    8 HMAC-SHA256 32                                                                        40 bytes
- *   REFUSAL  8 status 2 | 10 text, NUL padded 118                                                   128 bytes
+ *   HELLO    8 features 4 | 12 purpose 1 | 13 tos 1 | 14 lane 2 | 16 endpoint 4 | 20 target 4
+ *            24 incarnation 8 | 32 nonce 32 | 64 job, NUL padded 64                    128 bytes
+ *   PROOF    8 HMAC-SHA256 32                                                           40 bytes
+ *   REFUSAL  8 status 2 | 10 text, NUL padded 118                                      128 bytes
  *
- * Prefix and REFUSAL keep this layout in every version, so that two versions can tell each other so. */
+ * Prefix and REFUSAL keep this layout in every version, so that two versions can tell each other
+ * so. */
 #ifndef SHOALI_WIRE_HELLO_H
 #define SHOALI_WIRE_HELLO_H
 
@@ -59,12 +61,14 @@ void shoali_hello_encode(const shoali_hello *hello, uint8_t out[SHOALI_HELLO_BYT
 SHOAL_MUST_USE shoal_status shoali_hello_decode(const uint8_t in[SHOALI_HELLO_BYTES],
                                                 shoali_hello *hello_out);
 
-/** Magic, version (not of a REFUSAL) and type; *bytes_out: length of the whole message. @return OK | ECORRUPT | EVERSION */
+/** Magic, version (not of a REFUSAL) and type; *bytes_out: length of the whole message. @return OK
+ * | ECORRUPT | EVERSION */
 SHOAL_MUST_USE shoal_status shoali_prefix_decode(const uint8_t in[SHOALI_PREFIX_BYTES],
                                                  shoali_hello_type *type_out, size_t *bytes_out);
 
-/** HMAC over the role and both hellos as sent, hence over both nonces: no recording can be replayed, and neither
- *  side's proof can be sent back as the other's. @return SHOAL_OK | ESYSTEM (libcrypto failed) */
+/** HMAC over the role and both hellos as sent, hence over both nonces: no recording can be
+ * replayed, and neither side's proof can be sent back as the other's. @return SHOAL_OK | ESYSTEM
+ * (libcrypto failed) */
 SHOAL_MUST_USE shoal_status shoali_proof(const uint8_t *token, size_t token_bytes, int from_dialler,
                                          const uint8_t dialler_hello[SHOALI_HELLO_BYTES],
                                          const uint8_t listener_hello[SHOALI_HELLO_BYTES],

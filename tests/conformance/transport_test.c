@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every transport promises, whatever its kind: run over the table, with the settings that change its insides. */
+/* What every transport promises, whatever its kind: run over the table, with the settings that
+ * change its insides. */
 #include "support/net.h"
 
 #include <poll.h>
@@ -132,7 +133,8 @@ static void random_traffic_between_four_arrives(void **state)
     }
 }
 
-/* ---------------------------------------------------------------- bodies nobody wants, peers nobody has */
+/* ---------------------------------------------------------------- bodies nobody wants, peers
+ * nobody has */
 
 static void unwanted_bodies_are_skipped_and_counted(void **state)
 {
@@ -350,7 +352,8 @@ static void a_forked_child_lets_go(void **state)
     }
 }
 
-/* Open, join, exchange, close, with the k-th allocation failing: an error or success, never a crash, hang or leak. */
+/* Open, join, exchange, close, with the k-th allocation failing: an error or success, never a
+ * crash, hang or leak. */
 static bool exchange_with_failing_allocation(const char *spec, size_t k)
 {
     static uint8_t body[20000];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages from other ranks: the first byte chooses the decoder. What decodes must encode to the same bytes,
- * but for characters that were made printable, which must then stay as they are. */
+/* Control messages from other ranks: the first byte chooses the decoder. What decodes must encode
+ * to the same bytes, but for characters that were made printable, which must then stay as they
+ * are. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a stranger sends while a connection is opened: it never gets in without the token. The first byte chooses
- * the side and how the rest is cut into reads. */
+/* Whatever a stranger sends while a connection is opened: it never gets in without the token. The
+ * first byte chooses the side and how the rest is cut into reads. */
 #include <stdlib.h>
 #include <string.h>
 

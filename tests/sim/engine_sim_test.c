@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real engine with real bytes over simulated links: right, as fast as the formulas say, the same
- * every time, and over when a member is. */
+/* The real engine with real bytes over simulated links: right, as fast as the formulas say, the
+ * same every time, and over when a member is. */
 #include <math.h>
 
 #include "support/check.h"
@@ -41,7 +41,8 @@ static double timed(const engine_case *c)
     return took_ns;
 }
 
-/* 2 (N-1) rounds of S/N bytes, and a latency each where a block is one chunk; the grant is another. */
+/* 2 (N-1) rounds of S/N bytes, and a latency each where a block is one chunk; the grant is
+ * another. */
 static void ring_takes_its_time(void **state)
 {
     (void)state;

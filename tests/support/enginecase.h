@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One operation on N members, run by the engine over memnet: made from a few numbers, checked against
- * sums computed here. Inputs are multiples of `unit` small enough that float32 sums are exact in any
- * order, so a lossless run has exactly one right answer. */
+/* One operation on N members, run by the engine over memnet: made from a few numbers, checked
+ * against sums computed here. Inputs are multiples of `unit` small enough that float32 sums are
+ * exact in any order, so a lossless run has exactly one right answer. */
 #ifndef SHOALI_TESTS_SUPPORT_ENGINECASE_H
 #define SHOALI_TESTS_SUPPORT_ENGINECASE_H
 
@@ -57,7 +57,8 @@ void engine_run_assert_same(const engine_run *run);
 /** A line that repeats the case, for print_error. */
 const char *engine_run_name(const engine_run *run);
 
-/** Specs to try with every size: the table's rows with default keys, and some with keys. NULL: end. */
+/** Specs to try with every size: the table's rows with default keys, and some with keys. NULL:
+ * end. */
 const char *engine_spec_at(size_t i);
 /** Members beyond contributors that the spec asks for. */
 uint32_t engine_spec_servers(const char *spec);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One flow alone, with a sink that records what it asks for: for tests that play the other members. */
+/* One flow alone, with a sink that records what it asks for: for tests that play the other
+ * members. */
 #ifndef SHOALI_TESTS_SUPPORT_FLOWPROBE_H
 #define SHOALI_TESTS_SUPPORT_FLOWPROBE_H
 

@@ -4,7 +4,8 @@
 
 #include "support/check.h"
 
-/** "0aff.." as bytes; fails the test on anything else or beyond capacity. @return number of bytes */
+/** "0aff.." as bytes; fails the test on anything else or beyond capacity. @return number of
+ * bytes */
 size_t hex_parse(const char *text, uint8_t *out, size_t capacity);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* N flows of one operation in memory. Nothing is ordered but what the contract orders: grants,
- * bodies read by the transport, completions of sends, frames, owner jobs and timers that are due each
- * happen at a random time (from the seed), frames of one pair overtake each other (control frames do
- * not), some sends complete inside send. Time passes only when nothing else can happen. Bodies are copied as late as allowed and placed memory is scribbled over first, so a flow
- * that reads too early or reuses too early ends with wrong numbers. */
+ * bodies read by the transport, completions of sends, frames, owner jobs and timers that are due
+ * each happen at a random time (from the seed), frames of one pair overtake each other (control
+ * frames do not), some sends complete inside send. Time passes only when nothing else can happen.
+ * Bodies are copied as late as allowed and placed memory is scribbled over first, so a flow that
+ * reads too early or reuses too early ends with wrong numbers. */
 #ifndef SHOALI_TESTS_SUPPORT_MEMNET_H
 #define SHOALI_TESTS_SUPPORT_MEMNET_H
 
@@ -36,7 +37,8 @@ shoal_status memnet_start(memnet *net, const shoali_flow_row *row, const shoali_
 /**
  * Let events happen until all living members are done.
  * @param events at most so many more events; SIZE_MAX: no limit.
- * @return false: the limit came first, or nothing can happen any more (text says who waits for what)
+ * @return false: the limit came first, or nothing can happen any more (text says who waits for
+ *         what)
  */
 bool memnet_run(memnet *net, size_t events, char *text, size_t text_bytes);
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A loopback port that the kernel chose and gives to nobody else while *fd_out is open; a listener with SO_REUSEADDR
- *  may take it. */
+/** A loopback port that the kernel chose and gives to nobody else while *fd_out is open; a listener
+ * with SO_REUSEADDR may take it. */
 uint16_t port_reserve(int *fd_out);
 
 /** "tcp://127.0.0.1:PORT" or "file:///tmp/..", fresh; hold *fd_out open (-1: nothing to hold). */

@@ -46,6 +46,16 @@ shoal_comm *rank_join(const rank_env *env)
     return comm;
 }
 
+void rank_wait_ready(const rank_env *env, uint32_t count)
+{
+    uint64_t until_us = shoali_now_us() + 10 * 1000 * 1000;
+    while (atomic_load(&env->board->ready) < count) {
+        (void)poll(NULL, 0, 1);
+        if (shoali_now_us() > until_us)
+            rank_fail("the other ranks are not ready", __FILE__, __LINE__);
+    }
+}
+
 void rank_note_error(const rank_env *env)
 {
     shoali_error_get(&env->board->rank[env->rank].error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows of one operation over transport `sim`, each on its own endpoint, in virtual time: what a comm
- * does between a flow and a transport, and no more. Members are endpoints 0 .. size - 1. */
+/* Flows of one operation over transport `sim`, each on its own endpoint, in virtual time: what a
+ * comm does between a flow and a transport, and no more. Members are endpoints 0 .. size - 1. */
 #ifndef SHOALI_TESTS_SUPPORT_SIMHOST_H
 #define SHOALI_TESTS_SUPPORT_SIMHOST_H
 
@@ -22,7 +22,8 @@ simhost *simhost_start(const engine_run *run, const shoali_fabric_desc *desc);
 shoali_fabric *simhost_fabric(simhost *host);
 /** Let an endpoint that is ready hear what happened. */
 void simhost_progress(simhost *host, uint32_t endpoint);
-/** Until all are done or nothing happens any more; returns the time of the last done, since the start. */
+/** Until all are done or nothing happens any more; returns the time of the last done, since the
+ * start. */
 uint64_t simhost_run(simhost *host);
 const simhost_result *simhost_result_of(const simhost *host, uint32_t member);
 void simhost_destroy(simhost *host);

@@ -2,7 +2,8 @@
 /* A transform of two rounds: every matrix (rows x cols) of a table travels as a product of two
  * vectors. Round 0 sums p = M q, round 1 sums M^T p after p has been made a unit vector; what the
  * product misses of this rank's matrix stays in the state and is added to the next gradient. One
- * step of the power iteration that PowerSGD (Vogels et al., NeurIPS 2019) is made of, with rank 1. */
+ * step of the power iteration that PowerSGD (Vogels et al., NeurIPS 2019) is made of, with rank
+ * 1. */
 #ifndef SHOALI_TESTS_SUPPORT_TOYTRANSFORM_H
 #define SHOALI_TESTS_SUPPORT_TOYTRANSFORM_H
 

@@ -47,7 +47,8 @@ static void identity_lands_in_place(void **state)
     close_all(&run, probe);
 }
 
-/* A frame before its turn never touches the buffer: here the sum, while partial sums are still due. */
+/* A frame before its turn never touches the buffer: here the sum, while partial sums are still
+ * due. */
 static void early_frames_wait(void **state)
 {
     (void)state;

@@ -23,7 +23,8 @@ static void close_all(engine_run *run, flowprobe *probe)
     engine_run_close(run);
 }
 
-/* A worker sends nothing before the grant, then at most four frames, each with the server's slot. */
+/* A worker sends nothing before the grant, then at most four frames, each with the server's
+ * slot. */
 static void grant_and_flights(void **state)
 {
     (void)state;

@@ -4,7 +4,8 @@
 #include "base/log.h"
 #include "transport/iface.h"
 
-/* An invented host: loopback, a bridge of containers, a wire with both families, a second wire, one that is down. */
+/* An invented host: loopback, a bridge of containers, a wire with both families, a second wire, one
+ * that is down. */
 static size_t host(shoali_iface list[8])
 {
     static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is special about tcp; what all transports promise is in tests/conformance/transport_test.c. */
+/* What is special about tcp; what all transports promise is in
+ * tests/conformance/transport_test.c. */
 #include "support/net.h"
 
 #include <netinet/in.h>
@@ -132,7 +133,8 @@ static void a_dropped_peer_may_come_back(void **state)
 
 /* ---------------------------------------------------------------- who may not come in */
 
-/* Node 1 with other args meets node 0; node 1 learns `why` at once, node 0 when its patience ends, with the reason. */
+/* Node 1 with other args meets node 0; node 1 learns `why` at once, node 0 when its patience ends,
+ * with the reason. */
 static void expect_refusal(const shoali_transport_args *args, shoal_status why,
                            const char *caller_says, const char *listener_says)
 {
@@ -366,7 +368,8 @@ static void nonsense_from_a_member_takes_it_down(void **state)
     expect_down_after(SHOALI_PURPOSE_CONTROL, message, false, SHOAL_ECORRUPT, "damaged");
 }
 
-/* A connection that ends in the middle of a body is a death, even after a goodbye on the control connection. */
+/* A connection that ends in the middle of a body is a death, even after a goodbye on the control
+ * connection. */
 static void a_torn_body_is_a_death(void **state)
 {
     (void)state;

@@ -126,7 +126,8 @@ static void records_return_as_they_went(void **state)
     }
 }
 
-/* Each decoder on every length around its own, and on random bytes: no reads outside, texts terminated and printable. */
+/* Each decoder on every length around its own, and on random bytes: no reads outside, texts
+ * terminated and printable. */
 static void assert_text(const char *text, size_t size)
 {
     size_t length = strnlen(text, size);

@@ -166,7 +166,8 @@ static void a_replay_is_refused(void **state)
     assert_false(second.listener.done);
 }
 
-/* A listener cannot be made to prove itself to itself: its own proof sent back is not a dialler's. */
+/* A listener cannot be made to prove itself to itself: its own proof sent back is not a
+ * dialler's. */
 static void a_reflected_proof_is_refused(void **state)
 {
     (void)state;

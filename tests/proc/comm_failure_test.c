@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes wrong between real ranks, and that everyone hears the same about it. */
+#include "support/ranks.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { BIG = 1 << 20, SECOND = 1000 * 1000, LIMIT_US = 20 * SECOND };
+
+static shoal_op *start(shoal_comm *comm, float *buf, size_t count, int64_t timeout_us)
+{
+    shoal_op *op = NULL;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.buf = buf;
+    desc.count = count;
+    desc.timeout_us = timeout_us;
+    rank_ok(shoal_op_start(comm, &desc, &op));
+    return op;
+}
+
+/* ------------------------------------------------------------------ wrong calls */
+
+static void different_calls(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    static float buf[100];
+    rank_ok(shoal_barrier(comm));
+    shoal_status status = env->rank == 1 ? shoal_allreduce(comm, buf, 99, "ring", NULL)
+                                         : shoal_allreduce(comm, buf, 100, "ring", "fp16");
+    rank_check(status == SHOAL_EMISMATCH);
+    rank_note_error(env);
+    rank_error_has("started all-reduce 2, 99 elements, ring, identity");
+    rank_error_has("started all-reduce 2, 100 elements, ring, fp16");
+    rank_error_has("rank 1 (host ");
+    rank_ok(shoal_barrier(comm)); /* the communicator lives on */
+    shoal_comm_destroy(comm);
+}
+
+static void a_mismatch_names_both_calls(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size <= 4; size++)
+        ranks_run(size, "file", NULL, different_calls, NULL, LIMIT_US);
+}
+
+/* Rank 2 does something else for a while: the others name it. */
+static void absent_rank(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    static float buf[100];
+    rank_ok(shoal_barrier(comm));
+    if (env->rank == 2) {
+        shoal_op *op;
+        shoal_status status = shoal_comm_next_done(comm, 600 * 1000, &op);
+        rank_check(status == SHOAL_PENDING);
+        status = shoal_allreduce(comm, buf, 100, NULL, NULL); /* comes late, and hears it at once */
+        rank_check(status == SHOAL_ETIMEDOUT);
+    } else {
+        shoal_op *op = start(comm, buf, 100, 400 * 1000);
+        rank_status(shoal_op_wait(&op, 10, NULL), SHOAL_PENDING);
+        rank_check(op != NULL);
+        rank_status(shoal_op_wait(&op, -1, NULL), SHOAL_ETIMEDOUT);
+        rank_check(op == NULL);
+        rank_check(shoal_last_error()->rank == 2);
+        rank_check(strcmp(shoal_last_error()->operation, "all-reduce 2") == 0);
+        rank_check(shoal_last_error()->advice[0] != '\0');
+        rank_check(shoal_last_error()->waited_us >= 300 * 1000);
+    }
+    rank_error_has("rank 2 (host ");
+    rank_error_has("has not entered all-reduce 2, 0.");
+    rank_error_has("s after the others");
+    rank_ok(shoal_barrier(comm));
+    shoal_comm_destroy(comm);
+}
+
+static void a_missing_rank_is_named(void **state)
+{
+    (void)state;
+    ranks_run(4, "file", NULL, absent_rank, NULL, LIMIT_US);
+}
+
+/* ------------------------------------------------------------------ lost ranks */
+
+/* All-reduces without end, until one rank is killed, stopped or gone. */
+static void endless(const rank_env *env)
+{
+    rank_env own = *env;
+    const char *how = env->arg;
+    own.desc.peer_timeout_us = strcmp(how, "stop") == 0 ? 500 * 1000 : 0;
+    shoal_comm *comm = rank_join(&own);
+    float *buf = calloc(BIG, sizeof *buf);
+    shoal_status status = SHOAL_OK;
+    for (int i = 0; status == SHOAL_OK; i++) {
+        if (i == 3)
+            atomic_fetch_add(&env->board->ready, 1);
+        shoal_op *op = start(comm, buf, BIG, 10 * SECOND);
+        status = shoal_op_wait(&op, -1, NULL);
+    }
+    env->board->rank[env->rank].took_us = shoali_now_us() - atomic_load(&env->board->at_us);
+    rank_note_error(env);
+    rank_check(status == SHOAL_EPEER);
+    rank_check(shoal_last_error()->rank == 1);
+    rank_error_has("rank 1 (host ");
+    rank_error_has("is lost");
+    shoal_op *op = NULL;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.buf = buf;
+    desc.count = 1;
+    status = shoal_op_start(comm, &desc, &op);
+    if (status == SHOAL_OK) /* the loss was somebody else's news so far */
+        status = shoal_op_wait(&op, -1, NULL);
+    rank_check(status == SHOAL_EPEER);
+    free(buf);
+    shoal_comm_destroy(comm);
+}
+
+static void lose_rank_1(const char *transport, const char *how, uint64_t limit_us)
+{
+    ranks r;
+    ranks_start(&r, 4, "file", transport, endless, how);
+    ranks_wait_ready(&r, 4, 10 * SECOND);
+    atomic_store(&r.board->at_us, shoali_now_us());
+    ranks_kill(&r, 1, strcmp(how, "stop") == 0 ? SIGSTOP : SIGKILL);
+    ranks_finish(&r, 1, LIMIT_US);
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 1 && r.board->rank[i].took_us > limit_us)
+            fail_msg("rank %u learnt of it after %.3f s: %s", i,
+                     (double)r.board->rank[i].took_us * 1e-6, r.board->rank[i].error.text);
+    munmap(r.board, sizeof *r.board);
+}
+
+/* The limits are not the claim (0.5 s, bench/claims/kill-one-rank), but far below every timeout in the way. */
+static void a_killed_rank_is_named_by_all(void **state)
+{
+    (void)state;
+    lose_rank_1("tcp:shm=off", "kill", 2 * SECOND);
+    lose_rank_1(NULL, "kill", 2 * SECOND);
+}
+
+static void a_stopped_rank_is_named_by_all(void **state)
+{
+    (void)state;
+    lose_rank_1("tcp:shm=off", "stop", 3 * SECOND);
+    lose_rank_1(NULL, "stop", 3 * SECOND);
+}
+
+/* A rank that ends its communicator while the others still want something from it. */
+static void one_leaves(const rank_env *env)
+{
+    rank_env own = *env;
+    own.desc.peer_timeout_us = 300 * 1000;
+    shoal_comm *comm = rank_join(&own);
+    static float buf[1000];
+    rank_ok(shoal_barrier(comm));
+    if (env->rank != 2) {
+        rank_status(shoal_allreduce(comm, buf, 1000, NULL, NULL), SHOAL_EPEER);
+        rank_check(shoal_last_error()->rank == 2);
+        rank_error_has("goodbye");
+    }
+    shoal_comm_destroy(comm);
+}
+
+static void a_goodbye_ends_what_cannot_end(void **state)
+{
+    (void)state;
+    ranks_run(3, "file", NULL, one_leaves, NULL, LIMIT_US);
+}
+
+/* The last operation is whole for all, although each leaves as soon as it is whole for itself. */
+static void leave_at_once(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    float *buf = calloc(BIG, sizeof *buf);
+    for (size_t i = 0; i < BIG; i++)
+        buf[i] = 1;
+    rank_ok(shoal_allreduce(comm, buf, BIG, env->arg, NULL));
+    shoal_comm_destroy(comm);
+    for (size_t i = 0; i < BIG; i++)
+        rank_check(buf[i] == (float)env->size);
+    free(buf);
+}
+
+static void a_goodbye_overtakes_no_data(void **state)
+{
+    (void)state;
+    static const char *const collectives[] = {"ring", "worker_aggregator", "direct"};
+    for (int i = 0; i < 6; i++)
+        ranks_run(4, "file", i % 2 ? NULL : "tcp:shm=off", leave_at_once, collectives[i % 3],
+                  LIMIT_US);
+}
+
+/* ------------------------------------------------------------------ values and wishes */
+
+static void one_nan(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    static float buf[5000];
+    const shoal_tensor tensors[] = {{.key = 70, .offset = 0, .count = 2000, .lr_scale = 1},
+                                    {.key = 71, .offset = 2000, .count = 3000, .lr_scale = 1}};
+    static const char *const codecs[] = {"identity", "fp16", "inceptionn"};
+    for (size_t c = 0; c < 3; c++) {
+        shoal_op *op = NULL;
+        shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+        memset(buf, 0, sizeof buf);
+        if (env->rank == 1)
+            buf[2000 + 1234] = c % 2 ? -__builtin_inff() : __builtin_nanf("");
+        desc.buf = buf;
+        desc.count = 5000;
+        desc.tensors = tensors;
+        desc.tensor_count = 2;
+        desc.push_codec = codecs[c];
+        rank_ok(shoal_op_start(comm, &desc, &op));
+        rank_status(shoal_op_wait(&op, -1, NULL), SHOAL_ENOTFINITE);
+        rank_error_has("rank 1 (host ");
+        rank_error_has("tensor 71, element 1234");
+        rank_check(shoal_last_error()->rank == 1);
+    }
+    rank_ok(shoal_barrier(comm));
+    shoal_comm_destroy(comm);
+}
+
+static void a_value_that_is_not_finite_is_named_by_all(void **state)
+{
+    (void)state;
+    ranks_run(4, "file", NULL, one_nan, NULL, LIMIT_US);
+}
+
+static void cancelled(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    static float buf[1000], other[1000];
+    rank_ok(shoal_barrier(comm));
+    if (env->rank != 0) { /* rank 0 never enters the first */
+        shoal_op *op = start(comm, buf, 1000, 0);
+        if (env->rank == 1)
+            shoal_op_cancel(op);
+        rank_status(shoal_op_wait(&op, -1, NULL), SHOAL_ECANCELLED);
+        rank_error_has("cancelled by rank 1 (host ");
+        atomic_fetch_add(&env->board->ready, 1);
+    } else {
+        rank_wait_ready(env, 2);
+        rank_status(shoal_allreduce(comm, other, 1000, NULL, NULL), SHOAL_ECANCELLED);
+    }
+    rank_ok(shoal_barrier(comm));
+    shoal_op *op = start(comm, buf, 1000, 0); /* a cancel of what is over changes nothing */
+    shoal_op *done = NULL;
+    rank_ok(shoal_comm_next_done(comm, 10 * SECOND, &done));
+    rank_check(done == op);
+    shoal_op_cancel(done);
+    rank_ok(shoal_op_wait(&done, -1, NULL));
+    shoal_comm_destroy(comm);
+}
+
+static void a_cancel_reaches_all(void **state)
+{
+    (void)state;
+    ranks_run(3, "file", NULL, cancelled, NULL, LIMIT_US);
+}
+
+static void open_at_the_end(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    static float buf[1000];
+    rank_ok(shoal_barrier(comm));
+    if (env->rank == 0) {
+        shoal_op *op = start(comm, buf, 1000, 0);
+        rank_check(op != NULL); /* freed by destroy, as nobody waits for it */
+    } else {
+        shoal_status status = shoal_allreduce(comm, buf, 1000, NULL, NULL);
+        rank_check(status == SHOAL_ECANCELLED || status == SHOAL_EPEER || status == SHOAL_OK);
+    }
+    shoal_comm_destroy(comm);
+}
+
+static void destroy_cancels(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        ranks_run(2, "file", NULL, open_at_the_end, NULL, LIMIT_US);
+}
+
+int main(void)
+{
+    shoali_log_set_level(SHOALI_LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(a_mismatch_names_both_calls),
+        CHECK_TEST(a_missing_rank_is_named),
+        CHECK_TEST(a_killed_rank_is_named_by_all),
+        CHECK_TEST(a_stopped_rank_is_named_by_all),
+        CHECK_TEST(a_goodbye_ends_what_cannot_end),
+        CHECK_TEST(a_goodbye_overtakes_no_data),
+        CHECK_TEST(a_value_that_is_not_finite_is_named_by_all),
+        CHECK_TEST(a_cancel_reaches_all),
+        CHECK_TEST(destroy_cancels),
+    };
+    return CHECK_RUN(tests);
+}
