@@ -17,6 +17,8 @@
 #include "comm/launch.h"
 #include "wire/control.h"
 
+enum { SHOALI_MEET_VERDICT_US = 500 * 1000 };
+
 typedef struct shoali_meeting {
     const char *place; /* "tcp://host:port" | "file:///path" */
     const char *job;

@@ -28,6 +28,7 @@
 
 enum {
     POLL_MS = 10,
+    FAREWELL_US = 2 * 1000 * 1000,
     MAGIC = 0x31544d53 /* "SMT1" */,
     NONCE_BYTES = 16,
     MAC_BYTES = 32,
@@ -183,6 +184,20 @@ static shoal_status collect(file_meeting *f, shoali_record *records)
     }
 }
 
+/* Two ranks disagree: give the others a moment to answer the call, for who has answered hears the end. */
+static void await_answers(file_meeting *f, shoali_record *records)
+{
+    uint64_t until_us = shoali_now_us() + FAREWELL_US;
+    for (uint32_t present = 0; present < f->size && shoali_now_us() < until_us;) {
+        present = 1;
+        for (uint32_t rank = 1; rank < f->size; rank++) {
+            f->in[rank] = f->in[rank] || take_answer(f, rank, &records[rank]) != SHOAL_PENDING;
+            present += f->in[rank];
+        }
+        (void)poll(NULL, 0, POLL_MS);
+    }
+}
+
 static shoal_status lead(file_meeting *f, shoali_record *records)
 {
     SHOALI_TRY(shoali_meet_random(f->nonce, sizeof f->nonce));
@@ -198,6 +213,8 @@ static shoal_status lead(file_meeting *f, shoali_record *records)
     }
     shoal_error why;
     shoali_error_get(&why);
+    if (status != SHOAL_ETIMEDOUT)
+        await_answers(f, records);
     shoali_abort end = {.status = (uint32_t)status,
                         .culprit = why.rank >= 0 ? (uint32_t)why.rank : SHOALI_NOBODY};
     snprintf(end.text, sizeof end.text, "%.380s", why.text);
@@ -253,7 +270,8 @@ static shoal_status follow(file_meeting *f, shoali_record *records)
         shoal_status status = follow_once(f, records);
         if (status != SHOAL_PENDING)
             return status;
-        if (shoali_now_us() >= f->meeting->deadline_us)
+        /* rank 0 knows best who is missing, and says so at its own deadline */
+        if (shoali_now_us() >= f->meeting->deadline_us + (f->called ? SHOALI_MEET_VERDICT_US : 0))
             break;
         (void)poll(NULL, 0, POLL_MS);
     }

@@ -23,7 +23,7 @@
 enum {
     STRANGERS = 32, /* callers without a record yet, beyond the ranks that are missing */
     STRANGER_US = 10 * 1000 * 1000, /* how long one may take to prove itself */
-    FAREWELL_US = 1000 * 1000,      /* how long a last text may take to leave */
+    FAREWELL_US = 2 * 1000 * 1000,  /* how long a last text may take to leave */
     POLL_MS = 100
 };
 
@@ -156,7 +156,7 @@ static shoal_status hear(store *s, visitor *v, bool *fatal_out)
         if (status != SHOAL_OK) {
             shoal_error why;
             shoali_error_get(&why);
-            if (tell(v, &why))
+            if (!*fatal_out && tell(v, &why)) /* else everyone will be told */
                 shoali_meet_stream_try(&v->stream);
             return shoali_error_set(&why);
         }
@@ -264,22 +264,40 @@ static shoal_status serve_once(store *s)
     return now_us >= s->meeting->deadline_us ? missing(s) : SHOAL_PENDING;
 }
 
-/* Tell everyone why it is over, as long as they listen and FAREWELL_US lasts. */
+/* One caller at the end: take in what it has sent, tell it, send. True: it is gone or has been told. */
+static bool tell_visitor(visitor *v, const shoal_error *why, uint32_t *told)
+{
+    uint16_t kind;
+    const uint8_t *body;
+    size_t length;
+    shoal_status status;
+    do
+        status = shoali_meet_stream_read(&v->stream, &kind, &body, &length);
+    while (status == SHOAL_OK);
+    if (status == SHOAL_PENDING && !v->farewell && shoali_meet_stream_idle(&v->stream))
+        v->farewell = tell(v, why);
+    if (status != SHOAL_PENDING || shoali_meet_stream_write(&v->stream) != SHOAL_OK)
+        return true;
+    bool over = v->farewell && shoali_meet_stream_idle(&v->stream);
+    *told += over;
+    return over;
+}
+
+/* Tell everyone why it is over: those who are here and, unless the deadline is what ended it, those who come within
+ * FAREWELL_US. */
 static void say_farewell(store *s)
 {
     shoal_error why;
     shoali_error_get(&why);
     uint64_t until_us = shoali_now_us() + FAREWELL_US;
-    while (s->visitor_count > 0 && shoali_now_us() < until_us) {
-        for (uint32_t i = s->visitor_count; i-- > 0;) {
-            visitor *v = s->visitors[i];
-            bool lost = !v->stream.open || shoali_meet_stream_write(&v->stream) != SHOAL_OK;
-            if (lost || (v->farewell && shoali_meet_stream_idle(&v->stream)))
+    uint32_t told = 0, awaited = why.status == SHOAL_ETIMEDOUT ? 0 : s->size - 1;
+    while (s->listener >= 0 && shoali_now_us() < until_us &&
+           (s->visitor_count > 0 || told < awaited)) {
+        accept_some(s);
+        for (uint32_t i = s->visitor_count; i-- > 0;)
+            if (tell_visitor(s->visitors[i], &why, &told))
                 drop(s, i, NULL);
-            else if (!v->farewell)
-                v->farewell = tell(v, &why);
-        }
-        if (s->visitor_count > 0)
+        if (s->visitor_count > 0 || told < awaited)
             wait_for_events(s);
     }
 }

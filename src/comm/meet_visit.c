@@ -123,10 +123,16 @@ static shoal_status deadline_passed(const visit *v)
     return status;
 }
 
+/* Rank 0 knows best who is missing, and says so at its own deadline, which may be a little after ours. */
+static uint64_t deadline_of(const visit *v)
+{
+    return v->meeting->deadline_us + (v->heard_us != 0 ? SHOALI_MEET_VERDICT_US : 0);
+}
+
 /* From connecting to the whole table, or to the first failure. */
 static shoal_status one_visit(visit *v)
 {
-    while (shoali_now_us() < v->meeting->deadline_us) {
+    while (shoali_now_us() < deadline_of(v)) {
         SHOALI_TRY(shoali_meet_stream_write(v->stream));
         shoal_status status = hear(v);
         if (status != SHOAL_PENDING)
@@ -146,7 +152,7 @@ static shoal_status one_visit(visit *v)
 static shoal_status visit_until_deadline(visit *v, const struct addrinfo *list)
 {
     const struct addrinfo *address = list;
-    while (shoali_now_us() < v->meeting->deadline_us) {
+    while (shoali_now_us() < deadline_of(v)) {
         shoal_status status = start_connecting(v, address);
         if (status == SHOAL_OK)
             status = one_visit(v);
