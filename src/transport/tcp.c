@@ -258,7 +258,7 @@ static shoali_conn *pick_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer
         if (!conn->dialled || conn->control || conn->tos != tos)
             continue;
         count++;
-        if (best == NULL || conn->tx.queued_bytes < best->tx.queued_bytes)
+        if (best == NULL || conn->tx.box.queued_bytes < best->tx.box.queued_bytes)
             best = conn;
     }
     if (best != NULL && (count >= tcp->params.lanes || shoali_tx_is_empty(best)))

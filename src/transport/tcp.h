@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #include "transport/address.h"
+#include "transport/outbox.h"
 #include "transport/transport.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
@@ -56,20 +57,9 @@ typedef struct shoali_tcp_rx {
     size_t complete;
 } shoali_tcp_rx;
 
-typedef struct shoali_tcp_out {
-    uint8_t header[SHOALI_FRAME_BYTES];
-    const uint8_t *body; /* the caller's, until sent(cookie) */
-    uint32_t body_bytes;
-    bool goodbye; /* ours: no cookie */
-    uint64_t cookie;
-} shoali_tcp_out;
-
-/* The sending half: a ring of frames (data) or a run of bytes (control, copied). */
+/* The sending half: frames (data) or a run of bytes (control, copied). */
 typedef struct shoali_tcp_tx {
-    shoali_tcp_out *ring;
-    uint32_t capacity, head, count; /* capacity: power of two */
-    size_t front_done;              /* bytes of the front frame that the kernel has */
-    uint64_t queued_bytes;
+    shoali_outbox box;
     uint8_t *bytes;
     size_t bytes_capacity, begin, end;
 } shoali_tcp_tx;

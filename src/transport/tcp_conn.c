@@ -113,7 +113,7 @@ void shoali_conn_free_dead(shoali_tcp *tcp)
         tcp->dead = conn->next;
         shoali_free(conn->opening);
         shoali_free(conn->rx.stage);
-        shoali_free(conn->tx.ring);
+        shoali_outbox_free(&conn->tx.box);
         shoali_free(conn->tx.bytes);
         shoali_free(conn);
     }

@@ -16,7 +16,7 @@ enum {
 
 bool shoali_tx_is_empty(const shoali_conn *conn)
 {
-    return conn->tx.count == 0 && conn->tx.begin == conn->tx.end;
+    return conn->tx.box.count == 0 && conn->tx.begin == conn->tx.end;
 }
 
 static void mark_dirty(shoali_conn *conn)
@@ -30,41 +30,12 @@ static void mark_dirty(shoali_conn *conn)
 
 /* ---------------------------------------------------------------- queueing */
 
-static shoali_tcp_out *push(shoali_tcp_tx *tx)
-{
-    if (tx->count == tx->capacity) {
-        uint32_t bigger = tx->capacity > 0 ? 2 * tx->capacity : 8;
-        shoali_tcp_out *ring = shoali_alloc_array(bigger, sizeof *ring);
-        if (ring == NULL)
-            return NULL;
-        for (uint32_t i = 0; i < tx->count; i++)
-            ring[i] = tx->ring[(tx->head + i) & (tx->capacity - 1)];
-        shoali_free(tx->ring);
-        tx->ring = ring;
-        tx->capacity = bigger;
-        tx->head = 0;
-    }
-    return &tx->ring[(tx->head + tx->count++) & (tx->capacity - 1)];
-}
-
 shoal_status shoali_tx_data(shoali_conn *conn, const shoal_data *head, const void *body,
                             uint64_t cookie)
 {
-    shoali_tcp_out *out = push(&conn->tx);
-    if (out == NULL)
-        return SHOAL_ENOMEM;
-    shoali_frame frame = {
-        .kind = SHOALI_MESSAGE_data, .summed = conn->tcp->params.checksum, .head = *head};
-    if (frame.summed)
-        frame.body_crc = shoali_crc32c(0, body, head->len_bytes);
-    shoali_frame_encode(&frame, out->header);
-    if (conn->tcp->args.tamper != NULL)
-        conn->tcp->args.tamper(conn->tcp->args.tamper_ctx, out->header);
-    out->body = body;
-    out->body_bytes = head->len_bytes;
-    out->cookie = cookie;
-    out->goodbye = false;
-    conn->tx.queued_bytes += head->len_bytes;
+    shoali_tcp *tcp = conn->tcp;
+    SHOALI_TRY(
+        shoali_outbox_put(&conn->tx.box, &tcp->args, tcp->params.checksum, head, body, cookie));
     mark_dirty(conn);
     return SHOAL_OK;
 }
@@ -116,14 +87,7 @@ shoal_status shoali_tx_goodbye(shoali_conn *conn)
 {
     if (conn->control)
         return shoali_tx_control(conn, SHOALI_MESSAGE_goodbye, NULL, 0);
-    shoali_tcp_out *out = push(&conn->tx);
-    if (out == NULL)
-        return SHOAL_ENOMEM;
-    shoali_frame frame = {.kind = SHOALI_MESSAGE_goodbye};
-    shoali_frame_encode(&frame, out->header);
-    out->body = NULL;
-    out->body_bytes = 0;
-    out->goodbye = true;
+    SHOALI_TRY(shoali_outbox_put_goodbye(&conn->tx.box));
     mark_dirty(conn);
     return SHOAL_OK;
 }
@@ -151,9 +115,9 @@ static int add_part(struct iovec *parts, int count, const void *bytes, size_t le
 static int gather(const shoali_tcp_tx *tx, struct iovec parts[2 * FRAMES_PER_CALL + 1])
 {
     int count = 0;
-    size_t skip = tx->front_done;
-    for (uint32_t i = 0; i < tx->count && i < FRAMES_PER_CALL; i++) {
-        const shoali_tcp_out *out = &tx->ring[(tx->head + i) & (tx->capacity - 1)];
+    size_t skip = tx->box.front_done;
+    for (uint32_t i = 0; i < tx->box.count && i < FRAMES_PER_CALL; i++) {
+        const shoali_out *out = shoali_outbox_at(&tx->box, i);
         count = add_part(parts, count, out->header, SHOALI_FRAME_BYTES, &skip);
         count = add_part(parts, count, out->body, out->body_bytes, &skip);
     }
@@ -162,7 +126,7 @@ static int gather(const shoali_tcp_tx *tx, struct iovec parts[2 * FRAMES_PER_CAL
     return count;
 }
 
-static void count_sent(shoali_conn *conn, const shoali_tcp_out *out)
+static void count_sent(shoali_conn *conn, const shoali_out *out)
 {
     shoal_peer_stats *stats = &conn->tcp->peers[conn->peer].stats;
     stats->sent_frames++;
@@ -182,22 +146,13 @@ static void advance(shoali_conn *conn, size_t bytes)
         tcp->peers[conn->peer].stats.control_bytes += bytes;
         return;
     }
-    tx->front_done += bytes;
-    while (tx->count > 0) {
-        shoali_tcp_out out = tx->ring[tx->head];
-        size_t whole = SHOALI_FRAME_BYTES + (size_t)out.body_bytes;
-        if (tx->front_done < whole)
-            return;
-        tx->front_done -= whole;
-        tx->head = (tx->head + 1) & (tx->capacity - 1);
-        tx->count--;
-        tx->queued_bytes -= out.body_bytes;
-        if (out.goodbye)
+    shoali_out done;
+    for (bool more = shoali_outbox_advance(&tx->box, bytes, &done); more;
+         more = conn->state != SHOALI_CONN_DEAD && shoali_outbox_advance(&tx->box, 0, &done)) {
+        if (done.goodbye)
             continue;
-        count_sent(conn, &out);
-        tcp->events.sent(tcp->events.ctx, (uint32_t)conn->peer, out.cookie, SHOAL_OK);
-        if (conn->state == SHOALI_CONN_DEAD)
-            return;
+        count_sent(conn, &done);
+        tcp->events.sent(tcp->events.ctx, (uint32_t)conn->peer, done.cookie, SHOAL_OK);
     }
 }
 
@@ -237,16 +192,6 @@ void shoali_tx_flush(shoali_conn *conn)
 
 void shoali_tx_return_all(shoali_conn *conn, shoal_status status)
 {
-    shoali_tcp *tcp = conn->tcp;
-    shoali_tcp_tx *tx = &conn->tx;
-    while (tx->count > 0) {
-        shoali_tcp_out out = tx->ring[tx->head];
-        tx->head = (tx->head + 1) & (tx->capacity - 1);
-        tx->count--;
-        if (!out.goodbye)
-            tcp->events.sent(tcp->events.ctx, (uint32_t)conn->peer, out.cookie, status);
-    }
-    tx->queued_bytes = 0;
-    tx->front_done = 0;
-    tx->begin = tx->end = 0;
+    conn->tx.begin = conn->tx.end = 0;
+    shoali_outbox_return_all(&conn->tx.box, &conn->tcp->events, (uint32_t)conn->peer, status);
 }
