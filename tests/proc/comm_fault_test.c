@@ -63,6 +63,8 @@ static void run_plan(const plan *p, uint32_t except)
     static const char *const transports[] = {"tcp:shm=off", "tcp", "tcp:lanes=2,shm=off"};
     for (int t = 0; t < 3; t++) {
         ranks r;
+        if (strstr(p->fault, "cut=") != NULL && strstr(transports[t], "shm=off") == NULL)
+            continue; /* a cut link joins two hosts; within one, control goes on while shm is silent */
         ranks_start(&r, 3, "file", transports[t], faulty, p);
         ranks_finish(&r, except, LIMIT_US);
         munmap(r.board, sizeof *r.board);
