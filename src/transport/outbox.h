@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data frames on their way to one connection: a queue that grows, and never shrinks, so that a frame costs no
- * allocation once the queue has had its longest. */
+/* Data frames on their way to one connection: a queue that grows, and never shrinks, so that a
+ * frame costs no allocation once the queue has had its longest. */
 #ifndef SHOALI_TRANSPORT_OUTBOX_H
 #define SHOALI_TRANSPORT_OUTBOX_H
 
@@ -29,8 +29,8 @@ SHOAL_MUST_USE shoal_status shoali_outbox_put(shoali_outbox *box, const shoali_t
 SHOAL_MUST_USE shoal_status shoali_outbox_put_goodbye(shoali_outbox *box);
 /** The i-th frame from the front; i < count. */
 const shoali_out *shoali_outbox_at(const shoali_outbox *box, uint32_t i);
-/** bytes more of the front have gone. True: that frame is complete and now out of the box, in *done_out; ask again
- *  with 0 bytes for the next one. */
+/** bytes more of the front have gone. True: that frame is complete and now out of the box, in
+ *  *done_out; ask again with 0 bytes for the next one. */
 bool shoali_outbox_advance(shoali_outbox *box, size_t bytes, shoali_out *done_out);
 /** Take every frame out; cookies go back by sent(status). */
 void shoali_outbox_return_all(shoali_outbox *box, const shoali_transport_events *events,

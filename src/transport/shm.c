@@ -30,13 +30,13 @@ void shoali_shm_peer_fail(shoali_shm *shm, uint32_t peer, shoal_status why, cons
     if (before != SHOALI_SHM_NONE)
         p->state = SHOALI_SHM_DOWN;
     if (p->link != NULL)
-        shoali_link_kill(p->link, why == SHOAL_OK ? SHOAL_EPEER : why);
+        shoali_shm_link_kill(p->link, why == SHOAL_OK ? SHOAL_EPEER : why);
     if (before == SHOALI_SHM_JOINING || before == SHOALI_SHM_UP)
         shm->events.peer_down(shm->events.ctx, peer, why, text);
 }
 
 /* The socket of an open link says nothing but its end. */
-static void read_socket(shoali_link *link)
+static void read_socket(shoali_shm_link *link)
 {
     char waste[64];
     ssize_t got = read(link->socket, waste, sizeof waste);
@@ -47,7 +47,7 @@ static void read_socket(shoali_link *link)
 }
 
 /* What the peer wrote before its end has been read, as far as it is whole. */
-static void finish_ended(shoali_link *link)
+static void finish_ended(shoali_shm_link *link)
 {
     shoali_shm *shm = link->shm;
     bool left = atomic_load(&link->in.shared->goodbye) != 0 && !link->in_body &&
@@ -63,13 +63,13 @@ static void drop(shoali_shm *shm, uint32_t peer, bool polite)
     p->wake_us = UINT64_MAX;
     if (p->link == NULL)
         return;
-    if (polite && p->link->state == SHOALI_LINK_OPEN) {
-        shoali_link_pump_out(p->link);
+    if (polite && p->link->state == SHOALI_SHM_LINK_OPEN) {
+        shoali_shm_link_pump_out(p->link);
         if (p->link != NULL && p->link->box.front_done == 0) /* not in the middle of a frame */
             atomic_store(&p->link->out.shared->goodbye, 1);
     }
     if (p->link != NULL)
-        shoali_link_kill(p->link, SHOAL_ECANCELLED);
+        shoali_shm_link_kill(p->link, SHOAL_ECANCELLED);
 }
 
 /* ---------------------------------------------------------------- open and close */
@@ -132,7 +132,7 @@ static void shm_forked(void *state)
             close_fd(&shm->peers[peer].link->socket);
             close_fd(&shm->peers[peer].link->bell.event_fd);
         }
-    for (shoali_link *link = shm->strangers; link != NULL; link = link->next)
+    for (shoali_shm_link *link = shm->strangers; link != NULL; link = link->next)
         close_fd(&link->socket);
 }
 
@@ -142,8 +142,8 @@ static void shm_close(void *state)
     for (uint32_t peer = 0; shm->peers != NULL && peer < shm->args.size; peer++)
         drop(shm, peer, true);
     while (shm->strangers != NULL)
-        shoali_link_kill(shm->strangers, SHOAL_ECANCELLED);
-    shoali_link_free_dead(shm);
+        shoali_shm_link_kill(shm->strangers, SHOAL_ECANCELLED);
+    shoali_shm_link_free_dead(shm);
     shm_forked(shm);
     shoali_bell_close(&shm->bell);
     if (shm->token != NULL)
@@ -196,7 +196,7 @@ static shoal_status shm_add_peer(void *state, uint32_t peer, const char *address
     shoali_shm_peer *p = &shm->peers[peer];
     uint64_t give_up_us = shm->args.now_us(shm->args.now_ctx) + (uint64_t)shm->args.join_us;
     if (shm->args.me > peer) {
-        shoali_link *link = shoali_link_create(shm, peer, true);
+        shoali_shm_link *link = shoali_shm_link_create(shm, peer, true);
         if (link == NULL)
             return SHOAL_ENOMEM;
         link->give_up_us = give_up_us;
@@ -262,19 +262,19 @@ static shoal_status shm_control(void *state, uint32_t peer, uint16_t kind, const
 
 /* ---------------------------------------------------------------- progress */
 
-static void link_timer(shoali_link *link)
+static void link_timer(shoali_shm_link *link)
 {
-    if (link->state == SHOALI_LINK_WAITING)
-        shoali_link_dial(link);
+    if (link->state == SHOALI_SHM_LINK_WAITING)
+        shoali_shm_link_dial(link);
     else
-        shoali_link_failed(link, SHOAL_ETIMEDOUT, "it does not answer");
+        shoali_shm_link_failed(link, SHOAL_ETIMEDOUT, "it does not answer");
 }
 
 static void peer_timers(shoali_shm *shm, uint32_t peer, uint64_t *next_us)
 {
     shoali_shm_peer *p = &shm->peers[peer];
     if (p->link != NULL)
-        shoali_link_settle(p->link);
+        shoali_shm_link_settle(p->link);
     if (p->link != NULL && p->link->wake_us <= shm->now_us)
         link_timer(p->link);
     if (p->state == SHOALI_SHM_JOINING && p->wake_us <= shm->now_us)
@@ -291,7 +291,7 @@ static void timers(shoali_shm *shm)
     shm->wake_us = UINT64_MAX;
     for (uint32_t peer = 0; peer < shm->args.size; peer++)
         peer_timers(shm, peer, &next_us);
-    for (shoali_link *link = shm->strangers, *next; link != NULL; link = next) {
+    for (shoali_shm_link *link = shm->strangers, *next; link != NULL; link = next) {
         next = link->next;
         if (link->wake_us <= shm->now_us)
             link_timer(link);
@@ -309,28 +309,29 @@ static void handle(shoali_shm *shm, void *source)
     } else if (source == &shm->bell) {
         shoali_bell_clear(&shm->bell);
     } else {
-        shoali_link *link = source;
-        if (link->state == SHOALI_LINK_OPENING ||
-            (link->state == SHOALI_LINK_MEETING && !link->met))
-            shoali_link_advance(link);
-        else if (link->state == SHOALI_LINK_OPEN)
+        shoali_shm_link *link = source;
+        if (link->state == SHOALI_SHM_LINK_OPENING ||
+            (link->state == SHOALI_SHM_LINK_MEETING && !link->met))
+            shoali_shm_link_advance(link);
+        else if (link->state == SHOALI_SHM_LINK_OPEN)
             read_socket(link);
-        else if (link->state == SHOALI_LINK_MEETING) /* waits for add_peer: can only have ended */
-            shoali_link_kill(link, SHOAL_EPEER);
+        else if (link->state ==
+                 SHOALI_SHM_LINK_MEETING) /* waits for add_peer: can only have ended */
+            shoali_shm_link_kill(link, SHOAL_EPEER);
     }
 }
 
 static void pump(shoali_shm *shm, uint32_t peer)
 {
-    shoali_link *link = shm->peers[peer].link;
-    if (link == NULL || link->state != SHOALI_LINK_OPEN)
+    shoali_shm_link *link = shm->peers[peer].link;
+    if (link == NULL || link->state != SHOALI_SHM_LINK_OPEN)
         return;
-    shoali_link_pump_in(link);
-    if (link->state == SHOALI_LINK_OPEN)
-        shoali_link_pump_out(link);
-    if (link->state == SHOALI_LINK_OPEN && link->ended && !shoali_link_has_work(link))
+    shoali_shm_link_pump_in(link);
+    if (link->state == SHOALI_SHM_LINK_OPEN)
+        shoali_shm_link_pump_out(link);
+    if (link->state == SHOALI_SHM_LINK_OPEN && link->ended && !shoali_shm_link_has_work(link))
         finish_ended(link);
-    if (link->state == SHOALI_LINK_OPEN && shoali_link_has_work(link))
+    if (link->state == SHOALI_SHM_LINK_OPEN && shoali_shm_link_has_work(link))
         shm->more = true;
 }
 
@@ -350,11 +351,11 @@ static void shm_progress(void *state, uint64_t now_us)
         pump(shm, peer);
     shoali_bell_sleep(&shm->bell);
     for (uint32_t peer = 0; peer < shm->args.size && !shm->more; peer++) {
-        const shoali_link *link = shm->peers[peer].link;
-        shm->more = link != NULL && link->state == SHOALI_LINK_OPEN &&
-                    (shoali_link_has_work(link) || link->ended);
+        const shoali_shm_link *link = shm->peers[peer].link;
+        shm->more = link != NULL && link->state == SHOALI_SHM_LINK_OPEN &&
+                    (shoali_shm_link_has_work(link) || link->ended);
     }
-    shoali_link_free_dead(shm);
+    shoali_shm_link_free_dead(shm);
 }
 
 static uint64_t shm_next_wake_us(const void *state)

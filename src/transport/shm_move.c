@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames are bytes in the ring: a body longer than the ring flows through it. Bytes move in pieces, so that both
- * sides copy at the same time. */
+/* Frames are bytes in the ring: a body longer than the ring flows through it. Bytes move in pieces,
+ * so that both sides copy at the same time. */
 #include <stdio.h>
 
 #include "base/error.h"
@@ -19,8 +19,9 @@ static size_t least(size_t a, size_t b)
 
 /* ---------------------------------------------------------------- out */
 
-/* A writer that found the ring full goes on when half of it is free: not a wake-up for every piece. */
-static size_t space(shoali_link *link)
+/* A writer that found the ring full goes on when half of it is free: not a wake-up for every
+ * piece. */
+static size_t space(shoali_shm_link *link)
 {
     size_t queued = (size_t)link->box.queued_bytes + SHOALI_FRAME_BYTES;
     size_t enough = link->blocked ? least(link->out.capacity / 2, queued) : 1;
@@ -29,7 +30,7 @@ static size_t space(shoali_link *link)
 }
 
 /* Space, or a wish for it that the reader sees. */
-static size_t ask_for_space(shoali_link *link)
+static size_t ask_for_space(shoali_shm_link *link)
 {
     size_t room = space(link);
     if (room > 0) {
@@ -42,7 +43,7 @@ static size_t ask_for_space(shoali_link *link)
     return space(link);
 }
 
-static size_t write_piece(shoali_link *link, size_t room)
+static size_t write_piece(shoali_shm_link *link, size_t room)
 {
     const shoali_out *out = shoali_outbox_at(&link->box, 0);
     size_t done = link->box.front_done, take;
@@ -57,7 +58,7 @@ static size_t write_piece(shoali_link *link, size_t room)
     return take;
 }
 
-static void tell_sent(shoali_link *link, const shoali_out *out)
+static void tell_sent(shoali_shm_link *link, const shoali_out *out)
 {
     shoali_shm *shm = link->shm;
     shoal_peer_stats *stats = &shm->peers[link->peer].stats;
@@ -67,10 +68,10 @@ static void tell_sent(shoali_link *link, const shoali_out *out)
     shm->events.sent(shm->events.ctx, (uint32_t)link->peer, out->cookie, SHOAL_OK);
 }
 
-void shoali_link_pump_out(shoali_link *link)
+void shoali_shm_link_pump_out(shoali_shm_link *link)
 {
     size_t total = 0, room;
-    while (link->state == SHOALI_LINK_OPEN && !link->ended && link->box.count > 0 &&
+    while (link->state == SHOALI_SHM_LINK_OPEN && !link->ended && link->box.count > 0 &&
            total < TURN_BYTES && (room = ask_for_space(link)) > 0) {
         shoali_out done;
         size_t took = write_piece(link, room);
@@ -80,13 +81,13 @@ void shoali_link_pump_out(shoali_link *link)
         if (shoali_outbox_advance(&link->box, took, &done))
             tell_sent(link, &done);
     }
-    if (link->state == SHOALI_LINK_OPEN && total > 0)
+    if (link->state == SHOALI_SHM_LINK_OPEN && total > 0)
         shoali_bell_ring(&link->bell);
 }
 
 /* ---------------------------------------------------------------- in */
 
-static void deliver(shoali_link *link)
+static void deliver(shoali_shm_link *link)
 {
     shoali_shm *shm = link->shm;
     size_t count = link->complete;
@@ -95,16 +96,16 @@ static void deliver(shoali_link *link)
         shm->events.frames(shm->events.ctx, (uint32_t)link->peer, link->heads, link->bodies, count);
 }
 
-static void broken(shoali_link *link, const char *what)
+static void broken(shoali_shm_link *link, const char *what)
 {
     char copy[SHOALI_SHM_TEXT_BYTES]; /* callbacks overwrite the last error */
     snprintf(copy, sizeof copy, "%s", what);
     deliver(link);
-    if (link->state == SHOALI_LINK_OPEN)
+    if (link->state == SHOALI_SHM_LINK_OPEN)
         shoali_shm_peer_fail(link->shm, (uint32_t)link->peer, SHOAL_ECORRUPT, copy);
 }
 
-static void end_body(shoali_link *link)
+static void end_body(shoali_shm_link *link)
 {
     shoal_peer_stats *stats = &link->shm->peers[link->peer].stats;
     link->in_body = false;
@@ -121,7 +122,7 @@ static void end_body(shoali_link *link)
         deliver(link);
 }
 
-static void begin_body(shoali_link *link)
+static void begin_body(shoali_shm_link *link)
 {
     shoali_shm *shm = link->shm;
     uint8_t header[SHOALI_FRAME_BYTES];
@@ -135,7 +136,7 @@ static void begin_body(shoali_link *link)
         return;
     }
     link->body = shm->events.place(shm->events.ctx, (uint32_t)link->peer, &link->frame.head);
-    if (link->state != SHOALI_LINK_OPEN) { /* dropped from inside the callback */
+    if (link->state != SHOALI_SHM_LINK_OPEN) { /* dropped from inside the callback */
         if (link->body != NULL)
             shm->events.unplace(shm->events.ctx, (uint32_t)link->peer, &link->frame.head,
                                 link->body);
@@ -147,7 +148,7 @@ static void begin_body(shoali_link *link)
         end_body(link);
 }
 
-static size_t read_body(shoali_link *link, size_t there)
+static size_t read_body(shoali_shm_link *link, size_t there)
 {
     size_t take = least(least(link->frame.head.len_bytes - link->got, there), PIECE_BYTES);
     if (link->body != NULL)
@@ -161,7 +162,7 @@ static size_t read_body(shoali_link *link, size_t there)
 }
 
 /* The writer sleeps until half of the ring is free, or all that it wrote has been read. */
-static void tell_space(shoali_link *link)
+static void tell_space(shoali_shm_link *link)
 {
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&link->in.shared->wants_space, memory_order_relaxed) == 0)
@@ -173,16 +174,17 @@ static void tell_space(shoali_link *link)
 }
 
 /* Bytes with which something can be done: a whole header, or any of a body. */
-static size_t readable(const shoali_link *link)
+static size_t readable(const shoali_shm_link *link)
 {
     size_t there = shoali_ring_used(&link->in);
     return link->in_body || there >= SHOALI_FRAME_BYTES ? there : 0;
 }
 
-void shoali_link_pump_in(shoali_link *link)
+void shoali_shm_link_pump_in(shoali_shm_link *link)
 {
     size_t total = 0, there;
-    while (link->state == SHOALI_LINK_OPEN && total < TURN_BYTES && (there = readable(link)) > 0) {
+    while (link->state == SHOALI_SHM_LINK_OPEN && total < TURN_BYTES &&
+           (there = readable(link)) > 0) {
         if (there == SIZE_MAX) {
             broken(link, "a ring in shared memory with impossible counters");
             return;
@@ -193,17 +195,17 @@ void shoali_link_pump_in(shoali_link *link)
             total += SHOALI_FRAME_BYTES;
             begin_body(link);
         }
-        if (link->state == SHOALI_LINK_OPEN)
+        if (link->state == SHOALI_SHM_LINK_OPEN)
             tell_space(link);
     }
-    if (link->state != SHOALI_LINK_OPEN)
+    if (link->state != SHOALI_SHM_LINK_OPEN)
         return;
     if (total > 0)
         link->shm->peers[link->peer].last_seen_us = link->shm->now_us;
     deliver(link);
 }
 
-bool shoali_link_has_work(const shoali_link *link)
+bool shoali_shm_link_has_work(const shoali_shm_link *link)
 {
     if (readable(link) > 0)
         return true;
@@ -214,7 +216,7 @@ bool shoali_link_has_work(const shoali_link *link)
     return shoali_ring_free(&link->out) >= (link->blocked ? enough : 1);
 }
 
-void shoali_link_return_all(shoali_link *link, shoal_status status)
+void shoali_shm_link_return_all(shoali_shm_link *link, shoal_status status)
 {
     shoali_shm *shm = link->shm;
     size_t count = link->complete;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a unix socket to two mapped rings. The name is known to everybody in the network namespace, so the caller's
- * user is checked first and the hello as everywhere. */
+/* From a unix socket to two mapped rings. The name is known to everybody in the network namespace,
+ * so the caller's user is checked first and the hello as everywhere. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,19 +77,19 @@ static bool is_same_user(int fd)
 
 /* ---------------------------------------------------------------- links */
 
-shoali_link *shoali_link_create(shoali_shm *shm, int64_t peer, bool dialled)
+shoali_shm_link *shoali_shm_link_create(shoali_shm *shm, int64_t peer, bool dialled)
 {
-    shoali_link *link = shoali_alloc(sizeof *link);
+    shoali_shm_link *link = shoali_alloc(sizeof *link);
     if (link == NULL)
         return NULL;
-    *link = (shoali_link){.shm = shm,
-                          .peer = peer,
-                          .dialled = dialled,
-                          .socket = -1,
-                          .wake_us = UINT64_MAX,
-                          .out = {.fd = -1},
-                          .in = {.fd = -1},
-                          .bell = {-1, -1, NULL}};
+    *link = (shoali_shm_link){.shm = shm,
+                              .peer = peer,
+                              .dialled = dialled,
+                              .socket = -1,
+                              .wake_us = UINT64_MAX,
+                              .out = {.fd = -1},
+                              .in = {.fd = -1},
+                              .bell = {-1, -1, NULL}};
     if (peer >= 0) {
         shm->peers[peer].link = link;
     } else {
@@ -100,16 +100,16 @@ shoali_link *shoali_link_create(shoali_shm *shm, int64_t peer, bool dialled)
     return link;
 }
 
-static void set_timer(shoali_link *link, uint64_t wake_us)
+static void set_timer(shoali_shm_link *link, uint64_t wake_us)
 {
     link->wake_us = wake_us;
     if (wake_us < link->shm->wake_us)
         link->shm->wake_us = wake_us;
 }
 
-static void leave_strangers(shoali_link *link)
+static void leave_strangers(shoali_shm_link *link)
 {
-    shoali_link **at = &link->shm->strangers;
+    shoali_shm_link **at = &link->shm->strangers;
     while (*at != NULL && *at != link)
         at = &(*at)->next;
     if (*at == NULL)
@@ -118,19 +118,19 @@ static void leave_strangers(shoali_link *link)
     link->shm->stranger_count--;
 }
 
-static void close_socket(shoali_link *link)
+static void close_socket(shoali_shm_link *link)
 {
     if (link->socket >= 0)
         close(link->socket);
     link->socket = -1;
 }
 
-void shoali_link_kill(shoali_link *link, shoal_status status)
+void shoali_shm_link_kill(shoali_shm_link *link, shoal_status status)
 {
     shoali_shm *shm = link->shm;
-    if (link->state == SHOALI_LINK_DEAD)
+    if (link->state == SHOALI_SHM_LINK_DEAD)
         return;
-    link->state = SHOALI_LINK_DEAD;
+    link->state = SHOALI_SHM_LINK_DEAD;
     close_socket(link);
     if (link->peer < 0)
         leave_strangers(link);
@@ -138,13 +138,13 @@ void shoali_link_kill(shoali_link *link, shoal_status status)
         shm->peers[link->peer].link = NULL;
     link->next = shm->dead;
     shm->dead = link;
-    shoali_link_return_all(link, status);
+    shoali_shm_link_return_all(link, status);
 }
 
-void shoali_link_free_dead(shoali_shm *shm)
+void shoali_shm_link_free_dead(shoali_shm *shm)
 {
     while (shm->dead != NULL) {
-        shoali_link *link = shm->dead;
+        shoali_shm_link *link = shm->dead;
         shm->dead = link->next;
         shoali_ring_close(&link->out);
         shoali_ring_close(&link->in);
@@ -155,7 +155,7 @@ void shoali_link_free_dead(shoali_shm *shm)
     }
 }
 
-void shoali_link_failed(shoali_link *link, shoal_status status, const char *what)
+void shoali_shm_link_failed(shoali_shm_link *link, shoal_status status, const char *what)
 {
     shoali_shm *shm = link->shm;
     bool final = status == SHOAL_EAUTH || status == SHOAL_EVERSION || status == SHOAL_EPEER ||
@@ -163,19 +163,19 @@ void shoali_link_failed(shoali_link *link, shoal_status status, const char *what
     if (link->peer < 0) {
         if (shm->refused++ < STRANGERS_LOGGED)
             shoali_log(WARN, "refused a connection for shared memory: %s", what);
-        shoali_link_kill(link, status);
+        shoali_shm_link_kill(link, status);
     } else if (!link->dialled || final || shm->now_us >= link->give_up_us) {
         shoali_shm_peer_fail(shm, (uint32_t)link->peer, final ? status : SHOAL_ETIMEDOUT, what);
     } else {
         close_socket(link);
-        link->state = SHOALI_LINK_WAITING;
+        link->state = SHOALI_SHM_LINK_WAITING;
         set_timer(link, shm->now_us + RETRY_US);
     }
 }
 
 /* ---------------------------------------------------------------- handshake */
 
-static shoal_status start_opening(shoali_link *link)
+static shoal_status start_opening(shoali_shm_link *link)
 {
     const shoali_transport_args *args = &link->shm->args;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
@@ -191,11 +191,11 @@ static shoal_status start_opening(shoali_link *link)
     if (epoll_ctl(link->shm->epoll, EPOLL_CTL_ADD, link->socket, &event) != 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot watch a unix socket");
     shoali_handshake_start(link->opening, link->dialled, &self, args->token, args->token_bytes);
-    link->state = SHOALI_LINK_OPENING;
+    link->state = SHOALI_SHM_LINK_OPENING;
     return SHOAL_OK;
 }
 
-static shoal_status send_opening(shoali_link *link)
+static shoal_status send_opening(shoali_shm_link *link)
 {
     shoali_handshake *h = link->opening;
     struct iovec part = {h->out, h->out_len};
@@ -207,7 +207,7 @@ static shoal_status send_opening(shoali_link *link)
     return SHOAL_OK;
 }
 
-static const char *unwelcome(const shoali_link *link)
+static const char *unwelcome(const shoali_shm_link *link)
 {
     const shoali_shm *shm = link->shm;
     const shoali_hello *hello = &link->opening->peer;
@@ -222,7 +222,7 @@ static const char *unwelcome(const shoali_link *link)
     return NULL;
 }
 
-static shoal_status read_opening(shoali_link *link)
+static shoal_status read_opening(shoali_shm_link *link)
 {
     uint8_t bytes[SHOALI_HELLO_BYTES];
     bool greeted = link->opening->greeted;
@@ -258,7 +258,7 @@ typedef union fd_message {
 _Static_assert(sizeof(fd_message) - CMSG_LEN(0) <= FDS_MOST * sizeof(int),
                "no message brings more");
 
-static shoal_status send_meeting(shoali_link *link)
+static shoal_status send_meeting(shoali_shm_link *link)
 {
     uint8_t body[MEETING_BYTES] = {0};
     struct iovec part = {body, sizeof body};
@@ -299,7 +299,7 @@ static bool take_fds(struct msghdr *message, int list[FDS])
     return false;
 }
 
-static shoal_status attach(shoali_link *link, const int list[FDS])
+static shoal_status attach(shoali_shm_link *link, const int list[FDS])
 {
     shoal_status status = shoali_ring_attach(list[0], &link->in);
     if (status != SHOAL_OK) {
@@ -310,7 +310,7 @@ static shoal_status attach(shoali_link *link, const int list[FDS])
     return shoali_bell_attach(list[1], list[2], &link->bell);
 }
 
-static shoal_status read_meeting(shoali_link *link)
+static shoal_status read_meeting(shoali_shm_link *link)
 {
     uint8_t body[MEETING_BYTES];
     struct iovec part = {body, sizeof body};
@@ -340,13 +340,13 @@ static shoal_status read_meeting(shoali_link *link)
 
 /* ---------------------------------------------------------------- steps */
 
-void shoali_link_settle(shoali_link *link)
+void shoali_shm_link_settle(shoali_shm_link *link)
 {
     shoali_shm *shm = link->shm;
     shoali_shm_peer *peer = &shm->peers[link->peer];
-    if (link->state != SHOALI_LINK_MEETING || !link->met || peer->state != SHOALI_SHM_JOINING)
+    if (link->state != SHOALI_SHM_LINK_MEETING || !link->met || peer->state != SHOALI_SHM_JOINING)
         return;
-    link->state = SHOALI_LINK_OPEN;
+    link->state = SHOALI_SHM_LINK_OPEN;
     link->wake_us = UINT64_MAX;
     peer->state = SHOALI_SHM_UP;
     peer->wake_us = UINT64_MAX;
@@ -354,14 +354,14 @@ void shoali_link_settle(shoali_link *link)
     shm->events.peer_up(shm->events.ctx, (uint32_t)link->peer);
 }
 
-static void authenticated(shoali_link *link)
+static void authenticated(shoali_shm_link *link)
 {
     shoali_shm *shm = link->shm;
     uint32_t peer = link->opening->peer.endpoint;
     link->incarnation = link->opening->peer.incarnation;
     shoali_free(link->opening);
     link->opening = NULL;
-    link->state = SHOALI_LINK_MEETING;
+    link->state = SHOALI_SHM_LINK_MEETING;
     if (link->peer < 0) {
         leave_strangers(link);
         link->peer = peer;
@@ -369,30 +369,31 @@ static void authenticated(shoali_link *link)
         shm->peers[peer].link = link;
     }
     if (send_meeting(link) != SHOAL_OK)
-        shoali_link_failed(link, shoal_last_error()->status, shoal_last_error()->text);
+        shoali_shm_link_failed(link, shoal_last_error()->status, shoal_last_error()->text);
 }
 
-void shoali_link_advance(shoali_link *link)
+void shoali_shm_link_advance(shoali_shm_link *link)
 {
     shoal_status status = SHOAL_PENDING;
-    while (link->state == SHOALI_LINK_OPENING && status == SHOAL_PENDING && !link->opening->done)
+    while (link->state == SHOALI_SHM_LINK_OPENING && status == SHOAL_PENDING &&
+           !link->opening->done)
         status = read_opening(link);
     if (status != SHOAL_OK && status != SHOAL_PENDING) {
-        shoali_link_failed(link, status, shoal_last_error()->text);
+        shoali_shm_link_failed(link, status, shoal_last_error()->text);
         return;
     }
-    if (link->state == SHOALI_LINK_OPENING && link->opening->done)
+    if (link->state == SHOALI_SHM_LINK_OPENING && link->opening->done)
         authenticated(link);
-    if (link->state != SHOALI_LINK_MEETING || link->met)
+    if (link->state != SHOALI_SHM_LINK_MEETING || link->met)
         return;
     status = read_meeting(link);
     if (status == SHOAL_OK)
-        shoali_link_settle(link);
+        shoali_shm_link_settle(link);
     else if (status != SHOAL_PENDING)
-        shoali_link_failed(link, status, shoal_last_error()->text);
+        shoali_shm_link_failed(link, status, shoal_last_error()->text);
 }
 
-void shoali_link_dial(shoali_link *link)
+void shoali_shm_link_dial(shoali_shm_link *link)
 {
     shoali_shm *shm = link->shm;
     struct sockaddr_un to;
@@ -402,25 +403,25 @@ void shoali_link_dial(shoali_link *link)
     link->socket = status == SHOAL_OK ? new_socket() : -1;
     if (link->socket < 0 || connect(link->socket, (const struct sockaddr *)&to, bytes) != 0) {
         (void)shoali_fail_os(SHOAL_EIO, errno, "cannot reach its unix socket");
-        shoali_link_failed(link, SHOAL_EIO, shoal_last_error()->text);
+        shoali_shm_link_failed(link, SHOAL_EIO, shoal_last_error()->text);
         return;
     }
     if (!is_same_user(link->socket)) {
-        shoali_link_failed(link, SHOAL_EAUTH, "its unix socket belongs to another user");
+        shoali_shm_link_failed(link, SHOAL_EAUTH, "its unix socket belongs to another user");
         return;
     }
     if (start_opening(link) != SHOAL_OK || send_opening(link) != SHOAL_OK)
-        shoali_link_failed(link, SHOAL_EIO, shoal_last_error()->text);
+        shoali_shm_link_failed(link, SHOAL_EIO, shoal_last_error()->text);
 }
 
 static void evict_oldest(shoali_shm *shm)
 {
-    shoali_link *oldest = shm->strangers;
+    shoali_shm_link *oldest = shm->strangers;
     while (oldest != NULL && oldest->next != NULL)
         oldest = oldest->next;
     if (oldest != NULL)
-        shoali_link_failed(oldest, SHOAL_EAUTH,
-                           "too many connections that have not proved themselves");
+        shoali_shm_link_failed(oldest, SHOAL_EAUTH,
+                               "too many connections that have not proved themselves");
 }
 
 void shoali_shm_accept_all(shoali_shm *shm)
@@ -431,7 +432,7 @@ void shoali_shm_accept_all(shoali_shm *shm)
             evict_oldest(shm);
         if (fd < 0)
             return;
-        shoali_link *link = shoali_link_create(shm, -1, false);
+        shoali_shm_link *link = shoali_shm_link_create(shm, -1, false);
         if (link == NULL) {
             close(fd);
             return;
@@ -439,9 +440,9 @@ void shoali_shm_accept_all(shoali_shm *shm)
         link->socket = fd;
         set_timer(link, shm->now_us + OPENING_US);
         if (!is_same_user(fd))
-            shoali_link_failed(link, SHOAL_EAUTH, "the caller is another user");
+            shoali_shm_link_failed(link, SHOAL_EAUTH, "the caller is another user");
         else if (start_opening(link) != SHOAL_OK)
-            shoali_link_failed(link, SHOAL_ESYSTEM, shoal_last_error()->text);
+            shoali_shm_link_failed(link, SHOAL_ESYSTEM, shoal_last_error()->text);
         else if (shm->stranger_count > MIN_STRANGERS + 2 * shm->args.size)
             evict_oldest(shm);
     }

@@ -29,7 +29,8 @@ static int new_memory(size_t bytes)
     return -1;
 }
 
-/* Without the seals, the other process could shrink the file under our feet and kill us by SIGBUS. */
+/* Without the seals, the other process could shrink the file under our feet and kill us by
+ * SIGBUS. */
 static shoal_status sealed_bytes(int fd, size_t *bytes_out)
 {
     struct stat st;
@@ -212,8 +213,8 @@ void shoali_bell_close(shoali_bell *bell)
     *bell = (shoali_bell){-1, -1, NULL};
 }
 
-/* Whoever writes a word here and reads the other side's there needs both in this order, on both sides: without the
- * full fences each could miss the other's word, and both would sleep. */
+/* Whoever writes a word here and reads the other side's there needs both in this order, on both
+ * sides: without the full fences each could miss the other's word, and both would sleep. */
 void shoali_bell_sleep(shoali_bell *bell)
 {
     atomic_store_explicit(bell->asleep, 1, memory_order_relaxed);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the tcp transport. Per peer: one control connection, dialled by the higher endpoint, and data connections,
- * dialled by whoever sends, one direction each, `lanes` per ToS. Every connection goes through
+/* Inside the tcp transport. Per peer: one control connection, dialled by the higher endpoint, and
+ * data connections, dialled by whoever sends, one direction each, `lanes` per ToS. Every connection
+ * goes through
  *
- *   WAITING -> CONNECTING -> OPENING -> OPEN -> DEAD      dialled (back to WAITING until give_up_us)
- *                            OPENING -> PARKED -> OPEN    accepted; PARKED until add_peer or the control connection
+ *   WAITING -> CONNECTING -> OPENING -> OPEN -> DEAD     dialled (back to WAITING until give_up_us)
+ *                            OPENING -> PARKED -> OPEN   accepted; PARKED until add_peer (control)
+ *                                                        or until the peer is UP (data)
  *
  * and every peer through NONE -> JOINING -> UP -> (LEAVING ->) DOWN -> NONE by drop_peer.
  *
- * Callbacks may call back into the transport, so a connection that ends is only marked DEAD and freed at the end of
- * progress(); whoever holds a pointer across a callback checks for DEAD. */
+ * Callbacks may call back into the transport, so a connection that ends is only marked DEAD and
+ * freed at the end of progress(); whoever holds a pointer across a callback checks for DEAD. */
 #ifndef SHOALI_TRANSPORT_TCP_H
 #define SHOALI_TRANSPORT_TCP_H
 
@@ -44,7 +46,8 @@ typedef enum {
     SHOALI_CONN_DEAD
 } shoali_conn_state;
 
-/* The receiving half: frames are cut out of stage; a body's bytes that are not there yet go straight to its place. */
+/* The receiving half: frames are cut out of stage; a body's bytes that are not there yet go
+ * straight to its place. */
 typedef struct shoali_tcp_rx {
     uint8_t *stage;
     size_t stage_bytes, begin, end; /* capacity, unread part */
@@ -145,7 +148,8 @@ void shoali_conn_set_timer(shoali_conn *conn, uint64_t wake_us);
 /** (Un)watch for reading, and for writing on request. */
 shoal_status shoali_conn_watch(shoali_conn *conn, bool write);
 void shoali_conn_unwatch(shoali_conn *conn);
-/** End one connection: bodies go back by sent(status) and unplace; freed at the end of progress(). */
+/** End one connection: bodies go back by sent(status) and unplace; freed at the end of
+ *  progress(). */
 void shoali_conn_kill(shoali_conn *conn, shoal_status status);
 /** Goodbye as far as the socket takes it without waiting, then kill. */
 void shoali_conn_part(shoali_conn *conn);

@@ -119,7 +119,8 @@ void shoali_conn_free_dead(shoali_tcp *tcp)
     }
 }
 
-/* Closing a socket with unread bytes makes the kernel send a reset, which would overtake our goodbye. */
+/* Closing a socket with unread bytes makes the kernel send a reset, which would overtake our
+ * goodbye. */
 static void drain(int fd)
 {
     char waste[4096];

@@ -12,8 +12,9 @@ static bool set_int(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-/* No Nagle delay, and a peer that stops acknowledging is noticed within deadline_us. While data is unacknowledged,
- * TCP_USER_TIMEOUT decides; on an idle connection keepalive probes do, once the same time has passed (tcp(7)). */
+/* No Nagle delay, and a peer that stops acknowledging is noticed within deadline_us. While data is
+ * unacknowledged, TCP_USER_TIMEOUT decides; on an idle connection keepalive probes do, once the
+ * same time has passed (tcp(7)). */
 static bool set_options(int fd, int64_t deadline_us)
 {
     int64_t third_s = deadline_us / 3000000;
@@ -99,8 +100,9 @@ bool shoali_tcp_is_local(int fd)
            (shoali_ip_is_loopback(&here) && shoali_ip_is_loopback(&there));
 }
 
-/* There is no congestion between two sockets of one host, but some systems default to bbr, whose pacing halves what
- * loopback carries. Reno is in every kernel and allowed to everybody; no harm where it is refused. */
+/* There is no congestion between two sockets of one host, but some systems default to bbr, whose
+ * pacing halves what loopback carries. Reno is in every kernel and allowed to everybody; no harm
+ * where it is refused. */
 void shoali_tcp_tune_local(int fd)
 {
     if (shoali_tcp_is_local(fd))

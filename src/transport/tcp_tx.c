@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending: frames wait in the connection and leave many per system call, bodies straight from the caller's memory. */
+/* Sending: frames wait in the connection and leave many per system call, bodies straight from the
+ * caller's memory. */
 #include <string.h>
 
 #include "base/arena.h"

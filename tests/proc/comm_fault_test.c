@@ -64,7 +64,7 @@ static void run_plan(const plan *p, uint32_t except)
     for (int t = 0; t < 3; t++) {
         ranks r;
         if (strstr(p->fault, "cut=") != NULL && strstr(transports[t], "shm=off") == NULL)
-            continue; /* a cut link joins two hosts; within one, control goes on while shm is silent */
+            continue; /* on one host, control would go on while shm is silent */
         ranks_start(&r, 3, "file", transports[t], faulty, p);
         ranks_finish(&r, except, LIMIT_US);
         munmap(r.board, sizeof *r.board);
@@ -81,8 +81,8 @@ static void late_doubled_and_disordered_frames_change_nothing(void **state)
         run_plan(&plans[i], RANKS_MAX);
 }
 
-/* On a stream nothing gets lost but by a fault of software: the deadline says where it is missing, be it data of this
- * operation, or a rank that still waits for data of the one before. */
+/* On a stream nothing gets lost but by a fault of software: the deadline says where it is missing,
+ * be it data of this operation, or a rank that still waits for data of the one before. */
 static void a_lost_frame_ends_in_a_deadline(void **state)
 {
     (void)state;
