@@ -65,7 +65,7 @@ static shoal_status infer_elementwise(shoal_model *model, shoali_layer *layer)
 const shoali_layer_row shoali_layer_relu = {
     .name = "relu",
     .help = "max(x, 0)",
-    .traits = SHOALI_LAYER_IN_PLACE | SHOALI_LAYER_KEEPS_OUTPUT,
+    .traits = SHOALI_LAYER_IN_PLACE | SHOALI_LAYER_KEEPS_OUTPUT | SHOALI_LAYER_RECTIFIES,
     .infer = infer_elementwise,
 };
 const shoali_layer_row shoali_layer_tanh = {

@@ -1,154 +1,331 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolution, image by image, as products with the unrolled image: col[in channel, ky, kx][y, x].
+/* Convolution without unrolling: windows are read through taps from a copy of the image with a
+ * border of zeros.
  *
- *     y = W col + b        dW = sum over images of dy col^T        dcol = W^T dy, folded back into
- * dx */
-#include <cblas.h>
+ *     forward    y  = b + sum over taps of W x           image by image
+ *     backward   dx = the same with W turned round over dy, in a border of kernel - 1 - pad
+ *                dW = sum over pixels of x dy            a few images at a time, dy with channels
+ * innermost
+ *
+ * Blocks keep what is read most in the first cache: a few hundred taps at a time forward, about 256
+ * pixels at a time for dW. Sums of blocks are added up, which also keeps rounding small. */
 #include <string.h>
 
+#include "kernel/kernel.h"
+#include "nn/conv_image.h"
 #include "nn/exec.h"
 
+enum {
+    TAP_BLOCK = 320,
+    PIXEL_BLOCK = 256,
+    LANES = SHOALI_CONV_LANES,
+    WIDE = 2 * LANES,
+    ALIGN = 16
+};
+
 typedef struct geometry {
-    int channels, height, width; /* of the input */
-    int out, out_height, out_width;
-    int kernel, stride, pad;
-    size_t in_elems, out_elems; /* per image */
-    int taps, pixels;           /* rows and columns of col */
-    bool bias;
+    unsigned channels, height, width, out, out_height, out_width, kernel, taps;
+    size_t in_elems, out_elems, pixels; /* per image; pixels of an output plane */
+    unsigned group;                     /* images at a time for dW */
+    bool bias, direct;                  /* direct: windows can be read from the input itself */
+    shoali_conv_image x, dy;            /* dy: for the gradient of the input */
 } geometry;
 
 static geometry geometry_of(const shoali_layer *layer)
 {
     const shoali_conv_params *p = layer->params;
-    return (geometry){
-        .channels = (int)layer->in.channels,
-        .height = (int)layer->in.height,
-        .width = (int)layer->in.width,
-        .out = (int)layer->out.channels,
-        .out_height = (int)layer->out.height,
-        .out_width = (int)layer->out.width,
-        .kernel = (int)p->kernel,
-        .stride = (int)p->stride,
-        .pad = (int)p->pad,
-        .in_elems = (size_t)shoali_shape_elems(layer->in),
-        .out_elems = (size_t)shoali_shape_elems(layer->out),
-        .taps = (int)(layer->in.channels * p->kernel * p->kernel),
-        .pixels = (int)(layer->out.height * layer->out.width),
-        .bias = p->bias,
-    };
+    unsigned kernel = (unsigned)p->kernel, pad = (unsigned)p->pad, stride = (unsigned)p->stride;
+    geometry g = {.channels = layer->in.channels,
+                  .height = layer->in.height,
+                  .width = layer->in.width,
+                  .out = layer->out.channels,
+                  .out_height = layer->out.height,
+                  .out_width = layer->out.width,
+                  .kernel = kernel,
+                  .taps = kernel * kernel,
+                  .in_elems = (size_t)shoali_shape_elems(layer->in),
+                  .out_elems = (size_t)shoali_shape_elems(layer->out),
+                  .pixels = (size_t)layer->out.height * layer->out.width,
+                  .bias = p->bias};
+    g.group = g.pixels >= PIXEL_BLOCK ? 1 : (unsigned)(PIXEL_BLOCK / g.pixels);
+    g.direct = pad == 0 && stride == 1 && g.out_width % LANES == 0;
+    g.x = shoali_conv_image_make(g.channels, g.height, g.width, g.height + 2 * pad,
+                                 g.width + 2 * pad, pad, stride, 1);
+    g.dy = shoali_conv_image_make(g.out, g.out_height, g.out_width, g.height + kernel - 1,
+                                  g.width + kernel - 1, kernel - 1 - pad, 1, stride);
+    return g;
+}
+
+/* ---------------------------------------------------------------- memory */
+
+/* Pieces of the net's work memory, taken one behind the other; base NULL only counts. */
+typedef struct work {
+    char *base;
+    size_t used;
+} work;
+
+static void *take(work *w, size_t count, size_t size)
+{
+    void *piece = w->base != NULL ? w->base + w->used : NULL;
+    w->used += (count * size + 63) / 64 * 64;
+    return piece;
+}
+
+static size_t rounded(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/* What a sweep over pixels needs: of x forward, of dy backward. */
+typedef struct sweep {
+    const shoali_conv_image *image;
+    unsigned rows; /* output channels of the sweep */
+    size_t tap_count, span_count;
+    int32_t *taps;
+    shoali_conv_span *spans;
+    float *panels; /* packed weights */
+    float *padded; /* one image; spans may read LANES floats beyond it */
+    float *zeros;  /* a bias of nothing */
+} sweep;
+
+static sweep make_sweep(work *w, const shoali_conv_image *image, unsigned kernel, unsigned rows,
+                        unsigned height, unsigned width)
+{
+    sweep s = {.image = image,
+               .rows = rows,
+               .tap_count = (size_t)image->channels * kernel * kernel,
+               .span_count = shoali_conv_span_count(height, width)};
+    s.taps = take(w, s.tap_count, sizeof *s.taps);
+    s.spans = take(w, s.span_count, sizeof *s.spans);
+    s.panels = take(w, s.tap_count * rows, sizeof(float));
+    s.padded = take(w, image->elems + LANES, sizeof(float));
+    s.zeros = take(w, SHOALI_CONV_ROWS, sizeof(float));
+    if (w->base != NULL) {
+        shoali_conv_image_taps(image, kernel, s.taps);
+        shoali_conv_image_spans(image, height, width, s.spans);
+        memset(s.padded, 0, (image->elems + LANES) * sizeof(float));
+        memset(s.zeros, 0, SHOALI_CONV_ROWS * sizeof(float));
+    }
+    return s;
+}
+
+/* What the gradient of the weights needs. */
+typedef struct gather {
+    int32_t *taps;
+    float *padded;  /* [group] images */
+    float *slopes;  /* [lane panel][group][pixel][lanes] */
+    float *weights; /* [lane panel][tap][lanes] */
+} gather;
+
+static gather make_gather(work *w, const geometry *g)
+{
+    size_t lanes = rounded(g->out, LANES), taps = (size_t)g->channels * g->taps;
+    gather s = {.taps = take(w, taps, sizeof(int32_t)),
+                .padded = take(w, g->group * g->x.elems, sizeof(float)),
+                .slopes = take(w, g->group * g->pixels * lanes, sizeof(float)),
+                .weights = take(w, taps * lanes, sizeof(float))};
+    if (w->base != NULL) {
+        shoali_conv_image_taps(&g->x, g->kernel, s.taps);
+        memset(s.padded, 0, g->group * g->x.elems * sizeof(float));
+    }
+    return s;
 }
 
 static size_t work_bytes(const shoali_layer *layer, uint32_t batch)
 {
     geometry g = geometry_of(layer);
+    work forward = {NULL, 0}, backward = {NULL, 0};
     (void)batch;
-    return (size_t)g.taps * (size_t)g.pixels * sizeof(float);
+    (void)make_sweep(&forward, &g.x, g.kernel, g.out, g.out_height, g.out_width);
+    (void)make_sweep(&backward, &g.dy, g.kernel, g.channels, g.height, g.width);
+    (void)make_gather(&backward, &g);
+    return forward.used > backward.used ? forward.used : backward.used;
 }
 
-/* Columns [*first, *end) of an output row whose tap kx falls inside the image. */
-static void inside(const geometry *g, int kx, int *first, int *end)
+/* ---------------------------------------------------------------- sweeps over pixels */
+
+static const shoali_conv_kernels *kernels(void)
 {
-    int low = g->pad - kx, high = g->width + g->pad - kx; /* stride * x must lie in [low, high) */
-    *first = low <= 0 ? 0 : (low + g->stride - 1) / g->stride;
-    *end = high <= 0 ? 0 : (high + g->stride - 1) / g->stride;
-    if (*end > g->out_width)
-        *end = g->out_width;
-    if (*first > *end)
-        *first = *end;
+#if defined(__x86_64__)
+    if (shoali_kernel()->avx2)
+        return &shoali_conv_avx2;
+#endif
+    return &shoali_conv_ref;
 }
 
-static void unroll_row(const geometry *g, const float *row, int kx, float *out)
+/* What one image's sweep reads and writes. */
+typedef struct sweep_io {
+    const float *x;
+    const float *bias; /* NULL: none */
+    float *y;
+    size_t plane;
+    bool rectify;
+} sweep_io;
+
+/* Taps [first, first + count) of all panels, so that the image's part of them stays in the cache.
+ */
+static void sweep_block(const sweep *s, const sweep_io *io, size_t first, size_t count)
 {
-    int first, end;
-    inside(g, kx, &first, &end);
-    memset(out, 0, (size_t)first * sizeof *out);
-    if (g->stride == 1)
-        memcpy(out + first, row + first + kx - g->pad, (size_t)(end - first) * sizeof *out);
-    else
-        for (int x = first; x < end; x++)
-            out[x] = row[x * g->stride + kx - g->pad];
-    memset(out + end, 0, (size_t)(g->out_width - end) * sizeof *out);
+    const float *panel = s->panels, *bias = io->bias;
+    for (unsigned i = 0; i < shoali_conv_panel_count(s->rows); i++) {
+        unsigned row, rows = shoali_conv_panel(s->rows, i, &row);
+        const shoali_conv_pixels job = {.x = io->x,
+                                        .taps = s->taps + first,
+                                        .tap_count = count,
+                                        .spans = s->spans,
+                                        .span_count = s->span_count,
+                                        .w = panel + first * rows,
+                                        .rows = rows,
+                                        .bias = first > 0      ? NULL
+                                                : bias != NULL ? bias + row
+                                                               : s->zeros,
+                                        .y = io->y + row * io->plane,
+                                        .plane = io->plane,
+                                        .rectify = io->rectify && first + count == s->tap_count};
+        kernels()->pixels(&job);
+        panel += s->tap_count * rows;
+    }
 }
 
-static void unroll(const geometry *g, const float *image, float *col)
+static void sweep_image(const sweep *s, const sweep_io *io)
 {
-    for (int c = 0; c < g->channels; c++)
-        for (int ky = 0; ky < g->kernel; ky++)
-            for (int kx = 0; kx < g->kernel; kx++)
-                for (int y = 0; y < g->out_height; y++, col += g->out_width) {
-                    int from = y * g->stride + ky - g->pad;
-                    if (from < 0 || from >= g->height)
-                        memset(col, 0, (size_t)g->out_width * sizeof *col);
-                    else
-                        unroll_row(g,
-                                   image + ((size_t)c * (size_t)g->height + (size_t)from) *
-                                               (size_t)g->width,
-                                   kx, col);
-                }
-}
-
-static void fold(const geometry *g, const float *col, float *image)
-{
-    memset(image, 0, g->in_elems * sizeof *image);
-    for (int c = 0; c < g->channels; c++)
-        for (int ky = 0; ky < g->kernel; ky++)
-            for (int kx = 0; kx < g->kernel; kx++)
-                for (int y = 0; y < g->out_height; y++, col += g->out_width) {
-                    int to = y * g->stride + ky - g->pad, first, end;
-                    if (to < 0 || to >= g->height)
-                        continue;
-                    float *row = image +
-                                 ((size_t)c * (size_t)g->height + (size_t)to) * (size_t)g->width;
-                    inside(g, kx, &first, &end);
-                    for (int x = first; x < end; x++)
-                        row[x * g->stride + kx - g->pad] += col[x];
-                }
+    size_t per_channel = s->tap_count / s->image->channels;
+    size_t block = per_channel < TAP_BLOCK ? TAP_BLOCK / per_channel * per_channel : per_channel;
+    for (size_t t = 0; t < s->tap_count; t += block)
+        sweep_block(s, io, t, s->tap_count - t < block ? s->tap_count - t : block);
 }
 
 static void forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     geometry g = geometry_of(node->layer);
-    const float *bias = node->params + (size_t)g.out * (size_t)g.taps;
+    work w = {pass->work, 0};
+    sweep s = make_sweep(&w, &g.x, g.kernel, g.out, g.out_height, g.out_width);
+    const float *bias = g.bias ? node->params + (size_t)g.out * g.channels * g.taps : NULL;
+    shoali_conv_pack_forward(node->params, g.out, g.channels, g.taps, s.panels);
     for (uint32_t n = 0; n < pass->count; n++, x += g.in_elems, y += g.out_elems) {
-        unroll(&g, x, pass->work);
-        for (int o = 0; g.bias && o < g.out; o++)
-            for (int i = 0; i < g.pixels; i++)
-                y[(size_t)o * (size_t)g.pixels + (size_t)i] = bias[o];
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, g.out, g.pixels, g.taps, 1.0f,
-                    node->params, g.taps, pass->work, g.pixels, g.bias ? 1.0f : 0.0f, y, g.pixels);
+        if (!g.direct)
+            shoali_conv_image_fill(&g.x, x, s.padded);
+        sweep_image(&s, &(sweep_io){g.direct ? x : s.padded, bias, y, g.pixels, node->rectify});
     }
 }
 
-static void bias_gradient(const geometry *g, uint32_t count, const float *dy, float *dbias)
+/* Gradient of the input, of some images. */
+static void sweep_back(const geometry *g, const sweep *s, unsigned images, const float *dy,
+                       float *dx)
 {
-    for (int o = 0; o < g->out; o++) {
-        float sum = 0;
-        for (uint32_t n = 0; n < count; n++)
-            for (int i = 0; i < g->pixels; i++)
-                sum += dy[n * g->out_elems + (size_t)o * (size_t)g->pixels + (size_t)i];
-        dbias[o] = sum;
+    for (unsigned n = 0; n < images; n++, dy += g->out_elems, dx += g->in_elems) {
+        shoali_conv_image_fill(&g->dy, dy, s->padded);
+        sweep_image(s, &(sweep_io){s->padded, NULL, dx, (size_t)g->height * g->width, false});
     }
 }
 
+/* ---------------------------------------------------------------- weights */
+
+/* Sum of [pixel][lane] over pixels, added to the bias' gradient. */
+static void add_bias(const float *slopes, size_t pixels, unsigned lanes, unsigned known,
+                     float *dbias)
+{
+    float sums[WIDE] = {0};
+    for (size_t p = 0; p < pixels; p++)
+        for (unsigned l = 0; l < lanes; l++)
+            sums[l] += slopes[p * lanes + l];
+    for (unsigned l = 0; l < known; l++)
+        dbias[l] += sums[l];
+}
+
+/* The lanes of one panel over a group of images, in blocks of rows. */
+static void gather_lanes(const geometry *g, const gather *s, const float *x, unsigned images,
+                         unsigned lanes, const float *slopes, float *weights, bool add)
+{
+    unsigned block = images > 1 || g->pixels <= PIXEL_BLOCK ? g->out_height
+                                                            : PIXEL_BLOCK / g->out_width;
+    block = block > 0 ? block : 1;
+    for (unsigned y = 0; y < g->out_height; y += block) {
+        const shoali_conv_weights job = {.x = x + y * g->x.pitch,
+                                         .taps = s->taps,
+                                         .tap_count = (size_t)g->channels * g->taps,
+                                         .dy = slopes + (size_t)y * g->out_width * lanes,
+                                         .images = images,
+                                         .height = g->out_height - y < block ? g->out_height - y
+                                                                             : block,
+                                         .width = g->out_width,
+                                         .image = g->direct ? g->in_elems : g->x.elems,
+                                         .pitch = g->x.pitch,
+                                         .vectors = lanes / LANES,
+                                         .dw = weights,
+                                         .add = add || y > 0};
+        kernels()->weights(&job);
+    }
+}
+
+static void gather_group(const geometry *g, const gather *s, const float *x, const float *dy,
+                         unsigned images, bool add, float *dbias)
+{
+    size_t taps = (size_t)g->channels * g->taps;
+    float *slopes = s->slopes, *weights = s->weights;
+    for (unsigned n = 0; n < images && !g->direct; n++)
+        shoali_conv_image_fill(&g->x, x + n * g->in_elems, s->padded + n * g->x.elems);
+    for (unsigned first = 0; first < g->out; first += WIDE) {
+        unsigned lanes = g->out - first > LANES ? WIDE : LANES;
+        unsigned known = g->out - first < lanes ? g->out - first : lanes;
+        for (unsigned n = 0; n < images; n++)
+            shoali_conv_transpose(dy + n * g->out_elems, g->out, g->pixels, first, lanes,
+                                  slopes + n * g->pixels * lanes);
+        if (g->bias)
+            add_bias(slopes, images * g->pixels, lanes, known, dbias + first);
+        gather_lanes(g, s, g->direct ? x : s->padded, images, lanes, slopes, weights, add);
+        slopes += images * g->pixels * lanes;
+        weights += taps * lanes;
+    }
+}
+
+/* [lane panel][tap][lane] to [out][tap]. */
+static void unpack_weights(const geometry *g, const float *weights, float *dw)
+{
+    size_t taps = (size_t)g->channels * g->taps;
+    for (unsigned first = 0; first < g->out; first += WIDE) {
+        unsigned lanes = g->out - first > LANES ? WIDE : LANES;
+        for (unsigned l = 0; l < lanes && first + l < g->out; l++)
+            for (size_t t = 0; t < taps; t++)
+                dw[(first + l) * taps + t] = weights[t * lanes + l];
+        weights += taps * lanes;
+    }
+}
+
+/* The gradient before max(y, 0). */
+static void unrectify(size_t count, const float *y, float *dy)
+{
+    for (size_t i = 0; i < count; i++)
+        dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
+/* Group by group: what a group's gradient is copied into is still in the cache for its second use.
+ */
 static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
                      const float *y, float *dy, float *dx)
 {
     geometry g = geometry_of(node->layer);
-    (void)y;
-    for (uint32_t n = 0; n < pass->count; n++) {
-        const float *dyn = dy + n * g.out_elems;
-        unroll(&g, x + n * g.in_elems, pass->work);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, g.out, g.taps, g.pixels, 1.0f, dyn,
-                    g.pixels, pass->work, g.pixels, n == 0 ? 0.0f : 1.0f, node->grads, g.taps);
-        if (dx == NULL)
-            continue;
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, g.taps, g.pixels, g.out, 1.0f,
-                    node->params, g.taps, dyn, g.pixels, 0.0f, pass->work, g.pixels);
-        fold(&g, pass->work, dx + n * g.in_elems);
-    }
+    work w = {pass->work, 0};
+    gather back = make_gather(&w, &g);
+    sweep s = {.image = NULL};
+    float *dbias = node->grads + (size_t)g.out * g.channels * g.taps;
     if (g.bias)
-        bias_gradient(&g, pass->count, dy, node->grads + (size_t)g.out * (size_t)g.taps);
+        memset(dbias, 0, g.out * sizeof *dbias);
+    if (dx != NULL) {
+        s = make_sweep(&w, &g.dy, g.kernel, g.channels, g.height, g.width);
+        shoali_conv_pack_backward(node->params, g.out, g.channels, g.taps, s.panels);
+    }
+    for (uint32_t n = 0; n < pass->count; n += g.group) {
+        uint32_t images = pass->count - n < g.group ? pass->count - n : g.group;
+        float *slopes = dy + n * g.out_elems;
+        if (node->rectify)
+            unrectify(images * g.out_elems, y + n * g.out_elems, slopes);
+        gather_group(&g, &back, x + n * g.in_elems, slopes, images, n > 0, dbias);
+        if (dx != NULL)
+            sweep_back(&g, &s, images, slopes, dx + n * g.in_elems);
+    }
+    unpack_weights(&g, back.weights, node->grads);
 }
 
 const shoali_exec shoali_exec_conv = {
-    .work_bytes = work_bytes, .forward = forward, .backward = backward};
+    .rectifies = true, .work_bytes = work_bytes, .forward = forward, .backward = backward};

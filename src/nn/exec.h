@@ -16,6 +16,8 @@ typedef struct shoali_node {
     void *saved;           /* saved_bytes: from a forward pass to its backward pass */
     float *y;              /* output; NULL: the input under another shape (ALIAS) */
     bool in_place;         /* y is the input's memory */
+    bool rectify;          /* the next layer's max(y, 0) is done here, forward and backward */
+    bool absorbed;         /* this layer's max(y, 0) is done by the one before */
 } shoali_node;
 
 /** What a pass over all layers has in common. */
@@ -27,6 +29,7 @@ typedef struct shoali_pass {
 } shoali_pass;
 
 typedef struct shoali_exec {
+    bool rectifies; /* honours node->rectify */
     /** Bytes for `batch` samples; NULL: 0. */
     size_t (*saved_bytes)(const shoali_layer *layer, uint32_t batch);
     size_t (*work_bytes)(const shoali_layer *layer, uint32_t batch);

@@ -74,6 +74,10 @@ static shoal_status make_node(shoali_net *net, uint32_t index)
                           .state = net->state + layer->state_offset,
                           .y = reusable(net, index)};
     node->in_place = node->y != NULL;
+    node->absorbed = node->in_place && (layer->row->traits & SHOALI_LAYER_RECTIFIES) != 0 &&
+                     node[-1].exec->rectifies;
+    if (node->absorbed)
+        node[-1].rectify = true;
     if (node->exec->saved_bytes != NULL) {
         node->saved = shoali_arena_alloc(net->arena,
                                          node->exec->saved_bytes(layer, net->batch_max));
@@ -221,7 +225,7 @@ static const float *run_forward(shoali_net *net, const shoali_pass *pass, const 
 {
     for (uint32_t i = 0; i < net->model->layer_count; i++) {
         const shoali_node *node = &net->nodes[i];
-        if (node->y == NULL)
+        if (node->y == NULL || node->absorbed)
             continue;
         node->exec->forward(node, pass, x, node->y);
         x = node->y;
@@ -261,7 +265,7 @@ static shoal_status run_backward(shoali_net *net, const shoali_pass *pass, const
     float *dy = net->slopes[0], *other = net->slopes[1];
     for (uint32_t i = net->model->layer_count; i-- > first;) {
         const shoali_node *node = &net->nodes[i];
-        if (node->y == NULL)
+        if (node->y == NULL || node->absorbed)
             continue;
         float *dx = node->in_place ? dy : other;
         node->exec->backward(node, pass, input_of(net, batch_x, i), node->y, dy,

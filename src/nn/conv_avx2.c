@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tile of 6 rows by 2 vectors stays in 12 registers; per tap 2 loads, 6 broadcasts, 12
+ * multiply-adds, so the two multipliers are the limit. Other heights come from the same code with
+ * another constant. */
+#include <immintrin.h>
+
+#include "nn/conv_kernels.h"
+
+#define INLINE static inline __attribute__((always_inline))
+/* Unrolled whatever the optimiser thinks of it: else the sums would be an array in memory. */
+#define FOR_ROWS(r) _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)
+#define FOR_VECTORS(v) _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)
+
+enum { LANES = SHOALI_CONV_LANES, ROWS = SHOALI_CONV_ROWS, VECTORS = 2 };
+
+/* ---------------------------------------------------------------- pixels */
+
+/* The end of a row: fewer than LANES values. */
+static void store_part(const shoali_conv_pixels *j, float *y, __m256 sum, unsigned row,
+                       uint32_t count)
+{
+    float values[LANES];
+    _mm256_storeu_ps(values, sum);
+    for (uint32_t i = 0; i < count; i++) {
+        float value = values[i] + (j->bias != NULL ? j->bias[row] : y[i]);
+        y[i] = j->rectify && value < 0.0f ? 0.0f : value;
+    }
+}
+
+INLINE void store_span(const shoali_conv_pixels *j, const shoali_conv_span *span, __m256 sum,
+                       unsigned row)
+{
+    float *y = j->y + row * j->plane + span->out;
+    if (span->count != LANES) {
+        store_part(j, y, sum, row, span->count);
+        return;
+    }
+    __m256 start = j->bias != NULL ? _mm256_broadcast_ss(j->bias + row) : _mm256_loadu_ps(y);
+    __m256 value = _mm256_add_ps(sum, start);
+    if (j->rectify)
+        value = _mm256_max_ps(_mm256_setzero_ps(), value); /* of a NaN, max takes its second */
+    _mm256_storeu_ps(y, value);
+}
+
+INLINE void pixel_tile(const shoali_conv_pixels *j, const shoali_conv_span *spans, const int rows,
+                       const int vectors)
+{
+    __m256 sums[ROWS][VECTORS];
+    const float *x[VECTORS], *w = j->w;
+    FOR_VECTORS (v)
+        x[v] = j->x + spans[v].in;
+    FOR_ROWS (r)
+        FOR_VECTORS (v)
+            sums[r][v] = _mm256_setzero_ps();
+    for (size_t t = 0; t < j->tap_count; t++, w += rows) {
+        __m256 values[VECTORS];
+        FOR_VECTORS (v)
+            values[v] = _mm256_loadu_ps(x[v] + j->taps[t]);
+        FOR_ROWS (r)
+            FOR_VECTORS (v)
+                sums[r][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(w + r), values[v], sums[r][v]);
+    }
+    FOR_ROWS (r)
+        FOR_VECTORS (v)
+            store_span(j, &spans[v], sums[r][v], (unsigned)r);
+}
+
+INLINE void pixel_rows(const shoali_conv_pixels *j, const int rows)
+{
+    size_t s = 0;
+    for (; s + VECTORS <= j->span_count; s += VECTORS)
+        pixel_tile(j, j->spans + s, rows, VECTORS);
+    if (s < j->span_count)
+        pixel_tile(j, j->spans + s, rows, 1);
+}
+
+static void pixels(const shoali_conv_pixels *j)
+{
+    switch (j->rows) {
+    case 1:
+        pixel_rows(j, 1);
+        break;
+    case 2:
+        pixel_rows(j, 2);
+        break;
+    case 3:
+        pixel_rows(j, 3);
+        break;
+    case 4:
+        pixel_rows(j, 4);
+        break;
+    case 5:
+        pixel_rows(j, 5);
+        break;
+    default:
+        pixel_rows(j, ROWS);
+        break;
+    }
+}
+
+/* ---------------------------------------------------------------- weights */
+
+INLINE void weight_tile(const shoali_conv_weights *j, size_t tap, const int rows, const int vectors)
+{
+    __m256 sums[ROWS][VECTORS];
+    const float *dy = j->dy;
+    FOR_ROWS (r)
+        FOR_VECTORS (v)
+            sums[r][v] = _mm256_setzero_ps();
+    for (unsigned n = 0; n < j->images; n++)
+        for (unsigned y = 0; y < j->height; y++) {
+            const float *x[ROWS];
+            FOR_ROWS (r)
+                x[r] = j->x + n * j->image + y * j->pitch + j->taps[tap + (size_t)r];
+            for (unsigned i = 0; i < j->width; i++, dy += vectors * LANES) {
+                __m256 slopes[VECTORS];
+                FOR_VECTORS (v)
+                    slopes[v] = _mm256_load_ps(dy + v * LANES);
+                FOR_ROWS (r)
+                    FOR_VECTORS (v)
+                        sums[r][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(x[r] + i), slopes[v],
+                                                     sums[r][v]);
+            }
+        }
+    FOR_ROWS (r)
+        FOR_VECTORS (v) {
+            float *dw = j->dw + ((tap + (size_t)r) * (size_t)vectors + (size_t)v) * LANES;
+            __m256 start = j->add ? _mm256_load_ps(dw) : _mm256_setzero_ps();
+            _mm256_store_ps(dw, _mm256_add_ps(sums[r][v], start));
+        }
+}
+
+INLINE void weight_taps(const shoali_conv_weights *j, const int vectors)
+{
+    size_t t = 0;
+    for (; t + ROWS <= j->tap_count; t += ROWS)
+        weight_tile(j, t, ROWS, vectors);
+    for (; t + 2 <= j->tap_count; t += 2)
+        weight_tile(j, t, 2, vectors);
+    if (t < j->tap_count)
+        weight_tile(j, t, 1, vectors);
+}
+
+static void weights(const shoali_conv_weights *j)
+{
+    if (j->vectors == 1)
+        weight_taps(j, 1);
+    else
+        weight_taps(j, VECTORS);
+}
+
+const shoali_conv_kernels shoali_conv_avx2 = {pixels, weights};
