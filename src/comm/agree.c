@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What members tell each other about an operation: READY when one enters, ABORT when it fails, ASK and ANSWER shortly
- * before a deadline. A message may come before its operation is started here (it waits as a note), or after it has
- * ended (the list of finished ones answers).
+/* What members tell each other about an operation: READY when one enters, ABORT when it fails, ASK
+ * and ANSWER shortly before a deadline. A message may come before its operation is started here (it
+ * waits as a note), or after it has ended (the list of finished ones answers).
  *
  *   member a                          member b
  *   enters, READY(slot) ------------> not entered: a note
@@ -302,7 +302,8 @@ void shoali_agree_on_answer(shoal_comm *comm, uint32_t endpoint, const shoali_an
         op->answers[member] = *answer;
 }
 
-/* "rank 3 (host b)" or "ranks 3, 5": members whose answer has this state. *first_out: the first of them. */
+/* "rank 3 (host b)" or "ranks 3, 5": members whose answer has this state. *first_out: the first of
+ * them. */
 static uint32_t list_members(const shoal_op *op, uint32_t state, char *text, size_t text_bytes,
                              uint32_t *first_out)
 {

@@ -150,7 +150,8 @@ static bool operations_end(shoal_comm *comm, uint64_t until_us)
     return true;
 }
 
-/* A peer that reads nothing more may hold up an operation's end, but not for longer than a peer may be silent. */
+/* A peer that reads nothing more may hold up an operation's end, but not for longer than a peer may
+ * be silent. */
 static void end_operations(shoal_comm *comm)
 {
     shoali_call(comm, cancel_all, comm);

@@ -5,8 +5,8 @@
  *   lock         under comm->lock: queues between threads, numbering, what has completed
  *   progress     the progress thread only (and, before it starts, the thread that creates the comm)
  *
- * An operation is made by the caller's thread, belongs to the progress thread from its first task until it is handed
- * to the list of completed ones, and then to the caller again. */
+ * An operation is made by the caller's thread, belongs to the progress thread from its first task
+ * until it is handed to the list of completed ones, and then to the caller again. */
 #ifndef SHOALI_COMM_INNER_H
 #define SHOALI_COMM_INNER_H
 

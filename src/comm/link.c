@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transports of a communicator: one that carries control frames and reaches everyone, and beside it one for the
- * data of ranks on the same host. A peer may send by either: data is told apart by slots alone. */
+/* The transports of a communicator: one that carries control frames and reaches everyone, and
+ * beside it one for the data of ranks on the same host. A peer may send by either: data is told
+ * apart by slots alone. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>

@@ -184,7 +184,8 @@ static shoal_status collect(file_meeting *f, shoali_record *records)
     }
 }
 
-/* Two ranks disagree: give the others a moment to answer the call, for who has answered hears the end. */
+/* Two ranks disagree: give the others a moment to answer the call, for who has answered hears the
+ * end. */
 static void await_answers(file_meeting *f, shoali_record *records)
 {
     uint64_t until_us = shoali_now_us() + FAREWELL_US;

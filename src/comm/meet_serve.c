@@ -264,7 +264,8 @@ static shoal_status serve_once(store *s)
     return now_us >= s->meeting->deadline_us ? missing(s) : SHOAL_PENDING;
 }
 
-/* One caller at the end: take in what it has sent, tell it, send. True: it is gone or has been told. */
+/* One caller at the end: take in what it has sent, tell it, send. True: it is gone or has been
+ * told. */
 static bool tell_visitor(visitor *v, const shoal_error *why, uint32_t *told)
 {
     uint16_t kind;
@@ -283,8 +284,8 @@ static bool tell_visitor(visitor *v, const shoal_error *why, uint32_t *told)
     return over;
 }
 
-/* Tell everyone why it is over: those who are here and, unless the deadline is what ended it, those who come within
- * FAREWELL_US. */
+/* Tell everyone why it is over: those who are here and, unless the deadline is what ended it, those
+ * who come within FAREWELL_US. */
 static void say_farewell(store *s)
 {
     shoal_error why;

@@ -123,7 +123,8 @@ static shoal_status deadline_passed(const visit *v)
     return status;
 }
 
-/* Rank 0 knows best who is missing, and says so at its own deadline, which may be a little after ours. */
+/* Rank 0 knows best who is missing, and says so at its own deadline, which may be a little after
+ * ours. */
 static uint64_t deadline_of(const visit *v)
 {
     return v->meeting->deadline_us + (v->heard_us != 0 ? SHOALI_MEET_VERDICT_US : 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making an operation from a descriptor, on the caller's thread: everything is checked and copied, and the call gets
- * the text and the hash by which members recognise each other's. */
+/* Making an operation from a descriptor, on the caller's thread: everything is checked and copied,
+ * and the call gets the text and the hash by which members recognise each other's. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on the progress thread:
  *
- *   NEW --start--> ROUNDS (measures or transforms: rounds.c) --> RUNNING (its flow) --> ENDED --> its owner
+ *   NEW --start--> ROUNDS (measures, transforms: rounds.c) --> RUNNING (its flow) --> ENDED
  *
- * A failure may come at any time; the operation still goes to ENDED only when nothing refers to its buffer. */
+ * A failure may come at any time; the operation still goes to ENDED only when nothing refers to its
+ * buffer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -142,7 +143,8 @@ static void sink_job(void *ctx, const shoal_op_id *id, size_t offset, size_t cou
     shoali_job_post(op->comm, &o->job);
 }
 
-/* The last error becomes the operation's. What to do follows from the status, whoever has found it. */
+/* The last error becomes the operation's. What to do follows from the status, whoever has found
+ * it. */
 static void keep_error(shoal_op *op)
 {
     shoal_error *error = &op->error;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is there. A peer is
  *
- *   HERE  --goodbye--> LEFT    its operations may still end (what it sent is on its way), then they fail
+ *   HERE  --goodbye--> LEFT    what it sent is on its way: its operations may end, or then fail
  *         --end without goodbye, silence, a broken link--> LOST    its operations fail at once
  *
- * and stays so: the membership is fixed until a reform. Any frame is a sign of life. Heartbeats say what the sender
- * does, so that an error can tell what a lost peer was last doing. */
+ * and stays so: the membership is fixed until a reform. Any frame is a sign of life. Heartbeats say
+ * what the sender does, so that an error can tell what a lost peer was last doing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -62,7 +62,8 @@ static const char *without_name(const char *text)
     return end != NULL ? end + 3 : text;
 }
 
-/* A transport, or silence, says that endpoint is gone. Acted upon at the end of the round, outside of its calls. */
+/* A transport, or silence, says that endpoint is gone. Acted upon at the end of the round, outside
+ * of its calls. */
 void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, const char *text)
 {
     shoali_peer *peer = &comm->peers[endpoint];
@@ -124,7 +125,8 @@ static void act_on_gone(shoal_comm *comm)
     }
 }
 
-/* What a peer that left had sent may still arrive, for as long as a peer may be silent; then it is missing for good. */
+/* What a peer that left had sent may still arrive, for as long as a peer may be silent; then it is
+ * missing for good. */
 static void settle_left(shoal_comm *comm, uint32_t endpoint)
 {
     shoali_peer *peer = &comm->peers[endpoint];

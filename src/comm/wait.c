@@ -122,7 +122,8 @@ void shoali_op_complete(shoal_op *op)
         shoali_op_free(op);
 }
 
-/* With the lock: sleep until something changes or until_us (UINT64_MAX: no end). False: the time is over. */
+/* With the lock: sleep until something changes or until_us (UINT64_MAX: no end). False: the time is
+ * over. */
 static bool sleep_for_change(shoal_comm *comm, uint64_t until_us)
 {
     if (until_us == UINT64_MAX) {

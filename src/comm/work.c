@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The work thread runs long jobs one at a time, in order, and is made when the first one comes. A job never waits for
- * another rank: what it would wait for is an operation of its own, started on the progress thread when it is done. */
+/* The work thread runs long jobs one at a time, in order, and is made when the first one comes. A
+ * job never waits for another rank: what it would wait for is an operation of its own, started on
+ * the progress thread when it is done. */
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/inner.h"

@@ -97,8 +97,7 @@ static void endless(const rank_env *env)
     for (int i = 0; status == SHOAL_OK; i++) {
         if (i == 3)
             atomic_fetch_add(&env->board->ready, 1);
-        shoal_op *op = start(comm, buf, BIG, 10 * SECOND);
-        status = shoal_op_wait(&op, -1, NULL);
+        status = shoal_allreduce(comm, buf, BIG, NULL, NULL);
     }
     env->board->rank[env->rank].took_us = shoali_now_us() - atomic_load(&env->board->at_us);
     rank_note_error(env);
@@ -133,7 +132,8 @@ static void lose_rank_1(const char *transport, const char *how, uint64_t limit_u
     munmap(r.board, sizeof *r.board);
 }
 
-/* The limits are not the claim (0.5 s, bench/claims/kill-one-rank), but far below every timeout in the way. */
+/* The limits are not the claim (0.5 s, bench/claims/kill-one-rank), but far below every timeout in
+ * the way. */
 static void a_killed_rank_is_named_by_all(void **state)
 {
     (void)state;

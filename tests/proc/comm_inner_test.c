@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What drivers of protocols use: owner jobs, residuals, rounds before a flow, messages, threads of a communicator. */
+/* What drivers of protocols use: owner jobs, residuals, rounds before a flow, messages, threads of
+ * a communicator. */
 #include "support/ranks.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining and leaving: who may join, two communicators in one process, forked children, counters. */
+/* Joining and leaving: who may join, two communicators in one process, forked children,
+ * counters. */
 #include "support/ranks.h"
 
 #include <dirent.h>
@@ -89,7 +90,6 @@ static void bad_arguments_are_refused(void **state)
 {
     (void)state;
     shoal_comm *comm = NULL;
-    shoal_op *op = NULL;
     shoal_view view;
     size_t offset, count;
     shoal_comm_desc desc = SHOAL_COMM_DESC_INIT;
@@ -114,7 +114,19 @@ static void bad_arguments_are_refused(void **state)
     assert_ok(shoal_comm_view(comm, &view));
     assert_true(view.rank == 0 && view.rank_count == 1 && view.workers == 1 && view.epoch == 0);
     assert_status(shoal_comm_shard(comm, 1, 10, &offset, &count), SHOAL_EINVAL);
+    shoal_comm_destroy(comm);
+    shoal_comm_destroy(NULL);
+}
 
+static void bad_operations_are_refused(void **state)
+{
+    (void)state;
+    shoal_comm *comm = NULL;
+    shoal_op *op = NULL;
+    shoal_comm_desc desc = SHOAL_COMM_DESC_INIT;
+    desc.rank = 0;
+    desc.world_size = 1;
+    assert_ok(shoal_comm_create(&desc, &comm));
     float buf[4] = {0};
     const shoal_tensor gap[] = {{.key = 1, .offset = 1, .count = 3}};
     const uint32_t twice[] = {0, 0}, far[] = {1};
@@ -145,7 +157,6 @@ static void bad_arguments_are_refused(void **state)
     assert_status(shoal_op_wait(&op, 0, NULL), SHOAL_EINVAL);
     assert_ok(shoal_allreduce(comm, buf, 4, NULL, NULL));
     shoal_comm_destroy(comm);
-    shoal_comm_destroy(NULL);
 }
 
 /* ------------------------------------------------------------------ two of them */
@@ -191,7 +202,8 @@ static void two_communicators_live_side_by_side(void **state)
 
 /* ------------------------------------------------------------------ fork */
 
-/* In the child the handle is dead; in the parent nothing has changed; and the child holds no connection open. */
+/* In the child the handle is dead; in the parent nothing has changed; and the child holds no
+ * connection open. */
 static void forks(const rank_env *env)
 {
     rank_env own = *env;
@@ -266,7 +278,8 @@ static void counted(const rank_env *env)
     for (int i = 0; i < 3; i++)
         rank_ok(shoal_allreduce(comm, buf, COUNT, "ring", NULL));
     rank_ok(shoal_comm_peer_stats(comm, right, &stats));
-    /* 2 (P - 1) / P of the buffer, three times, to the right neighbour alone (two ranks: to each other) */
+    /* 2 (P - 1) / P of the buffer, three times, to the right neighbour alone (two ranks: to each
+     * other) */
     rank_check(stats.sent_payload_bytes ==
                3 * 2 * (env->size - 1) * (COUNT / env->size) * sizeof(float));
     rank_check(stats.sent_wire_bytes > stats.sent_payload_bytes && stats.control_bytes > 0);
@@ -290,13 +303,10 @@ int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(a_wrong_token_does_not_join),
-        CHECK_TEST(different_settings_are_named),
-        CHECK_TEST(who_does_not_come_is_named),
-        CHECK_TEST(bad_arguments_are_refused),
-        CHECK_TEST(two_communicators_live_side_by_side),
-        CHECK_TEST(a_forked_child_holds_nothing),
-        CHECK_TEST(traffic_is_counted),
+        CHECK_TEST(a_wrong_token_does_not_join),  CHECK_TEST(different_settings_are_named),
+        CHECK_TEST(who_does_not_come_is_named),   CHECK_TEST(bad_arguments_are_refused),
+        CHECK_TEST(bad_operations_are_refused),   CHECK_TEST(two_communicators_live_side_by_side),
+        CHECK_TEST(a_forked_child_holds_nothing), CHECK_TEST(traffic_is_counted),
     };
     return CHECK_RUN(tests);
 }

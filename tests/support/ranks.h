@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real ranks as forked processes, with a deadline over all. A rank's function checks with rank_*: a failure prints and
- * ends that process, which fails the test. Nothing survives: whoever is left is killed. */
+/* Real ranks as forked processes, with a deadline over all. A rank's function checks with rank_*: a
+ * failure prints and ends that process, which fails the test. Nothing survives: whoever is left is
+ * killed. */
 #ifndef SHOALI_TESTS_SUPPORT_RANKS_H
 #define SHOALI_TESTS_SUPPORT_RANKS_H
 
@@ -42,13 +43,15 @@ typedef struct ranks {
     ranks_board *board;
 } ranks;
 
-/** Start size ranks that run fn and exit with 0. scheme: "tcp" | "file"; transport: spec or NULL. */
+/** Start size ranks that run fn and exit with 0. scheme: "tcp" | "file"; transport: spec or
+ * NULL. */
 void ranks_start(ranks *r, uint32_t size, const char *scheme, const char *transport,
                  void (*fn)(const rank_env *env), const void *arg);
 /** Until count ranks have added themselves to board->ready; fails the test after timeout_us. */
 void ranks_wait_ready(ranks *r, uint32_t count, int64_t timeout_us);
 void ranks_kill(ranks *r, uint32_t rank, int signal);
-/** Wait for all ranks but `except` (RANKS_MAX: none), then kill what is left and free. Fails the test if one of those
+/** Wait for all ranks but `except` (RANKS_MAX: none), then kill what is left and free. Fails the
+ * test if one of those
  *  waited for does not exit with 0, or not in time. */
 void ranks_finish(ranks *r, uint32_t except, int64_t timeout_us);
 /** All of it: every rank must return from fn. */
