@@ -286,11 +286,14 @@ static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const ch
     return run_batch(verb, "tc", batch);
 }
 
-/* Some kernels default to bbr, which an unshaped veth cannot feed; a kernel without cubic keeps its
- * own. */
-static void use_cubic(void)
+/* Some kernels default to bbr, which an unshaped veth cannot feed and whose guesses at the rate vary
+ * from run to run. A namespace may only choose what the host allows everybody: cubic often is not
+ * among them, reno always is, and on links this short the two fill a queue alike. */
+static void use_loss_based(void)
 {
-    (void)!write_text("/proc/sys/net/ipv4/tcp_congestion_control", "cubic");
+    static const char path[] = "/proc/sys/net/ipv4/tcp_congestion_control";
+    if (!write_text(path, "cubic"))
+        (void)!write_text(path, "reno");
 }
 
 static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switch_fd)
@@ -302,7 +305,7 @@ static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switc
     host_namespace[host] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (host_namespace[host] < 0)
         return false;
-    use_cubic();
+    use_loss_based();
     snprintf(batch, sizeof batch,
              "link set lo up\n"
              "link add eth0 mtu %u type veth peer name %s mtu %u netns /proc/self/fd/%d\n"

@@ -391,16 +391,27 @@ static void timers(shoali_tcp *tcp, uint64_t now_us)
         tcp->wake_us = next_us; /* unless a callback asked for less meanwhile */
 }
 
+static void flush_list(shoali_conn **dirty)
+{
+    shoali_conn *list = *dirty, *conn;
+    *dirty = NULL;
+    while ((conn = list) != NULL) {
+        list = conn->next_dirty;
+        conn->dirty = false;
+        shoali_tx_flush(conn);
+    }
+}
+
+static bool is_dirty(const shoali_tcp *tcp)
+{
+    return tcp->dirty[0] != NULL || tcp->dirty[1] != NULL;
+}
+
 static void flush_dirty(shoali_tcp *tcp)
 {
-    for (int round = 0; round < FLUSH_ROUNDS && tcp->dirty != NULL; round++) {
-        shoali_conn *list = tcp->dirty, *conn;
-        tcp->dirty = NULL;
-        while ((conn = list) != NULL) {
-            list = conn->next_dirty;
-            conn->dirty = false;
-            shoali_tx_flush(conn);
-        }
+    for (int round = 0; round < FLUSH_ROUNDS && is_dirty(tcp); round++) {
+        flush_list(&tcp->dirty[0]);
+        flush_list(&tcp->dirty[1]);
     }
 }
 
@@ -440,7 +451,7 @@ static void tcp_progress(void *state, uint64_t now_us)
 static uint64_t tcp_next_wake_us(const void *state)
 {
     const shoali_tcp *tcp = state;
-    return tcp->dirty != NULL ? 0 : tcp->wake_us;
+    return is_dirty(tcp) ? 0 : tcp->wake_us;
 }
 
 static int tcp_fd(const void *state)

@@ -122,7 +122,8 @@ typedef struct shoali_tcp {
     shoali_conn *strangers; /* accepted, not authenticated; newest first */
     uint32_t stranger_count, max_strangers;
     uint64_t refused; /* strangers turned away */
-    shoali_conn *dead, *dirty;
+    shoali_conn *dead;
+    shoali_conn *dirty[2];    /* [0] control connections, flushed first; [1] data */
     uint64_t wake_us;         /* earliest timer */
     uint64_t listen_again_us; /* after accept() failed for want of descriptors; 0: listening */
     uint64_t now_us;          /* of the running progress() */

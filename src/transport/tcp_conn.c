@@ -76,7 +76,7 @@ static void unlink_from(shoali_conn **list, shoali_conn *conn)
 
 static void unlink_dirty(shoali_conn *conn)
 {
-    shoali_conn **at = &conn->tcp->dirty;
+    shoali_conn **at = &conn->tcp->dirty[conn->control ? 0 : 1];
     while (*at != NULL && *at != conn)
         at = &(*at)->next_dirty;
     if (*at == conn)

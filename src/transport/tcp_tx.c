@@ -20,13 +20,16 @@ bool shoali_tx_is_empty(const shoali_conn *conn)
     return conn->tx.box.count == 0 && conn->tx.begin == conn->tx.end;
 }
 
+/* Control frames go before data that waits as well: behind it, they would share its queue in the
+ * network. A READY that is late by that much leaves the link that it grants idle for as long. */
 static void mark_dirty(shoali_conn *conn)
 {
+    shoali_conn **list = &conn->tcp->dirty[conn->control ? 0 : 1];
     if (conn->dirty || conn->state != SHOALI_CONN_OPEN || conn->watches_write)
         return;
     conn->dirty = true;
-    conn->next_dirty = conn->tcp->dirty;
-    conn->tcp->dirty = conn;
+    conn->next_dirty = *list;
+    *list = conn;
 }
 
 /* ---------------------------------------------------------------- queueing */
