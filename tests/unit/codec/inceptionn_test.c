@@ -148,6 +148,43 @@ static void planes_bytes(void **state)
 
 /* ---------------------------------------------------------------- vector loops */
 
+/* Ten elements leave 6 tags of the second group, and 22 bits of each bitmap, without an element. */
+static void check_spare_tags(const shoali_inc_loops *loops, size_t first_bit, size_t end_bit,
+                             const bool *used)
+{
+    const float src[10] = {0.75f, -0.02f, -1.5f, 0.0f, 0.03f, 0, 0, 0x1p-12f, 0, -0.3f};
+    shoali_inc_rule rule = shoali_inc_rule_make(10, 0, false);
+    uint8_t coded[128] = {0};
+    float got[10];
+    size_t length = loops->encode(&rule, src, 10, coded);
+    assert_int_equal(loops->decode(&rule, coded, sizeof coded, got, 10, false), length);
+    for (size_t bit = first_bit; bit < end_bit; bit++) {
+        if (used[bit - first_bit])
+            continue;
+        coded[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(loops->decode(&rule, coded, sizeof coded, got, 10, false),
+                         SHOALI_INC_CORRUPT);
+        coded[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+}
+
+static void tags_without_an_element_are_corrupt(void **state)
+{
+    (void)state;
+    bool used[64], of_group[16] = {true, true, true, true};
+    for (size_t j = 0; j < 64; j++)
+        used[j] = shoali_inc_element(j % 32) < 10;
+    check_spare_tags(&shoali_inc_ref_planes, 0, 64, used);
+    check_spare_tags(&shoali_inc_ref_interleaved, 80, 96, of_group);
+#if defined(__x86_64__)
+    if (shoali_kernel_row(1) == NULL)
+        return;
+    shoali_inc_avx2_init();
+    check_spare_tags(&shoali_inc_avx2_planes, 0, 64, used);
+    check_spare_tags(&shoali_inc_avx2_interleaved, 80, 96, of_group);
+#endif
+}
+
 #if defined(__x86_64__)
 enum { MOST = 2200, BYTES = MOST * 4 + MOST / 4 + 64 };
 
@@ -335,6 +372,7 @@ int main(void)
         CHECK_TEST(a_negative_zero_byte_decodes_to_plus_zero),
         CHECK_TEST(interleaved_bytes),
         CHECK_TEST(planes_bytes),
+        CHECK_TEST(tags_without_an_element_are_corrupt),
         CHECK_TEST(vector_loops_equal_the_plain_ones),
         CHECK_TEST(faithful_is_strict_off),
         CHECK_TEST(only_auto_prescale_measures),
