@@ -243,8 +243,9 @@ static void compare_loops(const shoali_inc_loops *ref, const shoali_inc_loops *v
     static uint8_t want[BYTES], got[BYTES];
     for (uint64_t round = 0; round < 600; round++) {
         uint64_t r = shoali_rng_u64(check_seed(), 40, round);
-        size_t count = round < 100 ? round : r % MOST;
-        shoali_inc_rule rule = shoali_inc_rule_make(bounds[(r >> 16) % 3], (uint32_t)(r >> 20) % 17,
+        size_t count = round < 100 ? round : round < 130 ? 1024 * (1 + round % 2) : r % MOST;
+        uint32_t power = round % 3 == 1 ? 0 : (uint32_t)(r >> 20) % 17; /* 0: no RAW at the end */
+        shoali_inc_rule rule = shoali_inc_rule_make(bounds[(r >> 16) % 3], power,
                                                     (r >> 28 & 1) != 0);
         for (size_t i = 0; i < count; i++)
             src[i] = rich(1000 + 2 * round, i, round % 3 == 0 ? 1 : round % 3 == 1 ? 0 : 9);
