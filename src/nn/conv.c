@@ -112,20 +112,23 @@ static sweep make_sweep(work *w, const shoali_conv_image *image, unsigned kernel
 /* What the gradient of the weights needs. */
 typedef struct gather {
     int32_t *taps;
-    float *padded;  /* [group] images */
-    float *slopes;  /* [lane panel][group][pixel][lanes] */
-    float *weights; /* [lane panel][tap][lanes] */
+    int32_t *windows; /* [group][pixel]: offsets in padded, or in the input itself */
+    float *padded;    /* [group] images */
+    float *slopes;    /* [lane panel][group][pixel][lanes] */
+    float *weights;   /* [lane panel][tap][lanes] */
 } gather;
 
 static gather make_gather(work *w, const geometry *g)
 {
     size_t lanes = rounded(g->out, LANES), taps = (size_t)g->channels * g->taps;
     gather s = {.taps = take(w, taps, sizeof(int32_t)),
+                .windows = take(w, g->group * g->pixels, sizeof(int32_t)),
                 .padded = take(w, g->group * g->x.elems, sizeof(float)),
                 .slopes = take(w, g->group * g->pixels * lanes, sizeof(float)),
                 .weights = take(w, taps * lanes, sizeof(float))};
     if (w->base != NULL) {
         shoali_conv_image_taps(&g->x, g->kernel, s.taps);
+        shoali_conv_image_windows(&g->x, g->out_height, g->out_width, g->group, s.windows);
         memset(s.padded, 0, g->group * g->x.elems * sizeof(float));
     }
     return s;
@@ -233,27 +236,21 @@ static void add_bias(const float *slopes, size_t pixels, unsigned lanes, unsigne
         dbias[l] += sums[l];
 }
 
-/* The lanes of one panel over a group of images, in blocks of rows. */
-static void gather_lanes(const geometry *g, const gather *s, const float *x, unsigned images,
+/* The lanes of one panel over a group of images, a block of pixels at a time. */
+static void gather_lanes(const geometry *g, const gather *s, const float *x, size_t pixels,
                          unsigned lanes, const float *slopes, float *weights, bool add)
 {
-    unsigned block = images > 1 || g->pixels <= PIXEL_BLOCK ? g->out_height
-                                                            : PIXEL_BLOCK / g->out_width;
-    block = block > 0 ? block : 1;
-    for (unsigned y = 0; y < g->out_height; y += block) {
-        const shoali_conv_weights job = {.x = x + y * g->x.pitch,
+    for (size_t p = 0; p < pixels; p += PIXEL_BLOCK) {
+        const shoali_conv_weights job = {.x = x,
                                          .taps = s->taps,
                                          .tap_count = (size_t)g->channels * g->taps,
-                                         .dy = slopes + (size_t)y * g->out_width * lanes,
-                                         .images = images,
-                                         .height = g->out_height - y < block ? g->out_height - y
-                                                                             : block,
-                                         .width = g->out_width,
-                                         .image = g->direct ? g->in_elems : g->x.elems,
-                                         .pitch = g->x.pitch,
+                                         .pixels = s->windows + p,
+                                         .pixel_count = pixels - p < PIXEL_BLOCK ? pixels - p
+                                                                                 : PIXEL_BLOCK,
+                                         .dy = slopes + p * lanes,
                                          .vectors = lanes / LANES,
                                          .dw = weights,
-                                         .add = add || y > 0};
+                                         .add = add || p > 0};
         kernels()->weights(&job);
     }
 }
@@ -273,7 +270,8 @@ static void gather_group(const geometry *g, const gather *s, const float *x, con
                                   slopes + n * g->pixels * lanes);
         if (g->bias)
             add_bias(slopes, images * g->pixels, lanes, known, dbias + first);
-        gather_lanes(g, s, g->direct ? x : s->padded, images, lanes, slopes, weights, add);
+        gather_lanes(g, s, g->direct ? x : s->padded, images * g->pixels, lanes, slopes, weights,
+                     add);
         slopes += images * g->pixels * lanes;
         weights += taps * lanes;
     }

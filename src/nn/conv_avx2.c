@@ -103,25 +103,24 @@ static void pixels(const shoali_conv_pixels *j)
 INLINE void weight_tile(const shoali_conv_weights *j, size_t tap, const int rows, const int vectors)
 {
     __m256 sums[ROWS][VECTORS];
-    const float *dy = j->dy;
+    const float *x[ROWS], *dy = j->dy;
+    FOR_ROWS (r) {
+        x[r] = j->x + j->taps[tap + (size_t)r];
+        __asm__("" : "+r"(x[r])); /* else gcc keeps the differences and adds them anew per pixel */
+    }
     FOR_ROWS (r)
         FOR_VECTORS (v)
             sums[r][v] = _mm256_setzero_ps();
-    for (unsigned n = 0; n < j->images; n++)
-        for (unsigned y = 0; y < j->height; y++) {
-            const float *x[ROWS];
-            FOR_ROWS (r)
-                x[r] = j->x + n * j->image + y * j->pitch + j->taps[tap + (size_t)r];
-            for (unsigned i = 0; i < j->width; i++, dy += vectors * LANES) {
-                __m256 slopes[VECTORS];
-                FOR_VECTORS (v)
-                    slopes[v] = _mm256_load_ps(dy + v * LANES);
-                FOR_ROWS (r)
-                    FOR_VECTORS (v)
-                        sums[r][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(x[r] + i), slopes[v],
-                                                     sums[r][v]);
-            }
-        }
+    for (size_t p = 0; p < j->pixel_count; p++, dy += vectors * LANES) {
+        __m256 slopes[VECTORS];
+        int32_t pixel = j->pixels[p];
+        FOR_VECTORS (v)
+            slopes[v] = _mm256_load_ps(dy + v * LANES);
+        FOR_ROWS (r)
+            FOR_VECTORS (v)
+                sums[r][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(x[r] + pixel), slopes[v],
+                                             sums[r][v]);
+    }
     FOR_ROWS (r)
         FOR_VECTORS (v) {
             float *dw = j->dw + ((tap + (size_t)r) * (size_t)vectors + (size_t)v) * LANES;

@@ -66,6 +66,15 @@ void shoali_conv_image_spans(const shoali_conv_image *im, unsigned height, unsig
                                               width - x < LANES ? width - x : LANES};
 }
 
+void shoali_conv_image_windows(const shoali_conv_image *im, unsigned height, unsigned width,
+                               unsigned images, int32_t *windows_out)
+{
+    for (unsigned n = 0; n < images; n++)
+        for (unsigned y = 0; y < height; y++)
+            for (unsigned x = 0; x < width; x++)
+                *windows_out++ = (int32_t)(n * im->elems + (size_t)y * im->pitch + x);
+}
+
 /* ---------------------------------------------------------------- panels */
 
 unsigned shoali_conv_panel_count(unsigned rows)

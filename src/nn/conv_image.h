@@ -31,6 +31,9 @@ void shoali_conv_image_taps(const shoali_conv_image *image, unsigned kernel, int
 /** Spans of an output of height x width. */
 void shoali_conv_image_spans(const shoali_conv_image *image, unsigned height, unsigned width,
                              shoali_conv_span *spans_out);
+/** Offsets of the windows of each output [image][y][x], for `images` images in a row. */
+void shoali_conv_image_windows(const shoali_conv_image *image, unsigned height, unsigned width,
+                               unsigned images, int32_t *windows_out);
 size_t shoali_conv_span_count(unsigned height, unsigned width);
 
 /** Rows are cut into panels of at most SHOALI_CONV_ROWS, as equal as can be: panel i's first row,

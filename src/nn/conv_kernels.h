@@ -47,12 +47,12 @@ typedef struct shoali_conv_weights {
     const float *x;
     const int32_t *taps;
     size_t tap_count;
-    const float *dy; /* float32[images][height][width][vectors * LANES], 32-byte aligned */
-    unsigned images, height, width;
-    size_t image, pitch; /* floats from image to image, and from row to row, in x */
-    unsigned vectors;    /* 1 or 2 */
-    float *dw;           /* float32[tap_count][vectors * LANES], 32-byte aligned */
-    bool add;            /* start: what is in dw; else 0 */
+    const int32_t *pixels; /* offsets of windows in x */
+    size_t pixel_count;
+    const float *dy;  /* float32[pixel_count][vectors * LANES], 32-byte aligned */
+    unsigned vectors; /* 1 or 2 */
+    float *dw;        /* float32[tap_count][vectors * LANES], 32-byte aligned */
+    bool add;         /* start: what is in dw; else 0 */
 } shoali_conv_weights;
 
 typedef struct shoali_conv_kernels {

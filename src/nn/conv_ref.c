@@ -22,15 +22,10 @@ static void pixels(const shoali_conv_pixels *j)
 
 static float weight(const shoali_conv_weights *j, size_t tap, unsigned lane)
 {
-    const float *dy = j->dy + lane;
-    unsigned lanes = j->vectors * SHOALI_CONV_LANES;
+    const float *x = j->x + j->taps[tap];
     float sum = 0;
-    for (unsigned n = 0; n < j->images; n++)
-        for (unsigned y = 0; y < j->height; y++) {
-            const float *x = j->x + n * j->image + y * j->pitch + j->taps[tap];
-            for (unsigned i = 0; i < j->width; i++, dy += lanes)
-                sum = fmaf(x[i], *dy, sum);
-        }
+    for (size_t p = 0; p < j->pixel_count; p++)
+        sum = fmaf(x[j->pixels[p]], j->dy[p * j->vectors * SHOALI_CONV_LANES + lane], sum);
     return sum;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Max and mean over windows. Max remembers per output which pixel of its plane won (the first one,
- * if equal). */
+/* Max and mean over windows. Max remembers per output which value of its window won: the first one,
+ * if equal; one that is no number, so that it is not lost before the exchange can name it. */
 #include <string.h>
 
 #include "nn/exec.h"
@@ -37,42 +37,101 @@ static window window_of(const geometry *g, int oy, int ox)
 
 /* ---------------------------------------------------------------- max */
 
+/* Which value of its window won: ky * kernel + kx. */
 static size_t max_saved_bytes(const shoali_layer *layer, uint32_t batch)
 {
-    return (size_t)shoali_shape_elems(layer->out) * batch * sizeof(uint32_t);
+    return (size_t)shoali_shape_elems(layer->out) * batch * sizeof(uint16_t);
+}
+
+static bool beats(float challenger, float best)
+{
+    return (challenger > best) | (challenger != challenger);
+}
+
+static uint16_t winner(const geometry *g, window w, const float *x)
+{
+    int best_y = w.top, best_x = w.left;
+    for (int iy = w.top; iy < w.bottom; iy++)
+        for (int ix = w.left; ix < w.right; ix++)
+            if (beats(x[iy * g->width + ix], x[best_y * g->width + best_x])) {
+                best_y = iy;
+                best_x = ix;
+            }
+    return (uint16_t)((best_y - w.top) * g->kernel + best_x - w.left);
+}
+
+/* A row of whole windows of 2 x 2: half of all pools there are. Winners are chosen by index, not by
+ * value: which one it is is a coin toss, and compilers branch on floats. */
+static void max_row_of_pairs(const geometry *g, const float *x, float *y, uint16_t *won)
+{
+    int below = g->width, count = g->width / 2;
+    for (int i = 0; i < count; i++, x += 2) {
+        int upper = beats(x[1], x[0]), lower = beats(x[below + 1], x[below]);
+        int down = beats(x[below + lower], x[upper]);
+        y[i] = x[down * below + (upper ^ ((upper ^ lower) & -down))];
+        won[i] = (uint16_t)(2 * down + (upper ^ ((upper ^ lower) & -down)));
+    }
+}
+
+static void max_plane(const geometry *g, const float *x, float *y, uint16_t *won)
+{
+    bool pairs = g->kernel == 2 && g->stride == 2;
+    for (int oy = 0; oy < g->out_height; oy++, y += g->out_width, won += g->out_width) {
+        int ox = 0;
+        if (pairs && 2 * oy + 1 < g->height) {
+            ox = g->width / 2;
+            max_row_of_pairs(g, x + (size_t)(2 * oy) * (size_t)g->width, y, won);
+        }
+        for (; ox < g->out_width; ox++) {
+            window w = window_of(g, oy, ox);
+            won[ox] = winner(g, w, x);
+            y[ox] = x[(w.top + won[ox] / g->kernel) * g->width + w.left + won[ox] % g->kernel];
+        }
+    }
 }
 
 static void max_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     geometry g = geometry_of(node->layer, pass->count);
-    uint32_t *winner = node->saved;
-    for (size_t plane = 0; plane < g.planes; plane++, x += g.height * g.width)
-        for (int oy = 0; oy < g.out_height; oy++)
-            for (int ox = 0; ox < g.out_width; ox++) {
-                window w = window_of(&g, oy, ox);
-                int best = w.top * g.width + w.left;
-                for (int iy = w.top; iy < w.bottom; iy++)
-                    for (int ix = w.left; ix < w.right; ix++)
-                        if (x[iy * g.width + ix] > x[best])
-                            best = iy * g.width + ix;
-                *y++ = x[best];
-                *winner++ = (uint32_t)best;
-            }
+    size_t outputs = (size_t)g.out_height * (size_t)g.out_width;
+    uint16_t *won = node->saved;
+    for (size_t plane = 0; plane < g.planes; plane++, y += outputs, won += outputs)
+        max_plane(&g, x + plane * (size_t)(g.height * g.width), y, won);
+}
+
+/* Windows do not overlap and cover all: two rows at a time are cleared while they are in the cache.
+ */
+static void max_back_pairs(const geometry *g, const uint16_t *won, const float *dy, float *dx)
+{
+    for (int oy = 0; oy < g->out_height; oy++, dx += 2 * g->width) {
+        memset(dx, 0, 2 * (size_t)g->width * sizeof *dx);
+        for (int ox = 0; ox < g->out_width; ox++, won++, dy++)
+            dx[(*won >> 1) * g->width + 2 * ox + (*won & 1)] = *dy;
+    }
+}
+
+static void max_back_plane(const geometry *g, const uint16_t *won, const float *dy, float *dx)
+{
+    memset(dx, 0, (size_t)(g->height * g->width) * sizeof *dx);
+    for (int oy = 0; oy < g->out_height; oy++)
+        for (int ox = 0; ox < g->out_width; ox++, won++, dy++) {
+            int y = oy * g->stride + *won / g->kernel, x = ox * g->stride + *won % g->kernel;
+            dx[y * g->width + x] += *dy;
+        }
 }
 
 static void max_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
                          const float *y, float *dy, float *dx)
 {
     geometry g = geometry_of(node->layer, pass->count);
-    const uint32_t *winner = node->saved;
+    size_t outputs = (size_t)g.out_height * (size_t)g.out_width;
+    bool pairs = g.kernel == 2 && g.stride == 2 && g.height % 2 == 0 && g.width % 2 == 0;
+    const uint16_t *won = node->saved;
     (void)x;
     (void)y;
-    if (dx == NULL)
-        return;
-    memset(dx, 0, g.planes * (size_t)(g.height * g.width) * sizeof *dx);
-    for (size_t plane = 0; plane < g.planes; plane++, dx += g.height * g.width)
-        for (int i = 0; i < g.out_height * g.out_width; i++)
-            dx[*winner++] += *dy++;
+    for (size_t plane = 0; dx != NULL && plane < g.planes; plane++, won += outputs, dy += outputs)
+        (pairs ? max_back_pairs : max_back_plane)(&g, won, dy,
+                                                  dx + plane * (size_t)(g.height * g.width));
 }
 
 const shoali_exec shoali_exec_maxpool = {

@@ -216,18 +216,15 @@ static void rows_of_pixels_are_bit_equal(const shoali_conv_kernels *other)
 
 static void rows_of_weights_are_bit_equal(const shoali_conv_kernels *other)
 {
-    enum {
-        IMAGES = 2,
-        HEIGHT = 3,
-        WIDTH = 7,
-        DY = IMAGES * HEIGHT * WIDTH * 2 * LANES,
-        DW = TAPS * 2 * LANES
-    };
+    enum { PIXELS = 43, DY = PIXELS * 2 * LANES, DW = TAPS * 2 * LANES };
     float *x = noise(X, 1), *noise_dy = noise(DY, 2), *noise_dw = noise(DW, 3);
     float *dy = aligned_alloc(64, DY * sizeof *dy), *dw[2];
     int32_t taps[TAPS];
     for (int t = 0; t < TAPS; t++)
         taps[t] = t * 91 % 600;
+    int32_t pixels[PIXELS];
+    for (int p = 0; p < PIXELS; p++)
+        pixels[p] = p * 173 % 3000;
     memcpy(dy, noise_dy, DY * sizeof *dy);
     for (int i = 0; i < 2; i++)
         dw[i] = aligned_alloc(64, DW * sizeof *dw[i]);
@@ -240,11 +237,8 @@ static void rows_of_weights_are_bit_equal(const shoali_conv_kernels *other)
                                                      .taps = taps,
                                                      .tap_count = tap_count,
                                                      .dy = dy,
-                                                     .images = IMAGES,
-                                                     .height = HEIGHT,
-                                                     .width = WIDTH,
-                                                     .image = 1500,
-                                                     .pitch = 20,
+                                                     .pixels = pixels,
+                                                     .pixel_count = PIXELS,
                                                      .vectors = vectors,
                                                      .dw = dw[i],
                                                      .add = add == 1};

@@ -325,6 +325,27 @@ static void the_same_call_gives_the_same_bits(void **state)
     }
 }
 
+/* A value that is no number goes through every kind of layer to the gradients, where the exchange
+ * finds it. */
+static void nan_is_not_lost_on_the_way(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++)
+        for (size_t at = 0; at < 2; at++) {
+            setting s;
+            shoali_loss loss;
+            open_case(&cases[i], 1, &s);
+            size_t elems = (size_t)shoali_shape_elems(cases[i].input) * COUNT;
+            for (size_t k = at; k < elems; k += 2)
+                s.x[k] = NAN;
+            assert_ok(shoali_net_train(s.net, &s.batch, NULL, NULL, &loss));
+            if (!isnan(loss.sum))
+                fail_msg("case %zu, from %zu: lost", i, at);
+            assert_true(isnan(shoali_net_grads(s.net)[s.count - 1]));
+            close_case(&s);
+        }
+}
+
 static void bad_batches_and_models_are_refused(void **state)
 {
     static const char *const image_out[] = {"conv:out=3,kernel=3"}, *const nothing[] = {"flatten"};
@@ -381,6 +402,7 @@ int main(void)
         CHECK_TEST(a_failing_hook_ends_the_pass),
         CHECK_TEST(splits_give_the_same_gradient),
         CHECK_TEST(the_same_call_gives_the_same_bits),
+        CHECK_TEST(nan_is_not_lost_on_the_way),
         CHECK_TEST(bad_batches_and_models_are_refused),
         CHECK_TEST(memory_runs_out_cleanly),
     };
