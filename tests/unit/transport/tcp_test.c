@@ -5,6 +5,8 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -72,6 +74,32 @@ static void each_tos_has_its_own_marked_connection(void **state)
         assert_int_equal(getsockopt(c->fd, IPPROTO_IP, IP_TOS, &tos, &bytes), 0);
         assert_int_equal(tos, c->tos);
     }
+    net_close(&n);
+}
+
+static void ipv6_works_as_well(void **state)
+{
+    (void)state;
+    net n = {0};
+    int tos = -1;
+    socklen_t bytes = sizeof tos;
+    for (uint32_t i = 0; i < 2; i++) {
+        shoali_transport_args args = net_args(i, 2);
+        args.interface = "::1";
+        if (net_open_node(&n, i, "tcp", &args) != SHOAL_OK) {
+            net_close(&n);
+            skip(); /* this host has no IPv6 */
+        }
+    }
+    net_add_all(&n);
+    NET_UNTIL(&n, n.nodes[0].ups[1] == 1 && n.nodes[1].ups[0] == 1);
+    shoal_data head = {77, 1, 0, 4, 0};
+    assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0x28, &head, "body", 1));
+    NET_UNTIL(&n, n.nodes[1].complete == 1);
+    const shoali_conn *data = tcp_of(&n, 0)->peers[1].conns;
+    assert_false(data->control);
+    assert_int_equal(getsockopt(data->fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, &bytes), 0);
+    assert_int_equal(tos, 0x28);
     net_close(&n);
 }
 
@@ -292,6 +320,60 @@ static void silent_strangers_are_bounded_in_number_and_time(void **state)
     net_close(&n);
 }
 
+static void another_version_is_told_so(void **state)
+{
+    (void)state;
+    net n;
+    char log[4096] = "", text[SHOALI_REFUSAL_TEXT_BYTES];
+    uint8_t bytes[SHOALI_HELLO_BYTES];
+    shoali_hello hello = {.endpoint = 1, .job = "test"};
+    shoali_hello_type type;
+    size_t whole;
+    shoali_log_set_sink(collect, log);
+    net_open(&n, 2, "tcp");
+    int fd = call(&n, 0);
+    shoali_hello_encode(&hello, bytes);
+    bytes[4] = SHOALI_HELLO_VERSION + 1;
+    assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+    NET_UNTIL(&n, shoali_tcp_refused(n.nodes[0].state) == 1);
+    assert_int_equal(recv(fd, bytes, sizeof bytes, MSG_WAITALL), SHOALI_REFUSAL_BYTES);
+    assert_ok(shoali_prefix_decode(bytes, &type, &whole));
+    assert_int_equal(type, SHOALI_TYPE_REFUSAL);
+    assert_int_equal(shoali_refusal_decode(bytes, text), SHOAL_EVERSION);
+    assert_non_null(strstr(text, "same version"));
+    shoali_log_set_sink(NULL, NULL);
+    assert_non_null(strstr(log, "speaks protocol version 2"));
+    close(fd);
+    net_close(&n);
+}
+
+static void without_descriptors_listening_pauses(void **state)
+{
+    (void)state;
+    net n;
+    char log[4096] = "";
+    struct rlimit before, low;
+    shoali_log_set_sink(collect, log);
+    net_open(&n, 2, "tcp");
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    low.rlim_cur = (rlim_t)fd + 1; /* if nothing below is free, accept() has no descriptor */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    assert_int_equal(connect(fd, &tcp_of(&n, 0)->address.ips[0].any, sizeof(struct sockaddr_in)),
+                     0);
+    NET_UNTIL(&n, tcp_of(&n, 0)->listen_again_us != 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    struct pollfd quiet = {.fd = n.nodes[0].row->fd(n.nodes[0].state), .events = POLLIN};
+    assert_int_equal(poll(&quiet, 1, 0), 0); /* no busy loop meanwhile */
+    n.skew_us += 200000;
+    NET_UNTIL(&n, tcp_of(&n, 0)->stranger_count == 1);
+    shoali_log_set_sink(NULL, NULL);
+    assert_non_null(strstr(log, "listening again"));
+    close(fd);
+    net_close(&n);
+}
+
 /* ---------------------------------------------------------------- a member that speaks nonsense */
 
 /* Join as endpoint 1 by hand; returns the control connection. */
@@ -433,6 +515,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(data_connections_are_made_on_demand_and_per_lane),
         CHECK_TEST(each_tos_has_its_own_marked_connection),
+        CHECK_TEST(ipv6_works_as_well),
         CHECK_TEST(sockets_carry_the_deadline),
         CHECK_TEST(an_early_caller_waits),
         CHECK_TEST(a_dropped_peer_may_come_back),
@@ -442,6 +525,8 @@ int main(void)
         CHECK_TEST(no_token_will_not_do_between_hosts),
         CHECK_TEST(garbage_is_turned_away_and_others_do_not_notice),
         CHECK_TEST(silent_strangers_are_bounded_in_number_and_time),
+        CHECK_TEST(another_version_is_told_so),
+        CHECK_TEST(without_descriptors_listening_pauses),
         CHECK_TEST(nonsense_from_a_member_takes_it_down),
         CHECK_TEST(a_torn_body_is_a_death),
         CHECK_TEST(a_peer_that_never_comes_is_reported_with_the_reason),
