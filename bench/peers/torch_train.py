@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of PyTorch (Debian's python3-torch) on one thread: forward, loss, backward, SGD with momentum.
+"""Training steps of PyTorch (Debian's python3-torch) on one thread: forward, loss, backward, SGD
+with momentum.
 
-Prints one JSON line: milliseconds of the fastest and of the median step, and the least CPU time of one. Paths: onednn, native (im2col and BLAS)."""
+Prints one line of JSON: milliseconds of the fastest and of the median step, and the least CPU time
+of one. Paths: onednn, native (im2col and BLAS)."""
 
 import argparse
 import json
@@ -13,7 +15,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", choices=("lenet", "vgg-mini"), required=True)
 parser.add_argument("--batch", type=int, required=True)
 parser.add_argument("--path", choices=("onednn", "native"), required=True)
-parser.add_argument("--seconds", type=float, default=2.0, help="how long to time, after two steps of warm-up")
+parser.add_argument("--seconds", type=float, default=2.0, help="to time, after two steps of warm-up")
 args = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
@@ -27,7 +29,8 @@ torch.manual_seed(1)
 
 def lenet():
     return (1, 28, 28), nn.Sequential(
-        nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.ReLU(),
         nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10))
 
 
@@ -65,7 +68,7 @@ with torch.backends.mkldnn.flags(enabled=args.path == "onednn"):
         times.append((time.perf_counter() - begin) * 1e3)
         cpu_times.append((time.process_time() - cpu) * 1e3)
 times.sort()
-print(json.dumps({"peer": "torch " + torch.__version__, "model": args.model, "batch": args.batch, "path": args.path,
-                  "isa": os.environ.get("ONEDNN_MAX_CPU_ISA", "best"), "steps": len(times), "min_ms": times[0],
-                  "median_ms": times[len(times) // 2],
-                  "min_cpu_ms": min(cpu_times)}))
+print(json.dumps({"peer": "torch " + torch.__version__, "model": args.model, "batch": args.batch,
+                  "path": args.path, "isa": os.environ.get("ONEDNN_MAX_CPU_ISA", "best"),
+                  "steps": len(times), "min_ms": times[0],
+                  "median_ms": times[len(times) // 2], "min_cpu_ms": min(cpu_times)}))
