@@ -15,7 +15,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--model", choices=("lenet", "vgg-mini"), required=True)
 parser.add_argument("--batch", type=int, required=True)
 parser.add_argument("--path", choices=("onednn", "native"), required=True)
-parser.add_argument("--seconds", type=float, default=2.0, help="to time, after two steps of warm-up")
+parser.add_argument("--seconds", type=float, default=2.0, help="to time, after two warm-up steps")
 args = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
