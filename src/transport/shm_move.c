@@ -38,7 +38,7 @@ static size_t ask_for_space(shoali_shm_link *link)
         return room;
     }
     link->blocked = true;
-    atomic_store_explicit(&link->out.shared->wants_space, 1, memory_order_relaxed);
+    atomic_store_explicit(&link->out.shared->wants_space, 1, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);
     return space(link);
 }
@@ -161,16 +161,21 @@ static size_t read_body(shoali_shm_link *link, size_t there)
     return take;
 }
 
-/* The writer sleeps until half of the ring is free, or all that it wrote has been read. */
+/* The writer sleeps until half of the ring is free. Its wish is withdrawn before it is woken; if it
+ * has filled the ring again meanwhile, on its own, what was withdrawn may be a new wish: it is put
+ * back. (The exchange that takes a new wish also sees what was written before it.) */
 static void tell_space(shoali_shm_link *link)
 {
+    atomic_uint_fast32_t *wish = &link->in.shared->wants_space;
+    size_t half = link->in.capacity / 2;
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&link->in.shared->wants_space, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(wish, memory_order_relaxed) == 0 || shoali_ring_used(&link->in) > half)
         return;
-    if (shoali_ring_used(&link->in) > link->in.capacity / 2)
-        return;
-    atomic_store_explicit(&link->in.shared->wants_space, 0, memory_order_relaxed);
-    shoali_bell_ring(&link->bell);
+    (void)atomic_exchange_explicit(wish, 0, memory_order_acq_rel);
+    if (shoali_ring_used(&link->in) > half)
+        atomic_store_explicit(wish, 1, memory_order_relaxed);
+    else
+        shoali_bell_ring(&link->bell);
 }
 
 /* Bytes with which something can be done: a whole header, or any of a body. */
