@@ -297,6 +297,7 @@ static void traffic_is_counted(void **state)
     (void)state;
     ranks_run(2, "tcp", "tcp:shm=off", counted, "tcp", LIMIT_US);
     ranks_run(4, "tcp", "tcp:shm=off", counted, "tcp", LIMIT_US);
+    ranks_run(4, "file", NULL, counted, "shm", LIMIT_US);
 }
 
 int main(void)
