@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/check.h"
+#include "support/hex.h"
 
 #include "base/rng.h"
 #include "wire/control.h"
@@ -196,11 +197,76 @@ static void what_no_encoder_writes_is_refused(void **state)
     assert_false(shoali_record_decode(bytes, SHOALI_RECORD_BYTES, &record_got));
 }
 
+/* The body of name in golden/control.txt. */
+static size_t golden(const char *name, uint8_t *out, size_t capacity)
+{
+    static char line[2 * SHOALI_RECORD_BYTES + 64];
+    char path[512];
+    size_t length = strlen(name), bytes = 0;
+    snprintf(path, sizeof path, "%s/tests/golden/control.txt", SHOAL_SOURCE_DIR);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (bytes == 0 && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, name, length) == 0 && line[length] == ' ') {
+            line[strcspn(line, "\n")] = '\0';
+            bytes = hex_parse(line + length + 1, out, capacity);
+        }
+    fclose(file);
+    assert_true(bytes > 0);
+    return bytes;
+}
+
+/* Decodes into `message` and encodes to the same bytes. */
+#define GOLDEN(name, message, size)                                        \
+    do {                                                                   \
+        uint8_t wanted[SHOALI_RECORD_BYTES], got[SHOALI_RECORD_BYTES];     \
+        assert_int_equal(golden(#name, wanted, sizeof wanted), (size));    \
+        assert_true(shoali_##name##_decode(wanted, (size), &(message)));   \
+        assert_int_equal(shoali_##name##_encode(&(message), got), (size)); \
+        assert_memory_equal(got, wanted, (size));                          \
+    } while (0)
+
+static void golden_bodies_stay_as_they_are(void **state)
+{
+    (void)state;
+    const shoali_wire_id id = {0x1122334455667788, 7, 1};
+    shoali_ready ready;
+    shoali_abort failure;
+    shoali_ask ask;
+    shoali_answer answer;
+    shoali_heartbeat beat;
+    shoali_flow_head head;
+    shoali_record record;
+    uint8_t bytes[64], again[64];
+    GOLDEN(ready, ready, SHOALI_READY_BYTES);
+    assert_id(&ready.id, &id);
+    assert_true(ready.count == 1000 && ready.hash == 0x8877665544332211 && ready.slot == 3);
+    assert_string_equal(ready.text, "all-reduce 7, 1000 elements, ring, identity");
+    GOLDEN(abort, failure, SHOALI_ABORT_BYTES);
+    assert_true(failure.status == 40 && failure.culprit == 3);
+    assert_string_equal(failure.text, "rank 3 (host b) is lost");
+    GOLDEN(ask, ask, SHOALI_ASK_BYTES);
+    assert_id(&ask, &id);
+    GOLDEN(answer, answer, SHOALI_ANSWER_BYTES);
+    assert_true(answer.state == SHOALI_FINISHED && answer.since_us == 12345);
+    GOLDEN(heartbeat, beat, SHOALI_HEARTBEAT_BYTES);
+    assert_true(beat.busy == 1 && beat.for_us == 99);
+    GOLDEN(record, record, SHOALI_RECORD_BYTES);
+    assert_true(record.rank == 2 && record.world_size == 4 && record.workers == 3);
+    assert_true(record.chunk_elems == 65536 && record.features == 5 && record.incarnation == 77);
+    assert_string_equal(record.near_address, "host=a unix=shoal-1");
+    assert_int_equal(golden("flow", bytes, sizeof bytes), SHOALI_FLOW_HEAD_BYTES);
+    assert_true(shoali_flow_head_decode(bytes, SHOALI_FLOW_HEAD_BYTES, &head));
+    assert_int_equal(head.kind, 513);
+    shoali_flow_head_encode(&head, again);
+    assert_memory_equal(again, bytes, SHOALI_FLOW_HEAD_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(operations_return_as_they_went), CHECK_TEST(questions_return_as_they_went),
-        CHECK_TEST(records_return_as_they_went), CHECK_TEST(hostile_bytes_are_harmless),
-        CHECK_TEST(what_no_encoder_writes_is_refused)};
+        CHECK_TEST(operations_return_as_they_went),    CHECK_TEST(questions_return_as_they_went),
+        CHECK_TEST(records_return_as_they_went),       CHECK_TEST(hostile_bytes_are_harmless),
+        CHECK_TEST(what_no_encoder_writes_is_refused), CHECK_TEST(golden_bodies_stay_as_they_are)};
     return CHECK_RUN(tests);
 }
