@@ -286,9 +286,9 @@ static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const ch
     return run_batch(verb, "tc", batch);
 }
 
-/* Some kernels default to bbr, which an unshaped veth cannot feed and whose guesses at the rate vary
- * from run to run. A namespace may only choose what the host allows everybody: cubic often is not
- * among them, reno always is, and on links this short the two fill a queue alike. */
+/* Some kernels default to bbr, which an unshaped veth cannot feed and whose guesses at the rate
+ * vary from run to run. A namespace may only choose what the host allows everybody: cubic often is
+ * not among them, reno always is, and on links this short the two fill a queue alike. */
 static void use_loss_based(void)
 {
     static const char path[] = "/proc/sys/net/ipv4/tcp_congestion_control";

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check that src/x/y.c has tests/unit/x/y_test.c, and that every unit test has its source.
 
-tools/mirror_exempt.txt lists the exceptions, one "path  reason" a line."""
+tools/mirror_exempt.txt lists the exceptions, one "path  reason" a line; the tests that a reason
+names must exist."""
 
+import fnmatch
 import os
 import re
 import sys
@@ -22,6 +24,15 @@ def source_of(test):
     return re.sub(r"^tests/unit/(.*)_test\.c$", r"src/\1.c", test)
 
 
+def lost_tests(root, exempt):
+    """(path, test) for each test that a reason names and that is not there."""
+    tests = tree.files(root, ("_test.c", "_test.py"), "tests")
+    for path, reason in exempt.items():
+        for name in re.findall(r"tests/[\w/*.-]*_test\.(?:c|py)", reason):
+            if not fnmatch.filter(tests, name):
+                yield path, name
+
+
 def main():
     root = tree.arguments(__doc__).root
     sources = set(tree.files(root, (".c",), "src"))
@@ -38,6 +49,8 @@ def main():
         needed |= path in tests and source_of(path) not in sources
         if not needed:
             problems.append(f"{EXEMPT}: {path} needs no exemption (any more)")
+    for path, test in lost_tests(root, exempt):
+        problems.append(f"{EXEMPT}: {path}: there is no {test}")
     tree.finish(problems, f"{len(sources)} sources, {len(tests)} unit tests, {len(exempt)} exempt")
 
 

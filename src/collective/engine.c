@@ -3,10 +3,12 @@
  *
  *   start --> running --(all chunks closed, nothing in others' hands)--> done OK | ENOTFINITE
  *                |
- *                +--fail, or an error here--> failed --(every send, body and job is back)--> done with that status
+ *                +--fail, or an error here--> failed --(every send, body and job is back)--> done
+ *                                                                                with that status
  *
- * Events put chunks into the run queue and peers into the dirty queue; go() empties both, within a budget of work per
- * call. Calls from inside the sink only queue: go() is never entered twice. done is the last thing go() does. */
+ * Events put chunks into the run queue and peers into the dirty queue; go() empties both, within a
+ * budget of work per call. Calls from inside the sink only queue: go() is never entered twice. done
+ * is the last thing go() does. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +53,8 @@ const shoal_codec *shoali_engine_codec(const shoali_engine_state *e, const shoal
 
 /* Streams of random numbers: operation, leg, and what tells encoders of one element apart: on PUSH
  * the endpoint that encodes, with slots the slot. On PULL nothing: an element is encoded once, and
- * who receives it may not know by whom. The codec mixes in the tensor's key, and counts elements. */
+ * who receives it may not know by whom. The codec mixes in the tensor's key, and counts
+ * elements. */
 shoali_codec_span shoali_engine_span(const shoali_engine_state *e, uint32_t chunk,
                                      const shoal_step *step, uint32_t encoder)
 {

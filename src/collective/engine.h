@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the schedule executor; only engine*.c include it. engine.c: the flow row and its events. engine_plan.c:
- * tables from the schedule. engine_step.c: what a step does to a chunk. engine_send.c: ready queues and frames out.
- * engine_recv.c: frames in. engine_report.c: texts and counters. */
+/* Inside of the schedule executor; only engine*.c include it. engine.c: the flow row and its
+ * events. engine_plan.c: tables from the schedule. engine_step.c: what a step does to a chunk.
+ * engine_send.c: ready queues and frames out. engine_recv.c: frames in. engine_report.c: texts and
+ * counters. */
 #ifndef SHOALI_COLLECTIVE_ENGINE_H
 #define SHOALI_COLLECTIVE_ENGINE_H
 
@@ -11,7 +12,8 @@
 enum { SHOALI_ENGINE_FLIGHTS = 4 };
 enum { SHOALI_ORIGIN_BYTES = 24 };
 
-/** A schedule step, cut: it touches the consecutive chunks [first_chunk, first_chunk + chunk_count). */
+/** A schedule step, cut: it touches the consecutive chunks [first_chunk, first_chunk +
+ * chunk_count). */
 typedef struct shoali_engine_step {
     shoal_step s;
     uint32_t first_chunk, chunk_count;
@@ -40,7 +42,8 @@ typedef struct shoali_chunk {
     uint8_t origin[SHOALI_ORIGIN_BYTES]; /* as on the wire */
 } shoali_chunk;
 
-/** A frame of a RECV step on one chunk: NONE -> PLACED (body promised to the transport) -> HERE -> USED. */
+/** A frame of a RECV step on one chunk: NONE -> PLACED (body promised to the transport) -> HERE ->
+ * USED. */
 enum { SHOALI_ARRIVAL_NONE, SHOALI_ARRIVAL_PLACED, SHOALI_ARRIVAL_HERE, SHOALI_ARRIVAL_USED };
 typedef struct shoali_arrival {
     uint8_t *body; /* scratch, or the chunk itself when direct */
@@ -140,7 +143,8 @@ bool shoali_engine_arrived(shoali_engine_state *e, uint32_t peer, const shoal_da
                            const uint8_t *body);
 void shoali_engine_unplace(shoali_engine_state *e, uint32_t peer, const shoal_data *head,
                            const uint8_t *body);
-/** Do the RECV step that chunk is at; false: its frame is not here, or the chunk is still being read. */
+/** Do the RECV step that chunk is at; false: its frame is not here, or the chunk is still being
+ * read. */
 bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_engine_step *step);
 
 /* engine.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames in. A body goes straight into the buffer if its step is the chunk's turn and overwrites floats with floats;
- * else into scratch, where it waits for its turn: additions follow the list, never arrival. Heads come from the
- * network: every field is checked before it indexes anything. */
+/* Frames in. A body goes straight into the buffer if its step is the chunk's turn and overwrites
+ * floats with floats; else into scratch, where it waits for its turn: additions follow the list,
+ * never arrival. Heads come from the network: every field is checked before it indexes anything. */
 #include <string.h>
 
 #include "base/error.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames out. Every peer has a heap of ready (step, chunk), the smallest first, and a few flights: frames in the
- * transport's hands. Partial sums are encoded only when they leave, so coded copies are bounded by the flights. */
+/* Frames out. Every peer has a heap of ready (step, chunk), the smallest first, and a few flights:
+ * frames in the transport's hands. Partial sums are encoded only when they leave, so coded copies
+ * are bounded by the flights. */
 #include "base/error.h"
 #include "collective/engine.h"
 
@@ -66,7 +67,8 @@ static uint32_t free_flight(const shoali_engine_state *e, uint32_t peer_index)
     return at;
 }
 
-/* Choose the body of a frame; in scratch if it was coded for this frame alone. False: the operation failed. */
+/* Choose the body of a frame; in scratch if it was coded for this frame alone. False: the operation
+ * failed. */
 static bool make_body(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
                       shoal_data *head, const uint8_t **body_out, uint8_t **scratch_out)
 {

@@ -6,9 +6,9 @@
  *   RECV_*    waits for its frame, and until nobody reads what it overwrites (engine_recv.c)
  *   OWN       the sum is complete: owner job, encode, keep the bytes, decode them over the own copy
  *
- * A SEND whose body is the buffer or kept bytes counts as a reader, not as a stop: further SENDs may
- * go, too, to members that are faster, and only a step that writes waits. A chunk that holds NaN or
- * infinity is flagged; its frames carry the origin instead of floats. */
+ * A SEND whose body is the buffer or kept bytes counts as a reader, not as a stop: further SENDs
+ * may go, too, to members that are faster, and only a step that writes waits. A chunk that holds
+ * NaN or infinity is flagged; its frames carry the origin instead of floats. */
 #include <string.h>
 
 #include "base/error.h"
@@ -183,7 +183,8 @@ static bool any_slot_flagged(const shoali_engine_state *e, uint32_t position)
     return false;
 }
 
-/* Once all slots of a position are kept: add them in order, as far as the budget goes; chunk asks for the rest. */
+/* Once all slots of a position are kept: add them in order, as far as the budget goes; chunk asks
+ * for the rest. */
 static void add_slots(shoali_engine_state *e, uint32_t chunk)
 {
     const uint32_t position = chunk % e->positions;

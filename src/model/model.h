@@ -64,7 +64,7 @@ enum {
     SHOALI_LAYER_IN_PLACE = 1u << 0, /* may overwrite its input: backward needs the output only */
     SHOALI_LAYER_ALIAS = 1u << 1,    /* the input under another shape: nothing runs */
     SHOALI_LAYER_KEEPS_OUTPUT = 1u << 2, /* backward reads the output: nobody may overwrite it */
-    SHOALI_LAYER_RECTIFIES = 1u << 3 /* max(x, 0): the layer before it may do it in passing */
+    SHOALI_LAYER_RECTIFIES = 1u << 3     /* max(x, 0): the layer before it may do it in passing */
 };
 
 /** A layer kind: one line in layers.def, one row here, one executor in nn (src/nn/NAME.c or its

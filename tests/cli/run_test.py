@@ -124,7 +124,8 @@ class Run(unittest.TestCase):
                 "--",
                 "sh",
                 "-c",
-                'echo "it\'s $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $(wc -c < $SHOAL_TOKEN_FILE)"',
+                'echo "it\'s $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR '
+                '$(wc -c < $SHOAL_TOKEN_FILE)"',
                 env={"SHOAL_RSH": rsh},
             )
         self.assertEqual(r.returncode, 0, r.stderr)
@@ -166,7 +167,8 @@ class Lab(unittest.TestCase):
             "--",
             "sh",
             "-c",
-            "PATH=$PATH:/usr/sbin; ip -4 -o addr show eth0; tc qdisc show dev eth0; echo slow=$SHOAL_SLOW; "
+            "PATH=$PATH:/usr/sbin; ip -4 -o addr show eth0; tc qdisc show dev eth0; "
+            "echo slow=$SHOAL_SLOW; "
             "echo local $LOCAL_RANK of $LOCAL_WORLD_SIZE at $MASTER_ADDR",
         )
         self.assertEqual(r.returncode, 0, r.stderr)

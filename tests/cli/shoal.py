@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command-line tests share: run the shoal command with a deadline, or skip with a reason."""
+"""What the command-line tests share: run the command with a deadline, or skip with a reason."""
 import os
 import subprocess
 import sys

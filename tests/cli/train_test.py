@@ -94,7 +94,8 @@ class Train(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def test_exchange_makes_no_difference_to_the_result(self):
-        """Any lossless way to sum gives the weights of any other: same seed, same workers, float32 sums of few."""
+        """Any lossless way to sum gives the weights of any other: same seed, same workers, float32
+        sums of few."""
         weights = {}
         ways = {
             "ring": [],

@@ -43,7 +43,8 @@ static uint64_t stream_of(const world *w, uint32_t member, const shoal_step *ste
     return shoali_mix(shoali_mix(operation, SHOAL_PUSH), w->args.endpoints[member]);
 }
 
-/* residual and x change as the contract of error feedback says; sign +1: x += e, -1: e = x - out. */
+/* residual and x change as the contract of error feedback says; sign +1: x += e, -1: e = x -
+ * out. */
 static void feed_back(const world *w, uint32_t member, size_t offset, size_t count, float *x,
                       const float *decoded)
 {

@@ -26,6 +26,11 @@ class MirrorTest(fixture.CheckerCase):
         self.refuses({"src/codec/x.c": "", EXEMPT: "src/codec/x.c\n"}, "no reason given")
         self.refuses({EXEMPT: "src/codec/x.c  covered by y_test.c\n"}, "needs no exemption")
 
+    def test_the_tests_that_a_reason_names_exist(self):
+        files = {"src/codec/x.c": "", EXEMPT: "src/codec/x.c  tests/proc/a*_test.c runs it\n"}
+        self.refuses(files, "there is no tests/proc/a*_test.c")
+        self.accepts({**files, "tests/proc/ab_test.c": ""})
+
 
 if __name__ == "__main__":
     unittest.main()

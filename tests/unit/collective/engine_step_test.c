@@ -106,8 +106,8 @@ static void slots_codec(void **state)
     shoal_codec_close(codec);
 }
 
-/* Inputs and steps are multiples of powers of two, so that delivered + residuals = inputs + residuals
- * before, without any rounding; over three operations. */
+/* Inputs and steps are multiples of powers of two, so that delivered + residuals = inputs +
+ * residuals before, without any rounding; over three operations. */
 static void nothing_is_lost(void **state)
 {
     (void)state;

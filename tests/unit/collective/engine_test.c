@@ -292,7 +292,8 @@ static void not_finite_alone_and_at_a_root(void **state)
            members + 1, elements + 1, 1);
 }
 
-/* Finite values whose sum the codec cannot carry: found at the encode, by the rank that has the sum. */
+/* Finite values whose sum the codec cannot carry: found at the encode, by the rank that has the
+ * sum. */
 static void overflow_is_not_finite(void **state)
 {
     (void)state;
