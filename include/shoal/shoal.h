@@ -115,7 +115,7 @@ typedef enum shoal_op_kind {
                              is undefined */
     SHOAL_ALL_GATHER,     /* in place: every rank's shard goes to all */
     SHOAL_BROADCAST,      /* from root */
-    SHOAL_BARRIER         /* an all-reduce of one element */
+    SHOAL_BARRIER         /* an all-reduce of one element, by "direct" unless told otherwise */
 } shoal_op_kind;
 
 typedef enum shoal_reduce { SHOAL_SUM, SHOAL_MAX /* identity codec only */ } shoal_reduce;

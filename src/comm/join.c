@@ -99,18 +99,15 @@ static shoal_status fill_record(const shoal_comm *comm, shoali_record *record_ou
 }
 
 /* Spinning for a moment saves a wake-up, and costs others their turn unless there are cores to
- * spare. */
+ * spare. Ranks in network namespaces of one machine have addresses of their own, but its name. */
 static uint32_t spin_for(const shoal_comm *comm, const shoali_record *records)
 {
     cpu_set_t cores;
     uint32_t here = 0;
-    shoali_address mine, other;
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0 ||
-        shoali_address_parse(records[comm->me].address, &mine) != SHOAL_OK)
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
         return 0;
     for (uint32_t i = 0; i < comm->size; i++)
-        if (shoali_address_parse(records[i].address, &other) == SHOAL_OK)
-            here += shoali_address_same_host(&mine, &other);
+        here += strcmp(records[i].host, records[comm->me].host) == 0;
     return (uint32_t)CPU_COUNT(&cores) > here ? SPIN_US : 0;
 }
 

@@ -102,11 +102,16 @@ static shoal_status open_codecs(shoal_op *op, const shoal_op_desc *desc)
     return SHOAL_OK;
 }
 
+/* A barrier has one element: by direct exchange all come together at its owner in two hops, and
+ * leave nearly at once; around a ring they would in 2 (P - 1). */
+static const char *usual_collective(shoal_op_kind kind)
+{
+    return kind == SHOAL_BROADCAST ? "broadcast" : kind == SHOAL_BARRIER ? "direct" : "ring";
+}
+
 static shoal_status open_collective(shoal_op *op, const shoal_op_desc *desc)
 {
-    const char *spec = desc->collective != NULL      ? desc->collective
-                       : op->kind == SHOAL_BROADCAST ? "broadcast"
-                                                     : "ring";
+    const char *spec = desc->collective != NULL ? desc->collective : usual_collective(op->kind);
     SHOALI_TRY(shoali_collective_open(spec, &op->collective));
     const uint32_t traits = op->collective.row->traits;
     if ((op->kind == SHOAL_BROADCAST) != ((traits & SHOALI_COLL_ROOTED) != 0))
