@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/rng.h"
 #include "model/model.h"
 #include "nn/nn.h"
@@ -65,13 +66,12 @@ static bool parse(int argc, char **argv, bench *b)
 static shoal_status prepare(bench *b)
 {
     uint32_t tensor_count;
-    shoal_status status = shoal_model_open(b->spec, &b->model);
-    if (status == SHOAL_OK)
-        status = shoali_net_create(b->model, b->batch, 1, &b->net);
-    if (status != SHOAL_OK)
-        return status;
-    const shoal_tensor *tensors = shoal_model_tensors(b->model, &tensor_count);
-    size_t elems = (size_t)shoali_shape_elems(b->model->input) * b->batch;
+    shoal_model *model;
+    SHOALI_TRY(shoal_model_open(b->spec, &model));
+    b->model = model;
+    SHOALI_TRY(shoali_net_create(model, b->batch, 1, &b->net));
+    const shoal_tensor *tensors = shoal_model_tensors(model, &tensor_count);
+    size_t elems = (size_t)shoali_shape_elems(model->input) * b->batch;
     b->x = shoali_alloc_array(elems, sizeof *b->x);
     b->labels = shoali_alloc_array(b->batch, sizeof *b->labels);
     if (b->x == NULL || b->labels == NULL)
@@ -100,16 +100,12 @@ static shoal_status run(bench *b)
 {
     uint64_t end = 0;
     for (int i = 0; i < WARM_UP; i++) {
-        shoal_status status = step(b);
-        if (status != SHOAL_OK)
-            return status;
+        SHOALI_TRY(step(b));
         end = shoali_now_ns() + (uint64_t)(b->seconds * 1e9);
     }
     while (b->steps < STEPS_MAX && (b->steps == 0 || shoali_now_ns() < end)) {
         uint64_t begin = shoali_now_ns(), cpu = shoali_thread_cpu_ns();
-        shoal_status status = step(b);
-        if (status != SHOAL_OK)
-            return status;
+        SHOALI_TRY(step(b));
         b->times_ns[b->steps++] = shoali_now_ns() - begin;
         cpu = shoali_thread_cpu_ns() - cpu;
         b->least_cpu_ns = cpu < b->least_cpu_ns ? cpu : b->least_cpu_ns;

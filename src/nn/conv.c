@@ -58,17 +58,22 @@ static geometry geometry_of(const shoali_layer *layer)
 
 /* ---------------------------------------------------------------- memory */
 
-/* Pieces of the net's work memory, taken one behind the other; base NULL only counts. */
+/* Pieces of the net's work memory, taken one behind the other; with base 0 they are only counted. */
 typedef struct work {
-    char *base;
+    uintptr_t base;
     size_t used;
 } work;
 
+static work work_of(const shoali_pass *pass)
+{
+    return (work){(uintptr_t)pass->work, 0};
+}
+
 static void *take(work *w, size_t count, size_t size)
 {
-    void *piece = w->base != NULL ? w->base + w->used : NULL;
+    uintptr_t piece = w->base + w->used;
     w->used += (count * size + 63) / 64 * 64;
-    return piece;
+    return (void *)piece;
 }
 
 static size_t rounded(size_t value, size_t unit)
@@ -88,8 +93,8 @@ typedef struct sweep {
     float *zeros;  /* a bias of nothing */
 } sweep;
 
-static sweep make_sweep(work *w, const shoali_conv_image *image, unsigned kernel, unsigned rows,
-                        unsigned height, unsigned width)
+static sweep place_sweep(work *w, const shoali_conv_image *image, unsigned kernel, unsigned rows,
+                         unsigned height, unsigned width)
 {
     sweep s = {.image = image,
                .rows = rows,
@@ -100,12 +105,17 @@ static sweep make_sweep(work *w, const shoali_conv_image *image, unsigned kernel
     s.panels = take(w, s.tap_count * rows, sizeof(float));
     s.padded = take(w, image->elems + LANES, sizeof(float));
     s.zeros = take(w, SHOALI_CONV_ROWS, sizeof(float));
-    if (w->base != NULL) {
-        shoali_conv_image_taps(image, kernel, s.taps);
-        shoali_conv_image_spans(image, height, width, s.spans);
-        memset(s.padded, 0, (image->elems + LANES) * sizeof(float));
-        memset(s.zeros, 0, SHOALI_CONV_ROWS * sizeof(float));
-    }
+    return s;
+}
+
+static sweep make_sweep(work *w, const shoali_conv_image *image, unsigned kernel, unsigned rows,
+                        unsigned height, unsigned width)
+{
+    sweep s = place_sweep(w, image, kernel, rows, height, width);
+    shoali_conv_image_taps(image, kernel, s.taps);
+    shoali_conv_image_spans(image, height, width, s.spans);
+    memset(s.padded, 0, (image->elems + LANES) * sizeof(float));
+    memset(s.zeros, 0, SHOALI_CONV_ROWS * sizeof(float));
     return s;
 }
 
@@ -118,30 +128,33 @@ typedef struct gather {
     float *weights;   /* [lane panel][tap][lanes] */
 } gather;
 
-static gather make_gather(work *w, const geometry *g)
+static gather place_gather(work *w, const geometry *g)
 {
     size_t lanes = rounded(g->out, LANES), taps = (size_t)g->channels * g->taps;
-    gather s = {.taps = take(w, taps, sizeof(int32_t)),
-                .windows = take(w, g->group * g->pixels, sizeof(int32_t)),
-                .padded = take(w, g->group * g->x.elems, sizeof(float)),
-                .slopes = take(w, g->group * g->pixels * lanes, sizeof(float)),
-                .weights = take(w, taps * lanes, sizeof(float))};
-    if (w->base != NULL) {
-        shoali_conv_image_taps(&g->x, g->kernel, s.taps);
-        shoali_conv_image_windows(&g->x, g->out_height, g->out_width, g->group, s.windows);
-        memset(s.padded, 0, g->group * g->x.elems * sizeof(float));
-    }
+    return (gather){.taps = take(w, taps, sizeof(int32_t)),
+                    .windows = take(w, g->group * g->pixels, sizeof(int32_t)),
+                    .padded = take(w, g->group * g->x.elems, sizeof(float)),
+                    .slopes = take(w, g->group * g->pixels * lanes, sizeof(float)),
+                    .weights = take(w, taps * lanes, sizeof(float))};
+}
+
+static gather make_gather(work *w, const geometry *g)
+{
+    gather s = place_gather(w, g);
+    shoali_conv_image_taps(&g->x, g->kernel, s.taps);
+    shoali_conv_image_windows(&g->x, g->out_height, g->out_width, g->group, s.windows);
+    memset(s.padded, 0, g->group * g->x.elems * sizeof(float));
     return s;
 }
 
 static size_t work_bytes(const shoali_layer *layer, uint32_t batch)
 {
     geometry g = geometry_of(layer);
-    work forward = {NULL, 0}, backward = {NULL, 0};
+    work forward = {0, 0}, backward = {0, 0};
     (void)batch;
-    (void)make_sweep(&forward, &g.x, g.kernel, g.out, g.out_height, g.out_width);
-    (void)make_sweep(&backward, &g.dy, g.kernel, g.channels, g.height, g.width);
-    (void)make_gather(&backward, &g);
+    (void)place_sweep(&forward, &g.x, g.kernel, g.out, g.out_height, g.out_width);
+    (void)place_sweep(&backward, &g.dy, g.kernel, g.channels, g.height, g.width);
+    (void)place_gather(&backward, &g);
     return forward.used > backward.used ? forward.used : backward.used;
 }
 
@@ -201,7 +214,7 @@ static void sweep_image(const sweep *s, const sweep_io *io)
 static void forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     geometry g = geometry_of(node->layer);
-    work w = {pass->work, 0};
+    work w = work_of(pass);
     sweep s = make_sweep(&w, &g.x, g.kernel, g.out, g.out_height, g.out_width);
     const float *bias = g.bias ? node->params + (size_t)g.out * g.channels * g.taps : NULL;
     shoali_conv_pack_forward(node->params, g.out, g.channels, g.taps, s.panels);
@@ -303,7 +316,7 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
                      const float *y, float *dy, float *dx)
 {
     geometry g = geometry_of(node->layer);
-    work w = {pass->work, 0};
+    work w = work_of(pass);
     gather back = make_gather(&w, &g);
     sweep s = {.image = NULL};
     float *dbias = node->grads + (size_t)g.out * g.channels * g.taps;
