@@ -58,7 +58,7 @@ static geometry geometry_of(const shoali_layer *layer)
 
 /* ---------------------------------------------------------------- memory */
 
-/* Pieces of the net's work memory, taken one behind the other; with base 0 they are only counted. */
+/* Pieces of the net's work memory, one behind the other; with base 0 they are only counted. */
 typedef struct work {
     uintptr_t base;
     size_t used;
