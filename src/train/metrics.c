@@ -3,18 +3,36 @@
  * 0). A resumed run appends; lines beyond its checkpoint stand twice, the later one counts. */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
 #include "train/trainer.h"
+
+/* As mkdir -p. */
+static shoal_status make_folders(const char *path)
+{
+    char part[4096];
+    size_t length = strlen(path);
+    if (length >= sizeof part)
+        return shoali_fail(SHOAL_EINVAL, "path is too long: %s", path);
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST && errno != EISDIR)
+            return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", part);
+    }
+    return SHOAL_OK;
+}
 
 shoal_status shoali_metrics_open(shoal_train *train)
 {
     char path[4096];
     if (train->desc.out == NULL || train->server)
         return SHOAL_OK;
-    if (mkdir(train->desc.out, 0777) != 0 && errno != EEXIST)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", train->desc.out);
+    SHOALI_TRY(make_folders(train->desc.out));
     int used = train->rank == 0 ? snprintf(path, sizeof path, "%s/metrics.jsonl", train->desc.out)
                                 : snprintf(path, sizeof path, "%s/metrics.%u.jsonl",
                                            train->desc.out, train->rank);

@@ -138,12 +138,12 @@ class Train(unittest.TestCase):
     def test_resume_is_bit_identical_with_residuals(self):
         codec = ["--workers", 2, "--codec", "inceptionn:ef"]
         self.train(*codec, "--out", self.out("whole"))
-        self.train(*codec, "--out", self.out("half"), "--steps", 9, "--checkpoint-every", 9)
-        r = self.train(*codec, "--out", self.out("half"), "--resume", self.out("half"))
+        self.train(*codec, "--out", self.out("runs/half"), "--steps", 9, "--checkpoint-every", 9)
+        r = self.train(*codec, "--out", self.out("runs/half"), "--resume", self.out("runs/half"))
         self.assertIn("epoch 2/2", r.stdout)
         # the schedule is constant, so a run cut at step 9 and one of 26 steps take the same steps
-        self.assertEqual(read_weights(self.out("whole")), read_weights(self.out("half")))
-        self.assertEqual(len(glob.glob(self.out("half") + "/metrics*.jsonl")), 2)
+        self.assertEqual(read_weights(self.out("whole")), read_weights(self.out("runs/half")))
+        self.assertEqual(len(glob.glob(self.out("runs/half") + "/metrics*.jsonl")), 2)
 
     def test_parameter_server_resumes_its_optimiser(self):
         server = ["--workers", 2, "--sync", "param_server:servers=1,dedicated"]
