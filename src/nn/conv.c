@@ -279,8 +279,9 @@ static void gather_group(const geometry *g, const gather *s, const float *x, con
         unsigned lanes = g->out - first > LANES ? WIDE : LANES;
         unsigned known = g->out - first < lanes ? g->out - first : lanes;
         for (unsigned n = 0; n < images; n++)
-            shoali_conv_transpose(dy + n * g->out_elems, g->out, g->pixels, first, lanes,
-                                  slopes + n * g->pixels * lanes);
+            kernels()->lanes(&(shoali_conv_lanes){dy + n * g->out_elems + first * g->pixels,
+                                                  g->pixels, known, lanes / LANES,
+                                                  slopes + n * g->pixels * lanes});
         if (g->bias)
             add_bias(slopes, images * g->pixels, lanes, known, dbias + first);
         gather_lanes(g, s, g->direct ? x : s->padded, images * g->pixels, lanes, slopes, weights,

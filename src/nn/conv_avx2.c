@@ -148,4 +148,41 @@ static void weights(const shoali_conv_weights *j)
         weight_taps(j, VECTORS);
 }
 
-const shoali_conv_kernels shoali_conv_avx2 = {pixels, weights};
+/* ---------------------------------------------------------------- lanes */
+
+/* 8 x 8 values: pairs of rows, then of pairs, then of halves. */
+INLINE void transpose(const float *from, size_t pitch, float *to, size_t step)
+{
+    __m256 values[LANES], pairs[LANES], fours[LANES];
+    for (size_t i = 0; i < LANES; i++)
+        values[i] = _mm256_loadu_ps(from + i * pitch);
+    for (size_t i = 0; i < LANES; i += 2) {
+        pairs[i] = _mm256_unpacklo_ps(values[i], values[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_ps(values[i], values[i + 1]);
+    }
+    for (size_t i = 0; i < LANES; i += 4)
+        for (size_t k = 0; k < 2; k++) {
+            fours[i + 2 * k] = _mm256_shuffle_ps(pairs[i + k], pairs[i + k + 2], 0x44);
+            fours[i + 2 * k + 1] = _mm256_shuffle_ps(pairs[i + k], pairs[i + k + 2], 0xEE);
+        }
+    for (size_t i = 0; i < 4; i++) {
+        _mm256_store_ps(to + i * step, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20));
+        _mm256_store_ps(to + (i + 4) * step, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31));
+    }
+}
+
+/* In squares, if they fit. */
+static void lanes(const shoali_conv_lanes *j)
+{
+    size_t step = (size_t)j->vectors * LANES;
+    if (j->known < step || j->pixels % LANES != 0) {
+        shoali_conv_ref.lanes(j);
+        return;
+    }
+    for (size_t p = 0; p < j->pixels; p += LANES)
+        for (size_t v = 0; v < j->vectors; v++)
+            transpose(j->from + v * LANES * j->pixels + p, j->pixels, j->to + p * step + v * LANES,
+                      step);
+}
+
+const shoali_conv_kernels shoali_conv_avx2 = {pixels, weights, lanes};

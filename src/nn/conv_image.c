@@ -112,16 +112,3 @@ void shoali_conv_pack_backward(const float *w, unsigned out, unsigned in, unsign
                     *panels_out++ = w[((size_t)o * in + first + r) * taps + t];
     }
 }
-
-void shoali_conv_transpose(const float *dy, unsigned channels, size_t pixels, unsigned first,
-                           unsigned lanes, float *lanes_out)
-{
-    unsigned known = channels - first < lanes ? channels - first : lanes;
-    const float *from = dy + first * pixels;
-    for (size_t p = 0; p < pixels; p++, lanes_out += lanes) {
-        for (unsigned l = 0; l < known; l++)
-            lanes_out[l] = from[l * pixels + p];
-        for (unsigned l = known; l < lanes; l++)
-            lanes_out[l] = 0.0f;
-    }
-}

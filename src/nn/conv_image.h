@@ -49,9 +49,4 @@ void shoali_conv_pack_forward(const float *w, unsigned out, unsigned in, unsigne
 void shoali_conv_pack_backward(const float *w, unsigned out, unsigned in, unsigned taps,
                                float *panels_out);
 
-/** One image's gradient y[channel][pixel], channels [first, first + lanes), as [pixel][lane];
- * missing ones are 0. */
-void shoali_conv_transpose(const float *dy, unsigned channels, size_t pixels, unsigned first,
-                           unsigned lanes, float *lanes_out);
-
 #endif

@@ -55,9 +55,19 @@ typedef struct shoali_conv_weights {
     bool add;         /* start: what is in dw; else 0 */
 } shoali_conv_weights;
 
+/** to[pixel][lane] = from[lane][pixel] for lanes below known, else 0: dy as `weights` reads it. */
+typedef struct shoali_conv_lanes {
+    const float *from; /* float32[known][pixels] */
+    size_t pixels;
+    unsigned known;
+    unsigned vectors; /* 1 or 2 */
+    float *to;        /* float32[pixels][vectors * LANES], 32-byte aligned */
+} shoali_conv_lanes;
+
 typedef struct shoali_conv_kernels {
     void (*pixels)(const shoali_conv_pixels *job);
     void (*weights)(const shoali_conv_weights *job);
+    void (*lanes)(const shoali_conv_lanes *job);
 } shoali_conv_kernels;
 
 extern const shoali_conv_kernels shoali_conv_ref;

@@ -39,4 +39,12 @@ static void weights(const shoali_conv_weights *j)
         }
 }
 
-const shoali_conv_kernels shoali_conv_ref = {pixels, weights};
+static void lanes(const shoali_conv_lanes *j)
+{
+    float *to = j->to;
+    for (size_t p = 0; p < j->pixels; p++)
+        for (unsigned l = 0; l < j->vectors * SHOALI_CONV_LANES; l++)
+            *to++ = l < j->known ? j->from[l * j->pixels + p] : 0.0f;
+}
+
+const shoali_conv_kernels shoali_conv_ref = {pixels, weights, lanes};

@@ -251,6 +251,27 @@ static void rows_of_weights_are_bit_equal(const shoali_conv_kernels *other)
         free(all[i]);
 }
 
+static void rows_of_lanes_are_bit_equal(const shoali_conv_kernels *other)
+{
+    static const size_t pixel_counts[] = {8, 64, 13};
+    for (size_t i = 0; i < sizeof pixel_counts / sizeof pixel_counts[0]; i++)
+        for (unsigned vectors = 1; vectors <= 2; vectors++)
+            for (unsigned known = 1; known <= vectors * LANES; known++) {
+                size_t count = pixel_counts[i] * vectors * LANES;
+                float *from = noise(count, 1), *to[2];
+                for (int k = 0; k < 2; k++) {
+                    to[k] = aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
+                    memset(to[k], 1, count * sizeof(float));
+                    (k == 0 ? &shoali_conv_ref : other)
+                        ->lanes(&(shoali_conv_lanes){from, pixel_counts[i], known, vectors, to[k]});
+                }
+                assert_memory_equal(to[0], to[1], count * sizeof(float));
+                free(from);
+                free(to[0]);
+                free(to[1]);
+            }
+}
+
 static void vector_rows_equal_the_reference(void **state)
 {
     (void)state;
@@ -259,6 +280,7 @@ static void vector_rows_equal_the_reference(void **state)
         if (shoali_kernel_row(i)->avx2) {
             rows_of_pixels_are_bit_equal(&shoali_conv_avx2);
             rows_of_weights_are_bit_equal(&shoali_conv_avx2);
+            rows_of_lanes_are_bit_equal(&shoali_conv_avx2);
             return;
         }
 #endif
