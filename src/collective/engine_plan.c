@@ -30,7 +30,11 @@ static shoal_status build(shoali_engine_state *e, shoal_schedule *schedule)
     if (a->size == 1)
         return alone(e, schedule);
     shoal_schedule_args build_args = {a->size, a->contributors, a->me, a->root, NULL};
-    return shoali_collective_build(a->collective, a->kind, &build_args, e->arena, schedule);
+    shoal_status status = shoali_collective_build(a->collective, a->kind, &build_args, e->arena,
+                                                  schedule);
+    if (status == SHOAL_OK)
+        e->stats.rounds = schedule->rounds;
+    return status;
 }
 
 /* Chunks of all blocks; first[b] is the first chunk of block b, first[blocks] their number. */

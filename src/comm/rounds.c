@@ -142,7 +142,6 @@ static void begin_transform(shoal_op *op)
 /* The job has chosen a buffer; sum it, or be done. */
 static void exchange_round(shoal_op *op)
 {
-    op->stats.rounds++;
     if (op->round.count > 0)
         start_child(op, SHOALI_MAIN_ROUND + 1 + op->round_index, SHOAL_SUM,
                     op->round.slots ? "gather" : op->collective.spec, op->round.buf,
@@ -194,6 +193,7 @@ static void add_stats(shoal_op *op, const shoal_op_stats *stats)
     op->stats.decode_ns += stats->decode_ns;
     op->stats.sent_payload_bytes += stats->sent_payload_bytes;
     op->stats.received_payload_bytes += stats->received_payload_bytes;
+    op->stats.rounds += stats->rounds;
     op->stats.sent_elems += stats->sent_elems;
     op->stats.received_elems += stats->received_elems;
 }

@@ -364,6 +364,7 @@ static void fill_stats(shoal_op *op)
     op->stats.decode_ns += flow.decode_ns;
     op->stats.sent_payload_bytes += flow.sent_payload_bytes;
     op->stats.received_payload_bytes += flow.received_payload_bytes;
+    op->stats.rounds += flow.rounds;
     op->stats.sent_elems += flow.sent_elems;
     op->stats.received_elems += flow.received_elems;
 }

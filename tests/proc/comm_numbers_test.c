@@ -74,6 +74,7 @@ static void check_max(const rank_env *env, shoal_comm *comm)
     rank_ok(shoal_op_start(comm, &desc, &op));
     rank_ok(shoal_op_wait(&op, -1, &stats));
     rank_check(op == NULL && (stats.sent_elems > 0) == (env->size > 1));
+    rank_check(stats.rounds == 2 * (env->size - 1)); /* of a ring */
     for (size_t i = 0; i < 5; i++) {
         float most = value(0, i);
         for (uint32_t rank = 1; rank < env->size; rank++)
