@@ -172,7 +172,8 @@ typedef struct shoal_op_stats {
  * Start an operation; returns at once. Members that start different things get EMISMATCH with both
  * calls named.
  * @param op_out owned by the caller until shoal_op_wait frees it.
- * @return SHOAL_OK | EINVAL | EPEER (a member is already lost) | ENOMEM | EFORKED
+ * @return SHOAL_OK | EINVAL | ENOMEM | EFORKED. A member that is lost already is
+ *         shoal_op_wait's to tell, on all members
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_op_start(shoal_comm *comm, const shoal_op_desc *desc,
                                                      shoal_op **op_out);

@@ -171,7 +171,7 @@ static shoal_status visit_until_deadline(visit *v, const struct addrinfo *list)
 shoal_status shoali_meet_visit(const shoali_meeting *meeting, shoali_record *records_out)
 {
     struct addrinfo *list;
-    visit v = {.meeting = meeting, .records = records_out};
+    visit v = {.meeting = meeting, .records = records_out, .last = "no answer"};
     SHOALI_TRY(shoali_meet_resolve(meeting, &list));
     v.stream = shoali_alloc(sizeof *v.stream);
     shoal_status status = SHOAL_ENOMEM;

@@ -305,9 +305,11 @@ void shoali_run_start(void *arg)
     *comm->open_last = op;
     comm->open_last = &op->next_open;
     shoali_log(DEBUG, "starts %s", op->text);
+    if (shoali_agree_aborted(op))
+        return;
     if (lost_member(op))
         shoali_run_fail(op, true);
-    else if (!shoali_agree_aborted(op) && !shoali_rounds_begin(op))
+    else if (!shoali_rounds_begin(op))
         shoali_run_flow(op);
 }
 

@@ -58,8 +58,9 @@ void shoali_view_doing(const shoal_comm *comm, uint32_t endpoint, char *text, si
 /* A transport's text may start with the rank that it is about, as ours will. */
 static const char *without_name(const char *text)
 {
-    const char *end = strncmp(text, "rank ", 5) == 0 ? strstr(text, "): ") : NULL;
-    return end != NULL ? end + 3 : text;
+    const char *end = strncmp(text, "rank ", 5) == 0 ? strchr(text, ')') : NULL;
+    end = end != NULL ? strstr(end, ": ") : NULL;
+    return end != NULL ? end + 2 : text;
 }
 
 /* A transport, or silence, says that endpoint is gone. Acted upon at the end of the round, outside

@@ -18,21 +18,6 @@ static shoal_status check_usable(const shoal_comm *comm)
     return SHOAL_OK;
 }
 
-/* A member that is lost already: say so at once. */
-static shoal_status check_members(const shoal_comm *comm, const shoal_op *op)
-{
-    for (uint32_t m = 0; m < op->member_count; m++) {
-        const shoali_peer *peer = &comm->peers[op->members[m]];
-        if (atomic_load_explicit(&peer->state, memory_order_acquire) != SHOALI_PEER_LOST)
-            continue;
-        shoal_status status = shoali_fail(SHOAL_EPEER, "%s cannot start: %s", op->name,
-                                          peer->lost_text);
-        shoali_error_about((int32_t)op->members[m], peer->host, op->name, -1);
-        return status;
-    }
-    return SHOAL_OK;
-}
-
 static void link_all(shoal_comm *comm, shoal_op *op)
 {
     op->next_all = comm->all;
@@ -66,19 +51,15 @@ shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
     if (op_out == NULL && extras->on_done == NULL)
         return shoali_fail(SHOAL_EINVAL, "nobody would hear of this operation's end");
     SHOALI_TRY(shoali_op_make(comm, desc, extras, SHOALI_MAIN_ROUND, &op));
-    shoal_status status = check_members(comm, op);
     pthread_mutex_lock(&comm->lock);
-    if (status == SHOAL_OK && comm->stopping)
-        status = shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
-    if (status == SHOAL_OK) {
-        comm->open_ops++;
-        if (extras->on_done == NULL)
-            link_all(comm, op);
-    }
+    bool stopping = comm->stopping;
+    comm->open_ops += !stopping;
+    if (!stopping && extras->on_done == NULL)
+        link_all(comm, op);
     pthread_mutex_unlock(&comm->lock);
-    if (status != SHOAL_OK) {
+    if (stopping) {
         shoali_op_free(op);
-        return status;
+        return shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
     }
     if (op_out != NULL)
         *op_out = op;

@@ -90,7 +90,7 @@ static void endless(const rank_env *env)
 {
     rank_env own = *env;
     const char *how = env->arg;
-    own.desc.peer_timeout_us = strcmp(how, "stop") == 0 ? 500 * 1000 : 0;
+    own.desc.peer_timeout_us = strcmp(how, "stop") == 0 ? SECOND : 0;
     shoal_comm *comm = rank_join(&own);
     float *buf = calloc(BIG, sizeof *buf);
     shoal_status status = SHOAL_OK;
@@ -144,8 +144,8 @@ static void a_killed_rank_is_named_by_all(void **state)
 static void a_stopped_rank_is_named_by_all(void **state)
 {
     (void)state;
-    lose_rank_1("tcp:shm=off", "stop", 3 * SECOND);
-    lose_rank_1(NULL, "stop", 3 * SECOND);
+    lose_rank_1("tcp:shm=off", "stop", 4 * SECOND);
+    lose_rank_1(NULL, "stop", 4 * SECOND);
 }
 
 /* A rank that ends its communicator while the others still want something from it. */
@@ -160,6 +160,7 @@ static void one_leaves(const rank_env *env)
         rank_status(shoal_allreduce(comm, buf, 1000, NULL, NULL), SHOAL_EPEER);
         rank_check(shoal_last_error()->rank == 2);
         rank_error_has("goodbye");
+        rank_meet(env, 2);
     }
     shoal_comm_destroy(comm);
 }

@@ -36,7 +36,8 @@ static void tokens_differ(const rank_env *env)
     rank_env own = *env;
     shoal_comm *comm = NULL;
     own.desc.token = env->rank == 1 ? other_token : token;
-    own.desc.join_timeout_us = env->rank == 1 ? 10 * SECOND : 600 * 1000;
+    own.desc.join_timeout_us = env->rank == 0 ? SECOND : 10 * SECOND;
+    rank_meet(env, 3);
     shoal_status status = shoal_comm_create(&own.desc, &comm);
     rank_check(comm == NULL);
     rank_check(status == (env->rank == 1 ? SHOAL_EAUTH : SHOAL_ETIMEDOUT));
@@ -74,9 +75,10 @@ static void stays_away(const rank_env *env)
     shoal_comm *comm = NULL;
     if (env->rank == 2)
         return;
-    own.desc.join_timeout_us = env->rank == 0 ? 300 * 1000 : 500 * 1000;
+    own.desc.join_timeout_us = env->rank == 0 ? 600 * 1000 : 10 * SECOND;
+    rank_meet(env, 2);
     rank_status(shoal_comm_create(&own.desc, &comm), SHOAL_ETIMEDOUT);
-    rank_error_has("rank 2 of 3 did not join within 0.3 s");
+    rank_error_has("rank 2 of 3 did not join within 0.6 s");
     rank_check(strcmp(shoal_last_error()->operation, "join") == 0);
 }
 

@@ -56,6 +56,12 @@ void rank_wait_ready(const rank_env *env, uint32_t count)
     }
 }
 
+void rank_meet(const rank_env *env, uint32_t count)
+{
+    atomic_fetch_add(&env->board->ready, 1);
+    rank_wait_ready(env, count);
+}
+
 void rank_note_error(const rank_env *env)
 {
     shoali_error_get(&env->board->rank[env->rank].error);

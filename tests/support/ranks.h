@@ -62,6 +62,8 @@ void ranks_run(uint32_t size, const char *scheme, const char *transport,
 shoal_comm *rank_join(const rank_env *env);
 /** Until count ranks have added themselves to board->ready; fails after 10 s. */
 void rank_wait_ready(const rank_env *env, uint32_t count);
+/** Add this one and wait for count: nobody leaves before all have seen what they should. */
+void rank_meet(const rank_env *env, uint32_t count);
 /** Take the last error to the board. */
 void rank_note_error(const rank_env *env);
 

@@ -120,9 +120,9 @@ static void the_missing_are_named(void **state)
         for (uint32_t absent = 1; absent < 4; absent += 2) {
             char who[32];
             snprintf(who, sizeof who, "rank %u of 4 did not join", absent);
-            prepare(&p, schemes[s], 4, 300 * 1000);
+            prepare(&p, schemes[s], 4, 400 * 1000);
             for (uint32_t i = 1; i < 4; i++)
-                p.guests[i].meeting.deadline_us += 100 * 1000; /* rank 0 is the first to give up */
+                p.guests[i].meeting.deadline_us += 5 * 1000 * 1000; /* rank 0 is the first to give up */
             run(&p, absent);
             p.guests[absent].status = SHOAL_ETIMEDOUT;
             snprintf(p.guests[absent].error.text, sizeof p.guests[absent].error.text, "%s", who);
@@ -163,10 +163,10 @@ static void a_wrong_token_is_turned_away(void **state)
 {
     (void)state;
     static party p;
-    prepare(&p, "tcp", 3, 400 * 1000);
+    prepare(&p, "tcp", 3, 600 * 1000);
     p.guests[2].token.bytes[3] ^= 1;
     for (uint32_t i = 1; i < 3; i++)
-        p.guests[i].meeting.deadline_us += 200 * 1000;
+        p.guests[i].meeting.deadline_us += 5 * 1000 * 1000;
     run(&p, RANKS);
     assert_int_equal(p.guests[2].status, SHOAL_EAUTH);
     assert_non_null(strstr(p.guests[2].error.text, "token"));
