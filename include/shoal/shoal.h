@@ -59,10 +59,10 @@ typedef struct shoal_comm_desc {
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_create(const shoal_comm_desc *desc,
                                                         shoal_comm **comm_out);
 
-/** Say goodbye to all peers, stop the threads, free everything. Operations still open end ECANCELLED
- * on all their members, and threads that wait for one are let go first; handles that nobody waits
- * for are freed with it and must not be used again. NULL is allowed; in a forked child it does
- * nothing. */
+/** Say goodbye to all peers, stop the threads, free everything. Operations still open end
+ * ECANCELLED on all their members, and threads that wait for one are let go first; handles that
+ * nobody waits for are freed with it and must not be used again. NULL is allowed; in a forked child
+ * it does nothing. */
 SHOAL_API void shoal_comm_destroy(shoal_comm *comm);
 
 /** The membership as this rank sees it. */

@@ -54,7 +54,7 @@ typedef struct shoali_flow_args {
 typedef struct shoali_flow_stats {
     uint64_t sent_payload_bytes, received_payload_bytes, sent_elems, received_elems;
     uint64_t encode_ns,
-        decode_ns; /* filled by flows that are given a clock through now_ns; else 0 */
+        decode_ns;   /* filled by flows that are given a clock through now_ns; else 0 */
     uint32_t rounds; /* of the schedule; 0: event driven */
 } shoali_flow_stats;
 

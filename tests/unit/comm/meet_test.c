@@ -122,7 +122,8 @@ static void the_missing_are_named(void **state)
             snprintf(who, sizeof who, "rank %u of 4 did not join", absent);
             prepare(&p, schemes[s], 4, 400 * 1000);
             for (uint32_t i = 1; i < 4; i++)
-                p.guests[i].meeting.deadline_us += 5 * 1000 * 1000; /* rank 0 is the first to give up */
+                /* rank 0 is the first to give up */
+                p.guests[i].meeting.deadline_us += 5 * 1000 * 1000;
             run(&p, absent);
             p.guests[absent].status = SHOAL_ETIMEDOUT;
             snprintf(p.guests[absent].error.text, sizeof p.guests[absent].error.text, "%s", who);
