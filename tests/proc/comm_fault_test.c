@@ -33,7 +33,8 @@ static void run_some(const rank_env *env, shoal_comm *comm, const plan *p)
         if (status == SHOAL_OK)
             status = shoal_op_wait(&op, -1, NULL);
         if (status != SHOAL_OK) {
-            /* two that lost each other do not enter the next one: for the third it takes too long */
+            /* two that lost each other do not enter the next one: for the third it takes too long
+             */
             rank_check(status == p->wanted ||
                        (p->wanted == SHOAL_EPEER && status == SHOAL_ETIMEDOUT));
             rank_error_has(p->part);
