@@ -3,6 +3,7 @@
  * state) and rank-R.safetensors (residuals of error feedback by tensor key; the optimiser state
  * where owners hold it). When all ranks have written, rank 0 names the folder in
  * OUT/checkpoints/latest; the two newest stay. */
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -216,6 +217,18 @@ static void remove_folder(const char *path)
     rmdir(path); /* stays if it holds anything that is not ours */
 }
 
+/* The number in a name made of prefix and number; a line's end may follow. */
+static bool number_after(const char *name, const char *prefix, int base, uint64_t *value_out)
+{
+    size_t length = strlen(prefix);
+    if (strncmp(name, prefix, length) != 0 || !isxdigit((unsigned char)name[length]))
+        return false;
+    char *end = NULL;
+    errno = 0;
+    *value_out = strtoull(name + length, &end, base);
+    return end != name + length && errno == 0 && (*end == '\0' || *end == '\n');
+}
+
 /* Keep the newest two. */
 static void remove_old(const char *out, uint64_t newest)
 {
@@ -226,7 +239,7 @@ static void remove_old(const char *out, uint64_t newest)
     for (int pass = 0; pass < 2; pass++) {
         DIR *dir = opendir(above);
         for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-            if (sscanf(entry->d_name, "step-%" SCNu64, &step) != 1 || step >= newest)
+            if (!number_after(entry->d_name, "step-", 10, &step) || step >= newest)
                 continue;
             if (pass == 0)
                 second = step > second ? step : second;
@@ -271,7 +284,7 @@ static shoal_status find_latest(const char *from, char folder[PATH_BYTES])
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return shoali_fail_os(SHOAL_EIO, errno, "no checkpoint to resume from: %s", path);
-    bool ok = fgets(name, sizeof name, file) != NULL && sscanf(name, "step-%" SCNu64, &step) == 1;
+    bool ok = fgets(name, sizeof name, file) != NULL && number_after(name, "step-", 10, &step);
     fclose(file);
     if (!ok)
         return shoali_fail(SHOAL_ECORRUPT, "%s names no checkpoint", path);
@@ -343,7 +356,7 @@ static shoal_status read_residual(shoal_train *train, const shoali_safetensors *
                                   const char *name, size_t count)
 {
     uint64_t key = 0;
-    if (train->comm == NULL || sscanf(name, "residual.%" SCNx64, &key) != 1)
+    if (train->comm == NULL || !number_after(name, "residual.", 16, &key))
         return SHOAL_OK;
     float *values = shoali_alloc_array(count, sizeof *values);
     if (values == NULL)
