@@ -32,7 +32,9 @@ enum {
     SHOAL_CODEC_PER_TENSOR = 1u << 2,
     /** E[decoded] = source. */
     SHOAL_CODEC_UNBIASED = 1u << 3,
-    /** Has an integer add of coded chunks. */
+    /** Sums are exact in coded form: each contribution loses once, when it is first coded (parts =
+     * 1); sums of `parts` such values encode without any further loss, so every collective gives
+     * the same result, and error feedback is due once. */
     SHOAL_CODEC_SUMMABLE = 1u << 4,
     /** Coded bytes are the floats themselves: sent and received in place. */
     SHOAL_CODEC_RAW_BYTES = 1u << 5,
@@ -43,7 +45,13 @@ enum {
     /** A transform: turns one operation into a few dense rounds instead of coding pieces. */
     SHOAL_CODEC_TRANSFORM = 1u << 8,
     /** Carries NaN and infinity; without it encode refuses what has no finite code (ENOTFINITE). */
-    SHOAL_CODEC_NAN_SAFE = 1u << 9
+    SHOAL_CODEC_NAN_SAFE = 1u << 9,
+    /** shoal_codec_variance holds whatever the distribution, not for Gaussian values only. */
+    SHOAL_CODEC_SHAPE_FREE = 1u << 10,
+    /** With MEASURE: values stay this rank's own; coded bytes carry what a decoder needs. */
+    SHOAL_CODEC_MEASURE_OWN = 1u << 11,
+    /** With MEASURE: all tensors of an operation share one set of values, the largest. */
+    SHOAL_CODEC_MEASURE_ALL = 1u << 12
 };
 
 /** What is known at both ends about a piece, and so never sent. */
@@ -78,6 +86,14 @@ SHOAL_API uint32_t shoal_codec_traits(const shoal_codec *codec);
 
 /** Largest |decoded - source| that is promised where |source| < 1; infinity if none is. */
 SHOAL_API double shoal_codec_error_bound(const shoal_codec *codec);
+
+/** Promised relative squared error E|decoded - x|^2 / |x|^2 of one rank's Gaussian values (with
+ * SHAPE_FREE of any values); infinity if none is promised. */
+SHOAL_API double shoal_codec_variance(const shoal_codec *codec);
+
+/** Bytes per element of sums of `parts` members: exact with FIXED_RATE, but for the ends of pieces,
+ * else typical. */
+SHOAL_API double shoal_codec_bytes_per_elem(const shoal_codec *codec, uint32_t parts);
 
 /** Bytes that always suffice for count elements in which `parts` members are summed. */
 SHOAL_API size_t shoal_codec_bound(const shoal_codec *codec, size_t count, uint32_t parts);

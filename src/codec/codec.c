@@ -127,6 +127,23 @@ double shoal_codec_error_bound(const shoal_codec *codec)
     return (codec->traits & SHOAL_CODEC_LOSSLESS) != 0 ? 0 : (double)INFINITY;
 }
 
+double shoal_codec_variance(const shoal_codec *codec)
+{
+    if (codec->row->variance != NULL)
+        return codec->row->variance(codec->params);
+    return (codec->traits & SHOAL_CODEC_LOSSLESS) != 0 ? 0 : (double)INFINITY;
+}
+
+double shoal_codec_bytes_per_elem(const shoal_codec *codec, uint32_t parts)
+{
+    enum { MANY = 1 << 16 };
+    if ((codec->traits & SHOAL_CODEC_FIXED_RATE) != 0)
+        return (double)codec->row->bound(codec->params, MANY, parts) / MANY;
+    if (codec->row->rate != NULL)
+        return codec->row->rate(codec->params);
+    return (double)codec->row->bytes_per_elem;
+}
+
 size_t shoal_codec_measure_count(const shoal_codec *codec)
 {
     return (codec->traits & SHOAL_CODEC_MEASURE) != 0 ? codec->row->shared_count : 0;

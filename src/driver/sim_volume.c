@@ -43,22 +43,17 @@ static shoali_volume *make(shoal_sim *sim, uint32_t size)
 
 /* ---------------------------------------------------------------- bytes per element */
 
-/* Of a codec on an operation's range: tensors marked RAW always travel as float32. */
-static double bytes_per_elem(const shoal_sim *sim, const shoal_codec *codec,
-                             const shoali_sync_op *op)
+/* Part of an operation's range that travels as float32 whatever the codec: tensors marked RAW. */
+static double raw_part(const shoal_sim *sim, const shoali_sync_op *op)
 {
     size_t raw = 0;
-    bool fixed = (shoal_codec_traits(codec) & SHOAL_CODEC_FIXED_RATE) != 0;
-    double coded = fixed ? (double)shoal_codec_bound(codec, 1 << 16, 1) / (1 << 16)
-                         : (double)codec->row->bytes_per_elem;
     for (uint32_t i = 0; i < sim->tensor_count; i++) {
         const shoal_tensor *t = &sim->tensors[i];
         if (t->offset >= op->offset && t->offset < op->offset + op->count &&
             (t->flags & SHOAL_TENSOR_RAW) != 0)
             raw += t->count;
     }
-    double part = op->count > 0 ? (double)raw / (double)op->count : 0;
-    return part * sizeof(float) + (1 - part) * coded;
+    return op->count > 0 ? (double)raw / (double)op->count : 0;
 }
 
 /* ---------------------------------------------------------------- links */
@@ -112,7 +107,8 @@ typedef struct counting {
     shoal_sim *sim;
     const shoali_sim_op *op;
     shoali_volume *volume;
-    double push, pull; /* bytes per element */
+    const shoal_codec *codecs[2]; /* by leg */
+    double raw_part;
 } counting;
 
 static shoal_op_kind kind_of(const shoali_sync_op *op)
@@ -139,7 +135,9 @@ static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
         shoali_schedule_range(schedule, c->op->op.count, b, &offset, &count);
         elems += count;
     }
-    return (uint64_t)llround((double)elems * (step->leg == SHOAL_PUSH ? c->push : c->pull));
+    double coded = shoal_codec_bytes_per_elem(c->codecs[step->leg], step->parts);
+    double each = c->raw_part * sizeof(float) + (1 - c->raw_part) * coded;
+    return (uint64_t)llround((double)elems * each);
 }
 
 static shoal_status count_member(counting *c, uint32_t me)
@@ -203,8 +201,9 @@ static shoali_volume *counted(shoal_sim *sim, const shoali_sim_op *op)
     counting c = {.sim = sim, .op = op, .volume = make(sim, op->size)};
     if (c.volume == NULL)
         return NULL;
-    c.push = bytes_per_elem(sim, op->op.push_coded ? sim->codec : sim->identity, &op->op);
-    c.pull = bytes_per_elem(sim, op->op.pull_coded ? sim->codec : sim->identity, &op->op);
+    c.codecs[SHOAL_PUSH] = op->op.push_coded ? sim->codec : sim->identity;
+    c.codecs[SHOAL_PULL] = op->op.pull_coded ? sim->codec : sim->identity;
+    c.raw_part = raw_part(sim, &op->op);
     shoal_status status = count(&c);
     places_end(sim, c.volume);
     if (status == SHOAL_OK)
