@@ -1,130 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every codec must keep, for every row of the table and the example of docs/add-codec.md, at
  * its defaults and at each value of each key: sizes, error bound, round trips, determinism, error
- * feedback, not-finite values, hostile bytes. Buffers have the exact size so that the address
- * sanitizer sees every byte too far. */
+ * feedback, not-finite values, hostile bytes. What a row promises of variance, bias and sums is
+ * measured in codec_contract_test.c. */
 #include "support/check.h"
 
 #include <math.h>
 
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "support/codec_case.h"
 #include "support/codec_specs.h"
-#include "support/example_codec.h"
 
 enum { LARGEST = 65536 };
 
 static const size_t counts[] = {0, 1, 2, 7, 8, 9, 31, 32, 33, 500, 1023, 1024, 1025, LARGEST};
 enum { COUNTS = sizeof counts / sizeof *counts };
-
-/* ---------------------------------------------------------------- codecs and data */
-
-typedef void codec_check(const shoal_codec *codec);
-
-static void each_spec(const shoali_codec_row *row, codec_check *check)
-{
-    char spec[CODEC_SPEC_BYTES];
-    if (row->encode == NULL)
-        return; /* a transform codes nothing by itself */
-    for (size_t i = 0; codec_spec(row, i, spec); i++) {
-        shoal_codec *codec;
-        assert_ok(shoali_codec_open_row(row, spec, &codec));
-        check(codec);
-        shoal_codec_close(codec);
-    }
-}
-
-static void each_codec(codec_check *check)
-{
-    for (size_t i = 0; i < shoali_codec_count(); i++)
-        each_spec(shoali_codec_row_at(i), check);
-    each_spec(&shoali_codec_example, check);
-}
-
-/* Distributions below 1 in magnitude, so that the error bound holds; the last also goes beyond. */
-enum { DENSE, SMALL, SPARSE, SKEWED, ZERO, WIDE, DISTRIBUTIONS };
-
-static float draw(int distribution, size_t i)
-{
-    uint64_t seed = check_seed(), stream = 100 + (uint64_t)distribution;
-    double normal = shoali_rng_normal(seed, stream, i);
-    switch (distribution) {
-    case DENSE:
-        return fmaxf(-0.999f, fminf(0.999f, (float)normal * 0.3f));
-    case SMALL:
-        return (float)(normal * 3e-4);
-    case SPARSE:
-        return shoali_rng_below(seed, stream + 50, i, 97) == 0 ? (float)normal * 0.02f : 0;
-    case SKEWED:
-        return (float)fmin(0.999, ldexp(fabs(normal), -(int)shoali_rng_below(seed, 99, i, 20)));
-    case ZERO:
-        return i % 2 == 0 ? 0.0f : -0.0f;
-    default:
-        return (float)ldexp(normal, (int)shoali_rng_below(seed, 99, i, 24) - 16);
-    }
-}
-
-static const float *data(int distribution)
-{
-    static float memory[DISTRIBUTIONS][LARGEST];
-    static bool ready[DISTRIBUTIONS];
-    if (!ready[distribution])
-        for (size_t i = 0; i < LARGEST; i++)
-            memory[distribution][i] = draw(distribution, i);
-    ready[distribution] = true;
-    return memory[distribution];
-}
-
-/* Where a piece stands: some tensor, with the shared values that its own data give. */
-typedef struct place {
-    shoal_tensor tensor;
-    float shared[16];
-    shoal_codec_at at;
-} place;
-
-static void place_init(place *p, const shoal_codec *codec, const float *src, size_t count)
-{
-    *p = (place){.tensor = {.key = 77, .count = count, .rows = 1, .lr_scale = 1}};
-    p->tensor.cols = (uint32_t)count;
-    assert_true(shoal_codec_measure_count(codec) <= 16);
-    if (shoal_codec_measure_count(codec) > 0)
-        assert_ok(shoal_codec_measure(codec, &p->tensor, src, p->shared));
-    p->at = (shoal_codec_at){.tensor = &p->tensor, .parts = 1, .seed = 5, .stream = 6};
-    p->at.shared = shoal_codec_measure_count(codec) > 0 ? p->shared : NULL;
-}
-
-/* Memory of exactly this size, so that a byte beyond is found; never NULL. */
-static void *exactly(size_t bytes)
-{
-    void *memory = malloc(bytes > 0 ? bytes : 1);
-    assert_non_null(memory);
-    return memory;
-}
-
-typedef struct coded {
-    uint8_t *bytes;
-    size_t length;
-} coded;
-
-static coded encode(const shoal_codec *codec, const place *p, const float *src, size_t count)
-{
-    size_t bound = shoal_codec_bound(codec, count, p->at.parts);
-    coded c = {exactly(bound), 0};
-    assert_ok(shoal_codec_encode(codec, &p->at, src, count, c.bytes, bound, &c.length));
-    assert_true(c.length <= bound);
-    if ((shoal_codec_traits(codec) & SHOAL_CODEC_FIXED_RATE) != 0)
-        assert_int_equal(c.length, bound);
-    return c;
-}
-
-static float *decode(const shoal_codec *codec, const place *p, coded c, size_t count)
-{
-    float *dst = exactly(count * sizeof *dst);
-    size_t consumed;
-    assert_ok(shoal_codec_decode(codec, &p->at, c.bytes, c.length, dst, count, false, &consumed));
-    assert_int_equal(consumed, c.length);
-    return dst;
-}
 
 /* ---------------------------------------------------------------- the table */
 
@@ -193,7 +84,7 @@ static void check_values(const shoal_codec *codec, int distribution, const float
 }
 
 /* Once more into odd memory and back from it: the same bytes, the same values, the same end. */
-static void check_unaligned(const shoal_codec *codec, const place *p, const float *src,
+static void check_unaligned(const shoal_codec *codec, const codec_place *p, const float *src,
                             const float *want, coded c, size_t count)
 {
     size_t bound = shoal_codec_bound(codec, count, 1), written, consumed;
@@ -211,7 +102,7 @@ static void check_unaligned(const shoal_codec *codec, const place *p, const floa
     free(got);
 }
 
-static void check_add(const shoal_codec *codec, const place *p, const float *decoded, coded c,
+static void check_add(const shoal_codec *codec, const codec_place *p, const float *decoded, coded c,
                       size_t count)
 {
     float *sum = exactly(count * sizeof *sum);
@@ -225,7 +116,8 @@ static void check_add(const shoal_codec *codec, const place *p, const float *dec
     free(sum);
 }
 
-static void check_capacity(const shoal_codec *codec, const place *p, const float *src, size_t count)
+static void check_capacity(const shoal_codec *codec, const codec_place *p, const float *src,
+                           size_t count)
 {
     size_t bound = shoal_codec_bound(codec, count, 1), written = 12345;
     if (bound == 0)
@@ -239,16 +131,16 @@ static void check_capacity(const shoal_codec *codec, const place *p, const float
 
 static void check_round_trips(const shoal_codec *codec)
 {
-    for (int distribution = 0; distribution < DISTRIBUTIONS; distribution++)
+    for (codec_data distribution = 0; distribution <= WIDE; distribution++)
         for (size_t i = 0; i < COUNTS; i++) {
-            const float *src = data(distribution);
+            const float *src = codec_data_of(distribution);
             size_t count = counts[i];
-            place p;
+            codec_place p;
             if (count == LARGEST && distribution != SKEWED && distribution != WIDE)
                 continue;
-            place_init(&p, codec, src, count);
-            coded c = encode(codec, &p, src, count);
-            float *got = decode(codec, &p, c, count);
+            codec_place_init(&p, codec, src, count);
+            coded c = codec_encode(codec, &p, src, count);
+            float *got = codec_decode(codec, &p, c, count);
             check_values(codec, distribution, src, got, count);
             check_unaligned(codec, &p, src, got, c, count);
             check_add(codec, &p, got, c, count);
@@ -276,16 +168,16 @@ static void check_feedback(const shoal_codec *codec)
     if (!isfinite(bound) || bound > 0.5)
         return;
     for (size_t step = 0; step < STEPS; step++) {
-        place p;
+        codec_place p;
         for (size_t i = 0; i < N; i++) {
-            float fresh = draw(SMALL, step * N + i) * (float)(1 + i % 7);
+            float fresh = codec_data_at(SMALL, step * N + i) * (float)(1 + i % 7);
             put_in[i] += (double)fresh;
             x[i] = fresh + residual[i];
         }
-        place_init(&p, codec, x, N);
+        codec_place_init(&p, codec, x, N);
         p.at.stream = step;
-        coded c = encode(codec, &p, x, N);
-        float *got = decode(codec, &p, c, N);
+        coded c = codec_encode(codec, &p, x, N);
+        float *got = codec_decode(codec, &p, c, N);
         for (size_t i = 0; i < N; i++) {
             delivered[i] += (double)got[i];
             residual[i] = x[i] - got[i];
@@ -313,16 +205,16 @@ static void check_nonfinite(const shoal_codec *codec)
     bool safe = (shoal_codec_traits(codec) & SHOAL_CODEC_NAN_SAFE) != 0;
     for (size_t i = 0; i < 3 * N; i++) {
         float src[N];
-        place p;
+        codec_place p;
         size_t written, bound = shoal_codec_bound(codec, N, 1), at = i / 3;
-        memcpy(src, data(DENSE), sizeof src);
-        place_init(&p, codec, src, N); /* measured before a sum overflowed */
+        memcpy(src, codec_data_of(DENSE), sizeof src);
+        codec_place_init(&p, codec, src, N); /* measured before a sum overflowed */
         src[at] = strange[i % 3];
         uint8_t *bytes = exactly(bound);
         shoal_status status = shoal_codec_encode(codec, &p.at, src, N, bytes, bound, &written);
         assert_int_equal(status, safe ? SHOAL_OK : SHOAL_ENOTFINITE);
         if (safe) {
-            float *got = decode(codec, &p, (coded){bytes, written}, N);
+            float *got = codec_decode(codec, &p, (coded){bytes, written}, N);
             assert_true(isnan(src[at]) ? isnan(got[at]) : got[at] == src[at]);
             got[at] = src[at] = 0;
             check_values(codec, DENSE, src, got, N);
@@ -341,8 +233,8 @@ static void nonfinite_values_are_kept_or_refused(void **state)
 /* ---------------------------------------------------------------- hostile bytes */
 
 /* Decode bytes in memory of exactly their length into memory of exactly count elements. */
-static shoal_status decode_hostile(const shoal_codec *codec, const place *p, const uint8_t *bytes,
-                                   size_t length, size_t count, bool add)
+static shoal_status decode_hostile(const shoal_codec *codec, const codec_place *p,
+                                   const uint8_t *bytes, size_t length, size_t count, bool add)
 {
     uint8_t *copy = exactly(length);
     float *dst = exactly(count * sizeof *dst);
@@ -363,10 +255,10 @@ static void check_hostile(const shoal_codec *codec)
 {
     const size_t tried[] = {1, 33, 70};
     for (size_t i = 0; i < 3; i++) {
-        const float *src = data(WIDE);
-        place p;
-        place_init(&p, codec, src, tried[i]);
-        coded c = encode(codec, &p, src, tried[i]);
+        const float *src = codec_data_of(WIDE);
+        codec_place p;
+        codec_place_init(&p, codec, src, tried[i]);
+        coded c = codec_encode(codec, &p, src, tried[i]);
         for (size_t length = 0; length < c.length; length++)
             assert_int_equal(decode_hostile(codec, &p, c.bytes, length, tried[i], length % 2 == 0),
                              SHOAL_ECORRUPT);
@@ -381,8 +273,8 @@ static void check_hostile(const shoal_codec *codec)
 
 static void check_garbage(const shoal_codec *codec)
 {
-    place p;
-    place_init(&p, codec, data(DENSE), 1100);
+    codec_place p;
+    codec_place_init(&p, codec, codec_data_of(DENSE), 1100);
     for (uint64_t i = 0; i < 300; i++) {
         uint8_t bytes[700];
         size_t length = shoali_rng_below(check_seed(), 8, i, sizeof bytes);
@@ -418,7 +310,7 @@ static void check_spans(const shoal_codec *codec)
     float shared[TENSORS * 16] = {0}, got[N];
     size_t per_tensor = shoal_codec_measure_count(codec);
     for (size_t i = 0; i < TENSORS && per_tensor > 0; i++)
-        assert_ok(shoal_codec_measure(codec, &tensors[i], data(DENSE) + tensors[i].offset,
+        assert_ok(shoal_codec_measure(codec, &tensors[i], codec_data_of(DENSE) + tensors[i].offset,
                                       shared + i * per_tensor));
     for (uint64_t round = 0, draws = 0; round < 12; round++) {
         memset(got, 0, sizeof got);
@@ -435,7 +327,7 @@ static void check_spans(const shoal_codec *codec)
             span.shared = per_tensor > 0 ? shared : NULL;
             size_t capacity = shoali_codec_span_bound(codec, &span), written;
             uint8_t *bytes = exactly(capacity);
-            const float *src = data(DENSE) + first;
+            const float *src = codec_data_of(DENSE) + first;
             assert_ok(shoali_codec_span_encode(codec, &span, src, bytes, capacity, &written));
             assert_ok(shoali_codec_span_decode(codec, &span, bytes, written, got + first, false));
             assert_status(
@@ -444,8 +336,8 @@ static void check_spans(const shoal_codec *codec)
             assert_ok(shoali_codec_span_decode(codec, &span, bytes, written, got + first, false));
             free(bytes);
         }
-        check_values(codec, DENSE, data(DENSE), got, N);
-        assert_true(got[70] == data(DENSE)[70]);
+        check_values(codec, DENSE, codec_data_of(DENSE), got, N);
+        assert_true(got[70] == codec_data_of(DENSE)[70]);
     }
 }
 
