@@ -14,6 +14,13 @@
  * "relu", ...]}: layers are spec strings, too (shoal_layer_row_name lists the kinds). Files are
  * hostile input: every size is bounded, and errors name the file, the layer and what was wrong.
  *
+ * Networks that nothing here can train are described all the same, for planners: branches and
+ * joins ("branch:back=3" goes on from the output of three layers before, "add:back=3" and
+ * "concat:back=3/7" join it again), grouped convolutions, and language models, whose sample is a
+ * sequence: "embedding:vocab=50257,width=768,positions=1024", "transformer:heads=12,ff=3072" once
+ * per block, "unembedding:vocab=50257". Such models have `described` set; their layers count
+ * parameters but have no tensors.
+ *
  * Threads: a model never changes after open, so any number of threads may read it. */
 #ifndef SHOAL_MODEL_H
 #define SHOAL_MODEL_H
@@ -57,10 +64,11 @@ typedef struct shoal_model_info {
     uint64_t activation_count; /* elements per sample of all layer outputs that own memory */
     double forward_flops;
     double backward_flops; /* without the first layer's input gradient, which nobody needs */
+    bool described; /* planners may cost it, but some layer has no executor: it cannot train */
 } shoal_model_info;
-#define SHOAL_MODEL_INFO_INIT                                             \
-    {                                                                     \
-        sizeof(shoal_model_info), NULL, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define SHOAL_MODEL_INFO_INIT                                                    \
+    {                                                                            \
+        sizeof(shoal_model_info), NULL, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, false \
     }
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_describe(const shoal_model *model,
                                                            shoal_model_info *info_out);
@@ -76,10 +84,12 @@ typedef struct shoal_layer_info {
     uint64_t param_offset, param_count;  /* elements: view of the parameter arena */
     uint64_t state_offset, state_count;
     double forward_flops, backward_flops;
+    bool described; /* nothing executes it */
 } shoal_layer_info;
-#define SHOAL_LAYER_INFO_INIT                                                                    \
-    {                                                                                            \
-        sizeof(shoal_layer_info), NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define SHOAL_LAYER_INFO_INIT                                                                     \
+    {                                                                                             \
+        sizeof(shoal_layer_info), NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, \
+            false                                                                                 \
     }
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_layer(const shoal_model *model, uint32_t index,
                                                         shoal_layer_info *info_out);

@@ -5,14 +5,15 @@
 
 /* ---------------------------------------------------------------- pools */
 
-static uint32_t windows(uint32_t side, int64_t kernel, int64_t stride, bool ceil)
+static uint32_t windows(uint32_t side, const shoali_pool_params *p, int64_t stride)
 {
-    int64_t room = (int64_t)side - kernel;
+    int64_t padded = (int64_t)side + 2 * p->pad, room = padded - p->kernel;
     if (room < 0)
         return 0;
     int64_t whole = room / stride + 1;
     /* a partial window counts if it starts inside the image */
-    return (uint32_t)(ceil && room % stride != 0 && whole * stride < side ? whole + 1 : whole);
+    bool partial = p->ceil && room % stride != 0 && whole * stride < side + p->pad;
+    return (uint32_t)(partial ? whole + 1 : whole);
 }
 
 static shoal_status infer_pool(shoal_model *model, shoali_layer *layer)
@@ -20,9 +21,13 @@ static shoal_status infer_pool(shoal_model *model, shoali_layer *layer)
     const shoali_pool_params *p = layer->params;
     int64_t stride = p->stride == 0 ? p->kernel : p->stride;
     (void)model;
-    layer->out = (shoal_shape){layer->in.channels,
-                               windows(layer->in.height, p->kernel, stride, p->ceil),
-                               windows(layer->in.width, p->kernel, stride, p->ceil)};
+    layer->out = (shoal_shape){layer->in.channels, windows(layer->in.height, p, stride),
+                               windows(layer->in.width, p, stride)};
+    layer->described = p->pad > 0;
+    if (p->pad >= p->kernel)
+        return shoali_fail(SHOAL_EINVAL,
+                           "pad %d is not below kernel %d: windows would see nothing but border",
+                           (int)p->pad, (int)p->kernel);
     if (layer->out.height == 0 || layer->out.width == 0)
         return shoali_fail(SHOAL_EINVAL, "a window of %d does not fit into %u x %u", (int)p->kernel,
                            layer->in.height, layer->in.width);
@@ -38,17 +43,19 @@ static const shoali_key pool_keys[] = {
      "step of the window, pixels; 0: its side"},
     {"ceil", SHOALI_KEY_FLAG, offsetof(shoali_pool_params, ceil), 0, 0, NULL, "off",
      "a partial window at the end counts"},
+    {"pad", SHOALI_KEY_INT, offsetof(shoali_pool_params, pad), 0, 254, NULL, "0",
+     "border around the image, pixels (not executed)"},
 };
 const shoali_layer_row shoali_layer_maxpool = {
     .name = "maxpool",
     .help = "largest value of each window",
-    .schema = {pool_keys, 3, sizeof(shoali_pool_params)},
+    .schema = {pool_keys, 4, sizeof(shoali_pool_params)},
     .infer = infer_pool,
 };
 const shoali_layer_row shoali_layer_avgpool = {
     .name = "avgpool",
     .help = "mean of each window (of the pixels in it, where it is partial)",
-    .schema = {pool_keys, 3, sizeof(shoali_pool_params)},
+    .schema = {pool_keys, 4, sizeof(shoali_pool_params)},
     .infer = infer_pool,
 };
 
@@ -92,6 +99,9 @@ const shoali_layer_row shoali_layer_dropout = {
 static shoal_status infer_flatten(shoal_model *model, shoali_layer *layer)
 {
     (void)model;
+    if (shoali_shape_elems(layer->in) > SHOALI_MODEL_ELEMS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "%u x %u x %u values are too many for a vector",
+                           layer->in.channels, layer->in.height, layer->in.width);
     layer->out = (shoal_shape){(uint32_t)shoali_shape_elems(layer->in), 1, 1};
     return SHOAL_OK;
 }

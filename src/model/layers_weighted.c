@@ -27,6 +27,9 @@ static shoal_status infer_dense(shoal_model *model, shoali_layer *layer)
 {
     const shoali_dense_params *p = layer->params;
     uint64_t in = shoali_shape_elems(layer->in), out = (uint64_t)p->out;
+    if (in > SHOALI_MODEL_ELEMS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "an input of %llu values is too large",
+                           (unsigned long long)in);
     const shoali_param weight = {.role = "weight",
                                  .fill = SHOALI_FILL_WEIGHT,
                                  .fan_in = (uint32_t)in,
@@ -71,7 +74,12 @@ static shoal_status infer_conv(shoal_model *model, shoali_layer *layer)
         return shoali_fail(SHOAL_EINVAL,
                            "pad %d is not below kernel %d: windows would see nothing but zeros",
                            (int)p->pad, (int)p->kernel);
-    uint64_t taps = (uint64_t)(p->kernel * p->kernel), fan_in = taps * layer->in.channels;
+    if (layer->in.channels % p->groups != 0 || p->out % p->groups != 0)
+        return shoali_fail(SHOAL_EINVAL, "%u input and %d output channels do not fit %d groups",
+                           layer->in.channels, (int)p->out, (int)p->groups);
+    uint64_t taps = (uint64_t)(p->kernel * p->kernel);
+    uint64_t fan_in = taps * (layer->in.channels / (uint64_t)p->groups);
+    layer->described = p->groups > 1;
     if (fan_in > UINT32_MAX)
         return shoali_fail(SHOAL_EINVAL, "a window of %llu values is too large",
                            (unsigned long long)fan_in);
@@ -91,12 +99,14 @@ static const shoali_key conv_keys[] = {
     KEY_INT(shoali_conv_params, kernel, 1, 255, "3", "side of the square window, pixels"),
     KEY_INT(shoali_conv_params, stride, 1, 255, "1", "step of the window, pixels"),
     KEY_INT(shoali_conv_params, pad, 0, 254, "0", "zeros around the image, pixels"),
+    KEY_INT(shoali_conv_params, groups, 1, 65536, "1",
+            "channels are cut into so many groups that do not see each other (not executed)"),
     KEY_BIAS(shoali_conv_params),
 };
 const shoali_layer_row shoali_layer_conv = {
     .name = "conv",
     .help = "2-D convolution over all channels",
-    .schema = {conv_keys, 5, sizeof(shoali_conv_params)},
+    .schema = {conv_keys, 6, sizeof(shoali_conv_params)},
     .infer = infer_conv,
 };
 

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 
 #define SHOAL_LAYER(name) extern const shoali_layer_row shoali_layer_##name;
+#define SHOAL_LAYER_DESCRIBED(name) SHOAL_LAYER(name)
 #include "model/layers.def"
 #undef SHOAL_LAYER
 
@@ -17,6 +18,7 @@ static const shoali_layer_row *const rows[] = {
 #define SHOAL_LAYER(name) &shoali_layer_##name,
 #include "model/layers.def"
 #undef SHOAL_LAYER
+#undef SHOAL_LAYER_DESCRIBED
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
@@ -103,6 +105,18 @@ shoal_status shoali_layer_tensor(shoal_model *model, shoali_layer *layer, const 
     return SHOAL_OK;
 }
 
+shoal_status shoali_layer_weights(shoal_model *model, shoali_layer *layer, double count)
+{
+    if (!(count <= (double)SHOALI_DESCRIBED_ELEMS_MAX) ||
+        model->param_count > SHOALI_DESCRIBED_ELEMS_MAX - (uint64_t)count)
+        return shoali_fail(SHOAL_EINVAL,
+                           "%.4g more parameters exceed the %.4g that a description may have",
+                           count, (double)SHOALI_DESCRIBED_ELEMS_MAX);
+    layer->param_count += (uint64_t)count;
+    model->param_count += (uint64_t)count;
+    return SHOAL_OK;
+}
+
 /* "conv2": the kind and its ordinal in the model, so that names survive edits of other kinds. */
 static const char *layer_name(shoal_model *model, const shoali_layer *layer)
 {
@@ -139,7 +153,11 @@ static shoal_status add_layer(shoal_model *model, const char *spec)
     layer->state_offset = model->state_count;
     SHOALI_TRY(parse_layer(model, spec, layer));
     SHOALI_TRY(layer->row->infer(model, layer));
-    if (shoali_shape_elems(layer->out) > SHOALI_MODEL_ELEMS_MAX)
+    layer->described = layer->described || (layer->row->traits & SHOALI_LAYER_DESCRIBED) != 0;
+    if (layer->described && model->described == NULL)
+        model->described = layer;
+    if (shoali_shape_elems(layer->out) >
+        (layer->described ? SHOALI_DESCRIBED_ELEMS_MAX : SHOALI_MODEL_ELEMS_MAX))
         return shoali_fail(SHOAL_EINVAL, "an output of %u x %u x %u is too large",
                            layer->out.channels, layer->out.height, layer->out.width);
     model->state_count += layer->state_count;
@@ -150,10 +168,13 @@ static shoal_status add_layer(shoal_model *model, const char *spec)
 static shoal_status check_text(const char *what, const shoali_model_text *text)
 {
     shoal_shape in = text->input;
-    if (in.channels == 0 || in.height == 0 || in.width == 0 || in.channels > 65536 ||
-        in.height > 65536 || in.width > 65536 || shoali_shape_elems(in) > SHOALI_MODEL_ELEMS_MAX)
-        return shoali_fail(SHOAL_EINVAL, "%s: an input of %u x %u x %u; each must be 1 .. 65536",
-                           what, in.channels, in.height, in.width);
+    if (in.channels == 0 || in.height == 0 || in.width == 0 ||
+        in.channels > SHOALI_MODEL_SIDE_MAX || in.height > SHOALI_MODEL_SIDE_MAX ||
+        in.width > SHOALI_MODEL_SIDE_MAX || shoali_shape_elems(in) > SHOALI_MODEL_ELEMS_MAX)
+        return shoali_fail(SHOAL_EINVAL,
+                           "%s: an input of %u x %u x %u; each must be 1 .. %d, and all together "
+                           "not too large",
+                           what, in.channels, in.height, in.width, SHOALI_MODEL_SIDE_MAX);
     if (text->layer_count == 0 || text->layer_count > SHOALI_MODEL_LAYERS_MAX)
         return shoali_fail(SHOAL_EINVAL, "%s: %u layers; there must be 1 .. %d", what,
                            text->layer_count, SHOALI_MODEL_LAYERS_MAX);
@@ -168,7 +189,7 @@ static void mark_last(shoal_model *model)
         const shoali_layer *layer = &model->layers[i];
         for (uint32_t t = 0; t < layer->tensor_count; t++)
             model->tensors[layer->tensor_first + t].flags |= SHOAL_TENSOR_LAST;
-        if (layer->tensor_count > 0)
+        if (layer->param_count > 0)
             return;
     }
 }
@@ -257,10 +278,10 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
     if (is_path(name)) {
         SHOALI_TRY(shoali_model_load_json(name, arena, &text));
     } else {
-        const shoali_model_text *found = shoali_zoo_find(name, strlen(name));
-        if (found == NULL)
+        bool found = false;
+        SHOALI_TRY(shoali_zoo_find(name, arena, &text, &found));
+        if (!found)
             return unknown_model(spec);
-        text = *found;
     }
     if (keys.init > 0)
         text.init = keys.init == 1 ? SHOALI_INIT_HE : SHOALI_INIT_XAVIER;
@@ -297,7 +318,7 @@ static double backward_flops(const shoal_model *model)
     for (uint32_t i = 0; i < model->layer_count; i++) {
         const shoali_layer *layer = &model->layers[i];
         sum += layer->weight_flops + (needed ? layer->input_flops : 0.0);
-        needed = needed || layer->tensor_count > 0;
+        needed = needed || layer->param_count > 0;
     }
     return sum;
 }
@@ -308,7 +329,9 @@ shoal_status shoal_model_describe(const shoal_model *model, shoal_model_info *in
         return shoali_fail(SHOAL_EINVAL,
                            "shoal_model_describe needs a model and an info of this version's size");
     shoal_model_info info = {.size = sizeof info, .name = model->name, .input = model->input};
-    info.classes = (uint32_t)shoali_shape_elems(model->layers[model->layer_count - 1].out);
+    shoal_shape out = model->layers[model->layer_count - 1].out;
+    info.described = model->described != NULL;
+    info.classes = info.described ? out.channels : (uint32_t)shoali_shape_elems(out);
     info.layer_count = model->layer_count;
     info.tensor_count = model->tensor_count;
     info.param_count = model->param_count;
@@ -347,6 +370,7 @@ shoal_status shoal_model_layer(const shoal_model *model, uint32_t index, shoal_l
         .state_count = layer->state_count,
         .forward_flops = layer->forward_flops,
         .backward_flops = layer->weight_flops + layer->input_flops,
+        .described = layer->described,
     };
     return SHOAL_OK;
 }

@@ -13,11 +13,14 @@
 enum {
     SHOALI_MODEL_LAYERS_MAX = 1024,
     SHOALI_MODEL_NAME_MAX = 64,
+    SHOALI_MODEL_SIDE_MAX = 1 << 20, /* of an input: channels, height, width */
     SHOALI_LAYER_SPEC_MAX = 160,
     SHOALI_LAYER_TENSORS_MAX = 2
 };
 #define SHOALI_MODEL_ELEMS_MAX \
     UINT64_C(0x7fffffff) /* of one tensor, of one layer's output, of all parameters */
+#define SHOALI_DESCRIBED_ELEMS_MAX \
+    (UINT64_C(1) << 50) /* the same of what is described only: nobody takes memory for it */
 
 typedef enum { SHOALI_INIT_HE, SHOALI_INIT_XAVIER } shoali_init_kind;
 
@@ -44,6 +47,7 @@ typedef struct shoali_layer {
     double forward_flops; /* per sample */
     double weight_flops,
         input_flops; /* backward: gradient of the parameters, gradient of the input */
+    bool described;  /* nothing here executes it: by its kind, or by a key (grouped conv) */
 } shoali_layer;
 
 struct shoal_model {
@@ -57,6 +61,7 @@ struct shoal_model {
     shoali_param *tensor_params; /* beside tensors */
     uint32_t tensor_count;
     uint64_t param_count, state_count;
+    const shoali_layer *described; /* the first layer that nothing executes; NULL: it can train */
 };
 
 /* Traits of a layer kind. */
@@ -64,11 +69,12 @@ enum {
     SHOALI_LAYER_IN_PLACE = 1u << 0, /* may overwrite its input: backward needs the output only */
     SHOALI_LAYER_ALIAS = 1u << 1,    /* the input under another shape: nothing runs */
     SHOALI_LAYER_KEEPS_OUTPUT = 1u << 2, /* backward reads the output: nobody may overwrite it */
-    SHOALI_LAYER_RECTIFIES = 1u << 3     /* max(x, 0): the layer before it may do it in passing */
+    SHOALI_LAYER_RECTIFIES = 1u << 3,    /* max(x, 0): the layer before it may do it in passing */
+    SHOALI_LAYER_DESCRIBED = 1u << 4     /* planners cost it, nothing executes it */
 };
 
 /** A layer kind: one line in layers.def, one row here, one executor in nn (src/nn/NAME.c or its
- * family's file). */
+ * family's file) unless it is DESCRIBED. */
 typedef struct shoali_layer_row {
     const char *name, *help;
     uint32_t traits;
@@ -93,6 +99,18 @@ SHOAL_MUST_USE shoal_status shoali_layer_tensor(shoal_model *model, shoali_layer
                                                 const shoali_param *param, uint64_t rows,
                                                 uint64_t cols, uint32_t flags);
 
+/**
+ * Count parameters of a described layer, in infer(): no tensors, no place in an arena.
+ * @param count a whole number, computed in double so that hostile keys cannot wrap around.
+ */
+SHOAL_MUST_USE shoal_status shoali_layer_weights(shoal_model *model, shoali_layer *layer,
+                                                 double count);
+
+/** What a layer `back` layers before this one gives (1: the one before; 0 means 1), the model's
+ * input beyond the first; for kinds with several inputs. EINVAL if it reaches further. */
+SHOAL_MUST_USE shoal_status shoali_layer_back(const shoal_model *model, const shoali_layer *layer,
+                                              int64_t back, shoal_shape *shape_out);
+
 static inline uint64_t shoali_shape_elems(shoal_shape shape)
 {
     return (uint64_t)shape.channels * shape.height * shape.width;
@@ -104,12 +122,13 @@ typedef struct shoali_dense_params {
     bool bias;
 } shoali_dense_params;
 typedef struct shoali_conv_params {
-    int64_t out, kernel, stride, pad;
+    int64_t out, kernel, stride, pad, groups;
     bool bias;
 } shoali_conv_params;
 typedef struct shoali_pool_params {
     int64_t kernel, stride; /* stride 0: kernel */
-    bool ceil; /* a last, partial window counts (Caffe, TensorFlow's SAME for even sizes) */
+    bool ceil;   /* a last, partial window counts (Caffe, TensorFlow's SAME for even sizes) */
+    int64_t pad; /* above 0: described only */
 } shoali_pool_params;
 typedef struct shoali_dropout_params {
     double rate;
@@ -117,6 +136,27 @@ typedef struct shoali_dropout_params {
 typedef struct shoali_batchnorm_params {
     double momentum, eps;
 } shoali_batchnorm_params;
+
+typedef struct shoali_branch_params {
+    int64_t back; /* of branch and add: whose output, counted backwards */
+} shoali_branch_params;
+typedef struct shoali_concat_params {
+    char back[SHOALI_KEY_TEXT_BYTES]; /* "3/7": whose outputs are put in front */
+} shoali_concat_params;
+typedef struct shoali_lrn_params {
+    int64_t size;
+} shoali_lrn_params;
+typedef struct shoali_embedding_params {
+    int64_t vocab, width, positions;
+} shoali_embedding_params;
+typedef struct shoali_transformer_params {
+    int64_t heads, kv, dim, ff, experts, active; /* kv 0: heads; dim 0: width / heads */
+    bool gated, bias;
+} shoali_transformer_params;
+typedef struct shoali_unembedding_params {
+    int64_t vocab, norm;
+    bool tied;
+} shoali_unembedding_params;
 
 /** A model before its shapes are known: what the zoo holds and what a file says. */
 typedef struct shoali_model_text {
@@ -138,8 +178,29 @@ SHOAL_MUST_USE shoal_status shoali_model_parse_json(const char *what, const char
 /** The same from a path. */
 SHOAL_MUST_USE shoal_status shoali_model_load_json(const char *path, shoal_arena *arena,
                                                    shoali_model_text *text_out);
-/** NULL if the zoo has no such name (aliases included). */
-const shoali_model_text *shoali_zoo_find(const char *name, size_t len);
-const shoali_model_text *shoali_zoo_at(size_t i);
+/** A model under construction: layer specs in an arena. The first failure sticks. */
+typedef struct shoali_layer_list {
+    shoal_arena *arena;
+    const char **layers;
+    uint32_t count, capacity;
+    bool failed;
+} shoali_layer_list;
+void shoali_layer_list_add(shoali_layer_list *list, const char *format, ...) SHOAL_PRINTF(2, 3);
+/** Set text's layers. ENOMEM if anything failed. */
+SHOAL_MUST_USE shoal_status shoali_layer_list_end(const shoali_layer_list *list,
+                                                  shoali_model_text *text);
+
+/** A model of the zoo: written out in zoo.c, or made by rule in zoo_large.c (then text holds no
+ * layers). */
+typedef struct shoali_zoo_row {
+    shoali_model_text text;
+    void (*make)(shoali_layer_list *list, int variant);
+    int variant; /* what make is to make: "resnet-50" and "resnet-152" are one function */
+} shoali_zoo_row;
+extern const shoali_zoo_row shoali_zoo_large[];
+extern const size_t shoali_zoo_large_count;
+/** By name, aliases included; layers made in arena. */
+SHOAL_MUST_USE shoal_status shoali_zoo_find(const char *name, shoal_arena *arena,
+                                            shoali_model_text *text_out, bool *found_out);
 
 #endif

@@ -47,9 +47,9 @@ static shoal_status read_input(const json_t *root, shoal_shape *shape_out)
     for (size_t i = 0; i < count; i++) {
         const json_t *side = json_array_get(input, i);
         json_int_t value = json_integer_value(side);
-        if (!json_is_integer(side) || value < 1 || value > 65536)
-            return shoali_fail(SHOAL_ECORRUPT, "\"input\"[%zu] must be an integer of 1 .. 65536",
-                               i);
+        if (!json_is_integer(side) || value < 1 || value > SHOALI_MODEL_SIDE_MAX)
+            return shoali_fail(SHOAL_ECORRUPT, "\"input\"[%zu] must be an integer of 1 .. %d", i,
+                               SHOALI_MODEL_SIDE_MAX);
         sides[i] = (uint32_t)value;
     }
     *shape_out = (shoal_shape){sides[0], sides[1], sides[2]};

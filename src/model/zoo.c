@@ -99,6 +99,84 @@ static const char *const cnn[] = {"conv:out=32,kernel=5",
                                   "relu",
                                   "dense:out=10"};
 
+/* HyPar's four own networks (specs/planning.md 1.5), without biases, which it does not count. */
+static const char *const sfc[] = {
+    "flatten", "dense:out=8192,bias=off", "relu", "dense:out=8192,bias=off",
+    "relu",    "dense:out=8192,bias=off", "relu", "dense:out=10,bias=off",
+};
+
+static const char *const sconv[] = {
+    "conv:out=20,kernel=5,bias=off", "relu", "conv:out=50,kernel=5,bias=off", "maxpool", "relu",
+    "conv:out=50,kernel=5,bias=off", "relu", "conv:out=10,kernel=5,bias=off", "maxpool",
+};
+
+static const char *const cifar_c[] = {
+    "conv:out=32,kernel=5,pad=2,bias=off",
+    "maxpool:kernel=3,stride=2,ceil",
+    "relu",
+    "conv:out=32,kernel=5,pad=2,bias=off",
+    "maxpool:kernel=3,stride=2,ceil",
+    "relu",
+    "conv:out=64,kernel=5,pad=2,bias=off",
+    "maxpool:kernel=3,stride=2,ceil",
+    "relu",
+    "flatten",
+    "dense:out=64,bias=off",
+    "relu",
+    "dense:out=10,bias=off",
+};
+
+/* One of AlexNet's two towers: only so do HyPar's totals come out. */
+static const char *const alexnet_hypar[] = {
+    "conv:out=48,kernel=11,stride=4,bias=off",
+    "maxpool:kernel=3,stride=2",
+    "relu",
+    "conv:out=128,kernel=5,pad=2,bias=off",
+    "maxpool:kernel=3,stride=2",
+    "relu",
+    "conv:out=192,kernel=3,pad=1,bias=off",
+    "relu",
+    "conv:out=192,kernel=3,pad=1,bias=off",
+    "relu",
+    "conv:out=128,kernel=3,pad=1,bias=off",
+    "maxpool:kernel=3,stride=2",
+    "relu",
+    "flatten",
+    "dense:out=2048,bias=off",
+    "relu",
+    "dense:out=2048,bias=off",
+    "relu",
+    "dense:out=1000,bias=off",
+};
+
+/* Krizhevsky, Sutskever, Hinton, NIPS 2012: both towers, which meet in conv3 and the dense
+ * layers. */
+static const char *const alexnet[] = {
+    "conv:out=96,kernel=11,stride=4",
+    "relu",
+    "lrn",
+    "maxpool:kernel=3,stride=2",
+    "conv:out=256,kernel=5,pad=2,groups=2",
+    "relu",
+    "lrn",
+    "maxpool:kernel=3,stride=2",
+    "conv:out=384,kernel=3,pad=1",
+    "relu",
+    "conv:out=384,kernel=3,pad=1,groups=2",
+    "relu",
+    "conv:out=256,kernel=3,pad=1,groups=2",
+    "relu",
+    "maxpool:kernel=3,stride=2",
+    "flatten",
+    "dense:out=4096",
+    "relu",
+    "dropout",
+    "dense:out=4096",
+    "relu",
+    "dropout",
+    "dense:out=1000",
+};
+
 static const shoali_model_text zoo[] = {
     {.name = "lenet",
      .help = "two convolutions, two dense layers; 28 x 28",
@@ -120,6 +198,20 @@ static const shoali_model_text zoo[] = {
      .help = "most parameters in dense layers; 32 x 32",
      .input = CIFAR,
      LAYERS(alexnet_mini)},
+    {.name = "sfc", .help = "HyPar's 784-8192-8192-8192-10", .input = DIGITS, LAYERS(sfc)},
+    {.name = "sconv", .help = "HyPar's four convolutions; 28 x 28", .input = DIGITS, LAYERS(sconv)},
+    {.name = "cifar-c",
+     .help = "HyPar's three convolutions, two dense layers; 32 x 32",
+     .input = CIFAR,
+     LAYERS(cifar_c)},
+    {.name = "alexnet-hypar",
+     .help = "HyPar's AlexNet: one tower; 227 x 227",
+     .input = {3, 227, 227},
+     LAYERS(alexnet_hypar)},
+    {.name = "alexnet",
+     .help = "AlexNet with both towers; 227 x 227 (described only)",
+     .input = {3, 227, 227},
+     LAYERS(alexnet)},
 };
 enum { ZOO_COUNT = sizeof zoo / sizeof zoo[0] };
 
@@ -127,33 +219,49 @@ static const struct {
     const char *alias, *name;
 } aliases[] = {{"lenet-c", "lenet"}};
 
-const shoali_model_text *shoali_zoo_at(size_t i)
+/* The written-out ones, then those made by rule. */
+static const shoali_model_text *zoo_at(size_t i)
 {
-    return i < ZOO_COUNT ? &zoo[i] : NULL;
+    if (i < ZOO_COUNT)
+        return &zoo[i];
+    return i - ZOO_COUNT < shoali_zoo_large_count ? &shoali_zoo_large[i - ZOO_COUNT].text : NULL;
 }
 
-static bool same(const char *name, const char *text, size_t len)
+static shoal_status take(size_t i, shoal_arena *arena, shoali_model_text *text_out)
 {
-    return strlen(name) == len && memcmp(name, text, len) == 0;
+    *text_out = *zoo_at(i);
+    if (i < ZOO_COUNT)
+        return SHOAL_OK;
+    const shoali_zoo_row *row = &shoali_zoo_large[i - ZOO_COUNT];
+    shoali_layer_list list = {.arena = arena};
+    row->make(&list, row->variant);
+    return shoali_layer_list_end(&list, text_out);
 }
 
-const shoali_model_text *shoali_zoo_find(const char *name, size_t len)
+shoal_status shoali_zoo_find(const char *name, shoal_arena *arena, shoali_model_text *text_out,
+                             bool *found_out)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
-        if (same(aliases[i].alias, name, len))
-            return shoali_zoo_find(aliases[i].name, strlen(aliases[i].name));
-    for (size_t i = 0; i < ZOO_COUNT; i++)
-        if (same(zoo[i].name, name, len))
-            return &zoo[i];
-    return NULL;
+        if (strcmp(aliases[i].alias, name) == 0)
+            name = aliases[i].name;
+    for (size_t i = 0; zoo_at(i) != NULL; i++) {
+        if (strcmp(zoo_at(i)->name, name) != 0)
+            continue;
+        *found_out = true;
+        return take(i, arena, text_out);
+    }
+    *found_out = false;
+    return SHOAL_OK;
 }
 
 const char *shoal_model_zoo_name(size_t i)
 {
-    return i < ZOO_COUNT ? zoo[i].name : NULL;
+    const shoali_model_text *text = zoo_at(i);
+    return text != NULL ? text->name : NULL;
 }
 
 const char *shoal_model_zoo_help(size_t i)
 {
-    return i < ZOO_COUNT ? zoo[i].help : NULL;
+    const shoali_model_text *text = zoo_at(i);
+    return text != NULL ? text->help : NULL;
 }

@@ -11,6 +11,7 @@
 #include "nn/exec.h"
 #include "nn/init.h"
 
+#define SHOAL_LAYER_DESCRIBED(name) /* nothing executes these; they stand behind the others */
 #define SHOAL_LAYER(name) extern const shoali_exec shoali_exec_##name;
 #include "model/layers.def"
 #undef SHOAL_LAYER
@@ -19,6 +20,7 @@ static const shoali_exec *const execs[] = {
 #define SHOAL_LAYER(name) &shoali_exec_##name,
 #include "model/layers.def"
 #undef SHOAL_LAYER
+#undef SHOAL_LAYER_DESCRIBED
 };
 
 struct shoali_net {
@@ -137,6 +139,11 @@ static shoal_status fill_net(shoali_net *net)
 static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
 {
     shoal_shape out = model->layers[model->layer_count - 1].out;
+    if (model->described != NULL)
+        return shoali_fail(SHOAL_ENOTSUP,
+                           "model '%s' is a description for planners: nothing here runs its %s "
+                           "('%s')",
+                           model->name, model->described->name, model->described->spec);
     if (batch_max == 0 || batch_max > 1u << 20)
         return shoali_fail(SHOAL_EINVAL, "a batch of %u samples; it must be 1 .. %u", batch_max,
                            1u << 20);

@@ -16,11 +16,15 @@ static void check(const shoal_model *model)
             abort();
         next += model->tensors[t].count;
     }
-    if (next != model->param_count || next > SHOALI_MODEL_ELEMS_MAX)
+    bool described = model->described != NULL;
+    if (described ? next > model->param_count : next != model->param_count)
+        abort();
+    if (model->param_count > (described ? SHOALI_DESCRIBED_ELEMS_MAX : SHOALI_MODEL_ELEMS_MAX))
         abort();
     for (uint32_t i = 0; i < model->layer_count; i++) {
         uint64_t elems = shoali_shape_elems(model->layers[i].out);
-        if (elems == 0 || elems > SHOALI_MODEL_ELEMS_MAX || !(model->layers[i].forward_flops >= 0))
+        bool own = model->layers[i].described;
+        if (elems == 0 || elems > (own ? SHOALI_DESCRIBED_ELEMS_MAX : SHOALI_MODEL_ELEMS_MAX) || !(model->layers[i].forward_flops >= 0))
             abort();
     }
 }
