@@ -24,7 +24,8 @@ static void check(const shoal_model *model)
     for (uint32_t i = 0; i < model->layer_count; i++) {
         uint64_t elems = shoali_shape_elems(model->layers[i].out);
         bool own = model->layers[i].described;
-        if (elems == 0 || elems > (own ? SHOALI_DESCRIBED_ELEMS_MAX : SHOALI_MODEL_ELEMS_MAX) || !(model->layers[i].forward_flops >= 0))
+        if (elems == 0 || elems > (own ? SHOALI_DESCRIBED_ELEMS_MAX : SHOALI_MODEL_ELEMS_MAX) ||
+            !(model->layers[i].forward_flops >= 0))
             abort();
     }
 }
