@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Published networks for planners, most of them made by rule. Sizes are those of their papers; the
- * parameter counts in tests/unit/model/zoo_large_test.c are the published ones. Biases are as in the
+ * parameter counts in tests/unit/model/zoo_large_test.c are published, too. Biases are as in the
  * originals; HyPar counts none, and its own four networks have none here. */
 #include <stdarg.h>
 #include <stdio.h>
