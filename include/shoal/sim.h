@@ -63,6 +63,7 @@ typedef struct shoal_sim_results {
     uint64_t duration_ns;  /* until the last worker was through */
     uint64_t iteration_ns; /* mean over workers of their time per finished iteration */
     uint64_t iterations_min, iterations_max; /* finished, over workers */
+    uint64_t gradients;     /* computed, by all workers: fewer where a protocol skips iterations */
     uint64_t gap_max;       /* largest difference of iterations between two workers at any time */
     uint64_t staleness_max; /* largest difference of iterations inside one operation */
     uint64_t compute_ns, idle_ns; /* summed over workers; idle: inside the two waits */
@@ -89,7 +90,7 @@ typedef struct shoal_sim_endpoint_results {
     shoal_sim_end end;
     shoal_status status; /* of FAILED, else SHOAL_OK */
     char text[256];      /* why it failed */
-    uint64_t iterations, compute_ns, idle_ns;
+    uint64_t iterations, gradients, compute_ns, idle_ns;
     uint64_t sent_bytes, received_bytes;
 } shoal_sim_endpoint_results;
 

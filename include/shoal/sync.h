@@ -7,11 +7,13 @@
  *         shoal_sync_before_update -> verdict
  *         if (verdict.apply) optimiser step on params with grad_scale * grads
  *         shoal_sync_after_update -> next verdict; leave the loop if (verdict.stop)
+ *     shoal_sync_finish
  *
+ * Some protocols leave iterations out on a slow worker: the next step is verdict.iteration.
  * Threads: one thread makes these calls; communication runs behind its back.
  * Ownership: params and grads are the caller's. From the first ready of a step to the return of
  * before_update the ranges of grads that are ready belong to the protocol; params change only
- * inside before_update and after_update.
+ * inside before_update, after_update and finish.
  * Errors: after the first failing call the protocol is over; only destroy is left. The text names
  * the peer, the operation and the iteration. */
 #ifndef SHOAL_SYNC_H
@@ -110,6 +112,15 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_before_update(shoal_sync *sync,
  *  @param next_out about the next iteration: its number, and whether to stop before it. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_after_update(shoal_sync *sync,
                                                               shoal_verdict *next_out);
+
+/**
+ * All iterations of this worker are done. Waits until the parameters are the job's result: with
+ * protocols whose replicas differ their exact mean over all workers that are still there, so it
+ * takes until the slowest is through; meanwhile this one goes on serving the others. Parameters
+ * change inside. Only destroy is left after it.
+ * @return SHOAL_OK | what ended the protocol
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_finish(shoal_sync *sync);
 
 /** Cost of the last step that before_update and after_update both finished. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_last_stats(shoal_sync *sync,

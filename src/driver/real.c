@@ -215,10 +215,12 @@ static shoal_status too_long(const shoal_sync *sync)
     return status;
 }
 
-/* Leave a note and wait for the verdict on it. */
+/* Leave a note and wait for the verdict on it. Finishing takes as long as the slowest worker, and
+ * peers are watched: it has no limit of its own. */
 static shoal_status ask(shoal_sync *sync, shoali_event_kind kind, shoal_verdict *verdict_out)
 {
-    uint64_t began_us = shoali_now_us(), until_us = began_us + (uint64_t)sync->wait_limit_us;
+    uint64_t began_us = shoali_now_us(), limit_us = (uint64_t)sync->wait_limit_us;
+    uint64_t until_us = kind == SHOALI_EV_FINISH ? UINT64_MAX : began_us + limit_us;
     bool in_time = true;
     shoal_error error = {.status = SHOAL_OK};
     pthread_mutex_lock(&sync->lock);
@@ -394,6 +396,13 @@ shoal_status shoal_sync_after_update(shoal_sync *sync, shoal_verdict *next_out)
     pthread_mutex_unlock(&sync->lock);
     sync->wait_us = 0;
     return SHOAL_OK;
+}
+
+shoal_status shoal_sync_finish(shoal_sync *sync)
+{
+    shoal_verdict verdict;
+    SHOALI_TRY(check_process(sync));
+    return ask(sync, SHOALI_EV_FINISH, &verdict);
 }
 
 shoal_status shoal_sync_last_stats(shoal_sync *sync, shoal_sync_stats *stats_out)

@@ -43,7 +43,7 @@ typedef struct shoali_real_early {
 
 /** What the caller tells the machine. */
 typedef struct shoali_real_note {
-    shoali_event_kind kind; /* START, READY, BEFORE, AFTER, STOP */
+    shoali_event_kind kind; /* START, READY, BEFORE, AFTER, FINISH, STOP */
     size_t offset, count;
 } shoali_real_note;
 

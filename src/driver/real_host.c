@@ -348,11 +348,12 @@ static void on_message(void *ctx, uint32_t endpoint, const void *bytes, size_t l
         keep(sync, endpoint, false, bytes, len_bytes);
 }
 
-/* A goodbye (OK) is no loss: only an operation that needs the peer fails, and tells. */
+/* Where all are needed a goodbye (OK) is no loss: only an operation that needs the peer fails, and
+ * tells. */
 static void on_peer_down(void *ctx, uint32_t endpoint, shoal_status why, const char *text)
 {
     shoal_sync *sync = ctx;
-    if (why == SHOAL_OK)
+    if (why == SHOAL_OK && (sync->protocol.row->traits & SHOALI_SYNC_SURVIVES) == 0)
         return;
     if (sync->started)
         feed_down(sync, endpoint, text);

@@ -122,7 +122,7 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
     char label[32];
     shoali_op_extras extras = {.on_done = on_done,
                                .done_ctx = op,
-                               .check_finite = from->kind != SHOALI_SYNC_BROADCAST,
+                               .check_finite = from->kind != SHOALI_SYNC_BROADCAST || from->checked,
                                .error_feedback = from->push_coded || from->pull_coded};
     SHOALI_TRY(describe(sync, from, label, sizeof label, &desc));
     if (from->owner_job) {

@@ -236,9 +236,13 @@ void shoal_sim_destroy(shoal_sim *sim)
 
 static const char *phase_name(shoali_sim_phase phase)
 {
-    static const char *const names[] = {"computes",       "waits in before_update",
-                                        "updates",        "waits in after_update",
-                                        "waits to leave", "serves",
+    static const char *const names[] = {"computes",
+                                        "waits in before_update",
+                                        "updates",
+                                        "waits in after_update",
+                                        "waits for the end of others",
+                                        "waits to leave",
+                                        "serves",
                                         "has ended"};
     return names[phase];
 }
@@ -341,6 +345,7 @@ shoal_status shoal_sim_results_get(const shoal_sim *sim, shoal_sim_results *resu
             continue;
         r.iterations_min = node->done < r.iterations_min ? node->done : r.iterations_min;
         r.iterations_max = node->done > r.iterations_max ? node->done : r.iterations_max;
+        r.gradients += node->gradients;
         r.compute_ns += node->total_compute_ns;
         r.idle_ns += node->idle_ns;
         if (node->done > 0)
@@ -367,6 +372,7 @@ shoal_status shoal_sim_endpoint_get(const shoal_sim *sim, uint32_t endpoint,
                                                 .end = node->end,
                                                 .status = node->status,
                                                 .iterations = node->done,
+                                                .gradients = node->gradients,
                                                 .compute_ns = node->total_compute_ns,
                                                 .idle_ns = node->idle_ns,
                                                 .sent_bytes = node->sent_bytes,

@@ -20,6 +20,7 @@ enum {
     SHOALI_SIM_READY,   /* endpoint: tensor a becomes ready */
     SHOALI_SIM_BEFORE,  /* endpoint: backward pass over */
     SHOALI_SIM_AFTER,   /* endpoint: update over */
+    SHOALI_SIM_FINISH,  /* endpoint: all its iterations are done */
     SHOALI_SIM_STOP,    /* endpoint: its caller has had enough */
     SHOALI_SIM_MESSAGE, /* endpoint (UINT32_MAX: all but the sender) gets parcel a */
     SHOALI_SIM_TIMER,   /* endpoint: timer a of generation b */
@@ -83,6 +84,7 @@ typedef enum shoali_sim_phase {
     SHOALI_SIM_IN_BEFORE,
     SHOALI_SIM_UPDATING,
     SHOALI_SIM_IN_AFTER,
+    SHOALI_SIM_FINISHING,
     SHOALI_SIM_STOPPING,
     SHOALI_SIM_SERVING,
     SHOALI_SIM_ENDED
@@ -100,7 +102,8 @@ typedef struct shoali_sim_node {
     shoal_sim_end end;
     bool gone; /* others know */
     uint64_t iteration, asked_ns, began_ns, compute_ns, idle_ns, total_compute_ns;
-    uint64_t sent_bytes, received_bytes, done;
+    uint64_t sent_bytes, received_bytes;
+    uint64_t done, gradients; /* iterations gone through; those that it computed a gradient for */
     shoali_sim_timer *timers;
     uint32_t timer_count, timer_capacity;
     shoal_status status;

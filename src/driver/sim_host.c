@@ -5,7 +5,8 @@
  *       ^                                                                            |
  *       +-------------------------- GO, iterations are left -------------------------+
  *                                                                                    v none
- *   a dedicated server: SERVING ----------------- GO(stop) --> ENDED <-- GO(stop) -- STOPPING
+ *                                                            STOPPING <-- GO -- FINISHING
+ *   a dedicated server: SERVING ---- GO(stop) --> ENDED <-- GO(stop) --+
  *
  * From everywhere GO(stop), FAIL and death lead to ENDED. Nothing is called back from inside a
  * machine: actions that have consequences put events into the queue, those at the same time in
@@ -126,6 +127,7 @@ static void update(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdi
         shoali_problem_step(sim->problem, node->velocity, node->tensors.params, node->tensors.grads,
                             verdict->grad_scale, 0, sim->count, node->tensors.params);
     uint64_t update_ns = (uint64_t)(sim->compute.update_ms * 1e6);
+    node->gradients++;
     node->total_compute_ns += node->compute_ns + update_ns;
     shoali_sim_at(sim, sim->now_ns + update_ns, SHOALI_SIM_AFTER, endpoint, 0, 0);
 }
@@ -133,13 +135,19 @@ static void update(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdi
 static void next_iteration(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
-    node->done++;
+    node->done = verdict->iteration; /* a machine may have left some out */
     if (node->done < sim->iterations) {
         begin_iteration(sim, endpoint, verdict->iteration);
         record_gap(sim);
         return;
     }
-    node->phase = SHOALI_SIM_STOPPING;
+    node->phase = SHOALI_SIM_FINISHING;
+    shoali_sim_at(sim, sim->now_ns, SHOALI_SIM_FINISH, endpoint, 0, 0);
+}
+
+static void finished(shoal_sim *sim, uint32_t endpoint)
+{
+    sim->nodes[endpoint].phase = SHOALI_SIM_STOPPING;
     shoali_sim_at(sim, sim->now_ns, SHOALI_SIM_STOP, endpoint, 0, 0);
 }
 
@@ -151,7 +159,7 @@ static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
         node->idle_ns += sim->now_ns - node->asked_ns;
     sim->progress_ns = sim->now_ns;
     if (verdict->stop) {
-        node->done += node->phase == SHOALI_SIM_IN_AFTER;
+        node->done += node->phase == SHOALI_SIM_IN_AFTER && node->done < sim->iterations;
         bool through = node->done >= sim->iterations || endpoint >= sim->workers;
         end_node(sim, endpoint, through ? SHOAL_SIM_DONE : SHOAL_SIM_STOPPED);
         leave(sim, endpoint, "a member has ended its job");
@@ -159,6 +167,8 @@ static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
         update(sim, endpoint, verdict);
     } else if (node->phase == SHOALI_SIM_IN_AFTER) {
         next_iteration(sim, endpoint, verdict);
+    } else if (node->phase == SHOALI_SIM_FINISHING) {
+        finished(sim, endpoint);
     } else if (node->phase != SHOALI_SIM_STOPPING) { /* a late answer to one who wants to leave */
         shoali_sim_break(sim, shoali_fail(SHOAL_EINTERNAL,
                                           "the protocol said GO to endpoint %u, "
@@ -407,6 +417,10 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
         break;
     case SHOALI_SIM_AFTER:
         ask(sim, endpoint, SHOALI_SIM_UPDATING, SHOALI_SIM_IN_AFTER, SHOALI_EV_AFTER);
+        break;
+    case SHOALI_SIM_FINISH:
+        if (sim->nodes[endpoint].phase == SHOALI_SIM_FINISHING)
+            feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_FINISH});
         break;
     case SHOALI_SIM_STOP:
         feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_STOP});

@@ -323,7 +323,7 @@ static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *me
                                    .pull = op->op.pull_coded ? sim->codec : sim->identity,
                                    .collective = op->collective,
                                    .owner_job = op->op.owner_job,
-                                   .check_finite = !broadcast,
+                                   .check_finite = !broadcast || op->op.checked,
                                    .chunk_elems = sim->chunk_elems,
                                    .seed = sim->seed,
                                    .scratch = sim->scratch};
@@ -423,7 +423,9 @@ static bool admit(shoal_sim *sim, shoali_sim_op *op, uint32_t endpoint, const sh
     }
     op->phase[member] = SHOALI_MEMBER_ENTERED;
     op->entered++;
-    if (member < op->contributors) {
+    bool gives = op->op.kind == SHOALI_SYNC_BROADCAST ? member == op->op.root
+                                                      : member < op->contributors;
+    if (gives) {
         uint64_t k = node->iteration;
         op->iteration_min = k < op->iteration_min ? k : op->iteration_min;
         op->iteration_max = k > op->iteration_max ? k : op->iteration_max;

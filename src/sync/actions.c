@@ -103,6 +103,34 @@ void shoali_act_op(shoali_actions *actions, const shoali_sync_op *op)
         memcpy((uint8_t *)at + at->spec, op->collective, spec);
 }
 
+static void move(shoali_actions *actions, uint64_t id, uint32_t from, uint32_t to, uint32_t tensor,
+                 size_t count, uint64_t iteration)
+{
+    const uint32_t members[2] = {from, to};
+    shoali_act_op(actions, &(shoali_sync_op){.id = id,
+                                             .kind = SHOALI_SYNC_BROADCAST,
+                                             .members = members,
+                                             .member_count = 2,
+                                             .contributors = 2,
+                                             .tensor = tensor,
+                                             .count = count,
+                                             .patient = true,
+                                             .checked = true,
+                                             .iteration = iteration});
+}
+
+void shoali_act_put(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t to, uint32_t tensor,
+                    size_t count, uint64_t iteration)
+{
+    move(actions, id, me, to, tensor, count, iteration);
+}
+
+void shoali_act_take(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t from,
+                     uint32_t tensor, size_t count, uint64_t iteration)
+{
+    move(actions, id, from, me, tensor, count, iteration);
+}
+
 void shoali_act_cancel(shoali_actions *actions, uint64_t op_id)
 {
     record *at = append(actions, SHOALI_ACT_CANCEL, 0);

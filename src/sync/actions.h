@@ -27,7 +27,7 @@ typedef enum shoali_action_kind {
     SHOALI_ACT_FAIL
 } shoali_action_kind;
 
-/** Kinds of operation. Later rows bring put and take (an update into a peer's slot), push_pull. */
+/** Kinds of operation. */
 typedef enum shoali_sync_op_kind {
     SHOALI_SYNC_ALL_REDUCE,
     SHOALI_SYNC_BROADCAST
@@ -48,6 +48,7 @@ typedef struct shoali_sync_op {
     bool push_coded, pull_coded; /* the user's codec on that leg, else identity */
     bool owner_job; /* the owner of a range turns its sum into weights: the caller's optimiser */
     bool patient;   /* no deadline of its own: members may enter whenever they want */
+    bool checked;   /* BROADCAST: a value that is not finite is ENOTFINITE for all members */
     uint64_t iteration; /* for the owner job, and for the text of errors */
 } shoali_sync_op;
 
@@ -101,6 +102,12 @@ typedef struct shoali_actions {
 /* Machines append; arguments are copied. */
 void shoali_act_send(shoali_actions *actions, uint32_t peer, const void *bytes, size_t len_bytes);
 void shoali_act_op(shoali_actions *actions, const shoali_sync_op *op);
+/** A whole tensor from one endpoint to another: a put on one side and a take with the same id on
+ * the other, each whenever it wants. A broadcast of two, checked and patient. */
+void shoali_act_put(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t to, uint32_t tensor,
+                    size_t count, uint64_t iteration);
+void shoali_act_take(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t from,
+                     uint32_t tensor, size_t count, uint64_t iteration);
 void shoali_act_cancel(shoali_actions *actions, uint64_t op_id);
 void shoali_act_mix(shoali_actions *actions, uint32_t dst, size_t offset, size_t count,
                     const shoali_mix_term *terms, uint32_t term_count);

@@ -6,6 +6,7 @@
  *   BEFORE       -> WAIT               .                   .                     .
  *   OP_DONE      count it              all: GO or FAIL     .                     all: GO(stop)
  *   AFTER        .                     .                   next, GO, -> COMPUTE  .
+ *   FINISH       GO
  *   STOP         in every state: tell the peers, CANCEL, -> LEAVING
  *   peer's STOP  in every state: lowers stop_at; at stop_at CANCEL, and GO(stop) once asked
  *   PEER_DOWN    FAIL with the name. Once somebody has said STOP only a failing operation counts
@@ -306,6 +307,9 @@ void shoali_lockstep_event(shoali_lockstep *step, const shoali_event *event,
     case SHOALI_EV_VIEW:
         fail(step, SHOAL_EEPOCH, -1, "the membership changed, and this protocol needs all members",
              actions);
+        break;
+    case SHOALI_EV_FINISH: /* replicas are equal */
+        shoali_act_go(actions, &(shoal_verdict){.iteration = step->iteration});
         break;
     case SHOALI_EV_STOP:
         on_stop(step, actions);

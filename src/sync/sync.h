@@ -8,9 +8,12 @@
  *
  *     READY ... READY BEFORE -> GO(apply?)  caller's optimiser  AFTER -> GO(next iteration)
  *
- * One GO answers one BEFORE, AFTER or STOP. PARAM may change only between BEFORE or AFTER and its
- * GO: what runs during compute works on GRAD or slots and is committed by MIX or APPLY, so nobody
- * sees a half-summed parameter. */
+ * One GO answers one BEFORE, AFTER, FINISH or STOP. PARAM may change only between BEFORE, AFTER or
+ * FINISH and its GO: what runs during compute works on GRAD or slots and is committed by MIX or
+ * APPLY, so nobody sees a half-summed parameter.
+ *
+ * Between FINISH and its GO a machine goes on serving peers that are not through yet; where
+ * replicas differ, finale.h brings all to their exact mean. */
 #ifndef SHOALI_SYNC_SYNC_H
 #define SHOALI_SYNC_SYNC_H
 
@@ -47,6 +50,7 @@ typedef enum shoali_event_kind {
     SHOALI_EV_TIMER,     /* timer: its time has come */
     SHOALI_EV_PEER_DOWN, /* peer, text: lost for good, with the reason */
     SHOALI_EV_VIEW,      /* world: a new epoch */
+    SHOALI_EV_FINISH,    /* all iterations are done: answer GO once PARAM is the job's result */
     SHOALI_EV_STOP, /* the caller wants to end; answer GO(stop) once nothing is open any more */
     SHOALI_EV_COUNT
 } shoali_event_kind;
@@ -88,7 +92,8 @@ enum {
     SHOALI_SYNC_MEAN = 1u << 1, /* communication never moves the mean of the workers' parameters */
     SHOALI_SYNC_SERVERS = 1u << 2, /* can use dedicated servers: the machine has a role SERVER */
     SHOALI_SYNC_OWNER = 1u
-                        << 3 /* the optimiser runs as owner job or APPLY: GO says apply = false */
+                        << 3, /* the optimiser runs as owner job or APPLY: GO says apply = false */
+    SHOALI_SYNC_SURVIVES = 1u << 4 /* goes on without lost workers: a goodbye is PEER_DOWN, too */
 };
 
 #define SHOALI_STALENESS_UNBOUNDED UINT32_MAX

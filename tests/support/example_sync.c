@@ -7,6 +7,7 @@
  *   AFTER     due: copy, OP -> AVERAGING      .                                .
  *             else GO(next)
  *   OP_DONE   .                               PARAM = sum / N, GO -> COMPUTE   GO(stop)
+ *   FINISH    GO                              .                                .
  *   STOP      GO(stop)                        CANCEL -> LEAVING                .
  */
 #include "support/example_sync.h"
@@ -95,6 +96,9 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
     case SHOALI_EV_PEER_DOWN:
         shoali_act_fail(actions, SHOAL_EPEER, (int32_t)event->down.peer, "worker %u was lost: %s",
                         event->down.peer, event->down.text);
+        break;
+    case SHOALI_EV_FINISH:
+        shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration});
         break;
     case SHOALI_EV_STOP:
         m->leaving = true;

@@ -124,6 +124,8 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
         t->timers++;
         t->broken += event->timer.id != TIMER_AGAIN;
         t->timer_us = event->now_us;
+    } else if (event->kind == SHOALI_EV_FINISH) {
+        shoali_act_go(actions, &(shoal_verdict){.iteration = t->iteration});
     } else if (event->kind == SHOALI_EV_STOP) {
         t->leaving = true;
         if (t->open)
