@@ -8,21 +8,11 @@
 #ifndef SHOALI_DRIVER_SIM_NET_H
 #define SHOALI_DRIVER_SIM_NET_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "shoal/status.h"
+#include "driver/sim_share.h"
 
 typedef struct shoali_links shoali_links;
 
-/** What a coflow asks of one link. */
-typedef struct shoali_load {
-    uint32_t link;
-    uint64_t bytes;
-} shoali_load;
-
-/** bytes_per_ns[i] > 0: the rate of link i. Copied. NULL: no memory. */
+/** bytes_per_ns[i] >= 0: the rate of link i, 0: nothing passes. Copied. NULL: no memory. */
 shoali_links *shoali_links_create(const double *bytes_per_ns, uint32_t links);
 void shoali_links_destroy(shoali_links *net);
 
@@ -32,9 +22,12 @@ SHOAL_MUST_USE shoal_status shoali_links_start(shoali_links *net, uint64_t now_n
                                                uint32_t cookie);
 /** Take a coflow back; false: there is none with this cookie. */
 bool shoali_links_cancel(shoali_links *net, uint64_t now_ns, uint32_t cookie);
-/** When the next coflow ends; UINT64_MAX: none runs. */
+/** From now on a link has another rate. */
+void shoali_links_set_rate(shoali_links *net, uint64_t now_ns, uint32_t link, double bytes_per_ns);
+/** When the next coflow ends; UINT64_MAX: none does. */
 uint64_t shoali_links_next_ns(shoali_links *net);
-/** One coflow that has ended by now_ns (in order of their starts); false: none. */
+/** One coflow that has ended by now_ns (those of one moment in order of their starts); false: none.
+ */
 bool shoali_links_finished(shoali_links *net, uint64_t now_ns, uint32_t *cookie_out);
 /** Bytes carried so far by a link, of ended coflows. */
 uint64_t shoali_links_carried_bytes(const shoali_links *net, uint32_t link);
