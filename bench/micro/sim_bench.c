@@ -171,12 +171,10 @@ static int usage(void)
 
 static bool parse(int argc, char **argv, bench *b)
 {
-    static const struct option options[] = {{"workers", required_argument, NULL, 'w'},
-                                            {"hosts", required_argument, NULL, 'h'},
-                                            {"flows", required_argument, NULL, 'f'},
-                                            {"sync", required_argument, NULL, 's'},
-                                            {"iterations", required_argument, NULL, 'i'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"workers", required_argument, NULL, 'w'},    {"hosts", required_argument, NULL, 'h'},
+        {"flows", required_argument, NULL, 'f'},      {"sync", required_argument, NULL, 's'},
+        {"iterations", required_argument, NULL, 'i'}, {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 's')
             b->sync = optarg;

@@ -14,8 +14,8 @@ shoal_status shoali_heap_reserve(shoali_heap *heap, uint32_t items)
 {
     if (items <= heap->capacity)
         return SHOAL_OK;
-    shoali_heap_entry *entries = shoali_realloc(
-        heap->entries, heap->capacity * sizeof *entries, items * sizeof *entries);
+    shoali_heap_entry *entries = shoali_realloc(heap->entries, heap->capacity * sizeof *entries,
+                                                items * sizeof *entries);
     if (entries == NULL)
         return SHOAL_ENOMEM;
     heap->entries = entries;

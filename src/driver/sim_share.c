@@ -32,6 +32,7 @@ struct shoali_share_link {
     shoali_share_user *users;
     uint32_t count, room;
     int state;
+    bool guessed; /* AFFECTED, and where to look at it does not come from filling it */
     double capacity, level;
 };
 
@@ -93,6 +94,14 @@ static void look_at(shoali_share *share, uint32_t link, double level)
     shoali_heap_set(&share->due, link, key_of(level), link);
 }
 
+/* Not later than at this level. */
+static void look_by(shoali_share *share, uint32_t link, double level)
+{
+    const shoali_heap *due = &share->due;
+    if (due->place[link] > 0 && due->entries[due->place[link] - 1].key > key_of(level))
+        look_at(share, link, level);
+}
+
 static void list(shoali_share *share, uint32_t flow)
 {
     if (!share->flows[flow].listed)
@@ -112,34 +121,33 @@ static double lowest(const shoali_share *share, const shoali_share_flow *flow, d
     return cap;
 }
 
-/* A flow is no longer held back at the old level of a link: others on its way may fill earlier. */
-static void loosen(shoali_share *share, uint32_t number, double before, double now)
+/* A flow is no longer held back at the old level of a link: others on its way may fill earlier, but
+ * not below that level. */
+static void loosen(shoali_share *share, uint32_t number, double before)
 {
     const shoali_share_flow *flow = &share->flows[number];
     share->cap[number] = lowest(share, flow, before);
     if (share->cap[number] == before)
         return;
     list(share, number);
-    for (uint32_t i = 0; i < flow->load_count; i++) {
-        int state = share->links[flow->loads[i].link].state;
-        if (state == AFFECTED || state == RELEASED)
-            look_at(share, flow->loads[i].link, now);
-    }
+    for (uint32_t i = 0; i < flow->load_count; i++)
+        look_by(share, flow->loads[i].link, before);
 }
 
-/* now: the level that the filling has come to. */
-static void affect(shoali_share *share, uint32_t number, double now)
+/* A link may be full at another level than before, and at none below this. */
+static void affect(shoali_share *share, uint32_t number, double level, bool guessed)
 {
     shoali_share_link *link = &share->links[number];
     if (link->state != CALM)
         return;
     link->state = AFFECTED;
+    link->guessed = guessed;
     share->affected[share->affected_count++] = number;
-    look_at(share, number, now);
+    look_at(share, number, level);
     for (uint32_t i = 0; i < link->count; i++) {
         uint32_t flow = link->users[i].flow;
         if (share->cap[flow] == link->level && link->level < INFINITY)
-            loosen(share, flow, link->level, now);
+            loosen(share, flow, link->level);
     }
 }
 
@@ -214,10 +222,10 @@ shoal_status shoali_share_add(shoali_share *share, uint32_t number, const shoali
         shoali_share_link *link = &share->links[loads[i].link];
         if (loads[i].bytes == 0)
             continue;
-        affect(share, loads[i].link, 0);
+        affect(share, loads[i].link, 0, false);
         flow->loads[flow->load_count] = (load){loads[i].link, link->count};
-        link->users[link->count++] = (shoali_share_user){
-            number, flow->load_count++, (double)loads[i].bytes / (double)peak};
+        link->users[link->count++] = (shoali_share_user){number, flow->load_count++,
+                                                         (double)loads[i].bytes / (double)peak};
     }
     list(share, number);
     return SHOAL_OK;
@@ -231,7 +239,7 @@ void shoali_share_remove(shoali_share *share, uint32_t number)
         const shoali_share_user last = link->users[--link->count];
         link->users[flow->loads[i].place] = last;
         share->flows[last.flow].loads[last.load].place = flow->loads[i].place;
-        affect(share, flow->loads[i].link, 0);
+        affect(share, flow->loads[i].link, 0, false);
     }
     flow->load_count = 0;
     flow->present = false;
@@ -240,13 +248,13 @@ void shoali_share_remove(shoali_share *share, uint32_t number)
 void shoali_share_capacity(shoali_share *share, uint32_t link, double capacity)
 {
     share->links[link].capacity = capacity;
-    affect(share, link, 0);
+    affect(share, link, 0, false);
 }
 
 /* ---------------------------------------------------------------- filling */
 
 /* The level at which a link is full, its flows held back by what is known of other links. Each pass
- * holds back those that the last one's level went beyond, so the level only rises. */
+ * goes on from the last one's level, with the flows that this has not held back, so it only rises. */
 static double fill(const shoali_share *share, const shoali_share_link *link)
 {
     double level = 0;
@@ -255,20 +263,22 @@ static double fill(const shoali_share *share, const shoali_share_link *link)
         held = 0;
         for (uint32_t i = 0; i < link->count; i++) {
             double weight = link->users[i].weight, cap = share->cap[link->users[i].flow];
-            bool is_held = cap < level;
-            used += is_held ? weight * cap : 0;
-            demand += is_held ? 0 : weight;
-            held += is_held;
+            double free = (double)(cap >= level); /* no branch: nobody can foretell it */
+            used += weight * (cap < level ? cap : level);
+            demand += weight * free;
+            held += cap < level;
         }
         if (held == before)
             return level;
         if (held == link->count)
             return INFINITY;
-        level = fmax(level, fmax(link->capacity - used, 0) / demand);
+        level += fmax(link->capacity - used, 0) / demand;
     }
 }
 
-/* The link is full at this level, and holds back what nothing below has held back. */
+/* The link is full at this level, and holds back what nothing below has held back. Links that see
+ * a flow take less than before are full at their old level or later; those that see it take more
+ * have been affected when its old level was passed. */
 static void freeze(shoali_share *share, uint32_t number, double level)
 {
     shoali_share_link *link = &share->links[number];
@@ -279,9 +289,11 @@ static void freeze(shoali_share *share, uint32_t number, double level)
             continue;
         share->cap[f] = level;
         list(share, f);
-        for (uint32_t k = 0; flow->rate != level && k < flow->load_count; k++)
-            if (share->links[flow->loads[k].link].level > level)
-                affect(share, flow->loads[k].link, level);
+        for (uint32_t k = 0; flow->rate > level && k < flow->load_count; k++) {
+            double old = share->links[flow->loads[k].link].level;
+            if (old > level)
+                affect(share, flow->loads[k].link, old, true);
+        }
     }
     link->state = FINAL; /* not before: loosen would freeze flows before their turn */
     link->level = level;
@@ -298,9 +310,13 @@ static void release(shoali_share *share, uint32_t number)
         const shoali_share_flow *flow = &share->flows[f];
         if (flow->rate != link->level || share->cap[f] <= link->level)
             continue;
-        for (uint32_t k = 0; k < flow->load_count; k++)
-            if (share->links[flow->loads[k].link].level > link->level)
-                affect(share, flow->loads[k].link, link->level);
+        for (uint32_t k = 0; k < flow->load_count; k++) {
+            uint32_t other = flow->loads[k].link;
+            if (share->links[other].guessed)
+                look_by(share, other, link->level);
+            if (share->links[other].level > link->level)
+                affect(share, other, link->level, false);
+        }
     }
 }
 
@@ -313,6 +329,7 @@ static bool step(shoali_share *share)
     uint32_t number = first->item;
     shoali_share_link *link = &share->links[number];
     double full = fill(share, link);
+    link->guessed = false;
     if (link->state == AFFECTED && fabs(full - link->level) <= SAME * fmin(full, link->level))
         full = link->level;
     double next = link->state == RELEASED ? full : fmin(full, link->level);
@@ -336,6 +353,7 @@ uint32_t shoali_share_solve(shoali_share *share, const uint32_t **flows_out)
         shoali_share_link *link = &share->links[share->affected[i]];
         link->level = link->state == FINAL ? link->level : INFINITY;
         link->state = CALM;
+        link->guessed = false;
         shoali_heap_remove(&share->due, share->affected[i]);
     }
     share->affected_count = 0;

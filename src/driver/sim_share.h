@@ -28,8 +28,8 @@ typedef struct shoali_share {
     shoali_share_flow *flows; /* by the caller's number */
     double *cap;              /* by flow: the lowest level on its way that is known */
     uint32_t link_count, flow_capacity;
-    shoali_heap due;      /* links whose level is being found, by the level where to look */
-    uint32_t *affected;   /* their numbers, in order of discovery */
+    shoali_heap due;    /* links whose level is being found, by the level where to look */
+    uint32_t *affected; /* their numbers, in order of discovery */
     uint32_t affected_count;
     uint32_t *changed; /* flows whose rate may be another since the last solve */
     uint32_t changed_count;
