@@ -5,7 +5,8 @@
  *     sim_bench flows [--flows 256]       starts and ends of flows that share links max-min
  *     sim_bench sync --sync SPEC [--workers 256] [--hosts 64]    a whole protocol
  *
- * Prints one line of JSON: what was counted, the seconds, and the rate of the best of three runs. */
+ * Prints one line of JSON: what was counted, the seconds, and the rate of the best of three runs.
+ */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

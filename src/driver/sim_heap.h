@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heap of numbered items, least key first, ties by order. Each item is in it at most once, and its
- * key may change at any time: the due times of coflows, the levels of links. */
+/* A heap of numbered items, least key first, ties by order. Each item is in it at most once, and
+ * its key may change at any time: the due times of coflows, the levels of links. */
 #ifndef SHOALI_DRIVER_SIM_HEAP_H
 #define SHOALI_DRIVER_SIM_HEAP_H
 

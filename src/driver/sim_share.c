@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What coming and going changes is found by going through the filling again, from low levels to high
- * ones, but only where it differs from the last one:
+/* What coming and going changes is found by going through the filling again, from low levels to
+ * high ones, but only where it differs from the last one:
  *
  *   CALM      the link does what it did last time
  *   AFFECTED  it may not: a coflow on it came, went, or got another rate
@@ -254,7 +254,8 @@ void shoali_share_capacity(shoali_share *share, uint32_t link, double capacity)
 /* ---------------------------------------------------------------- filling */
 
 /* The level at which a link is full, its flows held back by what is known of other links. Each pass
- * goes on from the last one's level, with the flows that this has not held back, so it only rises. */
+ * goes on from the last one's level, with the flows that this has not held back, so it only rises.
+ */
 static double fill(const shoali_share *share, const shoali_share_link *link)
 {
     double level = 0;
@@ -300,7 +301,8 @@ static void freeze(shoali_share *share, uint32_t number, double level)
     shoali_heap_remove(&share->due, number);
 }
 
-/* The link is not full at its old level: its flows go on, and reach others that did not see them. */
+/* The link is not full at its old level: its flows go on, and reach others that did not see them.
+ */
 static void release(shoali_share *share, uint32_t number)
 {
     shoali_share_link *link = &share->links[number];

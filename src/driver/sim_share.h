@@ -3,8 +3,8 @@
  *
  * A coflow takes weight (0 .. 1) times its rate of each of its links, 1 of the most loaded one. All
  * rates rise together until a link is full; the coflows on it then keep their rate, the others rise
- * on. The level of a link is the rate at which it became full (INFINITY: never), and a coflow's rate
- * is the lowest level on its way. */
+ * on. The level of a link is the rate at which it became full (INFINITY: never), and a coflow's
+ * rate is the lowest level on its way. */
 #ifndef SHOALI_DRIVER_SIM_SHARE_H
 #define SHOALI_DRIVER_SIM_SHARE_H
 
