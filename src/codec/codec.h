@@ -38,6 +38,8 @@ typedef struct shoali_codec_row {
     double (*rate)(const void *params);
     /** Traits on top that depend on params; NULL: none. */
     uint32_t (*more_traits)(const void *params);
+    /** Tensors that travel as float32 with these params, beyond those marked RAW; NULL: none. */
+    bool (*exempt)(const void *params, const shoal_tensor *tensor);
     /** Cross-key checks after parsing, may normalise; NULL: none. Sets the last error. */
     shoal_status (*check)(void *params);
 
@@ -89,7 +91,7 @@ extern const shoali_codec_row shoali_codec_identity;
 
 /** A run of elements of an operation (a chunk, or less), coded as whole pieces one after the other:
  * PER_TENSOR codecs make one piece per tensor, others one per run of tensors with equal RAW flag;
- * RAW tensors travel as float32. Decoding finds each piece's end. */
+ * RAW and exempt tensors travel as float32. Decoding finds each piece's end. */
 typedef struct shoali_codec_span {
     const shoal_tensor *tensors; /* the operation's table */
     uint32_t tensor_count;
@@ -98,6 +100,9 @@ typedef struct shoali_codec_span {
     uint32_t parts;        /* members summed in what is coded */
     uint64_t seed, stream; /* of the operation's leg; PER_TENSOR pieces mix in their tensor's key */
 } shoali_codec_span;
+
+/** Whether a tensor travels as float32: marked RAW, or exempt for this codec. */
+bool shoali_codec_keeps(const shoal_codec *codec, const shoal_tensor *tensor);
 
 /** Bytes that always suffice; 0 if the span lies outside the table (then encode says so). */
 SHOAL_MUST_USE size_t shoali_codec_span_bound(const shoal_codec *codec,

@@ -25,9 +25,10 @@ typedef struct walk {
     size_t tensor, offset; /* the next element and the tensor that holds it */
 } walk;
 
-static bool is_raw(const shoal_tensor *tensor)
+bool shoali_codec_keeps(const shoal_codec *codec, const shoal_tensor *tensor)
 {
-    return (tensor->flags & SHOAL_TENSOR_RAW) != 0;
+    return (tensor->flags & SHOAL_TENSOR_RAW) != 0 ||
+           (codec->row->exempt != NULL && codec->row->exempt(codec->params, tensor));
 }
 
 static size_t tensor_end(const shoal_tensor *tensor)
@@ -69,7 +70,9 @@ static size_t last_of_run(const walk *w, size_t from, size_t end)
     size_t last = from;
     if ((w->codec->traits & SHOAL_CODEC_PER_TENSOR) != 0)
         return last;
-    while (tensor_end(&tensors[last]) < end && is_raw(&tensors[last + 1]) == is_raw(&tensors[from]))
+    const bool raw = shoali_codec_keeps(w->codec, &tensors[from]);
+    while (tensor_end(&tensors[last]) < end &&
+           shoali_codec_keeps(w->codec, &tensors[last + 1]) == raw)
         last++;
     return last;
 }
@@ -78,7 +81,8 @@ static piece describe(const walk *w, const shoal_tensor *tensor, size_t count)
 {
     const shoali_codec_span *span = w->span;
     const shoal_codec *codec = w->codec;
-    bool raw = is_raw(tensor), per_tensor = (codec->traits & SHOAL_CODEC_PER_TENSOR) != 0;
+    bool raw = shoali_codec_keeps(codec, tensor),
+         per_tensor = (codec->traits & SHOAL_CODEC_PER_TENSOR) != 0;
     size_t first = span->first + w->offset;
     piece p = {.row = raw ? &shoali_codec_identity : codec->row,
                .params = raw ? NULL : codec->params};

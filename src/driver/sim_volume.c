@@ -43,14 +43,14 @@ static shoali_volume *make(shoal_sim *sim, uint32_t size)
 
 /* ---------------------------------------------------------------- bytes per element */
 
-/* Part of an operation's range that travels as float32 whatever the codec: tensors marked RAW. */
-static double raw_part(const shoal_sim *sim, const shoali_sync_op *op)
+/* Part of an operation's range that travels as float32 all the same. */
+static double raw_part(const shoal_sim *sim, const shoal_codec *codec, const shoali_sync_op *op)
 {
     size_t raw = 0;
     for (uint32_t i = 0; i < sim->tensor_count; i++) {
         const shoal_tensor *t = &sim->tensors[i];
         if (t->offset >= op->offset && t->offset < op->offset + op->count &&
-            (t->flags & SHOAL_TENSOR_RAW) != 0)
+            shoali_codec_keeps(codec, t))
             raw += t->count;
     }
     return op->count > 0 ? (double)raw / (double)op->count : 0;
@@ -108,7 +108,7 @@ typedef struct counting {
     const shoali_sim_op *op;
     shoali_volume *volume;
     const shoal_codec *codecs[2]; /* by leg */
-    double raw_part;
+    double raw_part[2];
 } counting;
 
 static shoal_op_kind kind_of(const shoali_sync_op *op)
@@ -136,7 +136,7 @@ static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
         elems += count;
     }
     double coded = shoal_codec_bytes_per_elem(c->codecs[step->leg], step->parts);
-    double each = c->raw_part * sizeof(float) + (1 - c->raw_part) * coded;
+    double raw = c->raw_part[step->leg], each = raw * sizeof(float) + (1 - raw) * coded;
     return (uint64_t)llround((double)elems * each);
 }
 
@@ -203,7 +203,8 @@ static shoali_volume *counted(shoal_sim *sim, const shoali_sim_op *op)
         return NULL;
     c.codecs[SHOAL_PUSH] = op->op.push_coded ? sim->codec : sim->identity;
     c.codecs[SHOAL_PULL] = op->op.pull_coded ? sim->codec : sim->identity;
-    c.raw_part = raw_part(sim, &op->op);
+    for (int leg = 0; leg < 2; leg++)
+        c.raw_part[leg] = raw_part(sim, c.codecs[leg], &op->op);
     shoal_status status = count(&c);
     places_end(sim, c.volume);
     if (status == SHOAL_OK)
