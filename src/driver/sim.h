@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the simulator; only sim*.c and tests include it. sim.c: descriptor, run, results.
  * sim_host.c: one machine per endpoint, its actions and the worker's loop around it. sim_ops.c:
- * operations, from the first member that enters to the last that is told. sim_volume.c: what an
- * operation puts on the links. sim_flow.c: its numbers. */
+ * operations, from the first member that enters to the last that is told; sim_places.c: where they
+ * are kept. sim_volume.c: what an operation puts on the links. sim_flow.c: its numbers. */
 #ifndef SHOALI_DRIVER_SIM_H
 #define SHOALI_DRIVER_SIM_H
 
@@ -41,7 +41,7 @@ typedef struct shoali_volume {
     uint32_t size;
 } shoali_volume;
 
-enum { SHOALI_SIM_VOLUMES = 256, SHOALI_SIM_COLLECTIVES = 16 }; /* kept for reuse */
+enum { SHOALI_SIM_VOLUMES = 4096, SHOALI_SIM_COLLECTIVES = 16 }; /* kept for reuse */
 
 enum { SHOALI_MEMBER_ABSENT, SHOALI_MEMBER_ENTERED, SHOALI_MEMBER_TOLD };
 typedef enum shoali_sim_op_state {
@@ -56,6 +56,7 @@ typedef enum shoali_sim_op_state {
 typedef struct shoali_sim_op {
     shoali_sim_op_state state;
     uint32_t generation; /* counts uses of this place */
+    uint32_t next_free;  /* of a free place: the next one + 1, 0: none */
     shoali_sync_op op;   /* of the first member to enter; members and collective: NULL */
     uint32_t size, contributors, entered, told;
     uint32_t capacity; /* of the arrays by member */
@@ -136,11 +137,11 @@ struct shoal_sim {
     shoali_sim_node *nodes;
     uint32_t ended, gone;
     shoali_sim_op *ops;
-    uint32_t op_count, op_capacity;
+    uint32_t op_count, op_capacity, op_free; /* op_free: a free place + 1 */
+    uint32_t *op_table;                      /* [4 * op_capacity] place + 1 by the hash of its id */
     shoali_sim_collective collectives[SHOALI_SIM_COLLECTIVES];
     uint32_t collective_count;
     shoali_volume *volumes[SHOALI_SIM_VOLUMES]; /* NULL: free */
-    uint32_t volume_next;
     shoali_scratch *scratch;
     shoal_arena *arena; /* schedules, while they are counted */
     /* what came out */
@@ -182,6 +183,17 @@ void shoali_sim_op_tell(shoal_sim *sim, uint32_t endpoint, uint32_t index, uint3
 void shoali_sim_ops_abandon(shoal_sim *sim, uint32_t endpoint, const char *why);
 void shoali_sim_ops_hang(shoal_sim *sim, uint32_t endpoint);
 void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why);
+
+/* sim_places.c */
+#define SHOALI_SIM_NO_PLACE UINT32_MAX
+/** The place of an operation, or SHOALI_SIM_NO_PLACE. */
+uint32_t shoali_sim_place_find(const shoal_sim *sim, uint64_t id);
+/** A place for an operation that has none, with room for its members; SHOALI_SIM_NO_PLACE: no
+ * memory. Moves sim->ops. The caller sets a state other than FREE. */
+uint32_t shoali_sim_place_take(shoal_sim *sim, uint64_t id, uint32_t size);
+void shoali_sim_place_drop(shoal_sim *sim, uint32_t index);
+/** The opened collective of a spec, kept by name; NULL with sim->status. */
+shoali_collective *shoali_sim_collective_of(shoal_sim *sim, const char *spec);
 void shoali_sim_ops_fini(shoal_sim *sim);
 
 /* sim_volume.c */

@@ -18,33 +18,7 @@
 
 #define NONE UINT32_MAX
 
-/* ---------------------------------------------------------------- places */
-
-static void free_op(shoali_sim_op *op)
-{
-    shoali_free(op->members);
-    shoali_free(op->phase);
-    shoali_free(op->bufs);
-}
-
-void shoali_sim_ops_fini(shoal_sim *sim)
-{
-    for (uint32_t i = 0; i < sim->op_count; i++) {
-        shoali_sim_volume_drop(sim->ops[i].volume);
-        free_op(&sim->ops[i]);
-    }
-    for (uint32_t i = 0; i < sim->collective_count; i++)
-        shoali_collective_close(&sim->collectives[i].opened);
-    shoali_free(sim->ops);
-}
-
-static uint32_t find(const shoal_sim *sim, uint64_t id)
-{
-    for (uint32_t i = 0; i < sim->op_count; i++)
-        if (sim->ops[i].state != SHOALI_SIM_OP_FREE && sim->ops[i].op.id == id)
-            return i;
-    return NONE;
-}
+/* ---------------------------------------------------------------- opening */
 
 static uint32_t member_of(const shoali_sim_op *op, uint32_t endpoint)
 {
@@ -54,62 +28,6 @@ static uint32_t member_of(const shoali_sim_op *op, uint32_t endpoint)
         if (op->members[i] == endpoint)
             return i;
     return NONE;
-}
-
-static bool grow_places(shoal_sim *sim)
-{
-    uint32_t capacity = sim->op_capacity > 0 ? 2 * sim->op_capacity : 16;
-    shoali_sim_op *grown = shoali_realloc(sim->ops, sim->op_capacity * sizeof *grown,
-                                          capacity * sizeof *grown);
-    if (grown == NULL)
-        return false;
-    sim->ops = grown;
-    sim->op_capacity = capacity;
-    return true;
-}
-
-static uint32_t free_place(shoal_sim *sim)
-{
-    for (uint32_t i = 0; i < sim->op_count; i++)
-        if (sim->ops[i].state == SHOALI_SIM_OP_FREE)
-            return i;
-    if (sim->op_count == sim->op_capacity && !grow_places(sim))
-        return NONE;
-    return sim->op_count++;
-}
-
-static bool grow_members(shoali_sim_op *op, uint32_t size)
-{
-    if (size <= op->capacity)
-        return true;
-    free_op(op);
-    op->members = shoali_alloc_array(size, sizeof *op->members);
-    op->phase = shoali_alloc_array(size, sizeof *op->phase);
-    op->bufs = shoali_alloc_array(size, sizeof(float *));
-    op->capacity = op->members != NULL && op->phase != NULL && op->bufs != NULL ? size : 0;
-    return op->capacity == size;
-}
-
-/* The opened collective of a spec; kept by name, as protocols use few. */
-static shoali_collective *collective(shoal_sim *sim, const char *spec)
-{
-    for (uint32_t i = 0; i < sim->collective_count; i++)
-        if (strcmp(sim->collectives[i].spec, spec) == 0)
-            return &sim->collectives[i].opened;
-    if (sim->collective_count == SHOALI_SIM_COLLECTIVES) {
-        shoali_sim_break(sim, shoali_fail(SHOAL_ENOTSUP, "a protocol uses more than %d collectives",
-                                          SHOALI_SIM_COLLECTIVES));
-        return NULL;
-    }
-    shoali_sim_collective *entry = &sim->collectives[sim->collective_count];
-    shoal_status status = shoali_collective_open(spec, &entry->opened);
-    if (status != SHOAL_OK) {
-        shoali_sim_break(sim, status);
-        return NULL;
-    }
-    snprintf(entry->spec, sizeof entry->spec, "%s", spec);
-    sim->collective_count++;
-    return &entry->opened;
 }
 
 static const char *spec_of(const shoal_sim *sim, const shoali_sync_op *op)
@@ -123,15 +41,14 @@ static const char *spec_of(const shoal_sim *sim, const shoali_sync_op *op)
 static uint32_t open_op(shoal_sim *sim, const shoali_sync_op *op)
 {
     uint32_t size = op->members != NULL ? op->member_count : sim->size;
-    shoali_collective *opened = collective(sim, spec_of(sim, op));
-    uint32_t index = opened != NULL ? free_place(sim) : NONE;
-    if (index == NONE || !grow_members(&sim->ops[index], size)) {
+    shoali_collective *opened = shoali_sim_collective_of(sim, spec_of(sim, op));
+    uint32_t index = opened != NULL ? shoali_sim_place_take(sim, op->id, size) : NONE;
+    if (index == NONE) {
         shoali_sim_break(sim, SHOAL_ENOMEM);
         return NONE;
     }
     shoali_sim_op *place = &sim->ops[index];
     place->state = SHOALI_SIM_OP_GATHERING;
-    place->generation++;
     place->op = *op;
     place->op.members = NULL;
     place->op.collective = NULL;
@@ -186,7 +103,7 @@ void shoali_sim_op_moved(shoal_sim *sim, uint32_t index)
         tell(sim, index, member); /* may open operations, and so move sim->ops */
     shoali_sim_volume_drop(sim->ops[index].volume);
     sim->ops[index].volume = NULL;
-    sim->ops[index].state = SHOALI_SIM_OP_FREE;
+    shoali_sim_place_drop(sim, index);
 }
 
 static void fail(shoal_sim *sim, uint32_t index, shoal_status status, const char *why)
@@ -209,7 +126,7 @@ static void fail(shoal_sim *sim, uint32_t index, shoal_status status, const char
 void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id)
 {
     char why[96];
-    uint32_t index = find(sim, id);
+    uint32_t index = shoali_sim_place_find(sim, id);
     snprintf(why, sizeof why, "endpoint %u cancelled it", endpoint);
     if (index != NONE)
         fail(sim, index, SHOAL_ECANCELLED, why);
@@ -435,7 +352,7 @@ static bool admit(shoal_sim *sim, shoali_sim_op *op, uint32_t endpoint, const sh
 
 void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op)
 {
-    uint32_t index = find(sim, op->id);
+    uint32_t index = shoali_sim_place_find(sim, op->id);
     if (index == NONE)
         index = open_op(sim, op);
     if (index == NONE)

@@ -153,8 +153,24 @@ static shoal_status count_member(counting *c, uint32_t me)
     return SHOAL_OK;
 }
 
+/* Members on one host use no link, members on a host each all the same: false, if they do neither.
+ * link_place serves as a mark of hosts. */
+static bool same_for_all(const counting *c, bool *apart_out)
+{
+    const uint32_t *members = c->op->members, *hosts = c->sim->hosts;
+    uint32_t *mark = c->sim->link_place, size = c->op->size, seen = 0;
+    for (uint32_t m = 0; m < size; m++) {
+        seen += mark[2 * hosts[members[m]]] == 0;
+        mark[2 * hosts[members[m]]] = 1;
+    }
+    for (uint32_t m = 0; m < size; m++)
+        mark[2 * hosts[members[m]]] = 0;
+    *apart_out = seen == size;
+    return seen == size || seen == 1;
+}
+
 /* Every rank moves what rank 0 moves: one list, whatever the size. */
-static shoal_status count_uniform(counting *c)
+static shoal_status count_uniform(counting *c, bool apart)
 {
     shoal_schedule schedule;
     uint64_t bytes = 0;
@@ -166,6 +182,8 @@ static shoal_status count_uniform(counting *c)
     for (uint32_t m = 0; m < c->op->size; m++) {
         uint32_t host = c->sim->hosts[c->op->members[m]];
         c->volume->sent[m] = c->volume->received[m] = bytes;
+        if (!apart)
+            continue;
         load_link(c->sim->link_place, c->volume, 2 * host, bytes);
         load_link(c->sim->link_place, c->volume, 2 * host + 1, bytes);
     }
@@ -174,13 +192,11 @@ static shoal_status count_uniform(counting *c)
 
 static shoal_status count(counting *c)
 {
-    const shoal_sim *sim = c->sim;
-    bool uniform = (c->op->collective->row->traits & SHOALI_COLL_UNIFORM) != 0;
-    bool own_hosts = sim->link_count == 2 * sim->size;
+    bool uniform = (c->op->collective->row->traits & SHOALI_COLL_UNIFORM) != 0, apart;
     if (c->op->size == 1)
         return SHOAL_OK;
-    if (uniform && own_hosts)
-        return count_uniform(c);
+    if (uniform && same_for_all(c, &apart))
+        return count_uniform(c, apart);
     for (uint32_t me = 0; me < c->op->size; me++)
         SHOALI_TRY(count_member(c, me));
     return SHOAL_OK;
@@ -217,19 +233,18 @@ static shoali_volume *counted(shoal_sim *sim, const shoali_sim_op *op)
 shoali_volume *shoali_sim_volume(shoal_sim *sim, const shoali_sim_op *op)
 {
     uint64_t key = key_of(op);
-    for (uint32_t i = 0; i < SHOALI_SIM_VOLUMES; i++)
-        if (sim->volumes[i] != NULL && sim->volumes[i]->key == key) {
-            sim->volumes[i]->users++;
-            return sim->volumes[i];
-        }
+    shoali_volume **kept = &sim->volumes[key % SHOALI_SIM_VOLUMES];
+    if (*kept != NULL && (*kept)->key == key) {
+        (*kept)->users++;
+        return *kept;
+    }
     shoali_volume *volume = counted(sim, op);
     if (volume == NULL)
         return NULL;
     volume->key = key;
     volume->users++;
-    shoali_sim_volume_drop(sim->volumes[sim->volume_next]);
-    sim->volumes[sim->volume_next] = volume;
-    sim->volume_next = (sim->volume_next + 1) % SHOALI_SIM_VOLUMES;
+    shoali_sim_volume_drop(*kept);
+    *kept = volume;
     return volume;
 }
 

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places of operations: found by id through a table of open addressing, used again in the order of
+ * their release. A failed operation keeps its place, as members may still enter. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "driver/sim.h"
+
+#define NONE SHOALI_SIM_NO_PLACE
+
+static void free_members(shoali_sim_op *op)
+{
+    shoali_free(op->members);
+    shoali_free(op->phase);
+    shoali_free(op->bufs);
+}
+
+void shoali_sim_ops_fini(shoal_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++) {
+        shoali_sim_volume_drop(sim->ops[i].volume);
+        free_members(&sim->ops[i]);
+    }
+    for (uint32_t i = 0; i < sim->collective_count; i++)
+        shoali_collective_close(&sim->collectives[i].opened);
+    shoali_free(sim->ops);
+    shoali_free(sim->op_table);
+}
+
+/* ---------------------------------------------------------------- lookup */
+
+/* The table is at least twice as long as there are places: some entry is always free. */
+static uint32_t slot_of(const shoal_sim *sim, uint64_t id)
+{
+    uint32_t mask = 4 * sim->op_capacity - 1, at = (uint32_t)shoali_mix(id, 0) & mask;
+    while (sim->op_table[at] != 0 && sim->ops[sim->op_table[at] - 1].op.id != id)
+        at = (at + 1) & mask;
+    return at;
+}
+
+uint32_t shoali_sim_place_find(const shoal_sim *sim, uint64_t id)
+{
+    if (sim->op_capacity == 0)
+        return NONE;
+    return sim->op_table[slot_of(sim, id)] - 1; /* 0 - 1: NONE */
+}
+
+/* Entries behind the one that goes move up, so that none is cut off from its home. */
+static void forget(shoal_sim *sim, uint64_t id)
+{
+    uint32_t mask = 4 * sim->op_capacity - 1, hole = slot_of(sim, id);
+    for (uint32_t at = (hole + 1) & mask; sim->op_table[at] != 0; at = (at + 1) & mask) {
+        uint32_t home = (uint32_t)shoali_mix(sim->ops[sim->op_table[at] - 1].op.id, 0) & mask;
+        if (((at - home) & mask) < ((at - hole) & mask))
+            continue;
+        sim->op_table[hole] = sim->op_table[at];
+        hole = at;
+    }
+    sim->op_table[hole] = 0;
+}
+
+static bool grow_places(shoal_sim *sim)
+{
+    uint32_t capacity = sim->op_capacity > 0 ? 2 * sim->op_capacity : 16;
+    shoali_sim_op *grown = shoali_realloc(sim->ops, sim->op_capacity * sizeof *grown,
+                                          capacity * sizeof *grown);
+    sim->ops = grown != NULL ? grown : sim->ops;
+    uint32_t *table = shoali_alloc_array(4 * (size_t)capacity, sizeof *table);
+    if (grown == NULL || table == NULL) {
+        shoali_free(table);
+        return false;
+    }
+    shoali_free(sim->op_table);
+    sim->op_table = table;
+    sim->op_capacity = capacity;
+    for (uint32_t i = 0; i < sim->op_count; i++)
+        if (sim->ops[i].state != SHOALI_SIM_OP_FREE)
+            sim->op_table[slot_of(sim, sim->ops[i].op.id)] = i + 1;
+    return true;
+}
+
+static bool grow_members(shoali_sim_op *op, uint32_t size)
+{
+    if (size <= op->capacity)
+        return true;
+    free_members(op);
+    op->members = shoali_alloc_array(size, sizeof *op->members);
+    op->phase = shoali_alloc_array(size, sizeof *op->phase);
+    op->bufs = shoali_alloc_array(size, sizeof(float *));
+    op->capacity = op->members != NULL && op->phase != NULL && op->bufs != NULL ? size : 0;
+    return op->capacity == size;
+}
+
+uint32_t shoali_sim_place_take(shoal_sim *sim, uint64_t id, uint32_t size)
+{
+    uint32_t index = sim->op_free - 1;
+    if (sim->op_free == 0) {
+        if (sim->op_count == sim->op_capacity && !grow_places(sim))
+            return NONE;
+        index = sim->op_count;
+    }
+    shoali_sim_op *op = &sim->ops[index];
+    if (!grow_members(op, size))
+        return NONE;
+    if (sim->op_free == 0)
+        sim->op_count++;
+    else
+        sim->op_free = op->next_free;
+    op->generation++;
+    op->op.id = id;
+    sim->op_table[slot_of(sim, id)] = index + 1;
+    return index;
+}
+
+void shoali_sim_place_drop(shoal_sim *sim, uint32_t index)
+{
+    shoali_sim_op *op = &sim->ops[index];
+    forget(sim, op->op.id);
+    op->state = SHOALI_SIM_OP_FREE;
+    op->next_free = sim->op_free;
+    sim->op_free = index + 1;
+}
+
+/* ---------------------------------------------------------------- collectives */
+
+shoali_collective *shoali_sim_collective_of(shoal_sim *sim, const char *spec)
+{
+    for (uint32_t i = 0; i < sim->collective_count; i++)
+        if (strcmp(sim->collectives[i].spec, spec) == 0)
+            return &sim->collectives[i].opened;
+    if (sim->collective_count == SHOALI_SIM_COLLECTIVES) {
+        shoali_sim_break(sim, shoali_fail(SHOAL_ENOTSUP, "a protocol uses more than %d collectives",
+                                          SHOALI_SIM_COLLECTIVES));
+        return NULL;
+    }
+    shoali_sim_collective *entry = &sim->collectives[sim->collective_count];
+    shoal_status status = shoali_collective_open(spec, &entry->opened);
+    if (status != SHOAL_OK) {
+        shoali_sim_break(sim, status);
+        return NULL;
+    }
+    snprintf(entry->spec, sizeof entry->spec, "%s", spec);
+    sim->collective_count++;
+    return &entry->opened;
+}
