@@ -29,6 +29,8 @@ extern const cli_verb cli_verbs[];
 int cli_run(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_data(int argc, char **argv);
+int cli_model(int argc, char **argv);
+int cli_partition(int argc, char **argv);
 int cli_train(int argc, char **argv);
 
 /** Print this thread's last error ("shoal train: ...", advice on its own line) and return the exit

@@ -12,6 +12,8 @@ const cli_verb cli_verbs[] = {
     {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
     {"bench", "measure collectives, in nccl-tests' columns", cli_bench},
     {"data", "make data sets: digits in MNIST's files", cli_data},
+    {"model", "describe a network: layers, parameters, FLOPs, bytes", cli_model},
+    {"partition", "which layers to split by data and which by model (HyPar)", cli_partition},
     {NULL, NULL, NULL}};
 
 static int help(FILE *out)
@@ -20,7 +22,7 @@ static int help(FILE *out)
           "Distributed deep-learning training on slow networks and uneven machines.\n\n",
           out);
     for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++)
-        fprintf(out, "  %-8s %s\n", verb->name, verb->summary);
+        fprintf(out, "  %-9s %s\n", verb->name, verb->summary);
     fputs("\n  shoal VERB --help shows a verb's options with an example; shoal --version the "
           "version.\n"
           "Exit codes: 0 ok, 1 failed, 2 usage, 5 peer lost, 6 deadline, 77 cannot here.\n",

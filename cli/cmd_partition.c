@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal partition: HyPar. Finds a plan, prints it as the paper's figure 5 and its traffic as figure
+ * 8, beside the plans that one would have made without it. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "shoal/partition.h"
+
+typedef struct partition_args {
+    shoal_partition_desc desc;
+    const char *out;
+    double ratio, gmac;
+    bool json;
+} partition_args;
+
+enum { KEY_GIVEN = 1000, KEY_RATIO, KEY_GMAC, KEY_MODE, KEY_METHOD };
+
+static const struct argp_option options[] = {
+    {"model", 'm', "SPEC", 0, "Zoo name or file.json (vgg-a)", 1},
+    {"batch", 'b', "N", 0, "Samples per step, of all accelerators together (256)", 1},
+    {"levels", 'H', "N", 0, "2^N accelerators: how often they are halved (4)", 1},
+    {"workers", 'w', "N", 0, "The same as their number, a power of two", 1},
+    {"mode", KEY_MODE, "figure|table2", 0,
+     "Costs behind the paper's figures, which an execution has, or of its table 2 (figure)", 2},
+    {"method", KEY_METHOD, "NAME", 0,
+     "optimum, greedy (as published), exhaustive, data, model, owt (one weird trick) (optimum)", 2},
+    {"given", KEY_GIVEN, "ROWS", 0, "Judge this plan: a row per level, as 0011/0010/0000/0011", 2},
+    {"ratio", KEY_RATIO, "X", 0, "Time model: a GMAC per sample against a GB moved (2/7)", 2},
+    {"gmac", KEY_GMAC, "X", 0, "Time model: GMAC per sample (counted from the model)", 2},
+    {"out", 'o', "FILE", 0, "Write the plan for shoal train --plan FILE", 3},
+    {"json", 'j', NULL, 0, "One JSON object", 3},
+    {0}};
+
+/* "0.25" or "2/7". */
+static bool parse_ratio(const char *text, double *out)
+{
+    char *end = NULL;
+    double top = strtod(text, &end), bottom = 1;
+    if (end == text)
+        return false;
+    if (*end == '/') {
+        const char *rest = end + 1;
+        bottom = strtod(rest, &end);
+        if (end == rest)
+            return false;
+    }
+    *out = top / bottom;
+    return *end == '\0' && *out > 0 && *out < 1e12;
+}
+
+static bool parse_index(const char *text, const char *(*name)(size_t), int *out)
+{
+    for (size_t i = 0; name(i) != NULL; i++) {
+        if (strcmp(name(i), text) == 0) {
+            *out = (int)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_number(const char *text, int64_t min, int64_t max, uint32_t *out)
+{
+    int64_t value = 0;
+    if (!cli_parse_int(text, min, max, &value))
+        return false;
+    *out = (uint32_t)value;
+    return true;
+}
+
+static bool parse_workers(const char *text, uint32_t *levels_out)
+{
+    uint32_t workers = 0;
+    if (!parse_number(text, 1, 1 << SHOAL_PARTITION_LEVELS_MAX, &workers) ||
+        (workers & (workers - 1)) != 0)
+        return false;
+    *levels_out = (uint32_t)__builtin_ctz(workers);
+    return true;
+}
+
+/* false: a bad value. */
+static bool take(partition_args *args, int key, const char *text)
+{
+    int index = 0;
+    bool ok = true;
+    switch (key) {
+    case 'b':
+        return parse_number(text, 1, 1 << 24, &args->desc.batch);
+    case 'H':
+        return parse_number(text, 0, SHOAL_PARTITION_LEVELS_MAX, &args->desc.levels);
+    case 'w':
+        return parse_workers(text, &args->desc.levels);
+    case KEY_RATIO:
+        return parse_ratio(text, &args->ratio);
+    case KEY_GMAC:
+        return parse_ratio(text, &args->gmac);
+    case KEY_MODE:
+        ok = parse_index(text, shoal_partition_mode_name, &index);
+        args->desc.mode = (shoal_partition_mode)index;
+        return ok;
+    case KEY_METHOD:
+        ok = parse_index(text, shoal_partition_method_name, &index);
+        args->desc.method = (shoal_partition_method)index;
+        return ok;
+    default:
+        return true;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    partition_args *args = state->input;
+    switch (key) {
+    case 'm':
+        args->desc.model = text;
+        return 0;
+    case 'o':
+        args->out = text;
+        return 0;
+    case 'j':
+        args->json = true;
+        return 0;
+    case KEY_GIVEN:
+        args->desc.given = text;
+        args->desc.method = SHOAL_PARTITION_GIVEN;
+        return 0;
+    case 'b':
+    case 'H':
+    case 'w':
+    case KEY_RATIO:
+    case KEY_GMAC:
+    case KEY_MODE:
+    case KEY_METHOD:
+        if (!take(args, key, text))
+            argp_error(state, "%s: not in range; see --help", text);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument %s; see --help", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ------------------------------------------------------------------ printing */
+
+/* A plan and its comparisons, all of one model, batch and mode. */
+typedef struct result {
+    shoal_partition *plan;
+    shoal_partition *others[5];
+    double data_time; /* of pure data parallelism: speed-ups are against it */
+} result;
+static const shoal_partition_method compared[5] = {SHOAL_PARTITION_DATA, SHOAL_PARTITION_MODEL,
+                                                   SHOAL_PARTITION_OWT, SHOAL_PARTITION_GREEDY,
+                                                   SHOAL_PARTITION_OPTIMUM};
+
+static void row_text(const shoal_partition *plan, const shoal_partition_info *info, uint32_t level,
+                     FILE *out)
+{
+    for (uint32_t l = 0; l < info->layer_count; l++) {
+        shoal_partition_layer_info layer = {.size = sizeof layer};
+        if (shoal_partition_layer(plan, l, &layer) == SHOAL_OK)
+            fputc((layer.mask >> (level - 1) & 1) != 0 ? '1' : '0', out);
+    }
+}
+
+static void print_levels(const shoal_partition *plan, const shoal_partition_info *info)
+{
+    for (uint32_t level = 1; level <= info->levels; level++) {
+        uint64_t pair = 0;
+        if (shoal_partition_level(plan, level, &pair) != SHOAL_OK)
+            return;
+        printf("  H%-2u ", level);
+        row_text(plan, info, level, stdout);
+        printf("   %u pair%s exchange%s %llu elements\n", 1u << (level - 1), level == 1 ? "" : "s",
+               level == 1 ? "s" : "", (unsigned long long)pair);
+    }
+}
+
+static void print_layers(const shoal_partition *plan, const shoal_partition_info *info)
+{
+    for (uint32_t l = 0; l < info->layer_count; l++) {
+        shoal_partition_layer_info layer = {.size = sizeof layer};
+        if (shoal_partition_layer(plan, l, &layer) != SHOAL_OK)
+            return;
+        printf("  %-16s %12llu weights %12llu outputs   ", layer.name,
+               (unsigned long long)layer.weights, (unsigned long long)layer.outputs);
+        for (uint32_t level = 0; level < info->levels; level++)
+            printf("%s ", (layer.mask >> level & 1) != 0 ? "mp" : "dp");
+        putchar('\n');
+    }
+}
+
+static double bytes_of(const shoal_partition *plan)
+{
+    shoal_partition_info info = SHOAL_PARTITION_INFO_INIT;
+    return shoal_partition_describe(plan, &info) == SHOAL_OK ? 4 * (double)info.elements : 0;
+}
+
+static void print_table(const partition_args *args, const result *r,
+                        const shoal_partition_info *info)
+{
+    double macs = args->gmac * 1e9;
+    printf("%s, batch %u, %u accelerators, mode %s, %s\n\n", info->model, info->batch,
+           1u << info->levels, shoal_partition_mode_name((size_t)info->mode),
+           shoal_partition_method_name((size_t)info->method));
+    print_layers(r->plan, info);
+    puts("\nAs in figure 5 (1: model parallel, first layer left):");
+    print_levels(r->plan, info);
+    printf("\n%-12s %16s %10s %10s\n", "", "bytes per step", "of data", "speed-up");
+    double data = bytes_of(r->others[0]);
+    printf("%-12s %16.0f %9.2f%% %9.3fx\n", "this plan", bytes_of(r->plan),
+           data > 0 ? 100 * bytes_of(r->plan) / data : 100,
+           r->data_time / shoal_partition_time(r->plan, macs, args->ratio));
+    for (int i = 0; i < 5; i++)
+        printf("%-12s %16.0f %9.2f%% %9.3fx\n", shoal_partition_method_name((size_t)compared[i]),
+               bytes_of(r->others[i]), data > 0 ? 100 * bytes_of(r->others[i]) / data : 100,
+               r->data_time / shoal_partition_time(r->others[i], macs, args->ratio));
+    if (info->bias_elements > 0)
+        printf("\nBiases are not counted, as in the paper: %llu elements besides.\n",
+               (unsigned long long)info->bias_elements);
+    if (info->graph)
+        puts("\nThe model has branches; it was taken as the chain of its layers.");
+    if (info->why_not != NULL)
+        printf("\nThe trainer cannot run this plan: %s.\n", info->why_not);
+    else
+        printf("\nThe trainer sends %llu elements per step for this plan.\n",
+               (unsigned long long)info->executed_elements);
+}
+
+static void print_json_layers(const result *r, const shoal_partition_info *info)
+{
+    for (uint32_t l = 0; l < info->layer_count; l++) {
+        shoal_partition_layer_info layer = {.size = sizeof layer};
+        if (shoal_partition_layer(r->plan, l, &layer) != SHOAL_OK)
+            return;
+        printf("%s{\"name\": \"%s\", \"kind\": \"%s\", \"weights\": %llu, \"outputs\": %llu, "
+               "\"plan\": \"",
+               l == 0 ? "" : ", ", layer.name, layer.kind, (unsigned long long)layer.weights,
+               (unsigned long long)layer.outputs);
+        for (uint32_t level = 0; level < info->levels; level++)
+            putchar((layer.mask >> level & 1) != 0 ? 'm' : 'd');
+        fputs("\"}", stdout);
+    }
+}
+
+static void print_json_levels(const result *r, const shoal_partition_info *info)
+{
+    for (uint32_t level = 1; level <= info->levels; level++) {
+        uint64_t pair = 0;
+        if (shoal_partition_level(r->plan, level, &pair) != SHOAL_OK)
+            return;
+        fputs(level == 1 ? "{\"row\": \"" : ", {\"row\": \"", stdout);
+        row_text(r->plan, info, level, stdout);
+        printf("\", \"pairs\": %u, \"pair_elements\": %llu}", 1u << (level - 1),
+               (unsigned long long)pair);
+    }
+}
+
+/* Model names hold what users typed: JSON wants quotes and backslashes escaped. */
+static void print_escaped(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            putchar('\\');
+        if ((unsigned char)*text >= ' ')
+            putchar(*text);
+    }
+}
+
+static void print_json(const partition_args *args, const result *r,
+                       const shoal_partition_info *info)
+{
+    double macs = args->gmac * 1e9;
+    fputs("{\"model\": \"", stdout);
+    print_escaped(info->model);
+    printf("\", \"batch\": %u, \"levels\": %u, \"mode\": \"%s\", \"method\": \"%s\", \"elements\": "
+           "%llu, \"bytes\": %llu, \"bias_elements\": %llu, \"executed_elements\": %llu, \"gmac\": "
+           "%.9g, \"time\": %.17g, \"speedup\": %.17g, \"graph\": %s, \"executable\": %s, ",
+           info->batch, info->levels, shoal_partition_mode_name((size_t)info->mode),
+           shoal_partition_method_name((size_t)info->method), (unsigned long long)info->elements,
+           4 * (unsigned long long)info->elements, (unsigned long long)info->bias_elements,
+           (unsigned long long)info->executed_elements, info->macs / 1e9,
+           shoal_partition_time(r->plan, macs, args->ratio),
+           r->data_time / shoal_partition_time(r->plan, macs, args->ratio),
+           info->graph ? "true" : "false", info->why_not == NULL ? "true" : "false");
+    if (info->why_not != NULL) {
+        fputs("\"why_not\": \"", stdout);
+        print_escaped(info->why_not);
+        fputs("\", ", stdout);
+    }
+    fputs("\"layers\": [", stdout);
+    print_json_layers(r, info);
+    fputs("], \"rows\": [", stdout);
+    print_json_levels(r, info);
+    fputs("], \"compared\": {", stdout);
+    for (int i = 0; i < 5; i++)
+        printf("%s\"%s\": {\"bytes\": %.0f, \"time\": %.17g, \"speedup\": %.17g}",
+               i == 0 ? "" : ", ", shoal_partition_method_name((size_t)compared[i]),
+               bytes_of(r->others[i]), shoal_partition_time(r->others[i], macs, args->ratio),
+               r->data_time / shoal_partition_time(r->others[i], macs, args->ratio));
+    puts("}}");
+}
+
+/* ------------------------------------------------------------------ the verb */
+
+static shoal_status find(const partition_args *args, result *r)
+{
+    shoal_status status = shoal_partition_create(&args->desc, &r->plan);
+    for (int i = 0; i < 5 && status == SHOAL_OK; i++) {
+        shoal_partition_desc desc = args->desc;
+        desc.method = compared[i];
+        status = shoal_partition_create(&desc, &r->others[i]);
+    }
+    if (status == SHOAL_OK)
+        r->data_time = shoal_partition_time(r->others[0], args->gmac * 1e9, args->ratio);
+    if (status == SHOAL_OK && args->out != NULL)
+        status = shoal_partition_save(r->plan, args->out);
+    return status;
+}
+
+int cli_partition(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        "",
+        "Choose data or model parallelism for each layer at each halving of 2^H accelerators "
+        "(HyPar).\v"
+        "Example: shoal partition --model sfc --workers 4 --batch 256 --out plan.json\n"
+        "         shoal train --plan plan.json --data digits --workers 4 --batch 64\n"
+        "         shoal partition --model vgg-e --levels 5 --method greedy",
+        NULL,
+        NULL,
+        NULL};
+    partition_args args = {.desc = SHOAL_PARTITION_DESC_INIT, .ratio = 2.0 / 7};
+    result r = {0};
+    shoal_partition_info info = SHOAL_PARTITION_INFO_INIT;
+    args.desc.model = "vgg-a";
+    args.desc.levels = 4;
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    shoal_status status = find(&args, &r);
+    if (status == SHOAL_OK)
+        status = shoal_partition_describe(r.plan, &info);
+    int code = status == SHOAL_OK ? CLI_OK : cli_report("partition");
+    if (status == SHOAL_OK && args.json)
+        print_json(&args, &r, &info);
+    else if (status == SHOAL_OK)
+        print_table(&args, &r, &info);
+    shoal_partition_destroy(r.plan);
+    for (int i = 0; i < 5; i++)
+        shoal_partition_destroy(r.others[i]);
+    return code;
+}
