@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HyPar's published partitions and totals (specs/planning.md 1.6, 1.7), and the solvers against each
- * other on random chains. */
+/* HyPar's published partitions and totals (specs/planning.md 1.6, 1.7), and the solvers against
+ * each other on random chains. */
 #include "plan/partition.h"
 
 #include <math.h>
