@@ -199,3 +199,17 @@ shoal_status shoal_codec_measure(const shoal_codec *codec, const shoal_tensor *t
         return shoali_fail(SHOAL_EINVAL, "codec %s measures nothing", codec->spec);
     return codec->row->measure(codec->params, tensor, src, shared_out);
 }
+
+shoal_status shoali_codec_add(const shoal_codec *codec, const shoal_codec_at *at,
+                              const shoali_coded *a, const shoali_coded *b, size_t count,
+                              uint8_t *dst, size_t capacity, size_t *written_out)
+{
+    SHOALI_TRY(check_at(codec, at));
+    if ((codec->traits & SHOAL_CODEC_SUMMABLE) == 0)
+        return shoali_fail(SHOAL_EINVAL, "codec %s has no sums in coded form", codec->spec);
+    size_t bound = codec->row->bound(codec->params, count, at->parts);
+    if (capacity < bound || at->parts != a->parts + b->parts)
+        return shoali_fail(SHOAL_EINVAL, "codec %s: %zu of %zu bytes, or %u parts of %u and %u",
+                           codec->spec, capacity, bound, at->parts, a->parts, b->parts);
+    return codec->row->add(codec->params, at, a, b, count, dst, capacity, written_out);
+}

@@ -16,6 +16,13 @@ typedef struct shoal_round {
     bool slots, last;
 } shoal_round;
 
+/** A coded piece in which `parts` members are summed. */
+typedef struct shoali_coded {
+    const uint8_t *bytes; /* hostile */
+    size_t len_bytes;
+    uint32_t parts;
+} shoali_coded;
+
 typedef struct shoali_codec_row {
     const char *name;
     const char *paper;     /* source, and where we differ */
@@ -51,6 +58,12 @@ typedef struct shoali_codec_row {
                            size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out);
     shoal_status (*measure)(const void *params, const shoal_tensor *tensor, const float *src,
                             float *shared_out);
+    /** SUMMABLE: the code of the sum of two coded pieces of the same elements, as an aggregator
+     * makes it; at->parts = a->parts + b->parts, capacity is the bound at these parts. Both are
+     * consumed exactly, else ECORRUPT. dst overlaps neither. */
+    shoal_status (*add)(const void *params, const shoal_codec_at *at, const shoali_coded *a,
+                        const shoali_coded *b, size_t count, uint8_t *dst, size_t capacity,
+                        size_t *written_out);
 
     /* A transform (trait TRANSFORM) has these instead; it runs on the work thread. next_round is
      * called with index 0, 1, ...; it names a buffer to be summed over the members, and before the
@@ -85,6 +98,12 @@ const shoali_codec_row *shoali_codec_row_at(size_t i);
 /** shoal_codec_open for a row that need not stand in the table; the name in spec is ignored. */
 SHOAL_MUST_USE shoal_status shoali_codec_open_row(const shoali_codec_row *row, const char *spec,
                                                   shoal_codec **codec_out);
+
+/** Row `add`, checked: EINVAL without SUMMABLE or with too little capacity. */
+SHOAL_MUST_USE shoal_status shoali_codec_add(const shoal_codec *codec, const shoal_codec_at *at,
+                                             const shoali_coded *a, const shoali_coded *b,
+                                             size_t count, uint8_t *dst, size_t capacity,
+                                             size_t *written_out);
 
 /** float32 as it lies in memory: the row `identity`, and RAW tensors whatever the codec. */
 extern const shoali_codec_row shoali_codec_identity;
