@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blockint against bytes worked out by hand and against the rule in double arithmetic; sums in coded
- * form against sums of integers; vector loops against plain ones. */
+/* blockint against bytes worked out by hand and against the rule in double arithmetic; sums in
+ * coded form against sums of integers; vector loops against plain ones. */
 #include "support/check.h"
 
 #include <math.h>
