@@ -37,10 +37,14 @@ static uint16_t wire_id(const void *params)
     return 16;
 }
 
+/* Sums are exact below 2^24 steps. That is promised where values of 2^8, or of 2^12 times the rms,
+ * stay below: with finer steps a float32 has no room for them. */
 static uint32_t more_traits(const void *params)
 {
-    bool measures = ((const blockint_params *)params)->rel > 0;
-    return measures ? SHOAL_CODEC_MEASURE | SHOAL_CODEC_PER_TENSOR : 0;
+    const blockint_params *p = params;
+    uint32_t traits = p->rel > 0 ? SHOAL_CODEC_MEASURE | SHOAL_CODEC_PER_TENSOR : 0;
+    return (p->rel > 0 ? p->rel >= 0x1p-12 : p->bound >= 0x1p-16) ? traits | SHOAL_CODEC_SUMMABLE
+                                                                  : traits;
 }
 
 static double error_bound(const void *params)
@@ -220,7 +224,7 @@ const shoali_codec_row shoali_codec_blockint = {
     .name = "blockint",
     .paper = "the idea of hZCCL (Huang et al., SC 2024): blocks of integers that add in coded "
              "form; ours: bit planes, powers of two",
-    .traits = SHOAL_CODEC_NAN_SAFE | SHOAL_CODEC_SUMMABLE,
+    .traits = SHOAL_CODEC_NAN_SAFE,
     .bytes_per_elem = 0.7F,
     .shared_count = 1,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(blockint_params)},

@@ -10,8 +10,8 @@
  *
  * Bit i of a plane is element i. A plane of a full block is a little-endian 32-bit word; of a last
  * block of n elements it has ceil(n / 8) bytes. Floats go where 2^24 steps are exceeded, where x is
- * not finite, and where a short block is no longer as planes. From 2^23 steps on every float is a
- * multiple of the step anyway.
+ * not finite, and where a short block is no longer than as planes; they are rounded to steps, too.
+ * From 2^23 steps on every float is a multiple of the step anyway.
  *
  * Planes add without unpacking: a carry that ripples over w words adds 32 elements at once, in
  * software, in BPF and in hardware. */

@@ -55,10 +55,22 @@ static bool floats_are_shorter(unsigned width, size_t count)
            width * plane_bytes(count) + (width >= SHOALI_BLOCKINT_WIDE) > 4 * count + 1;
 }
 
-static size_t put_raw(const float *src, size_t count, uint8_t *dst, unsigned *code_out)
+/* Floats are rounded to steps, too: sums of coded values are then sums of steps everywhere. */
+static float nearest(const shoali_blockint_rule *rule, float x)
 {
-    memcpy(put_width(RAW, dst, code_out), src, count * sizeof *src);
-    return 1 + count * sizeof *src;
+    float steps = x * rule->steps_per_unit;
+    return fabsf(steps) < 0x1p23f ? rintf(steps) * rule->step + 0.0f : x;
+}
+
+static size_t put_raw(const shoali_blockint_rule *rule, const float *src, size_t count,
+                      uint8_t *dst, unsigned *code_out)
+{
+    uint8_t *at = put_width(RAW, dst, code_out);
+    for (size_t i = 0; i < count; i++, at += sizeof *src) {
+        float x = nearest(rule, src[i]);
+        memcpy(at, &x, sizeof x);
+    }
+    return (size_t)(at - dst);
 }
 
 static size_t put_planes(const uint32_t *planes, unsigned width, size_t count, uint8_t *dst,
@@ -77,7 +89,7 @@ size_t shoali_blockint_put(const shoali_blockint_rule *rule, const float *src, s
     uint32_t planes[WIDEST] = {0};
     unsigned width = quantise(rule, src, count, q);
     if (floats_are_shorter(width, count))
-        return put_raw(src, count, dst, code_out);
+        return put_raw(rule, src, count, dst, code_out);
     for (unsigned j = 0; j < width; j++)
         for (size_t i = 0; i < count; i++)
             planes[j] |= ((uint32_t)q[i] >> j & 1) << i;
@@ -148,7 +160,7 @@ static size_t add_floats(const shoali_blockint_rule *rule, unsigned a_code, cons
     float sum[BLOCK];
     (void)shoali_blockint_get(rule, a_code, a, SIZE_MAX / 2, sum, count, false);
     (void)shoali_blockint_get(rule, b_code, b, SIZE_MAX / 2, sum, count, true);
-    return put_raw(sum, count, dst, code_out);
+    return put_raw(rule, sum, count, dst, code_out);
 }
 
 /* Plane j of a number that goes on with its sign. */

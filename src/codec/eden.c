@@ -41,6 +41,15 @@ static uint32_t more_traits(const void *params)
     return ((const eden_params *)params)->ef ? 0 : SHOAL_CODEC_UNBIASED;
 }
 
+/* Of Lloyd and Max's distortion D: D / (1 - D) unbiased, D by least squares. */
+static double variance(const void *params)
+{
+    static const double distortion[] = {0.363380, 0.117482, 0.0345478, 0.00950101};
+    const eden_params *p = params;
+    double d = distortion[p->bits - 1];
+    return p->ef ? d : d / (1 - d);
+}
+
 static unsigned bits_of(const void *params)
 {
     return (unsigned)((const eden_params *)params)->bits;
@@ -240,10 +249,11 @@ const shoali_codec_row shoali_codec_eden = {
     .paper = "Vargaftik et al., \"EDEN: Communication-Efficient and Robust Distributed Mean "
              "Estimation for Federated Learning\", ICML 2022; ours: blocks of 4096, 8 elements "
              "mixed before the transform",
-    .traits = SHOAL_CODEC_FIXED_RATE | SHOAL_CODEC_PER_TENSOR,
-    .bytes_per_elem = 0.251F,
+    .traits = SHOAL_CODEC_FIXED_RATE | SHOAL_CODEC_PER_TENSOR | SHOAL_CODEC_SHAPE_FREE,
+    .bytes_per_elem = 0.25098F,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(eden_params)},
     .wire_id = wire_id,
+    .variance = variance,
     .more_traits = more_traits,
     .bound = bound,
     .encode = encode,
