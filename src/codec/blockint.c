@@ -34,7 +34,7 @@ static const shoali_key keys[] = {
 static uint16_t wire_id(const void *params)
 {
     (void)params;
-    return 16;
+    return 40;
 }
 
 /* Sums are exact below 2^24 steps. That is promised where values of 2^8, or of 2^12 times the rms,

@@ -33,7 +33,7 @@ static const shoali_key keys[] = {
 static uint16_t wire_id(const void *params)
 {
     (void)params;
-    return 17;
+    return 41;
 }
 
 static uint32_t more_traits(const void *params)
