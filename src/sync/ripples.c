@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Partial All-Reduce: every worker steps on its own gradient, then averages parameters with a group
+ * of others; which group, says a schedule that all know (static) or a generator (random, smart).
+ * A group is a list of members on the mesh that is there anyway: it costs nothing to make.
+ *
+ *               COMPUTE             ASKING                AVERAGING (op)           FINISHED
+ *   BEFORE      GO(apply)           .                     .                        .
+ *   AFTER       ask -> ASKING       .                     .                        .
+ *   GROUP id    keep                run it -> AVERAGING   keep                     .
+ *   OP_DONE     .                   .                     ok: PARAM = mean, GO     .
+ *                                                         else: void, ask again
+ *   p ends      groups with p that p will not execute are void: forgotten, or CANCEL
+ *   no controller   forget groups, CANCEL, HELLO to the next one
+ *   FINISH      tell all where my groups end -> FINISHED; finale.h does the rest
+ *   STOP        the same, CANCEL; GO(stop) once nothing is open
+ *
+ * The controller is the lowest live worker. It numbers groups (term of the controller, then a
+ * counter) and sends each to its members; a worker executes its groups by rising number, which is
+ * why no cycle of waits can close. What has to survive a controller is at the workers: each knows
+ * how often it asked, and its groups. The next controller starts a term of its own once every
+ * worker has said HELLO; groups of older terms are void, so nobody waits for one that half of its
+ * members never heard of. The price is one lost average per worker.
+ *
+ * static needs no controller: a group follows from the step and from who is there. If that changes
+ * while a group is open, the group is void, and the step goes without.
+ *
+ * Differs from the paper: the controller is a worker, not a process of its own; workers run what
+ * they know to be next without a round trip; groups with a lost member are replaced. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "sync/finale.h"
+#include "sync/group_generator.h"
+#include "sync/pack.h"
+#include "sync/ripples_static.h"
+
+typedef struct params {
+    bool fixed, random, smart, laggards;
+    int32_t division;
+    int64_t group, threshold, section;
+} params;
+
+enum { DIVIDE_AUTO, THRESHOLD_AUTO = -1, SMART_THRESHOLD = 4 };
+
+static const shoali_key keys[] = {
+    {"static", SHOALI_KEY_FLAG, offsetof(params, fixed), 0, 0, NULL, "off",
+     "the four-phase schedule, without a group generator: for workers of equal speed"},
+    {"random", SHOALI_KEY_FLAG, offsetof(params, random), 0, 0, NULL, "off",
+     "groups of random workers"},
+    {"smart", SHOALI_KEY_FLAG, offsetof(params, smart), 0, 0, NULL, "off",
+     "division=inter_intra with threshold=4; the default of the three"},
+    {"division", SHOALI_KEY_CHOICE, offsetof(params, division), 0, 0,
+     "auto|none|random|inter_intra", "auto",
+     "all free workers get groups at once: random ones, or across hosts and then inside them"},
+    {"group", SHOALI_KEY_INT, offsetof(params, group), 2, 1024, NULL, "4",
+     "members of a random group"},
+    {"threshold", SHOALI_KEY_INT, offsetof(params, threshold), THRESHOLD_AUTO, 1 << 20, NULL, "-1",
+     "workers that are so many iterations behind take no part in a division; 0: all do, -1: auto"},
+    {"laggards", SHOALI_KEY_FLAG, offsetof(params, laggards), 0, 0, NULL, "off",
+     "leave them out of the groups inside their host as well (not in the paper)"},
+    {"section", SHOALI_KEY_INT, offsetof(params, section), 1, 1 << 20, NULL, "1",
+     "synchronise after every so many iterations"},
+};
+
+typedef enum phase { COMPUTE, ASKING, AVERAGING, FINISHED, LEAVING, OVER } phase;
+enum { HEARD = 1, WANTS = 2 }; /* flags of a worker at a controller that is not ready */
+
+/* Messages: a kind, two numbers, and GROUP's members as a bitmap. */
+enum { REQUEST = 1, GROUP, DONE, HELLO, ENDED, HEAD_BYTES = 17, BITMAP_MAX = (1 << 14) / 8 };
+enum { TERM_SHIFT = 40, FIFO = 4 };
+
+typedef struct machine {
+    const shoali_world *world;
+    shoali_finale finale;
+    shoali_generator generator;
+    phase phase;
+    uint64_t iteration, asked; /* asked: how often I have */
+    uint64_t seen, done;       /* highest group that I know, that I am through with */
+    uint64_t open, open_hash;  /* the group whose operation runs, and its members'; 0: none */
+    uint32_t open_count, controller;
+    bool ready;        /* as controller: every worker has said HELLO */
+    uint32_t capacity; /* of the fifo */
+    uint32_t first, count;
+    uint64_t *ids;     /* fifo of groups: [capacity] */
+    uint64_t *ends;    /* [workers] last group that a worker executes; UINT64_MAX: all */
+    uint32_t *members; /* [workers] of the open group */
+    uint8_t *bitmaps;  /* fifo: [capacity * bitmap_bytes] */
+    uint8_t *flags;    /* [workers] at a controller that is not ready */
+    uint8_t *absent;   /* [workers] scratch of the static schedule */
+} machine;
+
+/* ---------------------------------------------------------------- shape */
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+static size_t bitmap_bytes(const shoali_world *world)
+{
+    return (world->workers + 7) / 8;
+}
+
+static shoali_generator_options options_of(const params *p)
+{
+    bool smart = !p->random;
+    shoali_division usual = smart ? SHOALI_DIVIDE_INTER_INTRA : SHOALI_DIVIDE_NONE;
+    int64_t threshold = p->threshold != THRESHOLD_AUTO ? p->threshold
+                        : smart                        ? SMART_THRESHOLD
+                                                       : 0;
+    return (shoali_generator_options){
+        .division = p->division == DIVIDE_AUTO ? usual : (shoali_division)(p->division - 1),
+        .group = (uint32_t)p->group,
+        .threshold = (uint32_t)threshold,
+        .laggards = p->laggards};
+}
+
+/* A division gives a worker two groups and only if it has none; without, every worker may enrol it
+ * once before it has to wait for it. */
+static uint32_t fifo_capacity(const shoali_world *world)
+{
+    return options_of(world->params).division == SHOALI_DIVIDE_NONE ? world->workers + FIFO : FIFO;
+}
+
+static size_t state_size(const shoali_world *world)
+{
+    size_t capacity = fifo_capacity(world), workers = world->workers;
+    return round_up(sizeof(machine)) + round_up(shoali_finale_bytes(world)) +
+           round_up(shoali_generator_bytes(world)) + (capacity + workers) * sizeof(uint64_t) +
+           workers * sizeof(uint32_t) + capacity * bitmap_bytes(world) + 2 * workers;
+}
+
+static uint32_t slots(const shoali_world *world)
+{
+    (void)world;
+    return 2; /* what travels: of a group, of the finale */
+}
+
+static uint32_t max_staleness(const void *any)
+{
+    const params *p = any;
+    return p->fixed ? 0 : SHOALI_STALENESS_UNBOUNDED;
+}
+
+static shoal_status check(const void *any)
+{
+    const params *p = any;
+    if (p->fixed + p->random + p->smart > 1)
+        return shoali_fail(SHOAL_EINVAL, "ripples: one of static, random and smart, not several");
+    if (p->laggards && (p->fixed || p->random))
+        return shoali_fail(SHOAL_EINVAL, "ripples: laggards goes with smart");
+    return SHOAL_OK;
+}
+
+static const params *params_of(const machine *m)
+{
+    return m->world->params;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void say(uint32_t peer, uint8_t kind, uint64_t a, uint64_t b, shoali_actions *actions)
+{
+    uint8_t bytes[HEAD_BYTES] = {kind};
+    shoali_pack_u64(bytes + 1, a);
+    shoali_pack_u64(bytes + 9, b);
+    shoali_act_send(actions, peer, bytes, sizeof bytes);
+}
+
+static bool in_bitmap(const uint8_t *bitmap, uint32_t worker)
+{
+    return (bitmap[worker / 8] >> (worker % 8) & 1) != 0;
+}
+
+static bool fits(const machine *m, uint64_t id, uint32_t worker)
+{
+    return id <= m->ends[worker];
+}
+
+/* ---------------------------------------------------------------- groups of mine */
+
+static void request(machine *m, shoali_actions *actions);
+static void advance(machine *m, shoali_actions *actions);
+
+static void go(machine *m, shoali_actions *actions)
+{
+    m->phase = COMPUTE;
+    shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration});
+}
+
+static uint64_t hash_of(const machine *m, uint32_t count)
+{
+    return shoali_hash(m->members, count * sizeof *m->members, 0);
+}
+
+static void start_op(machine *m, uint64_t id, uint32_t count, shoali_actions *actions)
+{
+    const shoali_mix_term param = {SHOALI_PARAM, 1};
+    m->phase = AVERAGING;
+    m->open = id;
+    m->open_count = count;
+    m->open_hash = hash_of(m, count);
+    shoali_act_mix(actions, SHOALI_SLOT, 0, m->world->count, &param, 1);
+    shoali_act_op(actions, &(shoali_sync_op){.id = id,
+                                             .kind = SHOALI_SYNC_ALL_REDUCE,
+                                             .members = m->members,
+                                             .member_count = count,
+                                             .contributors = count,
+                                             .tensor = SHOALI_SLOT,
+                                             .count = m->world->count,
+                                             .collective = "ring",
+                                             .iteration = m->iteration});
+}
+
+/* Through with a group, executed or void. */
+static void done(machine *m, uint64_t id, shoali_actions *actions)
+{
+    m->done = id;
+    if (m->count == 0 || m->ids[m->first] != id)
+        return; /* of an older term, or of the static schedule */
+    m->first = (m->first + 1) % m->capacity;
+    m->count--;
+    if (m->controller == m->world->me)
+        shoali_generator_done(&m->generator, m->world->me);
+    else
+        say(m->controller, DONE, id, 0, actions);
+}
+
+/* Members of a group to m->members; 0: one of them will not come. */
+static uint32_t unpack(machine *m, uint64_t id, const uint8_t *bitmap)
+{
+    uint32_t count = 0;
+    for (uint32_t u = 0; u < m->world->workers; u++) {
+        if (in_bitmap(bitmap, u) && !fits(m, id, u))
+            return 0;
+        if (in_bitmap(bitmap, u))
+            m->members[count++] = u;
+    }
+    return count;
+}
+
+/* A worker that waits runs its next group. */
+static void advance(machine *m, shoali_actions *actions)
+{
+    while (m->phase == ASKING && m->count > 0) {
+        uint64_t id = m->ids[m->first];
+        uint32_t count = unpack(m, id, m->bitmaps + m->first * bitmap_bytes(m->world));
+        if (count > 1) {
+            start_op(m, id, count, actions);
+            return;
+        }
+        done(m, id, actions);
+        if (count == 1)
+            go(m, actions);
+        else if (m->count == 0)
+            request(m, actions);
+    }
+}
+
+/* A group of the controller's. Groups come by rising number: anything else is not of this term. */
+static void keep(machine *m, uint64_t id, const uint8_t *bitmap, shoali_actions *actions)
+{
+    if (m->phase >= FINISHED || id <= m->seen || !in_bitmap(bitmap, m->world->me))
+        return;
+    if (m->count == m->capacity) {
+        m->phase = OVER;
+        shoali_finale_fail(&m->finale, SHOAL_ECORRUPT, "the controller sent too many groups",
+                           actions);
+        return;
+    }
+    uint32_t at = (m->first + m->count++) % m->capacity;
+    m->ids[at] = m->seen = id;
+    memcpy(m->bitmaps + at * bitmap_bytes(m->world), bitmap, bitmap_bytes(m->world));
+    advance(m, actions);
+}
+
+/* ---------------------------------------------------------------- the controller */
+
+static void hand_out(machine *m, const shoali_group *group, shoali_actions *actions)
+{
+    uint8_t bytes[HEAD_BYTES + BITMAP_MAX] = {GROUP};
+    const uint32_t *members = m->generator.members + group->first;
+    shoali_pack_u64(bytes + 1, group->id);
+    for (uint32_t i = 0; i < group->count; i++)
+        bytes[HEAD_BYTES + members[i] / 8] |= (uint8_t)(1u << (members[i] % 8));
+    for (uint32_t i = 0; i < group->count; i++)
+        if (members[i] != m->world->me)
+            shoali_act_send(actions, members[i], bytes, HEAD_BYTES + bitmap_bytes(m->world));
+}
+
+/* Mine go last: they may lead to the next request. */
+static void keep_mine(machine *m, shoali_actions *actions)
+{
+    uint8_t bitmaps[2][BITMAP_MAX] = {{0}};
+    uint64_t ids[2];
+    uint32_t found = 0;
+    for (uint32_t g = 0; g < m->generator.group_count && found < 2; g++) {
+        const shoali_group *group = &m->generator.groups[g];
+        const uint32_t *members = m->generator.members + group->first;
+        bool mine = false;
+        for (uint32_t i = 0; i < group->count; i++) {
+            mine |= members[i] == m->world->me;
+            bitmaps[found][members[i] / 8] |= (uint8_t)(1u << (members[i] % 8));
+        }
+        if (mine)
+            ids[found++] = group->id;
+        else
+            memset(bitmaps[found], 0, bitmap_bytes(m->world));
+    }
+    for (uint32_t i = 0; i < found; i++)
+        keep(m, ids[i], bitmaps[i], actions);
+}
+
+static void on_request(machine *m, uint32_t worker, uint64_t asked, shoali_actions *actions)
+{
+    if (m->generator.out[worker])
+        return;
+    if (!m->ready) {
+        m->flags[worker] |= WANTS;
+        m->generator.asked[worker] = asked;
+        return;
+    }
+    shoali_generator_request(&m->generator, worker, asked);
+    for (uint32_t g = 0; g < m->generator.group_count; g++)
+        hand_out(m, &m->generator.groups[g], actions);
+    keep_mine(m, actions);
+}
+
+/* Every worker that still takes part has said HELLO: the term of this controller begins. */
+static void begin_term(machine *m, shoali_actions *actions)
+{
+    for (uint32_t u = 0; u < m->world->workers; u++)
+        if (!m->generator.out[u] && (m->flags[u] & HEARD) == 0)
+            return;
+    m->ready = true;
+    m->generator.next = ((m->seen >> TERM_SHIFT) + 1) << TERM_SHIFT;
+    for (uint32_t u = 0; u < m->world->workers; u++)
+        if ((m->flags[u] & WANTS) != 0)
+            on_request(m, u, m->generator.asked[u], actions);
+}
+
+static void on_hello(machine *m, uint32_t worker, uint64_t asked, uint64_t seen, bool wants,
+                     shoali_actions *actions)
+{
+    m->flags[worker] = wants ? HEARD | WANTS : HEARD;
+    m->generator.asked[worker] = asked;
+    m->generator.pending[worker] = 0;
+    m->seen = seen > m->seen ? seen : m->seen;
+    if (m->controller == m->world->me && !m->ready)
+        begin_term(m, actions);
+}
+
+/* The controller is gone: the lowest live worker is the next one. */
+static void change_controller(machine *m, shoali_actions *actions)
+{
+    uint32_t me = m->world->me;
+    while (shoali_finale_is_gone(&m->finale, m->controller))
+        m->controller++;
+    m->count = 0;
+    if (m->open != 0)
+        shoali_act_cancel(actions, m->open);
+    if (m->phase >= FINISHED && m->controller != me)
+        return;
+    bool wants = m->phase == ASKING;
+    if (m->controller != me)
+        say(m->controller, HELLO, m->asked << 1 | wants, m->seen, actions);
+    else
+        on_hello(m, me, m->asked, m->seen, wants, actions);
+}
+
+/* ---------------------------------------------------------------- asking */
+
+static void request(machine *m, shoali_actions *actions)
+{
+    m->phase = ASKING;
+    if (m->controller == m->world->me)
+        on_request(m, m->world->me, m->asked, actions);
+    else
+        say(m->controller, REQUEST, m->asked, 0, actions);
+}
+
+/* My group of the static schedule's current step, to m->members. */
+static uint32_t static_group(machine *m)
+{
+    uint64_t step = m->asked - 1;
+    for (uint32_t u = 0; u < m->world->workers; u++)
+        m->absent[u] = !fits(m, step + 1, u);
+    return shoali_static_group(m->world, m->generator.order, m->absent, step, m->members);
+}
+
+static void after(machine *m, shoali_actions *actions)
+{
+    m->iteration++;
+    if (m->iteration % (uint64_t)params_of(m)->section != 0) {
+        go(m, actions);
+        return;
+    }
+    m->asked++;
+    if (!params_of(m)->fixed) {
+        request(m, actions);
+        advance(m, actions);
+        return;
+    }
+    uint32_t count = static_group(m);
+    if (count > 1) {
+        start_op(m, m->asked, count, actions);
+        return;
+    }
+    m->done = m->asked;
+    go(m, actions);
+}
+
+static bool is_void(shoal_status status)
+{
+    return status == SHOAL_EPEER || status == SHOAL_ECANCELLED || status == SHOAL_ETIMEDOUT ||
+           status == SHOAL_EMISMATCH;
+}
+
+static void op_done(machine *m, const shoali_event *event, shoali_actions *actions)
+{
+    const shoali_mix_term mean = {SHOALI_SLOT, 1.0f / (float)m->open_count};
+    uint64_t id = m->open;
+    if (event->op.id != id)
+        return;
+    m->open = 0;
+    if (m->phase == LEAVING) {
+        m->phase = OVER;
+        shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration, .stop = true});
+        return;
+    }
+    if (event->op.status != SHOAL_OK && !is_void(event->op.status)) {
+        m->phase = OVER;
+        shoali_finale_fail(&m->finale, event->op.status, event->op.text, actions);
+        return;
+    }
+    bool again = event->op.status != SHOAL_OK && !params_of(m)->fixed;
+    if (event->op.status == SHOAL_OK)
+        shoali_act_mix(actions, SHOALI_PARAM, 0, m->world->count, &mean, 1);
+    done(m, id, actions);
+    if (!again) {
+        go(m, actions);
+        return;
+    }
+    request(m, actions);
+    advance(m, actions);
+}
+
+/* ---------------------------------------------------------------- who is there */
+
+/* My open group lacks a member, or is no longer what the others think. */
+static bool open_is_void(machine *m)
+{
+    uint32_t count = 0;
+    if (params_of(m)->fixed)
+        return hash_of(m, static_group(m)) != m->open_hash;
+    while (count < m->open_count && fits(m, m->open, m->members[count]))
+        count++;
+    return count < m->open_count;
+}
+
+/* A worker executes no group beyond end. */
+static void ends_at(machine *m, uint32_t worker, uint64_t end, shoali_actions *actions)
+{
+    if (m->ends[worker] != UINT64_MAX)
+        return;
+    m->ends[worker] = end;
+    shoali_generator_leave(&m->generator, worker);
+    if (m->open != 0 && open_is_void(m))
+        shoali_act_cancel(actions, m->open);
+    if (m->controller == m->world->me && !m->ready)
+        begin_term(m, actions);
+}
+
+static void somebody_left(machine *m, uint32_t worker, shoali_actions *actions)
+{
+    ends_at(m, worker, 0, actions);
+    if (worker == m->controller && m->phase < LEAVING)
+        change_controller(m, actions);
+}
+
+/* No group beyond those that I am through with. */
+static void end_mine(machine *m, shoali_actions *actions)
+{
+    if (m->ends[m->world->me] != UINT64_MAX)
+        return;
+    say(SHOALI_EVERYBODY, ENDED, m->done, 0, actions);
+    m->count = 0;
+    ends_at(m, m->world->me, m->done, actions);
+}
+
+static void stop(machine *m, shoali_actions *actions)
+{
+    end_mine(m, actions);
+    bool open = shoali_finale_leave(&m->finale, actions) || m->open != 0;
+    m->phase = LEAVING;
+    if (m->open != 0)
+        shoali_act_cancel(actions, m->open);
+    if (open)
+        return;
+    m->phase = OVER;
+    shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration, .stop = true});
+}
+
+/* ---------------------------------------------------------------- events */
+
+static void message(machine *m, const shoali_event *event, shoali_actions *actions)
+{
+    const uint8_t *bytes = event->message.bytes;
+    uint32_t peer = event->message.peer;
+    uint8_t kind = event->message.len_bytes >= HEAD_BYTES ? bytes[0] : 0;
+    size_t wanted = HEAD_BYTES + (kind == GROUP ? bitmap_bytes(m->world) : 0);
+    if (kind < REQUEST || kind > ENDED || event->message.len_bytes != wanted ||
+        peer >= m->world->workers) {
+        char text[96];
+        snprintf(text, sizeof text, "endpoint %u sent %zu bytes that are no message of ripples",
+                 peer, event->message.len_bytes);
+        m->phase = OVER;
+        shoali_finale_fail(&m->finale, SHOAL_ECORRUPT, text, actions);
+        return;
+    }
+    uint64_t a = shoali_unpack_u64(bytes + 1), b = shoali_unpack_u64(bytes + 9);
+    if (kind == ENDED)
+        ends_at(m, peer, a, actions);
+    else if (kind == HELLO)
+        on_hello(m, peer, a >> 1, b, (a & 1) != 0, actions);
+    else if (kind == GROUP && peer == m->controller)
+        keep(m, a, bytes + HEAD_BYTES, actions);
+    else if (kind == REQUEST)
+        on_request(m, peer, a, actions);
+    else if (kind == DONE && m->ready)
+        shoali_generator_done(&m->generator, peer);
+}
+
+static void start(machine *m, const shoali_world *world, shoali_actions *actions)
+{
+    const shoali_generator_options options = options_of(world->params);
+    size_t workers = world->workers;
+    uint8_t *at = (uint8_t *)m + round_up(sizeof *m);
+    m->world = world;
+    m->iteration = world->iteration;
+    m->capacity = fifo_capacity(world);
+    m->ready = world->me == 0;
+    shoali_finale_start(&m->finale, world, 1, at);
+    at += round_up(shoali_finale_bytes(world));
+    shoali_generator_init(&m->generator, world, &options, at);
+    at += round_up(shoali_generator_bytes(world));
+    m->ids = (uint64_t *)(void *)at;
+    m->ends = m->ids + m->capacity;
+    m->members = (uint32_t *)(m->ends + workers);
+    m->bitmaps = (uint8_t *)(m->members + workers);
+    m->flags = m->bitmaps + m->capacity * bitmap_bytes(world);
+    m->absent = m->flags + workers;
+    memset(m->ends, 0xff, workers * sizeof *m->ends);
+    if (world->servers == 0 && workers <= SHOALI_FINALE_WORKERS)
+        return;
+    m->phase = OVER;
+    shoali_act_fail(actions, SHOAL_EINVAL, -1,
+                    "ripples has no use for %u dedicated servers, and room for %d workers",
+                    world->servers, SHOALI_FINALE_WORKERS);
+}
+
+static void own_event(machine *m, const shoali_event *event, shoali_actions *actions)
+{
+    switch (event->kind) {
+    case SHOALI_EV_BEFORE:
+        shoali_act_go(actions,
+                      &(shoal_verdict){.apply = true, .grad_scale = 1, .iteration = m->iteration});
+        break;
+    case SHOALI_EV_AFTER:
+        after(m, actions);
+        break;
+    case SHOALI_EV_MESSAGE:
+        message(m, event, actions);
+        break;
+    case SHOALI_EV_OP_DONE:
+        op_done(m, event, actions);
+        break;
+    case SHOALI_EV_VIEW:
+        m->phase = OVER;
+        shoali_finale_fail(&m->finale, SHOAL_EEPOCH, "the membership changed", actions);
+        break;
+    case SHOALI_EV_STOP:
+        stop(m, actions);
+        break;
+    default: /* READY: gradients do not travel */
+        break;
+    }
+}
+
+static shoal_status on_event(void *state, const shoali_event *event, shoali_actions *actions)
+{
+    machine *m = state;
+    uint32_t gone;
+    if (m->phase == OVER)
+        return SHOAL_OK;
+    if (event->kind == SHOALI_EV_FINISH) {
+        end_mine(m, actions);
+        m->phase = FINISHED;
+        m->finale.iteration = m->iteration;
+    }
+    if (event->kind == SHOALI_EV_START) {
+        start(m, event->world, actions);
+        return SHOAL_OK;
+    }
+    shoali_finale_news news = shoali_finale_event(&m->finale, event, &gone, actions);
+    if (m->phase == LEAVING && !m->finale.open && m->open == 0) {
+        m->phase = OVER;
+        shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration, .stop = true});
+    } else if (news == SHOALI_SOMEBODY_LEFT) {
+        somebody_left(m, gone, actions);
+    } else if (news == SHOALI_NOT_MINE) {
+        own_event(m, event, actions);
+    }
+    return SHOAL_OK;
+}
+
+const shoali_sync_row shoali_sync_ripples = {
+    .name = "ripples",
+    .paper = "Luo et al., \"Heterogeneity-Aware Asynchronous Decentralized Training\" (Ripples, "
+             "arXiv 1909.08029; Prague, ASPLOS 2020)",
+    .traits = SHOALI_SYNC_MEAN,
+    .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
+    .check = check,
+    .state_size = state_size,
+    .slots = slots,
+    .max_staleness = max_staleness,
+    .on_event = on_event,
+};
