@@ -78,7 +78,8 @@ typedef struct machine {
     phase phase;
     uint64_t iteration, asked; /* asked: how often I have */
     uint64_t seen, done;       /* highest group that I know, that I am through with */
-    uint64_t open, open_hash;  /* the group whose operation runs, and its members'; 0: none */
+    uint64_t open;             /* the group whose operation runs; 0: none */
+    uint64_t open_op, open_hash; /* its operation; of its members */
     uint32_t open_count, controller;
     bool ready;        /* as controller: every worker has said HELLO */
     uint32_t capacity; /* of the fifo */
@@ -201,9 +202,10 @@ static void start_op(machine *m, uint64_t id, uint32_t count, shoali_actions *ac
     m->phase = AVERAGING;
     m->open = id;
     m->open_count = count;
+    m->open_op = params_of(m)->fixed ? id * m->world->workers + m->members[0] : id;
     m->open_hash = hash_of(m, count);
     shoali_act_mix(actions, SHOALI_SLOT, 0, m->world->count, &param, 1);
-    shoali_act_op(actions, &(shoali_sync_op){.id = id,
+    shoali_act_op(actions, &(shoali_sync_op){.id = m->open_op,
                                              .kind = SHOALI_SYNC_ALL_REDUCE,
                                              .members = m->members,
                                              .member_count = count,
@@ -360,7 +362,7 @@ static void change_controller(machine *m, shoali_actions *actions)
         m->controller++;
     m->count = 0;
     if (m->open != 0)
-        shoali_act_cancel(actions, m->open);
+        shoali_act_cancel(actions, m->open_op);
     if (m->phase >= FINISHED && m->controller != me)
         return;
     bool wants = m->phase == ASKING;
@@ -422,7 +424,7 @@ static void op_done(machine *m, const shoali_event *event, shoali_actions *actio
 {
     const shoali_mix_term mean = {SHOALI_SLOT, 1.0f / (float)m->open_count};
     uint64_t id = m->open;
-    if (event->op.id != id)
+    if (id == 0 || event->op.id != m->open_op)
         return;
     m->open = 0;
     if (m->phase == LEAVING) {
@@ -468,7 +470,7 @@ static void ends_at(machine *m, uint32_t worker, uint64_t end, shoali_actions *a
     m->ends[worker] = end;
     shoali_generator_leave(&m->generator, worker);
     if (m->open != 0 && open_is_void(m))
-        shoali_act_cancel(actions, m->open);
+        shoali_act_cancel(actions, m->open_op);
     if (m->controller == m->world->me && !m->ready)
         begin_term(m, actions);
 }
@@ -496,7 +498,7 @@ static void stop(machine *m, shoali_actions *actions)
     bool open = shoali_finale_leave(&m->finale, actions) || m->open != 0;
     m->phase = LEAVING;
     if (m->open != 0)
-        shoali_act_cancel(actions, m->open);
+        shoali_act_cancel(actions, m->open_op);
     if (open)
         return;
     m->phase = OVER;
