@@ -34,8 +34,8 @@ static size_t most_members(const shoali_world *world)
 size_t shoali_generator_bytes(const shoali_world *world)
 {
     size_t workers = world->workers;
-    return workers * (sizeof(uint64_t) + 3 * sizeof(uint32_t)) +
-           most_members(world) * (sizeof(shoali_group) + sizeof(uint32_t)) + workers;
+    return workers * (2 * sizeof(uint64_t) + 3 * sizeof(uint32_t) + sizeof(shoali_tempo)) +
+           most_members(world) * (sizeof(shoali_group) + sizeof(uint32_t)) + 2 * workers;
 }
 
 void shoali_generator_init(shoali_generator *generator, const shoali_world *world,
@@ -43,12 +43,15 @@ void shoali_generator_init(shoali_generator *generator, const shoali_world *worl
 {
     *generator = (shoali_generator){.world = world, .options = *options, .next = 1};
     generator->asked = memory;
-    generator->groups = (shoali_group *)(generator->asked + world->workers);
-    generator->members = (uint32_t *)(generator->groups + most_members(world));
+    generator->paces = generator->asked + world->workers;
+    generator->groups = (shoali_group *)(generator->paces + world->workers);
+    generator->tempos = (shoali_tempo *)(generator->groups + most_members(world));
+    generator->members = (uint32_t *)(generator->tempos + world->workers);
     generator->pending = generator->members + most_members(world);
     generator->free = generator->pending + world->workers;
     generator->order = generator->free + world->workers;
     generator->out = (uint8_t *)(generator->order + world->workers);
+    generator->waiting = generator->out + world->workers;
     shoali_host_order(world, generator->order);
 }
 
@@ -71,6 +74,7 @@ static void put(shoali_generator *g, uint32_t worker)
     g->members[g->member_count++] = worker;
     g->groups[g->group_count].count++;
     g->pending[worker]++;
+    g->waiting[worker] = 0;
 }
 
 static void end(shoali_generator *g)
@@ -93,14 +97,42 @@ static void sort(uint32_t *list, uint32_t count)
 
 /* ---------------------------------------------------------------- divisions */
 
+/* What a division goes by. */
+static void learn_crowd(shoali_generator *g)
+{
+    uint32_t count = 0;
+    for (uint32_t u = 0; u < g->world->workers; u++) {
+        uint64_t pace = g->out[u] ? 0 : shoali_tempo_median_us(&g->tempos[u]);
+        if (pace > 0)
+            g->paces[count++] = pace;
+    }
+    g->crowd_us = 2 * count > g->world->workers ? shoali_median(g->paces, count) : 0;
+}
+
+/* Half as slow again as most. */
+static bool is_laggard(const shoali_generator *g, uint32_t worker)
+{
+    uint64_t pace = g->options.laggards ? shoali_tempo_median_us(&g->tempos[worker]) : 0;
+    return g->crowd_us > 0 && 2 * pace > 3 * g->crowd_us;
+}
+
+/* Too far behind the worker that asks. */
+static bool is_behind(const shoali_generator *g, uint32_t u, uint32_t worker)
+{
+    uint32_t threshold = g->options.threshold;
+    if (g->options.laggards)
+        return is_laggard(g, u);
+    return threshold > 0 && g->asked[worker] >= g->asked[u] + threshold;
+}
+
 /* Who takes part, host by host. */
 static uint32_t find_free(shoali_generator *g, uint32_t worker)
 {
-    uint32_t count = 0, threshold = g->options.threshold;
+    uint32_t count = 0;
     for (uint32_t i = 0; i < g->world->workers; i++) {
         uint32_t u = g->order[i];
-        bool lags = threshold > 0 && g->asked[worker] >= g->asked[u] + threshold;
-        if (!g->out[u] && g->pending[u] == 0 && (u == worker || !lags))
+        bool there = u == worker || g->waiting[u]; /* nobody has to wait for it */
+        if (!g->out[u] && g->pending[u] == 0 && (there || !is_behind(g, u, worker)))
             g->free[count++] = u;
     }
     return count;
@@ -135,22 +167,13 @@ static void inter(shoali_generator *g, uint32_t count)
     }
 }
 
-static uint64_t fastest(const shoali_generator *g)
-{
-    uint64_t most = 0;
-    for (uint32_t u = 0; u < g->world->workers; u++)
-        most = !g->out[u] && g->asked[u] > most ? g->asked[u] : most;
-    return most;
-}
-
 static void intra(shoali_generator *g, uint32_t count)
 {
-    uint64_t most = g->options.laggards ? fastest(g) : 0, threshold = g->options.threshold;
     for (uint32_t from = 0, to; from < count; from = to) {
         to = host_end(g, from, count);
         begin(g);
         for (uint32_t i = from; i < to; i++)
-            if (g->asked[g->free[i]] + threshold >= most)
+            if (!is_laggard(g, g->free[i]))
                 put(g, g->free[i]);
         end(g);
     }
@@ -197,13 +220,31 @@ static void pick_randomly(shoali_generator *g, uint32_t worker)
     end(g);
 }
 
-void shoali_generator_request(shoali_generator *generator, uint32_t worker, uint64_t asked)
+/* Somebody is there who will ask and does not lag. */
+static bool anybody_else(const shoali_generator *g, uint32_t worker)
+{
+    for (uint32_t u = 0; u < g->world->workers; u++)
+        if (u != worker && !g->out[u] && !is_laggard(g, u))
+            return true;
+    return false;
+}
+
+void shoali_generator_request(shoali_generator *generator, uint32_t worker, uint64_t asked,
+                              uint64_t busy_us)
 {
     shoali_generator *g = generator;
     g->group_count = g->member_count = 0;
     g->asked[worker] = asked;
+    if (busy_us != UINT64_MAX)
+        shoali_tempo_add(&g->tempos[worker], busy_us);
     if (g->pending[worker] > 0 || g->out[worker])
         return;
+    if (g->options.laggards)
+        learn_crowd(g);
+    if (is_laggard(g, worker) && anybody_else(g, worker)) {
+        g->waiting[worker] = 1;
+        return;
+    }
     if (g->options.division == SHOALI_DIVIDE_NONE) {
         pick_randomly(g, worker);
         return;
@@ -227,4 +268,13 @@ void shoali_generator_leave(shoali_generator *generator, uint32_t worker)
 {
     generator->out[worker] = 1;
     generator->pending[worker] = 0;
+    generator->waiting[worker] = 0;
+}
+
+uint32_t shoali_generator_overdue(const shoali_generator *generator)
+{
+    for (uint32_t u = 0; u < generator->world->workers; u++)
+        if (generator->waiting[u] && !anybody_else(generator, u))
+            return u;
+    return UINT32_MAX;
 }

@@ -9,6 +9,7 @@
 #define SHOALI_SYNC_GROUP_GENERATOR_H
 
 #include "sync/sync.h"
+#include "sync/tempo.h"
 
 /** How a worker without a group gets one. */
 typedef enum shoali_division {
@@ -22,7 +23,9 @@ typedef struct shoali_generator_options {
     shoali_division division;
     uint32_t group;     /* size of random groups */
     uint32_t threshold; /* who lags behind the asking worker by so many takes no part; 0: all do */
-    bool laggards;      /* who lags behind the fastest is left out of the second division as well */
+    bool laggards;      /* instead of by numbers of iterations, tell laggards by their pace: one
+                           waits for the next division that another worker starts, and is left out
+                           of its second half */
 } shoali_generator_options;
 
 typedef struct shoali_group {
@@ -38,6 +41,10 @@ typedef struct shoali_generator {
     uint64_t *asked;   /* [workers] iterations after which a worker has asked */
     uint32_t *pending; /* [workers] groups that it has not executed yet */
     uint8_t *out;      /* [workers] takes no part any more */
+    uint8_t *waiting;  /* [workers] a laggard that has asked */
+    shoali_tempo *tempos; /* [workers] time from one group to the next request */
+    uint64_t *paces;      /* [workers] scratch: medians of those */
+    uint64_t crowd_us;    /* their median at the last division; 0: not known yet */
     uint32_t *order;   /* [workers] all, host by host */
     uint32_t *free;    /* [workers] scratch: who takes part, in that order */
     /* the groups of the last request, all or none handed out */
@@ -54,11 +61,16 @@ size_t shoali_generator_bytes(const shoali_world *world);
 /** memory: shoali_generator_bytes, zero, aligned to 8. */
 void shoali_generator_init(shoali_generator *generator, const shoali_world *world,
                            const shoali_generator_options *options, void *memory);
-/** A worker asks after iteration asked. New groups, if any had to be made, are in groups. */
-void shoali_generator_request(shoali_generator *generator, uint32_t worker, uint64_t asked);
+/** A worker asks for the asked-th time, busy_us after its last group; UINT64_MAX: the same request
+ * again. New groups, if any had to be made, are in groups. */
+void shoali_generator_request(shoali_generator *generator, uint32_t worker, uint64_t asked,
+                              uint64_t busy_us);
 /** A worker is through with one of its groups. */
 void shoali_generator_done(shoali_generator *generator, uint32_t worker);
 /** A worker takes no part any more. */
 void shoali_generator_leave(shoali_generator *generator, uint32_t worker);
+/** A worker that waits and is no laggard any more, as the fast ones have left: ask again for it.
+ * UINT32_MAX: none. */
+uint32_t shoali_generator_overdue(const shoali_generator *generator);
 
 #endif

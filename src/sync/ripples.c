@@ -78,6 +78,7 @@ typedef struct machine {
     phase phase;
     uint64_t iteration, asked; /* asked: how often I have */
     uint64_t seen, done;       /* highest group that I know, that I am through with */
+    uint64_t now_us, went_us;  /* of this event; when the last average was done */
     uint64_t open;             /* the group whose operation runs; 0: none */
     uint64_t open_op, open_hash; /* its operation; of its members */
     uint32_t open_count, controller;
@@ -182,12 +183,14 @@ static bool fits(const machine *m, uint64_t id, uint32_t worker)
 
 /* ---------------------------------------------------------------- groups of mine */
 
-static void request(machine *m, shoali_actions *actions);
+static void request(machine *m, uint64_t busy_us, shoali_actions *actions);
 static void advance(machine *m, shoali_actions *actions);
 
 static void go(machine *m, shoali_actions *actions)
 {
     m->phase = COMPUTE;
+    if (m->iteration % (uint64_t)params_of(m)->section == 0)
+        m->went_us = m->now_us;
     shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration});
 }
 
@@ -257,7 +260,7 @@ static void advance(machine *m, shoali_actions *actions)
         if (count == 1)
             go(m, actions);
         else if (m->count == 0)
-            request(m, actions);
+            request(m, UINT64_MAX, actions);
     }
 }
 
@@ -315,7 +318,8 @@ static void keep_mine(machine *m, shoali_actions *actions)
         keep(m, ids[i], bitmaps[i], actions);
 }
 
-static void on_request(machine *m, uint32_t worker, uint64_t asked, shoali_actions *actions)
+static void on_request(machine *m, uint32_t worker, uint64_t asked, uint64_t busy_us,
+                       shoali_actions *actions)
 {
     if (m->generator.out[worker])
         return;
@@ -324,7 +328,7 @@ static void on_request(machine *m, uint32_t worker, uint64_t asked, shoali_actio
         m->generator.asked[worker] = asked;
         return;
     }
-    shoali_generator_request(&m->generator, worker, asked);
+    shoali_generator_request(&m->generator, worker, asked, busy_us);
     for (uint32_t g = 0; g < m->generator.group_count; g++)
         hand_out(m, &m->generator.groups[g], actions);
     keep_mine(m, actions);
@@ -340,7 +344,7 @@ static void begin_term(machine *m, shoali_actions *actions)
     m->generator.next = ((m->seen >> TERM_SHIFT) + 1) << TERM_SHIFT;
     for (uint32_t u = 0; u < m->world->workers; u++)
         if ((m->flags[u] & WANTS) != 0)
-            on_request(m, u, m->generator.asked[u], actions);
+            on_request(m, u, m->generator.asked[u], UINT64_MAX, actions);
 }
 
 static void on_hello(machine *m, uint32_t worker, uint64_t asked, uint64_t seen, bool wants,
@@ -374,13 +378,13 @@ static void change_controller(machine *m, shoali_actions *actions)
 
 /* ---------------------------------------------------------------- asking */
 
-static void request(machine *m, shoali_actions *actions)
+static void request(machine *m, uint64_t busy_us, shoali_actions *actions)
 {
     m->phase = ASKING;
     if (m->controller == m->world->me)
-        on_request(m, m->world->me, m->asked, actions);
+        on_request(m, m->world->me, m->asked, busy_us, actions);
     else
-        say(m->controller, REQUEST, m->asked, 0, actions);
+        say(m->controller, REQUEST, m->asked, busy_us, actions);
 }
 
 /* My group of the static schedule's current step, to m->members. */
@@ -401,7 +405,7 @@ static void after(machine *m, shoali_actions *actions)
     }
     m->asked++;
     if (!params_of(m)->fixed) {
-        request(m, actions);
+        request(m, m->now_us - m->went_us, actions);
         advance(m, actions);
         return;
     }
@@ -445,7 +449,7 @@ static void op_done(machine *m, const shoali_event *event, shoali_actions *actio
         go(m, actions);
         return;
     }
-    request(m, actions);
+    request(m, UINT64_MAX, actions);
     advance(m, actions);
 }
 
@@ -471,8 +475,12 @@ static void ends_at(machine *m, uint32_t worker, uint64_t end, shoali_actions *a
     shoali_generator_leave(&m->generator, worker);
     if (m->open != 0 && open_is_void(m))
         shoali_act_cancel(actions, m->open_op);
-    if (m->controller == m->world->me && !m->ready)
+    if (m->controller != m->world->me)
+        return;
+    if (!m->ready)
         begin_term(m, actions);
+    for (uint32_t u; (u = shoali_generator_overdue(&m->generator)) != UINT32_MAX;)
+        on_request(m, u, m->generator.asked[u], UINT64_MAX, actions);
 }
 
 static void somebody_left(machine *m, uint32_t worker, shoali_actions *actions)
@@ -530,7 +538,7 @@ static void message(machine *m, const shoali_event *event, shoali_actions *actio
     else if (kind == GROUP && peer == m->controller)
         keep(m, a, bytes + HEAD_BYTES, actions);
     else if (kind == REQUEST)
-        on_request(m, peer, a, actions);
+        on_request(m, peer, a, b, actions);
     else if (kind == DONE && m->ready)
         shoali_generator_done(&m->generator, peer);
 }
@@ -544,6 +552,7 @@ static void start(machine *m, const shoali_world *world, shoali_actions *actions
     m->iteration = world->iteration;
     m->capacity = fifo_capacity(world);
     m->ready = world->me == 0;
+    m->went_us = m->now_us;
     shoali_finale_start(&m->finale, world, 1, at);
     at += round_up(shoali_finale_bytes(world));
     shoali_generator_init(&m->generator, world, &options, at);
@@ -597,6 +606,7 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
     uint32_t gone;
     if (m->phase == OVER)
         return SHOAL_OK;
+    m->now_us = event->now_us;
     if (event->kind == SHOALI_EV_FINISH) {
         end_mine(m, actions);
         m->phase = FINISHED;
