@@ -36,17 +36,17 @@ typedef struct shoali_group {
 typedef struct shoali_generator {
     const shoali_world *world;
     shoali_generator_options options;
-    uint64_t next;     /* number of the next group */
-    uint64_t draws;    /* random numbers used */
-    uint64_t *asked;   /* [workers] iterations after which a worker has asked */
-    uint32_t *pending; /* [workers] groups that it has not executed yet */
-    uint8_t *out;      /* [workers] takes no part any more */
-    uint8_t *waiting;  /* [workers] a laggard that has asked */
+    uint64_t next;        /* number of the next group */
+    uint64_t draws;       /* random numbers used */
+    uint64_t *asked;      /* [workers] iterations after which a worker has asked */
+    uint32_t *pending;    /* [workers] groups that it has not executed yet */
+    uint8_t *out;         /* [workers] takes no part any more */
+    uint8_t *waiting;     /* [workers] a laggard that has asked */
     shoali_tempo *tempos; /* [workers] time from one group to the next request */
     uint64_t *paces;      /* [workers] scratch: medians of those */
     uint64_t crowd_us;    /* their median at the last division; 0: not known yet */
-    uint32_t *order;   /* [workers] all, host by host */
-    uint32_t *free;    /* [workers] scratch: who takes part, in that order */
+    uint32_t *order;      /* [workers] all, host by host */
+    uint32_t *free;       /* [workers] scratch: who takes part, in that order */
     /* the groups of the last request, all or none handed out */
     shoali_group *groups;
     uint32_t group_count;

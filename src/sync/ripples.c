@@ -22,7 +22,8 @@
  * members never heard of. The price is one lost average per worker.
  *
  * static needs no controller: a group follows from the step and from who is there. If that changes
- * while a group is open, the group is void, and the step goes without.
+ * while a group is open, the group is void, and its worker goes without in this step, and says so:
+ * SKIPPED makes others that would wait for it leave it out, or skip the step as well.
  *
  * Differs from the paper: the controller is a worker, not a process of its own; workers run what
  * they know to be next without a round trip; groups with a lost member are replaced. */
@@ -68,7 +69,16 @@ typedef enum phase { COMPUTE, ASKING, AVERAGING, FINISHED, LEAVING, OVER } phase
 enum { HEARD = 1, WANTS = 2 }; /* flags of a worker at a controller that is not ready */
 
 /* Messages: a kind, two numbers, and GROUP's members as a bitmap. */
-enum { REQUEST = 1, GROUP, DONE, HELLO, ENDED, HEAD_BYTES = 17, BITMAP_MAX = (1 << 14) / 8 };
+enum {
+    REQUEST = 1,
+    GROUP,
+    DONE,
+    HELLO,
+    ENDED,
+    SKIPPED,
+    HEAD_BYTES = 17,
+    BITMAP_MAX = (1 << 14) / 8
+};
 enum { TERM_SHIFT = 40, FIFO = 4 };
 
 typedef struct machine {
@@ -76,10 +86,10 @@ typedef struct machine {
     shoali_finale finale;
     shoali_generator generator;
     phase phase;
-    uint64_t iteration, asked; /* asked: how often I have */
-    uint64_t seen, done;       /* highest group that I know, that I am through with */
-    uint64_t now_us, went_us;  /* of this event; when the last average was done */
-    uint64_t open;             /* the group whose operation runs; 0: none */
+    uint64_t iteration, asked;   /* asked: how often I have */
+    uint64_t seen, done;         /* highest group that I know, that I am through with */
+    uint64_t now_us, went_us;    /* of this event; when the last average was done */
+    uint64_t open;               /* the group whose operation runs; 0: none */
     uint64_t open_op, open_hash; /* its operation; of its members */
     uint32_t open_count, controller;
     bool ready;        /* as controller: every worker has said HELLO */
@@ -87,6 +97,7 @@ typedef struct machine {
     uint32_t first, count;
     uint64_t *ids;     /* fifo of groups: [capacity] */
     uint64_t *ends;    /* [workers] last group that a worker executes; UINT64_MAX: all */
+    uint64_t *skipped; /* [workers] static: the step that a worker went without last */
     uint32_t *members; /* [workers] of the open group */
     uint8_t *bitmaps;  /* fifo: [capacity * bitmap_bytes] */
     uint8_t *flags;    /* [workers] at a controller that is not ready */
@@ -109,9 +120,7 @@ static shoali_generator_options options_of(const params *p)
 {
     bool smart = !p->random;
     shoali_division usual = smart ? SHOALI_DIVIDE_INTER_INTRA : SHOALI_DIVIDE_NONE;
-    int64_t threshold = p->threshold != THRESHOLD_AUTO ? p->threshold
-                        : smart                        ? SMART_THRESHOLD
-                                                       : 0;
+    int64_t threshold = p->threshold != THRESHOLD_AUTO ? p->threshold : smart ? SMART_THRESHOLD : 0;
     return (shoali_generator_options){
         .division = p->division == DIVIDE_AUTO ? usual : (shoali_division)(p->division - 1),
         .group = (uint32_t)p->group,
@@ -130,7 +139,7 @@ static size_t state_size(const shoali_world *world)
 {
     size_t capacity = fifo_capacity(world), workers = world->workers;
     return round_up(sizeof(machine)) + round_up(shoali_finale_bytes(world)) +
-           round_up(shoali_generator_bytes(world)) + (capacity + workers) * sizeof(uint64_t) +
+           round_up(shoali_generator_bytes(world)) + (capacity + 2 * workers) * sizeof(uint64_t) +
            workers * sizeof(uint32_t) + capacity * bitmap_bytes(world) + 2 * workers;
 }
 
@@ -392,7 +401,7 @@ static uint32_t static_group(machine *m)
 {
     uint64_t step = m->asked - 1;
     for (uint32_t u = 0; u < m->world->workers; u++)
-        m->absent[u] = !fits(m, step + 1, u);
+        m->absent[u] = !fits(m, step + 1, u) || m->skipped[u] == step + 1;
     return shoali_static_group(m->world, m->generator.order, m->absent, step, m->members);
 }
 
@@ -444,6 +453,8 @@ static void op_done(machine *m, const shoali_event *event, shoali_actions *actio
     bool again = event->op.status != SHOAL_OK && !params_of(m)->fixed;
     if (event->op.status == SHOAL_OK)
         shoali_act_mix(actions, SHOALI_PARAM, 0, m->world->count, &mean, 1);
+    else if (!again)
+        say(SHOALI_EVERYBODY, SKIPPED, id, 0, actions);
     done(m, id, actions);
     if (!again) {
         go(m, actions);
@@ -459,11 +470,19 @@ static void op_done(machine *m, const shoali_event *event, shoali_actions *actio
 static bool open_is_void(machine *m)
 {
     uint32_t count = 0;
+    if (!fits(m, m->open, m->world->me))
+        return true;
     if (params_of(m)->fixed)
         return hash_of(m, static_group(m)) != m->open_hash;
     while (count < m->open_count && fits(m, m->open, m->members[count]))
         count++;
     return count < m->open_count;
+}
+
+static void cancel_if_void(machine *m, shoali_actions *actions)
+{
+    if (m->open != 0 && open_is_void(m))
+        shoali_act_cancel(actions, m->open_op);
 }
 
 /* A worker executes no group beyond end. */
@@ -473,14 +492,19 @@ static void ends_at(machine *m, uint32_t worker, uint64_t end, shoali_actions *a
         return;
     m->ends[worker] = end;
     shoali_generator_leave(&m->generator, worker);
-    if (m->open != 0 && open_is_void(m))
-        shoali_act_cancel(actions, m->open_op);
+    cancel_if_void(m, actions);
     if (m->controller != m->world->me)
         return;
     if (!m->ready)
         begin_term(m, actions);
     for (uint32_t u; (u = shoali_generator_overdue(&m->generator)) != UINT32_MAX;)
         on_request(m, u, m->generator.asked[u], UINT64_MAX, actions);
+}
+
+static void skips(machine *m, uint32_t worker, uint64_t step, shoali_actions *actions)
+{
+    m->skipped[worker] = step;
+    cancel_if_void(m, actions);
 }
 
 static void somebody_left(machine *m, uint32_t worker, shoali_actions *actions)
@@ -521,7 +545,7 @@ static void message(machine *m, const shoali_event *event, shoali_actions *actio
     uint32_t peer = event->message.peer;
     uint8_t kind = event->message.len_bytes >= HEAD_BYTES ? bytes[0] : 0;
     size_t wanted = HEAD_BYTES + (kind == GROUP ? bitmap_bytes(m->world) : 0);
-    if (kind < REQUEST || kind > ENDED || event->message.len_bytes != wanted ||
+    if (kind < REQUEST || kind > SKIPPED || event->message.len_bytes != wanted ||
         peer >= m->world->workers) {
         char text[96];
         snprintf(text, sizeof text, "endpoint %u sent %zu bytes that are no message of ripples",
@@ -533,6 +557,8 @@ static void message(machine *m, const shoali_event *event, shoali_actions *actio
     uint64_t a = shoali_unpack_u64(bytes + 1), b = shoali_unpack_u64(bytes + 9);
     if (kind == ENDED)
         ends_at(m, peer, a, actions);
+    else if (kind == SKIPPED)
+        skips(m, peer, a, actions);
     else if (kind == HELLO)
         on_hello(m, peer, a >> 1, b, (a & 1) != 0, actions);
     else if (kind == GROUP && peer == m->controller)
@@ -559,7 +585,8 @@ static void start(machine *m, const shoali_world *world, shoali_actions *actions
     at += round_up(shoali_generator_bytes(world));
     m->ids = (uint64_t *)(void *)at;
     m->ends = m->ids + m->capacity;
-    m->members = (uint32_t *)(m->ends + workers);
+    m->skipped = m->ends + workers;
+    m->members = (uint32_t *)(m->skipped + workers);
     m->bitmaps = (uint8_t *)(m->members + workers);
     m->flags = m->bitmaps + m->capacity * bitmap_bytes(world);
     m->absent = m->flags + workers;

@@ -94,6 +94,5 @@ uint32_t shoali_static_group(const shoali_world *world, const uint32_t *order,
     if (behind < alone)
         return count;
     uint32_t other = ((behind - alone) ^ 1) + alone;
-    return add(members_out, count,
-               at_place(order, absent, &mine, (head + 1 + other) % mine.count));
+    return add(members_out, count, at_place(order, absent, &mine, (head + 1 + other) % mine.count));
 }

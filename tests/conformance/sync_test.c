@@ -13,8 +13,13 @@
 #include "base/rng.h"
 
 /* Specs beyond the rows' defaults: their variants, and the example of docs/add-sync.md. */
-static const char *const variants[] = {"param_server:servers=3", "param_server:dedicated,servers=2",
-                                       "averaging:every=3"};
+static const char *const variants[] = {"param_server:servers=3",
+                                       "param_server:dedicated,servers=2",
+                                       "averaging:every=3",
+                                       "ripples:static",
+                                       "ripples:random,group=3",
+                                       "ripples:random,division=random",
+                                       "ripples:smart,laggards,section=2"};
 enum { VARIANTS = sizeof variants / sizeof *variants, TENSORS = 7 };
 
 typedef struct one {

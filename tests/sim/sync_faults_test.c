@@ -10,8 +10,15 @@
 
 enum { SEEDS = 20000, TENSORS = 5 };
 
-static const char *const specs[] = {"all_reduce", "param_server", "param_server:servers=2",
-                                    "param_server:dedicated", "param_server:servers=2,dedicated"};
+static const char *const specs[] = {"all_reduce",
+                                    "param_server",
+                                    "param_server:servers=2",
+                                    "param_server:dedicated",
+                                    "param_server:servers=2,dedicated",
+                                    "ripples",
+                                    "ripples:static",
+                                    "ripples:random,group=3",
+                                    "ripples:smart,laggards"};
 
 /* Up to three entries "endpoint@second" within the first 60 ms, maybe none. */
 static void random_list(shoali_rng *rng, uint32_t workers, char *out, size_t out_bytes)
@@ -63,7 +70,7 @@ static outcome run(uint64_t seed)
     for (uint32_t e = 0; e < sim->size; e++)
         assert_int_equal(sim->nodes[e].phase, SHOALI_SIM_ENDED);
     assert_ok(shoal_sim_results_get(sim, &r));
-    assert_int_equal(r.staleness_max, 0);
+    assert_true(r.staleness_max <= sim->protocol.row->max_staleness(sim->protocol.params));
     o.hash = r.log_hash;
     shoal_sim_destroy(sim);
     return o;
@@ -85,7 +92,7 @@ static void everybody_ends_whatever_happens(void **state)
         }
     }
     assert_true(ended[SHOAL_OK] > SEEDS / 100); /* all ways to end were seen */
-    assert_true(ended[SHOAL_EPEER] > SEEDS / 3);
+    assert_true(ended[SHOAL_EPEER] > SEEDS / 8);
     assert_true(ended[SHOAL_ECANCELLED] > SEEDS / 30);
 }
 

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/machine.h"
+
+#include "support/check.h"
+
+/* Messages: kind, two numbers, for GROUP a bitmap of members. */
+enum { REQUEST = 1, GROUP, DONE, HELLO, ENDED, SKIPPED, GOODBYE = 0xf5 };
+
+static const char *tell(machine *m, uint32_t peer, uint8_t kind, uint64_t a, uint64_t b,
+                        uint8_t bitmap)
+{
+    uint8_t bytes[18] = {kind};
+    for (int i = 0; i < 8; i++) {
+        bytes[1 + i] = (uint8_t)(a >> (8 * i));
+        bytes[9 + i] = (uint8_t)(b >> (8 * i));
+    }
+    bytes[17] = bitmap;
+    return machine_message(m, peer, bytes, kind == GROUP ? 18 : 17);
+}
+
+static const char *goodbye(machine *m, uint32_t peer)
+{
+    static const uint8_t bytes[9] = {GOODBYE};
+    return machine_message(m, peer, bytes, sizeof bytes);
+}
+
+static const char *iterate(machine *m)
+{
+    assert_string_equal(machine_ready(m, 0, m->world.count), "");
+    assert_non_null(strstr(machine_event(m, SHOALI_EV_BEFORE), "go apply"));
+    return machine_event(m, SHOALI_EV_AFTER);
+}
+
+static void a_worker_asks_and_averages_with_its_group(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples", 4, 0, 2, 1);
+    assert_string_equal(machine_start(&m), "");
+    assert_string_equal(iterate(&m), "send 0 0101000000000000000000000000000000");
+    assert_string_equal(tell(&m, 0, GROUP, 1, 0, 0x0e),
+                        "mix SLOT0 [0,4) = 1*PARAM; op 1 [0,4) SLOT0 of 1,2,3 ring");
+    assert_string_equal(tell(&m, 0, GROUP, 3, 0, 0x0c), ""); /* the next one is kept */
+    const char *text = machine_done(&m, 1, SHOAL_OK, NULL);
+    assert_non_null(strstr(text, "mix PARAM [0,4) = 0.333333*SLOT0; "
+                                 "send 0 0301000000000000000000000000000000; go hold @1"));
+    text = iterate(&m);
+    assert_non_null(strstr(text, "send 0 01020000"));
+    assert_non_null(strstr(text, "op 3 [0,4) SLOT0 of 2,3 ring"));
+    machine_close(&m);
+}
+
+static void a_group_of_one_is_no_operation(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples", 4, 0, 2, 1);
+    (void)machine_start(&m);
+    (void)iterate(&m);
+    assert_string_equal(tell(&m, 0, GROUP, 1, 0, 0x04),
+                        "send 0 0301000000000000000000000000000000; go hold @1");
+    machine_close(&m);
+}
+
+static void the_controller_hands_groups_out(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples:threshold=0", 2, 0, 0, 1);
+    m.hosts[0] = m.hosts[1] = 0;
+    (void)machine_start(&m);
+    /* one host: its head alone, the other alone, then both */
+    const char *text = tell(&m, 1, REQUEST, 1, 5, 0);
+    assert_non_null(strstr(text, "send 1 0203000000000000000000000000000000"
+                                 "03"));
+    text = iterate(&m);
+    assert_string_equal(text, "go hold @1"); /* its first group is itself */
+    (void)tell(&m, 1, DONE, 2, 0, 0);
+    text = iterate(&m);
+    assert_string_equal(text, "mix SLOT0 [0,4) = 1*PARAM; op 3 [0,4) SLOT0 of 0,1 ring");
+    machine_close(&m);
+}
+
+static void groups_with_somebody_who_left_are_void(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples", 4, 0, 2, 1);
+    (void)machine_start(&m);
+    (void)iterate(&m);
+    (void)tell(&m, 0, GROUP, 1, 0, 0x0c);
+    assert_string_equal(tell(&m, 3, ENDED, 1, 0, 0), ""); /* it will still execute group 1 */
+    assert_string_equal(goodbye(&m, 3), "");
+    const char *text = machine_done(&m, 1, SHOAL_OK, NULL);
+    assert_non_null(strstr(text, "go hold @1"));
+    (void)iterate(&m);
+    assert_string_equal(tell(&m, 0, GROUP, 2, 0, 0x0c), /* and no other: asked again */
+                        "send 0 0302000000000000000000000000000000; "
+                        "send 0 010200000000000000ffffffffffffffff");
+    (void)tell(&m, 0, GROUP, 3, 0, 0x06);
+    assert_string_equal(tell(&m, 1, ENDED, 2, 0, 0), "cancel 3");
+    text = machine_done(&m, 3, SHOAL_ECANCELLED, "x");
+    assert_string_equal(text, "send 0 0303000000000000000000000000000000; "
+                              "send 0 010200000000000000ffffffffffffffff");
+    machine_close(&m);
+}
+
+/* Worker 0 controls and dies; worker 1 takes over once all have said what they know. */
+static void the_loss_of_the_controller_is_survived(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples", 3, 0, 1, 1);
+    (void)machine_start(&m);
+    (void)iterate(&m);
+    (void)tell(&m, 0, GROUP, 7, 0, 0x06);
+    assert_string_equal(machine_down(&m, 0, "gone"), "cancel 7");
+    assert_string_equal(tell(&m, 2, HELLO, 4 << 1 | 1, 9, 0), /* asked 4 times, knows 9, waits */
+                        "send 2 020000000000010000000000000000000006; "
+                        "send 2 020200000000010000000000000000000004");
+    machine_close(&m);
+}
+
+static void another_worker_says_hello_to_the_next_controller(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples", 3, 0, 2, 1);
+    (void)machine_start(&m);
+    (void)iterate(&m);
+    assert_string_equal(machine_down(&m, 0, "gone"), "send 1 0403000000000000000000000000000000");
+    assert_string_equal(tell(&m, 0, GROUP, 8, 0, 0x06), ""); /* of an older term */
+    const char *text = tell(&m, 1, GROUP, UINT64_C(1) << 40, 0, 0x06);
+    assert_non_null(strstr(text, "op 1099511627776 [0,4) SLOT0 of 1,2 ring"));
+    machine_close(&m);
+}
+
+static void static_needs_no_messages(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples:static", 4, 0, 2, 1);
+    m.hosts[0] = m.hosts[1] = m.hosts[2] = m.hosts[3] = 0;
+    (void)machine_start(&m);
+    assert_string_equal(iterate(&m), "mix SLOT0 [0,4) = 1*PARAM; op 6 [0,4) SLOT0 of 2,3 ring");
+    assert_string_equal(machine_done(&m, 6, SHOAL_OK, NULL),
+                        "mix PARAM [0,4) = 0.5*SLOT0; go hold @1");
+    assert_string_equal(iterate(&m), "mix SLOT0 [0,4) = 1*PARAM; op 8 [0,4) SLOT0 of 0,1,2,3 ring");
+    assert_string_equal(machine_down(&m, 1, "gone"), "cancel 8");
+    assert_string_equal(machine_done(&m, 8, SHOAL_ECANCELLED, "x"),
+                        "send all 0602000000000000000000000000000000; go hold @2");
+    assert_string_equal(tell(&m, 3, SKIPPED, 4, 0, 0), ""); /* 0 and 2 are left for step 4 */
+    assert_string_equal(iterate(&m), "go hold @3");
+    assert_string_equal(iterate(&m), "mix SLOT0 [0,4) = 1*PARAM; op 16 [0,4) SLOT0 of 0,2 ring");
+    assert_string_equal(tell(&m, 0, SKIPPED, 4, 0, 0), "cancel 16");
+    machine_close(&m);
+}
+
+static void hostile_bytes_end_it(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples", 3, 0, 1, 1);
+    (void)machine_start(&m);
+    static const uint8_t bytes[] = {GROUP, 1, 2};
+    assert_non_null(strstr(machine_message(&m, 0, bytes, sizeof bytes), "fail ECORRUPT"));
+    machine_close(&m);
+    machine_open(&m, "ripples", 3, 0, 1, 1);
+    (void)machine_start(&m);
+    const char *text = "";
+    for (uint64_t id = 1; id <= 5; id++)
+        text = tell(&m, 0, GROUP, id, 0, 0x02);
+    assert_non_null(strstr(text, "fail ECORRUPT"));
+    machine_close(&m);
+}
+
+static void keys_that_exclude_each_other(void **state)
+{
+    (void)state;
+    shoali_protocol protocol;
+    assert_status(shoali_sync_open("ripples:static,smart", &protocol), SHOAL_EINVAL);
+    assert_status(shoali_sync_open("ripples:random,laggards", &protocol), SHOAL_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(a_worker_asks_and_averages_with_its_group),
+        CHECK_TEST(a_group_of_one_is_no_operation),
+        CHECK_TEST(the_controller_hands_groups_out),
+        CHECK_TEST(groups_with_somebody_who_left_are_void),
+        CHECK_TEST(the_loss_of_the_controller_is_survived),
+        CHECK_TEST(another_worker_says_hello_to_the_next_controller),
+        CHECK_TEST(static_needs_no_messages),
+        CHECK_TEST(hostile_bytes_end_it),
+        CHECK_TEST(keys_that_exclude_each_other),
+    };
+    return CHECK_RUN(tests);
+}
