@@ -32,77 +32,32 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "sync/finale.h"
-#include "sync/group_generator.h"
 #include "sync/pack.h"
+#include "sync/ripples.h"
 #include "sync/ripples_static.h"
-
-typedef struct params {
-    bool fixed, random, smart, laggards;
-    int32_t division;
-    int64_t group, threshold, section;
-} params;
 
 enum { DIVIDE_AUTO, THRESHOLD_AUTO = -1, SMART_THRESHOLD = 4 };
 
 static const shoali_key keys[] = {
-    {"static", SHOALI_KEY_FLAG, offsetof(params, fixed), 0, 0, NULL, "off",
+    {"static", SHOALI_KEY_FLAG, offsetof(shoali_ripples_params, fixed), 0, 0, NULL, "off",
      "the four-phase schedule, without a group generator: for workers of equal speed"},
-    {"random", SHOALI_KEY_FLAG, offsetof(params, random), 0, 0, NULL, "off",
+    {"random", SHOALI_KEY_FLAG, offsetof(shoali_ripples_params, random), 0, 0, NULL, "off",
      "groups of random workers"},
-    {"smart", SHOALI_KEY_FLAG, offsetof(params, smart), 0, 0, NULL, "off",
+    {"smart", SHOALI_KEY_FLAG, offsetof(shoali_ripples_params, smart), 0, 0, NULL, "off",
      "division=inter_intra with threshold=4; the default of the three"},
-    {"division", SHOALI_KEY_CHOICE, offsetof(params, division), 0, 0,
+    {"division", SHOALI_KEY_CHOICE, offsetof(shoali_ripples_params, division), 0, 0,
      "auto|none|random|inter_intra", "auto",
      "all free workers get groups at once: random ones, or across hosts and then inside them"},
-    {"group", SHOALI_KEY_INT, offsetof(params, group), 2, 1024, NULL, "4",
+    {"group", SHOALI_KEY_INT, offsetof(shoali_ripples_params, group), 2, 1024, NULL, "4",
      "members of a random group"},
-    {"threshold", SHOALI_KEY_INT, offsetof(params, threshold), THRESHOLD_AUTO, 1 << 20, NULL, "-1",
+    {"threshold", SHOALI_KEY_INT, offsetof(shoali_ripples_params, threshold), THRESHOLD_AUTO,
+     1 << 20, NULL, "-1",
      "workers that are so many iterations behind take no part in a division; 0: all do, -1: auto"},
-    {"laggards", SHOALI_KEY_FLAG, offsetof(params, laggards), 0, 0, NULL, "off",
+    {"laggards", SHOALI_KEY_FLAG, offsetof(shoali_ripples_params, laggards), 0, 0, NULL, "off",
      "leave them out of the groups inside their host as well (not in the paper)"},
-    {"section", SHOALI_KEY_INT, offsetof(params, section), 1, 1 << 20, NULL, "1",
+    {"section", SHOALI_KEY_INT, offsetof(shoali_ripples_params, section), 1, 1 << 20, NULL, "1",
      "synchronise after every so many iterations"},
 };
-
-typedef enum phase { COMPUTE, ASKING, AVERAGING, FINISHED, LEAVING, OVER } phase;
-enum { HEARD = 1, WANTS = 2 }; /* flags of a worker at a controller that is not ready */
-
-/* Messages: a kind, two numbers, and GROUP's members as a bitmap. */
-enum {
-    REQUEST = 1,
-    GROUP,
-    DONE,
-    HELLO,
-    ENDED,
-    SKIPPED,
-    HEAD_BYTES = 17,
-    BITMAP_MAX = (1 << 14) / 8
-};
-enum { TERM_SHIFT = 40, FIFO = 4 };
-
-typedef struct machine {
-    const shoali_world *world;
-    shoali_finale finale;
-    shoali_generator generator;
-    phase phase;
-    uint64_t iteration, asked;   /* asked: how often I have */
-    uint64_t seen, done;         /* highest group that I know, that I am through with */
-    uint64_t now_us, went_us;    /* of this event; when the last average was done */
-    uint64_t open;               /* the group whose operation runs; 0: none */
-    uint64_t open_op, open_hash; /* its operation; of its members */
-    uint32_t open_count, controller;
-    bool ready;        /* as controller: every worker has said HELLO */
-    uint32_t capacity; /* of the fifo */
-    uint32_t first, count;
-    uint64_t *ids;     /* fifo of groups: [capacity] */
-    uint64_t *ends;    /* [workers] last group that a worker executes; UINT64_MAX: all */
-    uint64_t *skipped; /* [workers] static: the step that a worker went without last */
-    uint32_t *members; /* [workers] of the open group */
-    uint8_t *bitmaps;  /* fifo: [capacity * bitmap_bytes] */
-    uint8_t *flags;    /* [workers] at a controller that is not ready */
-    uint8_t *absent;   /* [workers] scratch of the static schedule */
-} machine;
 
 /* ---------------------------------------------------------------- shape */
 
@@ -111,12 +66,7 @@ static size_t round_up(size_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
-static size_t bitmap_bytes(const shoali_world *world)
-{
-    return (world->workers + 7) / 8;
-}
-
-static shoali_generator_options options_of(const params *p)
+static shoali_generator_options options_of(const shoali_ripples_params *p)
 {
     bool smart = !p->random;
     shoali_division usual = smart ? SHOALI_DIVIDE_INTER_INTRA : SHOALI_DIVIDE_NONE;
@@ -138,9 +88,9 @@ static uint32_t fifo_capacity(const shoali_world *world)
 static size_t state_size(const shoali_world *world)
 {
     size_t capacity = fifo_capacity(world), workers = world->workers;
-    return round_up(sizeof(machine)) + round_up(shoali_finale_bytes(world)) +
+    return round_up(sizeof(shoali_ripples)) + round_up(shoali_finale_bytes(world)) +
            round_up(shoali_generator_bytes(world)) + (capacity + 2 * workers) * sizeof(uint64_t) +
-           workers * sizeof(uint32_t) + capacity * bitmap_bytes(world) + 2 * workers;
+           workers * sizeof(uint32_t) + capacity * shoali_ripples_bitmap_bytes(world) + 2 * workers;
 }
 
 static uint32_t slots(const shoali_world *world)
@@ -151,13 +101,13 @@ static uint32_t slots(const shoali_world *world)
 
 static uint32_t max_staleness(const void *any)
 {
-    const params *p = any;
+    const shoali_ripples_params *p = any;
     return p->fixed ? 0 : SHOALI_STALENESS_UNBOUNDED;
 }
 
 static shoal_status check(const void *any)
 {
-    const params *p = any;
+    const shoali_ripples_params *p = any;
     if (p->fixed + p->random + p->smart > 1)
         return shoali_fail(SHOAL_EINVAL, "ripples: one of static, random and smart, not several");
     if (p->laggards && (p->fixed || p->random))
@@ -165,14 +115,13 @@ static shoal_status check(const void *any)
     return SHOAL_OK;
 }
 
-static const params *params_of(const machine *m)
+static const shoali_ripples_params *params_of(const shoali_ripples *m)
 {
     return m->world->params;
 }
 
-/* ---------------------------------------------------------------- messages */
-
-static void say(uint32_t peer, uint8_t kind, uint64_t a, uint64_t b, shoali_actions *actions)
+void shoali_ripples_say(uint32_t peer, uint8_t kind, uint64_t a, uint64_t b,
+                        shoali_actions *actions)
 {
     uint8_t bytes[HEAD_BYTES] = {kind};
     shoali_pack_u64(bytes + 1, a);
@@ -180,22 +129,17 @@ static void say(uint32_t peer, uint8_t kind, uint64_t a, uint64_t b, shoali_acti
     shoali_act_send(actions, peer, bytes, sizeof bytes);
 }
 
-static bool in_bitmap(const uint8_t *bitmap, uint32_t worker)
-{
-    return (bitmap[worker / 8] >> (worker % 8) & 1) != 0;
-}
-
-static bool fits(const machine *m, uint64_t id, uint32_t worker)
+static bool fits(const shoali_ripples *m, uint64_t id, uint32_t worker)
 {
     return id <= m->ends[worker];
 }
 
 /* ---------------------------------------------------------------- groups of mine */
 
-static void request(machine *m, uint64_t busy_us, shoali_actions *actions);
-static void advance(machine *m, shoali_actions *actions);
+static void request(shoali_ripples *m, uint64_t busy_us, shoali_actions *actions);
+static void advance(shoali_ripples *m, shoali_actions *actions);
 
-static void go(machine *m, shoali_actions *actions)
+static void go(shoali_ripples *m, shoali_actions *actions)
 {
     m->phase = COMPUTE;
     if (m->iteration % (uint64_t)params_of(m)->section == 0)
@@ -203,12 +147,12 @@ static void go(machine *m, shoali_actions *actions)
     shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration});
 }
 
-static uint64_t hash_of(const machine *m, uint32_t count)
+static uint64_t hash_of(const shoali_ripples *m, uint32_t count)
 {
     return shoali_hash(m->members, count * sizeof *m->members, 0);
 }
 
-static void start_op(machine *m, uint64_t id, uint32_t count, shoali_actions *actions)
+static void start_op(shoali_ripples *m, uint64_t id, uint32_t count, shoali_actions *actions)
 {
     const shoali_mix_term param = {SHOALI_PARAM, 1};
     m->phase = AVERAGING;
@@ -229,7 +173,7 @@ static void start_op(machine *m, uint64_t id, uint32_t count, shoali_actions *ac
 }
 
 /* Through with a group, executed or void. */
-static void done(machine *m, uint64_t id, shoali_actions *actions)
+static void done(shoali_ripples *m, uint64_t id, shoali_actions *actions)
 {
     m->done = id;
     if (m->count == 0 || m->ids[m->first] != id)
@@ -239,28 +183,29 @@ static void done(machine *m, uint64_t id, shoali_actions *actions)
     if (m->controller == m->world->me)
         shoali_generator_done(&m->generator, m->world->me);
     else
-        say(m->controller, DONE, id, 0, actions);
+        shoali_ripples_say(m->controller, DONE, id, 0, actions);
 }
 
 /* Members of a group to m->members; 0: one of them will not come. */
-static uint32_t unpack(machine *m, uint64_t id, const uint8_t *bitmap)
+static uint32_t unpack(shoali_ripples *m, uint64_t id, const uint8_t *bitmap)
 {
     uint32_t count = 0;
     for (uint32_t u = 0; u < m->world->workers; u++) {
-        if (in_bitmap(bitmap, u) && !fits(m, id, u))
+        if (shoali_ripples_in(bitmap, u) && !fits(m, id, u))
             return 0;
-        if (in_bitmap(bitmap, u))
+        if (shoali_ripples_in(bitmap, u))
             m->members[count++] = u;
     }
     return count;
 }
 
 /* A worker that waits runs its next group. */
-static void advance(machine *m, shoali_actions *actions)
+static void advance(shoali_ripples *m, shoali_actions *actions)
 {
     while (m->phase == ASKING && m->count > 0) {
         uint64_t id = m->ids[m->first];
-        uint32_t count = unpack(m, id, m->bitmaps + m->first * bitmap_bytes(m->world));
+        uint32_t count = unpack(m, id,
+                                m->bitmaps + m->first * shoali_ripples_bitmap_bytes(m->world));
         if (count > 1) {
             start_op(m, id, count, actions);
             return;
@@ -274,9 +219,10 @@ static void advance(machine *m, shoali_actions *actions)
 }
 
 /* A group of the controller's. Groups come by rising number: anything else is not of this term. */
-static void keep(machine *m, uint64_t id, const uint8_t *bitmap, shoali_actions *actions)
+void shoali_ripples_keep(shoali_ripples *m, uint64_t id, const uint8_t *bitmap,
+                         shoali_actions *actions)
 {
-    if (m->phase >= FINISHED || id <= m->seen || !in_bitmap(bitmap, m->world->me))
+    if (m->phase >= FINISHED || id <= m->seen || !shoali_ripples_in(bitmap, m->world->me))
         return;
     if (m->count == m->capacity) {
         m->phase = OVER;
@@ -286,118 +232,24 @@ static void keep(machine *m, uint64_t id, const uint8_t *bitmap, shoali_actions 
     }
     uint32_t at = (m->first + m->count++) % m->capacity;
     m->ids[at] = m->seen = id;
-    memcpy(m->bitmaps + at * bitmap_bytes(m->world), bitmap, bitmap_bytes(m->world));
+    memcpy(m->bitmaps + at * shoali_ripples_bitmap_bytes(m->world), bitmap,
+           shoali_ripples_bitmap_bytes(m->world));
     advance(m, actions);
-}
-
-/* ---------------------------------------------------------------- the controller */
-
-static void hand_out(machine *m, const shoali_group *group, shoali_actions *actions)
-{
-    uint8_t bytes[HEAD_BYTES + BITMAP_MAX] = {GROUP};
-    const uint32_t *members = m->generator.members + group->first;
-    shoali_pack_u64(bytes + 1, group->id);
-    for (uint32_t i = 0; i < group->count; i++)
-        bytes[HEAD_BYTES + members[i] / 8] |= (uint8_t)(1u << (members[i] % 8));
-    for (uint32_t i = 0; i < group->count; i++)
-        if (members[i] != m->world->me)
-            shoali_act_send(actions, members[i], bytes, HEAD_BYTES + bitmap_bytes(m->world));
-}
-
-/* Mine go last: they may lead to the next request. */
-static void keep_mine(machine *m, shoali_actions *actions)
-{
-    uint8_t bitmaps[2][BITMAP_MAX] = {{0}};
-    uint64_t ids[2];
-    uint32_t found = 0;
-    for (uint32_t g = 0; g < m->generator.group_count && found < 2; g++) {
-        const shoali_group *group = &m->generator.groups[g];
-        const uint32_t *members = m->generator.members + group->first;
-        bool mine = false;
-        for (uint32_t i = 0; i < group->count; i++) {
-            mine |= members[i] == m->world->me;
-            bitmaps[found][members[i] / 8] |= (uint8_t)(1u << (members[i] % 8));
-        }
-        if (mine)
-            ids[found++] = group->id;
-        else
-            memset(bitmaps[found], 0, bitmap_bytes(m->world));
-    }
-    for (uint32_t i = 0; i < found; i++)
-        keep(m, ids[i], bitmaps[i], actions);
-}
-
-static void on_request(machine *m, uint32_t worker, uint64_t asked, uint64_t busy_us,
-                       shoali_actions *actions)
-{
-    if (m->generator.out[worker])
-        return;
-    if (!m->ready) {
-        m->flags[worker] |= WANTS;
-        m->generator.asked[worker] = asked;
-        return;
-    }
-    shoali_generator_request(&m->generator, worker, asked, busy_us);
-    for (uint32_t g = 0; g < m->generator.group_count; g++)
-        hand_out(m, &m->generator.groups[g], actions);
-    keep_mine(m, actions);
-}
-
-/* Every worker that still takes part has said HELLO: the term of this controller begins. */
-static void begin_term(machine *m, shoali_actions *actions)
-{
-    for (uint32_t u = 0; u < m->world->workers; u++)
-        if (!m->generator.out[u] && (m->flags[u] & HEARD) == 0)
-            return;
-    m->ready = true;
-    m->generator.next = ((m->seen >> TERM_SHIFT) + 1) << TERM_SHIFT;
-    for (uint32_t u = 0; u < m->world->workers; u++)
-        if ((m->flags[u] & WANTS) != 0)
-            on_request(m, u, m->generator.asked[u], UINT64_MAX, actions);
-}
-
-static void on_hello(machine *m, uint32_t worker, uint64_t asked, uint64_t seen, bool wants,
-                     shoali_actions *actions)
-{
-    m->flags[worker] = wants ? HEARD | WANTS : HEARD;
-    m->generator.asked[worker] = asked;
-    m->generator.pending[worker] = 0;
-    m->seen = seen > m->seen ? seen : m->seen;
-    if (m->controller == m->world->me && !m->ready)
-        begin_term(m, actions);
-}
-
-/* The controller is gone: the lowest live worker is the next one. */
-static void change_controller(machine *m, shoali_actions *actions)
-{
-    uint32_t me = m->world->me;
-    while (shoali_finale_is_gone(&m->finale, m->controller))
-        m->controller++;
-    m->count = 0;
-    if (m->open != 0)
-        shoali_act_cancel(actions, m->open_op);
-    if (m->phase >= FINISHED && m->controller != me)
-        return;
-    bool wants = m->phase == ASKING;
-    if (m->controller != me)
-        say(m->controller, HELLO, m->asked << 1 | wants, m->seen, actions);
-    else
-        on_hello(m, me, m->asked, m->seen, wants, actions);
 }
 
 /* ---------------------------------------------------------------- asking */
 
-static void request(machine *m, uint64_t busy_us, shoali_actions *actions)
+static void request(shoali_ripples *m, uint64_t busy_us, shoali_actions *actions)
 {
     m->phase = ASKING;
     if (m->controller == m->world->me)
-        on_request(m, m->world->me, m->asked, busy_us, actions);
+        shoali_ripples_request(m, m->world->me, m->asked, busy_us, actions);
     else
-        say(m->controller, REQUEST, m->asked, busy_us, actions);
+        shoali_ripples_say(m->controller, REQUEST, m->asked, busy_us, actions);
 }
 
 /* My group of the static schedule's current step, to m->members. */
-static uint32_t static_group(machine *m)
+static uint32_t static_group(shoali_ripples *m)
 {
     uint64_t step = m->asked - 1;
     for (uint32_t u = 0; u < m->world->workers; u++)
@@ -405,7 +257,7 @@ static uint32_t static_group(machine *m)
     return shoali_static_group(m->world, m->generator.order, m->absent, step, m->members);
 }
 
-static void after(machine *m, shoali_actions *actions)
+static void after(shoali_ripples *m, shoali_actions *actions)
 {
     m->iteration++;
     if (m->iteration % (uint64_t)params_of(m)->section != 0) {
@@ -433,7 +285,7 @@ static bool is_void(shoal_status status)
            status == SHOAL_EMISMATCH;
 }
 
-static void op_done(machine *m, const shoali_event *event, shoali_actions *actions)
+static void op_done(shoali_ripples *m, const shoali_event *event, shoali_actions *actions)
 {
     const shoali_mix_term mean = {SHOALI_SLOT, 1.0f / (float)m->open_count};
     uint64_t id = m->open;
@@ -454,7 +306,7 @@ static void op_done(machine *m, const shoali_event *event, shoali_actions *actio
     if (event->op.status == SHOAL_OK)
         shoali_act_mix(actions, SHOALI_PARAM, 0, m->world->count, &mean, 1);
     else if (!again)
-        say(SHOALI_EVERYBODY, SKIPPED, id, 0, actions);
+        shoali_ripples_say(SHOALI_EVERYBODY, SKIPPED, id, 0, actions);
     done(m, id, actions);
     if (!again) {
         go(m, actions);
@@ -467,7 +319,7 @@ static void op_done(machine *m, const shoali_event *event, shoali_actions *actio
 /* ---------------------------------------------------------------- who is there */
 
 /* My open group lacks a member, or is no longer what the others think. */
-static bool open_is_void(machine *m)
+static bool open_is_void(shoali_ripples *m)
 {
     uint32_t count = 0;
     if (!fits(m, m->open, m->world->me))
@@ -479,52 +331,47 @@ static bool open_is_void(machine *m)
     return count < m->open_count;
 }
 
-static void cancel_if_void(machine *m, shoali_actions *actions)
+static void cancel_if_void(shoali_ripples *m, shoali_actions *actions)
 {
     if (m->open != 0 && open_is_void(m))
         shoali_act_cancel(actions, m->open_op);
 }
 
 /* A worker executes no group beyond end. */
-static void ends_at(machine *m, uint32_t worker, uint64_t end, shoali_actions *actions)
+static void ends_at(shoali_ripples *m, uint32_t worker, uint64_t end, shoali_actions *actions)
 {
     if (m->ends[worker] != UINT64_MAX)
         return;
     m->ends[worker] = end;
     shoali_generator_leave(&m->generator, worker);
     cancel_if_void(m, actions);
-    if (m->controller != m->world->me)
-        return;
-    if (!m->ready)
-        begin_term(m, actions);
-    for (uint32_t u; (u = shoali_generator_overdue(&m->generator)) != UINT32_MAX;)
-        on_request(m, u, m->generator.asked[u], UINT64_MAX, actions);
+    shoali_ripples_fewer(m, actions);
 }
 
-static void skips(machine *m, uint32_t worker, uint64_t step, shoali_actions *actions)
+static void skips(shoali_ripples *m, uint32_t worker, uint64_t step, shoali_actions *actions)
 {
     m->skipped[worker] = step;
     cancel_if_void(m, actions);
 }
 
-static void somebody_left(machine *m, uint32_t worker, shoali_actions *actions)
+static void somebody_left(shoali_ripples *m, uint32_t worker, shoali_actions *actions)
 {
     ends_at(m, worker, 0, actions);
     if (worker == m->controller && m->phase < LEAVING)
-        change_controller(m, actions);
+        shoali_ripples_change(m, actions);
 }
 
 /* No group beyond those that I am through with. */
-static void end_mine(machine *m, shoali_actions *actions)
+static void end_mine(shoali_ripples *m, shoali_actions *actions)
 {
     if (m->ends[m->world->me] != UINT64_MAX)
         return;
-    say(SHOALI_EVERYBODY, ENDED, m->done, 0, actions);
+    shoali_ripples_say(SHOALI_EVERYBODY, ENDED, m->done, 0, actions);
     m->count = 0;
     ends_at(m, m->world->me, m->done, actions);
 }
 
-static void stop(machine *m, shoali_actions *actions)
+static void stop(shoali_ripples *m, shoali_actions *actions)
 {
     end_mine(m, actions);
     bool open = shoali_finale_leave(&m->finale, actions) || m->open != 0;
@@ -539,12 +386,12 @@ static void stop(machine *m, shoali_actions *actions)
 
 /* ---------------------------------------------------------------- events */
 
-static void message(machine *m, const shoali_event *event, shoali_actions *actions)
+static void message(shoali_ripples *m, const shoali_event *event, shoali_actions *actions)
 {
     const uint8_t *bytes = event->message.bytes;
     uint32_t peer = event->message.peer;
     uint8_t kind = event->message.len_bytes >= HEAD_BYTES ? bytes[0] : 0;
-    size_t wanted = HEAD_BYTES + (kind == GROUP ? bitmap_bytes(m->world) : 0);
+    size_t wanted = HEAD_BYTES + (kind == GROUP ? shoali_ripples_bitmap_bytes(m->world) : 0);
     if (kind < REQUEST || kind > SKIPPED || event->message.len_bytes != wanted ||
         peer >= m->world->workers) {
         char text[96];
@@ -560,16 +407,16 @@ static void message(machine *m, const shoali_event *event, shoali_actions *actio
     else if (kind == SKIPPED)
         skips(m, peer, a, actions);
     else if (kind == HELLO)
-        on_hello(m, peer, a >> 1, b, (a & 1) != 0, actions);
+        shoali_ripples_hello(m, peer, a >> 1, b, (a & 1) != 0, actions);
     else if (kind == GROUP && peer == m->controller)
-        keep(m, a, bytes + HEAD_BYTES, actions);
+        shoali_ripples_keep(m, a, bytes + HEAD_BYTES, actions);
     else if (kind == REQUEST)
-        on_request(m, peer, a, b, actions);
+        shoali_ripples_request(m, peer, a, b, actions);
     else if (kind == DONE && m->ready)
         shoali_generator_done(&m->generator, peer);
 }
 
-static void start(machine *m, const shoali_world *world, shoali_actions *actions)
+static void start(shoali_ripples *m, const shoali_world *world, shoali_actions *actions)
 {
     const shoali_generator_options options = options_of(world->params);
     size_t workers = world->workers;
@@ -588,7 +435,7 @@ static void start(machine *m, const shoali_world *world, shoali_actions *actions
     m->skipped = m->ends + workers;
     m->members = (uint32_t *)(m->skipped + workers);
     m->bitmaps = (uint8_t *)(m->members + workers);
-    m->flags = m->bitmaps + m->capacity * bitmap_bytes(world);
+    m->flags = m->bitmaps + m->capacity * shoali_ripples_bitmap_bytes(world);
     m->absent = m->flags + workers;
     memset(m->ends, 0xff, workers * sizeof *m->ends);
     if (world->servers == 0 && workers <= SHOALI_FINALE_WORKERS)
@@ -599,7 +446,7 @@ static void start(machine *m, const shoali_world *world, shoali_actions *actions
                     world->servers, SHOALI_FINALE_WORKERS);
 }
 
-static void own_event(machine *m, const shoali_event *event, shoali_actions *actions)
+static void own_event(shoali_ripples *m, const shoali_event *event, shoali_actions *actions)
 {
     switch (event->kind) {
     case SHOALI_EV_BEFORE:
@@ -629,7 +476,7 @@ static void own_event(machine *m, const shoali_event *event, shoali_actions *act
 
 static shoal_status on_event(void *state, const shoali_event *event, shoali_actions *actions)
 {
-    machine *m = state;
+    shoali_ripples *m = state;
     uint32_t gone;
     if (m->phase == OVER)
         return SHOAL_OK;
@@ -660,7 +507,7 @@ const shoali_sync_row shoali_sync_ripples = {
     .paper = "Luo et al., \"Heterogeneity-Aware Asynchronous Decentralized Training\" (Ripples, "
              "arXiv 1909.08029; Prague, ASPLOS 2020)",
     .traits = SHOALI_SYNC_MEAN,
-    .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
+    .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_ripples_params)},
     .check = check,
     .state_size = state_size,
     .slots = slots,

@@ -85,7 +85,7 @@ uint32_t shoali_static_group(const shoali_world *world, const uint32_t *order,
         return whole_host(order, absent, &mine, members_out);
     while (at_place(order, absent, &mine, place) != me)
         place++;
-    head %= mine.count;
+    head = mine.count > 0 ? head % mine.count : 0;
     if (place == head)
         return heads(world, order, absent, step % PHASES == 2 ? 1 : 0, members_out);
     uint32_t rest = mine.count - 1, alone = rest % 2;
