@@ -59,11 +59,12 @@ typedef struct shoali_flight {
     bool used;
 } shoali_flight;
 
-/** A member that this rank sends to. ready: binary heap of step << 32 | chunk. */
+/** A member that this rank sends to. ready: by leg, binary heaps of step << 32 | chunk. */
 typedef struct shoali_engine_peer {
-    uint64_t *ready;
-    uint32_t ready_count;
+    uint64_t *ready[2];
+    uint32_t ready_count[2];
     uint32_t member, slot, in_flight;
+    uint32_t ahead; /* chunks pushed to it that have not come back */
     bool granted, queued;
 } shoali_engine_peer;
 
@@ -82,6 +83,7 @@ typedef struct shoali_engine_state {
 
     shoali_engine_step *steps;
     uint32_t step_count, blocks;
+    uint32_t ahead;        /* of the schedule */
     uint32_t *block_first; /* [blocks + 1] into block_steps */
     uint32_t *block_steps; /* steps that touch a block, in list order */
     uint32_t *recv_first;  /* [size + 1] into recv_steps */

@@ -174,8 +174,8 @@ static shoal_status list_receives(shoali_engine_state *e)
 }
 
 /* Number the sends to each member, and the members sent to; in chunks_to: what goes to each of
- * these. */
-static shoal_status number_sends(shoali_engine_state *e, uint64_t *chunks_to)
+ * these by each leg. */
+static shoal_status number_sends(shoali_engine_state *e, uint64_t (*chunks_to)[2])
 {
     uint32_t *sends = shoali_arena_array(e->arena, e->args.size, sizeof *sends);
     e->peer_of = shoali_arena_array(e->arena, e->args.size, sizeof *e->peer_of);
@@ -189,14 +189,14 @@ static shoal_status number_sends(shoali_engine_state *e, uint64_t *chunks_to)
         step->match = sends[step->s.peer]++;
         if (step->chunk_count > 0 && e->peer_of[step->s.peer] == UINT32_MAX)
             e->peer_of[step->s.peer] = e->peer_count++;
-        chunks_to[step->s.peer] += step->chunk_count;
+        chunks_to[step->s.peer][step->s.leg] += step->chunk_count;
     }
     return SHOAL_OK;
 }
 
 static shoal_status list_peers(shoali_engine_state *e)
 {
-    uint64_t *chunks_to = shoali_arena_array(e->arena, e->args.size, sizeof *chunks_to);
+    uint64_t(*chunks_to)[2] = shoali_arena_array(e->arena, e->args.size, sizeof *chunks_to);
     if (chunks_to == NULL)
         return SHOAL_ENOMEM;
     SHOALI_TRY(number_sends(e, chunks_to));
@@ -210,9 +210,12 @@ static shoal_status list_peers(shoali_engine_state *e)
             continue;
         shoali_engine_peer *peer = &e->peers[e->peer_of[member]];
         peer->member = member;
-        peer->ready = shoali_arena_array(e->arena, (size_t)chunks_to[member], sizeof *peer->ready);
-        if (peer->ready == NULL)
-            return SHOAL_ENOMEM;
+        for (int leg = 0; leg < 2; leg++) {
+            peer->ready[leg] = shoali_arena_array(e->arena, (size_t)chunks_to[member][leg],
+                                                  sizeof *peer->ready[leg]);
+            if (peer->ready[leg] == NULL)
+                return SHOAL_ENOMEM;
+        }
     }
     return SHOAL_OK;
 }
@@ -240,6 +243,7 @@ shoal_status shoali_engine_plan(shoali_engine_state *e)
     uint32_t *first_chunk = NULL;
     SHOALI_TRY(build(e, &schedule));
     e->blocks = schedule.blocks;
+    e->ahead = schedule.ahead;
     if (e->blocks == 0)
         return shoali_fail(SHOAL_EINTERNAL, "collective '%s' has no blocks",
                            e->args.collective->spec);

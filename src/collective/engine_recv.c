@@ -69,6 +69,14 @@ static void drop_body(shoali_engine_state *e, shoali_arrival *a)
     a->body = NULL;
 }
 
+static void came_back(shoali_engine_state *e, uint32_t peer_index)
+{
+    if (peer_index == UINT32_MAX || e->peers[peer_index].ahead == 0)
+        return;
+    e->peers[peer_index].ahead--;
+    shoali_engine_mark_dirty(e, peer_index);
+}
+
 bool shoali_engine_arrived(shoali_engine_state *e, uint32_t peer, const shoal_data *head,
                            const uint8_t *body)
 {
@@ -78,6 +86,8 @@ bool shoali_engine_arrived(shoali_engine_state *e, uint32_t peer, const shoal_da
         return false;
     e->placed--;
     a->state = SHOALI_ARRIVAL_HERE;
+    if (e->ahead > 0 && step->s.leg == SHOAL_PULL)
+        came_back(e, e->peer_of[peer]);
     e->stats.received_payload_bytes += a->len_bytes;
     e->stats.received_elems += e->chunks[head->chunk].count;
     return true;

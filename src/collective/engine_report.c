@@ -48,10 +48,12 @@ static uint32_t missing_peer(const shoali_engine_state *e)
 {
     uint32_t missing = UINT32_MAX, most = 0;
     for (uint32_t i = 0; i < e->peer_count; i++) {
-        if (e->peers[i].granted || e->peers[i].ready_count <= most)
+        const shoali_engine_peer *peer = &e->peers[i];
+        uint32_t ready = peer->ready_count[SHOAL_PUSH] + peer->ready_count[SHOAL_PULL];
+        if (peer->granted || ready <= most)
             continue;
-        most = e->peers[i].ready_count;
-        missing = e->peers[i].member;
+        most = ready;
+        missing = peer->member;
     }
     return missing;
 }

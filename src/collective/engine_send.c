@@ -36,7 +36,7 @@ static uint64_t heap_pop(uint64_t *heap, uint32_t count)
 void shoali_engine_mark_dirty(shoali_engine_state *e, uint32_t peer_index)
 {
     shoali_engine_peer *peer = &e->peers[peer_index];
-    if (peer->queued || peer->ready_count == 0)
+    if (peer->queued || peer->ready_count[SHOAL_PUSH] + peer->ready_count[SHOAL_PULL] == 0)
         return;
     peer->queued = true;
     e->dirty.items[(e->dirty.head + e->dirty.count++) % e->dirty.capacity] = peer_index;
@@ -54,7 +54,7 @@ bool shoali_engine_ready(shoali_engine_state *e, uint32_t step, uint32_t chunk)
         k->reads++;
     else
         k->flags |= SHOALI_CHUNK_READY;
-    heap_push(peer->ready, peer->ready_count++, (uint64_t)step << 32 | chunk);
+    heap_push(peer->ready[s->leg], peer->ready_count[s->leg]++, (uint64_t)step << 32 | chunk);
     shoali_engine_mark_dirty(e, peer_index);
     return s->leg == SHOAL_PULL;
 }
@@ -123,21 +123,36 @@ static void send_chunk(shoali_engine_state *e, uint32_t peer_index, uint32_t ste
         k->flags &= ~(uint32_t)SHOALI_CHUNK_READY;
         k->reads += scratch == NULL;
         k->pc++;
+        peer->ahead++;
         shoali_engine_wake(e, chunk);
     }
     e->sink.send(e->sink.ctx, peer->member, &head, body, flight);
 }
 
+/* The leg whose turn it is, -1 for none: the smallest (step, chunk), but a push waits for what has
+ * not come back. A lag that members may build up at first and must make good later costs as much:
+ * while the slowest catches up, the way in idles. */
+static int next_leg(const shoali_engine_state *e, const shoali_engine_peer *peer)
+{
+    const bool far = e->ahead > 0 && peer->ahead >= e->ahead;
+    const bool push = peer->ready_count[SHOAL_PUSH] > 0 && !far;
+    const bool pull = peer->ready_count[SHOAL_PULL] > 0;
+    if (push && pull)
+        return peer->ready[SHOAL_PUSH][0] < peer->ready[SHOAL_PULL][0] ? SHOAL_PUSH : SHOAL_PULL;
+    return push ? SHOAL_PUSH : pull ? SHOAL_PULL : -1;
+}
+
 void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index)
 {
     shoali_engine_peer *peer = &e->peers[peer_index];
-    while (peer->granted && peer->in_flight < SHOALI_ENGINE_FLIGHTS && peer->ready_count > 0 &&
-           !e->failed) {
+    int leg;
+    while (peer->granted && peer->in_flight < SHOALI_ENGINE_FLIGHTS && !e->failed &&
+           (leg = next_leg(e, peer)) >= 0) {
         if (e->budget <= 0) {
             shoali_engine_mark_dirty(e, peer_index);
             return;
         }
-        uint64_t key = heap_pop(peer->ready, peer->ready_count--);
+        uint64_t key = heap_pop(peer->ready[leg], peer->ready_count[leg]--);
         send_chunk(e, peer_index, (uint32_t)(key >> 32), (uint32_t)key);
     }
 }

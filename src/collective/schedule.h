@@ -35,6 +35,9 @@ typedef struct shoal_schedule {
     uint32_t count, blocks;
     uint16_t rounds;
     bool slots; /* trait SLOTS: block i is the whole buffer, as member i contributes it */
+    /** A PUSH to a member waits while this many chunks sent to it have not come back by PULL; 0: it
+     *  never waits. For rows whose every PUSH comes back from where it went, in one order. */
+    uint32_t ahead;
 } shoal_schedule;
 
 typedef struct shoal_schedule_args {

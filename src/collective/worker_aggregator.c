@@ -9,6 +9,11 @@
  *     OWN                                                      block 0
  *   2 PULL     sets block 0    sets block 0    sets block 0    block 0 to 0, 1, 2
  *
+ * TCP shares a server's link unevenly among many senders, and the slowest holds back every chunk's
+ * sum, so that the way back idles. Hence no worker is more than `ahead` chunks before the others:
+ * it sends the next chunk when the one `ahead` before has come back (measured with 4 workers at 1
+ * Gbit/s: 5.0 S/B without, 4.3 with).
+ *
  * Source: Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014;
  *         the baseline of INCEPTIONN, MICRO 2018, figure 1(a), there with one aggregator and
  *         without overlap of the legs.
@@ -21,6 +26,7 @@
 typedef struct params {
     int64_t servers;
     bool dedicated;
+    int64_t ahead;
 } params;
 
 /* Where the servers sit in the member list. */
@@ -100,7 +106,9 @@ static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
         serve(&l, me, &steps);
     if (me < l.workers)
         work(&l, me, SHOAL_RECV_SET, SHOAL_PULL, &steps);
-    return shoali_steps_end(&steps, l.servers, args->size > 1 ? 2 : 0, schedule_out);
+    SHOALI_TRY(shoali_steps_end(&steps, l.servers, args->size > 1 ? 2 : 0, schedule_out));
+    schedule_out->ahead = (uint32_t)((const params *)args->params)->ahead;
+    return SHOAL_OK;
 }
 
 static const shoali_key keys[] = {
@@ -108,6 +116,8 @@ static const shoali_key keys[] = {
      "aggregators, each with an equal share of the elements"},
     {"dedicated", SHOALI_KEY_FLAG, offsetof(params, dedicated), 0, 0, NULL, "off",
      "the members beyond the contributors serve, instead of the first workers"},
+    {"ahead", SHOALI_KEY_INT, offsetof(params, ahead), 0, 1 << 20, NULL, "8",
+     "chunks that a worker may send before the first of them has come back; 0: no limit"},
 };
 
 const shoali_collective_row shoali_collective_worker_aggregator = {

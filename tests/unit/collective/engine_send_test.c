@@ -8,7 +8,7 @@
 
 /* The lone server of a worker-aggregator: member 0 of 3, one block of 10 chunks. */
 static const engine_case server_case = {
-    .collective = "worker_aggregator", .size = 3, .count = 160, .chunk_elems = 16};
+    .collective = "worker_aggregator:ahead=0", .size = 3, .count = 160, .chunk_elems = 16};
 
 static flowprobe *open_member(engine_run *run, const engine_case *c, uint32_t member)
 {
@@ -50,6 +50,38 @@ static void grant_and_flights(void **state)
     }
     flowprobe_sent(probe, 3); /* a cookie that is no longer out */
     probe->row->on_sent(probe->state, 0, UINT64_MAX);
+    close_all(&run, probe);
+}
+
+/* ahead=3: a fourth chunk waits until one has come back, whichever; a server is never held up. */
+static void nobody_runs_ahead(void **state)
+{
+    (void)state;
+    engine_run run;
+    engine_case c = server_case;
+    c.collective = "worker_aggregator:ahead=3";
+    flowprobe *probe = open_member(&run, &c, 1);
+    float sum[16] = {0};
+    flowprobe_grant(probe, 0, 1);
+    for (size_t back = 0; back <= 7; back++) {
+        for (size_t i = 0; i < probe->send_count; i++)
+            flowprobe_sent(probe, i);
+        assert_int_equal(probe->send_count, 3 + back);
+        if (back < 7)
+            assert_true(flowprobe_receive(
+                probe, 0, (shoal_data){.chunk = (uint32_t)back, .len_bytes = 64}, sum));
+    }
+    close_all(&run, probe);
+
+    probe = open_member(&run, &c, 0);
+    for (uint32_t chunk = 0; chunk < 10; chunk++)
+        for (uint32_t worker = 1; worker <= 2; worker++)
+            assert_true(flowprobe_receive(probe, worker,
+                                          (shoal_data){.chunk = chunk, .len_bytes = 64}, sum));
+    flowprobe_grant(probe, 2, 1);
+    for (size_t i = 0; i < 10; i++)
+        flowprobe_sent(probe, i);
+    assert_int_equal(probe->send_count, 10);
     close_all(&run, probe);
 }
 
@@ -198,6 +230,7 @@ static const struct CMUnitTest tests[] = {
     CHECK_TEST(grant_and_flights),          CHECK_TEST(identity_sends_in_place),
     CHECK_TEST(order_is_step_then_chunk),   CHECK_TEST(pull_bytes_are_kept),
     CHECK_TEST(counts_what_the_list_costs), CHECK_TEST(writers_wait_for_readers),
+    CHECK_TEST(nobody_runs_ahead),
 };
 
 int main(void)
