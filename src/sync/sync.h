@@ -115,6 +115,9 @@ typedef struct shoali_sync_row {
     uint32_t (*slots)(const shoali_world *world);
     /** Iterations by which what enters an update may be older than the update. */
     uint32_t (*max_staleness)(const void *params);
+    /** Iterations by which two workers may be apart at any time while nobody is lost; NULL: no
+     * promise. */
+    uint32_t (*max_gap)(const shoali_world *world);
     /** The machine. Returns an error only for what is nobody's fault but ours (ENOMEM); all else is
      * FAIL. */
     shoal_status (*on_event)(void *state, const shoali_event *event, shoali_actions *actions);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* D-PSGD: every iteration each replica becomes the mean of itself and its neighbours, with doubly
+ * stochastic weights, minus its own gradient step. The machine is hop's in its standard form:
+ * updates are tagged, so a fast pair may be an iteration ahead of its neighbours, but nobody
+ * averages anything but the iteration that it is in. State table: hop.c. */
+#include "sync/hop.h"
+
+static const shoali_key keys[] = {
+    {"graph", SHOALI_KEY_TEXT, offsetof(shoali_hop_params, graph), 0, 0, NULL, "ring",
+     "ring, chords, double_ring, complete, parity, or a file with lines of two workers"},
+    {"serial", SHOALI_KEY_FLAG, offsetof(shoali_hop_params, serial), 0, 0, NULL, "off",
+     "send after the update and wait, instead of sending before the gradient"},
+};
+
+const shoali_sync_row shoali_sync_d_psgd = {
+    .name = "d_psgd",
+    .paper = "Lian et al., NIPS 2017; losses survived, exact mean at the end",
+    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES,
+    .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_hop_params)},
+    .state_size = shoali_hop_state_size,
+    .slots = shoali_hop_slots,
+    .max_staleness = shoali_hop_max_staleness,
+    .max_gap = shoali_hop_max_gap,
+    .on_event = shoali_hop_on_event,
+};

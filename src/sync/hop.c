@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hop: decentralised SGD without a global step. A worker in iteration k sends x_k to its neighbours
+ * and computes the gradient at x_k meanwhile; then x = mean of its own and their x_k, and its
+ * optimiser steps from there. Tokens bound how far it may be ahead of a neighbour.
+ *
+ *              COMPUTE            REDUCE (asked)         UPDATE      ENTER (asked)         ENDING
+ *   BEFORE     -> REDUCE          .                      .           .                     .
+ *   AFTER      .                  .                      -> ENTER    .                     .
+ *   FINISH     in COMPUTE: tell the neighbours, -> ENDING (finale.c answers it)
+ *   TAG j t    book               ready: mix, GO(apply)  book        book                  book
+ *   OP_DONE    book, next take    ready: mix, GO(apply)  book        window: as ITER       book
+ *   ITER j t   book               book                   book        tokens: k rises,      .
+ *                                                                    tell, put, GO(next)
+ *   j is gone  its edges are cut; then as OP_DONE
+ *   STOP       goodbye, CANCEL all -> LEAVING: GO(stop) once no operation is open
+ *
+ * What comes after REDUCE is UPDATE, after ENTER it is COMPUTE. `serial` sends x after the update
+ * and reduces in ENTER, before the tokens; BEFORE then is GO at once.
+ *
+ * Ready, with d neighbours that are there:
+ *   standard     all d updates of iteration k; Metropolis weights: the mean of all is conserved
+ *   backup=b     d - b of them (at least one); plain mean of those that came, oneself included
+ *   staleness=s  d - b neighbours whose newest update is of k - s or later; a new one of tag t
+ *                weighs t - (k - s) + 1, one's own s + 1, one that was used before nothing
+ * Tokens: with o's iteration I(o) as last heard, k may rise while I(o) + tokens > k for all o:
+ * Iter(w) - Iter(o) <= tokens. A straggler sees all tokens pile up: it may jump by
+ * J <= min_o I(o) - k, which nobody can be waiting for, and takes the mean of its neighbours'
+ * models of iteration k + J - 1.
+ *
+ * Update queues: nobody is announced more than 1 + tokens updates that it may still need (one
+ * iteration ahead without tokens); more is a protocol error, as is a token too many. */
+#include "sync/hop.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "sync/graph.h"
+
+enum { ITER = 1, TAG, BOTH, ACK, NO_MORE, MESSAGE_BYTES = 8 };
+typedef enum phase { COMPUTE, REDUCE, UPDATE, ENTER, ENDING, LEAVING, OVER } phase;
+#define DEFAULT_TOKENS 10
+
+static const shoali_key keys[] = {
+    {"graph", SHOALI_KEY_TEXT, offsetof(shoali_hop_params, graph), 0, 0, NULL, "ring",
+     "ring, chords, double_ring, complete, parity, or a file with lines of two workers"},
+    {"tokens", SHOALI_KEY_INT, offsetof(shoali_hop_params, tokens), 0, 1000, NULL, "0",
+     "iterations ahead of a neighbour; 0: 10 where backup or staleness need them, else none"},
+    {"backup", SHOALI_KEY_INT, offsetof(shoali_hop_params, backup), 0, 1000, NULL, "0",
+     "neighbours whose update need not be waited for"},
+    {"staleness", SHOALI_KEY_INT, offsetof(shoali_hop_params, staleness), 0, 1000, NULL, "0",
+     "iterations by which a neighbour's update may be older than one's own"},
+    {"weights", SHOALI_KEY_CHOICE, offsetof(shoali_hop_params, weights), 0, 0, "linear|plain",
+     "linear", "of stale updates: by their age, or all the same"},
+    {"skip", SHOALI_KEY_INT, offsetof(shoali_hop_params, skip), 0, 1000, NULL, "0",
+     "a worker that lags may jump so many iterations at once; needs backup or staleness"},
+    {"trigger", SHOALI_KEY_INT, offsetof(shoali_hop_params, trigger), 2, 1000, NULL, "2",
+     "iterations behind all neighbours before it jumps"},
+    {"serial", SHOALI_KEY_FLAG, offsetof(shoali_hop_params, serial), 0, 0, NULL, "off",
+     "send after the update and wait, instead of sending before the gradient"},
+    {"notify_ack", SHOALI_KEY_FLAG, offsetof(shoali_hop_params, notify_ack), 0, 0, NULL, "off",
+     "the older protocol: send again only once the last update was used"},
+};
+
+typedef struct machine {
+    shoali_finale finale;
+    shoali_hop_queue queue;
+    const shoali_world *world;
+    const shoali_hop_params *params;
+    uint64_t iteration, tokens;
+    bool reduced; /* iteration's updates are in PARAM */
+    phase phase;
+} machine;
+
+/* ---------------------------------------------------------------- the world */
+
+uint64_t shoali_hop_tokens(const shoali_hop_params *p)
+{
+    bool loose = p->backup > 0 || p->staleness > 0;
+    return p->tokens == 0 && loose ? DEFAULT_TOKENS : (uint64_t)p->tokens;
+}
+
+static uint32_t capacity(const shoali_hop_params *p)
+{
+    uint64_t tokens = shoali_hop_tokens(p);
+    bool loose = p->backup > 0 || p->staleness > 0;
+    return 1 + (loose ? (uint32_t)tokens : 1);
+}
+
+/* 0 also if the graph is none: START says so. */
+static uint32_t degree(const shoali_world *world)
+{
+    const shoali_hop_params *p = world->params;
+    uint32_t count;
+    bool ok = shoali_graph_neighbours(p->graph, world->workers, world->me, NULL, &count) ==
+              SHOAL_OK;
+    return ok ? count : 0;
+}
+
+static size_t head_bytes(void)
+{
+    return (sizeof(machine) + 63) / 64 * 64;
+}
+
+size_t shoali_hop_state_size(const shoali_world *world)
+{
+    size_t finale = (shoali_finale_bytes(world) + 63) / 64 * 64;
+    const shoali_hop_params *p = world->params;
+    uint32_t edges = shoali_graph_is_file(p->graph) ? world->workers : degree(world);
+    return head_bytes() + finale + shoali_hop_queue_bytes(edges, capacity(p));
+}
+
+uint32_t shoali_hop_slots(const shoali_world *world)
+{
+    return shoali_hop_queue_slots(degree(world), capacity(world->params));
+}
+
+uint32_t shoali_hop_max_staleness(const void *params)
+{
+    return (uint32_t)((const shoali_hop_params *)params)->staleness;
+}
+
+/* Per edge, times the graph's diameter. */
+uint32_t shoali_hop_max_gap(const shoali_world *world)
+{
+    const shoali_hop_params *p = world->params;
+    shoali_graph graph;
+    uint64_t tokens = shoali_hop_tokens(p), edge = 1;
+    if (p->backup > 0)
+        edge = tokens;
+    else if (p->staleness > 0)
+        edge = (uint64_t)p->staleness + 1 < tokens ? (uint64_t)p->staleness + 1 : tokens;
+    if (shoali_graph_open(p->graph, world->workers, &graph) != SHOAL_OK)
+        return 0;
+    uint64_t gap = edge * shoali_graph_diameter(&graph);
+    shoali_graph_close(&graph);
+    return (uint32_t)gap;
+}
+
+/* ---------------------------------------------------------------- messages and ends */
+
+static void tell(const machine *m, uint8_t kind, uint64_t value, shoali_actions *actions)
+{
+    uint8_t bytes[MESSAGE_BYTES] = {kind};
+    for (int i = 1; i < MESSAGE_BYTES; i++)
+        bytes[i] = (uint8_t)(value >> (8 * (i - 1)));
+    for (uint32_t i = 0; i < m->queue.edge_count; i++)
+        if (!m->queue.edges[i].gone)
+            shoali_act_send(actions, m->queue.edges[i].peer, bytes, sizeof bytes);
+}
+
+static void fail(machine *m, shoal_status status, const char *text, shoali_actions *actions)
+{
+    shoali_finale_fail(&m->finale, status, text, actions);
+    m->phase = OVER;
+}
+
+static void go(machine *m, phase next, const shoal_verdict *verdict, shoali_actions *actions)
+{
+    m->phase = next;
+    shoali_act_go(actions, verdict);
+}
+
+/* ---------------------------------------------------------------- reduce */
+
+static uint32_t there(const machine *m)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->queue.edge_count; i++)
+        count += !m->queue.edges[i].gone;
+    return count;
+}
+
+static bool fresh_enough(const machine *m, const shoali_hop_edge *edge)
+{
+    uint32_t slot;
+    uint64_t tag;
+    if (m->params->staleness == 0)
+        return shoali_hop_queue_find(&m->queue, edge, m->iteration, false, &slot, &tag);
+    return edge->newest > 0 && edge->newest - 1 + (uint64_t)m->params->staleness >= m->iteration;
+}
+
+static bool ready_to_reduce(const machine *m)
+{
+    uint32_t count = there(m), ready = 0, backup = (uint32_t)m->params->backup;
+    uint32_t need = count > backup ? count - backup : count > 0;
+    for (uint32_t i = 0; i < m->queue.edge_count; i++)
+        ready += !m->queue.edges[i].gone && fresh_enough(m, &m->queue.edges[i]);
+    return ready >= need;
+}
+
+/* Of an update with this tag in iteration k. */
+static float weight(const machine *m, const shoali_hop_edge *edge, uint64_t tag, uint64_t k)
+{
+    const shoali_hop_params *p = m->params;
+    bool standard = p->backup == 0 && p->staleness == 0;
+    if (standard)
+        return edge->weight;
+    if (p->staleness == 0 || p->weights == SHOALI_HOP_PLAIN)
+        return 1;
+    int64_t age = (int64_t)tag - (int64_t)k + p->staleness + 1;
+    return (float)(age > 0 ? age : 1);
+}
+
+/* The neighbours' updates for iteration k as terms; their weights summed to *sum_out. */
+static uint32_t collect(const machine *m, uint64_t k, float *sum_out)
+{
+    uint32_t count = 0, slot;
+    uint64_t tag;
+    *sum_out = 0;
+    for (uint32_t i = 0; i < m->queue.edge_count; i++) {
+        const shoali_hop_edge *edge = &m->queue.edges[i];
+        bool any = m->params->staleness > 0;
+        if (!shoali_hop_queue_find(&m->queue, edge, k, any, &slot, &tag))
+            continue;
+        float w = weight(m, edge, tag, k);
+        m->queue.terms[count++] = (shoali_mix_term){slot, w};
+        *sum_out += w;
+    }
+    return count;
+}
+
+/* PARAM = weighted mean over count terms; their weights become parts of one. */
+static void mix(const machine *m, uint32_t count, float sum, shoali_actions *actions)
+{
+    for (uint32_t i = 0; i < count; i++)
+        m->queue.terms[i].weight /= sum;
+    shoali_act_mix(actions, SHOALI_PARAM, 0, m->world->count, m->queue.terms, count);
+}
+
+static void reduce(machine *m, shoali_actions *actions)
+{
+    const shoali_hop_params *p = m->params;
+    bool standard = p->backup == 0 && p->staleness == 0;
+    float sum, own = 1;
+    uint32_t count = collect(m, m->iteration, &sum);
+    if (standard)
+        own = 1 - sum;
+    else if (p->staleness > 0 && p->weights == SHOALI_HOP_LINEAR)
+        own = (float)(p->staleness + 1);
+    m->queue.terms[count] = (shoali_mix_term){SHOALI_PARAM, own};
+    if (count > 0)
+        mix(m, count + 1, sum + own, actions);
+    m->reduced = true;
+    shoali_hop_queue_drop(&m->queue, p->staleness > 0 ? UINT64_MAX : m->iteration + 1, false);
+    if (p->notify_ack)
+        tell(m, ACK, m->iteration, actions);
+}
+
+/* ---------------------------------------------------------------- the next iteration */
+
+/* How many iterations to go on by: more than one is a jump. */
+static uint64_t stride(const machine *m)
+{
+    const shoali_hop_params *p = m->params;
+    uint64_t behind = UINT64_MAX;
+    for (uint32_t i = 0; i < m->queue.edge_count; i++) {
+        const shoali_hop_edge *edge = &m->queue.edges[i];
+        uint64_t ahead = edge->iter > m->iteration ? edge->iter - m->iteration : 0;
+        behind = !edge->gone && ahead < behind ? ahead : behind;
+    }
+    if (p->skip < 2 || behind == UINT64_MAX || behind < (uint64_t)p->trigger)
+        return 1;
+    return behind < (uint64_t)p->skip ? behind : (uint64_t)p->skip;
+}
+
+static bool has_tokens(const machine *m, uint64_t next)
+{
+    for (uint32_t i = 0; i < m->queue.edge_count; i++) {
+        const shoali_hop_edge *edge = &m->queue.edges[i];
+        if (edge->gone)
+            continue;
+        if (m->tokens > 0 && !edge->finished && edge->iter + m->tokens < next)
+            return false;
+        if (m->params->notify_ack && edge->acked < m->queue.sent)
+            return false;
+    }
+    return true;
+}
+
+/* A jump lands on the neighbours' models of the iteration before. */
+static void renew(machine *m, uint64_t next, shoali_actions *actions)
+{
+    float sum;
+    uint32_t count = collect(m, next - 1, &sum);
+    if (count > 0)
+        mix(m, count, sum, actions);
+}
+
+static void enter(machine *m, shoali_actions *actions)
+{
+    uint64_t next = m->iteration + stride(m);
+    bool parallel = !m->params->serial;
+    if (!has_tokens(m, next) || (parallel && !shoali_hop_queue_may_put(&m->queue)))
+        return;
+    if (next > m->iteration + 1)
+        renew(m, next, actions);
+    m->iteration = next;
+    m->reduced = false;
+    shoali_hop_queue_drop(&m->queue, next, false);
+    tell(m, parallel ? BOTH : ITER, next, actions);
+    if (parallel)
+        shoali_hop_queue_put(&m->queue, next, actions);
+    go(m, COMPUTE, &(shoal_verdict){.iteration = next}, actions);
+}
+
+/* serial: x is sent as soon as there is room, once an iteration. */
+static void send_serial(machine *m, shoali_actions *actions)
+{
+    if (m->queue.sent > m->iteration - m->world->iteration || !shoali_hop_queue_may_put(&m->queue))
+        return;
+    tell(m, TAG, m->iteration, actions);
+    shoali_hop_queue_put(&m->queue, m->iteration, actions);
+}
+
+/* Whatever has changed: go on if that is enough, and ask for more updates. */
+static void proceed(machine *m, shoali_actions *actions)
+{
+    const shoal_verdict apply = {.apply = true, .grad_scale = 1, .iteration = m->iteration};
+    bool serial = m->params->serial, stale = m->params->staleness > 0;
+    if (m->phase == OVER)
+        return;
+    if (m->phase == ENDING)
+        shoali_hop_queue_drop(&m->queue, UINT64_MAX, false);
+    else if (m->phase == LEAVING && m->queue.open == 0 && !m->finale.open)
+        go(m, OVER, &(shoal_verdict){.stop = true, .iteration = m->iteration}, actions);
+    else if (m->phase == ENTER && serial)
+        send_serial(m, actions);
+    if (m->phase == REDUCE && ready_to_reduce(m)) {
+        reduce(m, actions);
+        go(m, UPDATE, &apply, actions);
+    } else if (m->phase == ENTER) {
+        bool sent = m->queue.sent > m->iteration - m->world->iteration;
+        if (serial && !m->reduced && sent && ready_to_reduce(m))
+            reduce(m, actions);
+        if (!serial || m->reduced)
+            enter(m, actions);
+    }
+    shoali_hop_queue_drop(&m->queue, m->iteration + m->reduced, false);
+    if (stale && m->phase != ENDING)
+        shoali_hop_queue_drop(&m->queue, 0, true);
+    if (m->phase < LEAVING)
+        shoali_hop_queue_take(&m->queue, m->iteration, actions);
+}
+
+/* ---------------------------------------------------------------- events */
+
+static void on_message(machine *m, const shoali_event *event, shoali_actions *actions)
+{
+    shoali_hop_edge *edge = shoali_hop_queue_edge(&m->queue, event->message.peer);
+    uint64_t value = 0;
+    if (edge == NULL || event->message.len_bytes != MESSAGE_BYTES)
+        return;
+    uint8_t kind = event->message.bytes[0];
+    for (int i = 1; i < MESSAGE_BYTES; i++)
+        value |= (uint64_t)event->message.bytes[i] << (8 * (i - 1));
+    if ((kind == ITER || kind == BOTH) && value > edge->iter)
+        edge->iter = value;
+    if (kind == ACK && value + 1 > m->world->iteration + edge->acked)
+        edge->acked = value + 1 - m->world->iteration;
+    edge->finished |= kind == NO_MORE;
+    if (kind != TAG && kind != BOTH)
+        return;
+    bool fits = shoali_hop_queue_tag(&m->queue, edge, value);
+    bool ending = m->phase >= ENDING;
+    if (!fits ||
+        (!ending && shoali_hop_queue_count(&m->queue, edge, m->iteration) > m->queue.capacity))
+        fail(m, SHOAL_ECORRUPT, "a neighbour sent more updates than its tokens allow", actions);
+}
+
+static void on_op_done(machine *m, const shoali_event *event, shoali_actions *actions)
+{
+    shoal_status status = event->op.status;
+    bool going = status == SHOAL_EPEER || status == SHOAL_ECANCELLED || m->phase >= LEAVING;
+    if (!shoali_hop_queue_done(&m->queue, event->op.id, status == SHOAL_OK))
+        return;
+    if (status != SHOAL_OK && !going)
+        fail(m, status, event->op.text, actions);
+}
+
+static void on_gone(machine *m, uint32_t peer, shoali_actions *actions)
+{
+    shoali_hop_edge *edge = shoali_hop_queue_edge(&m->queue, peer);
+    if (edge == NULL)
+        return;
+    edge->gone = true;
+    shoali_hop_queue_cancel(&m->queue, edge, actions);
+}
+
+static void on_stop(machine *m, shoali_actions *actions)
+{
+    (void)shoali_finale_leave(&m->finale, actions);
+    m->phase = LEAVING;
+    shoali_hop_queue_cancel(&m->queue, NULL, actions);
+}
+
+static void on_start(machine *m, const shoali_world *world, shoali_actions *actions)
+{
+    const shoali_hop_params *p = world->params;
+    uint8_t *memory = (uint8_t *)m + head_bytes();
+    shoal_status status = SHOAL_OK;
+    shoali_graph graph;
+    m->world = world;
+    m->params = p;
+    m->iteration = world->iteration;
+    m->tokens = shoali_hop_tokens(p);
+    shoali_finale_start(&m->finale, world, 0, memory);
+    if (world->workers > SHOALI_FINALE_WORKERS || world->servers > 0)
+        status = shoali_fail(SHOAL_EINVAL, "%u workers and %u servers", world->workers,
+                             world->servers);
+    if (status == SHOAL_OK && world->me == 0) { /* one look at the whole is enough */
+        status = shoali_graph_open(p->graph, world->workers, &graph);
+        if (status == SHOAL_OK)
+            shoali_graph_close(&graph);
+    }
+    if (status == SHOAL_OK)
+        status = shoali_hop_queue_start(&m->queue, world, p->graph, degree(world), capacity(p),
+                                        memory + (shoali_finale_bytes(world) + 63) / 64 * 64);
+    if (status != SHOAL_OK) {
+        fail(m, status, shoal_last_error()->text, actions);
+        return;
+    }
+    if (!p->serial) {
+        tell(m, TAG, m->iteration, actions);
+        shoali_hop_queue_put(&m->queue, m->iteration, actions);
+    }
+}
+
+static void on_own_event(machine *m, const shoali_event *event, shoali_actions *actions)
+{
+    const shoal_verdict apply = {.apply = true, .grad_scale = 1, .iteration = m->iteration};
+    switch (event->kind) {
+    case SHOALI_EV_BEFORE:
+        if (m->params->serial)
+            go(m, UPDATE, &apply, actions);
+        else
+            m->phase = REDUCE;
+        break;
+    case SHOALI_EV_AFTER:
+        m->phase = ENTER;
+        break;
+    case SHOALI_EV_MESSAGE:
+        on_message(m, event, actions);
+        break;
+    case SHOALI_EV_OP_DONE:
+        on_op_done(m, event, actions);
+        break;
+    case SHOALI_EV_STOP:
+        on_stop(m, actions);
+        break;
+    default: /* READY, TIMER, VIEW */
+        break;
+    }
+}
+
+shoal_status shoali_hop_on_event(void *state, const shoali_event *event, shoali_actions *actions)
+{
+    machine *m = state;
+    uint32_t peer;
+    if (event->kind == SHOALI_EV_START) {
+        on_start(m, event->world, actions);
+    } else if (m->phase == OVER) {
+        return SHOAL_OK;
+    } else if (event->kind == SHOALI_EV_READY) {
+        return SHOAL_OK;
+    } else {
+        if (event->kind == SHOALI_EV_FINISH) {
+            m->phase = ENDING;
+            m->finale.iteration = m->iteration;
+            tell(m, NO_MORE, 0, actions);
+        }
+        shoali_finale_news news = shoali_finale_event(&m->finale, event, &peer, actions);
+        if (news == SHOALI_SOMEBODY_LEFT)
+            on_gone(m, peer, actions);
+        else if (news == SHOALI_NOT_MINE)
+            on_own_event(m, event, actions);
+    }
+    proceed(m, actions);
+    return SHOAL_OK;
+}
+
+static shoal_status check(const void *any)
+{
+    const shoali_hop_params *p = any;
+    bool loose = p->backup > 0 || p->staleness > 0;
+    if (p->skip > 0 && !loose)
+        return shoali_fail(SHOAL_EINVAL, "hop: skip leaves updates out, so it needs backup or "
+                                         "staleness as well");
+    if (p->skip > 0 && p->serial)
+        return shoali_fail(SHOAL_EINVAL, "hop: serial and skip exclude each other");
+    if (p->notify_ack && (loose || p->tokens > 0 || p->serial))
+        return shoali_fail(SHOAL_EINVAL, "hop: notify_ack goes with nothing else");
+    return SHOAL_OK;
+}
+
+const shoali_sync_row shoali_sync_hop = {
+    .name = "hop",
+    .paper = "Luo et al., ASPLOS 2019; undirected graphs, losses survived, exact mean at the end",
+    .traits = SHOALI_SYNC_SURVIVES,
+    .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_hop_params)},
+    .check = check,
+    .state_size = shoali_hop_state_size,
+    .slots = shoali_hop_slots,
+    .max_staleness = shoali_hop_max_staleness,
+    .max_gap = shoali_hop_max_gap,
+    .on_event = shoali_hop_on_event,
+};

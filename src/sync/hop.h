@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine behind hop and d_psgd: replicas on a graph that send their parameters to neighbours,
+ * tagged with an iteration. hop.c has the state table; hop_queue.c what is kept per neighbour. */
+#ifndef SHOALI_SYNC_HOP_H
+#define SHOALI_SYNC_HOP_H
+
+#include "sync/finale.h"
+
+typedef struct shoali_hop_params {
+    char graph[SHOALI_KEY_TEXT_BYTES];
+    int64_t tokens; /* 0: none */
+    int64_t backup, staleness, skip, trigger;
+    int32_t weights; /* SHOALI_HOP_LINEAR, SHOALI_HOP_PLAIN */
+    bool serial, notify_ack;
+} shoali_hop_params;
+enum { SHOALI_HOP_LINEAR, SHOALI_HOP_PLAIN };
+
+/** Rows of the table share these. */
+size_t shoali_hop_state_size(const shoali_world *world);
+uint32_t shoali_hop_slots(const shoali_world *world);
+uint32_t shoali_hop_max_staleness(const void *params);
+uint32_t shoali_hop_max_gap(const shoali_world *world);
+shoal_status shoali_hop_on_event(void *state, const shoali_event *event, shoali_actions *actions);
+
+/** Tokens in force: what was asked for, or what backup, staleness and skip need to be bounded. */
+uint64_t shoali_hop_tokens(const shoali_hop_params *params);
+
+/* ---------------------------------------------------------------- hop_queue.c */
+
+enum { SHOALI_HOP_WINDOW = 4 }; /* own updates that are under way at a time */
+
+/** What a worker knows of a neighbour, and the queue of its updates. The s-th put of one side is
+ * the s-th take of the other; tags travel as messages, in the same order. */
+typedef struct shoali_hop_edge {
+    uint32_t peer;
+    bool gone;                /* lost, or has said goodbye */
+    bool finished;            /* asks for no more tokens to be waited for */
+    bool take_open;           /* take number `arrived` */
+    uint32_t puts;            /* a bit per own update of the window that is under way to it */
+    float weight;             /* Metropolis */
+    uint64_t iter;            /* that it is in, as last heard */
+    uint64_t acked;           /* notify_ack: own updates that it has used */
+    uint64_t head;            /* number of its oldest update that is kept */
+    uint64_t arrived, tagged; /* updates that are here; that were announced */
+    uint64_t newest;          /* 1 + tag of the newest update that was ever here; 0: none */
+    uint64_t *tags;           /* [capacity + window] by number */
+} shoali_hop_edge;
+
+typedef struct shoali_hop_queue {
+    const shoali_world *world;
+    shoali_hop_edge *edges;
+    uint32_t edge_count, capacity; /* updates kept per neighbour */
+    uint32_t open;                 /* operations */
+    uint64_t sent;                 /* own updates so far */
+    shoali_mix_term *terms;        /* [edge_count + 1] */
+} shoali_hop_queue;
+
+/** Slots: the finale's, the window of own updates, then capacity for each neighbour. */
+uint32_t shoali_hop_queue_slots(uint32_t edges, uint32_t capacity);
+size_t shoali_hop_queue_bytes(uint32_t edges, uint32_t capacity);
+/** memory: shoali_hop_queue_bytes() of zeroes. Fails as shoali_graph_neighbours does. */
+SHOAL_MUST_USE shoal_status shoali_hop_queue_start(shoali_hop_queue *queue,
+                                                   const shoali_world *world, const char *graph,
+                                                   uint32_t edges, uint32_t capacity, void *memory);
+
+shoali_hop_edge *shoali_hop_queue_edge(const shoali_hop_queue *queue, uint32_t peer);
+/** Room in the window for one more own update. */
+bool shoali_hop_queue_may_put(const shoali_hop_queue *queue);
+/** Send PARAM to all neighbours that are there. */
+void shoali_hop_queue_put(shoali_hop_queue *queue, uint64_t iteration, shoali_actions *actions);
+/** Ask for the next update of every neighbour where there is room. */
+void shoali_hop_queue_take(shoali_hop_queue *queue, uint64_t iteration, shoali_actions *actions);
+/** An operation ended; false: it was none of these. */
+bool shoali_hop_queue_done(shoali_hop_queue *queue, uint64_t id, bool ok);
+/** A neighbour announces its next update; false: more of them than its window allows. */
+bool shoali_hop_queue_tag(shoali_hop_queue *queue, shoali_hop_edge *edge, uint64_t tag);
+/** Forget updates with tags below this one; with keep_newest all but the newest as well. */
+void shoali_hop_queue_drop(shoali_hop_queue *queue, uint64_t below, bool keep_newest);
+/** Updates with at least this tag that a neighbour has announced and that are kept or on their
+ * way. */
+uint64_t shoali_hop_queue_count(const shoali_hop_queue *queue, const shoali_hop_edge *edge,
+                                uint64_t tag);
+/** The slot of a neighbour's update with this tag, or (any) of its newest, to *slot_out and its
+ * tag to *tag_out; false: it is not here. */
+bool shoali_hop_queue_find(const shoali_hop_queue *queue, const shoali_hop_edge *edge, uint64_t tag,
+                           bool any, uint32_t *slot_out, uint64_t *tag_out);
+/** Cancel what is open with a neighbour (NULL: with all). */
+void shoali_hop_queue_cancel(shoali_hop_queue *queue, shoali_hop_edge *edge,
+                             shoali_actions *actions);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Update queues. Numbers of updates only rise; update s of a neighbour lives in slot s % capacity
+ * of its part, from the moment it is asked for until it is dropped:
+ *
+ *   dropped ... | head ... arrived - 1 | arrived (take_open) ... tagged - 1 | not announced yet
+ *                 here, to be used        on their way or waiting at the sender
+ *
+ * One take per neighbour is open at a time, so updates arrive in order. */
+#include "sync/hop.h"
+
+#include "base/error.h"
+#include "sync/graph.h"
+
+enum { FROM_SHIFT = 47, TO_SHIFT = 33, FIRST_SLOT = SHOALI_SLOT + 1 };
+#define NODE_MASK UINT64_C(0x3fff)
+#define NUMBER_MASK ((UINT64_C(1) << TO_SHIFT) - 1)
+
+static uint64_t op_id(uint32_t from, uint32_t to, uint64_t number)
+{
+    return (uint64_t)from << FROM_SHIFT | (uint64_t)to << TO_SHIFT | (number & NUMBER_MASK);
+}
+
+static size_t tag_count(uint32_t capacity)
+{
+    return (size_t)capacity + SHOALI_HOP_WINDOW;
+}
+
+uint32_t shoali_hop_queue_slots(uint32_t edges, uint32_t capacity)
+{
+    return 1 + SHOALI_HOP_WINDOW + edges * capacity;
+}
+
+size_t shoali_hop_queue_bytes(uint32_t edges, uint32_t capacity)
+{
+    size_t each = sizeof(shoali_hop_edge) + tag_count(capacity) * sizeof(uint64_t);
+    return edges * (each + sizeof(uint32_t)) + (edges + 1) * sizeof(shoali_mix_term);
+}
+
+shoal_status shoali_hop_queue_start(shoali_hop_queue *queue, const shoali_world *world,
+                                    const char *graph, uint32_t edges, uint32_t capacity,
+                                    void *memory)
+{
+    uint32_t own = 0, theirs = 0;
+    *queue = (shoali_hop_queue){
+        .world = world, .edges = memory, .edge_count = edges, .capacity = capacity};
+    uint64_t *tags = (uint64_t *)(void *)(queue->edges + edges);
+    queue->terms = (shoali_mix_term *)(void *)(tags + edges * tag_count(capacity));
+    uint32_t *peers = (uint32_t *)(void *)(queue->terms + edges + 1);
+    SHOALI_TRY(shoali_graph_neighbours(graph, world->workers, world->me, peers, &own));
+    for (uint32_t i = 0; i < edges; i++) {
+        shoali_hop_edge *edge = &queue->edges[i];
+        SHOALI_TRY(shoali_graph_neighbours(graph, world->workers, peers[i], NULL, &theirs));
+        edge->peer = peers[i];
+        edge->weight = (float)shoali_graph_weight(own, theirs);
+        edge->iter = world->iteration;
+        edge->tags = tags + i * tag_count(capacity);
+    }
+    return SHOAL_OK;
+}
+
+shoali_hop_edge *shoali_hop_queue_edge(const shoali_hop_queue *queue, uint32_t peer)
+{
+    for (uint32_t i = 0; i < queue->edge_count; i++)
+        if (queue->edges[i].peer == peer)
+            return &queue->edges[i];
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- own updates */
+
+bool shoali_hop_queue_may_put(const shoali_hop_queue *queue)
+{
+    uint32_t bit = 1u << (queue->sent % SHOALI_HOP_WINDOW);
+    for (uint32_t i = 0; i < queue->edge_count; i++)
+        if ((queue->edges[i].puts & bit) != 0)
+            return false;
+    return true;
+}
+
+void shoali_hop_queue_put(shoali_hop_queue *queue, uint64_t iteration, shoali_actions *actions)
+{
+    const shoali_world *world = queue->world;
+    const shoali_mix_term param = {SHOALI_PARAM, 1};
+    uint32_t place = (uint32_t)(queue->sent % SHOALI_HOP_WINDOW), slot = FIRST_SLOT + place;
+    shoali_act_mix(actions, slot, 0, world->count, &param, 1);
+    for (uint32_t i = 0; i < queue->edge_count; i++) {
+        shoali_hop_edge *edge = &queue->edges[i];
+        if (edge->gone)
+            continue;
+        edge->puts |= 1u << place;
+        queue->open++;
+        shoali_act_put(actions, op_id(world->me, edge->peer, queue->sent), world->me, edge->peer,
+                       slot, world->count, iteration);
+    }
+    queue->sent++;
+}
+
+/* ---------------------------------------------------------------- theirs */
+
+static uint32_t slot_of(const shoali_hop_queue *queue, const shoali_hop_edge *edge, uint64_t number)
+{
+    uint32_t index = (uint32_t)(edge - queue->edges);
+    return FIRST_SLOT + SHOALI_HOP_WINDOW + index * queue->capacity +
+           (uint32_t)(number % queue->capacity);
+}
+
+static uint64_t *tag_of(const shoali_hop_queue *queue, const shoali_hop_edge *edge, uint64_t number)
+{
+    return &edge->tags[number % tag_count(queue->capacity)];
+}
+
+/* Updates that are here and whose tags are known. */
+static uint64_t usable(const shoali_hop_edge *edge)
+{
+    return edge->arrived < edge->tagged ? edge->arrived : edge->tagged;
+}
+
+void shoali_hop_queue_take(shoali_hop_queue *queue, uint64_t iteration, shoali_actions *actions)
+{
+    const shoali_world *world = queue->world;
+    for (uint32_t i = 0; i < queue->edge_count; i++) {
+        shoali_hop_edge *edge = &queue->edges[i];
+        if (edge->gone || edge->take_open || edge->arrived - edge->head >= queue->capacity)
+            continue;
+        edge->take_open = true;
+        queue->open++;
+        shoali_act_take(actions, op_id(edge->peer, world->me, edge->arrived), world->me, edge->peer,
+                        slot_of(queue, edge, edge->arrived), world->count, iteration);
+    }
+}
+
+static void note_newest(const shoali_hop_queue *queue, shoali_hop_edge *edge)
+{
+    if (usable(edge) > edge->head)
+        edge->newest = *tag_of(queue, edge, usable(edge) - 1) + 1;
+}
+
+bool shoali_hop_queue_done(shoali_hop_queue *queue, uint64_t id, bool ok)
+{
+    uint32_t from = (uint32_t)(id >> FROM_SHIFT & NODE_MASK);
+    uint32_t to = (uint32_t)(id >> TO_SHIFT & NODE_MASK);
+    bool put = from == queue->world->me;
+    shoali_hop_edge *edge = shoali_hop_queue_edge(queue, put ? to : from);
+    if (edge == NULL || (!put && to != queue->world->me))
+        return false;
+    queue->open--;
+    if (put) {
+        edge->puts &= ~(1u << ((id & NUMBER_MASK) % SHOALI_HOP_WINDOW));
+        return true;
+    }
+    edge->take_open = false;
+    edge->gone |= !ok; /* it is going, and will be heard of */
+    edge->arrived += ok;
+    note_newest(queue, edge);
+    return true;
+}
+
+bool shoali_hop_queue_tag(shoali_hop_queue *queue, shoali_hop_edge *edge, uint64_t tag)
+{
+    bool rises = edge->tagged == 0 || tag > *tag_of(queue, edge, edge->tagged - 1);
+    if (!rises || edge->tagged - edge->head >= tag_count(queue->capacity))
+        return false;
+    *tag_of(queue, edge, edge->tagged++) = tag;
+    note_newest(queue, edge);
+    return true;
+}
+
+uint64_t shoali_hop_queue_count(const shoali_hop_queue *queue, const shoali_hop_edge *edge,
+                                uint64_t tag)
+{
+    uint64_t count = 0;
+    for (uint64_t s = edge->head; s < edge->tagged; s++)
+        count += *tag_of(queue, edge, s) >= tag;
+    return count;
+}
+
+void shoali_hop_queue_drop(shoali_hop_queue *queue, uint64_t below, bool keep_newest)
+{
+    for (uint32_t i = 0; i < queue->edge_count; i++) {
+        shoali_hop_edge *edge = &queue->edges[i];
+        uint64_t end = usable(edge);
+        while (edge->head < end &&
+               (*tag_of(queue, edge, edge->head) < below || (keep_newest && edge->head + 1 < end)))
+            edge->head++;
+    }
+}
+
+bool shoali_hop_queue_find(const shoali_hop_queue *queue, const shoali_hop_edge *edge, uint64_t tag,
+                           bool any, uint32_t *slot_out, uint64_t *tag_out)
+{
+    for (uint64_t s = usable(edge); s-- > edge->head;)
+        if (any || *tag_of(queue, edge, s) == tag) {
+            *slot_out = slot_of(queue, edge, s);
+            *tag_out = *tag_of(queue, edge, s);
+            return true;
+        }
+    return false;
+}
+
+void shoali_hop_queue_cancel(shoali_hop_queue *queue, shoali_hop_edge *edge,
+                             shoali_actions *actions)
+{
+    uint32_t me = queue->world->me;
+    for (uint32_t i = 0; i < queue->edge_count; i++) {
+        const shoali_hop_edge *e = &queue->edges[i];
+        if (edge != NULL && e != edge)
+            continue;
+        if (e->take_open)
+            shoali_act_cancel(actions, op_id(e->peer, me, e->arrived));
+        for (uint64_t back = 1; back <= SHOALI_HOP_WINDOW && back <= queue->sent; back++)
+            if ((e->puts >> ((queue->sent - back) % SHOALI_HOP_WINDOW) & 1) != 0)
+                shoali_act_cancel(actions, op_id(me, e->peer, queue->sent - back));
+    }
+}
