@@ -31,7 +31,8 @@ typedef struct shoal_sim_desc {
     const char *collective; /* spec ["ring"] */
     const char *codec;      /* spec ["identity"] */
     /** ["fixed"] Time of a forward and backward pass: "fixed:ms=100,backward=0.667,jitter=0.05,
-     *  update_ms=1,slow=2:5x/3:2x". Gradients become ready back to front in the backward part. */
+     *  update_ms=1,random=6,slow=2:5x/3:2x". Gradients become ready back to front in the backward
+     *  part; with random an iteration takes so many times as long, one in `workers` of them. */
     const char *compute;
     /** ["links"] One link up and one down per host: "links:rate=1gbit,latency_us=50,hosts=4,
      *  slow=3:10x". Endpoints on one host do not use its link among each other. */

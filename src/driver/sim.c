@@ -54,6 +54,8 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     sim->workers = desc->workers > 0 ? desc->workers : 4;
     if (sim->workers > WORKERS_MAX)
         return shoali_fail(SHOAL_EINVAL, "%u workers, at most %d", sim->workers, WORKERS_MAX);
+    if (sim->compute.chance <= 0)
+        sim->compute.chance = 1.0 / sim->workers;
     sim->size = sim->workers + shoali_sync_servers(&sim->protocol);
     return SHOAL_OK;
 }

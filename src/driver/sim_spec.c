@@ -10,10 +10,10 @@
 #include "base/rng.h"
 #include "base/spec.h"
 
-enum { STREAM_JITTER = 0x6a74 };
+enum { STREAM_JITTER = 0x6a74, STREAM_RANDOM = 0x7264 };
 
 typedef struct compute_params {
-    double ms, backward, jitter, update_ms;
+    double ms, backward, jitter, update_ms, random, chance;
     char slow[SHOALI_KEY_TEXT_BYTES];
 } compute_params;
 static const shoali_key compute_keys[] = {
@@ -25,6 +25,10 @@ static const shoali_key compute_keys[] = {
      "every iteration takes 1 +- jitter times as long, uniform"},
     {"update_ms", SHOALI_KEY_FLOAT, offsetof(compute_params, update_ms), 0, 1e9, NULL, "0",
      "optimiser step, milliseconds"},
+    {"random", SHOALI_KEY_FLOAT, offsetof(compute_params, random), 1, 1e6, NULL, "1",
+     "an iteration takes so many times as long, by chance"},
+    {"chance", SHOALI_KEY_FLOAT, offsetof(compute_params, chance), 0, 1, NULL, "0",
+     "probability of that, for every worker and iteration; 0: 1 / workers"},
     {"slow", SHOALI_KEY_TEXT, offsetof(compute_params, slow), 0, 0, NULL, "",
      "slow workers: 2:5x/3:1.5x"},
 };
@@ -139,6 +143,8 @@ shoal_status shoali_sim_read_compute(const char *spec, shoali_sim_compute *out)
     out->backward = p.backward;
     out->jitter = p.jitter;
     out->update_ms = p.update_ms;
+    out->random = p.random;
+    out->chance = p.chance;
     return read_list("slow", p.slow, ':', 1e-6, &out->slow);
 }
 
@@ -182,5 +188,8 @@ uint64_t shoali_sim_compute_ns(const shoali_sim_compute *compute, uint32_t worke
         double draw = shoali_rng_double(seed, shoali_mix(STREAM_JITTER, worker), iteration);
         factor *= 1 + compute->jitter * (2 * draw - 1);
     }
+    if (compute->random > 1 &&
+        shoali_rng_double(seed, shoali_mix(STREAM_RANDOM, worker), iteration) < compute->chance)
+        factor *= compute->random;
     return (uint64_t)llround(compute->ms * factor * 1e6);
 }

@@ -21,10 +21,11 @@ typedef struct shoali_sim_list {
     uint32_t count;
 } shoali_sim_list;
 
-/** "fixed:ms=100,backward=0.667,jitter=0,update_ms=0,slow=2:5x". */
+/** "fixed:ms=100,backward=0.667,jitter=0,update_ms=0,random=6,chance=0.1,slow=2:5x". */
 typedef struct shoali_sim_compute {
     double ms, backward, jitter, update_ms;
-    shoali_sim_list slow; /* worker, factor */
+    double random, chance; /* factor, and how likely it is; 0: until sim.c knows the workers */
+    shoali_sim_list slow;  /* worker, factor */
 } shoali_sim_compute;
 
 /** "links:rate=1gbit,down=,latency_us=50,hosts=0,slow=3:10x". */
@@ -50,7 +51,7 @@ SHOAL_MUST_USE shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_
 /** Value of index in a list, fallback if it is not there. */
 double shoali_sim_lookup(const shoali_sim_list *list, uint32_t index, double fallback);
 
-/** Nanoseconds of worker's iteration: ms * slow * (1 +- jitter), a function of the arguments only.
+/** Nanoseconds of worker's iteration: ms * slow * random * (1 +- jitter), a function of the arguments only.
  */
 uint64_t shoali_sim_compute_ns(const shoali_sim_compute *compute, uint32_t worker,
                                uint64_t iteration, uint64_t seed);

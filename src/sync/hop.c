@@ -297,7 +297,6 @@ static void enter(machine *m, shoali_actions *actions)
         renew(m, next, actions);
     m->iteration = next;
     m->reduced = false;
-    shoali_hop_queue_drop(&m->queue, next, false);
     tell(m, parallel ? BOTH : ITER, next, actions);
     if (parallel)
         shoali_hop_queue_put(&m->queue, next, actions);
@@ -313,16 +312,25 @@ static void send_serial(machine *m, shoali_actions *actions)
     shoali_hop_queue_put(&m->queue, m->iteration, actions);
 }
 
+/* Updates with lower tags will not enter any mean. */
+static uint64_t oldest_useful(const machine *m)
+{
+    uint64_t s = (uint64_t)m->params->staleness;
+    if (m->phase >= ENDING)
+        return UINT64_MAX;
+    if (s > 0)
+        return m->iteration > s ? m->iteration - s : 0;
+    return m->iteration + m->reduced;
+}
+
 /* Whatever has changed: go on if that is enough, and ask for more updates. */
 static void proceed(machine *m, shoali_actions *actions)
 {
     const shoal_verdict apply = {.apply = true, .grad_scale = 1, .iteration = m->iteration};
-    bool serial = m->params->serial, stale = m->params->staleness > 0;
+    bool serial = m->params->serial;
     if (m->phase == OVER)
         return;
-    if (m->phase == ENDING)
-        shoali_hop_queue_drop(&m->queue, UINT64_MAX, false);
-    else if (m->phase == LEAVING && m->queue.open == 0 && !m->finale.open)
+    if (m->phase == LEAVING && m->queue.open == 0 && !m->finale.open)
         go(m, OVER, &(shoal_verdict){.stop = true, .iteration = m->iteration}, actions);
     else if (m->phase == ENTER && serial)
         send_serial(m, actions);
@@ -336,9 +344,7 @@ static void proceed(machine *m, shoali_actions *actions)
         if (!serial || m->reduced)
             enter(m, actions);
     }
-    shoali_hop_queue_drop(&m->queue, m->iteration + m->reduced, false);
-    if (stale && m->phase != ENDING)
-        shoali_hop_queue_drop(&m->queue, 0, true);
+    shoali_hop_queue_drop(&m->queue, oldest_useful(m), m->params->staleness > 0);
     if (m->phase < LEAVING)
         shoali_hop_queue_take(&m->queue, m->iteration, actions);
 }
@@ -457,12 +463,10 @@ shoal_status shoali_hop_on_event(void *state, const shoali_event *event, shoali_
 {
     machine *m = state;
     uint32_t peer;
+    if (m->phase == OVER || event->kind == SHOALI_EV_READY)
+        return SHOAL_OK;
     if (event->kind == SHOALI_EV_START) {
         on_start(m, event->world, actions);
-    } else if (m->phase == OVER) {
-        return SHOAL_OK;
-    } else if (event->kind == SHOALI_EV_READY) {
-        return SHOAL_OK;
     } else {
         if (event->kind == SHOALI_EV_FINISH) {
             m->phase = ENDING;

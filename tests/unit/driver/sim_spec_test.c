@@ -97,6 +97,21 @@ static void jitter_is_uniform_and_a_function_of_its_arguments(void **state)
                 shoali_sim_compute_ns(&compute, 6, 5, seed));
 }
 
+static void random_slowness_comes_as_often_as_asked(void **state)
+{
+    (void)state;
+    shoali_sim_compute compute;
+    uint32_t slow = 0;
+    assert_ok(shoali_sim_read_compute("fixed:ms=1,random=6,chance=0.0625", &compute));
+    for (uint32_t i = 0; i < 16000; i++) {
+        uint64_t ns = shoali_sim_compute_ns(&compute, i % 16, i / 16, check_seed());
+        assert_true(ns == 1000000 || ns == 6000000);
+        assert_true(ns == shoali_sim_compute_ns(&compute, i % 16, i / 16, check_seed()));
+        slow += ns == 6000000;
+    }
+    assert_true(slow > 880 && slow < 1120); /* 1000 +- 31 */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +119,7 @@ int main(void)
         CHECK_TEST(every_key_is_read),
         CHECK_TEST(nonsense_is_refused),
         CHECK_TEST(jitter_is_uniform_and_a_function_of_its_arguments),
+        CHECK_TEST(random_slowness_comes_as_often_as_asked),
     };
     return CHECK_RUN(tests);
 }
