@@ -51,7 +51,8 @@ SHOAL_MUST_USE shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_
 /** Value of index in a list, fallback if it is not there. */
 double shoali_sim_lookup(const shoali_sim_list *list, uint32_t index, double fallback);
 
-/** Nanoseconds of worker's iteration: ms * slow * random * (1 +- jitter), a function of the arguments only.
+/** Nanoseconds of worker's iteration: ms * slow * random * (1 +- jitter), a function of the
+ * arguments only.
  */
 uint64_t shoali_sim_compute_ns(const shoali_sim_compute *compute, uint32_t worker,
                                uint64_t iteration, uint64_t seed);
