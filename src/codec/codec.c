@@ -213,3 +213,15 @@ shoal_status shoali_codec_add(const shoal_codec *codec, const shoal_codec_at *at
                            codec->spec, capacity, bound, at->parts, a->parts, b->parts);
     return codec->row->add(codec->params, at, a, b, count, dst, capacity, written_out);
 }
+
+void shoali_codec_measured_all(const shoal_codec *codec, uint32_t tensor_count, float *values)
+{
+    const size_t each = codec->row->shared_count;
+    for (size_t i = 0; i < each; i++) {
+        float most = tensor_count > 0 ? values[i] : 0;
+        for (size_t t = 1; t < tensor_count; t++)
+            most = values[t * each + i] > most ? values[t * each + i] : most;
+        for (size_t t = 0; t < tensor_count; t++)
+            values[t * each + i] = most;
+    }
+}

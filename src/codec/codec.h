@@ -108,6 +108,9 @@ SHOAL_MUST_USE shoal_status shoali_codec_add(const shoal_codec *codec, const sho
 /** float32 as it lies in memory: the row `identity`, and RAW tensors whatever the codec. */
 extern const shoali_codec_row shoali_codec_identity;
 
+/** Trait MEASURE_ALL: give every tensor the largest of all tensors' values. */
+void shoali_codec_measured_all(const shoal_codec *codec, uint32_t tensor_count, float *values);
+
 /** A run of elements of an operation (a chunk, or less), coded as whole pieces one after the other:
  * PER_TENSOR codecs make one piece per tensor, others one per run of tensors with equal RAW flag;
  * RAW and exempt tensors travel as float32. Decoding finds each piece's end. */

@@ -55,6 +55,15 @@ const shoal_codec *shoali_engine_codec(const shoali_engine_state *e, const shoal
  * the endpoint that encodes, with slots the slot. On PULL nothing: an element is encoded once, and
  * who receives it may not know by whom. The codec mixes in the tensor's key, and counts
  * elements. */
+/* Members summed in what a step codes, for the codec: gathered shards, broadcast values and an owner
+ * job's weights are nobody's sum. */
+static uint32_t parts_of(const shoali_engine_state *e, const shoal_step *step)
+{
+    bool sums = e->args.kind == SHOAL_ALL_REDUCE || e->args.kind == SHOAL_REDUCE_SCATTER;
+    bool weights = e->args.owner_job && step->leg == SHOAL_PULL;
+    return sums && !weights ? step->parts : 1;
+}
+
 shoali_codec_span shoali_engine_span(const shoali_engine_state *e, uint32_t chunk,
                                      const shoal_step *step, uint32_t encoder)
 {
@@ -69,7 +78,7 @@ shoali_codec_span shoali_engine_span(const shoali_engine_state *e, uint32_t chun
                                .shared = e->args.shared,
                                .first = k->offset,
                                .count = k->count,
-                               .parts = step->parts,
+                               .parts = parts_of(e, step),
                                .seed = e->args.seed,
                                .stream = stream};
 }

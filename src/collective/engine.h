@@ -128,6 +128,9 @@ void shoali_engine_settle(shoali_engine_state *e, uint32_t chunk);
  *  [first, first + count) of it hold NaN or infinity. */
 bool shoali_engine_touch(shoali_engine_state *e, uint32_t chunk, size_t first, size_t count);
 void shoali_engine_flag(shoali_engine_state *e, uint32_t chunk, const shoali_not_finite *origin);
+/** Put this rank's own values of a chunk through a SUMMABLE codec, before others are added to them;
+ *  other codecs leave them. False: flagged, or the operation failed. */
+bool shoali_engine_contribute(shoali_engine_state *e, uint32_t chunk);
 /** Encode a chunk of leg; false: flagged, or the operation failed. */
 bool shoali_engine_encode(shoali_engine_state *e, uint32_t chunk, const shoal_step *step,
                           uint8_t **body_out, uint32_t *len_out);

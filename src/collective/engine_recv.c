@@ -158,6 +158,10 @@ bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_
     const bool first_touch = k->pc == 0 && step->s.kind == SHOAL_RECV_ADD;
     if (first_touch && (!raw || a->flagged))
         (void)shoali_engine_touch(e, chunk, 0, k->count);
+    if (first_touch && !raw && (k->flags & SHOALI_CHUNK_FLAGGED) == 0)
+        (void)shoali_engine_contribute(e, chunk);
+    if (e->failed)
+        return false;
     a->state = SHOALI_ARRIVAL_USED;
     if (a->flagged) {
         shoali_not_finite origin = shoali_origin_unpack(a->body);

@@ -8,7 +8,11 @@
  *
  * A SEND whose body is the buffer or kept bytes counts as a reader, not as a stop: further SENDs
  * may go, too, to members that are faster, and only a step that writes waits. A chunk that holds
- * NaN or infinity is flagged; its frames carry the origin instead of floats. */
+ * NaN or infinity is flagged; its frames carry the origin instead of floats.
+ *
+ * With a SUMMABLE codec a contribution loses once: coded when it is sent alone, else put through
+ * the codec before anything is added to it. What is added up are decoded values only, sums of them
+ * are coded exactly, and the result is the same whatever the collective. */
 #include <string.h>
 
 #include "base/error.h"
@@ -105,7 +109,9 @@ bool shoali_engine_encode(shoali_engine_state *e, uint32_t chunk, const shoal_st
     shoali_codec_span span = shoali_engine_span(e, chunk, step, e->args.me);
     size_t capacity = shoali_codec_span_bound(codec, &span), written = 0;
     float *x = e->args.buf + k->offset;
-    const bool feedback = e->feedback[step->leg] && !(step->kind == SHOAL_OWN && e->args.owner_job);
+    const bool weights = step->leg == SHOAL_PULL && e->args.owner_job;
+    const bool exact = (codec->traits & SHOAL_CODEC_SUMMABLE) != 0 && span.parts > 1;
+    const bool feedback = e->feedback[step->leg] && !weights && !exact;
     uint8_t *body = shoali_scratch_get(e->scratch, capacity);
     if (body == NULL)
         return encode_failed(e, chunk, step, SHOAL_ENOMEM);
@@ -126,6 +132,19 @@ bool shoali_engine_encode(shoali_engine_state *e, uint32_t chunk, const shoal_st
     *body_out = body;
     *len_out = (uint32_t)written;
     return true;
+}
+
+bool shoali_engine_contribute(shoali_engine_state *e, uint32_t chunk)
+{
+    const shoal_step alone = {.kind = SHOAL_OWN, .leg = SHOAL_PUSH, .parts = 1};
+    uint8_t *body = NULL;
+    uint32_t len_bytes;
+    if ((e->args.push->traits & SHOAL_CODEC_SUMMABLE) == 0 || e->raw[SHOAL_PUSH] ||
+        e->args.me >= e->args.contributors)
+        return true;
+    bool done = shoali_engine_encode(e, chunk, &alone, &body, &len_bytes);
+    shoali_scratch_put(e->scratch, body);
+    return done;
 }
 
 /* False: its owner job runs. */

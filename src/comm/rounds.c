@@ -2,8 +2,8 @@
 /* What comes before a flow, or instead of one. Long work runs on the work thread, what needs the
  * others is an operation of its own (a child), and neither waits for the other:
  *
- *   trait MEASURE     job: measure every tensor --> child: all-reduce MAX, round 0
- *                     --> the operation's own flow
+ *   trait MEASURE     job: measure every tensor --> child: all-reduce MAX, round 0 (not with
+ *                     MEASURE_OWN) --> the operation's own flow
  *   trait TRANSFORM   job: next_round --> child: sum, round 2 + i --> job ... until the last;
  *                     no flow of its own
  *
@@ -92,6 +92,8 @@ static shoal_status measure(void *arg)
             if (status != SHOAL_OK || op->me >= op->contributors || !isfinite(values[i]))
                 values[i] = -FLT_MAX;
     }
+    if ((codec->traits & SHOAL_CODEC_MEASURE_ALL) != 0)
+        shoali_codec_measured_all(codec, op->tensor_count, op->shared);
     return SHOAL_OK;
 }
 
@@ -99,7 +101,7 @@ static void begin_measure(shoal_op *op)
 {
     const shoal_codec *codec = measuring_codec(op);
     if (codec == op->push && (op->pull->traits & SHOAL_CODEC_MEASURE) &&
-        op->pull->row != op->push->row) {
+        op->pull->hash != op->push->hash) {
         (void)shoali_fail(SHOAL_EINVAL, "%s: %s and %s measure different things", op->name,
                           op->push->spec, op->pull->spec);
         shoali_run_fail(op, true);
@@ -180,6 +182,8 @@ static void job_back(void *arg, shoal_status status)
         shoali_run_fail(op, true);
     } else if (op->transforming) {
         exchange_round(op);
+    } else if ((measuring_codec(op)->traits & SHOAL_CODEC_MEASURE_OWN) != 0) {
+        shoali_run_flow(op);
     } else {
         const shoal_codec *codec = measuring_codec(op);
         start_child(op, SHOALI_MEASURE_ROUND, SHOAL_MAX, "ring", op->shared,

@@ -3,11 +3,13 @@
  * flow is entered from inside another. */
 #include "driver/sim_flow.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "kernel/kernel.h"
 
 typedef struct runner runner;
 
@@ -96,32 +98,50 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
 
 /* ---------------------------------------------------------------- running */
 
-/* Values that members share before they encode (trait MEASURE): each tensor's maximum. */
-static shoal_status measure(runner *r)
+/* One member's values; as in comm/rounds.c, what is no number counts as nothing. */
+static shoal_status measure_member(const runner *r, uint32_t index, float *values)
 {
     const shoali_flow_args *a = &r->flow->args;
     size_t each = shoal_codec_measure_count(a->push);
-    if (each == 0)
+    for (uint32_t t = 0; t < a->tensor_count; t++) {
+        const float *src = r->flow->bufs[index] + a->tensors[t].offset;
+        shoal_status status = shoal_codec_measure(a->push, &a->tensors[t], src, values + t * each);
+        if (status != SHOAL_OK && status != SHOAL_ENOTFINITE)
+            return status;
+        for (size_t i = 0; i < each; i++)
+            if (status != SHOAL_OK || !isfinite(values[t * each + i]))
+                values[t * each + i] = -FLT_MAX;
+    }
+    if ((shoal_codec_traits(a->push) & SHOAL_CODEC_MEASURE_ALL) != 0)
+        shoali_codec_measured_all(a->push, a->tensor_count, values);
+    return SHOAL_OK;
+}
+
+/* Trait MEASURE: a row of values per member; shared ones are the largest over members. */
+static shoal_status measure(runner *r)
+{
+    const shoali_flow_args *a = &r->flow->args;
+    const size_t row = shoal_codec_measure_count(a->push) * a->tensor_count;
+    if (row == 0)
         return SHOAL_OK;
-    r->shared = shoali_alloc_array(2 * each * a->tensor_count, sizeof(float));
+    r->shared = shoali_alloc_array(row * a->size, sizeof(float));
     if (r->shared == NULL)
         return SHOAL_ENOMEM;
-    float *own = r->shared + each * a->tensor_count;
-    for (uint32_t t = 0; t < a->tensor_count; t++)
-        for (uint32_t m = 0; m < a->contributors; m++) {
-            const float *values = r->flow->bufs[m] + a->tensors[t].offset;
-            SHOALI_TRY(shoal_codec_measure(a->push, &a->tensors[t], values, own));
-            for (size_t i = 0; i < each; i++) {
-                float *most = &r->shared[t * each + i];
-                *most = m == 0 || isnan(own[i]) || own[i] > *most ? own[i] : *most;
-            }
-        }
+    for (uint32_t m = 0; m < a->contributors; m++)
+        SHOALI_TRY(measure_member(r, m, r->shared + m * row));
+    if ((shoal_codec_traits(a->push) & SHOAL_CODEC_MEASURE_OWN) != 0)
+        return SHOAL_OK;
+    for (uint32_t m = 1; m < a->contributors; m++)
+        shoali_kernel()->max(r->shared, r->shared + m * row, row);
+    for (uint32_t m = 1; m < a->size; m++)
+        memcpy(r->shared + m * row, r->shared, row * sizeof(float));
     return SHOAL_OK;
 }
 
 static shoal_status start(runner *r)
 {
     const shoali_sim_flow *flow = r->flow;
+    const size_t measured = shoal_codec_measure_count(flow->args.push) * flow->args.tensor_count;
     SHOALI_TRY(measure(r));
     for (uint32_t i = 0; i < flow->args.size; i++) {
         member *m = &r->members[i];
@@ -130,7 +150,7 @@ static shoal_status start(runner *r)
         args.me = i;
         args.buf = flow->bufs[i];
         args.residuals = flow->residuals != NULL ? flow->residuals[i] : NULL;
-        args.shared = r->shared;
+        args.shared = r->shared != NULL ? r->shared + i * measured : NULL;
         args.now_ns = NULL;
         *m = (member){.all = r, .index = i, .state = shoali_alloc(r->row->state_size(&args))};
         if (m->state == NULL)

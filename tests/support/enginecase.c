@@ -149,6 +149,41 @@ bool engine_run_open(const engine_case *c, engine_run *run)
     return true;
 }
 
+static const shoal_codec *push_of(const engine_run *run)
+{
+    return run->c.push_codec != NULL ? run->c.push_codec : run->push;
+}
+
+static size_t measured_count(const engine_run *run)
+{
+    return run->c.tensors * shoal_codec_measure_count(push_of(run));
+}
+
+/* What rounds.c does before the first encode: the largest values of all members. */
+static void measure(engine_run *run)
+{
+    const shoal_codec *codec = push_of(run);
+    const size_t each = shoal_codec_measure_count(codec), row = measured_count(run);
+    free(run->shared);
+    run->shared = row > 0 ? zeroed(row * run->c.size, sizeof(float)) : NULL;
+    for (uint32_t m = 0; m < run->c.contributors && row > 0; m++) {
+        float *own = run->shared + m * row;
+        for (uint32_t t = 0; t < run->c.tensors; t++)
+            assert_ok(shoal_codec_measure(codec, &run->tensors[t],
+                                          run->bufs[m] + run->tensors[t].offset, own + t * each));
+        if ((shoal_codec_traits(codec) & SHOAL_CODEC_MEASURE_ALL) != 0)
+            shoali_codec_measured_all(codec, run->c.tensors, own);
+    }
+    if ((shoal_codec_traits(codec) & SHOAL_CODEC_MEASURE_OWN) != 0)
+        return;
+    for (size_t i = 0; i < row; i++) {
+        for (uint32_t m = 1; m < run->c.contributors; m++)
+            run->shared[i] = fmaxf(run->shared[i], run->shared[m * row + i]);
+        for (uint32_t m = 1; m < run->c.size; m++)
+            run->shared[m * row + i] = run->shared[i];
+    }
+}
+
 shoali_flow_args engine_run_args(const engine_run *run, uint32_t member)
 {
     const engine_case *c = &run->c;
@@ -166,7 +201,8 @@ shoali_flow_args engine_run_args(const engine_run *run, uint32_t member)
         .tensors = run->tensors,
         .tensor_count = c->tensors,
         .residuals = c->feedback ? run->residuals[member] : NULL,
-        .push = c->push_codec != NULL ? c->push_codec : run->push,
+        .shared = run->shared != NULL ? run->shared + member * measured_count(run) : NULL,
+        .push = push_of(run),
         .pull = c->pull_codec != NULL ? c->pull_codec : run->pull,
         .collective = &run->collective,
         .owner_job = c->owner_job,
@@ -179,6 +215,7 @@ shoali_flow_args engine_run_args(const engine_run *run, uint32_t member)
 
 void engine_run_go(engine_run *run)
 {
+    measure(run);
     for (uint32_t m = 0; m < run->c.size; m++) {
         shoali_flow_args args = engine_run_args(run, m);
         assert_ok(memnet_start(run->net, &shoali_engine, &args));
@@ -213,6 +250,7 @@ void engine_run_close(engine_run *run)
         free(run->bufs[m]);
     }
     free(run->residuals);
+    free(run->shared);
     free(run->inputs);
     free(run->bufs);
     free(run->endpoints);

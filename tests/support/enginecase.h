@@ -30,6 +30,7 @@ typedef struct engine_run {
     uint32_t *endpoints;
     float **inputs, **bufs;  /* [size][count]: as contributed, and the operation's buffers */
     float ***residuals;      /* [size][tensors][count of the tensor], zero at first */
+    float *shared;           /* [size][measured values] if the push codec measures, else NULL */
     shoali_scratch *scratch; /* one pool for all, checked to be empty at the end */
     memnet *net;
     char text[256];
