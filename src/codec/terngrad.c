@@ -444,6 +444,61 @@ static shoal_status decode(const void *params, const shoal_codec_at *at, const u
     return SHOAL_OK;
 }
 
+/* ---------------------------------------------------------------- sums in coded form */
+
+static uint32_t bits_at(const uint8_t *src, size_t first_bit, uint32_t bits)
+{
+    uint32_t value = 0;
+    for (uint32_t done = 0; done < bits;) {
+        size_t at = first_bit + done;
+        value |= (uint32_t)(src[at / 8] >> at % 8) << done;
+        done += 8 - (uint32_t)(at % 8);
+    }
+    return value & (((uint32_t)1 << bits) - 1);
+}
+
+static uint32_t code_at(const terngrad_params *p, const shoali_coded *c, size_t count, size_t i)
+{
+    if (c->parts > 1)
+        return bits_at(c->bytes, i * shoali_tern_bits(c->parts), shoali_tern_bits(c->parts));
+    if (p->pack == PLANAR) {
+        size_t length = coded_bytes(p, count, 1);
+        return c->bytes[i % length] >> 2 * (i / length) & 3;
+    }
+    if (p->pack == LINEAR)
+        return c->bytes[i / 4] >> 2 * (i % 4) & 3;
+    static const uint8_t power[5] = {1, 3, 9, 27, 81};
+    return c->bytes[i / 5] < 243 ? c->bytes[i / 5] / power[i % 5] % 3 : UINT32_MAX;
+}
+
+/* Codes are steps above the lowest, so that of a sum is the sum of codes. */
+static shoal_status add(const void *params, const shoal_codec_at *at, const shoali_coded *a,
+                        const shoali_coded *b, size_t count, uint8_t *dst, size_t capacity,
+                        size_t *written_out)
+{
+    const terngrad_params *p = params;
+    const uint32_t bits = shoali_tern_bits(at->parts);
+    uint64_t word = 0;
+    uint32_t held = 0;
+    (void)capacity;
+    SHOALI_TRY(check_parts(at->parts));
+    if (a->len_bytes != bound(p, count, a->parts) || b->len_bytes != bound(p, count, b->parts))
+        return shoali_fail(SHOAL_ECORRUPT, "terngrad: %zu and %zu bytes for %zu elements",
+                           a->len_bytes, b->len_bytes, count);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t x = code_at(p, a, count, i), y = code_at(p, b, count, i);
+        if (x > 2 * a->parts || y > 2 * b->parts)
+            return shoali_fail(SHOAL_ECORRUPT, "terngrad: element %zu has no code", at->first + i);
+        word |= (uint64_t)(x + y) << held;
+        for (held += bits; held >= 8; held -= 8, word >>= 8)
+            *dst++ = (uint8_t)word;
+    }
+    if (held > 0)
+        *dst = (uint8_t)word;
+    *written_out = bound(p, count, at->parts);
+    return SHOAL_OK;
+}
+
 const shoali_codec_row shoali_codec_terngrad = {
     .name = "terngrad",
     .paper = "Wen et al., \"TernGrad\", NIPS 2017, section 3, and the authors' code; ours: own "
@@ -461,4 +516,5 @@ const shoali_codec_row shoali_codec_terngrad = {
     .encode = encode,
     .decode = decode,
     .measure = measure,
+    .add = add,
 };

@@ -294,10 +294,41 @@ static void check_sums(const shoal_codec *codec)
     }
 }
 
+/* Members' bytes added in coded form are the bytes of their sum. */
+static void check_coded_sums(const shoal_codec *codec)
+{
+    enum { MEMBERS = 5 };
+    if ((shoal_codec_traits(codec) & SHOAL_CODEC_SUMMABLE) == 0)
+        return;
+    float sum[SUM_N];
+    codec_place p;
+    sum_place(&p, codec, MEMBERS);
+    coded want = sum_coded(codec, &p, MEMBERS, false, sum), have = {NULL, 0};
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        p.at.parts = 1;
+        p.at.stream = 1000 + m;
+        coded one = codec_encode(codec, &p, member_data(m), SUM_N);
+        p.at.parts = m + 1;
+        if (m > 0) {
+            const shoali_coded a = {have.bytes, have.length, m}, b = {one.bytes, one.length, 1};
+            size_t capacity = shoal_codec_bound(codec, SUM_N, m + 1), written;
+            uint8_t *bytes = exactly(capacity);
+            assert_ok(shoali_codec_add(codec, &p.at, &a, &b, SUM_N, bytes, capacity, &written));
+            free(have.bytes), free(one.bytes);
+            one = (coded){bytes, written};
+        }
+        have = one;
+    }
+    assert_int_equal(have.length, want.length);
+    assert_memory_equal(have.bytes, want.bytes, want.length);
+    free(have.bytes), free(want.bytes);
+}
+
 static void summable_codecs_lose_nothing_in_sums(void **state)
 {
     (void)state;
     each_codec(check_sums);
+    each_codec(check_coded_sums);
 }
 
 int main(void)
