@@ -55,8 +55,8 @@ const shoal_codec *shoali_engine_codec(const shoali_engine_state *e, const shoal
  * the endpoint that encodes, with slots the slot. On PULL nothing: an element is encoded once, and
  * who receives it may not know by whom. The codec mixes in the tensor's key, and counts
  * elements. */
-/* Members summed in what a step codes, for the codec: gathered shards, broadcast values and an owner
- * job's weights are nobody's sum. */
+/* Members summed in what a step codes, for the codec: gathered shards, broadcast values and an
+ * owner job's weights are nobody's sum. */
 static uint32_t parts_of(const shoali_engine_state *e, const shoal_step *step)
 {
     bool sums = e->args.kind == SHOAL_ALL_REDUCE || e->args.kind == SHOAL_REDUCE_SCATTER;

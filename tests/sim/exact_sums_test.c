@@ -110,7 +110,7 @@ static void sums_are_multiples_of_the_scale(void **state)
     }
 }
 
-/* Over three operations: what was delivered, and what all members still hold back, is what went in. */
+/* Over three operations: what came out, and what members still hold back, is what went in. */
 static void check_residuals(engine_run *run)
 {
     double went_in[COUNT] = {0}, came_out[COUNT] = {0};
