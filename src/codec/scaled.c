@@ -53,8 +53,9 @@ static shoal_status encode_block(const shoali_scaled_format *format, const shoal
                                  const shoali_scaled_noise *noise, const float *src, size_t n,
                                  uint8_t *dst)
 {
-    const float largest = shoali_kernel()->absmax(src, n);
-    float scale = 0, per_scale = 0;
+    const uint32_t largest_bits = shoali_scaled()->largest(src, n);
+    float largest, scale = 0, per_scale = 0;
+    memcpy(&largest, &largest_bits, sizeof largest);
     if (!isfinite(largest))
         return shoali_fail(SHOAL_ENOTFINITE, "%s: element %zu is not finite", format->name,
                            at->first + noise->first + shoali_kernel()->first_nonfinite(src, n));

@@ -53,6 +53,8 @@ SHOAL_MUST_USE shoal_status shoali_scaled_decode(const shoali_scaled_format *for
 
 typedef struct shoali_scaled_formats {
     shoali_scaled_format int8, int4, e4m3, e5m2, sign;
+    /** Largest magnitude as float bits, which compare like what they mean; of NaN, too. */
+    uint32_t (*largest)(const float *src, size_t n);
 } shoali_scaled_formats;
 extern const shoali_scaled_formats shoali_scaled_ref;
 /** Only on x86-64 builds; for CPUs with AVX2 and F16C. */

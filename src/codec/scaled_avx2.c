@@ -209,6 +209,8 @@ INLINE void float8_put(const float *src, size_t n, float per_scale, int fraction
 {
     const __m256 by = _mm256_set1_ps(per_scale);
     for (size_t i = 0; i < n; i += STRIDE) {
+        prefetch(src + i);
+        prefetch(src + i + STRIDE / 2);
         __m256i a = float8_of(_mm256_mul_ps(_mm256_loadu_ps(src + i), by), fraction, bias, largest);
         __m256i b = float8_of(_mm256_mul_ps(_mm256_loadu_ps(src + i + 8), by), fraction, bias,
                               largest);
@@ -314,6 +316,7 @@ static void sign_sums(const float *src, size_t n, float factor, float sums_out[8
     __m256 sum = _mm256_setzero_ps();
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
+        prefetch(src + i);
         __m256 magnitude = _mm256_andnot_ps(sign, _mm256_loadu_ps(src + i));
         sum = _mm256_add_ps(sum, _mm256_mul_ps(magnitude, by));
     }
@@ -322,10 +325,32 @@ static void sign_sums(const float *src, size_t n, float factor, float sums_out[8
         sums_out[j] += (src[i] < 0 ? -src[i] : src[i]) * factor;
 }
 
+static uint32_t largest(const float *src, size_t n)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i most[4], any;
+    size_t i = 0;
+    most[0] = most[1] = most[2] = most[3] = _mm256_setzero_si256();
+    for (; i + 32 <= n; i += 32)
+        for (size_t j = 0; j < 4; j++) {
+            prefetch(src + i + 8 * j);
+            any = _mm256_loadu_si256((const __m256i *)(const void *)(src + i + 8 * j));
+            most[j] = _mm256_max_epi32(most[j], _mm256_and_si256(any, magnitude));
+        }
+    any = _mm256_max_epi32(_mm256_max_epi32(most[0], most[1]), _mm256_max_epi32(most[2], most[3]));
+    __m128i half = _mm_max_epi32(_mm256_castsi256_si128(any), _mm256_extracti128_si256(any, 1));
+    half = _mm_max_epi32(half, _mm_unpackhi_epi64(half, half));
+    half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 1));
+    uint32_t whole = (uint32_t)_mm_cvtsi128_si32(half);
+    uint32_t rest = i < n ? shoali_scaled_ref.largest(src + i, n - i) : 0;
+    return rest > whole ? rest : whole;
+}
+
 const shoali_scaled_formats shoali_scaled_avx2 = {
     .int8 = {"int8", 127, 1, 1, int8_put, int8_get, NULL},
     .int4 = {"int4", 7, 32, 16, int4_put, int4_get, NULL},
     .e4m3 = {"fp8", 448, 1, 1, e4m3_put, e4m3_get, NULL},
     .e5m2 = {"fp8", 57344, 1, 1, e5m2_put, e5m2_get, NULL},
     .sign = {"sign", 0, 8, 1, sign_put, sign_get, sign_sums},
+    .largest = largest,
 };

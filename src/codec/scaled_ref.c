@@ -147,10 +147,23 @@ static void sign_sums(const float *src, size_t n, float factor, float sums_out[8
         sums_out[i % 8] += fabsf(src[i]) * factor;
 }
 
+static uint32_t largest(const float *src, size_t n)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &src[i], sizeof bits);
+        bits &= 0x7fffffffu;
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
 const shoali_scaled_formats shoali_scaled_ref = {
     .int8 = {"int8", 127, 1, 1, int8_put, int8_get, NULL},
     .int4 = {"int4", 7, 32, 16, int4_put, int4_get, NULL},
     .e4m3 = {"fp8", 448, 1, 1, e4m3_put, e4m3_get, NULL},
     .e5m2 = {"fp8", 57344, 1, 1, e5m2_put, e5m2_get, NULL},
     .sign = {"sign", 0, 8, 1, sign_put, sign_get, sign_sums},
+    .largest = largest,
 };
