@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fp8: 8-bit floats under a scale that makes each block's largest magnitude the format's: e4m3 has
- * three bits behind the point and 2^15 between smallest and largest normal number, e5m2 two bits and
- * 2^30. */
+/* fp8: 8-bit floats under a scale that makes each block's largest magnitude the format's. e4m3 has
+ * three bits behind the point and 2^15 between its smallest and its largest normal number, e5m2 two
+ * bits and 2^30. */
 #include "codec/scaled.h"
 
 typedef struct fp8_params {
