@@ -35,6 +35,8 @@ enum {
     KEY_NO_OVERLAP,
     KEY_NO_EXCHANGE,
     KEY_NO_EVAL,
+    KEY_DUMP,
+    KEY_DUMP_EVERY,
     KEY_TOS,
     KEY_TRANSPORT,
     KEY_INTERFACE,
@@ -84,6 +86,10 @@ static const struct argp_option options[] = {
     {"resume", KEY_RESUME, "DIR", 0, "Go on from the newest checkpoint of an earlier --out", 3},
     {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0, "(every epoch)", 3},
     {"no-eval", KEY_NO_EVAL, NULL, 0, "Skip the test set", 3},
+    {"dump-gradients", KEY_DUMP, "DIR", 0,
+     "Rank 0's gradients before the exchange, one safetensors file per dumped step", 3},
+    {"dump-every", KEY_DUMP_EVERY, "STEPS", 0, "Between dumps; the first step is one, too (100)",
+     3},
     {"json", 'j', NULL, 0, "Result as one JSON object", 3},
     {"quiet", 'q', NULL, 0, "No progress, no epochs' lines", 3},
     {"log", KEY_LOG, "LEVEL", 0, "error, warn, info, debug, trace (warn)", 3},
@@ -123,6 +129,8 @@ static const char **text_option(train_args *args, int key)
         return &args->train.out;
     case KEY_RESUME:
         return &args->train.resume;
+    case KEY_DUMP:
+        return &args->train.dump_gradients;
     case KEY_TRANSPORT:
         return &args->comm.transport;
     case KEY_INTERFACE:
@@ -245,6 +253,8 @@ static int parse_value(train_args *args, int key, const char *text)
         return parse_u64(text, &train->max_steps);
     case KEY_CHECKPOINT:
         return parse_u64(text, &train->checkpoint_every);
+    case KEY_DUMP_EVERY:
+        return parse_u64(text, &train->dump_every);
     case KEY_CHECK:
         return parse_check(text, &train->check_every);
     case KEY_BUCKET:

@@ -48,8 +48,12 @@ typedef struct shoal_train_desc {
     bool no_overlap;  /* exchange starts after the whole backward pass */
     bool no_exchange; /* no communication at all: every rank trains alone (to measure compute time)
                        */
-    bool no_evaluation; /* skip the test split */
-    uint8_t tos;        /* IP ToS of the gradients' connections; 0x28 marks compressible traffic */
+    bool no_evaluation;         /* skip the test split */
+    const char *dump_gradients; /* [none] directory for rank 0's gradients before the exchange, one
+                                   safetensors file per dumped step: what shoal_gradients_open
+                                   reads. Such a step does not overlap */
+    uint64_t dump_every;        /* [100] steps between dumps; the first step is dumped, too */
+    uint8_t tos; /* IP ToS of the gradients' connections; 0x28 marks compressible traffic */
 } shoal_train_desc;
 #define SHOAL_TRAIN_DESC_INIT            \
     {                                    \
@@ -68,6 +72,18 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_create(shoal_comm *comm,
                                                          shoal_train **train_out);
 /** Leaves politely; the files are complete. NULL is allowed. */
 SHOAL_API void shoal_train_destroy(shoal_train *train);
+
+/** Gradients of one step, as a run with dump_gradients wrote them, or any safetensors file of
+ * float32 tensors. */
+typedef struct shoal_gradients shoal_gradients;
+/** @return SHOAL_OK | EIO | ECORRUPT (file and reason named) | ENOMEM */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_gradients_open(const char *path,
+                                                           shoal_gradients **gradients_out);
+/** Tensor i: its values, its name and how many there are; NULL behind the last. */
+SHOAL_API const float *shoal_gradients_at(const shoal_gradients *gradients, uint32_t i,
+                                          const char **name_out, size_t *count_out);
+/** NULL is allowed. */
+SHOAL_API void shoal_gradients_close(shoal_gradients *gradients);
 
 /** After a step. */
 typedef struct shoal_train_progress {

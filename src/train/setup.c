@@ -29,6 +29,7 @@ static shoal_status set_defaults(shoal_train *train)
     SHOALI_TRY(keep(train->arena, &d->data, NULL));
     SHOALI_TRY(keep(train->arena, &d->out, NULL));
     SHOALI_TRY(keep(train->arena, &d->resume, NULL));
+    SHOALI_TRY(keep(train->arena, &d->dump_gradients, NULL));
     SHOALI_TRY(keep(train->arena, &d->sync, "all_reduce"));
     SHOALI_TRY(keep(train->arena, &d->collective, "ring"));
     SHOALI_TRY(keep(train->arena, &d->codec, "identity"));
@@ -40,6 +41,7 @@ static shoal_status set_defaults(shoal_train *train)
     d->seed = d->seed != 0 ? d->seed : 1;
     d->check_every = d->check_every != 0 ? d->check_every : 100;
     d->slow = d->slow != 0 ? d->slow : 1;
+    d->dump_every = d->dump_every != 0 ? d->dump_every : 100;
     if (!(d->lr > 0 && d->lr < 1e6) || d->batch > 65536 || d->epochs > 1000000 || !(d->slow >= 1) ||
         !(d->compute_ms >= 0 && d->compute_ms < 3.6e6))
         return shoali_fail(SHOAL_EINVAL,

@@ -32,7 +32,7 @@ static shoal_status on_ready(void *ctx, size_t offset, size_t count)
     }
     if (train->sync == NULL)
         return SHOAL_OK;
-    if (!train->desc.no_overlap)
+    if (!train->desc.no_overlap && !shoali_gradients_due(train))
         return shoal_sync_ready(train->sync, offset, count);
     train->ranges[train->range_count].offset = offset;
     train->ranges[train->range_count++].count = count;
@@ -52,6 +52,8 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
     SHOALI_TRY(shoali_net_train(train->net, &batch, on_ready, train, &loss));
     shoali_pace_layer(&train->pace, train->pace.total_flops - train->pace.done_flops);
     times->compute_us = (double)(shoali_now_us() - start);
+    if (shoali_gradients_due(train))
+        SHOALI_TRY(shoali_gradients_dump(train));
     for (uint32_t i = 0; i < train->range_count; i++)
         SHOALI_TRY(shoal_sync_ready(train->sync, train->ranges[i].offset, train->ranges[i].count));
     times->samples = loss.count;

@@ -86,6 +86,11 @@ SHOAL_MUST_USE shoal_status shoali_checkpoint_save_owner(shoal_train *train, uin
 SHOAL_MUST_USE shoal_status shoali_checkpoint_load(shoal_train *train);
 bool shoali_checkpoint_due(const shoal_train *train, uint64_t steps_done);
 
+/* gradients.c */
+bool shoali_gradients_due(const shoal_train *train);
+/** Write rank 0's gradients of the step under way. */
+SHOAL_MUST_USE shoal_status shoali_gradients_dump(const shoal_train *train);
+
 /* metrics.c */
 typedef struct shoali_step_times {
     double step_us, compute_us, update_us, loss, lr;
