@@ -25,20 +25,31 @@ typedef struct shoal_sim shoal_sim;
 /** What to simulate. Zero and NULL mean the default in brackets; start from SHOAL_SIM_DESC_INIT. */
 typedef struct shoal_sim_desc {
     size_t size;            /* sizeof(shoal_sim_desc) */
-    uint32_t workers;       /* [4] 1 .. 4096; dedicated servers come on top, as the protocol asks */
+    uint32_t workers;       /* [4, or the cluster's] 1 .. 4096; dedicated servers come on top */
     uint64_t iterations;    /* [10] of every worker */
     const char *sync;       /* spec ["all_reduce"] */
     const char *collective; /* spec ["ring"] */
     const char *codec;      /* spec ["identity"] */
     /** ["fixed"] Time of a forward and backward pass: "fixed:ms=100,backward=0.667,jitter=0.05,
-     *  update_ms=1,random=6,slow=2:5x/3:2x". Gradients become ready back to front in the backward
-     *  part; with random an iteration takes so many times as long, one in `workers` of them. */
+     *  update_ms=1,slow=2:5x/3:2x,random=6x:0.1,trace=FILE". Gradients become ready back to front
+     * in
+     *  the backward part; with random any iteration of any worker takes so many times as long, one
+     *  in `workers` of them if no probability is given. "model:batch=32,gflops=50,...": from the
+     *  model's operations and a rate; without gflops the cluster's accelerators say it. */
     const char *compute;
     /** ["links"] One link up and one down per host: "links:rate=1gbit,latency_us=50,hosts=4,
-     *  slow=3:10x". Endpoints on one host do not use its link among each other. */
+     *  slow=3:10x,jitter_us=0,loss=0". Endpoints on one host do not use its link among each other.
+     */
     const char *network;
-    /** [none] What goes wrong: "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,detect_ms=2500":
-     *  endpoint @ second; a NaN comes at an iteration, and only with real numbers. */
+    /** [none] A cluster file (docs/cluster.md) in place of `network`: its hosts with their links,
+     *  what its accelerators do, stragglers, partitions. */
+    const char *cluster;
+    /** [none] Spec of a model (shoal/model.h) whose tensors and operations count, in place of
+     *  `tensors`. */
+    const char *model;
+    /** [none] What goes wrong: "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,cut=2@1-1.5,
+     *  detect_ms=2500": endpoint @ second, host @ seconds; a NaN comes at an iteration, and only
+     *  with real numbers. A cut is a pause; one longer than detect_ms ends the host's endpoints. */
     const char *faults;
     /** ["cost"] "cost": no numbers, only time. "quadratic:lr=0.1,momentum=0,noise=0.1,spread=1,
      *  condition=4": every worker minimises its own quadratic, all together their mean. */
@@ -52,10 +63,9 @@ typedef struct shoal_sim_desc {
     uint32_t chunk_elems;      /* [65536] unit of coding, with real numbers */
 } shoal_sim_desc;
 /** A descriptor with every default. */
-#define SHOAL_SIM_DESC_INIT                                                                 \
-    {                                                                                       \
-        sizeof(shoal_sim_desc), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
-            SHOAL_NONFINITE_STOP, 0, 0                                                      \
+#define SHOAL_SIM_DESC_INIT             \
+    {                                   \
+        .size = sizeof(shoal_sim_desc), \
     }
 
 /** What came out, over all endpoints. Times are virtual. */

@@ -13,16 +13,21 @@ enum { WORKERS_MAX = 4096, BUCKET_BYTES = 4 << 20, DEFAULT_COUNT = 1 << 20, CHUN
 
 /* ---------------------------------------------------------------- create */
 
-static shoal_status take_tensors(shoal_sim *sim, const shoal_sim_desc *desc)
+static shoal_status take_tensors(shoal_sim *sim, const shoal_sim_desc *desc,
+                                 const shoal_model *model)
 {
     const shoal_tensor one = {.key = 1, .count = DEFAULT_COUNT, .lr_scale = 1};
-    bool given = desc->tensors != NULL && desc->tensor_count > 0;
-    sim->tensor_count = given ? desc->tensor_count : 1;
+    const shoal_tensor *given = desc->tensor_count > 0 ? desc->tensors : NULL;
+    sim->tensor_count = given != NULL ? desc->tensor_count : 1;
+    if (model != NULL)
+        given = shoal_model_tensors(model, &sim->tensor_count);
+    if (sim->tensor_count == 0)
+        return shoali_fail(SHOAL_EINVAL, "model %s has no tensors to train", desc->model);
     sim->tensors = shoali_alloc_array(sim->tensor_count, sizeof *sim->tensors);
     sim->op_tensors = shoali_alloc_array(sim->tensor_count, sizeof *sim->op_tensors);
     if (sim->tensors == NULL || sim->op_tensors == NULL)
         return SHOAL_ENOMEM;
-    memcpy(sim->tensors, given ? desc->tensors : &one, sim->tensor_count * sizeof *sim->tensors);
+    memcpy(sim->tensors, given != NULL ? given : &one, sim->tensor_count * sizeof *sim->tensors);
     return shoali_table_check(sim->tensors, sim->tensor_count, &sim->count);
 }
 
@@ -51,42 +56,15 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     sim->iterations = desc->iterations > 0 ? desc->iterations : 10;
     sim->seed = desc->seed > 0 ? desc->seed : 1;
     sim->chunk_elems = desc->chunk_elems > 0 ? desc->chunk_elems : CHUNK_ELEMS;
-    sim->workers = desc->workers > 0 ? desc->workers : 4;
+    if (desc->cluster != NULL)
+        SHOALI_TRY(shoali_cluster_load(desc->cluster, &sim->cluster));
+    sim->workers = desc->workers > 0      ? desc->workers
+                   : sim->cluster != NULL ? sim->cluster->workers
+                                          : 4;
     if (sim->workers > WORKERS_MAX)
         return shoali_fail(SHOAL_EINVAL, "%u workers, at most %d", sim->workers, WORKERS_MAX);
-    if (sim->compute.chance <= 0)
-        sim->compute.chance = 1.0 / sim->workers;
     sim->size = sim->workers + shoali_sync_servers(&sim->protocol);
     return SHOAL_OK;
-}
-
-/* Workers in equal parts on the hosts; each dedicated server on one of its own. */
-static shoal_status make_links(shoal_sim *sim)
-{
-    uint32_t hosts = sim->network.hosts > 0 ? sim->network.hosts : sim->workers;
-    if (hosts > sim->workers)
-        return shoali_fail(SHOAL_EINVAL, "%u hosts for %u workers", hosts, sim->workers);
-    sim->link_count = 2 * (hosts + sim->size - sim->workers);
-    sim->link_place = shoali_alloc_array(sim->link_count, sizeof *sim->link_place);
-    double *rates = shoali_alloc_array(sim->link_count, sizeof *rates);
-    if (sim->link_place == NULL || rates == NULL) {
-        shoali_free(rates);
-        return SHOAL_ENOMEM;
-    }
-    for (uint32_t i = 0; i < sim->size; i++) {
-        bool worker = i < sim->workers;
-        sim->endpoint_ids[i] = i;
-        sim->hosts[i] = worker ? (uint32_t)((uint64_t)i * hosts / sim->workers)
-                               : hosts + i - sim->workers;
-    }
-    for (uint32_t link = 0; link < sim->link_count; link++) {
-        double bits = link % 2 == 0 ? sim->network.up_bits : sim->network.down_bits;
-        rates[link] = bits / 8e9 / shoali_sim_lookup(&sim->network.slow, link / 2, 1);
-    }
-    sim->net = shoali_links_create(rates, sim->link_count);
-    sim->latency_ns = (uint64_t)(sim->network.latency_us * 1e3);
-    shoali_free(rates);
-    return sim->net != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 static void describe_world(shoal_sim *sim, const shoal_sim_desc *desc, uint32_t me)
@@ -154,9 +132,10 @@ static shoal_status make_nodes(shoal_sim *sim, const shoal_sim_desc *desc)
     return SHOAL_OK;
 }
 
-static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoali_sync_row *row)
+static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoali_sync_row *row,
+                          const shoal_model *model)
 {
-    SHOALI_TRY(take_tensors(sim, desc));
+    SHOALI_TRY(take_tensors(sim, desc, model));
     SHOALI_TRY(read_specs(sim, desc, row));
     sim->endpoint_ids = shoali_alloc_array(sim->size, sizeof *sim->endpoint_ids);
     sim->hosts = shoali_alloc_array(sim->size, sizeof *sim->hosts);
@@ -165,20 +144,26 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
     if (sim->endpoint_ids == NULL || sim->hosts == NULL || sim->arena == NULL ||
         sim->scratch == NULL)
         return SHOAL_ENOMEM;
-    SHOALI_TRY(make_links(sim));
+    SHOALI_TRY(shoali_sim_world_links(sim));
+    SHOALI_TRY(shoali_sim_wire_open(sim));
     SHOALI_TRY(shoali_problem_open(or (desc->problem, "cost"), sim->workers, sim->count, sim->seed,
                                    &sim->problem));
     sim->inject_at = UINT64_MAX;
-    return make_nodes(sim, desc);
+    SHOALI_TRY(make_nodes(sim, desc));
+    return shoali_sim_world_pace(sim, model);
 }
 
 shoal_status shoali_sim_create_row(const shoal_sim_desc *desc, const shoali_sync_row *row,
                                    shoal_sim **sim_out)
 {
+    shoal_model *model = NULL;
     shoal_sim *sim = shoali_alloc(sizeof *sim);
     if (sim == NULL)
         return SHOAL_ENOMEM;
-    shoal_status status = build(sim, desc, row);
+    shoal_status status = desc->model != NULL ? shoal_model_open(desc->model, &model) : SHOAL_OK;
+    if (status == SHOAL_OK)
+        status = build(sim, desc, row, model);
+    shoal_model_close(model);
     if (status != SHOAL_OK) {
         shoal_sim_destroy(sim);
         return status;
@@ -217,6 +202,11 @@ void shoal_sim_destroy(shoal_sim *sim)
     shoali_sim_volumes_fini(sim);
     shoali_sim_queue_fini(&sim->queue);
     shoali_links_destroy(sim->net);
+    shoali_cluster_close(sim->cluster);
+    shoali_free(sim->paces);
+    shoali_free(sim->cuts);
+    shoali_free(sim->last_arrival);
+    shoali_free(sim->sent_messages);
     shoali_problem_close(sim->problem);
     shoal_codec_close(sim->codec);
     shoal_codec_close(sim->identity);

@@ -12,6 +12,8 @@
 #include "driver/sim_queue.h"
 #include "driver/sim_spec.h"
 #include "driver/tensors.h"
+#include "model/cluster.h"
+#include "shoal/model.h"
 #include "shoal/sim.h"
 #include "sync/sync.h"
 
@@ -27,7 +29,8 @@ enum {
     SHOALI_SIM_MOVE,    /* operation a (generation b) starts to move */
     SHOALI_SIM_TELL,    /* endpoint learns the end of operation a (generation b) */
     SHOALI_SIM_FAULT,   /* endpoint meets fault a */
-    SHOALI_SIM_NOTICE   /* everybody notices that endpoint is gone */
+    SHOALI_SIM_NOTICE,  /* everybody notices that endpoint is gone */
+    SHOALI_SIM_CUT      /* a cut begins or ends */
 };
 enum { SHOALI_SIM_DIE, SHOALI_SIM_FREEZE, SHOALI_SIM_LEAVE };
 
@@ -63,12 +66,26 @@ typedef struct shoali_sim_op {
     uint32_t *members; /* endpoint of each */
     uint8_t *phase;    /* SHOALI_MEMBER_* */
     float **bufs;
+    bool paused;                           /* MOVING across a cut */
     uint64_t iteration_min, iteration_max; /* of the members when they entered */
     shoali_collective *collective;
     shoali_volume *volume;
     shoal_status status;
     char text[224];
 } shoali_sim_op;
+
+/** A line of a trace of slowness. */
+typedef struct shoali_sim_pace {
+    uint64_t from_ns;
+    uint32_t worker;
+    double factor;
+} shoali_sim_pace;
+
+/** A host cut off; hosts of one group still reach each other. */
+typedef struct shoali_sim_break_up {
+    uint32_t host, group;
+    uint64_t from_ns, until_ns;
+} shoali_sim_break_up;
 
 /** A collective that protocols named. */
 typedef struct shoali_sim_collective {
@@ -101,7 +118,8 @@ typedef struct shoali_sim_node {
     float *residual; /* of error feedback, one per element */
     shoali_sim_phase phase;
     shoal_sim_end end;
-    bool gone; /* others know */
+    bool gone;      /* others know */
+    double base_ns; /* an iteration when nothing slows it down */
     uint64_t iteration, asked_ns, began_ns, compute_ns, idle_ns, total_compute_ns;
     uint64_t sent_bytes, received_bytes;
     uint64_t done, gradients; /* iterations gone through; those that it computed a gradient for */
@@ -119,6 +137,9 @@ struct shoal_sim {
     shoali_sim_compute compute;
     shoali_sim_network network;
     shoali_sim_faults faults;
+    shoali_cluster *cluster; /* NULL: network says it all */
+    shoali_sim_pace *paces;  /* by time */
+    uint32_t pace_count, pace_room;
     shoali_problem *problem; /* NULL: cost only */
     shoal_tensor *tensors;
     uint32_t tensor_count, workers, size; /* size: workers and dedicated servers */
@@ -133,7 +154,12 @@ struct shoal_sim {
     uint64_t now_ns, latency_ns, progress_ns;
     shoali_sim_queue queue;
     shoali_links *net;
-    uint32_t link_count, *link_place; /* sim_volume.c */
+    uint32_t worker_hosts, pair_links; /* sim_world.c */
+    uint32_t link_count, *link_place;  /* sim_volume.c */
+    uint64_t *last_arrival; /* [size * size] of messages, from and to; NULL: none can overtake */
+    uint64_t *sent_messages;
+    shoali_sim_break_up *cuts;
+    uint32_t cut_count;
     shoali_sim_node *nodes;
     uint32_t ended, gone;
     shoali_sim_op *ops;
@@ -178,11 +204,35 @@ void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op
 void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id);
 void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation);
 void shoali_sim_op_moved(shoal_sim *sim, uint32_t index);
+/** A cut began or ended: what crosses it stands still, the rest moves. */
+void shoali_sim_ops_recut(shoal_sim *sim);
 void shoali_sim_op_tell(shoal_sim *sim, uint32_t endpoint, uint32_t index, uint32_t generation);
 /** What becomes of an endpoint's operations when it gives up, stands still, is known to be gone. */
 void shoali_sim_ops_abandon(shoal_sim *sim, uint32_t endpoint, const char *why);
 void shoali_sim_ops_hang(shoal_sim *sim, uint32_t endpoint);
 void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why);
+
+/* sim_world.c */
+SHOAL_MUST_USE shoal_status shoali_sim_world_links(shoal_sim *sim);
+/** How fast workers are; model: NULL, or what sim->compute is about. */
+SHOAL_MUST_USE shoal_status shoali_sim_world_pace(shoal_sim *sim, const shoal_model *model);
+/** One iteration's compute time if it begins at this moment. */
+uint64_t shoali_sim_iteration_ns(const shoal_sim *sim, uint32_t worker, uint64_t iteration,
+                                 uint64_t at_ns);
+uint64_t shoali_sim_latency_ns(const shoal_sim *sim, uint32_t from, uint32_t to);
+double shoali_sim_loss(const shoal_sim *sim, uint32_t from, uint32_t to);
+/** The link that a cluster names between two hosts; UINT32_MAX: none. */
+uint32_t shoali_sim_pair_link(const shoal_sim *sim, uint32_t from_host, uint32_t to_host);
+
+/* sim_wire.c */
+SHOAL_MUST_USE shoal_status shoali_sim_wire_open(shoal_sim *sim);
+/** All messages take sim->latency_ns, whoever gets them. */
+bool shoali_sim_wire_plain(const shoal_sim *sim);
+/** When a message that is sent now arrives. Draws from the seed. */
+uint64_t shoali_sim_arrival_ns(shoal_sim *sim, uint32_t from, uint32_t to);
+/** Some members cannot reach each other now. */
+bool shoali_sim_op_cut(const shoal_sim *sim, const shoali_sim_op *op);
+void shoali_sim_plan_cuts(shoal_sim *sim);
 
 /* sim_places.c */
 #define SHOALI_SIM_NO_PLACE UINT32_MAX

@@ -85,7 +85,7 @@ static void begin_iteration(shoal_sim *sim, uint32_t endpoint, uint64_t iteratio
     node->phase = SHOALI_SIM_COMPUTING;
     node->iteration = iteration;
     node->began_ns = sim->now_ns;
-    node->compute_ns = shoali_sim_compute_ns(&sim->compute, endpoint, iteration, sim->seed);
+    node->compute_ns = shoali_sim_iteration_ns(sim, endpoint, iteration, sim->now_ns);
     shoali_sim_at(sim, ready_ns(sim, node, last), SHOALI_SIM_READY, endpoint, last, 0);
 }
 
@@ -180,14 +180,10 @@ static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
 /* ---------------------------------------------------------------- actions */
 
 /* Long messages travel in memory of their own; a: the bytes or that memory, b: length, sender. */
-static void send(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
+static void send_one(shoal_sim *sim, uint32_t endpoint, uint32_t to, uint64_t at_ns,
+                     const shoali_action *action)
 {
     uint64_t a = 0, len = action->send.len_bytes;
-    if (len > UINT32_MAX / 2) {
-        shoali_sim_break(
-            sim, shoali_fail(SHOAL_EINTERNAL, "a message of %zu bytes", action->send.len_bytes));
-        return;
-    }
     if (len <= INLINE_BYTES) {
         memcpy(&a, action->send.bytes, len);
     } else {
@@ -199,8 +195,28 @@ static void send(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
         memcpy(copy, action->send.bytes, len);
         a = (uint64_t)(uintptr_t)copy;
     }
-    shoali_sim_at(sim, sim->now_ns + sim->latency_ns, SHOALI_SIM_MESSAGE, action->send.peer, a,
-                  len << 32 | endpoint);
+    shoali_sim_at(sim, at_ns, SHOALI_SIM_MESSAGE, to, a, len << 32 | endpoint);
+}
+
+static void send(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
+{
+    uint32_t to = action->send.peer;
+    if (action->send.len_bytes > UINT32_MAX / 2) {
+        shoali_sim_break(
+            sim, shoali_fail(SHOAL_EINTERNAL, "a message of %zu bytes", action->send.len_bytes));
+        return;
+    }
+    if (to != SHOALI_EVERYBODY && to >= sim->size)
+        return;
+    if (shoali_sim_wire_plain(sim)) {
+        send_one(sim, endpoint, to, sim->now_ns + sim->latency_ns, action);
+        return;
+    }
+    uint32_t first = to == SHOALI_EVERYBODY ? 0 : to;
+    uint32_t end = to == SHOALI_EVERYBODY ? sim->size : to + 1;
+    for (uint32_t i = first; i < end; i++)
+        if (i != endpoint || to == endpoint)
+            send_one(sim, endpoint, i, shoali_sim_arrival_ns(sim, endpoint, i), action);
 }
 
 /* A timer is one event; setting it again makes the earlier one stale. */
@@ -446,6 +462,9 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
     case SHOALI_SIM_NOTICE:
         notice(sim, endpoint);
         break;
+    case SHOALI_SIM_CUT:
+        shoali_sim_ops_recut(sim);
+        break;
     }
 }
 
@@ -472,6 +491,7 @@ shoal_status shoali_sim_start(shoal_sim *sim)
     plan_faults(sim, &sim->faults.die, SHOALI_SIM_DIE);
     plan_faults(sim, &sim->faults.stop, SHOALI_SIM_FREEZE);
     plan_faults(sim, &sim->faults.leave, SHOALI_SIM_LEAVE);
+    shoali_sim_plan_cuts(sim);
     for (uint32_t i = 0; i < sim->size && sim->status == SHOAL_OK; i++) {
         shoali_sim_node *node = &sim->nodes[i];
         node->phase = i < sim->workers ? SHOALI_SIM_COMPUTING : SHOALI_SIM_SERVING;

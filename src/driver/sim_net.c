@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/error.h"
 
 #define NONE UINT32_MAX
 
@@ -15,7 +16,7 @@ typedef struct coflow {
     const shoali_load *loads;
     uint32_t load_count, cookie;
     uint32_t next_free;
-    bool present;
+    bool present, paused;
     double peak;       /* bytes on its most loaded link */
     double left;       /* part still to move, 1 .. 0 */
     double speed;      /* part per ns */
@@ -67,6 +68,15 @@ static uint64_t due(const coflow *f, uint64_t now_ns)
     return ns < 0x1p62 ? now_ns + (ns > 0 ? (uint64_t)ns : 0) : UINT64_MAX;
 }
 
+/* What is left of a coflow now, at the speed that it had. */
+static void settle(coflow *f, uint64_t now_ns)
+{
+    f->left -= f->speed * (double)(now_ns - f->since_ns);
+    if (f->left < 0 || f->due_ns <= now_ns)
+        f->left = 0;
+    f->since_ns = now_ns;
+}
+
 /* The rates of this moment, for the coflows whose rate is another one. */
 static void share(shoali_links *net)
 {
@@ -74,10 +84,7 @@ static void share(shoali_links *net)
     uint32_t count = shoali_share_solve(&net->share, &changed);
     for (uint32_t i = 0; i < count; i++) {
         coflow *f = &net->flows[changed[i]];
-        f->left -= f->speed * (double)(net->now_ns - f->since_ns);
-        if (f->left < 0 || f->due_ns <= net->now_ns)
-            f->left = 0;
-        f->since_ns = net->now_ns;
+        settle(f, net->now_ns);
         f->speed = shoali_share_rate(&net->share, changed[i]) / f->peak;
         f->due_ns = due(f, net->now_ns);
         shoali_heap_set(&net->ends, changed[i], f->due_ns, f->order);
@@ -155,7 +162,7 @@ static void drop(shoali_links *net, uint32_t number)
 {
     coflow *f = &net->flows[number];
     shoali_heap_remove(&net->ends, number);
-    if (f->peak > 0) {
+    if (f->peak > 0 && !f->paused) {
         shoali_share_remove(&net->share, number);
         net->stale = true;
     }
@@ -164,22 +171,42 @@ static void drop(shoali_links *net, uint32_t number)
     net->free = number;
 }
 
-bool shoali_links_cancel(shoali_links *net, uint64_t now_ns, uint32_t cookie)
+static uint32_t find(const shoali_links *net, uint32_t cookie)
 {
     for (uint32_t i = 0; i < net->capacity; i++)
-        if (net->flows[i].present && net->flows[i].cookie == cookie) {
-            advance(net, now_ns);
-            drop(net, i);
-            return true;
-        }
-    return false;
+        if (net->flows[i].present && net->flows[i].cookie == cookie)
+            return i;
+    return NONE;
 }
 
-void shoali_links_set_rate(shoali_links *net, uint64_t now_ns, uint32_t link, double bytes_per_ns)
+bool shoali_links_cancel(shoali_links *net, uint64_t now_ns, uint32_t cookie)
 {
+    uint32_t number = find(net, cookie);
+    if (number == NONE)
+        return false;
     advance(net, now_ns);
-    shoali_share_capacity(&net->share, link, bytes_per_ns);
+    drop(net, number);
+    return true;
+}
+
+shoal_status shoali_links_pause(shoali_links *net, uint64_t now_ns, uint32_t cookie, bool pause)
+{
+    uint32_t number = find(net, cookie);
+    if (number == NONE || net->flows[number].paused == pause)
+        return SHOAL_OK;
+    coflow *f = &net->flows[number];
+    advance(net, now_ns);
+    if (!pause && f->peak > 0)
+        SHOALI_TRY(shoali_share_add(&net->share, number, f->loads, f->load_count));
+    if (pause && f->peak > 0)
+        shoali_share_remove(&net->share, number);
+    settle(f, now_ns);
+    f->speed = 0;
+    f->paused = pause;
+    f->due_ns = pause || f->peak > 0 ? UINT64_MAX : now_ns;
+    shoali_heap_set(&net->ends, number, f->due_ns, f->order);
     net->stale = true;
+    return SHOAL_OK;
 }
 
 bool shoali_links_finished(shoali_links *net, uint64_t now_ns, uint32_t *cookie_out)

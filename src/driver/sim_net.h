@@ -22,8 +22,9 @@ SHOAL_MUST_USE shoal_status shoali_links_start(shoali_links *net, uint64_t now_n
                                                uint32_t cookie);
 /** Take a coflow back; false: there is none with this cookie. */
 bool shoali_links_cancel(shoali_links *net, uint64_t now_ns, uint32_t cookie);
-/** From now on a link has another rate. */
-void shoali_links_set_rate(shoali_links *net, uint64_t now_ns, uint32_t link, double bytes_per_ns);
+/** Let a coflow stand still, or go on. */
+SHOAL_MUST_USE shoal_status shoali_links_pause(shoali_links *net, uint64_t now_ns, uint32_t cookie,
+                                               bool pause);
 /** When the next coflow ends; UINT64_MAX: none does. */
 uint64_t shoali_links_next_ns(shoali_links *net);
 /** One coflow that has ended by now_ns (those of one moment in order of their starts); false: none.

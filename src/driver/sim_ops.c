@@ -262,6 +262,22 @@ static bool exact_rate(const shoal_sim *sim, const shoali_sync_op *op)
 
 /* ---------------------------------------------------------------- members enter */
 
+/* Before the last byte moves: every round takes the longest way between the first member and
+ * another one, which on a cluster is the longest of all or half of it. */
+static uint64_t delay_ns(const shoal_sim *sim, const shoali_sim_op *op)
+{
+    uint64_t rounds = op->volume->rounds > 0 ? op->volume->rounds + 1 : 0, latency_ns = 0;
+    if (sim->cluster == NULL)
+        return rounds * sim->latency_ns;
+    for (uint32_t i = 1; i < op->size; i++) {
+        uint64_t own = shoali_sim_latency_ns(sim, op->members[0], op->members[i]);
+        latency_ns = own > latency_ns ? own : latency_ns;
+    }
+    double spent_s = sim->cluster->overhead.operation_s +
+                     (double)rounds * sim->cluster->overhead.round_s;
+    return rounds * latency_ns + (uint64_t)(spent_s * 1e9);
+}
+
 /* All members are there. */
 static void begin(shoal_sim *sim, uint32_t index)
 {
@@ -277,10 +293,25 @@ static void begin(shoal_sim *sim, uint32_t index)
             return;
         }
     }
-    uint64_t rounds = op->volume->rounds > 0 ? op->volume->rounds + 1 : 0;
     op->state = SHOALI_SIM_OP_LATENCY;
-    shoali_sim_at(sim, sim->now_ns + rounds * sim->latency_ns, SHOALI_SIM_MOVE, NONE, index,
+    shoali_sim_at(sim, sim->now_ns + delay_ns(sim, op), SHOALI_SIM_MOVE, NONE, index,
                   op->generation);
+}
+
+static void recut(shoal_sim *sim, uint32_t index)
+{
+    shoali_sim_op *op = &sim->ops[index];
+    bool cut = shoali_sim_op_cut(sim, op);
+    if (cut != op->paused)
+        shoali_sim_break(sim, shoali_links_pause(sim->net, sim->now_ns, index, cut));
+    op->paused = cut;
+}
+
+void shoali_sim_ops_recut(shoal_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++)
+        if (sim->ops[i].state == SHOALI_SIM_OP_MOVING)
+            recut(sim, i);
 }
 
 void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation)
@@ -289,10 +320,13 @@ void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation)
     if (op->state != SHOALI_SIM_OP_LATENCY || op->generation != generation)
         return;
     op->state = SHOALI_SIM_OP_MOVING;
+    op->paused = false;
     shoal_status status = shoali_links_start(sim->net, sim->now_ns, op->volume->loads,
                                              op->volume->load_count, index);
     if (status != SHOAL_OK)
         shoali_sim_break(sim, status);
+    else if (sim->cut_count > 0)
+        recut(sim, index);
 }
 
 static bool same(const shoali_sim_op *have, const shoali_sync_op *op, uint32_t size)

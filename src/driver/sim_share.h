@@ -45,7 +45,6 @@ void shoali_share_fini(shoali_share *share);
 SHOAL_MUST_USE shoal_status shoali_share_add(shoali_share *share, uint32_t flow,
                                              const shoali_load *loads, uint32_t count);
 void shoali_share_remove(shoali_share *share, uint32_t flow);
-void shoali_share_capacity(shoali_share *share, uint32_t link, double capacity);
 
 /**
  * Bring all rates up to date.

@@ -2,7 +2,6 @@
 #include "driver/sim_spec.h"
 
 #include <locale.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +12,10 @@
 enum { STREAM_JITTER = 0x6a74, STREAM_RANDOM = 0x7264 };
 
 typedef struct compute_params {
-    double ms, backward, jitter, update_ms, random, chance;
-    char slow[SHOALI_KEY_TEXT_BYTES];
+    double ms, backward, jitter, update_ms, batch, gflops;
+    char slow[SHOALI_KEY_TEXT_BYTES], random[SHOALI_KEY_TEXT_BYTES], trace[SHOALI_KEY_TEXT_BYTES];
 } compute_params;
+/* What "fixed" has, then what both have, then what "model" has. */
 static const shoali_key compute_keys[] = {
     {"ms", SHOALI_KEY_FLOAT, offsetof(compute_params, ms), 0, 1e9, NULL, "100",
      "forward and backward pass of one iteration, milliseconds"},
@@ -25,17 +25,22 @@ static const shoali_key compute_keys[] = {
      "every iteration takes 1 +- jitter times as long, uniform"},
     {"update_ms", SHOALI_KEY_FLOAT, offsetof(compute_params, update_ms), 0, 1e9, NULL, "0",
      "optimiser step, milliseconds"},
-    {"random", SHOALI_KEY_FLOAT, offsetof(compute_params, random), 1, 1e6, NULL, "1",
-     "an iteration takes so many times as long, by chance"},
-    {"chance", SHOALI_KEY_FLOAT, offsetof(compute_params, chance), 0, 1, NULL, "0",
-     "probability of that, for every worker and iteration; 0: 1 / workers"},
     {"slow", SHOALI_KEY_TEXT, offsetof(compute_params, slow), 0, 0, NULL, "",
      "slow workers: 2:5x/3:1.5x"},
+    {"random", SHOALI_KEY_TEXT, offsetof(compute_params, random), 0, 0, NULL, "",
+     "any iteration of any worker: 6x:0.1; without a probability one in N, of N workers"},
+    {"trace", SHOALI_KEY_TEXT, offsetof(compute_params, trace), 0, 0, NULL, "",
+     "file of lines SECONDS WORKER FACTOR: from then on that worker takes so much longer"},
+    {"batch", SHOALI_KEY_FLOAT, offsetof(compute_params, batch), 1, 1e6, NULL, "32",
+     "samples per worker and iteration"},
+    {"gflops", SHOALI_KEY_FLOAT, offsetof(compute_params, gflops), 0, 1e9, NULL, "0",
+     "1e9 operations per second that a worker reaches; 0: as the cluster's accelerators say"},
 };
+enum { FIXED_KEYS = 7, MODEL_FROM = 2, MODEL_KEYS = 7 };
 
 typedef struct network_params {
     char rate[SHOALI_KEY_TEXT_BYTES], down[SHOALI_KEY_TEXT_BYTES], slow[SHOALI_KEY_TEXT_BYTES];
-    double latency_us;
+    double latency_us, jitter_us, loss;
     int64_t hosts;
 } network_params;
 static const shoali_key network_keys[] = {
@@ -45,6 +50,10 @@ static const shoali_key network_keys[] = {
      "towards the host, if it differs"},
     {"latency_us", SHOALI_KEY_FLOAT, offsetof(network_params, latency_us), 0, 1e9, NULL, "50",
      "one way, microseconds"},
+    {"jitter_us", SHOALI_KEY_FLOAT, offsetof(network_params, jitter_us), 0, 1e9, NULL, "0",
+     "messages take up to so much longer, each by itself, in order between two endpoints"},
+    {"loss", SHOALI_KEY_FLOAT, offsetof(network_params, loss), 0, 0.5, NULL, "0",
+     "of packets: data is sent so much more often, a message comes a timeout later"},
     {"hosts", SHOALI_KEY_INT, offsetof(network_params, hosts), 0, 1 << 20, NULL, "0",
      "endpoints share so many hosts in equal parts; 0: each has its own"},
     {"slow", SHOALI_KEY_TEXT, offsetof(network_params, slow), 0, 0, NULL, "",
@@ -53,7 +62,7 @@ static const shoali_key network_keys[] = {
 
 typedef struct fault_params {
     char die[SHOALI_KEY_TEXT_BYTES], stop[SHOALI_KEY_TEXT_BYTES];
-    char leave[SHOALI_KEY_TEXT_BYTES], nan[SHOALI_KEY_TEXT_BYTES];
+    char leave[SHOALI_KEY_TEXT_BYTES], nan[SHOALI_KEY_TEXT_BYTES], cut[SHOALI_KEY_TEXT_BYTES];
     double detect_ms;
 } fault_params;
 static const shoali_key fault_keys[] = {
@@ -65,6 +74,8 @@ static const shoali_key fault_keys[] = {
      "endpoint@seconds: it says goodbye"},
     {"nan", SHOALI_KEY_TEXT, offsetof(fault_params, nan), 0, 0, NULL, "",
      "worker@iteration: its gradient has a NaN (with real numbers only)"},
+    {"cut", SHOALI_KEY_TEXT, offsetof(fault_params, cut), 0, 0, NULL, "",
+     "host@seconds-seconds: nobody else reaches it then"},
     {"detect_ms", SHOALI_KEY_FLOAT, offsetof(fault_params, detect_ms), 0, 1e9, NULL, "2500",
      "silence until a frozen endpoint is given up, milliseconds"},
 };
@@ -134,17 +145,51 @@ static shoal_status read_rate(const char *text, double *out)
                        text);
 }
 
+/* "6x" or "6x:0.1". */
+static shoal_status read_random(const char *text, shoali_sim_compute *out)
+{
+    char *end;
+    out->random_factor = 1;
+    out->random_probability = 0;
+    if (text[0] == '\0')
+        return SHOAL_OK;
+    out->random_factor = read_number(text, &end);
+    out->random_probability = -1;
+    bool good = end != text && out->random_factor > 0 && out->random_factor < 1e6;
+    end += *end == 'x';
+    if (good && *end == ':') {
+        const char *number = end + 1;
+        out->random_probability = read_number(number, &end);
+        good = end != number && *end == '\0' && out->random_probability >= 0 &&
+               out->random_probability <= 1;
+    } else if (good) {
+        good = *end == '\0';
+    }
+    if (!good)
+        return shoali_fail(SHOAL_EINVAL, "random=%s: expected FACTORx or FACTORx:PROBABILITY",
+                           text);
+    return SHOAL_OK;
+}
+
 shoal_status shoali_sim_read_compute(const char *spec, shoali_sim_compute *out)
 {
-    compute_params p;
-    SHOALI_TRY(parse("compute", "fixed", spec, compute_keys,
-                     sizeof compute_keys / sizeof *compute_keys, sizeof p, &p));
+    compute_params p = {.ms = 0, .backward = 0};
+    *out = (shoali_sim_compute){0};
+    out->from_model = spec != NULL && shoali_spec_name_len(spec) == 5 &&
+                      strncmp(spec, "model", 5) == 0;
+    if (out->from_model)
+        SHOALI_TRY(
+            parse("compute", "model", spec, compute_keys + MODEL_FROM, MODEL_KEYS, sizeof p, &p));
+    else
+        SHOALI_TRY(parse("compute", "fixed", spec, compute_keys, FIXED_KEYS, sizeof p, &p));
     out->ms = p.ms;
     out->backward = p.backward;
+    out->batch = p.batch;
+    out->gflops = p.gflops;
     out->jitter = p.jitter;
     out->update_ms = p.update_ms;
-    out->random = p.random;
-    out->chance = p.chance;
+    memcpy(out->trace, p.trace, sizeof out->trace);
+    SHOALI_TRY(read_random(p.random, out));
     return read_list("slow", p.slow, ':', 1e-6, &out->slow);
 }
 
@@ -154,10 +199,36 @@ shoal_status shoali_sim_read_network(const char *spec, shoali_sim_network *out)
     SHOALI_TRY(parse("network", "links", spec, network_keys,
                      sizeof network_keys / sizeof *network_keys, sizeof p, &p));
     out->latency_us = p.latency_us;
+    out->jitter_us = p.jitter_us;
+    out->loss = p.loss;
     out->hosts = (uint32_t)p.hosts;
     SHOALI_TRY(read_rate(p.rate, &out->up_bits));
     SHOALI_TRY(read_rate(p.down[0] != '\0' ? p.down : p.rate, &out->down_bits));
     return read_list("slow", p.slow, ':', 1e-6, &out->slow);
+}
+
+/* "2@1-1.5/0@3-4": a host, from, until. */
+static shoal_status read_cuts(const char *text, shoali_sim_faults *out)
+{
+    out->cut_count = 0;
+    for (const char *at = text; *at != '\0';) {
+        char *end;
+        bool digits = *at >= '0' && *at <= '9';
+        unsigned long host = strtoul(at, &end, 10);
+        bool good = digits && *end == '@' && host < UINT32_MAX && out->cut_count < SHOALI_SIM_PAIRS;
+        shoali_sim_cut cut = {.host = (uint32_t)host};
+        cut.from_s = good ? read_number(end + 1, &end) : 0;
+        good = good && *end == '-';
+        cut.until_s = good ? read_number(end + 1, &end) : 0;
+        if (!good || (*end != '/' && *end != '\0') || !(cut.from_s >= 0) ||
+            !(cut.until_s > cut.from_s) || cut.until_s > 1e12)
+            return shoali_fail(SHOAL_EINVAL,
+                               "cut=%s: expected HOST@FROM-UNTIL with '/' between them, %d at most",
+                               text, SHOALI_SIM_PAIRS);
+        out->cuts[out->cut_count++] = cut;
+        at = *end == '/' ? end + 1 : end;
+    }
+    return SHOAL_OK;
 }
 
 shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_faults *out)
@@ -169,7 +240,8 @@ shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_faults *out)
     SHOALI_TRY(read_list("die", p.die, '@', 0, &out->die));
     SHOALI_TRY(read_list("stop", p.stop, '@', 0, &out->stop));
     SHOALI_TRY(read_list("leave", p.leave, '@', 0, &out->leave));
-    return read_list("nan", p.nan, '@', 0, &out->nan);
+    SHOALI_TRY(read_list("nan", p.nan, '@', 0, &out->nan));
+    return read_cuts(p.cut, out);
 }
 
 double shoali_sim_lookup(const shoali_sim_list *list, uint32_t index, double fallback)
@@ -180,16 +252,19 @@ double shoali_sim_lookup(const shoali_sim_list *list, uint32_t index, double fal
     return fallback;
 }
 
-uint64_t shoali_sim_compute_ns(const shoali_sim_compute *compute, uint32_t worker,
-                               uint64_t iteration, uint64_t seed)
+double shoali_sim_compute_factor(const shoali_sim_compute *compute, uint32_t worker,
+                                 uint32_t workers, uint64_t iteration, uint64_t seed)
 {
     double factor = shoali_sim_lookup(&compute->slow, worker, 1);
+    double probability = compute->random_probability;
     if (compute->jitter > 0) {
         double draw = shoali_rng_double(seed, shoali_mix(STREAM_JITTER, worker), iteration);
         factor *= 1 + compute->jitter * (2 * draw - 1);
     }
-    if (compute->random > 1 &&
-        shoali_rng_double(seed, shoali_mix(STREAM_RANDOM, worker), iteration) < compute->chance)
-        factor *= compute->random;
-    return (uint64_t)llround(compute->ms * factor * 1e6);
+    if (probability < 0)
+        probability = 1.0 / workers;
+    if (probability > 0 &&
+        shoali_rng_double(seed, shoali_mix(STREAM_RANDOM, worker), iteration) < probability)
+        factor *= compute->random_factor;
+    return factor;
 }

@@ -21,25 +21,40 @@ typedef struct shoali_sim_list {
     uint32_t count;
 } shoali_sim_list;
 
-/** "fixed:ms=100,backward=0.667,jitter=0,update_ms=0,random=6,chance=0.1,slow=2:5x". */
+/** "fixed:ms=100,backward=0.667,jitter=0,update_ms=0,slow=2:5x,random=6x:0.1,trace=FILE", or
+ * "model:batch=32,gflops=50,..." without ms and backward. */
 typedef struct shoali_sim_compute {
+    bool from_model;
+    double batch, gflops; /* gflops 0: the cluster's accelerators */
     double ms, backward, jitter, update_ms;
-    double random, chance; /* factor, and how likely it is; 0: until sim.c knows the workers */
-    shoali_sim_list slow;  /* worker, factor */
+    shoali_sim_list slow; /* worker, factor */
+    double random_factor,
+        random_probability; /* probability < 0: one in so many as there are workers */
+    char trace[96];
 } shoali_sim_compute;
 
-/** "links:rate=1gbit,down=,latency_us=50,hosts=0,slow=3:10x". */
+/** "links:rate=1gbit,down=,latency_us=50,jitter_us=0,loss=0,hosts=0,slow=3:10x". */
 typedef struct shoali_sim_network {
     double up_bits, down_bits; /* per second and host */
     double latency_us;
+    double jitter_us;     /* messages take up to so much longer, each by itself */
+    double loss;          /* of packets */
     uint32_t hosts;       /* 0: one per endpoint */
     shoali_sim_list slow; /* host, divisor of its rates */
 } shoali_sim_network;
 
-/** "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,detect_ms=2500": endpoint @ seconds, nan @ iteration.
- */
+/** Hosts that for a while nobody else reaches: "2@1-1.5". */
+typedef struct shoali_sim_cut {
+    uint32_t host;
+    double from_s, until_s;
+} shoali_sim_cut;
+
+/** "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,cut=2@1-1.5,detect_ms=2500": endpoint @ seconds,
+ * nan @ iteration, host @ seconds - seconds. */
 typedef struct shoali_sim_faults {
     shoali_sim_list die, stop, leave, nan;
+    shoali_sim_cut cuts[SHOALI_SIM_PAIRS];
+    uint32_t cut_count;
     double detect_ms;
 } shoali_sim_faults;
 
@@ -51,10 +66,9 @@ SHOAL_MUST_USE shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_
 /** Value of index in a list, fallback if it is not there. */
 double shoali_sim_lookup(const shoali_sim_list *list, uint32_t index, double fallback);
 
-/** Nanoseconds of worker's iteration: ms * slow * random * (1 +- jitter), a function of the
- * arguments only.
- */
-uint64_t shoali_sim_compute_ns(const shoali_sim_compute *compute, uint32_t worker,
-                               uint64_t iteration, uint64_t seed);
+/** How much longer than usual worker's iteration takes, slow * random * (1 +- jitter): a function
+ * of the arguments only. */
+double shoali_sim_compute_factor(const shoali_sim_compute *compute, uint32_t worker,
+                                 uint32_t workers, uint64_t iteration, uint64_t seed);
 
 #endif

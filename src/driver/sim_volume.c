@@ -27,7 +27,8 @@ static shoali_volume *make(shoal_sim *sim, uint32_t size)
 {
     shoali_volume *volume = shoali_alloc(sizeof *volume);
     if (volume != NULL) {
-        uint32_t most = 2 * size < sim->link_count ? 2 * size : sim->link_count;
+        uint32_t pairs = sim->link_count - sim->pair_links;
+        uint32_t most = 2 * size + pairs < sim->link_count ? 2 * size + pairs : sim->link_count;
         volume->users = 1;
         volume->size = size;
         volume->loads = shoali_alloc_array(most, sizeof *volume->loads);
@@ -87,10 +88,15 @@ static void add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op, 
     uint32_t from_host = sim->hosts[op->members[from]], to_host = sim->hosts[op->members[to]];
     volume->sent[from] += bytes;
     volume->received[to] += bytes;
-    if (from_host != to_host) {
-        load_link(sim->link_place, volume, 2 * from_host, bytes);
-        load_link(sim->link_place, volume, 2 * to_host + 1, bytes);
+    if (from_host == to_host)
+        return;
+    uint32_t pair = shoali_sim_pair_link(sim, from_host, to_host);
+    if (pair != UINT32_MAX) {
+        load_link(sim->link_place, volume, pair, bytes);
+        return;
     }
+    load_link(sim->link_place, volume, 2 * from_host, bytes);
+    load_link(sim->link_place, volume, 2 * to_host + 1, bytes);
 }
 
 void shoali_sim_volume_add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op,
@@ -195,7 +201,7 @@ static shoal_status count(counting *c)
     bool uniform = (c->op->collective->row->traits & SHOALI_COLL_UNIFORM) != 0, apart;
     if (c->op->size == 1)
         return SHOAL_OK;
-    if (uniform && same_for_all(c, &apart))
+    if (uniform && c->sim->pair_links == c->sim->link_count && same_for_all(c, &apart))
         return count_uniform(c, apart);
     for (uint32_t me = 0; me < c->op->size; me++)
         SHOALI_TRY(count_member(c, me));

@@ -103,7 +103,7 @@ static void no_gap_exceeds_its_bound(void **state)
         for (int run = 0; run < 12; run++) {
             char compute[96], network[96];
             snprintf(
-                compute, sizeof compute, "fixed:ms=10,jitter=0.5,random=%d,chance=0.2,slow=%u:%dx",
+                compute, sizeof compute, "fixed:ms=10,jitter=0.5,random=%dx:0.2,slow=%u:%dx",
                 1 + (int)(shoali_rng_next(&rng) % 20), (uint32_t)(shoali_rng_next(&rng) % WORKERS),
                 1 + (int)(shoali_rng_next(&rng) % 8));
             snprintf(network, sizeof network, "links:rate=1mbit,latency_us=%d,slow=%u:%dx",
@@ -194,7 +194,7 @@ static void a_quadratic_is_solved_in_every_form(void **state)
     (void)state;
     for (size_t f = 0; f < FORMS; f++) {
         assert_true(excess(forms[f].spec, "fixed:ms=10,jitter=0.1") < 5e-3);
-        assert_true(excess(forms[f].spec, "fixed:ms=10,jitter=0.1,random=6") < 2e-2);
+        assert_true(excess(forms[f].spec, "fixed:ms=10,jitter=0.1,random=6x") < 2e-2);
     }
 }
 

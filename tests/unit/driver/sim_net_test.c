@@ -78,6 +78,26 @@ static void late_starts_and_cancels_change_the_shares(void **state)
     shoali_links_destroy(net);
 }
 
+/* What stands still keeps what it has moved, and leaves its share to others. */
+static void a_pause_keeps_what_was_moved(void **state)
+{
+    (void)state;
+    shoali_links *net = fresh();
+    const shoali_load a = {0, 1000}, b = {0, 1000};
+    assert_ok(shoali_links_start(net, 0, &a, 1, 1));
+    assert_ok(shoali_links_start(net, 0, &b, 1, 2));
+    assert_ok(shoali_links_pause(net, 1000, 1, true)); /* 500 left of each */
+    expect_end(net, 1500, 2);
+    assert_int_equal(shoali_links_next_ns(net), UINT64_MAX);
+    assert_ok(shoali_links_pause(net, 4000, 1, false));
+    expect_end(net, 4500, 1);
+    assert_ok(shoali_links_start(net, 5000, &a, 1, 3));
+    assert_ok(shoali_links_pause(net, 5100, 3, true));
+    assert_true(shoali_links_cancel(net, 5200, 3));
+    assert_int_equal(shoali_links_next_ns(net), UINT64_MAX);
+    shoali_links_destroy(net);
+}
+
 static void nothing_to_move_ends_at_once(void **state)
 {
     (void)state;
@@ -134,6 +154,7 @@ int main(void)
         CHECK_TEST(two_on_one_link_share_it_and_the_rest_goes_on_alone),
         CHECK_TEST(what_one_cannot_use_goes_to_the_other),
         CHECK_TEST(late_starts_and_cancels_change_the_shares),
+        CHECK_TEST(a_pause_keeps_what_was_moved),
         CHECK_TEST(nothing_to_move_ends_at_once),
         CHECK_TEST(random_coflows_obey_capacity),
     };

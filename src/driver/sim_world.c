@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is simulated besides protocols: hosts and their links, how long workers compute, what a file
+ * says about both. Link 2h is up from host h, link 2h + 1 down to it; behind them come the links
+ * that a cluster names between two hosts, used in place of theirs. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "driver/sim.h"
+#include "model/model.h"
+
+enum { LINE_BYTES = 256, TRACE_MAX = 1 << 20 };
+#define RATE_MAX 1e9 /* bytes per ns: what "infinite" is here */
+
+/* ---------------------------------------------------------------- hosts and links */
+
+/* Workers in equal parts on the hosts, or as the cluster says; each dedicated server on its own. */
+static shoal_status place_endpoints(shoal_sim *sim)
+{
+    const shoali_cluster *cluster = sim->cluster;
+    sim->worker_hosts = cluster != NULL          ? cluster->host_count
+                        : sim->network.hosts > 0 ? sim->network.hosts
+                                                 : sim->workers;
+    if (cluster != NULL && sim->workers > cluster->workers)
+        return shoali_fail(SHOAL_EINVAL, "%u workers on a cluster of %u", sim->workers,
+                           cluster->workers);
+    if (cluster == NULL && sim->worker_hosts > sim->workers)
+        return shoali_fail(SHOAL_EINVAL, "%u hosts for %u workers", sim->worker_hosts,
+                           sim->workers);
+    for (uint32_t i = 0; i < sim->size; i++) {
+        uint32_t spread = (uint32_t)((uint64_t)i * sim->worker_hosts / sim->workers);
+        sim->endpoint_ids[i] = i;
+        sim->hosts[i] = i >= sim->workers ? sim->worker_hosts + i - sim->workers
+                        : cluster != NULL ? shoali_cluster_host_of(cluster, i)
+                                          : spread;
+    }
+    return SHOAL_OK;
+}
+
+/* Bytes per ns. A packet that is lost is sent again. */
+static double rate_of(const shoal_sim *sim, uint32_t link)
+{
+    uint32_t host = link / 2;
+    bool up = link % 2 == 0;
+    if (sim->cluster == NULL) {
+        double bits = up ? sim->network.up_bits : sim->network.down_bits;
+        double slow = shoali_sim_lookup(&sim->network.slow, host, 1);
+        return bits / 8e9 / slow * (1 - sim->network.loss);
+    }
+    if (link >= sim->pair_links) {
+        const shoali_link *pair = &sim->cluster->links[link - sim->pair_links];
+        return fmin(pair->bytes_per_s * 1e-9 * (1 - pair->loss), RATE_MAX);
+    }
+    const shoali_host *at = &sim->cluster->hosts[host < sim->worker_hosts ? host : 0];
+    return fmin((up ? at->up_bytes_per_s : at->down_bytes_per_s) * 1e-9 * (1 - at->loss), RATE_MAX);
+}
+
+shoal_status shoali_sim_world_links(shoal_sim *sim)
+{
+    SHOALI_TRY(place_endpoints(sim));
+    sim->pair_links = 2 * (sim->worker_hosts + sim->size - sim->workers);
+    sim->link_count = sim->pair_links + (sim->cluster != NULL ? sim->cluster->link_count : 0);
+    sim->link_place = shoali_alloc_array(sim->link_count, sizeof *sim->link_place);
+    double *rates = shoali_alloc_array(sim->link_count, sizeof *rates);
+    if (sim->link_place == NULL || rates == NULL) {
+        shoali_free(rates);
+        return SHOAL_ENOMEM;
+    }
+    for (uint32_t link = 0; link < sim->link_count; link++)
+        rates[link] = rate_of(sim, link);
+    sim->net = shoali_links_create(rates, sim->link_count);
+    sim->latency_ns = (uint64_t)(sim->network.latency_us * 1e3);
+    shoali_free(rates);
+    return sim->net != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+uint32_t shoali_sim_pair_link(const shoal_sim *sim, uint32_t from_host, uint32_t to_host)
+{
+    for (uint32_t i = sim->pair_links; i < sim->link_count; i++) {
+        const shoali_link *pair = &sim->cluster->links[i - sim->pair_links];
+        if (pair->from == from_host && pair->to == to_host)
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+uint64_t shoali_sim_latency_ns(const shoal_sim *sim, uint32_t from, uint32_t to)
+{
+    uint32_t a = sim->hosts[from], b = sim->hosts[to];
+    if (sim->cluster == NULL)
+        return sim->latency_ns;
+    if (a == b)
+        return 0;
+    a = a < sim->worker_hosts ? a : 0;
+    b = b < sim->worker_hosts ? b : 0;
+    return (uint64_t)(shoali_cluster_link(sim->cluster, a, b).latency_s * 1e9);
+}
+
+double shoali_sim_loss(const shoal_sim *sim, uint32_t from, uint32_t to)
+{
+    uint32_t a = sim->hosts[from], b = sim->hosts[to];
+    if (sim->cluster == NULL)
+        return sim->network.loss;
+    if (a == b || a >= sim->worker_hosts || b >= sim->worker_hosts)
+        return 0;
+    return shoali_cluster_link(sim->cluster, a, b).loss;
+}
+
+/* ---------------------------------------------------------------- time to compute */
+
+/* Seconds of one sample's pass on an accelerator: every layer at the rate of its kind and size. */
+static double pass_s(const shoal_model *model, const shoali_accelerator *accelerator, double batch)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const shoali_layer *layer = &model->layers[i];
+        double flops = (layer->forward_flops + layer->weight_flops + layer->input_flops) * batch;
+        const shoali_efficiency *table = shoali_accelerator_table(accelerator, layer->row->name);
+        double share = table != NULL ? shoali_efficiency_at(table, flops) : 1;
+        seconds += flops / (accelerator->flops * share);
+    }
+    return seconds;
+}
+
+static shoal_status time_of_model(shoal_sim *sim, const shoal_model *model)
+{
+    double forward = 0, all = 0;
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const shoali_layer *layer = &model->layers[i];
+        forward += layer->forward_flops;
+        all += layer->forward_flops + layer->weight_flops + layer->input_flops;
+    }
+    if (sim->compute.gflops <= 0 && sim->cluster == NULL)
+        return shoali_fail(SHOAL_EINVAL,
+                           "compute=model needs gflops=RATE, or a cluster that says it");
+    sim->compute.backward = all > 0 ? 1 - forward / all : 0;
+    for (uint32_t w = 0; w < sim->workers; w++) {
+        double batch = sim->compute.batch;
+        double seconds = all * batch / (sim->compute.gflops * 1e9);
+        if (sim->compute.gflops <= 0) {
+            const shoali_host *host = &sim->cluster->hosts[sim->hosts[w]];
+            seconds = pass_s(model, &sim->cluster->accelerators[host->accelerator], batch);
+        }
+        sim->nodes[w].base_ns = seconds * 1e9;
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status read_trace_line(shoal_sim *sim, const char *line, uint32_t number)
+{
+    shoali_sim_pace pace;
+    double seconds;
+    if (line[strspn(line, " \t\r\n")] == '\0' || line[0] == '#')
+        return SHOAL_OK;
+    if (sscanf(line, "%lf %u %lf", &seconds, &pace.worker, &pace.factor) != 3 ||
+        !(seconds >= 0 && seconds < 1e9) || !(pace.factor > 0 && pace.factor < 1e6) ||
+        pace.worker >= sim->workers)
+        return shoali_fail(SHOAL_ECORRUPT,
+                           "%s:%u: expected SECONDS WORKER FACTOR, with a worker below %u",
+                           sim->compute.trace, number, sim->workers);
+    pace.from_ns = (uint64_t)(seconds * 1e9);
+    if (sim->pace_count > 0 && sim->paces[sim->pace_count - 1].from_ns > pace.from_ns)
+        return shoali_fail(SHOAL_ECORRUPT, "%s:%u: time goes backwards", sim->compute.trace,
+                           number);
+    if (sim->pace_count == sim->pace_room) {
+        uint32_t room = sim->pace_room > 0 ? 2 * sim->pace_room : 64;
+        shoali_sim_pace *grown = NULL;
+        if (room <= TRACE_MAX)
+            grown = shoali_realloc(sim->paces, sim->pace_room * sizeof *grown,
+                                   room * sizeof *grown);
+        if (grown == NULL)
+            return shoali_fail(SHOAL_ENOMEM, "%s: more than %d lines", sim->compute.trace,
+                               TRACE_MAX);
+        sim->paces = grown;
+        sim->pace_room = room;
+    }
+    sim->paces[sim->pace_count++] = pace;
+    return SHOAL_OK;
+}
+
+static shoal_status read_trace(shoal_sim *sim)
+{
+    char line[LINE_BYTES];
+    shoal_status status = SHOAL_OK;
+    FILE *file = fopen(sim->compute.trace, "re");
+    if (file == NULL)
+        return shoali_fail(SHOAL_EIO, "%s: %s", sim->compute.trace, strerror(errno));
+    for (uint32_t number = 1; status == SHOAL_OK && fgets(line, sizeof line, file) != NULL;
+         number++)
+        status = read_trace_line(sim, line, number);
+    fclose(file);
+    return status;
+}
+
+shoal_status shoali_sim_world_pace(shoal_sim *sim, const shoal_model *model)
+{
+    for (uint32_t w = 0; w < sim->workers; w++)
+        sim->nodes[w].base_ns = sim->compute.ms * 1e6;
+    if (sim->compute.from_model && model == NULL)
+        return shoali_fail(SHOAL_EINVAL, "compute=model needs a model");
+    if (sim->compute.from_model)
+        SHOALI_TRY(time_of_model(sim, model));
+    return sim->compute.trace[0] != '\0' ? read_trace(sim) : SHOAL_OK;
+}
+
+/* Its last line at that time. */
+static double trace_factor(const shoal_sim *sim, uint32_t worker, uint64_t at_ns)
+{
+    double factor = 1;
+    for (uint32_t i = 0; i < sim->pace_count && sim->paces[i].from_ns <= at_ns; i++)
+        if (sim->paces[i].worker == worker)
+            factor = sim->paces[i].factor;
+    return factor;
+}
+
+/* What a cluster says of a worker at that time; its draws are independent of the spec's. */
+static double cluster_factor(const shoal_sim *sim, uint32_t worker, uint64_t iteration,
+                             uint64_t at_ns)
+{
+    double at_s = (double)at_ns * 1e-9;
+    double factor = shoali_cluster_slowdown(sim->cluster, worker, at_s);
+    for (uint32_t i = 0; i < sim->cluster->straggler_count; i++) {
+        const shoali_straggler *s = &sim->cluster->stragglers[i];
+        const shoali_sim_compute one = {.random_factor = s->slowdown,
+                                        .random_probability = s->probability};
+        if (s->probability > 0 && at_s >= s->from_s && at_s < s->until_s &&
+            (s->worker == UINT32_MAX || s->worker == worker))
+            factor *= shoali_sim_compute_factor(&one, worker, sim->workers, iteration,
+                                                sim->seed + 1 + i);
+    }
+    return factor;
+}
+
+uint64_t shoali_sim_iteration_ns(const shoal_sim *sim, uint32_t worker, uint64_t iteration,
+                                 uint64_t at_ns)
+{
+    double factor = shoali_sim_compute_factor(&sim->compute, worker, sim->workers, iteration,
+                                              sim->seed);
+    if (sim->pace_count > 0)
+        factor *= trace_factor(sim, worker, at_ns);
+    if (sim->cluster == NULL)
+        return (uint64_t)llround(sim->nodes[worker].base_ns * factor);
+    factor *= cluster_factor(sim, worker, iteration, at_ns);
+    double step_ns = sim->cluster->overhead.step_s * 1e9;
+    return (uint64_t)llround(sim->nodes[worker].base_ns * factor + step_ns);
+}
