@@ -102,10 +102,10 @@ static void no_gap_exceeds_its_bound(void **state)
         assert_ok(shoali_graph_open(graph_of(forms[f].spec), WORKERS, &graph));
         for (int run = 0; run < 12; run++) {
             char compute[96], network[96];
-            snprintf(
-                compute, sizeof compute, "fixed:ms=10,jitter=0.5,random=%dx:0.2,slow=%u:%dx",
-                1 + (int)(shoali_rng_next(&rng) % 20), (uint32_t)(shoali_rng_next(&rng) % WORKERS),
-                1 + (int)(shoali_rng_next(&rng) % 8));
+            snprintf(compute, sizeof compute, "fixed:ms=10,jitter=0.5,random=%dx:0.2,slow=%u:%dx",
+                     1 + (int)(shoali_rng_next(&rng) % 20),
+                     (uint32_t)(shoali_rng_next(&rng) % WORKERS),
+                     1 + (int)(shoali_rng_next(&rng) % 8));
             snprintf(network, sizeof network, "links:rate=1mbit,latency_us=%d,slow=%u:%dx",
                      (int)(shoali_rng_next(&rng) % 9000),
                      (uint32_t)(shoali_rng_next(&rng) % WORKERS),
