@@ -88,11 +88,11 @@ uint32_t shoali_static_group(const shoali_world *world, const uint32_t *order,
     head = mine.count > 0 ? head % mine.count : 0;
     if (place == head)
         return heads(world, order, absent, step % PHASES == 2 ? 1 : 0, members_out);
-    uint32_t rest = mine.count - 1, alone = rest % 2;
-    uint32_t behind = (place + mine.count - head - 1) % mine.count;
+    uint32_t number = mine.count > 0 ? mine.count : 1, rest = number - 1, alone = rest % 2;
+    uint32_t behind = (place + number - head - 1) % number;
     uint32_t count = add(members_out, 0, me);
     if (behind < alone)
         return count;
-    uint32_t other = ((behind - alone) ^ 1) + alone;
-    return add(members_out, count, at_place(order, absent, &mine, (head + 1 + other) % mine.count));
+    uint32_t other = (head + 1 + ((behind - alone) ^ 1) + alone) % number;
+    return add(members_out, count, at_place(order, absent, &mine, other));
 }
