@@ -47,9 +47,16 @@ uint32_t shoali_outer_slots(const shoali_world *world)
     return SLOTS;
 }
 
+/* AFTER has its answer, or a worker that wants to finish is through with its last round. */
 static void go(shoali_outer *o, shoali_actions *actions)
 {
+    const shoali_event finish = {.kind = SHOALI_EV_FINISH};
+    uint32_t gone;
     o->waiting = false;
+    if (o->finishing) {
+        (void)shoali_finale_event(&o->finale, &finish, &gone, actions);
+        return;
+    }
     shoali_act_go(actions, &(shoal_verdict){.iteration = o->iteration});
 }
 
@@ -84,11 +91,11 @@ static void choose_fragment(shoali_outer *o, uint64_t version)
 /* w (BASE - PARAM), where a regular worker has w = 1; one without a base of its own adds nothing. */
 static void snapshot(shoali_outer *o, shoali_actions *actions)
 {
-    float weight = o->lost ? 0 : (float)o->counted / (float)o->options.every;
+    float weight = (float)o->counted / (float)o->options.every;
     const shoali_mix_term moved[] = {{BASE, weight}, {SHOALI_PARAM, -weight}};
     choose_fragment(o, o->version);
     if (o->count > 0)
-        shoali_act_mix(actions, MOVED, o->offset, o->count, moved, 2);
+        shoali_act_mix(actions, MOVED, o->offset, o->count, moved, o->lost ? 0 : 2);
 }
 
 static void arrive(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
@@ -184,13 +191,13 @@ static void conclude(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
     bool copied = o->lost || o->version + 1 < o->next_version;
     if (o->base_id == 0 || o->open > 0)
         return;
+    if (!o->waiting)
+        return;
     if (o->failed) {
         o->base_id = 0;
         arrive(o, now_us, actions);
         return;
     }
-    if (!o->waiting)
-        return;
     if (!o->nonfinite && o->count > 0)
         outer_step(o, actions);
     if (copied)
@@ -324,12 +331,15 @@ static void own_event(shoali_outer *o, const shoali_event *event, shoali_actions
     }
 }
 
-/* A worker that finishes with a round under way leaves it: the finale's mean is exact without. */
-static void finish(shoali_outer *o, shoali_actions *actions)
+/* Others may be in the round that is under way: it comes first. */
+static void finish(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
 {
     o->finale.iteration = o->iteration;
-    o->meeting.there = false;
-    cancel_all(o, actions);
+    o->finishing = o->waiting = true;
+    if (o->due == UINT64_MAX)
+        go(o, actions);
+    else
+        conclude(o, now_us, actions);
 }
 
 void shoali_outer_event(shoali_outer *o, const shoali_outer_options *options,
@@ -342,9 +352,11 @@ void shoali_outer_event(shoali_outer *o, const shoali_outer_options *options,
     }
     if (o->over)
         return;
+    shoali_finale_news news = SHOALI_TAKEN;
     if (event->kind == SHOALI_EV_FINISH)
-        finish(o, actions);
-    shoali_finale_news news = shoali_finale_event(&o->finale, event, &gone, actions);
+        finish(o, event->now_us, actions);
+    else
+        news = shoali_finale_event(&o->finale, event, &gone, actions);
     if (o->leaving && news != SHOALI_NOT_MINE) {
         go_stop(o, actions);
         return;

@@ -9,12 +9,12 @@
 
 typedef struct shoali_outer_options {
     const char *name;
-    uint64_t every;      /* iterations from one round of a fragment to its next */
-    uint64_t delay;      /* iterations that a round may take behind the compute's back */
-    uint32_t fragments;  /* ranges of whole tensors that take turns */
-    float lr, momentum;  /* outer Nesterov step; 1 and 0: the plain mean */
-    float keep;          /* part of the worker's own parameters that stays after a round */
-    bool coded;          /* what moves is coded as gradients are, with error feedback */
+    uint64_t every;     /* iterations from one round of a fragment to its next */
+    uint64_t delay;     /* iterations that a round may take behind the compute's back */
+    uint32_t fragments; /* ranges of whole tensors that take turns */
+    float lr, momentum; /* outer Nesterov step; 1 and 0: the plain mean */
+    float keep;         /* part of the worker's own parameters that stays after a round */
+    bool coded;         /* what moves is coded as gradients are, with error feedback */
     shoali_meeting_options meeting;
 } shoali_outer_options;
 
@@ -23,19 +23,19 @@ typedef struct shoali_outer {
     shoali_outer_options options;
     shoali_finale finale;
     shoali_meeting meeting;
-    uint64_t iteration, counted; /* counted: since the last round that I took part in */
-    uint64_t version;            /* outer steps that the base has seen */
-    uint64_t due;                /* iteration that waits for the round; UINT64_MAX: none runs */
-    uint64_t base_id;            /* first id of the running call's operations */
+    uint64_t iteration, counted;   /* counted: since the last round that I took part in */
+    uint64_t version;              /* outer steps that the base has seen */
+    uint64_t due;                  /* iteration that waits for the round; UINT64_MAX: none runs */
+    uint64_t base_id;              /* first id of the running call's operations */
     uint64_t weight, next_version; /* of the running call */
-    uint32_t open;       /* its operations */
-    size_t offset, count; /* the fragment under way */
-    bool begun;          /* the base is there */
-    bool lost;           /* the base is not to be trusted: a broadcast broke off */
-    bool failed;         /* the running call */
-    bool nonfinite;      /* in it, something was not finite */
-    bool waiting;        /* AFTER has no GO yet */
-    bool leaving, over;
+    uint32_t open;                 /* its operations */
+    size_t offset, count;          /* the fragment under way */
+    bool begun;                    /* the base is there */
+    bool lost;                     /* the base is not to be trusted: a broadcast broke off */
+    bool failed;                   /* the running call */
+    bool nonfinite;                /* in it, something was not finite */
+    bool waiting;                  /* AFTER has no GO yet */
+    bool finishing, leaving, over;
 } shoali_outer;
 
 size_t shoali_outer_bytes(const shoali_world *world);

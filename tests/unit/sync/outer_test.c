@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/machine.h"
+
+#include "support/check.h"
+
+static const char *call(machine *m, uint64_t id, uint64_t version, uint64_t weight, uint8_t members,
+                        uint8_t outdated)
+{
+    uint8_t bytes[35] = {0xe1};
+    bytes[1] = (uint8_t)id;
+    bytes[9] = (uint8_t)version;
+    bytes[17] = (uint8_t)weight;
+    bytes[33] = members;
+    bytes[34] = outdated;
+    return machine_message(m, 0, bytes, sizeof bytes);
+}
+
+static const char *iterate(machine *m)
+{
+    (void)machine_event(m, SHOALI_EV_BEFORE);
+    return machine_event(m, SHOALI_EV_AFTER);
+}
+
+/* Others have had three rounds without it: base and momentum come first, from worker 0. */
+static void who_missed_rounds_takes_base_and_momentum(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "diloco:every=1,quorum=1,lr=0.5,momentum=0.5", 2, 0, 1, 1);
+    (void)machine_start(&m);
+    (void)iterate(&m);
+    assert_string_equal(call(&m, 4, 3, 4, 3, 2),
+                        "op 4 [0,4) SLOT2 of 0,1 push pull; op 5 [0,4) SLOT0 of 0,1; "
+                        "op 6 [0,4) SLOT1 of 0,1");
+    assert_string_equal(machine_done(&m, 5, SHOAL_OK, NULL), "");
+    assert_string_equal(machine_done(&m, 4, SHOAL_OK, NULL), "");
+    assert_string_equal(machine_done(&m, 6, SHOAL_OK, NULL),
+                        "mix SLOT1 [0,4) = 0.5*SLOT1 + 0.25*SLOT2; "
+                        "mix SLOT0 [0,4) = 1*SLOT0 + -0.125*SLOT2 + -0.25*SLOT1; "
+                        "mix PARAM [0,4) = 1*SLOT0; go hold @1");
+    machine_close(&m);
+}
+
+/* A broadcast that broke off has spoilt the base: the next round gives nothing and takes all. */
+static void a_spoilt_base_gives_nothing(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "diloco:every=1,quorum=1,momentum=0.5", 2, 0, 1, 1);
+    (void)machine_start(&m);
+    (void)iterate(&m);
+    (void)call(&m, 4, 3, 4, 3, 2);
+    (void)machine_done(&m, 5, SHOAL_EPEER, "x");
+    (void)machine_done(&m, 6, SHOAL_EPEER, "x");
+    assert_string_equal(machine_done(&m, 4, SHOAL_EPEER, "x"),
+                        "mix SLOT2 [0,4); "
+                        "send 0 e000000000000000000000000000000000");
+    machine_close(&m);
+}
+
+static void fragments_take_turns_and_travel_behind_the_compute(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "diloco:every=4,fragments=2,delay=1,momentum=0,keep=0.5", 2, 0, 1, 4);
+    (void)machine_start(&m);
+    (void)iterate(&m);
+    assert_string_equal(iterate(&m), "mix SLOT2 [0,8) = 0.5*SLOT0 + -0.5*PARAM; "
+                                     "send 0 e000000000000000000200000000000000; go hold @2");
+    assert_string_equal(call(&m, 4, 0, 4, 3, 0), "op 4 [0,8) SLOT2 of 0,1 push pull");
+    assert_string_equal(machine_done(&m, 4, SHOAL_OK, NULL), "");
+    const char *text = iterate(&m);
+    assert_string_equal(text, "mix SLOT0 [0,8) = 1*SLOT0 + -0.7*SLOT2; "
+                              "mix PARAM [0,8) = 0.5*PARAM + 0.5*SLOT0; go hold @3");
+    text = iterate(&m);
+    assert_non_null(strstr(text, "mix SLOT2 [8,16)"));
+    machine_close(&m);
+}
+
+static void leaving_waits_for_what_is_open(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "diloco:every=1,momentum=0", 2, 0, 1, 1);
+    (void)machine_start(&m);
+    (void)iterate(&m);
+    (void)call(&m, 4, 0, 2, 3, 0);
+    assert_non_null(strstr(machine_event(&m, SHOALI_EV_STOP), "cancel 4"));
+    assert_string_equal(machine_done(&m, 4, SHOAL_ECANCELLED, "x"), "go stop @1");
+    machine_close(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(who_missed_rounds_takes_base_and_momentum),
+        CHECK_TEST(a_spoilt_base_gives_nothing),
+        CHECK_TEST(fragments_take_turns_and_travel_behind_the_compute),
+        CHECK_TEST(leaving_waits_for_what_is_open),
+    };
+    return CHECK_RUN(tests);
+}
