@@ -88,7 +88,7 @@ static void choose_fragment(shoali_outer *o, uint64_t version)
 
 /* ---------------------------------------------------------------- a round */
 
-/* w (BASE - PARAM), where a regular worker has w = 1; one without a base of its own adds nothing. */
+/* w (BASE - PARAM), where a regular worker has w = 1; one without a base of its own adds none. */
 static void snapshot(shoali_outer *o, shoali_actions *actions)
 {
     float weight = (float)o->counted / (float)o->options.every;
