@@ -141,6 +141,7 @@ static void next_iteration(shoal_sim *sim, uint32_t endpoint, const shoal_verdic
         record_gap(sim);
         return;
     }
+    node->iteration = node->done;
     node->phase = SHOALI_SIM_FINISHING;
     shoali_sim_at(sim, sim->now_ns, SHOALI_SIM_FINISH, endpoint, 0, 0);
 }

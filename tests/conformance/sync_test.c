@@ -19,7 +19,13 @@ static const char *const variants[] = {"param_server:servers=3",
                                        "ripples:static",
                                        "ripples:random,group=3",
                                        "ripples:random,division=random",
-                                       "ripples:smart,laggards,section=2"};
+                                       "ripples:smart,laggards,section=2",
+                                       "hop:backup=1,skip=4,tokens=3",
+                                       "hop:staleness=2,graph=chords",
+                                       "ad_psgd:blocking",
+                                       "ad_psgd:all",
+                                       "ad_psgd:blocking,still",
+                                       "ad_psgd:blocking,all,split"};
 enum { VARIANTS = sizeof variants / sizeof *variants, TENSORS = 7 };
 
 typedef struct one {
@@ -122,6 +128,8 @@ static void no_deadlock_at_any_speed(void **state)
             assert_int_equal(r.iterations_min, 10);
             assert_int_equal(r.iterations_max, 10);
             assert_true(r.staleness_max <= promise(&o));
+            if (o.row->max_gap != NULL)
+                assert_true(r.gap_max <= o.row->max_gap(&sim->nodes[0].world));
             shoal_sim_destroy(sim);
         }
     }
@@ -232,7 +240,9 @@ static void a_quadratic_converges_and_exact_rows_equal_one_worker(void **state)
         double before = shoali_problem_excess(sim->problem, sim->nodes[0].tensors.params);
         reference(sim, desc.iterations, wanted);
         assert_ok(shoal_sim_run(sim));
-        assert_true(results(sim).excess < 1e-4 * before);
+        bool exact = (o.row->traits & SHOALI_SYNC_EXACT) !=
+                     0; /* others keep a bias of the spread */
+        assert_true(results(sim).excess < (exact ? 1e-4 : 5e-4) * before);
         for (uint32_t w = 0; (o.row->traits & SHOALI_SYNC_EXACT) != 0 && w < sim->workers; w++) {
             const float *x = sim->nodes[w].tensors.params;
             assert_memory_equal(x, sim->nodes[0].tensors.params, sim->count * sizeof *x);
@@ -276,9 +286,11 @@ static void a_nan_has_the_same_consequence_everywhere(void **state)
 
 /* ---------------------------------------------------------------- losses */
 
-/* Everybody alive ends; who fails because of the loss says whose it was. */
+/* Everybody alive ends; who fails because of the loss says whose it was, and where the row promises
+ * to survive it nobody does. */
 static void check_end(const shoal_sim *sim, shoal_status status, uint32_t fault, uint32_t victim)
 {
+    bool survives = (sim->protocol.row->traits & SHOALI_SYNC_SURVIVES) != 0;
     char name[32];
     assert_true(status == SHOAL_OK || status == SHOAL_EPEER || status == SHOAL_ECANCELLED);
     snprintf(name, sizeof name, " %u", victim);
@@ -286,6 +298,7 @@ static void check_end(const shoal_sim *sim, shoal_status status, uint32_t fault,
         const shoali_sim_node *node = &sim->nodes[e];
         assert_int_equal(node->phase, SHOALI_SIM_ENDED);
         assert_true(node->end != SHOAL_SIM_RUNNING);
+        assert_true(!survives || e == victim || node->end == SHOAL_SIM_DONE);
         if (node->end == SHOAL_SIM_FAILED && fault != SHOALI_SIM_LEAVE) {
             assert_int_equal(node->status, SHOAL_EPEER);
             assert_non_null(strstr(node->text, name));
