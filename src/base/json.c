@@ -3,12 +3,9 @@
  * its allocator is process-wide and belongs to the program that loaded us. */
 #include "base/json.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <sys/stat.h>
-
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/read_file.h"
 
 enum { MAX_FILE_BYTES = 64 << 20 }; /* a model of 10^5 layers takes about 20 MB */
 
@@ -31,43 +28,12 @@ shoal_status shoali_json_parse(const char *name, const char *text, size_t len_by
     return SHOAL_OK;
 }
 
-/* Read all of an open file of at most MAX_FILE_BYTES; *text_out is freed with shoali_free. */
-static shoal_status read_all(FILE *file, const char *path, char **text_out, size_t *len_bytes_out)
-{
-    struct stat info;
-    if (fstat(fileno(file), &info) != 0)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot read %s", path);
-    if (!S_ISREG(info.st_mode))
-        return shoali_fail(SHOAL_EIO, "cannot read %s: not a regular file", path);
-    if (info.st_size > MAX_FILE_BYTES)
-        return shoali_fail(SHOAL_ECORRUPT, "%s: %lld bytes of JSON, at most %d are read", path,
-                           (long long)info.st_size, MAX_FILE_BYTES);
-    size_t len_bytes = (size_t)info.st_size;
-    char *text = shoali_alloc(len_bytes);
-    if (text == NULL)
-        return SHOAL_ENOMEM;
-    if (fread(text, 1, len_bytes, file) != len_bytes) {
-        shoali_free(text);
-        return shoali_fail(SHOAL_EIO, "cannot read %s: shorter than its size, is it being written?",
-                           path);
-    }
-    *text_out = text;
-    *len_bytes_out = len_bytes;
-    return SHOAL_OK;
-}
-
 shoal_status shoali_json_load(const char *path, json_t **json_out)
 {
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot open %s", path);
-    char *text = NULL;
-    size_t len_bytes = 0;
-    shoal_status status = read_all(file, path, &text, &len_bytes);
-    fclose(file);
-    if (status != SHOAL_OK)
-        return status;
-    status = shoali_json_parse(path, text, len_bytes, json_out);
+    char *text;
+    size_t len_bytes;
+    SHOALI_TRY(shoali_read_file(path, MAX_FILE_BYTES, &text, &len_bytes));
+    shoal_status status = shoali_json_parse(path, text, len_bytes, json_out);
     shoali_free(text);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Setting up, the loop, and the certificate; the step is in convex_step.c. Everything is measured in
- * units of the starting point: x = b / start, times in the starting point's communication time. */
+/* Setting up, the loop, and the certificate; the step is in convex_step.c. Everything is measured
+ * in units of the starting point: x = b / start, times in its communication time. */
 #include "plan/convex.h"
 
 #include <math.h>
@@ -184,6 +184,19 @@ static bool set_up(shoali_ipm *s)
 
 /* ---------------------------------------------------------------- the loop */
 
+/* Rounding may leave b a little too slow: go back towards the start, which is not. T is convex, so
+ * this share of the way is far enough. */
+static double keep_the_limit(const shoali_convex *p, double *b, double time)
+{
+    double start_time = shoali_times_at(p->times, p->start);
+    if (!(time > p->time_limit && start_time < p->time_limit))
+        return time;
+    double share = fmin(1, (time - p->time_limit) / (time - start_time) * (1 + 1e-9) + 1e-16);
+    for (uint32_t d = 0; d < p->times->dims; d++)
+        b[d] += share * (p->start[d] - b[d]);
+    return shoali_times_at(p->times, b);
+}
+
 /* Keep the best b and, by itself, the best bound. */
 static void keep_better(const shoali_ipm *s, shoali_optimum *out)
 {
@@ -192,7 +205,8 @@ static void keep_better(const shoali_ipm *s, shoali_optimum *out)
     double b[DIMS] = {0};
     for (uint32_t d = 0; d < s->dims; d++)
         b[d] = s->x[d] * s->unit_b[d];
-    double time = shoali_times_at(p->times, b), value = value_at(p, b, time);
+    double time = keep_the_limit(p, b, shoali_times_at(p->times, b));
+    double value = value_at(p, b, time);
     if (value < out->value && time <= p->time_limit) {
         memcpy(out->b, b, sizeof b);
         out->time = time;

@@ -3,7 +3,8 @@
  *
  *     minimise    time_weight T(b) + price . b
  *     subject to  linear rows in b, b >= 0, T(b) <= time_limit
- *     where       T(b) = constant + sum over terms j of max over pieces r of j (add_r + amount_r / b_dim(r))
+ *     where       T(b) = constant + sum over terms j of
+ *                        max over pieces r of j of (add_r + amount_r / b_dim(r))
  *
  * A primal-dual interior-point method finds b; its multipliers, mended so that they are exactly
  * dual feasible, give a lower bound that holds whatever the method did (weak duality): */

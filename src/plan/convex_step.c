@@ -133,6 +133,14 @@ static void add_row(const shoali_ipm *s, uint32_t r, uint32_t *equal, reduced *k
     }
 }
 
+static double sum_of_t(const shoali_ipm *s)
+{
+    double sum = 0;
+    for (uint32_t j = 0; j < s->terms; j++)
+        sum += s->term[j].t;
+    return sum;
+}
+
 static void build(shoali_ipm *s, reduced *k)
 {
     uint32_t equal = s->dims;
@@ -152,7 +160,7 @@ static void build(shoali_ipm *s, reduced *k)
     if (s->time_limit < INFINITY) {
         const shoali_side *late = &s->late_side;
         k->a[k->late][k->late] = -late->slack / late->price;
-        k->a[k->late][k->order] = late->slack - late->target / late->price;
+        k->a[k->late][k->order] = s->time_limit - sum_of_t(s) - late->target / late->price;
     }
     for (uint32_t j = 0; j < s->terms; j++)
         add_term(s, j, k);
@@ -209,7 +217,7 @@ static void step_terms(shoali_ipm *s)
             price_follows(side);
         }
     }
-    s->late_side.slack_step = -all;
+    s->late_side.slack_step = s->time_limit - sum_of_t(s) - s->late_side.slack - all;
 }
 
 /* Solve for the targets that stand in the sides. */
@@ -279,6 +287,23 @@ static void take(shoali_side *side, void *user)
     side->price += length * side->price_step;
 }
 
+/* The pieces bend towards t: where one is longer than its tangent said, t is raised, so that slacks
+ * are true ones. Without this, products of slack and price fall far ahead of what is left of the
+ * bend, and steps become short. */
+static void raise_to_fit(shoali_ipm *s, uint32_t j)
+{
+    const shoali_term *range = &s->problem->times->terms[j];
+    double missing = 0;
+    for (uint32_t r = range->first; r < range->first + range->count; r++)
+        missing = fmax(missing, residual_of(s, j, r));
+    s->term[j].t += missing;
+    for (uint32_t r = range->first; r < range->first + range->count; r++) {
+        double room = s->piece_side[r].slack - residual_of(s, j, r);
+        if (room > 1.001 * s->piece_side[r].slack)
+            s->piece_side[r].slack = room;
+    }
+}
+
 static void advance(shoali_ipm *s, double length)
 {
     for (uint32_t j = 0; j < s->terms; j++)
@@ -290,6 +315,19 @@ static void advance(shoali_ipm *s, double length)
             s->row_side[r].price += length * s->row_side[r].price_step;
     }
     shoali_ipm_sides(s, take, &(move){.length = length});
+    for (uint32_t j = 0; j < s->terms; j++)
+        raise_to_fit(s, j);
+}
+
+/* Where 1 / x is near its tangent: not below a part of x at once. */
+static double longest_for_x(const shoali_ipm *s)
+{
+    double length = 1;
+    for (uint32_t d = 0; d < s->dims; d++) {
+        if (s->x_step[d] < 0)
+            length = fmin(length, -0.6 * s->x[d] / s->x_step[d]);
+    }
+    return length;
 }
 
 bool shoali_ipm_step(shoali_ipm *s)
@@ -310,7 +348,7 @@ bool shoali_ipm_step(shoali_ipm *s)
         return false;
     length = 1 / 0.995;
     shoali_ipm_sides(s, shorten, &length);
-    length *= 0.995;
+    length = fmin(0.995 * length, longest_for_x(s));
     if (!(length > 1e-12))
         return false;
     advance(s, length);

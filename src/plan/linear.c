@@ -191,13 +191,14 @@ void shoali_linear_solve(const double *gain, uint32_t vars, const shoali_linear_
 
 /* ---------------------------------------------------------------- the inside */
 
-/* The rows over (x - z, z): maximise the distance z to everything that may be left. */
-static void with_distance(const shoali_linear_row *row, uint32_t vars, shoali_linear_row *out)
+/* The rows over (x / weight - z, z): maximise the distance z to everything that may be left. */
+static void with_distance(const shoali_linear_row *row, uint32_t vars, const double *weight,
+                          shoali_linear_row *out)
 {
-    double by = row_scale(row, vars), sum = 0, size = 0;
-    *out = (shoali_linear_row){.bound = row->bound * by, .equal = row->equal};
+    double sum = 0, size = 0;
+    *out = (shoali_linear_row){.bound = row->bound, .equal = row->equal};
     for (uint32_t v = 0; v < vars; v++) {
-        out->coef[v] = row->coef[v] * by;
+        out->coef[v] = row->coef[v] * weight[v];
         sum += out->coef[v];
         size += fabs(out->coef[v]);
     }
@@ -246,31 +247,32 @@ static bool mark_tight(shoali_linear_row *rows, uint32_t count, const double *pr
     return any;
 }
 
-static void unshift(const shoali_linear_answer *answer, uint32_t vars, double *x_out)
+static void unshift(const shoali_linear_answer *answer, uint32_t vars, const double *weight,
+                    double *x_out)
 {
     for (uint32_t v = 0; v < vars; v++)
-        x_out[v] = answer->x[v] + answer->x[vars];
+        x_out[v] = weight[v] * (answer->x[v] + answer->x[vars]);
 }
 
 shoali_linear_end shoali_linear_inside(shoali_linear_row *rows, uint32_t *row_count, uint32_t vars,
-                                       double *x_out, double *price_out)
+                                       const double *weight, double *x_out, double *price_out)
 {
     shoali_linear_row wide[ROWS];
     shoali_linear_answer answer;
     double gain[VARS] = {0}, largest = 1;
     gain[vars] = 1;
-    for (uint32_t r = 0; r < *row_count; r++)
-        largest = fmax(largest, fabs(rows[r].bound) * row_scale(&rows[r], vars));
     for (uint32_t round = 0; round <= ROWS; round++) {
         uint32_t count = *row_count;
-        for (uint32_t r = 0; r < count; r++)
-            with_distance(&rows[r], vars, &wide[r]);
+        for (uint32_t r = 0; r < count; r++) {
+            with_distance(&rows[r], vars, weight, &wide[r]);
+            largest = fmax(largest, fabs(wide[r].bound) * row_scale(&wide[r], vars));
+        }
         wide[count] = (shoali_linear_row){.bound = largest}; /* where nothing else ends z */
         wide[count].coef[vars] = 1;
         shoali_linear_solve(gain, vars + 1, wide, count + 1, &answer);
         if (answer.end == SHOALI_LINEAR_INFEASIBLE)
             break;
-        unshift(&answer, vars, x_out);
+        unshift(&answer, vars, weight, x_out);
         if (answer.x[vars] > 1e-9 * largest || !mark_tight(rows, count, answer.price)) {
             drop_implied(rows, row_count, vars);
             return SHOALI_LINEAR_OPTIMAL;

@@ -41,14 +41,16 @@ void shoali_linear_solve(const double *gain, uint32_t vars, const shoali_linear_
                          uint32_t row_count, shoali_linear_answer *out);
 
 /**
- * A point well inside the rows: as far from every inequality, and from x >= 0, as it can be.
+ * A point well inside the rows: as far from every inequality, and from x >= 0, as it can be, with
+ * x[v] measured in units of weight[v].
  * Inequalities that can only hold with equality are marked in rows (equal = true), and equalities
  * that follow from others are dropped, so that the rest has an inside.
+ * @param weight          > 0, one per variable
  * @param rows, row_count changed as said; at most SHOALI_LINEAR_ROWS - 1
  * @param x_out           the point; vars entries
  * @return OPTIMAL or INFEASIBLE; then price_out[SHOALI_LINEAR_ROWS] names the culprits by index
  */
 shoali_linear_end shoali_linear_inside(shoali_linear_row *rows, uint32_t *row_count, uint32_t vars,
-                                       double *x_out, double *price_out);
+                                       const double *weight, double *x_out, double *price_out);
 
 #endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside network design (LIBRA): from workloads to terms, from texts to linear rows, and the three
+ * objectives. */
+#ifndef SHOALI_PLAN_NETWORK_H
+#define SHOALI_PLAN_NETWORK_H
+
+#include "model/import.h"
+#include "plan/convex.h"
+#include "shoal/network.h"
+
+enum { SHOALI_NETWORK_JOBS_MAX = 64, SHOALI_NETWORK_TERMS_MAX = 4096 };
+
+typedef struct shoali_network_job {
+    shoali_workload workload;
+    shoali_communicator communicator;
+    double weight;
+    shoali_times times; /* of this job alone, unweighted */
+} shoali_network_job;
+
+struct shoal_network {
+    shoal_arena *arena; /* everything below lives here */
+    shoali_dimension dimension[SHOALI_CONVEX_DIMS];
+    uint32_t dims;
+    double npus, fixed_cost;
+    bool has_cost, overlap, recompute;
+    double unit_cost[SHOALI_CONVEX_DIMS]; /* $ per GB/s of one accelerator */
+    shoali_network_job *jobs;
+    uint32_t job_count;
+    shoali_times times; /* of all jobs, weighted */
+    double traffic[SHOALI_CONVEX_DIMS];
+};
+
+/**
+ * Bytes that one accelerator sends on each dimension for one collective (planning.md 3.3): reduce
+ * parts shrink on their way up, an all-gather of shards grows on its way down.
+ * @param groups  members per dimension, 1: not used
+ * @param out     bytes per dimension
+ */
+void shoali_network_volume(shoali_comm_kind kind, double bytes, const uint32_t *groups,
+                           uint32_t dims, double *out);
+
+/** The terms of job `index`, or with index == job_count those of all jobs, weighted: proportional
+ *  ones merged, pieces that can never be the longest left out. */
+SHOAL_MUST_USE shoal_status shoali_network_terms(const shoal_network *network, uint32_t index,
+                                                 shoal_arena *arena, shoali_times *out);
+
+/** Limits as linear rows over the bandwidths; time_limit: INFINITY if there is none. */
+typedef struct shoali_limits {
+    shoali_linear_row rows[SHOALI_LINEAR_ROWS];
+    const char *text[SHOALI_LINEAR_ROWS];
+    uint32_t count;
+    double time_limit;
+    const char *time_text;
+} shoali_limits;
+SHOAL_MUST_USE shoal_status shoali_limits_parse(const shoal_network *network,
+                                                const shoal_network_question *question,
+                                                shoali_limits *out);
+/** EINVAL that names the limits with a multiplier. */
+shoal_status shoali_limits_contradict(const shoali_limits *limits, const double *price);
+#define shoali_limits_contradict(limits, price) \
+    ((void)shoali_limits_contradict((limits), (price)), SHOAL_EINVAL)
+
+/** One question on its way: limits checked, an inside point found. */
+typedef struct shoali_search {
+    const shoal_network *network;
+    const shoali_times *times;
+    const shoali_limits *limits;
+    shoal_arena *scratch;
+    shoali_linear_row rows[SHOALI_LINEAR_ROWS]; /* what is left after shoali_linear_inside */
+    uint32_t row_count;
+    double start[SHOALI_LINEAR_VARS], upper[SHOALI_CONVEX_DIMS], weight[SHOALI_CONVEX_DIMS];
+    uint32_t solves, steps;
+} shoali_search;
+
+/** Shortest time within the search's rows. */
+SHOAL_MUST_USE shoal_status shoali_search_time(shoali_search *search, shoali_optimum *out);
+/** Least cost (without the fixed part) within the rows and the time limit. */
+SHOAL_MUST_USE shoal_status shoali_search_cost(shoali_search *search, shoali_optimum *out);
+/** Least time * (fixed cost + cost): b, time and value; bound by tangents (planning.md 3.6). */
+SHOAL_MUST_USE shoal_status shoali_search_product(shoali_search *search, shoali_optimum *out);
+
+#endif
