@@ -10,6 +10,7 @@
 
 #include "cli.h"
 #include "launch.h"
+#include "shoal/partition.h"
 #include "shoal/train.h"
 
 typedef struct train_args {
@@ -18,11 +19,14 @@ typedef struct train_args {
     shoal_train_desc train;
     shoal_comm_desc comm;
     uint32_t workers;
+    char *plan_model; /* owned */
+    uint64_t planned; /* elements per step that the plan says */
     bool json, quiet, bad;
 } train_args;
 
 enum {
     KEY_RESUME = 1000,
+    KEY_PLAN,
     KEY_SYNC,
     KEY_OPTIMIZER,
     KEY_SCHEDULE,
@@ -53,6 +57,10 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "What to train:", 1},
     {"model", 'm', "SPEC", 0, "hdc, lenet, cifarnet, vgg-mini, ..., or a file.json (lenet)", 1},
     {"data", 'd', "DIR", 0, "IDX files (MNIST's names, also .gz) or CIFAR binary batches", 1},
+    {"plan", KEY_PLAN, "FILE", 0,
+     "Divide the layers as this file of `shoal partition --out` says; it brings model, workers and "
+     "batch",
+     1},
     {"batch", 'b', "N", 0, "Samples per worker and step (64)", 1},
     {"epochs", 'e', "N", 0, "(1)", 1},
     {"steps", KEY_STEPS, "N", 0, "Stop after so many steps in all", 1},
@@ -127,6 +135,8 @@ static const char **text_option(train_args *args, int key)
         return &args->train.codec;
     case 'o':
         return &args->train.out;
+    case KEY_PLAN:
+        return &args->train.plan;
     case KEY_RESUME:
         return &args->train.resume;
     case KEY_DUMP:
@@ -393,6 +403,10 @@ static void print_json(const train_args *args, const shoal_train_summary *s)
     print_number("update_ms", s->update_ms, ", ");
     print_number("payload_bytes_per_step", s->payload_bytes, ", ");
     print_number("raw_bytes_per_step", s->raw_bytes, ", ");
+    if (d->plan != NULL) {
+        print_number("sent_elements_per_step", s->raw_bytes / 4, ", ");
+        print_number("planned_elements_per_step", (double)args->planned, ", ");
+    }
     print_number("ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1, "}\n");
 }
 
@@ -415,6 +429,9 @@ static void print_table(const train_args *args, const shoal_train_summary *s)
                "  bytes per step    %8.0f k     of all ranks; %.2f times fewer than float32\n",
                s->comm_ms, s->encode_ms, s->decode_ms, s->payload_bytes / 1e3,
                s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1.0);
+    if (d->plan != NULL)
+        printf("  elements per step %8.0f       the plan said %llu\n", s->raw_bytes / 4,
+               (unsigned long long)args->planned);
     if (d->out != NULL)
         printf("  metrics and checkpoints are in %s; go on with --resume %s\n", d->out, d->out);
 }
@@ -465,9 +482,33 @@ static int worker_main(train_args *args)
     return code;
 }
 
+/* A plan brings what it was made for; the command line may repeat it, and is checked then. */
+static bool take_plan(train_args *args)
+{
+    shoal_partition *plan = NULL;
+    shoal_partition_info info = SHOAL_PARTITION_INFO_INIT;
+    if (shoal_partition_open(args->train.plan, &plan) != SHOAL_OK ||
+        shoal_partition_describe(plan, &info) != SHOAL_OK) {
+        shoal_partition_destroy(plan);
+        return false;
+    }
+    args->workers = args->workers != 0 ? args->workers : 1u << info.levels;
+    args->train.batch = args->train.batch != 0 ? args->train.batch : info.batch >> info.levels;
+    args->planned = info.executed_elements;
+    if (args->train.model == NULL)
+        args->train.model = args->plan_model = strdup(info.model);
+    shoal_partition_destroy(plan);
+    return args->train.model != NULL;
+}
+
 static int run_args(train_args *args, char **command)
 {
     uint32_t servers = 0;
+    if (args->train.plan != NULL && !take_plan(args))
+        return cli_report("train");
+    args->train.model = args->train.model != NULL ? args->train.model : "lenet";
+    args->train.batch = args->train.batch != 0 ? args->train.batch : 64;
+    args->workers = args->workers != 0 ? args->workers : 1;
     if (args->train.data == NULL)
         return cli_usage("train",
                          "which data? --data DIR; `shoal data digits --out DIR` makes some");
@@ -507,13 +548,10 @@ int cli_train(int argc, char **argv)
         NULL};
     train_args args = {.launch = {.verb = "train", .grace_s = 10},
                        .train = SHOAL_TRAIN_DESC_INIT,
-                       .comm = SHOAL_COMM_DESC_INIT,
-                       .workers = 1};
-    args.train.model = "lenet";
+                       .comm = SHOAL_COMM_DESC_INIT};
     args.train.sync = "all_reduce";
     args.train.collective = "ring";
     args.train.codec = "identity";
-    args.train.batch = 64;
     args.train.seed = 1;
     char **command = cli_command_again("train", argc, argv);
     if (command == NULL)
@@ -523,5 +561,6 @@ int cli_train(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 && !args.bad)
         code = run_args(&args, command);
     free(command);
+    free(args.plan_model);
     return code;
 }

@@ -24,17 +24,19 @@ typedef struct shoal_train shoal_train;
 /** What to train. NULL and 0 mean the default in brackets; start from SHOAL_TRAIN_DESC_INIT. */
 typedef struct shoal_train_desc {
     size_t size;
-    const char *model;      /* spec or file, as shoal_model_open takes it */
-    const char *data;       /* directory of a data set: IDX (MNIST's files) or CIFAR binary */
-    const char *out;        /* [none] directory for metrics and checkpoints; made if missing */
-    const char *resume;     /* [none] an earlier run's out: go on from its newest checkpoint */
-    const char *sync;       /* ["all_reduce"] */
+    const char *model;  /* spec or file, as shoal_model_open takes it; [the plan's] */
+    const char *data;   /* directory of a data set: IDX (MNIST's files) or CIFAR binary */
+    const char *out;    /* [none] directory for metrics and checkpoints; made if missing */
+    const char *plan;   /* [none] a file of shoal_partition_save: layers divided by data or by model
+                         over 2^H workers. Its batch is that of all workers together. */
+    const char *resume; /* [none] an earlier run's out: go on from its newest checkpoint */
+    const char *sync;   /* ["all_reduce"] */
     const char *collective; /* ["ring"] */
     const char *codec;      /* ["identity"] */
     const char *optimizer;  /* ["sgd:momentum=0.9"] */
     const char *schedule;   /* ["constant"] of the learning rate */
     double lr;              /* [0.02] base learning rate */
-    uint32_t batch;         /* [64] samples per worker and step */
+    uint32_t batch;         /* [64, or the plan's] samples per worker and step */
     uint32_t epochs;        /* [1] */
     uint64_t max_steps;     /* [0: none] stop after so many steps in all */
     uint64_t seed;          /* [1] of weights, order of samples, dropout */

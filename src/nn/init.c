@@ -5,33 +5,50 @@
 
 #include "base/rng.h"
 
-static void fill_he(const shoal_tensor *tensor, uint32_t fan_in, uint64_t seed, float *out)
+/* How a tensor's values are drawn: the deviation or bound of its distribution. */
+typedef struct law {
+    shoali_fill fill;
+    bool normal;
+    double scale;
+} law;
+
+static law law_of(const shoal_model *model, uint32_t tensor)
 {
-    double deviation = sqrt(2.0 / fan_in);
-    for (size_t i = 0; i < tensor->count; i++)
-        out[i] = (float)(deviation * shoali_rng_normal(seed, tensor->key, i));
+    const shoali_param *param = &model->tensor_params[tensor];
+    law l = {.fill = param->fill, .normal = model->init == SHOALI_INIT_HE};
+    if (param->fill == SHOALI_FILL_WEIGHT)
+        l.scale = l.normal ? sqrt(2.0 / param->fan_in)
+                           : sqrt(6.0 / ((double)param->fan_in + param->fan_out));
+    return l;
 }
 
-static void fill_xavier(const shoal_tensor *tensor, uint32_t fan_in, uint32_t fan_out,
-                        uint64_t seed, float *out)
+static void fill(const law *l, uint64_t seed, uint64_t key, size_t first, size_t count, float *out)
 {
-    double bound = sqrt(6.0 / ((double)fan_in + fan_out));
-    for (size_t i = 0; i < tensor->count; i++)
-        out[i] = (float)(bound * (2.0 * shoali_rng_double(seed, tensor->key, i) - 1.0));
+    for (size_t i = 0; i < count; i++) {
+        if (l->fill != SHOALI_FILL_WEIGHT)
+            out[i] = l->fill == SHOALI_FILL_ONE ? 1.0f : 0.0f;
+        else if (l->normal)
+            out[i] = (float)(l->scale * shoali_rng_normal(seed, key, first + i));
+        else
+            out[i] = (float)(l->scale * (2.0 * shoali_rng_double(seed, key, first + i) - 1.0));
+    }
 }
 
 void shoali_init_params(const shoal_model *model, uint64_t seed, float *params_out)
 {
     for (uint32_t t = 0; t < model->tensor_count; t++) {
         const shoal_tensor *tensor = &model->tensors[t];
-        const shoali_param *param = &model->tensor_params[t];
-        float *out = params_out + tensor->offset;
-        if (param->fill == SHOALI_FILL_WEIGHT && model->init == SHOALI_INIT_HE)
-            fill_he(tensor, param->fan_in, seed, out);
-        else if (param->fill == SHOALI_FILL_WEIGHT)
-            fill_xavier(tensor, param->fan_in, param->fan_out, seed, out);
-        else
-            for (size_t i = 0; i < tensor->count; i++)
-                out[i] = param->fill == SHOALI_FILL_ONE ? 1.0f : 0.0f;
+        law l = law_of(model, t);
+        fill(&l, seed, tensor->key, 0, tensor->count, params_out + tensor->offset);
     }
+}
+
+void shoali_init_columns(const shoal_model *model, uint32_t t, uint64_t seed, size_t first,
+                         size_t count, float *out)
+{
+    const shoal_tensor *tensor = &model->tensors[t];
+    size_t cols = tensor->rows > 0 ? tensor->cols : 1, rows = tensor->count / cols;
+    law l = law_of(model, t);
+    for (size_t r = 0; r < rows; r++)
+        fill(&l, seed, tensor->key, r * cols + first, count, out + r * count);
 }

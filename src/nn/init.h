@@ -12,4 +12,9 @@
  */
 void shoali_init_params(const shoal_model *model, uint64_t seed, float *params_out);
 
+/** Columns [first, first + count) of a tensor with rows and columns, as shoali_init_params draws
+ * them; a vector is one column. out: float32[rows][count]. */
+void shoali_init_columns(const shoal_model *model, uint32_t tensor, uint64_t seed, size_t first,
+                         size_t count, float *out);
+
 #endif

@@ -99,6 +99,7 @@ static shoal_status make_buffers(shoali_net *net)
     for (uint32_t i = 0; i < net->model->layer_count; i++) {
         const shoali_layer *layer = &net->model->layers[i];
         widest = larger(widest, (size_t)shoali_shape_elems(layer->out));
+        widest = larger(widest, (size_t)shoali_shape_elems(layer->in));
         if (net->nodes[i].exec->work_bytes != NULL)
             work = larger(work, net->nodes[i].exec->work_bytes(layer, net->batch_max));
     }
@@ -119,26 +120,28 @@ static void init_state(shoali_net *net)
     }
 }
 
-static shoal_status fill_net(shoali_net *net)
+/* params and grads: of someone else, who fills them, too; NULL: our own. */
+static shoal_status fill_net(shoali_net *net, float *params, float *grads)
 {
     const shoal_model *model = net->model;
+    size_t count = (size_t)model->param_count;
     net->nodes = shoali_arena_array(net->arena, model->layer_count, sizeof *net->nodes);
-    net->params = shoali_arena_array(net->arena, (size_t)model->param_count, sizeof(float));
-    net->grads = shoali_arena_array(net->arena, (size_t)model->param_count, sizeof(float));
+    net->params = params != NULL ? params : shoali_arena_array(net->arena, count, sizeof(float));
+    net->grads = grads != NULL ? grads : shoali_arena_array(net->arena, count, sizeof(float));
     net->state = shoali_arena_array(net->arena, (size_t)model->state_count, sizeof(float));
     if (net->nodes == NULL || net->params == NULL || net->grads == NULL || net->state == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < model->layer_count; i++)
         SHOALI_TRY(make_node(net, i));
     SHOALI_TRY(make_buffers(net));
-    shoali_init_params(model, net->seed, net->params);
+    if (params == NULL)
+        shoali_init_params(model, net->seed, net->params);
     init_state(net);
     return SHOAL_OK;
 }
 
-static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
+static shoal_status check_runnable(const shoal_model *model, uint32_t batch_max)
 {
-    shoal_shape out = model->layers[model->layer_count - 1].out;
     if (model->described != NULL)
         return shoali_fail(SHOAL_ENOTSUP,
                            "model '%s' is a description for planners: nothing here runs its %s "
@@ -147,6 +150,13 @@ static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
     if (batch_max == 0 || batch_max > 1u << 20)
         return shoali_fail(SHOAL_EINVAL, "a batch of %u samples; it must be 1 .. %u", batch_max,
                            1u << 20);
+    return SHOAL_OK;
+}
+
+static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
+{
+    shoal_shape out = model->layers[model->layer_count - 1].out;
+    SHOALI_TRY(check_runnable(model, batch_max));
     if (model->param_count == 0)
         return shoali_fail(SHOAL_EINVAL, "model '%s' has no parameters to train", model->name);
     if (out.height != 1 || out.width != 1)
@@ -157,10 +167,9 @@ static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
     return SHOAL_OK;
 }
 
-shoal_status shoali_net_create(const shoal_model *model, uint32_t batch_max, uint64_t seed,
-                               shoali_net **net_out)
+static shoal_status create(const shoal_model *model, uint32_t batch_max, uint64_t seed,
+                           float *params, float *grads, shoali_net **net_out)
 {
-    SHOALI_TRY(check_model(model, batch_max));
     openblas_set_num_threads(
         1); /* one compute thread per worker; two pools on one host cost more than they give */
     shoal_arena *arena = shoali_arena_create(4096);
@@ -173,13 +182,27 @@ shoal_status shoali_net_create(const shoal_model *model, uint32_t batch_max, uin
         net->seed = seed;
         net->classes = model->layers[model->layer_count - 1].out.channels;
         net->in_elems = (size_t)shoali_shape_elems(model->input);
-        status = fill_net(net);
+        status = fill_net(net, params, grads);
     }
     if (status != SHOAL_OK)
         shoali_arena_destroy(arena);
     else
         *net_out = net;
     return status;
+}
+
+shoal_status shoali_net_create(const shoal_model *model, uint32_t batch_max, uint64_t seed,
+                               shoali_net **net_out)
+{
+    SHOALI_TRY(check_model(model, batch_max));
+    return create(model, batch_max, seed, NULL, NULL, net_out);
+}
+
+shoal_status shoali_net_create_part(const shoal_model *model, uint32_t batch_max, float *params,
+                                    float *grads, shoali_net **net_out)
+{
+    SHOALI_TRY(check_runnable(model, batch_max));
+    return create(model, batch_max, 0, params, grads, net_out);
 }
 
 void shoali_net_destroy(shoali_net *net)
@@ -265,10 +288,11 @@ static shoal_status report(const shoali_node *node, shoali_grads_ready ready, vo
     return ready(ctx, (size_t)node->layer->param_offset, (size_t)node->layer->param_count);
 }
 
+/* Backward down to layer `first`; dx_out NULL: nobody needs that layer's input gradient. */
 static shoal_status run_backward(shoali_net *net, const shoali_pass *pass, const float *batch_x,
-                                 shoali_grads_ready ready, void *ctx)
+                                 uint32_t first, float **dx_out, shoali_grads_ready ready,
+                                 void *ctx)
 {
-    uint32_t first = first_trained(net->model);
     float *dy = net->slopes[0], *other = net->slopes[1];
     for (uint32_t i = net->model->layer_count; i-- > first;) {
         const shoali_node *node = &net->nodes[i];
@@ -276,11 +300,13 @@ static shoal_status run_backward(shoali_net *net, const shoali_pass *pass, const
             continue;
         float *dx = node->in_place ? dy : other;
         node->exec->backward(node, pass, input_of(net, batch_x, i), node->y, dy,
-                             i == first ? NULL : dx);
+                             i == first && dx_out == NULL ? NULL : dx);
         other = dx == dy ? other : dy;
         dy = dx;
         SHOALI_TRY(report(node, ready, ctx));
     }
+    if (dx_out != NULL)
+        *dx_out = dy;
     return SHOAL_OK;
 }
 
@@ -308,7 +334,28 @@ shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali
     net->scores = run_forward(net, &pass, batch->x);
     shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, batch->weight,
                         net->slopes[0], &loss_out->sum, &loss_out->correct);
-    return run_backward(net, &pass, batch->x, ready, ctx);
+    return run_backward(net, &pass, batch->x, first_trained(net->model), NULL, ready, ctx);
+}
+
+const float *shoali_net_forward(shoali_net *net, const float *x, uint32_t count)
+{
+    const shoali_pass pass = {.count = count, .training = true, .work = net->work};
+    net->scores = run_forward(net, &pass, x);
+    return net->scores;
+}
+
+float *shoali_net_slope(shoali_net *net)
+{
+    return net->slopes[0];
+}
+
+float *shoali_net_backward(shoali_net *net, const float *x, uint32_t count, bool need_dx)
+{
+    const shoali_pass pass = {.count = count, .training = true, .work = net->work};
+    float *dx = NULL;
+    uint32_t first = need_dx || net->model->param_count == 0 ? 0 : first_trained(net->model);
+    shoal_status status = run_backward(net, &pass, x, first, need_dx ? &dx : NULL, NULL, NULL);
+    return status == SHOAL_OK ? dx : NULL; /* without `ready` nothing can fail */
 }
 
 shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, shoali_loss *loss_out)

@@ -66,6 +66,27 @@ SHOAL_MUST_USE shoal_status shoali_net_train(shoali_net *net, const shoali_batch
 SHOAL_MUST_USE shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch,
                                                 shoali_loss *loss_out);
 
+/* ---------------------------------------------------------------- parts of a model
+ *
+ * Where layers are divided among workers, activations leave the net between them: each worker has
+ * a net per stage, and train/hybrid.c moves what goes from one to the next. Only kinds that act on
+ * samples and channels one by one may be in a part: no dropout, no batch norm. */
+
+/** A net of layers that need not end in scores.
+ * @param params, grads float32[model->param_count], of the caller, who fills them; they outlive the
+ * net. */
+SHOAL_MUST_USE shoal_status shoali_net_create_part(const shoal_model *model, uint32_t batch_max,
+                                                   float *params, float *grads,
+                                                   shoali_net **net_out);
+/** Output float32[count][output elements] for count <= batch_max samples: x itself if no layer
+ * computes, else valid until the next call. */
+const float *shoali_net_forward(shoali_net *net, const float *x, uint32_t count);
+/** Where the gradient of that output is to be put: float32[batch_max][output elements]. */
+float *shoali_net_slope(shoali_net *net);
+/** Gradients of the parameters, from the slope; x as given to forward.
+ * @return the gradient of x, valid until the next call; NULL unless need_dx. */
+float *shoali_net_backward(shoali_net *net, const float *x, uint32_t count, bool need_dx);
+
 /** Class scores of the last call: float32[its count][classes], valid until the next. */
 const float *shoali_net_scores(const shoali_net *net);
 

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "train/hybrid.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
 
@@ -86,7 +87,7 @@ static shoal_status add_optimiser(const shoal_train *train, list *l)
 {
     uint32_t slots = 0;
     const float *state = shoali_optim_state(train->optim, &slots);
-    size_t count = shoali_net_count(train->net);
+    size_t count = train->param_count;
     for (uint32_t slot = 0; slot < slots; slot++)
         SHOALI_TRY(add(l, state + slot * count, count, 0, "optimizer.",
                        shoali_optim_slot_name(train->optim, slot)));
@@ -114,11 +115,10 @@ static shoal_status write_list(const shoal_train *train, list *l, const char *pa
     return status;
 }
 
-static shoal_status fill_common(const shoal_train *train, list *l)
+static shoal_status fill_common(const shoal_train *train, list *l, const float *params)
 {
     size_t state_count = 0;
-    const float *params = shoali_net_params(train->net),
-                *state = shoali_net_state(train->net, &state_count);
+    const float *state = train->net != NULL ? shoali_net_state(train->net, &state_count) : NULL;
     for (uint32_t i = 0; i < train->tensor_count; i++) {
         const shoal_tensor *t = &train->tensors[i];
         SHOALI_TRY(add(l, params + t->offset, t->count, t->rows, "",
@@ -129,14 +129,14 @@ static shoal_status fill_common(const shoal_train *train, list *l)
     return train->owner_used ? SHOAL_OK : add_optimiser(train, l);
 }
 
-static shoal_status save_common(const shoal_train *train, const char *folder)
+static shoal_status save_common(const shoal_train *train, const char *folder, const float *params)
 {
     list l;
     char path[PATH_BYTES];
     SHOALI_TRY(join(path, folder, "common.safetensors"));
     shoal_status status = list_create(&l, train->tensor_count + 8);
     if (status == SHOAL_OK)
-        status = fill_common(train, &l);
+        status = fill_common(train, &l, params);
     if (status == SHOAL_OK)
         status = write_list(train, &l, path, train->step);
     shoali_arena_destroy(l.arena);
@@ -256,8 +256,15 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     char folder[PATH_BYTES];
     SHOALI_TRY(step_folder(train, train->step, folder));
     SHOALI_TRY(save_rank(train, folder, train->step));
+    float *whole = NULL;
+    if (train->hybrid != NULL)
+        SHOALI_TRY(shoali_hybrid_collect(train, &whole));
+    shoal_status status = SHOAL_OK;
     if (train->rank == 0)
-        SHOALI_TRY(save_common(train, folder));
+        status = save_common(train, folder, whole != NULL ? whole : train->params);
+    shoali_free(whole);
+    if (status != SHOAL_OK)
+        return status;
     float arrived = 1; /* latest may only name a folder that is complete */
     SHOALI_TRY(shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "checkpoint"));
     if (train->rank != 0)
@@ -307,7 +314,7 @@ static shoal_status read_optimiser(shoal_train *train, const shoali_safetensors 
 {
     uint32_t slots = 0;
     float *state = shoali_optim_state(train->optim, &slots);
-    size_t count = shoali_net_count(train->net);
+    size_t count = train->param_count;
     for (uint32_t slot = 0; slot < slots; slot++) {
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "optimizer.%s", shoali_optim_slot_name(train->optim, slot));
@@ -327,13 +334,38 @@ static bool has_optimiser(const shoali_safetensors *file)
     return false;
 }
 
+/* By a plan: whole tensors, one after the other, of which each worker keeps its part. */
+static shoal_status load_parts(shoal_train *train, const shoali_safetensors *file)
+{
+    float *whole = shoali_alloc_array(shoali_hybrid_largest(train), sizeof *whole);
+    shoal_status status = whole != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < train->tensor_count && status == SHOAL_OK; i++) {
+        status = shoali_safetensors_read(file, shoal_model_tensor_name(train->model, i), whole,
+                                         train->tensors[i].count);
+        if (status == SHOAL_OK)
+            shoali_hybrid_set(train, i, whole);
+    }
+    shoali_free(whole);
+    return status;
+}
+
+static shoal_status load_weights(shoal_train *train, const shoali_safetensors *file)
+{
+    if (train->hybrid != NULL)
+        return load_parts(train, file);
+    for (uint32_t i = 0; i < train->tensor_count; i++)
+        SHOALI_TRY(shoali_safetensors_read(file, shoal_model_tensor_name(train->model, i),
+                                           train->params + train->tensors[i].offset,
+                                           train->tensors[i].count));
+    return SHOAL_OK;
+}
+
 static shoal_status load_common(shoal_train *train, const shoali_safetensors *file,
                                 const char *path)
 {
     uint64_t seed = 0;
     size_t state_count = 0;
-    float *params = shoali_net_params(train->net),
-          *state = shoali_net_state(train->net, &state_count);
+    float *state = train->net != NULL ? shoali_net_state(train->net, &state_count) : NULL;
     const char *optimizer = shoali_safetensors_metadata(file, "optimizer");
     SHOALI_TRY(read_number(file, path, "step", &train->step));
     SHOALI_TRY(read_number(file, path, "seed", &seed));
@@ -343,13 +375,10 @@ static shoal_status load_common(shoal_train *train, const shoali_safetensors *fi
                            "%s was written with --seed %" PRIu64
                            " --optimizer %s; use the same to resume",
                            path, seed, optimizer != NULL ? optimizer : "?");
-    for (uint32_t i = 0; i < train->tensor_count; i++)
-        SHOALI_TRY(shoali_safetensors_read(file, shoal_model_tensor_name(train->model, i),
-                                           params + train->tensors[i].offset,
-                                           train->tensors[i].count));
+    SHOALI_TRY(load_weights(train, file));
     if (state_count > 0)
         SHOALI_TRY(shoali_safetensors_read(file, "batchnorm.state", state, state_count));
-    return has_optimiser(file) ? read_optimiser(train, file) : SHOAL_OK;
+    return has_optimiser(file) && train->hybrid == NULL ? read_optimiser(train, file) : SHOAL_OK;
 }
 
 static shoal_status read_residual(shoal_train *train, const shoali_safetensors *file,

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "train/hybrid.h"
 #include "train/trainer.h"
 
 shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count, shoal_reduce how,
@@ -77,7 +78,7 @@ shoal_status shoali_train_check_replicas(shoal_train *train)
 static shoal_status average_state(shoal_train *train)
 {
     size_t count = 0;
-    float *state = shoali_net_state(train->net, &count);
+    float *state = train->net != NULL ? shoali_net_state(train->net, &count) : NULL;
     if (count == 0 || train->workers == 1 || train->comm == NULL)
         return SHOAL_OK;
     SHOALI_TRY(shoali_train_reduce(train, state, count, SHOAL_SUM, "batch-norm statistics"));
@@ -110,7 +111,9 @@ shoal_status shoali_train_evaluate(shoal_train *train)
     double sums[5] = {0, 0, 0, train->epoch_loss, (double)train->epoch_samples};
     uint64_t count = train->dataset->test.count;
     SHOALI_TRY(average_state(train));
-    if (!train->desc.no_evaluation && count > 0)
+    if (train->hybrid != NULL && !train->desc.no_evaluation && count > 0)
+        SHOALI_TRY(shoali_hybrid_evaluate(train, sums));
+    else if (!train->desc.no_evaluation && count > 0)
         SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->rank / train->workers),
                                   (uint32_t)(count * (train->rank + 1) / train->workers), sums));
     SHOALI_TRY(shoali_train_sum(train, sums, 5, "evaluation"));

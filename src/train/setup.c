@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "driver/driver.h"
+#include "train/hybrid.h"
 #include "train/trainer.h"
 
 enum { TEST_BATCH = 256 };
@@ -20,14 +21,34 @@ static shoal_status keep(shoal_arena *arena, const char **text, const char *fall
                          : shoali_fail(SHOAL_ENOMEM, "no memory for the training's options");
 }
 
+/* A plan says which model and, of all workers together, which batch. */
+static shoal_status read_plan(shoal_train *train)
+{
+    shoal_train_desc *d = &train->desc;
+    train->hybrid = shoali_arena_alloc(train->arena, sizeof *train->hybrid);
+    if (train->hybrid == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(shoal_partition_open(d->plan, &train->hybrid->plan));
+    const shoal_partition *plan = train->hybrid->plan;
+    if (d->model != NULL && strcmp(d->model, plan->model) != 0)
+        return shoali_fail(SHOAL_EINVAL, "the plan %s is for model %s, not %s", d->plan,
+                           plan->model, d->model);
+    d->model = plan->model;
+    d->batch = d->batch != 0 ? d->batch : plan->batch >> plan->levels;
+    return SHOAL_OK;
+}
+
 static shoal_status set_defaults(shoal_train *train)
 {
     shoal_train_desc *d = &train->desc;
+    if (d->plan != NULL)
+        SHOALI_TRY(read_plan(train));
     if (d->model == NULL || d->data == NULL)
         return shoali_fail(SHOAL_EINVAL, "training needs a model and a data directory");
     SHOALI_TRY(keep(train->arena, &d->model, NULL));
     SHOALI_TRY(keep(train->arena, &d->data, NULL));
     SHOALI_TRY(keep(train->arena, &d->out, NULL));
+    SHOALI_TRY(keep(train->arena, &d->plan, NULL));
     SHOALI_TRY(keep(train->arena, &d->resume, NULL));
     SHOALI_TRY(keep(train->arena, &d->dump_gradients, NULL));
     SHOALI_TRY(keep(train->arena, &d->sync, "all_reduce"));
@@ -97,6 +118,37 @@ static shoal_status fit_crop(shoal_train *train)
     return SHOAL_OK;
 }
 
+static shoal_status open_net(shoal_train *train)
+{
+    const shoal_train_desc *d = &train->desc;
+    train->test_batch = d->batch > TEST_BATCH ? d->batch : TEST_BATCH;
+    SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
+    SHOALI_TRY(
+        shoali_optim_create(d->optimizer, train->tensors, train->tensor_count, &train->optim));
+    train->params = shoali_net_params(train->net);
+    train->grads = shoali_net_grads(train->net);
+    train->param_count = shoali_net_count(train->net);
+    size_t input = (size_t)train->info.input.channels * train->info.input.height *
+                   train->info.input.width;
+    train->x = shoali_arena_array(train->arena, train->test_batch * input, sizeof *train->x);
+    train->labels = shoali_arena_array(train->arena, train->test_batch, sizeof *train->labels);
+    train->order = shoali_arena_array(train->arena, train->test_batch, sizeof *train->order);
+    train->ranges = shoali_arena_array(train->arena, train->tensor_count + 1,
+                                       sizeof *train->ranges);
+    if (train->x == NULL || train->labels == NULL || train->order == NULL || train->ranges == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for a batch of %u", train->test_batch);
+    return SHOAL_OK;
+}
+
+/* The same by a plan. Each worker has an optimiser for its own parts. */
+static shoal_status open_stages(shoal_train *train)
+{
+    SHOALI_TRY(shoali_hybrid_create(train));
+    train->owner_used = true;
+    return shoali_optim_create(train->desc.optimizer, train->hybrid->tensors,
+                               train->hybrid->tensor_count, &train->optim);
+}
+
 static shoal_status open_inputs(shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
@@ -108,23 +160,10 @@ static shoal_status open_inputs(shoal_train *train)
     SHOALI_TRY(fit_crop(train));
     if (train->dataset->train.count == 0)
         return shoali_fail(SHOAL_EINVAL, "no training samples in %s", d->data);
-    train->test_batch = d->batch > TEST_BATCH ? d->batch : TEST_BATCH;
-    SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
     SHOALI_TRY(shoali_sampler_create(train->dataset->train.count, train->workers, d->batch, d->seed,
                                      &train->sampler));
-    SHOALI_TRY(
-        shoali_optim_create(d->optimizer, train->tensors, train->tensor_count, &train->optim));
     SHOALI_TRY(shoali_lr_create(d->schedule, &train->lr));
-    size_t input = (size_t)train->info.input.channels * train->info.input.height *
-                   train->info.input.width;
-    train->x = shoali_arena_array(train->arena, train->test_batch * input, sizeof *train->x);
-    train->labels = shoali_arena_array(train->arena, train->test_batch, sizeof *train->labels);
-    train->order = shoali_arena_array(train->arena, train->test_batch, sizeof *train->order);
-    train->ranges = shoali_arena_array(train->arena, train->tensor_count + 1,
-                                       sizeof *train->ranges);
-    if (train->x == NULL || train->labels == NULL || train->order == NULL || train->ranges == NULL)
-        return shoali_fail(SHOAL_ENOMEM, "no memory for a batch of %u", train->test_batch);
-    return SHOAL_OK;
+    return train->hybrid != NULL ? open_stages(train) : open_net(train);
 }
 
 static void plan_steps(shoal_train *train)
@@ -179,6 +218,8 @@ static shoal_status start_sync(shoal_train *train)
                    ? shoali_fail(SHOAL_EINVAL,
                                  "a dedicated server has nothing to do without an exchange")
                    : SHOAL_OK;
+    if (train->hybrid != NULL) /* it moves gradients itself, by layers */
+        return SHOAL_OK;
     shoal_sync_desc desc = SHOAL_SYNC_DESC_INIT;
     desc.sync = train->desc.sync;
     desc.collective = train->desc.collective;
@@ -245,6 +286,7 @@ void shoal_train_destroy(shoal_train *train)
     shoali_lr_destroy(train->lr);
     shoali_optim_destroy(train->optim);
     shoali_sampler_destroy(train->sampler);
+    shoali_hybrid_destroy(train);
     shoali_net_destroy(train->net);
     shoali_dataset_close(train->dataset);
     shoal_model_close(train->model);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "driver/driver.h"
+#include "train/hybrid.h"
 #include "train/trainer.h"
 
 /* FLOPs of the layer whose gradients start at offset, of the whole step's: for the emulated compute
@@ -66,11 +67,10 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
 
 static void update(shoal_train *train, float grad_scale, double lr)
 {
-    float *params = shoali_net_params(train->net);
-    shoali_step step = {.count = shoali_net_count(train->net),
-                        .params = params,
-                        .grads = shoali_net_grads(train->net),
-                        .params_out = params,
+    shoali_step step = {.count = train->param_count,
+                        .params = train->params,
+                        .grads = train->grads,
+                        .params_out = train->params,
                         .lr = (float)lr,
                         .grad_scale = grad_scale,
                         .iteration = train->step};
@@ -150,7 +150,8 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     if (in_epoch == 0)
         begin_epoch(train);
     shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, train->rank);
-    SHOALI_TRY(compute(train, &share, &times));
+    SHOALI_TRY(train->hybrid != NULL ? shoali_hybrid_compute(train, epoch, in_epoch, &times)
+                                     : compute(train, &share, &times));
     SHOALI_TRY(exchange(train, &times));
     train->step++;
     times.step_us = (double)(shoali_now_us() - start);
@@ -214,7 +215,7 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
     describe_summary(train, v, most);
     SHOALI_TRY(shoali_train_sum(train, v, 12, "summary"));
     SHOALI_TRY(shoali_train_reduce(train, most, 1, SHOAL_MAX, "summary"));
-    double n = train->sync != NULL ? train->workers : 1, ms = 1e-3 / n;
+    double n = train->sync != NULL || train->hybrid != NULL ? train->workers : 1, ms = 1e-3 / n;
     *summary_out = (shoal_train_summary){.size = sizeof *summary_out,
                                          .workers = train->workers,
                                          .steps = train->step,

@@ -37,7 +37,10 @@ struct shoal_train {
     shoal_model_info info;
     const shoal_tensor *tensors;
     uint32_t tensor_count;
-    shoali_net *net;
+    shoali_net *net;              /* NULL by a plan */
+    struct shoali_hybrid *hybrid; /* NULL unless by a plan: then stages instead of a net */
+    float *params, *grads;        /* of this worker: all, by a plan its parts */
+    size_t param_count;
     shoali_dataset *dataset;
     shoali_sampler *sampler;
     shoali_optim *optim;
