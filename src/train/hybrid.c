@@ -217,7 +217,7 @@ shoal_status shoali_hybrid_compute(shoal_train *train, uint64_t epoch, uint64_t 
     return SHOAL_OK;
 }
 
-shoal_status shoali_hybrid_evaluate(shoal_train *train, double sums[3])
+static shoal_status evaluate(shoal_train *train, double sums[3])
 {
     uint64_t whole = (uint64_t)train->hybrid->share * train->workers;
     uint64_t steps = (train->dataset->test.count + whole - 1) / whole;
@@ -238,4 +238,12 @@ shoal_status shoali_hybrid_evaluate(shoal_train *train, double sums[3])
         sums[2] += count;
     }
     return SHOAL_OK;
+}
+
+shoal_status shoali_hybrid_evaluate(shoal_train *train, double sums[3])
+{
+    const shoali_traffic step = train->hybrid->traffic; /* what a step sends is told apart */
+    shoal_status status = evaluate(train, sums);
+    train->hybrid->traffic = step;
+    return status;
 }
