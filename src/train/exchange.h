@@ -36,7 +36,8 @@ typedef struct shoali_border {
     uint32_t share;       /* samples of one worker's share of the batch */
     size_t features;      /* per sample, of all channels: a multiple of 2^|to| */
     bool silent;          /* move nothing: computation is being timed */
-    /* Work memory, shared by all borders: float32[share * features << |from|]; [share * features] */
+    /* Work memory, shared by all borders: float32[share * features << |from|] and float32[share *
+     * features]. */
     float *pack, *swap, *turn[2];
 } shoali_border;
 
