@@ -32,6 +32,8 @@ int cli_data(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_partition(int argc, char **argv);
 int cli_train(int argc, char **argv);
+int cli_predict(int argc, char **argv);
+int cli_calibrate(int argc, char **argv);
 
 /** Print this thread's last error ("shoal train: ...", advice on its own line) and return the exit
  * code it asks for. */

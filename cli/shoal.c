@@ -14,6 +14,9 @@ const cli_verb cli_verbs[] = {
     {"data", "make data sets: digits in MNIST's files", cli_data},
     {"model", "describe a network: layers, parameters, FLOPs, bytes", cli_model},
     {"partition", "which layers to split by data and which by model (HyPar)", cli_partition},
+    {"calibrate", "measure this machine and network, write a cluster file", cli_calibrate},
+    {"predict", "how long a step takes on a described cluster, why, and what would be better",
+     cli_predict},
     {NULL, NULL, NULL}};
 
 static int help(FILE *out)

@@ -66,6 +66,22 @@ uint32_t shoali_cluster_host_of(const shoali_cluster *cluster, uint32_t worker)
     return low;
 }
 
+const shoali_profile *shoali_cluster_profile(const shoali_cluster *cluster, const char *model,
+                                             uint32_t batch)
+{
+    const shoali_profile *best = NULL;
+    double distance = INFINITY;
+    for (uint32_t i = 0; i < cluster->profile_count; i++) {
+        const shoali_profile *profile = &cluster->profiles[i];
+        double ratio = fabs(log((double)profile->batch / fmax(batch, 1)));
+        if (strcmp(profile->model, model) == 0 && ratio < distance) {
+            best = profile;
+            distance = ratio;
+        }
+    }
+    return best;
+}
+
 shoali_link shoali_cluster_link(const shoali_cluster *cluster, uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < cluster->link_count; i++)
@@ -164,7 +180,7 @@ const char *shoali_topology_name(shoali_topology topology)
 /* One of "ring:4" or "fc:8@300GB/s" at text; NULL: there is none. */
 static const char *read_dimension(const char *text, shoali_dimension *out)
 {
-    *out = (shoali_dimension){.efficiency = 1};
+    *out = (shoali_dimension){.efficiency = 1, .efficiency_sharded = 1};
     size_t kind = 0, len = 0;
     for (; kind < 3; kind++) {
         len = strlen(topologies[kind]);

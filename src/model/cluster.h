@@ -76,6 +76,7 @@ typedef struct shoali_dimension {
     double bytes_per_s; /* 0: still to be designed */
     double latency_s, loss;
     double efficiency;                       /* share of bytes_per_s that payload reaches */
+    double efficiency_sharded;               /* the same of reduce-scatter and all-gather */
     double cost_link, cost_switch, cost_nic; /* per GB/s; 0: free or not said */
 } shoali_dimension;
 
@@ -107,12 +108,25 @@ typedef struct shoali_codec_cost {
     double spread;
 } shoali_codec_cost;
 
+/** One training step of a model, measured on one worker while as many as the machine has cores
+ * computed: stands before the efficiency tables. */
+typedef struct shoali_profile {
+    const char *model; /* spec */
+    uint32_t batch;
+    double compute_s, update_s; /* forward and backward pass; optimiser */
+    const double *ready_s; /* when each layer's gradients were final, from the start of the step,
+                              last layer first */
+    uint32_t ready_count;
+    double spread;
+} shoali_profile;
+
 /** What communication costs beside the link: measured by calibrate, 0 where nobody measured. */
 typedef struct shoali_overhead {
     double cpu_s_per_byte; /* processor time per byte sent and received, per worker */
     double operation_s;    /* start and end of one operation */
     double round_s;        /* on top of a link's latency */
     double step_s;         /* of one training step: loop, data, optimiser start */
+    double payload_share;  /* of a NIC's rate that payload reaches; 1 unless measured */
     double busy_share;     /* of an accelerator while it communicates (Calculon's usage) */
 } shoali_overhead;
 
@@ -136,6 +150,8 @@ typedef struct shoali_cluster {
     uint32_t partition_count;
     shoali_codec_cost *codecs;
     uint32_t codec_count;
+    shoali_profile *profiles;
+    uint32_t profile_count;
     shoali_overhead overhead;
 } shoali_cluster;
 
@@ -155,6 +171,9 @@ void shoali_cluster_close(shoali_cluster *cluster);
 SHOAL_MUST_USE shoal_status shoali_cluster_save(const shoali_cluster *cluster, const char *path);
 void shoali_cluster_print(const shoali_cluster *cluster, FILE *file);
 
+/** The profile of a model, of this batch if there is one, else the nearest; NULL: none. */
+const shoali_profile *shoali_cluster_profile(const shoali_cluster *cluster, const char *model,
+                                             uint32_t batch);
 /** The host that a worker stands on. worker < cluster->workers. */
 uint32_t shoali_cluster_host_of(const shoali_cluster *cluster, uint32_t worker);
 /** The link between two hosts: the listed one, else what their NICs allow. */

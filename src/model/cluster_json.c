@@ -329,7 +329,8 @@ static shoal_status read_dimension(const json_t *object, shoali_dimension *out)
     const char *topology;
     shoali_dimension parsed[SHOALI_CLUSTER_DIMENSIONS_MAX];
     uint32_t count;
-    SHOALI_TRY(only_keys(object, "topology|rate|latency_us|loss|efficiency|cost"));
+    SHOALI_TRY(
+        only_keys(object, "topology|rate|latency_us|loss|efficiency|efficiency_sharded|cost"));
     SHOALI_TRY(shoali_json_string(object, "topology", NULL, &topology));
     SHOALI_TRY(shoali_dimensions_parse(topology, parsed, &count));
     if (count != 1)
@@ -339,6 +340,8 @@ static shoal_status read_dimension(const json_t *object, shoali_dimension *out)
     SHOALI_TRY(micros(object, "latency_us", &out->latency_s));
     SHOALI_TRY(real(object, "loss", 0, 1, &zero, &out->loss));
     SHOALI_TRY(real(object, "efficiency", 1e-6, 1, &one, &out->efficiency));
+    SHOALI_TRY(
+        real(object, "efficiency_sharded", 1e-6, 1, &out->efficiency, &out->efficiency_sharded));
     const json_t *cost = json_object_get(object, "cost");
     if (cost == NULL)
         return SHOAL_OK;
@@ -438,12 +441,43 @@ static shoal_status read_codec(const shoali_cluster *cluster, const json_t *obje
     return real(object, "spread", 0, 1, &zero, &out->spread);
 }
 
+static shoal_status read_profile(const shoali_cluster *cluster, const json_t *object,
+                                 shoali_profile *out)
+{
+    uint64_t batch;
+    const json_t *list;
+    SHOALI_TRY(only_keys(object, "model|batch|compute_us|update_us|ready_us|spread"));
+    SHOALI_TRY(text_of(cluster->arena, object, "model", 160, &out->model));
+    SHOALI_TRY(shoali_json_u64(object, "batch", 1, 1 << 24, NULL, &batch));
+    out->batch = (uint32_t)batch;
+    SHOALI_TRY(micros(object, "compute_us", &out->compute_s));
+    SHOALI_TRY(micros(object, "update_us", &out->update_s));
+    SHOALI_TRY(real(object, "spread", 0, 1, &zero, &out->spread));
+    SHOALI_TRY(list_of(object, "ready_us", LIST_MAX, &list, &out->ready_count));
+    double *ready = shoali_arena_array(cluster->arena, (size_t)out->ready_count + 1, sizeof *ready);
+    if (ready == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < out->ready_count; i++) {
+        ready[i] = json_number_value(json_array_get(list, i)) / 1e6;
+        if (!(ready[i] >= (i > 0 ? ready[i - 1] : 0) && ready[i] <= out->compute_s))
+            return shoali_fail(SHOAL_ECORRUPT,
+                               "\"ready_us\"[%u] must be a number that does not go down, of at "
+                               "most compute_us",
+                               i);
+    }
+    out->ready_s = ready;
+    return SHOAL_OK;
+}
+
 static shoal_status read_overhead(const json_t *root, shoali_overhead *out)
 {
     const json_t *object = json_object_get(root, "overhead");
+    out->payload_share = 1;
     if (object == NULL)
         return SHOAL_OK;
-    SHOALI_TRY(only_keys(object, "cpu_s_per_gb|operation_us|round_us|step_us|busy_share"));
+    SHOALI_TRY(
+        only_keys(object, "cpu_s_per_gb|operation_us|round_us|step_us|payload_share|busy_share"));
+    SHOALI_TRY(real(object, "payload_share", 0.01, 1, &one, &out->payload_share));
     SHOALI_TRY(real(object, "cpu_s_per_gb", 0, 1e6, &zero, &out->cpu_s_per_byte));
     out->cpu_s_per_byte /= 1e9;
     SHOALI_TRY(micros(object, "operation_us", &out->operation_s));
@@ -471,6 +505,7 @@ static shoal_status read_lists(const json_t *root, shoali_cluster *cluster)
     READ_LIST("stragglers", stragglers, straggler_count, read_straggler);
     READ_LIST("partitions", partitions, partition_count, read_partition);
     READ_LIST("codecs", codecs, codec_count, read_codec);
+    READ_LIST("profiles", profiles, profile_count, read_profile);
     return read_overhead(root, &cluster->overhead);
 }
 
@@ -481,7 +516,7 @@ static shoal_status read_cluster(const json_t *root, shoali_cluster *cluster)
     static const uint64_t none = 0;
     uint64_t cores;
     SHOALI_TRY(only_keys(root, "name|cores|accelerators|hosts|dimensions|links|stragglers|"
-                               "partitions|codecs|overhead"));
+                               "partitions|codecs|profiles|overhead"));
     SHOALI_TRY(text_of(cluster->arena, root, "name", SHOALI_CLUSTER_NAME_MAX, &cluster->name));
     SHOALI_TRY(shoali_json_u64(root, "cores", 0, 1 << 16, &none, &cores));
     cluster->cores = (uint32_t)cores;

@@ -93,6 +93,7 @@ static void put_dimensions(FILE *file, const shoali_cluster *c)
         put_micros(file, "latency_us", d->latency_s);
         put_real(file, "loss", d->loss, 0);
         put_real(file, "efficiency", d->efficiency, 1);
+        put_real(file, "efficiency_sharded", d->efficiency_sharded, d->efficiency);
         fprintf(file, ", \"cost\": {\"link\": %.17g, \"switch\": %.17g, \"nic\": %.17g}}%s",
                 d->cost_link, d->cost_switch, d->cost_nic, i + 1 == c->dimension_count ? "]" : "");
     }
@@ -153,12 +154,25 @@ static void put_costs(FILE *file, const shoali_cluster *c)
         put_real(file, "spread", codec->spread, 0);
         fprintf(file, "}%s", i + 1 == c->codec_count ? "]" : "");
     }
+    for (uint32_t i = 0; i < c->profile_count; i++) {
+        const shoali_profile *profile = &c->profiles[i];
+        fprintf(file, "%s\n    {\"model\": \"%s\", \"batch\": %u",
+                i > 0 ? "," : ",\n  \"profiles\": [", profile->model, profile->batch);
+        put_micros(file, "compute_us", profile->compute_s);
+        put_micros(file, "update_us", profile->update_s);
+        put_real(file, "spread", profile->spread, 0);
+        for (uint32_t k = 0; k < profile->ready_count; k++)
+            fprintf(file, "%s%.15g%s", k > 0 ? ", " : ", \"ready_us\": [",
+                    profile->ready_s[k] * 1e6, k + 1 == profile->ready_count ? "]" : "");
+        fprintf(file, "}%s", i + 1 == c->profile_count ? "]" : "");
+    }
     const shoali_overhead *o = &c->overhead;
     fprintf(file,
             ",\n  \"overhead\": {\"cpu_s_per_gb\": %.15g, \"operation_us\": %.15g, \"round_us\": "
-            "%.15g, \"step_us\": %.15g, \"busy_share\": %.17g}",
+            "%.15g, \"step_us\": %.15g, \"payload_share\": %.17g, "
+            "\"busy_share\": %.17g}",
             o->cpu_s_per_byte * 1e9, o->operation_s * 1e6, o->round_s * 1e6, o->step_s * 1e6,
-            o->busy_share);
+            o->payload_share, o->busy_share);
 }
 
 void shoali_cluster_print(const shoali_cluster *cluster, FILE *file)

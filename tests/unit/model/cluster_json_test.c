@@ -16,6 +16,7 @@ static const char full[] =
     "\"1gbit\", \"latency_us\": 50, \"loss\": 0.001}, {\"accelerator\": \"gpu\", \"workers\": 4, "
     "\"nic\": \"1gbit\", \"nic_down\": \"2gbit\", \"slowdown\": 1.5}], \"dimensions\": "
     "[{\"topology\": \"fc:4\", \"rate\": \"300GB/s\", \"latency_us\": 10, \"efficiency\": 0.65, "
+    "\"efficiency_sharded\": 0.4, "
     "\"cost\": {\"link\": 4}}, {\"topology\": \"switch:4@25GB/s\", \"loss\": 0.01, \"cost\": "
     "{\"link\": 7.8, \"switch\": 18, \"nic\": 31.6}}], \"links\": [{\"from\": 0, \"to\": 3, "
     "\"rate\": \"5gbit\", \"latency_us\": 3, \"loss\": 0.5, \"spread\": 0.1}], \"stragglers\": "
@@ -23,7 +24,9 @@ static const char full[] =
     "\"partitions\": [{\"hosts\": [0, 2], \"from_s\": 2, \"until_s\": 3}], \"codecs\": "
     "[{\"codec\": "
     "\"inceptionn:bound=2^-10\", \"encode_rate\": \"10GB/s\", \"decode_rate\": \"20GB/s\", "
-    "\"ratio\": 3.5, \"spread\": 0.05}], \"overhead\": {\"cpu_s_per_gb\": 0.5, \"operation_us\": "
+    "\"ratio\": 3.5, \"spread\": 0.05}], \"profiles\": [{\"model\": \"lenet\", "
+    "\"batch\": 64, \"compute_us\": 900, \"update_us\": 5, \"ready_us\": [300, 800.5]}], "
+    "\"overhead\": {\"payload_share\": 0.95, \"cpu_s_per_gb\": 0.5, \"operation_us\": "
     "100, \"round_us\": 20, \"step_us\": 300, \"busy_share\": 0.15}}";
 
 static shoali_cluster *parse(const char *text)
@@ -53,6 +56,9 @@ static void everything_is_read(void **state)
     assert_true(c->stragglers[1].worker == UINT32_MAX && isinf(c->stragglers[0].until_s));
     assert_true(c->partitions[0].hosts[1] == 2);
     assert_true(fabs(c->overhead.cpu_s_per_byte - 0.5e-9) < 1e-20);
+    assert_ptr_equal(shoali_cluster_profile(c, "lenet", 32), &c->profiles[0]);
+    assert_null(shoali_cluster_profile(c, "hdc", 64));
+    assert_true(c->profiles[0].ready_s[1] == 800.5 / 1e6 && c->overhead.payload_share == 0.95);
     assert_string_equal(c->codecs[0].spec, "inceptionn:bound=2^-10");
     shoali_cluster_close(c);
 }

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Knowing beforehand: how long a training step takes on a cluster that is described in a file
+ * (docs/cluster.md), and why. No training, no network, no clock: the same question always gets the
+ * same answer.
+ *
+ *     shoal_predict_desc desc = SHOAL_PREDICT_DESC_INIT;
+ *     shoal_prediction p = SHOAL_PREDICTION_INIT;
+ *     desc.model = "vgg-a", desc.cluster = "two-racks.json", desc.batch = 32;
+ *     shoal_predict(&desc, &p);
+ *
+ * docs/predict.md has the formulas, what they leave out, and the errors measured.
+ *
+ * Threads: calls are independent of each other. */
+#ifndef SHOAL_PREDICT_H
+#define SHOAL_PREDICT_H
+
+#include "shoal/shoal.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum shoal_recompute {
+    SHOAL_RECOMPUTE_NONE,
+    SHOAL_RECOMPUTE_SELECTIVE, /* the core of attention */
+    SHOAL_RECOMPUTE_FULL       /* all of a block from its input */
+} shoal_recompute;
+
+/** What to predict. NULL and 0 mean the default in brackets. */
+typedef struct shoal_predict_desc {
+    size_t size;
+    const char *model;   /* spec or file, as shoal_model_open takes it */
+    const char *cluster; /* file */
+    uint32_t workers;    /* [all of the cluster] the first so many */
+    uint32_t tensor;     /* [1] workers that share each layer */
+    uint32_t pipeline;   /* [1] stages; data parallelism is what is left */
+    uint32_t batch;      /* [64] samples per replica and step: per worker when tensor = pipeline
+                               = 1, as in shoal_train_desc */
+    uint32_t microbatch; /* [the batch, with a pipeline 1] samples that run through at a time */
+    uint32_t interleave; /* [1] chunks of the model per stage */
+    shoal_recompute recompute;
+    bool sequence;        /* sequence parallelism beside tensor parallelism */
+    bool shard_state;     /* optimiser state over the replicas (ZeRO 1) */
+    bool no_head;         /* leave the scores of a language model out */
+    bool no_scatter;      /* every one of the tensor group sends the whole boundary to the next
+                               stage, instead of its part of it */
+    bool no_overlap;      /* gradients are exchanged after the backward pass */
+    double element_bytes; /* [4; 2 for language models] of weights and activations */
+    double state_bytes;   /* [4 for 4-byte elements, else 12] of optimiser state per parameter */
+    const char *sync, *collective, *codec; /* ["all_reduce", "ring", "identity"] */
+    size_t bucket_bytes;                   /* [4 MiB] */
+    uint32_t chunk_elems;                  /* [65536] */
+} shoal_predict_desc;
+#define SHOAL_PREDICT_DESC_INIT            \
+    {                                      \
+        .size = sizeof(shoal_predict_desc) \
+    }
+
+/** Seconds by cause; they add up to a whole. */
+typedef struct shoal_causes {
+    double matrix, vector, memory, network, fixed;
+} shoal_causes;
+
+/** The answer: seconds of one step, in parts that add up to iteration_s, and what is needed. */
+typedef struct shoal_prediction {
+    size_t size;
+    double iteration_s;
+    double low_s, high_s; /* two standard deviations of the calibration; from a data sheet: between
+                               perfect and no overlap, of arithmetic with memory and of compute with
+                               exchange */
+    double samples_per_s;
+    /* parts of iteration_s */
+    double forward_s, backward_s, recompute_s, update_s;
+    double tensor_s; /* exchange of tensor parallelism, recomputation's apart: */
+    double tensor_again_s;
+    double pipeline_s;  /* from stage to stage */
+    double exposed_s;   /* gradients' exchange that nothing hides, codec included */
+    double bubble_s;    /* stages that wait for the pipeline to fill and drain */
+    double straggler_s; /* waiting for the slowest worker */
+    double other_s;     /* measured per step: loop, data */
+    /* not parts */
+    double hidden_s;     /* gradients' exchange behind the backward pass */
+    double codec_s;      /* encode and decode of one worker, hidden or not */
+    double sent_bytes;   /* gradients, by the busiest worker */
+    shoal_causes causes; /* of iteration_s */
+    double weight_bytes, gradient_bytes, state_bytes, activation_bytes, memory_bytes;
+    double capacity_bytes; /* of the accelerator; infinity: not said */
+    double params;         /* of the model */
+    uint32_t workers, data, tensor, pipeline;
+    char bottleneck[160]; /* in words */
+} shoal_prediction;
+#define SHOAL_PREDICTION_INIT            \
+    {                                    \
+        .size = sizeof(shoal_prediction) \
+    }
+
+/**
+ * Predict one configuration.
+ * @return SHOAL_OK | EINVAL (what does not fit: sizes that do not divide, unknown specs) |
+ *         ECORRUPT, EIO (files) | ENOTSUP (a protocol that cannot be costed) | ENOMEM.
+ *         Too little memory is no error: see memory_bytes and capacity_bytes.
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_predict(const shoal_predict_desc *desc,
+                                                    shoal_prediction *prediction_out);
+
+/** How the answer changes with the cluster. Ratios are of throughput. */
+typedef struct shoal_sensitivity {
+    size_t size;
+    double one_more;       /* one more host (or one more of the outermost dimension), same batch per
+                              worker; by the throughput with today's number */
+    double faster_link;    /* all links twice as fast */
+    double faster_compute; /* accelerators twice as fast, memory too */
+    /** d ln(time) / d ln(speed), by one per cent, negative: with link, compute, memory, latency */
+    double elasticity_link, elasticity_compute, elasticity_memory, elasticity_latency;
+    /** Factor on all links at which compute is 50, 75, 90 and 95 % of the step; infinity: no link
+     *  is fast enough; 0: it is so with any */
+    double link_for[4];
+} shoal_sensitivity;
+#define SHOAL_SENSITIVITY_INIT            \
+    {                                     \
+        .size = sizeof(shoal_sensitivity) \
+    }
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_predict_sensitivity(const shoal_predict_desc *desc,
+                                                                shoal_sensitivity *sensitivity_out);
+
+/** One configuration of a search. */
+typedef struct shoal_candidate {
+    shoal_predict_desc desc; /* its strings live as long as the list */
+    shoal_prediction prediction;
+    char why[200]; /* it loses to the best: what costs how much more, or what does not fit */
+} shoal_candidate;
+typedef struct shoal_search shoal_search;
+/**
+ * The best configurations for desc's model, cluster and global batch (batch x replicas of desc):
+ * workers, tensor and pipeline sizes, microbatch, recomputation, collective, codec, protocol and
+ * bucket are tried; what desc names (not NULL, not 0) is kept, so --codec identity forbids losses.
+ * @param keep        candidates to keep, best first, 1 .. 100
+ * @param search_out  owned by the caller; shoal_search_destroy
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_predict_search(const shoal_predict_desc *desc,
+                                                           uint32_t keep,
+                                                           shoal_search **search_out);
+SHOAL_API void shoal_search_destroy(shoal_search *search);
+/** Candidate i, best first; NULL at the end. */
+SHOAL_API const shoal_candidate *shoal_search_at(const shoal_search *search, uint32_t i);
+/** Configurations looked at, and how many of them fit into memory. */
+SHOAL_API uint64_t shoal_search_tried(const shoal_search *search, uint64_t *fit_out);
+
+/* ---------------------------------------------------------------- calibration */
+
+/** A cluster description in the making, from measurements of this machine. */
+typedef struct shoal_calibration shoal_calibration;
+
+typedef struct shoal_calibrate_desc {
+    size_t size;
+    const char *name;    /* ["measured"] of the cluster */
+    const char *models;  /* [none] "lenet,mlp": whose training steps are timed */
+    const char *batches; /* ["64"] "32,64": with these batches each */
+    const char *codecs;  /* ["fp16,bf16"] separated by blanks or commas outside of specs' keys */
+    double budget_s;     /* [0.05] of each measurement */
+} shoal_calibrate_desc;
+#define SHOAL_CALIBRATE_DESC_INIT            \
+    {                                        \
+        .size = sizeof(shoal_calibrate_desc) \
+    }
+
+/**
+ * Measure this machine on the calling thread: matrix products by size, convolutions, element-wise
+ * arithmetic, memory, codecs, training steps. Callers that run it in as many processes at once as
+ * will compute at once get what a busy machine gives.
+ * @param calibration_out owned by the caller; shoal_calibrate_close
+ * @return SHOAL_OK | EINVAL (unknown model or codec) | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_open(const shoal_calibrate_desc *desc,
+                                                           shoal_calibration **calibration_out);
+SHOAL_API void shoal_calibrate_close(shoal_calibration *calibration);
+
+/** What the caller measured between ranks. Zero: leave out. */
+typedef struct shoal_calibrate_network {
+    size_t size;
+    uint32_t hosts, cores;  /* of one worker each; cores that they share */
+    double nic_bytes_per_s; /* as configured or said by the card; 0: from the slowest link */
+    double payload_share;   /* of it that payload reached */
+    double latency_s, operation_s, round_s, cpu_s_per_byte, spread;
+} shoal_calibrate_network;
+SHOAL_API SHOAL_MUST_USE shoal_status
+shoal_calibrate_set_network(shoal_calibration *calibration, const shoal_calibrate_network *network);
+/** One measured link between two hosts. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_add_link(shoal_calibration *calibration,
+                                                               uint32_t from, uint32_t to,
+                                                               double bytes_per_s, double latency_s,
+                                                               double spread);
+/** Write the cluster file. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_save(const shoal_calibration *calibration,
+                                                           const char *path);
+
+/** FLOP/s of one fixed matrix product, in a few milliseconds: to notice that a machine drifts. */
+SHOAL_API double shoal_calibrate_probe(void);
+
+/**
+ * Fit one factor per cause to measured steps: least squares of the relative errors, no factor below
+ * zero. Causes that no row has keep factor 1; vector and memory share one.
+ * @param rows      causes[count] as predicted
+ * @param seconds   double[count] as measured
+ * @param factors_out to multiply a prediction's causes with
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_fit(const shoal_causes *rows,
+                                                          const double *seconds, size_t count,
+                                                          shoal_causes *factors_out);
+/** Write a cluster file anew with these factors in its efficiencies and rates. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_apply(const char *cluster,
+                                                            const shoal_causes *factors,
+                                                            double spread, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside a prediction: an opened question, the stages it becomes, and the exchange of gradients
+ * behind the backward pass. */
+#ifndef SHOALI_PLAN_PREDICT_H
+#define SHOALI_PLAN_PREDICT_H
+
+#include "model/model.h"
+#include "plan/transformer.h"
+#include "shoal/codec.h"
+#include "shoal/predict.h"
+
+/** A question with everything opened and every default filled in. */
+typedef struct shoali_question {
+    shoal_predict_desc desc;
+    shoal_model *model;
+    shoali_cluster *cluster;
+    shoali_collective collective;
+    shoal_codec *codec;
+    uint32_t data;
+    bool language; /* the model's blocks are transformers */
+    shoali_transformer transformer;
+    shoali_block_args args;
+    bool perfect_overlap; /* of the exchange with the backward pass: for the interval */
+} shoali_question;
+/** What the cluster of a question is changed by, for intervals and sensitivities: factors on
+ * speeds, one on latencies, hosts to add. */
+typedef struct shoali_scale {
+    double compute, memory, link, latency;
+    uint32_t more_hosts; /* like the last one; or more of the outermost dimension */
+} shoali_scale;
+#define SHOALI_SCALE_NONE \
+    {                     \
+        1, 1, 1, 1, 0     \
+    }
+SHOAL_MUST_USE shoal_status shoali_question_open(const shoal_predict_desc *desc,
+                                                 const shoali_scale *scale,
+                                                 shoali_question *question_out);
+void shoali_question_close(shoali_question *question);
+/** Answer it; the interval is left out. */
+SHOAL_MUST_USE shoal_status shoali_question_answer(const shoali_question *question,
+                                                   shoal_prediction *out);
+
+/** A layer, or a block: what one worker of its tensor group does with one microbatch. */
+typedef struct shoali_unit {
+    shoali_block_cost cost;
+    uint64_t param_offset; /* of the model's arena; described models: counted the same way */
+} shoali_unit;
+
+/** A layer of any kind that is no transformer. */
+shoali_block_cost shoali_layer_cost(const shoali_cluster *cluster,
+                                    const shoali_accelerator *accelerator,
+                                    const shoali_layer *layer, const shoali_block_args *args);
+
+/** Replace the exchange of an all-reduce in a prediction by that of the question's protocol. */
+SHOAL_MUST_USE shoal_status shoali_predict_protocol(const shoali_question *question,
+                                                    shoal_prediction *prediction);
+
+/* ---------------------------------------------------------------- gradients */
+
+/** One bucket's exchange. */
+typedef struct shoali_bucket_time {
+    double ready_s; /* in time of the backward pass running alone */
+    double link_s;  /* on the busiest link */
+    double cpu_s;   /* of one worker: moving, coding, adding */
+    double wait_s;  /* latencies and starts: neither link nor processor is busy */
+    double codec_s; /* part of cpu_s */
+    double sent_bytes;
+} shoali_bucket_time;
+
+/** What the exchange adds. */
+typedef struct shoali_overlap {
+    double finish_s;  /* when compute and exchange are through */
+    double exposed_s; /* finish - compute alone */
+    double hidden_s;  /* exchange - exposed */
+} shoali_overlap;
+/**
+ * Buckets go one by one in the order given, each once it is ready and the one before is through.
+ * Compute of compute_s and the exchange's processor time share `cores` processors (infinity: the
+ * exchange costs the computation nothing but busy_share).
+ */
+shoali_overlap shoali_overlap_run(const shoali_bucket_time *buckets, uint32_t count,
+                                  double compute_s, double cores, double busy_share);
+
+/** All buckets of a question's gradients, back to front, with ready_s from the units' backward
+ * passes. *out is in arena. */
+SHOAL_MUST_USE shoal_status shoali_gradient_buckets(const shoali_question *question,
+                                                    const shoali_unit *units, uint32_t count,
+                                                    double forward_s, double backward_s,
+                                                    shoal_arena *arena, shoali_bucket_time **out,
+                                                    uint32_t *count_out);
+#endif

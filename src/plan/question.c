@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a question: files and specs, defaults, what must divide what; and clusters that are a
+ * little different from the one in the file. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "plan/predict.h"
+
+/* ---------------------------------------------------------------- a changed cluster */
+
+static void scale_accelerators(shoali_cluster *c, const shoali_scale *scale)
+{
+    for (uint32_t i = 0; i < c->accelerator_count; i++) {
+        c->accelerators[i].flops *= scale->compute;
+        c->accelerators[i].vector_flops *= scale->compute;
+        c->accelerators[i].memory_bytes_per_s *= scale->memory;
+    }
+    for (uint32_t i = 0; i < c->codec_count; i++) {
+        c->codecs[i].encode_bytes_per_s *= scale->compute;
+        c->codecs[i].decode_bytes_per_s *= scale->compute;
+    }
+    for (uint32_t i = 0; i < c->profile_count; i++) {
+        double *ready = (double *)(uintptr_t)c->profiles[i].ready_s;
+        c->profiles[i].compute_s /= scale->compute;
+        c->profiles[i].update_s /= scale->compute;
+        for (uint32_t k = 0; k < c->profiles[i].ready_count; k++)
+            ready[k] /= scale->compute;
+    }
+    c->overhead.cpu_s_per_byte /= scale->compute;
+}
+
+static void scale_links(shoali_cluster *c, const shoali_scale *scale)
+{
+    for (uint32_t i = 0; i < c->host_count; i++) {
+        c->hosts[i].up_bytes_per_s *= scale->link;
+        c->hosts[i].down_bytes_per_s *= scale->link;
+        c->hosts[i].latency_s *= scale->latency;
+    }
+    for (uint32_t i = 0; i < c->dimension_count; i++) {
+        c->dimensions[i].bytes_per_s *= scale->link;
+        c->dimensions[i].latency_s *= scale->latency;
+    }
+    for (uint32_t i = 0; i < c->link_count; i++) {
+        c->links[i].bytes_per_s *= scale->link;
+        c->links[i].latency_s *= scale->latency;
+    }
+    c->overhead.round_s *= scale->latency;
+    c->overhead.operation_s *= scale->latency;
+}
+
+static shoal_status add_hosts(shoali_cluster *c, uint32_t more)
+{
+    if (c->dimension_count > 0) {
+        shoali_dimension *outer = &c->dimensions[c->dimension_count - 1];
+        more = more * (c->workers / outer->size) / c->hosts[c->host_count - 1].workers;
+        outer->size++;
+    }
+    shoali_host *hosts = shoali_arena_array(c->arena, (size_t)c->host_count + more, sizeof *hosts);
+    if (hosts == NULL)
+        return SHOAL_ENOMEM;
+    memcpy(hosts, c->hosts, c->host_count * sizeof *hosts);
+    for (uint32_t i = 0; i < more; i++) {
+        hosts[c->host_count] = hosts[c->host_count - 1];
+        hosts[c->host_count].first_worker = c->workers;
+        c->workers += hosts[c->host_count++].workers;
+    }
+    c->hosts = hosts;
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- language models */
+
+static bool is_kind(const shoali_layer *layer, const char *kind)
+{
+    return strcmp(layer->row->name, kind) == 0;
+}
+
+/* Equal blocks of one kind, an embedding before them and scores behind. */
+static void read_language(shoali_question *q)
+{
+    shoali_transformer *t = &q->transformer;
+    for (uint32_t i = 0; i < q->model->layer_count; i++) {
+        const shoali_layer *layer = &q->model->layers[i];
+        if (is_kind(layer, "transformer")) {
+            const shoali_transformer_params *p = layer->params;
+            t->hidden = layer->in.channels;
+            t->sequence = layer->in.height;
+            t->heads = (double)p->heads;
+            t->kv_heads = (double)(p->kv > 0 ? p->kv : p->heads);
+            t->head_dim = p->dim > 0 ? (double)p->dim : t->hidden / t->heads;
+            t->feedforward = (double)p->ff * (double)(p->active > 0 ? p->active : 1);
+            t->gated = p->gated;
+            t->blocks++;
+        } else if (is_kind(layer, "unembedding") && !q->desc.no_head) {
+            const shoali_unembedding_params *p = layer->params;
+            t->vocab = (double)p->vocab;
+        }
+    }
+    q->language = t->blocks > 0;
+}
+
+static shoal_status check_language(const shoali_question *q)
+{
+    const shoali_transformer *t = &q->transformer;
+    uint32_t tp = q->desc.tensor, pp = q->desc.pipeline, v = q->desc.interleave;
+    if (fmod(t->hidden, tp) != 0 || fmod(t->heads, tp) != 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "a tensor group of %u does not divide a width of %.0f and %.0f heads",
+                           tp, t->hidden, t->heads);
+    if (pp > t->blocks)
+        return shoali_fail(SHOAL_EINVAL, "%u stages for %u blocks", pp, t->blocks);
+    uint32_t per_stage = (t->blocks + pp - 1) / pp;
+    if (v > 1 && (pp == 1 || per_stage % v != 0))
+        return shoali_fail(SHOAL_EINVAL, "%u blocks of a stage do not split into %u chunks",
+                           per_stage, v);
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- defaults */
+
+static shoal_status fill_defaults(shoali_question *q)
+{
+    shoal_predict_desc *d = &q->desc;
+    if (d->workers == 0)
+        d->workers = q->cluster->workers;
+    if (d->tensor == 0)
+        d->tensor = 1;
+    if (d->pipeline == 0)
+        d->pipeline = 1;
+    if (d->batch == 0)
+        d->batch = 64;
+    if (d->interleave == 0)
+        d->interleave = 1;
+    if (d->microbatch == 0)
+        d->microbatch = d->pipeline > 1 ? 1 : d->batch;
+    if (d->element_bytes == 0)
+        d->element_bytes = q->language ? 2 : 4;
+    if (d->state_bytes == 0)
+        d->state_bytes = d->element_bytes < 4 ? 12 : 4;
+    if (d->bucket_bytes == 0)
+        d->bucket_bytes = (size_t)4 << 20;
+    if (d->chunk_elems == 0)
+        d->chunk_elems = 65536;
+    if (!(d->element_bytes >= 0.5 && d->element_bytes <= 8 && d->state_bytes >= 0))
+        return shoali_fail(SHOAL_EINVAL, "elements of %g bytes; they must have 0.5 .. 8",
+                           d->element_bytes);
+    return SHOAL_OK;
+}
+
+static shoal_status check_sizes(shoali_question *q)
+{
+    const shoal_predict_desc *d = &q->desc;
+    uint64_t group = (uint64_t)d->tensor * d->pipeline;
+    if (d->workers > q->cluster->workers)
+        return shoali_fail(SHOAL_EINVAL, "%u workers, but cluster %s has %u", d->workers,
+                           q->cluster->name, q->cluster->workers);
+    if (d->workers % group != 0)
+        return shoali_fail(SHOAL_EINVAL, "%u workers are no multiple of tensor %u x pipeline %u",
+                           d->workers, d->tensor, d->pipeline);
+    if (d->batch % d->microbatch != 0)
+        return shoali_fail(SHOAL_EINVAL, "a batch of %u is no multiple of the microbatch %u",
+                           d->batch, d->microbatch);
+    for (uint32_t i = 0; i < q->cluster->dimension_count; i++)
+        if (q->cluster->dimensions[i].bytes_per_s == 0)
+            return shoali_fail(SHOAL_EINVAL, "dimension %u of cluster %s has no rate", i,
+                               q->cluster->name);
+    q->data = (uint32_t)(d->workers / group);
+    q->args = (shoali_block_args){.microbatch = d->microbatch,
+                                  .tensor = d->tensor,
+                                  .sequence = d->sequence,
+                                  .recompute = (shoali_recompute)d->recompute,
+                                  .element_bytes = d->element_bytes,
+                                  .state_sharded = d->shard_state,
+                                  .data = q->data};
+    if (q->language)
+        return check_language(q);
+    if (d->interleave > 1 || d->recompute != SHOAL_RECOMPUTE_NONE || d->sequence)
+        return shoali_fail(SHOAL_EINVAL, "interleaved stages, recomputation and sequence "
+                                         "parallelism are for language models");
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- open, close */
+
+static shoal_status open_parts(shoali_question *q, const shoali_scale *scale)
+{
+    const shoal_predict_desc *d = &q->desc;
+    SHOALI_TRY(shoal_model_open(d->model, &q->model));
+    SHOALI_TRY(shoali_cluster_load(d->cluster, &q->cluster));
+    SHOALI_TRY(
+        shoali_collective_open(d->collective != NULL ? d->collective : "ring", &q->collective));
+    SHOALI_TRY(shoal_codec_open(d->codec != NULL ? d->codec : "identity", &q->codec));
+    scale_accelerators(q->cluster, scale);
+    scale_links(q->cluster, scale);
+    if (scale->more_hosts > 0)
+        SHOALI_TRY(add_hosts(q->cluster, scale->more_hosts));
+    read_language(q);
+    SHOALI_TRY(fill_defaults(q));
+    return check_sizes(q);
+}
+
+shoal_status shoali_question_open(const shoal_predict_desc *desc, const shoali_scale *scale,
+                                  shoali_question *question_out)
+{
+    if (desc == NULL || desc->size != sizeof *desc || desc->model == NULL || desc->cluster == NULL)
+        return shoali_fail(SHOAL_EINVAL, "a prediction needs a model and a cluster");
+    *question_out = (shoali_question){.desc = *desc};
+    shoal_status status = open_parts(question_out, scale);
+    if (status != SHOAL_OK)
+        shoali_question_close(question_out);
+    return status;
+}
+
+void shoali_question_close(shoali_question *q)
+{
+    shoal_model_close(q->model);
+    shoali_cluster_close(q->cluster);
+    if (q->collective.row != NULL)
+        shoali_collective_close(&q->collective);
+    shoal_codec_close(q->codec);
+    *q = (shoali_question){0};
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The best configuration: every combination of sizes, then of the ways to exchange, with the global
+ * batch held; then the protocols on what came out best. What does not fit into memory is kept
+ * apart, fastest first, to say so. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "plan/predict.h"
+#include "sync/sync.h"
+
+enum { KEEP_MAX = 100, UNFIT_MAX = 3 };
+
+struct shoal_search {
+    shoal_arena *arena;
+    uint64_t global_batch, tried, fit;
+    uint32_t keep, count, unfit_count;
+    shoal_candidate best[KEEP_MAX + 1], unfit[UNFIT_MAX + 1];
+};
+
+/* Insert by throughput; the list holds at most `most`. */
+static void insert(shoal_candidate *list, uint32_t *count, uint32_t most,
+                   const shoal_candidate *candidate)
+{
+    uint32_t i = *count;
+    while (i > 0 && list[i - 1].prediction.samples_per_s < candidate->prediction.samples_per_s) {
+        list[i] = list[i - 1];
+        i--;
+    }
+    list[i] = *candidate;
+    if (*count < most)
+        (*count)++;
+}
+
+/* Configurations that do not divide or cannot be costed are no candidates; other failures end. */
+static shoal_status consider(shoal_search *s, const shoal_predict_desc *desc)
+{
+    shoal_candidate candidate = {.desc = *desc, .prediction = SHOAL_PREDICTION_INIT};
+    shoal_status status = shoal_predict(desc, &candidate.prediction);
+    if (status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
+        return SHOAL_OK;
+    SHOALI_TRY(status);
+    s->tried++;
+    if (candidate.prediction.memory_bytes <= candidate.prediction.capacity_bytes) {
+        s->fit++;
+        insert(s->best, &s->count, s->keep, &candidate);
+    } else {
+        insert(s->unfit, &s->unfit_count, UNFIT_MAX, &candidate);
+    }
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- the ways to exchange */
+
+typedef struct names {
+    const char *item[64];
+    uint32_t count;
+} names;
+
+static void list_collectives(const shoal_predict_desc *desc, names *out)
+{
+    *out = (names){{desc->collective}, 1};
+    if (desc->collective != NULL)
+        return;
+    out->count = 0;
+    for (size_t i = 0; i < shoali_collective_count() && out->count < 64; i++) {
+        const shoali_collective_row *row = shoali_collective_row_at(i);
+        if ((row->traits & (SHOALI_COLL_ROOTED | SHOALI_COLL_FLOW | SHOALI_COLL_SLOTS)) == 0)
+            out->item[out->count++] = row->name;
+    }
+}
+
+static void list_codecs(const shoal_predict_desc *desc, names *out)
+{
+    *out = (names){{desc->codec}, 1};
+    if (desc->codec != NULL)
+        return;
+    out->count = 0;
+    for (size_t i = 0; shoal_codec_row_name(i) != NULL && out->count < 64; i++) {
+        shoal_codec *codec = NULL;
+        if (shoal_codec_open(shoal_codec_row_name(i), &codec) != SHOAL_OK)
+            continue;
+        if ((shoal_codec_traits(codec) & (SHOAL_CODEC_SLOTS | SHOAL_CODEC_TRANSFORM)) == 0)
+            out->item[out->count++] = shoal_codec_row_name(i);
+        shoal_codec_close(codec);
+    }
+}
+
+static shoal_status try_exchanges(shoal_search *s, const shoal_predict_desc *base, uint32_t data)
+{
+    static const size_t buckets[] = {(size_t)1 << 20, (size_t)4 << 20, (size_t)16 << 20};
+    names collectives, codecs;
+    shoal_predict_desc d = *base;
+    if (data < 2)
+        return consider(s, &d);
+    list_collectives(base, &collectives);
+    list_codecs(base, &codecs);
+    for (uint32_t c = 0; c < collectives.count; c++)
+        for (uint32_t k = 0; k < codecs.count; k++)
+            for (size_t b = 0; b < (base->bucket_bytes != 0 ? 1 : 3); b++) {
+                d.collective = collectives.item[c];
+                d.codec = codecs.item[k];
+                d.bucket_bytes = base->bucket_bytes != 0 ? base->bucket_bytes : buckets[b];
+                SHOALI_TRY(consider(s, &d));
+            }
+    return SHOAL_OK;
+}
+
+static shoal_status try_protocols(shoal_search *s)
+{
+    if (s->count == 0 || s->best[0].prediction.data < 2)
+        return SHOAL_OK;
+    const shoal_predict_desc best = s->best[0].desc;
+    for (size_t i = 0; i < shoali_sync_count(); i++) {
+        shoal_predict_desc d = best;
+        uint32_t servers = 0;
+        d.sync = shoali_sync_row_at(i)->name;
+        if (strcmp(d.sync, "all_reduce") == 0 || shoal_sync_servers(d.sync, &servers) != SHOAL_OK)
+            continue;
+        SHOALI_TRY(consider(s, &d));
+    }
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+typedef struct ranges {
+    bool language;
+    uint32_t workers;
+} ranges;
+
+static shoal_status try_pipelines(shoal_search *s, const shoal_predict_desc *base, const ranges *r)
+{
+    static const uint32_t micro[] = {1, 2, 4};
+    shoal_predict_desc d = *base;
+    uint32_t data = d.workers / (d.tensor * d.pipeline);
+    if (d.workers % (d.tensor * d.pipeline) != 0 || s->global_batch % data != 0)
+        return SHOAL_OK;
+    d.batch = (uint32_t)(s->global_batch / data);
+    for (int m = 0; m < (base->microbatch != 0 || d.pipeline == 1 ? 1 : 3); m++) {
+        d.microbatch = base->microbatch != 0 ? base->microbatch : micro[m];
+        if (base->microbatch == 0 && d.pipeline == 1)
+            d.microbatch = r->language && d.batch > 1 ? 1 : d.batch;
+        for (int again = 0; again < (r->language ? 3 : 1); again++) {
+            d.recompute = r->language ? (shoal_recompute)again : base->recompute;
+            d.sequence = r->language && d.tensor > 1;
+            if (r->language) {
+                d.collective = base->collective;
+                SHOALI_TRY(consider(s, &d));
+            } else {
+                SHOALI_TRY(try_exchanges(s, &d, data));
+            }
+        }
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status try_sizes(shoal_search *s, const shoal_predict_desc *base, const ranges *r)
+{
+    uint32_t least = base->workers != 0 ? r->workers : 1;
+    for (uint32_t workers = least; workers <= r->workers; workers++) {
+        if (r->workers % workers != 0)
+            continue;
+        for (uint32_t tensor = 1; tensor <= workers && tensor <= 16; tensor *= 2)
+            for (uint32_t pipeline = 1; pipeline <= workers / tensor; pipeline++) {
+                shoal_predict_desc d = *base;
+                if (workers % (tensor * pipeline) != 0 ||
+                    (base->tensor != 0 && base->tensor != tensor) ||
+                    (base->pipeline != 0 && base->pipeline != pipeline) ||
+                    (!r->language && base->tensor == 0 && tensor > 4))
+                    continue;
+                d.workers = workers;
+                d.tensor = tensor;
+                d.pipeline = pipeline;
+                SHOALI_TRY(try_pipelines(s, &d, r));
+            }
+    }
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- why */
+
+static void explain(const shoal_prediction *best, shoal_candidate *c)
+{
+    const shoal_prediction *p = &c->prediction;
+    const struct {
+        const char *name;
+        double more;
+    } parts[] = {
+        {"computation", p->forward_s + p->backward_s - best->forward_s - best->backward_s},
+        {"recomputation", p->recompute_s - best->recompute_s},
+        {"exposed exchange of gradients", p->exposed_s - best->exposed_s},
+        {"tensor parallelism's exchange",
+         p->tensor_s + p->tensor_again_s - best->tensor_s - best->tensor_again_s},
+        {"sending between stages", p->pipeline_s - best->pipeline_s},
+        {"pipeline bubble", p->bubble_s - best->bubble_s},
+        {"waiting for the slowest worker", p->straggler_s - best->straggler_s},
+        {"optimiser", p->update_s - best->update_s},
+    };
+    size_t most = 0;
+    if (p->memory_bytes > p->capacity_bytes) {
+        snprintf(c->why, sizeof c->why, "does not fit: needs %.1f GB of %.1f",
+                 p->memory_bytes / 1e9, p->capacity_bytes / 1e9);
+        return;
+    }
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].more > parts[most].more)
+            most = i;
+    double slower = 100 * (best->samples_per_s / p->samples_per_s - 1);
+    if (slower < 0.05)
+        snprintf(c->why, sizeof c->why, "as fast");
+    else
+        snprintf(c->why, sizeof c->why, "%.1f %% slower: %.3g ms more %s", slower,
+                 1e3 * parts[most].more, parts[most].name);
+}
+
+static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
+{
+    shoali_question q;
+    const shoali_scale none = SHOALI_SCALE_NONE;
+    shoal_predict_desc plain = *desc;
+    plain.collective = plain.codec = plain.sync = NULL;
+    plain.tensor = plain.pipeline = plain.microbatch = plain.interleave = 0;
+    plain.recompute = SHOAL_RECOMPUTE_NONE;
+    plain.sequence = false;
+    SHOALI_TRY(shoali_question_open(&plain, &none, &q));
+    ranges r = {q.language, q.desc.workers};
+    uint64_t group = (uint64_t)(desc->tensor > 0 ? desc->tensor : 1) *
+                     (desc->pipeline > 0 ? desc->pipeline : 1);
+    s->global_batch = (uint64_t)q.desc.batch * q.desc.workers / group;
+    shoali_question_close(&q);
+    SHOALI_TRY(try_sizes(s, desc, &r));
+    if (desc->sync == NULL)
+        SHOALI_TRY(try_protocols(s));
+    for (uint32_t i = 0; i < s->count; i++)
+        explain(&s->best[0].prediction, &s->best[i]);
+    for (uint32_t i = 0; i < s->unfit_count; i++)
+        explain(&s->best[0].prediction, &s->unfit[i]);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_predict_search(const shoal_predict_desc *desc, uint32_t keep,
+                                  shoal_search **search_out)
+{
+    if (keep == 0 || keep > KEEP_MAX)
+        return shoali_fail(SHOAL_EINVAL, "a search keeps 1 .. %d candidates, not %u", KEEP_MAX,
+                           keep);
+    shoal_arena *arena = shoali_arena_create(sizeof(shoal_search) + 4096);
+    shoal_search *s = arena != NULL ? shoali_arena_alloc(arena, sizeof *s) : NULL;
+    if (s == NULL) {
+        shoali_arena_destroy(arena);
+        return SHOAL_ENOMEM;
+    }
+    s->arena = arena;
+    s->keep = keep;
+    shoal_status status = run(s, desc);
+    if (status != SHOAL_OK)
+        shoal_search_destroy(s);
+    else
+        *search_out = s;
+    return status;
+}
+
+void shoal_search_destroy(shoal_search *search)
+{
+    if (search != NULL)
+        shoali_arena_destroy(search->arena);
+}
+
+const shoal_candidate *shoal_search_at(const shoal_search *search, uint32_t i)
+{
+    if (i < search->count)
+        return &search->best[i];
+    i -= search->count;
+    return i < search->unfit_count ? &search->unfit[i] : NULL;
+}
+
+uint64_t shoal_search_tried(const shoal_search *search, uint64_t *fit_out)
+{
+    *fit_out = search->fit;
+    return search->tried;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One transformer block, operation by operation, under tensor parallelism: what it computes, moves
+ * and keeps. Operations and their bytes are those that Calculon counts (docs/predict.md), so that
+ * its table gives its times. */
+#ifndef SHOALI_PLAN_TRANSFORMER_H
+#define SHOALI_PLAN_TRANSFORMER_H
+
+#include "plan/cost.h"
+
+/** A dense decoder. */
+typedef struct shoali_transformer {
+    double hidden, feedforward, heads, kv_heads, head_dim, sequence;
+    uint32_t blocks;
+    double vocab; /* 0: no embedding, no scores */
+    bool gated;   /* three feed-forward matrices instead of two */
+} shoali_transformer;
+
+typedef enum {
+    SHOALI_RECOMPUTE_NONE,
+    SHOALI_RECOMPUTE_SELECTIVE,
+    SHOALI_RECOMPUTE_FULL
+} shoali_recompute;
+
+/** How a block is cut. */
+typedef struct shoali_block_args {
+    double microbatch; /* samples */
+    uint32_t tensor;   /* workers that share a block */
+    bool sequence;     /* sequence parallelism: reduce-scatter and all-gather, not all-reduce */
+    shoali_recompute recompute;
+    double element_bytes; /* 2: half precision */
+    bool state_sharded;   /* optimiser state over `data` workers */
+    uint32_t data;
+} shoali_block_args;
+
+/** Of one block and microbatch on one worker; update is per step. */
+typedef struct shoali_block_cost {
+    shoali_time forward, recompute, backward, update;
+    shoali_time exchange, exchange_again; /* tensor parallelism: first time, and in recomputation */
+    double params;                        /* of this worker's part */
+    double boundary_bytes;                /* what goes on to the next stage */
+    double kept_bytes;                    /* activations kept for the backward pass */
+    double working_bytes;                 /* while one block runs */
+} shoali_block_cost;
+
+shoali_block_cost shoali_transformer_block(const shoali_cluster *cluster,
+                                           const shoali_accelerator *accelerator,
+                                           const shoali_transformer *model,
+                                           const shoali_block_args *args);
+
+/** The scores of the last stage: hidden to vocabulary and the loss. */
+shoali_block_cost shoali_transformer_head(const shoali_accelerator *accelerator,
+                                          const shoali_transformer *model,
+                                          const shoali_block_args *args);
+
+/** Parameters of the whole model, biases and norms included. */
+double shoali_transformer_weights(const shoali_transformer *model);
+
+#endif

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal predict: tables, JSON that adds up, searches, and errors that say what to do."""
+
+import json
+import os
+import unittest
+
+import shoal
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LAB = os.path.join(ROOT, "examples", "clusters", "lab-4.json")
+A100 = os.path.join(ROOT, "examples", "clusters", "a100-80g.json")
+PARTS = (
+    "forward backward recompute tensor tensor_again pipeline bubble exposed straggler update other"
+)
+
+
+def predict(*args):
+    got = shoal.run("predict", *args)
+    return got.returncode, got.stdout, got.stderr
+
+
+class Predict(unittest.TestCase):
+    def test_parts_add_up(self):
+        code, out, _ = predict("--model", "lenet", "--cluster", LAB, "--json", "--sensitivity")
+        self.assertEqual(code, 0)
+        p = json.loads(out)
+        parts = sum(p[name + "_s"] for name in PARTS.split())
+        self.assertAlmostEqual(parts, p["iteration_s"], delta=1e-9)
+        self.assertAlmostEqual(sum(p["causes"].values()), p["iteration_s"], delta=1e-9)
+        self.assertLessEqual(p["low_s"], p["iteration_s"])
+        self.assertGreaterEqual(p["high_s"], p["iteration_s"])
+        self.assertGreater(p["sensitivity"]["faster_link"], 1)
+        self.assertEqual(p["workers"], 4)
+
+    def test_table(self):
+        code, out, _ = predict(
+            "--model",
+            "megatron-22b",
+            "--cluster",
+            A100,
+            "--workers",
+            8,
+            "--tensor",
+            8,
+            "--batch",
+            4,
+            "--recompute",
+            "full",
+        )
+        self.assertEqual(code, 0)
+        for word in ("recomputation", "tensor exchange", "bottleneck:", "memory"):
+            self.assertIn(word, out)
+
+    def test_search(self):
+        code, out, _ = predict(
+            "--model",
+            "lenet",
+            "--cluster",
+            LAB,
+            "--search",
+            "--keep",
+            3,
+            "--codec",
+            "identity",
+            "--json",
+        )
+        self.assertEqual(code, 0)
+        got = json.loads(out)
+        rates = [c["samples_per_s"] for c in got["candidates"]]
+        self.assertEqual(rates[:3], sorted(rates[:3], reverse=True))
+        self.assertTrue(all(c["codec"] == "identity" for c in got["candidates"]))
+        self.assertGreater(got["tried"], 10)
+
+    def test_errors(self):
+        for args, code, part in (
+            ((), 2, "--model"),
+            (("--model", "lenet", "--cluster", LAB, "--workers", "x"), 2, "--workers"),
+            (("--model", "lenet", "--cluster", "/none.json"), 1, "/none.json"),
+            (("--model", "nothing", "--cluster", LAB), 2, "nothing"),
+            (("--model", "lenet", "--cluster", LAB, "--workers", 9), 2, "has 4"),
+        ):
+            got = predict(*args)
+            self.assertEqual(got[0], code, got)
+            self.assertIn(part, got[2])
+        self.assertIn("Example", shoal.run("predict", "--help").stdout)
+
+
+if __name__ == "__main__":
+    shoal.main()

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/check.h"
+
+#include <math.h>
+
+#include "shoal/predict.h"
+
+#define A100 SHOAL_SOURCE_DIR "/examples/clusters/a100-80g.json"
+#define LAB SHOAL_SOURCE_DIR "/examples/clusters/lab-4.json"
+
+/* Eight published Megatron runs on A100 (Korthikanti et al.) and what Calculon says of them with
+ * its table for that machine: forward, backward, recomputation, bubble, tensor and pipeline
+ * exchange, recomputed exchange, all. */
+static const struct {
+    const char *model;
+    uint32_t workers, pipeline, batch, microbatch, interleave;
+    bool selective;
+    double all, forward, backward, again, bubble, tensor, pipe, tensor_again;
+} rows[] = {
+    {"megatron-22b", 8, 1, 4, 4, 1, false, 1.3956, .2861, .5155, .2861, 0, .1974, 0, .0877},
+    {"megatron-22b", 8, 1, 4, 4, 1, true, 1.1367, .2468, .4457, .0485, 0, .3070, 0, .0660},
+    {"megatron-175b", 64, 8, 64, 1, 3, false, 18.0288, 3.6486, 6.9061, 3.6486, .6334, 1.5948, .8667,
+     .7092},
+    {"megatron-175b", 64, 8, 64, 1, 3, true, 13.6381, 3.3335, 6.3477, .3185, .4790, 2.4871, .1151,
+     .5357},
+    {"megatron-530b", 280, 35, 280, 1, 3, false, 49.8926, 9.4887, 18.4979, 9.4887, 1.9404, 2.8847,
+     6.2971, 1.2815},
+    {"megatron-530b", 280, 35, 280, 1, 3, true, 34.4728, 8.9144, 17.4800, .4536, 1.3405, 4.4889,
+     .8165, .9654},
+    {"megatron-1t", 512, 64, 512, 1, 1, false, 90.0809, 17.4480, 34.1768, 17.4480, 9.8682, 4.3855,
+     4.7927, 1.9477},
+    {"megatron-1t", 512, 64, 512, 1, 1, true, 66.0407, 16.5728, 32.6258, .6912, 7.2342, 6.8198,
+     .6170, 1.4659},
+};
+
+static void near(double got, double want, double relative)
+{
+    if (!(fabs(got - want) <= relative * fabs(want) + 1e-4))
+        fail_msg("%.6f, expected %.6f within %g", got, want, relative);
+}
+
+static void calculons_columns(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        shoal_prediction p = SHOAL_PREDICTION_INIT;
+        shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+        d.model = rows[i].model;
+        d.cluster = A100;
+        d.workers = rows[i].workers;
+        d.tensor = 8;
+        d.pipeline = rows[i].pipeline;
+        d.batch = rows[i].batch;
+        d.microbatch = rows[i].microbatch;
+        d.interleave = rows[i].interleave;
+        d.recompute = rows[i].selective ? SHOAL_RECOMPUTE_SELECTIVE : SHOAL_RECOMPUTE_FULL;
+        d.sequence = rows[i].selective;
+        d.no_head = d.no_scatter = true;
+        assert_ok(shoal_predict(&d, &p));
+        near(p.forward_s, rows[i].forward, 0.002);
+        near(p.backward_s, rows[i].backward, 0.002);
+        near(p.recompute_s, rows[i].again, 0.002);
+        near(p.bubble_s, rows[i].bubble, 0.002);
+        near(p.tensor_s, rows[i].tensor, 0.002);
+        near(p.pipeline_s, rows[i].pipe, 0.002);
+        near(p.tensor_again_s, rows[i].tensor_again, 0.002);
+        near(p.iteration_s, rows[i].all, 0.002);
+        const shoal_causes *c = &p.causes;
+        near(c->matrix + c->vector + c->memory + c->network + c->fixed, p.iteration_s, 1e-9);
+        assert_true(p.low_s <= p.iteration_s && p.iteration_s <= p.high_s);
+    }
+}
+
+static shoal_prediction ask(shoal_predict_desc *d)
+{
+    shoal_prediction p = SHOAL_PREDICTION_INIT;
+    d->cluster = d->cluster != NULL ? d->cluster : LAB;
+    assert_ok(shoal_predict(d, &p));
+    return p;
+}
+
+/* No overlap, ring of 4 at 250 Mbit/s: 2 (3/4) S / rate and the latencies, by hand. */
+static void a_ring_by_hand(void **state)
+{
+    (void)state;
+    shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+    d.model = "mlp-small";
+    d.no_overlap = true;
+    d.bucket_bytes = 64 << 20;
+    shoal_prediction p = ask(&d);
+    double bytes = 4 * p.params, rate = 250e6 / 8 * 0.956;
+    near(p.params, 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10, 0);
+    near(p.exposed_s, 1.5 * bytes / rate + 6 * 110e-6 + 150e-6, 1e-6);
+    near(p.sent_bytes, 1.5 * bytes, 1e-6);
+    d.codec = "fp16";
+    shoal_prediction half = ask(&d);
+    near(half.sent_bytes, p.sent_bytes / 2, 1e-6);
+    assert_true(half.iteration_s < p.iteration_s && half.codec_s > 0);
+    d.workers = 1;
+    shoal_prediction alone = ask(&d);
+    assert_true(alone.exposed_s == 0);
+    near(alone.forward_s, p.forward_s, 1e-9);
+}
+
+/* The simulator runs the protocol that the closed form describes: the two agree. */
+static void protocols_by_simulation(void **state)
+{
+    (void)state;
+    shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+    d.model = "lenet";
+    d.no_overlap = true;
+    d.collective = "worker_aggregator";
+    shoal_prediction closed = ask(&d);
+    d.sync = "param_server";
+    shoal_prediction simulated = ask(&d);
+    assert_true(simulated.iteration_s > 0.3 * closed.iteration_s);
+    assert_true(simulated.iteration_s < 1.5 * closed.iteration_s);
+}
+
+static void sensitivities(void **state)
+{
+    (void)state;
+    shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+    shoal_sensitivity s = SHOAL_SENSITIVITY_INIT;
+    d.model = "alexnet-mini";
+    d.cluster = LAB;
+    assert_ok(shoal_predict_sensitivity(&d, &s));
+    assert_true(s.faster_link > 1.5 && s.faster_link <= 2); /* bound by its links */
+    assert_true(s.elasticity_link < -0.7 && s.elasticity_link >= -1);
+    assert_true(s.one_more > 1 && s.one_more < 1.25);
+    for (int i = 0; i < 3; i++)
+        assert_true(s.link_for[i] <= s.link_for[i + 1]);
+}
+
+/* The best is no slower than any configuration asked for by itself. */
+static void a_search_finds_the_best(void **state)
+{
+    (void)state;
+    static const char *const collectives[] = {"ring", "direct", "worker_aggregator"};
+    static const char *const codecs[] = {"identity", "fp16"};
+    shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+    shoal_search *search = NULL;
+    uint64_t fit;
+    d.model = "lenet";
+    d.cluster = LAB;
+    d.batch = 32;
+    assert_ok(shoal_predict_search(&d, 5, &search));
+    const shoal_candidate *best = shoal_search_at(search, 0);
+    assert_non_null(best);
+    assert_true(shoal_search_tried(search, &fit) >= 20 && fit > 0);
+    for (uint32_t i = 1; shoal_search_at(search, i) != NULL; i++)
+        assert_true(shoal_search_at(search, i)->why[0] != '\0');
+    for (int i = 0; i < 6; i++) {
+        d.collective = collectives[i % 3];
+        d.codec = codecs[i / 3];
+        assert_true(ask(&d).samples_per_s <= best->prediction.samples_per_s * (1 + 1e-9));
+    }
+    shoal_search_destroy(search);
+}
+
+static void wrong_questions(void **state)
+{
+    (void)state;
+    static const struct {
+        shoal_predict_desc desc;
+        const char *error;
+    } bad[] = {
+        {{.size = sizeof(shoal_predict_desc), .model = "lenet", .cluster = LAB, .workers = 5},
+         "has 4"},
+        {{.size = sizeof(shoal_predict_desc), .model = "lenet", .cluster = LAB, .tensor = 3},
+         "no multiple"},
+        {{.size = sizeof(shoal_predict_desc), .model = "lenet", .cluster = LAB, .microbatch = 7},
+         "microbatch"},
+        {{.size = sizeof(shoal_predict_desc), .model = "lenet", .cluster = LAB, .codec = "zip"},
+         "zip"},
+        {{.size = sizeof(shoal_predict_desc), .model = "lenet", .cluster = LAB, .sequence = true},
+         "language"},
+        {{.size = sizeof(shoal_predict_desc),
+          .model = "megatron-22b",
+          .cluster = A100,
+          .tensor = 8,
+          .pipeline = 64},
+         "64 stages"},
+        {{.size = sizeof(shoal_predict_desc), .model = "lenet"}, "needs a model and a cluster"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        shoal_prediction p = SHOAL_PREDICTION_INIT;
+        assert_status(shoal_predict(&bad[i].desc, &p), SHOAL_EINVAL);
+        assert_error_has(bad[i].error);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(calculons_columns),       CHECK_TEST(a_ring_by_hand),
+        CHECK_TEST(protocols_by_simulation), CHECK_TEST(sensitivities),
+        CHECK_TEST(a_search_finds_the_best), CHECK_TEST(wrong_questions),
+    };
+    return CHECK_RUN(tests);
+}
