@@ -13,6 +13,13 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Ask for a cache line well ahead of its use: one stream of loads alone does not fill the memory's
+ * queue. Beyond the end it does nothing. */
+INLINE void ahead(const float *x)
+{
+    _mm_prefetch((const char *)(x + 512), _MM_HINT_T0);
+}
+
 typedef struct context {
     shoali_noise noise;
     __m256 factor;  /* 65536 / s */
@@ -95,6 +102,8 @@ INLINE size_t draw_loop(context *c, uint64_t first, const float *src, size_t cou
     const __m256i unweave = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
+        ahead(src + i);
+        ahead(src + i + 16);
         __m256i woven = draw_32(c, first + i, src + i, odd);
         _mm256_storeu_si256((__m256i *)(void *)(codes + i),
                             _mm256_permutevar8x32_epi32(woven, unweave));
@@ -137,8 +146,8 @@ INLINE size_t packed_loop(context *c, uint64_t first, const float *src, size_t c
 {
     size_t i = 0;
     for (; i + 128 <= count; i += 128) {
-        _mm_prefetch((const char *)(src + i + 512), _MM_HINT_T0);
-        _mm_prefetch((const char *)(src + i + 576), _MM_HINT_T0);
+        for (size_t line = 0; line < 128; line += 16)
+            ahead(src + i + line);
         draw_128(c, first + i, src + i, packed + i / 4, odd);
     }
     return i;
@@ -255,6 +264,8 @@ static void moments(const float *x, size_t n, double sums_out[2])
     __m256d sum0 = _mm256_setzero_pd(), sum1 = sum0, squares0 = sum0, squares1 = sum0;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
+        if (i % 16 == 0)
+            ahead(x + i);
         __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(x + i));
         __m256d b = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4));
         sum0 = _mm256_add_pd(sum0, a);

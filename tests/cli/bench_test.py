@@ -60,6 +60,65 @@ class Bench(unittest.TestCase):
             self.assertIn(text, r.stderr)
 
 
+class Codec(unittest.TestCase):
+    ONE = ("--place", "cache", "--rounds", 1)
+
+    def rows(self, *args):
+        r = shoal.run("bench", "codec", "--json", *self.ONE, *args)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return json.loads(r.stdout)["rows"]
+
+    def test_errors_are_those_of_the_codec(self):
+        rows = self.rows("-k", "fp16", "-k", "terngrad:clip=0", "-d", "gauss", "-d", "sparse")
+        self.assertEqual(
+            [(r["codec"], r["data"]) for r in rows],
+            [(c, d) for d in ("gauss", "sparse") for c in ("fp16", "terngrad:clip=0")],
+        )
+        self.assertLess(rows[0]["rel_l2"], 4e-4)
+        self.assertGreater(rows[0]["cosine"], 0.9999)
+        self.assertEqual([r["wire_ratio"] for r in rows], [2, 16, 2, 16])
+        self.assertGreater(rows[1]["rel_l2"], 1)
+        for r in rows:
+            for operation in ("copy", "encode", "decode", "decode_add", "ring_step"):
+                self.assertGreater(r[operation]["gb_s"], 0)
+        self.assertIn("measure", rows[1])
+        self.assertNotIn("measure", rows[0])
+
+    def test_every_codec_has_a_row(self):
+        r = shoal.run("bench", "codec", *self.ONE, "-d", "laplace")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for name in ("identity", "fp16", "bf16", "inceptionn", "terngrad", "eden"):
+            self.assertIn(f"\n{name} ", r.stdout)
+
+    def test_gradients_of_a_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            data, out = os.path.join(folder, "digits"), os.path.join(folder, "g")
+            r = shoal.run("data", "digits", "--out", data, "--train", 128, "--test", 20)
+            if r.returncode == shoal.SKIP:
+                self.skipTest(r.stderr)
+            r = shoal.run(
+                "train", "--data", data, "--model", "lenet", "--quiet", "--no-eval",
+                "--dump-gradients", out, "--dump-every", 2,
+            )  # fmt: skip
+            self.assertEqual(r.returncode, 0, r.stderr)
+            names = sorted(os.listdir(out))
+            self.assertEqual(names, ["step-000001.safetensors", "step-000002.safetensors"])
+            (row,) = self.rows("-k", "terngrad", "-i", os.path.join(out, names[0]))
+            self.assertEqual((row["elements"], row["place"]), (431080, "input"))
+            self.assertGreater(row["cosine"], 0.1)
+
+    def test_bad_input(self):
+        for args, text in (
+            (["-k", "zip"], "identity"),
+            (["-d", "noise"], "noise"),
+            (["-i", "/nonexistent"], "/nonexistent"),
+            (["-s", "-1"], "-1"),
+        ):
+            r = shoal.run("bench", "codec", *args)
+            self.assertIn(r.returncode, (1, 2), (args, r.stderr))
+            self.assertIn(text, r.stderr)
+
+
 class Data(unittest.TestCase):
     def test_digits(self):
         with tempfile.TemporaryDirectory() as folder:

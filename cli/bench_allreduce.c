@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal bench allreduce: times the all-reduce in nccl-tests' columns; starts its own ranks unless a
+ * launcher did. */
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "bench.h"
+#include "cli.h"
+#include "launch.h"
+#include "shoal/codec.h"
+
+enum { MAX_ITERATIONS = 10000 };
+
+typedef struct bench_args {
+    launch_desc launch;
+    lab_desc lab;
+    uint64_t min_bytes, max_bytes, step_factor, line_bits;
+    int64_t iterations, warmup;
+    const char *collective, *codec, *transport;
+    bool json, check, bad;
+} bench_args;
+
+static const struct argp_option options[] = {
+    {"ranks", 'N', "N", 0, "Ranks to start here (4; ignored under a launcher)", 0},
+    {"lab", 'l', "SPEC", 0, "Emulate a network: rate=1gbit,... (see shoal run --help)", 0},
+    {"size", 's', "BYTES", 0, "One size (64k, 16M)", 0},
+    {"minbytes", 'b', "BYTES", 0, "Smallest size (64k)", 0},
+    {"maxbytes", 'e', "BYTES", 0, "Largest size (64M)", 0},
+    {"stepfactor", 'f', "K", 0, "Each size is K times the one before (4)", 0},
+    {"iters", 'n', "K", 0, "Timed operations per size (5)", 0},
+    {"warmup", 'w', "K", 0, "Operations before them (1)", 0},
+    {"collective", 'c', "SPEC", 0,
+     "ring, ring:both, halving_doubling, direct, hierarchical:dims=.., ... (ring)", 0},
+    {"codec", 'k', "SPEC", 0, "identity, fp16, bf16, inceptionn:bound=2^-10, ... (identity)", 0},
+    {"transport", 't', "SPEC", 0, "tcp:lanes=2,shm=off (tcp)", 0},
+    {"line-rate", 'r', "RATE", 0, "Link rate for the percentage (the lab's)", 0},
+    {"no-check", 1000, NULL, 0, "Do not compare the results with the expected sums", 0},
+    {"json", 'j', NULL, 0, "One JSON object per size instead of the table", 0},
+    {0}};
+
+static bool parse_number(bench_args *args, int key, const char *text)
+{
+    int64_t number = 0;
+    switch (key) {
+    case 'N':
+        if (!cli_parse_int(text, 1, 1024, &number))
+            return false;
+        args->launch.ranks = (uint32_t)number;
+        return true;
+    case 'f':
+        if (!cli_parse_int(text, 2, 1024, &number))
+            return false;
+        args->step_factor = (uint64_t)number;
+        return true;
+    case 'n':
+        return cli_parse_int(text, 1, MAX_ITERATIONS, &args->iterations);
+    case 'w':
+        return cli_parse_int(text, 0, MAX_ITERATIONS, &args->warmup);
+    case 'b':
+        return cli_parse_bytes(text, &args->min_bytes) && args->min_bytes >= 4;
+    case 'e':
+        return cli_parse_bytes(text, &args->max_bytes) && args->max_bytes >= 4;
+    case 's':
+        if (!cli_parse_bytes(text, &args->min_bytes) || args->min_bytes < 4)
+            return false;
+        args->max_bytes = args->min_bytes;
+        return true;
+    case 'r':
+        return cli_parse_rate(text, &args->line_bits);
+    default:
+        return false;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    bench_args *args = state->input;
+    switch (key) {
+    case 'l':
+        args->launch.lab = &args->lab;
+        args->bad = args->bad || !lab_parse("bench", text, &args->lab);
+        return 0;
+    case 'c':
+        args->collective = text;
+        return 0;
+    case 'k':
+        args->codec = text;
+        return 0;
+    case 't':
+        args->transport = text;
+        return 0;
+    case 'j':
+        args->json = true;
+        return 0;
+    case 1000:
+        args->check = false;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num != 0) /* the first is the benchmark's name */
+            argp_error(state, "what is '%s'?", text);
+        return 0;
+    case 'N':
+    case 'f':
+    case 'n':
+    case 'w':
+    case 'b':
+    case 'e':
+    case 's':
+    case 'r':
+        if (!parse_number(args, key, text))
+            argp_error(state, "-%c %s: not a number in range", key, text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ------------------------------------------------------------------ one rank */
+
+typedef struct bench {
+    const bench_args *args;
+    shoal_comm *comm;
+    uint32_t rank, ranks;
+    bool lossless;
+    float *buf;
+    double times[MAX_ITERATIONS];
+} bench;
+
+typedef struct row {
+    double median_s, min_s, max_s, cpu_s, error;
+    double
+        wire_bytes; /* payload and headers that this rank sent per operation, largest over ranks */
+    uint64_t wrong;
+} row;
+
+static double seconds(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Small whole numbers: their sums are exact in float32, in any order. Lossy codecs get
+ * gradient-like sizes instead. */
+static float value_of(const bench *b, uint32_t rank, size_t i)
+{
+    int32_t whole = (int32_t)((i * 7 + (i >> 8) + rank * 13u) % 17) - 8;
+    return b->lossless ? (float)whole : (float)whole * 0.004f;
+}
+
+static void fill(const bench *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        b->buf[i] = value_of(b, b->rank, i);
+}
+
+static uint64_t count_wrong(const bench *b, size_t count, double *error_out)
+{
+    uint64_t wrong = 0;
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        float sum = 0;
+        for (uint32_t rank = 0; rank < b->ranks; rank++)
+            sum += value_of(b, rank, i);
+        double difference = (double)b->buf[i] - (double)sum;
+        wrong += b->lossless ? difference != 0 : !isfinite(b->buf[i]);
+        error += difference * difference;
+        norm += (double)sum * (double)sum;
+    }
+    *error_out = norm > 0 ? sqrt(error / norm) : sqrt(error);
+    return wrong;
+}
+
+static shoal_status reduce(const bench *b, double *value, shoal_reduce how)
+{
+    float number = (float)*value;
+    shoal_op *op = NULL;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.buf = &number;
+    desc.count = 1;
+    desc.reduce = how;
+    desc.label = "bench summary";
+    shoal_status status = shoal_op_start(b->comm, &desc, &op);
+    if (status == SHOAL_OK)
+        status = shoal_op_wait(&op, -1, NULL);
+    *value = (double)number;
+    return status;
+}
+
+static uint64_t sent_bytes(const bench *b)
+{
+    uint64_t bytes = 0;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        shoal_peer_stats stats = {.size = sizeof stats};
+        if (rank != b->rank && shoal_comm_peer_stats(b->comm, rank, &stats) == SHOAL_OK)
+            bytes += stats.sent_wire_bytes;
+    }
+    return bytes;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static shoal_status all_reduce(const bench *b, size_t count)
+{
+    return shoal_allreduce(b->comm, b->buf, count, b->args->collective, b->args->codec);
+}
+
+static shoal_status time_size(bench *b, size_t count, row *row_out)
+{
+    int64_t n = b->args->iterations;
+    shoal_status status = SHOAL_OK;
+    for (int64_t i = 0; status == SHOAL_OK && i < b->args->warmup; i++) {
+        fill(b, count);
+        status = all_reduce(b, count);
+    }
+    double cpu = 0;
+    uint64_t bytes = sent_bytes(b);
+    for (int64_t i = 0; status == SHOAL_OK && i < n; i++) {
+        fill(b, count);
+        status = shoal_barrier(b->comm);
+        double start = seconds(CLOCK_MONOTONIC), cpu_start = seconds(CLOCK_PROCESS_CPUTIME_ID);
+        if (status == SHOAL_OK)
+            status = all_reduce(b, count);
+        b->times[i] = seconds(CLOCK_MONOTONIC) - start;
+        cpu += seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
+        if (status == SHOAL_OK)
+            status = reduce(b, &b->times[i], SHOAL_MAX);
+    }
+    if (status != SHOAL_OK)
+        return status;
+    qsort(b->times, (size_t)n, sizeof b->times[0], compare_doubles);
+    *row_out = (row){.median_s = (b->times[(n - 1) / 2] + b->times[n / 2]) / 2,
+                     .min_s = b->times[0],
+                     .max_s = b->times[n - 1],
+                     .cpu_s = cpu / (double)n,
+                     .wire_bytes = (double)(sent_bytes(b) - bytes) / (double)n};
+    double wrong = 0;
+    if (b->args->check)
+        wrong = (double)count_wrong(b, count, &row_out->error);
+    status = reduce(b, &row_out->cpu_s, SHOAL_SUM);
+    if (status == SHOAL_OK)
+        status = reduce(b, &row_out->wire_bytes, SHOAL_MAX);
+    if (status == SHOAL_OK)
+        status = reduce(b, &wrong, SHOAL_SUM);
+    row_out->wrong = (uint64_t)wrong;
+    return status;
+}
+
+static double line_bits(const bench_args *args)
+{
+    const char *text = getenv("SHOAL_LINE_RATE");
+    return args->line_bits != 0 ? (double)args->line_bits : text != NULL ? strtod(text, NULL) : 0;
+}
+
+static void print_row(const bench *b, size_t count, const row *r)
+{
+    double bytes = 4.0 * (double)count, n = b->ranks;
+    double algbw = bytes / r->median_s, busbw = algbw * 2 * (n - 1) / n;
+    double line = line_bits(b->args), share = line > 0 ? 100 * busbw * 8 / line : 0;
+    double cpu_per_gb = r->cpu_s / (n * bytes) * 1e9;
+    if (b->args->json) {
+        printf(
+            "{\"bytes\": %.0f, \"count\": %zu, \"type\": \"float\", \"ranks\": %u, \"collective\": "
+            "\"%s\", "
+            "\"codec\": \"%s\", \"time_us\": %.1f, \"time_min_us\": %.1f, \"time_max_us\": %.1f, "
+            "\"algbw_gb_s\": %.6f, \"busbw_gb_s\": %.6f, \"line_percent\": %.2f, \"cpu_s_per_gb\": "
+            "%.4f, "
+            "\"wire_bytes_per_rank\": %.0f, \"relative_error\": %.3g, \"wrong\": %llu}\n",
+            bytes, count, b->ranks, b->args->collective, b->args->codec, r->median_s * 1e6,
+            r->min_s * 1e6, r->max_s * 1e6, algbw * 1e-9, busbw * 1e-9, share, cpu_per_gb,
+            r->wire_bytes, r->error, (unsigned long long)r->wrong);
+    } else {
+        printf("%12.0f %11zu %6s %-22s %-24s %11.1f %8.3f %8.3f ", bytes, count, "float",
+               b->args->collective, b->args->codec, r->median_s * 1e6, algbw * 1e-9, busbw * 1e-9);
+        if (line > 0)
+            printf("%6.2f ", share);
+        else
+            printf("%6s ", "-");
+        printf("%8.2f %9.2g %7llu\n", cpu_per_gb, r->error, (unsigned long long)r->wrong);
+    }
+    fflush(stdout);
+}
+
+static void print_head(const bench *b)
+{
+    if (b->args->json)
+        return;
+    printf("# shoal %s, %u ranks; median of %lld after %lld; busbw = algbw x 2(n-1)/n; cpu: s of "
+           "all ranks per GB and "
+           "rank\n",
+           shoal_version(), b->ranks, (long long)b->args->iterations, (long long)b->args->warmup);
+    printf("#%11s %11s %6s %-22s %-24s %11s %8s %8s %6s %8s %9s %7s\n", "size", "count", "type",
+           "collective", "codec", "time", "algbw", "busbw", "line", "cpu", "rel.error", "#wrong");
+    printf("#%11s %11s %6s %-22s %-24s %11s %8s %8s %6s %8s\n", "(B)", "(elems)", "", "", "",
+           "(us)", "(GB/s)", "(GB/s)", "(%)", "(s/GB)");
+}
+
+static shoal_status run_sizes(bench *b, uint64_t *wrong_out)
+{
+    const bench_args *args = b->args;
+    for (uint64_t bytes = args->min_bytes; bytes <= args->max_bytes; bytes *= args->step_factor) {
+        row r;
+        shoal_status status = time_size(b, (size_t)(bytes / 4), &r);
+        if (status != SHOAL_OK)
+            return status;
+        if (b->rank == 0)
+            print_row(b, (size_t)(bytes / 4), &r);
+        *wrong_out += r.wrong;
+    }
+    return SHOAL_OK;
+}
+
+static int rank_main(const bench_args *args)
+{
+    bench b = {.args = args};
+    shoal_codec *codec = NULL;
+    if (shoal_codec_open(args->codec, &codec) != SHOAL_OK)
+        return cli_report("bench");
+    b.lossless = (shoal_codec_traits(codec) & SHOAL_CODEC_LOSSLESS) != 0;
+    shoal_codec_close(codec);
+    b.buf = aligned_alloc(64, (args->max_bytes / 64 + 1) * 64);
+    if (b.buf == NULL) {
+        fprintf(stderr, "shoal bench: no memory for %llu bytes\n",
+                (unsigned long long)args->max_bytes);
+        return CLI_FAILED;
+    }
+    shoal_comm_desc desc = SHOAL_COMM_DESC_INIT;
+    desc.transport = args->transport;
+    shoal_view view = {.size = sizeof view};
+    uint64_t wrong = 0;
+    int code = CLI_OK;
+    if (shoal_comm_create(&desc, &b.comm) != SHOAL_OK ||
+        shoal_comm_view(b.comm, &view) != SHOAL_OK) {
+        code = cli_report("bench");
+    } else {
+        b.rank = view.rank;
+        b.ranks = view.rank_count;
+        if (b.rank == 0)
+            print_head(&b);
+        if (run_sizes(&b, &wrong) != SHOAL_OK)
+            code = cli_report("bench");
+    }
+    shoal_comm_destroy(b.comm);
+    free(b.buf);
+    if (code == CLI_OK && wrong > 0) {
+        fprintf(stderr, "shoal bench: %llu wrong elements\n", (unsigned long long)wrong);
+        code = CLI_FAILED;
+    }
+    return code;
+}
+
+static int run_args(bench_args *args, char **command)
+{
+    if (args->min_bytes > args->max_bytes)
+        return cli_usage("bench", "--minbytes is larger than --maxbytes");
+    if (cli_under_launcher())
+        return rank_main(args);
+    args->launch.argv = command;
+    args->launch.quiet = true;
+    return launch_run(&args->launch);
+}
+
+int cli_bench_allreduce(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        "allreduce",
+        "Time the all-reduce of float32 buffers.\v"
+        "Example: shoal bench allreduce --ranks 4 --lab rate=1gbit --size 16M --codec fp16\n\n"
+        "Ranks are started here unless RANK (torchrun), Open MPI, PMIx or Slurm variables are set.",
+        NULL,
+        NULL,
+        NULL};
+    bench_args args = {.launch = {.verb = "bench", .ranks = 4, .grace_s = 10},
+                       .min_bytes = 65536,
+                       .max_bytes = 67108864,
+                       .step_factor = 4,
+                       .iterations = 5,
+                       .warmup = 1,
+                       .collective = "ring",
+                       .codec = "identity",
+                       .check = true};
+    char **command = cli_command_again("bench", argc, argv);
+    if (command == NULL)
+        return CLI_FAILED;
+    argp_err_exit_status = CLI_USAGE;
+    int code = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 && !args.bad)
+        code = run_args(&args, command);
+    free(command);
+    return code;
+}
