@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chunk_topk: the k largest of every 4096 elements, in two bits each. A chunk is two float32 levels,
+ * k indices of 12 bits (the first of two in the lower bits of three bytes), ascending, and k codes
+ * of two bits, four to a byte: 1 negative, 2 the upper level. The levels are the means of those of
+ * the k magnitudes that are above their mean, and of the others. q=32 sends float32 values instead
+ * of levels and codes. The last chunk may be short; then so is k. Travels in slots (gather), and
+ * wants error feedback (default). */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "codec/codec.h"
+#include "codec/select.h"
+
+enum { CHUNK = 4096, MOST = 1024 };
+enum { Q2, Q32 };
+
+typedef struct chunk_topk_params {
+    int64_t k;
+    int32_t q;
+    bool ef;
+} chunk_topk_params;
+
+static const shoali_key keys[] = {
+    {"k", SHOALI_KEY_INT, offsetof(chunk_topk_params, k), 1, MOST, NULL, "64",
+     "elements of every 4096 that travel"},
+    {"q", SHOALI_KEY_CHOICE, offsetof(chunk_topk_params, q), 0, 0, "2|32", "2", "bits of a value"},
+    SHOALI_CODEC_KEY_EF(chunk_topk_params, "on"),
+};
+
+static uint16_t wire_id(const void *params)
+{
+    return ((const chunk_topk_params *)params)->q == Q2 ? 58 : 59;
+}
+
+static size_t k_of(const chunk_topk_params *p, size_t n)
+{
+    return ((size_t)p->k * n + CHUNK - 1) / CHUNK;
+}
+
+static size_t index_bytes(size_t k)
+{
+    return (3 * k + 1) / 2;
+}
+
+static size_t chunk_bytes(const chunk_topk_params *p, size_t n)
+{
+    const size_t k = k_of(p, n);
+    if (n == 0)
+        return 0;
+    return index_bytes(k) + (p->q == Q2 ? 2 * sizeof(float) + (k + 3) / 4 : k * sizeof(float));
+}
+
+static size_t bound(const void *params, size_t count, uint32_t parts)
+{
+    (void)parts;
+    return count / CHUNK * chunk_bytes(params, CHUNK) + chunk_bytes(params, count % CHUNK);
+}
+
+static void put_indices(const uint16_t *indices, size_t k, uint8_t *dst)
+{
+    for (size_t i = 0; i + 2 <= k; i += 2, dst += 3) {
+        uint32_t pair = indices[i] | (uint32_t)indices[i + 1] << 12;
+        memcpy(dst, &pair, 3);
+    }
+    if (k % 2 != 0)
+        memcpy(dst, &indices[k - 1], 2);
+}
+
+/* False: not ascending below n, or spare bits are set. */
+static bool get_indices(const uint8_t *src, size_t k, size_t n, uint16_t *indices)
+{
+    uint32_t next = 0;
+    for (size_t i = 0; i < k; i++) {
+        uint32_t pair = 0;
+        memcpy(&pair, src + i / 2 * 3, i + 1 == k && i % 2 == 0 ? 2 : 3);
+        uint32_t index = i % 2 == 0 ? pair & 4095 : pair >> 12;
+        if (index < next || index >= n || (k % 2 != 0 && i + 1 == k && pair > 4095))
+            return false;
+        next = index + 1;
+        indices[i] = (uint16_t)index;
+    }
+    return true;
+}
+
+static void levels_of(const float *values, size_t k, float levels[2])
+{
+    double sum[2] = {0}, all = 0;
+    size_t number[2] = {0};
+    for (size_t i = 0; i < k; i++)
+        all += fabs((double)values[i]);
+    const double mean = all / (double)k;
+    for (size_t i = 0; i < k; i++) {
+        bool upper = fabs((double)values[i]) > mean;
+        sum[upper] += fabs((double)values[i]);
+        number[upper]++;
+    }
+    for (size_t i = 0; i < 2; i++)
+        levels[i] = number[i] > 0 ? (float)(sum[i] / (double)number[i]) : 0;
+}
+
+static void put_codes(const float *values, size_t k, uint8_t *dst)
+{
+    float levels[2];
+    levels_of(values, k, levels);
+    memcpy(dst, levels, sizeof levels);
+    dst += sizeof levels;
+    memset(dst, 0, (k + 3) / 4);
+    /* nearest level: the middle between them, not the mean, decides */
+    const double middle = ((double)levels[0] + (double)levels[1]) / 2;
+    for (size_t i = 0; i < k; i++) {
+        bool upper = levels[1] > 0 && fabs((double)values[i]) > middle;
+        unsigned code = (signbit(values[i]) != 0) | (unsigned)upper << 1;
+        dst[i / 4] |= (uint8_t)(code << i % 4 * 2);
+    }
+}
+
+static shoal_status encode_chunk(const chunk_topk_params *p, const shoal_codec_at *at, size_t first,
+                                 const float *src, size_t n, uint8_t *dst)
+{
+    const size_t k = k_of(p, n);
+    uint16_t indices[MOST];
+    uint8_t bytes[2 * MOST];
+    float values[MOST];
+    size_t equal;
+    uint32_t threshold = shoali_select(src, n, k, &equal);
+    if (threshold == SHOALI_SELECT_NOT_FINITE)
+        return shoali_fail(SHOAL_ENOTFINITE, "chunk_topk: an element from %zu on is not finite",
+                           at->first + first);
+    shoali_select_indices(src, n, threshold, equal, bytes);
+    memcpy(indices, bytes, k * sizeof *indices);
+    for (size_t i = 0; i < k; i++)
+        values[i] = src[indices[i]];
+    put_indices(indices, k, dst);
+    if (p->q == Q2)
+        put_codes(values, k, dst + index_bytes(k));
+    else
+        memcpy(dst + index_bytes(k), values, k * sizeof *values);
+    return SHOAL_OK;
+}
+
+static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
+                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+{
+    uint8_t *to = dst;
+    (void)capacity;
+    for (size_t i = 0, n; i < count; i += n) {
+        n = count - i < CHUNK ? count - i : CHUNK;
+        SHOALI_TRY(encode_chunk(params, at, i, src + i, n, to));
+        to += chunk_bytes(params, n);
+    }
+    *written_out = (size_t)(to - dst);
+    return SHOAL_OK;
+}
+
+static void get_codes(const uint8_t *src, size_t k, float *values)
+{
+    float levels[2];
+    memcpy(levels, src, sizeof levels);
+    src += sizeof levels;
+    for (size_t i = 0; i < k; i++) {
+        unsigned code = src[i / 4] >> i % 4 * 2 & 3u;
+        values[i] = (code & 1) != 0 ? -levels[code >> 1] : levels[code >> 1];
+    }
+}
+
+static bool decode_chunk(const chunk_topk_params *p, const uint8_t *src, float *dst, size_t n,
+                         bool add)
+{
+    const size_t k = k_of(p, n);
+    uint16_t indices[MOST];
+    float values[MOST];
+    if (!get_indices(src, k, n, indices))
+        return false;
+    if (p->q == Q2)
+        get_codes(src + index_bytes(k), k, values);
+    else
+        memcpy(values, src + index_bytes(k), k * sizeof *values);
+    for (size_t i = 0; i < k; i++)
+        dst[indices[i]] = add ? dst[indices[i]] + values[i] : values[i];
+    return true;
+}
+
+static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
+                           size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
+{
+    const size_t bytes = bound(params, count, 1);
+    (void)at;
+    if (len_bytes < bytes)
+        return shoali_fail(SHOAL_ECORRUPT, "chunk_topk: %zu bytes for %zu elements", len_bytes,
+                           count);
+    if (!add)
+        memset(dst, 0, count * sizeof *dst);
+    for (size_t i = 0, n; i < count; i += n) {
+        n = count - i < CHUNK ? count - i : CHUNK;
+        if (!decode_chunk(params, src, dst + i, n, add))
+            return shoali_fail(SHOAL_ECORRUPT, "chunk_topk: indices do not ascend below %zu", n);
+        src += chunk_bytes(params, n);
+    }
+    *read_out = bytes;
+    return SHOAL_OK;
+}
+
+const shoali_codec_row shoali_codec_chunk_topk = {
+    .name = "chunk_topk",
+    .paper = "Sarfi et al., \"Communication Efficient LLM Pre-training with SparseLoCo\", 2025: "
+             "top-k per chunk in two bits; their chunks are tiles of matrices",
+    .traits = SHOAL_CODEC_FIXED_RATE | SHOAL_CODEC_SLOTS,
+    .bytes_per_elem = 0.0293F,
+    .schema = {keys, sizeof keys / sizeof *keys, sizeof(chunk_topk_params)},
+    .wire_id = wire_id,
+    .bound = bound,
+    .encode = encode,
+    .decode = decode,
+};

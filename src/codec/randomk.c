@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* randomk: one element of each of k ranges of equal length, drawn at random. Both ends draw the
+ * same indices, so that only values travel. As drawn it is biased and wants error feedback
+ * (default); with ef=off values are multiplied by the length of their range, which is unbiased, and
+ * very noisy. Travels in slots (gather): every rank draws its own indices. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "codec/noise.h"
+#include "codec/sparse.h"
+#include "kernel/kernel.h"
+
+enum { BLOCK = SHOALI_SPARSE_BLOCK, SOME = 1024 };
+
+typedef struct randomk_params {
+    double k;
+    int32_t values;
+    bool ef;
+} randomk_params;
+
+static const shoali_key keys[] = {
+    SHOALI_SPARSE_KEYS(randomk_params),
+    SHOALI_CODEC_KEY_EF(randomk_params, "on"),
+};
+
+static uint16_t wire_id(const void *params)
+{
+    return ((const randomk_params *)params)->values == SHOALI_SPARSE_FP32 ? 56 : 57;
+}
+
+static uint32_t more_traits(const void *params)
+{
+    const randomk_params *p = params;
+    return !p->ef && p->values == SHOALI_SPARSE_FP32 ? SHOAL_CODEC_UNBIASED : 0;
+}
+
+/* What does not travel; without feedback 1 / k - 1, which one draw only comes near. */
+static double variance(const void *params)
+{
+    const randomk_params *p = params;
+    return p->ef ? 1 - p->k : (double)INFINITY;
+}
+
+/* The draws of one block. */
+typedef struct ranges {
+    shoali_noise key;
+    size_t n, k;
+} ranges;
+
+static ranges ranges_of(const randomk_params *p, const shoal_codec_at *at, size_t first, size_t n)
+{
+    return (ranges){shoali_noise_key(at->seed, at->stream, at->first + first), n,
+                    shoali_sparse_count(p->k, n)};
+}
+
+/* Index of draw j; how many it stands for. */
+static size_t draw(const ranges *r, size_t j, float *length_out)
+{
+    size_t low = j * r->n / r->k, length = (j + 1) * r->n / r->k - low;
+    *length_out = (float)length;
+    return low + (size_t)((uint64_t)shoali_noise_at(r->key, (uint32_t)j) * length >> 32);
+}
+
+static size_t block_bytes(const randomk_params *p, size_t n)
+{
+    return shoali_sparse_count(p->k, n) * shoali_sparse_value_bytes(p->values);
+}
+
+static size_t bound(const void *params, size_t count, uint32_t parts)
+{
+    (void)parts;
+    return count / BLOCK * block_bytes(params, BLOCK) + block_bytes(params, count % BLOCK);
+}
+
+static shoal_status encode_block(const randomk_params *p, const ranges *r, const float *src,
+                                 uint8_t *dst)
+{
+    for (size_t i = 0, some; i < r->k; i += some) {
+        float values[SOME], length;
+        some = r->k - i < SOME ? r->k - i : SOME;
+        for (size_t j = 0; j < some; j++) {
+            size_t index = draw(r, i + j, &length);
+            values[j] = p->ef ? src[index] : src[index] * length;
+        }
+        if (shoali_kernel()->first_nonfinite(values, some) < some)
+            return shoali_fail(SHOAL_ENOTFINITE, "randomk: a value times its range is not finite");
+        SHOALI_TRY(shoali_sparse_put("randomk", p->values, values, some, dst));
+        dst += some * shoali_sparse_value_bytes(p->values);
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
+                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+{
+    uint8_t *to = dst;
+    size_t bad = shoali_kernel()->first_nonfinite(src, count);
+    (void)capacity;
+    if (bad < count)
+        return shoali_fail(SHOAL_ENOTFINITE, "randomk: element %zu is not finite", at->first + bad);
+    for (size_t i = 0, n; i < count; i += n) {
+        n = count - i < BLOCK ? count - i : BLOCK;
+        const ranges r = ranges_of(params, at, i, n);
+        SHOALI_TRY(encode_block(params, &r, src + i, to));
+        to += block_bytes(params, n);
+    }
+    *written_out = (size_t)(to - dst);
+    return SHOAL_OK;
+}
+
+static void scatter(const randomk_params *p, const ranges *r, const uint8_t *src, float *dst,
+                    bool add)
+{
+    for (size_t i = 0, some; i < r->k; i += some) {
+        float values[SOME], length;
+        some = r->k - i < SOME ? r->k - i : SOME;
+        shoali_sparse_get(p->values, src, some, values);
+        src += some * shoali_sparse_value_bytes(p->values);
+        for (size_t j = 0; j < some; j++) {
+            size_t index = draw(r, i + j, &length);
+            dst[index] = add ? dst[index] + values[j] : values[j];
+        }
+    }
+}
+
+static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
+                           size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
+{
+    const size_t bytes = bound(params, count, 1);
+    if (len_bytes < bytes)
+        return shoali_fail(SHOAL_ECORRUPT, "randomk: %zu bytes for %zu elements", len_bytes, count);
+    if (!add)
+        memset(dst, 0, count * sizeof *dst);
+    for (size_t i = 0, n; i < count; i += n) {
+        n = count - i < BLOCK ? count - i : BLOCK;
+        const ranges r = ranges_of(params, at, i, n);
+        scatter(params, &r, src, dst + i, add);
+        src += block_bytes(params, n);
+    }
+    *read_out = bytes;
+    return SHOAL_OK;
+}
+
+const shoali_codec_row shoali_codec_randomk = {
+    .name = "randomk",
+    .paper = "Stich et al., \"Sparsified SGD with Memory\", NeurIPS 2018; one draw per range",
+    .traits = SHOAL_CODEC_FIXED_RATE | SHOAL_CODEC_SLOTS,
+    .bytes_per_elem = 0.04F,
+    .schema = {keys, sizeof keys / sizeof *keys, sizeof(randomk_params)},
+    .wire_id = wire_id,
+    .variance = variance,
+    .more_traits = more_traits,
+    .bound = bound,
+    .encode = encode,
+    .decode = decode,
+};
