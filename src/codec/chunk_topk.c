@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chunk_topk: the k largest of every 4096 elements, in two bits each. A chunk is two float32 levels,
- * k indices of 12 bits (the first of two in the lower bits of three bytes), ascending, and k codes
- * of two bits, four to a byte: 1 negative, 2 the upper level. The levels are the means of those of
- * the k magnitudes that are above their mean, and of the others. q=32 sends float32 values instead
- * of levels and codes. The last chunk may be short; then so is k. Travels in slots (gather), and
- * wants error feedback (default). */
+/* chunk_topk: the k largest of every 4096 elements, in two bits each. A chunk is k indices of 12
+ * bits (the first of two in the lower bits of three bytes), ascending, two float32 levels, and k
+ * codes of two bits, four to a byte: 1 negative, 2 the upper level. The levels are the means of
+ * those of the k magnitudes that are above their mean, and of the others. q=32 sends float32 values
+ * instead of levels and codes. The last chunk may be short; then so is k. Travels in slots
+ * (gather), and wants error feedback (default). */
 #include <math.h>
 #include <string.h>
 
