@@ -5,7 +5,7 @@
  *
  *              COMPUTE              UPDATE          ENTER (asked)             ENDING
  *   BEFORE     PARAM = live,        .               .                         .
- *              GO(apply) -> UPDATE
+ *              GO(apply) -> UPDATE  (split: not while the lock is taken)
  *   AFTER      .                    -> ENTER        .                         .
  *   LOCK j     j waits in line      in line         in line                   in line
  *   GRANT      average with it      average         average                   average
@@ -29,8 +29,9 @@
  *
  * Forms: `blocking` averages after the update, and waits for it; `still`: who is asked computes
  * nothing meanwhile; `all`: every worker initiates, on any graph; `split`: read and write are two
- * transfers, one after the other, under the lock. "blocking,all,split" is the baseline that papers
- * on later protocols compared with; the plain form is the one to use. */
+ * transfers, one after the other, under an exclusive lock: who is asked stands still, and one's own
+ * update waits. "blocking,all,split" is a model kept in variables that other workers reach, the
+ * baseline that papers on later protocols compared with; the plain form is the one to use. */
 #include <string.h>
 
 #include "base/error.h"
@@ -50,8 +51,9 @@ typedef struct params {
 } params;
 
 static const shoali_key keys[] = {
-    {"graph", SHOALI_KEY_TEXT, offsetof(params, graph), 0, 0, NULL, "parity",
-     "parity, ring, ..., or a file with lines of two workers; bipartite unless all"},
+    {"graph", SHOALI_KEY_TEXT, offsetof(params, graph), 0, 0, NULL, "auto",
+     "parity, ring, ..., or a file with lines of two workers; bipartite unless all. auto: parity, "
+     "or complete with all"},
     {"blocking", SHOALI_KEY_FLAG, offsetof(params, blocking), 0, 0, NULL, "off",
      "wait for every averaging instead of computing meanwhile"},
     {"still", SHOALI_KEY_FLAG, offsetof(params, still), 0, 0, NULL, "off",
@@ -59,7 +61,8 @@ static const shoali_key keys[] = {
     {"all", SHOALI_KEY_FLAG, offsetof(params, all), 0, 0, NULL, "off",
      "every worker initiates, not only one side of the graph"},
     {"split", SHOALI_KEY_FLAG, offsetof(params, split), 0, 0, NULL, "off",
-     "read and write are separate transfers under a lock"},
+     "read and write are separate transfers under an exclusive lock, without which nothing that "
+     "needs the model goes on"},
 };
 
 typedef struct request {
@@ -88,6 +91,8 @@ typedef struct machine {
     bool done, moved;           /* done during UPDATE; PARAM has moved since the lock was taken */
     uint32_t initiator, other;
     uint64_t op, since_us, still_us;
+    bool updating;         /* BEFORE waits for the lock */
+    bool stands;           /* since since_us, computing, for somebody else's averaging */
     bool standing, finish; /* still: its time is not over; FINISH waits for the own averaging */
 } machine;
 
@@ -195,14 +200,14 @@ static void run_own(machine *m, shoali_actions *actions)
 }
 
 /* The lock is free: whoever is first in line gets it. Not while the caller writes to PARAM. */
-static void lock_next(machine *m, uint64_t now_us, shoali_actions *actions)
+static void lock_next(machine *m, shoali_actions *actions)
 {
-    if (m->locked || m->waiting == 0 || m->phase == UPDATE || m->phase >= LEAVING)
+    bool writing = m->phase == UPDATE || m->updating;
+    if (m->locked || m->waiting == 0 || writing || m->phase >= LEAVING)
         return;
     request first = m->line[0];
     drop_out(m, first.from);
     m->locked = true;
-    m->since_us = now_us;
     if (first.from != m->world->me) {
         say(first.from, GRANT, first.number, actions);
         transfer(m, first.from, m->world->me, first.number, actions);
@@ -214,32 +219,42 @@ static void lock_next(machine *m, uint64_t now_us, shoali_actions *actions)
     }
 }
 
-static void unlock(machine *m, uint64_t now_us)
+/* still: count the time in which the caller computes, or makes up for it, and somebody else has the
+ * lock. */
+static void count_still(machine *m, uint64_t now_us)
+{
+    bool other = m->locked && m->open && m->initiator != m->world->me;
+    bool computes = (m->phase == COMPUTE && !m->updating) || m->standing;
+    if (m->stands)
+        m->still_us += now_us - m->since_us;
+    m->stands = other && computes;
+    m->since_us = now_us;
+}
+
+static void unlock(machine *m)
 {
     if (m->own == RUNNING && m->initiator == m->world->me)
         m->own = NONE;
-    else
-        m->still_us += now_us - m->since_us;
     m->locked = m->open = m->done = m->moved = false;
 }
 
 /* The mean of both is in WORK (their sum, unless split). */
-static void settle(machine *m, uint64_t now_us, shoali_actions *actions)
+static void settle(machine *m, shoali_actions *actions)
 {
     float part = m->params->split ? 1.0f : 0.5f;
     const shoali_mix_term mean[3] = {{WORK, part}, {SHOALI_PARAM, 1}, {LIVE, -1}};
     mix(m, LIVE, mean, m->moved ? 3 : 1, actions);
-    unlock(m, now_us);
+    unlock(m);
     if (m->phase == ENDING)
         commit(m, actions);
 }
 
 /* It came to nothing. */
-static void give_up(machine *m, uint64_t now_us, shoali_actions *actions)
+static void give_up(machine *m, shoali_actions *actions)
 {
     if (m->moved)
         copy(m, LIVE, SHOALI_PARAM, actions);
-    unlock(m, now_us);
+    unlock(m);
 }
 
 /* ---------------------------------------------------------------- an own averaging */
@@ -291,7 +306,7 @@ static void on_grant(machine *m, uint32_t peer, uint64_t number, shoali_actions 
 
 /* ---------------------------------------------------------------- events */
 
-static void on_gone(machine *m, uint32_t peer, uint64_t now_us, shoali_actions *actions)
+static void on_gone(machine *m, uint32_t peer, shoali_actions *actions)
 {
     bool waits = m->own == ASKED || m->own == OWN_FIRST || m->own == OWN_LAST;
     drop_out(m, peer);
@@ -302,7 +317,7 @@ static void on_gone(machine *m, uint32_t peer, uint64_t now_us, shoali_actions *
         m->own = NONE;
         drop_out(m, m->world->me);
         if (mine)
-            give_up(m, now_us, actions);
+            give_up(m, actions);
     }
 }
 
@@ -317,11 +332,11 @@ static void on_op_done(machine *m, const shoali_event *event, shoali_actions *ac
     else if (status == SHOAL_OK && m->phase == UPDATE)
         m->done = true;
     else if (status == SHOAL_OK)
-        settle(m, event->now_us, actions);
+        settle(m, actions);
     else if (!going)
         fail(m, status, event->op.text, actions);
     else
-        give_up(m, event->now_us, actions);
+        give_up(m, actions);
 }
 
 static void on_message(machine *m, const shoali_event *event, shoali_actions *actions)
@@ -342,6 +357,16 @@ static void on_message(machine *m, const shoali_event *event, shoali_actions *ac
         on_grant(m, peer, number, actions);
 }
 
+/* still: what the caller computed while it should have stood is made up for now; what comes in
+ * between counts again. */
+static void stand(machine *m, uint64_t now_us, shoali_actions *actions)
+{
+    m->standing = (m->params->still || m->params->split) && m->still_us > 0;
+    if (m->standing)
+        shoali_act_timer(actions, TIMER_STILL, now_us + m->still_us);
+    m->still_us = 0;
+}
+
 static void on_after(machine *m, const shoali_event *event, shoali_actions *actions)
 {
     m->phase = ENTER;
@@ -350,12 +375,8 @@ static void on_after(machine *m, const shoali_event *event, shoali_actions *acti
     if (!m->locked)
         copy(m, LIVE, SHOALI_PARAM, actions);
     else if (m->done)
-        settle(m, event->now_us, actions);
-    if (m->params->still && m->still_us > 0) {
-        m->standing = true;
-        shoali_act_timer(actions, TIMER_STILL, event->now_us + m->still_us);
-    }
-    m->still_us = 0;
+        settle(m, actions);
+    stand(m, event->now_us, actions);
 }
 
 static void on_stop(machine *m, shoali_actions *actions)
@@ -366,10 +387,23 @@ static void on_stop(machine *m, shoali_actions *actions)
         shoali_act_cancel(actions, m->op);
 }
 
-/* Whatever has changed: hand the lock on, and answer the caller if nothing holds that up. */
-static void proceed(machine *m, uint64_t now_us, shoali_actions *actions)
+/* BEFORE: the caller may update PARAM now. */
+static void let_update(machine *m, shoali_actions *actions)
 {
-    lock_next(m, now_us, actions);
+    const shoal_verdict apply = {.apply = true, .grad_scale = 1, .iteration = m->iteration};
+    if (!m->updating || m->phase != COMPUTE || (m->params->split && m->locked))
+        return;
+    commit(m, actions);
+    m->updating = false;
+    m->phase = UPDATE;
+    shoali_act_go(actions, &apply);
+}
+
+/* Whatever has changed: hand the lock on, and answer the caller if nothing holds that up. */
+static void proceed(machine *m, shoali_actions *actions)
+{
+    let_update(m, actions);
+    lock_next(m, actions);
     if (m->phase == LEAVING && !m->open && !m->finale.open) {
         m->phase = OVER;
         shoali_act_go(actions, &(shoal_verdict){.stop = true, .iteration = m->iteration});
@@ -378,7 +412,7 @@ static void proceed(machine *m, uint64_t now_us, shoali_actions *actions)
         return;
     if (m->params->blocking && !m->begun) {
         begin_own(m, actions);
-        lock_next(m, now_us, actions);
+        lock_next(m, actions);
     }
     if (m->own != NONE)
         return;
@@ -387,7 +421,7 @@ static void proceed(machine *m, uint64_t now_us, shoali_actions *actions)
     m->phase = COMPUTE;
     if (!m->params->blocking)
         begin_own(m, actions);
-    lock_next(m, now_us, actions);
+    lock_next(m, actions);
     shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration});
 }
 
@@ -417,6 +451,13 @@ static uint32_t max_staleness(const void *any)
     return SHOALI_STALENESS_UNBOUNDED;
 }
 
+static const char *graph_of(const params *p)
+{
+    if (strcmp(p->graph, "auto") != 0)
+        return p->graph;
+    return p->all ? "complete" : "parity";
+}
+
 /* Which side of the graph this worker is on; 1 initiates. */
 static shoal_status find_side(machine *m, uint32_t *side_out)
 {
@@ -425,7 +466,7 @@ static shoal_status find_side(machine *m, uint32_t *side_out)
     shoali_graph graph;
     uint32_t *sides = m->neighbours; /* room for all workers, filled later */
     *side_out = world->me % 2;
-    if (p->all || strcmp(p->graph, "parity") == 0)
+    if (p->all || strcmp(graph_of(p), "parity") == 0)
         return SHOAL_OK;
     SHOALI_TRY(shoali_graph_open(p->graph, world->workers, &graph));
     bool bipartite = shoali_graph_sides(&graph, sides);
@@ -457,8 +498,8 @@ static void on_start(machine *m, const shoali_world *world, shoali_actions *acti
     if (status == SHOAL_OK)
         status = find_side(m, &side);
     if (status == SHOAL_OK)
-        status = shoali_graph_neighbours(m->params->graph, world->workers, world->me, m->neighbours,
-                                         &m->degree);
+        status = shoali_graph_neighbours(graph_of(m->params), world->workers, world->me,
+                                         m->neighbours, &m->degree);
     if (status != SHOAL_OK) {
         fail(m, status, shoal_last_error()->text, actions);
         return;
@@ -471,12 +512,9 @@ static void on_start(machine *m, const shoali_world *world, shoali_actions *acti
 
 static void on_own_event(machine *m, const shoali_event *event, shoali_actions *actions)
 {
-    const shoal_verdict apply = {.apply = true, .grad_scale = 1, .iteration = m->iteration};
     switch (event->kind) {
     case SHOALI_EV_BEFORE:
-        commit(m, actions);
-        m->phase = UPDATE;
-        shoali_act_go(actions, &apply);
+        m->updating = true;
         break;
     case SHOALI_EV_AFTER:
         on_after(m, event, actions);
@@ -488,7 +526,7 @@ static void on_own_event(machine *m, const shoali_event *event, shoali_actions *
         on_op_done(m, event, actions);
         break;
     case SHOALI_EV_TIMER:
-        m->standing = false;
+        stand(m, event->now_us, actions);
         break;
     case SHOALI_EV_STOP:
         on_stop(m, actions);
@@ -524,16 +562,18 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
     if (event->kind == SHOALI_EV_START) {
         on_start(m, event->world, actions);
     } else if (event->kind != SHOALI_EV_FINISH) {
+        count_still(m, event->now_us);
         shoali_finale_news news = shoali_finale_event(&m->finale, event, &peer, actions);
         if (news == SHOALI_SOMEBODY_LEFT)
-            on_gone(m, peer, event->now_us, actions);
+            on_gone(m, peer, actions);
         else if (news == SHOALI_NOT_MINE)
             on_own_event(m, event, actions);
     }
     if (m->phase == OVER)
         return SHOAL_OK;
     on_finish(m, event, actions);
-    proceed(m, event->now_us, actions);
+    proceed(m, actions);
+    count_still(m, event->now_us);
     return SHOAL_OK;
 }
 
