@@ -17,6 +17,7 @@ const cli_verb cli_verbs[] = {
     {"calibrate", "measure this machine and network, write a cluster file", cli_calibrate},
     {"predict", "how long a step takes on a described cluster, why, and what would be better",
      cli_predict},
+    {"network", "which bandwidth each dimension of a network should have (LIBRA)", cli_network},
     {NULL, NULL, NULL}};
 
 static int help(FILE *out)

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal network: LIBRA. Which bandwidth each dimension of a network should have. */
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "network_show.h"
+#include "shoal/network.h"
+
+enum { JOBS_MAX = 64, LIMITS_MAX = 36, SWEEP_MAX = 1000 };
+
+typedef struct network_args {
+    shoal_network_desc desc;
+    shoal_network_job jobs[JOBS_MAX];
+    const char *names[JOBS_MAX], *limits[LIMITS_MAX + 1];
+    uint32_t limit_count;
+    shoal_network_objective objective;
+    const char *swept;
+    double from, to;
+    uint32_t points;
+    const char *csv, *svg, *html;
+    bool collectives, json;
+} network_args;
+
+enum {
+    KEY_OVERLAP = 1000,
+    KEY_RECOMPUTE,
+    KEY_FIXED,
+    KEY_SWEEP,
+    KEY_CSV,
+    KEY_SVG,
+    KEY_HTML,
+    KEY_ALL
+};
+
+static const struct argp_option options[] = {
+    {"network", 'n', "NET", 0,
+     "LIBRA's network file (.yml), a cluster (.json), or \"ring:4, fc:8, switch:32\"", 1},
+    {"cost", 'c', "COST", 0, "LIBRA's cost file (.yml), or $ per GB/s: \"2,4,57.4\"", 1},
+    {"fixed-cost", KEY_FIXED, "X", 0, "$ that are paid whatever the bandwidth (0)", 1},
+    {"workload", 'w', "FILE[@WEIGHT]", 0, "ASTRA-sim text workload; several: a group", 2},
+    {"groups", 'g', "FILE|tp=N", 0,
+     "Of the workload before it: LIBRA's communicator file, or N-way tensor parallelism (tp=1)", 2},
+    {"overlap", KEY_OVERLAP, NULL, 0, "Weight gradients travel while input gradients do", 2},
+    {"recompute", KEY_RECOMPUTE, NULL, 0, "Forward collectives run twice", 2},
+    {"objective", 'o', "NAME", 0, "perf, perf-per-cost, or cost (with time <= ..) (perf)", 3},
+    {"limit", 'l', "TEXT", 0,
+     "\"sum == 500\", \"b0 >= b1\", \"b2 + b3 == 200\", \"cost <= 1e7\", \"time <= 2e8\"", 3},
+    {"sweep", KEY_SWEEP, "sum|cost=FROM:TO:POINTS", 0,
+     "Solve for each total (sum ==) or budget (cost <=, the Pareto front)", 3},
+    {"collectives", KEY_ALL, NULL, 0, "List each collective with its volume per dimension", 4},
+    {"csv", KEY_CSV, "FILE", 0, "Write the sweep as a table", 4},
+    {"svg", KEY_SVG, "FILE", 0, "Draw the sweep", 4},
+    {"html", KEY_HTML, "FILE", 0, "Write a page with plots and table of the sweep", 4},
+    {"json", 'j', NULL, 0, "One JSON object", 4},
+    {0}};
+
+static bool parse_double(const char *text, char after, double *out, const char **rest)
+{
+    char *end = NULL;
+    *out = strtod(text, &end);
+    *rest = end + 1;
+    return end != text && *end == after && isfinite(*out);
+}
+
+static bool parse_sweep(const char *text, network_args *args)
+{
+    const char *rest = strchr(text, '=');
+    int64_t points = 0;
+    bool money = strncmp(text, "cost=", 5) == 0;
+    if (rest == NULL || (!money && strncmp(text, "sum=", 4) != 0))
+        return false;
+    if (!parse_double(rest + 1, ':', &args->from, &rest) ||
+        !parse_double(rest, ':', &args->to, &rest) || !cli_parse_int(rest, 2, SWEEP_MAX, &points))
+        return false;
+    args->swept = money ? "cost" : "sum";
+    args->points = (uint32_t)points;
+    return args->from > 0 && args->to > args->from;
+}
+
+/* "file@2" weighs 2; the text is ours to cut. */
+static bool add_job(network_args *args, char *text)
+{
+    char *at = strrchr(text, '@');
+    double weight = 1;
+    const char *rest;
+    if (args->desc.job_count == JOBS_MAX)
+        return false;
+    if (at != NULL && parse_double(at + 1, '\0', &weight, &rest))
+        *at = '\0';
+    args->names[args->desc.job_count] = text;
+    args->jobs[args->desc.job_count++] = (shoal_network_job){text, NULL, weight};
+    return true;
+}
+
+static bool parse_objective(const char *text, shoal_network_objective *out)
+{
+    static const char *const names[] = {"perf", "perf-per-cost", "cost"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(names[i], text) == 0) {
+            *out = (shoal_network_objective)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What needs a look at the text; false: a bad value. */
+static bool take(network_args *args, int key, char *text)
+{
+    const char *rest;
+    switch (key) {
+    case 'w':
+        return add_job(args, text);
+    case 'g':
+        if (args->desc.job_count > 0)
+            args->jobs[args->desc.job_count - 1].communicator = text;
+        return args->desc.job_count > 0;
+    case 'o':
+        return parse_objective(text, &args->objective);
+    case 'l':
+        if (args->limit_count < LIMITS_MAX)
+            args->limits[args->limit_count++] = text;
+        return args->limit_count < LIMITS_MAX;
+    case KEY_SWEEP:
+        return parse_sweep(text, args);
+    default:
+        return parse_double(text, '\0', &args->desc.fixed_cost, &rest);
+    }
+}
+
+static bool take_word(network_args *args, int key, const char *text)
+{
+    switch (key) {
+    case 'n':
+        args->desc.network = text;
+        return true;
+    case 'c':
+        args->desc.cost = text;
+        return true;
+    case 'j':
+        args->json = true;
+        return true;
+    case KEY_OVERLAP:
+        args->desc.overlap = true;
+        return true;
+    case KEY_RECOMPUTE:
+        args->desc.recompute = true;
+        return true;
+    case KEY_ALL:
+        args->collectives = true;
+        return true;
+    case KEY_CSV:
+        args->csv = text;
+        return true;
+    case KEY_SVG:
+        args->svg = text;
+        return true;
+    case KEY_HTML:
+        args->html = text;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    network_args *args = state->input;
+    if (take_word(args, key, text))
+        return 0;
+    switch (key) {
+    case 'w':
+    case 'g':
+    case 'o':
+    case 'l':
+    case KEY_SWEEP:
+    case KEY_FIXED:
+        if (!take(args, key, text))
+            argp_error(state, "'%s' cannot be used here; see --help", text);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument %s; see --help", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+/* Ask one question; the answer goes behind the others. */
+static shoal_status ask(const network_args *args, const shoal_network *network,
+                        shoal_network_objective objective, double at, network_result *out)
+{
+    static const char *const names[] = {"perf", "perf-per-cost", "cost"};
+    shoal_network_question question = SHOAL_NETWORK_QUESTION_INIT;
+    *out = (network_result){.objective = names[objective], .at = at};
+    out->answer.size = sizeof out->answer;
+    question.objective = objective;
+    question.limits = args->limits;
+    question.limit_count = args->limit_count + (args->swept != NULL);
+    double begin = now_us();
+    shoal_status status = shoal_network_solve(network, &question, &out->answer);
+    out->solve_us = now_us() - begin;
+    return status;
+}
+
+/* Totals go up evenly, budgets by equal factors. */
+static double swept_value(const network_args *args, uint32_t i)
+{
+    double share = (double)i / (args->points - 1);
+    if (strcmp(args->swept, "cost") == 0)
+        return args->from * pow(args->to / args->from, share);
+    return args->from + share * (args->to - args->from);
+}
+
+/* Within a budget the shortest time is the front; time * cost has its own optimum on it. */
+static shoal_status sweep(network_args *args, const shoal_network *network, bool products,
+                          network_result *results, size_t *count)
+{
+    static char limit[64];
+    args->limits[args->limit_count] = limit;
+    for (uint32_t i = 0; i < args->points; i++) {
+        double at = swept_value(args, i);
+        snprintf(limit, sizeof limit, "%s %s %.17g", args->swept,
+                 strcmp(args->swept, "cost") == 0 ? "<=" : "==", at);
+        shoal_status status = ask(args, network, SHOAL_NETWORK_PERF, at, &results[*count]);
+        *count += status == SHOAL_OK;
+        if (status == SHOAL_OK && products) {
+            status = ask(args, network, SHOAL_NETWORK_PERF_PER_COST, at, &results[*count]);
+            *count += status == SHOAL_OK;
+        }
+        if (status != SHOAL_OK)
+            return status;
+    }
+    return SHOAL_OK;
+}
+
+/* false: said why. */
+static bool write_file(const char *path, const network_report *report,
+                       void (*show)(FILE *, const network_report *))
+{
+    if (path == NULL)
+        return true;
+    FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    if (out == NULL) {
+        fprintf(stderr, "shoal network: cannot write %s\n", path);
+        return false;
+    }
+    show(out, report);
+    bool good = ferror(out) == 0;
+    if (out != stdout)
+        good = fclose(out) == 0 && good;
+    if (!good)
+        fprintf(stderr, "shoal network: cannot write %s\n", path);
+    return good;
+}
+
+static int show(const network_args *args, const network_report *report)
+{
+    bool to_stdout = args->csv != NULL && strcmp(args->csv, "-") == 0;
+    if (args->json)
+        network_show_json(stdout, report);
+    else if (!to_stdout)
+        network_show_text(stdout, report);
+    if (args->collectives && !args->json)
+        network_show_collectives(stdout, report);
+    bool good = write_file(args->csv, report, network_show_csv) &&
+                write_file(args->svg, report, network_show_svg) &&
+                write_file(args->html, report, network_show_html);
+    return good ? CLI_OK : CLI_FAILED;
+}
+
+static int run(network_args *args)
+{
+    shoal_network *network = NULL;
+    network_report report = {.info = {.size = sizeof report.info},
+                             .jobs = args->names,
+                             .job_count = args->desc.job_count,
+                             .swept = args->swept};
+    network_result *results = calloc(2 * SWEEP_MAX, sizeof *results);
+    shoal_status status = results == NULL ? SHOAL_ENOMEM
+                                          : shoal_network_open(&args->desc, &network);
+    if (status == SHOAL_OK)
+        status = shoal_network_describe(network, &report.info);
+    bool products = report.info.has_cost && args->swept != NULL && strcmp(args->swept, "sum") == 0;
+    if (status == SHOAL_OK && args->swept != NULL)
+        status = sweep(args, network, products, results, &report.count);
+    else if (status == SHOAL_OK)
+        status = ask(args, network, args->objective, 0, &results[report.count++]);
+    report.network = network;
+    report.results = results;
+    int code = status == SHOAL_OK ? show(args, &report) : cli_report("network");
+    shoal_network_close(network);
+    free(results);
+    return code;
+}
+
+int cli_network(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "Find the bandwidth of each dimension of a network that makes training steps shortest, or "
+        "shortest for their price, and prove it.\v"
+        "Example, with the files of examples/network:\n"
+        "  shoal network -n 4d.yml -c 4d-cost.yml -w gpt3.txt -g tp=16 -l 'sum == 500'\n"
+        "  shoal network -n 4d.yml -c 4d-cost.yml -w gpt3.txt -g tp=16 "
+        "--sweep cost=1e6:5e7:20 --html front.html\n\n"
+        "Bandwidths are GB/s of one accelerator, times ns. docs/network.md has the formulas.",
+        NULL,
+        NULL,
+        NULL};
+    network_args args = {.desc = SHOAL_NETWORK_DESC_INIT};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    args.desc.jobs = args.jobs;
+    if (args.desc.network == NULL || args.desc.job_count == 0)
+        return cli_usage("network", "a design needs --network and at least one --workload");
+    if (args.swept == NULL && (args.svg != NULL || args.html != NULL))
+        return cli_usage("network", "--svg and --html draw a --sweep");
+    return run(&args);
+}

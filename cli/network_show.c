@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "network_show.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "svg.h"
+
+enum { POINTS_MAX = 1000 };
+
+/* ------------------------------------------------------------------ one answer */
+
+static void show_answer(FILE *out, const network_report *report, const network_result *result)
+{
+    const shoal_network_info *info = &report->info;
+    const shoal_network_answer *a = &result->answer;
+    fprintf(out, "%-9s %-7s %6s %14s %14s %8s\n", "dimension", "kind", "size", "GB/s", "bytes",
+            "waits %");
+    for (uint32_t d = 0; d < info->dims; d++) {
+        fprintf(out, "b%-8u %-7s %6u %14.3f %14.6g %8.1f", d, info->topology[d], info->members[d],
+                a->bandwidth[d], info->traffic[d], 100 * a->price[d]);
+        if (a->high[d] > a->low[d])
+            fprintf(out, "  anything of %.3f .. %.3f", a->low[d], a->high[d]);
+        fputc('\n', out);
+    }
+    fprintf(out, "time      %14.1f ns; evenly spread %.1f ns: %.4fx\n", a->time_ns,
+            a->equal_time_ns, a->equal_time_ns / a->time_ns);
+    if (info->has_cost)
+        fprintf(out, "cost      %14.2f $; evenly spread %.2f $: performance per cost %.3fx\n",
+                a->cost, a->equal_cost, a->equal_time_ns * a->equal_cost / (a->time_ns * a->cost));
+    fprintf(out, "used      %14.1f %% of all bandwidth while collectives run\n",
+            100 * a->utilisation);
+    fprintf(out, "objective %14.9g (%s), proved not below %.12g: gap %.1e\n", a->objective,
+            result->objective, a->bound, a->gap);
+    fprintf(out, "solver    %14u programs, %u steps, %.0f us\n", a->solves, a->steps,
+            result->solve_us);
+}
+
+static void show_jobs(FILE *out, const network_report *report, const shoal_network_answer *a)
+{
+    for (uint32_t i = 0; report->job_count > 1 && i < report->job_count; i++)
+        fprintf(out, "job       %14.1f ns  %s\n",
+                shoal_network_time(report->network, i, a->bandwidth), report->jobs[i]);
+}
+
+static void show_sweep(FILE *out, const network_report *report)
+{
+    fprintf(out, "%12s %-13s %14s %14s %8s %9s", report->swept, "objective", "time ns", "cost",
+            "vs even", "gap");
+    for (uint32_t d = 0; d < report->info.dims; d++)
+        fprintf(out, "         b%u", d);
+    fputc('\n', out);
+    for (size_t i = 0; i < report->count; i++) {
+        const shoal_network_answer *a = &report->results[i].answer;
+        fprintf(out, "%12.6g %-13s %14.1f %14.2f %7.4fx %9.1e", report->results[i].at,
+                report->results[i].objective, a->time_ns, a->cost, a->equal_time_ns / a->time_ns,
+                a->gap);
+        for (uint32_t d = 0; d < report->info.dims; d++)
+            fprintf(out, " %10.3f", a->bandwidth[d]);
+        fputc('\n', out);
+    }
+}
+
+void network_show_text(FILE *out, const network_report *report)
+{
+    fprintf(out, "%.0f accelerators, %u different collectives, %.0f ns of computation\n",
+            report->info.npus, report->info.terms, report->info.compute_ns);
+    if (report->swept != NULL) {
+        show_sweep(out, report);
+        return;
+    }
+    show_answer(out, report, &report->results[0]);
+    show_jobs(out, report, &report->results[0].answer);
+}
+
+void network_show_collectives(FILE *out, const network_report *report)
+{
+    const double *b = report->results[0].answer.bandwidth;
+    fprintf(out, "%-16s %-12s %-14s %13s %12s %5s\n", "layer", "phase", "collective", "bytes", "ns",
+            "slow");
+    for (uint32_t i = 0; i < report->job_count; i++) {
+        for (uint32_t c = 0; c < shoal_network_collectives(report->network, i); c++) {
+            shoal_network_collective one = {.size = sizeof one};
+            uint32_t slowest = 0;
+            if (shoal_network_at(report->network, i, c, &one) != SHOAL_OK)
+                return;
+            for (uint32_t d = 1; d < report->info.dims; d++)
+                slowest = one.volume[d] * b[slowest] > one.volume[slowest] * b[d] ? d : slowest;
+            fprintf(out, "%-16.16s %-12s %-14s %13.0f %12.1f    b%u ", one.layer, one.phase,
+                    one.kind, one.bytes,
+                    one.volume[slowest] > 0 ? one.volume[slowest] / b[slowest] : 0, slowest);
+            for (uint32_t d = 0; d < report->info.dims; d++)
+                fprintf(out, " %.6g", one.volume[d]);
+            fputc('\n', out);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ machines */
+
+static void json_number(FILE *out, const char *name, double value)
+{
+    if (isfinite(value))
+        fprintf(out, ", \"%s\": %.17g", name, value);
+    else
+        fprintf(out, ", \"%s\": null", name);
+}
+
+static void json_list(FILE *out, const char *name, const double *values, uint32_t count)
+{
+    fprintf(out, ", \"%s\": [", name);
+    for (uint32_t d = 0; d < count; d++)
+        fprintf(out, "%s%.17g", d > 0 ? ", " : "", values[d]);
+    fputc(']', out);
+}
+
+static void json_result(FILE *out, const network_report *report, const network_result *result)
+{
+    const shoal_network_answer *a = &result->answer;
+    uint32_t dims = report->info.dims;
+    fprintf(out, "{\"objective\": \"%s\"", result->objective);
+    if (report->swept != NULL)
+        json_number(out, report->swept, result->at);
+    json_list(out, "bandwidth_gb_s", a->bandwidth, dims);
+    json_list(out, "low_gb_s", a->low, dims);
+    json_list(out, "high_gb_s", a->high, dims);
+    json_list(out, "waits", a->price, dims);
+    json_number(out, "time_ns", a->time_ns);
+    json_number(out, "cost", a->cost);
+    json_number(out, "value", a->objective);
+    json_number(out, "bound", a->bound);
+    json_number(out, "gap", a->gap);
+    json_number(out, "equal_time_ns", a->equal_time_ns);
+    json_number(out, "equal_cost", a->equal_cost);
+    json_number(out, "utilisation", a->utilisation);
+    json_number(out, "solve_us", result->solve_us);
+    fprintf(out, ", \"solves\": %u, \"steps\": %u", a->solves, a->steps);
+    fputs(", \"job_time_ns\": [", out);
+    for (uint32_t i = 0; i < report->job_count; i++)
+        fprintf(out, "%s%.17g", i > 0 ? ", " : "",
+                shoal_network_time(report->network, i, a->bandwidth));
+    fputs("]}", out);
+}
+
+void network_show_json(FILE *out, const network_report *report)
+{
+    const shoal_network_info *info = &report->info;
+    fprintf(out, "{\"accelerators\": %.0f, \"compute_ns\": %.17g, \"dimensions\": [", info->npus,
+            info->compute_ns);
+    for (uint32_t d = 0; d < info->dims; d++)
+        fprintf(out, "%s{\"kind\": \"%s\", \"size\": %u, \"unit_cost\": %.17g, \"bytes\": %.17g}",
+                d > 0 ? ", " : "", info->topology[d], info->members[d], info->unit_cost[d],
+                info->traffic[d]);
+    fputs("], \"results\": [", out);
+    for (size_t i = 0; i < report->count; i++) {
+        fputs(i > 0 ? ", " : "", out);
+        json_result(out, report, &report->results[i]);
+    }
+    fputs("]}\n", out);
+}
+
+void network_show_csv(FILE *out, const network_report *report)
+{
+    fprintf(out, "%s_limit,objective,time_ns,cost,bound,gap,equal_time_ns,equal_cost",
+            report->swept != NULL ? report->swept : "sum");
+    for (uint32_t d = 0; d < report->info.dims; d++)
+        fprintf(out, ",b%u", d);
+    fputc('\n', out);
+    for (size_t i = 0; i < report->count; i++) {
+        const shoal_network_answer *a = &report->results[i].answer;
+        double total = 0;
+        for (uint32_t d = 0; d < report->info.dims; d++)
+            total += a->bandwidth[d];
+        fprintf(out, "%.12g,%s,%.17g,%.17g,%.17g,%.3g,%.17g,%.17g",
+                report->swept != NULL ? report->results[i].at : total, report->results[i].objective,
+                a->time_ns, a->cost, a->bound, a->gap, a->equal_time_ns, a->equal_cost);
+        for (uint32_t d = 0; d < report->info.dims; d++)
+            fprintf(out, ",%.17g", a->bandwidth[d]);
+        fputc('\n', out);
+    }
+}
+
+/* ------------------------------------------------------------------ pictures */
+
+/* Times in ms, or products in $ s, of the results with one objective. */
+static size_t collect(const network_report *report, const char *objective, bool product, bool equal,
+                      double *x, double *y)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->count && count < POINTS_MAX; i++) {
+        const network_result *r = &report->results[i];
+        if (strcmp(r->objective, objective) != 0)
+            continue;
+        double time = equal ? r->answer.equal_time_ns : r->answer.time_ns;
+        double cost = equal ? r->answer.equal_cost : r->answer.cost;
+        x[count] = equal && strcmp(report->swept, "cost") == 0 ? r->answer.equal_cost : r->at;
+        y[count++] = product ? time * 1e-9 * cost : time * 1e-6;
+    }
+    return count;
+}
+
+static void draw(FILE *out, const network_report *report, bool product)
+{
+    static double x[3][POINTS_MAX], y[3][POINTS_MAX];
+    bool money = strcmp(report->swept, "cost") == 0;
+    cli_svg_line lines[3] = {
+        {.name = "shortest time", .x = x[0], .y = y[0], .dots = true, .colour = 1},
+        {.name = "least time x cost", .x = x[1], .y = y[1], .dots = true, .colour = 2},
+        {.name = "evenly spread", .x = x[2], .y = y[2], .dashed = true, .colour = 7}};
+    lines[0].count = collect(report, "perf", product, false, x[0], y[0]);
+    lines[1].count = collect(report, "perf-per-cost", product, false, x[1], y[1]);
+    lines[2].count = collect(report, "perf", product, true, x[2], y[2]);
+    if (lines[1].count == 0)
+        lines[1].name = NULL;
+    cli_svg_plot plot = {.title = product ? "Time x cost of a step" : "Time of a step",
+                         .x_label = money ? "cost of the network, $" : "total bandwidth, GB/s",
+                         .y_label = product ? "$ s" : "ms",
+                         .log_x = money,
+                         .lines = lines,
+                         .line_count = 3};
+    cli_svg_write(out, &plot);
+}
+
+void network_show_svg(FILE *out, const network_report *report)
+{
+    draw(out, report, false);
+}
+
+static void html_table(FILE *out, const network_report *report)
+{
+    fprintf(out, "<table>\n<tr><th>%s<th>objective<th>time, ms<th>cost, $<th>against even<th>gap",
+            report->swept);
+    for (uint32_t d = 0; d < report->info.dims; d++)
+        fprintf(out, "<th>b%u, GB/s", d);
+    for (size_t i = 0; i < report->count; i++) {
+        const shoal_network_answer *a = &report->results[i].answer;
+        fprintf(out, "\n<tr><td>%.6g<td>%s<td>%.6f<td>", report->results[i].at,
+                report->results[i].objective, a->time_ns * 1e-6);
+        if (report->info.has_cost)
+            fprintf(out, "%.0f", a->cost);
+        fprintf(out, "<td>%.4f<td>%.1e", a->equal_time_ns / a->time_ns, a->gap);
+        for (uint32_t d = 0; d < report->info.dims; d++)
+            fprintf(out, "<td>%.3f", a->bandwidth[d]);
+    }
+    fputs("\n</table>\n", out);
+}
+
+void network_show_html(FILE *out, const network_report *report)
+{
+    fputs(
+        "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Network design</title>\n"
+        "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto}"
+        "table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;"
+        "border-bottom:1px solid #ddd}</style>\n<h1>Network design</h1>\n<ul>\n",
+        out);
+    for (uint32_t i = 0; i < report->job_count; i++) {
+        fputs("<li>", out);
+        cli_svg_text(out, report->jobs[i]);
+        fputc('\n', out);
+    }
+    fprintf(out,
+            "</ul>\n<p>%.0f accelerators. Each answer is proved by multipliers to be within its "
+            "gap of the best.</p>\n",
+            report->info.npus);
+    draw(out, report, false);
+    if (report->info.has_cost)
+        draw(out, report, true);
+    html_table(out, report);
+    fputs("</html>\n", out);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What shoal network prints and draws. */
+#ifndef SHOAL_CLI_NETWORK_SHOW_H
+#define SHOAL_CLI_NETWORK_SHOW_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "shoal/network.h"
+
+/** One answer, with what was asked. */
+typedef struct network_result {
+    const char *objective; /* "perf" ... */
+    double at;             /* the value swept; 0 without a sweep */
+    double solve_us;
+    shoal_network_answer answer;
+} network_result;
+
+/** All that was asked of one network. In a sweep the results of one value stand together, first the
+ *  shortest time, then, if there are costs, the least time * cost. */
+typedef struct network_report {
+    const shoal_network *network;
+    shoal_network_info info;
+    const char *const *jobs; /* workload paths */
+    uint32_t job_count;
+    const char *swept; /* "sum", "cost"; NULL: no sweep */
+    const network_result *results;
+    size_t count;
+} network_report;
+
+void network_show_text(FILE *out, const network_report *report);
+void network_show_collectives(FILE *out, const network_report *report);
+void network_show_json(FILE *out, const network_report *report);
+void network_show_csv(FILE *out, const network_report *report);
+/** Time against the value swept: optimum, best product, equal bandwidth. */
+void network_show_svg(FILE *out, const network_report *report);
+/** Both plots (time, time * cost), and the table. */
+void network_show_html(FILE *out, const network_report *report);
+
+#endif

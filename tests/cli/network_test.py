@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal network: LIBRA's tables from files, sweeps as CSV, SVG and HTML, errors that name limits."""
+import csv
+import json
+import os
+import tempfile
+import unittest
+import xml.dom.minidom
+
+import shoal
+
+HERE = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "network")
+
+
+def path(name):
+    return os.path.join(HERE, name)
+
+
+NET = ["network", "-n", path("4d.yml"), "-c", path("4d-cost.yml")]
+GPT3 = ["-w", path("gpt3.txt"), "-g", path("gpt3-4d.yml")]
+
+
+class Network(unittest.TestCase):
+    def one(self, *args):
+        r = shoal.run(*NET, *args, "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return json.loads(r.stdout)
+
+    def test_shortest_time(self):
+        (result,) = self.one(*GPT3, "-l", "sum == 500")["results"]
+        self.assertAlmostEqual(result["time_ns"], 722411780.9, delta=0.06)
+        self.assertAlmostEqual(result["equal_time_ns"], 775045208.4, delta=0.06)
+        self.assertLess(result["gap"], 1e-12)
+        for got, want in zip(result["bandwidth_gb_s"], (338.450, 84.612, 58.158, 18.780)):
+            self.assertAlmostEqual(got, want, delta=6e-4)
+
+    def test_other_sources_of_the_same(self):
+        table = ["network", "-n", "ring:4, fc:8, ring:4, switch:32", "-c", "2,4,4,57.4"]
+        r = shoal.run(*table, "-w", path("gpt3.txt"), "-g", "tp=16", "-l", "sum == 500", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        (result,) = json.loads(r.stdout)["results"]
+        self.assertAlmostEqual(result["time_ns"], 722411780.9, delta=0.06)
+
+    def test_objectives_and_groups(self):
+        args = [*GPT3, "-w", path("tnlg.txt") + "@2", "-l", "sum == 500"]
+        (fast,) = self.one(*args)["results"]
+        (cheap,) = self.one(*args, "-o", "perf-per-cost")["results"]
+        self.assertAlmostEqual(
+            fast["time_ns"] / (fast["job_time_ns"][0] + 2 * fast["job_time_ns"][1]), 1, 12
+        )
+        self.assertLess(cheap["time_ns"] * cheap["cost"], fast["time_ns"] * fast["cost"])
+        self.assertLess(cheap["gap"], 1e-9)
+        (least,) = self.one(*GPT3, "-o", "cost", "-l", "time <= 8e8")["results"]
+        self.assertLessEqual(least["time_ns"], 8e8 * (1 + 1e-12))
+
+    def test_text_says_what_it_found(self):
+        r = shoal.run(*NET, *GPT3, "-l", "sum == 500", "--collectives")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for text in ("722411780.9 ns", "1.0729x", "3.886x", "gap", "block1.q", "all_gather"):
+            self.assertIn(text, r.stdout)
+
+    def test_sweep(self):
+        with tempfile.TemporaryDirectory() as d:
+            files = {k: os.path.join(d, "front." + k) for k in ("csv", "svg", "html")}
+            options = [x for k, f in files.items() for x in ("--" + k, f)]
+            r = shoal.run(*NET, *GPT3, "--sweep", "cost=1e6:1e8:15", *options)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(files["csv"], encoding="utf-8") as f:
+                rows = list(csv.DictReader(f))
+            xml.dom.minidom.parse(files["svg"])
+            with open(files["html"], encoding="utf-8") as f:
+                page = f.read()
+        self.assertEqual(len(rows), 15)
+        times = [float(row["time_ns"]) for row in rows]
+        self.assertEqual(times, sorted(times, reverse=True))  # a front: dearer is faster
+        for row in rows:
+            self.assertTrue(0.999999 < float(row["cost"]) / float(row["cost_limit"]) < 1.000001)
+            self.assertLess(float(row["gap"]), 1e-12)
+        self.assertEqual((page.count("<svg"), page.count("<tr>")), (2, 16))
+
+    def test_bad_input(self):
+        for args, text in (
+            ([], "at least one --workload"),
+            ([*GPT3], "nothing ends the bandwidth"),
+            ([*GPT3, "-l", "sum == 100", "-l", "b1 >= 101"], "'sum == 100' and 'b1 >= 101'"),
+            ([*GPT3, "-l", "sum = 100 furlongs"], "furlongs"),
+            (["-w", path("gpt3.txt"), "-g", "tp=3"], "does not divide"),
+            ([*GPT3, "--sweep", "sum=9:1:3"], "cannot be used"),
+            ([*GPT3, "-l", "sum == 1", "--svg", "x.svg"], "draw a --sweep"),
+        ):
+            r = shoal.run(*NET, *args)
+            self.assertEqual(r.returncode, 2, (args, r.stderr))
+            self.assertIn(text, r.stderr)
+        r = shoal.run(*NET, "-w", path("4d.yml"), "-l", "sum == 1")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("4d.yml:1:", r.stderr)
+
+
+if __name__ == "__main__":
+    shoal.main()
