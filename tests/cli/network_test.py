@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal network: LIBRA's tables from files, sweeps as CSV, SVG and HTML, errors that name limits."""
+"""shoal network: LIBRA's tables from files, sweeps as CSV, SVG and HTML, errors with names."""
 import csv
 import json
 import os
