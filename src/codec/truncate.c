@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "codec/codec.h"
+#include "codec/truncate.h"
+#include "kernel/kernel.h"
 
-enum { DROP16, DROP22, DROP24 };
+enum { DROP16 = SHOALI_TRUNCATE_16, DROP22 = SHOALI_TRUNCATE_22, DROP24 = SHOALI_TRUNCATE_24 };
 
 typedef struct truncate_params {
     int32_t bits;
@@ -54,102 +56,76 @@ static uint32_t bits_of(const float *x)
     return bits;
 }
 
-/* The largest magnitude among them as bits: from 0x7f800000 on one is not finite. */
-static uint32_t put_bytes(const float *src, size_t count, uint8_t *dst)
+static void put_one(int32_t drop, uint32_t bits, size_t i, size_t count, uint8_t *dst)
 {
-    uint32_t most = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = bits_of(src + i), magnitude = bits & 0x7fffffffu;
-        most = magnitude > most ? magnitude : most;
-        dst[i] = (uint8_t)(bits >> 24);
-    }
-    return most;
-}
-
-static uint32_t put_words(const float *src, size_t count, uint8_t *dst)
-{
-    uint32_t most = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = bits_of(src + i), magnitude = bits & 0x7fffffffu;
-        uint16_t word = (uint16_t)(bits >> 16);
-        most = magnitude > most ? magnitude : most;
+    const uint16_t word = (uint16_t)(bits >> 16);
+    if (drop == DROP16) {
         memcpy(dst + 2 * i, &word, sizeof word);
+        return;
     }
-    return most;
+    dst[i] = (uint8_t)(bits >> 24);
+    if (drop == DROP22) {
+        uint8_t *pairs = dst + count + i / 4;
+        *pairs = (uint8_t)((i % 4 == 0 ? 0 : *pairs) | (bits >> 22 & 3) << i % 4 * 2);
+    }
 }
 
-static void put_pairs(const float *src, size_t count, uint8_t *dst)
+static uint32_t kept(int32_t drop, const uint8_t *src, size_t i, size_t count)
 {
-    size_t i = 0;
-    for (; i + 4 <= count; i += 4)
-        dst[i / 4] = (uint8_t)((bits_of(src + i) >> 22 & 3) | (bits_of(src + i + 1) >> 20 & 12) |
-                               (bits_of(src + i + 2) >> 18 & 48) |
-                               (bits_of(src + i + 3) >> 16 & 192));
-    if (i < count)
-        dst[i / 4] = 0;
-    for (; i < count; i++)
-        dst[i / 4] |= (uint8_t)((bits_of(src + i) >> 22 & 3) << i % 4 * 2);
+    uint16_t word;
+    if (drop == DROP16) {
+        memcpy(&word, src + 2 * i, sizeof word);
+        return (uint32_t)word << 16;
+    }
+    uint32_t bits = (uint32_t)src[i] << 24;
+    if (drop == DROP22)
+        bits |= (src[count + i / 4] >> i % 4 * 2 & 3u) << 22;
+    return bits;
 }
 
 static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
                            size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
 {
-    const truncate_params *p = params;
+    const int32_t drop = ((const truncate_params *)params)->bits;
+    uint32_t most = 0;
+    size_t i = 0;
     (void)capacity;
-    uint32_t most = p->bits == DROP16 ? put_words(src, count, dst) : put_bytes(src, count, dst);
+#if defined(__x86_64__)
+    if (shoali_kernel()->avx2)
+        i = shoali_truncate_put_avx2(drop, src, count, dst, &most);
+#endif
+    for (; i < count; i++) {
+        uint32_t bits = bits_of(src + i), magnitude = bits & 0x7fffffffu;
+        most = magnitude > most ? magnitude : most;
+        put_one(drop, bits, i, count, dst);
+    }
     if (most >= 0x7f800000u)
         return shoali_fail(SHOAL_ENOTFINITE, "truncate: an element from %zu on is not finite",
                            at->first);
-    if (p->bits == DROP22)
-        put_pairs(src, count, dst + count);
     *written_out = bound(params, count, 1);
     return SHOAL_OK;
-}
-
-static inline void put_float(float *dst, uint32_t bits, bool add)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    *dst = add ? *dst + x : x;
-}
-
-static inline void get_words(const uint8_t *src, size_t count, float *dst, bool add)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint16_t word;
-        memcpy(&word, src + 2 * i, sizeof word);
-        put_float(&dst[i], (uint32_t)word << 16, add);
-    }
-}
-
-static inline void get_bytes(const uint8_t *src, size_t count, float *dst, bool add)
-{
-    for (size_t i = 0; i < count; i++)
-        put_float(&dst[i], (uint32_t)src[i] << 24, add);
-}
-
-static inline void get_pairs(const uint8_t *src, size_t count, float *dst, bool add)
-{
-    const uint8_t *pairs = src + count;
-    for (size_t i = 0; i < count; i++)
-        put_float(&dst[i], (uint32_t)src[i] << 24 | (pairs[i / 4] >> i % 4 * 2 & 3u) << 22, add);
 }
 
 static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
                            size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
 {
-    const truncate_params *p = params;
+    const int32_t drop = ((const truncate_params *)params)->bits;
     const size_t bytes = bound(params, count, 1);
+    size_t i = 0;
     (void)at;
     if (len_bytes < bytes)
         return shoali_fail(SHOAL_ECORRUPT, "truncate: %zu bytes for %zu elements", len_bytes,
                            count);
-    if (p->bits == DROP16)
-        get_words(src, count, dst, add);
-    else if (p->bits == DROP22)
-        get_pairs(src, count, dst, add);
-    else
-        get_bytes(src, count, dst, add);
+#if defined(__x86_64__)
+    if (shoali_kernel()->avx2)
+        i = shoali_truncate_get_avx2(drop, src, count, dst, add);
+#endif
+    for (; i < count; i++) {
+        uint32_t bits = kept(drop, src, i, count);
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        dst[i] = add ? dst[i] + x : x;
+    }
     *read_out = bytes;
     return SHOAL_OK;
 }
