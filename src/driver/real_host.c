@@ -353,7 +353,7 @@ static void on_message(void *ctx, uint32_t endpoint, const void *bytes, size_t l
 static void on_peer_down(void *ctx, uint32_t endpoint, shoal_status why, const char *text)
 {
     shoal_sync *sync = ctx;
-    if (why == SHOAL_OK && (sync->protocol.row->traits & SHOALI_SYNC_SURVIVES) == 0)
+    if (why == SHOAL_OK && (sync->protocol.traits & SHOALI_SYNC_SURVIVES) == 0)
         return;
     if (sync->started)
         feed_down(sync, endpoint, text);

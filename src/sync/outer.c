@@ -68,22 +68,11 @@ static void fail(shoali_outer *o, shoal_status status, const char *text, shoali_
 
 /* ---------------------------------------------------------------- fragments */
 
-/* Tensor boundary nearest below part/parts of all elements. */
-static size_t boundary(const shoali_world *world, uint32_t part, uint32_t parts)
-{
-    size_t wanted = (size_t)((double)world->count * part / parts), at = 0;
-    if (part == parts)
-        return world->count;
-    for (uint32_t i = 0; i < world->tensor_count && world->tensors[i].offset <= wanted; i++)
-        at = world->tensors[i].offset;
-    return at;
-}
-
 static void choose_fragment(shoali_outer *o, uint64_t version)
 {
     uint32_t parts = o->options.fragments, part = (uint32_t)(version % parts);
-    o->offset = boundary(o->world, part, parts);
-    o->count = boundary(o->world, part + 1, parts) - o->offset;
+    o->offset = shoali_tensor_boundary(o->world, part, parts);
+    o->count = shoali_tensor_boundary(o->world, part + 1, parts) - o->offset;
 }
 
 /* ---------------------------------------------------------------- a round */

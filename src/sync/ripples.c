@@ -506,7 +506,7 @@ const shoali_sync_row shoali_sync_ripples = {
     .name = "ripples",
     .paper = "Luo et al., \"Heterogeneity-Aware Asynchronous Decentralized Training\" (Ripples, "
              "arXiv 1909.08029; Prague, ASPLOS 2020)",
-    .traits = SHOALI_SYNC_MEAN,
+    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_ripples_params)},
     .check = check,
     .state_size = state_size,

@@ -60,20 +60,19 @@ static void start_leg(shoali_served *d, uint32_t worker, uint32_t server, uint64
                       uint32_t tensor, size_t offset, size_t count, shoali_actions *actions)
 {
     const uint32_t members[] = {worker, server};
-    shoali_act_op(actions,
-                  &(shoali_sync_op){.id = leg_id(d, worker, server, k, leg),
-                                    .kind = SHOALI_SYNC_BROADCAST,
-                                    .members = members,
-                                    .member_count = 2,
-                                    .contributors = 2,
-                                    .root = leg == LEG_PUSH ? 0 : 1,
-                                    .tensor = tensor,
-                                    .offset = offset,
-                                    .count = count,
-                                    .pull_coded = leg == LEG_PUSH || d->options.pull_coded,
-                                    .patient = leg == LEG_PULL,
-                                    .checked = leg == LEG_PUSH,
-                                    .iteration = k});
+    shoali_act_op(actions, &(shoali_sync_op){.id = leg_id(d, worker, server, k, leg),
+                                             .kind = SHOALI_SYNC_BROADCAST,
+                                             .members = members,
+                                             .member_count = 2,
+                                             .contributors = 2,
+                                             .root = leg == LEG_PUSH ? 0 : 1,
+                                             .tensor = tensor,
+                                             .offset = offset,
+                                             .count = count,
+                                             .pull_coded = leg == LEG_PUSH || d->options.pull_coded,
+                                             .patient = leg == LEG_PULL,
+                                             .checked = leg == LEG_PUSH,
+                                             .iteration = k});
     d->open++;
 }
 
@@ -81,6 +80,8 @@ static void go_stop(shoali_served *d, shoali_actions *actions)
 {
     if (d->open > 0)
         return;
+    if (!d->leaving) /* because a server left: the others shall not wait */
+        say(SHOALI_EVERYBODY, LEAVE, 0, actions);
     d->over = true;
     shoali_act_go(actions, &(shoal_verdict){.iteration = d->iteration, .stop = true});
 }
@@ -112,8 +113,7 @@ void shoali_served_start(shoali_served *d, const shoali_world *world,
     d->legs = (shoali_leg *)(d + 1);
     for (uint32_t s = 0; s < world->servers; s++) {
         d->legs[s].offset = shoali_tensor_boundary(world, s, world->servers);
-        d->legs[s].count = shoali_tensor_boundary(world, s + 1, world->servers) -
-                           d->legs[s].offset;
+        d->legs[s].count = shoali_tensor_boundary(world, s + 1, world->servers) - d->legs[s].offset;
         d->legs[s].done = d->legs[s].count == 0;
     }
 }
@@ -270,7 +270,8 @@ static void pay(shoali_served *d, shoali_actions *actions)
     for (uint32_t w = 0; w < d->world->workers; w++) {
         shoali_client *client = &d->clients[w];
         uint64_t k = client->finished ? client->clock : client->clock - 1;
-        if (client->out || !client->owed || client->pulling || !may_go_on(d, client))
+        if (d->count == 0 || client->out || !client->owed || client->pulling ||
+            !may_go_on(d, client))
             continue;
         client->owed = false;
         client->pulling = true;
@@ -288,8 +289,7 @@ static void step_together(shoali_served *d, shoali_actions *actions)
     if (!d->options.together || d->got == 0 || d->got < enough)
         return;
     if (d->added > 0)
-        shoali_act_apply(actions, sum, d->offset, d->count, d->iteration,
-                         1.0f / (float)d->added);
+        shoali_act_apply(actions, sum, d->offset, d->count, d->iteration, 1.0f / (float)d->added);
     for (uint32_t w = 0; w < d->world->workers; w++) {
         shoali_client *client = &d->clients[w];
         bool gave = client->clock > 0 && client->base == UINT64_MAX;
@@ -419,8 +419,10 @@ static void message(shoali_served *d, const shoali_event *event, shoali_actions 
     bool from_server = peer >= d->world->workers, server = d->clients != NULL;
     if (event->message.len_bytes != MESSAGE_BYTES || bytes[0] < PUSH || bytes[0] > LEAVE) {
         char text[96];
-        snprintf(text, sizeof text, "endpoint %u sent %zu bytes that are no message of a "
-                 "parameter server", peer, event->message.len_bytes);
+        snprintf(text, sizeof text,
+                 "endpoint %u sent %zu bytes that are no message of a "
+                 "parameter server",
+                 peer, event->message.len_bytes);
         fail(d, SHOAL_ECORRUPT, (int32_t)peer, text, actions);
     } else if (server && !from_server) {
         server_message(d, peer, bytes[0], shoali_unpack_u64(bytes + 1), actions);

@@ -17,8 +17,8 @@ typedef struct shoali_served_options {
 
 /** What the server knows of a worker. */
 typedef struct shoali_client {
-    uint64_t clock;  /* iterations whose gradient has arrived */
-    uint64_t base;   /* together: step whose weights it got last */
+    uint64_t clock; /* iterations whose gradient has arrived */
+    uint64_t base;  /* together: step whose weights it got last */
     bool pushing, owed, pulling, out, finished;
 } shoali_client;
 
@@ -43,7 +43,6 @@ size_t shoali_served_bytes(const shoali_world *world);
 uint32_t shoali_served_slots(const shoali_world *world);
 void shoali_served_start(shoali_served *served, const shoali_world *world,
                          const shoali_served_options *options);
-void shoali_served_event(shoali_served *served, const shoali_event *event,
-                         shoali_actions *actions);
+void shoali_served_event(shoali_served *served, const shoali_event *event, shoali_actions *actions);
 
 #endif

@@ -40,6 +40,7 @@ shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
     }
     protocol_out->row = row;
     protocol_out->params = params;
+    protocol_out->traits = row->traits_with != NULL ? row->traits_with(params) : row->traits;
     shoali_spec_format(row->name, &row->schema, params, protocol_out->spec,
                        sizeof protocol_out->spec);
     return SHOAL_OK;
@@ -59,6 +60,16 @@ void shoali_sync_close(shoali_protocol *protocol)
 {
     shoali_free(protocol->params);
     *protocol = (shoali_protocol){0};
+}
+
+size_t shoali_tensor_boundary(const shoali_world *world, uint32_t part, uint32_t parts)
+{
+    size_t wanted = (size_t)((double)world->count * part / parts), at = 0;
+    if (part == parts)
+        return world->count;
+    for (uint32_t i = 0; i < world->tensor_count && world->tensors[i].offset <= wanted; i++)
+        at = world->tensors[i].offset;
+    return at;
 }
 
 uint32_t shoali_sync_servers(const shoali_protocol *protocol)

@@ -103,6 +103,8 @@ typedef struct shoali_sync_row {
     const char *name;
     const char *paper; /* source, and where we differ */
     uint32_t traits;
+    /** The same where they depend on the keys; NULL: they do not. */
+    uint32_t (*traits_with)(const void *params);
     shoali_schema schema;
     /** Cross-key checks after parsing; NULL: none. Sets the last error. */
     shoal_status (*check)(const void *params);
@@ -129,8 +131,9 @@ const shoali_sync_row *shoali_sync_row_at(size_t i);
 /** An opened spec string: row and parsed params. */
 typedef struct shoali_protocol {
     const shoali_sync_row *row;
-    void *params;   /* owned, NULL without keys */
-    char spec[160]; /* canonical */
+    void *params;    /* owned, NULL without keys */
+    uint32_t traits; /* of these keys */
+    char spec[160];  /* canonical */
 } shoali_protocol;
 
 /** Look the name up and parse the keys; an unknown name is EINVAL and lists the known ones. */
@@ -139,6 +142,10 @@ SHOAL_MUST_USE shoal_status shoali_sync_open(const char *spec, shoali_protocol *
 SHOAL_MUST_USE shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
                                                  shoali_protocol *protocol_out);
 void shoali_sync_close(shoali_protocol *protocol);
+/** Offset of the tensor that begins nearest below part / parts of all elements: ranges of whole
+ * tensors, about equal, the same on every endpoint. */
+size_t shoali_tensor_boundary(const shoali_world *world, uint32_t part, uint32_t parts);
+
 /** Dedicated servers that the protocol wants. */
 uint32_t shoali_sync_servers(const shoali_protocol *protocol);
 
