@@ -93,6 +93,7 @@ static shoal_status add_weighted(shoal_partition *p, const shoal_model *model, u
         .channels = layer->out.channels,
         .in_splits = in <= UINT32_MAX ? (uint32_t)in : 1,
         .macs = macs_of(layer, weights),
+        .flops = layer->forward_flops,
         .spatial = conv,
     };
     return p->layers[p->layer_count++].name != NULL ? SHOAL_OK : SHOAL_ENOMEM;
@@ -106,6 +107,7 @@ static void add_follower(shoal_partition *p, const shoali_layer *layer)
         return;
     shoali_part_layer *last = &p->layers[p->layer_count - 1];
     last->biases += layer->param_count;
+    last->flops += layer->forward_flops;
     if (!is_joint(layer))
         last->outputs = shoali_shape_elems(layer->out);
 }

@@ -18,6 +18,7 @@ typedef struct shoali_part_layer {
     uint32_t channels;  /* of its output */
     uint32_t in_splits; /* its input is cut in multiples of a 1 / in_splits: channels, or values */
     double macs;        /* weights times input pixels */
+    double flops;       /* forward, per sample, with what follows it */
     bool spatial;       /* a convolution */
     uint32_t mask;      /* bit h - 1: model parallel at level h */
 } shoali_part_layer;

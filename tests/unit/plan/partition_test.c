@@ -209,6 +209,33 @@ static void the_examples_in_the_text(void **state)
     }
 }
 
+/* Two dense layers of 100 x 100, no biases, 2 workers, batch 10; 1e4 elements take 1 s. By data:
+ * gradients of 1e4 elements each take 1 s, the second layer's beside the first one's backward pass.
+ * By model: 500 elements, 0.05 s, at each of four borders, and nothing else. */
+static void seconds_by_hand(void **state)
+{
+    shoali_part_layer layers[2] = {
+        {.weights = 10000, .outputs = 100, .unpooled = 100, .flops = 2e4},
+        {.weights = 10000, .outputs = 100, .unpooled = 100, .flops = 2e4}};
+    shoal_partition p = {.batch = 10, .levels = 1, .layer_count = 2, .layers = layers};
+    shoal_partition_pace pace = SHOAL_PARTITION_PACE_INIT;
+    (void)state;
+    pace.compute_s = 3;
+    pace.rest_s = 0.5;
+    pace.bytes_per_s = 4e4;
+    assert_true(fabs(shoal_partition_seconds(&p, &pace) - (1 + 1 + 1 + 1 + 0.5)) < 1e-12);
+    layers[0].mask = layers[1].mask = 1;
+    assert_true(fabs(shoal_partition_seconds(&p, &pace) - (3 + 4 * 0.05 + 0.5)) < 1e-12);
+    pace.latency_s = 0.25;
+    assert_true(fabs(shoal_partition_seconds(&p, &pace) - (3 + 4 * 0.3 + 0.5)) < 1e-12);
+    /* by data, then by model: 250 elements each way at the border, 500 behind the second layer */
+    layers[0].mask = 0;
+    pace.latency_s = 0;
+    assert_true(fabs(shoal_partition_seconds(&p, &pace) - (3 + 0.05 + 0.1 + 1 + 0.5)) < 1e-12);
+    pace.size = 1;
+    assert_true(isnan(shoal_partition_seconds(&p, &pace)));
+}
+
 /* ---------------------------------------------------------------- random chains */
 
 static shoal_partition random_chain(uint64_t seed, uint64_t round, shoal_arena *arena,
@@ -364,6 +391,7 @@ int main(void)
         CHECK_TEST(the_greedy_is_optimal_at_four_levels),
         CHECK_TEST(vgg_e_at_other_sizes),
         CHECK_TEST(the_examples_in_the_text),
+        CHECK_TEST(seconds_by_hand),
         CHECK_TEST(the_optimum_is_what_trying_all_finds),
         CHECK_TEST(the_closed_form_is_the_recursion),
         CHECK_TEST(bad_plans_get_a_reason),
