@@ -362,6 +362,8 @@ static int run_args(bench_args *args, char **command)
 {
     if (args->min_bytes > args->max_bytes)
         return cli_usage("bench", "--minbytes is larger than --maxbytes");
+    if (shoal_codec_carried(args->codec, args->collective) != SHOAL_OK)
+        return cli_report("bench");
     if (cli_under_launcher())
         return rank_main(args);
     args->launch.argv = command;

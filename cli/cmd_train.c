@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "launch.h"
 #include "shoal/partition.h"
+#include "shoal/codec.h"
 #include "shoal/train.h"
 
 typedef struct train_args {
@@ -501,6 +502,19 @@ static bool take_plan(train_args *args)
     return args->train.model != NULL;
 }
 
+/* An impossible pair is a usage error before anything starts. Protocols other than all_reduce
+ * choose their own collectives: then the operation itself finds out. */
+static bool codec_is_carried(const shoal_train_desc *train)
+{
+    const char *codec = train->codec != NULL ? train->codec : "identity";
+    const char *collective = train->collective != NULL ? train->collective : "ring";
+    const char *sync = train->sync != NULL ? train->sync : "all_reduce";
+    if (strncmp(sync, "all_reduce", 10) != 0 || strncmp(codec, "auto", 4) == 0 ||
+        strncmp(collective, "auto", 4) == 0)
+        return true;
+    return shoal_codec_carried(codec, collective) == SHOAL_OK;
+}
+
 static int run_args(train_args *args, char **command)
 {
     uint32_t servers = 0;
@@ -514,7 +528,8 @@ static int run_args(train_args *args, char **command)
                          "which data? --data DIR; `shoal data digits --out DIR` makes some");
     if (args->launch.lab != NULL && args->launch.hosts != NULL)
         return cli_usage("train", "--lab and --hosts exclude each other");
-    if (shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
+    if (!codec_is_carried(&args->train) ||
+        shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
         return cli_report("train");
     if (cli_under_launcher()) {
         args->comm.servers = (int32_t)servers;

@@ -139,6 +139,13 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_codec_measure(const shoal_codec *cod
                                                           const shoal_tensor *tensor,
                                                           const float *src, float *shared_out);
 
+/**
+ * Whether an all-reduce by this collective ("ring", "gather", ...) carries this codec.
+ * @return SHOAL_OK | EINVAL: says why not, and which go together
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_codec_carried(const char *codec_spec,
+                                                          const char *collective_spec);
+
 /** Name of row i of the table, for listings and --help; NULL at the end. */
 SHOAL_API const char *shoal_codec_row_name(size_t i);
 

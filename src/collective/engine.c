@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "collective/carry.h"
 #include "collective/engine.h"
 #include "collective/feedback.h"
 
@@ -169,9 +170,6 @@ static shoal_status check_codec(const shoali_flow_args *a, const shoal_codec *co
         return shoali_fail(SHOAL_EINVAL,
                            "codec %s is a transform: its rounds are operations of their own",
                            codec->spec);
-    if ((traits & SHOAL_CODEC_SLOTS) && !slots)
-        return shoali_fail(SHOAL_EINVAL, "codec %s needs a collective with slots, such as gather",
-                           codec->spec);
     if ((traits & SHOAL_CODEC_MEASURE) && a->shared == NULL)
         return shoali_fail(SHOAL_EINVAL, "codec %s lacks its shared values", codec->spec);
     if (a->reduce == SHOAL_MAX && ((traits & SHOAL_CODEC_RAW_BYTES) == 0 || slots))
@@ -195,6 +193,7 @@ static shoal_status check_args(const shoali_flow_args *a)
     if (a->owner_job && slots)
         return shoali_fail(SHOAL_EINVAL, "collective '%s' has no owners for an owner job",
                            a->collective->spec);
+    SHOALI_TRY(shoali_carry_check(a->collective, a->push, a->pull, a->owner_job));
     SHOALI_TRY(check_codec(a, a->push, slots));
     return check_codec(a, a->pull, slots);
 }

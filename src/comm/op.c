@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "collective/carry.h"
 #include "comm/inner.h"
 
 enum { ARENA_BYTES = 2048 };
@@ -125,7 +126,7 @@ static shoal_status open_collective(shoal_op *op, const shoal_op_desc *desc)
         return shoali_fail(SHOAL_EINVAL,
                            "collective '%s' has no place for members that contribute nothing",
                            op->collective.spec);
-    return SHOAL_OK;
+    return shoali_carry_check(&op->collective, op->push, op->pull, op->extras.owner != NULL);
 }
 
 /* ------------------------------------------------------------------ identity */
