@@ -10,8 +10,8 @@
 
 #include "cli.h"
 #include "launch.h"
-#include "shoal/partition.h"
 #include "shoal/codec.h"
+#include "shoal/partition.h"
 #include "shoal/train.h"
 
 typedef struct train_args {
