@@ -2,8 +2,8 @@
 /* The rules:
  *
  *   codec SLOTS                sums have no code, so members' vectors travel whole: collective SLOTS
- *   collective FLOW            adds what arrives as it lies: codec RAW_BYTES, or a transform, whose
- *                              rounds are plain sums
+ *   collective FLOW            adds what arrives as it lies: codec RAW_BYTES, or a transform,
+ *                              whose rounds are plain sums
  *   pull MEASURE, SUMMABLE     the way back codes sums of what the way there made: the same codec
  *   pull MEASURE, owner job    what was measured is the gradient, what comes back are weights
  */
