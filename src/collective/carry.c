@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules:
  *
- *   codec SLOTS                sums have no code, so members' vectors travel whole: collective SLOTS
+ *   codec SLOTS                sums have no code, members' vectors travel whole: collective SLOTS
  *   collective FLOW            adds what arrives as it lies: codec RAW_BYTES, or a transform,
  *                              whose rounds are plain sums
  *   pull MEASURE, SUMMABLE     the way back codes sums of what the way there made: the same codec
