@@ -22,7 +22,7 @@ typedef struct calibrate_args {
     shoal_calibrate_desc desc;
     const char *out, *fit, *cluster;
     double budget_ms;
-    bool bad, json;
+    bool bad, json, probe;
 } calibrate_args;
 
 static const struct argp_option options[] = {
@@ -37,6 +37,7 @@ static const struct argp_option options[] = {
     {"fit", 'f', "CSV", 0,
      "Fit --cluster to measured steps: a column per option of shoal predict, and seconds", 0},
     {"cluster", 'C', "FILE", 0, "What to fit", 0},
+    {"probe", 'p', NULL, 0, "Only time one matrix product: FLOP/s, to notice a drift", 0},
     {"json", 'j', NULL, 0, "Print what was found as one JSON object", 0},
     {0}};
 
@@ -80,6 +81,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'C':
         args->cluster = text;
+        return 0;
+    case 'p':
+        args->probe = true;
         return 0;
     case 'j':
         args->json = true;
@@ -370,7 +374,9 @@ int cli_calibrate(int argc, char **argv)
         args.desc.budget_s = 1e-3 * args.budget_ms;
         args.launch.argv = command;
         args.launch.quiet = true;
-        if (args.fit != NULL)
+        if (args.probe)
+            code = printf("%.6g\n", shoal_calibrate_probe()) > 0 ? CLI_OK : CLI_FAILED;
+        else if (args.fit != NULL)
             code = calibrate_fit(args.fit, args.cluster, args.out, args.json);
         else if (cli_under_launcher() || args.launch.ranks == 1)
             code = rank_main(&args);
