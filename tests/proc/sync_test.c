@@ -3,6 +3,7 @@
  * schedules and codecs in another world, so every parameter has to come out the same, bit for bit;
  * the simulation itself is held to plain SGD by tests/conformance/sync_test.c. */
 #include <math.h>
+#include <signal.h>
 
 #include "base/clock.h"
 #include "driver/driver.h"
@@ -156,6 +157,7 @@ static void expect(plan *p)
     desc.collective = p->collective;
     desc.codec = p->codec;
     desc.problem = problem_spec;
+    desc.network = "links:hosts=1"; /* as here: some protocols look at it */
     desc.tensors = tensors;
     desc.tensor_count = TENSORS;
     desc.bucket_bytes = 800;
@@ -230,6 +232,96 @@ static void a_nan_is_skipped_by_all(void **state)
                   .nan_worker = 1,
                   .nan_iteration = 3};
         run_plan(&p);
+    }
+}
+
+/* ---------------------------------------------------------------- replicas that differ */
+
+static void train_apart(const rank_env *env)
+{
+    const plan *p = env->arg;
+    rank_env own = *env;
+    trainee t;
+    shoal_verdict next;
+    own.desc.servers = (int32_t)p->servers;
+    shoal_comm *comm = rank_join(&own);
+    open_trainee(env, comm, p, &t);
+    if (env->rank >= p->workers) {
+        rank_ok(shoal_sync_serve(t.sync));
+    } else {
+        for (uint64_t k = 0; k < ITERATIONS; k++)
+            rank_ok(step(env, p, &t, k, &next));
+        rank_ok(shoal_sync_finish(t.sync));
+        bool same = memcmp(t.params, p->expected, sizeof t.params) == 0;
+        rank_check(same || !p->whole); /* whole: what happens does not depend on time */
+        for (size_t j = 0; j < COUNT; j++)
+            rank_check(fabs((double)t.params[j] - (double)p->expected[j]) < 2);
+    }
+    close_trainee(&t);
+    shoal_comm_destroy(comm);
+}
+
+static void rounds_and_groups_equal_the_simulation(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sync, *codec;
+        uint32_t servers;
+        bool exact;
+    } cases[] = {{"local_sgd:every=3", "identity", 0, true},
+                 {"diloco:every=2,momentum=0.5", "fp16", 0, true},
+                 {"diloco:every=4,fragments=2,delay=1,momentum=0.5", "identity", 0, true},
+                 {"diloco:every=2,quorum=2,momentum=0.5", "identity", 0, false},
+                 {"ripples:static", "identity", 0, true},
+                 {"ripples:smart,laggards", "identity", 0, false},
+                 {"ripples:random,group=2", "identity", 0, false},
+                 {"param_server:dedicated,sequential", "identity", 1, false},
+                 {"param_server:dedicated,servers=2,async", "fp16", 2, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plan p = {.sync = cases[i].sync,
+                  .codec = cases[i].codec,
+                  .workers = 4,
+                  .servers = cases[i].servers,
+                  .whole = cases[i].exact,
+                  .nan_iteration = UINT64_MAX};
+        expect(&p);
+        ranks_run(p.workers + p.servers, "file", NULL, train_apart, &p, SECONDS(60));
+    }
+}
+
+/* Rank 0 controls the groups and is killed; the others go on and end alike. */
+static void survive_the_controller(const rank_env *env)
+{
+    const plan *p = env->arg;
+    trainee t;
+    shoal_verdict next;
+    shoal_comm *comm = rank_join(env);
+    open_trainee(env, comm, p, &t);
+    for (uint64_t k = 0; k < ITERATIONS; k++) {
+        if (k == 3) {
+            atomic_fetch_add(&env->board->ready, 1);
+            while (env->rank == 0)
+                (void)shoali_now_us();
+        }
+        rank_ok(step(env, p, &t, k, &next));
+    }
+    rank_ok(shoal_sync_finish(t.sync));
+    close_trainee(&t);
+    shoal_comm_destroy(comm);
+}
+
+static void the_loss_of_rank_0_is_survived(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"ripples", "ripples:static", "local_sgd:every=2",
+                                        "diloco:every=2,momentum=0.5"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        plan p = {.sync = specs[i], .workers = 4, .nan_iteration = UINT64_MAX};
+        ranks r;
+        ranks_start(&r, 4, "file", NULL, survive_the_controller, &p);
+        ranks_wait_ready(&r, 4, SECONDS(30));
+        ranks_kill(&r, 0, SIGKILL);
+        ranks_finish(&r, 0, SECONDS(30));
     }
 }
 
@@ -390,6 +482,8 @@ int main(void)
         CHECK_TEST(all_reduce_equals_the_simulation),
         CHECK_TEST(param_server_equals_the_simulation),
         CHECK_TEST(a_nan_is_skipped_by_all),
+        CHECK_TEST(rounds_and_groups_equal_the_simulation),
+        CHECK_TEST(the_loss_of_rank_0_is_survived),
         CHECK_TEST(a_nan_stops_all_with_one_text),
         CHECK_TEST(a_worker_that_leaves_stops_the_others),
         CHECK_TEST(a_killed_worker_is_named_by_all),
