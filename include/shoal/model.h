@@ -8,6 +8,9 @@
  *     lenet                  one of the built-in zoo (shoal_model_zoo_name lists it)
  *     mlp:act=tanh           every relu becomes a tanh
  *     nets/mine.json         a file, if the name holds a '/' or ends in .json
+ *     nets/mine.onnx         ONNX: shapes and layers, no weights (docs/model-files.md)
+ *     llama/config.json      Hugging Face's description of a language model
+ *     gpt-3:length=1024      tokens of a language model's sample
  *     lenet:init=xavier      how shoal_model_open's user draws the first weights
  *
  * A file is {"name": "mine", "input": [1, 28, 28], "init": "he", "layers": ["conv:out=20,kernel=5",

@@ -239,6 +239,7 @@ shoal_status shoali_model_build(const char *what, const shoali_model_text *text,
 
 typedef struct open_params {
     int32_t init, act;
+    int64_t length;
 } open_params;
 
 static const shoali_key open_keys[] = {
@@ -246,8 +247,10 @@ static const shoali_key open_keys[] = {
      "first weights: as the model says, He's normal or Xavier's uniform"},
     {"act", SHOALI_KEY_CHOICE, offsetof(open_params, act), 0, 0, "own|tanh", "own",
      "tanh: in place of every relu"},
+    {"length", SHOALI_KEY_INT, offsetof(open_params, length), 0, 1 << 24, NULL, "0",
+     "tokens of a language model's sample; 0: as the model says"},
 };
-static const shoali_schema open_schema = {open_keys, 2, sizeof(open_params)};
+static const shoali_schema open_schema = {open_keys, 3, sizeof(open_params)};
 
 static bool is_path(const char *name)
 {
@@ -269,13 +272,30 @@ static shoal_status unknown_model(const char *spec)
     return status;
 }
 
+static shoal_status set_length(const char *name, int64_t length, shoali_model_text *text)
+{
+    if (text->input.channels != 1 || text->input.width != 1)
+        return shoali_fail(SHOAL_EINVAL, "model '%.64s' has no sequence whose length could be set",
+                           name);
+    text->input.height = (uint32_t)length;
+    return SHOAL_OK;
+}
+
+static bool is_onnx(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 5 && strcmp(name + len - 5, ".onnx") == 0;
+}
+
 static shoal_status open_named(const char *spec, const char *name, shoal_arena *arena,
                                shoal_model **model_out)
 {
     open_params keys;
     shoali_model_text text;
     SHOALI_TRY(shoali_spec_parse("model", spec, &open_schema, &keys));
-    if (is_path(name)) {
+    if (is_onnx(name)) {
+        SHOALI_TRY(shoali_import_onnx_file(name, arena, &text));
+    } else if (is_path(name)) {
         SHOALI_TRY(shoali_model_load_json(name, arena, &text));
     } else {
         bool found = false;
@@ -285,6 +305,8 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
     }
     if (keys.init > 0)
         text.init = keys.init == 1 ? SHOALI_INIT_HE : SHOALI_INIT_XAVIER;
+    if (keys.length > 0)
+        SHOALI_TRY(set_length(name, keys.length, &text));
     return shoali_model_build(name, &text, keys.act > 0, model_out);
 }
 

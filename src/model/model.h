@@ -178,6 +178,17 @@ SHOAL_MUST_USE shoal_status shoali_model_parse_json(const char *what, const char
 /** The same from a path. */
 SHOAL_MUST_USE shoal_status shoali_model_load_json(const char *path, shoal_arena *arena,
                                                    shoali_model_text *text_out);
+/** Whether a JSON file is Hugging Face's config.json, and that file as a model (import_hf.c). */
+struct json_t;
+bool shoali_is_hf_config(const struct json_t *root);
+SHOAL_MUST_USE shoal_status shoali_import_hf_config(const struct json_t *root, shoal_arena *arena,
+                                                    shoali_model_text *text_out);
+/** An ONNX file as a model: shapes and layers, no weights (import_onnx.c). */
+SHOAL_MUST_USE shoal_status shoali_import_onnx(const char *what, const uint8_t *bytes,
+                                               size_t len_bytes, shoal_arena *arena,
+                                               shoali_model_text *text_out);
+SHOAL_MUST_USE shoal_status shoali_import_onnx_file(const char *path, shoal_arena *arena,
+                                                    shoali_model_text *text_out);
 /** A model under construction: layer specs in an arena. The first failure sticks. */
 typedef struct shoali_layer_list {
     shoal_arena *arena;

@@ -112,6 +112,8 @@ static shoal_status check_keys(json_t *root)
 static shoal_status read_text(json_t *root, shoal_arena *arena, shoali_model_text *text)
 {
     *text = (shoali_model_text){0};
+    if (shoali_is_hf_config(root))
+        return shoali_import_hf_config(root, arena, text);
     SHOALI_TRY(check_keys(root));
     SHOALI_TRY(read_name(root, arena, &text->name));
     SHOALI_TRY(read_input(root, &text->input));

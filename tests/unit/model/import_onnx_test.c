@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files in tests/fuzz/corpus/onnx were written by the onnx package (IR versions 8 and 3). */
+#include "base/read_file.h"
+#include "model/model.h"
+#include "support/check.h"
+
+static shoal_status import(const char *name, shoal_arena *arena, shoali_model_text *text)
+{
+    char path[256], *bytes = NULL;
+    size_t len = 0;
+    snprintf(path, sizeof path, "%s/tests/fuzz/corpus/onnx/%s", SHOAL_SOURCE_DIR, name);
+    assert_ok(shoali_read_file(path, 1 << 20, &bytes, &len));
+    shoal_status status = shoali_import_onnx(path, (const uint8_t *)bytes, len, arena, text);
+    shoali_free(bytes);
+    return status;
+}
+
+static void a_chain(void **state)
+{
+    (void)state;
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoali_model_text text;
+    shoal_model *model = NULL;
+    assert_ok(import("lenet", arena, &text));
+    assert_ok(shoali_model_build("lenet", &text, false, &model));
+    assert_int_equal(model->param_count, 431080);
+    assert_int_equal(model->input.height, 28);
+    assert_null(model->described); /* it could be trained */
+    /* a product and its sum with a vector are one layer; softmax belongs to the loss */
+    assert_string_equal(model->layers[model->layer_count - 1].row->name, "dense");
+    assert_int_equal(model->layers[model->layer_count - 1].param_count, 5010);
+    shoal_model_close(model);
+    shoali_arena_destroy(arena);
+}
+
+static void branches_and_joins(void **state)
+{
+    (void)state;
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoali_model_text text;
+    shoal_model *model = NULL;
+    assert_ok(import("residual", arena, &text));
+    assert_ok(shoali_model_build("residual", &text, false, &model));
+    /* 7*7*3*64 + 128 + 64*256 * 2 + 320*1000 + 1000 */
+    assert_int_equal(model->param_count, 9408 + 128 + 2 * 16384 + 321000);
+    assert_string_equal(text.layers[6], "branch:back=3");
+    assert_string_equal(text.layers[8], "add:back=3");
+    assert_string_equal(text.layers[11], "concat:back=2");
+    assert_int_equal(model->layers[model->layer_count - 1].in.channels, 320);
+    shoal_model_close(model);
+    shoali_arena_destroy(arena);
+}
+
+static void what_is_refused(void **state)
+{
+    (void)state;
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoali_model_text text;
+    assert_status(import("unknown", arena, &text), SHOAL_ECORRUPT);
+    assert_error_has("operator 'Einsum' is not known; known: Conv");
+    assert_status(shoali_import_onnx("x.onnx", (const uint8_t *)"hello", 5, arena, &text),
+                  SHOAL_ECORRUPT);
+    assert_error_has("x.onnx: not an ONNX model");
+    assert_status(shoali_import_onnx_file("/no/such.onnx", arena, &text), SHOAL_EIO);
+    shoali_arena_destroy(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {CHECK_TEST(a_chain), CHECK_TEST(branches_and_joins),
+                                       CHECK_TEST(what_is_refused)};
+    return CHECK_RUN(tests);
+}
