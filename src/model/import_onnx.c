@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ONNX as a chain of layer specs: nodes in file order (ONNX demands topological order), one layer
  * each; where a node does not go on from the layer before, a branch stands in between, and joins
- * say how far back their other inputs are. Shapes are followed as far as pooling over everything needs
- * them; the model's own inference checks the rest. Weights are never read, only their shapes. */
+ * say how far back their other inputs are. Shapes are followed as far as pooling over everything
+ * needs them; the model's own inference checks the rest. Weights are never read, only their
+ * shapes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
