@@ -152,6 +152,45 @@ class Train(unittest.TestCase):
         self.train(*server, "--out", self.out("ps2"), "--resume", self.out("ps2"))
         self.assertEqual(read_weights(self.out("ps")), read_weights(self.out("ps2")))
 
+    def partition(self, *args):
+        path = self.out("plan.json")
+        r = shoal.run("partition", "--model", self.model, "--batch", 16, "--out", path, *args)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return path
+
+    def run_plan(self, plan, *args, code=0):
+        r = shoal.run("train", "--plan", plan, "--data", self.folder, "--lr", 0.05, *args)
+        self.assertEqual(r.returncode, code, r.stderr)
+        return r
+
+    def test_a_plan_trains_and_goes_on_from_a_checkpoint(self):
+        plan = self.partition("--levels", 1, "--given", "11")
+        common = ["--epochs", 2, "--json"]
+        whole = json.loads(self.run_plan(plan, *common, "--out", self.out("plan-whole")).stdout)
+        self.assertEqual(whole["workers"], 2)
+        self.assertEqual(whole["batch"], 8)
+        self.assertEqual(whole["sent_elements_per_step"], whole["planned_elements_per_step"])
+        alone = self.result("--workers", 1, "--batch", 16)
+        self.assertAlmostEqual(whole["test_loss"], alone["test_loss"], delta=1e-4)
+        half = ["--out", self.out("plan-half"), *common]
+        self.run_plan(plan, *half, "--steps", 9, "--checkpoint-every", 9)
+        self.run_plan(plan, *half, "--resume", self.out("plan-half"))
+        self.assertEqual(read_weights(self.out("plan-whole")), read_weights(self.out("plan-half")))
+
+    def test_bad_plans(self):
+        plan = self.partition("--levels", 1)
+        for args, code, text in (
+            (["--workers", 4], 2, "2 workers, there are 4"),
+            (["--batch", 9], 2, "asked for 9"),
+            (["--model", "lenet"], 2, "not lenet"),
+            (["--sync", "param_server"], 2, "its own exchange"),
+        ):
+            r = self.run_plan(plan, *args, code=code)
+            self.assertIn(text, r.stderr, args)
+        r = shoal.run("train", "--plan", "/no/such.json", "--data", self.folder)
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("/no/such.json", r.stderr)
+
     def test_bad_input(self):
         for args, code, text in (
             (["--model", "lenett"], 2, "lenet"),
