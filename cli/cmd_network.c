@@ -22,7 +22,7 @@ typedef struct network_args {
     const char *swept;
     double from, to;
     uint32_t points;
-    const char *csv, *svg, *html;
+    const char *csv, *svg, *html, *trace;
     bool collectives, json;
 } network_args;
 
@@ -34,7 +34,8 @@ enum {
     KEY_CSV,
     KEY_SVG,
     KEY_HTML,
-    KEY_ALL
+    KEY_ALL,
+    KEY_TRACE
 };
 
 static const struct argp_option options[] = {
@@ -56,6 +57,7 @@ static const struct argp_option options[] = {
     {"csv", KEY_CSV, "FILE", 0, "Write the sweep as a table", 4},
     {"svg", KEY_SVG, "FILE", 0, "Draw the sweep", 4},
     {"html", KEY_HTML, "FILE", 0, "Write a page with plots and table of the sweep", 4},
+    {"trace", KEY_TRACE, "FILE.et", 0, "Write the first workload as a Chakra trace", 4},
     {"json", 'j', NULL, 0, "One JSON object", 4},
     {0}};
 
@@ -162,6 +164,9 @@ static bool take_word(network_args *args, int key, const char *text)
         return true;
     case KEY_HTML:
         args->html = text;
+        return true;
+    case KEY_TRACE:
+        args->trace = text;
         return true;
     default:
         return false;
@@ -293,6 +298,8 @@ static int run(network_args *args)
                                           : shoal_network_open(&args->desc, &network);
     if (status == SHOAL_OK)
         status = shoal_network_describe(network, &report.info);
+    if (status == SHOAL_OK && args->trace != NULL)
+        status = shoal_network_save_trace(network, 0, args->trace);
     bool products = report.info.has_cost && args->swept != NULL && strcmp(args->swept, "sum") == 0;
     if (status == SHOAL_OK && args->swept != NULL)
         status = sweep(args, network, products, results, &report.count);

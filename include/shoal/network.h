@@ -32,7 +32,7 @@ typedef struct shoal_network shoal_network;
 
 /** One workload on the network. */
 typedef struct shoal_network_job {
-    const char *workload; /* path: ASTRA-sim 1.0 text, as LIBRA reads it */
+    const char *workload; /* path: ASTRA-sim 1.0 text, or a Chakra trace (.et) */
     /** Who talks to whom: path of LIBRA's communicator file, or "tp=16": tensor parallelism over 16
      *  neighbours, inner dimensions first, data parallelism over the rest. NULL: "tp=1". */
     const char *communicator;
@@ -64,6 +64,10 @@ typedef struct shoal_network_desc {
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_network_open(const shoal_network_desc *desc,
                                                          shoal_network **network_out);
+/** Write a job's workload as a Chakra execution trace of one accelerator, for ASTRA-sim
+ *  (docs/model-files.md). Replaces an existing file in one step. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_network_save_trace(const shoal_network *network,
+                                                               uint32_t job, const char *path);
 /** NULL is allowed. */
 SHOAL_API void shoal_network_close(shoal_network *network);
 

@@ -4,6 +4,8 @@
 #ifndef SHOALI_MODEL_IMPORT_H
 #define SHOALI_MODEL_IMPORT_H
 
+#include <stdio.h>
+
 #include "base/arena.h"
 #include "model/cluster.h"
 #include "shoal/status.h"
@@ -52,6 +54,16 @@ SHOAL_MUST_USE shoal_status shoali_workload_parse(const char *name, const char *
                                                   shoali_workload *out);
 SHOAL_MUST_USE shoal_status shoali_workload_load(const char *path, shoal_arena *arena,
                                                  shoali_workload *out);
+
+/** A Chakra execution trace of one accelerator (length-delimited protobuf, usually FILE.et). */
+SHOAL_MUST_USE shoal_status shoali_chakra_parse(const char *name, const uint8_t *bytes,
+                                                size_t len_bytes, shoal_arena *arena,
+                                                shoali_workload *out);
+SHOAL_MUST_USE shoal_status shoali_chakra_load(const char *path, shoal_arena *arena,
+                                               shoali_workload *out);
+/** Write a workload as a trace that ASTRA-sim runs: one node after the other. Rows keep their
+ *  order; shoali_chakra_parse gives back the same times and collectives. */
+void shoali_chakra_print(const shoali_workload *workload, FILE *out);
 
 /** Group size per phase and dimension; 1: the dimension is not used. */
 typedef struct shoali_communicator {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/new_file.h"
 
 static bool ends_in(const char *text, const char *end)
 {
@@ -133,7 +134,10 @@ static shoal_status read_job(const shoal_network_job *job, shoal_network *net,
         return shoali_fail(SHOAL_EINVAL, "%s: weight %g; it must be above 0 and below 1e9",
                            job->workload, job->weight);
     out->weight = job->weight;
-    SHOALI_TRY(shoali_workload_load(job->workload, net->arena, &out->workload));
+    if (ends_in(job->workload, ".et"))
+        SHOALI_TRY(shoali_chakra_load(job->workload, net->arena, &out->workload));
+    else
+        SHOALI_TRY(shoali_workload_load(job->workload, net->arena, &out->workload));
     if (is_yaml(groups))
         return shoali_libra_communicator_load(groups, net->dimension, net->dims,
                                               &out->communicator);
@@ -188,6 +192,16 @@ shoal_status shoal_network_open(const shoal_network_desc *desc, shoal_network **
     else
         shoal_network_close(net);
     return status;
+}
+
+shoal_status shoal_network_save_trace(const shoal_network *network, uint32_t job, const char *path)
+{
+    shoali_new_file out;
+    if (network == NULL || path == NULL || job >= network->job_count)
+        return shoali_fail(SHOAL_EINVAL, "a trace needs a network, a job of it and a path");
+    SHOALI_TRY(shoali_new_file_open(path, &out));
+    shoali_chakra_print(&network->jobs[job].workload, out.file);
+    return shoali_new_file_commit(&out);
 }
 
 void shoal_network_close(shoal_network *network)

@@ -53,6 +53,13 @@ class Network(unittest.TestCase):
         (least,) = self.one(*GPT3, "-o", "cost", "-l", "time <= 8e8")["results"]
         self.assertLessEqual(least["time_ns"], 8e8 * (1 + 1e-12))
 
+    def test_a_trace_is_the_same_workload(self):
+        with tempfile.TemporaryDirectory() as d:
+            trace = os.path.join(d, "gpt3.et")
+            (text,) = self.one(*GPT3, "-l", "sum == 500", "--trace", trace)["results"]
+            (again,) = self.one("-w", trace, "-g", "tp=16", "-l", "sum == 500")["results"]
+        self.assertAlmostEqual(again["time_ns"] / text["time_ns"], 1, 12)
+
     def test_text_says_what_it_found(self):
         r = shoal.run(*NET, *GPT3, "-l", "sum == 500", "--collectives")
         self.assertEqual(r.returncode, 0, r.stderr)
