@@ -129,7 +129,14 @@ static void open_side(side *s, uint32_t me, const char *spec, size_t bytes, int 
     static uint8_t params[PARAMS_BYTES] __attribute__((aligned(64)));
     static const uint8_t token[16] = "a bench's secret";
     char mine[SHOALI_ADDRESS_BYTES], other[SHOALI_ADDRESS_BYTES];
-    shoali_transport_events events = {s, place, frames, unplace, sent, control, peer_up, peer_down};
+    shoali_transport_events events = {.ctx = s,
+                                      .place = place,
+                                      .frames = frames,
+                                      .unplace = unplace,
+                                      .sent = sent,
+                                      .control = control,
+                                      .peer_up = peer_up,
+                                      .peer_down = peer_down};
     shoali_transport_args args = {.me = me,
                                   .size = 2,
                                   .incarnation = shoali_now_ns(),

@@ -303,6 +303,12 @@ static uint8_t *engine_place(void *state, uint32_t peer, const shoal_data *head)
     return e->failed || e->done ? NULL : shoali_engine_place(e, peer, head);
 }
 
+static float *engine_place_add(void *state, uint32_t peer, const shoal_data *head)
+{
+    shoali_engine_state *e = state;
+    return e->failed || e->done ? NULL : shoali_engine_place_add(e, peer, head);
+}
+
 static void engine_frames(void *state, uint32_t peer, const shoal_data *heads,
                           uint8_t *const *bodies, size_t count)
 {
@@ -393,6 +399,7 @@ const shoali_flow_row shoali_engine = {
     .sends_to = engine_sends_to,
     .on_granted = engine_granted,
     .place = engine_place,
+    .place_add = engine_place_add,
     .on_frames = engine_frames,
     .unplace = engine_unplace,
     .on_sent = engine_sent,

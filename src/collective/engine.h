@@ -50,6 +50,7 @@ typedef struct shoali_arrival {
     uint32_t len_bytes;
     uint8_t state;
     bool direct, flagged;
+    bool added; /* direct, and the transport adds */
 } shoali_arrival;
 
 /** A body in the transport's hands; its cookie is its index. */
@@ -144,6 +145,7 @@ void shoali_engine_sent(shoali_engine_state *e, uint64_t cookie);
 
 /* engine_recv.c */
 uint8_t *shoali_engine_place(shoali_engine_state *e, uint32_t peer, const shoal_data *head);
+float *shoali_engine_place_add(shoali_engine_state *e, uint32_t peer, const shoal_data *head);
 bool shoali_engine_arrived(shoali_engine_state *e, uint32_t peer, const shoal_data *head,
                            const uint8_t *body);
 void shoali_engine_unplace(shoali_engine_state *e, uint32_t peer, const shoal_data *head,

@@ -62,6 +62,32 @@ uint8_t *shoali_engine_place(shoali_engine_state *e, uint32_t peer, const shoal_
     return a->body;
 }
 
+/* A sum whose turn it is may be made while its floats come in. A member that is lost on the way
+ * leaves half of it, but then the operation has failed anyway. */
+float *shoali_engine_place_add(shoali_engine_state *e, uint32_t peer, const shoal_data *head)
+{
+    const shoali_engine_step *step;
+    shoali_arrival *a = find(e, peer, head, &step);
+    if (a == NULL || a->state != SHOALI_ARRIVAL_NONE || head->flags != 0 ||
+        step->s.kind != SHOAL_RECV_ADD || !e->raw[step->s.leg] || e->args.reduce == SHOAL_MAX ||
+        !length_fits(e, step, peer, head))
+        return NULL;
+    shoali_chunk *k = &e->chunks[head->chunk];
+    if (k->reads > 0 || shoali_engine_current(e, head->chunk) != step)
+        return NULL;
+    if (k->pc == 0)
+        (void)shoali_engine_touch(e, head->chunk, 0, k->count);
+    if (k->flags & SHOALI_CHUNK_FLAGGED)
+        return NULL;
+    a->flagged = false;
+    a->direct = a->added = true;
+    a->body = (uint8_t *)(e->args.buf + k->offset);
+    a->len_bytes = head->len_bytes;
+    a->state = SHOALI_ARRIVAL_PLACED;
+    e->placed++;
+    return e->args.buf + k->offset;
+}
+
 static void drop_body(shoali_engine_state *e, shoali_arrival *a)
 {
     if (!a->direct)
@@ -103,6 +129,9 @@ void shoali_engine_unplace(shoali_engine_state *e, uint32_t peer, const shoal_da
     e->placed--;
     a->state = SHOALI_ARRIVAL_NONE;
     drop_body(e, a);
+    if (a->added)
+        shoali_engine_fail(e, SHOAL_EPEER, "chunk %u from endpoint %u came in only in part",
+                           head->chunk, e->args.endpoints[peer]);
 }
 
 /* Decode a frame into the chunk or add it; false: the operation failed. */
@@ -155,7 +184,7 @@ bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_
     if (a->state != SHOALI_ARRIVAL_HERE || k->reads > 0)
         return false;
     const bool raw = e->raw[step->s.leg];
-    const bool first_touch = k->pc == 0 && step->s.kind == SHOAL_RECV_ADD;
+    const bool first_touch = k->pc == 0 && step->s.kind == SHOAL_RECV_ADD && !a->added;
     if (first_touch && (!raw || a->flagged))
         (void)shoali_engine_touch(e, chunk, 0, k->count);
     if (first_touch && !raw && (k->flags & SHOALI_CHUNK_FLAGGED) == 0)

@@ -75,6 +75,9 @@ typedef struct shoali_flow_row {
     /** Where the body of a frame goes (len_bytes bytes); NULL: too long, twice, unknown: the caller
      * drops it. Each place ends in on_frames or unplace. */
     uint8_t *(*place)(void *state, uint32_t peer, const shoal_data *head);
+    /** Where the floats of a frame may be added as they come, each once and in order; NULL: ask
+     * place. May be NULL. */
+    float *(*place_add)(void *state, uint32_t peer, const shoal_data *head);
     void (*on_frames)(void *state, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies,
                       size_t count);
     void (*unplace)(void *state, uint32_t peer, const shoal_data *head, uint8_t *body);

@@ -36,6 +36,14 @@ static uint8_t *on_place(void *ctx, uint32_t peer, const shoal_data *head)
     return op != NULL ? op->row->place(op->flow, member, head) : NULL;
 }
 
+static float *on_place_add(void *ctx, uint32_t peer, const shoal_data *head)
+{
+    uint32_t member;
+    shoal_op *op = op_of(((shoali_link *)ctx)->comm, peer, head, &member);
+    return op != NULL && op->row->place_add != NULL ? op->row->place_add(op->flow, member, head)
+                                                    : NULL;
+}
+
 static void on_frames(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies,
                       size_t count)
 {
@@ -197,8 +205,15 @@ static shoal_status open_link(shoali_link *link, const char *spec, const char *f
                               const shoali_transport_args *args)
 {
     shoali_transport_args own = *args;
-    const shoali_transport_events events = {link,    on_place,   on_frames,  on_unplace,
-                                            on_sent, on_control, on_peer_up, on_peer_down};
+    const shoali_transport_events events = {.ctx = link,
+                                            .place = on_place,
+                                            .place_add = on_place_add,
+                                            .frames = on_frames,
+                                            .unplace = on_unplace,
+                                            .sent = on_sent,
+                                            .control = on_control,
+                                            .peer_up = on_peer_up,
+                                            .peer_down = on_peer_down};
     link->row = link->kind;
     link->params = shoali_alloc(link->kind->schema.params_size);
     if (link->params == NULL)

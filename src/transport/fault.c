@@ -128,6 +128,14 @@ static uint8_t *on_place(void *ctx, uint32_t peer, const shoal_data *head)
     return f->cut[peer] ? NULL : f->events.place(f->events.ctx, peer, head);
 }
 
+static float *on_place_add(void *ctx, uint32_t peer, const shoal_data *head)
+{
+    fault *f = ctx;
+    return f->cut[peer] || f->events.place_add == NULL
+               ? NULL
+               : f->events.place_add(f->events.ctx, peer, head);
+}
+
 static void on_frames(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t *const *bodies,
                       size_t count)
 {
@@ -214,8 +222,15 @@ static shoal_status find_inner(fault *f)
 
 static shoal_status open_inner(fault *f)
 {
-    shoali_transport_events events = {f,       on_place,   on_frames,  on_unplace,
-                                      on_sent, on_control, on_peer_up, on_peer_down};
+    shoali_transport_events events = {.ctx = f,
+                                      .place = on_place,
+                                      .place_add = on_place_add,
+                                      .frames = on_frames,
+                                      .unplace = on_unplace,
+                                      .sent = on_sent,
+                                      .control = on_control,
+                                      .peer_up = on_peer_up,
+                                      .peer_down = on_peer_down};
     shoali_transport_args args = f->args;
     SHOALI_TRY(find_inner(f));
     args.params = f->params.inner_params;

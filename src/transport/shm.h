@@ -51,6 +51,7 @@ typedef struct shoali_shm_link {
     bool in_body;
     shoali_frame frame;
     uint8_t *body;
+    float *sum; /* body is to be added to what lies there; NULL: copied */
     uint32_t got;
     shoal_data heads[SHOALI_SHM_BATCH];
     uint8_t *bodies[SHOALI_SHM_BATCH];

@@ -135,7 +135,12 @@ static void begin_body(shoali_shm_link *link)
         broken(link, "a frame in shared memory that is no plain data");
         return;
     }
-    link->body = shm->events.place(shm->events.ctx, (uint32_t)link->peer, &link->frame.head);
+    link->sum = NULL;
+    if (shm->events.place_add != NULL && link->frame.head.len_bytes % sizeof(float) == 0)
+        link->sum = shm->events.place_add(shm->events.ctx, (uint32_t)link->peer, &link->frame.head);
+    link->body = (uint8_t *)link->sum;
+    if (link->sum == NULL)
+        link->body = shm->events.place(shm->events.ctx, (uint32_t)link->peer, &link->frame.head);
     if (link->state != SHOALI_SHM_LINK_OPEN) { /* dropped from inside the callback */
         if (link->body != NULL)
             shm->events.unplace(shm->events.ctx, (uint32_t)link->peer, &link->frame.head,
@@ -151,7 +156,10 @@ static void begin_body(shoali_shm_link *link)
 static size_t read_body(shoali_shm_link *link, size_t there)
 {
     size_t take = least(least(link->frame.head.len_bytes - link->got, there), PIECE_BYTES);
-    if (link->body != NULL)
+    if (link->sum != NULL) {
+        take -= take % sizeof(float);
+        shoali_ring_add(&link->in, link->sum + link->got / sizeof(float), take / sizeof(float));
+    } else if (link->body != NULL)
         shoali_ring_read(&link->in, link->body + link->got, take);
     else
         shoali_ring_skip(&link->in, take);
@@ -178,11 +186,12 @@ static void tell_space(shoali_shm_link *link)
         shoali_bell_ring(&link->bell);
 }
 
-/* Bytes with which something can be done: a whole header, or any of a body. */
+/* Bytes with which something can be done: a whole header, or any of a body (a float to add). */
 static size_t readable(const shoali_shm_link *link)
 {
     size_t there = shoali_ring_used(&link->in);
-    return link->in_body || there >= SHOALI_FRAME_BYTES ? there : 0;
+    size_t least_bytes = !link->in_body ? SHOALI_FRAME_BYTES : link->sum != NULL ? 4 : 1;
+    return there >= least_bytes ? there : 0;
 }
 
 void shoali_shm_link_pump_in(shoali_shm_link *link)

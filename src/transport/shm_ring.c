@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "kernel/kernel.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
@@ -147,6 +148,26 @@ void shoali_ring_read(shoali_ring *ring, void *bytes, size_t len_bytes)
         memcpy((uint8_t *)bytes + first, ring->data, len_bytes - first);
     }
     shoali_ring_skip(ring, len_bytes);
+}
+
+void shoali_ring_add(shoali_ring *ring, float *sum, size_t count)
+{
+    enum { PIECE = 1024 };
+    const size_t at = ring->at & (ring->capacity - 1);
+    const size_t run = (ring->capacity - at) / sizeof(float);
+    float piece[PIECE];
+    if (at % sizeof(float) != 0) { /* something of odd length went before */
+        for (size_t i = 0; i < count; i += PIECE) {
+            size_t n = count - i < PIECE ? count - i : PIECE;
+            shoali_ring_read(ring, piece, n * sizeof(float));
+            shoali_kernel()->add(sum + i, piece, n);
+        }
+        return;
+    }
+    const size_t first = run < count ? run : count;
+    shoali_kernel()->add(sum, (const float *)(const void *)(ring->data + at), first);
+    shoali_kernel()->add(sum + first, (const float *)(const void *)ring->data, count - first);
+    shoali_ring_skip(ring, count * sizeof(float));
 }
 
 void shoali_ring_skip(shoali_ring *ring, size_t len_bytes)

@@ -52,6 +52,8 @@ size_t shoali_ring_used(const shoali_ring *ring);
 /** Copy in or out, at most what fits or lies there; seen by the other side at once. */
 void shoali_ring_write(shoali_ring *ring, const void *bytes, size_t len_bytes);
 void shoali_ring_read(shoali_ring *ring, void *bytes, size_t len_bytes);
+/** Reader: add floats to sum, straight from the ring. */
+void shoali_ring_add(shoali_ring *ring, float *sum, size_t count);
 /** Reader: throw away. */
 void shoali_ring_skip(shoali_ring *ring, size_t len_bytes);
 

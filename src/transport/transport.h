@@ -36,6 +36,10 @@ typedef struct shoali_transport_events {
     /** peer left: OK = goodbye, EPEER = end without one, ETIMEDOUT = the link is cut, EAUTH,
      * EVERSION. Once per peer. */
     void (*peer_down)(void *ctx, uint32_t peer, shoal_status why, const char *text);
+    /** Asked before place by a transport that can add a body of floats to what lies there while it
+     * reads it, so that nobody copies it first. NULL: place it as usual. What it returns is the
+     * frame's body from then on. May be NULL. */
+    float *(*place_add)(void *ctx, uint32_t peer, const shoal_data *head);
 } shoali_transport_events;
 
 typedef struct shoali_transport_args {

@@ -137,8 +137,14 @@ shoal_status net_open_node(net *n, uint32_t me, const char *spec, const shoali_t
     with_params.now_ctx = node;
     assert_ok(shoali_spec_parse("transport", spec, &row->schema, node->params.bytes));
     with_params.params = node->params.bytes;
-    shoali_transport_events events = {node, place,   frames,  unplace,
-                                      sent, control, peer_up, peer_down};
+    shoali_transport_events events = {.ctx = node,
+                                      .place = place,
+                                      .frames = frames,
+                                      .unplace = unplace,
+                                      .sent = sent,
+                                      .control = control,
+                                      .peer_up = peer_up,
+                                      .peer_down = peer_down};
     node->state = calloc(1, row->state_size);
     assert_non_null(node->state);
     shoal_status status = row->open(node->state, &with_params, &events);

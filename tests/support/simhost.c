@@ -163,8 +163,14 @@ static void open_node(simhost *host, uint32_t me)
 {
     host_node *n = &host->nodes[me];
     *n = (host_node){.host = host, .me = me, .timer_ns = UINT64_MAX};
-    const shoali_transport_events events = {n,       on_place,   on_frames, on_unplace,
-                                            on_sent, on_control, on_up,     on_down};
+    const shoali_transport_events events = {.ctx = n,
+                                            .place = on_place,
+                                            .frames = on_frames,
+                                            .unplace = on_unplace,
+                                            .sent = on_sent,
+                                            .control = on_control,
+                                            .peer_up = on_up,
+                                            .peer_down = on_down};
     const shoali_transport_args args = {.me = me,
                                         .size = host->size,
                                         .deadline_us = 3000,

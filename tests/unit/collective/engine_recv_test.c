@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames in: where a body goes, that arrivals wait for their turn, and that nothing a stranger can
  * write into a head does more than be refused. */
+#include <math.h>
+
 #include "base/rng.h"
 #include "support/check.h"
 #include "support/enginecase.h"
@@ -63,6 +65,52 @@ static void early_frames_wait(void **state)
             assert_true(at == NULL || at + 40 <= (const uint8_t *)buf ||
                         at >= (const uint8_t *)(buf + 30));
         }
+    close_all(&run, probe);
+}
+
+/* What a transport adds itself: only the sum whose turn it is, never a maximum, and once; half a
+ * sum fails the operation. */
+static void sums_are_made_on_the_way(void **state)
+{
+    (void)state;
+    engine_run run;
+    engine_case c = {.collective = "worker_aggregator", .size = 3, .count = 4};
+    shoal_data head = {.len_bytes = 16};
+    flowprobe *probe = open_member(&run, &c, 0);
+    assert_null(shoali_engine.place_add(probe->state, 2, &head)); /* member 1 comes first */
+    float *sum = shoali_engine.place_add(probe->state, 1, &head);
+    assert_ptr_equal(sum, run.bufs[0]);
+    assert_null(shoali_engine.place_add(probe->state, 1, &head));
+    assert_null(shoali_engine.place(probe->state, 1, &head));
+    for (int i = 0; i < 4; i++)
+        sum[i] += run.inputs[1][i];
+    uint8_t *body = (uint8_t *)sum;
+    shoali_engine.on_frames(probe->state, 1, &head, &body, 1);
+    assert_true(flowprobe_receive(probe, 2, head, run.inputs[2]));
+    flowprobe_grant(probe, 1, 1);
+    for (int i = 0; i < 4; i++)
+        assert_true(((const float *)probe->sends[0].body)[i] ==
+                    run.inputs[0][i] + run.inputs[1][i] + run.inputs[2][i]);
+    close_all(&run, probe);
+
+    probe = open_member(&run, &c, 0);
+    sum = shoali_engine.place_add(probe->state, 1, &head);
+    assert_non_null(sum);
+    shoali_engine.unplace(probe->state, 1, &head, (uint8_t *)sum);
+    assert_true(probe->done);
+    assert_int_equal(probe->status, SHOAL_EPEER);
+    close_all(&run, probe);
+
+    assert_true(engine_run_open(&c, &run));
+    shoali_flow_args args = engine_run_args(&run, 0);
+    args.reduce = SHOAL_MAX;
+    probe = flowprobe_open(&shoali_engine, &args);
+    assert_null(shoali_engine.place_add(probe->state, 1, &head));
+    close_all(&run, probe);
+
+    probe = open_member(&run, &c, 0);
+    run.bufs[0][2] = INFINITY; /* flagged: the frame is placed, and dropped */
+    assert_null(shoali_engine.place_add(probe->state, 1, &head));
     close_all(&run, probe);
 }
 
@@ -181,6 +229,7 @@ static void hostile_frames(void **state)
 static const struct CMUnitTest tests[] = {
     CHECK_TEST(identity_lands_in_place),
     CHECK_TEST(early_frames_wait),
+    CHECK_TEST(sums_are_made_on_the_way),
     CHECK_TEST(additions_follow_the_list),
     CHECK_TEST(refused_heads),
     CHECK_TEST(hostile_frames),

@@ -49,6 +49,34 @@ static void bytes_come_out_as_they_went_in(void **state)
     shoali_ring_close(&reader);
 }
 
+/* Sums come out the same wherever in the ring the floats lie: across its end, at odd addresses. */
+static void floats_are_added_from_the_ring(void **state)
+{
+    (void)state;
+    enum { CAPACITY = 8192, MOST = CAPACITY / 4 - 1 };
+    shoali_ring writer, reader;
+    float values[MOST], sum[MOST], wanted[MOST];
+    shoali_rng rng = {check_seed(), 7, 0};
+    open_pair(&writer, &reader, CAPACITY);
+    for (int round = 0; round < 300; round++) {
+        size_t odd = round < 100 ? 0 : shoali_rng_next(&rng) % 4;
+        size_t count = shoali_rng_next(&rng) % MOST;
+        for (size_t i = 0; i < count; i++) {
+            values[i] = (float)(shoali_rng_next(&rng) % 1000) - 500;
+            sum[i] = (float)i;
+            wanted[i] = (float)i + values[i];
+        }
+        shoali_ring_write(&writer, "abc", odd);
+        shoali_ring_write(&writer, values, count * sizeof(float));
+        shoali_ring_skip(&reader, odd);
+        shoali_ring_add(&reader, sum, count);
+        assert_memory_equal(sum, wanted, count * sizeof(float));
+        assert_int_equal(shoali_ring_used(&reader), 0);
+    }
+    shoali_ring_close(&writer);
+    shoali_ring_close(&reader);
+}
+
 static void impossible_counters_are_seen(void **state)
 {
     (void)state;
@@ -129,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(bytes_come_out_as_they_went_in),
+        CHECK_TEST(floats_are_added_from_the_ring),
         CHECK_TEST(impossible_counters_are_seen),
         CHECK_TEST(foreign_memory_is_checked),
         CHECK_TEST(a_ring_cannot_be_shrunk_under_our_feet),

@@ -87,8 +87,14 @@ static shoali_fabric *open_all(const shoali_fabric_desc *desc, uint64_t *start_n
         ends[m] = (end){
             .sim = sim, .buffer = malloc(BYTES), .state = shoali_alloc(row->state_size)};
         assert_non_null(ends[m].buffer);
-        const shoali_transport_events events = {&ends[m], on_place,   on_frames, on_unplace,
-                                                on_sent,  on_control, on_up,     on_down};
+        const shoali_transport_events events = {.ctx = &ends[m],
+                                                .place = on_place,
+                                                .frames = on_frames,
+                                                .unplace = on_unplace,
+                                                .sent = on_sent,
+                                                .control = on_control,
+                                                .peer_up = on_up,
+                                                .peer_down = on_down};
         assert_ok(row->open(ends[m].state,
                             &(shoali_transport_args){.me = m, .size = MOST, .fabric = sim},
                             &events));

@@ -110,8 +110,14 @@ static shoali_fabric *open_all(void)
     assert_non_null(sim);
     memset(users, 0, sizeof users);
     for (uint32_t m = 0; m < SIZE; m++) {
-        const shoali_transport_events events = {&users[m], on_place,   on_frames, on_unplace,
-                                                on_sent,   on_control, on_up,     on_down};
+        const shoali_transport_events events = {.ctx = &users[m],
+                                                .place = on_place,
+                                                .frames = on_frames,
+                                                .unplace = on_unplace,
+                                                .sent = on_sent,
+                                                .control = on_control,
+                                                .peer_up = on_up,
+                                                .peer_down = on_down};
         const shoali_transport_args args = {
             .me = m, .size = SIZE, .deadline_us = 500, .join_us = 900, .fabric = sim};
         users[m].state = shoali_alloc(row->state_size);
