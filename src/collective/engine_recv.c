@@ -63,7 +63,7 @@ uint8_t *shoali_engine_place(shoali_engine_state *e, uint32_t peer, const shoal_
 }
 
 /* A sum whose turn it is may be made while its floats come in. A member that is lost on the way
- * leaves half of it, but then the operation has failed anyway. */
+ * leaves half of it, which nobody can complete: the operation fails with the member. */
 float *shoali_engine_place_add(shoali_engine_state *e, uint32_t peer, const shoal_data *head)
 {
     const shoali_engine_step *step;
@@ -127,11 +127,8 @@ void shoali_engine_unplace(shoali_engine_state *e, uint32_t peer, const shoal_da
     if (a == NULL || a->state != SHOALI_ARRIVAL_PLACED || a->body != body)
         return;
     e->placed--;
-    a->state = SHOALI_ARRIVAL_NONE;
+    a->state = a->added ? SHOALI_ARRIVAL_USED : SHOALI_ARRIVAL_NONE;
     drop_body(e, a);
-    if (a->added)
-        shoali_engine_fail(e, SHOAL_EPEER, "chunk %u from endpoint %u came in only in part",
-                           head->chunk, e->args.endpoints[peer]);
 }
 
 /* Decode a frame into the chunk or add it; false: the operation failed. */
