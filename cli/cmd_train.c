@@ -390,6 +390,8 @@ static void print_json(const train_args *args, const shoal_train_summary *s)
            (unsigned long long)d->seed, (unsigned long long)s->steps,
            (unsigned long long)s->skipped, (unsigned long long)s->params);
     print_number("test_accuracy", s->test_accuracy, ", ");
+    print_number("worker_accuracy_min", s->worker_accuracy_min, ", ");
+    print_number("worker_accuracy_max", s->worker_accuracy_max, ", ");
     print_number("test_loss", s->test_loss, ", ");
     print_number("train_loss", s->train_loss, ", ");
     print_number("seconds", s->seconds, ", ");
@@ -419,6 +421,9 @@ static void print_table(const train_args *args, const shoal_train_summary *s)
            d->collective, d->codec);
     printf("  test accuracy     %8.2f %%     test loss %.4f, train loss %.4f\n", s->test_accuracy,
            s->test_loss, s->train_loss);
+    if (isfinite(s->worker_accuracy_min))
+        printf("  of each replica   %8.2f %%     to %.2f %%, before their average\n",
+               s->worker_accuracy_min, s->worker_accuracy_max);
     printf("  seconds per epoch %8.2f       %llu steps in %.2f s%s\n", s->epoch_s,
            (unsigned long long)s->steps, s->seconds,
            s->skipped > 0 ? ", some skipped: see metrics" : "");

@@ -126,6 +126,9 @@ typedef struct shoal_train_summary {
     double payload_bytes;   /* coded gradients (and weights) sent by all ranks, per step */
     double raw_bytes;       /* what float32 would have sent */
     uint64_t skipped;       /* steps */
+    /** Replicas that differ: accuracy of the worst and the best of them before the final average;
+     *  NaN where replicas are equal or nothing is evaluated. */
+    double worker_accuracy_min, worker_accuracy_max;
 } shoal_train_summary;
 /** Collective: every worker calls it once, after the last step. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_summarise(shoal_train *train,

@@ -17,8 +17,12 @@ typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size
 /** Before the first step. Protocols without owner jobs never call it. */
 void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 
-/** The protocol's promise (row->max_staleness); 0: replicas are bit-identical after every step. */
-uint32_t shoali_sync_max_staleness(const shoal_sync *sync);
+/** Replicas are bit-identical after every step (trait EXACT). */
+bool shoali_sync_is_exact(const shoal_sync *sync);
+
+/** After shoal_sync_finish: the endpoints whose parameters were averaged, ascending, to out (room
+ *  for all workers); all workers if there was no average. */
+uint32_t shoali_sync_final_members(const shoal_sync *sync, uint32_t *out);
 
 /** As shoal_sync_create with a row that is not in the table: tests and examples. */
 SHOAL_MUST_USE shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *desc,

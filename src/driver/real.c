@@ -77,8 +77,9 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
     size_t bytes = desc->bucket_bytes > 0 ? desc->bucket_bytes : BUCKET_BYTES;
     SHOALI_TRY(shoal_comm_view(sync->comm, &view));
     sync->endpoints = shoali_alloc_array(view.rank_count, sizeof *sync->endpoints);
+    sync->final_members = shoali_alloc_array(view.rank_count, sizeof *sync->final_members);
     sync->hosts = shoali_alloc_array(view.rank_count, sizeof *sync->hosts);
-    if (sync->endpoints == NULL || sync->hosts == NULL)
+    if (sync->endpoints == NULL || sync->hosts == NULL || sync->final_members == NULL)
         return SHOAL_ENOMEM;
     SHOALI_TRY(find_hosts(sync, view.rank_count));
     sync->world = (shoali_world){
@@ -137,6 +138,7 @@ static void free_sync(shoal_sync *sync)
     shoali_free(sync->op_table);
     shoali_free(sync->endpoints);
     shoali_free(sync->hosts);
+    shoali_free(sync->final_members);
     pthread_cond_destroy(&sync->changed);
     pthread_mutex_destroy(&sync->lock);
     shoali_free(sync);
@@ -440,7 +442,16 @@ void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user)
     sync->owner_user = user;
 }
 
-uint32_t shoali_sync_max_staleness(const shoal_sync *sync)
+bool shoali_sync_is_exact(const shoal_sync *sync)
 {
-    return sync->protocol.row->max_staleness(sync->protocol.params);
+    return (sync->protocol.row->traits & SHOALI_SYNC_EXACT) != 0;
+}
+
+uint32_t shoali_sync_final_members(const shoal_sync *sync, uint32_t *out)
+{
+    bool some = sync->final_count > 0;
+    uint32_t count = some ? sync->final_count : sync->world.workers;
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = some ? sync->final_members[i] : i;
+    return count;
 }

@@ -96,6 +96,8 @@ struct shoal_sync {
     size_t message_capacity;
     shoali_real_timer *timers;
     uint32_t timer_count, timer_capacity;
+    uint32_t *final_members; /* of the last average at an end; read after the GO on FINISH */
+    uint32_t final_count;
     uint64_t first_start_us; /* of this step's operations; 0: none yet */
 };
 

@@ -3,11 +3,13 @@
  * Records are kept for reuse. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "driver/real.h"
+#include "sync/finale.h"
 
 #define PATIENT_US (INT64_MAX / 4) /* longer than any job */
 
@@ -143,8 +145,18 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
     return status;
 }
 
+/* Who is in the average at the end: the last attempt is the one that counts. */
+static void note_final(shoal_sync *sync, const shoali_sync_op *from)
+{
+    if ((from->id & SHOALI_FINALE_OP) == 0 || from->members == NULL)
+        return;
+    sync->final_count = from->member_count;
+    memcpy(sync->final_members, from->members, from->member_count * sizeof *from->members);
+}
+
 void shoali_real_op_start(shoal_sync *sync, const shoali_sync_op *from)
 {
+    note_final(sync, from);
     shoali_real_op *op = take_op(sync, from);
     if (op == NULL) {
         shoali_real_break(sync);

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "driver/driver.h"
 #include "train/hybrid.h"
 #include "train/trainer.h"
 
@@ -21,7 +22,7 @@ shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count
     desc.count = count;
     desc.reduce = how;
     desc.members = train->members;
-    desc.member_count = train->workers;
+    desc.member_count = train->member_count;
     desc.label = label;
     SHOALI_TRY(shoal_op_start(train->comm, &desc, &op));
     return shoal_op_wait(&op, -1, NULL);
@@ -83,7 +84,7 @@ static shoal_status average_state(shoal_train *train)
         return SHOAL_OK;
     SHOALI_TRY(shoali_train_reduce(train, state, count, SHOAL_SUM, "batch-norm statistics"));
     for (size_t i = 0; i < count; i++)
-        state[i] /= (float)train->workers;
+        state[i] /= (float)train->member_count;
     return SHOAL_OK;
 }
 
@@ -114,11 +115,28 @@ shoal_status shoali_train_evaluate(shoal_train *train)
     if (train->hybrid != NULL && !train->desc.no_evaluation && count > 0)
         SHOALI_TRY(shoali_hybrid_evaluate(train, sums));
     else if (!train->desc.no_evaluation && count > 0)
-        SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->rank / train->workers),
-                                  (uint32_t)(count * (train->rank + 1) / train->workers), sums));
+        SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->place / train->member_count),
+                                  (uint32_t)(count * (train->place + 1) / train->member_count),
+                                  sums));
     SHOALI_TRY(shoali_train_sum(train, sums, 5, "evaluation"));
     train->test_loss = sums[2] > 0 ? sums[0] / sums[2] : (double)NAN;
     train->test_accuracy = sums[2] > 0 ? 100 * sums[1] / sums[2] : (double)NAN;
     train->train_loss = sums[4] > 0 ? sums[3] / sums[4] : (double)NAN;
     return SHOAL_OK;
+}
+
+shoal_status shoali_train_evaluate_alone(shoal_train *train, float *accuracy_out)
+{
+    double sums[3] = {0, 0, 0};
+    SHOALI_TRY(evaluate_slice(train, 0, train->dataset->test.count, sums));
+    *accuracy_out = sums[2] > 0 ? (float)(100 * sums[1] / sums[2]) : 0;
+    return SHOAL_OK;
+}
+
+void shoali_train_drop_lost(shoal_train *train)
+{
+    train->member_count = shoali_sync_final_members(train->sync, train->members);
+    train->place = 0;
+    while (train->place + 1 < train->member_count && train->members[train->place] != train->rank)
+        train->place++;
 }

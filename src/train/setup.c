@@ -85,8 +85,16 @@ static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
     train->members = shoali_arena_array(train->arena, train->workers, sizeof *train->members);
     if (train->members == NULL)
         return shoali_fail(SHOAL_ENOMEM, "no memory for %u workers", train->workers);
-    for (uint32_t i = 0; i < train->workers; i++)
+    train->worker_accuracy = shoali_arena_array(train->arena, train->workers,
+                                                sizeof *train->worker_accuracy);
+    if (train->worker_accuracy == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for %u workers", train->workers);
+    train->member_count = train->workers;
+    train->place = train->rank;
+    for (uint32_t i = 0; i < train->workers; i++) {
         train->members[i] = i;
+        train->worker_accuracy[i] = 0;
+    }
     return SHOAL_OK;
 }
 
@@ -235,6 +243,7 @@ static shoal_status start_sync(shoal_train *train)
     desc.tos = train->desc.tos;
     SHOALI_TRY(shoal_sync_create(train->comm, &desc, &train->sync));
     shoali_sync_set_owner(train->sync, owner_step, train);
+    train->loose = !shoali_sync_is_exact(train->sync);
     return SHOAL_OK;
 }
 

@@ -78,7 +78,7 @@ static void update(shoal_train *train, float grad_scale, double lr)
 }
 
 /* Ask the protocol, update if it says so, and let it go on. */
-static shoal_status exchange(shoal_train *train, shoali_step_times *times)
+static shoal_status exchange(shoal_train *train, shoali_step_times *times, uint64_t *next_step_out)
 {
     shoal_verdict verdict = {.apply = true, .grad_scale = 1}, next = {0};
     if (train->sync != NULL)
@@ -91,6 +91,8 @@ static shoal_status exchange(shoal_train *train, shoali_step_times *times)
     if (train->sync == NULL)
         return SHOAL_OK;
     SHOALI_TRY(shoal_sync_after_update(train->sync, &next));
+    if (next.iteration > *next_step_out) /* the protocol leaves out what this worker is behind */
+        *next_step_out = next.iteration;
     times->sync = (shoal_sync_stats){.size = sizeof times->sync};
     return shoal_sync_last_stats(train->sync, &times->sync);
 }
@@ -114,16 +116,34 @@ static void account(shoal_train *train, const shoali_step_times *times)
 
 static bool replicas_due(const shoal_train *train)
 {
-    if (train->sync == NULL || train->desc.check_every == UINT32_MAX ||
-        shoali_sync_max_staleness(train->sync) > 0)
+    if (train->sync == NULL || train->desc.check_every == UINT32_MAX || train->loose)
         return false;
     return train->step % train->desc.check_every == 0 || train->step == train->steps;
 }
 
-/* After the last step of an epoch: losses over all workers, test split, a line in the metrics. */
+/* Replicas that differ are tested each for itself before they become one. */
+static shoal_status finish(shoal_train *train)
+{
+    float *accuracy = train->worker_accuracy;
+    if (train->sync == NULL)
+        return SHOAL_OK;
+    if (train->loose && !train->desc.no_evaluation)
+        SHOALI_TRY(shoali_train_evaluate_alone(train, &accuracy[train->rank]));
+    SHOALI_TRY(shoal_sync_finish(train->sync));
+    if (!train->loose)
+        return SHOAL_OK;
+    shoali_train_drop_lost(train);
+    return shoali_train_reduce(train, accuracy, train->workers, SHOAL_SUM, "workers' accuracy");
+}
+
+/* After the last step of an epoch: losses over all workers, test split, a line in the metrics.
+ * Where workers need not wait for each other they do not do it for this either, but at the end. */
 static shoal_status end_epoch(shoal_train *train, uint32_t epoch)
 {
     train->last_epoch_s = train->epoch_us / 1e6;
+    train->epoch_over = true;
+    if (train->loose && train->step < train->steps)
+        return SHOAL_OK;
     SHOALI_TRY(shoali_train_evaluate(train));
     SHOALI_TRY(shoali_metrics_epoch(train, epoch));
     return SHOAL_OK;
@@ -131,6 +151,7 @@ static shoal_status end_epoch(shoal_train *train, uint32_t epoch)
 
 static void begin_epoch(shoal_train *train)
 {
+    train->epoch_over = false;
     train->epoch_loss = train->epoch_us = 0;
     train->epoch_samples = train->epoch_total_samples = 0;
 }
@@ -147,24 +168,28 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     uint64_t start = shoali_now_us();
     shoali_step_times times = {
         .lr = shoali_lr_at(train->lr, train->desc.lr, train->step, train->steps)};
-    if (in_epoch == 0)
+    if (in_epoch == 0 || train->epoch_over)
         begin_epoch(train);
     shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, train->rank);
     SHOALI_TRY(train->hybrid != NULL ? shoali_hybrid_compute(train, epoch, in_epoch, &times)
                                      : compute(train, &share, &times));
-    SHOALI_TRY(exchange(train, &times));
-    train->step++;
+    uint64_t next_step = train->step + 1;
+    SHOALI_TRY(exchange(train, &times, &next_step));
+    train->step = next_step < train->steps ? next_step : train->steps;
     times.step_us = (double)(shoali_now_us() - start);
     account(train, &times);
     SHOALI_TRY(shoali_metrics_step(train, &times));
     if (replicas_due(train))
         SHOALI_TRY(shoali_train_check_replicas(train));
-    bool ended = in_epoch + 1 == train->steps_per_epoch || train->step == train->steps;
+    bool done = train->step == train->steps;
+    bool ended = train->step / train->steps_per_epoch > epoch || done;
     double loss = train->epoch_samples > 0 ? train->epoch_loss / (double)train->epoch_samples
                                            : (double)NAN;
+    if (done)
+        SHOALI_TRY(finish(train));
     if (ended)
         SHOALI_TRY(end_epoch(train, (uint32_t)epoch + 1));
-    if (shoali_checkpoint_due(train, train->step))
+    if (shoali_checkpoint_due(train, train->step) && (!train->loose || done))
         SHOALI_TRY(shoali_checkpoint_save(train));
     *progress_out = (shoal_train_progress){.size = sizeof *progress_out,
                                            .step = train->step,
@@ -180,7 +205,7 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
                                            .test_accuracy = train->test_accuracy,
                                            .epoch_s = train->last_epoch_s,
                                            .skipped = times.skipped,
-                                           .done = train->step == train->steps};
+                                           .done = done};
     return SHOAL_OK;
 }
 
@@ -208,6 +233,19 @@ static void describe_summary(const shoal_train *train, double mean[12], float mo
     most[0] = (float)values[0];
 }
 
+static void describe_replicas(const shoal_train *train, shoal_train_summary *summary)
+{
+    const float *accuracy = train->worker_accuracy;
+    summary->worker_accuracy_min = summary->worker_accuracy_max = (double)NAN;
+    if (!train->loose || train->desc.no_evaluation)
+        return;
+    for (uint32_t i = 0; i < train->member_count; i++) {
+        double value = (double)accuracy[train->members[i]];
+        summary->worker_accuracy_min = fmin(summary->worker_accuracy_min, value);
+        summary->worker_accuracy_max = fmax(summary->worker_accuracy_max, value);
+    }
+}
+
 shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summary_out)
 {
     double v[12];
@@ -215,7 +253,8 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
     describe_summary(train, v, most);
     SHOALI_TRY(shoali_train_sum(train, v, 12, "summary"));
     SHOALI_TRY(shoali_train_reduce(train, most, 1, SHOAL_MAX, "summary"));
-    double n = train->sync != NULL || train->hybrid != NULL ? train->workers : 1, ms = 1e-3 / n;
+    double n = train->sync != NULL || train->hybrid != NULL ? train->member_count : 1,
+           ms = 1e-3 / n;
     *summary_out = (shoal_train_summary){.size = sizeof *summary_out,
                                          .workers = train->workers,
                                          .steps = train->step,
@@ -236,5 +275,6 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
                                          .payload_bytes = v[7],
                                          .raw_bytes = v[8],
                                          .skipped = train->totals.skipped};
+    describe_replicas(train, summary_out);
     return SHOAL_OK;
 }

@@ -30,8 +30,10 @@ struct shoal_train {
     shoal_arena *arena;
     shoal_comm *comm; /* NULL: alone */
     uint32_t rank, workers;
-    bool server;       /* dedicated: contributes nothing */
-    uint32_t *members; /* workers' ranks, for the trainer's own small operations */
+    bool server;                  /* dedicated: contributes nothing */
+    uint32_t *members;            /* workers' ranks, for the trainer's own small operations */
+    uint32_t member_count, place; /* all of them until some are lost; this one's index */
+    bool loose;                   /* replicas differ until the end */
 
     shoal_model *model;
     shoal_model_info info;
@@ -63,6 +65,8 @@ struct shoal_train {
     double epoch_loss, epoch_us;
     uint64_t epoch_samples, epoch_total_samples;
     double train_loss, test_loss, test_accuracy, last_epoch_s;
+    bool epoch_over;        /* the next step begins another */
+    float *worker_accuracy; /* [workers] loose: of each replica on its own, percent */
     shoali_totals totals;
     shoali_pace pace;
     FILE *metrics;
@@ -81,6 +85,10 @@ SHOAL_MUST_USE shoal_status shoali_train_sum(shoal_train *train, double *values,
                                              const char *label);
 SHOAL_MUST_USE shoal_status shoali_train_check_replicas(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_train_evaluate(shoal_train *train);
+/** This worker's replica on the whole test split; percent. */
+SHOAL_MUST_USE shoal_status shoali_train_evaluate_alone(shoal_train *train, float *accuracy_out);
+/** After shoal_sync_finish: members are those whose parameters made up the result. */
+void shoali_train_drop_lost(shoal_train *train);
 
 /* checkpoint.c */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_save(shoal_train *train);

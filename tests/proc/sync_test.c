@@ -446,7 +446,7 @@ static void misuse(const rank_env *env)
     rank_status(shoal_sync_ready(t.sync, 0, 0), SHOAL_EINVAL);
     rank_status(shoal_sync_serve(t.sync), SHOAL_EINVAL);
     rank_error_has("is a worker");
-    rank_check(shoali_sync_max_staleness(t.sync) == 0);
+    rank_check(shoali_sync_is_exact(t.sync));
     rank_ok(step(env, &p, &t, 0, &verdict));
     close_trainee(&t);
     shoal_sync_destroy(NULL);
