@@ -8,11 +8,12 @@
 #include <time.h>
 
 #include "cli.h"
+#include "partition_accpar.h"
 #include "shoal/partition.h"
 
 typedef struct partition_args {
     shoal_partition_desc desc;
-    const char *out;
+    const char *out, *accelerators;
     double ratio, gmac;
     shoal_partition_pace pace, data_pace; /* bytes_per_s 0: not asked */
     bool json;
@@ -20,6 +21,7 @@ typedef struct partition_args {
 
 enum {
     KEY_GIVEN = 1000,
+    KEY_ACCELERATORS,
     KEY_RATIO,
     KEY_GMAC,
     KEY_MODE,
@@ -48,6 +50,10 @@ static const struct argp_option options[] = {
      "shoal train --no-exchange (0)",
      2},
     {"rest-ms", KEY_REST, "MS[,MS]", 0, "With --rate: what else a step takes (0)", 2},
+    {"accelerators", KEY_ACCELERATORS, "LIST", 0,
+     "AccPar instead: seconds, a third type and unequal shares, for machines of so many TFLOP/s: "
+     "180x2,420x2; needs --rate",
+     2},
     {"out", 'o', "FILE", 0, "Write the plan for shoal train --plan FILE", 3},
     {"json", 'j', NULL, 0, "One JSON object", 3},
     {0}};
@@ -169,6 +175,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'j':
         args->json = true;
+        return 0;
+    case KEY_ACCELERATORS:
+        args->accelerators = text;
         return 0;
     case KEY_GIVEN:
         args->desc.given = text;
@@ -418,6 +427,9 @@ int cli_partition(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return CLI_USAGE;
+    if (args.accelerators != NULL)
+        return partition_accpar(args.desc.model, args.desc.batch, args.accelerators,
+                                args.pace.bytes_per_s, args.json);
     shoal_status status = find(&args, &r);
     if (status == SHOAL_OK)
         status = shoal_partition_describe(r.plan, &info);

@@ -46,6 +46,14 @@ class Partition(unittest.TestCase):
                 plan = json.load(f)
             self.assertEqual([p["plan"] for p in plan["layers"]], ["dd", "dd", "mm", "md"])
 
+    def test_unequal_accelerators(self):
+        accelerators = ["--accelerators", "180x2,420x2", "--rate", "40gbit"]
+        found = json.loads(self.partition("--model", "vgg-a", *accelerators, "--json").stdout)
+        self.assertEqual(len(found["splits"]), 3)
+        self.assertLess(found["seconds"], found["two_types_halves_seconds"])
+        self.assertLess(found["splits"][0]["share"], 0.5)
+        self.assertRegex(found["splits"][0]["types"], "^[123]{11}$")
+
     def test_bad_input(self):
         for args, code, text in (
             (["--model", "lenett"], 2, "lenet"),
@@ -57,6 +65,9 @@ class Partition(unittest.TestCase):
             (["--method", "exhaustive"], 2, "2^44 plans"),
             (["--model", "lenet", "--out", "/no/such/plan.json"], 1, "/no/such"),
             (["vgg-a"], 2, "vgg-a"),
+            (["--accelerators", "180x2,"], 2, "180x2,"),
+            (["--accelerators", "180x2"], 2, "--rate"),
+            (["--accelerators", "180x3", "--rate", "1gbit"], 2, "1, 2, 4"),
         ):
             r = self.partition(*args, code=code)
             self.assertIn(text, r.stderr, args)
