@@ -10,7 +10,13 @@
 #include "shoal/sim.h"
 #include "sync/sync.h"
 
-enum { ITERATIONS = 20 };
+/* Enough that protocols which exchange every so many steps do so several times; all workers' steps
+ * together are bounded. */
+static uint64_t iterations_for(uint32_t workers)
+{
+    uint64_t fit = 8192 / workers;
+    return fit < 64 ? 64 : fit > 1024 ? 1024 : fit;
+}
 
 static void describe(const shoali_question *q, const shoal_prediction *p, char *compute,
                      size_t compute_size, char *network, size_t network_size)
@@ -33,7 +39,7 @@ static shoal_status simulate(const shoali_question *q, const shoal_prediction *p
     shoal_sim_desc desc = SHOAL_SIM_DESC_INIT;
     describe(q, p, compute, sizeof compute, network, sizeof network);
     desc.workers = q->desc.workers;
-    desc.iterations = ITERATIONS;
+    desc.iterations = iterations_for(q->desc.workers);
     desc.sync = q->desc.sync;
     desc.collective = q->desc.collective;
     desc.codec = q->desc.codec;
@@ -69,6 +75,7 @@ shoal_status shoali_predict_protocol(const shoali_question *q, shoal_prediction 
     double exchange = p->exposed_s + p->hidden_s;
     p->exposed_s = fmax(0, 1e-9 * (double)results.iteration_ns - pass);
     p->hidden_s = fmax(0, exchange - p->exposed_s);
-    p->sent_bytes = (double)results.sent_bytes / ITERATIONS / q->desc.workers;
+    p->sent_bytes = (double)results.sent_bytes / (double)iterations_for(q->desc.workers) /
+                    q->desc.workers;
     return SHOAL_OK;
 }
