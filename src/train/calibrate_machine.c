@@ -55,7 +55,7 @@ static void measure_products(shoal_calibration *c, float *memory, double *rates)
         rates[i] = 2.0 * p.n * p.n * p.n / seconds;
         c->peak = fmax(c->peak, rates[i]);
         if (i < 4)
-            c->accelerator.spread = fmax(c->accelerator.spread, spread);
+            c->accelerator.spread = fmin(1, fmax(c->accelerator.spread, spread));
     }
 }
 

@@ -37,11 +37,11 @@ class Calibrate(unittest.TestCase):
             self.assertEqual(len(cluster["profiles"][0]["ready_us"]), 3)
             self.assertGreater(cluster["accelerators"][0]["flops"], 1e8)
             self.assertTrue(all(c["ratio"] == 2 for c in cluster["codecs"]))
-            p = json.loads(
-                shoal.run(
-                    "predict", "--model", "mlp-small", "--batch", 16, "--cluster", path, "--json"
-                ).stdout
+            got = shoal.run(
+                "predict", "--model", "mlp-small", "--batch", 16, "--cluster", path, "--json"
             )
+            self.assertEqual(got.returncode, 0, got.stderr)
+            p = json.loads(got.stdout)
             compute = cluster["profiles"][0]["compute_us"] * 1e-6
             self.assertAlmostEqual(p["forward_s"] + p["backward_s"], compute, delta=0.01 * compute)
 
