@@ -97,6 +97,13 @@ static shoal_status measure(void *arg)
     return SHOAL_OK;
 }
 
+/* A few floats: what counts is how many hops they make one after the other. */
+static const char *few_hops(const shoal_op *op)
+{
+    enum { DIRECT_MOST = 16 };
+    return op->member_count <= DIRECT_MOST ? "direct" : "halving_doubling";
+}
+
 static void begin_measure(shoal_op *op)
 {
     const shoal_codec *codec = measuring_codec(op);
@@ -186,7 +193,7 @@ static void job_back(void *arg, shoal_status status)
         shoali_run_flow(op);
     } else {
         const shoal_codec *codec = measuring_codec(op);
-        start_child(op, SHOALI_MEASURE_ROUND, SHOAL_MAX, "ring", op->shared,
+        start_child(op, SHOALI_MEASURE_ROUND, SHOAL_MAX, few_hops(op), op->shared,
                     (size_t)op->tensor_count * codec->row->shared_count);
     }
 }
