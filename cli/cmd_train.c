@@ -41,6 +41,7 @@ enum {
     KEY_NO_EXCHANGE,
     KEY_NO_EVAL,
     KEY_DUMP,
+    KEY_SIMULATE,
     KEY_DUMP_EVERY,
     KEY_TOS,
     KEY_TRANSPORT,
@@ -112,6 +113,8 @@ static const struct argp_option options[] = {
     {"join-timeout", KEY_JOIN_TIMEOUT, "S", 0, "How long to wait for all workers at the start (30)",
      4},
     {NULL, 0, NULL, 0, "Emulation:", 5},
+    {"simulate", KEY_SIMULATE, "N", 0,
+     "N workers in this one process, real gradients and codecs, no network", 5},
     {"compute-ms", KEY_COMPUTE, "MS", 0, "Forward and backward pass last at least so long", 5},
     {0}};
 
@@ -264,6 +267,8 @@ static int parse_value(train_args *args, int key, const char *text)
         return parse_u64(text, &train->max_steps);
     case KEY_CHECKPOINT:
         return parse_u64(text, &train->checkpoint_every);
+    case KEY_SIMULATE:
+        return parse_u32(text, 1, 256, &train->simulate);
     case KEY_DUMP_EVERY:
         return parse_u64(text, &train->dump_every);
     case KEY_CHECK:
@@ -472,8 +477,10 @@ static int worker_main(train_args *args)
     if (slow != NULL)
         args->train.slow = strtod(slow, NULL);
     args->comm.seed = args->train.seed;
-    shoal_status status = shoal_comm_create(&args->comm, &comm);
-    if (status == SHOAL_OK)
+    shoal_status status = SHOAL_OK;
+    if (args->train.simulate == 0)
+        status = shoal_comm_create(&args->comm, &comm);
+    if (status == SHOAL_OK && comm != NULL)
         status = shoal_comm_view(comm, &view);
     if (status == SHOAL_OK && view.rank_count > 1)
         snprintf(name, sizeof name, "train: rank %u", view.rank);
@@ -528,6 +535,8 @@ static int run_args(train_args *args, char **command)
     args->train.model = args->train.model != NULL ? args->train.model : "lenet";
     args->train.batch = args->train.batch != 0 ? args->train.batch : 64;
     args->workers = args->workers != 0 ? args->workers : 1;
+    if (args->train.simulate > 0 && (args->workers > 1 || args->launch.lab != NULL))
+        return cli_usage("train", "--simulate excludes --workers and --lab");
     if (args->train.data == NULL)
         return cli_usage("train",
                          "which data? --data DIR; `shoal data digits --out DIR` makes some");

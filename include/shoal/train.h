@@ -51,6 +51,8 @@ typedef struct shoal_train_desc {
     bool no_exchange; /* no communication at all: every rank trains alone (to measure compute time)
                        */
     bool no_evaluation;         /* skip the test split */
+    uint32_t simulate;          /* [0: not] so many workers in this one process, without a comm:
+                                   real gradients, the engine's own exchange, no time */
     const char *dump_gradients; /* [none] directory for rank 0's gradients before the exchange, one
                                    safetensors file per dumped step: what shoal_gradients_open
                                    reads. Such a step does not overlap */

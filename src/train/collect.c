@@ -111,13 +111,13 @@ shoal_status shoali_train_evaluate(shoal_train *train)
 {
     double sums[5] = {0, 0, 0, train->epoch_loss, (double)train->epoch_samples};
     uint64_t count = train->dataset->test.count;
+    uint32_t parts = train->simulated != NULL ? 1 : train->member_count;
     SHOALI_TRY(average_state(train));
     if (train->hybrid != NULL && !train->desc.no_evaluation && count > 0)
         SHOALI_TRY(shoali_hybrid_evaluate(train, sums));
     else if (!train->desc.no_evaluation && count > 0)
-        SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->place / train->member_count),
-                                  (uint32_t)(count * (train->place + 1) / train->member_count),
-                                  sums));
+        SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->place / parts),
+                                  (uint32_t)(count * (train->place + 1) / parts), sums));
     SHOALI_TRY(shoali_train_sum(train, sums, 5, "evaluation"));
     train->test_loss = sums[2] > 0 ? sums[0] / sums[2] : (double)NAN;
     train->test_accuracy = sums[2] > 0 ? 100 * sums[1] / sums[2] : (double)NAN;

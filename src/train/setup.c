@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "driver/driver.h"
 #include "train/hybrid.h"
-#include "train/trainer.h"
+#include "train/simulated.h"
 
 enum { TEST_BATCH = 256 };
 
@@ -74,7 +74,12 @@ static shoal_status set_defaults(shoal_train *train)
 static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
 {
     shoal_view view = {.size = sizeof view};
-    train->workers = 1;
+    train->workers = train->desc.simulate > 0 ? train->desc.simulate : 1;
+    if (train->desc.simulate > 0 &&
+        (comm != NULL || train->hybrid != NULL || train->desc.resume != NULL))
+        return shoali_fail(SHOAL_EINVAL,
+                           "simulated workers need no communicator, and neither resume nor run a "
+                           "plan");
     if (comm != NULL) {
         SHOALI_TRY(shoal_comm_view(comm, &view));
         train->comm = comm;
@@ -260,7 +265,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
                            train->desc.resume, (unsigned long long)train->step,
                            (unsigned long long)train->steps);
     SHOALI_TRY(shoali_metrics_open(train));
-    return start_sync(train);
+    return train->desc.simulate > 0 ? shoali_simulated_create(train) : start_sync(train);
 }
 
 shoal_status shoal_train_create(shoal_comm *comm, const shoal_train_desc *desc,
@@ -290,6 +295,7 @@ void shoal_train_destroy(shoal_train *train)
     shoal_error error;
     shoali_error_get(&error); /* leaving must not cover what went wrong */
     shoal_sync_destroy(train->sync);
+    shoali_simulated_destroy(train);
     if (train->metrics != NULL)
         fclose(train->metrics);
     shoali_lr_destroy(train->lr);

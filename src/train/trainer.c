@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "driver/driver.h"
 #include "train/hybrid.h"
-#include "train/trainer.h"
+#include "train/simulated.h"
 
 /* FLOPs of the layer whose gradients start at offset, of the whole step's: for the emulated compute
  * time. */
@@ -77,10 +77,30 @@ static void update(shoal_train *train, float grad_scale, double lr)
     shoali_optim_step(train->optim, &step);
 }
 
-/* Ask the protocol, update if it says so, and let it go on. */
-static shoal_status exchange(shoal_train *train, shoali_step_times *times, uint64_t *next_step_out)
+/* All simulated workers' gradients, one after the other, then their exchange. */
+static shoal_status simulate(shoal_train *train, uint64_t epoch, uint64_t in_epoch,
+                             shoali_step_times *times, shoal_verdict *verdict_out)
 {
-    shoal_verdict verdict = {.apply = true, .grad_scale = 1}, next = {0};
+    double sent_bytes = 0;
+    bool finite = true;
+    for (uint32_t w = 0; w < train->workers; w++) {
+        shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, w);
+        SHOALI_TRY(compute(train, &share, times));
+        train->epoch_total_samples -= w > 0 ? share.total : 0;
+        shoali_simulated_keep(train, w);
+    }
+    SHOALI_TRY(shoali_simulated_sum(train, &finite, &sent_bytes));
+    times->sync.sent_payload_bytes = (uint64_t)sent_bytes;
+    *verdict_out = (shoal_verdict){
+        .apply = finite, .skipped = !finite, .grad_scale = 1 / (float)train->workers};
+    return SHOAL_OK;
+}
+
+/* Ask the protocol, update if it says so, and let it go on. */
+static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_step_times *times,
+                             uint64_t *next_step_out)
+{
+    shoal_verdict next = {0};
     if (train->sync != NULL)
         SHOALI_TRY(shoal_sync_before_update(train->sync, &verdict));
     uint64_t start = shoali_now_us();
@@ -170,11 +190,13 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
         .lr = shoali_lr_at(train->lr, train->desc.lr, train->step, train->steps)};
     if (in_epoch == 0 || train->epoch_over)
         begin_epoch(train);
+    shoal_verdict verdict = {.apply = true, .grad_scale = 1};
     shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, train->rank);
-    SHOALI_TRY(train->hybrid != NULL ? shoali_hybrid_compute(train, epoch, in_epoch, &times)
-                                     : compute(train, &share, &times));
+    SHOALI_TRY(train->hybrid != NULL      ? shoali_hybrid_compute(train, epoch, in_epoch, &times)
+               : train->simulated != NULL ? simulate(train, epoch, in_epoch, &times, &verdict)
+                                          : compute(train, &share, &times));
     uint64_t next_step = train->step + 1;
-    SHOALI_TRY(exchange(train, &times, &next_step));
+    SHOALI_TRY(exchange(train, verdict, &times, &next_step));
     train->step = next_step < train->steps ? next_step : train->steps;
     times.step_us = (double)(shoali_now_us() - start);
     account(train, &times);

@@ -25,6 +25,8 @@ typedef struct shoali_pace {
     uint64_t start_us;
 } shoali_pace;
 
+typedef struct shoali_simulated shoali_simulated;
+
 struct shoal_train {
     shoal_train_desc desc; /* strings copied into the arena, defaults filled in */
     shoal_arena *arena;
@@ -41,6 +43,7 @@ struct shoal_train {
     uint32_t tensor_count;
     shoali_net *net;              /* NULL by a plan */
     struct shoali_hybrid *hybrid; /* NULL unless by a plan: then stages instead of a net */
+    shoali_simulated *simulated;  /* NULL: one worker per process; simulated.h */
     float *params, *grads;        /* of this worker: all, by a plan its parts */
     size_t param_count;
     shoali_dataset *dataset;
