@@ -95,7 +95,8 @@ SHOAL_API double shoal_codec_variance(const shoal_codec *codec);
  * else typical. */
 SHOAL_API double shoal_codec_bytes_per_elem(const shoal_codec *codec, uint32_t parts);
 
-/** Bytes that always suffice for count elements in which `parts` members are summed. */
+/** Bytes that always suffice for count elements in which `parts` members are summed; 0 of a
+ * transform, which codes no pieces. */
 SHOAL_API size_t shoal_codec_bound(const shoal_codec *codec, size_t count, uint32_t parts);
 
 /**

@@ -153,7 +153,7 @@ size_t shoal_codec_measure_count(const shoal_codec *codec)
 
 size_t shoal_codec_bound(const shoal_codec *codec, size_t count, uint32_t parts)
 {
-    return codec->row->bound(codec->params, count, parts);
+    return codec->row->bound == NULL ? 0 : codec->row->bound(codec->params, count, parts);
 }
 
 /* A row gets a usable `at`: never NULL, with shared values if it measures. */

@@ -58,8 +58,8 @@ typedef struct shoali_op_extras {
 SHOAL_MUST_USE shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
                                             const shoali_op_extras *extras, shoal_op **op_out);
 
-/** Residuals of error feedback, by tensor key: for checkpoints. Blocks while operations are open:
- * call between steps. */
+/** Residuals of error feedback, by tensor key, and states of transforms, by a hash of codec and
+ * tensor table: for checkpoints. Blocks while operations are open: call between steps. */
 typedef struct shoali_residual {
     uint64_t key;
     float *values;

@@ -102,6 +102,20 @@ static uint64_t transform_hash(const shoal_op *op)
     return hash;
 }
 
+/* A state that a checkpoint brought waits among the residuals, under its hash. */
+static void take_saved(shoali_residual_store *store, uint64_t hash, void *state, size_t bytes)
+{
+    size_t at = find(store, hash);
+    if (at == store->count || store->residuals[at].key != hash)
+        return;
+    shoali_residual *saved = &store->residuals[at];
+    if (saved->count == bytes / sizeof(float))
+        memcpy(state, saved->values, bytes);
+    shoali_free(saved->values);
+    store->count--;
+    memmove(saved, saved + 1, (store->count - at) * sizeof *saved);
+}
+
 shoal_status shoali_transform_state(shoal_comm *comm, const shoal_op *op, void **state_out)
 {
     shoali_residual_store *store = store_of(comm);
@@ -122,6 +136,7 @@ shoal_status shoali_transform_state(shoal_comm *comm, const shoal_op *op, void *
     void *state = shoali_alloc(bytes);
     if (state == NULL)
         return SHOAL_ENOMEM;
+    take_saved(store, hash, state, bytes);
     store->transforms[store->transform_count++] = (transform_state){hash, bytes, state};
     *state_out = state;
     return SHOAL_OK;
@@ -172,9 +187,16 @@ static void list(void *arg)
 {
     request *r = arg;
     const shoali_residual_store *store = r->comm->residuals;
-    r->count = store != NULL ? store->count : 0;
-    for (size_t i = 0; i < r->count && i < r->capacity; i++)
-        r->out[i] = store->residuals[i];
+    const size_t plain = store != NULL ? store->count : 0;
+    r->count = plain + (store != NULL ? store->transform_count : 0);
+    for (size_t i = 0; i < r->count && i < r->capacity; i++) {
+        if (i < plain) {
+            r->out[i] = store->residuals[i];
+            continue;
+        }
+        const transform_state *t = &store->transforms[i - plain];
+        r->out[i] = (shoali_residual){t->hash, t->state, t->bytes / sizeof(float)};
+    }
 }
 
 size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out, size_t capacity)
