@@ -158,14 +158,16 @@ static void round_trips_keep_the_contract(void **state)
 
 /* ---------------------------------------------------------------- error feedback */
 
-/* What 30 steps deliver, plus what is left over, is what went in; and what is left over stays
- * small. Values well below 1, so that value + residual is, too. */
+/* What 30 steps deliver, plus what is left over, is what went in, with every codec for which the
+ * engine keeps residuals or which has an error bound; where it has one, what is left over stays
+ * below it. Values well below 1, so that value + residual is, too. */
 static void check_feedback(const shoal_codec *codec)
 {
     enum { N = 200, STEPS = 30 };
     double bound = shoal_codec_error_bound(codec), put_in[N] = {0}, delivered[N] = {0};
-    float residual[N] = {0}, x[N];
-    if (!isfinite(bound) || bound > 0.5)
+    float residual[N] = {0}, x[N], most = 0;
+    const bool bounded = bound <= 0.5;
+    if (!bounded && !codec->error_feedback)
         return;
     for (size_t step = 0; step < STEPS; step++) {
         codec_place p;
@@ -181,13 +183,15 @@ static void check_feedback(const shoal_codec *codec)
         for (size_t i = 0; i < N; i++) {
             delivered[i] += (double)got[i];
             residual[i] = x[i] - got[i];
-            assert_true(fabs((double)residual[i]) <= bound);
+            assert_true(!bounded || fabs((double)residual[i]) <= bound);
+            most = fmaxf(most, fabsf(residual[i]));
         }
         free(got);
         free(c.bytes);
     }
     for (size_t i = 0; i < N; i++)
-        assert_true(fabs(delivered[i] + (double)residual[i] - put_in[i]) < 1e-7);
+        assert_true(fabs(delivered[i] + (double)residual[i] - put_in[i]) <
+                    1e-7 + 4e-6 * (double)most);
 }
 
 static void delivered_and_residuals_are_the_source(void **state)
