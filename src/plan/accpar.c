@@ -126,7 +126,7 @@ static void find_share(cut *c, uint8_t (*from)[TYPES], char *types)
     double middle = c->speed[0] / (c->speed[0] + c->speed[1]), width = 0.5, best = middle;
     set_share(c, middle);
     double least = choose(c, from, types);
-    for (int round = 0; round < 4; round++, width /= GRID / 2) {
+    for (int round = 0; round < 4; round++) {
         middle = best;
         for (int i = -GRID; i <= GRID; i++) {
             double share = middle + width * i / GRID;
@@ -139,6 +139,7 @@ static void find_share(cut *c, uint8_t (*from)[TYPES], char *types)
                 best = share;
             }
         }
+        width /= GRID / 2;
     }
     set_share(c, best);
 }

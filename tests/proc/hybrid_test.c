@@ -197,22 +197,22 @@ static void run_model(const char *name, uint32_t workers, uint32_t plans)
 static void two_workers(void **state)
 {
     (void)state;
-    run_model("flat", 2, 5);
-    run_model("conv", 2, 5);
+    run_model("flat", 2, 4);
+    run_model("conv", 2, 4);
 }
 
 static void four_workers(void **state)
 {
     (void)state;
-    run_model("flat", 4, 8);
-    run_model("conv", 4, 8);
+    run_model("flat", 4, 6);
+    run_model("conv", 4, 6);
 }
 
 static void eight_workers(void **state)
 {
     (void)state;
-    run_model("flat", 8, 4);
-    run_model("conv", 8, 4);
+    run_model("flat", 8, 2);
+    run_model("conv", 8, 2);
 }
 
 /* ---------------------------------------------------------------- refusals */
