@@ -122,6 +122,16 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_after_update(shoal_sync *sync,
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_finish(shoal_sync *sync);
 
+/**
+ * SGD with momentum for protocols that run the optimiser themselves (param_server): v = momentum v +
+ * g, params = params - lr v, where g is the mean gradient. Every rank calls it before its first step,
+ * servers before shoal_sync_serve; again, to change the rates, between after_update and the next
+ * ready. Other protocols ignore it.
+ * @return SHOAL_OK | EINVAL (lr or momentum below 0 or not finite) | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_set_sgd(shoal_sync *sync, double lr,
+                                                         double momentum);
+
 /** Cost of the last step that before_update and after_update both finished. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_last_stats(shoal_sync *sync,
                                                             shoal_sync_stats *stats_out);

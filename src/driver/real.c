@@ -132,6 +132,7 @@ static void free_sync(shoal_sync *sync)
     shoali_real_host_fini(sync);
     shoali_tensors_fini(&sync->tensors);
     shoali_sync_close(&sync->protocol);
+    shoali_free(sync->velocity);
     shoali_free(sync->state);
     shoali_free(sync->notes);
     shoali_free(sync->table);
@@ -435,6 +436,36 @@ shoal_status shoal_sync_serve(shoal_sync *sync)
 }
 
 /* ---------------------------------------------------------------- for the trainer */
+
+/* An owner job of the public ABI's: plain SGD on the caller's parameters. */
+static shoal_status step_sgd(void *user, float *sum_in_weights_out, size_t offset, size_t count,
+                             uint64_t iteration, float scale)
+{
+    const shoal_sync *sync = user;
+    const float *params = sync->tensors.params + offset;
+    float *velocity = sync->velocity + offset;
+    (void)iteration;
+    for (size_t i = 0; i < count; i++) {
+        velocity[i] = sync->momentum * velocity[i] + scale * sum_in_weights_out[i];
+        sum_in_weights_out[i] = params[i] - sync->lr * velocity[i];
+    }
+    return SHOAL_OK;
+}
+
+shoal_status shoal_sync_set_sgd(shoal_sync *sync, double lr, double momentum)
+{
+    SHOALI_TRY(check_process(sync));
+    if (!(lr >= 0 && lr < 1e9) || !(momentum >= 0 && momentum < 1e9))
+        return shoali_fail(SHOAL_EINVAL, "shoal_sync_set_sgd: lr %g, momentum %g", lr, momentum);
+    if (sync->velocity == NULL)
+        sync->velocity = shoali_alloc_array(sync->tensors.count, sizeof *sync->velocity);
+    if (sync->velocity == NULL)
+        return SHOAL_ENOMEM;
+    sync->lr = (float)lr;
+    sync->momentum = (float)momentum;
+    shoali_sync_set_owner(sync, step_sgd, sync);
+    return SHOAL_OK;
+}
 
 void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user)
 {

@@ -63,6 +63,8 @@ struct shoal_sync {
     void *state;
     shoali_owner owner; /* before the first step */
     void *owner_user;
+    float *velocity; /* of shoal_sync_set_sgd; NULL: not called */
+    float lr, momentum;
 
     /* the caller's thread */
     size_t low;       /* everything from here up was announced */

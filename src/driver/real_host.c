@@ -130,7 +130,9 @@ static void act_job(shoal_sync *sync, const shoali_action *action)
     if (mix && action->mix.count <= INLINE_ELEMS / (action->mix.term_count + 1)) {
         status = shoali_tensors_mix(&sync->tensors, action);
     } else if (!mix && sync->owner == NULL) {
-        status = shoali_fail(SHOAL_EINVAL, "%s runs the optimiser itself, and nobody gave it one",
+        status = shoali_fail(SHOAL_EINVAL,
+                             "%s runs the optimiser itself, and nobody gave it one: "
+                             "shoal_sync_set_sgd does",
                              sync->protocol.spec);
     } else {
         status = copy_job(sync, action);

@@ -129,7 +129,9 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
     SHOALI_TRY(describe(sync, from, label, sizeof label, &desc));
     if (from->owner_job) {
         if (sync->owner == NULL)
-            return shoali_fail(SHOAL_EINVAL, "%s runs the optimiser itself, and nobody gave it one",
+            return shoali_fail(SHOAL_EINVAL,
+                               "%s runs the optimiser itself, and nobody gave it one: "
+                               "shoal_sync_set_sgd does",
                                sync->protocol.spec);
         extras.owner = owner_job;
         extras.owner_ctx = op;
