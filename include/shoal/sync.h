@@ -123,10 +123,10 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_after_update(shoal_sync *sync,
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_finish(shoal_sync *sync);
 
 /**
- * SGD with momentum for protocols that run the optimiser themselves (param_server): v = momentum v +
- * g, params = params - lr v, where g is the mean gradient. Every rank calls it before its first step,
- * servers before shoal_sync_serve; again, to change the rates, between after_update and the next
- * ready. Other protocols ignore it.
+ * SGD with momentum for protocols that run the optimiser themselves (param_server): v = momentum v
+ * + g, params = params - lr v, where g is the mean gradient. Every rank calls it before its first
+ * step, servers before shoal_sync_serve; again, to change the rates, between after_update and the
+ * next ready. Other protocols ignore it.
  * @return SHOAL_OK | EINVAL (lr or momentum below 0 or not finite) | ENOMEM
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_set_sgd(shoal_sync *sync, double lr,
