@@ -90,7 +90,13 @@ static bool grow_members(shoali_sim_op *op, uint32_t size)
     op->phase = shoali_alloc_array(size, sizeof *op->phase);
     op->bufs = shoali_alloc_array(size, sizeof(float *));
     op->capacity = op->members != NULL && op->phase != NULL && op->bufs != NULL ? size : 0;
-    return op->capacity == size;
+    if (op->capacity == size)
+        return true;
+    free_members(op); /* its place may not count yet, and nobody else would */
+    op->members = NULL;
+    op->phase = NULL;
+    op->bufs = NULL;
+    return false;
 }
 
 uint32_t shoali_sim_place_take(shoal_sim *sim, uint64_t id, uint32_t size)
