@@ -44,15 +44,17 @@ typedef struct shoal_sim_desc {
     /** [none] A cluster file (docs/cluster.md) in place of `network`: its hosts with their links,
      *  what its accelerators do, stragglers, partitions. */
     const char *cluster;
-    /** [none] Spec of a model (shoal/model.h) whose tensors and operations count, in place of
-     *  `tensors`. */
+    /** [none] Spec of a model (shoal/model.h) whose operations count, and whose tensors if
+     * `tensors`
+     *  are not given. */
     const char *model;
     /** [none] What goes wrong: "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,cut=2@1-1.5,
      *  detect_ms=2500": endpoint @ second, host @ seconds; a NaN comes at an iteration, and only
      *  with real numbers. A cut is a pause; one longer than detect_ms ends the host's endpoints. */
     const char *faults;
     /** ["cost"] "cost": no numbers, only time. "quadratic:lr=0.1,momentum=0,noise=0.1,spread=1,
-     *  condition=4": every worker minimises its own quadratic, all together their mean. */
+     *  condition=4": every worker minimises its own quadratic, all together their mean. "mixing":
+     *  no gradients, but every worker begins elsewhere: how fast do they agree? */
     const char *problem;
     const shoal_tensor
         *tensors; /* [one of 2^20 elements] the model, as in shoal_sync_desc; copied */
@@ -61,11 +63,22 @@ typedef struct shoal_sim_desc {
     shoal_nonfinite nonfinite; /* [stop] */
     uint64_t seed;             /* [1] of everything random */
     uint32_t chunk_elems;      /* [65536] unit of coding, with real numbers */
+    /** [none] End the run at this virtual second, wherever workers are then, and take `iterations`
+     *  for endless: rates without the tail in which fast workers wait for slow ones. */
+    double until_s;
+    /** [1] Every byte of an operation counts so often: few numbers that take as long as many. */
+    double inflate;
+    /** [none] File for a timeline in Chrome's trace format (Perfetto, chrome://tracing): compute,
+     *  waits, operations. */
+    const char *timeline;
+    /** [none] File with a line for every event that a machine was fed. */
+    const char *log;
 } shoal_sim_desc;
 /** A descriptor with every default. */
-#define SHOAL_SIM_DESC_INIT             \
-    {                                   \
-        .size = sizeof(shoal_sim_desc), \
+#define SHOAL_SIM_DESC_INIT                                                                       \
+    {                                                                                             \
+        sizeof(shoal_sim_desc), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+            0, 0, SHOAL_NONFINITE_STOP, 0, 0, 0, 0, NULL, NULL                                    \
     }
 
 /** What came out, over all endpoints. Times are virtual. */
@@ -129,6 +142,21 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_results_get(const shoal_sim *sim
 /** The same for one endpoint: workers first, then dedicated servers. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_endpoint_get(
     const shoal_sim *sim, uint32_t endpoint, shoal_sim_endpoint_results *results_out);
+/** Time that a worker spent waiting, by whom it waited for: array[endpoints] in ns. An operation's
+ * time before its last member came is that member's; a message's is its sender's; at the worker's
+ * own place stands what is left: transfers, latencies. Valid until destroy; NULL: no such worker.
+ */
+SHOAL_API const uint64_t *shoal_sim_waits(const shoal_sim *sim, uint32_t worker);
+
+/** The job at one moment. With numbers: the loss of the mean model above its minimum, and the mean
+ * squared distance of workers from their mean; else NaN. */
+typedef struct shoal_sim_point {
+    double time_s, iterations; /* iterations: mean over workers */
+    double excess, consensus;
+} shoal_sim_point;
+/** A few hundred points over the whole run; the first is its start. Valid until destroy. */
+SHOAL_API const shoal_sim_point *shoal_sim_curve(const shoal_sim *sim, uint32_t *count_out);
+
 /** Parameters of an endpoint with real numbers, valid until destroy; NULL with problem = cost. */
 SHOAL_API const float *shoal_sim_params(const shoal_sim *sim, uint32_t endpoint, size_t *count_out);
 

@@ -19,7 +19,7 @@ static shoal_status take_tensors(shoal_sim *sim, const shoal_sim_desc *desc,
     const shoal_tensor one = {.key = 1, .count = DEFAULT_COUNT, .lr_scale = 1};
     const shoal_tensor *given = desc->tensor_count > 0 ? desc->tensors : NULL;
     sim->tensor_count = given != NULL ? desc->tensor_count : 1;
-    if (model != NULL)
+    if (model != NULL && given == NULL)
         given = shoal_model_tensors(model, &sim->tensor_count);
     if (sim->tensor_count == 0)
         return shoali_fail(SHOAL_EINVAL, "model %s has no tensors to train", desc->model);
@@ -102,7 +102,7 @@ static shoal_status make_tensors(shoal_sim *sim, shoali_sim_node *node)
     if (status != SHOAL_OK || params == NULL || grads == NULL || node->velocity == NULL ||
         (sim->codec->error_feedback && node->residual == NULL))
         return SHOAL_ENOMEM;
-    shoali_problem_start(sim->problem, params);
+    shoali_problem_start(sim->problem, node->world.me, params);
     return SHOAL_OK;
 }
 
@@ -144,6 +144,12 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
     if (sim->endpoint_ids == NULL || sim->hosts == NULL || sim->arena == NULL ||
         sim->scratch == NULL)
         return SHOAL_ENOMEM;
+    sim->inflate = desc->inflate > 0 ? desc->inflate : 1;
+    if (!(desc->until_s >= 0 && desc->until_s < 1e9) || !(sim->inflate < 1e12))
+        return shoali_fail(SHOAL_EINVAL, "until_s or inflate is out of range");
+    if (desc->until_s > 0)
+        sim->iterations = UINT64_MAX / 4;
+    SHOALI_TRY(shoali_sim_report_open(sim, desc));
     SHOALI_TRY(shoali_sim_world_links(sim));
     SHOALI_TRY(shoali_sim_wire_open(sim));
     SHOALI_TRY(shoali_problem_open(or (desc->problem, "cost"), sim->workers, sim->count, sim->seed,
@@ -197,6 +203,7 @@ void shoal_sim_destroy(shoal_sim *sim)
         return;
     for (uint32_t i = 0; sim->nodes != NULL && i < sim->size; i++)
         free_node(&sim->nodes[i]);
+    shoali_sim_report_fini(sim);
     shoali_sim_messages_fini(sim);
     shoali_sim_ops_fini(sim);
     shoali_sim_volumes_fini(sim);
@@ -256,8 +263,13 @@ static bool step(shoal_sim *sim)
     uint64_t event_ns = next != NULL ? next->at_ns : UINT64_MAX;
     uint64_t link_ns = event_ns == sim->now_ns ? UINT64_MAX : shoali_links_next_ns(sim->net);
     uint32_t index;
-    if (event_ns == UINT64_MAX && link_ns == UINT64_MAX)
+    uint64_t next_ns = event_ns < link_ns ? event_ns : link_ns;
+    if (next_ns == UINT64_MAX)
         return false;
+    if (sim->until_ns > 0 && next_ns > sim->until_ns) {
+        sim->now_ns = sim->results.duration_ns = sim->until_ns;
+        return false;
+    }
     if (event_ns <= link_ns) {
         const shoali_sim_event event = shoali_sim_pop(&sim->queue);
         sim->now_ns = event_ns;
@@ -298,6 +310,9 @@ shoal_status shoal_sim_run(shoal_sim *sim)
             return stuck(sim, "an hour without progress");
     if (sim->status != SHOAL_OK)
         return shoali_error_set(&sim->error);
+    SHOALI_TRY(shoali_sim_report_end(sim));
+    if (sim->until_ns > 0 && sim->now_ns == sim->until_ns)
+        return SHOAL_OK;
     if (sim->ended < sim->size)
         return stuck(sim, "deadlock");
     return conclusion(sim);

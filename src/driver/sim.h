@@ -6,6 +6,8 @@
 #ifndef SHOALI_DRIVER_SIM_H
 #define SHOALI_DRIVER_SIM_H
 
+#include <stdio.h>
+
 #include "collective/flow.h"
 #include "driver/sim_net.h"
 #include "driver/sim_problem.h"
@@ -68,6 +70,8 @@ typedef struct shoali_sim_op {
     float **bufs;
     bool paused;                           /* MOVING across a cut */
     uint64_t iteration_min, iteration_max; /* of the members when they entered */
+    uint32_t last;                         /* the member's endpoint that completed it */
+    uint64_t began_ns;                     /* when it did */
     shoali_collective *collective;
     shoali_volume *volume;
     shoal_status status;
@@ -172,6 +176,16 @@ struct shoal_sim {
     shoal_arena *arena; /* schedules, while they are counted */
     /* what came out */
     shoal_sim_results results;
+    uint64_t until_ns; /* the end of the run, 0: none */
+    double inflate;
+    uint64_t *waits;   /* [workers * size] */
+    uint32_t cause;    /* who brought the event that is being fed; NO_CAUSE */
+    uint64_t cause_ns; /* and when it came to what all waited for */
+    shoal_sim_point *curve;
+    uint32_t curve_count;
+    uint64_t steps, steps_to_point; /* worker-iterations: all, and from one point to the next */
+    FILE *timeline, *log;
+    uint64_t timeline_events;
     shoal_status status; /* of the simulator itself */
     shoal_error error;
     /* tests */
@@ -233,6 +247,21 @@ uint64_t shoali_sim_arrival_ns(shoal_sim *sim, uint32_t from, uint32_t to);
 /** Some members cannot reach each other now. */
 bool shoali_sim_op_cut(const shoal_sim *sim, const shoali_sim_op *op);
 void shoali_sim_plan_cuts(shoal_sim *sim);
+
+/* sim_report.c */
+enum { SHOALI_SIM_POINTS = 512 };
+#define SHOALI_SIM_NO_CAUSE UINT32_MAX
+SHOAL_MUST_USE shoal_status shoali_sim_report_open(shoal_sim *sim, const shoal_sim_desc *desc);
+/** Close the files; an error in writing them is the run's. */
+SHOAL_MUST_USE shoal_status shoali_sim_report_end(shoal_sim *sim);
+void shoali_sim_report_fini(shoal_sim *sim);
+/** A worker's wait is over; it began at asked_ns. */
+void shoali_sim_report_wait(shoal_sim *sim, uint32_t endpoint);
+/** A worker has finished an iteration; at_start: nobody has. */
+void shoali_sim_report_step(shoal_sim *sim, bool at_start);
+void shoali_sim_report_compute(shoal_sim *sim, uint32_t endpoint);
+void shoali_sim_report_op(shoal_sim *sim, const shoali_sim_op *op);
+void shoali_sim_report_event(shoal_sim *sim, uint32_t endpoint, const shoali_event *event);
 
 /* sim_places.c */
 #define SHOALI_SIM_NO_PLACE UINT32_MAX

@@ -136,6 +136,7 @@ static void next_iteration(shoal_sim *sim, uint32_t endpoint, const shoal_verdic
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
     node->done = verdict->iteration; /* a machine may have left some out */
+    shoali_sim_report_step(sim, false);
     if (node->done < sim->iterations) {
         begin_iteration(sim, endpoint, verdict->iteration);
         record_gap(sim);
@@ -156,8 +157,11 @@ static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
     bool waits = node->phase == SHOALI_SIM_IN_BEFORE || node->phase == SHOALI_SIM_IN_AFTER;
-    if (waits)
+    if (waits) {
         node->idle_ns += sim->now_ns - node->asked_ns;
+        if (endpoint < sim->workers)
+            shoali_sim_report_wait(sim, endpoint);
+    }
     sim->progress_ns = sim->now_ns;
     if (verdict->stop) {
         node->done += node->phase == SHOALI_SIM_IN_AFTER && node->done < sim->iterations;
@@ -334,6 +338,7 @@ static void feed(shoal_sim *sim, uint32_t endpoint, shoali_event *event)
     event->now_us = sim->now_ns / 1000;
     sim->results.events++;
     log_event(sim, endpoint, event);
+    shoali_sim_report_event(sim, endpoint, event);
     if (sim->on_event != NULL)
         sim->on_event(sim->on_event_ctx, sim, endpoint, event);
     shoali_sim_break(sim, sim->protocol.row->on_event(node->state, event, &node->actions));
@@ -387,11 +392,14 @@ static void on_message(shoal_sim *sim, const shoali_sim_event *event)
     uint8_t *own = len > INLINE_BYTES ? (uint8_t *)(uintptr_t)event->a : NULL;
     shoali_event message = {.kind = SHOALI_EV_MESSAGE,
                             .message = {from, own != NULL ? own : (const uint8_t *)&event->a, len}};
+    sim->cause = from;
+    sim->cause_ns = sim->now_ns;
     if (event->endpoint != SHOALI_EVERYBODY && event->endpoint < sim->size)
         feed(sim, event->endpoint, &message);
     for (uint32_t i = 0; event->endpoint == SHOALI_EVERYBODY && i < sim->size; i++)
         if (i != from)
             feed(sim, i, &message);
+    sim->cause = SHOALI_SIM_NO_CAUSE;
     shoali_free(own);
 }
 
@@ -430,6 +438,7 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
         on_ready(sim, endpoint, (uint32_t)event->a);
         break;
     case SHOALI_SIM_BEFORE:
+        shoali_sim_report_compute(sim, endpoint);
         ask(sim, endpoint, SHOALI_SIM_COMPUTING, SHOALI_SIM_IN_BEFORE, SHOALI_EV_BEFORE);
         break;
     case SHOALI_SIM_AFTER:
@@ -489,6 +498,7 @@ static void plan_faults(shoal_sim *sim, const shoali_sim_list *list, uint32_t wh
 
 shoal_status shoali_sim_start(shoal_sim *sim)
 {
+    shoali_sim_report_step(sim, true);
     plan_faults(sim, &sim->faults.die, SHOALI_SIM_DIE);
     plan_faults(sim, &sim->faults.stop, SHOALI_SIM_FREEZE);
     plan_faults(sim, &sim->faults.leave, SHOALI_SIM_LEAVE);

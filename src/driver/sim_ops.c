@@ -99,8 +99,12 @@ void shoali_sim_op_moved(shoal_sim *sim, uint32_t index)
     sim->results.operations++;
     if (apart > sim->results.staleness_max)
         sim->results.staleness_max = apart;
+    shoali_sim_report_op(sim, &sim->ops[index]);
+    sim->cause = sim->ops[index].last;
+    sim->cause_ns = sim->ops[index].began_ns;
     for (uint32_t member = 0; member < size; member++)
         tell(sim, index, member); /* may open operations, and so move sim->ops */
+    sim->cause = SHOALI_SIM_NO_CAUSE;
     shoali_sim_volume_drop(sim->ops[index].volume);
     sim->ops[index].volume = NULL;
     shoali_sim_place_drop(sim, index);
@@ -409,6 +413,8 @@ void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op
     } else if (silent_member(sim, into)) {
         into->state = SHOALI_SIM_OP_HUNG;
     } else if (into->entered == into->size) {
+        into->last = endpoint;
+        into->began_ns = sim->now_ns;
         begin(sim, index);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/sim_problem.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -27,6 +28,7 @@ enum { STREAM_CURVE = 1, STREAM_CENTRE, STREAM_START, STREAM_NOISE };
 
 struct shoali_problem {
     params p;
+    bool mixing; /* no gradient, and every worker starts elsewhere */
     uint32_t workers;
     size_t count;
     uint64_t seed;
@@ -64,22 +66,24 @@ static shoal_status fill(shoali_problem *problem)
 shoal_status shoali_problem_open(const char *spec, uint32_t workers, size_t count, uint64_t seed,
                                  shoali_problem **problem_out)
 {
-    static const char *const names[] = {"cost", "quadratic"};
+    static const char *const names[] = {"cost", "quadratic", "mixing"};
     static const shoali_schema none = {NULL, 0, 0};
-    params p;
+    params p = {.lr = 0, .condition = 1};
     size_t len = shoali_spec_name_len(spec);
     if (len == 4 && memcmp(spec, names[0], len) == 0) {
         SHOALI_TRY(shoali_spec_parse("problem", spec, &none, NULL));
         *problem_out = NULL;
         return SHOAL_OK;
     }
-    if (len != 9 || memcmp(spec, names[1], len) != 0)
-        return shoali_spec_unknown("problem", spec, names, 2);
-    SHOALI_TRY(shoali_spec_parse("problem", spec, &schema, &p));
+    bool mixing = len == 6 && memcmp(spec, names[2], len) == 0;
+    if (!mixing && (len != 9 || memcmp(spec, names[1], len) != 0))
+        return shoali_spec_unknown("problem", spec, names, 3);
+    SHOALI_TRY(shoali_spec_parse("problem", spec, mixing ? &none : &schema, mixing ? NULL : &p));
     shoali_problem *problem = shoali_alloc(sizeof *problem);
     if (problem == NULL)
         return SHOAL_ENOMEM;
     problem->p = p;
+    problem->mixing = mixing;
     problem->workers = workers;
     problem->count = count;
     problem->seed = seed;
@@ -102,10 +106,11 @@ void shoali_problem_close(shoali_problem *problem)
     shoali_free(problem);
 }
 
-void shoali_problem_start(const shoali_problem *problem, float *params_out)
+void shoali_problem_start(const shoali_problem *problem, uint32_t endpoint, float *params_out)
 {
+    uint64_t stream = problem->mixing ? shoali_mix(STREAM_START, endpoint + 1) : STREAM_START;
     for (size_t j = 0; j < problem->count; j++)
-        params_out[j] = (float)(4 * shoali_rng_normal(problem->seed, STREAM_START, j));
+        params_out[j] = (float)(4 * shoali_rng_normal(problem->seed, stream, j));
 }
 
 void shoali_problem_gradient(const shoali_problem *problem, uint32_t worker, uint64_t iteration,
@@ -113,6 +118,10 @@ void shoali_problem_gradient(const shoali_problem *problem, uint32_t worker, uin
 {
     const float *centre = problem->centres + worker * problem->count;
     uint64_t stream = shoali_mix(shoali_mix(STREAM_NOISE, worker), iteration);
+    if (problem->mixing) {
+        memset(grads_out, 0, count * sizeof *grads_out);
+        return;
+    }
     for (size_t j = offset; j < offset + count; j++)
         grads_out[j - offset] = problem->curve[j] * (x[j - offset] - centre[j]);
     if (problem->p.noise <= 0)

@@ -143,7 +143,7 @@ static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
     }
     double coded = shoal_codec_bytes_per_elem(c->codecs[step->leg], step->parts);
     double raw = c->raw_part[step->leg], each = raw * sizeof(float) + (1 - raw) * coded;
-    return (uint64_t)llround((double)elems * each);
+    return (uint64_t)llround((double)elems * each * c->sim->inflate);
 }
 
 static shoal_status count_member(counting *c, uint32_t me)
