@@ -32,6 +32,7 @@ int cli_data(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_partition(int argc, char **argv);
 int cli_network(int argc, char **argv);
+int cli_sim(int argc, char **argv);
 int cli_train(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_calibrate(int argc, char **argv);

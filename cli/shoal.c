@@ -11,6 +11,7 @@ const cli_verb cli_verbs[] = {
     {"train", "train a network across workers: the main job", cli_train},
     {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
     {"bench", "measure collectives, in nccl-tests' columns", cli_bench},
+    {"sim", "run a whole job in virtual time: slow workers, slow links, failures", cli_sim},
     {"data", "make data sets: digits in MNIST's files", cli_data},
     {"model", "describe a network: layers, parameters, FLOPs, bytes", cli_model},
     {"partition", "which layers to split by data and which by model (HyPar)", cli_partition},

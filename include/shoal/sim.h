@@ -54,7 +54,7 @@ typedef struct shoal_sim_desc {
     const char *faults;
     /** ["cost"] "cost": no numbers, only time. "quadratic:lr=0.1,momentum=0,noise=0.1,spread=1,
      *  condition=4": every worker minimises its own quadratic, all together their mean. "mixing":
-     *  no gradients, but every worker begins elsewhere: how fast do they agree? */
+     *  random gradients in the first iteration, then none: how fast do workers agree? */
     const char *problem;
     const shoal_tensor
         *tensors; /* [one of 2^20 elements] the model, as in shoal_sync_desc; copied */
@@ -97,6 +97,7 @@ typedef struct shoal_sim_results {
     uint64_t skipped;  /* steps that a worker skipped because of a value not finite */
     uint64_t events;   /* that protocol machines were fed */
     uint64_t log_hash; /* of all of them with their times: equal runs, equal hash */
+    uint64_t params;   /* elements of the model */
     double excess;     /* quadratic: loss of the mean model above its minimum */
 } shoal_sim_results;
 

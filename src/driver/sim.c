@@ -102,7 +102,7 @@ static shoal_status make_tensors(shoal_sim *sim, shoali_sim_node *node)
     if (status != SHOAL_OK || params == NULL || grads == NULL || node->velocity == NULL ||
         (sim->codec->error_feedback && node->residual == NULL))
         return SHOAL_ENOMEM;
-    shoali_problem_start(sim->problem, node->world.me, params);
+    shoali_problem_start(sim->problem, params);
     return SHOAL_OK;
 }
 
@@ -344,6 +344,7 @@ shoal_status shoal_sim_results_get(const shoal_sim *sim, shoal_sim_results *resu
     if (results_out->size != sizeof r)
         return shoali_fail(SHOAL_EINVAL, "shoal_sim_results: set size first");
     r.size = sizeof r;
+    r.params = sim->count;
     r.iterations_min = UINT64_MAX;
     for (uint32_t i = 0; i < sim->size; i++) {
         const shoali_sim_node *node = &sim->nodes[i];

@@ -28,7 +28,7 @@ enum { STREAM_CURVE = 1, STREAM_CENTRE, STREAM_START, STREAM_NOISE };
 
 struct shoali_problem {
     params p;
-    bool mixing; /* no gradient, and every worker starts elsewhere */
+    bool mixing; /* one random gradient at iteration 0, then none */
     uint32_t workers;
     size_t count;
     uint64_t seed;
@@ -68,7 +68,7 @@ shoal_status shoali_problem_open(const char *spec, uint32_t workers, size_t coun
 {
     static const char *const names[] = {"cost", "quadratic", "mixing"};
     static const shoali_schema none = {NULL, 0, 0};
-    params p = {.lr = 0, .condition = 1};
+    params p = {.lr = 1, .condition = 1};
     size_t len = shoali_spec_name_len(spec);
     if (len == 4 && memcmp(spec, names[0], len) == 0) {
         SHOALI_TRY(shoali_spec_parse("problem", spec, &none, NULL));
@@ -106,11 +106,12 @@ void shoali_problem_close(shoali_problem *problem)
     shoali_free(problem);
 }
 
-void shoali_problem_start(const shoali_problem *problem, uint32_t endpoint, float *params_out)
+void shoali_problem_start(const shoali_problem *problem, float *params_out)
 {
-    uint64_t stream = problem->mixing ? shoali_mix(STREAM_START, endpoint + 1) : STREAM_START;
     for (size_t j = 0; j < problem->count; j++)
-        params_out[j] = (float)(4 * shoali_rng_normal(problem->seed, stream, j));
+        params_out[j] = problem->mixing
+                            ? 0
+                            : (float)(4 * shoali_rng_normal(problem->seed, STREAM_START, j));
 }
 
 void shoali_problem_gradient(const shoali_problem *problem, uint32_t worker, uint64_t iteration,
@@ -119,7 +120,10 @@ void shoali_problem_gradient(const shoali_problem *problem, uint32_t worker, uin
     const float *centre = problem->centres + worker * problem->count;
     uint64_t stream = shoali_mix(shoali_mix(STREAM_NOISE, worker), iteration);
     if (problem->mixing) {
-        memset(grads_out, 0, count * sizeof *grads_out);
+        for (size_t j = offset; j < offset + count; j++)
+            grads_out[j - offset] = iteration == 0
+                                        ? (float)shoali_rng_normal(problem->seed, stream, j)
+                                        : 0;
         return;
     }
     for (size_t j = offset; j < offset + count; j++)

@@ -14,14 +14,14 @@
 
 typedef struct shoali_problem shoali_problem;
 
-/** Spec "cost" (no numbers at all: *problem_out is NULL), "quadratic:lr=0.1,...", or "mixing": no
- * gradients, and every endpoint starts elsewhere. */
+/** Spec "cost" (no numbers at all: *problem_out is NULL), "quadratic:lr=0.1,...", or "mixing":
+ * a random gradient in the first iteration and none later, so only exchange moves parameters. */
 SHOAL_MUST_USE shoal_status shoali_problem_open(const char *spec, uint32_t workers, size_t count,
                                                 uint64_t seed, shoali_problem **problem_out);
 void shoali_problem_close(shoali_problem *problem);
 
-/** The same start everywhere, but with "mixing". */
-void shoali_problem_start(const shoali_problem *problem, uint32_t endpoint, float *params_out);
+/** The same start on all workers. */
+void shoali_problem_start(const shoali_problem *problem, float *params_out);
 /** Worker's gradient of elements [offset, offset + count) at params in this iteration. */
 void shoali_problem_gradient(const shoali_problem *problem, uint32_t worker, uint64_t iteration,
                              const float *params, size_t offset, size_t count, float *grads_out);

@@ -200,7 +200,7 @@ static void the_mean_moves_by_the_mean_gradient(void **state)
         shoal_sim *sim = open_sim(&o, &desc);
         sim->on_event = note_gradients;
         sim->on_event_ctx = &l;
-        shoali_problem_start(sim->problem, 0, start);
+        shoali_problem_start(sim->problem, start);
         assert_ok(shoal_sim_run(sim));
         for (size_t j = 0; j < sim->count; j++) {
             double sum = 0;
@@ -218,7 +218,7 @@ static void reference(const shoal_sim *sim, uint64_t iterations, double *x)
 {
     float at[256], g[256];
     double mean[256];
-    shoali_problem_start(sim->problem, 0, at);
+    shoali_problem_start(sim->problem, at);
     for (size_t j = 0; j < sim->count; j++)
         x[j] = (double)at[j];
     for (uint64_t k = 0; k < iterations; k++) {

@@ -62,7 +62,7 @@ static void open_trainee(const rank_env *env, shoal_comm *comm, const plan *p, t
     memset(t, 0, sizeof *t);
     make_tensors(t->tensors);
     rank_ok(shoali_problem_open(problem_spec, p->workers, COUNT, 1, &t->problem));
-    shoali_problem_start(t->problem, 0, t->params);
+    shoali_problem_start(t->problem, t->params);
     desc.sync = p->sync;
     desc.collective = p->collective;
     desc.codec = p->codec;

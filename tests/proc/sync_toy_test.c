@@ -54,7 +54,7 @@ static void train(const rank_env *env)
     shoal_verdict verdict;
     shoal_comm *comm = rank_join(env);
     rank_ok(shoali_problem_open(problem_spec, WORKERS, COUNT, 1, &t.problem));
-    shoali_problem_start(t.problem, 0, t.params);
+    shoali_problem_start(t.problem, t.params);
     desc.codec = p->codec;
     desc.params = t.params;
     desc.grads = t.grads;

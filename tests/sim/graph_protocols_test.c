@@ -170,7 +170,7 @@ static void the_end_is_common_and_the_mean_is_conserved(void **state)
         shoal_sim *sim = open_sim(&desc);
         sim->on_event = note_gradients;
         sim->on_event_ctx = &l;
-        shoali_problem_start(sim->problem, 0, start);
+        shoali_problem_start(sim->problem, start);
         assert_ok(shoal_sim_run(sim));
         for (size_t j = 0; j < sim->count; j++) {
             const float *x = sim->nodes[0].tensors.params;

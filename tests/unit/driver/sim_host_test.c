@@ -37,7 +37,7 @@ static void every_action_does_what_it_says(void **state)
     (void)state;
     shoal_sim *sim = open_toy("fixed:ms=10,jitter=0.2", NULL);
     float x[COUNT], g[COUNT], velocity[COUNT] = {0};
-    shoali_problem_start(sim->problem, 0, x);
+    shoali_problem_start(sim->problem, x);
     for (uint64_t k = 0; k < ITERATIONS; k++) { /* worker 0 alone */
         shoali_problem_gradient(sim->problem, 0, k, x, 0, COUNT, g);
         shoali_problem_step(sim->problem, velocity, x, g, 1, 0, COUNT, x);

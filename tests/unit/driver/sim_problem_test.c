@@ -20,7 +20,7 @@ static void gradients_are_those_of_the_loss(void **state)
     (void)state;
     shoali_problem *problem = open_problem("quadratic:spread=2");
     float x[COUNT], g[WORKERS][COUNT], part[10];
-    shoali_problem_start(problem, 0, x);
+    shoali_problem_start(problem, x);
     for (uint32_t w = 0; w < WORKERS; w++)
         shoali_problem_gradient(problem, w, 5, x, 0, COUNT, g[w]);
     for (size_t j = 0; j < COUNT; j += 37) {
@@ -45,7 +45,7 @@ static void noise_has_its_deviation_and_no_memory(void **state)
     shoali_problem *quiet = open_problem("quadratic"), *noisy = open_problem("quadratic:noise=0.5");
     float x[COUNT], a[COUNT], b[COUNT];
     double squares = 0;
-    shoali_problem_start(quiet, 0, x);
+    shoali_problem_start(quiet, x);
     for (uint64_t k = 0; k < 20; k++) {
         shoali_problem_gradient(quiet, 0, k, x, 0, COUNT, a);
         shoali_problem_gradient(noisy, 0, k, x, 0, COUNT, b);

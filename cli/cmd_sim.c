@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal sim: a whole job in virtual time. */
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "sim_output.h"
+
+enum {
+    KEY_SYNC = 1000,
+    KEY_CLUSTER,
+    KEY_COMPUTE,
+    KEY_NETWORK,
+    KEY_PROBLEM,
+    KEY_FAULTS,
+    KEY_SECONDS,
+    KEY_PARAMS,
+    KEY_BUCKET,
+    KEY_TIMELINE,
+    KEY_LOG,
+    KEY_PICTURES,
+    KEY_NO_MIXING
+};
+enum { MIXING_ELEMS = 64, MIXING_ITERATIONS = 96, MIXING_WORKERS_MAX = 128 };
+
+typedef struct sim_args {
+    shoal_sim_desc desc;
+    shoal_tensor one; /* --params */
+    const char *pictures;
+    bool json, no_mixing;
+} sim_args;
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "What runs:", 1},
+    {"sync", KEY_SYNC, "SPEC", 0, "Protocol: all_reduce, hop:backup=1, ... (all_reduce)", 1},
+    {"collective", 'c', "SPEC", 0, "Of its operations, if it prescribes none (ring)", 1},
+    {"codec", 'k', "SPEC", 0, "(identity)", 1},
+    {"model", 'm', "SPEC", 0, "Model whose tensors and operations count: lenet, a file.json", 1},
+    {"params", KEY_PARAMS, "N", 0, "Instead of a model: so many parameters (1048576)", 1},
+    {"bucket", KEY_BUCKET, "BYTES|model", 0, "Gradients of one operation (4M)", 1},
+    {"problem", KEY_PROBLEM, "SPEC", 0,
+     "cost: time only; quadratic:lr=0.1,momentum=0,noise=0.1,spread=1: real numbers (cost)", 1},
+    {"iterations", 'i', "N", 0, "Of every worker (100)", 1},
+    {"seconds", KEY_SECONDS, "S", 0, "Stop at this virtual second instead", 1},
+    {"seed", 's', "N", 0, "The same seed gives the same event log, bit for bit (1)", 1},
+    {NULL, 0, NULL, 0, "On what:", 2},
+    {"workers", 'w', "N", 0, "1 to 4096 (4, or the cluster's)", 2},
+    {"cluster", KEY_CLUSTER, "FILE", 0, "Hosts, links, accelerators, stragglers: docs/cluster.md",
+     2},
+    {"network", KEY_NETWORK, "SPEC", 0,
+     "links:rate=1gbit,latency_us=50,hosts=4,slow=3:10x,jitter_us=0,loss=0", 2},
+    {"compute", KEY_COMPUTE, "SPEC", 0,
+     "fixed:ms=100,jitter=0.05,slow=3:4x,random=6x:0.1,trace=FILE or model:batch=32,gflops=50,...",
+     2},
+    {"faults", KEY_FAULTS, "SPEC", 0,
+     "plan:die=1@2.5,stop=2@4,leave=0@1,cut=2@1-1.5,detect_ms=2500", 2},
+    {NULL, 0, NULL, 0, "What it tells:", 3},
+    {"json", 'j', NULL, 0, "Everything as one JSON object", 3},
+    {"pictures", KEY_PICTURES, "DIR", 0, "SVG files: iterations, loss, waits", 3},
+    {"timeline", KEY_TIMELINE, "FILE", 0, "For Perfetto or chrome://tracing", 3},
+    {"log", KEY_LOG, "FILE", 0, "A line for every event of every machine", 3},
+    {"no-mixing", KEY_NO_MIXING, NULL, 0, "Do not measure the spectral gap (a second, small run)",
+     3},
+    {0}};
+
+static bool parse_number(sim_args *args, int key, const char *text)
+{
+    int64_t number = 0;
+    char *end;
+    switch (key) {
+    case 'i':
+        args->desc.iterations = cli_parse_int(text, 1, INT64_C(1) << 40, &number) ? number : 0;
+        return args->desc.iterations > 0;
+    case 's':
+        args->desc.seed = cli_parse_int(text, 1, INT64_MAX, &number) ? (uint64_t)number : 0;
+        return args->desc.seed > 0;
+    case 'w':
+        args->desc.workers = cli_parse_int(text, 1, 4096, &number) ? (uint32_t)number : 0;
+        return args->desc.workers > 0;
+    case KEY_PARAMS:
+        args->one.count = cli_parse_int(text, 1, INT64_C(1) << 36, &number) ? (size_t)number : 0;
+        return args->one.count > 0;
+    case KEY_BUCKET:
+        args->desc.bucket_bytes = SIZE_MAX;
+        return strcmp(text, "model") == 0 ||
+               (cli_parse_bytes(text, &args->desc.bucket_bytes) && args->desc.bucket_bytes > 0);
+    default:
+        args->desc.until_s = strtod(text, &end);
+        return end != text && *end == '\0' && args->desc.until_s > 0 && args->desc.until_s < 1e9;
+    }
+}
+
+/* The field that a textual option goes to; NULL: another option. */
+static const char **text_of(sim_args *args, int key)
+{
+    switch (key) {
+    case KEY_SYNC:
+        return &args->desc.sync;
+    case 'c':
+        return &args->desc.collective;
+    case 'k':
+        return &args->desc.codec;
+    case 'm':
+        return &args->desc.model;
+    case KEY_CLUSTER:
+        return &args->desc.cluster;
+    case KEY_COMPUTE:
+        return &args->desc.compute;
+    case KEY_NETWORK:
+        return &args->desc.network;
+    case KEY_PROBLEM:
+        return &args->desc.problem;
+    case KEY_FAULTS:
+        return &args->desc.faults;
+    case KEY_TIMELINE:
+        return &args->desc.timeline;
+    case KEY_LOG:
+        return &args->desc.log;
+    case KEY_PICTURES:
+        return &args->pictures;
+    default:
+        return NULL;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    sim_args *args = state->input;
+    const char **field = text_of(args, key);
+    if (field != NULL) {
+        *field = text;
+        return 0;
+    }
+    switch (key) {
+    case 'j':
+        args->json = true;
+        return 0;
+    case KEY_NO_MIXING:
+        args->no_mixing = true;
+        return 0;
+    case 'i':
+    case 's':
+    case 'w':
+    case KEY_PARAMS:
+    case KEY_BUCKET:
+    case KEY_SECONDS:
+        if (!parse_number(args, key, text))
+            argp_error(state, "'%s' is not in range; see --help", text);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---------------------------------------------------------------- how fast workers agree */
+
+/* 1 - rate at which the workers' distance from their mean shrinks per iteration, over the part of
+ * the curve where it is neither the start's accident nor rounding. */
+static double gap_of(const shoal_sim *sim)
+{
+    uint32_t count, most = 0;
+    const shoal_sim_point *points = shoal_sim_curve(sim, &count);
+    for (uint32_t i = 1; i < count; i++)
+        most = points[i].consensus > points[most].consensus ? i : most;
+    uint32_t last = most;
+    while (last + 1 < count && points[last + 1].consensus > 1e-9 * points[most].consensus)
+        last++;
+    if (count < 2)
+        return NAN;
+    if (last == most)
+        return 1;
+    uint32_t first = (most + last) / 2;
+    double iterations = points[last].iterations - points[first].iterations;
+    double ratio = points[last].consensus / points[first].consensus;
+    return iterations > 0 ? 1 - pow(ratio, 0.5 / iterations) : NAN;
+}
+
+/* The same job on a few numbers that are as heavy as all, without gradients. */
+static double spectral_gap(const sim_args *args, uint32_t workers, size_t count)
+{
+    const shoal_tensor few = {.key = 1, .count = MIXING_ELEMS, .lr_scale = 1};
+    shoal_sim_desc desc = args->desc;
+    shoal_sim *sim = NULL;
+    double gap = NAN;
+    if (args->no_mixing || workers > MIXING_WORKERS_MAX || desc.faults != NULL ||
+        desc.codec != NULL)
+        return NAN;
+    desc.problem = "mixing";
+    desc.tensors = &few;
+    desc.tensor_count = 1;
+    desc.inflate = (double)count / MIXING_ELEMS;
+    desc.iterations = MIXING_ITERATIONS;
+    desc.until_s = 0;
+    desc.timeline = desc.log = NULL;
+    if (shoal_sim_create(&desc, &sim) == SHOAL_OK && shoal_sim_run(sim) == SHOAL_OK)
+        gap = gap_of(sim);
+    shoal_sim_destroy(sim);
+    return gap;
+}
+
+/* ---------------------------------------------------------------- the command */
+
+static uint32_t count_workers(const shoal_sim *sim)
+{
+    uint32_t workers = 0;
+    while (shoal_sim_waits(sim, workers) != NULL)
+        workers++;
+    return workers;
+}
+
+static int run(const sim_args *args, shoal_sim *sim)
+{
+    char error[1024] = "";
+    shoal_status status = shoal_sim_run(sim);
+    if (status != SHOAL_OK)
+        snprintf(error, sizeof error, "%s", shoal_last_error()->text);
+    sim_report report = {.desc = &args->desc,
+                         .sim = sim,
+                         .results = {.size = sizeof report.results},
+                         .workers = count_workers(sim),
+                         .error = status != SHOAL_OK ? error : NULL};
+    if (shoal_sim_results_get(sim, &report.results) != SHOAL_OK)
+        return cli_report("sim");
+    report.spectral_gap = spectral_gap(args, report.workers, report.results.params);
+    if (args->json)
+        sim_print_json(&report);
+    else
+        sim_print_text(&report);
+    if (args->pictures != NULL && !sim_draw(&report, args->pictures)) {
+        fprintf(stderr, "shoal sim: %s: %s\n", args->pictures, strerror(errno));
+        return CLI_FAILED;
+    }
+    if (status != SHOAL_OK)
+        fprintf(stderr, "shoal sim: %s\n", error);
+    return cli_exit_code(status);
+}
+
+int cli_sim(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "Run a whole training job in virtual time: protocols as they are, links and workers as "
+        "described.\v"
+        "Example: 16 workers on 4 hosts, one of them four times slower than the others\n\n"
+        "  shoal sim --sync hop:backup=1 --workers 16 --network links:rate=120mbit,hosts=4 \\\n"
+        "    --compute fixed:ms=200,jitter=0.05,slow=3:4x --seconds 100 --timeline hop.json\n\n"
+        "Times are virtual; the same arguments give the same run, bit for bit.",
+        NULL,
+        NULL,
+        NULL};
+    sim_args args = {.desc = SHOAL_SIM_DESC_INIT, .one = {.key = 1, .lr_scale = 1}};
+    shoal_sim *sim;
+    args.desc.iterations = 100;
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    if (args.desc.cluster != NULL && args.desc.network != NULL)
+        return cli_usage("sim", "either --cluster or --network says what the links do");
+    if (args.one.count > 0) {
+        args.desc.tensors = &args.one;
+        args.desc.tensor_count = 1;
+    }
+    if (shoal_sim_create(&args.desc, &sim) != SHOAL_OK)
+        return cli_report("sim");
+    int code = run(&args, sim);
+    shoal_sim_destroy(sim);
+    return code;
+}

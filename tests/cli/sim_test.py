@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""shoal sim: what it tells, that it repeats, its files, bad input."""
+import json
+import os
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import shoal
+
+SMALL = (
+    "--workers", 8, "--params", 100000, "--network", "links:rate=100mbit,hosts=4",
+    "--compute", "fixed:ms=50,jitter=0.05,slow=2:4x", "--iterations", 20,
+)  # fmt: skip
+
+
+class Sim(unittest.TestCase):
+    def sim(self, *args, code=0):
+        r = shoal.run("sim", *args)
+        self.assertEqual(r.returncode, code, r.stderr)
+        return r
+
+    def json(self, *args):
+        return json.loads(self.sim(*args, "--json").stdout)
+
+    def test_waits_for_the_slow_worker(self):
+        found = self.json(*SMALL)
+        self.assertEqual(found["iterations"], 160)
+        self.assertEqual(found["spectral_gap"], 1)
+        self.assertEqual(found["error"], "")
+        for worker in found["per_worker"]:
+            if worker["worker"] != 2:
+                self.assertAlmostEqual(worker["waited_for"]["2"], 3.0, delta=0.2)
+        self.assertIn("worker iterations", self.sim(*SMALL).stdout)
+
+    def test_the_same_seed_gives_the_same_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            logs = []
+            for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+                path = os.path.join(folder, name)
+                self.sim(*SMALL, "--sync", "hop:backup=1", "--seed", seed, "--log", path)
+                with open(path, "rb") as file:
+                    logs.append(file.read())
+            self.assertEqual(logs[0], logs[1])
+            self.assertNotEqual(logs[0], logs[2])
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            timeline = os.path.join(folder, "t.json")
+            pictures = os.path.join(folder, "new")
+            problem = ("--problem", "quadratic:lr=0.8,spread=0", "--timeline", timeline)
+            found = self.json(*SMALL, *problem, "--pictures", pictures)
+            self.assertLess(found["curve"][-1]["excess"], found["curve"][0]["excess"] / 100)
+            with open(timeline, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+            self.assertIn("compute", {event["name"] for event in events})
+            self.assertEqual({"X", "b", "e"}, {event["ph"] for event in events})
+            self.assertEqual(
+                ["iterations.svg", "loss.svg", "waits.svg"], sorted(os.listdir(pictures))
+            )
+            for name in os.listdir(pictures):
+                xml.etree.ElementTree.parse(os.path.join(pictures, name))
+
+    def test_cluster_and_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(
+                    {
+                        "name": "two",
+                        "accelerators": [{"name": "a", "flops": 1e9}],
+                        "hosts": [{"count": 2, "workers": 3, "nic": "1gbit"}],
+                        "stragglers": [{"worker": 4, "slowdown": 2}],
+                    },
+                    file,
+                )
+            found = self.json("--cluster", path, "--model", "lenet", "--compute", "model:batch=8")
+            self.assertEqual(found["workers"], 6)
+            compute = [w["compute_s"] for w in found["per_worker"]]
+            self.assertAlmostEqual(compute[4] / compute[0], 2, places=3)
+
+    def test_a_lost_worker_is_the_exit_code(self):
+        r = self.sim(*SMALL, "--faults", "plan:die=3@0.3", code=5)
+        self.assertIn("ended early", r.stdout)
+        self.assertIn("3", r.stderr)
+
+    def test_a_thousand_workers(self):
+        found = self.json("--workers", 1024, "--iterations", 3, "--no-mixing")
+        self.assertEqual(found["iterations"], 3072)
+
+    def test_bad_input(self):
+        for args, text in (
+            (["--workers", 0], "not in range"),
+            (["--sync", "hopp"], "hopp"),
+            (["--network", "links:rate=fast"], "rate=fast"),
+            (["--compute", "fixed:random=6y"], "random=6y"),
+            (["--faults", "plan:cut=1@5"], "cut=1@5"),
+            (["--cluster", "x", "--network", "links"], "either"),
+            (["more"], "unexpected"),
+        ):
+            self.assertIn(text, self.sim(*args, code=2).stderr)
+        self.assertIn("/nowhere", self.sim("--cluster", "/nowhere", code=1).stderr)
+        self.assertIn("Example", self.sim("--help").stdout)
+
+
+if __name__ == "__main__":
+    shoal.main()
