@@ -32,6 +32,7 @@ enum {
     SHOALI_SIM_TELL,    /* endpoint learns the end of operation a (generation b) */
     SHOALI_SIM_FAULT,   /* endpoint meets fault a */
     SHOALI_SIM_NOTICE,  /* everybody notices that endpoint is gone */
+    SHOALI_SIM_GOODBYE, /* everybody's connection to endpoint ends, after its last message */
     SHOALI_SIM_CUT      /* a cut begins or ends */
 };
 enum { SHOALI_SIM_DIE, SHOALI_SIM_FREEZE, SHOALI_SIM_LEAVE };
@@ -190,8 +191,9 @@ struct shoal_sim {
     shoal_error error;
     /* tests */
     void (*on_event)(void *ctx, shoal_sim *sim, uint32_t endpoint, const shoali_event *event);
-    void *on_event_ctx;
-    uint64_t inject_at; /* event number, UINT64_MAX: never */
+    void (*on_send)(void *ctx, uint32_t from, uint32_t to); /* to: SHOALI_EVERYBODY, too */
+    void *on_event_ctx;                                     /* of both */
+    uint64_t inject_at;                                     /* event number, UINT64_MAX: never */
     uint32_t inject_fault, inject_endpoint;
 };
 
@@ -244,6 +246,8 @@ SHOAL_MUST_USE shoal_status shoali_sim_wire_open(shoal_sim *sim);
 bool shoali_sim_wire_plain(const shoal_sim *sim);
 /** When a message that is sent now arrives. Draws from the seed. */
 uint64_t shoali_sim_arrival_ns(shoal_sim *sim, uint32_t from, uint32_t to);
+/** When everything has arrived that an endpoint ever sent; a latency from now, if that is later. */
+uint64_t shoali_sim_last_word_ns(const shoal_sim *sim, uint32_t endpoint);
 /** Some members cannot reach each other now. */
 bool shoali_sim_op_cut(const shoal_sim *sim, const shoali_sim_op *op);
 void shoali_sim_plan_cuts(shoal_sim *sim);

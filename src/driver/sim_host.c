@@ -19,6 +19,7 @@
 #include "driver/sim.h"
 
 enum { INLINE_BYTES = 8 };
+static const char member_ended[] = "a member has ended its job";
 
 void shoali_sim_break(shoal_sim *sim, shoal_status status)
 {
@@ -56,6 +57,17 @@ static void leave(shoal_sim *sim, uint32_t endpoint, const char *why)
     shoali_sim_ops_fail(sim, endpoint, why);
 }
 
+/* The end of a connection comes behind everything that was said on it. */
+static void leave_politely(shoal_sim *sim, uint32_t endpoint, const char *why)
+{
+    bool told = (sim->protocol.traits & SHOALI_SYNC_SURVIVES) != 0;
+    if (shoali_sim_wire_plain(sim) && !told)
+        leave(sim, endpoint, why);
+    else
+        shoali_sim_at(sim, shoali_sim_last_word_ns(sim, endpoint), SHOALI_SIM_GOODBYE, endpoint, 0,
+                      0);
+}
+
 static void fail_node(shoal_sim *sim, uint32_t endpoint, shoal_status status, const char *text)
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
@@ -65,7 +77,7 @@ static void fail_node(shoal_sim *sim, uint32_t endpoint, shoal_status status, co
     snprintf(why, sizeof why, "endpoint %u gave up: %.120s", endpoint, node->text);
     end_node(sim, endpoint, SHOAL_SIM_FAILED);
     shoali_sim_ops_abandon(sim, endpoint, why);
-    leave(sim, endpoint, why);
+    leave_politely(sim, endpoint, why);
 }
 
 /* ---------------------------------------------------------------- the worker's loop */
@@ -167,7 +179,7 @@ static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
         node->done += node->phase == SHOALI_SIM_IN_AFTER && node->done < sim->iterations;
         bool through = node->done >= sim->iterations || endpoint >= sim->workers;
         end_node(sim, endpoint, through ? SHOAL_SIM_DONE : SHOAL_SIM_STOPPED);
-        leave(sim, endpoint, "a member has ended its job");
+        leave_politely(sim, endpoint, member_ended);
     } else if (node->phase == SHOALI_SIM_IN_BEFORE) {
         update(sim, endpoint, verdict);
     } else if (node->phase == SHOALI_SIM_IN_AFTER) {
@@ -213,6 +225,8 @@ static void send(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
     }
     if (to != SHOALI_EVERYBODY && to >= sim->size)
         return;
+    if (sim->on_send != NULL)
+        sim->on_send(sim->on_event_ctx, endpoint, to);
     if (shoali_sim_wire_plain(sim)) {
         send_one(sim, endpoint, to, sim->now_ns + sim->latency_ns, action);
         return;
@@ -414,6 +428,18 @@ static void notice(shoal_sim *sim, uint32_t endpoint)
     leave(sim, endpoint, why);
 }
 
+/* Protocols that go on without a worker hear of its goodbye, too, as on real processes. */
+static void goodbye(shoal_sim *sim, uint32_t endpoint)
+{
+    const shoali_sim_node *node = &sim->nodes[endpoint];
+    const char *why = node->end == SHOAL_SIM_FAILED ? node->text : member_ended;
+    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, why}};
+    for (uint32_t i = 0; (sim->protocol.traits & SHOALI_SYNC_SURVIVES) != 0 && i < sim->size; i++)
+        if (i != endpoint)
+            feed(sim, i, &event);
+    leave(sim, endpoint, why);
+}
+
 static void fault(shoal_sim *sim, uint32_t endpoint, uint32_t what)
 {
     if (endpoint >= sim->size || sim->nodes[endpoint].phase == SHOALI_SIM_ENDED)
@@ -423,10 +449,11 @@ static void fault(shoal_sim *sim, uint32_t endpoint, uint32_t what)
         shoali_sim_at(sim, sim->now_ns, SHOALI_SIM_STOP, endpoint, 0, 0);
         return;
     }
-    uint64_t silence_ns = (uint64_t)(sim->faults.detect_ms * 1e6);
+    uint64_t silence_ns = sim->now_ns + (uint64_t)(sim->faults.detect_ms * 1e6);
+    uint64_t word_ns = shoali_sim_last_word_ns(sim, endpoint);
     end_node(sim, endpoint, SHOAL_SIM_DEAD);
     shoali_sim_ops_hang(sim, endpoint);
-    shoali_sim_at(sim, sim->now_ns + (what == SHOALI_SIM_DIE ? sim->latency_ns : silence_ns),
+    shoali_sim_at(sim, what == SHOALI_SIM_DIE || word_ns > silence_ns ? word_ns : silence_ns,
                   SHOALI_SIM_NOTICE, endpoint, 0, 0);
 }
 
@@ -471,6 +498,9 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
         break;
     case SHOALI_SIM_NOTICE:
         notice(sim, endpoint);
+        break;
+    case SHOALI_SIM_GOODBYE:
+        goodbye(sim, endpoint);
         break;
     case SHOALI_SIM_CUT:
         shoali_sim_ops_recut(sim);

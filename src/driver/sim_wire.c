@@ -104,6 +104,16 @@ uint64_t shoali_sim_arrival_ns(shoal_sim *sim, uint32_t from, uint32_t to)
     return *last;
 }
 
+uint64_t shoali_sim_last_word_ns(const shoal_sim *sim, uint32_t endpoint)
+{
+    uint64_t at_ns = sim->now_ns + sim->latency_ns;
+    for (uint32_t to = 0; to < sim->size && !shoali_sim_wire_plain(sim); to++) {
+        uint64_t last = sim->last_arrival[(size_t)endpoint * sim->size + to];
+        at_ns = last > at_ns ? last : at_ns;
+    }
+    return at_ns;
+}
+
 bool shoali_sim_op_cut(const shoal_sim *sim, const shoali_sim_op *op)
 {
     for (uint32_t i = 1; sim->cut_count > 0 && i < op->size; i++)
