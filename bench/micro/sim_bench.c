@@ -81,6 +81,8 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
     } else if (event->kind == SHOALI_EV_AFTER) {
         m->iteration++;
         shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration});
+    } else if (event->kind == SHOALI_EV_FINISH) {
+        shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration});
     } else if (event->kind == SHOALI_EV_STOP) {
         shoali_act_go(actions, &(shoal_verdict){.iteration = m->iteration, .stop = true});
     }
