@@ -149,15 +149,27 @@ static shoal_status time_of_model(shoal_sim *sim, const shoal_model *model)
     return SHOAL_OK;
 }
 
+/* "SECONDS WORKER FACTOR" */
+static bool parse_trace_line(const char *line, double *seconds_out, shoali_sim_pace *pace_out)
+{
+    char *end;
+    const char *at = line;
+    *seconds_out = strtod(at, &end);
+    bool ok = end != at;
+    pace_out->worker = (uint32_t)strtoul(at = end, &end, 10);
+    ok = ok && end != at;
+    pace_out->factor = strtod(at = end, &end);
+    return ok && end != at && end[strspn(end, " \t\r\n")] == '\0';
+}
+
 static shoal_status read_trace_line(shoal_sim *sim, const char *line, uint32_t number)
 {
     shoali_sim_pace pace;
     double seconds;
     if (line[strspn(line, " \t\r\n")] == '\0' || line[0] == '#')
         return SHOAL_OK;
-    if (sscanf(line, "%lf %u %lf", &seconds, &pace.worker, &pace.factor) != 3 ||
-        !(seconds >= 0 && seconds < 1e9) || !(pace.factor > 0 && pace.factor < 1e6) ||
-        pace.worker >= sim->workers)
+    if (!parse_trace_line(line, &seconds, &pace) || !(seconds >= 0 && seconds < 1e9) ||
+        !(pace.factor > 0 && pace.factor < 1e6) || pace.worker >= sim->workers)
         return shoali_fail(SHOAL_ECORRUPT,
                            "%s:%u: expected SECONDS WORKER FACTOR, with a worker below %u",
                            sim->compute.trace, number, sim->workers);
