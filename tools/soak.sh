@@ -19,7 +19,8 @@ end=$((SECONDS + half))
 rounds=0
 while [ "$SECONDS" -lt "$end" ]; do
     seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
-    if ! SHOAL_TEST_SEED=$seed ctest --test-dir build/asan -j "$jobs" --output-on-failure \
+    if ! SHOAL_TEST_SEED=$seed SHOAL_SOAK_RUNS=30000 \
+        ctest --test-dir build/asan -j "$jobs" --output-on-failure \
         -L 'unit|conformance|sim|proc' >build/asan/soak.log 2>&1; then
         tail -n 60 build/asan/soak.log
         echo "soak: FAILED with seed $seed after $rounds good rounds; repeat with:"

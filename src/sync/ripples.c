@@ -36,7 +36,7 @@
 #include "sync/ripples.h"
 #include "sync/ripples_static.h"
 
-enum { DIVIDE_AUTO, THRESHOLD_AUTO = -1, SMART_THRESHOLD = 4 };
+enum { DIVIDE_AUTO, THRESHOLD_AUTO = -1, SMART_THRESHOLD = 4, SKIPS = 8 };
 
 static const shoali_key keys[] = {
     {"static", SHOALI_KEY_FLAG, offsetof(shoali_ripples_params, fixed), 0, 0, NULL, "off",
@@ -89,8 +89,9 @@ static size_t state_size(const shoali_world *world)
 {
     size_t capacity = fifo_capacity(world), workers = world->workers;
     return round_up(sizeof(shoali_ripples)) + round_up(shoali_finale_bytes(world)) +
-           round_up(shoali_generator_bytes(world)) + (capacity + 2 * workers) * sizeof(uint64_t) +
-           workers * sizeof(uint32_t) + capacity * shoali_ripples_bitmap_bytes(world) + 2 * workers;
+           round_up(shoali_generator_bytes(world)) +
+           (capacity + (1 + SKIPS) * workers) * sizeof(uint64_t) + workers * sizeof(uint32_t) +
+           capacity * shoali_ripples_bitmap_bytes(world) + 2 * workers;
 }
 
 static uint32_t slots(const shoali_world *world)
@@ -248,12 +249,19 @@ static void request(shoali_ripples *m, uint64_t busy_us, shoali_actions *actions
         shoali_ripples_say(m->controller, REQUEST, m->asked, busy_us, actions);
 }
 
+/* Where it is kept that a worker skips a step. One may skip several before a slow peer gets there.
+ */
+static uint64_t *skip_of(const shoali_ripples *m, uint32_t worker, uint64_t step)
+{
+    return &m->skipped[worker * SKIPS + step % SKIPS];
+}
+
 /* My group of the static schedule's current step, to m->members. */
 static uint32_t static_group(shoali_ripples *m)
 {
     uint64_t step = m->asked - 1;
     for (uint32_t u = 0; u < m->world->workers; u++)
-        m->absent[u] = !fits(m, step + 1, u) || m->skipped[u] == step + 1;
+        m->absent[u] = !fits(m, step + 1, u) || *skip_of(m, u, step + 1) == step + 1;
     return shoali_static_group(m->world, m->generator.order, m->absent, step, m->members);
 }
 
@@ -350,7 +358,7 @@ static void ends_at(shoali_ripples *m, uint32_t worker, uint64_t end, shoali_act
 
 static void skips(shoali_ripples *m, uint32_t worker, uint64_t step, shoali_actions *actions)
 {
-    m->skipped[worker] = step;
+    *skip_of(m, worker, step) = step;
     cancel_if_void(m, actions);
 }
 
@@ -433,7 +441,7 @@ static void start(shoali_ripples *m, const shoali_world *world, shoali_actions *
     m->ids = (uint64_t *)(void *)at;
     m->ends = m->ids + m->capacity;
     m->skipped = m->ends + workers;
-    m->members = (uint32_t *)(m->skipped + workers);
+    m->members = (uint32_t *)(m->skipped + SKIPS * workers);
     m->bitmaps = (uint8_t *)(m->members + workers);
     m->flags = m->bitmaps + m->capacity * shoali_ripples_bitmap_bytes(world);
     m->absent = m->flags + workers;

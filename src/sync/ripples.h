@@ -53,7 +53,7 @@ typedef struct shoali_ripples {
     uint32_t first, count;
     uint64_t *ids;     /* fifo of groups: [capacity] */
     uint64_t *ends;    /* [workers] last group that a worker executes; UINT64_MAX: all */
-    uint64_t *skipped; /* [workers] static: the step that a worker went without last */
+    uint64_t *skipped; /* [workers * SKIPS] static: steps that a worker went without */
     uint32_t *members; /* [workers] of the open group */
     uint8_t *bitmaps;  /* fifo: [capacity * bitmap_bytes] */
     uint8_t *flags;    /* [workers] at a controller that is not ready */
