@@ -29,6 +29,7 @@ typedef struct shoali_kernels {
     double (*sumsq)(const float *x, size_t n);           /* sum of squares in double, rel. 1e-12 */
     float (*absmax)(const float *x, size_t n);           /* NaN if any is NaN; 0 for n = 0 */
     size_t (*first_nonfinite)(const float *x, size_t n); /* index, n if all finite */
+    const struct shoali_circulant_kernels *circulant;    /* kernel/circulant.h */
 } shoali_kernels;
 
 extern const shoali_kernels shoali_kernels_ref;

@@ -129,4 +129,5 @@ const shoali_kernels shoali_kernels_avx2 = {
     .sumsq = sumsq,
     .absmax = absmax,
     .first_nonfinite = first_nonfinite,
+    .circulant = &shoali_circulant_avx2,
 };

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernel/circulant.h"
 #include "kernel/ref/rows.h"
 
 static void add(float *acc, const float *x, size_t n)
@@ -82,4 +83,5 @@ const shoali_kernels shoali_kernels_ref = {
     .sumsq = sumsq,
     .absmax = absmax,
     .first_nonfinite = first_nonfinite,
+    .circulant = &shoali_circulant_ref,
 };

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Complex multiply-accumulate per bin. A tile keeps up to 12 sums in registers; per column it loads
+ * a group of 8 outputs once (real and imaginary parts), and broadcasts the other side twice per
+ * sample: 24 multiply-adds to 14 loads. Columns are taken in strips whose weights and inputs fit
+ * the first cache together; samples in slabs whose strip fits the second. */
+#include <immintrin.h>
+
+#include "kernel/avx2/rows.h"
+#include "kernel/circulant.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+enum {
+    STRIP = 256, /* columns: 16 KB of weights, 12 KB of inputs for 6 samples */
+    SLAB = 128,  /* samples: 256 KB of inputs */
+    SAMPLES = 6,
+    AHEAD = 16 * SHOALI_GROUP /* floats that the prefetch runs ahead of batch 1 */
+};
+
+/* ---------------------------------------------------------------- apply */
+
+typedef struct strip {
+    const float *w; /* the first tile's */
+    size_t w_stride;
+    const float *x;
+    float *y;
+    size_t columns;
+    bool add;
+} strip;
+
+/* One column: sums += w x, for `rows` groups of outputs and `samples` inputs. */
+INLINE void step(__m256 re[][SAMPLES], __m256 im[][SAMPLES], const float *w, size_t w_stride,
+                 const float *x, size_t x_stride, const int rows, const int samples,
+                 const bool real)
+{
+    __m256 wr[4], wi[4];
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        wr[r] = _mm256_load_ps(w + (size_t)r * w_stride);
+        wi[r] = _mm256_load_ps(w + (size_t)r * w_stride + 8);
+    }
+    UNROLL for (int s = 0; s < samples; s++)
+    {
+        __m256 xr = _mm256_broadcast_ss(x + (size_t)s * x_stride);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            re[r][s] = _mm256_fmadd_ps(wr[r], xr, re[r][s]);
+            if (!real)
+                im[r][s] = _mm256_fmadd_ps(wi[r], xr, im[r][s]);
+        }
+        __m256 xi = _mm256_broadcast_ss(x + (size_t)s * x_stride + 8);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            im[r][s] = _mm256_fmadd_ps(real ? wi[r] : wr[r], xi, im[r][s]);
+            if (!real)
+                re[r][s] = _mm256_fnmadd_ps(wi[r], xi, re[r][s]);
+        }
+    }
+}
+
+INLINE void tile(const shoali_apply *job, const strip *s, const int rows, const int samples,
+                 const bool real)
+{
+    __m256 re[4][SAMPLES], im[4][SAMPLES];
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int i = 0; i < samples; i++)
+    {
+        const float *y = s->y + (size_t)i * job->y_stride + (size_t)r * SHOALI_GROUP;
+        re[r][i] = s->add ? _mm256_load_ps(y) : _mm256_setzero_ps();
+        im[r][i] = s->add ? _mm256_load_ps(y + 8) : _mm256_setzero_ps();
+    }
+    const float *w = s->w, *x = s->x;
+    size_t left = s->columns;
+    for (; left >= SHOALI_LANES; left -= SHOALI_LANES, x += SHOALI_GROUP)
+        for (size_t c = 0; c < SHOALI_LANES; c++, w += SHOALI_GROUP) {
+            if (samples == 1)
+                UNROLL for (int r = 0; r < rows; r++)
+                    _mm_prefetch((const char *)(w + (size_t)r * s->w_stride + AHEAD), _MM_HINT_T0);
+            step(re, im, w, s->w_stride, x + c, job->x_stride, rows, samples, real);
+        }
+    for (size_t c = 0; c < left; c++, w += SHOALI_GROUP)
+        step(re, im, w, s->w_stride, x + c, job->x_stride, rows, samples, real);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int i = 0; i < samples; i++)
+    {
+        float *y = s->y + (size_t)i * job->y_stride + (size_t)r * SHOALI_GROUP;
+        _mm256_store_ps(y, re[r][i]);
+        _mm256_store_ps(y + 8, im[r][i]);
+    }
+}
+
+INLINE void tile_of(const shoali_apply *job, const strip *s, const int rows, const int samples)
+{
+    if (job->real)
+        tile(job, s, rows, samples, true);
+    else
+        tile(job, s, rows, samples, false);
+}
+
+/* Up to 6 samples against one group of outputs. */
+static void one_row(const shoali_apply *job, const strip *s, size_t samples)
+{
+    switch (samples) {
+    case 1:
+        tile_of(job, s, 1, 1);
+        break;
+    case 2:
+        tile_of(job, s, 1, 2);
+        break;
+    case 3:
+        tile_of(job, s, 1, 3);
+        break;
+    case 4:
+        tile_of(job, s, 1, 4);
+        break;
+    case 5:
+        tile_of(job, s, 1, 5);
+        break;
+    default:
+        tile_of(job, s, 1, 6);
+    }
+}
+
+/* Few samples leave registers for more outputs: their chains of additions overlap. */
+static size_t wide_rows(const shoali_apply *job, const strip *s, size_t samples, size_t left)
+{
+    if (samples == 1 && left >= 4) {
+        tile_of(job, s, 4, 1);
+        return 4;
+    }
+    if (samples == 2 && left >= 2) {
+        tile_of(job, s, 2, 2);
+        return 2;
+    }
+    one_row(job, s, samples);
+    return 1;
+}
+
+static void apply_slab(const shoali_apply *job, size_t from, size_t count, size_t first)
+{
+    const size_t left = job->columns - first;
+    strip s = {.w_stride = job->columns * SHOALI_GROUP,
+               .columns = left < STRIP ? left : STRIP,
+               .add = first > 0};
+    const float *x = job->x + from * job->x_stride + first / SHOALI_LANES * SHOALI_GROUP;
+    const size_t turns = (count + SAMPLES - 1) / SAMPLES;
+    for (size_t row = 0, rows = 1; row < job->tiles; row += rows) {
+        s.w = job->w + row * s.w_stride + first * SHOALI_GROUP;
+        for (size_t turn = 0, b = 0, samples; turn < turns; turn++, b += samples) {
+            samples = (count - b + turns - turn - 1) / (turns - turn);
+            s.x = x + b * job->x_stride;
+            s.y = job->y + (from + b) * job->y_stride + row * SHOALI_GROUP;
+            if (turns == 1)
+                rows = wide_rows(job, &s, samples, job->tiles - row);
+            else
+                one_row(job, &s, samples);
+        }
+    }
+}
+
+void shoali_avx2_apply(const shoali_apply *job)
+{
+    for (size_t from = 0; from < job->count; from += SLAB)
+        for (size_t first = 0; first < job->columns; first += STRIP) {
+            size_t count = job->count - from;
+            apply_slab(job, from, count < SLAB ? count : SLAB, first);
+        }
+}
+
+/* ---------------------------------------------------------------- correlate */
+
+INLINE void corr_tile(const shoali_correlate *job, const float *const *x, float *dw,
+                      const int columns, const bool real)
+{
+    __m256 re[SHOALI_CORR_COLUMNS], im[SHOALI_CORR_COLUMNS];
+    UNROLL for (int c = 0; c < columns; c++) re[c] = im[c] = _mm256_setzero_ps();
+    const float *g = job->g;
+    for (size_t b = 0, at = 0; b < job->count; b++, at += job->x_stride, g += job->g_stride) {
+        __m256 gr = _mm256_load_ps(g), gi = _mm256_load_ps(g + 8);
+        UNROLL for (int c = 0; c < columns; c++)
+        {
+            __m256 xr = _mm256_broadcast_ss(x[c] + at);
+            re[c] = _mm256_fmadd_ps(gr, xr, re[c]);
+            if (!real)
+                im[c] = _mm256_fmadd_ps(gi, xr, im[c]);
+            __m256 xi = _mm256_broadcast_ss(x[c] + at + 8);
+            im[c] = real ? _mm256_fmadd_ps(gi, xi, im[c]) : _mm256_fnmadd_ps(gr, xi, im[c]);
+            if (!real)
+                re[c] = _mm256_fmadd_ps(gi, xi, re[c]);
+        }
+    }
+    const __m256 scale_re = _mm256_set1_ps(job->scale_re), scale_im = _mm256_set1_ps(job->scale_im);
+    UNROLL for (int c = 0; c < columns; c++)
+    {
+        _mm256_store_ps(dw + c * SHOALI_GROUP, _mm256_mul_ps(re[c], scale_re));
+        _mm256_store_ps(dw + c * SHOALI_GROUP + 8, _mm256_mul_ps(im[c], scale_im));
+    }
+}
+
+static void corr_few(const shoali_correlate *job, const float *const *x, float *dw, size_t columns)
+{
+    for (size_t c = 0; c < columns; c++)
+        if (job->real)
+            corr_tile(job, x + c, dw + c * SHOALI_GROUP, 1, true);
+        else
+            corr_tile(job, x + c, dw + c * SHOALI_GROUP, 1, false);
+}
+
+void shoali_avx2_correlate(const shoali_correlate *job)
+{
+    for (size_t j = 0; j < job->columns; j += SHOALI_CORR_COLUMNS) {
+        const float *x[SHOALI_CORR_COLUMNS] = {NULL};
+        size_t columns = job->columns - j;
+        columns = columns < SHOALI_CORR_COLUMNS ? columns : SHOALI_CORR_COLUMNS;
+        for (size_t c = 0; c < columns; c++)
+            x[c] = job->x + shoali_column(job->first + j + c);
+        float *dw = job->dw + j * SHOALI_GROUP;
+        if (columns < SHOALI_CORR_COLUMNS)
+            corr_few(job, x, dw, columns);
+        else if (job->real)
+            corr_tile(job, x, dw, SHOALI_CORR_COLUMNS, true);
+        else
+            corr_tile(job, x, dw, SHOALI_CORR_COLUMNS, false);
+    }
+}
+
+const shoali_circulant_kernels shoali_circulant_avx2 = {.analyse = shoali_avx2_analyse,
+                                                        .synthesise = shoali_avx2_synthesise,
+                                                        .apply = shoali_avx2_apply,
+                                                        .correlate = shoali_avx2_correlate};

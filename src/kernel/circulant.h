@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inner loops of block-circulant products; kernel/circulant.c strings them together.
+ *
+ * Spectra are kept in groups of 8 blocks: 16 floats hold one bin of 8 blocks, their real parts,
+ * then their imaginary parts. A real block of k has ceil(k / 2) bins: bin 0 holds two real numbers,
+ * the sum (DC) as real part and, for even k, the alternating sum (Nyquist) as imaginary part. So k
+ * floats stay k floats, and every group is one cache line. */
+#ifndef SHOALI_KERNEL_CIRCULANT_H
+#define SHOALI_KERNEL_CIRCULANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SHOALI_LANES = 8,       /* blocks of a group */
+    SHOALI_GROUP = 16,      /* floats of a group: real parts, imaginary parts */
+    SHOALI_DFT_MAX = 1024,  /* largest block */
+    SHOALI_CORR_COLUMNS = 6 /* columns of a tile in correlate */
+};
+
+/** A transform's constants. cos, sin of 2 pi i / (k * stride) at i * stride. */
+typedef struct shoali_dft {
+    uint32_t k;
+    bool fast; /* a power of two */
+    uint32_t stride;
+    const float *cos, *sin;
+} shoali_dft;
+
+/** One bin of y = W x: y[b][tile] (+)= sum over j of w[tile][j] * x[b][j]. */
+typedef struct shoali_apply {
+    const float *w; /* [tiles][columns] groups of 8 outputs */
+    size_t tiles, columns;
+    const float *x; /* [count] samples of x_stride floats: groups of 8 inputs */
+    size_t x_stride, count;
+    float *y; /* [count] samples of y_stride floats: groups of 8 outputs */
+    size_t y_stride;
+    bool real; /* bin 0: real and imaginary parts are two products of real numbers */
+} shoali_apply;
+
+/** One bin of dw = g conj(x)^T for 8 rows: dw[j] = sum over b of g[b] * conj(x[b][j]), scaled. */
+typedef struct shoali_correlate {
+    const float *g; /* [count] samples of g_stride floats, one group is read */
+    size_t g_stride;
+    const float *x; /* [count] samples of x_stride floats */
+    size_t x_stride, count;
+    size_t first, columns; /* of the j */
+    float *dw;             /* [columns] groups */
+    float scale_re, scale_im;
+    bool real;
+} shoali_correlate;
+
+typedef struct shoali_circulant_kernels {
+    /** 8 blocks of k floats, lane_stride apart, to groups that lie bin_stride floats apart. */
+    void (*analyse)(const shoali_dft *dft, const float *src, size_t lane_stride, float *dst,
+                    size_t bin_stride);
+    /** Back, times k. */
+    void (*synthesise)(const shoali_dft *dft, const float *src, size_t bin_stride, float *dst,
+                       size_t lane_stride);
+    void (*apply)(const shoali_apply *job);
+    void (*correlate)(const shoali_correlate *job);
+} shoali_circulant_kernels;
+
+extern const shoali_circulant_kernels shoali_circulant_ref;
+extern const shoali_circulant_kernels shoali_circulant_avx2; /* only on x86-64 builds */
+
+/** The plain transform of any size; also the reference. */
+void shoali_dft_analyse(const shoali_dft *dft, const float *src, size_t lane_stride, float *dst,
+                        size_t bin_stride);
+void shoali_dft_synthesise(const shoali_dft *dft, const float *src, size_t bin_stride, float *dst,
+                           size_t lane_stride);
+
+/** Where column j of a sample stands: the offset of its real part; its imaginary part is 8 on. */
+static inline size_t shoali_column(size_t j)
+{
+    return j / SHOALI_LANES * SHOALI_GROUP + j % SHOALI_LANES;
+}
+
+#endif

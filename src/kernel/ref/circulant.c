@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Block-circulant products in portable C. The plain transforms, for any k, are used by all rows. */
+#include "kernel/circulant.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------- plain transforms */
+
+void shoali_dft_analyse(const shoali_dft *dft, const float *src, size_t lane_stride, float *dst,
+                        size_t bin_stride)
+{
+    const uint32_t k = dft->k;
+    for (uint32_t lane = 0; lane < SHOALI_LANES; lane++) {
+        const float *x = src + lane * lane_stride;
+        for (uint32_t f = 0; f <= k / 2; f++) {
+            double re = 0, im = 0;
+            for (uint32_t t = 0, at = 0; t < k; t++, at = (at + f) % k) {
+                re += (double)dft->cos[(size_t)at * dft->stride] * (double)x[t];
+                im -= (double)dft->sin[(size_t)at * dft->stride] * (double)x[t];
+            }
+            float *group = dst + (2 * f == k ? 0 : f) * bin_stride + lane;
+            if (2 * f == k)
+                group[SHOALI_LANES] = (float)re;
+            else {
+                group[0] = (float)re;
+                group[SHOALI_LANES] = f == 0 ? 0.0f : (float)im;
+            }
+        }
+    }
+}
+
+/* One sample of one lane: X[0] (+-) X[k/2] + 2 Re sum X[f] exp(2 pi i f t / k). */
+static double sample(const shoali_dft *dft, const float *src, size_t bin_stride, uint32_t t)
+{
+    const uint32_t k = dft->k;
+    double sum = (double)src[0];
+    if (k % 2 == 0)
+        sum += t % 2 == 0 ? (double)src[SHOALI_LANES] : -(double)src[SHOALI_LANES];
+    for (uint32_t f = 1; 2 * f < k; f++) {
+        const float *group = src + f * bin_stride;
+        size_t at = (size_t)((uint64_t)f * t % k) * dft->stride;
+        sum += 2 * ((double)group[0] * (double)dft->cos[at] -
+                    (double)group[SHOALI_LANES] * (double)dft->sin[at]);
+    }
+    return sum;
+}
+
+void shoali_dft_synthesise(const shoali_dft *dft, const float *src, size_t bin_stride, float *dst,
+                           size_t lane_stride)
+{
+    for (uint32_t lane = 0; lane < SHOALI_LANES; lane++)
+        for (uint32_t t = 0; t < dft->k; t++)
+            dst[lane * lane_stride + t] = (float)sample(dft, src + lane, bin_stride, t);
+}
+
+/* ---------------------------------------------------------------- bins */
+
+static void apply_column(const float *w, const float *x, float *y, bool real)
+{
+    for (size_t lane = 0; lane < SHOALI_LANES; lane++) {
+        float wr = w[lane], wi = w[lane + SHOALI_LANES], xr = x[0], xi = x[SHOALI_LANES];
+        y[lane] += real ? wr * xr : wr * xr - wi * xi;
+        y[lane + SHOALI_LANES] += real ? wi * xi : wr * xi + wi * xr;
+    }
+}
+
+static void apply(const shoali_apply *job)
+{
+    for (size_t b = 0; b < job->count; b++)
+        for (size_t tile = 0; tile < job->tiles; tile++) {
+            float *y = job->y + b * job->y_stride + tile * SHOALI_GROUP;
+            const float *w = job->w + tile * job->columns * SHOALI_GROUP;
+            memset(y, 0, SHOALI_GROUP * sizeof *y);
+            for (size_t j = 0; j < job->columns; j++)
+                apply_column(w + j * SHOALI_GROUP, job->x + b * job->x_stride + shoali_column(j), y,
+                             job->real);
+        }
+}
+
+static void correlate_column(const shoali_correlate *job, const float *x, float *dw)
+{
+    float re[SHOALI_LANES] = {0}, im[SHOALI_LANES] = {0};
+    for (size_t b = 0; b < job->count; b++) {
+        const float *g = job->g + b * job->g_stride;
+        float xr = x[b * job->x_stride], xi = x[b * job->x_stride + SHOALI_LANES];
+        for (size_t lane = 0; lane < SHOALI_LANES; lane++) {
+            float gr = g[lane], gi = g[lane + SHOALI_LANES];
+            re[lane] += job->real ? gr * xr : gr * xr + gi * xi;
+            im[lane] += job->real ? gi * xi : gi * xr - gr * xi;
+        }
+    }
+    for (size_t lane = 0; lane < SHOALI_LANES; lane++) {
+        dw[lane] = re[lane] * job->scale_re;
+        dw[lane + SHOALI_LANES] = im[lane] * job->scale_im;
+    }
+}
+
+static void correlate(const shoali_correlate *job)
+{
+    for (size_t j = 0; j < job->columns; j++)
+        correlate_column(job, job->x + shoali_column(job->first + j), job->dw + j * SHOALI_GROUP);
+}
+
+const shoali_circulant_kernels shoali_circulant_ref = {.analyse = shoali_dft_analyse,
+                                                       .synthesise = shoali_dft_synthesise,
+                                                       .apply = apply,
+                                                       .correlate = correlate};
