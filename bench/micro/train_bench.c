@@ -85,7 +85,7 @@ static shoal_status prepare(bench *b)
 
 static shoal_status step(bench *b)
 {
-    const shoali_batch batch = {b->x, b->labels, b->batch, b->steps * b->batch, 1.0f};
+    const shoali_batch batch = {b->x, b->labels, b->batch, b->steps * b->batch, 1.0f, NULL};
     float *params = shoali_net_params(b->net);
     shoali_loss loss;
     shoal_status status = shoali_net_train(b->net, &batch, NULL, NULL, &loss);

@@ -213,6 +213,9 @@ static shoal_status fill_model(shoal_model *model, const char *what, const shoal
         if (add_layer(model, swap ? "tanh" : text->layers[i]) != SHOAL_OK)
             return at_layer(what, i + 1, text->layers[i]);
     }
+    const shoali_layer *last = &model->layers[model->layer_count - 1];
+    model->sequence = (last->row->traits & SHOALI_LAYER_FRAMES) != 0;
+    model->ctc = (last->row->traits & SHOALI_LAYER_CTC) != 0;
     mark_last(model);
     return SHOAL_OK;
 }
@@ -238,7 +241,7 @@ shoal_status shoali_model_build(const char *what, const shoali_model_text *text,
 /* ---------------------------------------------------------------- opening */
 
 typedef struct open_params {
-    int32_t init, act;
+    int32_t init, act, loss;
     int64_t length;
 } open_params;
 
@@ -248,9 +251,11 @@ static const shoali_key open_keys[] = {
     {"act", SHOALI_KEY_CHOICE, offsetof(open_params, act), 0, 0, "own|tanh", "own",
      "tanh: in place of every relu"},
     {"length", SHOALI_KEY_INT, offsetof(open_params, length), 0, 1 << 24, NULL, "0",
-     "tokens of a language model's sample; 0: as the model says"},
+     "tokens of a language model's sample, frames of a sequence at most; 0: as the model says"},
+    {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc", "own",
+     "ctc: of a model of sequences, connectionist temporal classification"},
 };
-static const shoali_schema open_schema = {open_keys, 3, sizeof(open_params)};
+static const shoali_schema open_schema = {open_keys, 4, sizeof(open_params)};
 
 static bool is_path(const char *name)
 {
@@ -274,10 +279,26 @@ static shoal_status unknown_model(const char *spec)
 
 static shoal_status set_length(const char *name, int64_t length, shoali_model_text *text)
 {
-    if (text->input.channels != 1 || text->input.width != 1)
+    bool frames = false;
+    for (uint32_t i = 0; i < text->layer_count; i++)
+        frames = frames || strncmp(text->layers[i], "lstm", 4) == 0 ||
+                 strncmp(text->layers[i], "gru", 3) == 0;
+    if (text->input.channels != 1 || (text->input.width != 1 && !frames))
         return shoali_fail(SHOAL_EINVAL, "model '%.64s' has no sequence whose length could be set",
                            name);
     text->input.height = (uint32_t)length;
+    return SHOAL_OK;
+}
+
+static shoal_status append_layer(shoal_arena *arena, const char *spec, shoali_model_text *text)
+{
+    const char **layers = shoali_arena_array(arena, text->layer_count + 1u, sizeof *layers);
+    if (layers == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < text->layer_count; i++)
+        layers[i] = text->layers[i];
+    layers[text->layer_count++] = spec;
+    text->layers = layers;
     return SHOAL_OK;
 }
 
@@ -307,6 +328,8 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
         text.init = keys.init == 1 ? SHOALI_INIT_HE : SHOALI_INIT_XAVIER;
     if (keys.length > 0)
         SHOALI_TRY(set_length(name, keys.length, &text));
+    if (keys.loss > 0)
+        SHOALI_TRY(append_layer(arena, "ctc", &text));
     return shoali_model_build(name, &text, keys.act > 0, model_out);
 }
 
@@ -353,7 +376,9 @@ shoal_status shoal_model_describe(const shoal_model *model, shoal_model_info *in
     shoal_model_info info = {.size = sizeof info, .name = model->name, .input = model->input};
     shoal_shape out = model->layers[model->layer_count - 1].out;
     info.described = model->described != NULL;
-    info.classes = info.described ? out.channels : (uint32_t)shoali_shape_elems(out);
+    info.classes = info.described    ? out.channels
+                   : model->sequence ? out.width
+                                     : (uint32_t)shoali_shape_elems(out);
     info.layer_count = model->layer_count;
     info.tensor_count = model->tensor_count;
     info.param_count = model->param_count;

@@ -15,7 +15,7 @@ enum {
     SHOALI_MODEL_NAME_MAX = 64,
     SHOALI_MODEL_SIDE_MAX = 1 << 20, /* of an input: channels, height, width */
     SHOALI_LAYER_SPEC_MAX = 160,
-    SHOALI_LAYER_TENSORS_MAX = 2
+    SHOALI_LAYER_TENSORS_MAX = 10 /* an LSTM's, both directions */
 };
 #define SHOALI_MODEL_ELEMS_MAX \
     UINT64_C(0x7fffffff) /* of one tensor, of one layer's output, of all parameters */
@@ -25,7 +25,12 @@ enum {
 typedef enum { SHOALI_INIT_HE, SHOALI_INIT_XAVIER } shoali_init_kind;
 
 /* How a tensor's first values are drawn. */
-typedef enum { SHOALI_FILL_WEIGHT, SHOALI_FILL_ZERO, SHOALI_FILL_ONE } shoali_fill;
+typedef enum {
+    SHOALI_FILL_WEIGHT,
+    SHOALI_FILL_ZERO,
+    SHOALI_FILL_ONE,
+    SHOALI_FILL_SPAN /* 1 from fan_in to before fan_out, 0 elsewhere: a bias of gates */
+} shoali_fill;
 
 /** One parameter tensor of a layer: its place is in the model's table, the rest is what
  * shoal_tensor does not say. */
@@ -34,6 +39,8 @@ typedef struct shoali_param {
     const char *role; /* "weight" */
     shoali_fill fill;
     uint32_t fan_in, fan_out; /* of FILL_WEIGHT */
+    uint32_t block;           /* above 1: circulant blocks of this side, shoali_matrix_count; the
+                                 gradient is the mean over the block entries that share a value */
 } shoali_param;
 
 typedef struct shoali_layer {
@@ -62,6 +69,8 @@ struct shoal_model {
     uint32_t tensor_count;
     uint64_t param_count, state_count;
     const shoali_layer *described; /* the first layer that nothing executes; NULL: it can train */
+    bool sequence;                 /* scores for every frame: the output is {1, frames, classes} */
+    bool ctc; /* trained by CTC on the frames' labels, repeats and class 0 left out */
 };
 
 /* Traits of a layer kind. */
@@ -70,7 +79,10 @@ enum {
     SHOALI_LAYER_ALIAS = 1u << 1,    /* the input under another shape: nothing runs */
     SHOALI_LAYER_KEEPS_OUTPUT = 1u << 2, /* backward reads the output: nobody may overwrite it */
     SHOALI_LAYER_RECTIFIES = 1u << 3,    /* max(x, 0): the layer before it may do it in passing */
-    SHOALI_LAYER_DESCRIBED = 1u << 4     /* planners cost it, nothing executes it */
+    SHOALI_LAYER_DESCRIBED = 1u << 4,    /* planners cost it, nothing executes it */
+    SHOALI_LAYER_FRAMES = 1u << 5, /* sequences {1, frames, values}: frames stay apart, and those
+                                      behind a sample's end are 0 */
+    SHOALI_LAYER_CTC = 1u << 6     /* what comes out is trained by CTC */
 };
 
 /** A layer kind: one line in layers.def, one row here, one executor in nn (src/nn/NAME.c or its
@@ -99,6 +111,12 @@ SHOAL_MUST_USE shoal_status shoali_layer_tensor(shoal_model *model, shoali_layer
                                                 const shoali_param *param, uint64_t rows,
                                                 uint64_t cols, uint32_t flags);
 
+/** The same of a matrix that param->block may make block-circulant: the table then says
+ * [values / block][block]. */
+SHOAL_MUST_USE shoal_status shoali_layer_matrix(shoal_model *model, shoali_layer *layer,
+                                                const shoali_param *param, uint64_t rows,
+                                                uint64_t cols);
+
 /**
  * Count parameters of a described layer, in infer(): no tensors, no place in an arena.
  * @param count a whole number, computed in double so that hostile keys cannot wrap around.
@@ -114,6 +132,14 @@ SHOAL_MUST_USE shoal_status shoali_layer_back(const shoal_model *model, const sh
 static inline uint64_t shoali_shape_elems(shoal_shape shape)
 {
     return (uint64_t)shape.channels * shape.height * shape.width;
+}
+
+/** Values that a matrix of rows x cols keeps. block 1: all, row by row. Else circulant blocks
+ * [ceil(rows / block)][ceil(cols / block)][block], each by its first column: entry (a, b) of a
+ * block is value (a - b) mod block; what reaches over the edge of the matrix is not used. */
+static inline uint64_t shoali_matrix_count(uint64_t rows, uint64_t cols, uint64_t block)
+{
+    return (rows + block - 1) / block * ((cols + block - 1) / block) * block;
 }
 
 /* Keys of the kinds (integers are int64_t: that is what the spec parser writes). */
@@ -136,6 +162,25 @@ typedef struct shoali_dropout_params {
 typedef struct shoali_batchnorm_params {
     double momentum, eps;
 } shoali_batchnorm_params;
+
+typedef struct shoali_onehot_params {
+    int64_t classes;
+} shoali_onehot_params;
+typedef struct shoali_framewise_params {
+    int64_t out, k;
+    bool bias;
+} shoali_framewise_params;
+typedef enum { SHOALI_FORWARD, SHOALI_BACKWARD, SHOALI_BOTH } shoali_direction;
+typedef enum { SHOALI_MERGE_SUM, SHOALI_MERGE_CONCAT } shoali_merge;
+typedef struct shoali_recurrent_params { /* lstm, gru */
+    int64_t out, proj, k, kx, kr, ky;    /* k of a matrix 0: k; proj 0: none */
+    int32_t direction, merge, gate;
+    bool peephole;
+} shoali_recurrent_params;
+static inline uint32_t shoali_block_of(int64_t own, int64_t usual)
+{
+    return (uint32_t)(own > 0 ? own : usual);
+}
 
 typedef struct shoali_branch_params {
     int64_t back; /* of branch and add: whose output, counted backwards */

@@ -177,6 +177,26 @@ static const char *const alexnet[] = {
     "dense:out=1000",
 };
 
+/* Phonemes of frames: 39 values of 10 ms, 400 frames at most, 40 classes (docs/sequence-models.md).
+ */
+#define FRAMES     \
+    {              \
+        1, 400, 39 \
+    }
+static const char *const lstm_asr[] = {"lstm:out=256,peephole,direction=both", "framewise:out=40"};
+static const char *const lstm_asr_uni[] = {"lstm:out=256,peephole", "lstm:out=256,peephole",
+                                           "framewise:out=40"};
+static const char *const gru_asr[] = {"gru:out=256,direction=both", "framewise:out=40"};
+static const char *const gru_asr_uni[] = {"gru:out=256", "gru:out=256", "framewise:out=40"};
+
+/* Sak, Senior, Beaufays, INTERSPEECH 2014, as ESE, C-LSTM and E-RNN measure it: 153 values of a
+ * frame, 1024 cells projected to 512, twice. */
+static const char *const lstm_google[] = {"lstm:out=1024,proj=512,peephole",
+                                          "lstm:out=1024,proj=512,peephole", "framewise:out=62"};
+
+/* The next character of a text of 64 different ones. */
+static const char *const lstm_text[] = {"onehot:classes=64", "lstm:out=512", "framewise:out=64"};
+
 static const shoali_model_text zoo[] = {
     {.name = "lenet",
      .help = "two convolutions, two dense layers; 28 x 28",
@@ -204,6 +224,36 @@ static const shoali_model_text zoo[] = {
      .help = "HyPar's three convolutions, two dense layers; 32 x 32",
      .input = CIFAR,
      LAYERS(cifar_c)},
+    {.name = "lstm-asr",
+     .help = "phonemes of speech: LSTM of 256 cells in both directions, peepholes",
+     .input = FRAMES,
+     .init = SHOALI_INIT_XAVIER,
+     LAYERS(lstm_asr)},
+    {.name = "lstm-asr-uni",
+     .help = "the same, two layers in one direction",
+     .input = FRAMES,
+     .init = SHOALI_INIT_XAVIER,
+     LAYERS(lstm_asr_uni)},
+    {.name = "gru-asr",
+     .help = "phonemes of speech: GRU of 256 cells in both directions",
+     .input = FRAMES,
+     .init = SHOALI_INIT_XAVIER,
+     LAYERS(gru_asr)},
+    {.name = "gru-asr-uni",
+     .help = "the same, two layers in one direction",
+     .input = FRAMES,
+     .init = SHOALI_INIT_XAVIER,
+     LAYERS(gru_asr_uni)},
+    {.name = "lstm-google",
+     .help = "two LSTMs of 1024 cells projected to 512; 153 values a frame",
+     .input = {1, 400, 153},
+     .init = SHOALI_INIT_XAVIER,
+     LAYERS(lstm_google)},
+    {.name = "lstm-text",
+     .help = "the next of 64 characters: LSTM of 512 cells",
+     .input = {1, 128, 1},
+     .init = SHOALI_INIT_XAVIER,
+     LAYERS(lstm_text)},
     {.name = "alexnet-hypar",
      .help = "HyPar's AlexNet: one tower; 227 x 227",
      .input = {3, 227, 227},

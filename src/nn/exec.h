@@ -26,6 +26,8 @@ typedef struct shoali_pass {
     bool training;
     uint64_t seed, first_serial;
     void *work; /* the largest work_bytes, 64-byte aligned; contents die with the call */
+    const uint32_t *lengths; /* uint32[count]: frames of each sequence, >= 1; NULL: all there are */
+    uint32_t longest;        /* of them; 0: all there are */
 } shoali_pass;
 
 typedef struct shoali_exec {

@@ -10,12 +10,16 @@ typedef struct law {
     shoali_fill fill;
     bool normal;
     double scale;
+    size_t first, end; /* of a span of ones */
 } law;
 
 static law law_of(const shoal_model *model, uint32_t tensor)
 {
     const shoali_param *param = &model->tensor_params[tensor];
-    law l = {.fill = param->fill, .normal = model->init == SHOALI_INIT_HE};
+    law l = {.fill = param->fill,
+             .normal = model->init == SHOALI_INIT_HE,
+             .first = param->fan_in,
+             .end = param->fan_out};
     if (param->fill == SHOALI_FILL_WEIGHT)
         l.scale = l.normal ? sqrt(2.0 / param->fan_in)
                            : sqrt(6.0 / ((double)param->fan_in + param->fan_out));
@@ -25,7 +29,9 @@ static law law_of(const shoal_model *model, uint32_t tensor)
 static void fill(const law *l, uint64_t seed, uint64_t key, size_t first, size_t count, float *out)
 {
     for (size_t i = 0; i < count; i++) {
-        if (l->fill != SHOALI_FILL_WEIGHT)
+        if (l->fill == SHOALI_FILL_SPAN)
+            out[i] = first + i >= l->first && first + i < l->end ? 1.0f : 0.0f;
+        else if (l->fill != SHOALI_FILL_WEIGHT)
             out[i] = l->fill == SHOALI_FILL_ONE ? 1.0f : 0.0f;
         else if (l->normal)
             out[i] = (float)(l->scale * shoali_rng_normal(seed, key, first + i));

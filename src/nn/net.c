@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "nn/exec.h"
 #include "nn/init.h"
+#include "nn/sequence_loss.h"
 
 #define SHOAL_LAYER_DESCRIBED(name) /* nothing executes these; they stand behind the others */
 #define SHOAL_LAYER(name) extern const shoali_exec shoali_exec_##name;
@@ -34,6 +35,7 @@ struct shoali_net {
     float *slopes[2]; /* gradients of activations */
     void *work;
     const float *scores;
+    shoali_sequence_work *sequence; /* NULL: one label per sample */
 };
 
 /* ---------------------------------------------------------------- creation */
@@ -134,6 +136,8 @@ static shoal_status fill_net(shoali_net *net, float *params, float *grads)
     for (uint32_t i = 0; i < model->layer_count; i++)
         SHOALI_TRY(make_node(net, i));
     SHOALI_TRY(make_buffers(net));
+    if (model->sequence && params == NULL)
+        SHOALI_TRY(shoali_sequence_work_create(net->arena, model, &net->sequence));
     if (params == NULL)
         shoali_init_params(model, net->seed, net->params);
     init_state(net);
@@ -159,7 +163,11 @@ static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
     SHOALI_TRY(check_runnable(model, batch_max));
     if (model->param_count == 0)
         return shoali_fail(SHOAL_EINVAL, "model '%s' has no parameters to train", model->name);
-    if (out.height != 1 || out.width != 1)
+    if (model->sequence && (model->input.channels != 1 || out.height != model->input.height))
+        return shoali_fail(SHOAL_EINVAL,
+                           "model '%s' turns %u frames into %u; training needs scores for each",
+                           model->name, model->input.height, out.height);
+    if (!model->sequence && (out.height != 1 || out.width != 1))
         return shoali_fail(
             SHOAL_EINVAL,
             "model '%s' ends in %u x %u x %u; training needs a vector of class scores", model->name,
@@ -180,7 +188,8 @@ static shoal_status create(const shoal_model *model, uint32_t batch_max, uint64_
         net->model = model;
         net->batch_max = batch_max;
         net->seed = seed;
-        net->classes = model->layers[model->layer_count - 1].out.channels;
+        shoal_shape out = model->layers[model->layer_count - 1].out;
+        net->classes = model->sequence ? out.width : out.channels;
         net->in_elems = (size_t)shoali_shape_elems(model->input);
         status = fill_net(net, params, grads);
     }
@@ -244,11 +253,45 @@ static shoal_status check_batch(const shoali_net *net, const shoali_batch *batch
     if (batch->count > net->batch_max)
         return shoali_fail(SHOAL_EINVAL, "a batch of %u samples in a net made for %u", batch->count,
                            net->batch_max);
-    for (uint32_t n = 0; n < batch->count; n++)
-        if (batch->labels[n] >= net->classes)
-            return shoali_fail(SHOAL_EINVAL, "sample %u has label %u, the model has %u classes", n,
-                               batch->labels[n], net->classes);
+    uint32_t frames = net->sequence != NULL ? net->model->input.height : 1;
+    for (uint32_t n = 0; n < batch->count; n++) {
+        uint32_t length = net->sequence != NULL && batch->lengths != NULL ? batch->lengths[n]
+                                                                          : frames;
+        if (length == 0 || length > frames)
+            return shoali_fail(SHOAL_EINVAL, "sample %u has %u frames; the model takes 1 .. %u", n,
+                               length, frames);
+        for (uint32_t t = 0; t < length; t++)
+            if (batch->labels[(size_t)n * frames + t] >= net->classes)
+                return shoali_fail(SHOAL_EINVAL, "sample %u has label %u, the model has %u classes",
+                                   n, batch->labels[(size_t)n * frames + t], net->classes);
+    }
     return SHOAL_OK;
+}
+
+static shoali_pass pass_of(const shoali_net *net, const shoali_batch *batch, bool training)
+{
+    shoali_pass pass = {.count = batch->count,
+                        .training = training,
+                        .seed = net->seed,
+                        .first_serial = batch->first_serial,
+                        .work = net->work};
+    if (net->sequence == NULL || batch->lengths == NULL)
+        return pass;
+    pass.lengths = batch->lengths;
+    for (uint32_t n = 0; n < batch->count; n++)
+        pass.longest = pass.longest > batch->lengths[n] ? pass.longest : batch->lengths[n];
+    return pass;
+}
+
+static void judge(shoali_net *net, const shoali_batch *batch, float *dscores, shoali_loss *loss)
+{
+    if (net->sequence != NULL) {
+        shoali_sequence_loss(net->sequence, net->scores, batch, dscores, loss);
+        return;
+    }
+    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, batch->weight,
+                        dscores, &loss->sum, &loss->correct);
+    loss->labels = batch->count;
 }
 
 static const float *run_forward(shoali_net *net, const shoali_pass *pass, const float *x)
@@ -326,14 +369,9 @@ shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali
     *loss_out = (shoali_loss){.count = batch->count};
     if (batch->count == 0)
         return train_nothing(net, ready, ctx);
-    const shoali_pass pass = {.count = batch->count,
-                              .training = true,
-                              .seed = net->seed,
-                              .first_serial = batch->first_serial,
-                              .work = net->work};
+    const shoali_pass pass = pass_of(net, batch, true);
     net->scores = run_forward(net, &pass, batch->x);
-    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, batch->weight,
-                        net->slopes[0], &loss_out->sum, &loss_out->correct);
+    judge(net, batch, net->slopes[0], loss_out);
     return run_backward(net, &pass, batch->x, first_trained(net->model), NULL, ready, ctx);
 }
 
@@ -364,9 +402,8 @@ shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, sho
     *loss_out = (shoali_loss){.count = batch->count};
     if (batch->count == 0)
         return SHOAL_OK;
-    const shoali_pass pass = {.count = batch->count, .work = net->work};
+    const shoali_pass pass = pass_of(net, batch, false);
     net->scores = run_forward(net, &pass, batch->x);
-    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, 0.0f, NULL,
-                        &loss_out->sum, &loss_out->correct);
+    judge(net, batch, NULL, loss_out);
     return SHOAL_OK;
 }

@@ -33,17 +33,24 @@ float *shoali_net_state(shoali_net *net, size_t *count_out);
 /** Samples for one call; borrowed during it. */
 typedef struct shoali_batch {
     const float *x;         /* float32[count][input elements] */
-    const uint32_t *labels; /* uint32[count], each below classes */
+    const uint32_t *labels; /* uint32[count], each below classes; of sequences [count][frames] */
     uint32_t count;         /* <= batch_max; 0 is a batch: its gradients are zero */
     uint64_t
         first_serial; /* number of sample 0 in the whole run, all workers counted; keys dropout */
     float weight;     /* N n_i / B (DESIGN 4a): 1 when all workers' batches are equal */
+    const uint32_t *lengths; /* uint32[count]: frames that a sequence has, 1 .. the model's; NULL:
+                                all. x is 0 behind them */
 } shoali_batch;
 
 typedef struct shoali_loss {
-    double sum;       /* of the samples' cross-entropies, in nats, not weighted */
-    uint32_t correct; /* samples whose largest score is their label's (the first one, if equal) */
-    uint32_t count;
+    double sum;       /* of the samples' losses, in nats, not weighted: cross-entropy, its mean over
+                         a sequence's frames, or CTC's divided by the frames */
+    uint32_t correct; /* labels whose score is the largest (the first one, if equal) */
+    uint32_t count;   /* samples */
+    uint32_t labels;  /* samples, or frames of all sequences */
+    uint32_t
+        symbols;    /* of sequences: runs of equal labels other than 0, and how far from them are */
+    uint32_t edits; /* the runs of the largest scores: insertions, deletions, substitutions */
 } shoali_loss;
 
 /** Gradient range [offset, offset + count) is final: whole tensors, back to front. Another status

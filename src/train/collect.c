@@ -97,7 +97,11 @@ static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t 
             train->order[i] = at + i;
         shoali_dataset_fill(train->dataset, test, train->order, count, 0, &train->test_crop,
                             train->x, train->labels);
-        shoali_batch batch = {train->x, train->labels, count, 0, 1};
+        shoali_batch batch = {.x = train->x,
+                              .labels = train->labels,
+                              .count = count,
+                              .weight = 1,
+                              .lengths = train->lengths};
         shoali_loss loss;
         SHOALI_TRY(shoali_net_evaluate(train->net, &batch, &loss));
         sums[0] += loss.sum;

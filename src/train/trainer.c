@@ -46,8 +46,12 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
     shoali_loss loss;
     shoali_dataset_fill(train->dataset, &train->dataset->train, share->indices, share->count,
                         share->first_serial, &train->crop, train->x, train->labels);
-    shoali_batch batch = {train->x, train->labels, share->count, share->first_serial,
-                          share->weight};
+    shoali_batch batch = {.x = train->x,
+                          .labels = train->labels,
+                          .count = share->count,
+                          .first_serial = share->first_serial,
+                          .weight = share->weight,
+                          .lengths = train->lengths};
     train->range_count = 0;
     shoali_pace_start(&train->pace);
     SHOALI_TRY(shoali_net_train(train->net, &batch, on_ready, train, &loss));

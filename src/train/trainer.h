@@ -54,7 +54,8 @@ struct shoal_train {
     shoali_crop crop, test_crop;
     float *x; /* one batch */
     uint32_t *labels, *order;
-    bool owner_used; /* the optimiser runs at owners: its state differs by rank */
+    uint32_t *lengths; /* frames of a batch's sequences; NULL: no sequences */
+    bool owner_used;   /* the optimiser runs at owners: its state differs by rank */
     uint64_t owner_iteration;
     uint64_t owner_saved; /* steps of the last file that the owner wrote (dedicated servers) */
 

@@ -9,7 +9,7 @@
 #include "nn/nn.h"
 #include "support/reference_net.h"
 
-enum { COUNT = 3, LAYERS = 10 };
+enum { COUNT = 3, LAYERS = 10, FRAMES = 7 };
 
 typedef struct net_case {
     shoal_shape input;
@@ -48,6 +48,19 @@ static const net_case cases[] = {
     {{2, 3, 3},
      {"flatten", "relu", "relu", "dense:out=6", "dropout:rate=0", "tanh", "dense:out=3"}},
     {{4, 1, 1}, {"dense:out=3", "tanh"}},
+    {{1, 5, 3}, {"framewise:out=4", "tanh", "framewise:out=3,k=2,bias=off"}},
+    {{1, 6, 4}, {"lstm:out=5", "framewise:out=3"}},
+    {{1, 5, 3},
+     {"lstm:out=4,peephole,proj=3,direction=both", "lstm:out=3,direction=both,merge=concat",
+      "framewise:out=3"}},
+    {{1, 4, 5},
+     {"lstm:out=7,proj=5,peephole,gate=sigmoid,kx=2,kr=4,ky=3,direction=backward", "dropout",
+      "framewise:out=3"}},
+    {{1, 6, 4}, {"gru:out=5", "relu", "framewise:out=3"}},
+    {{1, 5, 3},
+     {"gru:out=4,direction=both", "gru:out=6,k=4,direction=both,merge=concat", "framewise:out=3"}},
+    {{1, 7, 1}, {"onehot:classes=3", "gru:out=4", "framewise:out=3"}},
+    {{1, 5, 3}, {"lstm:out=4,direction=both,k=2", "framewise:out=3", "ctc"}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -58,10 +71,22 @@ typedef struct setting {
     float x[COUNT * 256];
     double xd[COUNT * 256];
     double *params;
-    uint32_t labels[COUNT];
+    uint32_t labels[COUNT * FRAMES], lengths[COUNT];
     reference_batch reference;
     shoali_batch batch;
 } setting;
+
+/* Sequences of different lengths, one of them whole: nothing but 0 behind their ends. */
+static void shorten(const net_case *c, uint64_t seed, setting *s)
+{
+    uint32_t frames = c->input.height, values = c->input.width;
+    for (uint32_t n = 0; n < COUNT; n++) {
+        s->lengths[n] = n == 1 ? frames : 1 + (uint32_t)shoali_rng_below(seed, 4, n, frames);
+        for (size_t i = (size_t)s->lengths[n] * values; i < (size_t)frames * values; i++)
+            s->xd[n * frames * values + i] = s->x[n * frames * values + i] = 0;
+    }
+    s->batch.lengths = s->reference.lengths = s->lengths;
+}
 
 static void open_case(const net_case *c, uint64_t seed, setting *s)
 {
@@ -81,10 +106,19 @@ static void open_case(const net_case *c, uint64_t seed, setting *s)
     assert_true(elems <= sizeof s->x / sizeof s->x[0]);
     for (size_t i = 0; i < elems; i++)
         s->xd[i] = s->x[i] = (float)shoali_rng_normal(seed, 2, i);
-    for (uint32_t n = 0; n < COUNT; n++)
+    for (uint32_t n = 0; n < COUNT * FRAMES; n++)
         s->labels[n] = (uint32_t)shoali_rng_below(seed, 3, n, 3);
-    s->batch = (shoali_batch){s->x, s->labels, COUNT, 1234567, 1.75f};
-    s->reference = (reference_batch){s->xd, s->labels, COUNT, 1234567, seed, 1.75, true, NULL};
+    s->batch = (shoali_batch){
+        .x = s->x, .labels = s->labels, .count = COUNT, .first_serial = 1234567, .weight = 1.75f};
+    s->reference = (reference_batch){.x = s->xd,
+                                     .labels = s->labels,
+                                     .count = COUNT,
+                                     .first_serial = 1234567,
+                                     .seed = seed,
+                                     .weight = 1.75,
+                                     .training = true};
+    if (s->model->sequence)
+        shorten(c, seed, s);
 }
 
 static void close_case(setting *s)
@@ -114,12 +148,12 @@ static void scores_and_losses_match(void **state)
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
         setting s;
-        double scores[COUNT * 8];
+        double scores[COUNT * 8 * FRAMES];
         shoali_loss loss;
         open_case(&cases[i], seed, &s);
         assert_ok(shoali_net_train(s.net, &s.batch, NULL, NULL, &loss));
         double want = reference_loss(s.model, s.params, &s.reference, scores);
-        size_t classes = s.model->layers[s.model->layer_count - 1].out.channels;
+        size_t classes = (size_t)shoali_shape_elems(s.model->layers[s.model->layer_count - 1].out);
         assert_near(shoali_net_scores(s.net), scores, COUNT * classes, 1e-5, i, "scores");
         assert_true(fabs(1.75 * loss.sum / COUNT - want) < 1e-5 * (1 + want));
         close_case(&s);
@@ -160,7 +194,8 @@ static void gradients_match_differences(void **state)
                 if (count < tensor->count)
                     p = tensor->offset +
                         (size_t)shoali_rng_below(seed, tensor->key, k, tensor->count);
-                got[k] = shoali_net_grads(s.net)[p];
+                uint32_t block = s.model->tensor_params[t].block; /* gradients are means over it */
+                got[k] = shoali_net_grads(s.net)[p] * (float)(block > 1 ? block : 1);
                 want[k] = slope_at(&s, p);
             }
             assert_near(got, want, count, 5e-5, i, s.model->tensor_params[t].name);
@@ -176,7 +211,7 @@ static void evaluation_uses_running_statistics_and_no_dropout(void **state)
     for (size_t i = 0; i < CASES; i++) {
         setting s;
         shoali_loss loss;
-        double scores[COUNT * 8], running[64] = {0};
+        double scores[COUNT * 8 * FRAMES], running[64] = {0};
         size_t state_count;
         open_case(&cases[i], seed, &s);
         assert_ok(shoali_net_train(s.net, &s.batch, NULL, NULL, &loss)); /* moves the statistics */
@@ -188,7 +223,7 @@ static void evaluation_uses_running_statistics_and_no_dropout(void **state)
         s.reference.weight = 1;
         double want = reference_loss(s.model, s.params, &s.reference, scores);
         assert_ok(shoali_net_evaluate(s.net, &s.batch, &loss));
-        size_t classes = s.model->layers[s.model->layer_count - 1].out.channels;
+        size_t classes = (size_t)shoali_shape_elems(s.model->layers[s.model->layer_count - 1].out);
         assert_near(shoali_net_scores(s.net), scores, COUNT * classes, 1e-5, i, "scores");
         assert_true(fabs(loss.sum / COUNT - want) < 1e-5 * (1 + want));
         close_case(&s);
@@ -292,8 +327,13 @@ static void splits_give_the_same_gradient(void **state)
         double *sum = calloc(s.count, sizeof *sum);
         size_t elems = (size_t)shoali_shape_elems(cases[i].input);
         for (uint32_t r = 0, from = 0; r < 3; from += shares[r++]) {
-            shoali_batch part = {s.x + from * elems, s.labels + from, shares[r], 1234567 + from,
-                                 3.0f * (float)shares[r] / COUNT};
+            uint32_t labels = s.model->sequence ? cases[i].input.height : 1;
+            shoali_batch part = {s.x + from * elems,
+                                 s.labels + (size_t)from * labels,
+                                 shares[r],
+                                 1234567 + from,
+                                 3.0f * (float)shares[r] / COUNT,
+                                 s.model->sequence ? s.lengths + from : NULL};
             assert_ok(shoali_net_train(s.net, &part, NULL, NULL, &loss));
             for (size_t p = 0; p < s.count; p++)
                 sum[p] += shoali_net_grads(s.net)[p] / 3.0;

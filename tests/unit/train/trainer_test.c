@@ -79,7 +79,7 @@ static void train_by_hand(float *params_out, size_t count)
         shoali_share share = shoali_sampler_share(sampler, step / per_epoch, step % per_epoch, 0);
         shoali_dataset_fill(data, &data->train, share.indices, share.count, share.first_serial,
                             &crop, x, labels);
-        shoali_batch batch = {x, labels, share.count, share.first_serial, share.weight};
+        shoali_batch batch = {x, labels, share.count, share.first_serial, share.weight, NULL};
         assert_ok(shoali_net_train(net, &batch, NULL, NULL, &loss));
         float rate = (float)shoali_lr_at(lr, 0.05, step, steps);
         for (size_t i = 0; i < count; i++) {
