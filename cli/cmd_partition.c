@@ -15,21 +15,11 @@ typedef struct partition_args {
     shoal_partition_desc desc;
     const char *out, *accelerators;
     double ratio, gmac;
-    shoal_partition_pace pace, data_pace; /* bytes_per_s 0: not asked */
+    double bytes_per_s; /* AccPar's; 0: not said */
     bool json;
 } partition_args;
 
-enum {
-    KEY_GIVEN = 1000,
-    KEY_ACCELERATORS,
-    KEY_RATIO,
-    KEY_GMAC,
-    KEY_MODE,
-    KEY_METHOD,
-    KEY_RATE,
-    KEY_COMPUTE,
-    KEY_REST
-};
+enum { KEY_GIVEN = 1000, KEY_ACCELERATORS, KEY_RATIO, KEY_GMAC, KEY_MODE, KEY_METHOD, KEY_RATE };
 
 static const struct argp_option options[] = {
     {"model", 'm', "SPEC", 0, "Zoo name or file.json (vgg-a)", 1},
@@ -43,13 +33,7 @@ static const struct argp_option options[] = {
     {"given", KEY_GIVEN, "ROWS", 0, "Judge this plan: a row per level, as 0011/0010/0000/0011", 2},
     {"ratio", KEY_RATIO, "X", 0, "Time model: a GMAC per sample against a GB moved (2/7)", 2},
     {"gmac", KEY_GMAC, "X", 0, "Time model: GMAC per sample (counted from the model)", 2},
-    {"rate", KEY_RATE, "RATE", 0,
-     "Predict seconds as well: payload that one worker sends per second, 950mbit", 2},
-    {"compute-ms", KEY_COMPUTE, "MS[,MS]", 0,
-     "With --rate: forward and backward pass of a worker by the plan[, by data]: measure with "
-     "shoal train --no-exchange (0)",
-     2},
-    {"rest-ms", KEY_REST, "MS[,MS]", 0, "With --rate: what else a step takes (0)", 2},
+    {"rate", KEY_RATE, "RATE", 0, "With --accelerators: what one side reads per second, 40gbit", 2},
     {"accelerators", KEY_ACCELERATORS, "LIST", 0,
      "AccPar instead: seconds, a third type and unequal shares, for machines of so many TFLOP/s: "
      "180x2,420x2; needs --rate",
@@ -75,26 +59,11 @@ static bool parse_ratio(const char *text, double *out)
     return *end == '\0' && *out > 0 && *out < 1e12;
 }
 
-/* "12.5" or, by the plan and by data, "12.5,14". */
-static bool parse_pair(const char *text, double *plan_out, double *data_out)
-{
-    char *end = NULL;
-    *plan_out = *data_out = strtod(text, &end) / 1e3;
-    if (end != text && *end == ',') {
-        const char *rest = end + 1;
-        *data_out = strtod(rest, &end) / 1e3;
-        if (end == rest)
-            return false;
-    }
-    return end != text && *end == '\0' && *plan_out >= 0 && *data_out >= 0 && *plan_out < 1e9 &&
-           *data_out < 1e9;
-}
-
 static bool parse_rate(const char *text, partition_args *args)
 {
     uint64_t bits = 0;
     bool ok = cli_parse_rate(text, &bits) && bits > 0;
-    args->pace.bytes_per_s = args->data_pace.bytes_per_s = (double)bits / 8;
+    args->bytes_per_s = (double)bits / 8;
     return ok;
 }
 
@@ -146,10 +115,6 @@ static bool take(partition_args *args, int key, const char *text)
         return parse_ratio(text, &args->gmac);
     case KEY_RATE:
         return parse_rate(text, args);
-    case KEY_COMPUTE:
-        return parse_pair(text, &args->pace.compute_s, &args->data_pace.compute_s);
-    case KEY_REST:
-        return parse_pair(text, &args->pace.rest_s, &args->data_pace.rest_s);
     case KEY_MODE:
         ok = parse_index(text, shoal_partition_mode_name, &index);
         args->desc.mode = (shoal_partition_mode)index;
@@ -191,8 +156,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_MODE:
     case KEY_METHOD:
     case KEY_RATE:
-    case KEY_COMPUTE:
-    case KEY_REST:
         if (!take(args, key, text))
             argp_error(state, "%s: not in range; see --help", text);
         return 0;
@@ -279,12 +242,6 @@ static void print_table(const partition_args *args, const result *r,
         printf("%-12s %16.0f %9.2f%% %9.3fx\n", shoal_partition_method_name((size_t)compared[i]),
                bytes_of(r->others[i]), data > 0 ? 100 * bytes_of(r->others[i]) / data : 100,
                r->data_time / shoal_partition_time(r->others[i], macs, args->ratio));
-    if (args->pace.bytes_per_s > 0) {
-        double seconds = shoal_partition_seconds(r->plan, &args->pace);
-        double data_s = shoal_partition_seconds(r->others[0], &args->data_pace);
-        printf("\nSeconds per step: %.4g, by data alone %.4g: %.3f times faster.\n", seconds,
-               data_s, data_s / seconds);
-    }
     if (info->bias_elements > 0)
         printf("\nBiases are not counted, as in the paper: %llu elements besides.\n",
                (unsigned long long)info->bias_elements);
@@ -354,10 +311,6 @@ static void print_json(const partition_args *args, const result *r,
            r->data_time / shoal_partition_time(r->plan, macs, args->ratio),
            info->graph ? "true" : "false", info->why_not == NULL ? "true" : "false");
     printf("\"solve_us\": %.1f, ", r->solve_us);
-    if (args->pace.bytes_per_s > 0)
-        printf("\"seconds\": %.17g, \"data_seconds\": %.17g, ",
-               shoal_partition_seconds(r->plan, &args->pace),
-               shoal_partition_seconds(r->others[0], &args->data_pace));
     if (info->why_not != NULL) {
         fputs("\"why_not\": \"", stdout);
         print_escaped(info->why_not);
@@ -416,10 +369,7 @@ int cli_partition(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    partition_args args = {.desc = SHOAL_PARTITION_DESC_INIT,
-                           .ratio = 2.0 / 7,
-                           .pace = SHOAL_PARTITION_PACE_INIT,
-                           .data_pace = SHOAL_PARTITION_PACE_INIT};
+    partition_args args = {.desc = SHOAL_PARTITION_DESC_INIT, .ratio = 2.0 / 7};
     result r = {0};
     shoal_partition_info info = SHOAL_PARTITION_INFO_INIT;
     args.desc.model = "vgg-a";
@@ -429,7 +379,7 @@ int cli_partition(int argc, char **argv)
         return CLI_USAGE;
     if (args.accelerators != NULL)
         return partition_accpar(args.desc.model, args.desc.batch, args.accelerators,
-                                args.pace.bytes_per_s, args.json);
+                                args.bytes_per_s, args.json);
     shoal_status status = find(&args, &r);
     if (status == SHOAL_OK)
         status = shoal_partition_describe(r.plan, &info);

@@ -88,9 +88,14 @@ static void print_text(const predict_args *args, const shoal_prediction *p)
 {
     line lines[LINES];
     lines_of(p, lines);
-    printf("%s on %s: %u worker%s = %u data x %u tensor x %u pipeline, batch %u per replica\n",
-           args->desc.model, args->desc.cluster, p->workers, p->workers == 1 ? "" : "s", p->data,
-           p->tensor, p->pipeline, args->desc.batch > 0 ? args->desc.batch : 64);
+    if (args->desc.plan != NULL)
+        printf("%s on %s: %u worker%s; by data alone %.3f ms, the plan is %.3f times faster\n",
+               args->desc.plan, args->desc.cluster, p->workers, p->workers == 1 ? "" : "s",
+               1e3 * p->by_data_s, p->by_data_s / p->iteration_s);
+    else
+        printf("%s on %s: %u worker%s = %u data x %u tensor x %u pipeline, batch %u per replica\n",
+               args->desc.model, args->desc.cluster, p->workers, p->workers == 1 ? "" : "s",
+               p->data, p->tensor, p->pipeline, args->desc.batch > 0 ? args->desc.batch : 64);
     printf("  step             %10.3f ms    (%.3f .. %.3f)   %.4g samples/s\n",
            1e3 * p->iteration_s, 1e3 * p->low_s, 1e3 * p->high_s, p->samples_per_s);
     for (int i = 0; i < LINES; i++)
@@ -132,6 +137,10 @@ static void print_json(const shoal_prediction *p)
     for (int i = 0; i < LINES; i++)
         print_number(lines[i].key, lines[i].seconds, ", ");
     print_number("hidden_s", p->hidden_s, ", ");
+    if (p->by_data_s > 0) {
+        print_number("by_data_s", p->by_data_s, ", ");
+        print_number("speedup", p->by_data_s / p->iteration_s, ", ");
+    }
     print_number("codec_s", p->codec_s, ", ");
     print_number("sent_bytes", p->sent_bytes, ", ");
     printf("\"causes\": {");
@@ -154,8 +163,10 @@ static const int targets[4] = {50, 75, 90, 95};
 
 static void print_sensitivity(const shoal_sensitivity *s)
 {
-    printf("  one more node: %.3fx; links twice as fast: %.3fx; machines twice as fast: %.3fx\n",
-           s->one_more, s->faster_link, s->faster_compute);
+    if (isfinite(s->one_more))
+        printf("  one more node: %.3fx\n", s->one_more);
+    printf("  links twice as fast: %.3fx; machines twice as fast: %.3fx\n", s->faster_link,
+           s->faster_compute);
     printf("  one %% faster: links %.2f %%, arithmetic %.2f %%, memory %.2f %%, latencies %.2f %% "
            "of the step\n",
            s->elasticity_link, s->elasticity_compute, s->elasticity_memory, s->elasticity_latency);
@@ -276,7 +287,8 @@ int cli_predict(int argc, char **argv)
         "Example: shoal predict --model vgg-a --cluster examples/clusters/lab-4.json --batch 32\n"
         "             --codec fp16 --sensitivity\n"
         "         shoal predict --model megatron-22b --cluster examples/clusters/a100-80g.json\n"
-        "             --workers 64 --batch 64 --search\n\n"
+        "             --workers 64 --batch 64 --search\n"
+        "         shoal predict --plan plan.json --cluster examples/clusters/lab-4.json\n\n"
         "docs/cluster.md describes cluster files, shoal calibrate writes one; docs/predict.md has "
         "the formulas.",
         NULL,
@@ -286,7 +298,8 @@ int cli_predict(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return CLI_USAGE;
-    if (args.desc.model == NULL || args.desc.cluster == NULL)
-        return cli_usage("predict", "which model, on which cluster? --model SPEC --cluster FILE");
+    if ((args.desc.model == NULL && args.desc.plan == NULL) || args.desc.cluster == NULL)
+        return cli_usage("predict", "what, on which cluster? --model SPEC | --plan FILE, and "
+                                    "--cluster FILE");
     return args.search ? run_search(&args) : run_one(&args);
 }

@@ -15,6 +15,7 @@ static const struct predict_option {
     size_t offset;
 } table[] = {
     {'m', "model", TEXT, offsetof(shoal_predict_desc, model)},
+    {'P', "plan", TEXT, offsetof(shoal_predict_desc, plan)},
     {'C', "cluster", TEXT, offsetof(shoal_predict_desc, cluster)},
     {'w', "workers", COUNT, offsetof(shoal_predict_desc, workers)},
     {'b', "batch", COUNT, offsetof(shoal_predict_desc, batch)},

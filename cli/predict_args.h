@@ -30,6 +30,7 @@ enum {
     {NULL, 0, NULL, 0, "What to train, and where:", 1},                                           \
     {"model", 'm', "SPEC", 0, "A model of the zoo (shoal model show) or a file", 1},              \
     {"cluster", 'C', "FILE", 0, "Cluster description", 1},                                        \
+    {"plan", 'P', "FILE", 0, "Instead of a model: a plan of shoal partition", 1},                 \
     {"workers", 'w', "N", 0, "The first so many of the cluster (all)", 1},                        \
     {"batch", 'b', "N", 0, "Samples per replica and step (64)", 1},                               \
     {"element-bytes", PREDICT_ELEMENT, "N", 0,                                                    \

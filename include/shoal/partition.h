@@ -137,28 +137,6 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_partition_level(const shoal_partitio
  */
 SHOAL_API double shoal_partition_time(const shoal_partition *partition, double macs, double ratio);
 
-/** A machine and its network, for seconds instead of GB-equivalents. */
-typedef struct shoal_partition_pace {
-    size_t size;
-    double compute_s;   /* forward and backward pass of one worker by this plan, alone */
-    double rest_s;      /* what else a step takes: update, loading */
-    double bytes_per_s; /* that one worker can send, and at the same time receive, as payload */
-    double latency_s;   /* of one message */
-} shoal_partition_pace;
-#define SHOAL_PARTITION_PACE_INIT            \
-    {                                        \
-        .size = sizeof(shoal_partition_pace) \
-    }
-
-/**
- * Seconds of one step of `shoal train --plan`, where all workers are alike and links do not share:
- * activations stop the computation, gradients travel beside it, one after the other. The plan of
- * method DATA is `shoal train` without a plan.
- * @return NaN for a pace of another version.
- */
-SHOAL_API double shoal_partition_seconds(const shoal_partition *partition,
-                                         const shoal_partition_pace *pace);
-
 /** Write the plan as a file; replaces an existing one in one step (rename). */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_partition_save(const shoal_partition *partition,
                                                            const char *path);

@@ -31,6 +31,9 @@ typedef struct shoal_predict_desc {
     size_t size;
     const char *model;   /* spec or file, as shoal_model_open takes it */
     const char *cluster; /* file */
+    const char *plan;    /* [none] file of shoal_partition_save: predict `shoal train --plan`. It
+                            says model, batch and workers; what else would say so, or split or
+                            code otherwise, stays NULL and 0 */
     uint32_t workers;    /* [all of the cluster] the first so many */
     uint32_t tensor;     /* [1] workers that share each layer */
     uint32_t pipeline;   /* [1] stages; data parallelism is what is left */
@@ -71,7 +74,8 @@ typedef struct shoal_prediction {
     double samples_per_s;
     /* parts of iteration_s */
     double forward_s, backward_s, recompute_s, update_s;
-    double tensor_s; /* exchange of tensor parallelism, recomputation's apart: */
+    double tensor_s; /* exchange of tensor parallelism, or at a plan's borders between layers;
+                        recomputation's apart: */
     double tensor_again_s;
     double pipeline_s;  /* from stage to stage */
     double exposed_s;   /* gradients' exchange that nothing hides, codec included */
@@ -79,6 +83,7 @@ typedef struct shoal_prediction {
     double straggler_s; /* waiting for the slowest worker */
     double other_s;     /* measured per step: loop, data */
     /* not parts */
+    double by_data_s;    /* with a plan: the step of the same batch by data parallelism alone */
     double hidden_s;     /* gradients' exchange behind the backward pass */
     double codec_s;      /* encode and decode of one worker, hidden or not */
     double sent_bytes;   /* gradients, by the busiest worker */
@@ -106,7 +111,8 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_predict(const shoal_predict_desc *de
 /** How the answer changes with the cluster. Ratios are of throughput. */
 typedef struct shoal_sensitivity {
     size_t size;
-    double one_more;       /* one more host (or one more of the outermost dimension), same batch per
+    double
+        one_more; /* not a number with a plan. One more host (or one more of the outermost dimension), same batch per
                               worker; by the throughput with today's number */
     double faster_link;    /* all links twice as fast */
     double faster_compute; /* accelerators twice as fast, memory too */

@@ -54,6 +54,25 @@ uint64_t shoali_partition_alone(const shoal_partition *partition, uint32_t l, ui
 /** partition_solve.c: set the masks by the method. */
 SHOAL_MUST_USE shoal_status shoali_partition_solve(shoal_partition *partition, const char *given);
 
+/** A machine and its network, as one of equal workers has them. */
+typedef struct shoali_partition_pace {
+    const double *forward_s, *backward_s; /* per layer of the plan, of one worker, alone */
+    double bytes_per_s; /* that one worker can send, and at the same time receive, as payload */
+    double latency_s;   /* of one message */
+} shoali_partition_pace;
+/** A step without its update. The three that take time add up to it. */
+typedef struct shoali_partition_seconds {
+    double compute_s;
+    double borders_s;                  /* partial sums and activations: everybody waits for them */
+    double exposed_s;                  /* gradients on their way when all else is done */
+    double hidden_s;                   /* gradients behind computation and borders */
+    double sent_bytes, gradient_bytes; /* by one worker; the latter of the former */
+} shoali_partition_seconds;
+/** partition_seconds.c: follow one worker of `shoal train --plan`, whose link nobody shares. The
+ * plan of method DATA is `shoal train` without a plan. */
+shoali_partition_seconds shoali_partition_time_step(const shoal_partition *partition,
+                                                    const shoali_partition_pace *pace);
+
 /** partition_json.c: parse a file's text. */
 SHOAL_MUST_USE shoal_status shoali_partition_parse(const char *what, const char *json,
                                                    size_t len_bytes,

@@ -221,8 +221,6 @@ static void fill_memory(const work *w, shoal_prediction *out)
     out->gradient_bytes = params * 4;
     out->state_bytes = params * d->state_bytes / (d->shard_state ? q->data : 1);
     out->activation_bytes = s->kept_bytes * flying + s->working_bytes;
-    out->memory_bytes = out->weight_bytes + out->gradient_bytes + out->state_bytes +
-                        out->activation_bytes;
     out->capacity_bytes = w->accelerator->memory_bytes;
     out->params = q->language ? shoali_transformer_weights(&q->transformer)
                               : (double)q->model->param_count;
@@ -373,6 +371,13 @@ static shoal_status answer(work *w, shoal_prediction *out)
     SHOALI_TRY(exchange_gradients(w, s, cores, out));
     if (q->desc.sync != NULL)
         SHOALI_TRY(shoali_predict_protocol(q, out));
+    fill_memory(w, out);
+    if (q->plan != NULL) {
+        out->by_data_s = parts_sum(out);
+        SHOALI_TRY(shoali_predict_planned(q, w->accelerator, w->arena, out));
+    }
+    out->memory_bytes = out->weight_bytes + out->gradient_bytes + out->state_bytes +
+                        out->activation_bytes;
     out->iteration_s = parts_sum(out);
     close_causes(out);
     out->samples_per_s = (double)q->desc.batch * q->data / out->iteration_s;
@@ -380,7 +385,6 @@ static shoal_status answer(work *w, shoal_prediction *out)
     out->data = q->data;
     out->tensor = q->desc.tensor;
     out->pipeline = q->desc.pipeline;
-    fill_memory(w, out);
     fill_words(out);
     return SHOAL_OK;
 }

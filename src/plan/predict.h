@@ -5,6 +5,7 @@
 #define SHOALI_PLAN_PREDICT_H
 
 #include "model/model.h"
+#include "plan/partition.h"
 #include "plan/transformer.h"
 #include "shoal/codec.h"
 #include "shoal/predict.h"
@@ -16,6 +17,7 @@ typedef struct shoali_question {
     shoali_cluster *cluster;
     shoali_collective collective;
     shoal_codec *codec;
+    shoal_partition *plan; /* NULL: none */
     uint32_t data;
     bool language; /* the model's blocks are transformers */
     shoali_transformer transformer;
@@ -54,6 +56,13 @@ shoali_block_cost shoali_layer_cost(const shoali_cluster *cluster,
 /** Replace the exchange of an all-reduce in a prediction by that of the question's protocol. */
 SHOAL_MUST_USE shoal_status shoali_predict_protocol(const shoali_question *question,
                                                     shoal_prediction *prediction);
+
+/** Turn the prediction of data parallelism into that of the question's plan, interval and sum left
+ * out. *arena for what is needed meanwhile. */
+SHOAL_MUST_USE shoal_status shoali_predict_planned(const shoali_question *question,
+                                                   const shoali_accelerator *accelerator,
+                                                   shoal_arena *arena,
+                                                   shoal_prediction *prediction);
 
 /* ---------------------------------------------------------------- gradients */
 

@@ -183,9 +183,31 @@ static shoal_status check_sizes(shoali_question *q)
 
 /* ---------------------------------------------------------------- open, close */
 
+/* A plan says what is trained and by how many; and shoal train --plan runs it in one way. */
+static shoal_status open_plan(shoali_question *q)
+{
+    shoal_predict_desc *d = &q->desc;
+    if (d->model != NULL || d->batch > 0 || d->workers > 0 || d->tensor > 0 || d->pipeline > 0 ||
+        d->microbatch > 0 || d->sync != NULL || d->collective != NULL || d->codec != NULL ||
+        d->shard_state || d->no_overlap)
+        return shoali_fail(SHOAL_EINVAL,
+                           "a plan brings model, batch and workers with it, and is predicted for "
+                           "all_reduce by rings without a codec: leave these options out");
+    SHOALI_TRY(shoal_partition_open(d->plan, &q->plan));
+    if (q->plan->why_not != NULL)
+        return shoali_fail(SHOAL_EINVAL, "plan %s cannot be trained, so it has no time: %s",
+                           d->plan, q->plan->why_not);
+    d->model = q->plan->model;
+    d->workers = 1u << q->plan->levels;
+    d->batch = q->plan->batch / d->workers;
+    return SHOAL_OK;
+}
+
 static shoal_status open_parts(shoali_question *q, const shoali_scale *scale)
 {
     const shoal_predict_desc *d = &q->desc;
+    if (d->plan != NULL)
+        SHOALI_TRY(open_plan(q));
     SHOALI_TRY(shoal_model_open(d->model, &q->model));
     SHOALI_TRY(shoali_cluster_load(d->cluster, &q->cluster));
     SHOALI_TRY(
@@ -203,7 +225,8 @@ static shoal_status open_parts(shoali_question *q, const shoali_scale *scale)
 shoal_status shoali_question_open(const shoal_predict_desc *desc, const shoali_scale *scale,
                                   shoali_question *question_out)
 {
-    if (desc == NULL || desc->size != sizeof *desc || desc->model == NULL || desc->cluster == NULL)
+    if (desc == NULL || desc->size != sizeof *desc || desc->cluster == NULL ||
+        (desc->model == NULL && desc->plan == NULL))
         return shoali_fail(SHOAL_EINVAL, "a prediction needs a model and a cluster");
     *question_out = (shoali_question){.desc = *desc};
     shoal_status status = open_parts(question_out, scale);
@@ -219,5 +242,6 @@ void shoali_question_close(shoali_question *q)
     if (q->collective.row != NULL)
         shoali_collective_close(&q->collective);
     shoal_codec_close(q->codec);
+    shoal_partition_destroy(q->plan);
     *q = (shoali_question){0};
 }

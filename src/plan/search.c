@@ -247,6 +247,9 @@ shoal_status shoal_predict_search(const shoal_predict_desc *desc, uint32_t keep,
     if (keep == 0 || keep > KEEP_MAX)
         return shoali_fail(SHOAL_EINVAL, "a search keeps 1 .. %d candidates, not %u", KEEP_MAX,
                            keep);
+    if (desc != NULL && desc->size == sizeof *desc && desc->plan != NULL)
+        return shoali_fail(SHOAL_EINVAL, "a plan leaves nothing to search for: shoal partition "
+                                         "found it");
     shoal_arena *arena = shoali_arena_create(sizeof(shoal_search) + 4096);
     shoal_search *s = arena != NULL ? shoali_arena_alloc(arena, sizeof *s) : NULL;
     if (s == NULL) {

@@ -24,6 +24,9 @@ static shoal_status one_more(const shoal_predict_desc *desc, const shoal_predict
     shoal_predict_desc d = *desc;
     shoali_scale scale = none;
     shoal_prediction p;
+    *out = (double)NAN;
+    if (desc->plan != NULL) /* made for so many workers */
+        return SHOAL_OK;
     SHOALI_TRY(shoali_question_open(desc, &none, &q));
     const shoali_cluster *c = q.cluster;
     uint32_t per_host = c->hosts[c->host_count - 1].workers;

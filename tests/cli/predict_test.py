@@ -3,6 +3,7 @@
 
 import json
 import os
+import tempfile
 import unittest
 
 import shoal
@@ -51,6 +52,36 @@ class Predict(unittest.TestCase):
         self.assertEqual(code, 0)
         for word in ("recomputation", "tensor exchange", "bottleneck:", "memory"):
             self.assertIn(word, out)
+
+    def test_plan(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = os.path.join(folder, "plan.json")
+            shoal.run("partition", "--model", "sfc", "--workers", 4, "--batch", 64, "--out", plan)
+            code, out, _ = predict("--plan", plan, "--cluster", LAB, "--json", "--sensitivity")
+            self.assertEqual(code, 0)
+            p = json.loads(out)
+            parts = sum(p[name + "_s"] for name in PARTS.split())
+            self.assertAlmostEqual(parts, p["iteration_s"], delta=1e-9)
+            self.assertGreater(p["speedup"], 4)
+            self.assertIsNone(p["sensitivity"]["one_more"])
+            data = json.loads(
+                predict("--model", "sfc", "--batch", 16, "--cluster", LAB, "--json")[1]
+            )
+            self.assertAlmostEqual(p["by_data_s"], data["iteration_s"], delta=1e-9)
+            code, out, _ = predict("--plan", plan, "--cluster", LAB)
+            self.assertIn("times faster", out)
+            for args, text in (
+                (("--codec", "fp16"), "leave"),
+                (("--search",), "nothing to search"),
+                (("--workers", 4), "leave"),
+            ):
+                code, _, error = predict("--plan", plan, "--cluster", LAB, *args)
+                self.assertEqual(code, 2)
+                self.assertIn(text, error)
+            shoal.run("partition", "--model", "resnet-50", "--workers", 4, "--out", plan)
+            code, _, error = predict("--plan", plan, "--cluster", LAB)
+            self.assertEqual(code, 2)
+            self.assertIn("cannot be trained", error)
 
     def test_search(self):
         code, out, _ = predict(

@@ -209,31 +209,38 @@ static void the_examples_in_the_text(void **state)
     }
 }
 
+static double step_s(const shoal_partition *p, const shoali_partition_pace *pace)
+{
+    shoali_partition_seconds s = shoali_partition_time_step(p, pace);
+    assert_true(s.borders_s >= 0 && s.exposed_s >= 0 && s.hidden_s >= 0);
+    return s.compute_s + s.borders_s + s.exposed_s;
+}
+
 /* Two dense layers of 100 x 100, no biases, 2 workers, batch 10; 1e4 elements take 1 s. By data:
  * gradients of 1e4 elements each take 1 s, the second layer's beside the first one's backward pass.
  * By model: 500 elements, 0.05 s, at each of four borders, and nothing else. */
 static void seconds_by_hand(void **state)
 {
-    shoali_part_layer layers[2] = {
-        {.weights = 10000, .outputs = 100, .unpooled = 100, .flops = 2e4},
-        {.weights = 10000, .outputs = 100, .unpooled = 100, .flops = 2e4}};
+    shoali_part_layer layers[2] = {{.weights = 10000, .outputs = 100, .unpooled = 100},
+                                   {.weights = 10000, .outputs = 100, .unpooled = 100}};
     shoal_partition p = {.batch = 10, .levels = 1, .layer_count = 2, .layers = layers};
-    shoal_partition_pace pace = SHOAL_PARTITION_PACE_INIT;
+    const double forward[2] = {0.5, 0.5}, backward[2] = {1, 1};
+    shoali_partition_pace pace = {forward, backward, 4e4, 0};
     (void)state;
-    pace.compute_s = 3;
-    pace.rest_s = 0.5;
-    pace.bytes_per_s = 4e4;
-    assert_true(fabs(shoal_partition_seconds(&p, &pace) - (1 + 1 + 1 + 1 + 0.5)) < 1e-12);
+    assert_true(fabs(step_s(&p, &pace) - (1 + 1 + 1 + 1)) < 1e-12);
+    shoali_partition_seconds parts = shoali_partition_time_step(&p, &pace);
+    assert_true(fabs(parts.exposed_s - 1) < 1e-12 && fabs(parts.hidden_s - 1) < 1e-12);
+    assert_true(parts.borders_s == 0 && fabs(parts.sent_bytes - 8e4) < 1e-6);
     layers[0].mask = layers[1].mask = 1;
-    assert_true(fabs(shoal_partition_seconds(&p, &pace) - (3 + 4 * 0.05 + 0.5)) < 1e-12);
+    assert_true(fabs(step_s(&p, &pace) - (3 + 4 * 0.05)) < 1e-12);
+    parts = shoali_partition_time_step(&p, &pace);
+    assert_true(parts.gradient_bytes == 0 && fabs(parts.sent_bytes - 8e3) < 1e-6);
     pace.latency_s = 0.25;
-    assert_true(fabs(shoal_partition_seconds(&p, &pace) - (3 + 4 * 0.3 + 0.5)) < 1e-12);
+    assert_true(fabs(step_s(&p, &pace) - (3 + 4 * 0.3)) < 1e-12);
     /* by data, then by model: 250 elements each way at the border, 500 behind the second layer */
     layers[0].mask = 0;
     pace.latency_s = 0;
-    assert_true(fabs(shoal_partition_seconds(&p, &pace) - (3 + 0.05 + 0.1 + 1 + 0.5)) < 1e-12);
-    pace.size = 1;
-    assert_true(isnan(shoal_partition_seconds(&p, &pace)));
+    assert_true(fabs(step_s(&p, &pace) - (3 + 0.05 + 0.1 + 1)) < 1e-12);
 }
 
 /* ---------------------------------------------------------------- random chains */

@@ -2,7 +2,10 @@
 #include "support/check.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include "shoal/partition.h"
 #include "shoal/predict.h"
 
 #define A100 SHOAL_SOURCE_DIR "/examples/clusters/a100-80g.json"
@@ -117,6 +120,52 @@ static void protocols_by_simulation(void **state)
     assert_true(simulated.iteration_s < 1.5 * closed.iteration_s);
 }
 
+/* A plan by data is what `shoal train` does: the same as without a plan where one bucket holds all,
+ * and rings cost the same. A plan by model moves sums instead of weights. */
+static void plans(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"000/000", "111/111"};
+    shoal_prediction found[2] = {SHOAL_PREDICTION_INIT, SHOAL_PREDICTION_INIT};
+    char path[] = "/tmp/shoal-predict-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    for (int i = 0; i < 2; i++) {
+        shoal_partition_desc part = SHOAL_PARTITION_DESC_INIT;
+        shoal_partition *plan = NULL;
+        shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+        part.model = "mlp-small";
+        part.batch = 64;
+        part.levels = 2;
+        part.method = SHOAL_PARTITION_GIVEN;
+        part.given = given[i];
+        assert_ok(shoal_partition_create(&part, &plan));
+        assert_ok(shoal_partition_save(plan, path));
+        shoal_partition_destroy(plan);
+        d.plan = path;
+        d.cluster = LAB;
+        assert_ok(shoal_predict(&d, &found[i]));
+        d.batch = 64;
+        assert_status(shoal_predict(&d, &found[1]), SHOAL_EINVAL);
+        assert_error_has("leave these options out");
+    }
+    unlink(path);
+    double bytes = 4 * found[0].params, rate = 250e6 / 8 * 0.956;
+    near(found[0].forward_s + found[0].backward_s, found[1].forward_s + found[1].backward_s, 0.5);
+    near(found[0].by_data_s, found[1].by_data_s, 1e-12);
+    near(found[0].iteration_s, found[0].by_data_s, 0.1);
+    near(found[0].sent_bytes, 1.5 * bytes, 1e-9);
+    assert_true(found[0].tensor_s == 0 &&
+                found[0].exposed_s + found[0].hidden_s > 0.99 * 1.5 * bytes / rate);
+    /* sums of 64 x (256 + 128 + 10) floats to three others, and back */
+    near(found[1].tensor_s, 2 * (4.0 * 16 * (256 + 128 + 10) * 3 / rate + 3 * 110e-6), 1e-6);
+    assert_true(found[1].weight_bytes < 0.3 * found[0].weight_bytes);
+    near(found[1].causes.matrix + found[1].causes.vector + found[1].causes.memory +
+             found[1].causes.network + found[1].causes.fixed,
+         found[1].iteration_s, 1e-9);
+}
+
 static void sensitivities(void **state)
 {
     (void)state;
@@ -194,8 +243,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(calculons_columns),       CHECK_TEST(a_ring_by_hand),
-        CHECK_TEST(protocols_by_simulation), CHECK_TEST(sensitivities),
-        CHECK_TEST(a_search_finds_the_best), CHECK_TEST(wrong_questions),
+        CHECK_TEST(protocols_by_simulation), CHECK_TEST(plans),
+        CHECK_TEST(sensitivities),           CHECK_TEST(a_search_finds_the_best),
+        CHECK_TEST(wrong_questions),
     };
     return CHECK_RUN(tests);
 }
