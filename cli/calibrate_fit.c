@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calibrate_fit.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ int calibrate_fit(const char *csv, const char *cluster, const char *out, bool js
     table *t = calloc(1, sizeof *t);
     int code = CLI_FAILED;
     if (file == NULL || t == NULL)
-        perror(csv);
+        fprintf(stderr, "shoal calibrate: cannot open %s: %s\n", csv, strerror(errno));
     else
         code = read_table(t, file, csv, cluster);
     if (code == CLI_OK)

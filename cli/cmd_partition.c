@@ -380,6 +380,9 @@ int cli_partition(int argc, char **argv)
     if (args.accelerators != NULL)
         return partition_accpar(args.desc.model, args.desc.batch, args.accelerators,
                                 args.bytes_per_s, args.json);
+    if (args.bytes_per_s > 0)
+        return cli_usage("partition", "--rate goes with --accelerators; shoal predict --plan says "
+                                      "how long a step of shoal train takes");
     shoal_status status = find(&args, &r);
     if (status == SHOAL_OK)
         status = shoal_partition_describe(r.plan, &info);

@@ -111,8 +111,8 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_predict(const shoal_predict_desc *de
 /** How the answer changes with the cluster. Ratios are of throughput. */
 typedef struct shoal_sensitivity {
     size_t size;
-    double one_more; /* one more host (or one more of the outermost dimension), same batch per
-                        worker; by the throughput with today's number. With a plan: not a number */
+    double one_more;       /* one more host (or one more of the outermost dimension), same batch per
+                              worker; by the throughput with today's number. A plan: NaN */
     double faster_link;    /* all links twice as fast */
     double faster_compute; /* accelerators twice as fast, memory too */
     /** d ln(time) / d ln(speed), by one per cent, negative: with link, compute, memory, latency */

@@ -142,9 +142,12 @@ static shoal_status fill_defaults(shoali_question *q)
         d->bucket_bytes = (size_t)4 << 20;
     if (d->chunk_elems == 0)
         d->chunk_elems = 65536;
-    if (!(d->element_bytes >= 0.5 && d->element_bytes <= 8 && d->state_bytes >= 0))
+    if (!(d->element_bytes >= 0.5 && d->element_bytes <= 8))
         return shoali_fail(SHOAL_EINVAL, "elements of %g bytes; they must have 0.5 .. 8",
                            d->element_bytes);
+    if (!(d->state_bytes >= 0 && d->state_bytes <= 1024))
+        return shoali_fail(SHOAL_EINVAL, "%g bytes of optimiser state per parameter; 0 .. 1024",
+                           d->state_bytes);
     return SHOAL_OK;
 }
 
