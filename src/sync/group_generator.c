@@ -12,7 +12,12 @@
 
 #include "base/rng.h"
 
-enum { STREAM_GROUPS = 0x6767 };
+enum { STREAM_GROUPS = 0x6767, ROOM = 4 };
+
+uint32_t shoali_generator_room(const shoali_world *world, shoali_division division)
+{
+    return division == SHOALI_DIVIDE_NONE ? world->workers + ROOM : ROOM;
+}
 
 /* Insertion: a launcher that fills host after host has sorted them already. */
 void shoali_host_order(const shoali_world *world, uint32_t *order_out)
@@ -203,13 +208,13 @@ static void divide_randomly(shoali_generator *g, uint32_t count)
     }
 }
 
-/* The worker and group - 1 random others. */
+/* The worker and group - 1 random others that have room. */
 static void pick_randomly(shoali_generator *g, uint32_t worker)
 {
-    uint32_t count = 1;
+    uint32_t count = 1, room = shoali_generator_room(g->world, SHOALI_DIVIDE_NONE);
     g->free[0] = worker;
     for (uint32_t u = 0; u < g->world->workers; u++)
-        if (!g->out[u] && u != worker)
+        if (!g->out[u] && u != worker && g->pending[u] < room)
             g->free[count++] = u;
     shuffle(g, 1, count);
     count = count < g->options.group ? count : g->options.group;

@@ -53,6 +53,13 @@ typedef struct shoali_generator {
     uint32_t *members, member_count;
 } shoali_generator;
 
+/** Groups that a worker may have and not have executed: no more are handed out to it. A division
+ * gives a worker two, and only if it has none. Without, every other may enrol it once before it has
+ * to wait for it; but one that knows of a lost member before the controller does is through with
+ * its group at once and asks again, and enrols others in groups that nobody will execute. Who is
+ * full is not picked. */
+uint32_t shoali_generator_room(const shoali_world *world, shoali_division division);
+
 /** Workers host by host, those of one host ascending. */
 void shoali_host_order(const shoali_world *world, uint32_t *order_out);
 

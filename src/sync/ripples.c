@@ -78,11 +78,9 @@ static shoali_generator_options options_of(const shoali_ripples_params *p)
         .laggards = p->laggards};
 }
 
-/* A division gives a worker two groups and only if it has none; without, every worker may enrol it
- * once before it has to wait for it. */
 static uint32_t fifo_capacity(const shoali_world *world)
 {
-    return options_of(world->params).division == SHOALI_DIVIDE_NONE ? world->workers + FIFO : FIFO;
+    return shoali_generator_room(world, options_of(world->params).division);
 }
 
 static size_t state_size(const shoali_world *world)

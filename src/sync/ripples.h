@@ -35,7 +35,7 @@ enum {
     HEAD_BYTES = 17,
     BITMAP_MAX = (1 << 14) / 8
 };
-enum { TERM_SHIFT = 40, FIFO = 4 };
+enum { TERM_SHIFT = 40 };
 
 typedef struct shoali_ripples {
     const shoali_world *world;

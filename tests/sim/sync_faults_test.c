@@ -4,7 +4,8 @@
  * fits; staleness stays within its promise; what conserves the mean conserves it; every message is
  * delivered once and in order, or its sender or receiver is gone; and a run repeats bit for bit.
  *
- * SHOAL_SOAK_RUNS=200000 searches longer (make soak); SHOAL_FAULT_SEED=17 runs that one alone. */
+ * SHOAL_SOAK_RUNS=200000 searches longer (make soak); SHOAL_FAULT_SEED=17 runs that one alone;
+ * SHOAL_FAULT_SYNC=ripples:random,group=3 searches that form alone. */
 #include "driver/sim.h"
 
 #include <math.h>
@@ -17,13 +18,12 @@
 
 enum { SEEDS = 6000, TENSORS = 5, ENDPOINTS_MAX = 12 };
 
-/* Forms beyond the rows' defaults. Not ripples:random: once in a hundred of its runs with lost
- * messages a worker is enrolled in more groups than it has room for, and ends with an error
- * (SHOAL_TEST_SEED=20181 SHOAL_FAULT_SEED=1553 with that form behind ripples:static). */
+/* Forms beyond the rows' defaults. */
 static const char *const forms[] = {"param_server:servers=2",
                                     "param_server:dedicated",
                                     "param_server:servers=2,dedicated",
                                     "ripples:static",
+                                    "ripples:random,group=3",
                                     "ripples:smart,laggards",
                                     "hop:backup=1,skip=4,tokens=3",
                                     "hop:staleness=2,graph=chords",
@@ -35,6 +35,9 @@ enum { FORMS = sizeof forms / sizeof *forms };
 static const char *spec_of(uint64_t draw)
 {
     size_t rows = shoali_sync_count(), at = (size_t)(draw % (rows + FORMS));
+    const char *alone = getenv("SHOAL_FAULT_SYNC");
+    if (alone != NULL)
+        return alone;
     return at < rows ? shoali_sync_row_at(at)->name : forms[at - rows];
 }
 

@@ -155,6 +155,40 @@ static void random_requests(void **state)
     }
 }
 
+/* Workers that are through with their groups at once, as they know of a loss first, ask again and
+ * again: who does not get on is picked until it has no more room, and then left alone. */
+static void who_is_full_is_not_picked(void **state)
+{
+    (void)state;
+    bench b;
+    uint32_t room, picked = 0;
+    open_bench(&b, &(shoali_generator_options){.division = SHOALI_DIVIDE_NONE, .group = 3});
+    room = shoali_generator_room(&b.world, SHOALI_DIVIDE_NONE);
+    for (uint64_t round = 0; round < 1000; round++) {
+        uint32_t others = WORKERS - 1; /* but for the last one */
+        shoali_generator_request(&b.g, (uint32_t)(round % others), round, UINT64_MAX);
+        assert_int_equal(b.g.group_count, 1);
+        assert_true(b.g.groups[0].count == 3);
+        picked += groups_with(&b, WORKERS - 1);
+        assert_true(b.g.pending[WORKERS - 1] == picked && picked <= room);
+        for (uint32_t u = 0; u < others; u++)
+            while (b.g.pending[u] > 0)
+                shoali_generator_done(&b.g, u);
+    }
+    assert_int_equal(picked, room);
+    shoali_generator_done(&b.g, WORKERS - 1);
+    for (uint64_t round = 0; round < 1000 && picked == room; round++) {
+        shoali_generator_request(&b.g, 0, round, UINT64_MAX);
+        picked += groups_with(&b, WORKERS - 1);
+        while (b.g.pending[0] > 0)
+            shoali_generator_done(&b.g, 0);
+        for (uint32_t u = 1; u < WORKERS - 1; u++)
+            b.g.pending[u] = 0;
+    }
+    assert_int_equal(picked, room + 1);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +196,7 @@ int main(void)
         CHECK_TEST(who_lags_by_the_threshold_is_left_out),
         CHECK_TEST(a_laggard_waits_for_others_and_is_in_one_group),
         CHECK_TEST(random_requests),
+        CHECK_TEST(who_is_full_is_not_picked),
     };
     return CHECK_RUN(tests);
 }
