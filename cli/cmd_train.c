@@ -10,9 +10,9 @@
 
 #include "cli.h"
 #include "launch.h"
-#include "shoal/codec.h"
 #include "shoal/partition.h"
 #include "shoal/train.h"
+#include "train_checks.h"
 
 typedef struct train_args {
     launch_desc launch;
@@ -20,13 +20,15 @@ typedef struct train_args {
     shoal_train_desc train;
     shoal_comm_desc comm;
     uint32_t workers;
-    char *plan_model; /* owned */
+    char *plan_model, *circulant_model; /* owned */
+    const char *circulant;
     uint64_t planned; /* elements per step that the plan says */
     bool json, quiet, bad;
 } train_args;
 
 enum {
     KEY_RESUME = 1000,
+    KEY_CIRCULANT,
     KEY_PLAN,
     KEY_SYNC,
     KEY_OPTIMIZER,
@@ -58,6 +60,8 @@ enum {
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "What to train:", 1},
     {"model", 'm', "SPEC", 0, "hdc, lenet, cifarnet, vgg-mini, ..., or a file.json (lenet)", 1},
+    {"circulant", KEY_CIRCULANT, "SPEC", 0,
+     "k=8[,conv=4]: block-circulant hidden layers, k times fewer weights and gradients", 1},
     {"data", 'd', "DIR", 0, "IDX files (MNIST's names, also .gz) or CIFAR binary batches", 1},
     {"plan", KEY_PLAN, "FILE", 0,
      "Divide the layers as this file of `shoal partition --out` says; it brings model, workers and "
@@ -141,6 +145,8 @@ static const char **text_option(train_args *args, int key)
         return &args->train.out;
     case KEY_PLAN:
         return &args->train.plan;
+    case KEY_CIRCULANT:
+        return &args->circulant;
     case KEY_RESUME:
         return &args->train.resume;
     case KEY_DUMP:
@@ -514,25 +520,18 @@ static bool take_plan(train_args *args)
     return args->train.model != NULL;
 }
 
-/* An impossible pair is a usage error before anything starts. Protocols other than all_reduce
- * choose their own collectives: then the operation itself finds out. */
-static bool codec_is_carried(const shoal_train_desc *train)
-{
-    const char *codec = train->codec != NULL ? train->codec : "identity";
-    const char *collective = train->collective != NULL ? train->collective : "ring";
-    const char *sync = train->sync != NULL ? train->sync : "all_reduce";
-    if (strncmp(sync, "all_reduce", 10) != 0 || strncmp(codec, "auto", 4) == 0 ||
-        strncmp(collective, "auto", 4) == 0)
-        return true;
-    return shoal_codec_carried(codec, collective) == SHOAL_OK;
-}
-
 static int run_args(train_args *args, char **command)
 {
     uint32_t servers = 0;
     if (args->train.plan != NULL && !take_plan(args))
         return cli_report("train");
     args->train.model = args->train.model != NULL ? args->train.model : "lenet";
+    if (args->circulant != NULL) {
+        args->circulant_model = train_circulate(args->train.model, args->circulant);
+        args->train.model = args->circulant_model;
+    }
+    if (args->train.model == NULL)
+        return cli_usage("train", "--circulant %s: it is k=8 or k=8,conv=4", args->circulant);
     args->train.batch = args->train.batch != 0 ? args->train.batch : 64;
     args->workers = args->workers != 0 ? args->workers : 1;
     if (args->train.simulate > 0 && (args->workers > 1 || args->launch.lab != NULL))
@@ -542,7 +541,7 @@ static int run_args(train_args *args, char **command)
                          "which data? --data DIR; `shoal data digits --out DIR` makes some");
     if (args->launch.lab != NULL && args->launch.hosts != NULL)
         return cli_usage("train", "--lab and --hosts exclude each other");
-    if (!codec_is_carried(&args->train) ||
+    if (!train_codec_is_carried(&args->train) ||
         shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
         return cli_report("train");
     if (cli_under_launcher()) {
@@ -591,5 +590,6 @@ int cli_train(int argc, char **argv)
         code = run_args(&args, command);
     free(command);
     free(args.plan_model);
+    free(args.circulant_model);
     return code;
 }

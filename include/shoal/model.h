@@ -11,6 +11,7 @@
  *     nets/mine.onnx         ONNX: shapes and layers, no weights (docs/model-files.md)
  *     llama/config.json      Hugging Face's description of a language model
  *     gpt-3:length=1024      tokens of a language model's sample
+ *     mlp:circulant=8        dense layers but the last become block-circulant (docs/circulant.md)
  *     lenet:init=xavier      how shoal_model_open's user draws the first weights
  *
  * A file is {"name": "mine", "input": [1, 28, 28], "init": "he", "layers": ["conv:out=20,kernel=5",

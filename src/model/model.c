@@ -242,7 +242,7 @@ shoal_status shoali_model_build(const char *what, const shoali_model_text *text,
 
 typedef struct open_params {
     int32_t init, act, loss;
-    int64_t length;
+    int64_t length, circulant, circulant_conv;
 } open_params;
 
 static const shoali_key open_keys[] = {
@@ -254,8 +254,12 @@ static const shoali_key open_keys[] = {
      "tokens of a language model's sample, frames of a sequence at most; 0: as the model says"},
     {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc", "own",
      "ctc: of a model of sequences, connectionist temporal classification"},
+    {"circulant", SHOALI_KEY_INT, offsetof(open_params, circulant), 0, 1024, NULL, "0",
+     "block-circulant dense layers, but the last, with blocks of so many; 0: as the model says"},
+    {"circulant_conv", SHOALI_KEY_INT, offsetof(open_params, circulant_conv), 0, 1024, NULL, "0",
+     "the same of convolutions, but the first, over their channels"},
 };
-static const shoali_schema open_schema = {open_keys, 4, sizeof(open_params)};
+static const shoali_schema open_schema = {open_keys, 6, sizeof(open_params)};
 
 static bool is_path(const char *name)
 {
@@ -302,6 +306,33 @@ static shoal_status append_layer(shoal_arena *arena, const char *spec, shoali_mo
     return SHOAL_OK;
 }
 
+/* Layers of the text in other words, where the keys ask for it. */
+static shoal_status circulate(const char *name, const open_params *keys, shoal_arena *arena,
+                              shoali_model_text *text)
+{
+    if (keys->circulant <= 1 && keys->circulant_conv <= 1)
+        return SHOAL_OK;
+    const char **layers = shoali_arena_array(arena, text->layer_count, sizeof *layers);
+    bool changed = false;
+    if (layers == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < text->layer_count; i++) {
+        char spec[SHOALI_LAYER_SPEC_MAX];
+        bool changes = shoali_layer_circulate(text, i, keys->circulant, keys->circulant_conv, spec);
+        layers[i] = changes ? shoali_arena_strdup(arena, spec) : text->layers[i];
+        if (layers[i] == NULL)
+            return SHOAL_ENOMEM;
+        changed = changed || changes;
+    }
+    text->layers = layers;
+    if (!changed)
+        return shoali_fail(SHOAL_EINVAL,
+                           "model '%.64s' has no hidden dense layer (no second convolution) that "
+                           "could be block-circulant",
+                           name);
+    return SHOAL_OK;
+}
+
 static bool is_onnx(const char *name)
 {
     size_t len = strlen(name);
@@ -328,6 +359,7 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
         text.init = keys.init == 1 ? SHOALI_INIT_HE : SHOALI_INIT_XAVIER;
     if (keys.length > 0)
         SHOALI_TRY(set_length(name, keys.length, &text));
+    SHOALI_TRY(circulate(name, &keys, arena, &text));
     if (keys.loss > 0)
         SHOALI_TRY(append_layer(arena, "ctc", &text));
     return shoali_model_build(name, &text, keys.act > 0, model_out);

@@ -181,6 +181,14 @@ static inline uint32_t shoali_block_of(int64_t own, int64_t usual)
 {
     return (uint32_t)(own > 0 ? own : usual);
 }
+typedef struct shoali_circulant_params {
+    int64_t out, block;
+    bool bias;
+} shoali_circulant_params;
+typedef struct shoali_circulant_conv_params {
+    shoali_conv_params conv; /* first: a convolution executes it; groups is 0 */
+    int64_t block;
+} shoali_circulant_conv_params;
 
 typedef struct shoali_branch_params {
     int64_t back; /* of branch and add: whose output, counted backwards */
@@ -211,6 +219,12 @@ typedef struct shoali_model_text {
     const char *const *layers; /* layer specs */
     uint32_t layer_count;
 } shoali_model_text;
+
+/** Whether a layer is to be block-circulant where the blocks asked for are above 1: dense layers
+ * but the last, which gives the scores, and convolutions but the first, whose channels are few. If
+ * so, its new spec in spec_out[SHOALI_LAYER_SPEC_MAX]. */
+bool shoali_layer_circulate(const shoali_model_text *text, uint32_t index, int64_t dense_block,
+                            int64_t conv_block, char *spec_out);
 
 /** Build a model from layer specs. what: for errors ("model 'lenet'", "nets/mine.json").
  * relu_to_tanh: key act. */

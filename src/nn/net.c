@@ -87,6 +87,8 @@ static shoal_status make_node(shoali_net *net, uint32_t index)
                                          node->exec->saved_bytes(layer, net->batch_max));
         if (node->saved == NULL)
             return SHOAL_ENOMEM;
+        if (node->exec->setup != NULL)
+            node->exec->setup(node, net->batch_max);
     }
     if (node->in_place || (layer->row->traits & SHOALI_LAYER_ALIAS) != 0)
         return SHOAL_OK;

@@ -93,6 +93,23 @@ class Train(unittest.TestCase):
     def out(self, name):
         return os.path.join(self.folder, name)
 
+    def test_circulant_layers_send_fewer_gradients(self):
+        """The hidden layer's matrix has 4 times fewer weights, and as many times fewer bytes."""
+        dense = self.result("--workers", 2)
+        small = self.result("--workers", 2, "--circulant", "k=4")
+        hidden, rest = SIDE * SIDE * 24, 24 + CLASSES * 25
+        self.assertEqual(dense["params"], hidden + rest)
+        self.assertEqual(small["params"], hidden // 4 + rest)
+        self.assertEqual(
+            small["raw_bytes_per_step"] / dense["raw_bytes_per_step"],
+            small["params"] / dense["params"],
+        )
+        self.assertGreater(small["test_accuracy"], 50)
+        coded = self.result("--workers", 2, "--circulant", "k=4", "--codec", "fp16")
+        self.assertLess(coded["payload_bytes_per_step"], small["payload_bytes_per_step"])
+        r = self.train("--circulant", "k=1", code=2)
+        self.assertIn("k=8,conv=4", r.stderr)
+
     def test_exchange_makes_no_difference_to_the_result(self):
         """Any lossless way to sum gives the weights of any other: same seed, same workers, float32
         sums of few."""

@@ -32,23 +32,58 @@ static void run_dense(const job *j, const double *x, double *y)
         }
 }
 
+/* By the definition, block by block: C[a][b] = w[(a - b) mod k]. */
+static double circulant_weight(const double *w, size_t q, size_t k, size_t o, size_t i)
+{
+    return w[((o / k) * q + i / k) * k + (o + k * i - i) % k];
+}
+
+static void run_circulant(const job *j, const double *x, double *y)
+{
+    const shoali_circulant_params *p = j->layer->params;
+    size_t in = (size_t)shoali_shape_elems(j->layer->in), out = (size_t)p->out;
+    size_t k = (size_t)p->block, q = (in + k - 1) / k, weights = (out + k - 1) / k * q * k;
+    for (size_t n = 0; n < j->batch->count; n++)
+        for (size_t o = 0; o < out; o++) {
+            double sum = p->bias ? j->params[weights + o] : 0;
+            for (size_t i = 0; i < in; i++)
+                sum += circulant_weight(j->params, q, k, o, i) * x[n * in + i];
+            y[n * out + o] = sum;
+        }
+}
+
+/* Weight of a tap, and where the biases start. */
+static double conv_weight(const job *j, size_t o, size_t c, size_t tap, size_t *bias_out)
+{
+    const shoali_circulant_conv_params *p = j->layer->params; /* conv's own are its first */
+    size_t in = j->layer->in.channels, out = (size_t)p->conv.out;
+    size_t taps = (size_t)(p->conv.kernel * p->conv.kernel);
+    if (strcmp(j->layer->row->name, "conv") == 0) {
+        *bias_out = taps * in * out;
+        return j->params[(o * in + c) * taps + tap];
+    }
+    size_t k = (size_t)p->block, rows = (out + k - 1) / k, q = (in + k - 1) / k;
+    *bias_out = taps * rows * q * k;
+    return circulant_weight(j->params + tap * rows * q * k, q, k, o, c);
+}
+
 /* One output value of a convolution: pixels outside the image are 0. */
 static double conv_value(const job *j, const double *x, size_t n, size_t o, size_t oy, size_t ox)
 {
     const shoali_conv_params *p = j->layer->params;
     shoal_shape in = j->layer->in;
-    size_t k = (size_t)p->kernel, taps = in.channels * k * k;
-    double sum = p->bias ? j->params[taps * (size_t)p->out + o] : 0;
+    size_t k = (size_t)p->kernel, bias = 0;
+    double sum = 0;
     for (size_t c = 0; c < in.channels; c++)
         for (size_t ky = 0; ky < k; ky++)
             for (size_t kx = 0; kx < k; kx++) {
                 long iy = (long)(oy * (size_t)p->stride + ky) - (long)p->pad;
                 long ix = (long)(ox * (size_t)p->stride + kx) - (long)p->pad;
+                double weight = conv_weight(j, o, c, ky * k + kx, &bias);
                 if (iy >= 0 && ix >= 0 && iy < (long)in.height && ix < (long)in.width)
-                    sum += j->params[o * taps + (c * k + ky) * k + kx] *
-                           x[at(in, n, c, (size_t)iy, (size_t)ix)];
+                    sum += weight * x[at(in, n, c, (size_t)iy, (size_t)ix)];
             }
-    return sum;
+    return sum + (p->bias ? j->params[bias + o] : 0);
 }
 
 static double pool_value(const job *j, const double *x, size_t n, size_t c, size_t oy, size_t ox,
@@ -76,7 +111,7 @@ static void run_windows(const job *j, const double *x, double *y)
         for (size_t c = 0; c < out.channels; c++)
             for (size_t oy = 0; oy < out.height; oy++)
                 for (size_t ox = 0; ox < out.width; ox++)
-                    y[at(out, n, c, oy, ox)] = strcmp(kind, "conv") == 0
+                    y[at(out, n, c, oy, ox)] = strstr(kind, "conv") != NULL
                                                    ? conv_value(j, x, n, c, oy, ox)
                                                    : pool_value(j, x, n, c, oy, ox,
                                                                 strcmp(kind, "avgpool") == 0);
@@ -141,9 +176,10 @@ static void run_layer(const job *j, const double *x, double *y)
         const char *kind;
         void (*run)(const job *j, const double *x, double *y);
     } kinds[] = {
-        {"dense", run_dense},         {"conv", run_windows},    {"maxpool", run_windows},
-        {"avgpool", run_windows},     {"relu", run_pointwise},  {"tanh", run_pointwise},
-        {"batchnorm", run_batchnorm}, {"dropout", run_dropout}, {"flatten", run_pointwise}};
+        {"dense", run_dense},         {"conv", run_windows},          {"maxpool", run_windows},
+        {"avgpool", run_windows},     {"relu", run_pointwise},        {"tanh", run_pointwise},
+        {"batchnorm", run_batchnorm}, {"dropout", run_dropout},       {"flatten", run_pointwise},
+        {"circulant", run_circulant}, {"circulant_conv", run_windows}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].kind, j->layer->row->name) == 0) {
             kinds[i].run(j, x, y);

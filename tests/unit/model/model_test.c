@@ -257,6 +257,36 @@ static void memory_runs_out_cleanly(void **state)
     shoal_model_close(model);
 }
 
+static void expect_params(const char *spec, uint64_t want)
+{
+    shoal_model *model = NULL;
+    shoal_model_info info = SHOAL_MODEL_INFO_INIT;
+    assert_ok(shoal_model_open(spec, &model));
+    assert_ok(shoal_model_describe(model, &info));
+    assert_int_equal(info.param_count, want);
+    shoal_model_close(model);
+}
+
+/* The counts of specs/block-circulant.md, 6.4; the last layer stays dense. */
+static void circulant_layers_replace_hidden_ones(void **state)
+{
+    (void)state;
+    shoal_model *model = NULL;
+    expect_params("mlp", 1863690);
+    expect_params("mlp:circulant=4", 475146);
+    expect_params("mlp:circulant=8", 243722);
+    expect_params("mlp:circulant=16", 128010);
+    expect_params("cnn", 582026);
+    expect_params("cnn:circulant=8,circulant_conv=4", 84874);
+    expect_params("cnn:circulant=16,circulant_conv=8", 45706);
+    assert_status(shoal_model_open("cnn:circulant_conv=64", &model), SHOAL_EINVAL);
+    assert_error_has("smaller block");
+    assert_status(shoal_model_open("alexnet:circulant_conv=0,circulant=2000", &model),
+                  SHOAL_EINVAL);
+    assert_status(shoal_model_open("sconv:circulant=8", &model), SHOAL_EINVAL);
+    assert_error_has("no hidden dense layer");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +298,7 @@ int main(void)
         CHECK_TEST(bad_files_get_a_reason),
         CHECK_TEST(too_many_layers_are_refused),
         CHECK_TEST(memory_runs_out_cleanly),
+        CHECK_TEST(circulant_layers_replace_hidden_ones),
     };
     return CHECK_RUN(tests);
 }

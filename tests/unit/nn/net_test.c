@@ -61,6 +61,13 @@ static const net_case cases[] = {
      {"gru:out=4,direction=both", "gru:out=6,k=4,direction=both,merge=concat", "framewise:out=3"}},
     {{1, 7, 1}, {"onehot:classes=3", "gru:out=4", "framewise:out=3"}},
     {{1, 5, 3}, {"lstm:out=4,direction=both,k=2", "framewise:out=3", "ctc"}},
+    {{13, 1, 1}, {"circulant:out=10,block=4", "relu", "circulant:out=5,block=3", "dense:out=3"}},
+    {{32, 1, 1}, {"circulant:out=16,block=8,bias=off", "tanh", "dense:out=3"}},
+    {{1, 7, 7},
+     {"conv:out=6,kernel=3", "relu", "circulant_conv:out=8,kernel=3,block=4", "relu", "flatten",
+      "circulant:out=16,block=16", "tanh", "dense:out=3"}},
+    {{4, 5, 5},
+     {"circulant_conv:out=5,kernel=3,pad=1,stride=2,block=2,bias=off", "flatten", "dense:out=3"}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
