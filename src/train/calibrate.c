@@ -110,6 +110,7 @@ static shoal_status begin(shoal_calibration *c, const shoal_calibrate_desc *desc
         cluster->links == NULL)
         return SHOAL_ENOMEM;
     SHOALI_TRY(shoali_calibrate_machine(c));
+    SHOALI_TRY(shoali_calibrate_convolutions(c));
     SHOALI_TRY(measure_codecs(c, desc));
     return measure_models(c, desc);
 }

@@ -22,6 +22,8 @@ double shoali_calibrate_time(shoal_calibration *calibration, void (*run)(void *c
 
 /* calibrate_machine.c, calibrate_models.c */
 SHOAL_MUST_USE shoal_status shoali_calibrate_machine(shoal_calibration *calibration);
+/** After the machine: its peak is what shares are of. */
+SHOAL_MUST_USE shoal_status shoali_calibrate_convolutions(shoal_calibration *calibration);
 SHOAL_MUST_USE shoal_status shoali_calibrate_codecs(shoal_calibration *calibration,
                                                     const char *specs);
 SHOAL_MUST_USE shoal_status shoali_calibrate_model(shoal_calibration *calibration,

@@ -65,7 +65,7 @@ shoal_status shoali_calibrate_machine(shoal_calibration *c)
     double rates[SIZES], spread;
     float *memory = shoali_alloc_array(2 * (size_t)LARGE, sizeof *memory);
     a->name = shoali_arena_strdup(c->arena, "core");
-    a->tables = shoali_arena_array(c->arena, 1, sizeof *a->tables);
+    a->tables = shoali_arena_array(c->arena, 2, sizeof *a->tables);
     if (memory == NULL || a->name == NULL || a->tables == NULL) {
         shoali_free(memory);
         return SHOAL_ENOMEM;

@@ -2,11 +2,13 @@
 /* Training steps of real models on made-up samples: how long, and when which gradients are final.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "model/model.h"
 #include "nn/nn.h"
 #include "nn/optim.h"
 #include "train/calibrate.h"
@@ -94,8 +96,8 @@ static shoal_status fill(shoal_calibration *c, const shoal_model_info *info, ste
     return SHOAL_OK;
 }
 
-static shoal_status measure(shoal_calibration *c, const shoal_model *model, step *s,
-                            shoali_profile *profile)
+/* A net and an optimiser for s->batch.count made-up samples. */
+static shoal_status prepare(shoal_calibration *c, const shoal_model *model, step *s)
 {
     uint32_t tensors;
     shoal_model_info info = SHOAL_MODEL_INFO_INIT;
@@ -103,7 +105,21 @@ static shoal_status measure(shoal_calibration *c, const shoal_model *model, step
     const shoal_tensor *table = shoal_model_tensors(model, &tensors);
     SHOALI_TRY(shoali_net_create(model, s->batch.count, 1, &s->net));
     SHOALI_TRY(shoali_optim_create("sgd:momentum=0.9", table, tensors, &s->optim));
-    SHOALI_TRY(fill(c, &info, s));
+    return fill(c, &info, s);
+}
+
+static void release(step *s)
+{
+    if (s->optim != NULL)
+        shoali_optim_destroy(s->optim);
+    if (s->net != NULL)
+        shoali_net_destroy(s->net);
+}
+
+static shoal_status measure(shoal_calibration *c, const shoal_model *model, step *s,
+                            shoali_profile *profile)
+{
+    SHOALI_TRY(prepare(c, model, s));
     return time_step(c, s, profile);
 }
 
@@ -118,11 +134,66 @@ shoal_status shoali_calibrate_model(shoal_calibration *c, const char *spec, uint
     profile->model = shoali_arena_strdup(c->arena, spec);
     profile->batch = batch;
     shoal_status status = profile->model != NULL ? measure(c, model, &s, profile) : SHOAL_ENOMEM;
-    if (s.optim != NULL)
-        shoali_optim_destroy(s.optim);
-    if (s.net != NULL)
-        shoali_net_destroy(s.net);
+    release(&s);
     shoal_model_close(model);
     c->cluster.profile_count += status == SHOAL_OK;
     return status;
+}
+
+/* ---------------------------------------------------------------- convolutions */
+
+/* Two 3 x 3 convolutions of as many channels in as out; the scores behind them are nothing beside.
+ * A step has five operations of one size each: both forward, both gradients of weights, the
+ * gradient of the second one's input. Largest first, as in a table. */
+static const struct {
+    uint32_t channels, side, batch;
+} convolutions[] = {{64, 32, 8}, {32, 16, 16}, {32, 8, 8}, {16, 8, 4}, {8, 8, 2}};
+enum { CONVOLUTIONS = sizeof convolutions / sizeof *convolutions };
+
+static shoal_status open_convolution(int i, shoal_model **model_out)
+{
+    char conv[64], pool[64];
+    const char *const layers[] = {conv, conv, pool, "flatten", "dense:out=2"};
+    uint32_t side = convolutions[i].side;
+    const shoali_model_text text = {.name = "convolution",
+                                    .help = "",
+                                    .input = {convolutions[i].channels, side, side},
+                                    .layers = layers,
+                                    .layer_count = 5};
+    snprintf(conv, sizeof conv, "conv:out=%u,kernel=3,pad=1", convolutions[i].channels);
+    snprintf(pool, sizeof pool, "avgpool:kernel=%u,stride=%u", side, side);
+    return shoali_model_build("model 'convolution'", &text, false, model_out);
+}
+
+static shoal_status time_convolution(shoal_calibration *c, int i, double *flops_out,
+                                     double *rate_out)
+{
+    shoal_model *model = NULL;
+    step s = {.batch = {.count = convolutions[i].batch}};
+    double side = convolutions[i].side, channels = convolutions[i].channels, spread;
+    *flops_out = 2 * 9 * channels * channels * side * side * convolutions[i].batch;
+    SHOALI_TRY(open_convolution(i, &model));
+    shoal_status status = prepare(c, model, &s);
+    if (status == SHOAL_OK)
+        *rate_out = 5 * *flops_out / shoali_calibrate_time(c, pass, &s, &spread);
+    if (status == SHOAL_OK)
+        status = s.status;
+    release(&s);
+    shoal_model_close(model);
+    return status;
+}
+
+shoal_status shoali_calibrate_convolutions(shoal_calibration *c)
+{
+    shoali_accelerator *a = &c->accelerator;
+    shoali_efficiency *table = &a->tables[a->table_count];
+    *table = (shoali_efficiency){.kind = "conv", .smooth = true, .count = CONVOLUTIONS};
+    for (int i = 0; i < CONVOLUTIONS; i++) {
+        double flops = 0, rate = 0;
+        SHOALI_TRY(time_convolution(c, i, &flops, &rate));
+        table->step[i].from = flops;
+        table->step[i].share = fmin(1, rate / a->flops);
+    }
+    a->table_count++;
+    return SHOAL_OK;
 }

@@ -36,6 +36,9 @@ class Calibrate(unittest.TestCase):
             self.assertEqual(cluster["profiles"][0]["model"], "mlp-small")
             self.assertEqual(len(cluster["profiles"][0]["ready_us"]), 3)
             self.assertGreater(cluster["accelerators"][0]["flops"], 1e8)
+            for kind in ("matrix", "conv"):
+                table = cluster["accelerators"][0]["efficiency"][kind]["smooth"]
+                self.assertTrue(all(0 < share <= 1 for _, share in table))
             self.assertTrue(all(c["ratio"] == 2 for c in cluster["codecs"]))
             got = shoal.run(
                 "predict", "--model", "mlp-small", "--batch", 16, "--cluster", path, "--json"
