@@ -147,7 +147,7 @@ shoal_status shoali_calibrate_model(shoal_calibration *c, const char *spec, uint
  * gradient of the second one's input. Largest first, as in a table. */
 static const struct {
     uint32_t channels, side, batch;
-} convolutions[] = {{64, 32, 8}, {32, 16, 16}, {32, 8, 8}, {16, 8, 4}, {8, 8, 2}};
+} convolutions[] = {{64, 32, 2}, {32, 16, 8}, {32, 8, 4}, {16, 8, 4}, {8, 8, 2}};
 enum { CONVOLUTIONS = sizeof convolutions / sizeof *convolutions };
 
 static shoal_status open_convolution(int i, shoal_model **model_out)
