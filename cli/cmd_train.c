@@ -13,6 +13,7 @@
 #include "shoal/partition.h"
 #include "shoal/train.h"
 #include "train_checks.h"
+#include "train_codec.h"
 
 typedef struct train_args {
     launch_desc launch;
@@ -85,7 +86,10 @@ static const struct argp_option options[] = {
     {"sync", KEY_SYNC, "SPEC", 0, "all_reduce, param_server:servers=1,dedicated, ... (all_reduce)",
      2},
     {"collective", 'c', "SPEC", 0, "ring, halving_doubling, direct, hierarchical, ... (ring)", 2},
-    {"codec", 'k', "SPEC", 0, "identity, fp16, bf16, inceptionn:bound=2^-10, ... (identity)", 2},
+    {"codec", 'k', "SPEC", 0,
+     "identity, fp16, inceptionn:bound=2^-10, ..., or auto: measure, then choose among lossless "
+     "ones; auto:allow=eden+bf16: among these, too (identity)",
+     2},
     {"bucket", KEY_BUCKET, "BYTES|model", 0, "Gradients of one operation (4M)", 2},
     {"chunk", KEY_CHUNK, "ELEMS", 0, "Unit of coding and framing (64k)", 2},
     {"no-overlap", KEY_NO_OVERLAP, NULL, 0, "Exchange after the whole backward pass", 2},
@@ -391,7 +395,8 @@ static void print_number(const char *key, double value, const char *end)
         printf("\"%s\": null%s", key, end);
 }
 
-static void print_json(const train_args *args, const shoal_train_summary *s)
+static void print_json(const train_args *args, const shoal_train *train,
+                       const shoal_train_summary *s)
 {
     const shoal_train_desc *d = &args->train;
     printf("{\"model\": \"%s\", \"workers\": %u, \"sync\": \"%s\", \"collective\": \"%s\", "
@@ -400,6 +405,7 @@ static void print_json(const train_args *args, const shoal_train_summary *s)
            d->model, s->workers, d->sync, d->collective, d->codec, d->batch,
            (unsigned long long)d->seed, (unsigned long long)s->steps,
            (unsigned long long)s->skipped, (unsigned long long)s->params);
+    train_codec_json(train);
     print_number("test_accuracy", s->test_accuracy, ", ");
     print_number("worker_accuracy_min", s->worker_accuracy_min, ", ");
     print_number("worker_accuracy_max", s->worker_accuracy_max, ", ");
@@ -424,12 +430,13 @@ static void print_json(const train_args *args, const shoal_train_summary *s)
     print_number("ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1, "}\n");
 }
 
-static void print_table(const train_args *args, const shoal_train_summary *s)
+static void print_table(const train_args *args, const shoal_train *train,
+                        const shoal_train_summary *s)
 {
     const shoal_train_desc *d = &args->train;
     printf("\n%s, %llu parameters, %u worker%s x batch %u, %s, %s, %s\n", d->model,
            (unsigned long long)s->params, s->workers, s->workers == 1 ? "" : "s", d->batch, d->sync,
-           d->collective, d->codec);
+           d->collective, shoal_train_codec(train));
     printf("  test accuracy     %8.2f %%     test loss %.4f, train loss %.4f\n", s->test_accuracy,
            s->test_loss, s->train_loss);
     if (isfinite(s->worker_accuracy_min))
@@ -457,18 +464,24 @@ static shoal_status run_steps(const train_args *args, shoal_train *train, uint32
 {
     shoal_train_progress progress = {.size = sizeof progress};
     shoal_train_summary summary = {.size = sizeof summary};
+    shoal_train_candidate any = {.size = sizeof any};
+    bool talks = rank == 0 && !args->json && !args->quiet, told = false;
     do {
         shoal_status status = shoal_train_step(train, &progress);
         if (status != SHOAL_OK)
             return status;
+        if (talks && !told && shoal_train_choice(train, 0, &any)) {
+            train_codec_table(train);
+            told = true;
+        }
         show_progress(args, rank, &progress);
     } while (!progress.done);
     shoal_status status = shoal_train_summarise(train, &summary);
     if (status == SHOAL_OK && rank == 0) {
         if (args->json)
-            print_json(args, &summary);
+            print_json(args, train, &summary);
         else
-            print_table(args, &summary);
+            print_table(args, train, &summary);
     }
     return status;
 }

@@ -8,16 +8,37 @@
 #include "cli.h"
 #include "shoal/codec.h"
 
-/* Protocols other than all_reduce
- * choose their own collectives: then the operation itself finds out. */
-bool train_codec_is_carried(const shoal_train_desc *train)
+/* "auto:allow=A+B": each of them, and float32, that all are compared with. Anything else behind
+ * "auto" is for the trainer to refuse. */
+static bool auto_is_carried(const char *codec, const char *collective)
+{
+    static const char allow[] = "auto:allow=";
+    char spec[160];
+    if (shoal_codec_carried("identity", collective) != SHOAL_OK)
+        return false;
+    if (strncmp(codec, allow, sizeof allow - 1) != 0)
+        return true;
+    for (const char *at = codec + sizeof allow - 1; *at != '\0';) {
+        size_t length = strcspn(at, "+");
+        snprintf(spec, sizeof spec, "%.*s", (int)length, at);
+        if (shoal_codec_carried(spec, collective) != SHOAL_OK)
+            return false;
+        at += length + (at[length] == '+');
+    }
+    return true;
+}
+
+/* Protocols other than all_reduce choose their own collectives: then the operation itself finds
+ * out. */
+bool train_codec_is_carried(const shoal_train_train *train)
 {
     const char *codec = train->codec != NULL ? train->codec : "identity";
     const char *collective = train->collective != NULL ? train->collective : "ring";
     const char *sync = train->sync != NULL ? train->sync : "all_reduce";
-    if (strncmp(sync, "all_reduce", 10) != 0 || strncmp(codec, "auto", 4) == 0 ||
-        strncmp(collective, "auto", 4) == 0)
+    if (strncmp(sync, "all_reduce", 10) != 0 || strncmp(collective, "auto", 4) == 0)
         return true;
+    if (strcmp(codec, "auto") == 0 || strncmp(codec, "auto:", 5) == 0)
+        return auto_is_carried(codec, collective);
     return shoal_codec_carried(codec, collective) == SHOAL_OK;
 }
 

@@ -32,7 +32,8 @@ typedef struct shoal_train_desc {
     const char *resume; /* [none] an earlier run's out: go on from its newest checkpoint */
     const char *sync;   /* ["all_reduce"] */
     const char *collective; /* ["ring"] */
-    const char *codec;      /* ["identity"] */
+    const char *codec;      /* ["identity"]; "auto" measures in the first steps and chooses among
+                               lossless ones, "auto:allow=terngrad+eden" among these, too */
     const char *optimizer;  /* ["sgd:momentum=0.9"] */
     const char *schedule;   /* ["constant"] of the learning rate */
     double lr;              /* [0.02] base learning rate */
@@ -111,6 +112,25 @@ typedef struct shoal_train_progress {
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_step(shoal_train *train,
                                                        shoal_train_progress *progress_out);
+
+/** With codec = "auto": a codec that was measured, and what became of it. The same on all ranks;
+ * times are the slowest rank's. */
+typedef struct shoal_train_candidate {
+    size_t size;
+    const char *codec; /* borrowed from the train */
+    bool lossless, chosen;
+    double
+        exchange_ms; /* all gradients of a step, nothing else running; infinity: not measurable */
+    double code_ms;  /* encode and decode of it */
+    double sent_bytes;
+    double step_ms; /* predicted */
+} shoal_train_candidate;
+/** Candidate i; false behind the last one, and before the choice, which falls in the third step. The
+ *  first is "off": identity. A resumed run goes on with the choice in its checkpoint, unmeasured. */
+SHOAL_API bool shoal_train_choice(const shoal_train *train, uint32_t i,
+                                  shoal_train_candidate *candidate_out);
+/** The codec in use now: spec, borrowed from the train until the next step. */
+SHOAL_API const char *shoal_train_codec(const shoal_train *train);
 
 /** A dedicated server's part: serve until the workers are done. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_serve(shoal_train *train);

@@ -69,6 +69,8 @@ size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out,
                              size_t capacity); /* returns how many there are */
 SHOAL_MUST_USE shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key,
                                                      const float *values, size_t count);
+/** Drop them all, states of transforms, too. Blocks while operations are open. */
+void shoali_comm_forget_residuals(shoal_comm *comm);
 
 /** For drivers of protocols: the job's seed, and the default deadline of its operations. */
 uint64_t shoali_comm_seed(const shoal_comm *comm);

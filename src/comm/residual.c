@@ -231,3 +231,18 @@ shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key, const floa
     shoali_call(comm, put, &r);
     return r.status == SHOAL_OK ? SHOAL_OK : shoali_error_set(&r.error);
 }
+
+static void forget(void *arg)
+{
+    shoal_comm *comm = arg;
+    shoali_residuals_free(comm->residuals);
+    comm->residuals = NULL;
+}
+
+void shoali_comm_forget_residuals(shoal_comm *comm)
+{
+    if (atomic_load(&comm->forked))
+        return;
+    wait_for_quiet(comm);
+    shoali_call(comm, forget, comm);
+}

@@ -20,6 +20,14 @@ void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 /** Replicas are bit-identical after every step (trait EXACT). */
 bool shoali_sync_is_exact(const shoal_sync *sync);
 
+/**
+ * Use another codec from the next step on: before the first step, or between after_update and the
+ * next ready. All ranks do it in the same step.
+ * @return SHOAL_OK | EINVAL (spec, or a protocol whose operations may be under way between steps,
+ *         or that codes for owners) | ENOMEM
+ */
+SHOAL_MUST_USE shoal_status shoali_sync_set_codec(shoal_sync *sync, const char *spec);
+
 /** After shoal_sync_finish: the endpoints whose parameters were averaged, ascending, to out (room
  *  for all workers); all workers if there was no average. */
 uint32_t shoali_sync_final_members(const shoal_sync *sync, uint32_t *out);

@@ -473,6 +473,23 @@ void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user)
     sync->owner_user = user;
 }
 
+shoal_status shoali_sync_set_codec(shoal_sync *sync, const char *spec)
+{
+    const uint32_t need = SHOALI_SYNC_EXACT, not_this = SHOALI_SYNC_OWNER;
+    shoal_codec *codec;
+    SHOALI_TRY(check_process(sync));
+    if ((sync->protocol.traits & (need | not_this)) != need)
+        return shoali_fail(SHOAL_EINVAL,
+                           "protocol %s cannot change its codec on the way; all_reduce can",
+                           sync->protocol.spec);
+    SHOALI_TRY(shoal_codec_open(spec, &codec));
+    pthread_mutex_lock(&sync->lock); /* the next note carries it to the progress thread */
+    snprintf(sync->codec, sizeof sync->codec, "%s", shoal_codec_spec(codec));
+    pthread_mutex_unlock(&sync->lock);
+    shoal_codec_close(codec);
+    return SHOAL_OK;
+}
+
 bool shoali_sync_is_exact(const shoal_sync *sync)
 {
     return (sync->protocol.row->traits & SHOALI_SYNC_EXACT) != 0;

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "train/codec_choice.h"
 #include "train/hybrid.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
@@ -100,9 +101,9 @@ static json_t *metadata(const shoal_train *train, uint64_t steps_done)
     snprintf(step, sizeof step, "%" PRIu64, steps_done);
     snprintf(seed, sizeof seed, "%" PRIu64, train->desc.seed);
     snprintf(workers, sizeof workers, "%u", train->workers);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "format", "shoal-1", "step", step, "seed",
-                     seed, "workers", workers, "model", train->desc.model, "optimizer",
-                     shoali_optim_spec(train->optim));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "format", "shoal-1", "step", step,
+                     "seed", seed, "workers", workers, "model", train->desc.model, "optimizer",
+                     shoali_optim_spec(train->optim), "chosen_codec", shoali_choice_made(train));
 }
 
 static shoal_status write_list(const shoal_train *train, list *l, const char *path,
@@ -423,6 +424,8 @@ shoal_status shoali_checkpoint_load(shoal_train *train)
     shoal_status status = load_common(train, file, path);
     if (status == SHOAL_OK)
         status = read_number(file, path, "workers", &workers);
+    if (status == SHOAL_OK && workers == train->workers)
+        shoali_choice_resume(train, shoali_safetensors_metadata(file, "chosen_codec"));
     shoali_safetensors_close(file);
     if (status != SHOAL_OK)
         return status;

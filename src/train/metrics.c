@@ -83,6 +83,29 @@ shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *ti
     return written(train, false);
 }
 
+shoal_status shoali_metrics_choice(shoal_train *train, double probe_us)
+{
+    FILE *out = train->metrics;
+    shoal_train_candidate c = {.size = sizeof c};
+    if (out == NULL)
+        return SHOAL_OK;
+    fprintf(out, "{\"codec\": \"%s\", \"from_step\": %llu", shoal_train_codec(train),
+            (unsigned long long)train->step + 1);
+    number(out, "probe_us", probe_us);
+    fputs(", \"candidates\": [", out);
+    for (uint32_t i = 0; shoal_train_choice(train, i, &c); i++) {
+        fprintf(out, "%s{\"codec\": \"%s\", \"lossless\": %s", i > 0 ? ", " : "", c.codec,
+                c.lossless ? "true" : "false");
+        number(out, "exchange_ms", c.exchange_ms);
+        number(out, "code_ms", c.code_ms);
+        number(out, "sent_bytes", c.sent_bytes);
+        number(out, "step_ms", c.step_ms);
+        fputs("}", out);
+    }
+    fputs("]}\n", out);
+    return written(train, false);
+}
+
 shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
 {
     if (train->metrics == NULL)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "driver/driver.h"
+#include "train/codec_choice.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
 
@@ -236,7 +237,7 @@ static shoal_status start_sync(shoal_train *train)
     shoal_sync_desc desc = SHOAL_SYNC_DESC_INIT;
     desc.sync = train->desc.sync;
     desc.collective = train->desc.collective;
-    desc.codec = train->desc.codec;
+    desc.codec = shoal_train_codec(train);
     desc.params = shoali_net_params(train->net);
     desc.grads = shoali_net_grads(train->net);
     desc.count = shoali_net_count(train->net);
@@ -248,6 +249,8 @@ static shoal_status start_sync(shoal_train *train)
     desc.tos = train->desc.tos;
     SHOALI_TRY(shoal_sync_create(train->comm, &desc, &train->sync));
     shoali_sync_set_owner(train->sync, owner_step, train);
+    if (train->choice != NULL)
+        SHOALI_TRY(shoali_sync_set_codec(train->sync, desc.codec));
     train->loose = !shoali_sync_is_exact(train->sync);
     return SHOAL_OK;
 }
@@ -257,6 +260,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(set_defaults(train));
     SHOALI_TRY(join_workers(train, comm));
     SHOALI_TRY(open_inputs(train));
+    SHOALI_TRY(shoali_choice_create(train));
     plan_steps(train);
     if (train->desc.resume != NULL)
         SHOALI_TRY(shoali_checkpoint_load(train));
@@ -296,6 +300,7 @@ void shoal_train_destroy(shoal_train *train)
     shoali_error_get(&error); /* leaving must not cover what went wrong */
     shoal_sync_destroy(train->sync);
     shoali_simulated_destroy(train);
+    shoali_choice_destroy(train);
     if (train->metrics != NULL)
         fclose(train->metrics);
     shoali_lr_destroy(train->lr);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "driver/driver.h"
+#include "train/codec_choice.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
 
@@ -33,9 +34,10 @@ static shoal_status on_ready(void *ctx, size_t offset, size_t count)
     }
     if (train->sync == NULL)
         return SHOAL_OK;
-    if (!train->desc.no_overlap && !shoali_gradients_due(train))
+    if (!train->desc.no_overlap && !shoali_gradients_due(train) && !shoali_choice_alone(train))
         return shoal_sync_ready(train->sync, offset, count);
     train->ranges[train->range_count].offset = offset;
+    train->ranges[train->range_count].ready_us = shoali_now_us();
     train->ranges[train->range_count++].count = count;
     return SHOAL_OK;
 }
@@ -59,6 +61,7 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
     times->compute_us = (double)(shoali_now_us() - start);
     if (shoali_gradients_due(train))
         SHOALI_TRY(shoali_gradients_dump(train));
+    SHOALI_TRY(shoali_choice_step(train, start, times->compute_us));
     for (uint32_t i = 0; i < train->range_count; i++)
         SHOALI_TRY(shoal_sync_ready(train->sync, train->ranges[i].offset, train->ranges[i].count));
     times->samples = loss.count;
@@ -204,6 +207,7 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     train->step = next_step < train->steps ? next_step : train->steps;
     times.step_us = (double)(shoali_now_us() - start);
     account(train, &times);
+    shoali_choice_stepped(train, &times);
     SHOALI_TRY(shoali_metrics_step(train, &times));
     if (replicas_due(train))
         SHOALI_TRY(shoali_train_check_replicas(train));

@@ -26,6 +26,7 @@ typedef struct shoali_pace {
 } shoali_pace;
 
 typedef struct shoali_simulated shoali_simulated;
+typedef struct shoali_codec_choice shoali_codec_choice;
 
 struct shoal_train {
     shoal_train_desc desc; /* strings copied into the arena, defaults filled in */
@@ -44,6 +45,7 @@ struct shoal_train {
     shoali_net *net;              /* NULL by a plan */
     struct shoali_hybrid *hybrid; /* NULL unless by a plan: then stages instead of a net */
     shoali_simulated *simulated;  /* NULL: one worker per process; simulated.h */
+    shoali_codec_choice *choice;  /* NULL unless the codec is "auto"; codec_choice.h */
     float *params, *grads;        /* of this worker: all, by a plan its parts */
     size_t param_count;
     shoali_dataset *dataset;
@@ -63,6 +65,7 @@ struct shoal_train {
     uint32_t test_batch;
     struct {
         size_t offset, count;
+        uint64_t ready_us;
     } * ranges; /* without overlap: what is ready, in backward order */
     uint32_t range_count;
 
@@ -115,6 +118,8 @@ typedef struct shoali_step_times {
 } shoali_step_times;
 SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);
+/** What codec = "auto" measured and chose; probe_us: how long that took. */
+SHOAL_MUST_USE shoal_status shoali_metrics_choice(shoal_train *train, double probe_us);
 SHOAL_MUST_USE shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch);
 
 #endif

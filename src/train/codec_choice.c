@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/codec_choice.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "comm/comm.h"
+#include "driver/driver.h"
+#include "plan/choose.h"
+#include "shoal/codec.h"
+
+enum { MOST = 32, ROUNDS = 5, ALONE_FROM = 1, MEASURE_AT = 2 };
+static const double CLOSE = 1.5;         /* worth another measurement: so near to the best */
+static const double SPEND = 0.01;        /* of the run's steps, on further measurements */
+static const float NOT_MEASURED = 1e30f; /* finite, so that a maximum over ranks keeps it */
+
+/* Gradients that travel as one operation, in the order of the backward pass. */
+typedef struct bucket {
+    size_t offset, count;
+    uint32_t tensor, tensor_count;
+} bucket;
+
+struct shoali_codec_choice {
+    shoali_candidate candidates[MOST];
+    uint32_t count, chosen;
+    bool made, measured;
+    uint64_t seen;     /* steps of this process */
+    double compute_us; /* shortest pass without an exchange beside it */
+    double rest_us;
+    double spent_s; /* in candidates' exchanges */
+    float *copy;    /* [param_count] */
+    shoal_tensor *table;
+    bucket *buckets;
+    double *ready_s, *share;
+    shoal_op **ops;
+    shoali_bucket_time *scratch;
+    uint32_t bucket_count;
+    shoal_arena *arena;
+};
+
+/* ---------------------------------------------------------------- candidates */
+
+static shoal_status add(shoal_train *train, const char *spec, bool only_lossless)
+{
+    shoali_codec_choice *choice = train->choice;
+    shoal_codec *codec;
+    SHOALI_TRY(shoal_codec_open(spec, &codec));
+    const char *kept = shoali_arena_strdup(choice->arena, shoal_codec_spec(codec));
+    bool lossless = (shoal_codec_traits(codec) & SHOAL_CODEC_LOSSLESS) != 0, known = false;
+    shoal_codec_close(codec);
+    if (kept == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < choice->count; i++)
+        known = known || strcmp(choice->candidates[i].spec, kept) == 0;
+    if (known || (only_lossless && !lossless))
+        return SHOAL_OK;
+    if (choice->count == MOST)
+        return shoali_fail(SHOAL_EINVAL, "codec auto: more than %d candidates", MOST);
+    choice->candidates[choice->count++] = (shoali_candidate){
+        .spec = kept, .lossless = lossless, .exchange_s = INFINITY, .step_s = INFINITY};
+    return SHOAL_OK;
+}
+
+/* Every lossless row that the collective carries, "off" first. */
+static shoal_status add_lossless(shoal_train *train)
+{
+    const char *name;
+    SHOALI_TRY(shoal_codec_carried("identity", train->desc.collective));
+    SHOALI_TRY(add(train, "identity", true));
+    for (size_t i = 0; (name = shoal_codec_row_name(i)) != NULL; i++)
+        if (shoal_codec_carried(name, train->desc.collective) == SHOAL_OK)
+            SHOALI_TRY(add(train, name, true));
+    return SHOAL_OK;
+}
+
+/* "terngrad+eden:bits=2" */
+static shoal_status add_allowed(shoal_train *train, const char *list)
+{
+    char spec[160];
+    for (const char *at = list;; at++) {
+        size_t length = strcspn(at, "+");
+        if (length == 0 || length >= sizeof spec)
+            return shoali_fail(SHOAL_EINVAL, "codec auto:allow=%s: codecs' specs, joined by +",
+                               list);
+        memcpy(spec, at, length);
+        spec[length] = '\0';
+        SHOALI_TRY(shoal_codec_carried(spec, train->desc.collective));
+        SHOALI_TRY(add(train, spec, false));
+        at += length;
+        if (*at == '\0')
+            return SHOAL_OK;
+    }
+}
+
+static shoal_status allocate(shoal_train *train)
+{
+    shoali_codec_choice *choice = train->choice;
+    const size_t tensors = train->tensor_count;
+    choice->table = shoali_arena_array(choice->arena, tensors, sizeof *choice->table);
+    choice->buckets = shoali_arena_array(choice->arena, tensors, sizeof *choice->buckets);
+    choice->ready_s = shoali_arena_array(choice->arena, tensors, sizeof *choice->ready_s);
+    choice->share = shoali_arena_array(choice->arena, tensors, sizeof *choice->share);
+    choice->ops = shoali_arena_array(choice->arena, tensors, sizeof *choice->ops);
+    choice->scratch = shoali_arena_array(choice->arena, tensors, sizeof *choice->scratch);
+    bool ok = choice->table != NULL && choice->buckets != NULL && choice->ready_s != NULL &&
+              choice->share != NULL && choice->ops != NULL && choice->scratch != NULL;
+    return ok ? SHOAL_OK : shoali_fail(SHOAL_ENOMEM, "no memory to choose a codec");
+}
+
+shoal_status shoali_choice_create(shoal_train *train)
+{
+    static const char allow[] = "auto:allow=";
+    const char *spec = train->desc.codec;
+    bool bare = strcmp(spec, "auto") == 0;
+    if (!bare && strncmp(spec, "auto:", 5) != 0)
+        return SHOAL_OK;
+    if (!bare && strncmp(spec, allow, sizeof allow - 1) != 0)
+        return shoali_fail(SHOAL_EINVAL, "codec %s: auto has one key, allow=CODEC+CODEC", spec);
+    if (train->simulated != NULL || train->desc.simulate > 0 || train->hybrid != NULL)
+        return shoali_fail(SHOAL_EINVAL,
+                           "codec auto measures time on a network: neither simulated workers nor "
+                           "plans have it; name a codec");
+    train->choice = shoali_alloc(sizeof *train->choice);
+    if (train->choice == NULL)
+        return SHOAL_ENOMEM;
+    train->choice->arena = shoali_arena_create(1 << 12);
+    if (train->choice->arena == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(add_lossless(train));
+    if (!bare)
+        SHOALI_TRY(add_allowed(train, spec + sizeof allow - 1));
+    train->choice->compute_us = INFINITY;
+    /* alone there is nothing to exchange, and nothing to measure */
+    train->choice->made = train->comm == NULL || train->workers == 1 || train->desc.no_exchange;
+    return allocate(train);
+}
+
+void shoali_choice_destroy(shoal_train *train)
+{
+    if (train->choice == NULL)
+        return;
+    shoali_arena_destroy(train->choice->arena);
+    shoali_free(train->choice->copy);
+    shoali_free(train->choice);
+    train->choice = NULL;
+}
+
+const char *shoal_train_codec(const shoal_train *train)
+{
+    const shoali_codec_choice *choice = train->choice;
+    return choice != NULL ? choice->candidates[choice->chosen].spec : train->desc.codec;
+}
+
+const char *shoali_choice_made(const shoal_train *train)
+{
+    return train->choice != NULL && train->choice->made ? shoal_train_codec(train) : NULL;
+}
+
+void shoali_choice_resume(shoal_train *train, const char *spec)
+{
+    shoali_codec_choice *choice = train->choice;
+    for (uint32_t i = 0; choice != NULL && spec != NULL && i < choice->count; i++) {
+        if (strcmp(choice->candidates[i].spec, spec) != 0)
+            continue;
+        choice->chosen = i;
+        choice->made = true;
+        shoali_log(INFO, "codec auto: the checkpoint's choice, %s", spec);
+    }
+}
+
+bool shoal_train_choice(const shoal_train *train, uint32_t i, shoal_train_candidate *candidate_out)
+{
+    const shoali_codec_choice *choice = train->choice;
+    if (choice == NULL || !choice->measured || i >= choice->count ||
+        candidate_out->size != sizeof *candidate_out)
+        return false;
+    const shoali_candidate *c = &choice->candidates[i];
+    *candidate_out = (shoal_train_candidate){.size = sizeof *candidate_out,
+                                             .codec = c->spec,
+                                             .lossless = c->lossless,
+                                             .chosen = i == choice->chosen,
+                                             .exchange_ms = 1e3 * c->exchange_s,
+                                             .code_ms = 1e3 * c->code_s,
+                                             .sent_bytes = c->sent_bytes,
+                                             .step_ms = 1e3 * c->step_s};
+    return true;
+}
+
+/* ---------------------------------------------------------------- measuring */
+
+static double processor_s(void)
+{
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
+/* A number below 2^24 that processes of one machine share, in containers and labs, too; 0: unknown.
+ */
+static float machine_number(void)
+{
+    char id[64] = "";
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t length = file >= 0 ? read(file, id, sizeof id) : -1;
+    if (file >= 0)
+        close(file);
+    return length > 0 ? (float)(1 + (shoali_hash(id, (size_t)length, 0) & 0x7fffff)) : 0;
+}
+
+/* Processors per worker of this machine. */
+static shoal_status count_cores(shoal_train *train, double *cores_out)
+{
+    cpu_set_t set;
+    float *numbers = shoali_alloc_array(train->workers, sizeof *numbers);
+    if (numbers == NULL)
+        return SHOAL_ENOMEM;
+    numbers[train->rank] = machine_number();
+    int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    shoal_status status = shoali_train_reduce(train, numbers, train->workers, SHOAL_MAX,
+                                              "codec auto: machines");
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < train->workers; i++)
+        here += numbers[i] == numbers[train->rank];
+    shoali_free(numbers);
+    *cores_out = (double)cpus / here;
+    return status;
+}
+
+/* Cut the step's ranges as protocols do, and note when each bucket was ready. */
+static void cut(shoal_train *train, uint64_t start_us)
+{
+    shoali_codec_choice *choice = train->choice;
+    size_t bytes = train->desc.bucket_bytes != 0 ? train->desc.bucket_bytes : 4u << 20;
+    size_t full = bytes / sizeof(float), high = train->param_count;
+    uint32_t tensor = train->tensor_count;
+    choice->bucket_count = 0;
+    for (uint32_t r = 0; r < train->range_count; r++) {
+        size_t low = train->ranges[r].offset;
+        while (tensor > 0 && train->tensors[tensor - 1].offset >= low) {
+            size_t offset = train->tensors[--tensor].offset;
+            if (high - offset < full && offset > 0)
+                continue;
+            uint32_t b = choice->bucket_count++;
+            choice->buckets[b] = (bucket){
+                .offset = offset, .count = high - offset, .tensor = tensor};
+            choice->ready_s[b] = 1e-6 * (double)(train->ranges[r].ready_us - start_us);
+            choice->share[b] = (double)(high - offset) / (double)train->param_count;
+            high = offset;
+        }
+    }
+    uint32_t end = train->tensor_count;
+    for (uint32_t b = 0; b < choice->bucket_count; b++) {
+        choice->buckets[b].tensor_count = end - choice->buckets[b].tensor;
+        end = choice->buckets[b].tensor;
+    }
+}
+
+static shoal_status start_bucket(shoal_train *train, uint32_t b, const char *codec)
+{
+    shoali_codec_choice *choice = train->choice;
+    const bucket *from = &choice->buckets[b];
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    for (uint32_t t = 0; t < from->tensor_count; t++) {
+        choice->table[t] = train->tensors[from->tensor + t];
+        choice->table[t].offset -= from->offset;
+    }
+    desc.buf = choice->copy + from->offset;
+    desc.count = from->count;
+    desc.tensors = choice->table;
+    desc.tensor_count = from->tensor_count;
+    desc.members = train->members;
+    desc.member_count = train->member_count;
+    desc.collective = train->desc.collective;
+    desc.push_codec = codec;
+    desc.tos = train->desc.tos;
+    desc.label = "codec auto";
+    return shoal_op_start(train->comm, &desc, &choice->ops[b]);
+}
+
+/* All buckets at once, as after a backward pass without overlap. A gradient that is not finite is
+ * told by all ranks alike: then the candidate has no time. */
+static shoal_status exchange(shoal_train *train, const char *codec, double *code_s,
+                             double *sent_bytes, bool *finite_out)
+{
+    shoali_codec_choice *choice = train->choice;
+    shoal_status status = SHOAL_OK, first = SHOAL_OK;
+    shoal_error error = {.status = SHOAL_OK};
+    uint32_t started = 0;
+    *finite_out = true;
+    while (started < choice->bucket_count && status == SHOAL_OK) {
+        status = start_bucket(train, started, codec);
+        started += status == SHOAL_OK;
+    }
+    if (status != SHOAL_OK)
+        shoali_error_get(&error);
+    first = status;
+    for (uint32_t b = 0; b < started; b++) {
+        shoal_op_stats stats = {.size = sizeof stats};
+        status = shoal_op_wait(&choice->ops[b], -1, &stats);
+        *code_s += 1e-9 * (double)(stats.encode_ns + stats.decode_ns);
+        *sent_bytes += (double)stats.sent_payload_bytes;
+        *finite_out = *finite_out && status != SHOAL_ENOTFINITE;
+        if (status != SHOAL_OK && status != SHOAL_ENOTFINITE && first == SHOAL_OK) {
+            first = status;
+            shoali_error_get(&error);
+        }
+    }
+    return first == SHOAL_OK ? SHOAL_OK : shoali_error_set(&error);
+}
+
+/* One exchange; the candidate keeps the shortest, which others' work disturbed least. */
+static shoal_status measure(shoal_train *train, shoali_candidate *candidate)
+{
+    shoali_codec_choice *choice = train->choice;
+    double code_s = 0, sent_bytes = 0;
+    bool finite = true;
+    float start = 0;
+    memcpy(choice->copy, train->grads, train->param_count * sizeof *choice->copy);
+    SHOALI_TRY(shoali_train_reduce(train, &start, 1, SHOAL_MAX, "codec auto: start"));
+    double cpu_s = processor_s();
+    uint64_t begun_us = shoali_now_us();
+    SHOALI_TRY(exchange(train, candidate->spec, &code_s, &sent_bytes, &finite));
+    double took_s = 1e-6 * (double)(shoali_now_us() - begun_us);
+    float figures[4] = {finite ? (float)took_s : NOT_MEASURED, (float)(processor_s() - cpu_s),
+                        (float)code_s, (float)sent_bytes};
+    SHOALI_TRY(shoali_train_reduce(train, figures, 4, SHOAL_MAX, "codec auto: figures"));
+    if (figures[0] >= NOT_MEASURED)
+        return SHOAL_OK;
+    choice->spent_s += (double)figures[0];
+    if ((double)figures[0] >= candidate->exchange_s)
+        return SHOAL_OK;
+    candidate->exchange_s = (double)figures[0];
+    candidate->cpu_s = (double)figures[1];
+    candidate->code_s = (double)figures[2];
+    candidate->sent_bytes = (double)figures[3];
+    return SHOAL_OK;
+}
+
+/* Everybody once (the first one twice: connections warm up), then those in reach of the best again,
+ * as long as it costs next to nothing. Figures are shared, so all ranks go the same way. */
+static shoal_status measure_all(shoal_train *train, double compute_s)
+{
+    shoali_codec_choice *choice = train->choice;
+    double best_s = INFINITY, left = (double)(train->steps - train->step);
+    SHOALI_TRY(measure(train, &choice->candidates[0]));
+    choice->candidates[0].exchange_s = INFINITY;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < choice->count; i++) {
+            shoali_candidate *c = &choice->candidates[i];
+            if (round > 0 && !(c->exchange_s <= CLOSE * best_s))
+                continue;
+            SHOALI_TRY(measure(train, c));
+        }
+        for (uint32_t i = 0; i < choice->count; i++)
+            best_s = fmin(best_s, choice->candidates[i].exchange_s);
+        if (!isfinite(best_s) || choice->spent_s > SPEND * left * fmax(compute_s, best_s))
+            break;
+    }
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- choosing */
+
+/* What differs between ranks becomes the slowest one's. */
+static shoal_status share_figures(shoal_train *train, shoali_choose_args *args)
+{
+    shoali_codec_choice *choice = train->choice;
+    const uint32_t buckets = choice->bucket_count;
+    float *values = shoali_alloc_array(buckets + 3, sizeof *values);
+    if (values == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t b = 0; b < buckets; b++)
+        values[b] = (float)choice->ready_s[b];
+    values[buckets] = (float)(1e-6 * choice->compute_us);
+    values[buckets + 1] = (float)(1e-6 * choice->rest_us);
+    values[buckets + 2] = (float)-args->cores;
+    shoal_status status = shoali_train_reduce(train, values, buckets + 3, SHOAL_MAX,
+                                              "codec auto: computation");
+    args->compute_s = (double)values[buckets];
+    args->rest_s = (double)values[buckets + 1];
+    args->cores = -(double)values[buckets + 2];
+    for (uint32_t b = 0; b < buckets; b++)
+        choice->ready_s[b] = train->desc.no_overlap ? args->compute_s
+                                                    : fmin(args->compute_s, (double)values[b]);
+    shoali_free(values);
+    return status;
+}
+
+static void tell(const shoal_train *train)
+{
+    const shoali_codec_choice *choice = train->choice;
+    for (uint32_t i = 0; i < choice->count; i++) {
+        const shoali_candidate *c = &choice->candidates[i];
+        shoali_log(INFO, "codec auto: %s: exchange %.2f ms, coding %.2f ms, step %.2f ms%s",
+                   c->spec, 1e3 * c->exchange_s, 1e3 * c->code_s, 1e3 * c->step_s,
+                   i == choice->chosen ? ": chosen" : "");
+    }
+}
+
+static shoal_status choose(shoal_train *train, uint64_t start_us)
+{
+    shoali_codec_choice *choice = train->choice;
+    uint64_t begun_us = shoali_now_us();
+    shoali_choose_args args = {.ready_s = choice->ready_s, .share = choice->share};
+    cut(train, start_us);
+    args.bucket_count = choice->bucket_count;
+    choice->copy = shoali_alloc_array(train->param_count, sizeof *choice->copy);
+    if (choice->copy == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(count_cores(train, &args.cores));
+    SHOALI_TRY(share_figures(train, &args));
+    SHOALI_TRY(measure_all(train, args.compute_s));
+    shoali_comm_forget_residuals(train->comm);
+    shoali_free(choice->copy);
+    choice->copy = NULL;
+    choice->chosen = shoali_choose(&args, choice->candidates, choice->count, choice->scratch);
+    choice->made = choice->measured = true;
+    tell(train);
+    SHOALI_TRY(shoali_sync_set_codec(train->sync, choice->candidates[choice->chosen].spec));
+    return shoali_metrics_choice(train, (double)(shoali_now_us() - begun_us));
+}
+
+bool shoali_choice_alone(const shoal_train *train)
+{
+    const shoali_codec_choice *choice = train->choice;
+    return choice != NULL && !choice->made && choice->seen >= ALONE_FROM;
+}
+
+shoal_status shoali_choice_step(shoal_train *train, uint64_t start_us, double compute_us)
+{
+    shoali_codec_choice *choice = train->choice;
+    if (!shoali_choice_alone(train))
+        return SHOAL_OK;
+    choice->compute_us = fmin(choice->compute_us, compute_us);
+    return choice->seen == MEASURE_AT ? choose(train, start_us) : SHOAL_OK;
+}
+
+void shoali_choice_stepped(shoal_train *train, const shoali_step_times *times)
+{
+    if (train->choice == NULL || train->choice->made)
+        return;
+    double known_us = times->compute_us + (double)times->sync.wait_us;
+    train->choice->rest_us = fmax(0, times->step_us - known_us);
+    train->choice->seen++;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `--codec auto`: measure in the first steps, choose once. plan/choose.h decides.
+ *
+ *   step 1      warm up: float32
+ *   step 2      float32 without overlap: the computation alone
+ *   step 3      the same; then, with copies of its gradients, an exchange in every candidate. All
+ *               ranks share the slowest's figures and choose; this step's own exchange is the first
+ *               in the chosen codec
+ *
+ * Exchanges of copies change nothing: what they leave in residuals and transforms is dropped. */
+#ifndef SHOALI_TRAIN_CODEC_CHOICE_H
+#define SHOALI_TRAIN_CODEC_CHOICE_H
+
+#include "train/trainer.h"
+
+/** If desc.codec is "auto" or begins with "auto:". Refuses what cannot choose, and codecs that the
+ * collective does not carry. On a failure, destroy. */
+SHOAL_MUST_USE shoal_status shoali_choice_create(shoal_train *train);
+void shoali_choice_destroy(shoal_train *train);
+
+/** This step's exchange has to wait for the end of its backward pass. */
+bool shoali_choice_alone(const shoal_train *train);
+/** Between backward pass and exchange, all ranges known: measure and choose if it is time. */
+SHOAL_MUST_USE shoal_status shoali_choice_step(shoal_train *train, uint64_t start_us,
+                                               double compute_us);
+/** Behind a step. */
+void shoali_choice_stepped(shoal_train *train, const shoali_step_times *times);
+
+/** Spec of what was chosen, for a checkpoint; NULL: no choice yet, or none asked for. */
+const char *shoali_choice_made(const shoal_train *train);
+/** Go on with an earlier choice, if it is among the candidates. NULL is allowed. */
+void shoali_choice_resume(shoal_train *train, const char *spec);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Codecs that need more than one step to show what they do, in training on real ranks: powersgd,
+ * whose state goes through a checkpoint, and the choice of `auto`. */
+#include "support/ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "comm/comm.h"
+#include "support/scratch_dir.h"
+#include "support/tinydata.h"
+#include "train/codec_choice.h"
+#include "train/safetensors.h"
+
+enum { STEPS = 14, WORKERS = 3, DEADLINE_US = 30000000 };
+static const char *dir;
+static char model[256];
+
+static int set_up(void **state)
+{
+    (void)state;
+    dir = scratch_dir_make();
+    tiny_data_write(dir, check_seed());
+    tiny_model_write(dir, false);
+    snprintf(model, sizeof model, "%s/model.json", dir);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    scratch_dir_remove();
+    return 0;
+}
+
+/** One run of all ranks: up to `stop` of STEPS steps, in DIR/out, a checkpoint every 5. */
+typedef struct part {
+    const char *codec, *out, *collective;
+    uint64_t stop;
+    bool resume, chooses;
+} part;
+
+static shoal_train_desc tiny_desc(const part *p)
+{
+    static char out[300];
+    shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
+    snprintf(out, sizeof out, "%s/%s", dir, p->out);
+    desc.model = model;
+    desc.data = dir;
+    desc.batch = 4;
+    desc.epochs = 100;
+    desc.max_steps = STEPS;
+    desc.lr = 0.05;
+    desc.no_evaluation = true;
+    desc.check_every = 1;
+    desc.codec = p->codec;
+    desc.collective = p->collective;
+    desc.out = out;
+    desc.checkpoint_every = 5;
+    desc.resume = p->resume ? out : NULL;
+    return desc;
+}
+
+/* All ranks see the same candidates and chose the same one. */
+static void check_choice(shoal_train *train)
+{
+    shoal_train_candidate c = {.size = sizeof c};
+    uint32_t count = 0, chosen = UINT32_MAX;
+    for (; shoal_train_choice(train, count, &c); count++) {
+        rank_check(c.exchange_ms > 0 && isfinite(c.step_ms) && c.sent_bytes > 0);
+        rank_check(c.step_ms >= 0 && c.code_ms >= 0);
+        if (c.chosen) {
+            rank_check(strcmp(c.codec, shoal_train_codec(train)) == 0);
+            chosen = count;
+        }
+    }
+    rank_check(count >= 2 && chosen < count);
+    float both[3] = {(float)chosen, -(float)chosen, 0};
+    rank_check(shoal_train_choice(train, chosen, &c));
+    both[2] = (float)c.step_ms;
+    float most[3];
+    memcpy(most, both, sizeof most);
+    rank_ok(shoali_train_reduce(train, most, 3, SHOAL_MAX, "choice"));
+    rank_check(memcmp(most, both, sizeof most) == 0);
+}
+
+static void run_part(const rank_env *env)
+{
+    const part *p = env->arg;
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    const shoal_train_desc desc = tiny_desc(p);
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    rank_check(train->step == (p->resume ? 5u : 0u));
+    if (p->chooses)
+        rank_check((shoali_choice_made(train) != NULL) == p->resume);
+    do {
+        rank_ok(shoal_train_step(train, &progress));
+        if (p->chooses && !p->resume && progress.step == 3)
+            check_choice(train);
+    } while (progress.step < p->stop);
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+}
+
+static void run(const part *p)
+{
+    ranks_run(WORKERS, "tcp", NULL, run_part, p, DEADLINE_US);
+}
+
+static shoali_safetensors *open_last(const char *out, const char *name)
+{
+    char path[400];
+    shoali_safetensors *file = NULL;
+    snprintf(path, sizeof path, "%s/%s/checkpoints/step-%d/%s", dir, out, STEPS, name);
+    assert_ok(shoali_safetensors_open(path, &file));
+    return file;
+}
+
+/* Bit for bit the same, all tensors of both. */
+static void assert_same(const char *out, const char *other, const char *name)
+{
+    shoali_safetensors *a = open_last(out, name), *b = open_last(other, name);
+    static float x[4096], y[4096];
+    const char *tensor;
+    size_t count = 0, i = 0;
+    for (; (tensor = shoali_safetensors_name(a, i, &count)) != NULL; i++) {
+        assert_true(count <= 4096);
+        assert_ok(shoali_safetensors_read(a, tensor, x, count));
+        assert_ok(shoali_safetensors_read(b, tensor, y, count));
+        assert_memory_equal(x, y, count * sizeof x[0]);
+    }
+    assert_true(i > 0);
+    assert_null(shoali_safetensors_name(b, i, &count));
+    shoali_safetensors_close(a);
+    shoali_safetensors_close(b);
+}
+
+/* Low-rank sums: replicas equal after every step (check_every = 1), state and residuals in the
+ * checkpoint: who goes on from it ends where the others do. */
+static void powersgd_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    static const part whole = {"powersgd:rank=1", "whole", "ring", STEPS, false, false},
+                      half = {"powersgd:rank=1", "half", "ring", 7, false, false},
+                      rest = {"powersgd:rank=1", "half", "ring", STEPS, true, false},
+                      dense = {"identity", "dense", "ring", STEPS, false, false};
+    run(&whole);
+    run(&half);
+    run(&rest);
+    assert_same("whole", "half", "common.safetensors");
+    for (int rank = 0; rank < WORKERS; rank++) {
+        char name[64];
+        snprintf(name, sizeof name, "rank-%d.safetensors", rank);
+        assert_same("whole", "half", name);
+    }
+    run(&dense); /* and it does make a difference */
+    static float x[1024], y[1024];
+    shoali_safetensors *a = open_last("whole", "common.safetensors"),
+                       *b = open_last("dense", "common.safetensors");
+    size_t count = 0;
+    const char *first = shoali_safetensors_name(a, 0, &count);
+    assert_true(count <= 1024);
+    assert_ok(shoali_safetensors_read(a, first, x, count));
+    assert_ok(shoali_safetensors_read(b, first, y, count));
+    assert_memory_not_equal(x, y, count * sizeof x[0]);
+    shoali_safetensors_close(a);
+    shoali_safetensors_close(b);
+}
+
+/* What is delivered in all steps and what ranks still keep are the gradients: through the comm,
+ * in whose store the state lives until it is told to forget. */
+static void state_is_kept_and_forgotten(const rank_env *env)
+{
+    enum { ROWS = 12, COLS = 9, COUNT = ROWS * COLS };
+    const shoal_tensor table = {
+        .key = 5, .count = COUNT, .rows = ROWS, .cols = COLS, .lr_scale = 1};
+    shoal_comm *comm = rank_join(env);
+    double delivered[COUNT] = {0}, source[COUNT] = {0}, kept[COUNT] = {0};
+    float buf[COUNT], residual[COUNT];
+    for (int step = 0; step < 4; step++) {
+        shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+        shoal_op *op = NULL;
+        for (int i = 0; i < COUNT; i++) {
+            buf[i] = (float)((i * 37 + step * 11 + (int)env->rank * 5) % 23) - 11;
+            for (uint32_t r = 0; r < env->size; r++)
+                source[i] += (i * 37 + step * 11 + (int)r * 5) % 23 - 11;
+        }
+        desc.buf = buf;
+        desc.count = COUNT;
+        desc.tensors = &table;
+        desc.tensor_count = 1;
+        desc.push_codec = "powersgd:rank=2";
+        rank_ok(shoal_op_start(comm, &desc, &op));
+        rank_ok(shoal_op_wait(&op, -1, NULL));
+        for (int i = 0; i < COUNT; i++)
+            delivered[i] += (double)buf[i];
+    }
+    shoali_residual stored[2];
+    rank_check(shoali_comm_residuals(comm, stored, 2) == 1 && stored[0].count >= COUNT);
+    memcpy(residual, stored[0].values + (stored[0].count - COUNT), sizeof residual);
+    rank_ok(shoal_allreduce(comm, residual, COUNT, "ring", "identity"));
+    double most = 0;
+    for (int i = 0; i < COUNT; i++) {
+        kept[i] = (double)residual[i];
+        rank_check(fabs(delivered[i] + kept[i] - source[i]) < 1e-3);
+        most = fmax(most, fabs(kept[i]));
+    }
+    rank_check(most > 1);
+    shoali_comm_forget_residuals(comm);
+    rank_check(shoali_comm_residuals(comm, stored, 2) == 0);
+    shoal_comm_destroy(comm);
+}
+
+static void powersgd_loses_nothing_for_good(void **state)
+{
+    (void)state;
+    ranks_run(WORKERS, "tcp", NULL, state_is_kept_and_forgotten, NULL, DEADLINE_US);
+}
+
+/* Unasked it is lossless: the weights are float32's, bit for bit, whatever it chose. The choice is
+ * in the checkpoint. */
+static void auto_changes_no_bit(void **state)
+{
+    (void)state;
+    static const part off = {"identity", "off", "ring", STEPS, false, false},
+                      first = {"auto", "auto", "ring", 7, false, true},
+                      rest = {"auto", "auto", "ring", STEPS, true, true};
+    run(&off);
+    run(&first);
+    run(&rest);
+    assert_same("off", "auto", "common.safetensors");
+    shoali_safetensors *file = open_last("auto", "common.safetensors");
+    assert_non_null(shoali_safetensors_metadata(file, "chosen_codec"));
+    shoali_safetensors_close(file);
+}
+
+/* Codecs with residuals and transforms are measured without leaving any. */
+static void measuring_leaves_nothing(const rank_env *env)
+{
+    const part p = {
+        "auto:allow=powersgd:rank=1+blockint:rel=0.1+terngrad", "allowed", "ring", 3, false, true};
+    shoal_train *train = NULL;
+    shoal_train_candidate c = {.size = sizeof c};
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc(&p);
+    desc.out = NULL;
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    for (int step = 0; step < 3; step++)
+        rank_ok(shoal_train_step(train, &progress));
+    check_choice(train);
+    bool lossless = false;
+    uint32_t lossy = 0;
+    for (uint32_t i = 0; shoal_train_choice(train, i, &c); i++) {
+        lossless = lossless || (c.chosen && c.lossless);
+        lossy += !c.lossless;
+    }
+    rank_check(lossy == 3);
+    if (lossless)
+        rank_check(shoali_comm_residuals(comm, NULL, 0) == 0);
+    shoal_train_destroy(train);
+    desc.sync = "local_sgd";
+    rank_status(shoal_train_create(comm, &desc, &train), SHOAL_EINVAL);
+    rank_error_has("cannot change its codec");
+    shoal_comm_destroy(comm);
+}
+
+static void auto_measures_what_is_allowed(void **state)
+{
+    (void)state;
+    ranks_run(WORKERS, "tcp", NULL, measuring_leaves_nothing, NULL, DEADLINE_US);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(powersgd_goes_on_from_a_checkpoint),
+        CHECK_TEST(powersgd_loses_nothing_for_good),
+        CHECK_TEST(auto_changes_no_bit),
+        CHECK_TEST(auto_measures_what_is_allowed),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
