@@ -13,7 +13,7 @@
 #include "shoal/partition.h"
 #include "shoal/train.h"
 #include "train_checks.h"
-#include "train_codec.h"
+#include "train_report.h"
 
 typedef struct train_args {
     launch_desc launch;
@@ -387,79 +387,6 @@ static void show_progress(const train_args *args, uint32_t rank, const shoal_tra
     }
 }
 
-static void print_number(const char *key, double value, const char *end)
-{
-    if (isfinite(value))
-        printf("\"%s\": %.10g%s", key, value, end);
-    else
-        printf("\"%s\": null%s", key, end);
-}
-
-static void print_json(const train_args *args, const shoal_train *train,
-                       const shoal_train_summary *s)
-{
-    const shoal_train_desc *d = &args->train;
-    printf("{\"model\": \"%s\", \"workers\": %u, \"sync\": \"%s\", \"collective\": \"%s\", "
-           "\"codec\": \"%s\", "
-           "\"batch\": %u, \"seed\": %llu, \"steps\": %llu, \"skipped\": %llu, \"params\": %llu, ",
-           d->model, s->workers, d->sync, d->collective, d->codec, d->batch,
-           (unsigned long long)d->seed, (unsigned long long)s->steps,
-           (unsigned long long)s->skipped, (unsigned long long)s->params);
-    train_codec_json(train);
-    print_number("test_accuracy", s->test_accuracy, ", ");
-    print_number("worker_accuracy_min", s->worker_accuracy_min, ", ");
-    print_number("worker_accuracy_max", s->worker_accuracy_max, ", ");
-    print_number("test_loss", s->test_loss, ", ");
-    print_number("train_loss", s->train_loss, ", ");
-    print_number("seconds", s->seconds, ", ");
-    print_number("epoch_s", s->epoch_s, ", ");
-    print_number("step_ms", s->step_ms, ", ");
-    print_number("slowest_step_ms", s->slowest_step_ms, ", ");
-    print_number("compute_ms", s->compute_ms, ", ");
-    print_number("wait_ms", s->wait_ms, ", ");
-    print_number("comm_ms", s->comm_ms, ", ");
-    print_number("encode_ms", s->encode_ms, ", ");
-    print_number("decode_ms", s->decode_ms, ", ");
-    print_number("update_ms", s->update_ms, ", ");
-    print_number("payload_bytes_per_step", s->payload_bytes, ", ");
-    print_number("raw_bytes_per_step", s->raw_bytes, ", ");
-    if (d->plan != NULL) {
-        print_number("sent_elements_per_step", s->raw_bytes / 4, ", ");
-        print_number("planned_elements_per_step", (double)args->planned, ", ");
-    }
-    print_number("ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1, "}\n");
-}
-
-static void print_table(const train_args *args, const shoal_train *train,
-                        const shoal_train_summary *s)
-{
-    const shoal_train_desc *d = &args->train;
-    printf("\n%s, %llu parameters, %u worker%s x batch %u, %s, %s, %s\n", d->model,
-           (unsigned long long)s->params, s->workers, s->workers == 1 ? "" : "s", d->batch, d->sync,
-           d->collective, shoal_train_codec(train));
-    printf("  test accuracy     %8.2f %%     test loss %.4f, train loss %.4f\n", s->test_accuracy,
-           s->test_loss, s->train_loss);
-    if (isfinite(s->worker_accuracy_min))
-        printf("  of each replica   %8.2f %%     to %.2f %%, before their average\n",
-               s->worker_accuracy_min, s->worker_accuracy_max);
-    printf("  seconds per epoch %8.2f       %llu steps in %.2f s%s\n", s->epoch_s,
-           (unsigned long long)s->steps, s->seconds,
-           s->skipped > 0 ? ", some skipped: see metrics" : "");
-    printf("  per step, ms      %8.2f       compute %.2f, then waiting %.2f, update %.2f; slowest "
-           "rank %.2f\n",
-           s->step_ms, s->compute_ms, s->wait_ms, s->update_ms, s->slowest_step_ms);
-    if (s->workers > 1 && !d->no_exchange)
-        printf("  exchange, ms      %8.2f       of which encode %.2f, decode %.2f\n"
-               "  bytes per step    %8.0f k     of all ranks; %.2f times fewer than float32\n",
-               s->comm_ms, s->encode_ms, s->decode_ms, s->payload_bytes / 1e3,
-               s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1.0);
-    if (d->plan != NULL)
-        printf("  elements per step %8.0f       the plan said %llu\n", s->raw_bytes / 4,
-               (unsigned long long)args->planned);
-    if (d->out != NULL)
-        printf("  metrics and checkpoints are in %s; go on with --resume %s\n", d->out, d->out);
-}
-
 static shoal_status run_steps(const train_args *args, shoal_train *train, uint32_t rank)
 {
     shoal_train_progress progress = {.size = sizeof progress};
@@ -479,9 +406,9 @@ static shoal_status run_steps(const train_args *args, shoal_train *train, uint32
     shoal_status status = shoal_train_summarise(train, &summary);
     if (status == SHOAL_OK && rank == 0) {
         if (args->json)
-            print_json(args, train, &summary);
+            train_report_json(&args->train, args->planned, train, &summary);
         else
-            print_table(args, train, &summary);
+            train_report_table(&args->train, args->planned, train, &summary);
     }
     return status;
 }

@@ -30,7 +30,7 @@ static bool auto_is_carried(const char *codec, const char *collective)
 
 /* Protocols other than all_reduce choose their own collectives: then the operation itself finds
  * out. */
-bool train_codec_is_carried(const shoal_train_train *train)
+bool train_codec_is_carried(const shoal_train_desc *train)
 {
     const char *codec = train->codec != NULL ? train->codec : "identity";
     const char *collective = train->collective != NULL ? train->collective : "ring";

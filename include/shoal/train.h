@@ -125,8 +125,8 @@ typedef struct shoal_train_candidate {
     double sent_bytes;
     double step_ms; /* predicted */
 } shoal_train_candidate;
-/** Candidate i; false behind the last one, and before the choice, which falls in the third step. The
- *  first is "off": identity. A resumed run goes on with the choice in its checkpoint, unmeasured. */
+/** Candidate i; false behind the last one, and before the choice, which falls in the third step.
+ * The first is "off": identity. A resumed run goes on with its checkpoint's choice, unmeasured. */
 SHOAL_API bool shoal_train_choice(const shoal_train *train, uint32_t i,
                                   shoal_train_candidate *candidate_out);
 /** The codec in use now: spec, borrowed from the train until the next step. */

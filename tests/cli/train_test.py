@@ -162,6 +162,38 @@ class Train(unittest.TestCase):
         self.assertEqual(read_weights(self.out("whole")), read_weights(self.out("runs/half")))
         self.assertEqual(len(glob.glob(self.out("runs/half") + "/metrics*.jsonl")), 2)
 
+    def test_auto_codec_compares_and_changes_no_bit(self):
+        plain = self.out("plain")
+        self.train("--workers", 2, "--out", plain)
+        out = self.out("auto")
+        r = self.train("--workers", 2, "--codec", "auto", "--out", out)
+        self.assertIn("predicted step ms", r.stdout)
+        self.assertRegex(r.stdout, r"(?m)^codec auto: \w+")
+        self.assertEqual(read_weights(out), read_weights(plain))
+        with open(os.path.join(out, "metrics.jsonl"), encoding="ascii") as f:
+            lines = [json.loads(line) for line in f]
+        (choice,) = [line for line in lines if "candidates" in line]
+        names = [c["codec"] for c in choice["candidates"]]
+        self.assertEqual(names[0], "identity")
+        self.assertIn("expo", names)
+        self.assertIn(choice["codec"], names)
+        self.assertTrue(all(c["lossless"] for c in choice["candidates"]))
+        self.assertGreater(choice["probe_us"], 0)
+        self.assertEqual(choice["from_step"], 3)
+        again = self.result("--workers", 2, "--codec", "auto", "--epochs", 3, "--resume", out)
+        self.assertEqual(again["codec_used"], choice["codec"])
+        self.assertNotIn("candidates", again)
+
+    def test_auto_codec_allows_only_what_it_is_told(self):
+        r = self.result("--workers", 2, "--codec", "auto:allow=fp16+topk:k=0.1", "-c", "gather")
+        lossy = [c["codec"] for c in r["candidates"] if not c["lossless"]]
+        self.assertEqual(lossy, ["fp16", "topk:k=0.1"])
+        best = min(c["step_ms"] for c in r["candidates"])
+        (used,) = [c for c in r["candidates"] if c["codec"] == r["codec_used"]]
+        self.assertLessEqual(used["step_ms"], 1.0201 * best)
+        for codec in ("auto:allow=topk:k=0.1", "auto:allow=fp16+nonsense", "auto:deny=fp16"):
+            self.train("--workers", 2, "--codec", codec, code=2)
+
     def test_parameter_server_resumes_its_optimiser(self):
         server = ["--workers", 2, "--sync", "param_server:servers=1,dedicated"]
         self.train(*server, "--out", self.out("ps"))
