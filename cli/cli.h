@@ -49,6 +49,8 @@ int cli_usage(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
 bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out);
 /** "64k", "16M", "1g" (powers of 1024), plain numbers -> bytes; false: not a size. */
 bool cli_parse_bytes(const char *text, uint64_t *bytes_out);
+/** A text as a JSON string on standard output, quotes included. */
+void cli_print_json(const char *text);
 /** A whole number in [min, max]; false otherwise. */
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
 /** The command line that starts this verb with the same arguments again, for the ranks:

@@ -272,12 +272,18 @@ static shoal_status measure_network(const net *n, const calibrate_args *args, fo
 
 static void print_found(const calibrate_args *args, const shoal_calibrate_network *network)
 {
+    if (args->json) {
+        fputs("{\"out\": ", stdout);
+        cli_print_json(args->out);
+    } else {
+        fputs(args->out, stdout);
+    }
     printf(args->json
-               ? "{\"out\": \"%s\", \"ranks\": %u, \"nic_bytes_per_s\": %.6g, \"payload_share\": "
+               ? ", \"ranks\": %u, \"nic_bytes_per_s\": %.6g, \"payload_share\": "
                  "%.4f, \"operation_us\": %.2f, \"round_us\": %.2f, \"cpu_s_per_gb\": %.4f}\n"
-               : "%s: %u ranks, slowest link %.4g B/s x %.4f, an operation %.1f us, a round %.1f "
+               : ": %u ranks, slowest link %.4g B/s x %.4f, an operation %.1f us, a round %.1f "
                  "us, %.3f processor-s/GB\n",
-           args->out, network->hosts, network->nic_bytes_per_s, network->payload_share,
+           network->hosts, network->nic_bytes_per_s, network->payload_share,
            1e6 * network->operation_s, 1e6 * network->round_s, 1e9 * network->cpu_s_per_byte);
 }
 

@@ -125,8 +125,29 @@ static shoal_status print_model(const shoal_model *model, bool json)
     return SHOAL_OK;
 }
 
-static int list_all(void)
+static void list_json(const char *key, const char *(*name)(size_t), const char *(*help)(size_t))
 {
+    printf("\"%s\": [", key);
+    for (size_t i = 0; name(i) != NULL; i++) {
+        fputs(i == 0 ? "{\"name\": " : ", {\"name\": ", stdout);
+        cli_print_json(name(i));
+        fputs(", \"help\": ", stdout);
+        cli_print_json(help(i));
+        putchar('}');
+    }
+    putchar(']');
+}
+
+static int list_all(bool json)
+{
+    if (json) {
+        putchar('{');
+        list_json("models", shoal_model_zoo_name, shoal_model_zoo_help);
+        fputs(", ", stdout);
+        list_json("kinds", shoal_layer_row_name, shoal_layer_row_help);
+        puts("}");
+        return CLI_OK;
+    }
     puts("Models:");
     for (size_t i = 0; shoal_model_zoo_name(i) != NULL; i++)
         printf("  %-15s %s\n", shoal_model_zoo_name(i), shoal_model_zoo_help(i));
@@ -166,7 +187,7 @@ int cli_model(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return CLI_USAGE;
     if (args.list)
-        return list_all();
+        return list_all(args.json);
     if (args.what == NULL || strcmp(args.what, "show") != 0)
         return cli_usage("model", "what to do? `shoal model show NAME|FILE`, `shoal model --list`");
     if (args.model == NULL)

@@ -283,24 +283,13 @@ static void print_json_levels(const result *r, const shoal_partition_info *info)
     }
 }
 
-/* Model names hold what users typed: JSON wants quotes and backslashes escaped. */
-static void print_escaped(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            putchar('\\');
-        if ((unsigned char)*text >= ' ')
-            putchar(*text);
-    }
-}
-
 static void print_json(const partition_args *args, const result *r,
                        const shoal_partition_info *info)
 {
     double macs = args->gmac * 1e9;
-    fputs("{\"model\": \"", stdout);
-    print_escaped(info->model);
-    printf("\", \"batch\": %u, \"levels\": %u, \"mode\": \"%s\", \"method\": \"%s\", \"elements\": "
+    fputs("{\"model\": ", stdout);
+    cli_print_json(info->model);
+    printf(", \"batch\": %u, \"levels\": %u, \"mode\": \"%s\", \"method\": \"%s\", \"elements\": "
            "%llu, \"bytes\": %llu, \"bias_elements\": %llu, \"executed_elements\": %llu, \"gmac\": "
            "%.9g, \"time\": %.17g, \"speedup\": %.17g, \"graph\": %s, \"executable\": %s, ",
            info->batch, info->levels, shoal_partition_mode_name((size_t)info->mode),
@@ -312,9 +301,9 @@ static void print_json(const partition_args *args, const result *r,
            info->graph ? "true" : "false", info->why_not == NULL ? "true" : "false");
     printf("\"solve_us\": %.1f, ", r->solve_us);
     if (info->why_not != NULL) {
-        fputs("\"why_not\": \"", stdout);
-        print_escaped(info->why_not);
-        fputs("\", ", stdout);
+        fputs("\"why_not\": ", stdout);
+        cli_print_json(info->why_not);
+        fputs(", ", stdout);
     }
     fputs("\"layers\": [", stdout);
     print_json_layers(r, info);

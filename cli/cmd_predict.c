@@ -234,19 +234,20 @@ static void print_candidate(const predict_args *args, const shoal_candidate *c, 
     const char *sync = or_default(d->sync, "all_reduce");
     const char *collective = or_default(d->collective, "ring");
     const char *codec = or_default(d->codec, "identity");
+    size_t bucket = d->bucket_bytes != 0 ? d->bucket_bytes : (size_t)4 << 20;
     if (args->json) {
         printf("%s", i > 0 ? ", " : "");
         print_json(p);
         printf(", \"batch\": %u, \"microbatch\": %u, \"recompute\": \"%s\", \"sync\": \"%s\", "
                "\"collective\": \"%s\", \"codec\": \"%s\", \"bucket_bytes\": %zu, \"why\": "
                "\"%s\"}",
-               d->batch, d->microbatch, again[d->recompute], sync, collective, codec,
-               d->bucket_bytes, i == 0 ? "best" : c->why);
+               d->batch, d->microbatch, again[d->recompute], sync, collective, codec, bucket,
+               i == 0 ? "best" : c->why);
         return;
     }
     printf("%3u %7u %5u %4u %4u %7u %6u %-9s %-18s %-12s %6zuk %10.3f %9.4g  %s\n", i + 1,
            p->workers, p->data, p->tensor, p->pipeline, d->batch, d->microbatch,
-           again[d->recompute], collective, codec, d->bucket_bytes >> 10, 1e3 * p->iteration_s,
+           again[d->recompute], collective, codec, bucket >> 10, 1e3 * p->iteration_s,
            p->samples_per_s, i == 0 ? sync : c->why);
     if (i > 0 && d->sync != NULL)
         printf("    %s\n", sync);

@@ -118,6 +118,21 @@ char **cli_command_again(const char *verb, int argc, char **argv)
     return command;
 }
 
+void cli_print_json(const char *text)
+{
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < ' ')
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
 bool cli_under_launcher(void)
 {
     static const char *const variables[] = {"RANK", "SHOAL_RANK", "OMPI_COMM_WORLD_RANK",

@@ -65,6 +65,7 @@ class Partition(unittest.TestCase):
             (["--method", "exhaustive"], 2, "2^44 plans"),
             (["--model", "lenet", "--out", "/no/such/plan.json"], 1, "/no/such"),
             (["vgg-a"], 2, "vgg-a"),
+            (["--rate", "1gbit"], 2, "--accelerators"),
             (["--accelerators", "180x2,"], 2, "180x2,"),
             (["--accelerators", "180x2"], 2, "--rate"),
             (["--accelerators", "180x3", "--rate", "1gbit"], 2, "1, 2, 4"),
@@ -88,6 +89,9 @@ class Model(unittest.TestCase):
 
     def test_list_and_bad_input(self):
         listed = shoal.run("model", "--list").stdout
+        found = json.loads(shoal.run("model", "--list", "--json").stdout)
+        for entry in found["models"] + found["kinds"]:
+            self.assertIn(entry["name"], listed)
         for name in ("alexnet-hypar", "resnet-152", "megatron-530b", "transformer"):
             self.assertIn(name, listed)
         for args, code, text in (
