@@ -19,6 +19,7 @@
 #include "collective/carry.h"
 #include "collective/engine.h"
 #include "collective/feedback.h"
+#include "kernel/kernel.h"
 
 enum {
     BUDGET_ELEMS = 1 << 20, /* coded elements per call: a few milliseconds of the slowest codec */
@@ -107,6 +108,18 @@ static bool complete(const shoali_engine_state *e)
     return !e->done && nothing_out(e) && (e->failed || e->open_chunks == 0);
 }
 
+/* Every member knows of the same chunks that they were not finite. */
+static void keep_weights(shoali_engine_state *e)
+{
+    if (e->args.weights == NULL)
+        return;
+    for (uint32_t i = 0; i < e->chunk_count; i++) {
+        const shoali_chunk *k = &e->chunks[i];
+        if ((k->flags & SHOALI_CHUNK_FLAGGED) != 0)
+            shoali_kernel()->copy(e->args.buf + k->offset, e->args.weights + k->offset, k->count);
+    }
+}
+
 /* Calls done: afterwards e may be gone. */
 static void finish(shoali_engine_state *e)
 {
@@ -117,6 +130,7 @@ static void finish(shoali_engine_state *e)
     }
     if (!e->failed && e->origin_known) {
         e->status = SHOAL_ENOTFINITE;
+        keep_weights(e);
         snprintf(e->why, sizeof e->why,
                  "NaN or infinity from endpoint %u in tensor %llu, element %llu",
                  e->origin.endpoint, (unsigned long long)e->origin.key,

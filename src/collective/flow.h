@@ -41,7 +41,9 @@ typedef struct shoali_flow_args {
     const float *shared;     /* measured and shared values, row->shared_count per tensor, or NULL */
     const shoal_codec *push, *pull;
     const shoali_collective *collective;
-    bool owner_job; /* OWN asks sink->job before it encodes; its error feedback is off */
+    bool owner_job;       /* OWN asks sink->job before it encodes; its error feedback is off */
+    const float *weights; /* owner_job: [count] what buf shall hold at the end of ENOTFINITE where
+                             the sum was not finite, as no owner stepped there; NULL: anything */
     bool check_finite;
     uint32_t chunk_elems;
     uint64_t seed;

@@ -42,6 +42,7 @@ typedef struct shoali_op_extras {
     /** OWN's owner job: the block's sum in, weights out, in place; runs on the work thread. */
     shoal_status (*owner)(void *ctx, float *sum_in_weights_out, size_t offset, size_t count);
     void *owner_ctx;
+    const float *weights; /* with owner: what to keep where the sum is not finite; flow.h */
     /** Called on the progress thread when the operation completes; then it never shows up in
      * next_done, and is freed. */
     void (*on_done)(void *ctx, shoal_status status, const shoal_error *error,

@@ -236,6 +236,7 @@ static shoal_status start_flow(shoal_op *op)
         .pull = op->pull,
         .collective = &op->collective,
         .owner_job = op->extras.owner != NULL,
+        .weights = op->extras.weights,
         .check_finite = op->extras.check_finite,
         .chunk_elems = comm->chunk_elems,
         .seed = comm->seed,

@@ -135,6 +135,8 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
                                sync->protocol.spec);
         extras.owner = owner_job;
         extras.owner_ctx = op;
+        extras.weights = shoali_tensor_memory(&sync->tensors, SHOALI_PARAM, from->offset,
+                                              from->count);
         op->contributors = desc.contributors > 0 ? desc.contributors : desc.member_count;
     }
     if (sync->first_start_us == 0)

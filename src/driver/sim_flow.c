@@ -151,6 +151,7 @@ static shoal_status start(runner *r)
         args.buf = flow->bufs[i];
         args.residuals = flow->residuals != NULL ? flow->residuals[i] : NULL;
         args.shared = r->shared != NULL ? r->shared + i * measured : NULL;
+        args.weights = args.owner_job && flow->weights != NULL ? flow->weights(flow->ctx, i) : NULL;
         args.now_ns = NULL;
         *m = (member){.all = r, .index = i, .state = shoali_alloc(r->row->state_size(&args))};
         if (m->state == NULL)

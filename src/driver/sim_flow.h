@@ -8,7 +8,7 @@
 #include "collective/flow.h"
 
 typedef struct shoali_sim_flow {
-    /** What all members share. me, buf, residuals, shared and now_ns are filled in per member. */
+    /** What all members share. me, buf, residuals, shared, weights and now_ns are filled in per member. */
     shoali_flow_args args;
     float *const *bufs;             /* [size] */
     float *const *const *residuals; /* [size], each per tensor; NULL: no error feedback */
@@ -17,6 +17,8 @@ typedef struct shoali_sim_flow {
      * owner_job. */
     shoal_status (*owner)(void *ctx, uint32_t member, float *sum_in_weights_out, size_t offset,
                           size_t count);
+    /** With owner_job: weights of member at the operation's first element; flow.h. */
+    const float *(*weights)(void *ctx, uint32_t member);
     /** Coded bytes that went from one member to another. */
     void (*carried)(void *ctx, uint32_t from, uint32_t to, uint64_t bytes);
 } shoali_sim_flow;

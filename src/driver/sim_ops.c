@@ -194,6 +194,12 @@ static shoal_status owner_job(void *ctx, uint32_t member, float *sum_in_weights_
     return SHOAL_OK;
 }
 
+static const float *weights(void *ctx, uint32_t member)
+{
+    const numbers *n = ctx;
+    return n->sim->nodes[n->op->members[member]].tensors.params + n->op->op.offset;
+}
+
 static void carried(void *ctx, uint32_t from, uint32_t to, uint64_t bytes)
 {
     const numbers *n = ctx;
@@ -230,6 +236,7 @@ static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *me
                             .residuals = residuals(&n, tensor_count),
                             .ctx = &n,
                             .owner = owner_job,
+                            .weights = weights,
                             .carried = carried};
     flow.args = (shoali_flow_args){.id = shoali_sync_op_id(0, op->op.id),
                                    .kind = broadcast ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE,

@@ -73,7 +73,6 @@ static void start_ready_buckets(shoali_lockstep *step, shoali_actions *actions)
         op.count = step->buckets[step->started].count;
         op.iteration = step->iteration;
         step->buckets[step->started].open = true;
-        step->buckets[step->started].bad = false;
         step->started++;
         shoali_act_op(actions, &op);
     }
@@ -118,31 +117,17 @@ static void begin_iteration(shoali_lockstep *step)
     step->worst = step->bucket_count;
 }
 
-/* The exchange brought weights: take them over, but for ranges that were not finite. */
-static void commit(const shoali_lockstep *step, shoali_actions *actions)
-{
-    const shoali_mix_term grad = {.tensor = SHOALI_GRAD, .weight = 1};
-    size_t end = step->world->count;
-    for (uint32_t i = 0; i < step->bucket_count; i++) {
-        const shoali_bucket *range = &step->buckets[i];
-        bool last = i + 1 == step->bucket_count || step->buckets[i + 1].bad;
-        if (!step->buckets[i].bad && last)
-            shoali_act_mix(actions, SHOALI_PARAM, range->offset, end - range->offset, &grad, 1);
-        if (step->buckets[i].bad || last)
-            end = range->offset;
-    }
-}
-
 /* All buckets of the iteration are done and the caller waits: commit, and say what to do. */
 static void conclude(shoali_lockstep *step, shoali_actions *actions)
 {
+    const shoali_mix_term weights = {.tensor = SHOALI_GRAD, .weight = 1};
     bool skipped = step->bad > 0;
     if (skipped && step->world->nonfinite == SHOAL_NONFINITE_STOP) {
         fail(step, SHOAL_ENOTFINITE, -1, step->why, actions);
         return;
     }
-    if (step->commit)
-        commit(step, actions);
+    if (step->commit) /* weights came; those that were there where a sum was not finite */
+        shoali_act_mix(actions, SHOALI_PARAM, 0, step->world->count, &weights, 1);
     if (step->serving) {
         step->iteration++;
         begin_iteration(step);
@@ -184,7 +169,6 @@ static void on_op_done(shoali_lockstep *step, const shoali_event *event, shoali_
     step->buckets[bucket].open = false;
     step->done++;
     if (event->op.status == SHOAL_ENOTFINITE) {
-        step->buckets[bucket].bad = true;
         step->bad++;
         if (bucket < step->worst) {
             step->worst = bucket;

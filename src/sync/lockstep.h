@@ -11,7 +11,6 @@
 typedef struct shoali_bucket {
     size_t offset, count;
     bool open; /* its operation runs */
-    bool bad;  /* it was not finite in this iteration */
 } shoali_bucket;
 
 typedef struct shoali_lockstep {

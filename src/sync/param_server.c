@@ -13,8 +13,8 @@
  * Ho et al., NIPS 2013), `backup=b` takes a step without the last b gradients (Chen et al., 2016),
  * `sequential` is lockstep that sends weights only when the last gradient is in.
  *
- * A range that is not finite is left out by its owner: with nonfinite = skip that bucket keeps its
- * weights, the others move on, on every rank alike. */
+ * A chunk that is not finite is left out by its owner: with nonfinite = skip it keeps its weights
+ * and its optimiser's state, the others move on, on every rank alike. */
 #include <stdio.h>
 
 #include "base/error.h"

@@ -293,6 +293,57 @@ static void a_nan_has_the_same_consequence_everywhere(void **state)
     }
 }
 
+/* What a chunk that is not finite has lost at its owner is the whole step of its elements, momentum
+ * and all: every element is either stepped or left out, as one worker that sees the sum would. */
+static void an_owner_steps_what_it_commits(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"param_server", "param_server:servers=3",
+                                        "param_server:dedicated"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        one o = {.spec = specs[i]};
+        float x[2][256], v[2][256] = {{0}}, g[256], sum[256];
+        size_t left_out = 0, stepped = 0;
+        o.row = spec_at(0).row;
+        for (size_t r = 0; strcmp(o.row->name, "param_server") != 0; r++)
+            o.row = shoali_sync_row_at(r);
+        shoal_sim_desc desc = describe(&o);
+        desc.workers = 4;
+        desc.iterations = 9;
+        desc.bucket_bytes = 1 << 20; /* one bucket of many chunks */
+        desc.chunk_elems = 8;
+        desc.problem = "quadratic:lr=0.1,momentum=0.9";
+        desc.faults = "plan:nan=2@4";
+        desc.nonfinite = SHOAL_NONFINITE_SKIP;
+        shoal_sim *sim = open_sim(&o, &desc);
+        shoali_problem_start(sim->problem, x[0]);
+        shoali_problem_start(sim->problem, x[1]);
+        for (uint32_t how = 0; how < 2; how++) /* 0: iteration 4 is left out, 1: it is not */
+            for (uint64_t k = 0; k < desc.iterations; k++) {
+                memset(sum, 0, sizeof sum);
+                for (uint32_t w = 0; w < desc.workers; w++) {
+                    shoali_problem_gradient(sim->problem, w, k, x[how], 0, sim->count, g);
+                    for (size_t j = 0; j < sim->count; j++)
+                        sum[j] += g[j];
+                }
+                if (how == 1 || k != 4)
+                    shoali_problem_step(sim->problem, v[how], x[how], sum, 0.25f, 0, sim->count,
+                                        x[how]);
+            }
+        assert_ok(shoal_sim_run(sim));
+        assert_int_equal(results(sim).skipped, desc.workers);
+        for (size_t j = 0; j < sim->count; j++) {
+            float is = sim->nodes[1].tensors.params[j];
+            bool out = fabsf(is - x[0][j]) < 1e-5f, in = fabsf(is - x[1][j]) < 1e-5f;
+            assert_true(out || in);
+            left_out += out && !in;
+            stepped += in && !out;
+        }
+        assert_true(left_out > 0 && left_out <= 8 && stepped > 50);
+        shoal_sim_destroy(sim);
+    }
+}
+
 /* ---------------------------------------------------------------- losses */
 
 /* Everybody alive ends; who fails because of the loss says whose it was, and where the row promises
@@ -395,6 +446,7 @@ int main(void)
         CHECK_TEST(the_mean_moves_by_the_mean_gradient),
         CHECK_TEST(a_quadratic_converges_and_exact_rows_equal_one_worker),
         CHECK_TEST(a_nan_has_the_same_consequence_everywhere),
+        CHECK_TEST(an_owner_steps_what_it_commits),
         CHECK_TEST(a_death_at_any_event_ends_everybody),
         CHECK_TEST(a_frozen_peer_at_any_event_ends_everybody),
         CHECK_TEST(leaving_at_any_event_ends_everybody),
