@@ -8,7 +8,8 @@
 #include "collective/flow.h"
 
 typedef struct shoali_sim_flow {
-    /** What all members share. me, buf, residuals, shared, weights and now_ns are filled in per member. */
+    /** What all members share. me, buf, residuals, shared, weights and now_ns are filled in per
+     * member. */
     shoali_flow_args args;
     float *const *bufs;             /* [size] */
     float *const *const *residuals; /* [size], each per tensor; NULL: no error feedback */
