@@ -379,10 +379,12 @@ static void show_progress(const train_args *args, uint32_t rank, const shoal_tra
                 (unsigned long long)p->steps, p->loss, p->samples_per_s,
                 p->epoch_ended ? "\r\033[K" : "");
     if (p->epoch_ended && !args->json) {
-        printf(
-            "epoch %u/%u  step %llu  train loss %.4f  test loss %.4f  accuracy %.2f %%  %.2f s\n",
-            p->epoch, p->epochs, (unsigned long long)p->step, p->train_loss, p->test_loss,
-            p->test_accuracy, p->epoch_s);
+        printf("epoch %u/%u  step %llu  train loss %.4f  test loss %.4f  accuracy %.2f %%  %.2f s",
+               p->epoch, p->epochs, (unsigned long long)p->step, p->train_loss, p->test_loss,
+               p->test_accuracy, p->epoch_s);
+        if (isfinite(p->symbol_error_rate))
+            printf("  symbol errors %.2f %%", p->symbol_error_rate);
+        putchar('\n');
         fflush(stdout);
     }
 }

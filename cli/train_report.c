@@ -65,6 +65,7 @@ void train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_
     print_number("test_accuracy", s->test_accuracy, ", ");
     print_number("worker_accuracy_min", s->worker_accuracy_min, ", ");
     print_number("worker_accuracy_max", s->worker_accuracy_max, ", ");
+    print_number("symbol_error_rate", s->symbol_error_rate, ", ");
     print_number("test_loss", s->test_loss, ", ");
     print_number("train_loss", s->train_loss, ", ");
     print_number("seconds", s->seconds, ", ");
@@ -94,6 +95,8 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
            d->collective, shoal_train_codec(train));
     printf("  test accuracy     %8.2f %%     test loss %.4f, train loss %.4f\n", s->test_accuracy,
            s->test_loss, s->train_loss);
+    if (isfinite(s->symbol_error_rate))
+        printf("  symbol errors     %8.2f %%     accuracy is of frames\n", s->symbol_error_rate);
     if (isfinite(s->worker_accuracy_min))
         printf("  of each replica   %8.2f %%     to %.2f %%, before their average\n",
                s->worker_accuracy_min, s->worker_accuracy_max);

@@ -25,7 +25,8 @@ typedef struct shoal_train shoal_train;
 typedef struct shoal_train_desc {
     size_t size;
     const char *model;  /* spec or file, as shoal_model_open takes it; [the plan's] */
-    const char *data;   /* directory of a data set: IDX (MNIST's files) or CIFAR binary */
+    const char *data;   /* directory of a data set: IDX (MNIST's files), CIFAR binary, sequences
+                           (docs/sequence-models.md) */
     const char *out;    /* [none] directory for metrics and checkpoints; made if missing */
     const char *plan;   /* [none] a file of shoal_partition_save: layers divided by data or by model
                          over 2^H workers. Its batch is that of all workers together. */
@@ -99,9 +100,11 @@ typedef struct shoal_train_progress {
     double samples_per_s;   /* of all workers, over the epoch so far */
     bool epoch_ended; /* the fields below are of the epoch that just ended, over all workers */
     double train_loss, test_loss,
-        test_accuracy; /* accuracy in percent; NaN without an evaluation */
-    double epoch_s;    /* without evaluation and checkpoint */
-    bool skipped;      /* a gradient was not finite: no update, on any rank */
+        test_accuracy;        /* accuracy in percent; NaN without an evaluation */
+    double symbol_error_rate; /* of sequences: edits per symbol between runs of the best scores and
+                                 runs of the labels, percent; accuracy is of frames; NaN otherwise */
+    double epoch_s;           /* without evaluation and checkpoint */
+    bool skipped;             /* a gradient was not finite: no update, on any rank */
     bool done;
 } shoal_train_progress;
 
@@ -142,6 +145,7 @@ typedef struct shoal_train_summary {
     uint32_t workers;
     uint64_t steps, params;
     double test_loss, test_accuracy, train_loss; /* of the last epoch */
+    double symbol_error_rate;                    /* as in shoal_train_progress */
     double seconds, epoch_s; /* training only: without evaluation and checkpoints */
     double step_ms, compute_ms, wait_ms, comm_ms, encode_ms, decode_ms, update_ms;
     double slowest_step_ms; /* mean of the slowest rank */

@@ -80,7 +80,7 @@ static shoal_status read_files(opened *o, layout l, shoal_arena *arena, shoali_s
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < o->files; i++)
         SHOALI_TRY(read_records(&o->inputs[i], l, o->counts[i], &to));
-    *split = (shoali_split){to.pixels, to.labels, to.count};
+    *split = (shoali_split){.pixels = to.pixels, .labels = to.labels, .count = to.count};
     return SHOAL_OK;
 }
 

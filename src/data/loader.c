@@ -92,7 +92,8 @@ static shoal_status load(const char *dir, shoali_dataset *dataset)
         if (find(dir, rows[i]->probe, path)) {
             dataset->format = rows[i]->name;
             SHOALI_TRY(rows[i]->load(dir, dataset));
-            measure(dataset);
+            if (!dataset->sequences)
+                measure(dataset);
             return SHOAL_OK;
         }
     return unknown_format(dir);

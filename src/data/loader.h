@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Labelled images in memory, from files in the formats people have. A format is one file with one
+/* Labelled images or sequences in memory, from files in the formats people have. A format is one file with one
  * row plus one line in loaders.def. Files are hostile: sizes are bounded and checked before memory
  * is taken, errors say file, byte offset and reason. A data set never changes after open, so any
  * number of threads may read it. */
@@ -20,12 +20,17 @@ typedef struct shoali_split {
     const uint8_t *pixels;
     const uint16_t *labels;
     uint32_t count;
+    /* of sequences, whose labels are of frames: float32[starts[count]][width] */
+    const float *frames;
+    const uint64_t *starts; /* [count + 1]: first frame of each */
 } shoali_split;
 
 typedef struct shoali_dataset {
     const char *format; /* name of the row */
     uint32_t channels, height, width, classes;
-    bool natural; /* photographs: a mirror image is as good; digits are not */
+    bool natural;   /* photographs: a mirror image is as good; digits are not */
+    bool sequences; /* 1 x height (of the longest) x width; not images */
+    bool tokens;    /* width 1: one of so many things per frame, as a number */
     shoali_split train, test;
     /* per channel, over the train split; pixels become (x - mean) / deviation */
     float mean[SHOALI_DATA_CHANNELS_MAX], inv_deviation[SHOALI_DATA_CHANNELS_MAX];
@@ -58,6 +63,12 @@ typedef struct shoali_crop {
 void shoali_dataset_fill(const shoali_dataset *dataset, const shoali_split *split,
                          const uint32_t *indices, uint32_t count, uint64_t first_serial,
                          const shoali_crop *crop, float *x_out, uint32_t *labels_out);
+
+/** The same of sequences, each from its start: float32[count][frames][width], 0 behind its end;
+ * frames is at least the longest one's; uint32[count][frames], uint32[count]. */
+void shoali_dataset_fill_sequences(const shoali_dataset *dataset, const shoali_split *split,
+                                   const uint32_t *indices, uint32_t count, uint32_t frames,
+                                   float *x_out, uint32_t *labels_out, uint32_t *lengths_out);
 
 /** A format. */
 typedef struct shoali_loader_row {

@@ -88,15 +88,18 @@ static shoal_status average_state(shoal_train *train)
     return SHOAL_OK;
 }
 
-static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t end, double sums[3])
+/* What is added up over workers: loss, correct labels and samples come first, as hybrid.c fills
+ * them. */
+enum { EPOCH_LOSS = 3, EPOCH_SAMPLES, LABELS, SYMBOLS, EDITS, SUMS };
+
+static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t end, double *sums)
 {
     const shoali_split *test = &train->dataset->test;
     for (uint32_t at = first; at < end; at += train->test_batch) {
         uint32_t count = end - at < train->test_batch ? end - at : train->test_batch;
         for (uint32_t i = 0; i < count; i++)
             train->order[i] = at + i;
-        shoali_dataset_fill(train->dataset, test, train->order, count, 0, &train->test_crop,
-                            train->x, train->labels);
+        shoali_train_fill(train, test, train->order, count, 0, &train->test_crop);
         shoali_batch batch = {.x = train->x,
                               .labels = train->labels,
                               .count = count,
@@ -107,13 +110,16 @@ static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t 
         sums[0] += loss.sum;
         sums[1] += loss.correct;
         sums[2] += loss.count;
+        sums[LABELS] += loss.labels;
+        sums[SYMBOLS] += loss.symbols;
+        sums[EDITS] += loss.edits;
     }
     return SHOAL_OK;
 }
 
 shoal_status shoali_train_evaluate(shoal_train *train)
 {
-    double sums[5] = {0, 0, 0, train->epoch_loss, (double)train->epoch_samples};
+    double sums[SUMS] = {0, 0, 0, train->epoch_loss, (double)train->epoch_samples};
     uint64_t count = train->dataset->test.count;
     uint32_t parts = train->simulated != NULL ? 1 : train->member_count;
     SHOALI_TRY(average_state(train));
@@ -122,18 +128,23 @@ shoal_status shoali_train_evaluate(shoal_train *train)
     else if (!train->desc.no_evaluation && count > 0)
         SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->place / parts),
                                   (uint32_t)(count * (train->place + 1) / parts), sums));
-    SHOALI_TRY(shoali_train_sum(train, sums, 5, "evaluation"));
+    if (train->hybrid != NULL)
+        sums[LABELS] = sums[2];
+    SHOALI_TRY(shoali_train_sum(train, sums, SUMS, "evaluation"));
     train->test_loss = sums[2] > 0 ? sums[0] / sums[2] : (double)NAN;
-    train->test_accuracy = sums[2] > 0 ? 100 * sums[1] / sums[2] : (double)NAN;
+    train->test_accuracy = sums[LABELS] > 0 ? 100 * sums[1] / sums[LABELS] : (double)NAN;
+    train->symbol_error_rate = sums[SYMBOLS] > 0 && !train->dataset->tokens
+                                   ? 100 * sums[EDITS] / sums[SYMBOLS]
+                                   : (double)NAN;
     train->train_loss = sums[4] > 0 ? sums[3] / sums[4] : (double)NAN;
     return SHOAL_OK;
 }
 
 shoal_status shoali_train_evaluate_alone(shoal_train *train, float *accuracy_out)
 {
-    double sums[3] = {0, 0, 0};
+    double sums[SUMS] = {0};
     SHOALI_TRY(evaluate_slice(train, 0, train->dataset->test.count, sums));
-    *accuracy_out = sums[2] > 0 ? (float)(100 * sums[1] / sums[2]) : 0;
+    *accuracy_out = sums[LABELS] > 0 ? (float)(100 * sums[1] / sums[LABELS]) : 0;
     return SHOAL_OK;
 }
 

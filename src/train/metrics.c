@@ -116,6 +116,8 @@ shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
         number(train->metrics, "train_loss", train->train_loss);
         number(train->metrics, "test_loss", train->test_loss);
         number(train->metrics, "test_accuracy", train->test_accuracy);
+        if (train->dataset->sequences)
+            number(train->metrics, "symbol_error_rate", train->symbol_error_rate);
         number(train->metrics, "epoch_s", train->last_epoch_s);
         fputs("}\n", train->metrics);
     }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "driver/driver.h"
+#include "model/model.h"
 #include "train/codec_choice.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
@@ -112,8 +113,10 @@ static shoal_status fit_crop(shoal_train *train)
     shoal_shape in = train->info.input;
     bool flat = in.height == 1 && in.width == 1 &&
                 in.channels == data->channels * data->height * data->width;
-    if (!flat &&
-        (in.channels != data->channels || in.height > data->height || in.width > data->width))
+    if (data->sequences || train->model->sequence)
+        SHOALI_TRY(shoali_train_fit_sequences(train));
+    else if (!flat &&
+             (in.channels != data->channels || in.height > data->height || in.width > data->width))
         return shoali_fail(SHOAL_EINVAL,
                            "model %s takes %u x %u x %u inputs, the data in %s are %u x %u x %u",
                            train->info.name, in.channels, in.height, in.width, train->desc.data,
@@ -121,6 +124,8 @@ static shoal_status fit_crop(shoal_train *train)
     if (train->info.classes < data->classes)
         return shoali_fail(SHOAL_EINVAL, "model %s has %u classes, the data in %s have %u",
                            train->info.name, train->info.classes, train->desc.data, data->classes);
+    if (data->sequences)
+        return SHOAL_OK;
     uint32_t height = flat ? data->height : in.height, width = flat ? data->width : in.width;
     bool smaller = height < data->height || width < data->width;
     train->test_crop = (shoali_crop){.height = height, .width = width};
@@ -135,23 +140,18 @@ static shoal_status fit_crop(shoal_train *train)
 static shoal_status open_net(shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
-    train->test_batch = d->batch > TEST_BATCH ? d->batch : TEST_BATCH;
+    train->test_batch = d->batch > TEST_BATCH || train->dataset->sequences ? d->batch : TEST_BATCH;
     SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
     SHOALI_TRY(
         shoali_optim_create(d->optimizer, train->tensors, train->tensor_count, &train->optim));
     train->params = shoali_net_params(train->net);
     train->grads = shoali_net_grads(train->net);
     train->param_count = shoali_net_count(train->net);
-    size_t input = (size_t)train->info.input.channels * train->info.input.height *
-                   train->info.input.width;
-    train->x = shoali_arena_array(train->arena, train->test_batch * input, sizeof *train->x);
-    train->labels = shoali_arena_array(train->arena, train->test_batch, sizeof *train->labels);
-    train->order = shoali_arena_array(train->arena, train->test_batch, sizeof *train->order);
     train->ranges = shoali_arena_array(train->arena, train->tensor_count + 1,
                                        sizeof *train->ranges);
-    if (train->x == NULL || train->labels == NULL || train->order == NULL || train->ranges == NULL)
-        return shoali_fail(SHOAL_ENOMEM, "no memory for a batch of %u", train->test_batch);
-    return SHOAL_OK;
+    if (train->ranges == NULL)
+        return SHOAL_ENOMEM;
+    return shoali_train_make_batch(train);
 }
 
 /* The same by a plan. Each worker has an optimiser for its own parts. */
@@ -283,6 +283,7 @@ shoal_status shoal_train_create(shoal_comm *comm, const shoal_train_desc *desc,
         return SHOAL_ENOMEM;
     train->desc = *desc;
     train->train_loss = train->test_loss = train->test_accuracy = (double)NAN;
+    train->symbol_error_rate = (double)NAN;
     train->arena = shoali_arena_create(1 << 16);
     shoal_status status = train->arena != NULL ? set_up(train, comm) : SHOAL_ENOMEM;
     if (status == SHOAL_OK)

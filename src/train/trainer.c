@@ -46,8 +46,8 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
 {
     uint64_t start = shoali_now_us();
     shoali_loss loss;
-    shoali_dataset_fill(train->dataset, &train->dataset->train, share->indices, share->count,
-                        share->first_serial, &train->crop, train->x, train->labels);
+    shoali_train_fill(train, &train->dataset->train, share->indices, share->count,
+                      share->first_serial, &train->crop);
     shoali_batch batch = {.x = train->x,
                           .labels = train->labels,
                           .count = share->count,
@@ -233,6 +233,7 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
                                            .train_loss = train->train_loss,
                                            .test_loss = train->test_loss,
                                            .test_accuracy = train->test_accuracy,
+                                           .symbol_error_rate = train->symbol_error_rate,
                                            .epoch_s = train->last_epoch_s,
                                            .skipped = times.skipped,
                                            .done = done};
@@ -291,6 +292,7 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
                                          .params = train->info.param_count,
                                          .test_loss = train->test_loss,
                                          .test_accuracy = train->test_accuracy,
+                                         .symbol_error_rate = train->symbol_error_rate,
                                          .train_loss = train->train_loss,
                                          .seconds = v[9] * 1e-6 / n,
                                          .epoch_s = v[10] / n,

@@ -71,7 +71,7 @@ struct shoal_train {
 
     double epoch_loss, epoch_us;
     uint64_t epoch_samples, epoch_total_samples;
-    double train_loss, test_loss, test_accuracy, last_epoch_s;
+    double train_loss, test_loss, test_accuracy, symbol_error_rate, last_epoch_s;
     bool epoch_over;        /* the next step begins another */
     float *worker_accuracy; /* [workers] loose: of each replica on its own, percent */
     shoali_totals totals;
@@ -83,6 +83,13 @@ struct shoal_train {
 void shoali_pace_start(shoali_pace *pace);
 /** A layer's share of the step is done: sleep as long as it should still take. */
 void shoali_pace_layer(shoali_pace *pace, double flops_done);
+
+/* batch.c */
+SHOAL_MUST_USE shoal_status shoali_train_fit_sequences(const shoal_train *train);
+SHOAL_MUST_USE shoal_status shoali_train_make_batch(shoal_train *train);
+/** Samples into x, labels and lengths; crop and first_serial are for images. */
+void shoali_train_fill(shoal_train *train, const shoali_split *split, const uint32_t *indices,
+                       uint32_t count, uint64_t first_serial, const shoali_crop *crop);
 
 /* collect.c: the trainer's own small exchanges among workers; without a comm they do nothing */
 SHOAL_MUST_USE shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count,

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker's batch, of images or of sequences. */
+#include "base/error.h"
+#include "model/model.h"
+#include "train/trainer.h"
+
+static uint32_t frames_of(const shoal_train *train)
+{
+    return train->dataset->sequences ? train->info.input.height : 1;
+}
+
+/* Sequences are as long as they are; the model says how long they may be. */
+shoal_status shoali_train_fit_sequences(const shoal_train *train)
+{
+    const shoali_dataset *data = train->dataset;
+    shoal_shape in = train->info.input;
+    if (data->sequences != train->model->sequence)
+        return shoali_fail(SHOAL_EINVAL, "model %s takes %s, the data in %s are %s",
+                           train->info.name, train->model->sequence ? "sequences" : "images",
+                           train->desc.data, data->sequences ? "sequences" : "images");
+    if (train->hybrid != NULL)
+        return shoali_fail(SHOAL_ENOTSUP, "layers over sequences are not divided among workers");
+    if (in.channels != 1 || in.width != data->width)
+        return shoali_fail(SHOAL_EINVAL,
+                           "model %s takes %u x %u x %u inputs, the data in %s are frames of %u "
+                           "values",
+                           train->info.name, in.channels, in.height, in.width, train->desc.data,
+                           data->width);
+    if (in.height < data->height) {
+        (void)shoali_fail(SHOAL_EINVAL,
+                          "model %s takes sequences of %u frames, the longest in %s has %u",
+                          train->info.name, in.height, train->desc.data, data->height);
+        shoali_error_advice("Let it take longer ones: --model %s:length=%u", train->info.name,
+                            data->height);
+        return SHOAL_EINVAL;
+    }
+    return SHOAL_OK;
+}
+
+shoal_status shoali_train_make_batch(shoal_train *train)
+{
+    size_t input = (size_t)train->info.input.channels * train->info.input.height *
+                   train->info.input.width;
+    size_t labels = (size_t)train->test_batch * frames_of(train);
+    train->x = shoali_arena_array(train->arena, train->test_batch * input, sizeof *train->x);
+    train->labels = shoali_arena_array(train->arena, labels, sizeof *train->labels);
+    train->order = shoali_arena_array(train->arena, train->test_batch, sizeof *train->order);
+    if (train->dataset->sequences) {
+        train->lengths = shoali_arena_array(train->arena, train->test_batch,
+                                            sizeof *train->lengths);
+        if (train->lengths == NULL)
+            return SHOAL_ENOMEM;
+    }
+    if (train->x == NULL || train->labels == NULL || train->order == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for a batch of %u", train->test_batch);
+    return SHOAL_OK;
+}
+
+void shoali_train_fill(shoal_train *train, const shoali_split *split, const uint32_t *indices,
+                       uint32_t count, uint64_t first_serial, const shoali_crop *crop)
+{
+    if (train->dataset->sequences)
+        shoali_dataset_fill_sequences(train->dataset, split, indices, count, frames_of(train),
+                                      train->x, train->labels, train->lengths);
+    else
+        shoali_dataset_fill(train->dataset, split, indices, count, first_serial, crop, train->x,
+                            train->labels);
+}
