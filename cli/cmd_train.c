@@ -384,7 +384,7 @@ static void show_progress(const train_args *args, uint32_t rank, const shoal_tra
                p->test_accuracy, p->epoch_s);
         if (isfinite(p->symbol_error_rate))
             printf("  symbol errors %.2f %%", p->symbol_error_rate);
-        putchar('\n');
+        puts("");
         fflush(stdout);
     }
 }

@@ -17,6 +17,7 @@ COLUMNS = 100
 PROSE = 0.5
 CODE = (".c", ".cc", ".h", ".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".ci/run")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
+GPL_FOLDER, GPL_SPDX = "speech/", "SPDX-License-Identifier: GPL-3.0-or-later"
 # include guards, includes and the braces of extern "C": no header is better or worse for them
 FRAME = re.compile(r'#\s*(if|ifdef|ifndef|else|elif|endif|include|undef)\b|extern "C"|\}$')
 NO_FUNCTION = re.compile(r"^(typedef|struct|enum|union)\b|=\s*$|=\s*\{?$")
@@ -69,8 +70,9 @@ def check_columns(name, lines, problems):
 
 def check_licence(name, lines, problems):
     first = lines[:2] if lines and lines[0].startswith("#!") else lines[:1]
-    if not any(SPDX in line for line in first):
-        problems.append(f"{name}:1: first line lacks {SPDX}")
+    licence = GPL_SPDX if name.startswith(GPL_FOLDER) else SPDX
+    if not any(licence in line for line in first):
+        problems.append(f"{name}:1: first line lacks {licence}")
 
 
 def prose_share(text):

@@ -101,8 +101,8 @@ typedef struct shoal_train_progress {
     bool epoch_ended; /* the fields below are of the epoch that just ended, over all workers */
     double train_loss, test_loss,
         test_accuracy;        /* accuracy in percent; NaN without an evaluation */
-    double symbol_error_rate; /* of sequences: edits per symbol between runs of the best scores and
-                                 runs of the labels, percent; accuracy is of frames; NaN otherwise */
+    double symbol_error_rate; /* of sequences: edits per symbol, between runs of the best scores and
+                                 runs of the labels, percent (accuracy is of frames); else NaN */
     double epoch_s;           /* without evaluation and checkpoint */
     bool skipped;             /* a gradient was not finite: no update, on any rank */
     bool done;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Labelled images or sequences in memory, from files in the formats people have. A format is one file with one
- * row plus one line in loaders.def. Files are hostile: sizes are bounded and checked before memory
- * is taken, errors say file, byte offset and reason. A data set never changes after open, so any
- * number of threads may read it. */
+/* Labelled images or sequences in memory, from files in the formats people have. A format is one
+ * file with one row plus one line in loaders.def. Files are hostile: sizes are bounded and checked
+ * before memory is taken, errors say file, byte offset and reason. A data set never changes after
+ * open, so any number of threads may read it. */
 #ifndef SHOALI_DATA_LOADER_H
 #define SHOALI_DATA_LOADER_H
 
