@@ -136,15 +136,15 @@ static double sum(const double *times, uint32_t count)
 }
 
 /* Payload that a worker sends per second, and at the same time receives: its part of the slowest
- * link, and no more than its part of the processors can move. */
+ * link (of dimensions, those that the workers reach into), and no more than its part of the processors can move. */
 static double payload_rate(const shoali_question *q)
 {
     const shoali_cluster *c = q->cluster;
     const shoali_overhead *o = &c->overhead;
     uint32_t hosts = shoali_cluster_host_of(c, q->desc.workers - 1) + 1;
     double rate = INFINITY;
-    for (uint32_t i = 0; i < c->dimension_count; i++)
-        if (c->dimensions[i].size > 1)
+    for (uint32_t i = 0, near = 1; i < c->dimension_count; near *= c->dimensions[i++].size)
+        if (near < q->desc.workers)
             rate = fmin(rate, c->dimensions[i].bytes_per_s * c->dimensions[i].efficiency);
     for (uint32_t i = 0; i < hosts && hosts > 1 && c->dimension_count == 0; i++)
         rate = fmin(rate, fmin(c->hosts[i].up_bytes_per_s, c->hosts[i].down_bytes_per_s) /
@@ -161,8 +161,9 @@ static double message_latency(const shoali_question *q)
 {
     const shoali_cluster *c = q->cluster;
     double latency = 0;
-    for (uint32_t i = 0; i < c->dimension_count; i++)
-        latency = fmax(latency, c->dimensions[i].latency_s);
+    for (uint32_t i = 0, near = 1; i < c->dimension_count; near *= c->dimensions[i++].size)
+        if (near < q->desc.workers)
+            latency = fmax(latency, c->dimensions[i].latency_s);
     for (uint32_t i = 0; i < c->host_count && c->dimension_count == 0; i++)
         latency = fmax(latency, c->hosts[i].latency_s);
     return latency + c->overhead.round_s;
