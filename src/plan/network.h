@@ -55,7 +55,9 @@ typedef struct shoali_limits {
 SHOAL_MUST_USE shoal_status shoali_limits_parse(const shoal_network *network,
                                                 const shoal_network_question *question,
                                                 shoali_limits *out);
-/** EINVAL that names the limits with a multiplier. */
+/** The limits with a multiplier: "'sum == 5' and 'b0 == 6'". */
+void shoali_limits_name(const shoali_limits *limits, const double *price, char *list, size_t size);
+/** EINVAL that names them. */
 shoal_status shoali_limits_contradict(const shoali_limits *limits, const double *price);
 #define shoali_limits_contradict(limits, price) \
     ((void)shoali_limits_contradict((limits), (price)), SHOAL_EINVAL)

@@ -182,18 +182,24 @@ shoal_status shoali_limits_parse(const shoal_network *network,
     return SHOAL_OK;
 }
 
-shoal_status shoali_limits_contradict(const shoali_limits *limits, const double *price)
+void shoali_limits_name(const shoali_limits *limits, const double *price, char *list, size_t size)
 {
-    char list[400] = "";
     double largest = 0;
+    list[0] = '\0';
     for (uint32_t r = 0; r < limits->count; r++)
         largest = fmax(largest, fabs(price[r]));
     for (uint32_t r = 0; r < limits->count; r++) {
         size_t used = strlen(list);
         if (fabs(price[r]) > 1e-9 * largest)
-            snprintf(list + used, sizeof list - used, "%s'%.64s'", used > 0 ? " and " : "",
+            snprintf(list + used, size - used, "%s'%.64s'", used > 0 ? " and " : "",
                      limits->text[r]);
     }
+}
+
+shoal_status shoali_limits_contradict(const shoali_limits *limits, const double *price)
+{
+    char list[400];
+    shoali_limits_name(limits, price, list, sizeof list);
     (void)shoali_fail(SHOAL_EINVAL, "no network meets %s%s", list,
                       strstr(list, " and ") != NULL ? " at once" : "");
     shoali_error_advice("Loosen or drop one of them; bandwidths are never negative.");

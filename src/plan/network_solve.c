@@ -151,6 +151,24 @@ static void weigh(shoali_search *search)
         search->weight[d] = most > 0 ? fmax(search->network->traffic[d] / most, 1e-6) : 1;
 }
 
+/* Which limits force a dimension to nothing: those with a multiplier at its maximum. */
+static shoal_status no_bandwidth(const shoali_search *search, uint32_t d)
+{
+    char list[400];
+    double gain[SHOALI_LINEAR_VARS] = {0};
+    shoali_linear_answer answer;
+    gain[d] = 1;
+    shoali_linear_solve(gain, search->network->dims, search->limits->rows, search->limits->count,
+                        &answer);
+    shoali_limits_name(search->limits, answer.price, list, sizeof list);
+    (void)shoali_fail(SHOAL_EINVAL,
+                      "no network meets %s: dimension %u is left without bandwidth, but %.4g bytes "
+                      "must pass it in each step",
+                      list, d, search->network->traffic[d]);
+    shoali_error_advice("Loosen the limits; leave an unused dimension out of the network.");
+    return SHOAL_EINVAL;
+}
+
 /* An inside point, and what ends each dimension. */
 static shoal_status prepare(shoali_search *search, shoal_network_objective objective)
 {
@@ -174,10 +192,7 @@ static shoal_status prepare(shoali_search *search, shoal_network_objective objec
                 "add 'sum == ..', 'cost <= ..' or 'b%u <= ..'",
                 d, d);
         if (!(search->upper[d] > 0))
-            return shoali_fail(SHOAL_EINVAL,
-                               "the limits leave dimension %u no bandwidth, but %.4g bytes must "
-                               "pass it in each step; leave an unused dimension out of the network",
-                               d, net->traffic[d]);
+            return no_bandwidth(search, d);
     }
     return SHOAL_OK;
 }

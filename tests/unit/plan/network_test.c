@@ -289,7 +289,8 @@ static void questions_without_an_answer(void **state)
     refuse(net, SHOAL_NETWORK_PERF, LIMITS("b0 <= 100"),
            "nothing ends the bandwidth of dimension 1");
     refuse(net, SHOAL_NETWORK_PERF, LIMITS("sum == 100", "time <= 3e8"), "'time <= 3e8'");
-    refuse(net, SHOAL_NETWORK_PERF, LIMITS("sum == 100", "b2 == 0"), "dimension 2 no bandwidth");
+    refuse(net, SHOAL_NETWORK_PERF, LIMITS("sum == 100", "b2 == 0"),
+           "meets 'b2 == 0': dimension 2");
     refuse(net, SHOAL_NETWORK_COST, LIMITS("sum <= 100"), "wants a limit such as 'time");
     refuse(net, SHOAL_NETWORK_COST, LIMITS("time <= 1.5e8"), "'time <= 1.5e8'");
     refuse(net, SHOAL_NETWORK_PERF_PER_COST, LIMITS("sum <= 100"), "time * cost has no minimum");
