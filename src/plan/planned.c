@@ -136,7 +136,8 @@ static double sum(const double *times, uint32_t count)
 }
 
 /* Payload that a worker sends per second, and at the same time receives: its part of the slowest
- * link (of dimensions, those that the workers reach into), and no more than its part of the processors can move. */
+ * link (of dimensions, those that the workers reach into), and no more than its part of the
+ * processors can move. */
 static double payload_rate(const shoali_question *q)
 {
     const shoali_cluster *c = q->cluster;
