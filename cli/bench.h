@@ -5,5 +5,6 @@
 
 int cli_bench_allreduce(int argc, char **argv);
 int cli_bench_codec(int argc, char **argv);
+int cli_bench_circulant(int argc, char **argv);
 
 #endif

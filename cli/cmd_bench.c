@@ -9,6 +9,7 @@
 static const cli_verb benchmarks[] = {
     {"allreduce", "time the all-reduce of float32 buffers", cli_bench_allreduce},
     {"codec", "speed, size and error of gradient codecs on one core", cli_bench_codec},
+    {"circulant", "block-circulant products against dense ones", cli_bench_circulant},
 };
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
 
@@ -35,6 +36,7 @@ int cli_bench(int argc, char **argv)
         return CLI_OK;
     }
     if (name != NULL)
-        return cli_usage("bench", "unknown benchmark '%s'; known: allreduce, codec", name);
-    return cli_usage("bench", "which benchmark? known: allreduce, codec");
+        return cli_usage("bench", "unknown benchmark '%s'; known: allreduce, codec, circulant",
+                         name);
+    return cli_usage("bench", "which benchmark? known: allreduce, codec, circulant");
 }

@@ -102,6 +102,10 @@ SHOAL_API void shoal_circulant_forward(shoal_circulant *layer, const float *x, s
 SHOAL_API void shoal_circulant_backward(shoal_circulant *layer, const float *dy, size_t count,
                                         float *dx, float *dw);
 
+/** The middle of forward alone: products per bin, of the spectra of the latest call, whose results
+ * stay inside. For benchmarks, which compare it with what the processor can do. */
+SHOAL_API void shoal_circulant_multiply(shoal_circulant *layer, size_t count);
+
 /** The matrix itself: dense float32[out][in] from w. Exact. Reads in, out, block, first_row. */
 SHOAL_API void shoal_circulant_expand(const shoal_circulant_desc *desc, const float *w,
                                       float *dense);

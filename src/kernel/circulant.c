@@ -219,12 +219,18 @@ static void apply_bins(const shoal_circulant *layer, const float *w, size_t w_bi
     }
 }
 
+void shoal_circulant_multiply(shoal_circulant *layer, size_t count)
+{
+    const side in = inputs(layer), out = outputs(layer);
+    apply_bins(layer, layer->w, layer->layout.w_bin, &in, &out, layer->shape.q, count);
+}
+
 void shoal_circulant_forward(shoal_circulant *layer, const float *x, size_t count,
                              const float *bias, float *y)
 {
     const side in = inputs(layer), out = outputs(layer);
     analyse_samples(layer, &in, x, count);
-    apply_bins(layer, layer->w, layer->layout.w_bin, &in, &out, layer->shape.q, count);
+    shoal_circulant_multiply(layer, count);
     synthesise_samples(layer, &out, bias, y, count);
 }
 

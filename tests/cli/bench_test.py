@@ -119,6 +119,35 @@ class Codec(unittest.TestCase):
             self.assertIn(text, r.stderr)
 
 
+class Circulant(unittest.TestCase):
+    def test_table(self):
+        args = ["--shape", "64x96", "--block", 8, "--block", 5, "--batch", 3, "--rounds", 1]
+        r = shoal.run("bench", "circulant", *args, "--training", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        table = json.loads(r.stdout)
+        even, odd = table["rows"]
+        self.assertEqual((even["weights"], even["storage_ratio"]), (64 * 96 / 8, 8))
+        self.assertEqual(odd["weights"], 13 * 20 * 5)
+        self.assertIsNone(odd["fftw_us"])
+        for row in table["rows"]:
+            self.assertLess(row["rel_l2"], 2e-6)
+            self.assertGreater(row["train_ours_us"], 0)
+        r = shoal.run("bench", "circulant", *args)
+        self.assertEqual(len([x for x in r.stdout.splitlines() if x[0] != "#"]), 2)
+
+    def test_bad_input(self):
+        for args, text in (
+            (["--shape", "64"], "64: not taken"),
+            (["--block", "0"], "0: not taken"),
+            (["--rounds", "x"], "x: not taken"),
+        ):
+            r = shoal.run("bench", "circulant", *args)
+            self.assertEqual(r.returncode, 2, r.stderr)
+            self.assertIn(text, r.stderr)
+        r = shoal.run("bench", "circulant", "--help")
+        self.assertIn("Example:", r.stdout)
+
+
 class Data(unittest.TestCase):
     def test_digits(self):
         with tempfile.TemporaryDirectory() as folder:

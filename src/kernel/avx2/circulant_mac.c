@@ -15,7 +15,8 @@ enum {
     STRIP = 256, /* columns: 16 KB of weights, 12 KB of inputs for 6 samples */
     SLAB = 128,  /* samples: 256 KB of inputs */
     SAMPLES = 6,
-    AHEAD = 16 * SHOALI_GROUP /* floats that the prefetch runs ahead of batch 1 */
+    AHEAD = 16 * SHOALI_GROUP /* floats that the prefetch runs ahead of batch 1; others fetch the
+                                 strip of the next outputs, which lies far from this one's */
 };
 
 /* ---------------------------------------------------------------- apply */
@@ -76,6 +77,8 @@ INLINE void tile(const shoali_apply *job, const strip *s, const int rows, const 
             if (samples == 1)
                 UNROLL for (int r = 0; r < rows; r++)
                     _mm_prefetch((const char *)(w + (size_t)r * s->w_stride + AHEAD), _MM_HINT_T0);
+            else
+                _mm_prefetch((const char *)(w + s->w_stride), _MM_HINT_T1);
             step(re, im, w, s->w_stride, x + c, job->x_stride, rows, samples, real);
         }
     for (size_t c = 0; c < left; c++, w += SHOALI_GROUP)

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal bench circulant: block-circulant products against the dense ones that they stand for, on
+ * one core.
+ *
+ * Ours, OpenBLAS and FFTW run in turn, round after round; of each the median counts. Floating-point
+ * operations of ours are those of the products per bin, and 2.5 k log2 k for each transform, as is
+ * usual for real ones. `cold` is batch 1 after its weights were flushed from all caches; the
+ * bandwidth beside it was measured by reading memory flushed likewise. */
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+#include "bench_rivals.h"
+#include "cli.h"
+#include "shoal/circulant.h"
+
+enum { LIST_MOST = 32, ROUNDS_MOST = 99, CHECKED = 4 };
+enum { DENSE, OURS, PRODUCTS, FFTW, COLD, TRAIN_DENSE, TRAIN_OURS, OPERATIONS };
+
+typedef struct pair {
+    int64_t out, in;
+} pair;
+
+typedef struct args {
+    pair shapes[LIST_MOST];
+    int64_t blocks[LIST_MOST], batches[LIST_MOST], rounds;
+    size_t shape_count, block_count, batch_count;
+    bool training, no_fftw, json, first_row;
+    double peak_gf, read_gb_s;
+    bench_blas blas;
+} args;
+
+typedef struct job {
+    const args *a;
+    size_t out, in, k, batch;
+    float *dense, *w, *x, *y, *dw, *dx;
+    void *memory;
+    size_t memory_bytes;
+    shoal_circulant *layer;
+    bench_fftw *fftw;
+    double times[OPERATIONS][ROUNDS_MOST]; /* seconds; 0: does not run here */
+    double error;
+} job;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ------------------------------------------------------------------ the machine */
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+/* 12 independent chains: more than latency times units of any core. */
+__attribute__((target("avx2,fma"), noinline)) static float multiply_adds(long turns)
+{
+    __m256 sums[12];
+    const __m256 b = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(1e-3f);
+    _Pragma("GCC unroll 12") for (int i = 0; i < 12; i++) sums[i] = _mm256_set1_ps((float)i);
+    for (long t = 0; t < turns; t++)
+        _Pragma("GCC unroll 12") for (int i = 0; i < 12; i++)
+            sums[i] = _mm256_fmadd_ps(sums[i], b, c);
+    for (int i = 1; i < 12; i++)
+        sums[0] = _mm256_add_ps(sums[0], sums[i]);
+    return _mm256_cvtss_f32(sums[0]);
+}
+
+__attribute__((target("avx2"), noinline)) static float read_all(const float *x, size_t n)
+{
+    __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
+    for (size_t i = 0; i + 32 <= n; i += 32) {
+        a = _mm256_add_ps(a, _mm256_load_ps(x + i));
+        b = _mm256_add_ps(b, _mm256_load_ps(x + i + 8));
+        c = _mm256_add_ps(c, _mm256_load_ps(x + i + 16));
+        d = _mm256_add_ps(d, _mm256_load_ps(x + i + 24));
+    }
+    return _mm256_cvtss_f32(_mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d)));
+}
+
+static void flush(const void *memory, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += 64)
+        _mm_clflush((const char *)memory + at);
+    _mm_mfence();
+}
+
+static void measure_machine(args *a)
+{
+    enum { TURNS = 400000, FLOATS = 1 << 24 };
+    volatile float sink = 0;
+    float *x = aligned_alloc(64, FLOATS * sizeof *x);
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || x == NULL) {
+        free(x);
+        return;
+    }
+    memset(x, 0, FLOATS * sizeof *x);
+    for (int i = 0; i < 9; i++) {
+        double start = now_s();
+        sink = multiply_adds(TURNS);
+        a->peak_gf = fmax(a->peak_gf, 12.0 * 16 * TURNS / (now_s() - start) * 1e-9);
+        flush(x, FLOATS * sizeof *x);
+        start = now_s();
+        sink = read_all(x, FLOATS);
+        a->read_gb_s = fmax(a->read_gb_s, FLOATS * sizeof *x / (now_s() - start) * 1e-9);
+    }
+    (void)sink;
+    free(x);
+}
+#else
+static void flush(const void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+}
+
+static void measure_machine(args *a)
+{
+    (void)a; /* no peak, no bandwidth: shares of them are left out */
+}
+#endif
+
+/* ------------------------------------------------------------------ operations */
+
+static void dense_forward(const job *j, const float *x, float *y)
+{
+    const int out = (int)j->out, in = (int)j->in, batch = (int)j->batch;
+    if (batch == 1)
+        j->a->blas.gemv(BENCH_ROWS, BENCH_PLAIN, out, in, 1, j->dense, in, x, 1, 0, y, 1);
+    else
+        j->a->blas.gemm(BENCH_ROWS, BENCH_PLAIN, BENCH_TRANS, batch, out, in, 1, x, in, j->dense,
+                        in, 0, y, out);
+}
+
+static void train_dense(const job *j)
+{
+    const int out = (int)j->out, in = (int)j->in, batch = (int)j->batch;
+    dense_forward(j, j->x, j->y);
+    j->a->blas.gemm(BENCH_ROWS, BENCH_TRANS, BENCH_PLAIN, out, in, batch, 1, j->y, out, j->x, in, 0,
+                    j->dw, in);
+    j->a->blas.gemm(BENCH_ROWS, BENCH_PLAIN, BENCH_PLAIN, batch, in, out, 1, j->y, out, j->dense,
+                    in, 0, j->dx, in);
+}
+
+/* New weights every step: their transforms are part of it. */
+static void train_ours(const job *j)
+{
+    shoal_circulant_set_weights(j->layer, j->w);
+    shoal_circulant_forward(j->layer, j->x, j->batch, NULL, j->y);
+    shoal_circulant_backward(j->layer, j->y, j->batch, j->dx, j->dw);
+}
+
+static void run(const job *j, int operation)
+{
+    switch (operation) {
+    case DENSE:
+        dense_forward(j, j->x, j->y);
+        break;
+    case OURS:
+    case COLD:
+        shoal_circulant_forward(j->layer, j->x, j->batch, NULL, j->y);
+        break;
+    case PRODUCTS:
+        shoal_circulant_multiply(j->layer, j->batch);
+        break;
+    case FFTW:
+        bench_fftw_run(j->fftw, j->x, j->y);
+        break;
+    case TRAIN_DENSE:
+        train_dense(j);
+        break;
+    default:
+        train_ours(j);
+    }
+}
+
+static bool runs(const job *j, int operation)
+{
+    if (operation == FFTW)
+        return j->fftw != NULL;
+    if (operation == COLD)
+        return j->batch == 1 && j->a->read_gb_s > 0;
+    return operation < FFTW || j->a->training;
+}
+
+/* Short operations are repeated until a clock can see them. */
+static double time_once(const job *j, int operation)
+{
+    enum { LONG_ENOUGH_US = 300 };
+    if (operation == COLD)
+        flush(j->memory, j->memory_bytes);
+    double start = now_s(), end;
+    long repeats = 0;
+    do {
+        run(j, operation);
+        end = now_s();
+        repeats++;
+    } while (operation != COLD && end - start < LONG_ENOUGH_US * 1e-6);
+    return (end - start) / (double)repeats;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(job *j, int operation)
+{
+    const size_t n = (size_t)j->a->rounds;
+    qsort(j->times[operation], n, sizeof(double), by_size);
+    return j->times[operation][n / 2];
+}
+
+/* ------------------------------------------------------------------ one row */
+
+/* Ours against sums in double over the matrix itself. */
+static double relative_error(job *j)
+{
+    double error = 0, norm = 0;
+    shoal_circulant_forward(j->layer, j->x, j->batch, NULL, j->y);
+    for (size_t b = 0; b < j->batch && b < CHECKED; b++)
+        for (size_t o = 0; o < j->out; o++) {
+            double sum = 0;
+            for (size_t i = 0; i < j->in; i++)
+                sum += (double)j->dense[o * j->in + i] * (double)j->x[b * j->in + i];
+            double difference = sum - (double)j->y[b * j->out + o];
+            error += difference * difference;
+            norm += sum * sum;
+        }
+    return sqrt(error / norm);
+}
+
+static float *random_floats(size_t count)
+{
+    uint64_t state = 1;
+    float *x = aligned_alloc(64, (count / 16 + 1) * 64);
+    for (size_t i = 0; x != NULL && i < count; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        x[i] = (float)(int32_t)(state >> 32) * 0x1p-31f;
+    }
+    return x;
+}
+
+static shoal_status make(job *j)
+{
+    shoal_circulant_desc desc = SHOAL_CIRCULANT_DESC_INIT;
+    desc.out = (uint32_t)j->out;
+    desc.in = (uint32_t)j->in;
+    desc.block = (uint32_t)j->k;
+    desc.batch_max = (uint32_t)j->batch;
+    desc.training = j->a->training;
+    shoal_status status = shoal_circulant_bytes(&desc, &j->memory_bytes);
+    if (status != SHOAL_OK)
+        return status;
+    j->w = random_floats(shoal_circulant_weights(&desc));
+    j->dense = random_floats(j->out * j->in);
+    j->x = random_floats(j->batch * j->in);
+    j->y = random_floats(j->batch * j->out);
+    j->dx = random_floats(j->batch * j->in);
+    j->dw = random_floats(j->a->training ? j->out * j->in : 1);
+    j->memory = aligned_alloc(64, j->memory_bytes);
+    if (j->w == NULL || j->dense == NULL || j->x == NULL || j->y == NULL || j->dx == NULL ||
+        j->dw == NULL || j->memory == NULL)
+        return SHOAL_ENOMEM;
+    status = shoal_circulant_init(&desc, j->memory, &j->layer);
+    if (status != SHOAL_OK)
+        return status;
+    shoal_circulant_set_weights(j->layer, j->w);
+    shoal_circulant_expand(&desc, j->w, j->dense);
+    if (!j->a->no_fftw && j->out % j->k == 0 && j->in % j->k == 0)
+        j->fftw = bench_fftw_create(&j->a->blas, j->out, j->in, j->k, j->batch, j->w);
+    return SHOAL_OK;
+}
+
+static void print_key(const char *key, double value)
+{
+    if (value > 0 && isfinite(value))
+        printf(", \"%s\": %.6g", key, value);
+    else
+        printf(", \"%s\": null", key);
+}
+
+typedef struct figures {
+    double us[OPERATIONS], products_flops, flops, storage;
+} figures;
+
+static figures figures_of(job *j)
+{
+    figures f = {.storage = 0};
+    const double k = (double)j->k, p = ceil((double)j->out / k), q = ceil((double)j->in / k);
+    for (int i = 0; i < OPERATIONS; i++)
+        f.us[i] = runs(j, i) ? median(j, i) * 1e6 : 0;
+    f.storage = p * q * k;
+    f.products_flops = p * q * (double)j->batch * (8 * (ceil(k / 2) - 1) + (j->k % 2 == 0 ? 4 : 2));
+    f.flops = f.products_flops + (p + q) * (double)j->batch * 2.5 * k * log2(k);
+    return f;
+}
+
+static void print_row(job *j)
+{
+    const figures f = figures_of(j);
+    const double peak = j->a->peak_gf * 1e3; /* operations per microsecond */
+    const double dense_gf = 2e-3 * (double)(j->out * j->in * j->batch) / f.us[DENSE];
+    const double products = f.products_flops / f.us[PRODUCTS] / peak;
+    const double whole = f.flops / f.us[OURS] / peak;
+    const double cold_gb_s = f.storage * 4e-3 / f.us[COLD];
+    if (!j->a->json) {
+        printf("%5zu x %-5zu %5zu %4zu %10.1f %7.1f %10.1f %7.2fx %6.1f%% %6.1f%%", j->out, j->in,
+               j->batch, j->k, f.us[DENSE], dense_gf, f.us[OURS], f.us[DENSE] / f.us[OURS],
+               100 * products, 100 * whole);
+        printf(" %9.1f %9.1f %8.2fx %7.1fk %8.1e\n", f.us[FFTW], f.us[COLD] > 0 ? cold_gb_s : 0,
+               j->a->training ? f.us[TRAIN_DENSE] / f.us[TRAIN_OURS] : 0, f.storage / 1e3,
+               j->error);
+        return;
+    }
+    printf("%s\n  {\"out\": %zu, \"in\": %zu, \"batch\": %zu, \"k\": %zu",
+           j->a->first_row ? "" : ",", j->out, j->in, j->batch, j->k);
+    print_key("dense_us", f.us[DENSE]);
+    print_key("dense_gflops", dense_gf);
+    print_key("ours_us", f.us[OURS]);
+    print_key("speedup", f.us[DENSE] / f.us[OURS]);
+    print_key("products_of_peak", products);
+    print_key("layer_of_peak", whole);
+    print_key("fftw_us", f.us[FFTW]);
+    print_key("cold_us", f.us[COLD]);
+    print_key("cold_of_read", cold_gb_s / j->a->read_gb_s);
+    print_key("train_dense_us", f.us[TRAIN_DENSE]);
+    print_key("train_ours_us", f.us[TRAIN_OURS]);
+    print_key("train_speedup", f.us[TRAIN_DENSE] / f.us[TRAIN_OURS]);
+    print_key("weights", f.storage);
+    print_key("storage_ratio", (double)(j->out * j->in) / f.storage);
+    print_key("rel_l2", j->error);
+    printf("}");
+}
+
+static int bench_one(args *a, pair shape, size_t batch, size_t k)
+{
+    job *j = calloc(1, sizeof *j);
+    if (j == NULL)
+        return CLI_FAILED;
+    *j = (job){.a = a, .out = (size_t)shape.out, .in = (size_t)shape.in, .k = k, .batch = batch};
+    shoal_status status = make(j);
+    if (status == SHOAL_OK) {
+        j->error = relative_error(j);
+        for (int64_t round = -1; round < a->rounds; round++) /* the first one warms up */
+            for (int i = 0; i < OPERATIONS; i++)
+                if (runs(j, i))
+                    j->times[i][round < 0 ? 0 : round] = time_once(j, i);
+        print_row(j);
+        fflush(stdout);
+        a->first_row = false;
+    }
+    bench_fftw_destroy(j->fftw);
+    free(j->dense), free(j->w), free(j->x), free(j->y), free(j->dw), free(j->dx), free(j->memory);
+    free(j);
+    if (status == SHOAL_ENOMEM)
+        fprintf(stderr, "shoal bench: no memory for this shape\n");
+    return status == SHOAL_OK ? CLI_OK : status == SHOAL_ENOMEM ? CLI_FAILED : cli_report("bench");
+}
+
+static int run_all(args *a)
+{
+    measure_machine(a);
+    if (a->json)
+        printf("{\"openblas\": \"%s\", \"peak_gflops\": %.1f, \"read_gb_s\": %.2f, \"rows\": [",
+               a->blas.core(), a->peak_gf, a->read_gb_s);
+    else
+        printf("# one core, medians of %d rounds; OpenBLAS %s; FMA peak %.1f GFLOP/s, read %.1f "
+               "GB/s\n# %11s %5s %4s %10s %7s %10s %8s %7s %7s %9s %9s %9s %8s %8s\n",
+               (int)a->rounds, a->blas.core(), a->peak_gf, a->read_gb_s, "shape", "batch", "k",
+               "dense us", "GF/s", "ours us", "ratio", "bins", "layer", "fftw us", "cold GB/s",
+               "training", "weights", "rel.L2");
+    int code = CLI_OK;
+    for (size_t s = 0; s < a->shape_count; s++)
+        for (size_t b = 0; b < a->batch_count; b++)
+            for (size_t k = 0; k < a->block_count && code == CLI_OK; k++)
+                code = bench_one(a, a->shapes[s], (size_t)a->batches[b], (size_t)a->blocks[k]);
+    if (a->json)
+        printf("\n]}\n");
+    return code;
+}
+
+/* ------------------------------------------------------------------ options */
+
+static const struct argp_option options[] = {
+    {"shape", 's', "OUTxIN", 0,
+     "Of the dense matrix; repeat for more (512x512, 1024x1024, 4096x4096, 4096x9216, 4096x768)",
+     0},
+    {"block", 'k', "K", 0, "Side of a block; repeat for more (4, 8, 16, 64)", 0},
+    {"batch", 'b', "N", 0, "Samples; repeat for more (1, 64)", 0},
+    {"training", 't', NULL, 0, "Also time forward and backward pass together", 0},
+    {"no-fftw", 'F', NULL, 0, "Leave FFTW out, whose planning takes long for large shapes", 0},
+    {"rounds", 'n', "N", 0, "Times that everything is done, odd (7)", 0},
+    {"json", 'j', NULL, 0, "One JSON object instead of the table", 0},
+    {0}};
+
+static bool take(int64_t *list, size_t *count, const char *text, int64_t most)
+{
+    return *count < LIST_MOST && cli_parse_int(text, 1, most, &list[(*count)++]);
+}
+
+static bool take_shape(args *a, const char *text)
+{
+    char sides[40];
+    snprintf(sides, sizeof sides, "%s", text);
+    char *cross = strchr(sides, 'x');
+    if (cross == NULL || a->shape_count == LIST_MOST)
+        return false;
+    *cross = '\0';
+    pair *shape = &a->shapes[a->shape_count++];
+    return cli_parse_int(sides, 1, 65536, &shape->out) &&
+           cli_parse_int(cross + 1, 1, 65536, &shape->in);
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    args *a = state->input;
+    bool good = true;
+    switch (key) {
+    case 's':
+        good = take_shape(a, text);
+        break;
+    case 'k':
+        good = take(a->blocks, &a->block_count, text, 1024);
+        break;
+    case 'b':
+        good = take(a->batches, &a->batch_count, text, 4096);
+        break;
+    case 't':
+        a->training = true;
+        break;
+    case 'F':
+        a->no_fftw = true;
+        break;
+    case 'n':
+        good = cli_parse_int(text, 1, ROUNDS_MOST, &a->rounds);
+        break;
+    case 'j':
+        a->json = true;
+        break;
+    case ARGP_KEY_ARG:
+        good = state->arg_num == 0; /* the benchmark's name */
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    if (!good)
+        argp_error(state, "%s: not taken; see --help", text);
+    return 0;
+}
+
+static void fill_defaults(args *a)
+{
+    static const pair shapes[] = {
+        {512, 512}, {1024, 1024}, {4096, 4096}, {4096, 9216}, {4096, 768}};
+    static const int64_t blocks[] = {4, 8, 16, 64}, batches[] = {1, 64};
+    if (a->shape_count == 0) {
+        a->shape_count = sizeof shapes / sizeof *shapes;
+        memcpy(a->shapes, shapes, sizeof shapes);
+    }
+    if (a->block_count == 0) {
+        a->block_count = sizeof blocks / sizeof *blocks;
+        memcpy(a->blocks, blocks, sizeof blocks);
+    }
+    if (a->batch_count == 0) {
+        a->batch_count = sizeof batches / sizeof *batches;
+        memcpy(a->batches, batches, sizeof batches);
+    }
+}
+
+int cli_bench_circulant(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        "circulant",
+        "Block-circulant products against dense ones, on one core.\v"
+        "Columns: bins and layer are shares of the FMA peak of the products per bin and of the "
+        "whole; fftw is strided FFTW plans and OpenBLAS's complex GEMM per bin, 0 if not "
+        "installed; cold is batch 1 with flushed caches.\n\n"
+        "Example: OPENBLAS_CORETYPE=Haswell shoal bench circulant --shape 1024x1024 --block 8",
+        NULL,
+        NULL,
+        NULL};
+    args a = {.rounds = 7, .first_row = true};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
+        return CLI_USAGE;
+    fill_defaults(&a);
+    if (!bench_blas_find(&a.blas)) {
+        fprintf(stderr, "shoal bench: OpenBLAS (libopenblas.so.0) was not found\n");
+        return CLI_CANNOT_HERE;
+    }
+    return run_all(&a);
+}
