@@ -30,6 +30,8 @@ typedef struct shoali_kernels {
     float (*absmax)(const float *x, size_t n);           /* NaN if any is NaN; 0 for n = 0 */
     size_t (*first_nonfinite)(const float *x, size_t n); /* index, n if all finite */
     const struct shoali_circulant_kernels *circulant;    /* kernel/circulant.h */
+    /* Bit patterns ORed: 0 or only the sign bit if all are zero, -0 included; 0 for n = 0 */
+    uint32_t (*or_bits)(const float *x, size_t n);
 } shoali_kernels;
 
 extern const shoali_kernels shoali_kernels_ref;

@@ -17,9 +17,12 @@ static const char *const more_specs[] = {
 
 const char *engine_spec_at(size_t i)
 {
-    const size_t rows = shoali_collective_count();
-    if (i < rows)
-        return shoali_collective_row_at(i)->name;
+    size_t rows = 0;
+    for (size_t r = 0; r < shoali_collective_count(); r++) {
+        const shoali_collective_row *row = shoali_collective_row_at(r);
+        if (row->flow == NULL && rows++ == i)
+            return row->name;
+    }
     return i - rows < sizeof more_specs / sizeof more_specs[0] ? more_specs[i - rows] : NULL;
 }
 
@@ -101,6 +104,8 @@ static bool can_build(const engine_run *run)
     const engine_case *c = &run->c;
     shoal_schedule_args args = {c->size, c->contributors, 0, c->root, NULL};
     shoal_schedule schedule;
+    if (run->collective.row->flow != NULL)
+        return c->kind == SHOAL_ALL_REDUCE;
     shoal_arena *arena = shoali_arena_create(4096);
     assert_non_null(arena);
     shoal_status status = shoali_collective_build(&run->collective, c->kind, &args, arena,
@@ -213,12 +218,17 @@ shoali_flow_args engine_run_args(const engine_run *run, uint32_t member)
     };
 }
 
+const shoali_flow_row *engine_run_row(const engine_run *run)
+{
+    return run->collective.row->flow != NULL ? run->collective.row->flow : &shoali_engine;
+}
+
 void engine_run_go(engine_run *run)
 {
     measure(run);
     for (uint32_t m = 0; m < run->c.size; m++) {
         shoali_flow_args args = engine_run_args(run, m);
-        assert_ok(memnet_start(run->net, &shoali_engine, &args));
+        assert_ok(memnet_start(run->net, engine_run_row(run), &args));
     }
     if (!memnet_run(run->net, SIZE_MAX, run->text, sizeof run->text)) {
         print_error("%s: stuck: %s\n", engine_run_name(run), run->text);

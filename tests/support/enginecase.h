@@ -40,6 +40,8 @@ typedef struct engine_run {
 bool engine_run_open(const engine_case *c, engine_run *run_out);
 /** Flow arguments of one member. */
 shoali_flow_args engine_run_args(const engine_run *run, uint32_t member);
+/** Its collective's flow, or the engine. */
+const shoali_flow_row *engine_run_row(const engine_run *run);
 /** Start all members, and let them run to the end; fails the test if they hang. */
 void engine_run_go(engine_run *run);
 /** Start again on new inputs, with the residuals as they are. */
@@ -58,7 +60,7 @@ void engine_run_assert_same(const engine_run *run);
 /** A line that repeats the case, for print_error. */
 const char *engine_run_name(const engine_run *run);
 
-/** Specs to try with every size: the table's rows with default keys, and some with keys. NULL:
+/** Specs of schedules to try with every size: the table's rows with default keys, and some with keys. NULL:
  * end. */
 const char *engine_spec_at(size_t i);
 /** Members beyond contributors that the spec asks for. */

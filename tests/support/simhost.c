@@ -16,6 +16,7 @@ typedef struct host_node {
 
 struct simhost {
     shoali_fabric *sim;
+    const shoali_flow_row *row;
     uint32_t size;
     uint64_t start_ns;
     host_node *nodes;
@@ -30,7 +31,7 @@ static void arm(host_node *n)
     shoali_fabric *sim = n->host->sim;
     if (n->result.done)
         return;
-    uint64_t wake_us = shoali_engine.next_wake_us(n->flow);
+    uint64_t wake_us = n->host->row->next_wake_us(n->flow);
     if (wake_us == UINT64_MAX || n->timer_ns != UINT64_MAX)
         return;
     n->timer_ns = wake_us * 1000;
@@ -42,7 +43,7 @@ static void on_timer(void *ctx)
     host_node *n = ctx;
     n->timer_ns = UINT64_MAX;
     if (!n->result.done)
-        shoali_engine.on_timer(n->flow, shoali_fabric_now_us(n->host->sim));
+        n->host->row->on_timer(n->flow, shoali_fabric_now_us(n->host->sim));
     arm(n);
 }
 
@@ -54,7 +55,7 @@ static void sink_send(void *ctx, uint32_t peer, const shoal_data *head, const vo
     host_node *n = ctx;
     assert_int_equal(head->slot, SLOT + peer);
     if (shoali_transport_sim.send(n->transport, peer, 0, head, body, cookie) != SHOAL_OK)
-        shoali_engine.on_sent(n->flow, peer, cookie);
+        n->host->row->on_sent(n->flow, peer, cookie);
 }
 
 static void sink_control(void *ctx, uint32_t peer, uint16_t kind, const void *bytes,
@@ -68,7 +69,7 @@ static void sink_job(void *ctx, const shoal_op_id *id, size_t offset, size_t cou
 {
     host_node *n = ctx;
     (void)id, (void)offset, (void)count;
-    shoali_engine.on_job(n->flow, cookie, SHOAL_OK);
+    n->host->row->on_job(n->flow, cookie, SHOAL_OK);
 }
 
 static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, const char *why)
@@ -79,7 +80,7 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
     n->result.status = status;
     n->result.done_ns = shoali_fabric_now_ns(n->host->sim) - n->host->start_ns;
     snprintf(n->result.why, sizeof n->result.why, "%s", why);
-    shoali_engine.stats(n->flow, &n->result.stats);
+    n->host->row->stats(n->flow, &n->result.stats);
 }
 
 /* ------------------------------------------------------------- the transport tells */
@@ -87,7 +88,7 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
 static uint8_t *on_place(void *ctx, uint32_t peer, const shoal_data *head)
 {
     host_node *n = ctx;
-    uint8_t *at = shoali_engine.place(n->flow, peer, head);
+    uint8_t *at = n->host->row->place(n->flow, peer, head);
     arm(n);
     return at;
 }
@@ -96,14 +97,14 @@ static void on_frames(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t
                       size_t count)
 {
     host_node *n = ctx;
-    shoali_engine.on_frames(n->flow, peer, heads, bodies, count);
+    n->host->row->on_frames(n->flow, peer, heads, bodies, count);
     arm(n);
 }
 
 static void on_unplace(void *ctx, uint32_t peer, const shoal_data *head, uint8_t *body)
 {
     host_node *n = ctx;
-    shoali_engine.unplace(n->flow, peer, head, body);
+    n->host->row->unplace(n->flow, peer, head, body);
     arm(n);
 }
 
@@ -111,7 +112,7 @@ static void on_sent(void *ctx, uint32_t peer, uint64_t cookie, shoal_status stat
 {
     host_node *n = ctx;
     (void)status;
-    shoali_engine.on_sent(n->flow, peer, cookie);
+    n->host->row->on_sent(n->flow, peer, cookie);
     arm(n);
 }
 
@@ -123,7 +124,7 @@ static void on_control(void *ctx, uint32_t peer, uint16_t kind, const uint8_t *b
     assert_int_equal(kind, GRANT);
     assert_int_equal(len_bytes, sizeof slot);
     memcpy(&slot, bytes, sizeof slot);
-    shoali_engine.on_granted(n->flow, peer, slot);
+    n->host->row->on_granted(n->flow, peer, slot);
     arm(n);
 }
 
@@ -141,7 +142,7 @@ static void on_down(void *ctx, uint32_t peer, shoal_status why, const char *text
     if (n->flow == NULL || n->result.done)
         return;
     snprintf(line, sizeof line, "endpoint %u %s", peer, text);
-    (shoali_engine.fail)(n->flow, why == SHOAL_OK ? SHOAL_EPEER : why, line);
+    (n->host->row->fail)(n->flow, why == SHOAL_OK ? SHOAL_EPEER : why, line);
 }
 
 /* ------------------------------------------------------------- the world */
@@ -198,12 +199,12 @@ static void start_flow(simhost *host, const engine_run *run, uint32_t me)
     host_node *n = &host->nodes[me];
     shoali_flow_args args = engine_run_args(run, me);
     shoal_sink sink = {n, sink_send, sink_control, sink_job, sink_done};
-    n->flow = shoali_alloc(shoali_engine.state_size(&args));
+    n->flow = shoali_alloc(n->host->row->state_size(&args));
     assert_non_null(n->flow);
-    assert_ok(shoali_engine.start(n->flow, &args, &sink, shoali_fabric_now_us(host->sim)));
+    assert_ok(n->host->row->start(n->flow, &args, &sink, shoali_fabric_now_us(host->sim)));
     const uint32_t slot = SLOT + me;
     for (uint32_t peer = 0; peer < host->size; peer++)
-        if (shoali_engine.receives_from(n->flow, peer))
+        if (n->host->row->receives_from(n->flow, peer))
             sink_control(n, peer, GRANT, &slot, sizeof slot);
     arm(n);
 }
@@ -214,6 +215,7 @@ simhost *simhost_start(const engine_run *run, const shoali_fabric_desc *desc)
     assert_non_null(host);
     shoali_fabric_desc own = *desc;
     own.endpoints = host->size = run->c.size;
+    host->row = engine_run_row(run);
     host->sim = shoali_fabric_create(&own);
     host->nodes = calloc(host->size, sizeof *host->nodes);
     assert_true(host->sim != NULL && host->nodes != NULL);
@@ -260,7 +262,7 @@ void simhost_destroy(simhost *host)
     for (uint32_t m = 0; m < host->size; m++)
         shoali_transport_sim.close(host->nodes[m].transport);
     for (uint32_t m = 0; m < host->size; m++) {
-        shoali_engine.fini(host->nodes[m].flow);
+        host->row->fini(host->nodes[m].flow);
         shoali_free(host->nodes[m].flow);
         shoali_free(host->nodes[m].transport);
     }

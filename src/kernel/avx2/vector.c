@@ -107,6 +107,23 @@ static size_t first_nonfinite(const float *x, size_t n)
     return i + shoali_kernels_ref.first_nonfinite(x + i, n - i);
 }
 
+static uint32_t or_bits(const float *x, size_t n)
+{
+    __m256i all[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                      _mm256_setzero_si256()};
+    size_t i = 0;
+    for (; i + TURN <= n; i += TURN)
+        for (size_t j = 0; j < 4; j++)
+            all[j] = _mm256_or_si256(all[j],
+                                     _mm256_loadu_si256((const __m256i *)(x + i + WIDTH * j)));
+    uint32_t parts[WIDTH], result = shoali_kernels_ref.or_bits(x + i, n - i);
+    _mm256_storeu_si256((__m256i *)parts, _mm256_or_si256(_mm256_or_si256(all[0], all[1]),
+                                                          _mm256_or_si256(all[2], all[3])));
+    for (size_t j = 0; j < WIDTH; j++)
+        result |= parts[j];
+    return result;
+}
+
 static void copy(float *dst, const float *src, size_t n)
 {
     shoali_kernels_ref.copy(dst, src, n); /* memcpy knows the cache sizes; we do not */
@@ -130,4 +147,5 @@ const shoali_kernels shoali_kernels_avx2 = {
     .absmax = absmax,
     .first_nonfinite = first_nonfinite,
     .circulant = &shoali_circulant_avx2,
+    .or_bits = or_bits,
 };

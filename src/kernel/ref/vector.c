@@ -66,6 +66,16 @@ static size_t first_nonfinite(const float *x, size_t n)
     return i;
 }
 
+static uint32_t or_bits(const float *x, size_t n)
+{
+    uint32_t all = 0, bits;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, &x[i], sizeof bits);
+        all |= bits;
+    }
+    return all;
+}
+
 const shoali_kernels shoali_kernels_ref = {
     .name = "ref",
     .avx2 = false,
@@ -84,4 +94,5 @@ const shoali_kernels shoali_kernels_ref = {
     .absmax = absmax,
     .first_nonfinite = first_nonfinite,
     .circulant = &shoali_circulant_ref,
+    .or_bits = or_bits,
 };

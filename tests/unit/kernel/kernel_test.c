@@ -281,6 +281,26 @@ static void first_nonfinite_gives_the_first(void **state)
         }
 }
 
+static void or_bits_sees_every_bit_of_every_element(void **state)
+{
+    (void)state;
+    static const float some[] = {-0.0f, 0x1p-149f, 1, -NAN, INFINITY};
+    for (size_t i = 0; shoali_kernel_row(i) != NULL; i++)
+        for (size_t n = 0; n < 140; n += n < 40 ? 1 : 29) {
+            const shoali_kernels *row = shoali_kernel_row(i);
+            memset(memory_x, 0, MOST * sizeof memory_x[0]);
+            memory_x[0] = memory_x[n + 1] = NAN; /* outside: not seen */
+            assert_int_equal(row->or_bits(memory_x + 1, n), 0);
+            for (size_t j = 0; j < n; j++) {
+                uint32_t want;
+                memory_x[j + 1] = some[j % 5];
+                memcpy(&want, &some[j % 5], sizeof want);
+                assert_int_equal(row->or_bits(memory_x + 1, n), want);
+                memory_x[j + 1] = 0;
+            }
+        }
+}
+
 static void nan_wins_every_maximum(void **state)
 {
     (void)state;
@@ -319,6 +339,7 @@ int main(void)
         CHECK_TEST(sumsq_is_exact_to_1e_12),
         CHECK_TEST(absmax_finds_the_largest_and_any_nan),
         CHECK_TEST(first_nonfinite_gives_the_first),
+        CHECK_TEST(or_bits_sees_every_bit_of_every_element),
         CHECK_TEST(nan_wins_every_maximum),
         CHECK_TEST(the_choice_follows_the_environment),
     };
