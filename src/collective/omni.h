@@ -2,8 +2,8 @@
 /* OmniReduce without I/O: where blocks lie, what a worker sends, what an aggregator sums and asks
  * for. Whoever owns sockets or virtual time moves the bodies; omnireduce.c is the flow that does.
  *
- *   blocks   0  1  2  3 | 4  5  6  7 | 8 ..    C columns: block b is in column b mod C
- *   columns  0  1  2  3   0  1  2  3   0       a slot owns `fusion` neighbours, here {0,1} and {2,3}
+ *   blocks   0  1  2  3 | 4  5  6  7 | 8 ..   C columns: block b is in column b mod C
+ *   columns  0  1  2  3   0  1  2  3   0      a slot owns `fusion` neighbours, here {0,1} and {2,3}
  *
  *   contribution  k blocks of floats, then k x u32: the worker's next non-zero block of the column
  *   result        k blocks of floats, then k x (u32 block, u32 the block that is asked for)

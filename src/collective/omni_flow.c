@@ -74,7 +74,7 @@ static bool grow_flights(shoali_omni_flow *f)
     return true;
 }
 
-/* A flight holds body until it has come back refs times; SHOALI_OMNI_NONE: failed, the body is gone. */
+/* A flight holds body until it has come back refs times; NONE: failed, the body is gone. */
 static uint32_t take_off(shoali_omni_flow *f, uint8_t *body, uint32_t slot, uint32_t refs)
 {
     if (f->flight_free == SHOALI_OMNI_NONE && !grow_flights(f)) {

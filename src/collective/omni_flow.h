@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the OmniReduce flow; only omnireduce.c (the row: start, events, reports) and omni_flow.c
- * (bodies, rounds, what is due) include it. */
+/* Inside of the OmniReduce flow; only omnireduce.c (the row: start, events, reports) and
+ * omni_flow.c (bodies, rounds, what is due) include it. */
 #ifndef SHOALI_COLLECTIVE_OMNI_FLOW_H
 #define SHOALI_COLLECTIVE_OMNI_FLOW_H
 

@@ -60,8 +60,8 @@ void engine_run_assert_same(const engine_run *run);
 /** A line that repeats the case, for print_error. */
 const char *engine_run_name(const engine_run *run);
 
-/** Specs of schedules to try with every size: the table's rows with default keys, and some with keys. NULL:
- * end. */
+/** Specs of schedules to try with every size: the table's rows with default keys, and some with
+ * keys. NULL: end. */
 const char *engine_spec_at(size_t i);
 /** Members beyond contributors that the spec asks for. */
 uint32_t engine_spec_servers(const char *spec);

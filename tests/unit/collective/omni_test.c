@@ -64,77 +64,83 @@ static uint32_t answer(shoali_omni_worker *w, uint32_t slot, uint32_t round, con
 }
 
 /* 2 workers, blocks of one element, 2 slots, no fusion; W0 has {1,4,6}, W1 {4,5}. */
+typedef struct trace {
+    shoali_omni_layout l;
+    shoali_omni_worker w[2];
+    shoali_omni_aggregator a;
+    body from[2], out;
+} trace;
+
+static void first_row(trace *t, uint32_t slot)
+{
+    bool flagged;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(shoali_omni_worker_first(&t->w[i], slot, t->from[i].bytes, &flagged), 1);
+        assert_false(flagged);
+    }
+}
+
+/* The contributions of `who` (bit i: worker i), the later rank first, end the round. */
+static void aggregate(trace *t, uint32_t slot, uint32_t who)
+{
+    for (uint32_t i = 2; i-- > 0;) {
+        assert_int_equal(shoali_omni_aggregator_owed(&t->a, slot, i), who >> i & 1);
+        if ((who >> i & 1) != 0) {
+            assert_false(shoali_omni_aggregator_ready(&t->a, slot));
+            assert_ok(shoali_omni_aggregator_take(&t->a, slot, i, t->from[i].bytes));
+        }
+    }
+    assert_true(shoali_omni_aggregator_ready(&t->a, slot));
+    assert_int_equal(shoali_omni_aggregator_sum(&t->a, slot, t->out.bytes), 1);
+    for (uint32_t i = 0; i < 2; i++)
+        (void)shoali_omni_aggregator_give_back(&t->a, slot, i);
+}
+
+/* Both take the result; who (bit i: worker i) answers. */
+static void answers(trace *t, uint32_t slot, uint32_t round, uint32_t who)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(answer(&t->w[i], slot, round, &t->out, &t->from[i]), who >> i & 1);
+}
+
 static void the_worked_trace(void **state)
 {
     (void)state;
     float x0[8] = {0, 10, 0, 0, 40, 0, 60, 0}, x1[8] = {0, 0, 0, 0, 4, 5, 0, 0};
     const float sum[8] = {0, 10, 0, 0, 44, 5, 60, 0};
-    shoali_omni_layout l;
-    shoali_omni_worker w0, w1;
-    shoali_omni_aggregator a;
-    body from0, from1, out;
-    bool flagged;
-    lay_out(8, 1, 1, 2, 2, &l);
-    assert_ok(shoali_omni_worker_init(&w0, &l, x0, true, arena));
-    assert_ok(shoali_omni_worker_init(&w1, &l, x1, true, arena));
-    assert_ok(shoali_omni_aggregator_init(&a, &l, 0, arena));
-    const uint32_t end0 = shoali_omni_end(&l, 0), end1 = shoali_omni_end(&l, 1);
-    /* slot 0: blocks 0, 2, 4, 6 */
-    assert_int_equal(shoali_omni_worker_first(&w0, 0, from0.bytes, &flagged), 1);
-    says(&l, &from0, 0, 4);
-    assert_int_equal(shoali_omni_worker_first(&w1, 0, from1.bytes, &flagged), 1);
-    says(&l, &from1, 0, 4);
-    assert_ok(shoali_omni_aggregator_take(&a, 0, 0, from0.bytes));
-    assert_false(shoali_omni_aggregator_ready(&a, 0));
-    assert_ok(shoali_omni_aggregator_take(&a, 0, 1, from1.bytes));
-    assert_true(shoali_omni_aggregator_ready(&a, 0));
-    assert_int_equal(shoali_omni_aggregator_sum(&a, 0, out.bytes), 1);
-    tells(&l, &out, 0, 0, 4);
-    (void)shoali_omni_aggregator_give_back(&a, 0, 0);
-    (void)shoali_omni_aggregator_give_back(&a, 0, 1);
-    assert_int_equal(answer(&w0, 0, 0, &out, &from0), 1);
-    says(&l, &from0, 40, 6);
-    assert_int_equal(answer(&w1, 0, 0, &out, &from1), 1);
-    says(&l, &from1, 4, end0);
-    assert_ok(shoali_omni_aggregator_take(&a, 0, 1, from1.bytes)); /* ranks still in order */
-    assert_ok(shoali_omni_aggregator_take(&a, 0, 0, from0.bytes));
-    assert_int_equal(shoali_omni_aggregator_sum(&a, 0, out.bytes), 1);
-    tells(&l, &out, 4, 44, 6);
-    (void)shoali_omni_aggregator_give_back(&a, 0, 0);
-    (void)shoali_omni_aggregator_give_back(&a, 0, 1);
-    assert_int_equal(answer(&w0, 0, 1, &out, &from0), 1);
-    says(&l, &from0, 60, end0);
-    assert_int_equal(answer(&w1, 0, 1, &out, &from1), 0); /* silent */
-    assert_int_equal(shoali_omni_aggregator_owed(&a, 0, 1), 0);
-    assert_ok(shoali_omni_aggregator_take(&a, 0, 0, from0.bytes));
-    assert_true(shoali_omni_aggregator_ready(&a, 0));
-    assert_int_equal(shoali_omni_aggregator_sum(&a, 0, out.bytes), 1);
-    tells(&l, &out, 6, 60, end0);
-    (void)shoali_omni_aggregator_give_back(&a, 0, 0);
-    assert_int_equal(answer(&w0, 0, 2, &out, &from0), 0);
-    assert_int_equal(answer(&w1, 0, 2, &out, &from1), 0);
-    assert_int_equal(w0.open, 1);
-    assert_int_equal(a.open, 1);
-    /* slot 1: blocks 1, 3, 5, 7 */
-    (void)shoali_omni_worker_first(&w0, 1, from0.bytes, &flagged);
-    says(&l, &from0, 10, end1);
-    (void)shoali_omni_worker_first(&w1, 1, from1.bytes, &flagged);
-    says(&l, &from1, 0, 5);
-    assert_ok(shoali_omni_aggregator_take(&a, 1, 0, from0.bytes));
-    assert_ok(shoali_omni_aggregator_take(&a, 1, 1, from1.bytes));
-    (void)shoali_omni_aggregator_sum(&a, 1, out.bytes);
-    tells(&l, &out, 1, 10, 5);
-    (void)shoali_omni_aggregator_give_back(&a, 1, 0);
-    (void)shoali_omni_aggregator_give_back(&a, 1, 1);
-    assert_int_equal(answer(&w0, 1, 0, &out, &from0), 0);
-    assert_int_equal(answer(&w1, 1, 0, &out, &from1), 1);
-    says(&l, &from1, 5, end1);
-    assert_ok(shoali_omni_aggregator_take(&a, 1, 1, from1.bytes));
-    (void)shoali_omni_aggregator_sum(&a, 1, out.bytes);
-    tells(&l, &out, 5, 5, end1);
-    assert_int_equal(answer(&w0, 1, 1, &out, &from0), 0);
-    assert_int_equal(answer(&w1, 1, 1, &out, &from1), 0);
-    assert_int_equal(w0.open + w1.open + a.open, 0);
+    trace t;
+    lay_out(8, 1, 1, 2, 2, &t.l);
+    assert_ok(shoali_omni_worker_init(&t.w[0], &t.l, x0, true, arena));
+    assert_ok(shoali_omni_worker_init(&t.w[1], &t.l, x1, true, arena));
+    assert_ok(shoali_omni_aggregator_init(&t.a, &t.l, 0, arena));
+    const uint32_t end0 = shoali_omni_end(&t.l, 0), end1 = shoali_omni_end(&t.l, 1);
+    first_row(&t, 0); /* slot 0: blocks 0, 2, 4, 6 */
+    says(&t.l, &t.from[0], 0, 4);
+    says(&t.l, &t.from[1], 0, 4);
+    aggregate(&t, 0, 3);
+    tells(&t.l, &t.out, 0, 0, 4);
+    answers(&t, 0, 0, 3);
+    says(&t.l, &t.from[0], 40, 6);
+    says(&t.l, &t.from[1], 4, end0);
+    aggregate(&t, 0, 3);
+    tells(&t.l, &t.out, 4, 44, 6);
+    answers(&t, 0, 1, 1); /* W1 is silent */
+    says(&t.l, &t.from[0], 60, end0);
+    aggregate(&t, 0, 1);
+    tells(&t.l, &t.out, 6, 60, end0);
+    answers(&t, 0, 2, 0);
+    first_row(&t, 1); /* slot 1: blocks 1, 3, 5, 7 */
+    says(&t.l, &t.from[0], 10, end1);
+    says(&t.l, &t.from[1], 0, 5);
+    aggregate(&t, 1, 3);
+    tells(&t.l, &t.out, 1, 10, 5);
+    answers(&t, 1, 0, 2);
+    says(&t.l, &t.from[1], 5, end1);
+    assert_int_equal(t.w[0].open + t.a.open, 2); /* slot 1, here and there */
+    aggregate(&t, 1, 2);
+    tells(&t.l, &t.out, 5, 5, end1);
+    answers(&t, 1, 1, 0);
+    assert_int_equal(t.w[0].open + t.w[1].open + t.a.open, 0);
     assert_memory_equal(x0, sum, sizeof sum);
     assert_memory_equal(x1, sum, sizeof sum);
 }
