@@ -39,11 +39,13 @@ uint32_t shoali_choose(const shoali_choose_args *args, shoali_candidate *candida
         best_s = fmin(best_s, candidates[i].step_s);
     }
     for (uint32_t i = 0; i < count && isfinite(best_s); i++) {
-        bool close = candidates[i].step_s <= WORTH * best_s;
-        if (close && (!found || rank_of(candidates, i) < rank_of(candidates, choice))) {
+        int order = rank_of(candidates, i) - rank_of(candidates, choice);
+        bool faster = candidates[i].step_s < candidates[choice].step_s;
+        if (candidates[i].step_s > WORTH * best_s)
+            continue;
+        if (!found || order < 0 || (order == 0 && faster))
             choice = i;
-            found = true;
-        }
+        found = true;
     }
     return choice;
 }

@@ -31,7 +31,7 @@ typedef struct shoali_choose_args {
 /**
  * Predict every candidate's step and choose. Candidate 0 is "off" (float32 as it is). Within 2 % of
  * the fastest, which is what a measurement is worth, "off" goes first, then what is lossless, then
- * the order of the list.
+ * what is fastest.
  * @param scratch [bucket_count]
  * @return index of the choice; 0 if nothing could be measured
  */

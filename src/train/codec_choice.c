@@ -18,15 +18,16 @@
 #include "plan/choose.h"
 #include "shoal/codec.h"
 
-enum { MOST = 32, ROUNDS = 5, ALONE_FROM = 1, MEASURE_AT = 2 };
-static const double CLOSE = 1.5;         /* worth another measurement: so near to the best */
-static const double SPEND = 0.01;        /* of the run's steps, on further measurements */
+enum { MOST = 32, ROUNDS = 5, ALONE_FROM = 1, MEASURE_AT = 2, SAMPLE = 16 };
+static const double CLOSE = 1.5;         /* worth measuring in full: so near to the best */
+static const double SPEND = 0.004;       /* of the run's steps, on repetitions */
 static const float NOT_MEASURED = 1e30f; /* finite, so that a maximum over ranks keeps it */
 
 /* Gradients that travel as one operation, in the order of the backward pass. */
 typedef struct bucket {
     size_t offset, count;
     uint32_t tensor, tensor_count;
+    size_t packed; /* elements of it in the exchange that is being measured */
 } bucket;
 
 struct shoali_codec_choice {
@@ -36,8 +37,9 @@ struct shoali_codec_choice {
     uint64_t seen;     /* steps of this process */
     double compute_us; /* shortest pass without an exchange beside it */
     double rest_us;
-    double spent_s; /* in candidates' exchanges */
-    float *copy;    /* [param_count] */
+    double off_s, off_cpu_s, off_bytes; /* of the last step's exchange without overlap: float32 */
+    double spent_s;                     /* in candidates' exchanges */
+    float *copy;                        /* [param_count] */
     shoal_tensor *table;
     bucket *buckets;
     double *ready_s, *share;
@@ -265,18 +267,42 @@ static void cut(shoal_train *train, uint64_t start_us)
     }
 }
 
+/* Copy the gradients: all of them, or of each tensor the first `part`-th, in whole rows. Returns how
+ * many elements that are. */
+static size_t pack(shoal_train *train, uint32_t part)
+{
+    shoali_codec_choice *choice = train->choice;
+    size_t total = 0;
+    for (uint32_t b = 0; b < choice->bucket_count; b++) {
+        bucket *to = &choice->buckets[b];
+        to->packed = 0;
+        for (uint32_t t = to->tensor; t < to->tensor + to->tensor_count; t++) {
+            shoal_tensor *tensor = &choice->table[t];
+            *tensor = train->tensors[t];
+            const float *from = train->grads + tensor->offset;
+            bool rows = (size_t)tensor->rows * tensor->cols == tensor->count &&
+                        tensor->rows >= part;
+            tensor->rows = rows ? tensor->rows / part : 0;
+            tensor->cols = rows ? tensor->cols : 0;
+            tensor->count = rows ? (size_t)tensor->rows * tensor->cols
+                                 : (tensor->count + part - 1) / part;
+            tensor->offset = to->packed;
+            memcpy(choice->copy + to->offset + to->packed, from, tensor->count * sizeof *from);
+            to->packed += tensor->count;
+        }
+        total += to->packed;
+    }
+    return total;
+}
+
 static shoal_status start_bucket(shoal_train *train, uint32_t b, const char *codec)
 {
     shoali_codec_choice *choice = train->choice;
     const bucket *from = &choice->buckets[b];
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
-    for (uint32_t t = 0; t < from->tensor_count; t++) {
-        choice->table[t] = train->tensors[from->tensor + t];
-        choice->table[t].offset -= from->offset;
-    }
     desc.buf = choice->copy + from->offset;
-    desc.count = from->count;
-    desc.tensors = choice->table;
+    desc.count = from->packed;
+    desc.tensors = choice->table + from->tensor;
     desc.tensor_count = from->tensor_count;
     desc.members = train->members;
     desc.member_count = train->member_count;
@@ -318,52 +344,98 @@ static shoal_status exchange(shoal_train *train, const char *codec, double *code
     return first == SHOAL_OK ? SHOAL_OK : shoali_error_set(&error);
 }
 
-/* One exchange; the candidate keeps the shortest, which others' work disturbed least. */
-static shoal_status measure(shoal_train *train, shoali_candidate *candidate)
+/* One exchange of what is packed; figures[4]: seconds, processor seconds, seconds of coding, bytes,
+ * each of the slowest rank. */
+static shoal_status measure(shoal_train *train, const char *codec, float figures[4])
 {
-    shoali_codec_choice *choice = train->choice;
     double code_s = 0, sent_bytes = 0;
     bool finite = true;
     float start = 0;
-    memcpy(choice->copy, train->grads, train->param_count * sizeof *choice->copy);
     SHOALI_TRY(shoali_train_reduce(train, &start, 1, SHOAL_MAX, "codec auto: start"));
     double cpu_s = processor_s();
     uint64_t begun_us = shoali_now_us();
-    SHOALI_TRY(exchange(train, candidate->spec, &code_s, &sent_bytes, &finite));
+    SHOALI_TRY(exchange(train, codec, &code_s, &sent_bytes, &finite));
     double took_s = 1e-6 * (double)(shoali_now_us() - begun_us);
-    float figures[4] = {finite ? (float)took_s : NOT_MEASURED, (float)(processor_s() - cpu_s),
-                        (float)code_s, (float)sent_bytes};
+    figures[0] = finite ? (float)took_s : NOT_MEASURED;
+    figures[1] = (float)(processor_s() - cpu_s);
+    figures[2] = (float)code_s;
+    figures[3] = (float)sent_bytes;
     SHOALI_TRY(shoali_train_reduce(train, figures, 4, SHOAL_MAX, "codec auto: figures"));
-    if (figures[0] >= NOT_MEASURED)
-        return SHOAL_OK;
-    choice->spent_s += (double)figures[0];
-    if ((double)figures[0] >= candidate->exchange_s)
-        return SHOAL_OK;
-    candidate->exchange_s = (double)figures[0];
-    candidate->cpu_s = (double)figures[1];
-    candidate->code_s = (double)figures[2];
-    candidate->sent_bytes = (double)figures[3];
+    train->choice->spent_s += figures[0] < NOT_MEASURED ? (double)figures[0] : 0;
     return SHOAL_OK;
 }
 
-/* Everybody once (the first one twice: connections warm up), then those in reach of the best again,
- * as long as it costs next to nothing. Figures are shared, so all ranks go the same way. */
+/* A sample says how many bytes a codec makes and how long coding takes: with float32's own exchange
+ * that is an estimate, good enough to leave out what is far behind. */
+static shoal_status estimate(shoal_train *train, shoali_candidate *c)
+{
+    const shoali_codec_choice *choice = train->choice;
+    float figures[4];
+    double all = (double)train->param_count / (double)pack(train, SAMPLE);
+    SHOALI_TRY(measure(train, c->spec, figures));
+    if (figures[0] >= NOT_MEASURED)
+        return SHOAL_OK;
+    c->code_s = all * (double)figures[2];
+    c->sent_bytes = all * (double)figures[3];
+    double share = c->sent_bytes / fmax(1, choice->off_bytes);
+    c->exchange_s = share * choice->off_s + c->code_s;
+    c->cpu_s = share * choice->off_cpu_s + c->code_s;
+    return SHOAL_OK;
+}
+
+/* In full; the candidate keeps the shortest, which others' work disturbed least. */
+static shoal_status measure_in_full(shoal_train *train, shoali_candidate *c, bool first)
+{
+    float figures[4];
+    (void)pack(train, 1);
+    SHOALI_TRY(measure(train, c->spec, figures));
+    if (figures[0] >= NOT_MEASURED || (!first && (double)figures[0] >= c->exchange_s))
+        return SHOAL_OK;
+    c->exchange_s = (double)figures[0];
+    c->cpu_s = (double)figures[1];
+    c->code_s = (double)figures[2];
+    c->sent_bytes = (double)figures[3];
+    return SHOAL_OK;
+}
+
+/* The least that a candidate's exchange may turn out to take: coding may run beside the link. */
+static double least_s(const shoali_candidate *c)
+{
+    return isfinite(c->exchange_s) ? fmax(c->exchange_s - c->code_s, c->code_s / 2) : INFINITY;
+}
+
+static double shortest_s(const shoali_codec_choice *choice)
+{
+    double best_s = INFINITY;
+    for (uint32_t i = 0; i < choice->count; i++)
+        best_s = fmin(best_s, choice->candidates[i].exchange_s);
+    return best_s;
+}
+
+/* A sample of everybody; those in reach of the best in full; those still in reach again, as long as
+ * it costs next to nothing. Figures are shared, so all ranks go the same way. */
 static shoal_status measure_all(shoal_train *train, double compute_s)
 {
     shoali_codec_choice *choice = train->choice;
-    double best_s = INFINITY, left = (double)(train->steps - train->step);
-    SHOALI_TRY(measure(train, &choice->candidates[0]));
-    choice->candidates[0].exchange_s = INFINITY;
+    shoali_candidate *off = &choice->candidates[0];
+    double left = (double)(train->steps - train->step);
+    off->exchange_s = choice->off_s;
+    off->cpu_s = choice->off_cpu_s;
+    off->sent_bytes = choice->off_bytes;
+    for (uint32_t i = 1; i < choice->count; i++)
+        SHOALI_TRY(estimate(train, &choice->candidates[i]));
+    double best_s = shortest_s(choice);
     for (int round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; i < choice->count; i++) {
             shoali_candidate *c = &choice->candidates[i];
-            if (round > 0 && !(c->exchange_s <= CLOSE * best_s))
+            bool first = round == 0 && i > 0;
+            double from_s = round == 0 ? least_s(c) : c->exchange_s;
+            if (!(from_s <= CLOSE * best_s))
                 continue;
-            SHOALI_TRY(measure(train, c));
+            SHOALI_TRY(measure_in_full(train, c, first));
         }
-        for (uint32_t i = 0; i < choice->count; i++)
-            best_s = fmin(best_s, choice->candidates[i].exchange_s);
-        if (!isfinite(best_s) || choice->spent_s > SPEND * left * fmax(compute_s, best_s))
+        best_s = shortest_s(choice);
+        if (choice->spent_s > SPEND * left * fmax(compute_s, best_s))
             break;
     }
     return SHOAL_OK;
@@ -376,7 +448,7 @@ static shoal_status share_figures(shoal_train *train, shoali_choose_args *args)
 {
     shoali_codec_choice *choice = train->choice;
     const uint32_t buckets = choice->bucket_count;
-    float *values = shoali_alloc_array(buckets + 3, sizeof *values);
+    float *values = shoali_alloc_array(buckets + 6, sizeof *values);
     if (values == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t b = 0; b < buckets; b++)
@@ -384,11 +456,17 @@ static shoal_status share_figures(shoal_train *train, shoali_choose_args *args)
     values[buckets] = (float)(1e-6 * choice->compute_us);
     values[buckets + 1] = (float)(1e-6 * choice->rest_us);
     values[buckets + 2] = (float)-args->cores;
-    shoal_status status = shoali_train_reduce(train, values, buckets + 3, SHOAL_MAX,
+    values[buckets + 3] = (float)-choice->off_s; /* who began last waited for nobody */
+    values[buckets + 4] = (float)choice->off_cpu_s;
+    values[buckets + 5] = (float)choice->off_bytes;
+    shoal_status status = shoali_train_reduce(train, values, buckets + 6, SHOAL_MAX,
                                               "codec auto: computation");
     args->compute_s = (double)values[buckets];
     args->rest_s = (double)values[buckets + 1];
     args->cores = -(double)values[buckets + 2];
+    choice->off_s = -(double)values[buckets + 3];
+    choice->off_cpu_s = (double)values[buckets + 4];
+    choice->off_bytes = (double)values[buckets + 5];
     for (uint32_t b = 0; b < buckets; b++)
         choice->ready_s[b] = train->desc.no_overlap ? args->compute_s
                                                     : fmin(args->compute_s, (double)values[b]);
@@ -410,7 +488,6 @@ static void tell(const shoal_train *train)
 static shoal_status choose(shoal_train *train, uint64_t start_us)
 {
     shoali_codec_choice *choice = train->choice;
-    uint64_t begun_us = shoali_now_us();
     shoali_choose_args args = {.ready_s = choice->ready_s, .share = choice->share};
     cut(train, start_us);
     args.bucket_count = choice->bucket_count;
@@ -418,7 +495,8 @@ static shoal_status choose(shoal_train *train, uint64_t start_us)
     if (choice->copy == NULL)
         return SHOAL_ENOMEM;
     SHOALI_TRY(count_cores(train, &args.cores));
-    SHOALI_TRY(share_figures(train, &args));
+    SHOALI_TRY(share_figures(train, &args)); /* the wait for the slowest is over, too */
+    uint64_t begun_us = shoali_now_us();
     SHOALI_TRY(measure_all(train, args.compute_s));
     shoali_comm_forget_residuals(train->comm);
     shoali_free(choice->copy);
@@ -442,6 +520,7 @@ shoal_status shoali_choice_step(shoal_train *train, uint64_t start_us, double co
     if (!shoali_choice_alone(train))
         return SHOAL_OK;
     choice->compute_us = fmin(choice->compute_us, compute_us);
+    choice->off_cpu_s = choice->seen == MEASURE_AT ? choice->off_cpu_s : processor_s();
     return choice->seen == MEASURE_AT ? choose(train, start_us) : SHOAL_OK;
 }
 
@@ -449,7 +528,11 @@ void shoali_choice_stepped(shoal_train *train, const shoali_step_times *times)
 {
     if (train->choice == NULL || train->choice->made)
         return;
+    shoali_codec_choice *choice = train->choice;
     double known_us = times->compute_us + (double)times->sync.wait_us;
-    train->choice->rest_us = fmax(0, times->step_us - known_us);
-    train->choice->seen++;
+    choice->rest_us = fmax(0, times->step_us - known_us);
+    choice->off_s = 1e-6 * (double)times->sync.comm_us;
+    choice->off_cpu_s = fmax(0, processor_s() - choice->off_cpu_s - 1e-6 * times->update_us);
+    choice->off_bytes = (double)times->sync.sent_payload_bytes;
+    choice->seen++;
 }

@@ -2,10 +2,11 @@
 /* `--codec auto`: measure in the first steps, choose once. plan/choose.h decides.
  *
  *   step 1      warm up: float32
- *   step 2      float32 without overlap: the computation alone
- *   step 3      the same; then, with copies of its gradients, an exchange in every candidate. All
- *               ranks share the slowest's figures and choose; this step's own exchange is the first
- *               in the chosen codec
+ *   step 2      float32 without overlap: the computation alone, then its exchange alone
+ *   step 3      the computation alone; then, with copies of its gradients, an exchange of a sample
+ *               in every candidate, and of everything in those that the sample puts near the best.
+ *               All ranks share the slowest's figures and choose; this step's own exchange is the
+ *               first in the chosen codec
  *
  * Exchanges of copies change nothing: what they leave in residuals and transforms is dropped. */
 #ifndef SHOALI_TRAIN_CODEC_CHOICE_H

@@ -103,7 +103,7 @@ shoal_status shoali_metrics_choice(shoal_train *train, double probe_us)
         fputs("}", out);
     }
     fputs("]}\n", out);
-    return written(train, false);
+    return written(train, true);
 }
 
 shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
