@@ -267,8 +267,8 @@ static void cut(shoal_train *train, uint64_t start_us)
     }
 }
 
-/* Copy the gradients: all of them, or of each tensor the first `part`-th, in whole rows. Returns how
- * many elements that are. */
+/* Copy the gradients: all of them, or of each tensor the first `part`-th, in whole rows. Returns
+ * how many elements that are. */
 static size_t pack(shoal_train *train, uint32_t part)
 {
     shoali_codec_choice *choice = train->choice;
