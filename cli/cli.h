@@ -29,6 +29,8 @@ extern const cli_verb cli_verbs[];
 int cli_run(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_data(int argc, char **argv);
+int data_speech(int argc, char **argv); /* of cli_data */
+int data_text(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_partition(int argc, char **argv);
 int cli_network(int argc, char **argv);

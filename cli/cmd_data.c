@@ -69,10 +69,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num != 0 || strcmp(text, "digits") != 0)
-            argp_error(state, "unknown data set '%s'; known: digits", text);
+            argp_error(state, "unknown data set '%s' (it comes first); known: digits, speech, text",
+                       text);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which data set? known: digits");
+        argp_error(state, "which data set? known: digits, speech, text");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -113,12 +114,17 @@ int cli_data(int argc, char **argv)
         options,
         parse,
         "digits",
-        "Make data sets: digits of many fonts, distorted, in MNIST's files.\v"
+        "Make data sets: digits of many fonts, distorted, in MNIST's files; or speech, or text "
+        "(shoal data speech --help, shoal data text --help).\v"
         "Example: shoal data digits --out digits --train 20000 --test 4000\n\n"
         "Any file of MNIST's or CIFAR's own works in their place.",
         NULL,
         NULL,
         NULL};
+    if (argc > 1 && strcmp(argv[1], "speech") == 0)
+        return data_speech(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "text") == 0)
+        return data_text(argc - 1, argv + 1);
     data_args args = {.digits = SHOAL_DIGITS_DESC_INIT};
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)

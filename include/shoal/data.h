@@ -19,6 +19,7 @@
 #ifndef SHOAL_DATA_H
 #define SHOAL_DATA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,6 +69,85 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_digits_step(shoal_digits *digits,
 
 /** Free everything; what is not finished is removed. NULL is allowed. */
 SHOAL_API void shoal_digits_close(shoal_digits *digits);
+
+/* ---------------------------------------------------------------- speech
+ *
+ * A corpus for phoneme recognition, spoken by espeak-ng: made-up sentences, several accents, voices
+ * and speeds, noise and echoes; the voices of the test set are in no other. Its labels are exact:
+ * they come with the sound. Files are `train.shoalseq`, `test.shoalseq` and `phonemes.txt` (the
+ * class names, one a line; docs/sequence-models.md). A corpus depends on (seed, options, version of
+ * espeak-ng) only.
+ *
+ * espeak-ng is under GPL-3, so it runs in a program of its own, shoal-speak, which the caller
+ * names; nothing of it is linked here. Goes in steps, as digits do. */
+
+typedef struct shoal_speech shoal_speech;
+
+/** What to make. Zero means the default in brackets; start from SHOAL_SPEECH_DESC_INIT. */
+typedef struct shoal_speech_desc {
+    size_t size;
+    const char *dir;      /* where the files go; made if it is not there */
+    const char *program;  /* path of shoal-speak */
+    uint64_t seed;        /* [1] */
+    double train_minutes; /* [30] of speech */
+    double test_minutes;  /* [150] */
+    double noise;         /* [1] noise and echoes are so many times as loud; negative: none */
+    bool log_mel;         /* 40 log-mel values a frame in place of 39 MFCC */
+} shoal_speech_desc;
+#define SHOAL_SPEECH_DESC_INIT                                   \
+    {                                                            \
+        sizeof(shoal_speech_desc), NULL, NULL, 0, 0, 0, 0, false \
+    }
+
+/** How far it is, both splits together. */
+typedef struct shoal_speech_progress {
+    double minutes, total_minutes;
+    uint32_t utterances;
+    uint64_t train_phonemes, test_phonemes; /* pauses left out */
+} shoal_speech_progress;
+
+/**
+ * Start the program that speaks. Nothing is seen in dir until all is done.
+ * @param speech_out owned by the caller; shoal_speech_close.
+ * @return SHOAL_OK | EINVAL | EIO (the program cannot be started) | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_speech_open(const shoal_speech_desc *desc,
+                                                        shoal_speech **speech_out);
+/**
+ * One more utterance, some 10 ms of work.
+ * @return PENDING: call again | OK: the files are there | EIO, ECORRUPT (what the program says is
+ * checked like a file) | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_speech_step(shoal_speech *speech,
+                                                        shoal_speech_progress *progress_out);
+/** Free everything, end the program. NULL is allowed. */
+SHOAL_API void shoal_speech_close(shoal_speech *speech);
+
+/* ---------------------------------------------------------------- text */
+
+/** Character-level text: each of 64 characters as a token, labelled with the next one. Zero means
+ * the default in brackets; start from SHOAL_TEXT_DESC_INIT. */
+typedef struct shoal_text_desc {
+    size_t size;
+    const char *dir;          /* where train.shoalseq and test.shoalseq go; made if missing */
+    const char *const *files; /* [file_count] read; the last tenth of each is the test set */
+    uint32_t file_count;
+    uint32_t length; /* [128] characters of a sequence */
+} shoal_text_desc;
+#define SHOAL_TEXT_DESC_INIT                      \
+    {                                             \
+        sizeof(shoal_text_desc), NULL, NULL, 0, 0 \
+    }
+
+/** What became of it. */
+typedef struct shoal_text_info {
+    uint64_t train_sequences, test_sequences;
+    uint32_t length;
+} shoal_text_info;
+
+/** @return SHOAL_OK | EINVAL (less than one sequence) | EIO (a file: which) | ENOMEM */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_text_make(const shoal_text_desc *desc,
+                                                      shoal_text_info *info_out);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal data speech, shoal data text: data sets of sequences. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "shoal/data.h"
+
+/* ---------------------------------------------------------------- speech */
+
+enum { KEY_FEATURES = 256, KEY_NOISE, KEY_PROGRAM };
+
+typedef struct speech_args {
+    shoal_speech_desc speech;
+    char program[4096];
+    bool json;
+} speech_args;
+
+static const struct argp_option speech_options[] = {
+    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
+    {"train", 'n', "MINUTES", 0, "Speech to train on (30)", 0},
+    {"test", 't', "MINUTES", 0, "Speech of other voices to test on (150)", 0},
+    {"seed", 's', "N", 0, "The same seed and espeak-ng give the same bytes (1)", 0},
+    {"noise", KEY_NOISE, "FACTOR", 0, "Noise and echoes so many times as loud; 0: none (1)", 0},
+    {"features", KEY_FEATURES, "KIND", 0, "mfcc: 39 values a frame; logmel: 40 (mfcc)", 0},
+    {"program", KEY_PROGRAM, "PATH", 0, "shoal-speak (the one beside this command)", 0},
+    {"json", 'j', NULL, 0, "Result as one JSON object", 0},
+    {0}};
+
+static bool parse_number(const char *text, double low, double high, double *out)
+{
+    char *end = NULL;
+    *out = strtod(text, &end);
+    return end != text && *end == '\0' && *out >= low && *out <= high;
+}
+
+static bool parse_speech_value(speech_args *args, int key, const char *text)
+{
+    shoal_speech_desc *d = &args->speech;
+    int64_t number = 0;
+    switch (key) {
+    case 'n':
+        return parse_number(text, 0.01, 6000, &d->train_minutes);
+    case 't':
+        return parse_number(text, 0.01, 6000, &d->test_minutes);
+    case 's':
+        if (!cli_parse_int(text, 1, INT64_MAX, &number))
+            return false;
+        d->seed = (uint64_t)number;
+        return true;
+    case KEY_NOISE:
+        if (!parse_number(text, 0, 100, &d->noise))
+            return false;
+        d->noise = d->noise > 0 ? d->noise : -1;
+        return true;
+    default:
+        d->log_mel = strcmp(text, "logmel") == 0;
+        return d->log_mel || strcmp(text, "mfcc") == 0;
+    }
+}
+
+static error_t parse_speech(int key, char *text, struct argp_state *state)
+{
+    speech_args *args = state->input;
+    switch (key) {
+    case 'o':
+        args->speech.dir = text;
+        return 0;
+    case 'j':
+        args->json = true;
+        return 0;
+    case KEY_PROGRAM:
+        args->speech.program = text;
+        return 0;
+    case 'n':
+    case 't':
+    case 's':
+    case KEY_NOISE:
+    case KEY_FEATURES:
+        if (!parse_speech_value(args, key, text))
+            argp_error(state, "%s: not in range; see --help", text);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "nothing but options is expected, not '%s'", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* The helper lies beside the command, where it was built and where it is installed. */
+static bool find_program(speech_args *args)
+{
+    if (args->speech.program != NULL)
+        return true;
+    ssize_t length = readlink("/proc/self/exe", args->program, sizeof args->program - 1);
+    char *slash = length > 0 ? strrchr(args->program, '/') : NULL;
+    if (slash == NULL || (size_t)(slash - args->program) + 16 > sizeof args->program)
+        return false;
+    memcpy(slash, "/shoal-speak", sizeof "/shoal-speak");
+    args->speech.program = args->program;
+    return true;
+}
+
+static int make_speech(const speech_args *args)
+{
+    shoal_speech *speech = NULL;
+    shoal_speech_progress progress = {0};
+    shoal_status status = shoal_speech_open(&args->speech, &speech);
+    if (status == SHOAL_OK)
+        status = SHOAL_PENDING;
+    while (status == SHOAL_PENDING) {
+        status = shoal_speech_step(speech, &progress);
+        if (cli_interactive())
+            fprintf(stderr, "\r\033[K%.1f of %.1f minutes", progress.minutes,
+                    progress.total_minutes);
+    }
+    if (cli_interactive())
+        fputs("\r\033[K", stderr);
+    shoal_speech_close(speech);
+    if (status != SHOAL_OK)
+        return cli_report("data speech");
+    printf(args->json ? "{\"minutes\": %.2f, \"utterances\": %u, \"train_phonemes\": %llu, "
+                        "\"test_phonemes\": %llu}\n"
+                      : "%.1f minutes, %u utterances; %llu phonemes to train on, %llu of other "
+                        "voices to test\n",
+           progress.minutes, progress.utterances, (unsigned long long)progress.train_phonemes,
+           (unsigned long long)progress.test_phonemes);
+    return CLI_OK;
+}
+
+int data_speech(int argc, char **argv)
+{
+    static const struct argp argp = {
+        speech_options,
+        parse_speech,
+        "",
+        "Make a corpus for phoneme recognition with espeak-ng.\v"
+        "Example: shoal data speech --out speech --train 30 --test 150\n"
+        "         shoal train --model lstm-asr --data speech --batch 16 --epochs 8 \\\n"
+        "             --optimizer adam --lr 1e-3 --schedule cosine\n",
+        NULL,
+        NULL,
+        NULL};
+    speech_args args = {.speech = SHOAL_SPEECH_DESC_INIT};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    if (args.speech.dir == NULL)
+        return cli_usage("data speech", "where to? --out DIR");
+    if (!find_program(&args))
+        return cli_usage("data speech", "where is shoal-speak? --program PATH");
+    if (access(args.speech.program, X_OK) != 0) {
+        fprintf(stderr,
+                "shoal data speech: there is no program %s\n"
+                "  It is built where Debian's libespeak-ng-dev is installed.\n",
+                args.speech.program);
+        return CLI_CANNOT_HERE;
+    }
+    return make_speech(&args);
+}
+
+/* ---------------------------------------------------------------- text */
+
+typedef struct text_args {
+    shoal_text_desc text;
+    bool json;
+} text_args;
+
+static const struct argp_option text_options[] = {
+    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
+    {"length", 'l', "N", 0, "Characters of a sequence (128)", 0},
+    {"json", 'j', NULL, 0, "Result as one JSON object", 0},
+    {0}};
+
+static error_t parse_text(int key, char *text, struct argp_state *state)
+{
+    text_args *args = state->input;
+    int64_t number = 0;
+    switch (key) {
+    case 'o':
+        args->text.dir = text;
+        return 0;
+    case 'j':
+        args->json = true;
+        return 0;
+    case 'l':
+        if (!cli_parse_int(text, 2, 65536, &number))
+            argp_error(state, "--length %s: not in range; see --help", text);
+        args->text.length = (uint32_t)number;
+        return 0;
+    case ARGP_KEY_ARGS:
+        args->text.files = (const char *const *)(state->argv + state->next);
+        args->text.file_count = (uint32_t)(state->argc - state->next);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int data_text(int argc, char **argv)
+{
+    static const struct argp argp = {
+        text_options,
+        parse_text,
+        "FILE ...",
+        "Make sequences of characters of text files; the last tenth of each file is the test set.\v"
+        "Example: shoal data text --out text /usr/share/common-licenses/GPL-3\n"
+        "         shoal train --model lstm-text --data text --optimizer adam --lr 2e-3\n",
+        NULL,
+        NULL,
+        NULL};
+    text_args args = {.text = SHOAL_TEXT_DESC_INIT};
+    shoal_text_info info = {0};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    if (args.text.dir == NULL || args.text.file_count == 0)
+        return cli_usage("data text", "which files, and where to? --out DIR FILE ...");
+    if (shoal_text_make(&args.text, &info) != SHOAL_OK)
+        return cli_report("data text");
+    printf(args.json ? "{\"train_sequences\": %llu, \"test_sequences\": %llu, \"length\": %u}\n"
+                     : "%llu sequences to train on, %llu to test, of %u characters\n",
+           (unsigned long long)info.train_sequences, (unsigned long long)info.test_sequences,
+           info.length);
+    return CLI_OK;
+}

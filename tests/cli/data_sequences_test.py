@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal data speech, shoal data text: what they make can be trained on and repeats; bad usage."""
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+import shoal
+
+SPEAK = os.path.join(os.path.dirname(shoal.SHOAL), "shoal-speak")
+LAYERS = {
+    "speech": '["gru:out=16,k=4", "framewise:out=40"]',
+    "text": '["onehot", "lstm:out=8", "framewise:out=64"]',
+}
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), "rb") as f:
+        return f.read()
+
+
+class Sequences(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="shoal-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def make(self, kind, name, *args):
+        out = os.path.join(self.folder, name)
+        result = shoal.run("data", kind, "--out", out, "--json", *args)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return out, json.loads(result.stdout)
+
+    def train(self, kind, data, frames, values, *args):
+        model = os.path.join(self.folder, "model.json")
+        with open(model, "w", encoding="ascii") as f:
+            f.write(f'{{"name": "m", "input": [1, {frames}, {values}], "layers": {LAYERS[kind]}}}')
+        result = shoal.run(
+            *("train", "--model", model, "--data", data, "--batch", 2, "--epochs", 6, "--json"),
+            *("--optimizer", "adam", "--lr", "0.01", *args),
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    @unittest.skipUnless(os.path.exists(SPEAK), "shoal-speak is not built: no libespeak-ng-dev")
+    def test_speech_repeats_and_trains(self):
+        args = ("--train", 1, "--test", 0.2)
+        first, said = self.make("speech", "a", *args)
+        again, _ = self.make("speech", "b", *args)
+        other, _ = self.make("speech", "c", *args, "--seed", 2, "--features", "logmel")
+        for name in ("train.shoalseq", "test.shoalseq", "phonemes.txt"):
+            self.assertEqual(read(first, name), read(again, name), name)
+        self.assertNotEqual(read(first, "train.shoalseq"), read(other, "train.shoalseq"))
+        self.assertGreater(said["train_phonemes"], 100)
+        self.assertEqual(len(read(first, "phonemes.txt").split()), 40)
+        two = self.train("speech", first, 400, 39, "--workers", 2)
+        self.assertGreater(two["symbol_error_rate"], 0)
+        self.assertLess(two["train_loss"], 3.4)  # ln 40, that of guessing, is 3.69
+
+    def test_text_trains(self):
+        text = os.path.join(self.folder, "text")
+        with open(text, "w", encoding="ascii") as f:
+            f.write("a sentence that is said again and again, " * 100)
+        out, made = self.make("text", "t", "--length", 32, text)
+        self.assertGreater(made["train_sequences"], 100)
+        result = self.train("text", out, 32, 1)
+        self.assertIsNone(result["symbol_error_rate"])
+        self.assertGreater(result["test_accuracy"], 10)
+
+    def test_bad_usage_is_explained(self):
+        for args, code, text in (
+            (("data", "speech"), 2, "--out DIR"),
+            (("data", "speech", "--out", "x", "--train", "no"), 2, "not in range"),
+            (("data", "speech", "--out", "x", "--program", "/no/such"), 77, "/no/such"),
+            (("data", "text", "--out", self.folder), 2, "which files"),
+            (("data", "text", "--out", self.folder, "/no/such"), 1, "/no/such"),
+            (("data", "songs"), 2, "digits, speech, text"),
+        ):
+            result = shoal.run(*args)
+            self.assertEqual(result.returncode, code, args)
+            self.assertIn(text, result.stderr)
+
+
+if __name__ == "__main__":
+    shoal.main()
