@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "kernel/kernel.h"
 #include "support/codec_case.h"
 
 /* ---------------------------------------------------------------- lengths and distributions */
@@ -147,7 +148,8 @@ static void check_variance(const shoal_codec *codec)
         double got = 0;
         for (uint64_t draw = 0; draw < DRAWS; draw++)
             got += relative_error(codec, codec_data_of(kind), N, draw) / DRAWS;
-        if (got > 1.03 * promised || got < promised / 2)
+        double slack = shape_free ? 1.03 : 1.12; /* of 128 blocks' largest values: 5 sigma */
+        if (got > slack * promised || got < promised / 2)
             fail_msg("%s, %s: relative squared error %g, %g promised", shoal_codec_spec(codec),
                      codec_data_name(kind), got, promised);
     }
@@ -164,10 +166,13 @@ static void variance_is_as_promised(void **state)
 enum { BIAS_N = 1500, TRIALS = 64, VIEWS = 16 };
 
 /* Directions in which an unbiased error has mean zero: the source, its signs, elements below some
- * magnitude, random ones. Each has many elements: of few, chance may draw the same every time. */
-static double view_weight(int view, const float *src, size_t i)
+ * magnitude, random ones. Each has many elements: of few, chance may draw the same every time. So
+ * the few beyond four times the root mean square are left out. */
+static double view_weight(int view, const float *src, size_t i, double rms)
 {
     double size = fabs((double)src[i]), sign = src[i] < 0 ? -1 : 1;
+    if (size > 4 * rms)
+        return 0;
     if (view == 0)
         return (double)src[i];
     if (view == 1)
@@ -186,11 +191,12 @@ static void project(const shoal_codec *codec, const float *src, uint64_t stream,
     coded c = codec_encode(codec, &p, src, BIAS_N);
     float *got = codec_decode(codec, &p, c, BIAS_N);
     static double weights[VIEWS][BIAS_N];
+    const double rms = sqrt(shoali_kernel()->sumsq(src, BIAS_N) / BIAS_N);
     for (int view = 0; view < VIEWS; view++) {
         out[view] = 0;
         for (size_t i = 0; i < BIAS_N; i++) {
             if (stream == 0)
-                weights[view][i] = view_weight(view, src, i);
+                weights[view][i] = view_weight(view, src, i, rms);
             out[view] += weights[view][i] * ((double)got[i] - (double)src[i]);
         }
     }
