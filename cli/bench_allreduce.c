@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "bench.h"
+#include "bench_sparse.h"
 #include "cli.h"
 #include "launch.h"
 #include "shoal/codec.h"
@@ -22,6 +23,9 @@ typedef struct bench_args {
     uint64_t min_bytes, max_bytes, step_factor, line_bits;
     int64_t iterations, warmup;
     const char *collective, *codec, *transport;
+    double density;
+    int64_t aggregators;
+    bool overlap;
     bool json, check, bad;
 } bench_args;
 
@@ -35,13 +39,24 @@ static const struct argp_option options[] = {
     {"iters", 'n', "K", 0, "Timed operations per size (5)", 0},
     {"warmup", 'w', "K", 0, "Operations before them (1)", 0},
     {"collective", 'c', "SPEC", 0,
-     "ring, ring:both, halving_doubling, direct, hierarchical:dims=.., ... (ring)", 0},
+     "ring, ring:both, halving_doubling, direct, omnireduce:block=256, ... (ring)", 0},
+    {"density", 'd', "SHARE", 0, "Share of blocks that are not zero, at random places (1)", 0},
+    {"overlap", 1001, NULL, 0, "The same blocks at all workers", 0},
+    {"aggregators", 'a', "A", 0,
+     "Ranks behind the workers that only aggregate, for collectives with 'dedicated' (0)", 0},
     {"codec", 'k', "SPEC", 0, "identity, fp16, bf16, inceptionn:bound=2^-10, ... (identity)", 0},
     {"transport", 't', "SPEC", 0, "tcp:lanes=2,shm=off (tcp)", 0},
     {"line-rate", 'r', "RATE", 0, "Link rate for the percentage (the lab's)", 0},
     {"no-check", 1000, NULL, 0, "Do not compare the results with the expected sums", 0},
     {"json", 'j', NULL, 0, "One JSON object per size instead of the table", 0},
     {0}};
+
+static bool parse_share(const char *text, double *share_out)
+{
+    char *end;
+    *share_out = strtod(text, &end);
+    return end != text && *end == '\0' && *share_out >= 0 && *share_out <= 1;
+}
 
 static bool parse_number(bench_args *args, int key, const char *text)
 {
@@ -70,6 +85,10 @@ static bool parse_number(bench_args *args, int key, const char *text)
             return false;
         args->max_bytes = args->min_bytes;
         return true;
+    case 'a':
+        return cli_parse_int(text, 0, 1024, &args->aggregators);
+    case 'd':
+        return parse_share(text, &args->density);
     case 'r':
         return cli_parse_rate(text, &args->line_bits);
     default:
@@ -100,6 +119,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 1000:
         args->check = false;
         return 0;
+    case 1001:
+        args->overlap = true;
+        return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num != 0) /* the first is the benchmark's name */
             argp_error(state, "what is '%s'?", text);
@@ -112,6 +134,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'e':
     case 's':
     case 'r':
+    case 'a':
+    case 'd':
         if (!parse_number(args, key, text))
             argp_error(state, "-%c %s: not a number in range", key, text);
         return 0;
@@ -125,7 +149,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 typedef struct bench {
     const bench_args *args;
     shoal_comm *comm;
-    uint32_t rank, ranks;
+    uint32_t rank, ranks, workers;
+    bench_sparse sparse;
     bool lossless;
     float *buf;
     double times[MAX_ITERATIONS];
@@ -149,6 +174,8 @@ static double seconds(clockid_t clock)
  * gradient-like sizes instead. */
 static float value_of(const bench *b, uint32_t rank, size_t i)
 {
+    if (!bench_sparse_kept(&b->sparse, rank, i))
+        return 0;
     int32_t whole = (int32_t)((i * 7 + (i >> 8) + rank * 13u) % 17) - 8;
     return b->lossless ? (float)whole : (float)whole * 0.004f;
 }
@@ -163,9 +190,12 @@ static uint64_t count_wrong(const bench *b, size_t count, double *error_out)
 {
     uint64_t wrong = 0;
     double error = 0, norm = 0;
+    *error_out = 0;
+    if (b->rank >= b->workers)
+        return 0;
     for (size_t i = 0; i < count; i++) {
         float sum = 0;
-        for (uint32_t rank = 0; rank < b->ranks; rank++)
+        for (uint32_t rank = 0; rank < b->workers; rank++)
             sum += value_of(b, rank, i);
         double difference = (double)b->buf[i] - (double)sum;
         wrong += b->lossless ? difference != 0 : !isfinite(b->buf[i]);
@@ -211,7 +241,15 @@ static int compare_doubles(const void *a, const void *b)
 
 static shoal_status all_reduce(const bench *b, size_t count)
 {
-    return shoal_allreduce(b->comm, b->buf, count, b->args->collective, b->args->codec);
+    shoal_op *op = NULL;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.buf = b->buf;
+    desc.count = count;
+    desc.contributors = b->workers;
+    desc.collective = b->args->collective;
+    desc.push_codec = b->args->codec;
+    shoal_status status = shoal_op_start(b->comm, &desc, &op);
+    return status == SHOAL_OK ? shoal_op_wait(&op, -1, NULL) : status;
 }
 
 static shoal_status time_size(bench *b, size_t count, row *row_out)
@@ -261,9 +299,33 @@ static double line_bits(const bench_args *args)
     return args->line_bits != 0 ? (double)args->line_bits : text != NULL ? strtod(text, NULL) : 0;
 }
 
+/* The ceiling of a sparse collective beside what was measured. */
+static void print_model(const bench *b, size_t count, const row *r)
+{
+    bench_ceiling c;
+    if (!b->sparse.modelled || !bench_sparse_ceiling(&b->sparse, count, line_bits(b->args), &c))
+        return;
+    const double part = c.busiest_s > 0 ? r->median_s / c.busiest_s : 0;
+    if (b->args->json) {
+        printf(", \"aggregators\": %u, \"density\": %.6f, \"union\": %.6f, "
+               "\"naive_link_bytes\": %.0f, \"model_link_bytes\": %.0f, \"naive_us\": %.1f, "
+               "\"ceiling_us\": %.1f, \"of_ceiling\": %.4f",
+               b->ranks - b->workers, c.density, c.together, c.naive_bytes, c.busiest_bytes,
+               c.naive_s * 1e6, c.busiest_s * 1e6, part);
+        return;
+    }
+    printf("#   blocks not zero: %.4f at a worker, %.4f at any; busiest link: %.0f B of data, %.0f "
+           "B in all",
+           c.density, c.together, c.naive_bytes, c.busiest_bytes);
+    if (part > 0)
+        printf("; ceiling %.1f us (naive %.1f): took %.3f of it", c.busiest_s * 1e6,
+               c.naive_s * 1e6, part);
+    printf("\n");
+}
+
 static void print_row(const bench *b, size_t count, const row *r)
 {
-    double bytes = 4.0 * (double)count, n = b->ranks;
+    double bytes = 4.0 * (double)count, n = b->workers;
     double algbw = bytes / r->median_s, busbw = algbw * 2 * (n - 1) / n;
     double line = line_bits(b->args), share = line > 0 ? 100 * busbw * 8 / line : 0;
     double cpu_per_gb = r->cpu_s / (n * bytes) * 1e9;
@@ -274,10 +336,12 @@ static void print_row(const bench *b, size_t count, const row *r)
             "\"codec\": \"%s\", \"time_us\": %.1f, \"time_min_us\": %.1f, \"time_max_us\": %.1f, "
             "\"algbw_gb_s\": %.6f, \"busbw_gb_s\": %.6f, \"line_percent\": %.2f, \"cpu_s_per_gb\": "
             "%.4f, "
-            "\"wire_bytes_per_rank\": %.0f, \"relative_error\": %.3g, \"wrong\": %llu}\n",
-            bytes, count, b->ranks, b->args->collective, b->args->codec, r->median_s * 1e6,
+            "\"wire_bytes_per_rank\": %.0f, \"relative_error\": %.3g, \"wrong\": %llu",
+            bytes, count, b->workers, b->args->collective, b->args->codec, r->median_s * 1e6,
             r->min_s * 1e6, r->max_s * 1e6, algbw * 1e-9, busbw * 1e-9, share, cpu_per_gb,
             r->wire_bytes, r->error, (unsigned long long)r->wrong);
+        print_model(b, count, r);
+        printf("}\n");
     } else {
         printf("%12.0f %11zu %6s %-22s %-24s %11.1f %8.3f %8.3f ", bytes, count, "float",
                b->args->collective, b->args->codec, r->median_s * 1e6, algbw * 1e-9, busbw * 1e-9);
@@ -286,6 +350,7 @@ static void print_row(const bench *b, size_t count, const row *r)
         else
             printf("%6s ", "-");
         printf("%8.2f %9.2g %7llu\n", cpu_per_gb, r->error, (unsigned long long)r->wrong);
+        print_model(b, count, r);
     }
     fflush(stdout);
 }
@@ -294,10 +359,10 @@ static void print_head(const bench *b)
 {
     if (b->args->json)
         return;
-    printf("# shoal %s, %u ranks; median of %lld after %lld; busbw = algbw x 2(n-1)/n; cpu: s of "
+    printf("# shoal %s, %u workers; median of %lld after %lld; busbw = algbw x 2(n-1)/n; cpu: s of "
            "all ranks per GB and "
            "rank\n",
-           shoal_version(), b->ranks, (long long)b->args->iterations, (long long)b->args->warmup);
+           shoal_version(), b->workers, (long long)b->args->iterations, (long long)b->args->warmup);
     printf("#%11s %11s %6s %-22s %-24s %11s %8s %8s %6s %8s %9s %7s\n", "size", "count", "type",
            "collective", "codec", "time", "algbw", "busbw", "line", "cpu", "rel.error", "#wrong");
     printf("#%11s %11s %6s %-22s %-24s %11s %8s %8s %6s %8s\n", "(B)", "(elems)", "", "", "",
@@ -341,9 +406,15 @@ static int rank_main(const bench_args *args)
     if (shoal_comm_create(&desc, &b.comm) != SHOAL_OK ||
         shoal_comm_view(b.comm, &view) != SHOAL_OK) {
         code = cli_report("bench");
+    } else if (view.rank_count <= args->aggregators) {
+        code = cli_usage("bench", "%u ranks leave no worker beside %lld aggregators",
+                         view.rank_count, (long long)args->aggregators);
     } else {
         b.rank = view.rank;
         b.ranks = view.rank_count;
+        b.workers = b.ranks - (uint32_t)args->aggregators;
+        bench_sparse_open(args->collective, b.workers, b.ranks, args->density, args->overlap,
+                          &b.sparse);
         if (b.rank == 0)
             print_head(&b);
         if (run_sizes(&b, &wrong) != SHOAL_OK)
@@ -366,6 +437,7 @@ static int run_args(bench_args *args, char **command)
         return cli_report("bench");
     if (cli_under_launcher())
         return rank_main(args);
+    args->launch.ranks += (uint32_t)args->aggregators;
     args->launch.argv = command;
     args->launch.quiet = true;
     return launch_run(&args->launch);
@@ -378,7 +450,9 @@ int cli_bench_allreduce(int argc, char **argv)
         parse,
         "allreduce",
         "Time the all-reduce of float32 buffers.\v"
-        "Example: shoal bench allreduce --ranks 4 --lab rate=1gbit --size 16M --codec fp16\n\n"
+        "Example: shoal bench allreduce --ranks 4 --lab rate=1gbit --size 16M --codec fp16\n"
+        "         shoal bench allreduce --ranks 8 --lab rate=100mbit --size 16M --collective "
+        "omnireduce --density 0.01\n\n"
         "Ranks are started here unless RANK (torchrun), Open MPI, PMIx or Slurm variables are set.",
         NULL,
         NULL,
@@ -391,6 +465,7 @@ int cli_bench_allreduce(int argc, char **argv)
                        .warmup = 1,
                        .collective = "ring",
                        .codec = "identity",
+                       .density = 1,
                        .check = true};
     char **command = cli_command_again("bench", argc, argv);
     if (command == NULL)

@@ -39,6 +39,26 @@ class Bench(unittest.TestCase):
         self.assertLess(row["relative_error"], 2e-3)
         self.assertLess(row["wire_bytes_per_rank"], 0.52 * 262144)
 
+    def test_sparse_beside_its_model(self):
+        for extra, aggregators in (
+            (["-c", "omnireduce"], 0),
+            (["-c", "omnireduce", "--overlap"], 0),
+            (["-c", "omnireduce:arrival,dedicated", "--aggregators", 2], 2),
+        ):
+            (row,) = self.rows("--ranks", 3, "-s", "1M", "-d", "0.1", *extra)
+            self.assertEqual((row["wrong"], row["ranks"]), (0, 3), extra)
+            self.assertEqual(row["aggregators"], aggregators)
+            self.assertAlmostEqual(row["density"], 0.1, delta=0.03)
+            union = row["density"] if "--overlap" in extra else 1 - 0.9**3
+            self.assertAlmostEqual(row["union"], union, delta=0.04)
+            # what the busiest rank sent is what the model counts for the busiest link
+            self.assertAlmostEqual(
+                row["wire_bytes_per_rank"] / row["model_link_bytes"], 1, delta=0.05
+            )
+        (row,) = self.rows("--ranks", 3, "-s", "64k", "-d", "0.1")
+        self.assertEqual(row["wrong"], 0)
+        self.assertNotIn("ceiling_us", row)
+
     def test_table(self):
         r = shoal.run(
             "bench", "allreduce", "--ranks", 2, "-s", "4k", "-n", 1, "--line-rate", "1gbit"
@@ -53,6 +73,8 @@ class Bench(unittest.TestCase):
             (["fly"], "unknown benchmark 'fly'"),
             (["allreduce", "-s", "big"], "-s big"),
             (["allreduce", "-k", "zip"], "identity"),
+            (["allreduce", "-d", "1.5"], "-d 1.5"),
+            (["allreduce", "-c", "omnireduce", "-k", "fp16"], "adds plain floats only"),
             (["allreduce", "-b", "1M", "-e", "1k"], "larger than"),
         ):
             r = shoal.run("bench", *args)
