@@ -68,7 +68,10 @@ static const struct argp_option options[] = {
      "Divide the layers as this file of `shoal partition --out` says; it brings model, workers and "
      "batch",
      1},
-    {"batch", 'b', "N", 0, "Samples per worker and step (64)", 1},
+    {"batch", 'b', "N|auto[:N]", 0,
+     "Samples per worker and step; auto: N on average, each as many as make all take equally long "
+     "(64)",
+     1},
     {"epochs", 'e', "N", 0, "(1)", 1},
     {"steps", KEY_STEPS, "N", 0, "Stop after so many steps in all", 1},
     {"lr", 'r', "RATE", 0, "Base learning rate (0.02)", 1},
@@ -224,6 +227,16 @@ static bool parse_u64(const char *text, uint64_t *out)
     return true;
 }
 
+static bool parse_batch(const char *text, shoal_train_desc *train)
+{
+    train->batch_auto = strncmp(text, "auto", 4) == 0;
+    if (train->batch_auto && text[4] == '\0')
+        return true;
+    if (train->batch_auto && text[4] != ':')
+        return false;
+    return parse_u32(train->batch_auto ? text + 5 : text, 1, 65536, &train->batch);
+}
+
 static bool parse_check(const char *text, uint32_t *every_out)
 {
     if (!parse_u32(text, 0, INT32_MAX, every_out))
@@ -262,7 +275,7 @@ static int parse_value(train_args *args, int key, const char *text)
     shoal_comm_desc *comm = &args->comm;
     switch (key) {
     case 'b':
-        return parse_u32(text, 1, 65536, &train->batch);
+        return parse_batch(text, train);
     case 'e':
         return parse_u32(text, 1, 1000000, &train->epochs);
     case 'w':

@@ -39,6 +39,8 @@ typedef struct shoal_train_desc {
     const char *schedule;   /* ["constant"] of the learning rate */
     double lr;              /* [0.02] base learning rate */
     uint32_t batch;         /* [64, or the plan's] samples per worker and step */
+    bool batch_auto; /* batch is the mean: each worker gets as many samples as make all take equally
+                        long, measured in the first 15 steps */
     uint32_t epochs;        /* [1] */
     uint64_t max_steps;     /* [0: none] stop after so many steps in all */
     uint64_t seed;          /* [1] of weights, order of samples, dropout */

@@ -13,6 +13,7 @@ struct shoali_sampler {
     uint64_t epoch; /* of order */
     bool shuffled;  /* order is that of epoch */
     uint32_t *order;
+    uint32_t *starts; /* [workers + 1] of each worker's part of a step, and its end */
 };
 
 shoal_status shoali_sampler_create(uint32_t count, uint32_t workers, uint32_t batch, uint64_t seed,
@@ -28,10 +29,13 @@ shoal_status shoali_sampler_create(uint32_t count, uint32_t workers, uint32_t ba
         return SHOAL_ENOMEM;
     *sampler = (shoali_sampler){.count = count, .workers = workers, .batch = batch, .seed = seed};
     sampler->order = shoali_alloc_array(count, sizeof *sampler->order);
-    if (sampler->order == NULL) {
-        shoali_free(sampler);
+    sampler->starts = shoali_alloc_array((size_t)workers + 1, sizeof *sampler->starts);
+    if (sampler->order == NULL || sampler->starts == NULL) {
+        shoali_sampler_destroy(sampler);
         return SHOAL_ENOMEM;
     }
+    for (uint32_t w = 0; w <= workers; w++)
+        sampler->starts[w] = w * batch;
     *sampler_out = sampler;
     return SHOAL_OK;
 }
@@ -41,7 +45,21 @@ void shoali_sampler_destroy(shoali_sampler *sampler)
     if (sampler == NULL)
         return;
     shoali_free(sampler->order);
+    shoali_free(sampler->starts);
     shoali_free(sampler);
+}
+
+shoal_status shoali_sampler_divide(shoali_sampler *sampler, const uint32_t *batches)
+{
+    uint64_t whole = (uint64_t)sampler->workers * sampler->batch, sum = 0;
+    for (uint32_t w = 0; w < sampler->workers; w++)
+        sum += batches[w];
+    if (sum != whole)
+        return shoali_fail(SHOAL_EINVAL, "batches of %llu samples in all, a step has %llu",
+                           (unsigned long long)sum, (unsigned long long)whole);
+    for (uint32_t w = 0; w < sampler->workers; w++)
+        sampler->starts[w + 1] = sampler->starts[w] + batches[w];
+    return SHOAL_OK;
 }
 
 uint64_t shoali_sampler_steps(const shoali_sampler *s)
@@ -75,11 +93,11 @@ static uint32_t clipped(uint64_t from, uint64_t length, uint32_t count)
 shoali_share shoali_sampler_share(shoali_sampler *s, uint64_t epoch, uint64_t step, uint32_t worker)
 {
     uint64_t whole = (uint64_t)s->workers * s->batch;
-    uint64_t first = step % shoali_sampler_steps(s) * whole,
-             mine = first + (uint64_t)worker * s->batch;
+    uint64_t first = step % shoali_sampler_steps(s) * whole, mine = first + s->starts[worker];
+    uint32_t length = s->starts[worker + 1] - s->starts[worker];
     if (!s->shuffled || s->epoch != epoch)
         shuffle(s, epoch);
-    uint32_t total = clipped(first, whole, s->count), count = clipped(mine, s->batch, s->count);
+    uint32_t total = clipped(first, whole, s->count), count = clipped(mine, length, s->count);
     return (shoali_share){.indices = count > 0 ? s->order + mine : s->order,
                           .count = count,
                           .total = total,

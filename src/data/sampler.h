@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which samples a worker takes: of one permutation per epoch, the same on all ranks, worker r of
- * step i takes [iNB + rB, + B). Depends on (seed, epoch) only, so a resumed run goes on as if
+ * step i takes [iNB + rB, + B), or what shoali_sampler_divide gave it of those NB. Depends on (seed, epoch) only, so a resumed run goes on as if
  * nothing had happened.
  *
  *     N = 4, B = 2, 11 samples:   step 0  | 0 1 | 2 3 | 4 5 | 6 7 |
@@ -20,6 +20,12 @@ SHOAL_MUST_USE shoal_status shoali_sampler_create(uint32_t count, uint32_t worke
                                                   uint64_t seed, shoali_sampler **sampler_out);
 void shoali_sampler_destroy(shoali_sampler *sampler);
 
+/** From now on worker w takes batches[w] samples of each step, of workers * batch in all: steps
+ * begin where they did, so whenever this comes no sample is lost or taken twice, as long as all
+ * ranks divide the same steps alike.
+ * @return SHOAL_OK | EINVAL: they do not sum up to workers * batch */
+SHOAL_MUST_USE shoal_status shoali_sampler_divide(shoali_sampler *sampler, const uint32_t *batches);
+
 /** Steps of one epoch: the last one may be partial. */
 uint64_t shoali_sampler_steps(const shoali_sampler *sampler);
 
@@ -27,7 +33,7 @@ uint64_t shoali_sampler_steps(const shoali_sampler *sampler);
 typedef struct shoali_share {
     const uint32_t
         *indices;   /* uint32[count] into the split, valid until the next call with another epoch */
-    uint32_t count; /* 0 .. batch */
+    uint32_t count; /* 0 .. its batch */
     uint32_t total; /* of all workers in this step, >= 1 */
     uint64_t first_serial; /* epoch * samples + position in the permutation */
     float weight;          /* workers * count / total */

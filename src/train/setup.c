@@ -10,6 +10,7 @@
 #include "train/codec_choice.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
+#include "train/uneven.h"
 
 enum { TEST_BATCH = 256 };
 
@@ -65,6 +66,8 @@ static shoal_status set_defaults(shoal_train *train)
     d->check_every = d->check_every != 0 ? d->check_every : 100;
     d->slow = d->slow != 0 ? d->slow : 1;
     d->dump_every = d->dump_every != 0 ? d->dump_every : 100;
+    if (d->batch_auto && (d->plan != NULL || d->simulate > 0))
+        return shoali_fail(SHOAL_EINVAL, "batch auto goes with neither a plan nor simulate");
     if (!(d->lr > 0 && d->lr < 1e6) || d->batch > 65536 || d->epochs > 1000000 || !(d->slow >= 1) ||
         !(d->compute_ms >= 0 && d->compute_ms < 3.6e6))
         return shoali_fail(SHOAL_EINVAL,
@@ -140,7 +143,8 @@ static shoal_status fit_crop(shoal_train *train)
 static shoal_status open_net(shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
-    train->test_batch = d->batch > TEST_BATCH || train->dataset->sequences ? d->batch : TEST_BATCH;
+    uint32_t most = d->batch_auto ? SHOALI_UNEVEN_MOST * d->batch : d->batch;
+    train->test_batch = most > TEST_BATCH || train->dataset->sequences ? most : TEST_BATCH;
     SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
     SHOALI_TRY(
         shoali_optim_create(d->optimizer, train->tensors, train->tensor_count, &train->optim));
@@ -268,6 +272,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
         return shoali_fail(SHOAL_EINVAL, "%s has already done %llu of %llu steps",
                            train->desc.resume, (unsigned long long)train->step,
                            (unsigned long long)train->steps);
+    SHOALI_TRY(shoali_uneven_create(train));
     SHOALI_TRY(shoali_metrics_open(train));
     return train->desc.simulate > 0 ? shoali_simulated_create(train) : start_sync(train);
 }

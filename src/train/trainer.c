@@ -55,6 +55,8 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
                           .weight = share->weight,
                           .lengths = train->lengths};
     train->range_count = 0;
+    if (train->desc.batch_auto) /* what a whole batch should take */
+        train->pace.deadline_us = train->desc.compute_ms * 1e3 * share->count / train->desc.batch;
     shoali_pace_start(&train->pace);
     SHOALI_TRY(shoali_net_train(train->net, &batch, on_ready, train, &loss));
     shoali_pace_layer(&train->pace, train->pace.total_flops - train->pace.done_flops);
@@ -202,9 +204,10 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     SHOALI_TRY(train->hybrid != NULL      ? shoali_hybrid_compute(train, epoch, in_epoch, &times)
                : train->simulated != NULL ? simulate(train, epoch, in_epoch, &times, &verdict)
                                           : compute(train, &share, &times));
-    uint64_t next_step = train->step + 1;
+    uint64_t before = train->step, next_step = before + 1;
     SHOALI_TRY(exchange(train, verdict, &times, &next_step));
     train->step = next_step < train->steps ? next_step : train->steps;
+    SHOALI_TRY(shoali_uneven_step(train, &share, times.compute_us, before));
     times.step_us = (double)(shoali_now_us() - start);
     account(train, &times);
     shoali_choice_stepped(train, &times);

@@ -26,6 +26,14 @@ typedef struct shoali_pace {
 } shoali_pace;
 
 typedef struct shoali_simulated shoali_simulated;
+
+/** --batch auto (uneven.c). */
+typedef struct shoali_uneven {
+    uint64_t from;     /* step at which this process began */
+    double best;       /* samples per second in the steps of this round; 0: none yet */
+    float *rates;      /* [workers] */
+    uint32_t *batches; /* [workers] */
+} shoali_uneven;
 typedef struct shoali_codec_choice shoali_codec_choice;
 
 struct shoal_train {
@@ -76,6 +84,7 @@ struct shoal_train {
     float *worker_accuracy; /* [workers] loose: of each replica on its own, percent */
     shoali_totals totals;
     shoali_pace pace;
+    shoali_uneven uneven;
     FILE *metrics;
 };
 
@@ -90,6 +99,12 @@ SHOAL_MUST_USE shoal_status shoali_train_make_batch(shoal_train *train);
 /** Samples into x, labels and lengths; crop and first_serial are for images. */
 void shoali_train_fill(shoal_train *train, const shoali_split *split, const uint32_t *indices,
                        uint32_t count, uint64_t first_serial, const shoali_crop *crop);
+
+/* uneven.c */
+SHOAL_MUST_USE shoal_status shoali_uneven_create(shoal_train *train);
+/** A step from `before` to train->step is done; at some of the first ones all workers meet here. */
+SHOAL_MUST_USE shoal_status shoali_uneven_step(shoal_train *train, const shoali_share *share,
+                                               double compute_us, uint64_t before);
 
 /* collect.c: the trainer's own small exchanges among workers; without a comm they do nothing */
 SHOAL_MUST_USE shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count,

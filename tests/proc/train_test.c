@@ -172,10 +172,58 @@ static void not_finite_stops_or_skips(void **state)
     ranks_run(3, "tcp", NULL, not_finite, &kinds[1], DEADLINE_US);
 }
 
+/* Four workers, the last one four times slower: after three rounds all take equally long, so it has
+ * a fourth of the others' samples, and all know the same division. */
+static void uneven(const rank_env *env)
+{
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc(8);
+    desc.sync = env->arg;
+    desc.batch_auto = true;
+    desc.compute_ms = 8;
+    desc.slow = env->rank == 3 ? 4 : 1;
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    double seen[2] = {0};
+    for (int step = 0; step < STEPS; step++) {
+        double before = (double)train->epoch_samples;
+        rank_ok(shoal_train_step(train, &progress));
+        bool first = (train->step - 1) % train->steps_per_epoch == 0;
+        seen[0] += (double)train->epoch_samples - (first ? 0 : before);
+        seen[1] += train->step == 1 ? (double)train->epoch_samples : 0;
+    }
+    rank_check(seen[1] == 8);
+    uint32_t sum = 0;
+    for (uint32_t w = 0; w < 4; w++)
+        sum += train->uneven.batches[w];
+    rank_check(sum == 32);
+    /* 32 x 4/13 and 1/13; the clock of a busy machine may move one or two */
+    rank_check(train->uneven.batches[3] >= 1 && train->uneven.batches[3] <= 4);
+    for (uint32_t w = 0; w < 3; w++)
+        rank_check(train->uneven.batches[w] >= 8 && train->uneven.batches[w] <= 13);
+    uint32_t last = (uint32_t)(train->steps % train->steps_per_epoch);
+    double total = (double)train->dataset->train.count *
+                       (double)(train->steps / train->steps_per_epoch) +
+                   last * 32.0;
+    rank_ok(shoali_train_sum(train, seen, 1, "samples of all"));
+    rank_check(seen[0] == total);
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+}
+
+static void batch_auto_makes_all_equally_long(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"all_reduce", "local_sgd:every=2", "ripples:static"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        ranks_run(4, "tcp", NULL, uneven, specs[i], DEADLINE_US);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(workers_are_one),
-                                       CHECK_TEST(differing_replicas_stop),
-                                       CHECK_TEST(not_finite_stops_or_skips)};
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(workers_are_one), CHECK_TEST(differing_replicas_stop),
+        CHECK_TEST(not_finite_stops_or_skips), CHECK_TEST(batch_auto_makes_all_equally_long)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -46,6 +46,40 @@ static void an_epoch_takes_every_sample_once(void **state)
     }
 }
 
+/* However often the workers' parts change within an epoch, it takes every sample once, and means
+ * stay weighted by samples. */
+static void uneven_batches_lose_and_repeat_nothing(void **state)
+{
+    enum { COUNT = 1003, WORKERS = 4, BATCH = 16 };
+    static const uint32_t parts[][WORKERS] = {
+        {16, 16, 16, 16}, {20, 20, 20, 4}, {1, 61, 1, 1}, {0, 32, 32, 0}};
+    const uint32_t wrong[WORKERS] = {16, 16, 16, 15};
+    shoali_sampler *s;
+    uint32_t seen[COUNT] = {0};
+    (void)state;
+    assert_ok(shoali_sampler_create(COUNT, WORKERS, BATCH, check_seed(), &s));
+    assert_status(shoali_sampler_divide(s, wrong), SHOAL_EINVAL);
+    assert_int_equal(shoali_sampler_steps(s), 16);
+    for (uint64_t step = 0; step < shoali_sampler_steps(s); step++) {
+        const uint32_t *part = parts[step % 4];
+        double weights = 0;
+        assert_ok(shoali_sampler_divide(s, part));
+        for (uint32_t r = 0; r < WORKERS; r++) {
+            shoali_share share = shoali_sampler_share(s, 2, step, r);
+            assert_true(share.count <= part[r]);
+            assert_true(step + 1 == shoali_sampler_steps(s) || share.count == part[r]);
+            weights += (double)share.weight;
+            assert_true(fabs((double)share.weight - 4.0 * share.count / share.total) < 1e-6);
+            for (uint32_t k = 0; k < share.count; k++)
+                seen[share.indices[k]]++;
+        }
+        assert_true(fabs(weights - WORKERS) < 1e-5);
+    }
+    for (uint32_t k = 0; k < COUNT; k++)
+        assert_int_equal(seen[k], 1);
+    shoali_sampler_destroy(s);
+}
+
 /* The permutation does not depend on workers, batch or history: only how it is cut does. */
 static void the_order_depends_on_seed_and_epoch_only(void **state)
 {
@@ -99,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(an_epoch_takes_every_sample_once),
+        CHECK_TEST(uneven_batches_lose_and_repeat_nothing),
         CHECK_TEST(the_order_depends_on_seed_and_epoch_only),
         CHECK_TEST(places_are_uniform),
         CHECK_TEST(nothing_to_sample_is_refused),
