@@ -41,10 +41,10 @@ typedef struct shoal_train_desc {
     uint32_t batch;         /* [64, or the plan's] samples per worker and step */
     bool batch_auto; /* batch is the mean: each worker gets as many samples as make all take equally
                         long, measured in the first 15 steps */
-    uint32_t epochs;        /* [1] */
-    uint64_t max_steps;     /* [0: none] stop after so many steps in all */
-    uint64_t seed;          /* [1] of weights, order of samples, dropout */
-    size_t bucket_bytes;    /* [4 MiB] */
+    uint32_t epochs; /* [1] */
+    uint64_t max_steps;  /* [0: none] stop after so many steps in all */
+    uint64_t seed;       /* [1] of weights, order of samples, dropout */
+    size_t bucket_bytes; /* [4 MiB] */
     shoal_nonfinite nonfinite;
     uint32_t check_every; /* [100] steps between comparisons of the replicas; UINT32_MAX: never */
     uint64_t checkpoint_every; /* [0: at the end of every epoch] steps between checkpoints */
