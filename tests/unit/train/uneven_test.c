@@ -17,8 +17,8 @@ static void a_fourth_of_the_speed_is_a_fourth_of_the_samples(void **state)
         assert_int_equal(batches[w], w == 3 ? 20 : 80);
 }
 
-/* Whatever the rates: no sample is lost, nobody has none or too many, and no sample moved to another
- * worker would make the step shorter. */
+/* Whatever the rates: no sample is lost, nobody has none or too many, and no sample moved elsewhere
+ * would make the step shorter. */
 static void nothing_is_lost_and_nothing_better_is_left(void **state)
 {
     shoali_rng rng = {check_seed(), 7, 0};
