@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which samples a worker takes: of one permutation per epoch, the same on all ranks, worker r of
- * step i takes [iNB + rB, + B), or what shoali_sampler_divide gave it of those NB. The order depends
- * on (seed, epoch) only, so a resumed run goes on as if nothing had happened.
+ * step i takes [iNB + rB, + B), or what shoali_sampler_divide gave it of those NB. The order
+ * depends on (seed, epoch) only, so a resumed run goes on as if nothing had happened.
  *
  *     N = 4, B = 2, 11 samples:   step 0  | 0 1 | 2 3 | 4 5 | 6 7 |
  *                                 step 1  | 8 9 | 10  |     |     |   weights 4*2/3, 4*1/3, 0, 0 */
