@@ -22,6 +22,8 @@ const char lab_help[] =
     "  link=I:100mbit  another rate for host I\n"
     "  slow=R:5x       rank R computes 5 times slower (variable SHOAL_SLOW, which `shoal train` "
     "obeys)\n"
+    "  hole=I:1300     frames above 1300 bytes vanish silently on host I's link: a black-holed "
+    "MTU\n"
     "  mtu=1500  burst=96  limit=1024   MTU in bytes; tbf's burst and queue in KiB\n";
 
 static int host_namespace[LAB_MAX_HOSTS];
@@ -56,6 +58,13 @@ static bool parse_indexed(const char *verb, const char *key, char *value, lab_de
             return bad_key(verb, key, value, "HOST:RATE, such as 2:100mbit");
         return true;
     }
+    if (strcmp(key, "hole") == 0) {
+        int64_t bytes = 0;
+        if (rest == NULL || !cli_parse_int(rest, 576, 65535, &bytes))
+            return bad_key(verb, key, value, "HOST:BYTES, such as 2:1300");
+        lab->hole[index] = (uint32_t)bytes;
+        return true;
+    }
     char *end = NULL;
     double factor = rest != NULL ? strtod(rest, &end) : 0;
     if (rest == NULL || end == rest || strcmp(end, "x") != 0 || !(factor >= 1 && factor <= 1000))
@@ -80,9 +89,9 @@ static bool parse_number(const char *verb, const char *key, const char *value, i
 
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
 {
-    enum { RATE, HOSTS, LINK, SLOW, MTU, BURST, LIMIT };
-    static char names[][8] = {"rate", "hosts", "link", "slow", "mtu", "burst", "limit"};
-    char *const keys[] = {names[RATE], names[HOSTS], names[LINK],  names[SLOW],
+    enum { RATE, HOSTS, LINK, SLOW, HOLE, MTU, BURST, LIMIT };
+    static char names[][8] = {"rate", "hosts", "link", "slow", "hole", "mtu", "burst", "limit"};
+    char *const keys[] = {names[RATE], names[HOSTS], names[LINK],  names[SLOW], names[HOLE],
                           names[MTU],  names[BURST], names[LIMIT], NULL};
     *lab_out = (lab_desc){.mtu = 1500, .burst_kb = 96, .limit_kb = 1024};
     char copy[512];
@@ -105,6 +114,7 @@ bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
             break;
         case LINK:
         case SLOW:
+        case HOLE:
             ok = parse_indexed(verb, keys[key], value, lab_out);
             break;
         case MTU:
@@ -296,6 +306,16 @@ static void use_loss_based(void)
         (void)!write_text(path, "reno");
 }
 
+/* A switch forwards several segments as one, whatever its port's MTU: hosts send them singly where
+ * something is to vanish. */
+static bool has_holes(const lab_desc *lab)
+{
+    for (uint32_t host = 0; host < LAB_MAX_HOSTS; host++)
+        if (lab->hole[host] != 0)
+            return true;
+    return false;
+}
+
 static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switch_fd)
 {
     char batch[512], device[16];
@@ -310,13 +330,16 @@ static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switc
              "link set lo up\n"
              "link add eth0 mtu %u type veth peer name %s mtu %u netns /proc/self/fd/%d\n"
              "addr add %s/16 dev eth0\n"
+             "%s"
              "link set eth0 up\n",
-             lab->mtu, device, lab->mtu, switch_fd, lab_address(host));
+             lab->mtu, device, lab->mtu, switch_fd, lab_address(host),
+             has_holes(lab) ? "link set eth0 gso_max_segs 1\n" : "");
     if (!run_batch(verb, "ip", batch) || !shape(verb, lab, host, "eth0"))
         return false;
     if (setns(switch_fd, CLONE_NEWNET) != 0)
         return false;
-    snprintf(batch, sizeof batch, "link set %s master br0 up\n", device);
+    snprintf(batch, sizeof batch, "link set %s mtu %u master br0 up\n", device,
+             lab->hole[host] != 0 ? lab->hole[host] : lab->mtu);
     return run_batch(verb, "ip", batch) && shape(verb, lab, host, device);
 }
 

@@ -17,6 +17,7 @@ typedef struct lab_desc {
     uint64_t rate_bits;                /* of every link, each way; 0: unshaped */
     uint64_t link_bits[LAB_MAX_HOSTS]; /* of one host's link, 0: rate_bits */
     double slow[LAB_MAX_HOSTS];        /* compute slow-down of a rank, 0: none (SHOAL_SLOW) */
+    uint32_t hole[LAB_MAX_HOSTS];      /* frames above so many bytes vanish at its port, 0: none */
     uint32_t hosts;                    /* 0: one per rank */
     uint32_t mtu;                      /* 1500 */
     uint32_t burst_kb, limit_kb;       /* of tbf: 96, 1024 */

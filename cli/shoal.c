@@ -10,6 +10,8 @@
 const cli_verb cli_verbs[] = {
     {"train", "train a network across workers: the main job", cli_train},
     {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
+    {"doctor", "look at hosts and network before a job: what would hang, fail or crawl",
+     cli_doctor},
     {"bench", "measure collectives, in nccl-tests' columns", cli_bench},
     {"sim", "run a whole job in virtual time: slow workers, slow links, failures", cli_sim},
     {"data", "make data sets: digits in MNIST's files", cli_data},

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal doctor: looks at hosts and network before a job. Starts its own ranks unless a launcher
+ * did. Rank 0 prints for all; a rank that cannot reach it prints for itself. */
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "launch.h"
+#include "shoal/doctor.h"
+
+typedef struct doctor_args {
+    launch_desc launch;
+    lab_desc lab;
+    shoal_comm_desc comm;
+    bool bad, json;
+} doctor_args;
+
+static const struct argp_option options[] = {
+    {"ranks", 'n', "N", 0, "Ranks to start (1: look at this host alone; ignored under a launcher)",
+     0},
+    {"hosts", 'H', "A,B:4", 0, "Start them on these hosts by ssh", 0},
+    {"lab", 'l', "SPEC", 0, "Emulate a network: rate=1gbit,... (see shoal run --help)", 0},
+    {"interface", 'i', "NAME", 0, "What the job would use (SHOAL_INTERFACE, or chosen)", 0},
+    {"wait", 'w', "SECONDS", 0, "For ranks that do not come (20)", 0},
+    {"json", 'j', NULL, 0, "Print one JSON object", 0},
+    {0}};
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    doctor_args *args = state->input;
+    int64_t number = 0;
+    switch (key) {
+    case 'n':
+        if (!cli_parse_int(text, 1, 256, &number))
+            argp_error(state, "--ranks %s: 1 .. 256", text);
+        args->launch.ranks = (uint32_t)number;
+        return 0;
+    case 'w':
+        if (!cli_parse_int(text, 1, 3600, &number))
+            argp_error(state, "--wait %s: 1 .. 3600", text);
+        args->comm.join_timeout_us = number * 1000000;
+        return 0;
+    case 'l':
+        args->launch.lab = &args->lab;
+        args->bad = args->bad || !lab_parse("doctor", text, &args->lab);
+        return 0;
+    case 'H':
+        args->launch.hosts = text;
+        return 0;
+    case 'i':
+        args->comm.interface = text;
+        return 0;
+    case 'j':
+        args->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ------------------------------------------------------------------ as JSON */
+
+/* Texts may hold what the other side, the system or the user wrote. */
+static void json_text(const char *key, const char *text, const char *end)
+{
+    printf("\"%s\": \"", key);
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\')
+            printf("\\%c", *c);
+        else if (*c < ' ')
+            printf("\\u%04x", *c);
+        else
+            putchar(*c);
+    }
+    printf("\"%s", end);
+}
+
+static void json_number(const char *key, double value, const char *end)
+{
+    if (isfinite(value))
+        printf("\"%s\": %.9g%s", key, value, end);
+    else
+        printf("\"%s\": null%s", key, end);
+}
+
+static void json_host(uint32_t rank, const shoal_doctor_host *h)
+{
+    printf("{\"rank\": %u, \"here\": %s, ", rank, h->here ? "true" : "false");
+    json_text("host", h->host, ", ");
+    json_text("interface", h->interface, ", ");
+    json_text("address", h->address, ", ");
+    printf("\"mtu\": %u, \"port_mbit\": %u, \"cores\": %u, \"send_buffer_bytes\": %llu, "
+           "\"receive_buffer_bytes\": %llu, ",
+           h->mtu, h->port_mbit, h->cores, (unsigned long long)h->send_buffer_bytes,
+           (unsigned long long)h->receive_buffer_bytes);
+    json_number("clock_s", h->clock_s, ", ");
+    json_number("cpu_share", h->cpu_share, ", ");
+    json_number("speed", h->speed, ", ");
+    json_number("sends_bytes_s", h->sends_bytes_s, ", ");
+    json_number("receives_bytes_s", h->receives_bytes_s, "}");
+}
+
+static void json_pairs(const shoal_doctor *doctor, uint32_t ranks)
+{
+    const char *before = "";
+    shoal_doctor_pair p;
+    for (uint32_t from = 0; from < ranks; from++)
+        for (uint32_t to = 0; to < ranks; to++) {
+            if (from == to || shoal_doctor_pair_of(doctor, from, to, &p) != SHOAL_OK)
+                continue;
+            printf(
+                "%s{\"from\": %u, \"to\": %u, \"reached\": %s, \"bytes_per_s\": %.9g, \"rtt_s\": "
+                "%.6g, \"hole_bytes\": %u}",
+                before, from, to, p.reached ? "true" : "false", p.bytes_per_s, p.rtt_s,
+                p.hole_bytes);
+            before = ", ";
+        }
+}
+
+static void print_json(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks, bool met)
+{
+    shoal_finding f;
+    shoal_doctor_host h;
+    printf("{\"rank\": %u, \"ranks\": %u, \"met\": %s, \"ok\": %s, \"findings\": [", rank, ranks,
+           met ? "true" : "false", shoal_doctor_count(doctor) == 0 ? "true" : "false");
+    for (uint32_t i = 0; shoal_doctor_finding(doctor, i, &f) == SHOAL_OK; i++) {
+        printf("%s{", i > 0 ? ", " : "");
+        json_text("kind", f.kind, ", ");
+        printf("\"rank\": %d, \"peer\": %d, ", f.rank, f.peer);
+        json_text("host", f.host, ", ");
+        json_text("text", f.text, ", ");
+        json_text("advice", f.advice, "}");
+        if (i + 1 >= shoal_doctor_count(doctor))
+            break;
+    }
+    printf("], \"hosts\": [");
+    for (uint32_t i = 0; i < ranks && shoal_doctor_host_of(doctor, i, &h) == SHOAL_OK; i++) {
+        printf("%s", i > 0 ? ", " : "");
+        json_host(i, &h);
+    }
+    printf("], \"pairs\": [");
+    json_pairs(doctor, ranks);
+    printf("]}\n");
+}
+
+/* ------------------------------------------------------------------ as text */
+
+static void print_host(uint32_t rank, const shoal_doctor_host *h)
+{
+    if (!h->here) {
+        printf("%4u  did not come\n", rank);
+        return;
+    }
+    printf("%4u  %-12.12s %-8.8s %-15.15s %5u", rank, h->host, h->interface, h->address, h->mtu);
+    if (h->sends_bytes_s > 0 || h->receives_bytes_s > 0)
+        printf(" %8.4g %8.4g", h->sends_bytes_s * 8e-6, h->receives_bytes_s * 8e-6);
+    else
+        printf(" %8s %8s", "-", "-");
+    if (isfinite(h->clock_s))
+        printf(" %8.3f", h->clock_s);
+    else
+        printf(" %8s", "-");
+    printf(" %5.0f %5.2f\n", 100 * h->cpu_share, h->speed);
+}
+
+static void print_rates(const shoal_doctor *doctor, uint32_t ranks)
+{
+    enum { SHOWN = 12 };
+    shoal_doctor_pair p;
+    if (ranks < 2 || ranks > SHOWN)
+        return;
+    printf("\nMbit/s from (row) to (column), and round trips in us\n    ");
+    for (uint32_t to = 0; to < ranks; to++)
+        printf(" %11u", to);
+    for (uint32_t from = 0; from < ranks; from++) {
+        printf("\n%4u", from);
+        for (uint32_t to = 0; to < ranks; to++) {
+            char cell[32] = "-";
+            if (from != to && shoal_doctor_pair_of(doctor, from, to, &p) == SHOAL_OK &&
+                p.bytes_per_s > 0)
+                snprintf(cell, sizeof cell, "%.4g/%.0f", p.bytes_per_s * 8e-6, p.rtt_s * 1e6);
+            printf(" %11s", cell);
+        }
+    }
+    printf("\n");
+}
+
+static void print_text(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks, bool met)
+{
+    shoal_finding f;
+    shoal_doctor_host h;
+    uint32_t count = shoal_doctor_count(doctor);
+    if (met) {
+        printf("rank  host         device   address           MTU  sends Mb receive Mb  clock s  "
+               "CPU%% speed\n");
+        for (uint32_t i = 0; i < ranks && shoal_doctor_host_of(doctor, i, &h) == SHOAL_OK; i++)
+            print_host(i, &h);
+        print_rates(doctor, ranks);
+        printf("\n");
+    }
+    for (uint32_t i = 0; i < count && shoal_doctor_finding(doctor, i, &f) == SHOAL_OK; i++)
+        printf("%-9s %s\n          -> %s\n", f.kind, f.text, f.advice);
+    if (count == 0)
+        printf("Nothing found: %u rank%s may start.\n", ranks, ranks == 1 ? "" : "s");
+    else
+        printf("%u finding%s%s\n", count, count == 1 ? "" : "s", met ? "" : ", seen by this rank");
+    (void)rank;
+}
+
+/* ------------------------------------------------------------------ one rank */
+
+static int rank_main(const doctor_args *args)
+{
+    shoal_doctor *doctor = NULL;
+    shoal_comm_desc desc = args->comm;
+    uint32_t rank, ranks;
+    bool met;
+    if (!cli_under_launcher()) {
+        desc.rank = 0;
+        desc.world_size = 1;
+    }
+    if (shoal_doctor_run(&desc, &doctor) != SHOAL_OK)
+        return cli_report("doctor");
+    shoal_doctor_place(doctor, &rank, &ranks, &met);
+    int code = shoal_doctor_count(doctor) == 0 ? CLI_OK : CLI_FAILED;
+    if (rank == 0 || !met) {
+        if (args->json)
+            print_json(doctor, rank, ranks, met);
+        else
+            print_text(doctor, rank, ranks, met);
+        fflush(stdout);
+    }
+    shoal_doctor_destroy(doctor);
+    return code;
+}
+
+int cli_doctor(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        "",
+        "Look at hosts and network before a job starts there.\v"
+        "Example: shoal doctor --ranks 4 --hosts a,b,c,d\n"
+        "         shoal run -n 4 --lab rate=1gbit,link=2:100mbit -- shoal doctor --json\n\n"
+        "Each finding comes with a sentence of advice; docs/doctor.md lists the kinds. The exit "
+        "code is 0 if nothing was found, 1 if something was.",
+        NULL,
+        NULL,
+        NULL};
+    doctor_args args = {.launch = {.verb = "doctor", .ranks = 1, .grace_s = 30, .quiet = true},
+                        .comm = SHOAL_COMM_DESC_INIT};
+    char **command = cli_command_again("doctor", argc, argv);
+    if (command == NULL)
+        return CLI_FAILED;
+    argp_err_exit_status = CLI_USAGE;
+    int code = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 && !args.bad) {
+        args.launch.argv = command;
+        if (args.launch.lab != NULL && args.launch.hosts != NULL)
+            code = cli_usage("doctor", "--lab and --hosts exclude each other");
+        else if (cli_under_launcher() ||
+                 (args.launch.ranks == 1 && args.launch.lab == NULL && args.launch.hosts == NULL))
+            code = rank_main(&args);
+        else
+            code = launch_run(&args.launch);
+    }
+    free(command);
+    return code;
+}
