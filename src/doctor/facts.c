@@ -42,13 +42,15 @@ static void ask_interface(const char *name, shoali_facts *facts)
 /* The third number of tcp_rmem or tcp_wmem: up to which a socket's buffer grows by itself. */
 static uint64_t buffer_limit(const char *path)
 {
-    unsigned long long least, usual, most = 0;
+    char line[128], *at = line;
+    uint64_t most = 0;
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return 0;
-    if (fscanf(file, "%llu %llu %llu", &least, &usual, &most) != 3)
-        most = 0;
+    bool read = fgets(line, sizeof line, file) != NULL;
     fclose(file);
+    for (int i = 0; read && i < 3; i++)
+        most = strtoull(at, &at, 10);
     return most;
 }
 
