@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stragglers.h"
+
 void train_codec_table(const shoal_train *train)
 {
     shoal_train_candidate c = {.size = sizeof c};
@@ -84,7 +86,8 @@ void train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_
         print_number("sent_elements_per_step", s->raw_bytes / 4, ", ");
         print_number("planned_elements_per_step", (double)planned, ", ");
     }
-    print_number("ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1, "}\n");
+    print_number("ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1, ", ");
+    stragglers_json(train, s->workers);
 }
 
 void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
@@ -116,4 +119,5 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
                (unsigned long long)planned);
     if (d->out != NULL)
         printf("  metrics and checkpoints are in %s; go on with --resume %s\n", d->out, d->out);
+    stragglers_table(train, s->workers);
 }

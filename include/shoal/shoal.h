@@ -86,6 +86,9 @@ typedef struct shoal_peer_stats {
     uint64_t control_bytes;  /* both directions */
     uint64_t dropped_frames; /* data for an unknown slot */
     uint64_t last_seen_us;   /* age */
+    /** Of data connections, as the kernel counts: what the peer acknowledged, while this rank had
+     * something to send it. Their quotient is the rate of the link. 0: not TCP, or not known. */
+    uint64_t acked_bytes, busy_us;
 } shoal_peer_stats;
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_peer_stats(shoal_comm *comm, uint32_t rank,
                                                             shoal_peer_stats *stats_out);

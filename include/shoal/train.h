@@ -162,6 +162,24 @@ typedef struct shoal_train_summary {
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_summarise(shoal_train *train,
                                                             shoal_train_summary *summary_out);
 
+/** One worker's part in how long a step took; times are means per step. */
+typedef struct shoal_train_rank {
+    size_t size;
+    char host[64];
+    double compute_ms, wait_ms; /* computing, and waiting for others */
+    /** The wait that it caused: by how much steps would be shorter if it computed as fast as the
+     * next slowest; and in which share of steps it arrived last. Over the last 256 steps. */
+    double caused_ms, last_share;
+    uint64_t since_step; /* from which step on it was last in nearly every one */
+    /** Of its best connection each way while there was something to send; 0: not known (shm). */
+    double sends_bytes_s, receives_bytes_s;
+    char cause[16]; /* "compute", "network": it is a straggler, for this reason; "": it is none */
+} shoal_train_rank;
+/** After shoal_train_summarise; equal on every rank. @return SHOAL_OK | EINVAL (no such worker, or
+ *  nothing to compare: a single worker, a plan, no exchange) */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_rank_of(const shoal_train *train, uint32_t rank,
+                                                          shoal_train_rank *rank_out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -87,7 +87,7 @@ void shoali_talk_close(shoali_talk *talk);
 typedef struct shoali_pairs shoali_pairs;
 /** Listens where the facts say; fills facts->port. */
 SHOAL_MUST_USE shoal_status shoali_pairs_open(shoali_facts *facts, shoali_pairs **pairs_out);
-/** Try to reach every rank that is here, for at most two seconds; way_out[ranks]. nonce: rank 0's. */
+/** Try to reach every rank that is here, for at most two seconds; way_out[ranks]. */
 SHOAL_MUST_USE shoal_status shoali_pairs_connect(shoali_pairs *pairs, const shoal_doctor *doctor,
                                                  uint8_t *way_out);
 /** One round with one peer: round trips, clock, large packets, the rate of both ways. */

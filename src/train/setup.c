@@ -274,6 +274,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
                            (unsigned long long)train->steps);
     SHOALI_TRY(shoali_uneven_create(train));
     SHOALI_TRY(shoali_metrics_open(train));
+    SHOALI_TRY(shoali_straggler_open(train));
     return train->desc.simulate > 0 ? shoali_simulated_create(train) : start_sync(train);
 }
 

@@ -206,11 +206,13 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
                                           : compute(train, &share, &times));
     uint64_t before = train->step, next_step = before + 1;
     SHOALI_TRY(exchange(train, verdict, &times, &next_step));
+    uint64_t step = train->step;
     train->step = next_step < train->steps ? next_step : train->steps;
     SHOALI_TRY(shoali_uneven_step(train, &share, times.compute_us, before));
     times.step_us = (double)(shoali_now_us() - start);
     account(train, &times);
     shoali_choice_stepped(train, &times);
+    shoali_straggler_step(train, step, times.compute_us);
     SHOALI_TRY(shoali_metrics_step(train, &times));
     if (replicas_due(train))
         SHOALI_TRY(shoali_train_check_replicas(train));
@@ -287,6 +289,7 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
     describe_summary(train, v, most);
     SHOALI_TRY(shoali_train_sum(train, v, 12, "summary"));
     SHOALI_TRY(shoali_train_reduce(train, most, 1, SHOAL_MAX, "summary"));
+    SHOALI_TRY(shoali_straggler_collect(train));
     double n = train->sync != NULL || train->hybrid != NULL ? train->member_count : 1,
            ms = 1e-3 / n;
     *summary_out = (shoal_train_summary){.size = sizeof *summary_out,

@@ -86,6 +86,10 @@ struct shoal_train {
     shoali_pace pace;
     shoali_uneven uneven;
     FILE *metrics;
+
+    float *recent_us;        /* straggler.c: compute time of the last steps; NULL: nobody else */
+    shoal_train_rank *ranks; /* [workers] what they measured, once judged */
+    bool judged;
 };
 
 /* pace.c */
@@ -130,6 +134,12 @@ bool shoali_checkpoint_due(const shoal_train *train, uint64_t steps_done);
 bool shoali_gradients_due(const shoal_train *train);
 /** Write rank 0's gradients of the step under way. */
 SHOAL_MUST_USE shoal_status shoali_gradients_dump(const shoal_train *train);
+
+/* straggler.c */
+SHOAL_MUST_USE shoal_status shoali_straggler_open(shoal_train *train);
+void shoali_straggler_step(shoal_train *train, uint64_t step, double compute_us);
+/** Collective, after the last step. */
+SHOAL_MUST_USE shoal_status shoali_straggler_collect(shoal_train *train);
 
 /* metrics.c */
 typedef struct shoali_step_times {

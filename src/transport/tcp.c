@@ -235,6 +235,9 @@ static void tcp_peer_stats(const void *state, uint32_t peer, shoal_peer_stats *a
     add->received_wire_bytes += s->received_wire_bytes;
     add->control_bytes += s->control_bytes;
     add->dropped_frames += s->dropped_frames;
+    for (const shoali_conn *c = p->conns; c != NULL; c = c->next)
+        if (c->dialled && !c->control && c->state == SHOALI_CONN_OPEN)
+            shoali_tcp_count(c->fd, &add->acked_bytes, &add->busy_us);
     uint64_t now_us = now_of(tcp);
     add->last_seen_us = now_us > p->last_seen_us ? now_us - p->last_seen_us : 0;
 }

@@ -136,6 +136,8 @@ int shoali_tcp_listen(const shoali_ip *ip, uint16_t port, shoali_ip *bound_out);
 int shoali_tcp_dial(const shoali_ip *ip, uint8_t tos, int64_t deadline_us);
 int shoali_tcp_accept(int listener, int64_t deadline_us, bool *none_out);
 shoal_status shoali_tcp_set_tos(int fd, uint8_t tos);
+/** tcp_info.c: add what the peer has acknowledged, and for how long there was something to send. */
+void shoali_tcp_count(int fd, uint64_t *acked_bytes_add, uint64_t *busy_us_add);
 /** Both ends of the connection are on this host, in this network namespace. */
 bool shoali_tcp_is_local(int fd);
 /** For a connection just made: no congestion control that paces when both ends are here. */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stragglers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void stragglers_json(const shoal_train *train, uint32_t workers)
+{
+    shoal_train_rank r = {.size = sizeof r};
+    printf("\"ranks\": [");
+    for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++)
+        printf("%s{\"rank\": %u, \"host\": \"%s\", \"compute_ms\": %.6g, \"wait_ms\": %.6g, "
+               "\"caused_ms\": %.6g, \"last_share\": %.4g, \"since_step\": %llu, "
+               "\"sends_bytes_s\": %.6g, \"receives_bytes_s\": %.6g, \"cause\": \"%s\"}",
+               i > 0 ? ", " : "", i, r.host, r.compute_ms, r.wait_ms, r.caused_ms, r.last_share,
+               (unsigned long long)r.since_step, r.sends_bytes_s, r.receives_bytes_s, r.cause);
+    printf("]}\n");
+}
+
+static void print_rate(double bytes_per_s)
+{
+    if (bytes_per_s > 0)
+        printf(" %9.4g", bytes_per_s * 8e-6);
+    else
+        printf(" %9s", "-");
+}
+
+static void print_verdict(uint32_t rank, const shoal_train_rank *r)
+{
+    if (strcmp(r->cause, "compute") == 0)
+        printf("  rank %u (%s) is slow at computing, since step %llu: without it a step would be "
+               "%.2f ms shorter\n",
+               rank, r->host, (unsigned long long)r->since_step, r->caused_ms);
+    else if (strcmp(r->cause, "network") == 0)
+        printf("  rank %u (%s) has a slow link: at best %.4g Mbit/s, less than 0.6 of the median "
+               "rank's; all wait for it\n",
+               rank, r->host,
+               (r->sends_bytes_s > r->receives_bytes_s ? r->sends_bytes_s : r->receives_bytes_s) *
+                   8e-6);
+}
+
+void stragglers_table(const shoal_train *train, uint32_t workers)
+{
+    shoal_train_rank r = {.size = sizeof r};
+    if (workers < 2 || shoal_train_rank_of(train, 0, &r) != SHOAL_OK)
+        return;
+    printf(
+        "\n  rank host          compute ms   waits ms  caused ms  last %%  sends Mb receive Mb\n");
+    for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++) {
+        printf("  %4u %-12.12s %11.2f %10.2f %10.2f %7.0f", i, r.host, r.compute_ms, r.wait_ms,
+               r.caused_ms, 100 * r.last_share);
+        print_rate(r.sends_bytes_s);
+        print_rate(r.receives_bytes_s);
+        printf("\n");
+    }
+    for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++)
+        print_verdict(i, &r);
+}
