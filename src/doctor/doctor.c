@@ -16,7 +16,7 @@
 #include "comm/inner.h"
 #include "wire/bytes.h"
 
-enum { MEET_US = 20000000, STEP_US = 6000000, ROUND_US = 20000000, CORE_BYTES = 16 };
+enum { MEET_US = 20000000, STEP_US = 30000000, ROUND_US = 60000000, CORE_BYTES = 16 };
 
 typedef struct visit {
     shoal_doctor *doctor;
