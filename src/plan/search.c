@@ -244,10 +244,13 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
 shoal_status shoal_predict_search(const shoal_predict_desc *desc, uint32_t keep,
                                   shoal_search **search_out)
 {
+    if (desc == NULL || desc->size != sizeof *desc || search_out == NULL)
+        return shoali_fail(SHOAL_EINVAL,
+                           "a search needs a description (SHOAL_PREDICT_DESC_INIT) and a place");
     if (keep == 0 || keep > KEEP_MAX)
         return shoali_fail(SHOAL_EINVAL, "a search keeps 1 .. %d candidates, not %u", KEEP_MAX,
                            keep);
-    if (desc != NULL && desc->size == sizeof *desc && desc->plan != NULL)
+    if (desc->plan != NULL)
         return shoali_fail(SHOAL_EINVAL, "a plan leaves nothing to search for: shoal partition "
                                          "found it");
     shoal_arena *arena = shoali_arena_create(sizeof(shoal_search) + 4096);
