@@ -171,7 +171,7 @@ shoal_status shoali_sequences_use(shoali_dataset *dataset, const shoali_sequence
 
 static shoal_status load_sequence(const char *dir, shoali_dataset *dataset)
 {
-    shoali_sequences train, test;
+    shoali_sequences train = {0}, test = {0};
     SHOALI_TRY(read_file(dir, "train.shoalseq", dataset->arena, &train));
     SHOALI_TRY(read_file(dir, "test.shoalseq", dataset->arena, &test));
     return shoali_sequences_use(dataset, &train, &test);
