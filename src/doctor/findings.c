@@ -390,6 +390,7 @@ shoal_status shoali_findings_make(shoal_doctor *doctor)
     SHOALI_TRY(judge_holes(doctor));
     SHOALI_TRY(judge_rates(doctor));
     SHOALI_TRY(judge_trips(doctor));
-    qsort(doctor->findings, doctor->count, sizeof *doctor->findings, by_rank);
+    if (doctor->count > 0)
+        qsort(doctor->findings, doctor->count, sizeof *doctor->findings, by_rank);
     return SHOAL_OK;
 }
