@@ -108,6 +108,8 @@ def loaded_host(_folder):
 
 def late_clock(folder):
     os.environ["LD_PRELOAD"] = os.path.join(folder, "late.so")
+    # A build with the address sanitizer else refuses what is loaded before its runtime.
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
 
 
 PLANTS = {
