@@ -7,7 +7,7 @@
 #include "collective/flow.h"
 #include "collective/omni.h"
 
-enum { SHOALI_OMNI_NONE = UINT32_MAX };
+#define SHOALI_OMNI_NONE UINT32_MAX
 
 /* A body in the transport's hands, maybe for several members; its cookie is its index. */
 typedef struct shoali_omni_flight {
