@@ -429,8 +429,11 @@ static int rank_main(const bench_args *args)
     return code;
 }
 
-static int run_args(bench_args *args, char **command)
+static int run_args(void *input, char **command)
 {
+    bench_args *args = input;
+    if (args->bad)
+        return CLI_USAGE;
     if (args->min_bytes > args->max_bytes)
         return cli_usage("bench", "--minbytes is larger than --maxbytes");
     if (shoal_codec_carried(args->codec, args->collective) != SHOAL_OK)
@@ -467,13 +470,5 @@ int cli_bench_allreduce(int argc, char **argv)
                        .codec = "identity",
                        .density = 1,
                        .check = true};
-    char **command = cli_command_again("bench", argc, argv);
-    if (command == NULL)
-        return CLI_FAILED;
-    argp_err_exit_status = CLI_USAGE;
-    int code = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 && !args.bad)
-        code = run_args(&args, command);
-    free(command);
-    return code;
+    return cli_parse_and_run("bench", &argp, argc, argv, &args, run_args);
 }

@@ -3,6 +3,7 @@
 #ifndef SHOAL_CLI_CLI_H
 #define SHOAL_CLI_CLI_H
 
+#include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -56,10 +57,12 @@ bool cli_parse_bytes(const char *text, uint64_t *bytes_out);
 void cli_print_json(const char *text);
 /** A whole number in [min, max]; false otherwise. */
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
-/** The command line that starts this verb with the same arguments again, for the ranks:
- * NULL-terminated, to be freed by the caller (the strings are argv's and static). Taken before argp
- * reorders argv. NULL: printed why. */
-char **cli_command_again(const char *verb, int argc, char **argv);
+/** Parse the arguments of a verb that may start itself again as ranks, and run it. args goes to the
+ * parser as its input and then to run, beside the command line that starts the verb again with the
+ * same arguments (NULL-terminated, gone when run returns). @return what run returned; CLI_USAGE
+ * if the parser refused, CLI_FAILED if there is no memory (printed). */
+int cli_parse_and_run(const char *verb, const struct argp *argp, int argc, char **argv, void *args,
+                      int (*run)(void *args, char **command));
 /** A launcher's variables are set (ours, torchrun's, Open MPI's, PMIx's, Slurm's): this process is
  * a rank. */
 bool cli_under_launcher(void);

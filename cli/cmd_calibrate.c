@@ -351,6 +351,23 @@ static int rank_main(const calibrate_args *args)
     return code;
 }
 
+static int run_args(void *input, char **command)
+{
+    calibrate_args *args = input;
+    if (args->bad)
+        return CLI_USAGE;
+    args->desc.budget_s = 1e-3 * args->budget_ms;
+    args->launch.argv = command;
+    args->launch.quiet = true;
+    if (args->probe)
+        return printf("%.6g\n", shoal_calibrate_probe()) > 0 ? CLI_OK : CLI_FAILED;
+    if (args->fit != NULL)
+        return calibrate_fit(args->fit, args->cluster, args->out, args->json);
+    if (cli_under_launcher() || args->launch.ranks == 1)
+        return rank_main(args);
+    return launch_run(&args->launch);
+}
+
 int cli_calibrate(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -371,24 +388,5 @@ int cli_calibrate(int argc, char **argv)
                            .budget_ms = 50};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     args.launch.ranks = cores > 1 ? (uint32_t)(cores < 256 ? cores : 256) : 1;
-    char **command = cli_command_again("calibrate", argc, argv);
-    if (command == NULL)
-        return CLI_FAILED;
-    argp_err_exit_status = CLI_USAGE;
-    int code = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 && !args.bad) {
-        args.desc.budget_s = 1e-3 * args.budget_ms;
-        args.launch.argv = command;
-        args.launch.quiet = true;
-        if (args.probe)
-            code = printf("%.6g\n", shoal_calibrate_probe()) > 0 ? CLI_OK : CLI_FAILED;
-        else if (args.fit != NULL)
-            code = calibrate_fit(args.fit, args.cluster, args.out, args.json);
-        else if (cli_under_launcher() || args.launch.ranks == 1)
-            code = rank_main(&args);
-        else
-            code = launch_run(&args.launch);
-    }
-    free(command);
-    return code;
+    return cli_parse_and_run("calibrate", &argp, argc, argv, &args, run_args);
 }

@@ -66,19 +66,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 /* ------------------------------------------------------------------ as JSON */
 
-/* Texts may hold what the other side, the system or the user wrote. */
 static void json_text(const char *key, const char *text, const char *end)
 {
-    printf("\"%s\": \"", key);
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\')
-            printf("\\%c", *c);
-        else if (*c < ' ')
-            printf("\\u%04x", *c);
-        else
-            putchar(*c);
-    }
-    printf("\"%s", end);
+    printf("\"%s\": ", key);
+    cli_print_json(text);
+    printf("%s", end);
 }
 
 static void json_number(const char *key, double value, const char *end)
@@ -240,6 +232,20 @@ static int rank_main(const doctor_args *args)
     return code;
 }
 
+static int run_args(void *input, char **command)
+{
+    doctor_args *args = input;
+    if (args->bad)
+        return CLI_USAGE;
+    args->launch.argv = command;
+    if (args->launch.lab != NULL && args->launch.hosts != NULL)
+        return cli_usage("doctor", "--lab and --hosts exclude each other");
+    if (cli_under_launcher() ||
+        (args->launch.ranks == 1 && args->launch.lab == NULL && args->launch.hosts == NULL))
+        return rank_main(args);
+    return launch_run(&args->launch);
+}
+
 int cli_doctor(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -256,21 +262,5 @@ int cli_doctor(int argc, char **argv)
         NULL};
     doctor_args args = {.launch = {.verb = "doctor", .ranks = 1, .grace_s = 30, .quiet = true},
                         .comm = SHOAL_COMM_DESC_INIT};
-    char **command = cli_command_again("doctor", argc, argv);
-    if (command == NULL)
-        return CLI_FAILED;
-    argp_err_exit_status = CLI_USAGE;
-    int code = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 && !args.bad) {
-        args.launch.argv = command;
-        if (args.launch.lab != NULL && args.launch.hosts != NULL)
-            code = cli_usage("doctor", "--lab and --hosts exclude each other");
-        else if (cli_under_launcher() ||
-                 (args.launch.ranks == 1 && args.launch.lab == NULL && args.launch.hosts == NULL))
-            code = rank_main(&args);
-        else
-            code = launch_run(&args.launch);
-    }
-    free(command);
-    return code;
+    return cli_parse_and_run("doctor", &argp, argc, argv, &args, run_args);
 }

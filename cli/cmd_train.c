@@ -475,9 +475,12 @@ static bool take_plan(train_args *args)
     return args->train.model != NULL;
 }
 
-static int run_args(train_args *args, char **command)
+static int run_args(void *input, char **command)
 {
+    train_args *args = input;
     uint32_t servers = 0;
+    if (args->bad)
+        return CLI_USAGE;
     if (args->train.plan != NULL && !take_plan(args))
         return cli_report("train");
     args->train.model = args->train.model != NULL ? args->train.model : "lenet";
@@ -536,14 +539,7 @@ int cli_train(int argc, char **argv)
     args.train.collective = "ring";
     args.train.codec = "identity";
     args.train.seed = 1;
-    char **command = cli_command_again("train", argc, argv);
-    if (command == NULL)
-        return CLI_FAILED;
-    argp_err_exit_status = CLI_USAGE;
-    int code = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 && !args.bad)
-        code = run_args(&args, command);
-    free(command);
+    int code = cli_parse_and_run("train", &argp, argc, argv, &args, run_args);
     free(args.plan_model);
     free(args.circulant_model);
     return code;

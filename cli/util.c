@@ -99,7 +99,8 @@ bool cli_parse_bytes(const char *text, uint64_t *bytes_out)
     return parse_scaled(text, sizes, bytes_out);
 }
 
-char **cli_command_again(const char *verb, int argc, char **argv)
+/* Taken before argp reorders argv; the strings are argv's and static. */
+static char **command_again(const char *verb, int argc, char **argv)
 {
     static char path[4096], name[32];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -116,6 +117,18 @@ char **cli_command_again(const char *verb, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         command[i + 1] = argv[i];
     return command;
+}
+
+int cli_parse_and_run(const char *verb, const struct argp *argp, int argc, char **argv, void *args,
+                      int (*run)(void *args, char **command))
+{
+    char **command = command_again(verb, argc, argv);
+    if (command == NULL)
+        return CLI_FAILED;
+    argp_err_exit_status = CLI_USAGE;
+    int code = argp_parse(argp, argc, argv, 0, NULL, args) == 0 ? run(args, command) : CLI_USAGE;
+    free(command);
+    return code;
 }
 
 void cli_print_json(const char *text)

@@ -7,31 +7,11 @@
 #include <stdlib.h>
 
 #include "comm/comm.h"
-#include "support/scratch_dir.h"
 #include "support/tinydata.h"
 #include "train/codec_choice.h"
 #include "train/safetensors.h"
 
 enum { STEPS = 14, WORKERS = 3, DEADLINE_US = 30000000 };
-static const char *dir;
-static char model[256];
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = scratch_dir_make();
-    tiny_data_write(dir, check_seed());
-    tiny_model_write(dir, false);
-    snprintf(model, sizeof model, "%s/model.json", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
-    return 0;
-}
 
 /** One run of all ranks: up to `stop` of STEPS steps, in DIR/out, a checkpoint every 5. */
 typedef struct part {
@@ -44,9 +24,9 @@ static shoal_train_desc tiny_desc(const part *p)
 {
     static char out[300];
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
-    snprintf(out, sizeof out, "%s/%s", dir, p->out);
-    desc.model = model;
-    desc.data = dir;
+    snprintf(out, sizeof out, "%s/%s", tiny_dir, p->out);
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.batch = 4;
     desc.epochs = 100;
     desc.max_steps = STEPS;
@@ -113,7 +93,7 @@ static shoali_safetensors *open_last(const char *out, const char *name)
 {
     char path[400];
     shoali_safetensors *file = NULL;
-    snprintf(path, sizeof path, "%s/%s/checkpoints/step-%d/%s", dir, out, STEPS, name);
+    snprintf(path, sizeof path, "%s/%s/checkpoints/step-%d/%s", tiny_dir, out, STEPS, name);
     assert_ok(shoali_safetensors_open(path, &file));
     return file;
 }
@@ -281,5 +261,5 @@ int main(void)
         CHECK_TEST(auto_changes_no_bit),
         CHECK_TEST(auto_measures_what_is_allowed),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }

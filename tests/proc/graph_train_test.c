@@ -4,14 +4,10 @@
 #include <math.h>
 
 #include "support/ranks.h"
-#include "support/scratch_dir.h"
 #include "support/tinydata.h"
 #include "train/trainer.h"
 
 enum { WORKERS = 4, DEADLINE_US = 30000000 };
-
-static const char *dir;
-static char model[256];
 
 static void train(const rank_env *env)
 {
@@ -19,8 +15,8 @@ static void train(const rank_env *env)
     shoal_train_progress progress = {.size = sizeof progress};
     shoal_train_summary summary = {.size = sizeof summary};
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
-    desc.model = model;
-    desc.data = dir;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.batch = 8;
     desc.epochs = 100;
     desc.max_steps = 40;
@@ -49,13 +45,10 @@ static void trainers_finish_together(void **state)
 {
     (void)state;
     static const char *const specs[] = {"hop:backup=1,skip=10", "ad_psgd", "d_psgd"};
-    dir = scratch_dir_make();
-    tiny_data_write(dir, check_seed());
-    tiny_model_write(dir, false);
-    snprintf(model, sizeof model, "%s/model.json", dir);
+    tiny_set_up(NULL);
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
         ranks_run(WORKERS, "tcp", NULL, train, specs[i], DEADLINE_US);
-    scratch_dir_remove();
+    tiny_tear_down(NULL);
 }
 
 int main(void)

@@ -5,36 +5,16 @@
 
 #include <math.h>
 
-#include "support/scratch_dir.h"
 #include "support/tinydata.h"
 #include "train/trainer.h"
 
 enum { STEPS = 20, WORKERS = 3, DEADLINE_US = 20000000 };
-static const char *dir;
-static char model[256];
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = scratch_dir_make();
-    tiny_data_write(dir, check_seed());
-    tiny_model_write(dir, false);
-    snprintf(model, sizeof model, "%s/model.json", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
-    return 0;
-}
 
 static shoal_train_desc tiny_desc(uint32_t batch)
 {
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
-    desc.model = model;
-    desc.data = dir;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.batch = batch;
     desc.epochs = 100;
     desc.max_steps = STEPS;
@@ -225,5 +205,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(workers_are_one), CHECK_TEST(differing_replicas_stop),
         CHECK_TEST(not_finite_stops_or_skips), CHECK_TEST(batch_auto_makes_all_equally_long)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }

@@ -2,7 +2,12 @@
 #include "support/check.h"
 /* check.h first: cmocka's includes */
 #include "base/rng.h"
+#include "support/scratch_dir.h"
 #include "support/tinydata.h"
+
+static char model_path[300];
+const char *tiny_dir;
+const char *const tiny_model = model_path;
 
 static void put_u32(FILE *file, uint32_t value)
 {
@@ -57,4 +62,21 @@ void tiny_model_write(const char *dir, bool norm)
             "\"dense:out=%d\"]}\n",
             TINY_SIDE, TINY_SIDE, norm ? "\"batchnorm\", " : "", TINY_CLASSES);
     assert_int_equal(fclose(file), 0);
+}
+
+int tiny_set_up(void **state)
+{
+    (void)state;
+    tiny_dir = scratch_dir_make();
+    tiny_data_write(tiny_dir, check_seed());
+    tiny_model_write(tiny_dir, false);
+    snprintf(model_path, sizeof model_path, "%s/model.json", tiny_dir);
+    return 0;
+}
+
+int tiny_tear_down(void **state)
+{
+    (void)state;
+    scratch_dir_remove();
+    return 0;
 }

@@ -12,4 +12,11 @@ void tiny_data_write(const char *dir, uint64_t seed);
 /** Write model.json to dir: dense 16, tanh, dense 4 (with norm: batch norm behind the first). */
 void tiny_model_write(const char *dir, bool norm);
 
+/** Of tiny_set_up: the directory with data and model.json, and the latter's path. */
+extern const char *tiny_dir;
+extern const char *const tiny_model;
+/** Fixtures of a group: both in a scratch directory (no norm), and its removal. */
+int tiny_set_up(void **state);
+int tiny_tear_down(void **state);
+
 #endif

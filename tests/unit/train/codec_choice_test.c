@@ -2,35 +2,14 @@
 /* What `--codec auto` takes and refuses; that it measures and chooses is proc/codec_train_test. */
 #include "support/check.h"
 
-#include "support/scratch_dir.h"
 #include "support/tinydata.h"
 #include "train/codec_choice.h"
-
-static const char *dir;
-static char model[256];
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = scratch_dir_make();
-    tiny_data_write(dir, check_seed());
-    tiny_model_write(dir, false);
-    snprintf(model, sizeof model, "%s/model.json", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
-    return 0;
-}
 
 static shoal_train_desc tiny_desc(const char *codec)
 {
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
-    desc.model = model;
-    desc.data = dir;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.batch = 8;
     desc.max_steps = 5;
     desc.no_evaluation = true;
@@ -114,5 +93,5 @@ int main(void)
         CHECK_TEST(earlier_choices),
         CHECK_TEST(what_it_refuses),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }

@@ -8,29 +8,11 @@
 #include "support/tinydata.h"
 #include "train/trainer.h"
 
-static const char *dir;
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = scratch_dir_make();
-    tiny_data_write(dir, check_seed());
-    tiny_model_write(dir, false);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
-    return 0;
-}
-
 static shoal_gradients *open_step(int step)
 {
     char path[300];
     shoal_gradients *g = NULL;
-    snprintf(path, sizeof path, "%s/g/step-%06d.safetensors", dir, step);
+    snprintf(path, sizeof path, "%s/g/step-%06d.safetensors", tiny_dir, step);
     assert_ok(shoal_gradients_open(path, &g));
     return g;
 }
@@ -38,14 +20,13 @@ static shoal_gradients *open_step(int step)
 static void gradients_are_dumped(void **state)
 {
     (void)state;
-    char model[300], dump[300];
+    char dump[300];
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
     shoal_train_progress progress = {.size = sizeof progress};
     shoal_train *train = NULL;
-    snprintf(model, sizeof model, "%s/model.json", dir);
-    snprintf(dump, sizeof dump, "%s/g", dir);
-    desc.model = model;
-    desc.data = dir;
+    snprintf(dump, sizeof dump, "%s/g", tiny_dir);
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.batch = 8;
     desc.lr = 0.5;
     desc.optimizer = "sgd:momentum=0";
@@ -100,5 +81,5 @@ int main(void)
         CHECK_TEST(gradients_are_dumped),
         CHECK_TEST(a_bad_file_is_named),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }

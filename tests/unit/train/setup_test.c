@@ -2,29 +2,15 @@
 /* What cannot be trained is refused with a sentence that says why. */
 #include "support/check.h"
 
-#include "support/scratch_dir.h"
 #include "support/tinydata.h"
 #include <jansson.h>
 
 #include "train/trainer.h"
 
-static const char *dir;
-static char model[256];
-
 static int set_up(void **state)
 {
-    (void)state;
-    dir = scratch_dir_make();
-    tiny_data_write(dir, check_seed());
-    tiny_model_write(dir, true);
-    snprintf(model, sizeof model, "%s/model.json", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
+    tiny_set_up(state);
+    tiny_model_write(tiny_dir, true);
     return 0;
 }
 
@@ -41,8 +27,8 @@ static void bad_descriptions(void **state)
     (void)state;
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
     refused(&desc, SHOAL_EINVAL, "needs a model and a data directory");
-    desc.model = model;
-    desc.data = dir;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.size = 3;
     refused(&desc, SHOAL_EINVAL, "SHOAL_TRAIN_DESC_INIT");
     desc.size = sizeof desc;
@@ -51,7 +37,7 @@ static void bad_descriptions(void **state)
     desc.lr = 0;
     desc.model = "lenet";
     refused(&desc, SHOAL_EINVAL, "takes 1 x 28 x 28 inputs, the data in");
-    desc.model = model;
+    desc.model = tiny_model;
     desc.optimizer = "sgd:momentun=0.9";
     refused(&desc, SHOAL_EINVAL, "momentum");
     desc.optimizer = NULL;
@@ -60,8 +46,8 @@ static void bad_descriptions(void **state)
     desc.schedule = NULL;
     desc.data = "/no/such/dir";
     refused(&desc, SHOAL_EIO, "/no/such/dir");
-    desc.data = dir;
-    desc.resume = dir;
+    desc.data = tiny_dir;
+    desc.resume = tiny_dir;
     refused(&desc, SHOAL_EIO, "no checkpoint to resume from");
     desc.resume = NULL;
     desc.out = "/proc/1/nothing";
@@ -75,17 +61,17 @@ static void metrics_are_json_lines(void **state)
     shoal_train *train = NULL;
     shoal_train_progress progress = {.size = sizeof progress};
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
-    desc.model = model;
-    desc.data = dir;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.batch = 32;
-    snprintf(path, sizeof path, "%s/run", dir);
+    snprintf(path, sizeof path, "%s/run", tiny_dir);
     desc.out = path;
     assert_ok(shoal_train_create(NULL, &desc, &train));
     do
         assert_ok(shoal_train_step(train, &progress));
     while (!progress.done);
     shoal_train_destroy(train);
-    snprintf(path, sizeof path, "%s/run/metrics.jsonl", dir);
+    snprintf(path, sizeof path, "%s/run/metrics.jsonl", tiny_dir);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     unsigned steps = 0, epochs = 0;
@@ -108,5 +94,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {CHECK_TEST(bad_descriptions),
                                        CHECK_TEST(metrics_are_json_lines)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, tiny_tear_down);
 }

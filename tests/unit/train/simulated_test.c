@@ -6,28 +6,7 @@
 #include <math.h>
 
 #include "support/check.h"
-#include "support/scratch_dir.h"
 #include "support/tinydata.h"
-
-static const char *dir;
-static char model[300];
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = scratch_dir_make();
-    tiny_data_write(dir, check_seed());
-    tiny_model_write(dir, false);
-    snprintf(model, sizeof model, "%s/model.json", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
-    return 0;
-}
 
 static shoal_train_summary train(uint32_t workers, uint32_t batch, const char *collective,
                                  const char *codec)
@@ -36,8 +15,8 @@ static shoal_train_summary train(uint32_t workers, uint32_t batch, const char *c
     shoal_train_progress progress = {.size = sizeof progress};
     shoal_train_summary summary = {.size = sizeof summary};
     shoal_train *t = NULL;
-    desc.model = model;
-    desc.data = dir;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.batch = batch;
     desc.epochs = 4;
     desc.lr = 0.1;
@@ -86,14 +65,14 @@ static void bad_combinations_are_refused(void **state)
     (void)state;
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
     shoal_train *t = NULL;
-    desc.model = model;
-    desc.data = dir;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.simulate = 2;
     desc.sync = "param_server";
     assert_status(shoal_train_create(NULL, &desc, &t), SHOAL_EINVAL);
     assert_error_has("all_reduce only");
     desc.sync = NULL;
-    desc.resume = dir;
+    desc.resume = tiny_dir;
     assert_status(shoal_train_create(NULL, &desc, &t), SHOAL_EINVAL);
     assert_null(t);
 }
@@ -105,5 +84,5 @@ int main(void)
         CHECK_TEST(coded_gradients_train_too),
         CHECK_TEST(bad_combinations_are_refused),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }

@@ -5,38 +5,25 @@
 
 #include <math.h>
 
-#include "support/scratch_dir.h"
 #include "support/tinydata.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
 
 enum { BATCH = 8 };
-static const char *dir;
-static char model[256], out[256];
+static char out[256];
 
 static int set_up(void **state)
 {
-    (void)state;
-    dir = scratch_dir_make();
-    tiny_data_write(dir, check_seed());
-    tiny_model_write(dir, false);
-    snprintf(model, sizeof model, "%s/model.json", dir);
-    snprintf(out, sizeof out, "%s/out", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
+    tiny_set_up(state);
+    snprintf(out, sizeof out, "%s/out", tiny_dir);
     return 0;
 }
 
 static shoal_train_desc tiny_desc(void)
 {
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
-    desc.model = model;
-    desc.data = dir;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
     desc.batch = BATCH;
     desc.epochs = 3;
     desc.lr = 0.05;
@@ -65,8 +52,8 @@ static void train_by_hand(float *params_out, size_t count)
     static float x[BATCH * TINY_SIDE * TINY_SIDE], velocity[4096];
     uint32_t labels[BATCH];
     shoali_crop crop = {.height = TINY_SIDE, .width = TINY_SIDE};
-    assert_ok(shoal_model_open(model, &m));
-    assert_ok(shoali_dataset_open(dir, &data));
+    assert_ok(shoal_model_open(tiny_model, &m));
+    assert_ok(shoali_dataset_open(tiny_dir, &data));
     assert_ok(shoali_net_create(m, BATCH, 1, &net));
     assert_ok(shoali_sampler_create(TINY_TRAIN, 1, BATCH, 1, &sampler));
     assert_ok(shoali_lr_create("cosine", &lr));
@@ -180,5 +167,5 @@ int main(void)
         CHECK_TEST(resumed_is_bit_identical),
         CHECK_TEST(a_compute_time_of_its_own),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, tiny_tear_down);
 }
