@@ -67,7 +67,8 @@ SHOAL_MUST_USE shoal_status shoali_facts_find(const shoal_comm_desc *desc, const
 size_t shoali_facts_encode(const shoali_facts *facts, uint8_t out[SHOALI_DOCTOR_FACTS_BYTES]);
 /** False: an encoder cannot have written this. */
 bool shoali_facts_decode(const uint8_t *bytes, size_t len_bytes, shoali_facts *facts_out);
-/** A thread's share of a core, and its core's speed in operations per second; takes about 60 ms. */
+/** A thread's share of a core, and its core's speed in operations per second; takes 60 ms, 180 if
+ * others compute on this host. */
 void shoali_facts_core(double *share_out, double *speed_out);
 
 /* talk.c: rank 0 as a star; each rank says a word, all get all words. */

@@ -19,7 +19,8 @@
 #include "transport/iface.h"
 #include "wire/bytes.h"
 
-enum { SLICES = 5, SLICE_US = 12000 };
+enum { SLICES = 5, SLICE_US = 12000, CORE_TRIES = 3 };
+static const double ALL_OF_A_CORE = 0.9;
 
 /* ---------------------------------------------------------------- interface, kernel */
 
@@ -120,12 +121,11 @@ static uint64_t churn(uint64_t state, uint32_t rounds)
     return state;
 }
 
-void shoali_facts_core(double *share_out, double *speed_out)
+static double try_core(double *speed)
 {
     enum { ROUNDS = 4096 };
     static volatile uint64_t sink;
     uint64_t wall0_ns = shoali_now_ns(), cpu0_ns = shoali_thread_cpu_ns(), state = wall0_ns | 1;
-    double best = 0;
     for (int i = 0; i < SLICES; i++) {
         uint64_t end_us = shoali_now_us() + SLICE_US, start_ns = shoali_thread_cpu_ns(), done = 0;
         while (shoali_now_us() < end_us) {
@@ -133,14 +133,22 @@ void shoali_facts_core(double *share_out, double *speed_out)
             done += ROUNDS;
         }
         uint64_t used_ns = shoali_thread_cpu_ns() - start_ns;
-        double speed = used_ns > 0 ? (double)done * 1e9 / (double)used_ns : 0;
-        best = speed > best ? speed : best;
+        double reached = used_ns > 0 ? (double)done * 1e9 / (double)used_ns : 0;
+        *speed = reached > *speed ? reached : *speed;
     }
     sink = state;
     (void)sink;
-    *share_out = (double)(shoali_thread_cpu_ns() - cpu0_ns) /
-                 (double)(shoali_now_ns() - wall0_ns + 1);
-    *speed_out = best;
+    return (double)(shoali_thread_cpu_ns() - cpu0_ns) / (double)(shoali_now_ns() - wall0_ns + 1);
+}
+
+/* What lasts longer than three tries is a load; a process that woke up for a moment is none. */
+void shoali_facts_core(double *share_out, double *speed_out)
+{
+    *share_out = *speed_out = 0;
+    for (int i = 0; i < CORE_TRIES && *share_out < ALL_OF_A_CORE; i++) {
+        double share = try_core(speed_out);
+        *share_out = share > *share_out ? share : *share_out;
+    }
 }
 
 /* ---------------------------------------------------------------- to others */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """shoal doctor: finds what is planted in a lab, says nothing of a healthy one. Each lab has several
 faults, at different ranks; the claim doctor-finds plants them one at a time."""
+import concurrent.futures
 import json
 import os
 import sys
@@ -17,27 +18,40 @@ LAB = shoal.lab_works()
 RANK = os.path.join(CLAIMS, "doctor_rank.py")
 # Tests run on busy machines: what the load does to them is not wrong of the doctor to report.
 LOAD = {"load", "speed", "latency"}
+# name: (lab, planted faults, ranks). They mostly wait, so they run side by side.
+LABS = {
+    "healthy": ("rate=100mbit,burst=16", "", 3),
+    "slow": ("rate=100mbit,burst=16,link=3:10mbit", "1:buffers,2:clock", 4),
+    "hole": ("rate=100mbit,burst=16,hole=1:1300", "3:interface", 4),
+    "closed": ("rate=100mbit,burst=16", "2:port", 4),
+    "name": ("rate=100mbit,burst=16", "1:name", 2),
+}
 
 
 class Doctor(unittest.TestCase):
-    def examine(self, lab, planted="", ranks=4):
-        with tempfile.TemporaryDirectory() as folder:
-            if "clock" in planted and not doctor_rank.build_late(folder):
-                self.skipTest("no C compiler")
-            r = shoal.run(
-                "run",
-                "-n",
-                ranks,
-                "--lab",
-                lab,
-                "--",
-                RANK,
-                os.path.abspath(shoal.SHOAL),
-                folder,
-                planted,
-                "--wait",
-                2,
-            )
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.late = doctor_rank.build_late(cls.folder.name)
+        if not LAB:
+            with concurrent.futures.ThreadPoolExecutor(len(LABS)) as pool:
+                runs = {name: pool.submit(cls.run_lab, *lab) for name, lab in LABS.items()}
+                cls.runs = {name: run.result() for name, run in runs.items()}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def run_lab(cls, lab, planted, ranks):
+        own = tempfile.mkdtemp(dir=cls.folder.name)
+        if cls.late:
+            os.link(os.path.join(cls.folder.name, "late.so"), os.path.join(own, "late.so"))
+        doctor = [os.path.abspath(shoal.SHOAL), own, planted, "--wait", 2]
+        return shoal.run("run", "-n", ranks, "--lab", lab, "--", RANK, *doctor)
+
+    def examined(self, name):
+        r = self.runs[name]
         reports = [json.loads(line) for line in r.stdout.splitlines()]
         self.assertTrue(reports, r.stderr)
         found = {(f["kind"], f["rank"]) for report in reports for f in report["findings"]}
@@ -46,7 +60,7 @@ class Doctor(unittest.TestCase):
 
     @unittest.skipIf(LAB, LAB)
     def test_healthy_lab(self):
-        found, report = self.examine("rate=100mbit,burst=16", ranks=3)
+        found, report = self.examined("healthy")
         self.assertEqual(found, set())
         self.assertEqual(len(report["pairs"]), 6)
         for pair in report["pairs"]:
@@ -57,22 +71,24 @@ class Doctor(unittest.TestCase):
 
     @unittest.skipIf(LAB, LAB)
     def test_slow_port_late_clock_tiny_buffers(self):
-        found, _ = self.examine("rate=100mbit,burst=16,link=3:10mbit", "1:buffers,2:clock")
+        if not self.late:
+            self.skipTest("no C compiler")
+        found, _ = self.examined("slow")
         self.assertEqual(found, {("buffers", 1), ("clock", 2), ("rate", 3)})
 
     @unittest.skipIf(LAB, LAB)
     def test_wrong_interface_and_black_hole(self):
-        found, _ = self.examine("rate=100mbit,burst=16,hole=1:1300", "3:interface")
+        found, _ = self.examined("hole")
         self.assertEqual(found, {("mtu", 1), ("interface", 3)})
 
     @unittest.skipIf(LAB, LAB)
     def test_closed_port(self):
-        found, _ = self.examine("rate=100mbit,burst=16", "2:port")
+        found, _ = self.examined("closed")
         self.assertEqual(found, {("port", 2)})
 
     @unittest.skipIf(LAB, LAB)
     def test_name_that_is_loopback(self):
-        found, report = self.examine("rate=100mbit,burst=16", "1:name", ranks=2)
+        found, report = self.examined("name")
         self.assertEqual(found, {("name", 1), ("missing", 1)})
 
     def test_alone_and_usage(self):

@@ -34,7 +34,7 @@ class Straggler(unittest.TestCase):
             "--compute-ms",
             20,
             "--steps",
-            10,
+            8,
             "--no-eval",
             "--lab",
             lab,
@@ -57,7 +57,7 @@ class Straggler(unittest.TestCase):
 
     @unittest.skipIf(LAB, LAB)
     def test_slow_link(self):
-        out = self.train("rate=200mbit,burst=16,link=1:20mbit")
+        out = self.train("rate=200mbit,burst=16,link=1:60mbit")
         self.assertIn("rank 1 (", out)
         self.assertIn("slow link", out)
 
