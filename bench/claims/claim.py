@@ -15,6 +15,7 @@ import ctypes.util
 import json
 import os
 import shlex
+import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -77,6 +78,8 @@ class Claim:
         parser.add_argument("--quick", action="store_true", help="answer within 40 s")
         parser.add_argument("--seed", type=int, default=1, help="seed of everything random (1)")
         options = parser.parse_args()
+        # Ended from outside, it still takes its folders and namespaces away.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         self.name, self.quick, self.seed = name, options.quick, options.seed
         self.goals = load(GOALS)[name]["quick" if options.quick else "full"]
         print(f"{name}: {json.dumps(machine())}", flush=True)

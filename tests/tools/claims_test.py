@@ -94,6 +94,21 @@ class ClaimsTest(unittest.TestCase):
             self.assertIn(why, output)
         self.assertFalse(os.path.exists(os.path.join(self.root, "bench/results/claims.json")))
 
+    def test_what_takes_too_long_is_ended_and_leaves_nothing(self):
+        scratch = os.path.join(self.root, "scratch")
+        os.mkdir(scratch)
+        goals = {"speed": {**ENTRY, "full": {**GOALS, "minutes": 0.02}}}
+        self.write("bench/claims/goals.json", json.dumps(goals))
+        self.program(f"""
+import signal, tempfile
+with tempfile.TemporaryDirectory(dir={scratch!r}):
+    signal.pause()
+""")
+        status, output = self.run_py()
+        self.assertEqual(1, status)
+        self.assertIn("no answer within", output)
+        self.assertEqual([], os.listdir(scratch))
+
     def test_a_machine_that_cannot_is_no_failure(self):
         self.program('claim.cannot("no namespaces")')
         status, output = self.run_py()
