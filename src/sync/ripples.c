@@ -23,7 +23,8 @@
  *
  * static needs no controller: a group follows from the step and from who is there. If that changes
  * while a group is open, the group is void, and its worker goes without in this step, and says so:
- * SKIPPED makes others that would wait for it leave it out, or skip the step as well.
+ * SKIPPED makes others that would wait for it leave it out, or skip the step as well. A worker that
+ * was through with the step before it heard, in another group or alone, says SKIPPED, too.
  *
  * Differs from the paper: the controller is a worker, not a process of its own; workers run what
  * they know to be next without a round trip; groups with a lost member are replaced. */
@@ -88,7 +89,7 @@ static size_t state_size(const shoali_world *world)
     size_t capacity = fifo_capacity(world), workers = world->workers;
     return round_up(sizeof(shoali_ripples)) + round_up(shoali_finale_bytes(world)) +
            round_up(shoali_generator_bytes(world)) +
-           (capacity + (1 + SKIPS) * workers) * sizeof(uint64_t) + workers * sizeof(uint32_t) +
+           (capacity + (1 + SKIPS) * workers + SKIPS) * sizeof(uint64_t) + workers * sizeof(uint32_t) +
            capacity * shoali_ripples_bitmap_bytes(world) + 2 * workers;
 }
 
@@ -151,14 +152,21 @@ static uint64_t hash_of(const shoali_ripples *m, uint32_t count)
     return shoali_hash(m->members, count * sizeof *m->members, 0);
 }
 
+/* Views of who is there may differ for a moment: an operation is named after its members as well,
+ * so that only those meet who mean the same. */
+static uint64_t static_op(uint64_t asked, uint64_t members_hash)
+{
+    return (asked << 32 | (members_hash & UINT32_MAX)) & (SHOALI_FINALE_OP - 1);
+}
+
 static void start_op(shoali_ripples *m, uint64_t id, uint32_t count, shoali_actions *actions)
 {
     const shoali_mix_term param = {SHOALI_PARAM, 1};
     m->phase = AVERAGING;
     m->open = id;
     m->open_count = count;
-    m->open_op = params_of(m)->fixed ? id * m->world->workers + m->members[0] : id;
     m->open_hash = hash_of(m, count);
+    m->open_op = params_of(m)->fixed ? static_op(id, m->open_hash) : id;
     shoali_act_mix(actions, SHOALI_SLOT, 0, m->world->count, &param, 1);
     shoali_act_op(actions, &(shoali_sync_op){.id = m->open_op,
                                              .kind = SHOALI_SYNC_ALL_REDUCE,
@@ -254,13 +262,34 @@ static uint64_t *skip_of(const shoali_ripples *m, uint32_t worker, uint64_t step
     return &m->skipped[worker * SKIPS + step % SKIPS];
 }
 
-/* My group of the static schedule's current step, to m->members. */
-static uint32_t static_group(shoali_ripples *m)
+/* My group of the static schedule in the asked-th step, to m->members. */
+static uint32_t static_group(shoali_ripples *m, uint64_t asked)
 {
-    uint64_t step = m->asked - 1;
     for (uint32_t u = 0; u < m->world->workers; u++)
-        m->absent[u] = !fits(m, step + 1, u) || *skip_of(m, u, step + 1) == step + 1;
-    return shoali_static_group(m->world, m->generator.order, m->absent, step, m->members);
+        m->absent[u] = !fits(m, asked, u) || *skip_of(m, u, asked) == asked;
+    m->absent[m->world->me] = 0;
+    return shoali_static_group(m->world, m->generator.order, m->absent, asked - 1, m->members);
+}
+
+static void skip_mine(shoali_ripples *m, uint64_t asked, shoali_actions *actions)
+{
+    *skip_of(m, m->world->me, asked) = asked;
+    shoali_ripples_say(SHOALI_EVERYBODY, SKIPPED, asked, 0, actions);
+}
+
+/* Somebody ended or skips. In steps that I am through with others may now expect me in a group that
+ * I was not in: they hear that I will not come. */
+static void tell_passed(shoali_ripples *m, shoali_actions *actions)
+{
+    uint64_t first = m->done > SKIPS ? m->done - SKIPS + 1 : 1;
+    for (uint64_t asked = first; params_of(m)->fixed && asked <= m->done; asked++) {
+        if (*skip_of(m, m->world->me, asked) == asked)
+            continue;
+        uint32_t count = static_group(m, asked);
+        if (count == 1 || hash_of(m, count) == m->passed[asked % SKIPS])
+            continue;
+        skip_mine(m, asked, actions);
+    }
 }
 
 static void after(shoali_ripples *m, shoali_actions *actions)
@@ -276,7 +305,8 @@ static void after(shoali_ripples *m, shoali_actions *actions)
         advance(m, actions);
         return;
     }
-    uint32_t count = static_group(m);
+    uint32_t count = static_group(m, m->asked);
+    m->passed[m->asked % SKIPS] = hash_of(m, count);
     if (count > 1) {
         start_op(m, m->asked, count, actions);
         return;
@@ -312,7 +342,7 @@ static void op_done(shoali_ripples *m, const shoali_event *event, shoali_actions
     if (event->op.status == SHOAL_OK)
         shoali_act_mix(actions, SHOALI_PARAM, 0, m->world->count, &mean, 1);
     else if (!again)
-        shoali_ripples_say(SHOALI_EVERYBODY, SKIPPED, id, 0, actions);
+        skip_mine(m, id, actions);
     done(m, id, actions);
     if (!again) {
         go(m, actions);
@@ -331,7 +361,7 @@ static bool open_is_void(shoali_ripples *m)
     if (!fits(m, m->open, m->world->me))
         return true;
     if (params_of(m)->fixed)
-        return hash_of(m, static_group(m)) != m->open_hash;
+        return hash_of(m, static_group(m, m->open)) != m->open_hash;
     while (count < m->open_count && fits(m, m->open, m->members[count]))
         count++;
     return count < m->open_count;
@@ -351,6 +381,7 @@ static void ends_at(shoali_ripples *m, uint32_t worker, uint64_t end, shoali_act
     m->ends[worker] = end;
     shoali_generator_leave(&m->generator, worker);
     cancel_if_void(m, actions);
+    tell_passed(m, actions);
     shoali_ripples_fewer(m, actions);
 }
 
@@ -358,6 +389,7 @@ static void skips(shoali_ripples *m, uint32_t worker, uint64_t step, shoali_acti
 {
     *skip_of(m, worker, step) = step;
     cancel_if_void(m, actions);
+    tell_passed(m, actions);
 }
 
 static void somebody_left(shoali_ripples *m, uint32_t worker, shoali_actions *actions)
@@ -439,7 +471,8 @@ static void start(shoali_ripples *m, const shoali_world *world, shoali_actions *
     m->ids = (uint64_t *)(void *)at;
     m->ends = m->ids + m->capacity;
     m->skipped = m->ends + workers;
-    m->members = (uint32_t *)(m->skipped + SKIPS * workers);
+    m->passed = m->skipped + SKIPS * workers;
+    m->members = (uint32_t *)(m->passed + SKIPS);
     m->bitmaps = (uint8_t *)(m->members + workers);
     m->flags = m->bitmaps + m->capacity * shoali_ripples_bitmap_bytes(world);
     m->absent = m->flags + workers;

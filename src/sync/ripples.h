@@ -54,6 +54,7 @@ typedef struct shoali_ripples {
     uint64_t *ids;     /* fifo of groups: [capacity] */
     uint64_t *ends;    /* [workers] last group that a worker executes; UINT64_MAX: all */
     uint64_t *skipped; /* [workers * SKIPS] static: steps that a worker went without */
+    uint64_t *passed;  /* [SKIPS] static: members' hash of the groups that I am through with */
     uint32_t *members; /* [workers] of the open group */
     uint8_t *bitmaps;  /* fifo: [capacity * bitmap_bytes] */
     uint8_t *flags;    /* [workers] at a controller that is not ready */

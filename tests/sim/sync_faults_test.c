@@ -80,9 +80,12 @@ static void draw(uint64_t seed, plan *p)
              stop, leave, cut, 20 * shoali_rng_next_double(&rng));
     snprintf(p->compute, sizeof p->compute, "fixed:ms=%.3f,jitter=0.5,random=6x:0.1",
              8 * shoali_rng_next_double(&rng));
-    snprintf(p->network, sizeof p->network, "links:rate=4mbit,latency_us=300,jitter_us=%u,loss=%s",
-             (unsigned)(shoali_rng_next(&rng) % 3 * 500),
-             shoali_rng_next(&rng) % 3 == 0 ? "0.02" : "0");
+    unsigned jitter_us = (unsigned)(shoali_rng_next(&rng) % 3 * 500);
+    const char *loss = shoali_rng_next(&rng) % 3 == 0 ? "0.02" : "0";
+    unsigned hosts = 1 + (unsigned)(shoali_rng_next(&rng) % p->workers);
+    snprintf(p->network, sizeof p->network,
+             "links:hosts=%u,rate=4mbit,latency_us=300,jitter_us=%u,loss=%s", hosts, jitter_us,
+             loss);
 }
 
 /* Messages by pair. */
