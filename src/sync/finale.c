@@ -8,20 +8,25 @@
  *   OP_DONE      .                  .                      REPORT to the leader      .
  *   REPORT p ok  .                  .                      leader, all in: COMMIT to all
  *   REPORT p bad .                  .                      leader, all in: next ATTEMPT
- *   COMMIT       .                  PARAM = mean, GO -> OVER                         .
- *   p is gone    book; whoever leads now goes on without it: ATTEMPT, or COMMIT
+ *   COMMIT       .                  COMMIT to all, PARAM = mean, GO -> OVER          .
+ *   p is gone    book; the leader goes on without it: ATTEMPT, or COMMIT
+ *   leader gone  .                  HELLO to the next one, which calls once all have said it
  *   GOODBYE p    as if p were lost
  *
  * Nobody commits before the leader knows that the sum is complete everywhere, so a death in the
- * middle costs one more attempt, without the dead. If the leader dies while it commits, those who
- * have heard it are through, and the rest takes the mean of the rest. Numbers of attempts carry
- * their leader, so those of two leaders differ. */
+ * middle costs one more attempt, without the dead. If the leader dies while it commits,
+ * everybody still has the sum: who has heard COMMIT says it on (to 64 at most), and the next
+ * leader, which has to hear HELLO or COMMIT from all before it calls, commits as well. After its
+ * HELLO a worker takes COMMIT from that leader only, as long as that one is there. So survivors
+ * have one mean, unless the dead are all who knew of the COMMIT. Numbers of attempts carry their
+ * leader, so those of two leaders differ. */
 #include "sync/finale.h"
 
 #include <string.h>
 
-enum { FINISHED = SHOALI_FINALE_FIRST, ATTEMPT, REPORT_GOOD, REPORT_BAD, COMMIT, GOODBYE };
+enum { FINISHED = SHOALI_FINALE_FIRST, ATTEMPT, REPORT_GOOD, REPORT_BAD, COMMIT, GOODBYE, HELLO };
 enum { HEAD_BYTES = 9, LEADER_SHIFT = 40, WORKERS_MAX = SHOALI_FINALE_WORKERS, CALLS_MAX = 1000 };
+enum { FORWARDS = 64 }; /* who is told of a commit: all, and in large jobs those who lead next */
 
 size_t shoali_finale_bytes(const shoali_world *world)
 {
@@ -37,7 +42,8 @@ void shoali_finale_start(shoali_finale *finale, const shoali_world *world, uint3
     *finale = (shoali_finale){.world = world,
                               .peers = bytes,
                               .members = (uint32_t *)(void *)(bytes + flags),
-                              .slot = slot};
+                              .slot = slot,
+                              .follows = UINT32_MAX};
 }
 
 /* ---------------------------------------------------------------- who is there */
@@ -61,12 +67,17 @@ bool shoali_finale_all_finished(const shoali_finale *finale)
     return all_have(finale, SHOALI_PEER_FINISHED);
 }
 
-static bool leads(const shoali_finale *f)
+static uint32_t leader_of(const shoali_finale *f)
 {
     uint32_t first = 0;
     while (shoali_finale_is_gone(f, first))
         first++;
-    return first == f->world->me;
+    return first;
+}
+
+static bool leads(const shoali_finale *f)
+{
+    return leader_of(f) == f->world->me;
 }
 
 /* ---------------------------------------------------------------- messages */
@@ -123,6 +134,13 @@ static void run_attempt(shoali_finale *f, shoali_actions *actions)
 static void commit(shoali_finale *f, shoali_actions *actions)
 {
     const shoali_mix_term mean = {SHOALI_SLOT + f->slot, 1.0f / (float)f->member_count};
+    uint32_t told = 0, most = leads(f) ? UINT32_MAX : FORWARDS;
+    for (uint32_t i = 0; i < f->world->workers && told < most; i++) {
+        if (i == f->world->me || shoali_finale_is_gone(f, i))
+            continue;
+        say(i, COMMIT, f->attempt, actions);
+        told++;
+    }
     shoali_act_mix(actions, SHOALI_PARAM, 0, f->world->count, &mean, 1);
     f->over = true;
     f->asked = false;
@@ -158,10 +176,11 @@ static void lead(shoali_finale *f, shoali_actions *actions)
         return;
     bool mine = f->calls > 0 && f->attempt >> LEADER_SHIFT == f->world->me;
     if (!mine) {
-        call_attempt(f, actions);
+        f->peers[f->world->me] |= SHOALI_PEER_HELLO;
+        if (f->world->me == 0 || all_have(f, SHOALI_PEER_HELLO))
+            call_attempt(f, actions);
     } else if (all_have(f, SHOALI_PEER_REPORTED)) {
         if (!anybody_failed(f)) {
-            say(SHOALI_EVERYBODY, COMMIT, f->attempt, actions);
             commit(f, actions);
         } else if (f->calls < CALLS_MAX) {
             call_attempt(f, actions);
@@ -169,6 +188,31 @@ static void lead(shoali_finale *f, shoali_actions *actions)
             shoali_finale_fail(f, SHOAL_EPEER, "the final average does not come together", actions);
         }
     }
+}
+
+/* Tell a leader after the first that this worker is there, and bound to what it says. */
+static void follow(shoali_finale *f, shoali_actions *actions)
+{
+    uint32_t leader = leader_of(f);
+    if (f->over || !f->asked || leader == 0 || leader == f->follows)
+        return;
+    if (f->heard != 0 && f->heard == f->attempt && f->attempt == f->next) {
+        commit(f, actions); /* whom I followed is gone and has called nothing else */
+        return;
+    }
+    if (leader == f->world->me)
+        return;
+    f->follows = leader;
+    say(leader, HELLO, f->attempt, actions);
+}
+
+/* Of the attempt whose sum lies in the slot, from somebody whose word counts. */
+static void on_commit(shoali_finale *f, uint32_t peer, shoali_actions *actions)
+{
+    if (f->asked && !f->open && (f->follows == UINT32_MAX || f->follows == peer))
+        commit(f, actions);
+    else if (f->asked && !f->open)
+        f->heard = f->attempt;
 }
 
 static void on_op_done(shoali_finale *f, const shoali_event *event, shoali_actions *actions)
@@ -232,8 +276,10 @@ static bool on_message(shoali_finale *f, const shoali_event *event, shoali_actio
         f->peers[peer] |= SHOALI_PEER_REPORTED;
     else if (kind == REPORT_BAD && current)
         f->peers[peer] |= SHOALI_PEER_REPORTED | SHOALI_PEER_FAILED;
-    else if (kind == COMMIT && current && value >> LEADER_SHIFT == peer && f->asked && !f->open)
-        commit(f, actions);
+    else if (kind == COMMIT && current)
+        on_commit(f, peer, actions);
+    else if (kind == HELLO)
+        f->peers[peer] |= SHOALI_PEER_HELLO;
     return kind == GOODBYE && on_gone(f, peer);
 }
 
@@ -259,6 +305,7 @@ shoali_finale_news shoali_finale_event(shoali_finale *f, const shoali_event *eve
     } else {
         return SHOALI_NOT_MINE;
     }
+    follow(f, actions);
     lead(f, actions);
     return left ? SHOALI_SOMEBODY_LEFT : SHOALI_TAKEN;
 }

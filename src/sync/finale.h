@@ -18,7 +18,8 @@ enum {
     SHOALI_PEER_FINISHED = 1,
     SHOALI_PEER_REPORTED = 2, /* how its operation of the attempt ended: well, or */
     SHOALI_PEER_FAILED = 4,
-    SHOALI_PEER_GONE = 8
+    SHOALI_PEER_GONE = 8,
+    SHOALI_PEER_HELLO = 16 /* at a leader after the first: it follows me, and has not committed */
 };
 
 typedef struct shoali_finale {
@@ -29,6 +30,8 @@ typedef struct shoali_finale {
     uint64_t attempt, next; /* that runs or ran last; that was asked for; 0: none */
     uint64_t calls;         /* attempts that this worker called as leader */
     uint64_t iteration;     /* for the verdict */
+    uint32_t follows;       /* leader that this worker said HELLO to; UINT32_MAX: none */
+    uint64_t heard;         /* attempt that somebody else said COMMIT to meanwhile; 0: none */
     bool asked;             /* FINISH came and has no GO yet */
     bool open;              /* attempt's operation */
     bool over;              /* GO was said, or nothing will be any more */

@@ -89,8 +89,8 @@ static size_t state_size(const shoali_world *world)
     size_t capacity = fifo_capacity(world), workers = world->workers;
     return round_up(sizeof(shoali_ripples)) + round_up(shoali_finale_bytes(world)) +
            round_up(shoali_generator_bytes(world)) +
-           (capacity + (1 + SKIPS) * workers + SKIPS) * sizeof(uint64_t) + workers * sizeof(uint32_t) +
-           capacity * shoali_ripples_bitmap_bytes(world) + 2 * workers;
+           (capacity + (1 + SKIPS) * workers + SKIPS) * sizeof(uint64_t) +
+           workers * sizeof(uint32_t) + capacity * shoali_ripples_bitmap_bytes(world) + 2 * workers;
 }
 
 static uint32_t slots(const shoali_world *world)

@@ -93,17 +93,20 @@ static void static_needs_no_messages(void **state)
     machine_open(&m, "ripples:static", 4, 0, 2, 1);
     m.hosts[0] = m.hosts[1] = m.hosts[2] = m.hosts[3] = 0;
     (void)machine_start(&m);
-    assert_string_equal(iterate(&m), "mix SLOT0 [0,4) = 1*PARAM; op 6 [0,4) SLOT0 of 2,3 ring");
-    assert_string_equal(machine_done(&m, 6, SHOAL_OK, NULL),
+    assert_string_equal(iterate(&m),
+                        "mix SLOT0 [0,4) = 1*PARAM; op 5290563668 [0,4) SLOT0 of 2,3 ring");
+    assert_string_equal(machine_done(&m, 5290563668, SHOAL_OK, NULL),
                         "mix PARAM [0,4) = 0.5*SLOT0; go hold @1");
-    assert_string_equal(iterate(&m), "mix SLOT0 [0,4) = 1*PARAM; op 8 [0,4) SLOT0 of 0,1,2,3 ring");
-    assert_string_equal(machine_down(&m, 1, "gone"), "cancel 8");
-    assert_string_equal(machine_done(&m, 8, SHOAL_ECANCELLED, "x"),
+    assert_string_equal(iterate(&m),
+                        "mix SLOT0 [0,4) = 1*PARAM; op 11909333861 [0,4) SLOT0 of 0,1,2,3 ring");
+    assert_string_equal(machine_down(&m, 1, "gone"), "cancel 11909333861");
+    assert_string_equal(machine_done(&m, 11909333861, SHOAL_ECANCELLED, "x"),
                         "send all 0602000000000000000000000000000000; go hold @2");
     assert_string_equal(tell(&m, 3, SKIPPED, 4, 0, 0), ""); /* 0 and 2 are left for step 4 */
     assert_string_equal(iterate(&m), "go hold @3");
-    assert_string_equal(iterate(&m), "mix SLOT0 [0,4) = 1*PARAM; op 16 [0,4) SLOT0 of 0,2 ring");
-    assert_string_equal(tell(&m, 0, SKIPPED, 4, 0, 0), "cancel 16");
+    assert_string_equal(iterate(&m),
+                        "mix SLOT0 [0,4) = 1*PARAM; op 20745401063 [0,4) SLOT0 of 0,2 ring");
+    assert_string_equal(tell(&m, 0, SKIPPED, 4, 0, 0), "cancel 20745401063");
     machine_close(&m);
 }
 

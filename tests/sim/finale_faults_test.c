@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The final average alone, under deaths in the middle of what a worker says: the messages of one
+ * broadcast reach some and not others, which the simulator does not do. Whoever lives gets through,
+ * and all of them with the same mean. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/rng.h"
+#include "support/check.h"
+#include "sync/finale.h"
+
+enum { MOST = 6, QUEUE = 64, BYTES = 16, SEEDS = 2000, STEPS = 20000 };
+
+typedef struct letter {
+    bool down; /* the sender is gone; nothing comes after it */
+    size_t len_bytes;
+    uint8_t bytes[BYTES];
+} letter;
+
+typedef struct node {
+    shoali_world world;
+    shoali_finale finale;
+    shoali_actions actions;
+    uint64_t memory[MOST * 4];
+    bool asked, through, away, dead, knows[MOST];
+    uint64_t slot, param; /* which sum: the attempt's number, 0: its own */
+    uint64_t op;          /* that runs; 0: none */
+    uint32_t members;     /* bitmap */
+    shoal_status ends;    /* PENDING: not decided */
+} node;
+
+typedef struct world {
+    uint32_t size;
+    node nodes[MOST];
+    letter mail[MOST][MOST][QUEUE]; /* from, to */
+    uint32_t letters[MOST][MOST];
+    shoali_rng rng;
+} world;
+
+static uint32_t below(world *w, uint32_t bound)
+{
+    return (uint32_t)(shoali_rng_next(&w->rng) % bound);
+}
+
+static void post(world *w, uint32_t from, uint32_t to, const letter *l)
+{
+    assert_true(w->letters[from][to] < QUEUE);
+    w->mail[from][to][w->letters[from][to]++] = *l;
+}
+
+static void send(world *w, uint32_t from, const shoali_action *action)
+{
+    letter l = {.len_bytes = action->send.len_bytes};
+    assert_true(l.len_bytes <= BYTES);
+    memcpy(l.bytes, action->send.bytes, l.len_bytes);
+    for (uint32_t to = 0; to < w->size; to++)
+        if (to != from && (action->send.peer == SHOALI_EVERYBODY || action->send.peer == to))
+            post(w, from, to, &l);
+}
+
+static void start_op(node *n, const shoali_sync_op *op)
+{
+    assert_int_equal(n->op, 0);
+    n->op = op->id;
+    n->ends = SHOAL_PENDING;
+    n->members = 0;
+    for (uint32_t i = 0; i < op->member_count; i++)
+        n->members |= 1u << op->members[i];
+}
+
+static void carry_out(world *w, uint32_t me)
+{
+    node *n = &w->nodes[me];
+    const shoali_action *a;
+    for (; (a = shoali_actions_front(&n->actions)) != NULL; shoali_actions_pop(&n->actions)) {
+        if (a->kind == SHOALI_ACT_SEND)
+            send(w, me, a);
+        else if (a->kind == SHOALI_ACT_OP)
+            start_op(n, &a->op);
+        else if (a->kind == SHOALI_ACT_MIX && a->mix.dst == SHOALI_PARAM)
+            n->param = n->slot;
+        else if (a->kind == SHOALI_ACT_MIX)
+            n->slot = 0;
+        else if (a->kind == SHOALI_ACT_GO)
+            n->through = true;
+        else
+            fail_msg("worker %u: action %d", me, (int)a->kind);
+    }
+}
+
+static void feed(world *w, uint32_t me, const shoali_event *event)
+{
+    uint32_t gone;
+    assert_true(shoali_finale_event(&w->nodes[me].finale, event, &gone, &w->nodes[me].actions) !=
+                SHOALI_NOT_MINE);
+    carry_out(w, me);
+}
+
+/* All members have started it: from then on it may come to its end, or break with a member. */
+static bool all_in(const world *w, const node *n)
+{
+    for (uint32_t i = 0; i < w->size; i++)
+        if ((n->members >> i & 1) != 0 && w->nodes[i].op != n->op && w->nodes[i].slot != n->op)
+            return false;
+    return true;
+}
+
+static bool knows_a_lost_member(const world *w, const node *n)
+{
+    for (uint32_t i = 0; i < w->size; i++)
+        if ((n->members >> i & 1) != 0 && n->knows[i])
+            return true;
+    return false;
+}
+
+static bool end_op(world *w, uint32_t me)
+{
+    node *n = &w->nodes[me];
+    shoali_event event = {.kind = SHOALI_EV_OP_DONE, .op = {n->op, SHOAL_OK, ""}};
+    if (n->op == 0)
+        return false;
+    bool broken = knows_a_lost_member(w, n);
+    if (!broken && !all_in(w, n))
+        return false;
+    if (broken && (!all_in(w, n) || below(w, 2) == 0))
+        event.op.status = SHOAL_EPEER;
+    else
+        n->slot = n->op;
+    n->op = 0;
+    feed(w, me, &event);
+    return true;
+}
+
+static bool deliver(world *w, uint32_t from, uint32_t to)
+{
+    letter l = w->mail[from][to][0];
+    if (w->letters[from][to] == 0 || w->nodes[to].dead || w->nodes[to].away)
+        return false;
+    w->letters[from][to]--;
+    memmove(w->mail[from][to], w->mail[from][to] + 1, w->letters[from][to] * sizeof l);
+    shoali_event event = {.kind = SHOALI_EV_MESSAGE, .message = {from, l.bytes, l.len_bytes}};
+    if (l.down)
+        event = (shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {from, "gone"}};
+    w->nodes[to].knows[from] |= l.down;
+    feed(w, to, &event);
+    return true;
+}
+
+/* Away: after its last word. Dead: some of what it said has not left. */
+static void go_away(world *w, uint32_t me, bool dies)
+{
+    const letter down = {.down = true};
+    for (uint32_t to = 0; to < w->size; to++) {
+        if (dies && w->letters[me][to] > 0)
+            w->letters[me][to] = below(w, w->letters[me][to] + 1);
+        if (to != me)
+            post(w, me, to, &down);
+    }
+    w->nodes[me].away = true;
+    w->nodes[me].dead = dies;
+}
+
+/* One random thing that can happen; false: it could not. */
+static bool something(world *w, uint32_t *deaths)
+{
+    uint32_t me = below(w, w->size), other = below(w, w->size), what = below(w, 100);
+    node *n = &w->nodes[me];
+    const shoali_event finish = {.kind = SHOALI_EV_FINISH};
+    if (n->away)
+        return false;
+    if (!n->asked) {
+        n->asked = true;
+        feed(w, me, &finish);
+        return true;
+    }
+    if (what < 2 && *deaths > 0) {
+        (*deaths)--;
+        go_away(w, me, true);
+        return true;
+    }
+    if (what < 10 && n->through) {
+        go_away(w, me, false);
+        return true;
+    }
+    return what < 40 ? end_op(w, me) : deliver(w, other, me);
+}
+
+static void run(uint64_t seed, uint32_t *went_on)
+{
+    world *w = shoali_alloc(sizeof *w);
+    assert_non_null(w);
+    w->rng = (shoali_rng){check_seed(), seed, 0};
+    w->size = 3 + (uint32_t)(seed % (MOST - 2));
+    uint32_t deaths = below(w, w->size - 1), planned = deaths;
+    for (uint32_t i = 0; i < w->size; i++) {
+        node *n = &w->nodes[i];
+        n->world = (shoali_world){.workers = w->size, .me = i, .count = 1};
+        shoali_finale_start(&n->finale, &n->world, 0, n->memory);
+    }
+    for (uint32_t step = 0; step < STEPS; step++)
+        (void)something(w, &deaths);
+    uint64_t result = 0;
+    for (uint32_t i = 0; i < w->size; i++) {
+        const node *n = &w->nodes[i];
+        shoali_actions_fini(&w->nodes[i].actions);
+        if (n->dead)
+            continue;
+        if (!n->through || (result != 0 && n->param != result))
+            fail_msg("seed %llu: worker %u of %u %s", (unsigned long long)seed, i, w->size,
+                     n->through ? "has another mean" : "does not get through");
+        result = n->param;
+    }
+    *went_on += planned > deaths;
+    shoali_free(w);
+}
+
+static void who_lives_has_the_same_mean(void **state)
+{
+    uint32_t went_on = 0;
+    const char *soak = getenv("SHOAL_SOAK_RUNS");
+    uint64_t seeds = soak != NULL ? strtoull(soak, NULL, 10) : SEEDS;
+    (void)state;
+    for (uint64_t seed = 0; seed < seeds; seed++)
+        run(seed, &went_on);
+    assert_true(went_on > seeds / 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {CHECK_TEST(who_lives_has_the_same_mean)};
+    return CHECK_RUN(tests);
+}
