@@ -28,6 +28,7 @@ typedef struct cli_verb {
 extern const cli_verb cli_verbs[];
 
 int cli_run(int argc, char **argv);
+int cli_status(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_data(int argc, char **argv);

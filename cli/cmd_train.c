@@ -386,10 +386,13 @@ static void show_progress(const train_args *args, uint32_t rank, const shoal_tra
 {
     if (rank != 0 || args->quiet)
         return;
+    char slow[64] = "";
+    if (p->slow_rank >= 0)
+        snprintf(slow, sizeof slow, "  waits for rank %d: %s", p->slow_rank, p->slow_cause);
     if (cli_interactive() && (p->step % 10 == 0 || p->epoch_ended))
-        fprintf(stderr, "\r\033[Kepoch %u/%u  step %llu/%llu  loss %.4f  %.0f samples/s%s",
+        fprintf(stderr, "\r\033[Kepoch %u/%u  step %llu/%llu  loss %.4f  %.0f samples/s%s%s",
                 p->epoch + (p->epoch_ended ? 0 : 1), p->epochs, (unsigned long long)p->step,
-                (unsigned long long)p->steps, p->loss, p->samples_per_s,
+                (unsigned long long)p->steps, p->loss, p->samples_per_s, slow,
                 p->epoch_ended ? "\r\033[K" : "");
     if (p->epoch_ended && !args->json) {
         printf("epoch %u/%u  step %llu  train loss %.4f  test loss %.4f  accuracy %.2f %%  %.2f s",

@@ -10,6 +10,8 @@
 const cli_verb cli_verbs[] = {
     {"train", "train a network across workers: the main job", cli_train},
     {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
+    {"status", "ask a running job: who is slow, since when, computing or network, and who is gone",
+     cli_status},
     {"doctor", "look at hosts and network before a job: what would hang, fail or crawl",
      cli_doctor},
     {"bench", "measure collectives, in nccl-tests' columns", cli_bench},

@@ -108,6 +108,8 @@ typedef struct shoal_train_progress {
     double epoch_s;           /* without evaluation and checkpoint */
     bool skipped;             /* a gradient was not finite: no update, on any rank */
     bool done;
+    int32_t slow_rank;  /* whom all wait for in these seconds, -1: nobody */
+    char slow_cause[8]; /* "compute" or "network" */
 } shoal_train_progress;
 
 /**

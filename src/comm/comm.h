@@ -73,6 +73,9 @@ SHOAL_MUST_USE shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t 
 /** Drop them all, states of transforms, too. Blocks while operations are open. */
 void shoali_comm_forget_residuals(shoal_comm *comm);
 
+/** Whom all wait for now, and why ("compute", "network"); false: nobody. Any thread. */
+bool shoali_comm_slowest(const shoal_comm *comm, uint32_t *rank_out, const char **cause_out);
+
 /** For drivers of protocols: the job's seed, and the default deadline of its operations. */
 uint64_t shoali_comm_seed(const shoal_comm *comm);
 int64_t shoali_comm_op_timeout_us(const shoal_comm *comm);

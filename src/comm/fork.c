@@ -45,6 +45,7 @@ static void in_child(void)
     for (shoal_comm *comm = alive; comm != NULL; comm = comm->next_alive) {
         atomic_store(&comm->forked, true);
         shoali_links_forked(comm);
+        shoali_watch_serve_close(comm, true);
         close(comm->epoll_fd);
         close(comm->event_fd);
     }

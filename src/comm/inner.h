@@ -17,6 +17,7 @@
 #include "collective/flow.h"
 #include "comm/comm.h"
 #include "comm/launch.h"
+#include "comm/watch.h"
 #include "transport/fault.h"
 #include "transport/transport.h"
 #include "wire/control.h"
@@ -137,6 +138,7 @@ struct shoal_comm {
     char job[64], host[SHOALI_RECORD_HOST_BYTES];
     int epoll_fd, event_fd;
     uint32_t spin_us;
+    shoali_watch *watch; /* NULL: alone; watch.h */
     shoali_link control, near;
     shoali_peer *peers;
 

@@ -187,6 +187,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
                               .started_us = started_us,
                               .deadline_us = started_us + (uint64_t)comm->join_timeout_us};
     SHOALI_TRY(shoali_meet(&meeting, records));
+    SHOALI_TRY(shoali_watch_open(comm));
     SHOALI_TRY(connect_all(comm, records, meeting.deadline_us));
     comm->spin_us = spin_for(comm, records);
     if (comm->me == 0 && strncmp(meeting.place, "file://", 7) == 0)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/comm.h"
 #include "driver/driver.h"
 #include "train/codec_choice.h"
 #include "train/hybrid.h"
@@ -185,6 +186,17 @@ static void begin_epoch(shoal_train *train)
     train->epoch_samples = train->epoch_total_samples = 0;
 }
 
+static void note_slow(const shoal_train *train, shoal_train_progress *progress_out)
+{
+    uint32_t rank;
+    const char *cause;
+    progress_out->slow_rank = -1;
+    if (train->comm == NULL || !shoali_comm_slowest(train->comm, &rank, &cause))
+        return;
+    progress_out->slow_rank = (int32_t)rank;
+    snprintf(progress_out->slow_cause, sizeof progress_out->slow_cause, "%s", cause);
+}
+
 shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress_out)
 {
     if (train->server || train->step >= train->steps)
@@ -242,6 +254,7 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
                                            .epoch_s = train->last_epoch_s,
                                            .skipped = times.skipped,
                                            .done = done};
+    note_slow(train, progress_out);
     return SHOAL_OK;
 }
 

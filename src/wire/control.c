@@ -150,6 +150,11 @@ size_t shoali_heartbeat_encode(const shoali_heartbeat *message, uint8_t out[SHOA
     put_u32(&at, message->busy);
     put_u64(&at, message->for_us);
     put_text(&at, message->text, sizeof message->text);
+    put_u64(&at, message->ended);
+    put_u64(&at, message->idle_us);
+    put_u64(&at, message->sends_bytes_s);
+    put_u64(&at, message->receives_bytes_s);
+    put_u64(&at, message->to_you_bytes_s);
     return SHOALI_HEARTBEAT_BYTES;
 }
 
@@ -160,6 +165,11 @@ bool shoali_heartbeat_decode(const uint8_t *bytes, size_t len_bytes, shoali_hear
     message_out->busy = get_u32(&bytes);
     message_out->for_us = get_u64(&bytes);
     get_text(&bytes, message_out->text, sizeof message_out->text);
+    message_out->ended = get_u64(&bytes);
+    message_out->idle_us = get_u64(&bytes);
+    message_out->sends_bytes_s = get_u64(&bytes);
+    message_out->receives_bytes_s = get_u64(&bytes);
+    message_out->to_you_bytes_s = get_u64(&bytes);
     return message_out->busy <= 1;
 }
 
@@ -217,4 +227,91 @@ bool shoali_record_decode(const uint8_t *bytes, size_t len_bytes, shoali_record 
     get_text(&bytes, message_out->near_address, sizeof message_out->near_address);
     return message_out->world_size >= 1 && message_out->rank < message_out->world_size &&
            message_out->workers >= 1 && message_out->workers <= message_out->world_size;
+}
+
+/* ---------------------------------------------------------------- the status socket */
+
+static const uint8_t status_magic[4] = {'S', 'H', 'S', 'T'};
+
+size_t shoali_status_ask_encode(uint8_t out[SHOALI_STATUS_ASK_BYTES])
+{
+    memcpy(out, status_magic, sizeof status_magic);
+    shoali_put_u32(out + 4, SHOALI_STATUS_VERSION);
+    return SHOALI_STATUS_ASK_BYTES;
+}
+
+bool shoali_status_ask_decode(const uint8_t *bytes, size_t len_bytes)
+{
+    return len_bytes == SHOALI_STATUS_ASK_BYTES &&
+           memcmp(bytes, status_magic, sizeof status_magic) == 0 &&
+           shoali_get_u32(bytes + 4) == SHOALI_STATUS_VERSION;
+}
+
+size_t shoali_status_head_encode(const shoali_status_head *head,
+                                 uint8_t out[SHOALI_STATUS_HEAD_BYTES])
+{
+    uint8_t *at = out + shoali_status_ask_encode(out);
+    put_u32(&at, head->rank);
+    put_u32(&at, head->ranks);
+    put_u64(&at, head->epoch);
+    put_u64(&at, head->age_us);
+    put_text(&at, head->job, sizeof head->job);
+    return SHOALI_STATUS_HEAD_BYTES;
+}
+
+bool shoali_status_head_decode(const uint8_t *bytes, size_t len_bytes, shoali_status_head *head_out)
+{
+    if (len_bytes != SHOALI_STATUS_HEAD_BYTES ||
+        !shoali_status_ask_decode(bytes, SHOALI_STATUS_ASK_BYTES))
+        return false;
+    bytes += SHOALI_STATUS_ASK_BYTES;
+    head_out->rank = get_u32(&bytes);
+    head_out->ranks = get_u32(&bytes);
+    head_out->epoch = get_u64(&bytes);
+    head_out->age_us = get_u64(&bytes);
+    get_text(&bytes, head_out->job, sizeof head_out->job);
+    return head_out->ranks > 0 && head_out->ranks <= SHOALI_STATUS_MAX_RANKS &&
+           head_out->rank < head_out->ranks;
+}
+
+size_t shoali_status_row_encode(const shoali_status_row *row, uint8_t out[SHOALI_STATUS_ROW_BYTES])
+{
+    uint8_t *at = out;
+    put_u32(&at, row->state);
+    put_u32(&at, row->cause);
+    put_u32(&at, row->busy);
+    put_u32(&at, row->last_permille);
+    put_u64(&at, row->for_us);
+    put_u64(&at, row->last_seen_us);
+    put_u64(&at, row->ended);
+    put_u64(&at, row->compute_us);
+    put_u64(&at, row->caused_us);
+    put_u64(&at, row->slow_for_us);
+    put_u64(&at, row->sends_bytes_s);
+    put_u64(&at, row->receives_bytes_s);
+    put_text(&at, row->host, sizeof row->host);
+    put_text(&at, row->text, sizeof row->text);
+    return SHOALI_STATUS_ROW_BYTES;
+}
+
+bool shoali_status_row_decode(const uint8_t *bytes, size_t len_bytes, shoali_status_row *row_out)
+{
+    if (len_bytes != SHOALI_STATUS_ROW_BYTES)
+        return false;
+    row_out->state = get_u32(&bytes);
+    row_out->cause = get_u32(&bytes);
+    row_out->busy = get_u32(&bytes);
+    row_out->last_permille = get_u32(&bytes);
+    row_out->for_us = get_u64(&bytes);
+    row_out->last_seen_us = get_u64(&bytes);
+    row_out->ended = get_u64(&bytes);
+    row_out->compute_us = get_u64(&bytes);
+    row_out->caused_us = get_u64(&bytes);
+    row_out->slow_for_us = get_u64(&bytes);
+    row_out->sends_bytes_s = get_u64(&bytes);
+    row_out->receives_bytes_s = get_u64(&bytes);
+    get_text(&bytes, row_out->host, sizeof row_out->host);
+    get_text(&bytes, row_out->text, sizeof row_out->text);
+    return row_out->state < SHOALI_RANK_STATES && row_out->cause < SHOALI_STATUS_CAUSES &&
+           row_out->busy <= 1 && row_out->last_permille <= 1000;
 }

@@ -56,14 +56,18 @@ typedef struct shoali_answer {
 } shoali_answer;
 enum { SHOALI_ANSWER_BYTES = 24 + 12 };
 
-/** heartbeat: what the sender does now, and for how long. */
+/** heartbeat: what the sender does now, for how long, and how it has fared. */
 typedef struct shoali_heartbeat {
     uint32_t
         busy; /* 1: text is an operation under way; 0: it is the last one that ended, "" for none */
     uint64_t for_us;
     char text[SHOALI_OP_TEXT_BYTES];
+    uint64_t ended;   /* operations that have ended on the sender */
+    uint64_t idle_us; /* time without an operation so far: what it spent computing */
+    uint64_t sends_bytes_s, receives_bytes_s; /* of its best connection each way; 0: not known */
+    uint64_t to_you_bytes_s;                  /* of its connection to the receiver of this frame */
 } shoali_heartbeat;
-enum { SHOALI_HEARTBEAT_BYTES = 12 + SHOALI_OP_TEXT_BYTES };
+enum { SHOALI_HEARTBEAT_BYTES = 12 + SHOALI_OP_TEXT_BYTES + 40 };
 
 /** flow: control bytes of an event-driven collective follow this head. */
 typedef struct shoali_flow_head {
@@ -85,6 +89,51 @@ enum {
     SHOALI_RECORD_BYTES = 20 + 24 + 24 + 64 + SHOALI_RECORD_HOST_BYTES +
                           2 * SHOALI_RECORD_ADDRESS_BYTES
 };
+
+/** The status socket of a rank (comm/watch_serve.c) speaks no frames: a question of 8 bytes, then
+ * one head and a row for each rank. */
+enum { SHOALI_STATUS_VERSION = 1, SHOALI_STATUS_ASK_BYTES = 8, SHOALI_STATUS_MAX_RANKS = 65536 };
+
+typedef struct shoali_status_head {
+    uint32_t rank, ranks; /* who answers, of how many */
+    uint64_t epoch, age_us;
+    char job[64];
+} shoali_status_head;
+enum { SHOALI_STATUS_HEAD_BYTES = SHOALI_STATUS_ASK_BYTES + 24 + 64 };
+
+/* As NCCL's RAS has it: missing has not come yet, unresponsive is silent, dead is given up. */
+enum {
+    SHOALI_RANK_RUNNING,
+    SHOALI_RANK_MISSING,
+    SHOALI_RANK_UNRESPONSIVE,
+    SHOALI_RANK_DEAD,
+    SHOALI_RANK_LEFT, /* said goodbye */
+    SHOALI_RANK_STATES
+};
+enum { SHOALI_STATUS_CAUSES = 3 }; /* SHOALI_SLOW_* of comm/slow.h */
+
+/** What the answering rank knows of another. */
+typedef struct shoali_status_row {
+    uint32_t state, cause;
+    uint32_t busy;          /* text is an operation under way, for for_us; else the last one */
+    uint32_t last_permille; /* of the windows in which it was last */
+    uint64_t for_us, last_seen_us, ended;
+    uint64_t compute_us; /* between two operations, mean of the last window */
+    uint64_t caused_us;  /* mean wait that it causes, per operation */
+    uint64_t slow_for_us;
+    uint64_t sends_bytes_s, receives_bytes_s;
+    char host[SHOALI_RECORD_HOST_BYTES], text[SHOALI_OP_TEXT_BYTES];
+} shoali_status_row;
+enum { SHOALI_STATUS_ROW_BYTES = 16 + 64 + SHOALI_RECORD_HOST_BYTES + SHOALI_OP_TEXT_BYTES };
+
+size_t shoali_status_ask_encode(uint8_t out[SHOALI_STATUS_ASK_BYTES]);
+bool shoali_status_ask_decode(const uint8_t *bytes, size_t len_bytes);
+size_t shoali_status_head_encode(const shoali_status_head *head,
+                                 uint8_t out[SHOALI_STATUS_HEAD_BYTES]);
+bool shoali_status_head_decode(const uint8_t *bytes, size_t len_bytes,
+                               shoali_status_head *head_out);
+size_t shoali_status_row_encode(const shoali_status_row *row, uint8_t out[SHOALI_STATUS_ROW_BYTES]);
+bool shoali_status_row_decode(const uint8_t *bytes, size_t len_bytes, shoali_status_row *row_out);
 
 size_t shoali_ready_encode(const shoali_ready *message, uint8_t out[SHOALI_READY_BYTES]);
 bool shoali_ready_decode(const uint8_t *bytes, size_t len_bytes, shoali_ready *message_out);

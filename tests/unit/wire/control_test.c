@@ -80,12 +80,18 @@ static void questions_return_as_they_went(void **state)
         assert_id(&answer_got.id, &answer.id);
         assert_true(answer_got.state == answer.state && answer_got.since_us == answer.since_us);
 
-        shoali_heartbeat beat = {(uint32_t)(i % 2), shoali_rng_next(&rng), ""}, beat_got;
+        uint64_t n = (uint64_t)i;
+        shoali_heartbeat
+            beat = {(uint32_t)(i % 2), shoali_rng_next(&rng), "", n, n + 1, n + 2, n + 3, n + 4},
+            beat_got;
         draw_text(&rng, beat.text, sizeof beat.text);
         assert_int_equal(shoali_heartbeat_encode(&beat, bytes), SHOALI_HEARTBEAT_BYTES);
         assert_true(shoali_heartbeat_decode(bytes, SHOALI_HEARTBEAT_BYTES, &beat_got));
         assert_true(beat_got.busy == beat.busy && beat_got.for_us == beat.for_us);
         assert_string_equal(beat_got.text, beat.text);
+        assert_true(beat_got.ended == n && beat_got.idle_us == n + 1 &&
+                    beat_got.sends_bytes_s == n + 2 && beat_got.receives_bytes_s == n + 3 &&
+                    beat_got.to_you_bytes_s == n + 4);
 
         shoali_flow_head head = {draw_id(&rng), (uint16_t)shoali_rng_next(&rng)}, head_got;
         assert_int_equal(shoali_flow_head_encode(&head, bytes), SHOALI_FLOW_HEAD_BYTES);
@@ -185,7 +191,7 @@ static void what_no_encoder_writes_is_refused(void **state)
     shoali_answer answer = {{1, 2, 3}, SHOALI_ANSWER_STATES, 0}, answer_got;
     shoali_answer_encode(&answer, bytes);
     assert_false(shoali_answer_decode(bytes, SHOALI_ANSWER_BYTES, &answer_got));
-    shoali_heartbeat beat = {2, 0, ""}, beat_got;
+    shoali_heartbeat beat = {.busy = 2}, beat_got;
     shoali_heartbeat_encode(&beat, bytes);
     assert_false(shoali_heartbeat_decode(bytes, SHOALI_HEARTBEAT_BYTES, &beat_got));
     shoali_record record = {.world_size = 2, .rank = 2, .workers = 2}, record_got;
@@ -250,7 +256,8 @@ static void golden_bodies_stay_as_they_are(void **state)
     GOLDEN(answer, answer, SHOALI_ANSWER_BYTES);
     assert_true(answer.state == SHOALI_FINISHED && answer.since_us == 12345);
     GOLDEN(heartbeat, beat, SHOALI_HEARTBEAT_BYTES);
-    assert_true(beat.busy == 1 && beat.for_us == 99);
+    assert_true(beat.busy == 1 && beat.for_us == 99 && beat.ended == 6 && beat.idle_us == 70000 &&
+                beat.to_you_bytes_s == 116000000);
     GOLDEN(record, record, SHOALI_RECORD_BYTES);
     assert_true(record.rank == 2 && record.world_size == 4 && record.workers == 3);
     assert_true(record.chunk_elems == 65536 && record.features == 5 && record.incarnation == 77);
@@ -262,11 +269,33 @@ static void golden_bodies_stay_as_they_are(void **state)
     assert_memory_equal(again, bytes, SHOALI_FLOW_HEAD_BYTES);
 }
 
+static void golden_status_stays_as_it_is(void **state)
+{
+    (void)state;
+    shoali_status_head head;
+    shoali_status_row row;
+    GOLDEN(status_head, head, SHOALI_STATUS_HEAD_BYTES);
+    assert_true(head.rank == 1 && head.ranks == 4 && head.age_us == 500000);
+    GOLDEN(status_row, row, SHOALI_STATUS_ROW_BYTES);
+    assert_true(row.state == SHOALI_RANK_UNRESPONSIVE && row.cause == 1 && row.busy == 1 &&
+                row.last_permille == 750 && row.last_seen_us == 1200000 && row.ended == 41 &&
+                row.slow_for_us == 12000000 && row.receives_bytes_s == 12000000);
+    assert_string_equal(row.text, "all-reduce 42");
+    uint8_t bytes[SHOALI_STATUS_ROW_BYTES];
+    row.state = SHOALI_RANK_STATES;
+    shoali_status_row_encode(&row, bytes);
+    assert_false(shoali_status_row_decode(bytes, sizeof bytes, &row));
+    head.ranks = 0;
+    shoali_status_head_encode(&head, bytes);
+    assert_false(shoali_status_head_decode(bytes, SHOALI_STATUS_HEAD_BYTES, &head));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(operations_return_as_they_went),    CHECK_TEST(questions_return_as_they_went),
-        CHECK_TEST(records_return_as_they_went),       CHECK_TEST(hostile_bytes_are_harmless),
-        CHECK_TEST(what_no_encoder_writes_is_refused), CHECK_TEST(golden_bodies_stay_as_they_are)};
+        CHECK_TEST(golden_status_stays_as_it_is),  CHECK_TEST(operations_return_as_they_went),
+        CHECK_TEST(questions_return_as_they_went), CHECK_TEST(records_return_as_they_went),
+        CHECK_TEST(hostile_bytes_are_harmless),    CHECK_TEST(what_no_encoder_writes_is_refused),
+        CHECK_TEST(golden_bodies_stay_as_they_are)};
     return CHECK_RUN(tests);
 }

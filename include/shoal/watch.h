@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a running job does: any rank answers on a local unix socket, from what heartbeats told it.
+ *
+ *     shoal_watch_ask(NULL, 1000000, &watch)
+ *     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
+ *         shoal_watch_rank(watch, i, &rank)
+ *     shoal_watch_close(watch)
+ *
+ * The answer does not need the ranks that it is about: it comes while they are stopped, dead or
+ * computing. Sockets live in SHOAL_STATUS_DIR, else $XDG_RUNTIME_DIR/shoal, else /tmp/shoal-UID: a
+ * folder that only its user may enter. Only that user (and root) gets an answer. */
+#ifndef SHOAL_WATCH_H
+#define SHOAL_WATCH_H
+
+#include "shoal/shoal.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct shoal_watch shoal_watch;
+
+/** How one rank fares, as the answering rank knows it. The words for its state are those of NCCL's
+ * RAS. */
+typedef struct shoal_watch_rank_state {
+    size_t size;
+    char host[64];
+    /** "running" | "missing" (has not connected yet) | "unresponsive" (silent for a second, or 0.4
+     * of the peer timeout) | "dead" (given up) | "left" (said goodbye) */
+    char state[16];
+    char cause[16]; /* "compute", "network": everyone waits for it, for this reason; "": no */
+    double slow_s;  /* for how long, at least */
+    double caused_ms, last_share; /* of a mean operation; share of the last windows, 0 .. 1 */
+    bool busy;          /* `operation` is under way, for doing_s; else it is the last one */
+    char operation[64]; /* "all-reduce 1182"; "" before the first */
+    double doing_s;     /* busy: in the operation; else: since it ended */
+    uint64_t ended;     /* operations that have ended there */
+    double last_seen_s; /* since any frame came from it */
+    double compute_ms;  /* between two operations, mean of the last window */
+    /** Of its best connection each way, bytes per second while there was something to send; 0: not
+     * known (shared memory, or nothing sent yet). */
+    double sends_bytes_s, receives_bytes_s;
+} shoal_watch_rank_state;
+
+/**
+ * Ask a job that runs on this host.
+ * @param place      NULL or "": the only job here | a job's name (SHOAL_JOB) | the path of one
+ *                   rank's socket. All ranks found are asked at once; the first answer counts.
+ * @param timeout_us of the whole
+ * @param watch_out  owned by the caller; shoal_watch_close.
+ * @return SHOAL_OK | EINVAL (no such job, or several: their names are in the text) | ETIMEDOUT
+ *         (sockets, but no answer) | ECORRUPT | EIO | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_watch_ask(const char *place, int64_t timeout_us,
+                                                      shoal_watch **watch_out);
+/** The job's name, who answered, how many ranks it has and for how long it has been running. */
+SHOAL_API void shoal_watch_job(const shoal_watch *watch, const char **job_out,
+                               uint32_t *answered_by_out, double *age_s_out);
+SHOAL_API uint32_t shoal_watch_ranks(const shoal_watch *watch);
+/** rank_out->size says how much of it the caller knows. @return SHOAL_OK | EINVAL (no such rank) */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_watch_rank(const shoal_watch *watch, uint32_t rank,
+                                                       shoal_watch_rank_state *rank_out);
+/** NULL is allowed. */
+SHOAL_API void shoal_watch_close(shoal_watch *watch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

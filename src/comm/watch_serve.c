@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The status socket of one rank, served between two rounds of the progress thread; nothing here
+ * waits. A client is
+ *
+ *   ASKING --8 bytes--> ANSWERED (what does not fit into the socket leaves later) --> closed
+ *
+ * and has a second for all of it. A stranger learns nothing: the folder is this user's alone, and a
+ * caller of another user is hung up on. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/inner.h"
+#include "comm/meet_stream.h"
+#include "comm/watch.h"
+
+enum { CLIENT_US = 1000000, JOB_CHARS = 32, STALE_LOOKED_AT = 256 };
+
+/* ---------------------------------------------------------------- where */
+
+bool shoali_watch_folder(char *out, size_t bytes)
+{
+    struct stat about;
+    const char *own = getenv("SHOAL_STATUS_DIR"), *run = getenv("XDG_RUNTIME_DIR");
+    int length;
+    if (own != NULL && own[0] != '\0')
+        length = snprintf(out, bytes, "%s", own);
+    else if (run != NULL && run[0] != '\0')
+        length = snprintf(out, bytes, "%s/shoal", run);
+    else
+        length = snprintf(out, bytes, "/tmp/shoal-%u", (unsigned)geteuid());
+    if (length < 0 || (size_t)length >= bytes)
+        return false;
+    (void)mkdir(out, 0700);
+    return lstat(out, &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == geteuid() &&
+           (about.st_mode & 077) == 0;
+}
+
+/* The job's name as a part of a file's: letters, digits, '-' and '_'. */
+static void plain_name(const char *job, char out[JOB_CHARS + 1])
+{
+    size_t n = 0;
+    for (; job[n] != '\0' && n < JOB_CHARS; n++) {
+        bool plain = (job[n] >= 'a' && job[n] <= 'z') || (job[n] >= 'A' && job[n] <= 'Z') ||
+                     (job[n] >= '0' && job[n] <= '9') || job[n] == '-';
+        out[n] = job[n];
+        if (!plain)
+            out[n] = '_';
+    }
+    out[n] = '\0';
+}
+
+static bool nobody_listens(const struct sockaddr_un *at)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)at, sizeof *at) != 0 &&
+                   errno == ECONNREFUSED;
+    if (fd >= 0)
+        close(fd);
+    return refused;
+}
+
+/* Whoever was killed left its socket behind. */
+static void sweep(const char *folder)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return;
+    int looked = 0;
+    for (struct dirent *e = readdir(dir); e != NULL && looked < STALE_LOOKED_AT; e = readdir(dir)) {
+        int length = snprintf(at.sun_path, sizeof at.sun_path, "%s/%s", folder, e->d_name);
+        bool fits = length > 0 && (size_t)length < sizeof at.sun_path;
+        looked++;
+        if (fits && e->d_type == DT_SOCK && nobody_listens(&at))
+            (void)unlink(at.sun_path);
+    }
+    closedir(dir);
+}
+
+static bool listen_at(shoal_comm *comm, const char *folder)
+{
+    shoali_watch *w = comm->watch;
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct epoll_event event = {.events = EPOLLIN};
+    char job[JOB_CHARS + 1];
+    uint32_t random = 0;
+    plain_name(comm->job, job);
+    if (shoali_meet_random(&random, sizeof random) != SHOAL_OK)
+        return false;
+    int length = snprintf(at.sun_path, sizeof at.sun_path, "%s/%s.%u.%08x", folder, job, comm->me,
+                          random);
+    if (length < 0 || (size_t)length >= sizeof at.sun_path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    w->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (w->listener < 0 || bind(w->listener, (const struct sockaddr *)&at, sizeof at) != 0)
+        return false;
+    memcpy(w->path, at.sun_path, sizeof w->path);
+    event.data.fd = w->listener;
+    return listen(w->listener, SHOALI_WATCH_CLIENTS) == 0 &&
+           epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, w->listener, &event) == 0;
+}
+
+void shoali_watch_serve_open(shoal_comm *comm)
+{
+    char folder[SHOALI_WATCH_PATH_BYTES];
+    if (!shoali_watch_folder(folder, sizeof folder)) {
+        shoali_log(INFO, "no status socket: %s is not a folder of this user alone", folder);
+        return;
+    }
+    sweep(folder);
+    if (listen_at(comm, folder)) {
+        shoali_log(DEBUG, "status socket %s", comm->watch->path);
+        return;
+    }
+    shoali_log(INFO, "no status socket in %s: %s", folder, strerror(errno));
+    shoali_watch_serve_close(comm, false);
+}
+
+/* ---------------------------------------------------------------- clients */
+
+static void hang_up(shoali_watch_client *c)
+{
+    if (c->fd >= 0)
+        close(c->fd); /* leaves epoll, too */
+    shoali_free(c->answer);
+    *c = (shoali_watch_client){.fd = -1};
+}
+
+static void welcome(shoal_comm *comm, int fd)
+{
+    struct ucred who = {.uid = (uid_t)-1};
+    socklen_t bytes = sizeof who;
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    shoali_watch_client *c = NULL;
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
+                 (who.uid == geteuid() || who.uid == 0);
+    for (int i = 0; i < SHOALI_WATCH_CLIENTS && known && c == NULL; i++)
+        if (comm->watch->clients[i].fd < 0)
+            c = &comm->watch->clients[i];
+    if (c == NULL || epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        close(fd);
+        return;
+    }
+    *c = (shoali_watch_client){.fd = fd, .until_us = comm->now_us + CLIENT_US};
+}
+
+/* The answer, as of now. */
+static bool answer(shoal_comm *comm, shoali_watch_client *c)
+{
+    shoali_status_head head = {.rank = comm->me,
+                               .ranks = comm->size,
+                               .age_us = shoali_since(comm, comm->watch->started_us)};
+    snprintf(head.job, sizeof head.job, "%s", comm->job);
+    c->answer_bytes = SHOALI_STATUS_HEAD_BYTES + (size_t)comm->size * SHOALI_STATUS_ROW_BYTES;
+    c->answer = shoali_alloc(c->answer_bytes);
+    if (c->answer == NULL)
+        return false;
+    shoali_status_head_encode(&head, c->answer);
+    for (uint32_t i = 0; i < comm->size; i++) {
+        shoali_status_row row;
+        shoali_watch_row(comm, i, &row);
+        shoali_status_row_encode(&row, c->answer + SHOALI_STATUS_HEAD_BYTES +
+                                           (size_t)i * SHOALI_STATUS_ROW_BYTES);
+    }
+    return true;
+}
+
+/* False: done with it, one way or the other. */
+static bool go_on(shoal_comm *comm, shoali_watch_client *c)
+{
+    while (c->asked < sizeof c->ask) {
+        ssize_t got = recv(c->fd, c->ask + c->asked, sizeof c->ask - c->asked, MSG_DONTWAIT);
+        if (got <= 0)
+            return got < 0 && (errno == EAGAIN || errno == EINTR) && comm->now_us < c->until_us;
+        c->asked += (size_t)got;
+    }
+    if (c->answer == NULL) {
+        struct epoll_event event = {.events = EPOLLOUT, .data.fd = c->fd};
+        if (!shoali_status_ask_decode(c->ask, sizeof c->ask) || !answer(comm, c) ||
+            epoll_ctl(comm->epoll_fd, EPOLL_CTL_MOD, c->fd, &event) != 0)
+            return false;
+    }
+    while (c->sent < c->answer_bytes) {
+        ssize_t sent = send(c->fd, c->answer + c->sent, c->answer_bytes - c->sent,
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0)
+            return (errno == EAGAIN || errno == EINTR) && comm->now_us < c->until_us;
+        c->sent += (size_t)sent;
+    }
+    return false;
+}
+
+void shoali_watch_serve(shoal_comm *comm)
+{
+    shoali_watch *w = comm->watch;
+    if (w == NULL || w->listener < 0)
+        return;
+    for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++) {
+        int fd = accept4(w->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            break;
+        welcome(comm, fd);
+    }
+    for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++)
+        if (w->clients[i].fd >= 0 && !go_on(comm, &w->clients[i]))
+            hang_up(&w->clients[i]);
+}
+
+void shoali_watch_serve_close(shoal_comm *comm, bool forked)
+{
+    shoali_watch *w = comm->watch;
+    if (w == NULL)
+        return;
+    for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++)
+        if (w->clients[i].fd >= 0)
+            hang_up(&w->clients[i]);
+    if (w->listener >= 0)
+        close(w->listener);
+    w->listener = -1;
+    if (!forked && w->path[0] != '\0')
+        (void)unlink(w->path);
+}
