@@ -57,7 +57,7 @@ class Straggler(unittest.TestCase):
 
     @unittest.skipIf(LAB, LAB)
     def test_slow_link(self):
-        out = self.train("rate=200mbit,burst=16,link=1:60mbit")
+        out = self.train("rate=200mbit,burst=16,link=1:30mbit")
         self.assertIn("rank 1 (", out)
         self.assertIn("slow link", out)
 
