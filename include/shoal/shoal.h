@@ -101,7 +101,9 @@ enum {
     SHOAL_TENSOR_BIAS = 1u << 1,
     SHOAL_TENSOR_NORM = 1u << 2, /* batch norm scale or shift */
     SHOAL_TENSOR_LAST = 1u << 3, /* of the last layer */
-    SHOAL_TENSOR_CIRCULANT = 1u << 4
+    SHOAL_TENSOR_CIRCULANT = 1u << 4,
+    SHOAL_TENSOR_BITS = 1u << 5 /* not numbers: any four bytes go through as they are. All tensors
+                                   of an operation or none; all-gather and broadcast by identity */
 };
 
 /** One tensor inside a flat buffer. A table is sorted by offset, without gaps, and holds whole

@@ -103,6 +103,24 @@ static shoal_status open_codecs(shoal_op *op, const shoal_op_desc *desc)
     return SHOAL_OK;
 }
 
+/* Bits are no numbers: nothing may add, code or judge them. */
+static shoal_status check_bits(shoal_op *op)
+{
+    uint32_t bits = 0;
+    for (uint32_t t = 0; t < op->tensor_count; t++)
+        bits += (op->tensors[t].flags & SHOAL_TENSOR_BITS) != 0;
+    if (bits == 0)
+        return SHOAL_OK;
+    bool moved = op->kind == SHOAL_ALL_GATHER || op->kind == SHOAL_BROADCAST;
+    if (bits < op->tensor_count || !moved || (op->push->traits & SHOAL_CODEC_RAW_BYTES) == 0 ||
+        op->pull != op->push)
+        return shoali_fail(SHOAL_EINVAL,
+                           "tensors of bits: all of an operation's or none, in an all-gather or a "
+                           "broadcast, by codec identity");
+    op->extras.check_finite = false;
+    return SHOAL_OK;
+}
+
 /* A barrier has one element: by direct exchange all come together at its owner in two hops, and
  * leave nearly at once; around a ring they would in 2 (P - 1). */
 static const char *usual_collective(shoal_op_kind kind)
@@ -254,6 +272,7 @@ static shoal_status fill(shoal_op *op, const shoal_op_desc *desc, uint32_t round
     SHOALI_TRY(copy_members(op, desc));
     SHOALI_TRY(copy_tensors(op, desc));
     SHOALI_TRY(open_codecs(op, desc));
+    SHOALI_TRY(check_bits(op));
     SHOALI_TRY(open_collective(op, desc));
     SHOALI_TRY(identify(op, &desc->id, round));
     describe(op, desc->label);

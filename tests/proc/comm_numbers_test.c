@@ -94,6 +94,42 @@ static void check_broadcast(const rank_env *env, shoal_comm *comm)
     }
 }
 
+static uint32_t pattern(uint32_t rank, size_t i)
+{
+    static const uint32_t odd[] = {0x7f800001, 0xffc00000, 0x7f800000, 0x00000001, 0x80000000};
+    return i % 7 < 5 ? odd[i % 7] : (uint32_t)(2654435761u * (i + 1) + rank);
+}
+
+/* What is no number, NaN of every kind among it, goes to all as it is. */
+static void check_bits(const rank_env *env, shoal_comm *comm, shoal_op_kind kind)
+{
+    static float buf[COUNT];
+    uint32_t found;
+    size_t first = 0, own = COUNT;
+    shoal_op *op = NULL;
+    const shoal_tensor tensor = {
+        .key = 1, .count = COUNT, .flags = SHOAL_TENSOR_BITS, .lr_scale = 1};
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    if (kind == SHOAL_ALL_GATHER)
+        rank_ok(shoal_comm_shard(comm, env->rank, COUNT, &first, &own));
+    memset(buf, 0, sizeof buf);
+    for (size_t i = first; i < first + own; i++) {
+        found = pattern(kind == SHOAL_ALL_GATHER ? 0 : env->rank, i);
+        memcpy(&buf[i], &found, sizeof found);
+    }
+    desc.kind = kind;
+    desc.buf = buf;
+    desc.count = COUNT;
+    desc.tensors = &tensor;
+    desc.tensor_count = 1;
+    rank_ok(shoal_op_start(comm, &desc, &op));
+    rank_ok(shoal_op_wait(&op, -1, NULL));
+    for (size_t i = 0; i < COUNT; i++) {
+        memcpy(&found, &buf[i], sizeof found);
+        rank_check(found == pattern(0, i));
+    }
+}
+
 /* Pairs of neighbours, each its own group, while all of them run. */
 static void check_members(const rank_env *env, shoal_comm *comm)
 {
@@ -130,6 +166,8 @@ static void all_kinds(const rank_env *env)
             check_shards(env, comm, c->name);
     }
     check_broadcast(env, comm);
+    check_bits(env, comm, SHOAL_ALL_GATHER);
+    check_bits(env, comm, SHOAL_BROADCAST);
     check_max(env, comm);
     check_members(env, comm);
     rank_ok(shoal_barrier(comm));

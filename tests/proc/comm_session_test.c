@@ -131,6 +131,7 @@ static void bad_operations_are_refused(void **state)
     assert_ok(shoal_comm_create(&desc, &comm));
     float buf[4] = {0};
     const shoal_tensor gap[] = {{.key = 1, .offset = 1, .count = 3}};
+    const shoal_tensor bits[] = {{.key = 1, .count = 4, .flags = SHOAL_TENSOR_BITS}};
     const uint32_t twice[] = {0, 0}, far[] = {1};
     shoal_op_desc good = SHOAL_OP_DESC_INIT, bad;
     good.buf = buf;
@@ -151,6 +152,9 @@ static void bad_operations_are_refused(void **state)
     REFUSED(bad.kind = SHOAL_BROADCAST; bad.collective = "ring");
     REFUSED(bad.kind = SHOAL_REDUCE_SCATTER; bad.collective = "gather");
     REFUSED(bad.tensors = gap; bad.tensor_count = 1);
+    REFUSED(bad.tensors = bits; bad.tensor_count = 1);
+    REFUSED(bad.kind = SHOAL_ALL_GATHER; bad.tensors = bits; bad.tensor_count = 1;
+            bad.push_codec = "fp16");
     REFUSED(bad.members = twice; bad.member_count = 2);
     REFUSED(bad.members = far; bad.member_count = 1);
     REFUSED(bad.root = 1);

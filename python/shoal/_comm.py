@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Communicators: a job joined, and operations on arrays whose completion one thread waits for."""
+
+import atexit
+import concurrent.futures
+import ctypes as C
+import dataclasses
+import hashlib
+import os
+import threading
+import weakref
+from typing import List, Optional, Sequence
+
+from . import _abi, _buffers
+from ._errors import Cancelled, Error, Forked
+from ._library import dll, struct, text
+
+_KINDS = {
+    "all_reduce": _abi.SHOAL_ALL_REDUCE,
+    "reduce_scatter": _abi.SHOAL_REDUCE_SCATTER,
+    "all_gather": _abi.SHOAL_ALL_GATHER,
+    "broadcast": _abi.SHOAL_BROADCAST,
+    "barrier": _abi.SHOAL_BARRIER,
+}
+_REDUCTIONS = {"sum": _abi.SHOAL_SUM, "max": _abi.SHOAL_MAX}
+_LAUNCHERS = ("RANK", "SHOAL_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """The membership as this rank sees it; ranks count the live endpoints."""
+
+    epoch: int
+    rank: int
+    rank_count: int
+    endpoint: int
+    workers: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """One parameter inside a flat buffer: `key` names it, the same on every rank and in every run
+    (error feedback is kept by key); rows x cols for codecs that want a matrix."""
+
+    key: int
+    offset: int
+    count: int
+    rows: int = 0
+    cols: int = 0
+    flags: int = 0
+
+
+def key_of(name: str) -> int:
+    """A number for a name, the same on every rank and in every run: keys of parameters, groups of
+    operations."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "little") + 1
+
+
+def _microseconds(seconds):
+    return None if seconds is None else max(1, int(seconds * 1e6))
+
+
+def under_launcher() -> bool:
+    """Whether a launcher (shoal run, torchrun, mpirun, srun) has said who this process is."""
+    return any(name in os.environ for name in _LAUNCHERS)
+
+
+class Comm:
+    """A communicator: this process as one rank of a job.
+
+    Without arguments the launcher's variables say who we are; a process that no launcher started is
+    a job of one. Joining waits for all ranks, at most join_timeout seconds; the error names those
+    that are missing. Any thread may start operations. Use it as a context manager, or close() it;
+    the interpreter's end closes what is left. In a forked child every use raises shoal.Forked.
+    """
+
+    def __init__(
+        self,
+        rendezvous: Optional[str] = None,
+        rank: Optional[int] = None,
+        world_size: Optional[int] = None,
+        *,
+        job: Optional[str] = None,
+        token: Optional[str] = None,
+        interface: Optional[str] = None,
+        transport: Optional[str] = None,
+        join_timeout: Optional[float] = None,
+        peer_timeout: Optional[float] = None,
+        op_timeout: Optional[float] = None,
+        seed: Optional[int] = None,
+    ):
+        if rendezvous is None and rank is None and world_size is None and not under_launcher():
+            rank, world_size = 0, 1
+        desc = struct(
+            _abi.shoal_comm_desc,
+            rendezvous=rendezvous,
+            rank=rank,
+            world_size=world_size,
+            job=job,
+            token=token,
+            interface=interface,
+            transport=transport,
+            join_timeout_us=_microseconds(join_timeout),
+            peer_timeout_us=_microseconds(peer_timeout),
+            op_timeout_us=_microseconds(op_timeout),
+            seed=seed,
+        )
+        self._handle = C.c_void_p()
+        dll.shoal_comm_create(C.byref(desc), C.byref(self._handle))
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._pending = {}
+        self._waiter = None
+        view = self.view()
+        self.rank, self.world_size = view.rank, view.rank_count
+        _alive.add(self)
+
+    # ------------------------------------------------------------------ membership
+
+    def _usable(self):
+        if self._pid != os.getpid():
+            raise Forked("this communicator belongs to the parent process: make one in the child")
+        if not self._handle:
+            raise Cancelled("the communicator is closed")
+        return self._handle
+
+    def view(self) -> View:
+        """Ranks and epoch as they are now."""
+        v = struct(_abi.shoal_view)
+        dll.shoal_comm_view(self._usable(), C.byref(v))
+        return View(v.epoch, v.rank, v.rank_count, v.endpoint, v.workers)
+
+    def peer_stats(self, rank: int) -> dict:
+        """Traffic with one peer since the start: host, transport, bytes, microseconds since it was
+        last seen."""
+        stats = struct(_abi.shoal_peer_stats)
+        dll.shoal_comm_peer_stats(self._usable(), rank, C.byref(stats))
+        found = {name: getattr(stats, name) for name, _ in stats._fields_ if name != "size"}
+        return {k: text(v) if isinstance(v, bytes) else v for k, v in found.items()}
+
+    def shard(self, count: int, rank: Optional[int] = None) -> slice:
+        """The part of count elements that a rank owns after a reduce-scatter."""
+        offset, length = C.c_size_t(), C.c_size_t()
+        owner = self.rank if rank is None else rank
+        dll.shoal_comm_shard(self._usable(), owner, count, C.byref(offset), C.byref(length))
+        return slice(offset.value, offset.value + length.value)
+
+    # ------------------------------------------------------------------ operations
+
+    def start(
+        self,
+        kind: str,
+        array=None,
+        *,
+        reduce: str = "sum",
+        codec: Optional[str] = None,
+        collective: Optional[str] = None,
+        members: Optional[Sequence[int]] = None,
+        root: int = 0,
+        tensors: Optional[List[Tensor]] = None,
+        timeout: Optional[float] = None,
+        label: Optional[str] = None,
+        name: Optional[tuple] = None,
+        bits: bool = False,
+    ) -> "concurrent.futures.Future":
+        """Start an operation, in place; its future gives {"seconds", "sent_bytes", ...} or raises
+        what ended it.
+
+        kind: all_reduce, reduce_scatter, all_gather, broadcast, barrier. array: contiguous float32
+        (torch, NumPy, anything with such a buffer); it is borrowed until the future is done.
+        members: ranks that take part (all). root: index in members. tensors: what lies in the
+        buffer, for codecs and error feedback. name: (group, sequence), equal on all members,
+        instead of numbers in order of start. bits: what the buffer holds are no numbers; all_gather
+        and broadcast carry them as they are."""
+        buffer = _buffers.of(array) if array is not None else _buffers.Buffer(None, 0, None)
+        keep = [buffer]
+        desc = struct(
+            _abi.shoal_op_desc,
+            kind=_KINDS[kind],
+            reduce=_REDUCTIONS[reduce],
+            buf=buffer.address,
+            count=buffer.count,
+            push_codec=codec,
+            collective=collective,
+            root=root,
+            timeout_us=_microseconds(timeout),
+            label=label,
+        )
+        if name is not None:
+            desc.id.group, desc.id.sequence, desc.id.round = name[0], name[1], 1
+        if members is not None:
+            ranks = (C.c_uint32 * len(members))(*members)
+            desc.members, desc.member_count = C.addressof(ranks), len(members)
+            keep.append(ranks)
+        if bits:
+            tensors = [Tensor(1, 0, buffer.count, flags=_abi.SHOAL_TENSOR_BITS)]
+        if tensors is not None:
+            table = (_abi.shoal_tensor * len(tensors))()
+            for row, t in zip(table, tensors):
+                row.key, row.offset, row.count = t.key, t.offset, t.count
+                row.rows, row.cols, row.flags, row.lr_scale = t.rows, t.cols, t.flags, 1.0
+            desc.tensors, desc.tensor_count = table, len(tensors)
+        return self._launch(desc, buffer)
+
+    def _launch(self, desc, buffer):
+        future = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+        op = C.c_void_p()
+        with self._lock:  # the waiter must not see the operation before the table has it
+            dll.shoal_op_start(self._usable(), C.byref(desc), C.byref(op))
+            self._pending[op.value] = (future, buffer)
+            if self._waiter is None:
+                self._waiter = threading.Thread(
+                    target=_wait_for_all, args=(weakref.ref(self), self._handle), daemon=True
+                )
+                self._waiter.start()
+        return future
+
+    def _take(self, op):
+        with self._lock:
+            return self._pending.pop(op.value)
+
+    def _run(self, kind, array, average=False, **options):
+        self.start(kind, array, **options).result()
+        if average:
+            _buffers.scale(array, 1.0 / len(options.get("members") or range(self.world_size)))
+        return array
+
+    def allreduce(self, array, *, reduce: str = "sum", average: bool = False, **options):
+        """Sum (or "max") over all ranks, in place; average divides by their number. Options as in
+        start(): codec, collective, members, timeout. Returns array."""
+        return self._run("all_reduce", array, average, reduce=reduce, **options)
+
+    def broadcast(self, array, root: int = 0, **options):
+        """Root's values to all, in place. Returns array."""
+        return self._run("broadcast", array, root=root, **options)
+
+    def allgather(self, array, **options):
+        """Every rank's shard (see shard()) to all, in place. Returns array."""
+        return self._run("all_gather", array, **options)
+
+    def reduce_scatter(self, array, **options):
+        """Sums in this rank's shard, in place; the rest of array is undefined. Returns array."""
+        return self._run("reduce_scatter", array, **options)
+
+    def barrier(self, timeout: Optional[float] = None) -> None:
+        """Return when every rank has come."""
+        self.start("barrier", timeout=timeout).result()
+
+    # ------------------------------------------------------------------ end
+
+    def close(self) -> None:
+        """Say goodbye to all peers. Operations still open end with shoal.Cancelled, here and on
+        their members. Closing twice is allowed, in a forked child it does nothing."""
+        handle, self._handle = self._handle, C.c_void_p()
+        if self._pid != os.getpid() or not handle:
+            return
+        dll.shoal_comm_destroy(handle)
+        waiter = self._waiter
+        if waiter is not None and waiter is not threading.current_thread():
+            waiter.join()
+        with self._lock:
+            left, self._pending = self._pending, {}
+        for future, _ in left.values():
+            future.set_exception(Cancelled("the communicator was closed"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def __repr__(self):
+        state = f"rank {self.rank} of {self.world_size}" if self._handle else "closed"
+        return f"<shoal.Comm {state}>"
+
+
+def _stats(s):
+    return {
+        "seconds": s.duration_us * 1e-6,
+        "encode_seconds": s.encode_ns * 1e-9,
+        "decode_seconds": s.decode_ns * 1e-9,
+        "sent_bytes": s.sent_payload_bytes,
+        "received_bytes": s.received_payload_bytes,
+        "rounds": s.rounds,
+    }
+
+
+def _wait_for_all(owner, handle):
+    """The waiting thread: one per communicator, until that is destroyed."""
+    while True:
+        op = C.c_void_p()
+        try:
+            if dll.shoal_comm_next_done(handle, 10_000_000, C.byref(op)) == _abi.SHOAL_PENDING:
+                continue
+        except Error:  # destroyed
+            return
+        comm = owner()
+        if comm is None:
+            return
+        future, _ = comm._take(op)
+        del comm
+        stats = struct(_abi.shoal_op_stats)
+        try:
+            dll.shoal_op_wait(C.byref(op), -1, C.byref(stats))
+        except Error as error:
+            future.set_exception(error)
+        else:
+            future.set_result(_stats(stats))
+
+
+_alive = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all():
+    for comm in list(_alive):
+        comm.close()
+
+
+def _after_fork():
+    for comm in list(_alive):  # locks that another thread held would never be let go here
+        comm._lock, comm._pending, comm._waiter = threading.Lock(), {}, None
+    _alive.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shoal behind PyTorch's DistributedDataParallel: a communication hook."""
+
+import itertools
+from typing import Optional
+
+import torch
+import torch.distributed as dist
+
+from . import _abi, torch_process_group
+from ._comm import Comm, Tensor, key_of
+from ._library import dll
+from .torch_sparse import SparseExchange
+
+_hooks = itertools.count()
+
+
+def describe(parameters, last=frozenset()):
+    """{id of parameter: (key, rows, cols, flags)} of (name, parameter) pairs; `last`: ids of the
+    last layer's."""
+    found = {}
+    for name, p in parameters:
+        rows, cols = (p.shape[0], p[0].numel()) if p.dim() >= 2 else (0, 0)
+        flags = 0 if p.dim() >= 2 else _abi.SHOAL_TENSOR_BIAS
+        if id(p) in last:
+            flags |= _abi.SHOAL_TENSOR_LAST
+        found[id(p)] = (key_of(name), rows, cols, flags)
+    return found
+
+
+def describe_model(module):
+    """describe() of a module: its last layer is the last matrix and what follows it."""
+    named = list(module.named_parameters())
+    matrices = [i for i, (_, p) in enumerate(named) if p.dim() >= 2]
+    first_of_last = matrices[-1] if matrices else len(named)
+    return describe(named, frozenset(id(p) for _, p in named[first_of_last:]))
+
+
+def table(parameters, facts):
+    """The tensor table of a flat buffer that holds these parameters' gradients in this order."""
+    rows, offset = [], 0
+    for p in parameters:
+        key, n_rows, n_cols, flags = facts[id(p)]
+        rows.append(Tensor(key, offset, p.numel(), n_rows, n_cols, flags))
+        offset += p.numel()
+    return rows
+
+
+class Hook:
+    """State of a registered hook: communicator, codec, and what is known of the parameters."""
+
+    def __init__(self, module, comm: Comm, codec: Optional[str], collective: Optional[str]):
+        dll.shoal_codec_carried((codec or "identity").encode(), (collective or "ring").encode())
+        self.comm, self.codec, self.collective = comm, codec, collective
+        self.facts = describe_model(module)
+        # Operations have names, so that what is started from a callback cannot change their order.
+        self.group = key_of(f"ddp {next(_hooks)}")
+        self.sequence = 0
+        self.error = None  # the first failure, with its rank, host and reason
+
+    def start(self, bucket) -> torch.futures.Future:
+        done = torch.futures.Future()
+        buffer = bucket.buffer()
+        try:
+            self.sequence += 4
+            if buffer.is_sparse:
+                self._sparse(buffer.coalesce(), done)
+            else:
+                self._dense(bucket, buffer, done)
+        except Exception as error:  # raising here would wedge DDP for ever
+            self.fail(done, error)
+        return done
+
+    def fail(self, done, error):
+        self.error = self.error or error
+        done.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+
+    def _then(self, operation, done, go_on):
+        """Call go_on() when the operation is over; its failure and go_on's own end in `done`."""
+
+        def finish(operation):
+            try:
+                operation.result()
+                go_on()
+            except Exception as error:
+                self.fail(done, error)
+
+        operation.add_done_callback(finish)
+
+    def _dense(self, bucket, buffer, done):
+        flat = buffer if buffer.dtype == torch.float32 else buffer.float()
+
+        def finish():
+            flat.div_(self.comm.world_size)
+            done.set_result(buffer if flat is buffer else buffer.copy_(flat))
+
+        operation = self.comm.start(
+            "all_reduce",
+            flat,
+            codec=self.codec,
+            collective=self.collective,
+            tensors=table(bucket.parameters(), self.facts),
+            label=f"gradients {bucket.index()}",
+            name=(self.group, self.sequence),
+        )
+        self._then(operation, done, finish)
+
+    def _sparse(self, gradient, done):
+        exchange = SparseExchange(self.comm, gradient, (self.group, self.sequence))
+        self._then(exchange.result, done, lambda: done.set_result(exchange.result.result()))
+
+
+def _hook(state: Hook, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    return state.start(bucket)
+
+
+def ddp(
+    model: torch.nn.Module,
+    codec: Optional[str] = None,
+    collective: Optional[str] = None,
+    comm: Optional[Comm] = None,
+    **options,
+):
+    """Average a model's gradients through Shoal.
+
+    model: a DistributedDataParallel module, which gets Shoal's communication hook; or a plain one,
+    which is wrapped in it first (with options), in a process group "shoal" if there is none. codec,
+    collective: specs ("eden:bits=2,ef", "ring"); None: float32 on the ring. Gradients may be
+    float32, float64, half (summed in float32) or sparse (gathered as they are, without codec).
+
+    Returns the DistributedDataParallel module. A failure is raised by backward() on every rank that
+    is left, as a RuntimeError whose text names rank, host and reason; module.shoal.error has it as
+    an exception of Shoal's. Source: PyTorch's contract of DDP communication hooks."""
+    comm = comm or torch_process_group.default_comm()
+    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        if not dist.is_initialized():
+            torch_process_group.initialise(comm)
+        model = torch.nn.parallel.DistributedDataParallel(model, **options)
+    elif options:
+        raise TypeError("options are DistributedDataParallel's: give them where it was made")
+    hook = Hook(model.module, comm, codec, collective)
+    model.register_comm_hook(hook, _hook)
+    model.shoal = hook
+    return model

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torch.distributed.init_process_group("shoal")`: a backend in Python.
+
+float32 sums, averages and maxima run on the ring, in place. Half types are summed in float32. All
+other types and operations gather every member's tensor and reduce it here, in rank order: exact, but
+N times the traffic, so for small tensors. Tensors live on the CPU."""
+
+import collections
+import datetime
+import inspect
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import _create_work_from_future
+
+from . import _default
+from ._comm import Comm, key_of
+from .torch_work import Channel, all_of, seconds_of, then, to_torch
+
+_HALF = (torch.float16, torch.bfloat16)
+_LOCAL = {
+    "SUM": lambda a, b: a + b,
+    "AVG": lambda a, b: a + b,
+    "PRODUCT": lambda a, b: a * b,
+    "MIN": torch.minimum,
+    "MAX": torch.maximum,
+    "BAND": torch.bitwise_and,
+    "BOR": torch.bitwise_or,
+    "BXOR": torch.bitwise_xor,
+}
+
+
+def _op_name(op) -> str:
+    """ "SUM" of whatever this version of PyTorch calls a reduction."""
+    name = str(getattr(op, "op", op)).rsplit(".", 1)[-1]
+    if name not in _LOCAL:
+        raise RuntimeError(f"shoal: no reduction {name}; there are {', '.join(_LOCAL)}")
+    return name
+
+
+def _one(tensors):
+    if len(tensors) != 1:
+        raise RuntimeError(f"shoal: one tensor per rank, not {len(tensors)}")
+    return tensors[0]
+
+
+class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
+    """Members of a communicator as a process group of PyTorch."""
+
+    def __init__(self, comm: Comm, members, name: str):
+        super().__init__(members.index(comm.rank), len(members))
+        self._channel = Channel(comm, members, key_of("group " + name) & 0xFFFFFFFF)
+        self._passed = collections.Counter()
+
+    def getBackendName(self):
+        return "shoal"
+
+    def name(self):
+        return "shoal"
+
+    def size(self):
+        return self._channel.size
+
+    def rank(self):
+        return self._channel.me
+
+    def _work(self, future, result):
+        return _create_work_from_future(to_torch(future, result))
+
+    # ------------------------------------------------------------------ reductions
+
+    def _reduce(self, tensor, op, timeout):
+        """All-reduce of one tensor, in place."""
+        name, channel = _op_name(op), self._channel
+        if tensor.dtype in _HALF + (torch.float32,) and name in ("SUM", "AVG", "MAX"):
+            flat = tensor.detach().float().contiguous()
+            if flat.data_ptr() != tensor.data_ptr() or flat.dtype != tensor.dtype:
+                flat = flat.clone()
+            done = channel.reduce_floats(flat, "max" if name == "MAX" else "sum", timeout)
+
+            def finish():
+                if name == "AVG":
+                    flat.div_(channel.size)
+                if flat.data_ptr() != tensor.data_ptr():
+                    tensor.copy_(flat)
+
+            return then(done, finish)
+        done, found = channel.gather(tensor, timeout)
+
+        def combine():
+            total = found[0].clone()
+            for part in found[1:]:
+                total = _LOCAL[name](total, part)
+            tensor.copy_(total / channel.size if name == "AVG" else total)
+
+        return then(done, combine)
+
+    def allreduce(self, tensors, opts=None):
+        op = opts.reduceOp if hasattr(opts, "reduceOp") else (opts or dist.ReduceOp.SUM)
+        futures = [self._reduce(t, op, seconds_of(opts)) for t in tensors]
+        return self._work(all_of(futures), tensors)
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        return self.allreduce(tensors, opts)
+
+    def reduce(self, tensors, opts):
+        """The sum is at the root; elsewhere the tensor keeps what it had."""
+        tensor = _one(tensors)
+        target = tensor if self._channel.me == opts.rootRank else tensor.clone()
+        done = self._reduce(target, opts.reduceOp, seconds_of(opts))
+        return self._work(done, tensors)
+
+    def _scatter_sum(self, output, inputs, op, timeout):
+        whole = torch.stack([part.view(output.shape) for part in inputs])
+        done = self._reduce(whole, op, timeout)
+        return then(done, lambda: output.copy_(whole[self._channel.me]))
+
+    def reduce_scatter(self, outputs, inputs, opts=None):
+        op = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
+        done = self._scatter_sum(_one(outputs), _one(inputs), op, seconds_of(opts))
+        return self._work(done, outputs)
+
+    def _reduce_scatter_base(self, output, whole, opts=None):
+        parts = whole.contiguous().view(self._channel.size, -1)
+        op = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
+        return self._work(self._scatter_sum(output, list(parts), op, seconds_of(opts)), [output])
+
+    # ------------------------------------------------------------------ copies
+
+    def broadcast(self, tensors, opts):
+        futures = [self._channel.broadcast(t, opts.rootRank, seconds_of(opts)) for t in tensors]
+        return self._work(all_of(futures), tensors)
+
+    def _gather_into(self, targets, tensor, timeout):
+        done, found = self._channel.gather(tensor, timeout)
+
+        def finish():
+            for target, part in zip(targets, found):
+                target.copy_(part.view(target.shape))
+
+        return then(done, finish)
+
+    def allgather(self, outputs, inputs, opts=None):
+        done = self._gather_into(_one(outputs), _one(inputs), seconds_of(opts))
+        return self._work(done, outputs)
+
+    def allgather_coalesced(self, outputs, inputs, opts=None):
+        futures = [self._gather_into(o, i, seconds_of(opts)) for o, i in zip(outputs, inputs)]
+        return self._work(all_of(futures), outputs)
+
+    def _allgather_base(self, output, tensor, opts=None):
+        parts = list(output.view(self._channel.size, -1))
+        return self._work(self._gather_into(parts, tensor, seconds_of(opts)), [output])
+
+    def gather(self, outputs, inputs, opts):
+        targets = _one(outputs) if self._channel.me == opts.rootRank else []
+        return self._work(self._gather_into(targets, _one(inputs), seconds_of(opts)), outputs)
+
+    def scatter(self, outputs, inputs, opts):
+        """Each member gets its part straight from the root."""
+        me, output, futures = self._channel.me, _one(outputs), []
+        number = self._channel.next()[1]
+        for member in range(self._channel.size):
+            if me == opts.rootRank and member == me:
+                output.copy_(_one(inputs)[me])
+            elif me == opts.rootRank:
+                futures.append(self._pass(_one(inputs)[member], me, member, number, opts))
+            elif member == me:
+                futures.append(self._pass(output, opts.rootRank, me, number, opts))
+        return self._work(all_of(futures), outputs)
+
+    def _pass(self, tensor, sender, receiver, number, opts):
+        """A message that belongs to collective `number`: tag -1 keeps it apart from send()'s."""
+        return self._channel.pass_on(tensor, sender, receiver, -1, number, seconds_of(opts))
+
+    def _exchange(self, outputs, inputs, opts):
+        """inputs[i] to member i, outputs[i] from member i."""
+        me, futures = self._channel.me, []
+        number = self._channel.next()[1]
+        for member in range(self._channel.size):
+            if member == me:
+                outputs[me].copy_(inputs[me].view(outputs[me].shape))
+                continue
+            futures.append(self._pass(inputs[member], me, member, number, opts))
+            futures.append(self._pass(outputs[member], member, me, number, opts))
+        return all_of(futures)
+
+    def alltoall(self, outputs, inputs, opts=None):
+        return self._work(self._exchange(outputs, inputs, opts), outputs)
+
+    def alltoall_base(self, output, tensor, output_splits, input_splits, opts=None):
+        n = self._channel.size
+        outputs = output.split(output_splits or output.shape[0] // n)
+        inputs = tensor.split(input_splits or tensor.shape[0] // n)
+        if len(outputs) != n or len(inputs) != n:
+            raise RuntimeError(f"shoal: all_to_all of {n} ranks needs {n} equal parts or splits")
+        return self._work(self._exchange(outputs, inputs, opts), [output])
+
+    def barrier(self, opts=None):
+        return self._work(self._channel.reduce_floats(torch.zeros(1), "sum", seconds_of(opts)), [])
+
+    # ------------------------------------------------------------------ messages
+
+    def _message(self, tensors, sender, receiver, tag):
+        self._passed[sender, receiver, tag] += 1
+        number = self._passed[sender, receiver, tag]
+        tensor = _one(tensors)
+        done = self._channel.pass_on(tensor, sender, receiver, tag, number, None)
+        return self._work(done, tensors)
+
+    def send(self, tensors, receiver, tag=0):
+        return self._message(tensors, self._channel.me, receiver, tag)
+
+    def recv(self, tensors, sender, tag=0):
+        return self._message(tensors, sender, self._channel.me, tag)
+
+    def recv_anysource(self, tensors, tag=0):
+        raise RuntimeError("shoal: a receiver names its sender; recv(src=...)")
+
+
+def join(store, rank: int, world_size: int, timeout: datetime.timedelta) -> Comm:
+    """This process's communicator, met through a store of PyTorch's: rank 0 chooses a port."""
+    host = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    if rank == 0:
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            store.set("shoal", f"tcp://{host}:{probe.getsockname()[1]}|{os.urandom(16).hex()}")
+    place, token = store.get("shoal").decode().split("|")
+    if "SHOAL_TOKEN_FD" in os.environ or "SHOAL_TOKEN_FILE" in os.environ:
+        token = None
+    wait = timeout.total_seconds() if timeout.total_seconds() > 0 else None
+    return _default.init(place, rank, world_size, token=token, join_timeout=wait)
+
+
+def _create(store, rank, world_size, timeout):
+    """Called by PyTorch for the default group and for each new_group that we are in. Of a subgroup
+    it tells only our place in it, so members say through the store who they are."""
+    comm = _default.comm() if _default.joined() else join(store, rank, world_size, timeout)
+    store.set(f"shoal-{rank}", str(comm.rank))
+    members = [int(store.get(f"shoal-{i}").decode()) for i in range(world_size)]
+    if rank == 0:
+        store.set("shoal-group", os.urandom(8).hex())
+    return ProcessGroupShoal(comm, members, store.get("shoal-group").decode())
+
+
+def default_comm() -> Comm:
+    """This process's communicator. If torch.distributed was initialised by other means (a launcher
+    whose port PyTorch's own store has taken), its store is where we meet."""
+    if not _default.joined() and dist.is_initialized():
+        store = dist.PrefixStore("shoal", dist.distributed_c10d._get_default_store())
+        wait = datetime.timedelta(seconds=30)
+        return join(store, dist.get_rank(), dist.get_world_size(), wait)
+    return _default.comm()
+
+
+def initialise(comm: Comm) -> None:
+    """torch.distributed's default group on a communicator that has joined already. PyTorch wants a
+    store, too: rank 0 serves one, and the communicator says where."""
+    host = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    port = torch.zeros(1)
+    store = None
+    if comm.rank == 0:
+        store = dist.TCPStore(host, 0, comm.world_size, True, wait_for_workers=False)
+        port[0] = store.port
+    comm.broadcast(port)
+    if store is None:
+        store = dist.TCPStore(host, int(port[0]), comm.world_size, False, wait_for_workers=False)
+    register()
+    dist.init_process_group("shoal", store=store, rank=comm.rank, world_size=comm.world_size)
+
+
+def register() -> None:
+    """Make "shoal" known to torch.distributed; `import shoal` does it behind `import torch`."""
+    if hasattr(dist.Backend, "SHOAL"):
+        return
+    known = inspect.signature(dist.Backend.register_backend).parameters
+    extra = {"devices": ["cpu"]} if "devices" in known else {}
+    dist.Backend.register_backend("shoal", _create, **extra)

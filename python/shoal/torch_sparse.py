@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse gradients (of embeddings): every rank's indices and values go to all, as they are."""
+
+import concurrent.futures
+
+import torch
+
+from ._comm import Comm
+
+
+class SparseExchange:
+    """The mean of one sparse tensor per rank. `result` is a future of the coalesced mean.
+
+    Two operations, which carry the names `name` and the one behind it: how many entries each rank
+    has, then as many of all ranks as the longest has. Integers travel as the bits of floats."""
+
+    def __init__(self, comm: Comm, gradient: torch.Tensor, name: tuple):
+        self.result = concurrent.futures.Future()
+        self.comm, self.gradient, self.name = comm, gradient, name
+        self.dims = gradient.sparse_dim()
+        self.value_floats = max(1, gradient.values().shape[1:].numel())
+        self.counts = torch.zeros(comm.world_size, dtype=torch.int64)
+        self.counts[comm.rank] = gradient.indices().shape[1]
+        self._gather(self.counts.view(torch.float32), 0, self._entries)
+
+    def _gather(self, floats, step, go_on):
+        def finish(operation):
+            try:
+                operation.result()
+                go_on()
+            except Exception as error:
+                self.result.set_exception(error)
+
+        group, sequence = self.name
+        operation = self.comm.start("all_gather", floats, name=(group, sequence + step), bits=True)
+        operation.add_done_callback(finish)
+
+    def _entries(self):
+        longest = int(self.counts.max())
+        self.places = 2 * self.dims * longest  # floats that hold the indices of one rank
+        floats = self.places + longest * self.value_floats
+        self.rows = torch.zeros(self.comm.world_size, floats)
+        own = self.rows[self.comm.rank]
+        indices = self.gradient.indices().contiguous().view(-1).view(torch.float32)
+        values = self.gradient.values().to(torch.float32).reshape(-1)
+        own[: indices.numel()] = indices
+        own[self.places :][: values.numel()] = values
+        self._gather(self.rows.view(-1), 1, self._finish)
+
+    def _finish(self):
+        indices, values = [], []
+        shape = self.gradient.values().shape[1:]
+        for row, count in zip(self.rows, self.counts.tolist()):
+            places = row[: 2 * self.dims * count].clone().view(torch.int64)
+            indices.append(places.view(self.dims, count))
+            values.append(row[self.places :][: count * self.value_floats].view(count, *shape))
+        mean = torch.cat(values) / self.comm.world_size
+        total = torch.sparse_coo_tensor(torch.cat(indices, 1), mean, self.gradient.shape)
+        self.result.set_result(total.coalesce().to(self.gradient.dtype))

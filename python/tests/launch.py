@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that need ranks. They are forked from the test's own process, which has imported PyTorch
+once for all, and find each other through torchrun's variables."""
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+import unittest
+
+
+def needs(module):
+    """The module; without it the whole file is skipped, and counted as skipped."""
+    try:
+        return __import__(module)
+    except ImportError as error:
+        print(f"skipped: {error} (Debian's python3-{module})")
+        sys.exit(77)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _child(main, rank, ranks, port, pipe):
+    import shoal
+
+    os.dup2(pipe, 1)
+    os.dup2(pipe, 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    code = 1
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+        print(end.code)
+    except BaseException:
+        traceback.print_exc()
+    shoal.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(main, ranks=3, limit_s=100):
+    """([exit status of each rank, -9 if killed], what they printed)."""
+    reader, writer = os.pipe()
+    port, pids = free_port(), []
+    for rank in range(ranks):
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            _child(main, rank, ranks, port, writer)
+        pids.append(pid)
+    os.close(writer)
+    printed, end = b"", time.monotonic() + limit_s
+    while select.select([reader], [], [], max(0, end - time.monotonic()))[0]:
+        part = os.read(reader, 65536)
+        if not part:
+            break
+        printed += part
+    else:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        printed += f"\nno end within {limit_s} s".encode()
+    os.close(reader)
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    return statuses, printed.decode(errors="replace")
+
+
+class RanksTest(unittest.TestCase):
+    """assert_ranks(main): every rank called it and ended well."""
+
+    def assert_ranks(self, main, ranks=3, **options):
+        statuses, printed = run(main, ranks, **options)
+        self.assertEqual([0] * ranks, statuses, f"{main.__name__}:\n{printed}")
+        return printed
