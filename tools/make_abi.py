@@ -175,9 +175,9 @@ def version():
 def render(reader):
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
+        "# Made by tools/make_abi.py from include/shoal/*.h: run it after a change there.",
         "# fmt: off",
-        '"""The C library\'s public ABI. Made by tools/make_abi.py from include/shoal/*.h; a test',
-        'compares the two and every size and offset. Not to be edited."""',
+        '"""The C library\'s public ABI; a test compares every size and offset with the compiler."""',
         "",
         "import ctypes as C",
         "",
@@ -193,7 +193,8 @@ def render(reader):
         lines += ["", "", f"class {name}(C.Structure):", "    _fields_ = ["]
         lines += [f'        ("{field}", {kind}),' for field, kind in fields]
         lines += ["    ]"]
-    lines += ["", "", "# What the *_INIT macros set besides size; all else is zero.", "DEFAULTS = {"]
+    lines += ["", "", "# What the *_INIT macros set besides size; all else is zero."]
+    lines += ["DEFAULTS = {"]
     lines += [f'    "{name}": {values!r},'.replace("'", '"')
               for name, values in reader.defaults.items()]
     lines += ["}", "", 'STATUS = "status"', "# name: (result, arguments)", "FUNCTIONS = {"]

@@ -5,7 +5,7 @@
     shoal.ddp(model, codec="eden:bits=2,ef")        # PyTorch, behind DistributedDataParallel
     optimizer = shoal.wrap(optimizer, sync="diloco")  # PyTorch, without it
 
-    shoal.allreduce(array)                          # NumPy and everything else with a float32 buffer
+    shoal.allreduce(array)                          # NumPy and whatever has a float32 buffer
     shoal.Codec("terngrad").encode(array)
     shoal.predict("lenet", cluster="lab.json", workers=8)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+# Made by tools/make_abi.py from include/shoal/*.h: run it after a change there.
 # fmt: off
-"""The C library's public ABI. Made by tools/make_abi.py from include/shoal/*.h; a test
-compares the two and every size and offset. Not to be edited."""
+"""The C library's public ABI; a test compares every size and offset with the compiler."""
 
 import ctypes as C
 
@@ -851,6 +851,8 @@ class shoal_train_progress(C.Structure):
         ("epoch_s", C.c_double),
         ("skipped", C.c_bool),
         ("done", C.c_bool),
+        ("slow_rank", C.c_int32),
+        ("slow_cause", C.c_char * 8),
     ]
 
 
@@ -907,6 +909,26 @@ class shoal_train_rank(C.Structure):
         ("sends_bytes_s", C.c_double),
         ("receives_bytes_s", C.c_double),
         ("cause", C.c_char * 16),
+    ]
+
+
+class shoal_watch_rank_state(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("host", C.c_char * 64),
+        ("state", C.c_char * 16),
+        ("cause", C.c_char * 16),
+        ("slow_s", C.c_double),
+        ("caused_ms", C.c_double),
+        ("last_share", C.c_double),
+        ("busy", C.c_bool),
+        ("operation", C.c_char * 64),
+        ("doing_s", C.c_double),
+        ("ended", C.c_uint64),
+        ("last_seen_s", C.c_double),
+        ("compute_ms", C.c_double),
+        ("sends_bytes_s", C.c_double),
+        ("receives_bytes_s", C.c_double),
     ]
 
 
@@ -1073,4 +1095,9 @@ FUNCTIONS = {
     "shoal_train_serve": (STATUS, [C.c_void_p]),
     "shoal_train_summarise": (STATUS, [C.c_void_p, C.POINTER(shoal_train_summary)]),
     "shoal_train_rank_of": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_rank)]),
+    "shoal_watch_ask": (STATUS, [C.c_char_p, C.c_int64, C.POINTER(C.c_void_p)]),
+    "shoal_watch_job": (None, [C.c_void_p, C.POINTER(C.c_char_p), C.c_void_p, C.c_void_p]),
+    "shoal_watch_ranks": (C.c_uint32, [C.c_void_p]),
+    "shoal_watch_rank": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_watch_rank_state)]),
+    "shoal_watch_close": (None, [C.c_void_p]),
 }

@@ -2,8 +2,8 @@
 """`torch.distributed.init_process_group("shoal")`: a backend in Python.
 
 float32 sums, averages and maxima run on the ring, in place. Half types are summed in float32. All
-other types and operations gather every member's tensor and reduce it here, in rank order: exact, but
-N times the traffic, so for small tensors. Tensors live on the CPU."""
+other types and operations gather every member's tensor and reduce it here, in rank order: exact,
+but N times the traffic, so for small tensors. Tensors live on the CPU."""
 
 import collections
 import datetime

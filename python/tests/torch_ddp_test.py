@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedDataParallel through Shoal's hook: gradients are the mean over the whole batch, replicas
-stay equal, a lost rank ends backward() with its name."""
+"""DistributedDataParallel through Shoal's hook: gradients are the mean over the whole batch,
+replicas stay equal, a lost rank ends backward() with its name."""
 
 import os
 import signal

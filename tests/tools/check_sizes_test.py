@@ -36,6 +36,11 @@ class SizesTest(fixture.CheckerCase):
         self.accepts({"cli/x.c": LICENCE + "int a;\n" * 599})
         self.refuses({"cli/x.c": LICENCE + "int a;\n" * 600}, "601 lines, at most 600")
 
+    def test_what_a_program_wrote(self):
+        made = "# SPDX-License-Identifier: Apache-2.0\n# Made by tools/make_x.py\n"
+        self.accepts({"cli/x.py": made + "x = 1\n" * 700})
+        self.refuses({"cli/x.py": made.split("\n", 1)[1] + "x = 1\n" * 700}, "first line lacks")
+
     def test_columns(self):
         self.accepts({"cli/x.c": LICENCE + "/*" + "x" * 96 + "*/\n"})
         self.refuses({"cli/x.c": LICENCE + "/*" + "x" * 97 + "*/\n"}, "cli/x.c:2: 101 columns")
