@@ -8,7 +8,8 @@ class Error(Exception):
     """What a call into Shoal failed with.
 
     Attributes: status (name, "EPEER"), rank (the culprit's, -1 unknown), host, operation
-    ("all-reduce 1182"), waited_s (-1 if it did not wait), os_error (errno or 0), text (the sentence), advice."""
+    ("all-reduce 1182"), waited_s (-1 if it did not wait), os_error (errno or 0), text (the
+    sentence), advice."""
 
     status = "?"
 
