@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Made by tools/make_abi.py from include/shoal/*.h: run it after a change there.
 # fmt: off
-"""The C library's public ABI; a test compares every size and offset with the compiler."""
+"""The C library's public ABI; a test compares sizes and offsets with the compiler."""
 
 import ctypes as C
 
