@@ -35,6 +35,7 @@ int cli_data(int argc, char **argv);
 int data_speech(int argc, char **argv); /* of cli_data */
 int data_text(int argc, char **argv);
 int cli_model(int argc, char **argv);
+int cli_eval(int argc, char **argv);
 int cli_partition(int argc, char **argv);
 int cli_network(int argc, char **argv);
 int cli_sim(int argc, char **argv);

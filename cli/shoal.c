@@ -17,6 +17,7 @@ const cli_verb cli_verbs[] = {
     {"bench", "measure collectives, in nccl-tests' columns", cli_bench},
     {"sim", "run a whole job in virtual time: slow workers, slow links, failures", cli_sim},
     {"data", "make data sets: digits in MNIST's files", cli_data},
+    {"eval", "a trained network on its test set, in float32 and in fixed point", cli_eval},
     {"model", "describe a network: layers, parameters, FLOPs, bytes", cli_model},
     {"partition", "which layers to split by data and which by model (HyPar)", cli_partition},
     {"calibrate", "measure this machine and network, write a cluster file", cli_calibrate},

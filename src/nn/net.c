@@ -5,6 +5,7 @@
 #include "nn/nn.h"
 
 #include <cblas.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -407,5 +408,37 @@ shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, sho
     const shoali_pass pass = pass_of(net, batch, false);
     net->scores = run_forward(net, &pass, batch->x);
     judge(net, batch, NULL, loss_out);
+    return SHOAL_OK;
+}
+
+static float largest(const float *x, size_t count, float most)
+{
+    for (size_t i = 0; i < count; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    return most;
+}
+
+shoal_status shoali_net_magnitudes(shoali_net *net, const shoali_batch *batch, float *most)
+{
+    shoali_loss loss;
+    SHOALI_TRY(shoali_net_evaluate(net, batch, &loss));
+    most[0] = largest(batch->x, batch->count * net->in_elems, most[0]);
+    for (uint32_t i = 0; i < net->model->layer_count; i++) {
+        const shoali_node *node = &net->nodes[i];
+        size_t count = batch->count * (size_t)shoali_shape_elems(node->layer->out);
+        if (node->y != NULL)
+            most[i + 1] = largest(node->y, count, most[i + 1]);
+    }
+    return SHOAL_OK;
+}
+
+shoal_status shoali_net_judge(shoali_net *net, const shoali_batch *batch, const float *scores,
+                              shoali_loss *loss_out)
+{
+    SHOALI_TRY(check_batch(net, batch));
+    *loss_out = (shoali_loss){.count = batch->count};
+    net->scores = scores;
+    if (batch->count > 0)
+        judge(net, batch, NULL, loss_out);
     return SHOAL_OK;
 }

@@ -73,6 +73,17 @@ SHOAL_MUST_USE shoal_status shoali_net_train(shoali_net *net, const shoali_batch
 SHOAL_MUST_USE shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch,
                                                 shoali_loss *loss_out);
 
+/** Largest magnitudes of a forward pass without training: float32[layers + 1], of the input and of
+ * each layer's output; what is there already stays if it is larger. A layer whose output the next
+ * one overwrites (max(y, 0) in place) has what is left of it. */
+SHOAL_MUST_USE shoal_status shoali_net_magnitudes(shoali_net *net, const shoali_batch *batch,
+                                                  float *most);
+
+/** Loss and errors of scores that were computed elsewhere: float32[count][classes], of sequences
+ * [count][frames][classes]. */
+SHOAL_MUST_USE shoal_status shoali_net_judge(shoali_net *net, const shoali_batch *batch,
+                                             const float *scores, shoali_loss *loss_out);
+
 /* ---------------------------------------------------------------- parts of a model
  *
  * Where layers are divided among workers, activations leave the net between them: each worker has

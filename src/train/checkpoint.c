@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "train/codec_choice.h"
+#include "train/deploy.h"
 #include "train/hybrid.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
@@ -297,6 +298,17 @@ static shoal_status find_latest(const char *from, char folder[PATH_BYTES])
     if (!ok)
         return shoali_fail(SHOAL_ECORRUPT, "%s names no checkpoint", path);
     return join_number(folder, from, "checkpoints/step-", step, "");
+}
+
+shoal_status shoali_checkpoint_open(const char *from, shoali_safetensors **file_out)
+{
+    char folder[PATH_BYTES], path[PATH_BYTES];
+    const char *dot = strrchr(from, '.');
+    if (dot != NULL && strcmp(dot, ".safetensors") == 0)
+        return shoali_safetensors_open(from, file_out);
+    SHOALI_TRY(find_latest(from, folder));
+    SHOALI_TRY(join(path, folder, "common.safetensors"));
+    return shoali_safetensors_open(path, file_out);
 }
 
 static shoal_status read_number(const shoali_safetensors *file, const char *path, const char *key,

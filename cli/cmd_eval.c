@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal eval: a checkpoint on the test split, in float32 and in fixed point. */
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "shoal/deploy.h"
+
+enum { KEY_FIXED = 1000, KEY_CALIBRATE, KEY_SAMPLES, KEY_NO_FLOAT, MOST_WIDTHS = 2 };
+
+typedef struct eval_args {
+    shoal_deploy_desc deploy;
+    uint32_t widths[MOST_WIDTHS], width_count;
+    bool no_float, json;
+} eval_args;
+
+static const struct argp_option options[] = {
+    {"from", 'f', "DIR", 0, "--out of a training run: its newest checkpoint; or FILE.safetensors",
+     0},
+    {"data", 'd', "DIR", 0, "Data set, as in training", 0},
+    {"model", 'm', "SPEC", 0, "(as the checkpoint says)", 0},
+    {"fixed", KEY_FIXED, "BITS", 0, "Also in fixed point of 12 or 16 bits; repeat for both", 0},
+    {"no-float", KEY_NO_FLOAT, NULL, 0, "In fixed point only", 0},
+    {"calibrate", KEY_CALIBRATE, "N", 0, "Training samples by which fractions are chosen (64)", 0},
+    {"samples", KEY_SAMPLES, "N", 0, "Of the test split (all)", 0},
+    {"batch", 'b', "N", 0, "Samples at once (16)", 0},
+    {"json", 'j', NULL, 0, "Result as one JSON object", 0},
+    {0}};
+
+static bool parse_count(const char *text, int64_t most, uint32_t *out)
+{
+    int64_t value = 0;
+    bool ok = cli_parse_int(text, 1, most, &value);
+    *out = (uint32_t)value;
+    return ok;
+}
+
+static bool parse_bits(eval_args *args, const char *text)
+{
+    uint32_t bits = 0;
+    if (args->width_count == MOST_WIDTHS || !parse_count(text, 16, &bits))
+        return false;
+    args->widths[args->width_count++] = bits;
+    return bits == 12 || bits == 16;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    eval_args *args = state->input;
+    bool good = true;
+    switch (key) {
+    case 'f':
+        args->deploy.from = text;
+        break;
+    case 'd':
+        args->deploy.data = text;
+        break;
+    case 'm':
+        args->deploy.model = text;
+        break;
+    case 'j':
+        args->json = true;
+        break;
+    case 'b':
+        good = parse_count(text, 4096, &args->deploy.batch);
+        break;
+    case KEY_FIXED:
+        good = parse_bits(args, text);
+        break;
+    case KEY_NO_FLOAT:
+        args->no_float = true;
+        break;
+    case KEY_CALIBRATE:
+        good = parse_count(text, 1000000, &args->deploy.calibrate);
+        break;
+    case KEY_SAMPLES:
+        good = parse_count(text, INT32_MAX, &args->deploy.samples);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    if (!good)
+        argp_error(state, "%s: not taken; see --help", text);
+    return 0;
+}
+
+static void print_row(const eval_args *args, uint32_t bits, const shoal_deploy_result *r,
+                      bool first)
+{
+    char numbers[16] = "float32";
+    if (bits > 0)
+        snprintf(numbers, sizeof numbers, "fixed%u", bits);
+    if (!args->json) {
+        printf("%-8s  loss %.4f  accuracy %.2f %%", numbers, r->loss, r->accuracy);
+        if (isfinite(r->symbol_error_rate))
+            printf("  symbol errors %.2f %% of %llu", r->symbol_error_rate,
+                   (unsigned long long)r->symbols);
+        puts("");
+        return;
+    }
+    printf("%s\"%s\": {\"loss\": %.6g, \"accuracy\": %.6g", first ? "{" : ", ", numbers, r->loss,
+           r->accuracy);
+    if (isfinite(r->symbol_error_rate))
+        printf(", \"symbol_error_rate\": %.6g", r->symbol_error_rate);
+    printf(", \"samples\": %llu, \"labels\": %llu, \"symbols\": %llu, \"edits\": %llu}",
+           (unsigned long long)r->samples, (unsigned long long)r->labels,
+           (unsigned long long)r->symbols, (unsigned long long)r->edits);
+}
+
+static int run(const eval_args *args)
+{
+    shoal_deploy *deploy = NULL;
+    if (shoal_deploy_open(&args->deploy, &deploy) != SHOAL_OK)
+        return cli_report("eval");
+    shoal_status status = SHOAL_OK;
+    bool first = true;
+    for (uint32_t i = args->no_float ? 1 : 0; i <= args->width_count && status == SHOAL_OK; i++) {
+        shoal_deploy_result result = {.size = sizeof result};
+        uint32_t bits = i > 0 ? args->widths[i - 1] : 0;
+        status = shoal_deploy_evaluate(deploy, bits, &result);
+        if (status == SHOAL_OK)
+            print_row(args, bits, &result, first);
+        fflush(stdout);
+        first = false;
+    }
+    int code = status == SHOAL_OK ? CLI_OK : cli_report("eval");
+    if (args->json && status == SHOAL_OK)
+        puts("}");
+    shoal_deploy_close(deploy);
+    return code;
+}
+
+int cli_eval(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "A trained network on the test split: loss, accuracy and, of sequences, symbol errors "
+        "(phoneme errors of collapsed frames), in float32 and in fixed point.\v"
+        "Example: shoal eval --from run1 --data speech --fixed 12 --fixed 16\n\n"
+        "Fixed point: docs/circulant.md.",
+        NULL,
+        NULL,
+        NULL};
+    eval_args args = {.deploy = SHOAL_DEPLOY_DESC_INIT};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    if (args.deploy.from == NULL || args.deploy.data == NULL)
+        return cli_usage("eval", "which run, on which data? --from DIR --data DIR");
+    if (args.no_float && args.width_count == 0)
+        return cli_usage("eval", "nothing to do: --no-float without --fixed");
+    return run(&args);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside a shoal_deploy: what evaluates it, and what writes it out. */
+#ifndef SHOALI_TRAIN_DEPLOY_H
+#define SHOALI_TRAIN_DEPLOY_H
+
+#include "nn/fixed_net.h"
+#include "shoal/deploy.h"
+#include "train/safetensors.h"
+#include "train/trainer.h"
+
+struct shoal_deploy {
+    shoal_deploy_desc desc; /* defaults filled in; strings are the trainer's */
+    shoal_train *train;     /* model, data, net with the checkpoint's weights; never steps */
+    float *most;            /* [layer_count + 1]: magnitudes of the samples to calibrate with */
+    bool calibrated;
+    shoali_fixed_model *fixed; /* of the latest number of bits; NULL: none yet */
+};
+
+/** Make deploy->fixed what was asked for. */
+SHOAL_MUST_USE shoal_status shoali_deploy_fix(shoal_deploy *deploy, uint32_t bits);
+
+/** Name and matrix i of the fixed net, with the layer that it is of; NULL behind the last one. */
+const shoali_fixed_matrix *shoali_deploy_matrix(const shoal_deploy *deploy, uint32_t i,
+                                                char name_out[96]);
+
+/** The C text, in two files, to be included one by the other (fixed_text.c). */
+SHOAL_MUST_USE shoal_status shoali_fixed_text(const shoal_deploy *deploy, const char *dir,
+                                              const char *name);
+
+/* checkpoint.c */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_open(const char *from, shoali_safetensors **file_out);
+
+#endif
