@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trained model as a net in fixed point (kernel/fixed.h): weights become spectra of 12 or 16 bits,
- * every tensor gets its fraction bits.
+/* A trained model as a net in fixed point (kernel/fixed.h): weights become spectra of 12 or 16
+ * bits, every tensor gets its fraction bits.
  *
  * Fractions: of a weight spectrum per bin, as large as its largest word allows; of the input and of
  * what matrices and projections give, by the largest magnitude seen on samples; of what enters a
