@@ -129,7 +129,7 @@ static void json_curve(const sim_report *r)
     for (uint32_t i = 0; i < count; i++) {
         printf("%s\n    {\"time_s\": %.9f, \"iterations\": %.4f, ", i > 0 ? "," : "",
                points[i].time_s, points[i].iterations);
-        json_number("excess", points[i].excess);
+        json_number("loss", points[i].loss);
         printf(", ");
         json_number("consensus", points[i].consensus);
         printf("}");
@@ -198,11 +198,16 @@ static bool draw_curve(const sim_report *r, const char *dir, double *x, double *
     }
     if (!draw(dir, "iterations.svg", &plot))
         return false;
-    if (count == 0 || isnan(points[0].excess))
+    line.count = 0;
+    for (uint32_t i = 0; i < count; i++) { /* a network has no loss before its first samples */
+        x[line.count] = points[i].time_s;
+        y[line.count] = points[i].loss;
+        line.count += isfinite(points[i].loss);
+    }
+    if (line.count == 0)
         return true;
-    for (uint32_t i = 0; i < count; i++)
-        y[i] = points[i].excess;
-    plot.y_label = "loss of the mean model above its minimum";
+    plot.y_label = r->desc->problem != NULL ? "loss of the mean model above its minimum"
+                                            : "loss, mean over the workers' samples";
     plot.zero_y = false;
     plot.log_y = true;
     return draw(dir, "loss.svg", &plot);

@@ -99,6 +99,10 @@ typedef struct shoal_sim_results {
     uint64_t log_hash; /* of all of them with their times: equal runs, equal hash */
     uint64_t params;   /* elements of the model */
     double excess;     /* quadratic: loss of the mean model above its minimum */
+    /** Of networks (shoal_train_simulate), else NaN: mean loss of the samples of the last part of
+     *  the curve; of the workers' mean model, and how many percent of the test split it gets right.
+     */
+    double train_loss, test_loss, test_accuracy;
 } shoal_sim_results;
 
 typedef enum shoal_sim_end {
@@ -117,6 +121,8 @@ typedef struct shoal_sim_endpoint_results {
     char text[256];      /* why it failed */
     uint64_t iterations, gradients, compute_ns, idle_ns;
     uint64_t sent_bytes, received_bytes;
+    /** Of a network whose replicas differ: percent, before the final average; else NaN. */
+    double test_accuracy;
 } shoal_sim_endpoint_results;
 
 /**
@@ -149,11 +155,12 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_endpoint_get(
  */
 SHOAL_API const uint64_t *shoal_sim_waits(const shoal_sim *sim, uint32_t worker);
 
-/** The job at one moment. With numbers: the loss of the mean model above its minimum, and the mean
- * squared distance of workers from their mean; else NaN. */
+/** The job at one moment. With numbers: of a quadratic the loss of the mean model above its
+ * minimum, of a network the mean loss of the samples that workers took since the point before, and
+ * the mean squared distance of workers from their mean; else NaN. */
 typedef struct shoal_sim_point {
     double time_s, iterations; /* iterations: mean over workers */
-    double excess, consensus;
+    double loss, consensus;
 } shoal_sim_point;
 /** A few hundred points over the whole run; the first is its start. Valid until destroy. */
 SHOAL_API const shoal_sim_point *shoal_sim_curve(const shoal_sim *sim, uint32_t *count_out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/sim.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,26 +87,6 @@ static void describe_world(shoal_sim *sim, const shoal_sim_desc *desc, uint32_t 
         .seed = sim->seed};
 }
 
-/* Memory for numbers; with problem = cost there is none. */
-static shoal_status make_tensors(shoal_sim *sim, shoali_sim_node *node)
-{
-    const shoali_sync_row *row = sim->protocol.row;
-    uint32_t slots = row->slots != NULL ? row->slots(&node->world) : 0;
-    if (sim->problem == NULL)
-        return SHOAL_OK;
-    float *params = shoali_alloc_array(sim->count, sizeof *params);
-    float *grads = shoali_alloc_array(sim->count, sizeof *grads);
-    shoal_status status = shoali_tensors_init(&node->tensors, params, grads, sim->count, slots);
-    node->velocity = shoali_alloc_array(sim->count, sizeof *node->velocity);
-    if (sim->codec->error_feedback)
-        node->residual = shoali_alloc_array(sim->count, sizeof *node->residual);
-    if (status != SHOAL_OK || params == NULL || grads == NULL || node->velocity == NULL ||
-        (sim->codec->error_feedback && node->residual == NULL))
-        return SHOAL_ENOMEM;
-    shoali_problem_start(sim->problem, params);
-    return SHOAL_OK;
-}
-
 static shoal_status make_nodes(shoal_sim *sim, const shoal_sim_desc *desc)
 {
     const shoali_sync_row *row = sim->protocol.row;
@@ -118,9 +99,9 @@ static shoal_status make_nodes(shoal_sim *sim, const shoal_sim_desc *desc)
         node->state = shoali_alloc(row->state_size(&node->world));
         if (node->state == NULL)
             return SHOAL_ENOMEM;
-        SHOALI_TRY(make_tensors(sim, node));
+        SHOALI_TRY(shoali_sim_numbers_open(sim, i));
     }
-    if (sim->problem != NULL && sim->codec->error_feedback) {
+    if (sim->numbers && sim->codec->error_feedback) {
         size_t room = 0;
         if (__builtin_mul_overflow((size_t)sim->size, (size_t)sim->tensor_count, &room))
             return shoali_fail(SHOAL_ENOMEM, "too many tensors");
@@ -152,20 +133,28 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
     SHOALI_TRY(shoali_sim_report_open(sim, desc));
     SHOALI_TRY(shoali_sim_world_links(sim));
     SHOALI_TRY(shoali_sim_wire_open(sim));
-    SHOALI_TRY(shoali_problem_open(or (desc->problem, "cost"), sim->workers, sim->count, sim->seed,
-                                   &sim->problem));
+    if (sim->task.ctx == NULL)
+        SHOALI_TRY(shoali_problem_open(or (desc->problem, "cost"), sim->workers, sim->count,
+                                       sim->seed, &sim->problem));
+    sim->numbers = sim->task.ctx != NULL || sim->problem != NULL;
+    sim->results.train_loss = sim->results.test_loss = (double)NAN;
+    sim->results.test_accuracy = (double)NAN;
     sim->inject_at = UINT64_MAX;
     SHOALI_TRY(make_nodes(sim, desc));
     return shoali_sim_world_pace(sim, model);
 }
 
-shoal_status shoali_sim_create_row(const shoal_sim_desc *desc, const shoali_sync_row *row,
-                                   shoal_sim **sim_out)
+static shoal_status create(const shoal_sim_desc *desc, const shoali_sync_row *row,
+                           const shoali_task *task, shoal_sim **sim_out)
 {
     shoal_model *model = NULL;
     shoal_sim *sim = shoali_alloc(sizeof *sim);
+    if (sim == NULL && task != NULL)
+        task->close(task->ctx);
     if (sim == NULL)
         return SHOAL_ENOMEM;
+    if (task != NULL)
+        sim->task = *task;
     shoal_status status = desc->model != NULL ? shoal_model_open(desc->model, &model) : SHOAL_OK;
     if (status == SHOAL_OK)
         status = build(sim, desc, row, model);
@@ -178,11 +167,23 @@ shoal_status shoali_sim_create_row(const shoal_sim_desc *desc, const shoali_sync
     return SHOAL_OK;
 }
 
+shoal_status shoali_sim_create_row(const shoal_sim_desc *desc, const shoali_sync_row *row,
+                                   shoal_sim **sim_out)
+{
+    return create(desc, row, NULL, sim_out);
+}
+
+shoal_status shoali_sim_create_task(const shoal_sim_desc *desc, const shoali_task *task,
+                                    shoal_sim **sim_out)
+{
+    return create(desc, NULL, task, sim_out);
+}
+
 shoal_status shoal_sim_create(const shoal_sim_desc *desc, shoal_sim **sim_out)
 {
     if (desc == NULL || sim_out == NULL || desc->size != sizeof *desc)
         return shoali_fail(SHOAL_EINVAL, "shoal_sim_create: start from SHOAL_SIM_DESC_INIT");
-    return shoali_sim_create_row(desc, NULL, sim_out);
+    return create(desc, NULL, NULL, sim_out);
 }
 
 static void free_node(shoali_sim_node *node)
@@ -215,6 +216,8 @@ void shoal_sim_destroy(shoal_sim *sim)
     shoali_free(sim->last_arrival);
     shoali_free(sim->sent_messages);
     shoali_problem_close(sim->problem);
+    if (sim->task.ctx != NULL)
+        sim->task.close(sim->task.ctx);
     shoal_codec_close(sim->codec);
     shoal_codec_close(sim->identity);
     shoali_sync_close(&sim->protocol);
@@ -311,6 +314,7 @@ shoal_status shoal_sim_run(shoal_sim *sim)
     if (sim->status != SHOAL_OK)
         return shoali_error_set(&sim->error);
     SHOALI_TRY(shoali_sim_report_end(sim));
+    SHOALI_TRY(shoali_sim_test(sim));
     if (sim->until_ns > 0 && sim->now_ns == sim->until_ns)
         return SHOAL_OK;
     if (sim->ended < sim->size)
@@ -319,23 +323,6 @@ shoal_status shoal_sim_run(shoal_sim *sim)
 }
 
 /* ---------------------------------------------------------------- results */
-
-static double mean_excess(const shoal_sim *sim)
-{
-    double sum = 0;
-    float *mean = shoali_alloc_array(sim->count, sizeof *mean);
-    if (mean == NULL)
-        return -1;
-    for (size_t j = 0; j < sim->count; j++) {
-        double all = 0;
-        for (uint32_t i = 0; i < sim->workers; i++)
-            all += (double)sim->nodes[i].tensors.params[j];
-        mean[j] = (float)(all / sim->workers);
-    }
-    sum = shoali_problem_excess(sim->problem, mean);
-    shoali_free(mean);
-    return sum;
-}
 
 shoal_status shoal_sim_results_get(const shoal_sim *sim, shoal_sim_results *results_out)
 {
@@ -364,8 +351,6 @@ shoal_status shoal_sim_results_get(const shoal_sim *sim, shoal_sim_results *resu
         uint64_t bytes = shoali_links_carried_bytes(sim->net, link);
         r.busiest_link_bytes = bytes > r.busiest_link_bytes ? bytes : r.busiest_link_bytes;
     }
-    if (sim->problem != NULL)
-        r.excess = mean_excess(sim);
     *results_out = r;
     return SHOAL_OK;
 }
@@ -384,14 +369,15 @@ shoal_status shoal_sim_endpoint_get(const shoal_sim *sim, uint32_t endpoint,
                                                 .compute_ns = node->total_compute_ns,
                                                 .idle_ns = node->idle_ns,
                                                 .sent_bytes = node->sent_bytes,
-                                                .received_bytes = node->received_bytes};
+                                                .received_bytes = node->received_bytes,
+                                                .test_accuracy = node->accuracy};
     snprintf(results_out->text, sizeof results_out->text, "%s", node->text);
     return SHOAL_OK;
 }
 
 const float *shoal_sim_params(const shoal_sim *sim, uint32_t endpoint, size_t *count_out)
 {
-    if (endpoint >= sim->size || sim->problem == NULL)
+    if (endpoint >= sim->size || !sim->numbers)
         return NULL;
     *count_out = sim->count;
     return sim->nodes[endpoint].tensors.params;

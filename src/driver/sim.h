@@ -2,7 +2,8 @@
 /* Inside of the simulator; only sim*.c and tests include it. sim.c: descriptor, run, results.
  * sim_host.c: one machine per endpoint, its actions and the worker's loop around it. sim_ops.c:
  * operations, from the first member that enters to the last that is told; sim_places.c: where they
- * are kept. sim_volume.c: what an operation puts on the links. sim_flow.c: its numbers. */
+ * are kept. sim_volume.c: what an operation puts on the links. sim_flow.c: its numbers.
+ * sim_numbers.c: parameters and gradients of the endpoints. */
 #ifndef SHOALI_DRIVER_SIM_H
 #define SHOALI_DRIVER_SIM_H
 
@@ -13,6 +14,7 @@
 #include "driver/sim_problem.h"
 #include "driver/sim_queue.h"
 #include "driver/sim_spec.h"
+#include "driver/sim_task.h"
 #include "driver/tensors.h"
 #include "model/cluster.h"
 #include "shoal/model.h"
@@ -127,6 +129,7 @@ typedef struct shoali_sim_node {
     double base_ns; /* an iteration when nothing slows it down */
     uint64_t iteration, asked_ns, began_ns, compute_ns, idle_ns, total_compute_ns;
     uint64_t sent_bytes, received_bytes;
+    double accuracy; /* before the final average, percent; NaN: not tested */
     uint64_t done, gradients; /* iterations gone through; those that it computed a gradient for */
     shoali_sim_timer *timers;
     uint32_t timer_count, timer_capacity;
@@ -145,7 +148,9 @@ struct shoal_sim {
     shoali_cluster *cluster; /* NULL: network says it all */
     shoali_sim_pace *paces;  /* by time */
     uint32_t pace_count, pace_room;
-    shoali_problem *problem; /* NULL: cost only */
+    shoali_problem *problem; /* NULL: a task, or cost only */
+    shoali_task task;        /* without ctx: none */
+    bool numbers;            /* one of both */
     shoal_tensor *tensors;
     uint32_t tensor_count, workers, size; /* size: workers and dedicated servers */
     size_t count;
@@ -227,6 +232,21 @@ void shoali_sim_op_tell(shoal_sim *sim, uint32_t endpoint, uint32_t index, uint3
 void shoali_sim_ops_abandon(shoal_sim *sim, uint32_t endpoint, const char *why);
 void shoali_sim_ops_hang(shoal_sim *sim, uint32_t endpoint);
 void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why);
+
+/* sim_numbers.c; what changes numbers does nothing if there are none */
+/** Parameters, gradients and slots of an endpoint. */
+SHOAL_MUST_USE shoal_status shoali_sim_numbers_open(shoal_sim *sim, uint32_t endpoint);
+/** A tensor's gradient is there. */
+void shoali_sim_gradient(shoal_sim *sim, uint32_t endpoint, uint32_t tensor);
+/** The optimiser of an endpoint on a range; grads at its beginning. */
+void shoali_sim_optimise(shoal_sim *sim, uint32_t endpoint, uint64_t iteration, size_t offset,
+                         size_t count, const float *grads, float scale, float *params_out);
+/** A worker is through; an average over all comes next. */
+void shoali_sim_test_worker(shoal_sim *sim, uint32_t worker);
+/** The run is over: results of numbers. */
+SHOAL_MUST_USE shoal_status shoali_sim_test(shoal_sim *sim);
+/** Loss and distance from the mean now. */
+void shoali_sim_measure(shoal_sim *sim, shoal_sim_point *point);
 
 /* sim_world.c */
 SHOAL_MUST_USE shoal_status shoali_sim_world_links(shoal_sim *sim);

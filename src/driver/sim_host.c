@@ -101,21 +101,6 @@ static void begin_iteration(shoal_sim *sim, uint32_t endpoint, uint64_t iteratio
     shoali_sim_at(sim, ready_ns(sim, node, last), SHOALI_SIM_READY, endpoint, last, 0);
 }
 
-static void put_gradient(shoal_sim *sim, uint32_t endpoint, const shoal_tensor *t)
-{
-    const shoali_sim_node *node = &sim->nodes[endpoint];
-    float *grads = node->tensors.grads + t->offset;
-    if (sim->problem == NULL)
-        return;
-    shoali_problem_gradient(sim->problem, endpoint, node->iteration,
-                            node->tensors.params + t->offset, t->offset, t->count, grads);
-    if (t->offset == 0)
-        for (uint32_t i = 0; i < sim->faults.nan.count; i++)
-            if (sim->faults.nan.items[i].index == endpoint &&
-                sim->faults.nan.items[i].value == (double)node->iteration)
-                memset(grads, 0xff, sizeof *grads);
-}
-
 static void record_gap(shoal_sim *sim)
 {
     uint64_t most = 0, least = UINT64_MAX;
@@ -135,9 +120,9 @@ static void update(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdi
     shoali_sim_node *node = &sim->nodes[endpoint];
     node->phase = SHOALI_SIM_UPDATING;
     sim->results.skipped += verdict->skipped;
-    if (verdict->apply && sim->problem != NULL)
-        shoali_problem_step(sim->problem, node->velocity, node->tensors.params, node->tensors.grads,
-                            verdict->grad_scale, 0, sim->count, node->tensors.params);
+    if (verdict->apply)
+        shoali_sim_optimise(sim, endpoint, node->iteration, 0, sim->count, node->tensors.grads,
+                            verdict->grad_scale, node->tensors.params);
     uint64_t update_ns = (uint64_t)(sim->compute.update_ms * 1e6);
     node->gradients++;
     node->total_compute_ns += node->compute_ns + update_ns;
@@ -270,17 +255,16 @@ static void apply(shoal_sim *sim, uint32_t endpoint, const shoali_action *action
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
     size_t offset = action->apply.offset, count = action->apply.count;
-    if (sim->problem == NULL)
+    if (!sim->numbers)
         return;
     float *grads = shoali_tensor_memory(&node->tensors, action->apply.tensor, offset, count);
     if (grads == NULL) {
         shoali_sim_break(sim, SHOAL_EINTERNAL);
         return;
     }
-    float *params = node->tensors.params + offset;
-    shoali_problem_step(sim->problem, node->velocity, params, grads, action->apply.scale, offset,
-                        count, grads);
-    memcpy(params, grads, count * sizeof *params);
+    shoali_sim_optimise(sim, endpoint, action->apply.iteration, offset, count, grads,
+                        action->apply.scale, grads);
+    memcpy(node->tensors.params + offset, grads, count * sizeof *grads);
 }
 
 static void act(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
@@ -297,7 +281,7 @@ static void act(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
         shoali_sim_op_cancel(sim, endpoint, action->cancel.id);
         break;
     case SHOALI_ACT_MIX:
-        if (sim->problem != NULL)
+        if (sim->numbers)
             shoali_sim_break(sim, shoali_tensors_mix(&node->tensors, action));
         break;
     case SHOALI_ACT_APPLY:
@@ -377,7 +361,7 @@ static void on_ready(shoal_sim *sim, uint32_t endpoint, uint32_t tensor)
     const shoal_tensor *t = &sim->tensors[tensor];
     if (node->phase != SHOALI_SIM_COMPUTING)
         return;
-    put_gradient(sim, endpoint, t);
+    shoali_sim_gradient(sim, endpoint, tensor);
     feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_READY, .range = {t->offset, t->count}});
     if (node->phase != SHOALI_SIM_COMPUTING)
         return;
@@ -472,8 +456,10 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
         ask(sim, endpoint, SHOALI_SIM_UPDATING, SHOALI_SIM_IN_AFTER, SHOALI_EV_AFTER);
         break;
     case SHOALI_SIM_FINISH:
-        if (sim->nodes[endpoint].phase == SHOALI_SIM_FINISHING)
-            feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_FINISH});
+        if (sim->nodes[endpoint].phase != SHOALI_SIM_FINISHING)
+            break;
+        shoali_sim_test_worker(sim, endpoint);
+        feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_FINISH});
         break;
     case SHOALI_SIM_STOP:
         feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_STOP});

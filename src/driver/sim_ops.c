@@ -186,11 +186,9 @@ static shoal_status owner_job(void *ctx, uint32_t member, float *sum_in_weights_
                               size_t count)
 {
     const numbers *n = ctx;
-    shoali_sim_node *node = &n->sim->nodes[n->op->members[member]];
     size_t at = n->op->op.offset + offset;
-    shoali_problem_step(n->sim->problem, node->velocity, node->tensors.params + at,
-                        sum_in_weights_out, 1.0f / (float)n->op->contributors, at, count,
-                        sum_in_weights_out);
+    shoali_sim_optimise(n->sim, n->op->members[member], n->op->op.iteration, at, count,
+                        sum_in_weights_out, 1.0f / (float)n->op->contributors, sum_in_weights_out);
     return SHOAL_OK;
 }
 
@@ -293,11 +291,11 @@ static uint64_t delay_ns(const shoal_sim *sim, const shoali_sim_op *op)
 static void begin(shoal_sim *sim, uint32_t index)
 {
     shoali_sim_op *op = &sim->ops[index];
-    bool measure = sim->problem != NULL && !exact_rate(sim, &op->op);
+    bool measure = sim->numbers && !exact_rate(sim, &op->op);
     op->volume = measure ? shoali_sim_volume_measured(sim, op) : shoali_sim_volume(sim, op);
     if (op->volume == NULL)
         return;
-    if (sim->problem != NULL) {
+    if (sim->numbers) {
         shoal_status status = compute(sim, op, measure ? op->volume : NULL);
         if (status != SHOAL_OK) {
             shoali_sim_break(sim, status);
@@ -375,7 +373,7 @@ static bool admit(shoal_sim *sim, shoali_sim_op *op, uint32_t endpoint, const sh
                                           (unsigned long long)own->id));
         return false;
     }
-    if (sim->problem != NULL) {
+    if (sim->numbers) {
         op->bufs[member] = shoali_tensor_memory(&node->tensors, own->tensor, own->offset,
                                                 own->count);
         if (op->bufs[member] == NULL) {

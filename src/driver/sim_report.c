@@ -125,31 +125,6 @@ const uint64_t *shoal_sim_waits(const shoal_sim *sim, uint32_t worker)
 
 /* ---------------------------------------------------------------- the job over time */
 
-static void measure(const shoal_sim *sim, shoal_sim_point *point)
-{
-    float *mean = sim->problem != NULL ? shoali_alloc_array(sim->count, sizeof *mean) : NULL;
-    double away = 0;
-    point->excess = point->consensus = NAN;
-    if (mean == NULL)
-        return;
-    for (size_t j = 0; j < sim->count; j++) {
-        double all = 0, squares = 0;
-        for (uint32_t i = 0; i < sim->workers; i++) {
-            double x = (double)sim->nodes[i].tensors.params[j];
-            all += x;
-        }
-        mean[j] = (float)(all / sim->workers);
-        for (uint32_t i = 0; i < sim->workers; i++) {
-            double x = (double)sim->nodes[i].tensors.params[j] - all / sim->workers;
-            squares += x * x;
-        }
-        away += squares;
-    }
-    point->excess = shoali_problem_excess(sim->problem, mean);
-    point->consensus = away / sim->workers;
-    shoali_free(mean);
-}
-
 /* When the room is full every other point goes, and from then on half as many come. */
 void shoali_sim_report_step(shoal_sim *sim, bool at_start)
 {
@@ -167,7 +142,7 @@ void shoali_sim_report_step(shoal_sim *sim, bool at_start)
     shoal_sim_point *point = &sim->curve[sim->curve_count++];
     point->time_s = (double)sim->now_ns * 1e-9;
     point->iterations = (double)sim->steps / sim->workers;
-    measure(sim, point);
+    shoali_sim_measure(sim, point);
 }
 
 const shoal_sim_point *shoal_sim_curve(const shoal_sim *sim, uint32_t *count_out)

@@ -51,7 +51,7 @@ class Sim(unittest.TestCase):
             pictures = os.path.join(folder, "new")
             problem = ("--problem", "quadratic:lr=0.8,spread=0", "--timeline", timeline)
             found = self.json(*SMALL, *problem, "--pictures", pictures)
-            self.assertLess(found["curve"][-1]["excess"], found["curve"][0]["excess"] / 100)
+            self.assertLess(found["curve"][-1]["loss"], found["curve"][0]["loss"] / 100)
             with open(timeline, encoding="utf-8") as file:
                 events = json.load(file)["traceEvents"]
             self.assertIn("compute", {event["name"] for event in events})

@@ -62,7 +62,7 @@ static void the_curve_goes_forward_and_down(void **state)
         assert_true(points[i].iterations > points[i - 1].iterations);
         assert_true(points[i].consensus < 1e-9);
     }
-    assert_true(points[count - 1].excess < points[0].excess * 1e-6);
+    assert_true(points[count - 1].loss < points[0].loss * 1e-6);
     shoal_sim_destroy(sim);
 }
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a simulation trains if it is given from outside: the trainer's networks. The quadratic of
+ * sim_problem.h needs none of this. */
+#ifndef SHOALI_DRIVER_SIM_TASK_H
+#define SHOALI_DRIVER_SIM_TASK_H
+
+#include "shoal/sim.h"
+
+/** An endpoint's optimiser on [offset, offset + count); pointers are at offset. */
+typedef struct shoali_task_step {
+    uint32_t endpoint;
+    uint64_t iteration;
+    size_t offset, count;
+    const float *params, *grads;
+    float *params_out; /* may be params or grads */
+    float scale;       /* of the gradients */
+} shoali_task_step;
+
+/** All results are functions of the arguments and of what was called before: runs repeat. */
+typedef struct shoali_task {
+    void *ctx;
+    /** First parameters, the same at every endpoint. */
+    void (*start)(void *ctx, float *params_out);
+    /** A worker's gradient of all parameters, at the first range that becomes ready: they do not
+     * change before its backward pass is over. */
+    shoal_status (*gradient)(void *ctx, uint32_t worker, uint64_t iteration, const float *params,
+                             float *grads_out);
+    void (*step)(void *ctx, const shoali_task_step *step);
+    /** Mean loss of the samples of all gradients since it was asked last; NaN: there were none. */
+    double (*loss)(void *ctx);
+    /** Accuracy in percent of one worker's model; NaN: not tested. */
+    shoal_status (*test_worker)(void *ctx, uint32_t worker, const float *params,
+                                double *accuracy_out);
+    /** The job's model at the end: losses and accuracy into results. */
+    shoal_status (*test)(void *ctx, const float *params, shoal_sim_results *results);
+    void (*close)(void *ctx);
+} shoali_task;
+
+/** As shoal_sim_create; the simulation closes the task, and so does a failure. desc->problem is
+ * not read. */
+SHOAL_MUST_USE shoal_status shoali_sim_create_task(const shoal_sim_desc *desc,
+                                                   const shoali_task *task, shoal_sim **sim_out);
+
+#endif
