@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "shoal/train.h"
 #include "sim_output.h"
 
 enum {
@@ -23,13 +24,18 @@ enum {
     KEY_TIMELINE,
     KEY_LOG,
     KEY_PICTURES,
-    KEY_NO_MIXING
+    KEY_NO_MIXING,
+    KEY_LR,
+    KEY_OPTIMIZER,
+    KEY_SCHEDULE,
+    KEY_NO_EVAL
 };
 enum { MIXING_ELEMS = 64, MIXING_ITERATIONS = 96, MIXING_WORKERS_MAX = 128 };
 
 typedef struct sim_args {
     shoal_sim_desc desc;
     shoal_tensor one; /* --params */
+    shoal_train_desc train; /* without data: there is nothing to train */
     const char *pictures;
     bool json, no_mixing;
 } sim_args;
@@ -44,27 +50,35 @@ static const struct argp_option options[] = {
     {"bucket", KEY_BUCKET, "BYTES|model", 0, "Gradients of one operation (4M)", 1},
     {"problem", KEY_PROBLEM, "SPEC", 0,
      "cost: time only; quadratic:lr=0.1,momentum=0,noise=0.1,spread=1: real numbers (cost)", 1},
-    {"iterations", 'i', "N", 0, "Of every worker (100)", 1},
+    {"iterations", 'i', "N", 0, "Of every worker (100, or as many as the epochs take)", 1},
     {"seconds", KEY_SECONDS, "S", 0, "Stop at this virtual second instead", 1},
     {"seed", 's', "N", 0, "The same seed gives the same event log, bit for bit (1)", 1},
-    {NULL, 0, NULL, 0, "On what:", 2},
-    {"workers", 'w', "N", 0, "1 to 4096 (4, or the cluster's)", 2},
+    {NULL, 0, NULL, 0, "Real gradients, as in shoal train:", 2},
+    {"data", 'd', "DIR", 0, "Train --model on this data set (shoal data digits --out DIR)", 2},
+    {"batch", 'b', "N", 0, "Samples per worker and step (64)", 2},
+    {"epochs", 'e', "N", 0, "(1)", 2},
+    {"lr", KEY_LR, "RATE", 0, "Base learning rate (0.02)", 2},
+    {"optimizer", KEY_OPTIMIZER, "SPEC", 0, "(sgd:momentum=0.9)", 2},
+    {"schedule", KEY_SCHEDULE, "SPEC", 0, "Of the learning rate (constant)", 2},
+    {"no-eval", KEY_NO_EVAL, NULL, 0, "Skip the test set", 2},
+    {NULL, 0, NULL, 0, "On what:", 3},
+    {"workers", 'w', "N", 0, "1 to 4096 (4, or the cluster's)", 3},
     {"cluster", KEY_CLUSTER, "FILE", 0, "Hosts, links, accelerators, stragglers: docs/cluster.md",
-     2},
+     3},
     {"network", KEY_NETWORK, "SPEC", 0,
-     "links:rate=1gbit,latency_us=50,hosts=4,slow=3:10x,jitter_us=0,loss=0", 2},
+     "links:rate=1gbit,latency_us=50,hosts=4,slow=3:10x,jitter_us=0,loss=0", 3},
     {"compute", KEY_COMPUTE, "SPEC", 0,
      "fixed:ms=100,jitter=0.05,slow=3:4x,random=6x:0.1,trace=FILE or model:batch=32,gflops=50,...",
-     2},
-    {"faults", KEY_FAULTS, "SPEC", 0,
-     "plan:die=1@2.5,stop=2@4,leave=0@1,cut=2@1-1.5,detect_ms=2500", 2},
-    {NULL, 0, NULL, 0, "What it tells:", 3},
-    {"json", 'j', NULL, 0, "Everything as one JSON object", 3},
-    {"pictures", KEY_PICTURES, "DIR", 0, "SVG files: iterations, loss, waits", 3},
-    {"timeline", KEY_TIMELINE, "FILE", 0, "For Perfetto or chrome://tracing", 3},
-    {"log", KEY_LOG, "FILE", 0, "A line for every event of every machine", 3},
-    {"no-mixing", KEY_NO_MIXING, NULL, 0, "Do not measure the spectral gap (a second, small run)",
      3},
+    {"faults", KEY_FAULTS, "SPEC", 0,
+     "plan:die=1@2.5,stop=2@4,leave=0@1,cut=2@1-1.5,detect_ms=2500", 3},
+    {NULL, 0, NULL, 0, "What it tells:", 4},
+    {"json", 'j', NULL, 0, "Everything as one JSON object", 4},
+    {"pictures", KEY_PICTURES, "DIR", 0, "SVG files: iterations, loss, waits", 4},
+    {"timeline", KEY_TIMELINE, "FILE", 0, "For Perfetto or chrome://tracing", 4},
+    {"log", KEY_LOG, "FILE", 0, "A line for every event of every machine", 4},
+    {"no-mixing", KEY_NO_MIXING, NULL, 0, "Do not measure the spectral gap (a second, small run)",
+     4},
     {0}};
 
 static bool parse_number(sim_args *args, int key, const char *text)
@@ -84,6 +98,15 @@ static bool parse_number(sim_args *args, int key, const char *text)
     case KEY_PARAMS:
         args->one.count = cli_parse_int(text, 1, INT64_C(1) << 36, &number) ? (size_t)number : 0;
         return args->one.count > 0;
+    case 'b':
+        args->train.batch = cli_parse_int(text, 1, 65536, &number) ? (uint32_t)number : 0;
+        return args->train.batch > 0;
+    case 'e':
+        args->train.epochs = cli_parse_int(text, 1, 1000000, &number) ? (uint32_t)number : 0;
+        return args->train.epochs > 0;
+    case KEY_LR:
+        args->train.lr = strtod(text, &end);
+        return end != text && *end == '\0' && args->train.lr > 0 && args->train.lr < 1e6;
     case KEY_BUCKET:
         args->desc.bucket_bytes = SIZE_MAX;
         return strcmp(text, "model") == 0 ||
@@ -122,6 +145,12 @@ static const char **text_of(sim_args *args, int key)
         return &args->desc.log;
     case KEY_PICTURES:
         return &args->pictures;
+    case 'd':
+        return &args->train.data;
+    case KEY_OPTIMIZER:
+        return &args->train.optimizer;
+    case KEY_SCHEDULE:
+        return &args->train.schedule;
     default:
         return NULL;
     }
@@ -142,9 +171,15 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_NO_MIXING:
         args->no_mixing = true;
         return 0;
+    case KEY_NO_EVAL:
+        args->train.no_evaluation = true;
+        return 0;
+    case 'b':
+    case 'e':
     case 'i':
     case 's':
     case 'w':
+    case KEY_LR:
     case KEY_PARAMS:
     case KEY_BUCKET:
     case KEY_SECONDS:
@@ -242,6 +277,40 @@ static int run(const sim_args *args, shoal_sim *sim)
     return cli_exit_code(status);
 }
 
+/* What training and simulation say twice. */
+static shoal_status create(sim_args *args, shoal_sim **sim_out)
+{
+    shoal_train_desc *t = &args->train;
+    const shoal_sim_desc *d = &args->desc;
+    if (t->data == NULL)
+        return shoal_sim_create(d, sim_out);
+    t->sync = d->sync;
+    t->collective = d->collective;
+    t->codec = d->codec;
+    t->model = d->model != NULL ? d->model : "lenet";
+    t->bucket_bytes = d->bucket_bytes;
+    t->seed = d->seed;
+    return shoal_train_in_virtual_time(t, d, sim_out);
+}
+
+/* NULL: fine, else what does not go together. */
+static const char *contradiction(const sim_args *args)
+{
+    const shoal_train_desc *t = &args->train;
+    bool about_training = t->batch > 0 || t->epochs > 0 || t->lr > 0 || t->optimizer != NULL ||
+                          t->schedule != NULL || t->no_evaluation;
+    if (args->desc.cluster != NULL && args->desc.network != NULL)
+        return "either --cluster or --network says what the links do";
+    if (t->data == NULL && about_training)
+        return "--batch, --epochs, --lr, --optimizer, --schedule and --no-eval are about training: "
+               "add --data";
+    if (t->data != NULL && (args->desc.problem != NULL || args->one.count > 0))
+        return "--data brings real gradients: without --problem and --params";
+    if (args->desc.iterations > 0 && t->epochs > 0)
+        return "either --iterations or --epochs says how long";
+    return NULL;
+}
+
 int cli_sim(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -253,23 +322,30 @@ int cli_sim(int argc, char **argv)
         "Example: 16 workers on 4 hosts, one of them four times slower than the others\n\n"
         "  shoal sim --sync hop:backup=1 --workers 16 --network links:rate=120mbit,hosts=4 \\\n"
         "    --compute fixed:ms=200,jitter=0.05,slow=3:4x --seconds 100 --timeline hop.json\n\n"
+        "LeNet on digits among 8 of them, with its loss over virtual time\n\n"
+        "  shoal data digits --out digits\n"
+        "  shoal sim --data digits --model lenet --epochs 2 --workers 8 --sync diloco:every=32 \\\n"
+        "    --network links:rate=100mbit --compute fixed:ms=50 --pictures diloco\n\n"
         "Times are virtual; the same arguments give the same run, bit for bit.",
         NULL,
         NULL,
         NULL};
-    sim_args args = {.desc = SHOAL_SIM_DESC_INIT, .one = {.key = 1, .lr_scale = 1}};
+    sim_args args = {.desc = SHOAL_SIM_DESC_INIT,
+                     .one = {.key = 1, .lr_scale = 1},
+                     .train = SHOAL_TRAIN_DESC_INIT};
     shoal_sim *sim;
-    args.desc.iterations = 100;
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return CLI_USAGE;
-    if (args.desc.cluster != NULL && args.desc.network != NULL)
-        return cli_usage("sim", "either --cluster or --network says what the links do");
+    if (contradiction(&args) != NULL)
+        return cli_usage("sim", contradiction(&args));
+    if (args.train.data == NULL && args.desc.iterations == 0)
+        args.desc.iterations = 100;
     if (args.one.count > 0) {
         args.desc.tensors = &args.one;
         args.desc.tensor_count = 1;
     }
-    if (shoal_sim_create(&args.desc, &sim) != SHOAL_OK)
+    if (create(&args, &sim) != SHOAL_OK)
         return cli_report("sim");
     int code = run(&args, sim);
     shoal_sim_destroy(sim);

@@ -46,6 +46,27 @@ static uint64_t waited_for_others(const uint64_t *waits, uint32_t workers, uint3
 
 /* ---------------------------------------------------------------- text */
 
+/* Replicas that differ: of the worst and the best of them, before their average. */
+static void print_network(const sim_report *r)
+{
+    double least = NAN, most = NAN;
+    if (!isfinite(r->results.train_loss))
+        return;
+    printf("\nloss %.4f in training", r->results.train_loss);
+    if (!isfinite(r->results.test_accuracy))
+        return;
+    for (uint32_t w = 0; w < r->workers; w++) {
+        shoal_sim_endpoint_results e = {.size = sizeof e};
+        if (shoal_sim_endpoint_get(r->sim, w, &e) == SHOAL_OK) {
+            least = fmin(least, e.test_accuracy);
+            most = fmax(most, e.test_accuracy);
+        }
+    }
+    printf(", %.4f in the test: %.2f %% right", r->results.test_loss, r->results.test_accuracy);
+    if (isfinite(least))
+        printf(" (workers on their own %.2f to %.2f %%)", least, most);
+}
+
 void sim_print_text(const sim_report *r)
 {
     uint64_t done;
@@ -57,6 +78,7 @@ void sim_print_text(const sim_report *r)
            (double)r->results.sent_bytes * 1e-6);
     if (!isnan(r->spectral_gap))
         printf(", spectral gap %.4f", r->spectral_gap);
+    print_network(r);
     printf("\nevent log %016" PRIx64
            "\n\nworker iterations compute_s waits_s transfer_s most_for\n",
            r->results.log_hash);
@@ -109,16 +131,30 @@ static void json_worker(const sim_report *r, uint32_t w)
         return;
     printf("%s\n    {\"worker\": %u, \"end\": \"%s\", \"iterations\": %" PRIu64
            ", \"gradients\": %" PRIu64 ", \"compute_s\": %.9f, \"idle_s\": %.9f, "
-           "\"transfer_s\": %.9f, \"sent_bytes\": %" PRIu64 ", \"waited_for\": {",
+           "\"transfer_s\": %.9f, \"sent_bytes\": %" PRIu64 ", ",
            w > 0 ? "," : "", w, end_names[e.end], e.iterations, e.gradients,
            (double)e.compute_ns * 1e-9, (double)e.idle_ns * 1e-9, (double)waits[w] * 1e-9,
            e.sent_bytes);
+    if (isfinite(e.test_accuracy))
+        printf("\"test_accuracy\": %.9g, ", e.test_accuracy);
+    printf("\"waited_for\": {");
     for (uint32_t peer = 0; peer < r->workers; peer++)
         if (peer != w && waits[peer] > 0) {
             printf("%s\"%u\": %.9f", first ? "" : ", ", peer, (double)waits[peer] * 1e-9);
             first = false;
         }
     printf("}}");
+}
+
+/* What a network makes of it all. */
+static void json_network(const shoal_sim_results *s)
+{
+    printf(",\n  ");
+    json_number("train_loss", s->train_loss);
+    printf(", ");
+    json_number("test_loss", s->test_loss);
+    printf(", ");
+    json_number("test_accuracy", s->test_accuracy);
 }
 
 static void json_curve(const sim_report *r)
@@ -154,6 +190,8 @@ void sim_print_json(const sim_report *r)
            (double)s->duration_ns * 1e-9, done, per_second, s->iterations_min, s->iterations_max,
            (double)s->iteration_ns * 1e-9, s->gradients, s->gap_max, s->staleness_max);
     json_number("spectral_gap", r->spectral_gap);
+    if (isfinite(s->train_loss))
+        json_network(s);
     printf(", \"compute_s\": %.9f, \"idle_s\": %.9f,\n  \"sent_bytes\": %" PRIu64
            ", \"busiest_link_bytes\": %" PRIu64 ", \"operations\": %" PRIu64
            ", \"skipped\": %" PRIu64 ", \"events\": %" PRIu64 ", \"log_hash\": \"%016" PRIx64

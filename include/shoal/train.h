@@ -13,6 +13,7 @@
 #ifndef SHOAL_TRAIN_H
 #define SHOAL_TRAIN_H
 
+#include "shoal/sim.h"
 #include "shoal/sync.h"
 
 #ifdef __cplusplus
@@ -138,6 +139,18 @@ SHOAL_API bool shoal_train_choice(const shoal_train *train, uint32_t i,
                                   shoal_train_candidate *candidate_out);
 /** The codec in use now: spec, borrowed from the train until the next step. */
 SHOAL_API const char *shoal_train_codec(const shoal_train *train);
+
+/** Train in virtual time: the networks, samples and optimisers of desc in the world of a simulation
+ * (shoal/sim.h), up to as many workers as memory holds models. What desc says of both (sync,
+ * collective, codec, model, buckets, seed) is taken from it; of world the workers, iterations
+ * [desc's epochs], links, compute times, faults and files. The same gradients, exchanges and steps
+ * as with real workers; only when they happen is a model.
+ * @param sim_out owned by the caller, as from shoal_sim_create: shoal_sim_run, ..._destroy.
+ * @return as shoal_train_create and shoal_sim_create; EINVAL: a plan, resume, batch_auto, simulate
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_in_virtual_time(const shoal_train_desc *desc,
+                                                                  const shoal_sim_desc *world,
+                                                                  shoal_sim **sim_out);
 
 /** A dedicated server's part: serve until the workers are done. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_serve(shoal_train *train);

@@ -54,7 +54,6 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->compute));
     SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->network));
     SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->faults));
-    sim->iterations = desc->iterations > 0 ? desc->iterations : 10;
     sim->seed = desc->seed > 0 ? desc->seed : 1;
     sim->chunk_elems = desc->chunk_elems > 0 ? desc->chunk_elems : CHUNK_ELEMS;
     if (desc->cluster != NULL)
@@ -128,15 +127,17 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
     sim->inflate = desc->inflate > 0 ? desc->inflate : 1;
     if (!(desc->until_s >= 0 && desc->until_s < 1e9) || !(sim->inflate < 1e12))
         return shoali_fail(SHOAL_EINVAL, "until_s or inflate is out of range");
-    if (desc->until_s > 0)
-        sim->iterations = UINT64_MAX / 4;
     SHOALI_TRY(shoali_sim_report_open(sim, desc));
     SHOALI_TRY(shoali_sim_world_links(sim));
     SHOALI_TRY(shoali_sim_wire_open(sim));
-    if (sim->task.ctx == NULL)
+    uint64_t iterations = desc->iterations;
+    if (sim->task.ctx != NULL)
+        SHOALI_TRY(sim->task.open(sim->task.ctx, sim->workers, sim->size, &iterations));
+    else
         SHOALI_TRY(shoali_problem_open(or (desc->problem, "cost"), sim->workers, sim->count,
                                        sim->seed, &sim->problem));
     sim->numbers = sim->task.ctx != NULL || sim->problem != NULL;
+    sim->iterations = desc->until_s > 0 ? UINT64_MAX / 4 : iterations > 0 ? iterations : 10;
     sim->results.train_loss = sim->results.test_loss = (double)NAN;
     sim->results.test_accuracy = (double)NAN;
     sim->inject_at = UINT64_MAX;

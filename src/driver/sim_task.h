@@ -19,6 +19,10 @@ typedef struct shoali_task_step {
 /** All results are functions of the arguments and of what was called before: runs repeat. */
 typedef struct shoali_task {
     void *ctx;
+    /** Before all else: the endpoints behind the workers are servers. iterations_inout: of every
+     * worker; 0: what the task takes for a whole run. */
+    shoal_status (*open)(void *ctx, uint32_t workers, uint32_t endpoints,
+                         uint64_t *iterations_inout);
     /** First parameters, the same at every endpoint. */
     void (*start)(void *ctx, float *params_out);
     /** A worker's gradient of all parameters, at the first range that becomes ready: they do not

@@ -56,6 +56,20 @@ shoal_status shoali_train_make_batch(shoal_train *train)
     return SHOAL_OK;
 }
 
+shoal_status shoali_train_pass(shoal_train *train, const shoali_share *share,
+                               shoali_grads_ready ready, void *ctx, shoali_loss *loss_out)
+{
+    shoali_train_fill(train, &train->dataset->train, share->indices, share->count,
+                      share->first_serial, &train->crop);
+    const shoali_batch batch = {.x = train->x,
+                                .labels = train->labels,
+                                .count = share->count,
+                                .first_serial = share->first_serial,
+                                .weight = share->weight,
+                                .lengths = train->lengths};
+    return shoali_net_train(train->net, &batch, ready, ctx, loss_out);
+}
+
 void shoali_train_fill(shoal_train *train, const shoali_split *split, const uint32_t *indices,
                        uint32_t count, uint64_t first_serial, const shoali_crop *crop)
 {

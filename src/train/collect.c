@@ -121,7 +121,7 @@ shoal_status shoali_train_evaluate(shoal_train *train)
 {
     double sums[SUMS] = {0, 0, 0, train->epoch_loss, (double)train->epoch_samples};
     uint64_t count = train->dataset->test.count;
-    uint32_t parts = train->simulated != NULL ? 1 : train->member_count;
+    uint32_t parts = train->comm == NULL ? 1 : train->member_count;
     SHOALI_TRY(average_state(train));
     if (train->hybrid != NULL && !train->desc.no_evaluation && count > 0)
         SHOALI_TRY(shoali_hybrid_evaluate(train, sums));

@@ -278,25 +278,60 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     return train->desc.simulate > 0 ? shoali_simulated_create(train) : start_sync(train);
 }
 
+/* One with nothing in it yet; NULL: no memory. */
+static shoal_train *empty(const shoal_train_desc *desc)
+{
+    shoal_train *train = shoali_alloc(sizeof *train);
+    if (train == NULL)
+        return NULL;
+    train->desc = *desc;
+    train->train_loss = train->test_loss = train->test_accuracy = (double)NAN;
+    train->symbol_error_rate = (double)NAN;
+    train->arena = shoali_arena_create(1 << 16);
+    if (train->arena != NULL)
+        return train;
+    shoali_free(train);
+    return NULL;
+}
+
+static shoal_status hand_over(shoal_train *train, shoal_status status, shoal_train **train_out)
+{
+    if (status == SHOAL_OK)
+        *train_out = train;
+    else
+        shoal_train_destroy(train);
+    return status;
+}
+
 shoal_status shoal_train_create(shoal_comm *comm, const shoal_train_desc *desc,
                                 shoal_train **train_out)
 {
     if (desc == NULL || desc->size != sizeof *desc)
         return shoali_fail(
             SHOAL_EINVAL, "shoal_train_desc: size is not sizeof; start from SHOAL_TRAIN_DESC_INIT");
-    shoal_train *train = shoali_alloc(sizeof *train);
+    shoal_train *train = empty(desc);
     if (train == NULL)
         return SHOAL_ENOMEM;
-    train->desc = *desc;
-    train->train_loss = train->test_loss = train->test_accuracy = (double)NAN;
-    train->symbol_error_rate = (double)NAN;
-    train->arena = shoali_arena_create(1 << 16);
-    shoal_status status = train->arena != NULL ? set_up(train, comm) : SHOAL_ENOMEM;
-    if (status == SHOAL_OK)
-        *train_out = train;
-    else
-        shoal_train_destroy(train);
-    return status;
+    return hand_over(train, set_up(train, comm), train_out);
+}
+
+static shoal_status set_up_alone(shoal_train *train, uint32_t workers)
+{
+    train->desc.simulate = workers;
+    SHOALI_TRY(set_defaults(train));
+    SHOALI_TRY(join_workers(train, NULL));
+    SHOALI_TRY(open_inputs(train));
+    plan_steps(train);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_train_open_alone(const shoal_train_desc *desc, uint32_t workers,
+                                     shoal_train **train_out)
+{
+    shoal_train *train = empty(desc);
+    if (train == NULL)
+        return SHOAL_ENOMEM;
+    return hand_over(train, set_up_alone(train, workers), train_out);
 }
 
 void shoal_train_destroy(shoal_train *train)

@@ -47,19 +47,11 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
 {
     uint64_t start = shoali_now_us();
     shoali_loss loss;
-    shoali_train_fill(train, &train->dataset->train, share->indices, share->count,
-                      share->first_serial, &train->crop);
-    shoali_batch batch = {.x = train->x,
-                          .labels = train->labels,
-                          .count = share->count,
-                          .first_serial = share->first_serial,
-                          .weight = share->weight,
-                          .lengths = train->lengths};
     train->range_count = 0;
     if (train->desc.batch_auto) /* what a whole batch should take */
         train->pace.deadline_us = train->desc.compute_ms * 1e3 * share->count / train->desc.batch;
     shoali_pace_start(&train->pace);
-    SHOALI_TRY(shoali_net_train(train->net, &batch, on_ready, train, &loss));
+    SHOALI_TRY(shoali_train_pass(train, share, on_ready, train, &loss));
     shoali_pace_layer(&train->pace, train->pace.total_flops - train->pace.done_flops);
     times->compute_us = (double)(shoali_now_us() - start);
     if (shoali_gradients_due(train))

@@ -104,6 +104,16 @@ SHOAL_MUST_USE shoal_status shoali_train_make_batch(shoal_train *train);
 void shoali_train_fill(shoal_train *train, const shoali_split *split, const uint32_t *indices,
                        uint32_t count, uint64_t first_serial, const shoali_crop *crop);
 
+/** Forward and backward pass on a share of the training split; gradients go to train->grads. */
+SHOAL_MUST_USE shoal_status shoali_train_pass(shoal_train *train, const shoali_share *share,
+                                              shoali_grads_ready ready, void *ctx,
+                                              shoali_loss *loss_out);
+
+/* setup.c */
+/** Model, data and optimiser as one of so many workers has them, and nobody to exchange with. */
+SHOAL_MUST_USE shoal_status shoali_train_open_alone(const shoal_train_desc *desc, uint32_t workers,
+                                                    shoal_train **train_out);
+
 /* uneven.c */
 SHOAL_MUST_USE shoal_status shoali_uneven_create(shoal_train *train);
 /** A step from `before` to train->step is done; at some of the first ones all workers meet here. */
