@@ -62,6 +62,26 @@ class Sim(unittest.TestCase):
             for name in os.listdir(pictures):
                 xml.etree.ElementTree.parse(os.path.join(pictures, name))
 
+    def test_a_network_learns_in_virtual_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shoal.run("data", "digits", "--out", folder, "--train", 600, "--test", 200)
+            train = ("--data", folder, "--model", "mlp-small", "--batch", 25, "--lr", 0.1)
+            with self.subTest("the same as without time"):
+                found = self.json(*train, "--epochs", 3, "--workers", 4)
+                plain = shoal.run("train", *train, "--epochs", 3, "--simulate", 4, "--json")
+                want = json.loads(plain.stdout)["test_accuracy"]
+                self.assertAlmostEqual(found["test_accuracy"], want, places=6)
+                self.assertLess(found["train_loss"], found["curve"][1]["loss"] / 2)
+                self.assertIsNone(found["curve"][0]["loss"])
+            with self.subTest("replicas that differ, and pictures"):
+                pictures = os.path.join(folder, "new")
+                args = (*train, "--sync", "local_sgd:every=4", "--iterations", 8)
+                found = self.json(*args, "--pictures", pictures)
+                self.assertEqual(found["iterations"], 32)
+                self.assertGreater(found["per_worker"][3]["test_accuracy"], 20)
+                self.assertIn("loss.svg", os.listdir(pictures))
+                self.assertIn("workers on their own", self.sim(*args).stdout)
+
     def test_cluster_and_model(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "c.json")
@@ -98,8 +118,12 @@ class Sim(unittest.TestCase):
             (["--faults", "plan:cut=1@5"], "cut=1@5"),
             (["--cluster", "x", "--network", "links"], "either"),
             (["more"], "unexpected"),
+            (["--epochs", 2], "add --data"),
+            (["--data", "x", "--params", 5], "without --problem"),
+            (["--data", "x", "--epochs", 2, "--iterations", 5], "either"),
         ):
             self.assertIn(text, self.sim(*args, code=2).stderr)
+        self.assertIn("/nowhere", self.sim("--data", "/nowhere", code=1).stderr)
         self.assertIn("/nowhere", self.sim("--cluster", "/nowhere", code=1).stderr)
         self.assertIn("Example", self.sim("--help").stdout)
 
