@@ -34,7 +34,7 @@ enum { MIXING_ELEMS = 64, MIXING_ITERATIONS = 96, MIXING_WORKERS_MAX = 128 };
 
 typedef struct sim_args {
     shoal_sim_desc desc;
-    shoal_tensor one; /* --params */
+    shoal_tensor one;       /* --params */
     shoal_train_desc train; /* without data: there is nothing to train */
     const char *pictures;
     bool json, no_mixing;

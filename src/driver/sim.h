@@ -129,7 +129,7 @@ typedef struct shoali_sim_node {
     double base_ns; /* an iteration when nothing slows it down */
     uint64_t iteration, asked_ns, began_ns, compute_ns, idle_ns, total_compute_ns;
     uint64_t sent_bytes, received_bytes;
-    double accuracy; /* before the final average, percent; NaN: not tested */
+    double accuracy;          /* before the final average, percent; NaN: not tested */
     uint64_t done, gradients; /* iterations gone through; those that it computed a gradient for */
     shoali_sim_timer *timers;
     uint32_t timer_count, timer_capacity;

@@ -15,9 +15,9 @@ typedef struct task {
     const shoal_train_desc *desc; /* until it is open */
     shoal_train *train;
     uint32_t workers, endpoints;
-    shoali_optim **optims;       /* [endpoints] */
-    shoali_sampler **samplers;   /* [workers] */
-    float *states;               /* [workers][state_count] */
+    shoali_optim **optims;     /* [endpoints] */
+    shoali_sampler **samplers; /* [workers] */
+    float *states;             /* [workers][state_count] */
     size_t state_count;
     double loss_sum, loss_count; /* since shoali_task.loss */
 } task;
@@ -157,8 +157,8 @@ static shoal_status open_task(void *ctx, uint32_t workers, uint32_t endpoints,
     if (t->optims == NULL || t->samplers == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < t->endpoints; i++)
-        SHOALI_TRY(shoali_optim_create(d->optimizer, train->tensors, train->tensor_count,
-                                       &t->optims[i]));
+        SHOALI_TRY(
+            shoali_optim_create(d->optimizer, train->tensors, train->tensor_count, &t->optims[i]));
     for (uint32_t i = 0; i < t->workers; i++)
         SHOALI_TRY(shoali_sampler_create(train->dataset->train.count, t->workers, d->batch, d->seed,
                                          &t->samplers[i]));
@@ -190,8 +190,9 @@ shoal_status shoal_train_in_virtual_time(const shoal_train_desc *desc, const sho
         return shoali_fail(SHOAL_EINVAL, "start from SHOAL_TRAIN_DESC_INIT and _SIM_DESC_INIT");
     if (desc->model == NULL || desc->plan != NULL || desc->resume != NULL || desc->batch_auto ||
         desc->simulate > 0)
-        return shoali_fail(SHOAL_EINVAL, "in virtual time there is a model, and neither a plan, nor "
-                                         "resume, nor batch auto, nor simulate");
+        return shoali_fail(SHOAL_EINVAL,
+                           "in virtual time there is a model, and neither a plan, nor "
+                           "resume, nor batch auto, nor simulate");
     if ((t = shoali_alloc(sizeof *t)) == NULL)
         return SHOAL_ENOMEM;
     t->desc = desc;

@@ -106,8 +106,13 @@ static void time_changes_no_step(void **state)
 static void every_protocol_trains(void **state)
 {
     (void)state;
-    static const char *const syncs[] = {"param_server", "param_server:dedicated,async", "hop",
-                                        "local_sgd:every=3", "diloco:every=4", "ad_psgd", "ripples",
+    static const char *const syncs[] = {"param_server",
+                                        "param_server:dedicated,async",
+                                        "hop",
+                                        "local_sgd:every=3",
+                                        "diloco:every=4",
+                                        "ad_psgd",
+                                        "ripples",
                                         "d_psgd"};
     tiny_model_write(dir, true);
     for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
