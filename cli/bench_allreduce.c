@@ -24,7 +24,6 @@ typedef struct bench_args {
     int64_t iterations, warmup;
     const char *collective, *codec, *transport;
     double density;
-    int64_t aggregators;
     bool overlap;
     bool json, check, bad;
 } bench_args;
@@ -43,7 +42,8 @@ static const struct argp_option options[] = {
     {"density", 'd', "SHARE", 0, "Share of blocks that are not zero, at random places (1)", 0},
     {"overlap", 1001, NULL, 0, "The same blocks at all workers", 0},
     {"aggregators", 'a', "A", 0,
-     "Ranks behind the workers that only aggregate, for collectives with 'dedicated' (0)", 0},
+     "Daemons to start beside the ranks, for collectives with 'dedicated' (0)", 0},
+    {"colocate", 1002, NULL, 0, "In the lab: the daemons on the hosts of the ranks", 0},
     {"codec", 'k', "SPEC", 0, "identity, fp16, bf16, inceptionn:bound=2^-10, ... (identity)", 0},
     {"transport", 't', "SPEC", 0, "tcp:lanes=2,shm=off (tcp)", 0},
     {"line-rate", 'r', "RATE", 0, "Link rate for the percentage (the lab's)", 0},
@@ -86,7 +86,10 @@ static bool parse_number(bench_args *args, int key, const char *text)
         args->max_bytes = args->min_bytes;
         return true;
     case 'a':
-        return cli_parse_int(text, 0, 1024, &args->aggregators);
+        if (!cli_parse_int(text, 0, 1024, &number))
+            return false;
+        args->launch.aggregators = (uint32_t)number;
+        return true;
     case 'd':
         return parse_share(text, &args->density);
     case 'r':
@@ -122,6 +125,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 1001:
         args->overlap = true;
         return 0;
+    case 1002:
+        args->launch.colocated = true;
+        return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num != 0) /* the first is the benchmark's name */
             argp_error(state, "what is '%s'?", text);
@@ -149,7 +155,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 typedef struct bench {
     const bench_args *args;
     shoal_comm *comm;
-    uint32_t rank, ranks, workers;
+    uint32_t rank, workers, aggregators;
     bench_sparse sparse;
     bool lossless;
     float *buf;
@@ -191,8 +197,6 @@ static uint64_t count_wrong(const bench *b, size_t count, double *error_out)
     uint64_t wrong = 0;
     double error = 0, norm = 0;
     *error_out = 0;
-    if (b->rank >= b->workers)
-        return 0;
     for (size_t i = 0; i < count; i++) {
         float sum = 0;
         for (uint32_t rank = 0; rank < b->workers; rank++)
@@ -225,7 +229,7 @@ static shoal_status reduce(const bench *b, double *value, shoal_reduce how)
 static uint64_t sent_bytes(const bench *b)
 {
     uint64_t bytes = 0;
-    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+    for (uint32_t rank = 0; rank < b->workers + b->aggregators; rank++) {
         shoal_peer_stats stats = {.size = sizeof stats};
         if (rank != b->rank && shoal_comm_peer_stats(b->comm, rank, &stats) == SHOAL_OK)
             bytes += stats.sent_wire_bytes;
@@ -245,7 +249,6 @@ static shoal_status all_reduce(const bench *b, size_t count)
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
     desc.buf = b->buf;
     desc.count = count;
-    desc.contributors = b->workers;
     desc.collective = b->args->collective;
     desc.push_codec = b->args->codec;
     shoal_status status = shoal_op_start(b->comm, &desc, &op);
@@ -310,7 +313,7 @@ static void print_model(const bench *b, size_t count, const row *r)
         printf(", \"aggregators\": %u, \"density\": %.6f, \"union\": %.6f, "
                "\"naive_link_bytes\": %.0f, \"model_link_bytes\": %.0f, \"naive_us\": %.1f, "
                "\"ceiling_us\": %.1f, \"of_ceiling\": %.4f",
-               b->ranks - b->workers, c.density, c.together, c.naive_bytes, c.busiest_bytes,
+               b->aggregators, c.density, c.together, c.naive_bytes, c.busiest_bytes,
                c.naive_s * 1e6, c.busiest_s * 1e6, part);
         return;
     }
@@ -406,14 +409,11 @@ static int rank_main(const bench_args *args)
     if (shoal_comm_create(&desc, &b.comm) != SHOAL_OK ||
         shoal_comm_view(b.comm, &view) != SHOAL_OK) {
         code = cli_report("bench");
-    } else if (view.rank_count <= args->aggregators) {
-        code = cli_usage("bench", "%u ranks leave no worker beside %lld aggregators",
-                         view.rank_count, (long long)args->aggregators);
     } else {
         b.rank = view.rank;
-        b.ranks = view.rank_count;
-        b.workers = b.ranks - (uint32_t)args->aggregators;
-        bench_sparse_open(args->collective, b.workers, b.ranks, args->density, args->overlap,
+        b.workers = view.rank_count;
+        b.aggregators = view.aggregators;
+        bench_sparse_open(args->collective, b.workers, b.aggregators, args->density, args->overlap,
                           &b.sparse);
         if (b.rank == 0)
             print_head(&b);
@@ -440,7 +440,6 @@ static int run_args(void *input, char **command)
         return cli_report("bench");
     if (cli_under_launcher())
         return rank_main(args);
-    args->launch.ranks += (uint32_t)args->aggregators;
     args->launch.argv = command;
     args->launch.quiet = true;
     return launch_run(&args->launch);

@@ -10,8 +10,8 @@ enum { USUAL_BLOCK = 256 };
 /* Payload of a full segment among the bytes that a shaped link counts, MTU 1500 with timestamps. */
 static const double tcp_share = 1448.0 / 1514.0;
 
-void bench_sparse_open(const char *collective, uint32_t workers, uint32_t members, double density,
-                       bool overlap, bench_sparse *sparse_out)
+void bench_sparse_open(const char *collective, uint32_t workers, uint32_t aggregators,
+                       double density, bool overlap, bench_sparse *sparse_out)
 {
     shoal_sparse_desc desc;
     *sparse_out = (bench_sparse){.density = density,
@@ -19,9 +19,14 @@ void bench_sparse_open(const char *collective, uint32_t workers, uint32_t member
                                  .block = USUAL_BLOCK,
                                  .collective = collective,
                                  .workers = workers,
-                                 .members = members};
-    sparse_out->modelled = shoal_sparse_describe(collective, 1, workers, members, &desc) ==
+                                 .members = workers};
+    sparse_out->modelled = shoal_sparse_describe(collective, 1, workers, workers, &desc) ==
                            SHOAL_OK;
+    if (!sparse_out->modelled &&
+        shoal_sparse_describe(collective, 1, workers, workers + aggregators, &desc) == SHOAL_OK) {
+        sparse_out->members = workers + aggregators;
+        sparse_out->modelled = true;
+    }
     if (sparse_out->modelled)
         sparse_out->block = desc.block;
 }

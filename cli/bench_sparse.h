@@ -24,8 +24,8 @@ typedef struct bench_ceiling {
 } bench_ceiling;
 
 /** Blocks as the collective's, or of 256 elements. */
-void bench_sparse_open(const char *collective, uint32_t workers, uint32_t members, double density,
-                       bool overlap, bench_sparse *sparse_out);
+void bench_sparse_open(const char *collective, uint32_t workers, uint32_t aggregators,
+                       double density, bool overlap, bench_sparse *sparse_out);
 bool bench_sparse_kept(const bench_sparse *sparse, uint32_t worker, size_t element);
 /** False: no memory. */
 bool bench_sparse_ceiling(const bench_sparse *sparse, size_t count, double line_bits,

@@ -27,6 +27,7 @@ typedef struct cli_verb {
 /** NULL name at the end. */
 extern const cli_verb cli_verbs[];
 
+int cli_aggregator(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_status(int argc, char **argv);
 int cli_doctor(int argc, char **argv);

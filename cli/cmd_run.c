@@ -20,6 +20,12 @@ static const struct argp_option options[] = {
      0},
     {"hosts", 'H', "A,B:4", 0,
      "Start the ranks on these hosts by ssh (or by the program in SHOAL_RSH)", 0},
+    {"aggregators", 'a', "A", 0,
+     "Start A daemons that sum for collectives with `dedicated` (shoal aggregator); in the lab "
+     "each "
+     "on a host of its own",
+     0},
+    {"colocate", 1000, NULL, 0, "In the lab: the aggregators on the hosts of the ranks", 0},
     {"port", 'p', "PORT", 0, "Port of rank 0's store (a free one; 29400 on other hosts)", 0},
     {"tag-output", 't', NULL, 0, "Put [rank] before each line of output", 0},
     {"grace", 'g', "SECONDS", 0, "How long the others may go on after one rank failed (10)", 0},
@@ -34,6 +40,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (!cli_parse_int(text, 1, 4096, &number))
             argp_error(state, "-n %s: wanted a whole number from 1 to 4096", text);
         args->launch.ranks = (uint32_t)number;
+        return 0;
+    case 'a':
+        if (!cli_parse_int(text, 0, 1024, &number))
+            argp_error(state, "--aggregators %s: wanted a whole number from 0 to 1024", text);
+        args->launch.aggregators = (uint32_t)number;
+        return 0;
+    case 1000:
+        args->launch.colocated = true;
         return 0;
     case 'p':
         if (!cli_parse_int(text, 1, 65535, &number))
@@ -78,7 +92,9 @@ static char *help_filter(int key, const char *text, void *input)
     static const char examples[] =
         "\nKeys of --lab:\n%s\nExamples:\n"
         "  shoal run -n 4 --lab rate=250mbit -- shoal bench allreduce --size 16M\n"
-        "  shoal run -n 8 --hosts a,b -- python3 train.py\n\n"
+        "  shoal run -n 8 --hosts a,b -- python3 train.py\n"
+        "  shoal run -n 4 -a 4 --lab rate=100mbit -- shoal bench allreduce --size 16M --density "
+        "0.01 --collective omnireduce:dedicated\n\n"
         "The exit code is 0 only if every rank's is; 5 if a rank was killed; 77 if there can be no "
         "lab here.";
     size_t bytes = sizeof examples + strlen(lab_help);
@@ -103,5 +119,9 @@ int cli_run(int argc, char **argv)
         return CLI_USAGE;
     if (args.launch.lab != NULL && args.launch.hosts != NULL)
         return cli_usage("run", "--lab and --hosts exclude each other");
+    if (args.launch.aggregators > 0 && args.launch.hosts != NULL)
+        return cli_usage("run",
+                         "--aggregators starts them on this machine; on other hosts run `shoal "
+                         "aggregator`, and name them in SHOAL_AGGREGATORS");
     return launch_run(&args.launch);
 }

@@ -20,7 +20,7 @@
 #include "cli.h"
 #include "remote.h"
 
-enum { TOKEN_CHARS = 64, KILL_AFTER_MS = 5000, LINE_MAX_BYTES = 8192 };
+enum { TOKEN_CHARS = 64, KILL_AFTER_MS = 5000, LINE_MAX_BYTES = 8192, AGGREGATOR_PORT = 29600 };
 
 typedef struct rank_process {
     pid_t pid;   /* 0: ended */
@@ -37,9 +37,11 @@ typedef struct job {
     char token[TOKEN_CHARS + 1];
     char address[64];
     uint16_t port, store_port; /* MASTER_PORT, for the command's own use; rank 0's store */
-    rank_process *ranks;
-    uint32_t alive;
-    int64_t stop_at_ms; /* when the next harder signal is due; -1: all is well */
+    rank_process *ranks;       /* and behind them the aggregators */
+    uint32_t alive;            /* ranks; aggregators have no end of their own */
+    char (*aggregators)[80];   /* addresses */
+    int *reserved;             /* [aggregators] ports kept */
+    int64_t stop_at_ms;        /* when the next harder signal is due; -1: all is well */
     int next_signal;
     int code;
 } job;
@@ -135,7 +137,54 @@ static void set_environment(const job *j, uint32_t rank)
     }
 }
 
-static void rank_main(const job *j, uint32_t rank, int output)
+static uint32_t processes(const job *j)
+{
+    return j->desc->ranks + j->desc->aggregators;
+}
+
+/* The lab's host of an aggregator: one behind those of the ranks, or one of these. */
+static uint32_t host_of_aggregator(const job *j, uint32_t index)
+{
+    return j->desc->colocated ? index % j->lab.hosts : j->lab.hosts + index;
+}
+
+static bool place_aggregators(job *j)
+{
+    const uint32_t count = j->desc->aggregators;
+    j->aggregators = calloc(count + 1, sizeof *j->aggregators);
+    j->reserved = calloc(count + 1, sizeof *j->reserved);
+    for (uint32_t i = 0; i < count && j->aggregators != NULL && j->reserved != NULL; i++) {
+        const bool lab = j->desc->lab != NULL;
+        const unsigned port = lab ? AGGREGATOR_PORT + i : reserve_port(&j->reserved[i]);
+        snprintf(j->aggregators[i], sizeof j->aggregators[i], "%s:%u",
+                 lab ? lab_address(host_of_aggregator(j, i)) : "127.0.0.1", port);
+    }
+    return j->aggregators != NULL && j->reserved != NULL;
+}
+
+static void forget_aggregators(job *j)
+{
+    for (uint32_t i = 0; i < j->desc->aggregators && j->reserved != NULL; i++)
+        if (j->reserved[i] > 0)
+            close(j->reserved[i]);
+    free(j->reserved);
+    free(j->aggregators);
+}
+
+static void name_aggregators(const job *j)
+{
+    const uint32_t count = j->desc->aggregators;
+    const size_t bytes = count * sizeof j->aggregators[0] + 1;
+    char *list = count > 0 ? calloc(1, bytes) : NULL;
+    for (uint32_t i = 0; i < count && list != NULL; i++)
+        snprintf(list + strlen(list), bytes - strlen(list), "%s%s", i > 0 ? "," : "",
+                 j->aggregators[i]);
+    if (list != NULL)
+        setenv("SHOAL_AGGREGATORS", list, 1);
+    free(list);
+}
+
+static void begin_process(const job *j, int output)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -147,6 +196,34 @@ static void rank_main(const job *j, uint32_t rank, int output)
         dup2(output, STDOUT_FILENO);
         dup2(output, STDERR_FILENO);
     }
+}
+
+static void exec_with_token(const job *j, char **argv)
+{
+    if (!give_token(j->token)) {
+        fprintf(stderr, "shoal %s: cannot pass the job token: %s\n", j->desc->verb,
+                strerror(errno));
+        _exit(CLI_FAILED);
+    }
+    execvp(argv[0], argv);
+    fprintf(stderr, "shoal %s: cannot start %s: %s\n", j->desc->verb, argv[0], strerror(errno));
+    _exit(127);
+}
+
+static void aggregator_main(const job *j, uint32_t index, int output)
+{
+    static char self[] = "/proc/self/exe", verb[] = "aggregator", listen[] = "--listen",
+                quiet[] = "--quiet";
+    char *argv[] = {self, verb, listen, j->aggregators[index], quiet, NULL};
+    begin_process(j, output);
+    if (j->desc->lab != NULL && !lab_join(host_of_aggregator(j, index)))
+        _exit(CLI_FAILED);
+    exec_with_token(j, argv);
+}
+
+static void rank_main(const job *j, uint32_t rank, int output)
+{
+    begin_process(j, output);
     if (rank > 0) { /* one reader of the terminal */
         int null = open("/dev/null", O_RDONLY);
         if (null >= 0)
@@ -159,15 +236,8 @@ static void rank_main(const job *j, uint32_t rank, int output)
         !lab_join(host_of(rank, j->desc->ranks, j->lab.hosts, &first, &count)))
         _exit(CLI_FAILED);
     set_environment(j, rank);
-    if (!give_token(j->token)) {
-        fprintf(stderr, "shoal %s: cannot pass the job token: %s\n", j->desc->verb,
-                strerror(errno));
-        _exit(CLI_FAILED);
-    }
-    execvp(j->desc->argv[0], j->desc->argv);
-    fprintf(stderr, "shoal %s: cannot start %s: %s\n", j->desc->verb, j->desc->argv[0],
-            strerror(errno));
-    _exit(127);
+    name_aggregators(j);
+    exec_with_token(j, j->desc->argv);
 }
 
 static bool start_rank(job *j, uint32_t rank)
@@ -182,6 +252,8 @@ static bool start_rank(job *j, uint32_t rank)
         process->output = output[0];
     }
     process->pid = fork();
+    if (process->pid == 0 && rank >= j->desc->ranks)
+        aggregator_main(j, rank - j->desc->ranks, output[1]);
     if (process->pid == 0)
         rank_main(j, rank, output[1]);
     if (output[1] >= 0)
@@ -190,7 +262,7 @@ static bool start_rank(job *j, uint32_t rank)
         process->pid = 0;
         return false;
     }
-    j->alive++;
+    j->alive += rank < j->desc->ranks;
     return true;
 }
 
@@ -230,7 +302,7 @@ static void read_output(const job *j, uint32_t rank)
 
 static void kill_all(const job *j, int signal_number)
 {
-    for (uint32_t rank = 0; rank < j->desc->ranks; rank++) {
+    for (uint32_t rank = 0; rank < processes(j); rank++) {
         if (j->ranks[rank].pid > 0)
             kill(j->ranks[rank].pid, signal_number);
     }
@@ -246,15 +318,17 @@ static void stop_in(job *j, int64_t ms, int signal_number)
 static void rank_ended(job *j, uint32_t rank, int status)
 {
     rank_process *process = &j->ranks[rank];
+    const bool aggregator = rank >= j->desc->ranks;
     process->pid = 0;
-    j->alive--;
+    j->alive -= !aggregator;
     int code = WIFSIGNALED(status) ? CLI_PEER_LOST : WEXITSTATUS(status);
     bool ours = j->stop_at_ms >= 0 &&
                 j->next_signal != SIGTERM; /* we have sent a signal ourselves */
     if (code == 0 || (ours && WIFSIGNALED(status)))
         return;
     if (!j->desc->quiet && WIFSIGNALED(status))
-        fprintf(stderr, "shoal %s: rank %u was killed by signal %d (%s)\n", j->desc->verb, rank,
+        fprintf(stderr, "shoal %s: %s %u was killed by signal %d (%s)\n", j->desc->verb,
+                aggregator ? "aggregator" : "rank", aggregator ? rank - j->desc->ranks : rank,
                 WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (j->code == 0 || WIFSIGNALED(status))
         j->code = code;
@@ -267,11 +341,31 @@ static void reap(job *j)
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        for (uint32_t rank = 0; rank < j->desc->ranks; rank++) {
+        for (uint32_t rank = 0; rank < processes(j); rank++) {
             if (j->ranks[rank].pid == pid)
                 rank_ended(j, rank, status);
         }
     }
+}
+
+/* Nobody is left to sum for. */
+static void end_aggregators(job *j)
+{
+    for (uint32_t i = 0; i < j->desc->aggregators; i++) {
+        const pid_t pid = j->ranks[j->desc->ranks + i].pid;
+        if (pid > 0)
+            kill(pid, SIGTERM);
+    }
+    if (j->stop_at_ms < 0 && j->desc->aggregators > 0)
+        stop_in(j, KILL_AFTER_MS, SIGKILL);
+}
+
+static bool is_running(const job *j)
+{
+    bool running = false;
+    for (uint32_t rank = 0; rank < processes(j); rank++)
+        running = running || j->ranks[rank].pid > 0 || j->ranks[rank].output >= 0;
+    return running;
 }
 
 static void handle_signal(job *j, int signals)
@@ -301,19 +395,11 @@ static void harder(job *j)
     stop_in(j, KILL_AFTER_MS, SIGKILL);
 }
 
-static bool outputs_open(const job *j)
-{
-    for (uint32_t rank = 0; rank < j->desc->ranks; rank++) {
-        if (j->ranks[rank].output >= 0)
-            return true;
-    }
-    return false;
-}
-
 static void supervise(job *j, int signals, struct pollfd *fds)
 {
-    while (j->alive > 0 || outputs_open(j)) {
-        uint32_t ranks = j->desc->ranks;
+    bool ended = false;
+    while (is_running(j)) {
+        uint32_t ranks = processes(j);
         for (uint32_t rank = 0; rank < ranks; rank++)
             fds[rank] = (struct pollfd){.fd = j->ranks[rank].output, .events = POLLIN};
         fds[ranks] = (struct pollfd){.fd = signals, .events = POLLIN};
@@ -326,6 +412,9 @@ static void supervise(job *j, int signals, struct pollfd *fds)
         if (fds[ranks].revents != 0)
             handle_signal(j, signals);
         reap(j);
+        if (j->alive == 0 && !ended)
+            end_aggregators(j);
+        ended = j->alive == 0;
         harder(j);
     }
 }
@@ -342,14 +431,17 @@ static int run_job(void *arg)
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGHUP);
     sigprocmask(SIG_BLOCK, &mask, NULL);
-    if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts))
+    const uint32_t more_hosts = desc->colocated ? 0 : desc->aggregators;
+    if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts + more_hosts))
         return CLI_FAILED;
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    j->ranks = calloc(desc->ranks, sizeof *j->ranks);
-    struct pollfd *fds = calloc(desc->ranks + 1, sizeof *fds);
-    bool ok = signals >= 0 && j->ranks != NULL && fds != NULL;
-    for (uint32_t rank = 0; ok && rank < desc->ranks; rank++)
-        ok = start_rank(j, rank);
+    j->ranks = calloc(processes(j), sizeof *j->ranks);
+    struct pollfd *fds = calloc(processes(j) + 1, sizeof *fds);
+    bool ok = signals >= 0 && j->ranks != NULL && fds != NULL && place_aggregators(j);
+    for (uint32_t rank = 0; j->ranks != NULL && rank < processes(j); rank++)
+        j->ranks[rank].output = -1;
+    for (uint32_t i = 0; ok && i < processes(j); i++)
+        ok = start_rank(j, (i + desc->ranks) % processes(j)); /* aggregators first */
     if (!ok) {
         fprintf(stderr, "shoal %s: cannot start the ranks: %s\n", desc->verb, strerror(errno));
         j->code = CLI_FAILED;
@@ -358,9 +450,10 @@ static int run_job(void *arg)
     }
     if (signals >= 0 && j->ranks != NULL && fds != NULL)
         supervise(j, signals, fds);
-    for (uint32_t rank = 0; j->ranks != NULL && rank < desc->ranks; rank++)
+    for (uint32_t rank = 0; j->ranks != NULL && rank < processes(j); rank++)
         free(j->ranks[rank].line);
     free(j->ranks);
+    forget_aggregators(j);
     free(fds);
     if (signals >= 0)
         close(signals);
@@ -392,7 +485,7 @@ int launch_run(const launch_desc *desc)
         j.lab = *desc->lab;
         if (j.lab.hosts == 0 || j.lab.hosts > desc->ranks)
             j.lab.hosts = desc->ranks;
-        if (j.lab.hosts > LAB_MAX_HOSTS)
+        if (j.lab.hosts + (desc->colocated ? 0 : desc->aggregators) > LAB_MAX_HOSTS)
             return cli_usage(desc->verb, "a lab has at most %d hosts; use hosts=H", LAB_MAX_HOSTS);
         snprintf(j.address, sizeof j.address, "%s", lab_address(0));
         set_ports(&j);

@@ -12,6 +12,7 @@ const cli_verb cli_verbs[] = {
     {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
     {"status", "ask a running job: who is slow, since when, computing or network, and who is gone",
      cli_status},
+    {"aggregator", "sum for the jobs of others: the daemon of sparse collectives", cli_aggregator},
     {"doctor", "look at hosts and network before a job: what would hang, fail or crawl",
      cli_doctor},
     {"bench", "measure collectives, in nccl-tests' columns", cli_bench},
@@ -32,7 +33,7 @@ static int help(FILE *out)
           "Distributed deep-learning training on slow networks and uneven machines.\n\n",
           out);
     for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++)
-        fprintf(out, "  %-9s %s\n", verb->name, verb->summary);
+        fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
     fputs("\n  shoal VERB --help shows a verb's options with an example; shoal --version the "
           "version.\n"
           "Exit codes: 0 ok, 1 failed, 2 usage, 5 peer lost, 6 deadline, 77 cannot here.\n",

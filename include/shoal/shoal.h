@@ -43,10 +43,15 @@ typedef struct shoal_comm_desc {
     int64_t op_timeout_us;   /* [300 s] default deadline of an operation */
     uint64_t seed;           /* [1] of everything random in codecs; the same on every rank */
     uint32_t chunk_elems;    /* [65536] unit of coding and framing; the same on every rank */
+    /** [SHOAL_AGGREGATORS; none] "host:port,host:port": daemons (shoal/aggregator.h) that sum for
+     * collectives with the key `dedicated`; the same on every rank. They are endpoints behind the
+     * ranks. */
+    const char *aggregators;
 } shoal_comm_desc;
-#define SHOAL_COMM_DESC_INIT                                                                  \
-    {                                                                                         \
-        sizeof(shoal_comm_desc), NULL, -1, -1, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 \
+#define SHOAL_COMM_DESC_INIT                                                                   \
+    {                                                                                          \
+        sizeof(shoal_comm_desc), NULL, -1, -1, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, \
+            NULL                                                                               \
     }
 
 /**
@@ -73,6 +78,8 @@ typedef struct shoal_view {
     uint32_t endpoint;         /* id for ever */
     uint32_t workers;          /* live endpoints that contribute */
     uint64_t done_min, done_max;
+    uint32_t aggregators; /* endpoints behind the ranks: their traffic is that of "ranks"
+                             rank_count and up */
 } shoal_view;
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_view(shoal_comm *comm, shoal_view *view_out);
 
@@ -148,7 +155,8 @@ typedef struct shoal_op_desc {
     uint32_t tensor_count;
     const uint32_t *members; /* ranks, copied; NULL: all. Contributors first. */
     uint32_t member_count;
-    uint32_t contributors;  /* 0: all members */
+    uint32_t contributors;  /* 0: all members; then the job's aggregators serve a collective with
+                               `dedicated` */
     uint32_t root;          /* index in members */
     const char *collective; /* spec ["ring"] */
     const char *push_codec; /* spec ["identity"]: partial sums */

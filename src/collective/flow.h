@@ -94,6 +94,8 @@ typedef struct shoali_flow_row {
     /** End early: no new sends; done(status) comes once every placed body and every send has come
      * back. */
     void (*fail)(void *state, shoal_status status, const char *why);
+    /** Most bytes that summing for others takes here, for an aggregator's limit. NULL: none. */
+    uint64_t (*memory)(const void *state);
     void (*stats)(const void *state, shoali_flow_stats *stats_out);
     /** First NaN or infinity known here after ENOTFINITE; false: none. */
     bool (*not_finite)(const void *state, shoali_not_finite *origin_out);

@@ -310,6 +310,20 @@ static void omni_fail(void *state, shoal_status status, const char *why)
     shoali_omni_end_if_complete(f);
 }
 
+/* Contributions of all workers to the own slots, and a result that still leaves while the next is
+ * summed. */
+static uint64_t omni_memory(const void *state)
+{
+    const shoali_omni_flow *f = state;
+    const shoali_omni_layout *l = &f->layout;
+    if (!f->aggregates)
+        return 0;
+    const uint64_t own = (l->slots + l->aggregators - 1) / l->aggregators;
+    return own * (l->workers * shoali_omni_contribution_bytes(l, l->fusion) +
+                  2 * shoali_omni_result_bytes(l, l->fusion) +
+                  (uint64_t)l->workers * l->fusion * sizeof(uint32_t));
+}
+
 static void omni_stats(const void *state, shoali_flow_stats *stats_out)
 {
     *stats_out = ((const shoali_omni_flow *)state)->stats;
@@ -390,6 +404,7 @@ static const shoali_flow_row omni_flow = {
     .on_timer = omni_timer,
     .next_wake_us = omni_next_wake_us,
     .fail = omni_fail,
+    .memory = omni_memory,
     .stats = omni_stats,
     .not_finite = omni_not_finite,
     .describe = omni_describe,
@@ -411,10 +426,17 @@ static const shoali_key keys[] = {
      "sum in order of arrival, not of ranks: does not repeat to the last bit"},
 };
 
+static uint32_t traits_with(const void *params_in)
+{
+    const params *p = params_in;
+    return SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | (p->dedicated ? SHOALI_COLL_SERVED : 0);
+}
+
 const shoali_collective_row shoali_collective_omnireduce = {
     .name = "omnireduce",
     .paper = "Fei et al., SIGCOMM 2021",
-    .traits = SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW,
+    .traits = SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | SHOALI_COLL_SERVED,
+    .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(params)},
     .flow = &omni_flow,
 };

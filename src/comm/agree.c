@@ -29,6 +29,11 @@ static shoali_finished *find_finished(const shoal_comm *comm, const shoali_wire_
     return NULL;
 }
 
+bool shoali_agree_is_over(const shoal_comm *comm, const shoali_wire_id *id)
+{
+    return find_finished(comm, id) != NULL;
+}
+
 void shoali_agree_remember(shoal_op *op)
 {
     shoal_comm *comm = op->comm;
@@ -238,6 +243,7 @@ void shoali_agree_enter(shoal_op *op)
     shoal_comm *comm = op->comm;
     shoali_ready ready = {.id = op->id, .count = op->count, .hash = op->hash, .slot = op->slot};
     uint8_t body[SHOALI_READY_BYTES];
+    shoali_serve_ask(op);
     memcpy(ready.text, op->text, sizeof ready.text);
     shoali_ready_encode(&ready, body);
     for (uint32_t m = 0; m < op->member_count; m++)

@@ -60,8 +60,8 @@ shoal_status shoal_barrier(shoal_comm *comm)
 shoal_status shoal_comm_shard(shoal_comm *comm, uint32_t rank, size_t count, size_t *offset_out,
                               size_t *count_out)
 {
-    if (comm == NULL || rank >= comm->size)
+    if (comm == NULL || rank >= comm->ranks)
         return shoali_fail(SHOAL_EINVAL, "no rank %u in this communicator", rank);
-    shoali_block_range(count, comm->size, rank, offset_out, count_out);
+    shoali_block_range(count, comm->ranks, rank, offset_out, count_out);
     return SHOAL_OK;
 }

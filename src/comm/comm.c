@@ -86,15 +86,13 @@ static void free_comm(shoal_comm *comm)
     shoali_free(comm);
 }
 
-shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_out)
+static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
+                           shoal_comm **comm_out)
 {
-    if (desc == NULL || comm_out == NULL || desc->size != sizeof *desc)
-        return shoali_fail(
-            SHOAL_EINVAL,
-            "the descriptor of a communicator has the wrong size: start from SHOAL_COMM_DESC_INIT");
     shoal_comm *comm = shoali_alloc(sizeof *comm);
     if (comm == NULL)
         return SHOAL_ENOMEM;
+    comm->service = service;
     shoal_status status = init(comm);
     if (status == SHOAL_OK)
         status = shoali_join(comm, desc);
@@ -108,6 +106,32 @@ shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_ou
     }
     *comm_out = comm;
     return SHOAL_OK;
+}
+
+shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_out)
+{
+    if (desc == NULL || comm_out == NULL || desc->size != sizeof *desc)
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "the descriptor of a communicator has the wrong size: start from SHOAL_COMM_DESC_INIT");
+    return create(desc, NULL, comm_out);
+}
+
+shoal_status shoali_comm_create_serving(shoali_service *service, shoal_comm **comm_out)
+{
+    const shoali_invite *invite = &service->invite;
+    shoal_comm_desc desc = SHOAL_COMM_DESC_INIT;
+    desc.rendezvous = invite->place;
+    desc.rank = 0; /* join.c puts it behind the ranks */
+    desc.world_size = (int32_t)invite->ranks;
+    desc.servers = (int32_t)(invite->ranks - invite->workers);
+    desc.job = invite->job;
+    desc.interface = service->interface;
+    desc.join_timeout_us = (int64_t)invite->join_timeout_us;
+    desc.peer_timeout_us = (int64_t)invite->peer_timeout_us;
+    desc.seed = invite->seed;
+    desc.chunk_elems = invite->chunk_elems;
+    return create(&desc, service, comm_out);
 }
 
 /* ------------------------------------------------------------------ destroy */
@@ -206,7 +230,8 @@ shoal_status shoal_comm_view(shoal_comm *comm, shoal_view *view_out)
         return shoali_fail(SHOAL_EINVAL, "no communicator, or no place for its view");
     *view_out = (shoal_view){.size = sizeof *view_out,
                              .rank = comm->me,
-                             .rank_count = comm->size,
+                             .rank_count = comm->ranks,
+                             .aggregators = comm->aggregators,
                              .endpoint = comm->me,
                              .workers = comm->workers};
     return SHOAL_OK;

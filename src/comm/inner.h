@@ -18,6 +18,7 @@
 #include "comm/comm.h"
 #include "comm/launch.h"
 #include "comm/watch.h"
+#include "comm/serve.h"
 #include "transport/fault.h"
 #include "transport/transport.h"
 #include "wire/control.h"
@@ -129,7 +130,9 @@ typedef struct shoali_residual_store shoali_residual_store;
 
 struct shoal_comm {
     /* constant */
-    uint32_t me, size, workers, chunk_elems;
+    uint32_t me, size, workers, chunk_elems; /* size: of all endpoints */
+    uint32_t ranks, aggregators;             /* endpoints ranks.. of size are aggregators */
+    struct shoali_service *service;          /* this is one of them; NULL: a rank */
     int64_t join_timeout_us, peer_timeout_us, op_timeout_us;
     uint64_t seed;
     uint64_t protocols; /* driver/real.c counts here, on the caller's thread */
@@ -208,7 +211,8 @@ struct shoal_op {
     shoal_tensor *tensors;
     uint32_t tensor_count, member_count, contributors, root, me; /* me: index among the members */
     uint32_t *members;
-    uint32_t *member_of; /* [size] endpoint to member index, SHOALI_NONE: none */
+    uint64_t served_bytes; /* of the service's memory, while its flow lives */
+    uint32_t *member_of;   /* [size] endpoint to member index, SHOALI_NONE: none */
     shoal_codec *push, *pull;
     shoali_collective collective;
     shoali_op_extras extras;
@@ -343,6 +347,18 @@ void shoali_agree_timed_out(shoal_op *op); /* sets the last error */
 void shoali_agree_remember(shoal_op *op);  /* it ends now */
 void shoali_agree_forget(shoal_comm *comm,
                          uint32_t endpoint); /* its notes; SHOALI_NONE: everyone's */
+
+/** An operation that has ended here, not long ago. */
+bool shoali_agree_is_over(const shoal_comm *comm, const shoali_wire_id *id);
+
+/* serve.c: operations at an aggregator, and what asks it to enter them. */
+void shoali_serve_ask(const shoal_op *op);
+/** False: malformed, or this is no aggregator. */
+bool shoali_serve_on_request(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
+                             size_t len_bytes);
+/** Within the job's memory? The flow has started. */
+SHOAL_MUST_USE shoal_status shoali_serve_admit(shoal_op *op);
+void shoali_serve_release(shoal_op *op);
 
 /* rounds.c: what an operation does before or instead of its flow. */
 bool shoali_rounds_begin(shoal_op *op); /* false: nothing to do, start the flow */

@@ -44,6 +44,36 @@ static uint64_t features(void)
     return hash;
 }
 
+static const char *aggregator_list(const shoal_comm_desc *desc)
+{
+    const char *list = desc->aggregators != NULL ? desc->aggregators : getenv("SHOAL_AGGREGATORS");
+    return list != NULL ? list : "";
+}
+
+/* Ranks first, then aggregators. */
+static shoal_status take_place(shoal_comm *comm, const shoal_comm_desc *desc)
+{
+    const shoali_service *service = comm->service;
+    comm->ranks = comm->launch.world_size;
+    if (service != NULL) {
+        char name[sizeof comm->host];
+        snprintf(name, sizeof name, "%.38s, aggregator %u", comm->host, service->invite.index);
+        memcpy(comm->host, name, sizeof name); /* so every error about it says what it is */
+        comm->token = *service->token;
+        comm->aggregators = service->invite.aggregators;
+        comm->me = comm->ranks + service->invite.index;
+    } else {
+        SHOALI_TRY(shoali_token_find(desc, shoali_getenv, NULL, &comm->token));
+        SHOALI_TRY(shoali_invite_count(aggregator_list(desc), &comm->aggregators));
+        comm->me = comm->launch.rank;
+    }
+    if (comm->aggregators > SHOALI_MAX_ENDPOINTS - comm->ranks)
+        return shoali_fail(SHOAL_EINVAL, "%u ranks and %u aggregators: more than %d endpoints",
+                           comm->ranks, comm->aggregators, SHOALI_MAX_ENDPOINTS);
+    comm->size = comm->ranks + comm->aggregators;
+    return SHOAL_OK;
+}
+
 static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc)
 {
     const char *job = desc->job != NULL ? desc->job : getenv("SHOAL_JOB");
@@ -64,11 +94,8 @@ static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc)
     if (gethostname(comm->host, sizeof comm->host - 1) != 0)
         snprintf(comm->host, sizeof comm->host, "?");
     SHOALI_TRY(shoali_launch_find(desc, shoali_getenv, NULL, &comm->launch));
-    SHOALI_TRY(shoali_token_find(desc, shoali_getenv, NULL, &comm->token));
-    comm->me = comm->launch.rank;
-    comm->size = comm->launch.world_size;
     comm->workers = comm->launch.workers;
-    return SHOAL_OK;
+    return take_place(comm, desc);
 }
 
 static shoal_status alloc_tables(shoal_comm *comm)
@@ -161,6 +188,8 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
     }
     shoal_status status;
     while ((status = connected(comm)) == SHOAL_PENDING) {
+        if (comm->service != NULL)
+            SHOALI_TRY(shoali_meet_cancelled(comm->service->cancel));
         if (comm->now_us >= deadline_us)
             return not_connected(comm);
         shoali_progress_once(comm, deadline_us);
@@ -169,6 +198,19 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
         if (comm->peers[i].near)
             comm->peers[i].data = &comm->near;
     return status;
+}
+
+static shoal_status invite_aggregators(const shoal_comm *comm, const shoal_comm_desc *desc,
+                                       const shoali_meeting *meeting)
+{
+    shoali_invite invite = {.ranks = comm->ranks,
+                            .workers = comm->workers,
+                            .aggregators = comm->aggregators,
+                            .chunk_elems = comm->chunk_elems,
+                            .seed = comm->seed,
+                            .join_timeout_us = (uint64_t)comm->join_timeout_us,
+                            .peer_timeout_us = (uint64_t)comm->peer_timeout_us};
+    return shoali_invite_all(aggregator_list(desc), meeting, &invite);
 }
 
 static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *desc,
@@ -184,8 +226,16 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
                               .job = comm->job,
                               .token = &comm->token,
                               .mine = &mine,
+                              .ranks = comm->ranks,
                               .started_us = started_us,
-                              .deadline_us = started_us + (uint64_t)comm->join_timeout_us};
+                              .deadline_us = started_us + (uint64_t)comm->join_timeout_us,
+                              .cancel = comm->service != NULL ? comm->service->cancel : NULL};
+    shoal_error refusal;
+    if (comm->me == 0 && comm->aggregators > 0 &&
+        invite_aggregators(comm, desc, &meeting) != SHOAL_OK) {
+        shoali_error_get(&refusal);
+        meeting.refusal = &refusal; /* the other ranks shall hear it, too */
+    }
     SHOALI_TRY(shoali_meet(&meeting, records));
     SHOALI_TRY(shoali_watch_open(comm));
     SHOALI_TRY(connect_all(comm, records, meeting.deadline_us));

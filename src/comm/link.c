@@ -125,6 +125,8 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
     case SHOALI_MESSAGE_protocol:
         shoali_listen_message(comm, peer, bytes, len_bytes);
         return true;
+    case SHOALI_MESSAGE_serve:
+        return shoali_serve_on_request(comm, peer, bytes, len_bytes);
     case SHOALI_MESSAGE_flow:
         return dispatch_flow(comm, peer, bytes, len_bytes);
     default:
@@ -252,7 +254,9 @@ shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc, ui
 {
     char host[256] = "", port[8];
     const char *spec = desc->transport != NULL ? desc->transport : "tcp";
-    const char *fault = desc->fault != NULL ? desc->fault : shoali_getenv(NULL, "SHOAL_FAULT");
+    const char *fault = comm->service != NULL ? NULL
+                        : desc->fault != NULL ? desc->fault
+                                              : shoali_getenv(NULL, "SHOAL_FAULT");
     shoali_transport_args args = {
         .me = comm->me,
         .size = comm->size,

@@ -68,7 +68,7 @@ static void attach(void *arg)
     for (const early_message *m = comm->early; m != NULL; m = m->next)
         shoali_listen_message(comm, m->endpoint, m->bytes, m->len_bytes);
     shoali_listen_free(comm);
-    for (uint32_t i = 0; i < comm->size; i++) {
+    for (uint32_t i = 0; i < comm->ranks; i++) {
         const shoali_peer *peer = &comm->peers[i];
         if (atomic_load(&peer->state) != SHOALI_PEER_HERE && comm->listener.on_peer_down != NULL)
             comm->listener.on_peer_down(comm->listener.ctx, i, peer->lost_status, peer->lost_text);

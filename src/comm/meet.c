@@ -45,6 +45,13 @@ shoal_status shoali_meet_agree(const shoali_record *a, const shoali_record *b)
     return SHOAL_OK;
 }
 
+shoal_status shoali_meet_cancelled(const atomic_bool *cancel)
+{
+    if (cancel == NULL || !atomic_load(cancel))
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_ECANCELLED, "the join was given up");
+}
+
 bool shoali_meet_parse(const char *place, char *host_out, size_t host_bytes, char *port_out,
                        size_t port_bytes)
 {

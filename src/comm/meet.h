@@ -14,6 +14,8 @@
 #ifndef SHOALI_COMM_MEET_H
 #define SHOALI_COMM_MEET_H
 
+#include <stdatomic.h>
+
 #include "comm/launch.h"
 #include "wire/control.h"
 
@@ -25,6 +27,9 @@ typedef struct shoali_meeting {
     const shoali_token *token;
     const shoali_record *mine;
     uint64_t started_us, deadline_us; /* of shoali_now_us */
+    const shoal_error *refusal; /* rank 0: why there can be no job, for all who come; or NULL */
+    uint32_t ranks;             /* with refusal: so many endpoints come by themselves */
+    const atomic_bool *cancel;  /* set by another thread: give up; or NULL */
 } shoali_meeting;
 
 /**
@@ -34,6 +39,9 @@ typedef struct shoali_meeting {
  *         names both sides | EAUTH
  */
 SHOAL_MUST_USE shoal_status shoali_meet(const shoali_meeting *meeting, shoali_record *records_out);
+
+/** ECANCELLED, if somebody has given up meanwhile. */
+SHOAL_MUST_USE shoal_status shoali_meet_cancelled(const atomic_bool *cancel);
 
 /** May these two be in one job? Wire version, tables of kinds, job, size, workers, seed and chunk
  * must be equal. */

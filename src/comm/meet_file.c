@@ -188,10 +188,11 @@ static shoal_status collect(file_meeting *f, shoali_record *records)
  * end. */
 static void await_answers(file_meeting *f, shoali_record *records)
 {
-    uint64_t until_us = shoali_now_us() + FAREWELL_US;
-    for (uint32_t present = 0; present < f->size && shoali_now_us() < until_us;) {
+    const uint64_t until_us = shoali_now_us() + FAREWELL_US;
+    const uint32_t awaited = f->meeting->refusal != NULL ? f->meeting->ranks : f->size;
+    for (uint32_t present = 0; present < awaited && shoali_now_us() < until_us;) {
         present = 1;
-        for (uint32_t rank = 1; rank < f->size; rank++) {
+        for (uint32_t rank = 1; rank < awaited; rank++) {
             f->in[rank] = f->in[rank] || take_answer(f, rank, &records[rank]) != SHOAL_PENDING;
             present += f->in[rank];
         }
@@ -205,7 +206,8 @@ static shoal_status lead(file_meeting *f, shoali_record *records)
     SHOALI_TRY(publish(f, CALL, 0));
     records[0] = *f->meeting->mine;
     f->in[0] = true;
-    shoal_status status = collect(f, records);
+    const shoal_error *refusal = f->meeting->refusal;
+    shoal_status status = refusal != NULL ? shoali_error_set(refusal) : collect(f, records);
     if (status == SHOAL_OK) {
         for (uint32_t rank = 0; rank < f->size; rank++)
             shoali_record_encode(&records[rank],
@@ -214,7 +216,7 @@ static shoal_status lead(file_meeting *f, shoali_record *records)
     }
     shoal_error why;
     shoali_error_get(&why);
-    if (status != SHOAL_ETIMEDOUT)
+    if (status != SHOAL_ETIMEDOUT || refusal != NULL)
         await_answers(f, records);
     shoali_abort end = {.status = (uint32_t)status,
                         .culprit = why.rank >= 0 ? (uint32_t)why.rank : SHOALI_NOBODY};
@@ -271,6 +273,7 @@ static shoal_status follow(file_meeting *f, shoali_record *records)
         shoal_status status = follow_once(f, records);
         if (status != SHOAL_PENDING)
             return status;
+        SHOALI_TRY(shoali_meet_cancelled(f->meeting->cancel));
         /* rank 0 knows best who is missing, and says so at its own deadline */
         if (shoali_now_us() >= f->meeting->deadline_us + (f->called ? SHOALI_MEET_VERDICT_US : 0))
             break;

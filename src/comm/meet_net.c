@@ -118,10 +118,10 @@ shoal_status shoali_meet_listen(const shoali_meeting *meeting, int *fd_out)
     }
     freeaddrinfo(list);
     if (fd < 0) {
-        shoal_status status = shoali_fail_os(SHOAL_ESYSTEM, error, "rank 0 cannot listen at %s",
+        shoal_status status = shoali_fail_os(SHOAL_ESYSTEM, error, "cannot listen at %s",
                                              meeting->place);
         shoali_error_advice(
-            "Is another job there? Name another port in SHOAL_RENDEZVOUS on all ranks.");
+            "Is another job there? Name another port, in SHOAL_RENDEZVOUS on all ranks.");
         return status;
     }
     *fd_out = fd;

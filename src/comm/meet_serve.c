@@ -292,6 +292,8 @@ static void say_farewell(store *s)
     shoali_error_get(&why);
     uint64_t until_us = shoali_now_us() + FAREWELL_US;
     uint32_t told = 0, awaited = why.status == SHOAL_ETIMEDOUT ? 0 : s->size - 1;
+    if (s->meeting->refusal != NULL)
+        awaited = s->meeting->ranks - 1;
     while (s->listener >= 0 && shoali_now_us() < until_us &&
            (s->visitor_count > 0 || told < awaited)) {
         accept_some(s);
@@ -323,6 +325,8 @@ shoal_status shoali_meet_serve(const shoali_meeting *meeting, shoali_record *rec
 {
     store s = {.meeting = meeting, .listener = -1};
     shoal_status status = open_store(&s, records_out);
+    if (status == SHOAL_OK && meeting->refusal != NULL)
+        status = shoali_error_set(meeting->refusal);
     if (status == SHOAL_OK)
         do
             status = serve_once(&s);

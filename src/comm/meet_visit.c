@@ -143,6 +143,7 @@ static shoal_status one_visit(visit *v)
             v->said = shoali_meet_stream_put(v->stream, SHOALI_MESSAGE_record, body,
                                              shoali_record_encode(v->meeting->mine, body));
         }
+        SHOALI_TRY(shoali_meet_cancelled(v->meeting->cancel));
         bool out = shoali_meet_stream_wants_out(v->stream);
         struct pollfd wait = {.fd = v->stream->fd, .events = (short)(POLLIN | (out ? POLLOUT : 0))};
         (void)poll(&wait, 1, RETRY_MS);
@@ -160,6 +161,7 @@ static shoal_status visit_until_deadline(visit *v, const struct addrinfo *list)
         shoali_meet_stream_close(v->stream);
         if (status == SHOAL_OK || v->final)
             return status;
+        SHOALI_TRY(shoali_meet_cancelled(v->meeting->cancel));
         if (status != SHOAL_PENDING)
             snprintf(v->last, sizeof v->last, "%.190s", shoal_last_error()->text);
         address = address->ai_next != NULL ? address->ai_next : list;

@@ -25,9 +25,13 @@ static shoal_status copy_members(shoal_op *op, const shoal_op_desc *desc)
 {
     const shoal_comm *comm = op->comm;
     bool all = desc->members == NULL;
-    op->member_count = all ? comm->size : desc->member_count;
-    op->contributors = desc->contributors != 0 ? desc->contributors : op->member_count;
+    const uint32_t named = all ? comm->ranks : desc->member_count;
+    op->contributors = desc->contributors != 0 ? desc->contributors : named;
     op->root = desc->root;
+    /* nobody named serves, and the collective wants servers: the job's aggregators */
+    const bool served = (op->collective.traits & SHOALI_COLL_SERVED) != 0 &&
+                        op->contributors == named && comm->aggregators <= comm->size - named;
+    op->member_count = named + (served ? comm->aggregators : 0);
     if (op->member_count == 0 || op->member_count > comm->size ||
         op->contributors > op->member_count || op->root >= op->member_count)
         return shoali_fail(SHOAL_EINVAL, "%u members of %u ranks, %u of them contribute, root %u",
@@ -39,7 +43,7 @@ static shoal_status copy_members(shoal_op *op, const shoal_op_desc *desc)
     for (uint32_t i = 0; i < comm->size; i++)
         member_of[i] = SHOALI_NONE;
     for (uint32_t m = 0; m < op->member_count; m++) {
-        uint32_t rank = all ? m : desc->members[m];
+        uint32_t rank = m >= named ? comm->ranks + m - named : all ? m : desc->members[m];
         if (rank >= comm->size || member_of[rank] != SHOALI_NONE)
             return shoali_fail(SHOAL_EINVAL, "member %u is rank %u, which is %s", m, rank,
                                rank >= comm->size ? "none of this communicator" : "listed twice");
@@ -85,7 +89,8 @@ static shoal_status copy_buffer(shoal_op *op, const shoal_op_desc *desc)
         op->buf = &op->barrier_value;
         op->count = 1;
     }
-    if ((op->buf == NULL && op->count > 0) || op->count > SIZE_MAX / sizeof(float))
+    const bool serves = op->me >= op->contributors;
+    if ((op->buf == NULL && op->count > 0 && !serves) || op->count > SIZE_MAX / sizeof(float))
         return shoali_fail(SHOAL_EINVAL, "%zu elements at %p", op->count, (void *)op->buf);
     return SHOAL_OK;
 }
@@ -131,7 +136,11 @@ static const char *usual_collective(shoal_op_kind kind)
 static shoal_status open_collective(shoal_op *op, const shoal_op_desc *desc)
 {
     const char *spec = desc->collective != NULL ? desc->collective : usual_collective(op->kind);
-    SHOALI_TRY(shoali_collective_open(spec, &op->collective));
+    return shoali_collective_open(spec, &op->collective);
+}
+
+static shoal_status check_collective(const shoal_op *op)
+{
     const uint32_t traits = op->collective.row->traits;
     if ((op->kind == SHOAL_BROADCAST) != ((traits & SHOALI_COLL_ROOTED) != 0))
         return shoali_fail(SHOAL_EINVAL, "collective '%s' is not for %s", op->collective.spec,
@@ -151,7 +160,7 @@ static shoal_status open_collective(shoal_op *op, const shoal_op_desc *desc)
 
 static uint64_t group_of(const shoal_op *op)
 {
-    bool all = op->member_count == op->comm->size;
+    bool all = op->member_count == op->comm->ranks || op->member_count == op->comm->size;
     for (uint32_t m = 0; m < op->member_count && all; m++)
         all = op->members[m] == m;
     if (all)
@@ -268,12 +277,13 @@ static shoal_status fill(shoal_op *op, const shoal_op_desc *desc, uint32_t round
     op->arena = shoali_arena_create(ARENA_BYTES);
     if (op->arena == NULL)
         return SHOAL_ENOMEM;
-    SHOALI_TRY(copy_buffer(op, desc));
+    SHOALI_TRY(open_collective(op, desc));
     SHOALI_TRY(copy_members(op, desc));
+    SHOALI_TRY(copy_buffer(op, desc));
     SHOALI_TRY(copy_tensors(op, desc));
     SHOALI_TRY(open_codecs(op, desc));
     SHOALI_TRY(check_bits(op));
-    SHOALI_TRY(open_collective(op, desc));
+    SHOALI_TRY(check_collective(op));
     SHOALI_TRY(identify(op, &desc->id, round));
     describe(op, desc->label);
     op->hash = hash_of(op);

@@ -253,6 +253,8 @@ static shoal_status start_flow(shoal_op *op)
         return SHOAL_ENOMEM;
     SHOALI_TRY(take_slot(op));
     shoal_status status = op->row->start(op->flow, &args, &sink, comm->now_us);
+    if (status == SHOAL_OK && (status = shoali_serve_admit(op)) != SHOAL_OK)
+        op->row->fini(op->flow);
     if (status != SHOAL_OK)
         comm->slots[op->slot & comm->slot_mask] = NULL;
     return status;
@@ -381,6 +383,7 @@ static void reap(shoal_op *op)
     if (op->flow != NULL) {
         comm->slots[op->slot & comm->slot_mask] = NULL;
         op->row->fini(op->flow);
+        shoali_serve_release(op);
         shoali_free(op->flow);
         op->flow = NULL;
     }

@@ -81,7 +81,7 @@ void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, con
 static void tell_listener(shoal_comm *comm, uint32_t endpoint)
 {
     const shoali_peer *peer = &comm->peers[endpoint];
-    if (comm->listening && comm->listener.on_peer_down != NULL)
+    if (endpoint < comm->ranks && comm->listening && comm->listener.on_peer_down != NULL)
         comm->listener.on_peer_down(comm->listener.ctx, endpoint, peer->lost_status,
                                     peer->lost_text);
 }

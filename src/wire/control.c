@@ -189,6 +189,70 @@ bool shoali_flow_head_decode(const uint8_t *bytes, size_t len_bytes, shoali_flow
     return true;
 }
 
+size_t shoali_serve_encode(const shoali_serve *message, uint8_t out[SHOALI_SERVE_BYTES])
+{
+    uint8_t *at = out;
+    put_id(&at, &message->id);
+    put_u64(&at, message->count);
+    put_u64(&at, message->hash);
+    put_u64(&at, message->timeout_us);
+    put_u32(&at, message->contributors);
+    put_u32(&at, message->member_count);
+    put_text(&at, message->collective, sizeof message->collective);
+    return SHOALI_SERVE_BYTES;
+}
+
+bool shoali_serve_decode(const uint8_t *bytes, size_t len_bytes, shoali_serve *message_out)
+{
+    if (len_bytes < SHOALI_SERVE_BYTES || !get_id(&bytes, &message_out->id))
+        return false;
+    message_out->count = get_u64(&bytes);
+    message_out->hash = get_u64(&bytes);
+    message_out->timeout_us = get_u64(&bytes);
+    message_out->contributors = get_u32(&bytes);
+    message_out->member_count = get_u32(&bytes);
+    get_text(&bytes, message_out->collective, sizeof message_out->collective);
+    const size_t list_bytes = len_bytes - SHOALI_SERVE_BYTES;
+    return message_out->contributors >= 1 &&
+           message_out->contributors < message_out->member_count &&
+           (list_bytes == 0 || list_bytes == (size_t)message_out->member_count * 4);
+}
+
+size_t shoali_invite_encode(const shoali_invite *message, uint8_t out[SHOALI_INVITE_BYTES])
+{
+    uint8_t *at = out;
+    put_u32(&at, message->ranks);
+    put_u32(&at, message->workers);
+    put_u32(&at, message->aggregators);
+    put_u32(&at, message->index);
+    put_u32(&at, message->chunk_elems);
+    put_u64(&at, message->seed);
+    put_u64(&at, message->join_timeout_us);
+    put_u64(&at, message->peer_timeout_us);
+    put_text(&at, message->job, sizeof message->job);
+    put_text(&at, message->place, sizeof message->place);
+    return SHOALI_INVITE_BYTES;
+}
+
+bool shoali_invite_decode(const uint8_t *bytes, size_t len_bytes, shoali_invite *message_out)
+{
+    if (len_bytes != SHOALI_INVITE_BYTES)
+        return false;
+    message_out->ranks = get_u32(&bytes);
+    message_out->workers = get_u32(&bytes);
+    message_out->aggregators = get_u32(&bytes);
+    message_out->index = get_u32(&bytes);
+    message_out->chunk_elems = get_u32(&bytes);
+    message_out->seed = get_u64(&bytes);
+    message_out->join_timeout_us = get_u64(&bytes);
+    message_out->peer_timeout_us = get_u64(&bytes);
+    get_text(&bytes, message_out->job, sizeof message_out->job);
+    get_text(&bytes, message_out->place, sizeof message_out->place);
+    return message_out->workers >= 1 && message_out->workers <= message_out->ranks &&
+           message_out->index < message_out->aggregators && message_out->ranks <= 1u << 20 &&
+           message_out->aggregators <= 1u << 12;
+}
+
 size_t shoali_record_encode(const shoali_record *message, uint8_t out[SHOALI_RECORD_BYTES])
 {
     uint8_t *at = out;

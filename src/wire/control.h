@@ -14,7 +14,9 @@ enum {
     SHOALI_OP_TEXT_BYTES = 64,
     SHOALI_ABORT_TEXT_BYTES = 384,
     SHOALI_RECORD_HOST_BYTES = 64,
-    SHOALI_RECORD_ADDRESS_BYTES = 512 /* of transport.h */
+    SHOALI_RECORD_ADDRESS_BYTES = 512, /* of transport.h */
+    SHOALI_SPEC_BYTES = 160,           /* of a collective, canonical */
+    SHOALI_PLACE_BYTES = 512           /* of a meeting point */
 };
 #define SHOALI_NOBODY UINT32_MAX /* no endpoint */
 
@@ -75,6 +77,25 @@ typedef struct shoali_flow_head {
     uint16_t kind;
 } shoali_flow_head;
 enum { SHOALI_FLOW_HEAD_BYTES = 26 };
+
+/** serve: contributors ask an aggregator to enter an operation, which it could not know of. Members
+ * follow as u32 each, contributors first; none: all endpoints in order. */
+typedef struct shoali_serve {
+    shoali_wire_id id;
+    uint64_t count, hash; /* as in ready */
+    uint64_t timeout_us;
+    uint32_t contributors, member_count;
+    char collective[SHOALI_SPEC_BYTES];
+} shoali_serve;
+enum { SHOALI_SERVE_BYTES = 24 + 24 + 8 + SHOALI_SPEC_BYTES };
+
+/** invite: the job that an aggregator daemon is asked to join as endpoint ranks + index. */
+typedef struct shoali_invite {
+    uint32_t ranks, workers, aggregators, index, chunk_elems;
+    uint64_t seed, join_timeout_us, peer_timeout_us;
+    char job[64], place[SHOALI_PLACE_BYTES];
+} shoali_invite;
+enum { SHOALI_INVITE_BYTES = 20 + 24 + 64 + SHOALI_PLACE_BYTES };
 
 /** What a rank tells all others when it joins; the address texts are the transports'. */
 typedef struct shoali_record {
@@ -150,6 +171,12 @@ size_t shoali_flow_head_encode(const shoali_flow_head *message,
                                uint8_t out[SHOALI_FLOW_HEAD_BYTES]);
 /** The flow's own bytes start at bytes + SHOALI_FLOW_HEAD_BYTES. */
 bool shoali_flow_head_decode(const uint8_t *bytes, size_t len_bytes, shoali_flow_head *message_out);
+/** Writes the head; the caller puts the members behind it (wire/bytes.h). */
+size_t shoali_serve_encode(const shoali_serve *message, uint8_t out[SHOALI_SERVE_BYTES]);
+/** True: behind the head there is nothing, or member_count members. */
+bool shoali_serve_decode(const uint8_t *bytes, size_t len_bytes, shoali_serve *message_out);
+size_t shoali_invite_encode(const shoali_invite *message, uint8_t out[SHOALI_INVITE_BYTES]);
+bool shoali_invite_decode(const uint8_t *bytes, size_t len_bytes, shoali_invite *message_out);
 size_t shoali_record_encode(const shoali_record *message, uint8_t out[SHOALI_RECORD_BYTES]);
 bool shoali_record_decode(const uint8_t *bytes, size_t len_bytes, shoali_record *message_out);
 

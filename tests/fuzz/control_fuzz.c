@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    uint8_t which = data[0] % 6;
+    uint8_t which = data[0] % 8;
     data++;
     size--;
     switch (which) {
@@ -46,6 +46,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 4:
         STABLE(shoali_heartbeat, shoali_heartbeat_decode, shoali_heartbeat_encode,
                SHOALI_HEARTBEAT_BYTES);
+        break;
+    case 6:
+        STABLE(shoali_serve, shoali_serve_decode, shoali_serve_encode, SHOALI_SERVE_BYTES);
+        break;
+    case 7:
+        STABLE(shoali_invite, shoali_invite_decode, shoali_invite_encode, SHOALI_INVITE_BYTES);
         break;
     default:
         STABLE(shoali_record, shoali_record_decode, shoali_record_encode, SHOALI_RECORD_BYTES);

@@ -133,6 +133,54 @@ static void records_return_as_they_went(void **state)
     }
 }
 
+static void calls_to_aggregators_return_as_they_went(void **state)
+{
+    (void)state;
+    shoali_rng rng = {check_seed(), 5, 0};
+    for (int i = 0; i < TRIALS; i++) {
+        shoali_serve serve = {.id = draw_id(&rng),
+                              .count = shoali_rng_next(&rng),
+                              .hash = shoali_rng_next(&rng),
+                              .timeout_us = shoali_rng_next(&rng),
+                              .contributors = 1 + (uint32_t)(shoali_rng_next(&rng) % 8)};
+        serve.member_count = serve.contributors + 1 + (uint32_t)(shoali_rng_next(&rng) % 8);
+        draw_text(&rng, serve.collective, sizeof serve.collective);
+        uint8_t bytes[SHOALI_INVITE_BYTES] = {0};
+        shoali_serve got;
+        assert_int_equal(shoali_serve_encode(&serve, bytes), SHOALI_SERVE_BYTES);
+        const size_t listed = SHOALI_SERVE_BYTES + 4 * serve.member_count;
+        assert_true(shoali_serve_decode(bytes, SHOALI_SERVE_BYTES, &got));
+        assert_true(shoali_serve_decode(bytes, listed, &got));
+        assert_false(shoali_serve_decode(bytes, listed - 1, &got));
+        assert_id(&got.id, &serve.id);
+        assert_true(got.count == serve.count && got.hash == serve.hash &&
+                    got.timeout_us == serve.timeout_us && got.contributors == serve.contributors &&
+                    got.member_count == serve.member_count);
+        assert_string_equal(got.collective, serve.collective);
+
+        shoali_invite invite = {.ranks = 2 + (uint32_t)(shoali_rng_next(&rng) % 100),
+                                .workers = 1 + (uint32_t)(shoali_rng_next(&rng) % 2),
+                                .aggregators = 4,
+                                .index = (uint32_t)(shoali_rng_next(&rng) % 4),
+                                .chunk_elems = (uint32_t)shoali_rng_next(&rng),
+                                .seed = shoali_rng_next(&rng),
+                                .join_timeout_us = shoali_rng_next(&rng),
+                                .peer_timeout_us = shoali_rng_next(&rng)};
+        shoali_invite invited;
+        draw_text(&rng, invite.job, sizeof invite.job);
+        draw_text(&rng, invite.place, sizeof invite.place);
+        assert_int_equal(shoali_invite_encode(&invite, bytes), SHOALI_INVITE_BYTES);
+        assert_true(shoali_invite_decode(bytes, SHOALI_INVITE_BYTES, &invited));
+        assert_true(invited.ranks == invite.ranks && invited.workers == invite.workers &&
+                    invited.aggregators == invite.aggregators && invited.index == invite.index &&
+                    invited.chunk_elems == invite.chunk_elems && invited.seed == invite.seed &&
+                    invited.join_timeout_us == invite.join_timeout_us &&
+                    invited.peer_timeout_us == invite.peer_timeout_us);
+        assert_string_equal(invited.job, invite.job);
+        assert_string_equal(invited.place, invite.place);
+    }
+}
+
 /* Each decoder on every length around its own, and on random bytes: no reads outside, texts
  * terminated and printable. */
 static void assert_text(const char *text, size_t size)
@@ -173,6 +221,12 @@ static void hostile_bytes_are_harmless(void **state)
         shoali_answer answer;
         shoali_heartbeat beat;
         shoali_flow_head head;
+        shoali_serve serve;
+        shoali_invite invite;
+        if (shoali_serve_decode(bytes, length, &serve))
+            assert_true(serve.contributors >= 1 && serve.contributors < serve.member_count);
+        if (shoali_invite_decode(bytes, length, &invite))
+            assert_text(invite.place, sizeof invite.place);
         (void)shoali_ask_decode(bytes, length, &ask);
         (void)shoali_answer_decode(bytes, length, &answer);
         (void)shoali_heartbeat_decode(bytes, length, &beat);
@@ -197,6 +251,12 @@ static void what_no_encoder_writes_is_refused(void **state)
     shoali_record record = {.world_size = 2, .rank = 2, .workers = 2}, record_got;
     shoali_record_encode(&record, bytes);
     assert_false(shoali_record_decode(bytes, SHOALI_RECORD_BYTES, &record_got));
+    shoali_serve serve = {.contributors = 2, .member_count = 2}, serve_got;
+    shoali_serve_encode(&serve, bytes);
+    assert_false(shoali_serve_decode(bytes, SHOALI_SERVE_BYTES, &serve_got)); /* nobody to serve */
+    shoali_invite invite = {.ranks = 2, .workers = 2, .aggregators = 1, .index = 1}, invite_got;
+    shoali_invite_encode(&invite, bytes);
+    assert_false(shoali_invite_decode(bytes, SHOALI_INVITE_BYTES, &invite_got));
     record.rank = 0;
     record.workers = 0;
     shoali_record_encode(&record, bytes);
@@ -258,6 +318,14 @@ static void golden_bodies_stay_as_they_are(void **state)
     GOLDEN(heartbeat, beat, SHOALI_HEARTBEAT_BYTES);
     assert_true(beat.busy == 1 && beat.for_us == 99 && beat.ended == 6 && beat.idle_us == 70000 &&
                 beat.to_you_bytes_s == 116000000);
+    shoali_serve serve;
+    GOLDEN(serve, serve, SHOALI_SERVE_BYTES);
+    assert_true(serve.count == 1000 && serve.contributors == 8 && serve.member_count == 16);
+    shoali_invite invite;
+    GOLDEN(invite, invite, SHOALI_INVITE_BYTES);
+    assert_true(invite.ranks == 9 && invite.workers == 8 && invite.aggregators == 4 &&
+                invite.index == 3 && invite.peer_timeout_us == 2500000);
+    assert_string_equal(invite.place, "tcp://10.77.0.1:29401");
     GOLDEN(record, record, SHOALI_RECORD_BYTES);
     assert_true(record.rank == 2 && record.world_size == 4 && record.workers == 3);
     assert_true(record.chunk_elems == 65536 && record.features == 5 && record.incarnation == 77);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal aggregator: the daemon that sums for sparse collectives, in the foreground. */
+#include <argp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator_metrics.h"
+#include "cli.h"
+#include "shoal/aggregator.h"
+
+enum { LOOK_US = 100 * 1000 };
+
+typedef struct daemon_args {
+    shoal_aggregator_desc desc;
+    const char *metrics, *token_file;
+    bool once, quiet, json;
+} daemon_args;
+
+static const struct argp_option options[] = {
+    {"listen", 'l', "HOST:PORT", 0, "Where jobs call (127.0.0.1:29600); port 0: a free one", 0},
+    {"interface", 'i', "NAME", 0, "Interface or address of the jobs' connections (chosen)", 0},
+    {"token-file", 't', "FILE", 0,
+     "The secret that jobs must hold (SHOAL_TOKEN_FILE, SHOAL_TOKEN_FD); needed off loopback", 0},
+    {"memory", 'm', "BYTES", 0, "What the operations of one job may hold together (1g)", 0},
+    {"jobs", 'j', "N", 0, "Jobs at once (64)", 0},
+    {"metrics", 'p', "HOST:PORT", 0, "Serve Prometheus metrics there, at /metrics (nowhere)", 0},
+    {"once", 'o', NULL, 0, "End when the first job has ended", 0},
+    {"quiet", 'q', NULL, 0, "Say nothing at the start and the end", 0},
+    {"json", 1000, NULL, 0, "Say it as JSON objects", 0},
+    {0}};
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    daemon_args *args = state->input;
+    int64_t number;
+    switch (key) {
+    case 'l':
+        args->desc.listen = text;
+        return 0;
+    case 'i':
+        args->desc.interface = text;
+        return 0;
+    case 't':
+        args->token_file = text;
+        return 0;
+    case 'm':
+        if (!cli_parse_bytes(text, &args->desc.memory_limit_bytes) ||
+            args->desc.memory_limit_bytes == 0)
+            argp_error(state, "--memory %s: wanted bytes, such as 512M", text);
+        return 0;
+    case 'j':
+        if (!cli_parse_int(text, 1, 4096, &number))
+            argp_error(state, "--jobs %s: wanted a whole number from 1 to 4096", text);
+        args->desc.jobs_max = (uint32_t)number;
+        return 0;
+    case 'p':
+        args->metrics = text;
+        return 0;
+    case 'o':
+        args->once = true;
+        return 0;
+    case 'q':
+        args->quiet = true;
+        return 0;
+    case 1000:
+        args->json = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static volatile sig_atomic_t asked_to_end;
+
+static void on_signal(int number)
+{
+    (void)number;
+    asked_to_end = 1;
+}
+
+static void greet(const daemon_args *args, unsigned port, unsigned metrics_port)
+{
+    if (args->quiet)
+        return;
+    if (args->json)
+        printf("{\"event\": \"listens\", \"port\": %u, \"metrics_port\": %u}\n", port,
+               metrics_port);
+    else if (metrics_port > 0)
+        printf("shoal aggregator: listens at port %u, metrics at port %u\n", port, metrics_port);
+    else
+        printf("shoal aggregator: listens at port %u\n", port);
+    fflush(stdout);
+}
+
+static void part(const daemon_args *args, shoal_aggregator *aggregator)
+{
+    shoal_aggregator_stats s;
+    (void)shoal_aggregator_report(aggregator, &s, NULL, 0);
+    if (args->quiet)
+        return;
+    printf(args->json ? "{\"event\": \"ends\", \"jobs\": %llu, \"refused\": %llu, \"operations\": "
+                        "%llu, \"failed\": %llu, \"received_bytes\": %llu, \"sent_bytes\": %llu}\n"
+                      : "shoal aggregator: ends after %llu jobs (%llu callers refused), %llu "
+                        "operations (%llu failed), %llu B in, %llu B out\n",
+           (unsigned long long)(s.jobs_ended + s.jobs_open), (unsigned long long)s.jobs_refused,
+           (unsigned long long)s.operations, (unsigned long long)s.failures,
+           (unsigned long long)s.received_bytes, (unsigned long long)s.sent_bytes);
+}
+
+static int run_daemon(const daemon_args *args)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    shoal_aggregator *aggregator = NULL;
+    aggregator_metrics *metrics = NULL;
+    if (args->token_file != NULL)
+        setenv("SHOAL_TOKEN_FILE", args->token_file, 1);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    if (shoal_aggregator_create(&args->desc, &aggregator) != SHOAL_OK)
+        return cli_report("aggregator");
+    if (args->metrics != NULL)
+        metrics = aggregator_metrics_start(args->metrics, aggregator);
+    int code = args->metrics != NULL && metrics == NULL ? CLI_FAILED : CLI_OK;
+    if (code == CLI_OK)
+        greet(args, shoal_aggregator_port(aggregator),
+              metrics != NULL ? aggregator_metrics_port(metrics) : 0);
+    bool over = code != CLI_OK;
+    while (!over && !asked_to_end)
+        over = shoal_aggregator_wait(aggregator, args->once ? 1 : UINT64_MAX, LOOK_US) == SHOAL_OK;
+    if (code == CLI_OK)
+        part(args, aggregator);
+    aggregator_metrics_end(metrics);
+    shoal_aggregator_destroy(aggregator);
+    return code;
+}
+
+int cli_aggregator(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "Sum for the jobs of others: collectives with `dedicated` send only what is not zero, to "
+        "these daemons. Ends on SIGTERM and SIGINT.\v"
+        "Example, on two hosts:\n"
+        "  a$ shoal aggregator --listen 10.0.0.1:29600 --token-file secret --metrics :9464\n"
+        "  b$ export SHOAL_AGGREGATORS=10.0.0.1:29600 SHOAL_TOKEN_FILE=secret\n"
+        "  b$ shoal run -n 4 -- shoal bench allreduce --collective omnireduce:dedicated --density "
+        "0.01\n\n"
+        "`shoal run --aggregators A` starts A of them for one job; innet/shoal-aggregator.service "
+        "is for systemd.",
+        NULL,
+        NULL,
+        NULL};
+    daemon_args args = {.desc = SHOAL_AGGREGATOR_DESC_INIT};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    return run_daemon(&args);
+}
