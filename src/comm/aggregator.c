@@ -364,7 +364,7 @@ static shoal_status open_door(shoal_aggregator *a)
         return shoali_fail(SHOAL_EINVAL, "cannot listen at '%.100s': that is no host:port",
                            a->place + strlen("tcp://"));
     SHOALI_TRY(shoali_meet_listen(&meeting, &a->listener));
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     if (getsockname(a->listener, (struct sockaddr *)&address, &length) != 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "the listening socket has no address");

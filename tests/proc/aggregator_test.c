@@ -293,14 +293,14 @@ int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(daemons_sum_for_a_job),
-        cmocka_unit_test(a_daemon_serves_jobs_at_once),
-        cmocka_unit_test(strangers_are_refused),
-        cmocka_unit_test(a_daemon_that_is_not_there_is_named),
-        cmocka_unit_test(an_operation_stays_within_the_memory),
-        cmocka_unit_test(a_dead_daemon_is_named_by_every_rank),
-        cmocka_unit_test(a_stopped_daemon_is_named_by_every_rank),
-        cmocka_unit_test(a_dead_rank_is_named_and_the_daemon_ends_its_job),
+        CHECK_TEST(daemons_sum_for_a_job),
+        CHECK_TEST(a_daemon_serves_jobs_at_once),
+        CHECK_TEST(strangers_are_refused),
+        CHECK_TEST(a_daemon_that_is_not_there_is_named),
+        CHECK_TEST(an_operation_stays_within_the_memory),
+        CHECK_TEST(a_dead_daemon_is_named_by_every_rank),
+        CHECK_TEST(a_stopped_daemon_is_named_by_every_rank),
+        CHECK_TEST(a_dead_rank_is_named_and_the_daemon_ends_its_job),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CHECK_RUN(tests);
 }

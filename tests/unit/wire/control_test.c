@@ -360,10 +360,13 @@ static void golden_status_stays_as_it_is(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CHECK_TEST(golden_status_stays_as_it_is),  CHECK_TEST(operations_return_as_they_went),
-        CHECK_TEST(questions_return_as_they_went), CHECK_TEST(records_return_as_they_went),
-        CHECK_TEST(hostile_bytes_are_harmless),    CHECK_TEST(what_no_encoder_writes_is_refused),
-        CHECK_TEST(golden_bodies_stay_as_they_are)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(golden_status_stays_as_it_is),
+                                       CHECK_TEST(operations_return_as_they_went),
+                                       CHECK_TEST(questions_return_as_they_went),
+                                       CHECK_TEST(calls_to_aggregators_return_as_they_went),
+                                       CHECK_TEST(records_return_as_they_went),
+                                       CHECK_TEST(hostile_bytes_are_harmless),
+                                       CHECK_TEST(what_no_encoder_writes_is_refused),
+                                       CHECK_TEST(golden_bodies_stay_as_they_are)};
     return CHECK_RUN(tests);
 }
