@@ -71,6 +71,7 @@ static void free_comm(shoal_comm *comm)
     if (comm->peers != NULL)
         shoali_agree_forget(comm, SHOALI_NONE);
     shoali_listen_free(comm);
+    shoali_serve_free(comm);
     shoali_flights_free(comm);
     shoali_residuals_free(comm->residuals);
     shoali_scratch_destroy(comm->scratch);
@@ -93,11 +94,16 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
     if (comm == NULL)
         return SHOAL_ENOMEM;
     comm->service = service;
+    if (service != NULL)
+        service->last = &service->first;
     shoal_status status = init(comm);
     if (status == SHOAL_OK)
         status = shoali_join(comm, desc);
-    if (status == SHOAL_OK)
+    if (status == SHOAL_OK) {
+        comm->joined = true;
+        shoali_serve_begin(comm);
         status = shoali_progress_start(comm);
+    }
     if (status != SHOAL_OK) {
         shoal_error why;
         shoali_error_get(&why);

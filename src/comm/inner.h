@@ -133,6 +133,7 @@ struct shoal_comm {
     uint32_t me, size, workers, chunk_elems; /* size: of all endpoints */
     uint32_t ranks, aggregators;             /* endpoints ranks.. of size are aggregators */
     struct shoali_service *service;          /* this is one of them; NULL: a rank */
+    bool joined;                             /* every connection stands */
     int64_t join_timeout_us, peer_timeout_us, op_timeout_us;
     uint64_t seed;
     uint64_t protocols; /* driver/real.c counts here, on the caller's thread */
@@ -356,6 +357,9 @@ void shoali_serve_ask(const shoal_op *op);
 /** False: malformed, or this is no aggregator. */
 bool shoali_serve_on_request(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
                              size_t len_bytes);
+/** The join is over: enter what was asked for meanwhile. */
+void shoali_serve_begin(shoal_comm *comm);
+void shoali_serve_free(shoal_comm *comm);
 /** Within the job's memory? The flow has started. */
 SHOAL_MUST_USE shoal_status shoali_serve_admit(shoal_op *op);
 void shoali_serve_release(shoal_op *op);

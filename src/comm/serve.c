@@ -110,6 +110,46 @@ static shoal_status enter(shoal_comm *comm, const shoali_serve *serve, const uin
     return SHOAL_OK;
 }
 
+/* A rank may have joined, and started, while this endpoint still waits for its other connections,
+ * without which it cannot tell everyone that it has entered. */
+typedef struct shoali_request {
+    struct shoali_request *next;
+    uint32_t endpoint;
+    size_t len_bytes;
+    uint8_t bytes[];
+} request;
+
+static void keep(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes, size_t len_bytes)
+{
+    request *kept = shoali_alloc(sizeof *kept + len_bytes);
+    if (kept == NULL) {
+        shoali_view_gone(comm, endpoint, SHOAL_EPEER, "no memory to remember what it sent");
+        return;
+    }
+    kept->next = NULL;
+    kept->endpoint = endpoint;
+    kept->len_bytes = len_bytes;
+    memcpy(kept->bytes, bytes, len_bytes);
+    *comm->service->last = kept;
+    comm->service->last = &kept->next;
+}
+
+void shoali_serve_begin(shoal_comm *comm)
+{
+    for (request *r = comm->service != NULL ? comm->service->first : NULL; r != NULL; r = r->next)
+        shoali_serve_on_request(comm, r->endpoint, r->bytes, r->len_bytes);
+    shoali_serve_free(comm);
+}
+
+void shoali_serve_free(shoal_comm *comm)
+{
+    while (comm->service != NULL && comm->service->first != NULL) {
+        request *r = comm->service->first;
+        comm->service->first = r->next;
+        shoali_free(r);
+    }
+}
+
 bool shoali_serve_on_request(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
                              size_t len_bytes)
 {
@@ -117,6 +157,10 @@ bool shoali_serve_on_request(shoal_comm *comm, uint32_t endpoint, const uint8_t 
     if (comm->service == NULL || !shoali_serve_decode(bytes, len_bytes, &serve) ||
         serve.member_count > comm->size)
         return false;
+    if (!comm->joined) {
+        keep(comm, endpoint, bytes, len_bytes);
+        return true;
+    }
     if (shoali_run_find(comm, &serve.id) != NULL || shoali_agree_is_over(comm, &serve.id))
         return true; /* another contributor was faster */
     uint32_t *members = shoali_alloc_array(serve.member_count, sizeof *members);

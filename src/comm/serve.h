@@ -18,7 +18,8 @@ typedef struct shoali_service {
     const shoali_token *token;
     const char *interface;
     uint64_t memory_limit_bytes;
-    const atomic_bool *cancel; /* set: the join ends early */
+    const atomic_bool *cancel;            /* set: the join ends early */
+    struct shoali_request *first, **last; /* progress: that came during the join */
     /* written by the progress thread */
     _Atomic uint64_t open, operations, failures, received_bytes, sent_bytes;
     _Atomic uint64_t memory_bytes, memory_peak_bytes;
