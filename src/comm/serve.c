@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations at an aggregator. It does not know what the ranks will start, so every contributor says
- * so before its READY; the first to come makes the aggregator enter. Of what members must agree on
- * it takes the contributors' hash: they compare their calls through it. */
+/* Operations at an aggregator. It does not know what the ranks will start, so every contributor
+ * says so before its READY; the first to come makes the aggregator enter. Of what members must
+ * agree on it takes the contributors' hash: they compare their calls through it. */
 #include "comm/serve.h"
 
 #include <stdio.h>

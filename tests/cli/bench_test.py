@@ -51,8 +51,8 @@ class Bench(unittest.TestCase):
             self.assertAlmostEqual(row["density"], 0.1, delta=0.03)
             union = row["density"] if "--overlap" in extra else 1 - 0.9**3
             self.assertAlmostEqual(row["union"], union, delta=0.04)
-            # what the busiest rank sent is what the model counts for the busiest link, unless that is
-            # a daemon's: two daemons send more to three ranks than a rank receives
+            # what the busiest rank sent is what the model counts for the busiest link, unless that
+            # is a daemon's: two daemons send more to three ranks than a rank receives
             if aggregators == 0:
                 self.assertAlmostEqual(
                     row["wire_bytes_per_rank"] / row["model_link_bytes"], 1, delta=0.05

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aggregator daemons and the jobs that they serve, each in a process of its own: sums, several jobs,
- * strangers, limits, and who dies. */
+/* Aggregator daemons and the jobs that they serve, each in a process of its own: sums, several
+ * jobs, strangers, limits, and who dies. */
 #include "support/ranks.h"
 
 #include <math.h>
