@@ -149,7 +149,7 @@ static void counters(const shoal_comm *comm, uint32_t rank, uint64_t *ended_out,
 /* Everyone's counters, as deltas of this window; false: not enough has happened yet. */
 static bool window_over(const shoal_comm *comm, bool any)
 {
-    for (uint32_t i = 0; i < comm->size; i++) {
+    for (uint32_t i = 0; i < comm->ranks; i++) {
         uint64_t ended, idle_us;
         counters(comm, i, &ended, &idle_us);
         uint64_t more = ended - comm->watch->rank[i].window_ended;
@@ -163,7 +163,7 @@ static void begin_window(shoal_comm *comm)
 {
     shoali_watch *w = comm->watch;
     w->window_started_us = comm->now_us;
-    for (uint32_t i = 0; i < comm->size; i++)
+    for (uint32_t i = 0; i < comm->ranks; i++)
         counters(comm, i, &w->rank[i].window_ended, &w->rank[i].window_idle_us);
 }
 
@@ -171,13 +171,13 @@ static float *new_window(shoal_comm *comm)
 {
     shoali_watch *w = comm->watch;
     if (w->windows == SHOALI_WATCH_WINDOWS) {
-        memmove(w->compute_us, w->compute_us + comm->size,
-                (size_t)(SHOALI_WATCH_WINDOWS - 1) * comm->size * sizeof *w->compute_us);
+        memmove(w->compute_us, w->compute_us + comm->ranks,
+                (size_t)(SHOALI_WATCH_WINDOWS - 1) * comm->ranks * sizeof *w->compute_us);
         memmove(w->window_us, w->window_us + 1, sizeof w->window_us - sizeof w->window_us[0]);
         w->windows--;
     }
     w->window_us[w->windows] = w->window_started_us;
-    return w->compute_us + (size_t)w->windows++ * comm->size;
+    return w->compute_us + (size_t)w->windows++ * comm->ranks;
 }
 
 /* compute_us of all, and the mean step's length and wait. */
@@ -186,7 +186,7 @@ static void measure(shoal_comm *comm, float *compute_us, shoali_slow_input *inpu
     shoali_watch *w = comm->watch;
     double length_us = (double)shoali_since(comm, w->window_started_us);
     uint32_t counted = 0;
-    for (uint32_t i = 0; i < comm->size; i++) {
+    for (uint32_t i = 0; i < comm->ranks; i++) {
         uint64_t ended, idle_us;
         counters(comm, i, &ended, &idle_us);
         compute_us[i] = 0;
@@ -210,19 +210,19 @@ static void judge(shoal_comm *comm, shoali_slow_input *input)
 {
     enum { RECENT = 8 };
     shoali_watch *w = comm->watch;
-    for (uint32_t i = 0; i < comm->size; i++) {
+    for (uint32_t i = 0; i < comm->ranks; i++) {
         w->links[i] = here(comm, i) ? (double)w->rank[i].sends_bytes_s : 0;
-        w->links[comm->size + i] = here(comm, i) ? (double)w->rank[i].receives_bytes_s : 0;
+        w->links[comm->ranks + i] = here(comm, i) ? (double)w->rank[i].receives_bytes_s : 0;
     }
     uint32_t first = w->windows > RECENT ? w->windows - RECENT : 0;
-    input->ranks = comm->size;
+    input->ranks = comm->ranks;
     input->windows = w->windows - first;
-    input->compute_us = w->compute_us + (size_t)first * comm->size;
+    input->compute_us = w->compute_us + (size_t)first * comm->ranks;
     input->sends = w->links;
-    input->receives = w->links + comm->size;
+    input->receives = w->links + comm->ranks;
     shoali_slow_judge(input, w->verdict);
     uint32_t worst = SHOALI_NOBODY;
-    for (uint32_t i = 0; i < comm->size; i++) {
+    for (uint32_t i = 0; i < comm->ranks; i++) {
         const shoali_slow *v = &w->verdict[i];
         uint64_t began_us = v->cause == SHOALI_SLOW_COMPUTE && v->last_since < input->windows
                                 ? w->window_us[first + v->last_since]

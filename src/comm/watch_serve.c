@@ -162,15 +162,15 @@ static void welcome(shoal_comm *comm, int fd)
 static bool answer(shoal_comm *comm, shoali_watch_client *c)
 {
     shoali_status_head head = {.rank = comm->me,
-                               .ranks = comm->size,
+                               .ranks = comm->ranks,
                                .age_us = shoali_since(comm, comm->watch->started_us)};
     snprintf(head.job, sizeof head.job, "%s", comm->job);
-    c->answer_bytes = SHOALI_STATUS_HEAD_BYTES + (size_t)comm->size * SHOALI_STATUS_ROW_BYTES;
+    c->answer_bytes = SHOALI_STATUS_HEAD_BYTES + (size_t)comm->ranks * SHOALI_STATUS_ROW_BYTES;
     c->answer = shoali_alloc(c->answer_bytes);
     if (c->answer == NULL)
         return false;
     shoali_status_head_encode(&head, c->answer);
-    for (uint32_t i = 0; i < comm->size; i++) {
+    for (uint32_t i = 0; i < comm->ranks; i++) {
         shoali_status_row row;
         shoali_watch_row(comm, i, &row);
         shoali_status_row_encode(&row, c->answer + SHOALI_STATUS_HEAD_BYTES +
