@@ -9,15 +9,18 @@
 #include "shoal/data.h"
 
 typedef struct data_args {
-    shoal_digits_desc digits;
+    const char *kind, *dir;
+    uint64_t seed;
+    uint32_t train_count, test_count;
+    double hard;
     bool json;
 } data_args;
 
 static const struct argp_option options[] = {
-    {"out", 'o', "DIR", 0, "Directory for the four IDX files, made if missing", 0},
+    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
     {"train", 'n', "N", 0, "Training images (40000)", 0},
-    {"test", 't', "N", 0, "Test images, in fonts that the training set lacks (8000)", 0},
-    {"seed", 's', "N", 0, "The same seed and fonts give the same bytes (1)", 0},
+    {"test", 't', "N", 0, "Test images; digits: in fonts that the training set lacks (8000)", 0},
+    {"seed", 's', "N", 0, "The same seed (and fonts) give the same bytes (1)", 0},
     {"hard", 'x', "FACTOR", 0, "How much everything is distorted, 0.1 to 4 (1)", 0},
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},
     {0}};
@@ -36,17 +39,17 @@ static bool parse_value(data_args *args, int key, const char *text)
     char *end = NULL;
     switch (key) {
     case 'n':
-        return parse_count(text, &args->digits.train_count);
+        return parse_count(text, &args->train_count);
     case 't':
-        return parse_count(text, &args->digits.test_count);
+        return parse_count(text, &args->test_count);
     case 's':
         if (!cli_parse_int(text, 1, INT64_MAX, &number))
             return false;
-        args->digits.seed = (uint64_t)number;
+        args->seed = (uint64_t)number;
         return true;
     default:
-        args->digits.hard = strtod(text, &end);
-        return end != text && *end == '\0' && args->digits.hard >= 0.1 && args->digits.hard <= 4;
+        args->hard = strtod(text, &end);
+        return end != text && *end == '\0' && args->hard >= 0.1 && args->hard <= 4;
     }
 }
 
@@ -55,7 +58,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     data_args *args = state->input;
     switch (key) {
     case 'o':
-        args->digits.dir = text;
+        args->dir = text;
         return 0;
     case 'j':
         args->json = true;
@@ -68,43 +71,81 @@ static error_t parse(int key, char *text, struct argp_state *state)
             argp_error(state, "-%c %s: not in range; see --help", key, text);
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num != 0 || strcmp(text, "digits") != 0)
-            argp_error(state, "unknown data set '%s' (it comes first); known: digits, speech, text",
+        if (state->arg_num != 0 || (strcmp(text, "digits") != 0 && strcmp(text, "colours") != 0))
+            argp_error(state,
+                       "unknown data set '%s' (it comes first); known: digits, colours, "
+                       "speech, text",
                        text);
+        args->kind = text;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which data set? known: digits, speech, text");
+        argp_error(state, "which data set? known: digits, colours, speech, text");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
+static void show(uint64_t done, uint64_t total)
+{
+    if (cli_interactive())
+        fprintf(stderr, "\r\033[K%llu of %llu images", (unsigned long long)done,
+                (unsigned long long)total);
+}
+
+static void hide(void)
+{
+    if (cli_interactive())
+        fputs("\r\033[K", stderr);
+}
+
 static int make_digits(const data_args *args)
 {
     shoal_digits *digits = NULL;
     shoal_digits_progress progress = {0};
-    shoal_status status = shoal_digits_open(&args->digits, &digits);
+    const shoal_digits_desc desc = {sizeof desc,       args->dir,        args->seed,
+                                    args->train_count, args->test_count, args->hard};
+    shoal_status status = shoal_digits_open(&desc, &digits);
     if (status == SHOAL_OK)
         status = SHOAL_PENDING;
     while (status == SHOAL_PENDING) {
         status = shoal_digits_step(digits, &progress);
-        if (cli_interactive())
-            fprintf(stderr, "\r\033[K%llu of %llu digits", (unsigned long long)progress.done,
-                    (unsigned long long)progress.total);
+        show(progress.done, progress.total);
     }
-    if (cli_interactive())
-        fputs("\r\033[K", stderr);
+    hide();
     shoal_digits_close(digits);
     if (status != SHOAL_OK)
         return cli_report("data");
     if (args->json)
         printf("{\"dir\": \"%s\", \"images\": %llu, \"train_fonts\": %u, \"test_fonts\": %u}\n",
-               args->digits.dir, (unsigned long long)progress.total, progress.train_fonts,
+               args->dir, (unsigned long long)progress.total, progress.train_fonts,
                progress.test_fonts);
     else
-        printf("%s: %llu digits; %u fonts to train on, %u others to test\n", args->digits.dir,
+        printf("%s: %llu digits; %u fonts to train on, %u others to test\n", args->dir,
                (unsigned long long)progress.total, progress.train_fonts, progress.test_fonts);
+    return CLI_OK;
+}
+
+static int make_colours(const data_args *args)
+{
+    shoal_colours *colours = NULL;
+    shoal_data_progress progress = {0};
+    const shoal_colours_desc desc = {sizeof desc,       args->dir,        args->seed,
+                                     args->train_count, args->test_count, args->hard};
+    shoal_status status = shoal_colours_open(&desc, &colours);
+    if (status == SHOAL_OK)
+        status = SHOAL_PENDING;
+    while (status == SHOAL_PENDING) {
+        status = shoal_colours_step(colours, &progress);
+        show(progress.done, progress.total);
+    }
+    hide();
+    shoal_colours_close(colours);
+    if (status != SHOAL_OK)
+        return cli_report("data");
+    printf(args->json ? "{\"dir\": \"%s\", \"images\": %llu}\n"
+                      : "%s: %llu colour images of 10 kinds\n",
+           args->dir, (unsigned long long)progress.total);
     return CLI_OK;
 }
 
@@ -113,9 +154,10 @@ int cli_data(int argc, char **argv)
     static const struct argp argp = {
         options,
         parse,
-        "digits",
-        "Make data sets: digits of many fonts, distorted, in MNIST's files; or speech, or text "
-        "(shoal data speech --help, shoal data text --help).\v"
+        "digits|colours",
+        "Make data sets: digits of many fonts, distorted, in MNIST's files; shapes and textures in "
+        "colour, ten kinds, in CIFAR-10's files; or speech, or text (shoal data speech --help, "
+        "shoal data text --help).\v"
         "Example: shoal data digits --out digits --train 20000 --test 4000\n\n"
         "Any file of MNIST's or CIFAR's own works in their place.",
         NULL,
@@ -125,11 +167,11 @@ int cli_data(int argc, char **argv)
         return data_speech(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "text") == 0)
         return data_text(argc - 1, argv + 1);
-    data_args args = {.digits = SHOAL_DIGITS_DESC_INIT};
+    data_args args = {0};
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return CLI_USAGE;
-    if (args.digits.dir == NULL)
+    if (args.dir == NULL)
         return cli_usage("data", "where to? --out DIR");
-    return make_digits(&args);
+    return strcmp(args.kind, "digits") == 0 ? make_digits(&args) : make_colours(&args);
 }

@@ -7,6 +7,10 @@
  * MNIST's names, which every loader of MNIST reads. An image depends on (seed, split, number,
  * fonts) only: the same call gives the same bytes as long as the font packages are the same.
  *
+ * Colours are ten kinds of shapes and textures in colour, in the files of CIFAR-10's binary version:
+ * a set for convolutional networks on which none reaches 100 %. An image depends on (seed, split,
+ * number, hard) only.
+ *
  * Making them takes seconds to minutes, so it goes in steps and the caller shows progress:
  *
  *     shoal_digits_desc desc = SHOAL_DIGITS_DESC_INIT;
@@ -69,6 +73,47 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_digits_step(shoal_digits *digits,
 
 /** Free everything; what is not finished is removed. NULL is allowed. */
 SHOAL_API void shoal_digits_close(shoal_digits *digits);
+
+/* ---------------------------------------------------------------- colours */
+
+typedef struct shoal_colours shoal_colours;
+
+/** What to make. Zero means the default in brackets; start from SHOAL_COLOURS_DESC_INIT. */
+typedef struct shoal_colours_desc {
+    size_t size;          /* sizeof(shoal_colours_desc) */
+    const char *dir;      /* where the six files go; made if it is not there */
+    uint64_t seed;        /* [1] */
+    uint32_t train_count; /* [40000] images, at least 5: one per file */
+    uint32_t test_count;  /* [8000] images */
+    double hard;          /* [1] how much everything is distorted, 0.1 .. 4 */
+} shoal_colours_desc;
+#define SHOAL_COLOURS_DESC_INIT                      \
+    {                                                \
+        sizeof(shoal_colours_desc), NULL, 0, 0, 0, 0 \
+    }
+
+/** How far it is. */
+typedef struct shoal_data_progress {
+    uint64_t done, total; /* images */
+} shoal_data_progress;
+
+/**
+ * Begin. Nothing is seen in dir until all is done.
+ * @param colours_out owned by the caller; shoal_colours_close.
+ * @return SHOAL_OK | EINVAL | EIO | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_colours_open(const shoal_colours_desc *desc,
+                                                         shoal_colours **colours_out);
+
+/**
+ * Draw some more images, about 20 ms worth.
+ * @return PENDING: call again | OK: the files are there, whole, under their names | EIO
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_colours_step(shoal_colours *colours,
+                                                         shoal_data_progress *progress_out);
+
+/** Free everything; what is not finished is removed. NULL is allowed. */
+SHOAL_API void shoal_colours_close(shoal_colours *colours);
 
 /* ---------------------------------------------------------------- speech
  *
