@@ -21,7 +21,7 @@ static const struct argp_option options[] = {
     {"train", 'n', "N", 0, "Training images (40000)", 0},
     {"test", 't', "N", 0, "Test images; digits: in fonts that the training set lacks (8000)", 0},
     {"seed", 's', "N", 0, "The same seed (and fonts) give the same bytes (1)", 0},
-    {"hard", 'x', "FACTOR", 0, "How much everything is distorted, 0.1 to 4 (1)", 0},
+    {"hard", 'x', "FACTOR", 0, "How much everything is distorted, 0.1 to 4 (1; colours 0.6)", 0},
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},
     {0}};
 
@@ -158,7 +158,8 @@ int cli_data(int argc, char **argv)
         "Make data sets: digits of many fonts, distorted, in MNIST's files; shapes and textures in "
         "colour, ten kinds, in CIFAR-10's files; or speech, or text (shoal data speech --help, "
         "shoal data text --help).\v"
-        "Example: shoal data digits --out digits --train 20000 --test 4000\n\n"
+        "Example: shoal data digits --out digits --train 20000 --test 4000\n"
+        "         shoal data colours --out colours --train 20000 --test 4000\n\n"
         "Any file of MNIST's or CIFAR's own works in their place.",
         NULL,
         NULL,

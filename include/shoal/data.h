@@ -8,8 +8,8 @@
  * fonts) only: the same call gives the same bytes as long as the font packages are the same.
  *
  * Colours are ten kinds of shapes and textures in colour, in the files of CIFAR-10's binary version:
- * a set for convolutional networks on which none reaches 100 %. An image depends on (seed, split,
- * number, hard) only.
+ * a set for convolutional networks, harder than digits. An image depends on (seed, split, number,
+ * hard) only.
  *
  * Making them takes seconds to minutes, so it goes in steps and the caller shows progress:
  *
@@ -85,7 +85,7 @@ typedef struct shoal_colours_desc {
     uint64_t seed;        /* [1] */
     uint32_t train_count; /* [40000] images, at least 5: one per file */
     uint32_t test_count;  /* [8000] images */
-    double hard;          /* [1] how much everything is distorted, 0.1 .. 4 */
+    double hard;          /* [0.6] how much everything is distorted, 0.1 .. 4 */
 } shoal_colours_desc;
 #define SHOAL_COLOURS_DESC_INIT                      \
     {                                                \

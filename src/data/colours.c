@@ -51,7 +51,7 @@ static shoal_status fill(shoal_colours *c, const shoal_colours_desc *desc)
     uint32_t train = desc->train_count != 0 ? desc->train_count : 40000;
     uint32_t test = desc->test_count != 0 ? desc->test_count : 8000;
     c->seed = desc->seed != 0 ? desc->seed : 1;
-    c->hard = desc->hard != 0 ? desc->hard : 1;
+    c->hard = desc->hard != 0 ? desc->hard : 0.6;
     c->total = (uint64_t)train + test;
     if (train < TRAIN_FILES || train > COUNT_MAX || test > COUNT_MAX)
         return shoali_fail(SHOAL_EINVAL, "%u and %u images; %d to %d to train, at most %d to test",

@@ -9,7 +9,7 @@
 
 enum { SIDE = SHOALI_SHAPE_SIDE, PIXELS = SIDE * SIDE, CLOUDS = 3, NOISE_BLOCK = 4 };
 
-static const float turn = 6.28318531f;
+static const float turn = 6.28318531f, FULL = 85;
 
 /* Where a shape lies and what it is. */
 typedef struct place {
@@ -109,10 +109,10 @@ static float coverage(const place *p, float x, float y)
 
 /* ---------------------------------------------------------------- scenes */
 
-/* A colour of this hue (in turns), full enough to be told from others. */
-static void colour_of(float hue, shoali_rng *rng, float colour_out[3])
+/* A colour of this hue (in turns), at most so far from grey. */
+static void colour_of(float hue, float full, shoali_rng *rng, float colour_out[3])
 {
-    float light = range(rng, 90, 170), fullness = range(rng, 40, 85);
+    float light = range(rng, 90, 170), fullness = full * range(rng, 0.5, 1);
     for (int c = 0; c < 3; c++)
         colour_out[c] = light + fullness * cosf(turn * (hue - (float)c / 3));
 }
@@ -140,9 +140,9 @@ static scene draw_scene(uint32_t kind, double hard, shoali_rng *rng)
                      SHOALI_SHAPE_CLASSES;
     s.distractor = draw_place(other, range(rng, 5, 9), hard, rng);
     float hue = (float)kind / SHOALI_SHAPE_CLASSES;
-    colour_of(hue + (float)(0.2 * hard * shoali_rng_next_normal(rng)), rng, s.colour);
-    colour_of(range(rng, 0, 1), rng, s.background);
-    colour_of(range(rng, 0, 1), rng, s.distractor_colour);
+    colour_of(hue + (float)(0.2 * hard * shoali_rng_next_normal(rng)), FULL, rng, s.colour);
+    colour_of(range(rng, 0, 1), (float)fmin(hard, 2) * 0.5f * FULL, rng, s.background);
+    colour_of(range(rng, 0, 1), FULL, rng, s.distractor_colour);
     s.contrast = range(rng, 0.45, 1) / (float)fmax(hard, 0.5);
     s.contrast = s.contrast > 1 ? 1 : s.contrast;
     s.distraction = (float)fmin(0.9, 0.6 * hard) * range(rng, 0, 1);

@@ -191,9 +191,33 @@ class Data(unittest.TestCase):
             with open(os.path.join(again, "train-images-idx3-ubyte"), "rb") as f:
                 self.assertEqual(f.read(), data)
 
+    def test_colours(self):
+        with tempfile.TemporaryDirectory() as folder:
+            sets = []
+            for seed in (3, 3, 4):
+                r = shoal.run(
+                    *("data", "colours", "--out", folder, "--train", 60, "--test", 20),
+                    *("--seed", seed, "--json"),
+                )
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertEqual(json.loads(r.stdout), {"dir": folder, "images": 80})
+                with open(os.path.join(folder, "data_batch_5.bin"), "rb") as f:
+                    sets.append(f.read())
+            self.assertEqual(len(sets[0]), 12 * 3073)
+            self.assertEqual(sets[0], sets[1])
+            self.assertNotEqual(sets[0], sets[2])
+            r = shoal.run(
+                *("train", "--model", "cifarnet", "--data", folder, "--batch", 4, "--steps", 2),
+                *("--simulate", 2, "--codec", "terngrad", "--json", "--quiet"),
+            )
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertEqual(json.loads(r.stdout)["steps"], 2)
+
     def test_bad_input(self):
         for args, text in (
             (["digits"], "--out"),
+            (["colours"], "--out"),
+            (["colours", "--out", "x", "--train", "0"], "-n 0"),
             (["dogits", "--out", "x"], "unknown data set"),
             (["digits", "--out", "x", "--hard", "9"], "-x 9"),
         ):
