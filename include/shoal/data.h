@@ -7,9 +7,9 @@
  * MNIST's names, which every loader of MNIST reads. An image depends on (seed, split, number,
  * fonts) only: the same call gives the same bytes as long as the font packages are the same.
  *
- * Colours are ten kinds of shapes and textures in colour, in the files of CIFAR-10's binary version:
- * a set for convolutional networks, harder than digits. An image depends on (seed, split, number,
- * hard) only.
+ * Colours are ten kinds of shapes and textures in colour, in the files of CIFAR-10's binary
+ * version: for convolutional networks, harder than digits. An image depends on (seed, split,
+ * number, hard) only.
  *
  * Making them takes seconds to minutes, so it goes in steps and the caller shows progress:
  *
