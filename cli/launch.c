@@ -128,6 +128,10 @@ static void set_environment(const job *j, uint32_t rank)
     snprintf(store, sizeof store, "tcp://%s:%u", j->address, j->store_port);
     setenv("SHOAL_RENDEZVOUS", store, 1);
     setenv("OMP_NUM_THREADS", "1", 0); /* ranks share the cores; as torchrun does */
+    if (j->desc->lab != NULL)
+        setenv("SHOAL_LAB", "1", 1); /* counts as loopback: docs/security.md */
+    else
+        unsetenv("SHOAL_LAB");
     if (j->desc->lab != NULL && j->lab.rate_bits > 0)
         set_number("SHOAL_LINE_RATE", j->lab.rate_bits);
     if (j->desc->lab != NULL && rank < LAB_MAX_HOSTS && j->lab.slow[rank] > 0) {

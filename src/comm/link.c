@@ -250,6 +250,13 @@ static const shoali_transport_row *near_row(void)
     return NULL;
 }
 
+/* The launcher says so to the ranks that it puts into namespaces of its own. */
+static bool in_lab(void)
+{
+    const char *lab = shoali_getenv(NULL, "SHOAL_LAB");
+    return lab != NULL && strcmp(lab, "1") == 0;
+}
+
 shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc, uint64_t incarnation)
 {
     char host[256] = "", port[8];
@@ -264,6 +271,7 @@ shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc, ui
         .job = comm->job,
         .token = comm->token.bytes,
         .token_bytes = comm->token.len_bytes,
+        .lab = in_lab(),
         .interface = desc->interface,
         .deadline_us = comm->peer_timeout_us,
         .join_us = comm->join_timeout_us,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes in and out of a connected, non-blocking stream socket: the one place below the frames,
- * where TLS will sit. */
+/* Bytes in and out of a connected, non-blocking stream socket. Between it and the frames of a
+ * connection sits TLS, where there is any (tls.h). */
 #ifndef SHOALI_TRANSPORT_STREAM_H
 #define SHOALI_TRANSPORT_STREAM_H
 

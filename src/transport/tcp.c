@@ -29,6 +29,8 @@ static const shoali_key keys[] = {
      "CRC-32C over every body (headers always have one)"},
     {"shm", SHOALI_KEY_FLAG, offsetof(shoali_tcp_params, shm), 0, 0, NULL, "on",
      "shared memory between ranks of one host and network namespace"},
+    {"tls", SHOALI_KEY_CHOICE, offsetof(shoali_tcp_params, tls), 0, 0, "auto|on|off", "auto",
+     "TLS 1.3 by the job's token; auto: between hosts, but not in a lab (docs/security.md)"},
 };
 
 /* ---------------------------------------------------------------- open and close */
@@ -58,6 +60,10 @@ static shoal_status copy_args(shoali_tcp *tcp, const shoali_transport_args *args
     tcp->args.interface = tcp->args.toward = NULL; /* used by open alone */
     for (uint32_t i = 0; i < args->size; i++)
         tcp->peers[i].wake_us = UINT64_MAX;
+    if (args->token_bytes == 0 && tcp->params.tls == SHOALI_TCP_TLS_ON)
+        return shoali_fail(SHOAL_EINVAL, "tls=on needs a job token (SHOAL_TOKEN_FILE)");
+    if (args->token_bytes > 0 && tcp->params.tls != SHOALI_TCP_TLS_OFF)
+        SHOALI_TRY(shoali_tls_keys_create(args->token, args->token_bytes, &tcp->keys));
     tcp->max_strangers = MIN_STRANGERS + 2 * args->size;
     return SHOAL_OK;
 }
@@ -133,6 +139,7 @@ static void tcp_close(void *state)
     if (tcp->token != NULL)
         explicit_bzero(tcp->token, tcp->args.token_bytes);
     shoali_free(tcp->token);
+    shoali_tls_keys_destroy(tcp->keys);
     shoali_free(tcp->job);
     shoali_free(tcp->peers);
     shoali_free(tcp->scratch);
@@ -436,6 +443,24 @@ static void handle(shoali_tcp *tcp, const struct epoll_event *event)
         shoali_tx_flush(conn);
 }
 
+static shoali_conn *find_unread(const shoali_tcp *tcp)
+{
+    for (uint32_t peer = 0; peer < tcp->args.size; peer++)
+        for (shoali_conn *c = tcp->peers[peer].conns; c != NULL; c = c->next)
+            if (c->state == SHOALI_CONN_OPEN && c->tls != NULL && shoali_tls_unread(c->tls))
+                return c;
+    return NULL;
+}
+
+/* Frames that came in one segment with the end of an opening lie in the buffers of TLS. */
+static void pump_unread(shoali_tcp *tcp)
+{
+    shoali_conn *conn;
+    tcp->pump_again = false;
+    while ((conn = find_unread(tcp)) != NULL)
+        shoali_rx_pump(conn);
+}
+
 static void tcp_progress(void *state, uint64_t now_us)
 {
     shoali_tcp *tcp = state;
@@ -447,6 +472,8 @@ static void tcp_progress(void *state, uint64_t now_us)
     int count = epoll_wait(tcp->epoll, events, EVENTS_PER_TURN, 0);
     for (int i = 0; i < count; i++)
         handle(tcp, &events[i]);
+    if (tcp->pump_again)
+        pump_unread(tcp);
     flush_dirty(tcp);
     shoali_conn_free_dead(tcp);
 }
@@ -454,7 +481,7 @@ static void tcp_progress(void *state, uint64_t now_us)
 static uint64_t tcp_next_wake_us(const void *state)
 {
     const shoali_tcp *tcp = state;
-    return is_dirty(tcp) ? 0 : tcp->wake_us;
+    return is_dirty(tcp) || tcp->pump_again ? 0 : tcp->wake_us;
 }
 
 static int tcp_fd(const void *state)

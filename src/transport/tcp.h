@@ -18,6 +18,7 @@
 
 #include "transport/address.h"
 #include "transport/outbox.h"
+#include "transport/tls.h"
 #include "transport/transport.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
@@ -30,11 +31,15 @@ enum {
     SHOALI_TCP_NOBODY = -1
 };
 
+/* auto: between hosts, but not in a lab. */
+enum { SHOALI_TCP_TLS_AUTO, SHOALI_TCP_TLS_ON, SHOALI_TCP_TLS_OFF };
+
 typedef struct shoali_tcp_params {
     int64_t port;  /* to listen on, 0: the kernel's choice */
     int64_t lanes; /* data connections per peer and ToS */
     bool checksum; /* of bodies */
     bool shm;      /* read by the comm: use shm beside tcp for peers on the same host */
+    int32_t tls;   /* SHOALI_TCP_TLS_* */
 } shoali_tcp_params;
 
 typedef enum {
@@ -82,6 +87,7 @@ typedef struct shoali_conn {
     uint64_t give_up_us;  /* dialled: no attempt after this */
     uint64_t backoff_us;
     uint32_t dial_ip;
+    shoali_tls *tls; /* NULL: none on this connection */
     shoali_handshake *opening;
     shoali_tcp_rx rx;
     shoali_tcp_tx tx;
@@ -114,6 +120,7 @@ typedef struct shoali_tcp {
     shoali_tcp_params params;
     char *job;
     uint8_t *token;
+    shoali_tls_keys *keys; /* NULL: no connection can have TLS */
     shoali_address address;
     int epoll;
     int listeners[SHOALI_TCP_LISTENERS];
@@ -128,6 +135,7 @@ typedef struct shoali_tcp {
     uint64_t listen_again_us; /* after accept() failed for want of descriptors; 0: listening */
     uint64_t now_us;          /* of the running progress() */
     bool closing;
+    bool pump_again;  /* a connection holds bytes that epoll does not see */
     uint8_t *scratch; /* bodies nobody wants */
 } shoali_tcp;
 
@@ -174,6 +182,10 @@ void shoali_conn_retry(shoali_conn *conn, shoal_status status, const char *what)
 void shoali_conn_connected(shoali_conn *conn);
 void shoali_conn_advance_opening(shoali_conn *conn);
 void shoali_peer_unpark(shoali_tcp *tcp, uint32_t peer);
+
+/* Through TLS where the connection has it. more: as for shoali_tls_read. */
+ssize_t shoali_conn_read(shoali_conn *conn, struct iovec *parts, int count, bool more);
+ssize_t shoali_conn_write(shoali_conn *conn, struct iovec *parts, size_t count);
 
 /* tcp_rx.c, tcp_tx.c: frames. */
 void shoali_rx_pump(shoali_conn *conn);

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "transport/stream.h"
 #include "transport/tcp.h"
 
 enum { DRAIN_READS = 64 };
@@ -112,6 +113,7 @@ void shoali_conn_free_dead(shoali_tcp *tcp)
         shoali_conn *conn = tcp->dead;
         tcp->dead = conn->next;
         shoali_free(conn->opening);
+        shoali_tls_destroy(conn->tls);
         shoali_free(conn->rx.stage);
         shoali_outbox_free(&conn->tx.box);
         shoali_free(conn->tx.bytes);
@@ -138,6 +140,18 @@ void shoali_conn_part(shoali_conn *conn)
         drain(conn->fd);
     }
     shoali_conn_kill(conn, SHOAL_ECANCELLED);
+}
+
+ssize_t shoali_conn_read(shoali_conn *conn, struct iovec *parts, int count, bool more)
+{
+    return conn->tls != NULL ? shoali_tls_read(conn->tls, parts, count, more)
+                             : shoali_stream_read(conn->fd, parts, count);
+}
+
+ssize_t shoali_conn_write(shoali_conn *conn, struct iovec *parts, size_t count)
+{
+    return conn->tls != NULL ? shoali_tls_write(conn->tls, parts, count)
+                             : shoali_stream_write(conn->fd, parts, count);
 }
 
 /* ---------------------------------------------------------------- peers */

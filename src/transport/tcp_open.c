@@ -27,9 +27,21 @@ enum {
 
 /* ---------------------------------------------------------------- handshake */
 
+/* Between hosts, unless all agree that nobody listens there. Both ends see the same. */
+static bool wants_tls(const shoali_conn *conn)
+{
+    const shoali_tcp *tcp = conn->tcp;
+    return tcp->keys != NULL && (tcp->params.tls == SHOALI_TCP_TLS_ON ||
+                                 (!tcp->args.lab && !shoali_tcp_is_local(conn->fd)));
+}
+
 static shoal_status start_opening(shoali_conn *conn)
 {
     const shoali_transport_args *args = &conn->tcp->args;
+    shoali_tls_destroy(conn->tls); /* of an attempt before */
+    conn->tls = NULL;
+    if (wants_tls(conn))
+        SHOALI_TRY(shoali_tls_create(conn->tcp->keys, conn->fd, conn->dialled, &conn->tls));
     shoali_hello self = {.purpose = conn->control ? SHOALI_PURPOSE_CONTROL : SHOALI_PURPOSE_DATA,
                          .tos = conn->tos,
                          .lane = conn->lane,
@@ -53,7 +65,7 @@ static shoal_status send_opening(shoali_conn *conn)
     struct iovec part = {h->out, h->out_len};
     if (h->out_len == 0)
         return SHOAL_OK;
-    ssize_t sent = shoali_stream_write(conn->fd, &part, 1);
+    ssize_t sent = shoali_conn_write(conn, &part, 1);
     if (sent != (ssize_t)h->out_len)
         return shoali_fail_os(SHOAL_EIO, sent == SHOALI_STREAM_FAILED ? errno : EAGAIN,
                               "cannot send a hello");
@@ -110,6 +122,9 @@ static void turn_away(shoali_conn *conn, shoal_status status)
     uint32_t claimed = claims ? conn->opening->peer.endpoint : 0;
     if (claims)
         remember(tcp, claimed, status, what);
+    for (uint32_t i = 0; !claims && status == SHOAL_EAUTH && i < tcp->args.size; i++)
+        if (tcp->peers[i].state == SHOALI_PEER_JOINING && tcp->peers[i].reason == SHOAL_OK)
+            remember(tcp, i, status, what); /* TLS ends before a caller has said who it is */
     shoali_conn_kill(conn, status);
     if (claims)
         shoali_peer_try_finish(tcp, claimed);
@@ -132,6 +147,8 @@ static void set_open(shoali_conn *conn)
 {
     conn->state = SHOALI_CONN_OPEN;
     conn->wake_us = UINT64_MAX;
+    if (conn->tls != NULL && shoali_tls_unread(conn->tls))
+        conn->tcp->pump_again = true;
     if (shoali_conn_watch(conn, !shoali_tx_is_empty(conn)) != SHOAL_OK)
         shoali_conn_lost(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
 }
@@ -216,6 +233,52 @@ static void opened(shoali_conn *conn)
     shoali_peer_unpark(tcp, (uint32_t)conn->peer);
 }
 
+/* ---------------------------------------------------------------- TLS before the opening */
+
+enum { TLS_HANDSHAKE = 0x16 }; /* first byte of a caller that wants TLS; ours begins with 'S' */
+
+static int first_byte(const shoali_conn *conn)
+{
+    uint8_t byte;
+    return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1 ? byte : -1;
+}
+
+/* A refusal that goes out as it is, since the other side would not understand it otherwise. */
+static shoal_status refuse_in_clear(shoali_conn *conn, const char *to_them, const char *here)
+{
+    shoali_tls_destroy(conn->tls);
+    conn->tls = NULL;
+    shoali_handshake_refuse(conn->opening, SHOAL_EAUTH, to_them);
+    (void)send_opening(conn);
+    return shoali_fail(SHOAL_EAUTH, "%s", here);
+}
+
+/* The listener answered a TLS greeting in clear: nothing but its refusal is of interest. */
+static shoal_status read_clear_refusal(const shoali_conn *conn)
+{
+    uint8_t bytes[SHOALI_REFUSAL_BYTES];
+    char text[SHOALI_REFUSAL_TEXT_BYTES] = "it speaks no TLS";
+    shoali_hello_type type;
+    size_t whole;
+    struct iovec part = {bytes, sizeof bytes};
+    bool refusal = shoali_stream_read(conn->fd, &part, 1) == (ssize_t)sizeof bytes &&
+                   shoali_prefix_decode(bytes, &type, &whole) == SHOAL_OK &&
+                   type == SHOALI_TYPE_REFUSAL;
+    shoal_status status = refusal ? shoali_refusal_decode(bytes, text) : SHOAL_EAUTH;
+    return shoali_fail(status, "it refused this rank: %s", text);
+}
+
+static shoal_status agree_on_tls(shoali_conn *conn)
+{
+    if (first_byte(conn) == 'S' && conn->dialled)
+        return read_clear_refusal(conn);
+    if (first_byte(conn) == 'S')
+        return refuse_in_clear(conn, "TLS is wanted here (tls=auto or on): set it alike everywhere",
+                               "a caller speaks without TLS (tls=off, or an older version)");
+    SHOALI_TRY(shoali_tls_handshake(conn->tls));
+    return send_opening(conn);
+}
+
 /* ---------------------------------------------------------------- reading the opening */
 
 static shoal_status read_opening(shoali_conn *conn)
@@ -223,7 +286,10 @@ static shoal_status read_opening(shoali_conn *conn)
     uint8_t bytes[SHOALI_HELLO_BYTES];
     bool greeted = conn->opening->greeted;
     struct iovec part = {bytes, shoali_handshake_want(conn->opening)};
-    ssize_t got = shoali_stream_read(conn->fd, &part, 1);
+    if (conn->tls == NULL && !conn->dialled && !greeted && first_byte(conn) == TLS_HANDSHAKE)
+        return refuse_in_clear(conn, "no TLS here (tls=off, or in a lab): set it alike everywhere",
+                               "a caller wants TLS, which is off here (tls=off, or in a lab)");
+    ssize_t got = shoali_conn_read(conn, &part, 1, true);
     if (got == SHOALI_STREAM_LATER)
         return SHOAL_OK;
     if (got == SHOALI_STREAM_END)
@@ -249,6 +315,13 @@ static shoal_status read_opening(shoali_conn *conn)
 void shoali_conn_advance_opening(shoali_conn *conn)
 {
     shoal_status status = SHOAL_PENDING;
+    if (conn->tls != NULL && !shoali_tls_is_open(conn->tls)) {
+        status = agree_on_tls(conn);
+        if (status == SHOAL_PENDING)
+            return;
+        if (status == SHOAL_OK)
+            status = SHOAL_PENDING;
+    }
     while (status == SHOAL_PENDING && !conn->opening->done)
         status = read_opening(conn);
     if (status != SHOAL_OK && status != SHOAL_PENDING)
@@ -310,9 +383,11 @@ void shoali_conn_connected(shoali_conn *conn)
     /* Its process may still be busy elsewhere while its kernel has accepted: no limit but the
      * last. */
     shoali_conn_set_timer(conn, conn->give_up_us);
-    if (start_opening(conn) != SHOAL_OK || send_opening(conn) != SHOAL_OK ||
-        shoali_conn_watch(conn, false) != SHOAL_OK)
+    if (start_opening(conn) != SHOAL_OK || shoali_conn_watch(conn, false) != SHOAL_OK ||
+        (conn->tls == NULL && send_opening(conn) != SHOAL_OK))
         shoali_conn_retry(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
+    else if (conn->tls != NULL)
+        shoali_conn_advance_opening(conn);
 }
 
 /* ---------------------------------------------------------------- accepting */

@@ -254,14 +254,15 @@ void shoali_rx_pump(shoali_conn *conn)
         broken(conn, SHOAL_ENOMEM, "no memory to receive");
         return;
     }
-    while (conn->state == SHOALI_CONN_OPEN && total < PUMP_BYTES) {
+    while (conn->state == SHOALI_CONN_OPEN &&
+           (total < PUMP_BYTES || (conn->tls != NULL && shoali_tls_unread(conn->tls)))) {
         struct iovec parts[2];
         size_t body_bytes, want = 0;
         (void)make_room(&conn->rx, conn->rx.stage_bytes); /* moves a cut header to the front */
         int count = aim(conn, parts, &body_bytes);
         for (int i = 0; i < count; i++)
             want += parts[i].iov_len;
-        ssize_t got = shoali_stream_read(conn->fd, parts, count);
+        ssize_t got = shoali_conn_read(conn, parts, count, total < PUMP_BYTES);
         if (got == SHOALI_STREAM_LATER)
             return;
         if (got < 0) {

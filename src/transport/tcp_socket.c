@@ -118,6 +118,8 @@ shoal_status shoali_tcp_status_of(int os_error)
     case ENETDOWN:
     case EHOSTDOWN:
         return SHOAL_ETIMEDOUT;
+    case EBADMSG:
+        return SHOAL_ECORRUPT; /* a record of TLS that is not what was sent */
     default:
         return SHOAL_EPEER;
     }

@@ -173,7 +173,7 @@ void shoali_tx_flush(shoali_conn *conn)
         size_t whole = 0;
         for (int i = 0; i < count; i++)
             whole += parts[i].iov_len;
-        ssize_t got = shoali_stream_write(conn->fd, parts, (size_t)count);
+        ssize_t got = shoali_conn_write(conn, parts, (size_t)count);
         if (got == SHOALI_STREAM_FAILED) {
             int os_error = errno;
             shoali_conn_lost(conn, shoali_tcp_status_of(os_error), strerror(os_error));

@@ -48,6 +48,7 @@ typedef struct shoali_transport_args {
     const char *job;      /* name; strangers are refused */
     const uint8_t *token; /* secret for the hello's HMAC; may be empty on loopback only */
     size_t token_bytes;
+    bool lab; /* an emulated network on one machine: nobody listens, and it counts as loopback */
     const char *interface; /* name, address or NULL: SHOAL_INTERFACE, then chosen */
     const char *
         toward; /* host of the rendezvous (numeric if known): says which interface; NULL: unknown */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """shoal run: environment of the ranks, exit codes, the lab, remote hosts by a stand-in for ssh."""
+import json
 import os
 import signal
 import stat
@@ -156,6 +157,22 @@ class Run(unittest.TestCase):
 
 @unittest.skipIf(LAB, LAB)
 class Lab(unittest.TestCase):
+    def test_hosts_are_encrypted_by_themselves(self):
+        """A lab that does not say so is a network of strangers: who refuses TLS stays out."""
+        script = (
+            "unset SHOAL_LAB; T=tcp; [ $RANK = 1 ] && T=tcp:tls=$TLS; "
+            "exec $SHOAL bench allreduce --transport $T --size 64k --json"
+        )
+        env = {"SHOAL": os.path.abspath(shoal.SHOAL)}
+        args = ["run", "-n", 2, "--grace", 0.1, "--lab", "rate=100mbit", "--", "sh", "-c", script]
+        r = shoal.run(*args, env=dict(env, TLS="off"))
+        self.assertNotEqual(r.returncode, 0)
+        self.assertIn("refused this one: TLS is wanted here", r.stderr)
+        self.assertIn("a caller speaks without TLS", r.stderr)
+        r = shoal.run(*args, env=dict(env, TLS="auto"))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(json.loads(r.stdout)["wrong"], 0)
+
     def test_addresses_and_shape(self):
         r = shoal.run(
             "run",
