@@ -45,7 +45,7 @@ struct shoali_tls {
     int os_error;
 };
 
-/* ---------------------------------------------------------------- between OpenSSL and the socket */
+/* ------------------------------------------------------------- between OpenSSL and the socket */
 
 static bool room_for(buffer *b, size_t more, size_t limit)
 {
@@ -183,7 +183,7 @@ static int find_session(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_
     return 1;
 }
 
-/* Whoever does not take the pre-shared key would have to show a certificate, and none is trusted. */
+/* Whoever does not take the pre-shared key would have to show a certificate; none is trusted. */
 static bool set_up(shoali_tls_keys *keys)
 {
     SSL_CTX *context = keys->context = SSL_CTX_new(TLS_method());
