@@ -37,6 +37,7 @@ int data_speech(int argc, char **argv); /* of cli_data */
 int data_text(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_eval(int argc, char **argv);
+int cli_export(int argc, char **argv);
 int cli_partition(int argc, char **argv);
 int cli_network(int argc, char **argv);
 int cli_sim(int argc, char **argv);

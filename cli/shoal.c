@@ -19,6 +19,7 @@ const cli_verb cli_verbs[] = {
     {"sim", "run a whole job in virtual time: slow workers, slow links, failures", cli_sim},
     {"data", "make data sets: digits in MNIST's files", cli_data},
     {"eval", "a trained network on its test set, in float32 and in fixed point", cli_eval},
+    {"export", "a trained network as C code in fixed point; what it costs in hardware", cli_export},
     {"model", "describe a network: layers, parameters, FLOPs, bytes", cli_model},
     {"partition", "which layers to split by data and which by model (HyPar)", cli_partition},
     {"calibrate", "measure this machine and network, write a cluster file", cli_calibrate},

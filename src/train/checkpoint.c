@@ -74,7 +74,8 @@ static shoal_status add(list *l, const float *data, size_t count, uint32_t rows,
     char *kept = shoali_arena_strdup(l->arena, full);
     if (kept == NULL || l->count == l->capacity)
         return shoali_fail(SHOAL_ENOMEM, "no memory for a checkpoint's table");
-    l->items[l->count++] = (shoali_named_tensor){kept, data, count, rows};
+    l->items[l->count++] = (shoali_named_tensor){
+        .name = kept, .data = data, .count = count, .rows = rows};
     return SHOAL_OK;
 }
 

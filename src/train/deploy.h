@@ -23,10 +23,6 @@ SHOAL_MUST_USE shoal_status shoali_deploy_fix(shoal_deploy *deploy, uint32_t bit
 const shoali_fixed_matrix *shoali_deploy_matrix(const shoal_deploy *deploy, uint32_t i,
                                                 char name_out[96]);
 
-/** The C text, in two files, to be included one by the other (fixed_text.c). */
-SHOAL_MUST_USE shoal_status shoali_fixed_text(const shoal_deploy *deploy, const char *dir,
-                                              const char *name);
-
 /* checkpoint.c */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_open(const char *from, shoali_safetensors **file_out);
 

@@ -26,8 +26,10 @@ static shoal_status write_step(const shoal_train *train, const char *path,
     char step[24];
     for (uint32_t i = 0; i < train->tensor_count; i++) {
         const shoal_tensor *t = &train->tensors[i];
-        tensors[i] = (shoali_named_tensor){shoal_model_tensor_name(train->model, i),
-                                           grads + t->offset, t->count, t->rows};
+        tensors[i] = (shoali_named_tensor){.name = shoal_model_tensor_name(train->model, i),
+                                           .data = grads + t->offset,
+                                           .count = t->count,
+                                           .rows = t->rows};
     }
     snprintf(step, sizeof step, "%" PRIu64, train->step + 1);
     json_t *about = json_pack("{s:s, s:s, s:s}", "format", "shoal-gradients-1", "step", step,

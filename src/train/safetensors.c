@@ -27,6 +27,11 @@ struct shoali_safetensors {
 
 /* ------------------------------------------------------------------ writing */
 
+static size_t bytes_of(const shoali_named_tensor *tensor)
+{
+    return tensor->count * (tensor->words != NULL ? sizeof(int16_t) : sizeof(float));
+}
+
 static json_t *describe(const shoali_named_tensor *tensor, uint64_t offset)
 {
     json_t *shape = json_array();
@@ -36,8 +41,9 @@ static json_t *describe(const shoali_named_tensor *tensor, uint64_t offset)
     } else {
         json_array_append_new(shape, json_integer((json_int_t)tensor->count));
     }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
-                     (json_int_t)offset, (json_int_t)(offset + tensor->count * sizeof(float)));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", tensor->words != NULL ? "I16" : "F32",
+                     "shape", shape, "data_offsets", (json_int_t)offset,
+                     (json_int_t)(offset + bytes_of(tensor)));
 }
 
 /* The header's text, padded with spaces so that the data start at a multiple of 8. */
@@ -51,7 +57,7 @@ static char *make_header(const shoali_named_tensor *tensors, size_t count, const
         ok = json_object_set_new(header, "__metadata__", json_deep_copy(metadata)) == 0;
     for (size_t i = 0; ok && i < count; i++) {
         ok = json_object_set_new(header, tensors[i].name, describe(&tensors[i], offset)) == 0;
-        offset += tensors[i].count * sizeof(float);
+        offset += bytes_of(&tensors[i]);
     }
     char *text = ok ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
@@ -81,7 +87,9 @@ static bool write_file(FILE *file, const char *header, size_t header_len,
         length[i] = (uint8_t)((uint64_t)header_len >> (8 * i));
     bool ok = write_all(file, length, sizeof length) && write_all(file, header, header_len);
     for (size_t i = 0; ok && i < count; i++)
-        ok = write_all(file, tensors[i].data, tensors[i].count * sizeof(float));
+        ok = write_all(file,
+                       tensors[i].words != NULL ? (const void *)tensors[i].words : tensors[i].data,
+                       bytes_of(&tensors[i]));
     return ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
 }
 

@@ -11,13 +11,14 @@
 
 #include "shoal/status.h"
 
-/** One float32 tensor to write. rows 0: a vector of count elements, else a matrix rows x (count /
- * rows). */
+/** One tensor to write: float32, or int16 if words is set. rows 0: a vector of count elements, else
+ * a matrix rows x (count / rows). */
 typedef struct shoali_named_tensor {
     const char *name;
     const float *data;
     size_t count;
     uint32_t rows;
+    const int16_t *words;
 } shoali_named_tensor;
 
 /** @param metadata object of strings, or NULL; borrowed. */

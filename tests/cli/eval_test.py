@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal eval: a trained network in float32 and in fixed point; bad usage."""
+"""shoal eval and shoal export: a trained network in float32 and in fixed point, as C that compiles, as
+safetensors, as an estimate of hardware; bad usage."""
 import json
 import os
 import shutil
+import struct
+import subprocess
 import tempfile
 import unittest
 
@@ -44,7 +47,38 @@ class Eval(unittest.TestCase):
         text = shoal.run("eval", "--from", self.out, "--data", self.data, "--samples", 50)
         self.assertRegex(text.stdout, r"^float32 +loss \d\.\d+  accuracy \d+\.\d\d %\n$")
 
+    def export(self, *args):
+        out = os.path.join(self.folder, "net")
+        return out, shoal.run(
+            *("export", "--from", self.out, "--data", self.data, "--out", out, *args)
+        )
+
+    def test_export(self):
+        out, done = self.export("--name", "digits", "--json", "--elements", 10, "--latency", 5)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = json.loads(done.stdout)
+        blocks = [(m["block_products"], m["cycles"]) for m in got["matrices"]]
+        self.assertEqual(blocks, [(8 * 98, 79 + 98 + 5), (640, 64 + 64 + 5)])
+        self.assertEqual(got["cycles"], sum(m["cycles"] for m in got["matrices"]))
+        self.assertEqual(got["weight_bits"], 12 * (64 * 784 // 8 + 640))
+        main = os.path.join(out, "main.c")
+        with open(main, "w", encoding="ascii") as f:
+            f.write('#include "digits.h"\nint16_t x[digits_IN], y[digits_OUT];\n')
+            f.write("int32_t w[digits_WORDS(1)];\nint16_t h[digits_HALVES(1)];\n")
+            f.write("int main(void) { digits_reset(w, h); digits_run(x, 1, y, w, h); return 0; }")
+        command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-ffreestanding", main]
+        subprocess.run([*command, "-o", main + ".out"], check=True, timeout=60)
+        subprocess.run([main + ".out"], check=True, timeout=60)
+        with open(os.path.join(out, "digits.safetensors"), "rb") as f:
+            header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        self.assertEqual(header["circulant1.weight"]["dtype"], "I16")
+        self.assertEqual(header["circulant1.weight"]["shape"], [784, 8])
+        self.assertIn("block=8", header["__metadata__"]["circulant1.weight"])
+        table = self.export("--multipliers", 140)[1].stdout
+        self.assertIn("10 elements of 14 multipliers", table)
+
     def test_bad_usage(self):
+        self.assertIn("no name for C", self.export("--name", "9a")[1].stderr)
         for args, part in (
             ((), "which run"),
             (("--from", self.out), "which run"),

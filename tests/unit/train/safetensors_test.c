@@ -50,7 +50,8 @@ static void put_file(const char *header, size_t data_bytes)
 static void write_two(void)
 {
     static const float a[6] = {1, -2, 3.5f, 0, 1e-30f, 5}, b[1] = {7};
-    const shoali_named_tensor tensors[] = {{"dense1.weight", a, 6, 2}, {"dense1.bias", b, 1, 0}};
+    const shoali_named_tensor tensors[] = {{"dense1.weight", a, 6, 2, NULL},
+                                           {"dense1.bias", b, 1, 0, NULL}};
     json_t *about = json_pack("{s:s}", "step", "12");
     assert_ok(shoali_safetensors_write(path, tensors, 2, about));
     json_decref(about);
@@ -141,7 +142,7 @@ static void a_failed_write_keeps_the_old_file(void **state)
     (void)state;
     char elsewhere[96];
     static const float a[1] = {1};
-    const shoali_named_tensor tensor = {"a", a, 1, 0};
+    const shoali_named_tensor tensor = {"a", a, 1, 0, NULL};
     write_two();
     snprintf(elsewhere, sizeof elsewhere, "%s/missing/a.safetensors", folder);
     assert_status(shoali_safetensors_write(elsewhere, &tensor, 1, NULL), SHOAL_EIO);

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal export: a trained network as C without dependencies, and what it would cost in hardware. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "shoal/deploy.h"
+
+enum { KEY_FIXED = 1000, KEY_CALIBRATE, KEY_ELEMENTS, KEY_MULTIPLIERS, KEY_LATENCY, KEY_CLOCK };
+
+typedef struct export_args {
+    shoal_deploy_desc deploy;
+    const char *out, *name;
+    uint32_t bits, elements, multipliers, latency, clock_mhz;
+    bool json;
+} export_args;
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "What:", 1},
+    {"from", 'f', "DIR", 0, "--out of a training run: its newest checkpoint; or FILE.safetensors",
+     1},
+    {"data", 'd', "DIR", 0, "Its data set: samples of it say how large values become", 1},
+    {"model", 'm', "SPEC", 0, "(as the checkpoint says)", 1},
+    {"fixed", KEY_FIXED, "BITS", 0, "Words of 12 or 16 bits (12)", 1},
+    {"calibrate", KEY_CALIBRATE, "N", 0, "Training samples by which fractions are chosen (64)", 1},
+    {NULL, 0, NULL, 0, "Where to:", 2},
+    {"out", 'o', "DIR", 0, "NAME.h, NAME_weights.h and NAME.safetensors go there", 2},
+    {"name", 'n', "NAME", 0, "Of the files and of what they declare (net)", 2},
+    {NULL, 0, NULL, 0, "In hardware (an estimate by formulas, no synthesis):", 3},
+    {"elements", KEY_ELEMENTS, "N", 0, "Processing elements, each a block product per cycle (64)",
+     3},
+    {"multipliers", KEY_MULTIPLIERS, "N", 0, "As many elements as so many multipliers make", 3},
+    {"latency", KEY_LATENCY, "CYCLES", 0, "Of the pipeline, per matrix (16)", 3},
+    {"clock", KEY_CLOCK, "MHZ", 0, "(100)", 3},
+    {"json", 'j', NULL, 0, "Result as one JSON object", 3},
+    {0}};
+
+static bool parse_count(const char *text, int64_t least, int64_t most, uint32_t *out)
+{
+    int64_t value = 0;
+    bool ok = cli_parse_int(text, least, most, &value);
+    *out = (uint32_t)value;
+    return ok;
+}
+
+static const char **text_option(export_args *args, int key)
+{
+    switch (key) {
+    case 'f':
+        return &args->deploy.from;
+    case 'd':
+        return &args->deploy.data;
+    case 'm':
+        return &args->deploy.model;
+    case 'o':
+        return &args->out;
+    case 'n':
+        return &args->name;
+    default:
+        return NULL;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    export_args *args = state->input;
+    const char **place = text_option(args, key);
+    bool good = true;
+    if (place != NULL) {
+        *place = text;
+        return 0;
+    }
+    switch (key) {
+    case 'j':
+        args->json = true;
+        break;
+    case KEY_FIXED:
+        good = parse_count(text, 12, 16, &args->bits) && args->bits % 4 == 0;
+        break;
+    case KEY_CALIBRATE:
+        good = parse_count(text, 1, 1000000, &args->deploy.calibrate);
+        break;
+    case KEY_ELEMENTS:
+        good = parse_count(text, 1, 1 << 20, &args->elements);
+        break;
+    case KEY_MULTIPLIERS:
+        good = parse_count(text, 1, 1 << 24, &args->multipliers);
+        break;
+    case KEY_LATENCY:
+        good = parse_count(text, 0, 1 << 20, &args->latency);
+        break;
+    case KEY_CLOCK:
+        good = parse_count(text, 1, 100000, &args->clock_mhz);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    if (!good)
+        argp_error(state, "%s: not taken; see --help", text);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ costs */
+
+/* All elements are alike: each has as many multipliers as the largest block wants. */
+static uint32_t widest_element(const shoal_deploy *deploy)
+{
+    shoal_deploy_matrix m = {.size = sizeof m};
+    uint32_t most = 1;
+    for (uint32_t i = 0; shoal_deploy_matrix_of(deploy, i, &m); i++)
+        most = m.multipliers > most ? m.multipliers : most;
+    return most;
+}
+
+static void print_matrix(const export_args *args, const shoal_deploy_matrix *m, uint64_t cycles,
+                         bool first)
+{
+    if (args->json)
+        printf("%s\n  {\"name\": \"%s\", \"rows\": %u, \"cols\": %u, \"block\": %u, "
+               "\"block_products\": %llu, \"weight_bits\": %llu, \"cycles\": %llu}",
+               first ? "" : ",", m->name, m->rows, m->cols, m->block,
+               (unsigned long long)m->block_products, (unsigned long long)(m->weights * args->bits),
+               (unsigned long long)cycles);
+    else
+        printf("%-28s %6u x %-6u %5u %12llu %11.1f %10llu\n", m->name, m->rows, m->cols, m->block,
+               (unsigned long long)m->block_products, (double)m->weights * args->bits / 8192,
+               (unsigned long long)cycles);
+}
+
+static void print_costs(const export_args *args, const shoal_deploy *deploy)
+{
+    shoal_deploy_matrix m = {.size = sizeof m};
+    const uint32_t element = widest_element(deploy);
+    const uint32_t elements = args->multipliers == 0         ? args->elements
+                              : args->multipliers >= element ? args->multipliers / element
+                                                             : 1;
+    uint64_t cycles = 0, bits = 0;
+    if (args->json)
+        printf("{\"out\": \"%s\", \"name\": \"%s\", \"bits\": %u, \"matrices\": [", args->out,
+               args->name, args->bits);
+    else
+        printf("%-28s %15s %5s %12s %11s %10s\n", "matrix", "rows x cols", "block", "products",
+               "weights KiB", "cycles");
+    for (uint32_t i = 0; shoal_deploy_matrix_of(deploy, i, &m); i++) {
+        uint64_t own = shoal_deploy_cycles(&m, elements, args->latency);
+        print_matrix(args, &m, own, i == 0);
+        cycles += own;
+        bits += m.weights * args->bits;
+    }
+    const double us = (double)cycles / args->clock_mhz;
+    if (args->json)
+        printf("],\n \"elements\": %u, \"multipliers\": %u, \"weight_bits\": %llu, \"cycles\": "
+               "%llu, \"clock_mhz\": %u, \"frame_us\": %.6g, \"frames_per_s\": %.6g}\n",
+               elements, elements * element, (unsigned long long)bits, (unsigned long long)cycles,
+               args->clock_mhz, us, 1e6 / us);
+    else
+        printf("%u elements of %u multipliers (%u), %.1f KiB of weights: %llu cycles per frame, "
+               "one matrix after the other;\nat %u MHz %.2f us, %.0f frames/s (estimate)\n",
+               elements, element, elements * element, (double)bits / 8192,
+               (unsigned long long)cycles, args->clock_mhz, us, 1e6 / us);
+}
+
+static int run(const export_args *args)
+{
+    shoal_deploy *deploy = NULL;
+    if (shoal_deploy_open(&args->deploy, &deploy) != SHOAL_OK)
+        return cli_report("export");
+    shoal_status status = shoal_deploy_export(deploy, args->bits, args->out, args->name);
+    int code = status == SHOAL_OK ? CLI_OK : cli_report("export");
+    if (status == SHOAL_OK) {
+        if (!args->json)
+            printf("%s/%s.h, %s_weights.h, %s.safetensors: %u bits\n", args->out, args->name,
+                   args->name, args->name, args->bits);
+        print_costs(args, deploy);
+    }
+    shoal_deploy_close(deploy);
+    return code;
+}
+
+int cli_export(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "A trained network in fixed point as C code that needs nothing but a compiler, and as "
+        "safetensors; what it would cost in hardware.\v"
+        "Example: shoal export --from run1 --data speech --out build/net --name phones\n\n"
+        "    #include \"phones.h\"   then phones_reset(), phones_run(): docs/circulant.md\n\n"
+        "Cycles of a matrix of p x q blocks: ceil(p q / elements) + q for transforms + latency. An "
+        "element has 2 k - 2 multipliers.",
+        NULL,
+        NULL,
+        NULL};
+    export_args args = {.deploy = SHOAL_DEPLOY_DESC_INIT,
+                        .name = "net",
+                        .bits = 12,
+                        .elements = 64,
+                        .latency = 16,
+                        .clock_mhz = 100};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    if (args.deploy.from == NULL || args.deploy.data == NULL || args.out == NULL)
+        return cli_usage("export", "what, and where to? --from DIR --data DIR --out DIR");
+    return run(&args);
+}
