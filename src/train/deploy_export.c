@@ -90,7 +90,7 @@ static shoal_status add_vectors(list *l, const shoal_deploy *d, uint32_t i)
     snprintf(name, sizeof name, "%s.bias", of);
     if (layer->kind == SHOALI_FIXED_MATRIX && layer->bias != NULL)
         return add(l, name, layer->bias, layer->out, 0, text);
-    for (uint32_t c = 0; with_cells && c < layer->directions; c++) {
+    for (uint32_t c = 0; with_cells && c < 2 && c < layer->directions; c++) {
         const shoali_fixed_cells *cells = &layer->cells[c];
         snprintf(text, sizeof text, "frac=%u", d->fixed->net.bits - SHOALI_FIXED_GATE);
         snprintf(name, sizeof name, "%s.%s", of, names[c]);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal eval and shoal export: a trained network in float32 and in fixed point, as C that compiles, as
-safetensors, as an estimate of hardware; bad usage."""
+"""shoal eval and shoal export: a trained network in float32 and in fixed point, as C that compiles,
+as safetensors, as an estimate of hardware; bad usage."""
 import json
 import os
 import shutil
