@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Speech as Kaldi and HTK keep it: train.scp and test.scp, a line for each utterance, "NAME PATH" or
- * "NAME PATH:OFFSET" (relative paths start at the directory); the frames are Kaldi's or HTK's
+/* Speech as Kaldi and HTK keep it: train.scp and test.scp, a line for each utterance, "NAME PATH"
+ * or "NAME PATH:OFFSET" (relative paths start at the directory); the frames are Kaldi's or HTK's
  * (feature_file.h). Labels stand in train.ali and test.ali, a line for each utterance: "NAME LABEL
  * LABEL ...", one whole number per frame, as Kaldi's int vectors in text form. */
 #include <stdio.h>
