@@ -205,7 +205,7 @@ static void synthesise_samples(shoal_circulant *layer, const side *s, const floa
 static void apply_bins(const shoal_circulant *layer, const float *w, size_t w_bin, const side *from,
                        const side *to, size_t columns, size_t count)
 {
-    for (size_t f = 0; f < layer->shape.bins; f++) {
+    for (size_t f = 0; f<layer->shape.bins; f += f> 0 ? layer->shape.bins : 1) {
         const shoali_apply job = {.w = w + f * w_bin,
                                   .tiles = to->tiles,
                                   .columns = columns,
@@ -214,7 +214,11 @@ static void apply_bins(const shoal_circulant *layer, const float *w, size_t w_bi
                                   .count = count,
                                   .y = to->spectra + f * to->bin,
                                   .y_stride = to->stride,
-                                  .real = f == 0};
+                                  .real = f == 0,
+                                  .bins = f == 0 ? 1 : layer->shape.bins - 1,
+                                  .w_bin = w_bin,
+                                  .x_bin = from->bin,
+                                  .y_bin = to->bin};
         layer->kernels->apply(&job);
     }
 }
@@ -225,10 +229,24 @@ void shoal_circulant_multiply(shoal_circulant *layer, size_t count)
     apply_bins(layer, layer->w, layer->layout.w_bin, &in, &out, layer->shape.q, count);
 }
 
+/* One sample reads little and at once: what is not in the caches starts on its way while the input
+ * is transformed. */
+static void fetch_ahead(const shoal_circulant *layer)
+{
+    enum { MOST = 16384 }; /* floats */
+    const float *from = layer->pad + (size_t)layer->shape.k * SHOALI_LANES;
+    size_t floats = layer->layout.end - (size_t)(from - (const float *)(const void *)layer);
+    floats = floats < MOST ? floats : layer->shape.bins * layer->layout.w_bin;
+    for (size_t i = 0; i < floats && i < MOST / 4; i += SHOALI_GROUP)
+        __builtin_prefetch(from + i, 0, 2);
+}
+
 void shoal_circulant_forward(shoal_circulant *layer, const float *x, size_t count,
                              const float *bias, float *y)
 {
     const side in = inputs(layer), out = outputs(layer);
+    if (count == 1)
+        fetch_ahead(layer);
     analyse_samples(layer, &in, x, count);
     shoal_circulant_multiply(layer, count);
     synthesise_samples(layer, &out, bias, y, count);

@@ -27,7 +27,7 @@ typedef struct shoali_dft {
     const float *cos, *sin;
 } shoali_dft;
 
-/** One bin of y = W x: y[b][tile] (+)= sum over j of w[tile][j] * x[b][j]. */
+/** Bins of y = W x, each: y[b][tile] = sum over j of w[tile][j] * x[b][j]. */
 typedef struct shoali_apply {
     const float *w; /* [tiles][columns] groups of 8 outputs */
     size_t tiles, columns;
@@ -36,6 +36,7 @@ typedef struct shoali_apply {
     float *y; /* [count] samples of y_stride floats: groups of 8 outputs */
     size_t y_stride;
     bool real; /* bin 0: real and imaginary parts are two products of real numbers */
+    size_t bins, w_bin, x_bin, y_bin; /* so many of them, so far apart */
 } shoali_apply;
 
 /** One bin of dw = g conj(x)^T for 8 rows: dw[j] = sum over b of g[b] * conj(x[b][j]), scaled. */

@@ -15,6 +15,7 @@ enum {
     STRIP = 256, /* columns: 16 KB of weights, 12 KB of inputs for 6 samples */
     SLAB = 128,  /* samples: 256 KB of inputs */
     SAMPLES = 6,
+    SIDE_BY_SIDE = 4,         /* bins */
     AHEAD = 16 * SHOALI_GROUP /* floats that the prefetch runs ahead of batch 1; others fetch the
                                  strip of the next outputs, which lies far from this one's */
 };
@@ -160,13 +161,68 @@ static void apply_slab(const shoali_apply *job, size_t from, size_t count, size_
     }
 }
 
-void shoali_avx2_apply(const shoali_apply *job)
+static void apply_bin(const shoali_apply *job)
 {
     for (size_t from = 0; from < job->count; from += SLAB)
         for (size_t first = 0; first < job->columns; first += STRIP) {
             size_t count = job->count - from;
             apply_slab(job, from, count < SLAB ? count : SLAB, first);
         }
+}
+
+/* One sample and few outputs: several bins side by side, so that there are chains enough. */
+INLINE void bins_tile(const shoali_apply *job, size_t f, size_t tile, const int bins)
+{
+    __m256 re[SIDE_BY_SIDE], im[SIDE_BY_SIDE];
+    UNROLL for (int b = 0; b < bins; b++) re[b] = im[b] = _mm256_setzero_ps();
+    const float *w = job->w + f * job->w_bin + tile * job->columns * SHOALI_GROUP;
+    const float *x = job->x + f * job->x_bin;
+    for (size_t j = 0; j < job->columns; j++, w += SHOALI_GROUP) {
+        const float *xj = x + shoali_column(j);
+        UNROLL for (int b = 0; b < bins; b++)
+        {
+            const __m256 wr = _mm256_load_ps(w + (size_t)b * job->w_bin);
+            const __m256 wi = _mm256_load_ps(w + (size_t)b * job->w_bin + 8);
+            const __m256 xr = _mm256_broadcast_ss(xj + (size_t)b * job->x_bin);
+            const __m256 xi = _mm256_broadcast_ss(xj + (size_t)b * job->x_bin + 8);
+            re[b] = _mm256_fmadd_ps(wr, xr, re[b]);
+            im[b] = _mm256_fmadd_ps(wi, xr, im[b]);
+            re[b] = _mm256_fnmadd_ps(wi, xi, re[b]);
+            im[b] = _mm256_fmadd_ps(wr, xi, im[b]);
+        }
+    }
+    UNROLL for (int b = 0; b < bins; b++)
+    {
+        float *y = job->y + (f + (size_t)b) * job->y_bin + tile * SHOALI_GROUP;
+        _mm256_store_ps(y, re[b]);
+        _mm256_store_ps(y + 8, im[b]);
+    }
+}
+
+static void apply_few(const shoali_apply *job)
+{
+    size_t f = 0;
+    for (; f + SIDE_BY_SIDE <= job->bins; f += SIDE_BY_SIDE)
+        for (size_t tile = 0; tile < job->tiles; tile++)
+            bins_tile(job, f, tile, SIDE_BY_SIDE);
+    for (; f < job->bins; f++)
+        for (size_t tile = 0; tile < job->tiles; tile++)
+            bins_tile(job, f, tile, 1);
+}
+
+void shoali_avx2_apply(const shoali_apply *job)
+{
+    if (job->count == 1 && job->tiles < 4 && !job->real) {
+        apply_few(job);
+        return;
+    }
+    shoali_apply one = *job;
+    for (size_t f = 0; f < job->bins; f++) {
+        apply_bin(&one);
+        one.w += job->w_bin;
+        one.x += job->x_bin;
+        one.y += job->y_bin;
+    }
 }
 
 /* ---------------------------------------------------------------- correlate */

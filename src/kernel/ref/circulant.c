@@ -64,17 +64,23 @@ static void apply_column(const float *w, const float *x, float *y, bool real)
     }
 }
 
-static void apply(const shoali_apply *job)
+static void apply_bin(const shoali_apply *job, size_t f)
 {
     for (size_t b = 0; b < job->count; b++)
         for (size_t tile = 0; tile < job->tiles; tile++) {
-            float *y = job->y + b * job->y_stride + tile * SHOALI_GROUP;
-            const float *w = job->w + tile * job->columns * SHOALI_GROUP;
+            float *y = job->y + f * job->y_bin + b * job->y_stride + tile * SHOALI_GROUP;
+            const float *w = job->w + f * job->w_bin + tile * job->columns * SHOALI_GROUP;
+            const float *x = job->x + f * job->x_bin + b * job->x_stride;
             memset(y, 0, SHOALI_GROUP * sizeof *y);
             for (size_t j = 0; j < job->columns; j++)
-                apply_column(w + j * SHOALI_GROUP, job->x + b * job->x_stride + shoali_column(j), y,
-                             job->real);
+                apply_column(w + j * SHOALI_GROUP, x + shoali_column(j), y, job->real);
         }
+}
+
+static void apply(const shoali_apply *job)
+{
+    for (size_t f = 0; f < job->bins; f++)
+        apply_bin(job, f);
 }
 
 static void correlate_column(const shoali_correlate *job, const float *x, float *dw)
