@@ -6,6 +6,7 @@
 #include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "shoal/status.h"
 
@@ -38,6 +39,7 @@ int data_text(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_export(int argc, char **argv);
+int cli_explore(int argc, char **argv);
 int cli_partition(int argc, char **argv);
 int cli_network(int argc, char **argv);
 int cli_sim(int argc, char **argv);
@@ -57,7 +59,8 @@ int cli_usage(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
 bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out);
 /** "64k", "16M", "1g" (powers of 1024), plain numbers -> bytes; false: not a size. */
 bool cli_parse_bytes(const char *text, uint64_t *bytes_out);
-/** A text as a JSON string on standard output, quotes included. */
+/** A text as a JSON string, quotes included; the second one on standard output. */
+void cli_put_json(FILE *file, const char *text);
 void cli_print_json(const char *text);
 /** A whole number in [min, max]; false otherwise. */
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);

@@ -14,6 +14,7 @@
 #include "shoal/train.h"
 #include "train_checks.h"
 #include "train_report.h"
+#include "train_stages.h"
 
 typedef struct train_args {
     launch_desc launch;
@@ -22,7 +23,8 @@ typedef struct train_args {
     shoal_comm_desc comm;
     uint32_t workers;
     char *plan_model, *circulant_model; /* owned */
-    const char *circulant;
+    const char *circulant, *admm, *whole_model;
+    train_stages stages;
     uint64_t planned; /* elements per step that the plan says */
     bool json, quiet, bad;
 } train_args;
@@ -30,6 +32,9 @@ typedef struct train_args {
 enum {
     KEY_RESUME = 1000,
     KEY_CIRCULANT,
+    KEY_ADMM,
+    KEY_START,
+    KEY_EVAL,
     KEY_PLAN,
     KEY_SYNC,
     KEY_OPTIMIZER,
@@ -62,7 +67,15 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "What to train:", 1},
     {"model", 'm', "SPEC", 0, "hdc, lenet, cifarnet, vgg-mini, ..., or a file.json (lenet)", 1},
     {"circulant", KEY_CIRCULANT, "SPEC", 0,
-     "k=8[,conv=4]: block-circulant hidden layers, k times fewer weights and gradients", 1},
+     "k=8[,conv=4][,kx=4,kr=8,ky=16]: block-circulant hidden layers and cells, k times fewer "
+     "weights "
+     "and gradients; conv of convolutions; kx, kr, ky of cells' input, recurrent, output matrices",
+     1},
+    {"admm", KEY_ADMM, "SPEC", 0,
+     "dense=4,iterations=7,epochs=1,rho=1e-4,factor=3,lr=0.5: train whole matrices first, pull "
+     "them "
+     "towards block-circulant ones, then --epochs with these; needs --circulant and --out",
+     1},
     {"data", 'd', "DIR", 0, "IDX files (MNIST's names, also .gz) or CIFAR binary batches", 1},
     {"plan", KEY_PLAN, "FILE", 0,
      "Divide the layers as this file of `shoal partition --out` says; it brings model, workers and "
@@ -105,7 +118,14 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Files and output:", 3},
     {"out", 'o', "DIR", 0, "Metrics and checkpoints go there", 3},
     {"resume", KEY_RESUME, "DIR", 0, "Go on from the newest checkpoint of an earlier --out", 3},
+    {"start", KEY_START, "DIR", 0,
+     "Begin with the weights of an earlier --out; whole matrices that are block-circulant here "
+     "become "
+     "the nearest ones",
+     3},
     {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0, "(every epoch)", 3},
+    {"eval-every", KEY_EVAL, "EPOCHS", 0, "Test set after so many epochs, and after the last (1)",
+     3},
     {"no-eval", KEY_NO_EVAL, NULL, 0, "Skip the test set", 3},
     {"dump-gradients", KEY_DUMP, "DIR", 0,
      "Rank 0's gradients before the exchange, one safetensors file per dumped step", 3},
@@ -154,6 +174,10 @@ static const char **text_option(train_args *args, int key)
         return &args->train.plan;
     case KEY_CIRCULANT:
         return &args->circulant;
+    case KEY_ADMM:
+        return &args->admm;
+    case KEY_START:
+        return &args->train.start;
     case KEY_RESUME:
         return &args->train.resume;
     case KEY_DUMP:
@@ -194,27 +218,6 @@ static bool parse_seconds(const char *text, int64_t *us_out)
     if (!parse_double(text, 0.01, 1e6, &seconds))
         return false;
     *us_out = (int64_t)(seconds * 1e6);
-    return true;
-}
-
-static bool parse_tos(const char *text, uint8_t *tos_out)
-{
-    char *end = NULL;
-    unsigned long value = strtoul(text, &end, 0);
-    *tos_out = (uint8_t)value;
-    return end != text && *end == '\0' && value <= 255;
-}
-
-static bool parse_bucket(const char *text, size_t *bytes_out)
-{
-    uint64_t bytes = 0;
-    if (strcmp(text, "model") == 0) {
-        *bytes_out = SIZE_MAX;
-        return true;
-    }
-    if (!cli_parse_bytes(text, &bytes) || bytes < 4)
-        return false;
-    *bytes_out = (size_t)bytes;
     return true;
 }
 
@@ -262,12 +265,6 @@ static bool parse_chunk(const char *text, uint32_t *elems_out)
     return ok;
 }
 
-static bool parse_nonfinite(const char *text, shoal_nonfinite *out)
-{
-    *out = strcmp(text, "skip") == 0 ? SHOAL_NONFINITE_SKIP : SHOAL_NONFINITE_STOP;
-    return strcmp(text, "stop") == 0 || strcmp(text, "skip") == 0;
-}
-
 /* 1: taken, 0: a bad value, -1: another option. */
 static int parse_value(train_args *args, int key, const char *text)
 {
@@ -278,6 +275,8 @@ static int parse_value(train_args *args, int key, const char *text)
         return parse_batch(text, train);
     case 'e':
         return parse_u32(text, 1, 1000000, &train->epochs);
+    case KEY_EVAL:
+        return parse_u32(text, 1, 1000000, &train->evaluate_every);
     case 'w':
         return parse_u32(text, 1, 1024, &args->workers);
     case 'r':
@@ -297,11 +296,11 @@ static int parse_value(train_args *args, int key, const char *text)
     case KEY_CHECK:
         return parse_check(text, &train->check_every);
     case KEY_BUCKET:
-        return parse_bucket(text, &train->bucket_bytes);
+        return train_parse_bucket(text, &train->bucket_bytes);
     case KEY_TOS:
-        return parse_tos(text, &train->tos);
+        return train_parse_tos(text, &train->tos);
     case KEY_NONFINITE:
-        return parse_nonfinite(text, &train->nonfinite);
+        return train_parse_nonfinite(text, &train->nonfinite);
     case KEY_PORT:
         return parse_port(text, &args->launch.port);
     case KEY_CHUNK:
@@ -400,6 +399,8 @@ static void show_progress(const train_args *args, uint32_t rank, const shoal_tra
                p->test_accuracy, p->epoch_s);
         if (isfinite(p->symbol_error_rate))
             printf("  symbol errors %.2f %%", p->symbol_error_rate);
+        if (isfinite(p->admm_gap))
+            printf("  gap %.4f", p->admm_gap);
         puts("");
         fflush(stdout);
     }
@@ -408,7 +409,6 @@ static void show_progress(const train_args *args, uint32_t rank, const shoal_tra
 static shoal_status run_steps(const train_args *args, shoal_train *train, uint32_t rank)
 {
     shoal_train_progress progress = {.size = sizeof progress};
-    shoal_train_summary summary = {.size = sizeof summary};
     shoal_train_candidate any = {.size = sizeof any};
     bool talks = rank == 0 && !args->json && !args->quiet, told = false;
     do {
@@ -421,40 +421,63 @@ static shoal_status run_steps(const train_args *args, shoal_train *train, uint32
         }
         show_progress(args, rank, &progress);
     } while (!progress.done);
+    return SHOAL_OK;
+}
+
+static shoal_status report(const train_args *args, shoal_train *train, uint32_t rank)
+{
+    shoal_train_summary summary = {.size = sizeof summary};
     shoal_status status = shoal_train_summarise(train, &summary);
-    if (status == SHOAL_OK && rank == 0) {
-        if (args->json)
-            train_report_json(&args->train, args->planned, train, &summary);
-        else
-            train_report_table(&args->train, args->planned, train, &summary);
-    }
+    if (status != SHOAL_OK || rank != 0)
+        return status;
+    if (args->json)
+        train_report_json(&args->train, args->planned, train, &summary);
+    else
+        train_report_table(&args->train, args->planned, train, &summary);
+    return SHOAL_OK;
+}
+
+static shoal_status run_stage(train_args *args, shoal_comm *comm, const shoal_view *view,
+                              uint32_t stage)
+{
+    const train_stages *stages = &args->stages;
+    shoal_train *train = NULL;
+    shoal_status status = shoal_train_create(comm, &stages->desc[stage], &train);
+    if (status != SHOAL_OK)
+        return status;
+    if (stages->name[stage] != NULL && view->rank == 0 && !args->json && !args->quiet)
+        printf("%s\n", stages->name[stage]);
+    if (view->rank >= view->workers)
+        status = shoal_train_serve(train);
+    else
+        status = run_steps(args, train, view->rank);
+    if (status == SHOAL_OK && view->rank < view->workers && stage + 1 == stages->count)
+        status = report(args, train, view->rank);
+    shoal_train_destroy(train);
     return status;
 }
 
 static int worker_main(train_args *args)
 {
     shoal_comm *comm = NULL;
-    shoal_train *train = NULL;
     shoal_view view = {.size = sizeof view, .workers = 1};
     const char *slow = getenv("SHOAL_SLOW");
     char name[32] = "train";
     if (slow != NULL)
         args->train.slow = strtod(slow, NULL);
     args->comm.seed = args->train.seed;
-    shoal_status status = SHOAL_OK;
-    if (args->train.simulate == 0)
+    shoal_status status = train_stages_make(&args->train, args->whole_model, args->admm,
+                                            &args->stages);
+    if (status == SHOAL_OK && args->train.simulate == 0)
         status = shoal_comm_create(&args->comm, &comm);
     if (status == SHOAL_OK && comm != NULL)
         status = shoal_comm_view(comm, &view);
     if (status == SHOAL_OK && view.rank_count > 1)
         snprintf(name, sizeof name, "train: rank %u", view.rank);
-    if (status == SHOAL_OK)
-        status = shoal_train_create(comm, &args->train, &train);
-    if (status == SHOAL_OK)
-        status = view.rank < view.workers ? run_steps(args, train, view.rank)
-                                          : shoal_train_serve(train);
+    for (uint32_t i = 0; i < args->stages.count && status == SHOAL_OK; i++)
+        status = run_stage(args, comm, &view, i);
     int code = status == SHOAL_OK ? CLI_OK : cli_report(name);
-    shoal_train_destroy(train);
+    train_stages_free(&args->stages);
     shoal_comm_destroy(comm);
     return code;
 }
@@ -487,12 +510,19 @@ static int run_args(void *input, char **command)
     if (args->train.plan != NULL && !take_plan(args))
         return cli_report("train");
     args->train.model = args->train.model != NULL ? args->train.model : "lenet";
+    args->whole_model = args->train.model;
+    if (args->admm != NULL && (args->circulant == NULL || args->train.out == NULL))
+        return cli_usage("train", "--admm needs --circulant k=N and --out DIR");
+    if (args->admm != NULL && (args->train.resume != NULL || args->train.plan != NULL))
+        return cli_usage("train", "--admm excludes --resume and --plan; --start OUT/dense with "
+                                  "--admm dense=0 begins with weights already trained");
     if (args->circulant != NULL) {
         args->circulant_model = train_circulate(args->train.model, args->circulant);
         args->train.model = args->circulant_model;
     }
     if (args->train.model == NULL)
-        return cli_usage("train", "--circulant %s: it is k=8 or k=8,conv=4", args->circulant);
+        return cli_usage("train", "--circulant %s: it is k=8, or k=8,conv=4, or k=8,kx=4",
+                         args->circulant);
     args->train.batch = args->train.batch != 0 ? args->train.batch : 64;
     args->workers = args->workers != 0 ? args->workers : 1;
     if (args->train.simulate > 0 && (args->workers > 1 || args->launch.lab != NULL))
@@ -542,6 +572,8 @@ int cli_train(int argc, char **argv)
     args.train.collective = "ring";
     args.train.codec = "identity";
     args.train.seed = 1;
+    args.train.lr = 0.02;
+    args.train.epochs = 1;
     int code = cli_parse_and_run("train", &argp, argc, argv, &args, run_args);
     free(args.plan_model);
     free(args.circulant_model);

@@ -25,6 +25,7 @@ static const struct argp_option speech_options[] = {
     {"test", 't', "MINUTES", 0, "Speech of other voices to test on (150)", 0},
     {"seed", 's', "N", 0, "The same seed and espeak-ng give the same bytes (1)", 0},
     {"noise", KEY_NOISE, "FACTOR", 0, "Noise and echoes so many times as loud; 0: none (1)", 0},
+    {"every", 'e', "N", 0, "Keep every N-th frame; they are 10 ms apart (1)", 0},
     {"features", KEY_FEATURES, "KIND", 0, "mfcc: 39 values a frame; logmel: 40 (mfcc)", 0},
     {"program", KEY_PROGRAM, "PATH", 0, "shoal-speak (the one beside this command)", 0},
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},
@@ -50,6 +51,11 @@ static bool parse_speech_value(speech_args *args, int key, const char *text)
         if (!cli_parse_int(text, 1, INT64_MAX, &number))
             return false;
         d->seed = (uint64_t)number;
+        return true;
+    case 'e':
+        if (!cli_parse_int(text, 1, 10, &number))
+            return false;
+        d->every = (uint32_t)number;
         return true;
     case KEY_NOISE:
         if (!parse_number(text, 0, 100, &d->noise))
@@ -78,6 +84,7 @@ static error_t parse_speech(int key, char *text, struct argp_state *state)
     case 'n':
     case 't':
     case 's':
+    case 'e':
     case KEY_NOISE:
     case KEY_FEATURES:
         if (!parse_speech_value(args, key, text))

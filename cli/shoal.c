@@ -20,6 +20,8 @@ const cli_verb cli_verbs[] = {
     {"data", "make data sets: digits in MNIST's files", cli_data},
     {"eval", "a trained network on its test set, in float32 and in fixed point", cli_eval},
     {"export", "a trained network as C code in fixed point; what it costs in hardware", cli_export},
+    {"explore", "the recurrent network with the largest circulant blocks that is good enough",
+     cli_explore},
     {"model", "describe a network: layers, parameters, FLOPs, bytes", cli_model},
     {"partition", "which layers to split by data and which by model (HyPar)", cli_partition},
     {"calibrate", "measure this machine and network, write a cluster file", cli_calibrate},

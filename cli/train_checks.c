@@ -42,30 +42,73 @@ bool train_codec_is_carried(const shoal_train_desc *train)
     return shoal_codec_carried(codec, collective) == SHOAL_OK;
 }
 
-static bool parse_part(const char *part, int64_t *dense, int64_t *conv)
+/* What --circulant may say, the model's key of it, and the least: 1 keeps a matrix dense. */
+static const struct {
+    const char *option, *key;
+    int64_t least;
+} block_keys[] = {{"k", "circulant", 2},
+                  {"conv", "circulant_conv", 2},
+                  {"kx", "circulant_x", 1},
+                  {"kr", "circulant_r", 1},
+                  {"ky", "circulant_y", 1}};
+enum { BLOCK_KEYS = sizeof block_keys / sizeof block_keys[0] };
+
+/* "k=8" as ",circulant=8" behind spec. */
+static bool add_part(const char *part, char *spec, size_t bytes)
 {
-    if (strncmp(part, "k=", 2) == 0)
-        return cli_parse_int(part + 2, 2, 1024, dense);
-    if (strncmp(part, "conv=", 5) == 0)
-        return cli_parse_int(part + 5, 2, 1024, conv);
+    int64_t block = 0;
+    const char *is = strchr(part, '=');
+    size_t name = is != NULL ? (size_t)(is - part) : 0, len = strlen(spec);
+    if (is == NULL || !cli_parse_int(is + 1, 1, 1024, &block))
+        return false;
+    for (size_t i = 0; i < BLOCK_KEYS; i++)
+        if (strlen(block_keys[i].option) == name && strncmp(part, block_keys[i].option, name) == 0)
+            return block >= block_keys[i].least &&
+                   (size_t)snprintf(spec + len, bytes - len, "%s%s=%d", len > 0 ? "," : "",
+                                    block_keys[i].key, (int)block) < bytes - len;
     return false;
 }
 
 char *train_circulate(const char *model, const char *option)
 {
-    int64_t dense = 0, conv = 0;
-    char *parts = strdup(option), *rest = NULL, *spec = NULL;
+    char *parts = strdup(option), *rest = NULL, *spec = NULL, keys[256] = "";
     bool good = parts != NULL;
     for (char *part = good ? strtok_r(parts, ",", &rest) : NULL; good && part != NULL;
          part = strtok_r(NULL, ",", &rest))
-        good = parse_part(part, &dense, &conv);
+        good = add_part(part, keys, sizeof keys);
     free(parts);
-    if (!good || (dense == 0 && conv == 0))
+    if (!good || keys[0] == '\0')
         return NULL;
     const char *file = strrchr(model, '/'); /* folders may hold colons */
     const char *mark = strchr(file != NULL ? file : model, ':') != NULL ? "," : ":";
-    if (asprintf(&spec, "%s%scirculant=%d,circulant_conv=%d", model, mark, (int)dense, (int)conv) <
-        0)
+    if (asprintf(&spec, "%s%s%s", model, mark, keys) < 0)
         return NULL;
     return spec;
+}
+
+bool train_parse_tos(const char *text, uint8_t *tos_out)
+{
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 0);
+    *tos_out = (uint8_t)value;
+    return end != text && *end == '\0' && value <= 255;
+}
+
+bool train_parse_bucket(const char *text, size_t *bytes_out)
+{
+    uint64_t bytes = 0;
+    if (strcmp(text, "model") == 0) {
+        *bytes_out = SIZE_MAX;
+        return true;
+    }
+    if (!cli_parse_bytes(text, &bytes) || bytes < 4)
+        return false;
+    *bytes_out = (size_t)bytes;
+    return true;
+}
+
+bool train_parse_nonfinite(const char *text, shoal_nonfinite *out)
+{
+    *out = strcmp(text, "skip") == 0 ? SHOAL_NONFINITE_SKIP : SHOAL_NONFINITE_STOP;
+    return strcmp(text, "stop") == 0 || strcmp(text, "skip") == 0;
 }

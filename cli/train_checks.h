@@ -10,8 +10,13 @@
 /** An impossible pair of codec and collective is an error before anything starts. */
 bool train_codec_is_carried(const shoal_train_desc *train);
 
-/** Model spec with --circulant's keys ("k=8", "k=8,conv=4") added: "mlp:circulant=8". Owned by the
- * caller; NULL: the option is not of that form, or no memory. */
+/** Model spec with --circulant's keys ("k=8", "k=8,conv=4,kx=4") added: "mlp:circulant=8". Owned by
+ * the caller; NULL: the option is not of that form, or no memory. */
 char *train_circulate(const char *model, const char *option);
+
+/** Values of --tos, --bucket and --nonfinite; false: none of them. */
+bool train_parse_tos(const char *text, uint8_t *tos_out);
+bool train_parse_bucket(const char *text, size_t *bytes_out);
+bool train_parse_nonfinite(const char *text, shoal_nonfinite *out);
 
 #endif

@@ -131,19 +131,24 @@ int cli_parse_and_run(const char *verb, const struct argp *argp, int argc, char 
     return code;
 }
 
-void cli_print_json(const char *text)
+void cli_put_json(FILE *file, const char *text)
 {
-    putchar('"');
+    fputc('"', file);
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
         if (c == '"' || c == '\\')
-            printf("\\%c", c);
+            fprintf(file, "\\%c", c);
         else if (c < ' ')
-            printf("\\u%04x", c);
+            fprintf(file, "\\u%04x", c);
         else
-            putchar(c);
+            fputc(c, file);
     }
-    putchar('"');
+    fputc('"', file);
+}
+
+void cli_print_json(const char *text)
+{
+    cli_put_json(stdout, text);
 }
 
 bool cli_under_launcher(void)

@@ -136,12 +136,13 @@ typedef struct shoal_speech_desc {
     uint64_t seed;        /* [1] */
     double train_minutes; /* [30] of speech */
     double test_minutes;  /* [150] */
-    double noise;         /* [1] noise and echoes are so many times as loud; negative: none */
-    bool log_mel;         /* 40 log-mel values a frame in place of 39 MFCC */
+    uint32_t every; /* [1] of the frames, which are 10 ms apart, keep each so many-th, .. 10 */
+    double noise;   /* [1] noise and echoes are so many times as loud; negative: none */
+    bool log_mel;   /* 40 log-mel values a frame in place of 39 MFCC */
 } shoal_speech_desc;
-#define SHOAL_SPEECH_DESC_INIT                                   \
-    {                                                            \
-        sizeof(shoal_speech_desc), NULL, NULL, 0, 0, 0, 0, false \
+#define SHOAL_SPEECH_DESC_INIT                                      \
+    {                                                               \
+        sizeof(shoal_speech_desc), NULL, NULL, 0, 0, 0, 0, 0, false \
     }
 
 /** How far it is, both splits together. */

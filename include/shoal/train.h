@@ -32,7 +32,13 @@ typedef struct shoal_train_desc {
     const char *plan;   /* [none] a file of shoal_partition_save: layers divided by data or by model
                          over 2^H workers. Its batch is that of all workers together. */
     const char *resume; /* [none] an earlier run's out: go on from its newest checkpoint */
-    const char *sync;   /* ["all_reduce"] */
+    const char *start;  /* [none] an earlier run's out: begin with the weights of its newest
+                           checkpoint. Matrices that were whole there and are block-circulant
+                           in this model become the nearest ones */
+    const char *admm;   /* [none] "admm:rho=1e-4,...": pull whole matrices towards block-circulant
+                           ones (shoal_admm_parse); iterations are spread over the run's epochs */
+    const char *admm_model; /* [none] the same model with block-circulant matrices */
+    const char *sync;       /* ["all_reduce"] */
     const char *collective; /* ["ring"] */
     const char *codec;      /* ["identity"]; "auto" measures in the first steps and chooses among
                                lossless ones, "auto:allow=terngrad+eden" among these, too */
@@ -56,6 +62,8 @@ typedef struct shoal_train_desc {
     bool no_exchange; /* no communication at all: every rank trains alone (to measure compute time)
                        */
     bool no_evaluation;         /* skip the test split */
+    uint32_t evaluate_every;    /* [1] epochs between two looks at the test split; the last one is
+                                always looked at */
     uint32_t simulate;          /* [0: not] so many workers in this one process, without a comm:
                                    real gradients, the engine's own exchange, no time */
     const char *dump_gradients; /* [none] directory for rank 0's gradients before the exchange, one
@@ -82,6 +90,19 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_create(shoal_comm *comm,
 /** Leaves politely; the files are complete. NULL is allowed. */
 SHOAL_API void shoal_train_destroy(shoal_train *train);
 
+/** Training towards block-circulant matrices with ADMM (docs/circulant.md): whole matrices are
+ * trained `dense` epochs, then iterations * epochs more under a growing penalty on their distance
+ * from block-circulant ones; at last they are projected and trained on. A shoal_train is the middle
+ * part: `dense` is for the caller, who strings the three together by `start`. */
+typedef struct shoal_admm {
+    double rho, factor; /* weight of the penalty; by which it grows per iteration */
+    int64_t iterations, epochs, dense;
+    double lr; /* learning rate of the middle part over the run's */
+} shoal_admm;
+/** @param spec "admm:rho=1e-4,factor=3,iterations=7,epochs=1,dense=4,lr=0.5", all optional.
+ *  @return SHOAL_OK | EINVAL (key and range named) */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_admm_parse(const char *spec, shoal_admm *admm_out);
+
 /** Gradients of one step, as a run with dump_gradients wrote them, or any safetensors file of
  * float32 tensors. */
 typedef struct shoal_gradients shoal_gradients;
@@ -107,7 +128,9 @@ typedef struct shoal_train_progress {
     double symbol_error_rate; /* of sequences: edits per symbol, between runs of the best scores and
                                  runs of the labels, percent (accuracy is of frames); else NaN */
     double epoch_s;           /* without evaluation and checkpoint */
-    bool skipped;             /* a gradient was not finite: no update, on any rank */
+    double admm_gap; /* how far whole matrices are from block-circulant ones, as a part of their
+                        norm, after the latest iteration of ADMM; else NaN */
+    bool skipped;    /* a gradient was not finite: no update, on any rank */
     bool done;
     int32_t slow_rank;  /* whom all wait for in these seconds, -1: nobody */
     char slow_cause[8]; /* "compute" or "network" */

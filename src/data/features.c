@@ -143,6 +143,18 @@ void shoali_features_run(const shoali_features *f, const float *samples, size_t 
     differences(x_out, frames, CEPSTRA);
 }
 
+void shoali_features_centre(const shoali_features *f, size_t frames, float *x)
+{
+    size_t values = shoali_features_values(f), kept = f->log_mel ? values : CEPSTRA;
+    for (size_t v = 0; v < kept; v++) {
+        double sum = 0;
+        for (size_t t = 0; t < frames; t++)
+            sum += (double)x[t * values + v];
+        for (size_t t = 0; t < frames; t++)
+            x[t * values + v] -= (float)(sum / (double)frames);
+    }
+}
+
 /* ---------------------------------------------------------------- another rate */
 
 enum { UP = 320, DOWN = 441, TAPS = 32 };

@@ -32,6 +32,9 @@ size_t shoali_features_frames(size_t samples);
 /** float32[frames][values] from frames * 160 + 240 samples (16 kHz, any scale). */
 void shoali_features_run(const shoali_features *f, const float *samples, size_t frames,
                          float *x_out);
+/** Take an utterance's mean out of what is no difference (cepstral mean normalisation): most of
+ * what voice and room add to all frames alike. */
+void shoali_features_centre(const shoali_features *f, size_t frames, float *x);
 
 /** Samples at 16 kHz from 22.05 kHz, by a windowed sinc of 32 taps. out: room for
  * shoali_resample_count. */

@@ -46,9 +46,10 @@ static shoal_status check(const shoal_speech_desc *d)
         return shoali_fail(SHOAL_EINVAL, "shoal_speech_desc: start from SHOAL_SPEECH_DESC_INIT, "
                                          "name a directory and the program that speaks");
     if (!(d->train_minutes >= 0 && d->train_minutes <= 6000) ||
-        !(d->test_minutes >= 0 && d->test_minutes <= 6000) || !(d->noise <= 100))
-        return shoali_fail(SHOAL_EINVAL, "%g and %g minutes with noise %g: not in range",
-                           d->train_minutes, d->test_minutes, d->noise);
+        !(d->test_minutes >= 0 && d->test_minutes <= 6000) || !(d->noise <= 100) || d->every > 10)
+        return shoali_fail(SHOAL_EINVAL,
+                           "%g and %g minutes with noise %g, every %u-th frame: not in range",
+                           d->train_minutes, d->test_minutes, d->noise, d->every);
     if (mkdir(d->dir, 0777) != 0 && errno != EEXIST)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", d->dir);
     return SHOAL_OK;
@@ -64,8 +65,9 @@ static shoal_status set_up(shoal_speech *s, const shoal_speech_desc *desc)
     d->train_minutes = d->train_minutes > 0 ? d->train_minutes : 30;
     d->test_minutes = d->test_minutes > 0 ? d->test_minutes : 150;
     d->noise = d->noise == 0 ? 1 : d->noise < 0 ? 0 : d->noise;
-    s->splits[0].wanted = (size_t)(d->train_minutes * FRAMES_PER_MINUTE);
-    s->splits[1].wanted = (size_t)(d->test_minutes * FRAMES_PER_MINUTE);
+    d->every = d->every != 0 ? d->every : 1;
+    s->splits[0].wanted = (size_t)(d->train_minutes * FRAMES_PER_MINUTE / d->every);
+    s->splits[1].wanted = (size_t)(d->test_minutes * FRAMES_PER_MINUTE / d->every);
     s->spoken.sample = shoali_arena_array(s->arena, SHOALI_SPOKEN_SAMPLES_MAX,
                                           sizeof *s->spoken.sample);
     s->spoken.phoneme = shoali_arena_array(s->arena, SHOALI_SPOKEN_PHONEMES_MAX,
@@ -158,17 +160,29 @@ static shoal_status make_room(corpus *c, size_t frames, size_t values)
 static void label(const shoali_spoken *spoken, corpus *c, size_t frames)
 {
     uint32_t at = 0;
-    uint16_t before = 0;
     for (size_t t = 0; t < frames; t++) {
         double middle = (double)(t * SHOALI_FEATURES_STEP + SHOALI_FEATURES_WINDOW / 2) *
                         spoken->rate / SHOALI_FEATURES_RATE;
         while (at < spoken->phonemes && spoken->phoneme[at].sample <= middle)
             at++;
-        uint16_t class_ = at > 0 ? (uint16_t)shoali_speech_class(spoken->phoneme[at - 1].name) : 0;
-        c->labels[c->frames + t] = class_;
-        c->phonemes += class_ != 0 && class_ != before;
-        before = class_;
+        c->labels[c->frames + t] = at > 0
+                                       ? (uint16_t)shoali_speech_class(spoken->phoneme[at - 1].name)
+                                       : 0;
     }
+}
+
+/* Every so many-th of the latest frames; their number. */
+static size_t thin(corpus *c, size_t frames, size_t values, size_t every)
+{
+    uint16_t *labels = c->labels + c->frames;
+    float *x = c->x + c->frames * values;
+    size_t kept = (frames + every - 1) / every;
+    for (size_t t = 0; t < kept; t++) {
+        labels[t] = labels[t * every];
+        memmove(x + t * values, x + t * every * values, values * sizeof *x);
+        c->phonemes += labels[t] != 0 && (t == 0 || labels[t] != labels[t - 1]);
+    }
+    return kept;
 }
 
 static shoal_status add_utterance(shoal_speech *s, bool test)
@@ -194,7 +208,9 @@ static shoal_status add_utterance(shoal_speech *s, bool test)
         return SHOAL_OK;
     SHOALI_TRY(make_room(c, frames, values));
     shoali_features_run(s->features, s->samples, frames, c->x + c->frames * values);
+    shoali_features_centre(s->features, frames, c->x + c->frames * values);
     label(&s->spoken, c, frames);
+    frames = thin(c, frames, values, s->desc.every);
     c->lengths[c->count++] = (uint32_t)frames;
     c->frames += frames;
     return SHOAL_OK;
@@ -234,12 +250,13 @@ static shoal_status write_names(const shoal_speech *s)
 shoal_status shoal_speech_step(shoal_speech *speech, shoal_speech_progress *progress_out)
 {
     corpus *c = speech->splits;
+    double per_minute = (double)FRAMES_PER_MINUTE / speech->desc.every;
     bool test = c[0].frames >= c[0].wanted, done = test && c[1].frames >= c[1].wanted;
     if (!done)
         SHOALI_TRY(add_utterance(speech, test));
     *progress_out = (shoal_speech_progress){
-        .minutes = (double)(c[0].frames + c[1].frames) / FRAMES_PER_MINUTE,
-        .total_minutes = (double)(c[0].wanted + c[1].wanted) / FRAMES_PER_MINUTE,
+        .minutes = (double)(c[0].frames + c[1].frames) / per_minute,
+        .total_minutes = (double)(c[0].wanted + c[1].wanted) / per_minute,
         .utterances = (uint32_t)(c[0].count + c[1].count),
         .train_phonemes = c[0].phonemes,
         .test_phonemes = c[1].phonemes};

@@ -9,8 +9,13 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static const char *const accents[] = {"en-us", "en-gb-x-rp", "en-gb-scotland", "en-029"};
-static const char *const train_voices[] = {"m1", "m2", "m3", "m4",   "m5",    "f1",
-                                           "f2", "f3", "f4", "adam", "linda", "klatt"};
+static const char *const train_voices[] = {
+    "m1",     "m2",   "m3",     "m4",      "m5",     "f1",      "f2",       "f3",
+    "f4",     "adam", "linda",  "klatt",   "klatt2", "klatt4",  "Alex",     "Andy",
+    "Annie",  "Gene", "Lee",    "Michael", "Mike",   "antonio", "benjamin", "boris",
+    "david",  "ed",   "edward", "john",    "max",    "miguel",  "pablo",    "paul",
+    "quincy", "rob",  "robert", "sandro",  "shelby", "steph",   "travis",   "zac",
+};
 static const char *const test_voices[] = {"m6", "m7", "m8", "f5", "belinda", "klatt3"};
 
 void shoali_speech_voice(bool test, uint64_t draw, char *out, size_t out_bytes)

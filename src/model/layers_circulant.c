@@ -167,16 +167,42 @@ static bool any_before(const shoali_model_text *text, uint32_t index, const char
     return false;
 }
 
-bool shoali_layer_circulate(const shoali_model_text *text, uint32_t index, int64_t dense_block,
-                            int64_t conv_block, char *spec_out)
+/* One key of cells, if it is asked for and they have such a matrix. */
+static void add_key(char *spec, const char *key, int64_t block)
+{
+    size_t len = strlen(spec);
+    if (block > 0)
+        snprintf(spec + len, SHOALI_LAYER_SPEC_MAX - len, "%c%s=%d",
+                 strchr(spec, ':') != NULL ? ',' : ':', key, (int)block);
+}
+
+static bool circulate_cells(const char *spec, const shoali_blocks *b, char *spec_out)
+{
+    bool lstm = starts(spec, "lstm"), framewise = starts(spec, "framewise");
+    if ((!lstm && !framewise && !starts(spec, "gru")) || strstr(spec, ":k") != NULL ||
+        strstr(spec, ",k") != NULL)
+        return false;
+    snprintf(spec_out, SHOALI_LAYER_SPEC_MAX, "%s", spec);
+    add_key(spec_out, "k", framewise ? b->y : b->all);
+    if (framewise)
+        return b->y > 1;
+    add_key(spec_out, "kx", b->x);
+    add_key(spec_out, "kr", b->r);
+    if (lstm && strstr(spec, "proj=") != NULL)
+        add_key(spec_out, "ky", b->y);
+    return strcmp(spec, spec_out) != 0;
+}
+
+bool shoali_layer_circulate(const shoali_model_text *text, uint32_t index,
+                            const shoali_blocks *blocks, char *spec_out)
 {
     const char *spec = text->layers[index];
-    bool dense = dense_block > 1 && starts(spec, "dense") && any_later(text, index, "dense");
-    bool conv = conv_block > 1 && starts(spec, "conv") && any_before(text, index, "conv") &&
+    bool dense = blocks->all > 1 && starts(spec, "dense") && any_later(text, index, "dense");
+    bool conv = blocks->conv > 1 && starts(spec, "conv") && any_before(text, index, "conv") &&
                 strstr(spec, "groups=") == NULL;
     if (dense)
-        replace(spec_out, "circulant", dense_block, spec);
+        replace(spec_out, "circulant", blocks->all, spec);
     if (conv)
-        replace(spec_out, "circulant_conv", conv_block, spec);
-    return dense || conv;
+        replace(spec_out, "circulant_conv", blocks->conv, spec);
+    return dense || conv || circulate_cells(spec, blocks, spec_out);
 }

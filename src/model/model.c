@@ -242,9 +242,14 @@ shoal_status shoali_model_build(const char *what, const shoali_model_text *text,
 
 typedef struct open_params {
     int32_t init, act, loss;
-    int64_t length, circulant, circulant_conv;
+    int64_t length;
+    shoali_blocks blocks;
 } open_params;
 
+#define BLOCK(name, field, text)                                                            \
+    {                                                                                       \
+        name, SHOALI_KEY_INT, offsetof(open_params, blocks.field), 0, 1024, NULL, "0", text \
+    }
 static const shoali_key open_keys[] = {
     {"init", SHOALI_KEY_CHOICE, offsetof(open_params, init), 0, 0, "own|he|xavier", "own",
      "first weights: as the model says, He's normal or Xavier's uniform"},
@@ -254,12 +259,17 @@ static const shoali_key open_keys[] = {
      "tokens of a language model's sample, frames of a sequence at most; 0: as the model says"},
     {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc", "own",
      "ctc: of a model of sequences, connectionist temporal classification"},
-    {"circulant", SHOALI_KEY_INT, offsetof(open_params, circulant), 0, 1024, NULL, "0",
-     "block-circulant dense layers, but the last, with blocks of so many; 0: as the model says"},
-    {"circulant_conv", SHOALI_KEY_INT, offsetof(open_params, circulant_conv), 0, 1024, NULL, "0",
-     "the same of convolutions, but the first, over their channels"},
+    BLOCK(
+        "circulant", all,
+        "block-circulant dense layers, but the last, and cells, with blocks of so many; 0: as the "
+        "model says"),
+    BLOCK("circulant_conv", conv, "the same of convolutions, but the first, over their channels"),
+    BLOCK("circulant_x", x, "the same of cells' input matrices; 0: as circulant"),
+    BLOCK("circulant_r", r, "the same of cells' recurrent matrices; 0: as circulant"),
+    BLOCK("circulant_y", y, "the same of projections (0: as circulant) and of framewise layers"),
 };
-static const shoali_schema open_schema = {open_keys, 6, sizeof(open_params)};
+static const shoali_schema open_schema = {open_keys, sizeof open_keys / sizeof open_keys[0],
+                                          sizeof(open_params)};
 
 static bool is_path(const char *name)
 {
@@ -310,7 +320,8 @@ static shoal_status append_layer(shoal_arena *arena, const char *spec, shoali_mo
 static shoal_status circulate(const char *name, const open_params *keys, shoal_arena *arena,
                               shoali_model_text *text)
 {
-    if (keys->circulant <= 1 && keys->circulant_conv <= 1)
+    const shoali_blocks *b = &keys->blocks;
+    if (b->all <= 1 && b->conv <= 1 && b->x <= 1 && b->r <= 1 && b->y <= 1)
         return SHOAL_OK;
     const char **layers = shoali_arena_array(arena, text->layer_count, sizeof *layers);
     bool changed = false;
@@ -318,7 +329,7 @@ static shoal_status circulate(const char *name, const open_params *keys, shoal_a
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < text->layer_count; i++) {
         char spec[SHOALI_LAYER_SPEC_MAX];
-        bool changes = shoali_layer_circulate(text, i, keys->circulant, keys->circulant_conv, spec);
+        bool changes = shoali_layer_circulate(text, i, &keys->blocks, spec);
         layers[i] = changes ? shoali_arena_strdup(arena, spec) : text->layers[i];
         if (layers[i] == NULL)
             return SHOAL_ENOMEM;
@@ -327,8 +338,8 @@ static shoal_status circulate(const char *name, const open_params *keys, shoal_a
     text->layers = layers;
     if (!changed)
         return shoali_fail(SHOAL_EINVAL,
-                           "model '%.64s' has no hidden dense layer (no second convolution) that "
-                           "could be block-circulant",
+                           "model '%.64s' has no hidden dense layer, no cells (no second "
+                           "convolution) that could be block-circulant",
                            name);
     return SHOAL_OK;
 }

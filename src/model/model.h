@@ -220,11 +220,18 @@ typedef struct shoali_model_text {
     uint32_t layer_count;
 } shoali_model_text;
 
-/** Whether a layer is to be block-circulant where the blocks asked for are above 1: dense layers
- * but the last, which gives the scores, and convolutions but the first, whose channels are few. If
- * so, its new spec in spec_out[SHOALI_LAYER_SPEC_MAX]. */
-bool shoali_layer_circulate(const shoali_model_text *text, uint32_t index, int64_t dense_block,
-                            int64_t conv_block, char *spec_out);
+/** Sides of the circulant blocks that the keys of a model ask for; 0 and 1: none. */
+typedef struct shoali_blocks {
+    int64_t all;  /* dense layers but the last, which gives the scores, and all matrices of cells */
+    int64_t conv; /* convolutions but the first, whose channels are few */
+    int64_t x, r, y; /* of cells, other than `all`: input, recurrent, and output matrices: an lstm's
+                        projection, and framewise layers (which `all` leaves dense) */
+} shoali_blocks;
+
+/** Whether a layer is to be block-circulant; a layer of cells whose own spec says how stays as it
+ * is. If so, its new spec in spec_out[SHOALI_LAYER_SPEC_MAX]. */
+bool shoali_layer_circulate(const shoali_model_text *text, uint32_t index,
+                            const shoali_blocks *blocks, char *spec_out);
 
 /** Build a model from layer specs. what: for errors ("model 'lenet'", "nets/mine.json").
  * relu_to_tanh: key act. */

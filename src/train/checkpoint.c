@@ -16,9 +16,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "train/admm.h"
 #include "train/codec_choice.h"
 #include "train/deploy.h"
 #include "train/hybrid.h"
+#include "train/project.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
 
@@ -129,6 +131,11 @@ static shoal_status fill_common(const shoal_train *train, list *l, const float *
     }
     if (state_count > 0)
         SHOALI_TRY(add(l, state, state_count, 0, "", "batchnorm.state"));
+    float *dual, *target = shoali_admm_state(train, &dual);
+    if (target != NULL) {
+        SHOALI_TRY(add(l, target, train->param_count, 0, "", "admm.target"));
+        SHOALI_TRY(add(l, dual, train->param_count, 0, "", "admm.dual"));
+    }
     return train->owner_used ? SHOAL_OK : add_optimiser(train, l);
 }
 
@@ -293,7 +300,7 @@ static shoal_status find_latest(const char *from, char folder[PATH_BYTES])
     SHOALI_TRY(join(path, from, "checkpoints/latest"));
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return shoali_fail_os(SHOAL_EIO, errno, "no checkpoint to resume from: %s", path);
+        return shoali_fail_os(SHOAL_EIO, errno, "no checkpoint to go on from: %s", path);
     bool ok = fgets(name, sizeof name, file) != NULL && number_after(name, "step-", 10, &step);
     fclose(file);
     if (!ok)
@@ -392,6 +399,11 @@ static shoal_status load_common(shoal_train *train, const shoali_safetensors *fi
     SHOALI_TRY(load_weights(train, file));
     if (state_count > 0)
         SHOALI_TRY(shoali_safetensors_read(file, "batchnorm.state", state, state_count));
+    float *dual, *target = shoali_admm_state(train, &dual);
+    if (target != NULL) {
+        SHOALI_TRY(shoali_safetensors_read(file, "admm.target", target, train->param_count));
+        SHOALI_TRY(shoali_safetensors_read(file, "admm.dual", dual, train->param_count));
+    }
     return has_optimiser(file) && train->hybrid == NULL ? read_optimiser(train, file) : SHOAL_OK;
 }
 
@@ -452,6 +464,55 @@ shoal_status shoali_checkpoint_load(shoal_train *train)
     SHOALI_TRY(join_number(path, folder, "rank-", train->rank, ".safetensors"));
     SHOALI_TRY(shoali_safetensors_open(path, &file));
     status = load_rank(train, file, path);
+    shoali_safetensors_close(file);
+    return status;
+}
+
+/* ------------------------------------------------------------------ another run's weights */
+
+static shoal_status start_tensors(shoal_train *train, const shoali_safetensors *file,
+                                  const shoal_model *from, float *room)
+{
+    if (from->tensor_count != train->tensor_count)
+        return shoali_fail(SHOAL_EINVAL, "models %s and %s have %u and %u tensors", from->name,
+                           train->model->name, from->tensor_count, train->tensor_count);
+    for (uint32_t i = 0; i < train->tensor_count; i++) {
+        shoali_projection projection;
+        SHOALI_TRY(shoali_projection_of(from, train->model, i, &projection));
+        SHOALI_TRY(shoali_safetensors_read(file, shoal_model_tensor_name(from, i), room,
+                                           from->tensors[i].count));
+        shoali_project(&projection, room, train->params + train->tensors[i].offset);
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status start_from(shoal_train *train, const shoali_safetensors *file)
+{
+    const char *spec = shoali_safetensors_metadata(file, "model");
+    shoal_model *from = NULL;
+    size_t state_count = 0;
+    float *state = shoali_net_state(train->net, &state_count);
+    if (spec == NULL)
+        return shoali_fail(SHOAL_ECORRUPT, "%s: the checkpoint names no model", train->desc.start);
+    SHOALI_TRY(shoal_model_open(spec, &from));
+    float *room = shoali_alloc_array(from->param_count, sizeof *room);
+    shoal_status status = room != NULL ? start_tensors(train, file, from, room) : SHOAL_ENOMEM;
+    shoali_free(room);
+    shoal_model_close(from);
+    return status == SHOAL_OK && state_count > 0
+               ? shoali_safetensors_read(file, "batchnorm.state", state, state_count)
+               : status;
+}
+
+shoal_status shoali_checkpoint_start(shoal_train *train)
+{
+    shoali_safetensors *file = NULL;
+    if (train->hybrid != NULL)
+        return shoali_fail(SHOAL_ENOTSUP, "by a plan a run cannot start with another's weights");
+    float arrived = 1; /* the run that is to be there may be this process's last one */
+    SHOALI_TRY(shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "start"));
+    SHOALI_TRY(shoali_checkpoint_open(train->desc.start, &file));
+    shoal_status status = start_from(train, file);
     shoali_safetensors_close(file);
     return status;
 }

@@ -117,15 +117,16 @@ static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t 
     return SHOAL_OK;
 }
 
-shoal_status shoali_train_evaluate(shoal_train *train)
+shoal_status shoali_train_evaluate(shoal_train *train, bool test)
 {
     double sums[SUMS] = {0, 0, 0, train->epoch_loss, (double)train->epoch_samples};
     uint64_t count = train->dataset->test.count;
     uint32_t parts = train->comm == NULL ? 1 : train->member_count;
     SHOALI_TRY(average_state(train));
-    if (train->hybrid != NULL && !train->desc.no_evaluation && count > 0)
+    test = test && !train->desc.no_evaluation && count > 0;
+    if (train->hybrid != NULL && test)
         SHOALI_TRY(shoali_hybrid_evaluate(train, sums));
-    else if (!train->desc.no_evaluation && count > 0)
+    else if (test)
         SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->place / parts),
                                   (uint32_t)(count * (train->place + 1) / parts), sums));
     if (train->hybrid != NULL)

@@ -121,7 +121,7 @@ static shoal_status test(void *ctx, const float *params, shoal_sim_results *resu
             sum += t->states[w * t->state_count + j];
         state[j] = sum / (float)t->workers;
     }
-    SHOALI_TRY(shoali_train_evaluate(train));
+    SHOALI_TRY(shoali_train_evaluate(train, true));
     results->test_loss = train->test_loss;
     results->test_accuracy = train->test_accuracy;
     return SHOAL_OK;

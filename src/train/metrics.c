@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "train/admm.h"
 #include "train/trainer.h"
 
 /* As mkdir -p. */
@@ -118,6 +119,8 @@ shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
         number(train->metrics, "test_accuracy", train->test_accuracy);
         if (train->dataset->sequences)
             number(train->metrics, "symbol_error_rate", train->symbol_error_rate);
+        if (train->admm != NULL)
+            number(train->metrics, "admm_gap", shoali_admm_gap(train));
         number(train->metrics, "epoch_s", train->last_epoch_s);
         fputs("}\n", train->metrics);
     }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "driver/driver.h"
 #include "model/model.h"
+#include "train/admm.h"
 #include "train/codec_choice.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
@@ -53,6 +54,9 @@ static shoal_status set_defaults(shoal_train *train)
     SHOALI_TRY(keep(train->arena, &d->out, NULL));
     SHOALI_TRY(keep(train->arena, &d->plan, NULL));
     SHOALI_TRY(keep(train->arena, &d->resume, NULL));
+    SHOALI_TRY(keep(train->arena, &d->start, NULL));
+    SHOALI_TRY(keep(train->arena, &d->admm, NULL));
+    SHOALI_TRY(keep(train->arena, &d->admm_model, NULL));
     SHOALI_TRY(keep(train->arena, &d->dump_gradients, NULL));
     SHOALI_TRY(keep(train->arena, &d->sync, "all_reduce"));
     SHOALI_TRY(keep(train->arena, &d->collective, "ring"));
@@ -64,6 +68,7 @@ static shoal_status set_defaults(shoal_train *train)
     d->epochs = d->epochs != 0 ? d->epochs : 1;
     d->seed = d->seed != 0 ? d->seed : 1;
     d->check_every = d->check_every != 0 ? d->check_every : 100;
+    d->evaluate_every = d->evaluate_every != 0 ? d->evaluate_every : 1;
     d->slow = d->slow != 0 ? d->slow : 1;
     d->dump_every = d->dump_every != 0 ? d->dump_every : 100;
     if (d->batch_auto && (d->plan != NULL || d->simulate > 0))
@@ -266,6 +271,9 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(open_inputs(train));
     SHOALI_TRY(shoali_choice_create(train));
     plan_steps(train);
+    if (train->desc.start != NULL && train->desc.resume == NULL)
+        SHOALI_TRY(shoali_checkpoint_start(train));
+    SHOALI_TRY(shoali_admm_create(train));
     if (train->desc.resume != NULL)
         SHOALI_TRY(shoali_checkpoint_load(train));
     if (train->step >= train->steps)

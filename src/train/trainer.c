@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
+#include "train/admm.h"
 #include "train/codec_choice.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
@@ -69,6 +70,7 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
 
 static void update(shoal_train *train, float grad_scale, double lr)
 {
+    shoali_admm_pull(train, grad_scale);
     shoali_step step = {.count = train->param_count,
                         .params = train->params,
                         .grads = train->grads,
@@ -166,7 +168,8 @@ static shoal_status end_epoch(shoal_train *train, uint32_t epoch)
     train->epoch_over = true;
     if (train->loose && train->step < train->steps)
         return SHOAL_OK;
-    SHOALI_TRY(shoali_train_evaluate(train));
+    bool due = epoch % train->desc.evaluate_every == 0 || train->step == train->steps;
+    SHOALI_TRY(shoali_train_evaluate(train, due));
     SHOALI_TRY(shoali_metrics_epoch(train, epoch));
     return SHOAL_OK;
 }
@@ -187,6 +190,28 @@ static void note_slow(const shoal_train *train, shoal_train_progress *progress_o
         return;
     progress_out->slow_rank = (int32_t)rank;
     snprintf(progress_out->slow_cause, sizeof progress_out->slow_cause, "%s", cause);
+}
+
+static void describe_progress(const shoal_train *train, uint32_t epoch, bool skipped,
+                              shoal_train_progress *progress_out)
+{
+    *progress_out = (shoal_train_progress){
+        .size = sizeof *progress_out,
+        .step = train->step,
+        .steps = train->steps,
+        .epoch = epoch,
+        .epochs = train->desc.epochs,
+        .loss = train->epoch_samples > 0 ? train->epoch_loss / (double)train->epoch_samples
+                                         : (double)NAN,
+        .samples_per_s = (double)train->epoch_total_samples / (train->epoch_us / 1e6),
+        .train_loss = train->train_loss,
+        .test_loss = train->test_loss,
+        .test_accuracy = train->test_accuracy,
+        .symbol_error_rate = train->symbol_error_rate,
+        .epoch_s = train->last_epoch_s,
+        .admm_gap = shoali_admm_gap(train),
+        .skipped = skipped,
+        .done = train->step == train->steps};
 }
 
 shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress_out)
@@ -212,6 +237,7 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     SHOALI_TRY(exchange(train, verdict, &times, &next_step));
     uint64_t step = train->step;
     train->step = next_step < train->steps ? next_step : train->steps;
+    SHOALI_TRY(shoali_admm_turn(train));
     SHOALI_TRY(shoali_uneven_step(train, &share, times.compute_us, before));
     times.step_us = (double)(shoali_now_us() - start);
     account(train, &times);
@@ -222,30 +248,14 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
         SHOALI_TRY(shoali_train_check_replicas(train));
     bool done = train->step == train->steps;
     bool ended = train->step / train->steps_per_epoch > epoch || done;
-    double loss = train->epoch_samples > 0 ? train->epoch_loss / (double)train->epoch_samples
-                                           : (double)NAN;
     if (done)
         SHOALI_TRY(finish(train));
     if (ended)
         SHOALI_TRY(end_epoch(train, (uint32_t)epoch + 1));
     if (shoali_checkpoint_due(train, train->step) && (!train->loose || done))
         SHOALI_TRY(shoali_checkpoint_save(train));
-    *progress_out = (shoal_train_progress){.size = sizeof *progress_out,
-                                           .step = train->step,
-                                           .steps = train->steps,
-                                           .epoch = (uint32_t)(ended ? epoch + 1 : epoch),
-                                           .epochs = train->desc.epochs,
-                                           .loss = loss,
-                                           .samples_per_s = (double)train->epoch_total_samples /
-                                                            (train->epoch_us / 1e6),
-                                           .epoch_ended = ended,
-                                           .train_loss = train->train_loss,
-                                           .test_loss = train->test_loss,
-                                           .test_accuracy = train->test_accuracy,
-                                           .symbol_error_rate = train->symbol_error_rate,
-                                           .epoch_s = train->last_epoch_s,
-                                           .skipped = times.skipped,
-                                           .done = done};
+    describe_progress(train, (uint32_t)epoch + ended, times.skipped, progress_out);
+    progress_out->epoch_ended = ended;
     note_slow(train, progress_out);
     return SHOAL_OK;
 }

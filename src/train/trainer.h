@@ -54,6 +54,7 @@ struct shoal_train {
     struct shoali_hybrid *hybrid; /* NULL unless by a plan: then stages instead of a net */
     shoali_simulated *simulated;  /* NULL: one worker per process; simulated.h */
     shoali_codec_choice *choice;  /* NULL unless the codec is "auto"; codec_choice.h */
+    struct shoali_admm *admm;     /* NULL: no constraint; admm.h */
     float *params, *grads;        /* of this worker: all, by a plan its parts */
     size_t param_count;
     shoali_dataset *dataset;
@@ -127,7 +128,8 @@ SHOAL_MUST_USE shoal_status shoali_train_reduce(shoal_train *train, float *value
 SHOAL_MUST_USE shoal_status shoali_train_sum(shoal_train *train, double *values, size_t count,
                                              const char *label);
 SHOAL_MUST_USE shoal_status shoali_train_check_replicas(shoal_train *train);
-SHOAL_MUST_USE shoal_status shoali_train_evaluate(shoal_train *train);
+/** Losses of the epoch over all workers and, if test is set, of the test split. */
+SHOAL_MUST_USE shoal_status shoali_train_evaluate(shoal_train *train, bool test);
 /** This worker's replica on the whole test split; percent. */
 SHOAL_MUST_USE shoal_status shoali_train_evaluate_alone(shoal_train *train, float *accuracy_out);
 /** After shoal_sync_finish: members are those whose parameters made up the result. */
@@ -139,6 +141,9 @@ SHOAL_MUST_USE shoal_status shoali_checkpoint_save(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done);
 SHOAL_MUST_USE shoal_status shoali_checkpoint_load(shoal_train *train);
 bool shoali_checkpoint_due(const shoal_train *train, uint64_t steps_done);
+/** Weights of the newest checkpoint below desc.start, projected where this model is block-circulant
+ * and that one not. */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_start(shoal_train *train);
 
 /* gradients.c */
 bool shoali_gradients_due(const shoal_train *train);

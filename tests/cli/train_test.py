@@ -110,6 +110,27 @@ class Train(unittest.TestCase):
         r = self.train("--circulant", "k=1", code=2)
         self.assertIn("k=8,conv=4", r.stderr)
 
+    def test_admm_ends_in_a_block_circulant_model(self):
+        """Three trainings in one command, on one worker and on two."""
+        out = self.out("admm")
+        for workers in (1, 2):
+            r = self.train(
+                "--workers", workers, "--circulant", "k=4", "--out", out,
+                "--admm", "dense=1,iterations=3,rho=0.1", "--eval-every", 2,
+            )  # fmt: skip
+            self.assertIn("towards block-circulant", r.stdout)
+            gaps = [float(line.split()[-1]) for line in r.stdout.splitlines() if "gap" in line]
+            self.assertEqual(len(gaps), 3)
+            self.assertLess(gaps[-1], gaps[0])
+            for part in ("dense", "admm", "."):
+                self.assertTrue(os.path.exists(os.path.join(out, part, "checkpoints", "latest")))
+        small = self.result("--circulant", "k=4", "--start", os.path.join(out, "dense"))
+        self.assertEqual(small["params"], SIDE * SIDE * 24 // 4 + 24 + CLASSES * 25)
+        for wrong in (["--admm", "dense=1"], ["--admm", "rho=1", "--circulant", "k=4"]):
+            self.assertIn("--circulant k=N and --out", self.train(*wrong, code=2).stderr)
+        r = self.train("--admm", "rhu=1", "--circulant", "k=4", "--out", out, code=2)
+        self.assertIn("rho", r.stderr)
+
     def test_exchange_makes_no_difference_to_the_result(self):
         """Any lossless way to sum gives the weights of any other: same seed, same workers, float32
         sums of few."""

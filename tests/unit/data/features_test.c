@@ -69,6 +69,15 @@ static void features_follow_their_definition(void **state)
         double slope = (cepstra[3][c] - cepstra[1][c] + 2 * (cepstra[4][c] - cepstra[0][c])) / 10;
         assert_true(fabs((double)mfcc[2 * 39 + 13 + c] - slope) < 1e-2);
     }
+    shoali_features_centre(f[1], FRAMES, mfcc);
+    for (size_t c = 0; c < 13; c++) {
+        double mean = 0;
+        for (size_t t = 0; t < FRAMES; t++)
+            mean += cepstra[t][c] / FRAMES;
+        assert_true(fabs((double)mfcc[c] - (cepstra[0][c] - mean)) < 6e-3);
+        double slope = (cepstra[3][c] - cepstra[1][c] + 2 * (cepstra[4][c] - cepstra[0][c])) / 10;
+        assert_true(fabs((double)mfcc[2 * 39 + 13 + c] - slope) < 1e-2); /* stays as it was */
+    }
     shoali_arena_destroy(arena);
 }
 

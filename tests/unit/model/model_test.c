@@ -287,6 +287,22 @@ static void circulant_layers_replace_hidden_ones(void **state)
     assert_error_has("no hidden dense layer");
 }
 
+/* Blocks of a matrix times their side. Framewise layers follow circulant_y only. */
+static void circulant_cells_replace_whole_ones(void **state)
+{
+    const uint64_t bias = 4 * 256, peephole = 3 * 256, scores = 256 * 40 + 40;
+    const uint64_t x8 = 128 * 5 * 8, r8 = 128 * 32 * 8, x4 = 256 * 10 * 4, r16 = 64 * 16 * 16;
+    (void)state;
+    expect_params("lstm-asr:circulant=8", 2 * (x8 + r8 + bias + peephole) + scores);
+    expect_params("lstm-asr:circulant=16,circulant_x=4", 2 * (x4 + r16 + bias + peephole) + scores);
+    expect_params("lstm-asr:circulant_r=16,circulant_y=8",
+                  2 * (1024 * 39 + r16 + bias + peephole) + 5 * 32 * 8 + 40);
+    expect_params("gru-asr:circulant=8", 2 * (96 * 5 * 8 + 96 * 32 * 8 + 3 * 256) + scores);
+    expect_params("lstm-google:circulant=8,circulant_y=16",
+                  512 * 20 * 8 + 512 * 64 * 8 + 32 * 64 * 16 + 7 * 1024 + /* the first */
+                      512 * 64 * 8 + 512 * 64 * 8 + 32 * 64 * 16 + 7 * 1024 + 4 * 32 * 16 + 62);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +315,7 @@ int main(void)
         CHECK_TEST(too_many_layers_are_refused),
         CHECK_TEST(memory_runs_out_cleanly),
         CHECK_TEST(circulant_layers_replace_hidden_ones),
+        CHECK_TEST(circulant_cells_replace_whole_ones),
     };
     return CHECK_RUN(tests);
 }

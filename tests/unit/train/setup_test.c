@@ -48,7 +48,7 @@ static void bad_descriptions(void **state)
     refused(&desc, SHOAL_EIO, "/no/such/dir");
     desc.data = tiny_dir;
     desc.resume = tiny_dir;
-    refused(&desc, SHOAL_EIO, "no checkpoint to resume from");
+    refused(&desc, SHOAL_EIO, "no checkpoint to go on from");
     desc.resume = NULL;
     desc.out = "/proc/1/nothing";
     refused(&desc, SHOAL_EIO, "cannot make the directory");

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal explore: E-RNN's Phase I, with real trainings as its trials. */
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+#include "shoal/explore.h"
+#include "shoal/model.h"
+#include "train_checks.h"
+#include "train_stages.h"
+
+enum { MATRICES_MAX = 64, PATH_BYTES = 4096 };
+
+typedef struct explore_args {
+    shoal_explore_desc search;
+    shoal_train_desc train;
+    const char *models[2]; /* lstm, gru */
+    const char *admm;
+    shoal_explore_matrix matrices[MATRICES_MAX];
+    uint32_t trial;
+    bool json;
+} explore_args;
+
+enum {
+    KEY_LSTM = 1000,
+    KEY_GRU,
+    KEY_LIMIT,
+    KEY_BASELINE,
+    KEY_MEMORY,
+    KEY_BITS,
+    KEY_BLOCK,
+    KEY_TRIALS,
+    KEY_OPTIMIZER,
+    KEY_SCHEDULE,
+    KEY_ADMM
+};
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "What is looked for:", 1},
+    {"limit", KEY_LIMIT, "POINTS", 0,
+     "Phoneme errors (other data: wrong samples) that may be added to the whole LSTM's (0.3)", 1},
+    {"memory", KEY_MEMORY, "BITS", 0, "Of the device, of which weights may take 80 % (no bound)",
+     1},
+    {"bits", KEY_BITS, "N", 0, "Of a weight on the device (12)", 1},
+    {"block-max", KEY_BLOCK, "K", 0, "No larger blocks (64)", 1},
+    {"baseline", KEY_BASELINE, "PERCENT", 0, "Error of the whole LSTM (the first trial finds it)",
+     1},
+    {"trials", KEY_TRIALS, "N", 0, "Trainings in all, at most (5)", 1},
+    {"lstm", KEY_LSTM, "SPEC", 0, "Whole LSTM, zoo or file.json (lstm-asr)", 1},
+    {"gru", KEY_GRU, "SPEC", 0, "What may take its place (gru-asr)", 1},
+    {NULL, 0, NULL, 0, "How each is trained:", 2},
+    {"data", 'd', "DIR", 0, "Data set, as for shoal train", 2},
+    {"epochs", 'e', "N", 0, "(8)", 2},
+    {"batch", 'b', "N", 0, "Samples per step (16)", 2},
+    {"lr", 'r', "RATE", 0, "Learning rate (0.005)", 2},
+    {"optimizer", KEY_OPTIMIZER, "SPEC", 0, "(adam)", 2},
+    {"schedule", KEY_SCHEDULE, "SPEC", 0, "(cosine)", 2},
+    {"seed", 's', "N", 0, "(1)", 2},
+    {"admm", KEY_ADMM, "SPEC", 0, "Each by ADMM, as shoal train --admm; needs --out", 2},
+    {NULL, 0, NULL, 0, "Output:", 3},
+    {"out", 'o', "DIR", 0, "Log DIR/explore.json, and DIR/trial-N as of shoal train --out", 3},
+    {"json", 'j', NULL, 0, "The log as one JSON object", 3},
+    {0}};
+
+/* ------------------------------------------------------------------ options */
+
+static bool parse_number(const char *text, double least, double most, double *out)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    *out = value;
+    return end != text && *end == '\0' && value >= least && value <= most;
+}
+
+static bool parse_count(const char *text, int64_t least, int64_t most, uint32_t *out)
+{
+    int64_t value = 0;
+    bool ok = cli_parse_int(text, least, most, &value);
+    *out = (uint32_t)value;
+    return ok;
+}
+
+static const char **text_option(explore_args *args, int key)
+{
+    switch (key) {
+    case KEY_LSTM:
+        return &args->models[0];
+    case KEY_GRU:
+        return &args->models[1];
+    case KEY_OPTIMIZER:
+        return &args->train.optimizer;
+    case KEY_SCHEDULE:
+        return &args->train.schedule;
+    case KEY_ADMM:
+        return &args->admm;
+    case 'd':
+        return &args->train.data;
+    case 'o':
+        return &args->train.out;
+    default:
+        return NULL;
+    }
+}
+
+static bool parse_value(explore_args *args, int key, const char *text)
+{
+    int64_t seed = 0;
+    switch (key) {
+    case KEY_LIMIT:
+        return parse_number(text, 0, 100, &args->search.limit);
+    case KEY_BASELINE:
+        return parse_number(text, 0, 10000, &args->search.baseline);
+    case KEY_MEMORY:
+        return parse_number(text, 1, 1e15, &args->search.memory_bits);
+    case KEY_BITS:
+        return parse_count(text, 1, 64, &args->search.weight_bits);
+    case KEY_BLOCK:
+        return parse_count(text, 2, 1024, &args->search.k_most);
+    case KEY_TRIALS:
+        return parse_count(text, 1, SHOAL_EXPLORE_TRIALS_MAX, &args->search.trials);
+    case 'e':
+        return parse_count(text, 1, 1000000, &args->train.epochs);
+    case 'b':
+        return parse_count(text, 1, 65536, &args->train.batch);
+    case 'r':
+        return parse_number(text, 1e-12, 1e6, &args->train.lr);
+    default:
+        if (!cli_parse_int(text, 1, INT64_MAX, &seed))
+            return false;
+        args->train.seed = (uint64_t)seed;
+        return true;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    explore_args *args = state->input;
+    const char **place = text_option(args, key);
+    if (place != NULL)
+        *place = text;
+    else if (key == 'j')
+        args->json = true;
+    else if (text == NULL || key == ARGP_KEY_ARG)
+        return ARGP_ERR_UNKNOWN;
+    else if (!parse_value(args, key, text))
+        argp_error(state, "%s: not in range; see --help", text);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ trials */
+
+/* Spec of a choice; the caller's. NULL: no memory. */
+static char *spec_of(const explore_args *args, const shoal_explore_choice *choice)
+{
+    char blocks[64];
+    const char *model = args->models[choice->gru];
+    if (choice->k == 1)
+        return strdup(model);
+    int used = snprintf(blocks, sizeof blocks, "k=%u,kx=%u", choice->k, choice->kx);
+    if (choice->ky > 1)
+        snprintf(blocks + used, sizeof blocks - (size_t)used, ",ky=%u", choice->ky);
+    return train_circulate(model, blocks);
+}
+
+static shoal_status count_weights(void *ctx, const shoal_explore_choice *choice,
+                                  uint64_t *count_out)
+{
+    const explore_args *args = ctx;
+    shoal_model *model = NULL;
+    shoal_model_info info = SHOAL_MODEL_INFO_INIT;
+    char *spec = spec_of(args, choice);
+    shoal_status status = spec != NULL ? shoal_model_open(spec, &model) : SHOAL_ENOMEM;
+    free(spec);
+    if (status != SHOAL_OK)
+        return status;
+    status = shoal_model_describe(model, &info);
+    *count_out = info.param_count;
+    shoal_model_close(model);
+    return status;
+}
+
+static void show_progress(const explore_args *args, const shoal_train_progress *p)
+{
+    if (cli_interactive() && (p->step % 10 == 0 || p->done))
+        fprintf(stderr, "\r\033[Ktrial %u  step %llu/%llu  loss %.4f%s", args->trial,
+                (unsigned long long)p->step, (unsigned long long)p->steps, p->loss,
+                p->done ? "\r\033[K" : "");
+}
+
+static shoal_status run_stage(const explore_args *args, const shoal_train_desc *desc,
+                              double *error_out)
+{
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_status status = shoal_train_create(NULL, desc, &train);
+    while (status == SHOAL_OK && !progress.done) {
+        status = shoal_train_step(train, &progress);
+        if (status == SHOAL_OK)
+            show_progress(args, &progress);
+    }
+    *error_out = isfinite(progress.symbol_error_rate) ? progress.symbol_error_rate
+                                                      : 100 - progress.test_accuracy;
+    shoal_train_destroy(train);
+    return status;
+}
+
+static shoal_status train_one(void *ctx, const shoal_explore_choice *choice, double *error_out)
+{
+    explore_args *args = ctx;
+    char out[PATH_BYTES];
+    shoal_train_desc desc = args->train;
+    train_stages stages = {0};
+    char *spec = spec_of(args, choice);
+    args->trial++;
+    if (args->train.out != NULL) {
+        snprintf(out, sizeof out, "%s/trial-%u", args->train.out, args->trial);
+        desc.out = out;
+    }
+    desc.model = spec;
+    desc.evaluate_every = UINT32_MAX;
+    shoal_status status = spec == NULL
+                              ? SHOAL_ENOMEM
+                              : train_stages_make(&desc, args->models[choice->gru],
+                                                  choice->k > 1 ? args->admm : NULL, &stages);
+    for (uint32_t i = 0; i < stages.count && status == SHOAL_OK; i++)
+        status = run_stage(args, &stages.desc[i], error_out);
+    if (status == SHOAL_OK && !args->json)
+        printf("trial %u  %-48s  %.2f %%\n", args->trial, spec, *error_out);
+    fflush(stdout);
+    train_stages_free(&stages);
+    free(spec);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the log */
+
+static const char *const steps[] = {"whole LSTM",  "smallest blocks", "larger blocks",
+                                    "GRU instead", "input matrices",  "output matrices"};
+
+static void put_number(FILE *file, const char *key, double value)
+{
+    fprintf(file, isfinite(value) ? ", \"%s\": %.6g" : ", \"%s\": null", key, value);
+}
+
+static void put_choice(FILE *file, const explore_args *args, const shoal_explore_choice *choice)
+{
+    char *spec = spec_of(args, choice);
+    fputs("\"model\": ", file);
+    cli_put_json(file, spec != NULL ? spec : "");
+    fprintf(file, ", \"cell\": \"%s\", \"k\": %u, \"kx\": %u, \"ky\": %u",
+            choice->gru ? "gru" : "lstm", choice->k, choice->kx, choice->ky);
+    free(spec);
+}
+
+static void put_trial(FILE *file, const explore_args *args, const shoal_explore_trial *t)
+{
+    fprintf(file, "{\"for\": \"%s\", ", steps[t->step]);
+    put_choice(file, args, &t->choice);
+    fprintf(file, ", \"weights\": %llu", (unsigned long long)t->weights);
+    put_number(file, "error", t->error);
+    put_number(file, "added", t->added);
+    fprintf(file, ", \"holds\": %s, \"kept\": %s}", t->holds ? "true" : "false",
+            t->kept ? "true" : "false");
+}
+
+static void put_log(FILE *file, const explore_args *args, const shoal_explore_result *r)
+{
+    fprintf(file, "{\"k_low\": %u, \"k_high\": %u", r->k_low, r->k_high);
+    put_number(file, "limit", args->search.limit);
+    put_number(file, "baseline", r->baseline);
+    fputs(", \"trials\": [", file);
+    for (uint32_t i = 0; i < r->trial_count; i++) {
+        fputs(i > 0 ? ", " : "", file);
+        put_trial(file, args, &r->trials[i]);
+    }
+    fprintf(file, "], \"found\": %s", r->found ? "true" : "false");
+    if (r->found) {
+        fputs(", \"chosen\": {", file);
+        put_choice(file, args, &r->chosen);
+        fprintf(file, ", \"weights\": %llu", (unsigned long long)r->weights);
+        put_number(file, "error", r->error);
+        fputs("}", file);
+    }
+    fprintf(file, ", \"left_out\": {\"blocks\": %s, \"input\": %s, \"output\": %s}}\n",
+            r->blocks_cut ? "true" : "false", r->input_left_out ? "true" : "false",
+            r->output_left_out ? "true" : "false");
+}
+
+static bool write_log(const explore_args *args, const shoal_explore_result *r)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/explore.json", args->train.out);
+    FILE *file = fopen(path, "we");
+    if (file != NULL)
+        put_log(file, args, r);
+    bool bad = file == NULL || ferror(file);
+    if ((file != NULL && fclose(file) != 0) || bad) {
+        fprintf(stderr, "shoal explore: cannot write %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static void print_table(const explore_args *args, const shoal_explore_result *r)
+{
+    printf("\nblocks of %u to %u; the whole LSTM's error %.2f %%, limit %.2f points more\n\n",
+           r->k_low, r->k_high, r->baseline, args->search.limit);
+    printf("trial  for              cell   k  kx  ky   weights  error %%   added\n");
+    for (uint32_t i = 0; i < r->trial_count; i++) {
+        const shoal_explore_trial *t = &r->trials[i];
+        printf("%5u  %-15s  %-4s %3u %3u %3u %9llu %8.2f %+7.2f  %s\n", i + 1, steps[t->step],
+               t->choice.gru ? "GRU" : "LSTM", t->choice.k, t->choice.kx, t->choice.ky,
+               (unsigned long long)t->weights, t->error, t->added,
+               t->kept                             ? "kept"
+               : t->step == SHOAL_EXPLORE_BASELINE ? "compared with"
+                                                   : "misses the limit");
+    }
+    if (r->blocks_cut || r->input_left_out || r->output_left_out)
+        printf("left out, as the trials were used up:%s%s%s\n",
+               r->blocks_cut ? " larger blocks;" : "", r->input_left_out ? " input matrices;" : "",
+               r->output_left_out ? " output matrices;" : "");
+    if (!r->found) {
+        printf("\nnone: with the smallest blocks that fit, the LSTM misses the limit already. Take "
+               "larger layers.\n");
+        return;
+    }
+    char *spec = spec_of(args, &r->chosen);
+    printf("\nchosen: --model %s, %llu weights, %.2f %%\n", spec != NULL ? spec : "?",
+           (unsigned long long)r->weights, r->error);
+    free(spec);
+}
+
+/* ------------------------------------------------------------------ the verb */
+
+/* Matrices of the LSTM's cells. */
+static shoal_status find_matrices(explore_args *args)
+{
+    shoal_model *model = NULL;
+    shoal_layer_info layer = SHOAL_LAYER_INFO_INIT;
+    uint32_t count = 0;
+    shoal_status status = shoal_model_open(args->models[0], &model);
+    if (status != SHOAL_OK)
+        return status;
+    const shoal_tensor *tensors = shoal_model_tensors(model, &count);
+    for (uint32_t i = 0; shoal_model_layer(model, i, &layer) == SHOAL_OK; i++) {
+        bool cells = strcmp(layer.kind, "lstm") == 0 || strcmp(layer.kind, "gru") == 0;
+        for (uint32_t j = 0; cells && j < layer.tensor_count; j++) {
+            const shoal_tensor *t = &tensors[layer.tensor_first + j];
+            if (t->cols > 0 && args->search.matrix_count < MATRICES_MAX)
+                args->matrices[args->search.matrix_count++] = (shoal_explore_matrix){t->rows,
+                                                                                     t->cols};
+        }
+    }
+    shoal_model_close(model);
+    return SHOAL_OK;
+}
+
+static int run(explore_args *args)
+{
+    shoal_explore_result result = {.size = sizeof result};
+    args->search.matrices = args->matrices;
+    args->search.weights = count_weights;
+    args->search.train = train_one;
+    args->search.ctx = args;
+    if (args->train.out != NULL && mkdir(args->train.out, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "shoal explore: cannot make the folder %s: %s\n", args->train.out,
+                strerror(errno));
+        return CLI_FAILED;
+    }
+    if (find_matrices(args) != SHOAL_OK)
+        return cli_report("explore");
+    if (args->search.matrix_count == 0)
+        return cli_usage("explore", "--lstm %s has no lstm or gru layer", args->models[0]);
+    if (shoal_explore(&args->search, &result) != SHOAL_OK)
+        return cli_report("explore");
+    if (args->json)
+        put_log(stdout, args, &result);
+    else
+        print_table(args, &result);
+    if (args->train.out != NULL && !write_log(args, &result))
+        return CLI_FAILED;
+    return result.found ? CLI_OK : CLI_FAILED;
+}
+
+int cli_explore(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "Phase I of E-RNN: find, in at most five trainings, the recurrent network with the largest "
+        "circulant blocks whose error stays within a limit.\v"
+        "Example: shoal explore --data speech --memory 38e6 --limit 0.3 --epochs 8 --out search\n\n"
+        "Exit status 1 if already the smallest blocks that fit miss the limit. docs/explore.md.",
+        NULL,
+        NULL,
+        NULL};
+    explore_args args = {.search = SHOAL_EXPLORE_DESC_INIT,
+                         .train = SHOAL_TRAIN_DESC_INIT,
+                         .models = {"lstm-asr", "gru-asr"}};
+    args.search.limit = 0.3;
+    args.train.optimizer = "adam";
+    args.train.schedule = "cosine";
+    args.train.lr = 0.005;
+    args.train.epochs = 8;
+    args.train.batch = 16;
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    if (args.train.data == NULL)
+        return cli_usage("explore", "which data? --data DIR; `shoal data speech --out DIR`");
+    if (args.admm != NULL && args.train.out == NULL)
+        return cli_usage("explore", "--admm needs --out DIR: its parts meet in files");
+    return run(&args);
+}
