@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training runs that are kept: what a long comparison shares with the next one that needs the same run.
+
+    kept = Trainings(folder)
+    kept.data("digits --train 2000 --test 1000")      a set that `shoal data` makes, once
+    kept.run(folder, "--model", "lenet", ...)         `shoal train`'s JSON, measured once
+
+A run is known by all its arguments, so a comparison that was cut goes on where it stopped."""
+
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHOAL = os.environ.get("SHOAL", os.path.join(ROOT, "build", "release", "shoal"))
+
+
+def shoal(*args):
+    """Standard output of one command, on one thread; SystemExit with its error."""
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+    command = [SHOAL, *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{shlex.join(command)}: exit status {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+class Trainings:
+    def __init__(self, folder):
+        self.folder = folder
+        os.makedirs(os.path.join(folder, "runs"), exist_ok=True)
+
+    def data(self, recipe):
+        """The folder of `shoal data RECIPE`."""
+        folder = os.path.join(self.folder, recipe.replace(" ", "").replace("--", "-"))
+        if not os.path.exists(os.path.join(folder, "complete")):
+            shoal("data", *recipe.split(), "--out", folder)
+            with open(os.path.join(folder, "complete"), "w", encoding="utf-8"):
+                pass
+        return folder
+
+    def run(self, data, *args):
+        """`shoal train --data FOLDER ARGS`'s result, measured if it is not there yet."""
+        key = shlex.join([os.path.relpath(data, self.folder), *map(str, args)])
+        name = hashlib.sha256(key.encode()).hexdigest()[:20] + ".json"
+        path = os.path.join(self.folder, "runs", name)
+        if not os.path.exists(path):
+            text = shoal("train", "--data", data, *args, "--json", "--quiet")
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                json.dump({"run": key, "result": json.loads(text.splitlines()[-1])}, file)
+            os.replace(path + ".new", path)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)["result"]
