@@ -5,7 +5,8 @@
  * whatever k is. `strict` sends a WORD wherever BYTE would lose 2^-k or more, and so keeps the
  * bound. Thresholds are absolute, hence the codec loses small gradients for good unless error
  * feedback (default) carries them over to the next step, or a prescale lifts them: `prescale=auto`
- * brings the rms of each tensor, the largest over all ranks, to the largest error. */
+ * brings the rms of each tensor, the largest over all ranks, to the largest error. `zmap` leaves the
+ * tags of zeros out, which lifts the published ceiling of 16 times fewer bytes. */
 #include "codec/inceptionn.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 
 typedef struct inceptionn_params {
     int32_t bound, prescale, layout;
-    bool strict, faithful, ef;
+    bool strict, faithful, zmap, ef;
 } inceptionn_params;
 
 enum { PRESCALE_AUTO = 0, PRESCALE_MOST = 16 }; /* choice i of prescale is the power i - 1 */
@@ -33,6 +34,8 @@ static const shoali_key keys[] = {
      "encode values times this power of two; auto: from the rms of each tensor"},
     {"layout", SHOALI_KEY_CHOICE, AT(layout), 0, 0, "planes|interleaved", "planes",
      "order of the coded bytes; interleaved is the hardware's"},
+    {"zmap", SHOALI_KEY_FLAG, AT(zmap), 0, 0, NULL, "off",
+     "no tags for runs of 32 zeros; planes only, not in the publication"},
     SHOALI_CODEC_KEY_EF(inceptionn_params, "on"),
 };
 
@@ -42,6 +45,8 @@ static shoal_status check(void *params)
     if (p->faithful)
         p->strict = false;
     p->faithful = false; /* only another way to write strict=off: one canonical spec */
+    if (p->zmap && p->layout != PLANES)
+        return shoali_fail(SHOAL_EINVAL, "inceptionn: zmap goes with layout=planes only");
     return SHOAL_OK;
 }
 
@@ -52,7 +57,8 @@ static uint32_t exponent(const inceptionn_params *p)
 
 static uint16_t wire_id(const void *params)
 {
-    return ((const inceptionn_params *)params)->layout == PLANES ? 5 : 4;
+    const inceptionn_params *p = params;
+    return p->zmap ? 62 : p->layout == PLANES ? 5 : 4;
 }
 
 static uint32_t more_traits(const void *params)
@@ -74,9 +80,10 @@ static double error_bound(const void *params)
 static size_t bound(const void *params, size_t count, uint32_t parts)
 {
     (void)parts;
-    size_t tags = ((const inceptionn_params *)params)->layout == PLANES ? (count + 31) / 32 * 8
-                                                                        : (count + 7) / 8 * 2;
-    return tags + count * sizeof(float);
+    const inceptionn_params *p = params;
+    size_t tags = p->layout == PLANES ? (count + 31) / 32 * 8 : (count + 7) / 8 * 2;
+    size_t live = p->zmap ? (count + SHOALI_INC_BLOCK - 1) / SHOALI_INC_BLOCK * 4 : 0;
+    return live + tags + count * sizeof(float);
 }
 
 /* The power that all ranks derive from the same shared rms. */
@@ -101,9 +108,13 @@ static const shoali_inc_loops *loops_of(const inceptionn_params *p)
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2) {
         shoali_inc_avx2_init();
+        if (p->zmap)
+            return &shoali_inc_avx2_zmap;
         return p->layout == PLANES ? &shoali_inc_avx2_planes : &shoali_inc_avx2_interleaved;
     }
 #endif
+    if (p->zmap)
+        return &shoali_inc_ref_zmap;
     return p->layout == PLANES ? &shoali_inc_ref_planes : &shoali_inc_ref_interleaved;
 }
 
@@ -147,7 +158,7 @@ const shoali_codec_row shoali_codec_inceptionn = {
     .name = "inceptionn",
     .paper = "Li et al., \"A Network-Centric Hardware/Algorithm Co-Design to Accelerate "
              "Distributed Training of Deep Neural Networks\", MICRO 2018, section V; ours: "
-             "strict, prescale, planes",
+             "strict, prescale, planes, zmap",
     .traits = SHOAL_CODEC_NAN_SAFE,
     .bytes_per_elem = 1,
     .shared_count = 1,

@@ -12,7 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
 #if defined(__x86_64__)
-enum { HEAD = 4, MOST = 4096, CODED_MOST = MOST * 4 + MOST / 4 };
+enum { HEAD = 4, MOST = 4096, CODED_MOST = MOST * 4 + MOST / 4 + MOST / 256 };
 
 static void require(bool condition)
 {
@@ -62,6 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
     const shoali_inc_loops *plain = &shoali_inc_ref_planes, *vector = &shoali_inc_avx2_planes;
     if ((bytes[0] & 8) != 0)
         plain = &shoali_inc_ref_interleaved, vector = &shoali_inc_avx2_interleaved;
+    else if ((bytes[0] & 16) != 0)
+        plain = &shoali_inc_ref_zmap, vector = &shoali_inc_avx2_zmap;
     size_t count = (size_t)(bytes[2] | bytes[3] << 8) % MOST, length = len_bytes - HEAD;
     uint8_t *src = malloc(length + 1); /* exact, for the address sanitizer; at an odd address */
     require(src != NULL);

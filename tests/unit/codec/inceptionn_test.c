@@ -186,7 +186,7 @@ static void tags_without_an_element_are_corrupt(void **state)
 }
 
 #if defined(__x86_64__)
-enum { MOST = 2200, BYTES = MOST * 4 + MOST / 4 + 64 };
+enum { MOST = 2200, BYTES = MOST * 4 + MOST / 4 + 128 };
 
 /* Around the thresholds of some rule, so that all four classes and their borders come up; `runs` of
  * zeros between. */
@@ -271,6 +271,7 @@ static void vector_loops_equal_the_plain_ones(void **state)
     shoali_inc_avx2_init();
     compare_loops(&shoali_inc_ref_interleaved, &shoali_inc_avx2_interleaved);
     compare_loops(&shoali_inc_ref_planes, &shoali_inc_avx2_planes);
+    compare_loops(&shoali_inc_ref_zmap, &shoali_inc_avx2_zmap);
 #else
     skip();
 #endif
