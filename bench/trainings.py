@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training runs that are kept: what a long comparison shares with the next one that needs the same run.
+"""Training runs that are kept: long comparisons share them with the next one that needs the same.
 
     kept = Trainings(folder)
     kept.data("digits --train 2000 --test 1000")      a set that `shoal data` makes, once

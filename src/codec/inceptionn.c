@@ -5,8 +5,8 @@
  * whatever k is. `strict` sends a WORD wherever BYTE would lose 2^-k or more, and so keeps the
  * bound. Thresholds are absolute, hence the codec loses small gradients for good unless error
  * feedback (default) carries them over to the next step, or a prescale lifts them: `prescale=auto`
- * brings the rms of each tensor, the largest over all ranks, to the largest error. `zmap` leaves the
- * tags of zeros out, which lifts the published ceiling of 16 times fewer bytes. */
+ * brings the rms of each tensor, the largest over all ranks, to the largest error. `zmap` leaves
+ * the tags of zeros out, which lifts the published ceiling of 16 times fewer bytes. */
 #include "codec/inceptionn.h"
 
 #include <math.h>

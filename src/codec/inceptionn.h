@@ -24,8 +24,8 @@
  * the order of the bits: that is how registers of two lanes narrow 32 floats to bytes and widen
  * them again. Both layouts cost 2 bits per element plus the payload. In planes all positions follow
  * from the bitmaps, so that decoding does not wait for one element's length to find the next.
- * Layout `planes` with `zmap`: each block begins with a word whose bit i says that stride i is live,
- * not all ZERO; then come the bitmaps of the live strides, all `high`, all `low`, and the planes.
+ * Layout `planes` with `zmap`: each block begins with a word whose bit i says that stride i is
+ * live, not all ZERO; then the bitmaps of the live strides, all `high`, all `low`, and the planes.
  * Costs 1 bit per 32 elements, and saves 64 for each stride of zeros. */
 #ifndef SHOALI_CODEC_INCEPTIONN_H
 #define SHOALI_CODEC_INCEPTIONN_H
