@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 
 .PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak install
-.PHONY: clean
+.PHONY: clean rtl
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -48,6 +48,10 @@ claims-long: build ## measure the accuracy claims (hours, resumable); C=NAME one
 
 soak: build ## long search: fuzzing, and tests under ever new seeds; MINUTES=60
 	@tools/soak.sh $(or $(MINUTES),60)
+
+rtl: ## build and check the hardware blocks (15 minutes)
+	@tools/deps.sh packages-rtl.txt || true
+	@innet/rtl/check.sh
 
 install: build ## install command, library and headers; PREFIX=/usr/local DESTDIR=
 	@cmake --install build/release $(if $(PREFIX),--prefix $(PREFIX))

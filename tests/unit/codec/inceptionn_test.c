@@ -57,6 +57,59 @@ static void golden_vectors(void **state)
     assert_int_equal(count, 54);
 }
 
+/* ---------------------------------------------------------------- packets */
+
+static void read_words(FILE *file, const char *format, uint32_t *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(fscanf(file, format, &out[i]), 1);
+}
+
+static void check_packet(const shoali_inc_loops *loops, uint32_t k, bool strict, const uint32_t *in,
+                         size_t count, const uint32_t *coded, size_t coded_bytes,
+                         const uint32_t *decoded)
+{
+    shoali_inc_rule rule = shoali_inc_rule_make(k, 0, strict);
+    uint8_t bytes[512];
+    float floats[64];
+    memcpy(floats, in, count * sizeof *floats);
+    assert_int_equal(loops->encode(&rule, floats, count, bytes), coded_bytes);
+    for (size_t i = 0; i < coded_bytes; i++)
+        assert_int_equal(bytes[i], coded[i]);
+    assert_int_equal(loops->decode(&rule, bytes, coded_bytes, floats, count, false), coded_bytes);
+    assert_memory_equal(floats, decoded, count * sizeof *floats);
+}
+
+/* The packets that the hardware is tested with. */
+static void golden_packets(void **state)
+{
+    (void)state;
+    FILE *file = fopen(SHOAL_SOURCE_DIR "/innet/vectors/inceptionn_packets.txt", "r");
+    assert_non_null(file);
+    char line[256];
+    uint32_t k, strict, count, bytes, packets = 0, in[64], coded[512], decoded[64];
+    for (int i = 0; i < 2; i++) /* comments */
+        assert_non_null(fgets(line, sizeof line, file));
+    for (; fscanf(file, "%u %u %u", &k, &strict, &count) == 3; packets++) {
+        assert_true(count <= 64);
+        read_words(file, "%x", in, count);
+        assert_int_equal(fscanf(file, "%u", &bytes), 1);
+        assert_true(bytes <= 512);
+        read_words(file, "%x", coded, bytes);
+        read_words(file, "%x", decoded, count);
+        check_packet(&shoali_inc_ref_interleaved, k, strict != 0, in, count, coded, bytes, decoded);
+#if defined(__x86_64__)
+        if (shoali_kernel()->avx2) {
+            shoali_inc_avx2_init();
+            check_packet(&shoali_inc_avx2_interleaved, k, strict != 0, in, count, coded, bytes,
+                         decoded);
+        }
+#endif
+    }
+    fclose(file);
+    assert_int_equal(packets, 72);
+}
+
 /* The published rule in double: class by magnitude, payload truncated toward zero. */
 static unsigned class_in_double(double a, unsigned k, bool strict, double *decoded_out)
 {
@@ -370,6 +423,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(golden_vectors),
+        CHECK_TEST(golden_packets),
         CHECK_TEST(elements_follow_the_rule),
         CHECK_TEST(a_negative_zero_byte_decodes_to_plus_zero),
         CHECK_TEST(interleaved_bytes),

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# One step of the hardware's checks: builds what it needs and runs it. Exit status 77, with a
+# reason, when a tool of packages-rtl.txt is missing.
+#
+#   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | corners | formal [DEPTH]
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+made=${B:-$root/build/rtl}
+
+need() {
+    for tool; do
+        if ! command -v "$tool" >/dev/null; then
+            echo "rtl: $tool is not installed: tools/deps.sh packages-rtl.txt"
+            exit 77
+        fi
+    done
+}
+build() { # targets; one build at a time
+    mkdir -p "$made"
+    flock "$made/lock" make -s -C "$here" B="$made" "${@/#/$made/}"
+}
+
+step=${1:-}
+shift || true
+case $step in
+lint)
+    need verilator
+    for top in codec_compress codec_decompress; do
+        verilator --lint-only -Wall -I"$here" --top-module $top "$here/$top.sv"
+    done
+    ;;
+lanes)
+    need verilator g++
+    build lanes_test
+    "$made/lanes_test" "${@:-997}"
+    ;;
+codec)
+    need verilator g++
+    build codec_test
+    "$made/codec_test" "${@:-1000000}"
+    ;;
+corners)
+    need iverilog
+    build corners
+    (cd "$root" && vvp -n "$made/corners")
+    ;;
+formal)
+    need yosys yosys-smtbmc z3
+    build aligner.smt2 aligner_data.smt2
+    yosys-smtbmc --noprogress --unroll -s z3 -t "${1:-20}" "$made/aligner.smt2" | tail -n 1
+    yosys-smtbmc --noprogress --unroll -s z3 -t "${2:-5}" "$made/aligner_data.smt2" | tail -n 1
+    ;;
+*)
+    sed -n '4,6s/^# *//p' "$0"
+    exit 2
+    ;;
+esac
