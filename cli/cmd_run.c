@@ -6,12 +6,15 @@
 
 #include "cli.h"
 #include "launch.h"
+#include "launch_print.h"
 
 typedef struct run_args {
     launch_desc launch;
     lab_desc lab;
-    bool bad;
+    bool bad, slurm, k8s;
 } run_args;
+
+enum { KEY_SLURM = 256, KEY_K8S };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "How many ranks to start (1)", 0},
@@ -29,6 +32,8 @@ static const struct argp_option options[] = {
     {"port", 'p', "PORT", 0, "Port of rank 0's store (a free one; 29400 on other hosts)", 0},
     {"tag-output", 't', NULL, 0, "Put [rank] before each line of output", 0},
     {"grace", 'g', "SECONDS", 0, "How long the others may go on after one rank failed (10)", 0},
+    {"print-slurm", KEY_SLURM, NULL, 0, "Start nothing: print a script for sbatch", 0},
+    {"print-k8s", KEY_K8S, NULL, 0, "Start nothing: print a job for kubectl", 0},
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -72,6 +77,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 't':
         args->launch.tag_output = true;
         return 0;
+    case KEY_SLURM:
+        args->slurm = true;
+        return 0;
+    case KEY_K8S:
+        args->k8s = true;
+        return 0;
     case ARGP_KEY_ARG:
         args->launch.argv = state->argv + state->next - 1;
         state->next = state->argc;
@@ -93,6 +104,7 @@ static char *help_filter(int key, const char *text, void *input)
         "\nKeys of --lab:\n%s\nExamples:\n"
         "  shoal run -n 4 --lab rate=250mbit -- shoal bench allreduce --size 16M\n"
         "  shoal run -n 8 --hosts a,b -- python3 train.py\n"
+        "  shoal run -n 64 --print-slurm -- python3 train.py > job.sh\n"
         "  shoal run -n 4 -a 4 --lab rate=100mbit -- shoal bench allreduce --size 16M --density "
         "0.01 --collective omnireduce:dedicated\n\n"
         "The exit code is 0 only if every rank's is; 5 if a rank was killed; 77 if there can be no "
@@ -123,5 +135,12 @@ int cli_run(int argc, char **argv)
         return cli_usage("run",
                          "--aggregators starts them on this machine; on other hosts run `shoal "
                          "aggregator`, and name them in SHOAL_AGGREGATORS");
+    if (args.slurm || args.k8s) {
+        if ((args.slurm && args.k8s) || args.launch.lab != NULL || args.launch.hosts != NULL)
+            return cli_usage("run", "--print-slurm, --print-k8s, --lab and --hosts exclude each "
+                                    "other");
+        (args.slurm ? print_slurm : print_k8s)(&args.launch);
+        return CLI_OK;
+    }
     return launch_run(&args.launch);
 }

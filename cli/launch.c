@@ -26,6 +26,7 @@ typedef struct rank_process {
     pid_t pid;   /* 0: ended */
     int code;    /* exit code, 128 + signal if killed */
     int output;  /* read end of its output with tag_output, else -1 */
+    int input;   /* on another host: the way of the token and of signals; else -1 */
     size_t used; /* bytes of an unfinished line */
     char *line;
 } rank_process;
@@ -225,7 +226,7 @@ static void aggregator_main(const job *j, uint32_t index, int output)
     exec_with_token(j, argv);
 }
 
-static void rank_main(const job *j, uint32_t rank, int output)
+static void rank_main(const job *j, uint32_t rank, int output, int input)
 {
     begin_process(j, output);
     if (rank > 0) { /* one reader of the terminal */
@@ -234,7 +235,7 @@ static void rank_main(const job *j, uint32_t rank, int output)
             dup2(null, STDIN_FILENO);
     }
     if (j->desc->hosts != NULL)
-        remote_exec(&j->remote, rank, j->address, j->port, j->token, j->desc->argv);
+        remote_exec(&j->remote, rank, j->address, j->port, input, j->desc->argv);
     uint32_t first = 0, count = 0;
     if (j->desc->lab != NULL &&
         !lab_join(host_of(rank, j->desc->ranks, j->lab.hosts, &first, &count)))
@@ -247,8 +248,12 @@ static void rank_main(const job *j, uint32_t rank, int output)
 static bool start_rank(job *j, uint32_t rank)
 {
     rank_process *process = &j->ranks[rank];
-    int output[2] = {-1, -1};
-    process->output = -1;
+    int output[2] = {-1, -1}, input[2] = {-1, -1};
+    process->output = process->input = -1;
+    if (j->desc->hosts != NULL &&
+        (pipe2(input, O_CLOEXEC) != 0 || dprintf(input[1], "%s\n", j->token) < 0))
+        return false;
+    process->input = input[1];
     if (j->desc->tag_output) {
         process->line = malloc(LINE_MAX_BYTES);
         if (process->line == NULL || pipe2(output, O_CLOEXEC) != 0)
@@ -259,9 +264,11 @@ static bool start_rank(job *j, uint32_t rank)
     if (process->pid == 0 && rank >= j->desc->ranks)
         aggregator_main(j, rank - j->desc->ranks, output[1]);
     if (process->pid == 0)
-        rank_main(j, rank, output[1]);
+        rank_main(j, rank, output[1], input[0]);
     if (output[1] >= 0)
         close(output[1]);
+    if (input[0] >= 0)
+        close(input[0]);
     if (process->pid < 0) {
         process->pid = 0;
         return false;
@@ -304,11 +311,20 @@ static void read_output(const job *j, uint32_t rank)
     }
 }
 
+/* To a rank elsewhere a signal goes by name; the end of its ssh is the last resort. */
+static void send_signal(const rank_process *process, int signal_number)
+{
+    if (process->input >= 0 && signal_number != SIGKILL &&
+        dprintf(process->input, "%s\n", sigabbrev_np(signal_number)) > 0)
+        return;
+    kill(process->pid, signal_number);
+}
+
 static void kill_all(const job *j, int signal_number)
 {
     for (uint32_t rank = 0; rank < processes(j); rank++) {
         if (j->ranks[rank].pid > 0)
-            kill(j->ranks[rank].pid, signal_number);
+            send_signal(&j->ranks[rank], signal_number);
     }
 }
 
@@ -324,6 +340,9 @@ static void rank_ended(job *j, uint32_t rank, int status)
     rank_process *process = &j->ranks[rank];
     const bool aggregator = rank >= j->desc->ranks;
     process->pid = 0;
+    if (process->input >= 0)
+        close(process->input);
+    process->input = -1;
     j->alive -= !aggregator;
     int code = WIFSIGNALED(status) ? CLI_PEER_LOST : WEXITSTATUS(status);
     bool ours = j->stop_at_ms >= 0 &&
@@ -423,6 +442,15 @@ static void supervise(job *j, int signals, struct pollfd *fds)
     }
 }
 
+/* A signal for a rank whose ssh is gone must not end the launcher. */
+static void hold_broken_pipes(void)
+{
+    sigset_t pipes;
+    sigemptyset(&pipes);
+    sigaddset(&pipes, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &pipes, NULL);
+}
+
 /* First code of the job: in the lab it runs as first process of the new namespaces. */
 static int run_job(void *arg)
 {
@@ -435,6 +463,8 @@ static int run_job(void *arg)
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGHUP);
     sigprocmask(SIG_BLOCK, &mask, NULL);
+    if (desc->hosts != NULL)
+        hold_broken_pipes();
     const uint32_t more_hosts = desc->colocated ? 0 : desc->aggregators;
     if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts + more_hosts))
         return CLI_FAILED;

@@ -2,6 +2,7 @@
 #include "remote.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,21 +84,24 @@ static void quote(FILE *out, const char *text)
     fputc('\'', out);
 }
 
-/* The remote shell takes the token from its input into a file of the user's own and removes it at
- * the end. */
-static char *remote_script(const remote_hosts *hosts, uint32_t rank, uint32_t host,
-                           const char *address, uint16_t port, char **argv)
+/* In a session of its own on the other host: takes the token from its input into a file of the
+ * user's own, which goes at the end, and runs the command. The rest of its input are names of
+ * signals, for the whole session. Its end, however it came about (ctrl-C, kill -9 of the launcher,
+ * a host that fell off the network and whose sshd noticed), is the end of the session: TERM, and
+ * three seconds later KILL. */
+static const char prologue[] =
+    "umask 077; t=$(mktemp) || exit 1; trap 'rm -f \"$t\"' EXIT; trap : INT TERM HUP; "
+    "IFS= read -r s; printf %s \"$s\" >\"$t\"; exec 3<&0 </dev/null; "
+    "(trap '' INT TERM HUP; while IFS= read -r x <&3; do kill -s \"$x\" -- -$$; done; "
+    "kill -s TERM -- -$$; sleep 3; rm -f \"$t\"; kill -s KILL -- -$$) >/dev/null 2>&1 & w=$!; ";
+static const char epilogue[] = " 3<&-; c=$?; kill -s KILL $w; exit $c";
+
+static void write_command(FILE *out, const remote_hosts *hosts, uint32_t rank, uint32_t host,
+                          const char *address, uint16_t port, char **argv)
 {
-    char *script = NULL, folder[4096];
-    size_t length = 0;
-    FILE *out = open_memstream(&script, &length);
-    if (out == NULL)
-        return NULL;
+    char folder[4096];
     uint32_t last = hosts->first[host] + hosts->slots[host];
     uint32_t local = (last < hosts->ranks ? last : hosts->ranks) - hosts->first[host];
-    fputs("umask 077; t=$(mktemp) || exit 1; trap 'rm -f \"$t\"' EXIT; IFS= read -r s; printf %s "
-          "\"$s\" >\"$t\"; ",
-          out);
     if (getcwd(folder, sizeof folder) != NULL) {
         fputs("cd ", out);
         quote(out, folder);
@@ -115,26 +119,40 @@ static char *remote_script(const remote_hosts *hosts, uint32_t rank, uint32_t ho
         fputc(' ', out);
         quote(out, *argument);
     }
+}
+
+static char *remote_script(const remote_hosts *hosts, uint32_t rank, const char *address,
+                           uint16_t port, char **argv)
+{
+    char *script = NULL, *inner = NULL;
+    size_t length = 0, inner_length = 0;
+    FILE *out = open_memstream(&inner, &inner_length);
+    if (out == NULL)
+        return NULL;
+    fputs(prologue, out);
+    write_command(out, hosts, rank, host_index(hosts, rank), address, port, argv);
+    fputs(epilogue, out);
+    if (fclose(out) != 0 || (out = open_memstream(&script, &length)) == NULL)
+        return NULL;
+    fputs("exec setsid -w sh -c ", out);
+    quote(out, inner);
+    free(inner);
     return fclose(out) == 0 ? script : NULL;
 }
 
 void remote_exec(const remote_hosts *hosts, uint32_t rank, const char *address, uint16_t port,
-                 const char *token, char **argv)
+                 int input, char **argv)
 {
-    uint32_t host = host_index(hosts, rank);
-    const char *shell = getenv("SHOAL_RSH");
-    char *script = remote_script(hosts, rank, host, address, port, argv);
-    int input[2];
-    if (script == NULL || pipe(input) != 0 || dprintf(input[1], "%s\n", token) < 0)
+    const char *host = hosts->names[host_index(hosts, rank)], *shell = getenv("SHOAL_RSH");
+    char *script = remote_script(hosts, rank, address, port, argv);
+    if (script == NULL || dup2(input, STDIN_FILENO) < 0)
         _exit(CLI_FAILED);
-    close(input[1]);
-    dup2(input[0], STDIN_FILENO);
+    signal(SIGINT, SIG_IGN); /* ctrl-C reaches the ranks through the launcher */
+    signal(SIGQUIT, SIG_IGN);
     if (shell == NULL)
         shell = "ssh";
-    char *name = strdup(hosts->names[host]);
-    char *ssh[] = {strdup(shell), name, script, NULL};
+    char *ssh[] = {strdup(shell), strdup(host), script, NULL};
     execvp(shell, ssh);
-    fprintf(stderr, "shoal run: cannot start %s for host %s: %s\n", shell, hosts->names[host],
-            strerror(errno));
+    fprintf(stderr, "shoal run: cannot start %s for host %s: %s\n", shell, host, strerror(errno));
     _exit(127);
 }

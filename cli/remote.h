@@ -19,9 +19,9 @@ typedef struct remote_hosts {
  * returns false. */
 bool remote_parse(const char *verb, const char *text, uint32_t ranks, remote_hosts *hosts_out);
 
-/** In the rank's process: replace it by ssh; does not return. The token goes through ssh's standard
- * input. */
+/** In the rank's process: replace it by ssh; does not return. Through input comes the token as a
+ * line, then names of signals ("TERM") as lines; its end is the end of the rank. */
 void remote_exec(const remote_hosts *hosts, uint32_t rank, const char *address, uint16_t port,
-                 const char *token, char **argv);
+                 int input, char **argv);
 
 #endif
