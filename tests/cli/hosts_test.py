@@ -2,6 +2,7 @@
 """shoal run --hosts over a real sshd: two hosts of a lab have one each, the third starts a job
 there. And what --print-slurm and --print-k8s hand to schedulers."""
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -38,7 +39,7 @@ echo ready >ready
 def until(condition):
     end = time.monotonic() + DEADLINE_S
     while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
+        select.select([], [], [], 0.05)
     return condition()
 
 
