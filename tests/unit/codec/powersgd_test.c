@@ -165,13 +165,116 @@ static void zeros_do_not_stick(void **state)
     close_members(&m);
 }
 
+/* ---------------------------------------------------------------- the algorithm once more
+ *
+ * PowerSGD (algorithm 1, with error feedback) in double and by the book, on dense matrices: columns
+ * made orthogonal by projecting on all before them. It takes over what the codec has after its first
+ * step, whose Q is drawn, and then goes its own way. */
+
+enum { RANK = 2 };
+
+typedef struct reference {
+    double q[COLS][RANK]; /* summed over members */
+    double residual[N][ROWS][COLS];
+} reference;
+
+static void reference_basis(reference *ref, const double m[N][ROWS][COLS], double p[ROWS][RANK])
+{
+    memset(p, 0, sizeof(double[ROWS][RANK]));
+    for (int i = 0; i < N; i++)
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLS; c++)
+                for (int k = 0; k < RANK; k++)
+                    p[r][k] += m[i][r][c] * ref->q[c][k];
+    for (int k = 0; k < RANK; k++) {
+        double square = 0;
+        for (int before = 0; before < k; before++) {
+            double along = 0;
+            for (int r = 0; r < ROWS; r++)
+                along += p[r][k] * p[r][before];
+            for (int r = 0; r < ROWS; r++)
+                p[r][k] -= along * p[r][before];
+        }
+        for (int r = 0; r < ROWS; r++)
+            square += p[r][k] * p[r][k];
+        for (int r = 0; r < ROWS; r++)
+            p[r][k] /= sqrt(square);
+    }
+}
+
+/* One step; the sum that every member should get. */
+static void reference_step(reference *ref, float grads[N][COUNT], double sum_out[ROWS][COLS])
+{
+    static double m[N][ROWS][COLS];
+    double p[ROWS][RANK], own[COLS][RANK];
+    for (int i = 0; i < N; i++)
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLS; c++)
+                m[i][r][c] = (double)grads[i][r * COLS + c] + ref->residual[i][r][c];
+    reference_basis(ref, (const double(*)[ROWS][COLS])m, p);
+    memset(ref->q, 0, sizeof ref->q);
+    for (int i = 0; i < N; i++) {
+        memset(own, 0, sizeof own);
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLS; c++)
+                for (int k = 0; k < RANK; k++)
+                    own[c][k] += m[i][r][c] * p[r][k];
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLS; c++)
+                ref->residual[i][r][c] = m[i][r][c] - p[r][0] * own[c][0] - p[r][1] * own[c][1];
+        for (int c = 0; c < COLS; c++)
+            for (int k = 0; k < RANK; k++)
+                ref->q[c][k] += own[c][k];
+    }
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLS; c++)
+            sum_out[r][c] = p[r][0] * ref->q[c][0] + p[r][1] * ref->q[c][1];
+}
+
+/* Where the codec stands between two steps. */
+static void adopt(reference *ref, const members *m)
+{
+    const float *q = m->state[0] + 1 + RANK * ROWS + VECTOR;
+    for (int c = 0; c < COLS; c++)
+        for (int k = 0; k < RANK; k++)
+            ref->q[c][k] = (double)q[k * COLS + c];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < MATRIX; j++)
+            ref->residual[i][j / COLS][j % COLS] = (double)residual_of(m, i)[j];
+}
+
+static void steps_are_those_of_the_paper(void **state)
+{
+    static float grads[N][COUNT];
+    static double want[ROWS][COLS];
+    static reference ref;
+    members m;
+    (void)state;
+    open_members(&m, "powersgd:rank=2");
+    for (uint64_t step = 0; step < 8; step++) {
+        for (int i = 0; i < N; i++)
+            for (size_t j = 0; j < COUNT; j++) /* two directions stand out, noise on all */
+                grads[i][j] = (float)(2 * sin((double)(j / COLS)) * cos((double)(j % COLS)) +
+                                      cos((double)(j / COLS)) * sin(2.0 * (double)(j % COLS)) +
+                                      0.1 * shoali_rng_normal(check_seed(), step * N + (uint64_t)i,
+                                                              j));
+        if (step == 1) /* the first step's Q is drawn: from then on nothing is random */
+            adopt(&ref, &m);
+        if (step > 0)
+            reference_step(&ref, grads, want);
+        run(&m, grads);
+        for (size_t j = 0; step > 0 && j < MATRIX; j++)
+            assert_true(fabs((double)grads[1][j] - want[j / COLS][j % COLS]) < 1e-3);
+    }
+    close_members(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(low_rank_arrives_exactly),
-        CHECK_TEST(nothing_is_lost_and_all_agree),
-        CHECK_TEST(warm_starts_come_closer),
-        CHECK_TEST(zeros_do_not_stick),
+        CHECK_TEST(low_rank_arrives_exactly),     CHECK_TEST(nothing_is_lost_and_all_agree),
+        CHECK_TEST(warm_starts_come_closer),      CHECK_TEST(zeros_do_not_stick),
+        CHECK_TEST(steps_are_those_of_the_paper),
     };
     return CHECK_RUN(tests);
 }
