@@ -168,8 +168,8 @@ static void zeros_do_not_stick(void **state)
 /* ---------------------------------------------------------------- the algorithm once more
  *
  * PowerSGD (algorithm 1, with error feedback) in double and by the book, on dense matrices: columns
- * made orthogonal by projecting on all before them. It takes over what the codec has after its first
- * step, whose Q is drawn, and then goes its own way. */
+ * made orthogonal by projecting on all before them. It takes over what the codec has after its
+ * first step, whose Q is drawn, and then goes its own way. */
 
 enum { RANK = 2 };
 
