@@ -9,10 +9,16 @@
 typedef struct shoali_matrix {
     int rows, cols;
     uint32_t block;
-    const float *dense; /* float32[rows][cols] */
-    float *dense_grads; /* the same; NULL: forward only */
-    float *grads;       /* of the values kept */
+    const float *dense;           /* float32[rows][cols]; NULL if fast */
+    float *dense_grads;           /* the same; NULL: forward only */
+    float *grads;                 /* of the values kept */
+    struct shoal_circulant *fast; /* products by FFT; NULL: of dense matrices */
+    float *in, *out;              /* of fast: vectors side by side */
 } shoali_matrix;
+
+/** Whether products run in the frequency domain (shoal/circulant.h): where that was measured to be
+ * faster than BLAS on the matrix written out. */
+bool shoali_matrix_is_fast(uint32_t rows, uint32_t cols, uint32_t block);
 
 /** Floats of scratch that shoali_matrix_open takes. */
 size_t shoali_matrix_scratch(uint32_t rows, uint32_t cols, uint32_t block);

@@ -57,11 +57,70 @@ static void folding_is_the_mean_over_what_expanding_repeats(void **state)
     }
 }
 
+/* Vectors apart from each other and side by side, more of them than go at once. */
+static void check_products(uint32_t rows, uint32_t cols, uint32_t k, uint32_t count, size_t gap,
+                           bool add)
+{
+    const uint64_t seed = check_seed();
+    const size_t kept = (size_t)shoali_matrix_count(rows, cols, k), all = (size_t)rows * cols;
+    const size_t x_step = cols + gap, y_step = rows + gap;
+    float *values = calloc(kept, sizeof *values), *grads = calloc(kept, sizeof *grads);
+    float *dense = calloc(all, sizeof *dense), *x = calloc(count * x_step, sizeof *x);
+    float *y = calloc(count * y_step, sizeof *y), *dx = calloc(count * x_step, sizeof *dx);
+    float *scratch = calloc(shoali_matrix_scratch(rows, cols, k) + 1, sizeof *scratch);
+    const float *params = values;
+    float *more = grads, *next = scratch + 1; /* at any alignment */
+    for (size_t i = 0; i < kept; i++)
+        values[i] = (float)shoali_rng_normal(seed, 1, i);
+    for (size_t i = 0; i < count * x_step; i++)
+        x[i] = (float)shoali_rng_normal(seed, 2, i);
+    shoali_matrix_expand(values, rows, cols, k, dense);
+    shoali_matrix w = shoali_matrix_open(rows, cols, k, &params, &more, &next);
+    assert_true((w.fast != NULL) == shoali_matrix_is_fast(rows, cols, k));
+    assert_true(next <= scratch + 1 + shoali_matrix_scratch(rows, cols, k));
+    shoali_matrix_apply(&w, count, x, x_step, y, y_step, false);
+    shoali_matrix_back(&w, count, y, y_step, dx, x_step, false);
+    if (add) {
+        shoali_matrix_apply(&w, count, x, x_step, y, y_step, true);
+        shoali_matrix_back(&w, count, y, y_step, dx, x_step, true);
+    }
+    const double times = add ? 2 : 1; /* then y = 2 W x, dx = W^T (W x + 2 W x) */
+    for (uint32_t n = 0; n < count; n++)
+        for (uint32_t r = 0; r < rows; r++) {
+            double want = 0;
+            for (uint32_t c = 0; c < cols; c++)
+                want += times * (double)dense[(size_t)r * cols + c] * (double)x[n * x_step + c];
+            assert_true(fabs((double)y[n * y_step + r] - want) < 1e-3);
+        }
+    for (uint32_t n = 0; n < count; n += 7)
+        for (uint32_t c = 0; c < cols; c++) {
+            double want = 0;
+            for (uint32_t r = 0; r < rows; r++)
+                want += (add ? 1.5 : 1) * (double)dense[(size_t)r * cols + c] *
+                        (double)y[n * y_step + r];
+            assert_true(fabs((double)dx[n * x_step + c] - want) < 0.03);
+        }
+    free(values), free(grads), free(dense), free(x), free(y), free(dx), free(scratch);
+}
+
+static void products_are_those_of_the_expanded_matrix(void **state)
+{
+    (void)state;
+    check_products(20, 30, 4, 9, 3, true);
+    check_products(128, 160, 8, 16, 5, true);
+    check_products(136, 130, 4, 70, 0, false);
+    check_products(256, 129, 16, 3, 1, true);
+    assert_true(shoali_matrix_is_fast(1024, 256, 8));
+    assert_false(shoali_matrix_is_fast(1024, 256, 3));
+    assert_false(shoali_matrix_is_fast(1024, 39, 8));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(an_entry_is_the_value_at_its_diagonal),
         CHECK_TEST(folding_is_the_mean_over_what_expanding_repeats),
+        CHECK_TEST(products_are_those_of_the_expanded_matrix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

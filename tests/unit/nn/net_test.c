@@ -59,6 +59,7 @@ static const net_case cases[] = {
     {{1, 6, 4}, {"gru:out=5", "relu", "framewise:out=3"}},
     {{1, 5, 3},
      {"gru:out=4,direction=both", "gru:out=6,k=4,direction=both,merge=concat", "framewise:out=3"}},
+    {{1, 2, 64}, {"lstm:out=64,k=8", "framewise:out=3"}}, /* large enough for products by FFT */
     {{1, 7, 1}, {"onehot:classes=3", "gru:out=4", "framewise:out=3"}},
     {{1, 5, 3}, {"lstm:out=4,direction=both,k=2", "framewise:out=3", "ctc"}},
     {{13, 1, 1}, {"circulant:out=10,block=4", "relu", "circulant:out=5,block=3", "dense:out=3"}},
