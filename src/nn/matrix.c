@@ -17,9 +17,9 @@ enum {
     FAST_BLOCK_MAX = 64
 };
 
-/* Measured with 1 to 64 vectors against OpenBLAS with AVX-512: 128 x 128 and 256 x 64 are faster in
- * both directions for k = 4, 8, 16, 64 x 64 and 40 x 256 are not. A side of less than 4 blocks leaves
- * most lanes of a group empty. */
+/* Measured with 1 to 64 vectors against OpenBLAS with AVX-512: 128 x 128 and 256 x 64 are faster
+ * in both directions for k = 4, 8, 16, 64 x 64 and 40 x 256 are not. A side of less than 4 blocks
+ * leaves most lanes of a group empty. */
 bool shoali_matrix_is_fast(uint32_t rows, uint32_t cols, uint32_t block)
 {
     const uint32_t side = rows < cols ? rows : cols;
