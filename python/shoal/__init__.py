@@ -42,7 +42,12 @@ from .codec import names as codecs
 __version__ = _dll.shoal_version().decode()
 
 # What needs PyTorch or is rarely wanted is imported when it is first named.
-_LATER = {"ddp": ".torch_ddp"}
+_LATER = {
+    "ddp": ".torch_ddp",
+    "wrap": ".torch_sync",
+    "CirculantLinear": ".circulant",
+    **dict.fromkeys(("predict", "sensitivity", "search", "partition", "network"), ".plan"),
+}
 
 
 def __getattr__(name):

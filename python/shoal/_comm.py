@@ -111,6 +111,7 @@ class Comm:
         self._lock = threading.Lock()
         self._pending = {}
         self._waiter = None
+        self._before_close = []  # weak methods of what lives on this communicator
         view = self.view()
         self.rank, self.world_size = view.rank, view.rank_count
         _alive.add(self)
@@ -252,6 +253,11 @@ class Comm:
     def close(self) -> None:
         """Say goodbye to all peers. Operations still open end with shoal.Cancelled, here and on
         their members. Closing twice is allowed, in a forked child it does nothing."""
+        if self._pid == os.getpid():
+            for method in self._before_close:
+                end = method()
+                if end is not None:
+                    end()
         handle, self._handle = self._handle, C.c_void_p()
         if self._pid != os.getpid() or not handle:
             return

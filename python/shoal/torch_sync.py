@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synchronisation protocols behind optimizer.step(): `shoal.wrap(optimizer, sync="diloco")`."""
+
+import ctypes as C
+import weakref
+from typing import Optional
+
+import torch
+
+from . import _abi, torch_process_group
+from ._comm import Comm
+from ._library import dll, struct
+from .torch_ddp import describe, table
+
+_FIELDS = ("wait_us", "comm_us", "sent_payload_bytes", "received_payload_bytes", "operations")
+
+
+class Synchroniser:
+    """What wrap() keeps in optimizer.shoal: flat parameters and gradients, and the protocol.
+
+    Attributes: iteration (of the next step; protocols may leave some out), stopped (peers are done:
+    leave the training loop), skipped (the last step had values that are not finite)."""
+
+    def __init__(self, optimizer, comm: Comm, sync, collective, codec, names):
+        self.comm, self.iteration, self.stopped, self.skipped = comm, 0, False, False
+        self.parameters = [p for g in optimizer.param_groups for p in g["params"]]
+        self._flatten()
+        self.facts = self._facts(optimizer, names)
+        self._handle = C.c_void_p()
+        rows = table(self.parameters, self.facts)
+        tensors = (_abi.shoal_tensor * len(rows))()
+        for tensor, row in zip(tensors, rows):
+            tensor.key, tensor.offset, tensor.count = row.key, row.offset, row.count
+            tensor.rows, tensor.cols, tensor.flags = row.rows, row.cols, row.flags
+            tensor.lr_scale = 1.0
+        comm.broadcast(self.flat)  # all start from rank 0's parameters
+        desc = struct(
+            _abi.shoal_sync_desc,
+            sync=sync,
+            collective=collective,
+            codec=codec,
+            params=self.flat.data_ptr(),
+            grads=self.grads.data_ptr(),
+            count=self.flat.numel(),
+            tensors=tensors,
+            tensor_count=len(rows),
+        )
+        dll.shoal_sync_create(comm._usable(), C.byref(desc), C.byref(self._handle))
+        comm._before_close.append(weakref.WeakMethod(self.close))
+
+    def _flatten(self):
+        """Parameters become views of one buffer, and their gradients of another."""
+        for p in self.parameters:
+            if p.dtype != torch.float32 or p.device.type != "cpu":
+                raise TypeError(f"shoal.wrap takes float32 on the CPU, not {p.dtype} on {p.device}")
+        count = sum(p.numel() for p in self.parameters)
+        self.flat, self.grads = torch.empty(count), torch.zeros(count)
+        self.views, at = [], 0
+        for p in self.parameters:
+            place = self.flat[at : at + p.numel()]
+            place.copy_(p.detach().reshape(-1))
+            p.data = place.view(p.shape)
+            self.views.append(self.grads[at : at + p.numel()].view(p.shape))
+            at += p.numel()
+
+    def _facts(self, optimizer, names):
+        if names is None:
+            groups = enumerate(optimizer.param_groups)
+            pairs = [(f"{g}.{i}", p) for g, rest in groups for i, p in enumerate(rest["params"])]
+        else:
+            known = {id(p): name for name, p in names}
+            pairs = [(known[id(p)], p) for p in self.parameters]
+        return describe(pairs)
+
+    def collect(self):
+        """Gradients to where the protocol sees them; autograd adds to the views from then on."""
+        for p, view in zip(self.parameters, self.views):
+            if p.grad is None:
+                view.zero_()
+            elif p.grad.data_ptr() != view.data_ptr():
+                view.copy_(p.grad.to_dense() if p.grad.is_sparse else p.grad)
+            p.grad = view
+
+    def before_update(self):
+        verdict = _abi.shoal_verdict()
+        dll.shoal_sync_before_update(self._usable(), C.byref(verdict))
+        self.skipped = verdict.skipped
+        if verdict.apply and verdict.grad_scale != 1.0:
+            self.grads.mul_(verdict.grad_scale)
+        return verdict.apply
+
+    def after_update(self):
+        verdict = _abi.shoal_verdict()
+        dll.shoal_sync_after_update(self._usable(), C.byref(verdict))
+        self.iteration, self.stopped = verdict.iteration, verdict.stop
+
+    def _usable(self):
+        if not self._handle:
+            raise ValueError(
+                "the protocol has ended: optimizer.finish() was called, or shoal.close()"
+            )
+        return self._handle
+
+    def stats(self) -> dict:
+        """Time and traffic of the last step."""
+        found = struct(_abi.shoal_sync_stats)
+        dll.shoal_sync_last_stats(self._usable(), C.byref(found))
+        return {name: getattr(found, name) for name in _FIELDS}
+
+    def finish(self):
+        """Wait until the parameters are the job's result: their exact mean with protocols whose
+        replicas differ. The protocol ends with it."""
+        dll.shoal_sync_finish(self._usable())
+        self.close()
+
+    def close(self):
+        """End the protocol without a final mean; peers are told."""
+        handle, self._handle = self._handle, C.c_void_p()
+        if handle:
+            dll.shoal_sync_destroy(handle)
+
+
+class _Wrapped:
+    """Methods that a wrapped optimizer has instead of its class's."""
+
+    def step(self, closure=None):
+        """One step of the protocol: exchange, update if this worker is to apply it, and wait until
+        the next iteration may start. Returns the closure's loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        shoal = self.shoal
+        shoal.collect()
+        if shoal.before_update():
+            self._step_alone()
+        shoal.after_update()
+        return loss
+
+    def zero_grad(self, set_to_none=False):
+        """Gradients stay where the protocol sees them, so they are set to zero, never to None."""
+        del set_to_none
+        for p, view in zip(self.shoal.parameters, self.shoal.views):
+            p.grad = view
+        self.shoal.grads.zero_()
+
+    def finish(self):
+        """After the last step; see Synchroniser.finish."""
+        self.shoal.finish()
+
+
+def wrap(
+    optimizer: torch.optim.Optimizer,
+    sync: str = "all_reduce",
+    codec: Optional[str] = None,
+    collective: Optional[str] = None,
+    comm: Optional[Comm] = None,
+    named_parameters=None,
+) -> torch.optim.Optimizer:
+    """Train a plain module with a synchronisation protocol ("ripples:smart", "diloco:every=32",
+    "hop:backup=1", "ad_psgd", "local_sgd" ...) instead of DistributedDataParallel.
+
+    The same optimizer comes back: its step() exchanges and updates, zero_grad() keeps gradients in
+    place, finish() is called once after the last step, optimizer.shoal tells how it goes. Learning
+    rate schedulers and checkpoints work as before. Parameters move into one flat buffer, start as
+    rank 0's, and must be float32 on the CPU. named_parameters: model.named_parameters(), for keys
+    that outlive a change of the parameter order. codec is of gradients (of pseudo-gradients with
+    diloco).
+
+    Protocols that run the optimiser themselves (param_server) take lr and momentum of SGD, and
+    nothing else. Communication does not overlap with backward(): use shoal.ddp where it should."""
+    if hasattr(optimizer, "shoal"):
+        raise ValueError("this optimizer is wrapped already")
+    synchroniser = Synchroniser(
+        optimizer,
+        comm or torch_process_group.default_comm(),
+        sync,
+        collective,
+        codec,
+        None if named_parameters is None else list(named_parameters),
+    )
+    kind = type(optimizer)
+    members = {name: vars(_Wrapped)[name] for name in ("step", "zero_grad", "finish")}
+    optimizer.__class__ = type(kind.__name__, (kind,), members)
+    optimizer.shoal = synchroniser
+    optimizer._step_alone = lambda: kind.step(optimizer)
+    group = optimizer.param_groups[0]
+    if isinstance(optimizer, torch.optim.SGD):
+        dll.shoal_sync_set_sgd(synchroniser._usable(), group["lr"], group["momentum"])
+    return optimizer
