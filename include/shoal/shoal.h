@@ -204,7 +204,8 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_op_wait(shoal_op **op, int64_t timeo
 SHOAL_API void shoal_op_cancel(shoal_op *op);
 
 /** The next operation to have completed on this comm, in order of completion; then shoal_op_wait
- * it. PENDING on timeout. */
+ * it. Only what shoal_op_start began, not what the wrappers below and protocols do for themselves;
+ * one thread that calls this has all operations of its comm. PENDING on timeout. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_next_done(shoal_comm *comm, int64_t timeout_us,
                                                            shoal_op **op_out);
 

@@ -133,6 +133,49 @@ class shoal_accpar_split(C.Structure):
     ]
 
 
+class shoal_aggregator_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("listen", C.c_char_p),
+        ("token", C.c_char_p),
+        ("interface", C.c_char_p),
+        ("memory_limit_bytes", C.c_uint64),
+        ("jobs_max", C.c_uint32),
+    ]
+
+
+class shoal_aggregator_job(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char * 64),
+        ("epoch", C.c_uint64),
+        ("ranks", C.c_uint32),
+        ("ranks_gone", C.c_uint32),
+        ("open_operations", C.c_uint64),
+        ("operations", C.c_uint64),
+        ("failures", C.c_uint64),
+        ("received_bytes", C.c_uint64),
+        ("sent_bytes", C.c_uint64),
+        ("memory_bytes", C.c_uint64),
+        ("memory_peak_bytes", C.c_uint64),
+        ("memory_limit_bytes", C.c_uint64),
+        ("age_us", C.c_uint64),
+    ]
+
+
+class shoal_aggregator_stats(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("jobs_open", C.c_uint64),
+        ("jobs_ended", C.c_uint64),
+        ("jobs_refused", C.c_uint64),
+        ("operations", C.c_uint64),
+        ("failures", C.c_uint64),
+        ("received_bytes", C.c_uint64),
+        ("sent_bytes", C.c_uint64),
+    ]
+
+
 class shoal_circulant_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -162,6 +205,7 @@ class shoal_comm_desc(C.Structure):
         ("op_timeout_us", C.c_int64),
         ("seed", C.c_uint64),
         ("chunk_elems", C.c_uint32),
+        ("aggregators", C.c_char_p),
     ]
 
 
@@ -175,6 +219,7 @@ class shoal_view(C.Structure):
         ("workers", C.c_uint32),
         ("done_min", C.c_uint64),
         ("done_max", C.c_uint64),
+        ("aggregators", C.c_uint32),
     ]
 
 
@@ -324,6 +369,46 @@ class shoal_text_info(C.Structure):
         ("train_sequences", C.c_uint64),
         ("test_sequences", C.c_uint64),
         ("length", C.c_uint32),
+    ]
+
+
+class shoal_deploy_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("from", C.c_char_p),
+        ("model", C.c_char_p),
+        ("data", C.c_char_p),
+        ("batch", C.c_uint32),
+        ("calibrate", C.c_uint32),
+        ("samples", C.c_uint32),
+    ]
+
+
+class shoal_deploy_result(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("samples", C.c_uint64),
+        ("labels", C.c_uint64),
+        ("loss", C.c_double),
+        ("accuracy", C.c_double),
+        ("symbols", C.c_uint64),
+        ("edits", C.c_uint64),
+        ("symbol_error_rate", C.c_double),
+    ]
+
+
+class shoal_deploy_matrix(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char * 96),
+        ("rows", C.c_uint32),
+        ("cols", C.c_uint32),
+        ("block", C.c_uint32),
+        ("block_rows", C.c_uint32),
+        ("block_cols", C.c_uint32),
+        ("block_products", C.c_uint64),
+        ("weights", C.c_uint64),
+        ("multipliers", C.c_uint32),
     ]
 
 
@@ -745,6 +830,9 @@ class shoal_sim_results(C.Structure):
         ("log_hash", C.c_uint64),
         ("params", C.c_uint64),
         ("excess", C.c_double),
+        ("train_loss", C.c_double),
+        ("test_loss", C.c_double),
+        ("test_accuracy", C.c_double),
     ]
 
 
@@ -760,6 +848,7 @@ class shoal_sim_endpoint_results(C.Structure):
         ("idle_ns", C.c_uint64),
         ("sent_bytes", C.c_uint64),
         ("received_bytes", C.c_uint64),
+        ("test_accuracy", C.c_double),
     ]
 
 
@@ -767,7 +856,7 @@ class shoal_sim_point(C.Structure):
     _fields_ = [
         ("time_s", C.c_double),
         ("iterations", C.c_double),
-        ("excess", C.c_double),
+        ("loss", C.c_double),
         ("consensus", C.c_double),
     ]
 
@@ -934,10 +1023,12 @@ class shoal_watch_rank_state(C.Structure):
 
 # What the *_INIT macros set besides size; all else is zero.
 DEFAULTS = {
+    "shoal_aggregator_desc": {},
     "shoal_circulant_desc": {"batch_max": 1},
     "shoal_digits_desc": {},
     "shoal_speech_desc": {},
     "shoal_text_desc": {},
+    "shoal_deploy_desc": {},
     "shoal_model_info": {},
     "shoal_layer_info": {},
     "shoal_network_desc": {},
@@ -965,6 +1056,11 @@ FUNCTIONS = {
     "shoal_accpar_destroy": (None, [C.c_void_p]),
     "shoal_accpar_seconds": (C.c_double, [C.c_void_p]),
     "shoal_accpar_split_at": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_accpar_split)]),
+    "shoal_aggregator_create": (STATUS, [C.POINTER(shoal_aggregator_desc), C.POINTER(C.c_void_p)]),
+    "shoal_aggregator_destroy": (None, [C.c_void_p]),
+    "shoal_aggregator_port": (C.c_uint16, [C.c_void_p]),
+    "shoal_aggregator_wait": (STATUS, [C.c_void_p, C.c_uint64, C.c_int64]),
+    "shoal_aggregator_report": (C.c_uint32, [C.c_void_p, C.POINTER(shoal_aggregator_stats), C.POINTER(shoal_aggregator_job), C.c_uint32]),
     "shoal_circulant_weights": (C.c_size_t, [C.POINTER(shoal_circulant_desc)]),
     "shoal_circulant_bytes": (STATUS, [C.POINTER(shoal_circulant_desc), C.c_void_p]),
     "shoal_circulant_init": (STATUS, [C.POINTER(shoal_circulant_desc), C.c_void_p, C.POINTER(C.c_void_p)]),
@@ -1012,6 +1108,12 @@ FUNCTIONS = {
     "shoal_speech_step": (STATUS, [C.c_void_p, C.POINTER(shoal_speech_progress)]),
     "shoal_speech_close": (None, [C.c_void_p]),
     "shoal_text_make": (STATUS, [C.POINTER(shoal_text_desc), C.POINTER(shoal_text_info)]),
+    "shoal_deploy_open": (STATUS, [C.POINTER(shoal_deploy_desc), C.POINTER(C.c_void_p)]),
+    "shoal_deploy_close": (None, [C.c_void_p]),
+    "shoal_deploy_evaluate": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_deploy_result)]),
+    "shoal_deploy_export": (STATUS, [C.c_void_p, C.c_uint32, C.c_char_p, C.c_char_p]),
+    "shoal_deploy_matrix_of": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_deploy_matrix)]),
+    "shoal_deploy_cycles": (C.c_uint64, [C.POINTER(shoal_deploy_matrix), C.c_uint32, C.c_uint32]),
     "shoal_doctor_run": (STATUS, [C.POINTER(shoal_comm_desc), C.POINTER(C.c_void_p)]),
     "shoal_doctor_place": (None, [C.c_void_p, C.c_void_p, C.c_void_p, C.c_void_p]),
     "shoal_doctor_count": (C.c_uint32, [C.c_void_p]),
@@ -1092,6 +1194,7 @@ FUNCTIONS = {
     "shoal_train_step": (STATUS, [C.c_void_p, C.POINTER(shoal_train_progress)]),
     "shoal_train_choice": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_candidate)]),
     "shoal_train_codec": (C.c_char_p, [C.c_void_p]),
+    "shoal_train_in_virtual_time": (STATUS, [C.POINTER(shoal_train_desc), C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
     "shoal_train_serve": (STATUS, [C.c_void_p]),
     "shoal_train_summarise": (STATUS, [C.c_void_p, C.POINTER(shoal_train_summary)]),
     "shoal_train_rank_of": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_rank)]),

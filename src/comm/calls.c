@@ -3,11 +3,13 @@
 #include "base/error.h"
 #include "comm/inner.h"
 
-static shoal_status run(shoal_comm *comm, const shoal_op_desc *desc)
+shoal_status shoali_comm_run(shoal_comm *comm, const shoal_op_desc *desc, shoal_op_stats *stats_out)
 {
+    const shoali_op_extras extras = {
+        .check_finite = true, .error_feedback = true, .own_wait = true};
     shoal_op *op = NULL;
-    SHOALI_TRY(shoal_op_start(comm, desc, &op));
-    return shoal_op_wait(&op, -1, NULL);
+    SHOALI_TRY(shoali_op_start(comm, desc, &extras, &op));
+    return shoal_op_wait(&op, -1, stats_out);
 }
 
 static shoal_status run_coded(shoal_comm *comm, shoal_op_kind kind, float *buf, size_t count,
@@ -19,7 +21,7 @@ static shoal_status run_coded(shoal_comm *comm, shoal_op_kind kind, float *buf, 
     desc.count = count;
     desc.collective = collective;
     desc.push_codec = codec;
-    return run(comm, &desc);
+    return shoali_comm_run(comm, &desc, NULL);
 }
 
 shoal_status shoal_allreduce(shoal_comm *comm, float *buf, size_t count, const char *collective,
@@ -47,14 +49,14 @@ shoal_status shoal_broadcast(shoal_comm *comm, float *buf, size_t count, uint32_
     desc.buf = buf;
     desc.count = count;
     desc.root = root;
-    return run(comm, &desc);
+    return shoali_comm_run(comm, &desc, NULL);
 }
 
 shoal_status shoal_barrier(shoal_comm *comm)
 {
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
     desc.kind = SHOAL_BARRIER;
-    return run(comm, &desc);
+    return shoali_comm_run(comm, &desc, NULL);
 }
 
 shoal_status shoal_comm_shard(shoal_comm *comm, uint32_t rank, size_t count, size_t *offset_out,

@@ -51,6 +51,9 @@ typedef struct shoali_op_extras {
     /** Both true for public operations. error_feedback: keep residuals by tensor key, if the codec
      * has `ef`. */
     bool check_finite, error_feedback;
+    /** Whoever starts it waits for it, at once: it never shows up in next_done, where another
+     * thread would take it away. */
+    bool own_wait;
     /** A codec outside of the table for push and pull (tests); push_codec is its spec. NULL:
      * none. */
     const struct shoali_codec_row *codec_row;
@@ -58,6 +61,10 @@ typedef struct shoali_op_extras {
 /** As shoal_op_start; with extras->on_done, op_out may be NULL. Any thread. */
 SHOAL_MUST_USE shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
                                             const shoali_op_extras *extras, shoal_op **op_out);
+
+/** Start a public operation and wait for its end, beside whoever waits in next_done. */
+SHOAL_MUST_USE shoal_status shoali_comm_run(shoal_comm *comm, const shoal_op_desc *desc,
+                                            shoal_op_stats *stats_out);
 
 /** Residuals of error feedback, by tensor key, and states of transforms, by a hash of codec and
  * tensor table: for checkpoints. Blocks while operations are open: call between steps. */

@@ -90,7 +90,7 @@ void shoali_op_complete(shoal_op *op)
     comm->open_ops -= counted;
     op->done = true;
     bool referred_to = op->cancel_queued;
-    if (on_done == NULL) {
+    if (on_done == NULL && !op->extras.own_wait) {
         op->in_done = true;
         op->next_done = NULL;
         op->prev_done = comm->done_last;

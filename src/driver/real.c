@@ -262,13 +262,11 @@ static shoal_status meet(shoal_sync *sync)
     uint64_t *next = shoali_comm_protocols(sync->comm);
     float number = (float)*next;
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
-    shoal_op *op;
     desc.reduce = SHOAL_MAX;
     desc.buf = &number;
     desc.count = 1;
     desc.label = "start of a protocol";
-    SHOALI_TRY(shoal_op_start(sync->comm, &desc, &op));
-    SHOALI_TRY(shoal_op_wait(&op, -1, NULL));
+    SHOALI_TRY(shoali_comm_run(sync->comm, &desc, NULL));
     sync->instance = (uint64_t)number;
     *next = sync->instance + 1;
     return SHOAL_OK;

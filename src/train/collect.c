@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "comm/comm.h"
 #include "driver/driver.h"
 #include "train/hybrid.h"
 #include "train/trainer.h"
@@ -16,7 +17,6 @@ shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count
 {
     if (train->comm == NULL || train->workers == 1)
         return SHOAL_OK;
-    shoal_op *op = NULL;
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
     desc.buf = values;
     desc.count = count;
@@ -24,8 +24,7 @@ shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count
     desc.members = train->members;
     desc.member_count = train->member_count;
     desc.label = label;
-    SHOALI_TRY(shoal_op_start(train->comm, &desc, &op));
-    return shoal_op_wait(&op, -1, NULL);
+    return shoali_comm_run(train->comm, &desc, NULL);
 }
 
 shoal_status shoali_train_sum(shoal_train *train, double *values, size_t count, const char *label)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "comm/comm.h"
 
 enum { GROUP_MAX = 1024 };
 
@@ -80,7 +81,6 @@ static shoal_status run_op(const shoali_border *b, shoal_op_kind kind, uint32_t 
                            size_t count)
 {
     uint32_t members[GROUP_MAX], found = 0;
-    shoal_op *op = NULL;
     shoal_op_stats stats = {.size = sizeof stats};
     if (b->silent)
         return SHOAL_OK;
@@ -96,9 +96,7 @@ static shoal_status run_op(const shoali_border *b, shoal_op_kind kind, uint32_t 
     desc.collective = "direct";
     desc.label = b->label;
     uint64_t start = shoali_now_us();
-    shoal_status status = shoal_op_start(b->comm, &desc, &op);
-    if (status == SHOAL_OK)
-        status = shoal_op_wait(&op, -1, &stats);
+    shoal_status status = shoali_comm_run(b->comm, &desc, &stats);
     if (status == SHOAL_OK)
         shoali_traffic_add(b->traffic, &stats, shoali_now_us() - start);
     return status;

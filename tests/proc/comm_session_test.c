@@ -4,6 +4,7 @@
 #include "support/ranks.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -306,6 +307,49 @@ static void traffic_is_counted(void **state)
     ranks_run(4, "file", NULL, counted, "shm", LIMIT_US);
 }
 
+/* ------------------------------------------------------------------ who gets what is done */
+
+static void *take_all(void *arg)
+{
+    shoal_comm *comm = arg;
+    static int taken;
+    shoal_op *op = NULL;
+    taken = 0;
+    while (shoal_comm_next_done(comm, LIMIT_US, &op) == SHOAL_OK) {
+        rank_ok(shoal_op_wait(&op, -1, NULL));
+        taken++;
+    }
+    return &taken;
+}
+
+/* A thread that waits for all operations gets those of shoal_op_start, and no wrapper's. */
+static void two_kinds_of_waiting(const rank_env *env)
+{
+    enum { ROUNDS = 40 };
+    static float buf[COUNT], started[ROUNDS];
+    shoal_comm *comm = rank_join(env);
+    pthread_t thread;
+    void *taken;
+    rank_check(pthread_create(&thread, NULL, take_all, comm) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        shoal_op *op = NULL;
+        shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+        desc.buf = &started[i];
+        desc.count = 1;
+        rank_ok(shoal_op_start(comm, &desc, &op));
+        rank_ok(shoal_allreduce(comm, buf, COUNT, NULL, NULL));
+        rank_ok(shoal_barrier(comm));
+    }
+    shoal_comm_destroy(comm);
+    rank_check(pthread_join(thread, &taken) == 0 && *(int *)taken <= ROUNDS);
+}
+
+static void a_wrapper_waits_for_its_own(void **state)
+{
+    (void)state;
+    ranks_run(3, "file", NULL, two_kinds_of_waiting, NULL, LIMIT_US);
+}
+
 int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
@@ -314,6 +358,7 @@ int main(void)
         CHECK_TEST(who_does_not_come_is_named),   CHECK_TEST(bad_arguments_are_refused),
         CHECK_TEST(bad_operations_are_refused),   CHECK_TEST(two_communicators_live_side_by_side),
         CHECK_TEST(a_forked_child_holds_nothing), CHECK_TEST(traffic_is_counted),
+        CHECK_TEST(a_wrapper_waits_for_its_own),
     };
     return CHECK_RUN(tests);
 }
