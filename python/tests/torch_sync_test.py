@@ -121,7 +121,7 @@ def killed():
         try:
             optimizer.step()
         except shoal.PeerLost as error:
-            assert error.rank == 1
+            assert error.rank == 1, (error.rank, error.host, error.operation)
             print("named")
             return
 

@@ -85,6 +85,7 @@ struct shoal_sync {
     shoal_sync_stats stats, last_stats;
 
     /* progress */
+    shoal_error culprit; /* of the latest operation that failed by somebody's doing */
     shoali_actions actions;
     shoali_real_op *open, *unstarted, *spare;
     bool started; /* START has been fed */

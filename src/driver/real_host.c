@@ -66,10 +66,16 @@ void shoali_real_break(shoal_sync *sync)
     end(sync, &error, NULL);
 }
 
+/* Machines pass an operation's sentence on, but not whom it is about: found again by the sentence,
+ * as far as it was passed. */
 static void fail(shoal_sync *sync, const shoali_action *action)
 {
+    const shoal_error *known = &sync->culprit;
+    bool same = action->fail.peer < 0 && known->status == action->fail.status &&
+                strncmp(action->fail.text, known->text, strlen(action->fail.text)) == 0;
     (void)shoali_fail(action->fail.status, "%s", action->fail.text);
-    shoali_error_about(action->fail.peer, NULL, sync->protocol.row->name, -1);
+    shoali_error_about(same ? known->rank : action->fail.peer, same ? known->host : NULL,
+                       sync->protocol.row->name, same ? known->waited_us : -1);
     shoali_real_break(sync);
 }
 

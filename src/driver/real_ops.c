@@ -75,8 +75,11 @@ static void on_done(void *ctx, shoal_status status, const shoal_error *error,
     shoal_sync *sync = op->sync;
     unlink_op(&sync->open, op);
     op->status = status;
-    if (status != SHOAL_OK)
+    if (status != SHOAL_OK) {
         snprintf(op->text, sizeof op->text, "%.380s", error->text);
+        if (error->rank >= 0)
+            sync->culprit = *error;
+    }
     account(sync, stats);
     tell_op_done(op);
     shoali_real_signal(sync);

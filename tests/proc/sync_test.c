@@ -344,6 +344,7 @@ static void meet_a_nan(const rank_env *env)
     rank_status(step(env, p, &t, p->nan_iteration, &next), SHOAL_ENOTFINITE);
     rank_note_error(env);
     rank_error_has("rank 1");
+    rank_check(shoal_last_error()->rank == 1);
     rank_status(shoal_sync_before_update(t.sync, &next), SHOAL_ENOTFINITE); /* it stays so */
     close_trainee(&t);
     shoal_comm_destroy(comm);
