@@ -54,8 +54,8 @@ def _declare(library, path):
     for name, (result, arguments) in _abi.FUNCTIONS.items():
         try:
             function = getattr(library, name)
-        except AttributeError as error:
-            raise ImportError(f"{path} has no {name}: it is of another release") from error
+        except AttributeError:
+            raise ImportError(f"{path} has no {name}: it is of another release") from None
         function.argtypes = arguments
         function.restype = C.c_int if result is _abi.STATUS else result
         if result is _abi.STATUS:
