@@ -331,6 +331,24 @@ class shoal_digits_progress(C.Structure):
     ]
 
 
+class shoal_colours_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("dir", C.c_char_p),
+        ("seed", C.c_uint64),
+        ("train_count", C.c_uint32),
+        ("test_count", C.c_uint32),
+        ("hard", C.c_double),
+    ]
+
+
+class shoal_data_progress(C.Structure):
+    _fields_ = [
+        ("done", C.c_uint64),
+        ("total", C.c_uint64),
+    ]
+
+
 class shoal_speech_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1026,6 +1044,7 @@ DEFAULTS = {
     "shoal_aggregator_desc": {},
     "shoal_circulant_desc": {"batch_max": 1},
     "shoal_digits_desc": {},
+    "shoal_colours_desc": {},
     "shoal_speech_desc": {},
     "shoal_text_desc": {},
     "shoal_deploy_desc": {},
@@ -1104,6 +1123,9 @@ FUNCTIONS = {
     "shoal_digits_open": (STATUS, [C.POINTER(shoal_digits_desc), C.POINTER(C.c_void_p)]),
     "shoal_digits_step": (STATUS, [C.c_void_p, C.POINTER(shoal_digits_progress)]),
     "shoal_digits_close": (None, [C.c_void_p]),
+    "shoal_colours_open": (STATUS, [C.POINTER(shoal_colours_desc), C.POINTER(C.c_void_p)]),
+    "shoal_colours_step": (STATUS, [C.c_void_p, C.POINTER(shoal_data_progress)]),
+    "shoal_colours_close": (None, [C.c_void_p]),
     "shoal_speech_open": (STATUS, [C.POINTER(shoal_speech_desc), C.POINTER(C.c_void_p)]),
     "shoal_speech_step": (STATUS, [C.c_void_p, C.POINTER(shoal_speech_progress)]),
     "shoal_speech_close": (None, [C.c_void_p]),
