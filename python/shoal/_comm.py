@@ -111,6 +111,7 @@ class Comm:
         self._lock = threading.Lock()
         self._pending = {}
         self._waiter = None
+        self._stop = []  # not empty: the waiter is to end
         self._before_close = []  # weak methods of what lives on this communicator
         view = self.view()
         self.rank, self.world_size = view.rank, view.rank_count
@@ -212,7 +213,9 @@ class Comm:
             self._pending[op.value] = (future, buffer)
             if self._waiter is None:
                 self._waiter = threading.Thread(
-                    target=_wait_for_all, args=(weakref.ref(self), self._handle), daemon=True
+                    target=_wait_for_all,
+                    args=(weakref.ref(self), self._handle, self._stop),
+                    daemon=True,
                 )
                 self._waiter.start()
         return future
@@ -258,17 +261,29 @@ class Comm:
                 end = method()
                 if end is not None:
                     end()
-        handle, self._handle = self._handle, C.c_void_p()
-        if self._pid != os.getpid() or not handle:
+        if self._pid != os.getpid() or not self._handle:
+            self._handle = C.c_void_p()
             return
+        self._stop_waiter()
+        handle, self._handle = self._handle, C.c_void_p()
         dll.shoal_comm_destroy(handle)
-        waiter = self._waiter
-        if waiter is not None and waiter is not threading.current_thread():
-            waiter.join()
         with self._lock:
             left, self._pending = self._pending, {}
         for future, _ in left.values():
             future.set_exception(Cancelled("the communicator was closed"))
+
+    def _stop_waiter(self):
+        """The waiting thread must not hold an operation when the communicator goes: an operation of
+        this rank alone wakes it up, and it sees that it is no longer wanted."""
+        waiter = self._waiter
+        self._stop.append(True)
+        if waiter is None or waiter is threading.current_thread():
+            return
+        try:
+            self.start("barrier", members=[self.rank])
+        except Error:  # then it wakes up by itself
+            pass
+        waiter.join()
 
     def __enter__(self):
         return self
@@ -296,19 +311,17 @@ def _stats(s):
     }
 
 
-def _wait_for_all(owner, handle):
-    """The waiting thread: one per communicator, until that is destroyed."""
-    while True:
+def _wait_for_all(owner, handle, stop):
+    """The waiting thread: one per communicator, until that closes."""
+    while not stop:
         op = C.c_void_p()
         try:
-            if dll.shoal_comm_next_done(handle, 10_000_000, C.byref(op)) == _abi.SHOAL_PENDING:
+            if dll.shoal_comm_next_done(handle, 1_000_000, C.byref(op)) == _abi.SHOAL_PENDING:
                 continue
-        except Error:  # destroyed
+        except Error:
             return
         comm = owner()
-        if comm is None:
-            return
-        future, _ = comm._take(op)
+        future, _ = comm._take(op) if comm is not None else (concurrent.futures.Future(), None)
         del comm
         stats = struct(_abi.shoal_op_stats)
         try:

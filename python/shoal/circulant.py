@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block-circulant linear layers for PyTorch: k times fewer weights, less work, smaller gradients."""
+"""Block-circulant linear layers for PyTorch: k times fewer weights, less work and traffic."""
 
 import ctypes as C
 import math

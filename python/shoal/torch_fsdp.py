@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shoal between the replicas of FSDP2 (hybrid sharding): inside a host whatever PyTorch uses, across
-hosts coded all-reduces."""
+"""Shoal between the replicas of FSDP2 (hybrid sharding): inside a host whatever PyTorch uses,
+across hosts coded all-reduces."""
 
 from typing import Optional, Sequence
 
@@ -12,7 +12,7 @@ from ._errors import NotSupported
 
 
 class ReplicaHook:
-    """Called by FSDP2 with a reduced shard of gradients, which it averages over replicas in place."""
+    """Called by FSDP2 with a reduced shard of gradients; averages it over replicas, in place."""
 
     def __init__(self, name, comm, members, codec, collective):
         self.key, self.comm, self.members = key_of("fsdp " + name), comm, members
