@@ -120,6 +120,10 @@ class Reader:
             return int(node.value.rstrip("uUlL"), 0)
         if isinstance(node, c_ast.ID):
             return self.constants[node.name]
+        if isinstance(node, c_ast.Cast):
+            return self.number(node.expr)
+        if isinstance(node, c_ast.FuncCall):  # __builtin_nanf("") is the only one
+            return float("nan")
         if isinstance(node, c_ast.UnaryOp):
             return {"-": lambda x: -x, "+": lambda x: x, "~": lambda x: ~x}[node.op](
                 self.number(node.expr))
@@ -195,7 +199,7 @@ def render(reader):
         lines += ["    ]"]
     lines += ["", "", "# What the *_INIT macros set besides size; all else is zero."]
     lines += ["DEFAULTS = {"]
-    lines += [f'    "{name}": {values!r},'.replace("'", '"')
+    lines += [f'    "{name}": {values!r},'.replace("'", '"').replace("nan", 'float("nan")')
               for name, values in reader.defaults.items()]
     lines += ["}", "", 'STATUS = "status"', "# name: (result, arguments)", "FUNCTIONS = {"]
     for name, (result, arguments) in reader.functions.items():

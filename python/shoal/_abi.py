@@ -73,6 +73,13 @@ SHOAL_CODEC_NAN_SAFE = 512
 SHOAL_CODEC_SHAPE_FREE = 1024
 SHOAL_CODEC_MEASURE_OWN = 2048
 SHOAL_CODEC_MEASURE_ALL = 4096
+SHOAL_EXPLORE_TRIALS_MAX = 16
+SHOAL_EXPLORE_BASELINE = 0
+SHOAL_EXPLORE_SANITY = 1
+SHOAL_EXPLORE_BLOCKS = 2
+SHOAL_EXPLORE_GRU = 3
+SHOAL_EXPLORE_INPUT = 4
+SHOAL_EXPLORE_OUTPUT = 5
 SHOAL_NETWORK_PERF = 0
 SHOAL_NETWORK_PERF_PER_COST = 1
 SHOAL_NETWORK_COST = 2
@@ -357,6 +364,7 @@ class shoal_speech_desc(C.Structure):
         ("seed", C.c_uint64),
         ("train_minutes", C.c_double),
         ("test_minutes", C.c_double),
+        ("every", C.c_uint32),
         ("noise", C.c_double),
         ("log_mel", C.c_bool),
     ]
@@ -469,6 +477,70 @@ class shoal_doctor_pair(C.Structure):
         ("bytes_per_s", C.c_double),
         ("rtt_s", C.c_double),
         ("hole_bytes", C.c_uint32),
+    ]
+
+
+class shoal_explore_choice(C.Structure):
+    _fields_ = [
+        ("gru", C.c_bool),
+        ("k", C.c_uint32),
+        ("kx", C.c_uint32),
+        ("ky", C.c_uint32),
+    ]
+
+
+class shoal_explore_matrix(C.Structure):
+    _fields_ = [
+        ("rows", C.c_uint32),
+        ("cols", C.c_uint32),
+    ]
+
+
+class shoal_explore_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("limit", C.c_double),
+        ("baseline", C.c_double),
+        ("memory_bits", C.c_double),
+        ("share", C.c_double),
+        ("weight_bits", C.c_uint32),
+        ("k_most", C.c_uint32),
+        ("trials", C.c_uint32),
+        ("matrices", C.POINTER(shoal_explore_matrix)),
+        ("matrix_count", C.c_uint32),
+        ("weights", C.c_void_p),
+        ("train", C.c_void_p),
+        ("ctx", C.c_void_p),
+    ]
+
+
+class shoal_explore_trial(C.Structure):
+    _fields_ = [
+        ("step", C.c_int),
+        ("choice", shoal_explore_choice),
+        ("weights", C.c_uint64),
+        ("error", C.c_double),
+        ("added", C.c_double),
+        ("holds", C.c_bool),
+        ("kept", C.c_bool),
+    ]
+
+
+class shoal_explore_result(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("k_low", C.c_uint32),
+        ("k_high", C.c_uint32),
+        ("baseline", C.c_double),
+        ("found", C.c_bool),
+        ("chosen", shoal_explore_choice),
+        ("weights", C.c_uint64),
+        ("error", C.c_double),
+        ("trials", shoal_explore_trial * 16),
+        ("trial_count", C.c_uint32),
+        ("blocks_cut", C.c_bool),
+        ("input_left_out", C.c_bool),
+        ("output_left_out", C.c_bool),
     ]
 
 
@@ -914,6 +986,9 @@ class shoal_train_desc(C.Structure):
         ("out", C.c_char_p),
         ("plan", C.c_char_p),
         ("resume", C.c_char_p),
+        ("start", C.c_char_p),
+        ("admm", C.c_char_p),
+        ("admm_model", C.c_char_p),
         ("sync", C.c_char_p),
         ("collective", C.c_char_p),
         ("codec", C.c_char_p),
@@ -934,10 +1009,22 @@ class shoal_train_desc(C.Structure):
         ("no_overlap", C.c_bool),
         ("no_exchange", C.c_bool),
         ("no_evaluation", C.c_bool),
+        ("evaluate_every", C.c_uint32),
         ("simulate", C.c_uint32),
         ("dump_gradients", C.c_char_p),
         ("dump_every", C.c_uint64),
         ("tos", C.c_uint8),
+    ]
+
+
+class shoal_admm(C.Structure):
+    _fields_ = [
+        ("rho", C.c_double),
+        ("factor", C.c_double),
+        ("iterations", C.c_int64),
+        ("epochs", C.c_int64),
+        ("dense", C.c_int64),
+        ("lr", C.c_double),
     ]
 
 
@@ -956,6 +1043,7 @@ class shoal_train_progress(C.Structure):
         ("test_accuracy", C.c_double),
         ("symbol_error_rate", C.c_double),
         ("epoch_s", C.c_double),
+        ("admm_gap", C.c_double),
         ("skipped", C.c_bool),
         ("done", C.c_bool),
         ("slow_rank", C.c_int32),
@@ -1048,6 +1136,7 @@ DEFAULTS = {
     "shoal_speech_desc": {},
     "shoal_text_desc": {},
     "shoal_deploy_desc": {},
+    "shoal_explore_desc": {"baseline": float("nan")},
     "shoal_model_info": {},
     "shoal_layer_info": {},
     "shoal_network_desc": {},
@@ -1143,6 +1232,7 @@ FUNCTIONS = {
     "shoal_doctor_host_of": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_doctor_host)]),
     "shoal_doctor_pair_of": (STATUS, [C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(shoal_doctor_pair)]),
     "shoal_doctor_destroy": (None, [C.c_void_p]),
+    "shoal_explore": (STATUS, [C.POINTER(shoal_explore_desc), C.POINTER(shoal_explore_result)]),
     "shoal_model_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),
     "shoal_model_close": (None, [C.c_void_p]),
     "shoal_model_describe": (STATUS, [C.c_void_p, C.POINTER(shoal_model_info)]),
@@ -1210,6 +1300,7 @@ FUNCTIONS = {
     "shoal_sparse_count": (STATUS, [C.POINTER(shoal_sparse_desc), C.c_void_p, C.c_void_p, C.c_void_p, C.POINTER(shoal_sparse_cost)]),
     "shoal_train_create": (STATUS, [C.c_void_p, C.POINTER(shoal_train_desc), C.POINTER(C.c_void_p)]),
     "shoal_train_destroy": (None, [C.c_void_p]),
+    "shoal_admm_parse": (STATUS, [C.c_char_p, C.POINTER(shoal_admm)]),
     "shoal_gradients_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),
     "shoal_gradients_at": (C.c_void_p, [C.c_void_p, C.c_uint32, C.POINTER(C.c_char_p), C.c_void_p]),
     "shoal_gradients_close": (None, [C.c_void_p]),
