@@ -87,7 +87,7 @@ def killed():
     except shoal.PeerLost as error:
         assert error.rank == 1 and "rank 1" in str(error), error
         assert isinstance(error, ConnectionError) and time.monotonic() - begin < 3
-        print("named", error.rank)
+        launch.say(f"named {error.rank}")
 
 
 def forked():

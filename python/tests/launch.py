@@ -21,6 +21,11 @@ def needs(module):
         sys.exit(77)
 
 
+def say(text):
+    """A line in one piece, whatever other ranks say at the same time."""
+    os.write(1, f"{text}\n".encode())
+
+
 def free_port():
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -122,7 +122,7 @@ def killed():
             optimizer.step()
         except shoal.PeerLost as error:
             assert error.rank == 1, (error.rank, error.host, error.operation)
-            print("named")
+            launch.say("named")
             return
 
 
