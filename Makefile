@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 
 .PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak install
-.PHONY: clean rtl
+.PHONY: clean rtl rtl-report
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -52,6 +52,10 @@ soak: build ## long search: fuzzing, and tests under ever new seeds; MINUTES=60
 rtl: ## build and check the hardware blocks (15 minutes)
 	@tools/deps.sh packages-rtl.txt || true
 	@innet/rtl/check.sh
+
+rtl-report: ## size, clock and rates of the hardware: post-synthesis estimates
+	@tools/deps.sh packages-rtl.txt || true
+	@innet/rtl/report.py
 
 install: build ## install command, library and headers; PREFIX=/usr/local DESTDIR=
 	@cmake --install build/release $(if $(PREFIX),--prefix $(PREFIX))

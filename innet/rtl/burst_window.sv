@@ -79,9 +79,19 @@ module burst_window (
     logic [255:0] here_data;
     logic [7:0] before_data;    // the last byte of the burst before
     logic [4:0] here_size;      // what the last byte announces
-    logic [223:0] successor;    // 32 x 7 bits
+    logic [255:0] successor;    // 32 x 8 bits: where the next group begins, and whether that is >= 32
+    logic [255:0] planes;       // the same as 8 x 32 bits
     logic here_last;
     logic [5:0] here_bytes;
+    logic [255:0] successors;
+    logic [6:0] behind;
+    always_comb
+        for (int i = 0; i < 32; i++) begin
+            behind = {2'd0, i == 0 ? here_size : next_size[5*((i+31)%32)+:5]}
+                + {2'd0, next_size[5*i+:5]} + 7'(i + 2);
+            successors[8*i+:8] = {behind[6:5] != 2'd0, behind};
+        end
+
     always_ff @(posedge clk)
         if (rst) here_valid <= 1'b0;
         else if (go && (!here_valid || advance)) here_valid <= next_valid;
@@ -92,10 +102,7 @@ module burst_window (
             here_size <= next_size[159:155];
             here_last <= next_last;
             here_bytes <= next_bytes;
-            successor[6:0] <= {2'd0, here_size} + {2'd0, next_size[4:0]} + 7'd2;
-            for (int i = 1; i < 32; i++)
-                successor[7*i+:7] <= {2'd0, next_size[5*i-5+:5]} + {2'd0, next_size[5*i+:5]}
-                    + 7'(i + 2);
+            successor <= successors;
         end
 
     // ------------------------------------------------------------ the pointer
@@ -106,13 +113,19 @@ module burst_window (
     logic [10:0] left;      // groups behind this one
     logic [2:0] tail;
     logic fire, ended, done;
+    logic at_final;         // left is 0
+    logic crosses;          // to >= 32: of all, the bursts wait for this bit
     logic [6:0] to;
     always_comb begin
-        to = successor[7*at+:7];
+        for (int i = 0; i < 32; i++)
+            for (int b = 0; b < 8; b++) planes[32*b+i] = successor[8*i+b];
+        for (int b = 0; b < 7; b++) to[b] = 1'(planes[32*b+:32] >> at);
+        crosses = 1'(planes[255:224] >> at);
         fire = here_valid && (next_valid || here_last) && !skip && !drain;
-        ended = here_last ? to[6:5] != 2'd0 : next_last && to[6];
-        done = fire && (left == 11'd0 || ended);
-        advance = here_valid && (skip || drain || (fire && (to[6:5] != 2'd0 || (done && here_last))));
+        ended = here_last ? crosses : next_last && to[6];
+        done = fire && (at_final || ended);
+        advance = (here_valid && (skip || drain)) || (fire && here_last && at_final)
+            || (fire && crosses);
     end
 
     always_ff @(posedge clk)
@@ -132,9 +145,13 @@ module burst_window (
     assign groups = next_floats[13:3] + {10'd0, |next_floats[2:0]};
     always_ff @(posedge clk)
         if (go) begin
-            if (fire) left <= left - 11'd1;
+            if (fire) begin
+                left <= left - 11'd1;
+                at_final <= left == 11'd1;
+            end
             if (move && next_first) begin
                 left <= groups - 11'd1;
+                at_final <= groups == 11'd1;
                 tail <= next_floats[2:0];
             end
         end
@@ -161,7 +178,7 @@ module burst_window (
         if (go) begin
             a_window <= by_8;
             a_done <= done;
-            a_short <= left != 11'd0;
+            a_short <= !at_final;
             a_at <= at[2:0];
             a_tail <= tail;
             a_to <= to;

@@ -15,4 +15,5 @@ lint
 lanes 499
 codec 3000000
 corners
+formal
 END

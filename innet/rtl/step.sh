@@ -3,8 +3,9 @@
 # One step of the hardware's checks: builds what it needs and runs it. Exit status 77, with a
 # reason, when a tool of packages-rtl.txt is missing.
 #
-#   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | corners | formal [DEPTH]
-set -eu
+#   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | corners
+#   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
+set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 made=${B:-$root/build/rtl}
@@ -41,6 +42,11 @@ codec)
     build codec_test
     "$made/codec_test" "${@:-1000000}"
     ;;
+rate)
+    need verilator g++
+    build rate_test
+    "$made/rate_test" "$@"
+    ;;
 corners)
     need iverilog
     build corners
@@ -49,11 +55,11 @@ corners)
 formal)
     need yosys yosys-smtbmc z3
     build aligner.smt2 aligner_data.smt2
-    yosys-smtbmc --noprogress --unroll -s z3 -t "${1:-20}" "$made/aligner.smt2" | tail -n 1
-    yosys-smtbmc --noprogress --unroll -s z3 -t "${2:-5}" "$made/aligner_data.smt2" | tail -n 1
+    yosys-smtbmc --noprogress --unroll -s z3 -t "${1:-8}" "$made/aligner.smt2" | tail -n 1
+    yosys-smtbmc --noprogress --unroll -s z3 -t "${2:-6}" "$made/aligner_data.smt2" | tail -n 1
     ;;
 *)
-    sed -n '4,6s/^# *//p' "$0"
+    sed -n '6,7s/^# *//p' "$0"
     exit 2
     ;;
 esac

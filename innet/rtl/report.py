@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Size and speed of the hardware blocks: post-synthesis estimates, nothing measured on a device.
+
+Synthesis by yosys for xc7, ECP5 and iCE40, placing and routing by nextpnr on an iCE40 HX8K (median
+of some seeds), cycles in the verilated simulation (test/rate_test.cc). Results are kept in
+build/rtl/report, keyed by everything that they depend on, so a second run goes on where the first
+one ended. `--json` prints the figures as one line. Exit status 77 when a tool is missing."""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+KEPT = os.path.join(ROOT, "build", "rtl", "report")
+TOOLS = ("yosys", "nextpnr-ice40", "verilator")
+ENGINES = ("compress", "decompress")
+SYNTHESIS = {
+    "xc7": "synth_xilinx -family xc7 -flatten -noiopad -abc9 -nowidelut",
+    "ecp5": "synth_ecp5 -abc9 -nowidelut",
+    "ice40": "synth_ice40",
+}
+# Which cells count as what; the others are carries, multiplexers and buffers.
+CELLS = {
+    "lut": r"LUT[1-6]|SB_LUT4",
+    "ff": r"FD[RSCP]E|TRELLIS_FF|SB_DFF\w*",
+    "dsp": r"DSP48E1|MULT18X18D|SB_MAC16",
+    "bram": r"RAMB\w+|DP16KD|SB_RAM\w*",
+}
+
+
+def run(command):
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=HERE).stdout
+
+
+def kept(name, make, *depends):
+    """The result of make(), from an earlier run if nothing that it depends on has changed."""
+    digest = hashlib.sha256(json.dumps([name, *depends]).encode())
+    for file in sorted(os.listdir(HERE) + ["test/route_top.sv"]):
+        if file.endswith(".sv"):
+            with open(os.path.join(HERE, file), "rb") as source:
+                digest.update(source.read())
+    path = os.path.join(KEPT, f"{name}-{digest.hexdigest()[:16]}.json")
+    if not os.path.exists(path):
+        os.makedirs(KEPT, exist_ok=True)
+        result = make()
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(result, file)
+        os.replace(path + ".new", path)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def sources():
+    return " ".join(sorted(f for f in os.listdir(HERE) if f.endswith(".sv")))
+
+
+def synthesise(engine, target):
+    """Cells of one engine on one target."""
+    top = f"codec_{engine}"
+    script = (
+        f"read_verilog -sv {sources()}; {SYNTHESIS[target]} -top {top}; tee -o /dev/stdout stat"
+    )
+    found = dict.fromkeys(CELLS, 0)
+    stat = run(["yosys", "-q", "-p", script]).rsplit("===", 1)[-1]
+    for cell, count in re.findall(r"^\s+(\$?\w+)\s+(\d+)$", stat, re.M):
+        for kind, pattern in CELLS.items():
+            if re.fullmatch(pattern, cell):
+                found[kind] += int(count)
+    return found
+
+
+def route(engine, seed):
+    """Logic cells and MHz of one engine on an HX8K, harness included."""
+    netlist = os.path.join(KEPT, f"{engine}-{seed}.netlist")
+    script = (
+        f"read_verilog -sv -DROUTE_{engine.upper()} {sources()} test/route_top.sv; "
+        f"synth_ice40 -top route_top -json {netlist}"
+    )
+    run(["yosys", "-q", "-p", script])
+    command = ["nextpnr-ice40", "--hx8k", "--package", "ct256", "--json", netlist]
+    command += ["--freq", "100", "--seed", str(seed), "--timing-allow-fail"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=True)
+    os.remove(netlist)
+    cells = re.findall(r"ICESTORM_LC:\s+(\d+)/\s*(\d+)", done.stderr)[-1]
+    mhz = re.findall(r"Max frequency for clock '[^']+': ([\d.]+) MHz", done.stderr)[-1]
+    return {"cells": int(cells[0]), "of": int(cells[1]), "mhz": float(mhz)}
+
+
+def rates(files):
+    """Cycles in simulation, see test/rate_test.cc; files: recorded gradients."""
+    done = subprocess.run(
+        [os.path.join(HERE, "step.sh"), "rate", *files], check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def figures(seeds, files):
+    result = {}
+    for engine in ENGINES:
+        mine = {t: kept(f"{engine}-{t}", lambda t=t: synthesise(engine, t), t) for t in SYNTHESIS}
+        routed = [
+            kept(f"{engine}-route{s}", lambda s=s: route(engine, s), s) for s in range(1, seeds + 1)
+        ]
+        mine["mhz"] = [r["mhz"] for r in routed]
+        mine["median_mhz"] = statistics.median(mine["mhz"])
+        mine["hx8k_cells"] = routed[0]["cells"]
+        result[engine] = mine
+    result["cycles"] = rates(files)
+    return result
+
+
+def table(result):
+    print("post-synthesis estimates: yosys, nextpnr and simulated cycles; nothing was measured")
+    print(f"{'':12}{'target':8}{'LUT':>6}{'FF':>6}{'DSP':>5}{'BRAM':>6}{'LUT per Gbit/s':>16}")
+    for engine in ENGINES:
+        for target in SYNTHESIS:
+            c = result[engine][target]
+            mhz = result[engine]["median_mhz"] if target == "ice40" else 100
+            per_gbit = c["lut"] / (256 * mhz / 1000)
+            print(
+                f"{engine:12}{target:8}{c['lut']:6}{c['ff']:6}{c['dsp']:5}{c['bram']:6}"
+                f"{per_gbit:16.0f}"
+            )
+    for engine in ENGINES:
+        e, c = result[engine], result["cycles"][engine]
+        print(
+            f"{engine}: HX8K {e['hx8k_cells']} of 7680 cells with its harness, routed "
+            f"{e['median_mhz']:.1f} MHz (median of {e['mhz']})"
+        )
+        for name, data in c["data"].items():
+            at_100, at_hx8k = (
+                256e-3 * mhz / data["cycles_per_burst"] for mhz in (100, e["median_mhz"])
+            )
+            print(
+                f"  {name:14} {data['cycles_per_burst']:.4f} cycles per burst of floats "
+                f"(worst packet {data['worst']:.4f}), {at_100:.1f} Gbit/s at 100 MHz, "
+                f"{at_hx8k:.1f} on the HX8K"
+            )
+        print(f"  latency {c['latency']} cycles")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="figures as one line of JSON")
+    parser.add_argument("--seeds", type=int, default=5, help="of placing (5)")
+    parser.add_argument(
+        "--gradients", action="append", default=[], help="a file of shoal train --dump-gradients"
+    )
+    options = parser.parse_args()
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        print(f"rtl-report: {', '.join(missing)} not installed: tools/deps.sh packages-rtl.txt")
+        sys.exit(77)
+    result = figures(options.seeds, options.gradients)
+    if options.json:
+        print(json.dumps(result))
+    else:
+        table(result)
+
+
+if __name__ == "__main__":
+    main()
