@@ -74,12 +74,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (state->arg_num != 0 || (strcmp(text, "digits") != 0 && strcmp(text, "colours") != 0))
             argp_error(state,
                        "unknown data set '%s' (it comes first); known: digits, colours, "
-                       "speech, text",
+                       "speech, text, clicks",
                        text);
         args->kind = text;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which data set? known: digits, colours, speech, text");
+        argp_error(state, "which data set? known: digits, colours, speech, text, clicks");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -156,8 +156,8 @@ int cli_data(int argc, char **argv)
         parse,
         "digits|colours",
         "Make data sets: digits of many fonts, distorted, in MNIST's files; shapes and textures in "
-        "colour, ten kinds, in CIFAR-10's files; or speech, or text (shoal data speech --help, "
-        "shoal data text --help).\v"
+        "colour, ten kinds, in CIFAR-10's files; or speech, text or click logs (shoal data speech "
+        "--help, and so on).\v"
         "Example: shoal data digits --out digits --train 20000 --test 4000\n"
         "         shoal data colours --out colours --train 20000 --test 4000\n\n"
         "Any file of MNIST's or CIFAR's own works in their place.",
@@ -166,6 +166,8 @@ int cli_data(int argc, char **argv)
         NULL};
     if (argc > 1 && strcmp(argv[1], "speech") == 0)
         return data_speech(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "clicks") == 0)
+        return data_clicks(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "text") == 0)
         return data_text(argc - 1, argv + 1);
     data_args args = {0};

@@ -114,6 +114,38 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_colours_step(shoal_colours *colours,
 
 /** Free everything; what is not finished is removed. NULL is allowed. */
 SHOAL_API void shoal_colours_close(shoal_colours *colours);
+/* ---------------------------------------------------------------- clicks
+ *
+ * Click logs for recommenders: each sample has an id per categorical field, drawn by a Zipf law,
+ * and whether there was a click, which depends on the ids and their pairs. Gradients of an
+ * embedding are zero but for the ids of the batch. Files are `train.clicks` and `test.clicks`
+ * (docs/sparse.md). They depend on the descriptor only. */
+
+/** What to make. Zero means the default in brackets; start from SHOAL_CLICKS_DESC_INIT. */
+typedef struct shoal_clicks_desc {
+    size_t size;
+    const char *dir;      /* where the files go; made if it is not there */
+    uint64_t seed;        /* [1] */
+    uint32_t train_count; /* [200000] samples */
+    uint32_t test_count;  /* [20000] */
+    uint32_t fields;      /* [26], of 4 ids to the larger part of the vocabulary */
+    uint32_t vocab;       /* [262144] ids of all fields together */
+    double skew;          /* [1.1] exponent of the Zipf law: the k-th id comes as k^-skew */
+} shoal_clicks_desc;
+#define SHOAL_CLICKS_DESC_INIT                            \
+    {                                                     \
+        sizeof(shoal_clicks_desc), NULL, 0, 0, 0, 0, 0, 0 \
+    }
+
+typedef struct shoal_clicks_info {
+    size_t size;
+    uint64_t samples, clicks;
+    uint32_t fields, vocab;
+} shoal_clicks_info;
+
+/** Make both files; a second or so per million ids. @return SHOAL_OK | EINVAL | EIO | ENOMEM */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_clicks_make(const shoal_clicks_desc *desc,
+                                                        shoal_clicks_info *info_out);
 
 /* ---------------------------------------------------------------- speech
  *

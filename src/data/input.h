@@ -21,6 +21,17 @@ typedef struct shoali_input {
 SHOAL_MUST_USE shoal_status shoali_input_open(const char *path, shoali_input *input_out);
 void shoali_input_close(shoali_input *input);
 
+/** Numbers in the heads of our own files: little-endian. */
+static inline uint32_t shoali_word(const uint8_t *b)
+{
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+static inline void shoali_put_word(uint8_t *to, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = (uint8_t)(value >> 8 * i);
+}
+
 /** Exactly len_bytes, or an error that says where the file ends. */
 SHOAL_MUST_USE shoal_status shoali_input_read(shoali_input *input, void *bytes_out,
                                               size_t len_bytes);

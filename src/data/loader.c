@@ -92,7 +92,7 @@ static shoal_status load(const char *dir, shoali_dataset *dataset)
         if (find(dir, rows[i]->probe, path)) {
             dataset->format = rows[i]->name;
             SHOALI_TRY(rows[i]->load(dir, dataset));
-            if (!dataset->sequences)
+            if (!dataset->sequences && dataset->ids == 0)
                 measure(dataset);
             return SHOAL_OK;
         }
@@ -165,7 +165,11 @@ void shoali_dataset_fill(const shoali_dataset *dataset, const shoali_split *spli
                          const shoali_crop *crop, float *x_out, uint32_t *labels_out)
 {
     size_t sample = (size_t)dataset->channels * dataset->height * dataset->width;
-    for (uint32_t n = 0; n < count; n++) {
+    for (uint32_t n = 0; n < count && dataset->ids > 0; n++) {
+        memcpy(x_out + n * sample, split->frames + indices[n] * sample, sample * sizeof *x_out);
+        labels_out[n] = split->labels[indices[n]];
+    }
+    for (uint32_t n = 0; n < count && dataset->ids == 0; n++) {
         cut where = cut_of(dataset, crop, first_serial + n);
         x_out = fill_sample(dataset, split->pixels + indices[n] * sample, crop, where, x_out);
         labels_out[n] = split->labels[indices[n]];

@@ -20,7 +20,8 @@ typedef struct shoali_split {
     const uint8_t *pixels;
     const uint16_t *labels;
     uint32_t count;
-    /* of sequences, whose labels are of frames: float32[starts[count]][width] */
+    /* of sequences, whose labels are of frames: float32[starts[count]][width]; of ids
+     * float32[count][height] */
     const float *frames;
     const uint64_t *starts; /* [count + 1]: first frame of each */
 } shoali_split;
@@ -30,6 +31,7 @@ typedef struct shoali_dataset {
     uint32_t channels, height, width, classes;
     bool natural;   /* photographs: a mirror image is as good; digits are not */
     bool sequences; /* 1 x height (of the longest) x width; not images */
+    uint32_t ids;   /* above 0: 1 x height x 1 numbers below this one per sample, in frames */
     bool tokens;    /* width 1: one of so many things per frame, as a number */
     shoali_split train, test;
     /* per channel, over the train split; pixels become (x - mean) / deviation */

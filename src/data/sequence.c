@@ -12,25 +12,22 @@
 enum { HEAD_BYTES = 40 };
 static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'S', 'E', 'Q'};
 
-static uint32_t word(const uint8_t *b)
-{
-    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
 /* ---------------------------------------------------------------- reading */
 
 static shoal_status check_head(const shoali_input *in, const uint8_t *head, shoali_sequences *s)
 {
     if (memcmp(head, magic, sizeof magic) != 0)
         return shoali_input_corrupt(in, 0, "no file of sequences: it does not start with SHOALSEQ");
-    if (word(head + 8) != 1)
-        return shoali_input_corrupt(in, 8, "version %u; this program reads 1", word(head + 8));
-    uint32_t kind = word(head + 12);
-    *s = (shoali_sequences){.values = word(head + 16),
-                            .classes = word(head + 20),
-                            .count = word(head + 24),
+    if (shoali_word(head + 8) != 1)
+        return shoali_input_corrupt(in, 8, "version %u; this program reads 1",
+                                    shoali_word(head + 8));
+    uint32_t kind = shoali_word(head + 12);
+    *s = (shoali_sequences){.values = shoali_word(head + 16),
+                            .classes = shoali_word(head + 20),
+                            .count = shoali_word(head + 24),
                             .tokens = kind == 1,
-                            .frames = word(head + 32) | (uint64_t)word(head + 36) << 32};
+                            .frames = shoali_word(head + 32) | (uint64_t)shoali_word(head + 36)
+                                                                   << 32};
     if (kind > 1 || s->values == 0 || s->values > SHOALI_SEQUENCE_VALUES_MAX || s->classes == 0 ||
         s->classes > SHOALI_DATA_CLASSES_MAX || s->count == 0 || s->frames < s->count)
         return shoali_input_corrupt(
@@ -202,24 +199,18 @@ void shoali_dataset_fill_sequences(const shoali_dataset *dataset, const shoali_s
 
 /* ---------------------------------------------------------------- writing */
 
-static void put_word(uint8_t *to, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(value >> 8 * i);
-}
-
 shoal_status shoali_sequences_write(const char *path, const shoali_sequences *s)
 {
     shoali_new_file out;
     uint8_t head[HEAD_BYTES] = {0};
     memcpy(head, magic, sizeof magic);
-    put_word(head + 8, 1);
-    put_word(head + 12, s->tokens);
-    put_word(head + 16, s->values);
-    put_word(head + 20, s->classes);
-    put_word(head + 24, s->count);
-    put_word(head + 32, (uint32_t)s->frames);
-    put_word(head + 36, (uint32_t)(s->frames >> 32));
+    shoali_put_word(head + 8, 1);
+    shoali_put_word(head + 12, s->tokens);
+    shoali_put_word(head + 16, s->values);
+    shoali_put_word(head + 20, s->classes);
+    shoali_put_word(head + 24, s->count);
+    shoali_put_word(head + 32, (uint32_t)s->frames);
+    shoali_put_word(head + 36, (uint32_t)(s->frames >> 32));
     SHOALI_TRY(shoali_new_file_open(path, &out));
     (void)fwrite(head, 1, sizeof head, out.file);
     (void)fwrite(s->lengths, sizeof *s->lengths, s->count, out.file);

@@ -139,3 +139,38 @@ const shoali_layer_row shoali_layer_batchnorm = {
     .schema = {batchnorm_keys, 2, sizeof(shoali_batchnorm_params)},
     .infer = infer_batchnorm,
 };
+
+/* ---------------------------------------------------------------- lookup */
+
+/* First values as if all rows of a sample were one matrix's input: their sum stays of order 1. */
+static shoal_status infer_lookup(shoal_model *model, shoali_layer *layer)
+{
+    const shoali_lookup_params *p = layer->params;
+    if (layer->in.channels != 1 || layer->in.width != 1)
+        return shoali_fail(SHOAL_EINVAL, "ids are 1 x fields x 1, not %u x %u x %u",
+                           layer->in.channels, layer->in.height, layer->in.width);
+    const uint64_t out = (uint64_t)layer->in.height * (uint64_t)p->width;
+    if (out > UINT32_MAX)
+        return shoali_fail(SHOAL_EINVAL, "%u ids of %lld values each", layer->in.height,
+                           (long long)p->width);
+    const shoali_param table = {.role = "table",
+                                .fill = SHOALI_FILL_WEIGHT,
+                                .fan_in = (uint32_t)out,
+                                .fan_out = (uint32_t)p->width};
+    layer->out = (shoal_shape){(uint32_t)out, 1, 1};
+    layer->forward_flops = layer->weight_flops = (double)out;
+    return shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width, 0);
+}
+
+static const shoali_key lookup_keys[] = {
+    {"vocab", SHOALI_KEY_INT, offsetof(shoali_lookup_params, vocab), 1, 1 << 24, NULL, "262144",
+     "ids there are"},
+    {"width", SHOALI_KEY_INT, offsetof(shoali_lookup_params, width), 1, 1 << 16, NULL, "16",
+     "values of one id"},
+};
+const shoali_layer_row shoali_layer_lookup = {
+    .name = "lookup",
+    .help = "a row of a table per id, side by side",
+    .schema = {lookup_keys, 2, sizeof(shoali_lookup_params)},
+    .infer = infer_lookup,
+};

@@ -199,6 +199,9 @@ typedef struct shoali_concat_params {
 typedef struct shoali_lrn_params {
     int64_t size;
 } shoali_lrn_params;
+typedef struct shoali_lookup_params {
+    int64_t vocab, width;
+} shoali_lookup_params;
 typedef struct shoali_embedding_params {
     int64_t vocab, width, positions;
 } shoali_embedding_params;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal data speech, shoal data text: what they make can be trained on and repeats; bad usage."""
+"""shoal data speech, text, clicks: what they make can be trained on and repeats; bad usage."""
 import json
 import os
 import shutil
@@ -79,6 +79,44 @@ class Sequences(unittest.TestCase):
             result = shoal.run(*args)
             self.assertEqual(result.returncode, code, args)
             self.assertIn(text, result.stderr)
+
+
+class Clicks(unittest.TestCase):
+    def test_sparse_training(self):
+        with tempfile.TemporaryDirectory(prefix="shoal-test-") as folder:
+            data, model = os.path.join(folder, "clicks"), os.path.join(folder, "model.json")
+            wanted = ["--train", 400, "--test", 100, "--fields", 4, "--vocab", 3000]
+            r = shoal.run("data", "clicks", "--out", data, "--json", *wanted)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            made = json.loads(r.stdout)
+            self.assertEqual((made["samples"], made["fields"], made["vocab"]), (500, 4, 3000))
+            self.assertTrue(50 < made["clicks"] < 250)
+            first = read(data, "train.clicks")
+            self.assertEqual(len(first), 24 + 400 * (1 + 4 * 4))
+            shoal.run("data", "clicks", "--out", data, *wanted)
+            self.assertEqual(read(data, "train.clicks"), first)
+            with open(model, "w", encoding="ascii") as f:
+                layers = '["lookup:vocab=3000,width=8", "dense:out=8", "relu", "dense:out=2"]'
+                f.write(f'{{"name": "m", "input": [1, 4, 1], "layers": {layers}}}')
+            losses = []
+            for collective in ("ring", "omnireduce:dedicated,block=16"):
+                command = ["train", "--model", model, "--data", data, "--batch", "20", "--json"]
+                command += ["--epochs", "2", "--lr", "0.1", "--collective", collective]
+                r = shoal.run("run", "-n", 2, "-a", 1, "--", shoal.SHOAL, *command)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                losses.append(json.loads(r.stdout.splitlines()[-1])["train_loss"])
+            self.assertAlmostEqual(losses[0], losses[1], delta=1e-5)
+
+    def test_bad_usage(self):
+        for args, text in (
+            ([], "where to?"),
+            (["--out", "x", "--skew", "0"], "-z 0"),
+            (["--out", "/proc/none"], "cannot make the directory"),
+            (["--out", "/tmp/none", "--vocab", "9"], "26 fields need a vocabulary of"),
+        ):
+            r = shoal.run("data", "clicks", *args)
+            self.assertIn(r.returncode, (1, 2), args)
+            self.assertIn(text, r.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shoal data clicks: click logs whose embeddings have sparse gradients. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli.h"
+#include "shoal/data.h"
+
+typedef struct clicks_args {
+    shoal_clicks_desc clicks;
+    bool json;
+} clicks_args;
+
+static const struct argp_option options[] = {
+    {"out", 'o', "DIR", 0, "Directory for the two files, made if missing", 0},
+    {"train", 'n', "N", 0, "Samples to train on (200000)", 0},
+    {"test", 't', "N", 0, "Samples to test (20000)", 0},
+    {"fields", 'f', "N", 0, "Categorical fields of a sample (26)", 0},
+    {"vocab", 'v', "N", 0, "Ids of all fields together (262144)", 0},
+    {"skew", 'z', "S", 0, "Exponent of the Zipf law of ids, above 0 to 4 (1.1)", 0},
+    {"seed", 's', "N", 0, "The same options and seed give the same bytes (1)", 0},
+    {"json", 'j', NULL, 0, "Result as one JSON object", 0},
+    {0}};
+
+static bool parse_count(const char *text, uint32_t *count_out)
+{
+    int64_t count = 0;
+    const bool ok = cli_parse_int(text, 1, 100000000, &count);
+    *count_out = (uint32_t)count;
+    return ok;
+}
+
+static bool parse_value(clicks_args *args, int key, const char *text)
+{
+    int64_t number = 0;
+    char *end = NULL;
+    switch (key) {
+    case 'n':
+        return parse_count(text, &args->clicks.train_count);
+    case 't':
+        return parse_count(text, &args->clicks.test_count);
+    case 'f':
+        return parse_count(text, &args->clicks.fields);
+    case 'v':
+        return parse_count(text, &args->clicks.vocab);
+    case 'z':
+        args->clicks.skew = strtod(text, &end);
+        return end != text && *end == '\0' && args->clicks.skew > 0 && args->clicks.skew <= 4;
+    default:
+        if (!cli_parse_int(text, 1, INT64_MAX, &number))
+            return false;
+        args->clicks.seed = (uint64_t)number;
+        return true;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    clicks_args *args = state->input;
+    switch (key) {
+    case 'o':
+        args->clicks.dir = text;
+        return 0;
+    case 'j':
+        args->json = true;
+        return 0;
+    case 'n':
+    case 't':
+    case 'f':
+    case 'v':
+    case 'z':
+    case 's':
+        if (!parse_value(args, key, text))
+            argp_error(state, "-%c %s: not in range; see --help", key, text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int data_clicks(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options,
+        parse,
+        "",
+        "Make click logs: ids of categorical fields, and whether there was a click.\v"
+        "Example: shoal data clicks --out clicks --train 100000\n"
+        "         shoal train --model recommender --data clicks --workers 4 --lab rate=100mbit \\\n"
+        "             --collective omnireduce\n",
+        NULL,
+        NULL,
+        NULL};
+    clicks_args args = {.clicks = SHOAL_CLICKS_DESC_INIT};
+    shoal_clicks_info info = {0};
+    argp_err_exit_status = CLI_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return CLI_USAGE;
+    if (args.clicks.dir == NULL)
+        return cli_usage("data clicks", "where to? --out DIR");
+    if (shoal_clicks_make(&args.clicks, &info) != SHOAL_OK)
+        return cli_report("data clicks");
+    printf(args.json ? "{\"samples\": %llu, \"clicks\": %llu, \"fields\": %u, \"vocab\": %u}\n"
+                     : "%llu samples, %llu with a click; %u fields, %u ids\n",
+           (unsigned long long)info.samples, (unsigned long long)info.clicks, info.fields,
+           info.vocab);
+    return CLI_OK;
+}
