@@ -223,6 +223,8 @@ static void aggregator_main(const job *j, uint32_t index, int output)
     begin_process(j, output);
     if (j->desc->lab != NULL && !lab_join(host_of_aggregator(j, index)))
         _exit(CLI_FAILED);
+    if (j->desc->lab != NULL)
+        setenv("SHOAL_LAB", "1", 1); /* as its ranks, or they disagree on TLS */
     exec_with_token(j, argv);
 }
 

@@ -7,8 +7,8 @@
 
 A cell is one row of `shoal bench allreduce --json`: 8 workers, each behind its own link of
 100 Mbit/s, 8 daemons behind theirs ("dedicated"), on the workers' hosts ("daemons beside the
-workers") or none, the workers being the shards themselves ("co-located"). Finished cells are kept in
-build/claims/sparse, by their whole command, so a run that is cut goes on where it was;
+workers") or none, the workers being the shards themselves ("co-located"). Finished cells are kept
+in build/claims/sparse, by their whole command, so a run that is cut goes on where it was;
 SHOAL_TIMED is a command before each one, for machines that others use, too."""
 
 import hashlib

@@ -133,6 +133,7 @@ shoal_status shoali_comm_create_serving(shoali_service *service, shoal_comm **co
     desc.servers = (int32_t)(invite->ranks - invite->workers);
     desc.job = invite->job;
     desc.interface = service->interface;
+    desc.transport = invite->transport[0] != '\0' ? invite->transport : NULL;
     desc.join_timeout_us = (int64_t)invite->join_timeout_us;
     desc.peer_timeout_us = (int64_t)invite->peer_timeout_us;
     desc.seed = invite->seed;

@@ -210,6 +210,11 @@ static shoal_status invite_aggregators(const shoal_comm *comm, const shoal_comm_
                             .seed = comm->seed,
                             .join_timeout_us = (uint64_t)comm->join_timeout_us,
                             .peer_timeout_us = (uint64_t)comm->peer_timeout_us};
+    if (desc->transport != NULL && strlen(desc->transport) >= sizeof invite.transport)
+        return shoali_fail(SHOAL_EINVAL, "the transport '%.40s...' is too long for an aggregator",
+                           desc->transport);
+    snprintf(invite.transport, sizeof invite.transport, "%s",
+             desc->transport != NULL ? desc->transport : "");
     return shoali_invite_all(aggregator_list(desc), meeting, &invite);
 }
 

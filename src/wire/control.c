@@ -231,6 +231,7 @@ size_t shoali_invite_encode(const shoali_invite *message, uint8_t out[SHOALI_INV
     put_u64(&at, message->peer_timeout_us);
     put_text(&at, message->job, sizeof message->job);
     put_text(&at, message->place, sizeof message->place);
+    put_text(&at, message->transport, sizeof message->transport);
     return SHOALI_INVITE_BYTES;
 }
 
@@ -248,6 +249,7 @@ bool shoali_invite_decode(const uint8_t *bytes, size_t len_bytes, shoali_invite 
     message_out->peer_timeout_us = get_u64(&bytes);
     get_text(&bytes, message_out->job, sizeof message_out->job);
     get_text(&bytes, message_out->place, sizeof message_out->place);
+    get_text(&bytes, message_out->transport, sizeof message_out->transport);
     return message_out->workers >= 1 && message_out->workers <= message_out->ranks &&
            message_out->index < message_out->aggregators && message_out->ranks <= 1u << 20 &&
            message_out->aggregators <= 1u << 12;

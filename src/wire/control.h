@@ -94,8 +94,9 @@ typedef struct shoali_invite {
     uint32_t ranks, workers, aggregators, index, chunk_elems;
     uint64_t seed, join_timeout_us, peer_timeout_us;
     char job[64], place[SHOALI_PLACE_BYTES];
+    char transport[SHOALI_SPEC_BYTES]; /* the ranks' spec: both ends must agree on TLS */
 } shoali_invite;
-enum { SHOALI_INVITE_BYTES = 20 + 24 + 64 + SHOALI_PLACE_BYTES };
+enum { SHOALI_INVITE_BYTES = 20 + 24 + 64 + SHOALI_PLACE_BYTES + SHOALI_SPEC_BYTES };
 
 /** What a rank tells all others when it joins; the address texts are the transports'. */
 typedef struct shoali_record {

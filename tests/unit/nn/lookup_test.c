@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a table: what comes out, and a gradient that is zero but in the rows of the batch, against
- * central differences of the loss. */
+/* Rows of a table: what comes out, and a gradient that is zero but in the rows of the batch,
+ * against central differences of the loss. */
 #include "support/check.h"
 
 #include <math.h>

@@ -169,6 +169,7 @@ static void calls_to_aggregators_return_as_they_went(void **state)
         shoali_invite invited;
         draw_text(&rng, invite.job, sizeof invite.job);
         draw_text(&rng, invite.place, sizeof invite.place);
+        draw_text(&rng, invite.transport, sizeof invite.transport);
         assert_int_equal(shoali_invite_encode(&invite, bytes), SHOALI_INVITE_BYTES);
         assert_true(shoali_invite_decode(bytes, SHOALI_INVITE_BYTES, &invited));
         assert_true(invited.ranks == invite.ranks && invited.workers == invite.workers &&
@@ -178,6 +179,7 @@ static void calls_to_aggregators_return_as_they_went(void **state)
                     invited.peer_timeout_us == invite.peer_timeout_us);
         assert_string_equal(invited.job, invite.job);
         assert_string_equal(invited.place, invite.place);
+        assert_string_equal(invited.transport, invite.transport);
     }
 }
 
