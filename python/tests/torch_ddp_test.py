@@ -108,7 +108,7 @@ def killed():
         except RuntimeError as error:
             assert "rank 1" in str(error), error
             assert isinstance(ddp.shoal.error, shoal.PeerLost) and ddp.shoal.error.rank == 1
-            launch.say("named after %.1f s" % (time.monotonic() - begin))
+            launch.say("named after %.3f s" % (time.monotonic() - begin))
 
 
 class TorchDdpTest(launch.RanksTest):
