@@ -356,6 +356,29 @@ class shoal_data_progress(C.Structure):
     ]
 
 
+class shoal_clicks_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("dir", C.c_char_p),
+        ("seed", C.c_uint64),
+        ("train_count", C.c_uint32),
+        ("test_count", C.c_uint32),
+        ("fields", C.c_uint32),
+        ("vocab", C.c_uint32),
+        ("skew", C.c_double),
+    ]
+
+
+class shoal_clicks_info(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("samples", C.c_uint64),
+        ("clicks", C.c_uint64),
+        ("fields", C.c_uint32),
+        ("vocab", C.c_uint32),
+    ]
+
+
 class shoal_speech_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1133,6 +1156,7 @@ DEFAULTS = {
     "shoal_circulant_desc": {"batch_max": 1},
     "shoal_digits_desc": {},
     "shoal_colours_desc": {},
+    "shoal_clicks_desc": {},
     "shoal_speech_desc": {},
     "shoal_text_desc": {},
     "shoal_deploy_desc": {},
@@ -1215,6 +1239,7 @@ FUNCTIONS = {
     "shoal_colours_open": (STATUS, [C.POINTER(shoal_colours_desc), C.POINTER(C.c_void_p)]),
     "shoal_colours_step": (STATUS, [C.c_void_p, C.POINTER(shoal_data_progress)]),
     "shoal_colours_close": (None, [C.c_void_p]),
+    "shoal_clicks_make": (STATUS, [C.POINTER(shoal_clicks_desc), C.POINTER(shoal_clicks_info)]),
     "shoal_speech_open": (STATUS, [C.POINTER(shoal_speech_desc), C.POINTER(C.c_void_p)]),
     "shoal_speech_step": (STATUS, [C.c_void_p, C.POINTER(shoal_speech_progress)]),
     "shoal_speech_close": (None, [C.c_void_p]),
