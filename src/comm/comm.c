@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/inner.h"
 
 enum { FAREWELL_ROUNDS = 8 };
@@ -87,9 +88,22 @@ static void free_comm(shoal_comm *comm)
     shoali_free(comm);
 }
 
-static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
-                           shoal_comm **comm_out)
+/* Members that may change: the others hear where this one's door is, and newcomers find it. */
+static shoal_status open_up(shoal_comm *comm)
 {
+    if (comm->door == NULL)
+        return SHOAL_OK;
+    shoali_call(comm, shoali_reform_introduce, comm);
+    comm->door->comm = comm;
+    shoali_door_publish(comm->door);
+    return shoali_door_start(comm->door, comm);
+}
+
+/* in_out: how to enter; on EEPOCH how to enter the job that runs already. */
+static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
+                           shoali_admission *in_out, shoal_comm **comm_out)
+{
+    bool first = in_out->keeper == NULL;
     shoal_comm *comm = shoali_alloc(sizeof *comm);
     if (comm == NULL)
         return SHOAL_ENOMEM;
@@ -98,29 +112,71 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
         service->last = &service->first;
     shoal_status status = init(comm);
     if (status == SHOAL_OK)
-        status = shoali_join(comm, desc);
+        status = shoali_join(comm, desc, first ? NULL : in_out);
     if (status == SHOAL_OK) {
         comm->joined = true;
         shoali_serve_begin(comm);
         status = shoali_progress_start(comm);
     }
-    if (status != SHOAL_OK) {
-        shoal_error why;
-        shoali_error_get(&why);
-        free_comm(comm);
-        return shoali_error_set(&why);
+    if (status == SHOAL_OK)
+        status = open_up(comm);
+    if (status == SHOAL_OK) {
+        *comm_out = comm;
+        return SHOAL_OK;
     }
-    *comm_out = comm;
-    return SHOAL_OK;
+    shoal_error why;
+    shoali_error_get(&why);
+    bool runs = status == SHOAL_EEPOCH && first && comm->in.keeper != NULL;
+    if (runs)
+        *in_out = comm->in;
+    else if (first)
+        shoali_door_close(comm->door);
+    comm->door = NULL;
+    shoali_progress_stop(comm);
+    free_comm(comm);
+    return shoali_error_set(&why);
+}
+
+shoal_status shoali_comm_enter(const shoali_admission *in, shoal_comm **comm_out)
+{
+    shoali_admission way = *in;
+    return create(&in->keeper->desc, NULL, &way, comm_out);
+}
+
+/* Into a job that runs already. Its epoch may change once more before this process is in. */
+static shoal_status enter_running(shoali_admission *in, uint64_t deadline_us, shoal_comm **comm_out)
+{
+    shoal_status status = shoali_comm_enter(in, comm_out);
+    while (status != SHOAL_OK && status != SHOAL_ENOMEM && shoali_now_us() < deadline_us) {
+        shoali_log(DEBUG, "not in yet: %s", shoal_last_error()->text);
+        status = shoali_seek(in->keeper, true, deadline_us, &in->admit, in->door);
+        if (status == SHOAL_OK)
+            status = shoali_comm_enter(in, comm_out);
+        else if (status != SHOAL_PENDING)
+            break;
+    }
+    return status;
 }
 
 shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_out)
 {
+    shoali_admission in = {.keeper = NULL};
     if (desc == NULL || comm_out == NULL || desc->size != sizeof *desc)
         return shoali_fail(
             SHOAL_EINVAL,
             "the descriptor of a communicator has the wrong size: start from SHOAL_COMM_DESC_INIT");
-    return create(desc, NULL, comm_out);
+    uint64_t began_us = shoali_now_us();
+    shoal_status status = create(desc, NULL, &in, comm_out);
+    if (status != SHOAL_EEPOCH || in.keeper == NULL)
+        return status;
+    int64_t join_us = desc->join_timeout_us > 0 ? desc->join_timeout_us : SHOALI_DEFAULT_JOIN_US;
+    status = enter_running(&in, began_us + (uint64_t)join_us, comm_out);
+    if (status == SHOAL_OK)
+        return SHOAL_OK;
+    shoal_error why;
+    shoali_error_get(&why);
+    shoali_door_close(in.keeper);
+    return shoali_error_set(&why);
 }
 
 shoal_status shoali_comm_create_serving(shoali_service *service, shoal_comm **comm_out)
@@ -138,7 +194,8 @@ shoal_status shoali_comm_create_serving(shoali_service *service, shoal_comm **co
     desc.peer_timeout_us = (int64_t)invite->peer_timeout_us;
     desc.seed = invite->seed;
     desc.chunk_elems = invite->chunk_elems;
-    return create(&desc, service, comm_out);
+    shoali_admission in = {.keeper = NULL};
+    return create(&desc, service, &in, comm_out);
 }
 
 /* ------------------------------------------------------------------ destroy */
@@ -184,16 +241,26 @@ static bool operations_end(shoal_comm *comm, uint64_t until_us)
 
 /* A peer that reads nothing more may hold up an operation's end, but not for longer than a peer may
  * be silent. */
-static void end_operations(shoal_comm *comm)
+void shoali_comm_quiet(shoal_comm *comm)
 {
-    shoali_call(comm, cancel_all, comm);
     pthread_mutex_lock(&comm->lock);
     bool over = operations_end(comm, shoali_now_us() + (uint64_t)comm->peer_timeout_us);
     pthread_mutex_unlock(&comm->lock);
-    if (!over)
-        shoali_call(comm, drop_all, comm);
+    if (over)
+        return;
+    shoali_call(comm, drop_all, comm);
     pthread_mutex_lock(&comm->lock);
-    while (comm->open_ops > 0 || comm->waiters > 0)
+    while (comm->open_ops > 0)
+        pthread_cond_wait(&comm->changed, &comm->lock);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+static void end_operations(shoal_comm *comm)
+{
+    shoali_call(comm, cancel_all, comm);
+    shoali_comm_quiet(comm);
+    pthread_mutex_lock(&comm->lock);
+    while (comm->waiters > 0)
         pthread_cond_wait(&comm->changed, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
 }
@@ -207,6 +274,8 @@ void shoal_comm_destroy(shoal_comm *comm)
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     end_operations(comm);
+    shoali_door_close(comm->door);
+    comm->door = NULL;
     for (int i = 0; i < FAREWELL_ROUNDS; i++)
         shoali_call(comm, nothing, NULL); /* what was said last gets its chance to leave */
     shoali_work_stop(comm);
@@ -236,11 +305,15 @@ shoal_status shoal_comm_view(shoal_comm *comm, shoal_view *view_out)
     if (comm == NULL || view_out == NULL)
         return shoali_fail(SHOAL_EINVAL, "no communicator, or no place for its view");
     *view_out = (shoal_view){.size = sizeof *view_out,
+                             .epoch = comm->epoch,
                              .rank = comm->me,
                              .rank_count = comm->ranks,
                              .aggregators = comm->aggregators,
                              .endpoint = comm->me,
-                             .workers = comm->workers};
+                             .workers = comm->workers,
+                             .done_min = comm->in.admit.done_min,
+                             .done_max = comm->in.admit.done_max,
+                             .done_rank = comm->in.admit.done_rank};
     return SHOAL_OK;
 }
 

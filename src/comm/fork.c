@@ -19,6 +19,8 @@ static void before_fork(void)
     pthread_mutex_lock(&alive_lock);
     for (shoal_comm *comm = alive; comm != NULL; comm = comm->next_alive) {
         atomic_store(&comm->fork_waits, true);
+        if (comm->door != NULL)
+            pthread_mutex_lock(&comm->door->lock);
         pthread_mutex_lock(&comm->run_lock);
         pthread_mutex_lock(&comm->lock);
     }
@@ -31,6 +33,8 @@ static void release(void)
         pthread_cond_broadcast(&comm->changed);
         pthread_mutex_unlock(&comm->lock);
         pthread_mutex_unlock(&comm->run_lock);
+        if (comm->door != NULL)
+            pthread_mutex_unlock(&comm->door->lock);
     }
 }
 
@@ -46,6 +50,8 @@ static void in_child(void)
         atomic_store(&comm->forked, true);
         shoali_links_forked(comm);
         shoali_watch_serve_close(comm, true);
+        if (comm->door != NULL)
+            shoali_door_forked(comm->door);
         close(comm->epoll_fd);
         close(comm->event_fd);
     }

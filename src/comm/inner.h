@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "collective/flow.h"
 #include "comm/comm.h"
+#include "comm/door.h"
 #include "comm/launch.h"
 #include "comm/serve.h"
 #include "comm/watch.h"
@@ -110,7 +111,11 @@ typedef struct shoali_peer {
         state; /* SHOALI_PEER_*; lost_text and lost_status are constant once it is LOST */
     shoal_status lost_status;
     char lost_text[SHOALI_LOST_TEXT_BYTES];
-    bool gone; /* a transport said so; handled at the end of the round */
+    bool silent;          /* LOST, but perhaps alive: it does not answer, or the link is cut */
+    bool leaving, moved;  /* HERE or LEFT: it reforms; it is in the next epoch */
+    uint64_t incarnation; /* constant after the join */
+    char door[SHOALI_DOOR_BYTES]; /* lock */
+    bool gone;                    /* a transport said so; handled at the end of the round */
     shoal_status gone_status;
     char gone_text[SHOALI_LOST_TEXT_BYTES];
     bool settled; /* LEFT: its operations have ended */
@@ -128,12 +133,23 @@ typedef struct shoali_group {
 
 typedef struct shoali_residual_store shoali_residual_store;
 
+/** The way into an epoch after the first. */
+typedef struct shoali_admission {
+    shoali_admit admit;
+    char door[SHOALI_DOOR_BYTES]; /* its leader's, where its members meet */
+    shoali_door *keeper;          /* this process's own */
+    shoali_residual_store *residuals;
+} shoali_admission;
+
 struct shoal_comm {
     /* constant */
     uint32_t me, size, workers, chunk_elems; /* size: of all endpoints */
     uint32_t ranks, aggregators;             /* endpoints ranks.. of size are aggregators */
     struct shoali_service *service;          /* this is one of them; NULL: a rank */
     bool joined;                             /* every connection stands */
+    uint64_t epoch, incarnation;
+    shoali_admission in; /* epoch > 0 */
+    shoali_door *door;   /* NULL: the members are fixed */
     int64_t join_timeout_us, peer_timeout_us, op_timeout_us;
     uint64_t seed;
     uint64_t protocols; /* driver/real.c counts here, on the caller's thread */
@@ -160,6 +176,7 @@ struct shoal_comm {
     pthread_t progress_thread, work_thread;
 
     atomic_bool forked, asleep;
+    atomic_bool wanted;       /* somebody wants to reform */
     pthread_mutex_t run_lock; /* held by whoever runs the progress functions; fork takes it */
     atomic_bool fork_waits;
 
@@ -179,6 +196,7 @@ struct shoal_comm {
     uint32_t finished_next;
     bool peers_changed; /* some peer is gone or has left */
     bool quit;          /* the progress thread is to end */
+    bool leaving;       /* this rank reforms: no operation starts any more */
     bool busy;          /* something happened in this round, or is left to do: do not sleep */
     uint64_t busy_us;   /* when something happened last */
     shoali_scratch *scratch;
@@ -266,7 +284,10 @@ static inline uint32_t shoali_member_of(const shoal_op *op, uint32_t endpoint)
 }
 
 /* join.c: from a descriptor to records of all and connections to all. */
-SHOAL_MUST_USE shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc);
+/** in: into an epoch after the first. NULL: into the job. Where that turns out to run already,
+ * EEPOCH, and comm->in says how to enter it. */
+SHOAL_MUST_USE shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc,
+                                        const shoali_admission *in);
 const char *shoali_getenv(void *ctx, const char *name);
 
 /* link.c: transports: opening, and what they report. */
@@ -333,6 +354,9 @@ shoal_op *shoali_run_slot(const shoal_comm *comm, uint32_t slot);
 void shoali_run_timers(shoal_comm *comm);
 uint64_t shoali_run_next_us(const shoal_comm *comm);
 void shoali_run_peer_lost(shoal_comm *comm, uint32_t endpoint);
+/** End operations EEPOCH: those with a member that reforms; all. */
+void shoali_run_peer_leaving(shoal_comm *comm, uint32_t endpoint);
+void shoali_run_all_leaving(shoal_comm *comm);
 bool shoali_run_involves(const shoal_comm *comm, uint32_t endpoint);
 
 /* agree.c: control messages about operations. */
@@ -387,6 +411,16 @@ void shoali_residuals_free(shoali_residual_store *store);
 void shoali_listen_message(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
                            size_t len_bytes);
 void shoali_listen_free(shoal_comm *comm);
+
+/* comm.c, for reforms */
+SHOAL_MUST_USE shoal_status shoali_comm_enter(const shoali_admission *in, shoal_comm **comm_out);
+/** Wait until no operation is open, no longer than a peer may be silent. */
+void shoali_comm_quiet(shoal_comm *comm);
+
+/* reform.c: the two tasks are for the progress thread; arg is the comm */
+void shoali_reform_introduce(void *arg); /* tell all where this rank's door is */
+void shoali_reform_want(void *arg);
+void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_reform *message);
 
 /* fork.c: a forked child must not hold the parent's connections open. */
 SHOAL_MUST_USE shoal_status shoali_alive_add(shoal_comm *comm);

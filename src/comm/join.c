@@ -16,13 +16,13 @@
 #include "transport/address.h"
 
 enum {
-    DEFAULT_JOIN_US = 30 * 1000 * 1000,
     DEFAULT_PEER_US = 2500 * 1000,
     DEFAULT_OP_US = 300 * 1000 * 1000,
     DEFAULT_CHUNK_ELEMS = 65536,
     MAX_CHUNK_ELEMS = 1 << 22, /* of float32: a quarter of the longest frame */
     WIRE_VERSION = 1,
-    SPIN_US = 20
+    SPIN_US = 20,
+    ENTER_TIMES = 2        /* of the peer timeout: to meet for an epoch */
 };
 
 const char *shoali_getenv(void *ctx, const char *name)
@@ -74,7 +74,31 @@ static shoal_status take_place(shoal_comm *comm, const shoal_comm_desc *desc)
     return SHOAL_OK;
 }
 
-static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc)
+/* An epoch after the first is a job of its own: rank and size as admitted, the leader's door as
+ * meeting point, and another name, so that nobody of an earlier epoch gets in. */
+static shoal_status take_epoch(shoal_comm *comm, const shoali_admission *in)
+{
+    char job[sizeof comm->job];
+    comm->in = *in;
+    comm->door = in->keeper;
+    comm->token = in->keeper->token;
+    comm->epoch = in->admit.epoch;
+    comm->me = in->admit.rank;
+    comm->size = comm->ranks = comm->workers = in->admit.size;
+    comm->join_timeout_us = ENTER_TIMES * comm->peer_timeout_us;
+    if ((size_t)snprintf(job, sizeof job, "%s#%llu", comm->job, (unsigned long long)comm->epoch) >=
+        sizeof job)
+        return shoali_fail(SHOAL_EINVAL, "the job's name '%s' is too long for one that reforms",
+                           comm->job);
+    memcpy(comm->job, job, sizeof job);
+    snprintf(comm->launch.rendezvous, sizeof comm->launch.rendezvous, "tcp://%s", in->door);
+    snprintf(comm->launch.why, sizeof comm->launch.why, "epoch %llu, met at %s",
+             (unsigned long long)comm->epoch, in->door);
+    return SHOAL_OK;
+}
+
+static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc,
+                                  const shoali_admission *in)
 {
     const char *job = desc->job != NULL ? desc->job : getenv("SHOAL_JOB");
     if (job == NULL || job[0] == '\0')
@@ -83,7 +107,8 @@ static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc)
         return shoali_fail(SHOAL_EINVAL, "the job's name '%.20s...' is longer than %zu bytes", job,
                            sizeof comm->job - 1);
     snprintf(comm->job, sizeof comm->job, "%s", job);
-    comm->join_timeout_us = desc->join_timeout_us > 0 ? desc->join_timeout_us : DEFAULT_JOIN_US;
+    comm->join_timeout_us = desc->join_timeout_us > 0 ? desc->join_timeout_us
+                                                      : SHOALI_DEFAULT_JOIN_US;
     comm->peer_timeout_us = desc->peer_timeout_us > 0 ? desc->peer_timeout_us : DEFAULT_PEER_US;
     comm->op_timeout_us = desc->op_timeout_us > 0 ? desc->op_timeout_us : DEFAULT_OP_US;
     comm->chunk_elems = desc->chunk_elems != 0 ? desc->chunk_elems : DEFAULT_CHUNK_ELEMS;
@@ -93,9 +118,18 @@ static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc)
                            MAX_CHUNK_ELEMS);
     if (gethostname(comm->host, sizeof comm->host - 1) != 0)
         snprintf(comm->host, sizeof comm->host, "?");
+    if (in != NULL)
+        return take_epoch(comm, in);
     SHOALI_TRY(shoali_launch_find(desc, shoali_getenv, NULL, &comm->launch));
     comm->workers = comm->launch.workers;
-    return take_place(comm, desc);
+    if (desc->reform && comm->workers < comm->launch.world_size)
+        return shoali_fail(SHOAL_EINVAL,
+                           "a job with dedicated servers cannot reform: what a server holds is "
+                           "lost with it");
+    SHOALI_TRY(take_place(comm, desc));
+    if (desc->reform && comm->aggregators > 0)
+        return shoali_fail(SHOAL_EINVAL, "a job with aggregators cannot reform");
+    return SHOAL_OK;
 }
 
 static shoal_status alloc_tables(shoal_comm *comm)
@@ -182,6 +216,7 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
 {
     for (uint32_t i = 0; i < comm->size; i++) {
         snprintf(comm->peers[i].host, sizeof comm->peers[i].host, "%s", records[i].host);
+        comm->peers[i].incarnation = records[i].incarnation;
         comm->peers[i].heard_us = shoali_now_us();
         if (i != comm->me)
             SHOALI_TRY(shoali_links_add(comm, i, records[i].address, records[i].near_address));
@@ -218,11 +253,66 @@ static shoal_status invite_aggregators(const shoal_comm *comm, const shoal_comm_
     return shoali_invite_all(aggregator_list(desc), meeting, &invite);
 }
 
+/* ------------------------------------------------------------------ members that may change */
+
+static shoal_status open_door(shoal_comm *comm, const shoal_comm_desc *desc,
+                              const shoali_record *mine)
+{
+    shoali_address address;
+    char ip[SHOALI_IP_TEXT_BYTES];
+    SHOALI_TRY(shoali_address_parse(mine->address, &address));
+    if (address.ip_count == 0)
+        return shoali_fail(SHOAL_ENOTSUP, "the transport %s has no address for newcomers",
+                           comm->control.kind->name);
+    shoali_ip_format(&address.ips[0], ip);
+    SHOALI_TRY(shoali_door_open(comm, desc, mine, ip, &comm->door));
+    comm->door->comm = NULL;
+    return SHOAL_OK;
+}
+
+/* OK: this is the start of the job. EEPOCH: it runs, and comm->in is the way in. */
+static shoal_status look_for_job(shoal_comm *comm, bool wait, uint64_t deadline_us)
+{
+    shoali_admission *in = &comm->in;
+    shoal_status status = shoali_seek(comm->door, wait, deadline_us, &in->admit, in->door);
+    if (status == SHOAL_PENDING && !wait)
+        return SHOAL_OK;
+    if (status == SHOAL_PENDING)
+        return shoali_fail(SHOAL_ETIMEDOUT,
+                           "the running job did not take this process in within "
+                           "%.3g s",
+                           (double)comm->join_timeout_us * 1e-6);
+    if (status != SHOAL_OK)
+        return status;
+    in->keeper = comm->door;
+    return shoali_fail(SHOAL_EEPOCH, "the job runs already");
+}
+
+/* Others than rank 0 of tcp:// find out where they meet. */
+static bool looks_first(const shoal_comm *comm, const shoal_comm_desc *desc)
+{
+    return desc->spare || comm->me == 0 || comm->door->desc.doors != NULL ||
+           strncmp(comm->launch.rendezvous, "file://", 7) == 0;
+}
+
+static shoal_status meet(shoal_comm *comm, const shoal_comm_desc *desc, shoali_meeting *meeting,
+                         shoali_record *records)
+{
+    if (!desc->reform || comm->epoch > 0)
+        return shoali_meet(meeting, records);
+    SHOALI_TRY(open_door(comm, desc, meeting->mine));
+    if (looks_first(comm, desc))
+        SHOALI_TRY(look_for_job(comm, desc->spare, meeting->deadline_us));
+    shoal_status status = shoali_meet(meeting, records);
+    return status == SHOAL_EEPOCH ? look_for_job(comm, true, meeting->deadline_us) : status;
+}
+
 static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *desc,
                                      shoali_record *records, uint64_t started_us)
 {
     shoali_record mine;
     SHOALI_TRY(fill_record(comm, &mine));
+    comm->incarnation = mine.incarnation;
     SHOALI_TRY(shoali_links_open(comm, desc, mine.incarnation));
     comm->control.row->address(comm->control.state, mine.address);
     if (comm->near.open)
@@ -234,14 +324,15 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
                               .ranks = comm->ranks,
                               .started_us = started_us,
                               .deadline_us = started_us + (uint64_t)comm->join_timeout_us,
-                              .cancel = comm->service != NULL ? comm->service->cancel : NULL};
+                              .cancel = comm->service != NULL ? comm->service->cancel : NULL,
+                              .listener = comm->epoch > 0 ? &comm->door->listener : NULL};
     shoal_error refusal;
     if (comm->me == 0 && comm->aggregators > 0 &&
         invite_aggregators(comm, desc, &meeting) != SHOAL_OK) {
         shoali_error_get(&refusal);
         meeting.refusal = &refusal; /* the other ranks shall hear it, too */
     }
-    SHOALI_TRY(shoali_meet(&meeting, records));
+    SHOALI_TRY(meet(comm, desc, &meeting, records));
     SHOALI_TRY(shoali_watch_open(comm));
     SHOALI_TRY(connect_all(comm, records, meeting.deadline_us));
     comm->spin_us = spin_for(comm, records);
@@ -250,9 +341,9 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     return SHOAL_OK;
 }
 
-shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc)
+shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc, const shoali_admission *in)
 {
-    SHOALI_TRY(take_settings(comm, desc));
+    SHOALI_TRY(take_settings(comm, desc, in));
     SHOALI_TRY(alloc_tables(comm));
     shoali_log_set_rank((int32_t)comm->me, (int32_t)comm->size);
     shoali_log(INFO, "rank %u of %u: %s", comm->me, comm->size, comm->launch.why);

@@ -7,6 +7,7 @@
 #include "shoal/shoal.h"
 
 enum { SHOALI_MAX_ENDPOINTS = 4096, SHOALI_RENDEZVOUS_BYTES = 512, SHOALI_MAX_TOKEN_BYTES = 256 };
+enum { SHOALI_DEFAULT_JOIN_US = 30 * 1000 * 1000 };
 
 /** As getenv: NULL when name is not set. */
 typedef const char *(*shoali_env)(void *ctx, const char *name);

@@ -99,6 +99,7 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
         shoali_ask ask;
         shoali_answer answer;
         shoali_heartbeat beat;
+        shoali_reform reform;
     } m;
     bool good = true;
     switch (kind) {
@@ -121,6 +122,10 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
     case SHOALI_MESSAGE_heartbeat:
         if ((good = shoali_heartbeat_decode(bytes, len_bytes, &m.beat)))
             shoali_view_heartbeat(comm, peer, &m.beat);
+        return good;
+    case SHOALI_MESSAGE_reform:
+        if ((good = shoali_reform_decode(bytes, len_bytes, &m.reform)))
+            shoali_reform_on_message(comm, peer, &m.reform);
         return good;
     case SHOALI_MESSAGE_protocol:
         shoali_listen_message(comm, peer, bytes, len_bytes);

@@ -30,13 +30,14 @@ typedef struct shoali_meeting {
     const shoal_error *refusal; /* rank 0: why there can be no job, for all who come; or NULL */
     uint32_t ranks;             /* with refusal: so many endpoints come by themselves */
     const atomic_bool *cancel;  /* set by another thread: give up; or NULL */
+    const int *listener;        /* rank 0: listens there already; NULL: at place */
 } shoali_meeting;
 
 /**
  * Exchange records. records_out[world_size] is in order of rank, mine included; all agree with
  * mine.
  * @return SHOAL_OK | EINVAL (place) | ETIMEDOUT: names the missing ranks | EMISMATCH, EVERSION:
- *         names both sides | EAUTH
+ *         names both sides | EAUTH | EEPOCH: who is there belongs to the running job (door.h)
  */
 SHOAL_MUST_USE shoal_status shoali_meet(const shoali_meeting *meeting, shoali_record *records_out);
 

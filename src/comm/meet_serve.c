@@ -7,6 +7,7 @@
  *   over     all tables are gone, or the deadline, or two ranks disagree: all callers hear the same
  *            text */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -318,7 +319,10 @@ static shoal_status open_store(store *s, shoali_record *records_out)
     s->records[0] = *s->meeting->mine;
     s->in[0] = true;
     s->present = s->served = 1;
-    return shoali_meet_listen(s->meeting, &s->listener);
+    if (s->meeting->listener == NULL)
+        return shoali_meet_listen(s->meeting, &s->listener);
+    s->listener = fcntl(*s->meeting->listener, F_DUPFD_CLOEXEC, 0);
+    return s->listener >= 0 ? SHOAL_OK : shoali_fail_os(SHOAL_ESYSTEM, errno, "no descriptor");
 }
 
 shoal_status shoali_meet_serve(const shoali_meeting *meeting, shoali_record *records_out)

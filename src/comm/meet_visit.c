@@ -95,6 +95,10 @@ static shoal_status hear(visit *v)
             break;
         case SHOALI_MESSAGE_abort:
             return told_the_end(v, body, length);
+        case SHOALI_MESSAGE_held:
+        case SHOALI_MESSAGE_admit:
+            v->final = true;
+            return shoali_fail(SHOAL_EEPOCH, "the job at %s runs already", v->meeting->place);
         default:
             return shoali_fail(SHOAL_ECORRUPT, "an unexpected frame of kind %u in a rendezvous",
                                kind);

@@ -285,8 +285,13 @@ static bool lost_member(shoal_op *op)
     shoal_comm *comm = op->comm;
     for (uint32_t m = 0; m < op->member_count; m++) {
         const shoali_peer *peer = &comm->peers[op->members[m]];
-        if (atomic_load_explicit(&peer->state, memory_order_acquire) == SHOALI_PEER_HERE)
-            continue;
+        if (atomic_load_explicit(&peer->state, memory_order_acquire) == SHOALI_PEER_HERE) {
+            if (!peer->leaving && !comm->leaving)
+                continue;
+            (void)shoali_fail(SHOAL_EEPOCH, "%s cannot start: the members are about to change",
+                              op->name);
+            return true;
+        }
         (void)shoali_fail(SHOAL_EPEER, "%s cannot start: %s", op->name, peer->lost_text);
         shoali_error_about((int32_t)op->members[m], peer->host, NULL, -1);
         return true;
@@ -435,6 +440,28 @@ void shoali_run_peer_lost(shoal_comm *comm, uint32_t endpoint)
             endpoint, peer->host);
         shoali_run_fail(op, true);
     }
+}
+
+static void leave_epoch(shoal_op *op)
+{
+    if (op->ended || op->parent != NULL)
+        return;
+    (void)shoali_fail(SHOAL_EEPOCH, "%s: the members are about to change", op->name);
+    shoali_error_advice("Call shoal_comm_reform on all members.");
+    shoali_run_fail(op, true);
+}
+
+void shoali_run_peer_leaving(shoal_comm *comm, uint32_t endpoint)
+{
+    for (shoal_op *op = comm->open; op != NULL; op = op->next_open)
+        if (shoali_member_of(op, endpoint) != SHOALI_NONE)
+            leave_epoch(op);
+}
+
+void shoali_run_all_leaving(shoal_comm *comm)
+{
+    for (shoal_op *op = comm->open; op != NULL; op = op->next_open)
+        leave_epoch(op);
 }
 
 /* ------------------------------------------------------------------ time */

@@ -4,7 +4,7 @@
  *   HERE  --goodbye--> LEFT    what it sent is on its way: its operations may end, or then fail
  *         --end without goodbye, silence, a broken link--> LOST    its operations fail at once
  *
- * and stays so: the membership is fixed until a reform. Any frame is a sign of life. Heartbeats say
+ * and stays so: the membership is fixed until a reform (reform.c). Any frame is a sign of life. Heartbeats say
  * what the sender does, so that an error can tell what a lost peer was last doing. */
 #include <stdio.h>
 #include <string.h>
@@ -91,6 +91,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     shoali_peer *peer = &comm->peers[endpoint];
     char doing[160];
     shoali_view_doing(comm, endpoint, doing, sizeof doing);
+    peer->silent = peer->silent || why == SHOAL_ETIMEDOUT;
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.100s%.100s",
              endpoint, peer->host, text, doing);
@@ -149,6 +150,7 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
         return;
     char text[80];
     snprintf(text, sizeof text, "silent for %.1f s", (double)silent_us * 1e-6);
+    comm->peers[endpoint].silent = true;
     shoali_view_gone(comm, endpoint, SHOAL_EPEER, text);
 }
 

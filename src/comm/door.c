@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/door.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/inner.h"
+#include "transport/address.h"
+#include "wire/messages.h"
+
+enum { STRANGER_US = 5 * 1000 * 1000, IDLE_MS = 250, FAREWELL_MS = 200 };
+
+/* ------------------------------------------------------------------ listening */
+
+static int listen_at(const shoali_ip *ip, uint16_t port)
+{
+    int on = 1, off = 0, family = ip->any.sa_family;
+    shoali_ip at = *ip;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    shoali_ip_set_port(&at, port);
+    if (fd < 0)
+        return -1;
+    if (family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(fd, &at.any, shoali_ip_bytes(&at)) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static shoal_status listen_on(shoali_door *door, const char *ip_text)
+{
+    shoali_ip ip, bound = {.any = {0}};
+    socklen_t length = sizeof bound;
+    if (!shoali_ip_parse(ip_text, &ip))
+        return shoali_fail(SHOAL_EINTERNAL, "'%.60s' is no address for a door", ip_text);
+    door->listener = listen_at(&ip, 0);
+    if (door->listener < 0 || getsockname(door->listener, &bound.any, &length) != 0)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot listen at %s for newcomers", ip_text);
+    snprintf(door->address, sizeof door->address,
+             ip.any.sa_family == AF_INET6 ? "[%.46s]:%u" : "%.46s:%u", ip_text,
+             shoali_ip_port(&bound));
+    return SHOAL_OK;
+}
+
+/* "10.0.0.3:29401" or "[fd00::3]:29401". */
+static int listen_named(const char *address)
+{
+    char place[SHOALI_DOOR_BYTES + 8], host[256], port[8];
+    shoali_ip ip;
+    snprintf(place, sizeof place, "tcp://%s", address);
+    if (!shoali_meet_parse(place, host, sizeof host, port, sizeof port) ||
+        !shoali_ip_parse(host, &ip))
+        return -1;
+    return listen_at(&ip, (uint16_t)strtoul(port, NULL, 10));
+}
+
+/* ------------------------------------------------------------------ where newcomers look */
+
+static const char *doors_file(const shoali_door *door, char *path, size_t path_bytes)
+{
+    if (strncmp(door->rendezvous, "file://", 7) != 0)
+        return NULL;
+    snprintf(path, path_bytes, "%s.doors", door->rendezvous + 7);
+    return path;
+}
+
+static bool line_of_file(const char *path, uint32_t i, char *out)
+{
+    char line[SHOALI_DOOR_BYTES + 2];
+    FILE *file = fopen(path, "re");
+    bool found = false;
+    for (uint32_t at = 0; file != NULL && !found && fgets(line, sizeof line, file) != NULL; at++)
+        found = at == i;
+    if (file != NULL)
+        fclose(file);
+    if (found) {
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(out, SHOALI_DOOR_BYTES, "%.*s", SHOALI_DOOR_BYTES - 1, line);
+    }
+    return found;
+}
+
+/* The rendezvous' numeric address, the entries of SHOAL_DOORS, the lines of PLACE.doors. */
+bool shoali_door_known(const shoali_door *door, uint32_t i, char address_out[SHOALI_DOOR_BYTES])
+{
+    char path[SHOALI_RENDEZVOUS_BYTES + 16];
+    const char *list = door->desc.doors;
+    if (strncmp(door->rendezvous, "tcp://", 6) == 0 && i-- == 0) {
+        snprintf(address_out, SHOALI_DOOR_BYTES, "%.*s", SHOALI_DOOR_BYTES - 1,
+                 door->rendezvous + 6);
+        return true;
+    }
+    while (list != NULL && *list != '\0') {
+        size_t length = strcspn(list, ",");
+        if (i-- == 0) {
+            snprintf(address_out, SHOALI_DOOR_BYTES, "%.*s", (int)length, list);
+            return true;
+        }
+        list += length + (list[length] == ',');
+    }
+    return doors_file(door, path, sizeof path) != NULL && line_of_file(path, i, address_out);
+}
+
+static void write_doors(const shoali_door *door, const char *path)
+{
+    char fresh[SHOALI_RENDEZVOUS_BYTES + 48];
+    const shoal_comm *comm = door->comm;
+    snprintf(fresh, sizeof fresh, "%s.%llx", path, (unsigned long long)door->mine.incarnation);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file == NULL) {
+        shoali_log(WARN, "cannot write %s: newcomers will not find this job", fresh);
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    fprintf(file, "%s\n", door->address);
+    for (uint32_t i = 0; comm != NULL && i < comm->size; i++)
+        if (i != comm->me && comm->peers[i].door[0] != '\0')
+            fprintf(file, "%s\n", comm->peers[i].door);
+    if (fclose(file) != 0 || rename(fresh, path) != 0)
+        shoali_log(WARN, "cannot write %s: newcomers will not find this job", path);
+}
+
+void shoali_door_publish(shoali_door *door)
+{
+    char path[SHOALI_RENDEZVOUS_BYTES + 16], address[SHOALI_DOOR_BYTES];
+    for (uint32_t i = 0; door->named < 0 && shoali_door_known(door, i, address); i++)
+        door->named = listen_named(address);
+    if (door->comm != NULL && door->comm->me == 0 && doors_file(door, path, sizeof path) != NULL)
+        write_doors(door, path);
+}
+
+/* ------------------------------------------------------------------ visitors */
+
+void shoali_door_drop(shoali_door *door, uint32_t caller)
+{
+    shoali_meet_stream_close(&door->callers[caller]->stream);
+    shoali_free(door->callers[caller]);
+    door->callers[caller] = door->callers[--door->caller_count];
+}
+
+static void accept_some(shoali_door *door, int listener)
+{
+    int fd;
+    while (door->caller_count < SHOALI_CALLERS &&
+           (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+        shoali_caller *caller = shoali_alloc(sizeof *caller);
+        if (caller == NULL ||
+            shoali_meet_stream_start(&caller->stream, fd, false, &door->meeting) != SHOAL_OK) {
+            close(fd);
+            shoali_free(caller);
+            return;
+        }
+        caller->since_us = shoali_now_us();
+        door->callers[door->caller_count++] = caller;
+    }
+}
+
+/* PENDING: all is well so far; else it is to be dropped. */
+static shoal_status hear(const shoali_door *door, shoali_caller *caller)
+{
+    uint16_t kind;
+    const uint8_t *body;
+    size_t length;
+    shoali_record record;
+    for (;;) {
+        SHOALI_TRY(shoali_meet_stream_read(&caller->stream, &kind, &body, &length));
+        bool said = caller->member || caller->newcomer;
+        if (kind == SHOALI_MESSAGE_come && !said &&
+            shoali_come_decode(body, length, &caller->come)) {
+            caller->member = true;
+        } else if (kind == SHOALI_MESSAGE_record && !said &&
+                   shoali_record_decode(body, length, &record)) {
+            SHOALI_TRY(shoali_meet_agree(&door->mine, &record));
+            caller->newcomer = true;
+        } else {
+            return shoali_fail(SHOAL_ECORRUPT, "an unexpected frame of kind %u at a door", kind);
+        }
+    }
+}
+
+/* A newcomer that finds no place, or the wrong door. */
+static void hold(shoali_caller *caller, const shoal_comm *comm, uint32_t leader)
+{
+    shoali_held held = {.stay = leader == comm->me};
+    uint8_t body[SHOALI_HELD_BYTES];
+    for (uint32_t i = leader; i < comm->size && held.count < SHOALI_HELD_DOORS; i++)
+        if (i != comm->me && comm->peers[i].door[0] != '\0')
+            memcpy(held.doors[held.count++], comm->peers[i].door, SHOALI_DOOR_BYTES);
+    caller->held = shoali_meet_stream_put(&caller->stream, SHOALI_MESSAGE_held, body,
+                                          shoali_held_encode(&held, body));
+    caller->leaves = !held.stay;
+}
+
+/* The lowest member that is there: it leads the next epoch. */
+static uint32_t leader_of(const shoal_comm *comm)
+{
+    uint32_t leader = 0;
+    while (leader != comm->me && atomic_load(&comm->peers[leader].state) != SHOALI_PEER_HERE)
+        leader++;
+    return leader;
+}
+
+/* Somebody of this epoch; all others are newcomers, whatever they were before. */
+static bool is_member(const shoali_caller *caller, const shoal_comm *comm)
+{
+    const shoali_come *come = &caller->come;
+    return caller->member && come->epoch == comm->epoch && come->rank < comm->size &&
+           come->incarnation == comm->peers[come->rank].incarnation;
+}
+
+static void answer(shoali_door *door, shoali_caller *caller)
+{
+    shoal_comm *comm = door->comm;
+    if (comm == NULL || (!caller->member && !caller->newcomer))
+        return;
+    pthread_mutex_lock(&comm->lock); /* doors of peers */
+    if (caller->member && !is_member(caller, comm)) {
+        caller->member = false;
+        caller->newcomer = true;
+    }
+    if (caller->newcomer && !caller->held && shoali_meet_stream_idle(&caller->stream))
+        hold(caller, comm, leader_of(comm));
+    pthread_mutex_unlock(&comm->lock);
+}
+
+/* False: it is over with this one. */
+static bool serve(shoali_door *door, shoali_caller *caller)
+{
+    shoal_status status = hear(door, caller);
+    if (status != SHOAL_PENDING) {
+        if (status != SHOAL_EPEER)
+            shoali_log(WARN, "a visitor is refused: %s", shoal_last_error()->text);
+        return false;
+    }
+    answer(door, caller);
+    if (shoali_meet_stream_write(&caller->stream) != SHOAL_OK)
+        return false;
+    if (caller->leaves && shoali_meet_stream_idle(&caller->stream))
+        return false;
+    return caller->member || caller->newcomer || shoali_now_us() - caller->since_us < STRANGER_US;
+}
+
+void shoali_door_poll(shoali_door *door, int timeout_ms)
+{
+    struct pollfd polls[SHOALI_CALLERS + 3];
+    uint64_t count;
+    bool room = door->caller_count < SHOALI_CALLERS;
+    polls[0] = (struct pollfd){.fd = door->wake_fd, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = room ? door->listener : -1, .events = POLLIN};
+    polls[2] = (struct pollfd){.fd = room ? door->named : -1, .events = POLLIN};
+    for (uint32_t i = 0; i < door->caller_count; i++) {
+        const shoali_meet_stream *stream = &door->callers[i]->stream;
+        bool out = shoali_meet_stream_wants_out(stream);
+        polls[3 + i] = (struct pollfd){.fd = stream->fd,
+                                       .events = (short)(POLLIN | (out ? POLLOUT : 0))};
+    }
+    (void)poll(polls, 3 + door->caller_count, timeout_ms);
+    pthread_mutex_lock(&door->lock);
+    if (polls[0].revents != 0 && read(door->wake_fd, &count, sizeof count) < 0)
+        shoali_log(TRACE, "a door was woken for nothing");
+    for (uint32_t i = door->caller_count; i-- > 0;) /* backwards: drop moves the last one here */
+        if (!serve(door, door->callers[i]))
+            shoali_door_drop(door, i);
+    for (int i = 1; i < 3; i++)
+        if (polls[i].revents != 0)
+            accept_some(door, polls[i].fd);
+    pthread_mutex_unlock(&door->lock);
+}
+
+/* ------------------------------------------------------------------ between reforms */
+
+/* Is there a reason to reform: a member that does already, or a newcomer for whom there is room? */
+static bool is_wanted(const shoali_door *door)
+{
+    const shoal_comm *comm = door->comm;
+    bool room = comm->size < door->mine.world_size, leads = leader_of(comm) == comm->me;
+    for (uint32_t i = 0; i < door->caller_count; i++)
+        if (door->callers[i]->member || (door->callers[i]->newcomer && room && leads))
+            return true;
+    return false;
+}
+
+static void *thread_main(void *arg)
+{
+    shoali_door *door = arg;
+    bool told = false;
+    shoali_log_set_rank((int32_t)door->comm->me, (int32_t)door->comm->size);
+    while (!atomic_load(&door->quit)) {
+        shoali_door_poll(door, IDLE_MS);
+        if (!told && is_wanted(door))
+            told = shoali_comm_post(door->comm, shoali_reform_want, door->comm) == SHOAL_OK;
+    }
+    return NULL;
+}
+
+shoal_status shoali_door_start(shoali_door *door, shoal_comm *comm)
+{
+    door->comm = comm;
+    atomic_store(&door->quit, false);
+    SHOALI_TRY(shoali_thread_start(&door->thread, thread_main, door));
+    door->running = true;
+    return SHOAL_OK;
+}
+
+void shoali_door_stop(shoali_door *door)
+{
+    const uint64_t one = 1;
+    if (!door->running)
+        return;
+    atomic_store(&door->quit, true);
+    if (write(door->wake_fd, &one, sizeof one) < 0)
+        shoali_log(TRACE, "a door is awake already");
+    pthread_join(door->thread, NULL);
+    door->running = false;
+}
+
+/* ------------------------------------------------------------------ open and close */
+
+static shoal_status keep_text(shoali_door *door, const char **text)
+{
+    if (*text == NULL)
+        return SHOAL_OK;
+    *text = shoali_arena_strdup(door->arena, *text);
+    return *text != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+static shoal_status keep_desc(shoali_door *door, const shoal_comm_desc *desc)
+{
+    door->desc = *desc;
+    if (door->desc.doors == NULL)
+        door->desc.doors = shoali_getenv(NULL, "SHOAL_DOORS");
+    SHOALI_TRY(keep_text(door, &door->desc.doors));
+    SHOALI_TRY(keep_text(door, &door->desc.interface));
+    SHOALI_TRY(keep_text(door, &door->desc.transport));
+    SHOALI_TRY(keep_text(door, &door->desc.fault));
+    door->desc.job = door->job;
+    door->desc.rendezvous = door->rendezvous;
+    door->desc.token = NULL; /* the bytes are kept apart */
+    return SHOAL_OK;
+}
+
+static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_comm_desc *desc,
+                         const shoali_record *mine, const char *ip)
+{
+    door->arena = shoali_arena_create(1024);
+    if (door->arena == NULL)
+        return SHOAL_ENOMEM;
+    door->token = comm->token;
+    door->mine = *mine;
+    snprintf(door->job, sizeof door->job, "%s", comm->job);
+    snprintf(door->rendezvous, sizeof door->rendezvous, "%s", comm->launch.rendezvous);
+    SHOALI_TRY(keep_desc(door, desc));
+    door->meeting = (shoali_meeting){.place = door->rendezvous,
+                                     .job = door->job,
+                                     .token = &door->token,
+                                     .mine = &door->mine};
+    door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (door->wake_fd < 0)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno, "no descriptor for a door");
+    return listen_on(door, ip);
+}
+
+shoal_status shoali_door_open(shoal_comm *comm, const shoal_comm_desc *desc,
+                              const shoali_record *mine, const char *ip, shoali_door **door_out)
+{
+    shoali_door *door = shoali_alloc(sizeof *door);
+    if (door == NULL)
+        return SHOAL_ENOMEM;
+    door->listener = door->named = door->wake_fd = -1;
+    pthread_mutex_init(&door->lock, NULL);
+    shoal_status status = fill(door, comm, desc, mine, ip);
+    if (status != SHOAL_OK) {
+        shoali_door_close(door);
+        return status;
+    }
+    *door_out = door;
+    return SHOAL_OK;
+}
+
+/* Newcomers still wait: they need not look for us any longer. */
+static void say_farewell(shoali_door *door)
+{
+    const shoali_abort end = {.status = SHOAL_ECANCELLED,
+                              .culprit = SHOALI_NOBODY,
+                              .text = "the job ended before this process was needed"};
+    uint8_t body[SHOALI_ABORT_BYTES];
+    size_t length = shoali_abort_encode(&end, body);
+    for (uint32_t i = 0; i < door->caller_count; i++)
+        door->callers[i]->leaves = shoali_meet_stream_put(&door->callers[i]->stream,
+                                                          SHOALI_MESSAGE_abort, body, length);
+    uint64_t until_us = shoali_now_us() + FAREWELL_MS * 1000;
+    door->comm = NULL;
+    while (door->caller_count > 0 && shoali_now_us() < until_us)
+        shoali_door_poll(door, FAREWELL_MS / 10);
+}
+
+void shoali_door_forked(shoali_door *door)
+{
+    close(door->listener);
+    close(door->wake_fd);
+    if (door->named >= 0)
+        close(door->named);
+    for (uint32_t i = 0; i < door->caller_count; i++)
+        close(door->callers[i]->stream.fd);
+}
+
+void shoali_door_close(shoali_door *door)
+{
+    char path[SHOALI_RENDEZVOUS_BYTES + 16];
+    if (door == NULL)
+        return;
+    shoali_door_stop(door);
+    if (door->comm != NULL && door->comm->me == 0 && doors_file(door, path, sizeof path) != NULL)
+        unlink(path);
+    if (door->caller_count > 0)
+        say_farewell(door);
+    while (door->caller_count > 0)
+        shoali_door_drop(door, 0);
+    int fds[] = {door->listener, door->named, door->wake_fd};
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    pthread_mutex_destroy(&door->lock);
+    explicit_bzero(&door->token, sizeof door->token);
+    shoali_arena_destroy(door->arena);
+    shoali_free(door);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process of a job that may change its members keeps from epoch to epoch: how it joined, and
+ * its door, where members that reform and newcomers are taken in. Visitors prove the job's token
+ * (wire/handshake.h), then say who they are:
+ *
+ *   member     come     ->           newcomer   record   ->
+ *                       <- admit                         <- held (wait here, or go elsewhere)
+ *                                                        <- admit
+ *
+ * Admitted visitors meet at the same door for the next epoch, with the store of meet_serve.c.
+ * Between two reforms a thread of its own answers; during one, the thread that reforms does. */
+#ifndef SHOALI_COMM_DOOR_H
+#define SHOALI_COMM_DOOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "comm/meet_stream.h"
+#include "wire/member.h"
+
+enum { SHOALI_CALLERS = 64 };
+
+typedef struct shoali_caller {
+    shoali_meet_stream stream;
+    uint64_t since_us;
+    bool member, newcomer; /* which it is; neither: not said yet */
+    bool held;             /* it has been told to wait */
+    bool leaves;           /* the end, once everything is sent */
+    shoali_come come;      /* of a member */
+} shoali_caller;
+
+typedef struct shoali_door {
+    /* constant */
+    shoal_arena *arena;
+    shoal_comm_desc desc; /* how it joined first; strings in arena */
+    shoali_token token;
+    char job[SHOALI_JOB_BYTES], rendezvous[SHOALI_RENDEZVOUS_BYTES];
+    shoali_record mine; /* of the first join; its world size is how many members there may be */
+    shoali_meeting meeting;
+    char address[SHOALI_DOOR_BYTES];
+    int listener; /* at address */
+
+    int named; /* listener at an address that newcomers know beforehand; -1: none */
+    shoali_caller *callers[SHOALI_CALLERS];
+    uint32_t caller_count;
+    struct shoal_comm *comm; /* whose door it is now */
+    pthread_t thread;
+    bool running;
+    int wake_fd;
+    atomic_bool quit;
+    pthread_mutex_t lock; /* held during a round, so that fork falls between two */
+} shoali_door;
+
+/** @param ip where this process is reached ("10.0.0.3"); token, job and rendezvous are comm's. */
+SHOAL_MUST_USE shoal_status shoali_door_open(struct shoal_comm *comm, const shoal_comm_desc *desc,
+                                             const shoali_record *mine, const char *ip,
+                                             shoali_door **door_out);
+/** Newcomers that wait hear that the job is over. NULL is allowed. */
+void shoali_door_close(shoali_door *door);
+/** In a forked child. */
+void shoali_door_forked(shoali_door *door);
+
+/** One round: sleep up to timeout_ms, take in and answer visitors. */
+void shoali_door_poll(shoali_door *door, int timeout_ms);
+/** The thread for the time between reforms. */
+SHOAL_MUST_USE shoal_status shoali_door_start(shoali_door *door, struct shoal_comm *comm);
+void shoali_door_stop(shoali_door *door);
+void shoali_door_drop(shoali_door *door, uint32_t caller);
+/** This process leads: be where newcomers look (the rendezvous, SHOAL_DOORS, PLACE.doors). */
+void shoali_door_publish(shoali_door *door);
+
+/** Where a newcomer may look for members: i-th address; false: no more. */
+bool shoali_door_known(const shoali_door *door, uint32_t i, char address_out[SHOALI_DOOR_BYTES]);
+
+/**
+ * Visit a door. come NULL: as a newcomer.
+ * @param goes_on asked every few milliseconds; false ends the visit. NULL: until the deadline
+ * @param held_out what it was told last, if it was held
+ * @return SHOAL_OK: admitted | PENDING: nobody there, or not any more, or sent elsewhere |
+ *         EVERSION, EMISMATCH: never | ECANCELLED: the job is over
+ */
+SHOAL_MUST_USE shoal_status shoali_knock(const shoali_door *door, const char *address,
+                                         const shoali_come *come, uint64_t deadline_us,
+                                         bool (*goes_on)(void *ctx), void *ctx,
+                                         shoali_held *held_out, shoali_admit *admit_out);
+/** Look for the running job at all known doors and at those that it is told of. PENDING: once round
+ * and nobody there (wait: at deadline_us). door_out: whose. */
+SHOAL_MUST_USE shoal_status shoali_seek(const shoali_door *door, bool wait, uint64_t deadline_us,
+                                        shoali_admit *admit_out, char door_out[SHOALI_DOOR_BYTES]);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A visitor's side of a door (door.h). */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/door.h"
+#include "comm/inner.h"
+#include "transport/address.h"
+#include "wire/messages.h"
+
+enum { ANSWER_US = 400 * 1000, /* a door opens at once, or is none */ POLL_MS = 10, PAUSE_MS = 50 };
+enum { KNOWN_DOORS = 64 };
+
+typedef struct visit {
+    const shoali_door *door; /* mine */
+    const shoali_come *come; /* NULL: a newcomer */
+    shoali_meet_stream *stream;
+    uint64_t began_us, deadline_us;
+    bool said;
+    shoali_held *held;
+    shoali_admit *admit;
+    bool answered;
+} visit;
+
+static shoal_status dial(visit *v, const char *address)
+{
+    char place[SHOALI_DOOR_BYTES + 8], host[256], port[8];
+    shoali_ip ip;
+    snprintf(place, sizeof place, "tcp://%s", address);
+    if (!shoali_meet_parse(place, host, sizeof host, port, sizeof port) ||
+        !shoali_ip_parse(host, &ip))
+        return SHOAL_PENDING; /* a name: the usual rendezvous resolves it */
+    shoali_ip_set_port(&ip, (uint16_t)strtoul(port, NULL, 10));
+    if (v->door->token.len_bytes == 0 && !shoali_ip_is_loopback(&ip))
+        return SHOAL_PENDING;
+    int fd = socket(ip.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno, "no socket to visit %s", address);
+    if ((connect(fd, &ip.any, shoali_ip_bytes(&ip)) != 0 && errno != EINPROGRESS) ||
+        shoali_meet_stream_start(v->stream, fd, true, &v->door->meeting) != SHOAL_OK) {
+        close(fd);
+        return SHOAL_PENDING;
+    }
+    return SHOAL_OK;
+}
+
+static void introduce(visit *v)
+{
+    uint8_t body[SHOALI_RECORD_BYTES];
+    if (v->said || !shoali_meet_stream_idle(v->stream))
+        return;
+    size_t length = v->come != NULL ? shoali_come_encode(v->come, body)
+                                    : shoali_record_encode(&v->door->mine, body);
+    uint16_t kind = v->come != NULL ? SHOALI_MESSAGE_come : SHOALI_MESSAGE_record;
+    v->said = shoali_meet_stream_put(v->stream, kind, body, length);
+}
+
+/* PENDING with answered: go on. */
+static shoal_status hear(visit *v)
+{
+    uint16_t kind;
+    const uint8_t *body;
+    size_t length;
+    shoali_abort end;
+    for (;;) {
+        SHOALI_TRY(shoali_meet_stream_read(v->stream, &kind, &body, &length));
+        v->answered = true;
+        if (kind == SHOALI_MESSAGE_admit && shoali_admit_decode(body, length, v->admit))
+            return SHOAL_OK;
+        if (kind == SHOALI_MESSAGE_abort && shoali_abort_decode(body, length, &end))
+            return shoali_fail((shoal_status)end.status, "%s", end.text);
+        if (kind != SHOALI_MESSAGE_held || !shoali_held_decode(body, length, v->held))
+            return shoali_fail(SHOAL_ECORRUPT, "an unexpected frame of kind %u from a door", kind);
+        if (!v->held->stay)
+            return shoali_fail(SHOAL_EPEER, "sent to another door");
+    }
+}
+
+/* A member is answered only when all have come; the handshake shows that there is a door. */
+static bool is_silent(const visit *v, uint64_t now_us)
+{
+    bool heard = v->come != NULL ? v->said : v->answered;
+    return !heard && now_us > v->began_us + ANSWER_US;
+}
+
+static shoal_status stay(visit *v, bool (*goes_on)(void *ctx), void *ctx)
+{
+    for (;;) {
+        uint64_t now_us = shoali_now_us();
+        SHOALI_TRY(shoali_meet_stream_write(v->stream));
+        shoal_status status = hear(v);
+        if (status != SHOAL_PENDING)
+            return status;
+        introduce(v);
+        if (now_us > v->deadline_us || is_silent(v, now_us) || (goes_on != NULL && !goes_on(ctx)))
+            return SHOAL_PENDING;
+        bool out = shoali_meet_stream_wants_out(v->stream);
+        struct pollfd wait = {.fd = v->stream->fd, .events = (short)(POLLIN | (out ? POLLOUT : 0))};
+        (void)poll(&wait, 1, POLL_MS);
+    }
+}
+
+shoal_status shoali_knock(const shoali_door *door, const char *address, const shoali_come *come,
+                          uint64_t deadline_us, bool (*goes_on)(void *ctx), void *ctx,
+                          shoali_held *held_out, shoali_admit *admit_out)
+{
+    visit v = {.door = door,
+               .come = come,
+               .held = held_out,
+               .admit = admit_out,
+               .began_us = shoali_now_us(),
+               .deadline_us = deadline_us};
+    held_out->count = held_out->stay = 0;
+    v.stream = shoali_alloc(sizeof *v.stream);
+    if (v.stream == NULL)
+        return SHOAL_ENOMEM;
+    v.stream->fd = -1;
+    shoal_status status = dial(&v, address);
+    if (status == SHOAL_OK)
+        status = stay(&v, goes_on, ctx);
+    shoali_meet_stream_close(v.stream);
+    shoali_free(v.stream);
+    if (status == SHOAL_EVERSION || status == SHOAL_EMISMATCH || status == SHOAL_ECANCELLED ||
+        status == SHOAL_ENOMEM || status == SHOAL_OK)
+        return status;
+    if (status != SHOAL_PENDING)
+        shoali_log(DEBUG, "door %s: %s", address, shoal_last_error()->text);
+    return SHOAL_PENDING;
+}
+
+/* ------------------------------------------------------------------ looking for the job */
+
+typedef struct search {
+    char doors[KNOWN_DOORS][SHOALI_DOOR_BYTES];
+    uint32_t count;
+    bool met; /* somebody has answered: there is a job */
+} search;
+
+static void learn(search *s, const char *address)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (strcmp(s->doors[i], address) == 0)
+            return;
+    if (s->count < KNOWN_DOORS && address[0] != '\0')
+        snprintf(s->doors[s->count++], SHOALI_DOOR_BYTES, "%s", address);
+}
+
+/* All doors that it knows of, and those that it hears of meanwhile. */
+static shoal_status once_round(search *s, const shoali_door *door, uint64_t deadline_us,
+                               shoali_admit *admit_out, char *door_out)
+{
+    char address[SHOALI_DOOR_BYTES];
+    for (uint32_t i = 0; shoali_door_known(door, i, address); i++)
+        learn(s, address);
+    for (uint32_t i = 0; i < s->count; i++) {
+        shoali_held held;
+        snprintf(address, sizeof address, "%s", s->doors[i]);
+        if (strcmp(address, door->address) == 0)
+            continue;
+        shoal_status status = shoali_knock(door, address, NULL, deadline_us, NULL, NULL, &held,
+                                           admit_out);
+        for (uint32_t d = 0; d < held.count; d++)
+            learn(s, held.doors[d]);
+        s->met = s->met || held.count > 0 || held.stay;
+        memcpy(door_out, address, sizeof address);
+        if (status != SHOAL_PENDING)
+            return status;
+    }
+    return SHOAL_PENDING;
+}
+
+shoal_status shoali_seek(const shoali_door *door, bool wait, uint64_t deadline_us,
+                         shoali_admit *admit_out, char door_out[SHOALI_DOOR_BYTES])
+{
+    search *s = shoali_alloc(sizeof *s);
+    shoal_status status = s != NULL ? SHOAL_PENDING : SHOAL_ENOMEM;
+    while (status == SHOAL_PENDING) {
+        status = once_round(s, door, deadline_us, admit_out, door_out);
+        bool again = wait || s->met;
+        if (status != SHOAL_PENDING || !again || shoali_now_us() >= deadline_us)
+            break;
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+    shoali_free(s);
+    return status;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From one epoch to the next. While it is agreed upon, the old connections stay: their heartbeats
+ * say who is alive, however long its program takes to get here. States of a member:
+ *
+ *                    what it does                                   until
+ *   LEAVING          its operations end EEPOCH, all hear it         nothing is open
+ *   LEADING          (lowest that is there) takes visitors at       all that are there have come, or
+ *                    its door                                       are found dead or silent
+ *   VISITING         (others) comes to the leader's door            admitted; leader lost: next one
+ *   MEETING          a new communicator at the leader's door        connected to all; else again, with
+ *                                                                   a higher epoch
+ *   MOVED            says so to who is still in the old epoch, and leaves that
+ *   LEFT BEHIND      others have moved without this one: it joins as a newcomer
+ *
+ * Quorum: those who come have to be more than half of the old epoch's members, or half with its
+ * rank 0; who is dead (its connection ended without a goodbye) does not count, who is silent does.
+ * So of two halves that cannot reach each other only one goes on; the other keeps knocking. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/door.h"
+#include "comm/inner.h"
+#include "wire/messages.h"
+
+enum { DEFAULT_REFORM_US = 60 * 1000 * 1000, POLL_MS = 20, PAUSE_MS = 50, MEET_TIMES = 2 };
+
+typedef enum member_state { HERE, LEFT, SILENT, DEAD, MOVED } member_state;
+
+typedef struct reform {
+    shoal_comm *old;
+    shoali_door *door;
+    uint64_t deadline_us, done, tried;
+    uint8_t *states; /* [size] member_state, as of the last survey */
+    uint32_t candidate;
+    shoali_admission in;
+    uint32_t *callers; /* [size] by old rank: index of the visitor, SHOALI_NONE */
+} reform;
+
+/* ------------------------------------------------------------------ what members say */
+
+static void say(shoal_comm *comm, uint32_t what)
+{
+    shoali_reform message = {.what = what};
+    uint8_t body[SHOALI_REFORM_MESSAGE_BYTES];
+    if (comm->door != NULL)
+        memcpy(message.door, comm->door->address, sizeof message.door);
+    shoali_reform_encode(&message, body);
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (i != comm->me && comm->peers[i].up &&
+            atomic_load(&comm->peers[i].state) == SHOALI_PEER_HERE)
+            shoali_control(comm, i, SHOALI_MESSAGE_reform, body, sizeof body);
+}
+
+void shoali_reform_introduce(void *arg)
+{
+    say(arg, SHOALI_REFORM_DOOR);
+}
+
+void shoali_reform_want(void *arg)
+{
+    shoal_comm *comm = arg;
+    if (!atomic_exchange(&comm->wanted, true))
+        say(comm, SHOALI_REFORM_WANTED);
+}
+
+void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_reform *message)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    switch (message->what) {
+    case SHOALI_REFORM_DOOR:
+        pthread_mutex_lock(&comm->lock);
+        memcpy(peer->door, message->door, sizeof peer->door);
+        pthread_mutex_unlock(&comm->lock);
+        break;
+    case SHOALI_REFORM_LEAVING:
+        peer->leaving = true;
+        atomic_store(&comm->wanted, true);
+        shoali_run_peer_leaving(comm, endpoint);
+        break;
+    case SHOALI_REFORM_MOVED:
+        peer->moved = true;
+        break;
+    default:
+        atomic_store(&comm->wanted, true);
+        break;
+    }
+}
+
+static void leave_epoch(void *arg)
+{
+    shoal_comm *comm = arg;
+    comm->leaving = true;
+    shoali_run_all_leaving(comm);
+    say(comm, SHOALI_REFORM_LEAVING);
+}
+
+static void say_moved(void *arg)
+{
+    say(arg, SHOALI_REFORM_MOVED);
+}
+
+/* ------------------------------------------------------------------ who is there */
+
+static void take_survey(void *arg)
+{
+    reform *r = arg;
+    for (uint32_t i = 0; i < r->old->size; i++) {
+        const shoali_peer *peer = &r->old->peers[i];
+        uint32_t state = i == r->old->me ? SHOALI_PEER_HERE : atomic_load(&peer->state);
+        r->states[i] = peer->moved                 ? MOVED
+                       : state == SHOALI_PEER_HERE ? HERE
+                       : state == SHOALI_PEER_LEFT ? LEFT
+                       : peer->silent              ? SILENT
+                                                   : DEAD;
+    }
+}
+
+static uint32_t count_of(const reform *r, member_state state)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->old->size; i++)
+        count += r->states[i] == state;
+    return count;
+}
+
+/* The candidate is still the one to visit, and nobody has gone ahead. */
+static bool still_leads(void *arg)
+{
+    reform *r = arg;
+    shoali_call(r->old, take_survey, r);
+    return count_of(r, MOVED) == 0 && r->states[r->candidate] == HERE;
+}
+
+/* ------------------------------------------------------------------ leading */
+
+/* Visitors by old rank; how many have come, this one included. */
+static uint32_t muster(reform *r)
+{
+    uint32_t present = 1;
+    for (uint32_t i = 0; i < r->old->size; i++)
+        r->callers[i] = SHOALI_NONE;
+    for (uint32_t c = 0; c < r->door->caller_count; c++) {
+        const shoali_caller *caller = r->door->callers[c];
+        if (!caller->member || r->callers[caller->come.rank] != SHOALI_NONE)
+            continue;
+        r->callers[caller->come.rank] = c;
+        present++;
+    }
+    return present;
+}
+
+static bool all_have_come(const reform *r)
+{
+    for (uint32_t i = 0; i < r->old->size; i++)
+        if (i != r->old->me && r->states[i] == HERE && r->callers[i] == SHOALI_NONE)
+            return false;
+    return true;
+}
+
+static bool has_quorum(const reform *r, uint32_t present)
+{
+    uint32_t silent = 0;
+    for (uint32_t i = 0; i < r->old->size; i++)
+        silent += r->states[i] == SILENT && r->callers[i] == SHOALI_NONE;
+    return present > silent || (present == silent && r->old->me == 0);
+}
+
+static shoal_status no_quorum(const reform *r)
+{
+    uint32_t first = 0;
+    while (first + 1 < r->old->size && r->states[first] != SILENT)
+        first++;
+    shoal_status status = shoali_fail(
+        SHOAL_EPEER,
+        "rank %u reaches only a minority of the %u members: rank %u and others may go "
+        "on without it",
+        r->old->me, r->old->size, first);
+    shoali_error_about((int32_t)first, r->old->peers[first].host, "reform", -1);
+    shoali_error_advice("Look at this host's network; a newcomer may take its place meanwhile.");
+    return status;
+}
+
+static void admit(shoali_caller *caller, const shoali_admit *place)
+{
+    uint8_t body[SHOALI_ADMIT_BYTES];
+    caller->leaves = shoali_meet_stream_put(&caller->stream, SHOALI_MESSAGE_admit, body,
+                                            shoali_admit_encode(place, body));
+}
+
+/* What is common to all places of the next epoch. */
+static shoali_admit plan(const reform *r)
+{
+    shoali_admit a = {.epoch = r->tried, .size = 1, .done_min = r->done, .done_max = r->done};
+    for (uint32_t i = 0; i < r->old->size; i++) {
+        if (r->callers[i] == SHOALI_NONE)
+            continue;
+        const shoali_come *come = &r->door->callers[r->callers[i]]->come;
+        a.epoch = come->tried > a.epoch ? come->tried : a.epoch;
+        a.done_min = come->done < a.done_min ? come->done : a.done_min;
+        if (come->done > a.done_max) {
+            a.done_max = come->done;
+            a.done_rank = a.size;
+        }
+        a.size++;
+    }
+    a.epoch++;
+    for (uint32_t c = 0; c < r->door->caller_count; c++)
+        a.size += r->door->callers[c]->newcomer && a.size < r->door->mine.world_size;
+    return a;
+}
+
+/* Members in their old order, then newcomers as they came. */
+static void decide(reform *r)
+{
+    shoali_door *door = r->door;
+    shoali_admit place = plan(r);
+    r->in.admit = place;
+    snprintf(r->in.door, sizeof r->in.door, "%s", door->address);
+    for (uint32_t i = 0; i < r->old->size; i++)
+        if (r->callers[i] != SHOALI_NONE) {
+            place.rank++;
+            admit(door->callers[r->callers[i]], &place);
+        }
+    for (uint32_t c = 0; c < door->caller_count && place.rank + 1 < place.size; c++)
+        if (door->callers[c]->newcomer && !door->callers[c]->leaves) {
+            place.rank++;
+            admit(door->callers[c], &place);
+        }
+    for (uint32_t c = door->caller_count; c-- > 0;)
+        if (door->callers[c]->leaves) {
+            shoali_meet_stream_try(&door->callers[c]->stream);
+            shoali_door_drop(door, c);
+        }
+}
+
+/* OK: decided. PENDING: look again who is to lead. */
+static shoal_status lead(reform *r)
+{
+    while (shoali_now_us() < r->deadline_us) {
+        shoali_door_poll(r->door, POLL_MS);
+        shoali_call(r->old, take_survey, r);
+        uint32_t present = muster(r);
+        if (count_of(r, MOVED) > 0)
+            return SHOAL_PENDING;
+        if (!all_have_come(r))
+            continue;
+        if (!has_quorum(r, present))
+            return no_quorum(r);
+        decide(r);
+        return SHOAL_OK;
+    }
+    return SHOAL_PENDING;
+}
+
+/* ------------------------------------------------------------------ the others */
+
+static shoal_status visit(reform *r)
+{
+    const shoal_comm *old = r->old;
+    const shoali_come come = {.epoch = old->epoch,
+                              .tried = r->tried,
+                              .done = r->done,
+                              .incarnation = old->incarnation,
+                              .rank = old->me};
+    shoali_held held;
+    memcpy(r->in.door, old->peers[r->candidate].door, sizeof r->in.door);
+    return shoali_knock(r->door, r->in.door, &come, r->deadline_us, still_leads, r, &held,
+                        &r->in.admit);
+}
+
+/* At the doors of all that may be somewhere, as a newcomer. */
+static shoal_status rejoin(reform *r)
+{
+    for (uint32_t i = 0; i < r->old->size; i++) {
+        shoali_held held = {0};
+        if (i == r->old->me || r->states[i] == DEAD || r->states[i] == LEFT)
+            continue;
+        memcpy(r->in.door, r->old->peers[i].door, sizeof r->in.door);
+        for (int hops = 0; hops < 4 && r->in.door[0] != '\0'; hops++) {
+            shoal_status status = shoali_knock(r->door, r->in.door, NULL, r->deadline_us, NULL,
+                                               NULL, &held, &r->in.admit);
+            if (status != SHOAL_PENDING)
+                return status;
+            memcpy(r->in.door, held.doors[0], sizeof r->in.door);
+            if (held.stay || held.count == 0)
+                break;
+        }
+    }
+    return SHOAL_PENDING;
+}
+
+/* One attempt to be admitted to the next epoch. */
+static shoal_status enter(reform *r)
+{
+    shoali_call(r->old, take_survey, r);
+    r->candidate = 0;
+    while (r->candidate < r->old->me && r->states[r->candidate] != HERE)
+        r->candidate++;
+    if (count_of(r, MOVED) > 0)
+        return rejoin(r);
+    if (r->candidate != r->old->me)
+        return visit(r);
+    shoal_status status = lead(r);
+    if (status != SHOAL_EPEER)
+        return status;
+    shoal_error why;
+    shoali_error_get(&why);
+    status = rejoin(r);
+    return status != SHOAL_PENDING ? status : shoali_error_set(&why);
+}
+
+/* ------------------------------------------------------------------ moving */
+
+static void steal(void *arg)
+{
+    reform *r = arg;
+    r->in.residuals = r->old->residuals;
+    r->old->residuals = NULL;
+}
+
+static void adopt(void *arg)
+{
+    shoal_comm *fresh = arg;
+    fresh->residuals = fresh->in.residuals;
+}
+
+static shoal_status move(reform *r, shoal_comm **comm)
+{
+    shoal_comm *fresh = NULL;
+    r->tried = r->in.admit.epoch > r->tried ? r->in.admit.epoch : r->tried;
+    r->in.keeper = r->door;
+    SHOALI_TRY(shoali_comm_enter(&r->in, &fresh));
+    shoali_call(r->old, say_moved, r->old);
+    shoali_call(r->old, steal, r);
+    fresh->in.residuals = r->in.residuals;
+    shoali_call(fresh, adopt, fresh);
+    fresh->protocols = r->old->protocols;
+    r->old->door = NULL;
+    shoal_comm_destroy(r->old);
+    *comm = fresh;
+    return SHOAL_OK;
+}
+
+static shoal_status attempts(reform *r, shoal_comm **comm)
+{
+    shoal_status status = SHOAL_PENDING;
+    while (shoali_now_us() < r->deadline_us) {
+        status = enter(r);
+        if (status == SHOAL_OK)
+            status = move(r, comm);
+        if (status == SHOAL_OK || status == SHOAL_ENOMEM || status == SHOAL_ECANCELLED)
+            return status;
+        shoali_log(DEBUG, "reform: %s", shoal_last_error()->text);
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+    if (status == SHOAL_EPEER)
+        return status;
+    return shoali_fail(SHOAL_ETIMEDOUT, "rank %u found no epoch after %llu that it can enter",
+                       r->old->me, (unsigned long long)r->old->epoch);
+}
+
+static shoal_status run(reform *r, shoal_comm **comm)
+{
+    shoal_comm *old = r->old;
+    r->states = shoali_alloc_array(old->size, sizeof *r->states);
+    r->callers = shoali_alloc_array(old->size, sizeof *r->callers);
+    if (r->states == NULL || r->callers == NULL)
+        return SHOAL_ENOMEM;
+    shoali_call(old, leave_epoch, old);
+    shoali_comm_quiet(old);
+    shoali_door_stop(r->door);
+    shoal_status status = attempts(r, comm);
+    if (status != SHOAL_OK && !r->door->running) { /* visitors hear of the end from destroy */
+        shoal_error why;
+        shoali_error_get(&why);
+        return shoali_error_set(&why);
+    }
+    return status;
+}
+
+shoal_status shoal_comm_reform(shoal_comm **comm, uint64_t done, int64_t timeout_us,
+                               shoal_view *view_out)
+{
+    if (comm == NULL || *comm == NULL || (*comm)->door == NULL)
+        return shoali_fail(SHOAL_EINVAL,
+                           "this communicator's members are fixed: create it with reform = true");
+    if (atomic_load(&(*comm)->forked))
+        return shoali_fail(SHOAL_EFORKED, "this communicator belongs to the parent process");
+    reform r = {.old = *comm,
+                .door = (*comm)->door,
+                .done = done,
+                .tried = (*comm)->epoch,
+                .deadline_us = shoali_now_us() +
+                               (uint64_t)(timeout_us > 0 ? timeout_us : DEFAULT_REFORM_US)};
+    shoal_status status = run(&r, comm);
+    shoali_free(r.states);
+    shoali_free(r.callers);
+    if (status != SHOAL_OK || view_out == NULL)
+        return status;
+    return shoal_comm_view(*comm, view_out);
+}
+
+bool shoal_comm_reform_wanted(const shoal_comm *comm)
+{
+    return comm != NULL && atomic_load(&comm->wanted);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said about the membership of a job that may change: between members on the control
+ * connections (reform), and at a member's door (come, admit, held; comm/door.h). Pure, as
+ * control.h. */
+#ifndef SHOALI_WIRE_MEMBER_H
+#define SHOALI_WIRE_MEMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SHOALI_DOOR_BYTES = 64 }; /* "10.0.0.3:40123", "[fd00::3]:40123" */
+
+enum {
+    SHOALI_REFORM_DOOR,    /* door: where the sender takes visitors */
+    SHOALI_REFORM_WANTED,  /* please reform at your next boundary */
+    SHOALI_REFORM_LEAVING, /* the sender reforms: nothing more of this epoch comes from it */
+    SHOALI_REFORM_MOVED,   /* the sender is in the next epoch */
+    SHOALI_REFORM_KINDS
+};
+
+/** reform: from member to member. */
+typedef struct shoali_reform {
+    uint32_t what; /* SHOALI_REFORM_* */
+    char door[SHOALI_DOOR_BYTES];
+} shoali_reform;
+enum { SHOALI_REFORM_MESSAGE_BYTES = 4 + SHOALI_DOOR_BYTES };
+
+/** come: a member of an epoch visits who leads the next one. A newcomer brings its record. */
+typedef struct shoali_come {
+    uint64_t epoch, tried; /* that it is in; the highest that it has tried to enter */
+    uint64_t done;         /* steps */
+    uint64_t incarnation;  /* of its record in that epoch */
+    uint32_t rank;         /* in that epoch */
+} shoali_come;
+enum { SHOALI_COME_BYTES = 36 };
+
+/** admit: the visitor's place in the next epoch, whose members meet at this door. */
+typedef struct shoali_admit {
+    uint64_t epoch, done_min, done_max;
+    uint32_t rank, size, done_rank; /* done_rank: the first with done_max */
+} shoali_admit;
+enum { SHOALI_ADMIT_BYTES = 36 };
+
+/** held: a newcomer has to wait here (stay), or to go to the first of these doors. */
+enum { SHOALI_HELD_DOORS = 16 };
+typedef struct shoali_held {
+    uint32_t stay, count;
+    char doors[SHOALI_HELD_DOORS][SHOALI_DOOR_BYTES];
+} shoali_held;
+enum { SHOALI_HELD_BYTES = 8 + SHOALI_HELD_DOORS * SHOALI_DOOR_BYTES };
+
+size_t shoali_reform_encode(const shoali_reform *message, uint8_t out[SHOALI_REFORM_MESSAGE_BYTES]);
+bool shoali_reform_decode(const uint8_t *bytes, size_t len_bytes, shoali_reform *message_out);
+size_t shoali_come_encode(const shoali_come *message, uint8_t out[SHOALI_COME_BYTES]);
+bool shoali_come_decode(const uint8_t *bytes, size_t len_bytes, shoali_come *message_out);
+size_t shoali_admit_encode(const shoali_admit *message, uint8_t out[SHOALI_ADMIT_BYTES]);
+/** False also where rank or done_rank is none of size. */
+bool shoali_admit_decode(const uint8_t *bytes, size_t len_bytes, shoali_admit *message_out);
+size_t shoali_held_encode(const shoali_held *message, uint8_t out[SHOALI_HELD_BYTES]);
+bool shoali_held_decode(const uint8_t *bytes, size_t len_bytes, shoali_held *message_out);
+
+#endif
