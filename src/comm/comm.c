@@ -149,7 +149,7 @@ static shoal_status enter_running(shoali_admission *in, uint64_t deadline_us, sh
     shoal_status status = shoali_comm_enter(in, comm_out);
     while (status != SHOAL_OK && status != SHOAL_ENOMEM && shoali_now_us() < deadline_us) {
         shoali_log(DEBUG, "not in yet: %s", shoal_last_error()->text);
-        status = shoali_seek(in->keeper, true, deadline_us, &in->admit, in->door);
+        status = shoali_seek(in->keeper, true, deadline_us, &in->admit);
         if (status == SHOAL_OK)
             status = shoali_comm_enter(in, comm_out);
         else if (status != SHOAL_PENDING)

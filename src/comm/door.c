@@ -135,11 +135,17 @@ static void write_doors(const shoali_door *door, const char *path)
         shoali_log(WARN, "cannot write %s: newcomers will not find this job", path);
 }
 
-void shoali_door_publish(shoali_door *door)
+static void listen_where_known(shoali_door *door)
 {
-    char path[SHOALI_RENDEZVOUS_BYTES + 16], address[SHOALI_DOOR_BYTES];
+    char address[SHOALI_DOOR_BYTES];
     for (uint32_t i = 0; door->named < 0 && shoali_door_known(door, i, address); i++)
         door->named = listen_named(address);
+}
+
+void shoali_door_publish(shoali_door *door)
+{
+    char path[SHOALI_RENDEZVOUS_BYTES + 16];
+    listen_where_known(door);
     if (door->comm != NULL && door->comm->me == 0 && doors_file(door, path, sizeof path) != NULL)
         write_doors(door, path);
 }
@@ -160,7 +166,7 @@ static void accept_some(shoali_door *door, int listener)
            (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         shoali_caller *caller = shoali_alloc(sizeof *caller);
         if (caller == NULL ||
-            shoali_meet_stream_start(&caller->stream, fd, false, &door->meeting) != SHOAL_OK) {
+            shoali_meet_stream_start(&caller->stream, fd, false, &door->hosting) != SHOAL_OK) {
             close(fd);
             shoali_free(caller);
             return;
@@ -302,6 +308,7 @@ static void *thread_main(void *arg)
     shoali_log_set_rank((int32_t)door->comm->me, (int32_t)door->comm->size);
     while (!atomic_load(&door->quit)) {
         shoali_door_poll(door, IDLE_MS);
+        listen_where_known(door); /* whoever did may be gone */
         if (!told && is_wanted(door))
             told = shoali_comm_post(door->comm, shoali_reform_want, door->comm) == SHOAL_OK;
     }
@@ -369,6 +376,10 @@ static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_
                                      .job = door->job,
                                      .token = &door->token,
                                      .mine = &door->mine};
+    door->host = *mine;
+    door->host.rank = 0;
+    door->hosting = door->meeting;
+    door->hosting.mine = &door->host;
     door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (door->wake_fd < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "no descriptor for a door");

@@ -38,6 +38,8 @@ typedef struct shoali_door {
     char job[SHOALI_JOB_BYTES], rendezvous[SHOALI_RENDEZVOUS_BYTES];
     shoali_record mine; /* of the first join; its world size is how many members there may be */
     shoali_meeting meeting;
+    shoali_record host; /* as mine, but every door is called for as endpoint 0 */
+    shoali_meeting hosting;
     char address[SHOALI_DOOR_BYTES];
     int listener; /* at address */
 
@@ -85,8 +87,8 @@ SHOAL_MUST_USE shoal_status shoali_knock(const shoali_door *door, const char *ad
                                          bool (*goes_on)(void *ctx), void *ctx,
                                          shoali_held *held_out, shoali_admit *admit_out);
 /** Look for the running job at all known doors and at those that it is told of. PENDING: once round
- * and nobody there (wait: at deadline_us). door_out: whose. */
+ * and nobody there (wait: at deadline_us). */
 SHOAL_MUST_USE shoal_status shoali_seek(const shoali_door *door, bool wait, uint64_t deadline_us,
-                                        shoali_admit *admit_out, char door_out[SHOALI_DOOR_BYTES]);
+                                        shoali_admit *admit_out);
 
 #endif

@@ -120,6 +120,7 @@ typedef struct shoali_peer {
     char gone_text[SHOALI_LOST_TEXT_BYTES];
     bool settled; /* LEFT: its operations have ended */
     uint64_t left_us, heard_us;
+    uint64_t unsure_us; /* until then an end of its connections is no proof of its death */
     shoali_heartbeat doing; /* what it said last, and when */
     uint64_t doing_us;
     uint32_t notes;
@@ -136,8 +137,7 @@ typedef struct shoali_residual_store shoali_residual_store;
 /** The way into an epoch after the first. */
 typedef struct shoali_admission {
     shoali_admit admit;
-    char door[SHOALI_DOOR_BYTES]; /* its leader's, where its members meet */
-    shoali_door *keeper;          /* this process's own */
+    shoali_door *keeper; /* this process's own door */
     shoali_residual_store *residuals;
 } shoali_admission;
 
@@ -196,6 +196,7 @@ struct shoal_comm {
     uint32_t finished_next;
     bool peers_changed; /* some peer is gone or has left */
     bool quit;          /* the progress thread is to end */
+    uint64_t unsure_us; /* the same of everybody's */
     bool leaving;       /* this rank reforms: no operation starts any more */
     bool busy;          /* something happened in this round, or is left to do: do not sleep */
     uint64_t busy_us;   /* when something happened last */

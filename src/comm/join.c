@@ -22,7 +22,7 @@ enum {
     MAX_CHUNK_ELEMS = 1 << 22, /* of float32: a quarter of the longest frame */
     WIRE_VERSION = 1,
     SPIN_US = 20,
-    ENTER_TIMES = 2        /* of the peer timeout: to meet for an epoch */
+    ENTER_TIMES = 2 /* of the peer timeout: to meet for an epoch */
 };
 
 const char *shoali_getenv(void *ctx, const char *name)
@@ -91,9 +91,9 @@ static shoal_status take_epoch(shoal_comm *comm, const shoali_admission *in)
         return shoali_fail(SHOAL_EINVAL, "the job's name '%s' is too long for one that reforms",
                            comm->job);
     memcpy(comm->job, job, sizeof job);
-    snprintf(comm->launch.rendezvous, sizeof comm->launch.rendezvous, "tcp://%s", in->door);
+    snprintf(comm->launch.rendezvous, sizeof comm->launch.rendezvous, "tcp://%s", in->admit.door);
     snprintf(comm->launch.why, sizeof comm->launch.why, "epoch %llu, met at %s",
-             (unsigned long long)comm->epoch, in->door);
+             (unsigned long long)comm->epoch, in->admit.door);
     return SHOAL_OK;
 }
 
@@ -274,7 +274,7 @@ static shoal_status open_door(shoal_comm *comm, const shoal_comm_desc *desc,
 static shoal_status look_for_job(shoal_comm *comm, bool wait, uint64_t deadline_us)
 {
     shoali_admission *in = &comm->in;
-    shoal_status status = shoali_seek(comm->door, wait, deadline_us, &in->admit, in->door);
+    shoal_status status = shoali_seek(comm->door, wait, deadline_us, &in->admit);
     if (status == SHOAL_PENDING && !wait)
         return SHOAL_OK;
     if (status == SHOAL_PENDING)

@@ -155,7 +155,7 @@ static void learn(search *s, const char *address)
 
 /* All doors that it knows of, and those that it hears of meanwhile. */
 static shoal_status once_round(search *s, const shoali_door *door, uint64_t deadline_us,
-                               shoali_admit *admit_out, char *door_out)
+                               shoali_admit *admit_out)
 {
     char address[SHOALI_DOOR_BYTES];
     for (uint32_t i = 0; shoali_door_known(door, i, address); i++)
@@ -170,7 +170,6 @@ static shoal_status once_round(search *s, const shoali_door *door, uint64_t dead
         for (uint32_t d = 0; d < held.count; d++)
             learn(s, held.doors[d]);
         s->met = s->met || held.count > 0 || held.stay;
-        memcpy(door_out, address, sizeof address);
         if (status != SHOAL_PENDING)
             return status;
     }
@@ -178,12 +177,12 @@ static shoal_status once_round(search *s, const shoali_door *door, uint64_t dead
 }
 
 shoal_status shoali_seek(const shoali_door *door, bool wait, uint64_t deadline_us,
-                         shoali_admit *admit_out, char door_out[SHOALI_DOOR_BYTES])
+                         shoali_admit *admit_out)
 {
     search *s = shoali_alloc(sizeof *s);
     shoal_status status = s != NULL ? SHOAL_PENDING : SHOAL_ENOMEM;
     while (status == SHOAL_PENDING) {
-        status = once_round(s, door, deadline_us, admit_out, door_out);
+        status = once_round(s, door, deadline_us, admit_out);
         bool again = wait || s->met;
         if (status != SHOAL_PENDING || !again || shoali_now_us() >= deadline_us)
             break;

@@ -219,8 +219,8 @@ static void decide(reform *r)
 {
     shoali_door *door = r->door;
     shoali_admit place = plan(r);
+    memcpy(place.door, door->address, sizeof place.door);
     r->in.admit = place;
-    snprintf(r->in.door, sizeof r->in.door, "%s", door->address);
     for (uint32_t i = 0; i < r->old->size; i++)
         if (r->callers[i] != SHOALI_NONE) {
             place.rank++;
@@ -268,9 +268,8 @@ static shoal_status visit(reform *r)
                               .incarnation = old->incarnation,
                               .rank = old->me};
     shoali_held held;
-    memcpy(r->in.door, old->peers[r->candidate].door, sizeof r->in.door);
-    return shoali_knock(r->door, r->in.door, &come, r->deadline_us, still_leads, r, &held,
-                        &r->in.admit);
+    return shoali_knock(r->door, old->peers[r->candidate].door, &come, r->deadline_us, still_leads,
+                        r, &held, &r->in.admit);
 }
 
 /* At the doors of all that may be somewhere, as a newcomer. */
@@ -278,15 +277,16 @@ static shoal_status rejoin(reform *r)
 {
     for (uint32_t i = 0; i < r->old->size; i++) {
         shoali_held held = {0};
+        char door[SHOALI_DOOR_BYTES];
         if (i == r->old->me || r->states[i] == DEAD || r->states[i] == LEFT)
             continue;
-        memcpy(r->in.door, r->old->peers[i].door, sizeof r->in.door);
-        for (int hops = 0; hops < 4 && r->in.door[0] != '\0'; hops++) {
-            shoal_status status = shoali_knock(r->door, r->in.door, NULL, r->deadline_us, NULL,
-                                               NULL, &held, &r->in.admit);
+        memcpy(door, r->old->peers[i].door, sizeof door);
+        for (int hops = 0; hops < 4 && door[0] != '\0'; hops++) {
+            shoal_status status = shoali_knock(r->door, door, NULL, r->deadline_us, NULL, NULL,
+                                               &held, &r->in.admit);
             if (status != SHOAL_PENDING)
                 return status;
-            memcpy(r->in.door, held.doors[0], sizeof r->in.door);
+            memcpy(door, held.doors[0], sizeof door);
             if (held.stay || held.count == 0)
                 break;
         }

@@ -23,7 +23,21 @@ static uint32_t state_of(const shoali_peer *peer)
 
 void shoali_view_heard(shoal_comm *comm, uint32_t endpoint)
 {
-    comm->peers[endpoint].heard_us = comm->now_us;
+    shoali_peer *peer = &comm->peers[endpoint];
+    if (comm->now_us > peer->heard_us + (uint64_t)comm->peer_timeout_us / 2)
+        peer->unsure_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
+    peer->heard_us = comm->now_us;
+}
+
+/* A connection that ends without a goodbye shows that its other end is dead, unless it may be this
+ * rank that was given up: stopped, or cut off for so long that others may have counted it as
+ * lost. */
+static bool is_proof(const shoal_comm *comm, const shoali_peer *peer)
+{
+    uint64_t half_us = (uint64_t)comm->peer_timeout_us / 2;
+    bool late = shoali_now_us() > comm->now_us + half_us; /* stopped within this round */
+    bool silent = late || comm->now_us > peer->heard_us + half_us;
+    return !silent && comm->now_us >= peer->unsure_us && comm->now_us >= comm->unsure_us;
 }
 
 void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat)
@@ -37,6 +51,8 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us)
 {
     for (uint32_t i = 0; i < comm->size; i++)
         comm->peers[i].heard_us += late_us;
+    if (late_us > (uint64_t)comm->peer_timeout_us / 2)
+        comm->unsure_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
     shoali_log(DEBUG, "this process was late by %.3f s", (double)late_us * 1e-6);
 }
 
@@ -91,7 +107,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     shoali_peer *peer = &comm->peers[endpoint];
     char doing[160];
     shoali_view_doing(comm, endpoint, doing, sizeof doing);
-    peer->silent = peer->silent || why == SHOAL_ETIMEDOUT;
+    peer->silent = peer->silent || why == SHOAL_ETIMEDOUT || !is_proof(comm, peer);
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.100s%.100s",
              endpoint, peer->host, text, doing);

@@ -65,6 +65,7 @@ size_t shoali_admit_encode(const shoali_admit *message, uint8_t out[SHOALI_ADMIT
     shoali_put_u32(out + 24, message->rank);
     shoali_put_u32(out + 28, message->size);
     shoali_put_u32(out + 32, message->done_rank);
+    put_door(out + 36, message->door);
     return SHOALI_ADMIT_BYTES;
 }
 
@@ -78,8 +79,8 @@ bool shoali_admit_decode(const uint8_t *bytes, size_t len_bytes, shoali_admit *m
                                   .rank = shoali_get_u32(bytes + 24),
                                   .size = shoali_get_u32(bytes + 28),
                                   .done_rank = shoali_get_u32(bytes + 32)};
-    return message_out->epoch > 0 && message_out->rank < message_out->size &&
-           message_out->done_rank < message_out->size &&
+    return get_door(bytes + 36, message_out->door) && message_out->epoch > 0 &&
+           message_out->rank < message_out->size && message_out->done_rank < message_out->size &&
            message_out->done_min <= message_out->done_max;
 }
 

@@ -35,12 +35,13 @@ typedef struct shoali_come {
 } shoali_come;
 enum { SHOALI_COME_BYTES = 36 };
 
-/** admit: the visitor's place in the next epoch, whose members meet at this door. */
+/** admit: the visitor's place in the next epoch, whose members meet at a door. */
 typedef struct shoali_admit {
     uint64_t epoch, done_min, done_max;
     uint32_t rank, size, done_rank; /* done_rank: the first with done_max */
+    char door[SHOALI_DOOR_BYTES];   /* where they meet */
 } shoali_admit;
-enum { SHOALI_ADMIT_BYTES = 36 };
+enum { SHOALI_ADMIT_BYTES = 36 + SHOALI_DOOR_BYTES };
 
 /** held: a newcomer has to wait here (stay), or to go to the first of these doors. */
 enum { SHOALI_HELD_DOORS = 16 };

@@ -185,6 +185,14 @@ void ranks_finish(ranks *r, uint32_t except, int64_t timeout_us)
     assert_true(good);
 }
 
+void ranks_finish_one(ranks *r, uint32_t rank, int64_t timeout_us)
+{
+    bool in_time = wait_for_end(r, rank, shoali_now_us() + (uint64_t)timeout_us);
+    bool good = in_time && r->codes[rank] == 0;
+    kill_all(r);
+    assert_true(good);
+}
+
 void ranks_run(uint32_t size, const char *scheme, const char *transport,
                void (*fn)(const rank_env *env), const void *arg, int64_t timeout_us)
 {

@@ -15,9 +15,10 @@ enum { RANKS_MAX = 8 };
 
 /** Shared by all ranks and the test. */
 typedef struct ranks_board {
-    atomic_uint ready;   /* how many ranks have reached the point that the test waits for */
-    atomic_uint go;      /* set by the test */
-    atomic_ullong at_us; /* when the test did what it does to a rank */
+    atomic_uint ready;    /* how many ranks have reached the point that the test waits for */
+    atomic_uint go;       /* set by the test */
+    atomic_uint reformed; /* how often a rank has entered another epoch */
+    atomic_ullong at_us;  /* when the test did what it does to a rank */
     struct {
         atomic_uint steps; /* how far it got */
         uint64_t took_us;
@@ -54,6 +55,8 @@ void ranks_kill(ranks *r, uint32_t rank, int signal);
  * test if one of those
  *  waited for does not exit with 0, or not in time. */
 void ranks_finish(ranks *r, uint32_t except, int64_t timeout_us);
+/** The same for one rank alone; all others are killed. */
+void ranks_finish_one(ranks *r, uint32_t rank, int64_t timeout_us);
 /** All of it: every rank must return from fn. */
 void ranks_run(uint32_t size, const char *scheme, const char *transport,
                void (*fn)(const rank_env *env), const void *arg, int64_t timeout_us);
