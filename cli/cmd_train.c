@@ -15,6 +15,7 @@
 #include "train_checks.h"
 #include "train_report.h"
 #include "train_stages.h"
+#include "train_worker.h"
 
 typedef struct train_args {
     launch_desc launch;
@@ -59,6 +60,8 @@ enum {
     KEY_OP_TIMEOUT,
     KEY_JOIN_TIMEOUT,
     KEY_PORT,
+    KEY_ON_LOSS,
+    KEY_SPARES,
     KEY_LOG,
     KEY_LOG_FORMAT
 };
@@ -138,6 +141,12 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "When something goes wrong:", 4},
     {"nonfinite", KEY_NONFINITE, "stop|skip", 0,
      "A NaN or infinity in a gradient stops the run, or skips the step (stop)", 4},
+    {"on-loss", KEY_ON_LOSS, "stop|reform", 0,
+     "A worker that is lost ends the run, or the others go on without it, and replacements (the "
+     "same "
+     "command) join it; docs/failures.md (stop)",
+     4},
+    {"spares", KEY_SPARES, "N", 0, "With --on-loss reform: workers that wait for a place (0)", 4},
     {"check-every", KEY_CHECK, "STEPS", 0, "Compare the replicas' weights; 0: never (100)", 4},
     {"peer-timeout", KEY_PEER_TIMEOUT, "S", 0, "Silence until a peer counts as lost (2.5)", 4},
     {"op-timeout", KEY_OP_TIMEOUT, "S", 0, "Deadline of one operation (300)", 4},
@@ -265,6 +274,12 @@ static bool parse_chunk(const char *text, uint32_t *elems_out)
     return ok;
 }
 
+static bool parse_on_loss(const char *text, train_args *args)
+{
+    args->train.reform = args->comm.reform = args->launch.survives = strcmp(text, "reform") == 0;
+    return args->train.reform || strcmp(text, "stop") == 0;
+}
+
 /* 1: taken, 0: a bad value, -1: another option. */
 static int parse_value(train_args *args, int key, const char *text)
 {
@@ -301,6 +316,10 @@ static int parse_value(train_args *args, int key, const char *text)
         return train_parse_tos(text, &train->tos);
     case KEY_NONFINITE:
         return train_parse_nonfinite(text, &train->nonfinite);
+    case KEY_ON_LOSS:
+        return parse_on_loss(text, args);
+    case KEY_SPARES:
+        return parse_u32(text, 0, 64, &args->launch.spares);
     case KEY_PORT:
         return parse_port(text, &args->launch.port);
     case KEY_CHUNK:
@@ -381,78 +400,31 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 /* ------------------------------------------------------------------ one worker */
 
-static void show_progress(const train_args *args, uint32_t rank, const shoal_train_progress *p)
+/* A spare waits for as long as the job lasts. */
+static void be_spare(train_args *args)
 {
-    if (rank != 0 || args->quiet)
-        return;
-    char slow[64] = "";
-    if (p->slow_rank >= 0)
-        snprintf(slow, sizeof slow, "  waits for rank %d: %s", p->slow_rank, p->slow_cause);
-    if (cli_interactive() && (p->step % 10 == 0 || p->epoch_ended))
-        fprintf(stderr, "\r\033[Kepoch %u/%u  step %llu/%llu  loss %.4f  %.0f samples/s%s%s",
-                p->epoch + (p->epoch_ended ? 0 : 1), p->epochs, (unsigned long long)p->step,
-                (unsigned long long)p->steps, p->loss, p->samples_per_s, slow,
-                p->epoch_ended ? "\r\033[K" : "");
-    if (p->epoch_ended && !args->json) {
-        printf("epoch %u/%u  step %llu  train loss %.4f  test loss %.4f  accuracy %.2f %%  %.2f s",
-               p->epoch, p->epochs, (unsigned long long)p->step, p->train_loss, p->test_loss,
-               p->test_accuracy, p->epoch_s);
-        if (isfinite(p->symbol_error_rate))
-            printf("  symbol errors %.2f %%", p->symbol_error_rate);
-        if (isfinite(p->admm_gap))
-            printf("  gap %.4f", p->admm_gap);
-        puts("");
-        fflush(stdout);
-    }
+    const int64_t week_us = INT64_C(7) * 24 * 3600 * 1000000;
+    args->comm.spare = args->comm.reform && getenv("SHOAL_SPARE") != NULL;
+    if (args->comm.spare)
+        args->comm.join_timeout_us = week_us;
 }
 
-static shoal_status run_steps(const train_args *args, shoal_train *train, uint32_t rank)
-{
-    shoal_train_progress progress = {.size = sizeof progress};
-    shoal_train_candidate any = {.size = sizeof any};
-    bool talks = rank == 0 && !args->json && !args->quiet, told = false;
-    do {
-        shoal_status status = shoal_train_step(train, &progress);
-        if (status != SHOAL_OK)
-            return status;
-        if (talks && !told && shoal_train_choice(train, 0, &any)) {
-            train_codec_table(train);
-            told = true;
-        }
-        show_progress(args, rank, &progress);
-    } while (!progress.done);
-    return SHOAL_OK;
-}
-
-static shoal_status report(const train_args *args, shoal_train *train, uint32_t rank)
-{
-    shoal_train_summary summary = {.size = sizeof summary};
-    shoal_status status = shoal_train_summarise(train, &summary);
-    if (status != SHOAL_OK || rank != 0)
-        return status;
-    if (args->json)
-        train_report_json(&args->train, args->planned, train, &summary);
-    else
-        train_report_table(&args->train, args->planned, train, &summary);
-    return SHOAL_OK;
-}
-
-static shoal_status run_stage(train_args *args, shoal_comm *comm, const shoal_view *view,
-                              uint32_t stage)
+static shoal_status run_stage(train_args *args, shoal_comm **comm, shoal_view *view, uint32_t stage)
 {
     const train_stages *stages = &args->stages;
+    const train_worker work = {.train = &stages->desc[stage],
+                               .planned = args->planned,
+                               .json = args->json,
+                               .quiet = args->quiet,
+                               .reports = stage + 1 == stages->count};
     shoal_train *train = NULL;
-    shoal_status status = shoal_train_create(comm, &stages->desc[stage], &train);
+    shoal_status status = shoal_train_create(*comm, &stages->desc[stage], &train);
     if (status != SHOAL_OK)
         return status;
     if (stages->name[stage] != NULL && view->rank == 0 && !args->json && !args->quiet)
         printf("%s\n", stages->name[stage]);
-    if (view->rank >= view->workers)
-        status = shoal_train_serve(train);
-    else
-        status = run_steps(args, train, view->rank);
-    if (status == SHOAL_OK && view->rank < view->workers && stage + 1 == stages->count)
-        status = report(args, train, view->rank);
+    status = view->rank < view->workers ? train_work(&work, train, comm, view)
+                                        : shoal_train_serve(train);
     shoal_train_destroy(train);
     return status;
 }
@@ -466,16 +438,21 @@ static int worker_main(train_args *args)
     if (slow != NULL)
         args->train.slow = strtod(slow, NULL);
     args->comm.seed = args->train.seed;
+    be_spare(args);
     shoal_status status = train_stages_make(&args->train, args->whole_model, args->admm,
                                             &args->stages);
     if (status == SHOAL_OK && args->train.simulate == 0)
         status = shoal_comm_create(&args->comm, &comm);
+    if (args->comm.spare && status == SHOAL_ECANCELLED) {
+        train_stages_free(&args->stages);
+        return CLI_OK; /* it was not needed */
+    }
     if (status == SHOAL_OK && comm != NULL)
         status = shoal_comm_view(comm, &view);
     if (status == SHOAL_OK && view.rank_count > 1)
         snprintf(name, sizeof name, "train: rank %u", view.rank);
     for (uint32_t i = 0; i < args->stages.count && status == SHOAL_OK; i++)
-        status = run_stage(args, comm, &view, i);
+        status = run_stage(args, &comm, &view, i);
     int code = status == SHOAL_OK ? CLI_OK : cli_report(name);
     train_stages_free(&args->stages);
     shoal_comm_destroy(comm);
@@ -545,7 +522,9 @@ static int run_args(void *input, char **command)
         args->comm.world_size = 1;
         return worker_main(args);
     }
-    args->launch.ranks = args->workers + servers;
+    if (args->launch.spares > 0 && !args->launch.survives)
+        return cli_usage("train", "--spares goes with --on-loss reform");
+    args->launch.ranks = args->workers + servers + args->launch.spares;
     args->launch.argv = command;
     args->launch.quiet = false;
     return launch_run(&args->launch);

@@ -44,6 +44,7 @@ typedef struct job {
     int *reserved;             /* [aggregators] ports kept */
     int64_t stop_at_ms;        /* when the next harder signal is due; -1: all is well */
     int next_signal;
+    bool through; /* a member has ended well */
     int code;
 } job;
 
@@ -115,12 +116,29 @@ static bool give_token(const char *token)
     return true;
 }
 
+/* In a lab a member may be gone with its host: newcomers look at all of them. */
+static void set_doors(const job *j, uint32_t hosts)
+{
+    char list[LAB_MAX_HOSTS * 24] = "";
+    size_t used = 0;
+    if (!j->desc->survives || j->desc->lab == NULL)
+        return;
+    for (uint32_t host = 0; host < hosts && used < sizeof list; host++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s:%u", host > 0 ? "," : "",
+                                 lab_address(host), j->store_port + 1u);
+    setenv("SHOAL_DOORS", list, 1);
+}
+
 static void set_environment(const job *j, uint32_t rank)
 {
     uint32_t hosts = j->desc->lab != NULL ? j->lab.hosts : 1, first = 0, count = 0;
     host_of(rank, j->desc->ranks, hosts, &first, &count);
-    set_number("RANK", rank);
-    set_number("WORLD_SIZE", j->desc->ranks);
+    const uint32_t members = j->desc->ranks - j->desc->spares;
+    set_number("RANK", rank < members ? rank : 0);
+    set_number("WORLD_SIZE", members);
+    if (rank >= members)
+        setenv("SHOAL_SPARE", "1", 1);
+    set_doors(j, hosts);
     set_number("LOCAL_RANK", rank - first);
     set_number("LOCAL_WORLD_SIZE", count);
     setenv("MASTER_ADDR", j->address, 1);
@@ -349,6 +367,10 @@ static void rank_ended(job *j, uint32_t rank, int status)
     int code = WIFSIGNALED(status) ? CLI_PEER_LOST : WEXITSTATUS(status);
     bool ours = j->stop_at_ms >= 0 &&
                 j->next_signal != SIGTERM; /* we have sent a signal ourselves */
+    bool began = rank < j->desc->ranks - j->desc->spares;
+    j->through = j->through || (code == 0 && began);
+    if (code == 0 && began && j->desc->survives && j->stop_at_ms < 0)
+        stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGKILL);
     if (code == 0 || (ours && WIFSIGNALED(status)))
         return;
     if (!j->desc->quiet && WIFSIGNALED(status))
@@ -357,7 +379,7 @@ static void rank_ended(job *j, uint32_t rank, int status)
                 WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (j->code == 0 || WIFSIGNALED(status))
         j->code = code;
-    if (j->stop_at_ms < 0)
+    if (j->stop_at_ms < 0 && !j->desc->survives)
         stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGTERM);
 }
 
@@ -493,7 +515,7 @@ static int run_job(void *arg)
     free(fds);
     if (signals >= 0)
         close(signals);
-    return j->code;
+    return desc->survives && j->through ? CLI_OK : j->code;
 }
 
 /* In a network of our own, and on other hosts, the usual port and the one behind it. */

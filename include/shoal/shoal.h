@@ -62,8 +62,8 @@ typedef struct shoal_comm_desc {
 /**
  * Join a job: rendezvous, control connections to every other rank, version and feature check.
  * Blocks until all ranks are there or join_timeout_us passed; the error names the missing ranks.
- * With reform, a process that is started while the job runs (in the place of one that was lost, with
- * the same settings) enters its next epoch instead: view.epoch says so.
+ * With reform, a process that is started while the job runs (in the place of one that was lost,
+ * with the same settings) enters its next epoch instead: view.epoch says so.
  * @param comm_out owned by the caller; shoal_comm_destroy.
  * @return SHOAL_OK | EINVAL | ETIMEDOUT (join) | EAUTH | EVERSION | EMISMATCH (two ranks disagree
  *         on world size, seed or chunk) | ENOMEM | ESYSTEM
@@ -85,26 +85,26 @@ typedef struct shoal_view {
     uint32_t endpoint;           /* id for ever */
     uint32_t workers;            /* live endpoints that contribute */
     uint64_t done_min, done_max; /* of what the members of the last epoch told shoal_comm_reform */
-    uint32_t aggregators; /* endpoints behind the ranks: their traffic is that of "ranks"
+    uint32_t aggregators;        /* endpoints behind the ranks: their traffic is that of "ranks"
                              rank_count and up */
-    uint32_t done_rank;   /* the first with done_max */
+    uint32_t done_rank;          /* the first with done_max */
 } shoal_view;
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_view(shoal_comm *comm, shoal_view *view_out);
 
 /**
  * Go on with other members: call it on every member once an operation has ended EPEER, ETIMEDOUT or
  * EEPOCH, or shoal_comm_reform_wanted is true. What PyTorch's c10d calls reconfigure, but the
- * members find out by themselves who they are: everybody who can be reached and newcomers that wait,
- * at most as many as the job began with. Operations still open end EEPOCH. Who was done with less
- * than done_max, and newcomers, take their state from done_rank (by shoal_broadcast, say): the
+ * members find out by themselves who they are: everybody who can be reached and newcomers that
+ * wait, at most as many as the job began with. Operations still open end EEPOCH. Who was done with
+ * less than done_max, and newcomers, take their state from done_rank (by shoal_broadcast, say): the
  * library does not know what it is.
  *
  * Of members that cannot reach each other those go on who are more than half, or half with rank 0;
- * a member whose process is known to have died does not count. The others try to come back until the
- * timeout. There is no order of ranks that lasts: members keep theirs, newcomers come last.
+ * a member whose process is known to have died does not count. The others try to come back until
+ * the timeout. There is no order of ranks that lasts: members keep theirs, newcomers come last.
  *
- * @param comm in: to be left; out: the next epoch's. On failure it is as it was, without use; destroy
- *        it
+ * @param comm in: to be left; out: the next epoch's. On failure it is as it was, without use;
+ *        destroy it
  * @param done how far this member is, in whatever all count by (steps)
  * @param timeout_us 0: 60 s
  * @return SHOAL_OK | EINVAL (not created with reform) | EPEER: a minority | ETIMEDOUT | ENOMEM |

@@ -71,6 +71,7 @@ typedef struct shoal_train_desc {
                                    reads. Such a step does not overlap */
     uint64_t dump_every;        /* [100] steps between dumps; the first step is dumped, too */
     uint8_t tos; /* IP ToS of the gradients' connections; 0x28 marks compressible traffic */
+    bool reform; /* workers may change: shoal_train_reform; all_reduce only, and the comm has it */
 } shoal_train_desc;
 #define SHOAL_TRAIN_DESC_INIT            \
     {                                    \
@@ -143,6 +144,19 @@ typedef struct shoal_train_progress {
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_step(shoal_train *train,
                                                        shoal_train_progress *progress_out);
+
+/**
+ * Go on with other workers, after shoal_train_step, _reform or _summarise has failed with EPEER,
+ * EEPOCH, ETIMEDOUT or ECANCELLED, on all workers: shoal_comm_reform, then who is behind takes over
+ * weights, optimiser, batch norm and place from the first that is furthest, and the rest of the
+ * epoch's samples is divided anew: none is lost or taken twice. A failing call may be repeated. A
+ * process that enters the running job does all this in shoal_train_create.
+ * @param comm the run's; out: the next epoch's, also on failure
+ * @return SHOAL_OK | EINVAL (not created with reform) | what shoal_comm_reform returns | EPEER: one
+ *         more worker is lost, or all that had the state
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm,
+                                                         int64_t timeout_us);
 
 /** With codec = "auto": a codec that was measured, and what became of it. The same on all ranks;
  * times are the slowest rank's. */

@@ -372,10 +372,8 @@ static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_
     snprintf(door->job, sizeof door->job, "%s", comm->job);
     snprintf(door->rendezvous, sizeof door->rendezvous, "%s", comm->launch.rendezvous);
     SHOALI_TRY(keep_desc(door, desc));
-    door->meeting = (shoali_meeting){.place = door->rendezvous,
-                                     .job = door->job,
-                                     .token = &door->token,
-                                     .mine = &door->mine};
+    door->meeting = (shoali_meeting){
+        .place = door->rendezvous, .job = door->job, .token = &door->token, .mine = &door->mine};
     door->host = *mine;
     door->host.rank = 0;
     door->hosting = door->meeting;

@@ -120,7 +120,7 @@ typedef struct shoali_peer {
     char gone_text[SHOALI_LOST_TEXT_BYTES];
     bool settled; /* LEFT: its operations have ended */
     uint64_t left_us, heard_us;
-    uint64_t unsure_us; /* until then an end of its connections is no proof of its death */
+    uint64_t unsure_us;     /* until then an end of its connections is no proof of its death */
     shoali_heartbeat doing; /* what it said last, and when */
     uint64_t doing_us;
     uint32_t notes;

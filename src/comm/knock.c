@@ -154,11 +154,11 @@ static void learn(search *s, const char *address)
 }
 
 /* All doors that it knows of, and those that it hears of meanwhile. */
-static shoal_status once_round(search *s, const shoali_door *door, uint64_t deadline_us,
-                               shoali_admit *admit_out)
+static shoal_status once_round(search *s, const shoali_door *door, uint32_t first,
+                               uint64_t deadline_us, shoali_admit *admit_out)
 {
     char address[SHOALI_DOOR_BYTES];
-    for (uint32_t i = 0; shoali_door_known(door, i, address); i++)
+    for (uint32_t i = first; shoali_door_known(door, i, address); i++)
         learn(s, address);
     for (uint32_t i = 0; i < s->count; i++) {
         shoali_held held;
@@ -180,9 +180,11 @@ shoal_status shoali_seek(const shoali_door *door, bool wait, uint64_t deadline_u
                          shoali_admit *admit_out)
 {
     search *s = shoali_alloc(sizeof *s);
+    bool tcp = strncmp(door->rendezvous, "tcp://", 6) == 0; /* there others meet rank 0 anyway */
+    uint32_t first = !wait && tcp && door->mine.rank > 0 ? 1 : 0;
     shoal_status status = s != NULL ? SHOAL_PENDING : SHOAL_ENOMEM;
     while (status == SHOAL_PENDING) {
-        status = once_round(s, door, deadline_us, admit_out);
+        status = once_round(s, door, first, deadline_us, admit_out);
         bool again = wait || s->met;
         if (status != SHOAL_PENDING || !again || shoali_now_us() >= deadline_us)
             break;

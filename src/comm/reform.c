@@ -4,11 +4,11 @@
  *
  *                    what it does                                   until
  *   LEAVING          its operations end EEPOCH, all hear it         nothing is open
- *   LEADING          (lowest that is there) takes visitors at       all that are there have come, or
- *                    its door                                       are found dead or silent
+ *   LEADING          (lowest that is there) takes visitors at       all that are there have come,
+ *                    its door                                       or are dead or silent
  *   VISITING         (others) comes to the leader's door            admitted; leader lost: next one
- *   MEETING          a new communicator at the leader's door        connected to all; else again, with
- *                                                                   a higher epoch
+ *   MEETING          a new communicator at the leader's door        connected to all; else again,
+ *                                                                   with a higher epoch
  *   MOVED            says so to who is still in the old epoch, and leaves that
  *   LEFT BEHIND      others have moved without this one: it joins as a newcomer
  *
@@ -349,8 +349,11 @@ static shoal_status move(reform *r, shoal_comm **comm)
 static shoal_status attempts(reform *r, shoal_comm **comm)
 {
     shoal_status status = SHOAL_PENDING;
+    shoal_error minority = {.status = SHOAL_OK};
     while (shoali_now_us() < r->deadline_us) {
         status = enter(r);
+        if (status == SHOAL_EPEER)
+            shoali_error_get(&minority);
         if (status == SHOAL_OK)
             status = move(r, comm);
         if (status == SHOAL_OK || status == SHOAL_ENOMEM || status == SHOAL_ECANCELLED)
@@ -358,8 +361,8 @@ static shoal_status attempts(reform *r, shoal_comm **comm)
         shoali_log(DEBUG, "reform: %s", shoal_last_error()->text);
         (void)poll(NULL, 0, PAUSE_MS);
     }
-    if (status == SHOAL_EPEER)
-        return status;
+    if (minority.status != SHOAL_OK)
+        return shoali_error_set(&minority);
     return shoali_fail(SHOAL_ETIMEDOUT, "rank %u found no epoch after %llu that it can enter",
                        r->old->me, (unsigned long long)r->old->epoch);
 }

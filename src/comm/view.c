@@ -4,11 +4,13 @@
  *   HERE  --goodbye--> LEFT    what it sent is on its way: its operations may end, or then fail
  *         --end without goodbye, silence, a broken link--> LOST    its operations fail at once
  *
- * and stays so: the membership is fixed until a reform (reform.c). Any frame is a sign of life. Heartbeats say
- * what the sender does, so that an error can tell what a lost peer was last doing. */
+ * and stays so: the membership is fixed until a reform (reform.c). Any frame is a sign of life.
+ * Heartbeats say what the sender does, so that an error can tell what a lost peer was last
+ * doing. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/inner.h"

@@ -13,7 +13,9 @@ struct shoali_sampler {
     uint64_t epoch; /* of order */
     bool shuffled;  /* order is that of epoch */
     uint32_t *order;
-    uint32_t *starts; /* [workers + 1] of each worker's part of a step, and its end */
+    uint32_t *starts;    /* [workers + 1] of each worker's part of a step, and its end */
+    uint64_t from_epoch; /* in this one steps begin behind the first `from` samples */
+    uint32_t from;
 };
 
 shoal_status shoali_sampler_create(uint32_t count, uint32_t workers, uint32_t batch, uint64_t seed,
@@ -62,10 +64,45 @@ shoal_status shoali_sampler_divide(shoali_sampler *sampler, const uint32_t *batc
     return SHOAL_OK;
 }
 
-uint64_t shoali_sampler_steps(const shoali_sampler *s)
+shoal_status shoali_sampler_reshard(shoali_sampler *sampler, uint32_t workers, uint64_t epoch,
+                                    uint32_t from)
+{
+    if (workers == 0 || from > sampler->count)
+        return shoali_fail(SHOAL_EINVAL, "%u workers go on behind sample %u of %u", workers, from,
+                           sampler->count);
+    uint32_t *starts = shoali_alloc_array((size_t)workers + 1, sizeof *starts);
+    if (starts == NULL)
+        return SHOAL_ENOMEM;
+    shoali_free(sampler->starts);
+    sampler->starts = starts;
+    sampler->workers = workers;
+    sampler->from_epoch = epoch;
+    sampler->from = from;
+    for (uint32_t w = 0; w <= workers; w++)
+        starts[w] = w * sampler->batch;
+    return SHOAL_OK;
+}
+
+static uint32_t first_of(const shoali_sampler *s, uint64_t epoch)
+{
+    return epoch == s->from_epoch ? s->from : 0;
+}
+
+uint64_t shoali_sampler_steps_of(const shoali_sampler *s, uint64_t epoch)
 {
     uint64_t step = (uint64_t)s->workers * s->batch;
-    return (s->count + step - 1) / step;
+    return (s->count - first_of(s, epoch) + step - 1) / step;
+}
+
+uint64_t shoali_sampler_steps(const shoali_sampler *s)
+{
+    return shoali_sampler_steps_of(s, UINT64_MAX);
+}
+
+uint32_t shoali_sampler_taken(const shoali_sampler *s, uint64_t epoch, uint64_t step)
+{
+    uint64_t taken = first_of(s, epoch) + step * s->workers * s->batch;
+    return taken < s->count ? (uint32_t)taken : s->count;
 }
 
 /* Fisher and Yates (Durstenfeld's form), draws from stream (epoch). */
@@ -93,7 +130,8 @@ static uint32_t clipped(uint64_t from, uint64_t length, uint32_t count)
 shoali_share shoali_sampler_share(shoali_sampler *s, uint64_t epoch, uint64_t step, uint32_t worker)
 {
     uint64_t whole = (uint64_t)s->workers * s->batch;
-    uint64_t first = step % shoali_sampler_steps(s) * whole, mine = first + s->starts[worker];
+    uint64_t first = first_of(s, epoch) + step % shoali_sampler_steps_of(s, epoch) * whole;
+    uint64_t mine = first + s->starts[worker];
     uint32_t length = s->starts[worker + 1] - s->starts[worker];
     if (!s->shuffled || s->epoch != epoch)
         shuffle(s, epoch);

@@ -26,8 +26,18 @@ void shoali_sampler_destroy(shoali_sampler *sampler);
  * @return SHOAL_OK | EINVAL: they do not sum up to workers * batch */
 SHOAL_MUST_USE shoal_status shoali_sampler_divide(shoali_sampler *sampler, const uint32_t *batches);
 
+/** Other workers take over within an epoch of which the first `from` samples are taken: its steps
+ * count from there, and each takes workers * batch, evenly divided. Later epochs begin at 0.
+ * @return SHOAL_OK | EINVAL (workers 0, from behind the end) | ENOMEM */
+SHOAL_MUST_USE shoal_status shoali_sampler_reshard(shoali_sampler *sampler, uint32_t workers,
+                                                   uint64_t epoch, uint32_t from);
+
 /** Steps of one epoch: the last one may be partial. */
 uint64_t shoali_sampler_steps(const shoali_sampler *sampler);
+/** Of this epoch: fewer in one in which other workers took over. */
+uint64_t shoali_sampler_steps_of(const shoali_sampler *sampler, uint64_t epoch);
+/** Samples of an epoch that are taken before this step of it. */
+uint32_t shoali_sampler_taken(const shoali_sampler *sampler, uint64_t epoch, uint64_t step);
 
 /** One worker's share of one step. */
 typedef struct shoali_share {

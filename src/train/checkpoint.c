@@ -56,7 +56,9 @@ bool shoali_checkpoint_due(const shoal_train *train, uint64_t steps_done)
         return false;
     if (every > 0 && steps_done % every == 0)
         return true;
-    return steps_done == train->steps || (every == 0 && steps_done % train->steps_per_epoch == 0);
+    uint64_t epoch, in_epoch;
+    shoali_train_place(train, steps_done, &epoch, &in_epoch);
+    return steps_done == train->steps || (every == 0 && in_epoch == 0 && epoch > 0);
 }
 
 /* ------------------------------------------------------------------ saving */

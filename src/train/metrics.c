@@ -34,9 +34,12 @@ shoal_status shoali_metrics_open(shoal_train *train)
     if (train->desc.out == NULL || train->server)
         return SHOAL_OK;
     SHOALI_TRY(make_folders(train->desc.out));
-    int used = train->rank == 0 ? snprintf(path, sizeof path, "%s/metrics.jsonl", train->desc.out)
-                                : snprintf(path, sizeof path, "%s/metrics.%u.jsonl",
-                                           train->desc.out, train->rank);
+    bool late = train->membership > 0; /* ranks have other names by now */
+    int used = late ? snprintf(path, sizeof path, "%s/metrics.%llu.%u.jsonl", train->desc.out,
+                               (unsigned long long)train->membership, train->rank)
+               : train->rank == 0 ? snprintf(path, sizeof path, "%s/metrics.jsonl", train->desc.out)
+                                  : snprintf(path, sizeof path, "%s/metrics.%u.jsonl",
+                                             train->desc.out, train->rank);
     if ((size_t)used >= sizeof path)
         return shoali_fail(SHOAL_EINVAL, "path is too long: %s", train->desc.out);
     train->metrics = fopen(path, train->desc.resume != NULL ? "ae" : "we");
@@ -66,6 +69,8 @@ shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *ti
         return SHOAL_OK;
     fprintf(train->metrics, "{\"step\": %llu, \"samples\": %u", (unsigned long long)train->step,
             times->samples);
+    fprintf(train->metrics, ", \"first\": %llu, \"step_first\": %llu, \"step_samples\": %u",
+            (unsigned long long)times->first, (unsigned long long)times->step_first, times->total);
     number(train->metrics, "loss", times->loss);
     number(train->metrics, "lr", times->lr);
     fprintf(
@@ -81,7 +86,20 @@ shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *ti
         (unsigned long long)times->sync.sent_payload_bytes,
         (unsigned long long)times->sync.received_payload_bytes,
         (unsigned long long)times->sync.sent_elems, times->skipped ? "true" : "false");
-    return written(train, false);
+    return written(train, train->desc.reform);
+}
+
+shoal_status shoali_metrics_reform(shoal_train *train, uint64_t took_us)
+{
+    if (train->metrics == NULL)
+        return SHOAL_OK;
+    fprintf(train->metrics,
+            "{\"reform\": %llu, \"step\": %llu, \"rank\": %u, \"workers\": %u, \"took_us\": %llu, "
+            "\"state_bytes\": %llu, \"state_us\": %llu}\n",
+            (unsigned long long)train->membership, (unsigned long long)train->step, train->rank,
+            train->workers, (unsigned long long)took_us, (unsigned long long)train->state_bytes,
+            (unsigned long long)train->state_us);
+    return written(train, true);
 }
 
 shoal_status shoali_metrics_choice(shoal_train *train, double probe_us)

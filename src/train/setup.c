@@ -96,6 +96,7 @@ static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
         train->rank = view.rank;
         train->workers = view.workers;
         train->server = view.rank >= view.workers;
+        train->membership = view.epoch;
     }
     train->members = shoali_arena_array(train->arena, train->workers, sizeof *train->members);
     if (train->members == NULL)
@@ -191,10 +192,7 @@ static shoal_status open_inputs(shoal_train *train)
 
 static void plan_steps(shoal_train *train)
 {
-    train->steps_per_epoch = shoali_sampler_steps(train->sampler);
-    train->steps = train->steps_per_epoch * train->desc.epochs;
-    if (train->desc.max_steps > 0 && train->desc.max_steps < train->steps)
-        train->steps = train->desc.max_steps;
+    shoali_train_plan_steps(train);
     double per_sample = train->info.forward_flops + train->info.backward_flops;
     train->pace = (shoali_pace){.slow = train->desc.slow,
                                 .deadline_us = train->desc.compute_ms * 1e3,
@@ -234,7 +232,7 @@ static shoal_status owner_step(void *user, float *sum_in_weights_out, size_t off
     return SHOAL_OK;
 }
 
-static shoal_status start_sync(shoal_train *train)
+shoal_status shoali_train_start_sync(shoal_train *train)
 {
     if (train->comm == NULL || train->desc.no_exchange)
         return train->server
@@ -264,9 +262,29 @@ static shoal_status start_sync(shoal_train *train)
     return SHOAL_OK;
 }
 
+/* What can go on with other workers: replicas that are equal after each step. */
+static shoal_status check_reform(const shoal_train *train, const shoal_comm *comm)
+{
+    const shoal_train_desc *d = &train->desc;
+    const char *bad = d->plan != NULL                           ? "a plan"
+                      : d->admm != NULL                         ? "admm"
+                      : d->batch_auto                           ? "batch auto"
+                      : d->simulate > 0                         ? "simulated workers"
+                      : d->no_exchange                          ? "no exchange"
+                      : strncmp(d->codec, "auto", 4) == 0       ? "codec auto"
+                      : strncmp(d->sync, "all_reduce", 10) != 0 ? d->sync
+                                                                : NULL;
+    if (!d->reform || (bad == NULL && comm != NULL))
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_EINVAL,
+                       "reform goes with all_reduce among several workers, not with %s",
+                       bad != NULL ? bad : "one alone");
+}
+
 static shoal_status set_up(shoal_train *train, shoal_comm *comm)
 {
     SHOALI_TRY(set_defaults(train));
+    SHOALI_TRY(check_reform(train, comm));
     SHOALI_TRY(join_workers(train, comm));
     SHOALI_TRY(open_inputs(train));
     SHOALI_TRY(shoali_choice_create(train));
@@ -276,14 +294,17 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_admm_create(train));
     if (train->desc.resume != NULL)
         SHOALI_TRY(shoali_checkpoint_load(train));
-    if (train->step >= train->steps)
+    if (train->membership > 0)
+        SHOALI_TRY(shoali_train_take_state(train));
+    else if (train->step >= train->steps)
         return shoali_fail(SHOAL_EINVAL, "%s has already done %llu of %llu steps",
                            train->desc.resume, (unsigned long long)train->step,
                            (unsigned long long)train->steps);
     SHOALI_TRY(shoali_uneven_create(train));
     SHOALI_TRY(shoali_metrics_open(train));
     SHOALI_TRY(shoali_straggler_open(train));
-    return train->desc.simulate > 0 ? shoali_simulated_create(train) : start_sync(train);
+    return train->desc.simulate > 0 ? shoali_simulated_create(train)
+                                    : shoali_train_start_sync(train);
 }
 
 /* One with nothing in it yet; NULL: no memory. */

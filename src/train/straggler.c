@@ -129,7 +129,8 @@ shoal_status shoali_straggler_open(shoal_train *train)
     if (train->comm == NULL || train->workers < 2 || train->server || train->desc.no_exchange ||
         train->hybrid != NULL)
         return SHOAL_OK;
-    train->recent_us = shoali_arena_array(train->arena, RECENT_STEPS, sizeof *train->recent_us);
+    if (train->recent_us == NULL)
+        train->recent_us = shoali_arena_array(train->arena, RECENT_STEPS, sizeof *train->recent_us);
     train->ranks = shoali_arena_array(train->arena, train->workers, sizeof *train->ranks);
     return train->recent_us != NULL && train->ranks != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }

@@ -107,6 +107,8 @@ static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_s
     shoal_verdict next = {0};
     if (train->sync != NULL)
         SHOALI_TRY(shoal_sync_before_update(train->sync, &verdict));
+    if (verdict.stop && train->desc.reform)
+        return shoali_fail(SHOAL_EEPOCH, "a worker goes over to reform");
     uint64_t start = shoali_now_us();
     if (verdict.apply)
         update(train, verdict.grad_scale, times->lr);
@@ -214,48 +216,84 @@ static void describe_progress(const shoal_train *train, uint32_t epoch, bool ski
         .done = train->step == train->steps};
 }
 
-shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress_out)
+/* Batch, gradients, exchange, update. */
+static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_epoch,
+                              shoali_step_times *times)
 {
-    if (train->server || train->step >= train->steps)
-        return shoali_fail(SHOAL_EINVAL,
-                           train->server ? "a dedicated server calls shoal_train_serve, not _step"
-                                         : "the run has ended after %llu steps",
-                           (unsigned long long)train->steps);
-    uint64_t epoch = train->step / train->steps_per_epoch,
-             in_epoch = train->step % train->steps_per_epoch;
     uint64_t start = shoali_now_us();
-    shoali_step_times times = {
-        .lr = shoali_lr_at(train->lr, train->desc.lr, train->step, train->steps)};
-    if (in_epoch == 0 || train->epoch_over)
-        begin_epoch(train);
     shoal_verdict verdict = {.apply = true, .grad_scale = 1};
     shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, train->rank);
-    SHOALI_TRY(train->hybrid != NULL      ? shoali_hybrid_compute(train, epoch, in_epoch, &times)
-               : train->simulated != NULL ? simulate(train, epoch, in_epoch, &times, &verdict)
-                                          : compute(train, &share, &times));
+    times->lr = shoali_lr_at(train->lr, train->desc.lr, train->step, train->steps);
+    times->first = share.first_serial;
+    times->step_first = epoch * train->dataset->train.count +
+                        shoali_sampler_taken(train->sampler, epoch, in_epoch);
+    times->total = share.total;
+    SHOALI_TRY(train->hybrid != NULL      ? shoali_hybrid_compute(train, epoch, in_epoch, times)
+               : train->simulated != NULL ? simulate(train, epoch, in_epoch, times, &verdict)
+                                          : compute(train, &share, times));
     uint64_t before = train->step, next_step = before + 1;
-    SHOALI_TRY(exchange(train, verdict, &times, &next_step));
-    uint64_t step = train->step;
+    SHOALI_TRY(exchange(train, verdict, times, &next_step));
     train->step = next_step < train->steps ? next_step : train->steps;
+    train->unconcluded = true;
     SHOALI_TRY(shoali_admm_turn(train));
-    SHOALI_TRY(shoali_uneven_step(train, &share, times.compute_us, before));
-    times.step_us = (double)(shoali_now_us() - start);
-    account(train, &times);
-    shoali_choice_stepped(train, &times);
-    shoali_straggler_step(train, step, times.compute_us);
-    SHOALI_TRY(shoali_metrics_step(train, &times));
+    SHOALI_TRY(shoali_uneven_step(train, &share, times->compute_us, before));
+    times->step_us = (double)(shoali_now_us() - start);
+    account(train, times);
+    shoali_choice_stepped(train, times);
+    shoali_straggler_step(train, before, times->compute_us);
+    return shoali_metrics_step(train, times);
+}
+
+/* What follows a step: replicas compared, the end of an epoch or of the run, a checkpoint. */
+static shoal_status conclude(shoal_train *train, bool ended, uint32_t epochs_done)
+{
+    bool done = train->step == train->steps;
     if (replicas_due(train))
         SHOALI_TRY(shoali_train_check_replicas(train));
-    bool done = train->step == train->steps;
-    bool ended = train->step / train->steps_per_epoch > epoch || done;
     if (done)
         SHOALI_TRY(finish(train));
     if (ended)
-        SHOALI_TRY(end_epoch(train, (uint32_t)epoch + 1));
+        SHOALI_TRY(end_epoch(train, epochs_done));
     if (shoali_checkpoint_due(train, train->step) && (!train->loose || done))
         SHOALI_TRY(shoali_checkpoint_save(train));
-    describe_progress(train, (uint32_t)epoch + ended, times.skipped, progress_out);
-    progress_out->epoch_ended = ended;
+    train->unconcluded = false;
+    return SHOAL_OK;
+}
+
+static shoal_status check_step(const shoal_train *train)
+{
+    if (train->server)
+        return shoali_fail(SHOAL_EINVAL, "a dedicated server calls shoal_train_serve, not _step");
+    if (train->step >= train->steps && !train->desc.reform)
+        return shoali_fail(SHOAL_EINVAL, "the run has ended after %llu steps",
+                           (unsigned long long)train->steps);
+    if (train->step < train->steps && train->desc.reform && shoal_comm_reform_wanted(train->comm))
+        return shoali_fail(SHOAL_EEPOCH, "a worker wants to join or to reform");
+    return SHOAL_OK;
+}
+
+shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress_out)
+{
+    uint64_t epoch, in_epoch, now;
+    shoali_step_times times = {0};
+    SHOALI_TRY(check_step(train));
+    bool over = train->step >= train->steps, again = over || train->unconcluded;
+    shoali_train_place(train, again && train->step > 0 ? train->step - 1 : train->step, &epoch,
+                       &in_epoch);
+    if (again && train->step == train->from_step) { /* other workers made that step */
+        shoali_train_place(train, train->step, &epoch, &in_epoch);
+        epoch -= in_epoch == 0 && train->from_sample == 0 && epoch > 0;
+    }
+    if (!again && (in_epoch == 0 || train->epoch_over))
+        begin_epoch(train);
+    if (!again)
+        SHOALI_TRY(make_step(train, epoch, in_epoch, &times));
+    shoali_train_place(train, train->step, &now, &in_epoch);
+    bool ended = now > epoch || train->step == train->steps;
+    if (train->unconcluded)
+        SHOALI_TRY(conclude(train, ended, (uint32_t)epoch + 1));
+    describe_progress(train, (uint32_t)(ended ? epoch + 1 : epoch), times.skipped, progress_out);
+    progress_out->epoch_ended = ended && !over;
     note_slow(train, progress_out);
     return SHOAL_OK;
 }

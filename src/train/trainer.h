@@ -71,6 +71,14 @@ struct shoal_train {
     uint64_t owner_saved; /* steps of the last file that the owner wrote (dedicated servers) */
 
     uint64_t step, steps, steps_per_epoch; /* done; of the whole run; of one epoch */
+    /* reform.c: these workers began at this step, in this epoch, behind so many of its samples */
+    uint64_t from_step, from_epoch;
+    uint32_t from_sample;
+    bool
+        unconcluded; /* the step is done, but not what follows it: checks, evaluation, checkpoint */
+    bool torn;       /* taking over another's state broke off: this one's is of no use */
+    uint64_t membership;            /* epoch of the communicator */
+    uint64_t state_bytes, state_us; /* of the last time that state was taken over */
     uint32_t test_batch;
     struct {
         size_t offset, count;
@@ -156,10 +164,23 @@ void shoali_straggler_step(shoal_train *train, uint64_t step, double compute_us)
 /** Collective, after the last step. */
 SHOAL_MUST_USE shoal_status shoali_straggler_collect(shoal_train *train);
 
+/* reform.c */
+/** Where a step lies: epoch, and step of it (since these workers began). */
+void shoali_train_place(const shoal_train *train, uint64_t step, uint64_t *epoch_out,
+                        uint64_t *in_epoch_out);
+/** How long the run is for these workers. */
+void shoali_train_plan_steps(shoal_train *train);
+/** A process that entered a running job takes over its state, with all members. */
+SHOAL_MUST_USE shoal_status shoali_train_take_state(shoal_train *train);
+/** setup.c: start the protocol, from train->step on. */
+SHOAL_MUST_USE shoal_status shoali_train_start_sync(shoal_train *train);
+
 /* metrics.c */
 typedef struct shoali_step_times {
     double step_us, compute_us, update_us, loss, lr;
     uint32_t samples;
+    uint64_t first, step_first; /* serials of the first sample of this worker, of all of them */
+    uint32_t total;             /* samples of all workers */
     bool skipped;
     shoal_sync_stats sync;
 } shoali_step_times;
@@ -167,6 +188,8 @@ SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);
 /** What codec = "auto" measured and chose; probe_us: how long that took. */
 SHOAL_MUST_USE shoal_status shoali_metrics_choice(shoal_train *train, double probe_us);
+/** These workers have begun; took_us: since the last step. */
+SHOAL_MUST_USE shoal_status shoali_metrics_reform(shoal_train *train, uint64_t took_us);
 SHOAL_MUST_USE shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/rng.h"
 #include "support/check.h"
 
 static const struct {
@@ -129,6 +130,41 @@ static void nothing_to_sample_is_refused(void **state)
     assert_status(shoali_sampler_create(1, 1, 0, 1, &s), SHOAL_EINVAL);
 }
 
+/* Workers change in the middle of epochs, again and again: still each sample once. */
+static void other_workers_lose_and_repeat_nothing(void **state)
+{
+    enum { SAMPLES = 1013, BATCH = 7 };
+    (void)state;
+    for (uint32_t trial = 0; trial < 50; trial++) {
+        shoali_rng rng = {check_seed(), trial, 0};
+        uint32_t workers = 1 + (uint32_t)(shoali_rng_next(&rng) % 6), seen[2][SAMPLES] = {{0}};
+        shoali_sampler *sampler;
+        assert_ok(shoali_sampler_create(SAMPLES, workers, BATCH, 3, &sampler));
+        for (uint64_t epoch = 0, step = 0; epoch < 2;) {
+            if (shoali_rng_next(&rng) % 5 == 0) {
+                uint32_t taken = shoali_sampler_taken(sampler, epoch, step);
+                workers = 1 + (uint32_t)(shoali_rng_next(&rng) % 6);
+                assert_ok(shoali_sampler_reshard(sampler, workers, epoch, taken));
+                step = 0;
+            }
+            for (uint32_t w = 0; w < workers; w++) {
+                shoali_share share = shoali_sampler_share(sampler, epoch, step, w);
+                for (uint32_t i = 0; i < share.count; i++)
+                    seen[epoch][share.indices[i]]++;
+            }
+            if (++step == shoali_sampler_steps_of(sampler, epoch)) {
+                epoch++;
+                step = 0;
+            }
+        }
+        for (uint32_t i = 0; i < 2 * SAMPLES; i++)
+            assert_int_equal(seen[i / SAMPLES][i % SAMPLES], 1);
+        assert_status(shoali_sampler_reshard(sampler, 0, 0, 0), SHOAL_EINVAL);
+        assert_status(shoali_sampler_reshard(sampler, 1, 0, SAMPLES + 1), SHOAL_EINVAL);
+        shoali_sampler_destroy(sampler);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +173,7 @@ int main(void)
         CHECK_TEST(the_order_depends_on_seed_and_epoch_only),
         CHECK_TEST(places_are_uniform),
         CHECK_TEST(nothing_to_sample_is_refused),
+        CHECK_TEST(other_workers_lose_and_repeat_nothing),
     };
     return CHECK_RUN(tests);
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train_worker.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "train_report.h"
+
+static void show_progress(const train_worker *args, uint32_t rank, const shoal_train_progress *p)
+{
+    if (rank != 0 || args->quiet)
+        return;
+    char slow[64] = "";
+    if (p->slow_rank >= 0)
+        snprintf(slow, sizeof slow, "  waits for rank %d: %s", p->slow_rank, p->slow_cause);
+    if (cli_interactive() && (p->step % 10 == 0 || p->epoch_ended))
+        fprintf(stderr, "\r\033[Kepoch %u/%u  step %llu/%llu  loss %.4f  %.0f samples/s%s%s",
+                p->epoch + (p->epoch_ended ? 0 : 1), p->epochs, (unsigned long long)p->step,
+                (unsigned long long)p->steps, p->loss, p->samples_per_s, slow,
+                p->epoch_ended ? "\r\033[K" : "");
+    if (p->epoch_ended && !args->json) {
+        printf("epoch %u/%u  step %llu  train loss %.4f  test loss %.4f  accuracy %.2f %%  %.2f s",
+               p->epoch, p->epochs, (unsigned long long)p->step, p->train_loss, p->test_loss,
+               p->test_accuracy, p->epoch_s);
+        if (isfinite(p->symbol_error_rate))
+            printf("  symbol errors %.2f %%", p->symbol_error_rate);
+        if (isfinite(p->admm_gap))
+            printf("  gap %.4f", p->admm_gap);
+        puts("");
+        fflush(stdout);
+    }
+}
+
+/* All steps that are left. */
+static shoal_status run_steps(const train_worker *args, shoal_train *train, uint32_t rank,
+                              bool *told)
+{
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_candidate any = {.size = sizeof any};
+    bool talks = rank == 0 && !args->json && !args->quiet;
+    do {
+        shoal_status status = shoal_train_step(train, &progress);
+        if (status != SHOAL_OK)
+            return status;
+        if (talks && !*told && shoal_train_choice(train, 0, &any)) {
+            train_codec_table(train);
+            *told = true;
+        }
+        show_progress(args, rank, &progress);
+    } while (!progress.done);
+    return SHOAL_OK;
+}
+
+static shoal_status report(const train_worker *args, shoal_train *train, uint32_t rank)
+{
+    shoal_train_summary summary = {.size = sizeof summary};
+    shoal_status status = shoal_train_summarise(train, &summary);
+    if (status != SHOAL_OK || rank != 0)
+        return status;
+    if (args->json)
+        train_report_json(args->train, args->planned, train, &summary);
+    else
+        train_report_table(args->train, args->planned, train, &summary);
+    return SHOAL_OK;
+}
+
+static bool is_about_members(shoal_status status)
+{
+    return status == SHOAL_EPEER || status == SHOAL_EEPOCH || status == SHOAL_ETIMEDOUT ||
+           status == SHOAL_ECANCELLED;
+}
+
+/* Others may be lost while the run goes over to new workers: so often it is tried again. */
+static shoal_status reform(const train_worker *args, shoal_train *train, shoal_comm **comm,
+                           shoal_view *view)
+{
+    enum { ATTEMPTS = 8 };
+    shoal_status status = SHOAL_EPEER;
+    if (!args->quiet)
+        fprintf(stderr, "shoal train: rank %u: %s; going on with who is there\n", view->rank,
+                shoal_last_error()->text);
+    for (int i = 0; i < ATTEMPTS && is_about_members(status); i++) {
+        uint64_t before = view->epoch;
+        status = shoal_train_reform(train, comm, 0);
+        if (shoal_comm_view(*comm, view) != SHOAL_OK || view->epoch == before)
+            break; /* no epoch to enter: that was waited for */
+    }
+    if (status == SHOAL_OK && !args->quiet)
+        fprintf(stderr, "shoal train: rank %u of %u goes on in epoch %llu of the members\n",
+                view->rank, view->workers, (unsigned long long)view->epoch);
+    return status;
+}
+
+shoal_status train_work(const train_worker *args, shoal_train *train, shoal_comm **comm,
+                        shoal_view *view)
+{
+    bool told = false;
+    for (;;) {
+        shoal_status status = run_steps(args, train, view->rank, &told);
+        if (status == SHOAL_OK && args->reports)
+            status = report(args, train, view->rank);
+        if (!args->train->reform || !is_about_members(status))
+            return status;
+        status = reform(args, train, comm, view);
+        if (status != SHOAL_OK)
+            return status;
+    }
+}

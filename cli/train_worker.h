@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One worker of shoal train, from its first step to the report, with other workers if some are
+ * lost. */
+#ifndef SHOAL_CLI_TRAIN_WORKER_H
+#define SHOAL_CLI_TRAIN_WORKER_H
+
+#include "shoal/train.h"
+
+typedef struct train_worker {
+    const shoal_train_desc *train; /* what is reported */
+    uint64_t planned;              /* elements per step that a plan says */
+    bool json, quiet;
+    bool reports; /* the last of several trainings in a row */
+} train_worker;
+
+/** comm and view: in and out. */
+shoal_status train_work(const train_worker *args, shoal_train *train, shoal_comm **comm,
+                        shoal_view *view);
+
+#endif

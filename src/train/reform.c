@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Going on with other workers. State moves from the first worker of those that are furthest to all
+ * that are behind it, newcomers among them:
+ *
+ *     head    step, epoch, samples of it that are taken    to all: the rest of the epoch is divided
+ *                                                          anew from there
+ *     who     is behind                                    all tell all
+ *     body    weights, optimiser, batch norm               to those who are
+ *
+ * Residuals of error feedback stay where they are; a newcomer's are zero. A worker that took over
+ * half a body says so in the next attempt (torn), and takes it from another. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "driver/driver.h"
+#include "train/trainer.h"
+
+enum { STEP, EPOCH, TAKEN, UNCONCLUDED, HEAD, PIECES = 4, PIECE_BITS = 16 };
+
+void shoali_train_place(const shoal_train *train, uint64_t step, uint64_t *epoch_out,
+                        uint64_t *in_epoch_out)
+{
+    uint64_t done = step - train->from_step;
+    uint64_t rest = shoali_sampler_steps_of(train->sampler, train->from_epoch);
+    uint64_t per = train->steps_per_epoch;
+    *epoch_out = done < rest ? train->from_epoch : train->from_epoch + 1 + (done - rest) / per;
+    *in_epoch_out = done < rest ? done : (done - rest) % per;
+}
+
+void shoali_train_plan_steps(shoal_train *train)
+{
+    uint64_t epochs = train->desc.epochs, most = train->desc.max_steps;
+    train->steps_per_epoch = shoali_sampler_steps(train->sampler);
+    train->steps = train->from_step;
+    if (train->from_epoch < epochs)
+        train->steps += shoali_sampler_steps_of(train->sampler, train->from_epoch) +
+                        (epochs - train->from_epoch - 1) * train->steps_per_epoch;
+    if (most > 0 && most < train->steps)
+        train->steps = most;
+}
+
+/* ------------------------------------------------------------------ small numbers */
+
+/* Exact in floats: whatever the transport checks of them, they are finite. */
+static void split(const uint64_t *values, float *pieces)
+{
+    for (int i = 0; i < HEAD * PIECES; i++)
+        pieces[i] = (float)(values[i / PIECES] >> (i % PIECES * PIECE_BITS) & UINT16_MAX);
+}
+
+static void join(const float *pieces, uint64_t *values)
+{
+    memset(values, 0, HEAD * sizeof *values);
+    for (int i = 0; i < HEAD * PIECES; i++)
+        values[i / PIECES] |= (uint64_t)pieces[i] << (i % PIECES * PIECE_BITS);
+}
+
+static shoal_status take_head(shoal_train *train, uint32_t source, uint64_t head[HEAD])
+{
+    float pieces[HEAD * PIECES];
+    uint64_t epoch, in_epoch;
+    shoali_train_place(train, train->step, &epoch, &in_epoch);
+    head[STEP] = train->step;
+    head[EPOCH] = epoch;
+    head[TAKEN] = shoali_sampler_taken(train->sampler, epoch, in_epoch);
+    head[UNCONCLUDED] = train->unconcluded;
+    split(head, pieces);
+    SHOALI_TRY(shoal_broadcast(train->comm, pieces, HEAD * PIECES, source));
+    join(pieces, head);
+    return SHOAL_OK;
+}
+
+/* ------------------------------------------------------------------ the body */
+
+static shoal_status copy_to(shoal_train *train, float *values, size_t count, const uint32_t *who,
+                            uint32_t who_count, const char *label)
+{
+    shoal_op *op = NULL;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    if (count == 0)
+        return SHOAL_OK;
+    desc.kind = SHOAL_BROADCAST;
+    desc.buf = values;
+    desc.count = count;
+    desc.members = who;
+    desc.member_count = who_count;
+    desc.label = label;
+    SHOALI_TRY(shoal_op_start(train->comm, &desc, &op));
+    return shoal_op_wait(&op, -1, NULL);
+}
+
+static shoal_status take_body(shoal_train *train, const uint32_t *who, uint32_t who_count)
+{
+    uint32_t slots = 0;
+    size_t state_count = 0;
+    float *slot = shoali_optim_state(train->optim, &slots);
+    float *state = shoali_net_state(train->net, &state_count);
+    SHOALI_TRY(copy_to(train, train->params, train->param_count, who, who_count, "weights"));
+    SHOALI_TRY(copy_to(train, slot, slots * train->param_count, who, who_count, "optimiser"));
+    SHOALI_TRY(copy_to(train, state, state_count, who, who_count, "batch norm"));
+    uint64_t bytes = sizeof(float) * (train->param_count * (1 + slots) + state_count);
+    train->state_bytes = bytes;
+    return SHOAL_OK;
+}
+
+/* The source first, then who is behind; none: only the source. */
+static shoal_status who_is_behind(shoal_train *train, uint32_t source, bool behind, uint32_t *who,
+                                  uint32_t *who_count_out)
+{
+    float *flags = shoali_alloc_array(train->workers, sizeof *flags);
+    if (flags == NULL)
+        return SHOAL_ENOMEM;
+    flags[train->rank] = behind ? 1 : 0;
+    shoal_status status = shoali_train_reduce(train, flags, train->workers, SHOAL_SUM,
+                                              "who is behind");
+    who[0] = source;
+    *who_count_out = 1;
+    for (uint32_t i = 0; i < train->workers; i++)
+        if (flags[i] > 0 && i != source)
+            who[(*who_count_out)++] = i;
+    shoali_free(flags);
+    return status;
+}
+
+/* All members are here, in a new epoch. */
+static shoal_status take_state(shoal_train *train, const shoal_view *view, bool behind)
+{
+    uint64_t head[HEAD], began_us = shoali_now_us();
+    uint32_t count;
+    train->state_bytes = 0;
+    uint32_t *who = shoali_alloc_array(train->workers, sizeof *who);
+    if (who == NULL)
+        return SHOAL_ENOMEM;
+    shoal_status status = take_head(train, view->done_rank, head);
+    if (status == SHOAL_OK)
+        status = who_is_behind(train, view->done_rank, behind, who, &count);
+    if (status == SHOAL_OK && count > 1 && (behind || train->rank == view->done_rank)) {
+        train->torn = behind;
+        status = take_body(train, who, count);
+    }
+    shoali_free(who);
+    if (status != SHOAL_OK)
+        return status;
+    train->torn = false;
+    train->unconcluded = head[UNCONCLUDED] != 0;
+    train->step = train->from_step = head[STEP];
+    train->from_epoch = head[EPOCH];
+    train->from_sample = (uint32_t)head[TAKEN];
+    SHOALI_TRY(
+        shoali_sampler_reshard(train->sampler, train->workers, head[EPOCH], train->from_sample));
+    shoali_train_plan_steps(train);
+    train->state_us = shoali_now_us() - began_us;
+    shoali_log(INFO, "epoch %" PRIu64 ": %u workers go on behind step %" PRIu64 "%s", view->epoch,
+               train->workers, train->step, behind ? ", with another's state" : "");
+    return SHOAL_OK;
+}
+
+/* ------------------------------------------------------------------ other workers */
+
+static shoal_status adopt(shoal_train *train, const shoal_view *view)
+{
+    train->rank = view->rank;
+    train->workers = train->member_count = view->workers;
+    train->place = view->rank;
+    train->membership = view->epoch;
+    train->members = shoali_arena_array(train->arena, view->workers, sizeof *train->members);
+    train->worker_accuracy = shoali_arena_array(train->arena, view->workers,
+                                                sizeof *train->worker_accuracy);
+    if (train->members == NULL || train->worker_accuracy == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < view->workers; i++) {
+        train->members[i] = i;
+        train->worker_accuracy[i] = 0;
+    }
+    return shoali_straggler_open(train);
+}
+
+/* How far this worker is: what follows a step counts half of one. 0: it has nothing. */
+static uint64_t done(const shoal_train *train)
+{
+    return train->torn ? 0 : 2 * train->step + (train->unconcluded ? 1 : 2);
+}
+
+shoal_status shoali_train_take_state(shoal_train *train)
+{
+    shoal_view view = {.size = sizeof view};
+    SHOALI_TRY(shoal_comm_view(train->comm, &view));
+    train->membership = view.epoch;
+    train->torn = true;
+    return take_state(train, &view, true);
+}
+
+shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t timeout_us)
+{
+    shoal_view view = {.size = sizeof view};
+    uint64_t began_us = shoali_now_us();
+    if (comm == NULL || *comm != train->comm || !train->desc.reform)
+        return shoali_fail(SHOAL_EINVAL, "this run's workers are fixed: start it with reform");
+    shoal_sync_destroy(train->sync);
+    train->sync = NULL;
+    uint64_t mine = done(train);
+    shoal_status status = shoal_comm_reform(comm, mine, timeout_us, &view);
+    train->comm = *comm;
+    if (status != SHOAL_OK)
+        return status;
+    if (view.done_max == 0)
+        return shoali_fail(SHOAL_EPEER, "all workers with the run's state are lost: resume from a "
+                                        "checkpoint");
+    SHOALI_TRY(adopt(train, &view));
+    SHOALI_TRY(take_state(train, &view, mine < view.done_max));
+    SHOALI_TRY(shoali_train_start_sync(train));
+    return shoali_metrics_reform(train, shoali_now_us() - began_us);
+}
