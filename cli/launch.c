@@ -44,7 +44,8 @@ typedef struct job {
     int *reserved;             /* [aggregators] ports kept */
     int64_t stop_at_ms;        /* when the next harder signal is due; -1: all is well */
     int next_signal;
-    bool through; /* a member has ended well */
+    bool through;     /* a member has ended well */
+    uint32_t members; /* that began with the job and are alive */
     int code;
 } job;
 
@@ -368,6 +369,10 @@ static void rank_ended(job *j, uint32_t rank, int status)
     bool ours = j->stop_at_ms >= 0 &&
                 j->next_signal != SIGTERM; /* we have sent a signal ourselves */
     bool began = rank < j->desc->ranks - j->desc->spares;
+    j->members -= began;
+    if (j->members == 0 && j->desc->spares > 0 && j->stop_at_ms < 0)
+        stop_in(j, (int64_t)(j->desc->grace_s * 1000),
+                SIGKILL); /* spares with nothing to wait for */
     j->through = j->through || (code == 0 && began);
     if (code == 0 && began && j->desc->survives && j->stop_at_ms < 0)
         stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGKILL);
@@ -529,7 +534,8 @@ static void set_ports(job *j)
 
 int launch_run(const launch_desc *desc)
 {
-    job j = {.desc = desc, .stop_at_ms = -1, .port = desc->port};
+    job j = {
+        .desc = desc, .members = desc->ranks - desc->spares, .stop_at_ms = -1, .port = desc->port};
     if (!make_token(j.token)) {
         fprintf(stderr, "shoal %s: no random numbers for the job token: %s\n", desc->verb,
                 strerror(errno));

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "train/admm.h"
 #include "train/trainer.h"
@@ -69,8 +70,10 @@ shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *ti
         return SHOAL_OK;
     fprintf(train->metrics, "{\"step\": %llu, \"samples\": %u", (unsigned long long)train->step,
             times->samples);
-    fprintf(train->metrics, ", \"first\": %llu, \"step_first\": %llu, \"step_samples\": %u",
-            (unsigned long long)times->first, (unsigned long long)times->step_first, times->total);
+    fprintf(train->metrics,
+            ", \"at_us\": %llu, \"first\": %llu, \"step_first\": %llu, \"step_samples\": %u",
+            (unsigned long long)shoali_now_us(), (unsigned long long)times->first,
+            (unsigned long long)times->step_first, times->total);
     number(train->metrics, "loss", times->loss);
     number(train->metrics, "lr", times->lr);
     fprintf(

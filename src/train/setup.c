@@ -302,6 +302,8 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
                            (unsigned long long)train->steps);
     SHOALI_TRY(shoali_uneven_create(train));
     SHOALI_TRY(shoali_metrics_open(train));
+    if (train->membership > 0)
+        SHOALI_TRY(shoali_metrics_reform(train, 0));
     SHOALI_TRY(shoali_straggler_open(train));
     return train->desc.simulate > 0 ? shoali_simulated_create(train)
                                     : shoali_train_start_sync(train);
