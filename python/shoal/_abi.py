@@ -213,6 +213,9 @@ class shoal_comm_desc(C.Structure):
         ("seed", C.c_uint64),
         ("chunk_elems", C.c_uint32),
         ("aggregators", C.c_char_p),
+        ("reform", C.c_bool),
+        ("spare", C.c_bool),
+        ("doors", C.c_char_p),
     ]
 
 
@@ -227,6 +230,7 @@ class shoal_view(C.Structure):
         ("done_min", C.c_uint64),
         ("done_max", C.c_uint64),
         ("aggregators", C.c_uint32),
+        ("done_rank", C.c_uint32),
     ]
 
 
@@ -1037,6 +1041,7 @@ class shoal_train_desc(C.Structure):
         ("dump_gradients", C.c_char_p),
         ("dump_every", C.c_uint64),
         ("tos", C.c_uint8),
+        ("reform", C.c_bool),
     ]
 
 
@@ -1207,6 +1212,8 @@ FUNCTIONS = {
     "shoal_comm_create": (STATUS, [C.POINTER(shoal_comm_desc), C.POINTER(C.c_void_p)]),
     "shoal_comm_destroy": (None, [C.c_void_p]),
     "shoal_comm_view": (STATUS, [C.c_void_p, C.POINTER(shoal_view)]),
+    "shoal_comm_reform": (STATUS, [C.POINTER(C.c_void_p), C.c_uint64, C.c_int64, C.POINTER(shoal_view)]),
+    "shoal_comm_reform_wanted": (C.c_bool, [C.c_void_p]),
     "shoal_comm_peer_stats": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_peer_stats)]),
     "shoal_op_start": (STATUS, [C.c_void_p, C.POINTER(shoal_op_desc), C.POINTER(C.c_void_p)]),
     "shoal_op_wait": (STATUS, [C.POINTER(C.c_void_p), C.c_int64, C.POINTER(shoal_op_stats)]),
@@ -1330,6 +1337,7 @@ FUNCTIONS = {
     "shoal_gradients_at": (C.c_void_p, [C.c_void_p, C.c_uint32, C.POINTER(C.c_char_p), C.c_void_p]),
     "shoal_gradients_close": (None, [C.c_void_p]),
     "shoal_train_step": (STATUS, [C.c_void_p, C.POINTER(shoal_train_progress)]),
+    "shoal_train_reform": (STATUS, [C.c_void_p, C.POINTER(C.c_void_p), C.c_int64]),
     "shoal_train_choice": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_candidate)]),
     "shoal_train_codec": (C.c_char_p, [C.c_void_p]),
     "shoal_train_in_virtual_time": (STATUS, [C.POINTER(shoal_train_desc), C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
