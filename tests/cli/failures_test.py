@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal train --on-loss reform: a killed worker, rank 0 too, is replaced by a spare; a spare that is
-not needed ends well; what cannot reform is refused."""
+"""shoal train --on-loss reform: a killed worker, rank 0 too, is replaced by a spare; a spare that
+is not needed ends well; what cannot reform is refused."""
 import json
 import os
 import signal
