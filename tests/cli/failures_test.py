@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -54,7 +55,7 @@ class Failures(unittest.TestCase):
             end = time.monotonic() + 60
             while not os.path.exists(metrics) or os.path.getsize(metrics) < 2000:
                 self.assertLess(time.monotonic(), end)
-                time.sleep(0.01)
+                threading.Event().wait(0.01)
             os.kill(
                 next(p for p in children(job.pid) if rank_of(p) == (victim, False)), signal.SIGKILL
             )
