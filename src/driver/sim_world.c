@@ -55,7 +55,8 @@ static double rate_of(const shoal_sim *sim, uint32_t link)
         return fmin(pair->bytes_per_s * 1e-9 * (1 - pair->loss), RATE_MAX);
     }
     const shoali_host *at = &sim->cluster->hosts[host < sim->worker_hosts ? host : 0];
-    return fmin((up ? at->up_bytes_per_s : at->down_bytes_per_s) * 1e-9 * (1 - at->loss), RATE_MAX);
+    double share = 1e-9 * (1 - at->loss) * sim->cluster->overhead.payload_share;
+    return fmin((up ? at->up_bytes_per_s : at->down_bytes_per_s) * share, RATE_MAX);
 }
 
 shoal_status shoali_sim_world_links(shoal_sim *sim)

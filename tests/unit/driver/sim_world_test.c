@@ -44,6 +44,26 @@ static void hosts_links_and_latencies_are_the_clusters(void **state)
     scratch_dir_remove();
 }
 
+/* A megabyte over 8 Mbit/s of which payload gets half. */
+static void payload_gets_its_share(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"name\": \"half\", \"accelerators\": [{\"name\": \"a\", "
+                               "\"flops\": 1e9}], \"hosts\": [{\"count\": 2, \"nic\": "
+                               "\"8mbit\"}], \"overhead\": {\"payload_share\": 0.5}}";
+    const shoali_load load = {.link = 0, .bytes = 1000000};
+    shoal_sim *sim;
+    shoal_sim_desc desc = SHOAL_SIM_DESC_INIT;
+    (void)scratch_dir_make();
+    scratch_write("half.json", text, strlen(text));
+    desc.cluster = scratch_path("half.json");
+    assert_ok(shoal_sim_create(&desc, &sim));
+    assert_ok(shoali_links_start(sim->net, 0, &load, 1, 7));
+    assert_int_equal(shoali_links_next_ns(sim->net), 2000000000);
+    shoal_sim_destroy(sim);
+    scratch_dir_remove();
+}
+
 static void a_straggler_is_slow_in_its_time_only(void **state)
 {
     (void)state;
@@ -135,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(hosts_links_and_latencies_are_the_clusters),
+        CHECK_TEST(payload_gets_its_share),
         CHECK_TEST(a_straggler_is_slow_in_its_time_only),
         CHECK_TEST(operations_by_rate_is_the_time),
         CHECK_TEST(a_trace_says_who_is_slow_when),
