@@ -290,6 +290,11 @@ uint64_t shoali_comm_seed(const shoal_comm *comm)
     return comm->seed;
 }
 
+uint32_t shoali_comm_neighbour(const shoal_comm *comm, uint32_t rank)
+{
+    return comm->peers[rank].neighbour;
+}
+
 int64_t shoali_comm_op_timeout_us(const shoal_comm *comm)
 {
     return comm->op_timeout_us;

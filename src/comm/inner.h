@@ -104,6 +104,7 @@ enum { SHOALI_PEER_HERE, SHOALI_PEER_LEFT, SHOALI_PEER_LOST };
 
 typedef struct shoali_peer {
     char host[SHOALI_RECORD_HOST_BYTES]; /* constant */
+    uint32_t neighbour;                  /* constant: the lowest rank behind the same links */
     shoali_link *data;                   /* constant after the join */
     bool up;                             /* the control connection stands */
     bool near, near_up;                  /* added to the same-host transport; and connected there */

@@ -211,6 +211,28 @@ static shoal_status connected(const shoal_comm *comm)
     return status;
 }
 
+/* By address where it says enough, else by name. */
+static bool together(const shoali_record *a, const shoali_record *b)
+{
+    shoali_address one, other;
+    bool known = shoali_address_parse(a->address, &one) == SHOAL_OK &&
+                 shoali_address_parse(b->address, &other) == SHOAL_OK;
+    return known && one.boot[0] != '\0' && other.boot[0] != '\0'
+               ? shoali_address_same_host(&one, &other)
+               : strcmp(a->host, b->host) == 0;
+}
+
+static void find_neighbours(shoal_comm *comm, const shoali_record *records)
+{
+    for (uint32_t i = 0; i < comm->size; i++) {
+        uint32_t first = 0;
+        while (first < i && !(comm->peers[first].neighbour == first &&
+                              together(&records[first], &records[i])))
+            first++;
+        comm->peers[i].neighbour = first;
+    }
+}
+
 static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
                                 uint64_t deadline_us)
 {
@@ -334,6 +356,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     }
     SHOALI_TRY(meet(comm, desc, &meeting, records));
     SHOALI_TRY(shoali_watch_open(comm));
+    find_neighbours(comm, records);
     SHOALI_TRY(connect_all(comm, records, meeting.deadline_us));
     comm->spin_us = spin_for(comm, records);
     if (comm->me == 0 && strncmp(meeting.place, "file://", 7) == 0)

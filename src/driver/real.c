@@ -53,24 +53,6 @@ static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc,
     return SHOAL_OK;
 }
 
-/* Equal host names are one host. */
-static shoal_status find_hosts(shoal_sync *sync, uint32_t size)
-{
-    shoal_peer_stats *stats = shoali_alloc_array(size, sizeof *stats);
-    shoal_status status = stats != NULL ? SHOAL_OK : SHOAL_ENOMEM;
-    for (uint32_t i = 0; i < size && status == SHOAL_OK; i++) {
-        stats[i].size = sizeof stats[i];
-        status = shoal_comm_peer_stats(sync->comm, i, &stats[i]);
-        uint32_t first = 0;
-        while (status == SHOAL_OK && strcmp(stats[first].host, stats[i].host) != 0)
-            first++;
-        sync->endpoints[i] = i;
-        sync->hosts[i] = first;
-    }
-    shoali_free(stats);
-    return status;
-}
-
 static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc)
 {
     shoal_view view = {.size = sizeof view};
@@ -81,7 +63,10 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
     sync->hosts = shoali_alloc_array(view.rank_count, sizeof *sync->hosts);
     if (sync->endpoints == NULL || sync->hosts == NULL || sync->final_members == NULL)
         return SHOAL_ENOMEM;
-    SHOALI_TRY(find_hosts(sync, view.rank_count));
+    for (uint32_t i = 0; i < view.rank_count; i++) {
+        sync->endpoints[i] = i;
+        sync->hosts[i] = shoali_comm_neighbour(sync->comm, i);
+    }
     sync->world = (shoali_world){
         .params = sync->protocol.params,
         .epoch = view.epoch,

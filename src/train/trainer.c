@@ -8,20 +8,20 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
+#include "model/model.h"
 #include "train/admm.h"
 #include "train/codec_choice.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
 
-/* FLOPs of the layer whose gradients start at offset, of the whole step's: for the emulated compute
- * time. */
+/* Backward FLOPs of the layer whose gradients start at offset, of the whole step's: for the emulated
+ * compute time. The first one's has no input gradient to compute. */
 static double flops_from(const shoal_train *train, size_t offset)
 {
-    for (uint32_t i = 0; i < train->info.layer_count; i++) {
-        shoal_layer_info layer = SHOAL_LAYER_INFO_INIT;
-        if (shoal_model_layer(train->model, i, &layer) == SHOAL_OK && layer.param_count > 0 &&
-            layer.param_offset == offset)
-            return layer.backward_flops;
+    for (uint32_t i = 0; i < train->model->layer_count; i++) {
+        const shoali_layer *layer = &train->model->layers[i];
+        if (layer->param_count > 0 && layer->param_offset == offset)
+            return layer->weight_flops + (offset > 0 ? layer->input_flops : 0);
     }
     return 0;
 }
