@@ -289,6 +289,22 @@ class Train(unittest.TestCase):
         r = self.train("--workers", 2, "--lr", 1e5, "--model", model, code=1)
         self.assertRegex(r.stderr, r"rank \d.*(dense|element)")
 
+    def test_a_labs_hosts_are_several(self):
+        """Two workers on each of two hosts: only the head of each uses the network at first."""
+        reason = shoal.lab_works()
+        if reason:
+            self.skipTest(reason)
+        out = self.out("hosts")
+        self.result(
+            "--workers", 4, "--lab", "hosts=2", "--sync", "ripples:static", "--steps", 1, "--out", out
+        )  # fmt: skip
+        sent = []
+        for rank in range(4):
+            name = f"metrics.{rank}.jsonl" if rank > 0 else "metrics.jsonl"
+            with open(os.path.join(out, name), encoding="utf-8") as f:
+                sent.append(json.loads(f.readline())["sent_bytes"] > 0)
+        self.assertEqual(sent, [True, False, True, False])
+
     def test_a_slow_rank(self):
         """slow=1:3x in a lab; everybody waits for it in a synchronous protocol."""
         reason = shoal.lab_works()
