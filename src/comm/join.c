@@ -226,8 +226,8 @@ static void find_neighbours(shoal_comm *comm, const shoali_record *records)
 {
     for (uint32_t i = 0; i < comm->size; i++) {
         uint32_t first = 0;
-        while (first < i && !(comm->peers[first].neighbour == first &&
-                              together(&records[first], &records[i])))
+        while (first < i &&
+               !(comm->peers[first].neighbour == first && together(&records[first], &records[i])))
             first++;
         comm->peers[i].neighbour = first;
     }
