@@ -1,29 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "support/machine.h"
+#include "support/ripples_talk.h"
 
 #include "support/check.h"
-
-/* Messages: kind, two numbers, for GROUP a bitmap of members. */
-enum { REQUEST = 1, GROUP, DONE, HELLO, ENDED, SKIPPED, GOODBYE = 0xf5 };
-
-static const char *tell(machine *m, uint32_t peer, uint8_t kind, uint64_t a, uint64_t b,
-                        uint8_t bitmap)
-{
-    uint8_t bytes[18] = {kind};
-    for (int i = 0; i < 8; i++) {
-        bytes[1 + i] = (uint8_t)(a >> (8 * i));
-        bytes[9 + i] = (uint8_t)(b >> (8 * i));
-    }
-    bytes[17] = bitmap;
-    return machine_message(m, peer, bytes, kind == GROUP ? 18 : 17);
-}
-
-static const char *iterate(machine *m)
-{
-    assert_string_equal(machine_ready(m, 0, m->world.count), "");
-    assert_non_null(strstr(machine_event(m, SHOALI_EV_BEFORE), "go apply"));
-    return machine_event(m, SHOALI_EV_AFTER);
-}
 
 static void the_controller_hands_groups_out(void **state)
 {
@@ -33,13 +11,13 @@ static void the_controller_hands_groups_out(void **state)
     m.hosts[0] = m.hosts[1] = 0;
     (void)machine_start(&m);
     /* one host: its head alone, the other alone, then both */
-    const char *text = tell(&m, 1, REQUEST, 1, 5, 0);
+    const char *text = ripples_tell(&m, 1, REQUEST, 1, 5, 0);
     assert_non_null(strstr(text, "send 1 0203000000000000000000000000000000"
                                  "03"));
-    text = iterate(&m);
+    text = ripples_iterate(&m);
     assert_string_equal(text, "go hold @1"); /* its first group is itself */
-    (void)tell(&m, 1, DONE, 2, 0, 0);
-    text = iterate(&m);
+    (void)ripples_tell(&m, 1, DONE, 2, 0, 0);
+    text = ripples_iterate(&m);
     assert_string_equal(text, "mix SLOT0 [0,4) = 1*PARAM; op 3 [0,4) SLOT0 of 0,1 ring");
     machine_close(&m);
 }
@@ -51,12 +29,13 @@ static void the_loss_of_the_controller_is_survived(void **state)
     machine m;
     machine_open(&m, "ripples", 3, 0, 1, 1);
     (void)machine_start(&m);
-    (void)iterate(&m);
-    (void)tell(&m, 0, GROUP, 7, 0, 0x06);
+    (void)ripples_iterate(&m);
+    (void)ripples_tell(&m, 0, GROUP, 7, 0, 0x06);
     assert_string_equal(machine_down(&m, 0, "gone"), "cancel 7");
-    assert_string_equal(tell(&m, 2, HELLO, 4 << 1 | 1, 9, 0), /* asked 4 times, knows 9, waits */
-                        "send 2 020000000000010000000000000000000006; "
-                        "send 2 020200000000010000000000000000000004");
+    assert_string_equal(
+        ripples_tell(&m, 2, HELLO, 4 << 1 | 1, 9, 0), /* asked 4 times, knows 9, waits */
+        "send 2 020000000000010000000000000000000006; "
+        "send 2 020200000000010000000000000000000004");
     machine_close(&m);
 }
 
@@ -66,10 +45,10 @@ static void another_worker_says_hello_to_the_next_controller(void **state)
     machine m;
     machine_open(&m, "ripples", 3, 0, 2, 1);
     (void)machine_start(&m);
-    (void)iterate(&m);
+    (void)ripples_iterate(&m);
     assert_string_equal(machine_down(&m, 0, "gone"), "send 1 0403000000000000000000000000000000");
-    assert_string_equal(tell(&m, 0, GROUP, 8, 0, 0x06), ""); /* of an older term */
-    const char *text = tell(&m, 1, GROUP, UINT64_C(1) << 40, 0, 0x06);
+    assert_string_equal(ripples_tell(&m, 0, GROUP, 8, 0, 0x06), ""); /* of an older term */
+    const char *text = ripples_tell(&m, 1, GROUP, UINT64_C(1) << 40, 0, 0x06);
     assert_non_null(strstr(text, "op 1099511627776 [0,4) SLOT0 of 1,2 ring"));
     machine_close(&m);
 }

@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "support/machine.h"
+#include "support/ripples_talk.h"
 
 #include "support/check.h"
-
-/* Messages: kind, two numbers, for GROUP a bitmap of members. */
-enum { REQUEST = 1, GROUP, DONE, HELLO, ENDED, SKIPPED, GOODBYE = 0xf5 };
-
-static const char *tell(machine *m, uint32_t peer, uint8_t kind, uint64_t a, uint64_t b,
-                        uint8_t bitmap)
-{
-    uint8_t bytes[18] = {kind};
-    for (int i = 0; i < 8; i++) {
-        bytes[1 + i] = (uint8_t)(a >> (8 * i));
-        bytes[9 + i] = (uint8_t)(b >> (8 * i));
-    }
-    bytes[17] = bitmap;
-    return machine_message(m, peer, bytes, kind == GROUP ? 18 : 17);
-}
 
 static const char *goodbye(machine *m, uint32_t peer)
 {
     static const uint8_t bytes[9] = {GOODBYE};
     return machine_message(m, peer, bytes, sizeof bytes);
-}
-
-static const char *iterate(machine *m)
-{
-    assert_string_equal(machine_ready(m, 0, m->world.count), "");
-    assert_non_null(strstr(machine_event(m, SHOALI_EV_BEFORE), "go apply"));
-    return machine_event(m, SHOALI_EV_AFTER);
 }
 
 static void a_worker_asks_and_averages_with_its_group(void **state)
@@ -37,14 +15,14 @@ static void a_worker_asks_and_averages_with_its_group(void **state)
     machine m;
     machine_open(&m, "ripples", 4, 0, 2, 1);
     assert_string_equal(machine_start(&m), "");
-    assert_string_equal(iterate(&m), "send 0 0101000000000000000000000000000000");
-    assert_string_equal(tell(&m, 0, GROUP, 1, 0, 0x0e),
+    assert_string_equal(ripples_iterate(&m), "send 0 0101000000000000000000000000000000");
+    assert_string_equal(ripples_tell(&m, 0, GROUP, 1, 0, 0x0e),
                         "mix SLOT0 [0,4) = 1*PARAM; op 1 [0,4) SLOT0 of 1,2,3 ring");
-    assert_string_equal(tell(&m, 0, GROUP, 3, 0, 0x0c), ""); /* the next one is kept */
+    assert_string_equal(ripples_tell(&m, 0, GROUP, 3, 0, 0x0c), ""); /* the next one is kept */
     const char *text = machine_done(&m, 1, SHOAL_OK, NULL);
     assert_non_null(strstr(text, "mix PARAM [0,4) = 0.333333*SLOT0; "
                                  "send 0 0301000000000000000000000000000000; go hold @1"));
-    text = iterate(&m);
+    text = ripples_iterate(&m);
     assert_non_null(strstr(text, "send 0 01020000"));
     assert_non_null(strstr(text, "op 3 [0,4) SLOT0 of 2,3 ring"));
     machine_close(&m);
@@ -56,8 +34,8 @@ static void a_group_of_one_is_no_operation(void **state)
     machine m;
     machine_open(&m, "ripples", 4, 0, 2, 1);
     (void)machine_start(&m);
-    (void)iterate(&m);
-    assert_string_equal(tell(&m, 0, GROUP, 1, 0, 0x04),
+    (void)ripples_iterate(&m);
+    assert_string_equal(ripples_tell(&m, 0, GROUP, 1, 0, 0x04),
                         "send 0 0301000000000000000000000000000000; go hold @1");
     machine_close(&m);
 }
@@ -68,18 +46,19 @@ static void groups_with_somebody_who_left_are_void(void **state)
     machine m;
     machine_open(&m, "ripples", 4, 0, 2, 1);
     (void)machine_start(&m);
-    (void)iterate(&m);
-    (void)tell(&m, 0, GROUP, 1, 0, 0x0c);
-    assert_string_equal(tell(&m, 3, ENDED, 1, 0, 0), ""); /* it will still execute group 1 */
+    (void)ripples_iterate(&m);
+    (void)ripples_tell(&m, 0, GROUP, 1, 0, 0x0c);
+    assert_string_equal(ripples_tell(&m, 3, ENDED, 1, 0, 0),
+                        ""); /* it will still execute group 1 */
     assert_string_equal(goodbye(&m, 3), "");
     const char *text = machine_done(&m, 1, SHOAL_OK, NULL);
     assert_non_null(strstr(text, "go hold @1"));
-    (void)iterate(&m);
-    assert_string_equal(tell(&m, 0, GROUP, 2, 0, 0x0c), /* and no other: asked again */
+    (void)ripples_iterate(&m);
+    assert_string_equal(ripples_tell(&m, 0, GROUP, 2, 0, 0x0c), /* and no other: asked again */
                         "send 0 0302000000000000000000000000000000; "
                         "send 0 010200000000000000ffffffffffffffff");
-    (void)tell(&m, 0, GROUP, 3, 0, 0x06);
-    assert_string_equal(tell(&m, 1, ENDED, 2, 0, 0), "cancel 3");
+    (void)ripples_tell(&m, 0, GROUP, 3, 0, 0x06);
+    assert_string_equal(ripples_tell(&m, 1, ENDED, 2, 0, 0), "cancel 3");
     text = machine_done(&m, 3, SHOAL_ECANCELLED, "x");
     assert_string_equal(text, "send 0 0303000000000000000000000000000000; "
                               "send 0 010200000000000000ffffffffffffffff");
@@ -93,20 +72,21 @@ static void static_needs_no_messages(void **state)
     machine_open(&m, "ripples:static", 4, 0, 2, 1);
     m.hosts[0] = m.hosts[1] = m.hosts[2] = m.hosts[3] = 0;
     (void)machine_start(&m);
-    assert_string_equal(iterate(&m),
+    assert_string_equal(ripples_iterate(&m),
                         "mix SLOT0 [0,4) = 1*PARAM; op 5290563668 [0,4) SLOT0 of 2,3 ring");
     assert_string_equal(machine_done(&m, 5290563668, SHOAL_OK, NULL),
                         "mix PARAM [0,4) = 0.5*SLOT0; go hold @1");
-    assert_string_equal(iterate(&m),
+    assert_string_equal(ripples_iterate(&m),
                         "mix SLOT0 [0,4) = 1*PARAM; op 11909333861 [0,4) SLOT0 of 0,1,2,3 ring");
     assert_string_equal(machine_down(&m, 1, "gone"), "cancel 11909333861");
     assert_string_equal(machine_done(&m, 11909333861, SHOAL_ECANCELLED, "x"),
                         "send all 0602000000000000000000000000000000; go hold @2");
-    assert_string_equal(tell(&m, 3, SKIPPED, 4, 0, 0), ""); /* 0 and 2 are left for step 4 */
-    assert_string_equal(iterate(&m), "go hold @3");
-    assert_string_equal(iterate(&m),
+    assert_string_equal(ripples_tell(&m, 3, SKIPPED, 4, 0, 0),
+                        ""); /* 0 and 2 are left for step 4 */
+    assert_string_equal(ripples_iterate(&m), "go hold @3");
+    assert_string_equal(ripples_iterate(&m),
                         "mix SLOT0 [0,4) = 1*PARAM; op 20745401063 [0,4) SLOT0 of 0,2 ring");
-    assert_string_equal(tell(&m, 0, SKIPPED, 4, 0, 0), "cancel 20745401063");
+    assert_string_equal(ripples_tell(&m, 0, SKIPPED, 4, 0, 0), "cancel 20745401063");
     machine_close(&m);
 }
 
@@ -123,7 +103,7 @@ static void hostile_bytes_end_it(void **state)
     (void)machine_start(&m);
     const char *text = "";
     for (uint64_t id = 1; id <= 5; id++)
-        text = tell(&m, 0, GROUP, id, 0, 0x02);
+        text = ripples_tell(&m, 0, GROUP, id, 0, 0x02);
     assert_non_null(strstr(text, "fail ECORRUPT"));
     machine_close(&m);
 }
