@@ -18,7 +18,7 @@ class Cells:
         os.makedirs(self.folder, exist_ok=True)
 
     def get(self, configuration, measure):
-        """The kept result of a configuration (anything that JSON can hold), or that of measure()."""
+        """The kept result of a configuration (whatever JSON can hold), or that of measure()."""
         key = json.dumps(configuration, sort_keys=True)
         name = hashlib.sha256(key.encode()).hexdigest()[:24] + ".json"
         path = os.path.join(self.folder, name)

@@ -86,8 +86,8 @@ bool shoali_comm_slowest(const shoal_comm *comm, uint32_t *rank_out, const char 
 /** For drivers of protocols: the job's seed, and the default deadline of its operations. */
 uint64_t shoali_comm_seed(const shoal_comm *comm);
 int64_t shoali_comm_op_timeout_us(const shoal_comm *comm);
-/** The lowest rank on the same host and in its network namespace: a lab's hosts are several, with one
- * name. The same answer on all ranks. */
+/** The lowest rank on the same host and in its network namespace: a lab's hosts are several, with
+ * one name. The same answer on all ranks. */
 uint32_t shoali_comm_neighbour(const shoal_comm *comm, uint32_t rank);
 /** How many protocols have run on this comm; counted by driver/real.c, on the caller's thread. */
 uint64_t *shoali_comm_protocols(shoal_comm *comm);

@@ -14,8 +14,8 @@
 #include "train/hybrid.h"
 #include "train/simulated.h"
 
-/* Backward FLOPs of the layer whose gradients start at offset, of the whole step's: for the emulated
- * compute time. The first one's has no input gradient to compute. */
+/* Backward FLOPs of the layer whose gradients start at offset, of the whole step's: for the
+ * emulated compute time. The first one's has no input gradient to compute. */
 static double flops_from(const shoal_train *train, size_t offset)
 {
     for (uint32_t i = 0; i < train->model->layer_count; i++) {

@@ -296,7 +296,8 @@ class Train(unittest.TestCase):
             self.skipTest(reason)
         out = self.out("hosts")
         self.result(
-            "--workers", 4, "--lab", "hosts=2", "--sync", "ripples:static", "--steps", 1, "--out", out
+            "--workers", 4, "--lab", "hosts=2", "--sync", "ripples:static", "--steps", 1,
+            "--out", out,
         )  # fmt: skip
         sent = []
         for rank in range(4):
