@@ -96,14 +96,12 @@ static const char **text_option(explore_args *args, int key)
         return &args->train.optimizer;
     case KEY_SCHEDULE:
         return &args->train.schedule;
-    case KEY_ADMM:
-        return &args->admm;
     case 'd':
         return &args->train.data;
     case 'o':
         return &args->train.out;
-    default:
-        return NULL;
+    default: /* KEY_ADMM is the only one left */
+        return &args->admm;
     }
 }
 
@@ -129,10 +127,13 @@ static bool parse_value(explore_args *args, int key, const char *text)
         return parse_count(text, 1, 65536, &args->train.batch);
     case 'r':
         return parse_number(text, 1e-12, 1e6, &args->train.lr);
-    default:
+    case 's':
         if (!cli_parse_int(text, 1, INT64_MAX, &seed))
             return false;
         args->train.seed = (uint64_t)seed;
+        return true;
+    default:
+        *text_option(args, key) = text;
         return true;
     }
 }
@@ -140,10 +141,7 @@ static bool parse_value(explore_args *args, int key, const char *text)
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     explore_args *args = state->input;
-    const char **place = text_option(args, key);
-    if (place != NULL)
-        *place = text;
-    else if (key == 'j')
+    if (key == 'j')
         args->json = true;
     else if (text == NULL || key == ARGP_KEY_ARG)
         return ARGP_ERR_UNKNOWN;

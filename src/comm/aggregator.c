@@ -364,13 +364,16 @@ static shoal_status open_door(shoal_aggregator *a)
         return shoali_fail(SHOAL_EINVAL, "cannot listen at '%.100s': that is no host:port",
                            a->place + strlen("tcp://"));
     SHOALI_TRY(shoali_meet_listen(&meeting, &a->listener));
-    struct sockaddr_storage address = {0};
+    union {
+        struct sockaddr plain;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {0}};
     socklen_t length = sizeof address;
-    if (getsockname(a->listener, (struct sockaddr *)&address, &length) != 0)
+    if (getsockname(a->listener, &address.plain, &length) != 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "the listening socket has no address");
-    a->port = ntohs(address.ss_family == AF_INET6
-                        ? ((const struct sockaddr_in6 *)(const void *)&address)->sin6_port
-                        : ((const struct sockaddr_in *)(const void *)&address)->sin_port);
+    a->port = ntohs(address.plain.sa_family == AF_INET6 ? address.v6.sin6_port
+                                                        : address.v4.sin_port);
     a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (a->wake < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot make a descriptor to be woken by");

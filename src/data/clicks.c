@@ -114,7 +114,7 @@ static shoal_status use(shoali_dataset *d, const shoali_clicks *c, shoali_split 
 
 static shoal_status load_clicks(const char *dir, shoali_dataset *d)
 {
-    shoali_clicks train, test;
+    shoali_clicks train = {0}, test = {0};
     SHOALI_TRY(shoali_clicks_read(dir, "train.clicks", d->arena, &train));
     SHOALI_TRY(shoali_clicks_read(dir, "test.clicks", d->arena, &test));
     if (train.fields != test.fields)
@@ -151,14 +151,16 @@ static shoal_status share_vocabulary(maker *m)
     for (double low = 1, high = vocab; high - low > 1e-9 * high;) {
         factor = (low + high) / 2;
         double sum = 0, size = SMALLEST_FIELD;
-        for (uint32_t f = 0; f < fields && sum <= vocab; f++, size *= factor)
+        for (uint32_t f = 0; f < fields && sum <= vocab; f++) {
             sum += size;
+            size *= factor;
+        }
         *(sum <= vocab ? &low : &high) = factor;
         if (high < 1 + 1e-12)
             break;
     }
     double size = SMALLEST_FIELD;
-    for (uint32_t f = 0; f < fields; f++, size *= factor) {
+    for (uint32_t f = 0; f < fields; f++) {
         const double left = vocab - used, take = f + 1 == fields ? left : floor(size);
         if (take < 1 || take > left)
             return shoali_fail(SHOAL_EINVAL, "%u fields need a vocabulary of %u ids and more",
@@ -166,6 +168,7 @@ static shoal_status share_vocabulary(maker *m)
         m->first[f] = (uint32_t)used;
         m->size[f] = (uint32_t)take;
         used += take;
+        size *= factor;
     }
     return SHOAL_OK;
 }
