@@ -223,10 +223,16 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 def join(store, rank: int, world_size: int, timeout: datetime.timedelta) -> Comm:
     """This process's communicator, met through a store of PyTorch's: rank 0 chooses a port."""
     host = os.environ.get("MASTER_ADDR", "127.0.0.1")
-    if rank == 0:
-        with socket.socket() as probe:
-            probe.bind(("", 0))
-            store.set("shoal", f"tcp://{host}:{probe.getsockname()[1]}|{os.urandom(16).hex()}")
+    with socket.socket() as reserved:  # open until we listen, so that nobody else gets its port
+        if rank == 0:
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reserved.bind(("", 0))
+            port = reserved.getsockname()[1]
+            store.set("shoal", f"tcp://{host}:{port}|{os.urandom(16).hex()}")
+        return _join_at(store, rank, world_size, timeout)
+
+
+def _join_at(store, rank, world_size, timeout):
     place, token = store.get("shoal").decode().split("|")
     if "SHOAL_TOKEN_FD" in os.environ or "SHOAL_TOKEN_FILE" in os.environ:
         token = None

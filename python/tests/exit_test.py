@@ -56,8 +56,8 @@ EXPECTED = {
 
 def run(way, seed, ranks=2, limit_s=60):
     """Problems of one run, [] if there are none."""
-    port = str(launch.free_port())
-    jobs = []
+    reserved, jobs = launch.reserved_port(), []
+    port = str(reserved.getsockname()[1])
     for rank in range(ranks):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
         env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
@@ -78,6 +78,7 @@ def run(way, seed, ranks=2, limit_s=60):
             problems.append(
                 f"{way}, seed {seed}: rank {rank} ended with {job.returncode}: {errors}"
             )
+    reserved.close()
     return problems
 
 

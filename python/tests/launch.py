@@ -26,11 +26,12 @@ def say(text):
     os.write(1, f"{text}\n".encode())
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def reserved_port():
+    """A bound socket: nobody else gets its port as long as it is open, and rank 0 may listen."""
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    return probe
 
 
 def _child(main, rank, ranks, port, pipe):
@@ -59,7 +60,8 @@ def _child(main, rank, ranks, port, pipe):
 def run(main, ranks=3, limit_s=100):
     """([exit status of each rank, -9 if killed], what they printed)."""
     reader, writer = os.pipe()
-    port, pids = free_port(), []
+    reserved, pids = reserved_port(), []
+    port = reserved.getsockname()[1]
     for rank in range(ranks):
         pid = os.fork()
         if pid == 0:
@@ -78,6 +80,7 @@ def run(main, ranks=3, limit_s=100):
             os.kill(pid, signal.SIGKILL)
         printed += f"\nno end within {limit_s} s".encode()
     os.close(reader)
+    reserved.close()
     statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     return statuses, printed.decode(errors="replace")
 
