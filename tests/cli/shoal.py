@@ -25,8 +25,8 @@ def run(*args, timeout=60, env=None, input=None):
 
 
 def lab_works():
-    """The reason why no lab can be made here, or None. From now on the address sanitizer looks for no
-    leaks: in a lab processes have ids that the host's /proc, where it looks, knows nothing of."""
+    """The reason why no lab can be made here, or None. From now on the address sanitizer looks for
+    no leaks: in a lab processes have ids that the host's /proc, where it looks, does not know."""
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
     probe = run("run", "-n", "1", "--lab", "rate=100mbit", "--", "true")
     return probe.stderr.strip() if probe.returncode == SKIP else None
