@@ -23,6 +23,8 @@ enum { STRANGER_US = 5 * 1000 * 1000, IDLE_MS = 250, FAREWELL_MS = 200 };
 
 /* ------------------------------------------------------------------ listening */
 
+/* A port that the kernel chooses (0) must be nobody else's: with SO_REUSEADDR it might be one that
+ * is bound already for a listener to come. */
 static int listen_at(const shoali_ip *ip, uint16_t port)
 {
     int on = 1, off = 0, family = ip->any.sa_family;
@@ -33,7 +35,7 @@ static int listen_at(const shoali_ip *ip, uint16_t port)
         return -1;
     if (family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+    if ((port == 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0) &&
         bind(fd, &at.any, shoali_ip_bytes(&at)) == 0 && listen(fd, SOMAXCONN) == 0)
         return fd;
     close(fd);
