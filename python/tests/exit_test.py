@@ -5,9 +5,11 @@ hang. claims/python-exit does it a hundred times; here each way once."""
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import launch
@@ -56,11 +58,10 @@ EXPECTED = {
 
 def run(way, seed, ranks=2, limit_s=60):
     """Problems of one run, [] if there are none."""
-    reserved, jobs = launch.reserved_port(), []
-    port = str(reserved.getsockname()[1])
+    folder, jobs = tempfile.mkdtemp(prefix="shoal-exit-"), []
     for rank in range(ranks):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
-        env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        env.update(SHOAL_RENDEZVOUS=f"file://{folder}/job")
         command = [sys.executable, "-c", PROGRAM, way, str(seed)]
         jobs.append(subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True))
     problems = []
@@ -78,7 +79,7 @@ def run(way, seed, ranks=2, limit_s=60):
             problems.append(
                 f"{way}, seed {seed}: rank {rank} ended with {job.returncode}: {errors}"
             )
-    reserved.close()
+    shutil.rmtree(folder)
     return problems
 
 

@@ -4,9 +4,11 @@ once for all, and find each other through torchrun's variables."""
 
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 import unittest
@@ -34,7 +36,7 @@ def reserved_port():
     return probe
 
 
-def _child(main, rank, ranks, port, pipe):
+def _child(main, rank, ranks, port, folder, pipe):
     import shoal
 
     os.dup2(pipe, 1)
@@ -42,6 +44,7 @@ def _child(main, rank, ranks, port, pipe):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(SHOAL_RENDEZVOUS=f"file://{folder}/job")
     code = 1
     try:
         main()
@@ -62,11 +65,12 @@ def run(main, ranks=3, limit_s=100):
     reader, writer = os.pipe()
     reserved, pids = reserved_port(), []
     port = reserved.getsockname()[1]
+    folder = tempfile.mkdtemp(prefix="shoal-ranks-")
     for rank in range(ranks):
         pid = os.fork()
         if pid == 0:
             os.close(reader)
-            _child(main, rank, ranks, port, writer)
+            _child(main, rank, ranks, port, folder, writer)
         pids.append(pid)
     os.close(writer)
     printed, end = b"", time.monotonic() + limit_s
@@ -82,6 +86,7 @@ def run(main, ranks=3, limit_s=100):
     os.close(reader)
     reserved.close()
     statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    shutil.rmtree(folder)
     return statuses, printed.decode(errors="replace")
 
 
