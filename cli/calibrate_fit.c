@@ -101,10 +101,13 @@ static int finish(const table *t, const char *cluster, const char *out, bool jso
     if (shoal_calibrate_apply(cluster, &f, fmin(1, sqrt(square)), out) != SHOAL_OK)
         return cli_report("calibrate");
     printf(json ? "{\"rows\": %zu, \"matrix\": %.6f, \"memory\": %.6f, \"network\": %.6f, "
-                  "\"mean_error\": %.6f, \"worst_error\": %.6f, \"out\": \"%s\"}\n"
+                  "\"mean_error\": %.6f, \"worst_error\": %.6f, \"out\": "
                 : "%zu rows: times x %.4f (matrix products), x %.4f (memory, vectors), x %.4f "
-                  "(network); left: mean error %.4f, worst %.4f; %s\n",
-           t->rows, f.matrix, f.memory, f.network, mean, worst, out);
+                  "(network); left: mean error %.4f, worst %.4f; ",
+           t->rows, f.matrix, f.memory, f.network, mean, worst);
+    if (json)
+        cli_print_json(out);
+    printf("%s\n", json ? "}" : out);
     return CLI_OK;
 }
 

@@ -65,6 +65,8 @@ void cli_put_json(FILE *file, const char *text);
 void cli_print_json(const char *text);
 /** A whole number in [min, max]; false otherwise. */
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
+/** The same for 32 bits, of which *value_out is undefined on failure. */
+bool cli_parse_count(const char *text, int64_t min, int64_t max, uint32_t *value_out);
 /** Parse the arguments of a verb that may start itself again as ranks, and run it. args goes to the
  * parser as its input and then to run, beside the command line that starts the verb again with the
  * same arguments (NULL-terminated, gone when run returns). @return what run returned; CLI_USAGE

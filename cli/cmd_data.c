@@ -25,23 +25,15 @@ static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},
     {0}};
 
-static bool parse_count(const char *text, uint32_t *count_out)
-{
-    int64_t count = 0;
-    bool ok = cli_parse_int(text, 1, 10000000, &count);
-    *count_out = (uint32_t)count;
-    return ok;
-}
-
 static bool parse_value(data_args *args, int key, const char *text)
 {
     int64_t number = 0;
     char *end = NULL;
     switch (key) {
     case 'n':
-        return parse_count(text, &args->train_count);
+        return cli_parse_count(text, 1, 10000000, &args->train_count);
     case 't':
-        return parse_count(text, &args->test_count);
+        return cli_parse_count(text, 1, 10000000, &args->test_count);
     case 's':
         if (!cli_parse_int(text, 1, INT64_MAX, &number))
             return false;
@@ -99,6 +91,13 @@ static void hide(void)
         fputs("\r\033[K", stderr);
 }
 
+static void json_start(const data_args *args)
+{
+    printf("{\"dir\": ");
+    cli_print_json(args->dir);
+    printf(", ");
+}
+
 static int make_digits(const data_args *args)
 {
     shoal_digits *digits = NULL;
@@ -116,13 +115,14 @@ static int make_digits(const data_args *args)
     shoal_digits_close(digits);
     if (status != SHOAL_OK)
         return cli_report("data");
-    if (args->json)
-        printf("{\"dir\": \"%s\", \"images\": %llu, \"train_fonts\": %u, \"test_fonts\": %u}\n",
-               args->dir, (unsigned long long)progress.total, progress.train_fonts,
-               progress.test_fonts);
-    else
+    if (args->json) {
+        json_start(args);
+        printf("\"images\": %llu, \"train_fonts\": %u, \"test_fonts\": %u}\n",
+               (unsigned long long)progress.total, progress.train_fonts, progress.test_fonts);
+    } else {
         printf("%s: %llu digits; %u fonts to train on, %u others to test\n", args->dir,
                (unsigned long long)progress.total, progress.train_fonts, progress.test_fonts);
+    }
     return CLI_OK;
 }
 
@@ -143,9 +143,13 @@ static int make_colours(const data_args *args)
     shoal_colours_close(colours);
     if (status != SHOAL_OK)
         return cli_report("data");
-    printf(args->json ? "{\"dir\": \"%s\", \"images\": %llu}\n"
-                      : "%s: %llu colour images of 10 kinds\n",
-           args->dir, (unsigned long long)progress.total);
+    if (args->json) {
+        json_start(args);
+        printf("\"images\": %llu}\n", (unsigned long long)progress.total);
+    } else {
+        printf("%s: %llu colour images of 10 kinds\n", args->dir,
+               (unsigned long long)progress.total);
+    }
     return CLI_OK;
 }
 

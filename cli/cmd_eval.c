@@ -30,18 +30,10 @@ static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},
     {0}};
 
-static bool parse_count(const char *text, int64_t most, uint32_t *out)
-{
-    int64_t value = 0;
-    bool ok = cli_parse_int(text, 1, most, &value);
-    *out = (uint32_t)value;
-    return ok;
-}
-
 static bool parse_bits(eval_args *args, const char *text)
 {
     uint32_t bits = 0;
-    if (args->width_count == MOST_WIDTHS || !parse_count(text, 16, &bits))
+    if (args->width_count == MOST_WIDTHS || !cli_parse_count(text, 1, 16, &bits))
         return false;
     args->widths[args->width_count++] = bits;
     return bits == 12 || bits == 16;
@@ -65,7 +57,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         args->json = true;
         break;
     case 'b':
-        good = parse_count(text, 4096, &args->deploy.batch);
+        good = cli_parse_count(text, 1, 4096, &args->deploy.batch);
         break;
     case KEY_FIXED:
         good = parse_bits(args, text);
@@ -74,10 +66,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
         args->no_float = true;
         break;
     case KEY_CALIBRATE:
-        good = parse_count(text, 1000000, &args->deploy.calibrate);
+        good = cli_parse_count(text, 1, 1000000, &args->deploy.calibrate);
         break;
     case KEY_SAMPLES:
-        good = parse_count(text, INT32_MAX, &args->deploy.samples);
+        good = cli_parse_count(text, 1, INT32_MAX, &args->deploy.samples);
         break;
     default:
         return ARGP_ERR_UNKNOWN;

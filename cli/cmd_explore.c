@@ -77,14 +77,6 @@ static bool parse_number(const char *text, double least, double most, double *ou
     return end != text && *end == '\0' && value >= least && value <= most;
 }
 
-static bool parse_count(const char *text, int64_t least, int64_t most, uint32_t *out)
-{
-    int64_t value = 0;
-    bool ok = cli_parse_int(text, least, most, &value);
-    *out = (uint32_t)value;
-    return ok;
-}
-
 static const char **text_option(explore_args *args, int key)
 {
     switch (key) {
@@ -116,15 +108,15 @@ static bool parse_value(explore_args *args, int key, const char *text)
     case KEY_MEMORY:
         return parse_number(text, 1, 1e15, &args->search.memory_bits);
     case KEY_BITS:
-        return parse_count(text, 1, 64, &args->search.weight_bits);
+        return cli_parse_count(text, 1, 64, &args->search.weight_bits);
     case KEY_BLOCK:
-        return parse_count(text, 2, 1024, &args->search.k_most);
+        return cli_parse_count(text, 2, 1024, &args->search.k_most);
     case KEY_TRIALS:
-        return parse_count(text, 1, SHOAL_EXPLORE_TRIALS_MAX, &args->search.trials);
+        return cli_parse_count(text, 1, SHOAL_EXPLORE_TRIALS_MAX, &args->search.trials);
     case 'e':
-        return parse_count(text, 1, 1000000, &args->train.epochs);
+        return cli_parse_count(text, 1, 1000000, &args->train.epochs);
     case 'b':
-        return parse_count(text, 1, 65536, &args->train.batch);
+        return cli_parse_count(text, 1, 65536, &args->train.batch);
     case 'r':
         return parse_number(text, 1e-12, 1e6, &args->train.lr);
     case 's':

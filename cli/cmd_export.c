@@ -37,14 +37,6 @@ static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Result as one JSON object", 3},
     {0}};
 
-static bool parse_count(const char *text, int64_t least, int64_t most, uint32_t *out)
-{
-    int64_t value = 0;
-    bool ok = cli_parse_int(text, least, most, &value);
-    *out = (uint32_t)value;
-    return ok;
-}
-
 static const char **text_option(export_args *args, int key)
 {
     switch (key) {
@@ -77,22 +69,22 @@ static error_t parse(int key, char *text, struct argp_state *state)
         args->json = true;
         break;
     case KEY_FIXED:
-        good = parse_count(text, 12, 16, &args->bits) && args->bits % 4 == 0;
+        good = cli_parse_count(text, 12, 16, &args->bits) && args->bits % 4 == 0;
         break;
     case KEY_CALIBRATE:
-        good = parse_count(text, 1, 1000000, &args->deploy.calibrate);
+        good = cli_parse_count(text, 1, 1000000, &args->deploy.calibrate);
         break;
     case KEY_ELEMENTS:
-        good = parse_count(text, 1, 1 << 20, &args->elements);
+        good = cli_parse_count(text, 1, 1 << 20, &args->elements);
         break;
     case KEY_MULTIPLIERS:
-        good = parse_count(text, 1, 1 << 24, &args->multipliers);
+        good = cli_parse_count(text, 1, 1 << 24, &args->multipliers);
         break;
     case KEY_LATENCY:
-        good = parse_count(text, 0, 1 << 20, &args->latency);
+        good = cli_parse_count(text, 0, 1 << 20, &args->latency);
         break;
     case KEY_CLOCK:
-        good = parse_count(text, 1, 100000, &args->clock_mhz);
+        good = cli_parse_count(text, 1, 100000, &args->clock_mhz);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -137,12 +129,14 @@ static void print_costs(const export_args *args, const shoal_deploy *deploy)
                               : args->multipliers >= element ? args->multipliers / element
                                                              : 1;
     uint64_t cycles = 0, bits = 0;
-    if (args->json)
-        printf("{\"out\": \"%s\", \"name\": \"%s\", \"bits\": %u, \"matrices\": [", args->out,
-               args->name, args->bits);
-    else
+    if (args->json) {
+        printf("{\"out\": ");
+        cli_print_json(args->out);
+        printf(", \"name\": \"%s\", \"bits\": %u, \"matrices\": [", args->name, args->bits);
+    } else {
         printf("%-28s %15s %5s %12s %11s %10s\n", "matrix", "rows x cols", "block", "products",
                "weights KiB", "cycles");
+    }
     for (uint32_t i = 0; shoal_deploy_matrix_of(deploy, i, &m); i++) {
         uint64_t own = shoal_deploy_cycles(&m, elements, args->latency);
         print_matrix(args, &m, own, i == 0);

@@ -23,27 +23,19 @@ static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},
     {0}};
 
-static bool parse_count(const char *text, uint32_t *count_out)
-{
-    int64_t count = 0;
-    const bool ok = cli_parse_int(text, 1, 100000000, &count);
-    *count_out = (uint32_t)count;
-    return ok;
-}
-
 static bool parse_value(clicks_args *args, int key, const char *text)
 {
     int64_t number = 0;
     char *end = NULL;
     switch (key) {
     case 'n':
-        return parse_count(text, &args->clicks.train_count);
+        return cli_parse_count(text, 1, 100000000, &args->clicks.train_count);
     case 't':
-        return parse_count(text, &args->clicks.test_count);
+        return cli_parse_count(text, 1, 100000000, &args->clicks.test_count);
     case 'f':
-        return parse_count(text, &args->clicks.fields);
+        return cli_parse_count(text, 1, 100000000, &args->clicks.fields);
     case 'v':
-        return parse_count(text, &args->clicks.vocab);
+        return cli_parse_count(text, 1, 100000000, &args->clicks.vocab);
     case 'z':
         args->clicks.skew = strtod(text, &end);
         return end != text && *end == '\0' && args->clicks.skew > 0 && args->clicks.skew <= 4;

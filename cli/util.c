@@ -60,6 +60,14 @@ bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_ou
     return true;
 }
 
+bool cli_parse_count(const char *text, int64_t min, int64_t max, uint32_t *value_out)
+{
+    int64_t value = 0;
+    bool ok = cli_parse_int(text, min, max, &value);
+    *value_out = (uint32_t)value;
+    return ok;
+}
+
 /* A positive number and a suffix from a table of (text, factor). */
 typedef struct suffix {
     const char *text;

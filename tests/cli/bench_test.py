@@ -192,7 +192,7 @@ class Data(unittest.TestCase):
                 self.assertEqual(f.read(), data)
 
     def test_colours(self):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(suffix=' "quoted"') as folder:
             sets = []
             for seed in (3, 3, 4):
                 r = shoal.run(

@@ -76,3 +76,17 @@ void *scratch_read(const char *name, size_t *len_bytes_out)
     fclose(file);
     return bytes;
 }
+
+int scratch_set_up(void **state)
+{
+    (void)state;
+    (void)scratch_dir_make();
+    return 0;
+}
+
+int scratch_tear_down(void **state)
+{
+    (void)state;
+    scratch_dir_remove();
+    return 0;
+}

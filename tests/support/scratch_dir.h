@@ -9,6 +9,9 @@
 const char *scratch_dir_make(void);
 /** Remove it with all that is in it. */
 void scratch_dir_remove(void);
+/** Both as fixtures of a test or a group. */
+int scratch_set_up(void **state);
+int scratch_tear_down(void **state);
 /** DIR/name, in a static buffer that the next call reuses. */
 const char *scratch_path(const char *name);
 void scratch_write(const char *name, const void *bytes, size_t len_bytes);

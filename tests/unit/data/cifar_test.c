@@ -38,20 +38,6 @@ static const char *dir(void)
     return path;
 }
 
-static int make_dir(void **state)
-{
-    (void)state;
-    (void)scratch_dir_make();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
-    return 0;
-}
-
 static void assert_records(const shoali_split *split, size_t from, int file)
 {
     for (size_t r = 0; r < RECORDS; r++) {
@@ -121,10 +107,12 @@ static void broken_files_get_offset_and_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(cifar10_is_read_as_far_as_it_is_there, make_dir,
-                                        remove_dir),
-        cmocka_unit_test_setup_teardown(cifar100_has_fine_labels, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(broken_files_get_offset_and_reason, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(cifar10_is_read_as_far_as_it_is_there, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(cifar100_has_fine_labels, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(broken_files_get_offset_and_reason, scratch_set_up,
+                                        scratch_tear_down),
     };
     return CHECK_RUN(tests);
 }

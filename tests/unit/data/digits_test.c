@@ -128,20 +128,6 @@ static void bad_requests_are_refused(void **state)
     assert_status(shoal_digits_open(&desc, &digits), SHOAL_EINVAL);
 }
 
-static int make_dir(void **state)
-{
-    (void)state;
-    (void)scratch_dir_make();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    scratch_dir_remove();
-    return 0;
-}
-
 int main(void)
 {
     shoal_digits *digits;
@@ -152,10 +138,12 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_files_are_a_data_set, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(images_depend_on_seed_and_number_only, make_dir,
-                                        remove_dir),
-        cmocka_unit_test_setup_teardown(an_abandoned_set_leaves_nothing, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(the_files_are_a_data_set, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(images_depend_on_seed_and_number_only, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(an_abandoned_set_leaves_nothing, scratch_set_up,
+                                        scratch_tear_down),
         CHECK_TEST(bad_requests_are_refused),
     };
     return CHECK_RUN(tests);
