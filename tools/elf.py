@@ -11,7 +11,7 @@ MAGIC = b"\x7fELF"
 
 @dataclasses.dataclass
 class Elf:
-    """Names as they stand in the file; versions: the highest of each kind, as {"GLIBC": (2, 35)}."""
+    """Names as they stand there; versions: the highest of each kind, as {"GLIBC": (2, 35)}."""
 
     machine: str
     soname: str

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make the wheel: python/shoal, libshoal.so and every library that it needs and that not every Linux
-has, and the command. `pip install .` calls build_wheel() (PEP 517, pyproject.toml).
+"""Make the wheel: python/shoal, libshoal.so and every library that it needs and that not every
+Linux has, and the command. `pip install .` calls build_wheel() (PEP 517, pyproject.toml).
 
     tools/make_wheel.py --build build/release --out build/packages
 
@@ -117,8 +117,8 @@ def add_licences(library, path, folder, bundled):
 
 
 def relocate(path, names, soname=None):
-    """Names of other libraries become those of the wheel, found beside this file. One change a call:
-    patchelf 0.14 mixes several up."""
+    """Names of other libraries become those of the wheel, found beside this file. One change a
+    call: patchelf 0.14 mixes several up."""
     changes = [["--set-soname", soname]] if soname else []
     for name in elf.read(path).needed:
         if name in names:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of packages and the claim packages-install share: a wheel, a fresh environment, two
-ranks. Nothing of it reaches for the network: where it may, it runs in a namespace that has none."""
+"""What the tests of packages and the claim packages-install share: a wheel, a fresh environment,
+two ranks. Nothing of it reaches for the network: where it may, it runs in a namespace that has
+none."""
 
 import glob
 import importlib.util

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel of what is built: pip makes it and installs it without a network, check_wheel.py finds no
-fault, and two ranks of a fresh environment reduce with the library inside."""
+"""The wheel of what is built: pip makes it and installs it without a network, check_wheel.py finds
+no fault, and two ranks of a fresh environment reduce with the library inside."""
 
 import os
 import sys
