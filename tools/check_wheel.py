@@ -150,7 +150,7 @@ def check_record(wheel):
         raw = hashlib.sha256(wheel.read(name)).digest()
         wanted = "sha256=" + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
         if not name.endswith("/RECORD") and digests.get(name) != wanted:
-            yield f"{name}: " + ("RECORD has another digest" if name in digests else "not in RECORD")
+            yield f"{name}: {'another digest' if name in digests else 'not'} in RECORD"
         if re.search(r"(__pycache__|\.(pyc|o|a|swp|orig))(/|$)", name):
             yield f"{name} does not belong into a wheel"
         if os.path.basename(name) == "shoal" and not wheel.modes[name] & 0o111:
