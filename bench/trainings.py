@@ -5,7 +5,8 @@
     kept.data("digits --train 2000 --test 1000")      a set that `shoal data` makes, once
     kept.run(folder, "--model", "lenet", ...)         `shoal train`'s JSON, measured once
 
-A run is known by all its arguments, so a comparison that was cut goes on where it stopped."""
+A run is known by all its arguments, so a comparison that was cut goes on where it stopped.
+SHOAL_CLAIMS_PREFIX is a command to put in front of each, such as `nice -n 15`."""
 
 import hashlib
 import json
@@ -20,7 +21,7 @@ SHOAL = os.environ.get("SHOAL", os.path.join(ROOT, "build", "release", "shoal"))
 def shoal(*args):
     """Standard output of one command, on one thread; SystemExit with its error."""
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
-    command = [SHOAL, *map(str, args)]
+    command = shlex.split(os.environ.get("SHOAL_CLAIMS_PREFIX", "")) + [SHOAL, *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{shlex.join(command)}: exit status {done.returncode}\n{done.stderr}")
