@@ -104,7 +104,8 @@ static const struct argp_option options[] = {
     {"port", KEY_PORT, "PORT", 0, "Of rank 0's store", 2},
     {"sync", KEY_SYNC, "SPEC", 0, "all_reduce, param_server:servers=1,dedicated, ... (all_reduce)",
      2},
-    {"collective", 'c', "SPEC", 0, "ring, halving_doubling, direct, hierarchical, ... (ring)", 2},
+    {"collective", 'c', "SPEC", 0,
+     "ring, halving_doubling, direct, omnireduce, ...; auto: by density (ring)", 2},
     {"codec", 'k', "SPEC", 0,
      "identity, fp16, inceptionn:bound=2^-10, ..., or auto: measure, then choose among lossless "
      "ones; auto:allow=eden+bf16: among these, too (identity)",

@@ -21,6 +21,7 @@
 
 #include "base/arena.h"
 #include "shoal/shoal.h"
+#include "shoal/sparse.h"
 #include "wire/data.h"
 
 enum { SHOALI_OMNI_FUSION_MAX = 64, SHOALI_OMNI_ORIGIN_BYTES = 24 };
@@ -53,6 +54,10 @@ void shoali_omni_set_word(const shoali_omni_layout *l, uint8_t *body, uint32_t k
                           uint32_t value);
 /** Whether b may be the next block of its column behind `before`; then its column. */
 bool shoali_omni_follows(const shoali_omni_layout *l, uint32_t slot, uint32_t before, uint32_t b);
+
+/** shoal_sparse_expect for a known share `together` of blocks that are not zero at some worker. */
+SHOAL_MUST_USE shoal_status shoali_omni_cost(const shoal_sparse_desc *desc, double density,
+                                             double together, shoal_sparse_cost *cost_out);
 
 /* ------------------------------------------------------------------ worker */
 

@@ -84,16 +84,17 @@ static shoal_status naive(const shoal_sparse_desc *d, shoal_sparse_cost *cost)
     return status;
 }
 
-shoal_status shoal_sparse_expect(const shoal_sparse_desc *desc, double density, bool overlapping,
-                                 shoal_sparse_cost *cost_out)
+shoal_status shoali_omni_cost(const shoal_sparse_desc *desc, double density, double together,
+                              shoal_sparse_cost *cost_out)
 {
     shoali_omni_layout l;
     SHOALI_TRY(check(desc, &l));
-    if (!(density >= 0 && density <= 1))
-        return shoali_fail(SHOAL_EINVAL, "sparse model: density %g is no share", density);
+    if (!(density >= 0 && density <= together && together <= 1))
+        return shoali_fail(SHOAL_EINVAL, "sparse model: density %g, together %g are no shares",
+                           density, together);
     const double n = desc->workers;
-    shoal_sparse_cost cost = {.size = sizeof cost, .blocks = l.blocks, .density = density};
-    cost.together = overlapping ? density : 1 - pow(1 - density, n);
+    shoal_sparse_cost cost = {
+        .size = sizeof cost, .blocks = l.blocks, .density = density, .together = together};
     SHOALI_TRY(naive(desc, &cost));
     const double first = l.blocks > 0 ? fmin(1, (double)l.columns / l.blocks) : 0;
     const double own = first + density * (1 - first), head = (double)desc->head_bytes / l.fusion;
@@ -109,6 +110,15 @@ shoal_status shoal_sparse_expect(const shoal_sparse_desc *desc, double density, 
                                   down * (1 - home) + (n - 1) * up / a);
     *cost_out = cost;
     return SHOAL_OK;
+}
+
+shoal_status shoal_sparse_expect(const shoal_sparse_desc *desc, double density, bool overlapping,
+                                 shoal_sparse_cost *cost_out)
+{
+    if (!(density >= 0 && density <= 1))
+        return shoali_fail(SHOAL_EINVAL, "sparse model: density %g is no share", density);
+    const double together = overlapping ? density : 1 - pow(1 - density, desc->workers);
+    return shoali_omni_cost(desc, density, fmax(density, together), cost_out);
 }
 
 /* ------------------------------------------------------------------ counting */

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "collective/by_density.h"
 
 /* ---------------------------------------------------------------- the table */
 
@@ -45,6 +46,11 @@ static const shoali_collective_row *find(const char *spec)
 shoal_status shoali_collective_open(const char *spec, shoali_collective *collective_out)
 {
     shoali_collective opened = {0};
+    if (shoali_by_density_named(spec))
+        return shoali_fail(SHOAL_EINVAL,
+                           "collective '%s' is chosen from one step to the next while real ranks "
+                           "train; here name one",
+                           spec);
     opened.row = find(spec);
     if (opened.row == NULL)
         return SHOAL_EINVAL;

@@ -47,6 +47,10 @@ static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc,
     SHOALI_TRY(shoal_codec_open(desc->codec != NULL ? desc->codec : "identity", &codec));
     snprintf(sync->codec, sizeof sync->codec, "%s", shoal_codec_spec(codec));
     shoal_codec_close(codec);
+    sync->choosing = shoali_by_density_named(collective);
+    snprintf(sync->collective, sizeof sync->collective, "%s", collective);
+    if (sync->choosing)
+        return SHOAL_OK;
     SHOALI_TRY(shoali_collective_open(collective, &opened));
     snprintf(sync->collective, sizeof sync->collective, "%s", opened.spec);
     shoali_collective_close(&opened);
@@ -84,7 +88,8 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
         .seed = shoali_comm_seed(sync->comm),
         .iteration = desc->iteration,
     };
-    return SHOAL_OK;
+    return sync->choosing ? shoali_real_auto_open(sync, sync->collective, view.aggregators)
+                          : SHOAL_OK;
 }
 
 static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const shoali_sync_row *own)
@@ -115,6 +120,7 @@ static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const sh
 static void free_sync(shoal_sync *sync)
 {
     shoali_real_host_fini(sync);
+    shoali_real_auto_fini(sync);
     shoali_tensors_fini(&sync->tensors);
     shoali_sync_close(&sync->protocol);
     shoali_free(sync->velocity);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the real driver; only real*.c include it. real.c: the caller's side, which never runs a
  * machine. real_host.c: the progress thread's side, which feeds the machine and carries out
- * actions; real_ops.c: its operations.
+ * actions; real_ops.c: its operations; real_auto.c: which collective they take, if that is open.
  *
  *   constant   set before the machine starts
  *   lock       under sync->lock: what passes between the caller and the progress thread
@@ -11,20 +11,28 @@
 
 #include <pthread.h>
 
+#include "collective/by_density.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
 #include "driver/tensors.h"
 #include "sync/sync.h"
 
+typedef struct shoali_real_bucket shoali_real_bucket;
+
 /** An operation under way. */
 typedef struct shoali_real_op {
     struct shoali_real_op *next;
     shoal_sync *sync;
-    shoal_op *handle; /* NULL: it could not start, status and text say why */
-    uint64_t id, iteration, started_us;
+    shoal_op *handle;  /* NULL: it could not start, status and text say why; or it has ended */
+    shoal_op *figures; /* beside it: real_auto.c */
+    uint32_t parts;    /* of these two that have not ended */
+    uint64_t id, iteration, started_us, ended_us;
     size_t offset;
+    const float *buf;
     uint32_t contributors;
-    shoal_status status;
+    shoali_real_bucket *bucket; /* NULL: its collective is fixed */
+    bool measures;
+    shoal_status status; /* the first that is not OK */
     char text[384];
 } shoali_real_op;
 
@@ -56,6 +64,8 @@ struct shoal_sync {
     shoal_tensor *table, *op_table; /* of the caller; room for one operation's */
     uint32_t *endpoints, *hosts;
     char collective[160], codec[160];
+    bool choosing; /* among ways, by density: collective is "auto" */
+    shoali_ways ways;
     uint8_t tos;
     uint64_t instance; /* of protocols on this comm: tells their operations and messages apart */
     int64_t wait_limit_us;
@@ -88,7 +98,8 @@ struct shoal_sync {
     shoal_error culprit; /* of the latest operation that failed by somebody's doing */
     shoali_actions actions;
     shoali_real_op *open, *unstarted, *spare;
-    bool started; /* START has been fed */
+    shoali_real_bucket *buckets; /* choosing: those seen so far */
+    bool started;                /* START has been fed */
     shoali_real_early *early, **early_last;
     bool held;         /* MIX or APPLY runs on the work thread */
     bool telling;      /* of operations that did not start */
@@ -125,5 +136,20 @@ void shoali_real_ops_cancel(shoal_sync *sync);
 /** Tell the machine of operations that did not start. */
 void shoali_real_ops_unstarted(shoal_sync *sync);
 void shoali_real_ops_fini(shoal_sync *sync);
+/** A part of an operation has ended; with the last one the machine hears of it. */
+void shoali_real_op_part(shoali_real_op *op, shoal_status status, const shoal_error *error);
+
+/* real_auto.c for real.c and real_ops.c */
+/** Choose by density; the codec and the world are known. */
+SHOAL_MUST_USE shoal_status shoali_real_auto_open(shoal_sync *sync, const char *spec,
+                                                  uint32_t aggregators);
+void shoali_real_auto_fini(shoal_sync *sync);
+/** Before an operation starts: its collective and codec; it gets a bucket if it goes by one. */
+SHOAL_MUST_USE shoal_status shoali_real_auto_before(shoali_real_op *op, const shoali_sync_op *from,
+                                                    shoal_op_desc *desc);
+/** op->measures: start the small operation beside the one that has just been started. */
+void shoali_real_auto_share(shoali_real_op *op, const shoal_op_desc *beside);
+/** All parts have ended well: sum is what the bucket holds now. */
+SHOAL_MUST_USE shoal_status shoali_real_auto_behind(shoali_real_op *op, const float *sum);
 
 #endif

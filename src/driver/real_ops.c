@@ -68,21 +68,37 @@ static void tell_op_done(shoali_real_op *op)
     sync->spare = op;
 }
 
+static void take_error(shoali_real_op *op, shoal_status status, const shoal_error *error)
+{
+    if (status == SHOAL_OK || op->status != SHOAL_OK)
+        return;
+    op->status = status;
+    snprintf(op->text, sizeof op->text, "%.380s", error->text);
+    if (error->rank >= 0)
+        op->sync->culprit = *error;
+}
+
+void shoali_real_op_part(shoali_real_op *op, shoal_status status, const shoal_error *error)
+{
+    shoal_sync *sync = op->sync;
+    take_error(op, status, error);
+    if (--op->parts > 0)
+        return;
+    if (op->bucket != NULL && op->status == SHOAL_OK)
+        take_error(op, shoali_real_auto_behind(op, op->buf), shoal_last_error());
+    unlink_op(&sync->open, op);
+    tell_op_done(op);
+    shoali_real_signal(sync);
+}
+
 static void on_done(void *ctx, shoal_status status, const shoal_error *error,
                     const shoal_op_stats *stats)
 {
     shoali_real_op *op = ctx;
-    shoal_sync *sync = op->sync;
-    unlink_op(&sync->open, op);
-    op->status = status;
-    if (status != SHOAL_OK) {
-        snprintf(op->text, sizeof op->text, "%.380s", error->text);
-        if (error->rank >= 0)
-            sync->culprit = *error;
-    }
-    account(sync, stats);
-    tell_op_done(op);
-    shoali_real_signal(sync);
+    op->handle = NULL;
+    op->ended_us = shoali_now_us();
+    account(op->sync, stats);
+    shoali_real_op_part(op, status, error);
 }
 
 static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char *label,
@@ -142,13 +158,19 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
                                               from->count);
         op->contributors = desc.contributors > 0 ? desc.contributors : desc.member_count;
     }
+    if (sync->choosing)
+        SHOALI_TRY(shoali_real_auto_before(op, from, &desc));
     if (sync->first_start_us == 0)
         sync->first_start_us = op->started_us;
     op->next = sync->open;
     sync->open = op;
+    op->buf = desc.buf;
+    op->parts = 1;
     shoal_status status = shoali_op_start(sync->comm, &desc, &extras, &op->handle);
     if (status != SHOAL_OK)
         unlink_op(&sync->open, op);
+    else if (op->measures)
+        shoali_real_auto_share(op, &desc);
     return status;
 }
 
@@ -181,17 +203,25 @@ void shoali_real_op_start(shoal_sync *sync, const shoali_sync_op *from)
     *last = op;
 }
 
+static void cancel(shoali_real_op *op)
+{
+    if (op->handle != NULL)
+        shoal_op_cancel(op->handle);
+    if (op->figures != NULL)
+        shoal_op_cancel(op->figures);
+}
+
 void shoali_real_op_cancel(shoal_sync *sync, uint64_t id)
 {
     for (shoali_real_op *op = sync->open; op != NULL; op = op->next)
         if (op->id == id)
-            shoal_op_cancel(op->handle);
+            cancel(op);
 }
 
 void shoali_real_ops_cancel(shoal_sync *sync)
 {
     for (shoali_real_op *op = sync->open; op != NULL; op = op->next)
-        shoal_op_cancel(op->handle);
+        cancel(op);
 }
 
 void shoali_real_ops_unstarted(shoal_sync *sync)
