@@ -153,6 +153,15 @@ static int make_colours(const data_args *args)
     return CLI_OK;
 }
 
+/* Kinds whose options are their own. */
+static const struct {
+    const char *name;
+    char *program; /* what their help and errors call them */
+    int (*run)(int argc, char **argv);
+} own_kinds[] = {{"speech", "shoal data speech", data_speech},
+                 {"clicks", "shoal data clicks", data_clicks},
+                 {"text", "shoal data text", data_text}};
+
 int cli_data(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -168,12 +177,12 @@ int cli_data(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    if (argc > 1 && strcmp(argv[1], "speech") == 0)
-        return data_speech(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "clicks") == 0)
-        return data_clicks(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "text") == 0)
-        return data_text(argc - 1, argv + 1);
+    for (size_t i = 0; argc > 1 && i < sizeof own_kinds / sizeof own_kinds[0]; i++) {
+        if (strcmp(argv[1], own_kinds[i].name) != 0)
+            continue;
+        argv[1] = own_kinds[i].program;
+        return own_kinds[i].run(argc - 1, argv + 1);
+    }
     data_args args = {0};
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
