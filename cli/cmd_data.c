@@ -154,9 +154,9 @@ static int make_colours(const data_args *args)
 }
 
 /* Kinds whose options are their own. */
-static const struct {
+static struct {
     const char *name;
-    char *program; /* what their help and errors call them */
+    char program[24]; /* what their help and errors call them; argv is not const */
     int (*run)(int argc, char **argv);
 } own_kinds[] = {{"speech", "shoal data speech", data_speech},
                  {"clicks", "shoal data clicks", data_clicks},
