@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`make install` into a folder: a program is built against it through pkg-config and runs under the
+command; the manual pages are sound and name every option."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import packages
+
+BUILD = os.environ.get("SHOAL_BUILD", "build/dev")
+SOURCE = os.path.join(packages.ROOT, "examples", "c_allreduce.c")
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="shoal-install-test-"))
+        cls.prefix = os.path.join(cls.root, "usr", "local")
+        env = {"DESTDIR": cls.root}
+        packages.run("cmake", "--install", BUILD, "--prefix", "/usr/local", env=env)
+        (cls.lib,) = [
+            os.path.dirname(p)
+            for p in glob.glob(f"{cls.prefix}/lib*/**/libshoal.a", recursive=True)
+        ]
+        cls.pages = sorted(glob.glob(os.path.join(cls.prefix, "share/man/man1/*.1")))
+        cls.shoal = os.path.join(cls.prefix, "bin", "shoal")
+
+    def flags(self, *options):
+        env = {"PKG_CONFIG_PATH": os.path.join(self.lib, "pkgconfig")}
+        return packages.run("pkg-config", *options, "shoal", env=env).split()
+
+    def test_a_program_is_built_and_runs(self):
+        program = os.path.join(self.root, "c_allreduce")
+        packages.run(
+            "cc", "-std=c17", SOURCE, "-o", program, *self.flags("--cflags", "--libs"), "-lm"
+        )
+        needed = packages.run("readelf", "-d", program)
+        self.assertIn("[libshoal.so.0]", needed)
+        env = {"LD_LIBRARY_PATH": self.lib}
+        said = packages.run(self.shoal, "run", "-n", "2", "--", program, env=env)
+        self.assertIn("2 ranks, identity: largest error 0.0000", said)
+
+    def test_so_is_one_with_the_library_inside(self):
+        program = os.path.join(self.root, "static")
+        flags = self.flags("--static", "--cflags", "--libs")
+        flags = [os.path.join(self.lib, "libshoal.a") if f == "-lshoal" else f for f in flags]
+        packages.run("cc", "-std=c17", SOURCE, "-o", program, *flags)
+        self.assertNotIn("libshoal", packages.run("readelf", "-d", program))
+        said = packages.run(self.shoal, "run", "-n", "2", "--", program)
+        self.assertIn("2 ranks, identity: largest error 0.0000", said)
+
+    def test_versions_agree(self):
+        said = packages.run(self.shoal, "--version").split()[1]
+        self.assertEqual([said], self.flags("--modversion"))
+        name = f"libshoal.so.{said}"
+        self.assertTrue(os.path.isfile(os.path.join(self.lib, name)))
+        for link in ("libshoal.so", f"libshoal.so.{said.split('.')[0]}"):
+            self.assertEqual(name, os.path.basename(os.path.realpath(os.path.join(self.lib, link))))
+
+    def test_the_unit_names_what_is_installed(self):
+        unit = os.path.join(self.prefix, "lib/systemd/system/shoal-aggregator.service")
+        with open(unit, encoding="utf-8") as file:
+            page = re.search(r"Documentation=file:/usr/share/doc/shoal/(\S+)", file.read()).group(1)
+        self.assertTrue(os.path.isfile(os.path.join(self.prefix, "share/doc/shoal", page)))
+
+    def test_every_option_stands_in_a_page(self):
+        listed = packages.run(self.shoal, "--help")
+        verbs = re.findall(r"^  (?!shoal)(\w+) +\w", listed, re.M)
+        self.assertGreater(len(verbs), 10)
+        names = {os.path.basename(page) for page in self.pages}
+        for verb in verbs:
+            self.assertIn(f"shoal-{verb}.1", names)
+            with open(f"{self.prefix}/share/man/man1/shoal-{verb}.1", encoding="ascii") as file:
+                page = file.read().replace("\\-", "-")
+            for option in re.findall(r"^ {2,6}(?:-.*, )?(--[\w-]+)", self.help(verb), re.M):
+                self.assertIn(f"\\fB{option}\\fR", page, verb)
+
+    def help(self, verb):
+        """What stands above the examples."""
+        return packages.run(self.shoal, verb, "--help").split("\nExample")[0]
+
+    def test_pages_are_sound(self):
+        if shutil.which("mandoc") is None:
+            self.skipTest("mandoc is missing (packages.txt)")
+        packages.run("mandoc", "-T", "lint", "-W", "warning", *self.pages)
+        planted = os.path.join(self.root, "planted.1")
+        with open(planted, "w", encoding="ascii") as file:
+            file.write(".TH X 1\n.SH NAME\n.nope\n")
+        done = subprocess.run(["mandoc", "-Tlint", "-Wwarning", planted], capture_output=True)
+        self.assertNotEqual(0, done.returncode)
+
+    def test_pages_are_the_same_again(self):
+        again = os.path.join(self.root, "again")
+        tool = os.path.join(packages.ROOT, "tools", "make_man.py")
+        packages.run("python3", tool, "--command", self.shoal, "--out", again)
+        for page in self.pages:
+            with open(page, "rb") as one, open(
+                os.path.join(again, os.path.basename(page)), "rb"
+            ) as two:
+                self.assertEqual(one.read(), two.read(), page)
+
+
+if __name__ == "__main__":
+    if shutil.which("cmake") is None or not os.path.exists(os.path.join(BUILD, "man", "shoal.1")):
+        print(f"skipped: cmake, or {BUILD}/man, is missing (cmake --build {BUILD})")
+        sys.exit(packages.SKIP)
+    unittest.main()
