@@ -4,6 +4,7 @@
 # reason, when a tool of packages-rtl.txt is missing.
 #
 #   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | corners
+#   step.sh pe [BLOCKS [SEED [K W THREE]]]
 #   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,7 +29,7 @@ shift || true
 case $step in
 lint)
     need verilator
-    for top in codec_compress codec_decompress; do
+    for top in codec_compress codec_decompress pe_engine; do
         verilator --lint-only -Wall -I"$here" --top-module $top "$here/$top.sv"
     done
     ;;
@@ -41,6 +42,19 @@ codec)
     need verilator g++
     build codec_test
     "$made/codec_test" "${@:-1000000}"
+    ;;
+pe) # an engine of processing elements; without K, all of them
+    need verilator g++
+    blocks=${1:-10000}
+    seed=${2:-1}
+    variants=("${@:3}")
+    [ $# -gt 2 ] || variants=(4 12 0 4 16 0 8 12 0 8 16 0 8 12 1 16 12 0 16 16 0 1 12 0 2 16 0)
+    set -- "${variants[@]}"
+    while [ $# -ge 3 ]; do
+        build "pe-$1-$2-$3_test"
+        "$made/pe-$1-$2-$3_test" "$blocks" "$seed"
+        shift 3
+    done
     ;;
 rate)
     need verilator g++
@@ -59,7 +73,7 @@ formal)
     yosys-smtbmc --noprogress --unroll -s z3 -t "${2:-6}" "$made/aligner_data.smt2" | tail -n 1
     ;;
 *)
-    sed -n '6,7s/^# *//p' "$0"
+    sed -n '6,8s/^# *//p' "$0"
     exit 2
     ;;
 esac
