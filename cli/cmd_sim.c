@@ -71,7 +71,7 @@ static const struct argp_option options[] = {
      "fixed:ms=100,jitter=0.05,slow=3:4x,random=6x:0.1,trace=FILE or model:batch=32,gflops=50,...",
      3},
     {"faults", KEY_FAULTS, "SPEC", 0,
-     "plan:die=1@2.5,stop=2@4,leave=0@1,cut=2@1-1.5,detect_ms=2500", 3},
+     "plan:die=1@2.5,stop=2@4,leave=0@1,rejoin=1@6,cut=2@1-1.5,detect_ms=2500,reform", 3},
     {NULL, 0, NULL, 0, "What it tells:", 4},
     {"json", 'j', NULL, 0, "Everything as one JSON object", 4},
     {"pictures", KEY_PICTURES, "DIR", 0, "SVG files: iterations, loss, waits", 4},

@@ -48,9 +48,11 @@ typedef struct shoal_sim_desc {
      * `tensors`
      *  are not given. */
     const char *model;
-    /** [none] What goes wrong: "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,cut=2@1-1.5,
-     *  detect_ms=2500": endpoint @ second, host @ seconds; a NaN comes at an iteration, and only
-     *  with real numbers. A cut is a pause; one longer than detect_ms ends the host's endpoints. */
+    /** [none] What goes wrong: "plan:die=1@2.5,stop=2@4,leave=0@1,rejoin=1@6,nan=3@7,cut=2@1-1.5,
+     *  detect_ms=2500,reform": endpoint @ second, host @ seconds; a NaN comes at an iteration, and
+     *  only with real numbers. A cut is a pause; one longer than detect_ms ends the host's
+     *  endpoints. A worker that is gone may rejoin where the others go on without it: all begin a
+     *  new epoch, and it takes the state of one of them. With reform all_reduce goes on, too. */
     const char *faults;
     /** ["cost"] "cost": no numbers, only time. "quadratic:lr=0.1,momentum=0,noise=0.1,spread=1,
      *  condition=4": every worker minimises its own quadratic, all together their mean. "mixing":
@@ -98,6 +100,7 @@ typedef struct shoal_sim_results {
     uint64_t events;   /* that protocol machines were fed */
     uint64_t log_hash; /* of all of them with their times: equal runs, equal hash */
     uint64_t params;   /* elements of the model */
+    uint64_t epochs;   /* begun after the first, as workers came back or (reform) were lost */
     double excess;     /* quadratic: loss of the mean model above its minimum */
     /** Of networks (shoal_train_simulate), else NaN: mean loss of the samples of the last part of
      *  the curve; of the workers' mean model, and how many percent of the test split it gets right.

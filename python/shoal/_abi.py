@@ -946,6 +946,7 @@ class shoal_sim_results(C.Structure):
         ("events", C.c_uint64),
         ("log_hash", C.c_uint64),
         ("params", C.c_uint64),
+        ("epochs", C.c_uint64),
         ("excess", C.c_double),
         ("train_loss", C.c_double),
         ("test_loss", C.c_double),

@@ -54,6 +54,10 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->compute));
     SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->network));
     SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->faults));
+    const uint32_t exact = SHOALI_SYNC_EXACT, not_this = SHOALI_SYNC_OWNER;
+    if (sim->faults.reform && (sim->protocol.traits & (exact | not_this)) != exact)
+        return shoali_fail(SHOAL_EINVAL, "faults=plan:reform goes with all_reduce, not with %s",
+                           sim->protocol.spec);
     sim->seed = desc->seed > 0 ? desc->seed : 1;
     sim->chunk_elems = desc->chunk_elems > 0 ? desc->chunk_elems : CHUNK_ELEMS;
     if (desc->cluster != NULL)
@@ -232,6 +236,8 @@ void shoal_sim_destroy(shoal_sim *sim)
     shoali_free(sim->endpoint_ids);
     shoali_free(sim->hosts);
     shoali_free(sim->link_place);
+    shoali_free(sim->live_ids);
+    shoali_free(sim->live_hosts);
     shoali_free(sim);
 }
 
@@ -246,6 +252,7 @@ static const char *phase_name(shoali_sim_phase phase)
                                         "waits for the end of others",
                                         "waits to leave",
                                         "serves",
+                                        "waits for the next epoch",
                                         "has ended"};
     return names[phase];
 }
@@ -309,9 +316,11 @@ shoal_status shoal_sim_run(shoal_sim *sim)
     if (sim->results.events > 0)
         return shoali_fail(SHOAL_EINVAL, "a simulation runs once");
     SHOALI_TRY(shoali_sim_start(sim));
-    while (sim->ended < sim->size && step(sim))
-        if (sim->now_ns - sim->progress_ns > STUCK_NS)
-            return stuck(sim, "an hour without progress");
+    do {
+        while (sim->ended < sim->size && step(sim))
+            if (sim->now_ns - sim->progress_ns > STUCK_NS)
+                return stuck(sim, "an hour without progress");
+    } while (sim->status == SHOAL_OK && shoali_sim_turn(sim));
     if (sim->status != SHOAL_OK)
         return shoali_error_set(&sim->error);
     SHOALI_TRY(shoali_sim_report_end(sim));

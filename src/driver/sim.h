@@ -3,7 +3,7 @@
  * sim_host.c: one machine per endpoint, its actions and the worker's loop around it. sim_ops.c:
  * operations, from the first member that enters to the last that is told; sim_places.c: where they
  * are kept. sim_volume.c: what an operation puts on the links. sim_flow.c: its numbers.
- * sim_numbers.c: parameters and gradients of the endpoints. */
+ * sim_numbers.c: parameters and gradients of the endpoints. sim_epoch.c: the lost come back. */
 #ifndef SHOALI_DRIVER_SIM_H
 #define SHOALI_DRIVER_SIM_H
 
@@ -35,9 +35,11 @@ enum {
     SHOALI_SIM_FAULT,   /* endpoint meets fault a */
     SHOALI_SIM_NOTICE,  /* everybody notices that endpoint is gone */
     SHOALI_SIM_GOODBYE, /* everybody's connection to endpoint ends, after its last message */
-    SHOALI_SIM_CUT      /* a cut begins or ends */
+    SHOALI_SIM_CUT,     /* a cut begins or ends */
+    SHOALI_SIM_KNOCK,   /* the others hear that endpoint wants to come back */
+    SHOALI_SIM_EPOCH    /* those who rest and those who came back begin anew */
 };
-enum { SHOALI_SIM_DIE, SHOALI_SIM_FREEZE, SHOALI_SIM_LEAVE };
+enum { SHOALI_SIM_DIE, SHOALI_SIM_FREEZE, SHOALI_SIM_LEAVE, SHOALI_SIM_REJOIN };
 
 /** What an operation moves. Shared by operations that move the same. */
 typedef struct shoali_volume {
@@ -112,6 +114,7 @@ typedef enum shoali_sim_phase {
     SHOALI_SIM_FINISHING,
     SHOALI_SIM_STOPPING,
     SHOALI_SIM_SERVING,
+    SHOALI_SIM_RESTING, /* between two epochs: its machine has ended */
     SHOALI_SIM_ENDED
 } shoali_sim_phase;
 
@@ -126,6 +129,9 @@ typedef struct shoali_sim_node {
     shoali_sim_phase phase;
     shoal_sim_end end;
     bool gone;      /* others know */
+    bool leaves;    /* by the plan */
+    bool rests;     /* through with its epoch, and there for the next one */
+    bool back;      /* was gone, and wants to come in again */
     double base_ns; /* an iteration when nothing slows it down */
     uint64_t iteration, asked_ns, began_ns, compute_ns, idle_ns, total_compute_ns;
     uint64_t sent_bytes, received_bytes;
@@ -172,6 +178,9 @@ struct shoal_sim {
     uint32_t cut_count;
     shoali_sim_node *nodes;
     uint32_t ended, gone;
+    bool turning;     /* an epoch ends: all stop between two iterations and begin anew */
+    uint64_t turn_at; /* turning: not before this iteration */
+    uint32_t *live_ids, *live_hosts; /* of a world without its lost: [size] */
     shoali_sim_op *ops;
     uint32_t op_count, op_capacity, op_free; /* op_free: a free place + 1 */
     uint32_t *op_table;                      /* [4 * op_capacity] place + 1 by the hash of its id */
@@ -210,7 +219,8 @@ SHOAL_MUST_USE shoal_status shoali_sim_create_row(const shoal_sim_desc *desc,
 SHOAL_MUST_USE shoal_status shoali_sim_start(shoal_sim *sim);
 /** Handle everything but MOVE. Failures of the simulator itself end in sim->status. */
 void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event);
-/** Free messages on their way. */
+/** Free an event's message, if it is one on its way; and those of all. */
+void shoali_sim_message_free(const shoali_sim_event *event);
 void shoali_sim_messages_fini(shoal_sim *sim);
 /** A machine hears that its operation ended. */
 void shoali_sim_op_done(shoal_sim *sim, uint32_t endpoint, uint64_t id, shoal_status status,
@@ -220,7 +230,29 @@ void shoali_sim_break(shoal_sim *sim, shoal_status status);
 void shoali_sim_at(shoal_sim *sim, uint64_t at_ns, uint32_t kind, uint32_t endpoint, uint64_t a,
                    uint64_t b);
 
+/* sim_epoch.c */
+/** An endpoint that was gone is back: knock, or wait until the others know that it was gone. */
+void shoali_sim_rejoin(shoal_sim *sim, uint32_t endpoint);
+/** The others hear of it: the epoch ends, unless the job does. */
+void shoali_sim_knock(shoal_sim *sim, uint32_t endpoint);
+/** The others know that an endpoint is lost. */
+void shoali_sim_lost(shoal_sim *sim);
+/** Iterations of a worker in this epoch. */
+uint64_t shoali_sim_limit(const shoal_sim *sim);
+/** Note that an endpoint ended with its epoch, and not for good; status: as its machine ended. */
+bool shoali_sim_rests(shoal_sim *sim, uint32_t endpoint, shoal_status status);
+/** All endpoints have ended; false: for good. */
+bool shoali_sim_turn(shoal_sim *sim);
+/** The next epoch: machines, operations, messages and timers are new. */
+void shoali_sim_begin_epoch(shoal_sim *sim);
+
+/* sim_host.c for sim_epoch.c */
+void shoali_sim_begin_endpoint(shoal_sim *sim, uint32_t endpoint);
+void shoali_sim_tell_lost(shoal_sim *sim, uint32_t endpoint, uint32_t lost);
+
 /* sim_ops.c */
+/** Forget them all. */
+void shoali_sim_ops_clear(shoal_sim *sim);
 void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op);
 void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id);
 void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation);
@@ -256,6 +288,8 @@ SHOAL_MUST_USE shoal_status shoali_sim_world_pace(shoal_sim *sim, const shoal_mo
 uint64_t shoali_sim_iteration_ns(const shoal_sim *sim, uint32_t worker, uint64_t iteration,
                                  uint64_t at_ns);
 uint64_t shoali_sim_latency_ns(const shoal_sim *sim, uint32_t from, uint32_t to);
+/** Bytes per ns of link 2 host (up) or 2 host + 1 (down). */
+double shoali_sim_link_rate(const shoal_sim *sim, uint32_t link);
 double shoali_sim_loss(const shoal_sim *sim, uint32_t from, uint32_t to);
 /** The link that a cluster names between two hosts; UINT32_MAX: none. */
 uint32_t shoali_sim_pair_link(const shoal_sim *sim, uint32_t from_host, uint32_t to_host);

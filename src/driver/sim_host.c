@@ -7,6 +7,7 @@
  *                                                                                    v none
  *                                                            STOPPING <-- GO -- FINISHING
  *   a dedicated server: SERVING ---- GO(stop) --> ENDED <-- GO(stop) --+
+ *                                                   | all have ended: RESTING (sim_epoch.c)
  *
  * From everywhere GO(stop), FAIL and death lead to ENDED. Nothing is called back from inside a
  * machine: actions that have consequences put events into the queue, those at the same time in
@@ -55,6 +56,8 @@ static void leave(shoal_sim *sim, uint32_t endpoint, const char *why)
     sim->nodes[endpoint].gone = true;
     sim->gone++;
     shoali_sim_ops_fail(sim, endpoint, why);
+    if (sim->nodes[endpoint].back)
+        shoali_sim_rejoin(sim, endpoint);
 }
 
 /* The end of a connection comes behind everything that was said on it. */
@@ -72,10 +75,11 @@ static void fail_node(shoal_sim *sim, uint32_t endpoint, shoal_status status, co
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
     char why[160];
-    node->status = status;
+    bool rests = shoali_sim_rests(sim, endpoint, status);
+    node->status = rests ? SHOAL_OK : status;
     snprintf(node->text, sizeof node->text, "%s", text);
     snprintf(why, sizeof why, "endpoint %u gave up: %.120s", endpoint, node->text);
-    end_node(sim, endpoint, SHOAL_SIM_FAILED);
+    end_node(sim, endpoint, rests ? SHOAL_SIM_STOPPED : SHOAL_SIM_FAILED);
     shoali_sim_ops_abandon(sim, endpoint, why);
     leave_politely(sim, endpoint, why);
 }
@@ -134,7 +138,7 @@ static void next_iteration(shoal_sim *sim, uint32_t endpoint, const shoal_verdic
     shoali_sim_node *node = &sim->nodes[endpoint];
     node->done = verdict->iteration; /* a machine may have left some out */
     shoali_sim_report_step(sim, false);
-    if (node->done < sim->iterations) {
+    if (node->done < shoali_sim_limit(sim)) {
         begin_iteration(sim, endpoint, verdict->iteration);
         record_gap(sim);
         return;
@@ -163,6 +167,7 @@ static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
     if (verdict->stop) {
         node->done += node->phase == SHOALI_SIM_IN_AFTER && node->done < sim->iterations;
         bool through = node->done >= sim->iterations || endpoint >= sim->workers;
+        (void)shoali_sim_rests(sim, endpoint, SHOAL_OK);
         end_node(sim, endpoint, through ? SHOAL_SIM_DONE : SHOAL_SIM_STOPPED);
         leave_politely(sim, endpoint, member_ended);
     } else if (node->phase == SHOALI_SIM_IN_BEFORE) {
@@ -325,7 +330,7 @@ static void feed(shoal_sim *sim, uint32_t endpoint, shoali_event *event)
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
     const shoali_action *action;
-    if (node->phase == SHOALI_SIM_ENDED || sim->status != SHOAL_OK)
+    if (node->phase >= SHOALI_SIM_RESTING || sim->status != SHOAL_OK)
         return;
     if (sim->results.events == sim->inject_at) {
         sim->inject_at = UINT64_MAX;
@@ -406,6 +411,7 @@ static void notice(shoal_sim *sim, uint32_t endpoint)
 {
     const char *why = "its connections ended without a goodbye";
     shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, why}};
+    shoali_sim_lost(sim);
     for (uint32_t i = 0; i < sim->size; i++)
         if (i != endpoint)
             feed(sim, i, &event);
@@ -426,9 +432,17 @@ static void goodbye(shoal_sim *sim, uint32_t endpoint)
 
 static void fault(shoal_sim *sim, uint32_t endpoint, uint32_t what)
 {
-    if (endpoint >= sim->size || sim->nodes[endpoint].phase == SHOALI_SIM_ENDED)
+    if (endpoint < sim->size && what == SHOALI_SIM_REJOIN)
+        shoali_sim_rejoin(sim, endpoint);
+    if (endpoint >= sim->size || sim->nodes[endpoint].phase == SHOALI_SIM_ENDED ||
+        what == SHOALI_SIM_REJOIN)
         return;
+    if (sim->nodes[endpoint].phase == SHOALI_SIM_RESTING) {
+        end_node(sim, endpoint, what == SHOALI_SIM_LEAVE ? SHOAL_SIM_STOPPED : SHOAL_SIM_DEAD);
+        return;
+    }
     if (what == SHOALI_SIM_LEAVE) {
+        sim->nodes[endpoint].leaves = true;
         sim->nodes[endpoint].phase = SHOALI_SIM_STOPPING;
         shoali_sim_at(sim, sim->now_ns, SHOALI_SIM_STOP, endpoint, 0, 0);
         return;
@@ -458,7 +472,8 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
     case SHOALI_SIM_FINISH:
         if (sim->nodes[endpoint].phase != SHOALI_SIM_FINISHING)
             break;
-        shoali_sim_test_worker(sim, endpoint);
+        if (!sim->turning)
+            shoali_sim_test_worker(sim, endpoint);
         feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_FINISH});
         break;
     case SHOALI_SIM_STOP:
@@ -491,15 +506,26 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
     case SHOALI_SIM_CUT:
         shoali_sim_ops_recut(sim);
         break;
+    case SHOALI_SIM_KNOCK:
+        shoali_sim_knock(sim, endpoint);
+        break;
+    case SHOALI_SIM_EPOCH:
+        shoali_sim_begin_epoch(sim);
+        break;
     }
+}
+
+void shoali_sim_message_free(const shoali_sim_event *event)
+{
+    if (event->kind == SHOALI_SIM_MESSAGE && event->b >> 32 > INLINE_BYTES)
+        shoali_free((void *)(uintptr_t)event->a);
 }
 
 void shoali_sim_messages_fini(shoal_sim *sim)
 {
     while (shoali_sim_peek(&sim->queue) != NULL) {
         const shoali_sim_event event = shoali_sim_pop(&sim->queue);
-        if (event.kind == SHOALI_SIM_MESSAGE && event.b >> 32 > INLINE_BYTES)
-            shoali_free((void *)(uintptr_t)event.a);
+        shoali_sim_message_free(&event);
     }
 }
 
@@ -512,19 +538,30 @@ static void plan_faults(shoal_sim *sim, const shoali_sim_list *list, uint32_t wh
                       list->items[i].index, what, 0);
 }
 
+void shoali_sim_begin_endpoint(shoal_sim *sim, uint32_t endpoint)
+{
+    shoali_sim_node *node = &sim->nodes[endpoint];
+    node->phase = endpoint < sim->workers ? SHOALI_SIM_COMPUTING : SHOALI_SIM_SERVING;
+    feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_START, .world = &node->world});
+    if (node->phase == SHOALI_SIM_COMPUTING)
+        begin_iteration(sim, endpoint, node->world.iteration);
+}
+
+void shoali_sim_tell_lost(shoal_sim *sim, uint32_t endpoint, uint32_t lost)
+{
+    feed(sim, endpoint,
+         &(shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {lost, "it is not there"}});
+}
+
 shoal_status shoali_sim_start(shoal_sim *sim)
 {
     shoali_sim_report_step(sim, true);
     plan_faults(sim, &sim->faults.die, SHOALI_SIM_DIE);
     plan_faults(sim, &sim->faults.stop, SHOALI_SIM_FREEZE);
     plan_faults(sim, &sim->faults.leave, SHOALI_SIM_LEAVE);
+    plan_faults(sim, &sim->faults.rejoin, SHOALI_SIM_REJOIN);
     shoali_sim_plan_cuts(sim);
-    for (uint32_t i = 0; i < sim->size && sim->status == SHOAL_OK; i++) {
-        shoali_sim_node *node = &sim->nodes[i];
-        node->phase = i < sim->workers ? SHOALI_SIM_COMPUTING : SHOALI_SIM_SERVING;
-        feed(sim, i, &(shoali_event){.kind = SHOALI_EV_START, .world = &node->world});
-        if (node->phase == SHOALI_SIM_COMPUTING)
-            begin_iteration(sim, i, node->world.iteration);
-    }
+    for (uint32_t i = 0; i < sim->size && sim->status == SHOAL_OK; i++)
+        shoali_sim_begin_endpoint(sim, i);
     return sim->status;
 }

@@ -38,9 +38,10 @@ static const char *spec_of(const shoal_sim *sim, const shoali_sync_op *op)
 }
 
 /* A new operation as its first member describes it. */
-static uint32_t open_op(shoal_sim *sim, const shoali_sync_op *op)
+static uint32_t open_op(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op)
 {
-    uint32_t size = op->members != NULL ? op->member_count : sim->size;
+    const shoali_world *world = &sim->nodes[endpoint].world;
+    uint32_t size = op->members != NULL ? op->member_count : world->workers + world->servers;
     shoali_collective *opened = shoali_sim_collective_of(sim, spec_of(sim, op));
     uint32_t index = opened != NULL ? shoali_sim_place_take(sim, op->id, size) : NONE;
     if (index == NONE) {
@@ -54,14 +55,14 @@ static uint32_t open_op(shoal_sim *sim, const shoali_sync_op *op)
     place->op.collective = NULL;
     place->collective = opened;
     place->size = size;
-    place->contributors = op->members != NULL ? op->contributors : sim->workers;
+    place->contributors = op->members != NULL ? op->contributors : world->workers;
     place->contributors = place->contributors > 0 ? place->contributors : size;
     place->entered = place->told = 0;
     place->iteration_min = UINT64_MAX;
     place->iteration_max = 0;
     place->status = SHOAL_OK;
     for (uint32_t i = 0; i < size; i++)
-        place->members[i] = op->members != NULL ? op->members[i] : sim->endpoint_ids[i];
+        place->members[i] = op->members != NULL ? op->members[i] : world->endpoints[i];
     memset(place->phase, SHOALI_MEMBER_ABSENT, size);
     return index;
 }
@@ -170,6 +171,20 @@ void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why)
             continue;
         if (op->state == SHOALI_SIM_OP_HUNG || op->phase[member] == SHOALI_MEMBER_ABSENT)
             fail(sim, i, SHOAL_EPEER, why);
+    }
+}
+
+void shoali_sim_ops_clear(shoal_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->op_count; i++) {
+        shoali_sim_op *op = &sim->ops[i];
+        if (op->state == SHOALI_SIM_OP_FREE)
+            continue;
+        if (op->state == SHOALI_SIM_OP_MOVING)
+            (void)shoali_links_cancel(sim->net, sim->now_ns, i);
+        shoali_sim_volume_drop(op->volume);
+        op->volume = NULL;
+        shoali_sim_place_drop(sim, i);
     }
 }
 
@@ -397,11 +412,12 @@ void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op
 {
     uint32_t index = shoali_sim_place_find(sim, op->id);
     if (index == NONE)
-        index = open_op(sim, op);
+        index = open_op(sim, endpoint, op);
     if (index == NONE)
         return;
     shoali_sim_op *into = &sim->ops[index];
-    uint32_t size = op->members != NULL ? op->member_count : sim->size;
+    const shoali_world *world = &sim->nodes[endpoint].world;
+    uint32_t size = op->members != NULL ? op->member_count : world->workers + world->servers;
     bool differs = !same(into, op, size);
     if (!admit(sim, into, endpoint, op))
         return;

@@ -155,8 +155,8 @@ const shoal_sim_point *shoal_sim_curve(const shoal_sim *sim, uint32_t *count_out
 
 void shoali_sim_report_event(shoal_sim *sim, uint32_t endpoint, const shoali_event *event)
 {
-    static const char *const names[] = {"START", "READY",     "BEFORE", "AFTER",  "MESSAGE", "DONE",
-                                        "TIMER", "PEER_DOWN", "VIEW",   "FINISH", "STOP"};
+    static const char *const names[] = {"START", "READY", "BEFORE",    "AFTER",  "MESSAGE",
+                                        "DONE",  "TIMER", "PEER_DOWN", "FINISH", "STOP"};
     _Static_assert(sizeof names / sizeof *names == SHOALI_EV_COUNT, "a name for every event");
     if (sim->log == NULL)
         return;

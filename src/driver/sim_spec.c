@@ -62,8 +62,10 @@ static const shoali_key network_keys[] = {
 
 typedef struct fault_params {
     char die[SHOALI_KEY_TEXT_BYTES], stop[SHOALI_KEY_TEXT_BYTES];
-    char leave[SHOALI_KEY_TEXT_BYTES], nan[SHOALI_KEY_TEXT_BYTES], cut[SHOALI_KEY_TEXT_BYTES];
+    char leave[SHOALI_KEY_TEXT_BYTES], rejoin[SHOALI_KEY_TEXT_BYTES];
+    char nan[SHOALI_KEY_TEXT_BYTES], cut[SHOALI_KEY_TEXT_BYTES];
     double detect_ms;
+    bool reform;
 } fault_params;
 static const shoali_key fault_keys[] = {
     {"die", SHOALI_KEY_TEXT, offsetof(fault_params, die), 0, 0, NULL, "",
@@ -72,12 +74,16 @@ static const shoali_key fault_keys[] = {
      "endpoint@seconds: it freezes with its connections open"},
     {"leave", SHOALI_KEY_TEXT, offsetof(fault_params, leave), 0, 0, NULL, "",
      "endpoint@seconds: it says goodbye"},
+    {"rejoin", SHOALI_KEY_TEXT, offsetof(fault_params, rejoin), 0, 0, NULL, "",
+     "worker@seconds: if it is gone it comes back, with a live worker's state"},
     {"nan", SHOALI_KEY_TEXT, offsetof(fault_params, nan), 0, 0, NULL, "",
      "worker@iteration: its gradient has a NaN (with real numbers only)"},
     {"cut", SHOALI_KEY_TEXT, offsetof(fault_params, cut), 0, 0, NULL, "",
      "host@seconds-seconds: nobody else reaches it then"},
     {"detect_ms", SHOALI_KEY_FLOAT, offsetof(fault_params, detect_ms), 0, 1e9, NULL, "2500",
-     "silence until a frozen endpoint is given up, milliseconds"},
+     "lease: silence until a frozen endpoint is given up, milliseconds"},
+    {"reform", SHOALI_KEY_FLAG, offsetof(fault_params, reform), 0, 0, NULL, "off",
+     "all_reduce goes on without the lost, as with --on-loss reform"},
 };
 
 static shoal_status parse(const char *what, const char *name, const char *spec,
@@ -240,6 +246,8 @@ shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_faults *out)
     SHOALI_TRY(read_list("die", p.die, '@', 0, &out->die));
     SHOALI_TRY(read_list("stop", p.stop, '@', 0, &out->stop));
     SHOALI_TRY(read_list("leave", p.leave, '@', 0, &out->leave));
+    out->reform = p.reform;
+    SHOALI_TRY(read_list("rejoin", p.rejoin, '@', 0, &out->rejoin));
     SHOALI_TRY(read_list("nan", p.nan, '@', 0, &out->nan));
     return read_cuts(p.cut, out);
 }

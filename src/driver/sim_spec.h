@@ -49,13 +49,14 @@ typedef struct shoali_sim_cut {
     double from_s, until_s;
 } shoali_sim_cut;
 
-/** "plan:die=1@2.5,stop=2@4,leave=0@1,nan=3@7,cut=2@1-1.5,detect_ms=2500": endpoint @ seconds,
- * nan @ iteration, host @ seconds - seconds. */
+/** "plan:die=1@2.5,stop=2@4,leave=0@1,rejoin=1@6,nan=3@7,cut=2@1-1.5,detect_ms=2500,reform":
+ * endpoint @ seconds, nan @ iteration, host @ seconds - seconds. */
 typedef struct shoali_sim_faults {
-    shoali_sim_list die, stop, leave, nan;
+    shoali_sim_list die, stop, leave, rejoin, nan;
     shoali_sim_cut cuts[SHOALI_SIM_PAIRS];
     uint32_t cut_count;
     double detect_ms;
+    bool reform; /* a protocol that needs all goes on without the lost, in a new epoch */
 } shoali_sim_faults;
 
 /* NULL or "" is the default of every key. */

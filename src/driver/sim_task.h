@@ -30,6 +30,8 @@ typedef struct shoali_task {
     shoal_status (*gradient)(void *ctx, uint32_t worker, uint64_t iteration, const float *params,
                              float *grads_out);
     void (*step)(void *ctx, const shoali_task_step *step);
+    /** A worker comes back with another one's optimiser and statistics. */
+    void (*adopt)(void *ctx, uint32_t from, uint32_t to);
     /** Mean loss of the samples of all gradients since it was asked last; NaN: there were none. */
     double (*loss)(void *ctx);
     /** Accuracy in percent of one worker's model; NaN: not tested. */

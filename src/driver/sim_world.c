@@ -41,7 +41,7 @@ static shoal_status place_endpoints(shoal_sim *sim)
 }
 
 /* Bytes per ns. A packet that is lost is sent again. */
-static double rate_of(const shoal_sim *sim, uint32_t link)
+double shoali_sim_link_rate(const shoal_sim *sim, uint32_t link)
 {
     uint32_t host = link / 2;
     bool up = link % 2 == 0;
@@ -71,7 +71,7 @@ shoal_status shoali_sim_world_links(shoal_sim *sim)
         return SHOAL_ENOMEM;
     }
     for (uint32_t link = 0; link < sim->link_count; link++)
-        rates[link] = rate_of(sim, link);
+        rates[link] = shoali_sim_link_rate(sim, link);
     sim->net = shoali_links_create(rates, sim->link_count);
     sim->latency_ns = (uint64_t)(sim->network.latency_us * 1e3);
     shoali_free(rates);

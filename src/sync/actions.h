@@ -9,9 +9,8 @@
 
 #include "shoal/sync.h"
 
-/** Names of tensors; SHOALI_SLOT + i is slot i. STATE is what a rejoining worker copies; no driver
- * has it yet. */
-enum { SHOALI_GRAD, SHOALI_PARAM, SHOALI_STATE, SHOALI_SLOT };
+/** Names of tensors; SHOALI_SLOT + i is slot i. */
+enum { SHOALI_GRAD, SHOALI_PARAM, SHOALI_SLOT };
 
 /** As peer of a SEND: every other endpoint of the world. */
 #define SHOALI_EVERYBODY UINT32_MAX

@@ -531,7 +531,7 @@ static void on_own_event(machine *m, const shoali_event *event, shoali_actions *
     case SHOALI_EV_STOP:
         on_stop(m, actions);
         break;
-    default: /* VIEW */
+    default:
         break;
     }
 }

@@ -454,7 +454,7 @@ static void on_own_event(machine *m, const shoali_event *event, shoali_actions *
     case SHOALI_EV_STOP:
         on_stop(m, actions);
         break;
-    default: /* READY, TIMER, VIEW */
+    default: /* READY, TIMER */
         break;
     }
 }

@@ -10,7 +10,6 @@
  *   STOP         in every state: tell the peers, CANCEL, -> LEAVING
  *   peer's STOP  in every state: lowers stop_at; at stop_at CANCEL, and GO(stop) once asked
  *   PEER_DOWN    FAIL with the name. Once somebody has said STOP only a failing operation counts
- *   VIEW         FAIL(EEPOCH)
  *
  * A server is always in WAIT: all its buckets are READY at once, and instead of a GO comes the
  * next iteration.
@@ -237,7 +236,7 @@ static void on_peer_down(shoali_lockstep *step, const shoali_event *event, shoal
     char text[384];
     if (step->leaving || step->stop_at != UINT64_MAX)
         return;
-    bool worker = event->down.peer < step->world->workers;
+    bool worker = step->world->servers == 0 || event->down.peer < step->world->workers;
     snprintf(text, sizeof text, "%s %u was lost: %s", worker ? "worker" : "server",
              event->down.peer, event->down.text);
     fail(step, SHOAL_EPEER, (int32_t)event->down.peer, text, actions);
@@ -287,10 +286,6 @@ void shoali_lockstep_event(shoali_lockstep *step, const shoali_event *event,
         break;
     case SHOALI_EV_PEER_DOWN:
         on_peer_down(step, event, actions);
-        break;
-    case SHOALI_EV_VIEW:
-        fail(step, SHOAL_EEPOCH, -1, "the membership changed, and this protocol needs all members",
-             actions);
         break;
     case SHOALI_EV_FINISH: /* replicas are equal */
         shoali_act_go(actions, &(shoal_verdict){.iteration = step->iteration});

@@ -306,9 +306,6 @@ static void own_event(shoali_outer *o, const shoali_event *event, shoali_actions
     case SHOALI_EV_MESSAGE:
         fail(o, SHOAL_ECORRUPT, "a peer sent bytes that are no message of this protocol", actions);
         break;
-    case SHOALI_EV_VIEW:
-        fail(o, SHOAL_EEPOCH, "the membership changed", actions);
-        break;
     case SHOALI_EV_STOP:
         o->leaving = true;
         (void)shoali_finale_leave(&o->finale, actions);

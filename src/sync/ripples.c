@@ -501,10 +501,6 @@ static void own_event(shoali_ripples *m, const shoali_event *event, shoali_actio
     case SHOALI_EV_OP_DONE:
         op_done(m, event, actions);
         break;
-    case SHOALI_EV_VIEW:
-        m->phase = OVER;
-        shoali_finale_fail(&m->finale, SHOAL_EEPOCH, "the membership changed", actions);
-        break;
     case SHOALI_EV_STOP:
         stop(m, actions);
         break;

@@ -490,9 +490,6 @@ void shoali_served_event(shoali_served *d, const shoali_event *event, shoali_act
     case SHOALI_EV_PEER_DOWN:
         peer_down(d, event, actions);
         break;
-    case SHOALI_EV_VIEW:
-        fail(d, SHOAL_EEPOCH, -1, "the membership changed", actions);
-        break;
     case SHOALI_EV_STOP:
         stop(d, actions);
         break;

@@ -12,6 +12,9 @@
  * FINISH and its GO: what runs during compute works on GRAD or slots and is committed by MIX or
  * APPLY, so nobody sees a half-summed parameter.
  *
+ * Who was lost comes back in another epoch only: the driver lets all FINISH and STOP, and STARTs
+ * fresh machines whose world has the epoch and the iteration to go on with.
+ *
  * Between FINISH and its GO a machine goes on serving peers that are not through yet; where
  * replicas differ, finale.h brings all to their exact mean. */
 #ifndef SHOALI_SYNC_SYNC_H
@@ -23,8 +26,8 @@
 
 enum { SHOALI_WORKER, SHOALI_SERVER };
 
-/** The job as one endpoint sees it. Constant from START until a VIEW brings another; endpoint ids
- * are for ever. */
+/** The job as one endpoint sees it. Constant: another epoch has machines of its own.
+ * Endpoint ids are for ever. */
 typedef struct shoali_world {
     const void *params;          /* of the row's schema */
     uint64_t epoch;              /* 0 until the first reform */
@@ -48,8 +51,7 @@ typedef enum shoali_event_kind {
     SHOALI_EV_MESSAGE,   /* peer, bytes: from another endpoint's SEND; ordered per pair, hostile */
     SHOALI_EV_OP_DONE,   /* op: it ended, also after CANCEL; its buffer is free again */
     SHOALI_EV_TIMER,     /* timer: its time has come */
-    SHOALI_EV_PEER_DOWN, /* peer, text: lost for good, with the reason */
-    SHOALI_EV_VIEW,      /* world: a new epoch */
+    SHOALI_EV_PEER_DOWN, /* peer, text: lost for this epoch, with the reason */
     SHOALI_EV_FINISH,    /* all iterations are done: answer GO once PARAM is the job's result */
     SHOALI_EV_STOP, /* the caller wants to end; answer GO(stop) once nothing is open any more */
     SHOALI_EV_COUNT

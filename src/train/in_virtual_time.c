@@ -87,6 +87,20 @@ static void step(void *ctx, const shoali_task_step *s)
     shoali_optim_step(t->optims[s->endpoint], &own);
 }
 
+static void adopt(void *ctx, uint32_t from, uint32_t to)
+{
+    const task *t = ctx;
+    uint32_t slots = 0;
+    const float *theirs = shoali_optim_state(t->optims[from], &slots);
+    float *mine = shoali_optim_state(t->optims[to], &slots);
+    size_t floats = (size_t)slots * t->train->param_count;
+    if (floats > 0)
+        memcpy(mine, theirs, floats * sizeof *mine);
+    if (t->state_count > 0)
+        memcpy(t->states + to * t->state_count, t->states + from * t->state_count,
+               t->state_count * sizeof *mine);
+}
+
 static double mean_loss(void *ctx)
 {
     task *t = ctx;
@@ -201,6 +215,7 @@ shoal_status shoal_train_in_virtual_time(const shoal_train_desc *desc, const sho
                                .start = start,
                                .gradient = gradient,
                                .step = step,
+                               .adopt = adopt,
                                .loss = mean_loss,
                                .test_worker = test_worker,
                                .test = test,

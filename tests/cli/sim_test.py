@@ -105,6 +105,15 @@ class Sim(unittest.TestCase):
         self.assertIn("ended early", r.stdout)
         self.assertIn("3", r.stderr)
 
+    def test_a_lost_worker_comes_back(self):
+        faults = "plan:die=3@0.3,rejoin=3@0.6"
+        for more in ("hop",), ("all_reduce", "reform"):
+            found = self.json(*SMALL, "--sync", more[0], "--faults", ",".join([faults, *more[1:]]))
+            last = found["per_worker"][3]
+            self.assertEqual(last["end"], "done")
+            self.assertEqual(found["epochs"], len(more))
+            self.assertLess(last["gradients"], found["per_worker"][0]["gradients"])
+
     def test_a_thousand_workers(self):
         found = self.json("--workers", 1024, "--iterations", 3, "--no-mixing")
         self.assertEqual(found["iterations"], 3072)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fault search: every protocol of the table, in all its forms, under random speeds, delays, loss,
- * cuts, deaths, freezes and goodbyes. Whatever happens everybody alive ends, with an error that
+ * cuts, deaths, freezes, goodbyes and returns. Whatever happens everybody alive ends, with an error that
  * fits; staleness stays within its promise; what conserves the mean conserves it; every message is
  * delivered once and in order, or its sender or receiver is gone; and a run repeats bit for bit.
  *
@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/check.h"
 
@@ -43,7 +44,7 @@ static const char *spec_of(uint64_t draw)
 
 /* What a run is drawn from its seed. */
 typedef struct plan {
-    char compute[96], network[128], faults[384];
+    char compute[96], network[128], faults[512];
     const char *sync;
     uint32_t workers;
     size_t bucket_bytes;
@@ -64,7 +65,7 @@ static void random_list(shoali_rng *rng, uint32_t count, double span_s, char *ou
 static void draw(uint64_t seed, plan *p)
 {
     shoali_rng rng = {check_seed(), seed, 0};
-    char die[64], stop[64], leave[64], cut[64] = "";
+    char die[64], stop[64], leave[64], rejoin[64] = "", cut[64] = "";
     double from_s = 0.06 * shoali_rng_next_double(&rng);
     double cut_s = 0.03 * shoali_rng_next_double(&rng);
     p->workers = 2 + (uint32_t)(shoali_rng_next(&rng) % 7);
@@ -76,8 +77,14 @@ static void draw(uint64_t seed, plan *p)
     if (shoali_rng_next(&rng) % 3 == 0)
         snprintf(cut, sizeof cut, "%u@%.4f-%.4f", (unsigned)(shoali_rng_next(&rng) % p->workers),
                  from_s, from_s + cut_s + 1e-4);
-    snprintf(p->faults, sizeof p->faults, "plan:die=%s,stop=%s,leave=%s,cut=%s,detect_ms=%.3f", die,
-             stop, leave, cut, 20 * shoali_rng_next_double(&rng));
+    bool comes_back = shoali_rng_next(&rng) % 2 == 0;
+    for (uint32_t w = 0, used = 0; comes_back && w < p->workers; w++) /* who is there stays */
+        used += (uint32_t)snprintf(rejoin + used, sizeof rejoin - used, "%s%u@%.4f",
+                                   w > 0 ? "/" : "", w, 0.12 * shoali_rng_next_double(&rng));
+    bool reform = strcmp(p->sync, "all_reduce") == 0 && shoali_rng_next(&rng) % 4 != 0;
+    snprintf(p->faults, sizeof p->faults,
+             "plan:die=%s,stop=%s,leave=%s,rejoin=%s,cut=%s,detect_ms=%.3f%s", die, stop, leave,
+             rejoin, cut, 20 * shoali_rng_next_double(&rng), reform ? ",reform" : "");
     snprintf(p->compute, sizeof p->compute, "fixed:ms=%.3f,jitter=0.5,random=6x:0.1",
              8 * shoali_rng_next_double(&rng));
     unsigned jitter_us = (unsigned)(shoali_rng_next(&rng) % 3 * 500);
@@ -90,6 +97,7 @@ static void draw(uint64_t seed, plan *p)
 
 /* Messages by pair. */
 typedef struct ledger {
+    uint64_t epoch; /* what was under way when it began reached nobody: all machines had ended */
     uint64_t sent[ENDPOINTS_MAX][ENDPOINTS_MAX], heard[ENDPOINTS_MAX][ENDPOINTS_MAX];
 } ledger;
 
@@ -101,9 +109,25 @@ static void watch_send(void *ctx, uint32_t from, uint32_t to)
             l->sent[from][i]++;
 }
 
+/* What arrived is no more than what was sent, and what did not arrive had nobody to arrive at. */
+static void check_messages(const shoal_sim *sim, const ledger *l, bool last)
+{
+    for (uint32_t from = 0; from < sim->size; from++)
+        for (uint32_t to = 0; to < sim->size; to++) {
+            assert_true(l->heard[from][to] <= l->sent[from][to]);
+            if (last && l->heard[from][to] < l->sent[from][to])
+                assert_int_equal(sim->nodes[to].phase, SHOALI_SIM_ENDED);
+        }
+}
+
 static void watch(void *ctx, shoal_sim *sim, uint32_t endpoint, const shoali_event *event)
 {
     ledger *l = ctx;
+    if (event->kind == SHOALI_EV_START && event->world->epoch > l->epoch) {
+        uint64_t epoch = event->world->epoch;
+        check_messages(sim, l, false);
+        *l = (ledger){.epoch = epoch};
+    }
     if (event->kind != SHOALI_EV_MESSAGE)
         return;
     assert_true(event->message.peer < sim->size && event->message.peer != endpoint);
@@ -120,28 +144,25 @@ static const shoal_tensor *tensors(void)
     return table;
 }
 
-static void check_staleness(const shoal_sim *sim, const shoal_sim_results *r)
+static bool keeps_staleness(const shoal_sim *sim, const shoal_sim_results *r)
 {
-    uint32_t promised = sim->protocol.row->max_staleness(sim->protocol.params);
-    if (promised != SHOALI_STALENESS_UNBOUNDED)
-        assert_true(r->staleness_max <= promised);
-}
-
-/* What arrived is no more than what was sent, and what did not arrive had nobody to arrive at. */
-static void check_messages(const shoal_sim *sim, const ledger *l)
-{
-    for (uint32_t from = 0; from < sim->size; from++)
-        for (uint32_t to = 0; to < sim->size; to++) {
-            assert_true(l->heard[from][to] <= l->sent[from][to]);
-            if (l->heard[from][to] < l->sent[from][to])
-                assert_int_equal(sim->nodes[to].phase, SHOALI_SIM_ENDED);
-        }
+    return r->staleness_max <= sim->protocol.row->max_staleness(sim->protocol.params);
 }
 
 typedef struct outcome {
     shoal_status status;
-    uint64_t hash;
+    uint64_t hash, epochs;
 } outcome;
+
+static const char *repeat(uint64_t seed, const plan *p)
+{
+    static char text[1024];
+    snprintf(text, sizeof text,
+             "SHOAL_TEST_SEED=%llu SHOAL_FAULT_SEED=%llu: %u workers, %s, %s, %s, %s",
+             (unsigned long long)check_seed(), (unsigned long long)seed, p->workers, p->sync,
+             p->compute, p->network, p->faults);
+    return text;
+}
 
 static outcome run(uint64_t seed)
 {
@@ -167,16 +188,17 @@ static outcome run(uint64_t seed)
     outcome o = {.status = shoal_sim_run(sim)};
     bool fits = o.status == SHOAL_OK || o.status == SHOAL_EPEER || o.status == SHOAL_ECANCELLED;
     if (!fits)
-        print_error("SHOAL_TEST_SEED=%llu SHOAL_FAULT_SEED=%llu: %u workers, %s, %s, %s, %s: %s\n",
-                    (unsigned long long)check_seed(), (unsigned long long)seed, p.workers, p.sync,
-                    p.compute, p.network, p.faults, shoal_last_error()->text);
+        print_error("%s: %s\n", repeat(seed, &p), shoal_last_error()->text);
     assert_true(fits);
     for (uint32_t e = 0; e < sim->size; e++)
         assert_int_equal(sim->nodes[e].phase, SHOALI_SIM_ENDED);
     assert_ok(shoal_sim_results_get(sim, &r));
-    check_staleness(sim, &r);
-    check_messages(sim, &l);
+    if (!keeps_staleness(sim, &r))
+        print_error("%s: staleness %llu\n", repeat(seed, &p), (unsigned long long)r.staleness_max);
+    assert_true(keeps_staleness(sim, &r));
+    check_messages(sim, &l, true);
     o.hash = r.log_hash;
+    o.epochs = r.epochs;
     shoal_sim_destroy(sim);
     return o;
 }
@@ -191,6 +213,7 @@ static void everybody_ends_whatever_happens(void **state)
 {
     (void)state;
     uint32_t ended[64] = {0};
+    uint64_t returns = 0;
     uint64_t only = number_of("SHOAL_FAULT_SEED", UINT64_MAX);
     uint64_t seeds = number_of("SHOAL_SOAK_RUNS", SEEDS);
     if (only != UINT64_MAX) {
@@ -200,19 +223,22 @@ static void everybody_ends_whatever_happens(void **state)
     for (uint64_t seed = 0; seed < seeds; seed++) {
         const outcome o = run(seed);
         ended[o.status]++;
+        returns += o.epochs;
         if (seed % 50 == 0) {
             const outcome again = run(seed);
             assert_int_equal(again.status, o.status);
             assert_true(again.hash == o.hash);
         }
     }
-    print_message("%llu runs: %u ok, %u lost a peer, %u ended early\n", (unsigned long long)seeds,
-                  ended[SHOAL_OK], ended[SHOAL_EPEER], ended[SHOAL_ECANCELLED]);
+    print_message("%llu runs: %u ok, %u lost a peer, %u ended early; %llu new epochs\n",
+                  (unsigned long long)seeds, ended[SHOAL_OK], ended[SHOAL_EPEER],
+                  ended[SHOAL_ECANCELLED], (unsigned long long)returns);
     if (getenv("SHOAL_FAULT_SYNC") != NULL) /* one form need not end in all ways */
         return;
     assert_true(ended[SHOAL_OK] > seeds / 100); /* all ways to end were seen */
     assert_true(ended[SHOAL_EPEER] > seeds / 50);
     assert_true(ended[SHOAL_ECANCELLED] > seeds / 100);
+    assert_true(returns > seeds / 20);
 }
 
 /* Without gradients of their own after the first iteration, workers that go on by exchange alone

@@ -42,7 +42,7 @@ static void names_are_memory(void **state)
     for (size_t j = 0; j < COUNT; j++)
         assert_true(slot[j] == 0);
     assert_null(shoali_tensor_memory(&f.tensors, SHOALI_SLOT + 2, 0, 1));
-    assert_null(shoali_tensor_memory(&f.tensors, SHOALI_STATE, 0, 1));
+    assert_null(shoali_tensor_memory(&f.tensors, SHOALI_SLOT + 99, 0, 1));
     assert_null(shoali_tensor_memory(&f.tensors, SHOALI_GRAD, COUNT + 1, 0));
     assert_null(shoali_tensor_memory(&f.tensors, SHOALI_GRAD, 1, SIZE_MAX));
     assert_error_has("not there");
@@ -84,7 +84,7 @@ static void wrong_names_change_nothing(void **state)
     const shoali_mix_term bad[] = {{SHOALI_PARAM, 3}, {SHOALI_SLOT + 7, 1}};
     open_tensors(&f);
     assert_status(mix(&f, SHOALI_PARAM, 0, COUNT, bad, 2), SHOAL_EINTERNAL);
-    assert_status(mix(&f, SHOALI_STATE, 0, COUNT, bad, 1), SHOAL_EINTERNAL);
+    assert_status(mix(&f, SHOALI_SLOT + 99, 0, COUNT, bad, 1), SHOAL_EINTERNAL);
     assert_true(f.params[5] == 5);
     shoali_tensors_fini(&f.tensors);
     assert_status(shoali_tensors_init(&f.tensors, f.params, f.grads, SIZE_MAX / 2, 4),
