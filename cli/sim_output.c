@@ -186,10 +186,10 @@ void sim_print_json(const sim_report *r)
     printf(",\n  \"duration_s\": %.9f, \"iterations\": %" PRIu64
            ", \"iterations_per_s\": %.9g, \"iterations_min\": %" PRIu64
            ", \"iterations_max\": %" PRIu64 ", \"iteration_s\": %.9f, \"gradients\": %" PRIu64
-           ",\n  \"gap_max\": %" PRIu64 ", \"staleness_max\": %" PRIu64 ", \"epochs\": %" PRIu64 ", ",
+           ",\n  \"gap_max\": %" PRIu64 ", \"staleness_max\": %" PRIu64 ", \"epochs\": %" PRIu64
+           ", ",
            (double)s->duration_ns * 1e-9, done, per_second, s->iterations_min, s->iterations_max,
-           (double)s->iteration_ns * 1e-9, s->gradients, s->gap_max, s->staleness_max,
-           s->epochs);
+           (double)s->iteration_ns * 1e-9, s->gradients, s->gap_max, s->staleness_max, s->epochs);
     json_number("spectral_gap", r->spectral_gap);
     if (isfinite(s->train_loss))
         json_network(s);
