@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fault search: every protocol of the table, in all its forms, under random speeds, delays, loss,
- * cuts, deaths, freezes, goodbyes and returns. Whatever happens everybody alive ends, with an error that
- * fits; staleness stays within its promise; what conserves the mean conserves it; every message is
- * delivered once and in order, or its sender or receiver is gone; and a run repeats bit for bit.
+ * cuts, deaths, freezes, goodbyes and returns. Whatever happens everybody alive ends, with an error
+ * that fits; staleness stays within its promise; what conserves the mean conserves it; every
+ * message is delivered once and in order, or its sender or receiver is gone; and a run repeats bit
+ * for bit.
  *
  * SHOAL_SOAK_RUNS=200000 searches longer (make soak); SHOAL_FAULT_SEED=17 runs that one alone;
  * SHOAL_FAULT_SYNC=ripples:random,group=3 searches that form alone. */
