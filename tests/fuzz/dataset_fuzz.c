@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data files: the first byte says which file of which format the rest replaces; the others are
- * whole. Read or refused with a reason; every label of what was read is a class. Files live in
+ * whole. IDX, CIFAR-10, or a click log alone. Read or refused with a reason; every label of what was read is a class. Files live in
  * memory, behind links in one directory. */
 #include <stdint.h>
 #include <stdio.h>
@@ -9,11 +9,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "data/clicks.h"
 #include "data/loader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
-enum { FILES = 4, RECORD = 3073 };
+enum { FILES = 4, RECORD = 3073, CLICKS = 8 };
 
 /* Two formats in turn: IDX with one image of 1 x 1, CIFAR-10 with one record. */
 static const char *const names[2][FILES] = {
@@ -74,6 +75,21 @@ static void check(const shoali_split *split, const shoali_dataset *d)
             abort();
 }
 
+/* Under the name of an IDX file, whose link is there. */
+static void read_clicks(const uint8_t *bytes, size_t len_bytes)
+{
+    shoali_clicks c;
+    shoal_arena *arena = shoali_arena_create(1 << 12);
+    set(files[0][0], bytes, len_bytes);
+    shoal_status status = shoali_clicks_read(dirs[0], names[0][0], arena, &c);
+    if (status != SHOAL_OK && shoal_last_error()->status != status)
+        abort();
+    for (uint64_t i = 0; status == SHOAL_OK && i < (uint64_t)c.count * c.fields; i++)
+        if (c.ids[i] >= c.vocab || c.clicks[i / c.fields] > 1)
+            abort();
+    shoali_arena_destroy(arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 {
     shoali_dataset *d = NULL;
@@ -81,6 +97,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
         make_links();
     if (len_bytes == 0)
         return 0;
+    if ((bytes[0] & CLICKS) != 0) {
+        read_clicks(bytes + 1, len_bytes - 1);
+        return 0;
+    }
     int format = bytes[0] & 1, file = bytes[0] >> 1 & 3;
     for (int i = 0; i < FILES; i++)
         if (format == 1)
