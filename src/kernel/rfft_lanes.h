@@ -14,11 +14,11 @@
 #include "kernel/circulant.h"
 
 #define SHOALI_INLINE static inline __attribute__((always_inline))
-#define SHOALI_UNROLL _Pragma("GCC unroll 8")
+#define SHOALI_UNROLL _Pragma("GCC unroll 16")
 
 typedef float shoali_v8 __attribute__((vector_size(32), may_alias));
 
-enum { SHOALI_LEAF = 8 };
+enum { SHOALI_LEAF = 16 };
 
 SHOALI_INLINE shoali_v8 *shoali_at(float *p)
 {
@@ -30,7 +30,12 @@ SHOALI_INLINE const shoali_v8 *shoali_in(const float *p)
     return (const shoali_v8 *)__builtin_assume_aligned(p, 32);
 }
 
-/* ---------------------------------------------------------------- up to 8, in registers */
+SHOALI_INLINE shoali_v8 shoali_v8_of(const float v)
+{
+    return (shoali_v8){v, v, v, v, v, v, v, v};
+}
+
+/* ---------------------------------------------------------------- up to 16, in registers */
 
 /* out: (DC, Nyquist), (re, im). */
 SHOALI_INLINE void shoali_rfft4(shoali_v8 *out, const shoali_v8 *x, const int s)
@@ -58,8 +63,7 @@ SHOALI_INLINE void shoali_rfft8(shoali_v8 *out, const shoali_v8 *x, const int s)
     shoali_v8 e[4], o[4];
     shoali_rfft4(e, x, 2 * s);
     shoali_rfft4(o, x + s, 2 * s);
-    const shoali_v8 root = {SHOALI_HALF_ROOT, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT,
-                            SHOALI_HALF_ROOT, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT};
+    const shoali_v8 root = shoali_v8_of(SHOALI_HALF_ROOT);
     shoali_v8 re = o[2] + o[3], im = o[3] - o[2];
     out[0] = e[0] + o[0];
     out[1] = e[0] - o[0];
@@ -73,8 +77,7 @@ SHOALI_INLINE void shoali_rfft8(shoali_v8 *out, const shoali_v8 *x, const int s)
 
 SHOALI_INLINE void shoali_irfft8(shoali_v8 *x, const int s, const shoali_v8 *in)
 {
-    const shoali_v8 root = {SHOALI_HALF_ROOT, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT,
-                            SHOALI_HALF_ROOT, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT};
+    const shoali_v8 root = shoali_v8_of(SHOALI_HALF_ROOT);
     shoali_v8 e[4] = {in[0] + in[1], in[4] + in[4], in[2] + in[6], in[3] - in[7]};
     shoali_v8 re = in[2] - in[6], im = in[3] + in[7];
     shoali_v8 o[4] = {in[0] - in[1], -(in[5] + in[5]), root * (re - im), root * (re + im)};
@@ -82,13 +85,64 @@ SHOALI_INLINE void shoali_irfft8(shoali_v8 *x, const int s, const shoali_v8 *in)
     shoali_irfft4(x + s, 2 * s, o);
 }
 
-/* ---------------------------------------------------------------- larger, in memory */
+/* cos(pi / 8), sin(pi / 8) */
+#define SHOALI_COS_8TH 0.92387953251128675613f
+#define SHOALI_SIN_8TH 0.38268343236508977173f
 
-SHOALI_INLINE shoali_v8 shoali_all(const float *value)
+/* Group f of the even and of the odd samples' spectra to groups f and 8 - f; w^f = c - i s. */
+SHOALI_INLINE void shoali_butterfly(shoali_v8 *out, const shoali_v8 *e, const shoali_v8 *o,
+                                    const int f, const float c, const float s)
 {
-    shoali_v8 v = {*value, *value, *value, *value, *value, *value, *value, *value};
-    return v;
+    const shoali_v8 cs = shoali_v8_of(c), sn = shoali_v8_of(s);
+    const shoali_v8 re = o[2 * f], im = o[2 * f + 1];
+    const shoali_v8 tr = SHOALI_FMA(cs, re, sn * im), ti = SHOALI_FNMA(sn, re, cs * im);
+    out[2 * f] = e[2 * f] + tr;
+    out[2 * f + 1] = e[2 * f + 1] + ti;
+    out[2 * (8 - f)] = e[2 * f] - tr;
+    out[2 * (8 - f) + 1] = ti - e[2 * f + 1];
 }
+
+SHOALI_INLINE void shoali_rfft16(shoali_v8 *out, const shoali_v8 *x, const int s)
+{
+    shoali_v8 e[8], o[8];
+    shoali_rfft8(e, x, 2 * s);
+    shoali_rfft8(o, x + s, 2 * s);
+    out[0] = e[0] + o[0];
+    out[1] = e[0] - o[0];
+    out[8] = e[1];
+    out[9] = -o[1];
+    shoali_butterfly(out, e, o, 1, SHOALI_COS_8TH, SHOALI_SIN_8TH);
+    shoali_butterfly(out, e, o, 2, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT);
+    shoali_butterfly(out, e, o, 3, SHOALI_SIN_8TH, SHOALI_COS_8TH);
+}
+
+/* The way back, without the halves. */
+SHOALI_INLINE void shoali_unbutterfly(const shoali_v8 *in, shoali_v8 *e, shoali_v8 *o, const int f,
+                                      const float c, const float s)
+{
+    const shoali_v8 cs = shoali_v8_of(c), sn = shoali_v8_of(s);
+    const shoali_v8 dr = in[2 * f] - in[2 * (8 - f)], di = in[2 * f + 1] + in[2 * (8 - f) + 1];
+    e[2 * f] = in[2 * f] + in[2 * (8 - f)];
+    e[2 * f + 1] = in[2 * f + 1] - in[2 * (8 - f) + 1];
+    o[2 * f] = SHOALI_FNMA(sn, di, cs * dr);
+    o[2 * f + 1] = SHOALI_FMA(sn, dr, cs * di);
+}
+
+SHOALI_INLINE void shoali_irfft16(shoali_v8 *x, const int s, const shoali_v8 *in)
+{
+    shoali_v8 e[8], o[8];
+    e[0] = in[0] + in[1];
+    o[0] = in[0] - in[1];
+    e[1] = in[8] + in[8];
+    o[1] = -(in[9] + in[9]);
+    shoali_unbutterfly(in, e, o, 1, SHOALI_COS_8TH, SHOALI_SIN_8TH);
+    shoali_unbutterfly(in, e, o, 2, SHOALI_HALF_ROOT, SHOALI_HALF_ROOT);
+    shoali_unbutterfly(in, e, o, 3, SHOALI_SIN_8TH, SHOALI_COS_8TH);
+    shoali_irfft8(x, 2 * s, e);
+    shoali_irfft8(x + s, 2 * s, o);
+}
+
+/* ---------------------------------------------------------------- larger, in memory */
 
 /* Spectra of n / 2 at e and o (groups side by side) to one of n: its groups lie stride apart. */
 SHOALI_INLINE void shoali_combine(const shoali_dft *dft, uint32_t n, const float *e, const float *o,
@@ -101,8 +155,8 @@ SHOALI_INLINE void shoali_combine(const shoali_dft *dft, uint32_t n, const float
     *shoali_at(middle) = *shoali_in(e + 8);
     *shoali_at(middle + 8) = -*shoali_in(o + 8);
     for (uint32_t f = 1; f < n / 4; f++) {
-        const shoali_v8 c = shoali_all(dft->cos + (size_t)f * step);
-        const shoali_v8 s = shoali_all(dft->sin + (size_t)f * step);
+        const shoali_v8 c = shoali_v8_of(dft->cos[(size_t)f * step]);
+        const shoali_v8 s = shoali_v8_of(dft->sin[(size_t)f * step]);
         const shoali_v8 er = *shoali_in(e + f * SHOALI_GROUP);
         const shoali_v8 ei = *shoali_in(e + f * SHOALI_GROUP + 8);
         const shoali_v8 or = *shoali_in(o + f * SHOALI_GROUP);
@@ -128,8 +182,8 @@ SHOALI_INLINE void shoali_divide(const shoali_dft *dft, uint32_t n, const float 
     *shoali_at(e + 8) = ny_e + ny_e;
     *shoali_at(o + 8) = -(ny_o + ny_o);
     for (uint32_t f = 1; f < n / 4; f++) {
-        const shoali_v8 c = shoali_all(dft->cos + (size_t)f * step);
-        const shoali_v8 s = shoali_all(dft->sin + (size_t)f * step);
+        const shoali_v8 c = shoali_v8_of(dft->cos[(size_t)f * step]);
+        const shoali_v8 s = shoali_v8_of(dft->sin[(size_t)f * step]);
         const float *low = in + f * stride, *high = in + (n / 2 - f) * stride;
         const shoali_v8 ar = *shoali_in(low), ai = *shoali_in(low + 8);
         const shoali_v8 br = *shoali_in(high), bi = *shoali_in(high + 8);
@@ -151,7 +205,7 @@ static inline uint32_t shoali_reversed(uint32_t l, uint32_t leaves)
     return r;
 }
 
-/* time: [k][8], k >= 16; work: [2][k][8]. Both aligned to 32. */
+/* time: [k][8], k >= 32; work: [2][k][8]. Both aligned to 32. */
 SHOALI_INLINE void shoali_rfft_large(const shoali_dft *dft, const float *time, float *work,
                                      float *dst, size_t bin_stride)
 {
@@ -162,7 +216,7 @@ SHOALI_INLINE void shoali_rfft_large(const shoali_dft *dft, const float *time, f
         shoali_v8 in[SHOALI_LEAF], out[SHOALI_LEAF];
         SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++)
             in[u] = *shoali_in(x + (size_t)u * leaves * SHOALI_LANES);
-        shoali_rfft8(out, in, 1);
+        shoali_rfft16(out, in, 1);
         SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++) *
             shoali_at(from + ((size_t)l * SHOALI_LEAF + u) * SHOALI_LANES) = out[u];
     }
@@ -197,7 +251,7 @@ SHOALI_INLINE void shoali_irfft_large(const shoali_dft *dft, const float *src, s
         shoali_v8 in[SHOALI_LEAF], out[SHOALI_LEAF];
         SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++)
             in[u] = *shoali_in(from + ((size_t)l * SHOALI_LEAF + u) * SHOALI_LANES);
-        shoali_irfft8(out, 1, in);
+        shoali_irfft16(out, 1, in);
         SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++) *
             shoali_at(x + (size_t)u * leaves * SHOALI_LANES) = out[u];
     }

@@ -111,7 +111,7 @@ static void synthesise_large(const shoali_dft *dft, const float *src, size_t bin
 void shoali_avx2_analyse(const shoali_dft *dft, const float *src, size_t lane_stride, float *dst,
                          size_t bin_stride)
 {
-    __m256 x[8], out[8];
+    __m256 x[16], out[16];
     if (!dft->fast || dft->k < 2) {
         shoali_dft_analyse(dft, src, lane_stride, dst, bin_stride);
     } else if (dft->k == 2) {
@@ -125,6 +125,10 @@ void shoali_avx2_analyse(const shoali_dft *dft, const float *src, size_t lane_st
         load4(src + 4, lane_stride, x + 4);
         shoali_rfft8((shoali_v8 *)out, (shoali_v8 *)x, 1);
         store_bins(dst, bin_stride, out, 4);
+    } else if (dft->k == 16) {
+        SHOALI_UNROLL for (int t = 0; t < 16; t += 4) load4(src + t, lane_stride, x + t);
+        shoali_rfft16((shoali_v8 *)out, (shoali_v8 *)x, 1);
+        store_bins(dst, bin_stride, out, 8);
     } else {
         analyse_large(dft, src, lane_stride, dst, bin_stride);
     }
@@ -133,7 +137,7 @@ void shoali_avx2_analyse(const shoali_dft *dft, const float *src, size_t lane_st
 void shoali_avx2_synthesise(const shoali_dft *dft, const float *src, size_t bin_stride, float *dst,
                             size_t lane_stride)
 {
-    __m256 in[8], x[8];
+    __m256 in[16], x[16];
     if (!dft->fast || dft->k < 2) {
         shoali_dft_synthesise(dft, src, bin_stride, dst, lane_stride);
     } else if (dft->k == 2) {
@@ -147,6 +151,10 @@ void shoali_avx2_synthesise(const shoali_dft *dft, const float *src, size_t bin_
         shoali_irfft8((shoali_v8 *)x, 1, (shoali_v8 *)in);
         store4(dst, lane_stride, x);
         store4(dst + 4, lane_stride, x + 4);
+    } else if (dft->k == 16) {
+        load_bins(src, bin_stride, in, 8);
+        shoali_irfft16((shoali_v8 *)x, 1, (shoali_v8 *)in);
+        SHOALI_UNROLL for (int t = 0; t < 16; t += 4) store4(dst + t, lane_stride, x + t);
     } else {
         synthesise_large(dft, src, bin_stride, dst, lane_stride);
     }
