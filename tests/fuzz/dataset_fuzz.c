@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data files: the first byte says which file of which format the rest replaces; the others are
- * whole. IDX, CIFAR-10, or a click log alone. Read or refused with a reason; every label of what was read is a class. Files live in
- * memory, behind links in one directory. */
+ * whole. IDX, CIFAR-10, or a click log alone. Read or refused with a reason; every label of what
+ * was read is a class. Files live in memory, behind links in one directory. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
