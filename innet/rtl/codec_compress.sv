@@ -9,7 +9,8 @@
 // Latency 7 cycles; one burst of 8 floats per cycle unless `hold` (aligner.sv) or the sink says
 // wait. A packet is a multiple of 4 bytes; s_tkeep may be partial in its last burst only, and the
 // missing floats of that group count as zeros, which cost nothing. `bound` (0, 1, 2 for 2^-6, 2^-8,
-// 2^-10) and `strict` must be stable while a packet is inside.
+// 2^-10) and `strict` must be stable while a packet is inside. group_tags names the classes of the
+// group that is taken when group_taken is high, for counters.
 module codec_compress (
     input logic clk,
     input logic rst,
@@ -26,15 +27,20 @@ module codec_compress (
     output logic [31:0] m_tkeep,
     output logic m_tvalid,
     output logic m_tlast,
-    input logic m_tready
+    input logic m_tready,
+    output logic [15:0] group_tags,
+    output logic group_taken
 );
     localparam int STAGES = 4;  // lanes 2, pack 2
 
     logic go, hold, step;
+    logic [15:0] word;
+    logic [STAGES-1:0] valid, last;
     assign step = go && !hold;
     assign s_tready = step;
+    assign group_tags = word;
+    assign group_taken = step && valid[STAGES-1];
 
-    logic [STAGES-1:0] valid, last;
     always_ff @(posedge clk)
         if (rst) valid <= '0;
         else if (step) valid <= {valid[STAGES-2:0], s_tvalid};
@@ -50,7 +56,6 @@ module codec_compress (
         );
     end
 
-    logic [15:0] word;
     logic [127:0] left, right;
     logic [4:0] right_at;
     logic [5:0] len;

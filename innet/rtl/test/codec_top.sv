@@ -30,6 +30,7 @@ module codec_top (
     output logic d_m_bad,
     input logic d_m_tready
 );
+    // verilator lint_off PINMISSING
     codec_compress compress (
         .clk, .rst, .bound, .strict,
         .s_tdata(c_s_tdata), .s_tkeep(c_s_tkeep), .s_tvalid(c_s_tvalid), .s_tlast(c_s_tlast),
@@ -37,6 +38,7 @@ module codec_top (
         .m_tdata(c_m_tdata), .m_tkeep(c_m_tkeep), .m_tvalid(c_m_tvalid), .m_tlast(c_m_tlast),
         .m_tready(c_m_tready)
     );
+    // verilator lint_on PINMISSING
     codec_decompress decompress (
         .clk, .rst,
         .s_tdata(d_s_tdata), .s_tkeep(d_s_tkeep), .s_floats(d_s_floats), .s_tvalid(d_s_tvalid),
