@@ -14,6 +14,7 @@ done <<'END'
 lint
 lanes 499
 codec 3000000
+nic 200000
 pe 100000
 corners
 formal

@@ -3,7 +3,7 @@
 # One step of the hardware's checks: builds what it needs and runs it. Exit status 77, with a
 # reason, when a tool of packages-rtl.txt is missing.
 #
-#   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | corners
+#   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | nic [FRAMES] [SEED] | corners
 #   step.sh pe [BLOCKS [SEED [K W THREE]]]
 #   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
 set -euo pipefail
@@ -29,7 +29,7 @@ shift || true
 case $step in
 lint)
     need verilator
-    for top in codec_compress codec_decompress pe_engine; do
+    for top in codec_compress codec_decompress nic_engine pe_engine; do
         verilator --lint-only -Wall -I"$here" --top-module $top "$here/$top.sv"
     done
     ;;
@@ -42,6 +42,11 @@ codec)
     need verilator g++
     build codec_test
     "$made/codec_test" "${@:-1000000}"
+    ;;
+nic)
+    need verilator g++
+    build nic_test
+    "$made/nic_test" "${@:-20000}"
     ;;
 pe) # an engine of processing elements; without K, all of them
     need verilator g++

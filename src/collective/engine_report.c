@@ -2,8 +2,10 @@
 /* What the engine tells people: what it waits for, and where a value that is not finite came
  * from. */
 #include <stdio.h>
+#include <string.h>
 
 #include "collective/engine.h"
+#include "wire/guard.h"
 
 static void put_le(uint8_t *out, uint64_t value, size_t bytes)
 {
@@ -25,10 +27,15 @@ void shoali_origin_pack(const shoali_not_finite *origin, uint8_t out[SHOALI_ORIG
     put_le(out + 4, 0, 4);
     put_le(out + 8, origin->key, 8);
     put_le(out + 16, origin->index, 8);
+    shoali_guard(out, SHOALI_ORIGIN_BYTES / 4);
 }
 
-shoali_not_finite shoali_origin_unpack(const uint8_t bytes[SHOALI_ORIGIN_BYTES])
+/* Bytes that are no origin give one that is nowhere: only a text shows it. */
+shoali_not_finite shoali_origin_unpack(const uint8_t guarded[SHOALI_ORIGIN_BYTES])
 {
+    uint8_t bytes[SHOALI_ORIGIN_BYTES];
+    memcpy(bytes, guarded, sizeof bytes);
+    (void)shoali_unguard(bytes, sizeof bytes / 4);
     return (shoali_not_finite){.endpoint = (uint32_t)get_le(bytes, 4),
                                .key = get_le(bytes + 8, 8),
                                .index = get_le(bytes + 16, 8)};

@@ -107,7 +107,10 @@ static void send_chunk(shoali_engine_state *e, uint32_t peer_index, uint32_t ste
     shoali_engine_peer *peer = &e->peers[peer_index];
     const shoali_engine_step *step = &e->steps[step_index];
     shoali_chunk *k = &e->chunks[chunk];
-    shoal_data head = {.slot = peer->slot, .match = step->match, .chunk = chunk};
+    shoal_data head = {.slot = peer->slot,
+                       .match = step->match,
+                       .chunk = chunk,
+                       .pull = step->s.leg == SHOAL_PULL};
     const uint8_t *body = NULL;
     uint8_t *scratch;
     if (!make_body(e, chunk, &step->s, &head, &body, &scratch))

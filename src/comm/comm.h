@@ -51,6 +51,8 @@ typedef struct shoali_op_extras {
     /** Both true for public operations. error_feedback: keep residuals by tensor key, if the codec
      * has `ef`. */
     bool check_finite, error_feedback;
+    /** What comes back are not gradients: not by connections with the operation's ToS. */
+    bool unmarked_pull;
     /** Whoever starts it waits for it, at once: it never shows up in next_done, where another
      * thread would take it away. */
     bool own_wait;

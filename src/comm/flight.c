@@ -65,8 +65,9 @@ static void hand_over(shoal_comm *comm, uint32_t endpoint)
         if (peer->waiting_first == SHOALI_NONE)
             peer->waiting_last = SHOALI_NONE;
         peer->flights++;
-        shoal_status status = peer->data->row->send(peer->data->state, endpoint, f->op->tos,
-                                                    &f->head, f->body, index);
+        uint8_t tos = f->head.pull && f->op->extras.unmarked_pull ? 0 : f->op->tos;
+        shoal_status status = peer->data->row->send(peer->data->state, endpoint, tos, &f->head,
+                                                    f->body, index);
         if (status != SHOAL_OK)
             shoali_flight_sent(comm, index, status);
     }

@@ -132,7 +132,7 @@ static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char 
                            : from->pull_coded                   ? sync->codec
                                                                 : "identity";
     desc_out->timeout_us = from->patient ? PATIENT_US : 0;
-    desc_out->tos = sync->tos;
+    desc_out->tos = from->push_coded || from->pull_coded ? sync->tos : 0;
     desc_out->label = label;
     return SHOAL_OK;
 }
@@ -144,7 +144,8 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
     shoali_op_extras extras = {.on_done = on_done,
                                .done_ctx = op,
                                .check_finite = from->kind != SHOALI_SYNC_BROADCAST || from->checked,
-                               .error_feedback = from->push_coded || from->pull_coded};
+                               .error_feedback = from->push_coded || from->pull_coded,
+                               .unmarked_pull = !from->pull_coded};
     SHOALI_TRY(describe(sync, from, label, sizeof label, &desc));
     if (from->owner_job) {
         if (sync->owner == NULL)

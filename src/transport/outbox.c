@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "wire/crc32c.h"
+#include "wire/guard.h"
 
 enum { FIRST_CAPACITY = 8 };
 
@@ -36,6 +37,8 @@ shoal_status shoali_outbox_put(shoali_outbox *box, const shoali_transport_args *
     shoali_frame_encode(&frame, out->header);
     if (args->tamper != NULL)
         args->tamper(args->tamper_ctx, out->header);
+    if (box->guarded)
+        shoali_guard(out->header, SHOALI_FRAME_BYTES / 4);
     out->body = body;
     out->body_bytes = head->len_bytes;
     out->cookie = cookie;
@@ -51,6 +54,8 @@ shoal_status shoali_outbox_put_goodbye(shoali_outbox *box)
         return SHOAL_ENOMEM;
     shoali_frame frame = {.kind = SHOALI_MESSAGE_goodbye};
     shoali_frame_encode(&frame, out->header);
+    if (box->guarded)
+        shoali_guard(out->header, SHOALI_FRAME_BYTES / 4);
     out->body = NULL;
     out->body_bytes = 0;
     out->goodbye = true;

@@ -20,6 +20,7 @@ typedef struct shoali_outbox {
     uint32_t capacity, head, count; /* capacity: power of two */
     size_t front_done;              /* bytes of the front frame, header included, that have gone */
     uint64_t queued_bytes;          /* bodies */
+    bool guarded;                   /* headers: guard.h */
 } shoali_outbox;
 
 /** Encode and append a data frame; checksum: of the body, too. */

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "transport/iface.h"
+#include "wire/guard.h"
 
 enum {
     EVENTS_PER_TURN = 64,
@@ -277,6 +278,7 @@ static shoali_conn *pick_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer
     if (conn == NULL)
         return best;
     conn->tos = tos;
+    conn->tx.box.guarded = tos == SHOALI_TOS_FLOATS;
     conn->lane = count;
     conn->dial_ip = count; /* a peer with several addresses gets its lanes spread over them */
     conn->give_up_us = now_of(tcp) + (uint64_t)tcp->args.deadline_us;

@@ -10,6 +10,7 @@
 #include "transport/stream.h"
 #include "transport/tcp.h"
 #include "wire/crc32c.h"
+#include "wire/guard.h"
 
 enum {
     STAGE_BYTES = 16 << 10,
@@ -165,6 +166,18 @@ static void take_body(shoali_conn *conn)
         end_data(conn);
 }
 
+/* A header, unharmed by a codec in the network where the connection's ToS admits one. */
+static shoal_status read_header(const shoali_conn *conn, const uint8_t *at, shoali_frame *frame_out)
+{
+    uint8_t bytes[SHOALI_FRAME_BYTES];
+    if (conn->control || conn->tos != SHOALI_TOS_FLOATS)
+        return shoali_frame_decode(at, frame_out);
+    memcpy(bytes, at, sizeof bytes);
+    if (!shoali_unguard(bytes, sizeof bytes / 4))
+        return shoali_fail(SHOAL_ECORRUPT, "frame header without its guard (ToS %#x)", conn->tos);
+    return shoali_frame_decode(bytes, frame_out);
+}
+
 /* Cut frames out of the stage until it holds no whole one. */
 static void cut(shoali_conn *conn)
 {
@@ -178,7 +191,7 @@ static void cut(shoali_conn *conn)
         }
         if (rx->end - rx->begin < SHOALI_FRAME_BYTES)
             break;
-        shoal_status status = shoali_frame_decode(rx->stage + rx->begin, &rx->frame);
+        shoal_status status = read_header(conn, rx->stage + rx->begin, &rx->frame);
         if (status != SHOAL_OK) {
             broken(conn, status, shoal_last_error()->text);
             return;

@@ -4,6 +4,7 @@
 #ifndef SHOALI_WIRE_DATA_H
 #define SHOALI_WIRE_DATA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** Flags of a data frame. */
@@ -18,6 +19,7 @@ typedef struct shoal_data {
     uint32_t chunk; /* index in the operation */
     uint32_t len_bytes;
     uint16_t flags;
+    bool pull; /* of the way back: the owner's result. Not on the wire */
 } shoal_data;
 
 /** Where a NaN or infinity came from; sticks to every sum that it enters. 24 bytes on the wire,

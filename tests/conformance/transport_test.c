@@ -114,7 +114,7 @@ static void random_traffic_between_four_arrives(void **state)
             uint32_t from = shoali_rng_next(&rng) % 4,
                      to = (from + 1 + shoali_rng_next(&rng) % 3) % 4;
             uint32_t len = (uint32_t)(shoali_rng_next(&rng) % BODY) >> shoali_rng_next(&rng) % 12;
-            shoal_data head = {1, i, i % 16, len, 0};
+            shoal_data head = {1, i, i % 16, len, 0, false};
             assert_ok(n.nodes[from].row->send(n.nodes[from].state, to, 0, &head,
                                               bodies + i % 16 * BODY, i));
             expected[to]++;
@@ -146,8 +146,8 @@ static void unwanted_bodies_are_skipped_and_counted(void **state)
         net_fill(body, LONGEST, 5);
         net_open(&n, 2, spec);
         for (uint32_t i = 0; i < LENGTHS; i++) {
-            shoal_data unwanted = {NET_UNWANTED_SLOT, i, 0, lengths[i], 0},
-                       wanted = {77, i, 0, 100, 0};
+            shoal_data unwanted = {NET_UNWANTED_SLOT, i, 0, lengths[i], 0, false},
+                       wanted = {77, i, 0, 100, 0, false};
             assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0, &unwanted, body, 0));
             assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0, &wanted, body, 0));
         }
@@ -167,7 +167,7 @@ static void wrong_calls_are_refused(void **state)
     FOR_EACH_SPEC(spec)
     {
         net n;
-        shoal_data head = {1, 1, 1, 4, 0}, huge = {1, 1, 1, UINT32_MAX, 0};
+        shoal_data head = {1, 1, 1, 4, 0, false}, huge = {1, 1, 1, UINT32_MAX, 0, false};
         net_open(&n, 2, spec);
         const shoali_transport_row *row = n.nodes[0].row;
         void *node = n.nodes[0].state;
@@ -206,7 +206,7 @@ static void a_goodbye_comes_after_all_data(void **state)
         net_fill(body, BODY, 1);
         net_open(&n, 2, spec);
         for (uint32_t i = 0; i < FRAMES; i++) {
-            shoal_data head = {77, i, 1, BODY, 0};
+            shoal_data head = {77, i, 1, BODY, 0, false};
             assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0, &head, body, i));
         }
         NET_UNTIL(&n, n.nodes[0].sent_ok == FRAMES);
@@ -251,7 +251,7 @@ static void dropping_a_peer_gives_everything_back(void **state)
         net_fill(body, BODY, 1);
         net_open(&n, 2, spec);
         for (uint32_t i = 0; i < FRAMES; i++) {
-            shoal_data head = {77, i, 1, BODY, 0};
+            shoal_data head = {77, i, 1, BODY, 0, false};
             assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0, &head, body, i));
             assert_ok(n.nodes[1].row->send(n.nodes[1].state, 0, 0, &head, body, i));
         }
@@ -289,7 +289,7 @@ static void a_peer_may_be_dropped_from_inside_a_callback(void **state)
         net_open(&n, 2, spec);
         n.nodes[1].on_place = drop_from;
         for (uint32_t i = 0; i < FRAMES; i++) {
-            shoal_data head = {77, i, 1, BODY, 0};
+            shoal_data head = {77, i, 1, BODY, 0, false};
             assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0, &head, body, i));
         }
         NET_UNTIL(&n, n.nodes[0].downs[1] == 1);

@@ -57,7 +57,7 @@ static void exchange(pair *p)
         while (sent < FRAMES && sent - node->sent_ok < IN_FLIGHT) {
             uint32_t len = (uint32_t)(shoali_rng_next(&rng) % LONGEST) >>
                            shoali_rng_next(&rng) % 14;
-            shoal_data head = {77, sent, sent % SOURCES, len, 0};
+            shoal_data head = {77, sent, sent % SOURCES, len, 0, false};
             assert_ok(node->row->send(node->state, 1 - p->me, 0, &head,
                                       sources + sent % SOURCES * LONGEST, sent));
             sent++;
@@ -109,7 +109,7 @@ static void a_killed_process_is_noticed_at_once(void **state)
         }
         net_node *node = &p.n.nodes[0];
         for (uint32_t i = 0; i < 200; i++) {
-            shoal_data head = {77, i, 0, 1 << 20, 0};
+            shoal_data head = {77, i, 0, 1 << 20, 0, false};
             assert_ok(node->row->send(node->state, 1, 0, &head, body, i));
         }
         NET_UNTIL(&p.n, node->sent_ok > 2);

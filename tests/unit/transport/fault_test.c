@@ -15,7 +15,7 @@ static uint8_t body[BODY];
 static void send_all(net *n, uint32_t from, uint32_t to, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        shoal_data head = {77, i, i, BODY, 0};
+        shoal_data head = {77, i, i, BODY, 0, false};
         assert_ok(n->nodes[from].row->send(n->nodes[from].state, to, 0, &head, body, i));
     }
 }

@@ -45,7 +45,7 @@ static void data_connections_are_made_on_demand_and_per_lane(void **state)
     assert_int_equal(count_data_conns(&n, 0, 1, true) + count_data_conns(&n, 1, 0, true), 0);
     net_fill(body, BODY, 0);
     for (uint32_t i = 0; i < FRAMES; i++) {
-        shoal_data head = {77, i, 0, BODY, 0};
+        shoal_data head = {77, i, 0, BODY, 0, false};
         assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0, &head, body, i));
     }
     NET_UNTIL(&n, n.nodes[1].complete == FRAMES);
@@ -63,7 +63,7 @@ static void each_tos_has_its_own_marked_connection(void **state)
     net n;
     net_open(&n, 2, "tcp");
     for (uint32_t i = 0; i < 4; i++) {
-        shoal_data head = {77, i, 0, 4, 0};
+        shoal_data head = {77, i, 0, 4, 0, false};
         assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, marks[i], &head, "body", i));
         NET_UNTIL(&n, n.nodes[1].complete == i + 1);
     }
@@ -93,7 +93,7 @@ static void ipv6_works_as_well(void **state)
     }
     net_add_all(&n);
     NET_UNTIL(&n, n.nodes[0].ups[1] == 1 && n.nodes[1].ups[0] == 1);
-    shoal_data head = {77, 1, 0, 4, 0};
+    shoal_data head = {77, 1, 0, 4, 0, false};
     assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0x28, &head, "body", 1));
     NET_UNTIL(&n, n.nodes[1].complete == 1);
     const shoali_conn *data = tcp_of(&n, 0)->peers[1].conns;

@@ -250,7 +250,7 @@ static void one_host_needs_no_tls_unless_asked(void **state)
     static const char *const specs[] = {"tcp", "tcp:tls=on"};
     for (int i = 0; i < 2; i++) {
         net n;
-        shoal_data head = {77, 1, 0, 4, 0};
+        shoal_data head = {77, 1, 0, 4, 0, false};
         net_open(&n, 2, specs[i]);
         assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0, &head, "body", 1));
         NET_UNTIL(&n, n.nodes[1].complete == 1);

@@ -32,7 +32,7 @@ static void golden_frames_encode_and_decode(void **state)
                          9);
         assert_int_equal(hex_parse(hex, golden, sizeof golden), sizeof golden);
         shoali_frame frame = {
-            (uint16_t)kind, summed != 0, crc, {slot, match, chunk, len, (uint16_t)flags}};
+            (uint16_t)kind, summed != 0, crc, {slot, match, chunk, len, (uint16_t)flags, false}};
         shoali_frame_encode(&frame, encoded);
         assert_memory_equal(encoded, golden, sizeof golden);
         assert_ok(shoali_frame_decode(golden, &got));
@@ -77,7 +77,7 @@ static void golden_errors_stay_refused(void **state)
 static void every_flipped_bit_is_noticed(void **state)
 {
     (void)state;
-    shoali_frame frame = {1, true, 0x1234567, {1, 2, 3, 400, 1}}, got;
+    shoali_frame frame = {1, true, 0x1234567, {1, 2, 3, 400, 1, false}}, got;
     uint8_t bytes[SHOALI_FRAME_BYTES];
     shoali_frame_encode(&frame, bytes);
     for (int bit = 0; bit < 8 * SHOALI_FRAME_BYTES; bit++) {
@@ -97,10 +97,12 @@ static void random_frames_survive(void **state)
         uint8_t bytes[SHOALI_FRAME_BYTES];
         frame.body_crc = frame.summed ? (uint32_t)shoali_rng_next(&rng) : 0;
         frame.head = (shoal_data){
-            (uint32_t)shoali_rng_next(&rng), (uint32_t)shoali_rng_next(&rng),
+            (uint32_t)shoali_rng_next(&rng),
+            (uint32_t)shoali_rng_next(&rng),
             (uint32_t)shoali_rng_next(&rng),
             (uint32_t)(shoali_rng_next(&rng) % (SHOALI_FRAME_MAX_BODY_BYTES + 1)),
-            (uint16_t)shoali_rng_next(&rng)};
+            (uint16_t)shoali_rng_next(&rng),
+            false};
         shoali_frame_encode(&frame, bytes);
         assert_ok(shoali_frame_decode(bytes, &got));
         assert_memory_equal(&got.head.slot, &frame.head.slot, 4 * sizeof(uint32_t));
