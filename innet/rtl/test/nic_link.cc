@@ -173,9 +173,9 @@ struct Link {
         printf(", ");
         rx.print("rx");
         if (nic) {
-            printf(", \"cycles\": %llu, \"coded\": %u, \"decoded\": %u, \"exact\": %u, \"flows\": [",
-                   (unsigned long long)nic->cycles, nic->read(0x24), nic->read(0x34),
-                   nic->read(0x28));
+            printf(
+                ", \"cycles\": %llu, \"coded\": %u, \"decoded\": %u, \"exact\": %u, \"flows\": [",
+                (unsigned long long)nic->cycles, nic->read(0x24), nic->read(0x34), nic->read(0x28));
             const char *comma = "";
             for (uint32_t flow = 0; flow < NIC_FLOWS; flow++, comma = ", ")
                 printf("%s[%u, %u, %u, %u, %u, %u]", comma, nic->read(0x410 + 64 * flow),
