@@ -66,6 +66,7 @@ typedef struct shoali_engine_peer {
     uint32_t ready_count[2];
     uint32_t member, slot, in_flight;
     uint32_t ahead; /* chunks pushed to it that have not come back */
+    uint32_t round; /* of the last frame to it */
     bool granted, queued;
 } shoali_engine_peer;
 
@@ -106,6 +107,7 @@ typedef struct shoali_engine_state {
     bool raw[2];      /* by leg: coded bytes are the floats, sent, kept and received in place */
     bool feedback[2]; /* by leg: residuals are kept */
     uint64_t stream;  /* of the operation */
+    bool held_back;   /* some peer waits for frames of an earlier round to others */
     int64_t budget;   /* elements that this call may still work on */
 
     uint32_t sends, placed, jobs; /* in others' hands */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames out. Every peer has a heap of ready (step, chunk), the smallest first, and a few flights:
- * frames in the transport's hands. Partial sums are encoded only when they leave, so coded copies
- * are bounded by the flights. */
+ * frames in the transport's hands. A frame waits while one of an earlier round is out to somebody
+ * else. Partial sums are encoded only when they leave, so coded copies are bounded by the flights.
+ */
 #include "base/error.h"
 #include "collective/engine.h"
 
@@ -118,6 +119,7 @@ static void send_chunk(shoali_engine_state *e, uint32_t peer_index, uint32_t ste
     const uint32_t flight = free_flight(e, peer_index);
     e->flights[flight] = (shoali_flight){scratch, chunk, true};
     peer->in_flight++;
+    peer->round = step->s.round;
     e->sends++;
     e->stats.sent_payload_bytes += head.len_bytes;
     e->stats.sent_elems += k->count;
@@ -145,6 +147,17 @@ static int next_leg(const shoali_engine_state *e, const shoali_engine_peer *peer
     return push ? SHOAL_PUSH : pull ? SHOAL_PULL : -1;
 }
 
+/* A frame of an earlier round is on its way to somebody else: both would share this rank's link and
+ * come late, and the earlier one is waited for. */
+static bool overtakes(const shoali_engine_state *e, uint32_t peer_index, uint64_t key)
+{
+    uint32_t round = e->steps[key >> 32].s.round;
+    for (uint32_t i = 0; i < e->peer_count; i++)
+        if (i != peer_index && e->peers[i].in_flight > 0 && e->peers[i].round < round)
+            return true;
+    return false;
+}
+
 void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index)
 {
     shoali_engine_peer *peer = &e->peers[peer_index];
@@ -153,6 +166,10 @@ void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index)
            (leg = next_leg(e, peer)) >= 0) {
         if (e->budget <= 0) {
             shoali_engine_mark_dirty(e, peer_index);
+            return;
+        }
+        if (overtakes(e, peer_index, peer->ready[leg][0])) {
+            e->held_back = true;
             return;
         }
         uint64_t key = heap_pop(peer->ready[leg], peer->ready_count[leg]--);
@@ -174,4 +191,7 @@ void shoali_engine_sent(shoali_engine_state *e, uint64_t cookie)
     else if (--e->chunks[flight->chunk].reads == 0)
         shoali_engine_wake(e, flight->chunk);
     shoali_engine_mark_dirty(e, peer_index);
+    for (uint32_t i = 0; e->held_back && i < e->peer_count; i++)
+        shoali_engine_mark_dirty(e, i);
+    e->held_back = false;
 }

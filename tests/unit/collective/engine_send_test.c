@@ -192,6 +192,28 @@ static void counts_what_the_list_costs(void **state)
     }
 }
 
+/* Round 1 of member 1 sends two chunks to 3, round 2 one to 0: that one is ready first, and waits. */
+static void earlier_rounds_have_the_link_first(void **state)
+{
+    (void)state;
+    engine_run run;
+    const engine_case c = {
+        .collective = "halving_doubling", .size = 4, .count = 64, .chunk_elems = 16};
+    float ones[16] = {1};
+    flowprobe *probe = open_member(&run, &c, 1);
+    flowprobe_grant(probe, 3, 1);
+    flowprobe_grant(probe, 0, 2);
+    assert_int_equal(probe->send_count, 2);
+    receive_chunk(probe, 3, 0, ones);
+    flowprobe_sent(probe, 0);
+    assert_int_equal(probe->send_count, 2);
+    flowprobe_sent(probe, 1);
+    assert_int_equal(probe->send_count, 3);
+    assert_int_equal(probe->sends[1].peer, 3);
+    assert_int_equal(probe->sends[2].peer, 0);
+    close_all(&run, probe);
+}
+
 /* A row that sends a block in place and then owns it. */
 static shoal_status build_send_then_own(const shoal_schedule_args *args, shoal_arena *arena,
                                         shoal_schedule *schedule_out)
@@ -230,7 +252,7 @@ static const struct CMUnitTest tests[] = {
     CHECK_TEST(grant_and_flights),          CHECK_TEST(identity_sends_in_place),
     CHECK_TEST(order_is_step_then_chunk),   CHECK_TEST(pull_bytes_are_kept),
     CHECK_TEST(counts_what_the_list_costs), CHECK_TEST(writers_wait_for_readers),
-    CHECK_TEST(nobody_runs_ahead),
+    CHECK_TEST(nobody_runs_ahead),          CHECK_TEST(earlier_rounds_have_the_link_first),
 };
 
 int main(void)
