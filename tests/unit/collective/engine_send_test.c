@@ -192,7 +192,7 @@ static void counts_what_the_list_costs(void **state)
     }
 }
 
-/* Round 1 of member 1 sends two chunks to 3, round 2 one to 0: that one is ready first, and waits. */
+/* Round 1 of member 1 sends two chunks to 3, round 2 one to 0, which waits for both. */
 static void earlier_rounds_have_the_link_first(void **state)
 {
     (void)state;
