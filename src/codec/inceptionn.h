@@ -26,7 +26,9 @@
  * from the bitmaps, so that decoding does not wait for one element's length to find the next.
  * Layout `planes` with `zmap`: each block begins with a word whose bit i says that stride i is
  * live, not all ZERO; then the bitmaps of the live strides, all `high`, all `low`, and the planes.
- * Costs 1 bit per 32 elements, and saves 64 for each stride of zeros. */
+ * Costs 1 bit per 32 elements, and saves 64 for each stride of zeros: our extension, since the
+ * published format spends 2 bits on every element and so ends at 16 times fewer bytes, while
+ * gradients late in training are mostly runs of zeros. */
 #ifndef SHOALI_CODEC_INCEPTIONN_H
 #define SHOALI_CODEC_INCEPTIONN_H
 
@@ -91,6 +93,12 @@ extern const shoali_inc_loops shoali_inc_ref_interleaved, shoali_inc_ref_planes,
 extern const shoali_inc_loops shoali_inc_avx2_interleaved, shoali_inc_avx2_planes,
     shoali_inc_avx2_zmap;
 void shoali_inc_avx2_init(void);
+
+/** What a zmap block begins with, as bitmaps of all strides, also of those that the block has not;
+ * its bytes, or SHOALI_INC_CORRUPT. */
+size_t shoali_inc_zmap_head(const uint8_t *src, size_t len_bytes, size_t strides,
+                            uint32_t high_out[SHOALI_INC_STRIDES],
+                            uint32_t low_out[SHOALI_INC_STRIDES]);
 
 /** One group, also for the vector loops' rare cases: tails, RAW elements, the end of the input. */
 size_t shoali_inc_group_encode(const shoali_inc_rule *rule, const float *src, size_t count,

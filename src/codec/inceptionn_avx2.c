@@ -138,20 +138,33 @@ SHOALI_INC_INLINE __m256i lower_bytes(__m256i word0, __m256i word1)
     return _mm256_packus_epi16(_mm256_and_si256(word0, lower), _mm256_and_si256(word1, lower));
 }
 
-/* Whole strides. dst has room for a full block whatever their number. */
-SHOALI_INC_INLINE size_t block_encode(const shoali_inc_lanes *lanes, const float *src,
-                                      size_t strides, uint8_t *dst)
+static uint8_t *append(uint8_t *dst, const void *bytes, size_t len_bytes)
 {
-    uint32_t high[SHOALI_INC_STRIDES], low[SHOALI_INC_STRIDES];
+    memcpy(dst, bytes, len_bytes);
+    return dst + len_bytes;
+}
+
+/* Whole strides; the end. dst has room for a full block whatever their number. With zmap the bitmaps of live
+ * strides only, behind the word that tells them; then the planes that were put down first, behind
+ * the room for all bitmaps, move up. */
+SHOALI_INC_INLINE uint8_t *block_encode(const shoali_inc_lanes *lanes, const float *src,
+                                        size_t strides, uint8_t *dst, bool zmap)
+{
+    uint32_t high[SHOALI_INC_STRIDES], low[SHOALI_INC_STRIDES], live = 0;
     uint8_t low_bytes[SHOALI_INC_BLOCK + 8], raw_bytes[SHOALI_INC_BLOCK * sizeof(float)];
-    uint8_t *at = dst + 8 * strides, *low_at = low_bytes, *raw_at = raw_bytes;
+    uint8_t *const room = dst + (zmap ? sizeof live : 0) + 8 * strides;
+    uint8_t *at = room, *low_at = low_bytes, *raw_at = raw_bytes;
+    size_t kept = 0;
     for (size_t i = 0; i < strides; i++, src += SHOALI_INC_STRIDE) {
         prefetch_stride(src);
         prefetch(dst + i * (SHOALI_INC_BLOCK_BYTES / 2 / SHOALI_INC_STRIDES));
         shoali_inc_stride s = shoali_inc_stride_load(lanes, src, false);
         uint32_t words = s.low & s.high, raws = s.low & ~s.high;
-        high[i] = s.high;
-        low[i] = s.low;
+        const uint32_t some = !zmap || (s.high | s.low) != 0;
+        high[kept] = s.high;
+        low[kept] = s.low;
+        kept += some;
+        live |= some << i;
         if (s.high != 0)
             at = squeeze(upper_bytes(s.word0, s.word1), s.high, at);
         if (words != 0)
@@ -159,40 +172,53 @@ SHOALI_INC_INLINE size_t block_encode(const shoali_inc_lanes *lanes, const float
         if (raws != 0)
             raw_at = copy_raws(src, raws, raw_at);
     }
-    memcpy(dst, high, 4 * strides);
-    memcpy(dst + 4 * strides, low, 4 * strides);
-    memcpy(at, low_bytes, (size_t)(low_at - low_bytes));
-    at += low_at - low_bytes;
-    memcpy(at, raw_bytes, (size_t)(raw_at - raw_bytes));
-    return (size_t)(at - dst) + (size_t)(raw_at - raw_bytes);
+    if (zmap)
+        dst = append(dst, &live, sizeof live);
+    dst = append(append(dst, high, 4 * kept), low, 4 * kept);
+    if (kept < strides) {
+        memmove(dst, room, (size_t)(at - room));
+        at = dst + (at - room);
+    }
+    at = append(at, low_bytes, (size_t)(low_at - low_bytes));
+    return append(at, raw_bytes, (size_t)(raw_at - raw_bytes));
 }
 
 /* Fewer elements than a block: padded with zeros, which cost nothing, and coded beside dst, which
  * may be short. */
-static size_t tail_encode(const shoali_inc_lanes *lanes, const float *src, size_t count,
-                          uint8_t *dst)
+static uint8_t *tail_encode(const shoali_inc_lanes *lanes, const float *src, size_t count,
+                            uint8_t *dst, bool zmap)
 {
     float padded[SHOALI_INC_BLOCK];
-    uint8_t bytes[SHOALI_INC_BLOCK_BYTES];
+    uint8_t bytes[sizeof(uint32_t) + SHOALI_INC_BLOCK_BYTES];
     size_t strides = shoali_inc_strides(count);
     memcpy(padded, src, count * sizeof *src);
     memset(padded + count, 0, (SHOALI_INC_STRIDE * strides - count) * sizeof *src);
-    size_t used = block_encode(lanes, padded, strides, bytes);
-    memcpy(dst, bytes, used);
-    return used;
+    const uint8_t *end = block_encode(lanes, padded, strides, bytes, zmap);
+    return append(dst, bytes, (size_t)(end - bytes));
 }
 
-static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_t count,
-                            uint8_t *dst)
+SHOALI_INC_INLINE size_t encode_all(const shoali_inc_rule *rule, const float *src, size_t count,
+                                    uint8_t *dst, bool zmap)
 {
     const shoali_inc_lanes lanes = shoali_inc_lanes_make(rule);
     size_t i = 0;
     uint8_t *at = dst;
     for (; i + SHOALI_INC_BLOCK <= count; i += SHOALI_INC_BLOCK)
-        at += block_encode(&lanes, src + i, SHOALI_INC_STRIDES, at);
+        at = block_encode(&lanes, src + i, SHOALI_INC_STRIDES, at, zmap);
     if (i < count)
-        at += tail_encode(&lanes, src + i, count - i, at);
+        at = tail_encode(&lanes, src + i, count - i, at, zmap);
     return (size_t)(at - dst);
+}
+
+static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_t count,
+                            uint8_t *dst)
+{
+    return encode_all(rule, src, count, dst, false);
+}
+
+static size_t zmap_encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst)
+{
+    return encode_all(rule, src, count, dst, true);
 }
 
 /* ---------------------------------------------------------------- decode */
@@ -204,8 +230,21 @@ typedef struct reader {
     size_t next_step;
 } reader;
 
-/* The planes behind the bitmaps; bytes of the block, or CORRUPT if it is too long. Two strides at a
- * time; words beyond the last stride must be 0. */
+/* The bitmaps at src; their bytes. */
+SHOALI_INC_INLINE size_t head_open(const uint8_t *src, size_t len_bytes, size_t strides, bool zmap,
+                                   reader *r)
+{
+    if (zmap)
+        return shoali_inc_zmap_head(src, len_bytes, strides, r->high, r->low);
+    if (len_bytes < 8 * strides)
+        return SHOALI_INC_CORRUPT;
+    memcpy(r->high, src, 4 * strides);
+    memcpy(r->low, src + 4 * strides, 4 * strides);
+    return 8 * strides;
+}
+
+/* The planes, at src; their bytes, or CORRUPT if there are fewer. Two strides at a time; words
+ * beyond the last stride must be 0. */
 SHOALI_INC_INLINE size_t planes_open(const uint8_t *src, size_t len_bytes, size_t strides,
                                      reader *r)
 {
@@ -219,8 +258,8 @@ SHOALI_INC_INLINE size_t planes_open(const uint8_t *src, size_t len_bytes, size_
         if (__builtin_expect((low & ~high) != 0, 0))
             raws += (size_t)_mm_popcnt_u64(low & ~high);
     }
-    size_t bytes = 8 * strides + highs + words + raws * sizeof(float);
-    r->high_at = src + 8 * strides;
+    size_t bytes = highs + words + raws * sizeof(float);
+    r->high_at = src;
     r->low_at = r->high_at + highs;
     r->raw_at = r->low_at + words;
     return bytes <= len_bytes ? bytes : SHOALI_INC_CORRUPT;
@@ -319,22 +358,21 @@ SHOALI_INC_INLINE void strides_decode(reader *from, size_t strides, __m256 unit,
 /* The last block of a piece, if short or at the very end of src: by way of a copy with room on both
  * sides. */
 static size_t tail_decode(const uint8_t *src, size_t len_bytes, __m256 unit, float *dst,
-                          size_t count, bool add)
+                          size_t count, bool add, bool zmap)
 {
     uint8_t copy[SPREAD_BEFORE + SHOALI_INC_BLOCK_BYTES + SPREAD_BEHIND];
     size_t strides = shoali_inc_strides(count), full = count / SHOALI_INC_STRIDE;
     reader r = {.high = {0}, .next = src};
-    if (len_bytes < 8 * strides)
-        return SHOALI_INC_CORRUPT;
-    memcpy(r.high, src, 4 * strides);
-    memcpy(r.low, src + 4 * strides, 4 * strides);
-    size_t bytes = planes_open(copy + SPREAD_BEFORE, len_bytes, strides, &r);
+    const size_t head = head_open(src, len_bytes, strides, zmap, &r);
+    if (head == SHOALI_INC_CORRUPT)
+        return head;
+    size_t bytes = planes_open(copy + SPREAD_BEFORE, len_bytes - head, strides, &r);
     if (bytes == SHOALI_INC_CORRUPT)
         return bytes;
-    memcpy(copy + SPREAD_BEFORE, src, bytes);
+    memcpy(copy + SPREAD_BEFORE, src + head, bytes);
     strides_decode(&r, full, unit, dst, add);
     if (full == strides)
-        return bytes;
+        return head + bytes;
     uint32_t high = r.high[full], low = r.low[full];
     size_t rest = count - full * SHOALI_INC_STRIDE;
     if (((high | low) & ~shoali_inc_stride_bits(rest)) != 0)
@@ -343,33 +381,33 @@ static size_t tail_decode(const uint8_t *src, size_t len_bytes, __m256 unit, flo
         odd_stride(&r, high, low, unit, dst + full * SHOALI_INC_STRIDE, rest, add);
     else if (!add)
         memset(dst + full * SHOALI_INC_STRIDE, 0, rest * sizeof *dst);
-    return bytes;
+    return head + bytes;
 }
 
 SHOALI_INC_INLINE size_t decode_all(const shoali_inc_rule *rule, const uint8_t *src,
-                                    size_t len_bytes, float *dst, size_t count, bool add)
+                                    size_t len_bytes, float *dst, size_t count, bool add, bool zmap)
 {
     const __m256 unit = shoali_inc_unit(rule, 16);
     size_t used = 0, i = 0;
     for (; i + SHOALI_INC_BLOCK <= count; i += SHOALI_INC_BLOCK) {
         reader r;
-        if (len_bytes - used < sizeof r.high + sizeof r.low)
-            return SHOALI_INC_CORRUPT;
-        memcpy(r.high, src + used, sizeof r.high);
-        memcpy(r.low, src + used + sizeof r.high, sizeof r.low);
-        size_t bytes = planes_open(src + used, len_bytes - used, SHOALI_INC_STRIDES, &r);
+        const size_t head = head_open(src + used, len_bytes - used, SHOALI_INC_STRIDES, zmap, &r);
+        if (head == SHOALI_INC_CORRUPT)
+            return head;
+        const size_t left = len_bytes - used - head;
+        size_t bytes = planes_open(src + used + head, left, SHOALI_INC_STRIDES, &r);
         if (bytes == SHOALI_INC_CORRUPT)
             return bytes;
-        if (len_bytes - used - bytes < SPREAD_BEHIND)
+        if (left - bytes < SPREAD_BEHIND)
             break;
-        used += bytes;
+        used += head + bytes;
         r.next = src + used;
         r.next_step = bytes / SHOALI_INC_STRIDES; /* the next block will be about as long */
         strides_decode(&r, SHOALI_INC_STRIDES, unit, dst + i, add);
     }
     while (i < count) {
         size_t n = count - i < SHOALI_INC_BLOCK ? count - i : SHOALI_INC_BLOCK;
-        size_t bytes = tail_decode(src + used, len_bytes - used, unit, dst + i, n, add);
+        size_t bytes = tail_decode(src + used, len_bytes - used, unit, dst + i, n, add, zmap);
         if (bytes == SHOALI_INC_CORRUPT)
             return bytes;
         i += n;
@@ -381,8 +419,16 @@ SHOALI_INC_INLINE size_t decode_all(const shoali_inc_rule *rule, const uint8_t *
 static size_t planes_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
                             float *dst, size_t count, bool add)
 {
-    return add ? decode_all(rule, src, len_bytes, dst, count, true)
-               : decode_all(rule, src, len_bytes, dst, count, false);
+    return add ? decode_all(rule, src, len_bytes, dst, count, true, false)
+               : decode_all(rule, src, len_bytes, dst, count, false, false);
+}
+
+static size_t zmap_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
+                          float *dst, size_t count, bool add)
+{
+    return add ? decode_all(rule, src, len_bytes, dst, count, true, true)
+               : decode_all(rule, src, len_bytes, dst, count, false, true);
 }
 
 const shoali_inc_loops shoali_inc_avx2_planes = {planes_encode, planes_decode};
+const shoali_inc_loops shoali_inc_avx2_zmap = {zmap_encode, zmap_decode};

@@ -214,8 +214,23 @@ static uint8_t *append(uint8_t *dst, const void *bytes, size_t len_bytes)
     return dst + len_bytes;
 }
 
-static size_t block_encode(const shoali_inc_rule *rule, const float *src, size_t count,
-                           uint8_t *dst)
+/* With zmap the word that tells live strides, and only their bitmaps. */
+static uint8_t *append_head(uint8_t *dst, const maker *m, size_t strides, bool zmap)
+{
+    uint32_t live = 0;
+    for (size_t i = 0; i < strides; i++)
+        live |= (uint32_t)(!zmap || (m->high[i] | m->low[i]) != 0) << i;
+    if (zmap)
+        dst = append(dst, &live, sizeof live);
+    for (uint32_t left = live; left != 0; left &= left - 1)
+        dst = append(dst, &m->high[__builtin_ctz(left)], sizeof *m->high);
+    for (uint32_t left = live; left != 0; left &= left - 1)
+        dst = append(dst, &m->low[__builtin_ctz(left)], sizeof *m->low);
+    return dst;
+}
+
+static uint8_t *block_encode(const shoali_inc_rule *rule, const float *src, size_t count,
+                             uint8_t *dst, bool zmap)
 {
     size_t strides = shoali_inc_strides(count);
     maker m = {.highs = 0};
@@ -225,11 +240,10 @@ static size_t block_encode(const shoali_inc_rule *rule, const float *src, size_t
         if (element < count)
             make_element(&m, rule, src[element], stride, j);
     }
-    uint8_t *at = append(dst, m.high, strides * sizeof *m.high);
-    at = append(at, m.low, strides * sizeof *m.low);
+    uint8_t *at = append_head(dst, &m, strides, zmap);
     at = append(at, m.high_bytes, m.highs);
     at = append(at, m.low_bytes, m.lows);
-    return (size_t)(append(at, m.raw_bytes, m.raws) - dst);
+    return append(at, m.raw_bytes, m.raws);
 }
 
 /* A block that is being read. */
@@ -243,22 +257,59 @@ static size_t ones(uint32_t bits)
     return (size_t)__builtin_popcount(bits);
 }
 
-/* Bytes of the block at src, or CORRUPT: more than len_bytes, or bits beyond its last element. */
-static size_t block_open(const uint8_t *src, size_t len_bytes, size_t count, reader *r)
+size_t shoali_inc_zmap_head(const uint8_t *src, size_t len_bytes, size_t strides,
+                            uint32_t high[SHOALI_INC_STRIDES], uint32_t low[SHOALI_INC_STRIDES])
 {
-    size_t strides = shoali_inc_strides(count), highs = 0, words = 0, raws = 0;
+    enum { BITMAP_BYTES = 4 * SHOALI_INC_STRIDES };
+    uint32_t live;
+    if (len_bytes < sizeof live)
+        return SHOALI_INC_CORRUPT;
+    memcpy(&live, src, sizeof live);
+    const uint8_t *at = src + sizeof live;
+    const size_t lives = (size_t)__builtin_popcount(live), head = sizeof live + 8 * lives;
+    if (len_bytes < head || (strides < SHOALI_INC_STRIDES && live >> strides != 0))
+        return SHOALI_INC_CORRUPT;
+    if (live == UINT32_MAX) {
+        memcpy(high, at, BITMAP_BYTES);
+        memcpy(low, at + BITMAP_BYTES, BITMAP_BYTES);
+        return head;
+    }
+    memset(high, 0, BITMAP_BYTES);
+    memset(low, 0, BITMAP_BYTES);
+    for (uint32_t left = live; left != 0; left &= left - 1, at += 4) {
+        memcpy(&high[__builtin_ctz(left)], at, 4);
+        memcpy(&low[__builtin_ctz(left)], at + 4 * lives, 4);
+    }
+    return head;
+}
+
+/* The bitmaps at src; their bytes. */
+static size_t head_open(const uint8_t *src, size_t len_bytes, size_t strides, bool zmap, reader *r)
+{
+    if (zmap)
+        return shoali_inc_zmap_head(src, len_bytes, strides, r->high, r->low);
     if (len_bytes < 8 * strides)
         return SHOALI_INC_CORRUPT;
     memcpy(r->high, src, 4 * strides);
     memcpy(r->low, src + 4 * strides, 4 * strides);
+    return 8 * strides;
+}
+
+/* Bytes of the block at src, or CORRUPT: more than len_bytes, or bits beyond its last element. */
+static size_t block_open(const uint8_t *src, size_t len_bytes, size_t count, bool zmap, reader *r)
+{
+    size_t strides = shoali_inc_strides(count), highs = 0, words = 0, raws = 0;
+    const size_t head = head_open(src, len_bytes, strides, zmap, r);
+    if (head == SHOALI_INC_CORRUPT)
+        return head;
     for (size_t i = 0; i < strides; i++) {
         highs += ones(r->high[i]);
         words += ones(r->high[i] & r->low[i]);
         raws += ones(r->low[i] & ~r->high[i]);
     }
     uint32_t last = r->high[strides - 1] | r->low[strides - 1];
-    size_t bytes = 8 * strides + highs + words + raws * sizeof(float);
-    r->high_at = src + 8 * strides;
+    size_t bytes = head + highs + words + raws * sizeof(float);
+    r->high_at = src + head;
     r->low_at = r->high_at + highs;
     r->raw_at = r->low_at + words;
     if (bytes > len_bytes || (last & ~shoali_inc_stride_bits(count - 32 * (strides - 1))) != 0)
@@ -290,23 +341,34 @@ static void stride_decode(const shoali_inc_rule *rule, reader *r, size_t stride,
     }
 }
 
-static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_t count,
-                            uint8_t *dst)
+static size_t encode_all(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst,
+                         bool zmap)
 {
     uint8_t *at = dst;
     for (size_t i = 0; i < count; i += SHOALI_INC_BLOCK)
-        at += block_encode(rule, src + i, at_most(count - i, SHOALI_INC_BLOCK), at);
+        at = block_encode(rule, src + i, at_most(count - i, SHOALI_INC_BLOCK), at, zmap);
     return (size_t)(at - dst);
 }
 
-static size_t planes_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
-                            float *dst, size_t count, bool add)
+static size_t planes_encode(const shoali_inc_rule *rule, const float *src, size_t count,
+                            uint8_t *dst)
+{
+    return encode_all(rule, src, count, dst, false);
+}
+
+static size_t zmap_encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst)
+{
+    return encode_all(rule, src, count, dst, true);
+}
+
+static size_t decode_all(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
+                         float *dst, size_t count, bool add, bool zmap)
 {
     size_t used = 0;
     for (size_t i = 0; i < count; i += SHOALI_INC_BLOCK) {
         reader r;
         size_t n = at_most(count - i, SHOALI_INC_BLOCK);
-        size_t bytes = block_open(src + used, len_bytes - used, n, &r);
+        size_t bytes = block_open(src + used, len_bytes - used, n, zmap, &r);
         if (bytes == SHOALI_INC_CORRUPT)
             return bytes;
         for (size_t j = 0; j < n; j += SHOALI_INC_STRIDE)
@@ -317,4 +379,17 @@ static size_t planes_decode(const shoali_inc_rule *rule, const uint8_t *src, siz
     return used;
 }
 
+static size_t planes_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
+                            float *dst, size_t count, bool add)
+{
+    return decode_all(rule, src, len_bytes, dst, count, add, false);
+}
+
+static size_t zmap_decode(const shoali_inc_rule *rule, const uint8_t *src, size_t len_bytes,
+                          float *dst, size_t count, bool add)
+{
+    return decode_all(rule, src, len_bytes, dst, count, add, true);
+}
+
 const shoali_inc_loops shoali_inc_ref_planes = {planes_encode, planes_decode};
+const shoali_inc_loops shoali_inc_ref_zmap = {zmap_encode, zmap_decode};
