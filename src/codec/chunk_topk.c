@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "codec/codec.h"
 #include "codec/select.h"
+#include "codec/sparse.h"
 
 enum { CHUNK = 4096, MOST = 1024 };
 enum { Q2, Q32 };
@@ -43,18 +43,11 @@ static size_t index_bytes(size_t k)
     return (3 * k + 1) / 2;
 }
 
-static size_t chunk_bytes(const chunk_topk_params *p, size_t n)
+static size_t chunk_bytes(const void *params, size_t n)
 {
+    const chunk_topk_params *p = params;
     const size_t k = k_of(p, n);
-    if (n == 0)
-        return 0;
     return index_bytes(k) + (p->q == Q2 ? 2 * sizeof(float) + (k + 3) / 4 : k * sizeof(float));
-}
-
-static size_t bound(const void *params, size_t count, uint32_t parts)
-{
-    (void)parts;
-    return count / CHUNK * chunk_bytes(params, CHUNK) + chunk_bytes(params, count % CHUNK);
 }
 
 static void put_indices(const uint16_t *indices, size_t k, uint8_t *dst)
@@ -115,20 +108,14 @@ static void put_codes(const float *values, size_t k, uint8_t *dst)
     }
 }
 
-static shoal_status encode_chunk(const chunk_topk_params *p, const shoal_codec_at *at, size_t first,
+static shoal_status encode_block(const void *params, const shoal_codec_at *at, size_t first,
                                  const float *src, size_t n, uint8_t *dst)
 {
+    const chunk_topk_params *p = params;
     const size_t k = k_of(p, n);
     uint16_t indices[MOST];
-    uint8_t bytes[2 * MOST];
     float values[MOST];
-    size_t equal;
-    uint32_t threshold = shoali_select(src, n, k, &equal);
-    if (threshold == SHOALI_SELECT_NOT_FINITE)
-        return shoali_fail(SHOAL_ENOTFINITE, "chunk_topk: an element from %zu on is not finite",
-                           at->first + first);
-    shoali_select_indices(src, n, threshold, equal, bytes);
-    memcpy(indices, bytes, k * sizeof *indices);
+    SHOALI_TRY(shoali_select("chunk_topk", at->first + first, src, n, k, (uint8_t *)indices));
     for (size_t i = 0; i < k; i++)
         values[i] = src[indices[i]];
     put_indices(indices, k, dst);
@@ -136,20 +123,6 @@ static shoal_status encode_chunk(const chunk_topk_params *p, const shoal_codec_a
         put_codes(values, k, dst + index_bytes(k));
     else
         memcpy(dst + index_bytes(k), values, k * sizeof *values);
-    return SHOAL_OK;
-}
-
-static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
-                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
-{
-    uint8_t *to = dst;
-    (void)capacity;
-    for (size_t i = 0, n; i < count; i += n) {
-        n = count - i < CHUNK ? count - i : CHUNK;
-        SHOALI_TRY(encode_chunk(params, at, i, src + i, n, to));
-        to += chunk_bytes(params, n);
-    }
-    *written_out = (size_t)(to - dst);
     return SHOAL_OK;
 }
 
@@ -164,9 +137,11 @@ static void get_codes(const uint8_t *src, size_t k, float *values)
     }
 }
 
-static bool decode_chunk(const chunk_topk_params *p, const uint8_t *src, float *dst, size_t n,
-                         bool add)
+static bool decode_block(const void *params, const shoal_codec_at *at, size_t first,
+                         const uint8_t *src, float *dst, size_t n, bool add)
 {
+    const chunk_topk_params *p = params;
+    (void)at, (void)first;
     const size_t k = k_of(p, n);
     uint16_t indices[MOST];
     float values[MOST];
@@ -181,24 +156,26 @@ static bool decode_chunk(const chunk_topk_params *p, const uint8_t *src, float *
     return true;
 }
 
+static const shoali_sparse_blocks blocks = {"chunk_topk", CHUNK, chunk_bytes, encode_block,
+                                            decode_block};
+
+static size_t bound(const void *params, size_t count, uint32_t parts)
+{
+    (void)parts;
+    return shoali_sparse_bytes(&blocks, params, count);
+}
+
+static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
+                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+{
+    (void)capacity;
+    return shoali_sparse_encode(&blocks, params, at, src, count, dst, written_out);
+}
+
 static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
                            size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
 {
-    const size_t bytes = bound(params, count, 1);
-    (void)at;
-    if (len_bytes < bytes)
-        return shoali_fail(SHOAL_ECORRUPT, "chunk_topk: %zu bytes for %zu elements", len_bytes,
-                           count);
-    if (!add)
-        memset(dst, 0, count * sizeof *dst);
-    for (size_t i = 0, n; i < count; i += n) {
-        n = count - i < CHUNK ? count - i : CHUNK;
-        if (!decode_chunk(params, src, dst + i, n, add))
-            return shoali_fail(SHOAL_ECORRUPT, "chunk_topk: indices do not ascend below %zu", n);
-        src += chunk_bytes(params, n);
-    }
-    *read_out = bytes;
-    return SHOAL_OK;
+    return shoali_sparse_decode(&blocks, params, at, src, len_bytes, dst, count, add, read_out);
 }
 
 const shoali_codec_row shoali_codec_chunk_topk = {

@@ -11,7 +11,7 @@
 #include "codec/sparse.h"
 #include "kernel/kernel.h"
 
-enum { BLOCK = SHOALI_SPARSE_BLOCK, SOME = 1024 };
+enum { SOME = 1024 };
 
 typedef struct randomk_params {
     double k;
@@ -62,25 +62,22 @@ static size_t draw(const ranges *r, size_t j, float *length_out)
     return low + (size_t)((uint64_t)shoali_noise_at(r->key, (uint32_t)j) * length >> 32);
 }
 
-static size_t block_bytes(const randomk_params *p, size_t n)
+static size_t block_bytes(const void *params, size_t n)
 {
+    const randomk_params *p = params;
     return shoali_sparse_count(p->k, n) * shoali_sparse_value_bytes(p->values);
 }
 
-static size_t bound(const void *params, size_t count, uint32_t parts)
+static shoal_status encode_block(const void *params, const shoal_codec_at *at, size_t first,
+                                 const float *src, size_t n, uint8_t *dst)
 {
-    (void)parts;
-    return count / BLOCK * block_bytes(params, BLOCK) + block_bytes(params, count % BLOCK);
-}
-
-static shoal_status encode_block(const randomk_params *p, const ranges *r, const float *src,
-                                 uint8_t *dst)
-{
-    for (size_t i = 0, some; i < r->k; i += some) {
+    const randomk_params *p = params;
+    const ranges r = ranges_of(p, at, first, n);
+    for (size_t i = 0, some; i < r.k; i += some) {
         float values[SOME], length;
-        some = r->k - i < SOME ? r->k - i : SOME;
+        some = r.k - i < SOME ? r.k - i : SOME;
         for (size_t j = 0; j < some; j++) {
-            size_t index = draw(r, i + j, &length);
+            size_t index = draw(&r, i + j, &length);
             values[j] = p->ef ? src[index] : src[index] * length;
         }
         if (shoali_kernel()->first_nonfinite(values, some) < some)
@@ -91,55 +88,47 @@ static shoal_status encode_block(const randomk_params *p, const ranges *r, const
     return SHOAL_OK;
 }
 
-static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
-                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+static bool decode_block(const void *params, const shoal_codec_at *at, size_t first,
+                         const uint8_t *src, float *dst, size_t n, bool add)
 {
-    uint8_t *to = dst;
-    size_t bad = shoali_kernel()->first_nonfinite(src, count);
-    (void)capacity;
-    if (bad < count)
-        return shoali_fail(SHOAL_ENOTFINITE, "randomk: element %zu is not finite", at->first + bad);
-    for (size_t i = 0, n; i < count; i += n) {
-        n = count - i < BLOCK ? count - i : BLOCK;
-        const ranges r = ranges_of(params, at, i, n);
-        SHOALI_TRY(encode_block(params, &r, src + i, to));
-        to += block_bytes(params, n);
-    }
-    *written_out = (size_t)(to - dst);
-    return SHOAL_OK;
-}
-
-static void scatter(const randomk_params *p, const ranges *r, const uint8_t *src, float *dst,
-                    bool add)
-{
-    for (size_t i = 0, some; i < r->k; i += some) {
+    const randomk_params *p = params;
+    const ranges r = ranges_of(p, at, first, n);
+    for (size_t i = 0, some; i < r.k; i += some) {
         float values[SOME], length;
-        some = r->k - i < SOME ? r->k - i : SOME;
+        some = r.k - i < SOME ? r.k - i : SOME;
         shoali_sparse_get(p->values, src, some, values);
         src += some * shoali_sparse_value_bytes(p->values);
         for (size_t j = 0; j < some; j++) {
-            size_t index = draw(r, i + j, &length);
+            size_t index = draw(&r, i + j, &length);
             dst[index] = add ? dst[index] + values[j] : values[j];
         }
     }
+    return true;
+}
+
+static const shoali_sparse_blocks blocks = {"randomk", SHOALI_SPARSE_BLOCK, block_bytes,
+                                            encode_block, decode_block};
+
+static size_t bound(const void *params, size_t count, uint32_t parts)
+{
+    (void)parts;
+    return shoali_sparse_bytes(&blocks, params, count);
+}
+
+static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
+                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+{
+    (void)capacity;
+    const size_t bad = shoali_kernel()->first_nonfinite(src, count);
+    if (bad < count)
+        return shoali_fail(SHOAL_ENOTFINITE, "randomk: element %zu is not finite", at->first + bad);
+    return shoali_sparse_encode(&blocks, params, at, src, count, dst, written_out);
 }
 
 static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
                            size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
 {
-    const size_t bytes = bound(params, count, 1);
-    if (len_bytes < bytes)
-        return shoali_fail(SHOAL_ECORRUPT, "randomk: %zu bytes for %zu elements", len_bytes, count);
-    if (!add)
-        memset(dst, 0, count * sizeof *dst);
-    for (size_t i = 0, n; i < count; i += n) {
-        n = count - i < BLOCK ? count - i : BLOCK;
-        const ranges r = ranges_of(params, at, i, n);
-        scatter(params, &r, src, dst + i, add);
-        src += block_bytes(params, n);
-    }
-    *read_out = bytes;
-    return SHOAL_OK;
+    return shoali_sparse_decode(&blocks, params, at, src, len_bytes, dst, count, add, read_out);
 }
 
 const shoali_codec_row shoali_codec_randomk = {

@@ -49,3 +49,45 @@ void shoali_sparse_get(int32_t values, const uint8_t *src, size_t count, float *
         memcpy(&dst[i], &bits, sizeof bits);
     }
 }
+
+size_t shoali_sparse_bytes(const shoali_sparse_blocks *blocks, const void *params, size_t count)
+{
+    const size_t rest = count % blocks->block;
+    return count / blocks->block * blocks->bytes(params, blocks->block) +
+           (rest > 0 ? blocks->bytes(params, rest) : 0);
+}
+
+shoal_status shoali_sparse_encode(const shoali_sparse_blocks *blocks, const void *params,
+                                  const shoal_codec_at *at, const float *src, size_t count,
+                                  uint8_t *dst, size_t *written_out)
+{
+    uint8_t *to = dst;
+    for (size_t i = 0, n; i < count; i += n) {
+        n = count - i < blocks->block ? count - i : blocks->block;
+        SHOALI_TRY(blocks->encode(params, at, i, src + i, n, to));
+        to += blocks->bytes(params, n);
+    }
+    *written_out = (size_t)(to - dst);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_sparse_decode(const shoali_sparse_blocks *blocks, const void *params,
+                                  const shoal_codec_at *at, const uint8_t *src, size_t len_bytes,
+                                  float *dst, size_t count, bool add, size_t *read_out)
+{
+    const size_t bytes = shoali_sparse_bytes(blocks, params, count);
+    if (len_bytes < bytes)
+        return shoali_fail(SHOAL_ECORRUPT, "%s: %zu bytes for %zu elements", blocks->name,
+                           len_bytes, count);
+    if (!add)
+        memset(dst, 0, count * sizeof *dst);
+    for (size_t i = 0, n; i < count; i += n) {
+        n = count - i < blocks->block ? count - i : blocks->block;
+        if (!blocks->decode(params, at, i, src, dst + i, n, add))
+            return shoali_fail(SHOAL_ECORRUPT, "%s: indices do not ascend below %zu", blocks->name,
+                               n);
+        src += blocks->bytes(params, n);
+    }
+    *read_out = bytes;
+    return SHOAL_OK;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What topk and randomk share: the share of elements that travels, and their values. */
+/* What topk, randomk and chunk_topk share: blocks of which few elements travel; the first two also
+ * how many, and how. */
 #ifndef SHOALI_CODEC_SPARSE_H
 #define SHOALI_CODEC_SPARSE_H
 
@@ -23,5 +24,31 @@ size_t shoali_sparse_value_bytes(int32_t values);
 SHOAL_MUST_USE shoal_status shoali_sparse_put(const char *name, int32_t values, const float *src,
                                               size_t count, uint8_t *dst);
 void shoali_sparse_get(int32_t values, const uint8_t *src, size_t count, float *dst);
+
+/** Pieces are blocks of equal length, the last perhaps shorter; a block's bytes follow from its
+ * elements' number. */
+typedef struct shoali_sparse_blocks {
+    const char *name;
+    size_t block;
+    size_t (*bytes)(const void *params, size_t n);
+    /** `first`: the block's place in the piece. */
+    shoal_status (*encode)(const void *params, const shoal_codec_at *at, size_t first,
+                           const float *src, size_t n, uint8_t *dst);
+    /** Sets or adds what travelled; all others are 0 already. False: corrupt indices. */
+    bool (*decode)(const void *params, const shoal_codec_at *at, size_t first, const uint8_t *src,
+                   float *dst, size_t n, bool add);
+} shoali_sparse_blocks;
+
+/** Bytes of count elements. */
+size_t shoali_sparse_bytes(const shoali_sparse_blocks *blocks, const void *params, size_t count);
+/** As in a codec's row. */
+SHOAL_MUST_USE shoal_status shoali_sparse_encode(const shoali_sparse_blocks *blocks,
+                                                 const void *params, const shoal_codec_at *at,
+                                                 const float *src, size_t count, uint8_t *dst,
+                                                 size_t *written_out);
+SHOAL_MUST_USE shoal_status shoali_sparse_decode(const shoali_sparse_blocks *blocks,
+                                                 const void *params, const shoal_codec_at *at,
+                                                 const uint8_t *src, size_t len_bytes, float *dst,
+                                                 size_t count, bool add, size_t *read_out);
 
 #endif

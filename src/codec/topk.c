@@ -10,7 +10,7 @@
 #include "codec/select.h"
 #include "codec/sparse.h"
 
-enum { BLOCK = SHOALI_SPARSE_BLOCK, SOME = 1024 };
+enum { SOME = 1024 };
 
 typedef struct topk_params {
     double k;
@@ -45,15 +45,10 @@ static double variance(const void *params)
     return 1 - k - 2 * low * exp(-low * low / 2) / sqrt(2 * M_PI);
 }
 
-static size_t block_bytes(const topk_params *p, size_t n)
+static size_t block_bytes(const void *params, size_t n)
 {
+    const topk_params *p = params;
     return shoali_sparse_count(p->k, n) * (sizeof(uint16_t) + shoali_sparse_value_bytes(p->values));
-}
-
-static size_t bound(const void *params, size_t count, uint32_t parts)
-{
-    (void)parts;
-    return count / BLOCK * block_bytes(params, BLOCK) + block_bytes(params, count % BLOCK);
 }
 
 static shoal_status put_values(const topk_params *p, const float *src, const uint8_t *indices,
@@ -73,35 +68,20 @@ static shoal_status put_values(const topk_params *p, const float *src, const uin
     return SHOAL_OK;
 }
 
-static shoal_status encode_block(const topk_params *p, const shoal_codec_at *at, size_t first,
+static shoal_status encode_block(const void *params, const shoal_codec_at *at, size_t first,
                                  const float *src, size_t n, uint8_t *dst)
 {
+    const topk_params *p = params;
     const size_t k = shoali_sparse_count(p->k, n);
-    size_t equal;
-    uint32_t threshold = shoali_select(src, n, k, &equal);
-    if (threshold == SHOALI_SELECT_NOT_FINITE)
-        return shoali_fail(SHOAL_ENOTFINITE, "topk: an element from %zu on is not finite",
-                           at->first + first);
-    shoali_select_indices(src, n, threshold, equal, dst);
+    SHOALI_TRY(shoali_select("topk", at->first + first, src, n, k, dst));
     return put_values(p, src, dst, k, dst + k * sizeof(uint16_t));
 }
 
-static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
-                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+static bool decode_block(const void *params, const shoal_codec_at *at, size_t first,
+                         const uint8_t *src, float *dst, size_t n, bool add)
 {
-    uint8_t *to = dst;
-    (void)capacity;
-    for (size_t i = 0, n; i < count; i += n) {
-        n = count - i < BLOCK ? count - i : BLOCK;
-        SHOALI_TRY(encode_block(params, at, i, src + i, n, to));
-        to += block_bytes(params, n);
-    }
-    *written_out = (size_t)(to - dst);
-    return SHOAL_OK;
-}
-
-static bool scatter(const topk_params *p, const uint8_t *src, float *dst, size_t n, bool add)
-{
+    const topk_params *p = params;
+    (void)at, (void)first;
     const size_t k = shoali_sparse_count(p->k, n);
     const uint8_t *from = src + k * sizeof(uint16_t);
     size_t next = 0; /* the least that the next index may be */
@@ -122,23 +102,26 @@ static bool scatter(const topk_params *p, const uint8_t *src, float *dst, size_t
     return true;
 }
 
+static const shoali_sparse_blocks blocks = {"topk", SHOALI_SPARSE_BLOCK, block_bytes, encode_block,
+                                            decode_block};
+
+static size_t bound(const void *params, size_t count, uint32_t parts)
+{
+    (void)parts;
+    return shoali_sparse_bytes(&blocks, params, count);
+}
+
+static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
+                           size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+{
+    (void)capacity;
+    return shoali_sparse_encode(&blocks, params, at, src, count, dst, written_out);
+}
+
 static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
                            size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
 {
-    const size_t bytes = bound(params, count, 1);
-    (void)at;
-    if (len_bytes < bytes)
-        return shoali_fail(SHOAL_ECORRUPT, "topk: %zu bytes for %zu elements", len_bytes, count);
-    if (!add)
-        memset(dst, 0, count * sizeof *dst);
-    for (size_t i = 0, n; i < count; i += n) {
-        n = count - i < BLOCK ? count - i : BLOCK;
-        if (!scatter(params, src, dst + i, n, add))
-            return shoali_fail(SHOAL_ECORRUPT, "topk: indices do not ascend below %zu", n);
-        src += block_bytes(params, n);
-    }
-    *read_out = bytes;
-    return SHOAL_OK;
+    return shoali_sparse_decode(&blocks, params, at, src, len_bytes, dst, count, add, read_out);
 }
 
 const shoali_codec_row shoali_codec_topk = {

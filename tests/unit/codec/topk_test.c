@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "codec/select.h"
 #include "shoal/codec.h"
 
 enum { MOST = 70000 };
@@ -84,6 +83,49 @@ static void the_largest_arrive(void **state)
         }
 }
 
+/* Every 16th element is all that a sample sees: larger or smaller than the rest, or the rest is 0,
+ * or two elements are not finite. */
+static void samples_may_mislead(void **state)
+{
+    (void)state;
+    static float src[65536];
+    for (size_t n = 4096; n <= 65536; n *= 16)
+        for (int scale = -30; scale <= 30; scale += 30)
+            for (int zeros = 0; zeros < 2; zeros++) {
+                for (size_t i = 0; i < n; i++)
+                    src[i] = i % 16 == 0
+                                 ? (float)ldexp(shoali_rng_normal(check_seed(), 9, i), scale)
+                             : zeros ? 0
+                                     : (float)shoali_rng_normal(check_seed(), 8, i);
+                check_largest(src, n, 0.01);
+                check_largest(src, n, 0.0626); /* more than are not 0 */
+                check_largest(src, n, 0.12);
+            }
+}
+
+static void not_finite_is_refused(void **state)
+{
+    (void)state;
+    static float src[65536];
+    static uint8_t coded[6 * 65536];
+    const float bad[] = {INFINITY, -INFINITY, NAN};
+    const shoal_codec_at at = {.parts = 1};
+    const char *const specs[] = {"topk", "topk:k=1", "chunk_topk"};
+    for (size_t s = 0; s < 3; s++)
+        for (size_t b = 0; b < 3; b++)
+            for (size_t place = 5; place < 65536; place += 9000) {
+                shoal_codec *codec;
+                size_t written;
+                src[place] = bad[b];
+                assert_ok(shoal_codec_open(specs[s], &codec));
+                assert_status(
+                    shoal_codec_encode(codec, &at, src, 65536, coded, sizeof coded, &written),
+                    SHOAL_ENOTFINITE);
+                shoal_codec_close(codec);
+                src[place] = (float)shoali_rng_normal(check_seed(), s, place);
+            }
+}
+
 static void more_than_a_block(void **state)
 {
     (void)state;
@@ -115,10 +157,9 @@ static void indices_out_of_order_are_corrupt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(bytes_by_hand),
-        CHECK_TEST(the_largest_arrive),
-        CHECK_TEST(more_than_a_block),
-        CHECK_TEST(indices_out_of_order_are_corrupt),
+        CHECK_TEST(bytes_by_hand),       CHECK_TEST(the_largest_arrive),
+        CHECK_TEST(samples_may_mislead), CHECK_TEST(not_finite_is_refused),
+        CHECK_TEST(more_than_a_block),   CHECK_TEST(indices_out_of_order_are_corrupt),
     };
     return CHECK_RUN(tests);
 }
