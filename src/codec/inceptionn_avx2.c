@@ -144,9 +144,9 @@ static uint8_t *append(uint8_t *dst, const void *bytes, size_t len_bytes)
     return dst + len_bytes;
 }
 
-/* Whole strides; the end. dst has room for a full block whatever their number. With zmap the bitmaps
- * of live strides only, behind the word that tells them; the planes that were put down first,
- * behind the room for all bitmaps, then move up. */
+/* Whole strides; the end. dst has room for a full block whatever their number. With zmap only the
+ * bitmaps of live strides, behind the word that tells them: the planes, which were put down behind
+ * the room for all bitmaps, then move up. */
 SHOALI_INC_INLINE uint8_t *block_encode(const shoali_inc_lanes *lanes, const float *src,
                                         size_t strides, uint8_t *dst, bool zmap)
 {
