@@ -16,6 +16,8 @@ lanes 499
 codec 3000000
 nic 200000
 pe 100000
+squash
+cells 4000
 corners
 formal
 END

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block-circulant products: UNITS of N processing elements each, all of them on the same input block.
+// Block-circulant products: UNITS of N processing elements, all of them on the same input block.
 //
-//   s_x -> pe_rfft -> spectra (two banks) -> N x UNITS pe_mac -> held -> pe_round -> pe_irfft -> m_y
-//                                            weights ^
+//   s_x -> pe_rfft -> spectra, two banks -> UNITS N pe_mac -> held -> pe_round -> pe_irfft -> m_y
+//                                              weights ^
 //
 //   cycle      0          1            2            3         4         5 ..
 //   sequencer  [ issue ]

@@ -5,6 +5,7 @@
 #
 #   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | nic [FRAMES] [SEED] | corners
 #   step.sh pe [BLOCKS [SEED [K W THREE]]]
+#   step.sh squash | cells [FRAMES [SEED [VARIANT ...]]]
 #   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,7 +30,7 @@ shift || true
 case $step in
 lint)
     need verilator
-    for top in codec_compress codec_decompress nic_engine pe_engine; do
+    for top in codec_compress codec_decompress nic_engine pe_engine pe_lstm pe_gru; do
         verilator --lint-only -Wall -I"$here" --top-module $top "$here/$top.sv"
     done
     ;;
@@ -61,6 +62,26 @@ pe) # an engine of processing elements; without K, all of them
         shift 3
     done
     ;;
+squash) # the activations, all words
+    need verilator g++
+    for w in 12 16; do
+        build squash-${w}_test
+        "$made/squash-${w}_test"
+    done
+    ;;
+cells) # layers with memory; the Makefile says what a variant's numbers are
+    need verilator g++
+    frames=${1:-1000}
+    seed=${2:-1}
+    [ $# -gt 2 ] || set -- '' '' lstm-8-12-32-20-12-1-1-0-2-2-2-3 lstm-8-16-32-20-32-0-0-1-3-1-8-1 \
+        lstm-4-12-32-18-32-0-1-1-2-2-1-2 lstm-16-16-48-20-20-1-1-0-1-2-4-3 \
+        gru-8-12-32-20-32-0-0-0-2-2-2-3 gru-4-16-32-18-32-0-0-0-3-2-4-1 \
+        gru-16-12-48-20-48-0-0-0-2-1-16-2
+    for variant in "${@:3}"; do
+        build "${variant}_test"
+        "$made/${variant}_test" "$frames" "$seed"
+    done
+    ;;
 rate)
     need verilator g++
     build rate_test
@@ -78,7 +99,7 @@ formal)
     yosys-smtbmc --noprogress --unroll -s z3 -t "${2:-6}" "$made/aligner_data.smt2" | tail -n 1
     ;;
 *)
-    sed -n '6,8s/^# *//p' "$0"
+    sed -n '6,9s/^# *//p' "$0"
     exit 2
     ;;
 esac
