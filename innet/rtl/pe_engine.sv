@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block-circulant products: UNITS of N processing elements, all of them on the same input block.
 //
-//   s_x -> pe_rfft -> spectra, two banks -> UNITS N pe_mac -> held -> pe_round -> pe_irfft -> m_y
-//                                              weights ^
+//   s_x -> pe_rfft -> spectra, two banks -> UNITS N pe_element -> pe_round -> pe_irfft -> m_y
 //
 //   cycle      0          1            2            3         4         5 ..
 //   sequencer  [ issue ]
@@ -215,25 +214,15 @@ module pe_engine #(
         logic [(N+1)*K*AW-1:0] chain;  // what waits, the next to leave in front
         assign chain[N*K*AW+:K*AW] = '0;
         for (genvar n = 0; n < N; n++) begin : g_pe
-            logic [K*W-1:0] weight;
-            logic [K*AW-1:0] sums, waits;
-            for (genvar s = 0; s < K; s++) begin : g_slot
-                logic [W-1:0] bank[0:DEPTH-1];
-                logic [W-1:0] word;
-                always_ff @(posedge clk) begin
-                    if (load_valid && l_unit == u && l_pe == n && l_slot == s)
-                        bank[l_base+WA'(l_col)] <= load_word;
-                    if (step) word <= bank[weight_at];
-                end
-                assign weight[s*W+:W] = word;
-            end
-            pe_mac #(.K(K), .W(W), .XW(XW), .AW(AW), .THREE(THREE)) mac (
-                .clk, .step, .load(v[1] && first_v[1]), .add(v[1]), .w(weight), .x(spectrum), .sums
+            pe_element #(
+                .K(K), .W(W), .XW(XW), .AW(AW), .DEPTH(DEPTH), .THREE(THREE)
+            ) element (
+                .clk, .step, .load(v[1] && first_v[1]), .add(v[1]), .hold(done && step),
+                .shift(leaves), .x(spectrum), .at(weight_at),
+                .put(load_valid && l_unit == 16'(u) && l_pe == 16'(n)), .put_slot(l_slot),
+                .put_at(l_base + WA'(l_col)), .put_word(load_word),
+                .next(chain[(n+1)*K*AW+:K*AW]), .waits(chain[n*K*AW+:K*AW])
             );
-            always_ff @(posedge clk)
-                if (done && step) waits <= sums;
-                else if (leaves) waits <= chain[(n+1)*K*AW+:K*AW];
-            assign chain[n*K*AW+:K*AW] = waits;
         end
 
         // ---------------------------------------------------- the way back
