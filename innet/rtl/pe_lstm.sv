@@ -48,7 +48,8 @@ module pe_lstm #(
     output logic [K*W-1:0] m_y,
     output logic m_last,        // of a frame
     output logic m_valid,
-    input logic m_ready
+    input logic m_ready,
+    output logic gates_done     // the last sums of a frame's gates leave the first stage
 );
     localparam int CB = CELLS / K, XB = (IN + K - 1) / K, HB = (OUT + K - 1) / K;
     localparam int YW = W + $clog2(K) + 3 + (K > 4 ? ($clog2(K) - 1) / 2 : 0), SW = YW + 2;
@@ -65,7 +66,8 @@ module pe_lstm #(
     );
 
     logic [4*K*YW-1:0] a_y;
-    logic a_part, a_valid, a_ready;
+    logic a_part, a_last, a_valid, a_ready;
+    assign gates_done = a_valid && a_ready && a_last;
     pe_engine #(
         .K(K), .W(W), .N(N), .UNITS(4), .PARTS(2), .COLS(XB + HB),
         .DEPTH((CB + N - 1) / N * (XB + HB)), .THREE(THREE)
@@ -74,7 +76,7 @@ module pe_lstm #(
         .load_start(load_start && load_what < 3'd2), .load_part(load_what[0]),
         .load_valid(load_valid && load_what < 3'd2), .load_word,
         .s_x(a_x), .s_valid(a_there), .s_ready(a_taken),
-        .m_y(a_y), .m_part(a_part), .m_last(), .m_valid(a_valid), .m_ready(a_ready)
+        .m_y(a_y), .m_part(a_part), .m_last(a_last), .m_valid(a_valid), .m_ready(a_ready)
     );
 
     logic [LANES*4*SW-1:0] sums, sums_then;

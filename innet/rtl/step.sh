@@ -5,7 +5,7 @@
 #
 #   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | nic [FRAMES] [SEED] | corners
 #   step.sh pe [BLOCKS [SEED [K W THREE]]]
-#   step.sh squash | cells [FRAMES [SEED [VARIANT ...]]]
+#   step.sh squash | cells [FRAMES [SEED [VARIANT ...]]] | pe-rate [FRAMES [VARIANT]]
 #   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -81,6 +81,12 @@ cells) # layers with memory; the Makefile says what a variant's numbers are
         build "${variant}_test"
         "$made/${variant}_test" "$frames" "$seed"
     done
+    ;;
+pe-rate) # cycles of a layer: the Google LSTM, 64 elements for its gates and 16 for its projection
+    need verilator g++
+    variant=${2:-8-12-1024-153-512-1-1-0-16-16-2-3}
+    build "lstm-${variant}_rate"
+    "$made/lstm-${variant}_rate" "${1:-8}"
     ;;
 rate)
     need verilator g++

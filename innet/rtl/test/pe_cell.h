@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A verilated layer of cells (pe_lstm.sv, pe_gru.sv) on a bench: the library's words go in as they
- * are, frames of FLIGHT sequences in turn, h comes out. Macros K, W, CELLS, IN, OUT, FLIGHT, GRU say
- * how it was built. */
+ * are, frames of FLIGHT sequences in turn, h comes out. Macros K, W, CELLS, IN, OUT, PROJECT, PEEP,
+ * SIGMOID, FLIGHT and GRU say how it was built. */
 #ifndef SHOALI_RTL_PE_CELL_H
 #define SHOALI_RTL_PE_CELL_H
 
@@ -152,6 +152,31 @@ struct CellBench {
             cycle();
         if (!to_come.empty() && wrong == 0)
             complain("nothing comes any more");
+    }
+};
+
+/** Random words for all of a layer. */
+struct LayerWords {
+    Matrix x, r, p;
+    std::vector<int16_t> bias, peephole;
+    shoali_fixed_cells l = {};
+
+    explicit LayerWords(Random *random)
+    {
+        const unsigned shift = W + 2;
+        x = Matrix::draw(random, W, (GRU ? 3 : 4) * CELLS, IN, K, shift);
+        r = Matrix::draw(random, W, (GRU ? 2 : 4) * CELLS, OUT, K, shift);
+        if (GRU || PROJECT)
+            p = Matrix::draw(random, W, GRU ? CELLS : OUT, CELLS, K, shift);
+        bias = draw_words(random, W - 1, 4 * CELLS);
+        peephole = draw_words(random, W, 3 * CELLS);
+        l.count = CELLS;
+        l.x = x.m;
+        l.r = r.m;
+        l.p = p.m;
+        l.bias = bias.data();
+        l.peephole = PEEP ? peephole.data() : nullptr;
+        l.peephole_shift = (uint8_t)(W + random->below(3));
     }
 };
 

@@ -3,39 +3,11 @@
 //
 //   pe_cell_test FRAMES [SEED]
 //
-// FLIGHT sequences in turn, of random length; weights, biases, peepholes and x are random words, one
-// in four as large as can be. Prints also the cycles of a frame when nobody waits.
+// FLIGHT sequences in turn, of random length; weights, biases, peepholes and x are random words,
+// one in four as large as can be. Prints also the cycles of a frame when nobody waits.
 #include <cstdlib>
 
 #include "pe_cell.h"
-
-namespace {
-
-struct Layer {
-    Matrix x, r, p;
-    std::vector<int16_t> bias, peephole;
-    shoali_fixed_cells l = {};
-
-    explicit Layer(Random *random)
-    {
-        const unsigned shift = W + 2;
-        x = Matrix::draw(random, W, (GRU ? 3 : 4) * CELLS, IN, K, shift);
-        r = Matrix::draw(random, W, (GRU ? 2 : 4) * CELLS, OUT, K, shift);
-        if (GRU || PROJECT)
-            p = Matrix::draw(random, W, GRU ? CELLS : OUT, CELLS, K, shift);
-        bias = draw_words(random, W - 1, 4 * CELLS);
-        peephole = draw_words(random, W, 3 * CELLS);
-        l.count = CELLS;
-        l.x = x.m;
-        l.r = r.m;
-        l.p = p.m;
-        l.bias = bias.data();
-        l.peephole = PEEP ? peephole.data() : nullptr;
-        l.peephole_shift = (uint8_t)(W + random->below(3));
-    }
-};
-
-} // namespace
 
 int main(int argc, char **argv)
 {
@@ -45,7 +17,7 @@ int main(int argc, char **argv)
     CellBench bench(seed);
     uint64_t frames = 0, per_frame = 0;
     for (int round = 0; bench.compared < goal && bench.wrong == 0; round++) {
-        const Layer layer(&random);
+        const LayerWords layer(&random);
         Sequence sequences[FLIGHT];
         bench.reset();
         bench.load(layer.l);
