@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 while read -r step; do
     echo "== $step"
     # shellcheck disable=SC2086
-    "$here/step.sh" $step
+    "$here/step.sh" $step </dev/null
     status=$?
     [ $status -eq 0 ] || [ $status -eq 77 ] || exit 1
 done <<'END'
@@ -15,6 +15,7 @@ lint
 lanes 499
 codec 3000000
 nic 200000
+path
 pe 100000
 squash
 cells 4000

@@ -6,6 +6,7 @@
 #   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | nic [FRAMES] [SEED] | corners
 #   step.sh pe [BLOCKS [SEED [K W THREE]]]
 #   step.sh squash | cells [FRAMES [SEED [VARIANT ...]]] | pe-rate [FRAMES [VARIANT]]
+#   step.sh path [OPTIONS OF test/in_path.py]
 #   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -88,6 +89,11 @@ pe-rate) # cycles of a layer: the Google LSTM, 64 elements for its gates and 16 
     build "lstm-${variant}_rate"
     "$made/lstm-${variant}_rate" "${1:-8}"
     ;;
+path) # training through the engine, in namespaces
+    need verilator g++ python3
+    build nic_link
+    "$here/test/in_path.py" --made "$made" "$@"
+    ;;
 rate)
     need verilator g++
     build rate_test
@@ -105,7 +111,7 @@ formal)
     yosys-smtbmc --noprogress --unroll -s z3 -t "${2:-6}" "$made/aligner_data.smt2" | tail -n 1
     ;;
 *)
-    sed -n '6,9s/^# *//p' "$0"
+    sed -n '6,10s/^# *//p' "$0"
     exit 2
     ;;
 esac
