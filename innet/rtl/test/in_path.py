@@ -19,10 +19,10 @@ weights at the end):
     ring, soft            codec identity, marked, cards with the library's codec     } equal
     ring, rtl             codec identity, marked, the verilated engine               }
 
-In a ring the owner of a block keeps what it computed while the others get what the cards make of it,
-so the replicas drift apart and no codec of the library does the same; with a server, the weights
-come back unmarked and replicas are one. Beside the training go pings, datagrams and a stream with
-another ToS, compared byte by byte. Prints one JSON object; 77: this machine cannot."""
+In a ring the owner of a block keeps what it computed while the others get what the cards make of
+it, so the replicas drift apart and no codec of the library does the same; with a server, the
+weights come back unmarked and replicas are one. Beside the training go pings, datagrams and a
+stream with another ToS, compared byte by byte. Prints one JSON object; 77: this machine cannot."""
 
 import argparse
 import ctypes
