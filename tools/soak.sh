@@ -15,6 +15,11 @@ tests/fuzz/smoke.sh build/fuzz "$half" || exit 1
 
 cmake --preset asan >/dev/null || exit 1
 cmake --build build/asan -j "$jobs" -- --quiet || exit 1
+seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+if ! SHOAL_TEST_SEED=$seed SHOAL_SOAK_RUNS=100000 build/asan/tests/sim.lossy_faults_test; then
+    echo "soak: FAILED: SHOAL_TEST_SEED=$seed SHOAL_SOAK_RUNS=100000 sim.lossy_faults_test"
+    exit 1
+fi
 end=$((SECONDS + half))
 rounds=0
 while [ "$SECONDS" -lt "$end" ]; do

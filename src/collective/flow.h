@@ -24,6 +24,9 @@ typedef struct shoal_sink {
     void (*control)(void *ctx, uint32_t peer, uint16_t kind, const void *bytes, size_t len_bytes);
     void (*job)(void *ctx, const shoal_op_id *id, size_t offset, size_t count, uint64_t cookie);
     void (*done)(void *ctx, const shoal_op_id *id, shoal_status status, const char *why);
+    /** A packet that may be lost, repeated or overtaken; copied. To members that have granted. NULL
+     * for flows that use streams. */
+    void (*datagram)(void *ctx, uint32_t peer, const void *bytes, size_t len_bytes);
 } shoal_sink;
 
 /** Everything a flow needs to know about its operation. Pointers stay valid until fini. */
@@ -50,6 +53,10 @@ typedef struct shoali_flow_args {
     shoali_scratch
         *scratch; /* of the comm, for receive and kept buffers; NULL: the flow makes its own */
     uint64_t (*now_ns)(void); /* for the times in stats; NULL: they stay 0 */
+    /* flows of datagrams: the most bytes of one that this endpoint can send and receive, and random
+     * bits that nobody else knows */
+    uint32_t datagram_bytes;
+    uint64_t datagram_key;
 } shoali_flow_args;
 
 /** Counters that every flow keeps, for shoal_op_stats. */
@@ -60,6 +67,8 @@ typedef struct shoali_flow_stats {
     uint32_t rounds; /* of the schedule; 0: event driven */
 } shoali_flow_stats;
 
+/** Flows of datagrams alone have no bodies: place, on_frames, unplace,
+ * on_sent and on_job may be NULL. */
 typedef struct shoali_flow_row {
     const char *name;
     uint32_t transports; /* SHOALI_FLOW_* it can use */
@@ -88,6 +97,10 @@ typedef struct shoali_flow_row {
     void (*on_control)(void *state, uint32_t peer, uint16_t kind, const void *bytes,
                        size_t len_bytes);
     void (*on_timer)(void *state, uint64_t now_us);
+    /** A datagram of a member, maybe of another operation; false: it is none of this one's. Flows
+     * of datagrams only. */
+    bool (*on_datagram)(void *state, uint32_t peer, const uint8_t *bytes, size_t len_bytes,
+                        uint64_t now_us);
     /** When on_timer is due; UINT64_MAX: never; 0: now, a flow bounds its work per call and asks to
      * go on. */
     uint64_t (*next_wake_us)(const void *state);

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "collective/engine.h"
 #include "collective/omni_flow.h"
+#include "collective/shards.h"
 #include "shoal/sparse.h"
 #include "wire/frame.h"
 
@@ -39,23 +40,6 @@ static bool is_aggregator(const shoali_omni_flow *f, uint32_t member)
     return member >= f->first_aggregator && member - f->first_aggregator < f->layout.aggregators;
 }
 
-static shoal_status count_shards(const params *p, uint32_t workers, uint32_t members,
-                                 uint32_t *shards_out)
-{
-    const uint32_t extra = members - workers;
-    if (p->dedicated ? extra == 0 : extra > 0)
-        return shoali_fail(SHOAL_EINVAL,
-                           "omnireduce: %u members contribute nothing; 'dedicated' lets them "
-                           "aggregate",
-                           extra);
-    if (p->dedicated ? p->shards != 0 : p->shards > workers)
-        return shoali_fail(SHOAL_EINVAL,
-                           "omnireduce:shards=%lld: %u workers, %u dedicated aggregators",
-                           (long long)p->shards, workers, extra);
-    *shards_out = p->dedicated ? extra : p->shards > 0 ? (uint32_t)p->shards : workers;
-    return SHOAL_OK;
-}
-
 static shoal_status lay_out(shoali_omni_flow *f)
 {
     const shoali_flow_args *a = &f->args;
@@ -66,7 +50,8 @@ static shoal_status lay_out(shoali_omni_flow *f)
                                          "nobody sends counts as zero");
     if (a->owner_job)
         return shoali_fail(SHOAL_EINVAL, "omnireduce has no owners that could update weights");
-    SHOALI_TRY(count_shards(p, a->contributors, a->size, &shards));
+    SHOALI_TRY(shoali_shards_count("omnireduce", (uint32_t)p->shards, p->dedicated,
+                                   a->contributors, a->size, &shards));
     f->arrival = p->arrival;
     f->first_aggregator = p->dedicated ? a->contributors : 0;
     SHOALI_TRY(shoali_omni_lay_out(a->count, (uint32_t)p->block, (uint32_t)p->fusion,
@@ -453,7 +438,8 @@ shoal_status shoal_sparse_describe(const char *collective, size_t count, uint32_
         (void)shoali_fail(SHOAL_EINVAL, "'%s' for %u workers of %u members is no sparse collective",
                           collective, workers, members);
     else
-        status = count_shards(p, workers, members, &shards);
+        status = shoali_shards_count("omnireduce", (uint32_t)p->shards, p->dedicated, workers,
+                                     members, &shards);
     if (status == SHOAL_OK)
         *desc_out = (shoal_sparse_desc){.size = sizeof *desc_out,
                                         .count = count,

@@ -56,7 +56,8 @@ enum {
     SHOALI_COLL_DEDICATED = 1u << 3, /* members beyond contributors may serve */
     SHOALI_COLL_ROOTED = 1u << 4,    /* broadcast: only the root's values count */
     SHOALI_COLL_FLOW = 1u << 5,      /* event driven: the row brings a flow instead of a schedule */
-    SHOALI_COLL_SERVED = 1u << 6     /* the job's aggregators are members behind the contributors */
+    SHOALI_COLL_SERVED = 1u << 6,    /* the job's aggregators are members behind the contributors */
+    SHOALI_COLL_ROUNDED = 1u << 7    /* sums are rounded once, to integers of a shared scale */
 };
 
 struct shoali_flow_row;

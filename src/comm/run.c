@@ -243,7 +243,8 @@ static shoal_status start_flow(shoal_op *op)
         .scratch = comm->scratch,
         .now_ns = shoali_now_ns,
     };
-    shoal_sink sink = {op, sink_send, sink_control, sink_job, sink_done};
+    const shoal_sink sink = {
+        .ctx = op, .send = sink_send, .control = sink_control, .job = sink_job, .done = sink_done};
     op->row = op->collective.row->flow != NULL ? op->collective.row->flow : &shoali_engine;
     if ((op->row->transports & SHOALI_FLOW_STREAM) == 0)
         return shoali_fail(SHOAL_ENOTSUP, "%s needs datagrams", op->collective.spec);

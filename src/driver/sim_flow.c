@@ -142,10 +142,17 @@ static shoal_status start(runner *r)
 {
     const shoali_sim_flow *flow = r->flow;
     const size_t measured = shoal_codec_measure_count(flow->args.push) * flow->args.tensor_count;
+    if ((r->row->transports & SHOALI_FLOW_STREAM) == 0)
+        return shoali_fail(SHOAL_ENOTSUP, "%s needs datagrams, which are not simulated here",
+                           flow->args.collective->spec);
     SHOALI_TRY(measure(r));
     for (uint32_t i = 0; i < flow->args.size; i++) {
         member *m = &r->members[i];
-        const shoal_sink sink = {m, sink_send, sink_control, sink_job, sink_done};
+        const shoal_sink sink = {.ctx = m,
+                                 .send = sink_send,
+                                 .control = sink_control,
+                                 .job = sink_job,
+                                 .done = sink_done};
         shoali_flow_args args = flow->args;
         args.me = i;
         args.buf = flow->bufs[i];

@@ -40,7 +40,8 @@ flowprobe *flowprobe_open(const shoali_flow_row *row, const shoali_flow_args *ar
 {
     flowprobe *p = calloc(1, sizeof *p);
     assert_non_null(p);
-    shoal_sink sink = {p, on_send, on_control, on_job, on_done};
+    shoal_sink sink = {
+        .ctx = p, .send = on_send, .control = on_control, .job = on_job, .done = on_done};
     p->row = row;
     p->state = shoali_alloc(row->state_size(args));
     assert_non_null(p->state);

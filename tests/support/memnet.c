@@ -403,7 +403,8 @@ void memnet_set_owner(memnet *net, memnet_owner owner, void *ctx)
 shoal_status memnet_start(memnet *net, const shoali_flow_row *row, const shoali_flow_args *args)
 {
     node *n = &net->nodes[args->me];
-    shoal_sink sink = {n, sink_send, sink_control, sink_job, sink_done};
+    shoal_sink sink = {
+        .ctx = n, .send = sink_send, .control = sink_control, .job = sink_job, .done = sink_done};
     n->row = row;
     n->args = *args;
     n->state = shoali_alloc(row->state_size(args));

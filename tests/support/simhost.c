@@ -198,7 +198,8 @@ static void start_flow(simhost *host, const engine_run *run, uint32_t me)
 {
     host_node *n = &host->nodes[me];
     shoali_flow_args args = engine_run_args(run, me);
-    shoal_sink sink = {n, sink_send, sink_control, sink_job, sink_done};
+    shoal_sink sink = {
+        .ctx = n, .send = sink_send, .control = sink_control, .job = sink_job, .done = sink_done};
     n->flow = shoali_alloc(n->host->row->state_size(&args));
     assert_non_null(n->flow);
     assert_ok(n->host->row->start(n->flow, &args, &sink, shoali_fabric_now_us(host->sim)));

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker's half. Everything that a contribution says is in the slot's state and in the buffer,
+ * where a block stays as it was until its sum has come: a repetition is the same bytes again.
+ *
+ * Its timer: most round trips may be long because a packet was lost, at this worker or another, so
+ * a mean of them would grow without end. A lower quartile does not; a slot's patience is twice
+ * that, and doubles with every probe. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "collective/slot.h"
+#include "kernel/kernel.h"
+
+enum {
+    FIRST_RTT_US = 20 * 1000,
+    SLACK_US = 4 * 1000, /* threads sleep for whole milliseconds */
+    PATIENCE_MAX_US = 1000 * 1000,
+    TRIES_MAX = 8
+};
+
+shoal_status shoali_slot_worker_init(shoali_slot_worker *w, const shoali_slot_share *share,
+                                     float *x, uint32_t me, shoal_arena *arena)
+{
+    *w = (shoali_slot_worker){.share = *share,
+                              .x = x,
+                              .me = me,
+                              .open = share->slots,
+                              .rtt_us = FIRST_RTT_US,
+                              .wake_us = UINT64_MAX,
+                              .not_finite = SIZE_MAX};
+    w->slots = shoali_arena_array(arena, share->slots, sizeof *w->slots);
+    return w->slots != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+static size_t elems_of(const shoali_slot_share *s, uint32_t block)
+{
+    const size_t left = s->count - (size_t)block * s->block;
+    return left < s->block ? left : s->block;
+}
+
+static float *at(const shoali_slot_worker *w, uint32_t block)
+{
+    return w->x + (size_t)block * w->share.block;
+}
+
+/* The column's next block, from `from` on, that is not zero; those that only equal zero become it,
+ * or they would differ among workers in the sign. */
+static uint32_t look_ahead(shoali_slot_worker *w, uint64_t from)
+{
+    const shoali_slot_share *s = &w->share;
+    for (uint64_t b = from; b < s->blocks; b += s->slots) {
+        const size_t n = elems_of(s, (uint32_t)b);
+        const uint32_t bits = shoali_kernel()->or_bits(at(w, (uint32_t)b), n);
+        if (bits << 1 != 0)
+            return (uint32_t)b;
+        if (bits != 0)
+            memset(at(w, (uint32_t)b), 0, n * sizeof(float));
+    }
+    return SHOALI_PACKET_NONE;
+}
+
+static void set_next(shoali_slot_worker *w, shoali_slot_sender *s, uint32_t next)
+{
+    s->next = next;
+    s->ahead = SHOALI_EXPONENT_ZERO;
+    if (next == SHOALI_PACKET_NONE)
+        return;
+    const size_t n = elems_of(&w->share, next);
+    s->ahead = shoali_slot_exponent(at(w, next), n);
+    if (s->ahead == SHOALI_EXPONENT_NOT_FINITE) {
+        const size_t bad = (size_t)next * w->share.block +
+                           shoali_kernel()->first_nonfinite(at(w, next), n);
+        if (bad < w->not_finite)
+            w->not_finite = bad;
+    }
+}
+
+/* ------------------------------------------------------------------ timers */
+
+uint64_t shoali_slot_worker_patience_us(const shoali_slot_worker *w)
+{
+    return (uint64_t)(2 * w->rtt_us) + SLACK_US;
+}
+
+static void arm(shoali_slot_worker *w, shoali_slot_sender *s, uint64_t now_us)
+{
+    uint64_t wait_us = shoali_slot_worker_patience_us(w) << s->tries;
+    s->due_us = now_us + (wait_us < PATIENCE_MAX_US ? wait_us : PATIENCE_MAX_US);
+    if (s->due_us < w->wake_us)
+        w->wake_us = s->due_us;
+}
+
+/* A quarter of all steps goes down, three quarters of them up by a third as much. */
+static void measure(shoali_slot_worker *w, double round_trip_us)
+{
+    w->rtt_us *= round_trip_us > w->rtt_us ? 1.025 : 0.925;
+}
+
+static void send_anew(shoali_slot_worker *w, shoali_slot_sender *s, uint64_t now_us)
+{
+    s->tries = s->unanswered = 0;
+    s->timed = s->round > 0; /* the first shows when the others enter, not how far they are */
+    s->missing = SHOALI_PACKET_NONE;
+    s->sent_us = now_us;
+    arm(w, s, now_us);
+}
+
+uint32_t shoali_slot_worker_due(shoali_slot_worker *w, uint64_t now_us)
+{
+    if (now_us < w->wake_us)
+        return SHOALI_PACKET_NONE;
+    w->wake_us = UINT64_MAX;
+    for (uint32_t i = 0; i < w->share.slots; i++) {
+        shoali_slot_sender *s = &w->slots[i];
+        if (s->finished)
+            continue;
+        if (s->due_us <= now_us) {
+            s->tries += s->tries < TRIES_MAX;
+            arm(w, s, now_us);
+            w->wake_us = now_us; /* others may be due as well */
+            s->unanswered += s->unanswered < UINT8_MAX;
+            return i;
+        }
+        if (s->due_us < w->wake_us)
+            w->wake_us = s->due_us;
+    }
+    return SHOALI_PACKET_NONE;
+}
+
+uint64_t shoali_slot_worker_wake_us(const shoali_slot_worker *w)
+{
+    return w->open > 0 ? w->wake_us : UINT64_MAX;
+}
+
+/* ------------------------------------------------------------------ packets out */
+
+void shoali_slot_worker_begin(shoali_slot_worker *w, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < w->share.slots; i++) {
+        shoali_slot_sender *s = &w->slots[i];
+        *s = (shoali_slot_sender){.block = SHOALI_PACKET_NONE};
+        set_next(w, s, w->share.sparse ? look_ahead(w, i) : i);
+        send_anew(w, s, now_us);
+    }
+}
+
+static void head_of(const shoali_slot_worker *w, uint32_t slot, uint8_t kind, uint8_t *out)
+{
+    const shoali_slot_sender *s = &w->slots[slot];
+    const shoali_packet head = {.kind = kind,
+                                .worker = (uint8_t)w->me,
+                                .slot = (uint16_t)slot,
+                                .exponent = s->ahead,
+                                .key = w->share.key,
+                                .round = s->round,
+                                .block = s->block,
+                                .next = s->next,
+                                .after = SHOALI_PACKET_NONE};
+    shoali_packet_encode(&head, out);
+}
+
+size_t shoali_slot_worker_contribution(shoali_slot_worker *w, uint32_t slot, uint8_t *out)
+{
+    const shoali_slot_sender *s = &w->slots[slot];
+    head_of(w, slot, SHOALI_PACKET_CONTRIBUTION, out);
+    if (!s->owns)
+        return SHOALI_PACKET_BYTES;
+    const size_t n = elems_of(&w->share, s->block);
+    uint8_t *values = out + SHOALI_PACKET_BYTES;
+    shoali_slot_quantise(at(w, s->block), n, shoali_slot_scale(s->exponent, w->share.workers),
+                         values);
+    memset(values + 4 * n, 0, 4 * (w->share.block - n));
+    return SHOALI_PACKET_BYTES + 4 * (size_t)w->share.block;
+}
+
+size_t shoali_slot_worker_probe(shoali_slot_worker *w, uint32_t slot, uint8_t *out)
+{
+    w->probes++;
+    head_of(w, slot, SHOALI_PACKET_PROBE, out);
+    return SHOALI_PACKET_BYTES;
+}
+
+/* ------------------------------------------------------------------ packets in */
+
+/* The sum of the slot's block. */
+static void store(shoali_slot_worker *w, const shoali_slot_sender *s, const uint8_t *values,
+                  uint32_t count)
+{
+    if (s->block == SHOALI_PACKET_NONE)
+        return;
+    const size_t n = elems_of(&w->share, s->block);
+    float *x = at(w, s->block);
+    if (s->exponent == SHOALI_EXPONENT_NOT_FINITE) {
+        w->sum_not_finite = true;
+        for (size_t i = 0; i < n; i++)
+            x[i] = NAN;
+    } else if (count == 0) {
+        memset(x, 0, n * sizeof *x);
+    } else {
+        shoali_slot_dequantise(values, n, shoali_slot_scale(s->exponent, w->share.workers), x);
+    }
+}
+
+/* Can this be the result that the slot waits for? */
+static bool possible(const shoali_slot_worker *w, const shoali_slot_sender *s, uint32_t slot,
+                     const shoali_packet *head, uint32_t count)
+{
+    const shoali_slot_share *share = &w->share;
+    if (head->round != s->round || head->block != s->block ||
+        (count != 0 && (count != share->block || s->block == SHOALI_PACKET_NONE ||
+                        shoali_slot_scale(s->exponent, share->workers) == 0)))
+        return false;
+    if (share->sparse) /* at most this worker's own next, and of this column */
+        return head->next <= s->next && (head->next != s->next || head->exponent >= s->ahead) &&
+               (head->next == SHOALI_PACKET_NONE ||
+                (head->next < share->blocks && head->next % share->slots == slot &&
+                 (s->block == SHOALI_PACKET_NONE || head->next > s->block)));
+    return head->next == s->next && head->exponent >= s->ahead &&
+           (head->after == SHOALI_PACKET_NONE || head->after < share->blocks);
+}
+
+static shoali_slot_verdict take_result(shoali_slot_worker *w, const shoali_packet *head,
+                                       const uint8_t *values, uint32_t count, uint64_t now_us)
+{
+    shoali_slot_sender *s = &w->slots[head->slot];
+    if (!possible(w, s, head->slot, head, count))
+        return SHOALI_SLOT_IGNORED;
+    store(w, s, values, count);
+    if (s->timed)
+        measure(w, (double)(now_us - s->sent_us));
+    if (head->next == SHOALI_PACKET_NONE) {
+        s->finished = true;
+        w->open--;
+        return SHOALI_SLOT_TAKEN;
+    }
+    const bool mine = head->next == s->next;
+    s->round++;
+    s->block = head->next;
+    s->exponent = head->exponent;
+    s->owns = mine && s->ahead != SHOALI_EXPONENT_ZERO &&
+              head->exponent != SHOALI_EXPONENT_NOT_FINITE;
+    if (!w->share.sparse)
+        set_next(w, s, head->after);
+    else if (mine)
+        set_next(w, s, look_ahead(w, (uint64_t)head->next + w->share.slots));
+    send_anew(w, s, now_us);
+    return SHOALI_SLOT_SEND;
+}
+
+/* The round is not complete: because of this worker, or of whom? */
+static shoali_slot_verdict take_state(shoali_slot_worker *w, const shoali_packet *head,
+                                      const uint8_t *missing)
+{
+    shoali_slot_sender *s = &w->slots[head->slot];
+    if (head->round != s->round)
+        return SHOALI_SLOT_IGNORED;
+    s->unanswered = 0;
+    s->missing = SHOALI_PACKET_NONE;
+    for (uint32_t i = w->share.workers; i-- > 0;)
+        if ((missing[i / 8] >> i % 8 & 1) != 0 && (i != w->me || s->missing == SHOALI_PACKET_NONE))
+            s->missing = i;
+    if ((missing[w->me / 8] >> w->me % 8 & 1) == 0)
+        return SHOALI_SLOT_TAKEN;
+    s->timed = false;
+    w->resent++;
+    return SHOALI_SLOT_SEND;
+}
+
+shoali_slot_verdict shoali_slot_worker_take(shoali_slot_worker *w, const shoali_packet *head,
+                                            const uint8_t *values, uint32_t count, uint64_t now_us)
+{
+    if (head->key != w->share.key || head->slot >= w->share.slots || w->slots[head->slot].finished)
+        return SHOALI_SLOT_IGNORED;
+    if (head->kind == SHOALI_PACKET_RESULT)
+        return take_result(w, head, values, count, now_us);
+    return head->kind == SHOALI_PACKET_STATE ? take_state(w, head, values) : SHOALI_SLOT_IGNORED;
+}

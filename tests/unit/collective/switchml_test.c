@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SwitchML as a flow over a net in virtual time: sums, bits, both forms, members that vanish, values
+ * that are not finite, and packets that nobody should send. */
+#include "collective/switchml.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "support/check.h"
+#include "support/lossy_case.h"
+
+static const lossnet_faults none = {.delay_us = 50};
+enum { LONG_US = 60 * 1000 * 1000 };
+
+static void run_to_end(lossy_case *c)
+{
+    if (!lossnet_run(c->net, LONG_US)) {
+        char text[200];
+        for (uint32_t m = 0; m < c->run.c.size; m++)
+            if (!lossnet_result_of(c->net, m)->done) {
+                (void)lossnet_time_out(c->net, m, text, sizeof text);
+                print_error("member %u: %s\n", m, text);
+            }
+        fail_msg("%s: stuck", engine_run_name(&c->run));
+    }
+    for (uint32_t m = 0; m < c->run.c.size; m++)
+        if (lossnet_result_of(c->net, m)->status != SHOAL_OK)
+            fail_msg("%s: member %u: %s", engine_run_name(&c->run), m,
+                     lossnet_result_of(c->net, m)->why);
+    if (lossy_wrong(c)[0] != '\0')
+        fail_msg("%s: %s", engine_run_name(&c->run), lossy_wrong(c));
+    engine_run_assert_same(&c->run);
+}
+
+static void sums_without_faults(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 7, 64, 211, 600};
+    for (uint32_t workers = 1; workers <= 6; workers++)
+        for (size_t k = 0; k < 24; k++) {
+            lossy_case c;
+            lossy_open(&c, workers, k / 12 * 2, counts[k % 6], 8, 1 + k % 4, k / 6 % 2 == 1,
+                       k % 5 == 0 ? 1 : 0.3, &none, check_seed() + 100 * workers + k);
+            run_to_end(&c);
+            lossy_close(&c);
+        }
+}
+
+static void sums_with_faults(void **state)
+{
+    (void)state;
+    for (uint64_t k = 0; k < 60; k++) {
+        lossy_case c;
+        const uint64_t seed = check_seed() + k;
+        const lossnet_faults faults = lossy_faults(seed);
+        lossy_open(&c, 2 + k % 7, k % 3, 64 * 8 - k % 9, 8, 1 + k % 9, k % 2 == 1,
+                   k % 4 < 2 ? 1 : 0.2, &faults, seed);
+        run_to_end(&c);
+        lossy_close(&c);
+    }
+}
+
+/* Once more the same inputs through other losses: the same bits. */
+static void sums_repeat(void **state)
+{
+    (void)state;
+    float first[300];
+    for (uint64_t k = 0; k < 5; k++) {
+        lossy_case c;
+        const lossnet_faults faults = lossy_faults(k);
+        lossy_open(&c, 5, 2, 300, 8, 4, false, 1, &faults, 11);
+        run_to_end(&c);
+        if (k == 0)
+            memcpy(first, c.run.bufs[0], sizeof first);
+        assert_memory_equal(first, c.run.bufs[0], sizeof first);
+        lossy_close(&c);
+    }
+}
+
+/* Sparse: each worker sends its own blocks once, and headers; dense: all of them. */
+static void bytes_are_what_they_should_be(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        lossy_case c;
+        lossy_open(&c, 4, 1, 100 * 8, 8, 4, sparse == 1, 0.25, &none, 5);
+        uint64_t own = 0;
+        for (size_t b = 0; b < 100; b++)
+            own += c.run.inputs[0][8 * b] != 0 || c.run.inputs[0][8 * b + 1] != 0;
+        run_to_end(&c);
+        const shoali_flow_stats *stats = &lossnet_result_of(c.net, 0)->stats;
+        assert_int_equal(stats->sent_elems, 8 * own); /* blocks that are zero are headers */
+        const uint64_t headers = (stats->sent_payload_bytes - 4 * stats->sent_elems) /
+                                 SHOALI_PACKET_BYTES;
+        if (sparse == 0)
+            assert_int_equal(headers, 100 + 4); /* each block, and the first round of each slot */
+        else
+            assert_true(headers < 100); /* what is zero everywhere is skipped */
+        lossy_close(&c);
+    }
+}
+
+static void not_finite_is_known_to_all(void **state)
+{
+    (void)state;
+    for (uint32_t k = 0; k < 8; k++) {
+        lossy_case c;
+        const lossnet_faults faults = lossy_faults(k);
+        const size_t at = 17 + 31 * k;
+        lossy_open(&c, 4, k % 3, 300, 8, 3, k % 2 == 1, 0.5, &faults, 3 + k);
+        c.run.bufs[2][at] = k % 2 == 0 ? NAN : -INFINITY; /* before time has passed */
+        assert_true(lossnet_run(c.net, LONG_US));
+        for (uint32_t m = 0; m < c.run.c.size; m++) {
+            const lossnet_result *r = lossnet_result_of(c.net, m);
+            if (m >= 4 && r->status == SHOAL_OK)
+                continue; /* another shard's aggregator */
+            assert_int_equal(r->status, SHOAL_ENOTFINITE);
+            assert_int_equal(r->origin.endpoint, c.run.endpoints[2]);
+            for (uint32_t t = 0; t < 3; t++)
+                if (c.run.tensors[t].key == r->origin.key)
+                    assert_int_equal(c.run.tensors[t].offset + r->origin.index, at);
+        }
+        lossy_close(&c);
+    }
+}
+
+/* At the deadline everyone that is left names who has vanished. */
+static void the_dead_are_named(void **state)
+{
+    (void)state;
+    shoali_rng rng = {check_seed(), 8, 0};
+    size_t named = 0;
+    for (uint32_t k = 0; k < 60; k++) {
+        lossy_case c;
+        char text[200];
+        const lossnet_faults faults = lossy_faults(k % 2 == 0 ? k : 0);
+        const uint32_t dead = k % 5;
+        lossy_open(&c, 4, 1, 64 * 8, 8, 8, false, 1, &faults, shoali_rng_next(&rng));
+        if (!lossnet_run(c.net, shoali_rng_next(&rng) % 60000)) {
+            lossnet_kill(c.net, dead);
+            (void)lossnet_run(c.net, LONG_US);
+        }
+        for (uint32_t m = 0; m < 5; m++) {
+            if (m == dead || lossnet_result_of(c.net, m)->done)
+                continue;
+            const uint32_t culprit = lossnet_time_out(c.net, m, text, sizeof text);
+            if (strstr(text, "set up") != NULL)
+                continue; /* before that only the aggregator knows; a comm spreads what it says */
+            if (culprit != dead)
+                fail_msg("case %u: member %u blames %u, but %u is dead: %s", k, m, culprit, dead,
+                         text);
+            named++;
+        }
+        lossy_close(&c);
+    }
+    assert_true(named > 100);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    engine_run run;
+    engine_case c = {.collective = "switchml:block=8", .size = 256, .count = 10};
+    assert_true(engine_run_open(&c, &run));
+    lossnet *net = lossnet_create(256, &none, 1);
+    shoali_flow_args args = engine_run_args(&run, 0);
+    assert_status(lossnet_start(net, engine_run_row(&run), &args, 1472), SHOAL_EINVAL);
+    assert_error_has("256 workers");
+    assert_error_has("at most 255");
+    args.contributors = 2;
+    args.size = 2;
+    args.reduce = SHOAL_MAX;
+    assert_status(lossnet_start(net, engine_run_row(&run), &args, 1472), SHOAL_EINVAL);
+    args.reduce = SHOAL_SUM;
+    args.size = 3; /* one that contributes nothing */
+    assert_status(lossnet_start(net, engine_run_row(&run), &args, 1472), SHOAL_EINVAL);
+    assert_error_has("dedicated");
+    lossnet_destroy(net);
+    engine_run_close(&run);
+}
+
+/* A block that is larger than some member's datagrams: all hear it. */
+static void a_small_mtu_is_an_error(void **state)
+{
+    (void)state;
+    engine_run run;
+    const engine_case c = {.collective = "switchml:block=256", .size = 2, .count = 1000};
+    assert_true(engine_run_open(&c, &run));
+    lossnet *net = lossnet_create(2, &none, 1);
+    for (uint32_t m = 0; m < 2; m++) {
+        const shoali_flow_args args = engine_run_args(&run, m);
+        assert_ok(lossnet_start(net, engine_run_row(&run), &args, m == 0 ? 1472 : 500));
+    }
+    (void)lossnet_run(net, 1000 * 1000);
+    assert_int_equal(lossnet_result_of(net, 0)->status, SHOAL_EINVAL);
+    assert_non_null(strstr(lossnet_result_of(net, 0)->why, "MTU"));
+    lossnet_destroy(net);
+    engine_run_close(&run);
+}
+
+/* Strangers, other operations, packets of nowhere: the sums stay right. */
+static void hostile_packets(void **state)
+{
+    (void)state;
+    lossy_case c;
+    shoali_rng rng = {check_seed(), 1, 0};
+    lossy_open(&c, 3, 1, 64 * 8, 8, 4, false, 1, &none, 2);
+    uint8_t bytes[SHOALI_PACKET_BYTES + 40];
+    for (uint64_t t = 200; !lossnet_run(c.net, t); t += 20) {
+        const shoali_switchml *f = lossnet_state(c.net, 3);
+        shoali_packet p = {.kind = (uint8_t)(shoali_rng_next(&rng) % 6),
+                           .worker = (uint8_t)(shoali_rng_next(&rng) % 5),
+                           .slot = (uint16_t)(shoali_rng_next(&rng) % 6),
+                           .exponent = (int16_t)shoali_rng_next(&rng),
+                           .key = f != NULL && shoali_rng_next(&rng) % 2 == 0 ? f->pool.share.key
+                                                                              : 77,
+                           .round = (uint32_t)(shoali_rng_next(&rng) % 100) + 100,
+                           .block = (uint32_t)(shoali_rng_next(&rng) % 70),
+                           .next = (uint32_t)(shoali_rng_next(&rng) % 70),
+                           .after = (uint32_t)shoali_rng_next(&rng)};
+        const uint32_t to = (uint32_t)(shoali_rng_next(&rng) % 4);
+        shoali_packet_encode(&p, bytes);
+        if (lossnet_state(c.net, to) != NULL)
+            (void)lossnet_inject(c.net, (uint32_t)(shoali_rng_next(&rng) % 4), to, bytes,
+                                 shoali_rng_next(&rng) % sizeof bytes);
+    }
+    run_to_end(&c);
+    lossy_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(sums_without_faults),
+        CHECK_TEST(sums_with_faults),
+        CHECK_TEST(sums_repeat),
+        CHECK_TEST(bytes_are_what_they_should_be),
+        CHECK_TEST(not_finite_is_known_to_all),
+        CHECK_TEST(the_dead_are_named),
+        CHECK_TEST(what_cannot_be_is_refused),
+        CHECK_TEST(a_small_mtu_is_an_error),
+        CHECK_TEST(hostile_packets),
+    };
+    return CHECK_RUN(tests);
+}
