@@ -50,8 +50,8 @@ static shoal_status lay_out(shoali_omni_flow *f)
                                          "nobody sends counts as zero");
     if (a->owner_job)
         return shoali_fail(SHOAL_EINVAL, "omnireduce has no owners that could update weights");
-    SHOALI_TRY(shoali_shards_count("omnireduce", (uint32_t)p->shards, p->dedicated,
-                                   a->contributors, a->size, &shards));
+    SHOALI_TRY(shoali_shards_count("omnireduce", (uint32_t)p->shards, p->dedicated, a->contributors,
+                                   a->size, &shards));
     f->arrival = p->arrival;
     f->first_aggregator = p->dedicated ? a->contributors : 0;
     SHOALI_TRY(shoali_omni_lay_out(a->count, (uint32_t)p->block, (uint32_t)p->fusion,

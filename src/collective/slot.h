@@ -11,9 +11,9 @@
  * So exponents travel one round ahead of their values, and everyone scales a block alike. A slot
  * holds one round that is being summed and the result of the one before: a worker that is at round
  * r has result r - 1, hence every worker has sent r - 1, hence has result r - 2. A packet says its
- * round: of an older one, or a second time, it is dropped. (A version bit alone, as published, takes
- * a packet that is two rounds late for a new one.) Every worker answers every result, with no
- * values where it has none.
+ * round: of an older one, or a second time, it is dropped. (A version bit alone, as published,
+ * takes a packet that is two rounds late for a new one.) Every worker answers every result, with
+ * no values where it has none.
  *
  * Which block comes next: dense, the aggregator hands out blocks in order to whichever slot is
  * free, so a slot that waits for a lost packet holds up only itself. Sparse, a slot is a column

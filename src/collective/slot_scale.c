@@ -60,7 +60,7 @@ double shoali_slot_scale(int16_t exponent, uint32_t workers)
 }
 
 /* A double this large has no bits below one: adding it rounds to nearest, and leaves the integer
- * in the low bits, in two's complement. Compilers turn it into vectors, which rint() they do not. */
+ * in the low bits, in two's complement. Compilers make vectors of it, but none of rint(). */
 static uint32_t rounded(double value)
 {
     const double shifted = value + 0x1.8p52;

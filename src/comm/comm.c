@@ -63,6 +63,7 @@ static void free_comm(shoal_comm *comm)
 {
     shoali_alive_remove(comm);
     shoali_watch_close_all(comm);
+    shoali_datagrams_close(comm);
     shoali_links_close(comm);
     if (comm->epoll_fd >= 0)
         close(comm->epoll_fd);

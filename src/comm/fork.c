@@ -49,6 +49,7 @@ static void in_child(void)
     for (shoal_comm *comm = alive; comm != NULL; comm = comm->next_alive) {
         atomic_store(&comm->forked, true);
         shoali_links_forked(comm);
+        shoali_datagrams_forked(comm);
         shoali_watch_serve_close(comm, true);
         if (comm->door != NULL)
             shoali_door_forked(comm->door);

@@ -142,6 +142,8 @@ typedef struct shoali_admission {
     shoali_residual_store *residuals;
 } shoali_admission;
 
+typedef struct shoali_datagrams shoali_datagrams;
+
 struct shoal_comm {
     /* constant */
     uint32_t me, size, workers, chunk_elems; /* size: of all endpoints */
@@ -195,12 +197,13 @@ struct shoal_comm {
     shoali_note *notes, *notes_free;
     shoali_finished *finished;
     uint32_t finished_next;
-    bool peers_changed; /* some peer is gone or has left */
-    bool quit;          /* the progress thread is to end */
-    uint64_t unsure_us; /* the same of everybody's */
-    bool leaving;       /* this rank reforms: no operation starts any more */
-    bool busy;          /* something happened in this round, or is left to do: do not sleep */
-    uint64_t busy_us;   /* when something happened last */
+    bool peers_changed;          /* some peer is gone or has left */
+    shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
+    bool quit;                   /* the progress thread is to end */
+    uint64_t unsure_us;          /* the same of everybody's */
+    bool leaving;                /* this rank reforms: no operation starts any more */
+    bool busy;        /* something happened in this round, or is left to do: do not sleep */
+    uint64_t busy_us; /* when something happened last */
     shoali_scratch *scratch;
     shoali_residual_store *residuals;
     bool listening;
@@ -315,6 +318,21 @@ void shoali_flight_recall(shoal_comm *comm, const shoal_op *op, uint32_t endpoin
 /** Tell flows about frames that came back. True: there were some. */
 bool shoali_flight_deliver(shoal_comm *comm);
 void shoali_flights_free(shoal_comm *comm);
+
+/* datagrams.c: packets that may be lost. */
+/** Idempotent. */
+SHOAL_MUST_USE shoal_status shoali_datagrams_open(shoal_comm *comm);
+void shoali_datagrams_close(shoal_comm *comm);
+void shoali_datagrams_forked(shoal_comm *comm);
+/** Once open: the largest that this endpoint can send and receive; random bits for an operation. */
+uint32_t shoali_datagrams_bytes(const shoal_comm *comm);
+uint64_t shoali_datagrams_key(const shoal_comm *comm, const shoali_wire_id *id);
+void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, size_t len_bytes);
+/** False: malformed. */
+bool shoali_datagrams_on_place(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
+                               size_t len_bytes);
+void shoali_datagrams_receive(shoal_comm *comm);
+void shoali_datagrams_flush(shoal_comm *comm);
 
 /* progress.c: the event loop. */
 /** One round; sleeps until until_us at most. */

@@ -130,6 +130,8 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
     case SHOALI_MESSAGE_protocol:
         shoali_listen_message(comm, peer, bytes, len_bytes);
         return true;
+    case SHOALI_MESSAGE_datagram:
+        return shoali_datagrams_on_place(comm, peer, bytes, len_bytes);
     case SHOALI_MESSAGE_serve:
         return shoali_serve_on_request(comm, peer, bytes, len_bytes);
     case SHOALI_MESSAGE_flow:

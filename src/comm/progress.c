@@ -3,7 +3,7 @@
  *
  *   sleep in epoll (transports' descriptors, the wake-up descriptor) until the next timer, unless
  *   there is work
- *   tasks of other threads -> transports -> frames that came back -> peers that went
+ *   tasks of other threads -> transports -> datagrams -> frames that came back -> peers that went
  *   -> operations that ended -> timers
  *
  * Nothing here blocks but epoll, and nothing that is called runs longer than a few milliseconds. */
@@ -184,9 +184,11 @@ static void run_round(shoal_comm *comm)
         comm->control.row->progress(comm->control.state, comm->now_us);
     if (comm->near.open)
         comm->near.row->progress(comm->near.state, comm->now_us);
+    shoali_datagrams_receive(comm);
     while (shoali_flight_deliver(comm))
         ;
     shoali_run_timers(comm);
+    shoali_datagrams_flush(comm);
     shoali_view_timers(comm);
     shoali_watch_serve(comm);
     shoali_run_reap(comm);

@@ -98,6 +98,11 @@ static void sink_control(void *ctx, uint32_t peer, uint16_t kind, const void *by
                    SHOALI_FLOW_HEAD_BYTES + len_bytes);
 }
 
+static void sink_datagram(void *ctx, uint32_t peer, const void *bytes, size_t len_bytes)
+{
+    shoali_datagrams_send(ctx, peer, bytes, len_bytes);
+}
+
 typedef struct owner_job {
     shoali_job job;
     shoal_op *op;
@@ -243,11 +248,18 @@ static shoal_status start_flow(shoal_op *op)
         .scratch = comm->scratch,
         .now_ns = shoali_now_ns,
     };
-    const shoal_sink sink = {
-        .ctx = op, .send = sink_send, .control = sink_control, .job = sink_job, .done = sink_done};
+    const shoal_sink sink = {.ctx = op,
+                             .send = sink_send,
+                             .control = sink_control,
+                             .job = sink_job,
+                             .done = sink_done,
+                             .datagram = sink_datagram};
     op->row = op->collective.row->flow != NULL ? op->collective.row->flow : &shoali_engine;
-    if ((op->row->transports & SHOALI_FLOW_STREAM) == 0)
-        return shoali_fail(SHOAL_ENOTSUP, "%s needs datagrams", op->collective.spec);
+    if ((op->row->transports & SHOALI_FLOW_STREAM) == 0) {
+        SHOALI_TRY(shoali_datagrams_open(comm));
+        args.datagram_bytes = shoali_datagrams_bytes(comm);
+        args.datagram_key = shoali_datagrams_key(comm, &op->id);
+    }
     op->granted = shoali_arena_alloc(op->arena, op->member_count);
     op->flow = shoali_alloc(op->row->state_size(&args));
     if (op->flow == NULL || op->granted == NULL)

@@ -189,6 +189,28 @@ bool shoali_flow_head_decode(const uint8_t *bytes, size_t len_bytes, shoali_flow
     return true;
 }
 
+size_t shoali_datagram_encode(const shoali_datagram_place *message,
+                              uint8_t out[SHOALI_DATAGRAM_BYTES])
+{
+    uint8_t *at = out;
+    put_u32(&at, message->port);
+    put_u32(&at, message->len_bytes);
+    put_text(&at, message->ip, sizeof message->ip);
+    return SHOALI_DATAGRAM_BYTES;
+}
+
+bool shoali_datagram_decode(const uint8_t *bytes, size_t len_bytes,
+                            shoali_datagram_place *message_out)
+{
+    if (len_bytes != SHOALI_DATAGRAM_BYTES)
+        return false;
+    const uint32_t port = get_u32(&bytes);
+    message_out->port = (uint16_t)port;
+    message_out->len_bytes = get_u32(&bytes);
+    get_text(&bytes, message_out->ip, sizeof message_out->ip);
+    return port > 0 && port <= UINT16_MAX;
+}
+
 size_t shoali_serve_encode(const shoali_serve *message, uint8_t out[SHOALI_SERVE_BYTES])
 {
     uint8_t *at = out;

@@ -78,6 +78,14 @@ typedef struct shoali_flow_head {
 } shoali_flow_head;
 enum { SHOALI_FLOW_HEAD_BYTES = 26 };
 
+/** datagram: where the sender takes packets (wire/packet.h), and how large. */
+typedef struct shoali_datagram_place {
+    uint16_t port;
+    uint32_t len_bytes;
+    char ip[64]; /* numeric */
+} shoali_datagram_place;
+enum { SHOALI_DATAGRAM_BYTES = 8 + 64 };
+
 /** serve: contributors ask an aggregator to enter an operation, which it could not know of. Members
  * follow as u32 each, contributors first; none: all endpoints in order. */
 typedef struct shoali_serve {
@@ -173,6 +181,10 @@ size_t shoali_flow_head_encode(const shoali_flow_head *message,
 /** The flow's own bytes start at bytes + SHOALI_FLOW_HEAD_BYTES. */
 bool shoali_flow_head_decode(const uint8_t *bytes, size_t len_bytes, shoali_flow_head *message_out);
 /** Writes the head; the caller puts the members behind it (wire/bytes.h). */
+size_t shoali_datagram_encode(const shoali_datagram_place *message,
+                              uint8_t out[SHOALI_DATAGRAM_BYTES]);
+bool shoali_datagram_decode(const uint8_t *bytes, size_t len_bytes,
+                            shoali_datagram_place *message_out);
 size_t shoali_serve_encode(const shoali_serve *message, uint8_t out[SHOALI_SERVE_BYTES]);
 /** True: behind the head there is nothing, or member_count members. */
 bool shoali_serve_decode(const uint8_t *bytes, size_t len_bytes, shoali_serve *message_out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets into both sides of lossy aggregation. The input is a first byte of options, then records:
  * who sends or receives, a length, bytes that overwrite the first ones of a packet that is right.
- * Nothing is read or written out of bounds, sides stay consistent, and headers that decode are equal
- * to their own encoding. */
+ * Nothing is read or written out of bounds, sides stay consistent, and headers that decode equal
+ * their own encoding. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -29,17 +29,16 @@ void lossy_open(lossy_case *c, uint32_t workers, uint32_t servers, size_t count,
                 uint32_t slots, bool sparse, double density, const lossnet_faults *faults,
                 uint64_t seed)
 {
-    char spec[96];
-    snprintf(spec, sizeof spec, "switchml:block=%u,slots=%u%s%s", block, slots,
+    *c = (lossy_case){.block = block, .sparse = sparse};
+    snprintf(c->spec, sizeof c->spec, "switchml:block=%u,slots=%u%s%s", block, slots,
              servers > 0 ? ",dedicated" : "", sparse ? ",sparse" : "");
-    const engine_case made = {.collective = spec,
+    const engine_case made = {.collective = c->spec,
                               .size = workers + servers,
                               .contributors = workers,
                               .count = count,
                               .tensors = 3,
                               .input_seed = seed,
                               .order_seed = seed};
-    *c = (lossy_case){.block = block, .sparse = sparse};
     assert_true(engine_run_open(&made, &c->run));
     spread_values(c, seed);
     zero_blocks(c, density, seed);

@@ -10,6 +10,7 @@
 typedef struct lossy_case {
     engine_run run;
     lossnet *net;
+    char spec[96];
     uint32_t block;
     bool sparse;
 } lossy_case;

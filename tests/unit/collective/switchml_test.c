@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SwitchML as a flow over a net in virtual time: sums, bits, both forms, members that vanish, values
- * that are not finite, and packets that nobody should send. */
+/* SwitchML as a flow over a net in virtual time: sums, bits, both forms, members that vanish,
+ * values that are not finite, and packets that nobody should send. */
 #include "collective/switchml.h"
 
 #include <math.h>

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets between flows of datagrams and one UDP socket, which is opened for the first such
+ * operation. Every endpoint then tells all others, on the authenticated control connection, where
+ * it is; as READY follows on the same connection, whoever has been granted knows the way. What comes
+ * from elsewhere is dropped, and so is what no open operation takes for its own: it looks for its
+ * key, which only members know. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "comm/inner.h"
+#include "comm/meet.h"
+#include "transport/udp.h"
+#include "wire/messages.h"
+
+struct shoali_datagrams {
+    shoali_udp *udp;
+    uint64_t secret;
+    shoali_ip *at; /* [size] of the others; family 0: not known */
+    uint32_t last; /* who sent last: most packets come in turn */
+    bool blocked;  /* waits for the descriptor to be writable */
+    shoali_rng faults;
+    double drop; /* as the fault decorator's, for tests */
+    uint64_t strange;
+};
+
+/* ------------------------------------------------------------------ open and close */
+
+static shoal_status own_address(const shoal_comm *comm, shoali_ip *ip_out)
+{
+    char text[SHOALI_ADDRESS_BYTES];
+    shoali_address address;
+    comm->control.row->address(comm->control.state, text);
+    SHOALI_TRY(shoali_address_parse(text, &address));
+    if (address.ip_count == 0)
+        return shoali_fail(SHOAL_ENOTSUP, "the transport %s has no address for datagrams",
+                           comm->control.kind->name);
+    *ip_out = address.ips[0];
+    return SHOAL_OK;
+}
+
+static shoal_status watch(shoal_comm *comm, int op, bool out)
+{
+    const int fd = shoali_udp_fd(comm->datagrams->udp);
+    struct epoll_event event = {.events = EPOLLIN | (out ? EPOLLOUT : 0), .data.fd = fd};
+    return epoll_ctl(comm->epoll_fd, op, fd, &event) == 0
+               ? SHOAL_OK
+               : shoali_fail(SHOAL_ESYSTEM, "cannot watch the UDP socket");
+}
+
+static void tell_all(shoal_comm *comm)
+{
+    const shoali_ip *at = shoali_udp_address(comm->datagrams->udp);
+    shoali_datagram_place place = {.port = shoali_ip_port(at),
+                                   .len_bytes = shoali_udp_bytes(comm->datagrams->udp)};
+    uint8_t body[SHOALI_DATAGRAM_BYTES];
+    shoali_ip_format(at, place.ip);
+    const size_t bytes = shoali_datagram_encode(&place, body);
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (i != comm->me && atomic_load(&comm->peers[i].state) == SHOALI_PEER_HERE)
+            shoali_control(comm, i, SHOALI_MESSAGE_datagram, body, bytes);
+}
+
+static shoal_status make(shoal_comm *comm)
+{
+    shoali_datagrams *d = comm->datagrams;
+    shoali_ip at;
+    SHOALI_TRY(shoali_meet_random(&d->secret, sizeof d->secret));
+    SHOALI_TRY(own_address(comm, &at));
+    SHOALI_TRY(shoali_udp_open(&at, &d->udp));
+    if (comm->control.fault != NULL &&
+        (comm->control.fault->rank < 0 || comm->control.fault->rank == (int64_t)comm->me)) {
+        d->drop = comm->control.fault->drop;
+        d->faults = (shoali_rng){(uint64_t)comm->control.fault->seed, 1000 + comm->me, 0};
+    }
+    return watch(comm, EPOLL_CTL_ADD, false);
+}
+
+/* The table of places may be needed before the socket. */
+static shoal_status have(shoal_comm *comm)
+{
+    if (comm->datagrams != NULL)
+        return SHOAL_OK;
+    comm->datagrams = shoali_alloc(sizeof *comm->datagrams);
+    if (comm->datagrams == NULL)
+        return SHOAL_ENOMEM;
+    comm->datagrams->at = shoali_alloc_array(comm->size, sizeof *comm->datagrams->at);
+    return comm->datagrams->at != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+shoal_status shoali_datagrams_open(shoal_comm *comm)
+{
+    if (comm->size == 1)
+        return SHOAL_OK; /* nobody to send to */
+    SHOALI_TRY(have(comm));
+    if (comm->datagrams->udp != NULL)
+        return SHOAL_OK;
+    const shoal_status status = make(comm);
+    if (status != SHOAL_OK) {
+        shoali_udp_close(comm->datagrams->udp);
+        comm->datagrams->udp = NULL;
+        return status;
+    }
+    tell_all(comm);
+    return SHOAL_OK;
+}
+
+void shoali_datagrams_close(shoal_comm *comm)
+{
+    shoali_datagrams *d = comm->datagrams;
+    if (d == NULL)
+        return;
+    if (d->udp != NULL) {
+        const shoali_udp_stats stats = shoali_udp_counted(d->udp);
+        shoali_log(DEBUG, "datagrams: %llu sent, %llu received, %llu dropped here, %llu strange",
+                   (unsigned long long)stats.sent, (unsigned long long)stats.received,
+                   (unsigned long long)stats.dropped, (unsigned long long)d->strange);
+    }
+    shoali_udp_close(d->udp);
+    shoali_free(d->at);
+    shoali_free(d);
+    comm->datagrams = NULL;
+}
+
+void shoali_datagrams_forked(shoal_comm *comm)
+{
+    if (comm->datagrams != NULL && comm->datagrams->udp != NULL)
+        shoali_udp_forked(comm->datagrams->udp);
+}
+
+/* ------------------------------------------------------------------ what flows are given */
+
+uint32_t shoali_datagrams_bytes(const shoal_comm *comm)
+{
+    return comm->datagrams != NULL ? shoali_udp_bytes(comm->datagrams->udp) : 0;
+}
+
+uint64_t shoali_datagrams_key(const shoal_comm *comm, const shoali_wire_id *id)
+{
+    const uint64_t operation = shoali_mix(shoali_mix(id->group, id->sequence), id->round);
+    return comm->datagrams != NULL ? shoali_mix(comm->datagrams->secret, operation) : 0;
+}
+
+void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, size_t len_bytes)
+{
+    shoali_datagrams *d = op->comm->datagrams;
+    const shoali_ip *to = &d->at[op->members[member]];
+    if (d->drop > 0 && shoali_rng_next_double(&d->faults) < d->drop)
+        return;
+    if (to->any.sa_family == shoali_udp_address(d->udp)->any.sa_family)
+        shoali_udp_send(d->udp, to, bytes, len_bytes);
+}
+
+/* ------------------------------------------------------------------ what comes in */
+
+bool shoali_datagrams_on_place(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
+                               size_t len_bytes)
+{
+    shoali_datagram_place place;
+    shoali_ip ip;
+    if (!shoali_datagram_decode(bytes, len_bytes, &place) || !shoali_ip_parse(place.ip, &ip))
+        return false;
+    if (have(comm) != SHOAL_OK)
+        return true; /* its packets are strange then, and the operation says so at its deadline */
+    shoali_ip_set_port(&ip, place.port);
+    comm->datagrams->at[endpoint] = ip;
+    return true;
+}
+
+static uint32_t endpoint_at(shoal_comm *comm, const shoali_ip *from)
+{
+    shoali_datagrams *d = comm->datagrams;
+    for (uint32_t i = 1; i <= comm->size; i++) {
+        const uint32_t endpoint = (d->last + i) % comm->size;
+        const shoali_ip *at = &d->at[endpoint];
+        if (at->any.sa_family == from->any.sa_family &&
+            shoali_ip_port(at) == shoali_ip_port(from) && shoali_ip_equal(at, from))
+            return d->last = endpoint;
+    }
+    return SHOALI_NONE;
+}
+
+static bool hand_over(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes, size_t len_bytes)
+{
+    for (shoal_op *op = comm->open; op != NULL; op = op->next_open)
+        if (op->state == SHOALI_OP_RUNNING && !op->ended && op->row->on_datagram != NULL &&
+            shoali_member_of(op, endpoint) != SHOALI_NONE &&
+            op->row->on_datagram(op->flow, shoali_member_of(op, endpoint), bytes, len_bytes,
+                                 comm->now_us))
+            return true;
+    return false;
+}
+
+static void take(void *ctx, const shoali_ip *from, const uint8_t *bytes, size_t len_bytes)
+{
+    shoal_comm *comm = ctx;
+    const uint32_t endpoint = endpoint_at(comm, from);
+    comm->busy = true;
+    if (endpoint == SHOALI_NONE || !hand_over(comm, endpoint, bytes, len_bytes))
+        comm->datagrams->strange++;
+    else
+        shoali_view_heard(comm, endpoint);
+}
+
+void shoali_datagrams_receive(shoal_comm *comm)
+{
+    if (comm->datagrams != NULL && comm->datagrams->udp != NULL)
+        (void)shoali_udp_receive(comm->datagrams->udp, take, comm);
+}
+
+void shoali_datagrams_flush(shoal_comm *comm)
+{
+    shoali_datagrams *d = comm->datagrams;
+    if (d == NULL || d->udp == NULL)
+        return;
+    const bool blocked = !shoali_udp_flush(d->udp);
+    if (blocked != d->blocked && watch(comm, EPOLL_CTL_MOD, blocked) == SHOAL_OK)
+        d->blocked = blocked;
+}
