@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets between flows of datagrams and one UDP socket, which is opened for the first such
  * operation. Every endpoint then tells all others, on the authenticated control connection, where
- * it is; as READY follows on the same connection, whoever has been granted knows the way. What comes
- * from elsewhere is dropped, and so is what no open operation takes for its own: it looks for its
- * key, which only members know. */
+ * it is; as READY follows on the same connection, whoever has been granted knows the way. What
+ * comes from elsewhere is dropped, and so is what no open operation takes for its own: it looks for
+ * its key, which only members know. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -91,10 +91,8 @@ static shoal_status have(shoal_comm *comm)
     return comm->datagrams->at != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
-shoal_status shoali_datagrams_open(shoal_comm *comm)
+static shoal_status open_socket(shoal_comm *comm)
 {
-    if (comm->size == 1)
-        return SHOAL_OK; /* nobody to send to */
     SHOALI_TRY(have(comm));
     if (comm->datagrams->udp != NULL)
         return SHOAL_OK;
@@ -133,15 +131,16 @@ void shoali_datagrams_forked(shoal_comm *comm)
 
 /* ------------------------------------------------------------------ what flows are given */
 
-uint32_t shoali_datagrams_bytes(const shoal_comm *comm)
+shoal_status shoali_datagrams_give(const shoal_op *op, shoali_flow_args *args)
 {
-    return comm->datagrams != NULL ? shoali_udp_bytes(comm->datagrams->udp) : 0;
-}
-
-uint64_t shoali_datagrams_key(const shoal_comm *comm, const shoali_wire_id *id)
-{
-    const uint64_t operation = shoali_mix(shoali_mix(id->group, id->sequence), id->round);
-    return comm->datagrams != NULL ? shoali_mix(comm->datagrams->secret, operation) : 0;
+    const shoali_wire_id *id = &op->id;
+    if (op->comm->size == 1)
+        return SHOAL_OK; /* nobody to send to */
+    SHOALI_TRY(open_socket(op->comm));
+    args->datagram_bytes = shoali_udp_bytes(op->comm->datagrams->udp);
+    args->datagram_key = shoali_mix(op->comm->datagrams->secret,
+                                    shoali_mix(shoali_mix(id->group, id->sequence), id->round));
+    return SHOAL_OK;
 }
 
 void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, size_t len_bytes)

@@ -320,13 +320,10 @@ bool shoali_flight_deliver(shoal_comm *comm);
 void shoali_flights_free(shoal_comm *comm);
 
 /* datagrams.c: packets that may be lost. */
-/** Idempotent. */
-SHOAL_MUST_USE shoal_status shoali_datagrams_open(shoal_comm *comm);
+/** Open the socket if it is not, and fill in what the operation's flow has to know of it. */
+SHOAL_MUST_USE shoal_status shoali_datagrams_give(const shoal_op *op, shoali_flow_args *args);
 void shoali_datagrams_close(shoal_comm *comm);
 void shoali_datagrams_forked(shoal_comm *comm);
-/** Once open: the largest that this endpoint can send and receive; random bits for an operation. */
-uint32_t shoali_datagrams_bytes(const shoal_comm *comm);
-uint64_t shoali_datagrams_key(const shoal_comm *comm, const shoali_wire_id *id);
 void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, size_t len_bytes);
 /** False: malformed. */
 bool shoali_datagrams_on_place(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,

@@ -255,11 +255,8 @@ static shoal_status start_flow(shoal_op *op)
                              .done = sink_done,
                              .datagram = sink_datagram};
     op->row = op->collective.row->flow != NULL ? op->collective.row->flow : &shoali_engine;
-    if ((op->row->transports & SHOALI_FLOW_STREAM) == 0) {
-        SHOALI_TRY(shoali_datagrams_open(comm));
-        args.datagram_bytes = shoali_datagrams_bytes(comm);
-        args.datagram_key = shoali_datagrams_key(comm, &op->id);
-    }
+    if ((op->row->transports & SHOALI_FLOW_STREAM) == 0)
+        SHOALI_TRY(shoali_datagrams_give(op, &args));
     op->granted = shoali_arena_alloc(op->arena, op->member_count);
     op->flow = shoali_alloc(op->row->state_size(&args));
     if (op->flow == NULL || op->granted == NULL)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One socket for packets that may be lost (wire/packet.h): flows of datagrams send and receive by
  * it. No row of the table of transports: a packet is what a switch reads, so nothing is put in
- * front of it, neither a frame's header nor a number to repeat it by. Who may send: docs/security.md.
- * Packets are gathered and go out, as they come in, many in a system call. */
+ * front of it, neither a frame's header nor a number to repeat it by. Who may send is in
+ * docs/security.md. Packets are gathered and go out, as they come in, many in a system call. */
 #ifndef SHOALI_TRANSPORT_UDP_H
 #define SHOALI_TRANSPORT_UDP_H
 

@@ -68,7 +68,7 @@ static bool run(const machine *m, void *ctx, uint64_t seed, bool reorders)
             n.inputs[w][b] = (int32_t)(shoali_rng_next(&n.rng) % 1000) - 500;
     m->begin(ctx, &n);
     for (uint32_t steps = 0; !m->finished(ctx); steps++) {
-        if (steps > 100000)
+        if (steps > 20000)
             return false;
         for (uint32_t w = 0; w < WORKERS && n.count == 0; w++)
             m->timeout(ctx, &n, w);
