@@ -24,6 +24,7 @@ const char lab_help[] =
     "obeys)\n"
     "  hole=I:1300     frames above 1300 bytes vanish silently on host I's link: a black-holed "
     "MTU\n"
+    "  loss=1%         packets (IPv4) that the switch loses, drawn at random, each way alike\n"
     "  mtu=1500  burst=96  limit=1024   MTU in bytes; tbf's burst and queue in KiB\n";
 
 static int host_namespace[LAB_MAX_HOSTS];
@@ -87,12 +88,23 @@ static bool parse_number(const char *verb, const char *key, const char *value, i
     return true;
 }
 
+static bool parse_loss(const char *verb, const char *value, lab_desc *lab)
+{
+    char *end = NULL;
+    const double percent = value != NULL ? strtod(value, &end) : -1;
+    if (value == NULL || end == value || strcmp(end, "%") != 0 || !(percent >= 0 && percent <= 50))
+        return bad_key(verb, "loss", value, "a percentage up to 50%, such as 0.1%");
+    lab->loss = percent / 100;
+    return true;
+}
+
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
 {
-    enum { RATE, HOSTS, LINK, SLOW, HOLE, MTU, BURST, LIMIT };
-    static char names[][8] = {"rate", "hosts", "link", "slow", "hole", "mtu", "burst", "limit"};
+    enum { RATE, HOSTS, LINK, SLOW, HOLE, MTU, BURST, LIMIT, LOSS };
+    static char names[][8] = {"rate", "hosts", "link",  "slow", "hole",
+                              "mtu",  "burst", "limit", "loss"};
     char *const keys[] = {names[RATE], names[HOSTS], names[LINK],  names[SLOW], names[HOLE],
-                          names[MTU],  names[BURST], names[LIMIT], NULL};
+                          names[MTU],  names[BURST], names[LIMIT], names[LOSS], NULL};
     *lab_out = (lab_desc){.mtu = 1500, .burst_kb = 96, .limit_kb = 1024};
     char copy[512];
     if (strlen(text) >= sizeof copy) {
@@ -125,6 +137,9 @@ bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
             break;
         case LIMIT:
             ok = parse_number(verb, "limit", value, 2, 1048576, &lab_out->limit_kb);
+            break;
+        case LOSS:
+            ok = parse_loss(verb, value, lab_out);
             break;
         default:
             ok = bad_key(verb, start, NULL, "a known key");
@@ -296,6 +311,21 @@ static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const ch
     return run_batch(verb, "tc", batch);
 }
 
+/* There is no netem everywhere, but a classifier of classic BPF, which needs no right but over the
+ * namespace, and may draw: random word >= part of 2^32: 0, goes on; else 2, TC_ACT_SHOT. */
+static bool lose(const char *verb, const lab_desc *lab, const char *device)
+{
+    if (lab->loss == 0)
+        return true;
+    char batch[256];
+    snprintf(batch, sizeof batch,
+             "qdisc add dev %s clsact\n"
+             "filter add dev %s ingress protocol ip bpf da bytecode "
+             "\"4,32 0 0 4294963256,53 1 0 %.0f,6 0 0 2,6 0 0 0\"\n",
+             device, device, lab->loss * 0x1p32);
+    return run_batch(verb, "tc", batch);
+}
+
 /* Some kernels default to bbr, which an unshaped veth cannot feed and whose guesses at the rate
  * vary from run to run. A namespace may only choose what the host allows everybody: cubic often is
  * not among them, reno always is, and on links this short the two fill a queue alike. */
@@ -340,7 +370,8 @@ static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switc
         return false;
     snprintf(batch, sizeof batch, "link set %s mtu %u master br0 up\n", device,
              lab->hole[host] != 0 ? lab->hole[host] : lab->mtu);
-    return run_batch(verb, "ip", batch) && shape(verb, lab, host, device);
+    return run_batch(verb, "ip", batch) && shape(verb, lab, host, device) &&
+           lose(verb, lab, device);
 }
 
 bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts)

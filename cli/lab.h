@@ -21,9 +21,11 @@ typedef struct lab_desc {
     uint32_t hosts;                    /* 0: one per rank */
     uint32_t mtu;                      /* 1500 */
     uint32_t burst_kb, limit_kb;       /* of tbf: 96, 1024 */
+    double loss;                       /* part of the packets that the switch loses, 0..1 */
 } lab_desc;
 
-/** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,mtu=1500,burst=96,limit=1024"; prints the
+/** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,mtu=1500,burst=96,limit=1024,
+ *  loss=1%"; prints the
  * error and returns false. */
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out);
 /** Help text of the keys, for --help. */
