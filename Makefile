@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 
 .PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak install
-.PHONY: clean rtl rtl-report
+.PHONY: clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -59,6 +59,11 @@ rtl-report: ## size, clock and rates of the hardware: post-synthesis estimates
 
 install: build ## install command, library and headers; PREFIX=/usr/local DESTDIR=
 	@cmake --install build/release $(if $(PREFIX),--prefix $(PREFIX))
+
+packages: build ## wheel and Debian packages, into build/packages
+	@tools/deps.sh packages-deb.txt
+	@tools/make_wheel.py --build build/release --out build/packages
+	@tools/make_debs.sh build/packages
 
 clean: ## remove all builds
 	rm -rf build

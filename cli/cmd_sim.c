@@ -338,7 +338,7 @@ int cli_sim(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return CLI_USAGE;
     if (contradiction(&args) != NULL)
-        return cli_usage("sim", contradiction(&args));
+        return cli_usage("sim", "%s", contradiction(&args));
     if (args.train.data == NULL && args.desc.iterations == 0)
         args.desc.iterations = 100;
     if (args.one.count > 0) {

@@ -8,8 +8,8 @@ target_include_directories(shoal_flags INTERFACE
 target_compile_definitions(shoal_flags INTERFACE _GNU_SOURCE)
 # Texts may be cut at their capacity: -Wformat-truncation would ask to say so at each snprintf.
 target_compile_options(shoal_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
-  -Wcast-qual -Wwrite-strings -Wundef -Wvla
+  -Wall -Wextra -Wpedantic $<$<BOOL:${SHOAL_WERROR}>:-Werror> -Wshadow -Wstrict-prototypes
+  -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla
   $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation> -ffp-contract=off -fno-math-errno)
 if(SHOAL_SANITIZE)
   target_compile_options(shoal_flags INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-omit-frame-pointer
