@@ -5,6 +5,7 @@
 #
 #   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | nic [FRAMES] [SEED] | corners
 #   step.sh pe [BLOCKS [SEED [K W THREE]]]
+#   step.sh net DIR NAME DIGITS [SAMPLES]
 #   step.sh squash | cells [FRAMES [SEED [VARIANT ...]]] | pe-rate [FRAMES [VARIANT]]
 #   step.sh path [OPTIONS OF test/in_path.py]
 #   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
@@ -31,7 +32,7 @@ shift || true
 case $step in
 lint)
     need verilator
-    for top in codec_compress codec_decompress nic_engine pe_engine pe_lstm pe_gru; do
+    for top in codec_compress codec_decompress nic_engine pe_engine pe_layer pe_lstm pe_gru; do
         verilator --lint-only -Wall -I"$here" --top-module $top "$here/$top.sv"
     done
     ;;
@@ -94,6 +95,21 @@ path) # training through the engine, in namespaces
     build nic_link
     "$here/test/in_path.py" --made "$made" "$@"
     ;;
+net) # a folder and a name of shoal export, one of shoal data digits: the net on its test split
+    need verilator g++
+    folder=$(cd "$1" && pwd)
+    w=$(sed -n "s/^#define ${2}_BITS //p" "$folder/$2.h")
+    build fixed.o "layer-8-$w.a" "layer-1-$w.a"
+    include=$(verilator --getenv VERILATOR_ROOT)/include
+    cc -std=gnu17 -O2 -I"$here/test" -DNET="$2" -DNET_HEADER="\"$folder/$2.h\"" -c \
+        -o "$folder/net.o" "$here/test/pe_net.c"
+    g++ -O2 -DW="$w" -I"$here/test" -I"$root/src" -I"$include" -I"$include/vltstd" \
+        -I"$made/layer-8-$w" -I"$made/layer-1-$w" -o "$folder/net_test" \
+        "$here/test/pe_net_test.cc" "$folder/net.o" "$made/fixed.o" \
+        "$made/layer-8-$w.a" "$made/layer-1-$w.a" \
+        "$include/verilated.cpp" "$include/verilated_threads.cpp" -pthread
+    "$folder/net_test" "$3" "${@:4}"
+    ;;
 rate)
     need verilator g++
     build rate_test
@@ -111,7 +127,7 @@ formal)
     yosys-smtbmc --noprogress --unroll -s z3 -t "${2:-6}" "$made/aligner_data.smt2" | tail -n 1
     ;;
 *)
-    sed -n '6,10s/^# *//p' "$0"
+    sed -n '6,11s/^# *//p' "$0"
     exit 2
     ;;
 esac
