@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finished parts of long claims: each measured cell is a small JSON file under build/claims/NAME,
 named by its whole configuration, so a claim that was cut short goes on when it is started again.
-Remove the folder to measure afresh. SHOAL_CLAIMS_CELLS=N ends the claim (exit code 77) after so many
-new cells: a long timed one can be measured in pieces."""
+Remove the folder to measure afresh. SHOAL_CLAIMS_CELLS=N ends the claim (exit code 77) after so
+many new cells: a long timed one can be measured in pieces."""
 
 import hashlib
 import json
