@@ -292,14 +292,14 @@ static uint64_t delay_ns(const shoal_sim *sim, const shoali_sim_op *op)
 {
     uint64_t rounds = op->volume->rounds > 0 ? op->volume->rounds + 1 : 0, latency_ns = 0;
     if (sim->cluster == NULL)
-        return rounds * sim->latency_ns;
+        return op->volume->idle_ns + rounds * sim->latency_ns;
     for (uint32_t i = 1; i < op->size; i++) {
         uint64_t own = shoali_sim_latency_ns(sim, op->members[0], op->members[i]);
         latency_ns = own > latency_ns ? own : latency_ns;
     }
     double spent_s = sim->cluster->overhead.operation_s +
                      (double)rounds * sim->cluster->overhead.round_s;
-    return rounds * latency_ns + (uint64_t)(spent_s * 1e9);
+    return op->volume->idle_ns + rounds * latency_ns + (uint64_t)(spent_s * 1e9);
 }
 
 /* All members are there. */

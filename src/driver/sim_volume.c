@@ -146,6 +146,30 @@ static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
     return (uint64_t)llround((double)elems * each * c->sim->inflate);
 }
 
+/* A member whose first frame takes what others send first, such as a lone server: its way out is
+ * idle until they have sent one chunk, for every round before. Bytes that come meanwhile. */
+static uint64_t idle_bytes(const counting *c, const shoal_schedule *schedule, uint32_t me)
+{
+    const uint32_t *hosts = c->sim->hosts, *members = c->op->members;
+    const shoal_step *first = NULL;
+    uint32_t came = 0;
+    for (uint32_t i = 0; first == NULL && i < schedule->count; i++)
+        if (schedule->steps[i].kind == SHOAL_SEND)
+            first = &schedule->steps[i];
+    for (const shoal_step *s = schedule->steps; first != NULL && s < first; s++)
+        came += (s->kind == SHOAL_RECV_ADD || s->kind == SHOAL_RECV_SET) &&
+                hosts[members[s->peer]] != hosts[members[me]] && s->block <= first->block &&
+                first->block < s->block + s->block_count;
+    if (came == 0)
+        return 0;
+    size_t offset, elems;
+    shoali_schedule_range(schedule, c->op->op.count, first->block, &offset, &elems);
+    elems = elems < c->sim->chunk_elems ? elems : c->sim->chunk_elems;
+    uint64_t rounds = first->round > 1 ? first->round - 1 : 1;
+    double coded = shoal_codec_bytes_per_elem(c->codecs[SHOAL_PUSH], 1);
+    return (uint64_t)llround((double)(came * rounds * elems) * coded * c->sim->inflate);
+}
+
 static shoal_status count_member(counting *c, uint32_t me)
 {
     shoal_schedule schedule;
@@ -156,6 +180,10 @@ static shoal_status count_member(counting *c, uint32_t me)
         if (step->kind == SHOAL_SEND)
             add(c->sim, c->volume, c->op, me, step->peer, step_bytes(c, &schedule, step));
     }
+    uint32_t in = 2 * c->sim->hosts[c->op->members[me]] + 1;
+    uint64_t idle_ns = (uint64_t)((double)idle_bytes(c, &schedule, me) /
+                                  shoali_sim_link_rate(c->sim, in));
+    c->volume->idle_ns = idle_ns > c->volume->idle_ns ? idle_ns : c->volume->idle_ns;
     return SHOAL_OK;
 }
 
@@ -258,8 +286,10 @@ shoali_volume *shoali_sim_volume_measured(shoal_sim *sim, const shoali_sim_op *o
 {
     shoali_volume *usual = shoali_sim_volume(sim, op);
     shoali_volume *volume = usual != NULL ? make(sim, op->size) : NULL;
-    if (volume != NULL)
+    if (volume != NULL) {
         volume->rounds = usual->rounds;
+        volume->idle_ns = usual->idle_ns;
+    }
     shoali_sim_volume_drop(usual);
     return volume;
 }

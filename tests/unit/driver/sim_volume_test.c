@@ -104,8 +104,37 @@ static void a_dedicated_server_carries_everything(void **state)
     assert_int_equal(on_link(volume, 2 * 5 + 1), 5 * COUNT * 2);
     assert_int_equal(on_link(volume, 2 * 5), 5 * COUNT * 4);
     assert_int_equal(on_link(volume, 0), COUNT * 2);
+    assert_int_equal(volume->idle_ns, 5 * COUNT * 2 * 8); /* at 1 Gbit/s: one chunk is all */
     shoali_sim_volume_drop(volume);
     close_op(&f);
+}
+
+/* The way out of a lone server begins when the first chunk of all is in; who sends at once has
+ * nothing to wait for, but for a fifth member that is folded in; in a chain every member waits for
+ * one chunk more. */
+static void the_first_chunk_has_a_way_to_go(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *collective;
+        uint64_t chunks;
+    } cases[] = {{"worker_aggregator", 4},
+                 {"worker_aggregator:servers=5", 0},
+                 {"direct", 0},
+                 {"halving_doubling", 1},
+                 {"broadcast", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        shoal_sim_desc desc = describe(5);
+        fixture f;
+        desc.chunk_elems = 100;
+        open_op(&f, &desc, cases[i].collective);
+        if (strcmp(cases[i].collective, "broadcast") == 0)
+            f.op.op.kind = SHOALI_SYNC_BROADCAST;
+        shoali_volume *volume = shoali_sim_volume(f.sim, &f.op);
+        assert_int_equal(volume->idle_ns, cases[i].chunks * 100 * 4 * 8);
+        shoali_sim_volume_drop(volume);
+        close_op(&f);
+    }
 }
 
 static void raw_tensors_stay_float32(void **state)
@@ -181,6 +210,7 @@ int main(void)
         CHECK_TEST(a_ring_loads_every_link_alike),
         CHECK_TEST(members_of_one_host_spare_its_link),
         CHECK_TEST(a_dedicated_server_carries_everything),
+        CHECK_TEST(the_first_chunk_has_a_way_to_go),
         CHECK_TEST(raw_tensors_stay_float32),
         CHECK_TEST(what_was_counted_is_kept),
         CHECK_TEST(measured_bytes_replace_the_count),
