@@ -47,7 +47,7 @@ typedef struct shoali_volume {
     uint32_t users;
     shoali_load *loads;
     uint32_t load_count, rounds;
-    uint64_t idle_ns; /* until the first chunk is where it is needed */
+    uint64_t idle_ns;          /* until the first chunk is where it is needed */
     uint64_t *sent, *received; /* bytes by member */
     uint32_t size;
 } shoali_volume;
