@@ -27,6 +27,17 @@ SYNTHESIS = {
     "ecp5": "synth_ecp5 -abc9 -nowidelut",
     "ice40": "synth_ice40",
 }
+# Of the processing elements: one alone with the weights of the Google LSTM's gates, k = 8, with four
+# and with three real products per complex one, and an engine of one with its transforms.
+PARTS = {
+    "pe_element": ("pe_element", "-set DEPTH 672"),
+    "pe_element, 3 products": ("pe_element", "-set DEPTH 672 -set THREE 1"),
+    "pe_element, 16 bits": ("pe_element", "-set DEPTH 672 -set W 16 -set XW 19 -set AW 43"),
+    "pe_engine, one element": ("pe_engine", "-set N 1 -set COLS 84 -set DEPTH 672"),
+}
+# E-RNN's Google LSTM, blocks of 8, 12 bits, 200 MHz (Virtex-7): 12.9 us per frame, three at once.
+PUBLISHED = {"us_per_frame": 12.9, "frames_per_second": 231514, "mhz": 200}
+DENSE_OPERATIONS = 2 * 8 * 8  # of a block product, if it were not circulant
 # Which cells count as what; the others are carries, multiplexers and buffers.
 CELLS = {
     "lut": r"LUT[1-6]|SB_LUT4",
@@ -62,11 +73,12 @@ def sources():
     return " ".join(sorted(f for f in os.listdir(HERE) if f.endswith(".sv")))
 
 
-def synthesise(engine, target):
-    """Cells of one engine on one target."""
-    top = f"codec_{engine}"
+def synthesise(top, target, parameters=""):
+    """Cells of one module on one target."""
+    chosen = f"chparam {parameters} {top}; " if parameters else ""
     script = (
-        f"read_verilog -sv {sources()}; {SYNTHESIS[target]} -top {top}; tee -o /dev/stdout stat"
+        f"read_verilog -sv {sources()}; {chosen}{SYNTHESIS[target]} -top {top}; "
+        "tee -o /dev/stdout stat"
     )
     found = dict.fromkeys(CELLS, 0)
     stat = run(["yosys", "-q", "-p", script]).rsplit("===", 1)[-1]
@@ -102,10 +114,67 @@ def rates(files):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def elements():
+    """Size of the processing elements, cycles of the Google LSTM in simulation."""
+    sizes = {}
+    for name, (top, parameters) in PARTS.items():
+        made = {}
+        for t in SYNTHESIS if name in ("pe_element", "pe_engine, one element") else ("xc7",):
+            made[t] = kept(
+                f"{top}-{t}", lambda t=t: synthesise(top, t, parameters), t, parameters, SYNTHESIS
+            )
+        sizes[name] = made
+    done = subprocess.run(
+        [os.path.join(HERE, "step.sh"), "pe-rate"], check=True, capture_output=True, text=True
+    )
+    cycles = json.loads(done.stdout.strip().splitlines()[-1])
+    dsp = sizes["pe_element"]["xc7"]["dsp"]
+    return {
+        "sizes": sizes,
+        "lstm": cycles,
+        "dense_operations_per_dsp_and_cycle": DENSE_OPERATIONS * cycles["macs_per_cycle"] / dsp,
+        "frames_per_second_at_100_mhz": 100e6 / cycles["interval"],
+        "frames_per_second_at_200_mhz": 200e6 / cycles["interval"],
+        "published": PUBLISHED,
+    }
+
+
+def table_of_elements(result):
+    print(
+        "processing elements, k = 8 and 12 bits if nothing else is said; post-synthesis estimates"
+    )
+    print(f"{'':24}{'target':8}{'LUT':>6}{'FF':>6}{'DSP':>5}{'BRAM':>6}")
+    for name, made in result["sizes"].items():
+        for target, c in made.items():
+            print(f"{name:24}{target:8}{c['lut']:6}{c['ff']:6}{c['dsp']:5}{c['bram']:6}")
+    lstm, said = result["lstm"], result["published"]
+    print(
+        f"{lstm['macs_per_cycle']:.3f} block products per cycle and element, "
+        f"{result['dense_operations_per_dsp_and_cycle']:.1f} dense-equivalent operations per DSP "
+        "block and cycle (a dense multiply-accumulate: 2)"
+    )
+    print(
+        f"Google LSTM, {lstm['elements']} elements for the gates and "
+        f"{lstm['projection_elements']} for the projection, {lstm['frames']} frames simulated: "
+        f"{lstm['gates']} cycles until a frame's gates are summed, {lstm['alone']} until its h is "
+        f"out, a frame each {lstm['interval']:.0f}"
+    )
+    print(
+        f"  predicted: {result['frames_per_second_at_100_mhz']:.0f} frames/s and "
+        f"{lstm['alone'] / 100:.2f} us per frame at 100 MHz, "
+        f"{result['frames_per_second_at_200_mhz']:.0f} and {lstm['alone'] / 200:.2f} at 200; "
+        f"E-RNN published {said['frames_per_second']} and {said['us_per_frame']} us at "
+        f"{said['mhz']} MHz"
+    )
+
+
 def figures(seeds, files):
     result = {}
     for engine in ENGINES:
-        mine = {t: kept(f"{engine}-{t}", lambda t=t: synthesise(engine, t), t) for t in SYNTHESIS}
+        mine = {
+            t: kept(f"{engine}-{t}", lambda t=t: synthesise(f"codec_{engine}", t), t)
+            for t in SYNTHESIS
+        }
         routed = [
             kept(f"{engine}-route{s}", lambda s=s: route(engine, s), s) for s in range(1, seeds + 1)
         ]
@@ -154,16 +223,23 @@ def main():
     parser.add_argument(
         "--gradients", action="append", default=[], help="a file of shoal train --dump-gradients"
     )
+    parser.add_argument("--elements", action="store_true", help="the processing elements alone")
     options = parser.parse_args()
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         print(f"rtl-report: {', '.join(missing)} not installed: tools/deps.sh packages-rtl.txt")
         sys.exit(77)
-    result = figures(options.seeds, options.gradients)
+    if options.elements:
+        result = elements()
+    else:
+        result = figures(options.seeds, options.gradients)
+        if not options.json:
+            table(result)
+            table_of_elements(elements())
     if options.json:
         print(json.dumps(result))
-    else:
-        table(result)
+    elif options.elements:
+        table_of_elements(result)
 
 
 if __name__ == "__main__":
