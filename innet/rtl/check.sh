@@ -19,6 +19,7 @@ path
 pe 100000
 squash
 cells 4000
+pe-corners
 corners
 formal
 END

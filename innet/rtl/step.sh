@@ -4,7 +4,7 @@
 # reason, when a tool of packages-rtl.txt is missing.
 #
 #   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | nic [FRAMES] [SEED] | corners
-#   step.sh pe [BLOCKS [SEED [K W THREE]]]
+#   step.sh pe [BLOCKS [SEED [K W THREE]]] | pe-corners
 #   step.sh net DIR NAME DIGITS [SAMPLES]
 #   step.sh squash | cells [FRAMES [SEED [VARIANT ...]]] | pe-rate [FRAMES [VARIANT]]
 #   step.sh path [OPTIONS OF test/in_path.py]
@@ -94,6 +94,11 @@ path) # training through the engine, in namespaces
     need verilator g++ python3
     build nic_link
     "$here/test/in_path.py" --made "$made" "$@"
+    ;;
+pe-corners) # shared vectors in a second simulator
+    need iverilog
+    build pe_corners
+    (cd "$root" && vvp -n "$made/pe_corners")
     ;;
 net) # a folder and a name of shoal export, one of shoal data digits: the net on its test split
     need verilator g++
