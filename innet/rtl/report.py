@@ -27,8 +27,8 @@ SYNTHESIS = {
     "ecp5": "synth_ecp5 -abc9 -nowidelut",
     "ice40": "synth_ice40",
 }
-# Of the processing elements: one alone with the weights of the Google LSTM's gates, k = 8, with four
-# and with three real products per complex one, and an engine of one with its transforms.
+# Of the processing elements: one alone with the weights of the Google LSTM's gates, k = 8, with
+# four and with three real products per complex one, and an engine of one with its transforms.
 PARTS = {
     "pe_element": ("pe_element", "-set DEPTH 672"),
     "pe_element, 3 products": ("pe_element", "-set DEPTH 672 -set THREE 1"),
@@ -54,10 +54,9 @@ def run(command):
 def kept(name, make, *depends):
     """The result of make(), from an earlier run if nothing that it depends on has changed."""
     digest = hashlib.sha256(json.dumps([name, *depends]).encode())
-    for file in sorted(os.listdir(HERE) + ["test/route_top.sv"]):
-        if file.endswith(".sv"):
-            with open(os.path.join(HERE, file), "rb") as source:
-                digest.update(source.read())
+    for file in sources(name) + ["test/route_top.sv"]:
+        with open(os.path.join(HERE, file), "rb") as source:
+            digest.update(source.read())
     path = os.path.join(KEPT, f"{name}-{digest.hexdigest()[:16]}.json")
     if not os.path.exists(path):
         os.makedirs(KEPT, exist_ok=True)
@@ -69,15 +68,17 @@ def kept(name, make, *depends):
         return json.load(file)
 
 
-def sources():
-    return " ".join(sorted(f for f in os.listdir(HERE) if f.endswith(".sv")))
+def sources(top):
+    """Files that a module may be made of: those of the processing elements, or all others."""
+    files = sorted(f for f in os.listdir(HERE) if f.endswith(".sv"))
+    return [f for f in files if f.startswith("pe_") == top.startswith("pe_")]
 
 
 def synthesise(top, target, parameters=""):
     """Cells of one module on one target."""
     chosen = f"chparam {parameters} {top}; " if parameters else ""
     script = (
-        f"read_verilog -sv {sources()}; {chosen}{SYNTHESIS[target]} -top {top}; "
+        f"read_verilog -sv {' '.join(sources(top))}; {chosen}{SYNTHESIS[target]} -top {top}; "
         "tee -o /dev/stdout stat"
     )
     found = dict.fromkeys(CELLS, 0)
@@ -93,7 +94,7 @@ def route(engine, seed):
     """Logic cells and MHz of one engine on an HX8K, harness included."""
     netlist = os.path.join(KEPT, f"{engine}-{seed}.netlist")
     script = (
-        f"read_verilog -sv -DROUTE_{engine.upper()} {sources()} test/route_top.sv; "
+        f"read_verilog -sv -DROUTE_{engine.upper()} {' '.join(sources(engine))} test/route_top.sv; "
         f"synth_ice40 -top route_top -json {netlist}"
     )
     run(["yosys", "-q", "-p", script])
