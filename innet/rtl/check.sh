@@ -22,4 +22,5 @@ cells 4000
 pe-corners
 corners
 formal
+mutants
 END

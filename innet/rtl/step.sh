@@ -7,7 +7,7 @@
 #   step.sh pe [BLOCKS [SEED [K W THREE]]] | pe-corners
 #   step.sh net DIR NAME DIGITS [SAMPLES]
 #   step.sh squash | cells [FRAMES [SEED [VARIANT ...]]] | pe-rate [FRAMES [VARIANT]]
-#   step.sh path [OPTIONS OF test/in_path.py]
+#   step.sh path [OPTIONS OF test/in_path.py] | mutants [NUMBER ...]
 #   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -114,6 +114,10 @@ net) # a folder and a name of shoal export, one of shoal data digits: the net on
         "$made/layer-8-$w.a" "$made/layer-1-$w.a" \
         "$include/verilated.cpp" "$include/verilated_threads.cpp" -pthread
     "$folder/net_test" "$3" "${@:4}"
+    ;;
+mutants)
+    need verilator g++ iverilog
+    "$here/test/mutate.py" "$@"
     ;;
 rate)
     need verilator g++

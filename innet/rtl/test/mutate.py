@@ -76,7 +76,8 @@ def caught(number):
         )
     with tempfile.TemporaryDirectory(prefix="shoal-mutant-") as folder:
         step = tree(folder, source, text.replace(before, after))
-        environment = dict(os.environ, B=os.path.join(folder, "made"), OPT="-O0", WARNINGS="-Wno-fatal")
+        quick = {"OPT": "-O0", "WARNINGS": "-Wno-fatal"}
+        environment = {**os.environ, **quick, "B": os.path.join(folder, "made")}
         try:
             done = subprocess.run(
                 [step, *check],
