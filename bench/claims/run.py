@@ -205,6 +205,7 @@ def render(goals, results):
 def record(name, result, results):
     """Keep the result of a full run, at once: an interrupted session loses nothing."""
     kept = {k: result[k] for k in KEYS + ("seconds",)}
+    results.update(load(RESULTS))  # others may have recorded theirs meanwhile
     results[name] = {**kept, "commit": commit(), "date": datetime.date.today().isoformat()}
     temporary = RESULTS + ".new"
     with open(temporary, "w", encoding="utf-8") as file:
