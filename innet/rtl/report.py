@@ -77,8 +77,11 @@ def sources(top):
 def synthesise(top, target, parameters=""):
     """Cells of one module on one target."""
     chosen = f"chparam {parameters} {top}; " if parameters else ""
+    flow = SYNTHESIS[target]
+    if target == "ice40" and top.startswith("pe_"):
+        flow += " -dsp"  # of an UP5K; the HX8K has no multipliers
     script = (
-        f"read_verilog -sv {' '.join(sources(top))}; {chosen}{SYNTHESIS[target]} -top {top}; "
+        f"read_verilog -sv {' '.join(sources(top))}; {chosen}{flow} -top {top}; "
         "tee -o /dev/stdout stat"
     )
     found = dict.fromkeys(CELLS, 0)
