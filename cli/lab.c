@@ -24,7 +24,7 @@ const char lab_help[] =
     "obeys)\n"
     "  hole=I:1300     frames above 1300 bytes vanish silently on host I's link: a black-holed "
     "MTU\n"
-    "  loss=1%         packets (IPv4) that the switch loses, drawn at random, each way alike\n"
+    "  loss=1%         packets (IPv4) that the switch loses, drawn at random; 1%udp: of UDP alone\n"
     "  mtu=1500  burst=96  limit=1024   MTU in bytes; tbf's burst and queue in KiB\n";
 
 static int host_namespace[LAB_MAX_HOSTS];
@@ -92,9 +92,12 @@ static bool parse_loss(const char *verb, const char *value, lab_desc *lab)
 {
     char *end = NULL;
     const double percent = value != NULL ? strtod(value, &end) : -1;
-    if (value == NULL || end == value || strcmp(end, "%") != 0 || !(percent >= 0 && percent <= 50))
-        return bad_key(verb, "loss", value, "a percentage up to 50%, such as 0.1%");
+    const bool udp = end != NULL && strcmp(end, "%udp") == 0;
+    if (value == NULL || end == value || (!udp && strcmp(end, "%") != 0) ||
+        !(percent >= 0 && percent <= 50))
+        return bad_key(verb, "loss", value, "a percentage up to 50%, such as 0.1% or 0.1%udp");
     lab->loss = percent / 100;
+    lab->loss_udp = udp;
     return true;
 }
 
@@ -312,7 +315,8 @@ static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const ch
 }
 
 /* There is no netem everywhere, but a classifier of classic BPF, which needs no right but over the
- * namespace, and may draw: random word >= part of 2^32: 0, goes on; else 2, TC_ACT_SHOT. */
+ * namespace, and may draw. UDP alone: other protocols in byte 23 go on. Random word >= part of 2^32:
+ * 0, goes on; else 2, TC_ACT_SHOT. */
 static bool lose(const char *verb, const lab_desc *lab, const char *device)
 {
     if (lab->loss == 0)
@@ -321,8 +325,8 @@ static bool lose(const char *verb, const lab_desc *lab, const char *device)
     snprintf(batch, sizeof batch,
              "qdisc add dev %s clsact\n"
              "filter add dev %s ingress protocol ip bpf da bytecode "
-             "\"4,32 0 0 4294963256,53 1 0 %.0f,6 0 0 2,6 0 0 0\"\n",
-             device, device, lab->loss * 0x1p32);
+             "\"%s,32 0 0 4294963256,53 1 0 %.0f,6 0 0 2,6 0 0 0\"\n",
+             device, device, lab->loss_udp ? "6,48 0 0 23,21 0 3 17" : "4", lab->loss * 0x1p32);
     return run_batch(verb, "tc", batch);
 }
 

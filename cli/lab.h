@@ -22,6 +22,7 @@ typedef struct lab_desc {
     uint32_t mtu;                      /* 1500 */
     uint32_t burst_kb, limit_kb;       /* of tbf: 96, 1024 */
     double loss;                       /* part of the packets that the switch loses, 0..1 */
+    bool loss_udp;                     /* of UDP only */
 } lab_desc;
 
 /** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,mtu=1500,burst=96,limit=1024,

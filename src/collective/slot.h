@@ -22,7 +22,8 @@
  *
  * A worker that waits too long sends a probe, a header alone. The answer is the stored result, or
  * who is missing; only a worker that is sends its contribution again: one lost packet is not
- * repeated by everybody.
+ * repeated by everybody. Mostly the aggregator knows before: workers answer results in the order in
+ * which they were sent, so who has answered later ones has lost something of this slot, and is told.
  *
  * Sources: Sapio et al., "Scaling distributed machine learning with in-network aggregation",
  *          NSDI 2021; Fei et al., SIGCOMM 2021, algorithm 2. */
@@ -99,7 +100,8 @@ typedef enum shoali_slot_verdict {
     SHOALI_SLOT_IGNORED, /* late, twice, or nothing that could be */
     SHOALI_SLOT_TAKEN,   /* nothing to send */
     SHOALI_SLOT_SEND,    /* worker: the contribution of this slot; aggregator: its result, to all */
-    SHOALI_SLOT_RESEND   /* aggregator: an answer to the sender alone */
+    SHOALI_SLOT_RESEND,  /* aggregator: an answer to the sender alone */
+    SHOALI_SLOT_PROBE    /* worker: a probe of this slot */
 } shoali_slot_verdict;
 
 SHOAL_MUST_USE shoal_status shoali_slot_worker_init(shoali_slot_worker *w,
@@ -125,10 +127,13 @@ uint64_t shoali_slot_worker_patience_us(const shoali_slot_worker *w);
 
 typedef struct shoali_slot_cell {
     uint32_t round, block, next, after;
-    uint32_t count;     /* workers of this round that have sent */
-    uint64_t seen[4];   /* which */
-    int16_t exponent;   /* largest of next so far */
-    bool any, finished; /* any: acc holds values of this round */
+    uint32_t count;               /* workers of this round that have sent */
+    uint64_t seen[4];             /* which */
+    uint64_t told[4];             /* which have been told that something of theirs is lost */
+    uint64_t opened, last_opened; /* rounds completed before this one, the last one, began */
+    uint32_t older, newer;        /* cells by that */
+    int16_t exponent;             /* largest of next so far */
+    bool any, finished;           /* any: acc holds values of this round */
     uint32_t result_bytes;
     int32_t *acc;    /* [block] */
     uint8_t *result; /* of the round before, as sent */
@@ -139,6 +144,8 @@ typedef struct shoali_slot_pool {
     shoali_slot_cell *cells;
     uint32_t unassigned; /* dense: first block that no slot has */
     uint32_t open;       /* slots that are not finished */
+    uint32_t oldest, newest;
+    uint64_t completed; /* rounds, ever */
     uint64_t stale, repeated;
 } shoali_slot_pool;
 
@@ -156,6 +163,9 @@ const uint8_t *shoali_slot_pool_result(const shoali_slot_pool *pool, uint32_t sl
                                        size_t *bytes_out);
 size_t shoali_slot_pool_answer(const shoali_slot_pool *pool, const shoali_packet *head,
                                uint8_t *out);
+/** After a contribution was taken: what else its worker must be told; returns bytes, 0: nothing
+ *  (more). */
+size_t shoali_slot_pool_tell(shoali_slot_pool *pool, const shoali_packet *head, uint8_t *out);
 /** A worker of which a slot still misses something; false: none. */
 bool shoali_slot_pool_missing(const shoali_slot_pool *pool, uint32_t *slot_out,
                               uint32_t *worker_out);

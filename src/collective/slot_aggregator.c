@@ -17,6 +17,34 @@ static uint32_t assign(shoali_slot_pool *pool)
     return pool->unassigned < pool->share.blocks ? pool->unassigned++ : SHOALI_PACKET_NONE;
 }
 
+static bool has(const uint64_t set[4], uint32_t worker)
+{
+    return (set[worker / 64] >> worker % 64 & 1) != 0;
+}
+
+static void add(uint64_t set[4], uint32_t worker)
+{
+    set[worker / 64] |= (uint64_t)1 << worker % 64;
+}
+
+/* The cell's round is the newest of all. */
+static void make_newest(shoali_slot_pool *pool, uint32_t slot)
+{
+    shoali_slot_cell *cell = &pool->cells[slot];
+    cell->last_opened = cell->opened;
+    cell->opened = pool->completed;
+    if (pool->newest == slot)
+        return;
+    if (pool->oldest == slot)
+        pool->oldest = cell->newer;
+    else
+        pool->cells[cell->older].newer = cell->newer;
+    pool->cells[cell->newer].older = cell->older;
+    pool->cells[pool->newest].newer = slot;
+    cell->older = pool->newest;
+    pool->newest = slot;
+}
+
 /* The round after: dense, everybody's next is known. */
 static void open_round(shoali_slot_pool *pool, shoali_slot_cell *cell, uint32_t block,
                        uint32_t next)
@@ -27,6 +55,7 @@ static void open_round(shoali_slot_pool *pool, shoali_slot_cell *cell, uint32_t 
     cell->count = 0;
     cell->any = false;
     memset(cell->seen, 0, sizeof cell->seen);
+    memset(cell->told, 0, sizeof cell->told);
 }
 
 shoal_status shoali_slot_pool_init(shoali_slot_pool *pool, const shoali_slot_share *share,
@@ -43,7 +72,10 @@ shoal_status shoali_slot_pool_init(shoali_slot_pool *pool, const shoali_slot_sha
         if (cell->acc == NULL || cell->result == NULL)
             return SHOAL_ENOMEM;
         open_round(pool, cell, SHOALI_PACKET_NONE, assign(pool));
+        cell->older = i - 1; /* ends of the list are not followed */
+        cell->newer = i + 1;
     }
+    pool->newest = share->slots - 1;
     return SHOAL_OK;
 }
 
@@ -98,19 +130,19 @@ static void complete(shoali_slot_pool *pool, shoali_slot_cell *cell, uint16_t sl
     cell->finished = last;
     pool->open -= last;
     open_round(pool, cell, cell->next, cell->after);
+    pool->completed++;
+    make_newest(pool, slot);
 }
 
 static shoali_slot_verdict contribute(shoali_slot_pool *pool, shoali_slot_cell *cell,
                                       const shoali_packet *head, const uint8_t *values,
                                       uint32_t count)
 {
-    uint64_t *word = &cell->seen[head->worker / 64];
-    const uint64_t bit = (uint64_t)1 << head->worker % 64;
-    if ((*word & bit) != 0 || !possible(pool, cell, head, count)) {
-        pool->repeated += (*word & bit) != 0;
+    if (has(cell->seen, head->worker) || !possible(pool, cell, head, count)) {
+        pool->repeated += has(cell->seen, head->worker);
         return SHOALI_SLOT_IGNORED;
     }
-    *word |= bit;
+    add(cell->seen, head->worker);
     note_next(cell, head);
     if (count > 0) {
         if (cell->any)
@@ -153,6 +185,21 @@ const uint8_t *shoali_slot_pool_result(const shoali_slot_pool *pool, uint32_t sl
     return pool->cells[slot].result;
 }
 
+/* Who is missing in the slot's round. */
+static size_t write_state(const shoali_slot_pool *pool, const shoali_slot_cell *cell,
+                          const shoali_packet *head, uint8_t *out)
+{
+    shoali_packet state = *head;
+    uint8_t *missing = out + SHOALI_PACKET_BYTES;
+    state.kind = SHOALI_PACKET_STATE;
+    shoali_packet_encode(&state, out);
+    memset(missing, 0, SHOALI_PACKET_MISSING_BYTES);
+    for (uint32_t w = 0; w < pool->share.workers; w++)
+        if (!has(cell->seen, w))
+            missing[w / 8] |= (uint8_t)(1u << w % 8);
+    return SHOALI_PACKET_BYTES + SHOALI_PACKET_MISSING_BYTES;
+}
+
 size_t shoali_slot_pool_answer(const shoali_slot_pool *pool, const shoali_packet *head,
                                uint8_t *out)
 {
@@ -161,15 +208,35 @@ size_t shoali_slot_pool_answer(const shoali_slot_pool *pool, const shoali_packet
         memcpy(out, cell->result, cell->result_bytes);
         return cell->result_bytes;
     }
-    shoali_packet state = *head;
-    uint8_t *missing = out + SHOALI_PACKET_BYTES;
-    state.kind = SHOALI_PACKET_STATE;
-    shoali_packet_encode(&state, out);
-    memset(missing, 0, SHOALI_PACKET_MISSING_BYTES);
-    for (uint32_t w = 0; w < pool->share.workers; w++)
-        if ((cell->seen[w / 64] >> w % 64 & 1) == 0)
-            missing[w / 8] |= (uint8_t)(1u << w % 8);
-    return SHOALI_PACKET_BYTES + SHOALI_PACKET_MISSING_BYTES;
+    return write_state(pool, cell, head, out);
+}
+
+/* Rounds that may be answered in another order than they began in: packets overtake each other. */
+enum { OVERTAKES = 3 };
+
+size_t shoali_slot_pool_tell(shoali_slot_pool *pool, const shoali_packet *head, uint8_t *out)
+{
+    const shoali_slot_cell *answered = &pool->cells[head->slot];
+    const uint64_t began = head->round == answered->round ? answered->opened
+                                                          : answered->last_opened;
+    uint32_t slot = pool->oldest;
+    for (uint32_t i = 0; i < pool->share.slots; i++, slot = pool->cells[slot].newer) {
+        shoali_slot_cell *cell = &pool->cells[slot];
+        if (cell->opened + OVERTAKES >= began)
+            return 0;
+        if (cell->finished || has(cell->seen, head->worker) || has(cell->told, head->worker))
+            continue;
+        add(cell->told, head->worker);
+        const shoali_packet state = {.worker = head->worker,
+                                     .slot = (uint16_t)slot,
+                                     .key = head->key,
+                                     .round = cell->round,
+                                     .block = cell->block,
+                                     .next = SHOALI_PACKET_NONE,
+                                     .after = SHOALI_PACKET_NONE};
+        return write_state(pool, cell, &state, out);
+    }
+    return 0;
 }
 
 bool shoali_slot_pool_missing(const shoali_slot_pool *pool, uint32_t *slot_out,
@@ -177,7 +244,7 @@ bool shoali_slot_pool_missing(const shoali_slot_pool *pool, uint32_t *slot_out,
 {
     for (uint32_t slot = 0; slot < pool->share.slots; slot++)
         for (uint32_t w = 0; !pool->cells[slot].finished && w < pool->share.workers; w++)
-            if ((pool->cells[slot].seen[w / 64] >> w % 64 & 1) == 0) {
+            if (!has(pool->cells[slot].seen, w)) {
                 *slot_out = slot;
                 *worker_out = w;
                 return true;

@@ -3,8 +3,10 @@
  * where a block stays as it was until its sum has come: a repetition is the same bytes again.
  *
  * Its timer: most round trips may be long because a packet was lost, at this worker or another, so
- * a mean of them would grow without end. A lower quartile does not; a slot's patience is twice
- * that, and doubles with every probe. */
+ * a mean of them would grow without end. A lower quartile does not; a slot's patience is four times
+ * that, and doubles with every probe. It is a last resort: the aggregator tells most losses sooner,
+ * and a probe that comes too early costs a second copy of a result that is on its way. (1.25 times:
+ * 24 % more time at 1 % loss; twice: 7 to 10 %; four times: 3 %.) */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +16,7 @@
 
 enum {
     FIRST_RTT_US = 20 * 1000,
-    SLACK_US = 4 * 1000, /* threads sleep for whole milliseconds */
+    SLACK_US = 5 * 1000, /* threads sleep for whole milliseconds */
     PATIENCE_MAX_US = 1000 * 1000,
     TRIES_MAX = 8
 };
@@ -82,7 +84,7 @@ static void set_next(shoali_slot_worker *w, shoali_slot_sender *s, uint32_t next
 
 uint64_t shoali_slot_worker_patience_us(const shoali_slot_worker *w)
 {
-    return (uint64_t)(2 * w->rtt_us) + SLACK_US;
+    return (uint64_t)(4 * w->rtt_us) + SLACK_US;
 }
 
 static void arm(shoali_slot_worker *w, shoali_slot_sender *s, uint64_t now_us)
@@ -252,9 +254,13 @@ static shoali_slot_verdict take_result(shoali_slot_worker *w, const shoali_packe
 
 /* The round is not complete: because of this worker, or of whom? */
 static shoali_slot_verdict take_state(shoali_slot_worker *w, const shoali_packet *head,
-                                      const uint8_t *missing)
+                                      const uint8_t *missing, uint64_t now_us)
 {
     shoali_slot_sender *s = &w->slots[head->slot];
+    if (head->round == s->round + 1) { /* then the result of this one was lost */
+        arm(w, s, now_us);
+        return SHOALI_SLOT_PROBE;
+    }
     if (head->round != s->round)
         return SHOALI_SLOT_IGNORED;
     s->unanswered = 0;
@@ -266,6 +272,7 @@ static shoali_slot_verdict take_state(shoali_slot_worker *w, const shoali_packet
         return SHOALI_SLOT_TAKEN;
     s->timed = false;
     w->resent++;
+    arm(w, s, now_us);
     return SHOALI_SLOT_SEND;
 }
 
@@ -276,5 +283,6 @@ shoali_slot_verdict shoali_slot_worker_take(shoali_slot_worker *w, const shoali_
         return SHOALI_SLOT_IGNORED;
     if (head->kind == SHOALI_PACKET_RESULT)
         return take_result(w, head, values, count, now_us);
-    return head->kind == SHOALI_PACKET_STATE ? take_state(w, head, values) : SHOALI_SLOT_IGNORED;
+    return head->kind == SHOALI_PACKET_STATE ? take_state(w, head, values, now_us)
+                                             : SHOALI_SLOT_IGNORED;
 }

@@ -383,7 +383,7 @@ static const shoali_key keys[] = {
     {"block", SHOALI_KEY_INT, offsetof(params, block), 0, SHOALI_PACKET_VALUES_MAX, NULL, "0",
      "elements of a block, one in a packet; 0: as many as the members' MTU has room for"},
     {"slots", SHOALI_KEY_INT, offsetof(params, slots), 0, SHOALI_PACKET_SLOTS_MAX, NULL, "0",
-     "packets under way between a worker and each aggregator; 0: 128 in all, 16 or more each"},
+     "packets under way between a worker and each aggregator; 0: 64 in all, 8 or more each"},
     {"shards", SHOALI_KEY_INT, offsetof(params, shards), 0, SHOALI_MEMBERS_MAX, NULL, "0",
      "workers that aggregate, the first ones; 0: all"},
     {"dedicated", SHOALI_KEY_FLAG, offsetof(params, dedicated), 0, 0, NULL, "off",

@@ -24,8 +24,8 @@ enum {
     FINISHED_BYTES = 4 + SHOALI_ORIGIN_BYTES,
     FLAG_ORIGIN = 1,
     FLAG_WAITS = 2,
-    WINDOW = 128,      /* packets under way between a worker and all its aggregators */
-    WINDOW_LEAST = 16, /* and one of them */
+    WINDOW = 64,      /* packets under way between a worker and all its aggregators */
+    WINDOW_LEAST = 8, /* and one of them */
     ROUND_VALUES_TO = 8
 };
 
@@ -61,6 +61,13 @@ static void contribute(shoali_switchml *f, shoali_switchml_session *s, uint32_t 
         return;
     }
     const size_t bytes = shoali_slot_worker_contribution(&s->worker, slot, f->packet);
+    count_out(f, bytes);
+    f->sink.datagram(f->sink.ctx, s->member, f->packet, bytes);
+}
+
+static void probe(shoali_switchml *f, shoali_switchml_session *s, uint32_t slot)
+{
+    const size_t bytes = shoali_slot_worker_probe(&s->worker, slot, f->packet);
     count_out(f, bytes);
     f->sink.datagram(f->sink.ctx, s->member, f->packet, bytes);
 }
@@ -155,6 +162,8 @@ static void worker_took(shoali_switchml *f, shoali_switchml_session *s, uint32_t
 {
     if (verdict == SHOALI_SLOT_SEND)
         contribute(f, s, slot);
+    if (verdict == SHOALI_SLOT_PROBE)
+        probe(f, s, slot);
     if (s->worker.open == 0 && !s->told)
         finish(f, s);
 }
@@ -280,6 +289,12 @@ void shoali_switchml_on_control(shoali_switchml *f, uint32_t peer, uint16_t kind
         on_aggregator(f, s, kind, bytes, len_bytes);
 }
 
+static void answer(shoali_switchml *f, uint32_t worker, size_t bytes)
+{
+    count_out(f, bytes);
+    f->sink.datagram(f->sink.ctx, worker, f->packet, bytes);
+}
+
 static void to_pool(shoali_switchml *f, uint32_t peer, const shoali_packet *head,
                     const uint8_t *values, uint32_t count)
 {
@@ -288,11 +303,13 @@ static void to_pool(shoali_switchml *f, uint32_t peer, const shoali_packet *head
     const shoali_slot_verdict verdict = shoali_slot_pool_take(&f->pool, head, values, count);
     if (verdict == SHOALI_SLOT_SEND)
         send_result(f, head->slot);
-    if (verdict != SHOALI_SLOT_RESEND)
+    if (verdict == SHOALI_SLOT_RESEND)
+        answer(f, peer, shoali_slot_pool_answer(&f->pool, head, f->packet));
+    if (peer == f->args.me || (verdict != SHOALI_SLOT_SEND && verdict != SHOALI_SLOT_TAKEN))
         return;
-    const size_t bytes = shoali_slot_pool_answer(&f->pool, head, f->packet);
-    count_out(f, bytes);
-    f->sink.datagram(f->sink.ctx, peer, f->packet, bytes);
+    size_t bytes;
+    while ((bytes = shoali_slot_pool_tell(&f->pool, head, f->packet)) > 0)
+        answer(f, peer, bytes);
 }
 
 static void to_worker(shoali_switchml *f, shoali_switchml_session *s, const shoali_packet *head,
@@ -358,10 +375,7 @@ void shoali_switchml_go(shoali_switchml *f)
         uint32_t slot;
         if (!s->set_up || s->told || s->member == f->args.me)
             continue;
-        while ((slot = shoali_slot_worker_due(&s->worker, f->now_us)) != SHOALI_PACKET_NONE) {
-            const size_t bytes = shoali_slot_worker_probe(&s->worker, slot, f->packet);
-            count_out(f, bytes);
-            f->sink.datagram(f->sink.ctx, s->member, f->packet, bytes);
-        }
+        while ((slot = shoali_slot_worker_due(&s->worker, f->now_us)) != SHOALI_PACKET_NONE)
+            probe(f, s, slot);
     }
 }
