@@ -315,8 +315,8 @@ static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const ch
 }
 
 /* There is no netem everywhere, but a classifier of classic BPF, which needs no right but over the
- * namespace, and may draw. UDP alone: other protocols in byte 23 go on. Random word >= part of 2^32:
- * 0, goes on; else 2, TC_ACT_SHOT. */
+ * namespace, and may draw. UDP alone: other protocols in byte 23 go on. Random word >= part of
+ * 2^32: 0, goes on; else 2, TC_ACT_SHOT. */
 static bool lose(const char *verb, const lab_desc *lab, const char *device)
 {
     if (lab->loss == 0)

@@ -22,8 +22,9 @@
  *
  * A worker that waits too long sends a probe, a header alone. The answer is the stored result, or
  * who is missing; only a worker that is sends its contribution again: one lost packet is not
- * repeated by everybody. Mostly the aggregator knows before: workers answer results in the order in
- * which they were sent, so who has answered later ones has lost something of this slot, and is told.
+ * repeated by everybody. Mostly the aggregator knows before: workers answer results in the order
+ * in which they were sent, so who has answered later ones has lost something of this slot, and is
+ * told.
  *
  * Sources: Sapio et al., "Scaling distributed machine learning with in-network aggregation",
  *          NSDI 2021; Fei et al., SIGCOMM 2021, algorithm 2. */
