@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel program's slots (innet/xdp/slots.h), compiled here, beside the daemon's
  * (slot_aggregator.c): whatever comes, in whatever order, both do the same and answer with the same
- * bytes; and workers behind a net that loses, repeats and reorders get exact sums from them. */
+ * bytes; and workers behind a net that loses, repeats and reorders get exact sums from them. Built
+ * with SHOALI_XDP_OBJECT, it is the program itself in the kernel of this machine
+ * (innet/CMakeLists.txt). */
 #include "slots.h"
 
 #include "base/rng.h"
 #include "collective/slot.h"
 #include "support/check.h"
+#ifdef SHOALI_XDP_OBJECT
+#include "run_in_kernel.h"
+#endif
 
-enum { BLOCK = 4, BYTES = SHOALI_PACKET_BYTES + 64, FLIGHTS = 4096, WORKERS_MOST = 9, RUNS = 150 };
+enum { BLOCK = 4, BYTES = SHOALI_PACKET_BYTES + 64, FLIGHTS = 4096, WORKERS_MOST = 9 };
+#ifdef SHOALI_XDP_OBJECT
+enum { RUNS = 12 };
+#else
+enum { RUNS = 150 };
+#endif
 
 typedef struct flight {
     uint32_t to, len_bytes; /* to: a worker, or WORKERS_MOST, the aggregator */
@@ -46,6 +56,23 @@ static void send_to(bench *b, uint32_t to, const uint8_t *bytes, size_t len_byte
 
 /* ---------------------------------------------------------------- the kernel's side, here */
 
+#ifdef SHOALI_XDP_OBJECT
+static void begin_job(const bench *b)
+{
+    assert_true(run_in_kernel_job(b->share.key, &b->job, b->cells));
+}
+
+static enum slots_verdict in_kernel(const bench *b, uint8_t *packet, size_t *bytes)
+{
+    (void)b;
+    return run_in_kernel(packet, bytes);
+}
+#else
+static void begin_job(const bench *b)
+{
+    (void)b;
+}
+
 static enum slots_verdict in_kernel(bench *b, uint8_t *packet, size_t *bytes)
 {
     struct shoali_packet_wire head;
@@ -73,6 +100,8 @@ static enum slots_verdict in_kernel(bench *b, uint8_t *packet, size_t *bytes)
         packet[(*bytes)++] = slots_missing_byte(&b->job, &body, i);
     return verdict;
 }
+
+#endif
 
 /* Both take the packet; the answers are compared, and sent. */
 static void aggregate(bench *b, const flight *f)
@@ -164,6 +193,7 @@ static void set_up(bench *b, uint32_t workers, size_t count, bool sparse)
         b->cells[slot].next = sparse ? SHOALI_PACKET_NONE : slot;
         b->cells[slot].exponent = SHOALI_EXPONENT_ZERO;
     }
+    begin_job(b);
     for (uint32_t w = 0; w < workers; w++) {
         for (size_t i = 0; i < count; i++)
             b->inputs[w * count + i] = b->x[w * count + i] = shoali_rng_below(7, w, i / BLOCK, 3) ==
@@ -225,5 +255,12 @@ static void both_do_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {CHECK_TEST(both_do_the_same)};
+#ifdef SHOALI_XDP_OBJECT
+    const char *why = run_in_kernel_open(SHOALI_XDP_OBJECT);
+    if (why != NULL) {
+        printf("skipped: %s\n", why);
+        return 77;
+    }
+#endif
     return CHECK_RUN(tests);
 }
