@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests: the program in the kernel of this machine, fed packet by packet (BPF_PROG_RUN), without
- * any network. */
+/* For tests: the program in the kernel of this machine, fed packet by packet (BPF_PROG_RUN), with
+ * no network. */
 #ifndef SHOALI_XDP_RUN_IN_KERNEL_H
 #define SHOALI_XDP_RUN_IN_KERNEL_H
 
