@@ -22,6 +22,8 @@ const char lab_help[] =
     "  link=I:100mbit  another rate for host I\n"
     "  slow=R:5x       rank R computes 5 times slower (variable SHOAL_SLOW, which `shoal train` "
     "obeys)\n"
+    "  throttle=R:25%  rank R gets a quarter of a processor, from a control group (cgroup v1 or "
+    "v2)\n"
     "  hole=I:1300     frames above 1300 bytes vanish silently on host I's link: a black-holed "
     "MTU\n"
     "  loss=1%         packets (IPv4) that the switch loses, drawn at random; 1%udp: of UDP alone\n"
@@ -67,6 +69,14 @@ static bool parse_indexed(const char *verb, const char *key, char *value, lab_de
         return true;
     }
     char *end = NULL;
+    if (strcmp(key, "throttle") == 0) {
+        double percent = rest != NULL ? strtod(rest, &end) : 0;
+        if (rest == NULL || end == rest || strcmp(end, "%") != 0 || !(percent >= 5) ||
+            percent > 100)
+            return bad_key(verb, key, value, "RANK:SHARE% from 5% to 100%, such as 2:25%");
+        lab->throttle[index] = percent / 100;
+        return true;
+    }
     double factor = rest != NULL ? strtod(rest, &end) : 0;
     if (rest == NULL || end == rest || strcmp(end, "x") != 0 || !(factor >= 1 && factor <= 1000))
         return bad_key(verb, key, value, "RANK:FACTORx, such as 2:5x");
@@ -103,11 +113,12 @@ static bool parse_loss(const char *verb, const char *value, lab_desc *lab)
 
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
 {
-    enum { RATE, HOSTS, LINK, SLOW, HOLE, MTU, BURST, LIMIT, LOSS };
-    static char names[][8] = {"rate", "hosts", "link",  "slow", "hole",
-                              "mtu",  "burst", "limit", "loss"};
-    char *const keys[] = {names[RATE], names[HOSTS], names[LINK],  names[SLOW], names[HOLE],
-                          names[MTU],  names[BURST], names[LIMIT], names[LOSS], NULL};
+    enum { RATE, HOSTS, LINK, SLOW, THROTTLE, HOLE, MTU, BURST, LIMIT, LOSS };
+    static char names[][9] = {"rate", "hosts", "link",  "slow",  "throttle",
+                              "hole", "mtu",   "burst", "limit", "loss"};
+    char *const keys[] = {names[RATE],     names[HOSTS], names[LINK], names[SLOW],
+                          names[THROTTLE], names[HOLE],  names[MTU],  names[BURST],
+                          names[LIMIT],    names[LOSS],  NULL};
     *lab_out = (lab_desc){.mtu = 1500, .burst_kb = 96, .limit_kb = 1024};
     char copy[512];
     if (strlen(text) >= sizeof copy) {
@@ -129,6 +140,7 @@ bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
             break;
         case LINK:
         case SLOW:
+        case THROTTLE:
         case HOLE:
             ok = parse_indexed(verb, keys[key], value, lab_out);
             break;

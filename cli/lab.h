@@ -17,6 +17,7 @@ typedef struct lab_desc {
     uint64_t rate_bits;                /* of every link, each way; 0: unshaped */
     uint64_t link_bits[LAB_MAX_HOSTS]; /* of one host's link, 0: rate_bits */
     double slow[LAB_MAX_HOSTS];        /* compute slow-down of a rank, 0: none (SHOAL_SLOW) */
+    double throttle[LAB_MAX_HOSTS];    /* part of a processor that a rank gets, 0: all of it */
     uint32_t hole[LAB_MAX_HOSTS];      /* frames above so many bytes vanish at its port, 0: none */
     uint32_t hosts;                    /* 0: one per rank */
     uint32_t mtu;                      /* 1500 */
@@ -25,7 +26,7 @@ typedef struct lab_desc {
     bool loss_udp;                     /* of UDP only */
 } lab_desc;
 
-/** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,mtu=1500,burst=96,limit=1024,
+/** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,throttle=2:25%,mtu=1500,burst=96,limit=1024,
  *  loss=1%"; prints the
  * error and returns false. */
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out);

@@ -19,6 +19,7 @@
 
 #include "cli.h"
 #include "remote.h"
+#include "throttle.h"
 
 enum { TOKEN_CHARS = 64, KILL_AFTER_MS = 5000, LINE_MAX_BYTES = 8192, AGGREGATOR_PORT = 29600 };
 
@@ -259,7 +260,8 @@ static void rank_main(const job *j, uint32_t rank, int output, int input)
         remote_exec(&j->remote, rank, j->address, j->port, input, j->desc->argv);
     uint32_t first = 0, count = 0;
     if (j->desc->lab != NULL &&
-        !lab_join(host_of(rank, j->desc->ranks, j->lab.hosts, &first, &count)))
+        (!lab_join(host_of(rank, j->desc->ranks, j->lab.hosts, &first, &count)) ||
+         !throttle_join(j->desc->verb, rank)))
         _exit(CLI_FAILED);
     set_environment(j, rank);
     name_aggregators(j);
@@ -553,6 +555,8 @@ int launch_run(const launch_desc *desc)
             return cli_usage(desc->verb, "a lab has at most %d hosts; use hosts=H", LAB_MAX_HOSTS);
         snprintf(j.address, sizeof j.address, "%s", lab_address(0));
         set_ports(&j);
+        if (!throttle_begin(desc->verb, j.lab.throttle, desc->ranks))
+            return CLI_CANNOT_HERE;
         return lab_enter(desc->verb, run_job, &j);
     }
     int reserved[2] = {-1, -1};

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """shoal run: environment of the ranks, exit codes, the lab, remote hosts by a stand-in for ssh."""
+import glob
 import json
 import os
 import signal
@@ -103,6 +104,7 @@ class Run(unittest.TestCase):
             (["--lab", "rate=fast", "--", "true"], "rate=fast"),
             (["--lab", "nonsense=1", "--", "true"], "known keys"),
             (["--lab", "slow=1:0.5x", "--", "true"], "slow=1:0.5x"),
+            (["--lab", "throttle=1:2%", "--", "true"], "throttle=1:2%"),
             (["-n", "9", "--hosts", "a:2,b:2", "--", "true"], "4 slots"),
         ):
             r = shoal.run("run", *args)
@@ -125,7 +127,7 @@ class Run(unittest.TestCase):
                 "--",
                 "sh",
                 "-c",
-                'echo "it\'s $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR '
+                "echo \"it's $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR "
                 '$(wc -c < $SHOAL_TOKEN_FILE)"',
                 env={"SHOAL_RSH": rsh},
             )
@@ -195,6 +197,35 @@ class Lab(unittest.TestCase):
             self.assertIn(f"rate {rate}", mine)
             self.assertIn("slow=5" if rank == 2 else "slow=\n", mine + "\n")
             self.assertIn("at 10.77.0.1", mine)
+
+    def groups(self, pid):
+        """Control groups that a launcher made."""
+        return glob.glob(f"/sys/fs/cgroup/**/shoal-lab-{pid}-*", recursive=True)
+
+    def test_a_throttled_rank_gets_its_share(self):
+        """A group of its own, in which it waits for time; gone after the end and after kill -9."""
+        spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+        r = shoal.run("run", "-n", 2, "-t", "--lab", "throttle=1:10%", "--", "sh", "-c",
+                      f"{spin}; cat /proc/self/cgroup")  # fmt: skip
+        if r.returncode == 77:
+            self.assertIn("throttle", r.stderr)
+            self.skipTest(r.stderr.strip())
+        self.assertEqual(r.returncode, 0, r.stderr)
+        mine = [l for l in r.stdout.split("\n") if "shoal-lab-" in l]
+        self.assertEqual([l[:3] for l in mine], ["[1]"])
+        p = popen(self, "run", "-n", "2", "--lab", "throttle=1:10%", "--", "sh", "-c",
+                  "while true; do :; done")  # fmt: skip
+        self.assertTrue(wait_for(lambda: len(self.groups(p.pid)) == 1))
+        stat = os.path.join(self.groups(p.pid)[0], "cpu.stat")
+
+        def throttled():
+            with open(stat, encoding="utf-8") as file:
+                return int(file.read().split("nr_throttled ")[1].split()[0]) > 2
+
+        self.assertTrue(wait_for(throttled))
+        p.kill()
+        p.wait()
+        self.assertTrue(wait_for(lambda: not self.groups(p.pid)))
 
     def test_no_address_outside(self):
         before = subprocess.run(
