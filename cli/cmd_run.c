@@ -14,7 +14,7 @@ typedef struct run_args {
     bool bad, slurm, k8s;
 } run_args;
 
-enum { KEY_SLURM = 256, KEY_K8S };
+enum { KEY_SLURM = 256, KEY_K8S, KEY_ON_LOSS, KEY_SPARES };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "How many ranks to start (1)", 0},
@@ -32,6 +32,12 @@ static const struct argp_option options[] = {
     {"port", 'p', "PORT", 0, "Port of rank 0's store (a free one; 29400 on other hosts)", 0},
     {"tag-output", 't', NULL, 0, "Put [rank] before each line of output", 0},
     {"grace", 'g', "SECONDS", 0, "How long the others may go on after one rank failed (10)", 0},
+    {"on-loss", KEY_ON_LOSS, "stop|reform", 0,
+     "When a rank is lost: end the others after the grace (stop), or let them go on, which the "
+     "program has to be made for (shoal.elastic; docs/failures.md)",
+     0},
+    {"spares", KEY_SPARES, "N", 0,
+     "With --on-loss reform: more ranks, which wait for the place of a lost one (0)", 0},
     {"print-slurm", KEY_SLURM, NULL, 0, "Start nothing: print a script for sbatch", 0},
     {"print-k8s", KEY_K8S, NULL, 0, "Start nothing: print a job for kubectl", 0},
     {0}};
@@ -77,6 +83,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 't':
         args->launch.tag_output = true;
         return 0;
+    case KEY_ON_LOSS:
+        args->launch.survives = strcmp(text, "reform") == 0;
+        if (!args->launch.survives && strcmp(text, "stop") != 0)
+            argp_error(state, "--on-loss %s: wanted stop or reform", text);
+        return 0;
+    case KEY_SPARES:
+        if (!cli_parse_int(text, 0, 64, &number))
+            argp_error(state, "--spares %s: wanted a whole number from 0 to 64", text);
+        args->launch.spares = (uint32_t)number;
+        return 0;
     case KEY_SLURM:
         args->slurm = true;
         return 0;
@@ -104,10 +120,12 @@ static char *help_filter(int key, const char *text, void *input)
         "\nKeys of --lab:\n%s\nExamples:\n"
         "  shoal run -n 4 --lab rate=250mbit -- shoal bench allreduce --size 16M\n"
         "  shoal run -n 8 --hosts a,b -- python3 train.py\n"
+        "  shoal run -n 4 --on-loss reform --spares 1 -- python3 elastic.py\n"
         "  shoal run -n 64 --print-slurm -- python3 train.py > job.sh\n"
         "  shoal run -n 4 -a 4 --lab rate=100mbit -- shoal bench allreduce --size 16M --density "
         "0.01 --collective omnireduce:dedicated\n\n"
-        "The exit code is 0 only if every rank's is; 5 if a rank was killed; 77 if there can be no "
+        "The exit code is 0 only if every rank's is (with --on-loss reform: one's that began with "
+        "the job); 5 if a rank was killed; 77 if there can be no "
         "lab here.";
     size_t bytes = sizeof examples + strlen(lab_help);
     char *full = malloc(bytes);
@@ -131,6 +149,9 @@ int cli_run(int argc, char **argv)
         return CLI_USAGE;
     if (args.launch.lab != NULL && args.launch.hosts != NULL)
         return cli_usage("run", "--lab and --hosts exclude each other");
+    if (args.launch.spares > 0 && !args.launch.survives)
+        return cli_usage("run", "--spares goes with --on-loss reform");
+    args.launch.ranks += args.launch.spares;
     if (args.launch.aggregators > 0 && args.launch.hosts != NULL)
         return cli_usage("run",
                          "--aggregators starts them on this machine; on other hosts run `shoal "

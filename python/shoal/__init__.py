@@ -45,6 +45,7 @@ __version__ = _dll.shoal_version().decode()
 _LATER = {
     "ddp": ".torch_ddp",
     "wrap": ".torch_sync",
+    "elastic": ".torch_elastic",
     "fsdp": ".torch_fsdp",
     "CirculantLinear": ".circulant",
     **dict.fromkeys(("predict", "sensitivity", "search", "partition", "network"), ".plan"),

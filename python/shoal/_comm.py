@@ -12,7 +12,15 @@ import weakref
 from typing import List, Optional, Sequence
 
 from . import _abi, _buffers
-from ._errors import Cancelled, Error, Forked
+from ._errors import (
+    Cancelled,
+    DeadlinePassed,
+    EpochChanged,
+    Error,
+    Forked,
+    InvalidArgument,
+    PeerLost,
+)
 from ._library import dll, struct, text
 
 _KINDS = {
@@ -23,18 +31,29 @@ _KINDS = {
     "barrier": _abi.SHOAL_BARRIER,
 }
 _REDUCTIONS = {"sum": _abi.SHOAL_SUM, "max": _abi.SHOAL_MAX}
+# What ends an operation because members are gone: a communicator that may reform goes on after it.
+MEMBERSHIP = (PeerLost, EpochChanged, DeadlinePassed, Cancelled)
 _LAUNCHERS = ("RANK", "SHOAL_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """The membership as this rank sees it; ranks count the live endpoints."""
+    """The membership as this rank sees it; ranks count the live endpoints. epoch is 0 until the
+    first reform; done_min, done_max: what members told reform(); done_rank: the first with
+    done_max."""
 
     epoch: int
     rank: int
     rank_count: int
     endpoint: int
     workers: int
+    done_min: int = 0
+    done_max: int = 0
+    done_rank: int = 0
+
+
+def _view_of(v):
+    return View(**{field.name: getattr(v, field.name) for field in dataclasses.fields(View)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +91,11 @@ class Comm:
     a job of one. Joining waits for all ranks, at most join_timeout seconds; the error names those
     that are missing. Any thread may start operations. Use it as a context manager, or close() it;
     the interpreter's end closes what is left. In a forked child every use raises shoal.Forked.
+
+    on_loss: "stop" (an operation without one of its ranks raises, and the communicator is over) or
+    "reform" (members may change: see reform(); the same on every rank). doors: where members listen
+    for newcomers, "10.0.0.1:29402,10.0.0.2:29402", beside the rendezvous. spare: wait for a place in
+    the running job, as a process does that `shoal run --spares` started.
     """
 
     def __init__(
@@ -88,7 +112,15 @@ class Comm:
         peer_timeout: Optional[float] = None,
         op_timeout: Optional[float] = None,
         seed: Optional[int] = None,
+        on_loss: str = "stop",
+        doors: Optional[str] = None,
+        spare: Optional[bool] = None,
     ):
+        if on_loss not in ("stop", "reform"):
+            raise ValueError(f"on_loss is 'stop' or 'reform', not {on_loss!r}")
+        self.reforms = on_loss == "reform"
+        if spare is None:
+            spare = self.reforms and "SHOAL_SPARE" in os.environ
         if rendezvous is None and rank is None and world_size is None and not under_launcher():
             rank, world_size = 0, 1
         desc = struct(
@@ -104,6 +136,9 @@ class Comm:
             peer_timeout_us=_microseconds(peer_timeout),
             op_timeout_us=_microseconds(op_timeout),
             seed=seed,
+            reform=self.reforms,
+            spare=spare,
+            doors=doors,
         )
         self._handle = C.c_void_p()
         dll.shoal_comm_create(C.byref(desc), C.byref(self._handle))
@@ -113,6 +148,8 @@ class Comm:
         self._waiter = None
         self._stop = []  # not empty: the waiter is to end
         self._before_close = []  # weak methods of what lives on this communicator
+        self._after_reform = []  # as well
+        self.failure = None  # the last exception about members, until the next reform
         view = self.view()
         self.rank, self.world_size = view.rank, view.rank_count
         _alive.add(self)
@@ -130,7 +167,41 @@ class Comm:
         """Ranks and epoch as they are now."""
         v = struct(_abi.shoal_view)
         dll.shoal_comm_view(self._usable(), C.byref(v))
-        return View(v.epoch, v.rank, v.rank_count, v.endpoint, v.workers)
+        return _view_of(v)
+
+    def reform_wanted(self) -> bool:
+        """A member has gone over to reform(), or a newcomer waits for whom there is room: call
+        reform() at the next boundary. Cheap; False without on_loss="reform"."""
+        return bool(dll.shoal_comm_reform_wanted(self._usable()))
+
+    def reform(self, done: int = 0, timeout: Optional[float] = None) -> View:
+        """Go on with other members; every member calls it, once an operation has failed because
+        of a member, or reform_wanted() says so. What PyTorch calls reconfigure, but the members
+        find out by themselves who they are.
+
+        done: how far this member is, in whatever all count by. Operations still open end with
+        shoal.EpochChanged. Afterwards this object is the next epoch's communicator: rank and
+        world_size are new, newcomers come last. Who was done with less than view.done_max, and
+        newcomers, take their state from view.done_rank: shoal.elastic does it for PyTorch. Raises
+        InvalidArgument without on_loss="reform", PeerLost for a minority, DeadlinePassed after
+        timeout (60 s)."""
+        if not self.reforms:
+            raise InvalidArgument(
+                "this communicator's members are fixed: join with on_loss='reform'"
+            )
+        self._stop_waiter()
+        v = struct(_abi.shoal_view)
+        with self._lock:
+            wait = _microseconds(timeout) or 0
+            dll.shoal_comm_reform(C.byref(self._usable()), done, wait, C.byref(v))
+            left, self._pending = self._pending, {}
+            self._waiter, self._stop, self.failure = None, [], None
+        view = _view_of(v)
+        self.rank, self.world_size = view.rank, view.rank_count
+        for future, _ in left.values():
+            future.set_exception(EpochChanged(f"epoch {view.epoch} has begun"))
+        _call_all(self._after_reform)
+        return view
 
     def peer_stats(self, rank: int) -> dict:
         """Traffic with one peer since the start: host, transport, bytes, microseconds since it was
@@ -257,10 +328,7 @@ class Comm:
         """Say goodbye to all peers. Operations still open end with shoal.Cancelled, here and on
         their members. Closing twice is allowed, in a forked child it does nothing."""
         if self._pid == os.getpid():
-            for method in self._before_close:
-                end = method()
-                if end is not None:
-                    end()
+            _call_all(self._before_close)
         if self._pid != os.getpid() or not self._handle:
             self._handle = C.c_void_p()
             return
@@ -300,6 +368,13 @@ class Comm:
         return f"<shoal.Comm {state}>"
 
 
+def _call_all(weak_methods):
+    for method in weak_methods:
+        call = method()
+        if call is not None:
+            call()
+
+
 def _stats(s):
     return {
         "seconds": s.duration_us * 1e-6,
@@ -322,13 +397,16 @@ def _wait_for_all(owner, handle, stop):
             return
         comm = owner()
         future, _ = comm._take(op) if comm is not None else (concurrent.futures.Future(), None)
-        del comm
         stats = struct(_abi.shoal_op_stats)
         try:
             dll.shoal_op_wait(C.byref(op), -1, C.byref(stats))
         except Error as error:
+            if comm is not None and isinstance(error, MEMBERSHIP):
+                comm.failure = comm.failure or error
+            del comm
             future.set_exception(error)
         else:
+            del comm
             future.set_result(_stats(stats))
 
 

@@ -2,6 +2,7 @@
 """Shoal behind PyTorch's DistributedDataParallel: a communication hook."""
 
 import itertools
+import weakref
 from typing import Optional
 
 import torch
@@ -57,6 +58,11 @@ class Hook:
         self.group = key_of(f"ddp {next(_hooks)}")
         self.sequence = 0
         self.error = None  # the first failure, with its rank, host and reason
+        comm._after_reform.append(weakref.WeakMethod(self.renew))
+
+    def renew(self):
+        """Another epoch: all members count from the same number again, newcomers too."""
+        self.sequence, self.error = 0, None
 
     def start(self, bucket) -> torch.futures.Future:
         done = torch.futures.Future()
@@ -114,11 +120,25 @@ def _hook(state: Hook, bucket: dist.GradBucket) -> torch.futures.Future[torch.Te
     return state.start(bucket)
 
 
+def _elastic(model, comm, options):
+    """DistributedDataParallel made by each rank for itself, so that one that comes later finds the
+    same buckets: those of unused parameters are never arranged anew."""
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        raise TypeError("on_loss='reform' wraps the module itself: give it the plain one")
+    if not dist.is_initialized():
+        torch_process_group.initialise_elastic(comm)
+    options = {"find_unused_parameters": True, **options}
+    model = torch.nn.parallel.DistributedDataParallel(model, **options)
+    torch_process_group.follow(comm)
+    return model
+
+
 def ddp(
     model: torch.nn.Module,
     codec: Optional[str] = None,
     collective: Optional[str] = None,
     comm: Optional[Comm] = None,
+    on_loss: str = "stop",
     **options,
 ):
     """Average a model's gradients through Shoal.
@@ -130,9 +150,14 @@ def ddp(
 
     Returns the DistributedDataParallel module. A failure is raised by backward() on every rank that
     is left, as a RuntimeError whose text names rank, host and reason; module.shoal.error has it as
-    an exception of Shoal's. Source: PyTorch's contract of DDP communication hooks."""
-    comm = comm or torch_process_group.default_comm()
-    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+    an exception of Shoal's. Source: PyTorch's contract of DDP communication hooks.
+
+    on_loss="reform": members may change; give the module to shoal.elastic(), which goes on without
+    ranks that are lost and takes in new ones. The module has to be a plain one then."""
+    comm = comm or torch_process_group.default_comm(on_loss)
+    if on_loss == "reform":
+        model = _elastic(model, comm, options)
+    elif not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         if not dist.is_initialized():
             torch_process_group.initialise(comm)
         model = torch.nn.parallel.DistributedDataParallel(model, **options)

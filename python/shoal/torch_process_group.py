@@ -10,6 +10,7 @@ import datetime
 import inspect
 import os
 import socket
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,7 @@ from torch._C._distributed_c10d import _create_work_from_future
 
 from . import _default
 from ._comm import Comm, key_of
-from .torch_work import Channel, all_of, seconds_of, then, to_torch
+from .torch_work import Channel, all_of, seconds_of, settled, then, to_torch
 
 _HALF = (torch.float16, torch.bfloat16)
 _LOCAL = {
@@ -51,6 +52,9 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
     def __init__(self, comm: Comm, members, name: str):
         super().__init__(members.index(comm.rank), len(members))
+        self._adopt(comm, members, name)
+
+    def _adopt(self, comm, members, name):
         self._channel = Channel(comm, members, key_of("group " + name) & 0xFFFFFFFF)
         self._passed = collections.Counter()
 
@@ -68,6 +72,45 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
     def _work(self, future, result):
         return _create_work_from_future(to_torch(future, result))
+
+    # ------------------------------------------------------------------ members that change
+
+    def follow(self, comm: Comm):
+        """From now on all members of comm are this group's, whoever they are."""
+        self._comm = comm
+        self._renew()
+        comm._after_reform.append(weakref.WeakMethod(self._renew))
+
+    def _renew(self):
+        view = self._comm.view()
+        self._adopt(self._comm, range(view.rank_count), f"of epoch {view.epoch}")
+
+    @property
+    def supports_reconfigure(self):
+        return self._channel.comm.reforms
+
+    def get_reconfigure_handle(self):
+        """This process among the members of the communicator's present epoch."""
+        comm = self._channel.comm
+        return f"shoal:{comm.view().epoch}:{comm.rank}"
+
+    def reconfigure(self, opts):
+        """torch.distributed's reconfigure: the processes whose handles are given, in that order,
+        are the group. After a failure all that are left reform first, and have to be those."""
+        comm = self._channel.comm
+        epochs, ranks = zip(*(map(int, handle.split(":")[1:]) for handle in opts.handles))
+        if set(epochs) != {comm.view().epoch}:
+            raise RuntimeError("shoal: handles of another epoch: ask for them again after a reform")
+        ranks = list(ranks)
+        if comm.failure is not None or comm.reform_wanted():
+            view = comm.reform(timeout=seconds_of(opts))
+            if view.rank_count != len(ranks):
+                raise RuntimeError(
+                    f"shoal: {len(ranks)} handles, but the job has {view.rank_count} members now"
+                )
+            ranks = [sorted(ranks).index(rank) for rank in ranks]  # members keep their order
+        self._adopt(comm, ranks, f"reconfigured {opts.uuid}")
+        return self._work(settled(), [])
 
     # ------------------------------------------------------------------ reductions
 
@@ -251,9 +294,14 @@ def _create(store, rank, world_size, timeout):
     return ProcessGroupShoal(comm, members, store.get("shoal-group").decode())
 
 
-def default_comm() -> Comm:
+def default_comm(on_loss: str = "stop") -> Comm:
     """This process's communicator. If torch.distributed was initialised by other means (a launcher
     whose port PyTorch's own store has taken), its store is where we meet."""
+    if on_loss == "reform":
+        comm = _default.comm() if _default.joined() else _default.init(on_loss=on_loss)
+        if not comm.reforms:
+            raise ValueError("this process has joined already: shoal.init(on_loss='reform') first")
+        return comm
     if not _default.joined() and dist.is_initialized():
         store = dist.PrefixStore("shoal", dist.distributed_c10d._get_default_store())
         wait = datetime.timedelta(seconds=30)
@@ -275,6 +323,23 @@ def initialise(comm: Comm) -> None:
         store = dist.TCPStore(host, int(port[0]), comm.world_size, False, wait_for_workers=False)
     register()
     dist.init_process_group("shoal", store=store, rank=comm.rank, world_size=comm.world_size)
+
+
+def initialise_elastic(comm: Comm) -> None:
+    """The default group of a communicator whose members may change. PyTorch's own start needs all
+    ranks at once, so each makes a group of itself, which then follows the communicator."""
+    if dist.is_initialized():
+        raise ValueError("on_loss='reform' makes torch.distributed's default group itself")
+    register()
+    dist.init_process_group("shoal", store=dist.HashStore(), rank=0, world_size=1)
+
+
+def follow(comm: Comm) -> None:
+    """The default group that initialise_elastic() made follows the communicator."""
+    group = dist.distributed_c10d._get_default_group()
+    if not isinstance(group, ProcessGroupShoal):
+        group = group._get_backend(torch.device("cpu"))
+    group.follow(comm)
 
 
 def register() -> None:

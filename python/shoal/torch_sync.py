@@ -21,32 +21,39 @@ class Synchroniser:
     Attributes: iteration (of the next step; protocols may leave some out), stopped (peers are done:
     leave the training loop), skipped (the last step had values that are not finite)."""
 
-    def __init__(self, optimizer, comm: Comm, sync, collective, codec, names):
+    def __init__(self, optimizer, comm: Comm, specs, names):
         self.comm, self.iteration, self.stopped, self.skipped = comm, 0, False, False
+        self.sync, self.collective, self.codec = specs
         self.parameters = [p for g in optimizer.param_groups for p in g["params"]]
         self._flatten()
         self.facts = self._facts(optimizer, names)
         self._handle = C.c_void_p()
+        comm._before_close.append(weakref.WeakMethod(self.close))
+        if not comm.reforms:
+            comm.broadcast(self.flat)  # all start from rank 0's parameters
+            self.begin()
+
+    def begin(self):
+        """Start the protocol; a collective call. Parameters are the same on all ranks."""
         rows = table(self.parameters, self.facts)
         tensors = (_abi.shoal_tensor * len(rows))()
         for tensor, row in zip(tensors, rows):
             tensor.key, tensor.offset, tensor.count = row.key, row.offset, row.count
             tensor.rows, tensor.cols, tensor.flags = row.rows, row.cols, row.flags
             tensor.lr_scale = 1.0
-        comm.broadcast(self.flat)  # all start from rank 0's parameters
         desc = struct(
             _abi.shoal_sync_desc,
-            sync=sync,
-            collective=collective,
-            codec=codec,
+            sync=self.sync,
+            collective=self.collective,
+            codec=self.codec,
             params=self.flat.data_ptr(),
             grads=self.grads.data_ptr(),
             count=self.flat.numel(),
             tensors=tensors,
             tensor_count=len(rows),
+            iteration=self.iteration,
         )
-        dll.shoal_sync_create(comm._usable(), C.byref(desc), C.byref(self._handle))
-        comm._before_close.append(weakref.WeakMethod(self.close))
+        dll.shoal_sync_create(self.comm._usable(), C.byref(desc), C.byref(self._handle))
 
     def _flatten(self):
         """Parameters become views of one buffer, and their gradients of another."""
@@ -97,7 +104,8 @@ class Synchroniser:
     def _usable(self):
         if not self._handle:
             raise ValueError(
-                "the protocol has ended: optimizer.finish() was called, or shoal.close()"
+                "the protocol has ended (optimizer.finish() or shoal.close() was called), or not "
+                "begun: with on_loss='reform' shoal.elastic() begins it"
             )
         return self._handle
 
@@ -156,6 +164,7 @@ def wrap(
     collective: Optional[str] = None,
     comm: Optional[Comm] = None,
     named_parameters=None,
+    on_loss: str = "stop",
 ) -> torch.optim.Optimizer:
     """Train a plain module with a synchronisation protocol ("ripples:smart", "diloco:every=32",
     "hop:backup=1", "ad_psgd", "local_sgd" ...) instead of DistributedDataParallel.
@@ -168,15 +177,19 @@ def wrap(
     diloco).
 
     Protocols that run the optimiser themselves (param_server) take lr and momentum of SGD, and
-    nothing else. Communication does not overlap with backward(): use shoal.ddp where it should."""
+    nothing else. Communication does not overlap with backward(): use shoal.ddp where it should.
+
+    on_loss="reform" (sync="all_reduce" only): members may change; give model and optimizer to
+    shoal.elastic(), which goes on without ranks that are lost and takes in new ones. Other protocols
+    go on without lost ranks by themselves, and take in none."""
     if hasattr(optimizer, "shoal"):
         raise ValueError("this optimizer is wrapped already")
+    if on_loss == "reform" and sync.partition(":")[0] != "all_reduce":
+        raise ValueError("on_loss='reform' goes with sync='all_reduce' only")
     synchroniser = Synchroniser(
         optimizer,
-        comm or torch_process_group.default_comm(),
-        sync,
-        collective,
-        codec,
+        comm or torch_process_group.default_comm(on_loss),
+        (sync, collective, codec),
         None if named_parameters is None else list(named_parameters),
     )
     kind = type(optimizer)
@@ -185,6 +198,6 @@ def wrap(
     optimizer.shoal = synchroniser
     optimizer._step_alone = lambda: kind.step(optimizer)
     group = optimizer.param_groups[0]
-    if isinstance(optimizer, torch.optim.SGD):
+    if isinstance(optimizer, torch.optim.SGD) and not synchroniser.comm.reforms:
         dll.shoal_sync_set_sgd(synchroniser._usable(), group["lr"], group["momentum"])
     return optimizer

@@ -36,7 +36,7 @@ def reserved_port():
     return probe
 
 
-def _child(main, rank, ranks, port, folder, pipe):
+def _child(main, rank, ranks, port, folder, pipe, replaces=None):
     import shoal
 
     os.dup2(pipe, 1)
@@ -45,8 +45,11 @@ def _child(main, rank, ranks, port, folder, pipe):
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     os.environ.update(SHOAL_RENDEZVOUS=f"file://{folder}/job")
+    os.environ["SHOAL_LATE"] = str(int(replaces is not None))
     code = 1
     try:
+        if replaces is not None:  # readable once that process is dead
+            select.select([os.pidfd_open(replaces)], [], [])
         main()
         code = 0
     except SystemExit as end:
@@ -60,17 +63,18 @@ def _child(main, rank, ranks, port, folder, pipe):
     os._exit(code)
 
 
-def run(main, ranks=3, limit_s=100):
-    """([exit status of each rank, -9 if killed], what they printed)."""
+def run(main, ranks=3, limit_s=100, replace=None):
+    """([exit status of each rank, -9 if killed], what they printed). replace: a rank that is started
+    once more when it has died; SHOAL_LATE is 1 there, and its status comes last."""
     reader, writer = os.pipe()
     reserved, pids = reserved_port(), []
     port = reserved.getsockname()[1]
     folder = tempfile.mkdtemp(prefix="shoal-ranks-")
-    for rank in range(ranks):
+    for rank in [*range(ranks)] + [replace] * (replace is not None):
         pid = os.fork()
         if pid == 0:
             os.close(reader)
-            _child(main, rank, ranks, port, folder, writer)
+            _child(main, rank, ranks, port, folder, writer, dict(enumerate(pids)).get(rank))
         pids.append(pid)
     os.close(writer)
     printed, end = b"", time.monotonic() + limit_s

@@ -6,7 +6,11 @@ ours against sums worked out here. docs/python.md lists what of those does not a
 
 import datetime
 import functools
+import importlib
 import operator
+import os
+import signal
+import types
 import unittest
 
 import launch
@@ -275,9 +279,89 @@ def all_cases():
         print(f"{len(CASES)} cases, {checked[0]} comparisons")
 
 
+def backend_of_later_versions():
+    """What PyTorch 2 has and 1.13 lacks, by stand-ins: BackendBase, register_backend's devices."""
+
+    class BackendBase(dist.ProcessGroup):
+        pass
+
+    def register_backend(name, create, extended_api=False, devices=None):
+        found.update(name=name, create=create, devices=devices)
+
+    found, old = {}, dist.Backend.register_backend
+    dist.BackendBase = BackendBase
+    if hasattr(dist.Backend, "SHOAL"):
+        del dist.Backend.SHOAL
+    dist.Backend.register_backend = register_backend
+    module = importlib.reload(importlib.import_module("shoal.torch_process_group"))
+    module.register()
+    assert found["name"] == "shoal" and found["devices"] == ["cpu"], found
+    assert issubclass(module.ProcessGroupShoal, BackendBase)
+    dist.Backend.register_backend = old
+    dist.Backend._plugins.pop("SHOAL", None)
+    dist.Backend.register_backend("shoal", found["create"])
+    dist.init_process_group("shoal")
+    x = torch.full((3,), 1.0 + dist.get_rank())
+    dist.all_reduce(x)
+    assert (x == 3).all()
+
+
+def reconfigured():
+    """PyTorch's verbs for groups that change, called as it calls them: among all, among some, and
+    without one that has died."""
+    shoal.init(on_loss="reform")
+    dist.init_process_group("shoal")
+    group, rank = dist.distributed_c10d._get_default_group(), dist.get_rank()
+    handles = [None] * 4
+    dist.all_gather_object(handles, group.get_reconfigure_handle())
+    assert group.supports_reconfigure and handles[rank] == group.get_reconfigure_handle()
+
+    def change(uuid, handles):
+        seconds = datetime.timedelta(seconds=20)
+        options = types.SimpleNamespace(uuid=uuid, handles=handles, timeout=seconds, hints=None)
+        group.reconfigure(options).wait()
+
+    change(7, handles[::-1])
+    assert (dist.get_rank(), dist.get_world_size()) == (3 - rank, 4)
+    if rank < 3:
+        change(8, handles[:3])
+        x = torch.full((2,), float(rank))
+        dist.all_reduce(x)
+        assert (x == 3).all() and dist.get_world_size() == 3
+    shoal.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        shoal.barrier()
+    except shoal.PeerLost as error:
+        assert error.rank == 1, error
+    left = [handles[r] for r in (3, 0, 2)]
+    change(9, left)
+    x = torch.full((2,), float(rank))
+    dist.all_reduce(x)
+    assert (x == 5).all() and dist.get_world_size() == 3, x
+    assert (
+        dist.get_rank() == (3, 0, 2).index(rank)
+        and group.get_reconfigure_handle()[:8] == "shoal:1:"
+    )
+    try:
+        change(10, left)
+    except RuntimeError as error:
+        assert "another epoch" in str(error)
+        launch.say("reconfigured")
+
+
 class TorchGroupTest(launch.RanksTest):
     def test_every_case(self):
         print(self.assert_ranks(all_cases, ranks=3).strip())
+
+    def test_a_backend_as_later_versions_want_it(self):
+        self.assert_ranks(backend_of_later_versions, ranks=2)
+
+    def test_members_are_reconfigured(self):
+        statuses, printed = launch.run(reconfigured, 4)
+        self.assertEqual([0, -signal.SIGKILL, 0, 0], statuses, printed)
+        self.assertEqual(3, printed.count("reconfigured"), printed)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,8 @@ class Run(unittest.TestCase):
             (["--lab", "nonsense=1", "--", "true"], "known keys"),
             (["--lab", "slow=1:0.5x", "--", "true"], "slow=1:0.5x"),
             (["--lab", "throttle=1:2%", "--", "true"], "throttle=1:2%"),
+            (["--on-loss", "perhaps", "--", "true"], "stop or reform"),
+            (["--spares", "1", "--", "true"], "--on-loss reform"),
             (["-n", "9", "--hosts", "a:2,b:2", "--", "true"], "4 slots"),
         ):
             r = shoal.run("run", *args)
