@@ -93,6 +93,7 @@ def assert_equal_replicas(model, job):
     for value in model.parameters():
         mine = value.detach().reshape(-1).clone()
         assert torch.equal(mine, job.comm.broadcast(mine.clone(), bits=True)), job.comm.rank
+    job.comm.barrier()  # rank 0 is done with a broadcast before the last has entered it
 
 
 def go_on(make):
