@@ -42,6 +42,26 @@ static const struct argp_option options[] = {
     {"print-k8s", KEY_K8S, NULL, 0, "Start nothing: print a job for kubectl", 0},
     {0}};
 
+static error_t parse_members(int key, char *text, struct argp_state *state)
+{
+    run_args *args = state->input;
+    int64_t number = 0;
+    switch (key) {
+    case KEY_ON_LOSS:
+        args->launch.survives = strcmp(text, "reform") == 0;
+        if (!args->launch.survives && strcmp(text, "stop") != 0)
+            argp_error(state, "--on-loss %s: wanted stop or reform", text);
+        return 0;
+    case KEY_SPARES:
+        if (!cli_parse_int(text, 0, 64, &number))
+            argp_error(state, "--spares %s: wanted a whole number from 0 to 64", text);
+        args->launch.spares = (uint32_t)number;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     run_args *args = state->input;
@@ -83,16 +103,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 't':
         args->launch.tag_output = true;
         return 0;
-    case KEY_ON_LOSS:
-        args->launch.survives = strcmp(text, "reform") == 0;
-        if (!args->launch.survives && strcmp(text, "stop") != 0)
-            argp_error(state, "--on-loss %s: wanted stop or reform", text);
-        return 0;
-    case KEY_SPARES:
-        if (!cli_parse_int(text, 0, 64, &number))
-            argp_error(state, "--spares %s: wanted a whole number from 0 to 64", text);
-        args->launch.spares = (uint32_t)number;
-        return 0;
     case KEY_SLURM:
         args->slurm = true;
         return 0;
@@ -107,7 +117,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         argp_error(state, "no command; put it after --");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_members(key, text, state);
     }
 }
 

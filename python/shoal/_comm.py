@@ -94,8 +94,8 @@ class Comm:
 
     on_loss: "stop" (an operation without one of its ranks raises, and the communicator is over) or
     "reform" (members may change: see reform(); the same on every rank). doors: where members listen
-    for newcomers, "10.0.0.1:29402,10.0.0.2:29402", beside the rendezvous. spare: wait for a place in
-    the running job, as a process does that `shoal run --spares` started.
+    for newcomers, "10.0.0.1:29402,10.0.0.2:29402", beside the rendezvous. spare: wait for a place
+    in the running job, as a process does that `shoal run --spares` started.
     """
 
     def __init__(

@@ -25,7 +25,8 @@ class Elastic:
     """What elastic() returns.
 
     Attributes: step (updates done, the same on all ranks), since (the step with which the present
-    members began), comm, reforms (how often this rank saw members change), error (the exception that ended the last step that was not finished, or None).
+    members began), comm, reforms (how often this rank saw members change),
+    error (the exception that ended the last step that was not finished, or None).
     """
 
     def __init__(self, objects, comm: Comm, timeout: Optional[float]):
@@ -135,7 +136,7 @@ class Elastic:
         return torch.frombuffer(bytearray(out.getvalue()), dtype=torch.uint8)
 
     def _load(self, blob):
-        # A pickle, as schedulers have more than tensors: whoever sent it has proven the job's token.
+        # A pickle, as schedulers have more than tensors; its sender has proven the job's token.
         found = torch.load(io.BytesIO(blob.numpy().tobytes()), weights_only=False)
         for thing, state in zip(self.objects, found["states"]):
             thing.load_state_dict(state)
@@ -156,8 +157,8 @@ def elastic(*objects, comm: Optional[Comm] = None, timeout: Optional[float] = No
                 optimizer.step()
 
     objects: model, optimizer and whatever else has state_dict() and load_state_dict(), made of
-    tensors and plain values, in the same order on all ranks. At the start all take rank 0's state; a
-    process that comes later takes that of one that is furthest. In the block a loss of members
+    tensors and plain values, in the same order on all ranks. At the start all take rank 0's state;
+    a process that comes later takes that of one that is furthest. In the block a loss of members
     ends the step; the others reform within timeout seconds (60), and the block's end passes the
     exception over: job.error has it. Whatever else is raised goes through. Rank and world size may
     be others after each block, so that batches have to be chosen inside; nothing else may

@@ -180,8 +180,8 @@ def wrap(
     nothing else. Communication does not overlap with backward(): use shoal.ddp where it should.
 
     on_loss="reform" (sync="all_reduce" only): members may change; give model and optimizer to
-    shoal.elastic(), which goes on without ranks that are lost and takes in new ones. Other protocols
-    go on without lost ranks by themselves, and take in none."""
+    shoal.elastic(), which goes on without ranks that are lost and takes in new ones. Other
+    protocols go on without lost ranks by themselves, and take in none."""
     if hasattr(optimizer, "shoal"):
         raise ValueError("this optimizer is wrapped already")
     if on_loss == "reform" and sync.partition(":")[0] != "all_reduce":

@@ -64,8 +64,8 @@ def _child(main, rank, ranks, port, folder, pipe, replaces=None):
 
 
 def run(main, ranks=3, limit_s=100, replace=None):
-    """([exit status of each rank, -9 if killed], what they printed). replace: a rank that is started
-    once more when it has died; SHOAL_LATE is 1 there, and its status comes last."""
+    """([exit status of each rank, -9 if killed], what they printed). replace: a rank that is
+    started once more when it has died; SHOAL_LATE is 1 there, and its status comes last."""
     reader, writer = os.pipe()
     reserved, pids = reserved_port(), []
     port = reserved.getsockname()[1]
