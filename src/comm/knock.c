@@ -44,7 +44,7 @@ static shoal_status dial(visit *v, const char *address)
     int fd = socket(ip.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "no socket to visit %s", address);
-    if ((connect(fd, &ip.any, shoali_ip_bytes(&ip)) != 0 && errno != EINPROGRESS) ||
+    if (!shoali_ip_connect(fd, &ip.any, shoali_ip_bytes(&ip)) ||
         shoali_meet_stream_start(v->stream, fd, true, &v->door->meeting) != SHOAL_OK) {
         close(fd);
         return SHOAL_PENDING;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "comm/meet_net.h"
 #include "comm/meet_stream.h"
+#include "transport/address.h"
 
 enum { RETRY_MS = 50 };
 
@@ -34,7 +35,7 @@ static shoal_status start_connecting(visit *v, const struct addrinfo *address)
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "no socket for the rendezvous");
-    if (connect(fd, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS) {
+    if (!shoali_ip_connect(fd, address->ai_addr, address->ai_addrlen)) {
         shoal_status status = shoali_fail_os(SHOAL_EPEER, errno, "cannot connect");
         close(fd);
         return status;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,6 +80,22 @@ bool shoali_ip_equal(const shoali_ip *a, const shoali_ip *b)
         return false;
     return x.any.sa_family == AF_INET ? x.v4.sin_addr.s_addr == y.v4.sin_addr.s_addr
                                       : IN6_ARE_ADDR_EQUAL(&x.v6.sin6_addr, &y.v6.sin6_addr);
+}
+
+bool shoali_ip_connect(int fd, const struct sockaddr *to, socklen_t to_bytes)
+{
+    static const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    shoali_ip own = {0}, there = {0};
+    socklen_t own_bytes = sizeof own;
+    if (connect(fd, to, to_bytes) != 0 && errno != EINPROGRESS)
+        return false;
+    memcpy(&there, to, to_bytes < sizeof there ? to_bytes : sizeof there);
+    if (getsockname(fd, &own.any, &own_bytes) != 0 || !shoali_ip_equal(&own, &there) ||
+        shoali_ip_port(&own) != shoali_ip_port(&there))
+        return true;
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    errno = ECONNREFUSED;
+    return false;
 }
 
 /* ---------------------------------------------------------------- this host */

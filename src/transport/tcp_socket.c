@@ -71,7 +71,7 @@ int shoali_tcp_dial(const shoali_ip *ip, uint8_t tos, int64_t deadline_us)
     int fd = socket(ip->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || !set_options(fd, deadline_us) ||
         (tos != 0 && shoali_tcp_set_tos(fd, tos) != SHOAL_OK) ||
-        (connect(fd, &ip->any, shoali_ip_bytes(ip)) != 0 && errno != EINPROGRESS))
+        !shoali_ip_connect(fd, &ip->any, shoali_ip_bytes(ip)))
         return give_up(fd, "connect to", ip);
     return fd;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/check.h"
 
+#include <errno.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "transport/address.h"
@@ -109,6 +111,28 @@ static void numeric_addresses(void **state)
     assert_int_equal(shoali_ip_port(&v6), 4711);
 }
 
+/* What the kernel may do with a port of the ephemeral range, brought about by binding to it. */
+static void who_would_reach_itself_is_refused(void **state)
+{
+    (void)state;
+    shoali_ip at = {0};
+    socklen_t bytes = sizeof at;
+    int on = 1, self = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_true(shoali_ip_parse("127.0.0.1", &at));
+    assert_int_equal(bind(self, &at.any, shoali_ip_bytes(&at)), 0);
+    assert_int_equal(getsockname(self, &at.any, &bytes), 0);
+    assert_false(shoali_ip_connect(self, &at.any, shoali_ip_bytes(&at)));
+    assert_int_equal(errno, ECONNREFUSED);
+    close(self);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), other = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind(listener, &at.any, shoali_ip_bytes(&at)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_true(shoali_ip_connect(other, &at.any, shoali_ip_bytes(&at)));
+    close(other);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +141,7 @@ int main(void)
         CHECK_TEST(same_host_needs_kernel_and_network),
         CHECK_TEST(local_address_is_this_host),
         CHECK_TEST(numeric_addresses),
+        CHECK_TEST(who_would_reach_itself_is_refused),
     };
     return CHECK_RUN(tests);
 }
