@@ -56,10 +56,10 @@ bool shoali_ip_is_loopback(const shoali_ip *ip);
 bool shoali_ip_equal(const shoali_ip *a, const shoali_ip *b);
 
 /**
-XX
- * be the one that the kernel chooses for fd, which then is connected to itself, and keeps the port
- * from whoever was to listen there, for a minute after its end, too. That counts as refused, and
- * closing fd frees the port at once.
+ * Begin to connect a non-blocking socket. A port of the ephemeral range where nobody listens yet
+ * may be the one that the kernel chooses for fd, which then is connected to itself, and keeps the
+ * port from whoever was to listen there, for a minute after its end, too. That counts as refused,
+ * and closing fd frees the port at once.
  * @return false: errno says why; fd is the caller's to close
  */
 bool shoali_ip_connect(int fd, const struct sockaddr *to, socklen_t to_bytes);
