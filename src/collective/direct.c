@@ -10,6 +10,11 @@
  *   2 PULL     0 to 1, 2, 3    1 to 2, 3, 0    2 to 3, 0, 1
  *
  * Every member starts with its right neighbour, so that no owner gets all of them at once.
+ * `weights=auto` shares by what the members have measured of their links (rates.h). With weights
+ * all keep step: who has sent an owner a few chunks waits for their sums. Otherwise the fast links
+ * fill up with pushes first, and the sums for the slow one, which would have to leave from the
+ * beginning on, wait behind them. Measured, one of 8 links at half rate: 1.39 -> 1.23 s of at
+ * best 1.12; without a slow link: 1.12 -> 1.00 of at best 0.98.
  *
  * Source: the pairwise exchange of Thakur, Rabenseifner and Gropp, IJHPCA 2005; weights
  *         for one slow link: OptCC, arXiv 2606.01680.
@@ -24,20 +29,35 @@ typedef struct params {
     char weights[SHOALI_KEY_TEXT_BYTES];
 } params;
 
+enum { CUTS = 64, AHEAD = 4 }; /* chunks of an equal share; of them on their way to one owner */
 enum { MAX_WEIGHTS = SHOALI_KEY_TEXT_BYTES / 2, MAX_WEIGHT = 1024 };
 
 /* How many blocks each member owns: as many as its weight, one without weights. */
 typedef struct shards {
-    uint32_t weights[MAX_WEIGHTS];
+    uint32_t *weights;
     uint32_t count; /* 0: all 1 */
 } shards;
 
-static shoal_status read_shards(const params *p, uint32_t size, shards *shards_out)
+static bool is_auto(const params *p)
 {
-    uint32_t sum = 0;
-    shards_out->count = 0;
+    return strcmp(p->weights, "auto") == 0;
+}
+
+static shoal_status read_shards(const params *p, const shoal_schedule_args *args,
+                                shoal_arena *arena, shards *shards_out)
+{
+    uint32_t size = args->size, sum = 0;
+    uint32_t room = size > MAX_WEIGHTS ? size : MAX_WEIGHTS;
+    *shards_out = (shards){.weights = shoali_arena_array(arena, room, sizeof(uint32_t))};
+    if (shards_out->weights == NULL)
+        return SHOAL_ENOMEM;
     if (p->weights[0] == '\0')
         return SHOAL_OK;
+    if (is_auto(p)) {
+        shoali_rates_shares(args->rates, size, shards_out->weights);
+        shards_out->count = size;
+        return SHOAL_OK;
+    }
     SHOALI_TRY(shoali_read_list("direct:weights", p->weights, 0, MAX_WEIGHT, MAX_WEIGHTS,
                                 shards_out->weights, &shards_out->count));
     for (uint32_t i = 0; i < shards_out->count; i++)
@@ -79,7 +99,7 @@ static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
     uint32_t size = args->size, me = args->me;
     shards s;
     shoali_steps steps;
-    SHOALI_TRY(read_shards(args->params, size, &s));
+    SHOALI_TRY(read_shards(args->params, args, arena, &s));
     shoali_steps_begin(arena, &steps);
     for (uint32_t k = 1; k < size; k++) {
         uint32_t to = (me + k) % size, from = (me + size - k) % size;
@@ -92,18 +112,25 @@ static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
         move(&s, me, (shoal_step){SHOAL_SEND, SHOAL_PULL, 2, to, 0, 0, size}, &steps);
         move(&s, from, (shoal_step){SHOAL_RECV_SET, SHOAL_PULL, 2, from, 0, 0, size}, &steps);
     }
-    return shoali_steps_end(&steps, count_blocks(&s, size), size > 1 ? 2 : 0, schedule_out);
+    SHOALI_TRY(shoali_steps_end(&steps, count_blocks(&s, size), size > 1 ? 2 : 0, schedule_out));
+    if (s.count > 0) {
+        schedule_out->cuts = CUTS * size;
+        schedule_out->ahead = AHEAD;
+    }
+    return SHOAL_OK;
 }
 
 static uint32_t traits_with(const void *params_in)
 {
     const params *p = params_in;
-    return p->weights[0] == '\0' ? SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM : 0;
+    if (p->weights[0] == '\0')
+        return SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM;
+    return is_auto(p) ? SHOALI_COLL_RATED : 0;
 }
 
 static const shoali_key keys[] = {
     {"weights", SHOALI_KEY_TEXT, offsetof(params, weights), 0, 0, NULL, "",
-     "shares of the members, as in 1/1/1/0 (equal); a share of 0 owns nothing"},
+     "shares of the members, as in 1/1/1/0 (equal); 0 owns nothing; auto: by measured links"},
 };
 
 const shoali_collective_row shoali_collective_direct = {

@@ -29,12 +29,21 @@ static shoal_status build(shoali_engine_state *e, shoal_schedule *schedule)
     const shoali_flow_args *a = &e->args;
     if (a->size == 1)
         return alone(e, schedule);
-    shoal_schedule_args build_args = {a->size, a->contributors, a->me, a->root, NULL};
+    shoal_schedule_args build_args = {a->size, a->contributors, a->me, a->root, NULL, a->rates};
     shoal_status status = shoali_collective_build(a->collective, a->kind, &build_args, e->arena,
                                                   schedule);
     if (status == SHOAL_OK)
         e->stats.rounds = schedule->rounds;
     return status;
+}
+
+static void cut_finer(shoali_engine_state *e, uint32_t cuts)
+{
+    enum { LEAST = 8192 }; /* elements: below, frames cost more than waiting */
+    size_t piece = cuts > 0 ? e->args.count / cuts : SIZE_MAX;
+    piece = piece > LEAST ? piece : LEAST;
+    if (piece < e->args.chunk_elems)
+        e->args.chunk_elems = (uint32_t)piece;
 }
 
 /* Chunks of all blocks; first[b] is the first chunk of block b, first[blocks] their number. */
@@ -244,6 +253,7 @@ shoal_status shoali_engine_plan(shoali_engine_state *e)
     SHOALI_TRY(build(e, &schedule));
     e->blocks = schedule.blocks;
     e->ahead = schedule.ahead;
+    cut_finer(e, schedule.cuts);
     if (e->blocks == 0)
         return shoali_fail(SHOAL_EINTERNAL, "collective '%s' has no blocks",
                            e->args.collective->spec);

@@ -18,15 +18,22 @@
  *
  *   rounds 1, 2 PUSH   2 -> 3 -> 0 <- 1       rounds 3, 4 PULL   2 <- 3 <- 0 -> 1
  *
+ * `order=auto` goes around by measured links (rates.h): the lists are made for places in the ring,
+ * and then name the members that stand there.
+ *
  * Source: Gibiansky, "Bringing HPC techniques to deep learning", 2017, after Patarasuk and Yuan,
  *         JPDC 2009; Li et al., "A network-centric hardware/algorithm co-design ...", MICRO 2018
  *         (INCEPTIONN), Algorithm 1, where worker i ends with block i + 1; here it is block i.
  * Cost:   sent = received = 2 (P-1)/P n, added (P-1)/P n, encoded n; rounds 2(P-1), both: 2
  *         floor(P/2). */
+#include "base/error.h"
 #include "collective/schedule.h"
+
+enum { ORDER_RANK, ORDER_AUTO };
 
 typedef struct params {
     bool both;
+    int32_t order;
 } params;
 
 static void one_way(uint32_t size, uint32_t me, shoali_steps *steps)
@@ -91,27 +98,54 @@ static void both_pull(uint32_t size, uint32_t me, shoali_steps *steps)
     }
 }
 
+static shoal_status build_places(bool both, uint32_t size, uint32_t me, shoal_arena *arena,
+                                 shoal_schedule *schedule_out)
+{
+    uint32_t half = longer_side(size);
+    shoali_steps steps;
+    shoali_steps_begin(arena, &steps);
+    if (!both) {
+        one_way(size, me, &steps);
+        return shoali_steps_end(&steps, size, 2 * (size - 1), schedule_out);
+    }
+    both_push(size, me, &steps);
+    shoali_steps_add(&steps, (shoal_step){SHOAL_OWN, SHOAL_PULL, half, me, me, 1, size});
+    both_pull(size, me, &steps);
+    return shoali_steps_end(&steps, size, 2 * half, schedule_out);
+}
+
 static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
                           shoal_schedule *schedule_out)
 {
     const params *p = args->params;
-    uint32_t size = args->size, half = longer_side(size);
-    shoali_steps steps;
-    shoali_steps_begin(arena, &steps);
-    if (!p->both) {
-        one_way(size, args->me, &steps);
-        return shoali_steps_end(&steps, size, 2 * (size - 1), schedule_out);
+    const uint32_t *order = p->order == ORDER_AUTO && args->rates != NULL &&
+                                    args->rates->size == args->size
+                                ? args->rates->order
+                                : NULL;
+    uint32_t place = order == NULL ? args->me : 0;
+    while (order != NULL && order[place] != args->me)
+        place++;
+    SHOALI_TRY(build_places(p->both, args->size, place, arena, schedule_out));
+    for (uint32_t s = 0; order != NULL && s < schedule_out->count; s++) {
+        shoal_step *step = &schedule_out->steps[s];
+        step->peer = order[step->peer];
+        step->block = order[step->block]; /* each step has one block: a member's shard stays its */
     }
-    both_push(size, args->me, &steps);
-    shoali_steps_add(&steps,
-                     (shoal_step){SHOAL_OWN, SHOAL_PULL, half, args->me, args->me, 1, size});
-    both_pull(size, args->me, &steps);
-    return shoali_steps_end(&steps, size, 2 * half, schedule_out);
+    return SHOAL_OK;
+}
+
+static uint32_t traits_with(const void *params_in)
+{
+    const params *p = params_in;
+    return SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM |
+           (p->order == ORDER_AUTO ? SHOALI_COLL_RATED : 0);
 }
 
 static const shoali_key keys[] = {
     {"both", SHOALI_KEY_FLAG, offsetof(params, both), 0, 0, NULL, "off",
      "use both directions of the ring at once: half the rounds"},
+    {"order", SHOALI_KEY_CHOICE, offsetof(params, order), 0, 0, "rank|auto", "rank",
+     "who follows whom: rank, or auto: by measured links, slow ones are crossed seldom"},
 };
 
 const shoali_collective_row shoali_collective_ring = {
@@ -119,6 +153,7 @@ const shoali_collective_row shoali_collective_ring = {
     .paper = "Patarasuk and Yuan, JPDC 2009; INCEPTIONN, MICRO 2018, Algorithm 1 (there worker i "
              "ends with block i+1)",
     .traits = SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM,
+    .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(params)},
     .build = build,
 };

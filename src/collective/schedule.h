@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/spec.h"
+#include "collective/rates.h"
 #include "shoal/shoal.h"
 
 enum { SHOAL_SEND, SHOAL_RECV_ADD, SHOAL_RECV_SET, SHOAL_OWN };
@@ -38,11 +39,15 @@ typedef struct shoal_schedule {
     /** A PUSH to a member waits while this many chunks sent to it have not come back by PULL; 0: it
      *  never waits. For rows whose every PUSH comes back from where it went, in one order. */
     uint32_t ahead;
+    /** Chunks are made smaller, within reason, until the buffer has so many; 0: they stay. For rows
+     *  whose slowest member idles while a first chunk comes in or a last one goes out. */
+    uint32_t cuts;
 } shoal_schedule;
 
 typedef struct shoal_schedule_args {
     uint32_t size, contributors, me, root;
-    const void *params; /* of the row's schema */
+    const void *params;        /* of the row's schema */
+    const shoali_rates *rates; /* trait RATED: as all members have agreed; NULL: none is known */
 } shoal_schedule_args;
 
 /** Most members of one operation: the rounds of a ring still fit. */
@@ -57,7 +62,8 @@ enum {
     SHOALI_COLL_ROOTED = 1u << 4,    /* broadcast: only the root's values count */
     SHOALI_COLL_FLOW = 1u << 5,      /* event driven: the row brings a flow instead of a schedule */
     SHOALI_COLL_SERVED = 1u << 6,    /* the job's aggregators are members behind the contributors */
-    SHOALI_COLL_ROUNDED = 1u << 7    /* sums are rounded once, to integers of a shared scale */
+    SHOALI_COLL_ROUNDED = 1u << 7,   /* sums are rounded once, to integers of a shared scale */
+    SHOALI_COLL_RATED = 1u << 8      /* lists follow measured links: among all ranks only */
 };
 
 struct shoali_flow_row;
@@ -65,7 +71,7 @@ typedef struct shoali_collective_row {
     const char *name;
     const char *paper;
     uint32_t traits;
-    /** Traits with these keys, a subset of traits; NULL: keys change none. */
+    /** Traits with these keys, a subset of traits but for RATED; NULL: keys change none. */
     uint32_t (*traits_with)(const void *params);
     shoali_schema schema;
     /** One rank's list, for any element count; sizes are already checked against the traits. */

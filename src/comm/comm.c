@@ -76,6 +76,7 @@ static void free_comm(shoal_comm *comm)
     shoali_serve_free(comm);
     shoali_flights_free(comm);
     shoali_residuals_free(comm->residuals);
+    shoali_gauge_free(comm);
     shoali_scratch_destroy(comm->scratch);
     shoali_free(comm->slots);
     shoali_free(comm->groups);

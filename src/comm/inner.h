@@ -134,6 +134,7 @@ typedef struct shoali_group {
 } shoali_group;
 
 typedef struct shoali_residual_store shoali_residual_store;
+typedef struct shoali_gauge shoali_gauge;
 
 /** The way into an epoch after the first. */
 typedef struct shoali_admission {
@@ -206,6 +207,7 @@ struct shoal_comm {
     uint64_t busy_us; /* when something happened last */
     shoali_scratch *scratch;
     shoali_residual_store *residuals;
+    shoali_gauge *gauge; /* NULL: nobody has asked for rates */
     bool listening;
     shoali_comm_listener listener;
     struct shoali_early *early, **early_last; /* messages before a listener came */
@@ -259,7 +261,7 @@ struct shoal_op {
     float **residuals;
     /* rounds.c */
     shoal_op *parent, *child;
-    bool child_open, job_open, transforming;
+    bool child_open, job_open, transforming, waits_for_rates;
     shoali_job job;
     float *shared;
     void *transform;
@@ -408,6 +410,12 @@ void shoali_serve_release(shoal_op *op);
 /* rounds.c: what an operation does before or instead of its flow. */
 bool shoali_rounds_begin(shoal_op *op); /* false: nothing to do, start the flow */
 void shoali_rounds_fail(shoal_op *op);
+
+/* gauge.c: measured rates of all links. */
+/** True: op waits for them, or has failed for want of them. */
+bool shoali_gauge_wanted(shoal_op *op);
+const shoali_rates *shoali_gauge_rates(const shoal_comm *comm); /* NULL: not known */
+void shoali_gauge_free(shoal_comm *comm);
 
 /* op.c */
 SHOAL_MUST_USE shoal_status shoali_op_make(shoal_comm *comm, const shoal_op_desc *desc,

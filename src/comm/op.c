@@ -139,6 +139,15 @@ static shoal_status open_collective(shoal_op *op, const shoal_op_desc *desc)
     return shoali_collective_open(spec, &op->collective);
 }
 
+/* Ranks 0, 1, 2 ..., whoever else is there. */
+static bool are_all_ranks(const shoal_op *op)
+{
+    bool all = op->member_count == op->comm->ranks || op->member_count == op->comm->size;
+    for (uint32_t m = 0; m < op->member_count && all; m++)
+        all = op->members[m] == m;
+    return all;
+}
+
 static shoal_status check_collective(const shoal_op *op)
 {
     const uint32_t traits = op->collective.row->traits;
@@ -153,6 +162,12 @@ static shoal_status check_collective(const shoal_op *op)
         return shoali_fail(SHOAL_EINVAL,
                            "collective '%s' has no place for members that contribute nothing",
                            op->collective.spec);
+    if ((op->collective.traits & SHOALI_COLL_RATED) != 0 &&
+        !(are_all_ranks(op) && op->member_count == op->comm->ranks))
+        return shoali_fail(SHOAL_EINVAL,
+                           "collective '%s' measures the links of all %u ranks: it is for "
+                           "operations among all of them",
+                           op->collective.spec, op->comm->ranks);
     return shoali_carry_check(&op->collective, op->push, op->pull, op->extras.owner != NULL);
 }
 
@@ -160,10 +175,7 @@ static shoal_status check_collective(const shoal_op *op)
 
 static uint64_t group_of(const shoal_op *op)
 {
-    bool all = op->member_count == op->comm->ranks || op->member_count == op->comm->size;
-    for (uint32_t m = 0; m < op->member_count && all; m++)
-        all = op->members[m] == m;
-    if (all)
+    if (are_all_ranks(op))
         return 0;
     uint64_t group = shoali_hash(op->members, op->member_count * sizeof *op->members, 0) &
                      UINT64_MAX >> 1;

@@ -4,6 +4,7 @@
  *
  *   trait MEASURE     job: measure every tensor --> child: all-reduce MAX, round 0 (not with
  *                     MEASURE_OWN) --> the operation's own flow
+ *   a RATED collective: the links of all ranks are measured first, once (gauge.c)
  *   trait TRANSFORM   job: next_round --> child: sum, round 2 + i --> job ... until the last;
  *                     no flow of its own
  *
@@ -169,6 +170,8 @@ bool shoali_rounds_begin(shoal_op *op)
 {
     if (op->member_count == 1)
         return false;
+    if (shoali_gauge_wanted(op))
+        return true;
     if (op->push->traits & SHOAL_CODEC_TRANSFORM)
         begin_transform(op);
     else if (measuring_codec(op) != NULL)

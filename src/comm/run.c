@@ -240,6 +240,7 @@ static shoal_status start_flow(shoal_op *op)
         .push = op->push,
         .pull = op->pull,
         .collective = &op->collective,
+        .rates = shoali_gauge_rates(comm),
         .owner_job = op->extras.owner != NULL,
         .weights = op->extras.weights,
         .check_finite = op->extras.check_finite,

@@ -198,7 +198,7 @@ static shoal_status count_all(const shoali_cluster *cluster, const shoali_collec
     counting c = {0};
     shoal_status status = SHOAL_OK;
     for (uint32_t me = 0; status == SHOAL_OK && me < workers; me++) {
-        const shoal_schedule_args args = {workers, workers, me, 0, NULL};
+        const shoal_schedule_args args = {workers, workers, me, 0, NULL, NULL};
         shoal_schedule schedule;
         if (lists == NULL && (lists = shoali_arena_create(1 << 16)) == NULL)
             return SHOAL_ENOMEM;

@@ -4,6 +4,7 @@
  * counts. */
 #include "support/check.h"
 #include "support/enginecase.h"
+#include "support/made_rates.h"
 
 enum { MOST = 9, PRIME = 211, CHUNK = 16 };
 
@@ -71,7 +72,8 @@ static void check_cost(const engine_run *run)
         shoali_cost cost;
         shoal_schedule schedule;
         const shoali_flow_stats *stats = &memnet_result_of(run->net, m)->stats;
-        shoal_schedule_args args = {run->c.size, run->c.contributors, m, run->c.root, NULL};
+        shoal_schedule_args args = {run->c.size, run->c.contributors,    m, run->c.root,
+                                    NULL,        made_rates(run->c.size)};
         shoal_arena *arena = shoali_arena_create(4096);
         assert_ok(shoali_collective_build(&run->collective, run->c.kind, &args, arena, &schedule));
         shoali_schedule_cost(&schedule, run->c.count, &cost);
@@ -164,6 +166,10 @@ static void keys_that_change_the_shape(void **state)
     try_kinds("hierarchical:dims=2/2/2", 8);
     try_kinds("hierarchical:dims=4/2,inner=direct", 8);
     try_kinds("direct:weights=1/1/1/0", 4);
+    for (uint32_t size = 2; size <= 9; size++) {
+        try_kinds("direct:weights=auto", size);
+        try_kinds("ring:order=auto", size);
+    }
     try_kinds("direct:weights=3/0/2/5/1", 5);
 }
 

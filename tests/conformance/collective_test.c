@@ -4,6 +4,7 @@
  * proof has to notice each. */
 #include "base/rng.h"
 #include "support/check.h"
+#include "support/made_rates.h"
 #include "support/prove.h"
 
 enum { MOST = 17 };
@@ -54,6 +55,21 @@ static void direct_with_weights(void **state)
             }
             prove_spec(spec, size, size, 0);
         }
+}
+
+/* Lists that follow measured links: whatever the links, every member's list fits the others'. */
+static void by_measured_links(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"direct:weights=auto", "ring:order=auto",
+                                        "ring:both,order=auto"};
+    for (uint32_t draw = 0; draw < 4; draw++) {
+        made_rates_draw(draw);
+        for (uint32_t size = 1; size <= MOST; size++)
+            for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++)
+                prove_spec(specs[s], size, size, 0);
+    }
+    made_rates_draw(0);
 }
 
 static void any_number_of_servers(void **state)
@@ -359,6 +375,8 @@ static void no_mutation_goes_unnoticed(void **state)
     }
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         refused += refuse_all(shapes[i], 4, 4, 0, i == 4 ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE);
+    refused += refuse_all("direct:weights=auto", 4, 4, 0, SHOAL_ALL_REDUCE);
+    refused += refuse_all("ring:order=auto", 5, 5, 0, SHOAL_REDUCE_SCATTER);
     refused += refuse_all("worker_aggregator:servers=2,dedicated", 5, 3, 0, SHOAL_ALL_REDUCE);
     print_message("%zu mutations refused\n", refused);
     assert_true(refused > 10000);
@@ -414,10 +432,15 @@ static void deadlock_and_divergence_are_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(every_row_with_default_keys), CHECK_TEST(ring_in_both_directions),
-        CHECK_TEST(broadcast_as_a_tree),         CHECK_TEST(direct_with_weights),
-        CHECK_TEST(any_number_of_servers),       CHECK_TEST(any_grid),
-        CHECK_TEST(no_mutation_goes_unnoticed),  CHECK_TEST(deadlock_and_divergence_are_seen),
+        CHECK_TEST(every_row_with_default_keys),
+        CHECK_TEST(ring_in_both_directions),
+        CHECK_TEST(broadcast_as_a_tree),
+        CHECK_TEST(direct_with_weights),
+        CHECK_TEST(by_measured_links),
+        CHECK_TEST(any_number_of_servers),
+        CHECK_TEST(any_grid),
+        CHECK_TEST(no_mutation_goes_unnoticed),
+        CHECK_TEST(deadlock_and_divergence_are_seen),
     };
     return CHECK_RUN(tests);
 }

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "support/check.h"
+#include "support/made_rates.h"
 
 static const char *const more_specs[] = {
     "ring:both",
@@ -102,7 +103,7 @@ static void fill_defaults(engine_case *c)
 static bool can_build(const engine_run *run)
 {
     const engine_case *c = &run->c;
-    shoal_schedule_args args = {c->size, c->contributors, 0, c->root, NULL};
+    shoal_schedule_args args = {c->size, c->contributors, 0, c->root, NULL, made_rates(c->size)};
     shoal_schedule schedule;
     if (run->collective.row->flow != NULL)
         return c->kind == SHOAL_ALL_REDUCE;
@@ -210,6 +211,7 @@ shoali_flow_args engine_run_args(const engine_run *run, uint32_t member)
         .push = push_of(run),
         .pull = c->pull_codec != NULL ? c->pull_codec : run->pull,
         .collective = &run->collective,
+        .rates = made_rates(c->size),
         .owner_job = c->owner_job,
         .check_finite = !c->unchecked,
         .chunk_elems = c->chunk_elems,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "support/check.h"
+#include "support/made_rates.h"
 
 /* What a member knows of one block. */
 typedef struct cell {
@@ -379,7 +380,7 @@ shoal_status prove_build(const shoali_collective *collective, shoal_op_kind kind
                                .kind = kind};
     assert_in_range(size, 1, PROVE_MEMBERS_MAX);
     for (uint32_t m = 0; m < size; m++) {
-        shoal_schedule_args args = {size, contributors, m, root, NULL};
+        shoal_schedule_args args = {size, contributors, m, root, NULL, made_rates(size)};
         shoal_status status = shoali_collective_build(collective, kind, &args, arena,
                                                       &lists_out->list[m]);
         if (status != SHOAL_OK)

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "support/check.h"
+#include "support/made_rates.h"
 
 typedef struct message {
     struct message *next;
@@ -221,7 +222,8 @@ void reference_open(const engine_run *run, memnet_owner owner, void *ctx, refere
     w.queues = shoali_arena_array(arena, (size_t)size * size, sizeof *w.queues);
     w.slots = shoali_arena_array(arena, size, sizeof *w.slots);
     for (uint32_t m = 0; m < size; m++) {
-        shoal_schedule_args args = {size, run->c.contributors, m, run->c.root, NULL};
+        shoal_schedule_args args = {size, run->c.contributors, m, run->c.root,
+                                    NULL, made_rates(size)};
         assert_ok(
             shoali_collective_build(&run->collective, run->c.kind, &args, arena, &w.schedules[m]));
         w.slots[m] = shoali_arena_array(arena, w.schedules[m].blocks, sizeof **w.slots);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "support/check.h"
+#include "support/made_rates.h"
 
 enum { TEXT_BYTES = 4096 };
 
@@ -11,7 +12,8 @@ static shoal_status build(const steps_of *which, shoal_arena *arena, shoal_sched
 {
     shoali_collective collective;
     uint32_t contributors = which->contributors > 0 ? which->contributors : which->size;
-    shoal_schedule_args args = {which->size, contributors, which->me, which->root, NULL};
+    shoal_schedule_args args = {which->size, contributors, which->me,
+                                which->root, NULL,         made_rates(which->size)};
     assert_ok(shoali_collective_open(which->spec, &collective));
     shoal_status status = shoali_collective_build(&collective, which->kind, &args, arena,
                                                   schedule_out);

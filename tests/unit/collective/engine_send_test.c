@@ -178,7 +178,7 @@ static void counts_what_the_list_costs(void **state)
             shoal_schedule schedule;
             shoali_cost cost;
             shoal_arena *arena = shoali_arena_create(4096);
-            shoal_schedule_args args = {c.size, 6, m, 0, NULL};
+            shoal_schedule_args args = {c.size, 6, m, 0, NULL, NULL};
             assert_ok(shoali_collective_build(&run.collective, c.kind, &args, arena, &schedule));
             shoali_schedule_cost(&schedule, c.count, &cost);
             const shoali_flow_stats *stats = &memnet_result_of(run.net, m)->stats;

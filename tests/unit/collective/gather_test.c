@@ -31,7 +31,7 @@ static void slots_are_the_whole_buffer(void **state)
     size_t offset, count;
     shoali_collective gather;
     shoal_schedule schedule;
-    shoal_schedule_args args = {3, 3, 1, 0, NULL};
+    shoal_schedule_args args = {3, 3, 1, 0, NULL, NULL};
     shoal_arena *arena = shoali_arena_create(4096);
     assert_ok(shoali_collective_open("gather", &gather));
     assert_ok(shoali_collective_build(&gather, SHOAL_ALL_REDUCE, &args, arena, &schedule));

@@ -82,7 +82,7 @@ static void upper_dimensions_carry_little(void **state)
     uint64_t n = 960, within = 0, across = 0;
     shoali_collective grid;
     shoal_schedule schedule;
-    shoal_schedule_args args = {8, 8, 5, 0, NULL};
+    shoal_schedule_args args = {8, 8, 5, 0, NULL, NULL};
     shoal_arena *arena = shoali_arena_create(4096);
     assert_ok(shoali_collective_open("hierarchical:dims=4/2", &grid));
     assert_ok(shoali_collective_build(&grid, SHOAL_ALL_REDUCE, &args, arena, &schedule));

@@ -71,7 +71,7 @@ static void both_directions_carry_the_same(void **state)
         uint32_t rightwards = 0, leftwards = 0;
         shoali_collective ring;
         shoal_schedule schedule;
-        shoal_schedule_args args = {size, size, 0, 0, NULL};
+        shoal_schedule_args args = {size, size, 0, 0, NULL, NULL};
         shoal_arena *arena = shoali_arena_create(4096);
         assert_ok(shoali_collective_open("ring:both", &ring));
         assert_ok(shoali_collective_build(&ring, SHOAL_ALL_REDUCE, &args, arena, &schedule));

@@ -68,13 +68,13 @@ static void impossible_sizes_are_refused(void **state)
 {
     (void)state;
     static const shoal_schedule_args bad[] = {
-        {0, 0, 0, 0, NULL},
-        {3, 3, 3, 0, NULL},
-        {3, 3, 0, 3, NULL},
-        {3, 4, 0, 0, NULL},
-        {3, 0, 0, 0, NULL},
-        {3, 2, 0, 0, NULL},
-        {SHOALI_MEMBERS_MAX + 1, 1, 0, 0, NULL},
+        {0, 0, 0, 0, NULL, NULL},
+        {3, 3, 3, 0, NULL, NULL},
+        {3, 3, 0, 3, NULL, NULL},
+        {3, 4, 0, 0, NULL, NULL},
+        {3, 0, 0, 0, NULL, NULL},
+        {3, 2, 0, 0, NULL, NULL},
+        {SHOALI_MEMBERS_MAX + 1, 1, 0, 0, NULL, NULL},
     };
     shoali_collective ring;
     shoal_schedule schedule;
@@ -132,7 +132,7 @@ static void no_memory_is_an_error(void **state)
     (void)state;
     shoali_collective ring;
     shoal_schedule schedule;
-    shoal_schedule_args args = {1024, 1024, 0, 0, NULL};
+    shoal_schedule_args args = {1024, 1024, 0, 0, NULL, NULL};
     shoali_alloc_fail_at(1);
     assert_status(shoali_collective_open("ring", &ring), SHOAL_ENOMEM);
     shoali_alloc_fail_at(0);
