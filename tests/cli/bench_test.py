@@ -63,6 +63,14 @@ class Bench(unittest.TestCase):
         self.assertEqual(row["wrong"], 0)
         self.assertNotIn("ceiling_us", row)
 
+    def test_sums_over_datagrams(self):
+        for extra in (
+            ["-c", "switchml"],
+            ["-c", "switchml:sparse,dedicated", "--aggregators", 2, "-d", "0.2"],
+        ):
+            (row,) = self.rows("--ranks", 3, "-s", "256k", *extra)
+            self.assertEqual((row["wrong"], row["ranks"]), (0, 3), extra)
+
     def test_table(self):
         r = shoal.run(
             "bench", "allreduce", "--ranks", 2, "-s", "4k", "-n", 1, "--line-rate", "1gbit"
@@ -79,7 +87,9 @@ class Bench(unittest.TestCase):
             (["allreduce", "-k", "zip"], "identity"),
             (["allreduce", "-d", "1.5"], "-d 1.5"),
             (["allreduce", "-c", "omnireduce", "-k", "fp16"], "adds plain floats only"),
+            (["allreduce", "-c", "switchml", "-k", "fp16"], "adds plain floats only"),
             (["allreduce", "-b", "1M", "-e", "1k"], "larger than"),
+            (["allreduce", "--lab", "loss=2"], "a percentage up to 50%"),
         ):
             r = shoal.run("bench", *args)
             self.assertEqual(r.returncode, 2, (args, r.stderr))
