@@ -132,7 +132,9 @@ corners)
 formal)
     need yosys yosys-smtbmc z3
     build aligner.smt2 aligner_data.smt2
-    yosys-smtbmc --noprogress --unroll -s z3 -t "${1:-8}" "$made/aligner.smt2" | tail -n 1
+    # from reset on, and from each step to the next one: together for ever
+    yosys-smtbmc --noprogress --unroll -s z3 -t "${1:-4}" "$made/aligner.smt2" | tail -n 1
+    yosys-smtbmc --noprogress --unroll -s z3 -i -t 3 "$made/aligner.smt2" | tail -n 1
     yosys-smtbmc --noprogress --unroll -s z3 -t "${2:-6}" "$made/aligner_data.smt2" | tail -n 1
     ;;
 *)

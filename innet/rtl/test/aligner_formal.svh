@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What yosys-smtbmc with z3 proves of the aligner, for all inputs, from reset on. Depths are those
-// of step.sh: z3 needs minutes for 8 cycles, and did not finish 20.
+// What yosys-smtbmc with z3 proves of the aligner, for all inputs. By induction, so for any number of
+// cycles (of a packet up to 1023 bytes: the counters' width):
 //
 // - what waits never exceeds 33 bytes, and from 32 on nothing more is taken: no overflow;
 // - as many bytes come out of the first packet as went in, in bursts that are full but for the last,
@@ -9,8 +9,8 @@
 // - behind a packet nothing waits, so the next one finds what the first one found;
 // - an offer stands until it is taken;
 //
-// With FORMAL_DATA, which takes longer, with bytes of one bit (W = 1: all bits of a byte go the same
-// way):
+// With FORMAL_DATA, from reset to the depth of step.sh, with bytes of one bit (W = 1: all bits of a
+// byte go the same way):
 // - every byte of the first packet (f_index is any) comes out at its place with its value.
 
     logic f_started = 1'b0;
@@ -36,11 +36,16 @@
     logic f_in_first, f_out_first;
     logic [9:0] f_in, f_out;
     logic [3:0] f_moves;
-    logic [5:0] f_kept;
-    always_comb begin
-        f_kept = 6'd0;
-        for (int i = 0; i < 32; i++) f_kept = f_kept + {5'd0, m_tkeep[i]};
-    end
+    // Bytes of the bursts in stage b and in the output: m_tkeep is asserted to have so many.
+    logic [5:0] f_b_kept, f_kept;
+    always_ff @(posedge clk)
+        if (go) begin
+            f_b_kept <= a_last ? a_count : 6'd32;
+            f_kept <= f_b_kept;
+        end
+    function automatic logic [31:0] f_mask(input logic [5:0] count);
+        for (int i = 0; i < 32; i++) f_mask[i] = i < {26'd0, count};
+    endfunction
 
     always_ff @(posedge clk)
         if (rst) begin
@@ -54,10 +59,50 @@
                 f_in <= f_in + {4'd0, len};
                 f_in_first <= !last;
             end
-            if (go && !f_in_first) f_moves <= f_moves + 4'd1;
+            if (go && !f_in_first && !(&f_moves)) f_moves <= f_moves + 4'd1;
             if (m_tvalid && m_tready && f_out_first) begin
                 f_out <= f_out + {4'd0, f_kept};
                 f_out_first <= !m_tlast;
+            end
+        end
+
+    // Where bytes are: M in the output, B and A in the stages' bursts, the rest waits. Each of them
+    // may end a packet. What follows for them at every moment makes the proof inductive.
+    logic f_m_ends, f_b_emits, f_b_ends, f_a_emits, f_a_ends;
+    logic [9:0] f_m, f_b, f_a, f_rest;
+    always_comb begin
+        f_m_ends = m_tvalid && m_tlast;
+        f_b_emits = b_active && b_emit;
+        f_b_ends = f_b_emits && b_last;
+        f_a_emits = a_active && a_emit;
+        f_a_ends = f_a_emits && a_last;
+        f_m = m_tvalid ? {4'd0, f_kept} : 10'd0;
+        f_b = f_b_emits ? {4'd0, f_b_kept} : 10'd0;
+        f_a = !f_a_emits ? 10'd0 : a_last ? {4'd0, a_count} : 10'd32;
+        f_rest = f_m;
+        if (!f_m_ends) f_rest = f_rest + f_b;
+        if (!f_m_ends && !f_b_ends) f_rest = f_rest + f_a;
+        if (!f_m_ends && !f_b_ends && !f_a_ends) f_rest = f_rest + {4'd0, fill};
+    end
+    always_ff @(posedge clk)
+        if (f_started && !rst) begin
+            assert (!flush || (hold && fill >= 6'd1));
+            assert (!hold || flush || fill >= 6'd32);
+            assert (!(a_active && a_last) || a_emit);
+            assert (!(b_active && b_last) || b_emit);
+            assert (!f_a_ends || (a_count >= 6'd1 && a_count <= 6'd32));
+            assert (!f_b_emits || (b_keep == f_mask(f_b_kept) && (b_last || f_b_kept == 6'd32)));
+            assert (!m_tvalid || (m_tkeep == f_mask(f_kept) && (m_tlast || f_kept == 6'd32)));
+            assert (!f_b_emits || (f_b_kept >= 6'd1 && f_b_kept <= 6'd32));
+            assert (!m_tvalid || (f_kept >= 6'd1 && f_kept <= 6'd32));
+            assert (!f_in_first || f_out_first);
+            assert (!f_in_first || f_moves == 4'd0);
+            if (f_in_first) assert (!f_m_ends && !f_b_ends && !f_a_ends && !flush);
+            if (f_out_first) assert (f_in - f_out == f_rest);
+            if (f_out_first && !f_in_first) begin
+                assert (f_m_ends || f_b_ends || f_a_ends || flush);
+                assert (f_moves <= (f_m_ends ? 4'd4 : f_b_ends ? 4'd3 : f_a_ends ? 4'd2 : 4'd1));
+                if (!f_m_ends && !f_b_ends && !f_a_ends && f_moves == 4'd1) assert (fill <= 6'd1);
             end
         end
 
