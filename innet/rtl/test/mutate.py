@@ -20,6 +20,8 @@ ROOT = os.path.abspath(os.path.join(HERE, "..", "..", ".."))
 CANNOT, LIMIT_S = 77, 600  # a mutant that hangs is caught, too
 
 CORNERS, CODEC, NIC = ["corners"], ["codec", "30000"], ["nic", "4000"]
+VECTORS, ENGINE = ["pe-corners"], ["pe", "4000", "1", "8", "12", "0"]
+SQUASH = ["squash"]
 # source, what stands there (once), the mistake, the check that must see it
 MUTANTS = [
     ("lane_compress", "is_raw = e >= 8'd127", "is_raw = e > 8'd127", CORNERS),
@@ -51,6 +53,21 @@ MUTANTS = [
     ("header_fix", "{4'd0, ~old_tcp_sum}", "{4'd0, old_tcp_sum}", NIC),
     ("nic_path", "commit = settled && !(now_code && bad)", "commit = settled", NIC),
     ("nic_path", "(committed || gone) && !more", "committed && !more", NIC),
+    ("pe_rotate", "sum + PW'(16384)", "sum", VECTORS),
+    ("pe_rotate", "MINUS ? '0 - PW'(b)", "!MINUS ? '0 - PW'(b)", VECTORS),
+    ("pe_rfft", "t_im - e_im", "e_im - t_im", VECTORS),
+    ("pe_rfft", "<= '0 - OW'(o1)", "<= OW'(o1)", VECTORS),
+    ("pe_irfft", "a_im - b_im", "a_im + b_im", VECTORS),
+    ("pe_irfft", "a - b - im", "a - b + im", VECTORS),
+    ("pe_mac", "[2*f*AW+:AW] = a - b;", "[2*f*AW+:AW] = a + b;", VECTORS),
+    ("pe_product", "sum <= sum + AW'(product)", "sum <= AW'(product)", VECTORS),
+    ("pe_round", "(AW + 2)'(1)) >>> 1", "(AW + 2)'(0)) >>> 1", VECTORS),
+    ("pe_squash", "TANH && minus[2] ? '0 - kept", "TANH && minus[1] ? '0 - kept", SQUASH),
+    ("pe_engine", "+ (RW + 1)'(K / 2)", "", VECTORS),
+    ("pe_engine", "begins <= part_ends", "begins <= pass_ends", ENGINE),
+    ("pe_engine", "step = !done || held == '0 ||", "step = !done || held != '0 ||", ENGINE),
+    ("pe_engine", "!coming[AHEAD-1] || !full[fill_bank]", "1'b1", ENGINE),
+    ("pe_round", "half > MOST ? MOST[OW-1:0] : ", "", ENGINE),
 ]
 
 
