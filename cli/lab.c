@@ -102,9 +102,9 @@ static bool parse_loss(const char *verb, const char *value, lab_desc *lab)
 {
     char *end = NULL;
     const double percent = value != NULL ? strtod(value, &end) : -1;
-    const bool udp = end != NULL && strcmp(end, "%udp") == 0;
-    if (value == NULL || end == value || (!udp && strcmp(end, "%") != 0) ||
-        !(percent >= 0 && percent <= 50))
+    const char *rest = end != NULL ? end : "";
+    const bool udp = strcmp(rest, "%udp") == 0;
+    if ((!udp && strcmp(rest, "%") != 0) || end == value || !(percent >= 0 && percent <= 50))
         return bad_key(verb, "loss", value, "a percentage up to 50%, such as 0.1% or 0.1%udp");
     lab->loss = percent / 100;
     lab->loss_udp = udp;
