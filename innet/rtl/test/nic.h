@@ -23,6 +23,7 @@ struct NicPort {
     }
     void take(const Burst &b)
     {
+        out.broken += b.keep == 0; // a beat must bring something
         getting.insert(getting.end(), b.data, b.data + b.bytes());
         if (!b.last)
             return;
