@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages from other ranks: the first byte chooses the decoder. What decodes must encode
- * to the same bytes, but for characters that were made printable, which must then stay as they
- * are. */
+/* Control messages from other ranks, and what is said at doors: the first byte chooses the decoder.
+ * What decodes must encode to the same bytes, but for characters that were made printable, which
+ * must then stay as they are. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "wire/control.h"
+#include "wire/member.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    uint8_t which = data[0] % 8;
+    uint8_t which = data[0] % 13;
     data++;
     size--;
     switch (which) {
@@ -52,6 +53,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 7:
         STABLE(shoali_invite, shoali_invite_decode, shoali_invite_encode, SHOALI_INVITE_BYTES);
+        break;
+    case 8:
+        STABLE(shoali_reform, shoali_reform_decode, shoali_reform_encode,
+               SHOALI_REFORM_MESSAGE_BYTES);
+        break;
+    case 9:
+        STABLE(shoali_come, shoali_come_decode, shoali_come_encode, SHOALI_COME_BYTES);
+        break;
+    case 10:
+        STABLE(shoali_admit, shoali_admit_decode, shoali_admit_encode, SHOALI_ADMIT_BYTES);
+        break;
+    case 11:
+        STABLE(shoali_held, shoali_held_decode, shoali_held_encode, SHOALI_HELD_BYTES);
         break;
     default:
         STABLE(shoali_record, shoali_record_decode, shoali_record_encode, SHOALI_RECORD_BYTES);
