@@ -2,8 +2,8 @@
 # Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak install
-.PHONY: clean packages rtl rtl-report
+.PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak soak-ranks
+.PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -48,6 +48,9 @@ claims-long: build ## measure the accuracy claims (hours, resumable); C=NAME one
 
 soak: build ## long search: fuzzing, and tests under ever new seeds; MINUTES=60
 	@tools/soak.sh $(or $(MINUTES),60)
+
+soak-ranks: build ## kill, stop, pause and cut ranks of training runs at random; MINUTES=60 SEED=1
+	@tools/soak_ranks.py $(or $(MINUTES),60) $(SEED)
 
 rtl: ## build and check the hardware blocks (15 minutes)
 	@tools/deps.sh packages-rtl.txt || true

@@ -4,9 +4,9 @@
 
     shoal run -n N --lab SPEC -- bench/claims/lose_rank.py FOLDER
 
-FOLDER/plan.json: {"argv", "victim", "fault": "kill" | "stop" | "cut" | null, "after_steps",
+FOLDER/plan.json: {"argv", "victim", "fault": "kill" | "stop" | "cut" | "pause" | null, "after_steps",
 "again_s"}. The victim is hurt once it has made so many steps; a killed one is started again after
-again_s seconds. Writes FOLDER/RANK.json: {"exit", "fault_at", "again_at"}, of the machine's
+again_s seconds, a paused one goes on after them. Writes FOLDER/RANK.json: {"exit", "fault_at", "again_at"}, of the machine's
 monotonic clock, the same for all ranks."""
 
 import glob
@@ -42,7 +42,11 @@ def main():
     if plan["fault"] is not None and plan["victim"] == rank:
         while child.poll() is None and steps_done(folder) < plan["after_steps"]:
             time.sleep(0.01)
-        report["fault_at"] = fault_rank.hurt(child, plan["fault"])
+        kind = plan["fault"]
+        report["fault_at"] = fault_rank.hurt(child, "stop" if kind == "pause" else kind)
+        if kind == "pause":
+            time.sleep(plan["again_s"])
+            child.send_signal(signal.SIGCONT)
         if plan["fault"] == "kill":
             child.wait()
             time.sleep(plan["again_s"])
