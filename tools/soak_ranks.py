@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training runs in the lab with random faults, for as long as asked: what bench/claims/soak.py says.
-A violation prints its run and the seed; the exit code is then 1.
+"""Training runs in the lab with random faults, for as long as asked (bench/claims/soak.py). A
+violation prints its run and the seed; the exit code is then 1.
 
 usage: tools/soak_ranks.py MINUTES [SEED]"""
 
@@ -23,8 +23,9 @@ def main():
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(3), "little")
     faults, bad = 0, []
     while True:
+        print(f"seed {seed}", flush=True)
         try:
-            found = soak.run(seed, ROUND, say=lambda text: print(f"seed {seed}: {text}", flush=True))
+            found = soak.run(seed, ROUND, say=lambda text: print(text, flush=True))
         except soak.Cannot as reason:
             print(f"soak_ranks.py: {reason}", file=sys.stderr)
             sys.exit(77)

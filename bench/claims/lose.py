@@ -54,56 +54,23 @@ def unaccounted(files, epochs):
 def trial(data, epochs, fault, victim, seed, after_steps=12):
     """One run: {"still_s", "contributes_s", "state_share", "unaccounted", "accuracy"}."""
     folder = tempfile.mkdtemp(prefix="shoal-lose-")
+    out = os.path.join(folder, "out")
+    train = "train --model hdc --batch 16 --lr 0.02 --compute-ms 20 --on-loss reform --quiet"
+    argv = [SHOAL, *train.split(), "--data", data, "--epochs", str(epochs), "--out", out]
+    plan = {
+        "argv": argv + ["--seed", str(seed)],
+        "victim": victim,
+        "fault": fault,
+        "after_steps": after_steps,
+        "again_s": 4 if fault == "pause" else 2,
+    }
+    doors = ",".join(f"10.77.0.{i + 1}:29402" for i in range(RANKS))
+    run = f"run -n {RANKS} --lab rate=250mbit --grace 90 --"
     try:
-        argv = [
-            SHOAL,
-            "train",
-            "--model",
-            "hdc",
-            "--data",
-            data,
-            "--batch",
-            "16",
-            "--epochs",
-            str(epochs),
-            "--lr",
-            "0.02",
-            "--compute-ms",
-            "20",
-            "--on-loss",
-            "reform",
-            "--seed",
-            str(seed),
-            "--quiet",
-            "--out",
-            os.path.join(folder, "out"),
-        ]
         with open(os.path.join(folder, "plan.json"), "w", encoding="utf-8") as file:
-            json.dump(
-                {
-                    "argv": argv,
-                    "victim": victim,
-                    "fault": fault,
-                    "after_steps": after_steps,
-                    "again_s": 4 if fault == "pause" else 2,
-                },
-                file,
-            )
-        doors = ",".join(f"10.77.0.{i + 1}:29402" for i in range(RANKS))
+            json.dump(plan, file)
         job = subprocess.run(
-            [
-                SHOAL,
-                "run",
-                "-n",
-                str(RANKS),
-                "--lab",
-                "rate=250mbit",
-                "--grace",
-                "90",
-                "--",
-                RANK,
-                folder,
-            ],
+            [SHOAL, *run.split(), RANK, folder],
             env={**os.environ, "SHOAL_DOORS": doors},
             timeout=300,
             check=False,
