@@ -6,8 +6,8 @@
 
 FOLDER/plan.json: {"argv", "victim", "fault": "kill" | "stop" | "cut" | "pause" | null,
 "after_steps", "again_s"}. The victim is hurt once it has made so many steps; a killed one is
-started again after again_s seconds, a paused one goes on after them. Writes FOLDER/RANK.json: {"exit",
-"fault_at", "again_at"}, of the machine's monotonic clock, the same for all ranks."""
+started again after again_s seconds, a paused one goes on after them. Writes FOLDER/RANK.json:
+{"exit", "fault_at", "again_at"}, of the machine's monotonic clock, the same for all ranks."""
 
 import glob
 import json
