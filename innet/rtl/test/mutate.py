@@ -10,6 +10,7 @@ Prints a table and, last, one line of JSON; exit status 1 if a mutant survives."
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,12 @@ MUTANTS = [
     ("aligner", "b_split <= a_fill == 5'd31", "b_split <= a_fill == 5'd30", CORNERS),
     ("aligner", "i < {26'd0, a_count}", "i <= {26'd0, a_count}", CORNERS),
     ("aligner", "if (b_hold) next[W-1:0] = spare;", "", CORNERS),
-    ("aligner", "assign go = !m_tvalid || m_tready", "assign go = 1'b1", CORNERS),
+    (
+        "aligner",
+        "right_to = fill[4:0] + right_at;",
+        "right_to = fill[4:0] + right_at + 5'd1;",
+        CORNERS,
+    ),
     ("group_split", "place[14:10] <= {1'b0, p01}", "place[14:10] <= {1'b0, p23}", CORNERS),
     ("burst_window", "skip <= fire && to[6] && !done", "skip <= 1'b0", CORNERS),
     ("burst_window", "done = fire && (at_final || ended)", "done = fire && at_final", CODEC),
@@ -95,17 +101,10 @@ def caught(number):
         step = tree(folder, source, text.replace(before, after))
         quick = {"OPT": "-O0", "WARNINGS": "-Wno-fatal"}
         environment = {**os.environ, **quick, "B": os.path.join(folder, "made")}
-        try:
-            done = subprocess.run(
-                [step, *check],
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return True
+        command = ["timeout", "-s", "KILL", str(LIMIT_S), step, *check]  # all of its processes
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode in (128 + signal.SIGKILL, -signal.SIGKILL):
+        return True
     if done.returncode == CANNOT:
         print(done.stdout.strip())
         return None
