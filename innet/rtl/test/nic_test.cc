@@ -155,7 +155,9 @@ struct Bench {
         // The link takes damage to marked segments; a host must be able to see it.
         Frame link = want;
         bool harm = random.below(10) == 0 && sound(want) && has_data(want);
-        if (harm)
+        if (harm && want != f && be16(&want[52]) > 1 && random.below(3) == 0)
+            put16(&link[52], 1); // an end long before the payload's
+        else if (harm)
             link[34 + random.below((uint32_t)link.size() - 34)] ^= (uint8_t)(1u << random.below(8));
         damaged += harm;
         nic.tx.put(f);
