@@ -46,6 +46,7 @@ typedef struct job {
     int64_t stop_at_ms;        /* when the next harder signal is due; -1: all is well */
     int next_signal;
     bool through;     /* a member has ended well */
+    bool killed;      /* a rank was, by a signal */
     uint32_t members; /* that began with the job and are alive */
     int code;
 } job;
@@ -357,7 +358,8 @@ static void stop_in(job *j, int64_t ms, int signal_number)
     j->next_signal = signal_number;
 }
 
-/* A killed rank outranks what its survivors say of it; else the first failure counts. */
+/* A killed rank outranks what its survivors say of it, and a rank that was asked for the impossible
+ * what the others say of its going; else the first failure counts. */
 static void rank_ended(job *j, uint32_t rank, int status)
 {
     rank_process *process = &j->ranks[rank];
@@ -384,7 +386,9 @@ static void rank_ended(job *j, uint32_t rank, int status)
         fprintf(stderr, "shoal %s: %s %u was killed by signal %d (%s)\n", j->desc->verb,
                 aggregator ? "aggregator" : "rank", aggregator ? rank - j->desc->ranks : rank,
                 WTERMSIG(status), strsignal(WTERMSIG(status)));
-    if (j->code == 0 || WIFSIGNALED(status))
+    j->killed = j->killed || WIFSIGNALED(status);
+    bool explains = code == CLI_USAGE && j->code == CLI_PEER_LOST && !j->killed;
+    if (j->code == 0 || WIFSIGNALED(status) || explains)
         j->code = code;
     if (j->stop_at_ms < 0 && !j->desc->survives)
         stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGTERM);
