@@ -295,11 +295,18 @@ void lossnet_kill(lossnet *net, uint32_t index)
     net->members[index].wake_us = UINT64_MAX;
 }
 
+uint32_t lossnet_describe(const lossnet *net, uint32_t index, char *text, size_t text_bytes)
+{
+    const member *m = &net->members[index];
+    uint32_t peer = UINT32_MAX;
+    m->row->describe(m->state, text, text_bytes, &peer);
+    return peer;
+}
+
 uint32_t lossnet_time_out(lossnet *net, uint32_t index, char *text, size_t text_bytes)
 {
     member *m = &net->members[index];
-    uint32_t peer = UINT32_MAX;
-    m->row->describe(m->state, text, text_bytes, &peer);
+    const uint32_t peer = lossnet_describe(net, index, text, text_bytes);
     (m->row->fail)(m->state, SHOAL_ETIMEDOUT, text);
     touch(m);
     return peer;

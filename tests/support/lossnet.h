@@ -34,6 +34,8 @@ shoal_status lossnet_start(lossnet *net, const shoali_flow_row *row, const shoal
 bool lossnet_run(lossnet *net, uint64_t until_us);
 /** member vanishes; nobody is told. */
 void lossnet_kill(lossnet *net, uint32_t member);
+/** What a member says it waits for; returns whom it blames, UINT32_MAX: nobody. */
+uint32_t lossnet_describe(const lossnet *net, uint32_t index, char *text, size_t text_bytes);
 /** What a comm does at the deadline: the member that the one waits for, and why in words; then the
  *  flow fails with ETIMEDOUT. NONE: it names nobody. */
 uint32_t lossnet_time_out(lossnet *net, uint32_t member, char *text, size_t text_bytes);
