@@ -71,7 +71,7 @@ typedef struct shoal_verdict {
 typedef struct shoal_sync_stats {
     size_t size;
     uint64_t wait_us; /* spent inside before_update and after_update */
-    uint64_t comm_us; /* from the first operation's start to the last one's end */
+    uint64_t comm_us; /* from the first operation's start to the last one's end; no time twice */
     uint64_t encode_ns, decode_ns;
     uint64_t sent_payload_bytes, received_payload_bytes; /* coded, without frame headers */
     uint64_t sent_elems, received_elems;                 /* times 4: what float32 would have sent */

@@ -113,6 +113,7 @@ struct shoal_sync {
     uint32_t *final_members; /* of the last average at an end; read after the GO on FINISH */
     uint32_t final_count;
     uint64_t first_start_us; /* of this step's operations; 0: none yet */
+    uint64_t counted_us;     /* until when operations' time is in the statistics */
 };
 
 /** Listener of the comm. ctx is the sync. */

@@ -45,11 +45,26 @@ static shoal_status owner_job(void *ctx, float *sum_in_weights_out, size_t offse
                        op->iteration, 1.0f / (float)op->contributors);
 }
 
-static void account(shoal_sync *sync, const shoal_op_stats *stats)
+/* Since the step's first operation began, or before, if this one is of an earlier step; what has
+ * been counted is not counted again. */
+static uint64_t uncounted_us(shoal_sync *sync, const shoali_real_op *op)
 {
+    uint64_t from = op->started_us;
+    if (sync->first_start_us != 0 && sync->first_start_us < from)
+        from = sync->first_start_us;
+    if (from < sync->counted_us)
+        from = sync->counted_us;
+    sync->counted_us = op->ended_us;
+    return op->ended_us - from;
+}
+
+static void account(const shoali_real_op *op, const shoal_op_stats *stats)
+{
+    shoal_sync *sync = op->sync;
+    uint64_t comm_us = uncounted_us(sync, op);
     pthread_mutex_lock(&sync->lock);
     sync->stats.operations++;
-    sync->stats.comm_us = shoali_now_us() - sync->first_start_us;
+    sync->stats.comm_us += comm_us;
     sync->stats.encode_ns += stats->encode_ns;
     sync->stats.decode_ns += stats->decode_ns;
     sync->stats.sent_payload_bytes += stats->sent_payload_bytes;
@@ -97,7 +112,7 @@ static void on_done(void *ctx, shoal_status status, const shoal_error *error,
     shoali_real_op *op = ctx;
     op->handle = NULL;
     op->ended_us = shoali_now_us();
-    account(op->sync, stats);
+    account(op, stats);
     shoali_real_op_part(op, status, error);
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "driver/driver.h"
 #include "driver/sim.h"
 #include "support/ranks.h"
@@ -23,6 +24,7 @@ typedef struct trainee {
     shoali_problem *problem;
     shoal_sync *sync;
     float params[COUNT], grads[COUNT], velocity[COUNT];
+    uint64_t comm_us, operations; /* of all steps */
 } trainee;
 
 static void join_protocol(trainee *t, shoal_comm *comm, const char *spec)
@@ -49,6 +51,10 @@ static uint64_t iterate(trainee *t, uint32_t rank, uint64_t iteration)
     shoali_problem_step(t->problem, t->velocity, t->params, t->grads, 1, 0, COUNT, t->params);
     rank_ok(shoal_sync_after_update(t->sync, &next));
     rank_check(next.iteration > iteration && !next.stop);
+    shoal_sync_stats stats = {.size = sizeof stats};
+    rank_ok(shoal_sync_last_stats(t->sync, &stats));
+    t->comm_us += stats.comm_us;
+    t->operations += stats.operations;
     return next.iteration;
 }
 
@@ -57,6 +63,7 @@ static void work(const rank_env *env)
     static trainee t;
     const plan *p = env->arg;
     shoal_comm *comm = rank_join(env);
+    uint64_t start_us = shoali_now_us(); /* others' operations may begin before the first step */
     join_protocol(&t, comm, p->spec);
     for (uint64_t k = 0; k < ITERATIONS;) {
         for (int more = 0; more < 40 && env->rank == 1; more++) /* a slow worker */
@@ -68,6 +75,8 @@ static void work(const rank_env *env)
             (void)pause(); /* killed here */
         }
     }
+    /* Operations in the background may end in a later step than they began in. */
+    rank_check(t.comm_us <= shoali_now_us() - start_us && (t.comm_us > 0) == (t.operations > 0));
     rank_ok(shoal_sync_finish(t.sync));
     float same[COUNT];
     uint32_t members[WORKERS], count = shoali_sync_final_members(t.sync, members);
