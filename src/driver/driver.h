@@ -17,6 +17,12 @@ typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size
 /** Before the first step. Protocols without owner jobs never call it. */
 void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 
+/** Protocols that weigh workers by their samples (trait SAMPLES): before each after_update, how
+ *  many this worker's gradients were the mean of, and the batch of a worker on the mean, the same
+ *  on all ranks. Never called: all have equally many. */
+bool shoali_sync_by_samples(const shoal_sync *sync);
+void shoali_sync_set_samples(shoal_sync *sync, uint32_t samples, uint32_t batch);
+
 /** Replicas are bit-identical after every step (trait EXACT). */
 bool shoali_sync_is_exact(const shoal_sync *sync);
 

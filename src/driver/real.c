@@ -220,7 +220,8 @@ static shoal_status ask(shoal_sync *sync, shoali_event_kind kind, shoal_verdict 
     pthread_mutex_lock(&sync->lock);
     sync->answered = false;
     pthread_mutex_unlock(&sync->lock);
-    SHOALI_TRY(leave_note(sync, kind, 0, 0));
+    bool after = kind == SHOALI_EV_AFTER;
+    SHOALI_TRY(leave_note(sync, kind, after ? sync->samples : 0, after ? sync->batch : 0));
     pthread_mutex_lock(&sync->lock);
     while (!sync->answered && !sync->over && in_time)
         in_time = sleep_until(sync, until_us);
@@ -477,6 +478,17 @@ shoal_status shoali_sync_set_codec(shoal_sync *sync, const char *spec)
     pthread_mutex_unlock(&sync->lock);
     shoal_codec_close(codec);
     return SHOAL_OK;
+}
+
+bool shoali_sync_by_samples(const shoal_sync *sync)
+{
+    return (sync->protocol.traits & SHOALI_SYNC_SAMPLES) != 0;
+}
+
+void shoali_sync_set_samples(shoal_sync *sync, uint32_t samples, uint32_t batch)
+{
+    sync->samples = samples;
+    sync->batch = batch;
 }
 
 bool shoali_sync_is_exact(const shoal_sync *sync)

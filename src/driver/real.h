@@ -52,7 +52,7 @@ typedef struct shoali_real_early {
 /** What the caller tells the machine. */
 typedef struct shoali_real_note {
     shoali_event_kind kind; /* START, READY, BEFORE, AFTER, FINISH, STOP */
-    size_t offset, count;
+    size_t offset, count;   /* of AFTER: samples and batch */
 } shoali_real_note;
 
 struct shoal_sync {
@@ -77,9 +77,10 @@ struct shoal_sync {
     float lr, momentum;
 
     /* the caller's thread */
-    size_t low;       /* everything from here up was announced */
-    uint64_t wait_us; /* inside the two waits of this step */
-    bool serving;     /* a server's machine has started */
+    size_t low;              /* everything from here up was announced */
+    uint64_t wait_us;        /* inside the two waits of this step */
+    bool serving;            /* a server's machine has started */
+    uint32_t samples, batch; /* shoali_sync_set_samples; batch 0: never called */
 
     /* lock */
     pthread_mutex_t lock;

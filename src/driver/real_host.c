@@ -426,6 +426,8 @@ void shoali_real_drain(void *arg)
             event.range.count = note.count;
         } else if (note.kind == SHOALI_EV_AFTER) {
             sync->first_start_us = 0;
+            event.step.samples = (uint32_t)note.offset;
+            event.step.batch = (uint32_t)note.count;
         }
         shoali_real_feed(sync, &event);
     }

@@ -8,7 +8,7 @@
  *                            with chunk_topk this is SparseLoCo
  *     quorum=Q, grace=auto   decoupled: a round begins when Q workers are there and the others are
  *                            later than those usually are (median + 4 MAD); means are weighted by
- *                            the iterations that a worker has done since its last round
+ *                            the samples that a worker has taken since its last round
  *
  * Differs from the papers: a worker that missed rounds takes base and outer momentum from a member
  * of its next one, and adds what it has moved since its own base. */
@@ -86,7 +86,7 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
 const shoali_sync_row shoali_sync_diloco = {
     .name = "diloco",
     .paper = "Douillard et al., arXiv 2311.08105; streaming: 2501.18512; decoupled: 2604.21428",
-    .traits = SHOALI_SYNC_SURVIVES,
+    .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_SAMPLES,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .check = check,
     .state_size = shoali_outer_bytes,

@@ -18,11 +18,11 @@
  *     BASE     = BASE - lr (MOVED / W + mu MOMENTUM)        (Nesterov)
  *     PARAM    = (1 - keep) BASE + keep PARAM
  *
- * The weight of a worker is the number of iterations since its last round. Who missed rounds, or
- * whose last one broke off half-way, has an older version; it first takes BASE and MOMENTUM from a
- * member that is up to date (two broadcasts beside the sum). So a crash in the middle of a round
- * costs that round, never the agreement. Fragments follow each other by version, so all members of
- * a round mean the same. */
+ * The weight of a worker is the number of samples since its last round; where all take equally
+ * many, an iteration counts as one. Who missed rounds, or whose last one broke off half-way, has an
+ * older version; it first takes BASE and MOMENTUM from a member that is up to date (two broadcasts
+ * beside the sum). So a crash in the middle of a round costs that round, never the agreement.
+ * Fragments follow each other by version, so all members of a round mean the same. */
 #include "sync/outer.h"
 
 #include <string.h>
@@ -77,12 +77,19 @@ static void choose_fragment(shoali_outer *o, uint64_t version)
 
 /* ---------------------------------------------------------------- a round */
 
+/* Samples of a regular worker from one round to the next. */
+static float regular(const shoali_outer *o)
+{
+    return (float)(o->options.every * o->batch);
+}
+
 /* w (BASE - PARAM), where a regular worker has w = 1; one without a base of its own adds none. */
 static void snapshot(shoali_outer *o, shoali_actions *actions)
 {
-    float weight = (float)o->counted / (float)o->options.every;
+    float weight = (float)o->counted / regular(o);
     const shoali_mix_term moved[] = {{BASE, weight}, {SHOALI_PARAM, -weight}};
     choose_fragment(o, o->version);
+    o->later = 0;
     if (o->count > 0)
         shoali_act_mix(actions, MOVED, o->offset, o->count, moved, o->lost ? 0 : 2);
 }
@@ -156,8 +163,8 @@ static void run_call(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
 
 static void outer_step(const shoali_outer *o, shoali_actions *actions)
 {
-    float every = (float)o->options.every, mu = o->options.momentum, lr = o->options.lr;
-    float mean = o->weight > 0 ? every / (float)o->weight : 0;
+    float mu = o->options.momentum, lr = o->options.lr;
+    float mean = o->weight > 0 ? regular(o) / (float)o->weight : 0;
     const shoali_mix_term momentum[] = {{MOMENTUM, mu}, {MOVED, mean}};
     const shoali_mix_term nesterov[] = {{BASE, 1}, {MOVED, -lr * mean}, {MOMENTUM, -lr * mu}};
     if (mu > 0)
@@ -194,7 +201,7 @@ static void conclude(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
     else if (o->count > 0)
         take_base(o, o->offset, o->count, actions);
     o->version = o->next_version;
-    o->counted = o->iteration - o->due; /* steps since the snapshot */
+    o->counted = o->later;
     o->base_id = 0;
     o->due = UINT64_MAX;
     o->lost = false;
@@ -203,11 +210,14 @@ static void conclude(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
 
 /* ---------------------------------------------------------------- events */
 
-static void after(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
+static void after(shoali_outer *o, const shoali_event *event, shoali_actions *actions)
 {
-    uint64_t interval = o->options.every / o->options.fragments;
+    uint64_t interval = o->options.every / o->options.fragments, now_us = event->now_us;
+    uint32_t samples = event->step.batch > 0 ? event->step.samples : 1;
+    o->batch = event->step.batch > 0 ? event->step.batch : 1;
     o->iteration++;
-    o->counted++;
+    o->counted += samples;
+    o->later += samples;
     if (o->due == UINT64_MAX && o->iteration % interval == 0) {
         o->due = o->iteration;
         arrive(o, now_us, actions);
@@ -298,7 +308,7 @@ static void own_event(shoali_outer *o, const shoali_event *event, shoali_actions
         before(o, actions);
         break;
     case SHOALI_EV_AFTER:
-        after(o, event->now_us, actions);
+        after(o, event, actions);
         break;
     case SHOALI_EV_OP_DONE:
         op_done(o, event, actions);

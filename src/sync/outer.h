@@ -23,7 +23,9 @@ typedef struct shoali_outer {
     shoali_outer_options options;
     shoali_finale finale;
     shoali_meeting meeting;
-    uint64_t iteration, counted;   /* counted: since the last round that I took part in */
+    uint64_t iteration;
+    uint64_t counted, later;       /* samples since my last round; those since I arrived for one */
+    uint64_t batch;                /* samples of an iteration on the mean of all workers */
     uint64_t version;              /* outer steps that the base has seen */
     uint64_t due;                  /* iteration that waits for the round; UINT64_MAX: none runs */
     uint64_t base_id;              /* first id of the running call's operations */

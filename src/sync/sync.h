@@ -47,7 +47,7 @@ typedef enum shoali_event_kind {
     SHOALI_EV_START,     /* world */
     SHOALI_EV_READY,     /* range: gradients are final; ranges come back to front without gaps */
     SHOALI_EV_BEFORE,    /* all ranges were READY; the caller waits for GO */
-    SHOALI_EV_AFTER,     /* the caller is done with the update and waits for GO */
+    SHOALI_EV_AFTER,     /* step: the caller is done with the update and waits for GO */
     SHOALI_EV_MESSAGE,   /* peer, bytes: from another endpoint's SEND; ordered per pair, hostile */
     SHOALI_EV_OP_DONE,   /* op: it ended, also after CANCEL; its buffer is free again */
     SHOALI_EV_TIMER,     /* timer: its time has come */
@@ -67,6 +67,10 @@ typedef struct shoali_event {
         struct {
             size_t offset, count;
         } range;
+        struct {
+            uint32_t samples; /* that this worker's gradients of the iteration were the mean of */
+            uint32_t batch; /* of a worker on the mean, the same on all; 0: all have equally many */
+        } step;
         struct {
             uint32_t peer;
             const uint8_t *bytes;
@@ -95,7 +99,9 @@ enum {
     SHOALI_SYNC_SERVERS = 1u << 2, /* can use dedicated servers: the machine has a role SERVER */
     SHOALI_SYNC_OWNER = 1u
                         << 3, /* the optimiser runs as owner job or APPLY: GO says apply = false */
-    SHOALI_SYNC_SURVIVES = 1u << 4 /* goes on without lost workers: a goodbye is PEER_DOWN, too */
+    SHOALI_SYNC_SURVIVES = 1u << 4, /* goes on without lost workers: a goodbye is PEER_DOWN, too */
+    SHOALI_SYNC_SAMPLES = 1u << 5   /* weighs workers by the samples that AFTER tells: a gradient
+                                     is a worker's own mean, however many there were */
 };
 
 #define SHOALI_STALENESS_UNBOUNDED UINT32_MAX

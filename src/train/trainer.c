@@ -228,6 +228,10 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
     times->step_first = epoch * train->dataset->train.count +
                         shoali_sampler_taken(train->sampler, epoch, in_epoch);
     times->total = share.total;
+    if (train->sync != NULL && shoali_sync_by_samples(train->sync)) {
+        shoali_sync_set_samples(train->sync, share.count, train->desc.batch);
+        share.weight = share.count > 0 ? 1 : 0; /* the protocol weighs */
+    }
     SHOALI_TRY(train->hybrid != NULL      ? shoali_hybrid_compute(train, epoch, in_epoch, times)
                : train->simulated != NULL ? simulate(train, epoch, in_epoch, times, &verdict)
                                           : compute(train, &share, times));

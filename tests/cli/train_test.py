@@ -167,6 +167,15 @@ class Train(unittest.TestCase):
             self.assertAlmostEqual(r["test_loss"], want["test_loss"], delta=1e-3, msg=str(extra))
             self.assertEqual(r["workers"], 3)
 
+    def test_protocols_in_the_background(self):
+        """Replicas are not equal and operations end when they end: the result is whole all the
+        same, and a step's exchange is no longer than the run."""
+        for sync in ("d_psgd", "hop:backup=1", "ad_psgd", "diloco:every=4"):
+            r = self.result("--workers", 4, "--sync", sync)
+            self.assertGreater(r["test_accuracy"], 40, sync)
+            self.assertLessEqual(r["worker_accuracy_min"], r["worker_accuracy_max"])
+            self.assertLessEqual(r["comm_ms"], r["seconds"] * 1000, sync)
+
     def test_codecs_send_less(self):
         for codec, least in (("fp16", 1.99), ("bf16", 1.99), ("inceptionn", 1.2)):
             r = self.result("--workers", 2, "--codec", codec)

@@ -195,7 +195,8 @@ static void uneven(const rank_env *env)
 static void batch_auto_makes_all_equally_long(void **state)
 {
     (void)state;
-    static const char *const specs[] = {"all_reduce", "local_sgd:every=2", "ripples:static"};
+    static const char *const specs[] = {"all_reduce", "local_sgd:every=2", "ripples:static",
+                                        "diloco:every=2,quorum=2"};
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
         ranks_run(4, "tcp", NULL, uneven, specs[i], DEADLINE_US);
 }

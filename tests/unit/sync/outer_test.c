@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/machine.h"
 
+#include <math.h>
+
 #include "support/check.h"
 
 static const char *call(machine *m, uint64_t id, uint64_t version, uint64_t weight, uint8_t members,
@@ -90,6 +92,59 @@ static void leaving_waits_for_what_is_open(void **state)
     machine_close(&m);
 }
 
+static const char *iterate_on(machine *m, uint32_t samples, uint32_t batch)
+{
+    (void)machine_event(m, SHOALI_EV_BEFORE);
+    return machine_feed(
+        m, &(shoali_event){.kind = SHOALI_EV_AFTER, .step = {.samples = samples, .batch = batch}});
+}
+
+/* Two workers' moves, 1 and 4, behind 45 and 15 samples: whatever the unit in which they travel is,
+ * the outer step is the naive weighted mean, (45 * 1 + 15 * 4) / 60. */
+static void means_are_weighted_by_samples(void **state)
+{
+    (void)state;
+    static const uint32_t batches[2][3] = {{30, 10, 5}, {5, 5, 5}};
+    static const double moved[2] = {1, 4};
+    double sum = 0, mean = 0;
+    for (uint32_t w = 0; w < 2; w++) {
+        machine m;
+        double own;
+        machine_open(&m, "diloco:every=3,momentum=0,lr=1", 3, 0, 1, 1);
+        (void)machine_start(&m);
+        (void)iterate_on(&m, batches[w][0], 10);
+        (void)iterate_on(&m, batches[w][1], 10);
+        const char *text = iterate_on(&m, batches[w][2], 10);
+        assert_int_equal(sscanf(text, "mix SLOT2 [0,4) = %lf*SLOT0", &own), 1);
+        char here[64];
+        snprintf(here, sizeof here, "send 0 e00000000000000000%02x00000000000000",
+                 w == 0 ? 45 : 15);
+        assert_non_null(strstr(text, here));
+        sum += own * moved[w];
+        (void)call(&m, 4, 0, 60, 3, 0);
+        text = machine_done(&m, 4, SHOAL_OK, NULL);
+        assert_int_equal(sscanf(text, "mix SLOT0 [0,4) = 1*SLOT0 + %lf*SLOT2", &mean), 1);
+        machine_close(&m);
+    }
+    assert_true(fabs(-mean * sum - (45 * moved[0] + 15 * moved[1]) / 60) < 1e-5);
+}
+
+/* What was taken while a round travelled counts in the next one. */
+static void samples_behind_an_arrival_count_later(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "diloco:every=2,delay=1,momentum=0", 2, 0, 1, 4);
+    (void)machine_start(&m);
+    (void)iterate_on(&m, 8, 4);
+    assert_non_null(strstr(iterate_on(&m, 8, 4), "= 2*SLOT0"));
+    (void)call(&m, 4, 0, 20, 3, 0);
+    (void)machine_done(&m, 4, SHOAL_OK, NULL);
+    (void)iterate_on(&m, 3, 4); /* while it travels */
+    assert_non_null(strstr(iterate_on(&m, 5, 4), "= 1*SLOT0"));
+    machine_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +152,8 @@ int main(void)
         CHECK_TEST(a_spoilt_base_gives_nothing),
         CHECK_TEST(fragments_take_turns_and_travel_behind_the_compute),
         CHECK_TEST(leaving_waits_for_what_is_open),
+        CHECK_TEST(means_are_weighted_by_samples),
+        CHECK_TEST(samples_behind_an_arrival_count_later),
     };
     return CHECK_RUN(tests);
 }
