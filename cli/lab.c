@@ -27,9 +27,15 @@ const char lab_help[] =
     "  hole=I:1300     frames above 1300 bytes vanish silently on host I's link: a black-holed "
     "MTU\n"
     "  loss=1%         packets (IPv4) that the switch loses, drawn at random; 1%udp: of UDP alone\n"
+    "  cables=ring     no switch: a cable with a subnet of its own between neighbours (line, ring) "
+    "or\n"
+    "                  between any two hosts (mesh); line:2: two cables instead of one\n"
     "  mtu=1500  burst=96  limit=1024   MTU in bytes; tbf's burst and queue in KiB\n";
 
+enum { MAX_CABLES = 255, MAX_PARALLEL = 8 };
+
 static int host_namespace[LAB_MAX_HOSTS];
+static char host_address[LAB_MAX_HOSTS][16];
 
 /* ------------------------------------------------------------------ parsing */
 
@@ -111,14 +117,31 @@ static bool parse_loss(const char *verb, const char *value, lab_desc *lab)
     return true;
 }
 
+static bool parse_cables(const char *verb, char *value, lab_desc *lab)
+{
+    static const char *const kinds[] = {
+        [LAB_LINE] = "line", [LAB_RING] = "ring", [LAB_MESH] = "mesh"};
+    char *colon = value != NULL ? strchr(value, ':') : NULL;
+    int64_t parallel = 1;
+    if (colon != NULL)
+        *colon = '\0';
+    for (uint32_t kind = LAB_LINE; value != NULL && kind <= LAB_MESH; kind++)
+        if (strcmp(value, kinds[kind]) == 0)
+            lab->cables = kind;
+    bool ok = colon == NULL || cli_parse_int(colon + 1, 1, MAX_PARALLEL, &parallel);
+    lab->parallel = (uint32_t)parallel;
+    return (ok && lab->cables != LAB_SWITCH) ||
+           bad_key(verb, "cables", value, "line, ring or mesh, perhaps with a number, as line:2");
+}
+
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
 {
-    enum { RATE, HOSTS, LINK, SLOW, THROTTLE, HOLE, MTU, BURST, LIMIT, LOSS };
-    static char names[][9] = {"rate", "hosts", "link",  "slow",  "throttle",
-                              "hole", "mtu",   "burst", "limit", "loss"};
-    char *const keys[] = {names[RATE],     names[HOSTS], names[LINK], names[SLOW],
-                          names[THROTTLE], names[HOLE],  names[MTU],  names[BURST],
-                          names[LIMIT],    names[LOSS],  NULL};
+    enum { RATE, HOSTS, LINK, SLOW, THROTTLE, HOLE, MTU, BURST, LIMIT, LOSS, CABLES };
+    static char names[][9] = {"rate", "hosts", "link",  "slow", "throttle", "hole",
+                              "mtu",  "burst", "limit", "loss", "cables"};
+    char *const keys[] = {names[RATE],     names[HOSTS], names[LINK],   names[SLOW],
+                          names[THROTTLE], names[HOLE],  names[MTU],    names[BURST],
+                          names[LIMIT],    names[LOSS],  names[CABLES], NULL};
     *lab_out = (lab_desc){.mtu = 1500, .burst_kb = 96, .limit_kb = 1024};
     char copy[512];
     if (strlen(text) >= sizeof copy) {
@@ -155,6 +178,9 @@ bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
             break;
         case LOSS:
             ok = parse_loss(verb, value, lab_out);
+            break;
+        case CABLES:
+            ok = parse_cables(verb, value, lab_out);
             break;
         default:
             ok = bad_key(verb, start, NULL, "a known key");
@@ -362,16 +388,25 @@ static bool has_holes(const lab_desc *lab)
     return false;
 }
 
-static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switch_fd)
+/* Continue in a new host's namespace. */
+static bool enter_new_host(uint32_t host)
 {
-    char batch[512], device[16];
-    snprintf(device, sizeof device, "sw%u", host);
     if (unshare(CLONE_NEWNET) != 0)
         return false;
     host_namespace[host] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (host_namespace[host] < 0)
         return false;
     use_loss_based();
+    return true;
+}
+
+static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switch_fd)
+{
+    char batch[512], device[16];
+    snprintf(device, sizeof device, "sw%u", host);
+    snprintf(host_address[host], sizeof host_address[host], "10.77.0.%u", host + 1);
+    if (!enter_new_host(host))
+        return false;
     snprintf(batch, sizeof batch,
              "link set lo up\n"
              "link add eth0 mtu %u type veth peer name %s mtu %u netns /proc/self/fd/%d\n"
@@ -390,20 +425,77 @@ static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switc
            lose(verb, lab, device);
 }
 
-bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts)
+static bool build_switch(const char *verb, lab_desc *lab, uint32_t hosts)
 {
     char batch[96];
     int switch_fd = open("/proc/thread-self/ns/net", O_RDONLY); /* inherited by ip on purpose */
     snprintf(batch, sizeof batch,
              "link set lo up\nlink add br0 mtu %u type bridge\nlink set br0 up\n", lab->mtu);
-    bool ok = switch_fd >= 0 && hosts <= LAB_MAX_HOSTS && run_batch(verb, "ip", batch);
+    bool ok = switch_fd >= 0 && run_batch(verb, "ip", batch);
     for (uint32_t host = 0; ok && host < hosts; host++)
         ok = build_host(verb, lab, host, switch_fd);
+    if (switch_fd >= 0)
+        close(switch_fd);
+    return ok;
+}
+
+/* ------------------------------------------------------------------ cables */
+
+static bool plug_in(const char *verb, const lab_desc *lab, uint32_t host, uint32_t cable,
+                    uint32_t end)
+{
+    char batch[128], device[16], address[16];
+    snprintf(device, sizeof device, "cable%u", cable);
+    snprintf(address, sizeof address, "10.78.%u.%u", cable & 255, end & 255);
+    if (host_address[host][0] == '\0')
+        memcpy(host_address[host], address, sizeof address);
+    snprintf(batch, sizeof batch, "addr add %s/24 dev %s\nlink set %s up\n", address, device,
+             device);
+    return lab_join(host) && run_batch(verb, "ip", batch) && shape(verb, lab, host, device);
+}
+
+static bool lay_cable(const char *verb, const lab_desc *lab, uint32_t from, uint32_t to,
+                      uint32_t cable)
+{
+    char batch[160];
+    int there = dup(host_namespace[to]); /* inherited by ip on purpose */
+    snprintf(batch, sizeof batch,
+             "link add cable%u mtu %u type veth peer name cable%u mtu %u netns /proc/self/fd/%d\n",
+             cable, lab->mtu, cable, lab->mtu, there);
+    bool ok = there >= 0 && lab_join(from) && run_batch(verb, "ip", batch);
+    if (there >= 0)
+        close(there);
+    return ok && plug_in(verb, lab, from, cable, 1) && plug_in(verb, lab, to, cable, 2);
+}
+
+static bool are_joined(const lab_desc *lab, uint32_t from, uint32_t to, uint32_t hosts)
+{
+    return lab->cables == LAB_MESH || to == from + 1 ||
+           (lab->cables == LAB_RING && from == 0 && to == hosts - 1);
+}
+
+static bool build_cables(const char *verb, const lab_desc *lab, uint32_t hosts)
+{
+    uint32_t cable = 0;
+    for (uint32_t host = 0; host < hosts; host++)
+        if (!enter_new_host(host) || !run_batch(verb, "ip", "link set lo up\n"))
+            return false;
+    for (uint32_t from = 0; from < hosts; from++)
+        for (uint32_t to = from + 1; to < hosts; to++)
+            for (uint32_t i = 0; are_joined(lab, from, to, hosts) && i < lab->parallel; i++)
+                if (cable == MAX_CABLES || !lay_cable(verb, lab, from, to, cable++))
+                    return false;
+    return true;
+}
+
+bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts)
+{
+    bool ok = hosts <= LAB_MAX_HOSTS &&
+              (lab->cables == LAB_SWITCH ? build_switch(verb, lab, hosts)
+                                         : build_cables(verb, lab, hosts));
     if (!ok)
         fprintf(stderr, "shoal %s: --lab: could not build the network (%s)\n", verb,
                 strerror(errno));
-    if (switch_fd >= 0)
-        close(switch_fd);
     return ok;
 }
 
@@ -414,7 +506,5 @@ bool lab_join(uint32_t host)
 
 const char *lab_address(uint32_t host)
 {
-    static char text[16];
-    snprintf(text, sizeof text, "10.77.0.%u", host + 1);
-    return text;
+    return host_address[host];
 }

@@ -13,6 +13,9 @@
 
 enum { LAB_MAX_HOSTS = 64 };
 
+/* Without a switch each cable is a veth pair with a subnet of its own, and nobody forwards. */
+enum { LAB_SWITCH, LAB_LINE, LAB_RING, LAB_MESH };
+
 typedef struct lab_desc {
     uint64_t rate_bits;                /* of every link, each way; 0: unshaped */
     uint64_t link_bits[LAB_MAX_HOSTS]; /* of one host's link, 0: rate_bits */
@@ -24,11 +27,12 @@ typedef struct lab_desc {
     uint32_t burst_kb, limit_kb;       /* of tbf: 96, 1024 */
     double loss;                       /* part of the packets that the switch loses, 0..1 */
     bool loss_udp;                     /* of UDP only */
+    uint32_t cables;                   /* LAB_SWITCH, or how hosts are joined without one */
+    uint32_t parallel;                 /* cables between two hosts that are joined */
 } lab_desc;
 
 /** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,throttle=2:25%,mtu=1500,burst=96,limit=1024,
- *  loss=1%"; prints the
- * error and returns false. */
+ *  loss=1%,cables=ring"; prints the error and returns false. */
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out);
 /** Help text of the keys, for --help. */
 extern const char lab_help[];
@@ -40,11 +44,11 @@ extern const char lab_help[];
  */
 int lab_enter(const char *verb, int (*inside)(void *arg), void *arg);
 
-/** Inside: make bridge, hosts and links. Prints the reason and returns false on failure. */
+/** Inside: make hosts and what joins them. Prints the reason and returns false on failure. */
 bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts);
 /** Inside: move the calling (single-threaded) process to a host's network namespace. */
 bool lab_join(uint32_t host);
-/** IPv4 address of a host, "10.77.0.1"; static buffer. */
+/** IPv4 address of a host, "10.77.0.1", once it is built; with cables: on its first one. */
 const char *lab_address(uint32_t host);
 
 #endif

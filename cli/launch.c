@@ -503,6 +503,8 @@ static int run_job(void *arg)
     const uint32_t more_hosts = desc->colocated ? 0 : desc->aggregators;
     if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts + more_hosts))
         return CLI_FAILED;
+    if (desc->lab != NULL)
+        snprintf(j->address, sizeof j->address, "%s", lab_address(0));
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     j->ranks = calloc(processes(j), sizeof *j->ranks);
     struct pollfd *fds = calloc(processes(j) + 1, sizeof *fds);
@@ -557,7 +559,6 @@ int launch_run(const launch_desc *desc)
             j.lab.hosts = desc->ranks;
         if (j.lab.hosts + (desc->colocated ? 0 : desc->aggregators) > LAB_MAX_HOSTS)
             return cli_usage(desc->verb, "a lab has at most %d hosts; use hosts=H", LAB_MAX_HOSTS);
-        snprintf(j.address, sizeof j.address, "%s", lab_address(0));
         set_ports(&j);
         if (!throttle_begin(desc->verb, j.lab.throttle, desc->ranks))
             return CLI_CANNOT_HERE;

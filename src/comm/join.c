@@ -20,7 +20,7 @@ enum {
     DEFAULT_OP_US = 300 * 1000 * 1000,
     DEFAULT_CHUNK_ELEMS = 65536,
     MAX_CHUNK_ELEMS = 1 << 22, /* of float32: a quarter of the longest frame */
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,          /* 2: addresses come with the bits of their subnets */
     SPIN_US = 20,
     ENTER_TIMES = 2 /* of the peer timeout: to meet for an epoch */
 };

@@ -82,6 +82,19 @@ bool shoali_ip_equal(const shoali_ip *a, const shoali_ip *b)
                                       : IN6_ARE_ADDR_EQUAL(&x.v6.sin6_addr, &y.v6.sin6_addr);
 }
 
+bool shoali_ip_same_subnet(const shoali_ip *a, const shoali_ip *b, uint32_t bits)
+{
+    shoali_ip x = plain(a), y = plain(b);
+    bool v4 = x.any.sa_family == AF_INET;
+    const uint8_t *p = v4 ? (const uint8_t *)&x.v4.sin_addr : x.v6.sin6_addr.s6_addr;
+    const uint8_t *q = v4 ? (const uint8_t *)&y.v4.sin_addr : y.v6.sin6_addr.s6_addr;
+    if (x.any.sa_family != y.any.sa_family || bits > (v4 ? 32 : 128))
+        return false;
+    uint32_t rest = bits % 8;
+    return memcmp(p, q, bits / 8) == 0 &&
+           (rest == 0 || ((p[bits / 8] ^ q[bits / 8]) & (0xff00u >> rest) & 0xff) == 0);
+}
+
 bool shoali_ip_connect(int fd, const struct sockaddr *to, socklen_t to_bytes)
 {
     static const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
@@ -137,16 +150,82 @@ bool shoali_address_same_host(const shoali_address *a, const shoali_address *b)
            a->boot[0] != '\0';
 }
 
+/* ---------------------------------------------------------------- which of several */
+
+bool shoali_address_share(const shoali_address *a, uint32_t i, const shoali_address *b, uint32_t j)
+{
+    uint32_t bits = a->subnet_bits[i] > b->subnet_bits[j] ? a->subnet_bits[i] : b->subnet_bits[j];
+    return a->subnet_bits[i] != 0 && b->subnet_bits[j] != 0 &&
+           shoali_ip_same_subnet(&a->ips[i], &b->ips[j], bits);
+}
+
+static void move(shoali_address *a, uint32_t from, uint32_t to)
+{
+    const shoali_ip ip = a->ips[from];
+    const uint8_t bits = a->subnet_bits[from];
+    for (uint32_t i = from; i > to; i--) {
+        a->ips[i] = a->ips[i - 1];
+        a->subnet_bits[i] = a->subnet_bits[i - 1];
+    }
+    a->ips[to] = ip;
+    a->subnet_bits[to] = bits;
+}
+
+void shoali_address_prefer(shoali_address *address, uint32_t i)
+{
+    move(address, i, 0);
+}
+
+static bool has(const shoali_address *a, const shoali_ip *ip)
+{
+    for (uint32_t i = 0; i < a->ip_count; i++)
+        if (shoali_ip_equal(&a->ips[i], ip))
+            return true;
+    return false;
+}
+
+/* All of them are kept where none would be left: then something else is wrong, and connecting
+ * tells. */
+static void forget_own(const shoali_address *mine, shoali_address *theirs)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < theirs->ip_count; i++)
+        if (!has(mine, &theirs->ips[i]))
+            move(theirs, i, kept++);
+    theirs->ip_count = kept > 0 ? kept : theirs->ip_count;
+}
+
+uint32_t shoali_address_choose(const shoali_address *mine, shoali_address *theirs)
+{
+    uint32_t links = 0;
+    uint64_t used = 0; /* wires */
+    if (shoali_address_same_host(mine, theirs))
+        return 1;
+    forget_own(mine, theirs);
+    for (uint32_t i = 0; i < theirs->ip_count; i++)
+        for (uint32_t own = 0; own < mine->ip_count; own++) {
+            uint64_t wire = UINT64_C(1) << (mine->wires[own] & 63);
+            if ((used & wire) != 0 || !shoali_address_share(mine, own, theirs, i))
+                continue;
+            used |= wire;
+            move(theirs, i, links++);
+            break;
+        }
+    return links;
+}
+
 /* ---------------------------------------------------------------- text */
 
 void shoali_address_format(const shoali_address *a, char out[SHOALI_ADDRESS_BYTES])
 {
-    char ips[SHOALI_ADDRESS_IPS * SHOALI_IP_TEXT_BYTES] = "";
+    char ips[SHOALI_ADDRESS_IPS * (SHOALI_IP_TEXT_BYTES + 5)] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < a->ip_count; i++) {
         char ip[SHOALI_IP_TEXT_BYTES];
         shoali_ip_format(&a->ips[i], ip);
         used += (size_t)snprintf(ips + used, sizeof ips - used, "%s%s", i > 0 ? "," : "", ip);
+        if (a->subnet_bits[i] != 0)
+            used += (size_t)snprintf(ips + used, sizeof ips - used, "/%u", a->subnet_bits[i]);
     }
     if (a->unix_name[0] != '\0')
         snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s unix=%s boot=%s netns=%" PRIu64, a->host,
@@ -167,11 +246,29 @@ static bool parse_number(const char *text, uint64_t max, uint64_t *out)
     return true;
 }
 
+/* "10.0.0.3/24" or "10.0.0.3". */
+static bool parse_ip(char *item, shoali_ip *ip_out, uint8_t *bits_out)
+{
+    char *slash = strchr(item, '/');
+    uint64_t bits = 0;
+    if (slash != NULL)
+        *slash = '\0';
+    if (!shoali_ip_parse(item, ip_out))
+        return false;
+    *ip_out = plain(ip_out);
+    const uint64_t most = ip_out->any.sa_family == AF_INET ? 32 : 128;
+    if (slash != NULL && (!parse_number(slash + 1, most, &bits) || bits == 0))
+        return false;
+    *bits_out = (uint8_t)bits;
+    return true;
+}
+
 static bool parse_ips(char *list, shoali_address *a)
 {
     char *rest = NULL;
     for (char *item = strtok_r(list, ",", &rest); item != NULL; item = strtok_r(NULL, ",", &rest)) {
-        if (a->ip_count == SHOALI_ADDRESS_IPS || !shoali_ip_parse(item, &a->ips[a->ip_count]))
+        if (a->ip_count == SHOALI_ADDRESS_IPS ||
+            !parse_ip(item, &a->ips[a->ip_count], &a->subnet_bits[a->ip_count]))
             return false;
         a->ip_count++;
     }

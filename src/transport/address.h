@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text by which others reach an endpoint, spread by the rendezvous:
- *   "host=a port=40123 ip=10.0.0.3,fd00::3 boot=<uuid> netns=4026531840"        tcp
+ *   "host=a port=40123 ip=10.0.0.3/24,fd00::3/64 boot=<uuid> netns=4026531840"  tcp
  *   "host=a unix=shoal-<hex> boot=<uuid> netns=4026531840"                      shm
  * boot and netns say whether two endpoints share a host *and* its network: only then may shm go
- * round the network. */
+ * round the network. An address comes with the bits of its subnet, which say who shares a link. */
 #ifndef SHOALI_TRANSPORT_ADDRESS_H
 #define SHOALI_TRANSPORT_ADDRESS_H
 
@@ -14,7 +14,7 @@
 #include "transport/transport.h"
 
 enum {
-    SHOALI_ADDRESS_IPS = 4,
+    SHOALI_ADDRESS_IPS = 8,
     SHOALI_IP_TEXT_BYTES = 64,
     SHOALI_HOST_BYTES = 64,
     SHOALI_UNIX_BYTES = 64
@@ -32,7 +32,9 @@ typedef struct shoali_address {
     uint64_t netns;
     uint16_t port;
     uint32_t ip_count;
-    shoali_ip ips[SHOALI_ADDRESS_IPS]; /* best first, with port */
+    shoali_ip ips[SHOALI_ADDRESS_IPS];       /* best first, with port */
+    uint8_t subnet_bits[SHOALI_ADDRESS_IPS]; /* 0: unknown, so it shares a link with nobody */
+    uint8_t wires[SHOALI_ADDRESS_IPS];       /* one's own: the interface behind it; not in text */
     char unix_name[SHOALI_UNIX_BYTES]; /* abstract socket, without the leading NUL; "" if none */
 } shoali_address;
 
@@ -43,6 +45,17 @@ void shoali_address_format(const shoali_address *address, char out[SHOALI_ADDRES
 SHOAL_MUST_USE shoal_status shoali_address_parse(const char *text, shoali_address *address_out);
 /** The same running kernel and the same network namespace. */
 bool shoali_address_same_host(const shoali_address *a, const shoali_address *b);
+/**
+ * Put the addresses of another host in the order in which they are worth a try from here: first
+ * one for each link that both share (interface and subnet), then the others as they came. Addresses
+ * that this host has, too, lead elsewhere and go.
+ * @return how many links they share; on one host always 1, and nothing moves
+ */
+uint32_t shoali_address_choose(const shoali_address *mine, shoali_address *theirs);
+/** Both are in one subnet, by what either says of it. */
+bool shoali_address_share(const shoali_address *a, uint32_t i, const shoali_address *b, uint32_t j);
+/** Move the i-th address, known to work, to the front. */
+void shoali_address_prefer(shoali_address *address, uint32_t i);
 
 /** A numeric address, IPv4 or IPv6. False: neither. */
 bool shoali_ip_parse(const char *text, shoali_ip *ip_out);
@@ -52,6 +65,8 @@ void shoali_ip_set_port(shoali_ip *ip, uint16_t port);
 uint16_t shoali_ip_port(const shoali_ip *ip);
 socklen_t shoali_ip_bytes(const shoali_ip *ip);
 bool shoali_ip_is_loopback(const shoali_ip *ip);
+/** The same family, and the first `bits` bits are equal. */
+bool shoali_ip_same_subnet(const shoali_ip *a, const shoali_ip *b, uint32_t bits);
 /** Ports do not count; an IPv4 address mapped into IPv6 equals the plain one. */
 bool shoali_ip_equal(const shoali_ip *a, const shoali_ip *b);
 

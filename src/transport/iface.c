@@ -34,6 +34,21 @@ static bool usable(const struct ifaddrs *a)
     return !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 }
 
+static uint8_t count_bits(const struct ifaddrs *a)
+{
+    const void *mask = a->ifa_netmask;
+    const struct sockaddr_in *v4 = mask;
+    const struct sockaddr_in6 *v6 = mask;
+    uint32_t bits = 0;
+    if (mask == NULL)
+        return 0;
+    if (a->ifa_addr->sa_family == AF_INET)
+        return (uint8_t)__builtin_popcount(v4->sin_addr.s_addr);
+    for (size_t i = 0; i < 16; i++)
+        bits += (uint32_t)__builtin_popcount(v6->sin6_addr.s6_addr[i]);
+    return (uint8_t)bits;
+}
+
 shoal_status shoali_iface_list(shoali_iface out[SHOALI_IFACE_LIST], size_t *count_out)
 {
     struct ifaddrs *all;
@@ -46,7 +61,8 @@ shoal_status shoali_iface_list(shoali_iface out[SHOALI_IFACE_LIST], size_t *coun
         shoali_iface *iface = &out[count++];
         *iface = (shoali_iface){.up = (a->ifa_flags & IFF_UP) != 0,
                                 .loopback = (a->ifa_flags & IFF_LOOPBACK) != 0,
-                                .bridge = is_bridge(a->ifa_name)};
+                                .bridge = is_bridge(a->ifa_name),
+                                .subnet_bits = count_bits(a)};
         strcpy(iface->name, a->ifa_name);
         memcpy(&iface->ip, a->ifa_addr,
                a->ifa_addr->sa_family == AF_INET ? sizeof iface->ip.v4 : sizeof iface->ip.v6);
@@ -58,30 +74,67 @@ shoal_status shoali_iface_list(shoali_iface out[SHOALI_IFACE_LIST], size_t *coun
 
 /* ---------------------------------------------------------------- the rule */
 
+static void add(const shoali_iface *iface, shoali_iface_choice *choice)
+{
+    if (choice->ip_count == SHOALI_ADDRESS_IPS)
+        return;
+    choice->ips[choice->ip_count] = iface->ip;
+    choice->subnet_bits[choice->ip_count] = iface->subnet_bits;
+    choice->wire[choice->ip_count++] = (uint8_t)choice->wires;
+}
+
+static void name(const shoali_iface *iface, shoali_iface_choice *choice)
+{
+    if (choice->wires > 0)
+        return;
+    memcpy(choice->name, iface->name, sizeof choice->name);
+    choice->loopback = iface->loopback;
+}
+
 /* All addresses of the interface of list[at]; IPv4 first, since dual-stack hosts without IPv6
  * routes are common. */
 static void take(const shoali_iface *list, size_t count, size_t at, shoali_iface_choice *choice)
 {
     static const sa_family_t order[] = {AF_INET, AF_INET6};
-    memcpy(choice->name, list[at].name, sizeof choice->name);
-    choice->loopback = list[at].loopback;
-    choice->ip_count = 0;
+    name(&list[at], choice);
     for (size_t f = 0; f < 2; f++)
-        for (size_t i = 0; i < count && choice->ip_count < SHOALI_ADDRESS_IPS; i++)
-            if (list[i].ip.any.sa_family == order[f] && strcmp(list[i].name, choice->name) == 0)
-                choice->ips[choice->ip_count++] = list[i].ip;
+        for (size_t i = 0; i < count; i++)
+            if (list[i].ip.any.sa_family == order[f] && strcmp(list[i].name, list[at].name) == 0)
+                add(&list[i], choice);
+    choice->wires++;
 }
 
 /* An address asked for, or the one on the way to the rendezvous: alone. */
 static void take_one(const shoali_iface *iface, shoali_iface_choice *choice)
 {
-    memcpy(choice->name, iface->name, sizeof choice->name);
-    choice->loopback = iface->loopback;
-    choice->ip_count = 1;
-    choice->ips[0] = iface->ip;
+    name(iface, choice);
+    add(iface, choice);
+    choice->wires++;
 }
 
-static shoal_status unknown(const shoali_iface *list, size_t count, const shoali_iface_wish *wish)
+/* The address by which an interface joins those chosen before: its first of IPv4, if it has one. */
+static bool stands_for(const shoali_iface *list, size_t count, size_t at)
+{
+    size_t first = count;
+    for (size_t i = count; i-- > 0;)
+        if (strcmp(list[i].name, list[at].name) == 0 &&
+            (first == count || list[i].ip.any.sa_family == AF_INET ||
+             list[first].ip.any.sa_family != AF_INET))
+            first = i;
+    return first == at;
+}
+
+/* Everything else that may be a link to somebody. Bridges lead to containers and guests. */
+static void take_others(const shoali_iface *list, size_t count, shoali_iface_choice *choice)
+{
+    for (size_t i = 0; i < count && !choice->loopback; i++)
+        if (list[i].up && !list[i].loopback && !list[i].bridge &&
+            strcmp(list[i].name, choice->name) != 0 && stands_for(list, count, i))
+            take_one(&list[i], choice);
+}
+
+static shoal_status unknown(const shoali_iface *list, size_t count, const shoali_iface_wish *wish,
+                            const char *item)
 {
     char known[300] = "";
     size_t used = 0;
@@ -93,24 +146,24 @@ static shoal_status unknown(const shoali_iface *list, size_t count, const shoali
         used += wrote > 0 ? (size_t)wrote : 0;
     }
     return shoali_fail(SHOAL_EINVAL,
-                       "no interface or address '%.64s' (%s) that is up; there are: %s",
-                       wish->wanted, wish->wanted_from, known);
+                       "no interface or address '%.64s' (%s) that is up; there are: %s", item,
+                       wish->wanted_from, known);
 }
 
-static shoal_status pick_wanted(const shoali_iface *list, size_t count,
-                                const shoali_iface_wish *wish, shoali_iface_choice *choice)
+static shoal_status pick_item(const shoali_iface *list, size_t count, const shoali_iface_wish *wish,
+                              const char *item, shoali_iface_choice *choice)
 {
     shoali_ip ip;
-    bool by_address = shoali_ip_parse(wish->wanted, &ip);
+    bool by_address = shoali_ip_parse(item, &ip);
     size_t at = 0;
     while (at < count && !(list[at].up && (by_address ? shoali_ip_equal(&list[at].ip, &ip)
-                                                      : strcmp(list[at].name, wish->wanted) == 0)))
+                                                      : strcmp(list[at].name, item) == 0)))
         at++;
     if (at == count)
-        return unknown(list, count, wish);
+        return unknown(list, count, wish, item);
     if (list[at].loopback && wish->toward != NULL && !wish->here) {
         (void)shoali_fail(SHOAL_EINVAL, "%s '%.64s' is loopback, but the rendezvous %.64s is not",
-                          wish->wanted_from, wish->wanted, wish->toward);
+                          wish->wanted_from, item, wish->toward);
         shoali_error_advice("Name the interface that leads to %.64s, or none at all.",
                             wish->toward);
         return SHOAL_EINVAL;
@@ -119,6 +172,20 @@ static shoal_status pick_wanted(const shoali_iface *list, size_t count,
         take_one(&list[at], choice);
     else
         take(list, count, at, choice);
+    return SHOAL_OK;
+}
+
+static shoal_status pick_wanted(const shoali_iface *list, size_t count,
+                                const shoali_iface_wish *wish, shoali_iface_choice *choice)
+{
+    char items[256], *rest = NULL;
+    if ((size_t)snprintf(items, sizeof items, "%s", wish->wanted) >= sizeof items)
+        return shoali_fail(SHOAL_EINVAL, "%s is longer than %zu characters", wish->wanted_from,
+                           sizeof items - 1);
+    for (char *item = strtok_r(items, ",", &rest); item != NULL; item = strtok_r(NULL, ",", &rest))
+        SHOALI_TRY(pick_item(list, count, wish, item, choice));
+    if (choice->ip_count == 0)
+        return unknown(list, count, wish, wish->wanted);
     snprintf(choice->why, sizeof choice->why, "%s asks for it", wish->wanted_from);
     return SHOAL_OK;
 }
@@ -151,27 +218,39 @@ static bool pick_first(const shoali_iface *list, size_t count, bool loopback, co
     return false;
 }
 
-shoal_status shoali_iface_pick(const shoali_iface *list, size_t count,
-                               const shoali_iface_wish *wish, shoali_iface_choice *choice_out)
+static shoal_status pick_best(const shoali_iface *list, size_t count, const shoali_iface_wish *wish,
+                              shoali_iface_choice *choice)
 {
-    if (wish->wanted != NULL)
-        return pick_wanted(list, count, wish, choice_out);
-    if (wish->here && pick_first(list, count, true, "the rendezvous is on this host", choice_out))
+    if (wish->here && pick_first(list, count, true, "the rendezvous is on this host", choice))
         return SHOAL_OK;
-    if (wish->source != NULL && pick_source(list, count, wish, choice_out))
+    if (wish->source != NULL && pick_source(list, count, wish, choice))
         return SHOAL_OK;
     if (wish->no_token && wish->toward == NULL &&
-        pick_first(list, count, true, "without a job token nothing else is allowed", choice_out))
+        pick_first(list, count, true, "without a job token nothing else is allowed", choice))
         return SHOAL_OK;
     if (pick_first(list, count, false, "the first that is up; name another with --interface",
-                   choice_out))
+                   choice))
         return SHOAL_OK;
-    if (wish->toward == NULL && pick_first(list, count, true, "there is no other", choice_out))
+    if (wish->toward == NULL && pick_first(list, count, true, "there is no other", choice))
         return SHOAL_OK;
     (void)shoali_fail(SHOAL_EINVAL, "no network interface is up that could reach other hosts");
     shoali_error_advice(
         "Bring one up, or use a rendezvous on 127.0.0.1 when all ranks run on this host.");
     return SHOAL_EINVAL;
+}
+
+shoal_status shoali_iface_pick(const shoali_iface *list, size_t count,
+                               const shoali_iface_wish *wish, shoali_iface_choice *choice_out)
+{
+    shoali_iface_choice choice = {.ip_count = 0};
+    if (wish->wanted != NULL) {
+        SHOALI_TRY(pick_wanted(list, count, wish, &choice));
+    } else {
+        SHOALI_TRY(pick_best(list, count, wish, &choice));
+        take_others(list, count, &choice);
+    }
+    *choice_out = choice;
+    return SHOAL_OK;
 }
 
 /* ---------------------------------------------------------------- the way to the rendezvous */
@@ -242,5 +321,8 @@ shoal_status shoali_iface_choose(const char *wanted, const char *toward, bool no
     char ip[SHOALI_IP_TEXT_BYTES];
     shoali_ip_format(&choice_out->ips[0], ip);
     shoali_log(INFO, "interface %s (%s): %s", choice_out->name, ip, choice_out->why);
+    if (choice_out->wires > 1)
+        shoali_log(INFO, "and %u more, used where they lead to another rank (SHOAL_INTERFACE)",
+                   choice_out->wires - 1);
     return SHOAL_OK;
 }

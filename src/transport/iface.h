@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which network interface a process listens on. One is chosen; all its addresses are listened on
- * and announced, and no other. Loopback is never chosen when a peer may be elsewhere: the
- * rendezvous address tells. */
+/* Which addresses a process listens on and announces: those of the interface that was asked for, or
+ * that leads to the rendezvous, and unless something was asked for one of every other interface
+ * behind it, as each may be a link of its own. Loopback is never chosen when a peer may be
+ * elsewhere: the rendezvous address tells. */
 #ifndef SHOALI_TRANSPORT_IFACE_H
 #define SHOALI_TRANSPORT_IFACE_H
 
@@ -13,12 +14,13 @@ enum { SHOALI_IFACE_NAME_BYTES = 16, SHOALI_IFACE_LIST = 64 };
 typedef struct shoali_iface {
     char name[SHOALI_IFACE_NAME_BYTES];
     shoali_ip ip;
+    uint8_t subnet_bits;
     bool up, loopback;
     bool bridge; /* joins containers or guests of this host; leads nowhere by itself */
 } shoali_iface;
 
 typedef struct shoali_iface_wish {
-    const char *wanted;      /* name or address, NULL: choose */
+    const char *wanted;      /* names or addresses with commas between, NULL: choose */
     const char *wanted_from; /* "--interface", "SHOAL_INTERFACE": for texts */
     const char *toward;      /* the rendezvous as text, NULL: unknown */
     const shoali_ip *source; /* the address from which the kernel reaches it, NULL: unknown */
@@ -27,11 +29,14 @@ typedef struct shoali_iface_wish {
 } shoali_iface_wish;
 
 typedef struct shoali_iface_choice {
-    char name[SHOALI_IFACE_NAME_BYTES];
+    char name[SHOALI_IFACE_NAME_BYTES]; /* of the first, best one */
     bool loopback;
+    uint32_t wires; /* interfaces */
     uint32_t ip_count;
-    shoali_ip ips[SHOALI_ADDRESS_IPS]; /* IPv4 before IPv6 */
-    char why[160];                     /* "it leads to the rendezvous 10.0.0.1" */
+    shoali_ip ips[SHOALI_ADDRESS_IPS]; /* of one interface: IPv4 before IPv6 */
+    uint8_t subnet_bits[SHOALI_ADDRESS_IPS];
+    uint8_t wire[SHOALI_ADDRESS_IPS]; /* 0: the first interface */
+    char why[160];                    /* "it leads to the rendezvous 10.0.0.1" */
 } shoali_iface_choice;
 
 /** The interfaces of this network namespace, in the kernel's order; link-local addresses are left

@@ -11,7 +11,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "transport/iface.h"
-#include "wire/guard.h"
 
 enum {
     EVENTS_PER_TURN = 64,
@@ -25,7 +24,7 @@ static const shoali_key keys[] = {
     {"port", SHOALI_KEY_INT, offsetof(shoali_tcp_params, port), 0, 65535, NULL, "0",
      "port to listen on; 0: the kernel's choice"},
     {"lanes", SHOALI_KEY_INT, offsetof(shoali_tcp_params, lanes), 1, SHOALI_TCP_MAX_LANES, NULL,
-     "1", "data connections per peer; chunks are spread over them"},
+     "1", "data connections per peer and link; chunks are spread over them"},
     {"checksum", SHOALI_KEY_FLAG, offsetof(shoali_tcp_params, checksum), 0, 0, NULL, "off",
      "CRC-32C over every body (headers always have one)"},
     {"shm", SHOALI_KEY_FLAG, offsetof(shoali_tcp_params, shm), 0, 0, NULL, "on",
@@ -79,7 +78,7 @@ static shoal_status watch_listeners(shoali_tcp *tcp)
     return SHOAL_OK;
 }
 
-/* One port number, on every address of the chosen interface; the first must work. */
+/* One port number, on every address; the first must work. */
 static shoal_status listen_on(shoali_tcp *tcp, const shoali_iface_choice *choice)
 {
     uint16_t port = (uint16_t)tcp->params.port;
@@ -91,6 +90,8 @@ static shoal_status listen_on(shoali_tcp *tcp, const shoali_iface_choice *choice
         if (fd < 0)
             continue;
         port = shoali_ip_port(&bound);
+        tcp->address.subnet_bits[tcp->address.ip_count] = choice->subnet_bits[i];
+        tcp->address.wires[tcp->address.ip_count] = choice->wire[i];
         tcp->address.ips[tcp->address.ip_count++] = bound;
         tcp->listeners[tcp->listener_count++] = fd;
     }
@@ -170,15 +171,10 @@ static void tcp_address(const void *state, char out[SHOALI_ADDRESS_BYTES])
 
 /* ---------------------------------------------------------------- peers */
 
-static uint64_t now_of(const shoali_tcp *tcp)
-{
-    return tcp->args.now_us(tcp->args.now_ctx);
-}
-
 static shoal_status start_joining(shoali_tcp *tcp, uint32_t peer)
 {
     shoali_tcp_peer *p = &tcp->peers[peer];
-    uint64_t give_up_us = now_of(tcp) + (uint64_t)tcp->args.join_us;
+    uint64_t give_up_us = shoali_tcp_now(tcp) + (uint64_t)tcp->args.join_us;
     if (tcp->args.me > peer) {
         shoali_conn *conn = shoali_conn_create(tcp, peer, true, true);
         if (conn == NULL)
@@ -215,6 +211,9 @@ static shoal_status tcp_add_peer(void *state, uint32_t peer, const char *address
         return SHOAL_EAUTH;
     }
     p->address = to;
+    p->links = shoali_address_choose(&tcp->address, &p->address);
+    p->links_off = 0;
+    p->best_rate = 0;
     p->reason = SHOAL_OK;
     p->reason_text[0] = '\0';
     memset(&p->stats, 0, sizeof p->stats);
@@ -243,10 +242,15 @@ static void tcp_peer_stats(const void *state, uint32_t peer, shoal_peer_stats *a
     add->received_wire_bytes += s->received_wire_bytes;
     add->control_bytes += s->control_bytes;
     add->dropped_frames += s->dropped_frames;
-    for (const shoali_conn *c = p->conns; c != NULL; c = c->next)
+    uint64_t longest_us = 0; /* lanes are busy at the same time */
+    for (const shoali_conn *c = p->conns; c != NULL; c = c->next) {
+        uint64_t busy_us = 0;
         if (c->dialled && !c->control && c->state == SHOALI_CONN_OPEN)
-            shoali_tcp_count(c->fd, &add->acked_bytes, &add->busy_us);
-    uint64_t now_us = now_of(tcp);
+            shoali_tcp_count(c->fd, &add->acked_bytes, &busy_us);
+        longest_us = busy_us > longest_us ? busy_us : longest_us;
+    }
+    add->busy_us += longest_us;
+    uint64_t now_us = shoali_tcp_now(tcp);
     add->last_seen_us = now_us > p->last_seen_us ? now_us - p->last_seen_us : 0;
 }
 
@@ -260,32 +264,6 @@ static shoali_tcp_peer *peer_if_up(shoali_tcp *tcp, uint32_t peer)
     return NULL;
 }
 
-/* The least loaded data connection of this ToS; a new one as long as there are fewer than lanes. */
-static shoali_conn *pick_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer, uint8_t tos)
-{
-    shoali_conn *best = NULL;
-    uint16_t count = 0;
-    for (shoali_conn *conn = p->conns; conn != NULL; conn = conn->next) {
-        if (!conn->dialled || conn->control || conn->tos != tos)
-            continue;
-        count++;
-        if (best == NULL || conn->tx.box.queued_bytes < best->tx.box.queued_bytes)
-            best = conn;
-    }
-    if (best != NULL && (count >= tcp->params.lanes || shoali_tx_is_empty(best)))
-        return best;
-    shoali_conn *conn = shoali_conn_create(tcp, peer, false, true);
-    if (conn == NULL)
-        return best;
-    conn->tos = tos;
-    conn->tx.box.guarded = tos == SHOALI_TOS_FLOATS;
-    conn->lane = count;
-    conn->dial_ip = count; /* a peer with several addresses gets its lanes spread over them */
-    conn->give_up_us = now_of(tcp) + (uint64_t)tcp->args.deadline_us;
-    shoali_conn_set_timer(conn, 0);
-    return conn;
-}
-
 static shoal_status tcp_send(void *state, uint32_t peer, uint8_t tos, const shoal_data *head,
                              const void *body, uint64_t cookie)
 {
@@ -296,7 +274,7 @@ static shoal_status tcp_send(void *state, uint32_t peer, uint8_t tos, const shoa
     if (head->len_bytes > SHOALI_FRAME_MAX_BODY_BYTES)
         return shoali_fail(SHOAL_EINVAL, "frame of %u bytes, at most %d", head->len_bytes,
                            SHOALI_FRAME_MAX_BODY_BYTES);
-    shoali_conn *conn = pick_lane(tcp, p, peer, tos);
+    shoali_conn *conn = shoali_tcp_pick_lane(tcp, peer, tos, head->len_bytes);
     return conn != NULL ? shoali_tx_data(conn, head, body, cookie) : SHOAL_ENOMEM;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the tcp transport. Per peer: one control connection, dialled by the higher endpoint, and
- * data connections, dialled by whoever sends, one direction each, `lanes` per ToS. Every connection
- * goes through
+ * data connections, dialled by whoever sends, one direction each, `lanes` per ToS and link that
+ * both hosts share. Lane 0 tries all addresses; another one tries its link once, carries nothing
+ * before it stands, and is given up if that fails. Every connection goes through
  *
  *   WAITING -> CONNECTING -> OPENING -> OPEN -> DEAD     dialled (back to WAITING until give_up_us)
  *                            OPENING -> PARKED -> OPEN   accepted; PARKED until add_peer (control)
@@ -72,6 +73,12 @@ typedef struct shoali_tcp_tx {
     size_t bytes_capacity, begin, end;
 } shoali_tcp_tx;
 
+/* What a lane beside others carries. */
+typedef struct shoali_lane_rate {
+    double bytes_us; /* 0: not known */
+    uint64_t acked_bytes, busy_us, used_us;
+} shoali_lane_rate;
+
 typedef struct shoali_conn {
     struct shoali_tcp *tcp;
     struct shoali_conn *next;       /* of the peer, the strangers or the dead */
@@ -79,6 +86,7 @@ typedef struct shoali_conn {
     shoali_conn_state state;
     int fd;
     int64_t peer; /* endpoint, NOBODY for a stranger */
+    bool spare;   /* a lane beside the first: it has its link to try, and may fail */
     bool control, dialled, dirty, watched, watches_write, goodbye_got;
     uint8_t tos;
     uint16_t lane;
@@ -87,6 +95,7 @@ typedef struct shoali_conn {
     uint64_t give_up_us;  /* dialled: no attempt after this */
     uint64_t backoff_us;
     uint32_t dial_ip;
+    shoali_lane_rate rate;
     shoali_tls *tls; /* NULL: none on this connection */
     shoali_handshake *opening;
     shoali_tcp_rx rx;
@@ -103,8 +112,11 @@ typedef enum {
 
 typedef struct shoali_tcp_peer {
     shoali_peer_state state;
-    shoali_address address;
-    shoali_conn *conns; /* all, the control connection too */
+    shoali_address address; /* what worked for the control connection first, then links */
+    uint32_t links;         /* of them, from the front, are links of their own; at least 1 */
+    uint32_t links_off;     /* bit i: link i carries nothing */
+    double best_rate;       /* of its lanes, bytes per us; 0: not known */
+    shoali_conn *conns;     /* all, the control connection too */
     shoali_conn *control;
     uint64_t incarnation;
     uint64_t wake_us; /* JOINING: not there by then; LEAVING: stop waiting for its last data */
@@ -146,6 +158,8 @@ int shoali_tcp_accept(int listener, int64_t deadline_us, bool *none_out);
 shoal_status shoali_tcp_set_tos(int fd, uint8_t tos);
 /** tcp_info.c: add what the peer has acknowledged, and for how long there was something to send. */
 void shoali_tcp_count(int fd, uint64_t *acked_bytes_add, uint64_t *busy_us_add);
+/** Bytes that the kernel holds for the connection and that are not acknowledged. */
+uint64_t shoali_tcp_unacked(int fd);
 /** Both ends of the connection are on this host, in this network namespace. */
 bool shoali_tcp_is_local(int fd);
 /** For a connection just made: no congestion control that paces when both ends are here. */
@@ -153,7 +167,15 @@ void shoali_tcp_tune_local(int fd);
 /** ETIMEDOUT when the error says that nothing comes through, else EPEER. */
 shoal_status shoali_tcp_status_of(int os_error);
 
+/* tcp_lanes.c: the data connection of this ToS that has a frame of so many bytes through first.
+ * Another one is opened when even that has something before it. NULL: no memory. */
+shoali_conn *shoali_tcp_pick_lane(shoali_tcp *tcp, uint32_t peer, uint8_t tos, uint32_t len_bytes);
+
 /* tcp_conn.c: connections and peers. */
+static inline uint64_t shoali_tcp_now(const shoali_tcp *tcp)
+{
+    return tcp->args.now_us(tcp->args.now_ctx);
+}
 shoali_conn *shoali_conn_create(shoali_tcp *tcp, int64_t peer, bool control, bool dialled);
 void shoali_conn_set_timer(shoali_conn *conn, uint64_t wake_us);
 /** (Un)watch for reading, and for writing on request. */

@@ -130,12 +130,30 @@ static void turn_away(shoali_conn *conn, shoal_status status)
         shoali_peer_try_finish(tcp, claimed);
 }
 
+/* Frames travel by the other lanes. */
+static void give_lane_up(shoali_conn *conn, shoal_status status, const char *what)
+{
+    shoali_tcp_peer *p = &conn->tcp->peers[conn->peer];
+    char ip[SHOALI_IP_TEXT_BYTES];
+    shoali_ip_format(&p->address.ips[conn->dial_ip], ip);
+    p->links_off |= UINT32_C(1) << conn->dial_ip;
+    shoali_log(INFO, "the link by %s to rank %u is not used: %.160s", ip, (uint32_t)conn->peer,
+               what);
+    shoali_conn_kill(conn, status);
+}
+
+/* Somebody else may be at this address: there are others to try. */
+static bool has_more_addresses(const shoali_conn *conn)
+{
+    return conn->dial_ip + 1 < conn->tcp->peers[conn->peer].address.ip_count;
+}
+
 static void opening_failed(shoali_conn *conn, shoal_status status)
 {
     bool final = status == SHOAL_EAUTH || status == SHOAL_EVERSION || status == SHOAL_EPEER;
     if (!conn->dialled)
         turn_away(conn, status);
-    else if (final)
+    else if (final && !conn->spare && !has_more_addresses(conn))
         shoali_peer_fail(conn->tcp, (uint32_t)conn->peer, status, shoal_last_error()->text);
     else
         shoali_conn_retry(conn, status, shoal_last_error()->text);
@@ -153,6 +171,24 @@ static void set_open(shoali_conn *conn)
         shoali_conn_lost(conn, SHOAL_ESYSTEM, shoal_last_error()->text);
 }
 
+/* The way that the control connection has found is the first that data tries. */
+static void prefer_proven(shoali_conn *conn)
+{
+    shoali_tcp_peer *p = &conn->tcp->peers[conn->peer];
+    shoali_ip there = {0};
+    socklen_t bytes = sizeof there;
+    uint32_t i = 0;
+    if (getpeername(conn->fd, &there.any, &bytes) != 0)
+        return;
+    while (i < p->address.ip_count && !shoali_ip_equal(&p->address.ips[i], &there))
+        i++;
+    if (i == p->address.ip_count)
+        return;
+    shoali_address_prefer(&p->address, i);
+    if (p->links == 0 || i >= p->links)
+        p->links++;
+}
+
 static void come_up(shoali_conn *conn)
 {
     shoali_tcp *tcp = conn->tcp;
@@ -163,6 +199,7 @@ static void come_up(shoali_conn *conn)
     p->state = SHOALI_PEER_UP;
     p->wake_us = UINT64_MAX;
     p->last_seen_us = tcp->now_us;
+    prefer_proven(conn);
     set_open(conn);
     if (p->state == SHOALI_PEER_UP)
         tcp->events.peer_up(tcp->events.ctx, peer);
@@ -338,6 +375,10 @@ void shoali_conn_retry(shoali_conn *conn, shoal_status status, const char *what)
     shoali_tcp *tcp = conn->tcp;
     uint32_t peer = (uint32_t)conn->peer;
     remember(tcp, peer, status, what);
+    if (conn->spare) {
+        give_lane_up(conn, status, what);
+        return;
+    }
     if (tcp->now_us >= conn->give_up_us) {
         snprintf(text, sizeof text, "cannot be reached: %.200s", tcp->peers[peer].reason_text);
         shoali_peer_fail(tcp, peer, SHOAL_ETIMEDOUT, text);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -87,6 +89,12 @@ int shoali_tcp_accept(int listener, int64_t deadline_us, bool *none_out)
         close(fd);
     (void)shoali_fail_os(SHOAL_ESYSTEM, os_error, "cannot accept a connection");
     return -1;
+}
+
+uint64_t shoali_tcp_unacked(int fd)
+{
+    int bytes = 0;
+    return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
 }
 
 bool shoali_tcp_is_local(int fd)

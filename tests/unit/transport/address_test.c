@@ -13,6 +13,7 @@ static void text_survives_both_ways(void **state)
     static const char *const texts[] = {
         "host=a port=40123 ip=10.0.0.3 boot=0b8a netns=4026531840",
         "host=a.b-c port=1 ip=10.0.0.3,fd00::1,192.168.1.1 boot=0b8a netns=0",
+        "host=a port=9 ip=10.0.0.3/24,fd00::1/64,10.1.0.1/31,10.2.0.1 boot=0b8a netns=7",
         "host=a unix=shoal-123 boot=0b8a netns=4026531840",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -40,7 +41,15 @@ static void wrong_texts_are_refused_by_part(void **state)
         {"host=a port=12x ip=10.0.0.3", "'port'"},
         {"host=a port=1 ip=10.0.0", "'ip'"},
         {"host=a port=1 ip=localhost", "'ip'"},
-        {"host=a port=1 ip=1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5", "'ip'"},
+        {"host=a port=1 ip=1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8,"
+         "1.1.1.9",
+         "'ip'"},
+        {"host=a port=1 ip=1.1.1.1/33", "'ip'"},
+        {"host=a port=1 ip=1.1.1.1/0", "'ip'"},
+        {"host=a port=1 ip=1.1.1.1/", "'ip'"},
+        {"host=a port=1 ip=1.1.1.1/-8", "'ip'"},
+        {"host=a port=1 ip=::1/129", "'ip'"},
+        {"host=a port=1 ip=::ffff:1.1.1.1/128", "'ip'"},
         {"host= port=1 ip=10.0.0.3", "'host'"},
         {"nonsense", "'nonsense'"},
         {"colour=red port=1 ip=10.0.0.3", "'colour'"},
@@ -89,6 +98,61 @@ static void local_address_is_this_host(void **state)
     assert_string_equal(here.host, name);
     assert_int_equal(strlen(here.boot), 36);
     assert_true(here.netns > 0);
+}
+
+static shoali_address parsed(const char *ips, const char *boot)
+{
+    char text[SHOALI_ADDRESS_BYTES];
+    shoali_address address;
+    snprintf(text, sizeof text, "host=h port=9 ip=%s boot=%s netns=1", ips, boot);
+    assert_ok(shoali_address_parse(text, &address));
+    for (uint32_t i = 0; i < address.ip_count; i++)
+        address.wires[i] = (uint8_t)i; /* of its own each, unless a test says otherwise */
+    return address;
+}
+
+static void expect_choice(const shoali_address *mine, const char *theirs, uint32_t links,
+                          const char *order)
+{
+    shoali_address to = parsed(theirs, "there");
+    char text[SHOALI_ADDRESS_BYTES], expected[SHOALI_ADDRESS_BYTES];
+    assert_int_equal(shoali_address_choose(mine, &to), links);
+    shoali_address_format(&to, text);
+    snprintf(expected, sizeof expected, "host=h port=9 ip=%s boot=there netns=1", order);
+    assert_string_equal(text, expected);
+}
+
+static void shared_subnets_come_first(void **state)
+{
+    (void)state;
+    shoali_address mine = parsed("10.0.0.3/24,10.78.1.1/30,192.168.5.3/24,fd00::3/64", "here");
+    expect_choice(&mine, "172.16.0.1/16,10.78.1.2/30,10.0.0.9/24", 2,
+                  "10.78.1.2/30,10.0.0.9/24,172.16.0.1/16");
+    expect_choice(&mine, "10.0.1.9/24,10.0.2.9/24", 0, "10.0.1.9/24,10.0.2.9/24");
+    /* Two of the other's addresses on one of our links: one lane's worth. */
+    expect_choice(&mine, "10.0.0.8/24,10.0.0.9/24", 1, "10.0.0.8/24,10.0.0.9/24");
+    /* The narrower of two opinions counts, and an unknown subnet is shared with nobody. */
+    expect_choice(&mine, "10.0.0.9/16,10.0.0.10", 1, "10.0.0.9/16,10.0.0.10");
+    expect_choice(&mine, "10.78.1.9/24,fd00::9/64", 1, "fd00::9/64,10.78.1.9/24");
+    /* Everybody has docker0: what we have, too, would lead back here. */
+    expect_choice(&mine, "192.168.5.3/24,10.0.0.9/24", 1, "10.0.0.9/24");
+    expect_choice(&mine, "192.168.5.3/24", 1, "192.168.5.3/24");
+}
+
+static void one_wire_with_two_addresses_is_one_link(void **state)
+{
+    (void)state;
+    shoali_address mine = parsed("10.0.0.3/24,fd00::3/64", "here");
+    mine.wires[1] = 0;
+    expect_choice(&mine, "fd00::9/64,10.0.0.9/24", 1, "fd00::9/64,10.0.0.9/24");
+    shoali_address there = parsed("10.0.0.9/24,fd00::9/64", "there");
+    shoali_address_prefer(&there, 1);
+    char ip[SHOALI_IP_TEXT_BYTES];
+    shoali_ip_format(&there.ips[0], ip);
+    assert_string_equal(ip, "fd00::9");
+    assert_int_equal(there.subnet_bits[0], 64);
+    shoali_address here = parsed("10.0.0.9/24,fd00::9/64", "here");
+    assert_int_equal(shoali_address_choose(&mine, &here), 1);
 }
 
 static void numeric_addresses(void **state)
@@ -140,6 +204,8 @@ int main(void)
         CHECK_TEST(wrong_texts_are_refused_by_part),
         CHECK_TEST(same_host_needs_kernel_and_network),
         CHECK_TEST(local_address_is_this_host),
+        CHECK_TEST(shared_subnets_come_first),
+        CHECK_TEST(one_wire_with_two_addresses_is_one_link),
         CHECK_TEST(numeric_addresses),
         CHECK_TEST(who_would_reach_itself_is_refused),
     };

@@ -63,6 +63,12 @@ static void what_is_asked_for_wins(void **state)
     expect(&wish, "eth0", "10.0.0.5", 2, "asks"); /* IPv4 first */
     wish.wanted = "fd00::5";
     expect(&wish, "eth0", "fd00::5", 1, "asks");
+    wish.wanted = "ib0,eth0";
+    expect(&wish, "ib0", "10.1.0.5", 3, "asks");
+    wish.wanted = "10.0.0.5,eth9";
+    expect_refusal(&wish, "'eth9'");
+    wish.wanted = ",";
+    expect_refusal(&wish, "','");
     wish.wanted = "lo";
     expect_refusal(&wish, "loopback, but the rendezvous 10.0.0.1 is not");
     wish.wanted = "127.0.0.1";
@@ -81,9 +87,31 @@ static void the_way_to_the_rendezvous_decides(void **state)
     shoali_ip source;
     assert_true(shoali_ip_parse("10.1.0.5", &source));
     shoali_iface_wish wish = {.toward = "10.1.0.1", .source = &source};
-    expect(&wish, "ib0", "10.1.0.5", 1, "leads to the rendezvous 10.1.0.1");
+    expect(&wish, "ib0", "10.1.0.5", 2, "leads to the rendezvous 10.1.0.1");
     assert_true(shoali_ip_parse("fd00::5", &source));
-    expect(&wish, "eth0", "fd00::5", 1, "leads to");
+    expect(&wish, "eth0", "fd00::5", 2, "leads to");
+}
+
+/* Every other interface stands behind the chosen one with one address: IPv4, if it has that. */
+static void others_follow(void **state)
+{
+    (void)state;
+    shoali_iface list[8];
+    shoali_iface_choice choice;
+    shoali_ip source, eth0;
+    size_t count = host(list);
+    assert_true(shoali_ip_parse("10.1.0.5", &source));
+    assert_true(shoali_ip_parse("10.0.0.5", &eth0));
+    shoali_iface_wish wish = {.toward = "10.1.0.1", .source = &source};
+    list[3].subnet_bits = 24;
+    assert_ok(shoali_iface_pick(list, count, &wish, &choice));
+    assert_int_equal(choice.wires, 2);
+    assert_int_equal(choice.wire[1], 1);
+    assert_int_equal(choice.subnet_bits[1], 24);
+    assert_true(shoali_ip_equal(&choice.ips[1], &eth0));
+    wish.wanted = "ib0";
+    assert_ok(shoali_iface_pick(list, count, &wish, &choice));
+    assert_int_equal(choice.wires, 1);
 }
 
 static void loopback_only_when_nobody_is_elsewhere(void **state)
@@ -95,9 +123,9 @@ static void loopback_only_when_nobody_is_elsewhere(void **state)
     /* A host name that its own host maps to 127.0.1.1 says nothing about the others. */
     assert_true(shoali_ip_parse("127.0.0.1", &loopback));
     shoali_iface_wish own_name = {.toward = "thishost", .source = &loopback};
-    expect(&own_name, "eth0", "10.0.0.5", 2, "first that is up");
+    expect(&own_name, "eth0", "10.0.0.5", 3, "first that is up");
     shoali_iface_wish unknown = {0};
-    expect(&unknown, "eth0", "10.0.0.5", 2, "first that is up");
+    expect(&unknown, "eth0", "10.0.0.5", 3, "first that is up");
     shoali_iface_wish no_token = {.no_token = true};
     expect(&no_token, "lo", "127.0.0.1", 2, "without a job token");
 }
@@ -156,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(what_is_asked_for_wins),
         CHECK_TEST(the_way_to_the_rendezvous_decides),
+        CHECK_TEST(others_follow),
         CHECK_TEST(loopback_only_when_nobody_is_elsewhere),
         CHECK_TEST(a_host_with_nothing_but_loopback),
         CHECK_TEST(a_bridge_comes_last),
