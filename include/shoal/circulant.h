@@ -120,6 +120,77 @@ SHOAL_API void shoal_circulant_project(const shoal_circulant_desc *desc, const f
  * k] change places. */
 SHOAL_API void shoal_circulant_convert(const shoal_circulant_desc *desc, float *w);
 
+/* ------------------------------------------------------------------ convolutions
+ *
+ * A convolution whose matrix from input to output channels is block-circulant for each tap of the
+ * window. Every pixel's blocks of channels are transformed once; per bin there is an ordinary
+ * convolution with in / k complex channels to out / k; every output pixel's blocks are transformed
+ * back once. So a tap costs about k / 2 times fewer multiplications than the dense one's (2k - 2
+ * for k * k), and a pixel one transform more on either side.
+ *
+ * Images are float32[count][channels][height][width]; pixels are the lanes of the transforms, which
+ * therefore run at full width whatever k is. */
+
+/** Shape of a convolution. */
+typedef struct shoal_circulant_conv_desc {
+    size_t size;            /* sizeof(shoal_circulant_conv_desc) */
+    uint32_t in, out;       /* channels, 1 .. 65536 */
+    uint32_t height, width; /* of the input, pixels */
+    uint32_t kernel;        /* side of the square window, 1 .. 255 */
+    uint32_t stride;        /* 1 .. 255 */
+    uint32_t pad;           /* zeros around the image, below kernel */
+    uint32_t block;         /* k, 1 .. 1024; powers of two are fast */
+    bool training;          /* backward will be called */
+    bool rectify;           /* forward gives max(y, 0) */
+} shoal_circulant_conv_desc;
+
+/** Starting point: no channels, stride 1, size is set. */
+#define SHOAL_CIRCULANT_CONV_DESC_INIT                                          \
+    {                                                                           \
+        sizeof(shoal_circulant_conv_desc), 0, 0, 0, 0, 1, 1, 0, 1, false, false \
+    }
+
+typedef struct shoal_circulant_conv shoal_circulant_conv;
+
+/** Floats of w, float32[kernel * kernel][p][q][k]: per tap (row by row) a matrix in first-column
+ * form. 0 if block is 0. */
+SHOAL_API size_t shoal_circulant_conv_weights(const shoal_circulant_conv_desc *desc);
+
+/**
+ * Memory that a convolution wants; independent of how many images a call brings.
+ * @return SHOAL_OK | SHOAL_EINVAL (a field out of its range, a window that does not fit, an image
+ * of more than 2^31 values)
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status
+shoal_circulant_conv_bytes(const shoal_circulant_conv_desc *desc, size_t *bytes_out);
+
+/** As shoal_circulant_init: memory of the caller, aligned to 64, nothing to destroy. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_circulant_conv_init(
+    const shoal_circulant_conv_desc *desc, void *memory, shoal_circulant_conv **layer_out);
+
+/** Take new weights; w is not read later. */
+SHOAL_API void shoal_circulant_conv_set_weights(shoal_circulant_conv *layer, const float *w);
+
+/**
+ * @param x    float32[count][in][height][width], unchanged.
+ * @param bias float32[out], NULL: none.
+ * @param y    float32[count][out][(height + 2 pad - kernel) / stride + 1][..], overwritten; must
+ * not overlap x.
+ */
+SHOAL_API void shoal_circulant_conv_forward(shoal_circulant_conv *layer, const float *x,
+                                            size_t count, const float *bias, float *y);
+
+/**
+ * Gradients; desc.training only. Of a convolution that rectifies, dy is to be 0 where y is: that
+ * is the caller's part, as are the biases, sums of dy.
+ * @param x  as given to forward: nothing is kept from there.
+ * @param dy float32[count][out][..][..], unchanged.
+ * @param dx as x, overwritten. NULL: not wanted.
+ * @param dw as w, overwritten: sums, as of shoal_circulant_backward. NULL: not wanted.
+ */
+SHOAL_API void shoal_circulant_conv_backward(shoal_circulant_conv *layer, const float *x,
+                                             const float *dy, size_t count, float *dx, float *dw);
+
 #ifdef __cplusplus
 }
 #endif

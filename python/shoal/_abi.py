@@ -195,6 +195,22 @@ class shoal_circulant_desc(C.Structure):
     ]
 
 
+class shoal_circulant_conv_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("in", C.c_uint32),
+        ("out", C.c_uint32),
+        ("height", C.c_uint32),
+        ("width", C.c_uint32),
+        ("kernel", C.c_uint32),
+        ("stride", C.c_uint32),
+        ("pad", C.c_uint32),
+        ("block", C.c_uint32),
+        ("training", C.c_bool),
+        ("rectify", C.c_bool),
+    ]
+
+
 class shoal_comm_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1160,6 +1176,7 @@ class shoal_watch_rank_state(C.Structure):
 DEFAULTS = {
     "shoal_aggregator_desc": {},
     "shoal_circulant_desc": {"batch_max": 1},
+    "shoal_circulant_conv_desc": {"kernel": 1, "stride": 1, "block": 1},
     "shoal_digits_desc": {},
     "shoal_colours_desc": {},
     "shoal_clicks_desc": {},
@@ -1209,6 +1226,12 @@ FUNCTIONS = {
     "shoal_circulant_expand": (None, [C.POINTER(shoal_circulant_desc), C.c_void_p, C.c_void_p]),
     "shoal_circulant_project": (None, [C.POINTER(shoal_circulant_desc), C.c_void_p, C.c_void_p]),
     "shoal_circulant_convert": (None, [C.POINTER(shoal_circulant_desc), C.c_void_p]),
+    "shoal_circulant_conv_weights": (C.c_size_t, [C.POINTER(shoal_circulant_conv_desc)]),
+    "shoal_circulant_conv_bytes": (STATUS, [C.POINTER(shoal_circulant_conv_desc), C.c_void_p]),
+    "shoal_circulant_conv_init": (STATUS, [C.POINTER(shoal_circulant_conv_desc), C.c_void_p, C.POINTER(C.c_void_p)]),
+    "shoal_circulant_conv_set_weights": (None, [C.c_void_p, C.c_void_p]),
+    "shoal_circulant_conv_forward": (None, [C.c_void_p, C.c_void_p, C.c_size_t, C.c_void_p, C.c_void_p]),
+    "shoal_circulant_conv_backward": (None, [C.c_void_p, C.c_void_p, C.c_void_p, C.c_size_t, C.c_void_p, C.c_void_p]),
     "shoal_version": (C.c_char_p, []),
     "shoal_comm_create": (STATUS, [C.POINTER(shoal_comm_desc), C.POINTER(C.c_void_p)]),
     "shoal_comm_destroy": (None, [C.c_void_p]),

@@ -48,7 +48,7 @@ static void fill_tables(void)
     fill_table(cosines, sines, SHOALI_DFT_MAX);
 }
 
-static shoali_dft make_dft(uint32_t k, float *own)
+shoali_dft shoali_dft_make(uint32_t k, float *own)
 {
     pthread_once(&tables_once, fill_tables);
     if ((k & (k - 1)) == 0)
@@ -73,7 +73,7 @@ shoal_status shoal_circulant_init(const shoal_circulant_desc *desc, void *memory
     const shoali_circulant_layout *at = &layer->layout;
     float *floats = memory;
     layer->kernels = shoali_kernel()->circulant;
-    layer->dft = make_dft(layer->shape.k, floats + at->tables);
+    layer->dft = shoali_dft_make(layer->shape.k, floats + at->tables);
     layer->w = floats + at->w;
     layer->wt = floats + at->wt;
     layer->xs = floats + at->xs;

@@ -51,6 +51,19 @@ typedef struct shoali_correlate {
     bool real;
 } shoali_correlate;
 
+/** A block of channels of an image, k planes, and its spectrum: a plane of real and one of
+ * imaginary parts per bin. */
+typedef struct shoali_planes {
+    size_t pixels;
+    size_t plane;     /* floats from one channel to the next */
+    size_t known;     /* channels that there are: others are 0, and not written */
+    size_t bin;       /* floats from one bin to the next */
+    size_t imaginary; /* floats from real to imaginary parts */
+    /* of synthesis alone */
+    const float *bias; /* float32[known], added; NULL: none */
+    bool rectify;      /* at last, max(y, 0); NaN stays */
+} shoali_planes;
+
 typedef struct shoali_circulant_kernels {
     /** 8 blocks of k floats, lane_stride apart, to groups that lie bin_stride floats apart. */
     void (*analyse)(const shoali_dft *dft, const float *src, size_t lane_stride, float *dst,
@@ -60,6 +73,11 @@ typedef struct shoali_circulant_kernels {
                        size_t lane_stride);
     void (*apply)(const shoali_apply *job);
     void (*correlate)(const shoali_correlate *job);
+    /** The same transforms, a pixel per lane: no lane has to be turned. */
+    void (*analyse_planes)(const shoali_dft *dft, const shoali_planes *p, const float *channels,
+                           float *spectrum);
+    void (*synthesise_planes)(const shoali_dft *dft, const shoali_planes *p, const float *spectrum,
+                              float *channels);
 } shoali_circulant_kernels;
 
 extern const shoali_circulant_kernels shoali_circulant_ref;
@@ -70,6 +88,13 @@ void shoali_dft_analyse(const shoali_dft *dft, const float *src, size_t lane_str
                         size_t bin_stride);
 void shoali_dft_synthesise(const shoali_dft *dft, const float *src, size_t bin_stride, float *dst,
                            size_t lane_stride);
+void shoali_dft_analyse_planes(const shoali_dft *dft, const shoali_planes *p, const float *channels,
+                               float *spectrum);
+void shoali_dft_synthesise_planes(const shoali_dft *dft, const shoali_planes *p,
+                                  const float *spectrum, float *channels);
+
+/** Constants of a transform of k; own: float32[2 * k], used unless k is a power of two. */
+shoali_dft shoali_dft_make(uint32_t k, float *own);
 
 /** Where column j of a sample stands: the offset of its real part; its imaginary part is 8 on. */
 static inline size_t shoali_column(size_t j)

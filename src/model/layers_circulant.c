@@ -86,6 +86,21 @@ static uint32_t places(uint32_t side, const shoali_conv_params *p)
     return room < 0 ? 0 : (uint32_t)(room / p->stride + 1);
 }
 
+/* Blocks that are no power of two run as the dense convolution that they stand for. */
+static double conv_flops(const shoali_layer *layer, const shoali_circulant_conv_params *p)
+{
+    const double taps = (double)(p->conv.kernel * p->conv.kernel), k = (double)p->block;
+    const double in = layer->in.channels, out = (double)p->conv.out;
+    const double places = (double)layer->out.height * layer->out.width;
+    if ((p->block & (p->block - 1)) != 0)
+        return 2 * taps * in * out * places;
+    const double rows = (double)blocks_of((uint64_t)p->conv.out, p->block);
+    const double cols = (double)blocks_of(layer->in.channels, p->block);
+    const double pixels = (double)layer->in.height * layer->in.width;
+    return taps * rows * cols * product_flops(p->block) * places +
+           2.5 * k * log2(k) * (cols * pixels + rows * places);
+}
+
 /* Weight is float32[kernel * kernel][p][q][block]: for each tap a block-circulant matrix over the
  * channels. */
 static shoal_status infer_circulant_conv(shoal_model *model, shoali_layer *layer)
@@ -111,7 +126,7 @@ static shoal_status infer_circulant_conv(shoal_model *model, shoali_layer *layer
                                  .fan_out = (uint32_t)(taps * (uint64_t)c->out),
                                  .block = (uint32_t)p->block};
     layer->out = (shoal_shape){(uint32_t)c->out, height, width};
-    layer->forward_flops = 2.0 * (double)fan_in * (double)c->out * height * width;
+    layer->forward_flops = conv_flops(layer, p);
     layer->weight_flops = layer->input_flops = layer->forward_flops;
     return declare(model, layer, &weight, taps * blocks_of((uint64_t)c->out, p->block),
                    blocks_of(layer->in.channels, p->block) * (uint64_t)p->block, c->bias);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Block-circulant layers. `circulant` runs by shoal/circulant.h in the frequency domain;
- * `circulant_conv` writes its matrix out and runs as a convolution (a block's channels are planes
- * here, far apart): its weights, gradients and traffic are smaller, its work is not.
+/* Block-circulant layers, by shoal/circulant.h in the frequency domain. A convolution for which
+ * that does not pay writes its matrix out and runs as an ordinary one: its weights, gradients and
+ * traffic are smaller, its work is not.
  *
  * Gradients leave in mean form: divided by the block's side k they are means of the dense layer's
  * gradients, not sums. So SGD moves the matrix as the projection of a dense step would, at the
@@ -61,15 +61,22 @@ static void setup(const shoali_node *node, uint32_t batch)
         k->layer = NULL; /* saved_bytes has refused the same description already */
 }
 
-/* New weights start from zero spectra of zero weights, so the first comparison is right, too. */
+/* Whether weights differ from those that the spectra are of. These start from zero weights' zero
+ * spectra, so the first comparison is right, too. */
+static bool is_new(const shoali_node *node, size_t weights)
+{
+    float *copy = (float *)((char *)node->saved + HEAD);
+    if (memcmp(copy, node->params, weights * sizeof *copy) == 0)
+        return false;
+    memcpy(copy, node->params, weights * sizeof *copy);
+    return true;
+}
+
 static shoal_circulant *renewed(const shoali_node *node)
 {
     const kept *k = node->saved;
-    float *copy = (float *)((char *)node->saved + HEAD);
-    if (memcmp(copy, node->params, k->weights * sizeof *copy) != 0) {
-        memcpy(copy, node->params, k->weights * sizeof *copy);
-        shoal_circulant_set_weights(k->layer, copy);
-    }
+    if (is_new(node, k->weights))
+        shoal_circulant_set_weights(k->layer, node->params);
     return k->layer;
 }
 
@@ -104,7 +111,7 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
 const shoali_exec shoali_exec_circulant = {
     .saved_bytes = saved_bytes, .setup = setup, .forward = forward, .backward = backward};
 
-/* ---------------------------------------------------------------- conv */
+/* ---------------------------------------------------------------- conv, written out */
 
 extern const shoali_exec shoali_exec_conv; /* its keys are the first of ours */
 
@@ -148,13 +155,13 @@ static size_t conv_arena(const conv_sizes *s)
     return rounded((s->dense + (s->bias ? s->out : 0)) * sizeof(float));
 }
 
-static size_t conv_saved_bytes(const shoali_layer *layer, uint32_t batch)
+static size_t plain_saved_bytes(const shoali_layer *layer, uint32_t batch)
 {
     const conv_sizes s = sizes_of(layer);
     return 2 * conv_arena(&s) + inner_saved(layer, batch);
 }
 
-static size_t conv_work_bytes(const shoali_layer *layer, uint32_t batch)
+static size_t plain_work_bytes(const shoali_layer *layer, uint32_t batch)
 {
     return shoali_exec_conv.work_bytes != NULL ? shoali_exec_conv.work_bytes(layer, batch) : 0;
 }
@@ -168,7 +175,8 @@ static shoali_node inner_node(const shoali_node *node, const conv_sizes *s)
     return inner;
 }
 
-static void conv_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
+static void plain_forward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                          float *y)
 {
     const conv_sizes s = sizes_of(node->layer);
     const shoali_node inner = inner_node(node, &s);
@@ -182,8 +190,8 @@ static void conv_forward(const shoali_node *node, const shoali_pass *pass, const
     shoali_exec_conv.forward(&inner, pass, x, y);
 }
 
-static void conv_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
-                          const float *y, float *dy, float *dx)
+static void plain_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                           const float *y, float *dy, float *dx)
 {
     const conv_sizes s = sizes_of(node->layer);
     const shoali_node inner = inner_node(node, &s);
@@ -199,8 +207,150 @@ static void conv_backward(const shoali_node *node, const shoali_pass *pass, cons
         memcpy(node->grads + s.weights, g, s.out * sizeof *g);
 }
 
+/* ---------------------------------------------------------------- conv */
+
+/* Measured: faster at every shape and block tried, 8 to 512 channels (docs/circulant.md); other
+ * sizes have no fast transform. */
+static bool pays(const shoal_circulant_conv_desc *d)
+{
+    return d->block >= 2 && (d->block & (d->block - 1)) == 0;
+}
+
+static shoal_circulant_conv_desc conv_desc_of(const shoali_layer *layer, bool rectify)
+{
+    const shoali_circulant_conv_params *p = layer->params;
+    shoal_circulant_conv_desc desc = SHOAL_CIRCULANT_CONV_DESC_INIT;
+    desc.in = layer->in.channels;
+    desc.out = layer->out.channels;
+    desc.height = layer->in.height;
+    desc.width = layer->in.width;
+    desc.kernel = (uint32_t)p->conv.kernel;
+    desc.stride = (uint32_t)p->conv.stride;
+    desc.pad = (uint32_t)p->conv.pad;
+    desc.block = (uint32_t)p->block;
+    desc.training = true;
+    desc.rectify = rectify;
+    return desc;
+}
+
+typedef struct kept_conv {
+    shoal_circulant_conv *layer; /* NULL: written out */
+    size_t weights;
+} kept_conv;
+
+/* Bytes of the convolution in the frequency domain; 0: it is written out. */
+static size_t conv_bytes(const shoali_layer *layer)
+{
+    const shoal_circulant_conv_desc desc = conv_desc_of(layer, false);
+    size_t bytes = 0;
+    if (!pays(&desc) || shoal_circulant_conv_bytes(&desc, &bytes) != SHOAL_OK)
+        return 0;
+    return bytes;
+}
+
+static size_t conv_saved_bytes(const shoali_layer *layer, uint32_t batch)
+{
+    const shoal_circulant_conv_desc desc = conv_desc_of(layer, false);
+    const size_t bytes = conv_bytes(layer);
+    if (bytes == 0)
+        return HEAD + plain_saved_bytes(layer, batch);
+    return HEAD + rounded(shoal_circulant_conv_weights(&desc) * sizeof(float)) + bytes;
+}
+
+static size_t conv_work_bytes(const shoali_layer *layer, uint32_t batch)
+{
+    return conv_bytes(layer) == 0 ? plain_work_bytes(layer, batch) : 0;
+}
+
+static void conv_setup(const shoali_node *node, uint32_t batch)
+{
+    const shoal_circulant_conv_desc desc = conv_desc_of(node->layer, node->rectify);
+    kept_conv *k = node->saved;
+    (void)batch;
+    k->weights = shoal_circulant_conv_weights(&desc);
+    char *memory = (char *)node->saved + HEAD + rounded(k->weights * sizeof(float));
+    if (conv_bytes(node->layer) == 0 ||
+        shoal_circulant_conv_init(&desc, memory, &k->layer) != SHOAL_OK)
+        k->layer = NULL;
+}
+
+static shoali_node plain_node(const shoali_node *node)
+{
+    shoali_node plain = *node;
+    plain.saved = (char *)node->saved + HEAD;
+    return plain;
+}
+
+static shoal_circulant_conv *renewed_conv(const shoali_node *node)
+{
+    const kept_conv *k = node->saved;
+    if (is_new(node, k->weights))
+        shoal_circulant_conv_set_weights(k->layer, node->params);
+    return k->layer;
+}
+
+static void conv_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
+{
+    const shoali_circulant_conv_params *p = node->layer->params;
+    const kept_conv *k = node->saved;
+    if (k->layer == NULL) {
+        const shoali_node plain = plain_node(node);
+        plain_forward(&plain, pass, x, y);
+        return;
+    }
+    const float *bias = p->conv.bias ? node->params + k->weights : NULL;
+    shoal_circulant_conv_forward(renewed_conv(node), x, pass->count, bias, y);
+}
+
+/* In chains enough for a register. */
+static float sum_of(const float *x, size_t count)
+{
+    enum { CHAINS = 16 };
+    float sums[CHAINS] = {0};
+    size_t i = 0;
+    for (; i + CHAINS <= count; i += CHAINS)
+        for (size_t c = 0; c < CHAINS; c++)
+            sums[c] += x[i + c];
+    for (; i < count; i++)
+        sums[0] += x[i];
+    for (size_t c = 1; c < CHAINS; c++)
+        sums[0] += sums[c];
+    return sums[0];
+}
+
+/* The gradient before max(y, 0), and the biases'. */
+static void open_slopes(const shoali_node *node, uint32_t count, const float *y, float *dy,
+                        float *dbias)
+{
+    const size_t out = node->layer->out.channels,
+                 pixels = (size_t)node->layer->out.height * node->layer->out.width;
+    for (size_t i = 0; node->rectify && i < count * out * pixels; i++)
+        dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+    for (size_t o = 0; dbias != NULL && o < out; o++) {
+        dbias[o] = 0;
+        for (size_t n = 0; n < count; n++)
+            dbias[o] += sum_of(dy + (n * out + o) * pixels, pixels);
+    }
+}
+
+static void conv_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                          const float *y, float *dy, float *dx)
+{
+    const shoali_circulant_conv_params *p = node->layer->params;
+    const kept_conv *k = node->saved;
+    if (k->layer == NULL) {
+        const shoali_node plain = plain_node(node);
+        plain_backward(&plain, pass, x, y, dy, dx);
+        return;
+    }
+    open_slopes(node, pass->count, y, dy, p->conv.bias ? node->grads + k->weights : NULL);
+    shoal_circulant_conv_backward(k->layer, x, dy, pass->count, dx, node->grads);
+    shoali_kernel()->scale(node->grads, 1.0f / (float)p->block, k->weights);
+}
+
 const shoali_exec shoali_exec_circulant_conv = {.rectifies = true,
                                                 .saved_bytes = conv_saved_bytes,
                                                 .work_bytes = conv_work_bytes,
+                                                .setup = conv_setup,
                                                 .forward = conv_forward,
                                                 .backward = conv_backward};

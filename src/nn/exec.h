@@ -35,7 +35,8 @@ typedef struct shoali_exec {
     /** Bytes for `batch` samples; NULL: 0. */
     size_t (*saved_bytes)(const shoali_layer *layer, uint32_t batch);
     size_t (*work_bytes)(const shoali_layer *layer, uint32_t batch);
-    /** Once, when saved is there (zeroed): make what lies in it. NULL: nothing. */
+    /** Once, when the net's nodes are complete and saved is there (zeroed): make what lies in it.
+     * NULL: nothing. */
     void (*setup)(const shoali_node *node, uint32_t batch);
     /** y = f(x), count samples each; y == x if the row is IN_PLACE and the net chose so. */
     void (*forward)(const shoali_node *node, const shoali_pass *pass, const float *x, float *y);

@@ -88,8 +88,6 @@ static shoal_status make_node(shoali_net *net, uint32_t index)
                                          node->exec->saved_bytes(layer, net->batch_max));
         if (node->saved == NULL)
             return SHOAL_ENOMEM;
-        if (node->exec->setup != NULL)
-            node->exec->setup(node, net->batch_max);
     }
     if (node->in_place || (layer->row->traits & SHOALI_LAYER_ALIAS) != 0)
         return SHOAL_OK;
@@ -103,10 +101,13 @@ static shoal_status make_buffers(shoali_net *net)
     size_t work = 0, widest = 0;
     for (uint32_t i = 0; i < net->model->layer_count; i++) {
         const shoali_layer *layer = &net->model->layers[i];
+        const shoali_node *node = &net->nodes[i];
         widest = larger(widest, (size_t)shoali_shape_elems(layer->out));
         widest = larger(widest, (size_t)shoali_shape_elems(layer->in));
-        if (net->nodes[i].exec->work_bytes != NULL)
-            work = larger(work, net->nodes[i].exec->work_bytes(layer, net->batch_max));
+        if (node->exec->work_bytes != NULL)
+            work = larger(work, node->exec->work_bytes(layer, net->batch_max));
+        if (node->exec->setup != NULL)
+            node->exec->setup(node, net->batch_max);
     }
     net->work = shoali_arena_alloc(net->arena, work);
     net->slopes[0] = shoali_arena_array(net->arena, widest * net->batch_max, sizeof(float));

@@ -343,7 +343,10 @@ void shoali_avx2_correlate(const shoali_correlate *job)
     }
 }
 
-const shoali_circulant_kernels shoali_circulant_avx2 = {.analyse = shoali_avx2_analyse,
-                                                        .synthesise = shoali_avx2_synthesise,
-                                                        .apply = shoali_avx2_apply,
-                                                        .correlate = shoali_avx2_correlate};
+const shoali_circulant_kernels shoali_circulant_avx2 = {
+    .analyse = shoali_avx2_analyse,
+    .synthesise = shoali_avx2_synthesise,
+    .apply = shoali_avx2_apply,
+    .correlate = shoali_avx2_correlate,
+    .analyse_planes = shoali_avx2_analyse_planes,
+    .synthesise_planes = shoali_avx2_synthesise_planes};

@@ -20,5 +20,9 @@ void shoali_avx2_synthesise(const shoali_dft *dft, const float *src, size_t bin_
                             size_t lane_stride);
 void shoali_avx2_apply(const shoali_apply *job);
 void shoali_avx2_correlate(const shoali_correlate *job);
+void shoali_avx2_analyse_planes(const shoali_dft *dft, const shoali_planes *p,
+                                const float *channels, float *spectrum);
+void shoali_avx2_synthesise_planes(const shoali_dft *dft, const shoali_planes *p,
+                                   const float *spectrum, float *channels);
 
 #endif

@@ -53,6 +53,51 @@ void shoali_dft_synthesise(const shoali_dft *dft, const float *src, size_t bin_s
             dst[lane * lane_stride + t] = (float)sample(dft, src + lane, bin_stride, t);
 }
 
+/* ---------------------------------------------------------------- planes */
+
+void shoali_dft_analyse_planes(const shoali_dft *dft, const shoali_planes *p, const float *channels,
+                               float *spectrum)
+{
+    float time[SHOALI_LANES * SHOALI_DFT_MAX], groups[SHOALI_LANES * (SHOALI_DFT_MAX + 1)];
+    const size_t k = dft->k;
+    for (size_t at = 0; at < p->pixels; at += SHOALI_LANES) {
+        const size_t lanes = p->pixels - at < SHOALI_LANES ? p->pixels - at : SHOALI_LANES;
+        memset(time, 0, SHOALI_LANES * k * sizeof *time);
+        for (size_t t = 0; t < p->known; t++)
+            for (size_t lane = 0; lane < lanes; lane++)
+                time[lane * k + t] = channels[t * p->plane + at + lane];
+        shoali_dft_analyse(dft, time, k, groups, SHOALI_GROUP);
+        for (size_t f = 0; 2 * f < k; f++)
+            for (size_t lane = 0; lane < lanes; lane++) {
+                float *to = spectrum + f * p->bin + at + lane;
+                to[0] = groups[f * SHOALI_GROUP + lane];
+                to[p->imaginary] = groups[f * SHOALI_GROUP + SHOALI_LANES + lane];
+            }
+    }
+}
+
+void shoali_dft_synthesise_planes(const shoali_dft *dft, const shoali_planes *p,
+                                  const float *spectrum, float *channels)
+{
+    float time[SHOALI_LANES * SHOALI_DFT_MAX], groups[SHOALI_LANES * (SHOALI_DFT_MAX + 1)] = {0};
+    const size_t k = dft->k;
+    for (size_t at = 0; at < p->pixels; at += SHOALI_LANES) {
+        const size_t lanes = p->pixels - at < SHOALI_LANES ? p->pixels - at : SHOALI_LANES;
+        for (size_t f = 0; 2 * f < k; f++)
+            for (size_t lane = 0; lane < lanes; lane++) {
+                const float *from = spectrum + f * p->bin + at + lane;
+                groups[f * SHOALI_GROUP + lane] = from[0];
+                groups[f * SHOALI_GROUP + SHOALI_LANES + lane] = from[p->imaginary];
+            }
+        shoali_dft_synthesise(dft, groups, SHOALI_GROUP, time, k);
+        for (size_t t = 0; t < p->known; t++)
+            for (size_t lane = 0; lane < lanes; lane++) {
+                float y = time[lane * k + t] + (p->bias != NULL ? p->bias[t] : 0.0f);
+                channels[t * p->plane + at + lane] = p->rectify && y < 0.0f ? 0.0f : y;
+            }
+    }
+}
+
 /* ---------------------------------------------------------------- bins */
 
 static void apply_column(const float *w, const float *x, float *y, bool real)
@@ -107,7 +152,10 @@ static void correlate(const shoali_correlate *job)
         correlate_column(job, job->x + shoali_column(job->first + j), job->dw + j * SHOALI_GROUP);
 }
 
-const shoali_circulant_kernels shoali_circulant_ref = {.analyse = shoali_dft_analyse,
-                                                       .synthesise = shoali_dft_synthesise,
-                                                       .apply = apply,
-                                                       .correlate = correlate};
+const shoali_circulant_kernels shoali_circulant_ref = {
+    .analyse = shoali_dft_analyse,
+    .synthesise = shoali_dft_synthesise,
+    .apply = apply,
+    .correlate = correlate,
+    .analyse_planes = shoali_dft_analyse_planes,
+    .synthesise_planes = shoali_dft_synthesise_planes};

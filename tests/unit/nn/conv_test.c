@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "kernel/conv_kernels.h"
 #include "kernel/kernel.h"
-#include "nn/conv_kernels.h"
 #include "nn/exec.h"
 #include "support/check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nn/conv_image.h"
+#include "kernel/conv_image.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * another constant. */
 #include <immintrin.h>
 
-#include "nn/conv_kernels.h"
+#include "kernel/conv_kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))
 /* Unrolled whatever the optimiser thinks of it: else the sums would be an array in memory. */

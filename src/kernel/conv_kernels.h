@@ -5,8 +5,8 @@
  *
  * A row of the table does the same operations in the same order as the reference, fused
  * multiply-adds included: the bits are equal. */
-#ifndef SHOALI_NN_CONV_KERNELS_H
-#define SHOALI_NN_CONV_KERNELS_H
+#ifndef SHOALI_KERNEL_CONV_KERNELS_H
+#define SHOALI_KERNEL_CONV_KERNELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * was there. */
 #include <math.h>
 
-#include "nn/conv_kernels.h"
+#include "kernel/conv_kernels.h"
 
 static void pixels(const shoali_conv_pixels *j)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The image as the inner loops want it, and weights and gradients in panels. */
-#ifndef SHOALI_NN_CONV_IMAGE_H
-#define SHOALI_NN_CONV_IMAGE_H
+#ifndef SHOALI_KERNEL_CONV_IMAGE_H
+#define SHOALI_KERNEL_CONV_IMAGE_H
 
-#include "nn/conv_kernels.h"
+#include "kernel/conv_kernels.h"
 
 /**
  * A stack of planes with a border of zeros, from which windows are read at step 1.
