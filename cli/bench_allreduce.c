@@ -44,6 +44,8 @@ static const struct argp_option options[] = {
     {"aggregators", 'a', "A", 0,
      "Daemons to start beside the ranks, for collectives with 'dedicated' (0)", 0},
     {"colocate", 1002, NULL, 0, "In the lab: the daemons on the hosts of the ranks", 0},
+    {"in-switch", 1003, "auto|on|off", 0,
+     "In the lab: the daemons on its switch, summing in its kernel (shoal run --help)", 0},
     {"codec", 'k', "SPEC", 0, "identity, fp16, bf16, inceptionn:bound=2^-10, ... (identity)", 0},
     {"transport", 't', "SPEC", 0, "tcp:lanes=2,shm=off (tcp)", 0},
     {"line-rate", 'r', "RATE", 0, "Link rate for the percentage (the lab's)", 0},
@@ -127,6 +129,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 1002:
         args->launch.colocated = true;
+        return 0;
+    case 1003:
+        args->launch.in_switch = text;
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num != 0) /* the first is the benchmark's name */

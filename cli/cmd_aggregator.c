@@ -26,6 +26,12 @@ static const struct argp_option options[] = {
     {"memory", 'm', "BYTES", 0, "What the operations of one job may hold together (1g)", 0},
     {"jobs", 'j', "N", 0, "Jobs at once (64)", 0},
     {"metrics", 'p', "HOST:PORT", 0, "Serve Prometheus metrics there, at /metrics (nowhere)", 0},
+    {"ports", 1001, "NAME,NAME", 0,
+     "Where this machine is the switch between the workers, its interfaces to them: a program in "
+     "the kernel sums for switchml:dedicated there (none)",
+     0},
+    {"kernel", 1002, "auto|on|off", 0,
+     "Where the kernel cannot: sum here, and warn (auto); end (on). off: do not try", 0},
     {"once", 'o', NULL, 0, "End when the first job has ended", 0},
     {"quiet", 'q', NULL, 0, "Say nothing at the start and the end", 0},
     {"json", 1000, NULL, 0, "Say it as JSON objects", 0},
@@ -67,6 +73,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 1000:
         args->json = true;
         return 0;
+    case 1001:
+        args->desc.ports = text;
+        return 0;
+    case 1002:
+        args->desc.kernel = text;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -101,12 +113,15 @@ static void part(const daemon_args *args, shoal_aggregator *aggregator)
     if (args->quiet)
         return;
     printf(args->json ? "{\"event\": \"ends\", \"jobs\": %llu, \"refused\": %llu, \"operations\": "
-                        "%llu, \"failed\": %llu, \"received_bytes\": %llu, \"sent_bytes\": %llu}\n"
+                        "%llu, \"failed\": %llu, \"in_kernel\": %llu, \"received_bytes\": %llu, "
+                        "\"sent_bytes\": %llu}\n"
                       : "shoal aggregator: ends after %llu jobs (%llu callers refused), %llu "
-                        "operations (%llu failed), %llu B in, %llu B out\n",
+                        "operations (%llu failed), %llu given to the kernel, %llu B in, %llu B "
+                        "out\n",
            (unsigned long long)(s.jobs_ended + s.jobs_open), (unsigned long long)s.jobs_refused,
            (unsigned long long)s.operations, (unsigned long long)s.failures,
-           (unsigned long long)s.received_bytes, (unsigned long long)s.sent_bytes);
+           (unsigned long long)s.kernel_operations, (unsigned long long)s.received_bytes,
+           (unsigned long long)s.sent_bytes);
 }
 
 static int run_daemon(const daemon_args *args)

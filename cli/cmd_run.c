@@ -14,7 +14,7 @@ typedef struct run_args {
     bool bad, slurm, k8s;
 } run_args;
 
-enum { KEY_SLURM = 256, KEY_K8S, KEY_ON_LOSS, KEY_SPARES };
+enum { KEY_SLURM = 256, KEY_K8S, KEY_ON_LOSS, KEY_SPARES, KEY_IN_SWITCH };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "How many ranks to start (1)", 0},
@@ -29,6 +29,11 @@ static const struct argp_option options[] = {
      "on a host of its own",
      0},
     {"colocate", 1000, NULL, 0, "In the lab: the aggregators on the hosts of the ranks", 0},
+    {"in-switch", KEY_IN_SWITCH, "auto|on|off", 0,
+     "In the lab: the aggregators on its switch, whose kernel sums for switchml:dedicated if it "
+     "can "
+     "(auto), must (on) or does not (off)",
+     0},
     {"port", 'p', "PORT", 0, "Port of rank 0's store (a free one; 29400 on other hosts)", 0},
     {"tag-output", 't', NULL, 0, "Put [rank] before each line of output", 0},
     {"grace", 'g', "SECONDS", 0, "How long the others may go on after one rank failed (10)", 0},
@@ -56,6 +61,9 @@ static error_t parse_members(int key, char *text, struct argp_state *state)
         if (!cli_parse_int(text, 0, 64, &number))
             argp_error(state, "--spares %s: wanted a whole number from 0 to 64", text);
         args->launch.spares = (uint32_t)number;
+        return 0;
+    case KEY_IN_SWITCH:
+        args->launch.in_switch = text;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -34,6 +34,9 @@ const char lab_help[] =
 
 enum { MAX_CABLES = 255, MAX_PARALLEL = 8 };
 
+const char lab_switch_address[] = "10.77.255.254";
+static const uint32_t switch_ip = 10u << 24 | 77u << 16 | 255u << 8 | 254u;
+
 static int host_namespace[LAB_MAX_HOSTS];
 static char host_address[LAB_MAX_HOSTS][16];
 
@@ -352,20 +355,53 @@ static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const ch
     return run_batch(verb, "tc", batch);
 }
 
+typedef enum { ALL, FROM_SWITCH, TO_SWITCH, TO_OTHERS } whose;
+
 /* There is no netem everywhere, but a classifier of classic BPF, which needs no right but over the
- * namespace, and may draw. UDP alone: other protocols in byte 23 go on. Random word >= part of
- * 2^32: 0, goes on; else 2, TC_ACT_SHOT. */
-static bool lose(const char *verb, const lab_desc *lab, const char *device)
+ * namespace, and may draw. Packets of others than `of`, and with loss_udp other protocols in byte
+ * 23, go on. Random word >= part of 2^32: 0, goes on; else 2, TC_ACT_SHOT. */
+static bool lose_at(const char *verb, const lab_desc *lab, const char *device, const char *hook,
+                    whose of)
 {
-    if (lab->loss == 0)
-        return true;
-    char batch[256];
+    char batch[384], code[160] = "";
+    const int count = (of != ALL ? 2 : 0) + (lab->loss_udp ? 2 : 0) + 4;
+    int used = 0, at = 0;
+    if (of != ALL) {
+        const int end = count - 3; /* from instruction 1 to the last */
+        used = snprintf(code, sizeof code, ",32 0 0 %d,21 %d %d %u", of == FROM_SWITCH ? 26 : 30,
+                        of == TO_OTHERS ? end : 0, of == TO_OTHERS ? 0 : end, switch_ip);
+        at = 2;
+    }
+    if (lab->loss_udp)
+        snprintf(code + used, sizeof code - (size_t)used, ",48 0 0 23,21 0 %d 17", count - at - 3);
     snprintf(batch, sizeof batch,
-             "qdisc add dev %s clsact\n"
-             "filter add dev %s ingress protocol ip bpf da bytecode "
-             "\"%s,32 0 0 4294963256,53 1 0 %.0f,6 0 0 2,6 0 0 0\"\n",
-             device, device, lab->loss_udp ? "6,48 0 0 23,21 0 3 17" : "4", lab->loss * 0x1p32);
+             "filter add dev %s %s protocol ip bpf da bytecode "
+             "\"%d%s,32 0 0 4294963256,53 1 0 %.0f,6 0 0 2,6 0 0 0\"\n",
+             device, hook, count, code, lab->loss * 0x1p32);
     return run_batch(verb, "tc", batch);
+}
+
+static bool can_lose(const char *verb, const char *device)
+{
+    char batch[64];
+    snprintf(batch, sizeof batch, "qdisc add dev %s clsact\n", device);
+    return run_batch(verb, "tc", batch);
+}
+
+/* At a port of the switch: what comes for other hosts; and what the switch itself has to say. */
+static bool lose(const char *verb, const lab_desc *lab, const char *port)
+{
+    return lab->loss == 0 || (can_lose(verb, port) &&
+                              lose_at(verb, lab, port, "ingress", lab->speaks ? TO_OTHERS : ALL) &&
+                              (!lab->speaks || lose_at(verb, lab, port, "egress", FROM_SWITCH)));
+}
+
+/* What is for the switch itself is lost where it leaves its host: a program that sums at the port
+ * would see it before any classifier there. */
+static bool lose_to_switch(const char *verb, const lab_desc *lab)
+{
+    return lab->loss == 0 || !lab->speaks ||
+           (can_lose(verb, "eth0") && lose_at(verb, lab, "eth0", "egress", TO_SWITCH));
 }
 
 /* Some kernels default to bbr, which an unshaped veth cannot feed and whose guesses at the rate
@@ -415,7 +451,8 @@ static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switc
              "link set eth0 up\n",
              lab->mtu, device, lab->mtu, switch_fd, lab_address(host),
              has_holes(lab) ? "link set eth0 gso_max_segs 1\n" : "");
-    if (!run_batch(verb, "ip", batch) || !shape(verb, lab, host, "eth0"))
+    if (!run_batch(verb, "ip", batch) || !shape(verb, lab, host, "eth0") ||
+        !lose_to_switch(verb, lab))
         return false;
     if (setns(switch_fd, CLONE_NEWNET) != 0)
         return false;
@@ -427,10 +464,12 @@ static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switc
 
 static bool build_switch(const char *verb, lab_desc *lab, uint32_t hosts)
 {
-    char batch[96];
+    char batch[160];
     int switch_fd = open("/proc/thread-self/ns/net", O_RDONLY); /* inherited by ip on purpose */
     snprintf(batch, sizeof batch,
-             "link set lo up\nlink add br0 mtu %u type bridge\nlink set br0 up\n", lab->mtu);
+             "link set lo up\nlink add br0 mtu %u type bridge\nlink set br0 up\n%s%s%s", lab->mtu,
+             lab->speaks ? "addr add " : "", lab->speaks ? lab_switch_address : "",
+             lab->speaks ? "/16 dev br0\n" : "");
     bool ok = switch_fd >= 0 && run_batch(verb, "ip", batch);
     for (uint32_t host = 0; ok && host < hosts; host++)
         ok = build_host(verb, lab, host, switch_fd);
@@ -507,4 +546,14 @@ bool lab_join(uint32_t host)
 const char *lab_address(uint32_t host)
 {
     return host_address[host];
+}
+
+const char *lab_ports(uint32_t hosts)
+{
+    static char text[LAB_MAX_HOSTS * 6 + 1];
+    size_t used = 0;
+    for (uint32_t host = 0; host < hosts && host < LAB_MAX_HOSTS; host++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%ssw%u", host > 0 ? "," : "",
+                                 host);
+    return text;
 }

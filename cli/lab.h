@@ -29,6 +29,7 @@ typedef struct lab_desc {
     bool loss_udp;                     /* of UDP only */
     uint32_t cables;                   /* LAB_SWITCH, or how hosts are joined without one */
     uint32_t parallel;                 /* cables between two hosts that are joined */
+    bool speaks;                       /* the switch has an address: processes run on it */
 } lab_desc;
 
 /** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,throttle=2:25%,mtu=1500,burst=96,limit=1024,
@@ -50,5 +51,9 @@ bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts);
 bool lab_join(uint32_t host);
 /** IPv4 address of a host, "10.77.0.1", once it is built; with cables: on its first one. */
 const char *lab_address(uint32_t host);
+/** And that of a switch that speaks. */
+extern const char lab_switch_address[];
+/** The switch's ports, "sw0,sw1"; static buffer. */
+const char *lab_ports(uint32_t hosts);
 
 #endif

@@ -174,6 +174,12 @@ static uint32_t host_of_aggregator(const job *j, uint32_t index)
     return j->desc->colocated ? index % j->lab.hosts : j->lab.hosts + index;
 }
 
+/* The lab's hosts that there are for aggregators alone. */
+static uint32_t own_hosts(const job *j)
+{
+    return j->desc->colocated || j->desc->in_switch != NULL ? 0 : j->desc->aggregators;
+}
+
 static bool place_aggregators(job *j)
 {
     const uint32_t count = j->desc->aggregators;
@@ -183,7 +189,10 @@ static bool place_aggregators(job *j)
         const bool lab = j->desc->lab != NULL;
         const unsigned port = lab ? AGGREGATOR_PORT + i : reserve_port(&j->reserved[i]);
         snprintf(j->aggregators[i], sizeof j->aggregators[i], "%s:%u",
-                 lab ? lab_address(host_of_aggregator(j, i)) : "127.0.0.1", port);
+                 j->desc->in_switch != NULL ? lab_switch_address
+                 : lab                      ? lab_address(host_of_aggregator(j, i))
+                                            : "127.0.0.1",
+                 port);
     }
     return j->aggregators != NULL && j->reserved != NULL;
 }
@@ -238,11 +247,16 @@ static void exec_with_token(const job *j, char **argv)
 
 static void aggregator_main(const job *j, uint32_t index, int output)
 {
+    const bool in_switch = j->desc->in_switch != NULL;
+    char ports[512], kernel[32];
+    snprintf(ports, sizeof ports, "--ports=%s", lab_ports(j->lab.hosts));
+    snprintf(kernel, sizeof kernel, "--kernel=%s", in_switch ? j->desc->in_switch : "");
     static char self[] = "/proc/self/exe", verb[] = "aggregator", listen[] = "--listen",
                 quiet[] = "--quiet";
-    char *argv[] = {self, verb, listen, j->aggregators[index], quiet, NULL};
+    char *argv[] = {self,   verb, listen, j->aggregators[index], quiet, in_switch ? ports : NULL,
+                    kernel, NULL};
     begin_process(j, output);
-    if (j->desc->lab != NULL && !lab_join(host_of_aggregator(j, index)))
+    if (j->desc->lab != NULL && !in_switch && !lab_join(host_of_aggregator(j, index)))
         _exit(CLI_FAILED);
     if (j->desc->lab != NULL)
         setenv("SHOAL_LAB", "1", 1); /* as its ranks, or they disagree on TLS */
@@ -500,8 +514,7 @@ static int run_job(void *arg)
     sigprocmask(SIG_BLOCK, &mask, NULL);
     if (desc->hosts != NULL)
         hold_broken_pipes();
-    const uint32_t more_hosts = desc->colocated ? 0 : desc->aggregators;
-    if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts + more_hosts))
+    if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts + own_hosts(j)))
         return CLI_FAILED;
     if (desc->lab != NULL)
         snprintf(j->address, sizeof j->address, "%s", lab_address(0));
@@ -544,6 +557,8 @@ int launch_run(const launch_desc *desc)
 {
     job j = {
         .desc = desc, .members = desc->ranks - desc->spares, .stop_at_ms = -1, .port = desc->port};
+    if (desc->in_switch != NULL && (desc->lab == NULL || desc->lab->cables != LAB_SWITCH))
+        return cli_usage(desc->verb, "--in-switch goes with --lab, and a lab with a switch");
     if (!make_token(j.token)) {
         fprintf(stderr, "shoal %s: no random numbers for the job token: %s\n", desc->verb,
                 strerror(errno));
@@ -557,7 +572,8 @@ int launch_run(const launch_desc *desc)
         j.lab = *desc->lab;
         if (j.lab.hosts == 0 || j.lab.hosts > desc->ranks)
             j.lab.hosts = desc->ranks;
-        if (j.lab.hosts + (desc->colocated ? 0 : desc->aggregators) > LAB_MAX_HOSTS)
+        j.lab.speaks = desc->in_switch != NULL;
+        if (j.lab.hosts + own_hosts(&j) > LAB_MAX_HOSTS)
             return cli_usage(desc->verb, "a lab has at most %d hosts; use hosts=H", LAB_MAX_HOSTS);
         set_ports(&j);
         if (!throttle_begin(desc->verb, j.lab.throttle, desc->ranks))

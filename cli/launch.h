@@ -9,15 +9,17 @@
 #include "lab.h"
 
 typedef struct launch_desc {
-    const char *verb;     /* for messages */
-    uint32_t ranks;       /* all processes, dedicated servers included */
-    uint32_t aggregators; /* daemons beside them, in SHOAL_AGGREGATORS; ended with the last rank */
-    bool colocated;       /* in the lab: on the ranks' hosts, instead of hosts of their own */
-    const lab_desc *lab;  /* NULL: this machine's own network */
-    const char *hosts;    /* "a,b:4": remote hosts with optional slots; NULL: here */
-    uint16_t port;        /* of rank 0's store; 0: a free one */
-    char **argv;          /* the command, NULL-terminated */
-    bool tag_output;      /* put "[rank] " before each line */
+    const char *verb;      /* for messages */
+    uint32_t ranks;        /* all processes, dedicated servers included */
+    uint32_t aggregators;  /* daemons beside them, in SHOAL_AGGREGATORS; ended with the last rank */
+    bool colocated;        /* in the lab: on the ranks' hosts, instead of hosts of their own */
+    const char *in_switch; /* in the lab: on its switch, which sums in its kernel: auto, on or off;
+                              NULL: not there */
+    const lab_desc *lab;   /* NULL: this machine's own network */
+    const char *hosts;     /* "a,b:4": remote hosts with optional slots; NULL: here */
+    uint16_t port;         /* of rank 0's store; 0: a free one */
+    char **argv;           /* the command, NULL-terminated */
+    bool tag_output;       /* put "[rank] " before each line */
     double grace_s;  /* how long the others may go on after one failed (they name the culprit) */
     bool survives;   /* members may change: the job is done when one that began with it is */
     uint32_t spares; /* of the ranks, the last: they wait for a place (SHOAL_SPARE) */

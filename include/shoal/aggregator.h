@@ -14,6 +14,11 @@
  * and a limit on the memory that its operations may take together; an operation beyond it fails
  * with ENOMEM on all its members.
  *
+ * Where the daemon's machine is the switch between the workers, or a router, `ports` names the
+ * interfaces behind which they are: integers of `switchml` are then summed by a program in the
+ * kernel where their packets enter, and the daemon only begins and ends operations
+ * (docs/in-network.md). The program leaves the kernel with the process, however that ends.
+ *
  * Threads: every function may be called from any thread, destroy only once. */
 #ifndef SHOAL_AGGREGATOR_H
 #define SHOAL_AGGREGATOR_H
@@ -37,17 +42,21 @@ typedef struct shoal_aggregator_desc {
     const char *interface;       /* [chosen by the way to the job] for the jobs' connections */
     uint64_t memory_limit_bytes; /* [1 GiB] of each job */
     uint32_t jobs_max;           /* [64] at once; more are refused */
+    const char *ports;           /* [none] "sw0,sw1": sum in the kernel, at these interfaces */
+    const char *kernel;          /* ["auto"] where it cannot: one warning, and user space; "on": an
+                                    error; "off": do not try */
+    const char *program;         /* [shoal/switchml.bpf.o beside the library] for the kernel */
 } shoal_aggregator_desc;
-#define SHOAL_AGGREGATOR_DESC_INIT                            \
-    {                                                         \
-        sizeof(shoal_aggregator_desc), NULL, NULL, NULL, 0, 0 \
+#define SHOAL_AGGREGATOR_DESC_INIT                                              \
+    {                                                                           \
+        sizeof(shoal_aggregator_desc), NULL, NULL, NULL, 0, 0, NULL, NULL, NULL \
     }
 
 /**
  * Listen, and serve whoever holds the token until destroyed.
  * @param aggregator_out owned by the caller.
- * @return SHOAL_OK | EINVAL (address) | EAUTH (an address off loopback without a token) | ENOMEM |
- *     ESYSTEM (the port is taken)
+ * @return SHOAL_OK | EINVAL (address, ports) | EAUTH (an address off loopback without a token) |
+ *     ENOMEM | ESYSTEM (the port is taken) | ENOTSUP (kernel "on", and it cannot be)
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_aggregator_create(const shoal_aggregator_desc *desc,
                                                               shoal_aggregator **aggregator_out);
@@ -73,6 +82,7 @@ typedef struct shoal_aggregator_job {
     uint64_t open_operations, operations, failures; /* operations: that ended well */
     uint64_t received_bytes, sent_bytes;            /* payload of operations that have ended */
     uint64_t memory_bytes, memory_peak_bytes, memory_limit_bytes;
+    uint64_t kernel_operations; /* of all that began: those given to the kernel */
     uint64_t age_us;
 } shoal_aggregator_job;
 
@@ -81,6 +91,8 @@ typedef struct shoal_aggregator_stats {
     size_t size;
     uint64_t jobs_open, jobs_ended, jobs_refused; /* refused: strangers, and jobs beyond jobs_max */
     uint64_t operations, failures, received_bytes, sent_bytes;
+    uint64_t kernel_operations; /* of all that began: those given to the kernel */
+    uint32_t in_kernel;         /* 1: the program is there */
 } shoal_aggregator_stats;
 
 /**

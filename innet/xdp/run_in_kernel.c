@@ -10,69 +10,40 @@
 #include <string.h>
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
+
+#include "base/error.h"
+#include "comm/in_kernel.h"
 
 enum {
     FRAME = 2048,
-    HEADERS = sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr)
+    HEADERS = sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr),
+    FROM_IP = 0x0a4d0001,
+    FROM_PORT = 1000
 };
 
-/* As in switchml.bpf.c: the lock's word, and one to align what follows. */
-struct locked_cell {
-    uint32_t lock, unused;
-    struct slots_cell cell;
-};
-
-static struct bpf_object *object;
-static uint64_t last_key;
-
-static int silent(enum libbpf_print_level level, const char *format, va_list args)
-{
-    (void)level, (void)format, (void)args;
-    return 0;
-}
+static shoali_in_kernel *kernel;
+static shoali_kernel_sum last;
 
 const char *run_in_kernel_open(const char *path)
 {
-    static char why[128];
-    libbpf_set_print(silent);
-    object = bpf_object__open(path);
-    if (object == NULL)
-        return "the object cannot be opened";
-    const int error = bpf_object__load(object);
-    if (error == 0)
-        return NULL;
-    run_in_kernel_close();
-    strncpy(why, strerror(-error), sizeof why - 1);
-    if (error == -EPERM || error == -EACCES)
-        return "loading programs into the kernel is not allowed here";
-    return why;
+    return shoali_in_kernel_open(path, "", &kernel) == SHOAL_OK ? NULL : shoal_last_error()->text;
 }
 
 void run_in_kernel_close(void)
 {
-    bpf_object__close(object);
-    object = NULL;
+    shoali_in_kernel_close(kernel);
+    kernel = NULL;
 }
 
-static int map(const char *name)
+bool run_in_kernel_share(const shoali_slot_share *share)
 {
-    return bpf_object__find_map_fd_by_name(object, name);
-}
-
-int run_in_kernel_job(uint64_t key, const struct slots_job *job, const struct slots_cell *cells)
-{
-    const uint64_t wire = (uint64_t)htonl((uint32_t)key) << 32 | htonl((uint32_t)(key >> 32));
-    if (last_key != 0)
-        (void)bpf_map_delete_elem(map("jobs"), &last_key);
-    last_key = wire;
-    for (uint32_t i = 0; i < job->slots; i++) {
-        const struct locked_cell cell = {.cell = cells[i]};
-        const uint32_t number = job->first_cell + i;
-        if (bpf_map_update_elem(map("cells"), &number, &cell, BPF_ANY) != 0)
-            return 0;
-    }
-    return bpf_map_update_elem(map("jobs"), &wire, job, BPF_ANY) == 0;
+    shoali_ip workers[SHOALI_KERNEL_WORKERS];
+    for (uint32_t w = 0; w < SHOALI_KERNEL_WORKERS; w++)
+        workers[w].v4 = (struct sockaddr_in){
+            .sin_family = AF_INET, .sin_port = htons(FROM_PORT), .sin_addr.s_addr = htonl(FROM_IP)};
+    if (last.workers > 0)
+        shoali_in_kernel_end(kernel, &last);
+    return shoali_in_kernel_begin(kernel, share, workers, &last) == SHOAL_OK;
 }
 
 static size_t frame_of(const uint8_t *packet, size_t bytes, uint8_t *frame)
@@ -83,10 +54,10 @@ static size_t frame_of(const uint8_t *packet, size_t bytes, uint8_t *frame)
                              .ttl = 64,
                              .protocol = IPPROTO_UDP,
                              .tot_len = htons((uint16_t)(bytes + 28)),
-                             .saddr = htonl(0x0a4d0001),
+                             .saddr = htonl(FROM_IP),
                              .daddr = htonl(0x0a4d0002)};
     const struct udphdr udp = {
-        .source = htons(1000), .dest = htons(2000), .len = htons((uint16_t)(bytes + 8))};
+        .source = htons(FROM_PORT), .dest = htons(2000), .len = htons((uint16_t)(bytes + 8))};
     memcpy(frame, &eth, sizeof eth);
     memcpy(frame + sizeof eth, &ip, sizeof ip);
     memcpy(frame + sizeof eth + sizeof ip, &udp, sizeof udp);
@@ -100,8 +71,8 @@ enum slots_verdict run_in_kernel(uint8_t *packet, size_t *bytes)
     const uint8_t kind = packet[2] & 15;
     LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = in, .data_out = out,
                 .data_size_in = (uint32_t)frame_of(packet, *bytes, in), .data_size_out = FRAME);
-    const struct bpf_program *program = bpf_object__find_program_by_name(object, "shoal_switchml");
-    if (bpf_prog_test_run_opts(bpf_program__fd(program), &run) != 0 || run.data_size_out < HEADERS)
+    if (bpf_prog_test_run_opts(shoali_in_kernel_program(kernel), &run) != 0 ||
+        run.data_size_out < HEADERS)
         abort();
     *bytes = run.data_size_out - HEADERS;
     memcpy(packet, out + HEADERS, *bytes);

@@ -4,14 +4,13 @@
 #ifndef SHOALI_XDP_RUN_IN_KERNEL_H
 #define SHOALI_XDP_RUN_IN_KERNEL_H
 
-#include <stddef.h>
-
+#include "collective/slot.h"
 #include "slots.h"
 
 /** Load the object; NULL, or why this machine does not. */
 const char *run_in_kernel_open(const char *object);
-/** A job of this key with these cells; the one before is forgotten. False: the maps refuse it. */
-int run_in_kernel_job(uint64_t key, const struct slots_job *job, const struct slots_cell *cells);
+/** This share, and no longer the one before. False: the maps refuse it. */
+bool run_in_kernel_share(const shoali_slot_share *share);
 /** One packet to the aggregator: replaced by its answer, if there is one. */
 enum slots_verdict run_in_kernel(uint8_t *packet, size_t *bytes);
 void run_in_kernel_close(void);

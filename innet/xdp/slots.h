@@ -11,6 +11,7 @@
 #ifndef SHOALI_XDP_SLOTS_H
 #define SHOALI_XDP_SLOTS_H
 
+#include "wire/kernel_maps.h"
 #include "wire/packet.h"
 
 #ifdef __bpf__
@@ -27,29 +28,6 @@
 #define SLOTS_32(x) (x)
 #endif
 
-/* Packets of an MTU of 1500; larger blocks stay with the daemon. */
-enum { SLOTS_VALUES = 360, SLOTS_WORKERS = 64 };
-
-/** Of one operation at this aggregator; written by the daemon, `unassigned` by the program. */
-struct slots_job {
-    uint32_t workers, block, blocks, slots, sparse;
-    uint32_t first_cell; /* its cells follow each other in the array */
-    uint32_t unassigned;
-    uint32_t packets; /* summed, ever */
-};
-
-/** A daemon zeroes it, but for next: dense, slot i starts with block i; sparse with NONE. */
-struct slots_cell {
-    uint32_t round, block, next, count;
-    uint64_t seen; /* bit w: worker w has sent in this round */
-    int32_t exponent;
-    uint32_t any; /* values[round % 2] has values */
-    uint32_t last_block, last_next, last_after, last_any;
-    int32_t last_exponent;
-    uint32_t finished;
-    uint32_t values[2][SLOTS_VALUES];
-};
-
 enum slots_verdict {
     SLOTS_DROP,  /* taken, or to be ignored */
     SLOTS_SEND,  /* the head is the result's now: to all workers */
@@ -64,7 +42,7 @@ struct slots_body {
     uint64_t seen;
 };
 
-SLOTS_INLINE void slots_write_result(const struct slots_cell *cell, uint32_t block,
+SLOTS_INLINE void slots_write_result(const shoali_kernel_cell *cell, uint32_t block,
                                      struct shoali_packet_wire *p, struct slots_body *body)
 {
     p->version_kind = SHOALI_PACKET_VERSION << 4 | SHOALI_PACKET_RESULT;
@@ -79,7 +57,7 @@ SLOTS_INLINE void slots_write_result(const struct slots_cell *cell, uint32_t blo
 }
 
 /** The round is complete: it becomes the round before. */
-SLOTS_INLINE void slots_complete(struct slots_job *job, struct slots_cell *cell)
+SLOTS_INLINE void slots_complete(shoali_kernel_job *job, shoali_kernel_cell *cell)
 {
     const uint32_t last = cell->next == SHOALI_PACKET_NONE;
     uint32_t after = SHOALI_PACKET_NONE;
@@ -102,7 +80,7 @@ SLOTS_INLINE void slots_complete(struct slots_job *job, struct slots_cell *cell)
     cell->finished = last;
 }
 
-SLOTS_INLINE int slots_possible(const struct slots_job *job, const struct slots_cell *cell,
+SLOTS_INLINE int slots_possible(const shoali_kernel_job *job, const shoali_kernel_cell *cell,
                                 uint32_t slot, uint32_t block, uint32_t next, uint32_t count)
 {
     if (block != cell->block ||
@@ -117,7 +95,7 @@ SLOTS_INLINE int slots_possible(const struct slots_job *job, const struct slots_
 
 /** All but the values: whether they are to be added (add_out: 1 overwrite, 2 add), and what the
  *  packet has become. The caller holds the cell's lock, adds, and then calls slots_end. */
-SLOTS_INLINE enum slots_verdict slots_begin(struct slots_job *job, struct slots_cell *cell,
+SLOTS_INLINE enum slots_verdict slots_begin(shoali_kernel_job *job, shoali_kernel_cell *cell,
                                             struct shoali_packet_wire *p, uint32_t count,
                                             uint32_t *add_out, struct slots_body *body)
 {
@@ -129,7 +107,8 @@ SLOTS_INLINE enum slots_verdict slots_begin(struct slots_job *job, struct slots_
         slots_write_result(cell, job->block, p, body);
         return SLOTS_ANSWER;
     }
-    if (worker >= job->workers || worker >= SLOTS_WORKERS || round != cell->round || cell->finished)
+    if (worker >= job->workers || worker >= SHOALI_KERNEL_WORKERS || round != cell->round ||
+        cell->finished)
         return SLOTS_DROP;
     if (kind == SHOALI_PACKET_PROBE) {
         p->version_kind = SHOALI_PACKET_VERSION << 4 | SHOALI_PACKET_STATE;
@@ -156,7 +135,7 @@ SLOTS_INLINE enum slots_verdict slots_begin(struct slots_job *job, struct slots_
 }
 
 /** After a contribution's values have been added. */
-SLOTS_INLINE enum slots_verdict slots_end(struct slots_job *job, struct slots_cell *cell,
+SLOTS_INLINE enum slots_verdict slots_end(shoali_kernel_job *job, shoali_kernel_cell *cell,
                                           struct shoali_packet_wire *p, struct slots_body *body)
 {
     if (cell->count < job->workers)
@@ -167,7 +146,7 @@ SLOTS_INLINE enum slots_verdict slots_end(struct slots_job *job, struct slots_ce
 }
 
 /** Byte i of the 32 of a state. */
-SLOTS_INLINE uint8_t slots_missing_byte(const struct slots_job *job, const struct slots_body *body,
+SLOTS_INLINE uint8_t slots_missing_byte(const shoali_kernel_job *job, const struct slots_body *body,
                                         uint32_t i)
 {
     const uint64_t all = job->workers >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << job->workers) - 1;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SwitchML in the kernel: packets of lossy aggregation (src/wire/packet.h) are summed where they
  * enter a switch port, and the last one of a round leaves as the result to every worker. At each
- * port's ingress, by tc: results pass through the ports' queues and shapers then, which XDP's
+ * port's ingress, by tcx: results pass through the ports' queues and shapers then, which XDP's
  * redirects go around.
  *
  * What it does not know (another key, IPv6, fragments, larger blocks) goes on to where it was sent:
- * the daemon in user space. Maps: `jobs` by key, `cells` by number, `ports` by job and worker. */
-#include "slots.h"
-
+ * the daemon in user space (src/comm/in_kernel.c), which writes the maps. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -18,46 +16,29 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-enum { JOBS = 16, CELLS = 2048, HEADERS = 14 + 20 + 8 };
+#include "slots.h"
 
-struct locked_cell {
-    struct bpf_spin_lock lock;
-    uint32_t unused;
-    struct slots_cell cell;
-};
-
-/** Where a worker is, as a packet to it says. */
-struct port {
-    uint32_t ifindex;
-    uint32_t ip; /* network order, as the next two */
-    uint16_t udp;
-    uint8_t mac[6];
-};
-
-struct port_key {
-    uint64_t key;
-    uint32_t worker, zero;
-};
+enum { HEADERS = 14 + 20 + 8 };
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, JOBS);
+    __uint(max_entries, SHOALI_KERNEL_JOBS);
     __type(key, uint64_t); /* as in the packet: network order */
-    __type(value, struct slots_job);
+    __type(value, shoali_kernel_job);
 } jobs SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, CELLS);
+    __uint(max_entries, SHOALI_KERNEL_CELLS);
     __type(key, uint32_t);
-    __type(value, struct locked_cell);
+    __type(value, shoali_kernel_cell);
 } cells SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, JOBS *SLOTS_WORKERS);
-    __type(key, struct port_key);
-    __type(value, struct port);
+    __uint(max_entries, SHOALI_KERNEL_JOBS *SHOALI_KERNEL_WORKERS);
+    __type(key, shoali_kernel_port_key);
+    __type(value, shoali_kernel_port);
 } ports SEC(".maps");
 
 struct heads {
@@ -67,12 +48,20 @@ struct heads {
     struct shoali_packet_wire packet;
 } __attribute__((packed));
 
-/* A packet of ours, whole and without IP options; 0: not ours. */
-static __always_inline struct heads *heads_of(void *data, void *end, uint32_t *count_out)
+/* A packet of ours, whole and without IP options; 0: not ours. Large packets of others are left
+ * where they lie. */
+static __always_inline struct heads *heads_of(struct __sk_buff *skb, uint32_t *count_out)
 {
-    struct heads *h = data;
-    if ((void *)(h + 1) > end)
+    if (skb->protocol != bpf_htons(ETH_P_IP) || skb->len < sizeof(struct heads))
         return 0;
+    struct heads *h = (void *)(long)skb->data;
+    if ((void *)(h + 1) > (void *)(long)skb->data_end) {
+        if (bpf_skb_pull_data(skb, sizeof(struct heads)) != 0)
+            return 0;
+        h = (void *)(long)skb->data;
+        if ((void *)(h + 1) > (void *)(long)skb->data_end)
+            return 0;
+    }
     if (h->eth.h_proto != bpf_htons(ETH_P_IP) || h->ip.version != 4 || h->ip.ihl != 5 ||
         h->ip.protocol != IPPROTO_UDP || (h->ip.frag_off & bpf_htons(0x3fff)) != 0 ||
         h->packet.magic != bpf_htons(SHOALI_PACKET_MAGIC) ||
@@ -82,7 +71,24 @@ static __always_inline struct heads *heads_of(void *data, void *end, uint32_t *c
     if (length < 8 + SHOALI_PACKET_BYTES || (length & 3) != 0)
         return 0;
     *count_out = (length - 8 - SHOALI_PACKET_BYTES) / 4;
-    return h;
+    if (bpf_skb_pull_data(skb, skb->len) != 0)
+        return 0;
+    h = (void *)(long)skb->data;
+    return (void *)(h + 1) > (void *)(long)skb->data_end ? 0 : h;
+}
+
+/* Does a packet come from where its worker said that it is? What else there is to know of the way
+ * back stands in it. */
+static __always_inline int is_from(shoali_kernel_port *port, const struct heads *h,
+                                   uint32_t ifindex)
+{
+    if (port->ip != h->ip.saddr || port->udp != h->udp.source)
+        return 0;
+    if (port->ifindex != ifindex) {
+        __builtin_memcpy(port->mac, h->eth.h_source, 6);
+        port->ifindex = ifindex;
+    }
+    return 1;
 }
 
 static __always_inline uint64_t key_of(const struct heads *h)
@@ -105,16 +111,24 @@ static __always_inline void checksum(struct iphdr *ip)
     ip->check = (uint16_t)~sum;
 }
 
-/* Towards a worker, from where it sends to. UDP without a checksum: keys and rounds tell. */
-static __always_inline void address(struct heads *h, const struct port *to, uint32_t from_ip,
-                                    uint16_t from_port, uint32_t bytes)
+/* Whose place a result takes: the daemon's, to which the packet was sent. */
+struct origin {
+    uint32_t ip;
+    uint16_t udp;
+    uint8_t mac[6];
+};
+
+/* Towards a worker. UDP without a checksum: keys and rounds tell. */
+static __always_inline void address(struct heads *h, const shoali_kernel_port *to,
+                                    const struct origin *from, uint32_t bytes)
 {
     __builtin_memcpy(h->eth.h_dest, to->mac, 6);
-    h->ip.saddr = from_ip;
+    __builtin_memcpy(h->eth.h_source, from->mac, 6);
+    h->ip.saddr = from->ip;
     h->ip.daddr = to->ip;
     h->ip.ttl = 64;
     h->ip.tot_len = bpf_htons((uint16_t)(28 + bytes));
-    h->udp.source = from_port;
+    h->udp.source = from->udp;
     h->udp.dest = to->udp;
     h->udp.len = bpf_htons((uint16_t)(8 + bytes));
     h->udp.check = 0;
@@ -122,32 +136,31 @@ static __always_inline void address(struct heads *h, const struct port *to, uint
 }
 
 /* Under the lock: take the packet; its head becomes its answer's. */
-static __always_inline int take(struct slots_job *job, struct locked_cell *locked, struct heads *h,
+static __always_inline int take(shoali_kernel_job *job, shoali_kernel_cell *cell, struct heads *h,
                                 void *end, uint32_t count, struct slots_body *body)
 {
     uint32_t add;
     uint32_t *values = (uint32_t *)(h + 1);
-    bpf_spin_lock(&locked->lock);
-    int verdict = slots_begin(job, &locked->cell, &h->packet, count, &add, body);
+    bpf_spin_lock(&cell->lock);
+    int verdict = slots_begin(job, cell, &h->packet, count, &add, body);
     if (verdict == SLOTS_SEND) {
-        const uint32_t half = locked->cell.round & 1;
-        for (uint32_t i = 0; i < SLOTS_VALUES; i++) {
+        const uint32_t half = cell->round & 1;
+        for (uint32_t i = 0; i < SHOALI_KERNEL_VALUES; i++) {
             if (add == 0 || i >= count || (void *)(values + i + 1) > end)
                 break;
             const uint32_t value = bpf_ntohl(values[i]);
             if (half)
-                locked->cell.values[1][i] = add == 2 ? locked->cell.values[1][i] + value : value;
+                cell->values[1][i] = add == 2 ? cell->values[1][i] + value : value;
             else
-                locked->cell.values[0][i] = add == 2 ? locked->cell.values[0][i] + value : value;
+                cell->values[0][i] = add == 2 ? cell->values[0][i] + value : value;
         }
-        verdict = slots_end(job, &locked->cell, &h->packet, body);
+        verdict = slots_end(job, cell, &h->packet, body);
     }
-    bpf_spin_unlock(&locked->lock);
+    bpf_spin_unlock(&cell->lock);
     return verdict;
 }
 
-static __always_inline void write_body(const struct slots_job *job,
-                                       const struct locked_cell *locked,
+static __always_inline void write_body(const shoali_kernel_job *job, const shoali_kernel_cell *cell,
                                        const struct slots_body *body, struct heads *h, void *end)
 {
     uint32_t *values = (uint32_t *)(h + 1);
@@ -160,10 +173,10 @@ static __always_inline void write_body(const struct slots_job *job,
         }
         return;
     }
-    for (uint32_t i = 0; i < SLOTS_VALUES; i++) {
+    for (uint32_t i = 0; i < SHOALI_KERNEL_VALUES; i++) {
         if (i >= body->values || (void *)(values + i + 1) > end)
             break;
-        values[i] = bpf_htonl(body->half ? locked->cell.values[1][i] : locked->cell.values[0][i]);
+        values[i] = bpf_htonl(body->half ? cell->values[1][i] : cell->values[0][i]);
     }
 }
 
@@ -172,57 +185,68 @@ static __always_inline uint32_t body_bytes(const struct slots_body *body)
     return body->missing ? SHOALI_PACKET_MISSING_BYTES : 4 * body->values;
 }
 
-/* ------------------------------------------------------------------ tc */
+/* ------------------------------------------------------------------ tcx */
+
+/* To all workers, or back to one: copies, and the packet itself as the last one. */
+static __always_inline int send(struct __sk_buff *skb, const shoali_kernel_job *job,
+                                shoali_kernel_port_key who, int verdict, const struct origin *from,
+                                uint32_t bytes)
+{
+    const uint32_t asks = who.worker;
+    const uint32_t last = verdict == SLOTS_ANSWER ? asks : job->workers - 1;
+    for (uint32_t w = 0; w < SHOALI_KERNEL_WORKERS; w++) {
+        if (w > last)
+            break;
+        if (verdict == SLOTS_ANSWER && w != asks)
+            continue;
+        who.worker = w;
+        const shoali_kernel_port *port = bpf_map_lookup_elem(&ports, &who);
+        struct heads *h = (void *)(long)skb->data;
+        if (port == 0 || (void *)(h + 1) > (void *)(long)skb->data_end)
+            return TC_ACT_SHOT;
+        address(h, port, from, bytes);
+        if (w == last)
+            return (int)bpf_redirect(port->ifindex, 0);
+        bpf_clone_redirect(skb, port->ifindex, 0);
+    }
+    return TC_ACT_SHOT;
+}
 
 SEC("tc")
 int shoal_switchml(struct __sk_buff *skb)
 {
     uint32_t count = 0;
-    if (bpf_skb_pull_data(skb, skb->len) != 0)
-        return TC_ACT_OK;
-    struct heads *h = heads_of((void *)(long)skb->data, (void *)(long)skb->data_end, &count);
+    struct heads *h = heads_of(skb, &count);
     if (h == 0)
-        return TC_ACT_OK;
-    struct port_key who = {.key = key_of(h), .worker = h->packet.worker};
-    struct slots_job *job = bpf_map_lookup_elem(&jobs, &who.key);
+        return TC_ACT_UNSPEC;
+    const shoali_kernel_port_key who = {.key = key_of(h), .worker = h->packet.worker};
+    shoali_kernel_job *job = bpf_map_lookup_elem(&jobs, &who.key);
     const uint32_t slot = bpf_ntohs(h->packet.slot);
-    if (job == 0 || slot >= job->slots || job->block > SLOTS_VALUES)
-        return TC_ACT_OK;
+    if (job == 0 || slot >= job->slots || job->block > SHOALI_KERNEL_VALUES)
+        return TC_ACT_UNSPEC;
     const uint32_t number = job->first_cell + slot;
-    struct locked_cell *locked = bpf_map_lookup_elem(&cells, &number);
-    if (locked == 0)
-        return TC_ACT_OK;
-    const uint32_t from_ip = h->ip.daddr;
-    const uint16_t from_port = h->udp.dest;
+    shoali_kernel_cell *cell = bpf_map_lookup_elem(&cells, &number);
+    shoali_kernel_port *port = bpf_map_lookup_elem(&ports, &who);
+    if (cell == 0 || port == 0 || !is_from(port, h, skb->ifindex))
+        return TC_ACT_UNSPEC;
+    struct origin from = {.ip = h->ip.daddr, .udp = h->udp.dest};
+    __builtin_memcpy(from.mac, h->eth.h_dest, 6);
     struct slots_body body = {0};
     __sync_fetch_and_add(&job->packets, 1);
-    const int verdict = take(job, locked, h, (void *)(long)skb->data_end, count, &body);
+    __sync_fetch_and_add(&job->received_bytes, SHOALI_PACKET_BYTES + 4 * count);
+    const int verdict = take(job, cell, h, (void *)(long)skb->data_end, count, &body);
     if (verdict == SLOTS_DROP)
         return TC_ACT_SHOT;
     const uint32_t bytes = SHOALI_PACKET_BYTES + body_bytes(&body);
+    __sync_fetch_and_add(&job->sent_bytes, verdict == SLOTS_ANSWER ? bytes : job->workers * bytes);
     if (bpf_skb_change_tail(skb, HEADERS + bytes, 0) != 0 ||
         bpf_skb_pull_data(skb, HEADERS + bytes) != 0)
         return TC_ACT_SHOT;
     h = (void *)(long)skb->data;
     if ((void *)(h + 1) > (void *)(long)skb->data_end)
         return TC_ACT_SHOT;
-    write_body(job, locked, &body, h, (void *)(long)skb->data_end);
-    for (uint32_t w = 0; w < SLOTS_WORKERS; w++) {
-        if (w >= job->workers)
-            break;
-        if (verdict == SLOTS_ANSWER && w != who.worker)
-            continue;
-        struct port_key to = {.key = who.key, .worker = w};
-        const struct port *port = bpf_map_lookup_elem(&ports, &to);
-        if (port == 0)
-            continue;
-        h = (void *)(long)skb->data;
-        if ((void *)(h + 1) > (void *)(long)skb->data_end)
-            return TC_ACT_SHOT;
-        address(h, port, from_ip, from_port, bytes);
-        bpf_clone_redirect(skb, port->ifindex, 0);
-    }
-    return TC_ACT_SHOT;
+    write_body(job, cell, &body, h, (void *)(long)skb->data_end);
+    return send(skb, job, who, verdict, &from, bytes);
 }
 
 char LICENSE[] SEC("license") = "GPL";

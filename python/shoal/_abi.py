@@ -148,6 +148,9 @@ class shoal_aggregator_desc(C.Structure):
         ("interface", C.c_char_p),
         ("memory_limit_bytes", C.c_uint64),
         ("jobs_max", C.c_uint32),
+        ("ports", C.c_char_p),
+        ("kernel", C.c_char_p),
+        ("program", C.c_char_p),
     ]
 
 
@@ -166,6 +169,7 @@ class shoal_aggregator_job(C.Structure):
         ("memory_bytes", C.c_uint64),
         ("memory_peak_bytes", C.c_uint64),
         ("memory_limit_bytes", C.c_uint64),
+        ("kernel_operations", C.c_uint64),
         ("age_us", C.c_uint64),
     ]
 
@@ -180,6 +184,8 @@ class shoal_aggregator_stats(C.Structure):
         ("failures", C.c_uint64),
         ("received_bytes", C.c_uint64),
         ("sent_bytes", C.c_uint64),
+        ("kernel_operations", C.c_uint64),
+        ("in_kernel", C.c_uint32),
     ]
 
 

@@ -12,6 +12,8 @@
 #include "shoal/shoal.h"
 #include "wire/data.h"
 
+struct shoali_slot_share;
+
 enum { SHOALI_FLOW_STREAM = 1u << 0, SHOALI_FLOW_DATAGRAM = 1u << 1 };
 
 /** What a flow may ask for. Bodies stay valid until on_sent(cookie), which may come from inside
@@ -28,6 +30,19 @@ typedef struct shoal_sink {
      * for flows that use streams. */
     void (*datagram)(void *ctx, uint32_t peer, const void *bytes, size_t len_bytes);
 } shoal_sink;
+
+/** Who else can do an aggregator's half of lossy sums (slot.h), such as the kernel of a switch: a
+ * flow that sums for others gives it its share, and takes none of that share's packets then. */
+typedef struct shoali_offload {
+    void *ctx;
+    uint32_t block_most; /* values of a packet that it can take */
+    /** Worker w is member w. False: the flow has to do it itself. */
+    bool (*begin)(void *ctx, const struct shoali_slot_share *share);
+    void (*end)(void *ctx); /* after begin */
+    void (*counted)(void *ctx, uint64_t *received_bytes_out, uint64_t *sent_bytes_out);
+    /** A worker of which a slot still misses something; false: none. */
+    bool (*missing)(void *ctx, uint32_t *slot_out, uint32_t *round_out, uint32_t *worker_out);
+} shoali_offload;
 
 /** Everything a flow needs to know about its operation. Pointers stay valid until fini. */
 typedef struct shoali_flow_args {
@@ -58,6 +73,7 @@ typedef struct shoali_flow_args {
      * bits that nobody else knows */
     uint32_t datagram_bytes;
     uint64_t datagram_key;
+    const shoali_offload *offload; /* NULL: nobody */
 } shoali_flow_args;
 
 /** Counters that every flow keeps, for shoal_op_stats. */

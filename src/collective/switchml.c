@@ -95,6 +95,8 @@ static shoal_status make_tables(shoali_switchml *f)
 static void switchml_fini(void *state)
 {
     shoali_switchml *f = state;
+    if (f->elsewhere)
+        f->args.offload->end(f->args.offload->ctx);
     shoali_arena_destroy(f->arena);
     memset(f, 0, sizeof *f);
 }
@@ -264,7 +266,14 @@ static uint64_t switchml_memory(const void *state)
 
 static void switchml_stats(const void *state, shoali_flow_stats *stats_out)
 {
-    *stats_out = ((const shoali_switchml *)state)->stats;
+    const shoali_switchml *f = state;
+    uint64_t received, sent;
+    *stats_out = f->stats;
+    if (!f->elsewhere)
+        return;
+    f->args.offload->counted(f->args.offload->ctx, &received, &sent);
+    stats_out->received_payload_bytes += received;
+    stats_out->sent_payload_bytes += sent;
 }
 
 static bool switchml_not_finite(const void *state, shoali_not_finite *origin_out)
@@ -327,14 +336,25 @@ static void describe_session(const shoali_switchml *f, const shoali_switchml_ses
              sender->round, to, f->args.endpoints[sender->missing]);
 }
 
+static bool pool_misses(const shoali_switchml *f, uint32_t *slot_out, uint32_t *round_out,
+                        uint32_t *worker_out)
+{
+    if (f->elsewhere)
+        return f->args.offload->missing(f->args.offload->ctx, slot_out, round_out, worker_out);
+    if (!f->pool_open || !shoali_slot_pool_missing(&f->pool, slot_out, worker_out))
+        return false;
+    *round_out = f->pool.cells[*slot_out].round;
+    return true;
+}
+
 static void describe_guests(const shoali_switchml *f, char *text, size_t text_bytes,
                             uint32_t *peer_out)
 {
-    uint32_t slot, worker;
-    if (f->pool_open && shoali_slot_pool_missing(&f->pool, &slot, &worker)) {
+    uint32_t slot, round, worker;
+    if (pool_misses(f, &slot, &round, &worker)) {
         *peer_out = worker;
         snprintf(text, text_bytes, "slot %u, round %u: waits for the contribution of endpoint %u",
-                 slot, f->pool.cells[slot].round, f->args.endpoints[worker]);
+                 slot, round, f->args.endpoints[worker]);
         return;
     }
     for (uint32_t w = 0; w < f->args.contributors; w++)

@@ -43,6 +43,7 @@ typedef struct shoali_switchml {
     size_t own_count;     /* elements of the own pool */
     uint32_t least_bytes; /* that a member's datagrams can have */
     bool pool_open;
+    bool elsewhere; /* the pool is in the hands of args.offload, and has a share alone */
     shoali_slot_pool pool;
     shoali_switchml_own *own; /* ring of [2 slots] */
     uint32_t own_head, own_count_queued, own_size;

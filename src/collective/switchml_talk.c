@@ -194,13 +194,22 @@ static void set_up(shoali_switchml *f, shoali_switchml_session *s, const uint8_t
         contribute(f, s, slot);
 }
 
+/* Sums for others may be somebody else's work; what passes through this process is not. */
+static const shoali_offload *offload_of(const shoali_switchml *f)
+{
+    return f->works ? NULL : f->args.offload;
+}
+
 /* Values of a packet, as all members can send and receive it. */
 static shoal_status choose_block(const shoali_switchml *f, uint32_t *block_out)
 {
     uint32_t most = f->least_bytes < SHOALI_SWITCHML_DATAGRAM_MAX ? f->least_bytes
                                                                   : SHOALI_SWITCHML_DATAGRAM_MAX;
     most = most > SHOALI_PACKET_BYTES ? (most - SHOALI_PACKET_BYTES) / 4 : 0;
-    *block_out = f->block != 0 ? f->block : most - most % ROUND_VALUES_TO;
+    const shoali_offload *offload = offload_of(f);
+    const uint32_t fair = offload != NULL && offload->block_most < most ? offload->block_most
+                                                                        : most;
+    *block_out = f->block != 0 ? f->block : fair - fair % ROUND_VALUES_TO;
     if (*block_out > 0 && *block_out <= most)
         return SHOAL_OK;
     return shoali_fail(SHOAL_EINVAL,
@@ -217,6 +226,13 @@ static shoal_status open_pool(shoali_switchml *f)
     SHOALI_TRY(shoali_slot_lay_out(f->own_count, block, shoali_switchml_slots(f),
                                    f->args.contributors, f->sparse, &share));
     share.key = f->args.datagram_key;
+    const shoali_offload *offload = offload_of(f);
+    f->elsewhere = offload != NULL && offload->begin(offload->ctx, &share);
+    if (f->elsewhere) {
+        f->pool.share = share;
+        f->pool_open = true;
+        return SHOAL_OK;
+    }
     SHOALI_TRY(shoali_slot_pool_init(&f->pool, &share, f->arena));
     f->own_size = 2 * share.slots;
     f->own = shoali_arena_array(f->arena, f->own_size, sizeof *f->own);
@@ -319,6 +335,17 @@ static void to_worker(shoali_switchml *f, shoali_switchml_session *s, const shoa
                 shoali_slot_worker_take(&s->worker, head, values, count, f->now_us));
 }
 
+/* Nothing of a share that is summed elsewhere should come this far. */
+static void astray(shoali_switchml *f, uint32_t peer)
+{
+    char why[200];
+    snprintf(why, sizeof why,
+             "packets of endpoint %u come to the daemon, past the ports where the kernel sums: "
+             "give all interfaces behind which there are workers to --ports",
+             f->args.endpoints[peer]);
+    shoali_switchml_fail(f, SHOAL_ENOTSUP, why);
+}
+
 bool shoali_switchml_on_datagram(shoali_switchml *f, uint32_t peer, const uint8_t *bytes,
                                  size_t len_bytes)
 {
@@ -328,6 +355,10 @@ bool shoali_switchml_on_datagram(shoali_switchml *f, uint32_t peer, const uint8_
     if (!shoali_packet_decode(bytes, len_bytes, &head, &count))
         return false;
     const uint8_t *values = bytes + SHOALI_PACKET_BYTES;
+    if (f->elsewhere && head.key == f->pool.share.key) {
+        astray(f, peer);
+        return true;
+    }
     if (f->pool_open && head.key == f->pool.share.key && peer < f->args.contributors) {
         f->stats.received_payload_bytes += len_bytes;
         f->stats.received_elems += count;

@@ -65,6 +65,7 @@ struct shoal_aggregator {
     char place[SHOALI_PLACE_BYTES], interface[256];
     uint64_t memory_limit_bytes;
     uint32_t jobs_max;
+    shoali_in_kernel *kernel; /* NULL: user space sums */
     uint16_t port;
     int listener, wake;
     pthread_t thread;
@@ -204,6 +205,7 @@ static void end(hosted *h, bool was_job)
     a->ended.failures += atomic_load(&h->service.failures);
     a->ended.received_bytes += atomic_load(&h->service.received_bytes);
     a->ended.sent_bytes += atomic_load(&h->service.sent_bytes);
+    a->ended.kernel_operations += atomic_load(&h->service.kernel_operations);
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->lock);
     const uint64_t one = 1;
@@ -230,10 +232,13 @@ static void *host_job(void *arg)
         shoali_log(WARN, "job '%s', epoch %llu: %s", invite->job, (unsigned long long)h->epoch,
                    shoal_last_error()->text);
     else
-        shoali_log(INFO, "job '%s', epoch %llu is over: %llu operations, %llu failed", invite->job,
-                   (unsigned long long)h->epoch,
+        shoali_log(INFO,
+                   "job '%s', epoch %llu is over: %llu operations, %llu failed, %llu given to the "
+                   "kernel",
+                   invite->job, (unsigned long long)h->epoch,
                    (unsigned long long)atomic_load(&h->service.operations),
-                   (unsigned long long)atomic_load(&h->service.failures));
+                   (unsigned long long)atomic_load(&h->service.failures),
+                   (unsigned long long)atomic_load(&h->service.kernel_operations));
     end(h, true);
     return NULL;
 }
@@ -259,6 +264,7 @@ static shoal_status start_hosting(shoal_aggregator *a, int fd, const char *from)
     h->service.interface = a->interface[0] != '\0' ? a->interface : NULL;
     h->service.memory_limit_bytes = a->memory_limit_bytes;
     h->service.cancel = &a->stopping;
+    h->service.kernel = a->kernel;
     snprintf(h->from, sizeof h->from, "%s", from);
     shoal_status status = shoali_meet_stream_start(&h->stream, fd, false, &meeting);
     if (status == SHOAL_OK) {
@@ -355,6 +361,25 @@ static shoal_status take_desc(shoal_aggregator *a, const shoal_aggregator_desc *
     return shoali_meet_random(&a->self.incarnation, sizeof a->self.incarnation);
 }
 
+static shoal_status open_kernel(shoal_aggregator *a, const shoal_aggregator_desc *desc)
+{
+    const char *mode = desc->kernel != NULL ? desc->kernel : "auto";
+    const bool on = strcmp(mode, "on") == 0;
+    if (!on && strcmp(mode, "auto") != 0 && strcmp(mode, "off") != 0)
+        return shoali_fail(SHOAL_EINVAL, "kernel '%.40s': wanted auto, on or off", mode);
+    if (on && desc->ports == NULL)
+        return shoali_fail(SHOAL_EINVAL, "to sum in the kernel takes the ports at which to");
+    if (strcmp(mode, "off") == 0 || desc->ports == NULL)
+        return SHOAL_OK;
+    const shoal_status status = shoali_in_kernel_open(desc->program, desc->ports, &a->kernel);
+    if (status == SHOAL_OK)
+        shoali_log(INFO, "sums of switchml are the kernel's, at ports %s", desc->ports);
+    if (status != SHOAL_ENOTSUP || on)
+        return status;
+    shoali_log(WARN, "sums are user space's, not the kernel's: %s", shoal_last_error()->text);
+    return SHOAL_OK;
+}
+
 static shoal_status open_door(shoal_aggregator *a)
 {
     const shoali_meeting meeting = {
@@ -386,6 +411,7 @@ static void free_aggregator(shoal_aggregator *a)
         close(a->listener);
     if (a->wake >= 0)
         close(a->wake);
+    shoali_in_kernel_close(a->kernel);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
     explicit_bzero(&a->token, sizeof a->token);
@@ -409,6 +435,8 @@ shoal_status shoal_aggregator_create(const shoal_aggregator_desc *desc,
     pthread_condattr_destroy(&monotonic);
     a->listener = a->wake = -1;
     shoal_status status = take_desc(a, desc);
+    if (status == SHOAL_OK)
+        status = open_kernel(a, desc);
     if (status == SHOAL_OK)
         status = open_door(a);
     if (status != SHOAL_OK) {
@@ -471,6 +499,7 @@ static shoal_aggregator_job report_job(const hosted *h)
                                 .memory_bytes = atomic_load(&s->memory_bytes),
                                 .memory_peak_bytes = atomic_load(&s->memory_peak_bytes),
                                 .memory_limit_bytes = s->memory_limit_bytes,
+                                .kernel_operations = atomic_load(&s->kernel_operations),
                                 .age_us = shoali_now_us() - h->since_us};
     memcpy(job.name, s->invite.job, sizeof job.name);
     return job;
@@ -490,6 +519,7 @@ uint32_t shoal_aggregator_report(shoal_aggregator *a, shoal_aggregator_stats *st
         stats.failures += job.failures;
         stats.received_bytes += job.received_bytes;
         stats.sent_bytes += job.sent_bytes;
+        stats.kernel_operations += job.kernel_operations;
         if (count < capacity)
             jobs_out[count] = job;
         count++;
@@ -497,6 +527,7 @@ uint32_t shoal_aggregator_report(shoal_aggregator *a, shoal_aggregator_stats *st
     pthread_mutex_unlock(&a->lock);
     stats.size = sizeof stats;
     stats.jobs_open = count;
+    stats.in_kernel = a->kernel != NULL;
     *stats_out = stats;
     return count;
 }

@@ -143,6 +143,11 @@ shoal_status shoali_datagrams_give(const shoal_op *op, shoali_flow_args *args)
     return SHOAL_OK;
 }
 
+const shoali_ip *shoali_datagrams_at(const shoal_comm *comm, uint32_t endpoint)
+{
+    return &comm->datagrams->at[endpoint];
+}
+
 void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, size_t len_bytes)
 {
     shoali_datagrams *d = op->comm->datagrams;

@@ -237,8 +237,10 @@ struct shoal_op {
     shoal_tensor *tensors;
     uint32_t tensor_count, member_count, contributors, root, me; /* me: index among the members */
     uint32_t *members;
-    uint64_t served_bytes; /* of the service's memory, while its flow lives */
-    uint32_t *member_of;   /* [size] endpoint to member index, SHOALI_NONE: none */
+    uint64_t served_bytes;  /* of the service's memory, while its flow lives */
+    shoali_offload offload; /* to the service's kernel */
+    shoali_kernel_sum in_kernel;
+    uint32_t *member_of; /* [size] endpoint to member index, SHOALI_NONE: none */
     shoal_codec *push, *pull;
     shoali_collective collective;
     shoali_op_extras extras;
@@ -324,6 +326,8 @@ void shoali_flights_free(shoal_comm *comm);
 /* datagrams.c: packets that may be lost. */
 /** Open the socket if it is not, and fill in what the operation's flow has to know of it. */
 SHOAL_MUST_USE shoal_status shoali_datagrams_give(const shoal_op *op, shoali_flow_args *args);
+/** Where an endpoint's packets come from; family 0: not known. */
+const shoali_ip *shoali_datagrams_at(const shoal_comm *comm, uint32_t endpoint);
 void shoali_datagrams_close(shoal_comm *comm);
 void shoali_datagrams_forked(shoal_comm *comm);
 void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, size_t len_bytes);
@@ -406,6 +410,8 @@ void shoali_serve_free(shoal_comm *comm);
 /** Within the job's memory? The flow has started. */
 SHOAL_MUST_USE shoal_status shoali_serve_admit(shoal_op *op);
 void shoali_serve_release(shoal_op *op);
+/** Who else can sum for the operation; NULL: nobody. */
+const shoali_offload *shoali_serve_offload(shoal_op *op);
 
 /* rounds.c: what an operation does before or instead of its flow. */
 bool shoali_rounds_begin(shoal_op *op); /* false: nothing to do, start the flow */

@@ -208,3 +208,55 @@ void shoali_serve_release(shoal_op *op)
         atomic_fetch_sub(&op->comm->service->memory_bytes, op->served_bytes);
     op->served_bytes = 0;
 }
+
+/* ------------------------------------------------------------------ in the kernel */
+
+static bool kernel_begin(void *ctx, const shoali_slot_share *share)
+{
+    shoal_op *op = ctx;
+    shoali_service *service = op->comm->service;
+    shoali_ip workers[SHOALI_PACKET_WORKERS_MAX];
+    for (uint32_t w = 0; w < share->workers; w++)
+        workers[w] = *shoali_datagrams_at(op->comm, op->members[w]);
+    if (shoali_in_kernel_begin(service->kernel, share, workers, &op->in_kernel) != SHOAL_OK) {
+        shoali_log(WARN, "%s is summed in user space: %s", op->name, shoal_last_error()->text);
+        return false;
+    }
+    atomic_fetch_add(&service->kernel_operations, 1);
+    return true;
+}
+
+static void kernel_end(void *ctx)
+{
+    const shoal_op *op = ctx;
+    shoali_in_kernel_end(op->comm->service->kernel, &op->in_kernel);
+}
+
+static void kernel_counted(void *ctx, uint64_t *received_bytes_out, uint64_t *sent_bytes_out)
+{
+    const shoal_op *op = ctx;
+    shoali_kernel_job job;
+    shoali_in_kernel_counted(op->comm->service->kernel, &op->in_kernel, &job);
+    *received_bytes_out = job.received_bytes;
+    *sent_bytes_out = job.sent_bytes;
+}
+
+static bool kernel_missing(void *ctx, uint32_t *slot_out, uint32_t *round_out, uint32_t *worker_out)
+{
+    const shoal_op *op = ctx;
+    return shoali_in_kernel_missing(op->comm->service->kernel, &op->in_kernel, slot_out, round_out,
+                                    worker_out);
+}
+
+const shoali_offload *shoali_serve_offload(shoal_op *op)
+{
+    if (op->comm->service == NULL || op->comm->service->kernel == NULL)
+        return NULL;
+    op->offload = (shoali_offload){.ctx = op,
+                                   .block_most = SHOALI_KERNEL_VALUES,
+                                   .begin = kernel_begin,
+                                   .end = kernel_end,
+                                   .counted = kernel_counted,
+                                   .missing = kernel_missing};
+    return &op->offload;
+}

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "comm/in_kernel.h"
 #include "comm/meet.h"
 
 /** A job's name is in the invitation; before it, both ends shake hands under this one. */
@@ -18,10 +19,12 @@ typedef struct shoali_service {
     const shoali_token *token;
     const char *interface;
     uint64_t memory_limit_bytes;
+    shoali_in_kernel *kernel;             /* sums what fits into it; NULL: none */
     const atomic_bool *cancel;            /* set: the join ends early */
     struct shoali_request *first, **last; /* progress: that came during the join */
     /* written by the progress thread */
     _Atomic uint64_t open, operations, failures, received_bytes, sent_bytes;
+    _Atomic uint64_t kernel_operations; /* of which the kernel summed, or began to */
     _Atomic uint64_t memory_bytes, memory_peak_bytes;
 } shoali_service;
 

@@ -30,8 +30,8 @@ typedef struct bench {
     shoal_arena *arena;
     shoali_slot_share share;
     shoali_slot_pool pool;
-    struct slots_job job;
-    struct slots_cell *cells;
+    shoali_kernel_job job;
+    shoali_kernel_cell *cells;
     shoali_slot_worker workers[WORKERS_MOST];
     float *inputs, *x; /* [workers][count] */
     flight *flights;
@@ -59,7 +59,7 @@ static void send_to(bench *b, uint32_t to, const uint8_t *bytes, size_t len_byte
 #ifdef SHOALI_XDP_OBJECT
 static void begin_job(const bench *b)
 {
-    assert_true(run_in_kernel_job(b->share.key, &b->job, b->cells));
+    assert_true(run_in_kernel_share(&b->share));
 }
 
 static enum slots_verdict in_kernel(const bench *b, uint8_t *packet, size_t *bytes)
@@ -80,7 +80,7 @@ static enum slots_verdict in_kernel(bench *b, uint8_t *packet, size_t *bytes)
     uint32_t add, word;
     const uint32_t count = (uint32_t)((*bytes - SHOALI_PACKET_BYTES) / 4);
     memcpy(&head, packet, sizeof head);
-    struct slots_cell *cell = &b->cells[SLOTS_16(head.slot)];
+    shoali_kernel_cell *cell = &b->cells[SLOTS_16(head.slot)];
     enum slots_verdict verdict = slots_begin(&b->job, cell, &head, count, &add, &body);
     if (verdict == SLOTS_SEND) {
         uint32_t *acc = cell->values[cell->round & 1];
@@ -178,12 +178,12 @@ static void set_up(bench *b, uint32_t workers, size_t count, bool sparse)
         shoali_slot_lay_out(count, BLOCK, 1 + (uint32_t)below(b, 5), workers, sparse, &b->share));
     b->share.key = shoali_rng_next(&b->rng);
     assert_ok(shoali_slot_pool_init(&b->pool, &b->share, b->arena));
-    b->job = (struct slots_job){.workers = workers,
-                                .block = BLOCK,
-                                .blocks = b->share.blocks,
-                                .slots = b->share.slots,
-                                .sparse = sparse,
-                                .unassigned = b->share.slots};
+    b->job = (shoali_kernel_job){.workers = workers,
+                                 .block = BLOCK,
+                                 .blocks = b->share.blocks,
+                                 .slots = b->share.slots,
+                                 .sparse = sparse,
+                                 .unassigned = b->share.slots};
     b->cells = calloc(b->share.slots, sizeof *b->cells);
     b->inputs = calloc(workers * count, sizeof *b->inputs);
     b->x = calloc(workers * count, sizeof *b->x);
