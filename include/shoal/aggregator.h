@@ -45,11 +45,10 @@ typedef struct shoal_aggregator_desc {
     const char *ports;           /* [none] "sw0,sw1": sum in the kernel, at these interfaces */
     const char *kernel;          /* ["auto"] where it cannot: one warning, and user space; "on": an
                                     error; "off": do not try */
-    const char *program;         /* [shoal/switchml.bpf.o beside the library] for the kernel */
 } shoal_aggregator_desc;
-#define SHOAL_AGGREGATOR_DESC_INIT                                              \
-    {                                                                           \
-        sizeof(shoal_aggregator_desc), NULL, NULL, NULL, 0, 0, NULL, NULL, NULL \
+#define SHOAL_AGGREGATOR_DESC_INIT                                        \
+    {                                                                     \
+        sizeof(shoal_aggregator_desc), NULL, NULL, NULL, 0, 0, NULL, NULL \
     }
 
 /**

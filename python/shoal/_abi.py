@@ -150,7 +150,6 @@ class shoal_aggregator_desc(C.Structure):
         ("jobs_max", C.c_uint32),
         ("ports", C.c_char_p),
         ("kernel", C.c_char_p),
-        ("program", C.c_char_p),
     ]
 
 

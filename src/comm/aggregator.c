@@ -364,14 +364,14 @@ static shoal_status take_desc(shoal_aggregator *a, const shoal_aggregator_desc *
 static shoal_status open_kernel(shoal_aggregator *a, const shoal_aggregator_desc *desc)
 {
     const char *mode = desc->kernel != NULL ? desc->kernel : "auto";
-    const bool on = strcmp(mode, "on") == 0;
+    const bool on = strcmp(mode, "on") == 0, ports = desc->ports != NULL && *desc->ports != '\0';
     if (!on && strcmp(mode, "auto") != 0 && strcmp(mode, "off") != 0)
         return shoali_fail(SHOAL_EINVAL, "kernel '%.40s': wanted auto, on or off", mode);
-    if (on && desc->ports == NULL)
+    if (on && !ports)
         return shoali_fail(SHOAL_EINVAL, "to sum in the kernel takes the ports at which to");
-    if (strcmp(mode, "off") == 0 || desc->ports == NULL)
+    if (strcmp(mode, "off") == 0 || !ports)
         return SHOAL_OK;
-    const shoal_status status = shoali_in_kernel_open(desc->program, desc->ports, &a->kernel);
+    const shoal_status status = shoali_in_kernel_open(NULL, desc->ports, &a->kernel);
     if (status == SHOAL_OK)
         shoali_log(INFO, "sums of switchml are the kernel's, at ports %s", desc->ports);
     if (status != SHOAL_ENOTSUP || on)

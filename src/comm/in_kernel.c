@@ -120,16 +120,17 @@ typedef shoal_status (*per_port)(shoali_in_kernel *k, const char *name, unsigned
 
 static shoal_status for_ports(shoali_in_kernel *k, const char *ports, per_port each)
 {
-    for (const char *at = ports; *at != '\0';) {
+    size_t length;
+    for (const char *at = *ports != '\0' ? ports : NULL; at != NULL;
+         at = at[length] == ',' ? at + length + 1 : NULL) {
         char name[IF_NAMESIZE];
-        const size_t length = strcspn(at, ",");
+        length = strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)(length < INT_MAX ? length : INT_MAX), at);
         const unsigned index = length < sizeof name ? if_nametoindex(name) : 0;
         if (index == 0)
             return shoali_fail(SHOAL_EINVAL, "ports %s: there is no interface '%.*s' here", ports,
                                (int)(length < 64 ? length : 64), at);
         SHOALI_TRY(each(k, name, index));
-        at += length + (at[length] == ',');
     }
     return SHOAL_OK;
 }
