@@ -131,7 +131,7 @@ void shoali_datagrams_forked(shoal_comm *comm)
 
 /* ------------------------------------------------------------------ what flows are given */
 
-shoal_status shoali_datagrams_give(const shoal_op *op, shoali_flow_args *args)
+shoal_status shoali_datagrams_give(shoal_op *op, shoali_flow_args *args)
 {
     const shoali_wire_id *id = &op->id;
     if (op->comm->size == 1)
@@ -140,6 +140,7 @@ shoal_status shoali_datagrams_give(const shoal_op *op, shoali_flow_args *args)
     args->datagram_bytes = shoali_udp_bytes(op->comm->datagrams->udp);
     args->datagram_key = shoali_mix(op->comm->datagrams->secret,
                                     shoali_mix(shoali_mix(id->group, id->sequence), id->round));
+    args->offload = shoali_serve_offload(op);
     return SHOAL_OK;
 }
 

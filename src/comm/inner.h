@@ -325,7 +325,7 @@ void shoali_flights_free(shoal_comm *comm);
 
 /* datagrams.c: packets that may be lost. */
 /** Open the socket if it is not, and fill in what the operation's flow has to know of it. */
-SHOAL_MUST_USE shoal_status shoali_datagrams_give(const shoal_op *op, shoali_flow_args *args);
+SHOAL_MUST_USE shoal_status shoali_datagrams_give(shoal_op *op, shoali_flow_args *args);
 /** Where an endpoint's packets come from; family 0: not known. */
 const shoali_ip *shoali_datagrams_at(const shoal_comm *comm, uint32_t endpoint);
 void shoali_datagrams_close(shoal_comm *comm);

@@ -258,7 +258,6 @@ static shoal_status start_flow(shoal_op *op)
     op->row = op->collective.row->flow != NULL ? op->collective.row->flow : &shoali_engine;
     if ((op->row->transports & SHOALI_FLOW_STREAM) == 0)
         SHOALI_TRY(shoali_datagrams_give(op, &args));
-    args.offload = shoali_serve_offload(op);
     op->granted = shoali_arena_alloc(op->arena, op->member_count);
     op->flow = shoali_alloc(op->row->state_size(&args));
     if (op->flow == NULL || op->granted == NULL)

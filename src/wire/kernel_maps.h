@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon and its program in the kernel (innet/xdp) share: the values of the program's maps.
- * Like packet.h it is compiled for both. Numbers are in host order unless said otherwise. */
+/* What the daemon and its program in the kernel (innet/xdp) share: the values of the program's
+ * maps. Like packet.h it is compiled for both. Numbers are in host order unless said otherwise. */
 #ifndef SHOALI_WIRE_KERNEL_MAPS_H
 #define SHOALI_WIRE_KERNEL_MAPS_H
 
