@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums in the kernel: shoal aggregator --ports, by hand at loopback and on the lab's switch. The
-same bits as user space, under losses, too; where there is no right to it, user space and one warning;
-nothing stays attached, whoever dies."""
+same bits as user space, under losses, too; where there is no right to it, user space and one
+warning; nothing stays attached, whoever dies."""
 import ctypes
 import functools
 import json
