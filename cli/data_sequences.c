@@ -11,7 +11,7 @@
 
 /* ---------------------------------------------------------------- speech */
 
-enum { KEY_FEATURES = 256, KEY_NOISE, KEY_PROGRAM };
+enum { KEY_FEATURES = 256, KEY_NOISE, KEY_PROGRAM, KEY_STACK };
 
 typedef struct speech_args {
     shoal_speech_desc speech;
@@ -26,6 +26,8 @@ static const struct argp_option speech_options[] = {
     {"seed", 's', "N", 0, "The same seed and espeak-ng give the same bytes (1)", 0},
     {"noise", KEY_NOISE, "FACTOR", 0, "Noise and echoes so many times as loud; 0: none (1)", 0},
     {"every", 'e', "N", 0, "Keep every N-th frame; they are 10 ms apart (1)", 0},
+    {"stack", KEY_STACK, NULL, 0, "A kept frame has the values of those behind it, too: N times 39",
+     0},
     {"features", KEY_FEATURES, "KIND", 0, "mfcc: 39 values a frame; logmel: 40 (mfcc)", 0},
     {"program", KEY_PROGRAM, "PATH", 0, "shoal-speak (the one beside this command)", 0},
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},
@@ -80,6 +82,9 @@ static error_t parse_speech(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_PROGRAM:
         args->speech.program = text;
+        return 0;
+    case KEY_STACK:
+        args->speech.stack = true;
         return 0;
     case 'n':
     case 't':

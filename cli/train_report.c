@@ -96,8 +96,10 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
     printf("\n%s, %llu parameters, %u worker%s x batch %u, %s, %s, %s\n", d->model,
            (unsigned long long)s->params, s->workers, s->workers == 1 ? "" : "s", d->batch, d->sync,
            d->collective, shoal_train_codec(train));
-    printf("  test accuracy     %8.2f %%     test loss %.4f, train loss %.4f\n", s->test_accuracy,
-           s->test_loss, s->train_loss);
+    if (isfinite(s->test_accuracy))
+        printf("  test accuracy     %8.2f %%     test loss %.4f\n", s->test_accuracy, s->test_loss);
+    if (isfinite(s->train_loss))
+        printf("  train loss        %8.4f       of the last epoch\n", s->train_loss);
     if (isfinite(s->symbol_error_rate))
         printf("  symbol errors     %8.2f %%     accuracy is of frames\n", s->symbol_error_rate);
     if (isfinite(s->worker_accuracy_min))

@@ -21,9 +21,11 @@ static void show_progress(const train_worker *args, uint32_t rank, const shoal_t
                 (unsigned long long)p->steps, p->loss, p->samples_per_s, slow,
                 p->epoch_ended ? "\r\033[K" : "");
     if (p->epoch_ended && !args->json) {
-        printf("epoch %u/%u  step %llu  train loss %.4f  test loss %.4f  accuracy %.2f %%  %.2f s",
-               p->epoch, p->epochs, (unsigned long long)p->step, p->train_loss, p->test_loss,
-               p->test_accuracy, p->epoch_s);
+        printf("epoch %u/%u  step %llu  train loss %.4f", p->epoch, p->epochs,
+               (unsigned long long)p->step, p->train_loss);
+        if (isfinite(p->test_accuracy)) /* not every epoch ends with a test */
+            printf("  test loss %.4f  accuracy %.2f %%", p->test_loss, p->test_accuracy);
+        printf("  %.2f s", p->epoch_s);
         if (isfinite(p->symbol_error_rate))
             printf("  symbol errors %.2f %%", p->symbol_error_rate);
         if (isfinite(p->admm_gap))

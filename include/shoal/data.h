@@ -171,10 +171,11 @@ typedef struct shoal_speech_desc {
     uint32_t every; /* [1] of the frames, which are 10 ms apart, keep each so many-th, .. 10 */
     double noise;   /* [1] noise and echoes are so many times as loud; negative: none */
     bool log_mel;   /* 40 log-mel values a frame in place of 39 MFCC */
+    bool stack; /* a kept frame has the values of those left out behind it, too: every times 39 */
 } shoal_speech_desc;
-#define SHOAL_SPEECH_DESC_INIT                                      \
-    {                                                               \
-        sizeof(shoal_speech_desc), NULL, NULL, 0, 0, 0, 0, 0, false \
+#define SHOAL_SPEECH_DESC_INIT                                             \
+    {                                                                      \
+        sizeof(shoal_speech_desc), NULL, NULL, 0, 0, 0, 0, 0, false, false \
     }
 
 /** How far it is, both splits together. */

@@ -415,6 +415,7 @@ class shoal_speech_desc(C.Structure):
         ("every", C.c_uint32),
         ("noise", C.c_double),
         ("log_mel", C.c_bool),
+        ("stack", C.c_bool),
     ]
 
 

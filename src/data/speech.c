@@ -171,15 +171,26 @@ static void label(const shoali_spoken *spoken, corpus *c, size_t frames)
     }
 }
 
-/* Every so many-th of the latest frames; their number. */
-static size_t thin(corpus *c, size_t frames, size_t values, size_t every)
+/* Values of what is kept of `every` frames: those of one, or of all of them. */
+static size_t width_of(const shoal_speech *s)
+{
+    return shoali_features_values(s->features) * (s->desc.stack ? s->desc.every : 1);
+}
+
+/* Makes the latest frames, from x on, the kept ones; their number. Stacked frames lie side by
+ * side already, but for the last frame's copies that complete the last group. */
+static size_t thin(const shoal_speech *s, corpus *c, size_t frames, float *x)
 {
     uint16_t *labels = c->labels + c->frames;
-    float *x = c->x + c->frames * values;
-    size_t kept = (frames + every - 1) / every;
+    size_t every = s->desc.every, values = shoali_features_values(s->features);
+    size_t kept = (frames + every - 1) / every, middle = s->desc.stack ? every / 2 : 0;
+    for (size_t t = frames; s->desc.stack && t < kept * every; t++)
+        memcpy(x + t * values, x + (frames - 1) * values, values * sizeof *x);
     for (size_t t = 0; t < kept; t++) {
-        labels[t] = labels[t * every];
-        memmove(x + t * values, x + t * every * values, values * sizeof *x);
+        size_t of = t * every + middle;
+        labels[t] = labels[of < frames ? of : frames - 1];
+        if (!s->desc.stack)
+            memmove(x + t * values, x + t * every * values, values * sizeof *x);
         c->phonemes += labels[t] != 0 && (t == 0 || labels[t] != labels[t - 1]);
     }
     return kept;
@@ -202,15 +213,16 @@ static shoal_status add_utterance(shoal_speech *s, bool test)
     size_t count = shoali_resample_count(s->spoken.samples);
     shoali_resample(s->spoken.sample, s->spoken.samples, s->samples);
     spoil(s->samples, count, s->desc.noise, &rng);
-    size_t frames = shoali_features_frames(count), values = shoali_features_values(s->features);
+    size_t frames = shoali_features_frames(count), width = width_of(s);
     frames = frames < FRAMES_MAX ? frames : FRAMES_MAX;
     if (frames == 0)
         return SHOAL_OK;
-    SHOALI_TRY(make_room(c, frames, values));
-    shoali_features_run(s->features, s->samples, frames, c->x + c->frames * values);
-    shoali_features_centre(s->features, frames, c->x + c->frames * values);
+    SHOALI_TRY(make_room(c, frames, width));
+    float *x = c->x + c->frames * width;
+    shoali_features_run(s->features, s->samples, frames, x);
+    shoali_features_centre(s->features, frames, x);
     label(&s->spoken, c, frames);
-    frames = thin(c, frames, values, s->desc.every);
+    frames = thin(s, c, frames, x);
     c->lengths[c->count++] = (uint32_t)frames;
     c->frames += frames;
     return SHOAL_OK;
@@ -221,7 +233,7 @@ static shoal_status add_utterance(shoal_speech *s, bool test)
 static shoal_status write_split(const shoal_speech *s, bool test)
 {
     const corpus *c = &s->splits[test];
-    const shoali_sequences sequences = {.values = shoali_features_values(s->features),
+    const shoali_sequences sequences = {.values = (uint32_t)width_of(s),
                                         .classes = SHOALI_PHONEMES,
                                         .count = (uint32_t)c->count,
                                         .frames = c->frames,

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 import tempfile
 import unittest
 
@@ -18,6 +19,17 @@ LAYERS = {
 def read(folder, name):
     with open(os.path.join(folder, name), "rb") as f:
         return f.read()
+
+
+def first_sequence(folder):
+    """(labels, values by frame) of the first utterance of train.shoalseq."""
+    bytes_ = read(folder, "train.shoalseq")
+    values, _, count, _, frames = struct.unpack_from("<IIIIQ", bytes_, 16)
+    length = struct.unpack_from("<I", bytes_, 40)[0]
+    labels_at = 40 + 4 * count
+    labels = struct.unpack_from(f"<{length}H", bytes_, labels_at)
+    flat = struct.unpack_from(f"<{length * values}f", bytes_, labels_at + 2 * frames)
+    return labels, [flat[t * values : (t + 1) * values] for t in range(length)]
 
 
 class Sequences(unittest.TestCase):
@@ -56,6 +68,19 @@ class Sequences(unittest.TestCase):
         two = self.train("speech", first, 400, 39, "--workers", 2)
         self.assertGreater(two["symbol_error_rate"], 0)
         self.assertLess(two["train_loss"], 3.4)  # ln 40, that of guessing, is 3.69
+
+    @unittest.skipUnless(os.path.exists(SPEAK), "shoal-speak is not built: no libespeak-ng-dev")
+    def test_stacked_frames_are_those_that_lie_together(self):
+        args = ("--train", 0.1, "--test", 0.1)
+        every, _ = self.make("speech", "every", *args)
+        third, _ = self.make("speech", "third", *args, "--every", 3)
+        stack, _ = self.make("speech", "stack", *args, "--every", 3, "--stack")
+        labels, frames = first_sequence(every)
+        self.assertEqual(first_sequence(third), (labels[::3], frames[::3]))
+        frames += frames[-1:] * (-len(frames) % 3)
+        joined = [sum(frames[t : t + 3], ()) for t in range(0, len(frames), 3)]
+        middles = labels[1::3] + labels[-1:] * (len(joined) - len(labels[1::3]))
+        self.assertEqual(first_sequence(stack), (middles, joined))
 
     def test_text_trains(self):
         text = os.path.join(self.folder, "text")

@@ -110,6 +110,15 @@ class Train(unittest.TestCase):
         r = self.train("--circulant", "k=1", code=2)
         self.assertIn("k=8,conv=4", r.stderr)
 
+    def test_what_was_not_tested_is_not_printed(self):
+        seldom = self.train("--epochs", 2, "--eval-every", 2).stdout.splitlines()
+        epochs = [line for line in seldom if line.startswith("epoch ")]
+        self.assertEqual(["accuracy" in line for line in epochs], [False, True])
+        never = self.train("--no-eval").stdout
+        self.assertIn("train loss", never)
+        for text in (*seldom, never):
+            self.assertNotIn("nan", text)
+
     def test_admm_ends_in_a_block_circulant_model(self):
         """Three trainings in one command, on one worker and on two."""
         out = self.out("admm")
