@@ -102,6 +102,21 @@ SHOAL_API void shoal_circulant_forward(shoal_circulant *layer, const float *x, s
 SHOAL_API void shoal_circulant_backward(shoal_circulant *layer, const float *dy, size_t count,
                                         float *dx, float *dw);
 
+/** Floats of sums for shoal_circulant_learn. desc as shoal_circulant_bytes takes it. */
+SHOAL_API size_t shoal_circulant_sums(const shoal_circulant_desc *desc);
+
+/**
+ * The gradient of the weights over many calls, as of a sequence's frames: it is summed up as a
+ * spectrum, and transformed once at the end. Any layer, training or not.
+ * @param x, dy float32[count][in], float32[count][out], count <= batch_max. A backward call that
+ * wants dw needs its forward call after this one: spectra of x are kept no longer.
+ * @param sums  float32[shoal_circulant_sums()], aligned to 64, zero at first: added to.
+ */
+SHOAL_API void shoal_circulant_learn(shoal_circulant *layer, const float *x, const float *dy,
+                                     size_t count, float *sums);
+/** @param dw as of shoal_circulant_backward, overwritten. */
+SHOAL_API void shoal_circulant_learned(shoal_circulant *layer, const float *sums, float *dw);
+
 /** The middle of forward alone: products per bin, of the spectra of the latest call, whose results
  * stay inside. For benchmarks, which compare it with what the processor can do. */
 SHOAL_API void shoal_circulant_multiply(shoal_circulant *layer, size_t count);

@@ -254,39 +254,60 @@ void shoal_circulant_forward(shoal_circulant *layer, const float *x, size_t coun
 
 /* ---------------------------------------------------------------- gradients */
 
-/* Weight gradients of 8 rows of blocks and some columns: all bins, then back to weights. */
-static void correlate_tile(shoal_circulant *layer, size_t tile, size_t first, size_t columns,
-                           size_t count, float *dw)
+/* Products of spectra: of 8 rows of blocks, `tile`, and some columns; bins lie `bin` floats apart.
+ */
+typedef struct products {
+    size_t bin, tile, first, columns;
+} products;
+
+/* One bin of weight gradients. */
+static void correlate_bin(const shoal_circulant *layer, const products *to, size_t f, size_t count,
+                          bool add, float *groups)
 {
     const shoali_circulant_shape *s = &layer->shape;
     const shoali_circulant_layout *at = &layer->layout;
     const float scale = 1.0f / (float)s->k;
-    const size_t bin = at->columns * SHOALI_GROUP;
-    for (size_t f = 0; f < s->bins; f++) {
-        const shoali_correlate job = {.g = layer->ys + f * at->y_bin + tile * SHOALI_GROUP,
-                                      .g_stride = at->y_stride,
-                                      .x = layer->xs + f * at->x_bin,
-                                      .x_stride = at->x_stride,
-                                      .count = count,
-                                      .first = first,
-                                      .columns = columns,
-                                      .dw = layer->products + f * bin,
-                                      .scale_re = scale,
-                                      .scale_im = f > 0 && s->first_row ? -scale : scale,
-                                      .real = f == 0};
-        layer->kernels->correlate(&job);
-    }
-    const size_t row = tile * SHOALI_LANES, stride = (size_t)s->q * s->k;
+    const shoali_correlate job = {.g = layer->ys + f * at->y_bin + to->tile * SHOALI_GROUP,
+                                  .g_stride = at->y_stride,
+                                  .x = layer->xs + f * at->x_bin,
+                                  .x_stride = at->x_stride,
+                                  .count = count,
+                                  .first = to->first,
+                                  .columns = to->columns,
+                                  .dw = groups + f * to->bin,
+                                  .scale_re = scale,
+                                  .scale_im = f > 0 && s->first_row ? -scale : scale,
+                                  .real = f == 0,
+                                  .add = add};
+    layer->kernels->correlate(&job);
+}
+
+/* Groups of a tile back to weights. */
+static void synthesise_products(const shoal_circulant *layer, const products *at,
+                                const float *groups, float *dw)
+{
+    const shoali_circulant_shape *s = &layer->shape;
+    const size_t row = at->tile * SHOALI_LANES, stride = (size_t)s->q * s->k;
     const size_t lanes = s->p - row < SHOALI_LANES ? s->p - row : SHOALI_LANES;
-    for (size_t c = 0; c < columns; c++) {
-        const float *src = layer->products + c * SHOALI_GROUP;
-        float *dst = dw + row * stride + (first + c) * s->k;
-        bool whole = lanes == SHOALI_LANES;
-        layer->kernels->synthesise(&layer->dft, src, bin, whole ? dst : layer->pad,
+    const bool whole = lanes == SHOALI_LANES;
+    for (size_t c = 0; c < at->columns; c++) {
+        const float *src = groups + c * SHOALI_GROUP;
+        float *dst = dw + row * stride + (at->first + c) * s->k;
+        layer->kernels->synthesise(&layer->dft, src, at->bin, whole ? dst : layer->pad,
                                    whole ? stride : s->k);
         for (size_t lane = 0; !whole && lane < lanes; lane++)
             memcpy(dst + lane * stride, layer->pad + lane * s->k, s->k * sizeof *dw);
     }
+}
+
+/* 8 rows of blocks and some columns: all bins while they are in the cache. */
+static void correlate_tile(const shoal_circulant *layer, size_t tile, size_t first, size_t columns,
+                           size_t count, float *dw)
+{
+    const products some = {layer->layout.columns * SHOALI_GROUP, tile, first, columns};
+    for (size_t f = 0; f < layer->shape.bins; f++)
+        correlate_bin(layer, &some, f, count, false, layer->products);
+    synthesise_products(layer, &some, layer->products, dw);
 }
 
 void shoal_circulant_backward(shoal_circulant *layer, const float *dy, size_t count, float *dx,
@@ -305,4 +326,38 @@ void shoal_circulant_backward(shoal_circulant *layer, const float *dy, size_t co
         return;
     apply_bins(layer, layer->wt, layer->layout.wt_bin, &out, &in, s->p, count);
     synthesise_samples(layer, &in, NULL, dx, count);
+}
+
+/* ---------------------------------------------------------------- gradients over many calls */
+
+/* Sums are laid out as the weights' spectra are. */
+static products all_columns(const shoal_circulant *layer, size_t tile)
+{
+    return (products){layer->layout.w_bin, tile, 0, layer->shape.q};
+}
+
+static size_t tile_at(const shoal_circulant *layer, size_t tile)
+{
+    return tile * layer->shape.q * SHOALI_GROUP;
+}
+
+void shoal_circulant_learn(shoal_circulant *layer, const float *x, const float *dy, size_t count,
+                           float *sums)
+{
+    const side in = inputs(layer), out = outputs(layer);
+    analyse_samples(layer, &in, x, count);
+    analyse_samples(layer, &out, dy, count);
+    for (size_t f = 0; f < layer->shape.bins; f++)
+        for (size_t tile = 0; tile < layer->shape.p_tiles; tile++) {
+            const products row = all_columns(layer, tile);
+            correlate_bin(layer, &row, f, count, true, sums + tile_at(layer, tile));
+        }
+}
+
+void shoal_circulant_learned(shoal_circulant *layer, const float *sums, float *dw)
+{
+    for (size_t tile = 0; tile < layer->shape.p_tiles; tile++) {
+        const products row = all_columns(layer, tile);
+        synthesise_products(layer, &row, sums + tile_at(layer, tile), dw);
+    }
 }

@@ -39,7 +39,8 @@ typedef struct shoali_apply {
     size_t bins, w_bin, x_bin, y_bin; /* so many of them, so far apart */
 } shoali_apply;
 
-/** One bin of dw = g conj(x)^T for 8 rows: dw[j] = sum over b of g[b] * conj(x[b][j]), scaled. */
+/** One bin of dw = g conj(x)^T for 8 rows: dw[j] = sum over b of g[b] * conj(x[b][j]), scaled; or
+ * dw[j] += that. */
 typedef struct shoali_correlate {
     const float *g; /* [count] samples of g_stride floats, one group is read */
     size_t g_stride;
@@ -48,7 +49,7 @@ typedef struct shoali_correlate {
     size_t first, columns; /* of the j */
     float *dw;             /* [columns] groups */
     float scale_re, scale_im;
-    bool real;
+    bool real, add;
 } shoali_correlate;
 
 /** A block of channels of an image, k planes, and its spectrum: a plane of real and one of

@@ -92,6 +92,15 @@ shoal_status shoal_circulant_bytes(const shoal_circulant_desc *desc, size_t *byt
     return SHOAL_OK;
 }
 
+size_t shoal_circulant_sums(const shoal_circulant_desc *desc)
+{
+    shoali_circulant_shape shape;
+    shoali_circulant_layout layout;
+    shoali_circulant_shape_of(desc, &shape);
+    shoali_circulant_layout_of(&shape, SHOALI_CIRCULANT_HEAD, &layout);
+    return shape.bins * layout.w_bin;
+}
+
 /* ---------------------------------------------------------------- the matrix itself */
 
 /* Which weight stands at (row, column). */

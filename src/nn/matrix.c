@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Block-circulant matrices, two ways. Large ones run in the frequency domain, transformed once per
- * pass; small ones are expanded before a pass. Gradients are dense in both and folded after it:
- * within a pass over many frames that costs little. */
+ * pass, and sum their gradients up there; small ones are expanded before a pass, and their dense
+ * gradients folded after it. */
 #include "nn/matrix.h"
 
 #include <cblas.h>
 #include <string.h>
 
+#include "kernel/kernel.h"
 #include "shoal/circulant.h"
 
 enum {
@@ -38,13 +39,15 @@ static shoal_circulant_desc desc_of(uint32_t rows, uint32_t cols, uint32_t block
     return desc;
 }
 
-/* The layer's memory, and room to align it. The sizes are within the kernels' bounds: model
- * checked them. */
+/* The layer's memory, a gradient's sums behind it, and room to align both. The sizes are within the
+ * kernels' bounds: model checked them. */
 static size_t fast_floats(uint32_t rows, uint32_t cols, uint32_t block, bool training)
 {
     const shoal_circulant_desc desc = desc_of(rows, cols, block, training);
     size_t bytes = 0;
-    return shoal_circulant_bytes(&desc, &bytes) == SHOAL_OK ? bytes / sizeof(float) + ALIGN : 0;
+    if (shoal_circulant_bytes(&desc, &bytes) != SHOAL_OK)
+        return 0;
+    return bytes / sizeof(float) + ALIGN + (training ? shoal_circulant_sums(&desc) : 0);
 }
 
 size_t shoali_matrix_scratch(uint32_t rows, uint32_t cols, uint32_t block)
@@ -52,7 +55,7 @@ size_t shoali_matrix_scratch(uint32_t rows, uint32_t cols, uint32_t block)
     const size_t all = (size_t)rows * cols;
     if (!shoali_matrix_is_fast(rows, cols, block))
         return block > 1 ? 2 * all : 0;
-    return all + fast_floats(rows, cols, block, true) + (size_t)BATCH * (rows + cols);
+    return fast_floats(rows, cols, block, true) + (size_t)BATCH * (rows + cols);
 }
 
 void shoali_matrix_expand(const float *values, uint32_t rows, uint32_t cols, uint32_t block,
@@ -101,6 +104,12 @@ static void open_fast(shoali_matrix *w, const float *values, bool training, floa
     const shoal_circulant_desc desc = desc_of(rows, cols, w->block, training);
     float *memory = take(scratch, fast_floats(rows, cols, w->block, training));
     memory += (ALIGN - (uintptr_t)memory / sizeof(float) % ALIGN) % ALIGN;
+    if (training) {
+        const size_t sums = shoal_circulant_sums(&desc);
+        w->sums = memory;
+        memset(w->sums, 0, sums * sizeof *w->sums);
+        memory += sums;
+    }
     w->in = take(scratch, (size_t)BATCH * cols);
     w->out = take(scratch, (size_t)BATCH * rows);
     if (shoal_circulant_init(&desc, memory, &w->fast) == SHOAL_OK)
@@ -112,9 +121,10 @@ shoali_matrix shoali_matrix_open(uint32_t rows, uint32_t cols, uint32_t block, c
 {
     size_t all = (size_t)rows * cols, kept = (size_t)shoali_matrix_count(rows, cols, block);
     shoali_matrix w = {.rows = (int)rows, .cols = (int)cols, .block = block, .dense = *params};
-    if (block > 1 && grads != NULL)
+    const bool fast = shoali_matrix_is_fast(rows, cols, block);
+    if (block > 1 && grads != NULL && !fast)
         w.dense_grads = take(scratch, all);
-    if (shoali_matrix_is_fast(rows, cols, block)) {
+    if (fast) {
         w.dense = NULL;
         open_fast(&w, *params, grads != NULL, scratch);
     } else if (block > 1) {
@@ -125,7 +135,8 @@ shoali_matrix shoali_matrix_open(uint32_t rows, uint32_t cols, uint32_t block, c
     if (grads != NULL) {
         w.grads = *grads;
         w.dense_grads = block > 1 ? w.dense_grads : *grads;
-        memset(w.dense_grads, 0, all * sizeof *w.dense_grads);
+        if (!fast)
+            memset(w.dense_grads, 0, all * sizeof *w.dense_grads);
         *grads += kept;
     }
     *params += kept;
@@ -134,9 +145,14 @@ shoali_matrix shoali_matrix_open(uint32_t rows, uint32_t cols, uint32_t block, c
 
 void shoali_matrix_close(shoali_matrix *w)
 {
-    if (w->block > 1)
-        shoali_matrix_fold(w->dense_grads, (uint32_t)w->rows, (uint32_t)w->cols, w->block,
-                           w->grads);
+    const uint32_t rows = (uint32_t)w->rows, cols = (uint32_t)w->cols;
+    if (w->fast != NULL) {
+        shoal_circulant_learned(w->fast, w->sums, w->grads);
+        shoali_kernel()->scale(w->grads, 1.0f / (float)w->block,
+                               (size_t)shoali_matrix_count(rows, cols, w->block));
+    } else if (w->block > 1) {
+        shoali_matrix_fold(w->dense_grads, rows, cols, w->block, w->grads);
+    }
 }
 
 /* ---------------------------------------------------------------- products */
@@ -207,10 +223,22 @@ void shoali_matrix_back(const shoali_matrix *w, uint32_t count, const float *dy,
                     dy, (int)dy_step, w->dense, w->cols, add ? 1.0f : 0.0f, dx, (int)dx_step);
 }
 
+static void learn_fast(const shoali_matrix *w, uint32_t count, const float *dy, size_t dy_step,
+                       const float *x, size_t x_step)
+{
+    for (uint32_t n = 0; n < count; n += BATCH, dy += BATCH * dy_step, x += BATCH * x_step) {
+        const uint32_t some = count - n < BATCH ? count - n : BATCH;
+        shoal_circulant_learn(w->fast, gathered(x, x_step, (size_t)w->cols, some, w->in),
+                              gathered(dy, dy_step, (size_t)w->rows, some, w->out), some, w->sums);
+    }
+}
+
 void shoali_matrix_learn(shoali_matrix *w, uint32_t count, const float *dy, size_t dy_step,
                          const float *x, size_t x_step)
 {
-    if (count > 0)
+    if (w->fast != NULL)
+        learn_fast(w, count, dy, dy_step, x, x_step);
+    else if (count > 0)
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, w->rows, w->cols, (int)count, 1.0f, dy,
                     (int)dy_step, x, (int)x_step, 1.0f, w->dense_grads, w->cols);
 }

@@ -10,10 +10,11 @@ typedef struct shoali_matrix {
     int rows, cols;
     uint32_t block;
     const float *dense;           /* float32[rows][cols]; NULL if fast */
-    float *dense_grads;           /* the same; NULL: forward only */
+    float *dense_grads;           /* the same; NULL: forward only, or fast */
     float *grads;                 /* of the values kept */
     struct shoal_circulant *fast; /* products by FFT; NULL: of dense matrices */
     float *in, *out;              /* of fast: vectors side by side */
+    float *sums;                  /* of fast: the gradient's spectrum so far */
 } shoali_matrix;
 
 /** Whether products run in the frequency domain (shoal/circulant.h): where that was measured to be

@@ -47,6 +47,10 @@ void shoali_walk_back(const shoali_walk *walk, const shoali_matrix *w, const flo
 void shoali_walk_learn(const shoali_walk *walk, shoali_matrix *w, const float *dout,
                        size_t dout_values, const float *x, size_t x_values)
 {
+    if (walk->lengths == NULL) { /* one sequence's end meets the next one's start */
+        shoali_matrix_learn(w, walk->count * walk->frames, dout, dout_values, x, x_values);
+        return;
+    }
     for (uint32_t n = 0; n < walk->count; n++)
         shoali_matrix_learn(w, shoali_walk_length(walk, n), dout + row(walk, n, dout_values),
                             dout_values, x + row(walk, n, x_values), x_values);

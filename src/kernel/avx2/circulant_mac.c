@@ -311,8 +311,11 @@ INLINE void corr_tile(const shoali_correlate *job, const float *const *x, float 
     const __m256 scale_re = _mm256_set1_ps(job->scale_re), scale_im = _mm256_set1_ps(job->scale_im);
     UNROLL for (int c = 0; c < columns; c++)
     {
-        _mm256_store_ps(dw + c * SHOALI_GROUP, _mm256_mul_ps(re[c], scale_re));
-        _mm256_store_ps(dw + c * SHOALI_GROUP + 8, _mm256_mul_ps(im[c], scale_im));
+        float *to = dw + c * SHOALI_GROUP;
+        const __m256 old_re = job->add ? _mm256_load_ps(to) : _mm256_setzero_ps();
+        const __m256 old_im = job->add ? _mm256_load_ps(to + 8) : _mm256_setzero_ps();
+        _mm256_store_ps(to, _mm256_fmadd_ps(re[c], scale_re, old_re));
+        _mm256_store_ps(to + 8, _mm256_fmadd_ps(im[c], scale_im, old_im));
     }
 }
 

@@ -141,8 +141,9 @@ static void correlate_column(const shoali_correlate *job, const float *x, float 
         }
     }
     for (size_t lane = 0; lane < SHOALI_LANES; lane++) {
-        dw[lane] = re[lane] * job->scale_re;
-        dw[lane + SHOALI_LANES] = im[lane] * job->scale_im;
+        float *to = dw + lane;
+        to[0] = re[lane] * job->scale_re + (job->add ? to[0] : 0.0f);
+        to[SHOALI_LANES] = im[lane] * job->scale_im + (job->add ? to[SHOALI_LANES] : 0.0f);
     }
 }
 

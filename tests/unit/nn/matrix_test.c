@@ -57,6 +57,28 @@ static void folding_is_the_mean_over_what_expanding_repeats(void **state)
     }
 }
 
+/* Means of y x^T over the entries that a value stands for; the first pair counts twice. */
+static void check_learned(uint32_t rows, uint32_t cols, uint32_t k, uint32_t count, const float *x,
+                          size_t x_step, const float *y, size_t y_step, const float *grads)
+{
+    const uint32_t across = (cols + k - 1) / k;
+    const size_t kept = (size_t)shoali_matrix_count(rows, cols, k);
+    double *want = calloc(kept, sizeof *want), error = 0, norm = 0;
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < cols; c++) {
+            double *sum = want + ((size_t)(r / k) * across + c / k) * k + (r % k + k - c % k) % k;
+            for (uint32_t n = 0; n < count; n++)
+                *sum += (n == 0 ? 2.0 : 1.0) / k * (double)y[n * y_step + r] *
+                        (double)x[n * x_step + c];
+        }
+    for (size_t i = 0; i < kept; i++) {
+        error += pow((double)grads[i] - want[i], 2);
+        norm += pow(want[i], 2);
+    }
+    assert_true(sqrt(error / norm) < 2e-6);
+    free(want);
+}
+
 /* Vectors apart from each other and side by side, more of them than go at once. */
 static void check_products(uint32_t rows, uint32_t cols, uint32_t k, uint32_t count, size_t gap,
                            bool add)
@@ -84,6 +106,10 @@ static void check_products(uint32_t rows, uint32_t cols, uint32_t k, uint32_t co
         shoali_matrix_apply(&w, count, x, x_step, y, y_step, true);
         shoali_matrix_back(&w, count, y, y_step, dx, x_step, true);
     }
+    shoali_matrix_learn(&w, count, y, y_step, x, x_step);
+    shoali_matrix_learn(&w, 1, y, y_step, x, x_step); /* the first once more */
+    shoali_matrix_close(&w);
+    check_learned(rows, cols, k, count, x, x_step, y, y_step, grads);
     const double times = add ? 2 : 1; /* then y = 2 W x, dx = W^T (W x + 2 W x) */
     for (uint32_t n = 0; n < count; n++)
         for (uint32_t r = 0; r < rows; r++) {
