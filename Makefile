@@ -46,10 +46,10 @@ claims: build ## measure the timed claims (45 minutes); C=NAME one; Q=1 quick
 claims-long: build ## measure the accuracy claims (hours, resumable); C=NAME one
 	@bench/claims/run.py --long $(if $(C),--only $(C))
 
-soak: build ## long search: fuzzing, and tests under ever new seeds; MINUTES=60
+soak: build ## long search: fuzzing, tests under ever new seeds, soak-ranks; MINUTES=60
 	@tools/soak.sh $(or $(MINUTES),60)
 
-soak-ranks: build ## kill, stop, pause and cut ranks of training runs at random; MINUTES=60 SEED=1
+soak-ranks: build ## kill, stop, cut and slow ranks of training runs at random; MINUTES=60 SEED=1
 	@tools/soak_ranks.py $(or $(MINUTES),60) $(SEED)
 
 rtl: ## build and check the hardware blocks (15 minutes)

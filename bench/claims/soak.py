@@ -1,83 +1,397 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random faults on training runs in the lab, and what must be true after each of them."""
+"""Training runs in the lab, each with one random fault after the other, and what must be true after
+each of them (soak_checks.py). Which rank is hurt how, when and for how long follows from the seed.
 
-import concurrent.futures
-import glob
+    kill    SIGKILL, and started again           stop   SIGSTOP, SIGKILL later, and started again
+    pause   SIGSTOP, SIGCONT later               cut    the link is down, and up again
+    slow    the link has a tenth of its rate for a while: nobody may be lost
+
+A fault is over when all ranks have made steps together again and their weights are compared. What
+has a deadline (RECOVER_S, above the peer timeout and the longest fault) can fail because the
+machine stood still, processes stopped from outside or starved: a clock that ticks ten times a
+second notices gaps. Such a failure, with a gap of more than STALL_S since the fault, is counted and
+told as "disturbed", with the length of the gap; anything else is a violation."""
+
+import json
 import os
 import random
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
+import time
 
-import lose
+import claim
+import soak_checks as checks
 
-KINDS = ("kill", "pause", "stop", "cut")
-EPOCHS = 2
-LAST_STEP = 45  # of 62: the others have to make steps afterwards
+SHOAL = os.path.join(claim.ROOT, "build", "release", "shoal")
+RANK = os.path.join(claim.HERE, "soak_rank.py")
+RANKS, RATE, SLOW_RATE = 4, "250mbit", "25mbit"
+SAMPLES, MARGIN = 2000, 1500  # no fault within the last samples: nobody gets in there
+KINDS = ("kill", "pause", "stop", "cut", "slow")
+HEAL = {"pause": ("cont",), "cut": ("mend",), "slow": ("fast",), "kill": ("start",)}
+HEAL["stop"] = ("kill", "start")
+DOES = {"pause": "stop"}  # what the agent calls it, where it is not the fault's name
+JOIN_S, RECOVER_S, SETTLE_S, STALL_S, END_S = 60, 60, 10, 1, 120
+EPOCHS, FAULT_S = 30, 7  # of a run at most; what a fault takes, roughly
+NOTICED_S = 4  # the peer timeout is 2.5 s: what is over before may go by unnoticed
+TRAIN = "train --model mlp-small --batch 16 --lr 0.02 --compute-ms 20 --check-every 5"
 
 
 class Cannot(Exception):
     """This machine can make no lab."""
 
 
-def one(data, fault, victim, step, seed):
-    """A run with one fault; the violations, as sentences."""
-    what = f"{fault} of rank {victim} at step {step}, --seed {seed}"
-    try:
-        found = lose.trial(data, EPOCHS, fault, victim, seed, after_steps=step)
-    except lose.Broken as failed:
-        return [str(failed)]
-    except subprocess.TimeoutExpired:
-        return [f"{what}: the run does not end"]
-    bad = []
-    if found["unaccounted"]:
-        bad.append(f"{what}: {found['unaccounted']} samples lost or taken twice")
-    if found["replicas_differ"]:
-        bad.append(f"{what}: replicas differ in {found['replicas_differ']} epochs' results")
-    return bad
+class Late(Exception):
+    """Something with a deadline did not come."""
 
 
-def processes():
-    """Ids of this command's processes."""
-    found = set()
-    for path in glob.glob("/proc/[0-9]*/exe"):
+class Clock(threading.Thread):
+    """Notices when this machine stands still."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.gaps, self._over = [], threading.Event()
+
+    def run(self):
+        last = time.monotonic()
+        while not self._over.wait(0.1):
+            now = time.monotonic()
+            if now - last > STALL_S:
+                self.gaps.append((now, now - last))
+            last = now
+
+    def longest_since(self, moment):
+        return max((gap for at, gap in self.gaps if at >= moment), default=0)
+
+    def stop(self):
+        self._over.set()
+        self.join()
+
+
+class Agent:
+    """The line to one rank's soak_rank.py."""
+
+    def __init__(self, folder, rank, job):
+        path = os.path.join(folder, f"agent.{rank}")
+        end = time.monotonic() + JOIN_S
+        self.socket = socket.socket(socket.AF_UNIX)
+        while True:
+            try:
+                self.socket.connect(path)
+                break
+            except OSError as reason:
+                if job.poll() is not None:
+                    raise Cannot(job.stderr.read().strip()) from reason
+                if time.monotonic() > end:
+                    raise Late(f"rank {rank}'s agent does not answer") from reason
+                time.sleep(0.05)
+        self.stream = self.socket.makefile("rw", encoding="ascii")
+
+    def do(self, word):
+        self.stream.write(word + "\n")
+        self.stream.flush()
+        return json.loads(self.stream.readline())
+
+    def close(self):
+        self.stream.close()
+        self.socket.close()
+
+
+class Session:
+    """One training run and the faults on it."""
+
+    def __init__(self, data, seed, epochs, say):
+        self.seed, self.epochs, self.say = seed, epochs, say
+        self.draw, self.clock = random.Random(seed), Clock()
+        self.folder = tempfile.mkdtemp(prefix="shoal-soak-")
+        self.status = os.path.join(self.folder, "status")
+        self.tmp = os.path.join(self.folder, "tmp")
+        for path in (self.status, self.tmp):
+            os.mkdir(path, 0o700)
+        self.mine = f"SHOAL_STATUS_DIR={self.status}"
+        self.metrics = checks.Metrics(os.path.join(self.folder, "out"))
+        self.faults, self.violations, self.disturbed, self.victims = [], [], [], set()
+        self.first = {}  # by process: its first look, and the faults before it
+        self.lab, self.agents = set(), []
+        self.litter = checks.litter([])
+        argv = [SHOAL, *TRAIN.split(), "--on-loss", "reform", "--quiet", "--data", data]
+        argv += ["--epochs", str(epochs), "--seed", str(seed), "--out", self.metrics.folder]
+        plan = {"argv": argv, "rate": RATE, "slow_rate": SLOW_RATE, "silence_s": 2 * RECOVER_S}
+        with open(os.path.join(self.folder, "plan.json"), "w", encoding="utf-8") as file:
+            json.dump(plan, file)
+
+    # ------------------------------------------------------------------ what is seen
+
+    def bad(self, moment, what, timed=False):
+        gap = self.clock.longest_since(moment)
+        what = f"seed {self.seed}: {what}"
+        if timed and gap > 0:
+            self.disturbed.append(f"{what}; the machine stood still for {gap:.1f} s")
+        else:
+            self.violations.append(what)
+        self.say((self.disturbed if timed and gap > 0 else self.violations)[-1])
+
+    def step(self):
+        """Last step and sample that anybody has made."""
+        at = [0, 0]
+        for lines in self.metrics.read().values():
+            for line in reversed(lines):
+                if "at_us" in line:
+                    at = max(at, [line["step"], sum(checks.place(line))])
+                    break
+        return at
+
+    def wait(self, what, ready, seconds):
+        end = time.monotonic() + seconds
+        while True:
+            result = ready()
+            if result:
+                return result
+            if time.monotonic() > end:
+                raise Late(f"{what} after {seconds} s")
+            codes = [look["exit"] for look in self.look()]
+            if None not in codes and not ready():
+                raise Late(f"{what}: all ranks have ended, {codes}")
+            time.sleep(0.05)
+
+    def together(self, step, seconds, what):
+        """Until all ranks' weights after a step behind this one are compared."""
+
+        def compared():
+            found = {}
+            for name, lines in self.metrics.read().items():
+                for line in reversed(lines):
+                    if line.get("replica", 0) > step:
+                        found.setdefault(line["replica"], set()).add(name)
+                    elif "replica" in line:
+                        break
+            return any(len(names) == RANKS for names in found.values())
+
+        self.wait(what, compared, seconds)
+
+    def look(self):
+        return [agent.do("look") for agent in self.agents]
+
+    def reforms(self):
+        return sum("reform" in line for lines in self.metrics.files.values() for line in lines)
+
+    def metrics_file(self, look):
+        names = (os.path.basename(path.strip()) for path in look.get("fds", {}))
+        return next((name for name in names if name.startswith("metrics")), None)
+
+    # ------------------------------------------------------------------ a fault
+
+    def hurt(self, kind, victim):
+        """The fault, its end, and the wait for all; seconds from its end to that."""
+        agent, moment = self.agents[victim], time.monotonic()
+        self.victims.add(self.metrics_file(agent.do("look")))
+        reforms, said = self.reforms(), self.said()
+        agent.do(DOES.get(kind, kind))
+        lasts = self.draw.uniform(1.5, 6)
+        time.sleep(lasts)
+        for word in HEAL[kind]:
+            agent.do(word)
+        healed = time.monotonic()
+        step = self.step()[0]
+        self.together(step, RECOVER_S, f"{kind} of rank {victim}: not together again")
+        if kind == "slow" and self.reforms() > reforms:
+            self.bad(moment, f"slow link of rank {victim}: somebody was lost", timed=True)
+        if (kind == "kill" or kind != "slow" and lasts > NOTICED_S) and self.said() <= said:
+            self.bad(moment, f"{kind} of rank {victim}: nobody says that it is lost", timed=True)
+        return time.monotonic() - healed
+
+    def said(self):
+        """How often anybody has named a rank as lost."""
+        count = 0
+        for rank in range(RANKS):
+            with open(os.path.join(self.folder, f"errors.{rank}"), encoding="utf-8") as file:
+                count += file.read().count(" is lost: ")
+        return count
+
+    def leaks(self, what):
+        """Descriptors, threads and memory of those that have lived through it."""
+        moment, bad = time.monotonic(), []
+        while True:
+            now, bad = self.look(), []
+            for rank, new in enumerate(now):
+                if new["pid"] not in self.first or "fds" not in new:
+                    continue
+                first, born = self.first[new["pid"]]
+                lived = len(self.faults) - born
+                found = checks.descriptors(first, new) + checks.memory(first, new, lived)
+                bad += [f"{what}: rank {rank} has {text}" for text in found]
+            running = len(checks.processes(self.mine))
+            if running > self.running:
+                bad.append(f"{what}: {running} processes, {self.running} at first")
+            if not bad or time.monotonic() - moment > SETTLE_S:
+                break
+            time.sleep(0.2)
+        for text in bad:
+            self.bad(moment, text)
+
+    def fault(self, kind):
+        victim = self.draw.randrange(RANKS)
+        for look in self.look():
+            if "fds" in look:
+                self.first.setdefault(look["pid"], (look, len(self.faults)))
+        first = self.step()[0] + self.draw.randrange(1, 12)
+        self.wait("no steps", lambda: self.step()[0] >= first, RECOVER_S)
+        moment = time.monotonic()
         try:
-            if os.readlink(path).split(" ")[0] == lose.SHOAL:
-                found.add(path.split("/")[2])
-        except OSError:
-            pass  # it has ended, or is another user's
-    return found
+            took = self.hurt(kind, victim)
+        except Late as what:
+            self.faults.append({"kind": kind, "victim": victim, "step": first})
+            self.bad(moment, str(what), timed=True)
+            raise
+        self.faults.append({"kind": kind, "victim": victim, "step": first, "again_s": took})
+        self.leaks(f"after {kind} of rank {victim} at step {first}")
+        self.say(f"{kind} of rank {victim} at step {first}: together again {took:.1f} s later")
+
+    # ------------------------------------------------------------------ a run
+
+    def begin(self):
+        doors = ",".join(f"10.77.0.{i + 1}:29402" for i in range(RANKS))
+        places = {"TMPDIR": self.tmp, "SHOAL_STATUS_DIR": self.status, "SHOAL_DOORS": doors}
+        self.job = subprocess.Popen(
+            [SHOAL, *f"run -n {RANKS} --lab rate={RATE} --grace 90 --".split(), RANK, self.folder],
+            env={**os.environ, **places},
+            cwd=self.tmp,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.agents = []
+        for rank in range(RANKS):
+            self.agents.append(Agent(self.folder, rank, self.job))
+        pids = [agent.do("start")["pid"] for agent in self.agents]
+        self.lab = checks.namespaces(pids)
+        self.together(0, JOIN_S, "the start")
+        self.running = len(checks.processes(self.mine))
+
+    def end(self):
+        """All ranks end well."""
+
+        def codes_of_all():
+            codes = [look["exit"] for look in self.look()]
+            return None not in codes and codes
+
+        moment = time.monotonic()
+        codes = self.wait("no end of the run", codes_of_all, END_S)
+        if any(codes):
+            self.bad(moment, f"ranks end with {codes}: {self.errors()}", timed=True)
+        for agent in self.agents:
+            agent.do("end")
+        self.job.wait(JOIN_S)
+        if self.job.returncode != 0:
+            self.bad(moment, f"the launcher ends with {self.job.returncode}")
+
+    def errors(self):
+        texts = []
+        for rank in range(RANKS):
+            with open(os.path.join(self.folder, f"errors.{rank}"), encoding="utf-8") as file:
+                texts.append(f"rank {rank}: " + " | ".join(file.read().splitlines()[-3:]))
+        return "; ".join(texts)
+
+    def afterwards(self, ended):
+        """What the files say, and what lies about."""
+        moment, files = time.monotonic(), self.metrics.read()
+        found = checks.samples(files, SAMPLES * self.epochs, self.victims) if ended else {}
+        found.setdefault("steps", 0)
+        same = checks.replicas(files, len(self.faults) + 1 if ended else 1)
+        for text in found.get("violations", []) + same["violations"]:
+            self.bad(moment, text)
+        while checks.processes(self.mine) and time.monotonic() < moment + SETTLE_S:
+            time.sleep(0.1)
+        left = {
+            "processes": sorted(checks.processes(self.mine)),
+            "namespaces": sorted(checks.namespaces_left(self.lab)),
+            "files": sorted(checks.litter([self.tmp, self.status]) - self.litter),
+        }
+        for what, names in left.items():
+            if names:
+                self.bad(moment, f"{what} stay behind: {', '.join(map(str, names))}")
+        return {"steps": found["steps"], "compared": same["compared"]}
+
+    def run(self, wanted):
+        """Faults until so many, or until the run is nearly over."""
+        ended, moment = False, time.monotonic()
+        self.clock.start()
+        kinds = []
+        try:
+            self.begin()
+            last = SAMPLES * self.epochs - MARGIN
+            while len(self.faults) < wanted and self.step()[1] < last:
+                kinds = kinds or self.draw.sample(KINDS, len(KINDS))
+                self.fault(kinds.pop())
+            self.end()
+            ended = True
+        except Late as what:
+            if not self.violations and not self.disturbed:
+                self.bad(moment, str(what), timed=True)
+            self.say(self.errors())
+        finally:
+            for agent in self.agents:
+                agent.close()
+            if self.job.poll() is None:
+                self.job.terminate()
+                self.job.wait()
+            self.job.stderr.close()
+            self.clock.stop()
+            result = self.afterwards(ended)
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return result
 
 
-def things():
-    """What a run could leave behind, processes apart."""
-    return set(glob.glob("/dev/shm/shoal*")) | set(glob.glob("/tmp/shoal-lose-*"))
-
-
-def run(seed, faults, at_once=1, say=lambda text: None):
-    """So many runs with one fault each: {"faults", "kinds", "violations"}."""
-    if not os.path.exists(lose.SHOAL):
+def run(seed, faults, seconds=0, say=lambda text: None):
+    """Runs with at least so many faults in all, for at least so long: {"faults", "kinds", "steps",
+    "compared", "violations", "disturbed"}."""
+    if not os.path.exists(SHOAL):
         raise Cannot("build/release/shoal is not built: make build")
-    draw, kinds, before = random.Random(seed), {}, (processes(), things())
-    data = tempfile.mkdtemp(prefix="shoal-soak-")
-    violations = []
+    all_ = {"faults": 0, "kinds": {}, "steps": 0, "compared": 0, "runs": 0, "again_s": []}
+    all_.update({"violations": [], "disturbed": []})
+    end = time.monotonic() + seconds
+    data = tempfile.mkdtemp(prefix="shoal-soak-data-")
     try:
-        lose.make_data(data)
-        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-            runs = []
-            for i in range(faults):
-                kind = KINDS[i % len(KINDS)] if faults <= len(KINDS) else draw.choice(KINDS)
-                kinds[kind] = kinds.get(kind, 0) + 1
-                victim, step = draw.randrange(lose.RANKS), draw.randrange(2, LAST_STEP)
-                runs.append(pool.submit(one, data, kind, victim, step, seed + i))
-            for i, done in enumerate(runs):
-                violations += done.result()
-                say(f"{i + 1} of {faults} faults, {len(violations)} violations")
+        digits = f"data digits --out {data} --train {SAMPLES} --test 1000"
+        subprocess.run([SHOAL, *digits.split()], check=True, capture_output=True)
+        while all_["faults"] < faults or time.monotonic() < end:
+            rest = max(faults - all_["faults"], int((end - time.monotonic()) / FAULT_S), 1)
+            session = Session(data, seed, min(rest + 1, EPOCHS), say)
+            found = session.run(rest)
+            all_["runs"] += 1
+            all_["faults"] += len(session.faults)
+            for fault in session.faults:
+                all_["kinds"][fault["kind"]] = all_["kinds"].get(fault["kind"], 0) + 1
+                all_["again_s"] += [fault["again_s"]] if "again_s" in fault else []
+            for key in ("steps", "compared"):
+                all_[key] += found[key]
+            all_["violations"] += session.violations
+            all_["disturbed"] += session.disturbed
+            say(f"{all_['faults']} faults, {len(all_['violations'])} violations")
+            seed += 1
     except OSError as reason:
         raise Cannot(str(reason)) from reason
     finally:
         shutil.rmtree(data, ignore_errors=True)
-    left = sorted(processes() - before[0]) + sorted(things() - before[1])
-    if left:
-        violations.append(f"stays behind: {', '.join(left)}")
-    return {"faults": faults, "kinds": kinds, "violations": violations}
+    return all_
+
+
+def claim_main(name, doc, quick, full, seconds=0):
+    """A claim of so many faults; in full for so long at least."""
+    this, began = claim.Claim(name, doc), time.monotonic()
+    if this.quick:
+        full, seconds = quick, 0
+    try:
+        found = run(this.seed, full, seconds, say=lambda text: print(text, flush=True))
+    except Cannot as reason:
+        this.cannot(reason)
+    again = sorted(found.pop("again_s"))
+    found["again_median_s"] = again and round(again[len(again) // 2], 2) or None
+    found["again_worst_s"] = again and round(again[-1], 2) or None
+    found["minutes"] = round((time.monotonic() - began) / 60, 1)
+    violations = found.pop("violations")
+    found["disturbed"] = len(found["disturbed"])
+    this.report(len(violations), found)

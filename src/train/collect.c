@@ -57,6 +57,7 @@ shoal_status shoali_train_check_replicas(shoal_train *train)
         parts[2 * i] = (float)(hash >> (16 * i) & 0xffff);
         parts[2 * i + 1] = -parts[2 * i];
     }
+    SHOALI_TRY(shoali_metrics_replica(train, hash));
     memcpy(most, parts, sizeof most);
     SHOALI_TRY(shoali_train_reduce(train, most, 8, SHOAL_MAX, "replica check"));
     for (size_t i = 0; i < 4; i++) {

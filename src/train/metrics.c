@@ -92,6 +92,15 @@ shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *ti
     return written(train, train->desc.reform);
 }
 
+shoal_status shoali_metrics_replica(shoal_train *train, uint64_t hash)
+{
+    if (train->metrics == NULL)
+        return SHOAL_OK;
+    fprintf(train->metrics, "{\"replica\": %llu, \"hash\": \"%016llx\"}\n",
+            (unsigned long long)train->step, (unsigned long long)hash);
+    return written(train, train->desc.reform);
+}
+
 shoal_status shoali_metrics_reform(shoal_train *train, uint64_t took_us)
 {
     if (train->metrics == NULL)

@@ -188,6 +188,8 @@ SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);
 /** What codec = "auto" measured and chose; probe_us: how long that took. */
 SHOAL_MUST_USE shoal_status shoali_metrics_choice(shoal_train *train, double probe_us);
+/** What this worker's weights hash to after this step, before the others' are compared with it. */
+SHOAL_MUST_USE shoal_status shoali_metrics_replica(shoal_train *train, uint64_t hash);
 /** These workers have begun; took_us: since the last step. */
 SHOAL_MUST_USE shoal_status shoali_metrics_reform(shoal_train *train, uint64_t took_us);
 SHOAL_MUST_USE shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch);
