@@ -142,8 +142,10 @@ enum {
     SHOAL_TENSOR_NORM = 1u << 2, /* batch norm scale or shift */
     SHOAL_TENSOR_LAST = 1u << 3, /* of the last layer */
     SHOAL_TENSOR_CIRCULANT = 1u << 4,
-    SHOAL_TENSOR_BITS = 1u << 5 /* not numbers: any four bytes go through as they are. All tensors
+    SHOAL_TENSOR_BITS = 1u << 5, /* not numbers: any four bytes go through as they are. All tensors
                                    of an operation or none; all-gather and broadcast by identity */
+    SHOAL_TENSOR_ROWS = 1u << 6  /* an embedding: most rows of its gradient are zero
+                                    (shoal_sync_ready_rows) */
 };
 
 /** One tensor inside a flat buffer. A table is sorted by offset, without gaps, and holds whole
@@ -197,11 +199,18 @@ typedef struct shoal_op_desc {
     int64_t timeout_us;     /* [comm's op_timeout_us] */
     uint8_t tos;            /* IP ToS of its data connections; 0x28 marks compressible traffic */
     const char *label;      /* for errors and logs: "gradients 3/7" */
+    /** Key-value input, for embeddings: all other rows of buf are zero. Ascending indices, borrowed
+     * until completion; NULL: not known. buf is one tensor of rows x cols, or the collective says
+     * how long a row is. With `omnireduce:input=coo` only these rows are read, and only rows that
+     * some member names are written; other collectives need no such hint and ignore it. All
+     * contributors give a list, which may be empty, or none does. */
+    const uint32_t *rows;
+    size_t row_count;
 } shoal_op_desc;
 #define SHOAL_OP_DESC_INIT                                                                        \
     {                                                                                             \
         sizeof(shoal_op_desc), SHOAL_ALL_REDUCE, SHOAL_SUM, {0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, \
-            0, 0, 0, NULL, NULL, NULL, 0, 0, NULL                                                 \
+            0, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, 0                                        \
     }
 
 /** What an operation cost this rank. */

@@ -101,6 +101,18 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_ready(shoal_sync *sync, size_t 
                                                        size_t count);
 
 /**
+ * As shoal_sync_ready, of one tensor whose gradient is zero but in these rows: ascending indices,
+ * borrowed until before_update returns. A tensor with the flag SHOAL_TENSOR_ROWS travels as an
+ * operation of its own where the collective sends rows (`omnireduce:input=coo`): then nobody looks
+ * at the others. Every rank names rows of the same tensors, which may be none of them (row_count
+ * 0); with other collectives this is shoal_sync_ready.
+ * @param rows NULL: not known
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_ready_rows(shoal_sync *sync, size_t offset,
+                                                            size_t count, const uint32_t *rows,
+                                                            size_t row_count);
+
+/**
  * The backward pass is over; ranges not yet announced are ready now. Waits for what the protocol
  * needs before the update. Bounded by the operations' deadlines.
  * @return SHOAL_OK | ENOTFINITE (nonfinite = stop) | EPEER | ETIMEDOUT | EMISMATCH | ...

@@ -53,6 +53,7 @@ SHOAL_TENSOR_NORM = 4
 SHOAL_TENSOR_LAST = 8
 SHOAL_TENSOR_CIRCULANT = 16
 SHOAL_TENSOR_BITS = 32
+SHOAL_TENSOR_ROWS = 64
 SHOAL_ALL_REDUCE = 0
 SHOAL_REDUCE_SCATTER = 1
 SHOAL_ALL_GATHER = 2
@@ -315,6 +316,8 @@ class shoal_op_desc(C.Structure):
         ("timeout_us", C.c_int64),
         ("tos", C.c_uint8),
         ("label", C.c_char_p),
+        ("rows", C.c_void_p),
+        ("row_count", C.c_size_t),
     ]
 
 
@@ -1345,6 +1348,7 @@ FUNCTIONS = {
     "shoal_sync_create": (STATUS, [C.c_void_p, C.POINTER(shoal_sync_desc), C.POINTER(C.c_void_p)]),
     "shoal_sync_destroy": (None, [C.c_void_p]),
     "shoal_sync_ready": (STATUS, [C.c_void_p, C.c_size_t, C.c_size_t]),
+    "shoal_sync_ready_rows": (STATUS, [C.c_void_p, C.c_size_t, C.c_size_t, C.c_void_p, C.c_size_t]),
     "shoal_sync_before_update": (STATUS, [C.c_void_p, C.POINTER(shoal_verdict)]),
     "shoal_sync_after_update": (STATUS, [C.c_void_p, C.POINTER(shoal_verdict)]),
     "shoal_sync_finish": (STATUS, [C.c_void_p]),

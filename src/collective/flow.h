@@ -63,6 +63,8 @@ typedef struct shoali_flow_args {
     bool owner_job;            /* OWN asks sink->job before it encodes; its error feedback is off */
     const float *weights; /* owner_job: [count] what buf shall hold at the end of ENOTFINITE where
                              the sum was not finite, as no owner stepped there; NULL: anything */
+    const uint32_t *rows; /* the rows of buf that may be not zero, ascending: shoal_op_desc */
+    size_t row_count;
     bool check_finite;
     uint32_t chunk_elems;
     uint64_t seed;

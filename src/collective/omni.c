@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where blocks lie and how a body is laid out. */
+/* Where blocks lie, how a body is laid out, and their form as the flow sees it. */
 #include "collective/omni.h"
 
 #include "base/error.h"
@@ -16,7 +16,8 @@ shoal_status shoali_omni_lay_out(size_t count, uint32_t block, uint32_t fusion, 
                            "blocks than 32 bits can number",
                            count, block, (unsigned long long)columns);
     const uint64_t first_row = blocks < columns ? blocks : columns;
-    *out = (shoali_omni_layout){.count = count,
+    *out = (shoali_omni_layout){.form = &shoali_omni_blocks,
+                                .count = count,
                                 .block = block,
                                 .fusion = fusion,
                                 .columns = (uint32_t)columns,
@@ -35,7 +36,8 @@ uint32_t shoali_omni_width(const shoali_omni_layout *l, uint32_t slot)
 
 uint32_t shoali_omni_rows(const shoali_omni_layout *l, uint32_t slot)
 {
-    return (l->blocks - slot * l->fusion - 1) / l->columns + 1;
+    const uint32_t first = l->form == &shoali_omni_pairs ? slot : slot * l->fusion;
+    return (l->blocks - first - 1) / l->columns + 1;
 }
 
 uint32_t shoali_omni_end(const shoali_omni_layout *l, uint32_t column)
@@ -75,3 +77,54 @@ bool shoali_omni_follows(const shoali_omni_layout *l, uint32_t slot, uint32_t be
     return column == before % l->columns && column / l->fusion == slot && b > before &&
            (b < l->blocks || b == shoali_omni_end(l, column));
 }
+
+/* ------------------------------------------------------------------ form */
+
+static uint32_t reply_most(const shoali_omni_layout *l, uint32_t k)
+{
+    (void)l;
+    return k;
+}
+
+static uint32_t result_units(const shoali_omni_layout *l, uint32_t slot, size_t bytes)
+{
+    const size_t one = shoali_omni_result_bytes(l, 1);
+    if (bytes < one || bytes % one != 0 || bytes / one > shoali_omni_width(l, slot))
+        return SHOALI_OMNI_NONE;
+    return (uint32_t)(bytes / one);
+}
+
+static uint32_t owed_units(const shoali_omni_aggregator *a, uint32_t slot, uint32_t worker,
+                           size_t bytes)
+{
+    const uint32_t owed = shoali_omni_aggregator_owed(a, slot, worker);
+    return owed > 0 && bytes == shoali_omni_contribution_bytes(a->l, owed) ? owed
+                                                                           : SHOALI_OMNI_NONE;
+}
+
+static bool owes(const shoali_omni_aggregator *a, uint32_t slot, uint32_t worker)
+{
+    return shoali_omni_aggregator_owed(a, slot, worker) > 0;
+}
+
+static uint32_t longest(const shoali_omni_layout *l)
+{
+    return l->fusion;
+}
+
+const shoali_omni_form shoali_omni_blocks = {
+    .contribution_bytes = shoali_omni_contribution_bytes,
+    .result_bytes = shoali_omni_result_bytes,
+    .first_most = shoali_omni_width,
+    .reply_most = reply_most,
+    .result_units = result_units,
+    .owed_units = owed_units,
+    .first = shoali_omni_worker_first,
+    .result = shoali_omni_worker_result,
+    .owes = owes,
+    .take = shoali_omni_aggregator_take,
+    .give_back = shoali_omni_aggregator_give_back,
+    .sum_most = shoali_omni_aggregator_blocks,
+    .sum = shoali_omni_aggregator_sum,
+    .longest = longest,
+};

@@ -12,6 +12,14 @@
  * column's end is a number beyond all blocks that is congruent to the column, so every number names
  * its column. A flagged body ends with a packed shoali_not_finite.
  *
+ * Key-value input (omni_pairs.c) is the other form: a buffer of rows, of which each worker names
+ * those that it has. A row's index is its key, and slot s has the keys k with k mod slots = s.
+ *
+ *   contribution  k rows of floats, then k x u32: their keys; then u32: the worker's next key
+ *   result        k rows of floats, then k x u32: their keys; then u32: the key that is asked for
+ *
+ * Keys of a message ascend. SHOALI_OMNI_NO_KEY comes behind the last one.
+ *
  * Source: Fei et al., "Efficient sparse collective communication and its application to accelerate
  *         distributed deep learning", SIGCOMM 2021, algorithm 1. */
 #ifndef SHOALI_COLLECTIVE_OMNI_H
@@ -25,14 +33,20 @@
 #include "wire/data.h"
 
 enum { SHOALI_OMNI_FUSION_MAX = 64, SHOALI_OMNI_ORIGIN_BYTES = 24 };
+#define SHOALI_OMNI_NO_KEY UINT32_MAX
+#define SHOALI_OMNI_NONE UINT32_MAX
 
+typedef struct shoali_omni_form shoali_omni_form;
+
+/** Of blocks; of rows what stands in brackets. */
 typedef struct shoali_omni_layout {
+    const shoali_omni_form *form;
     size_t count;     /* elements */
-    uint32_t block;   /* elements of a block */
-    uint32_t fusion;  /* columns of a slot */
-    uint32_t columns; /* C */
-    uint32_t blocks;
-    uint32_t slots; /* that have a block in the first row: the others are never used */
+    uint32_t block;   /* elements of a block [of a row] */
+    uint32_t fusion;  /* columns of a slot [most rows of a contribution] */
+    uint32_t columns; /* C [slots] */
+    uint32_t blocks;  /* [rows] */
+    uint32_t slots;   /* that have a block in the first row: the others are never used */
     uint32_t workers, aggregators;
 } shoali_omni_layout;
 
@@ -41,6 +55,12 @@ typedef struct shoali_omni_layout {
 SHOAL_MUST_USE shoal_status shoali_omni_lay_out(size_t count, uint32_t block, uint32_t fusion,
                                                 uint32_t slots, uint32_t workers,
                                                 uint32_t aggregators, shoali_omni_layout *out);
+/** Key-value form: rows of `row` elements, a contribution has at most about message_elems.
+ *  @return SHOAL_OK | EINVAL: no whole rows, more than keys, or messages too long. */
+SHOAL_MUST_USE shoal_status shoali_omni_lay_out_pairs(size_t count, uint32_t row,
+                                                      uint32_t message_elems, uint32_t slots,
+                                                      uint32_t workers, uint32_t aggregators,
+                                                      shoali_omni_layout *out);
 /** Columns of a slot that have a block. */
 uint32_t shoali_omni_width(const shoali_omni_layout *l, uint32_t slot);
 /** Blocks of its longest column: most rounds that it can take. */
@@ -65,7 +85,8 @@ typedef struct shoali_omni_worker {
     const shoali_omni_layout *l;
     float *x;
     bool check_finite;
-    uint32_t *next;   /* [columns] own next non-zero block that is not sent, or the end */
+    uint32_t *next;   /* [columns] own next non-zero block that is not sent, or the end
+                         [slots: index in order of the next row that is not sent] */
     uint32_t *taken;  /* [slots] results taken */
     uint32_t *rounds; /* [slots] of them there are; 0: not known yet */
     uint64_t *seen;   /* [slots][seen_words] rounds whose result has come */
@@ -73,6 +94,8 @@ typedef struct shoali_omni_worker {
     uint32_t open;     /* slots that have results to come */
     size_t not_finite; /* first such element sent; SIZE_MAX: none */
     uint64_t work;     /* elements looked at or moved, ever */
+    uint32_t *order;   /* of rows: [keys] own keys, slot by slot */
+    uint32_t *last;    /* of rows: [slots] where a slot's end */
 } shoali_omni_worker;
 
 SHOAL_MUST_USE shoal_status shoali_omni_worker_init(shoali_omni_worker *w,
@@ -108,6 +131,7 @@ typedef struct shoali_omni_slot {
     uint32_t *body_blocks; /* [workers] */
     uint8_t *sum;          /* by arrival: the result under construction */
     uint64_t started;      /* bit i: block i of the sum has its first summand */
+    uint32_t *used;        /* of rows: [workers] rows of body that are in results already */
 } shoali_omni_slot;
 
 typedef struct shoali_omni_aggregator {
@@ -116,6 +140,7 @@ typedef struct shoali_omni_aggregator {
     shoali_omni_slot *slots; /* [layout's slots]; only own ones are set up */
     uint32_t open;           /* own slots that are not finished */
     uint64_t work;           /* elements summed, ever */
+    uint32_t *keys;          /* of rows: [workers x fusion] of the result under construction */
 } shoali_omni_aggregator;
 
 SHOAL_MUST_USE shoal_status shoali_omni_aggregator_init(shoali_omni_aggregator *a,
@@ -124,10 +149,10 @@ SHOAL_MUST_USE shoal_status shoali_omni_aggregator_init(shoali_omni_aggregator *
 /** Blocks that a worker owes to this round of a slot; 0: it has to be silent. */
 uint32_t shoali_omni_aggregator_owed(const shoali_omni_aggregator *a, uint32_t slot,
                                      uint32_t worker);
-/** A contribution, with exactly the blocks that are owed. body is borrowed until it is given back.
+/** A contribution: exactly the k blocks that are owed. body is borrowed until it is given back.
  *  @return SHOAL_OK | ECORRUPT */
 SHOAL_MUST_USE shoal_status shoali_omni_aggregator_take(shoali_omni_aggregator *a, uint32_t slot,
-                                                        uint32_t worker, uint8_t *body);
+                                                        uint32_t worker, uint8_t *body, uint32_t k);
 /** All that is owed is here. */
 bool shoali_omni_aggregator_ready(const shoali_omni_aggregator *a, uint32_t slot);
 /** By arrival: add one worker's contribution to the sum now, and give it back. */
@@ -141,5 +166,45 @@ uint32_t shoali_omni_aggregator_blocks(const shoali_omni_aggregator *a, uint32_t
 /** End the round: contributions not given back are summed in order of ranks; returns the blocks of
  *  the result and moves on. */
 uint32_t shoali_omni_aggregator_sum(shoali_omni_aggregator *a, uint32_t slot, uint8_t *result);
+
+/* ------------------------------------------------------------------ forms */
+
+/** What the flow asks of blocks and of rows alike; units are blocks or rows. */
+struct shoali_omni_form {
+    size_t (*contribution_bytes)(const shoali_omni_layout *l, uint32_t units);
+    size_t (*result_bytes)(const shoali_omni_layout *l, uint32_t units);
+    /** Most units of a slot's first contribution; of the answer to a result of k. */
+    uint32_t (*first_most)(const shoali_omni_layout *l, uint32_t slot);
+    uint32_t (*reply_most)(const shoali_omni_layout *l, uint32_t k);
+    /** Units of a result of so many bytes; NONE: no result of this slot has them. */
+    uint32_t (*result_units)(const shoali_omni_layout *l, uint32_t slot, size_t bytes);
+    /** Units of a contribution of so many bytes; NONE: this worker owes no such one now. */
+    uint32_t (*owed_units)(const shoali_omni_aggregator *a, uint32_t slot, uint32_t worker,
+                           size_t bytes);
+    /** As shoali_omni_worker_first and _result. */
+    uint32_t (*first)(shoali_omni_worker *w, uint32_t slot, uint8_t *body, bool *flagged_out);
+    shoal_status (*result)(shoali_omni_worker *w, uint32_t slot, uint32_t round,
+                           const uint8_t *body, uint32_t k, uint8_t *reply_out, uint32_t *units_out,
+                           bool *flagged_out);
+    bool (*owes)(const shoali_omni_aggregator *a, uint32_t slot, uint32_t worker);
+    shoal_status (*take)(shoali_omni_aggregator *a, uint32_t slot, uint32_t worker, uint8_t *body,
+                         uint32_t units);
+    uint8_t *(*give_back)(shoali_omni_aggregator *a, uint32_t slot, uint32_t worker);
+    uint32_t (*sum_most)(const shoali_omni_aggregator *a, uint32_t slot);
+    uint32_t (*sum)(shoali_omni_aggregator *a, uint32_t slot, uint8_t *result);
+    /** Units of the longest result. */
+    uint32_t (*longest)(const shoali_omni_layout *l);
+};
+extern const shoali_omni_form shoali_omni_blocks, shoali_omni_pairs;
+
+/** A worker that brings the rows with these keys of x.
+ *  @return SHOAL_OK | EINVAL (keys that do not ascend, or beyond the rows) | ENOMEM */
+SHOAL_MUST_USE shoal_status shoali_omni_pairs_worker_init(shoali_omni_worker *w,
+                                                          const shoali_omni_layout *l, float *x,
+                                                          const uint32_t *keys, size_t key_count,
+                                                          bool check_finite, shoal_arena *arena);
+SHOAL_MUST_USE shoal_status shoali_omni_pairs_aggregator_init(shoali_omni_aggregator *a,
+                                                              const shoali_omni_layout *l,
+                                                              uint32_t me, shoal_arena *arena);
 
 #endif

@@ -60,11 +60,10 @@ uint32_t shoali_omni_aggregator_owed(const shoali_omni_aggregator *a, uint32_t s
 }
 
 shoal_status shoali_omni_aggregator_take(shoali_omni_aggregator *a, uint32_t slot, uint32_t worker,
-                                         uint8_t *body)
+                                         uint8_t *body, uint32_t k)
 {
     const shoali_omni_layout *l = a->l;
     shoali_omni_slot *s = &a->slots[slot];
-    const uint32_t k = shoali_omni_aggregator_owed(a, slot, worker);
     uint32_t found = 0;
     for (uint32_t i = 0; i < l->fusion; i++) {
         if (!owes(l, s, worker, i))

@@ -177,9 +177,10 @@ static size_t append_origin(const shoali_omni_flow *f, uint8_t *body, size_t byt
 /* ------------------------------------------------------------------ moving on */
 
 /* A contribution for the own shard. */
-void shoali_omni_take(shoali_omni_flow *f, uint32_t slot, uint32_t worker, uint8_t *body)
+void shoali_omni_take(shoali_omni_flow *f, uint32_t slot, uint32_t worker, uint8_t *body,
+                      uint32_t units)
 {
-    if (shoali_omni_aggregator_take(&f->aggregator, slot, worker, body) != SHOAL_OK) {
+    if (f->layout.form->take(&f->aggregator, slot, worker, body, units) != SHOAL_OK) {
         shoali_omni_fail(f, SHOAL_ECORRUPT, shoal_last_error()->text);
         shoali_scratch_put(f->scratch, body);
         return;
@@ -198,7 +199,7 @@ void shoali_omni_take(shoali_omni_flow *f, uint32_t slot, uint32_t worker, uint8
         shoali_omni_wake(f, slot);
 }
 
-/* k blocks of this worker's for a slot: to its aggregator, which may be here. */
+/* k units of this worker's for a slot: to its aggregator, which may be here. */
 static void contribute(shoali_omni_flow *f, uint32_t slot, uint32_t round, uint8_t *body,
                        uint32_t k, bool flagged)
 {
@@ -206,10 +207,10 @@ static void contribute(shoali_omni_flow *f, uint32_t slot, uint32_t round, uint8
     if (flagged)
         note_own(f);
     if (to == f->args.me) {
-        shoali_omni_take(f, slot, f->args.me, body);
+        shoali_omni_take(f, slot, f->args.me, body, k);
         return;
     }
-    const size_t bytes = append_origin(f, body, shoali_omni_contribution_bytes(&f->layout, k),
+    const size_t bytes = append_origin(f, body, f->layout.form->contribution_bytes(&f->layout, k),
                                        flagged);
     const uint32_t index = take_off(f, body, SHOALI_OMNI_NONE, 1);
     if (index == SHOALI_OMNI_NONE)
@@ -220,35 +221,37 @@ static void contribute(shoali_omni_flow *f, uint32_t slot, uint32_t round, uint8
 
 static void begin(shoali_omni_flow *f, uint32_t slot)
 {
-    const uint32_t k = shoali_omni_width(&f->layout, slot);
-    uint8_t *body = shoali_omni_body(f, shoali_omni_contribution_bytes(&f->layout, k));
+    const shoali_omni_form *form = f->layout.form;
+    uint8_t *body = shoali_omni_body(
+        f, form->contribution_bytes(&f->layout, form->first_most(&f->layout, slot)));
     bool flagged;
     f->begun[slot] = true;
     f->to_begin--;
     if (body == NULL)
         return;
-    (void)shoali_omni_worker_first(&f->worker, slot, body, &flagged);
+    const uint32_t k = form->first(&f->worker, slot, body, &flagged);
     contribute(f, slot, 0, body, k, flagged);
 }
 
 void shoali_omni_take_result(shoali_omni_flow *f, uint32_t slot, uint32_t round,
                              const uint8_t *body, uint32_t k)
 {
-    uint32_t reply_blocks;
+    uint32_t reply_units;
     bool flagged;
-    uint8_t *reply = shoali_omni_body(f, shoali_omni_contribution_bytes(&f->layout, k));
+    const shoali_omni_form *form = f->layout.form;
+    uint8_t *reply = shoali_omni_body(
+        f, form->contribution_bytes(&f->layout, form->reply_most(&f->layout, k)));
     if (reply == NULL)
         return;
-    if (shoali_omni_worker_result(&f->worker, slot, round, body, k, reply, &reply_blocks,
-                                  &flagged) != SHOAL_OK) {
+    if (form->result(&f->worker, slot, round, body, k, reply, &reply_units, &flagged) != SHOAL_OK) {
         char why[128];
         snprintf(why, sizeof why, "endpoint %u sent a result of slot %u that cannot be",
                  f->args.endpoints[shoali_omni_owner(f, slot)], slot);
         shoali_omni_fail(f, SHOAL_ECORRUPT, why);
-        reply_blocks = 0;
+        reply_units = 0;
     }
-    if (reply_blocks > 0)
-        contribute(f, slot, round + 1, reply, reply_blocks, flagged);
+    if (reply_units > 0)
+        contribute(f, slot, round + 1, reply, reply_units, flagged);
     else
         shoali_scratch_put(f->scratch, reply);
 }
@@ -256,7 +259,7 @@ void shoali_omni_take_result(shoali_omni_flow *f, uint32_t slot, uint32_t round,
 /* A result to all workers, the own one last: its answer may already end the next round. */
 static void publish(shoali_omni_flow *f, uint32_t slot, uint32_t round, uint8_t *body, uint32_t k)
 {
-    const size_t bytes = append_origin(f, body, shoali_omni_result_bytes(&f->layout, k),
+    const size_t bytes = append_origin(f, body, f->layout.form->result_bytes(&f->layout, k),
                                        f->origin_known);
     const bool flagged = f->origin_known;
     const uint32_t index = take_off(f, body, slot, f->layout.workers);
@@ -283,15 +286,15 @@ static void end_round(shoali_omni_flow *f, uint32_t slot)
     shoali_omni_slot *s = &a->slots[slot];
     const uint32_t round = s->round;
     uint8_t *body = s->sum;
+    const shoali_omni_form *form = f->layout.form;
     if (body == NULL)
-        body = shoali_omni_body(
-            f, shoali_omni_result_bytes(&f->layout, shoali_omni_aggregator_blocks(a, slot)));
+        body = shoali_omni_body(f, form->result_bytes(&f->layout, form->sum_most(a, slot)));
     s->sum = NULL;
     if (body == NULL)
         return;
-    const uint32_t k = shoali_omni_aggregator_sum(a, slot, body);
+    const uint32_t k = form->sum(a, slot, body);
     for (uint32_t w = 0; w < f->layout.workers; w++)
-        shoali_scratch_put(f->scratch, shoali_omni_aggregator_give_back(a, slot, w));
+        shoali_scratch_put(f->scratch, form->give_back(a, slot, w));
     publish(f, slot, round, body, k);
 }
 

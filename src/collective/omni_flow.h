@@ -7,8 +7,6 @@
 #include "collective/flow.h"
 #include "collective/omni.h"
 
-#define SHOALI_OMNI_NONE UINT32_MAX
-
 /* A body in the transport's hands, maybe for several members; its cookie is its index. */
 typedef struct shoali_omni_flight {
     uint8_t *body;
@@ -25,7 +23,7 @@ typedef struct shoali_omni_peer {
 typedef struct shoali_omni_flow {
     shoali_flow_args args;
     shoal_sink sink;
-    bool arrival;
+    bool arrival, pairs;
     shoal_arena *arena;
     shoali_scratch *scratch, *own_scratch;
     shoali_omni_layout layout;
@@ -61,8 +59,9 @@ uint8_t *shoali_omni_body(shoali_omni_flow *f, size_t bytes);
 void shoali_omni_fail(shoali_omni_flow *f, shoal_status status, const char *why);
 void shoali_omni_note_origin(shoali_omni_flow *f, const shoali_not_finite *origin);
 /** A contribution for the own shard has come. */
-void shoali_omni_take(shoali_omni_flow *f, uint32_t slot, uint32_t worker, uint8_t *body);
-/** A result of k blocks has come; body stays the caller's. */
+void shoali_omni_take(shoali_omni_flow *f, uint32_t slot, uint32_t worker, uint8_t *body,
+                      uint32_t units);
+/** A result of k units has come; body stays the caller's. */
 void shoali_omni_take_result(shoali_omni_flow *f, uint32_t slot, uint32_t round,
                              const uint8_t *body, uint32_t k);
 /** A slot may have a round to end. */

@@ -13,6 +13,9 @@
  * first `shards` of them, or with `dedicated` the members behind the workers. A frame's chunk is
  * its slot, its match the slot's round; contribution or result follows from who has the slot.
  *
+ * With `input=coo` an operation that names its rows sends those instead of looking for zeros
+ * (omni_pairs.c); `row` is filled in from its tensor, so that an aggregator knows it, too.
+ *
  * Sums are made in order of ranks, so they repeat to the last bit; with `arrival` as contributions
  * come, which needs less memory.
  *
@@ -29,9 +32,12 @@
 #include "wire/frame.h"
 
 typedef struct params {
-    int64_t block, fusion, slots, shards;
+    int64_t block, fusion, slots, shards, row;
+    int32_t input;
     bool dedicated, arrival;
 } params;
+
+enum { INPUT_BLOCKS, INPUT_COO, ROW_MOST = 1 << 20 };
 
 /* ------------------------------------------------------------------ start and end */
 
@@ -54,10 +60,35 @@ static shoal_status lay_out(shoali_omni_flow *f)
                                    a->size, &shards));
     f->arrival = p->arrival;
     f->first_aggregator = p->dedicated ? a->contributors : 0;
-    SHOALI_TRY(shoali_omni_lay_out(a->count, (uint32_t)p->block, (uint32_t)p->fusion,
-                                   (uint32_t)p->slots, a->contributors, shards, &f->layout));
     f->works = a->me < a->contributors;
+    f->pairs = p->input == INPUT_COO && p->row > 0;
+    if (!f->pairs)
+        SHOALI_TRY(shoali_omni_lay_out(a->count, (uint32_t)p->block, (uint32_t)p->fusion,
+                                       (uint32_t)p->slots, a->contributors, shards, &f->layout));
+    else if (p->arrival || (f->works && a->rows == NULL))
+        return shoali_fail(SHOAL_EINVAL, "omnireduce:input=coo sums the rows that an operation "
+                                         "names, and in order of ranks");
+    else
+        SHOALI_TRY(shoali_omni_lay_out_pairs(a->count, (uint32_t)p->row,
+                                             (uint32_t)(p->block * p->fusion), (uint32_t)p->slots,
+                                             a->contributors, shards, &f->layout));
     f->aggregates = is_aggregator(f, a->me);
+    return SHOAL_OK;
+}
+
+static shoal_status make_sides(shoali_omni_flow *f)
+{
+    const shoali_flow_args *a = &f->args;
+    const shoali_omni_layout *l = &f->layout;
+    const uint32_t shard = a->me - f->first_aggregator;
+    if (f->works)
+        SHOALI_TRY(f->pairs
+                       ? shoali_omni_pairs_worker_init(&f->worker, l, a->buf, a->rows, a->row_count,
+                                                       a->check_finite, f->arena)
+                       : shoali_omni_worker_init(&f->worker, l, a->buf, a->check_finite, f->arena));
+    if (f->aggregates)
+        SHOALI_TRY(f->pairs ? shoali_omni_pairs_aggregator_init(&f->aggregator, l, shard, f->arena)
+                            : shoali_omni_aggregator_init(&f->aggregator, l, shard, f->arena));
     return SHOAL_OK;
 }
 
@@ -74,12 +105,7 @@ static shoal_status make_tables(shoali_omni_flow *f)
     if (f->peers == NULL || f->begun == NULL || f->placed == NULL || f->results == NULL ||
         f->dirty == NULL || f->queue == NULL)
         return SHOAL_ENOMEM;
-    if (f->works)
-        SHOALI_TRY(
-            shoali_omni_worker_init(&f->worker, l, f->args.buf, f->args.check_finite, f->arena));
-    if (f->aggregates)
-        SHOALI_TRY(shoali_omni_aggregator_init(&f->aggregator, l, f->args.me - f->first_aggregator,
-                                               f->arena));
+    SHOALI_TRY(make_sides(f));
     f->to_begin = f->works ? l->slots : 0;
     f->ungranted = l->workers - (f->works ? 1 : 0);
     f->peers[f->args.me].granted = true;
@@ -153,28 +179,31 @@ static void omni_granted(void *state, uint32_t peer, uint32_t slot)
     shoali_omni_go(f);
 }
 
-static bool contribution_fits(const shoali_omni_flow *f, uint32_t peer, const shoal_data *head)
+/* Without the origin that a flagged one ends with; SIZE_MAX: it is too short for that. */
+static size_t body_bytes(const shoal_data *head)
 {
-    const shoali_omni_slot *s = &f->aggregator.slots[head->chunk];
     const size_t extra = (head->flags & SHOAL_DATA_NOT_FINITE) != 0 ? SHOALI_OMNI_ORIGIN_BYTES : 0;
-    const uint32_t owed = peer < f->layout.workers
-                              ? shoali_omni_aggregator_owed(&f->aggregator, head->chunk, peer)
-                              : 0;
-    return owed > 0 && head->match == s->round &&
-           !f->placed[head->chunk * f->layout.workers + peer] &&
-           head->len_bytes == shoali_omni_contribution_bytes(&f->layout, owed) + extra;
+    return head->len_bytes >= extra ? head->len_bytes - extra : SIZE_MAX;
 }
 
-/* Blocks of a result; 0: no such length. */
-static uint32_t result_blocks(const shoali_omni_flow *f, const shoal_data *head)
+/* Units of a contribution; NONE: it is not owed now. */
+static uint32_t contribution_units(const shoali_omni_flow *f, uint32_t peer, const shoal_data *head)
 {
-    const size_t extra = (head->flags & SHOAL_DATA_NOT_FINITE) != 0 ? SHOALI_OMNI_ORIGIN_BYTES : 0;
-    const size_t one = shoali_omni_result_bytes(&f->layout, 1);
-    const size_t bytes = head->len_bytes - extra;
-    if (head->len_bytes < extra + one || bytes % one != 0 ||
-        bytes / one > shoali_omni_width(&f->layout, head->chunk))
-        return 0;
-    return (uint32_t)(bytes / one);
+    return peer < f->layout.workers
+               ? f->layout.form->owed_units(&f->aggregator, head->chunk, peer, body_bytes(head))
+               : SHOALI_OMNI_NONE;
+}
+
+static bool contribution_fits(const shoali_omni_flow *f, uint32_t peer, const shoal_data *head)
+{
+    return head->match == f->aggregator.slots[head->chunk].round &&
+           contribution_units(f, peer, head) != SHOALI_OMNI_NONE &&
+           !f->placed[head->chunk * f->layout.workers + peer];
+}
+
+static uint32_t result_units(const shoali_omni_flow *f, const shoal_data *head)
+{
+    return f->layout.form->result_units(&f->layout, head->chunk, body_bytes(head));
 }
 
 static uint8_t *omni_place(void *state, uint32_t peer, const shoal_data *head)
@@ -184,8 +213,9 @@ static uint8_t *omni_place(void *state, uint32_t peer, const shoal_data *head)
         peer == f->args.me || (head->flags & ~SHOAL_DATA_NOT_FINITE) != 0)
         return NULL;
     const uint32_t owner = shoali_omni_owner(f, head->chunk);
-    if (owner == f->args.me ? !contribution_fits(f, peer, head)
-                            : !f->works || owner != peer || result_blocks(f, head) == 0)
+    if (owner == f->args.me
+            ? !contribution_fits(f, peer, head)
+            : !f->works || owner != peer || result_units(f, head) == SHOALI_OMNI_NONE)
         return NULL;
     uint8_t *body = shoali_omni_body(f, head->len_bytes);
     if (body == NULL)
@@ -217,11 +247,10 @@ static void arrived(shoali_omni_flow *f, uint32_t peer, const shoal_data *head, 
                                                               SHOALI_OMNI_ORIGIN_BYTES);
         shoali_omni_note_origin(f, &origin);
     }
-    const uint32_t k = mine ? shoali_omni_aggregator_owed(&f->aggregator, head->chunk, peer)
-                            : result_blocks(f, head);
+    const uint32_t k = mine ? contribution_units(f, peer, head) : result_units(f, head);
     f->stats.received_elems += (uint64_t)k * f->layout.block;
     if (mine) {
-        shoali_omni_take(f, head->chunk, peer, body);
+        shoali_omni_take(f, head->chunk, peer, body, k);
         return;
     }
     shoali_omni_take_result(f, head->chunk, head->match, body, k);
@@ -304,8 +333,8 @@ static uint64_t omni_memory(const void *state)
     if (!f->aggregates)
         return 0;
     const uint64_t own = (l->slots + l->aggregators - 1) / l->aggregators;
-    return own * (l->workers * shoali_omni_contribution_bytes(l, l->fusion) +
-                  2 * shoali_omni_result_bytes(l, l->fusion) +
+    return own * (l->workers * l->form->contribution_bytes(l, l->fusion) +
+                  2 * l->form->result_bytes(l, l->form->longest(l)) +
                   (uint64_t)l->workers * l->fusion * sizeof(uint32_t));
 }
 
@@ -329,7 +358,7 @@ static bool waits_for_worker(const shoali_omni_flow *f, uint32_t *slot_out, uint
     for (uint32_t slot = f->aggregator.me; f->aggregates && slot < f->layout.slots;
          slot += f->layout.aggregators)
         for (uint32_t w = 0; w < f->layout.workers; w++)
-            if (w != f->args.me && shoali_omni_aggregator_owed(&f->aggregator, slot, w) > 0) {
+            if (w != f->args.me && f->layout.form->owes(&f->aggregator, slot, w)) {
                 *slot_out = slot;
                 *worker_out = w;
                 return true;
@@ -409,21 +438,39 @@ static const shoali_key keys[] = {
      "the members beyond the contributors aggregate, instead of the workers"},
     {"arrival", SHOALI_KEY_FLAG, offsetof(params, arrival), 0, 0, NULL, "off",
      "sum in order of arrival, not of ranks: does not repeat to the last bit"},
+    {"input", SHOALI_KEY_CHOICE, offsetof(params, input), 0, 0, "blocks|coo", "blocks",
+     "coo: key-value pairs, (index, row), of operations that name their rows; the others blocks"},
+    {"row", SHOALI_KEY_INT, offsetof(params, row), 0, ROW_MOST, NULL, "0",
+     "elements of a row of coo; 0: the columns of the operation's tensor"},
 };
+
+/* Rows of the one matrix, or of the length that the caller has given. */
+static void with_rows(void *params_inout, const uint32_t *rows, size_t count,
+                      const shoal_tensor *tensors, uint32_t tensor_count)
+{
+    params *p = params_inout;
+    const uint32_t cols = tensor_count == 1 ? tensors->cols : 0;
+    if (rows == NULL)
+        p->row = 0;
+    else if (p->input == INPUT_COO && p->row == 0 && count == (size_t)tensors->rows * cols)
+        p->row = cols <= ROW_MOST ? cols : 0;
+}
 
 static uint32_t traits_with(const void *params_in)
 {
     const params *p = params_in;
-    return SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | (p->dedicated ? SHOALI_COLL_SERVED : 0);
+    return SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | (p->dedicated ? SHOALI_COLL_SERVED : 0) |
+           (p->input == INPUT_COO ? SHOALI_COLL_ROWS : 0);
 }
 
 const shoali_collective_row shoali_collective_omnireduce = {
     .name = "omnireduce",
     .paper = "Fei et al., SIGCOMM 2021",
-    .traits = SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | SHOALI_COLL_SERVED,
+    .traits = SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | SHOALI_COLL_SERVED | SHOALI_COLL_ROWS,
     .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(params)},
     .flow = &omni_flow,
+    .with_rows = with_rows,
 };
 
 shoal_status shoal_sparse_describe(const char *collective, size_t count, uint32_t workers,

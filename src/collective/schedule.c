@@ -43,6 +43,13 @@ static const shoali_collective_row *find(const char *spec)
                                                                                  : NULL;
 }
 
+static void name_it(shoali_collective *collective)
+{
+    shoali_spec_format(collective->row->name, &collective->row->schema, collective->params,
+                       collective->spec, sizeof collective->spec);
+    collective->hash = shoali_hash(collective->spec, strlen(collective->spec), 0);
+}
+
 shoal_status shoali_collective_open(const char *spec, shoali_collective *collective_out)
 {
     shoali_collective opened = {0};
@@ -64,11 +71,18 @@ shoal_status shoali_collective_open(const char *spec, shoali_collective *collect
     }
     opened.traits = opened.row->traits_with != NULL ? opened.row->traits_with(opened.params)
                                                     : opened.row->traits;
-    shoali_spec_format(opened.row->name, &opened.row->schema, opened.params, opened.spec,
-                       sizeof opened.spec);
-    opened.hash = shoali_hash(opened.spec, strlen(opened.spec), 0);
+    name_it(&opened);
     *collective_out = opened;
     return SHOAL_OK;
+}
+
+void shoali_collective_with_rows(shoali_collective *collective, const uint32_t *rows, size_t count,
+                                 const shoal_tensor *tensors, uint32_t tensor_count)
+{
+    if (collective->row->with_rows == NULL)
+        return;
+    collective->row->with_rows(collective->params, rows, count, tensors, tensor_count);
+    name_it(collective);
 }
 
 void shoali_collective_close(shoali_collective *collective)

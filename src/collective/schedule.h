@@ -63,7 +63,8 @@ enum {
     SHOALI_COLL_FLOW = 1u << 5,      /* event driven: the row brings a flow instead of a schedule */
     SHOALI_COLL_SERVED = 1u << 6,    /* the job's aggregators are members behind the contributors */
     SHOALI_COLL_ROUNDED = 1u << 7,   /* sums are rounded once, to integers of a shared scale */
-    SHOALI_COLL_RATED = 1u << 8      /* lists follow measured links: among all ranks only */
+    SHOALI_COLL_RATED = 1u << 8,     /* lists follow measured links: among all ranks only */
+    SHOALI_COLL_ROWS = 1u << 9       /* sends the rows that an operation names, where it does */
 };
 
 struct shoali_flow_row;
@@ -78,6 +79,10 @@ typedef struct shoali_collective_row {
     shoal_status (*build)(const shoal_schedule_args *args, shoal_arena *arena,
                           shoal_schedule *schedule_out);
     const struct shoali_flow_row *flow; /* NULL: the engine runs the schedule */
+    /** Complete the keys of a contributor's operation, which names its rows or (rows NULL) does
+     *  not. NULL: rows are of no use here. */
+    void (*with_rows)(void *params, const uint32_t *rows, size_t count, const shoal_tensor *tensors,
+                      uint32_t tensor_count);
 } shoali_collective_row;
 
 size_t shoali_collective_count(void);
@@ -94,6 +99,9 @@ typedef struct shoali_collective {
 SHOAL_MUST_USE shoal_status shoali_collective_open(const char *spec,
                                                    shoali_collective *collective_out);
 void shoali_collective_close(shoali_collective *collective);
+/** At a contributor: row->with_rows, and the spec that follows from it. */
+void shoali_collective_with_rows(shoali_collective *collective, const uint32_t *rows, size_t count,
+                                 const shoal_tensor *tensors, uint32_t tensor_count);
 
 /**
  * The steps of one rank for an operation kind: what the engine runs. Checks sizes against the row's

@@ -234,6 +234,8 @@ struct shoal_op {
     uint64_t hash, age;
     float *buf, barrier_value;
     size_t count;
+    const uint32_t *rows; /* of the caller */
+    size_t row_count;
     shoal_tensor *tensors;
     uint32_t tensor_count, member_count, contributors, root, me; /* me: index among the members */
     uint32_t *members;

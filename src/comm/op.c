@@ -293,6 +293,11 @@ static shoal_status fill(shoal_op *op, const shoal_op_desc *desc, uint32_t round
     SHOALI_TRY(copy_members(op, desc));
     SHOALI_TRY(copy_buffer(op, desc));
     SHOALI_TRY(copy_tensors(op, desc));
+    op->rows = desc->rows;
+    op->row_count = desc->row_count;
+    if (op->me < op->contributors)
+        shoali_collective_with_rows(&op->collective, op->rows, op->count, op->tensors,
+                                    op->tensor_count);
     SHOALI_TRY(open_codecs(op, desc));
     SHOALI_TRY(check_bits(op));
     SHOALI_TRY(check_collective(op));

@@ -210,18 +210,18 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
 
 /* ------------------------------------------------------------------ start */
 
+static shoal_status give_residuals(shoal_op *op)
+{
+    if (!op->extras.error_feedback || !(op->push->error_feedback || op->pull->error_feedback))
+        return SHOAL_OK;
+    op->residuals = shoali_arena_array(op->arena, op->tensor_count, sizeof(float *));
+    return op->residuals != NULL ? shoali_residuals_of(op->comm, op, op->residuals) : SHOAL_ENOMEM;
+}
+
 static shoal_status start_flow(shoal_op *op)
 {
     shoal_comm *comm = op->comm;
-    if (op->push->error_feedback || op->pull->error_feedback) {
-        op->residuals = op->extras.error_feedback
-                            ? shoali_arena_array(op->arena, op->tensor_count, sizeof(float *))
-                            : NULL;
-        if (op->extras.error_feedback && op->residuals == NULL)
-            return SHOAL_ENOMEM;
-        if (op->residuals != NULL)
-            SHOALI_TRY(shoali_residuals_of(comm, op, op->residuals));
-    }
+    SHOALI_TRY(give_residuals(op));
     shoali_flow_args args = {
         .id = {op->id.group, op->id.sequence, op->id.round, 0},
         .kind = op->kind == SHOAL_BARRIER ? SHOAL_ALL_REDUCE : op->kind,
@@ -243,6 +243,8 @@ static shoal_status start_flow(shoal_op *op)
         .rates = shoali_gauge_rates(comm),
         .owner_job = op->extras.owner != NULL,
         .weights = op->extras.weights,
+        .rows = op->rows,
+        .row_count = op->row_count,
         .check_finite = op->extras.check_finite,
         .chunk_elems = comm->chunk_elems,
         .seed = comm->seed,

@@ -53,6 +53,7 @@ static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc,
         return SHOAL_OK;
     SHOALI_TRY(shoali_collective_open(collective, &opened));
     snprintf(sync->collective, sizeof sync->collective, "%s", opened.spec);
+    sync->sends_rows = (opened.traits & SHOALI_COLL_ROWS) != 0;
     shoali_collective_close(&opened);
     return SHOAL_OK;
 }
@@ -83,6 +84,7 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
         .tensors = sync->table,
         .tensor_count = desc->tensor_count,
         .count = desc->count,
+        .rows_apart = sync->sends_rows,
         .bucket_elems = bytes >= sizeof(float) ? bytes / sizeof(float) : 1,
         .nonfinite = desc->nonfinite,
         .seed = shoali_comm_seed(sync->comm),
@@ -101,7 +103,8 @@ static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const sh
     sync->note_capacity = desc->tensor_count +
                           4; /* a step's READY, BEFORE and AFTER; START, STOP */
     sync->notes = shoali_alloc_array(sync->note_capacity, sizeof *sync->notes);
-    if (sync->table == NULL || sync->op_table == NULL || sync->notes == NULL)
+    sync->rows = shoali_alloc_array(desc->tensor_count, sizeof *sync->rows);
+    if (sync->table == NULL || sync->op_table == NULL || sync->notes == NULL || sync->rows == NULL)
         return SHOAL_ENOMEM;
     memcpy(sync->table, desc->tensors, desc->tensor_count * sizeof *sync->table);
     SHOALI_TRY(describe_world(sync, desc));
@@ -128,6 +131,7 @@ static void free_sync(shoal_sync *sync)
     shoali_free(sync->notes);
     shoali_free(sync->table);
     shoali_free(sync->op_table);
+    shoali_free(sync->rows);
     shoali_free(sync->endpoints);
     shoali_free(sync->hosts);
     shoali_free(sync->final_members);
@@ -164,14 +168,13 @@ static shoal_status check_process(const shoal_sync *sync)
 }
 
 /* Leave a note; the queue has room for all that a caller may say before it has to wait. */
-static shoal_status leave_note(shoal_sync *sync, shoali_event_kind kind, size_t offset,
-                               size_t count)
+static shoal_status leave_note(shoal_sync *sync, const shoali_real_note *note)
 {
     pthread_mutex_lock(&sync->lock);
     bool full = sync->note_count == sync->note_capacity, post = !full && !sync->posted;
     if (!full) {
         uint32_t at = (sync->note_first + sync->note_count++) % sync->note_capacity;
-        sync->notes[at] = (shoali_real_note){kind, offset, count};
+        sync->notes[at] = *note;
     }
     sync->posted |= post;
     pthread_mutex_unlock(&sync->lock);
@@ -221,7 +224,9 @@ static shoal_status ask(shoal_sync *sync, shoali_event_kind kind, shoal_verdict 
     sync->answered = false;
     pthread_mutex_unlock(&sync->lock);
     bool after = kind == SHOALI_EV_AFTER;
-    SHOALI_TRY(leave_note(sync, kind, after ? sync->samples : 0, after ? sync->batch : 0));
+    SHOALI_TRY(leave_note(sync, &(shoali_real_note){.kind = kind,
+                                                    .offset = after ? sync->samples : 0,
+                                                    .count = after ? sync->batch : 0}));
     pthread_mutex_lock(&sync->lock);
     while (!sync->answered && !sync->over && in_time)
         in_time = sleep_until(sync, until_us);
@@ -272,7 +277,7 @@ static shoal_status begin(shoal_sync *sync)
     SHOALI_TRY(shoali_comm_attach(sync->comm, &listener));
     shoal_status status = meet(sync);
     if (status == SHOAL_OK && sync->world.role == SHOALI_WORKER)
-        status = leave_note(sync, SHOALI_EV_START, 0, 0);
+        status = leave_note(sync, &(shoali_real_note){.kind = SHOALI_EV_START});
     pthread_mutex_lock(&sync->lock);
     while (sync->posted)
         (void)sleep_until(sync, UINT64_MAX);
@@ -326,7 +331,7 @@ void shoal_sync_destroy(shoal_sync *sync)
     if (sync == NULL || sync->pid != getpid())
         return;
     if (sync->world.role == SHOALI_WORKER || sync->serving)
-        (void)leave_note(sync, SHOALI_EV_STOP, 0, 0);
+        (void)leave_note(sync, &(shoali_real_note){.kind = SHOALI_EV_STOP});
     else
         sync->over = true; /* its machine never started */
     bool idle = wait_idle(sync);
@@ -340,7 +345,8 @@ void shoal_sync_destroy(shoal_sync *sync)
 
 /* ---------------------------------------------------------------- the three calls */
 
-static bool starts_a_tensor(const shoal_sync *sync, size_t offset)
+/* The tensor that begins there; NULL: none. */
+static const shoal_tensor *tensor_from(const shoal_sync *sync, size_t offset)
 {
     uint32_t low = 0, high = sync->world.tensor_count;
     while (low < high) {
@@ -350,20 +356,31 @@ static bool starts_a_tensor(const shoal_sync *sync, size_t offset)
         else
             high = middle;
     }
-    return low < sync->world.tensor_count && sync->table[low].offset == offset;
+    return low < sync->world.tensor_count && sync->table[low].offset == offset ? &sync->table[low]
+                                                                               : NULL;
 }
 
 shoal_status shoal_sync_ready(shoal_sync *sync, size_t offset, size_t count)
 {
+    return shoal_sync_ready_rows(sync, offset, count, NULL, 0);
+}
+
+shoal_status shoal_sync_ready_rows(shoal_sync *sync, size_t offset, size_t count,
+                                   const uint32_t *rows, size_t row_count)
+{
     SHOALI_TRY(check_process(sync));
-    if (count == 0 || offset > sync->low || count != sync->low - offset ||
-        !starts_a_tensor(sync, offset))
+    const shoal_tensor *tensor = tensor_from(sync, offset);
+    if (count == 0 || offset > sync->low || count != sync->low - offset || tensor == NULL)
         return shoali_fail(SHOAL_EINVAL,
                            "elements [%zu, +%zu) are not whole tensors that end at %zu, where the "
                            "last range began",
                            offset, count, sync->low);
     SHOALI_TRY(ended(sync));
-    SHOALI_TRY(leave_note(sync, SHOALI_EV_READY, offset, count));
+    if (rows != NULL && count != tensor->count)
+        return shoali_fail(SHOAL_EINVAL, "rows of elements [%zu, +%zu), which are several tensors",
+                           offset, count);
+    SHOALI_TRY(
+        leave_note(sync, &(shoali_real_note){SHOALI_EV_READY, offset, count, rows, row_count}));
     sync->low = offset;
     return SHOAL_OK;
 }
@@ -417,7 +434,7 @@ shoal_status shoal_sync_serve(shoal_sync *sync)
     if (sync->serving)
         return shoali_fail(SHOAL_EINVAL, "a server serves once");
     sync->serving = true;
-    SHOALI_TRY(leave_note(sync, SHOALI_EV_START, 0, 0));
+    SHOALI_TRY(leave_note(sync, &(shoali_real_note){.kind = SHOALI_EV_START}));
     pthread_mutex_lock(&sync->lock);
     while (!sync->over) /* as long as the job lasts; lost workers and failures end it */
         (void)sleep_until(sync, UINT64_MAX);

@@ -53,7 +53,15 @@ typedef struct shoali_real_early {
 typedef struct shoali_real_note {
     shoali_event_kind kind; /* START, READY, BEFORE, AFTER, FINISH, STOP */
     size_t offset, count;   /* of AFTER: samples and batch */
+    const uint32_t *rows;   /* READY of one tensor: those that are not zero; NULL: not known */
+    size_t row_count;
 } shoali_real_note;
+
+/** Rows of a tensor's gradient that are not zero in this step; rows NULL: not known. */
+typedef struct shoali_real_rows {
+    const uint32_t *rows;
+    size_t row_count;
+} shoali_real_rows;
 
 struct shoal_sync {
     /* constant */
@@ -64,7 +72,8 @@ struct shoal_sync {
     shoal_tensor *table, *op_table; /* of the caller; room for one operation's */
     uint32_t *endpoints, *hosts;
     char collective[160], codec[160];
-    bool choosing; /* among ways, by density: collective is "auto" */
+    bool choosing;   /* among ways, by density: collective is "auto" */
+    bool sends_rows; /* the collective does, where they are known */
     shoali_ways ways;
     uint8_t tos;
     uint64_t instance; /* of protocols on this comm: tells their operations and messages apart */
@@ -100,6 +109,7 @@ struct shoal_sync {
     shoali_actions actions;
     shoali_real_op *open, *unstarted, *spare;
     shoali_real_bucket *buckets; /* choosing: those seen so far */
+    shoali_real_rows *rows;      /* [tensors] */
     bool started;                /* START has been fed */
     shoali_real_early *early, **early_last;
     bool held;         /* MIX or APPLY runs on the work thread */
@@ -131,6 +141,8 @@ void shoali_real_break(shoal_sync *sync);
 void shoali_real_signal(shoal_sync *sync);
 
 /* real_ops.c */
+/** A range is ready: what is known of its rows, for the operation that carries it. */
+void shoali_real_keep_rows(shoal_sync *sync, const shoali_real_note *note);
 /** Start an operation. One that cannot start ends like any other, only sooner: put to unstarted. */
 void shoali_real_op_start(shoal_sync *sync, const shoali_sync_op *from);
 void shoali_real_op_cancel(shoal_sync *sync, uint64_t id);

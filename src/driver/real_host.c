@@ -424,6 +424,7 @@ void shoali_real_drain(void *arg)
         if (note.kind == SHOALI_EV_READY) {
             event.range.offset = note.offset;
             event.range.count = note.count;
+            shoali_real_keep_rows(sync, &note);
         } else if (note.kind == SHOALI_EV_AFTER) {
             sync->first_start_us = 0;
             event.step.samples = (uint32_t)note.offset;

@@ -116,6 +116,14 @@ static void on_done(void *ctx, shoal_status status, const shoal_error *error,
     shoali_real_op_part(op, status, error);
 }
 
+void shoali_real_keep_rows(shoal_sync *sync, const shoali_real_note *note)
+{
+    for (uint32_t i = 0; i < sync->world.tensor_count; i++)
+        if (sync->table[i].offset >= note->offset &&
+            sync->table[i].offset - note->offset < note->count)
+            sync->rows[i] = (shoali_real_rows){note->rows, note->row_count};
+}
+
 static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char *label,
                              size_t label_bytes, shoal_op_desc *desc_out)
 {
@@ -135,6 +143,11 @@ static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char 
     desc_out->tensors = sync->op_table;
     desc_out->tensor_count = shoali_table_cut(sync->table, sync->world.tensor_count, from->offset,
                                               from->count, sync->op_table, &first);
+    if (sync->sends_rows && desc_out->tensor_count == 1 && from->tensor == SHOALI_GRAD &&
+        desc_out->kind == SHOAL_ALL_REDUCE) {
+        desc_out->rows = sync->rows[first].rows;
+        desc_out->row_count = sync->rows[first].row_count;
+    }
     desc_out->members = from->members;
     desc_out->member_count = from->member_count;
     desc_out->contributors = from->members != NULL ? from->contributors : sync->world.workers;

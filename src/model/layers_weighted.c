@@ -159,7 +159,8 @@ static shoal_status infer_lookup(shoal_model *model, shoali_layer *layer)
                                 .fan_out = (uint32_t)p->width};
     layer->out = (shoal_shape){(uint32_t)out, 1, 1};
     layer->forward_flops = layer->weight_flops = (double)out;
-    return shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width, 0);
+    return shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width,
+                               SHOAL_TENSOR_ROWS);
 }
 
 static const shoali_key lookup_keys[] = {

@@ -43,6 +43,9 @@ typedef struct shoali_exec {
     /** Overwrite node->grads, and dx unless it is NULL. dx == dy if y == x. dy may be spoilt. */
     void (*backward)(const shoali_node *node, const shoali_pass *pass, const float *x,
                      const float *y, float *dy, float *dx);
+    /** The rows of its one tensor's gradient that the last backward may have made other than zero,
+     *  ascending. NULL: any. */
+    const uint32_t *(*rows)(const shoali_node *node, size_t *count_out);
 } shoali_exec;
 
 /** sum over samples of weight * (softmax(scores) - label) / count into dscores (NULL: loss only),

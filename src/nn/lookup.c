@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* y = the rows of a table that the ids of a sample name, side by side. The gradient is zero but in
- * the rows of the batch: what sparse collectives are for. */
+ * the rows of the batch, which it lists: what sparse collectives are for. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nn/exec.h"
+
+/* Rows of the last batch, once each, ascending. */
+typedef struct touched {
+    size_t count;
+    uint32_t rows[];
+} touched;
+
+static size_t saved_bytes(const shoali_layer *layer, uint32_t batch)
+{
+    return sizeof(touched) + (size_t)batch * shoali_shape_elems(layer->in) * sizeof(uint32_t);
+}
 
 /* The row of an id; NULL: it is no id of the table. */
 static float *row_of(const shoali_lookup_params *p, float *table, float id)
@@ -27,6 +39,32 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
     }
 }
 
+static int by_row(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void list_rows(touched *t, const shoali_lookup_params *p, const float *x, size_t ids)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < ids; i++)
+        if (x[i] >= 0 && x[i] < (float)p->vocab)
+            t->rows[all++] = (uint32_t)x[i];
+    qsort(t->rows, all, sizeof *t->rows, by_row);
+    t->count = 0;
+    for (size_t i = 0; i < all; i++)
+        if (i == 0 || t->rows[i] != t->rows[i - 1])
+            t->rows[t->count++] = t->rows[i];
+}
+
+static const uint32_t *rows(const shoali_node *node, size_t *count_out)
+{
+    const touched *t = node->saved;
+    *count_out = t->count;
+    return t->rows;
+}
+
 static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
                      const float *y, float *dy, float *dx)
 {
@@ -40,8 +78,10 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
         for (size_t k = 0; sum != NULL && k < width; k++)
             sum[k] += dy[i * width + k];
     }
+    list_rows(node->saved, p, x, ids);
     if (dx != NULL) /* an id has no slope */
         memset(dx, 0, ids * sizeof *dx);
 }
 
-const shoali_exec shoali_exec_lookup = {.forward = forward, .backward = backward};
+const shoali_exec shoali_exec_lookup = {
+    .saved_bytes = saved_bytes, .forward = forward, .backward = backward, .rows = rows};

@@ -28,7 +28,7 @@ static const shoali_exec *const execs[] = {
 struct shoali_net {
     shoal_arena *arena; /* everything below lives here */
     const shoal_model *model;
-    uint32_t batch_max, classes;
+    uint32_t batch_max, classes, trained; /* trained: samples of the last training pass */
     size_t in_elems;
     uint64_t seed;
     shoali_node *nodes; /* [model->layer_count] */
@@ -371,12 +371,27 @@ shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali
 {
     SHOALI_TRY(check_batch(net, batch));
     *loss_out = (shoali_loss){.count = batch->count};
+    net->trained = batch->count;
     if (batch->count == 0)
         return train_nothing(net, ready, ctx);
     const shoali_pass pass = pass_of(net, batch, true);
     net->scores = run_forward(net, &pass, batch->x);
     judge(net, batch, net->slopes[0], loss_out);
     return run_backward(net, &pass, batch->x, first_trained(net->model), NULL, ready, ctx);
+}
+
+const uint32_t *shoali_net_rows(const shoali_net *net, size_t offset, size_t *count_out)
+{
+    const uint32_t *rows = NULL;
+    *count_out = 0;
+    for (uint32_t i = 0; i < net->model->layer_count && rows == NULL; i++) {
+        const shoali_node *node = &net->nodes[i];
+        if (node->layer->param_offset == offset && node->exec->rows != NULL)
+            rows = node->exec->rows(node, count_out);
+    }
+    if (net->trained == 0)
+        *count_out = 0;
+    return rows;
 }
 
 const float *shoali_net_forward(shoali_net *net, const float *x, uint32_t count)

@@ -68,6 +68,10 @@ SHOAL_MUST_USE shoal_status shoali_net_train(shoali_net *net, const shoali_batch
                                              shoali_grads_ready ready, void *ctx,
                                              shoali_loss *loss_out);
 
+/** Rows of the gradient at this offset (a layer's with one tensor) that the last training pass may
+ * have made other than zero, ascending, valid until the next; NULL: any. */
+const uint32_t *shoali_net_rows(const shoali_net *net, size_t offset, size_t *count_out);
+
 /** Forward only: no dropout, batch norm by its running statistics. weight and first_serial are not
  * read. */
 SHOAL_MUST_USE shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch,

@@ -32,6 +32,12 @@ size_t shoali_lockstep_bucket_bytes(const shoali_world *world)
     return world->tensor_count * sizeof(shoali_bucket);
 }
 
+/* Whether a tensor is to travel alone. */
+static bool apart(const shoali_world *world, uint32_t i)
+{
+    return world->rows_apart && (world->tensors[i].flags & SHOAL_TENSOR_ROWS) != 0;
+}
+
 /* Whole tensors, back to front, until a bucket has bucket_elems or more. */
 static void cut(shoali_lockstep *step)
 {
@@ -39,7 +45,7 @@ static void cut(shoali_lockstep *step)
     size_t end = world->count;
     for (uint32_t i = world->tensor_count; i-- > 0;) {
         size_t offset = world->tensors[i].offset;
-        if (end - offset < world->bucket_elems && i > 0)
+        if (end - offset < world->bucket_elems && i > 0 && !apart(world, i) && !apart(world, i - 1))
             continue;
         step->buckets[step->bucket_count++] = (shoali_bucket){.offset = offset,
                                                               .count = end - offset};

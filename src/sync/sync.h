@@ -38,6 +38,7 @@ typedef struct shoali_world {
     const shoal_tensor *tensors; /* parameters in the order of the arena, without gaps */
     uint32_t tensor_count;
     size_t count;        /* elements of GRAD, PARAM and each slot */
+    bool rows_apart;     /* tensors with the flag ROWS are buckets of their own */
     size_t bucket_elems; /* gradients of about this size travel as one operation */
     shoal_nonfinite nonfinite;
     uint64_t seed, iteration; /* seed of the job; first iteration, or the one to go on with */

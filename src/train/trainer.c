@@ -26,6 +26,13 @@ static double flops_from(const shoal_train *train, size_t offset)
     return 0;
 }
 
+static shoal_status tell_ready(shoal_train *train, size_t offset, size_t count)
+{
+    size_t row_count;
+    const uint32_t *rows = shoali_net_rows(train->net, offset, &row_count);
+    return shoal_sync_ready_rows(train->sync, offset, count, rows, row_count);
+}
+
 static shoal_status on_ready(void *ctx, size_t offset, size_t count)
 {
     shoal_train *train = ctx;
@@ -37,7 +44,7 @@ static shoal_status on_ready(void *ctx, size_t offset, size_t count)
     if (train->sync == NULL)
         return SHOAL_OK;
     if (!train->desc.no_overlap && !shoali_gradients_due(train) && !shoali_choice_alone(train))
-        return shoal_sync_ready(train->sync, offset, count);
+        return tell_ready(train, offset, count);
     train->ranges[train->range_count].offset = offset;
     train->ranges[train->range_count].ready_us = shoali_now_us();
     train->ranges[train->range_count++].count = count;
@@ -59,7 +66,7 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
         SHOALI_TRY(shoali_gradients_dump(train));
     SHOALI_TRY(shoali_choice_step(train, start, times->compute_us));
     for (uint32_t i = 0; i < train->range_count; i++)
-        SHOALI_TRY(shoal_sync_ready(train->sync, train->ranges[i].offset, train->ranges[i].count));
+        SHOALI_TRY(tell_ready(train, train->ranges[i].offset, train->ranges[i].count));
     times->samples = loss.count;
     times->loss = loss.count > 0 ? loss.sum / loss.count : 0;
     train->epoch_loss += loss.sum;

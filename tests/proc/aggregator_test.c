@@ -133,6 +133,43 @@ static void check_sums(shoal_comm *comm, const rank_env *env, const plan *p, con
     }
 }
 
+/* Key-value pairs, by daemons that know of no tensor. */
+static void check_rows(shoal_comm *comm, const rank_env *env, const plan *p)
+{
+    enum { ROW = 8, MINE = 300 };
+    static float x[COUNT];
+    static uint32_t rows[MINE];
+    const uint32_t me = (uint32_t)env->desc.rank;
+    const shoal_tensor table = {
+        .key = 9, .count = COUNT, .rows = COUNT / ROW, .cols = ROW, .lr_scale = 1};
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    shoal_op_stats stats = {.size = sizeof stats};
+    shoal_op *op;
+    memset(x, 0, sizeof x);
+    for (uint32_t i = 0; i < MINE; i++) {
+        rows[i] = i * 10 + (i % 2 == 0 ? me : 9);
+        for (uint32_t k = 0; k < ROW; k++)
+            x[rows[i] * ROW + k] = 0.1f * (float)(me + k + 1);
+    }
+    desc.buf = x;
+    desc.count = COUNT;
+    desc.tensors = &table;
+    desc.tensor_count = 1;
+    desc.collective = "omnireduce:dedicated,input=coo";
+    desc.rows = rows;
+    desc.row_count = MINE;
+    rank_ok(shoal_op_start(comm, &desc, &op));
+    rank_ok(shoal_op_wait(&op, -1, &stats));
+    for (uint32_t i = 0; i < MINE; i++)
+        for (uint32_t k = 0; k < ROW; k++) {
+            float sum = 0;
+            for (uint32_t r = 0; r < p->ranks; r++)
+                sum += i % 2 == 0 && r != me ? 0 : 0.1f * (float)(r + k + 1);
+            rank_check(x[rows[i] * ROW + k] == sum);
+        }
+    rank_check(stats.sent_payload_bytes < 2 * MINE * (ROW + 1) * sizeof(float));
+}
+
 static void sums(const rank_env *env, const plan *p)
 {
     shoal_comm *comm = rank_join(env);
@@ -144,6 +181,7 @@ static void sums(const rank_env *env, const plan *p)
         check_sums(comm, env, p, "omnireduce:dedicated,slots=2");
         check_sums(comm, env, p, i == 1 ? "switchml:dedicated,sparse" : "switchml:dedicated");
         check_sums(comm, env, p, "ring"); /* which needs nobody else */
+        check_rows(comm, env, p);
     }
     rank_ok(shoal_barrier(comm));
     shoal_comm_destroy(comm);
@@ -157,7 +195,7 @@ static void daemons_sum_for_a_job(void **state)
     ranks_start(&r, processes(&p), "file", NULL, be_process, &p);
     ranks_finish(&r, RANKS_MAX, LIMIT_US);
     for (uint32_t d = 0; d < p.daemons; d++)
-        assert_int_equal(atomic_load(&r.board->rank[p.ranks + d].steps), 6);
+        assert_int_equal(atomic_load(&r.board->rank[p.ranks + d].steps), 9);
     munmap(r.board, sizeof *r.board);
 }
 

@@ -204,6 +204,8 @@ shoali_flow_args engine_run_args(const engine_run *run, uint32_t member)
         .endpoints = run->endpoints,
         .buf = run->bufs[member],
         .count = c->count,
+        .rows = run->rows != NULL ? run->rows[member] : NULL,
+        .row_count = run->rows != NULL ? run->row_counts[member] : 0,
         .tensors = run->tensors,
         .tensor_count = c->tensors,
         .residuals = c->feedback ? run->residuals[member] : NULL,

@@ -32,6 +32,8 @@ typedef struct engine_run {
     float ***residuals;      /* [size][tensors][count of the tensor], zero at first */
     float *shared;           /* [size][measured values] if the push codec measures, else NULL */
     shoali_scratch *scratch; /* one pool for all, checked to be empty at the end */
+    const uint32_t **rows;   /* [size] lists of rows, the caller's; NULL: none */
+    const size_t *row_counts;
     memnet *net;
     char text[256];
 } engine_run;

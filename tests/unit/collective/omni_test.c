@@ -87,7 +87,7 @@ static void aggregate(trace *t, uint32_t slot, uint32_t who)
         assert_int_equal(shoali_omni_aggregator_owed(&t->a, slot, i), who >> i & 1);
         if ((who >> i & 1) != 0) {
             assert_false(shoali_omni_aggregator_ready(&t->a, slot));
-            assert_ok(shoali_omni_aggregator_take(&t->a, slot, i, t->from[i].bytes));
+            assert_ok(shoali_omni_aggregator_take(&t->a, slot, i, t->from[i].bytes, 1));
         }
     }
     assert_true(shoali_omni_aggregator_ready(&t->a, slot));
@@ -184,7 +184,7 @@ static void a_short_tail_is_padded(void **state)
     assert_ok(shoali_omni_worker_init(&w, &l, x, true, arena));
     assert_ok(shoali_omni_aggregator_init(&a, &l, 0, arena));
     assert_int_equal(shoali_omni_worker_first(&w, 0, mine.bytes, &flagged), 2);
-    assert_ok(shoali_omni_aggregator_take(&a, 0, 0, mine.bytes));
+    assert_ok(shoali_omni_aggregator_take(&a, 0, 0, mine.bytes, 2));
     assert_int_equal(shoali_omni_aggregator_sum(&a, 0, out.bytes), 2);
     assert_int_equal(shoali_omni_aggregator_blocks(&a, 0), 1);
     memset(mine.bytes, 0xff, sizeof mine.bytes);
@@ -211,7 +211,7 @@ static void what_cannot_be_is_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         (void)shoali_omni_worker_first(&w, 0, b.bytes, &flagged);
         shoali_omni_set_word(&l, b.bytes, 2, 0, bad[i]);
-        assert_status(shoali_omni_aggregator_take(&a, 0, 0, b.bytes), SHOAL_ECORRUPT);
+        assert_status(shoali_omni_aggregator_take(&a, 0, 0, b.bytes, 2), SHOAL_ECORRUPT);
     }
     static const uint32_t results[][2] = {{0, 1}, {1, 6}, {2, 6}, {9, 12}, {4, 4}, {4, 0}};
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {

@@ -69,6 +69,30 @@ static void gradients_are_those_of_the_rows_used(void **state)
     shoal_model_close(model);
 }
 
+/* Each row once, ascending; none of an empty batch. */
+static void rows_used_are_listed(void **state)
+{
+    static const uint32_t used[] = {0, 1, 4, 10};
+    shoal_model *model = make_model();
+    shoali_net *net;
+    shoali_loss loss;
+    shoali_batch batch = {.x = ids, .labels = labels, .count = COUNT, .weight = 1};
+    size_t count;
+    (void)state;
+    assert_ok(shoali_net_create(model, COUNT, 7, &net));
+    assert_ok(shoali_net_train(net, &batch, NULL, NULL, &loss));
+    const uint32_t *rows = shoali_net_rows(net, 0, &count);
+    assert_int_equal(count, 4);
+    assert_memory_equal(rows, used, sizeof used);
+    assert_null(shoali_net_rows(net, (size_t)VOCAB * WIDTH, &count));
+    batch.count = 0;
+    assert_ok(shoali_net_train(net, &batch, NULL, NULL, &loss));
+    assert_non_null(shoali_net_rows(net, 0, &count));
+    assert_int_equal(count, 0);
+    shoali_net_destroy(net);
+    shoal_model_close(model);
+}
+
 static void what_is_no_id_gives_nothing(void **state)
 {
     static const char *const layers[] = {"lookup:vocab=3,width=2"};
@@ -104,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(gradients_are_those_of_the_rows_used),
+        CHECK_TEST(rows_used_are_listed),
         CHECK_TEST(what_is_no_id_gives_nothing),
         CHECK_TEST(images_are_refused),
     };

@@ -34,6 +34,22 @@ static void buckets_hold_whole_tensors_whatever_their_size(void **state)
     machine_close(&m);
 }
 
+/* Of [0,4) .. [16,20) the third is a table whose rows travel. */
+static void a_table_whose_rows_travel_is_a_bucket(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "all_reduce", 3, 0, 1, 5);
+    m.tensors[2].flags = SHOAL_TENSOR_ROWS;
+    m.world.rows_apart = true;
+    m.world.bucket_elems = SIZE_MAX;
+    (void)machine_start(&m);
+    assert_string_equal(machine_ready(&m, 8, 12),
+                        "op 0 [12,20) GRAD push pull; op 1 [8,12) GRAD push pull");
+    assert_string_equal(machine_ready(&m, 0, 8), "op 2 [0,8) GRAD push pull");
+    machine_close(&m);
+}
+
 static void a_nan_stops_with_the_text_of_the_first_bad_bucket(void **state)
 {
     (void)state;
@@ -197,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(buckets_hold_whole_tensors_whatever_their_size),
+        CHECK_TEST(a_table_whose_rows_travel_is_a_bucket),
         CHECK_TEST(a_nan_stops_with_the_text_of_the_first_bad_bucket),
         CHECK_TEST(a_nan_skips_the_step_and_the_next_one_counts),
         CHECK_TEST(a_failed_operation_fails_at_once),
