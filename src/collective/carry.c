@@ -4,6 +4,8 @@
  *   codec SLOTS                sums have no code, members' vectors travel whole: collective SLOTS
  *   collective FLOW            adds what arrives as it lies: codec RAW_BYTES, or a transform,
  *                              whose rounds are plain sums
+ *   FLOW and ROUNDED           adds integers, too: codec SUMMABLE in units that nobody has to
+ *                              measure
  *   pull MEASURE, SUMMABLE     the way back codes sums of what the way there made: the same codec
  *   pull MEASURE, owner job    what was measured is the gradient, what comes back are weights
  */
@@ -22,7 +24,9 @@ static bool fits(uint32_t collective, uint32_t codec)
     if ((codec & SHOAL_CODEC_SLOTS) != 0 && (collective & SHOALI_COLL_SLOTS) == 0)
         return false;
     const uint32_t plain = SHOAL_CODEC_RAW_BYTES | SHOAL_CODEC_TRANSFORM;
-    return (collective & SHOALI_COLL_FLOW) == 0 || (codec & plain) != 0;
+    const uint32_t sums = SHOAL_CODEC_MEASURE | SHOAL_CODEC_SUMMABLE;
+    return (collective & SHOALI_COLL_FLOW) == 0 || (codec & plain) != 0 ||
+           ((collective & SHOALI_COLL_ROUNDED) != 0 && (codec & sums) == SHOAL_CODEC_SUMMABLE);
 }
 
 static void append(char names[NAMES_BYTES], const char *name)
@@ -61,7 +65,9 @@ static shoal_status cannot(const shoali_collective *collective, const shoal_code
     collectives_for(codec, able);
     codecs_for(collective, others);
     const char *why = (codec->traits & SHOAL_CODEC_SLOTS) != 0 ? "its sums have no code"
-                                                               : "it adds plain floats only";
+                      : (collective->traits & SHOALI_COLL_ROUNDED) != 0
+                          ? "it adds floats, and integers of a fixed unit"
+                          : "it adds plain floats only";
     shoal_status status = shoali_fail(SHOAL_EINVAL, "collective %s does not carry codec %s: %s",
                                       collective->spec, codec->spec, why);
     shoali_error_advice("Codec %s goes with %s; collective %s carries %s.", codec->row->name, able,
@@ -77,6 +83,10 @@ shoal_status shoali_carry_check(const shoali_collective *collective, const shoal
         return cannot(collective, push);
     if (!fits(collective->traits, pull->traits))
         return cannot(collective, pull);
+    if ((collective->traits & SHOALI_COLL_ROUNDED) != 0 && pull->hash != push->hash)
+        return shoali_fail(SHOAL_EINVAL,
+                           "collective %s knows one codec for both ways, not %s and %s",
+                           collective->spec, push->spec, pull->spec);
     if (owner_job && (pull->traits & SHOAL_CODEC_MEASURE) != 0)
         return shoali_fail(SHOAL_EINVAL,
                            "codec %s measures gradients: weights cannot come back in it; let them "

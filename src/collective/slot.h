@@ -44,6 +44,8 @@ typedef struct shoali_slot_share {
     uint32_t workers;
     uint64_t key;
     bool sparse;
+    bool whole; /* workers' scales are powers of two: whole multiples of such, as codecs make them,
+                   are summed exactly */
 } shoali_slot_share;
 
 /** @return SHOAL_OK | EINVAL: too many workers, slots or blocks. */
@@ -61,6 +63,8 @@ int16_t shoali_slot_exponent(const float *x, size_t n);
  *  multiplied, in double: a sum is then within n / 2 / scale of the exact one, before its rounding
  *  to float32. */
 double shoali_slot_scale(int16_t exponent, uint32_t workers);
+/** The same for a share: the power of two below, where it is `whole`. */
+double shoali_slot_share_scale(const shoali_slot_share *share, int16_t exponent);
 /** Round to nearest, in network byte order. |x| < 2^exponent. */
 void shoali_slot_quantise(const float *x, size_t n, double scale, uint8_t *out);
 void shoali_slot_dequantise(const uint8_t *in, size_t n, double scale, float *x_out);
@@ -84,8 +88,14 @@ typedef struct shoali_slot_sender {
     uint64_t sent_us, due_us;
 } shoali_slot_sender;
 
+/** Called once for each block of a share, before anything of it is looked at: changes what this
+ * worker contributes. */
+typedef void (*shoali_slot_prepare)(void *ctx, float *x, size_t n);
+
 typedef struct shoali_slot_worker {
     shoali_slot_share share;
+    shoali_slot_prepare prepare; /* set after init; NULL: nothing to do */
+    void *prepare_ctx;
     float *x; /* of the share; results are written over what was sent */
     uint32_t me;
     shoali_slot_sender *slots;

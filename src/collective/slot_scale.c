@@ -59,6 +59,12 @@ double shoali_slot_scale(int16_t exponent, uint32_t workers)
     return ldexp((double)INT32_MAX / workers, -exponent);
 }
 
+double shoali_slot_share_scale(const shoali_slot_share *share, int16_t exponent)
+{
+    const double scale = shoali_slot_scale(exponent, share->workers);
+    return share->whole && scale > 0 ? ldexp(1, ilogb(scale)) : scale;
+}
+
 /* A double this large has no bits below one: adding it rounds to nearest, and leaves the integer
  * in the low bits, in two's complement. Compilers make vectors of it, but none of rint(). */
 static uint32_t rounded(double value)

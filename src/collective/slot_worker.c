@@ -48,6 +48,12 @@ static float *at(const shoali_slot_worker *w, uint32_t block)
     return w->x + (size_t)block * w->share.block;
 }
 
+static void prepare(const shoali_slot_worker *w, uint32_t block)
+{
+    if (w->prepare != NULL)
+        w->prepare(w->prepare_ctx, at(w, block), elems_of(&w->share, block));
+}
+
 /* The column's next block, from `from` on, that is not zero; those that only equal zero become it,
  * or they would differ among workers in the sign. */
 static uint32_t look_ahead(shoali_slot_worker *w, uint64_t from)
@@ -55,6 +61,7 @@ static uint32_t look_ahead(shoali_slot_worker *w, uint64_t from)
     const shoali_slot_share *s = &w->share;
     for (uint64_t b = from; b < s->blocks; b += s->slots) {
         const size_t n = elems_of(s, (uint32_t)b);
+        prepare(w, (uint32_t)b);
         const uint32_t bits = shoali_kernel()->or_bits(at(w, (uint32_t)b), n);
         if (bits << 1 != 0)
             return (uint32_t)b;
@@ -71,6 +78,8 @@ static void set_next(shoali_slot_worker *w, shoali_slot_sender *s, uint32_t next
     if (next == SHOALI_PACKET_NONE)
         return;
     const size_t n = elems_of(&w->share, next);
+    if (!w->share.sparse)
+        prepare(w, next); /* else looking ahead did */
     s->ahead = shoali_slot_exponent(at(w, next), n);
     if (s->ahead == SHOALI_EXPONENT_NOT_FINITE) {
         const size_t bad = (size_t)next * w->share.block +
@@ -172,7 +181,7 @@ size_t shoali_slot_worker_contribution(shoali_slot_worker *w, uint32_t slot, uin
         return SHOALI_PACKET_BYTES;
     const size_t n = elems_of(&w->share, s->block);
     uint8_t *values = out + SHOALI_PACKET_BYTES;
-    shoali_slot_quantise(at(w, s->block), n, shoali_slot_scale(s->exponent, w->share.workers),
+    shoali_slot_quantise(at(w, s->block), n, shoali_slot_share_scale(&w->share, s->exponent),
                          values);
     memset(values + 4 * n, 0, 4 * (w->share.block - n));
     return SHOALI_PACKET_BYTES + 4 * (size_t)w->share.block;
@@ -202,7 +211,7 @@ static void store(shoali_slot_worker *w, const shoali_slot_sender *s, const uint
     } else if (count == 0) {
         memset(x, 0, n * sizeof *x);
     } else {
-        shoali_slot_dequantise(values, n, shoali_slot_scale(s->exponent, w->share.workers), x);
+        shoali_slot_dequantise(values, n, shoali_slot_share_scale(&w->share, s->exponent), x);
     }
 }
 

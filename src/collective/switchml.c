@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "collective/feedback.h"
 #include "collective/shards.h"
 
 typedef struct params {
@@ -72,6 +73,7 @@ static shoal_status make_tables(shoali_switchml *f)
     f->block = (uint32_t)p->block;
     f->slots = (uint32_t)p->slots;
     f->sparse = p->sparse;
+    f->codes = f->works && (f->args.push->traits & SHOAL_CODEC_SUMMABLE) != 0;
     f->least_bytes = f->args.datagram_bytes;
     f->sessions = shoali_arena_array(f->arena, f->aggregators, sizeof *f->sessions);
     f->guests = shoali_arena_array(f->arena, c, sizeof *f->guests);
@@ -130,11 +132,21 @@ static bool complete(const shoali_switchml *f)
            (!f->aggregates || f->finished == f->args.contributors);
 }
 
+/* What they stood for is lost with the operation. */
+static void forget_residuals(const shoali_switchml *f)
+{
+    const shoali_feedback residuals = {f->args.tensors, f->args.tensor_count, f->args.residuals};
+    if (f->args.residuals != NULL)
+        shoali_feedback_clear(&residuals);
+}
+
 static void end_if_over(shoali_switchml *f)
 {
     if (f->busy || f->done || (!f->failed && !complete(f)))
         return;
     f->done = true;
+    if (f->failed)
+        forget_residuals(f);
     if (!f->failed && f->origin_known && f->args.check_finite)
         f->sink.done(f->sink.ctx, &f->args.id, SHOAL_ENOTFINITE, "NaN or infinity in the input");
     else

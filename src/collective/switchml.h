@@ -48,6 +48,10 @@ typedef struct shoali_switchml {
     shoali_switchml_own *own; /* ring of [2 slots] */
     uint32_t own_head, own_count_queued, own_size;
     uint8_t *packet; /* room for one */
+    bool codes;      /* contributions go through the codec first, once */
+    uint8_t *coded;  /* room for a block, and for what becomes of it */
+    size_t coded_bytes;
+    float *decoded;
     uint64_t now_us;
     bool busy, failed, done;
     shoal_status status;

@@ -170,6 +170,60 @@ static void worker_took(shoali_switchml *f, shoali_switchml_session *s, uint32_t
 
 /* ------------------------------------------------------------------ setting up */
 
+/* A block's codes are what is summed: the values become those, and error feedback keeps what they
+ * lose, as at the first step of every other collective (engine_step.c). */
+static void put_through(void *ctx, float *x, size_t n)
+{
+    shoali_switchml *f = ctx;
+    const shoal_codec *codec = f->args.push;
+    const bool feedback = codec->error_feedback && f->args.residuals != NULL;
+    const shoali_feedback residuals = {f->args.tensors, f->args.tensor_count, f->args.residuals};
+    const shoali_codec_span span = {.tensors = f->args.tensors,
+                                    .tensor_count = f->args.tensor_count,
+                                    .first = (size_t)(x - f->args.buf),
+                                    .count = n,
+                                    .parts = 1,
+                                    .seed = f->args.seed};
+    size_t written;
+    if (feedback)
+        shoali_feedback_add(&residuals, span.first, n, x);
+    shoal_status status = shoali_codec_span_encode(codec, &span, x, f->coded, f->coded_bytes,
+                                                   &written);
+    if (status == SHOAL_OK)
+        status = shoali_codec_span_decode(codec, &span, f->coded, written, f->decoded, false);
+    if (status != SHOAL_OK) {
+        shoali_switchml_fail(f, status, shoal_last_error()->text);
+        return;
+    }
+    if (feedback)
+        shoali_feedback_keep(&residuals, span.first, n, x, f->decoded);
+    memcpy(x, f->decoded, n * sizeof *x);
+}
+
+/* Room for any block of a session's share, and from then on its blocks are coded. */
+static shoal_status code_contributions(shoali_switchml *f, shoali_switchml_session *s)
+{
+    const shoali_slot_share *share = &s->worker.share;
+    shoali_codec_span span = {
+        .tensors = f->args.tensors, .tensor_count = f->args.tensor_count, .parts = 1};
+    size_t most = 0;
+    for (size_t at = 0; at < s->count; at += share->block) {
+        span.first = s->offset + at;
+        span.count = s->count - at < share->block ? s->count - at : share->block;
+        const size_t bytes = shoali_codec_span_bound(f->args.push, &span);
+        most = bytes > most ? bytes : most;
+    }
+    if (most > f->coded_bytes) {
+        f->coded = shoali_arena_alloc(f->arena, most);
+        f->coded_bytes = most;
+    }
+    if (f->decoded == NULL)
+        f->decoded = shoali_arena_array(f->arena, SHOALI_PACKET_VALUES_MAX, sizeof *f->decoded);
+    s->worker.prepare = put_through;
+    s->worker.prepare_ctx = f;
+    return f->coded != NULL && f->decoded != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
 static void set_up(shoali_switchml *f, shoali_switchml_session *s, const uint8_t *body)
 {
     shoali_slot_share share;
@@ -177,6 +231,7 @@ static void set_up(shoali_switchml *f, shoali_switchml_session *s, const uint8_t
     shoal_status status = shoali_slot_lay_out(s->count, block, shoali_switchml_slots(f),
                                               f->args.contributors, f->sparse, &share);
     share.key = shoali_get_u64(body);
+    share.whole = f->codes;
     if (status == SHOAL_OK && s->member != f->args.me &&
         shoali_slot_packet_bytes(&share) > f->args.datagram_bytes)
         status = shoali_fail(SHOAL_ECORRUPT, "an aggregator chose packets of %u values, too many",
@@ -184,6 +239,8 @@ static void set_up(shoali_switchml *f, shoali_switchml_session *s, const uint8_t
     if (status == SHOAL_OK)
         status = shoali_slot_worker_init(&s->worker, &share, f->args.buf + s->offset, index_of(f),
                                          f->arena);
+    if (status == SHOAL_OK && f->codes)
+        status = code_contributions(f, s);
     if (status != SHOAL_OK) {
         shoali_switchml_fail(f, status, shoal_last_error()->text);
         return;

@@ -42,8 +42,13 @@ void lossy_open(lossy_case *c, uint32_t workers, uint32_t servers, size_t count,
     assert_true(engine_run_open(&made, &c->run));
     spread_values(c, seed);
     zero_blocks(c, density, seed);
-    c->net = lossnet_create(workers + servers, faults, seed);
-    for (uint32_t m = 0; m < workers + servers; m++) {
+    lossy_start(c, faults, seed);
+}
+
+void lossy_start(lossy_case *c, const lossnet_faults *faults, uint64_t seed)
+{
+    c->net = lossnet_create(c->run.c.size, faults, seed);
+    for (uint32_t m = 0; m < c->run.c.size; m++) {
         const shoali_flow_args args = engine_run_args(&c->run, m);
         assert_ok(lossnet_start(c->net, engine_run_row(&c->run), &args, 1472));
     }

@@ -20,6 +20,8 @@ typedef struct lossy_case {
 void lossy_open(lossy_case *c, uint32_t workers, uint32_t servers, size_t count, uint32_t block,
                 uint32_t slots, bool sparse, double density, const lossnet_faults *faults,
                 uint64_t seed);
+/** The second half of it: a net for a run that is open, and its members started. */
+void lossy_start(lossy_case *c, const lossnet_faults *faults, uint64_t seed);
 void lossy_close(lossy_case *c);
 /** Faults drawn from a seed: up to 20 % of each kind. */
 lossnet_faults lossy_faults(uint64_t seed);

@@ -57,6 +57,10 @@ static void impossible_pairs_name_the_possible(void **state)
     shoali_collective_close(&ring);
     shoali_collective_close(&gather);
     assert_status(shoal_codec_carried("zip", "ring"), SHOAL_EINVAL);
+    assert_ok(shoal_codec_carried("blockint:bound=2^-8", "switchml"));
+    assert_status(shoal_codec_carried("blockint:rel=0.1", "switchml"), SHOAL_EINVAL);
+    assert_error_has("it adds floats, and integers of a fixed unit");
+    assert_status(shoal_codec_carried("blockint", "omnireduce"), SHOAL_EINVAL);
     assert_status(shoal_codec_carried("fp16", "star"), SHOAL_EINVAL);
 }
 

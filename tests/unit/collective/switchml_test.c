@@ -60,6 +60,71 @@ static void sums_with_faults(void **state)
     }
 }
 
+/* Something is left over from an operation before. */
+static void leave_residuals(const engine_run *run)
+{
+    for (uint32_t m = 0; m < run->c.contributors; m++)
+        for (uint32_t t = 0; t < run->c.tensors; t++)
+            for (size_t i = 0; i < run->tensors[t].count; i++)
+                run->residuals[m][t][i] = (float)((i * 7 + m) % 11) * 0x1p-12f;
+}
+
+/* The reference: the ring. Its sums are exact, so are these; what an encode loses is kept alike. */
+static void compare_with_ring(const char *codec, const lossy_case *c)
+{
+    engine_case made = c->run.c;
+    engine_run ring;
+    made.collective = "ring";
+    made.push = codec;
+    made.size = made.contributors;
+    assert_true(engine_run_open(&made, &ring));
+    leave_residuals(&ring);
+    engine_run_go(&ring);
+    engine_run_assert_ok(&ring);
+    for (uint32_t m = 0; m < made.contributors; m++) {
+        for (size_t i = 0; i < made.count; i++)
+            assert_true(c->run.bufs[m][i] == ring.bufs[m][i]);
+        for (uint32_t t = 0; t < made.tensors; t++)
+            assert_memory_equal(c->run.residuals[m][t], ring.residuals[m][t],
+                                ring.tensors[t].count * sizeof(float));
+    }
+    engine_run_close(&ring);
+}
+
+static void codes_are_summed_as_the_ring_sums_them(void **state)
+{
+    (void)state;
+    static const char *const codecs[] = {"blockint:bound=2^-10", "blockint:bound=2^-6,ef=off",
+                                         "blockint:bound=0.3"};
+    static const char *const specs[] = {"switchml:block=8,slots=3", "switchml:block=16,dedicated",
+                                        "switchml:block=8,slots=2,sparse",
+                                        "switchml:block=40,dedicated,sparse"};
+    for (uint64_t k = 0; k < 48; k++) {
+        lossy_case c = {.block = 8};
+        const uint64_t seed = check_seed() + k;
+        const uint32_t workers = 2 + k % 7;
+        const lossnet_faults faults = lossy_faults(seed);
+        const engine_case made = {.collective = specs[k % 4],
+                                  .push = codecs[k % 3],
+                                  .size = workers + k % 2, /* every second spec is dedicated */
+                                  .contributors = workers,
+                                  .count = 1 + (k * 37) % 600,
+                                  .tensors = 1 + k % 3,
+                                  .input_seed = seed,
+                                  .order_seed = seed,
+                                  .unit = 1.0f / 4096,
+                                  .feedback = true};
+        assert_true(engine_run_open(&made, &c.run));
+        leave_residuals(&c.run);
+        lossy_start(&c, &faults, seed);
+        assert_true(lossnet_run(c.net, LONG_US));
+        for (uint32_t m = 0; m < made.size; m++)
+            assert_int_equal(lossnet_result_of(c.net, m)->status, SHOAL_OK);
+        compare_with_ring(codecs[k % 3], &c);
+        lossy_close(&c);
+    }
+}
+
 /* Once more the same inputs through other losses: the same bits. */
 static void sums_repeat(void **state)
 {
@@ -233,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(sums_without_faults),
         CHECK_TEST(sums_with_faults),
+        CHECK_TEST(codes_are_summed_as_the_ring_sums_them),
         CHECK_TEST(sums_repeat),
         CHECK_TEST(bytes_are_what_they_should_be),
         CHECK_TEST(not_finite_is_known_to_all),
