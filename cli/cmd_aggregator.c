@@ -164,6 +164,8 @@ int cli_aggregator(int argc, char **argv)
         "  b$ export SHOAL_AGGREGATORS=10.0.0.1:29600 SHOAL_TOKEN_FILE=secret\n"
         "  b$ shoal run -n 4 -- shoal bench allreduce --collective omnireduce:dedicated --density "
         "0.01\n\n"
+        "On a Linux switch between the workers, whose kernel then sums (docs/in-network.md):\n"
+        "  shoal aggregator --listen 10.0.0.1:29600 --token-file secret --ports eth1,eth2\n\n"
         "`shoal run --aggregators A` starts A of them for one job; innet/shoal-aggregator.service "
         "is for systemd.",
         NULL,

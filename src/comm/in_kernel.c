@@ -103,7 +103,7 @@ static shoal_status load(shoali_in_kernel *k, const char *path)
     const int error = -k->bpf.object_load(k->object);
     if (error == EPERM || error == EACCES)
         return shoali_fail(SHOAL_ENOTSUP, "it may not load programs into the kernel (that takes "
-                                          "root, or CAP_BPF with CAP_NET_ADMIN)");
+                                          "root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)");
     if (error != 0)
         return shoali_fail(SHOAL_ENOTSUP, "the kernel refuses %s: %s", path, strerror(error));
     void *program = k->bpf.program(k->object, "shoal_switchml");
