@@ -497,6 +497,16 @@ shoal_status shoali_sync_set_codec(shoal_sync *sync, const char *spec)
     return SHOAL_OK;
 }
 
+bool shoali_sync_survives(const char *spec)
+{
+    shoali_protocol protocol;
+    if (shoali_sync_open(spec, &protocol) != SHOAL_OK)
+        return false;
+    bool survives = (protocol.traits & SHOALI_SYNC_SURVIVES) != 0;
+    shoali_sync_close(&protocol);
+    return survives;
+}
+
 bool shoali_sync_by_samples(const shoal_sync *sync)
 {
     return (sync->protocol.traits & SHOALI_SYNC_SAMPLES) != 0;

@@ -276,9 +276,19 @@ static shoal_status check_reform(const shoal_train *train, const shoal_comm *com
                                                                 : NULL;
     if (!d->reform || (bad == NULL && comm != NULL))
         return SHOAL_OK;
-    return shoali_fail(SHOAL_EINVAL,
-                       "reform goes with all_reduce among several workers, not with %s",
-                       bad != NULL ? bad : "one alone");
+    bool survives = bad == d->sync && shoali_sync_survives(d->sync);
+    (void)shoali_fail(SHOAL_EINVAL,
+                      "reform goes with all_reduce among several workers, not with %s",
+                      bad != NULL ? bad : "one alone");
+    if (survives)
+        shoali_error_advice("Leave --on-loss reform out: %s goes on without lost workers by "
+                            "itself, but takes in no replacements; all_reduce does.",
+                            d->sync);
+    else
+        shoali_error_advice("Take all_reduce, with any collective and a fixed codec and batch; "
+                            "local_sgd, diloco, ripples, d_psgd, hop and ad_psgd go on without "
+                            "lost workers by themselves, without --on-loss reform.");
+    return SHOAL_EINVAL;
 }
 
 static shoal_status set_up(shoal_train *train, shoal_comm *comm)

@@ -89,6 +89,7 @@ class Failures(unittest.TestCase):
         r = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(r.returncode, 0)
         self.assertIn("reform goes with all_reduce", r.stderr)
+        self.assertIn("local_sgd goes on without lost workers by itself", r.stderr)
 
 
 if __name__ == "__main__":

@@ -165,8 +165,7 @@ static size_t measured_count(const engine_run *run)
     return run->c.tensors * shoal_codec_measure_count(push_of(run));
 }
 
-/* What rounds.c does before the first encode: the largest values of all members. */
-static void measure(engine_run *run)
+void engine_run_measure(engine_run *run)
 {
     const shoal_codec *codec = push_of(run);
     const size_t each = shoal_codec_measure_count(codec), row = measured_count(run);
@@ -229,7 +228,7 @@ const shoali_flow_row *engine_run_row(const engine_run *run)
 
 void engine_run_go(engine_run *run)
 {
-    measure(run);
+    engine_run_measure(run);
     for (uint32_t m = 0; m < run->c.size; m++) {
         shoali_flow_args args = engine_run_args(run, m);
         assert_ok(memnet_start(run->net, engine_run_row(run), &args));

@@ -44,6 +44,9 @@ bool engine_run_open(const engine_case *c, engine_run *run_out);
 shoali_flow_args engine_run_args(const engine_run *run, uint32_t member);
 /** Its collective's flow, or the engine. */
 const shoali_flow_row *engine_run_row(const engine_run *run);
+/** What rounds.c does before the first encode: the largest values of all members. engine_run_go
+ * does it. */
+void engine_run_measure(engine_run *run);
 /** Start all members, and let them run to the end; fails the test if they hang. */
 void engine_run_go(engine_run *run);
 /** Start again on new inputs, with the residuals as they are. */
