@@ -49,9 +49,7 @@ SLOTS_INLINE void slots_write_result(const shoali_kernel_cell *cell, uint32_t bl
     p->worker = 0;
     p->exponent = (int16_t)SLOTS_16((uint16_t)cell->last_exponent);
     p->round = SLOTS_32(cell->round - 1);
-    p->block = SLOTS_32(cell->last_block);
     p->next = SLOTS_32(cell->last_next);
-    p->after = SLOTS_32(cell->last_after);
     body->values = cell->last_any ? block : 0;
     body->half = (cell->round - 1) & 1;
 }
@@ -65,9 +63,7 @@ SLOTS_INLINE void slots_complete(shoali_kernel_job *job, shoali_kernel_cell *cel
         const uint32_t given = __sync_fetch_and_add(&job->unassigned, 1);
         after = given < job->blocks ? given : SHOALI_PACKET_NONE;
     }
-    cell->last_block = cell->block;
-    cell->last_next = cell->next;
-    cell->last_after = after;
+    cell->last_next = job->sparse ? cell->next : after;
     cell->last_any = cell->any;
     cell->last_exponent = cell->exponent;
     cell->round++;
@@ -81,10 +77,10 @@ SLOTS_INLINE void slots_complete(shoali_kernel_job *job, shoali_kernel_cell *cel
 }
 
 SLOTS_INLINE int slots_possible(const shoali_kernel_job *job, const shoali_kernel_cell *cell,
-                                uint32_t slot, uint32_t block, uint32_t next, uint32_t count)
+                                uint32_t slot, uint32_t next, uint32_t count)
 {
-    if (block != cell->block ||
-        (count != 0 && (count != job->block || block == SHOALI_PACKET_NONE)))
+    const uint32_t block = cell->block;
+    if (count != 0 && (count != job->block || block == SHOALI_PACKET_NONE))
         return 0;
     if (!job->sparse)
         return next == cell->next;
@@ -117,7 +113,7 @@ SLOTS_INLINE enum slots_verdict slots_begin(shoali_kernel_job *job, shoali_kerne
         return SLOTS_ANSWER;
     }
     if (kind != SHOALI_PACKET_CONTRIBUTION || (cell->seen >> worker & 1) != 0 ||
-        !slots_possible(job, cell, SLOTS_16(p->slot), SLOTS_32(p->block), next, count))
+        !slots_possible(job, cell, SLOTS_16(p->slot), next, count))
         return SLOTS_DROP;
     cell->seen |= (uint64_t)1 << worker;
     cell->count++;

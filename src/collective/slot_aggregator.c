@@ -86,8 +86,7 @@ static bool possible(const shoali_slot_pool *pool, const shoali_slot_cell *cell,
                      const shoali_packet *head, uint32_t count)
 {
     const shoali_slot_share *share = &pool->share;
-    if (head->block != cell->block ||
-        (count != 0 && (count != share->block || cell->block == SHOALI_PACKET_NONE)))
+    if (count != 0 && (count != share->block || cell->block == SHOALI_PACKET_NONE))
         return false;
     if (!share->sparse)
         return head->next == cell->next;
@@ -117,9 +116,7 @@ static void complete(shoali_slot_pool *pool, shoali_slot_cell *cell, uint16_t sl
                                 .exponent = cell->exponent,
                                 .key = share->key,
                                 .round = cell->round,
-                                .block = cell->block,
-                                .next = cell->next,
-                                .after = cell->after};
+                                .next = share->sparse ? cell->next : cell->after};
     shoali_packet_encode(&head, cell->result);
     cell->result_bytes = SHOALI_PACKET_BYTES;
     if (cell->any) {
@@ -231,9 +228,7 @@ size_t shoali_slot_pool_tell(shoali_slot_pool *pool, const shoali_packet *head, 
                                      .slot = (uint16_t)slot,
                                      .key = head->key,
                                      .round = cell->round,
-                                     .block = cell->block,
-                                     .next = SHOALI_PACKET_NONE,
-                                     .after = SHOALI_PACKET_NONE};
+                                     .next = SHOALI_PACKET_NONE};
         return write_state(pool, cell, &state, out);
     }
     return 0;

@@ -167,9 +167,7 @@ static void head_of(const shoali_slot_worker *w, uint32_t slot, uint8_t kind, ui
                                 .exponent = s->ahead,
                                 .key = w->share.key,
                                 .round = s->round,
-                                .block = s->block,
-                                .next = s->next,
-                                .after = SHOALI_PACKET_NONE};
+                                .next = s->next};
     shoali_packet_encode(&head, out);
 }
 
@@ -220,7 +218,7 @@ static bool possible(const shoali_slot_worker *w, const shoali_slot_sender *s, u
                      const shoali_packet *head, uint32_t count)
 {
     const shoali_slot_share *share = &w->share;
-    if (head->round != s->round || head->block != s->block ||
+    if (head->round != s->round ||
         (count != 0 && (count != share->block || s->block == SHOALI_PACKET_NONE ||
                         shoali_slot_scale(s->exponent, share->workers) == 0)))
         return false;
@@ -229,8 +227,9 @@ static bool possible(const shoali_slot_worker *w, const shoali_slot_sender *s, u
                (head->next == SHOALI_PACKET_NONE ||
                 (head->next < share->blocks && head->next % share->slots == slot &&
                  (s->block == SHOALI_PACKET_NONE || head->next > s->block)));
-    return head->next == s->next && head->exponent >= s->ahead &&
-           (head->after == SHOALI_PACKET_NONE || head->after < share->blocks);
+    return head->exponent >= s->ahead && /* next is the one after this worker's next */
+           (head->next == SHOALI_PACKET_NONE ||
+            (head->next < share->blocks && s->next != SHOALI_PACKET_NONE));
 }
 
 static shoali_slot_verdict take_result(shoali_slot_worker *w, const shoali_packet *head,
@@ -242,21 +241,22 @@ static shoali_slot_verdict take_result(shoali_slot_worker *w, const shoali_packe
     store(w, s, values, count);
     if (s->timed)
         measure(w, (double)(now_us - s->sent_us));
-    if (head->next == SHOALI_PACKET_NONE) {
+    const uint32_t next = w->share.sparse ? head->next : s->next;
+    if (next == SHOALI_PACKET_NONE) {
         s->finished = true;
         w->open--;
         return SHOALI_SLOT_TAKEN;
     }
-    const bool mine = head->next == s->next;
+    const bool mine = next == s->next;
     s->round++;
-    s->block = head->next;
+    s->block = next;
     s->exponent = head->exponent;
     s->owns = mine && s->ahead != SHOALI_EXPONENT_ZERO &&
               head->exponent != SHOALI_EXPONENT_NOT_FINITE;
     if (!w->share.sparse)
-        set_next(w, s, head->after);
+        set_next(w, s, head->next);
     else if (mine)
-        set_next(w, s, look_ahead(w, (uint64_t)head->next + w->share.slots));
+        set_next(w, s, look_ahead(w, (uint64_t)next + w->share.slots));
     send_anew(w, s, now_us);
     return SHOALI_SLOT_SEND;
 }

@@ -26,7 +26,7 @@ enum {
     FLAG_WAITS = 2,
     WINDOW = 64,      /* packets under way between a worker and all its aggregators */
     WINDOW_LEAST = 8, /* and one of them */
-    ROUND_VALUES_TO = 8
+    ROUND_VALUES_TO = 2
 };
 
 uint32_t shoali_switchml_slots(const shoali_switchml *f)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum {
-    SHOALI_KERNEL_VALUES = 360, /* of a packet: an MTU of 1500 has room for them */
+    SHOALI_KERNEL_VALUES = 362, /* of a packet: an MTU of 1500 has room for them */
     SHOALI_KERNEL_WORKERS = 64, /* bits of `seen` */
     SHOALI_KERNEL_JOBS = 16,
     SHOALI_KERNEL_CELLS = 2048
@@ -35,9 +35,9 @@ typedef struct shoali_kernel_cell {
     uint32_t any;  /* values[round % 2] has values */
     uint64_t seen; /* bit w: worker w has sent in this round */
     int32_t exponent;
-    uint32_t last_block, last_next, last_after, last_any; /* the round before, whose result */
-    int32_t last_exponent;                                /* values[(round - 1) % 2] is */
-    uint32_t finished, unused;
+    uint32_t last_next, last_any; /* of the round before, whose result is */
+    int32_t last_exponent;        /* values[(round - 1) % 2] */
+    uint32_t finished;
     uint32_t values[2][SHOALI_KERNEL_VALUES];
 } shoali_kernel_cell;
 

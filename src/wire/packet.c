@@ -16,9 +16,7 @@ void shoali_packet_encode(const shoali_packet *packet, uint8_t out[SHOALI_PACKET
         .exponent = (int16_t)htons((uint16_t)packet->exponent),
         .key = {htonl((uint32_t)(packet->key >> 32)), htonl((uint32_t)packet->key)},
         .round = htonl(packet->round),
-        .block = htonl(packet->block),
-        .next = htonl(packet->next),
-        .after = htonl(packet->after)};
+        .next = htonl(packet->next)};
     memcpy(out, &wire, sizeof wire);
 }
 
@@ -73,9 +71,7 @@ bool shoali_packet_decode(const uint8_t *bytes, size_t len_bytes, shoali_packet 
                                   .exponent = (int16_t)ntohs((uint16_t)wire.exponent),
                                   .key = key_of(&wire),
                                   .round = ntohl(wire.round),
-                                  .block = ntohl(wire.block),
-                                  .next = ntohl(wire.next),
-                                  .after = ntohl(wire.after)};
+                                  .next = ntohl(wire.next)};
     *values_out = (uint32_t)((len_bytes - SHOALI_PACKET_BYTES) / 4);
     return packet_out->slot < SHOALI_PACKET_SLOTS_MAX;
 }

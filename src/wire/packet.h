@@ -5,16 +5,15 @@
  *
  *   offset  size
  *        0     2  magic "SA"
- *        2     1  version 1 << 4 | kind
+ *        2     1  version 2 << 4 | kind
  *        3     1  worker: who sends, or of whom it speaks
  *        4     2  slot
- *        6     2  exponent, signed: of block `next`
+ *        6     2  exponent, signed: of the block of the round after
  *        8     8  key of the operation
  *       16     4  round of the slot: the packet number that version bits lack
- *       20     4  block summed in this round, or NONE
- *       24     4  next: block of the round after, or NONE: there is none
- *       28     4  after: in results, block of the round after that, where it is known
- *       32  4 * k values, or nothing */
+ *       20     4  next: block of the round after; in results of the dense form, where all know that
+ *                 one, of the round after it; NONE: there is none
+ *       24  4 * k values, or nothing */
 #ifndef SHOALI_WIRE_PACKET_H
 #define SHOALI_WIRE_PACKET_H
 
@@ -22,8 +21,8 @@
 
 enum {
     SHOALI_PACKET_MAGIC = 0x5341,
-    SHOALI_PACKET_VERSION = 1,
-    SHOALI_PACKET_BYTES = 32,
+    SHOALI_PACKET_VERSION = 2,
+    SHOALI_PACKET_BYTES = 24,
     SHOALI_PACKET_WORKERS_MAX = 255, /* exact sums of int32 end there, too */
     SHOALI_PACKET_SLOTS_MAX = 4096,
     SHOALI_PACKET_VALUES_MAX = 2208, /* jumbo frames: 8900 bytes */
@@ -49,7 +48,7 @@ typedef struct shoali_packet_wire {
     uint16_t slot;
     int16_t exponent;
     uint32_t key[2]; /* high word first */
-    uint32_t round, block, next, after;
+    uint32_t round, next;
 } shoali_packet_wire;
 
 #ifndef __bpf__
@@ -61,7 +60,7 @@ typedef struct shoali_packet {
     uint16_t slot;
     int16_t exponent;
     uint64_t key;
-    uint32_t round, block, next, after;
+    uint32_t round, next;
 } shoali_packet;
 
 void shoali_packet_encode(const shoali_packet *packet, uint8_t out[SHOALI_PACKET_BYTES]);

@@ -280,9 +280,7 @@ static void hostile_packets(void **state)
                            .key = f != NULL && shoali_rng_next(&rng) % 2 == 0 ? f->pool.share.key
                                                                               : 77,
                            .round = (uint32_t)(shoali_rng_next(&rng) % 100) + 100,
-                           .block = (uint32_t)(shoali_rng_next(&rng) % 70),
-                           .next = (uint32_t)(shoali_rng_next(&rng) % 70),
-                           .after = (uint32_t)shoali_rng_next(&rng)};
+                           .next = (uint32_t)(shoali_rng_next(&rng) % 70)};
         const uint32_t to = (uint32_t)(shoali_rng_next(&rng) % 4);
         shoali_packet_encode(&p, bytes);
         if (lossnet_state(c.net, to) != NULL)
