@@ -12,10 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench.h"
+#include "bench_convolution.h"
 #include "bench_rivals.h"
+#include "bench_time.h"
 #include "cli.h"
 #include "shoal/circulant.h"
 
@@ -29,7 +30,8 @@ typedef struct pair {
 typedef struct args {
     pair shapes[LIST_MOST];
     int64_t blocks[LIST_MOST], batches[LIST_MOST], rounds;
-    size_t shape_count, block_count, batch_count;
+    size_t shape_count, block_count, batch_count, convolution_count;
+    bench_convolution convolutions[LIST_MOST];
     bool training, no_fftw, json, first_row;
     double peak_gf, read_gb_s;
     bench_blas blas;
@@ -46,13 +48,6 @@ typedef struct job {
     double times[OPERATIONS][ROUNDS_MOST]; /* seconds; 0: does not run here */
     double error;
 } job;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ------------------------------------------------------------------ the machine */
 
@@ -102,13 +97,13 @@ static void measure_machine(args *a)
     }
     memset(x, 0, FLOATS * sizeof *x);
     for (int i = 0; i < 9; i++) {
-        double start = now_s();
+        double start = bench_now_s();
         sink = multiply_adds(TURNS);
-        a->peak_gf = fmax(a->peak_gf, 12.0 * 16 * TURNS / (now_s() - start) * 1e-9);
+        a->peak_gf = fmax(a->peak_gf, 12.0 * 16 * TURNS / (bench_now_s() - start) * 1e-9);
         flush(x, FLOATS * sizeof *x);
-        start = now_s();
+        start = bench_now_s();
         sink = read_all(x, FLOATS);
-        a->read_gb_s = fmax(a->read_gb_s, FLOATS * sizeof *x / (now_s() - start) * 1e-9);
+        a->read_gb_s = fmax(a->read_gb_s, FLOATS * sizeof *x / (bench_now_s() - start) * 1e-9);
     }
     (void)sink;
     free(x);
@@ -189,36 +184,32 @@ static bool runs(const job *j, int operation)
     return operation < FFTW || j->a->training;
 }
 
-/* Short operations are repeated until a clock can see them. All but the cold one run once before:
- * otherwise a long one would meet the caches as its rival left them, and a short one would not. */
-static double time_once(const job *j, int operation)
+typedef struct timed {
+    const job *j;
+    int which;
+} timed;
+
+static void run_operation(void *ctx)
 {
-    enum { LONG_ENOUGH_US = 300 };
-    if (operation == COLD)
-        flush(j->memory, j->memory_bytes);
-    else
-        run(j, operation);
-    double start = now_s(), end;
-    long repeats = 0;
-    do {
-        run(j, operation);
-        end = now_s();
-        repeats++;
-    } while (operation != COLD && end - start < LONG_ENOUGH_US * 1e-6);
-    return (end - start) / (double)repeats;
+    const timed *o = ctx;
+    run(o->j, o->which);
 }
 
-static int by_size(const void *a, const void *b)
+/* All but the cold one may run as often as it takes. */
+static double time_once(const job *j, int which)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    timed o = {j, which};
+    if (which != COLD)
+        return bench_time(run_operation, &o);
+    flush(j->memory, j->memory_bytes);
+    const double start = bench_now_s();
+    run(j, which);
+    return bench_now_s() - start;
 }
 
 static double median(job *j, int operation)
 {
-    const size_t n = (size_t)j->a->rounds;
-    qsort(j->times[operation], n, sizeof(double), by_size);
-    return j->times[operation][n / 2];
+    return bench_median(j->times[operation], (size_t)j->a->rounds);
 }
 
 /* ------------------------------------------------------------------ one row */
@@ -240,17 +231,6 @@ static double relative_error(job *j)
     return sqrt(error / norm);
 }
 
-static float *random_floats(size_t count)
-{
-    uint64_t state = 1;
-    float *x = aligned_alloc(64, (count / 16 + 1) * 64);
-    for (size_t i = 0; x != NULL && i < count; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        x[i] = (float)(int32_t)(state >> 32) * 0x1p-31f;
-    }
-    return x;
-}
-
 static shoal_status make(job *j)
 {
     shoal_circulant_desc desc = SHOAL_CIRCULANT_DESC_INIT;
@@ -262,12 +242,12 @@ static shoal_status make(job *j)
     shoal_status status = shoal_circulant_bytes(&desc, &j->memory_bytes);
     if (status != SHOAL_OK)
         return status;
-    j->w = random_floats(shoal_circulant_weights(&desc));
-    j->dense = random_floats(j->out * j->in);
-    j->x = random_floats(j->batch * j->in);
-    j->y = random_floats(j->batch * j->out);
-    j->dx = random_floats(j->batch * j->in);
-    j->dw = random_floats(j->a->training ? j->out * j->in : 1);
+    j->w = bench_floats(shoal_circulant_weights(&desc));
+    j->dense = bench_floats(j->out * j->in);
+    j->x = bench_floats(j->batch * j->in);
+    j->y = bench_floats(j->batch * j->out);
+    j->dx = bench_floats(j->batch * j->in);
+    j->dw = bench_floats(j->a->training ? j->out * j->in : 1);
     j->memory = aligned_alloc(64, j->memory_bytes);
     if (j->w == NULL || j->dense == NULL || j->x == NULL || j->y == NULL || j->dx == NULL ||
         j->dw == NULL || j->memory == NULL)
@@ -280,14 +260,6 @@ static shoal_status make(job *j)
     if (!j->a->no_fftw && j->out % j->k == 0 && j->in % j->k == 0)
         j->fftw = bench_fftw_create(&j->a->blas, j->out, j->in, j->k, j->batch, j->w);
     return SHOAL_OK;
-}
-
-static void print_key(const char *key, double value)
-{
-    if (value > 0 && isfinite(value))
-        printf(", \"%s\": %.6g", key, value);
-    else
-        printf(", \"%s\": null", key);
 }
 
 typedef struct figures {
@@ -325,21 +297,21 @@ static void print_row(job *j)
     }
     printf("%s\n  {\"out\": %zu, \"in\": %zu, \"batch\": %zu, \"k\": %zu",
            j->a->first_row ? "" : ",", j->out, j->in, j->batch, j->k);
-    print_key("dense_us", f.us[DENSE]);
-    print_key("dense_gflops", dense_gf);
-    print_key("ours_us", f.us[OURS]);
-    print_key("speedup", f.us[DENSE] / f.us[OURS]);
-    print_key("products_of_peak", products);
-    print_key("layer_of_peak", whole);
-    print_key("fftw_us", f.us[FFTW]);
-    print_key("cold_us", f.us[COLD]);
-    print_key("cold_of_read", cold_gb_s / j->a->read_gb_s);
-    print_key("train_dense_us", f.us[TRAIN_DENSE]);
-    print_key("train_ours_us", f.us[TRAIN_OURS]);
-    print_key("train_speedup", f.us[TRAIN_DENSE] / f.us[TRAIN_OURS]);
-    print_key("weights", f.storage);
-    print_key("storage_ratio", (double)(j->out * j->in) / f.storage);
-    print_key("rel_l2", j->error);
+    bench_print_key("dense_us", f.us[DENSE]);
+    bench_print_key("dense_gflops", dense_gf);
+    bench_print_key("ours_us", f.us[OURS]);
+    bench_print_key("speedup", f.us[DENSE] / f.us[OURS]);
+    bench_print_key("products_of_peak", products);
+    bench_print_key("layer_of_peak", whole);
+    bench_print_key("fftw_us", f.us[FFTW]);
+    bench_print_key("cold_us", f.us[COLD]);
+    bench_print_key("cold_of_read", cold_gb_s / j->a->read_gb_s);
+    bench_print_key("train_dense_us", f.us[TRAIN_DENSE]);
+    bench_print_key("train_ours_us", f.us[TRAIN_OURS]);
+    bench_print_key("train_speedup", f.us[TRAIN_DENSE] / f.us[TRAIN_OURS]);
+    bench_print_key("weights", f.storage);
+    bench_print_key("storage_ratio", (double)(j->out * j->in) / f.storage);
+    bench_print_key("rel_l2", j->error);
     printf("}");
 }
 
@@ -368,23 +340,45 @@ static int bench_one(args *a, pair shape, size_t batch, size_t k)
     return status == SHOAL_OK ? CLI_OK : status == SHOAL_ENOMEM ? CLI_FAILED : cli_report("bench");
 }
 
-static int run_all(args *a)
+static int run_matrices(args *a)
 {
-    measure_machine(a);
-    if (a->json)
-        printf("{\"openblas\": \"%s\", \"peak_gflops\": %.1f, \"read_gb_s\": %.2f, \"rows\": [",
-               a->blas.core(), a->peak_gf, a->read_gb_s);
-    else
-        printf("# one core, medians of %d rounds; OpenBLAS %s; FMA peak %.1f GFLOP/s, read %.1f "
-               "GB/s\n# %11s %5s %4s %10s %7s %10s %8s %7s %7s %9s %9s %9s %8s %8s\n",
-               (int)a->rounds, a->blas.core(), a->peak_gf, a->read_gb_s, "shape", "batch", "k",
-               "dense us", "GF/s", "ours us", "ratio", "bins", "layer", "fftw us", "cold GB/s",
-               "training", "weights", "rel.L2");
     int code = CLI_OK;
+    if (!a->json)
+        printf("# %11s %5s %4s %10s %7s %10s %8s %7s %7s %9s %9s %9s %8s %8s\n", "shape", "batch",
+               "k", "dense us", "GF/s", "ours us", "ratio", "bins", "layer", "fftw us", "cold GB/s",
+               "training", "weights", "rel.L2");
     for (size_t s = 0; s < a->shape_count; s++)
         for (size_t b = 0; b < a->batch_count; b++)
             for (size_t k = 0; k < a->block_count && code == CLI_OK; k++)
                 code = bench_one(a, a->shapes[s], (size_t)a->batches[b], (size_t)a->blocks[k]);
+    return code;
+}
+
+static int run_convolutions(const args *a)
+{
+    bench_convolution_job how = {&a->blas, a->peak_gf, a->rounds, a->json, true};
+    int code = CLI_OK;
+    bench_convolution_header(&how);
+    for (size_t c = 0; c < a->convolution_count; c++)
+        for (size_t b = 0; b < a->batch_count; b++)
+            for (size_t k = 0; k < a->block_count && code == CLI_OK; k++)
+                code = bench_convolution_run(&how, &a->convolutions[c], (size_t)a->batches[b],
+                                             (size_t)a->blocks[k]);
+    return code;
+}
+
+static int run_all(args *a)
+{
+    const bool convolutions = a->convolution_count > 0;
+    measure_machine(a);
+    if (a->json)
+        printf("{\"openblas\": \"%s\", \"peak_gflops\": %.1f, \"read_gb_s\": %.2f, \"%s\": [",
+               a->blas.core(), a->peak_gf, a->read_gb_s, convolutions ? "convolutions" : "rows");
+    else
+        printf("# one core, medians of %d rounds; OpenBLAS %s; FMA peak %.1f GFLOP/s, read %.1f "
+               "GB/s\n",
+               (int)a->rounds, a->blas.core(), a->peak_gf, a->read_gb_s);
+    const int code = convolutions ? run_convolutions(a) : run_matrices(a);
     if (a->json)
         printf("\n]}\n");
     return code;
@@ -398,6 +392,10 @@ static const struct argp_option options[] = {
      0},
     {"block", 'k', "K", 0, "Side of a block; repeat for more (4, 8, 16, 64)", 0},
     {"batch", 'b', "N", 0, "Samples; repeat for more (1, 64)", 0},
+    {"conv", 'c', "IN,HEIGHT,WIDTH,OUT,KERNEL,PAD", 0,
+     "A convolution instead, against OpenBLAS on unrolled images; repeat for more. `usual`: layers "
+     "of LeNet, CifarNet and VGG",
+     0},
     {"training", 't', NULL, 0, "Also time forward and backward pass together", 0},
     {"no-fftw", 'F', NULL, 0, "Leave FFTW out, whose planning takes long for large shapes", 0},
     {"rounds", 'n', "N", 0, "Times that everything is done, odd (7)", 0},
@@ -422,6 +420,19 @@ static bool take_shape(args *a, const char *text)
            cli_parse_int(cross + 1, 1, 65536, &shape->in);
 }
 
+static bool take_convolution(args *a, const char *text)
+{
+    const bench_convolution *usual;
+    const size_t count = bench_convolution_usual(&usual);
+    if (strcmp(text, "usual") == 0 && a->convolution_count + count <= LIST_MOST) {
+        memcpy(a->convolutions + a->convolution_count, usual, count * sizeof *usual);
+        a->convolution_count += count;
+        return true;
+    }
+    return a->convolution_count < LIST_MOST &&
+           bench_convolution_parse(text, &a->convolutions[a->convolution_count++]);
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     args *a = state->input;
@@ -429,6 +440,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 's':
         good = take_shape(a, text);
+        break;
+    case 'c':
+        good = take_convolution(a, text);
         break;
     case 'k':
         good = take(a->blocks, &a->block_count, text, 1024);
@@ -463,15 +477,17 @@ static void fill_defaults(args *a)
 {
     static const pair shapes[] = {
         {512, 512}, {1024, 1024}, {4096, 4096}, {4096, 9216}, {4096, 768}};
-    static const int64_t blocks[] = {4, 8, 16, 64}, batches[] = {1, 64};
+    static const int64_t blocks[] = {4, 8, 16, 64}, batches[] = {1, 64}, images = 16;
     if (a->shape_count == 0) {
         a->shape_count = sizeof shapes / sizeof *shapes;
         memcpy(a->shapes, shapes, sizeof shapes);
     }
     if (a->block_count == 0) {
-        a->block_count = sizeof blocks / sizeof *blocks;
+        a->block_count = sizeof blocks / sizeof *blocks - (a->convolution_count > 0);
         memcpy(a->blocks, blocks, sizeof blocks);
     }
+    if (a->batch_count == 0 && a->convolution_count > 0)
+        a->batches[a->batch_count++] = images;
     if (a->batch_count == 0) {
         a->batch_count = sizeof batches / sizeof *batches;
         memcpy(a->batches, batches, sizeof batches);
@@ -487,7 +503,9 @@ int cli_bench_circulant(int argc, char **argv)
         "Block-circulant products against dense ones, on one core.\v"
         "Columns: bins and layer are shares of the FMA peak of the products per bin and of the "
         "whole; fftw is strided FFTW plans and OpenBLAS's complex GEMM per bin, 0 if not "
-        "installed; cold is batch 1 with flushed caches.\n\n"
+        "installed; cold is batch 1 with flushed caches. Convolutions (16 images, k = 4, 8, 16): "
+        "forward, then training, which is forward, both gradients and transforms of new weights.\n"
+        "\n"
         "Example: OPENBLAS_CORETYPE=Haswell shoal bench circulant --shape 1024x1024 --block 8",
         NULL,
         NULL,

@@ -117,8 +117,9 @@ SHOAL_API void shoal_circulant_learn(shoal_circulant *layer, const float *x, con
 /** @param dw as of shoal_circulant_backward, overwritten. */
 SHOAL_API void shoal_circulant_learned(shoal_circulant *layer, const float *sums, float *dw);
 
-/** The middle of forward alone: products per bin, of the spectra of the latest call, whose results
- * stay inside. For benchmarks, which compare it with what the processor can do. */
+/** The middle of forward alone: products per bin, of the spectra of the latest call of more than
+ * one sample, whose results stay inside. For benchmarks, which compare it with what the processor
+ * can do. */
 SHOAL_API void shoal_circulant_multiply(shoal_circulant *layer, size_t count);
 
 /** The matrix itself: dense float32[out][in] from w. Exact. Reads in, out, block, first_row. */

@@ -229,24 +229,43 @@ void shoal_circulant_multiply(shoal_circulant *layer, size_t count)
     apply_bins(layer, layer->w, layer->layout.w_bin, &in, &out, layer->shape.q, count);
 }
 
-/* One sample reads little and at once: what is not in the caches starts on its way while the input
- * is transformed. */
-static void fetch_ahead(const shoal_circulant *layer)
+/* One sample reads its weights once, mostly from memory. What comes first starts on its way while
+ * the input is transformed; the products fetch the rest ahead of themselves. */
+static void fetch_first(const shoal_circulant *layer)
 {
-    enum { MOST = 16384 }; /* floats */
-    const float *from = layer->pad + (size_t)layer->shape.k * SHOALI_LANES;
-    size_t floats = layer->layout.end - (size_t)(from - (const float *)(const void *)layer);
-    floats = floats < MOST ? floats : layer->shape.bins * layer->layout.w_bin;
-    for (size_t i = 0; i < floats && i < MOST / 4; i += SHOALI_GROUP)
-        __builtin_prefetch(from + i, 0, 2);
+    const size_t floats = layer->shape.bins * layer->layout.w_bin;
+    for (size_t i = 0; i < floats && i < SHOALI_FETCHED; i += SHOALI_GROUP)
+        __builtin_prefetch(layer->w + i, 0, 2);
+}
+
+enum { OWN_ROOM = 16384 }; /* floats */
+
+/* One sample whose spectra nobody asks for again: on the stack, which other layers have used a
+ * moment ago, they cost no memory traffic. */
+static void forward_one(shoal_circulant *layer, const float *x, const float *bias, float *y)
+{
+    _Alignas(64) float room[OWN_ROOM];
+    side in = inputs(layer), out = outputs(layer);
+    fetch_first(layer);
+    in.stride = in.bin = in.tiles * SHOALI_GROUP;
+    out.stride = out.bin = out.tiles * SHOALI_GROUP;
+    in.spectra = room;
+    out.spectra = room + layer->shape.bins * in.bin;
+    analyse_samples(layer, &in, x, 1);
+    apply_bins(layer, layer->w, layer->layout.w_bin, &in, &out, layer->shape.q, 1);
+    synthesise_samples(layer, &out, bias, y, 1);
 }
 
 void shoal_circulant_forward(shoal_circulant *layer, const float *x, size_t count,
                              const float *bias, float *y)
 {
+    const shoali_circulant_shape *s = &layer->shape;
     const side in = inputs(layer), out = outputs(layer);
-    if (count == 1)
-        fetch_ahead(layer);
+    if (count == 1 && !s->training &&
+        s->bins * ((size_t)s->p_tiles + s->q_tiles) * SHOALI_GROUP <= OWN_ROOM) {
+        forward_one(layer, x, bias, y);
+        return;
+    }
     analyse_samples(layer, &in, x, count);
     shoal_circulant_multiply(layer, count);
     synthesise_samples(layer, &out, bias, y, count);

@@ -13,10 +13,12 @@
 #include <stdint.h>
 
 enum {
-    SHOALI_LANES = 8,       /* blocks of a group */
-    SHOALI_GROUP = 16,      /* floats of a group: real parts, imaginary parts */
-    SHOALI_DFT_MAX = 1024,  /* largest block */
-    SHOALI_CORR_COLUMNS = 6 /* columns of a tile in correlate */
+    SHOALI_LANES = 8,        /* blocks of a group */
+    SHOALI_GROUP = 16,       /* floats of a group: real parts, imaginary parts */
+    SHOALI_DFT_MAX = 1024,   /* largest block */
+    SHOALI_CORR_COLUMNS = 6, /* columns of a tile in correlate */
+    SHOALI_FETCHED = 64 *
+                     SHOALI_GROUP /* weights that a single sample's product finds on their way */
 };
 
 /** A transform's constants. cos, sin of 2 pi i / (k * stride) at i * stride. */

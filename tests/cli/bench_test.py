@@ -171,10 +171,26 @@ class Circulant(unittest.TestCase):
         r = shoal.run("bench", "circulant", *args)
         self.assertEqual(len([x for x in r.stdout.splitlines() if x[0] != "#"]), 2)
 
+    def test_convolutions(self):
+        args = ["--conv", "6,9,8,10,3,1", "--block", 4, "--batch", 3, "--rounds", 1]
+        r = shoal.run("bench", "circulant", *args, "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        (row,) = json.loads(r.stdout)["convolutions"]
+        self.assertEqual((row["weights"], row["batch"], row["pad"]), (9 * 2 * 3 * 4, 3, 1))
+        self.assertLess(row["rel_l2"], 2e-6)
+        for key in ("dense_us", "ours_us", "train_dense_us", "train_ours_us"):
+            self.assertGreater(row[key], 0)
+        r = shoal.run("bench", "circulant", *args)
+        self.assertEqual(len([x for x in r.stdout.splitlines() if x[0] != "#"]), 1)
+        r = shoal.run("bench", "circulant", "--conv", "6,2,2,10,5,0", "--batch", 1)
+        self.assertEqual(r.returncode, 2, r.stderr)
+        self.assertIn("does not fit", r.stderr)
+
     def test_bad_input(self):
         for args, text in (
             (["--shape", "64"], "64: not taken"),
             (["--block", "0"], "0: not taken"),
+            (["--conv", "3,8,8"], "3,8,8: not taken"),
             (["--rounds", "x"], "x: not taken"),
         ):
             r = shoal.run("bench", "circulant", *args)

@@ -231,17 +231,23 @@ static void apply_bin(const shoali_apply *job)
         }
 }
 
-/* One sample and few outputs: several bins side by side, so that there are chains enough. */
-INLINE void bins_tile(const shoali_apply *job, size_t f, size_t tile, const int bins)
+/* One sample and few outputs: several bins side by side, so that there are chains enough. next:
+ * how far weights are on their way; they lie in a row, and are fetched in a row (what lies behind
+ * them is not: it would take the place of what is needed). */
+INLINE const float *bins_tile(const shoali_apply *job, size_t f, size_t tile, const int bins,
+                              const float *next)
 {
     __m256 re[SIDE_BY_SIDE], im[SIDE_BY_SIDE];
     UNROLL for (int b = 0; b < bins; b++) re[b] = im[b] = _mm256_setzero_ps();
     const float *w = job->w + f * job->w_bin + tile * job->columns * SHOALI_GROUP;
-    const float *x = job->x + f * job->x_bin;
+    const float *x = job->x + f * job->x_bin,
+                *last = job->w + job->bins * job->w_bin - SHOALI_GROUP;
     for (size_t j = 0; j < job->columns; j++, w += SHOALI_GROUP) {
         const float *xj = x + shoali_column(j);
         UNROLL for (int b = 0; b < bins; b++)
         {
+            _mm_prefetch((const char *)(next < last ? next : last), _MM_HINT_T1);
+            next += SHOALI_GROUP;
             const __m256 wr = _mm256_load_ps(w + (size_t)b * job->w_bin);
             const __m256 wi = _mm256_load_ps(w + (size_t)b * job->w_bin + 8);
             const __m256 xr = _mm256_broadcast_ss(xj + (size_t)b * job->x_bin);
@@ -258,17 +264,19 @@ INLINE void bins_tile(const shoali_apply *job, size_t f, size_t tile, const int 
         _mm256_store_ps(y, re[b]);
         _mm256_store_ps(y + 8, im[b]);
     }
+    return next;
 }
 
 static void apply_few(const shoali_apply *job)
 {
+    const float *next = job->w + SHOALI_FETCHED;
     size_t f = 0;
     for (; f + SIDE_BY_SIDE <= job->bins; f += SIDE_BY_SIDE)
         for (size_t tile = 0; tile < job->tiles; tile++)
-            bins_tile(job, f, tile, SIDE_BY_SIDE);
+            next = bins_tile(job, f, tile, SIDE_BY_SIDE, next);
     for (; f < job->bins; f++)
         for (size_t tile = 0; tile < job->tiles; tile++)
-            bins_tile(job, f, tile, 1);
+            next = bins_tile(job, f, tile, 1, next);
 }
 
 void shoali_avx2_apply(const shoali_apply *job)
