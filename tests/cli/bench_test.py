@@ -87,7 +87,7 @@ class Bench(unittest.TestCase):
             (["allreduce", "-k", "zip"], "identity"),
             (["allreduce", "-d", "1.5"], "-d 1.5"),
             (["allreduce", "-c", "omnireduce", "-k", "fp16"], "adds plain floats only"),
-            (["allreduce", "-c", "switchml", "-k", "fp16"], "adds plain floats only"),
+            (["allreduce", "-c", "switchml", "-k", "fp16"], "integers of a fixed unit"),
             (["allreduce", "-b", "1M", "-e", "1k"], "larger than"),
             (["allreduce", "--lab", "loss=2"], "a percentage up to 50%"),
         ):
