@@ -16,7 +16,7 @@ lanes 499
 codec 3000000
 nic 200000
 path
-pe 100000
+pe 70000
 squash
 cells 4000
 pe-corners

@@ -13,12 +13,14 @@ module pe_element #(
     parameter int XW = 15,
     parameter int AW = 34,
     parameter int DEPTH = 256,
-    parameter bit THREE = 0
+    parameter bit THREE = 0,
+    parameter bit FOLDED = 0
 ) (
     input logic clk,
     input logic step,
     input logic load,                        // pe_mac.sv
     input logic add,
+    input logic apart,
     input logic hold,
     input logic shift,
     input logic [K*XW-1:0] x,
@@ -42,8 +44,8 @@ module pe_element #(
         end
         assign weight[s*W+:W] = word;
     end
-    pe_mac #(.K(K), .W(W), .XW(XW), .AW(AW), .THREE(THREE)) mac (
-        .clk, .step, .load, .add, .w(weight), .x, .sums
+    pe_mac #(.K(K), .W(W), .XW(XW), .AW(AW), .THREE(THREE), .FOLDED(FOLDED)) mac (
+        .clk, .step, .load, .add, .apart, .w(weight), .x, .sums
     );
     always_ff @(posedge clk)
         if (hold) waits <= sums;

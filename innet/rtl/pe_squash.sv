@@ -51,16 +51,15 @@ module pe_squash #(
     logic [6:0] row;
     logic [F-4:0] rest;
     logic [2:0] minus;
-    logic [1:0] beyond;
     logic [14:0] base, base_then, slope;
     logic [F+11:0] rise;
     assign segment = magnitude[VW:F-3];
+    // Beyond the last segment its line holds: 32767, and a slope too small to be seen.
     assign row = segment > GW'(95) ? 7'd95 : 7'(segment);
     always_ff @(posedge clk)
         if (go) begin
             magnitude <= (v < 0 ? {1'b0, ~v} + (VW + 1)'(1) : {1'b0, v}) << TANH;
             rest <= magnitude[F-4:0];
-            beyond <= {beyond[0], segment > GW'(95)};
             base <= BASE[15*row+:15];
             slope <= SLOPE[15*row+:15];
             base_then <= base;
@@ -71,7 +70,7 @@ module pe_squash #(
     logic [15:0] sum, line;
     logic signed [17:0] u, up;  // 2^15 times the result; its word
     assign sum = {1'b0, base_then} + 16'((rise + (F + 12)'(1 << (F + 1))) >> (F + 2));
-    assign line = beyond[1] || sum[15] ? 16'd32767 : sum;
+    assign line = sum[15] ? 16'd32767 : sum;
     localparam int DOWN = 16 - W;
     localparam logic signed [17:0] MOST = 18'((1 << (W - 1)) - 1);
     if (TANH) begin : g_tanh

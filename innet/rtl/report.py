@@ -38,6 +38,7 @@ PARTS = {
 # E-RNN's Google LSTM, blocks of 8, 12 bits, 200 MHz (Virtex-7): 12.9 us per frame, three at once.
 PUBLISHED = {"us_per_frame": 12.9, "frames_per_second": 231514, "mhz": 200}
 DENSE_OPERATIONS = 2 * 8 * 8  # of a block product, if it were not circulant
+ROUTED_ELEMENT = "pe_element"  # k = 4, 12 bits: test/route_top.sv
 # Which cells count as what; the others are carries, multiplexers and buffers.
 CELLS = {
     "lut": r"LUT[1-6]|SB_LUT4",
@@ -118,8 +119,20 @@ def rates(files):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def elements():
-    """Size of the processing elements, cycles of the Google LSTM in simulation."""
+def nic():
+    """Size of the whole engine of a network card: both codecs, stores, table, registers."""
+    return {t: kept(f"nic-{t}", lambda t=t: synthesise("nic_engine", t), t) for t in SYNTHESIS}
+
+
+def table_of_nic(result):
+    for target, c in result.items():
+        print(f"{'nic_engine':12}{target:8}{c['lut']:6}{c['ff']:6}{c['dsp']:5}{c['bram']:6}")
+    fits = "fits" if result["ice40"]["lut"] <= 7680 else "does not fit"
+    print(f"  the whole engine {fits} an HX8K of 7680 cells and 32 memories")
+
+
+def elements(seeds):
+    """Size of the processing elements, one routed, cycles of the Google LSTM in simulation."""
     sizes = {}
     for name, (top, parameters) in PARTS.items():
         made = {}
@@ -128,6 +141,10 @@ def elements():
                 f"{top}-{t}", lambda t=t: synthesise(top, t, parameters), t, parameters, SYNTHESIS
             )
         sizes[name] = made
+    routed = [
+        kept(f"{ROUTED_ELEMENT}-route{s}", lambda s=s: route(ROUTED_ELEMENT, s), s)
+        for s in range(1, seeds + 1)
+    ]
     done = subprocess.run(
         [os.path.join(HERE, "step.sh"), "pe-rate"], check=True, capture_output=True, text=True
     )
@@ -136,6 +153,7 @@ def elements():
     return {
         "sizes": sizes,
         "lstm": cycles,
+        "routed": {"cells": routed[0]["cells"], "mhz": [r["mhz"] for r in routed]},
         "dense_operations_per_dsp_and_cycle": DENSE_OPERATIONS * cycles["macs_per_cycle"] / dsp,
         "frames_per_second_at_100_mhz": 100e6 / cycles["interval"],
         "frames_per_second_at_200_mhz": 200e6 / cycles["interval"],
@@ -151,6 +169,11 @@ def table_of_elements(result):
     for name, made in result["sizes"].items():
         for target, c in made.items():
             print(f"{name:24}{target:8}{c['lut']:6}{c['ff']:6}{c['dsp']:5}{c['bram']:6}")
+    mhz = result["routed"]["mhz"]
+    print(
+        f"pe_element, k = 4 and 12 bits, multipliers of logic cells: HX8K {result['routed']['cells']} "
+        f"of 7680 cells with its harness, routed {statistics.median(mhz):.1f} MHz (median of {mhz})"
+    )
     lstm, said = result["lstm"], result["published"]
     print(
         f"{lstm['macs_per_cycle']:.3f} block products per cycle and element, "
@@ -234,12 +257,13 @@ def main():
         print(f"rtl-report: {', '.join(missing)} not installed: tools/deps.sh packages-rtl.txt")
         sys.exit(77)
     if options.elements:
-        result = elements()
+        result = elements(options.seeds)
     else:
         result = figures(options.seeds, options.gradients)
         if not options.json:
             table(result)
-            table_of_elements(elements())
+            table_of_nic(nic())
+            table_of_elements(elements(options.seeds))
     if options.json:
         print(json.dumps(result))
     elif options.elements:

@@ -5,7 +5,7 @@
 #
 #   step.sh lint | lanes [STEP [K STRICT]] | codec [BURSTS] [SEED] | nic [FRAMES] [SEED] | corners
 #   step.sh pe [BLOCKS [SEED [K W THREE]]] | pe-corners
-#   step.sh net DIR NAME DIGITS [SAMPLES]
+#   step.sh net DIR NAME DIGITS [SAMPLES] | text lstm|gru DIR NAME TEXT [SEQUENCES]
 #   step.sh squash | cells [FRAMES [SEED [VARIANT ...]]] | pe-rate [FRAMES [VARIANT]]
 #   step.sh path [OPTIONS OF test/in_path.py] | mutants [NUMBER ...]
 #   step.sh formal [DEPTH [DEPTH OF THE DATA]] | rate [FILE ...]
@@ -56,7 +56,8 @@ pe) # an engine of processing elements; without K, all of them
     blocks=${1:-10000}
     seed=${2:-1}
     variants=("${@:3}")
-    [ $# -gt 2 ] || variants=(4 12 0 4 16 0 8 12 0 8 16 0 8 12 1 16 12 0 16 16 0 1 12 0 2 16 0)
+    [ $# -gt 2 ] || variants=(4 12 0 4 16 0 8 12 0 8 16 0 8 12 1 16 12 0 16 16 0 1 12 0 2 16 0 \
+        32 12 0 32 16 1 64 12 0 64 16 0)
     set -- "${variants[@]}"
     while [ $# -ge 3 ]; do
         build "pe-$1-$2-$3_test"
@@ -114,6 +115,22 @@ net) # a folder and a name of shoal export, one of shoal data digits: the net on
         "$made/layer-8-$w.a" "$made/layer-1-$w.a" \
         "$include/verilated.cpp" "$include/verilated_threads.cpp" -pthread
     "$folder/net_test" "$3" "${@:4}"
+    ;;
+text) # the same of shoal data text: a net of 64 characters, 32 cells in blocks of 8, 12 bits
+    need verilator g++
+    cells=$1 folder=$(cd "$2" && pwd)
+    variant=$cells-8-12-32-64-32-0-0-0-2-1-2-3
+    build fixed.o layer-1-12.a "$variant.a"
+    include=$(verilator --getenv VERILATOR_ROOT)/include
+    cc -std=gnu17 -O2 -I"$here/test" -DNET="$3" -DNET_HEADER="\"$folder/$3.h\"" -c \
+        -o "$folder/net.o" "$here/test/pe_net.c"
+    g++ -O2 -DK=8 -DW=12 -DCELLS=32 -DIN=64 -DOUT=32 -DPROJECT=0 -DPEEP=0 -DSIGMOID=0 -DFLIGHT=3 \
+        -DGRU=$([ "$cells" = gru ] && echo 1 || echo 0) -I"$here/test" -I"$root/src" \
+        -I"$include" -I"$include/vltstd" -I"$made/$variant.lib" -I"$made/layer-1-12" \
+        -o "$folder/net_test" "$here/test/pe_text_test.cc" "$folder/net.o" "$made/fixed.o" \
+        "$made/$variant.a" "$made/layer-1-12.a" \
+        "$include/verilated.cpp" "$include/verilated_threads.cpp" -pthread
+    "$folder/net_test" "$4" "${@:5}"
     ;;
 mutants)
     need verilator g++ iverilog

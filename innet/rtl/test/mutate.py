@@ -22,6 +22,7 @@ CANNOT, LIMIT_S = 77, 600  # a mutant that hangs is caught, too
 
 CORNERS, CODEC, NIC = ["corners"], ["codec", "30000"], ["nic", "4000"]
 VECTORS, ENGINE = ["pe-corners"], ["pe", "4000", "1", "8", "12", "0"]
+FOLDED = ["pe", "1000", "1", "32", "12", "0"]
 SQUASH = ["squash"]
 # source, what stands there (once), the mistake, the check that must see it
 MUTANTS = [
@@ -68,12 +69,15 @@ MUTANTS = [
     ("pe_rfft", "<= '0 - OW'(o1)", "<= OW'(o1)", VECTORS),
     ("pe_irfft", "a_im - b_im", "a_im + b_im", VECTORS),
     ("pe_irfft", "a - b - im", "a - b + im", VECTORS),
-    ("pe_mac", "[2*f*AW+:AW] = a - b;", "[2*f*AW+:AW] = a + b;", VECTORS),
+    ("pe_mac", "apart ? a : a - b;", "apart ? a : a + b;", VECTORS),
     ("pe_product", "sum <= sum + AW'(product)", "sum <= AW'(product)", VECTORS),
     ("pe_round", "(AW + 2)'(1)) >>> 1", "(AW + 2)'(0)) >>> 1", VECTORS),
     ("pe_squash", "TANH && minus[2] ? '0 - kept", "TANH && minus[1] ? '0 - kept", SQUASH),
-    ("pe_engine", "+ (RW + 1)'(K / 2)", "", VECTORS),
-    ("pe_engine", "begins <= part_ends", "begins <= pass_ends", ENGINE),
+    ("pe_engine", "+ HALF", "", VECTORS),
+    ("pe_engine", "begins <= cols_end", "begins <= pass_ends", ENGINE),
+    ("pe_engine", "PARTS == 2 && part ? cols[15:0] : 16'd0;", "16'd0;", FOLDED),
+    ("pe_engine", ".apart(fold_v[2*FA+:FA] == '0)", ".apart(1'b0)", FOLDED),
+    ("pe_engine", "if (l_slot_ends) l_fold <= '0;", "if (l_row_ends) l_fold <= '0;", FOLDED),
     ("pe_engine", "step = !done || held == '0 ||", "step = !done || held != '0 ||", ENGINE),
     ("pe_engine", "!coming[AHEAD-1] || !full[fill_bank]", "1'b1", ENGINE),
     ("pe_round", "half > MOST ? MOST[OW-1:0] : ", "", ENGINE),

@@ -7,35 +7,13 @@
 // The net is what `shoal export` wrote; its words are loaded as they are. Blocks of K = 8 and of 1
 // (whole matrices) run in an engine each. Prints right answers of the hardware and of the C.
 #include <cmath>
-#include <cstdlib>
 #include <memory>
-#include <string>
 
 #include "Vpe1.h"
 #include "Vpe8.h"
-#include "pe_golden.h"
-#include "pe_net.h"
+#include "pe_layer.h"
 
 namespace {
-
-using Words = std::vector<int16_t>;
-uint64_t cycles = 0;
-
-std::vector<uint8_t> read_file(const std::string &path, size_t header)
-{
-    FILE *file = fopen(path.c_str(), "rb");
-    if (file == nullptr) {
-        fprintf(stderr, "pe_net_test: cannot read %s\n", path.c_str());
-        exit(2);
-    }
-    std::vector<uint8_t> bytes;
-    uint8_t block[1 << 16];
-    for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;)
-        bytes.insert(bytes.end(), block, block + n);
-    fclose(file);
-    bytes.erase(bytes.begin(), bytes.begin() + (ptrdiff_t)header);
-    return bytes;
-}
 
 /** Pixels as the library's loader gives them: mean 0, deviation 1 over the train split. */
 std::vector<Words> normalised(const std::vector<uint8_t> &train, const std::vector<uint8_t> &test,
@@ -61,90 +39,6 @@ std::vector<Words> normalised(const std::vector<uint8_t> &train, const std::vect
         samples.push_back(words);
     }
     return samples;
-}
-
-/** One layer on all samples. */
-template <class Device, uint32_t K> struct Engine {
-    Device top;
-
-    void edge()
-    {
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
-        cycles++;
-    }
-    void load(int what, const int16_t *words, size_t count)
-    {
-        top.load_start = 1;
-        top.load_what = (uint8_t)what;
-        edge();
-        top.load_start = 0;
-        top.load_valid = 1;
-        for (size_t i = 0; i < count; i++) {
-            set_field(&top.load_word, 0, W, words[i]);
-            edge();
-        }
-        top.load_valid = 0;
-    }
-    void begin(const shoali_fixed_layer &layer, bool relu)
-    {
-        const shoali_fixed_matrix &m = layer.matrix;
-        top.clk = top.load_start = top.load_valid = top.s_valid = top.m_ready = 0;
-        top.rst = 1;
-        top.rows = (uint16_t)((m.rows + K - 1) / K);
-        top.cols = (uint16_t)((m.cols + K - 1) / K);
-        top.relu = relu;
-        for (uint32_t bin = 0; bin <= K / 2; bin++)
-            set_field(&top.shifts, 6 * bin, 6, m.shift[bin]);
-        edge();
-        top.rst = 0;
-        load(0, m.w, (size_t)top.rows * top.cols * K);
-        Words bias(layer.out);
-        if (layer.bias != nullptr)
-            bias.assign(layer.bias, layer.bias + layer.out);
-        load(1, bias.data(), bias.size());
-    }
-    std::vector<Words> run(const shoali_fixed_layer &layer, bool relu,
-                           const std::vector<Words> &samples)
-    {
-        std::vector<Words> results(1);
-        size_t sample = 0, block = 0;
-        begin(layer, relu);
-        top.m_ready = 1;
-        for (uint64_t idle = 0; results.size() <= samples.size() && idle < 100000; idle++) {
-            top.s_valid = sample < samples.size();
-            for (uint32_t t = 0; top.s_valid && t < K; t++) {
-                const size_t i = block * K + t;
-                set_field(&top.s_x, t * W, W, i < layer.in ? samples[sample][i] : 0);
-            }
-            top.eval();
-            if (top.m_valid) {
-                for (uint32_t t = 0; t < K && results.back().size() < layer.out; t++)
-                    results.back().push_back((int16_t)field(top.m_y, t * W, W));
-                if (top.m_last)
-                    results.emplace_back();
-                idle = 0;
-            }
-            const bool taken = top.s_valid && top.s_ready;
-            edge();
-            if (taken && ++block == top.cols) {
-                block = 0;
-                sample++;
-            }
-        }
-        results.resize(samples.size());
-        return results;
-    }
-};
-
-size_t best(const Words &scores)
-{
-    size_t at = 0;
-    for (size_t i = 1; i < scores.size(); i++)
-        at = scores[i] > scores[at] ? i : at;
-    return at;
 }
 
 } // namespace
@@ -184,6 +78,6 @@ int main(int argc, char **argv)
     printf("{\"w\": %d, \"samples\": %zu, \"right\": %llu, \"right_in_c\": %llu, \"wrong\": %llu, "
            "\"cycles\": %llu}\n",
            W, input.size(), (unsigned long long)right, (unsigned long long)right_c,
-           (unsigned long long)wrong, (unsigned long long)cycles);
+           (unsigned long long)wrong, (unsigned long long)(engine8->cycles + engine1->cycles));
     return wrong == 0 ? 0 : 1;
 }

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr unsigned L = K == 1 ? 0 : K == 2 ? 1 : K == 4 ? 2 : K == 8 ? 3 : K == 16 ? 4 : 5;
+constexpr unsigned L = K == 1 ? 0 : __builtin_ctz(K);
 constexpr unsigned YW = W + L + 3 + (L > 2 ? (L - 1) / 2 : 0);
 constexpr uint32_t UNITS = 2, PARTS = 2, N = 3, COLS = 16, DEPTH = 128;
 

@@ -13,6 +13,10 @@ module route_top (
 );
 `ifdef ROUTE_DECOMPRESS
     localparam int IN = 256 + 32 + 14 + 3, OUT = 256 + 32 + 4;
+`elsif ROUTE_PE_ELEMENT
+    // k = 4, 12 bits, 64 blocks of weights, as many block columns
+    localparam int K = 4, W = 12, XW = W + 2, AW = 2 * W + 9, A = 6;
+    localparam int IN = 6 + K * XW + A + 17 + A + W + K * AW, OUT = K * AW;
 `else
     localparam int IN = 256 + 32 + 2 + 1 + 3, OUT = 256 + 32 + 3;
 `endif
@@ -31,6 +35,18 @@ module route_top (
         .s_tvalid(wide[302]), .s_tlast(wide[303]), .m_tready(wide[304]),
         .m_tdata(result[255:0]), .m_tkeep(result[287:256]), .m_tvalid(result[288]),
         .m_tlast(result[289]), .m_bad(result[290]), .s_tready(result[291])
+    );
+`elsif ROUTE_PE_ELEMENT
+    logic step, load, add, apart, hold, shift, put;
+    logic [K*XW-1:0] x;
+    logic [A-1:0] at, put_at;
+    logic [15:0] put_slot;
+    logic [W-1:0] put_word;
+    logic [K*AW-1:0] next;
+    assign {step, load, add, apart, hold, shift, x, at, put, put_slot, put_at, put_word, next} = wide;
+    pe_element #(.K(K), .W(W), .XW(XW), .AW(AW), .DEPTH(1 << A)) engine (
+        .clk, .step, .load, .add, .apart, .hold, .shift, .x, .at, .put, .put_slot, .put_at,
+        .put_word, .next, .waits(result)
     );
 `else
     codec_compress engine (
