@@ -169,9 +169,9 @@ def table_of_elements(result):
     for name, made in result["sizes"].items():
         for target, c in made.items():
             print(f"{name:24}{target:8}{c['lut']:6}{c['ff']:6}{c['dsp']:5}{c['bram']:6}")
-    mhz = result["routed"]["mhz"]
+    mhz, cells = result["routed"]["mhz"], result["routed"]["cells"]
     print(
-        f"pe_element, k = 4 and 12 bits, multipliers of logic cells: HX8K {result['routed']['cells']} "
+        f"pe_element, k = 4 and 12 bits, multipliers of logic cells: HX8K {cells} "
         f"of 7680 cells with its harness, routed {statistics.median(mhz):.1f} MHz (median of {mhz})"
     )
     lstm, said = result["lstm"], result["published"]
