@@ -87,10 +87,11 @@ static void json_host(uint32_t rank, const shoal_doctor_host *h)
     json_text("host", h->host, ", ");
     json_text("interface", h->interface, ", ");
     json_text("address", h->address, ", ");
-    printf("\"mtu\": %u, \"port_mbit\": %u, \"cores\": %u, \"send_buffer_bytes\": %llu, "
+    printf("\"mtu\": %u, \"port_mbit\": %u, \"cores\": %u, \"kernel_tls\": %s, "
+           "\"send_buffer_bytes\": %llu, "
            "\"receive_buffer_bytes\": %llu, ",
-           h->mtu, h->port_mbit, h->cores, (unsigned long long)h->send_buffer_bytes,
-           (unsigned long long)h->receive_buffer_bytes);
+           h->mtu, h->port_mbit, h->cores, h->kernel_tls ? "true" : "false",
+           (unsigned long long)h->send_buffer_bytes, (unsigned long long)h->receive_buffer_bytes);
     json_number("clock_s", h->clock_s, ", ");
     json_number("cpu_share", h->cpu_share, ", ");
     json_number("speed", h->speed, ", ");

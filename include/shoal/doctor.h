@@ -52,6 +52,7 @@ typedef struct shoal_doctor_host {
     uint32_t mtu;       /* bytes, of the interface */
     uint32_t port_mbit; /* what the interface's driver says, 0: nothing */
     uint32_t cores;
+    bool kernel_tls; /* the kernel can encrypt connections itself: transport key ktls */
     uint64_t send_buffer_bytes, receive_buffer_bytes; /* up to which the kernel lets them grow */
     double clock_s;                         /* ahead of rank 0's clock; NaN: not compared */
     double cpu_share;                       /* of a core that a busy thread gets, 0 .. 1 */

@@ -512,6 +512,7 @@ class shoal_doctor_host(C.Structure):
         ("mtu", C.c_uint32),
         ("port_mbit", C.c_uint32),
         ("cores", C.c_uint32),
+        ("kernel_tls", C.c_bool),
         ("send_buffer_bytes", C.c_uint64),
         ("receive_buffer_bytes", C.c_uint64),
         ("clock_s", C.c_double),

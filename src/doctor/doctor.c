@@ -75,6 +75,7 @@ static void keep_facts(shoal_doctor *d, uint32_t rank, const shoali_facts *facts
     h->mtu = facts->mtu;
     h->port_mbit = facts->port_mbit;
     h->cores = facts->cores;
+    h->kernel_tls = facts->kernel_tls;
     h->send_buffer_bytes = facts->send_buffer_bytes;
     h->receive_buffer_bytes = facts->receive_buffer_bytes;
 }

@@ -32,6 +32,7 @@ typedef struct shoali_facts {
                                and rank 0 is elsewhere or others are; "" else */
     uint32_t port;          /* where the doctor listens, TCP and UDP */
     uint32_t mtu, port_mbit, cores;
+    bool kernel_tls; /* the kernel has TLS for sockets */
     uint64_t send_buffer_bytes, receive_buffer_bytes, nonce;
 } shoali_facts;
 

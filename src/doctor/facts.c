@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "doctor/doctor.h"
 #include "transport/iface.h"
+#include "transport/ktls.h"
 #include "wire/bytes.h"
 
 enum { SLICES = 5, SLICE_US = 12000, CORE_TRIES = 3 };
@@ -98,6 +99,7 @@ shoal_status shoali_facts_find(const shoal_comm_desc *desc, const char *place,
         look_at_rank_0(host, port, desc->rank == 0, facts_out);
     if (sched_getaffinity(0, sizeof cores, &cores) == 0)
         facts_out->cores = (uint32_t)CPU_COUNT(&cores);
+    facts_out->kernel_tls = shoali_ktls_here();
     facts_out->send_buffer_bytes = buffer_limit("/proc/sys/net/ipv4/tcp_wmem");
     facts_out->receive_buffer_bytes = buffer_limit("/proc/sys/net/ipv4/tcp_rmem");
     SHOALI_TRY(
@@ -171,6 +173,8 @@ static void get_text(const uint8_t **at, char *text, size_t bytes)
     *at += bytes;
 }
 
+#define KERNEL_TLS UINT32_C(0x80000000) /* above the number of cores */
+
 size_t shoali_facts_encode(const shoali_facts *facts, uint8_t out[SHOALI_DOCTOR_FACTS_BYTES])
 {
     uint8_t *at = out;
@@ -181,7 +185,8 @@ size_t shoali_facts_encode(const shoali_facts *facts, uint8_t out[SHOALI_DOCTOR_
     put_text(&at, facts->loopback_name, sizeof facts->loopback_name);
     const uint64_t numbers[6] = {facts->port,
                                  facts->mtu,
-                                 (uint64_t)facts->port_mbit << 32 | facts->cores,
+                                 (uint64_t)facts->port_mbit << 32 |
+                                     (facts->kernel_tls ? KERNEL_TLS : 0) | facts->cores,
                                  facts->send_buffer_bytes,
                                  facts->receive_buffer_bytes,
                                  facts->nonce};
@@ -206,7 +211,8 @@ bool shoali_facts_decode(const uint8_t *bytes, size_t len_bytes, shoali_facts *f
     facts_out->port = (uint32_t)numbers[0];
     facts_out->mtu = (uint32_t)numbers[1];
     facts_out->port_mbit = (uint32_t)(numbers[2] >> 32);
-    facts_out->cores = (uint32_t)numbers[2];
+    facts_out->cores = (uint32_t)numbers[2] & ~KERNEL_TLS;
+    facts_out->kernel_tls = ((uint32_t)numbers[2] & KERNEL_TLS) != 0;
     facts_out->send_buffer_bytes = numbers[3];
     facts_out->receive_buffer_bytes = numbers[4];
     facts_out->nonce = numbers[5];

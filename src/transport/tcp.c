@@ -31,6 +31,8 @@ static const shoali_key keys[] = {
      "shared memory between ranks of one host and network namespace"},
     {"tls", SHOALI_KEY_CHOICE, offsetof(shoali_tcp_params, tls), 0, 0, "auto|on|off", "auto",
      "TLS 1.3 by the job's token; auto: between hosts, but not in a lab (docs/security.md)"},
+    {"ktls", SHOALI_KEY_FLAG, offsetof(shoali_tcp_params, ktls), 0, 0, NULL, "off",
+     "leave encryption to the kernel where it can (CONFIG_TLS); else it is OpenSSL's"},
 };
 
 /* ---------------------------------------------------------------- open and close */
@@ -64,6 +66,8 @@ static shoal_status copy_args(shoali_tcp *tcp, const shoali_transport_args *args
         return shoali_fail(SHOAL_EINVAL, "tls=on needs a job token (SHOAL_TOKEN_FILE)");
     if (args->token_bytes > 0 && tcp->params.tls != SHOALI_TCP_TLS_OFF)
         SHOALI_TRY(shoali_tls_keys_create(args->token, args->token_bytes, &tcp->keys));
+    if (tcp->params.ktls && tcp->keys != NULL)
+        shoali_tls_keys_use_kernel(tcp->keys);
     tcp->max_strangers = MIN_STRANGERS + 2 * args->size;
     return SHOAL_OK;
 }

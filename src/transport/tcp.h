@@ -41,6 +41,7 @@ typedef struct shoali_tcp_params {
     bool checksum; /* of bodies */
     bool shm;      /* read by the comm: use shm beside tcp for peers on the same host */
     int32_t tls;   /* SHOALI_TCP_TLS_* */
+    bool ktls;
 } shoali_tcp_params;
 
 typedef enum {

@@ -6,11 +6,14 @@
 #include <openssl/err.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "transport/ktls.h"
 #include "transport/stream.h"
 
 enum {
@@ -28,6 +31,7 @@ struct shoali_tls_keys {
     SSL_CTX *context;
     BIO_METHOD *method;
     uint8_t key[KEY_BYTES];
+    bool kernel; /* use it */
 };
 
 typedef struct buffer {
@@ -43,7 +47,12 @@ struct shoali_tls {
     size_t taken;           /* bytes of the caller's that are encrypted, but not all sent */
     bool open, ended, hold; /* hold: the socket is not to be read now */
     int os_error;
+    bool to_kernel;         /* wanted: nothing may be taken from the socket ahead */
+    bool kernel[2];         /* it sends, it receives */
+    uint8_t secrets[2][32]; /* of what this side sends, and receives; until the kernel has them */
 };
+
+enum { SENDS, RECEIVES };
 
 /* ------------------------------------------------------------- between OpenSSL and the socket */
 
@@ -91,10 +100,24 @@ static void fill(shoali_tls *tls)
     tls->os_error = got == SHOALI_STREAM_FAILED ? errno : 0;
 }
 
+/* As much as OpenSSL wants, a record's head or the rest of it: what follows stays in the socket. */
+static int read_exactly(shoali_tls *tls, BIO *bio, char *out, size_t size)
+{
+    struct iovec part = {out, size};
+    ssize_t got = shoali_stream_read(tls->fd, &part, 1);
+    tls->ended = got == SHOALI_STREAM_END;
+    tls->os_error = got == SHOALI_STREAM_FAILED ? errno : 0;
+    if (got == SHOALI_STREAM_LATER)
+        BIO_set_retry_read(bio);
+    return got > 0 ? (int)got : tls->ended ? 0 : -1;
+}
+
 static int bio_read(BIO *bio, char *out, int size)
 {
     shoali_tls *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
+    if (tls->to_kernel && size > 0)
+        return read_exactly(tls, bio, out, (size_t)size);
     if (tls->in.begin == tls->in.end && !tls->hold && !tls->ended)
         fill(tls);
     size_t there = tls->in.end - tls->in.begin, take = size > 0 ? (size_t)size : 0;
@@ -183,6 +206,23 @@ static int find_session(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_
     return 1;
 }
 
+/* A line of a key log: "SERVER_TRAFFIC_SECRET_0 random secret", both in hex. */
+static void note_secret(const SSL *ssl, const char *line)
+{
+    shoali_tls *tls = SSL_get_app_data(ssl);
+    const char *hex = strrchr(line, ' ');
+    bool client = strncmp(line, "CLIENT_TRAFFIC_SECRET_0 ", 24) == 0;
+    if (!client && strncmp(line, "SERVER_TRAFFIC_SECRET_0 ", 24) != 0)
+        return;
+    if (!tls->to_kernel || hex == NULL || strlen(hex + 1) != 2 * sizeof tls->secrets[0])
+        return;
+    uint8_t *secret = tls->secrets[client != SSL_is_server(ssl) ? SENDS : RECEIVES];
+    for (size_t i = 0; i < sizeof tls->secrets[0]; i++) {
+        const char digits[3] = {hex[1 + 2 * i], hex[2 + 2 * i], '\0'};
+        secret[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+}
+
 /* Whoever does not take the pre-shared key would have to show a certificate; none is trusted. */
 static bool set_up(shoali_tls_keys *keys)
 {
@@ -227,6 +267,12 @@ shoal_status shoali_tls_keys_create(const uint8_t *token, size_t token_bytes,
     return shoali_fail(SHOAL_ESYSTEM, "OpenSSL cannot be set up for TLS 1.3");
 }
 
+void shoali_tls_keys_use_kernel(shoali_tls_keys *keys)
+{
+    keys->kernel = true;
+    SSL_CTX_set_keylog_callback(keys->context, note_secret);
+}
+
 void shoali_tls_keys_destroy(shoali_tls_keys *keys)
 {
     if (keys == NULL)
@@ -256,12 +302,14 @@ shoal_status shoali_tls_create(shoali_tls_keys *keys, int fd, bool dialler, shoa
     if (tls == NULL)
         return SHOAL_ENOMEM;
     tls->fd = fd;
+    tls->to_kernel = keys->kernel;
     tls->ssl = SSL_new(keys->context);
     if (tls->ssl == NULL || !join_socket(tls, keys)) {
         shoali_tls_destroy(tls);
         ERR_clear_error();
         return shoali_fail(SHOAL_ESYSTEM, "OpenSSL has no memory for a connection");
     }
+    SSL_set_app_data(tls->ssl, tls);
     if (dialler)
         SSL_set_connect_state(tls->ssl);
     else
@@ -275,6 +323,7 @@ void shoali_tls_destroy(shoali_tls *tls)
     if (tls == NULL)
         return;
     SSL_free(tls->ssl);
+    explicit_bzero(tls->secrets, sizeof tls->secrets);
     shoali_free(tls->in.bytes);
     shoali_free(tls->out.bytes);
     shoali_free(tls);
@@ -298,6 +347,21 @@ static shoal_status refused(const shoali_tls *tls)
     return SHOAL_EAUTH;
 }
 
+/* The handshake is done, all of it is sent, and nothing behind it has been read: from its first
+ * record on the connection can be the kernel's, each direction by itself. */
+static void hand_over(shoali_tls *tls)
+{
+    if (tls->out.begin == tls->out.end && SSL_has_pending(tls->ssl) == 0 &&
+        shoali_ktls_attach(tls->fd)) {
+        tls->kernel[SENDS] = shoali_ktls_use(tls->fd, TLS_TX, tls->secrets[SENDS]);
+        tls->kernel[RECEIVES] = shoali_ktls_use(tls->fd, TLS_RX, tls->secrets[RECEIVES]);
+    }
+    shoali_log(DEBUG, "TLS in the kernel: sending %s, receiving %s",
+               tls->kernel[SENDS] ? "yes" : "no", tls->kernel[RECEIVES] ? "yes" : "no");
+    explicit_bzero(tls->secrets, sizeof tls->secrets);
+    tls->to_kernel = false;
+}
+
 shoal_status shoali_tls_handshake(shoali_tls *tls)
 {
     ERR_clear_error();
@@ -310,7 +374,19 @@ shoal_status shoali_tls_handshake(shoali_tls *tls)
     if (SSL_session_reused(tls->ssl) != 1) /* the key was not used: not from one of us */
         return refused(tls);
     tls->open = true;
+    if (tls->to_kernel)
+        hand_over(tls);
     return SHOAL_OK;
+}
+
+bool shoali_tls_kernel_sends(const shoali_tls *tls)
+{
+    return tls->kernel[SENDS];
+}
+
+bool shoali_tls_kernel_receives(const shoali_tls *tls)
+{
+    return tls->kernel[RECEIVES];
 }
 
 bool shoali_tls_is_open(const shoali_tls *tls)
@@ -320,7 +396,7 @@ bool shoali_tls_is_open(const shoali_tls *tls)
 
 bool shoali_tls_unread(const shoali_tls *tls)
 {
-    return tls->in.begin != tls->in.end || SSL_pending(tls->ssl) > 0;
+    return !tls->kernel[RECEIVES] && (tls->in.begin != tls->in.end || SSL_pending(tls->ssl) > 0);
 }
 
 /* What a read or write that did not work means to a stream. */
@@ -340,6 +416,8 @@ static ssize_t outcome(shoali_tls *tls, int result)
 ssize_t shoali_tls_read(shoali_tls *tls, struct iovec *parts, int count, bool more)
 {
     ssize_t total = 0;
+    if (tls->kernel[RECEIVES])
+        return more ? shoali_stream_read(tls->fd, parts, count) : SHOALI_STREAM_LATER;
     tls->hold = !more;
     for (int i = 0; i < count; i++) {
         uint8_t *at = parts[i].iov_base;
@@ -390,6 +468,8 @@ static const uint8_t *next_record(shoali_tls *tls, const struct iovec *parts, si
 ssize_t shoali_tls_write(shoali_tls *tls, struct iovec *parts, size_t count)
 {
     size_t bytes;
+    if (tls->kernel[SENDS])
+        return shoali_stream_write(tls->fd, parts, count);
     if (flush(tls) == SHOALI_STREAM_FAILED)
         return SHOALI_STREAM_FAILED;
     while (tls->out.end - tls->out.begin < MAX_OUT_BYTES) {

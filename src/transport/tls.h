@@ -21,6 +21,8 @@ typedef struct shoali_tls shoali_tls;           /* of a connection */
 /** The key follows from the token, which is not kept. @return SHOAL_OK | ENOMEM | ESYSTEM */
 SHOAL_MUST_USE shoal_status shoali_tls_keys_create(const uint8_t *token, size_t token_bytes,
                                                    shoali_tls_keys **keys_out);
+/** Connections made from now on are handed to the kernel where it can (ktls.h). */
+void shoali_tls_keys_use_kernel(shoali_tls_keys *keys);
 void shoali_tls_keys_destroy(shoali_tls_keys *keys); /* NULL is allowed */
 
 /** fd stays the caller's. @return SHOAL_OK | ENOMEM | ESYSTEM */
@@ -32,6 +34,9 @@ void shoali_tls_destroy(shoali_tls *tls); /* NULL is allowed */
  *  the token, or speaks no TLS | EIO: the connection ended */
 SHOAL_MUST_USE shoal_status shoali_tls_handshake(shoali_tls *tls);
 bool shoali_tls_is_open(const shoali_tls *tls);
+/** Open, and what it sends (receives) is the kernel's to encrypt (decrypt). */
+bool shoali_tls_kernel_sends(const shoali_tls *tls);
+bool shoali_tls_kernel_receives(const shoali_tls *tls);
 
 /** As shoali_stream_read: less than asked for means that there is no more now. more: take from the
  * socket; else only what has been taken already. A damaged record: FAILED with errno EBADMSG. */

@@ -12,8 +12,9 @@
 #include "base/rng.h"
 
 /* Rows of the table, and other settings of some of them. */
-static const char *const more_specs[] = {"tcp:lanes=3", "tcp:checksum", "tcp:tls=on",
-                                         "tcp:tls=on,lanes=3", "fault:reorder=0.3,delay_us=300"};
+static const char *const more_specs[] = {"tcp:lanes=3",     "tcp:checksum",
+                                         "tcp:tls=on",      "tcp:tls=on,lanes=3",
+                                         "tcp:tls=on,ktls", "fault:reorder=0.3,delay_us=300"};
 
 static size_t spec_count(void)
 {

@@ -13,12 +13,20 @@ static void what_one_says_the_other_hears(void **state)
     said.mtu = 9000;
     said.port_mbit = 1000;
     said.cores = 64;
+    said.kernel_tls = true;
     said.send_buffer_bytes = 4194304;
     said.receive_buffer_bytes = 6291456;
     said.nonce = 0x123456789abcdef0;
     assert_int_equal(shoali_facts_encode(&said, bytes), sizeof bytes);
     assert_true(shoali_facts_decode(bytes, sizeof bytes, &heard));
-    assert_memory_equal(&said, &heard, sizeof said);
+    assert_true(heard.kernel_tls && heard.cores == said.cores && heard.mtu == said.mtu);
+    assert_true(heard.port == said.port && heard.port_mbit == said.port_mbit);
+    assert_true(heard.send_buffer_bytes == said.send_buffer_bytes &&
+                heard.receive_buffer_bytes == said.receive_buffer_bytes &&
+                heard.nonce == said.nonce);
+    uint8_t again[SHOALI_DOCTOR_FACTS_BYTES]; /* and the texts */
+    shoali_facts_encode(&heard, again);
+    assert_memory_equal(bytes, again, sizeof bytes);
     for (size_t cut = 0; cut < sizeof bytes; cut++)
         assert_false(shoali_facts_decode(bytes, cut, &heard));
 }
