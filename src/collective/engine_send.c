@@ -147,13 +147,22 @@ static int next_leg(const shoali_engine_state *e, const shoali_engine_peer *peer
     return push ? SHOAL_PUSH : pull ? SHOAL_PULL : -1;
 }
 
+static bool share_a_link(const shoali_engine_state *e, uint32_t a, uint32_t b)
+{
+    const uint32_t *endpoints = e->args.endpoints;
+    const uint64_t *links = e->args.links;
+    return links == NULL ||
+           (links[endpoints[e->peers[a].member]] & links[endpoints[e->peers[b].member]]) != 0;
+}
+
 /* A frame of an earlier round is on its way to somebody else: both would share this rank's link and
  * come late, and the earlier one is waited for. */
 static bool overtakes(const shoali_engine_state *e, uint32_t peer_index, uint64_t key)
 {
     uint32_t round = e->steps[key >> 32].s.round;
     for (uint32_t i = 0; i < e->peer_count; i++)
-        if (i != peer_index && e->peers[i].in_flight > 0 && e->peers[i].round < round)
+        if (i != peer_index && e->peers[i].in_flight > 0 && e->peers[i].round < round &&
+            share_a_link(e, i, peer_index))
             return true;
     return false;
 }

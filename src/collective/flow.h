@@ -59,6 +59,8 @@ typedef struct shoali_flow_args {
     const float *shared;     /* measured and shared values, row->shared_count per tensor, or NULL */
     const shoal_codec *push, *pull;
     const shoali_collective *collective;
+    const uint64_t *links; /* by endpoint id: bits of this host's links that lead to it; NULL: all
+                              are reached by one */
     const shoali_rates *rates; /* for collectives with the trait RATED; NULL: none */
     bool owner_job;            /* OWN asks sink->job before it encodes; its error feedback is off */
     const float *weights; /* owner_job: [count] what buf shall hold at the end of ENOTFINITE where

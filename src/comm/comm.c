@@ -65,6 +65,7 @@ static void free_comm(shoal_comm *comm)
     shoali_watch_close_all(comm);
     shoali_datagrams_close(comm);
     shoali_links_close(comm);
+    shoali_relay_close(comm->relay);
     if (comm->epoll_fd >= 0)
         close(comm->epoll_fd);
     if (comm->event_fd >= 0)

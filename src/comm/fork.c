@@ -21,6 +21,7 @@ static void before_fork(void)
         atomic_store(&comm->fork_waits, true);
         if (comm->door != NULL)
             pthread_mutex_lock(&comm->door->lock);
+        shoali_relay_lock(comm->relay);
         pthread_mutex_lock(&comm->run_lock);
         pthread_mutex_lock(&comm->lock);
     }
@@ -33,6 +34,7 @@ static void release(void)
         pthread_cond_broadcast(&comm->changed);
         pthread_mutex_unlock(&comm->lock);
         pthread_mutex_unlock(&comm->run_lock);
+        shoali_relay_unlock(comm->relay);
         if (comm->door != NULL)
             pthread_mutex_unlock(&comm->door->lock);
     }
@@ -49,6 +51,7 @@ static void in_child(void)
     for (shoal_comm *comm = alive; comm != NULL; comm = comm->next_alive) {
         atomic_store(&comm->forked, true);
         shoali_links_forked(comm);
+        shoali_relay_forked(comm->relay);
         shoali_datagrams_forked(comm);
         shoali_watch_serve_close(comm, true);
         if (comm->door != NULL)

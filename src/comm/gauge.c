@@ -22,7 +22,8 @@ enum {
     SHORT_US = 60 * 1000, /* below, a wait for the processor looks like a slow link */
     LONG_US = 3 * SHORT_US,
     PASSES = 2, /* the faster counts: whatever disturbs, disturbs one way */
-    ARENA_BYTES = 1024
+    ARENA_BYTES = 1024,
+    RELAYED_COST = 16
 };
 /* A group of its own: no operation of a user has its number. */
 static const uint64_t GROUP = UINT64_C(0x7261746573000000);
@@ -107,9 +108,20 @@ static void fail(shoali_gauge *g)
         release(g);
 }
 
+/* What a relay carries takes the links of others: the order around a ring follows cables. */
+static void discount_relays(shoali_gauge *g)
+{
+    const uint32_t ranks = g->comm->ranks;
+    for (uint32_t k = 1; k <= g->shifts; k++)
+        for (uint32_t from = 0; from < ranks; from++)
+            if (shoali_relay_between(g->comm->relay, from, (from + k) % ranks))
+                g->to[(size_t)(k - 1) * ranks + from] /= RELAYED_COST;
+}
+
 static shoal_status judge(shoali_gauge *g)
 {
     shoal_comm *comm = g->comm;
+    discount_relays(g);
     uint32_t *place = shoali_arena_array(g->arena, comm->ranks, sizeof *place);
     if (place == NULL)
         return SHOAL_ENOMEM;

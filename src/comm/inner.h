@@ -18,6 +18,7 @@
 #include "comm/comm.h"
 #include "comm/door.h"
 #include "comm/launch.h"
+#include "comm/relay.h"
 #include "comm/serve.h"
 #include "comm/watch.h"
 #include "transport/fault.h"
@@ -105,6 +106,7 @@ enum { SHOALI_PEER_HERE, SHOALI_PEER_LEFT, SHOALI_PEER_LOST };
 typedef struct shoali_peer {
     char host[SHOALI_RECORD_HOST_BYTES]; /* constant */
     uint32_t neighbour;                  /* constant: the lowest rank behind the same links */
+    uint32_t via;                        /* constant: the relay to it, SHOALI_NONE: a cable */
     shoali_link *data;                   /* constant after the join */
     bool up;                             /* the control connection stands */
     bool near, near_up;                  /* added to the same-host transport; and connected there */
@@ -164,6 +166,7 @@ struct shoal_comm {
     uint32_t spin_us;
     shoali_watch *watch; /* NULL: alone; watch.h */
     shoali_link control, near;
+    shoali_relay *relay; /* NULL: all ranks are on this host, or there is no token */
     shoali_peer *peers;
 
     /* lock */

@@ -140,7 +140,8 @@ static shoal_status alloc_tables(shoal_comm *comm)
     if (comm->peers == NULL || comm->finished == NULL || comm->scratch == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < comm->size; i++)
-        comm->peers[i].waiting_first = comm->peers[i].waiting_last = SHOALI_NONE;
+        comm->peers[i].waiting_first = comm->peers[i].waiting_last = comm->peers[i]
+                                                                         .via = SHOALI_NONE;
     return SHOAL_OK;
 }
 
@@ -233,6 +234,59 @@ static void find_neighbours(shoal_comm *comm, const shoali_record *records)
     }
 }
 
+/* Off loopback; where all ranks are on one host there is nothing to pass on. */
+static shoal_status open_relay(shoal_comm *comm, shoali_record *mine)
+{
+    shoali_address address;
+    char host[256], port[8] = "0";
+    if (comm->token.len_bytes == 0 || comm->service != NULL ||
+        shoali_address_parse(mine->address, &address) != SHOAL_OK || address.ip_count == 0 ||
+        shoali_ip_is_loopback(&address.ips[0]))
+        return SHOAL_OK;
+    (void)shoali_meet_parse(comm->launch.rendezvous, host, sizeof host, port, sizeof port);
+    const shoali_relay_desc desc = {.me = comm->me,
+                                    .size = comm->size,
+                                    .incarnation = comm->incarnation,
+                                    .job = comm->job,
+                                    .token = comm->token.bytes,
+                                    .token_bytes = comm->token.len_bytes,
+                                    .deadline_us = comm->peer_timeout_us,
+                                    .find_port = (uint16_t)strtoul(port, NULL, 10)};
+    SHOALI_TRY(shoali_relay_open(&desc, &address, &comm->relay));
+    address.relay_port = shoali_relay_port(comm->relay);
+    shoali_address_format(&address, mine->address);
+    return SHOAL_OK;
+}
+
+static shoal_status learn_ways(shoal_comm *comm, const shoali_record *records)
+{
+    if (comm->relay == NULL)
+        return SHOAL_OK;
+    shoali_address *all = shoali_alloc_array(comm->size, sizeof *all);
+    shoal_status status = all != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    for (uint32_t i = 0; status == SHOAL_OK && i < comm->size; i++)
+        status = shoali_address_parse(records[i].address, &all[i]);
+    if (status == SHOAL_OK)
+        status = shoali_relay_learn(comm->relay, all, comm->size);
+    shoali_free(all);
+    return status;
+}
+
+/* Its own addresses are tried first: who shares no subnet with us may still be behind a router. */
+static shoal_status add_peer(shoal_comm *comm, uint32_t peer, const shoali_record *record)
+{
+    shoali_address address;
+    shoali_way way;
+    char text[SHOALI_ADDRESS_BYTES];
+    if (comm->relay == NULL || !shoali_relay_way(comm->relay, peer, &way))
+        return shoali_links_add(comm, peer, record->address, record->near_address);
+    SHOALI_TRY(shoali_address_parse(record->address, &address));
+    address.via = way.ip;
+    address.via_rank = comm->peers[peer].via = way.rank;
+    shoali_address_format(&address, text);
+    return shoali_links_add(comm, peer, text, record->near_address);
+}
+
 static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
                                 uint64_t deadline_us)
 {
@@ -241,7 +295,7 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
         comm->peers[i].incarnation = records[i].incarnation;
         comm->peers[i].heard_us = shoali_now_us();
         if (i != comm->me)
-            SHOALI_TRY(shoali_links_add(comm, i, records[i].address, records[i].near_address));
+            SHOALI_TRY(add_peer(comm, i, &records[i]));
     }
     shoal_status status;
     while ((status = connected(comm)) == SHOAL_PENDING) {
@@ -339,6 +393,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     comm->control.row->address(comm->control.state, mine.address);
     if (comm->near.open)
         comm->near.row->address(comm->near.state, mine.near_address);
+    SHOALI_TRY(open_relay(comm, &mine));
     shoali_meeting meeting = {.place = comm->launch.rendezvous,
                               .job = comm->job,
                               .token = &comm->token,
@@ -346,6 +401,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
                               .ranks = comm->ranks,
                               .started_us = started_us,
                               .deadline_us = started_us + (uint64_t)comm->join_timeout_us,
+                              .relay = comm->relay,
                               .cancel = comm->service != NULL ? comm->service->cancel : NULL,
                               .listener = comm->epoch > 0 ? &comm->door->listener : NULL};
     shoal_error refusal;
@@ -357,6 +413,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     SHOALI_TRY(meet(comm, desc, &meeting, records));
     SHOALI_TRY(shoali_watch_open(comm));
     find_neighbours(comm, records);
+    SHOALI_TRY(learn_ways(comm, records));
     SHOALI_TRY(connect_all(comm, records, meeting.deadline_us));
     comm->spin_us = spin_for(comm, records);
     if (comm->me == 0 && strncmp(meeting.place, "file://", 7) == 0)

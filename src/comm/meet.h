@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "comm/launch.h"
+#include "comm/relay.h"
 #include "wire/control.h"
 
 enum { SHOALI_MEET_VERDICT_US = 500 * 1000 };
@@ -31,6 +32,7 @@ typedef struct shoali_meeting {
     uint32_t ranks;             /* with refusal: so many endpoints come by themselves */
     const atomic_bool *cancel;  /* set by another thread: give up; or NULL */
     const int *listener;        /* rank 0: listens there already; NULL: at place */
+    shoali_relay *relay; /* for whom no address of rank 0 works, here or elsewhere; or NULL */
 } shoali_meeting;
 
 /**

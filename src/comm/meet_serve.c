@@ -325,10 +325,26 @@ static shoal_status open_store(store *s, shoali_record *records_out)
     return s->listener >= 0 ? SHOAL_OK : shoali_fail_os(SHOAL_ESYSTEM, errno, "no descriptor");
 }
 
+/* Who calls this process's relay on another cable is led here. */
+static void tell_relay(const store *s)
+{
+    shoali_way here = {.relayed = false};
+    socklen_t bytes = sizeof here.ip;
+    if (getsockname(s->listener, &here.ip.any, &bytes) != 0)
+        return;
+    if (here.ip.any.sa_family == AF_INET && here.ip.v4.sin_addr.s_addr == htonl(INADDR_ANY))
+        here.ip.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else if (here.ip.any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&here.ip.v6.sin6_addr))
+        here.ip.v6.sin6_addr = in6addr_loopback;
+    shoali_relay_found(s->meeting->relay, &here);
+}
+
 shoal_status shoali_meet_serve(const shoali_meeting *meeting, shoali_record *records_out)
 {
     store s = {.meeting = meeting, .listener = -1};
     shoal_status status = open_store(&s, records_out);
+    if (status == SHOAL_OK)
+        tell_relay(&s);
     if (status == SHOAL_OK && meeting->refusal != NULL)
         status = shoali_error_set(meeting->refusal);
     if (status == SHOAL_OK)

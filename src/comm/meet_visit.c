@@ -12,11 +12,17 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/meet_net.h"
 #include "comm/meet_stream.h"
 #include "transport/address.h"
 
-enum { RETRY_MS = 50 };
+enum {
+    RETRY_MS = 50,
+    CONNECT_US = 2 * 1000 * 1000, /* one address; then the next one, or a relay */
+    FIND_US = 100 * 1000,
+    CALL_US = 3 * 1000 * 1000
+};
 
 typedef struct visit {
     const shoali_meeting *meeting;
@@ -24,11 +30,28 @@ typedef struct visit {
     shoali_meet_stream *stream;
     uint32_t received;
     bool said;         /* our record is queued */
+    shoali_way way;    /* by which this visit came */
+    uint64_t since_us; /* when it began */
     bool final;        /* the last failure came from rank 0 itself: do not try again */
     uint64_t heard_us; /* when rank 0 said who is missing */
     char missing[SHOALI_ABORT_TEXT_BYTES];
     char last[200]; /* what went wrong last */
 } visit;
+
+static shoal_status start_stream(visit *v, int fd)
+{
+    v->said = false;
+    v->received = 0;
+    v->since_us = shoali_now_us();
+    return shoali_meet_stream_start(v->stream, fd, true, v->meeting);
+}
+
+static bool is_connected(int fd)
+{
+    shoali_ip there;
+    socklen_t bytes = sizeof there;
+    return getpeername(fd, &there.any, &bytes) == 0;
+}
 
 static shoal_status start_connecting(visit *v, const struct addrinfo *address)
 {
@@ -40,9 +63,23 @@ static shoal_status start_connecting(visit *v, const struct addrinfo *address)
         close(fd);
         return status;
     }
-    v->said = false;
-    v->received = 0;
-    return shoali_meet_stream_start(v->stream, fd, true, v->meeting);
+    v->way = (shoali_way){.relayed = false};
+    memcpy(&v->way.ip, address->ai_addr, address->ai_addrlen);
+    return start_stream(v, fd);
+}
+
+/* Rank 0's address leads nowhere from here: perhaps a neighbour can reach it. */
+static shoal_status start_through_relay(visit *v)
+{
+    const shoali_relay *relay = v->meeting->relay;
+    if (relay == NULL || !shoali_relay_find(relay, shoali_now_us() + FIND_US, &v->way))
+        return SHOAL_PENDING;
+    int fd = shoali_relay_call(relay, &v->way, shoali_now_us() + CALL_US);
+    if (fd < 0)
+        return shoali_fail(SHOAL_EPEER, "by way of rank %u: %.150s", v->way.rank,
+                           shoal_last_error()->text);
+    shoali_log(INFO, "rank 0 is met by way of rank %u", v->way.rank);
+    return start_stream(v, fd);
 }
 
 static shoal_status told_the_end(visit *v, const uint8_t *body, size_t length)
@@ -143,7 +180,10 @@ static shoal_status one_visit(visit *v)
         shoal_status status = hear(v);
         if (status != SHOAL_PENDING)
             return status;
+        if (!is_connected(v->stream->fd) && shoali_now_us() - v->since_us > CONNECT_US)
+            return shoali_fail(SHOAL_EPEER, "no answer");
         if (!v->said && shoali_meet_stream_idle(v->stream)) {
+            shoali_relay_found(v->meeting->relay, &v->way);
             uint8_t body[SHOALI_RECORD_BYTES];
             v->said = shoali_meet_stream_put(v->stream, SHOALI_MESSAGE_record, body,
                                              shoali_record_encode(v->meeting->mine, body));
@@ -156,6 +196,18 @@ static shoal_status one_visit(visit *v)
     return SHOAL_PENDING;
 }
 
+static void note(visit *v, shoal_status status)
+{
+    if (status != SHOAL_PENDING)
+        snprintf(v->last, sizeof v->last, "%.190s", shoal_last_error()->text);
+}
+
+/* Rank 0's host has not answered; a refusal is an answer: its process is still to come. */
+static bool leads_nowhere(void)
+{
+    return shoal_last_error()->os_error != ECONNREFUSED;
+}
+
 static shoal_status visit_until_deadline(visit *v, const struct addrinfo *list)
 {
     const struct addrinfo *address = list;
@@ -164,11 +216,17 @@ static shoal_status visit_until_deadline(visit *v, const struct addrinfo *list)
         if (status == SHOAL_OK)
             status = one_visit(v);
         shoali_meet_stream_close(v->stream);
+        if (status != SHOAL_OK && !v->final && leads_nowhere()) {
+            note(v, status);
+            status = start_through_relay(v);
+            if (status == SHOAL_OK)
+                status = one_visit(v);
+            shoali_meet_stream_close(v->stream);
+        }
         if (status == SHOAL_OK || v->final)
             return status;
         SHOALI_TRY(shoali_meet_cancelled(v->meeting->cancel));
-        if (status != SHOAL_PENDING)
-            snprintf(v->last, sizeof v->last, "%.190s", shoal_last_error()->text);
+        note(v, status);
         address = address->ai_next != NULL ? address->ai_next : list;
         (void)poll(NULL, 0, RETRY_MS);
     }

@@ -240,6 +240,7 @@ static shoal_status start_flow(shoal_op *op)
         .push = op->push,
         .pull = op->pull,
         .collective = &op->collective,
+        .links = shoali_relay_links(comm->relay),
         .rates = shoali_gauge_rates(comm),
         .owner_job = op->extras.owner != NULL,
         .weights = op->extras.weights,
@@ -251,12 +252,7 @@ static shoal_status start_flow(shoal_op *op)
         .scratch = comm->scratch,
         .now_ns = shoali_now_ns,
     };
-    const shoal_sink sink = {.ctx = op,
-                             .send = sink_send,
-                             .control = sink_control,
-                             .job = sink_job,
-                             .done = sink_done,
-                             .datagram = sink_datagram};
+    const shoal_sink sink = {op, sink_send, sink_control, sink_job, sink_done, sink_datagram};
     op->row = op->collective.row->flow != NULL ? op->collective.row->flow : &shoali_engine;
     if ((op->row->transports & SHOALI_FLOW_STREAM) == 0)
         SHOALI_TRY(shoali_datagrams_give(op, &args));

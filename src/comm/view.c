@@ -16,7 +16,7 @@
 #include "comm/inner.h"
 #include "wire/messages.h"
 
-enum { BEATS_PER_TIMEOUT = 10 };
+enum { BEATS_PER_TIMEOUT = 10, RELAY_PART = 4 };
 
 static uint32_t state_of(const shoali_peer *peer)
 {
@@ -164,10 +164,14 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
 {
     const shoali_peer *peer = &comm->peers[endpoint];
     uint64_t silent_us = comm->now_us > peer->heard_us ? comm->now_us - peer->heard_us : 0;
-    if (silent_us <= (uint64_t)comm->peer_timeout_us)
+    /* Whose relay is silent is so through no fault of its own: the relay is named first. */
+    uint64_t limit_us = (uint64_t)comm->peer_timeout_us;
+    if (silent_us <= limit_us + (peer->via != SHOALI_NONE ? limit_us / RELAY_PART : 0))
         return;
-    char text[80];
-    snprintf(text, sizeof text, "silent for %.1f s", (double)silent_us * 1e-6);
+    char text[80], by[40] = "";
+    if (peer->via != SHOALI_NONE)
+        snprintf(by, sizeof by, ", by way of rank %u", peer->via);
+    snprintf(text, sizeof text, "silent for %.1f s%s", (double)silent_us * 1e-6, by);
     comm->peers[endpoint].silent = true;
     shoali_view_gone(comm, endpoint, SHOAL_EPEER, text);
 }

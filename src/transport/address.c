@@ -13,6 +13,8 @@
 
 #include "base/error.h"
 
+enum { IP_LIST_BYTES = 290, MOST_RANK = 65535 };
+
 /* ---------------------------------------------------------------- numeric addresses */
 
 bool shoali_ip_parse(const char *text, shoali_ip *ip_out)
@@ -214,25 +216,53 @@ uint32_t shoali_address_choose(const shoali_address *mine, shoali_address *their
     return links;
 }
 
+uint64_t shoali_address_wires(const shoali_address *mine, const shoali_address *theirs)
+{
+    uint64_t wires = 0;
+    for (uint32_t own = 0; own < mine->ip_count && !shoali_address_same_host(mine, theirs); own++)
+        for (uint32_t i = 0; i < theirs->ip_count; i++)
+            if (shoali_address_share(mine, own, theirs, i))
+                wires |= UINT64_C(1) << (mine->wires[own] & 63);
+    return wires != 0 ? wires : UINT64_MAX;
+}
+
 /* ---------------------------------------------------------------- text */
+
+/* What does not fit is left out: eight addresses of IPv4 do, or six of IPv6. */
+static void format_ips(const shoali_address *a, char out[IP_LIST_BYTES])
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < a->ip_count; i++) {
+        char ip[SHOALI_IP_TEXT_BYTES], bits[8] = "";
+        shoali_ip_format(&a->ips[i], ip);
+        if (a->subnet_bits[i] != 0)
+            snprintf(bits, sizeof bits, "/%u", a->subnet_bits[i]);
+        if (used + strlen(ip) + strlen(bits) + 2 > IP_LIST_BYTES)
+            return;
+        used += (size_t)snprintf(out + used, IP_LIST_BYTES - used, "%s%s%s", i > 0 ? "," : "", ip,
+                                 bits);
+    }
+}
 
 void shoali_address_format(const shoali_address *a, char out[SHOALI_ADDRESS_BYTES])
 {
-    char ips[SHOALI_ADDRESS_IPS * (SHOALI_IP_TEXT_BYTES + 5)] = "";
-    size_t used = 0;
-    for (uint32_t i = 0; i < a->ip_count; i++) {
-        char ip[SHOALI_IP_TEXT_BYTES];
-        shoali_ip_format(&a->ips[i], ip);
-        used += (size_t)snprintf(ips + used, sizeof ips - used, "%s%s", i > 0 ? "," : "", ip);
-        if (a->subnet_bits[i] != 0)
-            used += (size_t)snprintf(ips + used, sizeof ips - used, "/%u", a->subnet_bits[i]);
-    }
-    if (a->unix_name[0] != '\0')
+    char ips[IP_LIST_BYTES], via[SHOALI_IP_TEXT_BYTES + 32] = "", relay[16] = "";
+    if (a->unix_name[0] != '\0') {
         snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s unix=%s boot=%s netns=%" PRIu64, a->host,
                  a->unix_name, a->boot, a->netns);
-    else
-        snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s port=%u ip=%s boot=%s netns=%" PRIu64, a->host,
-                 a->port, ips, a->boot, a->netns);
+        return;
+    }
+    format_ips(a, ips);
+    if (a->relay_port != 0)
+        snprintf(relay, sizeof relay, " relay=%u", a->relay_port);
+    if (a->via.any.sa_family != 0) {
+        char ip[SHOALI_IP_TEXT_BYTES];
+        shoali_ip_format(&a->via, ip);
+        snprintf(via, sizeof via, " via=%u,%s,%u", a->via_rank, ip, shoali_ip_port(&a->via));
+    }
+    snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s port=%u ip=%s boot=%s netns=%" PRIu64 "%s%s",
+             a->host, a->port, ips, a->boot, a->netns, relay, via);
 }
 
 static bool parse_number(const char *text, uint64_t max, uint64_t *out)
@@ -270,9 +300,25 @@ static bool parse_ips(char *list, shoali_address *a)
         if (a->ip_count == SHOALI_ADDRESS_IPS ||
             !parse_ip(item, &a->ips[a->ip_count], &a->subnet_bits[a->ip_count]))
             return false;
+        for (uint32_t i = 0; i < a->ip_count; i++)
+            a->wires[a->ip_count] += a->ips[i].any.sa_family == a->ips[a->ip_count].any.sa_family;
         a->ip_count++;
     }
     return a->ip_count > 0;
+}
+
+/* "RANK,IP,PORT" */
+static bool parse_via(char *text, shoali_address *a)
+{
+    uint64_t rank, port;
+    char *rest = NULL, *first = strtok_r(text, ",", &rest), *ip = strtok_r(NULL, ",", &rest);
+    if (ip == NULL || rest == NULL || !parse_number(first, MOST_RANK, &rank) ||
+        !shoali_ip_parse(ip, &a->via) || !parse_number(rest, UINT16_MAX, &port) || port == 0)
+        return false;
+    a->via = plain(&a->via);
+    a->via_rank = (uint32_t)rank;
+    shoali_ip_set_port(&a->via, (uint16_t)port);
+    return true;
 }
 
 static bool copy_text(const char *text, char *out, size_t out_bytes)
@@ -297,6 +343,12 @@ static bool parse_item(const char *key, char *value, shoali_address *a)
         return parse_number(value, UINT64_MAX, &a->netns);
     if (strcmp(key, "ip") == 0)
         return parse_ips(value, a);
+    if (strcmp(key, "via") == 0)
+        return parse_via(value, a);
+    if (strcmp(key, "relay") == 0 && parse_number(value, UINT16_MAX, &number)) {
+        a->relay_port = (uint16_t)number;
+        return a->relay_port != 0;
+    }
     if (strcmp(key, "port") == 0 && parse_number(value, UINT16_MAX, &number)) {
         a->port = (uint16_t)number;
         return a->port != 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text by which others reach an endpoint, spread by the rendezvous:
  *   "host=a port=40123 ip=10.0.0.3/24,fd00::3/64 boot=<uuid> netns=4026531840"  tcp
+ *   "... relay=40124"                  and it passes on to others what is not for it (comm/relay.h)
+ *   "... via=2,10.78.1.2,40124"        the relay of rank 2 leads there; added by who dials
  *   "host=a unix=shoal-<hex> boot=<uuid> netns=4026531840"                      shm
  * boot and netns say whether two endpoints share a host *and* its network: only then may shm go
  * round the network. An address comes with the bits of its subnet, which say who shares a link. */
@@ -34,7 +36,11 @@ typedef struct shoali_address {
     uint32_t ip_count;
     shoali_ip ips[SHOALI_ADDRESS_IPS];       /* best first, with port */
     uint8_t subnet_bits[SHOALI_ADDRESS_IPS]; /* 0: unknown, so it shares a link with nobody */
-    uint8_t wires[SHOALI_ADDRESS_IPS];       /* one's own: the interface behind it; not in text */
+    uint8_t wires[SHOALI_ADDRESS_IPS];       /* one's own: the interface behind it; from text: the
+                                                n-th address of a family stands for the n-th */
+    uint16_t relay_port;                     /* 0: none */
+    shoali_ip via;                           /* any.sa_family 0: none */
+    uint32_t via_rank;
     char unix_name[SHOALI_UNIX_BYTES]; /* abstract socket, without the leading NUL; "" if none */
 } shoali_address;
 
@@ -52,6 +58,9 @@ bool shoali_address_same_host(const shoali_address *a, const shoali_address *b);
  * @return how many links they share; on one host always 1, and nothing moves
  */
 uint32_t shoali_address_choose(const shoali_address *mine, shoali_address *theirs);
+/** The interfaces that lead to theirs, as bits of their numbers; of one host, or without a subnet
+ * in common: all bits. */
+uint64_t shoali_address_wires(const shoali_address *mine, const shoali_address *theirs);
 /** Both are in one subnet, by what either says of it. */
 bool shoali_address_share(const shoali_address *a, uint32_t i, const shoali_address *b, uint32_t j);
 /** Move the i-th address, known to work, to the front. */

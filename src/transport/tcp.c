@@ -216,6 +216,7 @@ static shoal_status tcp_add_peer(void *state, uint32_t peer, const char *address
     }
     p->address = to;
     p->links = shoali_address_choose(&tcp->address, &p->address);
+    p->tunnelled = false;
     p->links_off = 0;
     p->best_rate = 0;
     p->reason = SHOAL_OK;
@@ -292,6 +293,8 @@ static shoal_status tcp_control(void *state, uint32_t peer, uint16_t kind, const
     if (kind < SHOALI_MESSAGE_FIRST_CONTROL || kind > SHOALI_MESSAGE_LAST_CONTROL ||
         len_bytes > SHOALI_CONTROL_MAX_BYTES)
         return shoali_fail(SHOAL_EINVAL, "control frame of kind %u and %zu bytes", kind, len_bytes);
+    if (p->control == NULL)
+        return SHOAL_OK; /* lost with its relay; the word of that is to come */
     return shoali_tx_control(p->control, kind, bytes, len_bytes);
 }
 
@@ -336,6 +339,8 @@ static void peer_timer(shoali_tcp *tcp, uint32_t peer)
     shoali_tcp_peer *p = &tcp->peers[peer];
     if (p->state == SHOALI_PEER_JOINING)
         not_joined(tcp, peer);
+    else if (p->state == SHOALI_PEER_UP)
+        shoali_peer_fail(tcp, peer, p->reason, p->reason_text);
     else if (p->state == SHOALI_PEER_LEAVING)
         shoali_peer_fail(tcp, peer, SHOAL_ETIMEDOUT,
                          "said goodbye, but its last data did not come");

@@ -87,6 +87,7 @@ typedef struct shoali_conn {
     shoali_conn_state state;
     int fd;
     int64_t peer; /* endpoint, NOBODY for a stranger */
+    bool tunnel;  /* by way of a relay that has not let us through yet */
     bool spare;   /* a lane beside the first: it has its link to try, and may fail */
     bool control, dialled, dirty, watched, watches_write, goodbye_got;
     uint8_t tos;
@@ -115,6 +116,7 @@ typedef struct shoali_tcp_peer {
     shoali_peer_state state;
     shoali_address address; /* what worked for the control connection first, then links */
     uint32_t links;         /* of them, from the front, are links of their own; at least 1 */
+    bool tunnelled;         /* no address of its own works, but the relay's does */
     uint32_t links_off;     /* bit i: link i carries nothing */
     double best_rate;       /* of its lanes, bytes per us; 0: not known */
     shoali_conn *conns;     /* all, the control connection too */

@@ -13,7 +13,7 @@
 #include "transport/stream.h"
 #include "transport/tcp.h"
 
-enum { DRAIN_READS = 64 };
+enum { DRAIN_READS = 64, RELAY_GRACE_US = 300000 };
 
 static shoali_conn **list_of(shoali_conn *conn)
 {
@@ -212,6 +212,23 @@ void shoali_peer_try_finish(shoali_tcp *tcp, uint32_t peer)
         peer_down(tcp, peer, SHOAL_OK, "said goodbye");
 }
 
+/* If the relay itself is gone, its own connection ends as well, in a moment, and is to be named
+ * first: what went by way of it is its fault. */
+static void lost_by_way(shoali_conn *conn, shoal_status status, const char *what)
+{
+    shoali_tcp *tcp = conn->tcp;
+    shoali_tcp_peer *p = &tcp->peers[conn->peer];
+    if (p->wake_us == UINT64_MAX) {
+        p->reason = status;
+        snprintf(p->reason_text, sizeof p->reason_text, "by way of rank %u: %.200s",
+                 p->address.via_rank, what);
+        p->wake_us = tcp->now_us + RELAY_GRACE_US;
+        if (p->wake_us < tcp->wake_us)
+            tcp->wake_us = p->wake_us;
+    }
+    shoali_conn_kill(conn, status);
+}
+
 void shoali_conn_lost(shoali_conn *conn, shoal_status status, const char *what)
 {
     char copy[SHOALI_TCP_TEXT_BYTES];
@@ -227,6 +244,10 @@ void shoali_conn_lost(shoali_conn *conn, shoal_status status, const char *what)
     if (tcp->peers[peer].state == SHOALI_PEER_LEAVING && !torn) {
         shoali_conn_kill(conn, SHOAL_EPEER);
         shoali_peer_try_finish(tcp, peer);
+        return;
+    }
+    if (tcp->peers[peer].tunnelled && tcp->peers[peer].state == SHOALI_PEER_UP) {
+        lost_by_way(conn, status, copy);
         return;
     }
     shoali_peer_fail(tcp, peer, status, copy);

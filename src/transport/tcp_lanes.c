@@ -77,7 +77,7 @@ static shoali_conn *add_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer,
     conn->tos = tos;
     conn->tx.box.guarded = tos == SHOALI_TOS_FLOATS;
     conn->lane = (uint16_t)lane;
-    conn->dial_ip = lane % links;
+    conn->dial_ip = p->tunnelled ? p->address.ip_count : lane % links;
     conn->spare = lane > 0;
     conn->give_up_us = shoali_tcp_now(tcp) + (uint64_t)tcp->args.deadline_us;
     shoali_conn_set_timer(conn, 0);

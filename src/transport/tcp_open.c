@@ -35,20 +35,34 @@ static bool wants_tls(const shoali_conn *conn)
                                  (!tcp->args.lab && !shoali_tcp_is_local(conn->fd)));
 }
 
-static shoal_status start_opening(shoali_conn *conn)
+static shoali_hello say_who(const shoali_conn *conn)
 {
     const shoali_transport_args *args = &conn->tcp->args;
-    shoali_tls_destroy(conn->tls); /* of an attempt before */
-    conn->tls = NULL;
-    if (wants_tls(conn))
-        SHOALI_TRY(shoali_tls_create(conn->tcp->keys, conn->fd, conn->dialled, &conn->tls));
     shoali_hello self = {.purpose = conn->control ? SHOALI_PURPOSE_CONTROL : SHOALI_PURPOSE_DATA,
                          .tos = conn->tos,
                          .lane = conn->lane,
                          .endpoint = args->me,
                          .target = conn->dialled ? (uint32_t)conn->peer : 0,
                          .incarnation = args->incarnation};
+    if (conn->tunnel) {
+        self.purpose = SHOALI_PURPOSE_RELAY;
+        self.tos = 0;
+        self.lane = (uint16_t)conn->peer;
+        self.target = conn->tcp->peers[conn->peer].address.via_rank;
+    }
     snprintf(self.job, sizeof self.job, "%s", args->job);
+    return self;
+}
+
+/* With the relay first, where there is one; then with the peer, through it. */
+static shoal_status start_opening(shoali_conn *conn)
+{
+    const shoali_transport_args *args = &conn->tcp->args;
+    shoali_tls_destroy(conn->tls); /* of an attempt before */
+    conn->tls = NULL;
+    if (!conn->tunnel && wants_tls(conn))
+        SHOALI_TRY(shoali_tls_create(conn->tcp->keys, conn->fd, conn->dialled, &conn->tls));
+    shoali_hello self = say_who(conn);
     if (getrandom(self.nonce, sizeof self.nonce, 0) != (ssize_t)sizeof self.nonce)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "no random numbers for a hello");
     if (conn->opening == NULL && (conn->opening = shoali_alloc(sizeof *conn->opening)) == NULL)
@@ -142,10 +156,16 @@ static void give_lane_up(shoali_conn *conn, shoal_status status, const char *wha
     shoali_conn_kill(conn, status);
 }
 
+/* Its addresses, and the relay behind them. */
+static uint32_t count_ways(const shoali_address *to)
+{
+    return to->ip_count + (to->via.any.sa_family != 0);
+}
+
 /* Somebody else may be at this address: there are others to try. */
 static bool has_more_addresses(const shoali_conn *conn)
 {
-    return conn->dial_ip + 1 < conn->tcp->peers[conn->peer].address.ip_count;
+    return conn->dial_ip + 1 < count_ways(&conn->tcp->peers[conn->peer].address);
 }
 
 static void opening_failed(shoali_conn *conn, shoal_status status)
@@ -182,6 +202,7 @@ static void prefer_proven(shoali_conn *conn)
         return;
     while (i < p->address.ip_count && !shoali_ip_equal(&p->address.ips[i], &there))
         i++;
+    p->tunnelled = i == p->address.ip_count && p->address.via.any.sa_family != 0;
     if (i == p->address.ip_count)
         return;
     shoali_address_prefer(&p->address, i);
@@ -349,9 +370,34 @@ static shoal_status read_opening(shoali_conn *conn)
     return SHOAL_PENDING;
 }
 
+/* The relay has let us through: what follows is said to the peer. */
+static shoal_status pass_through(shoali_conn *conn)
+{
+    conn->tunnel = false;
+    SHOALI_TRY(start_opening(conn));
+    return conn->tls != NULL ? SHOAL_PENDING : send_opening(conn);
+}
+
+static void advance_tunnel(shoali_conn *conn)
+{
+    shoal_status status = SHOAL_PENDING;
+    while (status == SHOAL_PENDING && !conn->opening->done)
+        status = read_opening(conn);
+    if (status == SHOAL_PENDING)
+        status = pass_through(conn);
+    if (status != SHOAL_OK && status != SHOAL_PENDING)
+        opening_failed(conn, status);
+    else if (conn->tls != NULL)
+        shoali_conn_advance_opening(conn);
+}
+
 void shoali_conn_advance_opening(shoali_conn *conn)
 {
     shoal_status status = SHOAL_PENDING;
+    if (conn->tunnel) {
+        advance_tunnel(conn);
+        return;
+    }
     if (conn->tls != NULL && !shoali_tls_is_open(conn->tls)) {
         status = agree_on_tls(conn);
         if (status == SHOAL_PENDING)
@@ -374,7 +420,12 @@ void shoali_conn_retry(shoali_conn *conn, shoal_status status, const char *what)
     char text[SHOALI_TCP_TEXT_BYTES];
     shoali_tcp *tcp = conn->tcp;
     uint32_t peer = (uint32_t)conn->peer;
-    remember(tcp, peer, status, what);
+    const shoali_address *to = &tcp->peers[peer].address;
+    if (conn->dial_ip % count_ways(to) == to->ip_count)
+        snprintf(text, sizeof text, "by way of rank %u: %.200s", to->via_rank, what);
+    else
+        snprintf(text, sizeof text, "%.255s", what);
+    remember(tcp, peer, status, text);
     if (conn->spare) {
         give_lane_up(conn, status, what);
         return;
@@ -400,7 +451,9 @@ void shoali_conn_dial(shoali_conn *conn)
 {
     shoali_tcp *tcp = conn->tcp;
     const shoali_address *to = &tcp->peers[conn->peer].address;
-    conn->fd = shoali_tcp_dial(&to->ips[conn->dial_ip % to->ip_count], conn->tos,
+    uint32_t way = conn->dial_ip % count_ways(to);
+    conn->tunnel = way == to->ip_count;
+    conn->fd = shoali_tcp_dial(conn->tunnel ? &to->via : &to->ips[way], conn->tos,
                                tcp->args.deadline_us);
     if (conn->fd < 0 || shoali_conn_watch(conn, true) != SHOAL_OK) {
         shoali_conn_retry(conn, SHOAL_ESYSTEM, shoal_last_error()->text);

@@ -58,7 +58,7 @@ void shoali_hello_encode(const shoali_hello *hello, uint8_t out[SHOALI_HELLO_BYT
 
 shoal_status shoali_hello_decode(const uint8_t in[SHOALI_HELLO_BYTES], shoali_hello *hello_out)
 {
-    if (in[12] > SHOALI_PURPOSE_JOIN)
+    if (in[12] > SHOALI_PURPOSE_RELAY)
         return shoali_fail(SHOAL_ECORRUPT, "hello for an unknown purpose %u", in[12]);
     if (memchr(in + 64, '\0', SHOALI_JOB_BYTES) == NULL)
         return shoali_fail(SHOAL_ECORRUPT, "hello with a job name that has no end");

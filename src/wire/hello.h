@@ -41,7 +41,8 @@ typedef enum {
     SHOALI_PURPOSE_CONTROL = 0,
     SHOALI_PURPOSE_DATA = 1,
     SHOALI_PURPOSE_MEMORY = 2,
-    SHOALI_PURPOSE_JOIN = 3 /* of a rendezvous, before there are peers */
+    SHOALI_PURPOSE_JOIN = 3, /* of a rendezvous, before there are peers */
+    SHOALI_PURPOSE_RELAY = 4 /* to endpoint `lane` by way of the target; tos: relays before it */
 } shoali_purpose;
 
 typedef struct shoali_hello {

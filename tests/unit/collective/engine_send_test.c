@@ -214,6 +214,32 @@ static void earlier_rounds_have_the_link_first(void **state)
     close_all(&run, probe);
 }
 
+/* ... unless 0 and 3 are reached by links of their own: then nobody is in anybody's way. */
+static void rounds_on_other_links_do_not_wait(void **state)
+{
+    (void)state;
+    engine_run run;
+    const engine_case c = {
+        .collective = "halving_doubling", .size = 4, .count = 64, .chunk_elems = 16};
+    uint64_t links[64] = {0};
+    float ones[16] = {1};
+    assert_true(engine_run_open(&c, &run));
+    for (uint32_t m = 0; m < 4; m++)
+        links[run.endpoints[m]] = m == 3 ? 2 : 5;
+    shoali_flow_args args = engine_run_args(&run, 1);
+    args.links = links;
+    flowprobe *probe = flowprobe_open(&shoali_engine, &args);
+    flowprobe_grant(probe, 3, 1);
+    flowprobe_grant(probe, 0, 2);
+    assert_int_equal(probe->send_count, 2);
+    receive_chunk(probe, 3, 0, ones);
+    assert_int_equal(probe->send_count, 3);
+    assert_int_equal(probe->sends[2].peer, 0);
+    for (uint64_t i = 0; i < 3; i++)
+        flowprobe_sent(probe, i);
+    close_all(&run, probe);
+}
+
 /* A row that sends a block in place and then owns it. */
 static shoal_status build_send_then_own(const shoal_schedule_args *args, shoal_arena *arena,
                                         shoal_schedule *schedule_out)
@@ -249,10 +275,15 @@ static void writers_wait_for_readers(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    CHECK_TEST(grant_and_flights),          CHECK_TEST(identity_sends_in_place),
-    CHECK_TEST(order_is_step_then_chunk),   CHECK_TEST(pull_bytes_are_kept),
-    CHECK_TEST(counts_what_the_list_costs), CHECK_TEST(writers_wait_for_readers),
-    CHECK_TEST(nobody_runs_ahead),          CHECK_TEST(earlier_rounds_have_the_link_first),
+    CHECK_TEST(grant_and_flights),
+    CHECK_TEST(identity_sends_in_place),
+    CHECK_TEST(order_is_step_then_chunk),
+    CHECK_TEST(pull_bytes_are_kept),
+    CHECK_TEST(counts_what_the_list_costs),
+    CHECK_TEST(writers_wait_for_readers),
+    CHECK_TEST(nobody_runs_ahead),
+    CHECK_TEST(earlier_rounds_have_the_link_first),
+    CHECK_TEST(rounds_on_other_links_do_not_wait),
 };
 
 int main(void)

@@ -14,6 +14,7 @@ static void text_survives_both_ways(void **state)
         "host=a port=40123 ip=10.0.0.3 boot=0b8a netns=4026531840",
         "host=a.b-c port=1 ip=10.0.0.3,fd00::1,192.168.1.1 boot=0b8a netns=0",
         "host=a port=9 ip=10.0.0.3/24,fd00::1/64,10.1.0.1/31,10.2.0.1 boot=0b8a netns=7",
+        "host=a port=9 ip=10.0.0.3/24 boot=0b8a netns=7 relay=65535 via=4095,fd00::9,1",
         "host=a unix=shoal-123 boot=0b8a netns=4026531840",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -50,6 +51,13 @@ static void wrong_texts_are_refused_by_part(void **state)
         {"host=a port=1 ip=1.1.1.1/-8", "'ip'"},
         {"host=a port=1 ip=::1/129", "'ip'"},
         {"host=a port=1 ip=::ffff:1.1.1.1/128", "'ip'"},
+        {"host=a port=1 ip=1.1.1.1 relay=0", "'relay'"},
+        {"host=a port=1 ip=1.1.1.1 relay=x", "'relay'"},
+        {"host=a port=1 ip=1.1.1.1 via=1", "'via'"},
+        {"host=a port=1 ip=1.1.1.1 via=1,1.1.1.2", "'via'"},
+        {"host=a port=1 ip=1.1.1.1 via=1,1.1.1.2,0", "'via'"},
+        {"host=a port=1 ip=1.1.1.1 via=65536,1.1.1.2,1", "'via'"},
+        {"host=a port=1 ip=1.1.1.1 via=1,name,1", "'via'"},
         {"host= port=1 ip=10.0.0.3", "'host'"},
         {"nonsense", "'nonsense'"},
         {"colour=red port=1 ip=10.0.0.3", "'colour'"},
