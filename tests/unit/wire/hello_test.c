@@ -116,7 +116,7 @@ static void wrong_hellos_are_refused(void **state)
     uint8_t bytes[SHOALI_HELLO_BYTES];
     shoali_hello got;
     golden("dialler", bytes);
-    bytes[12] = SHOALI_PURPOSE_JOIN + 1;
+    bytes[12] = SHOALI_PURPOSE_RELAY + 1;
     assert_status(shoali_hello_decode(bytes, &got), SHOAL_ECORRUPT);
     golden("dialler", bytes);
     memset(bytes + 64, 'x', SHOALI_JOB_BYTES);
