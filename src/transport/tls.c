@@ -323,7 +323,7 @@ void shoali_tls_destroy(shoali_tls *tls)
     if (tls == NULL)
         return;
     SSL_free(tls->ssl);
-    explicit_bzero(tls->secrets, sizeof tls->secrets);
+    OPENSSL_cleanse(tls->secrets, sizeof tls->secrets);
     shoali_free(tls->in.bytes);
     shoali_free(tls->out.bytes);
     shoali_free(tls);
@@ -358,7 +358,7 @@ static void hand_over(shoali_tls *tls)
     }
     shoali_log(DEBUG, "TLS in the kernel: sending %s, receiving %s",
                tls->kernel[SENDS] ? "yes" : "no", tls->kernel[RECEIVES] ? "yes" : "no");
-    explicit_bzero(tls->secrets, sizeof tls->secrets);
+    OPENSSL_cleanse(tls->secrets, sizeof tls->secrets);
     tls->to_kernel = false;
 }
 
