@@ -113,6 +113,33 @@ class Lab:
         return kept["time_us"]
 
 
+def clicks(folder, seed, samples=20000):
+    """Generated click logs; the folder that they are in."""
+    data = os.path.join(folder, "clicks")
+    command = [contest.SHOAL, "data", "clicks", "--out", data, "--test", "100"]
+    command += ["--train", str(samples), "--seed", str(seed)]
+    subprocess.run(command, check=True, capture_output=True)
+    return data
+
+
+def recommender(workers, rate, collective, steps, data, batch=32):
+    """The row of a training run, a daemon to each worker, printed."""
+    command = [contest.SHOAL, "run", "-n", str(workers), "-a", str(workers)]
+    command += ["--lab", f"rate={rate}", "--", contest.SHOAL, "train", "--json", "--quiet"]
+    command += ["--model", "recommender", "--data", data, "--batch", str(batch), "--no-eval"]
+    command += ["--epochs", "100", "--steps", str(steps), "--optimizer", "sgd:momentum=0"]
+    command += ["--lr", "0.1", "--bucket", "32M", "--collective", collective]
+    row = run(command, same=lambda words: [w for w in words if w != data])
+    row["step_s"] = row["seconds"] / row["steps"]
+    print(
+        f"{workers} x {rate} {collective}: {1e3 * row['step_s']:8.1f} ms a step, "
+        f"{row['payload_bytes_per_step'] / 1e6:.3f} MB sent by all, "
+        f"train loss {row['train_loss']:.5f}",
+        flush=True,
+    )
+    return row
+
+
 def brief(row):
     """What of a row goes into the results."""
     return {

@@ -116,7 +116,8 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_reform(shoal_comm **comm, uint6
  *  boundary. Cheap. */
 SHOAL_API bool shoal_comm_reform_wanted(const shoal_comm *comm);
 
-/** Traffic with one peer since the start. Payload: coded bytes; wire: with frame headers. */
+/** Traffic with one peer since the start. Payload: coded bytes; wire: with frame headers. Packets
+ * (`switchml`) count as frames, with all their bytes as both. */
 typedef struct shoal_peer_stats {
     size_t size;
     char host[64];

@@ -67,6 +67,7 @@ typedef struct shoali_flow_args {
                              the sum was not finite, as no owner stepped there; NULL: anything */
     const uint32_t *rows; /* the rows of buf that may be not zero, ascending: shoal_op_desc */
     size_t row_count;
+    bool keep_rows; /* somebody will ask for row->rows */
     bool check_finite;
     uint32_t chunk_elems;
     uint64_t seed;
@@ -133,6 +134,9 @@ typedef struct shoali_flow_row {
     void (*stats)(const void *state, shoali_flow_stats *stats_out);
     /** First NaN or infinity known here after ENOTFINITE; false: none. */
     bool (*not_finite)(const void *state, shoali_not_finite *origin_out);
+    /** With keep_rows, at the end: the rows of the sum that some member named, ascending, valid
+     *  until fini; NULL: no memory for them. May be NULL. */
+    const uint32_t *(*rows)(void *state, size_t *count_out);
     /** One line on what is still missing, for timeouts: "chunk 17: waits for rank 3 (round 2)". */
     void (*describe)(const void *state, char *text, size_t text_bytes, uint32_t *peer_out);
     void (*fini)(void *state);

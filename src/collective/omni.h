@@ -96,6 +96,7 @@ typedef struct shoali_omni_worker {
     uint64_t work;     /* elements looked at or moved, ever */
     uint32_t *order;   /* of rows: [keys] own keys, slot by slot */
     uint32_t *last;    /* of rows: [slots] where a slot's end */
+    uint64_t *came;    /* of rows: a bit for each that a result had; NULL: nobody asks */
 } shoali_omni_worker;
 
 SHOAL_MUST_USE shoal_status shoali_omni_worker_init(shoali_omni_worker *w,
@@ -203,6 +204,11 @@ SHOAL_MUST_USE shoal_status shoali_omni_pairs_worker_init(shoali_omni_worker *w,
                                                           const shoali_omni_layout *l, float *x,
                                                           const uint32_t *keys, size_t key_count,
                                                           bool check_finite, shoal_arena *arena);
+/** From now on, note which rows come. */
+SHOAL_MUST_USE shoal_status shoali_omni_pairs_note(shoali_omni_worker *w, shoal_arena *arena);
+/** Those that came, ascending; NULL: no memory. */
+const uint32_t *shoali_omni_pairs_came(const shoali_omni_worker *w, shoal_arena *arena,
+                                       size_t *count_out);
 SHOAL_MUST_USE shoal_status shoali_omni_pairs_aggregator_init(shoali_omni_aggregator *a,
                                                               const shoali_omni_layout *l,
                                                               uint32_t me, shoal_arena *arena);

@@ -201,9 +201,12 @@ static shoal_status store(shoali_omni_worker *w, uint32_t slot, const uint8_t *b
     const float *from = (const float *)(const void *)body;
     if (!body_fits(l, slot, body, k) || shoali_omni_word(l, body, k, k) > next_key(w, slot))
         return SHOAL_ECORRUPT;
-    for (uint32_t i = 0; i < k; i++)
-        memcpy(w->x + (size_t)shoali_omni_word(l, body, k, i) * l->block,
-               from + (size_t)i * l->block, l->block * sizeof *from);
+    for (uint32_t i = 0; i < k; i++) {
+        const uint32_t key = shoali_omni_word(l, body, k, i);
+        memcpy(w->x + (size_t)key * l->block, from + (size_t)i * l->block, l->block * sizeof *from);
+        if (w->came != NULL)
+            w->came[key / 64] |= (uint64_t)1 << key % 64;
+    }
     w->work += (uint64_t)k * l->block;
     return SHOAL_OK;
 }
@@ -226,6 +229,27 @@ static shoal_status take_result(shoali_omni_worker *w, uint32_t slot, uint32_t r
     if (w->rounds[slot] == w->taken[slot])
         w->open--;
     return SHOAL_OK;
+}
+
+shoal_status shoali_omni_pairs_note(shoali_omni_worker *w, shoal_arena *arena)
+{
+    w->came = shoali_arena_array(arena, (size_t)w->l->blocks / 64 + 1, sizeof *w->came);
+    return w->came != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+const uint32_t *shoali_omni_pairs_came(const shoali_omni_worker *w, shoal_arena *arena,
+                                       size_t *count_out)
+{
+    const size_t words = (size_t)w->l->blocks / 64 + 1;
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < words; i++)
+        count += (size_t)__builtin_popcountll(w->came[i]);
+    uint32_t *rows = shoali_arena_array(arena, count + 1, sizeof *rows);
+    for (size_t i = 0; rows != NULL && i < words; i++)
+        for (uint64_t left = w->came[i]; left != 0; left &= left - 1)
+            rows[at++] = (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(left);
+    *count_out = count;
+    return rows;
 }
 
 /* ------------------------------------------------------------------ aggregator */

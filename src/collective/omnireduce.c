@@ -32,9 +32,10 @@
 #include "wire/frame.h"
 
 typedef struct params {
-    int64_t block, fusion, slots, shards, row;
+    int64_t block, fusion, slots, row;
+    shoali_shards_keys shards;
     int32_t input;
-    bool dedicated, arrival;
+    bool arrival, hosts;
 } params;
 
 enum { INPUT_BLOCKS, INPUT_COO, ROW_MOST = 1 << 20 };
@@ -50,29 +51,24 @@ static shoal_status lay_out(shoali_omni_flow *f)
 {
     const shoali_flow_args *a = &f->args;
     const params *p = a->collective->params;
-    uint32_t shards;
-    if (a->kind != SHOAL_ALL_REDUCE || a->reduce != SHOAL_SUM)
-        return shoali_fail(SHOAL_EINVAL, "omnireduce sums, and to all members: a block that "
-                                         "nobody sends counts as zero");
-    if (a->owner_job)
-        return shoali_fail(SHOAL_EINVAL, "omnireduce has no owners that could update weights");
-    SHOALI_TRY(shoali_shards_count("omnireduce", (uint32_t)p->shards, p->dedicated, a->contributors,
-                                   a->size, &shards));
+    shoali_shards shards;
+    SHOALI_TRY(shoali_shards_open("omnireduce", &p->shards, a, &shards));
     f->arrival = p->arrival;
-    f->first_aggregator = p->dedicated ? a->contributors : 0;
-    f->works = a->me < a->contributors;
+    f->first_aggregator = shards.first;
+    f->works = shards.works;
+    f->aggregates = shards.aggregates;
     f->pairs = p->input == INPUT_COO && p->row > 0;
     if (!f->pairs)
         SHOALI_TRY(shoali_omni_lay_out(a->count, (uint32_t)p->block, (uint32_t)p->fusion,
-                                       (uint32_t)p->slots, a->contributors, shards, &f->layout));
+                                       (uint32_t)p->slots, a->contributors, shards.count,
+                                       &f->layout));
     else if (p->arrival || (f->works && a->rows == NULL))
         return shoali_fail(SHOAL_EINVAL, "omnireduce:input=coo sums the rows that an operation "
                                          "names, and in order of ranks");
     else
         SHOALI_TRY(shoali_omni_lay_out_pairs(a->count, (uint32_t)p->row,
                                              (uint32_t)(p->block * p->fusion), (uint32_t)p->slots,
-                                             a->contributors, shards, &f->layout));
-    f->aggregates = is_aggregator(f, a->me);
+                                             a->contributors, shards.count, &f->layout));
     return SHOAL_OK;
 }
 
@@ -86,6 +82,8 @@ static shoal_status make_sides(shoali_omni_flow *f)
                        ? shoali_omni_pairs_worker_init(&f->worker, l, a->buf, a->rows, a->row_count,
                                                        a->check_finite, f->arena)
                        : shoali_omni_worker_init(&f->worker, l, a->buf, a->check_finite, f->arena));
+    if (f->works && f->pairs && a->keep_rows)
+        SHOALI_TRY(shoali_omni_pairs_note(&f->worker, f->arena));
     if (f->aggregates)
         SHOALI_TRY(f->pairs ? shoali_omni_pairs_aggregator_init(&f->aggregator, l, shard, f->arena)
                             : shoali_omni_aggregator_init(&f->aggregator, l, shard, f->arena));
@@ -350,6 +348,12 @@ static bool omni_not_finite(const void *state, shoali_not_finite *origin_out)
     return f->origin_known;
 }
 
+static const uint32_t *omni_rows(void *state, size_t *count_out)
+{
+    shoali_omni_flow *f = state;
+    return shoali_omni_pairs_came(&f->worker, f->arena, count_out);
+}
+
 /* ------------------------------------------------------------------ what it waits for */
 
 /* An aggregator's slot that is not finished, and a worker that owes it something. */
@@ -421,9 +425,12 @@ static const shoali_flow_row omni_flow = {
     .memory = omni_memory,
     .stats = omni_stats,
     .not_finite = omni_not_finite,
+    .rows = omni_rows,
     .describe = omni_describe,
     .fini = omni_fini,
 };
+
+extern const shoali_collective_row shoali_collective_omnireduce;
 
 static const shoali_key keys[] = {
     {"block", SHOALI_KEY_INT, offsetof(params, block), 1, 1 << 16, NULL, "256",
@@ -432,14 +439,13 @@ static const shoali_key keys[] = {
      "most blocks in one message, of neighbouring columns"},
     {"slots", SHOALI_KEY_INT, offsetof(params, slots), 1, 4096, NULL, "4",
      "messages under way between a worker and each aggregator"},
-    {"shards", SHOALI_KEY_INT, offsetof(params, shards), 0, SHOALI_MEMBERS_MAX, NULL, "0",
-     "workers that aggregate, the first ones; 0: all"},
-    {"dedicated", SHOALI_KEY_FLAG, offsetof(params, dedicated), 0, 0, NULL, "off",
-     "the members beyond the contributors aggregate, instead of the workers"},
+    SHOALI_SHARDS_KEYS(params, shards),
     {"arrival", SHOALI_KEY_FLAG, offsetof(params, arrival), 0, 0, NULL, "off",
      "sum in order of arrival, not of ranks: does not repeat to the last bit"},
     {"input", SHOALI_KEY_CHOICE, offsetof(params, input), 0, 0, "blocks|coo", "blocks",
      "coo: key-value pairs, (index, row), of operations that name their rows; the others blocks"},
+    {"hosts", SHOALI_KEY_FLAG, offsetof(params, hosts), 0, 0, NULL, "off",
+     "ranks of one host sum among themselves first, and one of them speaks for all"},
     {"row", SHOALI_KEY_INT, offsetof(params, row), 0, ROW_MOST, NULL, "0",
      "elements of a row of coo; 0: the columns of the operation's tensor"},
 };
@@ -456,17 +462,31 @@ static void with_rows(void *params_inout, const uint32_t *rows, size_t count,
         p->row = cols <= ROW_MOST ? cols : 0;
 }
 
+/* Inside a host its first member aggregates: only there its sum is needed. */
+static void stages(const void *params_in, char *inside_out, char *between_out, size_t spec_bytes)
+{
+    const params *p = params_in;
+    const shoali_schema *schema = &shoali_collective_omnireduce.schema;
+    params inside = *p, between = *p;
+    between.hosts = inside.hosts = false;
+    inside.shards = (shoali_shards_keys){.shards = 1};
+    shoali_spec_format("omnireduce", schema, &inside, inside_out, spec_bytes);
+    shoali_spec_format("omnireduce", schema, &between, between_out, spec_bytes);
+}
+
 static uint32_t traits_with(const void *params_in)
 {
     const params *p = params_in;
-    return SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | (p->dedicated ? SHOALI_COLL_SERVED : 0) |
-           (p->input == INPUT_COO ? SHOALI_COLL_ROWS : 0);
+    return shoali_shards_traits(&p->shards) | (p->input == INPUT_COO ? SHOALI_COLL_ROWS : 0) |
+           (p->hosts ? SHOALI_COLL_HOSTS : 0);
 }
 
 const shoali_collective_row shoali_collective_omnireduce = {
     .name = "omnireduce",
     .paper = "Fei et al., SIGCOMM 2021",
-    .traits = SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | SHOALI_COLL_SERVED | SHOALI_COLL_ROWS,
+    .traits = SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | SHOALI_COLL_SERVED | SHOALI_COLL_ROWS |
+              SHOALI_COLL_HOSTS,
+    .stages = stages,
     .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(params)},
     .flow = &omni_flow,
@@ -485,8 +505,7 @@ shoal_status shoal_sparse_describe(const char *collective, size_t count, uint32_
         (void)shoali_fail(SHOAL_EINVAL, "'%s' for %u workers of %u members is no sparse collective",
                           collective, workers, members);
     else
-        status = shoali_shards_count("omnireduce", (uint32_t)p->shards, p->dedicated, workers,
-                                     members, &shards);
+        status = shoali_shards_count("omnireduce", &p->shards, workers, members, &shards);
     if (status == SHOAL_OK)
         *desc_out = (shoal_sparse_desc){.size = sizeof *desc_out,
                                         .count = count,
@@ -495,7 +514,7 @@ shoal_status shoal_sparse_describe(const char *collective, size_t count, uint32_
                                         .slots = (uint32_t)p->slots,
                                         .workers = workers,
                                         .aggregators = shards,
-                                        .dedicated = p->dedicated,
+                                        .dedicated = p->shards.dedicated,
                                         .head_bytes = SHOALI_FRAME_BYTES};
     shoali_collective_close(&opened);
     return status;

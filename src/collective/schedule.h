@@ -64,7 +64,8 @@ enum {
     SHOALI_COLL_SERVED = 1u << 6,    /* the job's aggregators are members behind the contributors */
     SHOALI_COLL_ROUNDED = 1u << 7,   /* sums are rounded once, to integers of a shared scale */
     SHOALI_COLL_RATED = 1u << 8,     /* lists follow measured links: among all ranks only */
-    SHOALI_COLL_ROWS = 1u << 9       /* sends the rows that an operation names, where it does */
+    SHOALI_COLL_ROWS = 1u << 9,      /* sends the rows that an operation names, where it does */
+    SHOALI_COLL_HOSTS = 1u << 10     /* sums inside each host first: row->stages */
 };
 
 struct shoali_flow_row;
@@ -79,6 +80,8 @@ typedef struct shoali_collective_row {
     shoal_status (*build)(const shoal_schedule_args *args, shoal_arena *arena,
                           shoal_schedule *schedule_out);
     const struct shoali_flow_row *flow; /* NULL: the engine runs the schedule */
+    /** Trait HOSTS: the specs of the sums inside a host and between hosts, of spec_bytes each. */
+    void (*stages)(const void *params, char *inside_out, char *between_out, size_t spec_bytes);
     /** Complete the keys of a contributor's operation, which names its rows or (rows NULL) does
      *  not. NULL: rows are of no use here. */
     void (*with_rows)(void *params, const uint32_t *rows, size_t count, const shoal_tensor *tensors,

@@ -25,8 +25,9 @@
 #include "collective/shards.h"
 
 typedef struct params {
-    int64_t block, slots, shards;
-    bool dedicated, sparse;
+    int64_t block, slots;
+    shoali_shards_keys shards;
+    bool sparse;
 } params;
 
 /* ------------------------------------------------------------------ start and end */
@@ -39,10 +40,6 @@ shoali_switchml_session *shoali_switchml_session_of(const shoali_switchml *f, ui
 
 static shoal_status check(const shoali_flow_args *a)
 {
-    if (a->kind != SHOAL_ALL_REDUCE || a->reduce != SHOAL_SUM)
-        return shoali_fail(SHOAL_EINVAL, "switchml sums, and to all members");
-    if (a->owner_job)
-        return shoali_fail(SHOAL_EINVAL, "switchml has no owners that could update weights");
     if (a->contributors > SHOALI_PACKET_WORKERS_MAX)
         return shoali_fail(SHOAL_EINVAL,
                            "switchml: %u workers: sums of int32 are exact for at most %d",
@@ -65,11 +62,12 @@ static shoal_status make_tables(shoali_switchml *f)
 {
     const params *p = f->args.collective->params;
     const uint32_t me = f->args.me, c = f->args.contributors;
-    SHOALI_TRY(shoali_shards_count("switchml", (uint32_t)p->shards, p->dedicated, c, f->args.size,
-                                   &f->aggregators));
-    f->first_aggregator = p->dedicated ? c : 0;
-    f->works = me < c;
-    f->aggregates = me >= f->first_aggregator && me - f->first_aggregator < f->aggregators;
+    shoali_shards shards;
+    SHOALI_TRY(shoali_shards_open("switchml", &p->shards, &f->args, &shards));
+    f->aggregators = shards.count;
+    f->first_aggregator = shards.first;
+    f->works = shards.works;
+    f->aggregates = shards.aggregates;
     f->block = (uint32_t)p->block;
     f->slots = (uint32_t)p->slots;
     f->sparse = p->sparse;
@@ -416,10 +414,7 @@ static const shoali_key keys[] = {
      "elements of a block, one in a packet; 0: as many as the members' MTU has room for"},
     {"slots", SHOALI_KEY_INT, offsetof(params, slots), 0, SHOALI_PACKET_SLOTS_MAX, NULL, "0",
      "packets under way between a worker and each aggregator; 0: 64 in all, 8 or more each"},
-    {"shards", SHOALI_KEY_INT, offsetof(params, shards), 0, SHOALI_MEMBERS_MAX, NULL, "0",
-     "workers that aggregate, the first ones; 0: all"},
-    {"dedicated", SHOALI_KEY_FLAG, offsetof(params, dedicated), 0, 0, NULL, "off",
-     "the members beyond the contributors aggregate, instead of the workers"},
+    SHOALI_SHARDS_KEYS(params, shards),
     {"sparse", SHOALI_KEY_FLAG, offsetof(params, sparse), 0, 0, NULL, "off",
      "only blocks that are not zero somewhere travel: OmniReduce's lossy form"},
 };
@@ -427,8 +422,7 @@ static const shoali_key keys[] = {
 static uint32_t traits_with(const void *params_in)
 {
     const params *p = params_in;
-    return SHOALI_COLL_DEDICATED | SHOALI_COLL_FLOW | SHOALI_COLL_ROUNDED |
-           (p->dedicated ? SHOALI_COLL_SERVED : 0);
+    return shoali_shards_traits(&p->shards) | SHOALI_COLL_ROUNDED;
 }
 
 const shoali_collective_row shoali_collective_switchml = {

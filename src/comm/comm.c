@@ -340,6 +340,7 @@ static void ask_stats(void *arg)
         comm->control.row->peer_stats(comm->control.state, q->rank, q->stats);
     if (comm->near.open && peer->near)
         comm->near.row->peer_stats(comm->near.state, q->rank, q->stats);
+    shoali_datagrams_add_stats(comm, q->rank, q->stats);
     snprintf(q->stats->host, sizeof q->stats->host, "%s", peer->host);
     snprintf(q->stats->transport, sizeof q->stats->transport, "%s",
              q->rank == comm->me ? "" : peer->data->kind->name);

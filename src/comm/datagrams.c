@@ -16,12 +16,17 @@
 #include "transport/udp.h"
 #include "wire/messages.h"
 
+typedef struct traffic {
+    uint64_t sent, sent_bytes, received, received_bytes;
+} traffic;
+
 struct shoali_datagrams {
     shoali_udp *udp;
     uint64_t secret;
-    shoali_ip *at; /* [size] of the others; family 0: not known */
-    uint32_t last; /* who sent last: most packets come in turn */
-    bool blocked;  /* waits for the descriptor to be writable */
+    shoali_ip *at;    /* [size] of the others; family 0: not known */
+    traffic *traffic; /* [size] with each */
+    uint32_t last;    /* who sent last: most packets come in turn */
+    bool blocked;     /* waits for the descriptor to be writable */
     shoali_rng faults;
     double drop; /* as the fault decorator's, for tests */
     uint64_t strange;
@@ -82,13 +87,16 @@ static shoal_status make(shoal_comm *comm)
 /* The table of places may be needed before the socket. */
 static shoal_status have(shoal_comm *comm)
 {
-    if (comm->datagrams != NULL)
-        return SHOAL_OK;
-    comm->datagrams = shoali_alloc(sizeof *comm->datagrams);
     if (comm->datagrams == NULL)
+        comm->datagrams = shoali_alloc(sizeof *comm->datagrams);
+    shoali_datagrams *d = comm->datagrams;
+    if (d == NULL)
         return SHOAL_ENOMEM;
-    comm->datagrams->at = shoali_alloc_array(comm->size, sizeof *comm->datagrams->at);
-    return comm->datagrams->at != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    if (d->at == NULL)
+        d->at = shoali_alloc_array(comm->size, sizeof *d->at);
+    if (d->traffic == NULL)
+        d->traffic = shoali_alloc_array(comm->size, sizeof *d->traffic);
+    return d->at != NULL && d->traffic != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 static shoal_status open_socket(shoal_comm *comm)
@@ -119,6 +127,7 @@ void shoali_datagrams_close(shoal_comm *comm)
     }
     shoali_udp_close(d->udp);
     shoali_free(d->at);
+    shoali_free(d->traffic);
     shoali_free(d);
     comm->datagrams = NULL;
 }
@@ -155,8 +164,26 @@ void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, siz
     const shoali_ip *to = &d->at[op->members[member]];
     if (d->drop > 0 && shoali_rng_next_double(&d->faults) < d->drop)
         return;
-    if (to->any.sa_family == shoali_udp_address(d->udp)->any.sa_family)
-        shoali_udp_send(d->udp, to, bytes, len_bytes);
+    if (to->any.sa_family != shoali_udp_address(d->udp)->any.sa_family)
+        return;
+    traffic *with = &d->traffic[op->members[member]];
+    with->sent++;
+    with->sent_bytes += len_bytes;
+    shoali_udp_send(d->udp, to, bytes, len_bytes);
+}
+
+void shoali_datagrams_add_stats(const shoal_comm *comm, uint32_t endpoint, shoal_peer_stats *stats)
+{
+    const shoali_datagrams *d = comm->datagrams;
+    if (d == NULL || d->traffic == NULL)
+        return;
+    const traffic *with = &d->traffic[endpoint];
+    stats->sent_frames += with->sent;
+    stats->sent_payload_bytes += with->sent_bytes;
+    stats->sent_wire_bytes += with->sent_bytes;
+    stats->received_frames += with->received;
+    stats->received_payload_bytes += with->received_bytes;
+    stats->received_wire_bytes += with->received_bytes;
 }
 
 /* ------------------------------------------------------------------ what comes in */
@@ -204,10 +231,13 @@ static void take(void *ctx, const shoali_ip *from, const uint8_t *bytes, size_t 
     shoal_comm *comm = ctx;
     const uint32_t endpoint = endpoint_at(comm, from);
     comm->busy = true;
-    if (endpoint == SHOALI_NONE || !hand_over(comm, endpoint, bytes, len_bytes))
+    if (endpoint == SHOALI_NONE || !hand_over(comm, endpoint, bytes, len_bytes)) {
         comm->datagrams->strange++;
-    else
-        shoali_view_heard(comm, endpoint);
+        return;
+    }
+    comm->datagrams->traffic[endpoint].received++;
+    comm->datagrams->traffic[endpoint].received_bytes += len_bytes;
+    shoali_view_heard(comm, endpoint);
 }
 
 void shoali_datagrams_receive(shoal_comm *comm)

@@ -33,7 +33,8 @@ enum {
     SHOALI_EARLY_BYTES = 16 << 20, /* protocol messages that wait for a listener */
     SHOALI_LOST_TEXT_BYTES = 400,
     SHOALI_MEASURE_ROUND = 0,
-    SHOALI_MAIN_ROUND = 1 /* a transform's rounds count from 2 */
+    SHOALI_MAIN_ROUND = 1,       /* a transform's rounds count from 2 */
+    SHOALI_HOSTS_ROUND = 1 << 30 /* stages of an operation of round r: this | r << 2 | stage */
 };
 
 /** Something to run on the progress thread. owned: allocated by post, freed after the run. */
@@ -239,6 +240,7 @@ struct shoal_op {
     size_t count;
     const uint32_t *rows; /* of the caller */
     size_t row_count;
+    bool keep_rows; /* of a child whose parent asks for the rows of the sum */
     shoal_tensor *tensors;
     uint32_t tensor_count, member_count, contributors, root, me; /* me: index among the members */
     uint32_t *members;
@@ -271,6 +273,7 @@ struct shoal_op {
     bool child_open, job_open, transforming, waits_for_rates;
     shoali_job job;
     float *shared;
+    struct shoali_hosts *hosts; /* it is made of stages: hosts.c */
     void *transform;
     shoal_round round;
     uint32_t round_index;
@@ -339,6 +342,8 @@ void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, siz
 /** False: malformed. */
 bool shoali_datagrams_on_place(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
                                size_t len_bytes);
+/** What went to an endpoint and came from it so far. */
+void shoali_datagrams_add_stats(const shoal_comm *comm, uint32_t endpoint, shoal_peer_stats *stats);
 void shoali_datagrams_receive(shoal_comm *comm);
 void shoali_datagrams_flush(shoal_comm *comm);
 
@@ -421,6 +426,14 @@ const shoali_offload *shoali_serve_offload(shoal_op *op);
 /* rounds.c: what an operation does before or instead of its flow. */
 bool shoali_rounds_begin(shoal_op *op); /* false: nothing to do, start the flow */
 void shoali_rounds_fail(shoal_op *op);
+/** Make an operation on behalf of op, with what is left of its time; NULL: op has failed. */
+shoal_op *shoali_rounds_child(shoal_op *op, shoal_op_desc *desc, uint32_t round, bool check_finite);
+
+/* hosts.c: inside each host first. */
+void shoali_hosts_begin(shoal_op *op);
+void shoali_hosts_stage_done(shoal_op *op);
+/** The rows of a child's sum, before its flow is gone. */
+void shoali_hosts_take_rows(shoal_op *child);
 
 /* gauge.c: measured rates of all links. */
 /** True: op waits for them, or has failed for want of them. */

@@ -7,6 +7,7 @@
  *   a RATED collective: the links of all ranks are measured first, once (gauge.c)
  *   trait TRANSFORM   job: next_round --> child: sum, round 2 + i --> job ... until the last;
  *                     no flow of its own
+ *   a collective with the trait HOSTS: children alone (hosts.c)
  *
  * While a job or a child is open it refers to the operation's memory, so a failure waits for it. */
 #include <float.h>
@@ -20,11 +21,28 @@
 static void child_done(void *ctx, shoal_status status, const shoal_error *error,
                        const shoal_op_stats *stats);
 
+shoal_op *shoali_rounds_child(shoal_op *op, shoal_op_desc *desc, uint32_t round, bool check_finite)
+{
+    const shoali_op_extras extras = {
+        .on_done = child_done, .done_ctx = op, .check_finite = check_finite};
+    shoal_op *child;
+    desc->timeout_us = (int64_t)(op->deadline_us - op->comm->now_us);
+    if (desc->timeout_us <= 0)
+        desc->timeout_us = 1;
+    if (shoali_op_make(op->comm, desc, &extras, round, &child) != SHOAL_OK) {
+        shoali_run_fail(op, true);
+        return NULL;
+    }
+    child->parent = op;
+    op->child = child;
+    op->child_open = true;
+    return child;
+}
+
 /* An operation among the same members, on behalf of op; its end comes to child_done. */
 static void start_child(shoal_op *op, uint32_t round, shoal_reduce reduce, const char *collective,
                         float *buf, size_t count)
 {
-    shoal_comm *comm = op->comm;
     char label[SHOALI_OP_TEXT_BYTES];
     snprintf(label, sizeof label, round == SHOALI_MEASURE_ROUND ? "measure" : "round %u",
              round - 1);
@@ -36,24 +54,12 @@ static void start_child(shoal_op *op, uint32_t round, shoal_reduce reduce, const
     desc.members = op->members;
     desc.member_count = op->member_count;
     desc.collective = collective;
-    desc.timeout_us = (int64_t)(op->deadline_us - comm->now_us);
     desc.tos = op->tos;
     desc.label = label;
-    shoali_op_extras extras = {.on_done = child_done,
-                               .done_ctx = op,
-                               .check_finite = op->extras.check_finite &&
-                                               round != SHOALI_MEASURE_ROUND};
-    if (desc.timeout_us <= 0)
-        desc.timeout_us = 1;
-    shoal_op *child;
-    if (shoali_op_make(comm, &desc, &extras, round, &child) != SHOAL_OK) {
-        shoali_run_fail(op, true);
-        return;
-    }
-    child->parent = op;
-    op->child = child;
-    op->child_open = true;
-    shoali_run_start(child);
+    shoal_op *child = shoali_rounds_child(op, &desc, round,
+                                          op->extras.check_finite && round != SHOALI_MEASURE_ROUND);
+    if (child != NULL)
+        shoali_run_start(child);
 }
 
 static void job_back(void *arg, shoal_status status);
@@ -176,6 +182,8 @@ bool shoali_rounds_begin(shoal_op *op)
         begin_transform(op);
     else if (measuring_codec(op) != NULL)
         begin_measure(op);
+    else if ((op->collective.traits & SHOALI_COLL_HOSTS) != 0)
+        shoali_hosts_begin(op);
     else
         return false;
     return true;
@@ -223,7 +231,10 @@ static void child_done(void *ctx, shoal_status status, const shoal_error *error,
         shoali_run_end(op, op->error.status);
     } else if (status != SHOAL_OK) {
         (void)shoali_error_set(error);
-        shoali_run_fail(op, false); /* whoever failed the child has told everyone */
+        /* whoever failed the child has told its members, and those are all, but of a host's */
+        shoali_run_fail(op, op->hosts != NULL);
+    } else if (op->hosts != NULL) {
+        shoali_hosts_stage_done(op);
     } else if (!op->transforming) {
         shoali_run_flow(op);
     } else if (op->round.last) {

@@ -246,6 +246,7 @@ static shoal_status start_flow(shoal_op *op)
         .weights = op->extras.weights,
         .rows = op->rows,
         .row_count = op->row_count,
+        .keep_rows = op->keep_rows,
         .check_finite = op->extras.check_finite,
         .chunk_elems = comm->chunk_elems,
         .seed = comm->seed,
@@ -394,6 +395,8 @@ static void reap(shoal_op *op)
     shoal_comm *comm = op->comm;
     unlink_open(op);
     fill_stats(op);
+    if (op->keep_rows && op->status == SHOAL_OK && op->flow != NULL)
+        shoali_hosts_take_rows(op);
     if (op->flow != NULL) {
         comm->slots[op->slot & comm->slot_mask] = NULL;
         op->row->fini(op->flow);

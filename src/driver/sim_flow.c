@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sinks only queue: frames and jobs wait in one list and are handed over one after the other, so no
- * flow is entered from inside another. */
+/* Sinks only queue: frames, messages, packets and jobs wait in one list and are handed over one
+ * after the other, so no flow is entered from inside another. Packets all arrive, in order. */
 #include "driver/sim_flow.h"
 
 #include <float.h>
@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/rng.h"
 #include "kernel/kernel.h"
 
 typedef struct runner runner;
@@ -21,13 +22,18 @@ typedef struct member {
     shoal_status status;
 } member;
 
-/* A frame on its way, or (to == UINT32_MAX) a job at its owner. */
+enum { MTU_BYTES = 1472 }; /* of a packet, on Ethernet */
+
+typedef enum parcel_kind { FRAME, JOB, CONTROL, PACKET } parcel_kind;
+
 typedef struct parcel {
+    parcel_kind kind;
     uint32_t from, to;
     shoal_data head;
-    const void *body;
+    const void *body; /* the flow's; of CONTROL and PACKET: ours, count bytes */
     uint64_t cookie;
     size_t offset, count;
+    uint16_t message;
 } parcel;
 
 struct runner {
@@ -36,14 +42,15 @@ struct runner {
     member *members;
     parcel *parcels;
     size_t head, tail, capacity;
-    float *shared; /* of codecs that measure */
+    uint64_t now_us; /* of the last timer */
+    float *shared;   /* of codecs that measure */
     shoal_status status;
     char why[256];
 };
 
 /* ---------------------------------------------------------------- sinks */
 
-static void queue(runner *r, const parcel *p)
+static bool queue(runner *r, const parcel *p)
 {
     if (r->tail == r->capacity) {
         size_t capacity = r->capacity > 0 ? 2 * r->capacity : 64;
@@ -51,39 +58,63 @@ static void queue(runner *r, const parcel *p)
                                        capacity * sizeof *grown);
         if (grown == NULL) {
             r->status = SHOAL_ENOMEM;
-            return;
+            return false;
         }
         r->parcels = grown;
         r->capacity = capacity;
     }
     r->parcels[r->tail++] = *p;
+    return true;
 }
 
 static void sink_send(void *ctx, uint32_t peer, const shoal_data *head, const void *body,
                       uint64_t cookie)
 {
     const member *m = ctx;
-    queue(m->all,
-          &(parcel){.from = m->index, .to = peer, .head = *head, .body = body, .cookie = cookie});
+    (void)queue(
+        m->all,
+        &(parcel){.from = m->index, .to = peer, .head = *head, .body = body, .cookie = cookie});
+}
+
+/* Bytes that the sender takes back at once. */
+static void queue_copy(const member *from, uint32_t to, parcel_kind kind, uint16_t message,
+                       const void *bytes, size_t len_bytes)
+{
+    uint8_t *copy = shoali_alloc(len_bytes + 1);
+    if (copy == NULL) {
+        from->all->status = SHOAL_ENOMEM;
+        return;
+    }
+    if (len_bytes > 0)
+        memcpy(copy, bytes, len_bytes);
+    if (!queue(from->all, &(parcel){.kind = kind,
+                                    .from = from->index,
+                                    .to = to,
+                                    .body = copy,
+                                    .count = len_bytes,
+                                    .message = message}))
+        shoali_free(copy);
 }
 
 static void sink_control(void *ctx, uint32_t peer, uint16_t kind, const void *bytes,
                          size_t len_bytes)
 {
-    const member *from = ctx;
-    member *to = &from->all->members[peer];
-    from->all->row->on_control(to->state, from->index, kind, bytes, len_bytes);
+    queue_copy(ctx, peer, CONTROL, kind, bytes, len_bytes);
+}
+
+static void sink_datagram(void *ctx, uint32_t peer, const void *bytes, size_t len_bytes)
+{
+    queue_copy(ctx, peer, PACKET, 0, bytes, len_bytes);
 }
 
 static void sink_job(void *ctx, const shoal_op_id *id, size_t offset, size_t count, uint64_t cookie)
 {
     const member *m = ctx;
     (void)id;
-    queue(m->all, &(parcel){.from = m->index,
-                            .to = UINT32_MAX,
-                            .cookie = cookie,
-                            .offset = offset,
-                            .count = count});
+    (void)queue(
+        m->all,
+        &(parcel){
+            .kind = JOB, .from = m->index, .cookie = cookie, .offset = offset, .count = count});
 }
 
 static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, const char *why)
@@ -142,9 +173,6 @@ static shoal_status start(runner *r)
 {
     const shoali_sim_flow *flow = r->flow;
     const size_t measured = shoal_codec_measure_count(flow->args.push) * flow->args.tensor_count;
-    if ((r->row->transports & SHOALI_FLOW_STREAM) == 0)
-        return shoali_fail(SHOAL_ENOTSUP, "%s needs datagrams, which are not simulated here",
-                           flow->args.collective->spec);
     SHOALI_TRY(measure(r));
     for (uint32_t i = 0; i < flow->args.size; i++) {
         member *m = &r->members[i];
@@ -152,7 +180,8 @@ static shoal_status start(runner *r)
                                  .send = sink_send,
                                  .control = sink_control,
                                  .job = sink_job,
-                                 .done = sink_done};
+                                 .done = sink_done,
+                                 .datagram = sink_datagram};
         shoali_flow_args args = flow->args;
         args.me = i;
         args.buf = flow->bufs[i];
@@ -160,6 +189,8 @@ static shoal_status start(runner *r)
         args.shared = r->shared != NULL ? r->shared + i * measured : NULL;
         args.weights = args.owner_job && flow->weights != NULL ? flow->weights(flow->ctx, i) : NULL;
         args.now_ns = NULL;
+        args.datagram_bytes = MTU_BYTES;
+        args.datagram_key = shoali_mix(shoali_mix(args.seed, args.id.sequence), i);
         *m = (member){.all = r, .index = i, .state = shoali_alloc(r->row->state_size(&args))};
         if (m->state == NULL)
             return SHOAL_ENOMEM;
@@ -187,6 +218,22 @@ static void deliver(runner *r, const parcel *p)
     r->row->on_sent(r->members[p->from].state, p->to, p->cookie);
 }
 
+static void deliver_copy(runner *r, const parcel *p)
+{
+    member *to = &r->members[p->to];
+    if (to->done) {
+        shoali_free((void *)(uintptr_t)p->body);
+        return;
+    }
+    if (p->kind == CONTROL)
+        r->row->on_control(to->state, p->from, p->message, p->body, p->count);
+    else
+        (void)r->row->on_datagram(to->state, p->from, p->body, p->count, r->now_us);
+    if (p->kind == PACKET && r->flow->carried != NULL)
+        r->flow->carried(r->flow->ctx, p->from, p->to, p->count);
+    shoali_free((void *)(uintptr_t)p->body);
+}
+
 static void run_job(runner *r, const parcel *p)
 {
     float *sum = r->flow->bufs[p->from] + p->offset;
@@ -201,7 +248,9 @@ static bool turn(runner *r)
     for (uint32_t i = 0; i < r->flow->args.size; i++) {
         member *m = &r->members[i];
         if (!m->done && r->row->next_wake_us(m->state) != UINT64_MAX) {
-            r->row->on_timer(m->state, r->row->next_wake_us(m->state));
+            const uint64_t due_us = r->row->next_wake_us(m->state);
+            r->now_us = due_us > r->now_us ? due_us : r->now_us;
+            r->row->on_timer(m->state, r->now_us);
             any = true;
         }
     }
@@ -215,12 +264,14 @@ static shoal_status run(runner *r)
             parcel p = r->parcels[r->head++];
             if (r->head == r->tail)
                 r->head = r->tail = 0;
-            if (p.to == UINT32_MAX)
+            if (p.kind == JOB)
                 run_job(r, &p);
-            else
+            else if (p.kind == FRAME)
                 deliver(r, &p);
+            else
+                deliver_copy(r, &p);
         }
-        if (!turn(r) && r->tail == 0)
+        if (r->status != SHOAL_OK || (!turn(r) && r->tail == 0))
             break;
     }
     for (uint32_t i = 0; i < r->flow->args.size && r->status == SHOAL_OK; i++)
@@ -240,6 +291,9 @@ static void finish(runner *r)
             r->row->fini(r->members[i].state);
         shoali_free(r->members[i].state);
     }
+    for (size_t i = r->head; i < r->tail; i++)
+        if (r->parcels[i].kind == CONTROL || r->parcels[i].kind == PACKET)
+            shoali_free((void *)(uintptr_t)r->parcels[i].body);
     shoali_free(r->members);
     shoali_free(r->parcels);
     shoali_free(r->shared);

@@ -70,6 +70,8 @@ class Bench(unittest.TestCase):
         ):
             (row,) = self.rows("--ranks", 3, "-s", "256k", *extra)
             self.assertEqual((row["wrong"], row["ranks"]), (0, 3), extra)
+            if "dedicated" not in extra[1]:  # packets count: 2 (P-1)/P of the buffer, and heads
+                self.assertGreater(row["wire_bytes_per_rank"], 4 / 3 * 256 * 1024)
 
     def test_table(self):
         r = shoal.run(

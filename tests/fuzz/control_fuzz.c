@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    uint8_t which = data[0] % 13;
+    uint8_t which = data[0] % 15;
     data++;
     size--;
     switch (which) {
@@ -47,6 +47,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 4:
         STABLE(shoali_heartbeat, shoali_heartbeat_decode, shoali_heartbeat_encode,
                SHOALI_HEARTBEAT_BYTES);
+        break;
+    case 13:
+        STABLE(shoali_flow_head, shoali_flow_head_decode, shoali_flow_head_encode,
+               SHOALI_FLOW_HEAD_BYTES);
+        break;
+    case 14:
+        STABLE(shoali_datagram_place, shoali_datagram_decode, shoali_datagram_encode,
+               SHOALI_DATAGRAM_BYTES);
         break;
     case 6:
         STABLE(shoali_serve, shoali_serve_decode, shoali_serve_encode, SHOALI_SERVE_BYTES);

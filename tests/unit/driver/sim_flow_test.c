@@ -99,6 +99,44 @@ static void all_members_hold_the_sum(void **state)
         }
 }
 
+/* Sums over packets: integers of a scale, the same on all members; and what packets have no room
+ * for ends it, though others wait. */
+static void packets_are_handed_over_too(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"switchml", "switchml:sparse,block=32",
+                                        "switchml:shards=1"};
+    fixture f;
+    shoal_status result;
+    shoali_not_finite origin;
+    for (size_t i = 0; i < 3; i++)
+        for (uint32_t size = 1; size <= MEMBERS; size++) {
+            uint64_t bytes = 0;
+            open_flow(&f, specs[i], "identity", size);
+            assert_int_equal(run(&f), SHOAL_OK);
+            for (size_t j = 0; j < COUNT; j++)
+                assert_true(fabs((double)f.values[0][j] - size * (size + 1) / 2.0 -
+                                 (double)size * (double)j / 1000) < 1e-5);
+            for (uint32_t m = 1; m < size; m++) {
+                assert_memory_equal(f.values[m], f.values[0], sizeof f.values[0]);
+                bytes += f.bytes[m][0] + f.bytes[0][m];
+            }
+            assert_true(size == 1 || bytes > COUNT * sizeof(float));
+            close_flow(&f);
+        }
+    open_flow(&f, "switchml:block=500", "identity", 3);
+    assert_status(shoali_sim_flow_run(&f.flow, &result, &origin), SHOAL_EINVAL);
+    assert_error_has("room for");
+    close_flow(&f);
+    open_flow(&f, "switchml", "identity", 3);
+    f.values[1][310] = NAN;
+    assert_ok(shoali_sim_flow_run(&f.flow, &result, &origin));
+    assert_int_equal(result, SHOAL_ENOTFINITE);
+    assert_int_equal(origin.endpoint, 11);
+    assert_int_equal(origin.index, 10);
+    close_flow(&f);
+}
+
 static void bytes_are_those_of_the_schedule(void **state)
 {
     (void)state;
@@ -157,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(all_members_hold_the_sum),      CHECK_TEST(bytes_are_those_of_the_schedule),
         CHECK_TEST(owners_turn_sums_into_weights), CHECK_TEST(a_nan_is_named),
-        CHECK_TEST(what_does_not_fit_is_refused),
+        CHECK_TEST(packets_are_handed_over_too),   CHECK_TEST(what_does_not_fit_is_refused),
     };
     return CHECK_RUN(tests);
 }
