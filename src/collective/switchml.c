@@ -216,7 +216,7 @@ static void switchml_control(void *state, uint32_t peer, uint16_t kind, const vo
 {
     shoali_switchml *f = state;
     const bool outer = enter(f);
-    if (!f->failed && !f->done)
+    if (!f->failed && !f->done && peer != f->args.me) /* what it tells itself takes no wire */
         shoali_switchml_on_control(f, peer, kind, bytes, len_bytes);
     leave(f, outer);
 }
@@ -227,7 +227,7 @@ static bool switchml_datagram(void *state, uint32_t peer, const uint8_t *bytes, 
     shoali_switchml *f = state;
     const bool outer = enter(f);
     f->now_us = now_us;
-    const bool ours = !f->failed && !f->done &&
+    const bool ours = !f->failed && !f->done && peer != f->args.me &&
                       shoali_switchml_on_datagram(f, peer, bytes, len_bytes);
     leave(f, outer);
     return ours;
