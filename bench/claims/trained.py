@@ -12,25 +12,17 @@ import hashlib
 import json
 import math
 import os
-import shlex
 import shutil
 import statistics
 import subprocess
+import sys
 
 from claim import ROOT
 
-SHOAL = os.path.join(ROOT, "build", "release", "shoal")
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+from trainings import SHOAL, shoal
+
 T95 = {1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132}  # Student, one-sided, by degrees of freedom
-
-
-def shoal(*args):
-    """Output of the command; SystemExit with its error if it fails."""
-    command = shlex.split(os.environ.get("SHOAL_CLAIMS_PREFIX", "")) + [SHOAL, *map(str, args)]
-    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{shlex.join(command)}: {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def has_verb(verb):
