@@ -28,6 +28,8 @@ typedef struct bench_args {
     bool json, check, bad;
 } bench_args;
 
+enum { KEY_NO_CHECK = 1000, KEY_OVERLAP, KEY_COLOCATE, KEY_IN_SWITCH };
+
 static const struct argp_option options[] = {
     {"ranks", 'N', "N", 0, "Ranks to start here (4; ignored under a launcher)", 0},
     {"lab", 'l', "SPEC", 0, "Emulate a network: rate=1gbit,... (see shoal run --help)", 0},
@@ -40,16 +42,16 @@ static const struct argp_option options[] = {
     {"collective", 'c', "SPEC", 0,
      "ring, ring:both, halving_doubling, direct, omnireduce:block=256, ... (ring)", 0},
     {"density", 'd', "SHARE", 0, "Share of blocks that are not zero, at random places (1)", 0},
-    {"overlap", 1001, NULL, 0, "The same blocks at all workers", 0},
+    {"overlap", KEY_OVERLAP, NULL, 0, "The same blocks at all workers", 0},
     {"aggregators", 'a', "A", 0,
      "Daemons to start beside the ranks, for collectives with 'dedicated' (0)", 0},
-    {"colocate", 1002, NULL, 0, "In the lab: the daemons on the hosts of the ranks", 0},
-    {"in-switch", 1003, "auto|on|off", 0,
+    {"colocate", KEY_COLOCATE, NULL, 0, "In the lab: the daemons on the hosts of the ranks", 0},
+    {"in-switch", KEY_IN_SWITCH, "auto|on|off", 0,
      "In the lab: the daemons on its switch, summing in its kernel (shoal run --help)", 0},
     {"codec", 'k', "SPEC", 0, "identity, fp16, bf16, inceptionn:bound=2^-10, ... (identity)", 0},
     {"transport", 't', "SPEC", 0, "tcp:lanes=2,shm=off (tcp)", 0},
     {"line-rate", 'r', "RATE", 0, "Link rate for the percentage (the lab's)", 0},
-    {"no-check", 1000, NULL, 0, "Do not compare the results with the expected sums", 0},
+    {"no-check", KEY_NO_CHECK, NULL, 0, "Do not compare the results with the expected sums", 0},
     {"json", 'j', NULL, 0, "One JSON object per size instead of the table", 0},
     {0}};
 
@@ -121,16 +123,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'j':
         args->json = true;
         return 0;
-    case 1000:
+    case KEY_NO_CHECK:
         args->check = false;
         return 0;
-    case 1001:
+    case KEY_OVERLAP:
         args->overlap = true;
         return 0;
-    case 1002:
+    case KEY_COLOCATE:
         args->launch.colocated = true;
         return 0;
-    case 1003:
+    case KEY_IN_SWITCH:
         args->launch.in_switch = text;
         return 0;
     case ARGP_KEY_ARG:

@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "shoal/aggregator.h"
 
+enum { KEY_JSON = 1000, KEY_PORTS, KEY_KERNEL };
 enum { LOOK_US = 100 * 1000 };
 
 typedef struct daemon_args {
@@ -26,15 +27,15 @@ static const struct argp_option options[] = {
     {"memory", 'm', "BYTES", 0, "What the operations of one job may hold together (1g)", 0},
     {"jobs", 'j', "N", 0, "Jobs at once (64)", 0},
     {"metrics", 'p', "HOST:PORT", 0, "Serve Prometheus metrics there, at /metrics (nowhere)", 0},
-    {"ports", 1001, "NAME,NAME", 0,
+    {"ports", KEY_PORTS, "NAME,NAME", 0,
      "Where this machine is the switch between the workers, its interfaces to them: a program in "
      "the kernel sums for switchml:dedicated there (none)",
      0},
-    {"kernel", 1002, "auto|on|off", 0,
+    {"kernel", KEY_KERNEL, "auto|on|off", 0,
      "Where the kernel cannot: sum here, and warn (auto); end (on). off: do not try", 0},
     {"once", 'o', NULL, 0, "End when the first job has ended", 0},
     {"quiet", 'q', NULL, 0, "Say nothing at the start and the end", 0},
-    {"json", 1000, NULL, 0, "Say it as JSON objects", 0},
+    {"json", KEY_JSON, NULL, 0, "Say it as JSON objects", 0},
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -70,13 +71,13 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'q':
         args->quiet = true;
         return 0;
-    case 1000:
+    case KEY_JSON:
         args->json = true;
         return 0;
-    case 1001:
+    case KEY_PORTS:
         args->desc.ports = text;
         return 0;
-    case 1002:
+    case KEY_KERNEL:
         args->desc.kernel = text;
         return 0;
     default:
