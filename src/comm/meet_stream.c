@@ -95,8 +95,7 @@ shoal_status shoali_meet_stream_write(shoali_meet_stream *stream)
     return SHOAL_OK;
 }
 
-/* Up to want bytes to bytes. PENDING: nothing there now. */
-static shoal_status receive_some(int fd, uint8_t *bytes, size_t want, size_t *got_out)
+shoal_status shoali_meet_receive(int fd, uint8_t *bytes, size_t want, size_t *got_out)
 {
     ssize_t got = recv(fd, bytes, want, 0);
     if (got == 0)
@@ -114,8 +113,8 @@ static shoal_status read_handshake(shoali_meet_stream *stream)
     while (!stream->open) {
         uint8_t bytes[SHOALI_HELLO_BYTES];
         size_t got, want = shoali_handshake_want(&stream->shake);
-        SHOALI_TRY(
-            receive_some(stream->fd, bytes, want < sizeof bytes ? want : sizeof bytes, &got));
+        SHOALI_TRY(shoali_meet_receive(stream->fd, bytes, want < sizeof bytes ? want : sizeof bytes,
+                                       &got));
         shoal_status status = shoali_handshake_feed(&stream->shake, bytes, got);
         if (status != SHOAL_OK && status != SHOAL_PENDING) {
             shoal_error why;
@@ -149,8 +148,8 @@ shoal_status shoali_meet_stream_read(shoali_meet_stream *stream, uint16_t *kind_
                 return SHOAL_OK;
             }
         }
-        SHOALI_TRY(
-            receive_some(stream->fd, stream->in + stream->in_len, want - stream->in_len, &got));
+        SHOALI_TRY(shoali_meet_receive(stream->fd, stream->in + stream->in_len,
+                                       want - stream->in_len, &got));
         stream->in_len += got;
     }
 }

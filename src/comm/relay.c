@@ -23,7 +23,6 @@ enum {
     STRANGERS = 64,    /* that have not proved themselves yet */
     LINGER_US = 5000000,
     IDLE_MS = 250,
-    MOVE_BYTES = 1 << 20, /* per turn: then others get theirs */
     QUESTIONS_PER_TURN = 16,
     FIRST_POLLS = 2 + SHOALI_ADDRESS_IPS /* wake, udp, listeners */
 };
@@ -38,7 +37,7 @@ static shoali_ip best_address(const shoali_relay *r, uint32_t endpoint)
     return to.ips[0];
 }
 
-static bool find_way(const shoali_relay *r, uint32_t to, shoali_way *way_out)
+bool shoali_relay_find_way(const shoali_relay *r, uint32_t to, shoali_way *way_out)
 {
     if (to == SHOALI_RELAY_STORE) {
         *way_out = r->store;
@@ -56,7 +55,7 @@ static bool find_way(const shoali_relay *r, uint32_t to, shoali_way *way_out)
 bool shoali_relay_way(shoali_relay *relay, uint32_t to, shoali_way *way_out)
 {
     pthread_mutex_lock(&relay->lock);
-    bool found = find_way(relay, to, way_out) && way_out->relayed;
+    bool found = shoali_relay_find_way(relay, to, way_out) && way_out->relayed;
     pthread_mutex_unlock(&relay->lock);
     return found;
 }
@@ -120,117 +119,6 @@ shoal_status shoali_relay_learn(shoali_relay *relay, const shoali_address *all, 
     return ok ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
-/* ------------------------------------------------------------------ one tunnel */
-
-static void end_tunnel(shoali_relay *r, uint32_t index)
-{
-    shoali_tunnel *t = r->tunnels[index];
-    for (int i = 0; i < 2; i++) {
-        if (t->fd[i] >= 0)
-            close(t->fd[i]);
-        shoali_free(t->half[i].bytes);
-    }
-    shoali_free(t);
-    r->tunnels[index] = r->tunnels[--r->tunnel_count];
-}
-
-static shoal_status open_up(shoali_tunnel *t)
-{
-    for (int i = 0; i < 2; i++)
-        if ((t->half[i].bytes = shoali_alloc(SHOALI_TUNNEL_BYTES)) == NULL)
-            return SHOAL_ENOMEM;
-    t->state = SHOALI_TUNNEL_OPEN;
-    return SHOAL_OK;
-}
-
-/* The caller has proved itself. */
-static shoal_status go_on(const shoali_relay *r, shoali_tunnel *t)
-{
-    const shoali_hello *hello = &t->handshake.peer;
-    t->from = hello->endpoint;
-    t->to = hello->lane;
-    t->hops = hello->tos;
-    if (hello->purpose != SHOALI_PURPOSE_RELAY || t->hops >= SHOALI_RELAY_HOPS)
-        return shoali_fail(SHOAL_ECORRUPT, "it wants something else than to be passed on");
-    if (!find_way(r, t->to, &t->way))
-        return shoali_fail(SHOAL_EPEER, "rank %u does not know the way to rank %u either",
-                           r->desc.me, t->to);
-    t->fd[1] = shoali_tcp_dial(&t->way.ip, 0, r->desc.deadline_us);
-    if (t->fd[1] < 0)
-        return SHOAL_EPEER;
-    t->state = SHOALI_TUNNEL_CONNECTING;
-    return SHOAL_OK;
-}
-
-static shoal_status connected(const shoali_relay *r, shoali_tunnel *t)
-{
-    int os_error = 0;
-    socklen_t bytes = sizeof os_error;
-    if (getsockopt(t->fd[1], SOL_SOCKET, SO_ERROR, &os_error, &bytes) != 0 || os_error != 0)
-        return shoali_fail_os(SHOAL_EPEER, os_error != 0 ? os_error : errno, "cannot connect");
-    if (!t->way.relayed)
-        return open_up(t);
-    t->state = SHOALI_TUNNEL_CALLING;
-    SHOALI_TRY(
-        shoali_relay_greet(r, true, t->way.rank, t->to, (uint8_t)(t->hops + 1), &t->handshake));
-    shoal_status status = shoali_relay_advance(t->fd[1], &t->handshake);
-    return status == SHOAL_OK ? open_up(t) : status == SHOAL_PENDING ? SHOAL_OK : status;
-}
-
-/* From one end to the other as far as both allow. False: one of them is broken. */
-static bool move(shoali_stream_half *half, int from, int to)
-{
-    for (size_t moved = 0; moved < MOVE_BYTES;) {
-        if (half->begin == half->end && !half->ended) {
-            ssize_t got = recv(from, half->bytes, SHOALI_TUNNEL_BYTES, MSG_DONTWAIT);
-            if (got < 0)
-                return errno == EAGAIN || errno == EINTR;
-            half->begin = 0;
-            half->end = (size_t)got;
-            half->ended = got == 0;
-        }
-        if (half->begin == half->end) {
-            half->told = half->told || shutdown(to, SHUT_WR) == 0;
-            return half->told;
-        }
-        ssize_t sent = send(to, half->bytes + half->begin, half->end - half->begin,
-                            MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0)
-            return errno == EAGAIN || errno == EINTR;
-        half->begin += (size_t)sent;
-        moved += (size_t)sent;
-    }
-    return true;
-}
-
-/* PENDING: go on; OK: both ends are through; else it broke. */
-static shoal_status advance(const shoali_relay *r, shoali_tunnel *t, const struct pollfd polls[2],
-                            uint64_t now_us)
-{
-    shoal_status status = SHOAL_PENDING;
-    if (t->state == SHOALI_TUNNEL_OPEN) {
-        bool woken = (polls[0].revents | polls[1].revents) != 0;
-        for (int i = 0; i < 2 && woken; i++)
-            if (!t->half[i].told && !move(&t->half[i], t->fd[i], t->fd[1 - i]))
-                return shoali_fail_os(SHOAL_EPEER, errno, "the connection broke");
-        return t->half[0].told && t->half[1].told ? SHOAL_OK : SHOAL_PENDING;
-    }
-    if (now_us >= t->until_us)
-        return shoali_fail(SHOAL_ETIMEDOUT, "no answer");
-    if (t->state == SHOALI_TUNNEL_GREETED && polls[0].revents != 0) {
-        status = shoali_relay_advance(t->fd[0], &t->handshake);
-        if (status == SHOAL_OK)
-            status = go_on(r, t);
-    } else if (t->state == SHOALI_TUNNEL_CONNECTING && polls[1].revents != 0) {
-        status = connected(r, t);
-    } else if (t->state == SHOALI_TUNNEL_CALLING && polls[1].revents != 0) {
-        status = shoali_relay_advance(t->fd[1], &t->handshake);
-        if (status == SHOAL_OK)
-            status = open_up(t);
-    }
-    return status == SHOAL_OK ? SHOAL_PENDING : status;
-}
-
 /* ------------------------------------------------------------------ all of them */
 
 static uint32_t count_strangers(const shoali_relay *r)
@@ -261,7 +149,7 @@ static void accept_some(shoali_relay *r, int listener)
         *t = (shoali_tunnel){.fd = {fd, -1}, .until_us = shoali_now_us() + OPEN_US};
         r->tunnels[r->tunnel_count++] = t;
         if (shoali_relay_greet(r, false, 0, 0, 0, &t->handshake) != SHOAL_OK)
-            end_tunnel(r, r->tunnel_count - 1);
+            shoali_tunnel_end(r, r->tunnel_count - 1);
     }
 }
 
@@ -289,39 +177,21 @@ static void answer(const shoali_relay *r)
 }
 
 /* Nothing to wait for: no descriptor, or its hanging up would wake us for ever. */
-static void want(struct pollfd *poll, int fd, short events)
+void shoali_relay_want(struct pollfd *poll, int fd, short events)
 {
     *poll = (struct pollfd){.fd = events != 0 ? fd : -1, .events = events};
-}
-
-static void want_tunnel(const shoali_tunnel *t, struct pollfd polls[2])
-{
-    short events[2] = {0, 0};
-    if (t->state == SHOALI_TUNNEL_GREETED)
-        events[0] = POLLIN;
-    else if (t->state == SHOALI_TUNNEL_CONNECTING)
-        events[1] = POLLOUT;
-    else if (t->state == SHOALI_TUNNEL_CALLING)
-        events[1] = POLLIN;
-    for (int i = 0; i < 2 && t->state == SHOALI_TUNNEL_OPEN; i++) {
-        if (t->half[i].end > t->half[i].begin)
-            events[1 - i] |= POLLOUT;
-        else if (!t->half[i].ended)
-            events[i] |= POLLIN;
-    }
-    for (int i = 0; i < 2; i++)
-        want(&polls[i], t->fd[i], events[i]);
 }
 
 static void wait_for_events(shoali_relay *r)
 {
     bool room = has_room(r);
-    want(&r->polls[0], r->wake_fd, POLLIN);
-    want(&r->polls[1], r->udp, POLLIN);
+    shoali_relay_want(&r->polls[0], r->wake_fd, POLLIN);
+    shoali_relay_want(&r->polls[1], r->udp, POLLIN);
     for (int i = 0; i < SHOALI_ADDRESS_IPS; i++)
-        want(&r->polls[2 + i], i < r->listener_count ? r->listeners[i] : -1, room ? POLLIN : 0);
+        shoali_relay_want(&r->polls[2 + i], i < r->listener_count ? r->listeners[i] : -1,
+                          room ? POLLIN : 0);
     for (uint32_t i = 0; i < r->tunnel_count; i++)
-        want_tunnel(r->tunnels[i], &r->polls[FIRST_POLLS + 2 * i]);
+        shoali_tunnel_want(r->tunnels[i], &r->polls[FIRST_POLLS + 2 * i]);
     (void)poll(r->polls, FIRST_POLLS + 2 * r->tunnel_count, IDLE_MS);
 }
 
@@ -331,7 +201,8 @@ static void serve_tunnels(shoali_relay *r)
     for (uint32_t i = r->tunnel_count; i-- > 0;) { /* backwards: the end moves the last one here */
         const shoali_tunnel *t = r->tunnels[i];
         bool known = t->state != SHOALI_TUNNEL_GREETED;
-        shoal_status status = advance(r, r->tunnels[i], &r->polls[FIRST_POLLS + 2 * i], now_us);
+        shoal_status status = shoali_tunnel_advance(r, r->tunnels[i],
+                                                    &r->polls[FIRST_POLLS + 2 * i], now_us);
         if (status == SHOAL_PENDING)
             continue;
         if (status != SHOAL_OK && known)
@@ -339,7 +210,7 @@ static void serve_tunnels(shoali_relay *r)
                        shoal_last_error()->text);
         else if (status != SHOAL_OK)
             shoali_log(WARN, "relay: refused a caller: %s", shoal_last_error()->text);
-        end_tunnel(r, i);
+        shoali_tunnel_end(r, i);
     }
 }
 
@@ -499,7 +370,7 @@ void shoali_relay_close(shoali_relay *relay)
         return;
     stop(relay);
     while (relay->tunnel_count > 0)
-        end_tunnel(relay, 0);
+        shoali_tunnel_end(relay, 0);
     shoali_relay_forked(relay);
     pthread_mutex_destroy(&relay->lock);
     explicit_bzero(relay->token, sizeof relay->token);

@@ -55,14 +55,9 @@ shoal_status shoali_relay_advance(int fd, shoali_handshake *handshake)
     SHOALI_TRY(send_out(fd, handshake));
     while (!handshake->done) {
         uint8_t bytes[SHOALI_HELLO_BYTES];
-        ssize_t got = recv(fd, bytes, shoali_handshake_want(handshake), MSG_DONTWAIT);
-        if (got == 0)
-            return shoali_fail(SHOAL_EPEER, "the other side closed the connection");
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
-            return SHOAL_PENDING;
-        if (got < 0)
-            return shoali_fail_os(SHOAL_EPEER, errno, "the connection broke");
-        shoal_status status = shoali_handshake_feed(handshake, bytes, (size_t)got);
+        size_t got;
+        SHOALI_TRY(shoali_meet_receive(fd, bytes, shoali_handshake_want(handshake), &got));
+        shoal_status status = shoali_handshake_feed(handshake, bytes, got);
         if (status != SHOAL_OK && status != SHOAL_PENDING)
             return refused(fd, handshake, status);
         SHOALI_TRY(send_out(fd, handshake));
