@@ -119,7 +119,10 @@ typedef struct shoali_peer {
     bool leaving, moved;  /* HERE or LEFT: it reforms; it is in the next epoch */
     uint64_t incarnation; /* constant after the join */
     char door[SHOALI_DOOR_BYTES]; /* lock */
-    bool gone;                    /* a transport said so; handled at the end of the round */
+    bool link_broke;              /* one of several, with what was on its way; handled as gone is */
+    char link_text[SHOALI_LOST_TEXT_BYTES]; /* of the last link that is not used any more, or "" */
+    uint64_t link_us;                       /* since when */
+    bool gone; /* a transport said so; handled at the end of the round */
     shoal_status gone_status;
     char gone_text[SHOALI_LOST_TEXT_BYTES];
     bool settled; /* LEFT: its operations have ended */
@@ -366,6 +369,8 @@ void shoali_work_stop(shoal_comm *comm);
 /* view.c: who is there. */
 void shoali_view_heard(shoal_comm *comm, uint32_t endpoint);
 void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, const char *text);
+/** One of several links to it is not used any more. lost: what was on its way there may be. */
+void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const char *text);
 void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat);
 void shoali_view_timers(shoal_comm *comm);
 uint64_t shoali_view_next_us(const shoal_comm *comm);
@@ -387,6 +392,8 @@ shoal_op *shoali_run_slot(const shoal_comm *comm, uint32_t slot);
 void shoali_run_timers(shoal_comm *comm);
 uint64_t shoali_run_next_us(const shoal_comm *comm);
 void shoali_run_peer_lost(shoal_comm *comm, uint32_t endpoint);
+/** What was on its way between here and there is lost, the peer is not. */
+void shoali_run_link_broke(shoal_comm *comm, uint32_t endpoint);
 /** End operations EEPOCH: those with a member that reforms; all. */
 void shoali_run_peer_leaving(shoal_comm *comm, uint32_t endpoint);
 void shoali_run_all_leaving(shoal_comm *comm);

@@ -179,6 +179,11 @@ static void on_peer_down(void *ctx, uint32_t peer, shoal_status why, const char 
     shoali_view_gone(comm, peer, why, text);
 }
 
+static void on_link_down(void *ctx, uint32_t peer, bool lost, const char *text)
+{
+    shoali_view_link_down(((shoali_link *)ctx)->comm, peer, lost, text);
+}
+
 static uint64_t clock_us(void *ctx)
 {
     (void)ctx;
@@ -222,7 +227,8 @@ static shoal_status open_link(shoali_link *link, const char *spec, const char *f
                                             .sent = on_sent,
                                             .control = on_control,
                                             .peer_up = on_peer_up,
-                                            .peer_down = on_peer_down};
+                                            .peer_down = on_peer_down,
+                                            .link_down = on_link_down};
     link->row = link->kind;
     link->params = shoali_alloc(link->kind->schema.params_size);
     if (link->params == NULL)

@@ -439,19 +439,31 @@ void shoali_run_reap(shoal_comm *comm)
     }
 }
 
-void shoali_run_peer_lost(shoal_comm *comm, uint32_t endpoint)
+static void fail_with(shoal_comm *comm, uint32_t endpoint, shoal_status status, const char *text,
+                      const char *look_at)
 {
     const shoali_peer *peer = &comm->peers[endpoint];
     for (shoal_op *op = comm->open; op != NULL; op = op->next_open) {
         if (op->ended || shoali_member_of(op, endpoint) == SHOALI_NONE)
             continue;
-        (void)shoali_fail(peer->lost_status, "%s: %s", op->name, peer->lost_text);
+        (void)shoali_fail(status, "%s: %s", op->name, text);
         shoali_error_about((int32_t)endpoint, peer->host, NULL, -1);
         shoali_error_advice(
-            "Look at the output of rank %u on %.60s, and restart from the last checkpoint.",
+            "Look at the %s rank %u on %.60s, and restart from the last checkpoint.", look_at,
             endpoint, peer->host);
         shoali_run_fail(op, true);
     }
+}
+
+void shoali_run_peer_lost(shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_peer *peer = &comm->peers[endpoint];
+    fail_with(comm, endpoint, peer->lost_status, peer->lost_text, "output of");
+}
+
+void shoali_run_link_broke(shoal_comm *comm, uint32_t endpoint)
+{
+    fail_with(comm, endpoint, SHOAL_EPEER, comm->peers[endpoint].link_text, "cable to");
 }
 
 static void leave_epoch(shoal_op *op)

@@ -96,6 +96,22 @@ void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, con
     comm->busy = true;
 }
 
+void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const char *text)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    if (!peer->link_broke) /* what is to be told is what was lost first */
+        snprintf(peer->link_text, sizeof peer->link_text, "rank %u to rank %u (host %.40s): %.250s",
+                 comm->me, endpoint, peer->host, text);
+    if (peer->link_us == 0 || comm->now_us > peer->link_us + (uint64_t)comm->peer_timeout_us)
+        shoali_log(WARN, "%s%s", peer->link_text, lost ? "; what was on its way is lost" : "");
+    peer->link_us = comm->now_us;
+    if (!lost)
+        return;
+    peer->link_broke = true;
+    comm->peers_changed = true;
+    comm->busy = true;
+}
+
 static void tell_listener(shoal_comm *comm, uint32_t endpoint)
 {
     const shoali_peer *peer = &comm->peers[endpoint];
@@ -111,7 +127,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     shoali_view_doing(comm, endpoint, doing, sizeof doing);
     peer->silent = peer->silent || why == SHOAL_ETIMEDOUT || !is_proof(comm, peer);
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
-    snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.100s%.100s",
+    snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
     atomic_store_explicit(&peer->state, SHOALI_PEER_LOST, memory_order_release);
     shoali_log(WARN, "%s", peer->lost_text);
@@ -139,6 +155,9 @@ static void act_on_gone(shoal_comm *comm)
     comm->peers_changed = false;
     for (uint32_t i = 0; i < comm->size; i++) {
         shoali_peer *peer = &comm->peers[i];
+        if (peer->link_broke && state_of(peer) == SHOALI_PEER_HERE)
+            shoali_run_link_broke(comm, i);
+        peer->link_broke = false;
         if (peer->gone && peer->gone_status == SHOAL_OK && state_of(peer) == SHOALI_PEER_HERE)
             leave(comm, i);
         else if (peer->gone && peer->gone_status != SHOAL_OK && state_of(peer) != SHOALI_PEER_LOST)
@@ -168,10 +187,13 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
     uint64_t limit_us = (uint64_t)comm->peer_timeout_us;
     if (silent_us <= limit_us + (peer->via != SHOALI_NONE ? limit_us / RELAY_PART : 0))
         return;
-    char text[80], by[40] = "";
+    char text[80 + SHOALI_LINKS_TEXT_BYTES], by[40] = "", links[SHOALI_LINKS_TEXT_BYTES] = "";
     if (peer->via != SHOALI_NONE)
         snprintf(by, sizeof by, ", by way of rank %u", peer->via);
-    snprintf(text, sizeof text, "silent for %.1f s%s", (double)silent_us * 1e-6, by);
+    else if (comm->control.row->links != NULL)
+        comm->control.row->links(comm->control.state, endpoint, links);
+    snprintf(text, sizeof text, "silent for %.1f s%s%s%s", (double)silent_us * 1e-6, by,
+             links[0] != '\0' ? ": " : "", links);
     comm->peers[endpoint].silent = true;
     shoali_view_gone(comm, endpoint, SHOAL_EPEER, text);
 }

@@ -190,6 +190,13 @@ static void on_peer_down(void *ctx, uint32_t peer, shoal_status why, const char 
     f->events.peer_down(f->events.ctx, peer, why, text);
 }
 
+static void on_link_down(void *ctx, uint32_t peer, bool lost, const char *text)
+{
+    fault *f = ctx;
+    if (!f->cut[peer] && f->events.link_down != NULL)
+        f->events.link_down(f->events.ctx, peer, lost, text);
+}
+
 /* One bit of the header: the checksum finds it wherever it is. */
 static void on_tamper(void *ctx, uint8_t *header)
 {
@@ -230,7 +237,8 @@ static shoal_status open_inner(fault *f)
                                       .sent = on_sent,
                                       .control = on_control,
                                       .peer_up = on_peer_up,
-                                      .peer_down = on_peer_down};
+                                      .peer_down = on_peer_down,
+                                      .link_down = on_link_down};
     shoali_transport_args args = f->args;
     SHOALI_TRY(find_inner(f));
     args.params = f->params.inner_params;
@@ -464,6 +472,14 @@ static void fault_peer_stats(const void *state, uint32_t peer, shoal_peer_stats 
     f->inner->peer_stats(f->inner_state, peer, stats_add);
 }
 
+static void fault_links(const void *state, uint32_t peer, char out[SHOALI_LINKS_TEXT_BYTES])
+{
+    const fault *f = state;
+    out[0] = '\0';
+    if (f->inner->links != NULL)
+        f->inner->links(f->inner_state, peer, out);
+}
+
 static void fault_forked(void *state)
 {
     fault *f = state;
@@ -486,6 +502,7 @@ const shoali_transport_row shoali_transport_fault = {
     .next_wake_us = fault_next_wake_us,
     .drop_peer = fault_drop_peer,
     .peer_stats = fault_peer_stats,
+    .links = fault_links,
     .close = fault_close,
     .forked = fault_forked,
 };

@@ -259,6 +259,11 @@ static void tcp_peer_stats(const void *state, uint32_t peer, shoal_peer_stats *a
     add->last_seen_us = now_us > p->last_seen_us ? now_us - p->last_seen_us : 0;
 }
 
+static void tcp_links(const void *state, uint32_t peer, char out[SHOALI_LINKS_TEXT_BYTES])
+{
+    shoali_lanes_text(state, peer, out);
+}
+
 /* ---------------------------------------------------------------- sending */
 
 static shoali_tcp_peer *peer_if_up(shoali_tcp *tcp, uint32_t peer)
@@ -339,8 +344,10 @@ static void peer_timer(shoali_tcp *tcp, uint32_t peer)
     shoali_tcp_peer *p = &tcp->peers[peer];
     if (p->state == SHOALI_PEER_JOINING)
         not_joined(tcp, peer);
-    else if (p->state == SHOALI_PEER_UP)
+    else if (p->state == SHOALI_PEER_UP && p->tunnelled)
         shoali_peer_fail(tcp, peer, p->reason, p->reason_text);
+    else if (p->state == SHOALI_PEER_UP)
+        shoali_lanes_judge(tcp, peer);
     else if (p->state == SHOALI_PEER_LEAVING)
         shoali_peer_fail(tcp, peer, SHOAL_ETIMEDOUT,
                          "said goodbye, but its last data did not come");
@@ -500,6 +507,7 @@ const shoali_transport_row shoali_transport_tcp = {
     .next_wake_us = tcp_next_wake_us,
     .drop_peer = tcp_drop_peer,
     .peer_stats = tcp_peer_stats,
+    .links = tcp_links,
     .close = tcp_close,
     .forked = tcp_forked,
 };

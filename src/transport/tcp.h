@@ -28,7 +28,8 @@ enum {
     SHOALI_TCP_LISTENERS = SHOALI_ADDRESS_IPS,
     SHOALI_TCP_MAX_LANES = 16,
     SHOALI_TCP_TEXT_BYTES = 256,
-    SHOALI_TCP_BATCH = 16, /* frames per callback */
+    SHOALI_TCP_BATCH = 16,        /* frames per callback */
+    SHOALI_TCP_GRACE_US = 300000, /* between the ends of connections that end for one reason */
     SHOALI_TCP_NOBODY = -1
 };
 
@@ -97,6 +98,8 @@ typedef struct shoali_conn {
     uint64_t give_up_us;  /* dialled: no attempt after this */
     uint64_t backoff_us;
     uint32_t dial_ip;
+    shoali_ip here, there; /* of an open one; without ports' meaning */
+    uint64_t heard_us;     /* when bytes came last */
     shoali_lane_rate rate;
     shoali_tls *tls; /* NULL: none on this connection */
     shoali_handshake *opening;
@@ -163,6 +166,8 @@ shoal_status shoali_tcp_set_tos(int fd, uint8_t tos);
 void shoali_tcp_count(int fd, uint64_t *acked_bytes_add, uint64_t *busy_us_add);
 /** Bytes that the kernel holds for the connection and that are not acknowledged. */
 uint64_t shoali_tcp_unacked(int fd);
+/** tcp_info.c: since anything came by it, acknowledgements of keepalive probes too. */
+uint64_t shoali_tcp_silent_us(int fd);
 /** Both ends of the connection are on this host, in this network namespace. */
 bool shoali_tcp_is_local(int fd);
 /** For a connection just made: no congestion control that paces when both ends are here. */
@@ -173,6 +178,17 @@ shoal_status shoali_tcp_status_of(int os_error);
 /* tcp_lanes.c: the data connection of this ToS that has a frame of so many bytes through first.
  * Another one is opened when even that has something before it. NULL: no memory. */
 shoali_conn *shoali_tcp_pick_lane(shoali_tcp *tcp, uint32_t peer, uint8_t tos, uint32_t len_bytes);
+/** A data connection that breaks while the control connection may stand on another link. */
+bool shoali_lane_is_one_of_several(const shoali_conn *conn);
+/** It broke: nothing more travels by its link. The peer is told about once it is sure that it has
+ * not ended altogether. */
+void shoali_lane_lost(shoali_conn *conn, shoal_status status, const char *what);
+/** A lane could not be opened: its link carries nothing. */
+void shoali_lane_give_up(shoali_conn *conn, shoal_status status, const char *what);
+/** A while after a lane was closed by the other side: is the peer still there? */
+void shoali_lanes_judge(shoali_tcp *tcp, uint32_t peer);
+/** As transport.h has it for `links`. */
+void shoali_lanes_text(const shoali_tcp *tcp, uint32_t peer, char out[SHOALI_LINKS_TEXT_BYTES]);
 
 /* tcp_conn.c: connections and peers. */
 static inline uint64_t shoali_tcp_now(const shoali_tcp *tcp)
@@ -180,6 +196,7 @@ static inline uint64_t shoali_tcp_now(const shoali_tcp *tcp)
     return tcp->args.now_us(tcp->args.now_ctx);
 }
 shoali_conn *shoali_conn_create(shoali_tcp *tcp, int64_t peer, bool control, bool dialled);
+void shoali_peer_set_timer(shoali_tcp *tcp, shoali_tcp_peer *peer, uint64_t in_us);
 void shoali_conn_set_timer(shoali_conn *conn, uint64_t wake_us);
 /** (Un)watch for reading, and for writing on request. */
 shoal_status shoali_conn_watch(shoali_conn *conn, bool write);

@@ -13,7 +13,7 @@
 #include "transport/stream.h"
 #include "transport/tcp.h"
 
-enum { DRAIN_READS = 64, RELAY_GRACE_US = 300000 };
+enum { DRAIN_READS = 64 };
 
 static shoali_conn **list_of(shoali_conn *conn)
 {
@@ -156,6 +156,13 @@ ssize_t shoali_conn_write(shoali_conn *conn, struct iovec *parts, size_t count)
 
 /* ---------------------------------------------------------------- peers */
 
+void shoali_peer_set_timer(shoali_tcp *tcp, shoali_tcp_peer *p, uint64_t in_us)
+{
+    p->wake_us = tcp->now_us + in_us;
+    if (p->wake_us < tcp->wake_us)
+        tcp->wake_us = p->wake_us;
+}
+
 static void kill_conns(shoali_tcp *tcp, uint32_t peer, shoal_status status)
 {
     while (tcp->peers[peer].conns != NULL)
@@ -188,9 +195,7 @@ void shoali_peer_left(shoali_tcp *tcp, uint32_t peer)
 {
     shoali_tcp_peer *p = &tcp->peers[peer];
     p->state = SHOALI_PEER_LEAVING;
-    p->wake_us = tcp->now_us + (uint64_t)tcp->args.deadline_us;
-    if (p->wake_us < tcp->wake_us)
-        tcp->wake_us = p->wake_us;
+    shoali_peer_set_timer(tcp, p, (uint64_t)tcp->args.deadline_us);
     shoali_peer_try_finish(tcp, peer);
 }
 
@@ -222,16 +227,14 @@ static void lost_by_way(shoali_conn *conn, shoal_status status, const char *what
         p->reason = status;
         snprintf(p->reason_text, sizeof p->reason_text, "by way of rank %u: %.200s",
                  p->address.via_rank, what);
-        p->wake_us = tcp->now_us + RELAY_GRACE_US;
-        if (p->wake_us < tcp->wake_us)
-            tcp->wake_us = p->wake_us;
+        shoali_peer_set_timer(tcp, p, SHOALI_TCP_GRACE_US);
     }
     shoali_conn_kill(conn, status);
 }
 
 void shoali_conn_lost(shoali_conn *conn, shoal_status status, const char *what)
 {
-    char copy[SHOALI_TCP_TEXT_BYTES];
+    char copy[SHOALI_TCP_TEXT_BYTES], links[SHOALI_LINKS_TEXT_BYTES];
     shoali_tcp *tcp = conn->tcp;
     uint32_t peer = (uint32_t)conn->peer;
     shoali_conn *control = tcp->peers[peer].control;
@@ -249,6 +252,14 @@ void shoali_conn_lost(shoali_conn *conn, shoal_status status, const char *what)
     if (tcp->peers[peer].tunnelled && tcp->peers[peer].state == SHOALI_PEER_UP) {
         lost_by_way(conn, status, copy);
         return;
+    }
+    if (shoali_lane_is_one_of_several(conn)) {
+        shoali_lane_lost(conn, status, copy);
+        return;
+    }
+    if (status == SHOAL_ETIMEDOUT) {
+        shoali_lanes_text(tcp, peer, links);
+        snprintf(copy, sizeof copy, "%.90s%s%s", what, links[0] != '\0' ? ": " : "", links);
     }
     shoali_peer_fail(tcp, peer, status, copy);
     shoali_conn_kill(conn, status);

@@ -8,6 +8,17 @@
 
 #include "transport/tcp.h"
 
+uint64_t shoali_tcp_silent_us(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+        return UINT64_MAX;
+    uint32_t ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
+                                                                     : info.tcpi_last_data_recv;
+    return (uint64_t)ms * 1000;
+}
+
 void shoali_tcp_count(int fd, uint64_t *acked_bytes_add, uint64_t *busy_us_add)
 {
     struct tcp_info info = {0};

@@ -3,7 +3,10 @@
  * and the shortest queue counts; lanes on links of their own are compared by time: what waits, in
  * our queue and in the kernel, over the rate that TCP has seen acknowledged there. */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "transport/tcp.h"
 #include "wire/guard.h"
 
@@ -62,14 +65,28 @@ static bool has_lane(const shoali_tcp_peer *p, uint8_t tos, uint32_t lane)
     return false;
 }
 
-/* The first lane that is not there yet; one for each link, then a second one for each. NULL: all
- * are there, or there is no memory. */
-static shoali_conn *add_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer, uint8_t tos)
+static bool is_off(const shoali_tcp_peer *p, uint32_t link)
+{
+    return (p->links_off >> link & 1) != 0;
+}
+
+/* Lane 0 tries all addresses, those of broken links last. */
+static uint32_t first_link(const shoali_tcp_peer *p)
+{
+    uint32_t link = 0;
+    while (link < p->links && is_off(p, link))
+        link++;
+    return link < p->links ? link : 0;
+}
+
+/* The first lane that is not there yet; one for each link (and no more unless there is a `crowd`),
+ * then a second one for each. NULL: all are there, or there is no memory. */
+static shoali_conn *add_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer, uint8_t tos,
+                             bool crowd)
 {
     uint32_t links = p->links > 0 ? p->links : 1;
-    uint32_t lane = 0, lanes = links * (uint32_t)tcp->params.lanes;
-    while (lane < lanes &&
-           (has_lane(p, tos, lane) || (lane > 0 && (p->links_off >> lane % links & 1) != 0)))
+    uint32_t lane = 0, lanes = crowd ? links * (uint32_t)tcp->params.lanes : links;
+    while (lane < lanes && (has_lane(p, tos, lane) || (lane > 0 && is_off(p, lane % links))))
         lane++;
     shoali_conn *conn = lane < lanes ? shoali_conn_create(tcp, peer, false, true) : NULL;
     if (conn == NULL)
@@ -77,7 +94,7 @@ static shoali_conn *add_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer,
     conn->tos = tos;
     conn->tx.box.guarded = tos == SHOALI_TOS_FLOATS;
     conn->lane = (uint16_t)lane;
-    conn->dial_ip = p->tunnelled ? p->address.ip_count : lane % links;
+    conn->dial_ip = p->tunnelled ? p->address.ip_count : lane > 0 ? lane % links : first_link(p);
     conn->spare = lane > 0;
     conn->give_up_us = shoali_tcp_now(tcp) + (uint64_t)tcp->args.deadline_us;
     shoali_conn_set_timer(conn, 0);
@@ -102,11 +119,117 @@ shoali_conn *shoali_tcp_pick_lane(shoali_tcp *tcp, uint32_t peer, uint8_t tos, u
         least = wait;
         before_best = before;
     }
-    if (best == NULL || before_best > 0) {
-        shoali_conn *fresh = add_lane(tcp, p, peer, tos);
+    if (best == NULL || before_best > 0 || p->links > 1) {
+        shoali_conn *fresh = add_lane(tcp, p, peer, tos, best == NULL || before_best > 0);
         best = best != NULL ? best : fresh;
     }
     if (best != NULL && p->links > 1)
         best->rate.used_us = shoali_tcp_now(tcp);
     return best;
+}
+
+/* ---------------------------------------------------------------- links that break */
+
+/* "10.78.0.1 - 10.78.0.2" */
+static void name_link(const shoali_ip *here, const shoali_ip *there, char *out, size_t bytes)
+{
+    char from[SHOALI_IP_TEXT_BYTES], to[SHOALI_IP_TEXT_BYTES];
+    shoali_ip_format(here, from);
+    shoali_ip_format(there, to);
+    snprintf(out, bytes, "%.40s - %.40s", from, to);
+}
+
+static void say_answering(const shoali_tcp *tcp, uint32_t peer, const shoali_ip *but, char *out,
+                          size_t bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (const shoali_conn *c = tcp->peers[peer].conns; c != NULL; c = c->next) {
+        char link[96];
+        if (c->state != SHOALI_CONN_OPEN || shoali_ip_equal(&c->there, but) ||
+            shoali_tcp_silent_us(c->fd) > (uint64_t)tcp->args.deadline_us / 2)
+            continue;
+        name_link(&c->here, &c->there, link, sizeof link);
+        if (strstr(out, link) == NULL && used + strlen(link) + 3 < bytes)
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s", used > 0 ? ", " : "", link);
+    }
+    if (used > 0 && used + sizeof " answers" < bytes)
+        snprintf(out + used, bytes - used, " answers");
+}
+
+void shoali_lanes_text(const shoali_tcp *tcp, uint32_t peer, char out[SHOALI_LINKS_TEXT_BYTES])
+{
+    const shoali_tcp_peer *p = &tcp->peers[peer];
+    char link[96], others[SHOALI_LINKS_TEXT_BYTES];
+    out[0] = '\0';
+    if (p->links < 2 || p->control == NULL)
+        return;
+    name_link(&p->control->here, &p->control->there, link, sizeof link);
+    say_answering(tcp, peer, &p->control->there, others, sizeof others);
+    snprintf(out, SHOALI_LINKS_TEXT_BYTES, "%s is silent%s%.64s", link,
+             others[0] != '\0' ? ", " : "", others);
+}
+
+static void turn_off(shoali_tcp_peer *p, const shoali_ip *there)
+{
+    for (uint32_t i = 0; i < p->links; i++)
+        if (shoali_ip_equal(&p->address.ips[i], there))
+            p->links_off |= UINT32_C(1) << i;
+}
+
+static void tell(shoali_tcp *tcp, uint32_t peer, bool lost, const char *text)
+{
+    if (tcp->events.link_down != NULL)
+        tcp->events.link_down(tcp->events.ctx, peer, lost, text);
+}
+
+bool shoali_lane_is_one_of_several(const shoali_conn *conn)
+{
+    const shoali_tcp_peer *p = &conn->tcp->peers[conn->peer];
+    return !conn->control && p->state == SHOALI_PEER_UP && p->links > 1 && !p->tunnelled &&
+           p->control != NULL && p->control->state == SHOALI_CONN_OPEN;
+}
+
+void shoali_lane_lost(shoali_conn *conn, shoal_status status, const char *what)
+{
+    shoali_tcp *tcp = conn->tcp;
+    uint32_t peer = (uint32_t)conn->peer;
+    shoali_tcp_peer *p = &tcp->peers[peer];
+    char link[96], others[SHOALI_LINKS_TEXT_BYTES];
+    name_link(&conn->here, &conn->there, link, sizeof link);
+    say_answering(tcp, peer, &conn->there, others, sizeof others);
+    snprintf(p->reason_text, sizeof p->reason_text, "link %s broke (%.60s)%s%.80s", link, what,
+             others[0] != '\0' ? ", " : "", others);
+    turn_off(p, &conn->there);
+    shoali_conn_kill(conn, status);
+    if (p->state != SHOALI_PEER_UP)
+        return;
+    if (status == SHOAL_ETIMEDOUT)
+        tell(tcp, peer, true, p->reason_text);
+    else
+        shoali_peer_set_timer(tcp, p, SHOALI_TCP_GRACE_US);
+}
+
+void shoali_lanes_judge(shoali_tcp *tcp, uint32_t peer)
+{
+    const shoali_tcp_peer *p = &tcp->peers[peer];
+    if (p->control == NULL)
+        return;
+    if (tcp->now_us - p->control->heard_us < (uint64_t)tcp->args.deadline_us / 2)
+        tell(tcp, peer, true, p->reason_text);
+    else /* it has given this rank up, and its control connection cannot say so */
+        shoali_peer_fail(tcp, peer, SHOAL_ETIMEDOUT, p->reason_text);
+}
+
+void shoali_lane_give_up(shoali_conn *conn, shoal_status status, const char *what)
+{
+    shoali_tcp *tcp = conn->tcp;
+    uint32_t peer = (uint32_t)conn->peer;
+    char ip[SHOALI_IP_TEXT_BYTES], text[SHOALI_TCP_TEXT_BYTES];
+    shoali_tcp_peer *p = &tcp->peers[peer];
+    shoali_ip_format(&p->address.ips[conn->dial_ip], ip);
+    p->links_off |= UINT32_C(1) << conn->dial_ip;
+    snprintf(text, sizeof text, "the link by %.40s is not used: %.160s", ip, what);
+    shoali_conn_kill(conn, status);
+    tell(tcp, peer, false, text);
 }

@@ -144,18 +144,6 @@ static void turn_away(shoali_conn *conn, shoal_status status)
         shoali_peer_try_finish(tcp, claimed);
 }
 
-/* Frames travel by the other lanes. */
-static void give_lane_up(shoali_conn *conn, shoal_status status, const char *what)
-{
-    shoali_tcp_peer *p = &conn->tcp->peers[conn->peer];
-    char ip[SHOALI_IP_TEXT_BYTES];
-    shoali_ip_format(&p->address.ips[conn->dial_ip], ip);
-    p->links_off |= UINT32_C(1) << conn->dial_ip;
-    shoali_log(INFO, "the link by %s to rank %u is not used: %.160s", ip, (uint32_t)conn->peer,
-               what);
-    shoali_conn_kill(conn, status);
-}
-
 /* Its addresses, and the relay behind them. */
 static uint32_t count_ways(const shoali_address *to)
 {
@@ -183,8 +171,12 @@ static void opening_failed(shoali_conn *conn, shoal_status status)
 
 static void set_open(shoali_conn *conn)
 {
+    socklen_t here_bytes = sizeof conn->here, there_bytes = sizeof conn->there;
     conn->state = SHOALI_CONN_OPEN;
     conn->wake_us = UINT64_MAX;
+    conn->heard_us = conn->tcp->now_us;
+    (void)getsockname(conn->fd, &conn->here.any, &here_bytes);
+    (void)getpeername(conn->fd, &conn->there.any, &there_bytes);
     if (conn->tls != NULL && shoali_tls_unread(conn->tls))
         conn->tcp->pump_again = true;
     if (shoali_conn_watch(conn, !shoali_tx_is_empty(conn)) != SHOAL_OK)
@@ -427,7 +419,7 @@ void shoali_conn_retry(shoali_conn *conn, shoal_status status, const char *what)
         snprintf(text, sizeof text, "%.255s", what);
     remember(tcp, peer, status, text);
     if (conn->spare) {
-        give_lane_up(conn, status, what);
+        shoali_lane_give_up(conn, status, what);
         return;
     }
     if (tcp->now_us >= conn->give_up_us) {

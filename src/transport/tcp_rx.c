@@ -287,7 +287,7 @@ void shoali_rx_pump(shoali_conn *conn)
             return;
         }
         total += (size_t)got;
-        conn->tcp->peers[conn->peer].last_seen_us = conn->tcp->now_us;
+        conn->tcp->peers[conn->peer].last_seen_us = conn->heard_us = conn->tcp->now_us;
         if (conn->control)
             conn->tcp->peers[conn->peer].stats.control_bytes += (size_t)got;
         took(conn, (size_t)got, body_bytes);

@@ -14,7 +14,11 @@ enum {
     SHOALI_TRANSPORT_DATAGRAM = 1u << 1,
     SHOALI_TRANSPORT_CONTROL = 1u << 2 /* carries control frames, too */
 };
-enum { SHOALI_ADDRESS_BYTES = 512, SHOALI_CONTROL_MAX_BYTES = 64 * 1024 };
+enum {
+    SHOALI_ADDRESS_BYTES = 512,
+    SHOALI_CONTROL_MAX_BYTES = 64 * 1024,
+    SHOALI_LINKS_TEXT_BYTES = 160
+};
 
 /** What a transport tells its user; called only from inside progress() or the call that caused
  * it. */
@@ -36,6 +40,9 @@ typedef struct shoali_transport_events {
     /** peer left: OK = goodbye, EPEER = end without one, ETIMEDOUT = the link is cut, EAUTH,
      * EVERSION. Once per peer. */
     void (*peer_down)(void *ctx, uint32_t peer, shoal_status why, const char *text);
+    /** One of several links to peer is not used any more; text names its addresses and says why.
+     * lost: what travelled on it may not arrive. The peer is still up. May be NULL. */
+    void (*link_down)(void *ctx, uint32_t peer, bool lost, const char *text);
     /** Asked before place by a transport that can add a body of floats to what lies there while it
      * reads it, so that nobody copies it first. NULL: place it as usual. What it returns is the
      * frame's body from then on. May be NULL. */
@@ -94,6 +101,9 @@ typedef struct shoali_transport_row {
      * unplace. */
     void (*drop_peer)(void *state, uint32_t peer, bool polite);
     void (*peer_stats)(const void *state, uint32_t peer, shoal_peer_stats *stats_add);
+    /** Of a peer that is silent: "A - B is silent, C - D answers", by addresses; "" where they share
+     * one link only. NULL: this transport has no links. */
+    void (*links)(const void *state, uint32_t peer, char out[SHOALI_LINKS_TEXT_BYTES]);
     /** Goodbye to all peers as far as sockets take it without waiting, then free everything but
      * state itself. Frames still queued are dropped (sent(ECANCELLED)): wait for sent before. */
     void (*close)(void *state);

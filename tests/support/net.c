@@ -101,6 +101,14 @@ static void peer_up(void *ctx, uint32_t peer)
     node->ups[peer]++;
 }
 
+static void link_down(void *ctx, uint32_t peer, bool lost, const char *text)
+{
+    net_node *node = ctx;
+    (void)lost;
+    node->link_downs[peer]++;
+    snprintf(node->text[peer], sizeof node->text[peer], "%s", text);
+}
+
 static void peer_down(void *ctx, uint32_t peer, shoal_status why, const char *text)
 {
     net_node *node = ctx;
@@ -144,7 +152,8 @@ shoal_status net_open_node(net *n, uint32_t me, const char *spec, const shoali_t
                                       .sent = sent,
                                       .control = control,
                                       .peer_up = peer_up,
-                                      .peer_down = peer_down};
+                                      .peer_down = peer_down,
+                                      .link_down = link_down};
     node->state = calloc(1, row->state_size);
     assert_non_null(node->state);
     shoal_status status = row->open(node->state, &with_params, &events);

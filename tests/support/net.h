@@ -26,7 +26,7 @@ typedef struct net_node {
     void *state; /* NULL: not open */
     uint32_t me;
     char address[SHOALI_ADDRESS_BYTES];
-    uint32_t ups[NET_NODES], downs[NET_NODES]; /* how often reported */
+    uint32_t ups[NET_NODES], downs[NET_NODES], link_downs[NET_NODES]; /* how often reported */
     shoal_status why[NET_NODES];
     char text[NET_NODES][512];
     net_body *bodies;

@@ -84,11 +84,59 @@ static void a_link_that_leads_nowhere_is_left_out(void **state)
     free(body);
 }
 
+/* The other side sees its end of it break as well, and neither takes the other for dead. */
+static void a_link_that_breaks_takes_nobody_along(void **state)
+{
+    (void)state;
+    net n;
+    uint8_t *body = malloc(BODY);
+    net_fill(body, BODY, 9);
+    net_open(&n, 2, "tcp:shm=off");
+    invent_link(&n, &peer_of(&n)->address.ips[0]);
+    ((shoali_tcp *)n.nodes[1].state)->peers[0].links = 2;
+    send_all(&n, body);
+    for (const shoali_conn *c = peer_of(&n)->conns; c != NULL; c = c->next)
+        if (c->spare)
+            assert_int_equal(shutdown(c->fd, SHUT_RDWR), 0);
+    NET_UNTIL(&n, n.nodes[0].link_downs[1] == 1 && n.nodes[1].link_downs[0] == 1);
+    assert_int_equal(n.nodes[0].downs[1] + n.nodes[1].downs[0], 0);
+    assert_non_null(strstr(n.nodes[0].text[1], "link 127.0.0.1 - 127.0.0.1 broke"));
+    assert_int_equal(count_lanes(&n), 1);
+    n.nodes[1].complete = 0;
+    send_all(&n, body);
+    net_close(&n);
+    free(body);
+}
+
+/* As soon as the control connection ends, too, it is the peer that has ended. */
+static void a_process_that_ends_is_no_broken_link(void **state)
+{
+    (void)state;
+    net n;
+    uint8_t *body = malloc(BODY);
+    net_fill(body, BODY, 10);
+    net_open(&n, 2, "tcp:shm=off");
+    invent_link(&n, &peer_of(&n)->address.ips[0]);
+    send_all(&n, body);
+    for (int control = 0; control < 2; control++)
+        for (const shoali_conn *c = ((shoali_tcp *)n.nodes[1].state)->peers[0].conns; c != NULL;
+             c = c->next)
+            if (c->control == (control == 1))
+                assert_int_equal(shutdown(c->fd, SHUT_RDWR), 0);
+    NET_UNTIL(&n, n.nodes[0].downs[1] == 1);
+    assert_int_equal(n.nodes[0].why[1], SHOAL_EPEER);
+    assert_int_equal(n.nodes[0].link_downs[1], 0);
+    net_close(&n);
+    free(body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(each_link_gets_a_lane),
         CHECK_TEST(a_link_that_leads_nowhere_is_left_out),
+        CHECK_TEST(a_link_that_breaks_takes_nobody_along),
+        CHECK_TEST(a_process_that_ends_is_no_broken_link),
     };
     return CHECK_RUN(tests);
 }
