@@ -43,11 +43,7 @@ struct Bench {
 
     void edge()
     {
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
-        cycles++;
+        clock_edge(&top, &cycles);
     }
 
     void complain(const char *what)

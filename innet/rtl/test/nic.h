@@ -48,11 +48,7 @@ struct Nic {
 
     void edge()
     {
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
-        cycles++;
+        clock_edge(&top, &cycles);
     }
 
     void cycle()

@@ -41,11 +41,7 @@ struct CellBench {
     }
     void edge()
     {
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
-        cycles++;
+        clock_edge(&top, &cycles);
     }
     void complain(const char *what)
     {
@@ -54,18 +50,10 @@ struct CellBench {
                    come_blocks, what);
     }
 
-    void load_words(unsigned what, const int16_t *words, size_t count)
+    void load(unsigned what, const int16_t *words, size_t count)
     {
-        top.load_start = 1;
         top.load_what = (uint8_t)what;
-        edge();
-        top.load_start = 0;
-        top.load_valid = 1;
-        for (size_t i = 0; i < count; i++) {
-            set_field(&top.load_word, 0, W, words[i]);
-            edge();
-        }
-        top.load_valid = 0;
+        load_words(&top, &cycles, W, words, count);
     }
     template <class Port>
     void load_matrix(unsigned what, const shoali_fixed_matrix &m, Port *shifts)
@@ -73,7 +61,7 @@ struct CellBench {
         const size_t p = (m.rows + K - 1) / K, q = (m.cols + K - 1) / K;
         for (uint32_t bin = 0; bin <= K / 2; bin++)
             set_field(shifts, 6 * bin, 6, m.shift[bin]);
-        load_words(what, m.w, p * q * K);
+        load(what, m.w, p * q * K);
     }
     void load(const shoali_fixed_cells &l)
     {
@@ -81,10 +69,10 @@ struct CellBench {
         load_matrix(1, l.r, &top.shifts_r);
         if (l.p.rows > 0)
             load_matrix(2, l.p, &top.shifts_p);
-        load_words(3, l.bias, (GRU ? 3 : 4) * (size_t)CELLS);
+        load(3, l.bias, (GRU ? 3 : 4) * (size_t)CELLS);
 #if !GRU
         if (l.peephole != nullptr)
-            load_words(4, l.peephole, 3 * (size_t)CELLS);
+            load(4, l.peephole, 3 * (size_t)CELLS);
         top.peephole_shift = l.peephole_shift;
 #endif
     }

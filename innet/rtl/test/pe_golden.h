@@ -49,6 +49,21 @@ template <class Port> void set_field(Port *port, size_t at, unsigned bits, int64
         bytes[at / 8] = (uint8_t)((bytes[at / 8] & ~(1u << at % 8)) | ((value >> i & 1) << at % 8));
 }
 
+/** Words into the memory that the caller's load_what (or load_part) names. */
+template <class Top>
+void load_words(Top *top, uint64_t *cycles, unsigned bits, const int16_t *words, size_t count)
+{
+    top->load_start = 1;
+    clock_edge(top, cycles);
+    top->load_start = 0;
+    top->load_valid = 1;
+    for (size_t i = 0; i < count; i++) {
+        set_field(&top->load_word, 0, bits, words[i]);
+        clock_edge(top, cycles);
+    }
+    top->load_valid = 0;
+}
+
 /** A matrix with the words that it points to. */
 struct Matrix {
     shoali_fixed_matrix m = {};

@@ -35,24 +35,7 @@ template <class Device, uint32_t BLOCK> struct Engine {
 
     void edge()
     {
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
-        cycles++;
-    }
-    void load(int what, const int16_t *words, size_t count)
-    {
-        top.load_start = 1;
-        top.load_what = (uint8_t)what;
-        edge();
-        top.load_start = 0;
-        top.load_valid = 1;
-        for (size_t i = 0; i < count; i++) {
-            set_field(&top.load_word, 0, W, words[i]);
-            edge();
-        }
-        top.load_valid = 0;
+        clock_edge(&top, &cycles);
     }
     void begin(const shoali_fixed_layer &layer, bool relu)
     {
@@ -66,11 +49,13 @@ template <class Device, uint32_t BLOCK> struct Engine {
             set_field(&top.shifts, 6 * bin, 6, m.shift[bin]);
         edge();
         top.rst = 0;
-        load(0, m.w, (size_t)top.rows * top.cols * BLOCK);
+        top.load_what = 0;
+        load_words(&top, &cycles, W, m.w, (size_t)top.rows * top.cols * BLOCK);
         Words bias(layer.out);
         if (layer.bias != nullptr)
             bias.assign(layer.bias, layer.bias + layer.out);
-        load(1, bias.data(), bias.size());
+        top.load_what = 1;
+        load_words(&top, &cycles, W, bias.data(), bias.size());
     }
     std::vector<Words> run(const shoali_fixed_layer &layer, bool relu,
                            const std::vector<Words> &samples)

@@ -10,15 +10,12 @@ int main()
     Vpe top;
     top.clk = 0;
     top.eval(); // else the first edge is none
-    uint64_t words = 0, wrong = 0;
+    uint64_t words = 0, wrong = 0, cycles = 0;
     for (int32_t v = -CELLS; v < CELLS + LATENCY; v++) {
         const int32_t gate = v % GATES;
         set_field(&top.gate, 0, W, gate);
         set_field(&top.cell_word, 0, W + 4, v < CELLS ? v : 0);
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
+        clock_edge(&top, &cycles);
         const int32_t was = v - (LATENCY - 1); // what comes out now went in then
         if (was < -CELLS || was >= CELLS)
             continue;
@@ -29,12 +26,8 @@ int main()
     }
     // -2^(W-1) is no remainder.
     set_field(&top.gate, 0, W, -GATES);
-    for (int i = 0; i < LATENCY; i++) {
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
-    }
+    for (int i = 0; i < LATENCY; i++)
+        clock_edge(&top, &cycles);
     wrong += field(top.sigmoid_gate, 0, W) != shoali_fixed_sigmoid(W, -GATES, W - 4);
     wrong += field(top.tanh_gate, 0, W) != shoali_fixed_tanh(W, -GATES, W - 4);
     printf("{\"w\": %d, \"words\": %llu, \"wrong\": %llu}\n", W, (unsigned long long)words,

@@ -44,11 +44,7 @@ struct Bench {
     }
     void edge()
     {
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
-        cycles++;
+        clock_edge(&top, &cycles);
     }
     void complain(const char *what)
     {
@@ -59,16 +55,8 @@ struct Bench {
     void load()
     {
         for (uint32_t part = 0; part < PARTS; part++) {
-            top.load_start = 1;
             top.load_part = (uint8_t)part;
-            edge();
-            top.load_start = 0;
-            top.load_valid = 1;
-            for (int16_t word : matrix[part].w) {
-                set_field(&top.load_word, 0, W, word);
-                edge();
-            }
-            top.load_valid = 0;
+            load_words(&top, &cycles, W, matrix[part].w.data(), matrix[part].w.size());
         }
     }
 

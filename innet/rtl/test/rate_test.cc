@@ -44,11 +44,7 @@ struct Engine {
 
     void edge()
     {
-        top.clk = 1;
-        top.eval();
-        top.clk = 0;
-        top.eval();
-        cycles++;
+        clock_edge(&top, &cycles);
     }
 
     void offer(const Burst *b)

@@ -31,6 +31,16 @@ struct Random {
     }
 };
 
+/** A whole period of the clock: what is at the inputs is taken at the rising edge. */
+template <class Top> void clock_edge(Top *top, uint64_t *cycles)
+{
+    top->clk = 1;
+    top->eval();
+    top->clk = 0;
+    top->eval();
+    ++*cycles;
+}
+
 struct Burst {
     uint8_t data[BURST_BYTES] = {};
     uint32_t keep = 0, user = 0;
