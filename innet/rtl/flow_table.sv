@@ -47,7 +47,10 @@ module flow_table #(
         end
     end
 
-    logic [191:0] counters [FLOWS];  // packets, before, after, BYTE, WORD, RAW; 32 bits, wrapping
+    // Packets, before, after, BYTE, WORD, RAW; 32 bits, wrapping. A memory has one port to write, so
+    // what an entry begins with is not written, but `fresh`.
+    logic [191:0] counters [FLOWS];
+    logic [FLOWS-1:0] fresh;
     logic [31:0] ahead;
     assign ahead = seq - bases[at];
     always_ff @(posedge clk)
@@ -72,30 +75,39 @@ module flow_table #(
 
     logic [191:0] now, sum;
     always_comb begin
-        now = counters[add_flow];
+        now = fresh[add_flow] ? '0 : counters[add_flow];
         sum[31:0] = now[31:0] + 32'd1;
         sum[63:32] = now[63:32] + {16'd0, add_before};
         sum[95:64] = now[95:64] + {16'd0, add_after};
         for (int i = 0; i < 3; i++)
             sum[96+32*i+:32] = now[96+32*i+:32] + {16'd0, add_classes[16*i+:16]};
     end
-    always_ff @(posedge clk) begin
-        if (add) counters[add_flow] <= sum;
-        if (begins) counters[at] <= '0;
-    end
+    always_ff @(posedge clk) if (add) counters[add_flow] <= sum;
+    always_ff @(posedge clk)
+        if (rst) fresh <= '1;
+        else begin
+            if (add) fresh[add_flow] <= 1'b0;
+            if (begins) fresh[at] <= 1'b1;
+        end
 
+    logic [95:0] shown [FLOWS];  // keys once more: a memory for this, flip-flops to compare
+    logic [95:0] look_key;
+    logic [191:0] look_counters;
+    always_ff @(posedge clk) if (begins) shown[at] <= key;
+    assign look_key = shown[look_flow];
+    assign look_counters = fresh[look_flow] ? '0 : counters[look_flow];
     always_comb
         case (look_word)
             4'd0: look = {31'd0, used[look_flow]};
-            4'd1: look = keys[look_flow][31:0];
-            4'd2: look = keys[look_flow][63:32];
-            4'd3: look = keys[look_flow][95:64];
-            4'd4: look = counters[look_flow][31:0];
-            4'd5: look = counters[look_flow][63:32];
-            4'd6: look = counters[look_flow][95:64];
-            4'd7: look = counters[look_flow][127:96];
-            4'd8: look = counters[look_flow][159:128];
-            4'd9: look = counters[look_flow][191:160];
+            4'd1: look = look_key[31:0];
+            4'd2: look = look_key[63:32];
+            4'd3: look = look_key[95:64];
+            4'd4: look = look_counters[31:0];
+            4'd5: look = look_counters[63:32];
+            4'd6: look = look_counters[95:64];
+            4'd7: look = look_counters[127:96];
+            4'd8: look = look_counters[159:128];
+            4'd9: look = look_counters[191:160];
             default: look = 32'd0;
         endcase
 endmodule

@@ -56,6 +56,8 @@ MUTANTS = [
     ("frame_parse", "wrapped || offset >= skip", "wrapped || offset > skip", NIC),
     ("frame_parse", "& 16'hff3f", "& 16'hffff", NIC),
     ("flow_table", "bases[at] <= seq + 32'd1", "bases[at] <= seq", NIC),
+    ("flow_table", "if (begins) fresh[at] <= 1'b1;", "", NIC),
+    ("flow_table", "if (add) fresh[add_flow] <= 1'b0;", "", NIC),
     ("frame_split", "s_bytes <= {1'b0, place, 2'd2}", "s_bytes < {1'b0, place, 2'd2}", NIC),
     ("frame_join", "c_tlast && bytes <= 7'd32", "c_tlast && bytes < 7'd32", NIC),
     ("frame_store", "swallows <= 1'b1;", "swallows <= 1'b0;", NIC),

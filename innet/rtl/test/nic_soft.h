@@ -99,6 +99,7 @@ struct SoftNic {
     struct Flow {
         uint32_t base, age;
         bool wrapped;
+        uint32_t counts[6]; // packets, bytes before and after, floats as BYTE, WORD, RAW
     };
     NicSettings set;
     std::map<std::vector<uint8_t>, Flow> flows;
@@ -115,7 +116,21 @@ struct SoftNic {
             flows.erase(oldest);
         }
         uint32_t age = same != flows.end() ? same->second.age : born++;
-        flows[key] = {seq + 1, age, false};
+        flows[key] = {seq + 1, age, false, {}};
+    }
+
+    void count(Flow *flow, const std::vector<float> &floats, size_t used)
+    {
+        flow->counts[0]++;
+        flow->counts[1] += (uint32_t)(4 * floats.size());
+        flow->counts[2] += (uint32_t)used;
+        for (float x : floats) {
+            uint32_t bits;
+            memcpy(&bits, &x, sizeof bits);
+            uint32_t tag = golden_code(set.k, set.strict, bits).tag;
+            if (tag != 0)
+                flow->counts[2 + tag]++;
+        }
     }
 
     /** From the host to the link. */
@@ -142,6 +157,7 @@ struct SoftNic {
         memcpy(floats.data(), &f[head], bytes);
         std::vector<uint8_t> coded(floats.size() * 5 + 2);
         size_t used = golden_encode(set.k, set.strict, floats.data(), floats.size(), coded.data());
+        count(&flow->second, floats, used);
         return rebuilt(f, coded.data(), used, (uint32_t)floats.size());
     }
 
