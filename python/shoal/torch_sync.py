@@ -9,6 +9,7 @@ import torch
 
 from . import _abi, torch_process_group
 from ._comm import Comm
+from ._errors import EpochChanged
 from ._library import dll, struct
 from .torch_ddp import describe, table
 
@@ -91,6 +92,8 @@ class Synchroniser:
     def before_update(self):
         verdict = _abi.shoal_verdict()
         dll.shoal_sync_before_update(self._usable(), C.byref(verdict))
+        if verdict.stop and self.comm.reforms:  # nothing was exchanged: no step was made
+            raise EpochChanged("a rank goes over to reform")
         self.skipped = verdict.skipped
         if verdict.apply and verdict.grad_scale != 1.0:
             self.grads.mul_(verdict.grad_scale)

@@ -168,6 +168,26 @@ def same_as_one_process():
         assert torch.allclose(mine, its, atol=1e-5)
 
 
+def a_step_without_an_exchange_is_none():
+    """A rank that reforms before the others' step ends it there: what follows an optimizer's step
+    in the training loop (schedulers) must not run."""
+    model, optimizer = make_wrapped()
+    job = shoal.elastic(model, optimizer)
+    if shoal.rank() == 0:
+        optimizer.shoal.close()
+    else:
+        x, y = batch(0, 1, 2)
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        before = [p.detach().clone() for p in model.parameters()]
+        try:
+            optimizer.step()
+        except shoal.EpochChanged:
+            assert job.step == 0 and all(map(torch.equal, before, model.parameters()))
+        else:
+            raise AssertionError("the step looks as if it had been made")
+    job.comm.reform(1)
+
+
 def what_does_not_fit():
     sgd, alone = torch.optim.SGD(Net().parameters(), 1), shoal.Comm("tcp://127.0.0.1:0", 0, 1)
     for call, word in (
@@ -210,6 +230,9 @@ class TorchElasticTest(launch.RanksTest):
 
     def test_sums_are_of_the_whole_batch(self):
         self.assert_ranks(same_as_one_process, ranks=2)
+
+    def test_a_step_without_an_exchange_is_none(self):
+        self.assert_ranks(a_step_without_an_exchange_is_none, ranks=2)
 
     def test_what_does_not_fit_is_said(self):
         self.assert_ranks(what_does_not_fit, ranks=2)

@@ -237,15 +237,24 @@ static void on_message(shoali_lockstep *step, const shoali_event *event, shoali_
     settle(step, actions);
 }
 
+static void miss(shoali_lockstep *step, shoali_actions *actions)
+{
+    fail(step, SHOAL_EPEER, step->lost_peer, step->why, actions);
+}
+
+/* Whoever is lost while the caller updates is missed in the next iteration: this one is complete,
+ * and must not look as if it were to be made again. */
 static void on_peer_down(shoali_lockstep *step, const shoali_event *event, shoali_actions *actions)
 {
-    char text[384];
-    if (step->leaving || step->stop_at != UINT64_MAX)
+    if (step->leaving || step->lost || step->stop_at != UINT64_MAX)
         return;
     bool worker = step->world->servers == 0 || event->down.peer < step->world->workers;
-    snprintf(text, sizeof text, "%s %u was lost: %s", worker ? "worker" : "server",
+    snprintf(step->why, sizeof step->why, "%s %u was lost: %s", worker ? "worker" : "server",
              event->down.peer, event->down.text);
-    fail(step, SHOAL_EPEER, (int32_t)event->down.peer, text, actions);
+    step->lost = true;
+    step->lost_peer = (int32_t)event->down.peer;
+    if (!step->updating)
+        miss(step, actions);
 }
 
 void shoali_lockstep_start(shoali_lockstep *step, const shoali_world *world,
@@ -272,6 +281,10 @@ void shoali_lockstep_event(shoali_lockstep *step, const shoali_event *event,
 {
     if (step->over)
         return;
+    if (step->lost && !step->updating && event->kind != SHOALI_EV_STOP) {
+        miss(step, actions);
+        return;
+    }
     switch (event->kind) {
     case SHOALI_EV_READY:
         step->low = event->range.offset;

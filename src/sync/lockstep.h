@@ -21,6 +21,7 @@ typedef struct shoali_lockstep {
     bool serving;  /* role SERVER: no caller, iterations follow each other until somebody stops */
     bool asked;    /* BEFORE came, its GO is due */
     bool updating; /* GO is out, AFTER is due */
+    bool lost;     /* a peer was lost meanwhile: lost_peer, why */
     bool leaving;  /* STOP came */
     bool over;     /* FAIL or the last GO is out: nothing matters any more */
     uint64_t iteration;
@@ -30,6 +31,7 @@ typedef struct shoali_lockstep {
     uint32_t started, done; /* of this iteration; back to front, started in this order */
     uint32_t bad;           /* buckets of this iteration that were not finite */
     uint32_t worst;         /* the first of them: it gives the error its text */
+    int32_t lost_peer;
     char why[384];
     shoali_bucket *buckets; /* bucket_count */
 } shoali_lockstep;

@@ -112,6 +112,24 @@ static void a_lost_peer_fails_with_its_name(void **state)
     machine_close(&m);
 }
 
+/* The update is made once: who made it goes on, and fails in the next iteration. */
+static void a_peer_lost_during_the_update_is_missed_behind_it(void **state)
+{
+    (void)state;
+    machine m;
+    begin(&m, SHOAL_NONFINITE_STOP);
+    (void)machine_ready(&m, 0, 20);
+    for (uint64_t id = 0; id < 3; id++)
+        (void)machine_done(&m, id, SHOAL_OK, NULL);
+    assert_string_equal(machine_event(&m, SHOALI_EV_BEFORE), "go apply @0 /3");
+    assert_string_equal(machine_down(&m, 2, "connection reset"), "");
+    assert_string_equal(machine_down(&m, 0, "too"), "");
+    assert_string_equal(machine_event(&m, SHOALI_EV_AFTER), "go none @1 /3");
+    assert_string_equal(machine_ready(&m, 0, 20),
+                        "fail EPEER r2 worker 2 was lost: connection reset");
+    machine_close(&m);
+}
+
 static void stop_while_computing_tells_the_peers_and_goes(void **state)
 {
     (void)state;
@@ -218,6 +236,7 @@ int main(void)
         CHECK_TEST(a_nan_skips_the_step_and_the_next_one_counts),
         CHECK_TEST(a_failed_operation_fails_at_once),
         CHECK_TEST(a_lost_peer_fails_with_its_name),
+        CHECK_TEST(a_peer_lost_during_the_update_is_missed_behind_it),
         CHECK_TEST(stop_while_computing_tells_the_peers_and_goes),
         CHECK_TEST(stop_with_open_operations_waits_for_them),
         CHECK_TEST(stop_after_the_exchange_names_the_next_iteration),
