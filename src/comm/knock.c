@@ -17,6 +17,7 @@
 #include "wire/messages.h"
 
 enum { ANSWER_US = 400 * 1000, /* a door opens at once, or is none */ POLL_MS = 10, PAUSE_MS = 50 };
+enum { LOADED_US = 1500 * 1000 }; /* to a newcomer, where somebody listens */
 enum { KNOWN_DOORS = 64 };
 
 typedef struct visit {
@@ -84,11 +85,20 @@ static shoal_status hear(visit *v)
     }
 }
 
+static bool is_connected(const visit *v)
+{
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    return getpeername(v->stream->fd, (struct sockaddr *)&peer, &length) == 0;
+}
+
 /* A member is answered only when all have come; the handshake shows that there is a door. */
 static bool is_silent(const visit *v, uint64_t now_us)
 {
     bool heard = v->come != NULL ? v->said : v->answered;
-    return !heard && now_us > v->began_us + ANSWER_US;
+    if (heard || now_us <= v->began_us + ANSWER_US)
+        return false;
+    return v->come != NULL || now_us > v->began_us + LOADED_US || !is_connected(v);
 }
 
 static shoal_status stay(visit *v, bool (*goes_on)(void *ctx), void *ctx)
@@ -133,6 +143,8 @@ shoal_status shoali_knock(const shoali_door *door, const char *address, const sh
         return status;
     if (status != SHOAL_PENDING)
         shoali_log(DEBUG, "door %s: %s", address, shoal_last_error()->text);
+    if (status == SHOAL_EEPOCH && come == NULL) /* the next epoch meets there: come again */
+        held_out->stay = 1;
     return SHOAL_PENDING;
 }
 

@@ -118,7 +118,7 @@ static shoal_status hear(visit *v)
     size_t length;
     for (;;) {
         shoal_status status = shoali_meet_stream_read(v->stream, &kind, &body, &length);
-        if (status == SHOAL_EAUTH || status == SHOAL_EVERSION)
+        if (status == SHOAL_EAUTH || status == SHOAL_EVERSION || status == SHOAL_EEPOCH)
             v->final = true;
         SHOALI_TRY(status);
         switch (kind) {

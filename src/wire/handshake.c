@@ -65,6 +65,25 @@ static shoal_status send_proof(shoali_handshake *h)
     return SHOAL_OK;
 }
 
+/* Whether this is a later epoch, "NAME#3", of the caller's job. */
+static bool is_later_epoch(const char *own, const char *callers)
+{
+    const size_t length = strlen(callers);
+    return strncmp(own, callers, length) == 0 && own[length] == '#';
+}
+
+static shoal_status check_job(shoali_handshake *h)
+{
+    if (strcmp(h->peer.job, h->self.job) == 0)
+        return SHOAL_OK;
+    (void)shoali_fail(SHOAL_EAUTH, "a process of job '%.64s' called, this is job '%.64s'",
+                      h->peer.job, h->self.job);
+    if (h->dialler || !is_later_epoch(h->self.job, h->peer.job))
+        return refuse(h, SHOAL_EAUTH, "this endpoint belongs to another job");
+    shoali_handshake_refuse(h, SHOAL_EEPOCH, "the job runs already, and its members change now");
+    return SHOAL_EAUTH;
+}
+
 static shoal_status check_hello(shoali_handshake *h)
 {
     if ((h->peer.features & ~(uint32_t)SHOALI_HELLO_FEATURES) != 0) {
@@ -73,11 +92,7 @@ static shoal_status check_hello(shoali_handshake *h)
         return refuse(h, SHOAL_EVERSION,
                       "needs a feature that this build lacks: run the same version everywhere");
     }
-    if (strcmp(h->peer.job, h->self.job) != 0) {
-        (void)shoali_fail(SHOAL_EAUTH, "a process of job '%.64s' called, this is job '%.64s'",
-                          h->peer.job, h->self.job);
-        return refuse(h, SHOAL_EAUTH, "this endpoint belongs to another job");
-    }
+    SHOALI_TRY(check_job(h));
     if (h->peer.target != h->self.endpoint || (h->dialler && h->peer.endpoint != h->self.target)) {
         (void)shoali_fail(SHOAL_EAUTH, "endpoint %u called for endpoint %u, this is endpoint %u",
                           h->peer.endpoint, h->peer.target, h->self.endpoint);

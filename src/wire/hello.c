@@ -123,6 +123,8 @@ shoal_status shoali_refusal_decode(const uint8_t in[SHOALI_REFUSAL_BYTES],
         return SHOAL_EVERSION;
     case SHOAL_EPEER:
         return SHOAL_EPEER;
+    case SHOAL_EEPOCH:
+        return SHOAL_EEPOCH;
     default:
         return SHOAL_EAUTH;
     }

@@ -124,7 +124,7 @@ static void a_peer_lost_during_the_update_is_missed_behind_it(void **state)
     assert_string_equal(machine_event(&m, SHOALI_EV_BEFORE), "go apply @0 /3");
     assert_string_equal(machine_down(&m, 2, "connection reset"), "");
     assert_string_equal(machine_down(&m, 0, "too"), "");
-    assert_string_equal(machine_event(&m, SHOALI_EV_AFTER), "go none @1 /3");
+    assert_string_equal(machine_event(&m, SHOALI_EV_AFTER), "go hold @1 /3");
     assert_string_equal(machine_ready(&m, 0, 20),
                         "fail EPEER r2 worker 2 was lost: connection reset");
     machine_close(&m);

@@ -122,6 +122,24 @@ static void another_job_or_endpoint_is_refused_at_both_ends(void **state)
     expect_refusal(&p, SHOAL_EAUTH, "another endpoint lives", "for endpoint 3, this is endpoint 2");
 }
 
+/* Who comes for "job" while "job#2" meets has found the right place, at the wrong time. */
+static void a_later_epoch_of_the_job_says_so(void **state)
+{
+    (void)state;
+    shoali_hello dialler = hello_of(5, 2), listener = hello_of(2, 0);
+    pair p;
+    snprintf(listener.job, sizeof listener.job, "%.20s#2", dialler.job);
+    start(&p, &dialler, &listener, token, sizeof token);
+    run(&p, 1000);
+    assert_int_equal(p.dialled, SHOAL_EEPOCH);
+    assert_int_equal(p.listened, SHOAL_EAUTH);
+    assert_non_null(strstr(p.dialler_text, "the job runs already"));
+    strcpy(dialler.job, listener.job); /* the other way round it is a stranger */
+    listener = hello_of(2, 0);
+    start(&p, &dialler, &listener, token, sizeof token);
+    expect_refusal(&p, SHOAL_EAUTH, "belongs to another job", "#2' called");
+}
+
 static void a_needed_feature_that_is_unknown_is_refused(void **state)
 {
     (void)state;
@@ -231,6 +249,7 @@ int main(void)
         CHECK_TEST(both_prove_themselves_whatever_the_pieces),
         CHECK_TEST(a_wrong_token_is_refused_at_both_ends),
         CHECK_TEST(another_job_or_endpoint_is_refused_at_both_ends),
+        CHECK_TEST(a_later_epoch_of_the_job_says_so),
         CHECK_TEST(a_needed_feature_that_is_unknown_is_refused),
         CHECK_TEST(another_version_is_refused_at_both_ends),
         CHECK_TEST(a_replay_is_refused),
