@@ -10,6 +10,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/error.h"
 #include "kernel/circulant_shape.h"
@@ -59,6 +60,16 @@ shoali_dft shoali_dft_make(uint32_t k, float *own)
 
 /* ---------------------------------------------------------------- making */
 
+/* Bins lie far apart: with pages of 4 KB nearly every line that a transform touches is another
+ * page's. Only a hint, before anything is touched; systems without large pages ignore it. */
+static void want_large_pages(void *memory, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)1 << 21, start = (uintptr_t)memory;
+    const uintptr_t from = (start + page - 1) & ~(page - 1), to = (start + bytes) & ~(page - 1);
+    if (from < to)
+        (void)madvise((char *)memory + (from - start), to - from, MADV_HUGEPAGE);
+}
+
 shoal_status shoal_circulant_init(const shoal_circulant_desc *desc, void *memory,
                                   shoal_circulant **layer_out)
 {
@@ -66,6 +77,7 @@ shoal_status shoal_circulant_init(const shoal_circulant_desc *desc, void *memory
     SHOALI_TRY(shoal_circulant_bytes(desc, &bytes));
     if (memory == NULL || (uintptr_t)memory % 64 != 0)
         return shoali_fail(SHOAL_EINVAL, "a circulant layer needs %zu bytes, aligned to 64", bytes);
+    want_large_pages(memory, bytes);
     memset(memory, 0, bytes);
     shoal_circulant *layer = memory;
     shoali_circulant_shape_of(desc, &layer->shape);

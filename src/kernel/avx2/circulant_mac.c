@@ -22,9 +22,14 @@ enum {
 
 /* ---------------------------------------------------------------- apply */
 
+/* fetch: lines of each row of `next`, the weights that are needed after these, to set on their way
+ * per 8 columns. Every turn of samples fetches its share: all of it in the first would be more
+ * than memory gives. */
 typedef struct strip {
     const float *w; /* the first tile's */
     size_t w_stride;
+    const float *next;
+    size_t fetch;
     const float *x;
     float *y;
     size_t columns;
@@ -61,6 +66,14 @@ INLINE void step(__m256 re[][SAMPLES], __m256 im[][SAMPLES], const float *w, siz
     }
 }
 
+INLINE const float *fetch_next(const strip *s, const float *next, const int rows)
+{
+    for (size_t i = 0; i < s->fetch; i++, next += SHOALI_GROUP)
+        UNROLL for (int r = 0; r < rows; r++)
+            _mm_prefetch((const char *)(next + (size_t)r * s->w_stride), _MM_HINT_T1);
+    return next;
+}
+
 INLINE void tile(const shoali_apply *job, const strip *s, const int rows, const int samples,
                  const bool real)
 {
@@ -71,18 +84,19 @@ INLINE void tile(const shoali_apply *job, const strip *s, const int rows, const 
         re[r][i] = s->add ? _mm256_load_ps(y) : _mm256_setzero_ps();
         im[r][i] = s->add ? _mm256_load_ps(y + 8) : _mm256_setzero_ps();
     }
-    const float *w = s->w, *x = s->x;
+    const float *w = s->w, *x = s->x, *next = s->next;
     size_t left = s->columns;
-    for (; left >= SHOALI_LANES; left -= SHOALI_LANES, x += SHOALI_GROUP)
+    for (; left >= SHOALI_LANES; left -= SHOALI_LANES, x += SHOALI_GROUP) {
+        if (samples > 1)
+            next = fetch_next(s, next, rows);
         UNROLL for (size_t c = 0; c < SHOALI_LANES; c++, w += SHOALI_GROUP)
         {
             if (samples == 1)
                 UNROLL for (int r = 0; r < rows; r++)
                     _mm_prefetch((const char *)(w + (size_t)r * s->w_stride + AHEAD), _MM_HINT_T0);
-            else
-                _mm_prefetch((const char *)(w + s->w_stride), _MM_HINT_T1);
             step(re, im, w, s->w_stride, x + c, job->x_stride, rows, samples, real);
         }
+    }
     for (size_t c = 0; c < left; c++, w += SHOALI_GROUP)
         step(re, im, w, s->w_stride, x + c, job->x_stride, rows, samples, real);
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int i = 0; i < samples; i++)
@@ -124,10 +138,13 @@ INLINE void real_part(const shoali_apply *job, const strip *s, const int part, c
         sum[r][i] = s->add ? _mm256_load_ps(y) : _mm256_setzero_ps();
     }
     const float *w = s->w + part, *x = s->x + part;
+    const float *next = s->next + (part > 0 ? s->w_stride : 0);
     size_t left = s->columns;
-    for (; left >= SHOALI_LANES; left -= SHOALI_LANES, x += SHOALI_GROUP)
+    for (; left >= SHOALI_LANES; left -= SHOALI_LANES, x += SHOALI_GROUP) {
+        next = fetch_next(s, next, 1);
         UNROLL for (size_t c = 0; c < SHOALI_LANES; c++, w += SHOALI_GROUP)
             real_step(sum, w, s->w_stride, x + c, job->x_stride, samples);
+    }
     for (size_t c = 0; c < left; c++, w += SHOALI_GROUP)
         real_step(sum, w, s->w_stride, x + c, job->x_stride, samples);
     UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < samples; i++)
@@ -182,25 +199,34 @@ static void one_row(const shoali_apply *job, const strip *s, size_t samples)
     }
 }
 
-/* As many groups of outputs as the registers hold; returns how many. Turns that follow each other
- * have numbers of samples for which it is the same. */
-static size_t some_rows(const shoali_apply *job, const strip *s, size_t samples, size_t left)
+/* As many groups of outputs as the registers hold. Turns that follow each other have numbers of
+ * samples for which it is the same. */
+static size_t rows_of(const shoali_apply *job, size_t samples, size_t left)
 {
-    if (job->real && samples > 2 && left >= 2) {
-        two_real_rows(job, s, samples);
-        return 2;
-    }
     /* few samples leave registers for more outputs: their chains of additions overlap */
-    if (samples == 1 && left >= 4) {
+    if (samples == 1)
+        return left >= 4 ? 4 : 1;
+    return left >= 2 && (samples == 2 || job->real) ? 2 : 1;
+}
+
+static void some_rows(const shoali_apply *job, const strip *s, size_t samples, size_t rows)
+{
+    if (rows == 4)
         tile_of(job, s, 4, 1);
-        return 4;
-    }
-    if (samples == 2 && left >= 2) {
+    else if (rows == 2 && samples == 2)
         tile_of(job, s, 2, 2);
-        return 2;
-    }
-    one_row(job, s, samples);
-    return 1;
+    else if (rows == 2)
+        two_real_rows(job, s, samples);
+    else
+        one_row(job, s, samples);
+}
+
+/* The weights that are needed once the rows before `row` are done. */
+static const float *after(const shoali_apply *job, size_t row, size_t first)
+{
+    if (row < job->tiles)
+        return job->w + (row * job->columns + first) * SHOALI_GROUP;
+    return job->w + (first + STRIP < job->columns ? (first + STRIP) * SHOALI_GROUP : job->w_bin);
 }
 
 static void apply_slab(const shoali_apply *job, size_t from, size_t count, size_t first)
@@ -211,13 +237,19 @@ static void apply_slab(const shoali_apply *job, size_t from, size_t count, size_
                .add = first > 0};
     const float *x = job->x + from * job->x_stride + first / SHOALI_LANES * SHOALI_GROUP;
     const size_t turns = (count + SAMPLES - 1) / SAMPLES;
+    const size_t fetch = (SHOALI_LANES + turns - 1) / turns,
+                 share = s.columns / SHOALI_LANES * fetch;
     for (size_t row = 0, rows = 1; row < job->tiles; row += rows) {
         s.w = job->w + row * s.w_stride + first * SHOALI_GROUP;
+        rows = rows_of(job, (count + turns - 1) / turns, job->tiles - row);
+        const float *next = after(job, row + rows, first);
         for (size_t turn = 0, b = 0, samples; turn < turns; turn++, b += samples) {
             samples = (count - b + turns - turn - 1) / (turns - turn);
+            s.next = next + turn * share * SHOALI_GROUP;
+            s.fetch = turn * share < s.columns ? fetch : 0;
             s.x = x + b * job->x_stride;
             s.y = job->y + (from + b) * job->y_stride + row * SHOALI_GROUP;
-            rows = some_rows(job, &s, samples, job->tiles - row);
+            some_rows(job, &s, samples, rows);
         }
     }
 }
