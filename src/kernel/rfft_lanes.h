@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real FFT of 8 blocks at once, one per lane: every butterfly is a vector operation, no lane ever
- * meets another. Included by a row's source, which defines SHOALI_FMA(a, b, c) = a * b + c and
- * SHOALI_FNMA(a, b, c) = c - a * b.
+/* Real FFT of up to 16, of 8 blocks at once, one per lane: every butterfly is a vector operation,
+ * no lane ever meets another; rfft_large.h has larger ones. Included by a row's source, which
+ * defines SHOALI_FMA(a, b, c) = a * b + c and SHOALI_FNMA(a, b, c) = c - a * b.
  *
  * Decimation in time on real data (half the work of a complex FFT): with E and O the spectra of the
  * even and the odd samples, w = exp(-2 pi i / n),
@@ -18,8 +18,6 @@
 
 typedef float shoali_v8 __attribute__((vector_size(32), may_alias));
 
-enum { SHOALI_LEAF = 16 };
-
 SHOALI_INLINE shoali_v8 *shoali_at(float *p)
 {
     return (shoali_v8 *)__builtin_assume_aligned(p, 32);
@@ -34,8 +32,6 @@ SHOALI_INLINE shoali_v8 shoali_v8_of(const float v)
 {
     return (shoali_v8){v, v, v, v, v, v, v, v};
 }
-
-/* ---------------------------------------------------------------- up to 16, in registers */
 
 /* out: (DC, Nyquist), (re, im). */
 SHOALI_INLINE void shoali_rfft4(shoali_v8 *out, const shoali_v8 *x, const int s)
@@ -140,121 +136,6 @@ SHOALI_INLINE void shoali_irfft16(shoali_v8 *x, const int s, const shoali_v8 *in
     shoali_unbutterfly(in, e, o, 3, SHOALI_SIN_8TH, SHOALI_COS_8TH);
     shoali_irfft8(x, 2 * s, e);
     shoali_irfft8(x + s, 2 * s, o);
-}
-
-/* ---------------------------------------------------------------- larger, in memory */
-
-/* Spectra of n / 2 at e and o (groups side by side) to one of n: its groups lie stride apart. */
-SHOALI_INLINE void shoali_combine(const shoali_dft *dft, uint32_t n, const float *e, const float *o,
-                                  float *out, size_t stride)
-{
-    const uint32_t step = dft->k / n * dft->stride;
-    float *middle = out + n / 4 * stride;
-    *shoali_at(out) = *shoali_in(e) + *shoali_in(o);
-    *shoali_at(out + 8) = *shoali_in(e) - *shoali_in(o);
-    *shoali_at(middle) = *shoali_in(e + 8);
-    *shoali_at(middle + 8) = -*shoali_in(o + 8);
-    for (uint32_t f = 1; f < n / 4; f++) {
-        const shoali_v8 c = shoali_v8_of(dft->cos[(size_t)f * step]);
-        const shoali_v8 s = shoali_v8_of(dft->sin[(size_t)f * step]);
-        const shoali_v8 er = *shoali_in(e + f * SHOALI_GROUP);
-        const shoali_v8 ei = *shoali_in(e + f * SHOALI_GROUP + 8);
-        const shoali_v8 or = *shoali_in(o + f * SHOALI_GROUP);
-        const shoali_v8 oi = *shoali_in(o + f * SHOALI_GROUP + 8);
-        const shoali_v8 tr = SHOALI_FMA(c, or, s * oi), ti = SHOALI_FNMA(s, or, c * oi);
-        float *low = out + f * stride, *high = out + (n / 2 - f) * stride;
-        *shoali_at(low) = er + tr;
-        *shoali_at(low + 8) = ei + ti;
-        *shoali_at(high) = er - tr;
-        *shoali_at(high + 8) = ti - ei;
-    }
-}
-
-SHOALI_INLINE void shoali_divide(const shoali_dft *dft, uint32_t n, const float *in, size_t stride,
-                                 float *e, float *o)
-{
-    const uint32_t step = dft->k / n * dft->stride;
-    const float *middle = in + n / 4 * stride;
-    const shoali_v8 ny_e = *shoali_in(middle), ny_o = *shoali_in(middle + 8);
-    const shoali_v8 dc = *shoali_in(in), ny = *shoali_in(in + 8);
-    *shoali_at(e) = dc + ny;
-    *shoali_at(o) = dc - ny;
-    *shoali_at(e + 8) = ny_e + ny_e;
-    *shoali_at(o + 8) = -(ny_o + ny_o);
-    for (uint32_t f = 1; f < n / 4; f++) {
-        const shoali_v8 c = shoali_v8_of(dft->cos[(size_t)f * step]);
-        const shoali_v8 s = shoali_v8_of(dft->sin[(size_t)f * step]);
-        const float *low = in + f * stride, *high = in + (n / 2 - f) * stride;
-        const shoali_v8 ar = *shoali_in(low), ai = *shoali_in(low + 8);
-        const shoali_v8 br = *shoali_in(high), bi = *shoali_in(high + 8);
-        const shoali_v8 dr = ar - br, di = ai + bi;
-        *shoali_at(e + f * SHOALI_GROUP) = ar + br;
-        *shoali_at(e + f * SHOALI_GROUP + 8) = ai - bi;
-        *shoali_at(o + f * SHOALI_GROUP) = SHOALI_FNMA(s, di, c * dr);
-        *shoali_at(o + f * SHOALI_GROUP + 8) = SHOALI_FMA(s, dr, c * di);
-    }
-}
-
-/* The leaf at place l of `leaves` takes every leaves-th sample from here on: l with its bits in
- * reverse. */
-static inline uint32_t shoali_reversed(uint32_t l, uint32_t leaves)
-{
-    uint32_t r = 0;
-    for (uint32_t bit = 1; bit < leaves; bit <<= 1, l >>= 1)
-        r = r << 1 | (l & 1u);
-    return r;
-}
-
-/* time: [k][8], k >= 32; work: [2][k][8]. Both aligned to 32. */
-SHOALI_INLINE void shoali_rfft_large(const shoali_dft *dft, const float *time, float *work,
-                                     float *dst, size_t bin_stride)
-{
-    const uint32_t k = dft->k, leaves = k / SHOALI_LEAF;
-    float *from = work, *to = work + (size_t)k * SHOALI_LANES;
-    for (uint32_t l = 0; l < leaves; l++) {
-        const float *x = time + (size_t)shoali_reversed(l, leaves) * SHOALI_LANES;
-        shoali_v8 in[SHOALI_LEAF], out[SHOALI_LEAF];
-        SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++)
-            in[u] = *shoali_in(x + (size_t)u * leaves * SHOALI_LANES);
-        shoali_rfft16(out, in, 1);
-        SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++) *
-            shoali_at(from + ((size_t)l * SHOALI_LEAF + u) * SHOALI_LANES) = out[u];
-    }
-    for (uint32_t n = 2 * SHOALI_LEAF; n < k; n *= 2) {
-        for (uint32_t at = 0; at < k; at += n)
-            shoali_combine(dft, n, from + (size_t)at * SHOALI_LANES,
-                           from + (size_t)(at + n / 2) * SHOALI_LANES,
-                           to + (size_t)at * SHOALI_LANES, SHOALI_GROUP);
-        float *swap = from;
-        from = to;
-        to = swap;
-    }
-    shoali_combine(dft, k, from, from + (size_t)(k / 2) * SHOALI_LANES, dst, bin_stride);
-}
-
-SHOALI_INLINE void shoali_irfft_large(const shoali_dft *dft, const float *src, size_t bin_stride,
-                                      float *work, float *time)
-{
-    const uint32_t k = dft->k, leaves = k / SHOALI_LEAF;
-    float *from = work, *to = work + (size_t)k * SHOALI_LANES;
-    shoali_divide(dft, k, src, bin_stride, from, from + (size_t)(k / 2) * SHOALI_LANES);
-    for (uint32_t n = k / 2; n > SHOALI_LEAF; n /= 2) {
-        for (uint32_t at = 0; at < k; at += n)
-            shoali_divide(dft, n, from + (size_t)at * SHOALI_LANES, SHOALI_GROUP,
-                          to + (size_t)at * SHOALI_LANES, to + (size_t)(at + n / 2) * SHOALI_LANES);
-        float *swap = from;
-        from = to;
-        to = swap;
-    }
-    for (uint32_t l = 0; l < leaves; l++) {
-        float *x = time + (size_t)shoali_reversed(l, leaves) * SHOALI_LANES;
-        shoali_v8 in[SHOALI_LEAF], out[SHOALI_LEAF];
-        SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++)
-            in[u] = *shoali_in(from + ((size_t)l * SHOALI_LEAF + u) * SHOALI_LANES);
-        shoali_irfft16(out, 1, in);
-        SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++) *
-            shoali_at(x + (size_t)u * leaves * SHOALI_LANES) = out[u];
-    }
 }
 
 #endif

@@ -5,7 +5,7 @@
 #define SHOALI_FMA(a, b, c) _mm256_fmadd_ps((a), (b), (c))
 #define SHOALI_FNMA(a, b, c) _mm256_fnmadd_ps((a), (b), (c))
 #include "kernel/avx2/rows.h"
-#include "kernel/rfft_lanes.h"
+#include "kernel/rfft_large.h"
 
 /* Lanes of the pixels that are left. */
 static __m256i mask_of(size_t left)
@@ -123,7 +123,7 @@ static void analyse_large(const shoali_dft *dft, const shoali_planes *p, const f
             _mm256_store_ps(room->time + t * SHOALI_LANES,
                             t < p->known ? load(from + t * p->plane + at, mask, false)
                                          : _mm256_setzero_ps());
-        shoali_rfft_large(dft, room->time, room->work, room->groups, SHOALI_GROUP);
+        shoali_rfft_large(dft, dft->k, room->time, room->work, room->groups, SHOALI_GROUP);
         for (size_t f = 0; f < dft->k / 2; f++) {
             const float *group = room->groups + f * SHOALI_GROUP;
             float *bin = to + f * p->bin + at;
@@ -145,7 +145,7 @@ static void synthesise_large(const shoali_dft *dft, const shoali_planes *p, cons
             _mm256_store_ps(group, load(bin, mask, false));
             _mm256_store_ps(group + SHOALI_LANES, load(bin + p->imaginary, mask, false));
         }
-        shoali_irfft_large(dft, room->groups, SHOALI_GROUP, room->work, room->time);
+        shoali_irfft_large(dft, dft->k, room->groups, SHOALI_GROUP, room->work, room->time);
         for (size_t t = 0; t < dft->k; t++)
             give(p, to + at, t, mask, _mm256_load_ps(room->time + t * SHOALI_LANES), false);
     }
