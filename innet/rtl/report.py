@@ -27,6 +27,13 @@ SYNTHESIS = {
     "ecp5": "synth_ecp5 -abc9 -nowidelut",
     "ice40": "synth_ice40",
 }
+# Each module once, and sums over the hierarchy: nothing is shared or simplified across modules, so
+# there are a few cells more than flat, in a fraction of the time.
+BY_MODULE = {
+    "xc7": SYNTHESIS["xc7"].replace("-flatten ", ""),
+    "ecp5": SYNTHESIS["ecp5"] + " -noflatten",
+    "ice40": SYNTHESIS["ice40"] + " -noflatten",
+}
 # Of the processing elements: one alone with the weights of the Google LSTM's gates, k = 8, with
 # four and with three real products per complex one, and an engine of one with its transforms.
 PARTS = {
@@ -39,12 +46,14 @@ PARTS = {
 PUBLISHED = {"us_per_frame": 12.9, "frames_per_second": 231514, "mhz": 200}
 DENSE_OPERATIONS = 2 * 8 * 8  # of a block product, if it were not circulant
 ROUTED_ELEMENT = "pe_element"  # k = 4, 12 bits: test/route_top.sv
-# Which cells count as what; the others are carries, multiplexers and buffers.
+# Which cells count as what, and how often; the others are buffers, multiplexers of LUTs, and
+# carries beside LUTs (an ECP5's carry is made of two).
 CELLS = {
-    "lut": r"LUT[1-6]|SB_LUT4",
-    "ff": r"FD[RSCP]E|TRELLIS_FF|SB_DFF\w*",
-    "dsp": r"DSP48E1|MULT18X18D|SB_MAC16",
-    "bram": r"RAMB\w+|DP16KD|SB_RAM\w*",
+    "lut": {r"LUT[1-6]|SB_LUT4": 1, "CCU2C": 2},
+    "lutram": {r"RAM(32|64)M|RAM128X1D": 4, r"RAM(32|64)X1D": 2, "SRL16E": 1, "TRELLIS_DPR16X4": 6},
+    "ff": {r"FD[RSCP]E|TRELLIS_FF|SB_DFF\w*": 1},
+    "dsp": {"DSP48E1|MULT18X18D|SB_MAC16": 1},
+    "bram": {r"RAMB36\w+|DP16KD|SB_RAM\w*": 1, r"RAMB18\w+": 0.5},
 }
 
 
@@ -75,23 +84,45 @@ def sources(top):
     return [f for f in files if f.startswith("pe_") == top.startswith("pe_")]
 
 
-def synthesise(top, target, parameters=""):
-    """Cells of one module on one target."""
+def counted(lines):
+    """Cells of a list by yosys' stat."""
+    found = dict.fromkeys(CELLS, 0)
+    for cell, count in re.findall(r"^\s+(\$?\w+)\s+(\d+)$", lines, re.M):
+        for kind, patterns in CELLS.items():
+            for pattern, worth in patterns.items():
+                if re.fullmatch(pattern, cell):
+                    found[kind] += worth * int(count)
+    return found
+
+
+def stat(top, flow, parameters=""):
+    """What yosys' stat says of one module after synthesis."""
     chosen = f"chparam {parameters} {top}; " if parameters else ""
-    flow = SYNTHESIS[target]
-    if target == "ice40" and top.startswith("pe_"):
-        flow += " -dsp"  # of an UP5K; the HX8K has no multipliers
     script = (
         f"read_verilog -sv {' '.join(sources(top))}; {chosen}{flow} -top {top}; "
         "tee -o /dev/stdout stat"
     )
-    found = dict.fromkeys(CELLS, 0)
-    stat = run(["yosys", "-q", "-p", script]).rsplit("===", 1)[-1]
-    for cell, count in re.findall(r"^\s+(\$?\w+)\s+(\d+)$", stat, re.M):
-        for kind, pattern in CELLS.items():
-            if re.fullmatch(pattern, cell):
-                found[kind] += int(count)
-    return found
+    return run(["yosys", "-q", "-p", script])
+
+
+def synthesise(top, target, parameters=""):
+    """Cells of one module on one target."""
+    flow = SYNTHESIS[target]
+    if target == "ice40" and top.startswith("pe_"):
+        flow += " -dsp"  # of an UP5K; the HX8K has no multipliers
+    return counted(stat(top, flow, parameters).rsplit("===", 1)[-1])
+
+
+def synthesise_by_module(top, target):
+    """Cells of one module on one target, and those of each module that it is made of: once,
+    without what lies below."""
+    parts = re.split(r"^=== (.*) ===$", stat(top, BY_MODULE[target]), flags=re.M)[1:]
+    modules = []
+    for name, lines in zip(parts[::2], parts[1::2]):
+        if name == "design hierarchy":
+            return {"all": counted(lines), "modules": modules}
+        modules.append({"module": re.sub(r"^\$paramod.*?\\(\w+).*", r"\1", name), **counted(lines)})
+    raise SystemExit(f"{top} on {target}: yosys prints no sums of its hierarchy")
 
 
 def route(engine, seed):
@@ -121,13 +152,30 @@ def rates(files):
 
 def nic():
     """Size of the whole engine of a network card: both codecs, stores, table, registers."""
-    return {t: kept(f"nic-{t}", lambda t=t: synthesise("nic_engine", t), t) for t in SYNTHESIS}
+    return {
+        t: kept(f"nic-{t}", lambda t=t: synthesise_by_module("nic_engine", t), t, flow, CELLS)
+        for t, flow in BY_MODULE.items()
+    }
+
+
+HEADING = f"{'LUT':>7}{'LUTRAM':>8}{'FF':>7}{'DSP':>5}{'BRAM':>6}"
+
+
+def size(c):
+    """Columns of one module's cells."""
+    return f"{c['lut']:7}{c['lutram']:8}{c['ff']:7}{c['dsp']:5}{c['bram']:6g}"
 
 
 def table_of_nic(result):
-    for target, c in result.items():
-        print(f"{'nic_engine':12}{target:8}{c['lut']:6}{c['ff']:6}{c['dsp']:5}{c['bram']:6}")
-    fits = "fits" if result["ice40"]["lut"] <= 7680 else "does not fit"
+    print("nic_engine, both directions: sums over its hierarchy, each module synthesised alone")
+    print(f"{'':24}{'target':8}{HEADING}")
+    for target, made in result.items():
+        print(f"{'nic_engine':24}{target:8}{size(made['all'])}")
+    print("  of these on xc7, each module once:")
+    for module in sorted(result["xc7"]["modules"], key=lambda m: -m["lut"]):
+        print(f"{module['module']:24}{'xc7':8}{size(module)}")
+    small = result["ice40"]["all"]
+    fits = "fits" if small["lut"] <= 7680 and small["bram"] <= 32 else "does not fit"
     print(f"  the whole engine {fits} an HX8K of 7680 cells and 32 memories")
 
 
@@ -138,7 +186,9 @@ def elements(seeds):
         made = {}
         for t in SYNTHESIS if name in ("pe_element", "pe_engine, one element") else ("xc7",):
             made[t] = kept(
-                f"{top}-{t}", lambda t=t: synthesise(top, t, parameters), t, parameters, SYNTHESIS
+                f"{top}-{t}",
+                lambda t=t: synthesise(top, t, parameters),
+                *(t, parameters, SYNTHESIS, CELLS),
             )
         sizes[name] = made
     routed = [
@@ -165,10 +215,10 @@ def table_of_elements(result):
     print(
         "processing elements, k = 8 and 12 bits if nothing else is said; post-synthesis estimates"
     )
-    print(f"{'':24}{'target':8}{'LUT':>6}{'FF':>6}{'DSP':>5}{'BRAM':>6}")
+    print(f"{'':24}{'target':8}{HEADING}")
     for name, made in result["sizes"].items():
         for target, c in made.items():
-            print(f"{name:24}{target:8}{c['lut']:6}{c['ff']:6}{c['dsp']:5}{c['bram']:6}")
+            print(f"{name:24}{target:8}{size(c)}")
     mhz, cells = result["routed"]["mhz"], result["routed"]["cells"]
     print(
         f"pe_element, k = 4 and 12 bits, multipliers of logic cells: HX8K {cells} "
@@ -199,8 +249,8 @@ def figures(seeds, files):
     result = {}
     for engine in ENGINES:
         mine = {
-            t: kept(f"{engine}-{t}", lambda t=t: synthesise(f"codec_{engine}", t), t)
-            for t in SYNTHESIS
+            t: kept(f"{engine}-{t}", lambda t=t: synthesise(f"codec_{engine}", t), t, flow, CELLS)
+            for t, flow in SYNTHESIS.items()
         }
         routed = [
             kept(f"{engine}-route{s}", lambda s=s: route(engine, s), s) for s in range(1, seeds + 1)
@@ -215,16 +265,13 @@ def figures(seeds, files):
 
 def table(result):
     print("post-synthesis estimates: yosys, nextpnr and simulated cycles; nothing was measured")
-    print(f"{'':12}{'target':8}{'LUT':>6}{'FF':>6}{'DSP':>5}{'BRAM':>6}{'LUT per Gbit/s':>16}")
+    print(f"{'':24}{'target':8}{HEADING}{'LUT per Gbit/s':>16}")
     for engine in ENGINES:
         for target in SYNTHESIS:
             c = result[engine][target]
             mhz = result[engine]["median_mhz"] if target == "ice40" else 100
             per_gbit = c["lut"] / (256 * mhz / 1000)
-            print(
-                f"{engine:12}{target:8}{c['lut']:6}{c['ff']:6}{c['dsp']:5}{c['bram']:6}"
-                f"{per_gbit:16.0f}"
-            )
+            print(f"{engine:24}{target:8}{size(c)}{per_gbit:16.0f}")
     for engine in ENGINES:
         e, c = result[engine], result["cycles"][engine]
         print(
@@ -250,24 +297,29 @@ def main():
     parser.add_argument(
         "--gradients", action="append", default=[], help="a file of shoal train --dump-gradients"
     )
-    parser.add_argument("--elements", action="store_true", help="the processing elements alone")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--elements", action="store_true", help="the processing elements alone")
+    part.add_argument("--nic", action="store_true", help="the engine of a network card alone")
     options = parser.parse_args()
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         print(f"rtl-report: {', '.join(missing)} not installed: tools/deps.sh packages-rtl.txt")
         sys.exit(77)
-    if options.elements:
-        result = elements(options.seeds)
-    else:
-        result = figures(options.seeds, options.gradients)
-        if not options.json:
-            table(result)
-            table_of_nic(nic())
-            table_of_elements(elements(options.seeds))
-    if options.json:
-        print(json.dumps(result))
-    elif options.elements:
-        table_of_elements(result)
+    parts = [
+        (lambda: figures(options.seeds, options.gradients), table),
+        (nic, table_of_nic),
+        (lambda: elements(options.seeds), table_of_elements),
+    ]
+    if options.nic or options.elements:
+        parts = parts[1:2] if options.nic else parts[2:]
+    elif options.json:
+        parts = parts[:1]
+    for make, show in parts:
+        result = make()
+        if options.json:
+            print(json.dumps(result))
+        else:
+            show(result)
 
 
 if __name__ == "__main__":
