@@ -122,17 +122,22 @@ static shoal_status connect_to(caller *c, const struct addrinfo *address)
     return shoali_meet_stream_start(c->stream, fd, true, &c->meeting);
 }
 
+/* A call that the deadline cut short says less than the one before it. */
 static shoal_status call_until_deadline(caller *c, const struct addrinfo *list)
 {
     const struct addrinfo *address = list;
+    shoal_error before = {.status = SHOAL_OK};
     for (;;) {
         shoal_status status = connect_to(c, address);
         if (status == SHOAL_OK)
             status = one_call(c);
         shoali_meet_stream_close(c->stream);
+        if (status == SHOAL_ETIMEDOUT && before.status != SHOAL_OK)
+            return shoali_error_set(&before);
         if (status == SHOAL_OK || c->final || status == SHOAL_ETIMEDOUT ||
             shoali_now_us() + RETRY_MS * 1000 >= c->meeting.deadline_us)
             return status;
+        shoali_error_get(&before);
         address = address->ai_next != NULL ? address->ai_next : list;
         (void)poll(NULL, 0, RETRY_MS);
     }

@@ -105,7 +105,7 @@ static void ask_folder(asking *a, const char *folder, const char *job)
         char path[2 * SHOALI_WATCH_PATH_BYTES];
         const char *dot = strchr(e->d_name, '.');
         uint32_t before = a->count;
-        if (e->d_type != DT_SOCK || dot == NULL ||
+        if (e->d_type != DT_SOCK || dot == NULL || dot == e->d_name || /* being made */
             (job != NULL && (strlen(job) != (size_t)(dot - e->d_name) ||
                              strncmp(job, e->d_name, strlen(job)) != 0)))
             continue;

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -25,7 +26,7 @@
 #include "comm/meet_stream.h"
 #include "comm/watch.h"
 
-enum { CLIENT_US = 1000000, JOB_CHARS = 32, STALE_LOOKED_AT = 256 };
+enum { CLIENT_US = 1000000, JOB_CHARS = 32, STALE_LOOKED_AT = 256, MADE_IN_S = 60 };
 
 /* ---------------------------------------------------------------- where */
 
@@ -71,6 +72,13 @@ static bool nobody_listens(const struct sockaddr_un *at)
     return refused;
 }
 
+/* Bound, but not yet listening: listen_at. */
+static bool is_being_made(const char *name, const char *path)
+{
+    struct stat about;
+    return name[0] == '.' && (stat(path, &about) != 0 || time(NULL) - about.st_mtime < MADE_IN_S);
+}
+
 /* Whoever was killed left its socket behind. */
 static void sweep(const char *folder)
 {
@@ -83,35 +91,40 @@ static void sweep(const char *folder)
         int length = snprintf(at.sun_path, sizeof at.sun_path, "%s/%s", folder, e->d_name);
         bool fits = length > 0 && (size_t)length < sizeof at.sun_path;
         looked++;
-        if (fits && e->d_type == DT_SOCK && nobody_listens(&at))
+        if (fits && e->d_type == DT_SOCK && !is_being_made(e->d_name, at.sun_path) &&
+            nobody_listens(&at))
             (void)unlink(at.sun_path);
     }
     closedir(dir);
 }
 
+/* A socket that is there and refuses looks like one that a killed process left: it gets its name
+ * when it listens. */
 static bool listen_at(shoal_comm *comm, const char *folder)
 {
     shoali_watch *w = comm->watch;
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     struct epoll_event event = {.events = EPOLLIN};
-    char job[JOB_CHARS + 1];
+    char job[JOB_CHARS + 1], path[sizeof w->path];
     uint32_t random = 0;
     plain_name(comm->job, job);
     if (shoali_meet_random(&random, sizeof random) != SHOAL_OK)
         return false;
-    int length = snprintf(at.sun_path, sizeof at.sun_path, "%s/%s.%u.%08x", folder, job, comm->me,
-                          random);
+    int length = snprintf(path, sizeof path, "%s/%s.%u.%08x", folder, job, comm->me, random);
     if (length < 0 || (size_t)length >= sizeof at.sun_path) {
         errno = ENAMETOOLONG;
         return false;
     }
+    (void)snprintf(at.sun_path, sizeof at.sun_path, "%s/.%u.%08x", folder, comm->me, random);
     w->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (w->listener < 0 || bind(w->listener, (const struct sockaddr *)&at, sizeof at) != 0)
         return false;
-    memcpy(w->path, at.sun_path, sizeof w->path);
+    memcpy(w->path, at.sun_path, sizeof at.sun_path); /* what is to be taken away in the end */
     event.data.fd = w->listener;
-    return listen(w->listener, SHOALI_WATCH_CLIENTS) == 0 &&
-           epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, w->listener, &event) == 0;
+    if (listen(w->listener, SHOALI_WATCH_CLIENTS) != 0 || rename(at.sun_path, path) != 0)
+        return false;
+    memcpy(w->path, path, sizeof w->path);
+    return epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, w->listener, &event) == 0;
 }
 
 void shoali_watch_serve_open(shoal_comm *comm)
