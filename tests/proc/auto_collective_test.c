@@ -111,6 +111,7 @@ static void refuse(const rank_env *env)
     desc.codec = NULL;
     desc.collective = "auto:blocks=3";
     rank_status(shoal_sync_create(comm, &desc, &sync), SHOAL_EINVAL);
+    rank_ok(shoal_barrier(comm)); /* nobody leaves before all are in */
     shoal_comm_destroy(comm);
 }
 
