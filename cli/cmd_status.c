@@ -139,7 +139,9 @@ static void print_json(const shoal_watch *watch)
         cli_print_json(sentence(watch, i, &r, text, sizeof text) ? text : "");
         printf("}");
     }
-    printf("]}\n");
+    printf("], \"notes\": ");
+    cli_print_json(shoal_watch_notes(watch));
+    printf("}\n");
     fflush(stdout);
 }
 
@@ -176,6 +178,11 @@ static void print_table(const shoal_watch *watch)
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK && sentence(watch, i, &r, text, sizeof text))
             printf("  %s\n", text);
+    for (const char *note = shoal_watch_notes(watch); *note != '\0';) {
+        size_t length = strcspn(note, "\n");
+        printf("  %.*s\n", (int)length, note);
+        note += length + (note[length] == '\n');
+    }
     fflush(stdout);
 }
 

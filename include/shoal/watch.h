@@ -60,6 +60,9 @@ SHOAL_API uint32_t shoal_watch_ranks(const shoal_watch *watch);
 /** rank_out->size says how much of it the caller knows. @return SHOAL_OK | EINVAL (no such rank) */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_watch_rank(const shoal_watch *watch, uint32_t rank,
                                                        shoal_watch_rank_state *rank_out);
+/** What else the answering rank has to say, a line each: which of several links to another rank is
+ * not used any more. "" if nothing; lives as long as watch. */
+SHOAL_API const char *shoal_watch_notes(const shoal_watch *watch);
 /** NULL is allowed. */
 SHOAL_API void shoal_watch_close(shoal_watch *watch);
 

@@ -1386,5 +1386,6 @@ FUNCTIONS = {
     "shoal_watch_job": (None, [C.c_void_p, C.POINTER(C.c_char_p), C.c_void_p, C.c_void_p]),
     "shoal_watch_ranks": (C.c_uint32, [C.c_void_p]),
     "shoal_watch_rank": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_watch_rank_state)]),
+    "shoal_watch_notes": (C.c_char_p, [C.c_void_p]),
     "shoal_watch_close": (None, [C.c_void_p]),
 }

@@ -83,6 +83,7 @@ static void free_comm(shoal_comm *comm)
     shoali_free(comm->groups);
     shoali_free(comm->finished);
     shoali_free(comm->peers);
+    shoali_free(comm->addresses);
     explicit_bzero(&comm->token, sizeof comm->token);
     pthread_cond_destroy(&comm->changed);
     pthread_cond_destroy(&comm->work_here);

@@ -42,12 +42,18 @@ static int listen_at(const shoali_ip *ip, uint16_t port)
     return -1;
 }
 
-static shoal_status listen_on(shoali_door *door, const char *ip_text)
+/* Several addresses have to have one port: then it listens everywhere, and takes in who came by one
+ * of them. */
+static shoal_status listen_on(shoali_door *door)
 {
-    shoali_ip ip, bound = {.any = {0}};
+    char ip_text[SHOALI_IP_TEXT_BYTES];
+    shoali_ip ip = door->at.ips[0], bound = {.any = {0}};
     socklen_t length = sizeof bound;
-    if (!shoali_ip_parse(ip_text, &ip))
-        return shoali_fail(SHOAL_EINTERNAL, "'%.60s' is no address for a door", ip_text);
+    shoali_ip_format(&ip, ip_text);
+    if (door->at.ip_count > 1 && ip.any.sa_family == AF_INET)
+        ip.v4.sin_addr.s_addr = htonl(INADDR_ANY);
+    else if (door->at.ip_count > 1)
+        ip.v6.sin6_addr = in6addr_any;
     door->listener = listen_at(&ip, 0);
     if (door->listener < 0 || getsockname(door->listener, &bound.any, &length) != 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot listen at %s for newcomers", ip_text);
@@ -161,11 +167,27 @@ void shoali_door_drop(shoali_door *door, uint32_t caller)
     door->callers[caller] = door->callers[--door->caller_count];
 }
 
+static bool came_by_one_of(const shoali_address *at, int fd)
+{
+    shoali_ip here = {.any = {0}};
+    socklen_t length = sizeof here;
+    bool found = false;
+    if (getsockname(fd, &here.any, &length) != 0)
+        return false;
+    for (uint32_t i = 0; i < at->ip_count; i++)
+        found = found || shoali_ip_equal(&at->ips[i], &here);
+    return found;
+}
+
 static void accept_some(shoali_door *door, int listener)
 {
     int fd;
     while (door->caller_count < SHOALI_CALLERS &&
            (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+        if (listener == door->listener && !came_by_one_of(&door->at, fd)) {
+            close(fd);
+            continue;
+        }
         shoali_caller *caller = shoali_alloc(sizeof *caller);
         if (caller == NULL ||
             shoali_meet_stream_start(&caller->stream, fd, false, &door->hosting) != SHOAL_OK) {
@@ -364,7 +386,7 @@ static shoal_status keep_desc(shoali_door *door, const shoal_comm_desc *desc)
 }
 
 static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_comm_desc *desc,
-                         const shoali_record *mine, const char *ip)
+                         const shoali_record *mine, const shoali_address *at)
 {
     door->arena = shoali_arena_create(1024);
     if (door->arena == NULL)
@@ -383,18 +405,20 @@ static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_
     door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (door->wake_fd < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "no descriptor for a door");
-    return listen_on(door, ip);
+    door->at = *at;
+    return listen_on(door);
 }
 
 shoal_status shoali_door_open(shoal_comm *comm, const shoal_comm_desc *desc,
-                              const shoali_record *mine, const char *ip, shoali_door **door_out)
+                              const shoali_record *mine, const shoali_address *at,
+                              shoali_door **door_out)
 {
     shoali_door *door = shoali_alloc(sizeof *door);
     if (door == NULL)
         return SHOAL_ENOMEM;
     door->listener = door->named = door->wake_fd = -1;
     pthread_mutex_init(&door->lock, NULL);
-    shoal_status status = fill(door, comm, desc, mine, ip);
+    shoal_status status = fill(door, comm, desc, mine, at);
     if (status != SHOAL_OK) {
         shoali_door_close(door);
         return status;

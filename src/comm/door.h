@@ -40,8 +40,9 @@ typedef struct shoali_door {
     shoali_meeting meeting;
     shoali_record host; /* as mine, but every door is called for as endpoint 0 */
     shoali_meeting hosting;
-    char address[SHOALI_DOOR_BYTES];
-    int listener; /* at address */
+    shoali_address at;               /* where this process is reached */
+    char address[SHOALI_DOOR_BYTES]; /* by the first of them */
+    int listener;                    /* at all of them */
 
     int named; /* listener at an address that newcomers know beforehand; -1: none */
     shoali_caller *callers[SHOALI_CALLERS];
@@ -54,9 +55,9 @@ typedef struct shoali_door {
     pthread_mutex_t lock; /* held during a round, so that fork falls between two */
 } shoali_door;
 
-/** @param ip where this process is reached ("10.0.0.3"); token, job and rendezvous are comm's. */
+/** @param at where this process is reached; token, job and rendezvous are comm's. */
 SHOAL_MUST_USE shoal_status shoali_door_open(struct shoal_comm *comm, const shoal_comm_desc *desc,
-                                             const shoali_record *mine, const char *ip,
+                                             const shoali_record *mine, const shoali_address *at,
                                              shoali_door **door_out);
 /** Newcomers that wait hear that the job is over. NULL is allowed. */
 void shoali_door_close(shoali_door *door);
@@ -77,12 +78,14 @@ bool shoali_door_known(const shoali_door *door, uint32_t i, char address_out[SHO
 
 /**
  * Visit a door. come NULL: as a newcomer.
+ * @param fd connected to it already, by way of others; -1: address leads there. Closed in the end
  * @param goes_on asked every few milliseconds; false ends the visit. NULL: until the deadline
  * @param held_out what it was told last, if it was held
+ * @param admit_out a member's door is `address` (unless fd was given), which is known to work
  * @return SHOAL_OK: admitted | PENDING: nobody there, or not any more, or sent elsewhere |
  *         EVERSION, EMISMATCH: never | ECANCELLED: the job is over
  */
-SHOAL_MUST_USE shoal_status shoali_knock(const shoali_door *door, const char *address,
+SHOAL_MUST_USE shoal_status shoali_knock(const shoali_door *door, const char *address, int fd,
                                          const shoali_come *come, uint64_t deadline_us,
                                          bool (*goes_on)(void *ctx), void *ctx,
                                          shoali_held *held_out, shoali_admit *admit_out);

@@ -108,6 +108,7 @@ typedef struct shoali_peer {
     char host[SHOALI_RECORD_HOST_BYTES]; /* constant */
     uint32_t neighbour;                  /* constant: the lowest rank behind the same links */
     uint32_t via;                        /* constant: the relay to it, SHOALI_NONE: a cable */
+    uint32_t links;                      /* constant: that both share */
     shoali_link *data;                   /* constant after the join */
     bool up;                             /* the control connection stands */
     bool near, near_up;                  /* added to the same-host transport; and connected there */
@@ -170,7 +171,8 @@ struct shoal_comm {
     uint32_t spin_us;
     shoali_watch *watch; /* NULL: alone; watch.h */
     shoali_link control, near;
-    shoali_relay *relay; /* NULL: all ranks are on this host, or there is no token */
+    shoali_relay *relay;       /* NULL: all ranks are on this host, or there is no token */
+    shoali_address *addresses; /* [size] of all; others' first those on links that both share */
     shoali_peer *peers;
 
     /* lock */

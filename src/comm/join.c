@@ -260,16 +260,18 @@ static shoal_status open_relay(shoal_comm *comm, shoali_record *mine)
 
 static shoal_status learn_ways(shoal_comm *comm, const shoali_record *records)
 {
-    if (comm->relay == NULL)
-        return SHOAL_OK;
     shoali_address *all = shoali_alloc_array(comm->size, sizeof *all);
-    shoal_status status = all != NULL ? SHOAL_OK : SHOAL_ENOMEM;
-    for (uint32_t i = 0; status == SHOAL_OK && i < comm->size; i++)
-        status = shoali_address_parse(records[i].address, &all[i]);
-    if (status == SHOAL_OK)
-        status = shoali_relay_learn(comm->relay, all, comm->size);
-    shoali_free(all);
-    return status;
+    comm->addresses = all;
+    if (all == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < comm->size; i++)
+        SHOALI_TRY(shoali_address_parse(records[i].address, &all[i]));
+    if (comm->relay != NULL)
+        SHOALI_TRY(shoali_relay_learn(comm->relay, all, comm->size));
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (i != comm->me)
+            comm->peers[i].links = shoali_address_choose(&all[comm->me], &all[i]);
+    return SHOAL_OK;
 }
 
 /* Its own addresses are tried first: who shares no subnet with us may still be behind a router. */
@@ -335,13 +337,11 @@ static shoal_status open_door(shoal_comm *comm, const shoal_comm_desc *desc,
                               const shoali_record *mine)
 {
     shoali_address address;
-    char ip[SHOALI_IP_TEXT_BYTES];
     SHOALI_TRY(shoali_address_parse(mine->address, &address));
     if (address.ip_count == 0)
         return shoali_fail(SHOAL_ENOTSUP, "the transport %s has no address for newcomers",
                            comm->control.kind->name);
-    shoali_ip_format(&address.ips[0], ip);
-    SHOALI_TRY(shoali_door_open(comm, desc, mine, ip, &comm->door));
+    SHOALI_TRY(shoali_door_open(comm, desc, mine, &address, &comm->door));
     comm->door->comm = NULL;
     return SHOAL_OK;
 }

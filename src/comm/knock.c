@@ -118,9 +118,9 @@ static shoal_status stay(visit *v, bool (*goes_on)(void *ctx), void *ctx)
     }
 }
 
-shoal_status shoali_knock(const shoali_door *door, const char *address, const shoali_come *come,
-                          uint64_t deadline_us, bool (*goes_on)(void *ctx), void *ctx,
-                          shoali_held *held_out, shoali_admit *admit_out)
+shoal_status shoali_knock(const shoali_door *door, const char *address, int fd,
+                          const shoali_come *come, uint64_t deadline_us, bool (*goes_on)(void *ctx),
+                          void *ctx, shoali_held *held_out, shoali_admit *admit_out)
 {
     visit v = {.door = door,
                .come = come,
@@ -130,14 +130,20 @@ shoal_status shoali_knock(const shoali_door *door, const char *address, const sh
                .deadline_us = deadline_us};
     held_out->count = held_out->stay = 0;
     v.stream = shoali_alloc(sizeof *v.stream);
-    if (v.stream == NULL)
+    if (v.stream == NULL) {
+        if (fd >= 0)
+            close(fd);
         return SHOAL_ENOMEM;
-    v.stream->fd = -1;
-    shoal_status status = dial(&v, address);
+    }
+    v.stream->fd = fd;
+    shoal_status status = fd >= 0 ? shoali_meet_stream_start(v.stream, fd, true, &door->meeting)
+                                  : dial(&v, address);
     if (status == SHOAL_OK)
         status = stay(&v, goes_on, ctx);
     shoali_meet_stream_close(v.stream);
     shoali_free(v.stream);
+    if (status == SHOAL_OK && fd < 0 && come != NULL)
+        snprintf(admit_out->door, sizeof admit_out->door, "%s", address);
     if (status == SHOAL_EVERSION || status == SHOAL_EMISMATCH || status == SHOAL_ECANCELLED ||
         status == SHOAL_ENOMEM || status == SHOAL_OK)
         return status;
@@ -177,7 +183,7 @@ static shoal_status once_round(search *s, const shoali_door *door, uint32_t firs
         snprintf(address, sizeof address, "%s", s->doors[i]);
         if (strcmp(address, door->address) == 0)
             continue;
-        shoal_status status = shoali_knock(door, address, NULL, deadline_us, NULL, NULL, &held,
+        shoal_status status = shoali_knock(door, address, -1, NULL, deadline_us, NULL, NULL, &held,
                                            admit_out);
         for (uint32_t d = 0; d < held.count; d++)
             learn(s, held.doors[d]);

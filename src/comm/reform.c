@@ -14,9 +14,13 @@
  *
  * Quorum: those who come have to be more than half of the old epoch's members, or half with its
  * rank 0; who is dead (its connection ended without a goodbye) does not count, who is silent does.
- * So of two halves that cannot reach each other only one goes on; the other keeps knocking. */
+ * So of two halves that cannot reach each other only one goes on; the other keeps knocking.
+ *
+ * Who is silent may be so on one way only, where there are others (several links, relays): then it
+ * is astray. It is visited like somebody who is there, and waited for a while. */
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,15 +31,24 @@
 #include "comm/inner.h"
 #include "wire/messages.h"
 
-enum { DEFAULT_REFORM_US = 60 * 1000 * 1000, POLL_MS = 20, PAUSE_MS = 50, MEET_TIMES = 2 };
+enum {
+    DEFAULT_REFORM_US = 60 * 1000 * 1000,
+    CALL_US = 1000 * 1000, /* by way of others */
+    POLL_MS = 20,
+    PAUSE_MS = 50,
+    MEET_TIMES = 2
+};
 
-typedef enum member_state { HERE, LEFT, SILENT, DEAD, MOVED } member_state;
+typedef enum member_state { HERE, LEFT, SILENT, ASTRAY, DEAD, MOVED } member_state;
 
 typedef struct reform {
     shoal_comm *old;
     shoali_door *door;
     uint64_t deadline_us, done, tried;
-    uint8_t *states; /* [size] member_state, as of the last survey */
+    uint64_t wait_us; /* for those astray, until then; 0: it has not led yet */
+    uint8_t *states;  /* [size] member_state, as of the last survey */
+    bool *out;        /* [size] nothing goes by way of them, as of the last survey */
+    bool told;        /* that it is a minority */
     uint32_t candidate;
     shoali_admission in;
     uint32_t *callers; /* [size] by old rank: index of the visitor, SHOALI_NONE */
@@ -68,6 +81,13 @@ void shoali_reform_want(void *arg)
         say(comm, SHOALI_REFORM_WANTED);
 }
 
+static void tell_relay(shoal_comm *comm, uint32_t endpoint, const char *door)
+{
+    const char *port = strrchr(door, ':');
+    if (port != NULL)
+        shoali_relay_know_door(comm->relay, endpoint, (uint16_t)strtoul(port + 1, NULL, 10));
+}
+
 void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_reform *message)
 {
     shoali_peer *peer = &comm->peers[endpoint];
@@ -76,6 +96,7 @@ void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_
         pthread_mutex_lock(&comm->lock);
         memcpy(peer->door, message->door, sizeof peer->door);
         pthread_mutex_unlock(&comm->lock);
+        tell_relay(comm, endpoint, message->door);
         break;
     case SHOALI_REFORM_LEAVING:
         peer->leaving = true;
@@ -106,18 +127,50 @@ static void say_moved(void *arg)
 
 /* ------------------------------------------------------------------ who is there */
 
+static bool is_lost(const reform *r, uint32_t i)
+{
+    return i != r->old->me && atomic_load(&r->old->peers[i].state) == SHOALI_PEER_LOST;
+}
+
+/* Whose own cable is silent or dead, or who is lost though the relay to it is there. */
+static void find_ways_round(reform *r)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < r->old->size; i++) {
+        uint32_t via = r->old->peers[i].via;
+        bool out = is_lost(r, i) && (via == SHOALI_NONE || !is_lost(r, via));
+        changed = changed || out != r->out[i];
+        r->out[i] = out;
+    }
+    if (changed)
+        shoali_relay_avoid(r->old->relay, r->out);
+}
+
+static bool has_other_ways(const reform *r, uint32_t i)
+{
+    shoali_way way;
+    return r->old->peers[i].links > 1 || shoali_relay_way(r->old->relay, i, &way);
+}
+
 static void take_survey(void *arg)
 {
     reform *r = arg;
+    find_ways_round(r);
     for (uint32_t i = 0; i < r->old->size; i++) {
         const shoali_peer *peer = &r->old->peers[i];
         uint32_t state = i == r->old->me ? SHOALI_PEER_HERE : atomic_load(&peer->state);
         r->states[i] = peer->moved                 ? MOVED
                        : state == SHOALI_PEER_HERE ? HERE
                        : state == SHOALI_PEER_LEFT ? LEFT
-                       : peer->silent              ? SILENT
-                                                   : DEAD;
+                       : !peer->silent             ? DEAD
+                       : has_other_ways(r, i)      ? ASTRAY
+                                                   : SILENT;
     }
+}
+
+static bool is_silent(const reform *r, uint32_t i)
+{
+    return r->states[i] == SILENT || r->states[i] == ASTRAY;
 }
 
 static uint32_t count_of(const reform *r, member_state state)
@@ -133,7 +186,8 @@ static bool still_leads(void *arg)
 {
     reform *r = arg;
     shoali_call(r->old, take_survey, r);
-    return count_of(r, MOVED) == 0 && r->states[r->candidate] == HERE;
+    uint8_t state = r->states[r->candidate];
+    return count_of(r, MOVED) == 0 && (state == HERE || state == ASTRAY);
 }
 
 /* ------------------------------------------------------------------ leading */
@@ -154,10 +208,13 @@ static uint32_t muster(reform *r)
     return present;
 }
 
+/* Who is astray and lower than this rank would lead, not come. */
 static bool all_have_come(const reform *r)
 {
+    bool wait = shoali_now_us() < r->wait_us;
     for (uint32_t i = 0; i < r->old->size; i++)
-        if (i != r->old->me && r->states[i] == HERE && r->callers[i] == SHOALI_NONE)
+        if (i != r->old->me && r->callers[i] == SHOALI_NONE &&
+            (r->states[i] == HERE || (r->states[i] == ASTRAY && i > r->old->me && wait)))
             return false;
     return true;
 }
@@ -166,22 +223,30 @@ static bool has_quorum(const reform *r, uint32_t present)
 {
     uint32_t silent = 0;
     for (uint32_t i = 0; i < r->old->size; i++)
-        silent += r->states[i] == SILENT && r->callers[i] == SHOALI_NONE;
+        silent += is_silent(r, i) && r->callers[i] == SHOALI_NONE;
     return present > silent || (present == silent && r->old->me == 0);
 }
 
-static shoal_status no_quorum(const reform *r)
+static shoal_status no_quorum(reform *r)
 {
+    char by[64] = "";
     uint32_t first = 0;
-    while (first + 1 < r->old->size && r->states[first] != SILENT)
+    while (first + 1 < r->old->size && !is_silent(r, first))
         first++;
+    uint32_t via = r->old->peers[first].via;
+    if (via != SHOALI_NONE && r->states[via] != HERE)
+        snprintf(by, sizeof by, " (it was reached by way of rank %u, which is lost)", via);
     shoal_status status = shoali_fail(
         SHOAL_EPEER,
         "rank %u reaches only a minority of the %u members: rank %u and others may go "
-        "on without it",
-        r->old->me, r->old->size, first);
+        "on without it%s",
+        r->old->me, r->old->size, first, by);
     shoali_error_about((int32_t)first, r->old->peers[first].host, "reform", -1);
     shoali_error_advice("Look at this host's network; a newcomer may take its place meanwhile.");
+    if (!r->told)
+        shoali_log(WARN, "%s; it goes on looking for them for %.0f s", shoal_last_error()->text,
+                   (double)(r->deadline_us - shoali_now_us()) * 1e-6);
+    r->told = true;
     return status;
 }
 
@@ -241,6 +306,8 @@ static void decide(reform *r)
 /* OK: decided. PENDING: look again who is to lead. */
 static shoal_status lead(reform *r)
 {
+    if (r->wait_us == 0)
+        r->wait_us = shoali_now_us() + (uint64_t)r->old->peer_timeout_us;
     while (shoali_now_us() < r->deadline_us) {
         shoali_door_poll(r->door, POLL_MS);
         shoali_call(r->old, take_survey, r);
@@ -259,6 +326,44 @@ static shoal_status lead(reform *r)
 
 /* ------------------------------------------------------------------ the others */
 
+/* A member's door by its n-th address: of the links that both share, else of all. */
+static bool door_of(shoal_comm *old, uint32_t rank, uint32_t n, char out[SHOALI_DOOR_BYTES])
+{
+    const shoali_address *at = &old->addresses[rank];
+    char door[SHOALI_DOOR_BYTES], ip[SHOALI_IP_TEXT_BYTES];
+    pthread_mutex_lock(&old->lock);
+    memcpy(door, old->peers[rank].door, sizeof door);
+    pthread_mutex_unlock(&old->lock);
+    const char *port = strrchr(door, ':');
+    if (port == NULL || n >= (old->peers[rank].links > 0 ? old->peers[rank].links : at->ip_count))
+        return false;
+    shoali_ip_format(&at->ips[n], ip);
+    snprintf(out, SHOALI_DOOR_BYTES,
+             at->ips[n].any.sa_family == AF_INET6 ? "[%.46s]%.8s" : "%.46s%.8s", ip, port);
+    return true;
+}
+
+/* Knock at a member's door by every way there is. come NULL: as a newcomer. */
+static shoal_status knock(reform *r, uint32_t rank, const shoali_come *come, shoali_held *held_out)
+{
+    char door[SHOALI_DOOR_BYTES];
+    shoal_comm *old = r->old;
+    bool (*goes_on)(void *ctx) = come != NULL ? still_leads : NULL;
+    for (uint32_t n = 0; door_of(old, rank, n, door); n++) {
+        shoal_status status = shoali_knock(r->door, door, -1, come, r->deadline_us, goes_on, r,
+                                           held_out, &r->in.admit);
+        if (status != SHOAL_PENDING || held_out->count > 0)
+            return status;
+        if (goes_on != NULL && !goes_on(r))
+            return SHOAL_PENDING;
+    }
+    int fd = shoali_relay_call_door(old->relay, rank, shoali_now_us() + CALL_US);
+    if (fd < 0)
+        return SHOAL_PENDING;
+    return shoali_knock(r->door, old->peers[rank].door, fd, come, r->deadline_us, goes_on, r,
+                        held_out, &r->in.admit);
+}
+
 static shoal_status visit(reform *r)
 {
     const shoal_comm *old = r->old;
@@ -268,8 +373,7 @@ static shoal_status visit(reform *r)
                               .incarnation = old->incarnation,
                               .rank = old->me};
     shoali_held held;
-    return shoali_knock(r->door, old->peers[r->candidate].door, &come, r->deadline_us, still_leads,
-                        r, &held, &r->in.admit);
+    return knock(r, r->candidate, &come, &held);
 }
 
 /* At the doors of all that may be somewhere, as a newcomer. */
@@ -280,16 +384,15 @@ static shoal_status rejoin(reform *r)
         char door[SHOALI_DOOR_BYTES];
         if (i == r->old->me || r->states[i] == DEAD || r->states[i] == LEFT)
             continue;
-        memcpy(door, r->old->peers[i].door, sizeof door);
-        for (int hops = 0; hops < 4 && door[0] != '\0'; hops++) {
-            shoal_status status = shoali_knock(r->door, door, NULL, r->deadline_us, NULL, NULL,
-                                               &held, &r->in.admit);
-            if (status != SHOAL_PENDING)
-                return status;
+        shoal_status status = knock(r, i, NULL, &held);
+        for (int hops = 0; status == SHOAL_PENDING && !held.stay && held.count > 0 && hops < 4;
+             hops++) {
             memcpy(door, held.doors[0], sizeof door);
-            if (held.stay || held.count == 0)
-                break;
+            status = shoali_knock(r->door, door, -1, NULL, r->deadline_us, NULL, NULL, &held,
+                                  &r->in.admit);
         }
+        if (status != SHOAL_PENDING)
+            return status;
     }
     return SHOAL_PENDING;
 }
@@ -298,13 +401,14 @@ static shoal_status rejoin(reform *r)
 static shoal_status enter(reform *r)
 {
     shoali_call(r->old, take_survey, r);
-    r->candidate = 0;
-    while (r->candidate < r->old->me && r->states[r->candidate] != HERE)
-        r->candidate++;
     if (count_of(r, MOVED) > 0)
         return rejoin(r);
-    if (r->candidate != r->old->me)
-        return visit(r);
+    for (r->candidate = 0; r->candidate < r->old->me; r->candidate++) {
+        uint8_t state = r->states[r->candidate];
+        shoal_status status = state == HERE || state == ASTRAY ? visit(r) : SHOAL_PENDING;
+        if (status != SHOAL_PENDING || state == HERE)
+            return status;
+    }
     shoal_status status = lead(r);
     if (status != SHOAL_EPEER)
         return status;
@@ -372,7 +476,8 @@ static shoal_status run(reform *r, shoal_comm **comm)
     shoal_comm *old = r->old;
     r->states = shoali_alloc_array(old->size, sizeof *r->states);
     r->callers = shoali_alloc_array(old->size, sizeof *r->callers);
-    if (r->states == NULL || r->callers == NULL)
+    r->out = shoali_alloc_array(old->size, sizeof *r->out);
+    if (r->states == NULL || r->callers == NULL || r->out == NULL)
         return SHOAL_ENOMEM;
     shoali_call(old, leave_epoch, old);
     shoali_comm_quiet(old);
@@ -403,6 +508,7 @@ shoal_status shoal_comm_reform(shoal_comm **comm, uint64_t done, int64_t timeout
     shoal_status status = run(&r, comm);
     shoali_free(r.states);
     shoali_free(r.callers);
+    shoali_free(r.out);
     if (status != SHOAL_OK || view_out == NULL)
         return status;
     return shoal_comm_view(*comm, view_out);

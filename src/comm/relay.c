@@ -54,6 +54,8 @@ bool shoali_relay_find_way(const shoali_relay *r, uint32_t to, shoali_way *way_o
 
 bool shoali_relay_way(shoali_relay *relay, uint32_t to, shoali_way *way_out)
 {
+    if (relay == NULL)
+        return false;
     pthread_mutex_lock(&relay->lock);
     bool found = shoali_relay_find_way(relay, to, way_out) && way_out->relayed;
     pthread_mutex_unlock(&relay->lock);
@@ -76,7 +78,7 @@ bool shoali_relay_between(shoali_relay *relay, uint32_t a, uint32_t b)
     if (relay == NULL || relay->all == NULL || a >= relay->size || b >= relay->size)
         return false;
     if (relay->seen != a)
-        shoali_routes(relay->all, relay->size, a, relay->seen_next, relay->queue);
+        shoali_routes(relay->all, relay->size, a, NULL, relay->seen_next, relay->queue);
     relay->seen = a;
     return relay->seen_next[b] != b && relay->seen_next[b] != SHOALI_NO_ROUTE;
 }
@@ -96,18 +98,20 @@ shoal_status shoali_relay_learn(shoali_relay *relay, const shoali_address *all, 
     shoali_address *copy = shoali_alloc_array(size, sizeof *copy);
     uint32_t *next = shoali_alloc_array(3 * (size_t)size, sizeof *next);
     uint64_t *links = shoali_alloc_array(size, sizeof *links);
-    bool ok = copy != NULL && next != NULL && links != NULL && relay->all == NULL;
+    uint16_t *doors = shoali_alloc_array(size, sizeof *doors);
+    bool ok = copy != NULL && next != NULL && links != NULL && doors != NULL && relay->all == NULL;
     if (ok) {
         relay->seen_next = next + size;
         relay->queue = next + 2 * (size_t)size;
         relay->seen = SHOALI_NO_ROUTE;
         memcpy(copy, all, size * sizeof *copy);
-        shoali_routes(copy, size, relay->desc.me, next, relay->queue);
+        shoali_routes(copy, size, relay->desc.me, NULL, next, relay->queue);
         pthread_mutex_lock(&relay->lock);
         relay->all = copy;
         relay->next = next;
         relay->size = size;
         relay->links = links;
+        relay->doors = doors;
         for (uint32_t i = 0; i < size; i++)
             links[i] = links_to(relay, i);
         pthread_mutex_unlock(&relay->lock);
@@ -115,8 +119,27 @@ shoal_status shoali_relay_learn(shoali_relay *relay, const shoali_address *all, 
         shoali_free(copy);
         shoali_free(next);
         shoali_free(links);
+        shoali_free(doors);
     }
     return ok ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+void shoali_relay_know_door(shoali_relay *relay, uint32_t rank, uint16_t port)
+{
+    if (relay == NULL || relay->all == NULL || rank >= relay->size)
+        return;
+    pthread_mutex_lock(&relay->lock);
+    relay->doors[rank] = port;
+    pthread_mutex_unlock(&relay->lock);
+}
+
+void shoali_relay_avoid(shoali_relay *relay, const bool *out)
+{
+    if (relay == NULL || relay->all == NULL)
+        return;
+    pthread_mutex_lock(&relay->lock);
+    shoali_routes(relay->all, relay->size, relay->desc.me, out, relay->next, relay->queue);
+    pthread_mutex_unlock(&relay->lock);
 }
 
 /* ------------------------------------------------------------------ all of them */
@@ -200,7 +223,7 @@ static void serve_tunnels(shoali_relay *r)
     uint64_t now_us = shoali_now_us();
     for (uint32_t i = r->tunnel_count; i-- > 0;) { /* backwards: the end moves the last one here */
         const shoali_tunnel *t = r->tunnels[i];
-        bool known = t->state != SHOALI_TUNNEL_GREETED;
+        bool known = t->state != SHOALI_TUNNEL_GREETED || t->handshake.done;
         shoal_status status = shoali_tunnel_advance(r, r->tunnels[i],
                                                     &r->polls[FIRST_POLLS + 2 * i], now_us);
         if (status == SHOAL_PENDING)
@@ -377,6 +400,7 @@ void shoali_relay_close(shoali_relay *relay)
     shoali_free(relay->all);
     shoali_free(relay->next);
     shoali_free(relay->links);
+    shoali_free(relay->doors);
     shoali_free(relay->polls);
     shoali_free(relay);
 }

@@ -21,7 +21,8 @@
 
 enum {
     SHOALI_RELAY_STORE = 0xffff, /* instead of an endpoint: rank 0's store */
-    SHOALI_RELAY_HOPS = 16
+    SHOALI_RELAY_HOPS = 16,
+    SHOALI_RELAY_DOOR = 0x80 /* beside the hops: to its door */
 };
 
 typedef struct shoali_relay shoali_relay;
@@ -54,8 +55,12 @@ void shoali_relay_found(shoali_relay *relay, const shoali_way *store);
 /** The addresses of all endpoints, copied. */
 SHOAL_MUST_USE shoal_status shoali_relay_learn(shoali_relay *relay, const shoali_address *all,
                                                uint32_t size);
-/** How `to` is reached when no address of it works. False: no relay leads there. */
+/** How `to` is reached when no address of it works. False: no relay leads there, or NULL. */
 bool shoali_relay_way(shoali_relay *relay, uint32_t to, shoali_way *way_out);
+/** From now on by way of nobody that is out, [size]. Progress thread. NULL relay: nothing happens. */
+void shoali_relay_avoid(shoali_relay *relay, const bool *out);
+/** Where a rank takes visitors (door.h): others are led there. NULL relay: nothing happens. */
+void shoali_relay_know_door(shoali_relay *relay, uint32_t rank, uint16_t port);
 /** By endpoint: which of this host's links lead to it, as bits; NULL: there is but one, or nothing
  * is known. Constant once learned. */
 const uint64_t *shoali_relay_links(const shoali_relay *relay);
@@ -74,5 +79,7 @@ bool shoali_relay_find(const shoali_relay *relay, uint64_t until_us, shoali_way 
 /** Connect to rank 0's store that way; blocks until until_us at most. @return a socket, on which
  * the store is to be greeted; -1: last error */
 int shoali_relay_call(const shoali_relay *relay, const shoali_way *way, uint64_t until_us);
+/** The same to a rank's door, by whatever relay leads there. */
+int shoali_relay_call_door(shoali_relay *relay, uint32_t rank, uint64_t until_us);
 
 #endif

@@ -145,23 +145,38 @@ static shoal_status wait_for(int fd, short events, uint64_t until_us)
     return shoali_fail(SHOAL_ETIMEDOUT, "no answer");
 }
 
-static shoal_status call(const shoali_relay *relay, int fd, const shoali_way *way,
-                         uint64_t until_us)
+static shoal_status call(const shoali_relay *relay, int fd, const shoali_way *way, uint32_t to,
+                         uint8_t door, uint64_t until_us)
 {
     shoali_handshake handshake;
     shoal_status status;
-    SHOALI_TRY(shoali_relay_greet(relay, true, way->rank, SHOALI_RELAY_STORE, 0, &handshake));
+    SHOALI_TRY(shoali_relay_greet(relay, true, way->rank, to, door, &handshake));
     SHOALI_TRY(wait_for(fd, POLLOUT, until_us));
     while ((status = shoali_relay_advance(fd, &handshake)) == SHOAL_PENDING)
         SHOALI_TRY(wait_for(fd, POLLIN, until_us));
     return status;
 }
 
-int shoali_relay_call(const shoali_relay *relay, const shoali_way *way, uint64_t until_us)
+static int call_by(const shoali_relay *relay, const shoali_way *way, uint32_t to, uint8_t door,
+                   uint64_t until_us)
 {
     int fd = shoali_tcp_dial(&way->ip, 0, relay->desc.deadline_us);
-    if (fd < 0 || call(relay, fd, way, until_us) == SHOAL_OK)
+    if (fd < 0 || call(relay, fd, way, to, door, until_us) == SHOAL_OK)
         return fd;
     close(fd);
+    return -1;
+}
+
+int shoali_relay_call(const shoali_relay *relay, const shoali_way *way, uint64_t until_us)
+{
+    return call_by(relay, way, SHOALI_RELAY_STORE, 0, until_us);
+}
+
+int shoali_relay_call_door(shoali_relay *relay, uint32_t rank, uint64_t until_us)
+{
+    shoali_way way;
+    if (shoali_relay_way(relay, rank, &way))
+        return call_by(relay, &way, rank, SHOALI_RELAY_DOOR, until_us);
+    (void)shoali_fail(SHOAL_EPEER, "no relay leads to rank %u", rank);
     return -1;
 }

@@ -33,6 +33,7 @@ typedef struct shoali_tunnel {
     uint64_t until_us;          /* it has to be open by then */
     uint32_t from, to;          /* endpoints, for texts */
     uint8_t hops;               /* before this one */
+    uint8_t door;               /* SHOALI_RELAY_DOOR: that is where it leads; else 0 */
     shoali_handshake handshake; /* of GREETED, then of CALLING */
     shoali_way way;
     shoali_stream_half half[2]; /* [i]: from fd[i] */
@@ -57,6 +58,7 @@ struct shoali_relay {
     shoali_address *all; /* [size], NULL before they have met */
     uint32_t *next;      /* [size] route.h */
     uint64_t *links;     /* [size] */
+    uint16_t *doors;     /* [size] ports; 0: not known */
     uint32_t size;
     uint32_t seen, *seen_next, *queue; /* progress thread: as next, seen from another rank */
     uint64_t linger_us;                /* after quit: not beyond */

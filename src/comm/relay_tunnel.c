@@ -39,12 +39,18 @@ static shoal_status go_on(const shoali_relay *r, shoali_tunnel *t)
     const shoali_hello *hello = &t->handshake.peer;
     t->from = hello->endpoint;
     t->to = hello->lane;
-    t->hops = hello->tos;
+    t->hops = hello->tos & (SHOALI_RELAY_DOOR - 1);
+    t->door = hello->tos & SHOALI_RELAY_DOOR;
     if (hello->purpose != SHOALI_PURPOSE_RELAY || t->hops >= SHOALI_RELAY_HOPS)
         return shoali_fail(SHOAL_ECORRUPT, "it wants something else than to be passed on");
     if (!shoali_relay_find_way(r, t->to, &t->way))
         return shoali_fail(SHOAL_EPEER, "rank %u does not know the way to rank %u either",
                            r->desc.me, t->to);
+    if (t->way.relayed && t->way.rank == t->from)
+        return shoali_fail(SHOAL_EPEER, "from rank %u the way leads back to rank %u", r->desc.me,
+                           t->from);
+    if (t->door != 0 && !t->way.relayed && t->to != SHOALI_RELAY_STORE)
+        shoali_ip_set_port(&t->way.ip, r->doors[t->to]);
     t->fd[1] = shoali_tcp_dial(&t->way.ip, 0, r->desc.deadline_us);
     if (t->fd[1] < 0)
         return SHOAL_EPEER;
@@ -61,8 +67,8 @@ static shoal_status connected(const shoali_relay *r, shoali_tunnel *t)
     if (!t->way.relayed)
         return open_up(t);
     t->state = SHOALI_TUNNEL_CALLING;
-    SHOALI_TRY(
-        shoali_relay_greet(r, true, t->way.rank, t->to, (uint8_t)(t->hops + 1), &t->handshake));
+    SHOALI_TRY(shoali_relay_greet(r, true, t->way.rank, t->to, (uint8_t)((t->hops + 1) | t->door),
+                                  &t->handshake));
     shoal_status status = shoali_relay_advance(t->fd[1], &t->handshake);
     return status == SHOAL_OK ? open_up(t) : status == SHOAL_PENDING ? SHOAL_OK : status;
 }

@@ -15,10 +15,11 @@ bool shoali_route_joined(const shoali_address *a, const shoali_address *b);
 /**
  * For every rank the neighbour by which `me` reaches it with the fewest relays, the lowest one
  * where several do: the rank itself if they are joined. Relays are ranks with a relay_port.
+ * @param out [size] who neither passes on nor is reached directly; NULL: nobody
  * @param next_out [size] SHOALI_NO_ROUTE: there is none, other than the kernel's
  * @param queue [size] scratch
  */
-void shoali_routes(const shoali_address *all, uint32_t size, uint32_t me, uint32_t *next_out,
-                   uint32_t *queue);
+void shoali_routes(const shoali_address *all, uint32_t size, uint32_t me, const bool *out,
+                   uint32_t *next_out, uint32_t *queue);
 
 #endif

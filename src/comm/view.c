@@ -125,7 +125,9 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     shoali_peer *peer = &comm->peers[endpoint];
     char doing[160];
     shoali_view_doing(comm, endpoint, doing, sizeof doing);
-    peer->silent = peer->silent || why == SHOAL_ETIMEDOUT || !is_proof(comm, peer);
+    /* What comes by way of others may have ended anywhere between. */
+    peer->silent = peer->silent || why == SHOAL_ETIMEDOUT || peer->via != SHOALI_NONE ||
+                   !is_proof(comm, peer);
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);

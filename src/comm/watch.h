@@ -13,6 +13,7 @@
 enum {
     SHOALI_WATCH_WINDOWS = 128, /* of a second each, at least */
     SHOALI_WATCH_CLIENTS = 8,
+    SHOALI_WATCH_NOTES_BYTES = 4096,
     SHOALI_WATCH_PATH_BYTES = 108 /* of sun_path */
 };
 
@@ -78,6 +79,7 @@ bool shoali_watch_folder(char *out, size_t bytes);
 struct shoal_watch {
     shoali_status_head head;
     shoali_status_row *rows;
+    char notes[SHOALI_WATCH_NOTES_BYTES];
 };
 /** A whole answer. @return SHOAL_OK | ECORRUPT | ENOMEM */
 SHOAL_MUST_USE shoal_status shoali_watch_read(const uint8_t *bytes, size_t len_bytes,

@@ -19,7 +19,8 @@
 enum { MAX_ASKED = 64, JOB_BYTES = 64, JOBS_NAMED = 8, FIRST_BYTES = 4096 };
 
 static const size_t MOST_BYTES = SHOALI_STATUS_HEAD_BYTES +
-                                 (size_t)SHOALI_STATUS_MAX_RANKS * SHOALI_STATUS_ROW_BYTES;
+                                 (size_t)SHOALI_STATUS_MAX_RANKS * SHOALI_STATUS_ROW_BYTES +
+                                 SHOALI_WATCH_NOTES_BYTES;
 
 typedef struct asked {
     int fd;
@@ -36,12 +37,29 @@ typedef struct asking {
 
 /* ---------------------------------------------------------------- what was answered */
 
+static void read_notes(const uint8_t *bytes, size_t len_bytes, char *out)
+{
+    for (size_t i = 0; i < len_bytes; i++)
+        out[i] = bytes[i] == '\n' || (bytes[i] >= ' ' && bytes[i] <= '~') ? (char)bytes[i] : '?';
+    out[len_bytes] = '\0';
+}
+
+/* A head and the rows that it promises, then perhaps notes. */
+static bool is_whole(const uint8_t *bytes, size_t len_bytes, shoali_status_head *head_out,
+                     size_t *rows_end_out)
+{
+    if (len_bytes < SHOALI_STATUS_HEAD_BYTES ||
+        !shoali_status_head_decode(bytes, SHOALI_STATUS_HEAD_BYTES, head_out))
+        return false;
+    *rows_end_out = SHOALI_STATUS_HEAD_BYTES + (size_t)head_out->ranks * SHOALI_STATUS_ROW_BYTES;
+    return len_bytes >= *rows_end_out && len_bytes - *rows_end_out < SHOALI_WATCH_NOTES_BYTES;
+}
+
 shoal_status shoali_watch_read(const uint8_t *bytes, size_t len_bytes, shoal_watch **watch_out)
 {
     shoali_status_head head;
-    if (len_bytes < SHOALI_STATUS_HEAD_BYTES ||
-        !shoali_status_head_decode(bytes, SHOALI_STATUS_HEAD_BYTES, &head) ||
-        len_bytes != SHOALI_STATUS_HEAD_BYTES + (size_t)head.ranks * SHOALI_STATUS_ROW_BYTES)
+    size_t rows_end;
+    if (!is_whole(bytes, len_bytes, &head, &rows_end))
         return shoali_fail(SHOAL_ECORRUPT, "a status socket answered %zu bytes that are no status",
                            len_bytes);
     shoal_watch *watch = shoali_alloc(sizeof *watch);
@@ -60,6 +78,7 @@ shoal_status shoali_watch_read(const uint8_t *bytes, size_t len_bytes, shoal_wat
         shoal_watch_close(watch);
         return SHOAL_ENOMEM;
     }
+    read_notes(bytes + rows_end, len_bytes - rows_end, watch->notes);
     *watch_out = watch;
     return SHOAL_OK;
 }
@@ -260,6 +279,11 @@ shoal_status shoal_watch_rank(const shoal_watch *watch, uint32_t rank,
     snprintf(rank_out->cause, sizeof rank_out->cause, "%s", shoali_slow_name(row->cause));
     snprintf(rank_out->operation, sizeof rank_out->operation, "%s", row->text);
     return SHOAL_OK;
+}
+
+const char *shoal_watch_notes(const shoal_watch *watch)
+{
+    return watch->notes;
 }
 
 void shoal_watch_close(shoal_watch *watch)

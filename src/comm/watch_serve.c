@@ -171,6 +171,25 @@ static void welcome(shoal_comm *comm, int fd)
     *c = (shoali_watch_client){.fd = fd, .until_us = comm->now_us + CLIENT_US};
 }
 
+/* Which links are not used any more; lines behind the rows. */
+static size_t take_notes(const shoal_comm *comm, char out[SHOALI_WATCH_NOTES_BYTES])
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < comm->ranks; i++) {
+        const shoali_peer *peer = &comm->peers[i];
+        char line[SHOALI_LOST_TEXT_BYTES + 40];
+        if (peer->link_us == 0)
+            continue;
+        int length = snprintf(line, sizeof line, "%s, for %.0f s\n", peer->link_text,
+                              (double)shoali_since(comm, peer->link_us) * 1e-6);
+        if (length <= 0 || used + (size_t)length >= SHOALI_WATCH_NOTES_BYTES)
+            break;
+        memcpy(out + used, line, (size_t)length);
+        used += (size_t)length;
+    }
+    return used;
+}
+
 /* The answer, as of now. */
 static bool answer(shoal_comm *comm, shoali_watch_client *c)
 {
@@ -178,7 +197,10 @@ static bool answer(shoal_comm *comm, shoali_watch_client *c)
                                .ranks = comm->ranks,
                                .age_us = shoali_since(comm, comm->watch->started_us)};
     snprintf(head.job, sizeof head.job, "%s", comm->job);
-    c->answer_bytes = SHOALI_STATUS_HEAD_BYTES + (size_t)comm->ranks * SHOALI_STATUS_ROW_BYTES;
+    char notes[SHOALI_WATCH_NOTES_BYTES];
+    size_t rows_end = SHOALI_STATUS_HEAD_BYTES + (size_t)comm->ranks * SHOALI_STATUS_ROW_BYTES;
+    size_t notes_bytes = take_notes(comm, notes);
+    c->answer_bytes = rows_end + notes_bytes;
     c->answer = shoali_alloc(c->answer_bytes);
     if (c->answer == NULL)
         return false;
@@ -189,6 +211,8 @@ static bool answer(shoal_comm *comm, shoali_watch_client *c)
         shoali_status_row_encode(&row, c->answer + SHOALI_STATUS_HEAD_BYTES +
                                            (size_t)i * SHOALI_STATUS_ROW_BYTES);
     }
+    if (notes_bytes > 0)
+        memcpy(c->answer + rows_end, notes, notes_bytes);
     return true;
 }
 

@@ -27,13 +27,18 @@ static world made(uint32_t size, const char *const *subnets)
     return w;
 }
 
-static void expect(const world *w, uint32_t me, const uint32_t *next)
+static void expect_without(const world *w, const bool *out, uint32_t me, const uint32_t *next)
 {
     uint32_t got[MOST], queue[MOST];
-    shoali_routes(w->all, w->size, me, got, queue);
+    shoali_routes(w->all, w->size, me, out, got, queue);
     for (uint32_t i = 0; i < w->size; i++)
         if (got[i] != next[i])
             fail_msg("from %u to %u by %u, not %u", me, i, got[i], next[i]);
+}
+
+static void expect(const world *w, uint32_t me, const uint32_t *next)
+{
+    expect_without(w, NULL, me, next);
 }
 
 static void a_switch_needs_no_relay(void **state)
@@ -54,6 +59,19 @@ static void a_ring_of_cables(void **state)
     expect(&w, 3, (const uint32_t[]){0, 0, 2, 3});
     world six = made(6, (const char *const[]){"05", "01", "12", "23", "34", "45"});
     expect(&six, 0, (const uint32_t[]){0, 1, 1, 1, 5, 5});
+}
+
+/* Rank 1 of a ring is lost: what is left is a line, and nobody tries the way by it. */
+static void a_ring_without_one_is_a_line(void **state)
+{
+    (void)state;
+    const bool out[] = {false, true, false, false};
+    const uint32_t none = SHOALI_NO_ROUTE;
+    world w = made(4, (const char *const[]){"03", "01", "12", "23"});
+    world line = made(3, (const char *const[]){"0", "01", "1"});
+    expect_without(&w, out, 0, (const uint32_t[]){0, 3, 3, 3});
+    expect_without(&w, out, 2, (const uint32_t[]){3, 3, 2, 3});
+    expect_without(&line, out, 0, (const uint32_t[]){0, none, none});
 }
 
 static void a_line_has_ends(void **state)
@@ -96,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(a_switch_needs_no_relay),
         CHECK_TEST(a_ring_of_cables),
+        CHECK_TEST(a_ring_without_one_is_a_line),
         CHECK_TEST(a_line_has_ends),
         CHECK_TEST(who_does_not_relay_is_no_way),
         CHECK_TEST(ranks_of_one_host_have_the_same_ways),
