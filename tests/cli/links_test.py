@@ -26,10 +26,11 @@ exec {command}
 
 
 def losses(out):
-    """(epoch, loss on the test set); an epoch's training loss is that of its last members alone."""
+    """{epoch: loss on the test set}; an epoch's training loss is that of its last members alone. Its
+    last step may have been made twice."""
     with open(os.path.join(out, "metrics.jsonl"), encoding="ascii") as file:
         lines = [json.loads(line) for line in file]
-    return [(x["epoch"], x["test_loss"]) for x in lines if "test_loss" in x]
+    return {x["epoch"]: x["test_loss"] for x in lines if "test_loss" in x}
 
 
 def hashes(out):
@@ -124,7 +125,7 @@ class Links(unittest.TestCase):
         said = ring[1].stdout + ring[1].stderr
         self.assertEqual(ring[1].returncode, 0, said)
         self.assertEqual(len(re.findall(r"rank \d of 3 goes on in epoch 1", said)), 3, said)
-        self.assertEqual([epoch for epoch, _ in losses(ring[0])], list(range(1, EPOCHS + 1)))
+        self.assertEqual(len(losses(ring[0])), EPOCHS)
         self.assertTrue(all(len(h) == 1 for h in hashes(ring[0]).values()))
         said = line[1].stdout + line[1].stderr
         self.assertIn("rank 0 of 1 goes on in epoch 1", said)
