@@ -57,7 +57,8 @@ SHOAL_MUST_USE shoal_status shoali_relay_learn(shoali_relay *relay, const shoali
                                                uint32_t size);
 /** How `to` is reached when no address of it works. False: no relay leads there, or NULL. */
 bool shoali_relay_way(shoali_relay *relay, uint32_t to, shoali_way *way_out);
-/** From now on by way of nobody that is out, [size]. Progress thread. NULL relay: nothing happens. */
+/** From now on by way of nobody that is out, [size]. Progress thread. NULL relay: nothing
+ * happens. */
 void shoali_relay_avoid(shoali_relay *relay, const bool *out);
 /** Where a rank takes visitors (door.h): others are led there. NULL relay: nothing happens. */
 void shoali_relay_know_door(shoali_relay *relay, uint32_t rank, uint16_t port);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What breaks in a network of cables: one of two between two hosts, or a host that others are reached
-by. With --on-loss reform the run goes on where hosts still reach each other, and what it computes is
+"""What breaks in a network of cables: one of two between two hosts, or a host that others are
+reached by. With --on-loss reform the run goes on where hosts still reach each other, and computes
 what an undisturbed run does; with stop the error names the link or the rank."""
+
 import json
 import os
 import re
@@ -26,8 +27,8 @@ exec {command}
 
 
 def losses(out):
-    """{epoch: loss on the test set}; an epoch's training loss is that of its last members alone. Its
-    last step may have been made twice."""
+    """{epoch: loss on the test set}; an epoch's training loss is that of its last members alone.
+    Its last step may have been made twice."""
     with open(os.path.join(out, "metrics.jsonl"), encoding="ascii") as file:
         lines = [json.loads(line) for line in file]
     return {x["epoch"]: x["test_loss"] for x in lines if "test_loss" in x}
@@ -82,9 +83,10 @@ class Links(unittest.TestCase):
     def job(cls, name, ranks, cables, on_loss, who, harm, limit=""):
         """Into jobs: its folder, and its result. limit: before each rank's command."""
         out = os.path.join(cls.folder.name, name)
+        epochs = 300 if on_loss == "stop" else EPOCHS
         command = (
             f"{os.path.abspath(shoal.SHOAL)} train --model mlp-small --data {cls.data} --batch 8 "
-            f"--epochs {300 if on_loss == 'stop' else EPOCHS} --compute-ms 5 --check-every 5 --on-loss {on_loss} --out {out}"
+            f"--compute-ms 5 --check-every 5 --epochs {epochs} --on-loss {on_loss} --out {out}"
         )
         file = f".{who}" if who != 0 else ""
         text = JOB.format(
