@@ -242,12 +242,13 @@ void shoal_circulant_multiply(shoal_circulant *layer, size_t count)
 }
 
 /* One sample reads its weights once, mostly from memory. What comes first starts on its way while
- * the input is transformed; the products fetch the rest ahead of themselves. */
+ * the input is transformed; the products fetch the rest ahead of themselves. Weights stand right
+ * behind the head, so none of this waits for the head itself to arrive. */
 static void fetch_first(const shoal_circulant *layer)
 {
-    const size_t floats = layer->shape.bins * layer->layout.w_bin;
-    for (size_t i = 0; i < floats && i < SHOALI_FETCHED; i += SHOALI_GROUP)
-        __builtin_prefetch(layer->w + i, 0, 2);
+    const float *w = (const float *)layer + SHOALI_CIRCULANT_HEAD / sizeof(float);
+    for (size_t i = 0; i < SHOALI_FETCHED; i += SHOALI_GROUP)
+        __builtin_prefetch(w + i, 0, 2);
 }
 
 enum { OWN_ROOM = 16384 }; /* floats */
@@ -258,7 +259,6 @@ static void forward_one(shoal_circulant *layer, const float *x, const float *bia
 {
     _Alignas(64) float room[OWN_ROOM];
     side in = inputs(layer), out = outputs(layer);
-    fetch_first(layer);
     in.stride = in.bin = in.tiles * SHOALI_GROUP;
     out.stride = out.bin = out.tiles * SHOALI_GROUP;
     in.spectra = room;
@@ -271,6 +271,8 @@ static void forward_one(shoal_circulant *layer, const float *x, const float *bia
 void shoal_circulant_forward(shoal_circulant *layer, const float *x, size_t count,
                              const float *bias, float *y)
 {
+    if (count == 1)
+        fetch_first(layer);
     const shoali_circulant_shape *s = &layer->shape;
     const side in = inputs(layer), out = outputs(layer);
     if (count == 1 && !s->training &&

@@ -58,9 +58,9 @@ void shoali_circulant_layout_of(const shoali_circulant_shape *s, size_t head_byt
     l.x_bin = l.x_stride * s->batch + SHOALI_GROUP;
     l.y_bin = l.y_stride * s->batch + SHOALI_GROUP;
     take(&l.end, head_bytes / sizeof(float));
+    l.w = take(&l.end, bins * l.w_bin);
     l.tables = take(&l.end, 2 * (size_t)s->k);
     l.pad = take(&l.end, (size_t)s->k * SHOALI_LANES);
-    l.w = take(&l.end, bins * l.w_bin);
     l.wt = take(&l.end, s->training ? bins * l.wt_bin : 0);
     l.xs = take(&l.end, bins * l.x_bin);
     l.ys = take(&l.end, bins * l.y_bin);

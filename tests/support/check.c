@@ -3,6 +3,9 @@
 
 #include <errno.h>
 
+#include "base/arena.h"
+#include "base/rng.h"
+
 void check_ok(shoal_status got, const char *expression, const char *file, int line)
 {
     check_status(got, SHOAL_OK, expression, file, line);
@@ -39,4 +42,13 @@ uint64_t check_seed(void)
                       (unsigned long long)seed, program_invocation_name);
     }
     return seed;
+}
+
+float *check_floats(size_t count, uint64_t stream)
+{
+    float *x = shoali_alloc_array(count + 1, sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < count; i++)
+        x[i] = (float)(2 * shoali_rng_double(check_seed(), stream, i) - 1);
+    return x;
 }

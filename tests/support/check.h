@@ -34,6 +34,10 @@ void check_error_has(const char *part, const char *file, int line);
  * repeats the run. */
 uint64_t check_seed(void);
 
+/** From -1 to 1, the same for the same seed and stream; of the arena, to shoali_free. count may be
+ * 0. */
+float *check_floats(size_t count, uint64_t stream);
+
 /** main() of a test file: CHECK_MAIN(test_a, test_b) */
 #define CHECK_TEST(f) cmocka_unit_test(f)
 #define CHECK_RUN(tests) cmocka_run_group_tests((tests), NULL, NULL)

@@ -15,9 +15,6 @@ enum {
     STRIP = 256, /* columns: 16 KB of weights, 12 KB of inputs for 6 samples */
     SLAB = 128,  /* samples: 256 KB of inputs */
     SAMPLES = 6,
-    SIDE_BY_SIDE = 4,         /* bins */
-    AHEAD = 16 * SHOALI_GROUP /* floats that the prefetch runs ahead of batch 1; others fetch the
-                                 strip of the next outputs, which lies far from this one's */
 };
 
 /* ---------------------------------------------------------------- apply */
@@ -41,7 +38,7 @@ INLINE void step(__m256 re[][SAMPLES], __m256 im[][SAMPLES], const float *w, siz
                  const float *x, size_t x_stride, const int rows, const int samples,
                  const bool real)
 {
-    __m256 wr[4], wi[4];
+    __m256 wr[2], wi[2];
     UNROLL for (int r = 0; r < rows; r++)
     {
         wr[r] = _mm256_load_ps(w + (size_t)r * w_stride);
@@ -77,7 +74,7 @@ INLINE const float *fetch_next(const strip *s, const float *next, const int rows
 INLINE void tile(const shoali_apply *job, const strip *s, const int rows, const int samples,
                  const bool real)
 {
-    __m256 re[4][SAMPLES], im[4][SAMPLES];
+    __m256 re[2][SAMPLES], im[2][SAMPLES];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int i = 0; i < samples; i++)
     {
         const float *y = s->y + (size_t)i * job->y_stride + (size_t)r * SHOALI_GROUP;
@@ -87,15 +84,9 @@ INLINE void tile(const shoali_apply *job, const strip *s, const int rows, const 
     const float *w = s->w, *x = s->x, *next = s->next;
     size_t left = s->columns;
     for (; left >= SHOALI_LANES; left -= SHOALI_LANES, x += SHOALI_GROUP) {
-        if (samples > 1)
-            next = fetch_next(s, next, rows);
+        next = fetch_next(s, next, rows);
         UNROLL for (size_t c = 0; c < SHOALI_LANES; c++, w += SHOALI_GROUP)
-        {
-            if (samples == 1)
-                UNROLL for (int r = 0; r < rows; r++)
-                    _mm_prefetch((const char *)(w + (size_t)r * s->w_stride + AHEAD), _MM_HINT_T0);
             step(re, im, w, s->w_stride, x + c, job->x_stride, rows, samples, real);
-        }
     }
     for (size_t c = 0; c < left; c++, w += SHOALI_GROUP)
         step(re, im, w, s->w_stride, x + c, job->x_stride, rows, samples, real);
@@ -203,17 +194,12 @@ static void one_row(const shoali_apply *job, const strip *s, size_t samples)
  * samples for which it is the same. */
 static size_t rows_of(const shoali_apply *job, size_t samples, size_t left)
 {
-    /* few samples leave registers for more outputs: their chains of additions overlap */
-    if (samples == 1)
-        return left >= 4 ? 4 : 1;
-    return left >= 2 && (samples == 2 || job->real) ? 2 : 1;
+    return left >= 2 && (samples == 2 || (job->real && samples > 2)) ? 2 : 1;
 }
 
 static void some_rows(const shoali_apply *job, const strip *s, size_t samples, size_t rows)
 {
-    if (rows == 4)
-        tile_of(job, s, 4, 1);
-    else if (rows == 2 && samples == 2)
+    if (rows == 2 && samples == 2)
         tile_of(job, s, 2, 2);
     else if (rows == 2)
         two_real_rows(job, s, samples);
@@ -263,58 +249,10 @@ static void apply_bin(const shoali_apply *job)
         }
 }
 
-/* One sample and few outputs: several bins side by side, so that there are chains enough. next:
- * how far weights are on their way; they lie in a row, and are fetched in a row (what lies behind
- * them is not: it would take the place of what is needed). */
-INLINE const float *bins_tile(const shoali_apply *job, size_t f, size_t tile, const int bins,
-                              const float *next)
-{
-    __m256 re[SIDE_BY_SIDE], im[SIDE_BY_SIDE];
-    UNROLL for (int b = 0; b < bins; b++) re[b] = im[b] = _mm256_setzero_ps();
-    const float *w = job->w + f * job->w_bin + tile * job->columns * SHOALI_GROUP;
-    const float *x = job->x + f * job->x_bin,
-                *last = job->w + job->bins * job->w_bin - SHOALI_GROUP;
-    for (size_t j = 0; j < job->columns; j++, w += SHOALI_GROUP) {
-        const float *xj = x + shoali_column(j);
-        UNROLL for (int b = 0; b < bins; b++)
-        {
-            _mm_prefetch((const char *)(next < last ? next : last), _MM_HINT_T1);
-            next += SHOALI_GROUP;
-            const __m256 wr = _mm256_load_ps(w + (size_t)b * job->w_bin);
-            const __m256 wi = _mm256_load_ps(w + (size_t)b * job->w_bin + 8);
-            const __m256 xr = _mm256_broadcast_ss(xj + (size_t)b * job->x_bin);
-            const __m256 xi = _mm256_broadcast_ss(xj + (size_t)b * job->x_bin + 8);
-            re[b] = _mm256_fmadd_ps(wr, xr, re[b]);
-            im[b] = _mm256_fmadd_ps(wi, xr, im[b]);
-            re[b] = _mm256_fnmadd_ps(wi, xi, re[b]);
-            im[b] = _mm256_fmadd_ps(wr, xi, im[b]);
-        }
-    }
-    UNROLL for (int b = 0; b < bins; b++)
-    {
-        float *y = job->y + (f + (size_t)b) * job->y_bin + tile * SHOALI_GROUP;
-        _mm256_store_ps(y, re[b]);
-        _mm256_store_ps(y + 8, im[b]);
-    }
-    return next;
-}
-
-static void apply_few(const shoali_apply *job)
-{
-    const float *next = job->w + SHOALI_FETCHED;
-    size_t f = 0;
-    for (; f + SIDE_BY_SIDE <= job->bins; f += SIDE_BY_SIDE)
-        for (size_t tile = 0; tile < job->tiles; tile++)
-            next = bins_tile(job, f, tile, SIDE_BY_SIDE, next);
-    for (; f < job->bins; f++)
-        for (size_t tile = 0; tile < job->tiles; tile++)
-            next = bins_tile(job, f, tile, 1, next);
-}
-
 void shoali_avx2_apply(const shoali_apply *job)
 {
-    if (job->count == 1 && job->tiles < 4 && !job->real) {
-        apply_few(job);
+    if (job->count == 1) {
+        shoali_avx2_apply_one(job);
         return;
     }
     shoali_apply one = *job;

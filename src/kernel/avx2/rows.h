@@ -19,6 +19,7 @@ void shoali_avx2_analyse(const shoali_dft *dft, const float *src, size_t lane_st
 void shoali_avx2_synthesise(const shoali_dft *dft, const float *src, size_t bin_stride, float *dst,
                             size_t lane_stride);
 void shoali_avx2_apply(const shoali_apply *job);
+void shoali_avx2_apply_one(const shoali_apply *job); /* of count 1 */
 void shoali_avx2_correlate(const shoali_correlate *job);
 void shoali_avx2_analyse_planes(const shoali_dft *dft, const shoali_planes *p,
                                 const float *channels, float *spectrum);

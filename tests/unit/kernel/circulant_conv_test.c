@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "base/rng.h"
 #include "kernel/circulant.h"
 #include "kernel/kernel.h"
 #include "shoal/circulant.h"
@@ -24,15 +23,6 @@ static const conv_case cases[] = {
     {4, 6, 6, 4, 2, 1, 1, 1, 2},      {12, 20, 17, 6, 3, 1, 2, 6, 1},  /* no power of two */
     {64, 2, 2, 130, 2, 1, 1, 64, 70}, {16, 18, 18, 16, 3, 1, 1, 4, 2},
 };
-
-static float *random_floats(size_t count, uint64_t stream)
-{
-    float *x = shoali_alloc_array(count + 1, sizeof *x);
-    assert_non_null(x);
-    for (size_t i = 0; i < count; i++)
-        x[i] = (float)(2 * shoali_rng_double(check_seed(), stream, i) - 1);
-    return x;
-}
 
 static shoal_circulant_conv_desc desc_of(const conv_case *c)
 {
@@ -99,13 +89,13 @@ static setting open_case(const conv_case *c)
     s.x_count = (size_t)c->count * c->in * c->height * c->width;
     s.y_count = (size_t)c->count * c->out * s.out_height * s.out_width;
     s.weights = shoal_circulant_conv_weights(&desc);
-    s.w = random_floats(s.weights, 1);
-    s.x = random_floats(s.x_count, 2);
-    s.bias = random_floats(c->out, 3);
-    s.dy = random_floats(s.y_count, 4);
-    s.y = random_floats(s.y_count, 5); /* old values that must not matter */
-    s.dx = random_floats(s.x_count, 6);
-    s.dw = random_floats(s.weights, 7);
+    s.w = check_floats(s.weights, 1);
+    s.x = check_floats(s.x_count, 2);
+    s.bias = check_floats(c->out, 3);
+    s.dy = check_floats(s.y_count, 4);
+    s.y = check_floats(s.y_count, 5); /* old values that must not matter */
+    s.dx = check_floats(s.x_count, 6);
+    s.dw = check_floats(s.weights, 7);
     s.want_y = calloc(s.y_count, sizeof(double));
     s.want_dx = calloc(s.x_count, sizeof(double));
     s.want_dw = calloc(s.weights, sizeof(double));
@@ -209,9 +199,9 @@ static void check_planes(const shoali_circulant_kernels *row, uint32_t k, size_t
                          size_t known)
 {
     enum { GAP = 3 };
-    float table[2 * 128], *x = random_floats(k * pixels, k), *back = random_floats(k * pixels, 9);
+    float table[2 * 128], *x = check_floats(k * pixels, k), *back = check_floats(k * pixels, 9);
     const size_t bin = 2 * pixels + GAP, bins = (k + 1) / 2, imaginary = pixels + 1;
-    float *spectrum = random_floats(bins * bin, 8), *groups = random_floats(bins * 16 + 16, 8);
+    float *spectrum = check_floats(bins * bin, 8), *groups = check_floats(bins * 16 + 16, 8);
     const shoali_dft dft = shoali_dft_make(k, table);
     const float bias[128] = {0.25f, -0.5f};
     const shoali_planes p = {pixels, pixels, known, bin, imaginary, bias, true};

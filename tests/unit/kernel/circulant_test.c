@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "base/rng.h"
 #include "kernel/circulant.h"
 #include "kernel/kernel.h"
 #include "shoal/circulant.h"
@@ -22,17 +21,8 @@ static const shape shapes[] = {
     {96, 80, 16, 4},    {17, 300, 16, 2},   {30, 20, 3, 4},      {41, 29, 5, 3},
     {64, 48, 12, 8},    {50, 60, 7, 1},     {256, 128, 32, 9},   {100, 140, 64, 3},
     {300, 300, 128, 2}, {520, 513, 256, 2}, {600, 1030, 512, 2}, {1024, 2048, 1024, 2},
-    {64, 2200, 8, 131}, {100, 64, 100, 2},
+    {64, 2200, 8, 131}, {100, 64, 100, 2},  {600, 400, 8, 1},    {48, 40, 4, 129},
 };
-
-static float *random_floats(size_t count, uint64_t stream)
-{
-    float *x = shoali_alloc_array(count + 1, sizeof *x);
-    assert_non_null(x);
-    for (size_t i = 0; i < count; i++)
-        x[i] = (float)(2 * shoali_rng_double(check_seed(), stream, i) - 1);
-    return x;
-}
 
 static shoal_circulant_desc desc_of(const shape *s, bool first_row)
 {
@@ -142,13 +132,13 @@ static void run_case(const shape *s, bool first_row)
 {
     layer_case c = {.s = s, .desc = desc_of(s, first_row)};
     const size_t weights = shoal_circulant_weights(&c.desc);
-    c.w = random_floats(weights, 1);
-    c.x = random_floats((size_t)s->count * s->in, 2);
-    c.bias = random_floats(s->out, 3);
-    c.dy = random_floats((size_t)s->count * s->out, 4);
-    c.y = random_floats((size_t)s->count * s->out, 5);
-    c.dx = random_floats((size_t)s->count * s->in, 5);
-    c.dw = random_floats(weights, 5);
+    c.w = check_floats(weights, 1);
+    c.x = check_floats((size_t)s->count * s->in, 2);
+    c.bias = check_floats(s->out, 3);
+    c.dy = check_floats((size_t)s->count * s->out, 4);
+    c.y = check_floats((size_t)s->count * s->out, 5);
+    c.dx = check_floats((size_t)s->count * s->in, 5);
+    c.dw = check_floats(weights, 5);
     void *memory = NULL;
     shoal_circulant *layer = make_layer(&c.desc, &memory);
     shoal_circulant_set_weights(layer, c.w);
@@ -178,9 +168,9 @@ static void test_small_batches(void **state)
     const shoal_circulant_desc desc = desc_of(&s, false);
     void *memory = NULL;
     shoal_circulant *layer = make_layer(&desc, &memory);
-    float *w = random_floats(shoal_circulant_weights(&desc), 1);
-    float *x = random_floats((size_t)s.count * s.in, 2);
-    float *all = random_floats((size_t)s.count * s.out, 3), *part = random_floats(s.out, 4);
+    float *w = check_floats(shoal_circulant_weights(&desc), 1);
+    float *x = check_floats((size_t)s.count * s.in, 2);
+    float *all = check_floats((size_t)s.count * s.out, 3), *part = check_floats(s.out, 4);
     shoal_circulant_set_weights(layer, w);
     shoal_circulant_forward(layer, x, s.count, NULL, all);
     for (size_t b = 0; b < s.count; b += 9) {
@@ -201,8 +191,8 @@ static void check_transform(const shoali_circulant_kernels *row, const shoal_cir
 {
     enum { STRIDE = 48 };
     const uint32_t k = desc->block;
-    float *x = random_floats((size_t)k * SHOALI_LANES, k), *table = random_floats((size_t)k * 2, 1);
-    float *back = random_floats((size_t)k * SHOALI_LANES, 2);
+    float *x = check_floats((size_t)k * SHOALI_LANES, k), *table = check_floats((size_t)k * 2, 1);
+    float *back = check_floats((size_t)k * SHOALI_LANES, 2);
     float *spectra = shoali_alloc_array((size_t)k * STRIDE, sizeof *spectra);
     assert_non_null(spectra);
     for (uint32_t i = 0; i < k; i++) {
