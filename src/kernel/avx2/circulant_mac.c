@@ -19,17 +19,17 @@ enum {
 
 /* ---------------------------------------------------------------- apply */
 
-/* fetch: lines of each row of `next`, the weights that are needed after these, to set on their way
- * per 8 columns. Every turn of samples fetches its share: all of it in the first would be more
- * than memory gives. */
+/* Turns of samples at a strip of columns, all of the same number of them. fetch: lines of each row
+ * of `next`, the weights that are needed after these, to set on their way per 8 columns. Every turn
+ * fetches its share: all of it in the first would be more than memory gives. */
 typedef struct strip {
     const float *w; /* the first tile's */
     size_t w_stride;
-    const float *next;
+    const float *next, *next_end;
     size_t fetch;
     const float *x;
     float *y;
-    size_t columns;
+    size_t columns, turns;
     bool add;
 } strip;
 
@@ -98,12 +98,22 @@ INLINE void tile(const shoali_apply *job, const strip *s, const int rows, const 
     }
 }
 
-INLINE void tile_of(const shoali_apply *job, const strip *s, const int rows, const int samples)
+/* To the next turn. */
+INLINE void advance(const shoali_apply *job, strip *s, const int samples)
 {
-    if (job->real)
-        tile(job, s, rows, samples, true);
-    else
-        tile(job, s, rows, samples, false);
+    s->x += (size_t)samples * job->x_stride;
+    s->y += (size_t)samples * job->y_stride;
+    s->next += s->columns / SHOALI_LANES * s->fetch * SHOALI_GROUP;
+    s->fetch = s->next < s->next_end ? s->fetch : 0;
+}
+
+INLINE void tile_of(const shoali_apply *job, strip s, const int rows, const int samples)
+{
+    for (; s.turns > 0; s.turns--, advance(job, &s, samples))
+        if (job->real)
+            tile(job, &s, rows, samples, true);
+        else
+            tile(job, &s, rows, samples, false);
 }
 
 INLINE void real_step(__m256 sum[][SAMPLES], const float *w, size_t w_stride, const float *x,
@@ -142,10 +152,12 @@ INLINE void real_part(const shoali_apply *job, const strip *s, const int part, c
         _mm256_store_ps(s->y + (size_t)i * job->y_stride + r * SHOALI_GROUP + part, sum[r][i]);
 }
 
-INLINE void real_parts(const shoali_apply *job, const strip *s, const int samples)
+INLINE void real_parts(const shoali_apply *job, strip s, const int samples)
 {
-    real_part(job, s, 0, samples);
-    real_part(job, s, SHOALI_LANES, samples);
+    for (; s.turns > 0; s.turns--, advance(job, &s, samples)) {
+        real_part(job, &s, 0, samples);
+        real_part(job, &s, SHOALI_LANES, samples);
+    }
 }
 
 /* 3 to 6 samples against two groups of outputs. */
@@ -153,16 +165,16 @@ static void two_real_rows(const shoali_apply *job, const strip *s, size_t sample
 {
     switch (samples) {
     case 3:
-        real_parts(job, s, 3);
+        real_parts(job, *s, 3);
         break;
     case 4:
-        real_parts(job, s, 4);
+        real_parts(job, *s, 4);
         break;
     case 5:
-        real_parts(job, s, 5);
+        real_parts(job, *s, 5);
         break;
     default:
-        real_parts(job, s, 6);
+        real_parts(job, *s, 6);
     }
 }
 
@@ -171,22 +183,22 @@ static void one_row(const shoali_apply *job, const strip *s, size_t samples)
 {
     switch (samples) {
     case 1:
-        tile_of(job, s, 1, 1);
+        tile_of(job, *s, 1, 1);
         break;
     case 2:
-        tile_of(job, s, 1, 2);
+        tile_of(job, *s, 1, 2);
         break;
     case 3:
-        tile_of(job, s, 1, 3);
+        tile_of(job, *s, 1, 3);
         break;
     case 4:
-        tile_of(job, s, 1, 4);
+        tile_of(job, *s, 1, 4);
         break;
     case 5:
-        tile_of(job, s, 1, 5);
+        tile_of(job, *s, 1, 5);
         break;
     default:
-        tile_of(job, s, 1, 6);
+        tile_of(job, *s, 1, 6);
     }
 }
 
@@ -200,7 +212,7 @@ static size_t rows_of(const shoali_apply *job, size_t samples, size_t left)
 static void some_rows(const shoali_apply *job, const strip *s, size_t samples, size_t rows)
 {
     if (rows == 2 && samples == 2)
-        tile_of(job, s, 2, 2);
+        tile_of(job, *s, 2, 2);
     else if (rows == 2)
         two_real_rows(job, s, samples);
     else
@@ -215,28 +227,36 @@ static const float *after(const shoali_apply *job, size_t row, size_t first)
     return job->w + (first + STRIP < job->columns ? (first + STRIP) * SHOALI_GROUP : job->w_bin);
 }
 
+/* All turns at some rows: those of one sample more come first. */
+static void all_turns(const shoali_apply *job, strip *s, size_t count, size_t rows)
+{
+    const size_t turns = (count + SAMPLES - 1) / SAMPLES, least = count / turns;
+    const size_t longer = count - least * turns;
+    s->fetch = (SHOALI_LANES + turns - 1) / turns;
+    s->turns = longer; /* or none */
+    some_rows(job, s, least + 1, rows);
+    s->x += longer * (least + 1) * job->x_stride;
+    s->y += longer * (least + 1) * job->y_stride;
+    s->next += longer * (s->columns / SHOALI_LANES * s->fetch * SHOALI_GROUP);
+    s->fetch = s->next < s->next_end ? s->fetch : 0;
+    s->turns = turns - longer;
+    some_rows(job, s, least, rows);
+}
+
 static void apply_slab(const shoali_apply *job, size_t from, size_t count, size_t first)
 {
-    const size_t left = job->columns - first;
+    const size_t left = job->columns - first, turns = (count + SAMPLES - 1) / SAMPLES;
     strip s = {.w_stride = job->columns * SHOALI_GROUP,
                .columns = left < STRIP ? left : STRIP,
                .add = first > 0};
-    const float *x = job->x + from * job->x_stride + first / SHOALI_LANES * SHOALI_GROUP;
-    const size_t turns = (count + SAMPLES - 1) / SAMPLES;
-    const size_t fetch = (SHOALI_LANES + turns - 1) / turns,
-                 share = s.columns / SHOALI_LANES * fetch;
     for (size_t row = 0, rows = 1; row < job->tiles; row += rows) {
-        s.w = job->w + row * s.w_stride + first * SHOALI_GROUP;
         rows = rows_of(job, (count + turns - 1) / turns, job->tiles - row);
-        const float *next = after(job, row + rows, first);
-        for (size_t turn = 0, b = 0, samples; turn < turns; turn++, b += samples) {
-            samples = (count - b + turns - turn - 1) / (turns - turn);
-            s.next = next + turn * share * SHOALI_GROUP;
-            s.fetch = turn * share < s.columns ? fetch : 0;
-            s.x = x + b * job->x_stride;
-            s.y = job->y + (from + b) * job->y_stride + row * SHOALI_GROUP;
-            some_rows(job, &s, samples, rows);
-        }
+        s.w = job->w + row * s.w_stride + first * SHOALI_GROUP;
+        s.next = after(job, row + rows, first);
+        s.next_end = s.next + s.columns * SHOALI_GROUP;
+        s.x = job->x + from * job->x_stride + first / SHOALI_LANES * SHOALI_GROUP;
+        s.y = job->y + from * job->y_stride + row * SHOALI_GROUP;
+        all_turns(job, &s, count, rows);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of one sample: each weight is read once, mostly from memory or a far cache. Four groups of
- * outputs share what is broadcast; of fewer, columns take turns at four sums, or each would wait
+/* Products of one sample: each weight is read once, mostly from memory or a far cache. Four groups
+ * of outputs share what is broadcast; of fewer, columns take turns at four sums, or each would wait
  * for the addition of the one before. */
 #include <immintrin.h>
 
@@ -24,8 +24,8 @@ INLINE void step(__m256 *re, __m256 *im, const float *w, const float *x, const b
     }
 }
 
-/* One group of outputs; weights are fetched in the order in which they lie. What lies behind `last` is not fetched: it would take the place of what is
- * needed. */
+/* One group of outputs; weights are fetched in the order in which they lie. What lies behind `last`
+ * is not: it would take the place of what is needed. */
 INLINE void group(const shoali_apply *job, const float *w, const float *x, float *y,
                   const float *last, const bool real)
 {
