@@ -19,40 +19,17 @@ static void assert_no_residuals(const engine_run *run, uint32_t m)
             assert_true(run->residuals[m][t][i] == 0);
 }
 
-static void start_all(engine_run *run)
-{
-    for (uint32_t m = 0; m < run->c.size; m++) {
-        shoali_flow_args args = engine_run_args(run, m);
-        assert_ok(memnet_start(run->net, &shoali_engine, &args));
-    }
-}
-
 /* After `events` events a member vanishes. */
 static void kill_one(const engine_case *c, size_t events, uint32_t victim, size_t *failed_out)
 {
     engine_run run;
     if (!engine_run_open(c, &run))
         return;
-    start_all(&run);
-    if (!memnet_run(run.net, events, run.text, sizeof run.text))
-        memnet_kill(run.net, victim);
-    if (!memnet_run(run.net, SIZE_MAX, run.text, sizeof run.text)) {
-        print_error("%s: stuck after %zu events and the loss of %u: %s\n", engine_run_name(&run),
-                    events, victim, run.text);
-        fail();
-    }
-    assert_int_equal(shoali_scratch_used_bytes(run.scratch), 0);
-    for (uint32_t m = 0; m < c->size; m++) {
-        const memnet_result *r = memnet_result_of(run.net, m);
-        if (r->dead)
-            continue;
-        assert_true(r->done && one_of(r->status, SHOAL_OK, SHOAL_EPEER));
-        if (r->status == SHOAL_EPEER) {
+    *failed_out += engine_run_lose(&run, events, victim);
+    for (uint32_t m = 0; m < c->size; m++)
+        if (!memnet_result_of(run.net, m)->dead &&
+            memnet_result_of(run.net, m)->status == SHOAL_EPEER)
             assert_no_residuals(&run, m);
-            assert_true(strlen(r->why) > 0);
-            ++*failed_out;
-        }
-    }
     engine_run_again(&run, 9, 9);
     engine_run_assert_ok(&run);
     engine_run_assert_same(&run);

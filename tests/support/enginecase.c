@@ -226,18 +226,46 @@ const shoali_flow_row *engine_run_row(const engine_run *run)
     return run->collective.row->flow != NULL ? run->collective.row->flow : &shoali_engine;
 }
 
-void engine_run_go(engine_run *run)
+void engine_run_start(engine_run *run)
 {
-    engine_run_measure(run);
     for (uint32_t m = 0; m < run->c.size; m++) {
         shoali_flow_args args = engine_run_args(run, m);
         assert_ok(memnet_start(run->net, engine_run_row(run), &args));
     }
+}
+
+void engine_run_to_end(engine_run *run)
+{
     if (!memnet_run(run->net, SIZE_MAX, run->text, sizeof run->text)) {
         print_error("%s: stuck: %s\n", engine_run_name(run), run->text);
         fail();
     }
     assert_int_equal(shoali_scratch_used_bytes(run->scratch), 0);
+}
+
+void engine_run_go(engine_run *run)
+{
+    engine_run_measure(run);
+    engine_run_start(run);
+    engine_run_to_end(run);
+}
+
+size_t engine_run_lose(engine_run *run, size_t events, uint32_t victim)
+{
+    size_t failed = 0;
+    engine_run_start(run);
+    if (!memnet_run(run->net, events, run->text, sizeof run->text))
+        memnet_kill(run->net, victim);
+    engine_run_to_end(run);
+    for (uint32_t m = 0; m < run->c.size; m++) {
+        const memnet_result *r = memnet_result_of(run->net, m);
+        if (r->dead)
+            continue;
+        assert_true(r->done && (r->status == SHOAL_OK || r->status == SHOAL_EPEER));
+        assert_true(r->status == SHOAL_OK || strlen(r->why) > 0);
+        failed += r->status == SHOAL_EPEER;
+    }
+    return failed;
 }
 
 void engine_run_again(engine_run *run, uint64_t sequence, uint64_t input_seed)
@@ -294,6 +322,23 @@ void engine_run_assert_ok(const engine_run *run)
         fail();
     }
     assert_int_equal(memnet_refused(run->net), 0);
+}
+
+void engine_run_assert_not_finite(const engine_run *run, uint32_t member, size_t i)
+{
+    for (uint32_t m = 0; m < run->c.size; m++) {
+        const memnet_result *r = memnet_result_of(run->net, m);
+        bool found = false;
+        if (m >= run->c.contributors && r->status == SHOAL_OK)
+            continue;
+        assert_int_equal(r->status, SHOAL_ENOTFINITE);
+        assert_true(r->origin_known);
+        assert_int_equal(r->origin.endpoint, run->endpoints[member]);
+        for (uint32_t t = 0; t < run->c.tensors; t++)
+            found = found || (run->tensors[t].key == r->origin.key &&
+                              run->tensors[t].offset + r->origin.index == i);
+        assert_true(found);
+    }
 }
 
 void engine_run_assert_exact(const engine_run *run)

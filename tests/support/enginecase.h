@@ -47,8 +47,15 @@ const shoali_flow_row *engine_run_row(const engine_run *run);
 /** What rounds.c does before the first encode: the largest values of all members. engine_run_go
  * does it. */
 void engine_run_measure(engine_run *run);
-/** Start all members, and let them run to the end; fails the test if they hang. */
+/** Start all members. */
+void engine_run_start(engine_run *run);
+/** Let all that have started run to the end; fails the test if they hang, or keep a buffer. */
+void engine_run_to_end(engine_run *run);
+/** Measure, start, to the end. */
 void engine_run_go(engine_run *run);
+/** Start all; after so many events the victim vanishes; to the end. Fails the test unless each of
+ * the others ended OK or EPEER, and then said why. @return how many EPEER */
+size_t engine_run_lose(engine_run *run, size_t events, uint32_t victim);
 /** Start again on new inputs, with the residuals as they are. */
 void engine_run_again(engine_run *run, uint64_t sequence, uint64_t input_seed);
 /** Every buffer is back in the pool; free. */
@@ -58,6 +65,9 @@ void engine_run_close(engine_run *run);
 double engine_run_sum(const engine_run *run, size_t i);
 /** Fails the test unless every member ended OK and no frame was refused. */
 void engine_run_assert_ok(const engine_run *run);
+/** Fails the test unless all know that element i of this member is not finite; servers may know
+ * nothing of it (another's shard). */
+void engine_run_assert_not_finite(const engine_run *run, uint32_t member, size_t i);
 /** Fails the test unless contributors hold exactly the sum, and the same bits. */
 void engine_run_assert_exact(const engine_run *run);
 /** Fails the test unless contributors hold the same bits. */

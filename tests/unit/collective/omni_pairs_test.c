@@ -62,14 +62,6 @@ static void pairs_close(pairs_run *p)
         free(p->rows[w]);
 }
 
-static void start_all(pairs_run *p)
-{
-    for (uint32_t m = 0; m < p->run.c.size; m++) {
-        shoali_flow_args args = engine_run_args(&p->run, m);
-        assert_ok(memnet_start(p->run.net, engine_run_row(&p->run), &args));
-    }
-}
-
 /* A loop over dense buffers in order of ranks, bit for bit. */
 static void assert_sums(const pairs_run *p)
 {
@@ -177,14 +169,7 @@ static void not_finite_is_known_to_all(void **state)
         const size_t at = (size_t)p.rows[2][p.row_count[2] / 2] * ROW + 1;
         p.run.bufs[2][at] = i % 2 == 0 ? NAN : -INFINITY;
         engine_run_go(&p.run);
-        for (uint32_t m = 0; m < p.run.c.size; m++) {
-            const memnet_result *r = memnet_result_of(p.run.net, m);
-            if (m >= 4 && r->status == SHOAL_OK)
-                continue; /* another shard's aggregator */
-            assert_int_equal(r->status, SHOAL_ENOTFINITE);
-            assert_int_equal(r->origin.endpoint, p.run.endpoints[2]);
-            assert_int_equal(r->origin.index, at);
-        }
+        engine_run_assert_not_finite(&p.run, 2, at);
         pairs_close(&p);
     }
 }
@@ -197,13 +182,7 @@ static void members_vanish(void **state)
     for (uint32_t round = 0; round < 100; round++) {
         pairs_run p;
         pairs_open(specs[round % SPECS], 4, 80, 500, shoali_rng_next(&rng), 1, &p);
-        start_all(&p);
-        if (!memnet_run(p.run.net, shoali_rng_next(&rng) % 200, p.run.text, sizeof p.run.text))
-            memnet_kill(p.run.net, round % p.run.c.size);
-        if (!memnet_run(p.run.net, SIZE_MAX, p.run.text, sizeof p.run.text))
-            fail_msg("%s: stuck: %s", engine_run_name(&p.run), p.run.text);
-        for (uint32_t m = 0; m < p.run.c.size; m++)
-            failed += memnet_result_of(p.run.net, m)->status == SHOAL_EPEER;
+        failed += engine_run_lose(&p.run, shoali_rng_next(&rng) % 200, round % p.run.c.size);
         pairs_close(&p);
     }
     assert_true(failed > 50);

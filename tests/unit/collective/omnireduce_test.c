@@ -132,26 +132,8 @@ static void not_finite_is_known_to_all(void **state)
         const size_t at = 17 + 23 * i;
         s.run.bufs[2][at] = i % 2 == 0 ? NAN : -INFINITY;
         engine_run_go(&s.run);
-        for (uint32_t m = 0; m < s.run.c.size; m++) {
-            const memnet_result *r = memnet_result_of(s.run.net, m);
-            if (m >= 4 && r->status == SHOAL_OK)
-                continue; /* another shard's aggregator */
-            assert_int_equal(r->status, SHOAL_ENOTFINITE);
-            assert_true(r->origin_known);
-            assert_int_equal(r->origin.endpoint, s.run.endpoints[2]);
-            for (uint32_t t = 0; t < 3; t++)
-                if (s.run.tensors[t].key == r->origin.key)
-                    assert_int_equal(s.run.tensors[t].offset + r->origin.index, at);
-        }
+        engine_run_assert_not_finite(&s.run, 2, at);
         sparse_close(&s);
-    }
-}
-
-static void start_all(sparse_run *s)
-{
-    for (uint32_t m = 0; m < s->run.c.size; m++) {
-        shoali_flow_args args = engine_run_args(&s->run, m);
-        assert_ok(memnet_start(s->run.net, engine_run_row(&s->run), &args));
     }
 }
 
@@ -165,13 +147,7 @@ static void members_vanish(void **state)
         const char *spec = specs[round % SPECS];
         sparse_run s;
         sparse_open(spec, 4, servers_of(spec), 200, 0.5, shoali_rng_next(&rng), 1, &s);
-        start_all(&s);
-        if (!memnet_run(s.run.net, shoali_rng_next(&rng) % 400, s.run.text, sizeof s.run.text))
-            memnet_kill(s.run.net, round % s.run.c.size);
-        if (!memnet_run(s.run.net, SIZE_MAX, s.run.text, sizeof s.run.text))
-            fail_msg("%s: stuck: %s", engine_run_name(&s.run), s.run.text);
-        for (uint32_t m = 0; m < s.run.c.size; m++)
-            failed += memnet_result_of(s.run.net, m)->status == SHOAL_EPEER;
+        failed += engine_run_lose(&s.run, shoali_rng_next(&rng) % 400, round % s.run.c.size);
         sparse_close(&s);
     }
     assert_true(failed > 60);
@@ -183,7 +159,7 @@ static void hostile_frames(void **state)
     (void)state;
     sparse_run s;
     sparse_open(specs[1], 2, 0, 64, 1, 3, 1, &s);
-    start_all(&s);
+    engine_run_start(&s.run);
     void *flow = memnet_state(s.run.net, 0);
     const shoali_flow_row *row = engine_run_row(&s.run);
     const shoal_data bad[] = {
