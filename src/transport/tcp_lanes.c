@@ -139,6 +139,13 @@ static void name_link(const shoali_ip *here, const shoali_ip *there, char *out, 
     snprintf(out, bytes, "%.40s - %.40s", from, to);
 }
 
+/* The kernel at its other end does: it acknowledges data, or the probes of an idle connection. */
+static bool answers(const shoali_tcp *tcp, const shoali_conn *conn)
+{
+    return conn->state == SHOALI_CONN_OPEN &&
+           shoali_tcp_silent_us(conn->fd) < (uint64_t)tcp->args.deadline_us / 2;
+}
+
 static void say_answering(const shoali_tcp *tcp, uint32_t peer, const shoali_ip *but, char *out,
                           size_t bytes)
 {
@@ -146,8 +153,7 @@ static void say_answering(const shoali_tcp *tcp, uint32_t peer, const shoali_ip 
     out[0] = '\0';
     for (const shoali_conn *c = tcp->peers[peer].conns; c != NULL; c = c->next) {
         char link[96];
-        if (c->state != SHOALI_CONN_OPEN || shoali_ip_equal(&c->there, but) ||
-            shoali_tcp_silent_us(c->fd) > (uint64_t)tcp->args.deadline_us / 2)
+        if (shoali_ip_equal(&c->there, but) || !answers(tcp, c))
             continue;
         name_link(&c->here, &c->there, link, sizeof link);
         if (strstr(out, link) == NULL && used + strlen(link) + 3 < bytes)
@@ -162,7 +168,13 @@ void shoali_lanes_text(const shoali_tcp *tcp, uint32_t peer, char out[SHOALI_LIN
     const shoali_tcp_peer *p = &tcp->peers[peer];
     char link[96], others[SHOALI_LINKS_TEXT_BYTES];
     out[0] = '\0';
-    if (p->links < 2 || p->control == NULL)
+    if (p->control == NULL || p->tunnelled)
+        return;
+    if (answers(tcp, p->control)) {
+        snprintf(out, SHOALI_LINKS_TEXT_BYTES, "its host answers, its process does not");
+        return;
+    }
+    if (p->links < 2)
         return;
     name_link(&p->control->here, &p->control->there, link, sizeof link);
     say_answering(tcp, peer, &p->control->there, others, sizeof others);

@@ -101,8 +101,9 @@ typedef struct shoali_transport_row {
      * unplace. */
     void (*drop_peer)(void *state, uint32_t peer, bool polite);
     void (*peer_stats)(const void *state, uint32_t peer, shoal_peer_stats *stats_add);
-    /** Of a peer that is silent: "A - B is silent, C - D answers", by addresses; "" where they
-     * share one link only. NULL: this transport has no links. */
+    /** Of a peer that is silent: "its host answers, its process does not", or "A - B is silent, C -
+     * D answers", by addresses; "" where one link is all there is to say. NULL: this transport has
+     * no links. */
     void (*links)(const void *state, uint32_t peer, char out[SHOALI_LINKS_TEXT_BYTES]);
     /** Goodbye to all peers as far as sockets take it without waiting, then free everything but
      * state itself. Frames still queued are dropped (sent(ECANCELLED)): wait for sent before. */

@@ -108,6 +108,24 @@ static void a_link_that_breaks_takes_nobody_along(void **state)
     free(body);
 }
 
+/* Its kernel acknowledges: if nothing more is heard, it is the process that is stopped. */
+static void a_silent_process_is_told_from_a_silent_host(void **state)
+{
+    (void)state;
+    net n;
+    char text[SHOALI_LINKS_TEXT_BYTES];
+    net_open(&n, 2, "tcp:shm=off");
+    n.nodes[0].row->links(n.nodes[0].state, 1, text);
+    assert_string_equal(text, "its host answers, its process does not");
+    ((shoali_tcp *)n.nodes[0].state)->args.deadline_us = 0; /* no silence is short enough */
+    n.nodes[0].row->links(n.nodes[0].state, 1, text);
+    assert_string_equal(text, "");
+    peer_of(&n)->links = 2;
+    n.nodes[0].row->links(n.nodes[0].state, 1, text);
+    assert_string_equal(text, "127.0.0.1 - 127.0.0.1 is silent");
+    net_close(&n);
+}
+
 /* As soon as the control connection ends, too, it is the peer that has ended. */
 static void a_process_that_ends_is_no_broken_link(void **state)
 {
@@ -137,6 +155,7 @@ int main(void)
         CHECK_TEST(a_link_that_leads_nowhere_is_left_out),
         CHECK_TEST(a_link_that_breaks_takes_nobody_along),
         CHECK_TEST(a_process_that_ends_is_no_broken_link),
+        CHECK_TEST(a_silent_process_is_told_from_a_silent_host),
     };
     return CHECK_RUN(tests);
 }
