@@ -5,9 +5,9 @@
  * Ours, OpenBLAS and FFTW run in turn, round after round, each with caches as its own last run left
  * them; of each the median counts. Floating-point operations of ours are those of the products per
  * bin, and 2.5 k log2 k for each transform, as is usual for real ones. The peak that they are a
- * share of is a row's own, the best of its rounds: clocks change while all this runs. `cold` is
- * batch 1 after its weights were flushed from all caches; the bandwidth beside it was measured by
- * reading memory flushed likewise. */
+ * share of is measured in turn with them: clocks change while all this runs. `cold` is batch 1
+ * after its weights were flushed from all caches; the bandwidth beside it was measured by reading
+ * memory flushed likewise. */
 #include <argp.h>
 #include <math.h>
 #include <stdio.h>
@@ -290,8 +290,8 @@ static figures figures_of(job *j)
     figures f = {.storage = 0};
     const double k = (double)j->k, p = ceil((double)j->out / k), q = ceil((double)j->in / k);
     for (int i = 0; i < OPERATIONS; i++)
-        f.us[i] = runs(j, i) ? median(j, i) * 1e6 : 0; /* sorts them: the best comes first */
-    f.peak_gf = runs(j, PEAK) ? PEAK_FLOPS / j->times[PEAK][0] * 1e-9 : 0;
+        f.us[i] = runs(j, i) ? median(j, i) * 1e6 : 0;
+    f.peak_gf = runs(j, PEAK) ? PEAK_FLOPS / f.us[PEAK] * 1e-3 : 0;
     f.storage = p * q * k;
     f.products_flops = p * q * (double)j->batch * (8 * (ceil(k / 2) - 1) + (j->k % 2 == 0 ? 4 : 2));
     f.flops = f.products_flops + (p + q) * (double)j->batch * 2.5 * k * log2(k);

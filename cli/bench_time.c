@@ -47,8 +47,9 @@ void bench_print_key(const char *key, double value)
 
 double bench_time(void (*run)(void *ctx), void *ctx)
 {
-    enum { LONG_ENOUGH_US = 300 };
-    run(ctx);
+    enum { LONG_ENOUGH_US = 1000, WARMING = 2 };
+    for (int i = 0; i < WARMING; i++)
+        run(ctx);
     const double start = bench_now_s();
     double end;
     long repeats = 0;

@@ -18,8 +18,9 @@ double bench_median(double *times, size_t count);
 void bench_print_key(const char *key, double value);
 
 /**
- * Seconds per call of run(ctx): repeated for long enough that a clock can see it. Run once before,
- * or a short one would meet the caches as its rival left them.
+ * Seconds per call of run(ctx): repeated for long enough that a clock can see it. Run twice before,
+ * or a short one would meet the caches as its rival left them, and a long one those that take lines
+ * only once another cache has cast them out.
  */
 double bench_time(void (*run)(void *ctx), void *ctx);
 
