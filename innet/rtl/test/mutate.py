@@ -24,6 +24,7 @@ CORNERS, CODEC, NIC = ["corners"], ["codec", "30000"], ["nic", "4000"]
 VECTORS, ENGINE = ["pe-corners"], ["pe", "4000", "1", "8", "12", "0"]
 FOLDED = ["pe", "1000", "1", "32", "12", "0"]
 SQUASH = ["squash"]
+RING, KEPT = ["formal", "2"], ["formal", "4"]
 # source, what stands there (once), the mistake, the check that must see it
 MUTANTS = [
     ("lane_compress", "is_raw = e >= 8'd127", "is_raw = e > 8'd127", CORNERS),
@@ -39,6 +40,8 @@ MUTANTS = [
     ("aligner", "b_split <= a_fill == 5'd31", "b_split <= a_fill == 5'd30", CORNERS),
     ("aligner", "i < {26'd0, a_count}", "i <= {26'd0, a_count}", CORNERS),
     ("aligner", "if (b_hold) next[W-1:0] = spare;", "", CORNERS),
+    ("aligner", "if (b_hold) next[W-1:0] = spare;", "", KEPT),
+    ("aligner", "left_to[1] ? {left_1,", "left_to[2] ? {left_1,", RING),
     (
         "aligner",
         "right_to = fill[4:0] + right_at;",
