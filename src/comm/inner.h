@@ -152,6 +152,8 @@ typedef struct shoali_admission {
 
 typedef struct shoali_datagrams shoali_datagrams;
 
+enum { SHOALI_PAST_LINKS_BYTES = 1024 };
+
 struct shoal_comm {
     /* constant */
     uint32_t me, size, workers, chunk_elems; /* size: of all endpoints */
@@ -202,6 +204,7 @@ struct shoal_comm {
     shoal_op **slots; /* slot & slot_mask */
     uint32_t slot_mask, next_slot, slots_used;
     uint64_t next_age;
+    char past_links[SHOALI_PAST_LINKS_BYTES]; /* lines: those that broke in earlier epochs */
     shoali_comm_flight *flights;
     uint32_t flight_count, flight_free, returned_first, returned_last;
     shoali_note *notes, *notes_free;

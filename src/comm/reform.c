@@ -49,6 +49,8 @@ typedef struct reform {
     uint8_t *states;  /* [size] member_state, as of the last survey */
     bool *out;        /* [size] nothing goes by way of them, as of the last survey */
     bool told;        /* that it is a minority */
+    shoal_comm *fresh;
+    char past_links[SHOALI_PAST_LINKS_BYTES];
     uint32_t candidate;
     shoali_admission in;
     uint32_t *callers; /* [size] by old rank: index of the visitor, SHOALI_NONE */
@@ -420,17 +422,39 @@ static shoal_status enter(reform *r)
 
 /* ------------------------------------------------------------------ moving */
 
+/* Which links broke, as far as there is room, for shoal status: the next epoch may not even know
+ * that they were there. */
+static void note_links(reform *r)
+{
+    const shoal_comm *old = r->old;
+    size_t used = (size_t)snprintf(r->past_links, sizeof r->past_links, "%s", old->past_links);
+    for (uint32_t i = 0; i < old->size; i++) {
+        const shoali_peer *peer = &old->peers[i];
+        char line[SHOALI_LOST_TEXT_BYTES + 40];
+        if (peer->link_us == 0)
+            continue;
+        int length = snprintf(line, sizeof line, "in epoch %llu, %s\n",
+                              (unsigned long long)old->epoch, peer->link_text);
+        if (length <= 0 || used + (size_t)length >= sizeof r->past_links)
+            break;
+        memcpy(r->past_links + used, line, (size_t)length + 1);
+        used += (size_t)length;
+    }
+}
+
 static void steal(void *arg)
 {
     reform *r = arg;
+    note_links(r);
     r->in.residuals = r->old->residuals;
     r->old->residuals = NULL;
 }
 
 static void adopt(void *arg)
 {
-    shoal_comm *fresh = arg;
-    fresh->residuals = fresh->in.residuals;
+    reform *r = arg;
+    r->fresh->residuals = r->fresh->in.residuals;
+    memcpy(r->fresh->past_links, r->past_links, sizeof r->past_links);
 }
 
 static shoal_status move(reform *r, shoal_comm **comm)
@@ -442,7 +466,8 @@ static shoal_status move(reform *r, shoal_comm **comm)
     shoali_call(r->old, say_moved, r->old);
     shoali_call(r->old, steal, r);
     fresh->in.residuals = r->in.residuals;
-    shoali_call(fresh, adopt, fresh);
+    r->fresh = fresh;
+    shoali_call(fresh, adopt, r);
     fresh->protocols = r->old->protocols;
     r->old->door = NULL;
     shoal_comm_destroy(r->old);

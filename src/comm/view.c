@@ -131,6 +131,11 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
+    if (peer->links > 1 && strstr(text, " - ") != NULL) { /* it names the link that is silent */
+        snprintf(peer->link_text, sizeof peer->link_text, "rank %u to rank %u (host %.40s): %.250s",
+                 comm->me, endpoint, peer->host, text);
+        peer->link_us = comm->now_us;
+    }
     atomic_store_explicit(&peer->state, SHOALI_PEER_LOST, memory_order_release);
     shoali_log(WARN, "%s", peer->lost_text);
     shoali_links_drop(comm, endpoint, false);

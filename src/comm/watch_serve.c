@@ -174,7 +174,8 @@ static void welcome(shoal_comm *comm, int fd)
 /* Which links are not used any more; lines behind the rows. */
 static size_t take_notes(const shoal_comm *comm, char out[SHOALI_WATCH_NOTES_BYTES])
 {
-    size_t used = 0;
+    size_t used = strlen(comm->past_links);
+    memcpy(out, comm->past_links, used);
     for (uint32_t i = 0; i < comm->ranks; i++) {
         const shoali_peer *peer = &comm->peers[i];
         char line[SHOALI_LOST_TEXT_BYTES + 40];

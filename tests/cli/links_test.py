@@ -18,6 +18,7 @@ LINES_BEFORE = 4  # of a metrics file: a step each, or less
 
 # The rank that is to do harm waits for so many steps, by the lines of its metrics file.
 JOB = """
+export SHOAL_STATUS_DIR={out}.status
 if [ "$RANK" = {who} ]; then
   ( until [ "$(wc -l 2>/dev/null < {out}/metrics{file}.jsonl)" -ge {lines} ] 2>/dev/null
     do sleep 0.02; done; {harm} ) &
@@ -57,10 +58,14 @@ class Links(unittest.TestCase):
         assert r.returncode == 0, r.stderr
         cls.jobs = {}
         limit = '$([ "$RANK" = 2 ] && echo timeout -s KILL 5) '  # it would look for them for 60 s
+        noted = (
+            f"until {os.path.abspath(shoal.SHOAL)} status 2>&1 | grep -q 'epoch 0.*10.78.1.. broke'"
+            "; do sleep 0.05; done; echo shoal status says so"
+        )
         cls.together(
             ("calm", 2, "line:2", "reform", 9, "true"),
             ("first", 2, "line:2", "reform", 0, "ip link set cable0 down"),
-            ("second", 2, "line:2", "reform", 0, "ip link set cable1 down"),
+            ("second", 2, "line:2", "reform", 0, f"ip link set cable1 down; {noted}"),
             ("stop", 2, "line:2", "stop", 0, "ip link set cable1 down"),
             ("ring", 4, "ring", "reform", 1, "kill -9 $$"),
             ("line", 3, "line", "reform", 1, "kill -9 $$", limit),
@@ -114,6 +119,7 @@ class Links(unittest.TestCase):
             self.assertRegex(said, rf"10\.78\.{gone}\.\d - 10\.78\.{gone}\.\d (is silent|broke)")
             self.assertEqual(losses(out), want)
             self.assertEqual(hashes(out), replicas)
+        self.assertIn("shoal status says so", second[1].stdout)
         said = stop[1].stdout + stop[1].stderr
         self.assertEqual(stop[1].returncode, 5, said)
         self.assertRegex(
