@@ -6,6 +6,7 @@ sentences."""
 import glob
 import json
 import os
+import time
 
 GROWTH_KIB, GROWTH_PER_FAULT_KIB = 8192, 256
 # Connections for data are made when there is some: a state that moves needs one that the ring has
@@ -183,9 +184,22 @@ def namespaces(pids):
     return found
 
 
-def namespaces_left(made):
-    """Which of them somebody still is in, or has mounted."""
-    everybody = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()]
+def started(pid):
+    """When a process began, on time.monotonic's scale (10 ms apart at most); None: it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+    except OSError:
+        return None
+    sleeps = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    return ticks / os.sysconf("SC_CLK_TCK") - sleeps
+
+
+def namespaces_left(made, moment):
+    """Which of them somebody is in who began before `moment`, or has mounted. The kernel gives
+    the number of one that is gone to the next that anybody makes."""
+    began = {int(pid): started(pid) for pid in os.listdir("/proc") if pid.isdigit()}
+    everybody = [pid for pid, when in began.items() if when is not None and when < moment]
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         mounts = file.read()
     return (made & namespaces(everybody)) | {name for name in made if name in mounts}
