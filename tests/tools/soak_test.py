@@ -206,9 +206,12 @@ class Behind(unittest.TestCase):
                 self.skipTest("user namespaces are not allowed here")
             made = checks.namespaces([process.pid])
             self.assertEqual({"net", "user"}, {name.split(":")[0] for name in made})
-            self.assertEqual(made, checks.namespaces_left(made))
+            began = checks.started(process.pid)
+            self.assertEqual(made, checks.namespaces_left(made, began + 1))
+            # Who began later is in one that got the number of ours.
+            self.assertEqual(set(), checks.namespaces_left(made, began - 1))
             process.communicate(b"\n")
-        self.assertEqual(set(), checks.namespaces_left(made))
+        self.assertEqual(set(), checks.namespaces_left(made, began + 1))
 
     def test_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
