@@ -38,7 +38,7 @@ DOES = {"pause": "stop"}  # what the agent calls it, where it is not the fault's
 JOIN_S, RECOVER_S, SETTLE_S, STALL_S, END_S = 60, 60, 10, 1, 120
 EPOCHS = 30  # of a run at most
 FAULT_S, FAULT_SAMPLES = 6, 800  # what a fault takes, roughly
-NOTICED_S = 4.0  # the peer timeout is 2.5 s, more on a loaded machine: shorter ones may go by
+NOTICED_S = 3.5  # the peer timeout is 2.5 s: what is over before may go by unnoticed
 TRAIN = "train --model mlp-small --batch 8 --lr 0.02 --compute-ms 40 --check-every 5"
 
 
@@ -192,7 +192,7 @@ class Session:
         self.victims.add(self.metrics_file(agent.do("look")))
         reforms, said = self.reforms(), self.said()
         agent.do(DOES.get(kind, kind))
-        lasts = self.draw.uniform(1.5, 5.0)
+        lasts = self.draw.uniform(1.5, 4.5)
         time.sleep(lasts)
         for word in HEAL[kind]:
             agent.do(word)
