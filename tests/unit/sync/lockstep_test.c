@@ -16,6 +16,14 @@ static void begin(machine *m, shoal_nonfinite nonfinite)
     (void)machine_start(m);
 }
 
+/* The first iteration's three buckets. */
+static void exchange_all(machine *m)
+{
+    (void)machine_ready(m, 0, 20);
+    for (uint64_t id = 0; id < 3; id++)
+        (void)machine_done(m, id, SHOAL_OK, NULL);
+}
+
 static void buckets_hold_whole_tensors_whatever_their_size(void **state)
 {
     (void)state;
@@ -118,9 +126,7 @@ static void a_peer_lost_during_the_update_is_missed_behind_it(void **state)
     (void)state;
     machine m;
     begin(&m, SHOAL_NONFINITE_STOP);
-    (void)machine_ready(&m, 0, 20);
-    for (uint64_t id = 0; id < 3; id++)
-        (void)machine_done(&m, id, SHOAL_OK, NULL);
+    exchange_all(&m);
     assert_string_equal(machine_event(&m, SHOALI_EV_BEFORE), "go apply @0 /3");
     assert_string_equal(machine_down(&m, 2, "connection reset"), "");
     assert_string_equal(machine_down(&m, 0, "too"), "");
@@ -158,9 +164,7 @@ static void stop_after_the_exchange_names_the_next_iteration(void **state)
     (void)state;
     machine m;
     begin(&m, SHOAL_NONFINITE_STOP);
-    (void)machine_ready(&m, 0, 20);
-    for (uint64_t id = 0; id < 3; id++)
-        (void)machine_done(&m, id, SHOAL_OK, NULL);
+    exchange_all(&m);
     (void)machine_event(&m, SHOALI_EV_BEFORE);
     assert_string_equal(machine_event(&m, SHOALI_EV_STOP),
                         "send all 010100000000000000; go stop @0");
