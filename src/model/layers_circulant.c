@@ -53,7 +53,7 @@ static shoal_status infer_circulant(shoal_model *model, shoali_layer *layer)
                            (unsigned long long)in);
     const uint64_t rows = blocks_of(out, p->block), cols = blocks_of(in, p->block);
     const shoali_param weight = {.role = "weight",
-                                 .fill = SHOALI_FILL_WEIGHT,
+                                 .fill = SHOALI_FILL_BALANCED,
                                  .fan_in = (uint32_t)in,
                                  .fan_out = (uint32_t)out,
                                  .block = (uint32_t)p->block};
@@ -121,7 +121,7 @@ static shoal_status infer_circulant_conv(shoal_model *model, shoali_layer *layer
         return shoali_fail(SHOAL_EINVAL, "a window of %llu values is too large",
                            (unsigned long long)fan_in);
     const shoali_param weight = {.role = "weight",
-                                 .fill = SHOALI_FILL_WEIGHT,
+                                 .fill = SHOALI_FILL_BALANCED,
                                  .fan_in = (uint32_t)fan_in,
                                  .fan_out = (uint32_t)(taps * (uint64_t)c->out),
                                  .block = (uint32_t)p->block};

@@ -27,6 +27,7 @@ typedef enum { SHOALI_INIT_HE, SHOALI_INIT_XAVIER } shoali_init_kind;
 /* How a tensor's first values are drawn. */
 typedef enum {
     SHOALI_FILL_WEIGHT,
+    SHOALI_FILL_BALANCED, /* so, but the entries of a circulant block sum up to 0 */
     SHOALI_FILL_ZERO,
     SHOALI_FILL_ONE,
     SHOALI_FILL_SPAN /* 1 from fan_in to before fan_out, 0 elsewhere: a bias of gates */
@@ -38,7 +39,7 @@ typedef struct shoali_param {
     const char *name; /* "conv2.weight" */
     const char *role; /* "weight" */
     shoali_fill fill;
-    uint32_t fan_in, fan_out; /* of FILL_WEIGHT */
+    uint32_t fan_in, fan_out; /* of FILL_WEIGHT and _BALANCED */
     uint32_t block;           /* above 1: circulant blocks of this side, shoali_matrix_count; the
                                  gradient is the mean over the block entries that share a value */
 } shoali_param;

@@ -11,6 +11,7 @@ typedef struct law {
     bool normal;
     double scale;
     size_t first, end; /* of a span of ones */
+    size_t block;      /* of FILL_BALANCED: entries that sum up to 0 */
 } law;
 
 static law law_of(const shoal_model *model, uint32_t tensor)
@@ -19,24 +20,43 @@ static law law_of(const shoal_model *model, uint32_t tensor)
     law l = {.fill = param->fill,
              .normal = model->init == SHOALI_INIT_HE,
              .first = param->fan_in,
-             .end = param->fan_out};
-    if (param->fill == SHOALI_FILL_WEIGHT)
+             .end = param->fan_out,
+             .block = param->fill == SHOALI_FILL_BALANCED && param->block > 1 ? param->block : 0};
+    if (param->fill == SHOALI_FILL_WEIGHT || param->fill == SHOALI_FILL_BALANCED)
         l.scale = l.normal ? sqrt(2.0 / param->fan_in)
                            : sqrt(6.0 / ((double)param->fan_in + param->fan_out));
+    if (l.block > 0) /* what the mean takes away */
+        l.scale *= sqrt((double)l.block / ((double)l.block - 1));
     return l;
+}
+
+static double draw(const law *l, uint64_t seed, uint64_t key, size_t i)
+{
+    return l->scale * (l->normal ? (double)shoali_rng_normal(seed, key, i)
+                                 : 2.0 * shoali_rng_double(seed, key, i) - 1.0);
+}
+
+static double block_mean(const law *l, uint64_t seed, uint64_t key, size_t block)
+{
+    double sum = 0;
+    for (size_t i = 0; i < l->block; i++)
+        sum += draw(l, seed, key, block * l->block + i);
+    return sum / (double)l->block;
 }
 
 static void fill(const law *l, uint64_t seed, uint64_t key, size_t first, size_t count, float *out)
 {
-    for (size_t i = 0; i < count; i++) {
+    double mean = 0;
+    for (size_t i = first; i < first + count; i++) {
         if (l->fill == SHOALI_FILL_SPAN)
-            out[i] = first + i >= l->first && first + i < l->end ? 1.0f : 0.0f;
-        else if (l->fill != SHOALI_FILL_WEIGHT)
-            out[i] = l->fill == SHOALI_FILL_ONE ? 1.0f : 0.0f;
-        else if (l->normal)
-            out[i] = (float)(l->scale * shoali_rng_normal(seed, key, first + i));
-        else
-            out[i] = (float)(l->scale * (2.0 * shoali_rng_double(seed, key, first + i) - 1.0));
+            out[i - first] = i >= l->first && i < l->end ? 1.0f : 0.0f;
+        else if (l->fill == SHOALI_FILL_ZERO || l->fill == SHOALI_FILL_ONE)
+            out[i - first] = l->fill == SHOALI_FILL_ONE ? 1.0f : 0.0f;
+        else {
+            if (l->block > 0 && (i == first || i % l->block == 0))
+                mean = block_mean(l, seed, key, i / l->block);
+            out[i - first] = (float)(draw(l, seed, key, i) - mean);
+        }
     }
 }
 
