@@ -8,6 +8,8 @@
 A run is known by all its arguments, so a comparison that was cut goes on where it stopped.
 SHOAL_CLAIMS_PREFIX is a command to put in front of each, such as `nice -n 15`."""
 
+import concurrent.futures
+import contextlib
 import hashlib
 import json
 import os
@@ -26,6 +28,16 @@ def shoal(*args):
     if done.returncode != 0:
         raise SystemExit(f"{shlex.join(command)}: exit status {done.returncode}\n{done.stderr}")
     return done.stdout
+
+
+@contextlib.contextmanager
+def at_a_time(number):
+    """A pool of so many; what still waits in it is dropped when one fails or all is ended."""
+    pool = concurrent.futures.ThreadPoolExecutor(number)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 class Trainings:

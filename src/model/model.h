@@ -27,7 +27,7 @@ typedef enum { SHOALI_INIT_HE, SHOALI_INIT_XAVIER } shoali_init_kind;
 /* How a tensor's first values are drawn. */
 typedef enum {
     SHOALI_FILL_WEIGHT,
-    SHOALI_FILL_BALANCED, /* so, but the entries of a circulant block sum up to 0 */
+    SHOALI_FILL_BALANCED, /* so, but the entries of a large circulant block sum up to 0 */
     SHOALI_FILL_ZERO,
     SHOALI_FILL_ONE,
     SHOALI_FILL_SPAN /* 1 from fan_in to before fan_out, 0 elsewhere: a bias of gates */

@@ -5,6 +5,12 @@
 
 #include "base/rng.h"
 
+/* All outputs of a circulant block see the sum of its inputs with the same weight, the sum of its
+ * first row. Behind ReLU that is most of what they see: one sign of it, and none of them is ever
+ * above zero. Blocks from this side on begin with a sum of zero; smaller ones need it, as it is a
+ * large part of what they can tell, and there are many of them beside each other. */
+enum { BALANCED_FROM = 16 };
+
 /* How a tensor's values are drawn: the deviation or bound of its distribution. */
 typedef struct law {
     shoali_fill fill;
@@ -17,15 +23,16 @@ typedef struct law {
 static law law_of(const shoal_model *model, uint32_t tensor)
 {
     const shoali_param *param = &model->tensor_params[tensor];
+    const bool balanced = param->fill == SHOALI_FILL_BALANCED && param->block >= BALANCED_FROM;
     law l = {.fill = param->fill,
              .normal = model->init == SHOALI_INIT_HE,
              .first = param->fan_in,
              .end = param->fan_out,
-             .block = param->fill == SHOALI_FILL_BALANCED && param->block > 1 ? param->block : 0};
+             .block = balanced ? param->block : 0};
     if (param->fill == SHOALI_FILL_WEIGHT || param->fill == SHOALI_FILL_BALANCED)
         l.scale = l.normal ? sqrt(2.0 / param->fan_in)
                            : sqrt(6.0 / ((double)param->fan_in + param->fan_out));
-    if (l.block > 0) /* what the mean takes away */
+    if (balanced) /* what the mean takes away */
         l.scale *= sqrt((double)l.block / ((double)l.block - 1));
     return l;
 }

@@ -7,8 +7,9 @@
 /**
  * Draw a model's first weights: value i of a tensor depends on (seed, tensor key, i) only, so every
  * rank, and any part of a model, gets the same. He: normal, variance 2 / fan_in (He et al., ICCV
- * 2015). Xavier: uniform, variance 2 / (fan_in + fan_out) (Glorot, Bengio, AISTATS 2010). Biases 0,
- * norm scales 1.
+ * 2015). Xavier: uniform, variance 2 / (fan_in + fan_out) (Glorot, Bengio, AISTATS 2010). Large
+ * circulant blocks of layers that are not recurrent sum up to 0 (init.c says why). Biases 0, norm
+ * scales 1.
  */
 void shoali_init_params(const shoal_model *model, uint64_t seed, float *params_out);
 
