@@ -37,6 +37,7 @@ static law law_of(const shoal_model *model, uint32_t tensor)
     return l;
 }
 
+/* One weight, before its block is balanced. */
 static double draw(const law *l, uint64_t seed, uint64_t key, size_t i)
 {
     return l->scale * (l->normal ? (double)shoali_rng_normal(seed, key, i)
@@ -51,19 +52,19 @@ static double block_mean(const law *l, uint64_t seed, uint64_t key, size_t block
     return sum / (double)l->block;
 }
 
+/* Values [first, first + count) of a tensor. */
 static void fill(const law *l, uint64_t seed, uint64_t key, size_t first, size_t count, float *out)
 {
     double mean = 0;
     for (size_t i = first; i < first + count; i++) {
+        if (l->block > 0 && (i == first || i % l->block == 0))
+            mean = block_mean(l, seed, key, i / l->block);
         if (l->fill == SHOALI_FILL_SPAN)
             out[i - first] = i >= l->first && i < l->end ? 1.0f : 0.0f;
         else if (l->fill == SHOALI_FILL_ZERO || l->fill == SHOALI_FILL_ONE)
             out[i - first] = l->fill == SHOALI_FILL_ONE ? 1.0f : 0.0f;
-        else {
-            if (l->block > 0 && (i == first || i % l->block == 0))
-                mean = block_mean(l, seed, key, i / l->block);
+        else
             out[i - first] = (float)(draw(l, seed, key, i) - mean);
-        }
     }
 }
 
