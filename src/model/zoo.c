@@ -189,6 +189,17 @@ static const char *const lstm_asr_uni[] = {"lstm:out=256,peephole", "lstm:out=25
 static const char *const gru_asr[] = {"gru:out=256,direction=both", "framewise:out=40"};
 static const char *const gru_asr_uni[] = {"gru:out=256", "gru:out=256", "framewise:out=40"};
 
+/* 256-256-256 as E-RNN (Li et al., HPCA 2019) has it, behind a layer that learns what to do with a
+ * frame's values. */
+#define ASR_3(cell)                                                                 \
+    {                                                                               \
+        "dropout:rate=0.1", "framewise:out=512", "relu", "dropout:rate=0.2", cell,  \
+            "dropout:rate=0.2", cell, "dropout:rate=0.2", cell, "dropout:rate=0.4", \
+            "framewise:out=40"                                                      \
+    }
+static const char *const lstm_asr_3[] = ASR_3("lstm:out=256,peephole,direction=both");
+static const char *const gru_asr_3[] = ASR_3("gru:out=256,direction=both");
+
 /* Sak, Senior, Beaufays, INTERSPEECH 2014, as ESE, C-LSTM and E-RNN measure it: 153 values of a
  * frame, 1024 cells projected to 512, twice. */
 static const char *const lstm_google[] = {"lstm:out=1024,proj=512,peephole",
@@ -249,6 +260,16 @@ static const shoali_model_text zoo[] = {
      .input = FRAMES,
      .init = SHOALI_INIT_XAVIER,
      LAYERS(gru_asr_uni)},
+    {.name = "lstm-asr-3",
+     .help = "phonemes of speech: a learned layer, three LSTMs of 256 cells in both directions",
+     .input = FRAMES,
+     .init = SHOALI_INIT_XAVIER,
+     LAYERS(lstm_asr_3)},
+    {.name = "gru-asr-3",
+     .help = "the same with GRUs",
+     .input = FRAMES,
+     .init = SHOALI_INIT_XAVIER,
+     LAYERS(gru_asr_3)},
     {.name = "lstm-google",
      .help = "two LSTMs of 1024 cells projected to 512; 153 values a frame",
      .input = {1, 400, 153},

@@ -298,6 +298,9 @@ static void circulant_cells_replace_whole_ones(void **state)
     expect_params("lstm-asr:circulant_r=16,circulant_y=8",
                   2 * (1024 * 39 + r16 + bias + peephole) + 5 * 32 * 8 + 40);
     expect_params("gru-asr:circulant=8", 2 * (96 * 5 * 8 + 96 * 32 * 8 + 3 * 256) + scores);
+    expect_params("lstm-asr-3:circulant=8",
+                  39 * 512 + 512 + 2 * (128 * 64 * 8 + 5 * r8 + 3 * (bias + peephole)) + scores);
+    expect_params("gru-asr-3", 39 * 512 + 512 + 2 * 768 * (512 + 5 * 256 + 3) + scores);
     expect_params("lstm-google:circulant=8,circulant_y=16",
                   512 * 20 * 8 + 512 * 64 * 8 + 32 * 64 * 16 + 7 * 1024 + /* the first */
                       512 * 64 * 8 + 512 * 64 * 8 + 32 * 64 * 16 + 7 * 1024 + 4 * 32 * 16 + 62);
