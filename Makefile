@@ -2,12 +2,12 @@
 # Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build check lint format demo bench bench-peers claims claims-long soak soak-ranks
+.PHONY: help deps build check check-docs lint format demo bench bench-peers claims claims-long soak soak-ranks
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 deps: ## install what is missing of packages.txt
 	@tools/deps.sh packages.txt
@@ -28,6 +28,9 @@ lint: deps ## formatting, layers, sizes, rules and clang-tidy; all warnings are 
 
 format: ## rewrite C files in the house format
 	@tools/check_format.sh --fix
+
+check-docs: build ## run the commands that README and docs show, compare what they print
+	@tools/check_docs.py $(if $(T),--page '$(T)')
 
 demo: build ## train three ways in a lab of shaped links and compare (5 minutes)
 	@bench/e2e/demo
