@@ -2,7 +2,8 @@
 # Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build check check-docs lint format demo bench bench-peers claims claims-long soak soak-ranks
+.PHONY: help deps build check check-docs lint format demo bench bench-peers claims claims-long soak
+.PHONY: soak-ranks
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
