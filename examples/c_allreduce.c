@@ -4,7 +4,7 @@
  *     shoal run -n 4 -- ./c_allreduce
  *     torchrun --no-python --nproc-per-node 4 ./c_allreduce       (or mpirun, or srun)
  *
- * Built with: cc c_allreduce.c $(pkg-config --cflags --libs shoal) */
+ * Built with: cc c_allreduce.c $(pkg-config --cflags --libs shoal) -lm */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

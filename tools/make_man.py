@@ -185,9 +185,8 @@ def page(words, title, help_, exits, others, facts):
     return "\n".join(['.\\" Made by tools/make_man.py from --help.', *lines]) + "\n"
 
 
-def facts_of(command):
-    """Version and date of all pages."""
-    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+def page_date():
+    """The date of all pages."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if epoch:
         date = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc)
@@ -195,7 +194,13 @@ def facts_of(command):
         with open(os.path.join(ROOT, "debian", "changelog"), encoding="utf-8") as file:
             signed = re.search(r"^ -- .*>  (.*)$", file.read(), re.M).group(1)
         date = email.utils.parsedate_to_datetime(signed).astimezone(datetime.timezone.utc)
-    return {"version": version.stdout.split()[1], "date": date.strftime("%Y-%m-%d")}
+    return date.strftime("%Y-%m-%d")
+
+
+def facts_of(command):
+    """Version and date of all pages."""
+    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    return {"version": version.stdout.split()[1], "date": page_date()}
 
 
 def pages(command):

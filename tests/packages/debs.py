@@ -61,8 +61,8 @@ def readme_commands():
     """The commands under "First steps", as somebody types them who has the package; fewer images,
     one epoch and small buffers, which are further options of the same commands."""
     with open(os.path.join(packages.ROOT, "README.md"), encoding="utf-8") as file:
-        block = re.search(r"## First steps\n\n((?:    .*\n)+)", file.read()).group(1)
-    lines = block.replace("\\\n", " ").splitlines()
+        shown = re.search(r"## First steps\n\n(?:<!--.*-->\n\n)?((?:    .*\n)+)", file.read())
+    lines = shown.group(1).replace("\\\n", " ").splitlines()
     lines = [re.sub(r"\s+#.*", "", line).split() for line in lines]
     commands = [["shoal", *line[1:]] for line in lines if line[0] == "build/release/shoal"]
     smaller = {

@@ -30,6 +30,7 @@ class InstallTest(unittest.TestCase):
             for p in glob.glob(f"{cls.prefix}/lib*/**/libshoal.a", recursive=True)
         ]
         cls.pages = sorted(glob.glob(os.path.join(cls.prefix, "share/man/man1/*.1")))
+        cls.pages3 = sorted(glob.glob(os.path.join(cls.prefix, "share/man/man3/*.3")))
         cls.shoal = os.path.join(cls.prefix, "bin", "shoal")
 
     def flags(self, *options):
@@ -46,6 +47,69 @@ class InstallTest(unittest.TestCase):
         env = {"LD_LIBRARY_PATH": self.lib}
         said = packages.run(self.shoal, "run", "-n", "2", "--", program, env=env)
         self.assertIn("2 ranks, identity: largest error 0.0000", said)
+
+    def readme_program(self):
+        """sum.c as it stands in README.md."""
+        with open(os.path.join(packages.ROOT, "README.md"), encoding="utf-8") as file:
+            (text,) = re.findall(r"^In C, `sum\.c`:\n\n```c\n(.*?)^```", file.read(), re.M | re.S)
+        source = os.path.join(self.root, "sum.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(text)
+        return source
+
+    def check_sum(self, program):
+        said = packages.run(self.shoal, "run", "-n", "4", "--", program)
+        self.assertEqual(["4.00 8.00 12.00 16.00"] * 4, said.split("\n")[:4])
+
+    def test_the_program_of_the_readme(self):
+        program = os.path.join(self.root, "sum")
+        flags = self.flags("--cflags", "--libs")
+        packages.run("cc", self.readme_program(), "-o", program, *flags, f"-Wl,-rpath,{self.lib}")
+        self.check_sum(program)
+
+    def test_cmake_finds_the_library(self):
+        project = os.path.join(self.root, "project")
+        os.makedirs(project, exist_ok=True)
+        shutil.copy(self.readme_program(), project)
+        with open(os.path.join(project, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+            file.write(
+                "cmake_minimum_required(VERSION 3.20)\nproject(sum C)\n"
+                "find_package(shoal 0.1 REQUIRED)\nadd_executable(sum sum.c)\n"
+                "target_link_libraries(sum PRIVATE shoal::shoal)\n"
+            )
+        build = os.path.join(project, "build")
+        packages.run("cmake", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        packages.run("cmake", "--build", build)
+        self.check_sum(os.path.join(build, "sum"))
+        other = ["-S", project, "-B", build + "2", f"-DCMAKE_PREFIX_PATH={self.prefix}"]
+        with open(os.path.join(project, "CMakeLists.txt"), "a", encoding="utf-8") as file:
+            file.write("find_package(shoal 7.0 REQUIRED)\n")
+        done = subprocess.run(["cmake", *other], capture_output=True, check=False)
+        self.assertNotEqual(0, done.returncode, "version 7 was found")
+
+    def test_every_public_function_has_a_page(self):
+        pages = {os.path.basename(p) for p in glob.glob(f"{self.prefix}/share/man/man3/*.3")}
+        exported = packages.run("nm", "-D", "--defined-only", os.path.join(self.lib, "libshoal.so"))
+        names = set(re.findall(r"\bT (shoal_\w+)", exported))
+        self.assertGreater(len(names), 100)
+        self.assertEqual(set(), {f"{name}.3" for name in names} - pages)
+
+    def test_completion_knows_verbs_and_options(self):
+        script = os.path.join(self.prefix, "share/bash-completion/completions/shoal")
+
+        def completed(*words):
+            line = " ".join(f"'{word}'" for word in words)
+            said = packages.run(
+                "bash", "-c",
+                f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _shoal; "
+                'printf "%s\n" "${COMPREPLY[@]}"',
+                env={"PATH": f"{self.prefix}/bin:{os.environ['PATH']}"},
+            )
+            return said.split()
+
+        self.assertEqual(["train"], completed("shoal", "tr"))
+        self.assertIn("--codec=", completed("shoal", "train", "--co"))
+        self.assertEqual([], completed("shoal", "status", "--codec"))
 
     def test_so_is_one_with_the_library_inside(self):
         program = os.path.join(self.root, "static")
@@ -89,7 +153,7 @@ class InstallTest(unittest.TestCase):
     def test_pages_are_sound(self):
         if shutil.which("mandoc") is None:
             self.skipTest("mandoc is missing (packages.txt)")
-        packages.run("mandoc", "-T", "lint", "-W", "warning", *self.pages)
+        packages.run("mandoc", "-T", "lint", "-W", "warning", *self.pages, *self.pages3)
         planted = os.path.join(self.root, "planted.1")
         with open(planted, "w", encoding="ascii") as file:
             file.write(".TH X 1\n.SH NAME\n.nope\n")
@@ -101,6 +165,13 @@ class InstallTest(unittest.TestCase):
         tool = os.path.join(packages.ROOT, "tools", "make_man.py")
         packages.run("python3", tool, "--command", self.shoal, "--out", again)
         for page in self.pages:
+            with open(page, "rb") as one, open(
+                os.path.join(again, os.path.basename(page)), "rb"
+            ) as two:
+                self.assertEqual(one.read(), two.read(), page)
+        tool = os.path.join(packages.ROOT, "tools", "make_man3.py")
+        packages.run("python3", tool, "--out", again)
+        for page in self.pages3:
             with open(page, "rb") as one, open(
                 os.path.join(again, os.path.basename(page)), "rb"
             ) as two:

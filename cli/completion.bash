@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion for bash: asks the command itself, so it knows what that very version knows.
+
+# Verbs, or the options of the verb $1 (and of its kind $2), one a line.
+_shoal_words() {
+    if [ $# -eq 0 ]; then
+        shoal --help 2>/dev/null | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p' | grep -v '^shoal$'
+    else
+        shoal "$@" --help 2>/dev/null | grep -oE '^ {2,6}(-[[:alnum:]], )?--[a-z0-9-]+=?' |
+            sed 's/.*--/--/'
+    fi
+}
+
+# Names that an option may have: the first word of each row of `shoal list KIND`.
+_shoal_names() {
+    shoal list "$1" 2>/dev/null | sed -n 's/^ *\([a-z][a-z0-9_-]*\) .*/\1/p'
+}
+
+_shoal() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words='' verb i
+    COMPREPLY=()
+    [ "$before" = "=" ] && before=${COMP_WORDS[COMP_CWORD - 2]}
+    [ "$word" = "=" ] && word=''
+    verb=${COMP_WORDS[1]}
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words="$(_shoal_words) --help --version"
+    else
+        case $before in
+        --codec | --collective | --sync | --transport | --model | --optimizer)
+            words=$(_shoal_names "${before#--}s")
+            ;;
+        *)
+            [[ $word == -* ]] && words=$(_shoal_words "$verb")
+            ;;
+        esac
+    fi
+    if [ -n "$words" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+        for i in "${COMPREPLY[@]}"; do
+            [[ $i == *= ]] && compopt -o nospace 2>/dev/null
+        done
+    else
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        compopt -o filenames 2>/dev/null
+    fi
+    return 0
+}
+
+complete -F _shoal shoal
