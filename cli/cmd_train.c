@@ -92,7 +92,9 @@ static const struct argp_option options[] = {
     {"steps", KEY_STEPS, "N", 0, "Stop after so many steps in all", 1},
     {"lr", 'r', "RATE", 0, "Base learning rate (0.02)", 1},
     {"optimizer", KEY_OPTIMIZER, "SPEC", 0,
-     "sgd:momentum=0.9,decay=5e-4,nesterov or adam (sgd:momentum=0.9)", 1},
+     "sgd:momentum=0.9,decay=5e-4,nesterov or adam; decay spares biases and norms "
+     "(sgd:momentum=0.9)",
+     1},
     {"schedule", KEY_SCHEDULE, "SPEC", 0,
      "constant, cosine:warmup=100, step:at=0.5/0.75,factor=0.1 (constant)", 1},
     {"seed", 's', "N", 0, "Of weights, order of samples and dropout (1)", 1},

@@ -208,7 +208,7 @@ class Runner:
     def page(self, blocks):
         printed = None
         with tempfile.TemporaryDirectory(prefix="shoal-docs-") as folder:
-            for name in ("examples", "bench", "innet", "tools"):
+            for name in ("bench", "examples", "include", "innet", "python", "tools"):
                 os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
             os.makedirs(os.path.join(folder, "build"))
             os.makedirs(os.path.join(folder, "bin"))  # Debian's Python, which PyTorch belongs to
