@@ -187,6 +187,7 @@ struct shoal_comm {
     shoal_op *all;                    /* every operation with a handle */
     shoali_group *groups;
     uint32_t group_count, group_capacity, waiters, open_ops;
+    uint32_t keeping_ops; /* of open_ops: those that write residuals or a transform's state */
     bool stopping, work_stopping, work_running, progress_running;
     pthread_t progress_thread, work_thread;
 
@@ -276,6 +277,7 @@ struct shoal_op {
     bool asked, failing, told_all, ended;
     shoali_answer *answers; /* by member, once asked; state SHOALI_ANSWER_STATES: no answer */
     float **residuals;
+    bool keeps; /* counted in comm->keeping_ops */
     /* rounds.c */
     shoal_op *parent, *child;
     bool child_open, job_open, transforming, waits_for_rates;
@@ -461,6 +463,8 @@ void shoali_op_free(shoal_op *op);
 void shoali_op_complete(shoal_op *op); /* progress thread: hand it to its owner */
 
 /* residual.c */
+bool shoali_op_feeds_back(const shoal_op *op); /* it reads and writes residuals */
+bool shoali_op_keeps(const shoal_op *op);      /* residuals, or a transform's state */
 SHOAL_MUST_USE shoal_status shoali_transform_state(shoal_comm *comm, const shoal_op *op,
                                                    void **state_out);
 void shoali_transform_reset(shoal_comm *comm, const shoal_op *op);

@@ -165,10 +165,22 @@ void shoali_residuals_free(shoali_residual_store *store)
 
 /* ------------------------------------------------------------------ checkpoints */
 
-static void wait_for_quiet(shoal_comm *comm)
+bool shoali_op_feeds_back(const shoal_op *op)
+{
+    return op->extras.error_feedback && (op->push->error_feedback || op->pull->error_feedback);
+}
+
+bool shoali_op_keeps(const shoal_op *op)
+{
+    return shoali_op_feeds_back(op) || (op->push->traits & SHOAL_CODEC_TRANSFORM) != 0;
+}
+
+/* Until nothing writes what is read here. Other operations may stay open for as long as they like:
+ * a protocol may keep receives posted through all of a run. */
+static void wait_for_keepers(shoal_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
-    while (comm->open_ops > 0)
+    while (comm->keeping_ops > 0)
         pthread_cond_wait(&comm->changed, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
 }
@@ -204,7 +216,7 @@ size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out, size_t capa
     request r = {.comm = comm, .out = out, .capacity = capacity};
     if (atomic_load(&comm->forked))
         return 0;
-    wait_for_quiet(comm);
+    wait_for_keepers(comm);
     shoali_call(comm, list, &r);
     return r.count;
 }
@@ -227,7 +239,7 @@ shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key, const floa
     request r = {.comm = comm, .key = key, .values = values, .count = count};
     if (atomic_load(&comm->forked))
         return shoali_fail(SHOAL_EFORKED, "this communicator belongs to the parent process");
-    wait_for_quiet(comm);
+    wait_for_keepers(comm);
     shoali_call(comm, put, &r);
     return r.status == SHOAL_OK ? SHOAL_OK : shoali_error_set(&r.error);
 }
@@ -243,6 +255,6 @@ void shoali_comm_forget_residuals(shoal_comm *comm)
 {
     if (atomic_load(&comm->forked))
         return;
-    wait_for_quiet(comm);
+    wait_for_keepers(comm);
     shoali_call(comm, forget, comm);
 }

@@ -212,7 +212,7 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
 
 static shoal_status give_residuals(shoal_op *op)
 {
-    if (!op->extras.error_feedback || !(op->push->error_feedback || op->pull->error_feedback))
+    if (!shoali_op_feeds_back(op))
         return SHOAL_OK;
     op->residuals = shoali_arena_array(op->arena, op->tensor_count, sizeof(float *));
     return op->residuals != NULL ? shoali_residuals_of(op->comm, op, op->residuals) : SHOAL_ENOMEM;

@@ -54,6 +54,8 @@ shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
     pthread_mutex_lock(&comm->lock);
     bool stopping = comm->stopping;
     comm->open_ops += !stopping;
+    op->keeps = !stopping && shoali_op_keeps(op);
+    comm->keeping_ops += op->keeps;
     if (!stopping && extras->on_done == NULL)
         link_all(comm, op);
     pthread_mutex_unlock(&comm->lock);
@@ -88,6 +90,7 @@ void shoali_op_complete(shoal_op *op)
         on_done(op->extras.done_ctx, op->status, &op->error, &op->stats);
     pthread_mutex_lock(&comm->lock);
     comm->open_ops -= counted;
+    comm->keeping_ops -= op->keeps;
     op->done = true;
     bool referred_to = op->cancel_queued;
     if (on_done == NULL && !op->extras.own_wait) {

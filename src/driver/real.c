@@ -520,7 +520,7 @@ void shoali_sync_set_samples(shoal_sync *sync, uint32_t samples, uint32_t batch)
 
 bool shoali_sync_is_exact(const shoal_sync *sync)
 {
-    return (sync->protocol.row->traits & SHOALI_SYNC_EXACT) != 0;
+    return (sync->protocol.traits & SHOALI_SYNC_EXACT) != 0;
 }
 
 uint32_t shoali_sync_final_members(const shoal_sync *sync, uint32_t *out)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every protocol under shoal train, with a run folder: it ends, its checkpoint goes on, and replicas
+that may differ are not held for a fault."""
+import os
+import shutil
+import tempfile
+import unittest
+
+import shoal
+
+PROTOCOLS = (
+    "all_reduce",
+    "param_server",
+    "param_server:servers=1,dedicated",
+    "param_server:dedicated,sequential",
+    "param_server:dedicated,backup=1",
+    "param_server:dedicated,staleness=2",
+    "param_server:dedicated,async",
+    "local_sgd:every=4",
+    "diloco:every=4",
+    "ripples:static",
+    "ripples:smart,laggards",
+    "ad_psgd",
+    "d_psgd",
+    "hop",
+    "hop:backup=1",
+    "hop:staleness=2",
+)
+
+
+class Protocols(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="shoal-protocols-")
+        cls.data = os.path.join(cls.folder, "digits")
+        done = shoal.run("data", "digits", "--out", cls.data, "--train", 240, "--test", 40)
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def train(self, sync, out, *more):
+        return shoal.run(
+            "train", "--model", "mlp-small", "--data", self.data, "--workers", 2, "--batch", 20,
+            "--sync", sync, "--out", out, "--no-eval", "--json", *more, timeout=40,
+        )
+
+    def test_each_ends_with_a_run_folder_and_goes_on_from_it(self):
+        for sync in PROTOCOLS:
+            with self.subTest(sync=sync):
+                out = os.path.join(self.folder, sync.replace(":", "-"))
+                done = self.train(sync, out)  # six steps
+                self.assertEqual(0, done.returncode, done.stderr)
+                self.assertTrue(os.path.exists(os.path.join(out, "checkpoints", "latest")))
+                done = self.train(sync, out, "--resume", out, "--epochs", 2)
+                self.assertEqual(0, done.returncode, done.stderr)
+
+
+if __name__ == "__main__":
+    shoal.main()
