@@ -198,6 +198,8 @@ static inline uint64_t shoali_tcp_now(const shoali_tcp *tcp)
 shoali_conn *shoali_conn_create(shoali_tcp *tcp, int64_t peer, bool control, bool dialled);
 void shoali_peer_set_timer(shoali_tcp *tcp, shoali_tcp_peer *peer, uint64_t in_us);
 void shoali_conn_set_timer(shoali_conn *conn, uint64_t wake_us);
+/** The mark of a data connection, from its first frame to its goodbye, whichever end dialled. */
+void shoali_conn_mark(shoali_conn *conn, uint8_t tos);
 /** (Un)watch for reading, and for writing on request. */
 shoal_status shoali_conn_watch(shoali_conn *conn, bool write);
 void shoali_conn_unwatch(shoali_conn *conn);

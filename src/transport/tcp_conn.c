@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "transport/stream.h"
 #include "transport/tcp.h"
+#include "wire/guard.h"
 
 enum { DRAIN_READS = 64 };
 
@@ -37,6 +38,12 @@ shoali_conn *shoali_conn_create(shoali_tcp *tcp, int64_t peer, bool control, boo
     conn->next = *list;
     *list = conn;
     return conn;
+}
+
+void shoali_conn_mark(shoali_conn *conn, uint8_t tos)
+{
+    conn->tos = tos;
+    conn->tx.box.guarded = tos == SHOALI_TOS_FLOATS;
 }
 
 void shoali_conn_set_timer(shoali_conn *conn, uint64_t wake_us)

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "transport/tcp.h"
-#include "wire/guard.h"
 
 enum {
     RATE_BYTES = 512 << 10, /* a lane's rate is measured over so much and so long */
@@ -91,8 +90,7 @@ static shoali_conn *add_lane(shoali_tcp *tcp, shoali_tcp_peer *p, uint32_t peer,
     shoali_conn *conn = lane < lanes ? shoali_conn_create(tcp, peer, false, true) : NULL;
     if (conn == NULL)
         return NULL;
-    conn->tos = tos;
-    conn->tx.box.guarded = tos == SHOALI_TOS_FLOATS;
+    shoali_conn_mark(conn, tos);
     conn->lane = (uint16_t)lane;
     conn->dial_ip = p->tunnelled ? p->address.ip_count : lane > 0 ? lane % links : first_link(p);
     conn->spare = lane > 0;

@@ -270,7 +270,7 @@ static void opened(shoali_conn *conn)
     tcp->stranger_count--;
     conn->peer = opening->peer.endpoint;
     conn->control = opening->peer.purpose == SHOALI_PURPOSE_CONTROL;
-    conn->tos = opening->peer.tos;
+    shoali_conn_mark(conn, opening->peer.tos);
     conn->lane = opening->peer.lane;
     conn->next = tcp->peers[conn->peer].conns;
     tcp->peers[conn->peer].conns = conn;

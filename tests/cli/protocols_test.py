@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every protocol under shoal train, with a run folder: it ends, its checkpoint goes on, and replicas
-that may differ are not held for a fault."""
+that may differ are not called a fault."""
 import os
 import shutil
 import tempfile

@@ -77,6 +77,25 @@ static void each_tos_has_its_own_marked_connection(void **state)
     net_close(&n);
 }
 
+/* On a marked connection the accepting side, too, says goodbye with guarded words: whoever leaves
+ * first, the other hears a goodbye and no broken frame. */
+static void either_end_of_a_marked_connection_may_leave_first(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 2; first++) {
+        net n;
+        net_open(&n, 2, "tcp");
+        shoal_data head = {77, 1, 0, 4, 0, false};
+        assert_ok(n.nodes[0].row->send(n.nodes[0].state, 1, 0x28, &head, "body", 1));
+        NET_UNTIL(&n, n.nodes[1].complete == 1);
+        net_close_node(&n, first);
+        NET_UNTIL(&n, n.nodes[1 - first].downs[first] == 1);
+        assert_int_equal(n.nodes[1 - first].why[first], SHOAL_OK);
+        assert_non_null(strstr(n.nodes[1 - first].text[first], "said goodbye"));
+        net_close(&n);
+    }
+}
+
 static void ipv6_works_as_well(void **state)
 {
     (void)state;
@@ -515,6 +534,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(data_connections_are_made_on_demand_and_per_lane),
         CHECK_TEST(each_tos_has_its_own_marked_connection),
+        CHECK_TEST(either_end_of_a_marked_connection_may_leave_first),
         CHECK_TEST(ipv6_works_as_well),
         CHECK_TEST(sockets_carry_the_deadline),
         CHECK_TEST(an_early_caller_waits),
