@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every protocol under shoal train, with a run folder: it ends, its checkpoint goes on, and replicas
-that may differ are not called a fault."""
+"""Every protocol under shoal train, with a run folder: it ends, its checkpoint goes on, and
+replicas that may differ are no fault."""
 import os
 import shutil
 import tempfile
