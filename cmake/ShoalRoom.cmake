@@ -11,6 +11,11 @@ target_compile_options(shoal_flags INTERFACE
   -Wall -Wextra -Wpedantic $<$<BOOL:${SHOAL_WERROR}>:-Werror> -Wshadow -Wstrict-prototypes
   -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla
   $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation> -ffp-contract=off -fno-math-errno)
+# No binary names the folder that it was built in: neither __FILE__, generated code's included, nor
+# debug information, nor a library path. The same sources give the same bytes anywhere.
+add_compile_options(-ffile-prefix-map=${CMAKE_BINARY_DIR}=build
+  -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 if(SHOAL_SANITIZE)
   target_compile_options(shoal_flags INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)

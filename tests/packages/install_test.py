@@ -48,6 +48,15 @@ class InstallTest(unittest.TestCase):
         said = packages.run(self.shoal, "run", "-n", "2", "--", program, env=env)
         self.assertIn("2 ranks, identity: largest error 0.0000", said)
 
+    def test_nothing_names_the_folder_that_it_was_built_in(self):
+        folders = {os.path.realpath(packages.ROOT), os.path.realpath(BUILD)}
+        for at, _, names in os.walk(self.prefix):
+            for name in names:
+                with open(os.path.join(at, name), "rb") as file:
+                    data = file.read()
+                for folder in folders:
+                    self.assertFalse(folder.encode() in data, os.path.join(at, name))
+
     def readme_program(self):
         """sum.c as it stands in README.md."""
         with open(os.path.join(packages.ROOT, "README.md"), encoding="utf-8") as file:
