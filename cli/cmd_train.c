@@ -279,7 +279,7 @@ static bool parse_chunk(const char *text, uint32_t *elems_out)
 
 static bool parse_on_loss(const char *text, train_args *args)
 {
-    args->train.reform = args->comm.reform = args->launch.survives = strcmp(text, "reform") == 0;
+    args->train.reform = args->comm.reform = strcmp(text, "reform") == 0;
     return args->train.reform || strcmp(text, "stop") == 0;
 }
 
@@ -525,8 +525,12 @@ static int run_args(void *input, char **command)
         args->comm.world_size = 1;
         return worker_main(args);
     }
-    if (args->launch.spares > 0 && !args->launch.survives)
+    if (shoal_sync_survives(args->train.sync, &args->launch.survives) != SHOAL_OK)
+        return cli_report("train");
+    args->launch.survives = args->launch.survives || args->train.reform;
+    if (args->launch.spares > 0 && !args->train.reform)
         return cli_usage("train", "--spares goes with --on-loss reform");
+    args->launch.servers = servers;
     args->launch.ranks = args->workers + servers + args->launch.spares;
     args->launch.argv = command;
     args->launch.quiet = false;

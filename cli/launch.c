@@ -18,7 +18,7 @@
 #include "launch_job.h"
 #include "throttle.h"
 
-enum { KILL_AFTER_MS = 5000 };
+enum { KILL_AFTER_MS = 5000, LEFT_BEHIND_MS = 3000 };
 
 static int64_t now_ms(void)
 {
@@ -113,9 +113,10 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     if (j->members == 0 && j->desc->spares > 0 && j->stop_at_ms < 0)
         stop_in(j, (int64_t)(j->desc->grace_s * 1000),
                 SIGKILL); /* spares with nothing to wait for */
-    j->through = j->through || (code == 0 && began);
-    if (code == 0 && began && j->desc->survives && j->stop_at_ms < 0)
-        stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGKILL);
+    bool result = code == 0 && rank < j->desc->ranks - j->desc->spares - j->desc->servers;
+    j->through = j->through || result;
+    if (result && j->survives && j->stop_at_ms < 0)
+        stop_in(j, LEFT_BEHIND_MS, SIGKILL); /* who was left behind: stopped, or cut off */
     if (code == 0 || (ours && WIFSIGNALED(status)))
         return;
     if (!j->desc->quiet && WIFSIGNALED(status))
@@ -126,7 +127,7 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     bool explains = code == CLI_USAGE && j->code == CLI_PEER_LOST && !j->killed;
     if (j->code == 0 || WIFSIGNALED(status) || explains)
         j->code = code;
-    if (j->stop_at_ms < 0 && !j->desc->survives)
+    if (j->stop_at_ms < 0 && !j->survives)
         stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGTERM);
 }
 
@@ -189,6 +190,14 @@ static void harder(launch_job *j)
     stop_in(j, KILL_AFTER_MS, SIGKILL);
 }
 
+/* What ranks say of the job: that it goes on without those that are lost. */
+static void hear_word(launch_job *j)
+{
+    char words[64];
+    ssize_t got = read(j->word[0], words, sizeof words);
+    j->survives = j->survives || (got > 0 && memchr(words, 's', (size_t)got) != NULL);
+}
+
 static void supervise(launch_job *j, int signals, struct pollfd *fds)
 {
     bool ended = false;
@@ -197,8 +206,11 @@ static void supervise(launch_job *j, int signals, struct pollfd *fds)
         for (uint32_t rank = 0; rank < ranks; rank++)
             fds[rank] = (struct pollfd){.fd = j->ranks[rank].output, .events = POLLIN};
         fds[ranks] = (struct pollfd){.fd = signals, .events = POLLIN};
-        if (poll(fds, ranks + 1, poll_timeout(j)) < 0 && errno != EINTR)
+        fds[ranks + 1] = (struct pollfd){.fd = j->word[0], .events = POLLIN};
+        if (poll(fds, ranks + 2, poll_timeout(j)) < 0 && errno != EINTR)
             break;
+        if (fds[ranks + 1].revents != 0)
+            hear_word(j);
         for (uint32_t rank = 0; rank < ranks; rank++) {
             if (fds[rank].revents != 0)
                 read_output(j, rank);
@@ -242,8 +254,10 @@ static int run_job(void *arg)
         snprintf(j->address, sizeof j->address, "%s", lab_address(0));
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     j->ranks = calloc(launch_processes(j), sizeof *j->ranks);
-    struct pollfd *fds = calloc(launch_processes(j) + 1, sizeof *fds);
-    bool ok = signals >= 0 && j->ranks != NULL && fds != NULL && launch_place_aggregators(j);
+    struct pollfd *fds = calloc(launch_processes(j) + 2, sizeof *fds);
+    j->word[0] = j->word[1] = -1;
+    bool ok = pipe2(j->word, O_CLOEXEC | O_NONBLOCK) == 0 && signals >= 0 && j->ranks != NULL &&
+              fds != NULL && launch_place_aggregators(j);
     for (uint32_t rank = 0; j->ranks != NULL && rank < launch_processes(j); rank++)
         j->ranks[rank].output = -1;
     for (uint32_t i = 0; ok && i < launch_processes(j); i++)
@@ -261,9 +275,12 @@ static int run_job(void *arg)
     free(j->ranks);
     launch_forget_aggregators(j);
     free(fds);
+    for (int i = 0; i < 2; i++)
+        if (j->word[i] >= 0)
+            close(j->word[i]);
     if (signals >= 0)
         close(signals);
-    return desc->survives && j->through ? CLI_OK : j->code;
+    return j->survives && j->through ? CLI_OK : j->code;
 }
 
 /* In a network of our own, and on other hosts, the usual port and the one behind it. */
@@ -277,8 +294,11 @@ static void set_ports(launch_job *j)
 
 int launch_run(const launch_desc *desc)
 {
-    launch_job j = {
-        .desc = desc, .members = desc->ranks - desc->spares, .stop_at_ms = -1, .port = desc->port};
+    launch_job j = {.desc = desc,
+                    .members = desc->ranks - desc->spares,
+                    .survives = desc->survives,
+                    .stop_at_ms = -1,
+                    .port = desc->port};
     if (desc->in_switch != NULL && (desc->lab == NULL || desc->lab->cables != LAB_SWITCH))
         return cli_usage(desc->verb, "--in-switch goes with --lab, and a lab with a switch");
     if (!make_token(j.token)) {

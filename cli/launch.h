@@ -20,10 +20,12 @@ typedef struct launch_desc {
     uint16_t port;         /* of rank 0's store; 0: a free one */
     char **argv;           /* the command, NULL-terminated */
     bool tag_output;       /* put "[rank] " before each line */
-    double grace_s;  /* how long the others may go on after one failed (they name the culprit) */
-    bool survives;   /* members may change: the job is done when one that began with it is */
-    uint32_t spares; /* of the ranks, the last: they wait for a place (SHOAL_SPARE) */
-    bool quiet;      /* say nothing about ranks that fail by themselves */
+    double grace_s; /* how long the others may go on after one failed (they name the culprit) */
+    bool survives; /* the job goes on without lost ranks: it is done when one that began with it is.
+                        Ranks may say so as well (SHOAL_LAUNCHER_FD) */
+    uint32_t servers; /* of the ranks, behind the workers: they have no result */
+    uint32_t spares;  /* of the ranks, the last: they wait for a place (SHOAL_SPARE) */
+    bool quiet;       /* say nothing about ranks that fail by themselves */
 } launch_desc;
 
 /** Run the job to its end. @return exit code: 0 only if every rank's was 0; CLI_PEER_LOST if a rank

@@ -31,6 +31,8 @@ typedef struct launch_job {
     int *reserved;             /* [aggregators] ports kept */
     int64_t stop_at_ms;        /* when the next harder signal is due; -1: all is well */
     int next_signal;
+    bool survives;    /* as desc says, or a rank did (SHOAL_LAUNCHER_FD) */
+    int word[2];      /* of ranks to us: a pipe; -1: none */
     bool through;     /* a member has ended well */
     bool killed;      /* a rank was, by a signal */
     uint32_t members; /* that began with the job and are alive */

@@ -97,6 +97,10 @@ static void set_environment(const launch_job *j, uint32_t rank)
     char store[96];
     snprintf(store, sizeof store, "tcp://%s:%u", j->address, j->store_port);
     setenv("SHOAL_RENDEZVOUS", store, 1);
+    if (j->word[1] >= 0) {
+        fcntl(j->word[1], F_SETFD, 0); /* the program keeps it */
+        set_number("SHOAL_LAUNCHER_FD", (uint64_t)j->word[1]);
+    }
     setenv("OMP_NUM_THREADS", "1", 0); /* ranks share the cores; as torchrun does */
     if (j->desc->lab != NULL)
         setenv("SHOAL_LAB", "1", 1); /* counts as loopback: docs/security.md */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train_report.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "stragglers.h"
@@ -54,6 +56,21 @@ static void print_number(const char *key, double value, const char *end)
         printf("\"%s\": null%s", key, end);
 }
 
+static void print_losses(const shoal_train *train)
+{
+    shoal_train_loss loss = {.size = sizeof loss};
+    json_t *all = json_array();
+    for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++)
+        json_array_append_new(all, json_pack("{s:i, s:s, s:I, s:f, s:I, s:s}", "rank",
+                                             (int)loss.rank, "host", loss.host, "epoch",
+                                             (json_int_t)loss.epoch, "after_s", loss.after_s,
+                                             "step", (json_int_t)loss.step, "why", loss.why));
+    char *text = json_dumps(all, 0);
+    printf("\"lost\": %s, ", text != NULL ? text : "[]");
+    free(text);
+    json_decref(all);
+}
+
 void train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
                        const shoal_train_summary *s)
 {
@@ -86,8 +103,9 @@ void train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_
         print_number("sent_elements_per_step", s->raw_bytes / 4, ", ");
         print_number("planned_elements_per_step", (double)planned, ", ");
     }
+    print_losses(train);
     print_number("ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1, ", ");
-    stragglers_json(train, s->workers);
+    stragglers_json(train, s->ranks);
 }
 
 void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
@@ -121,5 +139,9 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
                (unsigned long long)planned);
     if (d->out != NULL)
         printf("  metrics and checkpoints are in %s; go on with --resume %s\n", d->out, d->out);
-    stragglers_table(train, s->workers);
+    shoal_train_loss loss = {.size = sizeof loss};
+    for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++)
+        printf("  lost              rank %u (%s) after %.1f s, at step %llu: %s\n", loss.rank,
+               loss.host, loss.after_s, (unsigned long long)loss.step, loss.why);
+    stragglers_table(train, s->ranks);
 }

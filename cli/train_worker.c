@@ -8,9 +8,9 @@
 #include "cli.h"
 #include "train_report.h"
 
-static void show_progress(const train_worker *args, uint32_t rank, const shoal_train_progress *p)
+static void show_progress(const train_worker *args, const shoal_train_progress *p)
 {
-    if (rank != 0 || args->quiet)
+    if (!p->reports || args->quiet)
         return;
     char slow[64] = "";
     if (p->slow_rank >= 0)
@@ -50,16 +50,17 @@ static shoal_status run_steps(const train_worker *args, shoal_train *train, uint
             train_codec_table(train);
             *told = true;
         }
-        show_progress(args, rank, &progress);
+        show_progress(args, &progress);
     } while (!progress.done);
     return SHOAL_OK;
 }
 
+/* The lowest rank that is there tells the result. */
 static shoal_status report(const train_worker *args, shoal_train *train, uint32_t rank)
 {
     shoal_train_summary summary = {.size = sizeof summary};
     shoal_status status = shoal_train_summarise(train, &summary);
-    if (status != SHOAL_OK || rank != 0)
+    if (status != SHOAL_OK || rank != summary.reporter)
         return status;
     if (args->json)
         train_report_json(args->train, args->planned, train, &summary);

@@ -16,8 +16,8 @@ int cli_exit_code(shoal_status status)
     case SHOAL_OK:
         return CLI_OK;
     case SHOAL_EPEER:
-    case SHOAL_EEPOCH:
         return CLI_PEER_LOST;
+    case SHOAL_EEPOCH:
     case SHOAL_ETIMEDOUT:
         return CLI_DEADLINE;
     case SHOAL_ENOTSUP:

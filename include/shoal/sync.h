@@ -159,6 +159,13 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_serve(shoal_sync *sync);
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_servers(const char *spec, uint32_t *servers_out);
 
+/**
+ * Whether a protocol goes on by itself when workers are lost, for launchers: the job then ends when
+ * those that are left have ended.
+ * @return SHOAL_OK | EINVAL (unknown protocol or key)
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sync_survives(const char *spec, bool *survives_out);
+
 #ifdef __cplusplus
 }
 #endif

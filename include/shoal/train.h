@@ -135,6 +135,7 @@ typedef struct shoal_train_progress {
     bool done;
     int32_t slow_rank;  /* whom all wait for in these seconds, -1: nobody */
     char slow_cause[8]; /* "compute" or "network" */
+    bool reports;       /* no worker of a lower rank is there: this one should print */
 } shoal_train_progress;
 
 /**
@@ -196,7 +197,7 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_serve(shoal_train *train);
  * milliseconds. */
 typedef struct shoal_train_summary {
     size_t size;
-    uint32_t workers;
+    uint32_t workers; /* that are there at the end */
     uint64_t steps, params;
     double test_loss, test_accuracy, train_loss; /* of the last epoch */
     double symbol_error_rate;                    /* as in shoal_train_progress */
@@ -209,10 +210,27 @@ typedef struct shoal_train_summary {
     /** Replicas that differ: accuracy of the worst and the best of them before the final average;
      *  NaN where replicas are equal or nothing is evaluated. */
     double worker_accuracy_min, worker_accuracy_max;
+    uint32_t ranks; /* of shoal_train_rank_of: the workers, and those that were lost at the end */
+    uint32_t reporter; /* the lowest rank that is there: it should print what concerns all */
 } shoal_train_summary;
 /** Collective: every worker calls it once, after the last step. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_summarise(shoal_train *train,
                                                             shoal_train_summary *summary_out);
+
+/** A worker that the run has gone on without. */
+typedef struct shoal_train_loss {
+    size_t size;
+    uint32_t rank;  /* its rank in */
+    uint64_t epoch; /* this epoch of the membership: 0 until the first reform */
+    double after_s; /* seconds of this process's training when it was given up */
+    uint64_t step;  /* of this worker, when it went on without */
+    char host[64];
+    char why[256]; /* a sentence */
+} shoal_train_loss;
+/** Loss i in the order in which they were noticed here; false behind the last. Complete after
+ * shoal_train_summarise. */
+SHOAL_API bool shoal_train_loss_of(const shoal_train *train, uint32_t i,
+                                   shoal_train_loss *loss_out);
 
 /** One worker's part in how long a step took; times are means per step. */
 typedef struct shoal_train_rank {

@@ -1103,6 +1103,7 @@ class shoal_train_progress(C.Structure):
         ("done", C.c_bool),
         ("slow_rank", C.c_int32),
         ("slow_cause", C.c_char * 8),
+        ("reports", C.c_bool),
     ]
 
 
@@ -1144,6 +1145,20 @@ class shoal_train_summary(C.Structure):
         ("skipped", C.c_uint64),
         ("worker_accuracy_min", C.c_double),
         ("worker_accuracy_max", C.c_double),
+        ("ranks", C.c_uint32),
+        ("reporter", C.c_uint32),
+    ]
+
+
+class shoal_train_loss(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("rank", C.c_uint32),
+        ("epoch", C.c_uint64),
+        ("after_s", C.c_double),
+        ("step", C.c_uint64),
+        ("host", C.c_char * 64),
+        ("why", C.c_char * 256),
     ]
 
 
@@ -1357,6 +1372,7 @@ FUNCTIONS = {
     "shoal_sync_last_stats": (STATUS, [C.c_void_p, C.POINTER(shoal_sync_stats)]),
     "shoal_sync_serve": (STATUS, [C.c_void_p]),
     "shoal_sync_servers": (STATUS, [C.c_char_p, C.c_void_p]),
+    "shoal_sync_survives": (STATUS, [C.c_char_p, C.c_void_p]),
     "shoal_sim_create": (STATUS, [C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
     "shoal_sim_destroy": (None, [C.c_void_p]),
     "shoal_sim_run": (STATUS, [C.c_void_p]),
@@ -1381,6 +1397,7 @@ FUNCTIONS = {
     "shoal_train_in_virtual_time": (STATUS, [C.POINTER(shoal_train_desc), C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
     "shoal_train_serve": (STATUS, [C.c_void_p]),
     "shoal_train_summarise": (STATUS, [C.c_void_p, C.POINTER(shoal_train_summary)]),
+    "shoal_train_loss_of": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_loss)]),
     "shoal_train_rank_of": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_rank)]),
     "shoal_watch_ask": (STATUS, [C.c_char_p, C.c_int64, C.POINTER(C.c_void_p)]),
     "shoal_watch_job": (None, [C.c_void_p, C.POINTER(C.c_char_p), C.c_void_p, C.c_void_p]),

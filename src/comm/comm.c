@@ -162,6 +162,11 @@ static shoal_status enter_running(shoali_admission *in, uint64_t deadline_us, sh
     return status;
 }
 
+void shoali_comm_goes_on(void)
+{
+    shoali_launch_survives(shoali_getenv, NULL);
+}
+
 shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_out)
 {
     shoali_admission in = {.keeper = NULL};
@@ -170,6 +175,8 @@ shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_ou
             SHOAL_EINVAL,
             "the descriptor of a communicator has the wrong size: start from SHOAL_COMM_DESC_INIT");
     uint64_t began_us = shoali_now_us();
+    if (desc->reform)
+        shoali_comm_goes_on();
     shoal_status status = create(desc, NULL, &in, comm_out);
     if (status != SHOAL_EEPOCH || in.keeper == NULL)
         return status;

@@ -68,6 +68,19 @@ SHOAL_MUST_USE shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_des
 SHOAL_MUST_USE shoal_status shoali_comm_run(shoal_comm *comm, const shoal_op_desc *desc,
                                             shoal_op_stats *stats_out);
 
+/** The job goes on without lost ranks: whoever launched it should know. */
+void shoali_comm_goes_on(void);
+
+/** What is known of a lost endpoint. */
+typedef struct shoali_lost_peer {
+    uint64_t at_us; /* monotonic; 0: it is not lost, or left with a goodbye */
+    const char *host, *why;
+} shoali_lost_peer;
+/** Whether an endpoint is lost to this one; out is filled either way. Any thread. */
+bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_lost_peer *out);
+/** Whether no endpoint below this one is there any more. Any thread. */
+bool shoali_comm_is_lowest(const shoal_comm *comm);
+
 /** Residuals of error feedback, by tensor key, and states of transforms, by a hash of codec and
  * tensor table: for checkpoints. Blocks while operations are open: call between steps. */
 typedef struct shoali_residual {

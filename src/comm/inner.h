@@ -115,6 +115,7 @@ typedef struct shoali_peer {
     _Atomic uint32_t
         state; /* SHOALI_PEER_*; lost_text and lost_status are constant once it is LOST */
     shoal_status lost_status;
+    uint64_t lost_us;
     char lost_text[SHOALI_LOST_TEXT_BYTES];
     bool silent;          /* LOST, but perhaps alive: it does not answer, or the link is cut */
     bool leaving, moved;  /* HERE or LEFT: it reforms; it is in the next epoch */
@@ -215,9 +216,11 @@ struct shoal_comm {
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
     bool quit;                   /* the progress thread is to end */
     uint64_t unsure_us;          /* the same of everybody's */
-    bool leaving;                /* this rank reforms: no operation starts any more */
-    bool busy;        /* something happened in this round, or is left to do: do not sleep */
-    uint64_t busy_us; /* when something happened last */
+    uint64_t outdated_us; /* until then a lost peer means that the others gave this rank up: */
+    uint64_t stood_us;    /* it stood still for so long, beyond the peer timeout */
+    bool leaving;         /* this rank reforms: no operation starts any more */
+    bool busy;            /* something happened in this round, or is left to do: do not sleep */
+    uint64_t busy_us;     /* when something happened last */
     shoali_scratch *scratch;
     shoali_residual_store *residuals;
     shoali_gauge *gauge; /* NULL: nobody has asked for rates */

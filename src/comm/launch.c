@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/rng.h"
 
 /* A launcher and the variables in which it tells rank and size; the first size variable that is set
@@ -263,4 +265,16 @@ shoal_status shoali_launch_find(const shoal_comm_desc *desc, shoali_env env, voi
     SHOALI_TRY(find_meeting(&f, won));
     *launch_out = launch;
     return SHOAL_OK;
+}
+
+void shoali_launch_survives(shoali_env env, void *ctx)
+{
+    const char *text = env(ctx, "SHOAL_LAUNCHER_FD");
+    uint64_t fd;
+    struct stat file;
+    if (text == NULL || !parse_number(text, INT32_MAX, &fd) || fstat((int)fd, &file) != 0 ||
+        !S_ISFIFO(file.st_mode))
+        return; /* it is not, or no longer, the launcher's */
+    if (write((int)fd, "s", 1) != 1)
+        shoali_log(DEBUG, "the launcher does not listen: %s", strerror(errno));
 }

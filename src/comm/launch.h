@@ -36,6 +36,10 @@ SHOAL_MUST_USE shoal_status shoali_launch_find(const shoal_comm_desc *desc, shoa
  * long. */
 bool shoali_launch_first_host(const char *list, char *host_out, size_t host_bytes);
 
+/** Tell shoal's launcher, if one started this process, that the job goes on without lost ranks: it
+ * then waits for the others to end. */
+void shoali_launch_survives(shoali_env env, void *ctx);
+
 /** The job's secret; text with spaces at its ends cut off. */
 typedef struct shoali_token {
     uint8_t bytes[SHOALI_MAX_TOKEN_BYTES];

@@ -55,6 +55,11 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us)
         comm->peers[i].heard_us += late_us;
     if (late_us > (uint64_t)comm->peer_timeout_us / 2)
         comm->unsure_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
+    /* The others count from our last sign of life, which came a beat or two earlier. */
+    if (late_us > (uint64_t)comm->peer_timeout_us / 4 * 3) {
+        comm->outdated_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
+        comm->stood_us = late_us;
+    }
     shoali_log(DEBUG, "this process was late by %.3f s", (double)late_us * 1e-6);
 }
 
@@ -131,11 +136,20 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
+    if (comm->now_us < comm->outdated_us) {
+        peer->lost_status = SHOAL_EEPOCH;
+        snprintf(peer->lost_text, sizeof peer->lost_text,
+                 "this process stood still for %.1f s, with a peer timeout of %.1f s: rank "
+                 "%u (host %.40s) and the others have gone on without it",
+                 (double)comm->stood_us * 1e-6, (double)comm->peer_timeout_us * 1e-6, endpoint,
+                 peer->host);
+    }
     if (peer->links > 1 && strstr(text, " - ") != NULL) { /* it names the link that is silent */
         snprintf(peer->link_text, sizeof peer->link_text, "rank %u to rank %u (host %.40s): %.250s",
                  comm->me, endpoint, peer->host, text);
         peer->link_us = comm->now_us;
     }
+    peer->lost_us = comm->now_us;
     atomic_store_explicit(&peer->state, SHOALI_PEER_LOST, memory_order_release);
     shoali_log(WARN, "%s", peer->lost_text);
     shoali_links_drop(comm, endpoint, false);
@@ -143,6 +157,27 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     shoali_agree_forget(comm, endpoint);
     shoali_run_peer_lost(comm, endpoint);
     tell_listener(comm, endpoint);
+}
+
+bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_lost_peer *out)
+{
+    const shoali_peer *peer = &comm->peers[endpoint];
+    uint32_t state = atomic_load_explicit(&peer->state, memory_order_acquire);
+    bool lost = state == SHOALI_PEER_LOST;
+    *out = (shoali_lost_peer){.at_us = lost ? peer->lost_us : 0,
+                              .host = peer->host,
+                              .why = lost                        ? peer->lost_text
+                                     : state == SHOALI_PEER_LEFT ? "it left before the end"
+                                                                 : "the others went on without it"};
+    return lost;
+}
+
+bool shoali_comm_is_lowest(const shoal_comm *comm)
+{
+    for (uint32_t i = 0; i < comm->me; i++)
+        if (state_of(&comm->peers[i]) == SHOALI_PEER_HERE)
+            return false;
+    return true;
 }
 
 static void leave(shoal_comm *comm, uint32_t endpoint)

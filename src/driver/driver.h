@@ -17,10 +17,6 @@ typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size
 /** Before the first step. Protocols without owner jobs never call it. */
 void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 
-/** A protocol that goes on without lost workers by itself (trait SURVIVES); false for a spec that
- *  is none. */
-bool shoali_sync_survives(const char *spec);
-
 /** Protocols that weigh workers by their samples (trait SAMPLES): before each after_update, how
  *  many this worker's gradients were the mean of, and the batch of a worker on the mean, the same
  *  on all ranks. Never called: all have equally many. */

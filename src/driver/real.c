@@ -298,6 +298,8 @@ shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *des
     if (sync == NULL)
         return SHOAL_ENOMEM;
     shoal_status status = make(sync, desc, row);
+    if (status == SHOAL_OK && (sync->protocol.traits & SHOALI_SYNC_SURVIVES) != 0)
+        shoali_comm_goes_on();
     if (status == SHOAL_OK)
         status = begin(sync);
     if (status != SHOAL_OK) {
@@ -497,14 +499,13 @@ shoal_status shoali_sync_set_codec(shoal_sync *sync, const char *spec)
     return SHOAL_OK;
 }
 
-bool shoali_sync_survives(const char *spec)
+shoal_status shoal_sync_survives(const char *spec, bool *survives_out)
 {
     shoali_protocol protocol;
-    if (shoali_sync_open(spec, &protocol) != SHOAL_OK)
-        return false;
-    bool survives = (protocol.traits & SHOALI_SYNC_SURVIVES) != 0;
+    SHOALI_TRY(shoali_sync_open(spec, &protocol));
+    *survives_out = (protocol.traits & SHOALI_SYNC_SURVIVES) != 0;
     shoali_sync_close(&protocol);
-    return survives;
+    return SHOAL_OK;
 }
 
 bool shoali_sync_by_samples(const shoal_sync *sync)
@@ -523,11 +524,18 @@ bool shoali_sync_is_exact(const shoal_sync *sync)
     return (sync->protocol.traits & SHOALI_SYNC_EXACT) != 0;
 }
 
+/* A protocol without a final average (asynchronous servers) has no list that all agreed upon: what
+ * this rank knows has to do, and a death at that very moment fails the next operation. */
 uint32_t shoali_sync_final_members(const shoal_sync *sync, uint32_t *out)
 {
-    bool some = sync->final_count > 0;
-    uint32_t count = some ? sync->final_count : sync->world.workers;
-    for (uint32_t i = 0; i < count; i++)
-        out[i] = some ? sync->final_members[i] : i;
+    uint32_t count = 0;
+    shoali_lost_peer why;
+    if (sync->final_count > 0) {
+        memcpy(out, sync->final_members, sync->final_count * sizeof *out);
+        return sync->final_count;
+    }
+    for (uint32_t i = 0; i < sync->world.workers; i++)
+        if (!shoali_comm_lost_peer(sync->comm, i, &why))
+            out[count++] = i;
     return count;
 }

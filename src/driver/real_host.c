@@ -363,6 +363,12 @@ static void on_peer_down(void *ctx, uint32_t endpoint, shoal_status why, const c
     shoal_sync *sync = ctx;
     if (why == SHOAL_OK && (sync->protocol.traits & SHOALI_SYNC_SURVIVES) == 0)
         return;
+    if (why == SHOAL_EEPOCH) { /* it is this process that is lost */
+        (void)shoali_fail(why, "%s", text);
+        shoali_error_about((int32_t)sync->world.me, NULL, sync->protocol.row->name, -1);
+        shoali_real_break(sync);
+        return;
+    }
     if (sync->started)
         feed_down(sync, endpoint, text);
     else

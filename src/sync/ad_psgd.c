@@ -38,6 +38,7 @@
 #include "base/rng.h"
 #include "sync/finale.h"
 #include "sync/graph.h"
+#include "sync/rift.h"
 
 enum { LOCK = 1, GRANT, MESSAGE_BYTES = 9, INITIATOR_SHIFT = 40, TIMER_STILL = 1 };
 enum { STREAM_PARTNER = 0x6164 };
@@ -306,9 +307,22 @@ static void on_grant(machine *m, uint32_t peer, uint64_t number, shoali_actions 
 
 /* ---------------------------------------------------------------- events */
 
+static const char *graph_of(const params *p)
+{
+    if (strcmp(p->graph, "auto") != 0)
+        return p->graph;
+    return p->all ? "complete" : "parity";
+}
+
 static void on_gone(machine *m, uint32_t peer, shoali_actions *actions)
 {
     bool waits = m->own == ASKED || m->own == OWN_FIRST || m->own == OWN_LAST;
+    shoal_status status = shoali_rift_check(graph_of(m->params), &m->finale);
+    if (status != SHOAL_OK) {
+        shoali_finale_cut(&m->finale, status, shoal_last_error()->text, actions);
+        m->phase = OVER;
+        return;
+    }
     drop_out(m, peer);
     if (m->open && (m->initiator == peer || m->other == peer))
         shoali_act_cancel(actions, m->op); /* its OP_DONE gives up */
@@ -449,13 +463,6 @@ static uint32_t max_staleness(const void *any)
 {
     (void)any;
     return SHOALI_STALENESS_UNBOUNDED;
-}
-
-static const char *graph_of(const params *p)
-{
-    if (strcmp(p->graph, "auto") != 0)
-        return p->graph;
-    return p->all ? "complete" : "parity";
 }
 
 /* Which side of the graph this worker is on; 1 initiates. */

@@ -12,6 +12,8 @@
  *   p is gone    book; the leader goes on without it: ATTEMPT, or COMMIT
  *   leader gone  .                  HELLO to the next one, which calls once all have said it
  *   GOODBYE p    as if p were lost
+ *   CUT          FAIL: losses have cut the graph, and whoever notices it tells all, because its own
+ *                leaving would make the rest look whole
  *
  * Nobody commits before the leader knows that the sum is complete everywhere, so a death in the
  * middle costs one more attempt, without the dead. If the leader dies while it commits,
@@ -24,7 +26,16 @@
 
 #include <string.h>
 
-enum { FINISHED = SHOALI_FINALE_FIRST, ATTEMPT, REPORT_GOOD, REPORT_BAD, COMMIT, GOODBYE, HELLO };
+enum {
+    FINISHED = SHOALI_FINALE_FIRST,
+    ATTEMPT,
+    REPORT_GOOD,
+    REPORT_BAD,
+    COMMIT,
+    GOODBYE,
+    HELLO,
+    CUT
+};
 enum { HEAD_BYTES = 9, LEADER_SHIFT = 40, WORKERS_MAX = SHOALI_FINALE_WORKERS, CALLS_MAX = 1000 };
 enum { FORWARDS = 64 }; /* who is told of a commit: all, and in large jobs those who lead next */
 
@@ -111,6 +122,24 @@ void shoali_finale_fail(shoali_finale *f, shoal_status status, const char *text,
         say(SHOALI_EVERYBODY, GOODBYE, 0, actions);
     f->over = true;
     shoali_act_fail(actions, status, -1, "%s", text);
+}
+
+void shoali_finale_cut(shoali_finale *f, shoal_status status, const char *text,
+                       shoali_actions *actions)
+{
+    if (!f->over)
+        say(SHOALI_EVERYBODY, CUT, 0, actions);
+    f->over = true;
+    shoali_act_fail(actions, status, -1, "%s", text);
+}
+
+static void on_cut(shoali_finale *f, uint32_t peer, shoali_actions *actions)
+{
+    if (f->over)
+        return;
+    f->over = true;
+    shoali_act_fail(actions, SHOAL_EPEER, -1,
+                    "worker %u has found that the workers that are lost have cut the graph", peer);
 }
 
 /* ---------------------------------------------------------------- attempts */
@@ -280,6 +309,8 @@ static bool on_message(shoali_finale *f, const shoali_event *event, shoali_actio
         on_commit(f, peer, actions);
     else if (kind == HELLO)
         f->peers[peer] |= SHOALI_PEER_HELLO;
+    if (kind == CUT)
+        on_cut(f, peer, actions);
     return kind == GOODBYE && on_gone(f, peer);
 }
 

@@ -59,6 +59,11 @@ bool shoali_finale_leave(shoali_finale *finale, shoali_actions *actions);
 void shoali_finale_fail(shoali_finale *finale, shoal_status status, const char *text,
                         shoali_actions *actions);
 
+/** FAIL, because losses have cut the protocol's graph, and all the others fail with it: were they
+ * only left, their part would look whole to them. */
+void shoali_finale_cut(shoali_finale *finale, shoal_status status, const char *text,
+                       shoali_actions *actions);
+
 bool shoali_finale_is_gone(const shoali_finale *finale, uint32_t endpoint);
 /** All workers but those that are gone have finished: nobody will start anything new. */
 bool shoali_finale_all_finished(const shoali_finale *finale);

@@ -36,6 +36,7 @@
 
 #include "base/error.h"
 #include "sync/graph.h"
+#include "sync/rift.h"
 
 enum { ITER = 1, TAG, BOTH, ACK, NO_MORE, MESSAGE_BYTES = 8 };
 typedef enum phase { COMPUTE, REDUCE, UPDATE, ENTER, ENDING, LEAVING, OVER } phase;
@@ -386,6 +387,13 @@ static void on_op_done(machine *m, const shoali_event *event, shoali_actions *ac
 
 static void on_gone(machine *m, uint32_t peer, shoali_actions *actions)
 {
+    const shoali_hop_params *p = m->world->params;
+    shoal_status status = shoali_rift_check(p->graph, &m->finale);
+    if (status != SHOAL_OK) {
+        shoali_finale_cut(&m->finale, status, shoal_last_error()->text, actions);
+        m->phase = OVER;
+        return;
+    }
     shoali_hop_edge *edge = shoali_hop_queue_edge(&m->queue, peer);
     if (edge == NULL)
         return;

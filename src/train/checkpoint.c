@@ -272,14 +272,14 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     if (train->hybrid != NULL)
         SHOALI_TRY(shoali_hybrid_collect(train, &whole));
     shoal_status status = SHOAL_OK;
-    if (train->rank == 0)
+    if (train->place == 0)
         status = save_common(train, folder, whole != NULL ? whole : train->params);
     shoali_free(whole);
     if (status != SHOAL_OK)
         return status;
     float arrived = 1; /* latest may only name a folder that is complete */
     SHOALI_TRY(shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "checkpoint"));
-    if (train->rank != 0)
+    if (train->place != 0)
         return SHOAL_OK;
     SHOALI_TRY(name_latest(train->desc.out, train->step));
     remove_old(train->desc.out, train->step);

@@ -149,10 +149,11 @@ shoal_status shoali_train_evaluate_alone(shoal_train *train, float *accuracy_out
     return SHOAL_OK;
 }
 
-void shoali_train_drop_lost(shoal_train *train)
+shoal_status shoali_train_drop_lost(shoal_train *train)
 {
     train->member_count = shoali_sync_final_members(train->sync, train->members);
     train->place = 0;
     while (train->place + 1 < train->member_count && train->members[train->place] != train->rank)
         train->place++;
+    return shoali_losses_note(train);
 }

@@ -137,22 +137,35 @@ shoal_status shoali_metrics_choice(shoal_train *train, double probe_us)
     return written(train, true);
 }
 
+/* Rank 0's file has what concerns all; once it is lost, the lowest that is there adds to it. */
+static FILE *common_file(const shoal_train *train)
+{
+    char path[4096];
+    if (train->rank == 0 || train->membership > 0)
+        return train->rank == 0 ? train->metrics : NULL;
+    if (snprintf(path, sizeof path, "%s/metrics.jsonl", train->desc.out) >= (int)sizeof path)
+        return NULL;
+    return fopen(path, "ae");
+}
+
 shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
 {
     if (train->metrics == NULL)
         return SHOAL_OK;
-    if (train->rank == 0) {
-        fprintf(train->metrics, "{\"epoch\": %u, \"step\": %llu", epoch,
-                (unsigned long long)train->step);
-        number(train->metrics, "train_loss", train->train_loss);
-        number(train->metrics, "test_loss", train->test_loss);
-        number(train->metrics, "test_accuracy", train->test_accuracy);
+    FILE *out = train->place == 0 ? common_file(train) : NULL;
+    if (out != NULL) {
+        fprintf(out, "{\"epoch\": %u, \"step\": %llu", epoch, (unsigned long long)train->step);
+        number(out, "train_loss", train->train_loss);
+        number(out, "test_loss", train->test_loss);
+        number(out, "test_accuracy", train->test_accuracy);
         if (train->dataset->sequences)
-            number(train->metrics, "symbol_error_rate", train->symbol_error_rate);
+            number(out, "symbol_error_rate", train->symbol_error_rate);
         if (train->admm != NULL)
-            number(train->metrics, "admm_gap", shoali_admm_gap(train));
-        number(train->metrics, "epoch_s", train->last_epoch_s);
-        fputs("}\n", train->metrics);
+            number(out, "admm_gap", shoali_admm_gap(train));
+        number(out, "epoch_s", train->last_epoch_s);
+        fputs("}\n", out);
     }
+    if (out != NULL && out != train->metrics && fclose(out) != 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", train->desc.out);
     return written(train, true);
 }

@@ -202,6 +202,7 @@ shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t t
         return shoali_fail(SHOAL_EINVAL, "this run's workers are fixed: start it with reform");
     shoal_sync_destroy(train->sync);
     train->sync = NULL;
+    SHOALI_TRY(shoali_losses_note(train));
     uint64_t mine = done(train);
     shoal_status status = shoal_comm_reform(comm, mine, timeout_us, &view);
     train->comm = *comm;

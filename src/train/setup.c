@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "driver/driver.h"
@@ -107,6 +108,7 @@ static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
         return shoali_fail(SHOAL_ENOMEM, "no memory for %u workers", train->workers);
     train->member_count = train->workers;
     train->place = train->rank;
+    train->began_us = shoali_now_us();
     for (uint32_t i = 0; i < train->workers; i++) {
         train->members[i] = i;
         train->worker_accuracy[i] = 0;
@@ -276,7 +278,9 @@ static shoal_status check_reform(const shoal_train *train, const shoal_comm *com
                                                                 : NULL;
     if (!d->reform || (bad == NULL && comm != NULL))
         return SHOAL_OK;
-    bool survives = bad == d->sync && shoali_sync_survives(d->sync);
+    bool survives = false;
+    if (bad == d->sync && shoal_sync_survives(d->sync, &survives) != SHOAL_OK)
+        return SHOAL_EINVAL;
     (void)shoali_fail(SHOAL_EINVAL,
                       "reform goes with all_reduce among several workers, not with %s",
                       bad != NULL ? bad : "one alone");
@@ -394,6 +398,7 @@ void shoal_train_destroy(shoal_train *train)
     shoali_dataset_close(train->dataset);
     shoal_model_close(train->model);
     shoali_arena_destroy(train->arena);
+    shoali_free(train->losses);
     shoali_free(train);
     shoali_error_set(&error);
 }

@@ -165,7 +165,7 @@ static shoal_status finish(shoal_train *train)
     SHOALI_TRY(shoal_sync_finish(train->sync));
     if (!train->loose)
         return SHOAL_OK;
-    shoali_train_drop_lost(train);
+    SHOALI_TRY(shoali_train_drop_lost(train));
     return shoali_train_reduce(train, accuracy, train->workers, SHOAL_SUM, "workers' accuracy");
 }
 
@@ -220,7 +220,8 @@ static void describe_progress(const shoal_train *train, uint32_t epoch, bool ski
         .epoch_s = train->last_epoch_s,
         .admm_gap = shoali_admm_gap(train),
         .skipped = skipped,
-        .done = train->step == train->steps};
+        .done = train->step == train->steps,
+        .reports = train->comm == NULL || shoali_comm_is_lowest(train->comm)};
 }
 
 /* Batch, gradients, exchange, update. */
@@ -357,7 +358,10 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
     double n = train->sync != NULL || train->hybrid != NULL ? train->member_count : 1,
            ms = 1e-3 / n;
     *summary_out = (shoal_train_summary){.size = sizeof *summary_out,
-                                         .workers = train->workers,
+                                         .workers = train->comm != NULL ? train->member_count
+                                                                        : train->workers,
+                                         .ranks = train->workers,
+                                         .reporter = train->comm != NULL ? train->members[0] : 0,
                                          .steps = train->step,
                                          .params = train->info.param_count,
                                          .test_loss = train->test_loss,

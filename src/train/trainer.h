@@ -99,6 +99,10 @@ struct shoal_train {
     float *recent_us;        /* straggler.c: compute time of the last steps; NULL: nobody else */
     shoal_train_rank *ranks; /* [workers] what they measured, once judged */
     bool judged;
+
+    uint64_t began_us;        /* this process's part of the run */
+    shoal_train_loss *losses; /* losses.c */
+    uint32_t loss_count;
 };
 
 /* pace.c */
@@ -129,6 +133,10 @@ SHOAL_MUST_USE shoal_status shoali_uneven_create(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_uneven_step(shoal_train *train, const shoali_share *share,
                                                double compute_us, uint64_t before);
 
+/* losses.c */
+/** Remember who is lost by now: workers that the communicator has lost, or that are no members. */
+SHOAL_MUST_USE shoal_status shoali_losses_note(shoal_train *train);
+
 /* collect.c: the trainer's own small exchanges among workers; without a comm they do nothing */
 SHOAL_MUST_USE shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count,
                                                 shoal_reduce how, const char *label);
@@ -141,7 +149,7 @@ SHOAL_MUST_USE shoal_status shoali_train_evaluate(shoal_train *train, bool test)
 /** This worker's replica on the whole test split; percent. */
 SHOAL_MUST_USE shoal_status shoali_train_evaluate_alone(shoal_train *train, float *accuracy_out);
 /** After shoal_sync_finish: members are those whose parameters made up the result. */
-void shoali_train_drop_lost(shoal_train *train);
+SHOAL_MUST_USE shoal_status shoali_train_drop_lost(shoal_train *train);
 
 /* checkpoint.c */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_save(shoal_train *train);

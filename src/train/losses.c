@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whom this run has lost, for whoever reads its result: named once, when this worker goes on
+ * without them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/comm.h"
+#include "train/trainer.h"
+
+static bool is_known(const shoal_train *train, uint32_t rank)
+{
+    for (uint32_t i = 0; i < train->loss_count; i++)
+        if (train->losses[i].rank == rank && train->losses[i].epoch == train->membership)
+            return true;
+    return false;
+}
+
+static shoal_status note(shoal_train *train, uint32_t rank)
+{
+    shoal_train_loss *more = shoali_realloc(train->losses, train->loss_count * sizeof *more,
+                                            (train->loss_count + 1) * sizeof *more);
+    if (more == NULL)
+        return SHOAL_ENOMEM;
+    train->losses = more;
+    shoal_train_loss *loss = &more[train->loss_count++];
+    *loss = (shoal_train_loss){
+        .size = sizeof *loss, .rank = rank, .epoch = train->membership, .step = train->step};
+    shoali_lost_peer what;
+    shoali_comm_lost_peer(train->comm, rank, &what);
+    uint64_t at_us = what.at_us > train->began_us ? what.at_us : train->began_us;
+    loss->after_s = (double)(at_us - train->began_us) * 1e-6;
+    snprintf(loss->host, sizeof loss->host, "%s", what.host);
+    snprintf(loss->why, sizeof loss->why, "%s", what.why);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_losses_note(shoal_train *train)
+{
+    shoali_lost_peer what;
+    for (uint32_t rank = 0; rank < train->workers && train->comm != NULL; rank++) {
+        bool member = false;
+        for (uint32_t i = 0; i < train->member_count; i++)
+            member = member || train->members[i] == rank;
+        bool lost = rank != train->rank &&
+                    (!member || shoali_comm_lost_peer(train->comm, rank, &what));
+        if (lost && !is_known(train, rank))
+            SHOALI_TRY(note(train, rank));
+    }
+    return SHOAL_OK;
+}
+
+bool shoal_train_loss_of(const shoal_train *train, uint32_t i, shoal_train_loss *loss_out)
+{
+    if (i >= train->loss_count)
+        return false;
+    *loss_out = train->losses[i];
+    return true;
+}
