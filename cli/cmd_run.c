@@ -17,7 +17,11 @@ typedef struct run_args {
 enum { KEY_SLURM = 256, KEY_K8S, KEY_ON_LOSS, KEY_SPARES, KEY_IN_SWITCH };
 
 static const struct argp_option options[] = {
-    {"ranks", 'n', "N", 0, "How many ranks to start (1)", 0},
+    {"ranks", 'n', "N", 0, "How many ranks to start (1; with --hosts one on each, or its slots)",
+     0},
+    {"export", 'x', "NAME[=VALUE]", 0,
+     "With --hosts: this variable for the ranks, as it is here or with a value; may be repeated",
+     0},
     {"lab", 'l', "SPEC", 0,
      "Emulate a network on this machine: each rank in a namespace of its own behind a shaped link",
      0},
@@ -64,6 +68,9 @@ static error_t parse_members(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_IN_SWITCH:
         args->launch.in_switch = text;
+        return 0;
+    case 'x':
+        args->bad = args->bad || !launch_export(&args->launch, text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -161,7 +168,7 @@ int cli_run(int argc, char **argv)
                                      NULL,
                                      help_filter,
                                      NULL};
-    run_args args = {.launch = {.verb = "run", .ranks = 1, .grace_s = 10}};
+    run_args args = {.launch = {.verb = "run", .grace_s = 10}};
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0 || args.bad)
         return CLI_USAGE;
@@ -169,6 +176,12 @@ int cli_run(int argc, char **argv)
         return cli_usage("run", "--lab and --hosts exclude each other");
     if (args.launch.spares > 0 && !args.launch.survives)
         return cli_usage("run", "--spares goes with --on-loss reform");
+    if (args.launch.forward_count > 0 && args.launch.hosts == NULL)
+        return cli_usage("run", "-x goes with --hosts: here ranks have the environment anyway");
+    if (args.launch.ranks == 0)
+        args.launch.ranks = args.launch.hosts == NULL ? 1 : remote_ranks("run", args.launch.hosts);
+    if (args.launch.ranks == 0)
+        return CLI_USAGE;
     args.launch.ranks += args.launch.spares;
     if (args.launch.aggregators > 0 && args.launch.hosts != NULL)
         return cli_usage("run",

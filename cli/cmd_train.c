@@ -102,7 +102,10 @@ static const struct argp_option options[] = {
     {"workers", 'w', "N", 0, "Workers to start here (1; the launcher's number under a launcher)",
      2},
     {"lab", 'l', "SPEC", 0, "Emulate a network: rate=250mbit,... (see shoal run --help)", 2},
-    {"hosts", 'H', "A,B:4", 0, "Start the workers on these hosts by ssh", 2},
+    {"hosts", 'H', "A,B:4", 0, "Start the workers on these hosts by ssh: one on each, or its slots",
+     2},
+    {"export", 'x', "NAME[=VALUE]", 0, "With --hosts: this variable for the workers; repeatable",
+     2},
     {"port", KEY_PORT, "PORT", 0, "Of rank 0's store", 2},
     {"sync", KEY_SYNC, "SPEC", 0, "all_reduce, param_server:servers=1,dedicated, ... (all_reduce)",
      2},
@@ -382,6 +385,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     if (parse_switch(args, key))
         return 0;
     switch (key) {
+    case 'x':
+        args->bad = args->bad || !launch_export(&args->launch, text);
+        return 0;
     case 'l':
         args->launch.lab = &args->lab;
         args->bad = args->bad || !lab_parse("train", text, &args->lab);
@@ -504,7 +510,12 @@ static int run_args(void *input, char **command)
         return cli_usage("train", "--circulant %s: it is k=8, or k=8,conv=4, or k=8,kx=4",
                          args->circulant);
     args->train.batch = args->train.batch != 0 ? args->train.batch : 64;
-    args->workers = args->workers != 0 ? args->workers : 1;
+    if (args->workers == 0 && args->launch.hosts != NULL && !cli_under_launcher())
+        args->workers = remote_ranks("train", args->launch.hosts);
+    else if (args->workers == 0)
+        args->workers = 1;
+    if (args->workers == 0 || (args->launch.forward_count > 0 && args->launch.hosts == NULL))
+        return args->workers == 0 ? CLI_USAGE : cli_usage("train", "-x goes with --hosts");
     if (args->train.simulate > 0 && (args->workers > 1 || args->launch.lab != NULL))
         return cli_usage("train", "--simulate excludes --workers and --lab");
     if (args->train.data == NULL)

@@ -105,7 +105,10 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
         close(process->input);
     process->input = -1;
     j->alive -= !aggregator;
-    int code = WIFSIGNALED(status) ? CLI_PEER_LOST : WEXITSTATUS(status);
+    /* A shell on another host says 128 + signal of what was killed there. */
+    const bool there = j->desc->hosts != NULL && WIFEXITED(status) && WEXITSTATUS(status) > 128 &&
+                       WEXITSTATUS(status) < 128 + NSIG;
+    int code = WIFSIGNALED(status) || there ? CLI_PEER_LOST : WEXITSTATUS(status);
     bool ours = j->stop_at_ms >= 0 &&
                 j->next_signal != SIGTERM; /* we have sent a signal ourselves */
     bool began = rank < j->desc->ranks - j->desc->spares;
@@ -117,15 +120,22 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     j->through = j->through || result;
     if (result && j->survives && j->stop_at_ms < 0)
         stop_in(j, LEFT_BEHIND_MS, SIGKILL); /* who was left behind: stopped, or cut off */
-    if (code == 0 || (ours && WIFSIGNALED(status)))
+    if (code == 0 || (ours && (WIFSIGNALED(status) || there)))
         return;
-    if (!j->desc->quiet && WIFSIGNALED(status))
+    if (j->desc->hosts != NULL && code == 255)
+        code = CLI_FAILED;
+    const bool killed = WIFSIGNALED(status) || there;
+    const int by = there ? WEXITSTATUS(status) - 128 : WTERMSIG(status);
+    if (!j->desc->quiet && killed)
         fprintf(stderr, "shoal %s: %s %u was killed by signal %d (%s)\n", j->desc->verb,
-                aggregator ? "aggregator" : "rank", aggregator ? rank - j->desc->ranks : rank,
-                WTERMSIG(status), strsignal(WTERMSIG(status)));
-    j->killed = j->killed || WIFSIGNALED(status);
+                aggregator ? "aggregator" : "rank", aggregator ? rank - j->desc->ranks : rank, by,
+                strsignal(by));
+    if (j->desc->hosts != NULL && WIFEXITED(status) && WEXITSTATUS(status) == 255)
+        fprintf(stderr, "shoal %s: rank %u: host %s cannot be reached, or its ssh refuses\n",
+                j->desc->verb, rank, remote_host(&j->remote, rank));
+    j->killed = j->killed || killed;
     bool explains = code == CLI_USAGE && j->code == CLI_PEER_LOST && !j->killed;
-    if (j->code == 0 || WIFSIGNALED(status) || explains)
+    if (j->code == 0 || killed || explains)
         j->code = code;
     if (j->stop_at_ms < 0 && !j->survives)
         stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGTERM);
@@ -292,6 +302,15 @@ static void set_ports(launch_job *j)
         j->store_port = j->port + 1;
 }
 
+bool launch_export(launch_desc *desc, const char *text)
+{
+    if (desc->forward_count == REMOTE_MAX_FORWARD) {
+        cli_usage(desc->verb, "-x: at most %d variables", REMOTE_MAX_FORWARD);
+        return false;
+    }
+    return remote_forward(desc->verb, text, &desc->forward[desc->forward_count++]);
+}
+
 int launch_run(const launch_desc *desc)
 {
     launch_job j = {.desc = desc,
@@ -308,6 +327,8 @@ int launch_run(const launch_desc *desc)
     }
     if (desc->hosts != NULL && !remote_parse(desc->verb, desc->hosts, desc->ranks, &j.remote))
         return CLI_USAGE;
+    j.remote.forward = desc->forward;
+    j.remote.forward_count = desc->forward_count;
     snprintf(j.address, sizeof j.address, "%s",
              desc->hosts != NULL ? j.remote.names[0] : "127.0.0.1");
     if (desc->lab != NULL) {

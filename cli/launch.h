@@ -7,6 +7,7 @@
 #define SHOAL_CLI_LAUNCH_H
 
 #include "lab.h"
+#include "remote.h"
 
 typedef struct launch_desc {
     const char *verb;      /* for messages */
@@ -17,16 +18,21 @@ typedef struct launch_desc {
                               NULL: not there */
     const lab_desc *lab;   /* NULL: this machine's own network */
     const char *hosts;     /* "a,b:4": remote hosts with optional slots; NULL: here */
-    uint16_t port;         /* of rank 0's store; 0: a free one */
-    char **argv;           /* the command, NULL-terminated */
-    bool tag_output;       /* put "[rank] " before each line */
-    double grace_s; /* how long the others may go on after one failed (they name the culprit) */
+    char *forward[REMOTE_MAX_FORWARD]; /* with hosts: "NAME=VALUE" for the ranks; the caller's */
+    uint32_t forward_count;
+    uint16_t port;   /* of rank 0's store; 0: a free one */
+    char **argv;     /* the command, NULL-terminated */
+    bool tag_output; /* put "[rank] " before each line */
+    double grace_s;  /* how long the others may go on after one failed (they name the culprit) */
     bool survives; /* the job goes on without lost ranks: it is done when one that began with it is.
                         Ranks may say so as well (SHOAL_LAUNCHER_FD) */
     uint32_t servers; /* of the ranks, behind the workers: they have no result */
     uint32_t spares;  /* of the ranks, the last: they wait for a place (SHOAL_SPARE) */
     bool quiet;       /* say nothing about ranks that fail by themselves */
 } launch_desc;
+
+/** One more variable for ranks on other hosts. False: printed why not. */
+bool launch_export(launch_desc *desc, const char *text);
 
 /** Run the job to its end. @return exit code: 0 only if every rank's was 0; CLI_PEER_LOST if a rank
  * was killed. */

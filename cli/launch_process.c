@@ -80,6 +80,15 @@ static void set_doors(const launch_job *j, uint32_t hosts)
     setenv("SHOAL_DOORS", list, 1);
 }
 
+/* This process's network namespace, which is the lab's. */
+static void set_lab(void)
+{
+    char here[64];
+    ssize_t length = readlink("/proc/self/ns/net", here, sizeof here - 1);
+    here[length > 0 ? length : 0] = '\0';
+    setenv("SHOAL_LAB", here, 1);
+}
+
 static void set_environment(const launch_job *j, uint32_t rank)
 {
     uint32_t hosts = j->desc->lab != NULL ? j->lab.hosts : 1, first = 0, count = 0;
@@ -103,7 +112,7 @@ static void set_environment(const launch_job *j, uint32_t rank)
     }
     setenv("OMP_NUM_THREADS", "1", 0); /* ranks share the cores; as torchrun does */
     if (j->desc->lab != NULL)
-        setenv("SHOAL_LAB", "1", 1); /* counts as loopback: docs/security.md */
+        set_lab(); /* counts as loopback: docs/security.md */
     else
         unsetenv("SHOAL_LAB");
     if (j->desc->lab != NULL && j->lab.rate_bits > 0)
@@ -211,7 +220,7 @@ static void aggregator_main(const launch_job *j, uint32_t index, int output)
     if (j->desc->lab != NULL && !in_switch && !lab_join(host_of_aggregator(j, index)))
         _exit(CLI_FAILED);
     if (j->desc->lab != NULL)
-        setenv("SHOAL_LAB", "1", 1); /* as its ranks, or they disagree on TLS */
+        set_lab(); /* as its ranks, or they disagree on TLS */
     exec_with_token(j, argv);
 }
 

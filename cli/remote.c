@@ -10,12 +10,26 @@
 
 #include "cli.h"
 
+/* Where ":SLOTS" begins behind a host; NULL: nowhere. "[::1]:2" loses its brackets; more than one
+ * colon without them is an IPv6 address alone. */
+static char *slots_of(char **name)
+{
+    char *end = (*name)[0] == '[' ? strchr(*name, ']') : NULL;
+    if (end == NULL) {
+        char *colon = strchr(*name, ':');
+        return colon != NULL && strchr(colon + 1, ':') == NULL ? colon : NULL;
+    }
+    *end = '\0';
+    ++*name;
+    return end[1] == ':' ? end + 1 : NULL;
+}
+
 static bool read_hosts(const char *verb, remote_hosts *hosts, uint32_t *named_slots)
 {
     char *state = NULL;
     for (char *name = strtok_r(hosts->text, ",", &state); name != NULL;
          name = strtok_r(NULL, ",", &state)) {
-        char *colon = strchr(name, ':');
+        char *colon = slots_of(&name);
         int64_t slots = 0;
         if (colon != NULL) {
             *colon = '\0';
@@ -35,6 +49,39 @@ static bool read_hosts(const char *verb, remote_hosts *hosts, uint32_t *named_sl
         hosts->slots[hosts->count++] = (uint32_t)slots;
     }
     return true;
+}
+
+uint32_t remote_ranks(const char *verb, const char *text)
+{
+    remote_hosts hosts;
+    uint32_t named_slots = 0, ranks = 0;
+    if (strlen(text) >= sizeof hosts.text)
+        return 1; /* remote_parse says why not */
+    hosts = (remote_hosts){.ranks = 0};
+    strcpy(hosts.text, text);
+    if (!read_hosts(verb, &hosts, &named_slots))
+        return 0;
+    for (uint32_t i = 0; i < hosts.count; i++)
+        ranks += hosts.slots[i] > 0 ? hosts.slots[i] : 1;
+    return ranks;
+}
+
+bool remote_forward(const char *verb, const char *text, char **out)
+{
+    size_t name = strcspn(text, "=");
+    bool good = name > 0 && (text[0] < '0' || text[0] > '9');
+    for (size_t i = 0; i < name; i++)
+        good = good && (text[i] == '_' || (text[i] >= '0' && text[i] <= '9') ||
+                        (text[i] >= 'A' && text[i] <= 'Z') || (text[i] >= 'a' && text[i] <= 'z'));
+    const char *value = text[name] == '=' ? text + name + 1 : getenv(text);
+    if (!good || value == NULL) {
+        cli_usage(verb,
+                  good ? "-x %s: there is no such variable here; -x NAME=VALUE sets it"
+                       : "-x %s: it is NAME or NAME=VALUE",
+                  text);
+        return false;
+    }
+    return asprintf(out, "%.*s=%s", (int)name, text, value) > 0;
 }
 
 bool remote_parse(const char *verb, const char *text, uint32_t ranks, remote_hosts *hosts_out)
@@ -69,6 +116,11 @@ static uint32_t host_index(const remote_hosts *hosts, uint32_t rank)
     while (i > 0 && rank < hosts->first[i])
         i--;
     return i;
+}
+
+const char *remote_host(const remote_hosts *hosts, uint32_t rank)
+{
+    return hosts->names[host_index(hosts, rank)];
 }
 
 /* One argument for the remote shell: 'it'\''s'. */
@@ -111,10 +163,17 @@ static void write_command(FILE *out, const remote_hosts *hosts, uint32_t rank, u
             "RANK=%u WORLD_SIZE=%u LOCAL_RANK=%u LOCAL_WORLD_SIZE=%u MASTER_PORT=%u MASTER_ADDR=",
             rank, hosts->ranks, rank - hosts->first[host], local, port);
     quote(out, address);
-    fputs(" SHOAL_RENDEZVOUS=tcp://", out);
+    bool literal = strchr(address, ':') != NULL;
+    fputs(literal ? " SHOAL_RENDEZVOUS=tcp://'['" : " SHOAL_RENDEZVOUS=tcp://", out);
     quote(out, address);
+    fputs(literal ? "']'" : "", out);
     fprintf(out, ":%u", port + 1);
     fputs(" SHOAL_TOKEN_FILE=\"$t\"", out);
+    for (uint32_t i = 0; i < hosts->forward_count; i++) {
+        const char *is = strchr(hosts->forward[i], '=');
+        fprintf(out, " %.*s=", (int)(is - hosts->forward[i]), hosts->forward[i]);
+        quote(out, is + 1);
+    }
     for (char **argument = argv; *argument != NULL; argument++) {
         fputc(' ', out);
         quote(out, *argument);
@@ -151,7 +210,11 @@ void remote_exec(const remote_hosts *hosts, uint32_t rank, const char *address, 
     signal(SIGQUIT, SIG_IGN);
     if (shell == NULL)
         shell = "ssh";
-    char *ssh[] = {strdup(shell), strdup(host), script, NULL};
+    /* ssh itself must neither ask nor wait: nobody answers for a dozen hosts at once. */
+    static char option[] = "-o", batch[] = "BatchMode=yes", patience[] = "ConnectTimeout=10";
+    char *ssh[] = {strdup(shell), option, batch, option, patience, strdup(host), script, NULL};
+    if (getenv("SHOAL_RSH") != NULL)
+        memcpy(&ssh[1], &ssh[5], 3 * sizeof *ssh);
     execvp(shell, ssh);
     fprintf(stderr, "shoal run: cannot start %s for host %s: %s\n", shell, host, strerror(errno));
     _exit(127);

@@ -6,14 +6,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { REMOTE_MAX_HOSTS = 256 };
+enum { REMOTE_MAX_HOSTS = 256, REMOTE_MAX_FORWARD = 64 };
 
 typedef struct remote_hosts {
     char text[4096]; /* the list, cut at its separators */
     const char *names[REMOTE_MAX_HOSTS];
     uint32_t first[REMOTE_MAX_HOSTS], slots[REMOTE_MAX_HOSTS]; /* ranks [first, first + slots) */
     uint32_t count, ranks;
+    char *const *forward; /* "NAME=VALUE" for the ranks' environment */
+    uint32_t forward_count;
 } remote_hosts;
+
+/** Ranks that a list asks for by itself: its slots, one for a host without. 0: printed what is
+ * wrong. */
+uint32_t remote_ranks(const char *verb, const char *text);
+
+/** "NAME" (as it is here) or "NAME=VALUE", for the ranks' environment; out: malloc. Prints the
+ * error and returns false. */
+bool remote_forward(const char *verb, const char *text, char **out);
+
+/** Where a rank runs. */
+const char *remote_host(const remote_hosts *hosts, uint32_t rank);
 
 /** "a,b:4": ranks are dealt in order, slots per host (default: equal parts). Prints the error and
  * returns false. */

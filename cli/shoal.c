@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shoal command: one verb per file, cmd_VERB.c. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,55 @@ static int help(FILE *out)
     return out == stdout ? CLI_OK : CLI_USAGE;
 }
 
+/* A result that did not get out is no success: a full disk, a reader that went away. */
+static int told(const char *name, int code)
+{
+    bool bad = ferror(stdout) != 0;
+    if (fclose(stdout) == 0 && !bad)
+        return code;
+    fprintf(stderr, "%s: the output could not be written: %s\n", name,
+            errno != 0 ? strerror(errno) : "an earlier write failed");
+    return code == CLI_OK ? CLI_FAILED : code;
+}
+
+enum { NAME_MOST = 32 };
+
+/* Letters to change, leave out, add or swap with their neighbour until a is b. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t rows[3][NAME_MOST + 1], n = strlen(a), m = strlen(b);
+    if (n > NAME_MOST || m > NAME_MOST)
+        return NAME_MOST;
+    for (size_t j = 0; j <= m; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i - 1) % 3], *before = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t least = above[j - 1] + (a[i - 1] != b[j - 1]);
+            least = above[j] + 1 < least ? above[j] + 1 : least;
+            least = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < least)
+                least = before[j - 2] + 1;
+            row[j] = least;
+        }
+    }
+    return rows[n % 3][m];
+}
+
+static const char *nearest_verb(const char *typed)
+{
+    const char *best = NULL;
+    size_t least = 3; /* what is further off was meant otherwise */
+    for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++)
+        if (distance(typed, verb->name) < least) {
+            least = distance(typed, verb->name);
+            best = verb->name;
+        }
+    return best;
+}
+
 int main(int argc, char **argv)
 {
     setenv("ARGP_HELP_FMT", "rmargin=100", 0);
@@ -61,8 +111,13 @@ int main(int argc, char **argv)
             static char name[32];
             snprintf(name, sizeof name, "shoal %s", verb->name);
             argv[1] = name;
-            return verb->run(argc - 1, argv + 1);
+            return told(name, verb->run(argc - 1, argv + 1));
         }
+    }
+    const char *near = nearest_verb(argv[1]);
+    if (near != NULL) {
+        fprintf(stderr, "shoal: unknown verb '%s'; did you mean `shoal %s`?\n", argv[1], near);
+        return CLI_USAGE;
     }
     fprintf(stderr, "shoal: unknown verb '%s'\n\n", argv[1]);
     return help(stderr);

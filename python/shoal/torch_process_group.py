@@ -309,6 +309,16 @@ def default_comm(on_loss: str = "stop") -> Comm:
     return _default.comm()
 
 
+def tcp_store(host: str, port: int, world_size: int, serves: bool) -> dist.TCPStore:
+    """PyTorch's store without libuv, which some builds of PyTorch 2 ask for and have not."""
+    try:
+        return dist.TCPStore(
+            host, port, world_size, serves, wait_for_workers=False, use_libuv=False
+        )
+    except TypeError:  # before 2.3 there was no such choice
+        return dist.TCPStore(host, port, world_size, serves, wait_for_workers=False)
+
+
 def initialise(comm: Comm) -> None:
     """torch.distributed's default group on a communicator that has joined already. PyTorch wants a
     store, too: rank 0 serves one, and the communicator says where."""
@@ -316,11 +326,11 @@ def initialise(comm: Comm) -> None:
     port = torch.zeros(1)
     store = None
     if comm.rank == 0:
-        store = dist.TCPStore(host, 0, comm.world_size, True, wait_for_workers=False)
+        store = tcp_store(host, 0, comm.world_size, True)
         port[0] = store.port
     comm.broadcast(port)
     if store is None:
-        store = dist.TCPStore(host, int(port[0]), comm.world_size, False, wait_for_workers=False)
+        store = tcp_store(host, int(port[0]), comm.world_size, False)
     register()
     dist.init_process_group("shoal", store=store, rank=comm.rank, world_size=comm.world_size)
 

@@ -172,8 +172,13 @@ class Run(unittest.TestCase):
 class Lab(unittest.TestCase):
     def test_hosts_are_encrypted_by_themselves(self):
         """A lab that does not say so is a network of strangers: who refuses TLS stays out."""
+        for lab in ("unset SHOAL_LAB", "SHOAL_LAB=1", "SHOAL_LAB=net:[1]"):  # none, or left behind
+            with self.subTest(lab=lab):
+                self.check_encrypted(lab)
+
+    def check_encrypted(self, lab):
         script = (
-            "unset SHOAL_LAB; T=tcp; [ $RANK = 1 ] && T=tcp:tls=$TLS; "
+            f"{lab}; T=tcp; [ $RANK = 1 ] && T=tcp:tls=$TLS; "
             "exec $SHOAL bench allreduce --transport $T --size 64k --json"
         )
         env = {"SHOAL": os.path.abspath(shoal.SHOAL)}

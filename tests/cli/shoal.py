@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the command-line tests share: run the command with a deadline, or skip with a reason."""
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = os.environ.get("SHOAL_BUILD", "build/dev")
 SHOAL = os.environ.get("SHOAL") or os.path.join(BUILD, "shoal")
 SKIP = 77
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def run(*args, timeout=60, env=None, input=None):
@@ -22,6 +25,17 @@ def run(*args, timeout=60, env=None, input=None):
         input=input,
         check=False,
     )
+
+
+@contextlib.contextmanager
+def shell_for_ssh():
+    """A program for SHOAL_RSH that runs what it is given here, whatever the host."""
+    with tempfile.TemporaryDirectory(prefix="shoal-rsh-") as folder:
+        path = os.path.join(folder, "rsh")
+        with open(path, "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\nexec sh -c "$2"\n')
+        os.chmod(path, 0o700)
+        yield path
 
 
 def lab_works():
