@@ -487,6 +487,20 @@ static bool take_plan(train_args *args)
     return args->train.model != NULL;
 }
 
+static bool admm_fits(const train_args *args)
+{
+    if (args->admm == NULL)
+        return true;
+    if (args->circulant == NULL || args->train.out == NULL)
+        cli_usage("train", "--admm needs --circulant k=N and --out DIR");
+    else if (args->train.resume != NULL || args->train.plan != NULL)
+        cli_usage("train", "--admm excludes --resume and --plan; --start OUT/dense with "
+                           "--admm dense=0 begins with weights already trained");
+    else
+        return true;
+    return false;
+}
+
 static int run_args(void *input, char **command)
 {
     train_args *args = input;
@@ -497,11 +511,8 @@ static int run_args(void *input, char **command)
         return cli_report("train");
     args->train.model = args->train.model != NULL ? args->train.model : "lenet";
     args->whole_model = args->train.model;
-    if (args->admm != NULL && (args->circulant == NULL || args->train.out == NULL))
-        return cli_usage("train", "--admm needs --circulant k=N and --out DIR");
-    if (args->admm != NULL && (args->train.resume != NULL || args->train.plan != NULL))
-        return cli_usage("train", "--admm excludes --resume and --plan; --start OUT/dense with "
-                                  "--admm dense=0 begins with weights already trained");
+    if (!admm_fits(args))
+        return CLI_USAGE;
     if (args->circulant != NULL) {
         args->circulant_model = train_circulate(args->train.model, args->circulant);
         args->train.model = args->circulant_model;
@@ -526,6 +537,8 @@ static int run_args(void *input, char **command)
     if (!train_codec_is_carried(&args->train) ||
         shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
         return cli_report("train");
+    if (!train_may_write_to(args->train.out, args->train.resume))
+        return CLI_USAGE;
     if (cli_under_launcher()) {
         args->comm.servers = (int32_t)servers;
         return worker_main(args);

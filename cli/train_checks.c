@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 #include "shoal/codec.h"
@@ -111,4 +112,23 @@ bool train_parse_nonfinite(const char *text, shoal_nonfinite *out)
 {
     *out = strcmp(text, "skip") == 0 ? SHOAL_NONFINITE_SKIP : SHOAL_NONFINITE_STOP;
     return strcmp(text, "stop") == 0 || strcmp(text, "skip") == 0;
+}
+
+static bool holds_run(const char *folder)
+{
+    char path[4096];
+    struct stat info;
+    return (size_t)snprintf(path, sizeof path, "%s/metrics.jsonl", folder) < sizeof path &&
+           stat(path, &info) == 0 && info.st_size > 0;
+}
+
+/* Said before any worker is there; of processes that start at once the folder's lock decides. */
+bool train_may_write_to(const char *out, const char *resume)
+{
+    if (out == NULL || resume != NULL || cli_under_launcher() || !holds_run(out))
+        return true;
+    cli_usage("train",
+              "%s holds a run already: go on with --resume %s --out %s, or take another --out", out,
+              out, out);
+    return false;
 }

@@ -19,4 +19,8 @@ bool train_parse_tos(const char *text, uint8_t *tos_out);
 bool train_parse_bucket(const char *text, size_t *bytes_out);
 bool train_parse_nonfinite(const char *text, shoal_nonfinite *out);
 
+/** Whether --out may be written to: it holds no run, or one that --resume goes on with. Prints why
+ * not. */
+bool train_may_write_to(const char *out, const char *resume);
+
 #endif

@@ -195,7 +195,8 @@ static shoal_status step_folder(const shoal_train *train, uint64_t steps_done,
     SHOALI_TRY(join(above, train->desc.out, "checkpoints"));
     SHOALI_TRY(make_folder(above));
     SHOALI_TRY(join_number(folder, above, "step-", steps_done, ""));
-    return make_folder(folder);
+    SHOALI_TRY(make_folder(folder));
+    return shoali_sync_folder_of(folder);
 }
 
 static shoal_status name_latest(const char *out, uint64_t step)
@@ -211,21 +212,28 @@ static shoal_status name_latest(const char *out, uint64_t step)
         fclose(file);
     if (!ok || rename(temporary, path) != 0)
         return shoali_fail_os(SHOAL_EIO, ok ? errno : error, "cannot write %s", path);
-    return SHOAL_OK;
+    return shoali_sync_folder_of(path);
 }
 
-static void remove_folder(const char *path)
+/* What killed processes left behind, and all that is ours unless only_temporary. */
+static void clear_folder(const char *path, bool only_temporary)
 {
     char file[PATH_BYTES];
     DIR *dir = opendir(path);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         const char *dot = strrchr(entry->d_name, '.');
-        if (dot != NULL && strcmp(dot, ".safetensors") == 0 &&
+        bool ours = dot != NULL && strcmp(dot, ".safetensors") == 0 && !only_temporary;
+        if ((ours || strstr(entry->d_name, ".safetensors.tmp") != NULL) &&
             (size_t)snprintf(file, sizeof file, "%s/%s", path, entry->d_name) < sizeof file)
             unlink(file);
     }
     if (dir != NULL)
         closedir(dir);
+}
+
+static void remove_folder(const char *path)
+{
+    clear_folder(path, false);
     rmdir(path); /* stays if it holds anything that is not ours */
 }
 
@@ -281,6 +289,7 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     SHOALI_TRY(shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "checkpoint"));
     if (train->place != 0)
         return SHOAL_OK;
+    clear_folder(folder, true); /* nobody writes into it any more */
     SHOALI_TRY(name_latest(train->desc.out, train->step));
     remove_old(train->desc.out, train->step);
     return SHOAL_OK;
@@ -440,12 +449,30 @@ static shoal_status load_rank(shoal_train *train, const shoali_safetensors *file
     return has_optimiser(file) ? read_optimiser(train, file) : SHOAL_OK;
 }
 
-shoal_status shoali_checkpoint_load(shoal_train *train)
+/* The file of this rank, where it has one and wants it. */
+static shoal_status load_own(shoal_train *train, const char *folder, uint64_t workers)
 {
-    char folder[PATH_BYTES], path[PATH_BYTES];
+    char path[PATH_BYTES];
+    shoali_safetensors *file = NULL;
+    if (workers != train->workers) {
+        shoali_log(WARN,
+                   "%s is of %" PRIu64
+                   " workers, this run has %u: residuals of error feedback are dropped",
+                   folder, workers, train->workers);
+        return SHOAL_OK;
+    }
+    SHOALI_TRY(join_number(path, folder, "rank-", train->rank, ".safetensors"));
+    SHOALI_TRY(shoali_safetensors_open(path, &file));
+    shoal_status status = load_rank(train, file, path);
+    shoali_safetensors_close(file);
+    return status;
+}
+
+static shoal_status load_from(shoal_train *train, const char *folder)
+{
+    char path[PATH_BYTES];
     uint64_t workers = 0;
     shoali_safetensors *file = NULL;
-    SHOALI_TRY(find_latest(train->desc.resume, folder));
     SHOALI_TRY(join(path, folder, "common.safetensors"));
     SHOALI_TRY(shoali_safetensors_open(path, &file));
     shoal_status status = load_common(train, file, path);
@@ -453,21 +480,71 @@ shoal_status shoali_checkpoint_load(shoal_train *train)
         status = read_number(file, path, "workers", &workers);
     if (status == SHOAL_OK && workers == train->workers)
         shoali_choice_resume(train, shoali_safetensors_metadata(file, "chosen_codec"));
+    if (status == SHOAL_OK && has_optimiser(file) != !train->owner_used &&
+        workers != train->workers)
+        status = shoali_fail(SHOAL_EINVAL,
+                             "%s is of %" PRIu64 " workers whose servers keep the optimiser's "
+                             "state: this run has %u, use as many",
+                             path, workers, train->workers);
     shoali_safetensors_close(file);
-    if (status != SHOAL_OK)
-        return status;
-    if (workers != train->workers) {
-        shoali_log(WARN,
-                   "%s is of %" PRIu64
-                   " workers, this run has %u: residuals of error feedback are dropped",
-                   path, workers, train->workers);
-        return SHOAL_OK;
+    return status == SHOAL_OK ? load_own(train, folder, workers) : status;
+}
+
+/* Whether this rank can read all that it needs of a checkpoint; why not is logged. */
+static bool is_whole(const shoal_train *train, const char *folder)
+{
+    char path[2][PATH_BYTES];
+    if (join(path[0], folder, "common.safetensors") != SHOAL_OK ||
+        join_number(path[1], folder, "rank-", train->rank, ".safetensors") != SHOAL_OK)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        shoali_safetensors *file = NULL;
+        if (i == 1 && access(path[i], F_OK) != 0)
+            continue; /* a run of fewer workers, or lost: loading says which */
+        if (shoali_safetensors_open(path[i], &file) != SHOAL_OK) {
+            shoali_log(WARN, "%s", shoal_last_error()->text);
+            return false;
+        }
+        shoali_safetensors_close(file);
     }
-    SHOALI_TRY(join_number(path, folder, "rank-", train->rank, ".safetensors"));
-    SHOALI_TRY(shoali_safetensors_open(path, &file));
-    status = load_rank(train, file, path);
-    shoali_safetensors_close(file);
-    return status;
+    return true;
+}
+
+/* The checkpoint before the one that latest names; false: there is none. */
+static bool find_older(const char *from, const char *latest, char folder[PATH_BYTES])
+{
+    char above[PATH_BYTES];
+    const char *name = strrchr(latest, '/');
+    uint64_t newest = 0, step = 0, best = 0;
+    bool found = false;
+    if (join(above, from, "checkpoints") != SHOAL_OK || name == NULL ||
+        !number_after(name + 1, "step-", 10, &newest))
+        return false;
+    DIR *dir = opendir(above);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+        if (number_after(entry->d_name, "step-", 10, &step) && step < newest &&
+            (!found || step > best)) {
+            best = step;
+            found = true;
+        }
+    if (dir != NULL)
+        closedir(dir);
+    return found && join_number(folder, above, "step-", best, "") == SHOAL_OK;
+}
+
+/* The newest one that is whole on all ranks: the one named latest, or the one kept before it. */
+shoal_status shoali_checkpoint_load(shoal_train *train)
+{
+    char newest[PATH_BYTES], older[PATH_BYTES];
+    SHOALI_TRY(find_latest(train->desc.resume, newest));
+    bool other = find_older(train->desc.resume, newest, older);
+    float damaged[1] = {is_whole(train, newest) ? 0 : 1};
+    if (train->membership == 0 && !train->server)
+        SHOALI_TRY(shoali_train_reduce(train, damaged, 1, SHOAL_MAX, "checkpoint"));
+    if (damaged[0] == 0 || !other)
+        return load_from(train, newest);
+    shoali_log(WARN, "%s is damaged on a rank: going on from %s", newest, older);
+    return load_from(train, older);
 }
 
 /* ------------------------------------------------------------------ another run's weights */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OUT/metrics.jsonl (rank 0) and OUT/metrics.N.jsonl: one JSON object per step, one per epoch (rank
- * 0). A resumed run appends; lines beyond its checkpoint stand twice, the later one counts. */
+ * 0). A resumed run cuts its file back to the checkpoint's step and appends. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -43,6 +43,9 @@ shoal_status shoali_metrics_open(shoal_train *train)
                                              train->desc.out, train->rank);
     if ((size_t)used >= sizeof path)
         return shoali_fail(SHOAL_EINVAL, "path is too long: %s", train->desc.out);
+    SHOALI_TRY(shoali_folder_hold(train));
+    if (train->desc.resume != NULL)
+        SHOALI_TRY(shoali_folder_trim(path, train->step));
     train->metrics = fopen(path, train->desc.resume != NULL ? "ae" : "we");
     if (train->metrics == NULL)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,27 @@ struct shoali_safetensors {
     size_t data_start; /* offset of the data in it */
     json_t *header;
 };
+
+/* ------------------------------------------------------------------ digest */
+
+/* The metadata's "sha256" is that of header and data, with zeros in its own place. */
+static const char digest_key[] = "\"sha256\":\"";
+enum { DIGEST_BYTES = 32, DIGEST_CHARS = 2 * DIGEST_BYTES };
+
+/* Where the digest's text stands in a header; NULL: nowhere. */
+static char *digest_in(const char *header, size_t length)
+{
+    char *at = memmem(header, length, digest_key, sizeof digest_key - 1);
+    if (at == NULL || (size_t)(at - header) + sizeof digest_key - 1 + DIGEST_CHARS > length)
+        return NULL;
+    return at + sizeof digest_key - 1;
+}
+
+static void to_text(const uint8_t digest[DIGEST_BYTES], char text[DIGEST_CHARS + 1])
+{
+    for (int i = 0; i < DIGEST_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
 
 /* ------------------------------------------------------------------ writing */
 
@@ -51,10 +73,13 @@ static char *make_header(const shoali_named_tensor *tensors, size_t count, const
                          size_t *len_out)
 {
     uint64_t offset = 0;
-    json_t *header = json_object();
-    bool ok = header != NULL;
-    if (ok && metadata != NULL)
-        ok = json_object_set_new(header, "__metadata__", json_deep_copy(metadata)) == 0;
+    char zeros[DIGEST_CHARS + 1];
+    json_t *header = json_object(),
+           *about = metadata != NULL ? json_deep_copy(metadata) : json_object();
+    memset(zeros, '0', DIGEST_CHARS);
+    zeros[DIGEST_CHARS] = '\0';
+    bool ok = header != NULL && json_object_set_new(about, "sha256", json_string(zeros)) == 0;
+    ok = json_object_set_new(header, "__metadata__", about) == 0 && ok;
     for (size_t i = 0; ok && i < count; i++) {
         ok = json_object_set_new(header, tensors[i].name, describe(&tensors[i], offset)) == 0;
         offset += bytes_of(&tensors[i]);
@@ -74,6 +99,30 @@ static char *make_header(const shoali_named_tensor *tensors, size_t count, const
     return out;
 }
 
+static const void *data_of(const shoali_named_tensor *tensor)
+{
+    return tensor->words != NULL ? (const void *)tensor->words : tensor->data;
+}
+
+/* Put the digest of all into the header. */
+static bool seal(char *header, size_t header_len, const shoali_named_tensor *tensors, size_t count)
+{
+    uint8_t digest[DIGEST_BYTES];
+    char text[DIGEST_CHARS + 1], *place = digest_in(header, header_len);
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    bool ok = place != NULL && hash != NULL && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
+              EVP_DigestUpdate(hash, header, header_len) == 1;
+    for (size_t i = 0; ok && i < count; i++)
+        ok = EVP_DigestUpdate(hash, data_of(&tensors[i]), bytes_of(&tensors[i])) == 1;
+    ok = ok && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    EVP_MD_CTX_free(hash);
+    if (!ok)
+        return false;
+    to_text(digest, text);
+    memcpy(place, text, DIGEST_CHARS);
+    return true;
+}
+
 static bool write_all(FILE *file, const void *bytes, size_t len_bytes)
 {
     return fwrite(bytes, 1, len_bytes, file) == len_bytes;
@@ -87,10 +136,23 @@ static bool write_file(FILE *file, const char *header, size_t header_len,
         length[i] = (uint8_t)((uint64_t)header_len >> (8 * i));
     bool ok = write_all(file, length, sizeof length) && write_all(file, header, header_len);
     for (size_t i = 0; ok && i < count; i++)
-        ok = write_all(file,
-                       tensors[i].words != NULL ? (const void *)tensors[i].words : tensors[i].data,
-                       bytes_of(&tensors[i]));
+        ok = write_all(file, data_of(&tensors[i]), bytes_of(&tensors[i]));
     return ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
+}
+
+/* A new name lasts once its folder is written, too. */
+shoal_status shoali_sync_folder_of(const char *path)
+{
+    char folder[PATH_BYTES];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    snprintf(slash != NULL ? slash + 1 : folder, 2, "%s", slash != NULL ? "" : ".");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return ok ? SHOAL_OK : shoali_fail_os(SHOAL_EIO, error, "cannot write the folder of %s", path);
 }
 
 shoal_status shoali_safetensors_write(const char *path, const shoali_named_tensor *tensors,
@@ -102,8 +164,10 @@ shoal_status shoali_safetensors_write(const char *path, const shoali_named_tenso
         sizeof temporary)
         return shoali_fail(SHOAL_EINVAL, "path of a checkpoint is too long: %s", path);
     char *header = make_header(tensors, count, metadata, &header_len);
-    if (header == NULL)
+    if (header == NULL || !seal(header, header_len, tensors, count)) {
+        shoali_free(header);
         return shoali_fail(SHOAL_ENOMEM, "no memory for the header of %s", path);
+    }
     FILE *file = fopen(temporary, "wbe");
     bool ok = file != NULL && write_file(file, header, header_len, tensors, count);
     int error = errno;
@@ -117,7 +181,7 @@ shoal_status shoali_safetensors_write(const char *path, const shoali_named_tenso
     }
     shoali_free(header);
     if (ok)
-        return SHOAL_OK;
+        return shoali_sync_folder_of(path);
     unlink(temporary);
     return shoali_fail_os(SHOAL_EIO, error, "cannot write %s", path);
 }
@@ -142,25 +206,77 @@ static bool range_of(const json_t *entry, uint64_t *start_out, uint64_t *end_out
     return true;
 }
 
-/* The format has no holes, so lengths that fit the file and sum up to it leave no room for an
- * overlap. */
+typedef struct extent {
+    uint64_t start, end;
+} extent;
+
+static int by_start(const void *a, const void *b)
+{
+    const extent *one = a, *other = b;
+    if (one->start != other->start)
+        return one->start < other->start ? -1 : 1;
+    return one->end < other->end ? -1 : one->end > other->end;
+}
+
+/* One behind the other, without holes, to the end. */
+static shoal_status check_extents(const shoali_safetensors *file, extent *extents, size_t count)
+{
+    uint64_t end = 0, data = file->bytes - file->data_start;
+    qsort(extents, count, sizeof *extents, by_start);
+    for (size_t i = 0; i < count; i++) {
+        if (extents[i].start != end)
+            return corrupt(file, extents[i].start < end ? "tensors overlap"
+                                                        : "there is a hole between tensors");
+        end = extents[i].end;
+    }
+    return end == data ? SHOAL_OK : corrupt(file, "its length differs from the tensors' sum");
+}
+
 static shoal_status check_header(const shoali_safetensors *file)
 {
     const char *name;
     json_t *entry;
-    uint64_t total = 0, data = file->bytes - file->data_start;
+    size_t count = 0;
+    extent *extents = shoali_alloc_array(json_object_size(file->header) + 1, sizeof *extents);
+    shoal_status status = extents != NULL ? SHOAL_OK : SHOAL_ENOMEM;
     json_object_foreach(file->header, name, entry)
     {
-        uint64_t start = 0, end = 0;
-        if (strcmp(name, "__metadata__") == 0)
+        if (status != SHOAL_OK || strcmp(name, "__metadata__") == 0)
             continue;
-        if (!range_of(entry, &start, &end) || end > data)
-            return corrupt(file, "a tensor lies outside the file");
-        total += end - start;
-        if (total > data)
-            return corrupt(file, "tensors overlap");
+        extent *e = &extents[count++];
+        if (!range_of(entry, &e->start, &e->end) || e->end > file->bytes - file->data_start)
+            status = corrupt(file, "a tensor lies outside the file");
     }
-    return total == data ? SHOAL_OK : corrupt(file, "its length differs from the tensors' sum");
+    if (status == SHOAL_OK)
+        status = check_extents(file, extents, count);
+    shoali_free(extents);
+    return status;
+}
+
+/* A file without a digest is another program's. */
+static shoal_status check_digest(const shoali_safetensors *file)
+{
+    const char *header = (const char *)file->map + 8, *place;
+    uint8_t digest[DIGEST_BYTES];
+    char zeros[DIGEST_CHARS], text[DIGEST_CHARS + 1];
+    if (shoali_safetensors_metadata(file, "sha256") == NULL ||
+        (place = digest_in(header, file->data_start - 8)) == NULL)
+        return SHOAL_OK;
+    memset(zeros, '0', sizeof zeros);
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    bool ok = hash != NULL && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
+              EVP_DigestUpdate(hash, header, (size_t)(place - header)) == 1 &&
+              EVP_DigestUpdate(hash, zeros, sizeof zeros) == 1 &&
+              EVP_DigestUpdate(hash, place + DIGEST_CHARS,
+                               file->bytes - 8 - (size_t)(place - header) - DIGEST_CHARS) == 1 &&
+              EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    EVP_MD_CTX_free(hash);
+    if (!ok)
+        return shoali_fail(SHOAL_ENOMEM, "no memory to check %s", file->path);
+    to_text(digest, text);
+    if (memcmp(text, place, DIGEST_CHARS) != 0)
+        return corrupt(file, "its bytes are not those that were written (SHA-256)");
+    return SHOAL_OK;
 }
 
 static shoal_status parse(shoali_safetensors *file)
@@ -177,7 +293,8 @@ static shoal_status parse(shoali_safetensors *file)
                                  &file->header));
     if (!json_is_object(file->header))
         return corrupt(file, "the header is no object");
-    return check_header(file);
+    SHOALI_TRY(check_header(file));
+    return check_digest(file);
 }
 
 static shoal_status map_file(const char *path, shoali_safetensors *file)

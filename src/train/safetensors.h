@@ -21,15 +21,19 @@ typedef struct shoali_named_tensor {
     const int16_t *words;
 } shoali_named_tensor;
 
-/** @param metadata object of strings, or NULL; borrowed. */
+/** Make the name of a file that was just renamed last: fsync of its folder. */
+SHOAL_MUST_USE shoal_status shoali_sync_folder_of(const char *path);
+
+/** Adds a digest of the whole ("sha256") to the metadata.
+ *  @param metadata object of strings, or NULL; borrowed. */
 SHOAL_MUST_USE shoal_status shoali_safetensors_write(const char *path,
                                                      const shoali_named_tensor *tensors,
                                                      size_t count, const json_t *metadata);
 
 typedef struct shoali_safetensors shoali_safetensors;
 
-/** Map a file and check its header: every tensor inside the file, none overlapping. ECORRUPT names
- * file and reason. */
+/** Map a file and check it: tensors one behind the other, without holes, and the digest where there
+ * is one. ECORRUPT names file and reason. */
 SHOAL_MUST_USE shoal_status shoali_safetensors_open(const char *path,
                                                     shoali_safetensors **file_out);
 void shoali_safetensors_close(shoali_safetensors *file);

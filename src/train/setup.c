@@ -398,6 +398,7 @@ void shoal_train_destroy(shoal_train *train)
     shoali_dataset_close(train->dataset);
     shoal_model_close(train->model);
     shoali_arena_destroy(train->arena);
+    shoali_folder_release(train);
     shoali_free(train->losses);
     shoali_free(train);
     shoali_error_set(&error);

@@ -100,6 +100,7 @@ struct shoal_train {
     shoal_train_rank *ranks; /* [workers] what they measured, once judged */
     bool judged;
 
+    int folder_lock;          /* folder.c: descriptor + 1; 0: none */
     uint64_t began_us;        /* this process's part of the run */
     shoal_train_loss *losses; /* losses.c */
     uint32_t loss_count;
@@ -132,6 +133,14 @@ SHOAL_MUST_USE shoal_status shoali_uneven_create(shoal_train *train);
 /** A step from `before` to train->step is done; at some of the first ones all workers meet here. */
 SHOAL_MUST_USE shoal_status shoali_uneven_step(shoal_train *train, const shoali_share *share,
                                                double compute_us, uint64_t before);
+
+/* folder.c */
+/** Rank 0: OUT is this run's until the end. EINVAL: another process has it, or it holds another
+ *  run; the advice says how to go on. */
+SHOAL_MUST_USE shoal_status shoali_folder_hold(shoal_train *train);
+void shoali_folder_release(shoal_train *train);
+/** Cut a metrics file back to whole lines of steps up to `step`. None there is fine. */
+SHOAL_MUST_USE shoal_status shoali_folder_trim(const char *path, uint64_t step);
 
 /* losses.c */
 /** Remember who is lost by now: workers that the communicator has lost, or that are no members. */

@@ -121,8 +121,8 @@ class Train(unittest.TestCase):
 
     def test_admm_ends_in_a_block_circulant_model(self):
         """Three trainings in one command, on one worker and on two."""
-        out = self.out("admm")
         for workers in (1, 2):
+            out = self.out(f"admm{workers}")
             r = self.train(
                 "--workers", workers, "--circulant", "k=4", "--out", out,
                 "--admm", "dense=1,iterations=3,rho=0.1", "--eval-every", 2,
@@ -137,7 +137,7 @@ class Train(unittest.TestCase):
         self.assertEqual(small["params"], SIDE * SIDE * 24 // 4 + 24 + CLASSES * 25)
         for wrong in (["--admm", "dense=1"], ["--admm", "rho=1", "--circulant", "k=4"]):
             self.assertIn("--circulant k=N and --out", self.train(*wrong, code=2).stderr)
-        r = self.train("--admm", "rhu=1", "--circulant", "k=4", "--out", out, code=2)
+        r = self.train("--admm", "rhu=1", "--circulant", "k=4", "--out", out + "x", code=2)
         self.assertIn("rho", r.stderr)
 
     def test_exchange_makes_no_difference_to_the_result(self):

@@ -122,8 +122,8 @@ static void matrices_become_block_circulant(void **state)
     static const char *const specs[] = {"admm:rho=1e-3,factor=1,iterations=5",
                                         "admm:rho=3,factor=1.5,iterations=5"};
     (void)state;
-    snprintf(out, sizeof out, "%s/admm", tiny_dir);
     for (int i = 0; i < 2; i++) {
+        snprintf(out, sizeof out, "%s/admm%d", tiny_dir, i);
         shoal_train_desc desc = describe(specs[i], 20);
         desc.out = out;
         gap[i] = run(&desc, &train);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/safetensors.h"
 
+#include <openssl/sha.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,11 +71,20 @@ static void layout_is_the_formats(void **state)
     size_t length = bytes[0] | (size_t)bytes[1] << 8;
     assert_int_equal(length % 8, 0);
     assert_int_equal(got, 8 + length + 7 * sizeof(float));
+    static const char about[] = "{\"__metadata__\":{\"step\":\"12\",\"sha256\":\"";
     static const char want[] =
-        "{\"__metadata__\":{\"step\":\"12\"},"
-        "\"dense1.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+        "\"},\"dense1.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
         "\"dense1.bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[24,28]}}";
-    assert_memory_equal(bytes + 8, want, sizeof want - 1);
+    uint8_t *digest = bytes + 8 + sizeof about - 1, sum[SHA256_DIGEST_LENGTH];
+    char text[2 * sizeof sum + 1], written[2 * sizeof sum];
+    assert_memory_equal(bytes + 8, about, sizeof about - 1);
+    assert_memory_equal(digest + sizeof written, want, sizeof want - 1);
+    memcpy(written, digest, sizeof written);
+    memset(digest, '0', sizeof written); /* it counts as zeros in what it is the digest of */
+    SHA256(bytes + 8, got - 8, sum);
+    for (size_t i = 0; i < sizeof sum; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+    assert_memory_equal(written, text, sizeof written);
     float last;
     memcpy(&last, bytes + got - sizeof last, sizeof last);
     assert_true(last == 7.0f);
@@ -117,6 +127,8 @@ static void bad_files_are_refused(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", "outside the file", 4},
         {"{\"a\":{\"data_offsets\":[0,4]},\"b\":{\"data_offsets\":[0,4]}}", "overlap", 4},
         {"{\"a\":{\"data_offsets\":[0,4]}}", "differs from the tensors' sum", 8},
+        {"{\"a\":{\"data_offsets\":[0,4]},\"b\":{\"data_offsets\":[0,4]}}", "overlap", 8},
+        {"{\"a\":{\"data_offsets\":[4,8]}}", "a hole", 8},
     };
     shoali_safetensors *file = NULL;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -133,6 +145,32 @@ static void bad_files_are_refused(void **state)
     assert_error_has("shorter than 8");
     unlink(path);
     assert_status(shoali_safetensors_open(path, &file), SHOAL_EIO);
+}
+
+/* Whichever bit of a file changes after it was written, the file is refused. */
+static void every_flipped_bit_is_noticed(void **state)
+{
+    (void)state;
+    uint8_t bytes[512];
+    shoali_safetensors *file = NULL;
+    write_two();
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    size_t got = fread(bytes, 1, sizeof bytes, in);
+    fclose(in);
+    for (size_t i = 0; i < 8 * got; i++) {
+        bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+        put(bytes, got);
+        shoal_status status = shoali_safetensors_open(path, &file);
+        if (status ==
+            SHOAL_OK) /* the digest's own name, or the metadata's: then nobody asks for it */
+            assert_null(shoali_safetensors_metadata(file, "sha256"));
+        else
+            assert_int_equal(status, SHOAL_ECORRUPT);
+        if (status == SHOAL_OK)
+            shoali_safetensors_close(file);
+        bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+    }
 }
 
 /* Whole or not at all: a full disk (a limit on file size stands in for it) leaves the old file as
@@ -183,7 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(layout_is_the_formats),        CHECK_TEST(reads_back),
         CHECK_TEST(bad_files_are_refused),        CHECK_TEST(a_failed_write_keeps_the_old_file),
-        CHECK_TEST(survives_failing_allocations),
+        CHECK_TEST(every_flipped_bit_is_noticed), CHECK_TEST(survives_failing_allocations),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
