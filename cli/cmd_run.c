@@ -194,5 +194,7 @@ int cli_run(int argc, char **argv)
         (args.slurm ? print_slurm : print_k8s)(&args.launch);
         return CLI_OK;
     }
-    return launch_run(&args.launch);
+    int code = launch_run(&args.launch);
+    launch_forget_exports(&args.launch);
+    return code;
 }

@@ -534,7 +534,7 @@ static int run_args(void *input, char **command)
                          "which data? --data DIR; `shoal data digits --out DIR` makes some");
     if (args->launch.lab != NULL && args->launch.hosts != NULL)
         return cli_usage("train", "--lab and --hosts exclude each other");
-    if (!train_codec_is_carried(&args->train) ||
+    if ((!cli_under_launcher() && !train_goes_together(&args->train, args->workers)) ||
         shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
         return cli_report("train");
     if (!train_may_write_to(args->train.out, args->train.resume))
@@ -587,5 +587,6 @@ int cli_train(int argc, char **argv)
     int code = cli_parse_and_run("train", &argp, argc, argv, &args, run_args);
     free(args.plan_model);
     free(args.circulant_model);
+    launch_forget_exports(&args.launch);
     return code;
 }

@@ -311,6 +311,13 @@ bool launch_export(launch_desc *desc, const char *text)
     return remote_forward(desc->verb, text, &desc->forward[desc->forward_count++]);
 }
 
+void launch_forget_exports(launch_desc *desc)
+{
+    for (uint32_t i = 0; i < desc->forward_count; i++)
+        free(desc->forward[i]);
+    desc->forward_count = 0;
+}
+
 int launch_run(const launch_desc *desc)
 {
     launch_job j = {.desc = desc,

@@ -33,6 +33,7 @@ typedef struct launch_desc {
 
 /** One more variable for ranks on other hosts. False: printed why not. */
 bool launch_export(launch_desc *desc, const char *text);
+void launch_forget_exports(launch_desc *desc);
 
 /** Run the job to its end. @return exit code: 0 only if every rank's was 0; CLI_PEER_LOST if a rank
  * was killed. */

@@ -7,41 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli.h"
-#include "shoal/codec.h"
-
-/* "auto:allow=A+B": each of them, and float32, that all are compared with. Anything else behind
- * "auto" is for the trainer to refuse. */
-static bool auto_is_carried(const char *codec, const char *collective)
-{
-    static const char allow[] = "auto:allow=";
-    char spec[160];
-    if (shoal_codec_carried("identity", collective) != SHOAL_OK)
-        return false;
-    if (strncmp(codec, allow, sizeof allow - 1) != 0)
-        return true;
-    for (const char *at = codec + sizeof allow - 1; *at != '\0';) {
-        size_t length = strcspn(at, "+");
-        snprintf(spec, sizeof spec, "%.*s", (int)length, at);
-        if (shoal_codec_carried(spec, collective) != SHOAL_OK)
-            return false;
-        at += length + (at[length] == '+');
-    }
-    return true;
-}
-
-/* Protocols other than all_reduce choose their own collectives: then the operation itself finds
- * out. */
-bool train_codec_is_carried(const shoal_train_desc *train)
-{
-    const char *codec = train->codec != NULL ? train->codec : "identity";
-    const char *collective = train->collective != NULL ? train->collective : "ring";
-    const char *sync = train->sync != NULL ? train->sync : "all_reduce";
-    if (strncmp(sync, "all_reduce", 10) != 0 || strncmp(collective, "auto", 4) == 0)
-        return true;
-    if (strcmp(codec, "auto") == 0 || strncmp(codec, "auto:", 5) == 0)
-        return auto_is_carried(codec, collective);
-    return shoal_codec_carried(codec, collective) == SHOAL_OK;
-}
+#include "shoal/job.h"
 
 /* What --circulant may say, the model's key of it, and the least: 1 keeps a matrix dense. */
 static const struct {
@@ -131,4 +97,14 @@ bool train_may_write_to(const char *out, const char *resume)
               "%s holds a run already: go on with --resume %s --out %s, or take another --out", out,
               out, out);
     return false;
+}
+
+bool train_goes_together(const shoal_train_desc *d, uint32_t workers)
+{
+    const shoal_job job = {.size = sizeof job,
+                           .sync = d->sync,
+                           .codec = d->codec,
+                           .collective = d->collective,
+                           .workers = d->simulate > 0 ? d->simulate : workers};
+    return shoal_job_check(&job) == SHOAL_OK;
 }

@@ -7,9 +7,6 @@
 
 #include "shoal/train.h"
 
-/** An impossible pair of codec and collective is an error before anything starts. */
-bool train_codec_is_carried(const shoal_train_desc *train);
-
 /** Model spec with --circulant's keys ("k=8", "k=8,conv=4,kx=4") added: "mlp:circulant=8". Owned by
  * the caller; NULL: the option is not of that form, or no memory. */
 char *train_circulate(const char *model, const char *option);
@@ -18,6 +15,9 @@ char *train_circulate(const char *model, const char *option);
 bool train_parse_tos(const char *text, uint8_t *tos_out);
 bool train_parse_bucket(const char *text, size_t *bytes_out);
 bool train_parse_nonfinite(const char *text, shoal_nonfinite *out);
+
+/** Protocol, codec, collective and workers go together; else the last error says why not. */
+bool train_goes_together(const shoal_train_desc *train, uint32_t workers);
 
 /** Whether --out may be written to: it holds no run, or one that --resume goes on with. Prints why
  * not. */

@@ -597,6 +597,16 @@ class shoal_explore_result(C.Structure):
     ]
 
 
+class shoal_job(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("sync", C.c_char_p),
+        ("codec", C.c_char_p),
+        ("collective", C.c_char_p),
+        ("workers", C.c_uint32),
+    ]
+
+
 class shoal_shape(C.Structure):
     _fields_ = [
         ("channels", C.c_uint32),
@@ -1209,6 +1219,7 @@ DEFAULTS = {
     "shoal_text_desc": {},
     "shoal_deploy_desc": {},
     "shoal_explore_desc": {"baseline": float("nan")},
+    "shoal_job": {},
     "shoal_model_info": {},
     "shoal_layer_info": {},
     "shoal_network_desc": {},
@@ -1317,6 +1328,7 @@ FUNCTIONS = {
     "shoal_doctor_pair_of": (STATUS, [C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(shoal_doctor_pair)]),
     "shoal_doctor_destroy": (None, [C.c_void_p]),
     "shoal_explore": (STATUS, [C.POINTER(shoal_explore_desc), C.POINTER(shoal_explore_result)]),
+    "shoal_job_check": (STATUS, [C.POINTER(shoal_job)]),
     "shoal_model_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),
     "shoal_model_close": (None, [C.c_void_p]),
     "shoal_model_describe": (STATUS, [C.c_void_p, C.POINTER(shoal_model_info)]),

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "driver/driver.h"
+#include "shoal/job.h"
 
 enum { WORKERS_MAX = 4096, BUCKET_BYTES = 4 << 20, DEFAULT_COUNT = 1 << 20, CHUNK_ELEMS = 65536 };
 #define STUCK_NS UINT64_C(3600000000000)
@@ -51,6 +52,10 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     SHOALI_TRY(shoali_collective_open(or (desc->collective, "ring"), &probe));
     snprintf(sim->collective, sizeof sim->collective, "%s", probe.spec);
     shoali_collective_close(&probe);
+    const shoal_job job = {
+        .size = sizeof job, .sync = sync, .codec = desc->codec, .collective = desc->collective};
+    if (row == NULL)
+        SHOALI_TRY(shoal_job_check(&job));
     SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->compute));
     SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->network));
     SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->faults));

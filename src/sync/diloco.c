@@ -86,7 +86,8 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
 const shoali_sync_row shoali_sync_diloco = {
     .name = "diloco",
     .paper = "Douillard et al., arXiv 2311.08105; streaming: 2501.18512; decoupled: 2604.21428",
-    .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_SAMPLES,
+    .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_SAMPLES | SHOALI_SYNC_CODED |
+              SHOALI_SYNC_COLLECTIVE,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .check = check,
     .state_size = shoali_outer_bytes,

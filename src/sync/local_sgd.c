@@ -31,7 +31,7 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
 const shoali_sync_row shoali_sync_local_sgd = {
     .name = "local_sgd",
     .paper = "Stich, \"Local SGD Converges Fast and Communicates Little\", ICLR 2019",
-    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES,
+    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_CODED | SHOALI_SYNC_COLLECTIVE,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .state_size = shoali_outer_bytes,
     .slots = shoali_outer_slots,

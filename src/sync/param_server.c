@@ -80,7 +80,7 @@ static uint32_t max_staleness(const void *any)
 static uint32_t traits_with(const void *any)
 {
     const params *p = any;
-    uint32_t usual = SHOALI_SYNC_SERVERS | SHOALI_SYNC_OWNER;
+    uint32_t usual = SHOALI_SYNC_SERVERS | SHOALI_SYNC_OWNER | SHOALI_SYNC_CODED;
     bool alone = p->async || p->staleness != NO_BOUND;
     if (!is_served(p))
         return usual | SHOALI_SYNC_EXACT | SHOALI_SYNC_MEAN;
@@ -161,7 +161,8 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
 const shoali_sync_row shoali_sync_param_server = {
     .name = "param_server",
     .paper = "Li et al., OSDI 2014; SSP: Ho et al., NIPS 2013; backup workers: Chen et al., 2016",
-    .traits = SHOALI_SYNC_EXACT | SHOALI_SYNC_MEAN | SHOALI_SYNC_SERVERS | SHOALI_SYNC_OWNER,
+    .traits = SHOALI_SYNC_EXACT | SHOALI_SYNC_MEAN | SHOALI_SYNC_SERVERS | SHOALI_SYNC_OWNER |
+              SHOALI_SYNC_CODED,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .traits_with = traits_with,
     .check = check,

@@ -100,9 +100,11 @@ enum {
     SHOALI_SYNC_SERVERS = 1u << 2, /* can use dedicated servers: the machine has a role SERVER */
     SHOALI_SYNC_OWNER = 1u
                         << 3, /* the optimiser runs as owner job or APPLY: GO says apply = false */
-    SHOALI_SYNC_SURVIVES = 1u << 4, /* goes on without lost workers: a goodbye is PEER_DOWN, too */
-    SHOALI_SYNC_SAMPLES = 1u << 5   /* weighs workers by the samples that AFTER tells: a gradient
+    SHOALI_SYNC_SURVIVES = 1u << 4,  /* goes on without lost workers: a goodbye is PEER_DOWN, too */
+    SHOALI_SYNC_SAMPLES = 1u << 5,   /* weighs workers by the samples that AFTER tells: a gradient
                                      is a worker's own mean, however many there were */
+    SHOALI_SYNC_CODED = 1u << 6,     /* what it sends goes through the job's codec */
+    SHOALI_SYNC_COLLECTIVE = 1u << 7 /* coded sums are made by the job's collective */
 };
 
 #define SHOALI_STALENESS_UNBOUNDED UINT32_MAX

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "driver/driver.h"
 #include "model/model.h"
+#include "shoal/job.h"
 #include "train/admm.h"
 #include "train/codec_choice.h"
 #include "train/hybrid.h"
@@ -264,6 +265,17 @@ shoal_status shoali_train_start_sync(shoal_train *train)
     return SHOAL_OK;
 }
 
+static shoal_status check_job(const shoal_train *train)
+{
+    const shoal_train_desc *d = &train->desc;
+    const shoal_job job = {.size = sizeof job,
+                           .sync = d->sync,
+                           .codec = d->codec,
+                           .collective = d->collective,
+                           .workers = d->simulate > 0 ? d->simulate : train->workers};
+    return shoal_job_check(&job);
+}
+
 /* What can go on with other workers: replicas that are equal after each step. */
 static shoal_status check_reform(const shoal_train *train, const shoal_comm *comm)
 {
@@ -300,6 +312,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(set_defaults(train));
     SHOALI_TRY(check_reform(train, comm));
     SHOALI_TRY(join_workers(train, comm));
+    SHOALI_TRY(check_job(train));
     SHOALI_TRY(open_inputs(train));
     SHOALI_TRY(shoali_choice_create(train));
     plan_steps(train);

@@ -56,6 +56,21 @@ class Protocols(unittest.TestCase):
                 done = self.train(sync, out, "--resume", out, "--epochs", 2)
                 self.assertEqual(0, done.returncode, done.stderr)
 
+    def test_what_would_be_ignored_is_refused_before_anything_starts(self):
+        for sync in ("hop", "d_psgd", "ad_psgd", "ripples:smart"):
+            out = os.path.join(self.folder, "refused")
+            for done in (
+                self.train(sync, out, "--codec", "eden:bits=2"),
+                shoal.run("sim", "--sync", sync, "--workers", 4, "--codec", "eden:bits=2"),
+            ):
+                self.assertEqual(2, done.returncode, done.stderr)
+                self.assertIn(f"--sync {sync.split(':')[0]}", done.stderr)
+                self.assertIn("--codec eden", done.stderr)
+            done = self.train(sync, out, "--collective", "hierarchical:dims=2/2")
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn("does not go with 2 workers", done.stderr)
+            self.assertFalse(os.path.exists(out))
+
 
 if __name__ == "__main__":
     shoal.main()
