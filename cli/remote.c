@@ -10,18 +10,21 @@
 
 #include "cli.h"
 
-/* Where ":SLOTS" begins behind a host; NULL: nowhere. "[::1]:2" loses its brackets; more than one
- * colon without them is an IPv6 address alone. */
+/* Where ":SLOTS" begins behind a host; NULL: nowhere. "[::1]:2" loses its brackets, and becomes
+ * empty if they do not close or something else follows; more than one colon without them is an
+ * IPv6 address alone. */
 static char *slots_of(char **name)
 {
-    char *end = (*name)[0] == '[' ? strchr(*name, ']') : NULL;
-    if (end == NULL) {
+    char *end = strchr(*name, ']');
+    if ((*name)[0] != '[') {
         char *colon = strchr(*name, ':');
         return colon != NULL && strchr(colon + 1, ':') == NULL ? colon : NULL;
     }
-    *end = '\0';
+    bool good = end != NULL && (end[1] == ':' || end[1] == '\0');
+    char *slots = good && end[1] == ':' ? end + 1 : NULL;
+    *(good ? end : *name + 1) = '\0';
     ++*name;
-    return end[1] == ':' ? end + 1 : NULL;
+    return slots;
 }
 
 static bool read_hosts(const char *verb, remote_hosts *hosts, uint32_t *named_slots)
@@ -66,9 +69,25 @@ uint32_t remote_ranks(const char *verb, const char *text)
     return ranks;
 }
 
+/* What the launcher tells each rank is not for others to say. */
+static bool is_ours(const char *text, size_t name)
+{
+    static const char *const ours[] = {"RANK",        "WORLD_SIZE",       "LOCAL_RANK",
+                                       "MASTER_PORT", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                                       "SHOAL_LAB",   "SHOAL_RENDEZVOUS", "SHOAL_TOKEN_FILE"};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (strlen(ours[i]) == name && strncmp(ours[i], text, name) == 0)
+            return true;
+    return false;
+}
+
 bool remote_forward(const char *verb, const char *text, char **out)
 {
     size_t name = strcspn(text, "=");
+    if (is_ours(text, name)) {
+        cli_usage(verb, "-x %.*s: the launcher sets this one", (int)name, text);
+        return false;
+    }
     bool good = name > 0 && (text[0] < '0' || text[0] > '9');
     for (size_t i = 0; i < name; i++)
         good = good && (text[i] == '_' || (text[i] >= '0' && text[i] <= '9') ||

@@ -60,12 +60,14 @@ class Hosts(unittest.TestCase):
     def test_addresses_of_version_6(self):
         said, _ = self.launch("[::1]:2,b", "echo $SHOAL_RENDEZVOUS $LOCAL_WORLD_SIZE")
         self.assertEqual(["tcp://[::1]:29401 1", *2 * ["tcp://[::1]:29401 2"]], said)
+        for bad in ("[::1]junk:2", "[::1", "[]"):
+            self.assertIn("is no host name", self.launch(bad, "true", code=2)[1])
         self.assertEqual(["0/1"], self.launch("::1", "echo $RANK/$WORLD_SIZE")[0])
 
     def test_variables_go_with_the_ranks(self):
         said, _ = self.launch("a,b", 'echo "$FOO|$HOME"', "-x", "FOO=it's one", "-x", "HOME")
         self.assertTrue(all(line.startswith("it's one|/") for line in said), said)
-        for bad in ("1A=2", "=x", "A-B=1", "NO_SUCH_VARIABLE_HERE"):
+        for bad in ("1A=2", "=x", "A-B=1", "NO_SUCH_VARIABLE_HERE", "RANK=0", "SHOAL_LAB=1"):
             self.assertIn("-x", self.launch("a", "true", "-x", bad, code=2)[1])
         done = shoal.run("run", "-n", 1, "-x", "A=1", "--", "true")
         self.assertEqual(2, done.returncode)
