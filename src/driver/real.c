@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "collective/schedule.h"
 #include "shoal/codec.h"
+#include "shoal/job.h"
 
 enum { BUCKET_BYTES = 4 << 20, STOP_US = 10 * 1000 * 1000 };
 
@@ -108,6 +109,13 @@ static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const sh
         return SHOAL_ENOMEM;
     memcpy(sync->table, desc->tensors, desc->tensor_count * sizeof *sync->table);
     SHOALI_TRY(describe_world(sync, desc));
+    const shoal_job job = {.size = sizeof job,
+                           .sync = desc->sync,
+                           .codec = desc->codec,
+                           .collective = desc->collective,
+                           .workers = sync->world.workers};
+    if (own == NULL)
+        SHOALI_TRY(shoal_job_check(&job));
     const shoali_sync_row *row = sync->protocol.row;
     uint32_t slots = row->slots != NULL ? row->slots(&sync->world) : 0;
     SHOALI_TRY(shoali_tensors_init(&sync->tensors, desc->params, desc->grads, desc->count, slots));

@@ -52,10 +52,6 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     SHOALI_TRY(shoali_collective_open(or (desc->collective, "ring"), &probe));
     snprintf(sim->collective, sizeof sim->collective, "%s", probe.spec);
     shoali_collective_close(&probe);
-    const shoal_job job = {
-        .size = sizeof job, .sync = sync, .codec = desc->codec, .collective = desc->collective};
-    if (row == NULL)
-        SHOALI_TRY(shoal_job_check(&job));
     SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->compute));
     SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->network));
     SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->faults));
@@ -72,6 +68,13 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
                                           : 4;
     if (sim->workers > WORKERS_MAX)
         return shoali_fail(SHOAL_EINVAL, "%u workers, at most %d", sim->workers, WORKERS_MAX);
+    const shoal_job job = {.size = sizeof job,
+                           .sync = desc->sync,
+                           .codec = desc->codec,
+                           .collective = desc->collective,
+                           .workers = sim->workers};
+    if (row == NULL)
+        SHOALI_TRY(shoal_job_check(&job));
     sim->size = sim->workers + shoali_sync_servers(&sim->protocol);
     return SHOAL_OK;
 }

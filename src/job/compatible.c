@@ -87,7 +87,10 @@ static shoal_status collective_and_workers(const char *spec, uint32_t workers)
     shoal_status status = SHOAL_OK;
     const uint32_t no_list = SHOALI_COLL_FLOW | SHOALI_COLL_RATED | SHOALI_COLL_ROOTED |
                              SHOALI_COLL_DEDICATED;
-    shoal_arena *arena = (collective.traits & no_list) == 0 ? shoali_arena_create(4096) : NULL;
+    const bool has_list = (collective.traits & no_list) == 0;
+    shoal_arena *arena = has_list ? shoali_arena_create(4096) : NULL;
+    if (has_list && arena == NULL)
+        status = SHOAL_ENOMEM;
     if (arena != NULL) {
         const shoal_schedule_args args = {.size = workers, .contributors = workers};
         status = shoali_collective_build(&collective, SHOAL_ALL_REDUCE, &args, arena, &schedule);

@@ -69,6 +69,10 @@ class Protocols(unittest.TestCase):
             done = self.train(sync, out, "--collective", "hierarchical:dims=2/2")
             self.assertEqual(2, done.returncode, done.stderr)
             self.assertIn("does not go with 2 workers", done.stderr)
+            done = shoal.run("sim", "--sync", sync, "--workers", 3, "--collective",
+                             "hierarchical:dims=2/2")
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn("does not go with 3 workers", done.stderr)
             self.assertFalse(os.path.exists(out))
 
 

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/arena.h"
 #include "codec/codec.h"
 #include "collective/schedule.h"
 #include "support/check.h"
@@ -92,6 +93,21 @@ static void what_is_no_spec_is_refused(void **state)
     assert_int_equal(shoal_job_check(&job), SHOAL_EINVAL);
 }
 
+static void survives_failing_allocations(void **state)
+{
+    (void)state;
+    for (size_t k = 1;; k++) {
+        shoali_alloc_fail_at(k);
+        shoal_status status = ask("diloco", "eden", "hierarchical:dims=2/2", 4);
+        size_t made = shoali_alloc_fail_at(0);
+        if (status == SHOAL_OK) {
+            assert_true(made < k);
+            break;
+        }
+        assert_int_equal(status, SHOAL_ENOMEM);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +116,7 @@ int main(void)
         CHECK_TEST(a_collective_carries_a_codec_or_not),
         CHECK_TEST(dimensions_multiply_to_the_workers),
         CHECK_TEST(what_is_no_spec_is_refused),
+        CHECK_TEST(survives_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
