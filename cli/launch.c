@@ -18,7 +18,7 @@
 #include "launch_job.h"
 #include "throttle.h"
 
-enum { KILL_AFTER_MS = 5000, LEFT_BEHIND_MS = 3000 };
+enum { KILL_AFTER_MS = 5000, LEFT_BEHIND_MS = 2000 };
 
 static int64_t now_ms(void)
 {
@@ -119,7 +119,7 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     bool result = code == 0 && rank < j->desc->ranks - j->desc->spares - j->desc->servers;
     j->through = j->through || result;
     if (result && j->survives && j->stop_at_ms < 0)
-        stop_in(j, LEFT_BEHIND_MS, SIGKILL); /* who was left behind: stopped, or cut off */
+        stop_in(j, LEFT_BEHIND_MS, SIGTERM); /* who was left behind: stopped, or cut off */
     if (code == 0 || (ours && (WIFSIGNALED(status) || there)))
         return;
     if (j->desc->hosts != NULL && code == 255)
@@ -197,7 +197,7 @@ static void harder(launch_job *j)
     if (j->stop_at_ms < 0 || now_ms() < j->stop_at_ms)
         return;
     kill_all(j, j->next_signal);
-    stop_in(j, KILL_AFTER_MS, SIGKILL);
+    stop_in(j, j->through ? LEFT_BEHIND_MS : KILL_AFTER_MS, SIGKILL);
 }
 
 /* What ranks say of the job: that it goes on without those that are lost. */
