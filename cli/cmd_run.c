@@ -159,6 +159,34 @@ static char *help_filter(int key, const char *text, void *input)
     return full;
 }
 
+static int start(run_args *args)
+{
+    if (args->launch.lab != NULL && args->launch.hosts != NULL)
+        return cli_usage("run", "--lab and --hosts exclude each other");
+    if (args->launch.spares > 0 && !args->launch.survives)
+        return cli_usage("run", "--spares goes with --on-loss reform");
+    if (args->launch.forward_count > 0 && args->launch.hosts == NULL)
+        return cli_usage("run", "-x goes with --hosts: here ranks have the environment anyway");
+    if (args->launch.ranks == 0)
+        args->launch.ranks = args->launch.hosts == NULL ? 1
+                                                        : remote_ranks("run", args->launch.hosts);
+    if (args->launch.ranks == 0)
+        return CLI_USAGE;
+    args->launch.ranks += args->launch.spares;
+    if (args->launch.aggregators > 0 && args->launch.hosts != NULL)
+        return cli_usage("run",
+                         "--aggregators starts them on this machine; on other hosts run `shoal "
+                         "aggregator`, and name them in SHOAL_AGGREGATORS");
+    if (args->slurm || args->k8s) {
+        if ((args->slurm && args->k8s) || args->launch.lab != NULL || args->launch.hosts != NULL)
+            return cli_usage("run", "--print-slurm, --print-k8s, --lab and --hosts exclude each "
+                                    "other");
+        (args->slurm ? print_slurm : print_k8s)(&args->launch);
+        return CLI_OK;
+    }
+    return launch_run(&args->launch);
+}
+
 int cli_run(int argc, char **argv)
 {
     static const struct argp argp = {options,
@@ -172,29 +200,7 @@ int cli_run(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0 || args.bad)
         return CLI_USAGE;
-    if (args.launch.lab != NULL && args.launch.hosts != NULL)
-        return cli_usage("run", "--lab and --hosts exclude each other");
-    if (args.launch.spares > 0 && !args.launch.survives)
-        return cli_usage("run", "--spares goes with --on-loss reform");
-    if (args.launch.forward_count > 0 && args.launch.hosts == NULL)
-        return cli_usage("run", "-x goes with --hosts: here ranks have the environment anyway");
-    if (args.launch.ranks == 0)
-        args.launch.ranks = args.launch.hosts == NULL ? 1 : remote_ranks("run", args.launch.hosts);
-    if (args.launch.ranks == 0)
-        return CLI_USAGE;
-    args.launch.ranks += args.launch.spares;
-    if (args.launch.aggregators > 0 && args.launch.hosts != NULL)
-        return cli_usage("run",
-                         "--aggregators starts them on this machine; on other hosts run `shoal "
-                         "aggregator`, and name them in SHOAL_AGGREGATORS");
-    if (args.slurm || args.k8s) {
-        if ((args.slurm && args.k8s) || args.launch.lab != NULL || args.launch.hosts != NULL)
-            return cli_usage("run", "--print-slurm, --print-k8s, --lab and --hosts exclude each "
-                                    "other");
-        (args.slurm ? print_slurm : print_k8s)(&args.launch);
-        return CLI_OK;
-    }
-    int code = launch_run(&args.launch);
+    int code = start(&args);
     launch_forget_exports(&args.launch);
     return code;
 }
