@@ -2,7 +2,8 @@
 # Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build check check-docs lint format demo bench bench-peers claims claims-long soak
+.PHONY: help deps build check combos check-docs lint format demo bench bench-peers
+.PHONY: claims claims-long soak
 .PHONY: soak-ranks
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
@@ -20,7 +21,8 @@ build: deps ## release build: build/release/shoal and libshoal.so
 check: build ## lint, build, every test; T=codec runs those whose name matches
 	@cmake --preset dev >/dev/null
 	@cmake --build build/dev -j $(JOBS) $(if $(CI),-- --quiet)
-	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure $(if $(T),-R '$(T)')
+	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure $(if $(T),-R '$(T)') \
+		--output-junit check.xml; status=$$?; tools/skipped.py build/dev/check.xml; exit $$status
 
 lint: deps ## formatting, layers, sizes, rules and clang-tidy; all warnings are errors
 	@cmake --preset dev >/dev/null
@@ -29,6 +31,10 @@ lint: deps ## formatting, layers, sizes, rules and clang-tidy; all warnings are 
 
 format: ## rewrite C files in the house format
 	@tools/check_format.sh --fix
+
+combos: build ## every two options in one job, three of six (30 minutes); S=2: two only
+	@SHOAL=build/release/shoal tests/combos/combos.py --quiet --again $(or $(A),0)
+	@[ "$(S)" = 2 ] || SHOAL=build/release/shoal tests/combos/combos.py --quiet --strength 3
 
 check-docs: build ## run the commands that README and docs show, compare what they print
 	@tools/check_docs.py $(if $(T),--page '$(T)')

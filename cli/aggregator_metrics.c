@@ -6,12 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
-enum { JOBS_SHOWN = 256, CONNECTIONS = 16, CONNECTION_S = 10 };
+enum {
+    JOBS_SHOWN = 256,
+    CONNECTIONS = 64, /* then the oldest makes room */
+    CONNECTION_S = 1  /* without a byte */
+};
 
 struct aggregator_metrics {
     shoal_aggregator *aggregator;
     struct MHD_Daemon *daemon;
+    struct MHD_Connection *open[2 * CONNECTIONS]; /* the oldest first; its thread's */
+    unsigned count;
 };
 
 /* ------------------------------------------------------------------ the page */
@@ -141,6 +148,35 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
                         : MHD_NO;
 }
 
+static void hang_up_on_oldest(const aggregator_metrics *m)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        m->open[m->count - CONNECTIONS - 1], MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != NULL)
+        (void)shutdown(info->connect_fd, SHUT_RDWR);
+}
+
+/* Called by the daemon's one thread. Who connects and says nothing keeps nobody else out. */
+static void note(void *ctx, struct MHD_Connection *connection, void **socket_ctx,
+                 enum MHD_ConnectionNotificationCode code)
+{
+    aggregator_metrics *m = ctx;
+    (void)socket_ctx;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        m->open[m->count++] = connection;
+        if (m->count > CONNECTIONS)
+            hang_up_on_oldest(m);
+        return;
+    }
+    unsigned i = 0;
+    while (i < m->count && m->open[i] != connection)
+        i++;
+    if (i == m->count)
+        return;
+    m->count--;
+    memmove(&m->open[i], &m->open[i + 1], (m->count - i) * sizeof m->open[0]);
+}
+
 static struct addrinfo *resolve(const char *address)
 {
     char host[256];
@@ -169,8 +205,9 @@ aggregator_metrics *aggregator_metrics_start(const char *address, shoal_aggregat
             MHD_USE_INTERNAL_POLLING_THREAD |
                 (where->ai_family == AF_INET6 ? MHD_USE_IPv6 : MHD_NO_FLAG),
             0, NULL, NULL, answer, m, MHD_OPTION_SOCK_ADDR, where->ai_addr,
-            MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-            (unsigned)CONNECTION_S, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+            MHD_OPTION_CONNECTION_LIMIT, 2u * CONNECTIONS, MHD_OPTION_NOTIFY_CONNECTION, note, m,
+            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_S,
+            MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
     }
     if (where != NULL)
         freeaddrinfo(where);

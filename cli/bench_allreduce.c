@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "answer.h"
 #include "bench.h"
 #include "bench_sparse.h"
 #include "cli.h"
@@ -309,19 +310,23 @@ static double line_bits(const bench_args *args)
     return args->line_bits != 0 ? (double)args->line_bits : text != NULL ? strtod(text, NULL) : 0;
 }
 
-/* The ceiling of a sparse collective beside what was measured. */
-static void print_model(const bench *b, size_t count, const row *r)
+/* The ceiling of a sparse collective beside what was measured: into answer, or as text where that
+ * is NULL. */
+static void show_model(const bench *b, size_t count, const row *r, json_t *answer)
 {
     bench_ceiling c;
     if (!b->sparse.modelled || !bench_sparse_ceiling(&b->sparse, count, line_bits(b->args), &c))
         return;
     const double part = c.busiest_s > 0 ? r->median_s / c.busiest_s : 0;
-    if (b->args->json) {
-        printf(", \"aggregators\": %u, \"density\": %.6f, \"union\": %.6f, "
-               "\"naive_link_bytes\": %.0f, \"model_link_bytes\": %.0f, \"naive_us\": %.1f, "
-               "\"ceiling_us\": %.1f, \"of_ceiling\": %.4f",
-               b->aggregators, c.density, c.together, c.naive_bytes, c.busiest_bytes,
-               c.naive_s * 1e6, c.busiest_s * 1e6, part);
+    if (answer != NULL) {
+        answer_set_count(answer, "aggregators", b->aggregators);
+        answer_set_number(answer, "density", c.density);
+        answer_set_number(answer, "union", c.together);
+        answer_set_number(answer, "naive_link_bytes", c.naive_bytes);
+        answer_set_number(answer, "model_link_bytes", c.busiest_bytes);
+        answer_set_number(answer, "naive_us", c.naive_s * 1e6);
+        answer_set_number(answer, "ceiling_us", c.busiest_s * 1e6);
+        answer_set_number(answer, "of_ceiling", part);
         return;
     }
     printf("#   blocks not zero: %.4f at a worker, %.4f at any; busiest link: %.0f B of data, %.0f "
@@ -333,35 +338,60 @@ static void print_model(const bench *b, size_t count, const row *r)
     printf("\n");
 }
 
+/* What follows from the times of a row. */
+typedef struct derived {
+    double bytes, algbw, busbw, line, share, cpu_per_gb;
+} derived;
+
+static derived derive(const bench *b, size_t count, const row *r)
+{
+    const double n = b->workers;
+    derived d = {.bytes = 4.0 * (double)count, .line = line_bits(b->args)};
+    d.algbw = d.bytes / r->median_s;
+    d.busbw = d.algbw * 2 * (n - 1) / n;
+    d.share = d.line > 0 ? 100 * d.busbw * 8 / d.line : 0;
+    d.cpu_per_gb = r->cpu_s / (n * d.bytes) * 1e9;
+    return d;
+}
+
+static void print_json(const bench *b, size_t count, const row *r, const derived *d)
+{
+    json_t *answer = json_object();
+    answer_set_number(answer, "bytes", d->bytes);
+    answer_set_count(answer, "count", count);
+    answer_set_text(answer, "type", "float");
+    answer_set_count(answer, "ranks", b->workers);
+    answer_set_text(answer, "collective", b->args->collective);
+    answer_set_text(answer, "codec", b->args->codec);
+    answer_set_number(answer, "time_us", r->median_s * 1e6);
+    answer_set_number(answer, "time_min_us", r->min_s * 1e6);
+    answer_set_number(answer, "time_max_us", r->max_s * 1e6);
+    answer_set_number(answer, "algbw_gb_s", d->algbw * 1e-9);
+    answer_set_number(answer, "busbw_gb_s", d->busbw * 1e-9);
+    answer_set_number(answer, "line_percent", d->share);
+    answer_set_number(answer, "cpu_s_per_gb", d->cpu_per_gb);
+    answer_set_number(answer, "wire_bytes_per_rank", r->wire_bytes);
+    answer_set_number(answer, "relative_error", r->error);
+    answer_set_count(answer, "wrong", r->wrong);
+    show_model(b, count, r, answer);
+    (void)answer_print("bench", answer);
+}
+
 static void print_row(const bench *b, size_t count, const row *r)
 {
-    double bytes = 4.0 * (double)count, n = b->workers;
-    double algbw = bytes / r->median_s, busbw = algbw * 2 * (n - 1) / n;
-    double line = line_bits(b->args), share = line > 0 ? 100 * busbw * 8 / line : 0;
-    double cpu_per_gb = r->cpu_s / (n * bytes) * 1e9;
+    const derived d = derive(b, count, r);
     if (b->args->json) {
-        printf(
-            "{\"bytes\": %.0f, \"count\": %zu, \"type\": \"float\", \"ranks\": %u, \"collective\": "
-            "\"%s\", "
-            "\"codec\": \"%s\", \"time_us\": %.1f, \"time_min_us\": %.1f, \"time_max_us\": %.1f, "
-            "\"algbw_gb_s\": %.6f, \"busbw_gb_s\": %.6f, \"line_percent\": %.2f, \"cpu_s_per_gb\": "
-            "%.4f, "
-            "\"wire_bytes_per_rank\": %.0f, \"relative_error\": %.3g, \"wrong\": %llu",
-            bytes, count, b->workers, b->args->collective, b->args->codec, r->median_s * 1e6,
-            r->min_s * 1e6, r->max_s * 1e6, algbw * 1e-9, busbw * 1e-9, share, cpu_per_gb,
-            r->wire_bytes, r->error, (unsigned long long)r->wrong);
-        print_model(b, count, r);
-        printf("}\n");
-    } else {
-        printf("%12.0f %11zu %6s %-22s %-24s %11.1f %8.3f %8.3f ", bytes, count, "float",
-               b->args->collective, b->args->codec, r->median_s * 1e6, algbw * 1e-9, busbw * 1e-9);
-        if (line > 0)
-            printf("%6.2f ", share);
-        else
-            printf("%6s ", "-");
-        printf("%8.2f %9.2g %7llu\n", cpu_per_gb, r->error, (unsigned long long)r->wrong);
-        print_model(b, count, r);
+        print_json(b, count, r, &d);
+        return;
     }
+    printf("%12.0f %11zu %6s %-22s %-24s %11.1f %8.3f %8.3f ", d.bytes, count, "float",
+           b->args->collective, b->args->codec, r->median_s * 1e6, d.algbw * 1e-9, d.busbw * 1e-9);
+    if (d.line > 0)
+        printf("%6.2f ", d.share);
+    else
+        printf("%6s ", "-");
+    printf("%8.2f %9.2g %7llu\n", d.cpu_per_gb, r->error, (unsigned long long)r->wrong);
+    show_model(b, count, r, NULL);
     fflush(stdout);
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "bench.h"
 #include "bench_convolution.h"
 #include "bench_rivals.h"
@@ -33,7 +34,8 @@ typedef struct args {
     int64_t blocks[LIST_MOST], batches[LIST_MOST], rounds;
     size_t shape_count, block_count, batch_count, convolution_count;
     bench_convolution convolutions[LIST_MOST];
-    bool training, no_fftw, json, first_row;
+    bool training, no_fftw, json;
+    json_t *rows;              /* json */
     double peak_gf, read_gb_s; /* at first; 0: no AVX2 here */
     bench_blas blas;
 } args;
@@ -306,34 +308,37 @@ static void print_row(job *j)
     const double products = f.products_flops / f.us[PRODUCTS] / peak;
     const double whole = f.flops / f.us[OURS] / peak;
     const double cold_gb_s = f.storage * 4e-3 / f.us[COLD];
-    if (!j->a->json) {
-        printf("%5zu x %-5zu %5zu %4zu %10.1f %7.1f %10.1f %7.2fx %6.1f%% %6.1f%%", j->out, j->in,
-               j->batch, j->k, f.us[DENSE], dense_gf, f.us[OURS], f.us[DENSE] / f.us[OURS],
-               100 * products, 100 * whole);
-        printf(" %9.1f %9.1f %8.2fx %7.1fk %8.1e\n", f.us[FFTW], f.us[COLD] > 0 ? cold_gb_s : 0,
-               j->a->training ? f.us[TRAIN_DENSE] / f.us[TRAIN_OURS] : 0, f.storage / 1e3,
-               j->error);
+    if (j->a->json) {
+        json_t *row = json_object();
+        answer_set_count(row, "out", j->out);
+        answer_set_count(row, "in", j->in);
+        answer_set_count(row, "batch", j->batch);
+        answer_set_count(row, "k", j->k);
+        bench_set(row, "dense_us", f.us[DENSE]);
+        bench_set(row, "dense_gflops", dense_gf);
+        bench_set(row, "ours_us", f.us[OURS]);
+        bench_set(row, "speedup", f.us[DENSE] / f.us[OURS]);
+        bench_set(row, "peak_gflops", f.peak_gf);
+        bench_set(row, "products_of_peak", products);
+        bench_set(row, "layer_of_peak", whole);
+        bench_set(row, "fftw_us", f.us[FFTW]);
+        bench_set(row, "cold_us", f.us[COLD]);
+        bench_set(row, "cold_of_read", cold_gb_s / j->a->read_gb_s);
+        bench_set(row, "train_dense_us", f.us[TRAIN_DENSE]);
+        bench_set(row, "train_ours_us", f.us[TRAIN_OURS]);
+        bench_set(row, "train_speedup", f.us[TRAIN_DENSE] / f.us[TRAIN_OURS]);
+        bench_set(row, "weights", f.storage);
+        bench_set(row, "storage_ratio", (double)(j->out * j->in) / f.storage);
+        bench_set(row, "rel_l2", j->error);
+        json_array_append_new(j->a->rows, row);
         return;
     }
-    printf("%s\n  {\"out\": %zu, \"in\": %zu, \"batch\": %zu, \"k\": %zu",
-           j->a->first_row ? "" : ",", j->out, j->in, j->batch, j->k);
-    bench_print_key("dense_us", f.us[DENSE]);
-    bench_print_key("dense_gflops", dense_gf);
-    bench_print_key("ours_us", f.us[OURS]);
-    bench_print_key("speedup", f.us[DENSE] / f.us[OURS]);
-    bench_print_key("peak_gflops", f.peak_gf);
-    bench_print_key("products_of_peak", products);
-    bench_print_key("layer_of_peak", whole);
-    bench_print_key("fftw_us", f.us[FFTW]);
-    bench_print_key("cold_us", f.us[COLD]);
-    bench_print_key("cold_of_read", cold_gb_s / j->a->read_gb_s);
-    bench_print_key("train_dense_us", f.us[TRAIN_DENSE]);
-    bench_print_key("train_ours_us", f.us[TRAIN_OURS]);
-    bench_print_key("train_speedup", f.us[TRAIN_DENSE] / f.us[TRAIN_OURS]);
-    bench_print_key("weights", f.storage);
-    bench_print_key("storage_ratio", (double)(j->out * j->in) / f.storage);
-    bench_print_key("rel_l2", j->error);
-    printf("}");
+    printf("%5zu x %-5zu %5zu %4zu %10.1f %7.1f %10.1f %7.2fx %6.1f%% %6.1f%%", j->out, j->in,
+           j->batch, j->k, f.us[DENSE], dense_gf, f.us[OURS], f.us[DENSE] / f.us[OURS],
+           100 * products, 100 * whole);
+    printf(" %9.1f %9.1f %8.2fx %7.1fk %8.1e\n", f.us[FFTW], f.us[COLD] > 0 ? cold_gb_s : 0,
+           j->a->training ? f.us[TRAIN_DENSE] / f.us[TRAIN_OURS] : 0, f.storage / 1e3, j->error);
+    fflush(stdout);
 }
 
 static int bench_one(args *a, pair shape, size_t batch, size_t k)
@@ -350,8 +355,6 @@ static int bench_one(args *a, pair shape, size_t batch, size_t k)
                 if (runs(j, i))
                     j->times[i][round < 0 ? 0 : round] = time_once(j, i);
         print_row(j);
-        fflush(stdout);
-        a->first_row = false;
     }
     bench_fftw_destroy(j->fftw);
     free(j->dense), free(j->w), free(j->x), free(j->y), free(j->dw), free(j->dx), free(j->memory);
@@ -377,7 +380,7 @@ static int run_matrices(args *a)
 
 static int run_convolutions(const args *a)
 {
-    bench_convolution_job how = {&a->blas, a->peak_gf, a->rounds, a->json, true};
+    bench_convolution_job how = {&a->blas, a->peak_gf, a->rounds, a->json ? a->rows : NULL};
     int code = CLI_OK;
     bench_convolution_header(&how);
     for (size_t c = 0; c < a->convolution_count; c++)
@@ -392,17 +395,22 @@ static int run_all(args *a)
 {
     const bool convolutions = a->convolution_count > 0;
     measure_machine(a);
-    if (a->json)
-        printf("{\"openblas\": \"%s\", \"peak_gflops\": %.1f, \"read_gb_s\": %.2f, \"%s\": [",
-               a->blas.core(), a->peak_gf, a->read_gb_s, convolutions ? "convolutions" : "rows");
-    else
+    a->rows = json_array();
+    if (!a->json)
         printf("# one core, medians of %d rounds; OpenBLAS %s; FMA peak %.1f GFLOP/s, read %.1f "
                "GB/s\n",
                (int)a->rounds, a->blas.core(), a->peak_gf, a->read_gb_s);
     const int code = convolutions ? run_convolutions(a) : run_matrices(a);
-    if (a->json)
-        printf("\n]}\n");
-    return code;
+    if (!a->json) {
+        json_decref(a->rows);
+        return code;
+    }
+    const int printed = answer_print(
+        "bench",
+        json_pack("{s:o, s:o, s:o, s:o}", "openblas", answer_text(a->blas.core()), "peak_gflops",
+                  answer_number(a->peak_gf), "read_gb_s", answer_number(a->read_gb_s),
+                  convolutions ? "convolutions" : "rows", a->rows));
+    return printed != CLI_OK ? printed : code;
 }
 
 /* ------------------------------------------------------------------ options */
@@ -531,7 +539,7 @@ int cli_bench_circulant(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    args a = {.rounds = 7, .first_row = true};
+    args a = {.rounds = 7};
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
         return CLI_USAGE;

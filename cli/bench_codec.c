@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "answer.h"
 #include "bench.h"
 #include "bench_data.h"
 #include "cli.h"
@@ -27,7 +28,8 @@ typedef struct args {
     double sigmas[LIST_MOST];
     size_t codec_count, data_count, sigma_count;
     int64_t rounds;
-    bool dram, cache, json, first_row;
+    bool dram, cache, json;
+    json_t *rows; /* json */
 } args;
 
 /* A run of one tensor's elements, as long as a chunk at most: what is coded at once. */
@@ -226,30 +228,42 @@ static bool make_room(bench *b)
     return true;
 }
 
-static void print_row(const args *a, const bench *b, const char *place)
+static json_t *row_of(const bench *b, const char *place)
 {
-    double bytes = (double)b->data->count * sizeof(float), ratio = bytes / b->coded_bytes;
-    const char *spec = shoal_codec_spec(b->codec);
-    if (a->json)
-        printf("%s\n  {\"codec\": \"%s\", \"data\": \"%s\", \"sigma\": %g, \"place\": \"%s\", "
-               "\"elements\": %zu, \"wire_ratio\": %.4f, \"rel_l2\": %.6g, \"max_error\": %.6g, "
-               "\"cosine\": %.6f",
-               a->first_row ? "" : ",", spec, b->data->name, b->data->sigma, place, b->data->count,
-               ratio, b->relative_l2, b->largest, b->cosine);
-    else
-        printf("%-34s %-10s %-5s %7.2f %9.3g %9.3g %7.4f", spec, b->data->name, place, ratio,
-               b->relative_l2, b->largest, b->cosine);
+    const double bytes = (double)b->data->count * sizeof(float);
+    json_t *row = json_object();
+    answer_set_text(row, "codec", shoal_codec_spec(b->codec));
+    answer_set_text(row, "data", b->data->name);
+    answer_set_number(row, "sigma", b->data->sigma);
+    answer_set_text(row, "place", place);
+    answer_set_count(row, "elements", b->data->count);
+    answer_set_number(row, "wire_ratio", bytes / b->coded_bytes);
+    answer_set_number(row, "rel_l2", b->relative_l2);
+    answer_set_number(row, "max_error", b->largest);
+    answer_set_number(row, "cosine", b->cosine);
     for (int i = 0; i < OPERATIONS; i++) {
-        double s = b->best_s[i];
-        if (a->json && s > 0)
-            printf(", \"%s\": {\"gb_s\": %.3f, \"ratio\": %.4f}", operation_names[i],
-                   bytes / s * 1e-9, b->best_s[COPY] / s);
-        else if (!a->json && s > 0)
+        const double s = b->best_s[i];
+        if (s > 0)
+            answer_set(row, operation_names[i],
+                       json_pack("{s:o, s:o}", "gb_s", answer_number(bytes / s * 1e-9), "ratio",
+                                 answer_number(b->best_s[COPY] / s)));
+    }
+    return row;
+}
+
+static void print_row(const bench *b, const char *place)
+{
+    const double bytes = (double)b->data->count * sizeof(float);
+    printf("%-34s %-10s %-5s %7.2f %9.3g %9.3g %7.4f", shoal_codec_spec(b->codec), b->data->name,
+           place, bytes / b->coded_bytes, b->relative_l2, b->largest, b->cosine);
+    for (int i = 0; i < OPERATIONS; i++) {
+        const double s = b->best_s[i];
+        if (s > 0)
             printf("  %6.2f %5.2f", bytes / s * 1e-9, b->best_s[COPY] / s);
-        else if (!a->json)
+        else
             printf("  %6s %5s", "-", "");
     }
-    printf(a->json ? "}" : "\n");
+    printf("\n");
     fflush(stdout);
 }
 
@@ -279,8 +293,10 @@ static int bench_one(args *a, const shoal_codec *codec, const bench_data *data, 
     else if (run(&b, a->rounds) != SHOAL_OK)
         code = cli_report("bench");
     else {
-        print_row(a, &b, place);
-        a->first_row = false;
+        if (a->json)
+            json_array_append_new(a->rows, row_of(&b, place));
+        else
+            print_row(&b, place);
         code = CLI_OK;
     }
     free(b.pieces), free(b.dst), free(b.coded), free(b.forwarded), free(b.shared);
@@ -330,10 +346,8 @@ static int bench_input(args *a)
 
 static void print_head(const args *a)
 {
-    if (a->json) {
-        printf("{\"rows\": [");
+    if (a->json)
         return;
-    }
     printf("# GB/s of float32 on one core, and as a fraction of a copy of the same floats; best of "
            "%lld rounds\n%-34s %-10s %-5s %7s %9s %9s %7s",
            (long long)a->rounds, "# codec", "data", "place", "ratio", "rel.L2", "max.err",
@@ -346,6 +360,7 @@ static void print_head(const args *a)
 static int run_all(args *a)
 {
     print_head(a);
+    a->rows = json_array();
     int code = CLI_OK;
     if (a->input != NULL)
         code = bench_input(a);
@@ -353,8 +368,10 @@ static int run_all(args *a)
         code = bench_place(a, CHUNK, "cache");
     if (a->input == NULL && a->dram && code == CLI_OK)
         code = bench_place(a, (size_t)DRAM_CHUNKS * CHUNK, "dram");
-    if (a->json)
-        printf("\n]}\n");
+    if (!a->json)
+        json_decref(a->rows);
+    else if (answer_print("bench", json_pack("{s:o}", "rows", a->rows)) != CLI_OK)
+        code = CLI_FAILED;
     return code;
 }
 
@@ -477,7 +494,7 @@ int cli_bench_codec(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    args a = {.rounds = 3, .dram = true, .first_row = true};
+    args a = {.rounds = 3, .dram = true};
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
         return CLI_USAGE;

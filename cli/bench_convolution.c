@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "bench_time.h"
 #include "cli.h"
 #include "shoal/circulant.h"
@@ -214,7 +215,7 @@ static double our_flops(const job *j)
 
 void bench_convolution_header(const bench_convolution_job *b)
 {
-    if (!b->json)
+    if (b->rows == NULL)
         printf("# %26s %5s %4s %10s %7s %10s %8s %7s %10s %10s %8s %8s %8s\n", "convolution",
                "batch", "k", "dense us", "GF/s", "ours us", "ratio", "peak", "train us", "ours us",
                "ratio", "weights", "rel.L2");
@@ -231,31 +232,37 @@ static void print_row(const bench_convolution_job *b, job *j, double error)
     const double peak = our_flops(j) / us[OURS] / (b->peak_gf * 1e3);
     const double k = (double)j->k, taps = (double)(c->kernel * c->kernel);
     const double weights = taps * ceil((double)c->out / k) * ceil((double)c->in / k) * k;
-    if (!b->json) {
+    if (b->rows == NULL) {
         printf("  %4dx%-3dx%-3d %4d  %2dx%-2d pad %d", (int)c->in, (int)c->height, (int)c->width,
                (int)c->out, (int)c->kernel, (int)c->kernel, (int)c->pad);
         printf(" %5zu %4zu %10.1f %7.1f %10.1f %7.2fx %6.1f%% %10.1f %10.1f %7.2fx %7.1fk %8.1e\n",
                j->batch, j->k, us[DENSE], gf, us[OURS], us[DENSE] / us[OURS], 100 * peak,
                us[TRAIN_DENSE], us[TRAIN_OURS], us[TRAIN_DENSE] / us[TRAIN_OURS], weights / 1e3,
                error);
+        fflush(stdout);
         return;
     }
-    printf("%s\n  {\"in\": %d, \"height\": %d, \"width\": %d, \"out\": %d, \"kernel\": %d, "
-           "\"pad\": %d, \"batch\": %zu, \"k\": %zu",
-           b->first_row ? "" : ",", (int)c->in, (int)c->height, (int)c->width, (int)c->out,
-           (int)c->kernel, (int)c->pad, j->batch, j->k);
-    bench_print_key("dense_us", us[DENSE]);
-    bench_print_key("dense_gflops", gf);
-    bench_print_key("ours_us", us[OURS]);
-    bench_print_key("speedup", us[DENSE] / us[OURS]);
-    bench_print_key("layer_of_peak", peak);
-    bench_print_key("train_dense_us", us[TRAIN_DENSE]);
-    bench_print_key("train_ours_us", us[TRAIN_OURS]);
-    bench_print_key("train_speedup", us[TRAIN_DENSE] / us[TRAIN_OURS]);
-    bench_print_key("weights", weights);
-    bench_print_key("storage_ratio", dense / weights);
-    bench_print_key("rel_l2", error);
-    printf("}");
+    json_t *row = json_object();
+    answer_set_number(row, "in", (double)c->in);
+    answer_set_number(row, "height", (double)c->height);
+    answer_set_number(row, "width", (double)c->width);
+    answer_set_number(row, "out", (double)c->out);
+    answer_set_number(row, "kernel", (double)c->kernel);
+    answer_set_number(row, "pad", (double)c->pad);
+    answer_set_count(row, "batch", j->batch);
+    answer_set_count(row, "k", j->k);
+    bench_set(row, "dense_us", us[DENSE]);
+    bench_set(row, "dense_gflops", gf);
+    bench_set(row, "ours_us", us[OURS]);
+    bench_set(row, "speedup", us[DENSE] / us[OURS]);
+    bench_set(row, "layer_of_peak", peak);
+    bench_set(row, "train_dense_us", us[TRAIN_DENSE]);
+    bench_set(row, "train_ours_us", us[TRAIN_OURS]);
+    bench_set(row, "train_speedup", us[TRAIN_DENSE] / us[TRAIN_OURS]);
+    bench_set(row, "weights", weights);
+    bench_set(row, "storage_ratio", dense / weights);
+    bench_set(row, "rel_l2", error);
+    json_array_append_new(b->rows, row);
 }
 
 static void measure(const bench_convolution_job *b, job *j)
@@ -283,8 +290,6 @@ int bench_convolution_run(bench_convolution_job *b, const bench_convolution *sha
         const double error = relative_error(j);
         measure(b, j);
         print_row(b, j, error);
-        fflush(stdout);
-        b->first_row = false;
     }
     free(j->dense), free(j->w), free(j->x), free(j->y), free(j->dx), free(j->dw);
     free(j->unrolled), free(j->memory);

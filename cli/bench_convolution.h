@@ -3,6 +3,7 @@
 #ifndef SHOAL_CLI_BENCH_CONVOLUTION_H
 #define SHOAL_CLI_BENCH_CONVOLUTION_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +26,7 @@ typedef struct bench_convolution_job {
     const bench_blas *blas;
     double peak_gf;
     int64_t rounds;
-    bool json, first_row;
+    json_t *rows; /* NULL: a table */
 } bench_convolution_job;
 
 void bench_convolution_header(const bench_convolution_job *job);

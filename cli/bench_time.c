@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "answer.h"
+
 double bench_now_s(void)
 {
     struct timespec t;
@@ -37,12 +39,9 @@ double bench_median(double *times, size_t count)
     return times[count / 2];
 }
 
-void bench_print_key(const char *key, double value)
+void bench_set(json_t *row, const char *key, double value)
 {
-    if (value > 0 && isfinite(value))
-        printf(", \"%s\": %.6g", key, value);
-    else
-        printf(", \"%s\": null", key);
+    answer_set_number(row, key, value > 0 ? value : (double)NAN);
 }
 
 double bench_time(void (*run)(void *ctx), void *ctx)

@@ -3,6 +3,7 @@
 #ifndef SHOAL_CLI_BENCH_TIME_H
 #define SHOAL_CLI_BENCH_TIME_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 /** Seconds of the monotonic clock. */
@@ -14,8 +15,8 @@ float *bench_floats(size_t count);
 /** Sorts times; the one in the middle. */
 double bench_median(double *times, size_t count);
 
-/** `, "key": value` of a JSON object; null unless value is finite and above 0. */
-void bench_print_key(const char *key, double value);
+/** A member of an object; null unless value is finite and above 0. */
+void bench_set(json_t *row, const char *key, double value);
 
 /**
  * Seconds per call of run(ctx): repeated for long enough that a clock can see it. Run twice before,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "predict_args.h"
 
@@ -100,22 +101,28 @@ static int finish(const table *t, const char *cluster, const char *out, bool jso
     }
     if (shoal_calibrate_apply(cluster, &f, fmin(1, sqrt(square)), out) != SHOAL_OK)
         return cli_report("calibrate");
-    printf(json ? "{\"rows\": %zu, \"matrix\": %.6f, \"memory\": %.6f, \"network\": %.6f, "
-                  "\"mean_error\": %.6f, \"worst_error\": %.6f, \"out\": "
-                : "%zu rows: times x %.4f (matrix products), x %.4f (memory, vectors), x %.4f "
-                  "(network); left: mean error %.4f, worst %.4f; ",
-           t->rows, f.matrix, f.memory, f.network, mean, worst);
-    if (json)
-        cli_print_json(out);
-    printf("%s\n", json ? "}" : out);
-    return CLI_OK;
+    if (!json) {
+        printf("%zu rows: times x %.4f (matrix products), x %.4f (memory, vectors), x %.4f "
+               "(network); left: mean error %.4f, worst %.4f; %s\n",
+               t->rows, f.matrix, f.memory, f.network, mean, worst, out);
+        return CLI_OK;
+    }
+    json_t *answer = json_object();
+    answer_set_count(answer, "rows", t->rows);
+    answer_set_number(answer, "matrix", f.matrix);
+    answer_set_number(answer, "memory", f.memory);
+    answer_set_number(answer, "network", f.network);
+    answer_set_number(answer, "mean_error", mean);
+    answer_set_number(answer, "worst_error", worst);
+    answer_set_text(answer, "out", out);
+    return answer_print("calibrate", answer);
 }
 
 int calibrate_fit(const char *csv, const char *cluster, const char *out, bool json)
 {
     if (cluster == NULL)
         return cli_usage("calibrate", "which cluster shall be fitted? --cluster FILE");
-    FILE *file = fopen(csv, "re");
+    FILE *file = cli_open(csv);
     table *t = calloc(1, sizeof *t);
     int code = CLI_FAILED;
     if (file == NULL || t == NULL)

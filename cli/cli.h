@@ -37,6 +37,7 @@ int cli_data(int argc, char **argv);
 int data_speech(int argc, char **argv); /* of cli_data */
 int data_clicks(int argc, char **argv);
 int data_text(int argc, char **argv);
+int cli_list(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_export(int argc, char **argv);
@@ -53,6 +54,8 @@ int cli_calibrate(int argc, char **argv);
 int cli_report(const char *verb);
 /** The exit code of a status. */
 int cli_exit_code(shoal_status status);
+/** The version of command, library and wire, as `shoal --version` prints it. */
+const char *cli_version(void);
 /** Print a usage error and return CLI_USAGE. */
 int cli_usage(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
 
@@ -60,9 +63,6 @@ int cli_usage(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
 bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out);
 /** "64k", "16M", "1g" (powers of 1024), plain numbers -> bytes; false: not a size. */
 bool cli_parse_bytes(const char *text, uint64_t *bytes_out);
-/** A text as a JSON string, quotes included; the second one on standard output. */
-void cli_put_json(FILE *file, const char *text);
-void cli_print_json(const char *text);
 /** A whole number in [min, max]; false otherwise. */
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
 /** The same for 32 bits, of which *value_out is undefined on failure. */
@@ -73,6 +73,11 @@ bool cli_parse_count(const char *text, int64_t min, int64_t max, uint32_t *value
  * if the parser refused, CLI_FAILED if there is no memory (printed). */
 int cli_parse_and_run(const char *verb, const struct argp *argp, int argc, char **argv, void *args,
                       int (*run)(void *args, char **command));
+/** Open a regular file to read. NULL: errno says why; a pipe is not waited for. */
+FILE *cli_open(const char *path);
+/** Open a file below a folder that the user has named, to write it anew: a symbolic link or a pipe
+ * that somebody has put there is not followed. NULL: errno says why. */
+FILE *cli_create(const char *path);
 /** A launcher's variables are set (ours, torchrun's, Open MPI's, PMIx's, Slurm's): this process is
  * a rank. */
 bool cli_under_launcher(void);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "aggregator_metrics.h"
+#include "answer.h"
 #include "cli.h"
 #include "shoal/aggregator.h"
 
@@ -23,7 +24,10 @@ static const struct argp_option options[] = {
     {"listen", 'l', "HOST:PORT", 0, "Where jobs call (127.0.0.1:29600); port 0: a free one", 0},
     {"interface", 'i', "NAME", 0, "Interface or address of the jobs' connections (chosen)", 0},
     {"token-file", 't', "FILE", 0,
-     "The secret that jobs must hold (SHOAL_TOKEN_FILE, SHOAL_TOKEN_FD); needed off loopback", 0},
+     "The secret that jobs must hold (SHOAL_TOKEN_FILE, SHOAL_TOKEN_FD), a file of mode 0600; "
+     "needed "
+     "off loopback",
+     0},
     {"memory", 'm', "BYTES", 0, "What the operations of one job may hold together (1g)", 0},
     {"jobs", 'j', "N", 0, "Jobs at once (64)", 0},
     {"metrics", 'p', "HOST:PORT", 0, "Serve Prometheus metrics there, at /metrics (nowhere)", 0},
@@ -98,8 +102,9 @@ static void greet(const daemon_args *args, unsigned port, unsigned metrics_port)
     if (args->quiet)
         return;
     if (args->json)
-        printf("{\"event\": \"listens\", \"port\": %u, \"metrics_port\": %u}\n", port,
-               metrics_port);
+        (void)answer_print("aggregator",
+                           json_pack("{s:s, s:I, s:I}", "event", "listens", "port",
+                                     (json_int_t)port, "metrics_port", (json_int_t)metrics_port));
     else if (metrics_port > 0)
         printf("shoal aggregator: listens at port %u, metrics at port %u\n", port, metrics_port);
     else
@@ -113,16 +118,25 @@ static void part(const daemon_args *args, shoal_aggregator *aggregator)
     (void)shoal_aggregator_report(aggregator, &s, NULL, 0);
     if (args->quiet)
         return;
-    printf(args->json ? "{\"event\": \"ends\", \"jobs\": %llu, \"refused\": %llu, \"operations\": "
-                        "%llu, \"failed\": %llu, \"in_kernel\": %llu, \"received_bytes\": %llu, "
-                        "\"sent_bytes\": %llu}\n"
-                      : "shoal aggregator: ends after %llu jobs (%llu callers refused), %llu "
-                        "operations (%llu failed), %llu given to the kernel, %llu B in, %llu B "
-                        "out\n",
-           (unsigned long long)(s.jobs_ended + s.jobs_open), (unsigned long long)s.jobs_refused,
-           (unsigned long long)s.operations, (unsigned long long)s.failures,
-           (unsigned long long)s.kernel_operations, (unsigned long long)s.received_bytes,
-           (unsigned long long)s.sent_bytes);
+    if (!args->json) {
+        printf("shoal aggregator: ends after %llu jobs (%llu callers refused), %llu operations "
+               "(%llu failed), %llu given to the kernel, %llu B in, %llu B out\n",
+               (unsigned long long)(s.jobs_ended + s.jobs_open), (unsigned long long)s.jobs_refused,
+               (unsigned long long)s.operations, (unsigned long long)s.failures,
+               (unsigned long long)s.kernel_operations, (unsigned long long)s.received_bytes,
+               (unsigned long long)s.sent_bytes);
+        return;
+    }
+    json_t *answer = json_object();
+    answer_set_text(answer, "event", "ends");
+    answer_set_count(answer, "jobs", s.jobs_ended + s.jobs_open);
+    answer_set_count(answer, "refused", s.jobs_refused);
+    answer_set_count(answer, "operations", s.operations);
+    answer_set_count(answer, "failed", s.failures);
+    answer_set_count(answer, "in_kernel", s.kernel_operations);
+    answer_set_count(answer, "received_bytes", s.received_bytes);
+    answer_set_count(answer, "sent_bytes", s.sent_bytes);
+    (void)answer_print("aggregator", answer);
 }
 
 static int run_daemon(const daemon_args *args)

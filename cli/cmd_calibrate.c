@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "answer.h"
 #include "calibrate_fit.h"
 #include "cli.h"
 #include "launch.h"
@@ -270,21 +271,24 @@ static shoal_status measure_network(const net *n, const calibrate_args *args, fo
     return status;
 }
 
-static void print_found(const calibrate_args *args, const shoal_calibrate_network *network)
+static int print_found(const calibrate_args *args, const shoal_calibrate_network *network)
 {
-    if (args->json) {
-        fputs("{\"out\": ", stdout);
-        cli_print_json(args->out);
-    } else {
-        fputs(args->out, stdout);
+    if (!args->json) {
+        printf("%s: %u ranks, slowest link %.4g B/s x %.4f, an operation %.1f us, a round %.1f us, "
+               "%.3f processor-s/GB\n",
+               args->out, network->hosts, network->nic_bytes_per_s, network->payload_share,
+               1e6 * network->operation_s, 1e6 * network->round_s, 1e9 * network->cpu_s_per_byte);
+        return CLI_OK;
     }
-    printf(args->json
-               ? ", \"ranks\": %u, \"nic_bytes_per_s\": %.6g, \"payload_share\": "
-                 "%.4f, \"operation_us\": %.2f, \"round_us\": %.2f, \"cpu_s_per_gb\": %.4f}\n"
-               : ": %u ranks, slowest link %.4g B/s x %.4f, an operation %.1f us, a round %.1f "
-                 "us, %.3f processor-s/GB\n",
-           network->hosts, network->nic_bytes_per_s, network->payload_share,
-           1e6 * network->operation_s, 1e6 * network->round_s, 1e9 * network->cpu_s_per_byte);
+    json_t *answer = json_object();
+    answer_set_text(answer, "out", args->out);
+    answer_set_count(answer, "ranks", network->hosts);
+    answer_set_number(answer, "nic_bytes_per_s", network->nic_bytes_per_s);
+    answer_set_number(answer, "payload_share", network->payload_share);
+    answer_set_number(answer, "operation_us", 1e6 * network->operation_s);
+    answer_set_number(answer, "round_us", 1e6 * network->round_s);
+    answer_set_number(answer, "cpu_s_per_gb", 1e9 * network->cpu_s_per_byte);
+    return answer_print("calibrate", answer);
 }
 
 /* ------------------------------------------------------------------ one rank */
@@ -322,8 +326,8 @@ static shoal_status measure_rank(const calibrate_args *args, net *n)
         status = measure_network(n, args, links, &network);
     if (status == SHOAL_OK && n->rank == 0)
         status = write_cluster(args, calibration, &network, links);
-    if (status == SHOAL_OK && n->rank == 0)
-        print_found(args, &network);
+    if (status == SHOAL_OK && n->rank == 0 && print_found(args, &network) != CLI_OK)
+        status = SHOAL_ENOMEM;
     shoal_calibrate_close(calibration);
     free(n->buf);
     free(links);

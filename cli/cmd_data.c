@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "shoal/data.h"
 
@@ -91,11 +92,16 @@ static void hide(void)
         fputs("\r\033[K", stderr);
 }
 
-static void json_start(const data_args *args)
+static int print_json(const data_args *args, uint64_t images, const shoal_digits_progress *fonts)
 {
-    printf("{\"dir\": ");
-    cli_print_json(args->dir);
-    printf(", ");
+    json_t *answer = json_object();
+    answer_set_text(answer, "dir", args->dir);
+    answer_set_count(answer, "images", images);
+    if (fonts != NULL) {
+        answer_set_count(answer, "train_fonts", fonts->train_fonts);
+        answer_set_count(answer, "test_fonts", fonts->test_fonts);
+    }
+    return answer_print("data", answer);
 }
 
 static int make_digits(const data_args *args)
@@ -115,14 +121,10 @@ static int make_digits(const data_args *args)
     shoal_digits_close(digits);
     if (status != SHOAL_OK)
         return cli_report("data");
-    if (args->json) {
-        json_start(args);
-        printf("\"images\": %llu, \"train_fonts\": %u, \"test_fonts\": %u}\n",
-               (unsigned long long)progress.total, progress.train_fonts, progress.test_fonts);
-    } else {
-        printf("%s: %llu digits; %u fonts to train on, %u others to test\n", args->dir,
-               (unsigned long long)progress.total, progress.train_fonts, progress.test_fonts);
-    }
+    if (args->json)
+        return print_json(args, progress.total, &progress);
+    printf("%s: %llu digits; %u fonts to train on, %u others to test\n", args->dir,
+           (unsigned long long)progress.total, progress.train_fonts, progress.test_fonts);
     return CLI_OK;
 }
 
@@ -143,13 +145,9 @@ static int make_colours(const data_args *args)
     shoal_colours_close(colours);
     if (status != SHOAL_OK)
         return cli_report("data");
-    if (args->json) {
-        json_start(args);
-        printf("\"images\": %llu}\n", (unsigned long long)progress.total);
-    } else {
-        printf("%s: %llu colour images of 10 kinds\n", args->dir,
-               (unsigned long long)progress.total);
-    }
+    if (args->json)
+        return print_json(args, progress.total, NULL);
+    printf("%s: %llu colour images of 10 kinds\n", args->dir, (unsigned long long)progress.total);
     return CLI_OK;
 }
 

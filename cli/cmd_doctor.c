@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "launch.h"
 #include "shoal/doctor.h"
@@ -15,13 +16,14 @@ typedef struct doctor_args {
     launch_desc launch;
     lab_desc lab;
     shoal_comm_desc comm;
-    bool bad, json;
+    bool json;
 } doctor_args;
 
 static const struct argp_option options[] = {
-    {"ranks", 'n', "N", 0, "Ranks to start (1: look at this host alone; ignored under a launcher)",
+    {"ranks", 'n', "N", 0,
+     "Ranks to start (1: look at this host alone; with --hosts one on each, or its slots; ignored "
+     "under a launcher)",
      0},
-    {"hosts", 'H', "A,B:4", 0, "Start them on these hosts by ssh", 0},
     {"lab", 'l', "SPEC", 0, "Emulate a network: rate=1gbit,... (see shoal run --help)", 0},
     {"interface", 'i', "NAME", 0, "What the job would use (SHOAL_INTERFACE, or chosen)", 0},
     {"wait", 'w', "SECONDS", 0, "For ranks that do not come (20)", 0},
@@ -45,16 +47,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'l':
         args->launch.lab = &args->lab;
-        args->bad = args->bad || !lab_parse("doctor", text, &args->lab);
-        return 0;
-    case 'H':
-        args->launch.hosts = text;
+        args->launch.bad = args->launch.bad || !lab_parse("doctor", text, &args->lab);
         return 0;
     case 'i':
         args->comm.interface = text;
         return 0;
     case 'j':
         args->json = true;
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->launch;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s'", text);
@@ -66,80 +68,87 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 /* ------------------------------------------------------------------ as JSON */
 
-static void json_text(const char *key, const char *text, const char *end)
+static json_t *host_of(uint32_t rank, const shoal_doctor_host *h)
 {
-    printf("\"%s\": ", key);
-    cli_print_json(text);
-    printf("%s", end);
+    json_t *one = json_object();
+    answer_set_count(one, "rank", rank);
+    answer_set_bool(one, "here", h->here);
+    answer_set_text(one, "host", h->host);
+    answer_set_text(one, "interface", h->interface);
+    answer_set_text(one, "address", h->address);
+    answer_set_count(one, "mtu", h->mtu);
+    answer_set_count(one, "port_mbit", h->port_mbit);
+    answer_set_count(one, "cores", h->cores);
+    answer_set_bool(one, "kernel_tls", h->kernel_tls);
+    answer_set_count(one, "send_buffer_bytes", h->send_buffer_bytes);
+    answer_set_count(one, "receive_buffer_bytes", h->receive_buffer_bytes);
+    answer_set_number(one, "clock_s", h->clock_s);
+    answer_set_number(one, "cpu_share", h->cpu_share);
+    answer_set_number(one, "speed", h->speed);
+    answer_set_number(one, "sends_bytes_s", h->sends_bytes_s);
+    answer_set_number(one, "receives_bytes_s", h->receives_bytes_s);
+    return one;
 }
 
-static void json_number(const char *key, double value, const char *end)
+static json_t *hosts_of(const shoal_doctor *doctor, uint32_t ranks)
 {
-    if (isfinite(value))
-        printf("\"%s\": %.9g%s", key, value, end);
-    else
-        printf("\"%s\": null%s", key, end);
+    shoal_doctor_host h;
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < ranks && shoal_doctor_host_of(doctor, i, &h) == SHOAL_OK; i++)
+        json_array_append_new(all, host_of(i, &h));
+    return all;
 }
 
-static void json_host(uint32_t rank, const shoal_doctor_host *h)
+static json_t *pairs_of(const shoal_doctor *doctor, uint32_t ranks)
 {
-    printf("{\"rank\": %u, \"here\": %s, ", rank, h->here ? "true" : "false");
-    json_text("host", h->host, ", ");
-    json_text("interface", h->interface, ", ");
-    json_text("address", h->address, ", ");
-    printf("\"mtu\": %u, \"port_mbit\": %u, \"cores\": %u, \"kernel_tls\": %s, "
-           "\"send_buffer_bytes\": %llu, "
-           "\"receive_buffer_bytes\": %llu, ",
-           h->mtu, h->port_mbit, h->cores, h->kernel_tls ? "true" : "false",
-           (unsigned long long)h->send_buffer_bytes, (unsigned long long)h->receive_buffer_bytes);
-    json_number("clock_s", h->clock_s, ", ");
-    json_number("cpu_share", h->cpu_share, ", ");
-    json_number("speed", h->speed, ", ");
-    json_number("sends_bytes_s", h->sends_bytes_s, ", ");
-    json_number("receives_bytes_s", h->receives_bytes_s, "}");
-}
-
-static void json_pairs(const shoal_doctor *doctor, uint32_t ranks)
-{
-    const char *before = "";
     shoal_doctor_pair p;
+    json_t *all = json_array();
     for (uint32_t from = 0; from < ranks; from++)
         for (uint32_t to = 0; to < ranks; to++) {
             if (from == to || shoal_doctor_pair_of(doctor, from, to, &p) != SHOAL_OK)
                 continue;
-            printf(
-                "%s{\"from\": %u, \"to\": %u, \"reached\": %s, \"bytes_per_s\": %.9g, \"rtt_s\": "
-                "%.6g, \"hole_bytes\": %u}",
-                before, from, to, p.reached ? "true" : "false", p.bytes_per_s, p.rtt_s,
-                p.hole_bytes);
-            before = ", ";
+            json_t *one = json_object();
+            answer_set_count(one, "from", from);
+            answer_set_count(one, "to", to);
+            answer_set_bool(one, "reached", p.reached);
+            answer_set_number(one, "bytes_per_s", p.bytes_per_s);
+            answer_set_number(one, "rtt_s", p.rtt_s);
+            answer_set_count(one, "hole_bytes", p.hole_bytes);
+            json_array_append_new(all, one);
         }
+    return all;
 }
 
-static void print_json(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks, bool met)
+static json_t *findings_of(const shoal_doctor *doctor)
 {
     shoal_finding f;
-    shoal_doctor_host h;
-    printf("{\"rank\": %u, \"ranks\": %u, \"met\": %s, \"ok\": %s, \"findings\": [", rank, ranks,
-           met ? "true" : "false", shoal_doctor_count(doctor) == 0 ? "true" : "false");
-    for (uint32_t i = 0; shoal_doctor_finding(doctor, i, &f) == SHOAL_OK; i++) {
-        printf("%s{", i > 0 ? ", " : "");
-        json_text("kind", f.kind, ", ");
-        printf("\"rank\": %d, \"peer\": %d, ", f.rank, f.peer);
-        json_text("host", f.host, ", ");
-        json_text("text", f.text, ", ");
-        json_text("advice", f.advice, "}");
-        if (i + 1 >= shoal_doctor_count(doctor))
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < shoal_doctor_count(doctor); i++) {
+        if (shoal_doctor_finding(doctor, i, &f) != SHOAL_OK)
             break;
+        json_t *one = json_object();
+        answer_set_text(one, "kind", f.kind);
+        answer_set_number(one, "rank", f.rank);
+        answer_set_number(one, "peer", f.peer);
+        answer_set_text(one, "host", f.host);
+        answer_set_text(one, "text", f.text);
+        answer_set_text(one, "advice", f.advice);
+        json_array_append_new(all, one);
     }
-    printf("], \"hosts\": [");
-    for (uint32_t i = 0; i < ranks && shoal_doctor_host_of(doctor, i, &h) == SHOAL_OK; i++) {
-        printf("%s", i > 0 ? ", " : "");
-        json_host(i, &h);
-    }
-    printf("], \"pairs\": [");
-    json_pairs(doctor, ranks);
-    printf("]}\n");
+    return all;
+}
+
+static int print_json(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks, bool met)
+{
+    json_t *answer = json_object();
+    answer_set_count(answer, "rank", rank);
+    answer_set_count(answer, "ranks", ranks);
+    answer_set_bool(answer, "met", met);
+    answer_set_bool(answer, "ok", shoal_doctor_count(doctor) == 0);
+    answer_set(answer, "findings", findings_of(doctor));
+    answer_set(answer, "hosts", hosts_of(doctor, ranks));
+    answer_set(answer, "pairs", pairs_of(doctor, ranks));
+    return answer_print("doctor", answer);
 }
 
 /* ------------------------------------------------------------------ as text */
@@ -223,9 +232,9 @@ static int rank_main(const doctor_args *args)
     shoal_doctor_place(doctor, &rank, &ranks, &met);
     int code = shoal_doctor_count(doctor) == 0 ? CLI_OK : CLI_FAILED;
     if (rank == 0 || !met) {
-        if (args->json)
-            print_json(doctor, rank, ranks, met);
-        else
+        if (args->json && print_json(doctor, rank, ranks, met) != CLI_OK)
+            code = CLI_FAILED;
+        else if (!args->json)
             print_text(doctor, rank, ranks, met);
         fflush(stdout);
     }
@@ -236,11 +245,14 @@ static int rank_main(const doctor_args *args)
 static int run_args(void *input, char **command)
 {
     doctor_args *args = input;
-    if (args->bad)
+    if (!launch_options_fit(&args->launch))
         return CLI_USAGE;
     args->launch.argv = command;
-    if (args->launch.lab != NULL && args->launch.hosts != NULL)
-        return cli_usage("doctor", "--lab and --hosts exclude each other");
+    args->launch.itself = true;
+    if (args->launch.ranks == 0 && !cli_under_launcher())
+        args->launch.ranks = launch_usual_ranks(&args->launch);
+    if (args->launch.ranks == 0 && !cli_under_launcher())
+        return CLI_USAGE;
     if (cli_under_launcher() ||
         (args->launch.ranks == 1 && args->launch.lab == NULL && args->launch.hosts == NULL))
         return rank_main(args);
@@ -249,19 +261,22 @@ static int run_args(void *input, char **command)
 
 int cli_doctor(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&launch_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         options,
         parse,
         "",
         "Look at hosts and network before a job starts there.\v"
-        "Example: shoal doctor --ranks 4 --hosts a,b,c,d\n"
+        "Example: shoal doctor --hosts a,b,c,d\n"
         "         shoal run -n 4 --lab rate=1gbit,link=2:100mbit -- shoal doctor --json\n\n"
         "Each finding comes with a sentence of advice; docs/doctor.md lists the kinds. The exit "
         "code is 0 if nothing was found, 1 if something was.",
-        NULL,
+        children,
         NULL,
         NULL};
-    doctor_args args = {.launch = {.verb = "doctor", .ranks = 1, .grace_s = 30, .quiet = true},
+    doctor_args args = {.launch = {.verb = "doctor", .grace_s = 30, .quiet = true},
                         .comm = SHOAL_COMM_DESC_INIT};
-    return cli_parse_and_run("doctor", &argp, argc, argv, &args, run_args);
+    int code = cli_parse_and_run("doctor", &argp, argc, argv, &args, run_args);
+    launch_forget_options(&args.launch);
+    return code;
 }

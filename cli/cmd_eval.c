@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "shoal/deploy.h"
 
@@ -20,7 +21,7 @@ typedef struct eval_args {
 static const struct argp_option options[] = {
     {"from", 'f', "DIR", 0, "--out of a training run: its newest checkpoint; or FILE.safetensors",
      0},
-    {"data", 'd', "DIR", 0, "Data set, as in training", 0},
+    {"data", 'd', "DIR", 0, "Data set (the run's own, as its folder says)", 0},
     {"model", 'm', "SPEC", 0, "(as the checkpoint says)", 0},
     {"fixed", KEY_FIXED, "BITS", 0, "Also in fixed point of 12 or 16 bits; repeat for both", 0},
     {"no-float", KEY_NO_FLOAT, NULL, 0, "In fixed point only", 0},
@@ -79,27 +80,28 @@ static error_t parse(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-static void print_row(const eval_args *args, uint32_t bits, const shoal_deploy_result *r,
-                      bool first)
+static void print_row(const char *numbers, const shoal_deploy_result *r)
 {
-    char numbers[16] = "float32";
-    if (bits > 0)
-        snprintf(numbers, sizeof numbers, "fixed%u", bits);
-    if (!args->json) {
-        printf("%-8s  loss %.4f  accuracy %.2f %%", numbers, r->loss, r->accuracy);
-        if (isfinite(r->symbol_error_rate))
-            printf("  symbol errors %.2f %% of %llu", r->symbol_error_rate,
-                   (unsigned long long)r->symbols);
-        puts("");
-        return;
-    }
-    printf("%s\"%s\": {\"loss\": %.6g, \"accuracy\": %.6g", first ? "{" : ", ", numbers, r->loss,
-           r->accuracy);
+    printf("%-8s  loss %.4f  accuracy %.2f %%", numbers, r->loss, r->accuracy);
     if (isfinite(r->symbol_error_rate))
-        printf(", \"symbol_error_rate\": %.6g", r->symbol_error_rate);
-    printf(", \"samples\": %llu, \"labels\": %llu, \"symbols\": %llu, \"edits\": %llu}",
-           (unsigned long long)r->samples, (unsigned long long)r->labels,
-           (unsigned long long)r->symbols, (unsigned long long)r->edits);
+        printf("  symbol errors %.2f %% of %llu", r->symbol_error_rate,
+               (unsigned long long)r->symbols);
+    puts("");
+    fflush(stdout);
+}
+
+static json_t *row_of(const shoal_deploy_result *r)
+{
+    json_t *row = json_object();
+    answer_set_number(row, "loss", r->loss);
+    answer_set_number(row, "accuracy", r->accuracy);
+    if (isfinite(r->symbol_error_rate))
+        answer_set_number(row, "symbol_error_rate", r->symbol_error_rate);
+    answer_set_count(row, "samples", r->samples);
+    answer_set_count(row, "labels", r->labels);
+    answer_set_count(row, "symbols", r->symbols);
+    answer_set_count(row, "edits", r->edits);
+    return row;
 }
 
 static int run(const eval_args *args)
@@ -108,19 +110,24 @@ static int run(const eval_args *args)
     if (shoal_deploy_open(&args->deploy, &deploy) != SHOAL_OK)
         return cli_report("eval");
     shoal_status status = SHOAL_OK;
-    bool first = true;
+    json_t *answer = json_object();
     for (uint32_t i = args->no_float ? 1 : 0; i <= args->width_count && status == SHOAL_OK; i++) {
         shoal_deploy_result result = {.size = sizeof result};
+        char numbers[16] = "float32";
         uint32_t bits = i > 0 ? args->widths[i - 1] : 0;
+        if (bits > 0)
+            snprintf(numbers, sizeof numbers, "fixed%u", bits);
         status = shoal_deploy_evaluate(deploy, bits, &result);
-        if (status == SHOAL_OK)
-            print_row(args, bits, &result, first);
-        fflush(stdout);
-        first = false;
+        if (status == SHOAL_OK && args->json)
+            answer_set(answer, numbers, row_of(&result));
+        else if (status == SHOAL_OK)
+            print_row(numbers, &result);
     }
     int code = status == SHOAL_OK ? CLI_OK : cli_report("eval");
     if (args->json && status == SHOAL_OK)
-        puts("}");
+        code = answer_print("eval", answer);
+    else
+        json_decref(answer);
     shoal_deploy_close(deploy);
     return code;
 }
@@ -133,7 +140,9 @@ int cli_eval(int argc, char **argv)
         NULL,
         "A trained network on the test split: loss, accuracy and, of sequences, symbol errors "
         "(phoneme errors of collapsed frames), in float32 and in fixed point.\v"
-        "Example: shoal eval --from run1 --data speech --fixed 12 --fixed 16\n\n"
+        "Example: shoal eval --from run1 --fixed 12 --fixed 16\n\n"
+        "Images are standardised by the mean and deviation of the training's samples, which the "
+        "checkpoint keeps.\n\n"
         "Fixed point: docs/circulant.md.",
         NULL,
         NULL,
@@ -142,8 +151,8 @@ int cli_eval(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return CLI_USAGE;
-    if (args.deploy.from == NULL || args.deploy.data == NULL)
-        return cli_usage("eval", "which run, on which data? --from DIR --data DIR");
+    if (args.deploy.from == NULL)
+        return cli_usage("eval", "which run? --from DIR");
     if (args.no_float && args.width_count == 0)
         return cli_usage("eval", "nothing to do: --no-float without --fixed");
     return run(&args);

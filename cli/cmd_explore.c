@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "shoal/explore.h"
 #include "shoal/model.h"
@@ -232,63 +233,65 @@ static shoal_status train_one(void *ctx, const shoal_explore_choice *choice, dou
 static const char *const steps[] = {"whole LSTM",  "smallest blocks", "larger blocks",
                                     "GRU instead", "input matrices",  "output matrices"};
 
-static void put_number(FILE *file, const char *key, double value)
-{
-    fprintf(file, isfinite(value) ? ", \"%s\": %.6g" : ", \"%s\": null", key, value);
-}
-
-static void put_choice(FILE *file, const explore_args *args, const shoal_explore_choice *choice)
+static void set_choice(json_t *one, const explore_args *args, const shoal_explore_choice *choice)
 {
     char *spec = spec_of(args, choice);
-    fputs("\"model\": ", file);
-    cli_put_json(file, spec != NULL ? spec : "");
-    fprintf(file, ", \"cell\": \"%s\", \"k\": %u, \"kx\": %u, \"ky\": %u",
-            choice->gru ? "gru" : "lstm", choice->k, choice->kx, choice->ky);
+    answer_set_text(one, "model", spec != NULL ? spec : "");
+    answer_set_text(one, "cell", choice->gru ? "gru" : "lstm");
+    answer_set_count(one, "k", choice->k);
+    answer_set_count(one, "kx", choice->kx);
+    answer_set_count(one, "ky", choice->ky);
     free(spec);
 }
 
-static void put_trial(FILE *file, const explore_args *args, const shoal_explore_trial *t)
+static json_t *trial_of(const explore_args *args, const shoal_explore_trial *t)
 {
-    fprintf(file, "{\"for\": \"%s\", ", steps[t->step]);
-    put_choice(file, args, &t->choice);
-    fprintf(file, ", \"weights\": %llu", (unsigned long long)t->weights);
-    put_number(file, "error", t->error);
-    put_number(file, "added", t->added);
-    fprintf(file, ", \"holds\": %s, \"kept\": %s}", t->holds ? "true" : "false",
-            t->kept ? "true" : "false");
+    json_t *one = json_object();
+    answer_set_text(one, "for", steps[t->step]);
+    set_choice(one, args, &t->choice);
+    answer_set_count(one, "weights", t->weights);
+    answer_set_number(one, "error", t->error);
+    answer_set_number(one, "added", t->added);
+    answer_set_bool(one, "holds", t->holds);
+    answer_set_bool(one, "kept", t->kept);
+    return one;
 }
 
-static void put_log(FILE *file, const explore_args *args, const shoal_explore_result *r)
+static json_t *chosen_of(const explore_args *args, const shoal_explore_result *r)
 {
-    fprintf(file, "{\"k_low\": %u, \"k_high\": %u", r->k_low, r->k_high);
-    put_number(file, "limit", args->search.limit);
-    put_number(file, "baseline", r->baseline);
-    fputs(", \"trials\": [", file);
-    for (uint32_t i = 0; i < r->trial_count; i++) {
-        fputs(i > 0 ? ", " : "", file);
-        put_trial(file, args, &r->trials[i]);
-    }
-    fprintf(file, "], \"found\": %s", r->found ? "true" : "false");
-    if (r->found) {
-        fputs(", \"chosen\": {", file);
-        put_choice(file, args, &r->chosen);
-        fprintf(file, ", \"weights\": %llu", (unsigned long long)r->weights);
-        put_number(file, "error", r->error);
-        fputs("}", file);
-    }
-    fprintf(file, ", \"left_out\": {\"blocks\": %s, \"input\": %s, \"output\": %s}}\n",
-            r->blocks_cut ? "true" : "false", r->input_left_out ? "true" : "false",
-            r->output_left_out ? "true" : "false");
+    json_t *one = json_object();
+    set_choice(one, args, &r->chosen);
+    answer_set_count(one, "weights", r->weights);
+    answer_set_number(one, "error", r->error);
+    return one;
+}
+
+static json_t *log_of(const explore_args *args, const shoal_explore_result *r)
+{
+    json_t *log = json_object(), *trials = json_array(), *left_out = json_object();
+    answer_set_count(log, "k_low", r->k_low);
+    answer_set_count(log, "k_high", r->k_high);
+    answer_set_number(log, "limit", args->search.limit);
+    answer_set_number(log, "baseline", r->baseline);
+    for (uint32_t i = 0; i < r->trial_count; i++)
+        json_array_append_new(trials, trial_of(args, &r->trials[i]));
+    answer_set(log, "trials", trials);
+    answer_set_bool(log, "found", r->found);
+    if (r->found)
+        answer_set(log, "chosen", chosen_of(args, r));
+    answer_set_bool(left_out, "blocks", r->blocks_cut);
+    answer_set_bool(left_out, "input", r->input_left_out);
+    answer_set_bool(left_out, "output", r->output_left_out);
+    answer_set(log, "left_out", left_out);
+    return log;
 }
 
 static bool write_log(const explore_args *args, const shoal_explore_result *r)
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/explore.json", args->train.out);
-    FILE *file = fopen(path, "we");
-    if (file != NULL)
-        put_log(file, args, r);
-    bool bad = file == NULL || ferror(file);
+    FILE *file = cli_create(path);
+    bool bad = file == NULL || !answer_write(file, log_of(args, r)) || ferror(file);
     if ((file != NULL && fclose(file) != 0) || bad) {
         fprintf(stderr, "shoal explore: cannot write %s: %s\n", path, strerror(errno));
         return false;
@@ -368,9 +371,9 @@ static int run(explore_args *args)
         return cli_usage("explore", "--lstm %s has no lstm or gru layer", args->models[0]);
     if (shoal_explore(&args->search, &result) != SHOAL_OK)
         return cli_report("explore");
-    if (args->json)
-        put_log(stdout, args, &result);
-    else
+    if (args->json && answer_print("explore", log_of(args, &result)) != CLI_OK)
+        return CLI_FAILED;
+    if (!args->json)
         print_table(args, &result);
     if (args->train.out != NULL && !write_log(args, &result))
         return CLI_FAILED;

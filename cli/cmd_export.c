@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "shoal/deploy.h"
 
@@ -21,7 +22,8 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "What:", 1},
     {"from", 'f', "DIR", 0, "--out of a training run: its newest checkpoint; or FILE.safetensors",
      1},
-    {"data", 'd', "DIR", 0, "Its data set: samples of it say how large values become", 1},
+    {"data", 'd', "DIR", 0,
+     "Its data set (as its folder says): samples of it say how large values become", 1},
     {"model", 'm', "SPEC", 0, "(as the checkpoint says)", 1},
     {"fixed", KEY_FIXED, "BITS", 0, "Words of 12 or 16 bits (12)", 1},
     {"calibrate", KEY_CALIBRATE, "N", 0, "Training samples by which fractions are chosen (64)", 1},
@@ -106,54 +108,79 @@ static uint32_t widest_element(const shoal_deploy *deploy)
     return most;
 }
 
-static void print_matrix(const export_args *args, const shoal_deploy_matrix *m, uint64_t cycles,
-                         bool first)
+static void print_matrix(const export_args *args, const shoal_deploy_matrix *m, uint64_t cycles)
 {
-    if (args->json)
-        printf("%s\n  {\"name\": \"%s\", \"rows\": %u, \"cols\": %u, \"block\": %u, "
-               "\"block_products\": %llu, \"weight_bits\": %llu, \"cycles\": %llu}",
-               first ? "" : ",", m->name, m->rows, m->cols, m->block,
-               (unsigned long long)m->block_products, (unsigned long long)(m->weights * args->bits),
-               (unsigned long long)cycles);
-    else
-        printf("%-28s %6u x %-6u %5u %12llu %11.1f %10llu\n", m->name, m->rows, m->cols, m->block,
-               (unsigned long long)m->block_products, (double)m->weights * args->bits / 8192,
-               (unsigned long long)cycles);
+    printf("%-28s %6u x %-6u %5u %12llu %11.1f %10llu\n", m->name, m->rows, m->cols, m->block,
+           (unsigned long long)m->block_products, (double)m->weights * args->bits / 8192,
+           (unsigned long long)cycles);
 }
 
-static void print_costs(const export_args *args, const shoal_deploy *deploy)
+static json_t *matrix_of(const export_args *args, const shoal_deploy_matrix *m, uint64_t cycles)
+{
+    json_t *one = json_object();
+    answer_set_text(one, "name", m->name);
+    answer_set_count(one, "rows", m->rows);
+    answer_set_count(one, "cols", m->cols);
+    answer_set_count(one, "block", m->block);
+    answer_set_count(one, "block_products", m->block_products);
+    answer_set_count(one, "weight_bits", m->weights * args->bits);
+    answer_set_count(one, "cycles", cycles);
+    return one;
+}
+
+/* Of all matrices together, one after the other. */
+typedef struct costs {
+    uint32_t element, elements; /* multipliers of one; how many */
+    uint64_t cycles, bits;
+    double us;
+} costs;
+
+static int print_json(const export_args *args, json_t *matrices, const costs *c)
+{
+    json_t *answer = json_object();
+    answer_set_text(answer, "out", args->out);
+    answer_set_text(answer, "name", args->name);
+    answer_set_count(answer, "bits", args->bits);
+    answer_set(answer, "matrices", matrices);
+    answer_set_count(answer, "elements", c->elements);
+    answer_set_count(answer, "multipliers", (uint64_t)c->elements * c->element);
+    answer_set_count(answer, "weight_bits", c->bits);
+    answer_set_count(answer, "cycles", c->cycles);
+    answer_set_count(answer, "clock_mhz", args->clock_mhz);
+    answer_set_number(answer, "frame_us", c->us);
+    answer_set_number(answer, "frames_per_s", 1e6 / c->us);
+    return answer_print("export", answer);
+}
+
+static int print_costs(const export_args *args, const shoal_deploy *deploy)
 {
     shoal_deploy_matrix m = {.size = sizeof m};
-    const uint32_t element = widest_element(deploy);
-    const uint32_t elements = args->multipliers == 0         ? args->elements
-                              : args->multipliers >= element ? args->multipliers / element
-                                                             : 1;
-    uint64_t cycles = 0, bits = 0;
-    if (args->json) {
-        printf("{\"out\": ");
-        cli_print_json(args->out);
-        printf(", \"name\": \"%s\", \"bits\": %u, \"matrices\": [", args->name, args->bits);
-    } else {
+    costs c = {.element = widest_element(deploy)};
+    json_t *matrices = json_array();
+    c.elements = args->multipliers == 0           ? args->elements
+                 : args->multipliers >= c.element ? args->multipliers / c.element
+                                                  : 1;
+    if (!args->json)
         printf("%-28s %15s %5s %12s %11s %10s\n", "matrix", "rows x cols", "block", "products",
                "weights KiB", "cycles");
-    }
     for (uint32_t i = 0; shoal_deploy_matrix_of(deploy, i, &m); i++) {
-        uint64_t own = shoal_deploy_cycles(&m, elements, args->latency);
-        print_matrix(args, &m, own, i == 0);
-        cycles += own;
-        bits += m.weights * args->bits;
+        uint64_t own = shoal_deploy_cycles(&m, c.elements, args->latency);
+        if (args->json)
+            json_array_append_new(matrices, matrix_of(args, &m, own));
+        else
+            print_matrix(args, &m, own);
+        c.cycles += own;
+        c.bits += m.weights * args->bits;
     }
-    const double us = (double)cycles / args->clock_mhz;
+    c.us = (double)c.cycles / args->clock_mhz;
     if (args->json)
-        printf("],\n \"elements\": %u, \"multipliers\": %u, \"weight_bits\": %llu, \"cycles\": "
-               "%llu, \"clock_mhz\": %u, \"frame_us\": %.6g, \"frames_per_s\": %.6g}\n",
-               elements, elements * element, (unsigned long long)bits, (unsigned long long)cycles,
-               args->clock_mhz, us, 1e6 / us);
-    else
-        printf("%u elements of %u multipliers (%u), %.1f KiB of weights: %llu cycles per frame, "
-               "one matrix after the other;\nat %u MHz %.2f us, %.0f frames/s (estimate)\n",
-               elements, element, elements * element, (double)bits / 8192,
-               (unsigned long long)cycles, args->clock_mhz, us, 1e6 / us);
+        return print_json(args, matrices, &c);
+    json_decref(matrices);
+    printf("%u elements of %u multipliers (%u), %.1f KiB of weights: %llu cycles per frame, "
+           "one matrix after the other;\nat %u MHz %.2f us, %.0f frames/s (estimate)\n",
+           c.elements, c.element, c.elements * c.element, (double)c.bits / 8192,
+           (unsigned long long)c.cycles, args->clock_mhz, c.us, 1e6 / c.us);
+    return CLI_OK;
 }
 
 static int run(const export_args *args)
@@ -167,7 +194,7 @@ static int run(const export_args *args)
         if (!args->json)
             printf("%s/%s.h, %s_weights.h, %s.safetensors: %u bits\n", args->out, args->name,
                    args->name, args->name, args->bits);
-        print_costs(args, deploy);
+        code = print_costs(args, deploy);
     }
     shoal_deploy_close(deploy);
     return code;
@@ -181,7 +208,7 @@ int cli_export(int argc, char **argv)
         NULL,
         "A trained network in fixed point as C code that needs nothing but a compiler, and as "
         "safetensors; what it would cost in hardware.\v"
-        "Example: shoal export --from run1 --data speech --out build/net --name phones\n\n"
+        "Example: shoal export --from run1 --out build/net --name phones\n\n"
         "    #include \"phones.h\"   then phones_reset(), phones_run(): docs/circulant.md\n\n"
         "Cycles of a matrix of p x q blocks: ceil(p q / elements) + q for transforms + latency. An "
         "element has 2 k - 2 multipliers.",
@@ -197,7 +224,7 @@ int cli_export(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return CLI_USAGE;
-    if (args.deploy.from == NULL || args.deploy.data == NULL || args.out == NULL)
-        return cli_usage("export", "what, and where to? --from DIR --data DIR --out DIR");
+    if (args.deploy.from == NULL || args.out == NULL)
+        return cli_usage("export", "what, and where to? --from DIR --out DIR");
     return run(&args);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "shoal/model.h"
 
@@ -75,79 +76,90 @@ static void print_total(const shoal_model_info *m)
              "train");
 }
 
-static void print_json_row(const shoal_layer_info *l, bool first)
+static json_t *shape_of(shoal_shape s)
 {
-    printf("%s{\"name\": \"%s\", \"kind\": \"%s\", \"spec\": \"%s\", \"in\": [%u, %u, %u], "
-           "\"out\": [%u, %u, %u], \"params\": %llu, \"param_bytes\": %llu, \"forward_flops\": "
-           "%.17g, \"backward_flops\": %.17g, \"output_bytes\": %.17g, \"described\": %s}",
-           first ? "" : ", ", l->name, l->kind, l->spec, l->in.channels, l->in.height, l->in.width,
-           l->out.channels, l->out.height, l->out.width, (unsigned long long)l->param_count,
-           4 * (unsigned long long)l->param_count, l->forward_flops, l->backward_flops,
-           4 * elems(l->out), l->described ? "true" : "false");
+    return json_pack("[I, I, I]", (json_int_t)s.channels, (json_int_t)s.height,
+                     (json_int_t)s.width);
 }
 
-static void print_json_head(const shoal_model_info *m)
+static json_t *layer_of(const shoal_layer_info *l)
 {
-    printf("{\"model\": \"%s\", \"input\": [%u, %u, %u], \"classes\": %u, \"params\": %llu, "
-           "\"param_bytes\": %llu, \"state\": %llu, \"activations\": %llu, \"forward_flops\": "
-           "%.17g, \"backward_flops\": %.17g, \"trainable\": %s, \"layers\": [",
-           m->name, m->input.channels, m->input.height, m->input.width, m->classes,
-           (unsigned long long)m->param_count, 4 * (unsigned long long)m->param_count,
-           (unsigned long long)m->state_count, (unsigned long long)m->activation_count,
-           m->forward_flops, m->backward_flops, m->described ? "false" : "true");
+    json_t *one = json_object();
+    answer_set_text(one, "name", l->name);
+    answer_set_text(one, "kind", l->kind);
+    answer_set_text(one, "spec", l->spec);
+    answer_set(one, "in", shape_of(l->in));
+    answer_set(one, "out", shape_of(l->out));
+    answer_set_count(one, "params", l->param_count);
+    answer_set_count(one, "param_bytes", 4 * l->param_count);
+    answer_set_number(one, "forward_flops", l->forward_flops);
+    answer_set_number(one, "backward_flops", l->backward_flops);
+    answer_set_number(one, "output_bytes", 4 * elems(l->out));
+    answer_set_bool(one, "described", l->described);
+    return one;
 }
 
-static shoal_status print_model(const shoal_model *model, bool json)
+static json_t *head_of(const shoal_model_info *m)
+{
+    json_t *answer = json_object();
+    answer_set_text(answer, "model", m->name);
+    answer_set(answer, "input", shape_of(m->input));
+    answer_set_count(answer, "classes", m->classes);
+    answer_set_count(answer, "params", m->param_count);
+    answer_set_count(answer, "param_bytes", 4 * m->param_count);
+    answer_set_count(answer, "state", m->state_count);
+    answer_set_count(answer, "activations", m->activation_count);
+    answer_set_number(answer, "forward_flops", m->forward_flops);
+    answer_set_number(answer, "backward_flops", m->backward_flops);
+    answer_set_bool(answer, "trainable", !m->described);
+    return answer;
+}
+
+static int print_model(const shoal_model *model, bool json)
 {
     shoal_model_info info = SHOAL_MODEL_INFO_INIT;
-    shoal_status status = shoal_model_describe(model, &info);
-    if (status != SHOAL_OK)
-        return status;
-    if (json)
-        print_json_head(&info);
-    else
+    if (shoal_model_describe(model, &info) != SHOAL_OK)
+        return cli_report("model");
+    json_t *layers = json_array();
+    shoal_status status = SHOAL_OK;
+    if (!json)
         printf("%-15s %-44s %15s    %-15s %14s %12s %12s %12s\n", "layer", "spec", "in", "out",
                "parameters", "MB", "MFLOP", "MB out");
-    for (uint32_t i = 0; i < info.layer_count; i++) {
+    for (uint32_t i = 0; i < info.layer_count && status == SHOAL_OK; i++) {
         shoal_layer_info layer = SHOAL_LAYER_INFO_INIT;
         status = shoal_model_layer(model, i, &layer);
-        if (status != SHOAL_OK)
-            return status;
-        if (json)
-            print_json_row(&layer, i == 0);
-        else
+        if (status == SHOAL_OK && json)
+            json_array_append_new(layers, layer_of(&layer));
+        else if (status == SHOAL_OK)
             print_row(&layer);
     }
-    if (json)
-        puts("]}");
-    else
-        print_total(&info);
-    return SHOAL_OK;
+    if (status == SHOAL_OK && json) {
+        json_t *answer = head_of(&info);
+        answer_set(answer, "layers", layers);
+        return answer_print("model", answer);
+    }
+    json_decref(layers);
+    if (status != SHOAL_OK)
+        return cli_report("model");
+    print_total(&info);
+    return CLI_OK;
 }
 
-static void list_json(const char *key, const char *(*name)(size_t), const char *(*help)(size_t))
+static json_t *list_of(const char *(*name)(size_t), const char *(*help)(size_t))
 {
-    printf("\"%s\": [", key);
-    for (size_t i = 0; name(i) != NULL; i++) {
-        fputs(i == 0 ? "{\"name\": " : ", {\"name\": ", stdout);
-        cli_print_json(name(i));
-        fputs(", \"help\": ", stdout);
-        cli_print_json(help(i));
-        putchar('}');
-    }
-    putchar(']');
+    json_t *list = json_array();
+    for (size_t i = 0; name(i) != NULL; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s}", "name", name(i), "help", help(i)));
+    return list;
 }
 
 static int list_all(bool json)
 {
-    if (json) {
-        putchar('{');
-        list_json("models", shoal_model_zoo_name, shoal_model_zoo_help);
-        fputs(", ", stdout);
-        list_json("kinds", shoal_layer_row_name, shoal_layer_row_help);
-        puts("}");
-        return CLI_OK;
-    }
+    if (json)
+        return answer_print("model",
+                            json_pack("{s:o, s:o}", "models",
+                                      list_of(shoal_model_zoo_name, shoal_model_zoo_help), "kinds",
+                                      list_of(shoal_layer_row_name, shoal_layer_row_help)));
     puts("Models:");
     for (size_t i = 0; shoal_model_zoo_name(i) != NULL; i++)
         printf("  %-15s %s\n", shoal_model_zoo_name(i), shoal_model_zoo_help(i));
@@ -162,9 +174,9 @@ static int show(const model_args *args)
     shoal_model *model;
     if (shoal_model_open(args->model, &model) != SHOAL_OK)
         return cli_report("model");
-    shoal_status status = print_model(model, args->json);
+    const int code = print_model(model, args->json);
     shoal_model_close(model);
-    return status == SHOAL_OK ? CLI_OK : cli_report("model");
+    return code;
 }
 
 int cli_model(int argc, char **argv)

@@ -274,8 +274,9 @@ static bool write_file(const char *path, const network_report *report,
 static int show(const network_args *args, const network_report *report)
 {
     bool to_stdout = args->csv != NULL && strcmp(args->csv, "-") == 0;
+    int code = CLI_OK;
     if (args->json)
-        network_show_json(stdout, report);
+        code = network_show_json(report);
     else if (!to_stdout)
         network_show_text(stdout, report);
     if (args->collectives && !args->json)
@@ -283,7 +284,7 @@ static int show(const network_args *args, const network_report *report)
     bool good = write_file(args->csv, report, network_show_csv) &&
                 write_file(args->svg, report, network_show_svg) &&
                 write_file(args->html, report, network_show_html);
-    return good ? CLI_OK : CLI_FAILED;
+    return good ? code : CLI_FAILED;
 }
 
 static int run(network_args *args)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "partition_accpar.h"
 #include "shoal/partition.h"
@@ -254,68 +255,89 @@ static void print_table(const partition_args *args, const result *r,
                (unsigned long long)info->executed_elements);
 }
 
-static void print_json_layers(const result *r, const shoal_partition_info *info)
+static json_t *layers_of(const result *r, const shoal_partition_info *info)
 {
+    json_t *layers = json_array();
     for (uint32_t l = 0; l < info->layer_count; l++) {
         shoal_partition_layer_info layer = {.size = sizeof layer};
+        char plan[33] = "";
         if (shoal_partition_layer(r->plan, l, &layer) != SHOAL_OK)
-            return;
-        printf("%s{\"name\": \"%s\", \"kind\": \"%s\", \"weights\": %llu, \"outputs\": %llu, "
-               "\"plan\": \"",
-               l == 0 ? "" : ", ", layer.name, layer.kind, (unsigned long long)layer.weights,
-               (unsigned long long)layer.outputs);
-        for (uint32_t level = 0; level < info->levels; level++)
-            putchar((layer.mask >> level & 1) != 0 ? 'm' : 'd');
-        fputs("\"}", stdout);
+            break;
+        for (uint32_t level = 0; level < info->levels && level + 1 < sizeof plan; level++)
+            plan[level] = (layer.mask >> level & 1) != 0 ? 'm' : 'd';
+        json_t *one = json_object();
+        answer_set_text(one, "name", layer.name);
+        answer_set_text(one, "kind", layer.kind);
+        answer_set_count(one, "weights", layer.weights);
+        answer_set_count(one, "outputs", layer.outputs);
+        answer_set_text(one, "plan", plan);
+        json_array_append_new(layers, one);
     }
+    return layers;
 }
 
-static void print_json_levels(const result *r, const shoal_partition_info *info)
+static json_t *rows_of(const result *r, const shoal_partition_info *info)
 {
+    json_t *rows = json_array();
     for (uint32_t level = 1; level <= info->levels; level++) {
         uint64_t pair = 0;
-        if (shoal_partition_level(r->plan, level, &pair) != SHOAL_OK)
-            return;
-        fputs(level == 1 ? "{\"row\": \"" : ", {\"row\": \"", stdout);
-        row_text(r->plan, info, level, stdout);
-        printf("\", \"pairs\": %u, \"pair_elements\": %llu}", 1u << (level - 1),
-               (unsigned long long)pair);
+        char *text = NULL;
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+        if (out == NULL || shoal_partition_level(r->plan, level, &pair) != SHOAL_OK)
+            break;
+        row_text(r->plan, info, level, out);
+        (void)fclose(out);
+        json_t *one = json_object();
+        answer_set_text(one, "row", text);
+        answer_set_count(one, "pairs", 1u << (level - 1));
+        answer_set_count(one, "pair_elements", pair);
+        json_array_append_new(rows, one);
+        free(text);
     }
+    return rows;
 }
 
-static void print_json(const partition_args *args, const result *r,
-                       const shoal_partition_info *info)
+static json_t *compared_of(const partition_args *args, const result *r)
 {
-    double macs = args->gmac * 1e9;
-    fputs("{\"model\": ", stdout);
-    cli_print_json(info->model);
-    printf(", \"batch\": %u, \"levels\": %u, \"mode\": \"%s\", \"method\": \"%s\", \"elements\": "
-           "%llu, \"bytes\": %llu, \"bias_elements\": %llu, \"executed_elements\": %llu, \"gmac\": "
-           "%.9g, \"time\": %.17g, \"speedup\": %.17g, \"graph\": %s, \"executable\": %s, ",
-           info->batch, info->levels, shoal_partition_mode_name((size_t)info->mode),
-           shoal_partition_method_name((size_t)info->method), (unsigned long long)info->elements,
-           4 * (unsigned long long)info->elements, (unsigned long long)info->bias_elements,
-           (unsigned long long)info->executed_elements, info->macs / 1e9,
-           shoal_partition_time(r->plan, macs, args->ratio),
-           r->data_time / shoal_partition_time(r->plan, macs, args->ratio),
-           info->graph ? "true" : "false", info->why_not == NULL ? "true" : "false");
-    printf("\"solve_us\": %.1f, ", r->solve_us);
-    if (info->why_not != NULL) {
-        fputs("\"why_not\": ", stdout);
-        cli_print_json(info->why_not);
-        fputs(", ", stdout);
+    const double macs = args->gmac * 1e9;
+    json_t *all = json_object();
+    for (int i = 0; i < 5; i++) {
+        const double time = shoal_partition_time(r->others[i], macs, args->ratio);
+        json_t *one = json_object();
+        answer_set_number(one, "bytes", bytes_of(r->others[i]));
+        answer_set_number(one, "time", time);
+        answer_set_number(one, "speedup", r->data_time / time);
+        answer_set(all, shoal_partition_method_name((size_t)compared[i]), one);
     }
-    fputs("\"layers\": [", stdout);
-    print_json_layers(r, info);
-    fputs("], \"rows\": [", stdout);
-    print_json_levels(r, info);
-    fputs("], \"compared\": {", stdout);
-    for (int i = 0; i < 5; i++)
-        printf("%s\"%s\": {\"bytes\": %.0f, \"time\": %.17g, \"speedup\": %.17g}",
-               i == 0 ? "" : ", ", shoal_partition_method_name((size_t)compared[i]),
-               bytes_of(r->others[i]), shoal_partition_time(r->others[i], macs, args->ratio),
-               r->data_time / shoal_partition_time(r->others[i], macs, args->ratio));
-    puts("}}");
+    return all;
+}
+
+static int print_json(const partition_args *args, const result *r, const shoal_partition_info *info)
+{
+    const double time = shoal_partition_time(r->plan, args->gmac * 1e9, args->ratio);
+    json_t *answer = json_object();
+    answer_set_text(answer, "model", info->model);
+    answer_set_count(answer, "batch", info->batch);
+    answer_set_count(answer, "levels", info->levels);
+    answer_set_text(answer, "mode", shoal_partition_mode_name((size_t)info->mode));
+    answer_set_text(answer, "method", shoal_partition_method_name((size_t)info->method));
+    answer_set_count(answer, "elements", info->elements);
+    answer_set_count(answer, "bytes", 4 * info->elements);
+    answer_set_count(answer, "bias_elements", info->bias_elements);
+    answer_set_count(answer, "executed_elements", info->executed_elements);
+    answer_set_number(answer, "gmac", info->macs / 1e9);
+    answer_set_number(answer, "time", time);
+    answer_set_number(answer, "speedup", r->data_time / time);
+    answer_set_bool(answer, "graph", info->graph);
+    answer_set_bool(answer, "executable", info->why_not == NULL);
+    answer_set_number(answer, "solve_us", r->solve_us);
+    if (info->why_not != NULL)
+        answer_set_text(answer, "why_not", info->why_not);
+    answer_set(answer, "layers", layers_of(r, info));
+    answer_set(answer, "rows", rows_of(r, info));
+    answer_set(answer, "compared", compared_of(args, r));
+    return answer_print("partition", answer);
 }
 
 /* ------------------------------------------------------------------ the verb */
@@ -377,7 +399,7 @@ int cli_partition(int argc, char **argv)
         status = shoal_partition_describe(r.plan, &info);
     int code = status == SHOAL_OK ? CLI_OK : cli_report("partition");
     if (status == SHOAL_OK && args.json)
-        print_json(&args, &r, &info);
+        code = print_json(&args, &r, &info);
     else if (status == SHOAL_OK)
         print_table(&args, &r, &info);
     shoal_partition_destroy(r.plan);

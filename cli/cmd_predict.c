@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "predict_args.h"
 
@@ -115,48 +116,54 @@ static void print_text(const predict_args *args, const shoal_prediction *p)
     printf("\n  bottleneck: %s\n", p->bottleneck);
 }
 
-static void print_number(const char *key, double value, const char *end)
+static json_t *causes_of(const shoal_causes *c)
 {
-    if (isfinite(value))
-        printf("\"%s\": %.10g%s", key, value, end);
-    else
-        printf("\"%s\": null%s", key, end);
+    json_t *causes = json_object();
+    answer_set_number(causes, "matrix", c->matrix);
+    answer_set_number(causes, "vector", c->vector);
+    answer_set_number(causes, "memory", c->memory);
+    answer_set_number(causes, "network", c->network);
+    answer_set_number(causes, "fixed", c->fixed);
+    return causes;
 }
 
-static void print_json(const shoal_prediction *p)
+static void set_memory(json_t *answer, const shoal_prediction *p)
+{
+    answer_set_number(answer, "params", p->params);
+    answer_set_number(answer, "memory_bytes", p->memory_bytes);
+    answer_set_number(answer, "weight_bytes", p->weight_bytes);
+    answer_set_number(answer, "gradient_bytes", p->gradient_bytes);
+    answer_set_number(answer, "state_bytes", p->state_bytes);
+    answer_set_number(answer, "activation_bytes", p->activation_bytes);
+    answer_set_number(answer, "capacity_bytes", p->capacity_bytes);
+}
+
+static json_t *prediction_of(const shoal_prediction *p)
 {
     line lines[LINES];
-    const shoal_causes *c = &p->causes;
+    json_t *answer = json_object();
     lines_of(p, lines);
-    printf("{\"workers\": %u, \"data\": %u, \"tensor\": %u, \"pipeline\": %u, ", p->workers,
-           p->data, p->tensor, p->pipeline);
-    print_number("iteration_s", p->iteration_s, ", ");
-    print_number("low_s", p->low_s, ", ");
-    print_number("high_s", p->high_s, ", ");
-    print_number("samples_per_s", p->samples_per_s, ", ");
+    answer_set_count(answer, "workers", p->workers);
+    answer_set_count(answer, "data", p->data);
+    answer_set_count(answer, "tensor", p->tensor);
+    answer_set_count(answer, "pipeline", p->pipeline);
+    answer_set_number(answer, "iteration_s", p->iteration_s);
+    answer_set_number(answer, "low_s", p->low_s);
+    answer_set_number(answer, "high_s", p->high_s);
+    answer_set_number(answer, "samples_per_s", p->samples_per_s);
     for (int i = 0; i < LINES; i++)
-        print_number(lines[i].key, lines[i].seconds, ", ");
-    print_number("hidden_s", p->hidden_s, ", ");
+        answer_set_number(answer, lines[i].key, lines[i].seconds);
+    answer_set_number(answer, "hidden_s", p->hidden_s);
     if (p->by_data_s > 0) {
-        print_number("by_data_s", p->by_data_s, ", ");
-        print_number("speedup", p->by_data_s / p->iteration_s, ", ");
+        answer_set_number(answer, "by_data_s", p->by_data_s);
+        answer_set_number(answer, "speedup", p->by_data_s / p->iteration_s);
     }
-    print_number("codec_s", p->codec_s, ", ");
-    print_number("sent_bytes", p->sent_bytes, ", ");
-    printf("\"causes\": {");
-    print_number("matrix", c->matrix, ", ");
-    print_number("vector", c->vector, ", ");
-    print_number("memory", c->memory, ", ");
-    print_number("network", c->network, ", ");
-    print_number("fixed", c->fixed, "}, ");
-    print_number("params", p->params, ", ");
-    print_number("memory_bytes", p->memory_bytes, ", ");
-    print_number("weight_bytes", p->weight_bytes, ", ");
-    print_number("gradient_bytes", p->gradient_bytes, ", ");
-    print_number("state_bytes", p->state_bytes, ", ");
-    print_number("activation_bytes", p->activation_bytes, ", ");
-    print_number("capacity_bytes", p->capacity_bytes, ", ");
-    printf("\"bottleneck\": \"%s\"", p->bottleneck);
+    answer_set_number(answer, "codec_s", p->codec_s);
+    answer_set_number(answer, "sent_bytes", p->sent_bytes);
+    answer_set(answer, "causes", causes_of(&p->causes));
+    set_memory(answer, p);
+    answer_set_text(answer, "bottleneck", p->bottleneck);
+    return answer;
 }
 
 static const int targets[4] = {50, 75, 90, 95};
@@ -181,21 +188,23 @@ static void print_sensitivity(const shoal_sensitivity *s)
     }
 }
 
-static void print_sensitivity_json(const shoal_sensitivity *s)
+static json_t *sensitivity_of(const shoal_sensitivity *s)
 {
-    printf(", \"sensitivity\": {");
-    print_number("one_more", s->one_more, ", ");
-    print_number("faster_link", s->faster_link, ", ");
-    print_number("faster_compute", s->faster_compute, ", ");
-    print_number("elasticity_link", s->elasticity_link, ", ");
-    print_number("elasticity_compute", s->elasticity_compute, ", ");
-    print_number("elasticity_memory", s->elasticity_memory, ", ");
-    print_number("elasticity_latency", s->elasticity_latency, ", \"link_for\": {");
+    json_t *answer = json_object(), *links = json_object();
+    answer_set_number(answer, "one_more", s->one_more);
+    answer_set_number(answer, "faster_link", s->faster_link);
+    answer_set_number(answer, "faster_compute", s->faster_compute);
+    answer_set_number(answer, "elasticity_link", s->elasticity_link);
+    answer_set_number(answer, "elasticity_compute", s->elasticity_compute);
+    answer_set_number(answer, "elasticity_memory", s->elasticity_memory);
+    answer_set_number(answer, "elasticity_latency", s->elasticity_latency);
     for (int i = 0; i < 4; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", targets[i]);
-        print_number(key, s->link_for[i], i < 3 ? ", " : "}}");
+        answer_set_number(links, key, s->link_for[i]);
     }
+    answer_set(answer, "link_for", links);
+    return answer;
 }
 
 /* ------------------------------------------------------------------ the verb */
@@ -209,15 +218,14 @@ static int run_one(const predict_args *args)
     if (args->sensitivity && shoal_predict_sensitivity(&args->desc, &s) != SHOAL_OK)
         return cli_report("predict");
     if (args->json) {
-        print_json(&p);
+        json_t *answer = prediction_of(&p);
         if (args->sensitivity)
-            print_sensitivity_json(&s);
-        printf("}\n");
-    } else {
-        print_text(args, &p);
-        if (args->sensitivity)
-            print_sensitivity(&s);
+            answer_set(answer, "sensitivity", sensitivity_of(&s));
+        return answer_print("predict", answer);
     }
+    print_text(args, &p);
+    if (args->sensitivity)
+        print_sensitivity(&s);
     return CLI_OK;
 }
 
@@ -226,31 +234,63 @@ static const char *or_default(const char *text, const char *fallback)
     return text != NULL ? text : fallback;
 }
 
-static void print_candidate(const predict_args *args, const shoal_candidate *c, uint32_t i)
+static const char *const again[] = {"none", "selective", "full"};
+
+static size_t bucket_of(const shoal_predict_desc *d)
 {
-    static const char *const again[] = {"none", "selective", "full"};
+    return d->bucket_bytes != 0 ? d->bucket_bytes : (size_t)4 << 20;
+}
+
+static json_t *candidate_of(const shoal_candidate *c, uint32_t i)
+{
+    const shoal_predict_desc *d = &c->desc;
+    json_t *answer = prediction_of(&c->prediction);
+    answer_set_count(answer, "batch", d->batch);
+    answer_set_count(answer, "microbatch", d->microbatch);
+    answer_set_text(answer, "recompute", again[d->recompute]);
+    answer_set_text(answer, "sync", or_default(d->sync, "all_reduce"));
+    answer_set_text(answer, "collective", or_default(d->collective, "ring"));
+    answer_set_text(answer, "codec", or_default(d->codec, "identity"));
+    answer_set_count(answer, "bucket_bytes", bucket_of(d));
+    answer_set_text(answer, "why", i == 0 ? "best" : c->why);
+    return answer;
+}
+
+static void print_candidate(const shoal_candidate *c, uint32_t i)
+{
     const shoal_predict_desc *d = &c->desc;
     const shoal_prediction *p = &c->prediction;
     const char *sync = or_default(d->sync, "all_reduce");
-    const char *collective = or_default(d->collective, "ring");
-    const char *codec = or_default(d->codec, "identity");
-    size_t bucket = d->bucket_bytes != 0 ? d->bucket_bytes : (size_t)4 << 20;
-    if (args->json) {
-        printf("%s", i > 0 ? ", " : "");
-        print_json(p);
-        printf(", \"batch\": %u, \"microbatch\": %u, \"recompute\": \"%s\", \"sync\": \"%s\", "
-               "\"collective\": \"%s\", \"codec\": \"%s\", \"bucket_bytes\": %zu, \"why\": "
-               "\"%s\"}",
-               d->batch, d->microbatch, again[d->recompute], sync, collective, codec, bucket,
-               i == 0 ? "best" : c->why);
-        return;
-    }
     printf("%3u %7u %5u %4u %4u %7u %6u %-9s %-18s %-12s %6zuk %10.3f %9.4g  %s\n", i + 1,
            p->workers, p->data, p->tensor, p->pipeline, d->batch, d->microbatch,
-           again[d->recompute], collective, codec, bucket >> 10, 1e3 * p->iteration_s,
-           p->samples_per_s, i == 0 ? sync : c->why);
+           again[d->recompute], or_default(d->collective, "ring"), or_default(d->codec, "identity"),
+           bucket_of(d) >> 10, 1e3 * p->iteration_s, p->samples_per_s, i == 0 ? sync : c->why);
     if (i > 0 && d->sync != NULL)
         printf("    %s\n", sync);
+}
+
+static int print_search_json(const shoal_search *search, uint64_t tried, uint64_t fit)
+{
+    const shoal_candidate *c;
+    json_t *answer = json_object(), *candidates = json_array();
+    answer_set_count(answer, "tried", tried);
+    answer_set_count(answer, "fit", fit);
+    for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
+        json_array_append_new(candidates, candidate_of(c, i));
+    answer_set(answer, "candidates", candidates);
+    return answer_print("predict", answer);
+}
+
+static void print_search(const shoal_search *search, uint64_t tried, uint64_t fit)
+{
+    const shoal_candidate *c;
+    printf("%llu configurations, %llu fit into memory\n%3s %7s %5s %4s %4s %7s %6s %-9s %-18s "
+           "%-12s %7s %10s %9s  %s\n",
+           (unsigned long long)tried, (unsigned long long)fit, "#", "workers", "data", "tp", "pp",
+           "batch", "micro", "recompute", "collective", "codec", "bucket", "step ms", "samples/s",
+           "why not");
+    for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
+        print_candidate(c, i);
 }
 
 static int run_search(const predict_args *args)
@@ -260,22 +300,13 @@ static int run_search(const predict_args *args)
     if (shoal_predict_search(&args->desc, (uint32_t)args->keep, &search) != SHOAL_OK)
         return cli_report("predict");
     uint64_t tried = shoal_search_tried(search, &fit);
+    int code = CLI_OK;
     if (args->json)
-        printf("{\"tried\": %llu, \"fit\": %llu, \"candidates\": [", (unsigned long long)tried,
-               (unsigned long long)fit);
+        code = print_search_json(search, tried, fit);
     else
-        printf("%llu configurations, %llu fit into memory\n%3s %7s %5s %4s %4s %7s %6s %-9s %-18s "
-               "%-12s %7s %10s %9s  %s\n",
-               (unsigned long long)tried, (unsigned long long)fit, "#", "workers", "data", "tp",
-               "pp", "batch", "micro", "recompute", "collective", "codec", "bucket", "step ms",
-               "samples/s", "why not");
-    const shoal_candidate *c;
-    for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
-        print_candidate(args, c, i);
-    if (args->json)
-        printf("]}\n");
+        print_search(search, tried, fit);
     shoal_search_destroy(search);
-    return CLI_OK;
+    return code;
 }
 
 int cli_predict(int argc, char **argv)

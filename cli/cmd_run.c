@@ -5,28 +5,24 @@
 #include <string.h>
 
 #include "cli.h"
+#include "hosts.h"
 #include "launch.h"
 #include "launch_print.h"
 
 typedef struct run_args {
     launch_desc launch;
     lab_desc lab;
-    bool bad, slurm, k8s;
+    bool slurm, k8s, hold;
 } run_args;
 
-enum { KEY_SLURM = 256, KEY_K8S, KEY_ON_LOSS, KEY_SPARES, KEY_IN_SWITCH };
+enum { KEY_SLURM = 256, KEY_K8S, KEY_ON_LOSS, KEY_SPARES, KEY_IN_SWITCH, KEY_HOLD };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "How many ranks to start (1; with --hosts one on each, or its slots)",
      0},
-    {"export", 'x', "NAME[=VALUE]", 0,
-     "With --hosts: this variable for the ranks, as it is here or with a value; may be repeated",
-     0},
     {"lab", 'l', "SPEC", 0,
      "Emulate a network on this machine: each rank in a namespace of its own behind a shaped link",
      0},
-    {"hosts", 'H', "A,B:4", 0,
-     "Start the ranks on these hosts by ssh (or by the program in SHOAL_RSH)", 0},
     {"aggregators", 'a', "A", 0,
      "Start A daemons that sum for collectives with `dedicated` (shoal aggregator); in the lab "
      "each "
@@ -38,7 +34,6 @@ static const struct argp_option options[] = {
      "can "
      "(auto), must (on) or does not (off)",
      0},
-    {"port", 'p', "PORT", 0, "Port of rank 0's store (a free one; 29400 on other hosts)", 0},
     {"tag-output", 't', NULL, 0, "Put [rank] before each line of output", 0},
     {"grace", 'g', "SECONDS", 0, "How long the others may go on after one rank failed (10)", 0},
     {"on-loss", KEY_ON_LOSS, "stop|reform", 0,
@@ -49,6 +44,7 @@ static const struct argp_option options[] = {
      "With --on-loss reform: more ranks, which wait for the place of a lost one (0)", 0},
     {"print-slurm", KEY_SLURM, NULL, 0, "Start nothing: print a script for sbatch", 0},
     {"print-k8s", KEY_K8S, NULL, 0, "Start nothing: print a job for kubectl", 0},
+    {"hold-ports", KEY_HOLD, "PORT", OPTION_HIDDEN, "For a launcher elsewhere: see hosts.h", 0},
     {0}};
 
 static error_t parse_members(int key, char *text, struct argp_state *state)
@@ -66,11 +62,14 @@ static error_t parse_members(int key, char *text, struct argp_state *state)
             argp_error(state, "--spares %s: wanted a whole number from 0 to 64", text);
         args->launch.spares = (uint32_t)number;
         return 0;
+    case KEY_HOLD:
+        if (!cli_parse_int(text, 0, 65534, &number))
+            argp_error(state, "--hold-ports %s: wanted 0 to 65534", text);
+        args->launch.port = (uint16_t)number;
+        args->hold = true;
+        return 0;
     case KEY_IN_SWITCH:
         args->launch.in_switch = text;
-        return 0;
-    case 'x':
-        args->bad = args->bad || !launch_export(&args->launch, text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -95,11 +94,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 1000:
         args->launch.colocated = true;
         return 0;
-    case 'p':
-        if (!cli_parse_int(text, 1, 65535, &number))
-            argp_error(state, "--port %s: wanted 1 to 65535", text);
-        args->launch.port = (uint16_t)number;
-        return 0;
     case 'g': {
         char *end = NULL;
         args->launch.grace_s = strtod(text, &end);
@@ -110,10 +104,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
     case 'l':
         args->launch.lab = &args->lab;
-        args->bad = args->bad || !lab_parse("run", text, &args->lab);
-        return 0;
-    case 'H':
-        args->launch.hosts = text;
+        args->launch.bad = args->launch.bad || !lab_parse("run", text, &args->lab);
         return 0;
     case 't':
         args->launch.tag_output = true;
@@ -124,12 +115,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_K8S:
         args->k8s = true;
         return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->launch;
+        return 0;
     case ARGP_KEY_ARG:
         args->launch.argv = state->argv + state->next - 1;
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no command; put it after --");
+        if (!args->hold)
+            argp_error(state, "no command; put it after --");
         return 0;
     default:
         return parse_members(key, text, state);
@@ -150,8 +145,9 @@ static char *help_filter(int key, const char *text, void *input)
         "  shoal run -n 4 -a 4 --lab rate=100mbit -- shoal bench allreduce --size 16M --density "
         "0.01 --collective omnireduce:dedicated\n\n"
         "The exit code is 0 only if every rank's is (with --on-loss reform: one's that began with "
-        "the job); 5 if a rank was killed; 77 if there can be no "
-        "lab here.";
+        "the job); 5 if a rank was killed; 1 if a host cannot take part, 6 if it is only silent; "
+        "77 "
+        "if there can be no lab here.";
     size_t bytes = sizeof examples + strlen(lab_help);
     char *full = malloc(bytes);
     if (full != NULL)
@@ -161,15 +157,12 @@ static char *help_filter(int key, const char *text, void *input)
 
 static int start(run_args *args)
 {
-    if (args->launch.lab != NULL && args->launch.hosts != NULL)
-        return cli_usage("run", "--lab and --hosts exclude each other");
+    if (!launch_options_fit(&args->launch))
+        return CLI_USAGE;
     if (args->launch.spares > 0 && !args->launch.survives)
         return cli_usage("run", "--spares goes with --on-loss reform");
-    if (args->launch.forward_count > 0 && args->launch.hosts == NULL)
-        return cli_usage("run", "-x goes with --hosts: here ranks have the environment anyway");
     if (args->launch.ranks == 0)
-        args->launch.ranks = args->launch.hosts == NULL ? 1
-                                                        : remote_ranks("run", args->launch.hosts);
+        args->launch.ranks = launch_usual_ranks(&args->launch);
     if (args->launch.ranks == 0)
         return CLI_USAGE;
     args->launch.ranks += args->launch.spares;
@@ -189,18 +182,19 @@ static int start(run_args *args)
 
 int cli_run(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&launch_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {options,
                                      parse,
                                      "-- COMMAND [ARG...]",
                                      "Start the ranks of a job and watch over them.\v",
-                                     NULL,
+                                     children,
                                      help_filter,
                                      NULL};
     run_args args = {.launch = {.verb = "run", .grace_s = 10}};
     argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0 || args.bad)
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0)
         return CLI_USAGE;
-    int code = start(&args);
-    launch_forget_exports(&args.launch);
+    int code = args.hold ? hosts_hold_ports(args.launch.port) : start(&args);
+    launch_forget_options(&args.launch);
     return code;
 }

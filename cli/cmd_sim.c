@@ -264,9 +264,10 @@ static int run(const sim_args *args, shoal_sim *sim)
     if (shoal_sim_results_get(sim, &report.results) != SHOAL_OK)
         return cli_report("sim");
     report.spectral_gap = spectral_gap(args, report.workers, report.results.params);
-    if (args->json)
-        sim_print_json(&report);
-    else
+    int code = cli_exit_code(status);
+    if (args->json && sim_print_json(&report) != CLI_OK)
+        code = CLI_FAILED;
+    else if (!args->json)
         sim_print_text(&report);
     if (args->pictures != NULL && !sim_draw(&report, args->pictures)) {
         fprintf(stderr, "shoal sim: %s: %s\n", args->pictures, strerror(errno));
@@ -274,7 +275,7 @@ static int run(const sim_args *args, shoal_sim *sim)
     }
     if (status != SHOAL_OK)
         fprintf(stderr, "shoal sim: %s\n", error);
-    return cli_exit_code(status);
+    return code;
 }
 
 /* What training and simulation say twice. */

@@ -13,7 +13,7 @@ _shoal_words() {
 
 # Names that an option may have: the first word of each row of `shoal list KIND`.
 _shoal_names() {
-    shoal list "$1" 2>/dev/null | sed -n 's/^ *\([a-z][a-z0-9_-]*\) .*/\1/p'
+    shoal list "$1" 2>/dev/null | sed -n 's/^  \([a-z][a-z0-9_-]*\) .*/\1/p'
 }
 
 _shoal() {

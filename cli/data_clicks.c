@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "shoal/data.h"
 
@@ -93,9 +94,12 @@ int data_clicks(int argc, char **argv)
         return cli_usage("data clicks", "where to? --out DIR");
     if (shoal_clicks_make(&args.clicks, &info) != SHOAL_OK)
         return cli_report("data clicks");
-    printf(args.json ? "{\"samples\": %llu, \"clicks\": %llu, \"fields\": %u, \"vocab\": %u}\n"
-                     : "%llu samples, %llu with a click; %u fields, %u ids\n",
-           (unsigned long long)info.samples, (unsigned long long)info.clicks, info.fields,
-           info.vocab);
+    if (args.json)
+        return answer_print(
+            "data clicks", json_pack("{s:o, s:o, s:o, s:o}", "samples", answer_count(info.samples),
+                                     "clicks", answer_count(info.clicks), "fields",
+                                     answer_count(info.fields), "vocab", answer_count(info.vocab)));
+    printf("%llu samples, %llu with a click; %u fields, %u ids\n", (unsigned long long)info.samples,
+           (unsigned long long)info.clicks, info.fields, info.vocab);
     return CLI_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "shoal/data.h"
 
@@ -135,10 +136,14 @@ static int make_speech(const speech_args *args)
     shoal_speech_close(speech);
     if (status != SHOAL_OK)
         return cli_report("data speech");
-    printf(args->json ? "{\"minutes\": %.2f, \"utterances\": %u, \"train_phonemes\": %llu, "
-                        "\"test_phonemes\": %llu}\n"
-                      : "%.1f minutes, %u utterances; %llu phonemes to train on, %llu of other "
-                        "voices to test\n",
+    if (args->json)
+        return answer_print("data speech",
+                            json_pack("{s:o, s:o, s:o, s:o}", "minutes",
+                                      answer_number(progress.minutes), "utterances",
+                                      answer_count(progress.utterances), "train_phonemes",
+                                      answer_count(progress.train_phonemes), "test_phonemes",
+                                      answer_count(progress.test_phonemes)));
+    printf("%.1f minutes, %u utterances; %llu phonemes to train on, %llu of other voices to test\n",
            progress.minutes, progress.utterances, (unsigned long long)progress.train_phonemes,
            (unsigned long long)progress.test_phonemes);
     return CLI_OK;
@@ -234,8 +239,13 @@ int data_text(int argc, char **argv)
         return cli_usage("data text", "which files, and where to? --out DIR FILE ...");
     if (shoal_text_make(&args.text, &info) != SHOAL_OK)
         return cli_report("data text");
-    printf(args.json ? "{\"train_sequences\": %llu, \"test_sequences\": %llu, \"length\": %u}\n"
-                     : "%llu sequences to train on, %llu to test, of %u characters\n",
+    if (args.json)
+        return answer_print("data text",
+                            json_pack("{s:o, s:o, s:o}", "train_sequences",
+                                      answer_count(info.train_sequences), "test_sequences",
+                                      answer_count(info.test_sequences), "length",
+                                      answer_count(info.length)));
+    printf("%llu sequences to train on, %llu to test, of %u characters\n",
            (unsigned long long)info.train_sequences, (unsigned long long)info.test_sequences,
            info.length);
     return CLI_OK;

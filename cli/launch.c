@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "hosts.h"
 #include "launch_job.h"
 #include "throttle.h"
 
@@ -293,7 +294,7 @@ static int run_job(void *arg)
     return j->survives && j->through ? CLI_OK : j->code;
 }
 
-/* In a network of our own, and on other hosts, the usual port and the one behind it. */
+/* In a network of our own the usual port and the one behind it. */
 static void set_ports(launch_job *j)
 {
     if (j->port == 0)
@@ -302,20 +303,53 @@ static void set_ports(launch_job *j)
         j->store_port = j->port + 1;
 }
 
-bool launch_export(launch_desc *desc, const char *text)
+/* Where the ranks go, what they need there, and on which ports they meet; looked at before anything
+ * starts. hold_out: see hosts.h. */
+static int prepare_hosts(launch_job *j, int *hold_out)
 {
-    if (desc->forward_count == REMOTE_MAX_FORWARD) {
-        cli_usage(desc->verb, "-x: at most %d variables", REMOTE_MAX_FORWARD);
-        return false;
+    const launch_desc *desc = j->desc;
+    const char *program = desc->itself ? "shoal" : desc->argv[0];
+    remote_hosts *hosts = &j->remote;
+    hosts_ports ports;
+    if (!remote_parse(desc->verb, desc->hosts, desc->ranks, hosts))
+        return CLI_USAGE;
+    if (readlink("/proc/self/exe", hosts->self, sizeof hosts->self - 1) <= 0) {
+        fprintf(stderr, "shoal %s: cannot see where it lies itself: %s\n", desc->verb,
+                strerror(errno));
+        return CLI_FAILED;
     }
-    return remote_forward(desc->verb, text, &desc->forward[desc->forward_count++]);
+    hosts->forward = desc->forward;
+    hosts->forward_count = desc->forward_count;
+    hosts->path = desc->path;
+    hosts->itself = desc->itself;
+    hosts->spares = desc->spares;
+    int code = hosts_check(desc->verb, hosts, program, desc->port, &ports);
+    if (code != CLI_OK)
+        return code;
+    snprintf(j->address, sizeof j->address, "%s", hosts->names[0]);
+    j->port = ports.port;
+    j->store_port = ports.store_port;
+    *hold_out = ports.hold;
+    if (!desc->tacit)
+        hosts_tell(desc->verb, hosts, program, j->store_port);
+    return CLI_OK;
 }
 
-void launch_forget_exports(launch_desc *desc)
+/* A job without a name is called after its program and this process: no other job here is. */
+static void name_job(const launch_desc *desc)
 {
-    for (uint32_t i = 0; i < desc->forward_count; i++)
-        free(desc->forward[i]);
-    desc->forward_count = 0;
+    char name[64];
+    const char *given = getenv("SHOAL_JOB"), *program = desc->verb;
+    if (given != NULL && given[0] != '\0')
+        return;
+    if (strcmp(program, "run") == 0) {
+        const bool python = strncmp(basename(desc->argv[0]), "python", 6) == 0;
+        program = basename(desc->argv[python && desc->argv[1] != NULL && desc->argv[1][0] != '-']);
+    }
+    const char *dot = strrchr(program, '.');
+    const int length = dot != NULL && dot != program ? (int)(dot - program) : (int)strlen(program);
+    snprintf(name, sizeof name, "%.*s-%d", length < 32 ? length : 32, program, (int)getpid());
+    setenv("SHOAL_JOB", name, 1);
 }
 
 int launch_run(const launch_desc *desc)
@@ -324,20 +358,20 @@ int launch_run(const launch_desc *desc)
                     .members = desc->ranks - desc->spares,
                     .survives = desc->survives,
                     .stop_at_ms = -1,
+                    .patience_ms = 30000,
                     .port = desc->port};
     if (desc->in_switch != NULL && (desc->lab == NULL || desc->lab->cables != LAB_SWITCH))
         return cli_usage(desc->verb, "--in-switch goes with --lab, and a lab with a switch");
+    name_job(desc);
     if (!make_token(j.token)) {
         fprintf(stderr, "shoal %s: no random numbers for the job token: %s\n", desc->verb,
                 strerror(errno));
         return CLI_FAILED;
     }
-    if (desc->hosts != NULL && !remote_parse(desc->verb, desc->hosts, desc->ranks, &j.remote))
-        return CLI_USAGE;
-    j.remote.forward = desc->forward;
-    j.remote.forward_count = desc->forward_count;
-    snprintf(j.address, sizeof j.address, "%s",
-             desc->hosts != NULL ? j.remote.names[0] : "127.0.0.1");
+    int reserved[3] = {-1, -1, -1}, refused = CLI_OK;
+    strcpy(j.address, "127.0.0.1");
+    if (desc->hosts != NULL && (refused = prepare_hosts(&j, &reserved[2])) != CLI_OK)
+        return refused;
     if (desc->lab != NULL) {
         j.lab = *desc->lab;
         if (j.lab.hosts == 0 || j.lab.hosts > desc->ranks)
@@ -350,7 +384,6 @@ int launch_run(const launch_desc *desc)
             return CLI_CANNOT_HERE;
         return lab_enter(desc->verb, run_job, &j);
     }
-    int reserved[2] = {-1, -1};
     if (j.port == 0 && desc->hosts == NULL) {
         j.port = launch_reserve_port(&reserved[0]);
         j.store_port = launch_reserve_port(&reserved[1]);
@@ -360,7 +393,7 @@ int launch_run(const launch_desc *desc)
     sigprocmask(SIG_SETMASK, NULL, &before);
     int code = run_job(&j);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         if (reserved[i] >= 0)
             close(reserved[i]);
     }

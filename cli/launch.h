@@ -18,9 +18,11 @@ typedef struct launch_desc {
                               NULL: not there */
     const lab_desc *lab;   /* NULL: this machine's own network */
     const char *hosts;     /* "a,b:4": remote hosts with optional slots; NULL: here */
+    const char *path;      /* with hosts: the folder of shoal there; NULL: as here, or in PATH */
+    bool itself;           /* argv[0] is this very program */
     char *forward[REMOTE_MAX_FORWARD]; /* with hosts: "NAME=VALUE" for the ranks; the caller's */
     uint32_t forward_count;
-    uint16_t port;   /* of rank 0's store; 0: a free one */
+    uint16_t port;   /* MASTER_PORT, and the next one for rank 0's store; 0: free ones */
     char **argv;     /* the command, NULL-terminated */
     bool tag_output; /* put "[rank] " before each line */
     double grace_s;  /* how long the others may go on after one failed (they name the culprit) */
@@ -29,11 +31,20 @@ typedef struct launch_desc {
     uint32_t servers; /* of the ranks, behind the workers: they have no result */
     uint32_t spares;  /* of the ranks, the last: they wait for a place (SHOAL_SPARE) */
     bool quiet;       /* say nothing about ranks that fail by themselves */
+    bool tacit;       /* with hosts: do not say what starts where */
+    bool bad;         /* an option was wrong: printed */
 } launch_desc;
 
-/** One more variable for ranks on other hosts. False: printed why not. */
-bool launch_export(launch_desc *desc, const char *text);
-void launch_forget_exports(launch_desc *desc);
+/** --hosts, --path, --export and --port, for a launch_desc as input: a child of a verb's argp. */
+extern const struct argp launch_argp;
+/** Take one of them; text is borrowed. 1: taken, 0: a bad value, -1: none of these. */
+int launch_take(launch_desc *desc, int key, const char *text);
+/** Whether these and --lab go together. False: printed why not. */
+bool launch_options_fit(launch_desc *desc);
+/** Ranks where no number is given: the hosts' slots, or one. 0: printed what is wrong. */
+uint32_t launch_usual_ranks(const launch_desc *desc);
+/** Free what parsing them has made. */
+void launch_forget_options(launch_desc *desc);
 
 /** Run the job to its end. @return exit code: 0 only if every rank's was 0; CLI_PEER_LOST if a rank
  * was killed. */

@@ -23,7 +23,7 @@ typedef struct launch_job {
     lab_desc lab;
     remote_hosts remote;
     char token[LAUNCH_TOKEN_CHARS + 1];
-    char address[64];
+    char address[256];
     uint16_t port, store_port; /* MASTER_PORT, for the command's own use; rank 0's store */
     launch_process *ranks;     /* and behind them the aggregators */
     uint32_t alive;            /* ranks; aggregators have no end of their own */
@@ -31,6 +31,7 @@ typedef struct launch_job {
     int *reserved;             /* [aggregators] ports kept */
     int64_t stop_at_ms;        /* when the next harder signal is due; -1: all is well */
     int next_signal;
+    int patience_ms;  /* with hosts: left to wait for logins before others begin */
     bool survives;    /* as desc says, or a rank did (SHOAL_LAUNCHER_FD) */
     int word[2];      /* of ranks to us: a pipe; -1: none */
     bool through;     /* a member has ended well */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "answer.h"
 #include "cli.h"
 
 /* One word for a shell: 'it'\''s'. */
@@ -39,14 +40,14 @@ void print_slurm(const launch_desc *desc)
     putchar('\n');
 }
 
+/* YAML takes JSON's lists. */
 static void print_command(const launch_desc *desc)
 {
-    printf("          command: [");
-    for (char **argument = desc->argv; *argument != NULL; argument++) {
-        printf("%s", argument == desc->argv ? "" : ", ");
-        cli_print_json(*argument);
-    }
-    printf("]\n");
+    json_t *words = json_array();
+    for (char **argument = desc->argv; *argument != NULL; argument++)
+        json_array_append_new(words, answer_text(*argument));
+    printf("          command: ");
+    (void)answer_write(stdout, words);
 }
 
 void print_k8s(const launch_desc *desc)

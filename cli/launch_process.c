@@ -3,12 +3,15 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -103,7 +106,7 @@ static void set_environment(const launch_job *j, uint32_t rank)
     set_number("LOCAL_WORLD_SIZE", count);
     setenv("MASTER_ADDR", j->address, 1);
     set_number("MASTER_PORT", j->port);
-    char store[96];
+    char store[288];
     snprintf(store, sizeof store, "tcp://%s:%u", j->address, j->store_port);
     setenv("SHOAL_RENDEZVOUS", store, 1);
     if (j->word[1] >= 0) {
@@ -232,8 +235,9 @@ static void rank_main(const launch_job *j, uint32_t rank, int output, int input)
         if (null >= 0)
             dup2(null, STDIN_FILENO);
     }
+    const remote_meeting at = {j->address, j->port, j->store_port};
     if (j->desc->hosts != NULL)
-        remote_exec(&j->remote, rank, j->address, j->port, input, j->desc->argv);
+        remote_exec(&j->remote, rank, &at, input, j->desc->argv);
     uint32_t first = 0, count = 0;
     if (j->desc->lab != NULL &&
         (!lab_join(host_of(rank, j->desc->ranks, j->lab.hosts, &first, &count)) ||
@@ -244,11 +248,47 @@ static void rank_main(const launch_job *j, uint32_t rank, int output, int input)
     exec_with_token(j, j->desc->argv);
 }
 
+/* ssh takes the token from us when it is through the login, and not before. */
+static bool is_logging_in(const launch_process *process)
+{
+    siginfo_t ended = {.si_pid = 0};
+    int unread = 0;
+    return process->pid > 0 && ioctl(process->input, FIONREAD, &unread) == 0 && unread > 0 &&
+           waitid(P_PID, (id_t)process->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == 0;
+}
+
+static bool is_told_to_end(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+            sigismember(&pending, SIGHUP) == 1);
+}
+
+/* Of more than ten logins under way sshd refuses some (its MaxStartups), and not all are ours. */
+static void await_turn(launch_job *j, uint32_t rank)
+{
+    enum { AT_ONCE = 6, TICK_MS = 10 };
+    const char *host = remote_host(&j->remote, rank);
+    for (; j->patience_ms > 0 && !is_told_to_end(); j->patience_ms -= TICK_MS) {
+        uint32_t logins = 0;
+        for (uint32_t other = 0; other < rank; other++)
+            logins += is_logging_in(&j->ranks[other]) &&
+                      strcmp(remote_host(&j->remote, other), host) == 0;
+        if (logins < AT_ONCE)
+            return;
+        poll(NULL, 0, TICK_MS);
+    }
+}
+
 bool launch_start(launch_job *j, uint32_t rank)
 {
     launch_process *process = &j->ranks[rank];
     int output[2] = {-1, -1}, input[2] = {-1, -1};
     process->output = process->input = -1;
+    if (j->desc->hosts != NULL)
+        await_turn(j, rank);
     if (j->desc->hosts != NULL &&
         (pipe2(input, O_CLOEXEC) != 0 || dprintf(input[1], "%s\n", j->token) < 0))
         return false;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "answer.h"
 #include "svg.h"
 
 enum { POINTS_MAX = 1000 };
@@ -98,65 +99,60 @@ void network_show_collectives(FILE *out, const network_report *report)
 
 /* ------------------------------------------------------------------ machines */
 
-static void json_number(FILE *out, const char *name, double value)
-{
-    if (isfinite(value))
-        fprintf(out, ", \"%s\": %.17g", name, value);
-    else
-        fprintf(out, ", \"%s\": null", name);
-}
-
-static void json_list(FILE *out, const char *name, const double *values, uint32_t count)
-{
-    fprintf(out, ", \"%s\": [", name);
-    for (uint32_t d = 0; d < count; d++)
-        fprintf(out, "%s%.17g", d > 0 ? ", " : "", values[d]);
-    fputc(']', out);
-}
-
-static void json_result(FILE *out, const network_report *report, const network_result *result)
+static json_t *result_of(const network_report *report, const network_result *result)
 {
     const shoal_network_answer *a = &result->answer;
-    uint32_t dims = report->info.dims;
-    fprintf(out, "{\"objective\": \"%s\"", result->objective);
+    const uint32_t dims = report->info.dims;
+    json_t *one = json_object(), *jobs = json_array();
+    answer_set_text(one, "objective", result->objective);
     if (report->swept != NULL)
-        json_number(out, report->swept, result->at);
-    json_list(out, "bandwidth_gb_s", a->bandwidth, dims);
-    json_list(out, "low_gb_s", a->low, dims);
-    json_list(out, "high_gb_s", a->high, dims);
-    json_list(out, "waits", a->price, dims);
-    json_number(out, "time_ns", a->time_ns);
-    json_number(out, "cost", a->cost);
-    json_number(out, "value", a->objective);
-    json_number(out, "bound", a->bound);
-    json_number(out, "gap", a->gap);
-    json_number(out, "equal_time_ns", a->equal_time_ns);
-    json_number(out, "equal_cost", a->equal_cost);
-    json_number(out, "utilisation", a->utilisation);
-    json_number(out, "solve_us", result->solve_us);
-    fprintf(out, ", \"solves\": %u, \"steps\": %u", a->solves, a->steps);
-    fputs(", \"job_time_ns\": [", out);
+        answer_set_number(one, report->swept, result->at);
+    answer_set(one, "bandwidth_gb_s", answer_numbers(a->bandwidth, dims));
+    answer_set(one, "low_gb_s", answer_numbers(a->low, dims));
+    answer_set(one, "high_gb_s", answer_numbers(a->high, dims));
+    answer_set(one, "waits", answer_numbers(a->price, dims));
+    answer_set_number(one, "time_ns", a->time_ns);
+    answer_set_number(one, "cost", a->cost);
+    answer_set_number(one, "value", a->objective);
+    answer_set_number(one, "bound", a->bound);
+    answer_set_number(one, "gap", a->gap);
+    answer_set_number(one, "equal_time_ns", a->equal_time_ns);
+    answer_set_number(one, "equal_cost", a->equal_cost);
+    answer_set_number(one, "utilisation", a->utilisation);
+    answer_set_number(one, "solve_us", result->solve_us);
+    answer_set_count(one, "solves", a->solves);
+    answer_set_count(one, "steps", a->steps);
     for (uint32_t i = 0; i < report->job_count; i++)
-        fprintf(out, "%s%.17g", i > 0 ? ", " : "",
-                shoal_network_time(report->network, i, a->bandwidth));
-    fputs("]}", out);
+        json_array_append_new(jobs,
+                              answer_number(shoal_network_time(report->network, i, a->bandwidth)));
+    answer_set(one, "job_time_ns", jobs);
+    return one;
 }
 
-void network_show_json(FILE *out, const network_report *report)
+static json_t *dimensions_of(const shoal_network_info *info)
 {
-    const shoal_network_info *info = &report->info;
-    fprintf(out, "{\"accelerators\": %.0f, \"compute_ns\": %.17g, \"dimensions\": [", info->npus,
-            info->compute_ns);
-    for (uint32_t d = 0; d < info->dims; d++)
-        fprintf(out, "%s{\"kind\": \"%s\", \"size\": %u, \"unit_cost\": %.17g, \"bytes\": %.17g}",
-                d > 0 ? ", " : "", info->topology[d], info->members[d], info->unit_cost[d],
-                info->traffic[d]);
-    fputs("], \"results\": [", out);
-    for (size_t i = 0; i < report->count; i++) {
-        fputs(i > 0 ? ", " : "", out);
-        json_result(out, report, &report->results[i]);
+    json_t *all = json_array();
+    for (uint32_t d = 0; d < info->dims; d++) {
+        json_t *one = json_object();
+        answer_set_text(one, "kind", info->topology[d]);
+        answer_set_count(one, "size", info->members[d]);
+        answer_set_number(one, "unit_cost", info->unit_cost[d]);
+        answer_set_number(one, "bytes", info->traffic[d]);
+        json_array_append_new(all, one);
     }
-    fputs("]}\n", out);
+    return all;
+}
+
+int network_show_json(const network_report *report)
+{
+    json_t *answer = json_object(), *results = json_array();
+    answer_set_number(answer, "accelerators", report->info.npus);
+    answer_set_number(answer, "compute_ns", report->info.compute_ns);
+    answer_set(answer, "dimensions", dimensions_of(&report->info));
+    for (size_t i = 0; i < report->count; i++)
+        json_array_append_new(results, result_of(report, &report->results[i]));
+    answer_set(answer, "results", results);
+    return answer_print("network", answer);
 }
 
 void network_show_csv(FILE *out, const network_report *report)

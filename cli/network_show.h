@@ -30,7 +30,8 @@ typedef struct network_report {
 
 void network_show_text(FILE *out, const network_report *report);
 void network_show_collectives(FILE *out, const network_report *report);
-void network_show_json(FILE *out, const network_report *report);
+/** @return exit code */
+int network_show_json(const network_report *report);
 void network_show_csv(FILE *out, const network_report *report);
 /** Time against the value swept: optimum, best product, equal bandwidth. */
 void network_show_svg(FILE *out, const network_report *report);

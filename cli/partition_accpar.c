@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "answer.h"
 #include "cli.h"
 #include "shoal/accpar.h"
 
@@ -33,18 +34,24 @@ static bool parse_speeds(const char *text, double *speeds, uint32_t *count_out)
     return true;
 }
 
-static void print_splits(const shoal_accpar *plan, uint32_t count, bool json)
+/* Into splits, or as text where that is NULL. */
+static void show_splits(const shoal_accpar *plan, uint32_t count, json_t *splits)
 {
     for (uint32_t i = 0; i + 1 < count; i++) {
         shoal_accpar_split s;
         if (shoal_accpar_split_at(plan, i, &s) != SHOAL_OK)
             return;
-        if (json)
-            printf("%s{\"first\": %u, \"count\": %u, \"share\": %.9g, \"types\": \"%s\"}",
-                   i == 0 ? "" : ", ", s.first, s.count, s.share, s.types);
-        else
+        if (splits == NULL) {
             printf("  %3u .. %-3u  %5.1f %% : %5.1f %%   %s\n", s.first, s.first + s.count - 1,
                    100 * s.share, 100 * (1 - s.share), s.types);
+            continue;
+        }
+        json_t *one = json_object();
+        answer_set_count(one, "first", s.first);
+        answer_set_count(one, "count", s.count);
+        answer_set_number(one, "share", s.share);
+        answer_set_text(one, "types", s.types);
+        json_array_append_new(splits, one);
     }
 }
 
@@ -81,20 +88,26 @@ int partition_accpar(const char *model, uint32_t batch, const char *accelerators
     if (shoal_accpar_create(&desc, &plan) != SHOAL_OK)
         return cli_report("partition");
     double seconds = shoal_accpar_seconds(plan), data = other(desc, 1, 1), two = other(desc, 2, 1);
+    int code = CLI_OK;
     if (json) {
-        printf("{\"mode\": \"accpar\", \"batch\": %u, \"accelerators\": %u, \"seconds\": %.17g, "
-               "\"data_seconds\": %.17g, \"two_types_halves_seconds\": %.17g, \"splits\": [",
-               desc.batch, desc.count, seconds, data, two);
-        print_splits(plan, desc.count, true);
-        puts("]}");
+        json_t *answer = json_object(), *splits = json_array();
+        show_splits(plan, desc.count, splits);
+        answer_set_text(answer, "mode", "accpar");
+        answer_set_count(answer, "batch", desc.batch);
+        answer_set_count(answer, "accelerators", desc.count);
+        answer_set_number(answer, "seconds", seconds);
+        answer_set_number(answer, "data_seconds", data);
+        answer_set_number(answer, "two_types_halves_seconds", two);
+        answer_set(answer, "splits", splits);
+        code = answer_print("partition", answer);
     } else {
         puts(
             "Shares of the two sides; per layer 1: samples, 2: input channels, 3: output channels");
-        print_splits(plan, desc.count, false);
+        show_splits(plan, desc.count, NULL);
         printf("\n%.4g s per step; halves by data %.4g s (%.2f times faster than that), halves of "
                "types 1 and 2 %.4g s (%.2f)\n",
                seconds, data, data / seconds, two, two / seconds);
     }
     shoal_accpar_destroy(plan);
-    return CLI_OK;
+    return code;
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 
@@ -72,9 +69,9 @@ uint32_t remote_ranks(const char *verb, const char *text)
 /* What the launcher tells each rank is not for others to say. */
 static bool is_ours(const char *text, size_t name)
 {
-    static const char *const ours[] = {"RANK",        "WORLD_SIZE",       "LOCAL_RANK",
-                                       "MASTER_PORT", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
-                                       "SHOAL_LAB",   "SHOAL_RENDEZVOUS", "SHOAL_TOKEN_FILE"};
+    static const char *const ours[] = {
+        "RANK",        "WORLD_SIZE", "LOCAL_RANK",       "MASTER_PORT",      "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR", "SHOAL_LAB",  "SHOAL_RENDEZVOUS", "SHOAL_TOKEN_FILE", "SHOAL_SPARE"};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (strlen(ours[i]) == name && strncmp(ours[i], text, name) == 0)
             return true;
@@ -129,7 +126,7 @@ bool remote_parse(const char *verb, const char *text, uint32_t ranks, remote_hos
     return true;
 }
 
-static uint32_t host_index(const remote_hosts *hosts, uint32_t rank)
+uint32_t remote_host_index(const remote_hosts *hosts, uint32_t rank)
 {
     uint32_t i = hosts->count - 1;
     while (i > 0 && rank < hosts->first[i])
@@ -139,102 +136,5 @@ static uint32_t host_index(const remote_hosts *hosts, uint32_t rank)
 
 const char *remote_host(const remote_hosts *hosts, uint32_t rank)
 {
-    return hosts->names[host_index(hosts, rank)];
-}
-
-/* One argument for the remote shell: 'it'\''s'. */
-static void quote(FILE *out, const char *text)
-{
-    fputc('\'', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*text, out);
-    }
-    fputc('\'', out);
-}
-
-/* In a session of its own on the other host: takes the token from its input into a file of the
- * user's own, which goes at the end, and runs the command. The rest of its input are names of
- * signals, for the whole session. Its end, however it came about (ctrl-C, kill -9 of the launcher,
- * a host that fell off the network and whose sshd noticed), is the end of the session: TERM, and
- * three seconds later KILL. */
-static const char prologue[] =
-    "umask 077; t=$(mktemp) || exit 1; trap 'rm -f \"$t\"' EXIT; trap : INT TERM HUP; "
-    "IFS= read -r s; printf %s \"$s\" >\"$t\"; exec 3<&0 </dev/null; "
-    "(trap '' INT TERM HUP; while IFS= read -r x <&3; do kill -s \"$x\" -- -$$; done; "
-    "kill -s TERM -- -$$; sleep 3; rm -f \"$t\"; kill -s KILL -- -$$) >/dev/null 2>&1 & w=$!; ";
-static const char epilogue[] = " 3<&-; c=$?; kill -s KILL $w; exit $c";
-
-static void write_command(FILE *out, const remote_hosts *hosts, uint32_t rank, uint32_t host,
-                          const char *address, uint16_t port, char **argv)
-{
-    char folder[4096];
-    uint32_t last = hosts->first[host] + hosts->slots[host];
-    uint32_t local = (last < hosts->ranks ? last : hosts->ranks) - hosts->first[host];
-    if (getcwd(folder, sizeof folder) != NULL) {
-        fputs("cd ", out);
-        quote(out, folder);
-        fputs(" 2>/dev/null; ", out);
-    }
-    fprintf(out,
-            "RANK=%u WORLD_SIZE=%u LOCAL_RANK=%u LOCAL_WORLD_SIZE=%u MASTER_PORT=%u MASTER_ADDR=",
-            rank, hosts->ranks, rank - hosts->first[host], local, port);
-    quote(out, address);
-    bool literal = strchr(address, ':') != NULL;
-    fputs(literal ? " SHOAL_RENDEZVOUS=tcp://'['" : " SHOAL_RENDEZVOUS=tcp://", out);
-    quote(out, address);
-    fputs(literal ? "']'" : "", out);
-    fprintf(out, ":%u", port + 1);
-    fputs(" SHOAL_TOKEN_FILE=\"$t\"", out);
-    for (uint32_t i = 0; i < hosts->forward_count; i++) {
-        const char *is = strchr(hosts->forward[i], '=');
-        fprintf(out, " %.*s=", (int)(is - hosts->forward[i]), hosts->forward[i]);
-        quote(out, is + 1);
-    }
-    for (char **argument = argv; *argument != NULL; argument++) {
-        fputc(' ', out);
-        quote(out, *argument);
-    }
-}
-
-static char *remote_script(const remote_hosts *hosts, uint32_t rank, const char *address,
-                           uint16_t port, char **argv)
-{
-    char *script = NULL, *inner = NULL;
-    size_t length = 0, inner_length = 0;
-    FILE *out = open_memstream(&inner, &inner_length);
-    if (out == NULL)
-        return NULL;
-    fputs(prologue, out);
-    write_command(out, hosts, rank, host_index(hosts, rank), address, port, argv);
-    fputs(epilogue, out);
-    if (fclose(out) != 0 || (out = open_memstream(&script, &length)) == NULL)
-        return NULL;
-    fputs("exec setsid -w sh -c ", out);
-    quote(out, inner);
-    free(inner);
-    return fclose(out) == 0 ? script : NULL;
-}
-
-void remote_exec(const remote_hosts *hosts, uint32_t rank, const char *address, uint16_t port,
-                 int input, char **argv)
-{
-    const char *host = hosts->names[host_index(hosts, rank)], *shell = getenv("SHOAL_RSH");
-    char *script = remote_script(hosts, rank, address, port, argv);
-    if (script == NULL || dup2(input, STDIN_FILENO) < 0)
-        _exit(CLI_FAILED);
-    signal(SIGINT, SIG_IGN); /* ctrl-C reaches the ranks through the launcher */
-    signal(SIGQUIT, SIG_IGN);
-    if (shell == NULL)
-        shell = "ssh";
-    /* ssh itself must neither ask nor wait: nobody answers for a dozen hosts at once. */
-    static char option[] = "-o", batch[] = "BatchMode=yes", patience[] = "ConnectTimeout=10";
-    char *ssh[] = {strdup(shell), option, batch, option, patience, strdup(host), script, NULL};
-    if (getenv("SHOAL_RSH") != NULL)
-        memcpy(&ssh[1], &ssh[5], 3 * sizeof *ssh);
-    execvp(shell, ssh);
-    fprintf(stderr, "shoal run: cannot start %s for host %s: %s\n", shell, host, strerror(errno));
-    _exit(127);
+    return hosts->names[remote_host_index(hosts, rank)];
 }

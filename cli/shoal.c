@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli.h"
-#include "shoal/version.h"
 
 const cli_verb cli_verbs[] = {
     {"train", "train a network across workers: the main job", cli_train},
@@ -18,6 +17,7 @@ const cli_verb cli_verbs[] = {
      cli_doctor},
     {"bench", "measure collectives, in nccl-tests' columns", cli_bench},
     {"sim", "run a whole job in virtual time: slow workers, slow links, failures", cli_sim},
+    {"list", "what options may name, with keys, and which go together", cli_list},
     {"data", "make data sets: digits in MNIST's files", cli_data},
     {"eval", "a trained network on its test set, in float32 and in fixed point", cli_eval},
     {"export", "a trained network as C code in fixed point; what it costs in hardware", cli_export},
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
         strcmp(argv[1], "help") == 0)
         return help(stdout);
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        printf("shoal %s\n", shoal_version());
+        puts(cli_version());
         return CLI_OK;
     }
     for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {

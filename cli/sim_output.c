@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "answer.h"
+#include "cli.h"
 #include "svg.h"
 
 static const char *const end_names[] = {"running", "done", "stopped", "failed", "dead"};
@@ -102,108 +104,113 @@ void sim_print_text(const sim_report *r)
 
 /* ---------------------------------------------------------------- JSON */
 
-static void json_text(const char *key, const char *text)
+static json_t *waits_of(const uint64_t *waits, uint32_t workers, uint32_t worker)
 {
-    printf("\"%s\": \"", key);
-    for (const char *at = text != NULL ? text : ""; *at != '\0'; at++)
-        printf((unsigned char)*at < 0x20   ? "\\u%04x"
-               : *at == '"' || *at == '\\' ? "\\%c"
-                                           : "%c",
-               *at);
-    printf("\"");
+    json_t *all = json_object();
+    for (uint32_t peer = 0; peer < workers; peer++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", peer);
+        if (peer != worker && waits[peer] > 0)
+            answer_set_number(all, key, (double)waits[peer] * 1e-9);
+    }
+    return all;
 }
 
-/* A number, or null where there is none. */
-static void json_number(const char *key, double value)
-{
-    if (isfinite(value))
-        printf("\"%s\": %.9g", key, value);
-    else
-        printf("\"%s\": null", key);
-}
-
-static void json_worker(const sim_report *r, uint32_t w)
+static json_t *worker_of(const sim_report *r, uint32_t w, const shoal_sim_endpoint_results *e)
 {
     const uint64_t *waits = shoal_sim_waits(r->sim, w);
-    shoal_sim_endpoint_results e = {.size = sizeof e};
-    bool first = true;
-    if (shoal_sim_endpoint_get(r->sim, w, &e) != SHOAL_OK)
-        return;
-    printf("%s\n    {\"worker\": %u, \"end\": \"%s\", \"iterations\": %" PRIu64
-           ", \"gradients\": %" PRIu64 ", \"compute_s\": %.9f, \"idle_s\": %.9f, "
-           "\"transfer_s\": %.9f, \"sent_bytes\": %" PRIu64 ", ",
-           w > 0 ? "," : "", w, end_names[e.end], e.iterations, e.gradients,
-           (double)e.compute_ns * 1e-9, (double)e.idle_ns * 1e-9, (double)waits[w] * 1e-9,
-           e.sent_bytes);
-    if (isfinite(e.test_accuracy))
-        printf("\"test_accuracy\": %.9g, ", e.test_accuracy);
-    printf("\"waited_for\": {");
-    for (uint32_t peer = 0; peer < r->workers; peer++)
-        if (peer != w && waits[peer] > 0) {
-            printf("%s\"%u\": %.9f", first ? "" : ", ", peer, (double)waits[peer] * 1e-9);
-            first = false;
-        }
-    printf("}}");
+    json_t *one = json_object();
+    answer_set_count(one, "worker", w);
+    answer_set_text(one, "end", end_names[e->end]);
+    answer_set_count(one, "iterations", e->iterations);
+    answer_set_count(one, "gradients", e->gradients);
+    answer_set_number(one, "compute_s", (double)e->compute_ns * 1e-9);
+    answer_set_number(one, "idle_s", (double)e->idle_ns * 1e-9);
+    answer_set_number(one, "transfer_s", (double)waits[w] * 1e-9);
+    answer_set_count(one, "sent_bytes", e->sent_bytes);
+    if (isfinite(e->test_accuracy))
+        answer_set_number(one, "test_accuracy", e->test_accuracy);
+    answer_set(one, "waited_for", waits_of(waits, r->workers, w));
+    return one;
 }
 
-/* What a network makes of it all. */
-static void json_network(const shoal_sim_results *s)
+static json_t *workers_of(const sim_report *r)
 {
-    printf(",\n  ");
-    json_number("train_loss", s->train_loss);
-    printf(", ");
-    json_number("test_loss", s->test_loss);
-    printf(", ");
-    json_number("test_accuracy", s->test_accuracy);
+    json_t *all = json_array();
+    for (uint32_t w = 0; w < r->workers; w++) {
+        shoal_sim_endpoint_results e = {.size = sizeof e};
+        if (shoal_sim_endpoint_get(r->sim, w, &e) == SHOAL_OK)
+            json_array_append_new(all, worker_of(r, w, &e));
+    }
+    return all;
 }
 
-static void json_curve(const sim_report *r)
+static json_t *curve_of(const sim_report *r)
 {
     uint32_t count;
     const shoal_sim_point *points = shoal_sim_curve(r->sim, &count);
-    printf("  \"curve\": [");
+    json_t *all = json_array();
     for (uint32_t i = 0; i < count; i++) {
-        printf("%s\n    {\"time_s\": %.9f, \"iterations\": %.4f, ", i > 0 ? "," : "",
-               points[i].time_s, points[i].iterations);
-        json_number("loss", points[i].loss);
-        printf(", ");
-        json_number("consensus", points[i].consensus);
-        printf("}");
+        json_t *one = json_object();
+        answer_set_number(one, "time_s", points[i].time_s);
+        answer_set_number(one, "iterations", points[i].iterations);
+        answer_set_number(one, "loss", points[i].loss);
+        answer_set_number(one, "consensus", points[i].consensus);
+        json_array_append_new(all, one);
     }
-    printf("\n  ]\n");
+    return all;
 }
 
-void sim_print_json(const sim_report *r)
+static void set_iterations(json_t *answer, const sim_report *r)
 {
     const shoal_sim_results *s = &r->results;
     uint64_t done;
-    double per_second = rate(r, &done);
-    printf("{\n  ");
-    json_text("sync", r->desc->sync != NULL ? r->desc->sync : "all_reduce");
-    printf(", \"workers\": %u, \"seed\": %" PRIu64 ",\n  ", r->workers,
-           r->desc->seed > 0 ? r->desc->seed : 1);
-    json_text("error", r->error);
-    printf(",\n  \"duration_s\": %.9f, \"iterations\": %" PRIu64
-           ", \"iterations_per_s\": %.9g, \"iterations_min\": %" PRIu64
-           ", \"iterations_max\": %" PRIu64 ", \"iteration_s\": %.9f, \"gradients\": %" PRIu64
-           ",\n  \"gap_max\": %" PRIu64 ", \"staleness_max\": %" PRIu64 ", \"epochs\": %" PRIu64
-           ", ",
-           (double)s->duration_ns * 1e-9, done, per_second, s->iterations_min, s->iterations_max,
-           (double)s->iteration_ns * 1e-9, s->gradients, s->gap_max, s->staleness_max, s->epochs);
-    json_number("spectral_gap", r->spectral_gap);
-    if (isfinite(s->train_loss))
-        json_network(s);
-    printf(", \"compute_s\": %.9f, \"idle_s\": %.9f,\n  \"sent_bytes\": %" PRIu64
-           ", \"busiest_link_bytes\": %" PRIu64 ", \"operations\": %" PRIu64
-           ", \"skipped\": %" PRIu64 ", \"events\": %" PRIu64 ", \"log_hash\": \"%016" PRIx64
-           "\",\n  \"per_worker\": [",
-           (double)s->compute_ns * 1e-9, (double)s->idle_ns * 1e-9, s->sent_bytes,
-           s->busiest_link_bytes, s->operations, s->skipped, s->events, s->log_hash);
-    for (uint32_t w = 0; w < r->workers; w++)
-        json_worker(r, w);
-    printf("\n  ],\n");
-    json_curve(r);
-    printf("}\n");
+    const double per_second = rate(r, &done);
+    answer_set_number(answer, "duration_s", (double)s->duration_ns * 1e-9);
+    answer_set_count(answer, "iterations", done);
+    answer_set_number(answer, "iterations_per_s", per_second);
+    answer_set_count(answer, "iterations_min", s->iterations_min);
+    answer_set_count(answer, "iterations_max", s->iterations_max);
+    answer_set_number(answer, "iteration_s", (double)s->iteration_ns * 1e-9);
+    answer_set_count(answer, "gradients", s->gradients);
+    answer_set_count(answer, "gap_max", s->gap_max);
+    answer_set_count(answer, "staleness_max", s->staleness_max);
+    answer_set_count(answer, "epochs", s->epochs);
+    answer_set_number(answer, "spectral_gap", r->spectral_gap);
+}
+
+static void set_work(json_t *answer, const shoal_sim_results *s)
+{
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016" PRIx64, s->log_hash);
+    answer_set_number(answer, "compute_s", (double)s->compute_ns * 1e-9);
+    answer_set_number(answer, "idle_s", (double)s->idle_ns * 1e-9);
+    answer_set_count(answer, "sent_bytes", s->sent_bytes);
+    answer_set_count(answer, "busiest_link_bytes", s->busiest_link_bytes);
+    answer_set_count(answer, "operations", s->operations);
+    answer_set_count(answer, "skipped", s->skipped);
+    answer_set_count(answer, "events", s->events);
+    answer_set_text(answer, "log_hash", hash);
+}
+
+int sim_print_json(const sim_report *r)
+{
+    const shoal_sim_results *s = &r->results;
+    json_t *answer = json_object();
+    answer_set_text(answer, "sync", r->desc->sync != NULL ? r->desc->sync : "all_reduce");
+    answer_set_count(answer, "workers", r->workers);
+    answer_set_count(answer, "seed", r->desc->seed > 0 ? r->desc->seed : 1);
+    answer_set_text(answer, "error", r->error != NULL ? r->error : "");
+    set_iterations(answer, r);
+    if (isfinite(s->train_loss)) { /* what a network makes of it all */
+        answer_set_number(answer, "train_loss", s->train_loss);
+        answer_set_number(answer, "test_loss", s->test_loss);
+        answer_set_number(answer, "test_accuracy", s->test_accuracy);
+    }
+    set_work(answer, s);
+    answer_set(answer, "per_worker", workers_of(r));
+    answer_set(answer, "curve", curve_of(r));
+    return answer_print("sim", answer);
 }
 
 /* ---------------------------------------------------------------- pictures */
@@ -212,7 +219,7 @@ static bool draw(const char *dir, const char *name, const cli_svg_plot *plot)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "we");
+    FILE *file = cli_create(path);
     if (file == NULL)
         return false;
     cli_svg_write(file, plot);

@@ -15,7 +15,7 @@ typedef struct sim_report {
 } sim_report;
 
 void sim_print_text(const sim_report *report);
-void sim_print_json(const sim_report *report);
+int sim_print_json(const sim_report *report);
 /** DIR/iterations.svg, DIR/waits.svg and, with numbers, DIR/loss.svg; false with errno. */
 bool sim_draw(const sim_report *report, const char *dir);
 

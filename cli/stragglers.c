@@ -4,17 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
-void stragglers_json(const shoal_train *train, uint32_t workers)
+#include "answer.h"
+#include "shoal/watch.h"
+
+json_t *stragglers_of(const shoal_train *train, uint32_t workers)
 {
     shoal_train_rank r = {.size = sizeof r};
-    printf("\"ranks\": [");
-    for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++)
-        printf("%s{\"rank\": %u, \"host\": \"%s\", \"compute_ms\": %.6g, \"wait_ms\": %.6g, "
-               "\"caused_ms\": %.6g, \"last_share\": %.4g, \"since_step\": %llu, "
-               "\"sends_bytes_s\": %.6g, \"receives_bytes_s\": %.6g, \"cause\": \"%s\"}",
-               i > 0 ? ", " : "", i, r.host, r.compute_ms, r.wait_ms, r.caused_ms, r.last_share,
-               (unsigned long long)r.since_step, r.sends_bytes_s, r.receives_bytes_s, r.cause);
-    printf("]}\n");
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++) {
+        json_t *one = json_object();
+        answer_set_count(one, "rank", i);
+        answer_set_text(one, "host", r.host);
+        answer_set_number(one, "compute_ms", r.compute_ms);
+        answer_set_number(one, "wait_ms", r.wait_ms);
+        answer_set_number(one, "caused_ms", r.caused_ms);
+        answer_set_number(one, "last_share", r.last_share);
+        answer_set_count(one, "since_step", r.since_step);
+        answer_set_number(one, "sends_bytes_s", r.sends_bytes_s);
+        answer_set_number(one, "receives_bytes_s", r.receives_bytes_s);
+        answer_set_text(one, "cause", r.cause);
+        json_array_append_new(all, one);
+    }
+    return all;
 }
 
 static void print_rate(double bytes_per_s)
@@ -39,7 +50,7 @@ static void print_verdict(uint32_t rank, const shoal_train_rank *r)
                    8e-6);
 }
 
-void stragglers_table(const shoal_train *train, uint32_t workers)
+void stragglers_table(const shoal_train *train, uint32_t workers, uint64_t steps)
 {
     shoal_train_rank r = {.size = sizeof r};
     if (workers < 2 || shoal_train_rank_of(train, 0, &r) != SHOAL_OK)
@@ -53,6 +64,13 @@ void stragglers_table(const shoal_train *train, uint32_t workers)
         print_rate(r.receives_bytes_s);
         printf("\n");
     }
-    for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++)
+    bool any = false;
+    for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++) {
         print_verdict(i, &r);
+        any = any || r.cause[0] != '\0';
+    }
+    if (!any && steps < SHOAL_VERDICT_STEPS)
+        printf("  no straggler: a verdict needs %d steps\n", SHOAL_VERDICT_STEPS);
+    else if (!any)
+        printf("  no straggler\n");
 }

@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "shoal/job.h"
+#include "shoal/model.h"
 
 /* What --circulant may say, the model's key of it, and the least: 1 keeps a matrix dense. */
 static const struct {
@@ -93,18 +94,32 @@ bool train_may_write_to(const char *out, const char *resume)
 {
     if (out == NULL || resume != NULL || cli_under_launcher() || !holds_run(out))
         return true;
-    cli_usage("train",
-              "%s holds a run already: go on with --resume %s --out %s, or take another --out", out,
-              out, out);
+    cli_usage("train", "%s holds a run already: go on with --resume %s, or take another --out", out,
+              out);
     return false;
 }
 
-bool train_goes_together(const shoal_train_desc *d, uint32_t workers)
+bool train_goes_together(const shoal_train_desc *d, const char *admm, uint32_t workers)
 {
-    const shoal_job job = {.size = sizeof job,
-                           .sync = d->sync,
-                           .codec = d->codec,
-                           .collective = d->collective,
-                           .workers = d->simulate > 0 ? d->simulate : workers};
+    shoal_train_desc asked = *d;
+    asked.admm = admm;
+    shoal_job job = SHOAL_JOB_INIT;
+    shoal_train_job(&asked, workers, &job);
     return shoal_job_check(&job) == SHOAL_OK;
+}
+
+int train_dry_run(const shoal_train_desc *d, const char *own, uint32_t workers, uint32_t servers)
+{
+    shoal_model *model = NULL;
+    if (d->model != NULL && shoal_model_open(d->model, &model) != SHOAL_OK)
+        return cli_report("train");
+    shoal_model_close(model);
+    printf("These options go together: %s, %u %sworker%s x batch %u, %s, %s, %s",
+           d->model != NULL ? d->model : own, d->simulate > 0 ? d->simulate : workers,
+           d->simulate > 0 ? "simulated " : "", workers == 1 && d->simulate < 2 ? "" : "s",
+           d->batch, d->sync, d->collective, d->codec);
+    if (servers > 0)
+        printf(", %u server%s", servers, servers == 1 ? "" : "s");
+    puts(". Nothing was started.");
+    return CLI_OK;
 }

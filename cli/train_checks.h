@@ -17,7 +17,12 @@ bool train_parse_bucket(const char *text, size_t *bytes_out);
 bool train_parse_nonfinite(const char *text, shoal_nonfinite *out);
 
 /** Protocol, codec, collective and workers go together; else the last error says why not. */
-bool train_goes_together(const shoal_train_desc *train, uint32_t workers);
+bool train_goes_together(const shoal_train_desc *train, const char *admm, uint32_t workers);
+
+/** --dry-run, once nothing has been refused: opens the model, says what would run. own: the name of
+ * the resumed run's model, which holds where none is given. */
+int train_dry_run(const shoal_train_desc *train, const char *own, uint32_t workers,
+                  uint32_t servers);
 
 /** Whether --out may be written to: it holds no run, or one that --resume goes on with. Prints why
  * not. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train_report.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "stragglers.h"
 
 void train_codec_table(const shoal_train *train)
@@ -29,89 +28,103 @@ void train_codec_table(const shoal_train *train)
     fflush(stdout);
 }
 
-static void codec_json(const shoal_train *train)
+static json_t *candidates(const shoal_train *train)
 {
     shoal_train_candidate c = {.size = sizeof c};
-    printf("\"codec_used\": \"%s\", ", shoal_train_codec(train));
-    if (!shoal_train_choice(train, 0, &c))
-        return;
-    printf("\"candidates\": [");
+    json_t *all = json_array();
     for (uint32_t i = 0; shoal_train_choice(train, i, &c); i++) {
-        printf("%s{\"codec\": \"%s\", \"lossless\": %s", i > 0 ? ", " : "", c.codec,
-               c.lossless ? "true" : "false");
-        if (isfinite(c.step_ms))
-            printf(", \"exchange_ms\": %.6g, \"code_ms\": %.6g, \"sent_bytes\": %.0f, "
-                   "\"step_ms\": %.6g",
-                   c.exchange_ms, c.code_ms, c.sent_bytes, c.step_ms);
-        printf("}");
+        json_t *one = json_object();
+        answer_set_text(one, "codec", c.codec);
+        answer_set_bool(one, "lossless", c.lossless);
+        if (isfinite(c.step_ms)) {
+            answer_set_number(one, "exchange_ms", c.exchange_ms);
+            answer_set_number(one, "code_ms", c.code_ms);
+            answer_set_number(one, "sent_bytes", c.sent_bytes);
+            answer_set_number(one, "step_ms", c.step_ms);
+        }
+        json_array_append_new(all, one);
     }
-    printf("], ");
+    return all;
 }
 
-static void print_number(const char *key, double value, const char *end)
-{
-    if (isfinite(value))
-        printf("\"%s\": %.10g%s", key, value, end);
-    else
-        printf("\"%s\": null%s", key, end);
-}
-
-static void print_losses(const shoal_train *train)
+static json_t *losses(const shoal_train *train)
 {
     shoal_train_loss loss = {.size = sizeof loss};
     json_t *all = json_array();
-    for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++)
-        json_array_append_new(all, json_pack("{s:i, s:s, s:I, s:f, s:I, s:s}", "rank",
-                                             (int)loss.rank, "host", loss.host, "epoch",
-                                             (json_int_t)loss.epoch, "after_s", loss.after_s,
-                                             "step", (json_int_t)loss.step, "why", loss.why));
-    char *text = json_dumps(all, 0);
-    printf("\"lost\": %s, ", text != NULL ? text : "[]");
-    free(text);
-    json_decref(all);
+    for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++) {
+        json_t *one = json_object();
+        answer_set_count(one, "rank", loss.rank);
+        answer_set_text(one, "host", loss.host);
+        answer_set_count(one, "epoch", loss.epoch);
+        answer_set_number(one, "after_s", loss.after_s);
+        answer_set_count(one, "step", loss.step);
+        answer_set_text(one, "why", loss.why);
+        json_array_append_new(all, one);
+    }
+    return all;
 }
 
-void train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
-                       const shoal_train_summary *s)
+static void set_times(json_t *answer, const shoal_train_summary *s)
 {
-    printf("{\"model\": \"%s\", \"workers\": %u, \"sync\": \"%s\", \"collective\": \"%s\", "
-           "\"codec\": \"%s\", "
-           "\"batch\": %u, \"seed\": %llu, \"steps\": %llu, \"skipped\": %llu, \"params\": %llu, ",
-           d->model, s->workers, d->sync, d->collective, d->codec, d->batch,
-           (unsigned long long)d->seed, (unsigned long long)s->steps,
-           (unsigned long long)s->skipped, (unsigned long long)s->params);
-    codec_json(train);
-    print_number("test_accuracy", s->test_accuracy, ", ");
-    print_number("worker_accuracy_min", s->worker_accuracy_min, ", ");
-    print_number("worker_accuracy_max", s->worker_accuracy_max, ", ");
-    print_number("symbol_error_rate", s->symbol_error_rate, ", ");
-    print_number("test_loss", s->test_loss, ", ");
-    print_number("train_loss", s->train_loss, ", ");
-    print_number("seconds", s->seconds, ", ");
-    print_number("epoch_s", s->epoch_s, ", ");
-    print_number("step_ms", s->step_ms, ", ");
-    print_number("slowest_step_ms", s->slowest_step_ms, ", ");
-    print_number("compute_ms", s->compute_ms, ", ");
-    print_number("wait_ms", s->wait_ms, ", ");
-    print_number("comm_ms", s->comm_ms, ", ");
-    print_number("encode_ms", s->encode_ms, ", ");
-    print_number("decode_ms", s->decode_ms, ", ");
-    print_number("update_ms", s->update_ms, ", ");
-    print_number("payload_bytes_per_step", s->payload_bytes, ", ");
-    print_number("raw_bytes_per_step", s->raw_bytes, ", ");
+    answer_set_number(answer, "seconds", s->seconds);
+    answer_set_number(answer, "epoch_s", s->epoch_s);
+    answer_set_number(answer, "step_ms", s->step_ms);
+    answer_set_number(answer, "slowest_step_ms", s->slowest_step_ms);
+    answer_set_number(answer, "compute_ms", s->compute_ms);
+    answer_set_number(answer, "wait_ms", s->wait_ms);
+    answer_set_number(answer, "comm_ms", s->comm_ms);
+    answer_set_number(answer, "encode_ms", s->encode_ms);
+    answer_set_number(answer, "decode_ms", s->decode_ms);
+    answer_set_number(answer, "update_ms", s->update_ms);
+}
+
+static void set_run(json_t *answer, const shoal_train_desc *d, const shoal_train *train,
+                    const shoal_train_summary *s)
+{
+    shoal_train_candidate c = {.size = sizeof c};
+    answer_set_text(answer, "model", shoal_train_model(train));
+    answer_set_count(answer, "workers", s->workers);
+    answer_set_text(answer, "sync", d->sync);
+    answer_set_text(answer, "collective", d->collective);
+    answer_set_text(answer, "codec", d->codec);
+    answer_set_count(answer, "batch", d->batch);
+    answer_set_count(answer, "seed", d->seed);
+    answer_set_count(answer, "steps", s->steps);
+    answer_set_count(answer, "skipped", s->skipped);
+    answer_set_count(answer, "params", s->params);
+    answer_set_text(answer, "codec_used", shoal_train_codec(train));
+    if (shoal_train_choice(train, 0, &c))
+        answer_set(answer, "candidates", candidates(train));
+}
+
+int train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
+                      const shoal_train_summary *s)
+{
+    json_t *answer = json_object();
+    set_run(answer, d, train, s);
+    answer_set_number(answer, "test_accuracy", s->test_accuracy);
+    answer_set_number(answer, "worker_accuracy_min", s->worker_accuracy_min);
+    answer_set_number(answer, "worker_accuracy_max", s->worker_accuracy_max);
+    answer_set_number(answer, "symbol_error_rate", s->symbol_error_rate);
+    answer_set_number(answer, "test_loss", s->test_loss);
+    answer_set_number(answer, "train_loss", s->train_loss);
+    set_times(answer, s);
+    answer_set_number(answer, "payload_bytes_per_step", s->payload_bytes);
+    answer_set_number(answer, "raw_bytes_per_step", s->raw_bytes);
     if (d->plan != NULL) {
-        print_number("sent_elements_per_step", s->raw_bytes / 4, ", ");
-        print_number("planned_elements_per_step", (double)planned, ", ");
+        answer_set_number(answer, "sent_elements_per_step", s->raw_bytes / 4);
+        answer_set_count(answer, "planned_elements_per_step", planned);
     }
-    print_losses(train);
-    print_number("ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1, ", ");
-    stragglers_json(train, s->ranks);
+    answer_set(answer, "lost", losses(train));
+    answer_set_number(answer, "ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1);
+    answer_set(answer, "ranks", stragglers_of(train, s->ranks));
+    return answer_print("train", answer);
 }
 
 void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
                         const shoal_train_summary *s)
 {
-    printf("\n%s, %llu parameters, %u worker%s x batch %u, %s, %s, %s\n", d->model,
+    printf("\n%s, %llu parameters, %u worker%s x batch %u, %s, %s, %s\n", shoal_train_model(train),
            (unsigned long long)s->params, s->workers, s->workers == 1 ? "" : "s", d->batch, d->sync,
            d->collective, shoal_train_codec(train));
     if (isfinite(s->test_accuracy))
@@ -130,10 +143,11 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
            "rank %.2f\n",
            s->step_ms, s->compute_ms, s->wait_ms, s->update_ms, s->slowest_step_ms);
     if (s->workers > 1 && !d->no_exchange)
-        printf("  exchange, ms      %8.2f       of which encode %.2f, decode %.2f\n"
-               "  bytes per step    %8.0f k     of all ranks; %.2f times fewer than float32\n",
-               s->comm_ms, s->encode_ms, s->decode_ms, s->payload_bytes / 1e3,
-               s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1.0);
+        printf(
+            "  exchange, ms      %8.2f       of which encode %.2f, decode %.2f\n"
+            "  bytes per step    %8.0f k     of all ranks; %.2f times fewer than dense float32\n",
+            s->comm_ms, s->encode_ms, s->decode_ms, s->payload_bytes / 1e3,
+            s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1.0);
     if (d->plan != NULL)
         printf("  elements per step %8.0f       the plan said %llu\n", s->raw_bytes / 4,
                (unsigned long long)planned);
@@ -143,5 +157,5 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
     for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++)
         printf("  lost              rank %u (%s) after %.1f s, at step %llu: %s\n", loss.rank,
                loss.host, loss.after_s, (unsigned long long)loss.step, loss.why);
-    stragglers_table(train, s->ranks);
+    stragglers_table(train, s->ranks, s->steps);
 }

@@ -63,9 +63,10 @@ static shoal_status report(const train_worker *args, shoal_train *train, uint32_
     if (status != SHOAL_OK || rank != summary.reporter)
         return status;
     if (args->json)
-        train_report_json(args->train, args->planned, train, &summary);
-    else
-        train_report_table(args->train, args->planned, train, &summary);
+        return train_report_json(args->train, args->planned, train, &summary) == CLI_OK
+                   ? SHOAL_OK
+                   : SHOAL_ENOMEM;
+    train_report_table(args->train, args->planned, train, &summary);
     return SHOAL_OK;
 }
 

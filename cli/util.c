@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "shoal/version.h"
 
 int cli_exit_code(shoal_status status)
 {
@@ -47,6 +50,14 @@ int cli_usage(const char *verb, const char *format, ...)
     fprintf(stderr, "\nTry `shoal %s --help`.\n", verb);
     va_end(args);
     return CLI_USAGE;
+}
+
+const char *cli_version(void)
+{
+    static char text[96];
+    snprintf(text, sizeof text, "shoal " SHOAL_VERSION_STRING " (library %s, wire version %d)",
+             shoal_version(), SHOAL_WIRE_VERSION);
+    return text;
 }
 
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out)
@@ -139,24 +150,30 @@ int cli_parse_and_run(const char *verb, const struct argp *argp, int argc, char 
     return code;
 }
 
-void cli_put_json(FILE *file, const char *text)
+FILE *cli_open(const char *path)
 {
-    fputc('"', file);
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(file, "\\%c", c);
-        else if (c < ' ')
-            fprintf(file, "\\u%04x", c);
-        else
-            fputc(c, file);
-    }
-    fputc('"', file);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat info;
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+        return fdopen(fd, "r");
+    close(fd);
+    errno = EINVAL;
+    return NULL;
 }
 
-void cli_print_json(const char *text)
+FILE *cli_create(const char *path)
 {
-    cli_put_json(stdout, text);
+    int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct stat info;
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && ftruncate(fd, 0) == 0)
+        return fdopen(fd, "w");
+    close(fd);
+    errno = EINVAL;
+    return NULL;
 }
 
 bool cli_under_launcher(void)

@@ -9,7 +9,8 @@
  *     per phoneme u32 first sample, char[8] mnemonic, filled with 0
  *     s16 samples
  *
- * Each line is spoken in a process of its own: only then does the same line sound the same. */
+ * Each line is spoken in a process of its own, and breath is drawn from a fixed seed: only then
+ * does the same line sound the same. */
 #include <espeak-ng/speak_lib.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,10 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* From 1.52 on espeak-ng has a generator of its own and seeds it by the clock; older ones use
+ * rand(), which starts the same in each process, and do not have this function. */
+extern int espeak_ng_SetRandSeed(long seed) __attribute__((weak));
 
 enum { LINE_BYTES = 4096, SAMPLES_MAX = 1 << 22, PHONEMES_MAX = 8192 };
 
@@ -35,7 +40,8 @@ static int hear(short *wave, int count, espeak_EVENT *events)
         if (events->type != espeakEVENT_PHONEME || head[2] == PHONEMES_MAX)
             continue;
         phonemes[head[2]].sample = (uint32_t)events->sample;
-        memcpy(phonemes[head[2]++].name, events->id.string, sizeof events->id.string);
+        /* What lies behind the end of the name in the event was never written. */
+        (void)memccpy(phonemes[head[2]++].name, events->id.string, '\0', sizeof phonemes[0].name);
     }
     for (int i = 0; wave != NULL && i < count && head[1] < SAMPLES_MAX; i++)
         samples[head[1]++] = wave[i];
@@ -50,6 +56,8 @@ static int speak(char *line)
         return 2;
     *rate++ = *pitch++ = *text++ = '\0';
     espeak_SetSynthCallback(hear);
+    if (espeak_ng_SetRandSeed != NULL)
+        (void)espeak_ng_SetRandSeed(1);
     if (espeak_SetVoiceByName(line) == EE_OK) {
         espeak_SetParameter(espeakRATE, (int)strtol(rate, NULL, 10), 0);
         espeak_SetParameter(espeakPITCH, (int)strtol(pitch, NULL, 10), 0);

@@ -10,6 +10,9 @@
  * ends the operations of every rank with an error that names it, and a dead rank those of the
  * aggregator.
  *
+ * A job that never comes holds one of the daemon's places until its join timeout; invitations with
+ * a join or peer timeout above 600 s are refused.
+ *
  * Each job has an epoch of its own, which tells apart two jobs of one name, connections of its own,
  * and a limit on the memory that its operations may take together; an operation beyond it fails
  * with ENOMEM on all its members.

@@ -33,7 +33,7 @@ typedef struct shoal_deploy_desc {
     size_t size;
     const char *from;   /* out directory of a run: its newest checkpoint; or a safetensors file */
     const char *model;  /* [as the checkpoint says] spec */
-    const char *data;   /* directory, as in training */
+    const char *data;   /* [the run's own] directory, as in training */
     uint32_t batch;     /* [16] samples at once */
     uint32_t calibrate; /* [64] samples of the train split by which fractions are chosen */
     uint32_t samples;   /* [all] of the test split */

@@ -130,6 +130,8 @@ typedef struct shoal_peer_stats {
     /** Of data connections, as the kernel counts: what the peer acknowledged, while this rank had
      * something to send it. Their quotient is the rate of the link. 0: not TCP, or not known. */
     uint64_t acked_bytes, busy_us;
+    /** What this rank's interfaces can carry by their own word, bytes per second; 0: not known. */
+    uint64_t line_bytes_s;
 } shoal_peer_stats;
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_comm_peer_stats(shoal_comm *comm, uint32_t rank,
                                                             shoal_peer_stats *stats_out);
@@ -222,6 +224,9 @@ typedef struct shoal_op_stats {
     uint64_t sent_payload_bytes, received_payload_bytes; /* coded */
     uint64_t sent_elems, received_elems;
     uint32_t rounds; /* one after the other on the way; a transform's and a measure's included */
+    /** Times 4: bytes that this collective would have sent for a dense float32 buffer, whatever
+     *  the codec and the blocks that stayed out. */
+    uint64_t dense_elems;
 } shoal_op_stats;
 
 /**

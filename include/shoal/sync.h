@@ -74,8 +74,9 @@ typedef struct shoal_sync_stats {
     uint64_t comm_us; /* from the first operation's start to the last one's end; no time twice */
     uint64_t encode_ns, decode_ns;
     uint64_t sent_payload_bytes, received_payload_bytes; /* coded, without frame headers */
-    uint64_t sent_elems, received_elems;                 /* times 4: what float32 would have sent */
+    uint64_t sent_elems, received_elems;
     uint32_t operations;
+    uint64_t dense_elems; /* times 4: what the same operations send of dense float32 */
 } shoal_sync_stats;
 
 /**

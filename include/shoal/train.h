@@ -13,6 +13,7 @@
 #ifndef SHOAL_TRAIN_H
 #define SHOAL_TRAIN_H
 
+#include "shoal/job.h"
 #include "shoal/sim.h"
 #include "shoal/sync.h"
 
@@ -25,9 +26,9 @@ typedef struct shoal_train shoal_train;
 /** What to train. NULL and 0 mean the default in brackets; start from SHOAL_TRAIN_DESC_INIT. */
 typedef struct shoal_train_desc {
     size_t size;
-    const char *model;  /* spec or file, as shoal_model_open takes it; [the plan's] */
-    const char *data;   /* directory of a data set: IDX (MNIST's files), CIFAR binary, sequences
-                           (docs/sequence-models.md) */
+    const char *model;  /* [the plan's, the resumed run's] spec or file, as for shoal_model_open */
+    const char *data;   /* [the resumed run's] directory of a data set: IDX (MNIST's files), CIFAR
+                           binary, sequences (docs/sequence-models.md) */
     const char *out;    /* [none] directory for metrics and checkpoints; made if missing */
     const char *plan;   /* [none] a file of shoal_partition_save: layers divided by data or by model
                          over 2^H workers. Its batch is that of all workers together. */
@@ -72,11 +73,18 @@ typedef struct shoal_train_desc {
     uint64_t dump_every;        /* [100] steps between dumps; the first step is dumped, too */
     uint8_t tos; /* IP ToS of the gradients' connections; 0x28 marks compressible traffic */
     bool reform; /* workers may change: shoal_train_reform; all_reduce only, and the comm has it */
+    const char *options; /* [none] more options of the caller's, a JSON object of texts and of lists
+                            of texts; OUT/run.json keeps them for who goes on: shoal_run_option */
 } shoal_train_desc;
 #define SHOAL_TRAIN_DESC_INIT            \
     {                                    \
         .size = sizeof(shoal_train_desc) \
     }
+
+/** The job that a description asks for, to be checked before anything starts. Texts stay the
+ * description's. @param workers of the communicator; desc->simulate counts instead where it is set.
+ */
+SHOAL_API void shoal_train_job(const shoal_train_desc *desc, uint32_t workers, shoal_job *job_out);
 
 /**
  * Open model and data, draw or load the weights, start the protocol. All ranks must pass the same
@@ -159,6 +167,9 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_step(shoal_train *train,
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm,
                                                          int64_t timeout_us);
 
+/** The model's spec, of the desc or of the run that is resumed; borrowed from the train. */
+SHOAL_API const char *shoal_train_model(const shoal_train *train);
+
 /** With codec = "auto": a codec that was measured, and what became of it. The same on all ranks;
  * times are the slowest rank's. */
 typedef struct shoal_train_candidate {
@@ -205,7 +216,7 @@ typedef struct shoal_train_summary {
     double step_ms, compute_ms, wait_ms, comm_ms, encode_ms, decode_ms, update_ms;
     double slowest_step_ms; /* mean of the slowest rank */
     double payload_bytes;   /* coded gradients (and weights) sent by all ranks, per step */
-    double raw_bytes;       /* what float32 would have sent */
+    double raw_bytes;       /* the same exchange of dense float32 */
     uint64_t skipped;       /* steps */
     /** Replicas that differ: accuracy of the worst and the best of them before the final average;
      *  NaN where replicas are equal or nothing is evaluated. */
@@ -243,7 +254,9 @@ typedef struct shoal_train_rank {
     uint64_t since_step; /* from which step on it was last in nearly every one */
     /** Of its best connection each way while there was something to send; 0: not known (shm). */
     double sends_bytes_s, receives_bytes_s;
-    char cause[16]; /* "compute", "network": it is a straggler, for this reason; "": it is none */
+    /** "compute", "network": it is a straggler, for this reason, and the only one; "": it is none,
+     *  or not surely: docs/status.md. */
+    char cause[16];
 } shoal_train_rank;
 /** After shoal_train_summarise; equal on every rank. @return SHOAL_OK | EINVAL (no such worker, or
  *  nothing to compare: a single worker, a plan, no exchange) */

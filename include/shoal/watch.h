@@ -20,6 +20,9 @@ extern "C" {
 
 typedef struct shoal_watch shoal_watch;
 
+/** Steps, or operations, that a verdict on who is slow needs. */
+enum { SHOAL_VERDICT_STEPS = 50 };
+
 /** How one rank fares, as the answering rank knows it. The words for its state are those of NCCL's
  * RAS. */
 typedef struct shoal_watch_rank_state {
@@ -28,8 +31,10 @@ typedef struct shoal_watch_rank_state {
     /** "running" | "missing" (has not connected yet) | "unresponsive" (silent for a second, or 0.4
      * of the peer timeout) | "dead" (given up) | "left" (said goodbye) */
     char state[16];
-    char cause[16]; /* "compute", "network": everyone waits for it, for this reason; "": no */
-    double slow_s;  /* for how long, at least */
+    /** "compute", "network": everyone waits for it, for this reason; at most one rank has each. "":
+     *  no, or not surely: docs/status.md. */
+    char cause[16];
+    double slow_s;                /* for how long, at least */
     double caused_ms, last_share; /* of a mean operation; share of the last windows, 0 .. 1 */
     bool busy;          /* `operation` is under way, for doing_s; else it is the last one */
     char operation[64]; /* "all-reduce 1182"; "" before the first */
@@ -44,16 +49,28 @@ typedef struct shoal_watch_rank_state {
 
 /**
  * Ask a job that runs on this host.
- * @param place      NULL or "": the only job here | a job's name (SHOAL_JOB) | the path of one
- *                   rank's socket. All ranks found are asked at once; the first answer counts.
+ * @param place      NULL or "": the only job here | a job's name (SHOAL_JOB) | its number in the
+ *                   order of shoal_watch_all, from 1 | the path of one rank's socket. All ranks
+ *                   found are asked at once; the first answer counts.
  * @param timeout_us of the whole
  * @param watch_out  owned by the caller; shoal_watch_close.
- * @return SHOAL_OK | EINVAL (no such job, or several: their names are in the text) | ETIMEDOUT
- *         (sockets, but no answer) | ECORRUPT | EIO | ENOMEM
+ * @return SHOAL_OK | EINVAL (no such job, or several: they are in the text) | ETIMEDOUT (sockets,
+ *         but no answer) | ECORRUPT | EIO | ENOMEM
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_watch_ask(const char *place, int64_t timeout_us,
                                                       shoal_watch **watch_out);
-/** The job's name, who answered, how many ranks it has and for how long it has been running. */
+/**
+ * Ask all jobs of this user that run on this host.
+ * @param watch_out  the job that has been running for longest; shoal_watch_next has the others.
+ *                   Jobs of which no rank answers come last, and have 0 ranks. Owned by the caller;
+ *                   shoal_watch_close closes them all.
+ * @return SHOAL_OK | EINVAL (there is none) | EIO | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_watch_all(int64_t timeout_us, shoal_watch **watch_out);
+/** The next job of shoal_watch_all; NULL: that was the last. */
+SHOAL_API const shoal_watch *shoal_watch_next(const shoal_watch *watch);
+/** The job's name, who answered, and for how long it has been running. Without a name (SHOAL_JOB)
+ *  it is called after its program and a number. */
 SHOAL_API void shoal_watch_job(const shoal_watch *watch, const char **job_out,
                                uint32_t *answered_by_out, double *age_s_out);
 SHOAL_API uint32_t shoal_watch_ranks(const shoal_watch *watch);

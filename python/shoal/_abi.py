@@ -81,6 +81,16 @@ SHOAL_EXPLORE_BLOCKS = 2
 SHOAL_EXPLORE_GRU = 3
 SHOAL_EXPLORE_INPUT = 4
 SHOAL_EXPLORE_OUTPUT = 5
+SHOAL_JOB_SIMULATED = 1
+SHOAL_JOB_REFORM = 2
+SHOAL_JOB_PLAN = 4
+SHOAL_JOB_ADMM = 8
+SHOAL_JOB_BATCH_AUTO = 16
+SHOAL_JOB_NO_EXCHANGE = 32
+SHOAL_JOB_RESUME = 64
+SHOAL_JOB_SKIPS = 128
+SHOAL_JOB_PACED = 256
+SHOAL_JOB_DUMPS = 512
 SHOAL_NETWORK_PERF = 0
 SHOAL_NETWORK_PERF_PER_COST = 1
 SHOAL_NETWORK_COST = 2
@@ -97,6 +107,15 @@ SHOAL_PARTITION_LEVELS_MAX = 16
 SHOAL_RECOMPUTE_NONE = 0
 SHOAL_RECOMPUTE_SELECTIVE = 1
 SHOAL_RECOMPUTE_FULL = 2
+SHOAL_TABLE_SYNCS = 0
+SHOAL_TABLE_CODECS = 1
+SHOAL_TABLE_COLLECTIVES = 2
+SHOAL_TABLE_TRANSPORTS = 3
+SHOAL_TABLE_OPTIMIZERS = 4
+SHOAL_TABLE_SCHEDULES = 5
+SHOAL_TABLE_LAYERS = 6
+SHOAL_TABLE_MODELS = 7
+SHOAL_TABLE_COUNT = 8
 SHOAL_NONFINITE_STOP = 0
 SHOAL_NONFINITE_SKIP = 1
 SHOAL_SIM_RUNNING = 0
@@ -104,6 +123,7 @@ SHOAL_SIM_DONE = 1
 SHOAL_SIM_STOPPED = 2
 SHOAL_SIM_FAILED = 3
 SHOAL_SIM_DEAD = 4
+SHOAL_VERDICT_STEPS = 50
 
 
 class shoal_error(C.Structure):
@@ -272,6 +292,7 @@ class shoal_peer_stats(C.Structure):
         ("last_seen_us", C.c_uint64),
         ("acked_bytes", C.c_uint64),
         ("busy_us", C.c_uint64),
+        ("line_bytes_s", C.c_uint64),
     ]
 
 
@@ -332,6 +353,7 @@ class shoal_op_stats(C.Structure):
         ("sent_elems", C.c_uint64),
         ("received_elems", C.c_uint64),
         ("rounds", C.c_uint32),
+        ("dense_elems", C.c_uint64),
     ]
 
 
@@ -604,6 +626,7 @@ class shoal_job(C.Structure):
         ("codec", C.c_char_p),
         ("collective", C.c_char_p),
         ("workers", C.c_uint32),
+        ("asks", C.c_uint32),
     ]
 
 
@@ -893,6 +916,27 @@ class shoal_calibrate_network(C.Structure):
     ]
 
 
+class shoal_row(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char_p),
+        ("about", C.c_char_p),
+        ("trait_count", C.c_uint32),
+        ("key_count", C.c_uint32),
+        ("bytes_per_element", C.c_double),
+    ]
+
+
+class shoal_row_key(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char_p),
+        ("fallback", C.c_char_p),
+        ("help", C.c_char_p),
+        ("syntax", C.c_char * 160),
+    ]
+
+
 class shoal_sync_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -933,6 +977,7 @@ class shoal_sync_stats(C.Structure):
         ("sent_elems", C.c_uint64),
         ("received_elems", C.c_uint64),
         ("operations", C.c_uint32),
+        ("dense_elems", C.c_uint64),
     ]
 
 
@@ -1079,6 +1124,7 @@ class shoal_train_desc(C.Structure):
         ("dump_every", C.c_uint64),
         ("tos", C.c_uint8),
         ("reform", C.c_bool),
+        ("options", C.c_char_p),
     ]
 
 
@@ -1328,6 +1374,7 @@ FUNCTIONS = {
     "shoal_doctor_pair_of": (STATUS, [C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(shoal_doctor_pair)]),
     "shoal_doctor_destroy": (None, [C.c_void_p]),
     "shoal_explore": (STATUS, [C.POINTER(shoal_explore_desc), C.POINTER(shoal_explore_result)]),
+    "shoal_job_option": (C.c_char_p, [C.c_size_t]),
     "shoal_job_check": (STATUS, [C.POINTER(shoal_job)]),
     "shoal_model_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),
     "shoal_model_close": (None, [C.c_void_p]),
@@ -1373,6 +1420,14 @@ FUNCTIONS = {
     "shoal_calibrate_probe": (C.c_double, []),
     "shoal_calibrate_fit": (STATUS, [C.POINTER(shoal_causes), C.c_void_p, C.c_size_t, C.POINTER(shoal_causes)]),
     "shoal_calibrate_apply": (STATUS, [C.c_char_p, C.POINTER(shoal_causes), C.c_double, C.c_char_p]),
+    "shoal_table_name": (C.c_char_p, [C.c_int]),
+    "shoal_row_at": (C.c_bool, [C.c_int, C.c_size_t, C.POINTER(shoal_row)]),
+    "shoal_row_trait": (C.c_char_p, [C.c_int, C.c_size_t, C.c_uint32]),
+    "shoal_row_key_at": (C.c_bool, [C.c_int, C.c_size_t, C.c_uint32, C.POINTER(shoal_row_key)]),
+    "shoal_run_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),
+    "shoal_run_close": (None, [C.c_void_p]),
+    "shoal_run_option": (C.c_char_p, [C.c_void_p, C.c_uint32, C.POINTER(C.c_char_p)]),
+    "shoal_run_json": (C.c_char_p, [C.c_void_p]),
     "shoal_sync_create": (STATUS, [C.c_void_p, C.POINTER(shoal_sync_desc), C.POINTER(C.c_void_p)]),
     "shoal_sync_destroy": (None, [C.c_void_p]),
     "shoal_sync_ready": (STATUS, [C.c_void_p, C.c_size_t, C.c_size_t]),
@@ -1396,6 +1451,7 @@ FUNCTIONS = {
     "shoal_sparse_describe": (STATUS, [C.c_char_p, C.c_size_t, C.c_uint32, C.c_uint32, C.POINTER(shoal_sparse_desc)]),
     "shoal_sparse_expect": (STATUS, [C.POINTER(shoal_sparse_desc), C.c_double, C.c_bool, C.POINTER(shoal_sparse_cost)]),
     "shoal_sparse_count": (STATUS, [C.POINTER(shoal_sparse_desc), C.c_void_p, C.c_void_p, C.c_void_p, C.POINTER(shoal_sparse_cost)]),
+    "shoal_train_job": (None, [C.POINTER(shoal_train_desc), C.c_uint32, C.POINTER(shoal_job)]),
     "shoal_train_create": (STATUS, [C.c_void_p, C.POINTER(shoal_train_desc), C.POINTER(C.c_void_p)]),
     "shoal_train_destroy": (None, [C.c_void_p]),
     "shoal_admm_parse": (STATUS, [C.c_char_p, C.POINTER(shoal_admm)]),
@@ -1404,6 +1460,7 @@ FUNCTIONS = {
     "shoal_gradients_close": (None, [C.c_void_p]),
     "shoal_train_step": (STATUS, [C.c_void_p, C.POINTER(shoal_train_progress)]),
     "shoal_train_reform": (STATUS, [C.c_void_p, C.POINTER(C.c_void_p), C.c_int64]),
+    "shoal_train_model": (C.c_char_p, [C.c_void_p]),
     "shoal_train_choice": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_candidate)]),
     "shoal_train_codec": (C.c_char_p, [C.c_void_p]),
     "shoal_train_in_virtual_time": (STATUS, [C.POINTER(shoal_train_desc), C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
@@ -1412,6 +1469,8 @@ FUNCTIONS = {
     "shoal_train_loss_of": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_loss)]),
     "shoal_train_rank_of": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_rank)]),
     "shoal_watch_ask": (STATUS, [C.c_char_p, C.c_int64, C.POINTER(C.c_void_p)]),
+    "shoal_watch_all": (STATUS, [C.c_int64, C.POINTER(C.c_void_p)]),
+    "shoal_watch_next": (C.c_void_p, [C.c_void_p]),
     "shoal_watch_job": (None, [C.c_void_p, C.POINTER(C.c_char_p), C.c_void_p, C.c_void_p]),
     "shoal_watch_ranks": (C.c_uint32, [C.c_void_p]),
     "shoal_watch_rank": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_watch_rank_state)]),

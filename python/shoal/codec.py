@@ -5,6 +5,7 @@ import ctypes as C
 from typing import Optional
 
 from . import _abi, _buffers
+from ._errors import CorruptData
 from ._library import dll, text
 
 _TRAITS = {
@@ -134,7 +135,8 @@ class Codec:
         add: bool = False,
     ):
         """float32[count] from coded bytes; into `out` if given, added to it with add. All other
-        arguments as they were to encode(). CorruptData of bytes that no encoder wrote."""
+        arguments as they were to encode(). CorruptData of bytes that no encoder wrote for so many
+        elements; out is undefined then."""
         import numpy
 
         result = numpy.zeros(count, numpy.float32) if out is None else out
@@ -154,4 +156,8 @@ class Codec:
             add,
             C.byref(read),
         )
+        if read.value != len(data):
+            raise CorruptData(
+                f"{self.spec}: {count} elements are the first {read.value} of {len(data)} bytes"
+            )
         return result

@@ -7,7 +7,7 @@ from typing import Optional
 
 import torch
 
-from . import _abi, torch_process_group
+from . import _abi, job, torch_process_group
 from ._comm import Comm
 from ._errors import EpochChanged
 from ._library import dll, struct
@@ -187,8 +187,7 @@ def wrap(
     protocols go on without lost ranks by themselves, and take in none."""
     if hasattr(optimizer, "shoal"):
         raise ValueError("this optimizer is wrapped already")
-    if on_loss == "reform" and sync.partition(":")[0] != "all_reduce":
-        raise ValueError("on_loss='reform' goes with sync='all_reduce' only")
+    job.check(sync, codec, collective, reform=on_loss == "reform")
     synchroniser = Synchroniser(
         optimizer,
         comm or torch_process_group.default_comm(on_loss),

@@ -62,6 +62,21 @@ class CodecTest(unittest.TestCase):
         self.assertTrue(shoal.Codec("topk").carried_by("gather"))
         self.assertFalse(shoal.Codec("topk").carried_by("ring"))
 
+    def test_bytes_that_are_too_many_and_a_wrong_count_are_refused(self):
+        x = gaussian()
+        for name in shoal.codecs():
+            codec = shoal.Codec(name)
+            if "transform" in codec.traits:
+                continue
+            shared = codec.measure(x) if "measure" in codec.traits else None
+            coded = codec.encode(x, shared=shared)
+            cases = [(coded + b"\x5a" * 80, x.size), (coded + b"\0", x.size)]
+            cases += [(coded, count) for count in (0, 1, x.size // 2, 2 * x.size)]
+            for data, count in cases:
+                with self.subTest(codec=name, extra=len(data) - len(coded), count=count):
+                    with self.assertRaises(shoal.CorruptData):
+                        codec.decode(data, count, shared=shared)
+
 
 if __name__ == "__main__":
     unittest.main()

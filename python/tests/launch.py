@@ -45,6 +45,7 @@ def _child(main, rank, ranks, port, folder, pipe, replaces=None):
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     os.environ.update(SHOAL_RENDEZVOUS=f"file://{folder}/job")
+    os.environ.update(USE_LIBUV="0")  # Debian 13's PyTorch asks for libuv and was built without
     os.environ["SHOAL_LATE"] = str(int(replaces is not None))
     code = 1
     try:

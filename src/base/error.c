@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 #undef shoali_fail /* here stand the functions behind the macros */
 #undef shoali_fail_os
 
@@ -14,6 +16,7 @@ static void set(shoal_status status, int os_error, const char *format, va_list a
 {
     char text[sizeof last.text];
     vsnprintf(text, sizeof text, format, args); /* an argument may be the last error's own text */
+    shoali_make_printable(text);                /* and another one a peer's or a file's */
     last = (shoal_error){.status = status, .rank = -1, .waited_us = -1, .os_error = os_error};
     memcpy(last.text, text, sizeof text);
 }
@@ -38,14 +41,20 @@ shoal_status shoali_fail_os(shoal_status status, int os_error, const char *forma
     return status;
 }
 
+static void keep(char *out, size_t bytes, const char *text)
+{
+    snprintf(out, bytes, "%s", text);
+    shoali_make_printable(out);
+}
+
 void shoali_error_about(int32_t rank, const char *host, const char *operation, int64_t waited_us)
 {
     if (rank >= 0)
         last.rank = rank;
     if (host != NULL)
-        snprintf(last.host, sizeof last.host, "%s", host);
+        keep(last.host, sizeof last.host, host);
     if (operation != NULL)
-        snprintf(last.operation, sizeof last.operation, "%s", operation);
+        keep(last.operation, sizeof last.operation, operation);
     if (waited_us >= 0)
         last.waited_us = waited_us;
 }
@@ -55,6 +64,7 @@ void shoali_error_advice(const char *format, ...)
     va_list args;
     va_start(args, format);
     vsnprintf(last.advice, sizeof last.advice, format, args);
+    shoali_make_printable(last.advice);
     va_end(args);
 }
 

@@ -3,11 +3,33 @@
  * its allocator is process-wide and belongs to the program that loaded us. */
 #include "base/json.h"
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/read_file.h"
 
-enum { MAX_FILE_BYTES = 64 << 20 }; /* a model of 10^5 layers takes about 20 MB */
+enum {
+    MAX_FILE_BYTES = 32 << 20, /* a model of 10^5 layers takes about 20 MB */
+    MAX_MARKS = 2 << 20        /* an empty list takes 3 bytes of text and 180 of memory */
+};
+
+/* Brackets, commas and colons outside of strings: no fewer than there are values. */
+static size_t count_marks(const char *text, size_t len_bytes)
+{
+    size_t count = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < len_bytes; i++) {
+        char c = text[i];
+        if (c == '"')
+            quoted = !quoted;
+        else if (quoted)
+            i += c == '\\';
+        else
+            count += c == '[' || c == '{' || c == ',' || c == ':';
+    }
+    return count;
+}
 
 shoal_status shoali_json_parse(const char *name, const char *text, size_t len_bytes,
                                json_t **json_out)
@@ -15,6 +37,8 @@ shoal_status shoali_json_parse(const char *name, const char *text, size_t len_by
     if (len_bytes > MAX_FILE_BYTES)
         return shoali_fail(SHOAL_ECORRUPT, "%s: %zu bytes of JSON, at most %d are read", name,
                            len_bytes, MAX_FILE_BYTES);
+    if (count_marks(text, len_bytes) > MAX_MARKS)
+        return shoali_fail(SHOAL_ECORRUPT, "%s: JSON of more than %d values", name, MAX_MARKS);
     json_error_t error;
     json_t *json = json_loadb(text, len_bytes, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL) {
@@ -105,4 +129,13 @@ shoal_status shoali_json_string(const json_t *object, const char *key, const cha
         return wrong_type(object, key, "a string");
     *value_out = json_string_value(value);
     return SHOAL_OK;
+}
+
+char *shoali_json_text(const json_t *json, size_t flags)
+{
+    const size_t length = json != NULL ? json_dumpb(json, NULL, 0, flags) : 0;
+    char *text = length > 0 ? shoali_alloc(length + 1) : NULL;
+    if (text != NULL)
+        text[json_dumpb(json, text, length, flags)] = '\0';
+    return text;
 }

@@ -21,6 +21,8 @@ SHOAL_MUST_USE shoal_status shoali_json_u64(const json_t *object, const char *ke
 SHOAL_MUST_USE shoal_status shoali_json_double(const json_t *object, const char *key, double min,
                                                double max, const double *fallback,
                                                double *value_out);
+/** As text, with jansson's flags; the caller's, shoali_free. NULL: no memory, or json is NULL. */
+char *shoali_json_text(const json_t *json, size_t flags);
 /** Borrowed string, valid as long as object. */
 SHOAL_MUST_USE shoal_status shoali_json_string(const json_t *object, const char *key,
                                                const char *fallback, const char **value_out);

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+
 enum {
     TEXT_BYTES = 1024,
     LINE_BYTES = 2 * TEXT_BYTES + 256 /* worst case: every byte gets a backslash */
@@ -74,40 +76,24 @@ bool shoali_log_on(shoali_log_level level)
     return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
 
-/* Length of the UTF-8 sequence at s, 0 if there is none. Overlong forms are the reader's matter. */
-static int utf8_length(const unsigned char *s)
-{
-    int length = 0;
-    if (s[0] < 0x80)
-        length = 1;
-    else if (s[0] >= 0xC2 && s[0] < 0xF5)
-        length = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    for (int i = 1; i < length; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    return length;
-}
-
 /* Copy text so that it stays one line and, with json, the inside of a JSON string. Returns the
  * bytes written. */
 static size_t put_text(char *out, const char *text, bool json)
 {
     char *at = out;
-    const unsigned char *s = (const unsigned char *)text;
-    while (*s != '\0') {
-        int length = utf8_length(s);
+    while (*text != '\0') {
+        size_t length = shoali_printable(text);
         if (length == 0) {
-            *at++ = '?';
+            bool ascii = (unsigned char)*text < 0x80; /* a line break, mostly */
+            *at++ = ascii ? ' ' : '?';
             length = 1;
-        } else if (*s < 0x20 || *s == 0x7F) {
-            *at++ = ' ';
         } else {
-            if (json && (*s == '"' || *s == '\\'))
+            if (json && (*text == '"' || *text == '\\'))
                 *at++ = '\\';
-            memcpy(at, s, (size_t)length);
+            memcpy(at, text, length);
             at += length;
         }
-        s += length;
+        text += length;
     }
     return (size_t)(at - out);
 }

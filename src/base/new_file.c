@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -10,6 +11,9 @@
 
 shoal_status shoali_new_file_open(const char *path, shoali_new_file *out)
 {
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) /* /dev/null would be renamed over */
+        return shoali_fail(SHOAL_EIO, "cannot create %s: it is there, and no regular file", path);
     size_t scratch_bytes = strlen(path) + 32;
     shoali_new_file made = {.path = shoali_strdup(path)};
     made.scratch = made.path != NULL ? shoali_alloc(scratch_bytes) : NULL;

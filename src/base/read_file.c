@@ -2,8 +2,9 @@
 #include "base/read_file.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -14,8 +15,6 @@ static shoal_status read_open(FILE *file, const char *path, size_t max_bytes, ch
     struct stat info;
     if (fstat(fileno(file), &info) != 0)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot read %s", path);
-    if (!S_ISREG(info.st_mode))
-        return shoali_fail(SHOAL_EIO, "cannot read %s: not a regular file", path);
     if ((uintmax_t)info.st_size > max_bytes)
         return shoali_fail(SHOAL_ECORRUPT, "%s: %lld bytes, at most %zu are read", path,
                            (long long)info.st_size, max_bytes);
@@ -33,12 +32,28 @@ static shoal_status read_open(FILE *file, const char *path, size_t max_bytes, ch
     return SHOAL_OK;
 }
 
+shoal_status shoali_open_file(const char *path, FILE **file_out)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe without a writer: no wait */
+    if (fd < 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot open %s", path);
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(fd);
+        return shoali_fail(SHOAL_EIO, "cannot read %s: not a regular file", path);
+    }
+    *file_out = fdopen(fd, "rb");
+    if (*file_out != NULL)
+        return SHOAL_OK;
+    close(fd);
+    return shoali_fail(SHOAL_ENOMEM, "no memory to read %s", path);
+}
+
 shoal_status shoali_read_file(const char *path, size_t max_bytes, char **bytes_out,
                               size_t *len_bytes_out)
 {
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot open %s", path);
+    FILE *file;
+    SHOALI_TRY(shoali_open_file(path, &file));
     shoal_status status = read_open(file, path, max_bytes, bytes_out, len_bytes_out);
     fclose(file);
     return status;

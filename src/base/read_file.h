@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All of a file that somebody else wrote, bounded. */
+/* Files that somebody else wrote: regular ones, as a pipe may never say anything, and bounded. */
 #ifndef SHOALI_BASE_READ_FILE_H
 #define SHOALI_BASE_READ_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "shoal/status.h"
+
+/** Open a regular file to read. Never waits. @return SHOAL_OK | EIO, with a text that names path */
+SHOAL_MUST_USE shoal_status shoali_open_file(const char *path, FILE **file_out);
 
 /**
  * Read a regular file of at most max_bytes.

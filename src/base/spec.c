@@ -210,8 +210,6 @@ static void append_value(builder *b, const shoali_key *key, const value *v)
     }
 }
 
-/* "bound=2^-6|2^-8", "strict", "prescale=0..16", "group=TEXT": how a key is written, for errors and
- * help. */
 static void append_syntax(builder *b, const shoali_key *key)
 {
     append(b, "%s", key->name);
@@ -458,14 +456,10 @@ void shoali_spec_format(const char *name, const shoali_schema *schema, const voi
     uselocale(before);
 }
 
-void shoali_spec_help(const shoali_schema *schema, FILE *out)
+void shoali_spec_syntax(const shoali_key *key, char *out, size_t out_bytes)
 {
     locale_t before = uselocale(c_locale());
-    for (size_t i = 0; i < schema->count; i++) {
-        char syntax[160];
-        builder b = {syntax, sizeof syntax};
-        append_syntax(&b, &schema->keys[i]);
-        fprintf(out, "    %s  (%s)  %s\n", syntax, schema->keys[i].fallback, schema->keys[i].help);
-    }
+    builder b = {out, out_bytes};
+    append_syntax(&b, key);
     uselocale(before);
 }

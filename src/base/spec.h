@@ -60,9 +60,13 @@ shoal_status shoali_spec_unknown(const char *what, const char *spec, const char 
 void shoali_spec_format(const char *name, const shoali_schema *schema, const void *params,
                         char *out, size_t out_bytes);
 
-/** Help lines of a schema, one per key: "    bound=2^-6|2^-8|2^-10  (2^-10)  help". Appends to a
- * FILE. */
-struct _IO_FILE;
-void shoali_spec_help(const shoali_schema *schema, struct _IO_FILE *out);
+/** How a key is written, for help: "bound=2^-6|2^-8", "strict", "prescale=0..16", "group=TEXT". */
+void shoali_spec_syntax(const shoali_key *key, char *out, size_t out_bytes);
+
+/** A row as listings show it. */
+typedef struct shoali_listed {
+    const char *name, *about;
+    const shoali_schema *schema; /* NULL: its specs have no keys */
+} shoali_listed;
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "codec/select.h"
 #include "codec/sparse.h"
+#include "kernel/kernel.h"
 
 enum { CHUNK = 4096, MOST = 1024 };
 enum { Q2, Q32 };
@@ -151,6 +152,8 @@ static bool decode_block(const void *params, const shoal_codec_at *at, size_t fi
         get_codes(src + index_bytes(k), k, values);
     else
         memcpy(values, src + index_bytes(k), k * sizeof *values);
+    if (shoali_kernel()->first_nonfinite(values, k) < k)
+        return false;
     for (size_t i = 0; i < k; i++)
         dst[indices[i]] = add ? dst[indices[i]] + values[i] : values[i];
     return true;

@@ -193,12 +193,15 @@ static shoal_status encode(const void *params, const shoal_codec_at *at, const f
     return SHOAL_OK;
 }
 
-static void put(float *dst, const float *values, size_t count, bool add)
+static shoal_status put(float *dst, const float *values, size_t count, bool add)
 {
+    if (shoali_kernel()->first_nonfinite(values, count) < count)
+        return shoali_fail(SHOAL_ECORRUPT, "eden: NaN or infinity among %zu elements", count);
     if (add)
         shoali_kernel()->add(dst, values, count);
     else
         shoali_kernel()->copy(dst, values, count);
+    return SHOAL_OK;
 }
 
 static shoal_status decode_block(const eden_params *p, const shoal_codec_at *at, size_t first,
@@ -219,8 +222,7 @@ static shoal_status decode_block(const eden_params *p, const shoal_codec_at *at,
         loop->unrotate(z, d, key);
         shoali_kernel()->scale(z, scale, taken);
     }
-    put(dst, z, taken, add);
-    return SHOAL_OK;
+    return put(dst, z, taken, add);
 }
 
 static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
@@ -234,7 +236,7 @@ static shoal_status decode(const void *params, const shoal_codec_at *at, const u
         if (d == 0) {
             float values[LEAST];
             memcpy(values, from, taken * sizeof *values);
-            put(dst + i, values, taken, add);
+            SHOALI_TRY(put(dst + i, values, taken, add));
         } else {
             SHOALI_TRY(decode_block(params, at, i, from, dst + i, taken, d, add));
         }

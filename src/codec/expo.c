@@ -90,7 +90,7 @@ static shoal_status rounded(const expo_params *p, const shoal_codec_at *at, cons
     if (!shoali_kernel()->bf16_encode(half, src + first, n))
         return shoali_fail(SHOAL_ENOTFINITE, "expo: an element from %zu on has no finite bf16",
                            at->first + first);
-    shoali_kernel()->bf16_decode(scratch, half, n);
+    (void)shoali_kernel()->bf16_decode(scratch, half, n);
     *out = scratch;
     return SHOAL_OK;
 }
@@ -123,6 +123,13 @@ static shoal_status corrupt(const shoal_codec_at *at, size_t len_bytes, size_t c
                        len_bytes, count, at->first);
 }
 
+/* Of a block of bf16 that has been read: its largest exponent, and those behind the values. */
+static bool is_finite(const uint8_t *block, size_t n, size_t bytes)
+{
+    const size_t fixed = 1 + 3 * ((n + 7) / 8) + n;
+    return block[0] != 0xff && memchr(block + fixed, 0xff, bytes - fixed) == NULL;
+}
+
 static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
                            size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
 {
@@ -145,6 +152,8 @@ static shoal_status decode(const void *params, const shoal_codec_at *at, const u
                            : shoali_expo_get(src + used, left, n, kept, to, add);
         if (bytes == SHOALI_EXPO_CORRUPT)
             return corrupt(at, len_bytes, count);
+        if (kept == 1 && !is_finite(src + used, n, bytes))
+            return shoali_fail(SHOAL_ECORRUPT, "expo: NaN or infinity in block %zu of bf16", b);
     }
     *read_out = used;
     return SHOAL_OK;

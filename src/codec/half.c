@@ -56,23 +56,27 @@ shoal_status shoali_half_encode(const char *name,
 }
 
 shoal_status shoali_half_decode(const char *name,
-                                void (*convert)(float *, const uint16_t *, size_t),
+                                bool (*convert)(float *, const uint16_t *, size_t),
                                 const uint8_t *src, size_t len_bytes, float *dst, size_t count,
                                 size_t *read_out)
 {
     if (len_bytes / sizeof(uint16_t) < count)
         return shoali_fail(SHOAL_ECORRUPT, "%s: %zu bytes for %zu elements", name, len_bytes,
                            count);
+    bool finite = true;
     if (aligned(src))
-        convert(dst, (const uint16_t *)(const void *)src, count);
+        finite = convert(dst, (const uint16_t *)(const void *)src, count);
     else
         for (size_t done = 0; done < count;) {
             uint16_t block[BLOCK];
             size_t n = count - done < BLOCK ? count - done : BLOCK;
             memcpy(block, src + done * sizeof *block, n * sizeof *block);
-            convert(dst + done, block, n);
+            finite &= convert(dst + done, block, n);
             done += n;
         }
+    if (!finite)
+        return shoali_fail(SHOAL_ECORRUPT, "%s: NaN or infinity among %zu coded elements", name,
+                           count);
     *read_out = count * sizeof(uint16_t);
     return SHOAL_OK;
 }

@@ -20,9 +20,10 @@ SHOAL_MUST_USE shoal_status shoali_half_encode(const char *name,
                                                const shoal_codec_at *at, const float *src,
                                                size_t count, uint8_t *dst, size_t *written_out);
 
-/** `convert` overwrites or adds to its first argument. */
+/** `convert` overwrites or adds to its first argument. What is not finite is ECORRUPT: no encoder
+ *  writes it. */
 SHOAL_MUST_USE shoal_status shoali_half_decode(const char *name,
-                                               void (*convert)(float *, const uint16_t *, size_t),
+                                               bool (*convert)(float *, const uint16_t *, size_t),
                                                const uint8_t *src, size_t len_bytes, float *dst,
                                                size_t count, size_t *read_out);
 

@@ -96,7 +96,8 @@ static bool decode_block(const void *params, const shoal_codec_at *at, size_t fi
     for (size_t i = 0, some; i < r.k; i += some) {
         float values[SOME], length;
         some = r.k - i < SOME ? r.k - i : SOME;
-        shoali_sparse_get(p->values, src, some, values);
+        if (!shoali_sparse_get(p->values, src, some, values))
+            return false;
         src += some * shoali_sparse_value_bytes(p->values);
         for (size_t j = 0; j < some; j++) {
             size_t index = draw(&r, i + j, &length);

@@ -86,6 +86,18 @@ shoal_status shoali_scaled_encode(const shoali_scaled_format *format, size_t blo
     return SHOAL_OK;
 }
 
+/* A scale that encoders write for nothing but the largest of floats may take a code too far. */
+static bool is_finite(const shoali_scaled_format *format, const uint8_t *codes, size_t n,
+                      float scale)
+{
+    enum { BLOCK_MOST = 1024 };
+    float values[BLOCK_MOST];
+    if (isfinite(scale * (format->largest + 1)))
+        return true;
+    format->get(codes, n, scale, values, false);
+    return shoali_kernel()->first_nonfinite(values, n) == n;
+}
+
 shoal_status shoali_scaled_decode(const shoali_scaled_format *format, size_t block,
                                   const uint8_t *src, size_t len_bytes, float *dst, size_t count,
                                   bool add, size_t *read_out)
@@ -98,7 +110,7 @@ shoal_status shoali_scaled_decode(const shoali_scaled_format *format, size_t blo
         float scale;
         n = count - i < block ? count - i : block;
         memcpy(&scale, src, sizeof scale);
-        if (!(scale >= 0) || !isfinite(scale))
+        if (!(scale >= 0) || !isfinite(scale) || !is_finite(format, src + sizeof scale, n, scale))
             return shoali_fail(SHOAL_ECORRUPT, "%s: a scale of %g", format->name, (double)scale);
         format->get(src + sizeof scale, n, scale, dst + i, add);
         src += sizeof scale + code_bytes(format, n);

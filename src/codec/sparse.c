@@ -36,11 +36,11 @@ shoal_status shoali_sparse_put(const char *name, int32_t values, const float *sr
     return SHOAL_OK;
 }
 
-void shoali_sparse_get(int32_t values, const uint8_t *src, size_t count, float *dst)
+bool shoali_sparse_get(int32_t values, const uint8_t *src, size_t count, float *dst)
 {
     if (values == SHOALI_SPARSE_FP32) {
         memcpy(dst, src, count * sizeof *dst);
-        return;
+        return shoali_kernel()->first_nonfinite(dst, count) == count;
     }
     for (size_t i = 0; i < count; i++) {
         uint16_t half;
@@ -48,6 +48,7 @@ void shoali_sparse_get(int32_t values, const uint8_t *src, size_t count, float *
         uint32_t bits = (uint32_t)half << 16;
         memcpy(&dst[i], &bits, sizeof bits);
     }
+    return shoali_kernel()->first_nonfinite(dst, count) == count;
 }
 
 size_t shoali_sparse_bytes(const shoali_sparse_blocks *blocks, const void *params, size_t count)
@@ -84,8 +85,9 @@ shoal_status shoali_sparse_decode(const shoali_sparse_blocks *blocks, const void
     for (size_t i = 0, n; i < count; i += n) {
         n = count - i < blocks->block ? count - i : blocks->block;
         if (!blocks->decode(params, at, i, src, dst + i, n, add))
-            return shoali_fail(SHOAL_ECORRUPT, "%s: indices do not ascend below %zu", blocks->name,
-                               n);
+            return shoali_fail(SHOAL_ECORRUPT,
+                               "%s: indices do not ascend below %zu, or a value is not finite",
+                               blocks->name, n);
         src += blocks->bytes(params, n);
     }
     *read_out = bytes;

@@ -23,7 +23,8 @@ size_t shoali_sparse_value_bytes(int32_t values);
 /** ENOTFINITE if one has no finite code. */
 SHOAL_MUST_USE shoal_status shoali_sparse_put(const char *name, int32_t values, const float *src,
                                               size_t count, uint8_t *dst);
-void shoali_sparse_get(int32_t values, const uint8_t *src, size_t count, float *dst);
+/** False: one of them is not finite. */
+bool shoali_sparse_get(int32_t values, const uint8_t *src, size_t count, float *dst);
 
 /** Pieces are blocks of equal length, the last perhaps shorter; a block's bytes follow from its
  * elements' number. */

@@ -88,7 +88,8 @@ static bool decode_block(const void *params, const shoal_codec_at *at, size_t fi
     for (size_t i = 0, some; i < k; i += some) {
         float values[SOME];
         some = k - i < SOME ? k - i : SOME;
-        shoali_sparse_get(p->values, from, some, values);
+        if (!shoali_sparse_get(p->values, from, some, values))
+            return false;
         from += some * shoali_sparse_value_bytes(p->values);
         for (size_t j = 0; j < some; j++) {
             uint16_t index;

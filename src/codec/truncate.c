@@ -111,6 +111,7 @@ static shoal_status decode(const void *params, const shoal_codec_at *at, const u
 {
     const int32_t drop = ((const truncate_params *)params)->bits;
     const size_t bytes = bound(params, count, 1);
+    uint32_t most = 0;
     size_t i = 0;
     (void)at;
     if (len_bytes < bytes)
@@ -118,14 +119,18 @@ static shoal_status decode(const void *params, const shoal_codec_at *at, const u
                            count);
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2)
-        i = shoali_truncate_get_avx2(drop, src, count, dst, add);
+        i = shoali_truncate_get_avx2(drop, src, count, dst, add, &most);
 #endif
     for (; i < count; i++) {
-        uint32_t bits = kept(drop, src, i, count);
+        uint32_t bits = kept(drop, src, i, count), magnitude = bits & 0x7fffffffu;
         float x;
+        most = magnitude > most ? magnitude : most;
         memcpy(&x, &bits, sizeof x);
         dst[i] = add ? dst[i] + x : x;
     }
+    if (most >= 0x7f800000u)
+        return shoali_fail(SHOAL_ECORRUPT, "truncate: NaN or infinity among %zu coded elements",
+                           count);
     *read_out = bytes;
     return SHOAL_OK;
 }

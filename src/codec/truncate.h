@@ -15,6 +15,6 @@ enum { SHOALI_TRUNCATE_16, SHOALI_TRUNCATE_22, SHOALI_TRUNCATE_24 };
 size_t shoali_truncate_put_avx2(int32_t bits, const float *src, size_t count, uint8_t *dst,
                                 uint32_t *most_out);
 size_t shoali_truncate_get_avx2(int32_t bits, const uint8_t *src, size_t count, float *dst,
-                                bool add);
+                                bool add, uint32_t *most_out);
 
 #endif

@@ -127,27 +127,34 @@ INLINE __m256i eight(int32_t bits, const uint8_t *src, size_t i, size_t count)
     return bits == SHOALI_TRUNCATE_22 ? _mm256_or_si256(x, pairs_at(src + count + i / 4)) : x;
 }
 
-INLINE size_t get(int32_t bits, const uint8_t *src, size_t count, float *dst, bool add)
+INLINE size_t get(int32_t bits, const uint8_t *src, size_t count, float *dst, bool add,
+                  uint32_t *most_out)
 {
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i most = _mm256_setzero_si256();
     size_t i = 0;
     for (; i + STRIDE <= count; i += STRIDE)
-        for (size_t j = i; j < i + STRIDE; j += 8)
-            put8(eight(bits, src, j, count), dst + j, add);
+        for (size_t j = i; j < i + STRIDE; j += 8) {
+            const __m256i x = eight(bits, src, j, count);
+            most = _mm256_max_epi32(most, _mm256_and_si256(x, magnitude));
+            put8(x, dst + j, add);
+        }
+    *most_out = largest(most);
     return i;
 }
 
 size_t shoali_truncate_get_avx2(int32_t bits, const uint8_t *src, size_t count, float *dst,
-                                bool add)
+                                bool add, uint32_t *most_out)
 {
     switch (bits) {
     case SHOALI_TRUNCATE_16:
-        return add ? get(SHOALI_TRUNCATE_16, src, count, dst, true)
-                   : get(SHOALI_TRUNCATE_16, src, count, dst, false);
+        return add ? get(SHOALI_TRUNCATE_16, src, count, dst, true, most_out)
+                   : get(SHOALI_TRUNCATE_16, src, count, dst, false, most_out);
     case SHOALI_TRUNCATE_22:
-        return add ? get(SHOALI_TRUNCATE_22, src, count, dst, true)
-                   : get(SHOALI_TRUNCATE_22, src, count, dst, false);
+        return add ? get(SHOALI_TRUNCATE_22, src, count, dst, true, most_out)
+                   : get(SHOALI_TRUNCATE_22, src, count, dst, false, most_out);
     default:
-        return add ? get(SHOALI_TRUNCATE_24, src, count, dst, true)
-                   : get(SHOALI_TRUNCATE_24, src, count, dst, false);
+        return add ? get(SHOALI_TRUNCATE_24, src, count, dst, true, most_out)
+                   : get(SHOALI_TRUNCATE_24, src, count, dst, false, most_out);
     }
 }

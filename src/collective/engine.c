@@ -276,6 +276,7 @@ static shoal_status engine_start(void *state, const shoali_flow_args *args, cons
     (void)now_us;
     SHOALI_TRY(check_args(args));
     e->args = *args;
+    e->culprit = UINT32_MAX;
     e->sink = *sink;
     shoal_status status = prepare(e);
     if (status != SHOAL_OK)
@@ -390,6 +391,12 @@ static void engine_fail(void *state, shoal_status status, const char *why)
 static void engine_stats(const void *state, shoali_flow_stats *stats_out)
 {
     *stats_out = ((const shoali_engine_state *)state)->stats;
+    stats_out->dense_elems = stats_out->sent_elems; /* a schedule leaves nothing out */
+}
+
+static uint32_t engine_culprit(const void *state)
+{
+    return ((const shoali_engine_state *)state)->culprit;
 }
 
 static bool engine_not_finite(const void *state, shoali_not_finite *origin_out)
@@ -424,6 +431,7 @@ const shoali_flow_row shoali_engine = {
     .fail = engine_fail,
     .stats = engine_stats,
     .not_finite = engine_not_finite,
+    .culprit = engine_culprit,
     .describe = engine_describe,
     .fini = engine_fini,
 };

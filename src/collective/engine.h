@@ -114,6 +114,7 @@ typedef struct shoali_engine_state {
     bool running, failed, done;
     shoal_status status;
     char why[256];
+    uint32_t culprit; /* endpoint, or UINT32_MAX */
     bool origin_known;
     shoali_not_finite origin;
     shoali_flow_stats stats;

@@ -143,9 +143,11 @@ static bool decode(shoali_engine_state *e, uint32_t chunk, const shoal_step *ste
                                                    step->kind == SHOAL_RECV_ADD);
     e->stats.decode_ns += shoali_engine_now_ns(e) - begin_ns;
     e->budget -= k->count;
-    if (status != SHOAL_OK)
-        shoali_engine_fail(e, status, "chunk %u from endpoint %u: %s", chunk,
-                           e->args.endpoints[step->peer], shoal_last_error()->text);
+    if (status != SHOAL_OK) {
+        e->culprit = e->args.endpoints[step->peer];
+        shoali_engine_fail(e, status, "chunk %u from endpoint %u: %s", chunk, e->culprit,
+                           shoal_last_error()->text);
+    }
     return status == SHOAL_OK;
 }
 

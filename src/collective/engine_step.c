@@ -189,9 +189,11 @@ static void add_slot(shoali_engine_state *e, uint32_t position, uint32_t slot)
                                                    true);
     e->stats.decode_ns += shoali_engine_now_ns(e) - begin_ns;
     e->budget -= k->count;
-    if (status != SHOAL_OK)
-        shoali_engine_fail(e, status, "chunk %u of slot %u: %s", position, slot,
+    if (status != SHOAL_OK) { /* slots are members' own */
+        e->culprit = e->args.endpoints[slot];
+        shoali_engine_fail(e, status, "chunk %u from endpoint %u: %s", position, e->culprit,
                            shoal_last_error()->text);
+    }
 }
 
 static bool any_slot_flagged(const shoali_engine_state *e, uint32_t position)

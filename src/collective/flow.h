@@ -84,6 +84,7 @@ typedef struct shoali_flow_args {
 /** Counters that every flow keeps, for shoal_op_stats. */
 typedef struct shoali_flow_stats {
     uint64_t sent_payload_bytes, received_payload_bytes, sent_elems, received_elems;
+    uint64_t dense_elems; /* that would be sent if no element could stay out */
     uint64_t encode_ns,
         decode_ns;   /* filled by flows that are given a clock through now_ns; else 0 */
     uint32_t rounds; /* of the schedule; 0: event driven */
@@ -134,6 +135,8 @@ typedef struct shoali_flow_row {
     void (*stats)(const void *state, shoali_flow_stats *stats_out);
     /** First NaN or infinity known here after ENOTFINITE; false: none. */
     bool (*not_finite)(const void *state, shoali_not_finite *origin_out);
+    /** After a failure: the endpoint whose bytes are to blame; UINT32_MAX: none. May be NULL. */
+    uint32_t (*culprit)(const void *state);
     /** With keep_rows, at the end: the rows of the sum that some member named, ascending, valid
      *  until fini; NULL: no memory for them. May be NULL. */
     const uint32_t *(*rows)(void *state, size_t *count_out);

@@ -40,6 +40,21 @@ uint32_t shoali_omni_rows(const shoali_omni_layout *l, uint32_t slot)
     return (l->blocks - first - 1) / l->columns + 1;
 }
 
+uint64_t shoali_omni_share(const shoali_omni_layout *l, uint32_t aggregator)
+{
+    const uint32_t columns = l->blocks < l->columns ? l->blocks : l->columns,
+                   width = l->form == &shoali_omni_pairs ? 1 : l->fusion;
+    uint64_t blocks = 0, padding = 0;
+    for (uint32_t c = 0; c < columns; c++) {
+        if (c / width % l->aggregators != aggregator)
+            continue;
+        blocks += (l->blocks - c - 1) / l->columns + 1;
+        if ((l->blocks - 1) % l->columns == c)
+            padding = (uint64_t)l->blocks * l->block - l->count;
+    }
+    return blocks * l->block - padding;
+}
+
 uint32_t shoali_omni_end(const shoali_omni_layout *l, uint32_t column)
 {
     return (UINT32_MAX / l->columns - 1) * l->columns + column;

@@ -61,6 +61,8 @@ SHOAL_MUST_USE shoal_status shoali_omni_lay_out_pairs(size_t count, uint32_t row
                                                       uint32_t message_elems, uint32_t slots,
                                                       uint32_t workers, uint32_t aggregators,
                                                       shoali_omni_layout *out);
+/** Elements that an aggregator sums where no block [row] stays out. */
+uint64_t shoali_omni_share(const shoali_omni_layout *l, uint32_t aggregator);
 /** Columns of a slot that have a block. */
 uint32_t shoali_omni_width(const shoali_omni_layout *l, uint32_t slot);
 /** Blocks of its longest column: most rounds that it can take. */

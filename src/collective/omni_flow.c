@@ -181,6 +181,7 @@ void shoali_omni_take(shoali_omni_flow *f, uint32_t slot, uint32_t worker, uint8
                       uint32_t units)
 {
     if (f->layout.form->take(&f->aggregator, slot, worker, body, units) != SHOAL_OK) {
+        f->culprit = f->args.endpoints[worker];
         shoali_omni_fail(f, SHOAL_ECORRUPT, shoal_last_error()->text);
         shoali_scratch_put(f->scratch, body);
         return;
@@ -245,8 +246,9 @@ void shoali_omni_take_result(shoali_omni_flow *f, uint32_t slot, uint32_t round,
         return;
     if (form->result(&f->worker, slot, round, body, k, reply, &reply_units, &flagged) != SHOAL_OK) {
         char why[128];
-        snprintf(why, sizeof why, "endpoint %u sent a result of slot %u that cannot be",
-                 f->args.endpoints[shoali_omni_owner(f, slot)], slot);
+        f->culprit = f->args.endpoints[shoali_omni_owner(f, slot)];
+        snprintf(why, sizeof why, "endpoint %u sent a result of slot %u that cannot be", f->culprit,
+                 slot);
         shoali_omni_fail(f, SHOAL_ECORRUPT, why);
         reply_units = 0;
     }

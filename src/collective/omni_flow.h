@@ -47,6 +47,7 @@ typedef struct shoali_omni_flow {
     bool busy, failed, done;
     shoal_status status;
     char why[256];
+    uint32_t culprit; /* endpoint, or UINT32_MAX */
     bool origin_known;
     shoali_not_finite origin;
     shoali_flow_stats stats;

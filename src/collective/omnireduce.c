@@ -138,8 +138,11 @@ static shoal_status omni_start(void *state, const shoali_flow_args *args, const 
 {
     shoali_omni_flow *f = state;
     (void)now_us;
-    *f = (shoali_omni_flow){
-        .args = *args, .sink = *sink, .scratch = args->scratch, .flight_free = SHOALI_OMNI_NONE};
+    *f = (shoali_omni_flow){.args = *args,
+                            .sink = *sink,
+                            .scratch = args->scratch,
+                            .flight_free = SHOALI_OMNI_NONE,
+                            .culprit = UINT32_MAX};
     SHOALI_TRY(lay_out(f));
     f->arena = shoali_arena_create(1 << 16);
     if (f->scratch == NULL)
@@ -338,7 +341,16 @@ static uint64_t omni_memory(const void *state)
 
 static void omni_stats(const void *state, shoali_flow_stats *stats_out)
 {
-    *stats_out = ((const shoali_omni_flow *)state)->stats;
+    const shoali_omni_flow *f = state;
+    const uint64_t share = f->aggregates ? shoali_omni_share(&f->layout, f->aggregator.me) : 0;
+    *stats_out = f->stats;
+    stats_out->dense_elems = (f->works ? f->layout.count - share : 0) +
+                             share * (f->layout.workers - (f->works ? 1 : 0));
+}
+
+static uint32_t omni_culprit(const void *state)
+{
+    return ((const shoali_omni_flow *)state)->culprit;
 }
 
 static bool omni_not_finite(const void *state, shoali_not_finite *origin_out)
@@ -425,6 +437,7 @@ static const shoali_flow_row omni_flow = {
     .memory = omni_memory,
     .stats = omni_stats,
     .not_finite = omni_not_finite,
+    .culprit = omni_culprit,
     .rows = omni_rows,
     .describe = omni_describe,
     .fini = omni_fini,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "collective/by_density.h"
@@ -169,6 +170,39 @@ shoal_status shoali_collective_build(const shoali_collective *collective, shoal_
     shoali_schedule_filter(&built, kind);
     *schedule_out = built;
     return SHOAL_OK;
+}
+
+shoal_status shoali_collective_takes(const shoali_collective *collective, uint32_t members)
+{
+    const uint32_t no_list = SHOALI_COLL_FLOW | SHOALI_COLL_RATED | SHOALI_COLL_ROOTED |
+                             SHOALI_COLL_DEDICATED;
+    const shoal_schedule_args args = {.size = members, .contributors = members};
+    shoal_schedule schedule;
+    if ((collective->traits & no_list) != 0)
+        return SHOAL_OK;
+    shoal_arena *arena = shoali_arena_create(4096);
+    if (arena == NULL)
+        return SHOAL_ENOMEM;
+    shoal_status status = shoali_collective_build(collective, SHOAL_ALL_REDUCE, &args, arena,
+                                                  &schedule);
+    shoali_arena_destroy(arena);
+    return status;
+}
+
+shoal_status shoali_collective_among(const char *spec, uint32_t members, bool all, char *out)
+{
+    shoali_collective opened;
+    snprintf(out, SHOALI_COLLECTIVE_SPEC, "%s", spec);
+    if (spec[shoali_spec_name_len(spec)] == '\0') /* the default keys: no need to look */
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_collective_open(spec, &opened));
+    shoal_status status = !all && (opened.traits & SHOALI_COLL_RATED) != 0
+                              ? SHOAL_EINVAL
+                              : shoali_collective_takes(&opened, members);
+    snprintf(out, SHOALI_COLLECTIVE_SPEC, "%s",
+             status == SHOAL_EINVAL ? opened.row->name : opened.spec);
+    shoali_collective_close(&opened);
+    return status == SHOAL_EINVAL ? SHOAL_OK : status;
 }
 
 void shoali_steps_begin(shoal_arena *arena, shoali_steps *steps_out)

@@ -119,6 +119,23 @@ SHOAL_MUST_USE shoal_status shoali_collective_build(const shoali_collective *col
                                                     shoal_arena *arena,
                                                     shoal_schedule *schedule_out);
 
+/** Longest spec, with its NUL. */
+enum { SHOALI_COLLECTIVE_SPEC = 160 };
+
+/**
+ * What takes the place of a collective among fewer members than it was chosen for: itself or, where
+ * its keys do not let it (hierarchical:dims=2/2 among three; links measured among all), its row at
+ * the default keys, which take any number.
+ * @param spec one that opens. @param all they are all ranks there are. @param out
+ * [SHOALI_COLLECTIVE_SPEC]
+ * @return SHOAL_OK | ENOMEM
+ */
+SHOAL_MUST_USE shoal_status shoali_collective_among(const char *spec, uint32_t members, bool all,
+                                                    char *out);
+/** Whether its keys let it sum among so many members, where a list says it. EINVAL: why not. */
+SHOAL_MUST_USE shoal_status shoali_collective_takes(const shoali_collective *collective,
+                                                    uint32_t members);
+
 /** The only split of a buffer into blocks: the first count % blocks blocks are one element
  *  longer. */
 void shoali_block_range(size_t count, uint32_t blocks, uint32_t block, size_t *offset_out,

@@ -83,9 +83,10 @@ typedef struct shoali_slot_sender {
     bool owns;            /* has values of block that are not zero */
     bool finished;
     bool timed; /* nothing was sent twice: the time until the result is a round trip */
-    uint8_t tries, unanswered; /* probes of this round; since the aggregator spoke of the slot */
-    uint32_t missing;          /* a worker that the aggregator misses; NONE: not known */
-    uint64_t sent_us, due_us;
+    uint8_t others, unanswered; /* answers that others are missing; probes since the aggregator
+                                   spoke of the slot */
+    uint32_t missing;           /* a worker that the aggregator misses; NONE: not known */
+    uint64_t sent_us, due_us, probed_us;
 } shoali_slot_sender;
 
 /** Called once for each block of a share, before anything of it is looked at: changes what this
@@ -102,6 +103,7 @@ typedef struct shoali_slot_worker {
     uint32_t open;       /* slots that are not finished */
     uint64_t wake_us;    /* no timer is due before */
     double rtt_us;       /* lower quartile of the round trips, followed as they come */
+    double echo_us;      /* median of the round trips of probes, which nobody else's losses delay */
     size_t not_finite;   /* first own such element; SIZE_MAX: none */
     bool sum_not_finite; /* somebody has brought one */
     uint64_t resent, probes;

@@ -274,11 +274,21 @@ static uint64_t switchml_memory(const void *state)
     return f->aggregates ? shoali_slot_pool_bytes(&share) : 0;
 }
 
+/* Each element once, without what was sent again. */
+static uint64_t dense_elems(const shoali_switchml *f)
+{
+    if (f->args.contributors == 1)
+        return 0;
+    const uint64_t others = f->args.contributors - (f->works ? 1 : 0);
+    return (f->works ? f->args.count - f->own_count : 0) + f->own_count * others;
+}
+
 static void switchml_stats(const void *state, shoali_flow_stats *stats_out)
 {
     const shoali_switchml *f = state;
     uint64_t received, sent;
     *stats_out = f->stats;
+    stats_out->dense_elems = dense_elems(f);
     if (!f->elsewhere)
         return;
     f->args.offload->counted(f->args.offload->ctx, &received, &sent);

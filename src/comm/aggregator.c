@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon behind shoal/aggregator.h. One thread accepts; each caller gets a thread of its own:
+/* The daemon behind shoal/aggregator.h. One thread listens: callers prove the token, bring an
+ * invitation and are answered (visitors.h). Then each job gets a thread of its own:
  *
- *   GREETING  proves the token and brings an invitation, within GREETING_US
- *   JOINING   the answer is given; the communicator is made
+ *   JOINING   the communicator is made
  *   SERVING   serve.c does it, on the communicator's thread, until the last rank has gone
- *   OVER      to be joined by the accepting thread
- *
- * A caller that is no job costs a thread for GREETING_US at most, and there are at most CALLERS_MAX
- * of them. */
+ *   OVER      to be joined by the listening thread */
 #include "shoal/aggregator.h"
 
 #include <arpa/inet.h>
@@ -29,20 +26,21 @@
 #include "comm/comm.h"
 #include "comm/inner.h"
 #include "comm/meet_net.h"
-#include "comm/meet_stream.h"
 #include "comm/serve.h"
+#include "comm/visitors.h"
 #include "wire/messages.h"
 
 enum {
-    CALLERS_MAX = 64,
-    GREETING_US = 5 * 1000 * 1000,
-    POLL_MS = 50,
+    CALLERS_MAX = 64,              /* that have proved themselves, and are not answered yet */
+    GREETING_US = 5 * 1000 * 1000, /* one may take so long for both */
+    POLL_MS = 250,
+    PATIENCE_MAX_S = 600, /* a job's that has not joined, or has lost a rank, holds a place */
     DEFAULT_JOBS_MAX = 64,
     DEFAULT_PORT = 29600
 };
 static const uint64_t default_memory_bytes = (uint64_t)1 << 30;
 
-typedef enum { GREETING, JOINING, SERVING, OVER } phase;
+typedef enum { JOINING, SERVING, OVER } phase;
 
 typedef struct hosted {
     struct hosted *next;
@@ -50,13 +48,17 @@ typedef struct hosted {
     pthread_t thread;
     char from[SHOALI_MEET_FROM_BYTES];
     shoali_service service;
-    shoali_meet_stream stream;
     uint64_t since_us, epoch;
     /* lock */
     phase phase;
     bool *gone; /* [ranks] */
     uint32_t gone_count;
 } hosted;
+
+typedef struct caller {
+    shoali_visitor base; /* known: the answer is on its way */
+    hosted *job;         /* begins once it has left; NULL: it is a refusal */
+} caller;
 
 struct shoal_aggregator {
     /* constant */
@@ -70,6 +72,11 @@ struct shoal_aggregator {
     int listener, wake;
     pthread_t thread;
     atomic_bool stopping;
+    /* the listening thread's */
+    shoali_meeting meeting;
+    shoali_visitors visitors; /* caller each */
+    struct pollfd *polls;
+    uint32_t promised; /* jobs that callers have */
     /* lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -117,90 +124,12 @@ static shoal_status serve(hosted *h)
     return status;
 }
 
-/* Wait for the socket, until the greeting's deadline or the daemon's end. */
-static shoal_status wait_for_caller(const hosted *h)
-{
-    const bool out = shoali_meet_stream_wants_out(&h->stream);
-    struct pollfd wait = {.fd = h->stream.fd, .events = (short)(POLLIN | (out ? POLLOUT : 0))};
-    SHOALI_TRY(shoali_meet_cancelled(&h->aggregator->stopping));
-    if (shoali_now_us() > h->since_us + GREETING_US)
-        return shoali_fail(SHOAL_ETIMEDOUT, "it said nothing of use for %d s",
-                           GREETING_US / 1000000);
-    (void)poll(&wait, 1, POLL_MS);
-    return SHOAL_OK;
-}
-
-static shoal_status hear_invitation(hosted *h)
-{
-    shoal_status status;
-    uint16_t kind;
-    const uint8_t *body;
-    size_t length;
-    while ((status = shoali_meet_stream_read(&h->stream, &kind, &body, &length)) == SHOAL_PENDING) {
-        SHOALI_TRY(shoali_meet_stream_write(&h->stream));
-        SHOALI_TRY(wait_for_caller(h));
-    }
-    SHOALI_TRY(status);
-    if (kind != SHOALI_MESSAGE_invite || !shoali_invite_decode(body, length, &h->service.invite))
-        return shoali_fail(SHOAL_ECORRUPT, "it sent no invitation but a frame of kind %u", kind);
-    return SHOAL_OK;
-}
-
-static shoal_status say(hosted *h, uint16_t kind, const void *body, size_t len_bytes)
-{
-    if (!shoali_meet_stream_put(&h->stream, kind, body, len_bytes))
-        return shoali_fail(SHOAL_EINTERNAL, "an answer before the handshake is over");
-    do {
-        SHOALI_TRY(shoali_meet_stream_write(&h->stream));
-        if (!shoali_meet_stream_idle(&h->stream))
-            SHOALI_TRY(wait_for_caller(h));
-    } while (!shoali_meet_stream_idle(&h->stream));
-    return SHOAL_OK;
-}
-
-/* A place among the jobs, or why there is none. */
-static shoal_status take_place(hosted *h)
-{
-    shoal_aggregator *a = h->aggregator;
-    uint32_t jobs = 0;
-    h->gone = shoali_alloc_array(h->service.invite.ranks, sizeof *h->gone);
-    if (h->gone == NULL)
-        return SHOAL_ENOMEM;
-    pthread_mutex_lock(&a->lock);
-    for (const hosted *other = a->all; other != NULL; other = other->next)
-        jobs += other->phase == JOINING || other->phase == SERVING;
-    if (jobs < a->jobs_max) {
-        h->epoch = ++a->epochs;
-        h->phase = JOINING;
-    }
-    pthread_mutex_unlock(&a->lock);
-    if (jobs < a->jobs_max)
-        return SHOAL_OK;
-    return shoali_fail(SHOAL_ENOTSUP, "it serves %u jobs already, as many as it may", jobs);
-}
-
-static shoal_status greet(hosted *h)
-{
-    SHOALI_TRY(hear_invitation(h));
-    if (take_place(h) == SHOAL_OK)
-        return say(h, SHOALI_MESSAGE_invite, "", 0);
-    shoal_error why;
-    shoali_error_get(&why);
-    shoali_abort no = {.status = (uint32_t)why.status, .culprit = SHOALI_NOBODY};
-    uint8_t body[SHOALI_ABORT_BYTES];
-    snprintf(no.text, sizeof no.text, "%.380s", why.text);
-    if (say(h, SHOALI_MESSAGE_abort, body, shoali_abort_encode(&no, body)) != SHOAL_OK)
-        shoali_log(DEBUG, "the caller from %s did not hear why", h->from);
-    return shoali_error_set(&why);
-}
-
-static void end(hosted *h, bool was_job)
+static void end(hosted *h)
 {
     shoal_aggregator *a = h->aggregator;
     pthread_mutex_lock(&a->lock);
     h->phase = OVER;
-    a->ended.jobs_ended += was_job;
-    a->ended.jobs_refused += !was_job;
+    a->ended.jobs_ended++;
     a->ended.operations += atomic_load(&h->service.operations);
     a->ended.failures += atomic_load(&h->service.failures);
     a->ended.received_bytes += atomic_load(&h->service.received_bytes);
@@ -210,21 +139,13 @@ static void end(hosted *h, bool was_job)
     pthread_mutex_unlock(&a->lock);
     const uint64_t one = 1;
     if (write(a->wake, &one, sizeof one) < 0)
-        shoali_log(DEBUG, "the accepting thread is awake already");
+        shoali_log(DEBUG, "the listening thread is awake already");
 }
 
 static void *host_job(void *arg)
 {
     hosted *h = arg;
     const shoali_invite *invite = &h->service.invite;
-    shoal_status status = greet(h);
-    shoali_meet_stream_close(&h->stream);
-    if (status != SHOAL_OK) {
-        if (!atomic_load(&h->aggregator->stopping))
-            shoali_log(WARN, "a caller from %s is refused: %s", h->from, shoal_last_error()->text);
-        end(h, false);
-        return NULL;
-    }
     shoali_log(INFO, "job '%s', epoch %llu: %u ranks, aggregator %u of %u, called from %s",
                invite->job, (unsigned long long)h->epoch, invite->ranks, invite->index,
                invite->aggregators, h->from);
@@ -239,7 +160,7 @@ static void *host_job(void *arg)
                    (unsigned long long)atomic_load(&h->service.operations),
                    (unsigned long long)atomic_load(&h->service.failures),
                    (unsigned long long)atomic_load(&h->service.kernel_operations));
-    end(h, true);
+    end(h);
     return NULL;
 }
 
@@ -251,55 +172,166 @@ static void free_hosted(hosted *h)
     shoali_free(h);
 }
 
-static shoal_status start_hosting(shoal_aggregator *a, int fd, const char *from)
+/* Who never comes holds a place for as long as its job says, and there are few. */
+static shoal_status check_patience(const shoali_invite *invite)
 {
+    const struct {
+        const char *name;
+        uint64_t us;
+    } waits[] = {{"join", invite->join_timeout_us}, {"peer", invite->peer_timeout_us}};
+    for (int i = 0; i < 2; i++)
+        if (waits[i].us > (uint64_t)PATIENCE_MAX_S * 1000 * 1000)
+            return shoali_fail(SHOAL_EINVAL, "a %s timeout of %.3g s; it waits %d s at most",
+                               waits[i].name, (double)waits[i].us * 1e-6, PATIENCE_MAX_S);
+    return SHOAL_OK;
+}
+
+/* Is there a place among the jobs? */
+static shoal_status check_place(shoal_aggregator *a)
+{
+    uint32_t jobs = a->promised;
+    pthread_mutex_lock(&a->lock);
+    for (const hosted *h = a->all; h != NULL; h = h->next)
+        jobs += h->phase != OVER;
+    pthread_mutex_unlock(&a->lock);
+    if (jobs < a->jobs_max)
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_ENOTSUP, "it serves %u jobs already, as many as it may", jobs);
+}
+
+static shoal_status make_job(shoal_aggregator *a, const caller *c, const shoali_invite *invite,
+                             hosted **job_out)
+{
+    SHOALI_TRY(check_patience(invite));
+    SHOALI_TRY(check_place(a));
     hosted *h = shoali_alloc(sizeof *h);
-    if (h == NULL)
+    bool *gone = shoali_alloc_array(invite->ranks, sizeof *gone);
+    if (h == NULL || gone == NULL) {
+        shoali_free(h);
+        shoali_free(gone);
         return SHOAL_ENOMEM;
-    const shoali_meeting meeting = {
-        .place = a->place, .job = SHOALI_INVITE_JOB, .token = &a->token, .mine = &a->self};
+    }
     h->aggregator = a;
-    h->since_us = shoali_now_us();
+    h->gone = gone;
+    h->since_us = c->base.since_us;
+    h->service.invite = *invite;
     h->service.token = &a->token;
     h->service.interface = a->interface[0] != '\0' ? a->interface : NULL;
     h->service.memory_limit_bytes = a->memory_limit_bytes;
     h->service.cancel = &a->stopping;
     h->service.kernel = a->kernel;
-    snprintf(h->from, sizeof h->from, "%s", from);
-    shoal_status status = shoali_meet_stream_start(&h->stream, fd, false, &meeting);
-    if (status == SHOAL_OK) {
-        pthread_mutex_lock(&a->lock);
-        h->next = a->all;
-        a->all = h;
-        status = shoali_thread_start(&h->thread, host_job, h);
-        if (status != SHOAL_OK)
-            a->all = h->next;
-        pthread_mutex_unlock(&a->lock);
-    }
+    memcpy(h->from, c->base.from, sizeof h->from);
+    *job_out = h;
+    return SHOAL_OK;
+}
+
+/* Its answer has left. */
+static shoal_status begin_job(shoal_aggregator *a, caller *c)
+{
+    hosted *h = c->job;
+    c->job = NULL;
+    a->promised--;
+    pthread_mutex_lock(&a->lock);
+    h->epoch = ++a->epochs;
+    h->next = a->all;
+    a->all = h;
+    shoal_status status = shoali_thread_start(&h->thread, host_job, h);
+    if (status != SHOAL_OK)
+        a->all = h->next;
+    pthread_mutex_unlock(&a->lock);
     if (status != SHOAL_OK)
         free_hosted(h);
     return status;
 }
 
-static void accept_one(shoal_aggregator *a)
+static void count_refused(shoal_aggregator *a, uint64_t count)
 {
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    char from[SHOALI_MEET_FROM_BYTES];
-    uint32_t callers = 0;
-    int fd = accept4(a->listener, (struct sockaddr *)&address, &length,
-                     SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0)
-        return; /* it is gone again */
-    shoali_meet_from((const struct sockaddr *)&address, length, from);
     pthread_mutex_lock(&a->lock);
-    for (const hosted *h = a->all; h != NULL; h = h->next)
-        callers += h->phase == GREETING;
+    a->ended.jobs_refused += count;
     pthread_mutex_unlock(&a->lock);
-    if (callers < CALLERS_MAX && start_hosting(a, fd, from) == SHOAL_OK)
+}
+
+static void log_refused(const caller *c)
+{
+    shoali_log(WARN, "a caller from %s is refused: %s", c->base.from, shoal_last_error()->text);
+}
+
+/* Yes, or why not. */
+static void answer(shoal_aggregator *a, caller *c, const shoali_invite *invite)
+{
+    uint8_t body[SHOALI_ABORT_BYTES];
+    c->base.known = true;
+    if (make_job(a, c, invite, &c->job) == SHOAL_OK) {
+        a->promised++;
+        (void)shoali_meet_stream_put(&c->base.stream, SHOALI_MESSAGE_invite, "", 0);
         return;
-    shoali_log(WARN, "no time for a caller from %s: %u others are at the door", from, callers);
-    close(fd);
+    }
+    const shoal_error *why = shoal_last_error();
+    shoali_abort no = {.status = (uint32_t)why->status, .culprit = SHOALI_NOBODY};
+    snprintf(no.text, sizeof no.text, "%.380s", why->text);
+    log_refused(c);
+    count_refused(a, 1);
+    (void)shoali_meet_stream_put(&c->base.stream, SHOALI_MESSAGE_abort, body,
+                                 shoali_abort_encode(&no, body));
+}
+
+static shoal_status hear_invitation(shoal_aggregator *a, caller *c)
+{
+    uint16_t kind;
+    const uint8_t *body;
+    size_t length;
+    shoali_invite invite;
+    SHOALI_TRY(shoali_meet_stream_read(&c->base.stream, &kind, &body, &length));
+    if (kind != SHOALI_MESSAGE_invite || !shoali_invite_decode(body, length, &invite))
+        return shoali_fail(SHOAL_ECORRUPT, "it sent no invitation but a frame of kind %u", kind);
+    if (shoali_visitors_known(&a->visitors) >= a->visitors.limit)
+        return shoali_fail(SHOAL_EAUTH, "%u callers wait for answers", a->visitors.limit);
+    answer(a, c, &invite);
+    return SHOAL_OK;
+}
+
+/* PENDING: go on; OK: answered; else it is to be dropped. */
+static shoal_status serve_caller(shoal_aggregator *a, caller *c)
+{
+    const uint64_t now_us = shoali_now_us();
+    shoal_status status = c->base.known ? SHOAL_OK : hear_invitation(a, c);
+    if (status != SHOAL_OK && status != SHOAL_PENDING)
+        return status;
+    SHOALI_TRY(shoali_meet_stream_write(&c->base.stream));
+    if (c->base.known && shoali_meet_stream_idle(&c->base.stream))
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_visitor_in_time(&c->base, now_us));
+    if (now_us - c->base.since_us > GREETING_US)
+        return shoali_fail(SHOAL_ETIMEDOUT, "it said nothing of use for %d s",
+                           GREETING_US / 1000000);
+    return SHOAL_PENDING;
+}
+
+static void drop_caller(shoal_aggregator *a, uint32_t index)
+{
+    caller *c = (caller *)a->visitors.all[index];
+    if (c->job != NULL) {
+        free_hosted(c->job);
+        a->promised--;
+    }
+    shoali_visitors_drop(&a->visitors, index);
+}
+
+static void serve_callers(shoal_aggregator *a)
+{
+    for (uint32_t i = a->visitors.count; i-- > 0;) { /* backwards: drop moves the last one here */
+        caller *c = (caller *)a->visitors.all[i];
+        shoal_status status = serve_caller(a, c);
+        if (status == SHOAL_PENDING)
+            continue;
+        if (status == SHOAL_OK && c->job != NULL)
+            status = begin_job(a, c);
+        if (status != SHOAL_OK) {
+            log_refused(c);
+            count_refused(a, !c->base.known);
+        }
+        drop_caller(a, i);
+    }
 }
 
 /* Join the threads of what is over; with `every`, of everything. */
@@ -322,21 +354,29 @@ static void reap(shoal_aggregator *a, bool every)
     pthread_mutex_unlock(&a->lock);
 }
 
-static void *accept_main(void *arg)
+static void *listen_main(void *arg)
 {
     shoal_aggregator *a = arg;
-    struct pollfd polls[2] = {{.fd = a->listener, .events = POLLIN},
-                              {.fd = a->wake, .events = POLLIN}};
+    struct pollfd *polls = a->polls;
     while (!atomic_load(&a->stopping)) {
         uint64_t count;
-        if (poll(polls, 2, -1) < 0 && errno != EINTR)
+        polls[0] = shoali_visitors_listen(&a->visitors, a->listener);
+        polls[1] = (struct pollfd){.fd = a->wake, .events = POLLIN};
+        shoali_visitors_want(&a->visitors, polls + 2);
+        bool idle = a->visitors.count == 0 && polls[0].fd >= 0;
+        if (poll(polls, 2 + a->visitors.count, idle ? -1 : POLL_MS) < 0 && errno != EINTR)
             break;
         if (polls[1].revents != 0 && read(a->wake, &count, sizeof count) < 0)
-            continue;
+            shoali_log(TRACE, "an aggregator was woken for nothing");
         reap(a, false);
+        serve_callers(a);
+        count = a->visitors.turned_away;
         if (polls[0].revents != 0)
-            accept_one(a);
+            shoali_visitors_accept(&a->visitors, a->listener, NULL, NULL);
+        count_refused(a, a->visitors.turned_away - count);
     }
+    while (a->visitors.count > 0)
+        drop_caller(a, 0);
     reap(a, true);
     return NULL;
 }
@@ -382,13 +422,13 @@ static shoal_status open_kernel(shoal_aggregator *a, const shoal_aggregator_desc
 
 static shoal_status open_door(shoal_aggregator *a)
 {
-    const shoali_meeting meeting = {
-        .place = a->place, .job = SHOALI_INVITE_JOB, .token = &a->token, .mine = &a->self};
     char host[256], port[8];
+    a->meeting = (shoali_meeting){
+        .place = a->place, .job = SHOALI_INVITE_JOB, .token = &a->token, .mine = &a->self};
     if (!shoali_meet_parse(a->place, host, sizeof host, port, sizeof port))
         return shoali_fail(SHOAL_EINVAL, "cannot listen at '%.100s': that is no host:port",
                            a->place + strlen("tcp://"));
-    SHOALI_TRY(shoali_meet_listen(&meeting, &a->listener));
+    SHOALI_TRY(shoali_meet_listen(&a->meeting, &a->listener));
     union {
         struct sockaddr plain;
         struct sockaddr_in v4;
@@ -399,10 +439,14 @@ static shoal_status open_door(shoal_aggregator *a)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "the listening socket has no address");
     a->port = ntohs(address.plain.sa_family == AF_INET6 ? address.v6.sin6_port
                                                         : address.v4.sin_port);
+    SHOALI_TRY(shoali_visitors_open(&a->meeting, sizeof(caller), CALLERS_MAX, &a->visitors));
+    a->polls = shoali_alloc_array(2 + shoali_visitors_room(&a->visitors), sizeof *a->polls);
+    if (a->polls == NULL)
+        return SHOAL_ENOMEM;
     a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (a->wake < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot make a descriptor to be woken by");
-    return shoali_thread_start(&a->thread, accept_main, a);
+    return shoali_thread_start(&a->thread, listen_main, a);
 }
 
 static void free_aggregator(shoal_aggregator *a)
@@ -411,6 +455,8 @@ static void free_aggregator(shoal_aggregator *a)
         close(a->listener);
     if (a->wake >= 0)
         close(a->wake);
+    shoali_visitors_close(&a->visitors);
+    shoali_free(a->polls);
     shoali_in_kernel_close(a->kernel);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
@@ -457,7 +503,7 @@ void shoal_aggregator_destroy(shoal_aggregator *a)
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->lock);
     if (write(a->wake, &one, sizeof one) < 0)
-        shoali_log(DEBUG, "the accepting thread is awake already");
+        shoali_log(DEBUG, "the listening thread is awake already");
     pthread_join(a->thread, NULL);
     free_aggregator(a);
 }
@@ -512,7 +558,7 @@ uint32_t shoal_aggregator_report(shoal_aggregator *a, shoal_aggregator_stats *st
     pthread_mutex_lock(&a->lock);
     shoal_aggregator_stats stats = a->ended;
     for (const hosted *h = a->all; h != NULL; h = h->next) {
-        if (h->phase != JOINING && h->phase != SERVING)
+        if (h->phase == OVER)
             continue;
         const shoal_aggregator_job job = report_job(h);
         stats.operations += job.operations;

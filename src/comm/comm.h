@@ -78,6 +78,11 @@ typedef struct shoali_lost_peer {
 } shoali_lost_peer;
 /** Whether an endpoint is lost to this one; out is filled either way. Any thread. */
 bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_lost_peer *out);
+/** As shoal_comm_reform; told, unless NULL, hears of each endpoint of the left epoch that was lost
+ * to it by then, on the progress thread. */
+SHOAL_MUST_USE shoal_status shoali_comm_reform(
+    shoal_comm **comm, uint64_t done, int64_t timeout_us, shoal_view *view_out,
+    void (*told)(void *ctx, uint32_t endpoint, const shoali_lost_peer *what), void *ctx);
 /** Whether no endpoint below this one is there any more. Any thread. */
 bool shoali_comm_is_lowest(const shoal_comm *comm);
 

@@ -19,7 +19,12 @@
 #include "transport/address.h"
 #include "wire/messages.h"
 
-enum { STRANGER_US = 5 * 1000 * 1000, IDLE_MS = 250, FAREWELL_MS = 200 };
+enum {
+    SAY_US = 5 * 1000 * 1000, /* one that has proved itself may take so long to say who it is */
+    OTHERS = 64,              /* newcomers that may wait, beyond places for all members twice */
+    IDLE_MS = 250,
+    FAREWELL_MS = 200
+};
 
 /* ------------------------------------------------------------------ listening */
 
@@ -160,15 +165,9 @@ void shoali_door_publish(shoali_door *door)
 
 /* ------------------------------------------------------------------ visitors */
 
-void shoali_door_drop(shoali_door *door, uint32_t caller)
+static bool came_by_one_of(void *ctx, int fd)
 {
-    shoali_meet_stream_close(&door->callers[caller]->stream);
-    shoali_free(door->callers[caller]);
-    door->callers[caller] = door->callers[--door->caller_count];
-}
-
-static bool came_by_one_of(const shoali_address *at, int fd)
-{
+    const shoali_address *at = ctx;
     shoali_ip here = {.any = {0}};
     socklen_t length = sizeof here;
     bool found = false;
@@ -179,27 +178,6 @@ static bool came_by_one_of(const shoali_address *at, int fd)
     return found;
 }
 
-static void accept_some(shoali_door *door, int listener)
-{
-    int fd;
-    while (door->caller_count < SHOALI_CALLERS &&
-           (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        if (listener == door->listener && !came_by_one_of(&door->at, fd)) {
-            close(fd);
-            continue;
-        }
-        shoali_caller *caller = shoali_alloc(sizeof *caller);
-        if (caller == NULL ||
-            shoali_meet_stream_start(&caller->stream, fd, false, &door->hosting) != SHOAL_OK) {
-            close(fd);
-            shoali_free(caller);
-            return;
-        }
-        caller->since_us = shoali_now_us();
-        door->callers[door->caller_count++] = caller;
-    }
-}
-
 /* PENDING: all is well so far; else it is to be dropped. */
 static shoal_status hear(const shoali_door *door, shoali_caller *caller)
 {
@@ -208,7 +186,7 @@ static shoal_status hear(const shoali_door *door, shoali_caller *caller)
     size_t length;
     shoali_record record;
     for (;;) {
-        SHOALI_TRY(shoali_meet_stream_read(&caller->stream, &kind, &body, &length));
+        SHOALI_TRY(shoali_meet_stream_read(&caller->base.stream, &kind, &body, &length));
         bool said = caller->member || caller->newcomer;
         if (kind == SHOALI_MESSAGE_come && !said &&
             shoali_come_decode(body, length, &caller->come)) {
@@ -220,6 +198,9 @@ static shoal_status hear(const shoali_door *door, shoali_caller *caller)
         } else {
             return shoali_fail(SHOAL_ECORRUPT, "an unexpected frame of kind %u at a door", kind);
         }
+        if (shoali_visitors_known(&door->visitors) >= door->visitors.limit)
+            return shoali_fail(SHOAL_EAUTH, "%u are waiting here already", door->visitors.limit);
+        caller->base.known = true;
     }
 }
 
@@ -231,7 +212,7 @@ static void hold(shoali_caller *caller, const shoal_comm *comm, uint32_t leader)
     for (uint32_t i = leader; i < comm->size && held.count < SHOALI_HELD_DOORS; i++)
         if (i != comm->me && comm->peers[i].door[0] != '\0')
             memcpy(held.doors[held.count++], comm->peers[i].door, SHOALI_DOOR_BYTES);
-    caller->held = shoali_meet_stream_put(&caller->stream, SHOALI_MESSAGE_held, body,
+    caller->held = shoali_meet_stream_put(&caller->base.stream, SHOALI_MESSAGE_held, body,
                                           shoali_held_encode(&held, body));
     caller->leaves = !held.stay;
 }
@@ -263,7 +244,7 @@ static void answer(shoali_door *door, shoali_caller *caller)
         caller->member = false;
         caller->newcomer = true;
     }
-    if (caller->newcomer && !caller->held && shoali_meet_stream_idle(&caller->stream))
+    if (caller->newcomer && !caller->held && shoali_meet_stream_idle(&caller->base.stream))
         hold(caller, comm, leader_of(comm));
     pthread_mutex_unlock(&comm->lock);
 }
@@ -271,44 +252,42 @@ static void answer(shoali_door *door, shoali_caller *caller)
 /* False: it is over with this one. */
 static bool serve(shoali_door *door, shoali_caller *caller)
 {
+    const uint64_t now_us = shoali_now_us();
     shoal_status status = hear(door, caller);
+    if (status == SHOAL_PENDING && shoali_visitor_in_time(&caller->base, now_us) != SHOAL_OK)
+        status = SHOAL_ETIMEDOUT;
     if (status != SHOAL_PENDING) {
         if (status != SHOAL_EPEER)
             shoali_log(WARN, "a visitor is refused: %s", shoal_last_error()->text);
         return false;
     }
     answer(door, caller);
-    if (shoali_meet_stream_write(&caller->stream) != SHOAL_OK)
+    if (shoali_meet_stream_write(&caller->base.stream) != SHOAL_OK)
         return false;
-    if (caller->leaves && shoali_meet_stream_idle(&caller->stream))
+    if (caller->leaves && shoali_meet_stream_idle(&caller->base.stream))
         return false;
-    return caller->member || caller->newcomer || shoali_now_us() - caller->since_us < STRANGER_US;
+    return caller->base.known || now_us - caller->base.since_us < SAY_US;
 }
 
 void shoali_door_poll(shoali_door *door, int timeout_ms)
 {
-    struct pollfd polls[SHOALI_CALLERS + 3];
+    struct pollfd *polls = door->polls;
     uint64_t count;
-    bool room = door->caller_count < SHOALI_CALLERS;
     polls[0] = (struct pollfd){.fd = door->wake_fd, .events = POLLIN};
-    polls[1] = (struct pollfd){.fd = room ? door->listener : -1, .events = POLLIN};
-    polls[2] = (struct pollfd){.fd = room ? door->named : -1, .events = POLLIN};
-    for (uint32_t i = 0; i < door->caller_count; i++) {
-        const shoali_meet_stream *stream = &door->callers[i]->stream;
-        bool out = shoali_meet_stream_wants_out(stream);
-        polls[3 + i] = (struct pollfd){.fd = stream->fd,
-                                       .events = (short)(POLLIN | (out ? POLLOUT : 0))};
-    }
-    (void)poll(polls, 3 + door->caller_count, timeout_ms);
+    polls[1] = shoali_visitors_listen(&door->visitors, door->listener);
+    polls[2] = (struct pollfd){.fd = polls[1].fd < 0 ? -1 : door->named, .events = POLLIN};
+    shoali_visitors_want(&door->visitors, polls + 3);
+    (void)poll(polls, 3 + door->visitors.count, timeout_ms);
     pthread_mutex_lock(&door->lock);
     if (polls[0].revents != 0 && read(door->wake_fd, &count, sizeof count) < 0)
         shoali_log(TRACE, "a door was woken for nothing");
-    for (uint32_t i = door->caller_count; i-- > 0;) /* backwards: drop moves the last one here */
-        if (!serve(door, door->callers[i]))
-            shoali_door_drop(door, i);
+    for (uint32_t i = door->visitors.count; i-- > 0;) /* backwards: drop moves the last one here */
+        if (!serve(door, shoali_door_caller(door, i)))
+            shoali_visitors_drop(&door->visitors, i);
     for (int i = 1; i < 3; i++)
         if (polls[i].revents != 0)
-            accept_some(door, polls[i].fd);
+            shoali_visitors_accept(&door->visitors, polls[i].fd, i == 1 ? came_by_one_of : NULL,
+                                   &door->at);
     pthread_mutex_unlock(&door->lock);
 }
 
@@ -319,9 +298,11 @@ static bool is_wanted(const shoali_door *door)
 {
     const shoal_comm *comm = door->comm;
     bool room = comm->size < door->mine.world_size, leads = leader_of(comm) == comm->me;
-    for (uint32_t i = 0; i < door->caller_count; i++)
-        if (door->callers[i]->member || (door->callers[i]->newcomer && room && leads))
+    for (uint32_t i = 0; i < door->visitors.count; i++) {
+        const shoali_caller *caller = shoali_door_caller(door, i);
+        if (caller->member || (caller->newcomer && room && leads))
             return true;
+    }
     return false;
 }
 
@@ -406,7 +387,11 @@ static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_
     if (door->wake_fd < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "no descriptor for a door");
     door->at = *at;
-    return listen_on(door);
+    SHOALI_TRY(shoali_visitors_open(&door->hosting, sizeof(shoali_caller),
+                                    2 * mine->world_size + OTHERS, &door->visitors));
+    door->polls = shoali_alloc_array(3 + shoali_visitors_room(&door->visitors),
+                                     sizeof *door->polls);
+    return door->polls != NULL ? listen_on(door) : SHOAL_ENOMEM;
 }
 
 shoal_status shoali_door_open(shoal_comm *comm, const shoal_comm_desc *desc,
@@ -435,12 +420,14 @@ static void say_farewell(shoali_door *door)
                               .text = "the job ended before this process was needed"};
     uint8_t body[SHOALI_ABORT_BYTES];
     size_t length = shoali_abort_encode(&end, body);
-    for (uint32_t i = 0; i < door->caller_count; i++)
-        door->callers[i]->leaves = shoali_meet_stream_put(&door->callers[i]->stream,
-                                                          SHOALI_MESSAGE_abort, body, length);
+    for (uint32_t i = 0; i < door->visitors.count; i++) {
+        shoali_caller *caller = shoali_door_caller(door, i);
+        caller->leaves = shoali_meet_stream_put(&caller->base.stream, SHOALI_MESSAGE_abort, body,
+                                                length);
+    }
     uint64_t until_us = shoali_now_us() + FAREWELL_MS * 1000;
     door->comm = NULL;
-    while (door->caller_count > 0 && shoali_now_us() < until_us)
+    while (door->visitors.count > 0 && shoali_now_us() < until_us)
         shoali_door_poll(door, FAREWELL_MS / 10);
 }
 
@@ -450,8 +437,8 @@ void shoali_door_forked(shoali_door *door)
     close(door->wake_fd);
     if (door->named >= 0)
         close(door->named);
-    for (uint32_t i = 0; i < door->caller_count; i++)
-        close(door->callers[i]->stream.fd);
+    for (uint32_t i = 0; i < door->visitors.count; i++)
+        close(door->visitors.all[i]->stream.fd);
 }
 
 void shoali_door_close(shoali_door *door)
@@ -462,10 +449,10 @@ void shoali_door_close(shoali_door *door)
     shoali_door_stop(door);
     if (door->comm != NULL && door->comm->me == 0 && doors_file(door, path, sizeof path) != NULL)
         unlink(path);
-    if (door->caller_count > 0)
+    if (door->visitors.count > 0)
         say_farewell(door);
-    while (door->caller_count > 0)
-        shoali_door_drop(door, 0);
+    shoali_visitors_close(&door->visitors);
+    shoali_free(door->polls);
     int fds[] = {door->listener, door->named, door->wake_fd};
     for (int i = 0; i < 3; i++)
         if (fds[i] >= 0)

@@ -16,18 +16,15 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "comm/meet_stream.h"
+#include "comm/visitors.h"
 #include "wire/member.h"
 
-enum { SHOALI_CALLERS = 64 };
-
 typedef struct shoali_caller {
-    shoali_meet_stream stream;
-    uint64_t since_us;
-    bool member, newcomer; /* which it is; neither: not said yet */
-    bool held;             /* it has been told to wait */
-    bool leaves;           /* the end, once everything is sent */
-    shoali_come come;      /* of a member */
+    shoali_visitor base; /* known: it has said which of the two it is */
+    bool member, newcomer;
+    bool held;        /* it has been told to wait */
+    bool leaves;      /* the end, once everything is sent */
+    shoali_come come; /* of a member */
 } shoali_caller;
 
 typedef struct shoali_door {
@@ -44,9 +41,9 @@ typedef struct shoali_door {
     char address[SHOALI_DOOR_BYTES]; /* by the first of them */
     int listener;                    /* at all of them */
 
-    int named; /* listener at an address that newcomers know beforehand; -1: none */
-    shoali_caller *callers[SHOALI_CALLERS];
-    uint32_t caller_count;
+    int named;                /* listener at an address that newcomers know beforehand; -1: none */
+    shoali_visitors visitors; /* shoali_caller each */
+    struct pollfd *polls;
     struct shoal_comm *comm; /* whose door it is now */
     pthread_t thread;
     bool running;
@@ -69,7 +66,10 @@ void shoali_door_poll(shoali_door *door, int timeout_ms);
 /** The thread for the time between reforms. */
 SHOAL_MUST_USE shoal_status shoali_door_start(shoali_door *door, struct shoal_comm *comm);
 void shoali_door_stop(shoali_door *door);
-void shoali_door_drop(shoali_door *door, uint32_t caller);
+static inline shoali_caller *shoali_door_caller(const shoali_door *door, uint32_t index)
+{
+    return (shoali_caller *)door->visitors.all[index];
+}
 /** This process leads: be where newcomers look (the rendezvous, SHOAL_DOORS, PLACE.doors). */
 void shoali_door_publish(shoali_door *door);
 

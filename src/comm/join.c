@@ -102,7 +102,7 @@ static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc,
 {
     const char *job = desc->job != NULL ? desc->job : getenv("SHOAL_JOB");
     if (job == NULL || job[0] == '\0')
-        job = "shoal";
+        job = SHOALI_JOB_UNNAMED;
     if (strlen(job) >= sizeof comm->job)
         return shoali_fail(SHOAL_EINVAL, "the job's name '%.20s...' is longer than %zu bytes", job,
                            sizeof comm->job - 1);
@@ -411,7 +411,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
         meeting.refusal = &refusal; /* the other ranks shall hear it, too */
     }
     SHOALI_TRY(meet(comm, desc, &meeting, records));
-    SHOALI_TRY(shoali_watch_open(comm));
+    SHOALI_TRY(shoali_watch_open(comm, (uint32_t)(records[0].incarnation >> 32)));
     find_neighbours(comm, records);
     SHOALI_TRY(learn_ways(comm, records));
     SHOALI_TRY(connect_all(comm, records, meeting.deadline_us));

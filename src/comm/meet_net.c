@@ -57,7 +57,7 @@ shoal_status shoali_meet_resolve(const shoali_meeting *meeting, struct addrinfo 
                 meeting->place);
             shoali_error_advice(
                 "Put the same secret on every rank: SHOAL_TOKEN_FILE names a file made with "
-                "`openssl rand -hex 32`.");
+                "`openssl rand -hex 32`, mode 600.");
             return status;
         }
     return SHOAL_OK;

@@ -19,20 +19,17 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/meet_net.h"
-#include "comm/meet_stream.h"
+#include "comm/visitors.h"
 
 enum {
-    STRANGERS = 32, /* callers without a record yet, beyond the ranks that are missing */
-    STRANGER_US = 10 * 1000 * 1000, /* how long one may take to prove itself */
-    FAREWELL_US = 2 * 1000 * 1000,  /* how long a last text may take to leave */
+    RECORD_US = 10 * 1000 * 1000,  /* how long one that has proved itself may take to join */
+    FAREWELL_US = 2 * 1000 * 1000, /* how long a last text may take to leave */
     POLL_MS = 100
 };
 
 typedef struct visitor {
-    shoali_meet_stream stream;
-    char from[SHOALI_MEET_FROM_BYTES];
-    uint64_t since_us;
-    bool joined, farewell;
+    shoali_visitor base; /* known: it has joined */
+    bool farewell;
     uint32_t rank;   /* once joined */
     uint32_t handed; /* records queued so far */
     uint32_t told;   /* generation of the waiting text that it has heard */
@@ -42,9 +39,8 @@ typedef struct store {
     const shoali_meeting *meeting;
     int listener;
     uint32_t size, present, generation;
-    visitor **visitors;
-    struct pollfd *polls;
-    uint32_t visitor_count, visitor_limit;
+    shoali_visitors visitors;
+    struct pollfd *polls;   /* the listener's, then the visitors' */
     uint32_t served;        /* ranks that have the whole table, rank 0 among them */
     bool *in;               /* by rank */
     shoali_record *records; /* by rank */
@@ -55,48 +51,29 @@ typedef struct store {
 static void note_lost(store *s, const visitor *v, const char *why)
 {
     s->last_lost_us = shoali_now_us();
-    if (v->joined)
-        snprintf(s->last_lost, sizeof s->last_lost, "rank %u left %s: %.120s", v->rank, v->from,
-                 why);
+    if (v->base.known)
+        snprintf(s->last_lost, sizeof s->last_lost, "rank %u left %s: %.120s", v->rank,
+                 v->base.from, why);
     else
-        snprintf(s->last_lost, sizeof s->last_lost, "a caller from %s: %.160s", v->from, why);
+        snprintf(s->last_lost, sizeof s->last_lost, "a caller from %s: %.160s", v->base.from, why);
+}
+
+static visitor *visitor_at(const store *s, uint32_t index)
+{
+    return (visitor *)s->visitors.all[index];
 }
 
 static void drop(store *s, uint32_t index, const char *why)
 {
-    visitor *v = s->visitors[index];
+    const visitor *v = visitor_at(s, index);
     if (why != NULL)
         note_lost(s, v, why);
-    if (v->joined && v->handed < s->size) {
+    if (v->base.known && v->handed < s->size) {
         s->in[v->rank] = false;
         s->present--;
         s->generation++;
     }
-    shoali_meet_stream_close(&v->stream);
-    shoali_free(v);
-    s->visitors[index] = s->visitors[--s->visitor_count];
-}
-
-static void accept_some(store *s)
-{
-    while (s->visitor_count < s->visitor_limit) {
-        struct sockaddr_storage address;
-        socklen_t length = sizeof address;
-        int fd = accept4(s->listener, (struct sockaddr *)&address, &length,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0)
-            return; /* none is left, or it is gone again */
-        visitor *v = shoali_alloc(sizeof *v);
-        if (v == NULL || shoali_meet_stream_start(&v->stream, fd, false, s->meeting) != SHOAL_OK) {
-            close(fd);
-            shoali_free(v);
-            return;
-        }
-        shoali_meet_from((const struct sockaddr *)&address, length, v->from);
-        v->since_us = shoali_now_us();
-        v->told = s->generation - 1;
-        s->visitors[s->visitor_count++] = v;
-    }
+    shoali_visitors_drop(&s->visitors, index);
 }
 
 /* A record: of a rank that is free, and in agreement with rank 0's. A disagreement ends the job for
@@ -106,10 +83,10 @@ static shoal_status join(store *s, visitor *v, const shoali_record *record, bool
     *fatal_out = true;
     SHOALI_TRY(shoali_meet_agree(s->meeting->mine, record));
     *fatal_out = false;
-    if (record->rank != v->stream.shake.peer.endpoint ||
-        record->incarnation != v->stream.shake.peer.incarnation)
+    if (record->rank != v->base.stream.shake.peer.endpoint ||
+        record->incarnation != v->base.stream.shake.peer.incarnation)
         return shoali_fail(SHOAL_ECORRUPT, "a record of rank %u from rank %u", record->rank,
-                           v->stream.shake.peer.endpoint);
+                           v->base.stream.shake.peer.endpoint);
     if (s->in[record->rank]) {
         shoal_status status = shoali_fail(
             SHOAL_EINVAL, "rank %u came twice: from host %s and from host %s", record->rank,
@@ -122,8 +99,9 @@ static shoal_status join(store *s, visitor *v, const shoali_record *record, bool
     s->in[record->rank] = true;
     s->present++;
     s->generation++;
-    v->joined = true;
+    v->base.known = true;
     v->rank = record->rank;
+    v->told = s->generation - 1;
     return SHOAL_OK;
 }
 
@@ -134,7 +112,7 @@ static bool tell(visitor *v, const shoal_error *why)
                              .culprit = why->rank >= 0 ? (uint32_t)why->rank : SHOALI_NOBODY};
     uint8_t body[SHOALI_ABORT_BYTES];
     snprintf(farewell.text, sizeof farewell.text, "%.380s", why->text);
-    return shoali_meet_stream_put(&v->stream, SHOALI_MESSAGE_abort, body,
+    return shoali_meet_stream_put(&v->base.stream, SHOALI_MESSAGE_abort, body,
                                   shoali_abort_encode(&farewell, body));
 }
 
@@ -148,8 +126,8 @@ static shoal_status hear(store *s, visitor *v, bool *fatal_out)
     shoali_record record;
     *fatal_out = false;
     for (;;) {
-        SHOALI_TRY(shoali_meet_stream_read(&v->stream, &kind, &body, &length));
-        if (kind != SHOALI_MESSAGE_record || v->joined ||
+        SHOALI_TRY(shoali_meet_stream_read(&v->base.stream, &kind, &body, &length));
+        if (kind != SHOALI_MESSAGE_record || v->base.known ||
             !shoali_record_decode(body, length, &record))
             return shoali_fail(SHOAL_ECORRUPT, "an unexpected frame of kind %u in a rendezvous",
                                kind);
@@ -158,7 +136,7 @@ static shoal_status hear(store *s, visitor *v, bool *fatal_out)
             shoal_error why;
             shoali_error_get(&why);
             if (!*fatal_out && tell(v, &why)) /* else everyone will be told */
-                shoali_meet_stream_try(&v->stream);
+                shoali_meet_stream_try(&v->base.stream);
             return shoali_error_set(&why);
         }
     }
@@ -167,18 +145,18 @@ static shoal_status hear(store *s, visitor *v, bool *fatal_out)
 /* Queue what this caller should hear next. */
 static void talk(store *s, visitor *v)
 {
-    if (!v->joined || !shoali_meet_stream_idle(&v->stream))
+    if (!v->base.known || !shoali_meet_stream_idle(&v->base.stream))
         return;
     if (s->present == s->size) {
         uint8_t body[SHOALI_RECORD_BYTES];
         if (v->handed < s->size &&
-            shoali_meet_stream_put(&v->stream, SHOALI_MESSAGE_record, body,
+            shoali_meet_stream_put(&v->base.stream, SHOALI_MESSAGE_record, body,
                                    shoali_record_encode(&s->records[v->handed], body)))
             v->handed++;
     } else if (v->told != s->generation) {
         char text[SHOALI_ABORT_TEXT_BYTES] = "";
         shoali_meet_missing(s->in, s->size, text, sizeof text);
-        if (shoali_meet_stream_put(&v->stream, SHOALI_MESSAGE_waiting, text, strlen(text)))
+        if (shoali_meet_stream_put(&v->base.stream, SHOALI_MESSAGE_waiting, text, strlen(text)))
             v->told = s->generation;
     }
 }
@@ -195,27 +173,22 @@ static shoal_status serve_visitor(store *s, visitor *v, short events, uint64_t n
     }
     do {
         talk(s, v);
-        SHOALI_TRY(shoali_meet_stream_write(&v->stream));
-    } while (s->present == s->size && v->joined && v->handed < s->size &&
-             shoali_meet_stream_idle(&v->stream));
-    if (v->joined && v->handed == s->size && shoali_meet_stream_idle(&v->stream))
+        SHOALI_TRY(shoali_meet_stream_write(&v->base.stream));
+    } while (s->present == s->size && v->base.known && v->handed < s->size &&
+             shoali_meet_stream_idle(&v->base.stream));
+    if (v->base.known && v->handed == s->size && shoali_meet_stream_idle(&v->base.stream))
         return SHOAL_OK;
-    if (!v->joined && now_us - v->since_us > STRANGER_US)
-        return shoali_fail(SHOAL_ETIMEDOUT, "it said nothing of use for %d s",
-                           STRANGER_US / 1000000);
+    SHOALI_TRY(shoali_visitor_in_time(&v->base, now_us));
+    if (!v->base.known && now_us - v->base.since_us > RECORD_US)
+        return shoali_fail(SHOAL_ETIMEDOUT, "it said nothing of use for %d s", RECORD_US / 1000000);
     return SHOAL_PENDING;
 }
 
 static void wait_for_events(store *s)
 {
-    s->polls[0] = (struct pollfd){.fd = s->visitor_count < s->visitor_limit ? s->listener : -1,
-                                  .events = POLLIN};
-    for (uint32_t i = 0; i < s->visitor_count; i++) {
-        const shoali_meet_stream *stream = &s->visitors[i]->stream;
-        short out = shoali_meet_stream_wants_out(stream) ? POLLOUT : 0;
-        s->polls[1 + i] = (struct pollfd){.fd = stream->fd, .events = (short)(POLLIN | out)};
-    }
-    (void)poll(s->polls, 1 + s->visitor_count, POLL_MS);
+    s->polls[0] = shoali_visitors_listen(&s->visitors, s->listener);
+    shoali_visitors_want(&s->visitors, s->polls + 1);
+    (void)poll(s->polls, 1 + s->visitors.count, POLL_MS);
 }
 
 static shoal_status missing(const store *s)
@@ -241,9 +214,9 @@ static shoal_status serve_once(store *s)
 {
     wait_for_events(s);
     uint64_t now_us = shoali_now_us();
-    for (uint32_t i = s->visitor_count; i-- > 0;) { /* backwards: drop moves the last one here */
+    for (uint32_t i = s->visitors.count; i-- > 0;) { /* backwards: drop moves the last one here */
         bool fatal;
-        shoal_status status = serve_visitor(s, s->visitors[i], s->polls[1 + i].revents, now_us,
+        shoal_status status = serve_visitor(s, visitor_at(s, i), s->polls[1 + i].revents, now_us,
                                             &fatal);
         if (status == SHOAL_PENDING)
             continue;
@@ -254,12 +227,12 @@ static shoal_status serve_once(store *s)
             drop(s, i, NULL);
             continue;
         }
-        shoali_log(WARN, "rendezvous: a caller from %s is refused: %s", s->visitors[i]->from,
+        shoali_log(WARN, "rendezvous: a caller from %s is refused: %s", s->visitors.all[i]->from,
                    shoal_last_error()->text);
         drop(s, i, shoal_last_error()->text);
     }
     if (s->polls[0].revents != 0)
-        accept_some(s);
+        shoali_visitors_accept(&s->visitors, s->listener, NULL, NULL);
     if (s->served == s->size)
         return SHOAL_OK;
     return now_us >= s->meeting->deadline_us ? missing(s) : SHOAL_PENDING;
@@ -274,13 +247,13 @@ static bool tell_visitor(visitor *v, const shoal_error *why, uint32_t *told)
     size_t length;
     shoal_status status;
     do
-        status = shoali_meet_stream_read(&v->stream, &kind, &body, &length);
+        status = shoali_meet_stream_read(&v->base.stream, &kind, &body, &length);
     while (status == SHOAL_OK);
-    if (status == SHOAL_PENDING && !v->farewell && shoali_meet_stream_idle(&v->stream))
+    if (status == SHOAL_PENDING && !v->farewell && shoali_meet_stream_idle(&v->base.stream))
         v->farewell = tell(v, why);
-    if (status != SHOAL_PENDING || shoali_meet_stream_write(&v->stream) != SHOAL_OK)
+    if (status != SHOAL_PENDING || shoali_meet_stream_write(&v->base.stream) != SHOAL_OK)
         return true;
-    bool over = v->farewell && shoali_meet_stream_idle(&v->stream);
+    bool over = v->farewell && shoali_meet_stream_idle(&v->base.stream);
     *told += over;
     return over;
 }
@@ -296,12 +269,12 @@ static void say_farewell(store *s)
     if (s->meeting->refusal != NULL)
         awaited = s->meeting->ranks - 1;
     while (s->listener >= 0 && shoali_now_us() < until_us &&
-           (s->visitor_count > 0 || told < awaited)) {
-        accept_some(s);
-        for (uint32_t i = s->visitor_count; i-- > 0;)
-            if (tell_visitor(s->visitors[i], &why, &told))
+           (s->visitors.count > 0 || told < awaited)) {
+        shoali_visitors_accept(&s->visitors, s->listener, NULL, NULL);
+        for (uint32_t i = s->visitors.count; i-- > 0;)
+            if (tell_visitor(visitor_at(s, i), &why, &told))
                 drop(s, i, NULL);
-        if (s->visitor_count > 0 || told < awaited)
+        if (s->visitors.count > 0 || told < awaited)
             wait_for_events(s);
     }
 }
@@ -309,12 +282,11 @@ static void say_farewell(store *s)
 static shoal_status open_store(store *s, shoali_record *records_out)
 {
     s->size = s->meeting->mine->world_size;
-    s->visitor_limit = s->size + STRANGERS;
     s->records = records_out;
-    s->visitors = shoali_alloc_array(s->visitor_limit, sizeof *s->visitors);
-    s->polls = shoali_alloc_array(s->visitor_limit + 1, sizeof *s->polls);
+    SHOALI_TRY(shoali_visitors_open(s->meeting, sizeof(visitor), s->size, &s->visitors));
+    s->polls = shoali_alloc_array(1 + shoali_visitors_room(&s->visitors), sizeof *s->polls);
     s->in = shoali_alloc_array(s->size, sizeof *s->in);
-    if (s->visitors == NULL || s->polls == NULL || s->in == NULL)
+    if (s->polls == NULL || s->in == NULL)
         return SHOAL_ENOMEM;
     s->records[0] = *s->meeting->mine;
     s->in[0] = true;
@@ -355,11 +327,11 @@ shoal_status shoali_meet_serve(const shoali_meeting *meeting, shoali_record *rec
     shoali_error_get(&why);
     if (status != SHOAL_OK)
         say_farewell(&s);
-    while (s.visitor_count > 0)
+    while (s.visitors.count > 0)
         drop(&s, 0, NULL);
     if (s.listener >= 0)
         close(s.listener);
-    shoali_free(s.visitors);
+    shoali_visitors_close(&s.visitors);
     shoali_free(s.polls);
     shoali_free(s.in);
     return status == SHOAL_OK ? SHOAL_OK : shoali_error_set(&why);

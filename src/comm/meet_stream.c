@@ -35,7 +35,7 @@ shoal_status shoali_meet_stream_start(shoali_meet_stream *stream, int fd, bool d
     SHOALI_TRY(shoali_meet_random(self.nonce, sizeof self.nonce));
     snprintf(self.job, sizeof self.job, "%s", meeting->job);
     stream->fd = fd;
-    stream->open = false;
+    stream->heard = stream->open = false;
     stream->in_len = stream->out_len = stream->out_at = 0;
     shoali_handshake_start(&stream->shake, dialler, &self, meeting->token->bytes,
                            meeting->token->len_bytes);
@@ -115,6 +115,7 @@ static shoal_status read_handshake(shoali_meet_stream *stream)
         size_t got, want = shoali_handshake_want(&stream->shake);
         SHOALI_TRY(shoali_meet_receive(stream->fd, bytes, want < sizeof bytes ? want : sizeof bytes,
                                        &got));
+        stream->heard = true;
         shoal_status status = shoali_handshake_feed(&stream->shake, bytes, got);
         if (status != SHOAL_OK && status != SHOAL_PENDING) {
             shoal_error why;

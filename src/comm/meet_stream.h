@@ -11,8 +11,9 @@
 enum { SHOALI_MEET_BODY_BYTES = SHOALI_RECORD_BYTES };
 
 typedef struct shoali_meet_stream {
-    int fd;    /* -1: closed */
-    bool open; /* the handshake is done: frames may go */
+    int fd;     /* -1: closed */
+    bool heard; /* it has sent something */
+    bool open;  /* the handshake is done: frames may go */
     shoali_handshake shake;
     size_t in_len, out_len, out_at;
     uint8_t in[SHOALI_FRAME_BYTES + SHOALI_MEET_BODY_BYTES];

@@ -54,6 +54,8 @@ typedef struct reform {
     uint32_t candidate;
     shoali_admission in;
     uint32_t *callers; /* [size] by old rank: index of the visitor, SHOALI_NONE */
+    void (*lost)(void *ctx, uint32_t endpoint, const shoali_lost_peer *what);
+    void *lost_ctx;
 } reform;
 
 /* ------------------------------------------------------------------ what members say */
@@ -200,8 +202,8 @@ static uint32_t muster(reform *r)
     uint32_t present = 1;
     for (uint32_t i = 0; i < r->old->size; i++)
         r->callers[i] = SHOALI_NONE;
-    for (uint32_t c = 0; c < r->door->caller_count; c++) {
-        const shoali_caller *caller = r->door->callers[c];
+    for (uint32_t c = 0; c < r->door->visitors.count; c++) {
+        const shoali_caller *caller = shoali_door_caller(r->door, c);
         if (!caller->member || r->callers[caller->come.rank] != SHOALI_NONE)
             continue;
         r->callers[caller->come.rank] = c;
@@ -255,7 +257,7 @@ static shoal_status no_quorum(reform *r)
 static void admit(shoali_caller *caller, const shoali_admit *place)
 {
     uint8_t body[SHOALI_ADMIT_BYTES];
-    caller->leaves = shoali_meet_stream_put(&caller->stream, SHOALI_MESSAGE_admit, body,
+    caller->leaves = shoali_meet_stream_put(&caller->base.stream, SHOALI_MESSAGE_admit, body,
                                             shoali_admit_encode(place, body));
 }
 
@@ -266,7 +268,7 @@ static shoali_admit plan(const reform *r)
     for (uint32_t i = 0; i < r->old->size; i++) {
         if (r->callers[i] == SHOALI_NONE)
             continue;
-        const shoali_come *come = &r->door->callers[r->callers[i]]->come;
+        const shoali_come *come = &shoali_door_caller(r->door, r->callers[i])->come;
         a.epoch = come->tried > a.epoch ? come->tried : a.epoch;
         a.done_min = come->done < a.done_min ? come->done : a.done_min;
         if (come->done > a.done_max) {
@@ -276,8 +278,8 @@ static shoali_admit plan(const reform *r)
         a.size++;
     }
     a.epoch++;
-    for (uint32_t c = 0; c < r->door->caller_count; c++)
-        a.size += r->door->callers[c]->newcomer && a.size < r->door->mine.world_size;
+    for (uint32_t c = 0; c < r->door->visitors.count; c++)
+        a.size += shoali_door_caller(r->door, c)->newcomer && a.size < r->door->mine.world_size;
     return a;
 }
 
@@ -291,17 +293,17 @@ static void decide(reform *r)
     for (uint32_t i = 0; i < r->old->size; i++)
         if (r->callers[i] != SHOALI_NONE) {
             place.rank++;
-            admit(door->callers[r->callers[i]], &place);
+            admit(shoali_door_caller(door, r->callers[i]), &place);
         }
-    for (uint32_t c = 0; c < door->caller_count && place.rank + 1 < place.size; c++)
-        if (door->callers[c]->newcomer && !door->callers[c]->leaves) {
+    for (uint32_t c = 0; c < door->visitors.count && place.rank + 1 < place.size; c++)
+        if (shoali_door_caller(door, c)->newcomer && !shoali_door_caller(door, c)->leaves) {
             place.rank++;
-            admit(door->callers[c], &place);
+            admit(shoali_door_caller(door, c), &place);
         }
-    for (uint32_t c = door->caller_count; c-- > 0;)
-        if (door->callers[c]->leaves) {
-            shoali_meet_stream_try(&door->callers[c]->stream);
-            shoali_door_drop(door, c);
+    for (uint32_t c = door->visitors.count; c-- > 0;)
+        if (shoali_door_caller(door, c)->leaves) {
+            shoali_meet_stream_try(&shoali_door_caller(door, c)->base.stream);
+            shoali_visitors_drop(&door->visitors, c);
         }
 }
 
@@ -442,10 +444,19 @@ static void note_links(reform *r)
     }
 }
 
+static void tell_lost(const reform *r)
+{
+    shoali_lost_peer what;
+    for (uint32_t i = 0; i < r->old->size && r->lost != NULL; i++)
+        if (i != r->old->me && shoali_comm_lost_peer(r->old, i, &what))
+            r->lost(r->lost_ctx, i, &what);
+}
+
 static void steal(void *arg)
 {
     reform *r = arg;
     note_links(r);
+    tell_lost(r);
     r->in.residuals = r->old->residuals;
     r->old->residuals = NULL;
 }
@@ -519,6 +530,13 @@ static shoal_status run(reform *r, shoal_comm **comm)
 shoal_status shoal_comm_reform(shoal_comm **comm, uint64_t done, int64_t timeout_us,
                                shoal_view *view_out)
 {
+    return shoali_comm_reform(comm, done, timeout_us, view_out, NULL, NULL);
+}
+
+shoal_status shoali_comm_reform(
+    shoal_comm **comm, uint64_t done, int64_t timeout_us, shoal_view *view_out,
+    void (*told)(void *ctx, uint32_t endpoint, const shoali_lost_peer *what), void *ctx)
+{
     if (comm == NULL || *comm == NULL || (*comm)->door == NULL)
         return shoali_fail(SHOAL_EINVAL,
                            "this communicator's members are fixed: create it with reform = true");
@@ -527,6 +545,8 @@ shoal_status shoal_comm_reform(shoal_comm **comm, uint64_t done, int64_t timeout
     reform r = {.old = *comm,
                 .door = (*comm)->door,
                 .done = done,
+                .lost = told,
+                .lost_ctx = ctx,
                 .tried = (*comm)->epoch,
                 .deadline_us = shoali_now_us() +
                                (uint64_t)(timeout_us > 0 ? timeout_us : DEFAULT_REFORM_US)};

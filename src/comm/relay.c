@@ -19,8 +19,9 @@
 #include "wire/find.h"
 
 enum {
-    OPEN_US = 5000000, /* from a caller's first byte to an open way */
-    STRANGERS = 64,    /* that have not proved themselves yet */
+    GREET_US = 1000000, /* a stranger may take so long to prove itself */
+    STRANGERS = 64,     /* that have not; then the oldest makes room */
+    ACCEPTS_PER_TURN = 16,
     LINGER_US = 5000000,
     IDLE_MS = 250,
     QUESTIONS_PER_TURN = 16,
@@ -144,23 +145,28 @@ void shoali_relay_avoid(shoali_relay *relay, const bool *out)
 
 /* ------------------------------------------------------------------ all of them */
 
-static uint32_t count_strangers(const shoali_relay *r)
+/* The oldest of those who have not proved themselves, once there are too many. */
+static void make_room(shoali_relay *r)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < r->tunnel_count; i++)
-        count += r->tunnels[i]->state == SHOALI_TUNNEL_GREETED;
-    return count;
+    uint32_t count = 0, oldest = 0;
+    for (uint32_t i = 0; i < r->tunnel_count; i++) {
+        if (r->tunnels[i]->state != SHOALI_TUNNEL_GREETED)
+            continue;
+        if (count++ == 0 || r->tunnels[i]->until_us < r->tunnels[oldest]->until_us)
+            oldest = i;
+    }
+    if (count > STRANGERS)
+        shoali_tunnel_end(r, oldest);
 }
 
 static bool has_room(const shoali_relay *r)
 {
-    return !atomic_load(&r->quit) && r->tunnel_count < SHOALI_TUNNELS &&
-           count_strangers(r) < STRANGERS;
+    return !atomic_load(&r->quit) && r->tunnel_count < SHOALI_TUNNELS;
 }
 
 static void accept_some(shoali_relay *r, int listener)
 {
-    while (has_room(r)) {
+    for (int i = 0; i < ACCEPTS_PER_TURN && has_room(r); i++) {
         bool none;
         int fd = shoali_tcp_accept(listener, r->desc.deadline_us, &none);
         shoali_tunnel *t = fd >= 0 ? shoali_alloc(sizeof *t) : NULL;
@@ -169,10 +175,11 @@ static void accept_some(shoali_relay *r, int listener)
                 close(fd);
             return;
         }
-        *t = (shoali_tunnel){.fd = {fd, -1}, .until_us = shoali_now_us() + OPEN_US};
+        *t = (shoali_tunnel){.fd = {fd, -1}, .until_us = shoali_now_us() + GREET_US};
         r->tunnels[r->tunnel_count++] = t;
         if (shoali_relay_greet(r, false, 0, 0, 0, &t->handshake) != SHOAL_OK)
             shoali_tunnel_end(r, r->tunnel_count - 1);
+        make_room(r);
     }
 }
 

@@ -10,7 +10,10 @@
 #include "comm/relay_inner.h"
 #include "transport/tcp.h"
 
-enum { MOVE_BYTES = 1 << 20 /* per turn: then others get theirs */ };
+enum {
+    MOVE_BYTES = 1 << 20, /* per turn: then others get theirs */
+    OPEN_US = 5000000     /* from a caller's proof to an open way */
+};
 
 void shoali_tunnel_end(shoali_relay *r, uint32_t index)
 {
@@ -34,7 +37,7 @@ static shoal_status open_up(shoali_tunnel *t)
 }
 
 /* The caller has proved itself. */
-static shoal_status go_on(const shoali_relay *r, shoali_tunnel *t)
+static shoal_status go_on(const shoali_relay *r, shoali_tunnel *t, uint64_t now_us)
 {
     const shoali_hello *hello = &t->handshake.peer;
     t->from = hello->endpoint;
@@ -55,6 +58,7 @@ static shoal_status go_on(const shoali_relay *r, shoali_tunnel *t)
     if (t->fd[1] < 0)
         return SHOAL_EPEER;
     t->state = SHOALI_TUNNEL_CONNECTING;
+    t->until_us = now_us + OPEN_US;
     return SHOAL_OK;
 }
 
@@ -115,7 +119,7 @@ shoal_status shoali_tunnel_advance(const shoali_relay *r, shoali_tunnel *t,
     if (t->state == SHOALI_TUNNEL_GREETED && polls[0].revents != 0) {
         status = shoali_relay_advance(t->fd[0], &t->handshake);
         if (status == SHOAL_OK)
-            status = go_on(r, t);
+            status = go_on(r, t, now_us);
     } else if (t->state == SHOALI_TUNNEL_CONNECTING && polls[1].revents != 0) {
         status = connected(r, t);
     } else if (t->state == SHOALI_TUNNEL_CALLING && polls[1].revents != 0) {

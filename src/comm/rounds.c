@@ -209,6 +209,15 @@ static void job_back(void *arg, shoal_status status)
     }
 }
 
+/* What the first round took, had it carried every element of the operation. */
+static uint64_t as_if_whole(const shoal_op *op, const shoal_op_stats *first)
+{
+    if (op->round_index > 0 || op->round.count == 0)
+        return 0;
+    return (uint64_t)llround((double)first->dense_elems * (double)op->count /
+                             (double)op->round.count);
+}
+
 static void add_stats(shoal_op *op, const shoal_op_stats *stats)
 {
     op->stats.encode_ns += stats->encode_ns;
@@ -218,6 +227,10 @@ static void add_stats(shoal_op *op, const shoal_op_stats *stats)
     op->stats.rounds += stats->rounds;
     op->stats.sent_elems += stats->sent_elems;
     op->stats.received_elems += stats->received_elems;
+    if (op->transforming)
+        op->stats.dense_elems += as_if_whole(op, stats);
+    else if (op->hosts != NULL)
+        op->stats.dense_elems += stats->dense_elems; /* a measure is the codec's own */
 }
 
 static void child_done(void *ctx, shoal_status status, const shoal_error *error,

@@ -192,6 +192,15 @@ static void name_not_finite(shoal_op *op)
     shoali_error_about((int32_t)rank, comm->peers[rank].host, NULL, -1);
 }
 
+/* Else whoever noticed it would be blamed by those that it tells. */
+static void name_culprit(const shoal_op *op)
+{
+    const shoal_comm *comm = op->comm;
+    const uint32_t rank = op->row->culprit != NULL ? op->row->culprit(op->flow) : SHOALI_NOBODY;
+    if (rank < comm->size)
+        shoali_error_about((int32_t)rank, comm->peers[rank].host, NULL, -1);
+}
+
 static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, const char *why)
 {
     shoal_op *op = ctx;
@@ -200,6 +209,8 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
         (void)shoali_fail(status, "%s: %s", op->name, why);
         if (status == SHOAL_ENOTFINITE)
             name_not_finite(op);
+        else
+            name_culprit(op);
         op->failing = true;
         keep_error(op);
         if (status != SHOAL_ENOTFINITE) /* which every member learns from the data */
@@ -387,6 +398,7 @@ static void fill_stats(shoal_op *op)
     op->stats.received_payload_bytes += flow.received_payload_bytes;
     op->stats.rounds += flow.rounds;
     op->stats.sent_elems += flow.sent_elems;
+    op->stats.dense_elems += flow.dense_elems;
     op->stats.received_elems += flow.received_elems;
 }
 

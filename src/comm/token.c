@@ -5,16 +5,31 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "comm/launch.h"
 
-enum { MIN_TOKEN_BYTES = 16 }; /* 128 bits, were they all random */
+enum {
+    MIN_TOKEN_BYTES = 16, /* 128 bits, were they all random */
+    MIN_VARIETY = 5       /* different bytes; 16 random hex digits have fewer once in 10^6 */
+};
 
 static bool is_space(uint8_t c)
 {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static int variety(const uint8_t *bytes, size_t len_bytes)
+{
+    bool seen[256] = {false};
+    int different = 0;
+    for (size_t i = 0; i < len_bytes; i++) {
+        different += !seen[bytes[i]];
+        seen[bytes[i]] = true;
+    }
+    return different;
 }
 
 static shoal_status keep(const uint8_t *bytes, size_t len_bytes, const char *from,
@@ -33,9 +48,34 @@ static shoal_status keep(const uint8_t *bytes, size_t len_bytes, const char *fro
         shoali_error_advice("Make one with: openssl rand -hex 32");
         return status;
     }
+    if (variety(bytes, len_bytes) < MIN_VARIETY) {
+        shoal_status status = shoali_fail(
+            SHOAL_EINVAL, "the token from %s can be guessed: it has only %d different bytes", from,
+            variety(bytes, len_bytes));
+        shoali_error_advice("Make one with: openssl rand -hex 32");
+        return status;
+    }
     memcpy(token_out->bytes, bytes, len_bytes);
     token_out->len_bytes = len_bytes;
     return SHOAL_OK;
+}
+
+/* A file that others may read holds no secret. Root's may be readable for a group: root has chosen
+ * whom, and systemd and Kubernetes hand out credentials so. What has no name (a memfd, a pipe) only
+ * who got the descriptor can read. */
+static shoal_status check_private(int fd, const char *from)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink == 0)
+        return SHOAL_OK; /* what is no descriptor is found out by reading */
+    const mode_t others = info.st_mode & (info.st_uid == 0 ? 027 : 077);
+    if (others == 0)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EINVAL,
+                                      "the token from %s is open to other users: its mode is %04o",
+                                      from, (unsigned)(info.st_mode & 07777));
+    shoali_error_advice("chmod 600 it, and make another token where users have had access.");
+    return status;
 }
 
 /* One read is enough for what may be accepted. Offset 0 each time, so every comm of a process finds
@@ -43,6 +83,7 @@ static shoal_status keep(const uint8_t *bytes, size_t len_bytes, const char *fro
 static shoal_status keep_from(int fd, const char *from, shoali_token *token_out)
 {
     uint8_t bytes[2 * SHOALI_MAX_TOKEN_BYTES];
+    SHOALI_TRY(check_private(fd, from));
     ssize_t got = pread(fd, bytes, sizeof bytes, 0);
     if (got < 0 && errno == ESPIPE)
         got = read(fd, bytes, sizeof bytes);

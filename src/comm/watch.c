@@ -6,6 +6,7 @@
  * each rank tells each other how fast it sends to it, and all its best ones. */
 #include "comm/watch.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ enum {
     WINDOW_US = 1000000,
     LONGEST_WINDOW_US = 10000000,
     WINDOW_OPS = 2,
-    RATE_BUSY_US = 100000, /* a rate is taken anew after so much sending */
+    WINDOWS_LEAST = 4,
     UNRESPONSIVE_PARTS = 5 /* of the peer timeout: two of them */
 };
 
@@ -28,13 +29,15 @@ static bool here(const shoal_comm *comm, uint32_t rank)
                                                          memory_order_relaxed) == SHOALI_PEER_HERE);
 }
 
-shoal_status shoali_watch_open(shoal_comm *comm)
+shoal_status shoali_watch_open(shoal_comm *comm, uint32_t number)
 {
     shoali_watch *w = shoali_alloc(sizeof *w);
     if (w == NULL)
         return SHOAL_ENOMEM;
     comm->watch = w;
     w->listener = -1;
+    w->number = number;
+    shoali_watch_label(comm->job, program_invocation_short_name, comm->launch.rendezvous, w->label);
     w->slowest = SHOALI_NOBODY;
     for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++)
         w->clients[i].fd = -1;
@@ -88,7 +91,8 @@ static uint64_t idle_so_far(const shoal_comm *comm)
     return w->idle_us + (w->idle_since_us != 0 ? shoali_since(comm, w->idle_since_us) : 0);
 }
 
-/* The rate of this rank's connection to another, over what was sent since it was last taken. */
+/* The rate of this rank's connection to another, over what was sent since it was last taken; known
+ * anew after enough of it. */
 static void take_rate(shoal_comm *comm, uint32_t rank)
 {
     shoali_watched *r = &comm->watch->rank[rank];
@@ -96,10 +100,12 @@ static void take_rate(shoal_comm *comm, uint32_t rank)
     comm->control.row->peer_stats(comm->control.state, rank, &stats);
     if (stats.busy_us < r->busy_us || stats.acked_bytes < r->acked_bytes)
         r->busy_us = r->acked_bytes = 0; /* other connections than before */
-    uint64_t busy_us = stats.busy_us - r->busy_us, bytes = stats.acked_bytes - r->acked_bytes;
-    if (busy_us < RATE_BUSY_US)
+    const double rate = shoali_slow_rate((double)(stats.acked_bytes - r->acked_bytes),
+                                         (double)(stats.busy_us - r->busy_us),
+                                         (double)stats.line_bytes_s);
+    if (!(rate > 0))
         return;
-    r->to_it_bytes_s = (uint64_t)((double)bytes * 1e6 / (double)busy_us);
+    r->to_it_bytes_s = (uint64_t)rate;
     r->busy_us = stats.busy_us;
     r->acked_bytes = stats.acked_bytes;
 }
@@ -174,17 +180,20 @@ static float *new_window(shoal_comm *comm)
         memmove(w->compute_us, w->compute_us + comm->ranks,
                 (size_t)(SHOALI_WATCH_WINDOWS - 1) * comm->ranks * sizeof *w->compute_us);
         memmove(w->window_us, w->window_us + 1, sizeof w->window_us - sizeof w->window_us[0]);
+        memmove(w->step_us, w->step_us + 1, sizeof w->step_us - sizeof w->step_us[0]);
+        memmove(w->steps, w->steps + 1, sizeof w->steps - sizeof w->steps[0]);
         w->windows--;
     }
     w->window_us[w->windows] = w->window_started_us;
     return w->compute_us + (size_t)w->windows++ * comm->ranks;
 }
 
-/* compute_us of all, and the mean step's length and wait. */
-static void measure(shoal_comm *comm, float *compute_us, shoali_slow_input *input)
+/* compute_us of all, and the mean step's length and wait; how many there were. */
+static double measure(shoal_comm *comm, float *compute_us, float *step_us_out, uint32_t *steps_out)
 {
     shoali_watch *w = comm->watch;
     double length_us = (double)shoali_since(comm, w->window_started_us);
+    double step_us = 0, wait_us = 0, steps = 0;
     uint32_t counted = 0;
     for (uint32_t i = 0; i < comm->ranks; i++) {
         uint64_t ended, idle_us;
@@ -194,37 +203,53 @@ static void measure(shoal_comm *comm, float *compute_us, shoali_slow_input *inpu
             continue;
         double ops = (double)(ended - w->rank[i].window_ended);
         double idle = (double)(idle_us - w->rank[i].window_idle_us);
+        steps += ops;
         ops = ops > 0 ? ops : 1;
         w->rank[i].compute_us = (uint64_t)(idle / ops);
         compute_us[i] = (float)(idle / ops) + 1; /* above zero: it had a part in it */
-        input->step_us += length_us / ops;
-        input->wait_us += (length_us > idle ? length_us - idle : 0) / ops;
+        step_us += length_us / ops;
+        wait_us += (length_us > idle ? length_us - idle : 0) / ops;
         counted++;
     }
-    input->step_us /= counted > 0 ? counted : 1;
-    input->wait_us /= counted > 0 ? counted : 1;
+    counted = counted > 0 ? counted : 1;
+    *step_us_out = (float)(step_us / counted);
+    *steps_out = (uint32_t)(steps / counted);
+    return wait_us / counted;
 }
 
-/* The newest windows are judged: what was wrong a minute ago may be mended. */
-static void judge(shoal_comm *comm, shoali_slow_input *input)
+/* The newest windows are judged, as many as a verdict needs: what was wrong a minute ago may be
+ * mended. */
+static uint32_t first_recent(const shoali_watch *w, uint32_t *steps_out)
 {
     enum { RECENT = 8 };
+    uint32_t first = w->windows, steps = 0;
+    while (first > 0 && (w->windows - first < RECENT || steps < SHOAL_VERDICT_STEPS))
+        steps += w->steps[--first];
+    *steps_out = steps;
+    return first;
+}
+
+static void judge(shoal_comm *comm, double wait_us)
+{
     shoali_watch *w = comm->watch;
     for (uint32_t i = 0; i < comm->ranks; i++) {
         w->links[i] = here(comm, i) ? (double)w->rank[i].sends_bytes_s : 0;
         w->links[comm->ranks + i] = here(comm, i) ? (double)w->rank[i].receives_bytes_s : 0;
     }
-    uint32_t first = w->windows > RECENT ? w->windows - RECENT : 0;
-    input->ranks = comm->ranks;
-    input->windows = w->windows - first;
-    input->compute_us = w->compute_us + (size_t)first * comm->ranks;
-    input->sends = w->links;
-    input->receives = w->links + comm->ranks;
-    shoali_slow_judge(input, w->verdict);
+    shoali_slow_input input = {.ranks = comm->ranks, .wait_us = wait_us};
+    const uint32_t first = first_recent(w, &input.steps);
+    input.windows = w->windows - first;
+    if (input.windows < WINDOWS_LEAST) /* too few to know how much they vary by themselves */
+        input.steps = 0;
+    input.compute_us = w->compute_us + (size_t)first * comm->ranks;
+    input.step_us = w->step_us + first;
+    input.sends = w->links;
+    input.receives = w->links + comm->ranks;
+    shoali_slow_judge(&input, w->verdict);
     uint32_t worst = SHOALI_NOBODY;
     for (uint32_t i = 0; i < comm->ranks; i++) {
         const shoali_slow *v = &w->verdict[i];
-        uint64_t began_us = v->cause == SHOALI_SLOW_COMPUTE && v->last_since < input->windows
+        uint64_t began_us = v->cause == SHOALI_SLOW_COMPUTE && v->last_since < input.windows
                                 ? w->window_us[first + v->last_since]
                                 : w->window_us[w->windows - 1];
         if (v->cause == SHOALI_SLOW_NOT)
@@ -246,9 +271,9 @@ void shoali_watch_judge(shoal_comm *comm)
     if (length_us < WINDOW_US || (!window_over(comm, false) && length_us < LONGEST_WINDOW_US))
         return;
     if (comm->open != NULL || window_over(comm, true)) { /* else nothing happens at all */
-        shoali_slow_input input = {0};
-        measure(comm, new_window(comm), &input);
-        judge(comm, &input);
+        float *compute_us = new_window(comm);
+        const uint32_t newest = w->windows - 1;
+        judge(comm, measure(comm, compute_us, &w->step_us[newest], &w->steps[newest]));
     }
     begin_window(comm);
 }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "comm/slow.h"
+#include "comm/watch_name.h"
 #include "shoal/watch.h"
 #include "wire/control.h"
 
@@ -43,9 +44,13 @@ typedef struct shoali_watch {
     shoali_slow *verdict;                     /* [size] of the last window */
     double *links;                            /* [2 * size] */
     uint64_t window_us[SHOALI_WATCH_WINDOWS]; /* when it began */
+    float step_us[SHOALI_WATCH_WINDOWS];      /* mean of an operation and the computing before it */
+    uint32_t steps[SHOALI_WATCH_WINDOWS];     /* operations that ended, on a mean rank */
     uint32_t windows;
     uint64_t started_us, window_started_us;
     uint64_t ended, idle_us, idle_since_us; /* this rank's; since 0: an operation is open */
+    char label[SHOALI_WATCH_LABEL_BYTES];
+    uint32_t number; /* of the job: watch_name.h */
     int listener;
     char path[SHOALI_WATCH_PATH_BYTES];
     shoali_watch_client clients[SHOALI_WATCH_CLIENTS];
@@ -55,7 +60,8 @@ typedef struct shoali_watch {
 
 /* watch.c */
 struct shoal_comm;
-SHOAL_MUST_USE shoal_status shoali_watch_open(struct shoal_comm *comm);
+/** @param number that all ranks share. */
+SHOAL_MUST_USE shoal_status shoali_watch_open(struct shoal_comm *comm, uint32_t number);
 void shoali_watch_close_all(struct shoal_comm *comm);
 /** An operation begins while none is open; the last open one has ended. */
 void shoali_watch_busy(struct shoal_comm *comm);
@@ -77,6 +83,7 @@ bool shoali_watch_folder(char *out, size_t bytes);
 
 /* watch_ask.c */
 struct shoal_watch {
+    struct shoal_watch *next; /* another job's */
     shoali_status_head head;
     shoali_status_row *rows;
     char notes[SHOALI_WATCH_NOTES_BYTES];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of a status socket. All ranks of a job that are here are asked at once, as some may
+/* The other end of status sockets. All ranks of a job that are here are asked at once, as some may
  * be stopped: their kernel takes the question, but nobody answers. */
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@
 #include "base/error.h"
 #include "comm/watch.h"
 
-enum { MAX_ASKED = 64, JOB_BYTES = 64, JOBS_NAMED = 8, FIRST_BYTES = 4096 };
+enum { MAX_JOBS = 64, MAX_OF_A_JOB = 64, MAX_ASKED = 512, FIRST_BYTES = 4096 };
 
 static const size_t MOST_BYTES = SHOALI_STATUS_HEAD_BYTES +
                                  (size_t)SHOALI_STATUS_MAX_RANKS * SHOALI_STATUS_ROW_BYTES +
@@ -24,79 +25,61 @@ static const size_t MOST_BYTES = SHOALI_STATUS_HEAD_BYTES +
 
 typedef struct asked {
     int fd;
+    uint32_t job;
     uint8_t *bytes;
     size_t got, capacity;
 } asked;
 
+/* The sockets of one job: names may be the same, numbers are not. */
+typedef struct found_job {
+    char name[SHOALI_WATCH_JOB_CHARS + 1];
+    uint32_t number, asked, open; /* of the sockets, those from which something may come */
+    shoal_status status;          /* of the last that did not answer */
+    shoal_watch *watch;
+} found_job;
+
 typedef struct asking {
     asked one[MAX_ASKED];
+    struct pollfd polled[MAX_ASKED];
     uint32_t count;
-    char job[JOBS_NAMED][JOB_BYTES]; /* of the sockets found */
+    found_job job[MAX_JOBS];
     uint32_t jobs;
 } asking;
 
-/* ---------------------------------------------------------------- what was answered */
-
-static void read_notes(const uint8_t *bytes, size_t len_bytes, char *out)
-{
-    for (size_t i = 0; i < len_bytes; i++)
-        out[i] = bytes[i] == '\n' || (bytes[i] >= ' ' && bytes[i] <= '~') ? (char)bytes[i] : '?';
-    out[len_bytes] = '\0';
-}
-
-/* A head and the rows that it promises, then perhaps notes. */
-static bool is_whole(const uint8_t *bytes, size_t len_bytes, shoali_status_head *head_out,
-                     size_t *rows_end_out)
-{
-    if (len_bytes < SHOALI_STATUS_HEAD_BYTES ||
-        !shoali_status_head_decode(bytes, SHOALI_STATUS_HEAD_BYTES, head_out))
-        return false;
-    *rows_end_out = SHOALI_STATUS_HEAD_BYTES + (size_t)head_out->ranks * SHOALI_STATUS_ROW_BYTES;
-    return len_bytes >= *rows_end_out && len_bytes - *rows_end_out < SHOALI_WATCH_NOTES_BYTES;
-}
-
-shoal_status shoali_watch_read(const uint8_t *bytes, size_t len_bytes, shoal_watch **watch_out)
-{
-    shoali_status_head head;
-    size_t rows_end;
-    if (!is_whole(bytes, len_bytes, &head, &rows_end))
-        return shoali_fail(SHOAL_ECORRUPT, "a status socket answered %zu bytes that are no status",
-                           len_bytes);
-    shoal_watch *watch = shoali_alloc(sizeof *watch);
-    if (watch == NULL)
-        return SHOAL_ENOMEM;
-    watch->head = head;
-    watch->rows = shoali_alloc_array(head.ranks, sizeof *watch->rows);
-    for (uint32_t i = 0; watch->rows != NULL && i < head.ranks; i++) {
-        const uint8_t *at = bytes + SHOALI_STATUS_HEAD_BYTES + (size_t)i * SHOALI_STATUS_ROW_BYTES;
-        if (shoali_status_row_decode(at, SHOALI_STATUS_ROW_BYTES, &watch->rows[i]))
-            continue;
-        shoal_watch_close(watch);
-        return shoali_fail(SHOAL_ECORRUPT, "a status socket answered nonsense about rank %u", i);
-    }
-    if (watch->rows == NULL) {
-        shoal_watch_close(watch);
-        return SHOAL_ENOMEM;
-    }
-    read_notes(bytes + rows_end, len_bytes - rows_end, watch->notes);
-    *watch_out = watch;
-    return SHOAL_OK;
-}
-
 /* ---------------------------------------------------------------- asking */
 
-static void ask_one(asking *a, const char *path)
+static found_job *job_of(asking *a, const shoali_watch_name *name)
+{
+    for (uint32_t i = 0; i < a->jobs; i++)
+        if (a->job[i].number == name->number && strcmp(a->job[i].name, name->job) == 0)
+            return &a->job[i];
+    if (a->jobs == MAX_JOBS)
+        return NULL;
+    found_job *made = &a->job[a->jobs];
+    *made = (found_job){.number = name->number, .status = SHOAL_ETIMEDOUT};
+    memcpy(made->name, name->job, sizeof made->name);
+    return made;
+}
+
+/* A job counts from its first socket on at which somebody listens. */
+static void ask_one(asking *a, const char *path, const shoali_watch_name *name)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     uint8_t question[SHOALI_STATUS_ASK_BYTES];
-    if (a->count == MAX_ASKED || strlen(path) >= sizeof at.sun_path)
+    found_job *job = job_of(a, name);
+    if (job == NULL || job->asked == MAX_OF_A_JOB || a->count == MAX_ASKED ||
+        strlen(path) >= sizeof at.sun_path)
         return;
     memcpy(at.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     shoali_status_ask_encode(question);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof at) == 0 &&
         send(fd, question, sizeof question, MSG_NOSIGNAL) == (ssize_t)sizeof question) {
-        a->one[a->count++] = (asked){.fd = fd};
+        const uint32_t index = (uint32_t)(job - a->job);
+        a->jobs += index == a->jobs;
+        job->asked++;
+        job->open++;
+        a->one[a->count++] = (asked){.fd = fd, .job = index};
         return;
     }
     if (fd >= 0 && errno == ECONNREFUSED)
@@ -105,64 +88,27 @@ static void ask_one(asking *a, const char *path)
         close(fd);
 }
 
-static void note_job(asking *a, const char *name, size_t length)
+/* name NULL: all jobs. */
+static void ask_folder(asking *a, const char *folder, const char *name)
 {
-    for (uint32_t i = 0; i < a->jobs; i++)
-        if (strlen(a->job[i]) == length && strncmp(a->job[i], name, length) == 0)
-            return;
-    if (a->jobs < JOBS_NAMED)
-        snprintf(a->job[a->jobs++], JOB_BYTES, "%.*s", (int)length, name);
-}
-
-/* JOB.RANK.NUMBER */
-static void ask_folder(asking *a, const char *folder, const char *job)
-{
+    char plain[SHOALI_WATCH_JOB_CHARS + 1];
     DIR *dir = opendir(folder);
     if (dir == NULL)
         return;
+    shoali_watch_plain(name != NULL ? name : "", plain);
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
-        char path[2 * SHOALI_WATCH_PATH_BYTES];
-        const char *dot = strchr(e->d_name, '.');
-        uint32_t before = a->count;
-        if (e->d_type != DT_SOCK || dot == NULL || dot == e->d_name || /* being made */
-            (job != NULL && (strlen(job) != (size_t)(dot - e->d_name) ||
-                             strncmp(job, e->d_name, strlen(job)) != 0)))
+        char path[SHOALI_WATCH_PATH_BYTES + sizeof e->d_name];
+        shoali_watch_name file;
+        if (e->d_type != DT_SOCK || !shoali_watch_name_parse(e->d_name, &file) ||
+            (name != NULL && strcmp(file.job, plain) != 0))
             continue;
-        snprintf(path, sizeof path, "%.100s/%.100s", folder, e->d_name);
-        ask_one(a, path);
-        if (a->count > before)
-            note_job(a, e->d_name, (size_t)(dot - e->d_name));
+        (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        ask_one(a, path, &file);
     }
     closedir(dir);
 }
 
-static shoal_status find(asking *a, const char *place)
-{
-    char folder[SHOALI_WATCH_PATH_BYTES], names[JOBS_NAMED * JOB_BYTES] = "";
-    bool any = place == NULL || place[0] == '\0';
-    if (!any && strchr(place, '/') != NULL) {
-        ask_one(a, place);
-        return a->count > 0 ? SHOAL_OK
-                            : shoali_fail(SHOAL_EINVAL, "nobody answers at %.100s", place);
-    }
-    if (!shoali_watch_folder(folder, sizeof folder))
-        return shoali_fail(SHOAL_EIO, "%s is not a folder of this user alone", folder);
-    ask_folder(a, folder, any ? NULL : place);
-    for (uint32_t i = 0; i < a->jobs; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i > 0 ? ", " : "",
-                 a->job[i]);
-    if (a->jobs > 1)
-        return shoali_fail(SHOAL_EINVAL, "several jobs run here: %s; name one", names);
-    if (a->count > 0)
-        return SHOAL_OK;
-    (void)shoali_fail(SHOAL_EINVAL,
-                      any ? "no job runs on this host, as far as %s shows"
-                          : "no job of that name runs on this host, as far as %s "
-                            "shows",
-                      folder);
-    shoali_error_advice("Ask on a host, and as the user, of one of its ranks.");
-    return SHOAL_EINVAL;
-}
+/* ---------------------------------------------------------------- answers */
 
 /* PENDING: there is more to come. */
 static shoal_status read_some(asked *one, shoal_watch **watch_out)
@@ -189,35 +135,147 @@ static shoal_status read_some(asked *one, shoal_watch **watch_out)
     }
 }
 
-/* The first whole answer; an end without one only counts when no other can come. */
-static shoal_status first_answer(asking *a, uint64_t deadline_us, shoal_watch **watch_out)
+static void stop_asking(asking *a, asked *one)
 {
-    struct pollfd polled[MAX_ASKED];
-    uint32_t open = a->count;
-    shoal_status status = SHOAL_ETIMEDOUT;
-    while (open > 0) {
-        uint64_t now_us = shoali_now_us();
-        if (now_us >= deadline_us)
-            return shoali_fail(SHOAL_ETIMEDOUT,
-                               "%u rank%s of the job asked, and none answers: are they stopped?",
-                               a->count, a->count == 1 ? "" : "s");
-        for (uint32_t i = 0; i < a->count; i++)
-            polled[i] = (struct pollfd){.fd = a->one[i].fd, .events = POLLIN};
-        (void)poll(polled, a->count, (int)((deadline_us - now_us + 999) / 1000));
-        for (uint32_t i = 0; i < a->count; i++) {
-            if (a->one[i].fd < 0 || polled[i].revents == 0)
-                continue;
-            status = read_some(&a->one[i], watch_out);
-            if (status == SHOAL_OK)
-                return SHOAL_OK;
-            if (status == SHOAL_PENDING)
-                continue;
-            close(a->one[i].fd);
-            a->one[i].fd = -1;
-            open--;
-        }
+    if (one->fd < 0)
+        return;
+    close(one->fd);
+    one->fd = -1;
+    a->job[one->job].open--;
+}
+
+/* The first whole answer of a job counts; an end without one only when no other can come. */
+static void hear(asking *a, asked *one)
+{
+    found_job *job = &a->job[one->job];
+    if (job->watch != NULL) {
+        stop_asking(a, one);
+        return;
     }
-    return status;
+    const shoal_status status = read_some(one, &job->watch);
+    if (status == SHOAL_PENDING)
+        return;
+    job->status = status;
+    stop_asking(a, one);
+}
+
+static bool all_heard(const asking *a)
+{
+    for (uint32_t i = 0; i < a->jobs; i++)
+        if (a->job[i].watch == NULL && a->job[i].open > 0)
+            return false;
+    return true;
+}
+
+static void hear_all(asking *a, uint64_t deadline_us)
+{
+    while (!all_heard(a)) {
+        const uint64_t now_us = shoali_now_us();
+        if (now_us >= deadline_us)
+            return;
+        for (uint32_t i = 0; i < a->count; i++)
+            a->polled[i] = (struct pollfd){.fd = a->one[i].fd, .events = POLLIN};
+        (void)poll(a->polled, a->count, (int)((deadline_us - now_us + 999) / 1000));
+        for (uint32_t i = 0; i < a->count; i++)
+            if (a->one[i].fd >= 0 && a->polled[i].revents != 0)
+                hear(a, &a->one[i]);
+    }
+}
+
+static void forget(asking *a)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        if (a->one[i].fd >= 0)
+            close(a->one[i].fd);
+        shoali_free(a->one[i].bytes);
+    }
+    for (uint32_t i = 0; i < a->jobs; i++)
+        shoal_watch_close(a->job[i].watch);
+    shoali_free(a);
+}
+
+/* ---------------------------------------------------------------- one of them */
+
+static shoal_status nobody_here(const char *folder, bool any)
+{
+    (void)shoali_fail(SHOAL_EINVAL,
+                      any ? "no job runs on this host, as far as %s shows"
+                          : "no job of that name or number runs on this host, as far as %s "
+                            "shows",
+                      folder);
+    shoali_error_advice("Ask on a host, and as the user, of one of its ranks.");
+    return SHOAL_EINVAL;
+}
+
+/* Longest running first; those that do not answer last. */
+static int by_age(const void *one, const void *other)
+{
+    const found_job *a = one, *b = other;
+    if ((a->watch == NULL) != (b->watch == NULL))
+        return a->watch == NULL ? 1 : -1;
+    if (a->watch != NULL && a->watch->head.age_us != b->watch->head.age_us)
+        return a->watch->head.age_us > b->watch->head.age_us ? -1 : 1;
+    return a->number < b->number ? -1 : 1;
+}
+
+static shoal_status take(found_job *job, shoal_watch **watch_out)
+{
+    if (job->watch == NULL && job->status != SHOAL_ETIMEDOUT)
+        return job->status;
+    if (job->watch == NULL)
+        return shoali_fail(SHOAL_ETIMEDOUT,
+                           "%u rank%s of the job asked, and none answers: are they stopped?",
+                           job->asked, job->asked == 1 ? "" : "s");
+    *watch_out = job->watch;
+    job->watch = NULL;
+    return SHOAL_OK;
+}
+
+/* Who was stopped or cut off while the others went on to another epoch bears the same name. */
+static shoal_status take_only(asking *a, shoal_watch **watch_out)
+{
+    char names[512] = "";
+    uint32_t heard = 0;
+    for (uint32_t i = 0; i < a->jobs; i++)
+        heard += a->job[i].watch != NULL;
+    if (a->jobs == 1 || heard == 1)
+        return take(&a->job[0], watch_out);
+    for (uint32_t i = 0; i < a->jobs; i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%u (%s)", i > 0 ? ", " : "", i + 1,
+                 a->job[i].name);
+    }
+    return shoali_fail(SHOAL_EINVAL, "several jobs run here: %.400s; say which by its number",
+                       names);
+}
+
+/* Of all jobs here, a number in their order. */
+static bool is_number(const char *place, uint32_t *number_out)
+{
+    const size_t digits = strspn(place, "0123456789");
+    if (digits == 0 || digits > 3 || place[digits] != '\0')
+        return false;
+    *number_out = (uint32_t)strtoul(place, NULL, 10);
+    return true;
+}
+
+static shoal_status ask_named(asking *a, const char *place, uint64_t deadline_us,
+                              shoal_watch **watch_out)
+{
+    char folder[SHOALI_WATCH_PATH_BYTES];
+    const bool any = place == NULL || place[0] == '\0';
+    uint32_t number = 0;
+    if (!shoali_watch_folder(folder, sizeof folder))
+        return shoali_fail(SHOAL_EIO, "%s is not a folder of this user alone", folder);
+    ask_folder(a, folder, any ? NULL : place);
+    const bool by_number = a->jobs == 0 && !any && is_number(place, &number);
+    if (by_number)
+        ask_folder(a, folder, NULL);
+    hear_all(a, deadline_us);
+    qsort(a->job, a->jobs, sizeof a->job[0], by_age);
+    if (a->jobs == 0 || (by_number && (number == 0 || number > a->jobs)))
+        return nobody_here(folder, any);
+    return by_number ? take(&a->job[number - 1], watch_out) : take_only(a, watch_out);
 }
 
 shoal_status shoal_watch_ask(const char *place, int64_t timeout_us, shoal_watch **watch_out)
@@ -227,69 +285,58 @@ shoal_status shoal_watch_ask(const char *place, int64_t timeout_us, shoal_watch 
     asking *a = shoali_alloc(sizeof *a);
     if (a == NULL)
         return SHOAL_ENOMEM;
-    uint64_t deadline_us = shoali_now_us() + (uint64_t)timeout_us;
-    shoal_status status = find(a, place);
-    if (status == SHOAL_OK)
-        status = first_answer(a, deadline_us, watch_out);
-    for (uint32_t i = 0; i < a->count; i++) {
-        if (a->one[i].fd >= 0)
-            close(a->one[i].fd);
-        shoali_free(a->one[i].bytes);
+    const uint64_t deadline_us = shoali_now_us() + (uint64_t)timeout_us;
+    shoal_status status;
+    if (place != NULL && strchr(place, '/') != NULL) {
+        ask_one(a, place, &(shoali_watch_name){.job = "socket"});
+        hear_all(a, deadline_us);
+        status = a->jobs > 0 ? take(&a->job[0], watch_out)
+                             : shoali_fail(SHOAL_EINVAL, "nobody answers at %.100s", place);
+    } else {
+        status = ask_named(a, place, deadline_us, watch_out);
     }
-    shoali_free(a);
+    forget(a);
     return status;
 }
 
-/* ---------------------------------------------------------------- looking at it */
+/* ---------------------------------------------------------------- all of them */
 
-void shoal_watch_job(const shoal_watch *watch, const char **job_out, uint32_t *answered_by_out,
-                     double *age_s_out)
+/* One that does not answer is a name and no ranks. */
+static shoal_watch *silent(const found_job *job)
 {
-    *job_out = watch->head.job;
-    *answered_by_out = watch->head.rank;
-    *age_s_out = (double)watch->head.age_us * 1e-6;
+    shoal_watch *watch = shoali_alloc(sizeof *watch);
+    if (watch != NULL)
+        snprintf(watch->head.job, sizeof watch->head.job, "%s", job->name);
+    return watch;
 }
 
-uint32_t shoal_watch_ranks(const shoal_watch *watch)
+shoal_status shoal_watch_all(int64_t timeout_us, shoal_watch **watch_out)
 {
-    return watch->head.ranks;
-}
-
-shoal_status shoal_watch_rank(const shoal_watch *watch, uint32_t rank,
-                              shoal_watch_rank_state *rank_out)
-{
-    static const char *const states[] = {"running", "missing", "unresponsive", "dead", "left"};
-    if (watch == NULL || rank_out == NULL || rank_out->size != sizeof *rank_out ||
-        rank >= watch->head.ranks)
-        return shoali_fail(SHOAL_EINVAL, "no rank %u in this status", rank);
-    const shoali_status_row *row = &watch->rows[rank];
-    *rank_out = (shoal_watch_rank_state){.size = sizeof *rank_out,
-                                         .slow_s = (double)row->slow_for_us * 1e-6,
-                                         .caused_ms = (double)row->caused_us * 1e-3,
-                                         .last_share = row->last_permille * 1e-3,
-                                         .busy = row->busy != 0,
-                                         .doing_s = (double)row->for_us * 1e-6,
-                                         .ended = row->ended,
-                                         .last_seen_s = (double)row->last_seen_us * 1e-6,
-                                         .compute_ms = (double)row->compute_us * 1e-3,
-                                         .sends_bytes_s = (double)row->sends_bytes_s,
-                                         .receives_bytes_s = (double)row->receives_bytes_s};
-    snprintf(rank_out->host, sizeof rank_out->host, "%s", row->host);
-    snprintf(rank_out->state, sizeof rank_out->state, "%s", states[row->state]);
-    snprintf(rank_out->cause, sizeof rank_out->cause, "%s", shoali_slow_name(row->cause));
-    snprintf(rank_out->operation, sizeof rank_out->operation, "%s", row->text);
-    return SHOAL_OK;
-}
-
-const char *shoal_watch_notes(const shoal_watch *watch)
-{
-    return watch->notes;
-}
-
-void shoal_watch_close(shoal_watch *watch)
-{
-    if (watch == NULL)
-        return;
-    shoali_free(watch->rows);
-    shoali_free(watch);
+    char folder[SHOALI_WATCH_PATH_BYTES];
+    if (watch_out == NULL || timeout_us <= 0)
+        return shoali_fail(SHOAL_EINVAL, "no time to ask, or no place for the answer");
+    if (!shoali_watch_folder(folder, sizeof folder))
+        return shoali_fail(SHOAL_EIO, "%s is not a folder of this user alone", folder);
+    asking *a = shoali_alloc(sizeof *a);
+    if (a == NULL)
+        return SHOAL_ENOMEM;
+    ask_folder(a, folder, NULL);
+    hear_all(a, shoali_now_us() + (uint64_t)timeout_us);
+    qsort(a->job, a->jobs, sizeof a->job[0], by_age);
+    shoal_status status = a->jobs > 0 ? SHOAL_OK : nobody_here(folder, true);
+    shoal_watch *first = NULL, **link = &first;
+    for (uint32_t i = 0; i < a->jobs && status == SHOAL_OK; i++) {
+        *link = a->job[i].watch != NULL ? a->job[i].watch : silent(&a->job[i]);
+        a->job[i].watch = NULL;
+        if (*link == NULL)
+            status = SHOAL_ENOMEM;
+        else
+            link = &(*link)->next;
+    }
+    forget(a);
+    if (status == SHOAL_OK)
+        *watch_out = first;
+    else
+        shoal_watch_close(first);
+    return status;
 }

@@ -26,7 +26,7 @@
 #include "comm/meet_stream.h"
 #include "comm/watch.h"
 
-enum { CLIENT_US = 1000000, JOB_CHARS = 32, STALE_LOOKED_AT = 256, MADE_IN_S = 60 };
+enum { CLIENT_US = 1000000, STALE_LOOKED_AT = 256, MADE_IN_S = 60 };
 
 /* ---------------------------------------------------------------- where */
 
@@ -46,20 +46,6 @@ bool shoali_watch_folder(char *out, size_t bytes)
     (void)mkdir(out, 0700);
     return lstat(out, &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == geteuid() &&
            (about.st_mode & 077) == 0;
-}
-
-/* The job's name as a part of a file's: letters, digits, '-' and '_'. */
-static void plain_name(const char *job, char out[JOB_CHARS + 1])
-{
-    size_t n = 0;
-    for (; job[n] != '\0' && n < JOB_CHARS; n++) {
-        bool plain = (job[n] >= 'a' && job[n] <= 'z') || (job[n] >= 'A' && job[n] <= 'Z') ||
-                     (job[n] >= '0' && job[n] <= '9') || job[n] == '-';
-        out[n] = job[n];
-        if (!plain)
-            out[n] = '_';
-    }
-    out[n] = '\0';
 }
 
 static bool nobody_listens(const struct sockaddr_un *at)
@@ -105,23 +91,25 @@ static bool listen_at(shoal_comm *comm, const char *folder)
     shoali_watch *w = comm->watch;
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     struct epoll_event event = {.events = EPOLLIN};
-    char job[JOB_CHARS + 1], path[sizeof w->path];
-    uint32_t random = 0;
-    plain_name(comm->job, job);
-    if (shoali_meet_random(&random, sizeof random) != SHOAL_OK)
+    shoali_watch_name name = {.number = w->number, .rank = comm->me};
+    char path[sizeof w->path];
+    const size_t in_folder = strlen(folder) + 1;
+    shoali_watch_plain(w->label, name.job);
+    if (shoali_meet_random(&name.random, sizeof name.random) != SHOAL_OK)
         return false;
-    int length = snprintf(path, sizeof path, "%s/%s.%u.%08x", folder, job, comm->me, random);
-    if (length < 0 || (size_t)length >= sizeof at.sun_path) {
+    (void)snprintf(path, sizeof path, "%s/", folder);
+    if (in_folder >= sizeof path ||
+        !shoali_watch_name_format(&name, path + in_folder, sizeof path - in_folder)) {
         errno = ENAMETOOLONG;
         return false;
     }
-    (void)snprintf(at.sun_path, sizeof at.sun_path, "%s/.%u.%08x", folder, comm->me, random);
+    (void)snprintf(at.sun_path, sizeof at.sun_path, "%s/.%u.%08x", folder, comm->me, name.random);
     w->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (w->listener < 0 || bind(w->listener, (const struct sockaddr *)&at, sizeof at) != 0)
         return false;
     memcpy(w->path, at.sun_path, sizeof at.sun_path); /* what is to be taken away in the end */
     event.data.fd = w->listener;
-    if (listen(w->listener, SHOALI_WATCH_CLIENTS) != 0 || rename(at.sun_path, path) != 0)
+    if (listen(w->listener, SOMAXCONN) != 0 || rename(at.sun_path, path) != 0)
         return false;
     memcpy(w->path, path, sizeof w->path);
     return epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, w->listener, &event) == 0;
@@ -153,6 +141,20 @@ static void hang_up(shoali_watch_client *c)
     *c = (shoali_watch_client){.fd = -1};
 }
 
+/* The oldest makes room: it may be stopped, and whoever asks now is not. */
+static shoali_watch_client *free_place(shoali_watch *w)
+{
+    shoali_watch_client *oldest = &w->clients[0];
+    for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++) {
+        if (w->clients[i].fd < 0)
+            return &w->clients[i];
+        if (w->clients[i].until_us < oldest->until_us)
+            oldest = &w->clients[i];
+    }
+    hang_up(oldest);
+    return oldest;
+}
+
 static void welcome(shoal_comm *comm, int fd)
 {
     struct ucred who = {.uid = (uid_t)-1};
@@ -161,9 +163,8 @@ static void welcome(shoal_comm *comm, int fd)
     shoali_watch_client *c = NULL;
     bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
                  (who.uid == geteuid() || who.uid == 0);
-    for (int i = 0; i < SHOALI_WATCH_CLIENTS && known && c == NULL; i++)
-        if (comm->watch->clients[i].fd < 0)
-            c = &comm->watch->clients[i];
+    if (known)
+        c = free_place(comm->watch);
     if (c == NULL || epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         close(fd);
         return;
@@ -197,7 +198,7 @@ static bool answer(shoal_comm *comm, shoali_watch_client *c)
     shoali_status_head head = {.rank = comm->me,
                                .ranks = comm->ranks,
                                .age_us = shoali_since(comm, comm->watch->started_us)};
-    snprintf(head.job, sizeof head.job, "%s", comm->job);
+    snprintf(head.job, sizeof head.job, "%s", comm->watch->label);
     char notes[SHOALI_WATCH_NOTES_BYTES];
     size_t rows_end = SHOALI_STATUS_HEAD_BYTES + (size_t)comm->ranks * SHOALI_STATUS_ROW_BYTES;
     size_t notes_bytes = take_notes(comm, notes);

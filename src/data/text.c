@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/read_file.h"
 #include "data/sequence.h"
 #include "shoal/data.h"
 
@@ -98,9 +99,8 @@ static shoal_status read_all(reader *r)
     if (text == NULL || clean_text == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < d->file_count; i++) {
-        FILE *file = fopen(d->files[i], "re");
-        if (file == NULL)
-            return shoali_fail_os(SHOAL_EIO, errno, "cannot read %s", d->files[i]);
+        FILE *file;
+        SHOALI_TRY(shoali_open_file(d->files[i], &file));
         size_t bytes = fread(text, 1, most, file);
         bool bad = ferror(file) != 0;
         fclose(file);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This host, as the job would use it: the interface that the library chooses, how the rendezvous'
  * name resolves here, what the kernel allows sockets, and what a thread gets of a core. */
-#include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -18,6 +17,7 @@
 #include "doctor/doctor.h"
 #include "transport/iface.h"
 #include "transport/ktls.h"
+#include "transport/line.h"
 #include "wire/bytes.h"
 
 enum { SLICES = 5, SLICE_US = 12000, CORE_TRIES = 3 };
@@ -28,17 +28,14 @@ static const double ALL_OF_A_CORE = 0.9;
 static void ask_interface(const char *name, shoali_facts *facts)
 {
     struct ifreq request = {0};
-    struct ethtool_cmd settings = {.cmd = ETHTOOL_GSET};
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     if (ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0)
         facts->mtu = (uint32_t)request.ifr_mtu;
-    request.ifr_data = (void *)&settings;
-    if (ioctl(fd, SIOCETHTOOL, &request) == 0 && ethtool_cmd_speed(&settings) != UINT32_MAX)
-        facts->port_mbit = ethtool_cmd_speed(&settings);
     close(fd);
+    facts->port_mbit = shoali_line_mbit(name);
 }
 
 /* The third number of tcp_rmem or tcp_wmem: up to which a socket's buffer grows by itself. */

@@ -91,8 +91,13 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
         .seed = shoali_comm_seed(sync->comm),
         .iteration = desc->iteration,
     };
-    return sync->choosing ? shoali_real_auto_open(sync, sync->collective, view.aggregators)
-                          : SHOAL_OK;
+    if (sync->choosing)
+        return shoali_real_auto_open(sync, sync->collective, view.aggregators);
+    if (view.epoch == 0)
+        return SHOAL_OK;
+    char asked[SHOALI_COLLECTIVE_SPEC]; /* a reform left others than it was chosen for */
+    memcpy(asked, sync->collective, sizeof asked);
+    return shoali_collective_among(asked, view.workers, true, sync->collective);
 }
 
 static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const shoali_sync_row *own)
@@ -112,7 +117,7 @@ static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const sh
     const shoal_job job = {.size = sizeof job,
                            .sync = desc->sync,
                            .codec = desc->codec,
-                           .collective = desc->collective,
+                           .collective = sync->collective,
                            .workers = sync->world.workers};
     if (own == NULL)
         SHOALI_TRY(shoal_job_check(&job));

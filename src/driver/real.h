@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "collective/by_density.h"
+#include "collective/schedule.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
 #include "driver/tensors.h"
@@ -71,9 +72,11 @@ struct shoal_sync {
     shoali_tensors tensors;
     shoal_tensor *table, *op_table; /* of the caller; room for one operation's */
     uint32_t *endpoints, *hosts;
-    char collective[160], codec[160];
-    bool choosing;   /* among ways, by density: collective is "auto" */
-    bool sends_rows; /* the collective does, where they are known */
+    char collective[SHOALI_COLLECTIVE_SPEC], codec[160];
+    char among[SHOALI_COLLECTIVE_SPEC]; /* instead, among among_count members: fewer than all */
+    uint32_t among_count;               /* 0: there was no such group yet */
+    bool choosing;                      /* among ways, by density: collective is "auto" */
+    bool sends_rows;                    /* the collective does, where they are known */
     shoali_ways ways;
     uint8_t tos;
     uint64_t instance; /* of protocols on this comm: tells their operations and messages apart */
@@ -161,6 +164,8 @@ void shoali_real_auto_fini(shoal_sync *sync);
 /** Before an operation starts: its collective and codec; it gets a bucket if it goes by one. */
 SHOAL_MUST_USE shoal_status shoali_real_auto_before(shoali_real_op *op, const shoali_sync_op *from,
                                                     shoal_op_desc *desc);
+/** Elements that this rank would send of a bucket by the dense way. */
+uint64_t shoali_real_auto_dense(const shoali_real_bucket *bucket);
 /** op->measures: start the small operation beside the one that has just been started. */
 void shoali_real_auto_share(shoali_real_op *op, const shoal_op_desc *beside);
 /** All parts have ended well: sum is what the bucket holds now. */

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "collective/schedule.h"
 #include "driver/real.h"
 
 #define FIGURES_OP \
@@ -19,8 +20,9 @@ struct shoali_real_bucket {
     shoali_real_bucket *next;
     size_t offset, count;
     uint64_t operations;
-    float took_s; /* the last operation */
-    bool chosen;  /* at least once */
+    uint64_t dense_elems; /* that this rank sends of it by the dense way */
+    float took_s;         /* the last operation */
+    bool chosen;          /* at least once */
     shoali_by_density state;
     shoali_density all[]; /* [workers] */
 };
@@ -44,18 +46,52 @@ void shoali_real_auto_fini(shoal_sync *sync)
     }
 }
 
-static shoali_real_bucket *bucket_of(shoal_sync *sync, size_t offset, size_t count)
+/* Dense buckets go by the dense way, so that is what any other way is compared with. */
+static shoal_status dense_elems(const shoal_sync *sync, size_t count, uint64_t *elems_out)
 {
+    const shoal_schedule_args args = {
+        .size = sync->world.workers, .contributors = sync->world.workers, .me = sync->world.me};
+    shoali_collective collective;
+    shoal_schedule schedule;
+    shoali_cost cost;
+    SHOALI_TRY(shoali_collective_open(sync->ways.collective[SHOALI_DENSE], &collective));
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoal_status status = arena == NULL ? SHOAL_ENOMEM
+                                        : shoali_collective_build(&collective, SHOAL_ALL_REDUCE,
+                                                                  &args, arena, &schedule);
+    if (status == SHOAL_OK) {
+        shoali_schedule_cost(&schedule, count, &cost);
+        *elems_out = cost.sent_elems;
+    }
+    shoali_arena_destroy(arena);
+    shoali_collective_close(&collective);
+    return status;
+}
+
+uint64_t shoali_real_auto_dense(const shoali_real_bucket *bucket)
+{
+    return bucket->dense_elems;
+}
+
+static shoal_status bucket_of(shoal_sync *sync, size_t offset, size_t count,
+                              shoali_real_bucket **bucket_out)
+{
+    uint64_t dense;
     for (shoali_real_bucket *b = sync->buckets; b != NULL; b = b->next)
-        if (b->offset == offset && b->count == count)
-            return b;
+        if (b->offset == offset && b->count == count) {
+            *bucket_out = b;
+            return SHOAL_OK;
+        }
+    SHOALI_TRY(dense_elems(sync, count, &dense));
     shoali_real_bucket *made = shoali_alloc(sizeof *made + sync->world.workers * sizeof *made->all);
     if (made == NULL)
-        return NULL;
+        return SHOAL_ENOMEM;
     made->offset = offset;
     made->count = count;
+    made->dense_elems = dense;
     made->next = sync->buckets;
-    return sync->buckets = made;
+    *bucket_out = sync->buckets = made;
+    return SHOAL_OK;
 }
 
 static bool is_due(const shoali_real_bucket *b)
@@ -81,9 +117,8 @@ shoal_status shoali_real_auto_before(shoali_real_op *op, const shoali_sync_op *f
     desc->collective = sync->ways.collective[SHOALI_DENSE];
     if (from->members != NULL || from->owner_job || sync->world.workers == 1)
         return SHOAL_OK; /* no buckets that come again, or nothing to choose */
-    shoali_real_bucket *b = op->bucket = bucket_of(sync, from->offset, from->count);
-    if (b == NULL)
-        return SHOAL_ENOMEM;
+    SHOALI_TRY(bucket_of(sync, from->offset, from->count, &op->bucket));
+    shoali_real_bucket *b = op->bucket;
     op->measures = is_due(b);
     if (op->measures)
         look(sync, b, desc->buf);

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "driver/real.h"
 #include "sync/finale.h"
 
@@ -71,6 +72,8 @@ static void account(const shoali_real_op *op, const shoal_op_stats *stats)
     sync->stats.received_payload_bytes += stats->received_payload_bytes;
     sync->stats.sent_elems += stats->sent_elems;
     sync->stats.received_elems += stats->received_elems;
+    sync->stats.dense_elems += op->bucket != NULL ? shoali_real_auto_dense(op->bucket)
+                                                  : stats->dense_elems;
     pthread_mutex_unlock(&sync->lock);
 }
 
@@ -124,6 +127,25 @@ void shoali_real_keep_rows(shoal_sync *sync, const shoali_real_note *note)
             sync->rows[i] = (shoali_real_rows){note->rows, note->row_count};
 }
 
+/* After a loss a sum may have fewer members than its collective was chosen for. */
+static shoal_status choose_collective(shoal_sync *sync, const shoali_sync_op *from,
+                                      const char **spec_out)
+{
+    *spec_out = sync->collective;
+    if (from->members == NULL || from->contributors == sync->world.workers || sync->choosing)
+        return SHOAL_OK;
+    if (sync->among_count != from->contributors) {
+        SHOALI_TRY(
+            shoali_collective_among(sync->collective, from->contributors, false, sync->among));
+        if (strcmp(sync->among, sync->collective) != 0)
+            shoali_log(WARN, "collective %s is not for %u of %u workers: these use %s",
+                       sync->collective, from->contributors, sync->world.workers, sync->among);
+        sync->among_count = from->contributors;
+    }
+    *spec_out = sync->among;
+    return SHOAL_OK;
+}
+
 static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char *label,
                              size_t label_bytes, shoal_op_desc *desc_out)
 {
@@ -152,9 +174,9 @@ static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char 
     desc_out->member_count = from->member_count;
     desc_out->contributors = from->members != NULL ? from->contributors : sync->world.workers;
     desc_out->root = from->root;
-    desc_out->collective = from->collective != NULL ? from->collective
-                           : broadcast              ? NULL
-                                                    : sync->collective;
+    desc_out->collective = from->collective;
+    if (from->collective == NULL && !broadcast)
+        SHOALI_TRY(choose_collective(sync, from, &desc_out->collective));
     desc_out->push_codec = push;
     desc_out->pull_codec = from->pull_coded == from->push_coded ? NULL
                            : from->pull_coded                   ? sync->codec

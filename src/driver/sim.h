@@ -148,7 +148,8 @@ struct shoal_sim {
     /* what is simulated */
     shoali_protocol protocol;
     shoal_codec *codec, *identity;
-    char collective[160];
+    char collective[SHOALI_COLLECTIVE_SPEC];
+    char among[SHOALI_COLLECTIVE_SPEC]; /* instead, among fewer than all: of the last such group */
     shoali_sim_compute compute;
     shoali_sim_network network;
     shoali_sim_faults faults;

@@ -299,6 +299,17 @@ static void finish(runner *r)
     shoali_free(r->shared);
 }
 
+static uint64_t dense_elems(const runner *r)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < r->flow->args.size; i++) {
+        shoali_flow_stats stats;
+        r->row->stats(r->members[i].state, &stats);
+        sum += stats.dense_elems;
+    }
+    return sum;
+}
+
 shoal_status shoali_sim_flow_run(const shoali_sim_flow *flow, shoal_status *result_out,
                                  shoali_not_finite *origin_out)
 {
@@ -317,6 +328,8 @@ shoal_status shoali_sim_flow_run(const shoali_sim_flow *flow, shoal_status *resu
         *origin_out = (shoali_not_finite){0};
         if (*result_out == SHOAL_ENOTFINITE)
             (void)r.row->not_finite(r.members[0].state, origin_out);
+        if (flow->dense_elems_out != NULL)
+            *flow->dense_elems_out = dense_elems(&r);
     }
     finish(&r);
     return status;

@@ -22,6 +22,7 @@ typedef struct shoali_sim_flow {
     const float *(*weights)(void *ctx, uint32_t member);
     /** Coded bytes that went from one member to another. */
     void (*carried)(void *ctx, uint32_t from, uint32_t to, uint64_t bytes);
+    uint64_t *dense_elems_out; /* flow.h, of all members together; NULL: nobody asks */
 } shoali_sim_flow;
 
 /**

@@ -30,11 +30,20 @@ static uint32_t member_of(const shoali_sim_op *op, uint32_t endpoint)
     return NONE;
 }
 
-static const char *spec_of(const shoal_sim *sim, const shoali_sync_op *op)
+/* After a loss a sum may have fewer members than its collective was chosen for. */
+static const char *spec_of(shoal_sim *sim, const shoali_sync_op *op)
 {
     if (op->collective != NULL)
         return op->collective;
-    return op->kind == SHOALI_SYNC_BROADCAST ? "broadcast" : sim->collective;
+    if (op->kind == SHOALI_SYNC_BROADCAST)
+        return "broadcast";
+    if (op->members == NULL || op->contributors == sim->workers)
+        return sim->collective;
+    shoal_status status = shoali_collective_among(sim->collective, op->contributors, false,
+                                                  sim->among);
+    if (status != SHOAL_OK)
+        shoali_sim_break(sim, status);
+    return sim->among;
 }
 
 /* A new operation as its first member describes it. */

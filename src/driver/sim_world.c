@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/read_file.h"
 #include "driver/sim.h"
 #include "model/model.h"
 
@@ -198,9 +199,8 @@ static shoal_status read_trace(shoal_sim *sim)
 {
     char line[LINE_BYTES];
     shoal_status status = SHOAL_OK;
-    FILE *file = fopen(sim->compute.trace, "re");
-    if (file == NULL)
-        return shoali_fail(SHOAL_EIO, "%s: %s", sim->compute.trace, strerror(errno));
+    FILE *file;
+    SHOALI_TRY(shoali_open_file(sim->compute.trace, &file));
     for (uint32_t number = 1; status == SHOAL_OK && fgets(line, sizeof line, file) != NULL;
          number++)
         status = read_trace_line(sim, line, number);

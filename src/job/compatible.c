@@ -5,13 +5,57 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "collective/schedule.h"
 #include "shoal/codec.h"
 #include "sync/sync.h"
 
 enum { NAMES_BYTES = 160 };
+
+/* What holds where nothing else is asked for. */
+static const struct {
+    const char *sync, *codec, *collective;
+} standard = {"all_reduce", "identity", "ring"};
+
+/* What may be asked for, with the option's name; `gradients`: only protocols with that trait have
+ * it; `timed`: there is no network or no fixed step to measure, so nothing is chosen by time. */
+typedef struct feature {
+    uint32_t bit;
+    const char *option;
+    bool gradients, timed;
+    uint32_t excludes; /* of the features above */
+    const char *why;
+} feature;
+
+enum {
+    SIMULATED = SHOAL_JOB_SIMULATED,
+    REFORM = SHOAL_JOB_REFORM,
+    PLAN = SHOAL_JOB_PLAN,
+    ADMM = SHOAL_JOB_ADMM,
+    BATCH_AUTO = SHOAL_JOB_BATCH_AUTO,
+    NO_EXCHANGE = SHOAL_JOB_NO_EXCHANGE
+};
+
+static const feature features[] = {
+    {SIMULATED, "--simulate", true, true, 0, NULL},
+    {REFORM, "--on-loss reform", true, true, SIMULATED,
+     "simulated workers are one process, and end together"},
+    {PLAN, "--plan", true, true, SIMULATED | REFORM,
+     "a plan is for a fixed number of real workers"},
+    {ADMM, "--admm", true, false, REFORM | PLAN,
+     "its multipliers belong to fixed workers with whole layers"},
+    {BATCH_AUTO, "--batch auto", false, false, SIMULATED | REFORM | PLAN,
+     "batches are divided by what fixed workers with whole layers take"},
+    {NO_EXCHANGE, "--no-exchange", false, false, SIMULATED | REFORM,
+     "workers that exchange nothing have nothing to agree on"},
+    {SHOAL_JOB_RESUME, "--resume", false, false, SIMULATED, "their state is in no checkpoint"},
+    {SHOAL_JOB_SKIPS, "--nonfinite skip", false, false, PLAN,
+     "a plan's parts have no moment at which all could skip"},
+    {SHOAL_JOB_PACED, "--compute-ms", false, false, SIMULATED | PLAN,
+     "there is no forward and backward pass of one worker to stretch"},
+    {SHOAL_JOB_DUMPS, "--dump-gradients", false, false, SIMULATED | PLAN,
+     "no worker's own gradients of all layers are held apart there"}};
+enum { FEATURES = sizeof features / sizeof *features };
 
 static bool is_auto(const char *spec)
 {
@@ -31,11 +75,137 @@ static void protocols_with(uint32_t trait, char names[NAMES_BYTES])
     }
 }
 
+const char *shoal_job_option(size_t i)
+{
+    return i < FEATURES ? features[i].option : NULL;
+}
+
+static const feature *first_feature(uint32_t bits)
+{
+    for (size_t i = 0; i < FEATURES; i++)
+        if ((bits & features[i].bit) != 0)
+            return &features[i];
+    return NULL;
+}
+
+static shoal_status features_together(uint32_t asks)
+{
+    for (size_t i = 0; i < FEATURES; i++) {
+        const feature *one = &features[i], *other = first_feature(asks & one->excludes);
+        if ((asks & one->bit) == 0 || other == NULL)
+            continue;
+        shoal_status status = shoali_fail(SHOAL_EINVAL, "%s does not go with %s: %s", one->option,
+                                          other->option, one->why);
+        shoali_error_advice("Leave one of the two out.");
+        return status;
+    }
+    return SHOAL_OK;
+}
+
+/* Batches are divided by a sum of all workers now and then. */
+static shoal_status batches_and_sync(uint32_t asks, const shoali_protocol *protocol)
+{
+    if ((asks & BATCH_AUTO) == 0 || (protocol->traits & SHOALI_SYNC_LATER) == 0)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(
+        SHOAL_EINVAL,
+        "--batch auto does not go with --sync %s: a late worker would "
+        "wait for the others, who wait for it to divide the batches",
+        protocol->spec);
+    shoali_error_advice("Leave one of the two out.");
+    return status;
+}
+
+static shoal_status features_and_sync(uint32_t asks, const shoali_protocol *protocol)
+{
+    char names[NAMES_BYTES];
+    SHOALI_TRY(batches_and_sync(asks, protocol));
+    for (size_t i = 0; i < FEATURES; i++) {
+        if ((asks & features[i].bit) == 0 || !features[i].gradients ||
+            (protocol->traits & SHOALI_SYNC_GRADIENTS) != 0)
+            continue;
+        shoal_status status = shoali_fail(SHOAL_EINVAL, "%s does not go with --sync %s",
+                                          features[i].option, protocol->spec);
+        protocols_with(SHOALI_SYNC_GRADIENTS, names);
+        if (features[i].bit == REFORM && (protocol->traits & SHOALI_SYNC_SURVIVES) != 0)
+            shoali_error_advice("Leave --on-loss reform out: %s goes on without lost workers by "
+                                "itself, but takes in no replacements; %s does.",
+                                protocol->spec, names);
+        else
+            shoali_error_advice("Leave one of the two out; %s goes with --sync %s.",
+                                features[i].option, names);
+        return status;
+    }
+    return SHOAL_OK;
+}
+
+/* A transform's rounds are operations of a communicator. */
+static shoal_status simulated_and_codec(const shoal_job *job)
+{
+    shoal_codec *codec = NULL;
+    if ((job->asks & SIMULATED) == 0 || is_auto(job->codec))
+        return SHOAL_OK;
+    SHOALI_TRY(shoal_codec_open(job->codec, &codec));
+    const bool rounds = (shoal_codec_traits(codec) & SHOAL_CODEC_TRANSFORM) != 0;
+    shoal_codec_close(codec);
+    if (!rounds)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EINVAL,
+                                      "--simulate does not go with --codec %s: it "
+                                      "sums in rounds of its own",
+                                      job->codec);
+    shoali_error_advice("Take processes: --workers instead of --simulate.");
+    return status;
+}
+
+/* What names an exchange beside something that leaves nothing to choose there. */
+static shoal_status features_and_exchange(const shoal_job *job)
+{
+    const char *option = NULL, *spec = NULL;
+    const feature *one = NULL;
+    if ((job->asks & NO_EXCHANGE) != 0) {
+        const bool sync = strcmp(job->sync, standard.sync) != 0;
+        const bool codec = strcmp(job->codec, standard.codec) != 0;
+        const bool collective = strcmp(job->collective, standard.collective) != 0;
+        one = first_feature(NO_EXCHANGE);
+        option = sync ? "--sync" : codec ? "--codec" : "--collective";
+        spec = sync ? job->sync : codec ? job->codec : collective ? job->collective : NULL;
+    }
+    for (size_t i = 0; i < FEATURES && spec == NULL; i++) {
+        if ((job->asks & features[i].bit) == 0 || !features[i].timed)
+            continue;
+        one = &features[i];
+        option = is_auto(job->codec) ? "--codec" : "--collective";
+        spec = is_auto(job->codec)                                     ? job->codec
+               : is_auto(job->collective) && features[i].bit != REFORM ? job->collective
+                                                                       : NULL;
+    }
+    if (spec == NULL)
+        return simulated_and_codec(job);
+    shoal_status status = shoali_fail(SHOAL_EINVAL, "%s does not go with %s %s", one->option,
+                                      option, spec);
+    if (one->bit == NO_EXCHANGE)
+        shoali_error_advice("Nothing is sent: leave one of the two out.");
+    else
+        shoali_error_advice("auto measures time among fixed workers on a network: name a codec.");
+    return status;
+}
+
 /* A codec is for gradients, or for what has moved; some protocols send parameters as they are. */
 static shoal_status sync_and_codec(const shoali_protocol *protocol, const char *codec)
 {
     char names[NAMES_BYTES];
     shoal_codec *opened = NULL;
+    if (is_auto(codec) && (protocol->traits & SHOALI_SYNC_CODED) != 0 &&
+        (protocol->traits & SHOALI_SYNC_GRADIENTS) == 0) {
+        protocols_with(SHOALI_SYNC_GRADIENTS, names);
+        shoal_status status = shoali_fail(SHOAL_EINVAL,
+                                          "--sync %s does not go with --codec %s: it "
+                                          "cannot change its codec on the way",
+                                          protocol->spec, codec);
+        shoali_error_advice("Name a codec, or take one of these protocols: %s.", names);
+        return status;
+    }
     if (!is_auto(codec)) {
         SHOALI_TRY(shoal_codec_open(codec, &opened));
         bool plain = (shoal_codec_traits(opened) & SHOAL_CODEC_RAW_BYTES) != 0;
@@ -54,14 +224,59 @@ static shoal_status sync_and_codec(const shoali_protocol *protocol, const char *
     return status;
 }
 
+/* A row that spreads one member's values makes no sum. */
+static shoal_status no_sum(const char *spec)
+{
+    shoali_collective collective;
+    SHOALI_TRY(shoali_collective_open(spec, &collective));
+    const bool rooted = (collective.traits & SHOALI_COLL_ROOTED) != 0;
+    shoali_collective_close(&collective);
+    if (!rooted)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EINVAL,
+                                      "--collective %s makes no sum: it spreads one "
+                                      "member's values",
+                                      spec);
+    shoali_error_advice("Take one of these: `shoal list collectives`.");
+    return status;
+}
+
+static shoal_status sync_and_collective(const shoali_protocol *protocol, const char *collective)
+{
+    char names[NAMES_BYTES];
+    if (!is_auto(collective))
+        SHOALI_TRY(no_sum(collective));
+    if (strcmp(collective, standard.collective) == 0 ||
+        (protocol->traits & SHOALI_SYNC_COLLECTIVE) != 0)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EINVAL,
+                                      "--sync %s has ways of its own between workers: "
+                                      "--collective %s would make its last average only",
+                                      protocol->spec, collective);
+    protocols_with(SHOALI_SYNC_COLLECTIVE, names);
+    shoali_error_advice("Leave --collective out, or take one of these protocols: %s.", names);
+    return status;
+}
+
 /* "auto" is compared among what the collective carries: identity at least. */
 static shoal_status codec_and_collective(const shoali_protocol *protocol, const char *codec,
                                          const char *collective)
 {
     static const char allow[] = "auto:allow=";
     char spec[NAMES_BYTES];
-    if ((protocol->traits & SHOALI_SYNC_COLLECTIVE) == 0 || is_auto(collective))
+    if ((protocol->traits & SHOALI_SYNC_COLLECTIVE) == 0)
         return SHOAL_OK;
+    if (is_auto(collective)) {
+        if (strcmp(codec, standard.codec) == 0)
+            return SHOAL_OK;
+        shoal_status status = shoali_fail(SHOAL_EINVAL,
+                                          "--collective %s does not go with --codec "
+                                          "%s",
+                                          collective, codec);
+        shoali_error_advice("It chooses among ways that carry float32 (ring, omnireduce, gather): "
+                            "name a collective, or leave --codec out.");
+        return status;
+    }
     if (!is_auto(codec))
         return shoal_codec_carried(codec, collective);
     SHOALI_TRY(shoal_codec_carried("identity", collective));
@@ -80,21 +295,10 @@ static shoal_status codec_and_collective(const shoali_protocol *protocol, const 
 static shoal_status collective_and_workers(const char *spec, uint32_t workers)
 {
     shoali_collective collective;
-    shoal_schedule schedule;
     if (workers < 2 || is_auto(spec))
         return SHOAL_OK;
     SHOALI_TRY(shoali_collective_open(spec, &collective));
-    shoal_status status = SHOAL_OK;
-    const uint32_t no_list = SHOALI_COLL_FLOW | SHOALI_COLL_RATED | SHOALI_COLL_ROOTED |
-                             SHOALI_COLL_DEDICATED;
-    const bool has_list = (collective.traits & no_list) == 0;
-    shoal_arena *arena = has_list ? shoali_arena_create(4096) : NULL;
-    if (has_list && arena == NULL)
-        status = SHOAL_ENOMEM;
-    if (arena != NULL) {
-        const shoal_schedule_args args = {.size = workers, .contributors = workers};
-        status = shoali_collective_build(&collective, SHOAL_ALL_REDUCE, &args, arena, &schedule);
-    }
+    shoal_status status = shoali_collective_takes(&collective, workers);
     if (status == SHOAL_EINVAL) {
         shoal_error why;
         shoali_error_get(&why);
@@ -103,25 +307,70 @@ static shoal_status collective_and_workers(const char *spec, uint32_t workers)
         shoali_error_advice("Take as many workers as its keys multiply to, or ring, direct or "
                             "halving_doubling, which take any number.");
     }
-    shoali_arena_destroy(arena);
     shoali_collective_close(&collective);
     return status;
 }
 
-shoal_status shoal_job_check(const shoal_job *job)
+/* What only the row knows of its keys. */
+static shoal_status row_fits(const shoali_protocol *protocol, const shoal_job *job)
+{
+    uint32_t traits = 0;
+    shoal_codec *codec = NULL;
+    if (protocol->row->fits == NULL)
+        return SHOAL_OK;
+    if (!is_auto(job->codec)) {
+        SHOALI_TRY(shoal_codec_open(job->codec, &codec));
+        traits = shoal_codec_traits(codec);
+        shoal_codec_close(codec);
+    }
+    if (protocol->row->fits(protocol->params, 0, job->workers) != SHOAL_OK) {
+        shoal_error why;
+        shoali_error_get(&why);
+        return shoali_fail(SHOAL_EINVAL, "--sync %s does not go with %u workers: %.200s",
+                           protocol->spec, job->workers, why.text);
+    }
+    if (protocol->row->fits(protocol->params, traits, job->workers) == SHOAL_OK)
+        return SHOAL_OK;
+    shoal_error why;
+    shoali_error_get(&why);
+    return shoali_fail(SHOAL_EINVAL, "--sync %s does not go with --codec %s: %.200s",
+                       protocol->spec, job->codec, why.text);
+}
+
+static shoal_status workers_together(const shoal_job *job)
+{
+    if ((job->asks & REFORM) != 0 && job->workers == 1)
+        return shoali_fail(SHOAL_EINVAL, "--on-loss reform goes with several workers, not with one "
+                                         "alone");
+    return collective_and_workers(job->collective, job->workers);
+}
+
+shoal_status shoal_job_check(const shoal_job *asked)
 {
     shoali_protocol protocol;
-    if (job == NULL || job->size != sizeof *job)
+    if (asked == NULL || asked->size != sizeof *asked)
         return shoali_fail(SHOAL_EINVAL,
                            "shoal_job: size is not sizeof; start from SHOAL_JOB_INIT");
-    const char *codec = job->codec != NULL ? job->codec : "identity";
-    const char *collective = job->collective != NULL ? job->collective : "ring";
-    SHOALI_TRY(shoali_sync_open(job->sync != NULL ? job->sync : "all_reduce", &protocol));
-    shoal_status status = sync_and_codec(&protocol, codec);
+    shoal_job job = *asked;
+    job.sync = job.sync != NULL ? job.sync : standard.sync;
+    job.codec = job.codec != NULL ? job.codec : standard.codec;
+    job.collective = job.collective != NULL ? job.collective : standard.collective;
+    SHOALI_TRY(shoali_sync_open(job.sync, &protocol));
+    shoal_status status = features_together(job.asks);
     if (status == SHOAL_OK)
-        status = codec_and_collective(&protocol, codec, collective);
+        status = features_and_sync(job.asks, &protocol);
     if (status == SHOAL_OK)
-        status = collective_and_workers(collective, job->workers);
+        status = features_and_exchange(&job);
+    if (status == SHOAL_OK)
+        status = sync_and_codec(&protocol, job.codec);
+    if (status == SHOAL_OK)
+        status = sync_and_collective(&protocol, job.collective);
+    if (status == SHOAL_OK)
+        status = codec_and_collective(&protocol, job.codec, job.collective);
+    if (status == SHOAL_OK)
+        status = row_fits(&protocol, &job);
+    if (status == SHOAL_OK)
+        status = workers_together(&job);
     shoali_sync_close(&protocol);
     return status;
 }

@@ -21,11 +21,12 @@ typedef struct shoali_kernels {
     void (*copy)(float *dst, const float *src, size_t n);
     /* Round to nearest even; false if a result is not finite (source NaN, infinite, too large). */
     bool (*fp16_encode)(uint16_t *dst, const float *src, size_t n);
-    void (*fp16_decode)(float *dst, const uint16_t *src, size_t n);
-    void (*fp16_add)(float *acc, const uint16_t *src, size_t n); /* fused decode + add */
+    /* false: some were not finite, decoded all the same */
+    bool (*fp16_decode)(float *dst, const uint16_t *src, size_t n);
+    bool (*fp16_add)(float *acc, const uint16_t *src, size_t n); /* fused decode + add */
     bool (*bf16_encode)(uint16_t *dst, const float *src, size_t n);
-    void (*bf16_decode)(float *dst, const uint16_t *src, size_t n);
-    void (*bf16_add)(float *acc, const uint16_t *src, size_t n);
+    bool (*bf16_decode)(float *dst, const uint16_t *src, size_t n);
+    bool (*bf16_add)(float *acc, const uint16_t *src, size_t n);
     double (*sumsq)(const float *x, size_t n);           /* sum of squares in double, rel. 1e-12 */
     float (*absmax)(const float *x, size_t n);           /* NaN if any is NaN; 0 for n = 0 */
     size_t (*first_nonfinite)(const float *x, size_t n); /* index, n if all finite */

@@ -85,7 +85,7 @@ static shoal_status text_of(shoal_arena *arena, const json_t *object, const char
         return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" must have 1 .. %zu characters", key,
                            max - 1);
     for (size_t i = 0; i < len; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == '"' || text[i] == '\\')
+        if ((unsigned char)text[i] < ' ')
             return shoali_fail(SHOAL_ECORRUPT, "key \"%s\" has a character that names may not have",
                                key);
     *out = shoali_arena_strdup(arena, text);

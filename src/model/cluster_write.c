@@ -3,9 +3,21 @@
  * said. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/new_file.h"
 #include "model/cluster.h"
+
+/* "key": "text", after `before`: a model's name may be any path. */
+static void put_text(FILE *file, const char *before, const char *key, const char *text)
+{
+    json_t *string = json_string(text);
+    char *quoted = shoali_json_text(string, JSON_ENCODE_ANY);
+    fprintf(file, "%s\"%s\": %s", before, key, quoted != NULL ? quoted : "\"?\"");
+    shoali_free(quoted);
+    json_decref(string);
+}
 
 /* "a": 1.5, with the comma before it; left out where it equals what its absence means. */
 static void put_real(FILE *file, const char *key, double value, double absent)
@@ -38,7 +50,8 @@ static void put_table(FILE *file, const shoali_efficiency *table)
 
 static void put_accelerator(FILE *file, const shoali_accelerator *a)
 {
-    fprintf(file, "    {\"name\": \"%s\", \"flops\": %.17g", a->name, a->flops);
+    put_text(file, "    {", "name", a->name);
+    fprintf(file, ", \"flops\": %.17g", a->flops);
     put_real(file, "vector_flops", a->vector_flops, a->flops);
     put_real(file, "memory", a->memory_bytes, INFINITY);
     put_rate(file, "memory_rate", a->memory_bytes_per_s, INFINITY);
@@ -71,8 +84,9 @@ static void put_hosts(FILE *file, const shoali_cluster *c)
         const shoali_host *host = &c->hosts[i];
         for (next = i + 1; next < c->host_count && same_host(host, &c->hosts[next]);)
             next++;
-        fprintf(file, "%s\n    {\"count\": %u, \"accelerator\": \"%s\", \"workers\": %u",
-                i > 0 ? "," : "", next - i, c->accelerators[host->accelerator].name, host->workers);
+        fprintf(file, "%s\n    {\"count\": %u, \"workers\": %u", i > 0 ? "," : "", next - i,
+                host->workers);
+        put_text(file, ", ", "accelerator", c->accelerators[host->accelerator].name);
         put_rate(file, "nic", host->up_bytes_per_s, INFINITY);
         put_rate(file, "nic_down", host->down_bytes_per_s, host->up_bytes_per_s);
         put_micros(file, "latency_us", host->latency_s);
@@ -146,8 +160,7 @@ static void put_costs(FILE *file, const shoali_cluster *c)
 {
     for (uint32_t i = 0; i < c->codec_count; i++) {
         const shoali_codec_cost *codec = &c->codecs[i];
-        fprintf(file, "%s\n    {\"codec\": \"%s\"", i > 0 ? "," : ",\n  \"codecs\": [",
-                codec->spec);
+        put_text(file, i > 0 ? ",\n    {" : ",\n  \"codecs\": [\n    {", "codec", codec->spec);
         put_rate(file, "encode_rate", codec->encode_bytes_per_s, 0);
         put_rate(file, "decode_rate", codec->decode_bytes_per_s, 0);
         fprintf(file, ", \"ratio\": %.17g", codec->ratio);
@@ -156,8 +169,8 @@ static void put_costs(FILE *file, const shoali_cluster *c)
     }
     for (uint32_t i = 0; i < c->profile_count; i++) {
         const shoali_profile *profile = &c->profiles[i];
-        fprintf(file, "%s\n    {\"model\": \"%s\", \"batch\": %u",
-                i > 0 ? "," : ",\n  \"profiles\": [", profile->model, profile->batch);
+        put_text(file, i > 0 ? ",\n    {" : ",\n  \"profiles\": [\n    {", "model", profile->model);
+        fprintf(file, ", \"batch\": %u", profile->batch);
         put_micros(file, "compute_us", profile->compute_s);
         put_micros(file, "update_us", profile->update_s);
         put_real(file, "spread", profile->spread, 0);
@@ -177,8 +190,8 @@ static void put_costs(FILE *file, const shoali_cluster *c)
 
 void shoali_cluster_print(const shoali_cluster *cluster, FILE *file)
 {
-    fprintf(file, "{\n  \"name\": \"%s\", \"cores\": %u,\n  \"accelerators\": [\n", cluster->name,
-            cluster->cores);
+    put_text(file, "{\n  ", "name", cluster->name);
+    fprintf(file, ", \"cores\": %u,\n  \"accelerators\": [\n", cluster->cores);
     for (uint32_t i = 0; i < cluster->accelerator_count; i++) {
         fprintf(file, "%s", i > 0 ? ",\n" : "");
         put_accelerator(file, &cluster->accelerators[i]);

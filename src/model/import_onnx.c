@@ -14,7 +14,13 @@
 #include "model/model.h"
 #include "onnx_min.pb-c.h"
 
-enum { FILE_MAX = 1 << 30, NODES_MAX = 20000, SIDE_MAX = 65536 };
+enum {
+    FILE_MAX = 1 << 30,
+    NODES_MAX = 20000,
+    SIDE_MAX = 65536,
+    UNPACKED_BYTES = 256 << 20, /* and twice the file */
+    ALLOCATION_BYTES = 63       /* one is rounded up to 64 */
+};
 
 typedef Shoal__Onnx__Node node_pb;
 typedef Shoal__Onnx__Attribute attribute_pb;
@@ -461,22 +467,63 @@ static shoal_status in_file(const char *what, shoal_status status)
     return shoali_fail(status, "%s: %s", what, error.text);
 }
 
+/* A node of two bytes takes a hundred once it is unpacked; weights are copied as they are. */
+typedef struct budget {
+    shoal_arena *arena;
+    size_t left;
+    bool spent, failed;
+} budget;
+
+static void *take(void *ctx, size_t bytes)
+{
+    budget *b = ctx;
+    b->spent = b->spent || bytes + ALLOCATION_BYTES > b->left;
+    if (b->spent)
+        return NULL;
+    b->left -= bytes + ALLOCATION_BYTES;
+    void *memory = shoali_arena_alloc(b->arena, bytes);
+    b->failed = b->failed || memory == NULL;
+    return memory;
+}
+
+static void give_back(void *ctx, void *bytes)
+{
+    (void)ctx, (void)bytes; /* with the arena */
+}
+
+static shoal_status unpack(const char *what, const uint8_t *bytes, size_t len_bytes,
+                           shoal_arena *arena, Shoal__Onnx__Model **file_out)
+{
+    const size_t most = UNPACKED_BYTES + 2 * len_bytes;
+    budget b = {.arena = arena, .left = most};
+    ProtobufCAllocator heap = {.alloc = take, .free = give_back, .allocator_data = &b};
+    *file_out = shoal__onnx__model__unpack(&heap, len_bytes, bytes);
+    if (b.failed)
+        return SHOAL_ENOMEM;
+    if (b.spent)
+        return shoali_fail(SHOAL_ECORRUPT, "%s: a graph that takes more than %zu MB of memory",
+                           what, most >> 20);
+    if (*file_out == NULL || (*file_out)->graph == NULL)
+        return shoali_fail(SHOAL_ECORRUPT, "%s: not an ONNX model", what);
+    return SHOAL_OK;
+}
+
 shoal_status shoali_import_onnx(const char *what, const uint8_t *bytes, size_t len_bytes,
                                 shoal_arena *arena, shoali_model_text *text_out)
 {
     importer im = {.what = what, .arena = arena, .list = {.arena = arena}};
-    Shoal__Onnx__Model *file = shoal__onnx__model__unpack(NULL, len_bytes, bytes);
-    if (file == NULL || file->graph == NULL) {
-        if (file != NULL)
-            shoal__onnx__model__free_unpacked(file, NULL);
-        return shoali_fail(SHOAL_ECORRUPT, "%s: not an ONNX model", what);
+    Shoal__Onnx__Model *file;
+    shoal_arena *unpacked = shoali_arena_create(1 << 16);
+    shoal_status status = unpacked != NULL ? unpack(what, bytes, len_bytes, unpacked, &file)
+                                           : SHOAL_ENOMEM;
+    if (status == SHOAL_OK) {
+        *text_out = (shoali_model_text){.name = name_of(what, arena)};
+        status = text_out->name != NULL ? read_graph(&im, file->graph, text_out) : SHOAL_ENOMEM;
+        status = in_file(what, status);
     }
-    *text_out = (shoali_model_text){.name = name_of(what, arena)};
-    shoal_status status = text_out->name != NULL ? read_graph(&im, file->graph, text_out)
-                                                 : SHOAL_ENOMEM;
     HASH_CLEAR(hh, im.values);
-    shoal__onnx__model__free_unpacked(file, NULL);
-    return in_file(what, status);
+    shoali_arena_destroy(unpacked);
+    return status;
 }
 
 shoal_status shoali_import_onnx_file(const char *path, shoal_arena *arena,

@@ -248,8 +248,13 @@ SHOAL_MUST_USE shoal_status shoali_model_parse_json(const char *what, const char
 /** The same from a path. */
 SHOAL_MUST_USE shoal_status shoali_model_load_json(const char *path, shoal_arena *arena,
                                                    shoali_model_text *text_out);
-/** Whether a JSON file is Hugging Face's config.json, and that file as a model (import_hf.c). */
 struct json_t;
+/** A built model as such JSON, which says all of it, whatever spec it was opened by (NULL: no
+ * memory), and a model from that. what: for errors. */
+struct json_t *shoali_model_to_json(const shoal_model *model);
+SHOAL_MUST_USE shoal_status shoali_model_from_json(const char *what, const char *json,
+                                                   shoal_model **model_out);
+/** Whether a JSON file is Hugging Face's config.json, and that file as a model (import_hf.c). */
 bool shoali_is_hf_config(const struct json_t *root);
 SHOAL_MUST_USE shoal_status shoali_import_hf_config(const struct json_t *root, shoal_arena *arena,
                                                     shoali_model_text *text_out);

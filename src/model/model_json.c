@@ -147,6 +147,30 @@ shoal_status shoali_model_load_json(const char *path, shoal_arena *arena,
 
 /* ---------------------------------------------------------------- writing */
 
+json_t *shoali_model_to_json(const shoal_model *model)
+{
+    const shoal_shape in = model->input;
+    json_t *layers = json_array();
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        json_array_append_new(layers, json_string(model->layers[i].spec));
+    return json_pack("{s:s, s:[i, i, i], s:s, s:o}", "name", model->name, "input", (int)in.channels,
+                     (int)in.height, (int)in.width, "init",
+                     model->init == SHOALI_INIT_HE ? "he" : "xavier", "layers", layers);
+}
+
+shoal_status shoali_model_from_json(const char *what, const char *json, shoal_model **model_out)
+{
+    shoali_model_text text;
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoal_status status = arena != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    if (status == SHOAL_OK)
+        status = shoali_model_parse_json(what, json, strlen(json), arena, &text);
+    if (status == SHOAL_OK)
+        status = shoali_model_build(what, &text, false, model_out);
+    shoali_arena_destroy(arena);
+    return status;
+}
+
 /* Names and canonical specs hold nothing that JSON would have to escape. */
 static void write_text(const shoal_model *model, FILE *file)
 {

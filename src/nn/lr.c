@@ -25,7 +25,7 @@ struct shoali_lr {
 };
 
 typedef struct lr_row {
-    const char *name;
+    const char *name, *about;
     shoali_schema schema;
     double (*shape)(const shoali_lr *lr,
                     double progress); /* progress of the run after warm-up: [0, 1) */
@@ -74,15 +74,23 @@ static const shoali_key step_keys[] = {
 };
 
 static const lr_row rows[] = {
-    {"constant", {constant_keys, 1, sizeof(lr_params)}, constant_shape},
-    {"cosine", {cosine_keys, 2, sizeof(lr_params)}, cosine_shape},
-    {"step", {step_keys, 3, sizeof(lr_params)}, step_shape},
+    {"constant", "the base rate", {constant_keys, 1, sizeof(lr_params)}, constant_shape},
+    {"cosine",
+     "half a cosine down to the floor (Loshchilov and Hutter, ICLR 2017)",
+     {cosine_keys, 2, sizeof(lr_params)},
+     cosine_shape},
+    {"step",
+     "times a factor after given shares of the run",
+     {step_keys, 3, sizeof(lr_params)},
+     step_shape},
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
-const char *shoali_lr_row_name(size_t i)
+bool shoali_lr_listed(size_t i, shoali_listed *out)
 {
-    return i < ROW_COUNT ? rows[i].name : NULL;
+    if (i < ROW_COUNT)
+        *out = (shoali_listed){rows[i].name, rows[i].about, &rows[i].schema};
+    return i < ROW_COUNT;
 }
 
 static shoal_status parse_steps(const char *spec, shoali_lr *lr)

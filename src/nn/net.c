@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "kernel/kernel.h"
 #include "nn/exec.h"
 #include "nn/init.h"
 #include "nn/sequence_loss.h"
@@ -227,6 +228,11 @@ void shoali_net_destroy(shoali_net *net)
 float *shoali_net_params(shoali_net *net)
 {
     return net->params;
+}
+
+size_t shoali_net_first_nonfinite(const shoali_net *net)
+{
+    return shoali_kernel()->first_nonfinite(net->grads, shoali_net_count(net));
 }
 
 float *shoali_net_grads(shoali_net *net)

@@ -25,6 +25,8 @@ void shoali_net_destroy(shoali_net *net);
 /** float32[shoali_net_count]: weights, and their gradients, in the order of shoal_model_tensors. */
 float *shoali_net_params(shoali_net *net);
 float *shoali_net_grads(shoali_net *net);
+/** Index of the first gradient that is no number, shoali_net_count if all are. */
+size_t shoali_net_first_nonfinite(const shoali_net *net);
 size_t shoali_net_count(const shoali_net *net);
 /** Running statistics of batch norm: belongs into a checkpoint, is no gradient. NULL, 0 if the
  * model has none. */

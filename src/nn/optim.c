@@ -27,7 +27,7 @@ typedef struct span {
 } span;
 
 typedef struct optim_row {
-    const char *name;
+    const char *name, *about;
     shoali_schema schema;
     const char *slot_names[SLOTS_MAX];
     uint32_t (*slots)(const optim_params *params);
@@ -120,8 +120,15 @@ static const shoali_key adam_keys[] = {
 };
 
 static const optim_row rows[] = {
-    {"sgd", {sgd_keys, 3, sizeof(optim_params)}, {"momentum"}, sgd_slots, check_sgd, update_sgd},
+    {"sgd",
+     "stochastic gradient descent with momentum as PyTorch has it (Sutskever et al., ICML 2013)",
+     {sgd_keys, 3, sizeof(optim_params)},
+     {"momentum"},
+     sgd_slots,
+     check_sgd,
+     update_sgd},
     {"adam",
+     "Kingma and Ba, ICLR 2015, algorithm 1",
      {adam_keys, 4, sizeof(optim_params)},
      {"mean", "square"},
      adam_slots,
@@ -130,9 +137,11 @@ static const optim_row rows[] = {
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
-const char *shoali_optim_row_name(size_t i)
+bool shoali_optim_listed(size_t i, shoali_listed *out)
 {
-    return i < ROW_COUNT ? rows[i].name : NULL;
+    if (i < ROW_COUNT)
+        *out = (shoali_listed){rows[i].name, rows[i].about, &rows[i].schema};
+    return i < ROW_COUNT;
 }
 
 /* ---------------------------------------------------------------- the handle */

@@ -5,13 +5,14 @@
 #ifndef SHOALI_NN_OPTIM_H
 #define SHOALI_NN_OPTIM_H
 
+#include "base/spec.h"
 #include "shoal/model.h"
 
 typedef struct shoali_optim shoali_optim;
 
 /**
  * @param spec    "sgd:momentum=0.9,decay=5e-4,nesterov", "adam:beta1=0.9,...": see
- * shoali_optim_row_name.
+ * shoali_optim_listed.
  * @param tensors of the whole parameter arena (copied): biases and norms are not decayed, lr_scale
  * is obeyed.
  */
@@ -46,8 +47,8 @@ void shoali_lr_destroy(shoali_lr *lr);
 /** Rate of an iteration (from 0) in a run of total iterations: base * warm-up * shape. */
 double shoali_lr_at(const shoali_lr *lr, double base, uint64_t iteration, uint64_t total);
 
-/** Rows, for --help: NULL at the end. */
-const char *shoali_optim_row_name(size_t i);
-const char *shoali_lr_row_name(size_t i);
+/** Row i of either table, for listings. @return false beyond the last. */
+bool shoali_optim_listed(size_t i, shoali_listed *out);
+bool shoali_lr_listed(size_t i, shoali_listed *out);
 
 #endif

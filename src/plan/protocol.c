@@ -61,7 +61,7 @@ shoal_status shoali_predict_protocol(const shoali_question *q, shoal_prediction 
 {
     shoali_protocol protocol;
     SHOALI_TRY(shoali_sync_open(q->desc.sync, &protocol));
-    bool plain = strcmp(protocol.row->name, "all_reduce") == 0;
+    bool plain = (protocol.traits & SHOALI_SYNC_GRADIENTS) != 0;
     shoali_sync_close(&protocol);
     if (plain || q->data < 2)
         return SHOAL_OK;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "plan/predict.h"
+#include "shoal/job.h"
 
 /* ---------------------------------------------------------------- a changed cluster */
 
@@ -89,7 +90,10 @@ static void read_language(shoali_question *q)
             t->heads = (double)p->heads;
             t->kv_heads = (double)(p->kv > 0 ? p->kv : p->heads);
             t->head_dim = p->dim > 0 ? (double)p->dim : t->hidden / t->heads;
-            t->feedforward = (double)p->ff * (double)(p->active > 0 ? p->active : 1);
+            double met = p->active > 0 ? (double)p->active : 1;
+            t->feedforward = (double)p->ff * met;
+            t->experts = (double)p->experts;
+            t->idle = p->experts > 0 ? (double)p->ff * (t->experts - met) : 0;
             t->gated = p->gated;
             t->blocks++;
         } else if (is_kind(layer, "unembedding") && !q->desc.no_head) {
@@ -216,6 +220,9 @@ static shoal_status open_parts(shoali_question *q, const shoali_scale *scale)
     SHOALI_TRY(
         shoali_collective_open(d->collective != NULL ? d->collective : "ring", &q->collective));
     SHOALI_TRY(shoal_codec_open(d->codec != NULL ? d->codec : "identity", &q->codec));
+    const shoal_job job = {
+        .size = sizeof job, .sync = d->sync, .codec = d->codec, .collective = d->collective};
+    SHOALI_TRY(shoal_job_check(&job));
     scale_accelerators(q->cluster, scale);
     scale_links(q->cluster, scale);
     if (scale->more_hosts > 0)

@@ -108,17 +108,21 @@ static shoal_status try_exchanges(shoal_search *s, const shoal_predict_desc *bas
     return SHOAL_OK;
 }
 
-static shoal_status try_protocols(shoal_search *s)
+static shoal_status try_protocols(shoal_search *s, const shoal_predict_desc *base)
 {
     if (s->count == 0 || s->best[0].prediction.data < 2)
         return SHOAL_OK;
     const shoal_predict_desc best = s->best[0].desc;
     for (size_t i = 0; i < shoali_sync_count(); i++) {
+        const shoali_sync_row *row = shoali_sync_row_at(i);
         shoal_predict_desc d = best;
-        uint32_t servers = 0;
-        d.sync = shoali_sync_row_at(i)->name;
-        if (strcmp(d.sync, "all_reduce") == 0 || shoal_sync_servers(d.sync, &servers) != SHOAL_OK)
+        d.sync = row->name;
+        if ((row->traits & SHOALI_SYNC_GRADIENTS) != 0)
             continue;
+        if ((row->traits & SHOALI_SYNC_CODED) == 0)
+            d.codec = base->codec; /* what was asked for is kept, and refused where it cannot be */
+        if ((row->traits & SHOALI_SYNC_COLLECTIVE) == 0)
+            d.collective = base->collective;
         SHOALI_TRY(consider(s, &d));
     }
     return SHOAL_OK;
@@ -233,7 +237,7 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
     shoali_question_close(&q);
     SHOALI_TRY(try_sizes(s, desc, &r));
     if (desc->sync == NULL)
-        SHOALI_TRY(try_protocols(s));
+        SHOALI_TRY(try_protocols(s, desc));
     for (uint32_t i = 0; i < s->count; i++)
         explain(&s->best[0].prediction, &s->best[i]);
     for (uint32_t i = 0; i < s->unfit_count; i++)

@@ -117,6 +117,10 @@ static void feedforward(builder *b, const shoali_transformer *m, double rows, do
         linear(b, rows, m->hidden, inner);
     pointwise(b, AGAIN_FULL, rows * inner, 8, 13, 2, 0); /* GeLU */
     linear(b, rows, inner, m->hidden);
+    if (m->experts > 0) {
+        linear(b, rows, m->hidden, m->experts); /* the router */
+        weights(b, (m->gated ? 3 : 2) * m->hidden * m->idle / b->args->tensor);
+    }
     pointwise(b, AGAIN_FULL, slice, 1, 1, 2, 1);
     pointwise(b, AGAIN_FULL, slice, 1, 2, 3, 0);
 }
@@ -205,8 +209,9 @@ shoali_block_cost shoali_transformer_head(const shoali_accelerator *accelerator,
 double shoali_transformer_weights(const shoali_transformer *m)
 {
     double width = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
-    double matrices = m->gated ? 3 : 2;
-    double block = matrices * m->hidden * m->feedforward + 2 * m->hidden * (width + kv) +
-                   m->hidden + m->feedforward + width + 2 * kv + m->hidden + 4 * m->hidden;
+    double matrices = m->gated ? 3 : 2, inner = m->feedforward + m->idle;
+    double block = matrices * m->hidden * inner + m->hidden * m->experts +
+                   2 * m->hidden * (width + kv) + m->hidden + inner + width + 2 * kv + m->hidden +
+                   4 * m->hidden;
     return m->blocks * block + (m->vocab > 0 ? (m->vocab + m->sequence) * m->hidden : 0);
 }

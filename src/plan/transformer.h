@@ -7,9 +7,12 @@
 
 #include "plan/cost.h"
 
-/** A dense decoder. */
+/** A decoder, dense or with mixtures of experts. */
 typedef struct shoali_transformer {
-    double hidden, feedforward, heads, kv_heads, head_dim, sequence;
+    double hidden, heads, kv_heads, head_dim, sequence;
+    double feedforward; /* of the experts that a token meets, together */
+    double idle;        /* of those that it does not meet; they are kept and have gradients, too */
+    double experts;     /* that a router chooses among; 0: dense */
     uint32_t blocks;
     double vocab; /* 0: no embedding, no scores */
     bool gated;   /* three feed-forward matrices instead of two */

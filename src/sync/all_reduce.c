@@ -41,7 +41,8 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
 const shoali_sync_row shoali_sync_all_reduce = {
     .name = "all_reduce",
     .paper = "bucketed and overlapped as in Li et al., PyTorch Distributed, VLDB 2020, section 3.2",
-    .traits = SHOALI_SYNC_EXACT | SHOALI_SYNC_MEAN | SHOALI_SYNC_CODED | SHOALI_SYNC_COLLECTIVE,
+    .traits = SHOALI_SYNC_EXACT | SHOALI_SYNC_MEAN | SHOALI_SYNC_CODED | SHOALI_SYNC_COLLECTIVE |
+              SHOALI_SYNC_GRADIENTS,
     .state_size = state_size,
     .max_staleness = max_staleness,
     .on_event = on_event,

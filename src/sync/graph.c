@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/read_file.h"
 
 enum { NODES_MAX = 1 << 14, LINE_BYTES = 128, POWER_STEPS = 100000 };
 
@@ -70,9 +71,8 @@ static shoal_status add_file(node_set *set, const char *path)
     char line[LINE_BYTES];
     uint32_t pair[2], number = 0;
     bool bad = false;
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return shoali_fail_os(SHOAL_EIO, errno, "graph=%s cannot be read", path);
+    FILE *file;
+    SHOALI_TRY(shoali_open_file(path, &file));
     while (!bad && fgets(line, sizeof line, file) != NULL) {
         number++;
         bad = strchr(line, '\n') == NULL && !feof(file);

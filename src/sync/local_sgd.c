@@ -21,7 +21,7 @@ static uint32_t max_staleness(const void *any)
 
 static shoal_status on_event(void *state, const shoali_event *event, shoali_actions *actions)
 {
-    shoali_outer_options options = {.name = "local_sgd", .fragments = 1, .lr = 1};
+    shoali_outer_options options = {.name = "local_sgd", .fragments = 1, .lr = 1, .coded = true};
     if (event->kind == SHOALI_EV_START)
         options.every = (uint64_t)((const params *)event->world->params)->every;
     shoali_outer_event(state, &options, event, actions);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "shoal/codec.h"
 #include "sync/lockstep.h"
 #include "sync/served.h"
 
@@ -84,7 +85,8 @@ static uint32_t traits_with(const void *any)
     bool alone = p->async || p->staleness != NO_BOUND;
     if (!is_served(p))
         return usual | SHOALI_SYNC_EXACT | SHOALI_SYNC_MEAN;
-    return usual | SHOALI_SYNC_SURVIVES | (alone || p->backup == 0 ? SHOALI_SYNC_MEAN : 0);
+    return usual | SHOALI_SYNC_SURVIVES | (alone || p->backup == 0 ? SHOALI_SYNC_MEAN : 0) |
+           (p->backup > 0 ? SHOALI_SYNC_LATER : 0);
 }
 
 static shoal_status check(const void *any)
@@ -97,6 +99,30 @@ static shoal_status check(const void *any)
     if (alone && (p->backup > 0 || p->sequential))
         return shoali_fail(SHOAL_EINVAL,
                            "param_server: backup and sequential are no forms of async");
+    return SHOAL_OK;
+}
+
+static shoal_status fits(const void *any, uint32_t codec, uint32_t workers)
+{
+    const params *p = any;
+    const uint32_t shared = SHOAL_CODEC_MEASURE | SHOAL_CODEC_SUMMABLE;
+    const char *why = NULL;
+    if ((codec & SHOAL_CODEC_SLOTS) != 0)
+        why = "a server adds, and the sums of this codec have no code";
+    else if ((codec & SHOAL_CODEC_TRANSFORM) != 0)
+        why = "this codec sums in rounds of its own, without a server";
+    else if (p->pull == PULL_CODEC && (codec & SHOAL_CODEC_MEASURE) != 0)
+        why = "it measures gradients, so weights cannot come back in it: leave pull=codec out";
+    else if (is_served(p) && (codec & shared) == shared)
+        why = "the scale that all share would be of gradients that do not meet here";
+    if (why != NULL)
+        return shoali_fail(SHOAL_EINVAL, "%s", why);
+    if (workers > 0 && !p->dedicated && p->servers > workers)
+        return shoali_fail(SHOAL_EINVAL, "%u workers cannot hold %lld servers", workers,
+                           (long long)p->servers);
+    if (workers > 0 && p->backup >= workers)
+        return shoali_fail(SHOAL_EINVAL, "of %u workers, %lld backups leave no gradient", workers,
+                           (long long)p->backup);
     return SHOAL_OK;
 }
 
@@ -165,6 +191,7 @@ const shoali_sync_row shoali_sync_param_server = {
               SHOALI_SYNC_CODED,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .traits_with = traits_with,
+    .fits = fits,
     .check = check,
     .servers = servers,
     .slots = slots,

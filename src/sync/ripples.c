@@ -105,6 +105,13 @@ static uint32_t max_staleness(const void *any)
     return p->fixed ? 0 : SHOALI_STALENESS_UNBOUNDED;
 }
 
+/* A generated group waits until its members ask again; a static one is of one iteration. */
+static uint32_t traits_with(const void *any)
+{
+    const shoali_ripples_params *p = any;
+    return SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | (p->fixed ? 0 : SHOALI_SYNC_LATER);
+}
+
 static shoal_status check(const void *any)
 {
     const shoali_ripples_params *p = any;
@@ -541,7 +548,8 @@ const shoali_sync_row shoali_sync_ripples = {
     .name = "ripples",
     .paper = "Luo et al., \"Heterogeneity-Aware Asynchronous Decentralized Training\" (Ripples, "
              "arXiv 1909.08029; Prague, ASPLOS 2020)",
-    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES,
+    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_LATER,
+    .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_ripples_params)},
     .check = check,
     .state_size = state_size,

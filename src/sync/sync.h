@@ -100,11 +100,15 @@ enum {
     SHOALI_SYNC_SERVERS = 1u << 2, /* can use dedicated servers: the machine has a role SERVER */
     SHOALI_SYNC_OWNER = 1u
                         << 3, /* the optimiser runs as owner job or APPLY: GO says apply = false */
-    SHOALI_SYNC_SURVIVES = 1u << 4,  /* goes on without lost workers: a goodbye is PEER_DOWN, too */
-    SHOALI_SYNC_SAMPLES = 1u << 5,   /* weighs workers by the samples that AFTER tells: a gradient
+    SHOALI_SYNC_SURVIVES = 1u << 4, /* goes on without lost workers: a goodbye is PEER_DOWN, too */
+    SHOALI_SYNC_SAMPLES = 1u << 5,  /* weighs workers by the samples that AFTER tells: a gradient
                                      is a worker's own mean, however many there were */
-    SHOALI_SYNC_CODED = 1u << 6,     /* what it sends goes through the job's codec */
-    SHOALI_SYNC_COLLECTIVE = 1u << 7 /* coded sums are made by the job's collective */
+    SHOALI_SYNC_CODED = 1u << 6,    /* what it sends goes through the job's codec */
+    SHOALI_SYNC_COLLECTIVE = 1u << 7, /* coded sums are made by the job's collective */
+    SHOALI_SYNC_GRADIENTS = 1u << 8,  /* an iteration is one sum of all workers' gradients, and the
+                                      same update everywhere: nothing between iterations is kept */
+    SHOALI_SYNC_LATER = 1u << 9 /* a worker may wait for what others do in later iterations: nothing
+                                   else may make these wait for it */
 };
 
 #define SHOALI_STALENESS_UNBOUNDED UINT32_MAX
@@ -116,6 +120,9 @@ typedef struct shoali_sync_row {
     uint32_t traits;
     /** The same where they depend on the keys; NULL: they do not. */
     uint32_t (*traits_with)(const void *params);
+    /** What else a job with these keys must be: codec_traits (SHOAL_CODEC_*; 0 with codec auto) and
+     * workers (0: not known yet). Sets the last error with the reason. NULL: any do. */
+    shoal_status (*fits)(const void *params, uint32_t codec_traits, uint32_t workers);
     shoali_schema schema;
     /** Cross-key checks after parsing; NULL: none. Sets the last error. */
     shoal_status (*check)(const void *params);

@@ -84,10 +84,6 @@ static shoal_status check(const shoal_train *train)
     const shoal_train_desc *d = &train->desc;
     if (d->admm_model == NULL)
         return shoali_fail(SHOAL_EINVAL, "ADMM needs a block-circulant model to train towards");
-    if (train->hybrid != NULL || (train->comm != NULL && !d->no_exchange &&
-                                  strncmp(d->sync, "all_reduce", strlen("all_reduce")) != 0))
-        return shoali_fail(SHOAL_ENOTSUP, "ADMM adds to the gradients of all workers: it needs "
-                                          "--sync all_reduce and no plan");
     return SHOAL_OK;
 }
 

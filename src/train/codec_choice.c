@@ -127,10 +127,6 @@ shoal_status shoali_choice_create(shoal_train *train)
         return SHOAL_OK;
     if (!bare && strncmp(spec, allow, sizeof allow - 1) != 0)
         return shoali_fail(SHOAL_EINVAL, "codec %s: auto has one key, allow=CODEC+CODEC", spec);
-    if (train->simulated != NULL || train->desc.simulate > 0 || train->hybrid != NULL)
-        return shoali_fail(SHOAL_EINVAL,
-                           "codec auto measures time on a network: neither simulated workers nor "
-                           "plans have it; name a codec");
     train->choice = shoali_alloc(sizeof *train->choice);
     if (train->choice == NULL)
         return SHOAL_ENOMEM;

@@ -12,10 +12,17 @@
 #include "train/hybrid.h"
 #include "train/trainer.h"
 
+/* Without an exchange each worker trains, and is evaluated, for itself. */
+static bool alone(const shoal_train *train)
+{
+    return train->comm == NULL || train->workers == 1 ||
+           (train->desc.no_exchange && train->hybrid == NULL);
+}
+
 shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count, shoal_reduce how,
                                  const char *label)
 {
-    if (train->comm == NULL || train->workers == 1)
+    if (alone(train))
         return SHOAL_OK;
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
     desc.buf = values;
@@ -23,6 +30,19 @@ shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count
     desc.reduce = how;
     desc.members = train->members;
     desc.member_count = train->member_count;
+    desc.label = label;
+    return shoali_comm_run(train->comm, &desc, NULL);
+}
+
+shoal_status shoali_train_meet(shoal_train *train, float *values, size_t count, shoal_reduce how,
+                               const char *label)
+{
+    if (train->comm == NULL)
+        return SHOAL_OK;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.buf = values;
+    desc.count = count;
+    desc.reduce = how;
     desc.label = label;
     return shoali_comm_run(train->comm, &desc, NULL);
 }
@@ -80,7 +100,7 @@ static shoal_status average_state(shoal_train *train)
 {
     size_t count = 0;
     float *state = train->net != NULL ? shoali_net_state(train->net, &count) : NULL;
-    if (count == 0 || train->workers == 1 || train->comm == NULL)
+    if (count == 0 || alone(train))
         return SHOAL_OK;
     SHOALI_TRY(shoali_train_reduce(train, state, count, SHOAL_SUM, "batch-norm statistics"));
     for (size_t i = 0; i < count; i++)
@@ -121,14 +141,15 @@ shoal_status shoali_train_evaluate(shoal_train *train, bool test)
 {
     double sums[SUMS] = {0, 0, 0, train->epoch_loss, (double)train->epoch_samples};
     uint64_t count = train->dataset->test.count;
-    uint32_t parts = train->comm == NULL ? 1 : train->member_count;
+    uint32_t place = alone(train) ? 0 : train->place;
+    uint32_t parts = alone(train) ? 1 : train->member_count;
     SHOALI_TRY(average_state(train));
     test = test && !train->desc.no_evaluation && count > 0;
     if (train->hybrid != NULL && test)
         SHOALI_TRY(shoali_hybrid_evaluate(train, sums));
     else if (test)
-        SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * train->place / parts),
-                                  (uint32_t)(count * (train->place + 1) / parts), sums));
+        SHOALI_TRY(evaluate_slice(train, (uint32_t)(count * place / parts),
+                                  (uint32_t)(count * (place + 1) / parts), sums));
     if (train->hybrid != NULL)
         sums[LABELS] = sums[2];
     SHOALI_TRY(shoali_train_sum(train, sums, SUMS, "evaluation"));
@@ -155,5 +176,7 @@ shoal_status shoali_train_drop_lost(shoal_train *train)
     train->place = 0;
     while (train->place + 1 < train->member_count && train->members[train->place] != train->rank)
         train->place++;
+    if (train->place == 0)
+        SHOALI_TRY(shoali_folder_sign(train));
     return shoali_losses_note(train);
 }

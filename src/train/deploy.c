@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "model/model.h"
+#include "train/checkpoint_about.h"
+#include "train/run_file.h"
 
 /* ---------------------------------------------------------------- opening */
 
@@ -23,26 +25,46 @@ static shoal_status read_weights(shoal_train *train, const shoali_safetensors *f
                            : SHOAL_OK;
 }
 
-static shoal_status open_parts(shoal_deploy *d, const shoali_safetensors *file)
+static shoal_status open_parts(shoal_deploy *d, const shoali_safetensors *file, const char *data)
 {
     shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
+    const char *json = d->desc.model == NULL ? shoali_safetensors_metadata(file, "layers") : NULL;
     desc.model = d->desc.model != NULL ? d->desc.model : shoali_safetensors_metadata(file, "model");
-    desc.data = d->desc.data;
+    desc.data = data;
     desc.batch = d->desc.batch;
     desc.no_exchange = true;
     if (desc.model == NULL)
-        return shoali_fail(SHOAL_EINVAL, "%s says of which model it is; name it", d->desc.from);
-    SHOALI_TRY(shoal_train_create(NULL, &desc, &d->train));
+        return shoali_fail(SHOAL_EINVAL, "%s does not say of which model it is; name it",
+                           d->desc.from);
+    SHOALI_TRY(shoali_train_create_as(NULL, &desc, json, &d->train));
+    SHOALI_TRY(shoali_about_standardise(file, d->desc.from, desc.data, d->train->dataset));
     const uint32_t layers = d->train->model->layer_count;
     d->most = shoali_arena_array(d->train->arena, layers + 1u, sizeof *d->most);
     return d->most != NULL ? read_weights(d->train, file) : SHOAL_ENOMEM;
 }
 
+/* Where the run's own data set is. */
+static shoal_status open_with_its_data(shoal_deploy *d, const shoali_safetensors *file)
+{
+    json_t *run = NULL;
+    if (shoali_checkpoint_is_file(d->desc.from))
+        return shoali_fail(SHOAL_EINVAL,
+                           "on which data? %s alone does not say; its run folder does",
+                           d->desc.from);
+    SHOALI_TRY(shoali_run_file_read(d->desc.from, &run));
+    const char *path = json_string_value(json_object_get(json_object_get(run, "data"), "path"));
+    shoal_status status = path != NULL ? open_parts(d, file, path)
+                                       : shoali_fail(SHOAL_ECORRUPT, "%s/run.json names no data",
+                                                     d->desc.from);
+    json_decref(run);
+    return status;
+}
+
 shoal_status shoal_deploy_open(const shoal_deploy_desc *desc, shoal_deploy **deploy_out)
 {
-    if (desc == NULL || desc->size != sizeof *desc || desc->from == NULL || desc->data == NULL)
-        return shoali_fail(SHOAL_EINVAL, "shoal_deploy_desc: size is not sizeof, or from or data "
-                                         "is missing; start from SHOAL_DEPLOY_DESC_INIT");
+    if (desc == NULL || desc->size != sizeof *desc || desc->from == NULL)
+        return shoali_fail(SHOAL_EINVAL, "shoal_deploy_desc: size is not sizeof, or from is "
+                                         "missing; start from SHOAL_DEPLOY_DESC_INIT");
     shoali_safetensors *file = NULL;
     SHOALI_TRY(shoali_checkpoint_open(desc->from, &file));
     shoal_deploy *d = shoali_alloc(sizeof *d);
@@ -51,7 +73,7 @@ shoal_status shoal_deploy_open(const shoal_deploy_desc *desc, shoal_deploy **dep
         d->desc = *desc;
         d->desc.batch = desc->batch > 0 ? desc->batch : 16;
         d->desc.calibrate = desc->calibrate > 0 ? desc->calibrate : 64;
-        status = open_parts(d, file);
+        status = desc->data != NULL ? open_parts(d, file, desc->data) : open_with_its_data(d, file);
     }
     shoali_safetensors_close(file);
     if (status == SHOAL_OK)

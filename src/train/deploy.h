@@ -23,7 +23,10 @@ SHOAL_MUST_USE shoal_status shoali_deploy_fix(shoal_deploy *deploy, uint32_t bit
 const shoali_fixed_matrix *shoali_deploy_matrix(const shoal_deploy *deploy, uint32_t i,
                                                 char name_out[96]);
 
-/* checkpoint.c */
+/* checkpoint_load.c */
+/** A path of a checkpoint's file, not of a run folder. */
+bool shoali_checkpoint_is_file(const char *from);
+/** The common file of a folder's newest checkpoint, or that file. */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_open(const char *from, shoali_safetensors **file_out);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A net in fixed point as files: C code, its tables, and the same words as safetensors. */
 #include <ctype.h>
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/new_file.h"
+#include "base/plain_file.h"
 #include "model/model.h"
 #include "nn/fixed_text.h"
 #include "train/deploy.h"
@@ -141,8 +140,7 @@ shoal_status shoal_deploy_export(shoal_deploy *d, uint32_t bits, const char *dir
 {
     SHOALI_TRY(check_name(name));
     SHOALI_TRY(shoali_deploy_fix(d, bits));
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", dir);
+    SHOALI_TRY(shoali_plain_folder(dir));
     SHOALI_TRY(write_c(d, dir, name, false));
     SHOALI_TRY(write_c(d, dir, name, true));
     return write_safetensors(d, dir, name);

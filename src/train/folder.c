@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run folder has one holder: rank 0 keeps OUT/lock locked for as long as it trains. What another
- * run has left there is gone on from, or left alone. */
+/* A run folder has one holder. Rank 0 locks OUT/lock for itself alone, sees that no rank of another
+ * run is there, signs it, and shares it with its other ranks: as long as one of them lives, nobody
+ * else gets in, whoever was lost. What another run has left is gone on from, or left alone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/plain_file.h"
+#include "train/checkpoint_folder.h"
+#include "train/safetensors.h"
 #include "train/trainer.h"
-
-enum { PATH_BYTES = 4096, LINE_BYTES = 1 << 16 };
-
-static shoal_status path_in(char out[PATH_BYTES], const char *folder, const char *name)
-{
-    if (snprintf(out, PATH_BYTES, "%s/%s", folder, name) < PATH_BYTES)
-        return SHOAL_OK;
-    return shoali_fail(SHOAL_EINVAL, "path is too long: %s", folder);
-}
 
 static bool is_same(const char *a, const char *b)
 {
@@ -33,8 +30,8 @@ static bool is_same(const char *a, const char *b)
 
 static shoal_status in_use(const char *folder, int fd)
 {
-    char holder[128] = "";
-    ssize_t length = read(fd, holder, sizeof holder - 1);
+    char holder[160] = "";
+    ssize_t length = pread(fd, holder, sizeof holder - 1, 0);
     holder[length > 0 ? strcspn(holder, "\n") : 0] = '\0';
     shoal_status status = shoali_fail(SHOAL_EINVAL, "%s is in use by another run (%s)", folder,
                                       holder[0] != '\0' ? holder : "which is just beginning");
@@ -43,24 +40,88 @@ static shoal_status in_use(const char *folder, int fd)
     return status;
 }
 
-static shoal_status lock(shoal_train *train, const char *folder)
+/* As mkdir -p; what is made lasts. */
+static shoal_status make_folders(const char *path)
 {
-    char path[PATH_BYTES], holder[128], host[65] = "";
-    SHOALI_TRY(path_in(path, folder, "lock"));
+    char part[SHOALI_PATH_BYTES];
+    size_t length = strlen(path);
+    if (length >= sizeof part)
+        return shoali_fail(SHOAL_EINVAL, "path is too long: %s", path);
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0777) == 0)
+            SHOALI_TRY(shoali_sync_folder_of(part));
+        else if (errno != EEXIST && errno != EISDIR)
+            return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", part);
+    }
+    return shoali_plain_folder(path);
+}
+
+/* ------------------------------------------------------------------ lock */
+
+/* Whether the process that signed it was on this host and is gone: its ranks are about to end. */
+static bool is_orphaned(int fd)
+{
+    char text[128] = "", host[65] = "", here[65] = "";
+    static const char start[] = "process ", middle[] = " on host ";
+    char *rest = NULL;
+    ssize_t length = pread(fd, text, sizeof text - 1, 0);
+    gethostname(here, sizeof here - 1);
+    if (length <= 0 || strncmp(text, start, sizeof start - 1) != 0)
+        return false;
+    long pid = strtol(text + sizeof start - 1, &rest, 10);
+    if (pid <= 0 || pid > INT32_MAX || strncmp(rest, middle, sizeof middle - 1) != 0)
+        return false;
+    rest += sizeof middle - 1;
+    snprintf(host, sizeof host, "%.*s", (int)strcspn(rest, ",\n"), rest);
+    return strcmp(host, here) == 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+/* How: LOCK_EX or LOCK_SH. False: others have it, and keep it for longer than who ends does. */
+static bool take_lock(int fd, int how)
+{
+    enum { PAUSE_US = 20 * 1000, ENDING_US = 500 * 1000, ORPHANED_US = 10 * 1000 * 1000 };
+    const uint64_t began_us = shoali_now_us();
+    while (flock(fd, how | LOCK_NB) != 0) {
+        const uint64_t waited_us = shoali_now_us() - began_us;
+        if (errno != EWOULDBLOCK ||
+            waited_us > (is_orphaned(fd) ? (uint64_t)ORPHANED_US : (uint64_t)ENDING_US))
+            return false;
+        const struct timespec pause = {.tv_nsec = PAUSE_US * 1000};
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+shoal_status shoali_folder_sign(const shoal_train *train)
+{
+    char holder[160], host[65] = "";
+    if (train->folder_lock == 0)
+        return SHOAL_OK;
+    const int fd = train->folder_lock - 1;
+    gethostname(host, sizeof host - 1);
+    int length = snprintf(holder, sizeof holder,
+                          "process %d on host %s, members' epoch %" PRIu64 "\n", (int)getpid(),
+                          host, train->membership);
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, holder, (size_t)length, 0) != length)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s/lock", train->desc.out);
+    return SHOAL_OK;
+}
+
+static shoal_status lock(shoal_train *train, const char *folder, int how)
+{
+    char path[SHOALI_PATH_BYTES];
+    SHOALI_TRY(shoali_path_join(path, folder, "lock"));
     int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot open %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!take_lock(fd, how)) {
         shoal_status status = errno == EWOULDBLOCK
                                   ? in_use(folder, fd)
                                   : shoali_fail_os(SHOAL_EIO, errno, "cannot lock %s", path);
-        close(fd);
-        return status;
-    }
-    gethostname(host, sizeof host - 1);
-    int length = snprintf(holder, sizeof holder, "process %d on host %s\n", (int)getpid(), host);
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, holder, (size_t)length, 0) != length) {
-        shoal_status status = shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
         close(fd);
         return status;
     }
@@ -68,22 +129,63 @@ static shoal_status lock(shoal_train *train, const char *folder)
     return SHOAL_OK;
 }
 
-shoal_status shoali_folder_hold(shoal_train *train)
+bool shoali_folder_goes_on(const shoal_train *train)
+{
+    return train->desc.resume != NULL && is_same(train->desc.resume, train->desc.out);
+}
+
+/* What a run leaves that nobody may write over. */
+static bool holds_run(const char *folder)
+{
+    char path[SHOALI_PATH_BYTES];
+    struct stat metrics;
+    return shoali_checkpoint_before(folder, NULL).step > 0 ||
+           (shoali_path_join(path, folder, "metrics.jsonl") == SHOAL_OK &&
+            stat(path, &metrics) == 0 && metrics.st_size > 0);
+}
+
+/* Alone for a moment: nobody of another run is there. Then with the other ranks. */
+static shoal_status hold(shoal_train *train, const char *folder)
+{
+    SHOALI_TRY(lock(train, folder, LOCK_EX));
+    if (!shoali_folder_goes_on(train) && holds_run(folder)) {
+        shoal_status status = shoali_fail(SHOAL_EINVAL, "%s holds a run already", folder);
+        shoali_error_advice("Go on with it: --resume %s; or take another --out.", folder);
+        return status;
+    }
+    SHOALI_TRY(shoali_folder_sign(train));
+    return take_lock(train->folder_lock - 1, LOCK_SH)
+               ? SHOAL_OK
+               : shoali_fail_os(SHOAL_EIO, errno, "cannot lock %s/lock", folder);
+}
+
+shoal_status shoali_folder_enter(shoal_train *train)
 {
     const char *folder = train->desc.out, *resume = train->desc.resume;
-    char path[PATH_BYTES];
-    struct stat metrics;
-    if (folder == NULL || train->rank != 0 || train->membership > 0)
+    float arrived = 1;
+    if (resume != NULL && access(resume, F_OK) != 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "no run to go on from in %s", resume);
+    if (folder == NULL)
         return SHOAL_OK;
-    SHOALI_TRY(lock(train, folder));
-    SHOALI_TRY(path_in(path, folder, "metrics.jsonl"));
-    bool goes_on = resume != NULL && is_same(resume, folder);
-    if (goes_on || stat(path, &metrics) != 0 || metrics.st_size == 0)
+    SHOALI_TRY(make_folders(folder));
+    if (train->membership > 0)
+        return lock(train, folder, LOCK_SH);
+    if (train->rank == 0)
+        SHOALI_TRY(hold(train, folder));
+    SHOALI_TRY(shoali_train_meet(train, &arrived, 1, SHOAL_SUM, "run folder"));
+    return train->rank == 0 ? SHOAL_OK : lock(train, folder, LOCK_SH);
+}
+
+shoal_status shoali_folder_undo(shoal_train *train)
+{
+    float arrived = 1;
+    if (train->desc.out == NULL || train->desc.resume == NULL || train->membership > 0)
         return SHOAL_OK;
-    shoal_status status = shoali_fail(SHOAL_EINVAL, "%s holds a run already", folder);
-    shoali_error_advice("Go on with it: --resume %s --out %s; or take another --out.", folder,
-                        folder);
-    return status;
+    if (shoali_folder_goes_on(train))
+        shoali_checkpoint_undo(train->desc.out, train->saved, train->rank);
+    if (shoali_folder_goes_on(train) && train->rank == 0)
+        SHOALI_TRY(shoali_metrics_cut_others(train->desc.out, train->workers, train->step));
+    return shoali_train_meet(train, &arrived, 1, SHOAL_SUM, "run folder");
 }
 
 void shoali_folder_release(shoal_train *train)
@@ -91,46 +193,4 @@ void shoali_folder_release(shoal_train *train)
     if (train->folder_lock > 0)
         close(train->folder_lock - 1);
     train->folder_lock = 0;
-}
-
-/* ------------------------------------------------------------------ metrics of steps undone */
-
-/* Whole lines of steps up to `step`: what a run that goes on from there does not make again. */
-static bool copy_lines(FILE *from, FILE *to, uint64_t step)
-{
-    char line[LINE_BYTES];
-    bool ok = true;
-    while (ok && fgets(line, sizeof line, from) != NULL) {
-        json_error_t error;
-        size_t length = strlen(line);
-        bool whole = length > 0 && line[length - 1] == '\n';
-        json_t *object = whole ? json_loads(line, 0, &error) : NULL;
-        const json_t *at = json_object_get(object, "step");
-        if (object != NULL && (at == NULL || json_integer_value(at) <= (json_int_t)step))
-            ok = fwrite(line, 1, length, to) == length;
-        json_decref(object);
-    }
-    return ok && !ferror(from);
-}
-
-shoal_status shoali_folder_trim(const char *path, uint64_t step)
-{
-    char temporary[PATH_BYTES];
-    FILE *from = fopen(path, "re");
-    if (from == NULL)
-        return errno == ENOENT ? SHOAL_OK
-                               : shoali_fail_os(SHOAL_EIO, errno, "cannot read %s", path);
-    if (snprintf(temporary, sizeof temporary, "%s.tmp%d", path, (int)getpid()) >= PATH_BYTES) {
-        fclose(from);
-        return shoali_fail(SHOAL_EINVAL, "path is too long: %s", path);
-    }
-    FILE *to = fopen(temporary, "we");
-    bool ok = to != NULL && copy_lines(from, to, step) && fflush(to) == 0 && fsync(fileno(to)) == 0;
-    int error = errno;
-    fclose(from);
-    ok = (to == NULL || fclose(to) == 0) && ok && rename(temporary, path) == 0;
-    if (ok)
-        return SHOAL_OK;
-    unlink(temporary);
-    return shoali_fail_os(SHOAL_EIO, error, "cannot cut %s back to step %" PRIu64, path, step);
 }

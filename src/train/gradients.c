@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients as they leave the backward pass, in files, for whoever wants to know what a codec makes
  * of them: `shoal train --dump-gradients`, `shoal bench codec --input`. */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/plain_file.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
 
@@ -45,8 +44,7 @@ shoal_status shoali_gradients_dump(const shoal_train *train)
 {
     const char *folder = train->desc.dump_gradients;
     char path[PATH_BYTES];
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot make the folder %s for gradients", folder);
+    SHOALI_TRY(shoali_plain_folder(folder));
     if ((size_t)snprintf(path, sizeof path, "%s/step-%06" PRIu64 ".safetensors", folder,
                          train->step + 1) >= sizeof path)
         return shoali_fail(SHOAL_EINVAL, "path of gradients is too long: %s", folder);

@@ -180,7 +180,8 @@ static void report(const shoal_train *train, shoali_step_times *times)
                                      .decode_ns = t->decode_ns,
                                      .sent_payload_bytes = t->sent_bytes,
                                      .received_payload_bytes = t->received_bytes,
-                                     .sent_elems = t->sent_elems};
+                                     .sent_elems = t->sent_elems,
+                                     .dense_elems = t->sent_elems};
 }
 
 shoal_status shoali_hybrid_compute(shoal_train *train, uint64_t epoch, uint64_t step,

@@ -236,11 +236,9 @@ static shoal_status check(const shoal_train *train)
         return shoali_fail(SHOAL_EINVAL,
                            "the plan %s is for a batch of %u, %u per worker; asked for %u", d->plan,
                            plan->batch, plan->batch >> plan->levels, d->batch);
-    if (strcmp(d->sync, "all_reduce") != 0 || d->slow > 1 || d->compute_ms > 0 ||
-        d->dump_gradients != NULL || d->nonfinite != SHOAL_NONFINITE_STOP)
-        return shoali_fail(SHOAL_EINVAL,
-                           "a plan brings its own exchange: sync must be all_reduce, "
-                           "without slow, compute_ms, dump_gradients and nonfinite=skip");
+    if (d->slow > 1)
+        return shoali_fail(SHOAL_EINVAL, "a plan's workers keep their own pace: slow is not for "
+                                         "them");
     return SHOAL_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/comm.h"
 #include "train/trainer.h"
 
@@ -18,7 +19,7 @@ static bool is_known(const shoal_train *train, uint32_t rank)
     return false;
 }
 
-static shoal_status note(shoal_train *train, uint32_t rank)
+static shoal_status note(shoal_train *train, uint32_t rank, const shoali_lost_peer *what)
 {
     shoal_train_loss *more = shoali_realloc(train->losses, train->loss_count * sizeof *more,
                                             (train->loss_count + 1) * sizeof *more);
@@ -28,12 +29,10 @@ static shoal_status note(shoal_train *train, uint32_t rank)
     shoal_train_loss *loss = &more[train->loss_count++];
     *loss = (shoal_train_loss){
         .size = sizeof *loss, .rank = rank, .epoch = train->membership, .step = train->step};
-    shoali_lost_peer what;
-    shoali_comm_lost_peer(train->comm, rank, &what);
-    uint64_t at_us = what.at_us > train->began_us ? what.at_us : train->began_us;
+    uint64_t at_us = what->at_us > train->began_us ? what->at_us : train->began_us;
     loss->after_s = (double)(at_us - train->began_us) * 1e-6;
-    snprintf(loss->host, sizeof loss->host, "%s", what.host);
-    snprintf(loss->why, sizeof loss->why, "%s", what.why);
+    snprintf(loss->host, sizeof loss->host, "%s", what->host);
+    snprintf(loss->why, sizeof loss->why, "%s", what->why);
     return SHOAL_OK;
 }
 
@@ -44,12 +43,18 @@ shoal_status shoali_losses_note(shoal_train *train)
         bool member = false;
         for (uint32_t i = 0; i < train->member_count; i++)
             member = member || train->members[i] == rank;
-        bool lost = rank != train->rank &&
-                    (!member || shoali_comm_lost_peer(train->comm, rank, &what));
-        if (lost && !is_known(train, rank))
-            SHOALI_TRY(note(train, rank));
+        bool lost = shoali_comm_lost_peer(train->comm, rank, &what) || !member;
+        if (rank != train->rank && lost && !is_known(train, rank))
+            SHOALI_TRY(note(train, rank, &what));
     }
     return SHOAL_OK;
+}
+
+void shoali_losses_told(void *ctx, uint32_t rank, const shoali_lost_peer *what)
+{
+    shoal_train *train = ctx;
+    if (rank < train->workers && !is_known(train, rank) && note(train, rank, what) != SHOAL_OK)
+        shoali_log(WARN, "no memory to keep that rank %u was lost", rank);
 }
 
 bool shoal_train_loss_of(const shoal_train *train, uint32_t i, shoal_train_loss *loss_out)

@@ -2,39 +2,25 @@
 /* OUT/metrics.jsonl (rank 0) and OUT/metrics.N.jsonl: one JSON object per step, one per epoch (rank
  * 0). A resumed run cuts its file back to the checkpoint's step and appends. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "base/plain_file.h"
 #include "train/admm.h"
-#include "train/trainer.h"
-
-/* As mkdir -p. */
-static shoal_status make_folders(const char *path)
-{
-    char part[4096];
-    size_t length = strlen(path);
-    if (length >= sizeof part)
-        return shoali_fail(SHOAL_EINVAL, "path is too long: %s", path);
-    for (size_t i = 1; i <= length; i++) {
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST && errno != EISDIR)
-            return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", part);
-    }
-    return SHOAL_OK;
-}
+#include "train/run_file.h"
 
 shoal_status shoali_metrics_open(shoal_train *train)
 {
     char path[4096];
     if (train->desc.out == NULL || train->server)
         return SHOAL_OK;
-    SHOALI_TRY(make_folders(train->desc.out));
     bool late = train->membership > 0; /* ranks have other names by now */
     int used = late ? snprintf(path, sizeof path, "%s/metrics.%llu.%u.jsonl", train->desc.out,
                                (unsigned long long)train->membership, train->rank)
@@ -43,17 +29,23 @@ shoal_status shoali_metrics_open(shoal_train *train)
                                              train->desc.out, train->rank);
     if ((size_t)used >= sizeof path)
         return shoali_fail(SHOAL_EINVAL, "path is too long: %s", train->desc.out);
-    SHOALI_TRY(shoali_folder_hold(train));
-    if (train->desc.resume != NULL)
-        SHOALI_TRY(shoali_folder_trim(path, train->step));
-    train->metrics = fopen(path, train->desc.resume != NULL ? "ae" : "we");
-    if (train->metrics == NULL)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
-    return SHOAL_OK;
+    if (train->rank == 0 && !late)
+        SHOALI_TRY(shoali_run_file_write(train));
+    train->marks.path = shoali_arena_strdup(train->arena, path);
+    if (train->marks.path == NULL)
+        return SHOAL_ENOMEM;
+    if (shoali_folder_goes_on(train))
+        SHOALI_TRY(shoali_metrics_cut(path, train->step, &train->marks.at));
+    return shoali_plain_file(path, train->desc.resume != NULL, &train->metrics);
 }
 
-static shoal_status written(const shoal_train *train, bool flush)
+/* Lines come out once a second, for who watches; asked to, at once. */
+static shoal_status written(shoal_train *train, bool flush)
 {
+    enum { FLUSH_US = 1000 * 1000 };
+    const uint64_t now_us = shoali_now_us();
+    flush = flush || now_us - train->flushed_us >= FLUSH_US;
+    train->flushed_us = flush ? now_us : train->flushed_us;
     if (ferror(train->metrics) || (flush && fflush(train->metrics) != 0))
         return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", train->desc.out);
     return SHOAL_OK;
@@ -140,6 +132,23 @@ shoal_status shoali_metrics_choice(shoal_train *train, double probe_us)
     return written(train, true);
 }
 
+/* A killed process leaves half a line, which would spoil the one behind it. */
+static void drop_torn_line(const char *path)
+{
+    enum { LINE_MOST = 1 << 14 };
+    char last[LINE_MOST];
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    off_t from = end > LINE_MOST ? end - LINE_MOST : 0;
+    ssize_t got = fd >= 0 ? pread(fd, last, (size_t)(end - from), from) : -1;
+    const char *whole = got > 0 ? memrchr(last, '\n', (size_t)got) : NULL;
+    off_t keep = whole != NULL ? from + (whole - last) + 1 : from;
+    if (got < 0 || (keep < end && ftruncate(fd, keep) != 0))
+        shoali_log(WARN, "%s may hold half a line: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
 /* Rank 0's file has what concerns all; once it is lost, the lowest that is there adds to it. */
 static FILE *common_file(const shoal_train *train)
 {
@@ -148,7 +157,9 @@ static FILE *common_file(const shoal_train *train)
         return train->rank == 0 ? train->metrics : NULL;
     if (snprintf(path, sizeof path, "%s/metrics.jsonl", train->desc.out) >= (int)sizeof path)
         return NULL;
-    return fopen(path, "ae");
+    FILE *file = NULL;
+    drop_torn_line(path);
+    return shoali_plain_file(path, true, &file) == SHOAL_OK ? file : NULL;
 }
 
 shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/comm.h"
 #include "driver/driver.h"
 #include "train/trainer.h"
 
@@ -176,6 +177,8 @@ static shoal_status adopt(shoal_train *train, const shoal_view *view)
         train->members[i] = i;
         train->worker_accuracy[i] = 0;
     }
+    if (train->rank == 0)
+        SHOALI_TRY(shoali_folder_sign(train));
     return shoali_straggler_open(train);
 }
 
@@ -202,9 +205,9 @@ shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t t
         return shoali_fail(SHOAL_EINVAL, "this run's workers are fixed: start it with reform");
     shoal_sync_destroy(train->sync);
     train->sync = NULL;
-    SHOALI_TRY(shoali_losses_note(train));
     uint64_t mine = done(train);
-    shoal_status status = shoal_comm_reform(comm, mine, timeout_us, &view);
+    shoal_status status = shoali_comm_reform(comm, mine, timeout_us, &view, shoali_losses_told,
+                                             train);
     train->comm = *comm;
     if (status != SHOAL_OK)
         return status;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/plain_file.h"
+#include "train/digest.h"
 
 enum { HEADER_MAX_BYTES = 1 << 26, PATH_BYTES = 4096 };
 
@@ -30,7 +31,7 @@ struct shoali_safetensors {
 
 /* The metadata's "sha256" is that of header and data, with zeros in its own place. */
 static const char digest_key[] = "\"sha256\":\"";
-enum { DIGEST_BYTES = 32, DIGEST_CHARS = 2 * DIGEST_BYTES };
+enum { DIGEST_CHARS = SHOALI_DIGEST_CHARS };
 
 /* Where the digest's text stands in a header; NULL: nowhere. */
 static char *digest_in(const char *header, size_t length)
@@ -39,12 +40,6 @@ static char *digest_in(const char *header, size_t length)
     if (at == NULL || (size_t)(at - header) + sizeof digest_key - 1 + DIGEST_CHARS > length)
         return NULL;
     return at + sizeof digest_key - 1;
-}
-
-static void to_text(const uint8_t digest[DIGEST_BYTES], char text[DIGEST_CHARS + 1])
-{
-    for (int i = 0; i < DIGEST_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -107,20 +102,17 @@ static const void *data_of(const shoali_named_tensor *tensor)
 /* Put the digest of all into the header. */
 static bool seal(char *header, size_t header_len, const shoali_named_tensor *tensors, size_t count)
 {
-    uint8_t digest[DIGEST_BYTES];
+    shoali_digest digest;
     char text[DIGEST_CHARS + 1], *place = digest_in(header, header_len);
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    bool ok = place != NULL && hash != NULL && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
-              EVP_DigestUpdate(hash, header, header_len) == 1;
-    for (size_t i = 0; ok && i < count; i++)
-        ok = EVP_DigestUpdate(hash, data_of(&tensors[i]), bytes_of(&tensors[i])) == 1;
-    ok = ok && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
-    EVP_MD_CTX_free(hash);
-    if (!ok)
-        return false;
-    to_text(digest, text);
-    memcpy(place, text, DIGEST_CHARS);
-    return true;
+    shoali_digest_begin(&digest);
+    shoali_digest_add(&digest, header, header_len);
+    for (size_t i = 0; i < count; i++)
+        shoali_digest_add(&digest, data_of(&tensors[i]), bytes_of(&tensors[i]));
+    bool ok = place != NULL && shoali_digest_text(&digest, text);
+    shoali_digest_end(&digest);
+    if (ok)
+        memcpy(place, text, DIGEST_CHARS);
+    return ok;
 }
 
 static bool write_all(FILE *file, const void *bytes, size_t len_bytes)
@@ -168,7 +160,7 @@ shoal_status shoali_safetensors_write(const char *path, const shoali_named_tenso
         shoali_free(header);
         return shoali_fail(SHOAL_ENOMEM, "no memory for the header of %s", path);
     }
-    FILE *file = fopen(temporary, "wbe");
+    FILE *file = shoali_scratch_file(temporary);
     bool ok = file != NULL && write_file(file, header, header_len, tensors, count);
     int error = errno;
     if (file != NULL && fclose(file) != 0 && ok) {
@@ -257,23 +249,21 @@ static shoal_status check_header(const shoali_safetensors *file)
 static shoal_status check_digest(const shoali_safetensors *file)
 {
     const char *header = (const char *)file->map + 8, *place;
-    uint8_t digest[DIGEST_BYTES];
     char zeros[DIGEST_CHARS], text[DIGEST_CHARS + 1];
+    shoali_digest digest;
     if (shoali_safetensors_metadata(file, "sha256") == NULL ||
         (place = digest_in(header, file->data_start - 8)) == NULL)
         return SHOAL_OK;
     memset(zeros, '0', sizeof zeros);
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    bool ok = hash != NULL && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
-              EVP_DigestUpdate(hash, header, (size_t)(place - header)) == 1 &&
-              EVP_DigestUpdate(hash, zeros, sizeof zeros) == 1 &&
-              EVP_DigestUpdate(hash, place + DIGEST_CHARS,
-                               file->bytes - 8 - (size_t)(place - header) - DIGEST_CHARS) == 1 &&
-              EVP_DigestFinal_ex(hash, digest, NULL) == 1;
-    EVP_MD_CTX_free(hash);
+    const size_t before = (size_t)(place - header);
+    shoali_digest_begin(&digest);
+    shoali_digest_add(&digest, header, before);
+    shoali_digest_add(&digest, zeros, sizeof zeros);
+    shoali_digest_add(&digest, place + DIGEST_CHARS, file->bytes - 8 - before - DIGEST_CHARS);
+    bool ok = shoali_digest_text(&digest, text);
+    shoali_digest_end(&digest);
     if (!ok)
         return shoali_fail(SHOAL_ENOMEM, "no memory to check %s", file->path);
-    to_text(digest, text);
     if (memcmp(text, place, DIGEST_CHARS) != 0)
         return corrupt(file, "its bytes are not those that were written (SHA-256)");
     return SHOAL_OK;
@@ -300,7 +290,7 @@ static shoal_status parse(shoali_safetensors *file)
 static shoal_status map_file(const char *path, shoali_safetensors *file)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot open %s", path);
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 1) {

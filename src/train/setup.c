@@ -11,7 +11,9 @@
 #include "shoal/job.h"
 #include "train/admm.h"
 #include "train/codec_choice.h"
+#include "train/digest.h"
 #include "train/hybrid.h"
+#include "train/run_file.h"
 #include "train/simulated.h"
 #include "train/uneven.h"
 
@@ -47,6 +49,7 @@ static shoal_status read_plan(shoal_train *train)
 static shoal_status set_defaults(shoal_train *train)
 {
     shoal_train_desc *d = &train->desc;
+    SHOALI_TRY(shoali_run_file_complete(train));
     if (d->plan != NULL)
         SHOALI_TRY(read_plan(train));
     if (d->model == NULL || d->data == NULL)
@@ -60,6 +63,7 @@ static shoal_status set_defaults(shoal_train *train)
     SHOALI_TRY(keep(train->arena, &d->admm, NULL));
     SHOALI_TRY(keep(train->arena, &d->admm_model, NULL));
     SHOALI_TRY(keep(train->arena, &d->dump_gradients, NULL));
+    SHOALI_TRY(keep(train->arena, &d->options, NULL));
     SHOALI_TRY(keep(train->arena, &d->sync, "all_reduce"));
     SHOALI_TRY(keep(train->arena, &d->collective, "ring"));
     SHOALI_TRY(keep(train->arena, &d->codec, "identity"));
@@ -73,8 +77,6 @@ static shoal_status set_defaults(shoal_train *train)
     d->evaluate_every = d->evaluate_every != 0 ? d->evaluate_every : 1;
     d->slow = d->slow != 0 ? d->slow : 1;
     d->dump_every = d->dump_every != 0 ? d->dump_every : 100;
-    if (d->batch_auto && (d->plan != NULL || d->simulate > 0))
-        return shoali_fail(SHOAL_EINVAL, "batch auto goes with neither a plan nor simulate");
     if (!(d->lr > 0 && d->lr < 1e6) || d->batch > 65536 || d->epochs > 1000000 || !(d->slow >= 1) ||
         !(d->compute_ms >= 0 && d->compute_ms < 3.6e6))
         return shoali_fail(SHOAL_EINVAL,
@@ -87,11 +89,8 @@ static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
 {
     shoal_view view = {.size = sizeof view};
     train->workers = train->desc.simulate > 0 ? train->desc.simulate : 1;
-    if (train->desc.simulate > 0 &&
-        (comm != NULL || train->hybrid != NULL || train->desc.resume != NULL))
-        return shoali_fail(SHOAL_EINVAL,
-                           "simulated workers need no communicator, and neither resume nor run a "
-                           "plan");
+    if (train->desc.simulate > 0 && comm != NULL)
+        return shoali_fail(SHOAL_EINVAL, "simulated workers need no communicator");
     if (comm != NULL) {
         SHOALI_TRY(shoal_comm_view(comm, &view));
         train->comm = comm;
@@ -179,7 +178,9 @@ static shoal_status open_stages(shoal_train *train)
 static shoal_status open_inputs(shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
-    SHOALI_TRY(shoal_model_open(d->model, &train->model));
+    SHOALI_TRY(train->model_json != NULL
+                   ? shoali_model_from_json(d->model, train->model_json, &train->model)
+                   : shoal_model_open(d->model, &train->model));
     train->info = (shoal_model_info)SHOAL_MODEL_INFO_INIT;
     SHOALI_TRY(shoal_model_describe(train->model, &train->info));
     train->tensors = shoal_model_tensors(train->model, &train->tensor_count);
@@ -202,10 +203,11 @@ static void plan_steps(shoal_train *train)
                                 .total_flops = per_sample};
 }
 
-/* A server's file of a finished step is due once the first gradient of the next one is complete. */
+/* A server's file of a finished step is due once the first gradient of the next one is complete.
+ * Workers whose replicas differ write one checkpoint, when they have become one. */
 static shoal_status save_before(shoal_train *train, uint64_t iteration)
 {
-    if (!train->server || iteration == train->owner_iteration)
+    if (!train->server || iteration == train->owner_iteration || train->loose)
         return SHOAL_OK;
     uint64_t done = train->owner_iteration + 1;
     if (train->owner_saved == done || !train->owner_used || !shoali_checkpoint_due(train, done))
@@ -265,69 +267,47 @@ shoal_status shoali_train_start_sync(shoal_train *train)
     return SHOAL_OK;
 }
 
+/* Waits for no view, so that even a refusal that every rank makes alone is the same everywhere. */
 static shoal_status check_job(const shoal_train *train)
 {
-    const shoal_train_desc *d = &train->desc;
-    const shoal_job job = {.size = sizeof job,
-                           .sync = d->sync,
-                           .codec = d->codec,
-                           .collective = d->collective,
-                           .workers = d->simulate > 0 ? d->simulate : train->workers};
+    shoal_job job = SHOAL_JOB_INIT;
+    shoal_train_job(&train->desc, train->workers, &job);
     return shoal_job_check(&job);
 }
 
-/* What can go on with other workers: replicas that are equal after each step. */
-static shoal_status check_reform(const shoal_train *train, const shoal_comm *comm)
+static shoal_status all_done(const shoal_train *train)
 {
-    const shoal_train_desc *d = &train->desc;
-    const char *bad = d->plan != NULL                           ? "a plan"
-                      : d->admm != NULL                         ? "admm"
-                      : d->batch_auto                           ? "batch auto"
-                      : d->simulate > 0                         ? "simulated workers"
-                      : d->no_exchange                          ? "no exchange"
-                      : strncmp(d->codec, "auto", 4) == 0       ? "codec auto"
-                      : strncmp(d->sync, "all_reduce", 10) != 0 ? d->sync
-                                                                : NULL;
-    if (!d->reform || (bad == NULL && comm != NULL))
-        return SHOAL_OK;
-    bool survives = false;
-    if (bad == d->sync && shoal_sync_survives(d->sync, &survives) != SHOAL_OK)
-        return SHOAL_EINVAL;
-    (void)shoali_fail(SHOAL_EINVAL,
-                      "reform goes with all_reduce among several workers, not with %s",
-                      bad != NULL ? bad : "one alone");
-    if (survives)
-        shoali_error_advice("Leave --on-loss reform out: %s goes on without lost workers by "
-                            "itself, but takes in no replacements; all_reduce does.",
-                            d->sync);
-    else
-        shoali_error_advice("Take all_reduce, with any collective and a fixed codec and batch; "
-                            "local_sgd, diloco, ripples, d_psgd, hop and ad_psgd go on without "
-                            "lost workers by themselves, without --on-loss reform.");
+    (void)shoali_fail(SHOAL_EINVAL, "%s has already done %llu of %llu steps", train->desc.resume,
+                      (unsigned long long)train->step, (unsigned long long)train->steps);
+    shoali_error_advice("Ask for more: --epochs N%s.",
+                        train->desc.max_steps > 0 ? " and --steps N, all steps counted" : "");
     return SHOAL_EINVAL;
 }
 
 static shoal_status set_up(shoal_train *train, shoal_comm *comm)
 {
     SHOALI_TRY(set_defaults(train));
-    SHOALI_TRY(check_reform(train, comm));
     SHOALI_TRY(join_workers(train, comm));
     SHOALI_TRY(check_job(train));
     SHOALI_TRY(open_inputs(train));
+    if (train->rank == 0 && (train->desc.out != NULL || train->desc.resume != NULL))
+        SHOALI_TRY(shoali_digest_of_data(train->dataset, train->data_sha256));
     SHOALI_TRY(shoali_choice_create(train));
     plan_steps(train);
-    if (train->desc.start != NULL && train->desc.resume == NULL)
+    SHOALI_TRY(shoali_folder_enter(train));
+    if (train->desc.resume != NULL && train->membership == 0) /* else others have the state */
+        SHOALI_TRY(shoali_checkpoint_choose(train));
+    if (train->desc.start != NULL && train->saved.step == 0)
         SHOALI_TRY(shoali_checkpoint_start(train));
     SHOALI_TRY(shoali_admm_create(train));
-    if (train->desc.resume != NULL)
+    if (train->saved.step > 0)
         SHOALI_TRY(shoali_checkpoint_load(train));
     if (train->membership > 0)
         SHOALI_TRY(shoali_train_take_state(train));
     else if (train->step >= train->steps)
-        return shoali_fail(SHOAL_EINVAL, "%s has already done %llu of %llu steps",
-                           train->desc.resume, (unsigned long long)train->step,
-                           (unsigned long long)train->steps);
+        return all_done(train);
     SHOALI_TRY(shoali_uneven_create(train));
+    SHOALI_TRY(shoali_folder_undo(train));
     SHOALI_TRY(shoali_metrics_open(train));
     if (train->membership > 0)
         SHOALI_TRY(shoali_metrics_reform(train, 0));
@@ -361,8 +341,8 @@ static shoal_status hand_over(shoal_train *train, shoal_status status, shoal_tra
     return status;
 }
 
-shoal_status shoal_train_create(shoal_comm *comm, const shoal_train_desc *desc,
-                                shoal_train **train_out)
+shoal_status shoali_train_create_as(shoal_comm *comm, const shoal_train_desc *desc,
+                                    const char *model_json, shoal_train **train_out)
 {
     if (desc == NULL || desc->size != sizeof *desc)
         return shoali_fail(
@@ -370,7 +350,20 @@ shoal_status shoal_train_create(shoal_comm *comm, const shoal_train_desc *desc,
     shoal_train *train = empty(desc);
     if (train == NULL)
         return SHOAL_ENOMEM;
-    return hand_over(train, set_up(train, comm), train_out);
+    train->model_json = model_json;
+    shoal_status status = keep(train->arena, &train->model_json, NULL);
+    return hand_over(train, status == SHOAL_OK ? set_up(train, comm) : status, train_out);
+}
+
+shoal_status shoal_train_create(shoal_comm *comm, const shoal_train_desc *desc,
+                                shoal_train **train_out)
+{
+    return shoali_train_create_as(comm, desc, NULL, train_out);
+}
+
+const char *shoal_train_model(const shoal_train *train)
+{
+    return train->desc.model;
 }
 
 static shoal_status set_up_alone(shoal_train *train, uint32_t workers)
@@ -403,6 +396,7 @@ void shoal_train_destroy(shoal_train *train)
     shoali_choice_destroy(train);
     if (train->metrics != NULL)
         fclose(train->metrics);
+    shoali_digest_end(&train->marks.digest);
     shoali_lr_destroy(train->lr);
     shoali_optim_destroy(train->optim);
     shoali_sampler_destroy(train->sampler);

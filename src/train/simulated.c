@@ -21,8 +21,8 @@ struct shoali_simulated {
     uint32_t workers, *endpoints;
     size_t count;
     float **bufs;
-    float ***residuals; /* [workers][tensors] */
-    double sent_bytes;  /* of the last exchange, by all */
+    float ***residuals;  /* [workers][tensors] */
+    uint64_t sent_bytes; /* of the last exchange, by all */
 };
 
 static shoal_status make_residuals(shoali_simulated *s, const shoal_train *train)
@@ -62,10 +62,9 @@ static shoal_status fill(shoali_simulated *s, const shoal_train *train)
 
 shoal_status shoali_simulated_create(shoal_train *train)
 {
-    if (train->workers > SIMULATED_MOST || strncmp(train->desc.sync, "all_reduce", 10) != 0)
-        return shoali_fail(SHOAL_EINVAL,
-                           "%u simulated workers by %s: at most %d, and by all_reduce only",
-                           train->workers, train->desc.sync, SIMULATED_MOST);
+    if (train->workers > SIMULATED_MOST)
+        return shoali_fail(SHOAL_EINVAL, "%u simulated workers: at most %d", train->workers,
+                           SIMULATED_MOST);
     shoali_simulated *s = shoali_alloc(sizeof *s);
     if (s == NULL)
         return SHOAL_ENOMEM;
@@ -96,7 +95,7 @@ void shoali_simulated_keep(shoal_train *train, uint32_t worker)
 static void carried(void *ctx, uint32_t from, uint32_t to, uint64_t bytes)
 {
     (void)from, (void)to;
-    ((shoali_simulated *)ctx)->sent_bytes += (double)bytes;
+    ((shoali_simulated *)ctx)->sent_bytes += bytes;
 }
 
 static shoal_status check_replicas(const shoali_simulated *s)
@@ -108,7 +107,7 @@ static shoal_status check_replicas(const shoali_simulated *s)
     return SHOAL_OK;
 }
 
-shoal_status shoali_simulated_sum(shoal_train *train, bool *finite_out, double *sent_bytes_out)
+shoal_status shoali_simulated_sum(shoal_train *train, bool *finite_out, shoal_sync_stats *stats_out)
 {
     shoali_simulated *s = train->simulated;
     shoal_status result = SHOAL_OK;
@@ -116,7 +115,8 @@ shoal_status shoali_simulated_sum(shoal_train *train, bool *finite_out, double *
     shoali_sim_flow flow = {.bufs = s->bufs,
                             .residuals = (float *const *const *)s->residuals,
                             .ctx = s,
-                            .carried = carried};
+                            .carried = carried,
+                            .dense_elems_out = &stats_out->dense_elems};
     flow.args = (shoali_flow_args){.id = {.group = 0, .sequence = train->step + 1, .round = 1},
                                    .kind = SHOAL_ALL_REDUCE,
                                    .size = s->workers,
@@ -135,7 +135,7 @@ shoal_status shoali_simulated_sum(shoal_train *train, bool *finite_out, double *
     s->sent_bytes = 0;
     SHOALI_TRY(shoali_sim_flow_run(&flow, &result, &origin));
     *finite_out = result == SHOAL_OK;
-    *sent_bytes_out = s->sent_bytes;
+    stats_out->sent_payload_bytes = s->sent_bytes;
     if (result == SHOAL_ENOTFINITE && train->desc.nonfinite == SHOAL_NONFINITE_STOP)
         return shoali_fail(
             SHOAL_ENOTFINITE, "the gradient of worker %u is not finite: tensor %llu, element %llu",

@@ -11,8 +11,8 @@ void shoali_simulated_destroy(shoal_train *train);
 /** The gradients in train->grads are this worker's. */
 void shoali_simulated_keep(shoal_train *train, uint32_t worker);
 /** Exchange what all workers have kept; train->grads becomes the sum. finite_out false: some value
- * was not finite, and the step is to be skipped. */
+ * was not finite, and the step is to be skipped. stats_out: bytes and elements of all workers. */
 SHOAL_MUST_USE shoal_status shoali_simulated_sum(shoal_train *train, bool *finite_out,
-                                                 double *sent_bytes_out);
+                                                 shoal_sync_stats *stats_out);
 
 #endif

@@ -12,30 +12,55 @@
 
 enum { RECENT_STEPS = 256 }; /* the last so many steps are looked at */
 
-void shoali_straggler_step(shoal_train *train, uint64_t step, double compute_us)
+void shoali_straggler_step(shoal_train *train, uint64_t step, double compute_us, double step_us)
 {
-    if (train->recent_us != NULL)
-        train->recent_us[step % RECENT_STEPS] = (float)compute_us;
+    if (train->recent_us == NULL)
+        return;
+    train->recent_us[step % RECENT_STEPS] = (float)compute_us;
+    train->recent_us[RECENT_STEPS + step % RECENT_STEPS] = (float)step_us;
 }
 
-/* This rank's row of every table; zeroes elsewhere, so that a sum puts them together. */
-static shoal_status fill(const shoal_train *train, float *compute_us, float *sends, float *own)
+/* All that is summed over the ranks, each of which fills in its own. */
+typedef struct tables {
+    float *compute_us; /* [RECENT_STEPS][ranks] */
+    float *sends;      /* [ranks][ranks] bytes per second; 0: not known */
+    float *means;      /* [ranks][2] of all steps: compute_us, wait_us */
+    float *step_us;    /* [RECENT_STEPS] mean over ranks */
+    size_t count;
+} tables;
+
+static shoal_status make_tables(uint32_t ranks, tables *t)
+{
+    const size_t pairs = (size_t)ranks * ranks, recent = (size_t)RECENT_STEPS * ranks;
+    t->count = recent + pairs + 2 * (size_t)ranks + RECENT_STEPS;
+    t->compute_us = shoali_alloc_array(t->count, sizeof *t->compute_us);
+    if (t->compute_us == NULL)
+        return SHOAL_ENOMEM;
+    t->sends = t->compute_us + recent;
+    t->means = t->sends + pairs;
+    t->step_us = t->means + 2 * (size_t)ranks;
+    return SHOAL_OK;
+}
+
+static shoal_status fill(const shoal_train *train, const tables *t)
 {
     uint64_t from = train->step > RECENT_STEPS ? train->step - RECENT_STEPS : 0;
     double n = train->totals.steps > 0 ? (double)train->totals.steps : 1;
     uint32_t ranks = train->workers, me = train->rank;
-    for (uint64_t s = from; s < train->step; s++)
-        compute_us[(s - from) * ranks + me] = train->recent_us[s % RECENT_STEPS];
+    for (uint64_t s = from; s < train->step; s++) {
+        const float *recent = &train->recent_us[s % RECENT_STEPS];
+        t->compute_us[(s - from) * ranks + me] = recent[0];
+        t->step_us[s - from] = recent[RECENT_STEPS] / (float)train->member_count;
+    }
     for (uint32_t i = 0; i < ranks; i++) {
         shoal_peer_stats stats = {.size = sizeof stats};
         SHOALI_TRY(shoal_comm_peer_stats(train->comm, i, &stats));
-        if (stats.busy_us > 0 && i != me)
-            sends[(size_t)me * ranks + i] = (float)((double)stats.acked_bytes * 1e6 /
-                                                    (double)stats.busy_us);
+        if (i != me)
+            t->sends[(size_t)me * ranks + i] = (float)shoali_slow_rate(
+                (double)stats.acked_bytes, (double)stats.busy_us, (double)stats.line_bytes_s);
     }
-    own[3 * me] = (float)(train->totals.compute_us / n);
-    own[3 * me + 1] = (float)(train->totals.wait_us / n);
-    own[3 * me + 2] = (float)(train->totals.step_us / n);
+    t->means[2 * me] = (float)(train->totals.compute_us / n);
+    t->means[2 * me + 1] = (float)(train->totals.wait_us / n);
     return SHOAL_OK;
 }
 
@@ -88,38 +113,37 @@ static shoal_status judge(shoal_train *train, shoali_slow_input *input, uint64_t
     return ok ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
-static shoal_status collect(shoal_train *train, float *table, size_t count)
+static shoal_status collect(shoal_train *train, const tables *t)
 {
     uint32_t ranks = train->workers;
     uint32_t steps = train->step < RECENT_STEPS ? (uint32_t)train->step : RECENT_STEPS;
-    float *sends = table + (size_t)RECENT_STEPS * ranks, *own = sends + (size_t)ranks * ranks;
-    shoali_slow_input input = {.ranks = ranks, .windows = steps, .compute_us = table};
-    SHOALI_TRY(fill(train, table, sends, own));
-    SHOALI_TRY(shoali_train_reduce(train, table, count, SHOAL_SUM, "who waited for whom"));
+    shoali_slow_input input = {
+        .ranks = ranks, .windows = steps, .compute_us = t->compute_us, .step_us = t->step_us};
+    SHOALI_TRY(fill(train, t));
+    SHOALI_TRY(
+        shoali_train_reduce(train, t->compute_us, t->count, SHOAL_SUM, "who waited for whom"));
     for (uint32_t i = 0; i < ranks; i++) {
         shoal_train_rank *r = &train->ranks[i];
         *r = (shoal_train_rank){.size = sizeof *r};
-        r->compute_ms = (double)own[3 * i] * 1e-3;
-        r->wait_ms = (double)own[3 * i + 1] * 1e-3;
-        input.wait_us += (double)own[3 * i + 1] / train->member_count;
-        input.step_us += (double)own[3 * i + 2] / train->member_count;
+        r->compute_ms = (double)t->means[2 * i] * 1e-3;
+        r->wait_ms = (double)t->means[2 * i + 1] * 1e-3;
+        input.wait_us += (double)t->means[2 * i + 1] / train->member_count;
     }
-    best_links(sends, ranks, train->ranks);
+    for (uint32_t s = 0; s < steps; s++)
+        input.steps += t->step_us[s] > 0; /* not of the run that this one goes on from */
+    best_links(t->sends, ranks, train->ranks);
     SHOALI_TRY(judge(train, &input, train->step - steps));
     return name_hosts(train);
 }
 
 shoal_status shoali_straggler_collect(shoal_train *train)
 {
+    tables t;
     if (train->recent_us == NULL)
         return SHOAL_OK;
-    size_t ranks = train->workers;
-    size_t count = ranks * (RECENT_STEPS + ranks + 3);
-    float *table = shoali_alloc_array(count, sizeof *table);
-    if (table == NULL)
-        return SHOAL_ENOMEM;
-    shoal_status status = collect(train, table, count);
-    shoali_free(table);
+    SHOALI_TRY(make_tables(train->workers, &t));
+    shoal_status status = collect(train, &t);
+    shoali_free(t.compute_us);
     train->judged = status == SHOAL_OK;
     return status;
 }
@@ -130,7 +154,8 @@ shoal_status shoali_straggler_open(shoal_train *train)
         train->hybrid != NULL)
         return SHOAL_OK;
     if (train->recent_us == NULL)
-        train->recent_us = shoali_arena_array(train->arena, RECENT_STEPS, sizeof *train->recent_us);
+        train->recent_us = shoali_arena_array(train->arena, 2 * RECENT_STEPS,
+                                              sizeof *train->recent_us);
     train->ranks = shoali_arena_array(train->arena, train->workers, sizeof *train->ranks);
     return train->recent_us != NULL && train->ranks != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }

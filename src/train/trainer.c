@@ -92,7 +92,6 @@ static void update(shoal_train *train, float grad_scale, double lr)
 static shoal_status simulate(shoal_train *train, uint64_t epoch, uint64_t in_epoch,
                              shoali_step_times *times, shoal_verdict *verdict_out)
 {
-    double sent_bytes = 0;
     bool finite = true;
     for (uint32_t w = 0; w < train->workers; w++) {
         shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, w);
@@ -100,11 +99,37 @@ static shoal_status simulate(shoal_train *train, uint64_t epoch, uint64_t in_epo
         train->epoch_total_samples -= w > 0 ? share.total : 0;
         shoali_simulated_keep(train, w);
     }
-    SHOALI_TRY(shoali_simulated_sum(train, &finite, &sent_bytes));
-    times->sync.sent_payload_bytes = (uint64_t)sent_bytes;
+    SHOALI_TRY(shoali_simulated_sum(train, &finite, &times->sync));
     *verdict_out = (shoal_verdict){
         .apply = finite, .skipped = !finite, .grad_scale = 1 / (float)train->workers};
     return SHOAL_OK;
+}
+
+/* Gradients that meet in no sum before they are applied: nobody else has looked at them. */
+static shoal_status check_own(const shoal_train *train, shoal_verdict *verdict)
+{
+    if (!verdict->apply || train->net == NULL || train->simulated != NULL ||
+        (train->sync != NULL && !train->loose))
+        return SHOAL_OK;
+    size_t at = shoali_net_first_nonfinite(train->net);
+    if (at == train->param_count)
+        return SHOAL_OK;
+    verdict->apply = false;
+    verdict->skipped = true;
+    if (train->desc.nonfinite == SHOAL_NONFINITE_SKIP)
+        return SHOAL_OK;
+    uint32_t t = 0;
+    while (t + 1 < train->tensor_count && train->tensors[t + 1].offset <= at)
+        t++;
+    shoal_status status = shoali_fail(SHOAL_ENOTFINITE,
+                                      "NaN or infinity in this worker's gradient of %s, element "
+                                      "%zu, at step %llu",
+                                      shoal_model_tensor_name(train->model, t),
+                                      at - train->tensors[t].offset,
+                                      (unsigned long long)train->step);
+    shoali_error_advice("A smaller --lr, or a warm-up, usually helps; --nonfinite skip leaves such "
+                        "steps out.");
+    return status;
 }
 
 /* Ask the protocol, update if it says so, and let it go on. */
@@ -116,6 +141,7 @@ static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_s
         SHOALI_TRY(shoal_sync_before_update(train->sync, &verdict));
     if (verdict.stop && train->desc.reform)
         return shoali_fail(SHOAL_EEPOCH, "a worker goes over to reform");
+    SHOALI_TRY(check_own(train, &verdict));
     uint64_t start = shoali_now_us();
     if (verdict.apply)
         update(train, verdict.grad_scale, times->lr);
@@ -143,7 +169,7 @@ static void account(shoal_train *train, const shoali_step_times *times)
     t->encode_us += (double)times->sync.encode_ns / 1e3;
     t->decode_us += (double)times->sync.decode_ns / 1e3;
     t->payload_bytes += (double)times->sync.sent_payload_bytes;
-    t->raw_bytes += 4.0 * (double)times->sync.sent_elems;
+    t->raw_bytes += 4.0 * (double)times->sync.dense_elems;
     train->epoch_us += times->step_us;
 }
 
@@ -252,7 +278,7 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
     times->step_us = (double)(shoali_now_us() - start);
     account(train, times);
     shoali_choice_stepped(train, times);
-    shoali_straggler_step(train, before, times->compute_us);
+    shoali_straggler_step(train, before, times->compute_us, times->step_us);
     return shoali_metrics_step(train, times);
 }
 
@@ -315,6 +341,10 @@ shoal_status shoal_train_serve(shoal_train *train)
     if (!train->server)
         return shoali_fail(SHOAL_EINVAL, "only a dedicated server (rank >= workers) serves");
     SHOALI_TRY(shoal_sync_serve(train->sync));
+    if (train->loose)
+        return train->owner_used && train->desc.out != NULL
+                   ? shoali_checkpoint_save_owner(train, train->steps)
+                   : SHOAL_OK;
     if (train->owner_used && shoali_checkpoint_due(train, train->owner_iteration + 1) &&
         train->owner_saved != train->owner_iteration + 1)
         return shoali_checkpoint_save_owner(train, train->owner_iteration + 1);

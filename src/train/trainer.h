@@ -10,6 +10,8 @@
 #include "nn/nn.h"
 #include "nn/optim.h"
 #include "shoal/train.h"
+#include "train/checkpoint_folder.h"
+#include "train/digest.h"
 
 /** Sums over the steps of this process, for the summary; times in microseconds. */
 typedef struct shoali_totals {
@@ -35,6 +37,21 @@ typedef struct shoali_uneven {
     uint32_t *batches; /* [workers] */
 } shoali_uneven;
 typedef struct shoali_codec_choice shoali_codec_choice;
+
+/** How long a metrics file was, and what it held; bytes 0: not known. */
+typedef struct shoali_metrics_at {
+    char file[64]; /* its name in OUT */
+    uint64_t bytes;
+    char sha256[SHOALI_DIGEST_CHARS + 1];
+} shoali_metrics_at;
+
+/** What a rank's checkpoint says of its metrics (metrics_cut.c). */
+typedef struct shoali_metrics_marks {
+    const char *path;
+    shoali_digest digest; /* of its first `hashed` bytes */
+    uint64_t hashed;
+    shoali_metrics_at at; /* of the newest checkpoint, or of the one that this goes on from */
+} shoali_metrics_marks;
 
 struct shoal_train {
     shoal_train_desc desc; /* strings copied into the arena, defaults filled in */
@@ -95,13 +112,18 @@ struct shoal_train {
     shoali_pace pace;
     shoali_uneven uneven;
     FILE *metrics;
+    uint64_t flushed_us; /* when it was last */
+    shoali_metrics_marks marks;
 
-    float *recent_us;        /* straggler.c: compute time of the last steps; NULL: nobody else */
+    float *recent_us; /* straggler.c: compute time of the last steps, and theirs; NULL: alone */
     shoal_train_rank *ranks; /* [workers] what they measured, once judged */
     bool judged;
 
-    int folder_lock;          /* folder.c: descriptor + 1; 0: none */
-    uint64_t began_us;        /* this process's part of the run */
+    const char *model_json;  /* of the run or checkpoint that this goes on from; NULL: its spec's */
+    char data_sha256[65];    /* rank 0 of a run with a folder; else empty */
+    shoali_checkpoint saved; /* the newest that all have written, or that this goes on from */
+    int folder_lock;         /* folder.c: descriptor + 1; 0: none */
+    uint64_t began_us;       /* this process's part of the run */
     shoal_train_loss *losses; /* losses.c */
     uint32_t loss_count;
 };
@@ -124,6 +146,9 @@ SHOAL_MUST_USE shoal_status shoali_train_pass(shoal_train *train, const shoali_s
                                               shoali_loss *loss_out);
 
 /* setup.c */
+/** shoal_train_create, with a model that is described here instead of opened by desc's spec. */
+SHOAL_MUST_USE shoal_status shoali_train_create_as(shoal_comm *comm, const shoal_train_desc *desc,
+                                                   const char *model_json, shoal_train **train_out);
 /** Model, data and optimiser as one of so many workers has them, and nobody to exchange with. */
 SHOAL_MUST_USE shoal_status shoali_train_open_alone(const shoal_train_desc *desc, uint32_t workers,
                                                     shoal_train **train_out);
@@ -135,20 +160,41 @@ SHOAL_MUST_USE shoal_status shoali_uneven_step(shoal_train *train, const shoali_
                                                double compute_us, uint64_t before);
 
 /* folder.c */
-/** Rank 0: OUT is this run's until the end. EINVAL: another process has it, or it holds another
- *  run; the advice says how to go on. */
-SHOAL_MUST_USE shoal_status shoali_folder_hold(shoal_train *train);
+/** All ranks: OUT is this run's until its last rank ends. EINVAL: another one has it, or it holds
+ * another run; the advice says how to go on. EIO: there is none to go on from. */
+SHOAL_MUST_USE shoal_status shoali_folder_enter(shoal_train *train);
+/** The folder that is resumed is OUT itself. */
+bool shoali_folder_goes_on(const shoal_train *train);
+/** All ranks, of a run that goes on in its folder: checkpoints of steps that are undone go. */
+SHOAL_MUST_USE shoal_status shoali_folder_undo(shoal_train *train);
+/** Write into OUT/lock which process tells of this run: rank 0's, or who comes first without it. */
+SHOAL_MUST_USE shoal_status shoali_folder_sign(const shoal_train *train);
 void shoali_folder_release(shoal_train *train);
-/** Cut a metrics file back to whole lines of steps up to `step`. None there is fine. */
-SHOAL_MUST_USE shoal_status shoali_folder_trim(const char *path, uint64_t step);
+
+/* metrics_cut.c */
+/** Write this rank's metrics to the disk and note how far they are in marks.at. */
+SHOAL_MUST_USE shoal_status shoali_metrics_mark(shoal_train *train);
+/** Cut a metrics file back to a mark of it, or where there is none to whole lines of steps up to
+ * `step`. Damage is logged. */
+SHOAL_MUST_USE shoal_status shoali_metrics_cut(const char *path, uint64_t step,
+                                               const shoali_metrics_at *at);
+/** The same by lines of files that no rank below `ranks` writes: of more workers, of reforms. */
+SHOAL_MUST_USE shoal_status shoali_metrics_cut_others(const char *folder, uint32_t ranks,
+                                                      uint64_t step);
 
 /* losses.c */
 /** Remember who is lost by now: workers that the communicator has lost, or that are no members. */
 SHOAL_MUST_USE shoal_status shoali_losses_note(shoal_train *train);
+/** The same of one, as a reform tells it; ctx is the training. */
+struct shoali_lost_peer;
+void shoali_losses_told(void *ctx, uint32_t rank, const struct shoali_lost_peer *what);
 
 /* collect.c: the trainer's own small exchanges among workers; without a comm they do nothing */
 SHOAL_MUST_USE shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count,
                                                 shoal_reduce how, const char *label);
+/** The same of all ranks, dedicated servers and workers that exchange nothing included. */
+SHOAL_MUST_USE shoal_status shoali_train_meet(shoal_train *train, float *values, size_t count,
+                                              shoal_reduce how, const char *label);
 /** Doubles, split into three floats each so that sums keep more digits than a gradient's. */
 SHOAL_MUST_USE shoal_status shoali_train_sum(shoal_train *train, double *values, size_t count,
                                              const char *label);
@@ -164,6 +210,10 @@ SHOAL_MUST_USE shoal_status shoali_train_drop_lost(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_checkpoint_save(shoal_train *train);
 /** A dedicated server's own file, before it takes up the step after a checkpoint. */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done);
+/** The newest checkpoint below desc.resume that is whole on all ranks, which agree on it, into
+ * train->saved; step 0 where the run had written none yet. */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_choose(shoal_train *train);
+/** Go on from train->saved. */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_load(shoal_train *train);
 bool shoali_checkpoint_due(const shoal_train *train, uint64_t steps_done);
 /** Weights of the newest checkpoint below desc.start, projected where this model is block-circulant
@@ -177,7 +227,7 @@ SHOAL_MUST_USE shoal_status shoali_gradients_dump(const shoal_train *train);
 
 /* straggler.c */
 SHOAL_MUST_USE shoal_status shoali_straggler_open(shoal_train *train);
-void shoali_straggler_step(shoal_train *train, uint64_t step, double compute_us);
+void shoali_straggler_step(shoal_train *train, uint64_t step, double compute_us, double step_us);
 /** Collective, after the last step. */
 SHOAL_MUST_USE shoal_status shoali_straggler_collect(shoal_train *train);
 

@@ -75,7 +75,13 @@ static shoal_status divide(shoal_train *train)
     if (u->best > 0)
         u->rates[train->rank] = (float)u->best;
     u->best = 0;
-    SHOALI_TRY(shoali_train_reduce(train, u->rates, train->workers, SHOAL_SUM, "batch auto"));
+    shoal_status status = shoali_train_reduce(train, u->rates, train->workers, SHOAL_SUM,
+                                              "batch auto");
+    if (status == SHOAL_EPEER && train->loose) { /* the protocol goes on, with what was divided */
+        shoali_log(WARN, "batch auto: a worker is lost, batches stay as they are");
+        return SHOAL_OK;
+    }
+    SHOALI_TRY(status);
     for (uint32_t w = 0; w < train->workers; w++)
         if (!(u->rates[w] > 0 && isfinite(u->rates[w])))
             return SHOAL_OK;

@@ -489,6 +489,7 @@ static void fault_forked(void *state)
 
 const shoali_transport_row shoali_transport_fault = {
     .name = "fault",
+    .about = "another transport with faults drawn from a seed: for tests of what is built on it",
     .traits = SHOALI_TRANSPORT_STREAM | SHOALI_TRANSPORT_CONTROL,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(shoali_fault_params)},
     .state_size = sizeof(fault),

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "transport/line.h"
 
 /* ---------------------------------------------------------------- what there is */
 
@@ -302,6 +303,27 @@ static shoal_status look_toward(const char *toward, shoali_iface_wish *wish, sho
     return SHOAL_OK;
 }
 
+/* By the first address of each interface. */
+static uint64_t line_of(const shoali_iface *list, size_t count, const shoali_iface_choice *choice)
+{
+    uint64_t sum = 0;
+    uint32_t wires = 0;
+    for (uint32_t i = 0; i < choice->ip_count && !choice->loopback; i++) {
+        if (choice->wire[i] != wires)
+            continue;
+        wires++;
+        for (size_t j = 0; j < count; j++)
+            if (shoali_ip_equal(&list[j].ip, &choice->ips[i])) {
+                const uint64_t one = shoali_line_bytes_s(list[j].name);
+                if (one == 0)
+                    return 0;
+                sum += one;
+                break;
+            }
+    }
+    return sum;
+}
+
 shoal_status shoali_iface_choose(const char *wanted, const char *toward, bool no_token,
                                  shoali_iface_choice *choice_out)
 {
@@ -318,6 +340,7 @@ shoal_status shoali_iface_choose(const char *wanted, const char *toward, bool no
         SHOALI_TRY(look_toward(toward, &wish, &source));
     SHOALI_TRY(shoali_iface_list(list, &count));
     SHOALI_TRY(shoali_iface_pick(list, count, &wish, choice_out));
+    choice_out->line_bytes_s = line_of(list, count, choice_out);
     char ip[SHOALI_IP_TEXT_BYTES];
     shoali_ip_format(&choice_out->ips[0], ip);
     shoali_log(INFO, "interface %s (%s): %s", choice_out->name, ip, choice_out->why);

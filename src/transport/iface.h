@@ -37,6 +37,7 @@ typedef struct shoali_iface_choice {
     uint8_t subnet_bits[SHOALI_ADDRESS_IPS];
     uint8_t wire[SHOALI_ADDRESS_IPS]; /* 0: the first interface */
     char why[160];                    /* "it leads to the rendezvous 10.0.0.1" */
+    uint64_t line_bytes_s;            /* of all of them together, as they say; 0: not known */
 } shoali_iface_choice;
 
 /** The interfaces of this network namespace, in the kernel's order; link-local addresses are left

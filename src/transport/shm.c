@@ -372,6 +372,7 @@ static int shm_fd(const void *state)
 
 const shoali_transport_row shoali_transport_shm = {
     .name = "shm",
+    .about = "rings in shared memory between ranks of one host",
     .traits = SHOALI_TRANSPORT_STREAM,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(shoali_shm_params)},
     .state_size = sizeof(shoali_shm),

@@ -17,6 +17,13 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+static void broken(shoali_shm_link *link, const char *what);
+
+static void counters_broken(shoali_shm_link *link)
+{
+    broken(link, "a ring in shared memory with impossible counters");
+}
+
 /* ---------------------------------------------------------------- out */
 
 /* A writer that found the ring full goes on when half of it is free: not a wake-up for every
@@ -71,9 +78,17 @@ static void tell_sent(shoali_shm_link *link, const shoali_out *out)
 void shoali_shm_link_pump_out(shoali_shm_link *link)
 {
     size_t total = 0, room;
+    if (!shoali_ring_tail_kept(&link->out)) {
+        counters_broken(link);
+        return;
+    }
     while (link->state == SHOALI_SHM_LINK_OPEN && !link->ended && link->box.count > 0 &&
            total < TURN_BYTES && (room = ask_for_space(link)) > 0) {
         shoali_out done;
+        if (room == SIZE_MAX) {
+            counters_broken(link);
+            return;
+        }
         size_t took = write_piece(link, room);
         total += took;
         if (took >= PIECE_BYTES)
@@ -197,10 +212,14 @@ static size_t readable(const shoali_shm_link *link)
 void shoali_shm_link_pump_in(shoali_shm_link *link)
 {
     size_t total = 0, there;
+    if (!shoali_ring_head_kept(&link->in)) {
+        counters_broken(link);
+        return;
+    }
     while (link->state == SHOALI_SHM_LINK_OPEN && total < TURN_BYTES &&
            (there = readable(link)) > 0) {
         if (there == SIZE_MAX) {
-            broken(link, "a ring in shared memory with impossible counters");
+            counters_broken(link);
             return;
         }
         if (link->in_body) {

@@ -118,7 +118,17 @@ void shoali_ring_close(shoali_ring *ring)
 size_t shoali_ring_free(const shoali_ring *ring)
 {
     uint64_t used = ring->at - atomic_load_explicit(&ring->shared->head, memory_order_acquire);
-    return used <= ring->capacity ? ring->capacity - (size_t)used : 0;
+    return used <= ring->capacity ? ring->capacity - (size_t)used : SIZE_MAX;
+}
+
+bool shoali_ring_tail_kept(const shoali_ring *ring)
+{
+    return atomic_load_explicit(&ring->shared->tail, memory_order_relaxed) == ring->at;
+}
+
+bool shoali_ring_head_kept(const shoali_ring *ring)
+{
+    return atomic_load_explicit(&ring->shared->head, memory_order_relaxed) == ring->at;
 }
 
 size_t shoali_ring_used(const shoali_ring *ring)

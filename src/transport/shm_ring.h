@@ -49,6 +49,10 @@ void shoali_ring_close_fd(shoali_ring *ring);
  *  nonsense. */
 size_t shoali_ring_free(const shoali_ring *ring);
 size_t shoali_ring_used(const shoali_ring *ring);
+/** Writer, reader: the own counter says what this side has written there last. Else the other side
+ * sees another one, and both could wait for ever. */
+bool shoali_ring_tail_kept(const shoali_ring *ring);
+bool shoali_ring_head_kept(const shoali_ring *ring);
 /** Copy in or out, at most what fits or lies there; seen by the other side at once. */
 void shoali_ring_write(shoali_ring *ring, const void *bytes, size_t len_bytes);
 void shoali_ring_read(shoali_ring *ring, void *bytes, size_t len_bytes);

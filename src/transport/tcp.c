@@ -109,6 +109,7 @@ static shoal_status try_open(shoali_tcp *tcp, const shoali_transport_args *args)
     SHOALI_TRY(copy_args(tcp, args));
     SHOALI_TRY(shoali_address_local(&tcp->address));
     SHOALI_TRY(shoali_iface_choose(args->interface, args->toward, args->token_bytes == 0, &choice));
+    tcp->line_bytes_s = choice.line_bytes_s;
     tcp->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (tcp->epoll < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot create an epoll descriptor");
@@ -255,6 +256,7 @@ static void tcp_peer_stats(const void *state, uint32_t peer, shoal_peer_stats *a
         longest_us = busy_us > longest_us ? busy_us : longest_us;
     }
     add->busy_us += longest_us;
+    add->line_bytes_s = tcp->line_bytes_s;
     uint64_t now_us = shoali_tcp_now(tcp);
     add->last_seen_us = now_us > p->last_seen_us ? now_us - p->last_seen_us : 0;
 }
@@ -494,6 +496,7 @@ uint64_t shoali_tcp_refused(const void *state)
 
 const shoali_transport_row shoali_transport_tcp = {
     .name = "tcp",
+    .about = "connections between all pairs, TLS between hosts; ranks of one host use shm",
     .traits = SHOALI_TRANSPORT_STREAM | SHOALI_TRANSPORT_CONTROL,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(shoali_tcp_params)},
     .state_size = sizeof(shoali_tcp),

@@ -140,6 +140,7 @@ typedef struct shoali_tcp {
     uint8_t *token;
     shoali_tls_keys *keys; /* NULL: no connection can have TLS */
     shoali_address address;
+    uint64_t line_bytes_s; /* of its interfaces; 0: not known */
     int epoll;
     int listeners[SHOALI_TCP_LISTENERS];
     uint32_t listener_count;

@@ -72,7 +72,7 @@ typedef struct shoali_transport_args {
 } shoali_transport_args;
 
 typedef struct shoali_transport_row {
-    const char *name;
+    const char *name, *about;
     uint32_t traits;
     shoali_schema schema;
     size_t state_size;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/printable.h"
 #include "wire/bytes.h"
 
 static void put_u32(uint8_t **at, uint32_t value)
@@ -55,9 +56,7 @@ static void get_text(const uint8_t **at, char *text_out, size_t size)
 {
     memcpy(text_out, *at, size);
     text_out[size - 1] = '\0';
-    for (char *c = text_out; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    shoali_make_printable(text_out);
     *at += size;
 }
 

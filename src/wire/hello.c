@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/hello.h"
 
-#include <ctype.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "wire/bytes.h"
 
 enum { MAGIC = 0x4c4f4853 }; /* "SHOL" in memory */
@@ -115,9 +115,7 @@ shoal_status shoali_refusal_decode(const uint8_t in[SHOALI_REFUSAL_BYTES],
 {
     memcpy(text_out, in + 10, SHOALI_REFUSAL_TEXT_BYTES);
     text_out[SHOALI_REFUSAL_TEXT_BYTES - 1] = '\0';
-    for (char *c = text_out; *c != '\0'; c++)
-        if (!isascii((unsigned char)*c) || !isprint((unsigned char)*c))
-            *c = '?';
+    shoali_make_printable(text_out);
     switch (shoali_get_u16(in + 8)) {
     case SHOAL_EVERSION:
         return SHOAL_EVERSION;

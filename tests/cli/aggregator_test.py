@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """shoal aggregator: by hand and by shoal run; metrics, strangers, its end; the systemd unit."""
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -34,6 +37,7 @@ class Daemon:
         self.token = os.path.join(self.folder.name, "token")
         with open(self.token, "w", encoding="ascii") as f:
             f.write(SECRET + "\n")
+        os.chmod(self.token, 0o600)
         command = [shoal.SHOAL, "aggregator", "--listen", "127.0.0.1:0", "--json"]
         command += ["--metrics", "127.0.0.1:0", "--token-file", self.token, *args]
         self.process = subprocess.Popen(
@@ -61,6 +65,16 @@ class Daemon:
 
 
 class Aggregator(unittest.TestCase):
+    def test_who_says_nothing_keeps_no_scraper_out(self):
+        d = Daemon(self)
+        port = int(d.metrics_url.split(":")[2].split("/")[0])
+        with contextlib.ExitStack() as stack:
+            for _ in range(200):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            began = time.monotonic()
+            self.assertEqual("0", d.metrics()["shoal_aggregator_jobs"])
+            self.assertLess(time.monotonic() - began, 3)
+
     def test_by_hand(self):
         d = Daemon(self)
         # run makes a token of its own, so this job is started by torchrun's variables

@@ -16,6 +16,7 @@ import doctor_rank  # noqa: E402
 
 LAB = shoal.lab_works()
 RANK = os.path.join(CLAIMS, "doctor_rank.py")
+HOSTS = os.path.exists("/etc/hosts")  # a system that was only unpacked has none
 # Tests run on busy machines: what the load does to them is not wrong of the doctor to report.
 LOAD = {"load", "speed", "latency"}
 # name: (lab, planted faults, ranks). They mostly wait, so they run side by side.
@@ -34,8 +35,9 @@ class Doctor(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.late = doctor_rank.build_late(cls.folder.name)
         if not LAB:
-            with concurrent.futures.ThreadPoolExecutor(len(LABS)) as pool:
-                runs = {name: pool.submit(cls.run_lab, *lab) for name, lab in LABS.items()}
+            labs = {name: lab for name, lab in LABS.items() if name != "name" or HOSTS}
+            with concurrent.futures.ThreadPoolExecutor(len(labs)) as pool:
+                runs = {name: pool.submit(cls.run_lab, *lab) for name, lab in labs.items()}
                 cls.runs = {name: run.result() for name, run in runs.items()}
 
     @classmethod
@@ -87,6 +89,7 @@ class Doctor(unittest.TestCase):
         self.assertEqual(found, {("port", 2)})
 
     @unittest.skipIf(LAB, LAB)
+    @unittest.skipUnless(HOSTS, "no /etc/hosts that another could be mounted over")
     def test_name_that_is_loopback(self):
         found, report = self.examined("name")
         self.assertEqual(found, {("name", 1), ("missing", 1)})

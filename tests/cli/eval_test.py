@@ -81,7 +81,7 @@ class Eval(unittest.TestCase):
         self.assertIn("no name for C", self.export("--name", "9a")[1].stderr)
         for args, part in (
             ((), "which run"),
-            (("--from", self.out), "which run"),
+            (("--data", self.data), "which run"),
             (("--from", self.out, "--data", self.data, "--fixed", 13), "13: not taken"),
             (("--from", self.out, "--data", self.data, "--no-float"), "nothing to do"),
         ):

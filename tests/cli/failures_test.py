@@ -88,7 +88,7 @@ class Failures(unittest.TestCase):
         argv = self.argv(out, "--on-loss", "reform", "--sync", "local_sgd")
         r = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(r.returncode, 0)
-        self.assertIn("reform goes with all_reduce", r.stderr)
+        self.assertIn("--on-loss reform does not go with --sync local_sgd", r.stderr)
         self.assertIn("local_sgd goes on without lost workers by itself", r.stderr)
 
 

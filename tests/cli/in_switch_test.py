@@ -69,6 +69,7 @@ class Daemon:
         self.token = os.path.join(self.folder.name, "token")
         with open(self.token, "w", encoding="ascii") as f:
             f.write("0123456789abcdef0123456789abcdef\n")
+        os.chmod(self.token, 0o600)
         command = [shoal.SHOAL, "aggregator", "--listen=127.0.0.1:0", "--json", f"--ports={ports}"]
         self.process = subprocess.Popen(
             [*command, f"--token-file={self.token}", *args],

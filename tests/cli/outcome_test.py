@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import threading
-import time
 import unittest
 
 import shoal
@@ -22,23 +20,6 @@ GO_ON = (
     ("hop", 2),
     ("param_server:dedicated,async", 1),
 )
-
-
-def rank_of(pid):
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            env = dict(e.split(b"=", 1) for e in file.read().split(b"\0") if b"=" in e)
-        return int(env[b"RANK"])
-    except (OSError, KeyError, ValueError):
-        return None
-
-
-def wait_until(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("not within the deadline")
-        threading.Event().wait(0.01)
 
 
 class Job:
@@ -58,12 +39,10 @@ class Job:
             text=True,
         )
         metrics = os.path.join(self.out, "metrics.1.jsonl")
-        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 1000)
+        shoal.wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 1000)
 
     def pid(self, rank):
-        path = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
-        with open(path, encoding="ascii") as file:
-            return next(int(p) for p in file.read().split() if rank_of(p) == rank)
+        return shoal.ranks_of(self.process.pid)[rank]
 
     def signal(self, rank, number):
         pid = self.pid(rank)

@@ -66,14 +66,17 @@ class Protocols(unittest.TestCase):
                 self.assertEqual(2, done.returncode, done.stderr)
                 self.assertIn(f"--sync {sync.split(':')[0]}", done.stderr)
                 self.assertIn("--codec eden", done.stderr)
-            done = self.train(sync, out, "--collective", "hierarchical:dims=2/2")
+            done = self.train(sync, out, "--collective", "direct")
             self.assertEqual(2, done.returncode, done.stderr)
-            self.assertIn("does not go with 2 workers", done.stderr)
-            done = shoal.run("sim", "--sync", sync, "--workers", 3, "--collective",
-                             "hierarchical:dims=2/2")
-            self.assertEqual(2, done.returncode, done.stderr)
-            self.assertIn("does not go with 3 workers", done.stderr)
+            self.assertIn("would make its last average only", done.stderr)
             self.assertFalse(os.path.exists(out))
+        done = self.train("diloco", out, "--collective", "hierarchical:dims=2/2")
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertIn("does not go with 2 workers", done.stderr)
+        done = shoal.run("sim", "--sync", "local_sgd", "--workers", 3, "--collective",
+                         "hierarchical:dims=2/2")
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertIn("does not go with 3 workers", done.stderr)
 
 
 if __name__ == "__main__":

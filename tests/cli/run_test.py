@@ -76,6 +76,25 @@ class Run(unittest.TestCase):
             ports.add(mine[2])
         self.assertEqual(len(ports), 1)
 
+    def test_jobs_have_names(self):
+        """After the program and the launcher, one for all ranks, here and elsewhere."""
+        say = ["--", "sh", "-c", "echo $SHOAL_JOB"]
+        with shoal.shell_for_ssh() as rsh:
+            for hosts in ([], ["--hosts", "a,b"]):
+                env = {"SHOAL_RSH": rsh, "SHOAL_JOB": ""}
+                names = shoal.run("run", "-n", 2, *hosts, *say, env=env).stdout.split()
+                self.assertRegex(names[0], r"^sh-[0-9]+$")
+                self.assertEqual(names, 2 * names[:1])
+                env["SHOAL_JOB"] = "the night's"
+                r = shoal.run("run", "-n", 2, *hosts, *say, env=env)
+                self.assertEqual(r.stdout.splitlines(), 2 * ["the night's"])
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "net.v2.py")
+            with open(script, "w", encoding="ascii") as f:
+                f.write("import os; print(os.environ['SHOAL_JOB'])")
+            r = shoal.run("run", "-n", 1, "--", "python3", script, env={"SHOAL_JOB": ""})
+        self.assertRegex(r.stdout, r"^net.v2-[0-9]+$")
+
     def test_exit_codes(self):
         self.assertEqual(shoal.run("run", "-n", 2, "--", "true").returncode, 0)
         self.assertEqual(shoal.run("run", "-n", 2, "--", "sh", "-c", "exit 6").returncode, 6)

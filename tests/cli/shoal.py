@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 BUILD = os.environ.get("SHOAL_BUILD", "build/dev")
@@ -13,16 +15,17 @@ SKIP = 77
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def run(*args, timeout=60, env=None, input=None):
+def run(*args, timeout=60, env=None, input=None, cwd=None):
     """Run `shoal ARGS`; returns CompletedProcess with text output."""
     full = dict(os.environ, **(env or {}))
     return subprocess.run(
-        [SHOAL, *map(str, args)],
+        [os.path.abspath(SHOAL) if cwd else SHOAL, *map(str, args)],
         capture_output=True,
         text=True,
         timeout=timeout,
         env=full,
         input=input,
+        cwd=cwd,
         check=False,
     )
 
@@ -44,6 +47,35 @@ def lab_works():
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
     probe = run("run", "-n", "1", "--lab", "rate=100mbit", "--", "true")
     return probe.stderr.strip() if probe.returncode == SKIP else None
+
+
+def wait_until(condition, seconds=30):
+    """Until condition() is true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("not within the deadline")
+        threading.Event().wait(0.01)
+
+
+def rank_of(pid):
+    """The rank of a process, by its environment; None: it has none, or is gone."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            env = dict(e.split(b"=", 1) for e in file.read().split(b"\0") if b"=" in e)
+        return int(env[b"RANK"])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def ranks_of(launcher):
+    """{rank: process} of those that a launcher has started and that are there."""
+    try:
+        with open(f"/proc/{launcher}/task/{launcher}/children", encoding="ascii") as file:
+            children = map(int, file.read().split())
+            return {rank: pid for pid in children if (rank := rank_of(pid)) is not None}
+    except OSError:
+        return {}
 
 
 def main():

@@ -2,6 +2,7 @@
 """shoal status: asks a job while it runs, and says so when there is none."""
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -21,28 +22,42 @@ class Status(unittest.TestCase):
     def status(self, *args):
         return shoal.run("status", *args, env=self.env)
 
-    def train(self):
+    def train(self, workers=2, **env):
         data = os.path.join(self.folder.name, "data")
         r = shoal.run("data", "digits", "--out", data, "--train", 100, "--test", 100)
         self.assertEqual(r.returncode, 0, r.stderr)
-        job = (
-            "train --model mlp-small --workers 2 --batch 4 --compute-ms 20 --epochs 1000 --no-eval"
-        )
+        job = "train --model mlp-small --batch 4 --compute-ms 20 --epochs 1000 --no-eval"
+        plain = {k: v for k, v in os.environ.items() if k != "SHOAL_JOB"}
         child = subprocess.Popen(
-            [shoal.SHOAL, *job.split(), "--data", data, "--quiet"],
-            env=dict(os.environ, SHOAL_JOB="night", **self.env),
+            [shoal.SHOAL, *job.split(), "--workers", str(workers), "--data", data, "--quiet"],
+            env=dict(plain, **self.env, **env),
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         self.addCleanup(child.wait)
         self.addCleanup(child.terminate)
+        return child
+
+    def until(self, condition, *args):
+        """Ask until the answer is as wanted."""
+        end = time.monotonic() + DEADLINE_S
+        r = self.status(*args)
+        while not condition(r):
+            self.assertLess(time.monotonic(), end, r.stdout + r.stderr)
+            r = self.status(*args)
+        return r
+
+    def sockets(self):
+        return sorted(os.listdir(self.env["SHOAL_STATUS_DIR"]))
 
     def test_a_running_job_answers(self):
-        self.train()
-        end = time.monotonic() + DEADLINE_S
-        r = self.status("night", "--json")
-        while r.returncode != 0 or min(x["ended"] for x in json.loads(r.stdout)["ranks"]) < 5:
-            self.assertLess(time.monotonic(), end, r.stderr)
-            r = self.status("night", "--json")
+        self.train(SHOAL_JOB="night")
+        r = self.until(
+            lambda r: r.returncode == 0
+            and min(rank["ended"] for rank in json.loads(r.stdout)["ranks"]) >= 5,
+            "night",
+            "--json",
+        )
         report = json.loads(r.stdout)
         self.assertEqual(report["job"], "night")
         self.assertEqual([rank["state"] for rank in report["ranks"]], ["running", "running"])
@@ -51,6 +66,71 @@ class Status(unittest.TestCase):
         self.assertEqual(table.returncode, 0, table.stderr)
         self.assertIn("job night, 2 ranks", table.stdout)
         self.assertEqual(self.status("day").returncode, 2)
+
+    def test_jobs_without_a_name_are_told_apart(self):
+        """Each gets a name of its own, and answers to that and to its number in the list."""
+        first = self.train()
+
+        def ranks(r):
+            jobs = json.loads(r.stdout)["jobs"] if r.returncode == 0 else []
+            return [len(job["ranks"]) for job in jobs]
+
+        self.until(lambda r: ranks(r) == [2], "--json")
+        second = self.train(workers=3)
+        r = self.until(lambda r: ranks(r) == [2, 3], "--json")
+        names = [job["job"] for job in json.loads(r.stdout)["jobs"]]
+        self.assertEqual(names, [f"train-{first.pid}", f"train-{second.pid}"])
+        for number, name in enumerate(names, 1):
+            for place in ([name], ["--job", name], ["--job", number]):
+                report = json.loads(self.status(*place, "--json").stdout)
+                self.assertEqual(report["job"], name)
+                self.assertEqual(len(report["ranks"]), number + 1)
+        table = self.status().stdout
+        self.assertRegex(table, rf"(?m)^ +1 +{names[0]} +2 ")
+        self.assertRegex(table, rf"(?m)^ +2 +{names[1]} +3 ")
+        for wrong in ("3", "0", "train"):
+            r = self.status("--job", wrong)
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("no job of that name or number", r.stderr)
+        self.assertEqual(self.status("a", "--job", "b").returncode, 2)
+
+    def test_jobs_of_one_name_are_told_apart(self):
+        for workers in (2, 3):
+            self.train(workers, SHOAL_JOB="night")
+        self.until(lambda r: r.stdout.count(" night ") == 2)
+        r = self.status("night")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("1 (night), 2 (night); say which by its number", r.stderr)
+        reports = [json.loads(self.status("--job", n, "--json").stdout) for n in (1, 2)]
+        self.assertEqual(sorted(len(report["ranks"]) for report in reports), [2, 3])
+
+    def test_what_killed_jobs_left_is_no_job(self):
+        """Their sockets stay behind; they are not listed, and go with the next question."""
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            child = self.train(SHOAL_JOB="night")
+            self.until(lambda r: r.returncode == 0, "night")
+            child.send_signal(how)
+            child.wait()
+            r = self.until(lambda r: r.returncode == 2)  # ranks end with their launcher
+            self.assertIn("no job runs on this host", r.stderr)
+            self.assertEqual(self.sockets(), [])
+
+    def test_a_stopped_job_is_listed_and_does_not_answer(self):
+        self.train(SHOAL_JOB="other")
+        self.until(lambda r: r.returncode == 0, "other")
+        child = self.train(SHOAL_JOB="night")
+        self.until(lambda r: r.returncode == 0, "night")
+        with open(f"/proc/{child.pid}/task/{child.pid}/children", encoding="ascii") as f:
+            ranks = [int(pid) for pid in f.read().split()]
+        self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL) for pid in ranks])
+        for pid in ranks:
+            os.kill(pid, signal.SIGSTOP)
+        r = self.until(lambda r: "no rank answers" in r.stdout)
+        self.assertEqual(r.returncode, 6)
+        self.assertIn("other", r.stdout)
+        r = self.status("--json")
+        self.assertEqual([job["answers"] for job in json.loads(r.stdout)["jobs"]], [True, False])
+        self.assertEqual(self.status("night").returncode, 6)
 
     def test_no_job_and_usage(self):
         r = self.status()

@@ -135,8 +135,11 @@ class Train(unittest.TestCase):
                 self.assertTrue(os.path.exists(os.path.join(out, part, "checkpoints", "latest")))
         small = self.result("--circulant", "k=4", "--start", os.path.join(out, "dense"))
         self.assertEqual(small["params"], SIDE * SIDE * 24 // 4 + 24 + CLASSES * 25)
-        for wrong in (["--admm", "dense=1"], ["--admm", "rho=1", "--circulant", "k=4"]):
-            self.assertIn("--circulant k=N and --out", self.train(*wrong, code=2).stderr)
+        for wrong, needs in (
+            (["--admm", "dense=1"], "--circulant k=N"),
+            (["--admm", "rho=1", "--circulant", "k=4"], "--out DIR"),
+        ):
+            self.assertIn(f"without {needs}", self.train(*wrong, code=2).stderr)
         r = self.train("--admm", "rhu=1", "--circulant", "k=4", "--out", out + "x", code=2)
         self.assertIn("rho", r.stderr)
 
@@ -195,7 +198,7 @@ class Train(unittest.TestCase):
         codec = ["--workers", 2, "--codec", "inceptionn:ef"]
         self.train(*codec, "--out", self.out("whole"))
         self.train(*codec, "--out", self.out("runs/half"), "--steps", 9, "--checkpoint-every", 9)
-        r = self.train(*codec, "--out", self.out("runs/half"), "--resume", self.out("runs/half"))
+        r = self.train(*codec, "--resume", self.out("runs/half"), "--steps", 100)
         self.assertIn("epoch 2/2", r.stdout)
         # the schedule is constant, so a run cut at step 9 and one of 26 steps take the same steps
         self.assertEqual(read_weights(self.out("whole")), read_weights(self.out("runs/half")))
@@ -237,7 +240,7 @@ class Train(unittest.TestCase):
         server = ["--workers", 2, "--sync", "param_server:servers=1,dedicated"]
         self.train(*server, "--out", self.out("ps"))
         self.train(*server, "--out", self.out("ps2"), "--steps", 9, "--checkpoint-every", 9)
-        self.train(*server, "--out", self.out("ps2"), "--resume", self.out("ps2"))
+        self.train(*server, "--resume", self.out("ps2"), "--steps", 100)
         self.assertEqual(read_weights(self.out("ps")), read_weights(self.out("ps2")))
 
     def partition(self, *args):
@@ -262,7 +265,7 @@ class Train(unittest.TestCase):
         self.assertAlmostEqual(whole["test_loss"], alone["test_loss"], delta=1e-4)
         half = ["--out", self.out("plan-half"), *common]
         self.run_plan(plan, *half, "--steps", 9, "--checkpoint-every", 9)
-        self.run_plan(plan, *half, "--resume", self.out("plan-half"))
+        self.run_plan(plan, *half, "--resume", self.out("plan-half"), "--steps", 100)
         self.assertEqual(read_weights(self.out("plan-whole")), read_weights(self.out("plan-half")))
 
     def test_bad_plans(self):
@@ -271,7 +274,7 @@ class Train(unittest.TestCase):
             (["--workers", 4], 2, "2 workers, there are 4"),
             (["--batch", 9], 2, "asked for 9"),
             (["--model", "lenet"], 2, "not lenet"),
-            (["--sync", "param_server"], 2, "its own exchange"),
+            (["--sync", "param_server"], 2, "--plan does not go with --sync param_server"),
         ):
             r = self.run_plan(plan, *args, code=code)
             self.assertIn(text, r.stderr, args)

@@ -236,7 +236,8 @@ static void nonfinite_values_are_kept_or_refused(void **state)
 
 /* ---------------------------------------------------------------- hostile bytes */
 
-/* Decode bytes in memory of exactly their length into memory of exactly count elements. */
+/* Decode bytes in memory of exactly their length into memory of exactly count elements. What no
+ * encoder would code, no decoder may bring: who adds it up would be blamed for it. */
 static shoal_status decode_hostile(const shoal_codec *codec, const codec_place *p,
                                    const uint8_t *bytes, size_t length, size_t count, bool add)
 {
@@ -250,6 +251,11 @@ static shoal_status decode_hostile(const shoal_codec *codec, const codec_place *
                                              &consumed);
     assert_true(status == SHOAL_OK || status == SHOAL_ECORRUPT);
     assert_true(consumed <= length);
+    if ((shoal_codec_traits(codec) & SHOAL_CODEC_NAN_SAFE) == 0 && status == SHOAL_OK)
+        for (size_t i = 0; i < count; i++)
+            if (!isfinite(dst[i]))
+                fail_msg("%s: element %zu of %zu decodes to %g", shoal_codec_spec(codec), i, count,
+                         (double)dst[i]);
     free(copy);
     free(dst);
     return status;

@@ -2,6 +2,7 @@
 /* Aggregator daemons and the jobs that they serve, each in a process of its own: sums, several
  * jobs, strangers, limits, and who dies. */
 #include "support/ranks.h"
+#include "support/strangers.h"
 
 #include <math.h>
 #include <poll.h>
@@ -23,6 +24,7 @@ typedef struct plan {
     uint64_t memory_bytes;
     uint32_t jobs_max;
     const char *token;      /* of the daemons */
+    bool strangers;         /* are refused as well */
     const char *collective; /* of endless operations; NULL: omnireduce */
     void (*fn)(const rank_env *env, const struct plan *plan);
 } plan;
@@ -58,7 +60,7 @@ static void be_daemon(const rank_env *env, const plan *p)
         if (shoal_aggregator_wait(daemon, p->jobs, 20 * 1000) == SHOAL_OK)
             rank_check(p->jobs > 0);
         (void)shoal_aggregator_report(daemon, &stats, NULL, 0);
-    } while (stats.jobs_ended + stats.jobs_refused < p->jobs);
+    } while (stats.jobs_ended + (p->strangers ? 0 : stats.jobs_refused) < p->jobs);
     rank_check(stats.jobs_open == 0);
     atomic_store(&env->board->rank[env->rank].steps, (uint32_t)stats.operations);
     shoal_aggregator_destroy(daemon);
@@ -230,6 +232,55 @@ static void strangers_are_refused(void **state)
     run(&p);
 }
 
+static void patient(const rank_env *env, const plan *p)
+{
+    rank_env own = *env;
+    own.desc.join_timeout_us = (int64_t)1 << 62;
+    refused(&own, p, SHOAL_EINVAL, "a join timeout of 4.61e+12 s; it waits 600 s at most");
+}
+
+static void hangs_on(const rank_env *env, const plan *p)
+{
+    rank_env own = *env;
+    own.desc.peer_timeout_us = (int64_t)601 * SECOND;
+    refused(&own, p, SHOAL_EINVAL, "a peer timeout of 601 s");
+}
+
+static void nobody_holds_a_place_for_ever(void **state)
+{
+    (void)state;
+    plan p = {.ranks = 2, .daemons = 1, .jobs = 1, .fn = patient};
+    run(&p);
+    p.fn = hangs_on;
+    run(&p);
+}
+
+/* Strangers who say nothing stand at the daemon's port before the job comes. */
+static void besieged(const rank_env *env, const plan *p)
+{
+    strangers *s = NULL;
+    if (env->rank == 0) {
+        const uint16_t port = (uint16_t)strtoul(strrchr(env->desc.aggregators, ':') + 1, NULL, 10);
+        s = strangers_start(port, 500);
+    }
+    const uint64_t began_us = shoali_now_us();
+    shoal_comm *comm = rank_join(env);
+    const uint64_t took_us = shoali_now_us() - began_us;
+    if (s != NULL) {
+        strangers_stop(s);
+        rank_check(took_us < 3 * SECOND);
+    }
+    check_sums(comm, env, p, "omnireduce:dedicated,slots=2");
+    shoal_comm_destroy(comm);
+}
+
+static void silent_strangers_delay_no_job(void **state)
+{
+    (void)state;
+    const plan p = {.ranks = 2, .daemons = 1, .jobs = 1, .fn = besieged, .strangers = true};
+    run(&p);
+}
+
 static void unreachable(const rank_env *env, const plan *p)
 {
     rank_env own = *env;
@@ -340,6 +391,8 @@ int main(void)
         CHECK_TEST(daemons_sum_for_a_job),
         CHECK_TEST(a_daemon_serves_jobs_at_once),
         CHECK_TEST(strangers_are_refused),
+        CHECK_TEST(nobody_holds_a_place_for_ever),
+        CHECK_TEST(silent_strangers_delay_no_job),
         CHECK_TEST(a_daemon_that_is_not_there_is_named),
         CHECK_TEST(an_operation_stays_within_the_memory),
         CHECK_TEST(a_dead_daemon_is_named_by_every_rank),

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "comm/inner.h"
+#include "transport/shm.h"
 
 enum { BIG = 1 << 20, SECOND = 1000 * 1000, LIMIT_US = 20 * SECOND };
 
@@ -20,6 +22,31 @@ static shoal_op *start(shoal_comm *comm, float *buf, size_t count, int64_t timeo
     desc.timeout_us = timeout_us;
     rank_ok(shoal_op_start(comm, &desc, &op));
     return op;
+}
+
+/* ------------------------------------------------------------------ shared memory */
+
+/* As if something had written over the first page of the ring that leads to rank 1. */
+static void in_a_broken_ring(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    static float buf[BIG];
+    rank_ok(shoal_barrier(comm));
+    rank_meet(env, 2);
+    rank_check(strcmp(comm->near.row->name, "shm") == 0);
+    if (env->rank == 0) {
+        const shoali_shm *shm = comm->near.state;
+        atomic_store(&shm->peers[1].link->out.shared->head, 0x4141414141414141);
+    }
+    shoal_status status = shoal_allreduce(comm, buf, BIG, NULL, NULL);
+    rank_status(status, SHOAL_EPEER);
+    shoal_comm_destroy(comm);
+}
+
+static void a_broken_ring_is_noticed(void **state)
+{
+    (void)state;
+    ranks_run(2, "file", NULL, in_a_broken_ring, NULL, 10 * SECOND);
 }
 
 /* ------------------------------------------------------------------ wrong calls */
@@ -288,6 +315,7 @@ int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
     const struct CMUnitTest tests[] = {
+        CHECK_TEST(a_broken_ring_is_noticed),
         CHECK_TEST(a_mismatch_names_both_calls),
         CHECK_TEST(a_missing_rank_is_named),
         CHECK_TEST(a_killed_rank_is_named_by_all),

@@ -84,6 +84,70 @@ static void owner_jobs_run_where_sums_are_complete(void **state)
         ranks_run(size, "file", NULL, owners, NULL, LIMIT_US);
 }
 
+/* ------------------------------------------------------------------ what no encoder writes */
+
+static const shoali_codec_row *forged;
+static uint16_t forgery;
+
+/* The codec's own bytes, but for one element of what this rank brings. */
+static shoal_status forge(const void *params, const shoal_codec_at *at, const float *src,
+                          size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
+{
+    const shoal_status status = forged->encode(params, at, src, count, dst, capacity, written_out);
+    if (status == SHOAL_OK && at->parts == 1)
+        memcpy(dst + *written_out - sizeof forgery, &forgery, sizeof forgery);
+    return status;
+}
+
+static const shoali_codec_row *row_named(const char *name)
+{
+    for (size_t i = 0; i < shoali_codec_count(); i++)
+        if (strcmp(shoali_codec_row_at(i)->name, name) == 0)
+            return shoali_codec_row_at(i);
+    return NULL;
+}
+
+static void forgeries(const rank_env *env)
+{
+    static const struct {
+        const char *codec, *collective;
+        uint16_t bits;
+    } cases[] = {{"fp16", "ring", 0x7e00},   {"bf16", "ring", 0xffc0},
+                 {"fp16", "direct", 0x7c00}, {"bf16", "direct", 0x7f80},
+                 {"topk", "gather", 0x7fc0}, {"randomk", "gather", 0xff80}};
+    static float buf[COUNT];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rank_env own = *env;
+        char job[16];
+        snprintf(job, sizeof job, "forgery %zu", i);
+        own.desc.job = job;
+        shoal_comm *comm = rank_join(&own);
+        shoali_codec_row row = *(forged = row_named(cases[i].codec));
+        shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+        shoali_op_extras extras = {.check_finite = true, .codec_row = &row};
+        forgery = cases[i].bits;
+        row.encode = env->rank == 0 ? forge : row.encode;
+        for (size_t j = 0; j < COUNT; j++)
+            buf[j] = gradient(env->rank, 1, j);
+        desc.buf = buf;
+        desc.count = COUNT;
+        desc.push_codec = cases[i].codec;
+        desc.collective = cases[i].collective;
+        rank_status(run(comm, &desc, &extras), SHOAL_ECORRUPT);
+        rank_check(shoal_last_error()->rank == 0);
+        rank_error_has("endpoint 0");
+        shoal_comm_destroy(comm);
+    }
+}
+
+/* Whoever adds up what is not finite would be blamed for it by the next. */
+static void who_sends_what_is_not_finite_is_blamed(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size <= 3; size++)
+        ranks_run(size, "file", NULL, forgeries, NULL, LIMIT_US);
+}
+
 /* ------------------------------------------------------------------ residuals and rounds */
 
 static void feedback(const rank_env *env)
@@ -371,6 +435,7 @@ int main(void)
     shoali_log_set_level(SHOALI_LOG_ERROR);
     const struct CMUnitTest tests[] = {
         CHECK_TEST(owner_jobs_run_where_sums_are_complete),
+        CHECK_TEST(who_sends_what_is_not_finite_is_blamed),
         CHECK_TEST(nothing_is_lost_with_error_feedback),
         CHECK_TEST(measures_are_shared_before_the_first_encode),
         CHECK_TEST(a_transform_is_rounds_of_its_own),

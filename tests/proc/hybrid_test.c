@@ -258,7 +258,11 @@ static void what_does_not_fit_is_refused(void **state)
     refuse(&desc, SHOAL_EINVAL, "asked for 7");
     desc.batch = 0;
     desc.slow = 2;
-    refuse(&desc, SHOAL_EINVAL, "its own exchange");
+    refuse(&desc, SHOAL_EINVAL, "keep their own pace");
+    desc.slow = 0;
+    desc.compute_ms = 3;
+    refuse(&desc, SHOAL_EINVAL, "--compute-ms does not go with --plan");
+    desc.compute_ms = 0;
     desc.plan = "/no/such/plan";
     refuse(&desc, SHOAL_EIO, "/no/such/plan");
 }

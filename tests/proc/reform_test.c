@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "support/ranks.h"
+#include "support/strangers.h"
 
 enum { COUNT = 3000, STEPS_MAX = 10000000 };
 #define SECONDS(n) ((int64_t)(n)*1000 * 1000)
@@ -107,6 +108,40 @@ static void the_loss_of_rank_0_is_no_worse(void **state)
     lose_one("file", 0);
 }
 
+/* The port of rank 0's door, which stands first in PLACE.doors. */
+static uint16_t find_door(const ranks *r)
+{
+    char path[300], line[256];
+    snprintf(path, sizeof path, "%s.doors", r->place + strlen("file://"));
+    const uint64_t until_us = shoali_now_us() + SECONDS(10);
+    FILE *file;
+    while ((file = fopen(path, "re")) == NULL) {
+        assert_true(shoali_now_us() < until_us);
+        (void)poll(NULL, 0, 1);
+    }
+    assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    return (uint16_t)strtoul(strrchr(line, ':') + 1, NULL, 10);
+}
+
+/* They stand at the door of rank 0, where the others are to come. */
+static void silent_strangers_do_not_keep_members_apart(void **state)
+{
+    (void)state;
+    plan p = {.members = 4, .end_size = 3, .end_epoch = 1};
+    ranks r;
+    ranks_start(&r, 4, "file", NULL, member, &p);
+    ranks_wait_ready(&r, 4, SECONDS(20));
+    strangers *s = strangers_start(find_door(&r), 400);
+    const uint64_t began_us = shoali_now_us();
+    ranks_kill(&r, 2, SIGKILL);
+    ranks_finish(&r, 2, SECONDS(30));
+    const uint64_t took_us = shoali_now_us() - began_us;
+    strangers_stop(s);
+    if (took_us > (uint64_t)SECONDS(4))
+        fail_msg("it took %.1f s", (double)took_us * 1e-6);
+}
+
 /* A process is started with the settings of the one that died; by then rank 0 may be another. */
 static void replace_one(const char *scheme, uint32_t victim, bool spare)
 {
@@ -205,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(the_others_go_on),
         CHECK_TEST(the_loss_of_rank_0_is_no_worse),
+        CHECK_TEST(silent_strangers_do_not_keep_members_apart),
         CHECK_TEST(a_replacement_comes_in),
         CHECK_TEST(a_spare_takes_the_place),
         CHECK_TEST(who_was_stopped_comes_back),

@@ -107,7 +107,8 @@ static void a_stopped_rank_is_unresponsive_and_then_dead(void **state)
     assert_int_equal(scratch_count(), 0); /* what the killed rank left has been taken away */
 }
 
-static int call_socket(void)
+/* One of the sockets, always the same one. */
+static struct sockaddr_un find_socket(void)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     DIR *dir = opendir(folder);
@@ -116,6 +117,12 @@ static int call_socket(void)
         if (e->d_type == DT_SOCK)
             snprintf(at.sun_path, sizeof at.sun_path, "%s/%.60s", folder, e->d_name);
     closedir(dir);
+    return at;
+}
+
+static int call_socket(void)
+{
+    const struct sockaddr_un at = find_socket();
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const struct timeval limit = {.tv_sec = 10};
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
@@ -145,6 +152,27 @@ static void nonsense_is_hung_up_on(void **state)
     ranks_finish(&r, RANKS_MAX, LIMIT_US);
 }
 
+/* More who say nothing than there are places. */
+static void whoever_asks_is_answered(void **state)
+{
+    (void)state;
+    enum { SILENT = 40 };
+    ranks r;
+    int silent[SILENT];
+    ranks_start(&r, RANKS, "file", NULL, working, NULL);
+    ranks_wait_ready(&r, RANKS, LIMIT_US);
+    for (int i = 0; i < SILENT; i++)
+        silent[i] = call_socket();
+    const struct sockaddr_un at = find_socket();
+    shoal_watch *watch;
+    assert_ok(shoal_watch_ask(at.sun_path, SECOND / 2, &watch));
+    shoal_watch_close(watch);
+    for (int i = 0; i < SILENT; i++)
+        close(silent[i]);
+    atomic_store(&r.board->go, 1);
+    ranks_finish(&r, RANKS_MAX, LIMIT_US);
+}
+
 static void nobody_there_is_an_error(void **state)
 {
     (void)state;
@@ -164,6 +192,7 @@ int main(void)
         CHECK_TEST(the_slow_rank_is_named_while_it_runs),
         CHECK_TEST(a_stopped_rank_is_unresponsive_and_then_dead),
         CHECK_TEST(nonsense_is_hung_up_on),
+        CHECK_TEST(whoever_asks_is_answered),
         CHECK_TEST(nobody_there_is_an_error),
     };
     int failed = CHECK_RUN(tests);

@@ -71,8 +71,10 @@ void *scratch_read(const char *name, size_t *len_bytes_out)
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
     *len_bytes_out = (size_t)ftell(file);
     rewind(file);
-    void *bytes = malloc(*len_bytes_out + 1);
+    char *bytes = malloc(*len_bytes_out + 1);
+    assert_non_null(bytes);
     assert_int_equal(fread(bytes, 1, *len_bytes_out, file), *len_bytes_out);
+    bytes[*len_bytes_out] = '\0'; /* for who takes it as text */
     fclose(file);
     return bytes;
 }

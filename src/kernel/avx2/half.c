@@ -21,6 +21,12 @@ static bool all_below(__m256i largest, uint16_t infinity)
     return _mm256_movemask_epi8(_mm256_cmpgt_epi16(largest, limit)) == 0;
 }
 
+static inline __m256i larger(__m256i largest, const uint16_t *src)
+{
+    const __m256i both = _mm256_loadu_si256((const __m256i *)src);
+    return _mm256_max_epi16(largest, _mm256_and_si256(both, _mm256_set1_epi16(0x7fff)));
+}
+
 bool shoali_avx2_fp16_encode(uint16_t *dst, const float *src, size_t n)
 {
     __m256i largest = _mm256_setzero_si256();
@@ -42,26 +48,32 @@ static __m256 fp16_load(const uint16_t *src)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)src));
 }
 
-void shoali_avx2_fp16_decode(float *dst, const uint16_t *src, size_t n)
+bool shoali_avx2_fp16_decode(float *dst, const uint16_t *src, size_t n)
 {
+    __m256i largest = _mm256_setzero_si256();
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         prefetch(dst + i);
+        largest = larger(largest, src + i);
         _mm256_storeu_ps(dst + i, fp16_load(src + i));
         _mm256_storeu_ps(dst + i + 8, fp16_load(src + i + 8));
     }
-    shoali_ref_fp16_decode(dst + i, src + i, n - i);
+    const bool finite = all_below(largest, 0x7c00); /* before the call: it stays in a register */
+    return shoali_ref_fp16_decode(dst + i, src + i, n - i) && finite;
 }
 
-void shoali_avx2_fp16_add(float *acc, const uint16_t *src, size_t n)
+bool shoali_avx2_fp16_add(float *acc, const uint16_t *src, size_t n)
 {
+    __m256i largest = _mm256_setzero_si256();
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         __m256 a = _mm256_loadu_ps(acc + i), b = _mm256_loadu_ps(acc + i + 8);
+        largest = larger(largest, src + i);
         _mm256_storeu_ps(acc + i, _mm256_add_ps(a, fp16_load(src + i)));
         _mm256_storeu_ps(acc + i + 8, _mm256_add_ps(b, fp16_load(src + i + 8)));
     }
-    shoali_ref_fp16_add(acc + i, src + i, n - i);
+    const bool finite = all_below(largest, 0x7c00); /* before the call: it stays in a register */
+    return shoali_ref_fp16_add(acc + i, src + i, n - i) && finite;
 }
 
 /* Eight floats to their bf16 bits in the low half of each 32-bit lane. */
@@ -97,24 +109,30 @@ static __m256 bf16_load(const uint16_t *src)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-void shoali_avx2_bf16_decode(float *dst, const uint16_t *src, size_t n)
+bool shoali_avx2_bf16_decode(float *dst, const uint16_t *src, size_t n)
 {
+    __m256i largest = _mm256_setzero_si256();
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         prefetch(dst + i);
+        largest = larger(largest, src + i);
         _mm256_storeu_ps(dst + i, bf16_load(src + i));
         _mm256_storeu_ps(dst + i + 8, bf16_load(src + i + 8));
     }
-    shoali_ref_bf16_decode(dst + i, src + i, n - i);
+    const bool finite = all_below(largest, 0x7f80); /* before the call: it stays in a register */
+    return shoali_ref_bf16_decode(dst + i, src + i, n - i) && finite;
 }
 
-void shoali_avx2_bf16_add(float *acc, const uint16_t *src, size_t n)
+bool shoali_avx2_bf16_add(float *acc, const uint16_t *src, size_t n)
 {
+    __m256i largest = _mm256_setzero_si256();
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         __m256 a = _mm256_loadu_ps(acc + i), b = _mm256_loadu_ps(acc + i + 8);
+        largest = larger(largest, src + i);
         _mm256_storeu_ps(acc + i, _mm256_add_ps(a, bf16_load(src + i)));
         _mm256_storeu_ps(acc + i + 8, _mm256_add_ps(b, bf16_load(src + i + 8)));
     }
-    shoali_ref_bf16_add(acc + i, src + i, n - i);
+    const bool finite = all_below(largest, 0x7f80); /* before the call: it stays in a register */
+    return shoali_ref_bf16_add(acc + i, src + i, n - i) && finite;
 }

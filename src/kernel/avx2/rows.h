@@ -8,11 +8,11 @@
 #include "kernel/kernel.h"
 
 bool shoali_avx2_fp16_encode(uint16_t *dst, const float *src, size_t n);
-void shoali_avx2_fp16_decode(float *dst, const uint16_t *src, size_t n);
-void shoali_avx2_fp16_add(float *acc, const uint16_t *src, size_t n);
+bool shoali_avx2_fp16_decode(float *dst, const uint16_t *src, size_t n);
+bool shoali_avx2_fp16_add(float *acc, const uint16_t *src, size_t n);
 bool shoali_avx2_bf16_encode(uint16_t *dst, const float *src, size_t n);
-void shoali_avx2_bf16_decode(float *dst, const uint16_t *src, size_t n);
-void shoali_avx2_bf16_add(float *acc, const uint16_t *src, size_t n);
+bool shoali_avx2_bf16_decode(float *dst, const uint16_t *src, size_t n);
+bool shoali_avx2_bf16_add(float *acc, const uint16_t *src, size_t n);
 
 void shoali_avx2_analyse(const shoali_dft *dft, const float *src, size_t lane_stride, float *dst,
                          size_t bin_stride);

@@ -78,16 +78,24 @@ bool shoali_ref_fp16_encode(uint16_t *dst, const float *src, size_t n)
     return finite;
 }
 
-void shoali_ref_fp16_decode(float *dst, const uint16_t *src, size_t n)
+bool shoali_ref_fp16_decode(float *dst, const uint16_t *src, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
         dst[i] = shoali_ref_fp16_to(src[i]);
+        finite &= (src[i] & 0x7c00u) != 0x7c00u;
+    }
+    return finite;
 }
 
-void shoali_ref_fp16_add(float *acc, const uint16_t *src, size_t n)
+bool shoali_ref_fp16_add(float *acc, const uint16_t *src, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
         acc[i] += shoali_ref_fp16_to(src[i]);
+        finite &= (src[i] & 0x7c00u) != 0x7c00u;
+    }
+    return finite;
 }
 
 bool shoali_ref_bf16_encode(uint16_t *dst, const float *src, size_t n)
@@ -100,14 +108,22 @@ bool shoali_ref_bf16_encode(uint16_t *dst, const float *src, size_t n)
     return finite;
 }
 
-void shoali_ref_bf16_decode(float *dst, const uint16_t *src, size_t n)
+bool shoali_ref_bf16_decode(float *dst, const uint16_t *src, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
         dst[i] = shoali_ref_bf16_to(src[i]);
+        finite &= (src[i] & 0x7f80u) != 0x7f80u;
+    }
+    return finite;
 }
 
-void shoali_ref_bf16_add(float *acc, const uint16_t *src, size_t n)
+bool shoali_ref_bf16_add(float *acc, const uint16_t *src, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
         acc[i] += shoali_ref_bf16_to(src[i]);
+        finite &= (src[i] & 0x7f80u) != 0x7f80u;
+    }
+    return finite;
 }

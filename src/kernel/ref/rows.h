@@ -12,10 +12,10 @@ uint16_t shoali_ref_bf16_from(float x);
 float shoali_ref_bf16_to(uint16_t h);
 
 bool shoali_ref_fp16_encode(uint16_t *dst, const float *src, size_t n);
-void shoali_ref_fp16_decode(float *dst, const uint16_t *src, size_t n);
-void shoali_ref_fp16_add(float *acc, const uint16_t *src, size_t n);
+bool shoali_ref_fp16_decode(float *dst, const uint16_t *src, size_t n);
+bool shoali_ref_fp16_add(float *acc, const uint16_t *src, size_t n);
 bool shoali_ref_bf16_encode(uint16_t *dst, const float *src, size_t n);
-void shoali_ref_bf16_decode(float *dst, const uint16_t *src, size_t n);
-void shoali_ref_bf16_add(float *acc, const uint16_t *src, size_t n);
+bool shoali_ref_bf16_decode(float *dst, const uint16_t *src, size_t n);
+bool shoali_ref_bf16_add(float *acc, const uint16_t *src, size_t n);
 
 #endif

@@ -30,6 +30,18 @@ static void a_failure_clears_what_stood_before(void **state)
     assert_string_equal(error->advice, "");
 }
 
+static void no_text_of_others_reaches_a_terminal_raw(void **state)
+{
+    (void)state;
+    (void)shoali_fail(SHOAL_EIO, "rank 0 says \x1b]0;owned\x07");
+    shoali_error_about(0, "h\x1b[2J", "jo\nin", 0);
+    shoali_error_advice("Look at \xc2\x9b%s.", "\x1b[31mthis");
+    assert_string_equal(shoal_last_error()->text, "rank 0 says ?]0;owned?");
+    assert_string_equal(shoal_last_error()->host, "h?[2J");
+    assert_string_equal(shoal_last_error()->operation, "jo?in");
+    assert_string_equal(shoal_last_error()->advice, "Look at ???[31mthis.");
+}
+
 static void missing_facts_leave_the_known_ones(void **state)
 {
     (void)state;
@@ -125,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(a_failure_clears_what_stood_before),
+        CHECK_TEST(no_text_of_others_reaches_a_terminal_raw),
         CHECK_TEST(missing_facts_leave_the_known_ones),
         CHECK_TEST(the_last_text_may_be_its_own_argument),
         CHECK_TEST(long_texts_are_cut),

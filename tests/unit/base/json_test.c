@@ -62,6 +62,27 @@ static void size_is_bounded(void **state)
     assert_error_has("at most");
 }
 
+/* Small text, large memory: an empty list takes 3 bytes and 180. Marks in strings are no values. */
+static void values_are_bounded(void **state)
+{
+    (void)state;
+    enum { LISTS = 1100000 };
+    char *text = malloc(3 * LISTS + 8);
+    json_t *json = NULL;
+    assert_non_null(text);
+    text[0] = '[';
+    for (size_t i = 0; i < LISTS; i++)
+        memcpy(text + 1 + 3 * i, i + 1 < LISTS ? "[]," : "[]]", 3);
+    assert_status(shoali_json_parse("many", text, 3 * LISTS + 1, &json), SHOAL_ECORRUPT);
+    assert_error_has("many: JSON of more than 2097152 values");
+    memset(text, ',', 3 * LISTS);
+    memcpy(text, "[\"\\\"", 4);
+    memcpy(text + 3 * LISTS, "\\\\\"]", 4);
+    assert_ok(shoali_json_parse("string", text, 3 * LISTS + 4, &json));
+    json_decref(json);
+    free(text);
+}
+
 static void files_are_read_whole(void **state)
 {
     (void)state;
@@ -134,6 +155,7 @@ int main(void)
         CHECK_TEST(hostile_texts_are_refused),
         CHECK_TEST(depth_is_bounded),
         CHECK_TEST(size_is_bounded),
+        CHECK_TEST(values_are_bounded),
         CHECK_TEST(files_are_read_whole),
         CHECK_TEST(typed_members_are_checked),
     };

@@ -70,6 +70,9 @@ static void failures_name_the_path(void **state)
     (void)state;
     assert_status(shoali_new_file_open("/nowhere/at/all", &f), SHOAL_EIO);
     assert_error_has("/nowhere/at/all");
+    assert_status(shoali_new_file_open("/dev/null", &f), SHOAL_EIO);
+    assert_error_has("no regular file");
+    assert_status(shoali_new_file_open(dir, &f), SHOAL_EIO);
     assert_ok(shoali_new_file_open(path, &f));
     fclose(f.file);
     f.file = fopen("/dev/full", "we");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/read_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -29,8 +30,29 @@ static void whole_bounded_and_ended(void **state)
     assert_error_has("not a regular file");
 }
 
+/* Neither is waited for: nobody writes into the pipe. */
+static void pipes_and_folders_are_refused(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/shoal-read-XXXXXX", path[64];
+    char *bytes = NULL;
+    size_t len = 0;
+    FILE *file = NULL;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/pipe", dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_status(shoali_read_file(path, 3, &bytes, &len), SHOAL_EIO);
+    assert_error_has("not a regular file");
+    assert_status(shoali_open_file(path, &file), SHOAL_EIO);
+    assert_status(shoali_open_file(dir, &file), SHOAL_EIO);
+    assert_error_has("not a regular file");
+    unlink(path);
+    rmdir(dir);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(whole_bounded_and_ended)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(whole_bounded_and_ended),
+                                       CHECK_TEST(pipes_and_folders_are_refused)};
     return CHECK_RUN(tests);
 }

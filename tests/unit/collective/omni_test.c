@@ -194,6 +194,30 @@ static void a_short_tail_is_padded(void **state)
     assert_int_equal(shoali_omni_word(&l, mine.bytes, 1, 0), shoali_omni_end(&l, 0));
 }
 
+/* Shares of dense input by a count of our own: element by element, to the shard of its slot. */
+static void shares_are_all_there_is(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, 5, 64, 97, 1000};
+    enum { BLOCK = 3, FUSION = 2, SLOTS = 2, SHARDS = 3 };
+    shoali_omni_layout l;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        uint64_t blocks[SHARDS] = {0}, rows[SHARDS] = {0};
+        for (uint32_t j = 0; j < counts[i]; j++) {
+            const uint32_t unit = j / BLOCK;
+            blocks[unit % (FUSION * SLOTS * SHARDS) / FUSION % SHARDS]++;
+            rows[unit % (SLOTS * SHARDS) % SHARDS] += j < counts[i] / BLOCK * BLOCK;
+        }
+        assert_ok(shoali_omni_lay_out(counts[i], BLOCK, FUSION, SLOTS, 2, SHARDS, &l));
+        for (uint32_t a = 0; a < SHARDS; a++)
+            assert_int_equal(shoali_omni_share(&l, a), blocks[a]);
+        assert_ok(
+            shoali_omni_lay_out_pairs(counts[i] / BLOCK * BLOCK, BLOCK, 12, SLOTS, 2, SHARDS, &l));
+        for (uint32_t a = 0; a < SHARDS; a++)
+            assert_int_equal(shoali_omni_share(&l, a), rows[a]);
+    }
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -232,9 +256,8 @@ static void what_cannot_be_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(the_worked_trace),
-        CHECK_TEST(zero_is_by_value),
-        CHECK_TEST(a_short_tail_is_padded),
+        CHECK_TEST(the_worked_trace),          CHECK_TEST(zero_is_by_value),
+        CHECK_TEST(a_short_tail_is_padded),    CHECK_TEST(shares_are_all_there_is),
         CHECK_TEST(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, open_arena, close_arena);

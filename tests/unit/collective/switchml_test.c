@@ -291,6 +291,24 @@ static void hostile_packets(void **state)
     lossy_close(&c);
 }
 
+/* Where most rounds lose a packet of somebody, waits have to follow round trips, not each other. */
+static void heavy_loss_takes_round_trips(void **state)
+{
+    (void)state;
+    static const uint64_t delays_us[] = {50, 5000},
+                          limits_us[] = {15 * 1000 * 1000, 80 * 1000 * 1000};
+    for (size_t k = 0; k < 2; k++) {
+        lossy_case c;
+        const lossnet_faults faults = {
+            .loss = 0.3, .delay_us = delays_us[k], .jitter_us = delays_us[k] / 5};
+        lossy_open(&c, 5, 1, 2000 * 8, 8, 16, false, 1, &faults, 3);
+        if (!lossnet_run(c.net, limits_us[k]))
+            fail_msg("not over after %g s", (double)limits_us[k] * 1e-6);
+        assert_string_equal(lossy_wrong(&c), "");
+        lossy_close(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +322,7 @@ int main(void)
         CHECK_TEST(what_cannot_be_is_refused),
         CHECK_TEST(a_small_mtu_is_an_error),
         CHECK_TEST(hostile_packets),
+        CHECK_TEST(heavy_loss_takes_round_trips),
     };
     return CHECK_RUN(tests);
 }

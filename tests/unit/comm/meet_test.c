@@ -2,6 +2,7 @@
 /* Ranks as threads meet over loopback and in a file, in good and in bad company. */
 #include "support/check.h"
 #include "support/ports.h"
+#include "support/strangers.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -15,6 +16,8 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "comm/meet.h"
+#include "comm/meet_net.h"
+#include "comm/meet_stream.h"
 
 enum { RANKS = 5 };
 
@@ -219,6 +222,72 @@ static void strangers_do_no_harm(void **state)
     place_release(p.place, p.fd);
 }
 
+/* A thousand that connect and say nothing, and more all the time, delay nobody. */
+static void silent_strangers_delay_nobody(void **state)
+{
+    (void)state;
+    static party p;
+    prepare(&p, "tcp", 3, 10 * 1000 * 1000);
+    assert_int_equal(pthread_create(&p.guests[0].thread, NULL, go, &p.guests[0]), 0);
+    const uint16_t port = (uint16_t)strtoul(strrchr(p.place, ':') + 1, NULL, 10);
+    strangers *s = strangers_start(port, 1000);
+    const uint64_t began_us = shoali_now_us();
+    for (uint32_t i = 1; i < 3; i++)
+        assert_int_equal(pthread_create(&p.guests[i].thread, NULL, go, &p.guests[i]), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(pthread_join(p.guests[i].thread, NULL), 0);
+    const uint64_t took_us = shoali_now_us() - began_us;
+    strangers_stop(s);
+    assert_all(&p, SHOAL_OK, NULL);
+    if (took_us > 4 * 1000 * 1000)
+        fail_msg("the join took %.1f s", (double)took_us * 1e-6);
+    place_release(p.place, p.fd);
+}
+
+/* A rank 0 that holds the token and says what it likes of who is missing. */
+static void *bad_host(void *arg)
+{
+    static const char text[] = "rank 1\x1b]0;owned\x07\x1b[2J";
+    guest *g = arg;
+    shoali_meet_stream stream;
+    uint16_t kind;
+    const uint8_t *body;
+    size_t length;
+    bool told = false;
+    int listener = -1, fd = -1;
+    g->status = shoali_meet_listen(&g->meeting, &listener);
+    while (g->status == SHOAL_OK && fd < 0 && shoali_now_us() < g->meeting.deadline_us)
+        fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0)
+        g->status = shoali_meet_stream_start(&stream, fd, false, &g->meeting);
+    while (fd >= 0 && shoali_now_us() < g->meeting.deadline_us + 1000 * 1000 &&
+           shoali_meet_stream_write(&stream) == SHOAL_OK) {
+        shoal_status status = shoali_meet_stream_read(&stream, &kind, &body, &length);
+        if (status != SHOAL_OK && status != SHOAL_PENDING)
+            break; /* it has given up */
+        told |= shoali_meet_stream_put(&stream, SHOALI_MESSAGE_waiting, text, sizeof text - 1);
+    }
+    close(fd);
+    close(listener);
+    return told ? arg : NULL;
+}
+
+static void what_rank_0_says_is_shown_without_its_escape_sequences(void **state)
+{
+    (void)state;
+    static party p;
+    void *told;
+    prepare(&p, "tcp", 2, 1000 * 1000);
+    assert_int_equal(pthread_create(&p.guests[0].thread, NULL, bad_host, &p.guests[0]), 0);
+    assert_int_equal(pthread_create(&p.guests[1].thread, NULL, go, &p.guests[1]), 0);
+    assert_int_equal(pthread_join(p.guests[1].thread, NULL), 0);
+    assert_int_equal(pthread_join(p.guests[0].thread, &told), 0);
+    assert_non_null(told);
+    assert_int_equal(p.guests[1].status, SHOAL_ETIMEDOUT);
+    assert_non_null(strstr(p.guests[1].error.text, "rank 1?]0;owned??[2J of 2 did not join"));
+    place_release(p.place, p.fd);
+}
+
 static void left_over_files_do_not_count(void **state)
 {
     (void)state;
@@ -298,14 +367,17 @@ static void ranks_are_listed_briefly(void **state)
 int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
-    const struct CMUnitTest tests[] = {CHECK_TEST(everyone_leaves_with_everyones_record),
-                                       CHECK_TEST(the_missing_are_named),
-                                       CHECK_TEST(a_missing_store_is_named),
-                                       CHECK_TEST(disagreement_ends_it_for_all),
-                                       CHECK_TEST(a_wrong_token_is_turned_away),
-                                       CHECK_TEST(strangers_do_no_harm),
-                                       CHECK_TEST(left_over_files_do_not_count),
-                                       CHECK_TEST(places_are_checked),
-                                       CHECK_TEST(ranks_are_listed_briefly)};
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(everyone_leaves_with_everyones_record),
+        CHECK_TEST(the_missing_are_named),
+        CHECK_TEST(a_missing_store_is_named),
+        CHECK_TEST(disagreement_ends_it_for_all),
+        CHECK_TEST(a_wrong_token_is_turned_away),
+        CHECK_TEST(strangers_do_no_harm),
+        CHECK_TEST(silent_strangers_delay_nobody),
+        CHECK_TEST(what_rank_0_says_is_shown_without_its_escape_sequences),
+        CHECK_TEST(left_over_files_do_not_count),
+        CHECK_TEST(places_are_checked),
+        CHECK_TEST(ranks_are_listed_briefly)};
     return CHECK_RUN(tests);
 }

@@ -149,6 +149,48 @@ static void bytes_are_those_of_the_schedule(void **state)
     close_flow(&f);
 }
 
+static void zero_most(fixture *f, uint32_t size)
+{
+    for (uint32_t m = 0; m < size; m++)
+        for (size_t j = 0; j < COUNT; j++)
+            f->values[m][j] = j == 7 + 100 * m ? 1.0f : 0.0f;
+}
+
+/* What figures are compared with: every element to whoever sums it and back, each member's own
+ * share apart; whatever the codec, and however many elements are zero. */
+static void the_dense_exchange_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *collective, *codec;
+        uint32_t size;
+        uint64_t sent; /* by all, in vectors */
+    } cases[] = {
+        {"ring", "identity", 4, 6},
+        {"ring", "terngrad", 5, 8},
+        {"worker_aggregator", "fp16", 5, 8},
+        {"gather", "topk", 4, 12},
+        {"omnireduce:block=32", "identity", 4, 6},
+        {"omnireduce:block=7,fusion=3,slots=2", "identity", 5, 8},
+        {"omnireduce:block=32,shards=1", "identity", 5, 8},
+        {"omnireduce:block=32", "identity", 1, 0},
+        {"switchml", "identity", 4, 6},
+        {"switchml:sparse,block=32", "identity", 5, 8},
+        {"switchml:shards=2", "identity", 5, 8},
+        {"switchml", "identity", 1, 0},
+    };
+    fixture f;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t dense = UINT64_MAX;
+        open_flow(&f, cases[i].collective, cases[i].codec, cases[i].size);
+        zero_most(&f, cases[i].size);
+        f.flow.dense_elems_out = &dense;
+        assert_int_equal(run(&f), SHOAL_OK);
+        assert_int_equal(dense, cases[i].sent * COUNT);
+        close_flow(&f);
+    }
+}
+
 static void owners_turn_sums_into_weights(void **state)
 {
     (void)state;
@@ -196,6 +238,7 @@ int main(void)
         CHECK_TEST(all_members_hold_the_sum),      CHECK_TEST(bytes_are_those_of_the_schedule),
         CHECK_TEST(owners_turn_sums_into_weights), CHECK_TEST(a_nan_is_named),
         CHECK_TEST(packets_are_handed_over_too),   CHECK_TEST(what_does_not_fit_is_refused),
+        CHECK_TEST(the_dense_exchange_is_told),
     };
     return CHECK_RUN(tests);
 }

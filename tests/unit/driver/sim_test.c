@@ -181,10 +181,13 @@ static void bad_descriptors_are_refused(void **state)
     desc.workers = 5000;
     assert_status(shoal_sim_create(&desc, &sim), SHOAL_EINVAL);
     desc.workers = 2;
-    desc.sync = "param_server:servers=3"; /* the machine refuses it at START */
+    desc.sync = "param_server:servers=3";
+    assert_status(shoal_sim_create(&desc, &sim), SHOAL_EINVAL);
+    assert_error_has("2 workers cannot hold 3 servers");
+    desc.sync = "ad_psgd:graph=ring"; /* the machine refuses it at START */
+    desc.workers = 3;
     assert_ok(shoal_sim_create(&desc, &sim));
     assert_status(shoal_sim_run(sim), SHOAL_EINVAL);
-    assert_error_has("2 workers cannot hold 3 servers");
     assert_status(shoal_sim_run(sim), SHOAL_EINVAL); /* once only */
     shoal_sim_destroy(sim);
 }

@@ -33,23 +33,46 @@ static void every_pair_of_protocol_and_codec(void **state)
             /* What docs/protocols.md says of each: these send parameters as they are. */
             bool uncoded = strcmp(sync, "hop") == 0 || strstr(sync, "psgd") != NULL ||
                            strcmp(sync, "ripples") == 0;
-            shoal_status status = ask(sync, codec, "auto", 4);
-            assert_int_equal(status, uncoded && !plain ? SHOAL_EINVAL : SHOAL_OK);
+            /* A gather, which carries all codecs, makes none of a server's sums. */
+            bool served = strcmp(sync, "param_server") == 0;
+            bool slots = strcmp(codec, "topk") == 0 || strcmp(codec, "randomk") == 0 ||
+                         strcmp(codec, "chunk_topk") == 0;
+            shoal_status status = ask(sync, codec, served || uncoded ? NULL : "gather", 4);
+            bool rounds = strcmp(codec, "powersgd") == 0;
+            bool bad = (uncoded && !plain) || (served && (slots || rounds));
+            assert_int_equal(status, bad ? SHOAL_EINVAL : SHOAL_OK);
             taken += status == SHOAL_OK;
             refused += status != SHOAL_OK;
             if (status == SHOAL_OK)
                 continue;
             assert_non_null(strstr(shoal_last_error()->text, sync));
             assert_non_null(strstr(shoal_last_error()->text, codec));
-            assert_non_null(strstr(shoal_last_error()->advice, "all_reduce, "));
+            assert_true(served || strstr(shoal_last_error()->advice, "all_reduce, ") != NULL);
         }
     assert_true(taken > 0 && refused > 0);
+}
+
+static void a_server_has_conditions_of_its_own(void **state)
+{
+    (void)state;
+    assert_ok(ask("param_server:dedicated,async", "terngrad:scaler=own", NULL, 3));
+    assert_int_equal(ask("param_server:dedicated,async", "terngrad", NULL, 3), SHOAL_EINVAL);
+    assert_error_has("--sync param_server:dedicated,async does not go with --codec terngrad");
+    assert_int_equal(ask("param_server:pull=codec", "terngrad", NULL, 3), SHOAL_EINVAL);
+    assert_ok(ask("param_server", "terngrad", NULL, 3));
+    assert_int_equal(ask("param_server:servers=2", NULL, NULL, 1), SHOAL_EINVAL);
+    assert_error_has("does not go with 1 workers");
+    assert_int_equal(ask("param_server:dedicated,backup=2", NULL, NULL, 2), SHOAL_EINVAL);
+    assert_ok(ask("param_server:dedicated,backup=2", NULL, NULL, 3));
+    assert_ok(ask("param_server:dedicated,backup=2", NULL, NULL, 0));
 }
 
 static void codec_auto_is_a_codec(void **state)
 {
     (void)state;
     assert_int_equal(ask("hop", "auto", NULL, 2), SHOAL_EINVAL);
+    assert_int_equal(ask("diloco", "auto", NULL, 2), SHOAL_EINVAL);
+    assert_error_has("cannot change its codec on the way");
     assert_ok(ask("all_reduce", "auto", NULL, 2));
     assert_ok(ask("all_reduce", "auto:allow=eden+bf16", "ring", 2));
     assert_int_equal(ask("all_reduce", "auto:allow=topk", "ring", 2), SHOAL_EINVAL);
@@ -69,17 +92,105 @@ static void dimensions_multiply_to_the_workers(void **state)
     (void)state;
     for (uint32_t workers = 2; workers <= 9; workers++)
         for (size_t s = 0; s < shoali_sync_count(); s++) {
-            shoal_status status = ask(shoali_sync_row_at(s)->name, NULL, "hierarchical:dims=2/2",
-                                      workers);
-            assert_int_equal(status, workers == 4 ? SHOAL_OK : SHOAL_EINVAL);
+            const char *sync = shoali_sync_row_at(s)->name;
+            bool summed = strcmp(sync, "all_reduce") == 0 || strcmp(sync, "local_sgd") == 0 ||
+                          strcmp(sync, "diloco") == 0;
+            shoal_status status = ask(sync, NULL, "hierarchical:dims=2/2", workers);
+            assert_int_equal(status, summed && workers == 4 ? SHOAL_OK : SHOAL_EINVAL);
             if (status != SHOAL_OK)
                 assert_error_has("hierarchical:dims=2/2");
         }
     for (size_t i = 0; i < shoali_collective_count(); i++)
         for (uint32_t workers = 1; workers <= 9; workers++) {
             const shoali_collective_row *row = shoali_collective_row_at(i);
-            assert_ok(ask("hop", NULL, row->name, workers)); /* their defaults take any number */
+            bool sums = strcmp(row->name, "broadcast") != 0;
+            assert_int_equal(ask("diloco", NULL, row->name, workers), /* any number by default */
+                             sums ? SHOAL_OK : SHOAL_EINVAL);
         }
+}
+
+static shoal_status ask_for(uint32_t asks, const char *sync, const char *codec,
+                            const char *collective)
+{
+    shoal_job job = SHOAL_JOB_INIT;
+    job.sync = sync;
+    job.codec = codec;
+    job.collective = collective;
+    job.workers = 4;
+    job.asks = asks;
+    return shoal_job_check(&job);
+}
+
+/* Of docs/combinations.md, not of the code: what excludes what. */
+static bool exclude(uint32_t a, uint32_t b)
+{
+    static const uint32_t pairs[][2] = {
+        {SHOAL_JOB_SIMULATED, SHOAL_JOB_REFORM},     {SHOAL_JOB_SIMULATED, SHOAL_JOB_PLAN},
+        {SHOAL_JOB_SIMULATED, SHOAL_JOB_BATCH_AUTO}, {SHOAL_JOB_SIMULATED, SHOAL_JOB_NO_EXCHANGE},
+        {SHOAL_JOB_SIMULATED, SHOAL_JOB_RESUME},     {SHOAL_JOB_SIMULATED, SHOAL_JOB_PACED},
+        {SHOAL_JOB_SIMULATED, SHOAL_JOB_DUMPS},      {SHOAL_JOB_REFORM, SHOAL_JOB_PLAN},
+        {SHOAL_JOB_REFORM, SHOAL_JOB_ADMM},          {SHOAL_JOB_REFORM, SHOAL_JOB_BATCH_AUTO},
+        {SHOAL_JOB_REFORM, SHOAL_JOB_NO_EXCHANGE},   {SHOAL_JOB_PLAN, SHOAL_JOB_ADMM},
+        {SHOAL_JOB_PLAN, SHOAL_JOB_BATCH_AUTO},      {SHOAL_JOB_PLAN, SHOAL_JOB_SKIPS},
+        {SHOAL_JOB_PLAN, SHOAL_JOB_PACED},           {SHOAL_JOB_PLAN, SHOAL_JOB_DUMPS}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if ((pairs[i][0] == a && pairs[i][1] == b) || (pairs[i][0] == b && pairs[i][1] == a))
+            return true;
+    return false;
+}
+
+static void features_exclude_each_other_as_documented(void **state)
+{
+    (void)state;
+    for (uint32_t a = 1; a <= SHOAL_JOB_DUMPS; a <<= 1)
+        for (uint32_t b = a << 1; b <= SHOAL_JOB_DUMPS; b <<= 1) {
+            shoal_status status = ask_for(a | b, NULL, NULL, NULL);
+            assert_int_equal(status, exclude(a, b) ? SHOAL_EINVAL : SHOAL_OK);
+            if (status != SHOAL_OK)
+                assert_error_has("does not go with --");
+        }
+}
+
+static void features_ask_something_of_the_protocol(void **state)
+{
+    (void)state;
+    const uint32_t gradients[] = {SHOAL_JOB_SIMULATED, SHOAL_JOB_REFORM, SHOAL_JOB_PLAN,
+                                  SHOAL_JOB_ADMM};
+    for (size_t i = 0; i < sizeof gradients / sizeof *gradients; i++)
+        for (size_t s = 0; s < shoali_sync_count(); s++) {
+            const char *sync = shoali_sync_row_at(s)->name;
+            bool sums = strcmp(sync, "all_reduce") == 0;
+            assert_int_equal(ask_for(gradients[i], sync, NULL, NULL),
+                             sums ? SHOAL_OK : SHOAL_EINVAL);
+        }
+    assert_int_equal(ask_for(SHOAL_JOB_REFORM, "hop", NULL, NULL), SHOAL_EINVAL);
+    assert_non_null(strstr(shoal_last_error()->advice, "goes on without lost workers by itself"));
+    const char *late = "param_server:dedicated,backup=1", *stale = "param_server:dedicated,async";
+    assert_int_equal(ask_for(SHOAL_JOB_BATCH_AUTO, late, NULL, NULL), SHOAL_EINVAL);
+    assert_error_has("--batch auto does not go with --sync param_server:dedicated,backup=1");
+    assert_ok(ask_for(SHOAL_JOB_BATCH_AUTO, stale, NULL, NULL));
+    assert_ok(ask_for(SHOAL_JOB_BATCH_AUTO, "ripples:static", NULL, NULL));
+    assert_int_equal(ask_for(SHOAL_JOB_BATCH_AUTO, "ripples:smart", NULL, NULL), SHOAL_EINVAL);
+    shoal_job alone = {.size = sizeof alone, .workers = 1, .asks = SHOAL_JOB_REFORM};
+    assert_int_equal(shoal_job_check(&alone), SHOAL_EINVAL);
+}
+
+static void nothing_to_choose_is_said(void **state)
+{
+    (void)state;
+    assert_int_equal(ask_for(SHOAL_JOB_NO_EXCHANGE, "hop", NULL, NULL), SHOAL_EINVAL);
+    assert_error_has("--no-exchange does not go with --sync hop");
+    assert_int_equal(ask_for(SHOAL_JOB_NO_EXCHANGE, NULL, "eden", NULL), SHOAL_EINVAL);
+    assert_int_equal(ask_for(SHOAL_JOB_NO_EXCHANGE, NULL, NULL, "direct"), SHOAL_EINVAL);
+    assert_ok(ask_for(SHOAL_JOB_NO_EXCHANGE, "all_reduce", "identity", "ring"));
+    assert_int_equal(ask_for(SHOAL_JOB_SIMULATED, NULL, "auto", NULL), SHOAL_EINVAL);
+    assert_int_equal(ask_for(SHOAL_JOB_SIMULATED, NULL, "powersgd", NULL), SHOAL_EINVAL);
+    assert_int_equal(ask_for(SHOAL_JOB_REFORM, NULL, "auto", NULL), SHOAL_EINVAL);
+    assert_int_equal(ask_for(SHOAL_JOB_PLAN, NULL, "auto", NULL), SHOAL_EINVAL);
+    assert_int_equal(ask_for(SHOAL_JOB_SIMULATED, NULL, NULL, "auto"), SHOAL_EINVAL);
+    assert_ok(ask_for(SHOAL_JOB_REFORM, NULL, NULL, "auto"));
+    assert_int_equal(ask(NULL, "eden", "auto", 4), SHOAL_EINVAL);
+    assert_error_has("--collective auto does not go with --codec eden");
 }
 
 static void what_is_no_spec_is_refused(void **state)
@@ -112,9 +223,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(every_pair_of_protocol_and_codec),
+        CHECK_TEST(a_server_has_conditions_of_its_own),
         CHECK_TEST(codec_auto_is_a_codec),
         CHECK_TEST(a_collective_carries_a_codec_or_not),
         CHECK_TEST(dimensions_multiply_to_the_workers),
+        CHECK_TEST(features_exclude_each_other_as_documented),
+        CHECK_TEST(features_ask_something_of_the_protocol),
+        CHECK_TEST(nothing_to_choose_is_said),
         CHECK_TEST(what_is_no_spec_is_refused),
         CHECK_TEST(survives_failing_allocations),
     };

@@ -65,9 +65,31 @@ static void what_is_refused(void **state)
     shoali_arena_destroy(arena);
 }
 
+/* Nodes of two bytes, which take a hundred each once unpacked. */
+static void memory_is_bounded(void **state)
+{
+    (void)state;
+    enum { NODES = 10 << 20, BYTES = 2 * NODES };
+    shoal_arena *arena = shoali_arena_create(4096);
+    uint8_t *bytes = malloc(BYTES + 6);
+    shoali_model_text text;
+    assert_non_null(bytes);
+    bytes[0] = 7 << 3 | 2; /* graph */
+    for (int i = 0; i < 5; i++)
+        bytes[1 + i] = (uint8_t)(((uint32_t)BYTES >> 7 * i & 127) | (i < 4 ? 128 : 0));
+    for (size_t i = 0; i < NODES; i++) {
+        bytes[6 + 2 * i] = 1 << 3 | 2;
+        bytes[7 + 2 * i] = 0;
+    }
+    assert_status(shoali_import_onnx("bomb", bytes, BYTES + 6, arena, &text), SHOAL_ECORRUPT);
+    assert_error_has("bomb: a graph that takes more than 296 MB of memory");
+    free(bytes);
+    shoali_arena_destroy(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {CHECK_TEST(a_chain), CHECK_TEST(branches_and_joins),
-                                       CHECK_TEST(what_is_refused)};
+                                       CHECK_TEST(what_is_refused), CHECK_TEST(memory_is_bounded)};
     return CHECK_RUN(tests);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "shoal/model.h"
 #include "shoal/partition.h"
 #include "shoal/predict.h"
 
@@ -115,9 +116,53 @@ static void protocols_by_simulation(void **state)
     d.collective = "worker_aggregator";
     shoal_prediction closed = ask(&d);
     d.sync = "param_server";
+    shoal_prediction none = SHOAL_PREDICTION_INIT;
+    assert_status(shoal_predict(&d, &none), SHOAL_EINVAL); /* it has a way of its own */
+    d.collective = NULL;
     shoal_prediction simulated = ask(&d);
     assert_true(simulated.iteration_s > 0.3 * closed.iteration_s);
     assert_true(simulated.iteration_s < 1.5 * closed.iteration_s);
+}
+
+/* All experts are kept and exchanged, though a token meets two of eight: as many parameters as the
+ * model has, eight times the dense one's gradients, and the same matrices' work for any number. */
+static void experts_are_kept_though_few_are_met(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"name\": \"moe\", \"input\": [1, 64, 1], \"layers\": ["
+                               "\"embedding:vocab=1000,width=512\", "
+                               "\"transformer:heads=8,ff=2048,gated%s\", "
+                               "\"transformer:heads=8,ff=2048,gated%s\"]}";
+    static const char *const kinds[] = {"", ",experts=8,active=1", ",experts=8,active=2"};
+    shoal_prediction p[3] = {SHOAL_PREDICTION_INIT, SHOAL_PREDICTION_INIT, SHOAL_PREDICTION_INIT};
+    char path[] = "/tmp/shoal-experts-XXXXXX.json";
+    int fd = mkstemps(path, 5);
+    assert_true(fd >= 0);
+    close(fd);
+    for (int i = 0; i < 3; i++) {
+        shoal_model *model = NULL;
+        shoal_model_info info = SHOAL_MODEL_INFO_INIT;
+        shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fprintf(file, text, kinds[i], kinds[i]);
+        fclose(file);
+        assert_ok(shoal_model_open(path, &model));
+        assert_ok(shoal_model_describe(model, &info));
+        d.model = path;
+        d.no_head = true;
+        d.no_overlap = true;
+        p[i] = ask(&d);
+        near(p[i].params, (double)info.param_count - 1000 * 512, 0.03); /* without the table */
+        shoal_model_close(model);
+    }
+    double expert = 3.0 * 512 * 2048;
+    near(p[1].params - p[0].params, 2 * (7 * expert + 512 * 8), 0.01);
+    near(p[2].params, p[1].params, 1e-9);
+    assert_true(p[1].memory_bytes > p[0].memory_bytes + 2 * 7 * expert * 4);
+    assert_true(p[1].exposed_s > 3 * p[0].exposed_s);
+    assert_true(p[1].forward_s < 1.2 * p[0].forward_s && p[2].forward_s > 1.2 * p[0].forward_s);
+    unlink(path);
 }
 
 /* A plan by data is what `shoal train` does: the same as without a plan where one bucket holds all,
@@ -242,9 +287,13 @@ static void wrong_questions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(calculons_columns),       CHECK_TEST(a_ring_by_hand),
-        CHECK_TEST(protocols_by_simulation), CHECK_TEST(plans),
-        CHECK_TEST(sensitivities),           CHECK_TEST(a_search_finds_the_best),
+        CHECK_TEST(calculons_columns),
+        CHECK_TEST(a_ring_by_hand),
+        CHECK_TEST(protocols_by_simulation),
+        CHECK_TEST(plans),
+        CHECK_TEST(experts_are_kept_though_few_are_met),
+        CHECK_TEST(sensitivities),
+        CHECK_TEST(a_search_finds_the_best),
         CHECK_TEST(wrong_questions),
     };
     return CHECK_RUN(tests);

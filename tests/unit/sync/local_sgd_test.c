@@ -28,7 +28,8 @@ static void a_mean_after_every_two_iterations(void **state)
                         "mix SLOT2 [0,4) = 1*SLOT0 + -1*PARAM; "
                         "send 0 e000000000000000000200000000000000");
     call(bytes, 4, 6, 7);
-    assert_string_equal(machine_message(&m, 0, bytes, sizeof bytes), "op 4 [0,4) SLOT2 of 0,1,2");
+    assert_string_equal(machine_message(&m, 0, bytes, sizeof bytes),
+                        "op 4 [0,4) SLOT2 of 0,1,2 push pull");
     assert_string_equal(machine_done(&m, 4, SHOAL_OK, NULL),
                         "mix SLOT0 [0,4) = 1*SLOT0 + -0.333333*SLOT2; "
                         "mix PARAM [0,4) = 1*SLOT0; go hold @2");
@@ -50,7 +51,8 @@ static void a_lost_member_costs_the_round_only(void **state)
                         "mix SLOT2 [0,4) = 1*SLOT0 + -1*PARAM; "
                         "send 0 e000000000000000000100000000000000");
     call(bytes, 8, 2, 3);
-    assert_string_equal(machine_message(&m, 0, bytes, sizeof bytes), "op 8 [0,4) SLOT2 of 0,1");
+    assert_string_equal(machine_message(&m, 0, bytes, sizeof bytes),
+                        "op 8 [0,4) SLOT2 of 0,1 push pull");
     assert_non_null(strstr(machine_done(&m, 8, SHOAL_OK, NULL), "-0.5*SLOT2"));
     machine_close(&m);
 }

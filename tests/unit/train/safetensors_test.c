@@ -2,6 +2,8 @@
 #include "train/safetensors.h"
 
 #include <openssl/sha.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -185,17 +187,21 @@ static void a_failed_write_keeps_the_old_file(void **state)
     snprintf(elsewhere, sizeof elsewhere, "%s/missing/a.safetensors", folder);
     assert_status(shoali_safetensors_write(elsewhere, &tensor, 1, NULL), SHOAL_EIO);
     assert_error_has("missing");
-    if (access("/dev/full", W_OK) == 0) {
-        assert_int_equal(unlink(path), 0);
-        char temporary[96];
-        snprintf(temporary, sizeof temporary, "%s.tmp%d", path, (int)getpid());
-        assert_int_equal(symlink("/dev/full", temporary), 0);
-        assert_status(shoali_safetensors_write(path, &tensor, 1, NULL), SHOAL_EIO);
-        assert_error_has("No space left");
-        assert_int_not_equal(access(path, F_OK), 0);
-        assert_int_not_equal(access(temporary, F_OK), 0);
-        write_two();
-    }
+    char temporary[96];
+    snprintf(temporary, sizeof temporary, "%s.tmp%d", path, (int)getpid());
+    struct rlimit unlimited, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    small = (struct rlimit){.rlim_cur = 16, .rlim_max = unlimited.rlim_max};
+    assert_int_equal(unlink(path), 0);
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const shoal_status status = shoali_safetensors_write(path, &tensor, 1, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    assert_status(status, SHOAL_EIO);
+    assert_error_has("File too large");
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_not_equal(access(temporary, F_OK), 0);
+    write_two();
 }
 
 static void survives_failing_allocations(void **state)

@@ -70,7 +70,7 @@ static void bad_combinations_are_refused(void **state)
     desc.simulate = 2;
     desc.sync = "param_server";
     assert_status(shoal_train_create(NULL, &desc, &t), SHOAL_EINVAL);
-    assert_error_has("all_reduce only");
+    assert_error_has("--simulate does not go with --sync param_server");
     desc.sync = NULL;
     desc.resume = tiny_dir;
     assert_status(shoal_train_create(NULL, &desc, &t), SHOAL_EINVAL);

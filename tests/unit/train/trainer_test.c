@@ -160,11 +160,38 @@ static void a_compute_time_of_its_own(void **state)
     shoal_train_destroy(train);
 }
 
+static void gradients_that_are_no_numbers(void **state)
+{
+    (void)state;
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc();
+    assert_ok(shoal_train_create(NULL, &desc, &train));
+    train->params[0] = NAN;
+    assert_status(shoal_train_step(train, &progress), SHOAL_ENOTFINITE);
+    assert_error_has("this worker's gradient of ");
+    shoal_train_destroy(train);
+    desc.nonfinite = SHOAL_NONFINITE_SKIP;
+    assert_ok(shoal_train_create(NULL, &desc, &train));
+    const float first = train->params[0];
+    train->params[0] = NAN;
+    assert_ok(shoal_train_step(train, &progress));
+    train->params[0] = first; /* nothing was applied: all else is as it was */
+    run(train);
+    shoal_train_summary summary = {.size = sizeof summary};
+    assert_ok(shoal_train_summarise(train, &summary));
+    assert_int_equal(summary.skipped, 1);
+    for (size_t i = 0; i < train->param_count; i++)
+        assert_true(isfinite(train->params[i]));
+    shoal_train_destroy(train);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(trains_as_by_hand),
         CHECK_TEST(resumed_is_bit_identical),
+        CHECK_TEST(gradients_that_are_no_numbers),
         CHECK_TEST(a_compute_time_of_its_own),
     };
     return cmocka_run_group_tests(tests, set_up, tiny_tear_down);

@@ -297,6 +297,23 @@ static void nonsense_in_the_ring_ends_the_peer(void **state)
     }
 }
 
+/* Both ends sound, then a counter between them changes by itself: nobody waits for it. */
+static void changed_counters_end_both(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 6; kind++) {
+        net n;
+        net_open(&n, 2, "shm");
+        shoali_shm_link *link = shm_of(&n, 0)->peers[1].link;
+        shoali_ring_head *head = kind < 3 ? link->out.shared : link->in.shared;
+        atomic_uint_fast64_t *word = kind % 3 == 0 ? &head->tail : &head->head;
+        atomic_store(word, kind % 3 == 1 ? 1 << 30 : (uint64_t)-4096);
+        NET_UNTIL(&n, n.nodes[0].downs[1] == 1 && n.nodes[1].downs[0] == 1);
+        assert_true(n.nodes[0].why[1] == SHOAL_ECORRUPT || n.nodes[1].why[0] == SHOAL_ECORRUPT);
+        net_close(&n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +325,7 @@ int main(void)
         CHECK_TEST(another_user_is_turned_away),
         CHECK_TEST(wrong_descriptors_end_the_peer),
         CHECK_TEST(nonsense_in_the_ring_ends_the_peer),
+        CHECK_TEST(changed_counters_end_both),
     };
     return CHECK_RUN(tests);
 }

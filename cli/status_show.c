@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "status_show.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "answer.h"
+#include "cli.h"
+
+static const double WAITED_S = 1; /* shorter waits are a part of any step */
+
+static bool is(const shoal_watch_rank_state *r, const char *state)
+{
+    return strcmp(r->state, state) == 0;
+}
+
+/* Not there, or soon found not to be. */
+static bool is_lost(const shoal_watch_rank_state *r)
+{
+    return is(r, "missing") || is(r, "unresponsive") || is(r, "dead");
+}
+
+/* How many are in an operation now, and for how long the first of them. */
+static uint32_t waiting(const shoal_watch *watch, shoal_watch_rank_state *first_out)
+{
+    shoal_watch_rank_state r = {.size = sizeof r};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {
+        if (shoal_watch_rank(watch, i, &r) != SHOAL_OK || !is(&r, "running") || !r.busy)
+            continue;
+        count++;
+        if (count == 1 || r.doing_s > first_out->doing_s)
+            *first_out = r;
+    }
+    return count;
+}
+
+/* A sentence about a rank that holds up the others; false: it does not. */
+static bool sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_rank_state *r,
+                     char *out, size_t bytes)
+{
+    shoal_watch_rank_state first = {.size = sizeof first};
+    uint32_t others = waiting(watch, &first);
+    double link = r->sends_bytes_s > r->receives_bytes_s ? r->sends_bytes_s : r->receives_bytes_s;
+    if (is(r, "missing"))
+        snprintf(out, bytes, "rank %u (%s) has not connected yet", rank, r->host);
+    else if (is_lost(r))
+        snprintf(out, bytes, "rank %u (%s) is %s: last seen %.1f s ago, %s %s", rank, r->host,
+                 r->state, r->last_seen_s, r->busy ? "in" : "after",
+                 r->operation[0] != '\0' ? r->operation : "the join");
+    else if (is(r, "running") && !r->busy && r->doing_s > WAITED_S && others > 0 &&
+             first.doing_s > WAITED_S)
+        snprintf(out, bytes, "rank %u (%s) has been computing for %.1f s; %u wait%s for it in %s",
+                 rank, r->host, r->doing_s, others, others == 1 ? "s" : "", first.operation);
+    else if (strcmp(r->cause, "compute") == 0)
+        snprintf(
+            out, bytes,
+            "rank %u (%s) is slow at computing, for %.0f s: without it an operation would come "
+            "%.1f ms sooner",
+            rank, r->host, r->slow_s, r->caused_ms);
+    else if (strcmp(r->cause, "network") == 0)
+        snprintf(out, bytes,
+                 "rank %u (%s) has a slow link, for %.0f s: %.3g Mbit/s at best; all wait for it",
+                 rank, r->host, r->slow_s, link * 8e-6);
+    else
+        return false;
+    return true;
+}
+
+static json_t *rank_object(const shoal_watch *watch, uint32_t i, const shoal_watch_rank_state *r)
+{
+    char text[256];
+    const bool told = sentence(watch, i, r, text, sizeof text);
+    return json_pack(
+        "{s:I, s:o, s:s, s:s, s:f, s:f, s:f, s:b, s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:o}", "rank",
+        (json_int_t)i, "host", answer_text(r->host), "state", r->state, "cause", r->cause, "slow_s",
+        r->slow_s, "caused_ms", r->caused_ms, "last_share", r->last_share, "busy", r->busy,
+        "operation", answer_text(r->operation), "doing_s", r->doing_s, "ended",
+        answer_count(r->ended), "last_seen_s", r->last_seen_s, "compute_ms", r->compute_ms,
+        "sends_bytes_s", r->sends_bytes_s, "receives_bytes_s", r->receives_bytes_s, "text",
+        answer_text(told ? text : ""));
+}
+
+json_t *status_object(const shoal_watch *watch)
+{
+    const char *job;
+    uint32_t by;
+    double age_s;
+    shoal_watch_rank_state r = {.size = sizeof r};
+    json_t *ranks = json_array();
+    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
+        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK)
+            json_array_append_new(ranks, rank_object(watch, i, &r));
+    shoal_watch_job(watch, &job, &by, &age_s);
+    return json_pack("{s:o, s:b, s:I, s:f, s:o, s:o}", "job", answer_text(job), "answers",
+                     shoal_watch_ranks(watch) > 0, "answered_by", (json_int_t)by, "age_s", age_s,
+                     "ranks", ranks, "notes", answer_text(shoal_watch_notes(watch)));
+}
+
+static void print_rate(double bytes_per_s)
+{
+    if (bytes_per_s > 0)
+        printf(" %9.4g", bytes_per_s * 8e-6);
+    else
+        printf(" %9s", "-");
+}
+
+void status_table(const shoal_watch *watch)
+{
+    const char *job;
+    uint32_t by;
+    double age_s;
+    char text[256];
+    shoal_watch_rank_state r = {.size = sizeof r};
+    shoal_watch_job(watch, &job, &by, &age_s);
+    printf("job %s, %u ranks, up %.0f s (rank %u answers)\n", job, shoal_watch_ranks(watch), age_s,
+           by);
+    printf("  rank host         state         seen s      ended compute ms  last %%  sends Mb "
+           "receive Mb now\n");
+    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {
+        if (shoal_watch_rank(watch, i, &r) != SHOAL_OK)
+            break;
+        printf("  %4u %-12.12s %-12s %7.1f %10llu %10.2f %7.0f", i, r.host, r.state, r.last_seen_s,
+               (unsigned long long)r.ended, r.compute_ms, 100 * r.last_share);
+        print_rate(r.sends_bytes_s);
+        print_rate(r.receives_bytes_s);
+        printf("  %s %.1f s%s%s\n", r.busy ? "in" : "computing", r.doing_s, r.busy ? ": " : "",
+               r.busy ? r.operation : "");
+    }
+    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
+        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK && sentence(watch, i, &r, text, sizeof text))
+            printf("  %s\n", text);
+    for (const char *note = shoal_watch_notes(watch); *note != '\0';) {
+        size_t length = strcspn(note, "\n");
+        printf("  %.*s\n", (int)length, note);
+        note += length + (note[length] == '\n');
+    }
+    fflush(stdout);
+}
+
+/* The first sentence about a rank of it. */
+static void list_job(const shoal_watch *watch, uint32_t number)
+{
+    const char *job;
+    uint32_t by;
+    double age_s;
+    char text[256] = "all ranks are there";
+    shoal_watch_rank_state r = {.size = sizeof r};
+    shoal_watch_job(watch, &job, &by, &age_s);
+    if (shoal_watch_ranks(watch) == 0) {
+        printf("%3u  %-32s %5s %10s  no rank answers: are they stopped?\n", number, job, "-", "-");
+        return;
+    }
+    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
+        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK && sentence(watch, i, &r, text, sizeof text))
+            break;
+    printf("%3u  %-32s %5u %10.0f  %s\n", number, job, shoal_watch_ranks(watch), age_s, text);
+}
+
+void status_list(const shoal_watch *first)
+{
+    uint32_t number = 1;
+    printf("  #  %-32s %5s %10s\n", "job", "ranks", "up s");
+    for (const shoal_watch *watch = first; watch != NULL; watch = shoal_watch_next(watch))
+        list_job(watch, number++);
+    printf("`shoal status --job NAME` or its number shows the ranks of one.\n");
+    fflush(stdout);
+}
+
+int status_code(const shoal_watch *watch)
+{
+    shoal_watch_rank_state r = {.size = sizeof r};
+    if (shoal_watch_ranks(watch) == 0)
+        return CLI_DEADLINE;
+    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
+        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK && is_lost(&r))
+            return CLI_PEER_LOST;
+    return CLI_OK;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What shoal status shows of jobs. */
+#ifndef SHOAL_CLI_STATUS_SHOW_H
+#define SHOAL_CLI_STATUS_SHOW_H
+
+#include <jansson.h>
+
+#include "shoal/watch.h"
+
+/** A job as an object; NULL: no memory. */
+json_t *status_object(const shoal_watch *watch);
+/** A job's ranks, and what is wrong with them. */
+void status_table(const shoal_watch *watch);
+/** A line for each job, with its number. */
+void status_list(const shoal_watch *first);
+/** CLI_OK, CLI_PEER_LOST (a rank is not there), CLI_DEADLINE (no rank answers). */
+int status_code(const shoal_watch *watch);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/plain_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+shoal_status shoali_plain_folder(const char *path)
+{
+    struct stat here, there;
+    if (mkdir(path, 0777) == 0)
+        return SHOAL_OK;
+    int error = errno;
+    bool known = lstat(path, &here) == 0 && stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+    if (!known)
+        return shoali_fail_os(SHOAL_EIO, error, "cannot make the directory %s", path);
+    if (!S_ISLNK(here.st_mode) || here.st_uid == geteuid() || here.st_uid == 0)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EIO, "%s is a symbolic link that user %u has made",
+                                      path, (unsigned)here.st_uid);
+    shoali_error_advice("It might lead to files of yours: name the folder itself, or another one.");
+    return status;
+}
+
+shoal_status shoali_plain_file(const char *path, bool append, FILE **file_out)
+{
+    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    struct stat info;
+    int fd = open(path, flags | (append ? O_APPEND : 0), 0666);
+    if (fd < 0 && errno == ELOOP)
+        return shoali_fail(SHOAL_EIO, "cannot write %s: it is a symbolic link", path);
+    if (fd < 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(fd);
+        return shoali_fail(SHOAL_EIO, "cannot write %s: it is no regular file", path);
+    }
+    FILE *file = append || ftruncate(fd, 0) == 0 ? fdopen(fd, append ? "a" : "w") : NULL;
+    if (file == NULL) {
+        shoal_status status = shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
+        close(fd);
+        return status;
+    }
+    *file_out = file;
+    return SHOAL_OK;
+}
+
+FILE *shoali_scratch_file(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        return NULL;
+    return fopen(path, "wbxe"); /* x: a link that was put there meanwhile is not followed */
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OUT/run.json: all that a run was started with, so that the folder is enough to go on with it and
+ * to use what came of it. Written whole or not at all, with a digest of itself. */
+#ifndef SHOALI_TRAIN_RUN_FILE_H
+#define SHOALI_TRAIN_RUN_FILE_H
+
+#include <jansson.h>
+
+#include "train/trainer.h"
+
+/** Rank 0, once it holds the folder. */
+SHOAL_MUST_USE shoal_status shoali_run_file_write(const shoal_train *train);
+/** @param run_out the caller's, json_decref
+ *  @return SHOAL_OK | EIO: there is none | ECORRUPT: it is not as it was written; names the file */
+SHOAL_MUST_USE shoal_status shoali_run_file_read(const char *dir, json_t **run_out);
+
+bool shoali_run_file_is_there(const char *dir);
+
+/** Where the desc of a resumed run names no model or no data: they are those of the run. */
+SHOAL_MUST_USE shoal_status shoali_run_file_complete(shoal_train *train);
+
+#endif

@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every two options of `shoal train` in one job, at least once: it is refused in a sentence that
+names both, or it ends well with what it promises. README.md in this folder."""
+import argparse
+import concurrent.futures
+import glob
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import covering
+import factors
+import job
+import looks
+
+SIX = ("sync", "codec", "collective", "files", "loss", "launcher")
+
+
+class Suite:
+    """What all jobs share: the command, data, a shell that stands for ssh, what rows promise."""
+
+    def __init__(self, shoal, forms):
+        self.shoal = os.path.abspath(shoal)
+        self.folder = tempfile.mkdtemp(prefix="shoal-combos-")
+        os.chmod(self.folder, 0o700)
+        self.rsh = os.path.join(self.folder, "rsh")
+        with open(self.rsh, "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\nexec sh -c "$2"\n')
+        os.chmod(self.rsh, 0o700)
+        samples = ("--train", job.SAMPLES, "--test", 40)
+        self.make("digits", *samples)
+        self.make("clicks", *samples, "--vocab", 2048)
+        syncs = factors.listed(self.shoal, "syncs")
+        self.survivors = {s["name"] for s in syncs if "survives losses" in s["traits"]}
+        self.exact = {s["name"] for s in syncs if "replicas equal after each step" in s["traits"]}
+        self.rates = {c["name"]: c["bytes_per_element"]
+                      for c in factors.listed(self.shoal, "codecs") if "fixed rate" in c["traits"]}
+        self.lab = self.lab_works()
+        self.factors = factors.factors(self.shoal, forms)
+        self.answers, self.alone = {}, []
+
+    def make(self, kind, *options):
+        subprocess.run([self.shoal, "data", kind, "--out", os.path.join(self.folder, kind),
+                        *map(str, options)], check=True, capture_output=True, timeout=60)
+
+    def data(self, model):
+        return os.path.join(self.folder, "clicks" if model == "recommender" else "digits")
+
+    def lab_works(self):
+        probe = [self.shoal, "run", "-n", "1", "--lab", "rate=1gbit", "--", "true"]
+        return subprocess.run(probe, capture_output=True, timeout=60, check=False).returncode == 0
+
+    def words(self, row):
+        """The model, workers and launcher always; others where they are not the default."""
+        return [self.factors[name][value] for name, value in sorted(row.items())]
+
+    def senseless(self, row):
+        """What this suite cannot mean; the command may take it."""
+        words = " ".join(self.words(row))
+        one = "@workers 1" in words or "--no-exchange" in words or "@launcher simulate" in words
+        return ("@kill" in words and (one or "@resume" in words)) or (
+            "@launcher lab" in words and not self.lab) or (
+            "@launcher hosts" in words and "@kill" in words)
+
+    def ask(self, row):
+        """(code, text) of a dry run; code None: senseless here."""
+        key = tuple(sorted(row.items()))
+        if key not in self.answers:
+            if self.senseless(row):
+                self.answers[key] = (None, "")
+            else:
+                one = job.Job(self, f"dry-{len(self.answers)}-{os.urandom(4).hex()}",
+                              self.words(row))
+                self.answers[key] = one.dry_run()
+                one.folder.drop()
+        return self.answers[key]
+
+    def accepts(self, row):
+        return self.ask(row)[0] == 0
+
+    def remembered(self):
+        """A file of this command and these options, and the answers of an earlier call."""
+        digest = hashlib.sha256(json.dumps(self.factors).encode())
+        here = os.path.dirname(self.shoal)
+        for path in sorted(glob.glob(os.path.join(here, "libshoal.so*"))) + [self.shoal]:
+            with open(path, "rb") as file:
+                digest.update(file.read())
+        path = os.path.join(here, f"combos-{digest.hexdigest()[:16]}.json")
+        try:
+            with open(path, encoding="utf-8") as file:
+                return path, {tuple(map(tuple, key)): tuple(to) for key, to in json.load(file)}
+        except (OSError, ValueError):
+            return path, {}
+
+    def remember(self, path):
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            json.dump(list(self.answers.items()), file)
+        os.replace(f"{path}.part", path)
+
+    def ask_all(self, jobs, names):
+        """All pairs of these factors beforehand, side by side."""
+        bases = factors.bases(self.factors)
+        names = sorted(names or self.factors)
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            alone = self.first_of(pool, covering.tuples_of(self.factors, names, 1), bases)
+            self.alone = [(name_of(self, part), self.ask(covering.complete(part, bases)[0])[1])
+                          for part in alone]
+            gone = {item for part in alone for item in part}
+            for name in names:  # a value that nothing takes has no pairs
+                self.factors[name] = [words for value, words in enumerate(self.factors[name])
+                                      if (name, value) not in gone]
+            path, self.answers = self.remembered()
+            bases = factors.bases(self.factors)
+            self.first_of(pool, covering.tuples_of(self.factors, names, 2), bases)
+            self.remember(path)
+
+    def first_of(self, pool, parts, bases):
+        """Ask for one base after the other; the parts that go with none."""
+        left = list(parts)
+        for base in bases:
+            rows = [covering.complete(part, [base])[0] for part in left]
+            left = [part for part, yes in zip(left, pool.map(self.accepts, rows)) if not yes]
+        return left
+
+
+def name_of(suite, part):
+    return " with ".join(suite.factors[name][value] or f"(no --{name})" for name, value in part)
+
+
+def refusals(suite, refused):
+    """Of tuples that nothing makes go: each is refused as usage, in a sentence that names both."""
+    faults, senseless = [], 0
+    for part in refused:
+        code, text = suite.ask(covering.complete(part, factors.bases(suite.factors))[0])
+        if code is None:
+            senseless += 1
+            continue
+        if code != 2:
+            faults.append(f"{name_of(suite, part)}: exit code {code}\n{text}")
+        for name, value in part:
+            words = suite.factors[name][value].replace("@", "--").split()
+            named = [w.split("=")[0].split(":")[0] for w in words]
+            if words and not any(w.lstrip("-") in text for w in (*named, name)):
+                faults.append(f"{name_of(suite, part)}: does not name {' '.join(words)}\n{text}")
+    return faults, senseless
+
+
+def run_row(suite, index, row, again):
+    """A row that fails is run again as often as that is allowed; that it had failed is printed."""
+    for attempt in range(again + 1):
+        done = attempt_row(suite, f"row-{index}-{attempt}", index, row)
+        if done[2] is None or attempt == again:
+            return done
+        print(f"FLAKY row {index}, run again: {done[2]}", flush=True)
+    return done
+
+
+def attempt_row(suite, name, index, row):
+    one = job.Job(suite, name, suite.words(row))
+    begin = time.monotonic()
+    try:
+        looks.run(one)
+        one.folder.drop()
+    except job.Fault as fault:
+        return index, time.monotonic() - begin, f"{fault}", one.command()
+    except Exception:  # ours: the other rows are run all the same
+        return index, time.monotonic() - begin, traceback.format_exc(), one.command()
+    finally:
+        one.end_all()
+    return index, time.monotonic() - begin, None, None
+
+
+def run_rows(suite, chosen, args):
+    faults, seconds = [], []
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        futures = [pool.submit(run_row, suite, i, row, args.again) for i, row in chosen]
+        for done in concurrent.futures.as_completed(futures):
+            index, took, fault, command = done.result()
+            seconds.append((took, index))
+            if fault is not None:
+                words = " ".join(filter(None, suite.words(dict(chosen)[index])))
+                faults.append(f"row {index} ({words}): {fault}\n  {' '.join(command)}")
+                print(f"FAULT {faults[-1]}", flush=True)
+            elif not args.quiet:
+                print(f"row {index}: ok, {took:.1f} s", flush=True)
+    return faults, sorted(seconds, reverse=True)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--strength", type=int, default=2,
+                        help="3: triples of " + ", ".join(SIX) + ", at default keys")
+    parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts; commit/N")
+    parser.add_argument("--only", type=int, nargs="*", help="these rows")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--again", type=int, default=0, help="times that a failing row is repeated")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--refused", action="store_true", help="print what is refused, and why")
+    parser.add_argument("--list", action="store_true", help="print the rows, run none")
+    parser.add_argument("--quiet", action="store_true", help="say what fails only")
+    return parser.parse_args()
+
+
+def part_of(text):
+    """(K, N) of "K/N"; "commit/N": a part that the commit chooses, so that in time all are run."""
+    part, parts = text.split("/")
+    if part == "commit":
+        head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True,
+                              cwd=os.path.dirname(os.path.abspath(__file__)), check=False)
+        part = int(head.stdout[:8] or "0", 16) % int(parts) + 1
+    return int(part), int(parts)
+
+
+def chosen_rows(args, rows):
+    part, parts = part_of(args.part)
+    if args.only is not None:
+        return [(i, rows[i]) for i in args.only]
+    return [(i, row) for i, row in enumerate(rows) if i % parts == (part - 1) % parts]
+
+
+def main():
+    args = arguments()
+    begin = time.monotonic()
+    names = SIX if args.strength == 3 else None
+    suite = Suite(os.environ.get("SHOAL") or "build/release/shoal", forms=names is None)
+    suite.ask_all(args.jobs, names)
+    array = covering.Array(suite.factors, factors.bases(suite.factors), suite.accepts,
+                           strength=args.strength, names=names, seed=args.seed)
+    faults, senseless = refusals(suite, array.refused) if args.strength == 2 else ([], 0)
+    print(f"{len(array.rows)} rows of strength {args.strength}, seed {args.seed}; refused: "
+          f"{len(array.refused) - senseless}, not for this suite: {senseless}; "
+          f"{time.monotonic() - begin:.0f} s to make", flush=True)
+    for fault in faults:
+        print(f"FAULT {fault}")
+    for name, text in suite.alone:
+        print(f"refused with everything: {name}: {text.splitlines()[0] if text else 'no reason'}")
+    if args.refused:
+        for part in array.refused:
+            print(f"  {name_of(suite, part)}: "
+                  f"{suite.ask(covering.complete(part, factors.bases(suite.factors))[0])[1]}")
+    chosen = chosen_rows(args, array.rows)
+    if args.list:
+        for i, row in chosen:
+            print(i, json.dumps(" ".join(filter(None, suite.words(row)))))
+        return 0
+    found, seconds = run_rows(suite, chosen, args)
+    faults += found
+    print("slowest:", ", ".join(f"row {i} {s:.1f} s" for s, i in seconds[:5]))
+    print(f"{100 * (len(chosen) - len(found)) // max(1, len(chosen))}% tests passed, "
+          f"{len(faults)} tests failed out of {len(chosen)}")
+    if not faults:
+        shutil.rmtree(suite.folder)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

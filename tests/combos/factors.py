@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job can be asked for, as factors of values: each value is the words of a command line.
+Rows come from `shoal list`, so a new protocol, codec or collective is in the array once it is
+registered; FORMS adds keys that change what a row does."""
+import json
+import subprocess
+
+FORMS = {
+    "syncs": (
+        "param_server:servers=2", "param_server:dedicated", "param_server:dedicated,async",
+        "param_server:dedicated,staleness=2", "param_server:dedicated,backup=1",
+        "param_server:pull=codec", "diloco:every=4,fragments=2", "diloco:every=4,delay=1",
+        "local_sgd:every=2", "ripples:static", "ripples:smart,laggards", "ad_psgd:blocking",
+        "hop:backup=1", "hop:staleness=2,skip=2", "hop:graph=complete",
+    ),
+    "codecs": (
+        "auto", "auto:allow=eden+bf16", "inceptionn:prescale=auto", "terngrad:ef", "eden:ef",
+        "powersgd:rank=1", "truncate:bits=16",
+    ),
+    "collectives": (
+        "auto", "ring:both", "ring:order=auto", "direct:weights=auto", "hierarchical:dims=2/2",
+        "worker_aggregator:servers=2", "omnireduce:block=64", "omnireduce:hosts",
+        "switchml:sparse",
+    ),
+    "optimizers": ("sgd:momentum=0", "sgd:momentum=0.9,nesterov,decay=1e-4"),
+    "schedules": ("step:at=0.5,factor=0.1", "cosine:warmup=2"),
+}
+TRANSPORTS = ("tcp", "tcp:lanes=2", "tcp:shm=off", "tcp:shm=off,tls=on", "tcp:checksum",
+              "fault:delay_us=200,seed=3")
+
+# Factors whose values are no rows. "@" begins what the runner does, not the command line.
+OTHERS = {
+    "workers": ("@workers 4", "@workers 1", "@workers 2", "@workers 3"),
+    "launcher": ("@launcher train", "@launcher run", "@launcher hosts", "@launcher simulate",
+                 "@launcher lab"),
+    "files": ("", "@out", "@out --checkpoint-every 3", "@resume"),
+    "loss": ("", "@kill", "@kill --on-loss reform"),
+    "model": ("--model mlp-small", "--model mlp-small --circulant k=8",
+              "--model recommender"),
+    "batch": ("--batch 8", "--batch auto:8"),
+    "exchange": ("", "--no-overlap", "--bucket 64k", "--bucket model", "--chunk 4096",
+                 "--no-exchange"),
+    "checks": ("", "--check-every 2", "--nonfinite skip", "--dump-gradients @tmp/dump"),
+    "tos": ("", "--tos 0x28"),
+    "evaluation": ("", "--no-eval", "--eval-every 2"),
+}
+
+
+def listed(shoal, table):
+    done = subprocess.run([shoal, "list", table, "--json"], capture_output=True, text=True,
+                          timeout=20, check=True)
+    return json.loads(done.stdout)[table]
+
+
+def rows_and_forms(shoal, table, first, forms):
+    """The default first, so that value 0 of every factor is it."""
+    names = [row["name"] for row in listed(shoal, table)]
+    names.remove(first)
+    return (first, *names, *(FORMS.get(table, ()) if forms else ()))
+
+
+def factors(shoal, forms=True):
+    """forms: rows with other keys, too, not at their default keys alone."""
+    options = {
+        "sync": ("syncs", "all_reduce"),
+        "codec": ("codecs", "identity"),
+        "collective": ("collectives", "ring"),
+        "optimizer": ("optimizers", "sgd"),
+        "schedule": ("schedules", "constant"),
+    }
+    made = {}
+    for option, (table, first) in options.items():
+        values = rows_and_forms(shoal, table, first, forms)
+        made[option] = ("", *(f"--{option} {value}" for value in values[1:]))
+    made["transport"] = ("", *(f"--transport {value}" for value in TRANSPORTS[1:]))
+    made.update(OTHERS)
+    return made
+
+
+def bases(made):
+    """Rows that are otherwise plain: with the collective that every codec has, too."""
+    plain = {name: 0 for name in made}
+    gather = next(i for i, words in enumerate(made["collective"]) if words.endswith(" gather"))
+    return [plain, {**plain, "collective": gather}, {**plain, "workers": 2}]
+
+
+def words_of(made, row):
+    """The values of a row that are not the default."""
+    return [made[name][value] for name, value in sorted(row.items()) if made[name][value]]

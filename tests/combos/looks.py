@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold of a job's result, whatever it was made of."""
+import json
+import math
+import os
+import struct
+import subprocess
+
+from job import check
+
+# Schedules and choices by measured time: two runs need not be the same to the last bit.
+TIMED = ("auto", "async", "staleness", "backup", "arrival")
+
+
+def read_tensors(path):
+    """Name -> bytes of a safetensors file, by its own header."""
+    with open(path, "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    body = data[8 + length :]
+    return {name: body[slice(*one["data_offsets"])] for name, one in header.items()
+            if name != "__metadata__"}
+
+
+def newest(out):
+    """Folder of the checkpoint that `latest` names."""
+    with open(os.path.join(out, "checkpoints", "latest"), encoding="utf-8") as file:
+        return os.path.join(out, "checkpoints", file.read().split()[0])
+
+
+def checkpoint(out):
+    return read_tensors(os.path.join(newest(out), "common.safetensors"))
+
+
+def numbers(result, job):
+    """Finite, and as many steps and bytes as were asked for."""
+    check(result["train_loss"] is not None and math.isfinite(result["train_loss"]),
+          f"train loss {result['train_loss']}")
+    check(result["steps"] > 0, f"steps {result['steps']}")
+    for key in ("sync", "codec", "collective"):
+        asked = job.option(f"--{key}")
+        check(asked is None or result[key] == asked, f"{key} is {result[key]}, asked for {asked}")
+    sent = result["payload_bytes_per_step"]
+    alone = job.workers + job.servers() == 1 or "--no-exchange" in job.args
+    seldom = (job.option("--sync") or "").startswith(("diloco", "local_sgd"))
+    check(sent == 0 if alone else sent > 0 or seldom or job.kill, f"{sent} bytes a step")
+
+
+def bytes_of_codec(result, job):
+    """A codec of fixed rate sends what its rate says, biases and headers aside; none sends all."""
+    codec = job.option("--codec") or "identity"
+    rate = job.suite.rates.get(codec.split(":")[0])
+    if result["payload_bytes_per_step"] == 0 or job.kill or codec.startswith("auto"):
+        return
+    sparse = (job.option("--collective") or "").startswith(("omnireduce", "switchml:sparse"))
+    if codec == "identity" and sparse:
+        check(result["ratio"] > 0.95, f"more than the dense exchange: ratio {result['ratio']}")
+    elif codec == "identity":
+        check(0.95 < result["ratio"] < 1.05, f"float32 as it is, at ratio {result['ratio']}")
+    elif rate is not None and ":" not in codec and "recommender" not in job.args:
+        most, both = 4 / rate, "param_server" in (job.option("--sync") or "")
+        least = 1.2 if both or "diloco" in (job.option("--sync") or "") else min(0.6 * most, 8)
+        check(result["ratio"] > min(least, 0.9 * most),
+              f"{codec} sends {rate} bytes of 4, at ratio {result['ratio']}")
+
+
+def folder(result, job):
+    """Lines that parse, the newest two checkpoints at most, and one that eval takes."""
+    with open(os.path.join(job.out, "metrics.jsonl"), encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    check(lines, "no metrics")
+    there = sorted(os.listdir(os.path.join(job.out, "checkpoints")))
+    check("latest" in there and len(there) <= 3, f"checkpoints: {there}")
+    check(all(math.isfinite(x) for data in checkpoint(job.out).values() if len(data) % 4 == 0
+              for (x,) in struct.iter_unpack("<f", data)), "weights are not finite")
+    done = subprocess.run(
+        [job.suite.shoal, "eval", "--from", job.out, "--data",
+         job.suite.data(job.option("--model")), "--json"],
+        capture_output=True, text=True, timeout=60, env=job.environ(), cwd=job.folder / "work",
+        check=False,
+    )
+    check(done.returncode == 0, f"eval of its checkpoint: {done.stderr}")
+    accuracy = json.loads(done.stdout)["float32"]["accuracy"]
+    if result["test_accuracy"] is not None:
+        check(abs(accuracy - result["test_accuracy"]) < 1e-3,
+              f"eval finds {accuracy} %, the run {result['test_accuracy']} %")
+
+
+def repeats(job):
+    """Whether two runs of it are the same bit for bit."""
+    words = " ".join(job.args)
+    sync = (job.option("--sync") or "all_reduce").split(":")[0]
+    return sync in job.suite.exact and not any(word in words for word in TIMED)
+
+
+def resumed(job):
+    """Half of it, then the rest: as a run without a break, where runs repeat."""
+    job.whole(job.out, ("--epochs", 1))
+    result = job.whole(job.out, ("--resume", job.out))
+    if repeats(job) and job.option("--schedule") is None:
+        other = job.folder / "whole"
+        job.whole(other)
+        check(checkpoint(job.out) == checkpoint(other), "resumed, it ends with other weights")
+    return result
+
+
+def run(job):
+    """All of it. Raises Fault."""
+    result = resumed(job) if job.resume else job.whole(job.out)
+    job.left_nobody()
+    job.left_nothing("the job")
+    if result is None:
+        return
+    numbers(result, job)
+    bytes_of_codec(result, job)
+    if job.out:
+        folder(result, job)
