@@ -29,7 +29,8 @@ shoal_status shoali_metrics_open(shoal_train *train)
                                              train->desc.out, train->rank);
     if ((size_t)used >= sizeof path)
         return shoali_fail(SHOAL_EINVAL, "path is too long: %s", train->desc.out);
-    if (train->rank == 0 && !late)
+    train->marks.common = train->rank == 0 && !late;
+    if (train->marks.common)
         SHOALI_TRY(shoali_run_file_write(train));
     train->marks.path = shoali_arena_strdup(train->arena, path);
     if (train->marks.path == NULL)
@@ -149,12 +150,13 @@ static void drop_torn_line(const char *path)
         close(fd);
 }
 
-/* Rank 0's file has what concerns all; once it is lost, the lowest that is there adds to it. */
+/* Rank 0's file has what concerns all; once it is lost, the lowest that is there adds to it,
+ * whatever its rank is called by then. */
 static FILE *common_file(const shoal_train *train)
 {
     char path[4096];
-    if (train->rank == 0 || train->membership > 0)
-        return train->rank == 0 ? train->metrics : NULL;
+    if (train->marks.common)
+        return train->metrics;
     if (snprintf(path, sizeof path, "%s/metrics.jsonl", train->desc.out) >= (int)sizeof path)
         return NULL;
     FILE *file = NULL;

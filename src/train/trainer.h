@@ -48,6 +48,7 @@ typedef struct shoali_metrics_at {
 /** What a rank's checkpoint says of its metrics (metrics_cut.c). */
 typedef struct shoali_metrics_marks {
     const char *path;
+    bool common;          /* it is rank 0's, which also has what concerns all */
     shoali_digest digest; /* of its first `hashed` bytes */
     uint64_t hashed;
     shoali_metrics_at at; /* of the newest checkpoint, or of the one that this goes on from */
