@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "driver/driver.h"
+#include "driver/on_cluster.h"
 #include "shoal/job.h"
 
 enum { WORKERS_MAX = 4096, BUCKET_BYTES = 4 << 20, DEFAULT_COUNT = 1 << 20, CHUNK_ELEMS = 65536 };
@@ -61,7 +62,7 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
                            sim->protocol.spec);
     sim->seed = desc->seed > 0 ? desc->seed : 1;
     sim->chunk_elems = desc->chunk_elems > 0 ? desc->chunk_elems : CHUNK_ELEMS;
-    if (desc->cluster != NULL)
+    if (desc->cluster != NULL && !sim->cluster_lent)
         SHOALI_TRY(shoali_cluster_load(desc->cluster, &sim->cluster));
     sim->workers = desc->workers > 0      ? desc->workers
                    : sim->cluster != NULL ? sim->cluster->workers
@@ -157,21 +158,32 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
     return shoali_sim_world_pace(sim, model);
 }
 
-static shoal_status create(const shoal_sim_desc *desc, const shoali_sync_row *row,
-                           const shoali_task *task, shoal_sim **sim_out)
+/* What is not in a descriptor; all of it may be absent. */
+typedef struct given {
+    const shoali_sync_row *row;
+    const shoali_task *task;
+    shoali_cluster *cluster;
+    const double *pass_s;
+} given;
+
+static shoal_status create(const shoal_sim_desc *desc, const given *more, shoal_sim **sim_out)
 {
     shoal_model *model = NULL;
     shoal_sim *sim = shoali_alloc(sizeof *sim);
-    if (sim == NULL && task != NULL)
-        task->close(task->ctx);
+    if (sim == NULL && more->task != NULL)
+        more->task->close(more->task->ctx);
     if (sim == NULL)
         return SHOAL_ENOMEM;
-    if (task != NULL)
-        sim->task = *task;
+    if (more->task != NULL)
+        sim->task = *more->task;
+    sim->cluster = more->cluster;
+    sim->cluster_lent = more->cluster != NULL;
+    sim->pass_s = more->pass_s;
     shoal_status status = desc->model != NULL ? shoal_model_open(desc->model, &model) : SHOAL_OK;
     if (status == SHOAL_OK)
-        status = build(sim, desc, row, model);
+        status = build(sim, desc, more->row, model);
     shoal_model_close(model);
+    sim->pass_s = NULL;
     if (status != SHOAL_OK) {
         shoal_sim_destroy(sim);
         return status;
@@ -183,20 +195,26 @@ static shoal_status create(const shoal_sim_desc *desc, const shoali_sync_row *ro
 shoal_status shoali_sim_create_row(const shoal_sim_desc *desc, const shoali_sync_row *row,
                                    shoal_sim **sim_out)
 {
-    return create(desc, row, NULL, sim_out);
+    return create(desc, &(given){.row = row}, sim_out);
 }
 
 shoal_status shoali_sim_create_task(const shoal_sim_desc *desc, const shoali_task *task,
                                     shoal_sim **sim_out)
 {
-    return create(desc, NULL, task, sim_out);
+    return create(desc, &(given){.task = task}, sim_out);
+}
+
+shoal_status shoali_sim_create_on(const shoal_sim_desc *desc, shoali_cluster *cluster,
+                                  const double *pass_s, shoal_sim **sim_out)
+{
+    return create(desc, &(given){.cluster = cluster, .pass_s = pass_s}, sim_out);
 }
 
 shoal_status shoal_sim_create(const shoal_sim_desc *desc, shoal_sim **sim_out)
 {
     if (desc == NULL || sim_out == NULL || desc->size != sizeof *desc)
         return shoali_fail(SHOAL_EINVAL, "shoal_sim_create: start from SHOAL_SIM_DESC_INIT");
-    return create(desc, NULL, NULL, sim_out);
+    return create(desc, &(given){0}, sim_out);
 }
 
 static void free_node(shoali_sim_node *node)
@@ -223,7 +241,8 @@ void shoal_sim_destroy(shoal_sim *sim)
     shoali_sim_volumes_fini(sim);
     shoali_sim_queue_fini(&sim->queue);
     shoali_links_destroy(sim->net);
-    shoali_cluster_close(sim->cluster);
+    if (!sim->cluster_lent)
+        shoali_cluster_close(sim->cluster);
     shoali_free(sim->paces);
     shoali_free(sim->cuts);
     shoali_free(sim->last_arrival);

@@ -154,6 +154,8 @@ struct shoal_sim {
     shoali_sim_network network;
     shoali_sim_faults faults;
     shoali_cluster *cluster; /* NULL: network says it all */
+    bool cluster_lent;       /* it is the caller's */
+    const double *pass_s;    /* [workers], while it is set up; NULL: compute says it */
     shoali_sim_pace *paces;  /* by time */
     uint32_t pace_count, pace_room;
     shoali_problem *problem; /* NULL: a task, or cost only */

@@ -211,7 +211,7 @@ static shoal_status read_trace(shoal_sim *sim)
 shoal_status shoali_sim_world_pace(shoal_sim *sim, const shoal_model *model)
 {
     for (uint32_t w = 0; w < sim->workers; w++)
-        sim->nodes[w].base_ns = sim->compute.ms * 1e6;
+        sim->nodes[w].base_ns = sim->pass_s != NULL ? sim->pass_s[w] * 1e9 : sim->compute.ms * 1e6;
     if (sim->compute.from_model && model == NULL)
         return shoali_fail(SHOAL_EINVAL, "compute=model needs a model");
     if (sim->compute.from_model)

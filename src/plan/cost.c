@@ -106,11 +106,26 @@ double shoali_cost_exchange_s(const shoali_cluster *cluster, shoali_group group,
 /* Loads of one round: by link, in shares of the count. Link 2h is up from host h, 2h + 1 down. */
 typedef struct counting {
     const shoali_cluster *cluster;
+    shoali_groups groups;
+    const shoal_codec *codec;
     uint32_t links, rounds;
-    double *total;  /* [links] */
-    double *round;  /* [rounds][links] */
-    double *member; /* [workers] sent and received */
+    double *total; /* [links] */
+    double *round; /* [rounds][links] */
 } counting;
+
+static uint32_t worker_of(const shoali_groups *groups, uint32_t group, uint32_t member)
+{
+    uint32_t stride = groups->each.stride;
+    return group / stride * stride * groups->each.size + group % stride + member * stride;
+}
+
+/* Bytes of an element that is a sum of so many members', by those of one's. */
+static double growth(const shoal_codec *codec, uint32_t parts)
+{
+    if (codec == NULL || parts <= 1)
+        return 1;
+    return shoal_codec_bytes_per_elem(codec, parts) / shoal_codec_bytes_per_elem(codec, 1);
+}
 
 static double link_rate(const shoali_cluster *cluster, uint32_t link)
 {
@@ -128,17 +143,20 @@ static double share_s(const counting *c, uint32_t from, uint32_t to, uint32_t li
     return isfinite(rate) ? share / rate : 0;
 }
 
+/* What one member of a group sends another, in every group. */
 static void count_send(counting *c, uint32_t from, uint32_t to, uint16_t round, double share)
 {
-    uint32_t a = shoali_cluster_host_of(c->cluster, from);
-    uint32_t b = shoali_cluster_host_of(c->cluster, to);
-    if (a == b)
-        return;
-    uint32_t links[2] = {2 * a, 2 * b + 1};
-    for (int i = 0; i < 2; i++) {
-        double seconds = share_s(c, a, b, links[i], share);
-        c->total[links[i]] += seconds;
-        c->round[(size_t)(round - 1) * c->links + links[i]] += seconds;
+    for (uint32_t group = 0; group < c->groups.count; group++) {
+        uint32_t a = shoali_cluster_host_of(c->cluster, worker_of(&c->groups, group, from));
+        uint32_t b = shoali_cluster_host_of(c->cluster, worker_of(&c->groups, group, to));
+        if (a == b)
+            continue;
+        uint32_t links[2] = {2 * a, 2 * b + 1};
+        for (int i = 0; i < 2; i++) {
+            double seconds = share_s(c, a, b, links[i], share);
+            c->total[links[i]] += seconds;
+            c->round[(size_t)(round - 1) * c->links + links[i]] += seconds;
+        }
     }
 }
 
@@ -149,31 +167,33 @@ static void count_member(counting *c, const shoal_schedule *schedule, uint32_t m
                          shoali_collective_cost *out)
 {
     shoali_cost cost;
-    double whole = (double)probe;
+    double whole = (double)probe, sent = 0, received = 0;
     shoali_schedule_cost(schedule, probe, &cost);
-    out->sent_share = fmax(out->sent_share, (double)cost.sent_elems / whole);
-    out->moved_share = fmax(out->moved_share,
-                            (double)(cost.sent_elems + cost.received_elems) / whole);
     out->encoded_share = fmax(out->encoded_share, (double)cost.encoded_elems / whole);
     out->decoded_share = fmax(out->decoded_share, (double)cost.decoded_elems / whole);
     out->added_share = fmax(out->added_share, (double)cost.added_elems / whole);
     for (uint32_t i = 0; i < schedule->count; i++) {
         const shoal_step *step = &schedule->steps[i];
         size_t first, last, length, unused;
-        if (step->kind != SHOAL_SEND)
+        if (step->kind == SHOAL_OWN)
             continue;
         shoali_schedule_range(schedule, probe, step->block, &first, &unused);
         shoali_schedule_range(schedule, probe, step->block + step->block_count - 1, &last, &length);
         double share = schedule->slots ? (double)step->block_count
                                        : (double)(last + length - first) / whole;
-        count_send(c, me, step->peer, step->round, share);
+        share *= growth(c->codec, step->parts);
+        *(step->kind == SHOAL_SEND ? &sent : &received) += share;
+        if (step->kind == SHOAL_SEND)
+            count_send(c, me, step->peer, step->round, share);
     }
+    out->sent_share = fmax(out->sent_share, sent);
+    out->moved_share = fmax(out->moved_share, sent + received);
 }
 
-static shoal_status begin_counting(const shoali_cluster *cluster, shoal_arena *arena,
-                                   uint32_t rounds, counting *c)
+static shoal_status begin_counting(counting *c, shoal_arena *arena, uint32_t rounds)
 {
-    *c = (counting){.cluster = cluster, .links = 2 * cluster->host_count, .rounds = rounds};
+    c->links = 2 * c->cluster->host_count;
+    c->rounds = rounds;
     c->total = shoali_arena_array(arena, c->links, sizeof *c->total);
     c->round = shoali_arena_array(arena, (size_t)c->links * (rounds + 1), sizeof *c->round);
     return c->total != NULL && c->round != NULL ? SHOAL_OK : SHOAL_ENOMEM;
@@ -191,14 +211,14 @@ static void end_counting(const counting *c, shoali_collective_cost *out)
     }
 }
 
-static shoal_status count_all(const shoali_cluster *cluster, const shoali_collective *collective,
-                              uint32_t workers, shoal_arena *arena, shoali_collective_cost *out)
+static shoal_status count_all(counting *c, const shoali_collective *collective, shoal_arena *arena,
+                              shoali_collective_cost *out)
 {
     shoal_arena *lists = NULL;
-    counting c = {0};
     shoal_status status = SHOAL_OK;
-    for (uint32_t me = 0; status == SHOAL_OK && me < workers; me++) {
-        const shoal_schedule_args args = {workers, workers, me, 0, NULL, NULL};
+    const uint32_t size = c->groups.each.size;
+    for (uint32_t me = 0; status == SHOAL_OK && me < size; me++) {
+        const shoal_schedule_args args = {size, size, me, 0, NULL, NULL};
         shoal_schedule schedule;
         if (lists == NULL && (lists = shoali_arena_create(1 << 16)) == NULL)
             return SHOAL_ENOMEM;
@@ -207,38 +227,52 @@ static shoal_status count_all(const shoali_cluster *cluster, const shoali_collec
         if (status == SHOAL_OK && me == 0) {
             out->rounds = schedule.rounds;
             out->blocks = schedule.blocks;
-            status = begin_counting(cluster, arena, schedule.rounds, &c);
+            status = begin_counting(c, arena, schedule.rounds);
         }
         if (status == SHOAL_OK)
-            count_member(&c, &schedule, me, (size_t)PROBE_PER_BLOCK * schedule.blocks, out);
+            count_member(c, &schedule, me, (size_t)PROBE_PER_BLOCK * schedule.blocks, out);
     }
     if (status == SHOAL_OK)
-        end_counting(&c, out);
+        end_counting(c, out);
     shoali_arena_destroy(lists);
     return status;
 }
 
-shoal_status shoali_cost_collective(const shoali_cluster *cluster,
-                                    const shoali_collective *collective, uint32_t workers,
-                                    shoali_collective_cost *out)
+/* One way, of the slowest host of a group that is on more than one; 0: none is. */
+static double latency_of(const counting *c)
 {
+    double latency = 0;
+    for (uint32_t group = 0; group < c->groups.count; group++) {
+        uint32_t first = shoali_cluster_host_of(c->cluster, worker_of(&c->groups, group, 0));
+        for (uint32_t member = 1; member < c->groups.each.size; member++) {
+            uint32_t host = shoali_cluster_host_of(c->cluster,
+                                                   worker_of(&c->groups, group, member));
+            const shoali_host *hosts = c->cluster->hosts;
+            if (host != first)
+                latency = fmax(latency, fmax(hosts[host].latency_s, hosts[first].latency_s));
+        }
+    }
+    return latency;
+}
+
+shoal_status shoali_cost_collective(const shoali_cluster *cluster,
+                                    const shoali_collective *collective, shoali_groups groups,
+                                    const shoal_codec *codec, shoali_collective_cost *out)
+{
+    uint64_t workers = (uint64_t)groups.each.size * groups.count;
+    counting c = {.cluster = cluster, .groups = groups, .codec = codec};
     *out = (shoali_collective_cost){0};
-    if (workers < 2)
+    if (groups.each.size < 2)
         return SHOAL_OK;
     if (workers > cluster->workers)
-        return shoali_fail(SHOAL_EINVAL, "%u workers on a cluster of %u", workers,
-                           cluster->workers);
+        return shoali_fail(SHOAL_EINVAL, "%llu workers on a cluster of %u",
+                           (unsigned long long)workers, cluster->workers);
     shoal_arena *arena = shoali_arena_create(1 << 16);
     if (arena == NULL)
         return SHOAL_ENOMEM;
-    shoal_status status = count_all(cluster, collective, workers, arena, out);
+    shoal_status status = count_all(&c, collective, arena, out);
     shoali_arena_destroy(arena);
-    double latency = 0;
-    for (uint32_t i = 0; i < cluster->host_count && cluster->hosts[i].first_worker < workers; i++)
-        latency = fmax(latency, cluster->hosts[i].latency_s);
-    if (shoali_cluster_host_of(cluster, workers - 1) == 0)
-        latency = 0;
-    out->latency_s = out->rounds * (latency + cluster->overhead.round_s);
+    out->latency_s = out->rounds * (latency_of(&c) + cluster->overhead.round_s);
     return status;
 }
 

@@ -9,6 +9,7 @@
 
 #include "collective/schedule.h"
 #include "model/cluster.h"
+#include "shoal/codec.h"
 
 /** Seconds by cause. */
 typedef struct shoali_time {
@@ -57,8 +58,17 @@ typedef enum {
 double shoali_cost_exchange_s(const shoali_cluster *cluster, shoali_group group,
                               shoali_exchange_kind kind, double bytes);
 
+/** Groups of `size` workers that exchange at the same time, and share NICs where they share hosts:
+ * group g begins at worker g / stride * stride * size + g % stride, and its members are `stride`
+ * apart. Together they are the first stride * size * n workers of a cluster. */
+typedef struct shoali_groups {
+    shoali_group each;
+    uint32_t count; /* a multiple of each.stride */
+} shoali_groups;
+
 /** An all-reduce of Shoal's own, counted from its schedule. Loads are those of the busiest link and
- * the busiest member, in elements of the operation's count. */
+ * the busiest member, in elements of the operation's count; an element on a link that is a sum of
+ * several members' counts as many times as the codec needs more bytes for it than for one's. */
 typedef struct shoali_collective_cost {
     double link_s_per_elem;   /* busiest link, seconds per element and byte of it (times bytes) */
     double phases_s_per_elem; /* sum over rounds of each round's busiest link */
@@ -70,13 +80,14 @@ typedef struct shoali_collective_cost {
 } shoali_collective_cost;
 
 /**
- * Count a collective among the first `workers` workers of a cluster. Ranks on one host do not use
- * its NIC.
- * @return SHOAL_OK | EINVAL (the row cannot do this size) | ENOMEM
+ * Count a collective that all groups run at once. Ranks on one host do not use its NIC.
+ * @param codec NULL: sums take as many bytes as what was summed.
+ * @return SHOAL_OK | EINVAL (the row cannot do this size, more workers than there are) | ENOMEM
  */
 SHOAL_MUST_USE shoal_status shoali_cost_collective(const shoali_cluster *cluster,
                                                    const shoali_collective *collective,
-                                                   uint32_t workers, shoali_collective_cost *out);
+                                                   shoali_groups groups, const shoal_codec *codec,
+                                                   shoali_collective_cost *out);
 
 /** Link time of count elements of bytes_per_elem each: the busiest link, plus what the pipeline of
  * chunks cannot hide of the rounds' own maxima. */

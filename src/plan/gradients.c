@@ -85,7 +85,8 @@ shoal_status shoali_gradient_buckets(const shoali_question *q, const shoali_unit
     shoali_bucket_time *buckets = shoali_arena_array(arena, count + 1, sizeof *buckets);
     if (buckets == NULL)
         return SHOAL_ENOMEM;
-    SHOALI_TRY(shoali_cost_collective(q->cluster, &q->collective, q->data, &cost));
+    const shoali_groups groups = {{q->desc.tensor, q->data}, q->desc.tensor * q->desc.pipeline};
+    SHOALI_TRY(shoali_cost_collective(q->cluster, &q->collective, groups, q->codec, &cost));
     for (uint32_t i = count; i-- > 0;) {
         open += units[i].cost.params;
         if (open > 0 && (open >= (double)full || i == 0)) {

@@ -149,38 +149,45 @@ static shoal_status make_stages(work *w)
 
 /* ---------------------------------------------------------------- workers that differ */
 
-/* Seconds of one microbatch on the busiest stage: fastest and slowest worker. Time of random
- * stragglers enters as the expected slowdown of the worst of all workers. */
-static shoal_status spread_of_workers(const work *w, double *ratio_out)
+/* Seconds of one microbatch on the busiest stage, by worker, each on its own accelerator with
+ * nothing that slows it down; NULL: no memory. */
+static double *time_of_workers(const work *w)
 {
     const shoali_question *q = w->q;
-    double fastest = INFINITY, slowest = 0;
-    const stage *s = &w->stages[w->busiest];
-    for (uint32_t i = 0; i < q->desc.workers; i++) {
+    double *times = shoali_arena_array(w->arena, q->desc.workers, sizeof *times);
+    for (uint32_t i = 0; times != NULL && i < q->desc.workers; i++) {
         const shoali_host *host = &q->cluster->hosts[shoali_cluster_host_of(q->cluster, i)];
         work other = {.q = q, .arena = w->arena};
-        double time = shoali_time_sum(stage_time(s));
         other.accelerator = &q->cluster->accelerators[host->accelerator];
-        if (other.accelerator != w->accelerator) {
-            if (i > host->first_worker) /* the same as the worker before */
-                continue;
-            SHOALI_TRY(make_units(&other));
-            SHOALI_TRY(make_stages(&other));
-            time = shoali_time_sum(stage_time(&other.stages[w->busiest]));
+        times[i] = shoali_time_sum(stage_time(&w->stages[w->busiest]));
+        if (i > host->first_worker) {
+            times[i] = times[i - 1];
+        } else if (other.accelerator != w->accelerator) {
+            if (make_units(&other) != SHOAL_OK || make_stages(&other) != SHOAL_OK)
+                return NULL;
+            times[i] = shoali_time_sum(stage_time(&other.stages[w->busiest]));
         }
-        time *= shoali_cluster_slowdown(q->cluster, i, 0);
+    }
+    return times;
+}
+
+/* The slowest worker's time by the fastest's. Time of random stragglers enters as the expected
+ * slowdown of the worst of all workers. */
+static double spread_of_workers(const shoali_question *q, const double *times)
+{
+    double fastest = INFINITY, slowest = 0, expected = 1;
+    for (uint32_t i = 0; i < q->desc.workers; i++) {
+        double time = times[i] * shoali_cluster_slowdown(q->cluster, i, 0);
         fastest = fmin(fastest, time);
         slowest = fmax(slowest, time);
     }
-    double expected = 1;
     for (uint32_t i = 0; i < q->cluster->straggler_count; i++) {
         const shoali_straggler *g = &q->cluster->stragglers[i];
         double workers = g->worker == UINT32_MAX ? q->desc.workers : 1;
         if (g->probability > 0)
             expected += (g->slowdown - 1) * (1 - pow(1 - g->probability, workers));
     }
-    *ratio_out = fastest > 0 ? slowest / fastest * expected : expected;
-    return SHOAL_OK;
+    return fastest > 0 ? slowest / fastest * expected : expected;
 }
 
 /* ---------------------------------------------------------------- answering */
@@ -359,18 +366,21 @@ static shoal_status answer(work *w, shoal_prediction *out)
 {
     const shoali_question *q = w->q;
     double cores = q->cluster->cores > 0 ? (double)q->cluster->cores / q->desc.workers : INFINITY;
-    double slow;
     SHOALI_TRY(make_units(w));
     SHOALI_TRY(make_stages(w));
     stage *s = &w->stages[w->busiest];
     use_profile(q, s);
     fill_pipeline(w, s, cores, out);
-    SHOALI_TRY(spread_of_workers(w, &slow));
-    double runs = (double)q->desc.batch / q->desc.microbatch;
-    out->straggler_s = (slow - 1) * runs * shoali_time_sum(compute_of(s)) / fmin(1, cores);
+    double *times = time_of_workers(w);
+    if (times == NULL)
+        return SHOAL_ENOMEM;
+    double runs = (double)q->desc.batch / q->desc.microbatch / fmin(1, cores);
+    out->straggler_s = (spread_of_workers(q, times) - 1) * runs * shoali_time_sum(compute_of(s));
     SHOALI_TRY(exchange_gradients(w, s, cores, out));
+    for (uint32_t i = 0; i < q->desc.workers; i++)
+        times[i] *= runs;
     if (q->desc.sync != NULL)
-        SHOALI_TRY(shoali_predict_protocol(q, out));
+        SHOALI_TRY(shoali_predict_protocol(q, times, w->arena, out));
     fill_memory(w, out);
     if (q->plan != NULL) {
         out->by_data_s = parts_sum(out);

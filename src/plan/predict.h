@@ -53,8 +53,12 @@ shoali_block_cost shoali_layer_cost(const shoali_cluster *cluster,
                                     const shoali_accelerator *accelerator,
                                     const shoali_layer *layer, const shoali_block_args *args);
 
-/** Replace the exchange of an all-reduce in a prediction by that of the question's protocol. */
+/** Replace the exchange of an all-reduce in a prediction by that of the question's protocol among
+ * equal workers, and the wait for the slowest one by what a step takes longer with those there are.
+ * @param pass_s [workers] of each one's forward and backward pass, were nothing slowing it down
+ * @param arena for what is needed meanwhile */
 SHOAL_MUST_USE shoal_status shoali_predict_protocol(const shoali_question *question,
+                                                    const double *pass_s, shoal_arena *arena,
                                                     shoal_prediction *prediction);
 
 /** Turn the prediction of data parallelism into that of the question's plan, interval and sum left

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "driver/on_cluster.h"
 #include "plan/predict.h"
 #include "shoal/sim.h"
 #include "sync/sync.h"
@@ -18,37 +19,28 @@ static uint64_t iterations_for(uint32_t workers)
     return fit < 64 ? 64 : fit > 1024 ? 1024 : fit;
 }
 
-static void describe(const shoali_question *q, const shoal_prediction *p, char *compute,
-                     size_t compute_size, char *network, size_t network_size)
-{
-    const shoali_host *host = &q->cluster->hosts[0];
-    double pass = p->forward_s + p->backward_s + p->straggler_s;
-    double rate = 8 * fmin(host->up_bytes_per_s, 1e12) * q->cluster->overhead.payload_share;
-    uint32_t hosts = shoali_cluster_host_of(q->cluster, q->desc.workers - 1) + 1;
-    snprintf(compute, compute_size, "fixed:ms=%.9g,backward=%.9g,update_ms=%.9g", 1e3 * pass,
-             pass > 0 ? p->backward_s / pass : 0.667, 1e3 * p->update_s);
-    snprintf(network, network_size, "links:rate=%.0fbit,latency_us=%.9g,hosts=%u", rate,
-             1e6 * (host->latency_s + q->cluster->overhead.round_s), hosts);
-}
-
-static shoal_status simulate(const shoali_question *q, const shoal_prediction *p,
+/* One iteration's seconds on the question's own cluster, its links and whoever is slow there and
+ * when, or on one like it. */
+static shoal_status simulate(const shoali_question *q, shoali_cluster *cluster,
+                             const double *pass_s, const shoal_prediction *p,
                              shoal_sim_results *results)
 {
-    char compute[160], network[160];
+    char compute[160];
     shoal_sim *sim = NULL;
     shoal_sim_desc desc = SHOAL_SIM_DESC_INIT;
-    describe(q, p, compute, sizeof compute, network, sizeof network);
+    double pass = p->forward_s + p->backward_s;
+    snprintf(compute, sizeof compute, "fixed:backward=%.9g,update_ms=%.9g",
+             pass > 0 ? p->backward_s / pass : 0.667, 1e3 * p->update_s);
     desc.workers = q->desc.workers;
     desc.iterations = iterations_for(q->desc.workers);
     desc.sync = q->desc.sync;
     desc.collective = q->desc.collective;
     desc.codec = q->desc.codec;
     desc.compute = compute;
-    desc.network = network;
     desc.tensors = q->model->tensors;
     desc.tensor_count = q->model->tensor_count;
     desc.bucket_bytes = q->desc.bucket_bytes;
-    SHOALI_TRY(shoal_sim_create(&desc, &sim));
+    SHOALI_TRY(shoali_sim_create_on(&desc, cluster, pass_s, &sim));
     shoal_status status = shoal_sim_run(sim);
     results->size = sizeof *results;
     if (status == SHOAL_OK)
@@ -57,7 +49,27 @@ static shoal_status simulate(const shoali_question *q, const shoal_prediction *p
     return status;
 }
 
-shoal_status shoali_predict_protocol(const shoali_question *q, shoal_prediction *p)
+/* The same on workers that are all as fast as the first. */
+static shoal_status simulate_equal(const shoali_question *q, const shoal_prediction *p,
+                                   shoal_arena *arena, shoal_sim_results *results)
+{
+    shoali_cluster equal = *q->cluster;
+    double *pass_s = shoali_arena_array(arena, q->desc.workers, sizeof *pass_s);
+    equal.straggler_count = 0;
+    equal.hosts = shoali_arena_array(arena, equal.host_count, sizeof *equal.hosts);
+    if (pass_s == NULL || equal.hosts == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < equal.host_count; i++) {
+        equal.hosts[i] = q->cluster->hosts[i];
+        equal.hosts[i].slowdown = 1;
+    }
+    for (uint32_t i = 0; i < q->desc.workers; i++)
+        pass_s[i] = p->forward_s + p->backward_s;
+    return simulate(q, &equal, pass_s, p, results);
+}
+
+shoal_status shoali_predict_protocol(const shoali_question *q, const double *pass_s,
+                                     shoal_arena *arena, shoal_prediction *p)
 {
     shoali_protocol protocol;
     SHOALI_TRY(shoali_sync_open(q->desc.sync, &protocol));
@@ -69,11 +81,16 @@ shoal_status shoali_predict_protocol(const shoali_question *q, shoal_prediction 
         return shoali_fail(SHOAL_ENOTSUP,
                            "protocol %s is costed for data parallelism of models that train only",
                            q->desc.sync);
-    shoal_sim_results results;
-    SHOALI_TRY(simulate(q, p, &results));
-    double pass = p->forward_s + p->backward_s + p->straggler_s + p->update_s;
+    shoal_sim_results results, equal;
+    SHOALI_TRY(simulate(q, q->cluster, pass_s, p, &results));
+    equal = results;
+    if (p->straggler_s > 0)
+        SHOALI_TRY(simulate_equal(q, p, arena, &equal));
+    double own = p->forward_s + p->backward_s + p->update_s + p->other_s;
     double exchange = p->exposed_s + p->hidden_s;
-    p->exposed_s = fmax(0, 1e-9 * (double)results.iteration_ns - pass);
+    double beyond = fmax(0, 1e-9 * (double)results.iteration_ns - own);
+    p->exposed_s = fmin(beyond, fmax(0, 1e-9 * (double)equal.iteration_ns - own));
+    p->straggler_s = beyond - p->exposed_s;
     p->hidden_s = fmax(0, exchange - p->exposed_s);
     p->sent_bytes = (double)results.sent_bytes / (double)iterations_for(q->desc.workers) /
                     q->desc.workers;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/rng.h"
 #include "plan/cost.h"
 
 static shoali_cluster *parse(const char *rest)
@@ -21,6 +22,11 @@ static void near(double got, double want, double relative)
 {
     if (!(fabs(got - want) <= relative * fabs(want)))
         fail_msg("%.9g, expected %.9g", got, want);
+}
+
+static shoali_groups one_group(uint32_t size)
+{
+    return (shoali_groups){{1, size}, 1};
 }
 
 /* n = 8, S = 1e8 bytes, 10 GB/s, 5 us: the alpha-beta formulas by hand. */
@@ -74,7 +80,7 @@ static void schedules_are_counted(void **state)
         shoali_collective collective;
         shoali_collective_cost cost;
         assert_ok(shoali_collective_open(rows[i].spec, &collective));
-        assert_ok(shoali_cost_collective(c, &collective, 4, &cost));
+        assert_ok(shoali_cost_collective(c, &collective, one_group(4), NULL, &cost));
         near(cost.link_s_per_elem, rows[i].link, 1e-12);
         near(cost.phases_s_per_elem, rows[i].phases, 1e-12);
         near(cost.sent_share, rows[i].sent, 1e-12);
@@ -102,16 +108,101 @@ static void hosts_and_slow_links(void **state)
     shoali_collective_cost cost;
     assert_ok(shoali_collective_open("ring", &ring));
     shoali_cluster *two = parse("\"hosts\": [{\"count\": 2, \"workers\": 2, \"nic\": \"1B/s\"}]");
-    assert_ok(shoali_cost_collective(two, &ring, 4, &cost));
+    assert_ok(shoali_cost_collective(two, &ring, one_group(4), NULL, &cost));
     near(cost.link_s_per_elem, 1.5, 1e-12); /* one member of each host sends out */
-    assert_ok(shoali_cost_collective(two, &ring, 2, &cost));
+    assert_ok(shoali_cost_collective(two, &ring, one_group(2), NULL, &cost));
     assert_true(cost.link_s_per_elem == 0); /* both on one host */
     shoali_cluster_close(two);
     shoali_cluster *slow = parse("\"hosts\": [{\"count\": 4, \"nic\": \"1B/s\"}], \"links\": "
                                  "[{\"from\": 2, \"to\": 3, \"rate\": \"0.5B/s\"}]");
-    assert_ok(shoali_cost_collective(slow, &ring, 4, &cost));
+    assert_ok(shoali_cost_collective(slow, &ring, one_group(4), NULL, &cost));
     near(cost.link_s_per_elem, 3, 1e-12);
     shoali_cluster_close(slow);
+    shoali_collective_close(&ring);
+}
+
+/* Two hosts of 8, a tensor group on each: 8 pairs share the two NICs, each with its own gradients.
+ * In two stages of 2 x 4 instead, nobody leaves its host. */
+static void groups_share_nics(void **state)
+{
+    (void)state;
+    shoali_collective ring;
+    shoali_collective_cost cost;
+    assert_ok(shoali_collective_open("ring", &ring));
+    shoali_cluster *c = parse("\"hosts\": [{\"count\": 2, \"workers\": 8, \"nic\": \"1B/s\", "
+                              "\"latency_us\": 7}]");
+    assert_ok(shoali_cost_collective(c, &ring, (shoali_groups){{8, 2}, 8}, NULL, &cost));
+    near(cost.link_s_per_elem, 8, 1e-12);
+    near(cost.sent_share, 1, 1e-12);
+    near(cost.latency_s, 2 * 7e-6, 1e-12);
+    assert_ok(shoali_cost_collective(c, &ring, (shoali_groups){{4, 2}, 8}, NULL, &cost));
+    assert_true(cost.link_s_per_elem == 0 && cost.latency_s == 0);
+    shoali_cluster_close(c);
+    shoali_collective_close(&ring);
+}
+
+/* Whatever the layout: each host of a group that is on several must send the sum of what it holds,
+ * and no NIC is faster than all that passes through it. */
+static void no_nic_is_beaten(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"ring", "halving_doubling", "direct", "worker_aggregator"};
+    uint64_t seed = check_seed();
+    for (uint64_t i = 0; i < 500; i++) {
+        uint32_t inside = 1 + (uint32_t)(shoali_mix(seed, 5 * i) % 8);
+        uint32_t hosts = 1 + (uint32_t)(shoali_mix(seed, 5 * i + 1) % 8);
+        uint32_t stride = 1 + (uint32_t)(shoali_mix(seed, 5 * i + 2) % 8);
+        uint32_t size = inside * hosts / stride, held[8] = {0};
+        shoali_groups groups = {{stride, size}, stride};
+        char text[120];
+        if (size < 2)
+            continue;
+        snprintf(text, sizeof text,
+                 "\"hosts\": [{\"count\": %u, \"workers\": %u, \"nic\": "
+                 "\"1B/s\"}]",
+                 hosts, inside);
+        shoali_cluster *c = parse(text);
+        shoali_collective collective;
+        shoali_collective_cost cost;
+        assert_ok(shoali_collective_open(specs[shoali_mix(seed, 5 * i + 3) % 4], &collective));
+        assert_ok(shoali_cost_collective(c, &collective, groups, NULL, &cost));
+        for (uint32_t group = 0; group < stride; group++)
+            for (uint32_t host = 0; host < hosts; host++) {
+                uint32_t here = 0;
+                for (uint32_t m = 0; m < size; m++)
+                    here += (group + m * stride) / inside == host;
+                held[host] += here > 0 && here < size;
+            }
+        for (uint32_t host = 0; host < hosts; host++)
+            if (cost.link_s_per_elem < held[host] - 1e-9)
+                fail_msg("%u hosts x %u, %u groups of %u, %s: %.3f s, but %u leave host %u", hosts,
+                         inside, stride, size, collective.spec, cost.link_s_per_elem, held[host],
+                         host);
+        shoali_collective_close(&collective);
+        shoali_cluster_close(c);
+    }
+}
+
+/* TernGrad's sums of 32 members need more than 2 bits, in the first half of a ring more with each
+ * round: 2 (n - 1) / n of the count, each at the size of its sum. */
+static void sums_of_codes_grow(void **state)
+{
+    (void)state;
+    shoali_collective ring;
+    shoali_collective_cost cost;
+    shoal_codec *codec = NULL;
+    double bytes = 0;
+    assert_ok(shoali_collective_open("ring", &ring));
+    assert_ok(shoal_codec_open("terngrad", &codec));
+    shoali_cluster *c = parse("\"hosts\": [{\"count\": 32, \"nic\": \"1B/s\"}]");
+    assert_ok(shoali_cost_collective(c, &ring, one_group(32), codec, &cost));
+    for (uint32_t parts = 1; parts < 32; parts++) /* one block in each round on the way there */
+        bytes += shoal_codec_bytes_per_elem(codec, parts) / 32;
+    bytes += 31 * shoal_codec_bytes_per_elem(codec, 32) / 32;
+    near(cost.sent_share * shoal_codec_bytes_per_elem(codec, 1), bytes, 1e-9);
+    near(cost.link_s_per_elem, cost.sent_share, 1e-9);
+    shoali_cluster_close(c);
+    shoal_codec_close(codec);
     shoali_collective_close(&ring);
 }
 
@@ -133,6 +224,8 @@ int main(void)
         CHECK_TEST(exchanges_by_formula),  CHECK_TEST(exchanges_over_dimensions),
         CHECK_TEST(schedules_are_counted), CHECK_TEST(chunks_hide_phases),
         CHECK_TEST(hosts_and_slow_links),  CHECK_TEST(roofline_and_sum),
+        CHECK_TEST(groups_share_nics),     CHECK_TEST(no_nic_is_beaten),
+        CHECK_TEST(sums_of_codes_grow),
     };
     return CHECK_RUN(tests);
 }

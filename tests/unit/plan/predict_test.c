@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "shoal/codec.h"
 #include "shoal/model.h"
 #include "shoal/partition.h"
 #include "shoal/predict.h"
+#include "shoal/rows.h"
+#include "shoal/sim.h"
 
 #define A100 SHOAL_SOURCE_DIR "/examples/clusters/a100-80g.json"
 #define LAB SHOAL_SOURCE_DIR "/examples/clusters/lab-4.json"
@@ -122,6 +125,98 @@ static void protocols_by_simulation(void **state)
     shoal_prediction simulated = ask(&d);
     assert_true(simulated.iteration_s > 0.3 * closed.iteration_s);
     assert_true(simulated.iteration_s < 1.5 * closed.iteration_s);
+}
+
+/* A cluster file that the caller unlinks. */
+static void write_cluster(char *path, const char *hosts)
+{
+    int fd = mkstemps(path, 5);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    assert_non_null(file);
+    fprintf(file,
+            "{\"name\": \"t\", \"accelerators\": [{\"name\": \"a\", \"flops\": 5e10}], "
+            "\"hosts\": [%s]}",
+            hosts);
+    fclose(file);
+}
+
+/* Seven workers and one that is four times slower: who waits for it pays for it, as all_reduce
+ * does; who skips its iterations, or asks somebody else, is hardly slower than among equals. */
+static void a_straggler_costs_who_waits_for_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sync;
+        double least, most; /* seconds beyond equal workers, by those that the slow one has more */
+    } forms[] = {{"local_sgd:every=4", .99, 1.01},
+                 {"hop", .8, 1.01},
+                 {"hop:backup=1,skip=10", 0, .01},
+                 {"ad_psgd", 0, .15}};
+    char path[] = "/tmp/shoal-straggler-XXXXXX.json";
+    write_cluster(path,
+                  "{\"count\": 7, \"nic\": \"1gbit\"}, {\"nic\": \"1gbit\", \"slowdown\": 4}");
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        shoal_prediction p = SHOAL_PREDICTION_INIT;
+        shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+        d.model = "lenet";
+        d.cluster = path;
+        d.sync = forms[i].sync;
+        assert_ok(shoal_predict(&d, &p));
+        double more = 3 * (p.forward_s + p.backward_s), share = p.straggler_s / more;
+        if (!(share >= forms[i].least && share <= forms[i].most))
+            fail_msg("%s waits %.3f of what the slow worker has more", forms[i].sync, share);
+    }
+    unlink(path);
+}
+
+/* Bytes as the simulator counts them, which are those of the wire: for every codec of fixed rate,
+ * also where sums of codes are larger than codes. */
+static void bytes_are_those_of_the_schedules(void **state)
+{
+    (void)state;
+    static const char *const collectives[] = {"ring", "halving_doubling", "direct"};
+    static const uint32_t workers[] = {2, 8, 32};
+    char path[] = "/tmp/shoal-bytes-XXXXXX.json";
+    uint32_t compared = 0;
+    write_cluster(path, "{\"count\": 32, \"nic\": \"1gbit\"}");
+    shoal_row row = {.size = sizeof row};
+    for (size_t i = 0; shoal_row_at(SHOAL_TABLE_CODECS, i / 9, &row); i++) {
+        shoal_codec *codec = NULL;
+        shoal_prediction p = SHOAL_PREDICTION_INIT;
+        shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+        d.model = "lenet";
+        d.cluster = path;
+        d.codec = row.name;
+        d.collective = collectives[i % 3];
+        d.workers = workers[i / 3 % 3];
+        d.bucket_bytes = 64 << 20;
+        assert_ok(shoal_codec_open(d.codec, &codec));
+        bool fixed = (shoal_codec_traits(codec) & SHOAL_CODEC_FIXED_RATE) != 0;
+        shoal_codec_close(codec);
+        if (!fixed || shoal_predict(&d, &p) != SHOAL_OK)
+            continue;
+        shoal_sim *sim = NULL;
+        shoal_sim_results results = {.size = sizeof results};
+        shoal_sim_desc s = SHOAL_SIM_DESC_INIT;
+        s.cluster = path;
+        s.workers = d.workers;
+        s.model = d.model;
+        s.codec = d.codec;
+        s.collective = d.collective;
+        s.bucket_bytes = d.bucket_bytes;
+        s.iterations = 1;
+        assert_ok(shoal_sim_create(&s, &sim));
+        assert_ok(shoal_sim_run(sim));
+        assert_ok(shoal_sim_results_get(sim, &results));
+        shoal_sim_destroy(sim);
+        double each = (double)results.sent_bytes / d.workers;
+        if (fabs(p.sent_bytes - each) > 0.001 * each)
+            fail_msg("%s over %s among %u: %.0f bytes, the simulator counts %.0f", d.codec,
+                     d.collective, d.workers, p.sent_bytes, each);
+        compared++;
+    }
+    assert_true(compared > 50);
+    unlink(path);
 }
 
 /* All experts are kept and exchanged, though a token meets two of eight: as many parameters as the
@@ -290,6 +385,8 @@ int main(void)
         CHECK_TEST(calculons_columns),
         CHECK_TEST(a_ring_by_hand),
         CHECK_TEST(protocols_by_simulation),
+        CHECK_TEST(a_straggler_costs_who_waits_for_it),
+        CHECK_TEST(bytes_are_those_of_the_schedules),
         CHECK_TEST(plans),
         CHECK_TEST(experts_are_kept_though_few_are_met),
         CHECK_TEST(sensitivities),
