@@ -27,8 +27,10 @@ static const struct argp_option options[] = {
     {"batch", 'b', "N", 0, "Samples per step, of all accelerators together (256)", 1},
     {"levels", 'H', "N", 0, "2^N accelerators: how often they are halved (4)", 1},
     {"workers", 'w', "N", 0, "The same as their number, a power of two", 1},
-    {"mode", KEY_MODE, "figure|table2", 0,
-     "Costs behind the paper's figures, which an execution has, or of its table 2 (figure)", 2},
+    {"mode", KEY_MODE, "executed|figure|table2", 0,
+     "Costs of shoal train --plan, or those behind the paper's figures, or of its table 2 "
+     "(executed)",
+     2},
     {"method", KEY_METHOD, "NAME", 0,
      "optimum, greedy (as published), exhaustive, data, model, owt (one weird trick) (optimum)", 2},
     {"given", KEY_GIVEN, "ROWS", 0, "Judge this plan: a row per level, as 0011/0010/0000/0011", 2},
@@ -243,7 +245,7 @@ static void print_table(const partition_args *args, const result *r,
         printf("%-12s %16.0f %9.2f%% %9.3fx\n", shoal_partition_method_name((size_t)compared[i]),
                bytes_of(r->others[i]), data > 0 ? 100 * bytes_of(r->others[i]) / data : 100,
                r->data_time / shoal_partition_time(r->others[i], macs, args->ratio));
-    if (info->bias_elements > 0)
+    if (info->bias_elements > 0 && info->mode != SHOAL_PARTITION_EXECUTED)
         printf("\nBiases are not counted, as in the paper: %llu elements besides.\n",
                (unsigned long long)info->bias_elements);
     if (info->graph)

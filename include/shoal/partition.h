@@ -37,14 +37,16 @@ typedef struct shoal_partition shoal_partition;
 
 /** Which costs count. */
 typedef enum shoal_partition_mode {
-    SHOAL_PARTITION_FIGURE, /* those behind the published figures: what an execution sends */
-    SHOAL_PARTITION_TABLE2  /* as the paper's table 2 prints them: leaving a model-parallel layer
-                               costs half of its error once more */
+    SHOAL_PARTITION_EXECUTED, /* what `shoal train --plan` sends: biases, and sums before a pool */
+    SHOAL_PARTITION_FIGURE,   /* those behind the published figures: neither */
+    SHOAL_PARTITION_TABLE2    /* as the paper's table 2 prints them: leaving a model-parallel layer
+                                 costs half of its error once more */
 } shoal_partition_mode;
 
 /** How the plan is found. */
 typedef enum shoal_partition_method {
-    SHOAL_PARTITION_OPTIMUM,    /* the fewest elements over all 2^(H L) plans, in O(L H^2) */
+    SHOAL_PARTITION_OPTIMUM,    /* the fewest elements over all 2^(H L) plans, in O(L H^2); mode
+                                   EXECUTED: over those that divide what they split */
     SHOAL_PARTITION_GREEDY,     /* as published: level by level, from the first cut */
     SHOAL_PARTITION_EXHAUSTIVE, /* by trying all plans; L H <= 20 */
     SHOAL_PARTITION_DATA,       /* every layer data parallel at every level */
@@ -90,10 +92,11 @@ typedef struct shoal_partition_info {
     uint32_t batch, levels, layer_count; /* layers: those with weights */
     shoal_partition_mode mode;
     shoal_partition_method method;
-    uint64_t elements;      /* by the mode's costs; biases are not counted, as in the paper */
-    uint64_t bias_elements; /* what summing the biases' gradients takes besides */
-    /* What `shoal train --plan` sends per step: elements + bias_elements in mode FIGURE, but sums
-     * of a model-parallel convolution travel before its pool, which is not linear. */
+    uint64_t elements;      /* by the mode's costs */
+    uint64_t bias_elements; /* for summing the biases' gradients; FIGURE, TABLE2: not in elements */
+    /* What `shoal train --plan` sends per step, whatever the mode: elements + bias_elements of mode
+     * FIGURE, but sums of a model-parallel convolution travel before its pool, which is not
+     * linear. */
     uint64_t executed_elements;
     /* Multiply-adds per sample as the paper's performance model has them: of a convolution, weights
      * times input pixels. */

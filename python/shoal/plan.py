@@ -187,7 +187,7 @@ def partition(
     levels: int,
     batch: Optional[int] = None,
     method: str = "optimum",
-    mode: str = "figure",
+    mode: str = "executed",
     given: Optional[str] = None,
     save: Optional[str] = None,
 ) -> Partition:
@@ -199,7 +199,7 @@ def partition(
         levels=levels,
         batch=batch,
         method=_number(dll.shoal_partition_method_name, 7, method),
-        mode=_number(dll.shoal_partition_mode_name, 2, mode),
+        mode=_number(dll.shoal_partition_mode_name, 3, mode),
         given=given,
     )
     handle = C.c_void_p()

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-static const char *const modes[] = {"figure", "table2"};
+static const char *const modes[] = {"executed", "figure", "table2"};
 static const char *const methods[] = {"optimum", "greedy", "exhaustive", "data",
                                       "model",   "owt",    "given"};
 enum { MODES = sizeof modes / sizeof modes[0], METHODS = sizeof methods / sizeof methods[0] };
@@ -192,11 +192,16 @@ shoal_status shoali_partition_chain(const shoal_partition_desc *desc, const shoa
 /* ---------------------------------------------------------------- can it run */
 
 /* A part of a pooled image is a range of channels; without a pool before it, of values. */
-static uint32_t splits_of(const shoal_partition *p, uint32_t l)
+static uint32_t splits_of(const shoal_partition *p, uint32_t l, uint32_t before)
 {
     const shoali_part_layer *layer = &p->layers[l];
-    bool pooled_part = l > 0 && layer[-1].mask != 0 && layer[-1].spatial;
+    bool pooled_part = l > 0 && before > 0 && layer[-1].spatial;
     return pooled_part ? layer[-1].channels : layer->in_splits;
+}
+
+bool shoali_partition_divides(const shoal_partition *p, uint32_t l, uint32_t before, uint32_t count)
+{
+    return p->mode != SHOAL_PARTITION_EXECUTED || splits_of(p, l, before) % (1u << count) == 0;
 }
 
 shoal_status shoali_partition_judge(shoal_partition *p)
@@ -207,10 +212,11 @@ shoal_status shoali_partition_judge(shoal_partition *p)
         p->why_not = say(p, "a batch of %u does not divide among %u workers", p->batch, workers);
     for (uint32_t l = 0; l < p->layer_count && p->why_not == NULL; l++) {
         uint32_t parts = 1u << __builtin_popcount(p->layers[l].mask);
-        if (splits_of(p, l) % parts == 0)
+        uint32_t splits = splits_of(p, l, l > 0 ? p->layers[l - 1].mask : 0);
+        if (splits % parts == 0)
             continue;
-        p->why_not = say(p, "%s: %u inputs do not divide into %u parts", p->layers[l].name,
-                         splits_of(p, l), parts);
+        p->why_not = say(p, "%s: %u inputs do not divide into %u parts", p->layers[l].name, splits,
+                         parts);
         return p->why_not != NULL ? SHOAL_OK : SHOAL_ENOMEM;
     }
     return SHOAL_OK;

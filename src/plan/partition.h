@@ -51,6 +51,13 @@ uint64_t shoali_partition_level_scaled(const shoal_partition *partition, uint32_
 /** Layer l's own costs with `count` model-parallel levels: the closed form's first sum. */
 uint64_t shoali_partition_alone(const shoal_partition *partition, uint32_t l, uint32_t count);
 
+/** Outputs of layer l that travel, of one sample, if it is model parallel at `count` levels. */
+uint64_t shoali_partition_moved(const shoal_partition *partition, uint32_t l, uint32_t count);
+/** Layer l's input divides into the parts of `count` model-parallel levels behind a layer that is
+ * model parallel at `before` levels: the trainer can run it. Always, in the modes of the paper. */
+bool shoali_partition_divides(const shoal_partition *partition, uint32_t l, uint32_t before,
+                              uint32_t count);
+
 /** partition_solve.c: set the masks by the method. */
 SHOAL_MUST_USE shoal_status shoali_partition_solve(shoal_partition *partition, const char *given);
 

@@ -21,14 +21,17 @@ static void solve_level(shoal_partition *p, uint32_t level, uint8_t *from)
     for (uint32_t l = 0; l < p->layer_count; l++) {
         const shoali_part_layer *layer = &p->layers[l];
         uint32_t m = (uint32_t)__builtin_popcount(layer->mask & before), d = level - 1 - m;
-        uint64_t border = l > 0 ? (p->batch * layer[-1].outputs) << (h - level + 1) : 0;
+        uint32_t last = l > 0 ? (uint32_t)__builtin_popcount(layer[-1].mask & before) : 0;
+        uint64_t outputs = l > 0 ? shoali_partition_moved(p, l - 1, last) : 0;
+        uint64_t border = (p->batch * outputs) << (h - level + 1);
         uint64_t leave = p->mode == SHOAL_PARTITION_TABLE2 ? border : 0;
+        uint64_t biases = p->mode == SHOAL_PARTITION_EXECUTED ? 2 * layer->biases << h : 0;
         bool dp_from_mp = l > 0 && best_mp + leave < best_dp;
         bool mp_from_mp = l > 0 && best_mp + leave < best_dp + border;
         uint64_t to_dp = dp_from_mp ? best_mp + leave : best_dp;
         uint64_t to_mp = mp_from_mp ? best_mp + leave : best_dp + border;
-        best_dp = to_dp + (2 * layer->weights << (h - m));
-        best_mp = to_mp + ((2 * p->batch * layer->outputs) << (h - d));
+        best_dp = to_dp + (2 * layer->weights << (h - m)) + biases;
+        best_mp = to_mp + ((2 * p->batch * shoali_partition_moved(p, l, m + 1)) << (h - d));
         from[l] = (uint8_t)((dp_from_mp ? 1 : 0) | (mp_from_mp ? 2 : 0));
     }
     bool mp = best_mp < best_dp;
@@ -57,6 +60,8 @@ static uint32_t nested(const shoal_partition *p, uint32_t count)
     return ((1u << count) - 1) << (p->levels - count);
 }
 
+#define NEVER (UINT64_C(1) << 62) /* more than any plan: shoali_partition_chain has checked */
+
 /* best[m]: the cheapest way to the layer at hand with m model-parallel levels; from[l][m]: the
  * number of the layer before on that way. */
 static shoal_status solve_optimum(shoal_partition *p)
@@ -67,19 +72,20 @@ static shoal_status solve_optimum(shoal_partition *p)
     if (from == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t m = 0; m <= p->levels; m++)
-        best[m] = shoali_partition_alone(p, 0, m);
+        best[m] = shoali_partition_divides(p, 0, 0, m) ? shoali_partition_alone(p, 0, m) : NEVER;
     for (uint32_t l = 1; l < p->layer_count; l++) {
-        uint64_t border = p->batch * p->layers[l - 1].outputs;
         for (uint32_t m = 0; m <= p->levels; m++) {
-            next[m] = UINT64_MAX;
+            next[m] = NEVER;
             for (uint32_t k = 0; k <= p->levels; k++) {
-                uint64_t cost = best[k] + (m > k ? border * (m - k) : 0);
-                if (cost < next[m]) {
+                uint64_t border = m > k ? p->batch * shoali_partition_moved(p, l - 1, k) : 0;
+                uint64_t cost = best[k] + border * (m > k ? m - k : 0);
+                if (cost < next[m] && shoali_partition_divides(p, l, k, m)) {
                     next[m] = cost;
                     from[l][m] = (uint8_t)k;
                 }
             }
-            next[m] += shoali_partition_alone(p, l, m);
+            if (next[m] < NEVER)
+                next[m] += shoali_partition_alone(p, l, m);
         }
         memcpy(best, next, sizeof best);
     }
@@ -99,6 +105,17 @@ static void set_masks(shoal_partition *p, uint32_t plan)
         p->layers[l].mask = plan >> (l * p->levels) & nested(p, p->levels);
 }
 
+static bool all_divide(const shoal_partition *p)
+{
+    for (uint32_t l = 0; l < p->layer_count; l++) {
+        uint32_t before = l > 0 ? (uint32_t)__builtin_popcount(p->layers[l - 1].mask) : 0;
+        uint32_t count = (uint32_t)__builtin_popcount(p->layers[l].mask);
+        if (!shoali_partition_divides(p, l, before, count))
+            return false;
+    }
+    return true;
+}
+
 static shoal_status solve_exhaustive(shoal_partition *p)
 {
     if (p->levels * p->layer_count > EXHAUSTIVE_BITS)
@@ -111,7 +128,7 @@ static shoal_status solve_exhaustive(shoal_partition *p)
     for (uint32_t plan = 0; plan < plans; plan++) {
         set_masks(p, plan);
         uint64_t elements = shoali_partition_elements(p);
-        if (elements < least) {
+        if (elements < least && all_divide(p)) {
             least = elements;
             chosen = plan;
         }

@@ -16,7 +16,7 @@ class Partition(unittest.TestCase):
         return r
 
     def test_figure_5(self):
-        r = self.partition("--model", "vgg-d", "--method", "greedy")
+        r = self.partition("--model", "vgg-d", "--method", "greedy", "--mode", "figure")
         for row in ("H1  0000000000000111", "H4  0000000000001111"):
             self.assertIn(row, r.stdout)
         self.assertIn("2127849984", r.stdout)

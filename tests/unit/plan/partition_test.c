@@ -4,6 +4,8 @@
 #include "plan/partition.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/rng.h"
 #include "support/check.h"
@@ -167,7 +169,7 @@ static void the_greedy_is_optimal_at_four_levels(void **state)
     for (int i = 0; i < NETS; i++) {
         for (int mode = 0; mode < 2; mode++) {
             uint64_t want = mode == 0 ? nets[i].bytes : nets[i].table2_bytes;
-            shoal_partition_mode m = (shoal_partition_mode)mode;
+            shoal_partition_mode m = mode == 0 ? SHOAL_PARTITION_FIGURE : SHOAL_PARTITION_TABLE2;
             assert_int_equal(4 * elements_of(nets[i].model, 4, m, SHOAL_PARTITION_GREEDY), want);
             assert_int_equal(4 * elements_of(nets[i].model, 4, m, SHOAL_PARTITION_OPTIMUM), want);
         }
@@ -203,7 +205,11 @@ static void the_examples_in_the_text(void **state)
     static const uint64_t dp[2] = {14000, 50000}, mp[2] = {6400, 204800};
     (void)state;
     for (int i = 0; i < 2; i++) {
-        shoal_partition p = {.batch = 32, .levels = 1, .layer_count = 1, .layers = &layers[i]};
+        shoal_partition p = {.batch = 32,
+                             .levels = 1,
+                             .layer_count = 1,
+                             .mode = SHOAL_PARTITION_FIGURE,
+                             .layers = &layers[i]};
         assert_int_equal(shoali_partition_alone(&p, 0, 0), dp[i]);
         assert_int_equal(shoali_partition_alone(&p, 0, 1), mp[i]);
     }
@@ -255,12 +261,18 @@ static shoal_partition random_chain(uint64_t seed, uint64_t round, shoal_arena *
                          .batch = 1 + (uint32_t)shoali_rng_below(seed, 1, at++, 64),
                          .levels = levels,
                          .layer_count = count,
-                         .mode = (shoal_partition_mode)shoali_rng_below(seed, 1, at++, 2),
+                         .mode = (shoal_partition_mode)shoali_rng_below(seed, 1, at++, 3),
                          .layers = layers};
     for (uint32_t l = 0; l < count; l++) {
         uint64_t scale = UINT64_C(1) << shoali_rng_below(seed, 1, at++, 20);
-        layers[l] = (shoali_part_layer){.weights = 1 + shoali_rng_below(seed, 1, at++, scale),
-                                        .outputs = 1 + shoali_rng_below(seed, 1, at++, 512)};
+        layers[l] = (shoali_part_layer){
+            .weights = 1 + shoali_rng_below(seed, 1, at++, scale),
+            .outputs = 1 + shoali_rng_below(seed, 1, at++, 512),
+            .biases = shoali_rng_below(seed, 1, at++, 600),
+            .spatial = shoali_rng_below(seed, 1, at++, 2) > 0,
+            .channels = 1 + (uint32_t)shoali_rng_below(seed, 1, at++, 64),
+            .in_splits = 1 + (uint32_t)shoali_rng_below(seed, 1, at++, 64)};
+        layers[l].unpooled = layers[l].outputs << 2 * shoali_rng_below(seed, 1, at++, 2);
     }
     return p;
 }
@@ -286,7 +298,11 @@ static void the_optimum_is_what_trying_all_finds(void **state)
         uint64_t all = solved(&p, SHOAL_PARTITION_EXHAUSTIVE);
         assert_int_equal(solved(&p, SHOAL_PARTITION_OPTIMUM), all);
         uint64_t greedy = solved(&p, SHOAL_PARTITION_GREEDY);
-        assert_true(greedy >= all);
+        bool runs = true; /* the published algorithm does not ask what divides */
+        for (uint32_t l = 0; l < p.layer_count; l++)
+            runs = runs && shoali_partition_divides(&p, l, l > 0 ? layers[l - 1].mask : 0,
+                                                    (uint32_t)__builtin_popcount(layers[l].mask));
+        assert_true(greedy >= all || !runs);
         behind += greedy > all;
         shoali_arena_destroy(arena);
     }
@@ -309,6 +325,74 @@ static void the_closed_form_is_the_recursion(void **state)
             sum += shoali_partition_level_scaled(&p, level) << (level - 1);
         assert_int_equal(sum, shoali_partition_elements(&p) << p.levels);
     }
+}
+
+/* Up to four convolutions, with and without pools, then up to three dense layers. */
+static void write_net(const char *path, uint64_t seed, uint64_t net)
+{
+    uint64_t at = net * 64, side = 32;
+    uint64_t convs = shoali_rng_below(seed, 3, at++, 5), dense = 1 + net % 3;
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "{\"name\": \"drawn\", \"input\": [%u, 32, 32], \"layers\": [",
+            net % 2 == 0 ? 1U : 3U);
+    for (uint64_t i = 0; i < convs; i++) {
+        fprintf(file, "\"conv:out=%u,kernel=3,pad=1\", \"relu\", ",
+                4U << shoali_rng_below(seed, 3, at++, 6));
+        if (side > 4 && shoali_rng_below(seed, 3, at++, 3) > 0) {
+            fprintf(file, "\"maxpool\", ");
+            side /= 2;
+        }
+    }
+    fprintf(file, "\"flatten\", ");
+    for (uint64_t i = 0; i < dense; i++)
+        fprintf(file, "\"dense:out=%u\", \"relu\", ", 8U << shoali_rng_below(seed, 3, at++, 9));
+    fprintf(file, "\"dense:out=10\"]}");
+    fclose(file);
+}
+
+/* Whatever the net: the plan that is found can be trained, and sends no more than data parallelism,
+ * which is one of those that it is chosen from. */
+static void no_plan_sends_more_than_data_parallelism(void **state)
+{
+    uint64_t seed = check_seed(), less = 0;
+    char path[] = "/tmp/shoal-nets-XXXXXX.json";
+    int fd = mkstemps(path, 5);
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    for (uint64_t net = 0; net < 30; net++) {
+        write_net(path, seed, net);
+        for (uint32_t levels = 2; levels <= 4; levels++) {
+            shoal_partition *p = plan(path, levels, SHOAL_PARTITION_EXECUTED,
+                                      SHOAL_PARTITION_OPTIMUM, NULL);
+            shoal_partition *data = plan(path, levels, SHOAL_PARTITION_EXECUTED,
+                                         SHOAL_PARTITION_DATA, NULL);
+            assert_null(p->why_not);
+            assert_int_equal(shoali_partition_executed(p), shoali_partition_elements(p));
+            assert_true(shoali_partition_executed(p) <= shoali_partition_executed(data));
+            less += shoali_partition_executed(p) < shoali_partition_executed(data);
+            shoal_partition_destroy(data);
+            shoal_partition_destroy(p);
+        }
+    }
+    assert_true(less > 30);
+    unlink(path);
+}
+
+/* By hand, two layers of 4 by model behind 100 pooled to 25 outputs, on two workers, batch 2: sums
+ * of 100 travel, and each worker sums its biases with nobody; figure mode has 25 of them. */
+static void executed_counts_pools_and_biases(void **state)
+{
+    shoali_part_layer layers[2] = {
+        {.weights = 1000, .biases = 10, .outputs = 25, .unpooled = 100, .mask = 1},
+        {.weights = 250, .biases = 10, .outputs = 10, .unpooled = 10}};
+    shoal_partition p = {.batch = 2, .levels = 1, .layer_count = 2, .layers = layers};
+    (void)state;
+    assert_int_equal(shoali_partition_elements(&p), 2 * 2 * 100 + 2 * 250 + 2 * 10);
+    p.mode = SHOAL_PARTITION_FIGURE;
+    assert_int_equal(shoali_partition_elements(&p), 2 * 2 * 25 + 2 * 250);
+    assert_int_equal(shoali_partition_executed(&p), 2 * 2 * 100 + 2 * 250 + 2 * 10);
 }
 
 /* ---------------------------------------------------------------- refusals */
@@ -401,6 +485,8 @@ int main(void)
         CHECK_TEST(seconds_by_hand),
         CHECK_TEST(the_optimum_is_what_trying_all_finds),
         CHECK_TEST(the_closed_form_is_the_recursion),
+        CHECK_TEST(no_plan_sends_more_than_data_parallelism),
+        CHECK_TEST(executed_counts_pools_and_biases),
         CHECK_TEST(bad_plans_get_a_reason),
         CHECK_TEST(memory_runs_out_cleanly),
         CHECK_TEST(plans_that_cannot_run_say_why),
