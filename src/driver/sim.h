@@ -174,8 +174,8 @@ struct shoal_sim {
     uint64_t now_ns, latency_ns, progress_ns;
     shoali_sim_queue queue;
     shoali_links *net;
-    uint32_t worker_hosts, pair_links; /* sim_world.c */
-    uint32_t link_count, *link_place;  /* sim_volume.c */
+    uint32_t worker_hosts, pair_links, own_links; /* sim_world.c: firsts of their kind */
+    uint32_t link_count, *link_place;             /* sim_volume.c */
     uint64_t *last_arrival; /* [size * size] of messages, from and to; NULL: none can overtake */
     uint64_t *sent_messages;
     shoali_sim_break_up *cuts;
@@ -295,8 +295,9 @@ uint64_t shoali_sim_latency_ns(const shoal_sim *sim, uint32_t from, uint32_t to)
 /** Bytes per ns of link 2 host (up) or 2 host + 1 (down). */
 double shoali_sim_link_rate(const shoal_sim *sim, uint32_t link);
 double shoali_sim_loss(const shoal_sim *sim, uint32_t from, uint32_t to);
-/** The link that a cluster names between two hosts; UINT32_MAX: none. */
-uint32_t shoali_sim_pair_link(const shoal_sim *sim, uint32_t from_host, uint32_t to_host);
+/** The two links that endpoints send each other by: of their own where the cluster has such, or one
+ *  that it names between their hosts (twice the same), or their hosts'. false: none. */
+bool shoali_sim_links(const shoal_sim *sim, uint32_t from, uint32_t to, uint32_t links_out[2]);
 
 /* sim_wire.c */
 SHOAL_MUST_USE shoal_status shoali_sim_wire_open(shoal_sim *sim);

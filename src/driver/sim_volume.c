@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes on links, counted from the same lists of steps that the engine runs. Link 2h is up from
- * host h, link 2h + 1 down to it; members on one host do not use them. Lists do not depend on the
- * element count and repeat every iteration, so what was counted is kept. */
+/* Bytes on links (shoali_sim_links), counted from the same lists of steps that the engine runs.
+ * Lists do not depend on the element count and repeat every iteration, so what was counted is
+ * kept. */
 #include <math.h>
 #include <string.h>
 
@@ -27,8 +27,8 @@ static shoali_volume *make(shoal_sim *sim, uint32_t size)
 {
     shoali_volume *volume = shoali_alloc(sizeof *volume);
     if (volume != NULL) {
-        uint32_t pairs = sim->link_count - sim->pair_links;
-        uint32_t most = 2 * size + pairs < sim->link_count ? 2 * size + pairs : sim->link_count;
+        uint32_t more = sim->link_count - sim->pair_links;
+        uint32_t most = 2 * size + more < sim->link_count ? 2 * size + more : sim->link_count;
         volume->users = 1;
         volume->size = size;
         volume->loads = shoali_alloc_array(most, sizeof *volume->loads);
@@ -85,18 +85,14 @@ static void places_end(shoal_sim *sim, const shoali_volume *volume)
 static void add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op, uint32_t from,
                 uint32_t to, uint64_t bytes)
 {
-    uint32_t from_host = sim->hosts[op->members[from]], to_host = sim->hosts[op->members[to]];
+    uint32_t links[2];
     volume->sent[from] += bytes;
     volume->received[to] += bytes;
-    if (from_host == to_host)
+    if (!shoali_sim_links(sim, op->members[from], op->members[to], links))
         return;
-    uint32_t pair = shoali_sim_pair_link(sim, from_host, to_host);
-    if (pair != UINT32_MAX) {
-        load_link(sim->link_place, volume, pair, bytes);
-        return;
-    }
-    load_link(sim->link_place, volume, 2 * from_host, bytes);
-    load_link(sim->link_place, volume, 2 * to_host + 1, bytes);
+    load_link(sim->link_place, volume, links[0], bytes);
+    if (links[1] != links[0])
+        load_link(sim->link_place, volume, links[1], bytes);
 }
 
 void shoali_sim_volume_add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op,

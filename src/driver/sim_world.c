@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is simulated besides protocols: hosts and their links, how long workers compute, what a file
  * says about both. Link 2h is up from host h, link 2h + 1 down to it; behind them come the links
- * that a cluster names between two hosts, used in place of theirs. */
+ * that a cluster names between two hosts, used in place of theirs, and two for each link that a
+ * worker has for itself. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,6 +52,11 @@ double shoali_sim_link_rate(const shoal_sim *sim, uint32_t link)
         double slow = shoali_sim_lookup(&sim->network.slow, host, 1);
         return bits / 8e9 / slow * (1 - sim->network.loss);
     }
+    if (link >= sim->own_links) {
+        uint32_t own = (link - sim->own_links) / 2;
+        double rate = shoali_cluster_own_rate(sim->cluster, own % sim->workers, own / sim->workers);
+        return fmin(rate * 1e-9, RATE_MAX);
+    }
     if (link >= sim->pair_links) {
         const shoali_link *pair = &sim->cluster->links[link - sim->pair_links];
         return fmin(pair->bytes_per_s * 1e-9 * (1 - pair->loss), RATE_MAX);
@@ -64,7 +70,12 @@ shoal_status shoali_sim_world_links(shoal_sim *sim)
 {
     SHOALI_TRY(place_endpoints(sim));
     sim->pair_links = 2 * (sim->worker_hosts + sim->size - sim->workers);
-    sim->link_count = sim->pair_links + (sim->cluster != NULL ? sim->cluster->link_count : 0);
+    sim->own_links = sim->link_count = sim->pair_links;
+    if (sim->cluster != NULL) {
+        sim->own_links += sim->cluster->link_count;
+        sim->link_count = sim->own_links +
+                          2 * shoali_cluster_own_links(sim->cluster) * sim->workers;
+    }
     sim->link_place = shoali_alloc_array(sim->link_count, sizeof *sim->link_place);
     double *rates = shoali_alloc_array(sim->link_count, sizeof *rates);
     if (sim->link_place == NULL || rates == NULL) {
@@ -79,14 +90,32 @@ shoal_status shoali_sim_world_links(shoal_sim *sim)
     return sim->net != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
-uint32_t shoali_sim_pair_link(const shoal_sim *sim, uint32_t from_host, uint32_t to_host)
+static bool between_workers(const shoal_sim *sim, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = sim->pair_links; i < sim->link_count; i++) {
+    return sim->cluster != NULL && from < sim->workers && to < sim->workers && from != to;
+}
+
+bool shoali_sim_links(const shoal_sim *sim, uint32_t from, uint32_t to, uint32_t links_out[2])
+{
+    uint32_t from_host = sim->hosts[from], to_host = sim->hosts[to];
+    if (between_workers(sim, from, to)) {
+        const shoali_way way = shoali_cluster_way(sim->cluster, from, to);
+        const uint32_t own = sim->own_links + 2 * way.link * sim->workers;
+        links_out[0] = own + 2 * from;
+        links_out[1] = own + 2 * to + 1;
+        if (way.own)
+            return true;
+    }
+    if (from_host == to_host)
+        return false;
+    links_out[0] = 2 * from_host;
+    links_out[1] = 2 * to_host + 1;
+    for (uint32_t i = sim->pair_links; i < sim->own_links; i++) {
         const shoali_link *pair = &sim->cluster->links[i - sim->pair_links];
         if (pair->from == from_host && pair->to == to_host)
-            return i;
+            links_out[0] = links_out[1] = i;
     }
-    return UINT32_MAX;
+    return true;
 }
 
 uint64_t shoali_sim_latency_ns(const shoal_sim *sim, uint32_t from, uint32_t to)
@@ -94,6 +123,8 @@ uint64_t shoali_sim_latency_ns(const shoal_sim *sim, uint32_t from, uint32_t to)
     uint32_t a = sim->hosts[from], b = sim->hosts[to];
     if (sim->cluster == NULL)
         return sim->latency_ns;
+    if (between_workers(sim, from, to))
+        return (uint64_t)(shoali_cluster_way(sim->cluster, from, to).latency_s * 1e9);
     if (a == b)
         return 0;
     a = a < sim->worker_hosts ? a : 0;
@@ -106,6 +137,8 @@ double shoali_sim_loss(const shoal_sim *sim, uint32_t from, uint32_t to)
     uint32_t a = sim->hosts[from], b = sim->hosts[to];
     if (sim->cluster == NULL)
         return sim->network.loss;
+    if (between_workers(sim, from, to))
+        return shoali_cluster_way(sim->cluster, from, to).loss;
     if (a == b || a >= sim->worker_hosts || b >= sim->worker_hosts)
         return 0;
     return shoali_cluster_link(sim->cluster, a, b).loss;

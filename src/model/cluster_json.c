@@ -238,14 +238,23 @@ static shoal_status find_accelerator(const shoali_cluster *cluster, const json_t
                        name);
 }
 
+/* A rate, or the name of one. */
+static shoal_status read_inside(const json_t *object, double *out)
+{
+    const double pcie = shoali_cluster_inside("pcie4");
+    const char *name = json_string_value(json_object_get(object, "inside"));
+    *out = name != NULL ? shoali_cluster_inside(name) : 0;
+    return *out > 0 ? SHOAL_OK : rate(object, "inside", &pcie, out);
+}
+
 static shoal_status read_host(const shoali_cluster *cluster, const json_t *object,
                               uint64_t *count_out, shoali_host *out)
 {
     static const uint64_t single = 1;
     uint64_t workers;
     *out = (shoali_host){0};
-    SHOALI_TRY(
-        only_keys(object, "count|accelerator|workers|nic|nic_down|latency_us|loss|slowdown"));
+    SHOALI_TRY(only_keys(object,
+                         "count|accelerator|workers|nic|nic_down|inside|latency_us|loss|slowdown"));
     SHOALI_TRY(shoali_json_u64(object, "count", 1, SHOALI_CLUSTER_WORKERS_MAX, &single, count_out));
     SHOALI_TRY(
         shoali_json_u64(object, "workers", 1, SHOALI_CLUSTER_WORKERS_MAX, &single, &workers));
@@ -253,6 +262,7 @@ static shoal_status read_host(const shoali_cluster *cluster, const json_t *objec
     SHOALI_TRY(find_accelerator(cluster, object, &out->accelerator));
     SHOALI_TRY(rate(object, "nic", &endless, &out->up_bytes_per_s));
     SHOALI_TRY(rate(object, "nic_down", &out->up_bytes_per_s, &out->down_bytes_per_s));
+    SHOALI_TRY(read_inside(object, &out->inside_bytes_per_s));
     SHOALI_TRY(micros(object, "latency_us", &out->latency_s));
     SHOALI_TRY(real(object, "loss", 0, 1, &zero, &out->loss));
     return real(object, "slowdown", 1e-6, 1e6, &one, &out->slowdown);
@@ -316,6 +326,7 @@ static shoal_status read_hosts(const json_t *root, shoali_cluster *cluster)
                                           .workers = 1,
                                           .up_bytes_per_s = nic,
                                           .down_bytes_per_s = nic,
+                                          .inside_bytes_per_s = shoali_cluster_inside("pcie4"),
                                           .latency_s = outer->latency_s,
                                           .loss = outer->loss,
                                           .slowdown = 1};
@@ -523,6 +534,7 @@ static shoal_status read_cluster(const json_t *root, shoali_cluster *cluster)
     SHOALI_TRY(read_accelerators(root, cluster));
     SHOALI_TRY(read_dimensions(root, cluster));
     SHOALI_TRY(read_hosts(root, cluster));
+    SHOALI_TRY(shoali_cluster_settle(cluster));
     return read_lists(root, cluster);
 }
 

@@ -74,7 +74,8 @@ static bool same_host(const shoali_host *a, const shoali_host *b)
 {
     return a->accelerator == b->accelerator && a->workers == b->workers &&
            a->up_bytes_per_s == b->up_bytes_per_s && a->down_bytes_per_s == b->down_bytes_per_s &&
-           a->latency_s == b->latency_s && a->loss == b->loss && a->slowdown == b->slowdown;
+           a->inside_bytes_per_s == b->inside_bytes_per_s && a->latency_s == b->latency_s &&
+           a->loss == b->loss && a->slowdown == b->slowdown;
 }
 
 static void put_hosts(FILE *file, const shoali_cluster *c)
@@ -89,6 +90,7 @@ static void put_hosts(FILE *file, const shoali_cluster *c)
         put_text(file, ", ", "accelerator", c->accelerators[host->accelerator].name);
         put_rate(file, "nic", host->up_bytes_per_s, INFINITY);
         put_rate(file, "nic_down", host->down_bytes_per_s, host->up_bytes_per_s);
+        put_rate(file, "inside", host->inside_bytes_per_s, shoali_cluster_inside("pcie4"));
         put_micros(file, "latency_us", host->latency_s);
         put_real(file, "loss", host->loss, 0);
         put_real(file, "slowdown", host->slowdown, 1);

@@ -28,8 +28,8 @@ shoali_time shoali_cost_work(const shoali_accelerator *accelerator, const char *
 
 /* ---------------------------------------------------------------- exchanges on dimensions */
 
-/* The dimensions as given, or those that hosts make: a host's workers among each other (as fast as
- * their memory), then the hosts, each worker with its share of the NIC. */
+/* The dimensions as given, or those that hosts make: a host's workers among each other, then the
+ * hosts, each worker with its share of the NIC. */
 static uint32_t dimensions_of(const shoali_cluster *cluster, shoali_dimension *out)
 {
     if (cluster->dimension_count > 0) {
@@ -37,20 +37,20 @@ static uint32_t dimensions_of(const shoali_cluster *cluster, shoali_dimension *o
         return cluster->dimension_count;
     }
     uint32_t count = 0, most = 1;
-    double nic = INFINITY, latency = 0;
+    double nic = INFINITY, within = INFINITY, latency = 0;
     for (uint32_t i = 0; i < cluster->host_count; i++) {
         const shoali_host *host = &cluster->hosts[i];
         most = host->workers > most ? host->workers : most;
         nic = fmin(nic, fmin(host->up_bytes_per_s, host->down_bytes_per_s) / host->workers);
+        within = fmin(within, host->inside_bytes_per_s);
         latency = fmax(latency, host->latency_s);
     }
     if (most > 1)
-        out[count++] = (shoali_dimension){
-            .topology = SHOALI_TOPOLOGY_FC,
-            .size = most,
-            .bytes_per_s = cluster->accelerators[0].memory_bytes_per_s,
-            .efficiency = 1,
-            .efficiency_sharded = 1};
+        out[count++] = (shoali_dimension){.topology = SHOALI_TOPOLOGY_FC,
+                                          .size = most,
+                                          .bytes_per_s = within,
+                                          .efficiency = 1,
+                                          .efficiency_sharded = 1};
     if (cluster->host_count > 1)
         out[count++] = (shoali_dimension){.topology = SHOALI_TOPOLOGY_SWITCH,
                                           .size = cluster->host_count,
@@ -111,6 +111,10 @@ typedef struct counting {
     uint32_t links, rounds;
     double *total; /* [links] */
     double *round; /* [rounds][links] */
+    /* One worker's own links, up and down of each: reset for each. [rounds + 1][own], the first row
+     * their totals; the largest of all workers [rounds] */
+    uint32_t own;
+    double *mine, *most;
 } counting;
 
 static uint32_t worker_of(const shoali_groups *groups, uint32_t group, uint32_t member)
@@ -143,51 +147,87 @@ static double share_s(const counting *c, uint32_t from, uint32_t to, uint32_t li
     return isfinite(rate) ? share / rate : 0;
 }
 
-/* What one member of a group sends another, in every group. */
-static void count_send(counting *c, uint32_t from, uint32_t to, uint16_t round, double share)
+/* A message between hosts: counted where it is sent. */
+static void count_nics(counting *c, uint32_t from, uint32_t to, uint16_t round, double share)
 {
-    for (uint32_t group = 0; group < c->groups.count; group++) {
-        uint32_t a = shoali_cluster_host_of(c->cluster, worker_of(&c->groups, group, from));
-        uint32_t b = shoali_cluster_host_of(c->cluster, worker_of(&c->groups, group, to));
-        if (a == b)
-            continue;
-        uint32_t links[2] = {2 * a, 2 * b + 1};
-        for (int i = 0; i < 2; i++) {
-            double seconds = share_s(c, a, b, links[i], share);
-            c->total[links[i]] += seconds;
-            c->round[(size_t)(round - 1) * c->links + links[i]] += seconds;
-        }
+    uint32_t a = shoali_cluster_host_of(c->cluster, from);
+    uint32_t b = shoali_cluster_host_of(c->cluster, to);
+    uint32_t links[2] = {2 * a, 2 * b + 1};
+    for (int i = 0; i < 2; i++) {
+        double seconds = share_s(c, a, b, links[i], share);
+        c->total[links[i]] += seconds;
+        c->round[(size_t)(round - 1) * c->links + links[i]] += seconds;
     }
+}
+
+/* One of a worker's own messages, up if it is sent: on its own link, or on its host's. */
+static void count_message(counting *c, uint32_t worker, uint32_t peer, bool up, uint16_t round,
+                          double share)
+{
+    shoali_way way = up ? shoali_cluster_way(c->cluster, worker, peer)
+                        : shoali_cluster_way(c->cluster, peer, worker);
+    if (!way.own) {
+        if (up)
+            count_nics(c, worker, peer, round, share);
+        return;
+    }
+    double seconds = isfinite(way.bytes_per_s) ? share / way.bytes_per_s : 0;
+    uint32_t link = 2 * way.link + (up ? 0 : 1);
+    c->mine[link] += seconds;
+    c->mine[(size_t)round * c->own + link] += seconds;
+}
+
+/* One worker is through: its own links against those of all before. */
+static void end_worker(counting *c, shoali_collective_cost *out)
+{
+    for (uint32_t link = 0; link < c->own; link++)
+        out->link_s_per_elem = fmax(out->link_s_per_elem, c->mine[link]);
+    for (uint32_t round = 1; round <= c->rounds; round++)
+        for (uint32_t link = 0; link < c->own; link++)
+            c->most[round - 1] = fmax(c->most[round - 1], c->mine[(size_t)round * c->own + link]);
+    memset(c->mine, 0, sizeof *c->mine * c->own * (c->rounds + 1));
 }
 
 /* A share's fineness: enough elements that blocks are equal, few enough to stay exact. */
 #define PROBE_PER_BLOCK 64u
 
+/* What a message takes of a link, by the operation's count. */
+static double share_of(const counting *c, const shoal_schedule *schedule, const shoal_step *step,
+                       size_t probe)
+{
+    size_t first, last, length, unused;
+    shoali_schedule_range(schedule, probe, step->block, &first, &unused);
+    shoali_schedule_range(schedule, probe, step->block + step->block_count - 1, &last, &length);
+    double blocks = schedule->slots ? (double)step->block_count
+                                    : (double)(last + length - first) / (double)probe;
+    return blocks * growth(c->codec, step->parts);
+}
+
 static void count_member(counting *c, const shoal_schedule *schedule, uint32_t me, size_t probe,
                          shoali_collective_cost *out)
 {
     shoali_cost cost;
-    double whole = (double)probe, sent = 0, received = 0;
+    double whole = (double)probe;
     shoali_schedule_cost(schedule, probe, &cost);
     out->encoded_share = fmax(out->encoded_share, (double)cost.encoded_elems / whole);
     out->decoded_share = fmax(out->decoded_share, (double)cost.decoded_elems / whole);
     out->added_share = fmax(out->added_share, (double)cost.added_elems / whole);
-    for (uint32_t i = 0; i < schedule->count; i++) {
-        const shoal_step *step = &schedule->steps[i];
-        size_t first, last, length, unused;
-        if (step->kind == SHOAL_OWN)
-            continue;
-        shoali_schedule_range(schedule, probe, step->block, &first, &unused);
-        shoali_schedule_range(schedule, probe, step->block + step->block_count - 1, &last, &length);
-        double share = schedule->slots ? (double)step->block_count
-                                       : (double)(last + length - first) / whole;
-        share *= growth(c->codec, step->parts);
-        *(step->kind == SHOAL_SEND ? &sent : &received) += share;
-        if (step->kind == SHOAL_SEND)
-            count_send(c, me, step->peer, step->round, share);
+    for (uint32_t group = 0; group < c->groups.count; group++) {
+        double sent = 0, received = 0;
+        for (uint32_t i = 0; i < schedule->count; i++) {
+            const shoal_step *step = &schedule->steps[i];
+            if (step->kind == SHOAL_OWN)
+                continue;
+            double share = share_of(c, schedule, step, probe);
+            *(step->kind == SHOAL_SEND ? &sent : &received) += share;
+            count_message(c, worker_of(&c->groups, group, me),
+                          worker_of(&c->groups, group, step->peer), step->kind == SHOAL_SEND,
+                          step->round, share);
+        }
+        end_worker(c, out);
+        out->sent_share = fmax(out->sent_share, sent);
+        out->moved_share = fmax(out->moved_share, sent + received);
     }
-    out->sent_share = fmax(out->sent_share, sent);
-    out->moved_share = fmax(out->moved_share, sent + received);
 }
 
 static shoal_status begin_counting(counting *c, shoal_arena *arena, uint32_t rounds)
@@ -196,7 +236,12 @@ static shoal_status begin_counting(counting *c, shoal_arena *arena, uint32_t rou
     c->rounds = rounds;
     c->total = shoali_arena_array(arena, c->links, sizeof *c->total);
     c->round = shoali_arena_array(arena, (size_t)c->links * (rounds + 1), sizeof *c->round);
-    return c->total != NULL && c->round != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    c->own = 2 * shoali_cluster_own_links(c->cluster);
+    c->mine = shoali_arena_array(arena, (size_t)c->own * (rounds + 1) + 1, sizeof *c->mine);
+    c->most = shoali_arena_array(arena, rounds + 1, sizeof *c->most);
+    return c->total != NULL && c->round != NULL && c->mine != NULL && c->most != NULL
+               ? SHOAL_OK
+               : SHOAL_ENOMEM;
 }
 
 static void end_counting(const counting *c, shoali_collective_cost *out)
@@ -204,7 +249,7 @@ static void end_counting(const counting *c, shoali_collective_cost *out)
     for (uint32_t link = 0; link < c->links; link++)
         out->link_s_per_elem = fmax(out->link_s_per_elem, c->total[link]);
     for (uint32_t round = 0; round < c->rounds; round++) {
-        double most = 0;
+        double most = c->most[round];
         for (uint32_t link = 0; link < c->links; link++)
             most = fmax(most, c->round[(size_t)round * c->links + link]);
         out->phases_s_per_elem += most;
@@ -238,20 +283,16 @@ static shoal_status count_all(counting *c, const shoali_collective *collective, 
     return status;
 }
 
-/* One way, of the slowest host of a group that is on more than one; 0: none is. */
+/* The longest way from a group's first member to another one. */
 static double latency_of(const counting *c)
 {
     double latency = 0;
-    for (uint32_t group = 0; group < c->groups.count; group++) {
-        uint32_t first = shoali_cluster_host_of(c->cluster, worker_of(&c->groups, group, 0));
+    for (uint32_t group = 0; group < c->groups.count; group++)
         for (uint32_t member = 1; member < c->groups.each.size; member++) {
-            uint32_t host = shoali_cluster_host_of(c->cluster,
-                                                   worker_of(&c->groups, group, member));
-            const shoali_host *hosts = c->cluster->hosts;
-            if (host != first)
-                latency = fmax(latency, fmax(hosts[host].latency_s, hosts[first].latency_s));
+            shoali_way way = shoali_cluster_way(c->cluster, worker_of(&c->groups, group, 0),
+                                                worker_of(&c->groups, group, member));
+            latency = fmax(latency, way.latency_s);
         }
-    }
     return latency;
 }
 

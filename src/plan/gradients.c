@@ -27,11 +27,17 @@ static double codec_s(const shoali_question *q, const shoali_collective_cost *co
     return floats * (cost->encoded_share / encode + cost->decoded_share / decode);
 }
 
-/* Without hosts' links (a cluster of dimensions) Shoal's collective is priced by the dimensions. */
+/* On a cluster of dimensions, unless a collective is asked for, each dimension sums by the
+ * algorithm that matches it, as in LIBRA. */
+static bool is_matched(const shoali_question *q)
+{
+    return q->cluster->dimension_count > 0 && q->desc.collective == NULL;
+}
+
 static double link_s(const shoali_question *q, const shoali_collective_cost *cost, double count,
                      double bytes_per_elem)
 {
-    if (q->cluster->dimension_count > 0) {
+    if (is_matched(q)) {
         shoali_group group = {q->desc.tensor, q->data};
         return shoali_cost_exchange_s(q->cluster, group, SHOALI_EXCHANGE_ALL_REDUCE,
                                       count * bytes_per_elem);
@@ -49,7 +55,7 @@ static shoali_bucket_time price(const shoali_question *q, const shoali_collectiv
     shoali_bucket_time b = {.ready_s = ready_s, .codec_s = codec};
     b.link_s = link_s(q, cost, count, bytes_per_elem);
     b.cpu_s = codec + cost->moved_share * count * bytes_per_elem * o->cpu_s_per_byte;
-    b.wait_s = q->cluster->dimension_count > 0 ? 0 : cost->latency_s + o->operation_s;
+    b.wait_s = is_matched(q) ? 0 : cost->latency_s + o->operation_s;
     b.sent_bytes = cost->sent_share * count * bytes_per_elem;
     return b;
 }

@@ -36,6 +36,7 @@ static void scale_links(shoali_cluster *c, const shoali_scale *scale)
     for (uint32_t i = 0; i < c->host_count; i++) {
         c->hosts[i].up_bytes_per_s *= scale->link;
         c->hosts[i].down_bytes_per_s *= scale->link;
+        c->hosts[i].inside_bytes_per_s *= scale->link;
         c->hosts[i].latency_s *= scale->latency;
     }
     for (uint32_t i = 0; i < c->dimension_count; i++) {

@@ -21,7 +21,52 @@ def predict(*args):
     return got.returncode, got.stdout, got.stderr
 
 
+ACCELERATOR = {"name": "a", "flops": 312e12, "memory_rate": "2TB/s"}
+HOSTS = {"count": 16, "workers": 8, "nic": "200gbit"}
+SHAPE = "fc:8@300GB/s, switch:16@3.125GB/s"
+
+
 class Predict(unittest.TestCase):
+    def exchange_ms(self, cluster, collective):
+        """An all-reduce of VGG-A's gradients on its own, predicted and simulated."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c.json")
+            with open(path, "w", encoding="ascii") as file:
+                json.dump({"name": "c", "accelerators": [ACCELERATOR], **cluster}, file)
+            words = ["--model", "vgg-a", "--cluster", path, "--collective", collective, "--json"]
+            code, out, error = predict(*words, "--no-overlap")
+            self.assertEqual(0, code, error)
+            words += ["--compute", "fixed:ms=0", "--bucket", "1G", "--iterations", 2, "--no-mixing"]
+            simulated = shoal.run("sim", *words)
+            self.assertEqual(0, simulated.returncode, simulated.stderr)
+        simulated = json.loads(simulated.stdout)["iteration_s"]
+        return 1e3 * json.loads(out)["exposed_s"], 1e3 * simulated
+
+    def test_one_cluster_one_answer(self):
+        ways = (
+            {"hosts": [{**HOSTS, "inside": "nvlink3"}]},
+            {"hosts": [HOSTS], "dimensions": SHAPE},
+            {"hosts": [{"count": 16, "workers": 8}], "dimensions": SHAPE},
+            {"dimensions": SHAPE},
+        )
+        # 2 (7/8) S inside at 300 GB/s, 2 (15/16) S / 8 outside at 25/8 GB/s; a flat ring leaves
+        # each host once, and finds a whole NIC there, or one worker's where each has its own
+        size = 4 * 132863336
+        own = 2 * 127 / 128 * size / 3.125e6
+        shared = own / 8
+        for cluster in ways:
+            for collective, want in (
+                ("hierarchical", 2 * 15 / 16 * size / 8 / 3.125e6),
+                ("ring", shared if "hosts" in cluster else own),
+            ):
+                with self.subTest(cluster=cluster, collective=collective):
+                    for ms in self.exchange_ms(cluster, collective):
+                        self.assertAlmostEqual(1, ms / want, delta=0.03)
+
+    def test_a_cluster_that_contradicts_itself_is_refused(self):
+        with self.assertRaisesRegex(AssertionError, "hosts.0. has a nic of 25 GB/s for 8 workers"):
+            self.exchange_ms({"hosts": [HOSTS], "dimensions": "fc:8, switch:16@25GB/s"}, "ring")
+
     def test_parts_add_up(self):
         code, out, _ = predict("--model", "lenet", "--cluster", LAB, "--json", "--sensitivity")
         self.assertEqual(code, 0)

@@ -14,10 +14,11 @@ static const char full[] =
     "[0, 0.1]], \"conv\": {\"smooth\": [[1e9, 0.8], [1e6, 0.2]]}}}, {\"name\": \"cpu\", \"flops\": "
     "1e11}], \"hosts\": [{\"count\": 3, \"accelerator\": \"cpu\", \"workers\": 4, \"nic\": "
     "\"1gbit\", \"latency_us\": 50, \"loss\": 0.001}, {\"accelerator\": \"gpu\", \"workers\": 4, "
-    "\"nic\": \"1gbit\", \"nic_down\": \"2gbit\", \"slowdown\": 1.5}], \"dimensions\": "
+    "\"nic\": \"1gbit\", \"nic_down\": \"2gbit\", \"inside\": \"5GB/s\", \"slowdown\": 1.5}], "
+    "\"dimensions\": "
     "[{\"topology\": \"fc:4\", \"rate\": \"300GB/s\", \"latency_us\": 10, \"efficiency\": 0.65, "
     "\"efficiency_sharded\": 0.4, "
-    "\"cost\": {\"link\": 4}}, {\"topology\": \"switch:4@25GB/s\", \"loss\": 0.01, \"cost\": "
+    "\"cost\": {\"link\": 4}}, {\"topology\": \"switch:4@31.25MB/s\", \"loss\": 0.01, \"cost\": "
     "{\"link\": 7.8, \"switch\": 18, \"nic\": 31.6}}], \"links\": [{\"from\": 0, \"to\": 3, "
     "\"rate\": \"5gbit\", \"latency_us\": 3, \"loss\": 0.5, \"spread\": 0.1}], \"stragglers\": "
     "[{\"worker\": 3, \"slowdown\": 4, \"from_s\": 1}, {\"slowdown\": 6, \"probability\": 0.25}], "
@@ -47,6 +48,7 @@ static void everything_is_read(void **state)
     assert_int_equal(c->hosts[0].accelerator, 1);
     assert_int_equal(c->hosts[3].first_worker, 12);
     assert_true(c->hosts[3].down_bytes_per_s == 250e6 && c->hosts[3].slowdown == 1.5);
+    assert_true(c->hosts[3].inside_bytes_per_s == 5e9 && c->hosts[0].inside_bytes_per_s == 32e9);
     assert_true(c->accelerators[0].additive && c->accelerators[0].memory_bytes_per_s == 2048e9);
     assert_true(c->accelerators[1].vector_flops == 1e11);
     assert_true(isinf(c->accelerators[1].memory_bytes));

@@ -111,7 +111,7 @@ static void hosts_and_slow_links(void **state)
     assert_ok(shoali_cost_collective(two, &ring, one_group(4), NULL, &cost));
     near(cost.link_s_per_elem, 1.5, 1e-12); /* one member of each host sends out */
     assert_ok(shoali_cost_collective(two, &ring, one_group(2), NULL, &cost));
-    assert_true(cost.link_s_per_elem == 0); /* both on one host */
+    near(cost.link_s_per_elem, 1 / 32e9, 1e-12); /* both on one host: PCIe */
     shoali_cluster_close(two);
     shoali_cluster *slow = parse("\"hosts\": [{\"count\": 4, \"nic\": \"1B/s\"}], \"links\": "
                                  "[{\"from\": 2, \"to\": 3, \"rate\": \"0.5B/s\"}]");
@@ -122,7 +122,7 @@ static void hosts_and_slow_links(void **state)
 }
 
 /* Two hosts of 8, a tensor group on each: 8 pairs share the two NICs, each with its own gradients.
- * In two stages of 2 x 4 instead, nobody leaves its host. */
+ * In two stages of 2 x 4 instead, nobody leaves its host: by PCIe, each worker its own. */
 static void groups_share_nics(void **state)
 {
     (void)state;
@@ -136,7 +136,8 @@ static void groups_share_nics(void **state)
     near(cost.sent_share, 1, 1e-12);
     near(cost.latency_s, 2 * 7e-6, 1e-12);
     assert_ok(shoali_cost_collective(c, &ring, (shoali_groups){{4, 2}, 8}, NULL, &cost));
-    assert_true(cost.link_s_per_elem == 0 && cost.latency_s == 0);
+    near(cost.link_s_per_elem, 1 / 32e9, 1e-12);
+    assert_true(cost.latency_s == 0);
     shoali_cluster_close(c);
     shoali_collective_close(&ring);
 }
@@ -178,6 +179,30 @@ static void no_nic_is_beaten(void **state)
                 fail_msg("%u hosts x %u, %u groups of %u, %s: %.3f s, but %u leave host %u", hosts,
                          inside, stride, size, collective.spec, cost.link_s_per_elem, held[host],
                          host);
+        shoali_collective_close(&collective);
+        shoali_cluster_close(c);
+    }
+}
+
+/* Four in a host, two hosts, all by links of their own inside: a ring's busiest link is one that
+ * leaves a host, until the links inside
+ * are slower. */
+static void dimensions_carry_collectives(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *collective, *inner;
+        double link;
+    } rows[] = {{"ring", "8B/s", 1.75}, {"ring", "0.25B/s", 4 * 1.75}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[160];
+        shoali_collective collective;
+        shoali_collective_cost cost;
+        snprintf(text, sizeof text, "\"dimensions\": \"fc:4@%s, switch:2@1B/s\"", rows[i].inner);
+        shoali_cluster *c = parse(text);
+        assert_ok(shoali_collective_open(rows[i].collective, &collective));
+        assert_ok(shoali_cost_collective(c, &collective, one_group(8), NULL, &cost));
+        near(cost.link_s_per_elem, rows[i].link, 1e-12);
         shoali_collective_close(&collective);
         shoali_cluster_close(c);
     }
@@ -225,7 +250,7 @@ int main(void)
         CHECK_TEST(schedules_are_counted), CHECK_TEST(chunks_hide_phases),
         CHECK_TEST(hosts_and_slow_links),  CHECK_TEST(roofline_and_sum),
         CHECK_TEST(groups_share_nics),     CHECK_TEST(no_nic_is_beaten),
-        CHECK_TEST(sums_of_codes_grow),
+        CHECK_TEST(sums_of_codes_grow),    CHECK_TEST(dimensions_carry_collectives),
     };
     return CHECK_RUN(tests);
 }
