@@ -156,6 +156,7 @@ shoal_status shoal_calibrate_set_network(shoal_calibration *calibration,
                                     .workers = 1,
                                     .up_bytes_per_s = rate,
                                     .down_bytes_per_s = rate,
+                                    .inside_bytes_per_s = shoali_cluster_inside("pcie4"),
                                     .latency_s = network->latency_s,
                                     .slowdown = 1};
     c->host_count = c->workers = hosts;
