@@ -2,6 +2,7 @@
 # Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
 JOBS ?= $(shell nproc)
 
+.PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
 .PHONY: claims claims-long soak
 .PHONY: soak-ranks
@@ -35,6 +36,12 @@ format: ## rewrite C files in the house format
 combos: build ## every two options in one job, three of six (30 minutes); S=2: two only
 	@SHOAL=build/release/shoal tests/combos/combos.py --quiet --again $(or $(A),0)
 	@[ "$(S)" = 2 ] || SHOAL=build/release/shoal tests/combos/combos.py --quiet --strength 3
+
+check-debian12: ## make check on a bare Debian 12, made in a folder; not as root (12 minutes)
+	@tools/check_debian.sh bookworm
+
+check-debian13: ## the same on Debian 13
+	@tools/check_debian.sh trixie
 
 check-docs: build ## run the commands that README and docs show, compare what they print
 	@tools/check_docs.py $(if $(T),--page '$(T)')

@@ -28,13 +28,14 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static bool make_token(char token[LAUNCH_TOKEN_CHARS + 1])
+/* chars hexadecimal digits, at most LAUNCH_TOKEN_CHARS, and a NUL */
+static bool draw(char *out, size_t chars)
 {
     unsigned char bytes[LAUNCH_TOKEN_CHARS / 2];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+    if (getrandom(bytes, chars / 2, 0) != (ssize_t)(chars / 2))
         return false;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(token + 2 * i, 3, "%02x", bytes[i]);
+    for (size_t i = 0; i < chars / 2; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     return true;
 }
 
@@ -81,6 +82,18 @@ static void send_signal(const launch_process *process, int signal_number)
     kill(process->pid, signal_number);
 }
 
+/* Ranks on other hosts cannot see for themselves who was killed or failed: this launcher is their
+ * witness (SHOAL_LAUNCH_PROOF). ssh's own 255 says nothing of the rank. */
+static void tell_end(const launch_job *j, uint32_t rank, int status)
+{
+    if (j->desc->hosts == NULL || !WIFEXITED(status) || WEXITSTATUS(status) == 0 ||
+        WEXITSTATUS(status) == 255)
+        return;
+    for (uint32_t i = 0; i < j->desc->ranks; i++)
+        if (j->ranks[i].input >= 0)
+            (void)dprintf(j->ranks[i].input, "dead %s.%u\n", j->name, rank);
+}
+
 static void kill_all(const launch_job *j, int signal_number)
 {
     for (uint32_t rank = 0; rank < launch_processes(j); rank++) {
@@ -105,6 +118,7 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     if (process->input >= 0)
         close(process->input);
     process->input = -1;
+    tell_end(j, rank, status);
     j->alive -= !aggregator;
     /* A shell on another host says 128 + signal of what was killed there. */
     const bool there = j->desc->hosts != NULL && WIFEXITED(status) && WEXITSTATUS(status) > 128 &&
@@ -236,13 +250,17 @@ static void supervise(launch_job *j, int signals, struct pollfd *fds)
     }
 }
 
-/* A signal for a rank whose ssh is gone must not end the launcher. */
-static void hold_broken_pipes(void)
+/* A word for a rank whose ssh is gone must not end the launcher: held back, then forgotten. */
+static void hold_broken_pipes(bool hold)
 {
+    static const struct timespec at_once = {0};
     sigset_t pipes;
     sigemptyset(&pipes);
     sigaddset(&pipes, SIGPIPE);
-    sigprocmask(SIG_BLOCK, &pipes, NULL);
+    if (hold)
+        sigprocmask(SIG_BLOCK, &pipes, NULL);
+    else
+        (void)sigtimedwait(&pipes, NULL, &at_once);
 }
 
 /* First code of the job: in the lab it runs as first process of the new namespaces. */
@@ -258,7 +276,7 @@ static int run_job(void *arg)
     sigaddset(&mask, SIGHUP);
     sigprocmask(SIG_BLOCK, &mask, NULL);
     if (desc->hosts != NULL)
-        hold_broken_pipes();
+        hold_broken_pipes(true);
     if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts + launch_own_hosts(j)))
         return CLI_FAILED;
     if (desc->lab != NULL)
@@ -281,6 +299,8 @@ static int run_job(void *arg)
     }
     if (signals >= 0 && j->ranks != NULL && fds != NULL)
         supervise(j, signals, fds);
+    if (desc->hosts != NULL)
+        hold_broken_pipes(false);
     for (uint32_t rank = 0; j->ranks != NULL && rank < launch_processes(j); rank++)
         free(j->ranks[rank].line);
     free(j->ranks);
@@ -363,7 +383,7 @@ int launch_run(const launch_desc *desc)
     if (desc->in_switch != NULL && (desc->lab == NULL || desc->lab->cables != LAB_SWITCH))
         return cli_usage(desc->verb, "--in-switch goes with --lab, and a lab with a switch");
     name_job(desc);
-    if (!make_token(j.token)) {
+    if (!draw(j.token, LAUNCH_TOKEN_CHARS) || !draw(j.name, LAUNCH_NAME_CHARS)) {
         fprintf(stderr, "shoal %s: no random numbers for the job token: %s\n", desc->verb,
                 strerror(errno));
         return CLI_FAILED;

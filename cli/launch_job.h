@@ -7,7 +7,7 @@
 #include "launch.h"
 #include "remote.h"
 
-enum { LAUNCH_TOKEN_CHARS = 64, LAUNCH_LINE_BYTES = 8192 };
+enum { LAUNCH_TOKEN_CHARS = 64, LAUNCH_NAME_CHARS = 16, LAUNCH_LINE_BYTES = 8192 };
 
 typedef struct launch_process {
     pid_t pid;   /* 0: ended */
@@ -23,6 +23,7 @@ typedef struct launch_job {
     lab_desc lab;
     remote_hosts remote;
     char token[LAUNCH_TOKEN_CHARS + 1];
+    char name[LAUNCH_NAME_CHARS + 1]; /* no other launcher's; a rank is NAME.INDEX */
     char address[256];
     uint16_t port, store_port; /* MASTER_PORT, for the command's own use; rank 0's store */
     launch_process *ranks;     /* and behind them the aggregators */

@@ -113,6 +113,8 @@ static void set_environment(const launch_job *j, uint32_t rank)
         fcntl(j->word[1], F_SETFD, 0); /* the program keeps it */
         set_number("SHOAL_LAUNCHER_FD", (uint64_t)j->word[1]);
     }
+    unsetenv("SHOAL_LAUNCH_ID"); /* one kernel holds them all: it knows who has ended */
+    unsetenv("SHOAL_LAUNCH_PROOF");
     setenv("OMP_NUM_THREADS", "1", 0); /* ranks share the cores; as torchrun does */
     if (j->desc->lab != NULL)
         set_lab(); /* counts as loopback: docs/security.md */
@@ -235,7 +237,7 @@ static void rank_main(const launch_job *j, uint32_t rank, int output, int input)
         if (null >= 0)
             dup2(null, STDIN_FILENO);
     }
-    const remote_meeting at = {j->address, j->port, j->store_port};
+    const remote_meeting at = {j->address, j->name, j->port, j->store_port};
     if (j->desc->hosts != NULL)
         remote_exec(&j->remote, rank, &at, input, j->desc->argv);
     uint32_t first = 0, count = 0;

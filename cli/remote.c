@@ -69,9 +69,10 @@ uint32_t remote_ranks(const char *verb, const char *text)
 /* What the launcher tells each rank is not for others to say. */
 static bool is_ours(const char *text, size_t name)
 {
-    static const char *const ours[] = {
-        "RANK",        "WORLD_SIZE", "LOCAL_RANK",       "MASTER_PORT",      "LOCAL_WORLD_SIZE",
-        "MASTER_ADDR", "SHOAL_LAB",  "SHOAL_RENDEZVOUS", "SHOAL_TOKEN_FILE", "SHOAL_SPARE"};
+    static const char *const ours[] = {"RANK",        "WORLD_SIZE",       "LOCAL_RANK",
+                                       "MASTER_PORT", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                                       "SHOAL_LAB",   "SHOAL_RENDEZVOUS", "SHOAL_TOKEN_FILE",
+                                       "SHOAL_SPARE", "SHOAL_LAUNCH_ID",  "SHOAL_LAUNCH_PROOF"};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (strlen(ours[i]) == name && strncmp(ours[i], text, name) == 0)
             return true;

@@ -23,6 +23,7 @@ typedef struct remote_hosts {
 /** Where the ranks meet: on the host of rank 0. */
 typedef struct remote_meeting {
     const char *address;
+    const char *launcher; /* the launcher's name; its rank r is "LAUNCHER.r" */
     uint16_t port, store_port;
 } remote_meeting;
 
@@ -52,7 +53,8 @@ void remote_check(const char *verb, const remote_hosts *hosts, uint32_t host, co
                   int32_t port, int input);
 
 /** In the rank's process: replace it by ssh; does not return. Through input comes the token as a
- * line, then names of signals ("TERM") as lines; its end is the end of the rank. */
+ * line, then as lines names of signals ("TERM") and of ranks that have ended elsewhere ("dead
+ * LAUNCHER.3"); its end is the end of the rank. */
 void remote_exec(const remote_hosts *hosts, uint32_t rank, const remote_meeting *at, int input,
                  char **argv);
 

@@ -56,14 +56,19 @@ static void write_exports(FILE *out, const remote_hosts *hosts)
 
 /* In a session of its own on the other host: takes the token from its input into a file of the
  * user's own, which goes at the end, and runs the command. The rest of its input are names of
- * signals, for the whole session. Its end, however it came about (ctrl-C, kill -9 of the launcher,
- * a host that fell off the network and whose sshd noticed), is the end of the session: TERM, and
- * three seconds later KILL. */
+ * signals, for the whole session, and of ranks that have ended elsewhere ("dead NAME"), which go
+ * into another file for the rank to read. The end of its input, however it came about (ctrl-C, kill
+ * -9 of the launcher, a host that fell off the network and whose sshd noticed), is the end of the
+ * session: TERM, and three seconds later KILL. */
 static const char prologue[] =
-    "umask 077; t=$(mktemp) || exit 1; trap 'rm -f \"$t\"' EXIT; trap : INT TERM HUP; "
+    "umask 077; t=$(mktemp) && d=$(mktemp) || exit 1; trap 'rm -f \"$t\" \"$d\"' EXIT; "
+    "trap : INT TERM HUP; "
     "IFS= read -r s; printf %s \"$s\" >\"$t\"; exec 3<&0 </dev/null; "
-    "(trap '' INT TERM HUP; while IFS= read -r x <&3; do kill -s \"$x\" -- -$$; done; "
-    "kill -s TERM -- -$$; sleep 3; rm -f \"$t\"; kill -s KILL -- -$$) >/dev/null 2>&1 & w=$!; (";
+    "(trap '' INT TERM HUP; while IFS= read -r x <&3; do case $x in "
+    "\"dead \"*) printf '%s\\n' \"${x#dead }\" >>\"$d\" ;; "
+    "*) kill -s \"$x\" -- -$$ ;; esac; done; "
+    "kill -s TERM -- -$$; sleep 3; rm -f \"$t\" \"$d\"; kill -s KILL -- -$$) >/dev/null 2>&1 & "
+    "w=$!; (";
 static const char epilogue[] = ") 3<&-; c=$?; kill -s KILL $w; exit $c";
 
 static void write_variables(FILE *out, const remote_hosts *hosts, uint32_t rank,
@@ -81,7 +86,10 @@ static void write_variables(FILE *out, const remote_hosts *hosts, uint32_t rank,
     quote(out, at->address);
     fputs(literal ? " SHOAL_RENDEZVOUS=tcp://'['" : " SHOAL_RENDEZVOUS=tcp://", out);
     quote(out, at->address);
-    fprintf(out, "%s:%u SHOAL_TOKEN_FILE=\"$t\"%s SHOAL_JOB=", literal ? "']'" : "", at->store_port,
+    fprintf(out,
+            "%s:%u SHOAL_TOKEN_FILE=\"$t\" SHOAL_LAUNCH_ID=%s.%u SHOAL_LAUNCH_PROOF=\"$d\"%s "
+            "SHOAL_JOB=",
+            literal ? "']'" : "", at->store_port, at->launcher, rank,
             rank < members ? "" : " SHOAL_SPARE=1");
     quote(out, getenv("SHOAL_JOB") != NULL ? getenv("SHOAL_JOB") : "");
     fputs("; ", out);

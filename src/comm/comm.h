@@ -12,9 +12,10 @@ typedef struct shoali_comm_listener {
     void *ctx;
     void (*on_message)(void *ctx, uint32_t endpoint, const void *bytes, size_t len_bytes);
     void (*on_peer_down)(void *ctx, uint32_t endpoint, shoal_status why, const char *text);
-    void (*on_view)(void *ctx, const shoal_view *view);
     void (*on_timer)(void *ctx, uint64_t now_us);
     uint64_t (*next_wake_us)(void *ctx); /* UINT64_MAX: never */
+    bool goes_on; /* without lost members, as long as a quorum is there: else on_peer_down hears of
+                     this endpoint itself, with EEPOCH */
 } shoali_comm_listener;
 
 /** At most one listener per comm. Detach blocks until no call is under way; not from the progress
@@ -83,7 +84,8 @@ bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_los
 SHOAL_MUST_USE shoal_status shoali_comm_reform(
     shoal_comm **comm, uint64_t done, int64_t timeout_us, shoal_view *view_out,
     void (*told)(void *ctx, uint32_t endpoint, const shoali_lost_peer *what), void *ctx);
-/** Whether no endpoint below this one is there any more. Any thread. */
+/** Whether no endpoint below this one is there any more, and those that are there are a quorum:
+ * what is written once for all is this rank's to write. Any thread. */
 bool shoali_comm_is_lowest(const shoal_comm *comm);
 
 /** Residuals of error feedback, by tensor key, and states of transforms, by a hash of codec and

@@ -117,9 +117,9 @@ typedef struct shoali_peer {
     shoal_status lost_status;
     uint64_t lost_us;
     char lost_text[SHOALI_LOST_TEXT_BYTES];
-    bool silent;          /* LOST, but perhaps alive: it does not answer, or the link is cut */
-    bool leaving, moved;  /* HERE or LEFT: it reforms; it is in the next epoch */
-    uint64_t incarnation; /* constant after the join */
+    atomic_bool ended;            /* LOST, and its process has certainly ended: view.c */
+    bool leaving, moved;          /* HERE or LEFT: it reforms; it is in the next epoch */
+    uint64_t incarnation;         /* constant after the join */
     char door[SHOALI_DOOR_BYTES]; /* lock */
     bool link_broke;              /* one of several, with what was on its way; handled as gone is */
     char link_text[SHOALI_LOST_TEXT_BYTES]; /* of the last link that is not used any more, or "" */
@@ -129,7 +129,6 @@ typedef struct shoali_peer {
     char gone_text[SHOALI_LOST_TEXT_BYTES];
     bool settled; /* LEFT: its operations have ended */
     uint64_t left_us, heard_us;
-    uint64_t unsure_us;     /* until then an end of its connections is no proof of its death */
     shoali_heartbeat doing; /* what it said last, and when */
     uint64_t doing_us;
     uint32_t notes;
@@ -215,9 +214,10 @@ struct shoal_comm {
     bool peers_changed;          /* some peer is gone or has left */
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
     bool quit;                   /* the progress thread is to end */
-    uint64_t unsure_us;          /* the same of everybody's */
     uint64_t outdated_us; /* until then a lost peer means that the others gave this rank up: */
     uint64_t stood_us;    /* it stood still for so long, beyond the peer timeout */
+    uint64_t minority_us; /* since when this rank reaches no quorum; 0: it does */
+    bool minority_told;   /* the listener has heard so */
     bool leaving;         /* this rank reforms: no operation starts any more */
     bool busy;            /* something happened in this round, or is left to do: do not sleep */
     uint64_t busy_us;     /* when something happened last */
@@ -383,6 +383,8 @@ void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, con
 void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const char *text);
 void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat);
 void shoali_view_timers(shoal_comm *comm);
+/** Look whether the process behind an endpoint has certainly ended, for peer->ended. */
+void shoali_view_look(shoal_comm *comm, uint32_t endpoint);
 uint64_t shoali_view_next_us(const shoal_comm *comm);
 /** Lateness of this thread is no silence of others. */
 void shoali_view_late(shoal_comm *comm, uint64_t late_us);

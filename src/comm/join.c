@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "comm/inner.h"
 #include "comm/meet_stream.h"
+#include "comm/proof.h"
 #include "transport/address.h"
 
 enum {
@@ -20,7 +21,7 @@ enum {
     DEFAULT_OP_US = 300 * 1000 * 1000,
     DEFAULT_CHUNK_ELEMS = 65536,
     MAX_CHUNK_ELEMS = 1 << 22, /* of float32: a quarter of the longest frame */
-    WIRE_VERSION = 2,          /* 2: addresses come with the bits of their subnets */
+    WIRE_VERSION = 3,          /* 2: addresses with the bits of their subnets; 3: with processes */
     SPIN_US = 20,
     ENTER_TIMES = 2 /* of the peer timeout: to meet for an epoch */
 };
@@ -258,6 +259,18 @@ static shoal_status open_relay(shoal_comm *comm, shoali_record *mine)
     return SHOAL_OK;
 }
 
+/* Who may prove that this process has ended. */
+static shoal_status add_identity(shoali_record *mine)
+{
+    shoali_address address;
+    if (shoali_address_parse(mine->address, &address) != SHOAL_OK || address.ip_count == 0)
+        return SHOAL_OK; /* a transport of tests */
+    shoali_proof_self(&address);
+    shoali_proof_name(getenv("SHOAL_LAUNCH_ID"), &address);
+    shoali_address_format(&address, mine->address);
+    return SHOAL_OK;
+}
+
 static shoal_status learn_ways(shoal_comm *comm, const shoali_record *records)
 {
     shoali_address *all = shoali_alloc_array(comm->size, sizeof *all);
@@ -285,6 +298,8 @@ static shoal_status add_peer(shoal_comm *comm, uint32_t peer, const shoali_recor
     SHOALI_TRY(shoali_address_parse(record->address, &address));
     address.via = way.ip;
     address.via_rank = comm->peers[peer].via = way.rank;
+    address.pid = 0; /* the dialler's text has no room for what it does not need */
+    address.launch[0] = '\0';
     shoali_address_format(&address, text);
     return shoali_links_add(comm, peer, text, record->near_address);
 }
@@ -394,6 +409,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     if (comm->near.open)
         comm->near.row->address(comm->near.state, mine.near_address);
     SHOALI_TRY(open_relay(comm, &mine));
+    SHOALI_TRY(add_identity(&mine));
     shoali_meeting meeting = {.place = comm->launch.rendezvous,
                               .job = comm->job,
                               .token = &comm->token,
@@ -424,6 +440,9 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
 shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc, const shoali_admission *in)
 {
     SHOALI_TRY(take_settings(comm, desc, in));
+    const char *ledger = getenv("SHOAL_LAUNCH_PROOF");
+    if (ledger != NULL && strlen(ledger) < sizeof comm->launch.ledger)
+        strcpy(comm->launch.ledger, ledger);
     SHOALI_TRY(alloc_tables(comm));
     shoali_log_set_rank((int32_t)comm->me, (int32_t)comm->size);
     shoali_log(INFO, "rank %u of %u: %s", comm->me, comm->size, comm->launch.why);

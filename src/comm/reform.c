@@ -12,8 +12,8 @@
  *   MOVED            says so to who is still in the old epoch, and leaves that
  *   LEFT BEHIND      others have moved without this one: it joins as a newcomer
  *
- * Quorum: those who come have to be more than half of the old epoch's members, or half with its
- * rank 0; who is dead (its connection ended without a goodbye) does not count, who is silent does.
+ * Quorum (quorum.h): those who come have to be more than half of the old epoch's members, or half
+ * with the lowest; who is proven dead (proof.h) or has said goodbye does not count, all others do.
  * So of two halves that cannot reach each other only one goes on; the other keeps knocking.
  *
  * Who is silent may be so on one way only, where there are others (several links, relays): then it
@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "comm/door.h"
 #include "comm/inner.h"
+#include "comm/quorum.h"
 #include "wire/messages.h"
 
 enum {
@@ -163,10 +164,12 @@ static void take_survey(void *arg)
     for (uint32_t i = 0; i < r->old->size; i++) {
         const shoali_peer *peer = &r->old->peers[i];
         uint32_t state = i == r->old->me ? SHOALI_PEER_HERE : atomic_load(&peer->state);
+        if (state == SHOALI_PEER_LOST)
+            shoali_view_look(r->old, i);
         r->states[i] = peer->moved                 ? MOVED
                        : state == SHOALI_PEER_HERE ? HERE
                        : state == SHOALI_PEER_LEFT ? LEFT
-                       : !peer->silent             ? DEAD
+                       : atomic_load(&peer->ended) ? DEAD
                        : has_other_ways(r, i)      ? ASTRAY
                                                    : SILENT;
     }
@@ -196,10 +199,9 @@ static bool still_leads(void *arg)
 
 /* ------------------------------------------------------------------ leading */
 
-/* Visitors by old rank; how many have come, this one included. */
-static uint32_t muster(reform *r)
+/* Visitors by old rank. */
+static void muster(reform *r)
 {
-    uint32_t present = 1;
     for (uint32_t i = 0; i < r->old->size; i++)
         r->callers[i] = SHOALI_NONE;
     for (uint32_t c = 0; c < r->door->visitors.count; c++) {
@@ -207,9 +209,7 @@ static uint32_t muster(reform *r)
         if (!caller->member || r->callers[caller->come.rank] != SHOALI_NONE)
             continue;
         r->callers[caller->come.rank] = c;
-        present++;
     }
-    return present;
 }
 
 /* Who is astray and lower than this rank would lead, not come. */
@@ -223,12 +223,14 @@ static bool all_have_come(const reform *r)
     return true;
 }
 
-static bool has_quorum(const reform *r, uint32_t present)
+static bool has_quorum(const reform *r)
 {
-    uint32_t silent = 0;
+    shoali_tally tally = {0};
     for (uint32_t i = 0; i < r->old->size; i++)
-        silent += is_silent(r, i) && r->callers[i] == SHOALI_NONE;
-    return present > silent || (present == silent && r->old->me == 0);
+        shoali_tally_add(&tally, i == r->old->me || r->callers[i] != SHOALI_NONE ? SHOALI_VOTE_HERE
+                                 : is_silent(r, i)                               ? SHOALI_VOTE_AWAY
+                                                   : SHOALI_VOTE_GONE);
+    return shoali_tally_decides(&tally);
 }
 
 static shoal_status no_quorum(reform *r)
@@ -241,7 +243,7 @@ static shoal_status no_quorum(reform *r)
     if (via != SHOALI_NONE && r->states[via] != HERE)
         snprintf(by, sizeof by, " (it was reached by way of rank %u, which is lost)", via);
     shoal_status status = shoali_fail(
-        SHOAL_EPEER,
+        SHOAL_EEPOCH,
         "rank %u reaches only a minority of the %u members: rank %u and others may go "
         "on without it%s",
         r->old->me, r->old->size, first, by);
@@ -315,12 +317,12 @@ static shoal_status lead(reform *r)
     while (shoali_now_us() < r->deadline_us) {
         shoali_door_poll(r->door, POLL_MS);
         shoali_call(r->old, take_survey, r);
-        uint32_t present = muster(r);
+        muster(r);
         if (count_of(r, MOVED) > 0)
             return SHOAL_PENDING;
         if (!all_have_come(r))
             continue;
-        if (!has_quorum(r, present))
+        if (!has_quorum(r))
             return no_quorum(r);
         decide(r);
         return SHOAL_OK;
@@ -414,7 +416,7 @@ static shoal_status enter(reform *r)
             return status;
     }
     shoal_status status = lead(r);
-    if (status != SHOAL_EPEER)
+    if (status != SHOAL_EEPOCH)
         return status;
     shoal_error why;
     shoali_error_get(&why);
@@ -492,7 +494,7 @@ static shoal_status attempts(reform *r, shoal_comm **comm)
     shoal_error minority = {.status = SHOAL_OK};
     while (shoali_now_us() < r->deadline_us) {
         status = enter(r);
-        if (status == SHOAL_EPEER)
+        if (status == SHOAL_EEPOCH)
             shoali_error_get(&minority);
         if (status == SHOAL_OK)
             status = move(r, comm);

@@ -5,6 +5,8 @@
  *         --end without goodbye, silence, a broken link--> LOST    its operations fail at once
  *
  * and stays so: the membership is fixed until a reform (reform.c). Any frame is a sign of life.
+ * LOST is a suspicion, whatever it rests on: who may go on without the lost is for the quorum to
+ * say (quorum.h), and of the lost only those do not count whose end is proven (proof.h).
  * Heartbeats say what the sender does, so that an error can tell what a lost peer was last
  * doing. */
 #include <stdio.h>
@@ -14,6 +16,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/inner.h"
+#include "comm/proof.h"
+#include "comm/quorum.h"
 #include "wire/messages.h"
 
 enum { BEATS_PER_TIMEOUT = 10, RELAY_PART = 4 };
@@ -25,21 +29,7 @@ static uint32_t state_of(const shoali_peer *peer)
 
 void shoali_view_heard(shoal_comm *comm, uint32_t endpoint)
 {
-    shoali_peer *peer = &comm->peers[endpoint];
-    if (comm->now_us > peer->heard_us + (uint64_t)comm->peer_timeout_us / 2)
-        peer->unsure_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
-    peer->heard_us = comm->now_us;
-}
-
-/* A connection that ends without a goodbye shows that its other end is dead, unless it may be this
- * rank that was given up: stopped, or cut off for so long that others may have counted it as
- * lost. */
-static bool is_proof(const shoal_comm *comm, const shoali_peer *peer)
-{
-    uint64_t half_us = (uint64_t)comm->peer_timeout_us / 2;
-    bool late = shoali_now_us() > comm->now_us + half_us; /* stopped within this round */
-    bool silent = late || comm->now_us > peer->heard_us + half_us;
-    return !silent && comm->now_us >= peer->unsure_us && comm->now_us >= comm->unsure_us;
+    comm->peers[endpoint].heard_us = comm->now_us;
 }
 
 void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat)
@@ -53,8 +43,6 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us)
 {
     for (uint32_t i = 0; i < comm->size; i++)
         comm->peers[i].heard_us += late_us;
-    if (late_us > (uint64_t)comm->peer_timeout_us / 2)
-        comm->unsure_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
     /* The others count from our last sign of life, which came a beat or two earlier. */
     if (late_us > (uint64_t)comm->peer_timeout_us / 4 * 3) {
         comm->outdated_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
@@ -129,10 +117,8 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
 {
     shoali_peer *peer = &comm->peers[endpoint];
     char doing[160];
+    shoali_view_look(comm, endpoint);
     shoali_view_doing(comm, endpoint, doing, sizeof doing);
-    /* What comes by way of others may have ended anywhere between. */
-    peer->silent = peer->silent || why == SHOAL_ETIMEDOUT || peer->via != SHOALI_NONE ||
-                   !is_proof(comm, peer);
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
@@ -172,12 +158,73 @@ bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_los
     return lost;
 }
 
+/* A death counts if it is proven while its last word is so fresh that it was of this epoch until
+ * then: who was out of reach for longer may have been of a later one, or have ended with the job
+ * done, and then its death gives nobody the right to go on without those it went with. */
+void shoali_view_look(shoal_comm *comm, uint32_t endpoint)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    const uint64_t silent_us = shoali_since(comm, peer->heard_us);
+    const uint64_t limit_us = (uint64_t)comm->peer_timeout_us;
+    if (comm->addresses == NULL || silent_us > limit_us || atomic_load(&peer->ended))
+        return;
+    const shoali_address *theirs = &comm->addresses[endpoint];
+    if (shoali_proof_by_launcher(theirs, comm->launch.ledger) ||
+        (silent_us <= limit_us / 2 && shoali_proof_by_kernel(&comm->addresses[comm->me], theirs)))
+        atomic_store(&peer->ended, true);
+}
+
+/* Those that this rank reaches may not decide for all (quorum.h). */
+static bool is_minority(const shoal_comm *comm, shoali_tally *tally_out)
+{
+    shoali_tally tally = {0};
+    for (uint32_t i = 0; i < comm->ranks; i++) {
+        uint32_t state = i == comm->me ? SHOALI_PEER_HERE : state_of(&comm->peers[i]);
+        shoali_tally_add(&tally, state == SHOALI_PEER_HERE ? SHOALI_VOTE_HERE
+                                 : state == SHOALI_PEER_LOST && !atomic_load(&comm->peers[i].ended)
+                                     ? SHOALI_VOTE_AWAY
+                                     : SHOALI_VOTE_GONE);
+    }
+    *tally_out = tally;
+    return !shoali_tally_decides(&tally);
+}
+
 bool shoali_comm_is_lowest(const shoal_comm *comm)
 {
+    shoali_tally tally;
     for (uint32_t i = 0; i < comm->me; i++)
         if (state_of(&comm->peers[i]) == SHOALI_PEER_HERE)
             return false;
-    return true;
+    return !is_minority(comm, &tally);
+}
+
+/* A protocol that goes on without the lost does so only with a quorum: else the others do, or
+ * nobody. Proof of a death may come a little after the end of its connections. */
+static void check_quorum(shoal_comm *comm)
+{
+    char text[SHOALI_LOST_TEXT_BYTES];
+    shoali_tally tally;
+    if (!comm->listening || !comm->listener.goes_on || comm->minority_told)
+        return;
+    for (uint32_t i = 0; i < comm->ranks; i++)
+        if (i != comm->me && state_of(&comm->peers[i]) == SHOALI_PEER_LOST)
+            shoali_view_look(comm, i);
+    if (!is_minority(comm, &tally)) {
+        comm->minority_us = 0;
+        return;
+    }
+    comm->minority_us = comm->minority_us > 0 ? comm->minority_us : comm->now_us;
+    if (comm->now_us < comm->minority_us + (uint64_t)comm->peer_timeout_us)
+        return;
+    comm->minority_told = true;
+    snprintf(
+        text, sizeof text,
+        "rank %u (host %.40s) reaches only %u of the %u members that may be alive, for %.1f s: "
+        "the others may go on without it",
+        comm->me, comm->host, tally.here, tally.here + tally.away,
+        (double)shoali_since(comm, comm->minority_us) * 1e-6);
+    shoali_log(WARN, "%s", text);
+    comm->listener.on_peer_down(comm->listener.ctx, comm->me, SHOAL_EEPOCH, text);
 }
 
 static void leave(shoal_comm *comm, uint32_t endpoint)
@@ -236,7 +283,6 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
         comm->control.row->links(comm->control.state, endpoint, links);
     snprintf(text, sizeof text, "silent for %.1f s%s%s%s", (double)silent_us * 1e-6, by,
              links[0] != '\0' ? ": " : "", links);
-    comm->peers[endpoint].silent = true;
     shoali_view_gone(comm, endpoint, SHOAL_EPEER, text);
 }
 
@@ -276,6 +322,7 @@ void shoali_view_timers(shoal_comm *comm)
             else if (state_of(peer) == SHOALI_PEER_LEFT && !peer->settled)
                 settle_left(comm, i);
         }
+        check_quorum(comm);
     }
     if (comm->peers_changed)
         act_on_gone(comm);

@@ -446,7 +446,8 @@ shoali_comm_listener shoali_real_listener(shoal_sync *sync)
                                   .on_message = on_message,
                                   .on_peer_down = on_peer_down,
                                   .on_timer = on_timer,
-                                  .next_wake_us = next_wake_us};
+                                  .next_wake_us = next_wake_us,
+                                  .goes_on = (sync->protocol.traits & SHOALI_SYNC_SURVIVES) != 0};
 }
 
 void shoali_real_host_fini(shoal_sync *sync)

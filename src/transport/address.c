@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-enum { IP_LIST_BYTES = 290, MOST_RANK = 65535 };
+enum { IP_LIST_BYTES = 240, MOST_RANK = 65535 };
 
 /* ---------------------------------------------------------------- numeric addresses */
 
@@ -247,7 +247,7 @@ static void format_ips(const shoali_address *a, char out[IP_LIST_BYTES])
 
 void shoali_address_format(const shoali_address *a, char out[SHOALI_ADDRESS_BYTES])
 {
-    char ips[IP_LIST_BYTES], via[SHOALI_IP_TEXT_BYTES + 32] = "", relay[16] = "";
+    char ips[IP_LIST_BYTES], via[SHOALI_IP_TEXT_BYTES + 32] = "", relay[16] = "", pid[48] = "";
     if (a->unix_name[0] != '\0') {
         snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s unix=%s boot=%s netns=%" PRIu64, a->host,
                  a->unix_name, a->boot, a->netns);
@@ -261,8 +261,11 @@ void shoali_address_format(const shoali_address *a, char out[SHOALI_ADDRESS_BYTE
         shoali_ip_format(&a->via, ip);
         snprintf(via, sizeof via, " via=%u,%s,%u", a->via_rank, ip, shoali_ip_port(&a->via));
     }
-    snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s port=%u ip=%s boot=%s netns=%" PRIu64 "%s%s",
-             a->host, a->port, ips, a->boot, a->netns, relay, via);
+    if (a->pid != 0)
+        snprintf(pid, sizeof pid, " pid=%" PRIu64 ",%" PRIu64, a->pid, a->pid_space);
+    snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s port=%u ip=%s boot=%s netns=%" PRIu64 "%s%s%s%s%s",
+             a->host, a->port, ips, a->boot, a->netns, relay, pid,
+             a->launch[0] != '\0' ? " launch=" : "", a->launch, via);
 }
 
 static bool parse_number(const char *text, uint64_t max, uint64_t *out)
@@ -321,6 +324,14 @@ static bool parse_via(char *text, shoali_address *a)
     return true;
 }
 
+/* "PID,NAMESPACE" */
+static bool parse_process(char *text, shoali_address *a)
+{
+    char *rest = NULL, *pid = strtok_r(text, ",", &rest);
+    return pid != NULL && rest != NULL && parse_number(pid, INT32_MAX, &a->pid) && a->pid != 0 &&
+           parse_number(rest, UINT64_MAX, &a->pid_space);
+}
+
 static bool copy_text(const char *text, char *out, size_t out_bytes)
 {
     size_t len = strlen(text);
@@ -345,6 +356,10 @@ static bool parse_item(const char *key, char *value, shoali_address *a)
         return parse_ips(value, a);
     if (strcmp(key, "via") == 0)
         return parse_via(value, a);
+    if (strcmp(key, "pid") == 0)
+        return parse_process(value, a);
+    if (strcmp(key, "launch") == 0)
+        return copy_text(value, a->launch, sizeof a->launch);
     if (strcmp(key, "relay") == 0 && parse_number(value, UINT16_MAX, &number)) {
         a->relay_port = (uint16_t)number;
         return a->relay_port != 0;

@@ -2,6 +2,8 @@
 /* The text by which others reach an endpoint, spread by the rendezvous:
  *   "host=a port=40123 ip=10.0.0.3/24,fd00::3/64 boot=<uuid> netns=4026531840"  tcp
  *   "... relay=40124"                  and it passes on to others what is not for it (comm/relay.h)
+ *   "... pid=17,4026531836"            its process: number, PID namespace
+ *   "... launch=9f2c11d0.3"            its name with its launcher
  *   "... via=2,10.78.1.2,40124"        the relay of rank 2 leads there; added by who dials
  *   "host=a unix=shoal-<hex> boot=<uuid> netns=4026531840"                      shm
  * boot and netns say whether two endpoints share a host *and* its network: only then may shm go
@@ -19,7 +21,8 @@ enum {
     SHOALI_ADDRESS_IPS = 8,
     SHOALI_IP_TEXT_BYTES = 64,
     SHOALI_HOST_BYTES = 64,
-    SHOALI_UNIX_BYTES = 64
+    SHOALI_UNIX_BYTES = 64,
+    SHOALI_LAUNCH_BYTES = 32
 };
 
 typedef union shoali_ip {
@@ -42,6 +45,9 @@ typedef struct shoali_address {
     shoali_ip via;                           /* any.sa_family 0: none */
     uint32_t via_rank;
     char unix_name[SHOALI_UNIX_BYTES]; /* abstract socket, without the leading NUL; "" if none */
+    /* who may prove that it has ended: comm/proof.h */
+    uint64_t pid, pid_space;          /* 0: not said */
+    char launch[SHOALI_LAUNCH_BYTES]; /* its name with its launcher; "": none */
 } shoali_address;
 
 /** Host name, boot id and network namespace of this process; no ip. */

@@ -44,11 +44,25 @@ class Hosts(unittest.TestCase):
             self.assertEqual(2, done.returncode)
             self.assertIn(f"{words[0]} goes with --hosts", done.stderr)
 
+    def test_the_launcher_is_witness_of_who_failed(self):
+        """To ranks on other hosts, which cannot see it; who ends well needs no witness."""
+        script = (
+            'case $RANK in 1) exit 7 ;; 2) exit 0 ;; 3) kill -9 $$ ;; esac; '
+            'until [ "$(wc -l <"$SHOAL_LAUNCH_PROOF")" -ge 2 ]; do sleep 0.02; done; '
+            'echo "$SHOAL_LAUNCH_ID"; cat "$SHOAL_LAUNCH_PROOF"; '
+            'stat -c %a "$SHOAL_LAUNCH_PROOF"'
+        )
+        said, _ = self.launch("a,b,c,d", script, code=5)
+        self.assertEqual("600", said[0])
+        names = [line.split(".") for line in said[1:]]
+        self.assertEqual(["0", "1", "3"], sorted(rank for _, rank in names))
+        self.assertEqual(1, len({launcher for launcher, _ in names}))
+
     def test_names_of_the_shells_own_variables(self):
         """What the script there calls its variables is no affair of the user's."""
-        names = [word for name in "stcwx" for word in ("-x", f"{name}=mine")]
-        said, _ = self.launch("a", "echo $s$t$c$w$x; wc -c <$SHOAL_TOKEN_FILE", *names)
-        self.assertEqual(["64", 5 * "mine"], said)
+        names = [word for name in "stcwxd" for word in ("-x", f"{name}=mine")]
+        said, _ = self.launch("a", "echo $s$t$c$w$x$d; wc -c <$SHOAL_TOKEN_FILE", *names)
+        self.assertEqual(["64", 6 * "mine"], said)
 
     def test_the_path_there(self):
         """--path comes first, then the PATH that -x hands over, then the PATH there."""

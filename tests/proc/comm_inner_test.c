@@ -394,8 +394,8 @@ static void talking(const rank_env *env)
     static ears e;
     static float buf[10];
     e = (ears){.comm = comm, .me = env->rank, .size = env->size};
-    const shoali_comm_listener listener = {&e,   on_message, on_peer_down,
-                                           NULL, on_timer,   next_wake_us};
+    const shoali_comm_listener listener = {&e,       on_message,   on_peer_down,
+                                           on_timer, next_wake_us, false};
     rank_ok(shoali_comm_post(comm, send_numbers, &e));
     wait_until(&e.posted, 1);
     rank_ok(shoal_barrier(comm)); /* so that messages come before the listener does */

@@ -204,7 +204,7 @@ static void stay_alone(const rank_env *env)
     atomic_fetch_add(&env->board->ready, 1);
     while (shoal_allreduce(comm, buf, COUNT, NULL, NULL) == SHOAL_OK)
         continue;
-    rank_status(shoal_comm_reform(&comm, 1, SECONDS(1), &view), SHOAL_EPEER);
+    rank_status(shoal_comm_reform(&comm, 1, SECONDS(1), &view), SHOAL_EEPOCH);
     rank_error_has("minority");
     shoal_comm_destroy(comm);
 }

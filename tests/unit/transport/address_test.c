@@ -15,6 +15,9 @@ static void text_survives_both_ways(void **state)
         "host=a.b-c port=1 ip=10.0.0.3,fd00::1,192.168.1.1 boot=0b8a netns=0",
         "host=a port=9 ip=10.0.0.3/24,fd00::1/64,10.1.0.1/31,10.2.0.1 boot=0b8a netns=7",
         "host=a port=9 ip=10.0.0.3/24 boot=0b8a netns=7 relay=65535 via=4095,fd00::9,1",
+        "host=a port=9 ip=10.0.0.3/24 boot=0b8a netns=7 pid=2147483647,4026531836",
+        "host=a port=9 ip=10.0.0.3/24 boot=0b8a netns=7 relay=9 pid=1,7 launch=9f2c.3 "
+        "via=4095,fd00::9,1",
         "host=a unix=shoal-123 boot=0b8a netns=4026531840",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -58,6 +61,12 @@ static void wrong_texts_are_refused_by_part(void **state)
         {"host=a port=1 ip=1.1.1.1 via=1,1.1.1.2,0", "'via'"},
         {"host=a port=1 ip=1.1.1.1 via=65536,1.1.1.2,1", "'via'"},
         {"host=a port=1 ip=1.1.1.1 via=1,name,1", "'via'"},
+        {"host=a port=1 ip=1.1.1.1 pid=1", "'pid'"},
+        {"host=a port=1 ip=1.1.1.1 pid=1,2,3", "'pid'"},
+        {"host=a port=1 ip=1.1.1.1 pid=0,3", "'pid'"},
+        {"host=a port=1 ip=1.1.1.1 pid=-1,3", "'pid'"},
+        {"host=a port=1 ip=1.1.1.1 pid=2147483648,3", "'pid'"},
+        {"host=a port=1 ip=1.1.1.1 launch=0123456789012345678901234567890123456789", "'launch'"},
         {"host= port=1 ip=10.0.0.3", "'host'"},
         {"nonsense", "'nonsense'"},
         {"colour=red port=1 ip=10.0.0.3", "'colour'"},

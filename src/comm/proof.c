@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/proof.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void shoali_proof_self(shoali_address *address)
+{
+    struct stat space;
+    if (stat("/proc/self/ns/pid", &space) != 0)
+        return;
+    address->pid = (uint64_t)getpid();
+    address->pid_space = space.st_ino;
+}
+
+void shoali_proof_name(const char *name, shoali_address *address)
+{
+    size_t length = name != NULL ? strlen(name) : 0;
+    bool good = length > 0 && length < sizeof address->launch;
+    for (size_t i = 0; good && i < length; i++)
+        good = name[i] > ' ' && name[i] <= '~' && name[i] != '=';
+    if (good)
+        memcpy(address->launch, name, length + 1);
+}
+
+/* Of a number that another process has by now it says "alive", which proves nothing, and harms
+ * nothing. Without pidfds (Linux 5.3) a process counts until its parent has asked for its code. */
+static bool has_ended(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return errno == ESRCH || (kill(pid, 0) != 0 && errno == ESRCH);
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    bool ended = poll(&end, 1, 0) == 1;
+    close(fd);
+    return ended;
+}
+
+bool shoali_proof_by_kernel(const shoali_address *mine, const shoali_address *theirs)
+{
+    return mine->pid != 0 && theirs->pid != 0 && theirs->pid <= INT32_MAX &&
+           mine->pid_space == theirs->pid_space && mine->boot[0] != '\0' &&
+           strcmp(mine->boot, theirs->boot) == 0 && has_ended((pid_t)theirs->pid);
+}
+
+/* A line each, as the launcher adds them. */
+bool shoali_proof_by_launcher(const shoali_address *theirs, const char *ledger)
+{
+    char line[2 * SHOALI_LAUNCH_BYTES];
+    FILE *file = ledger[0] != '\0' && theirs->launch[0] != '\0' ? fopen(ledger, "re") : NULL;
+    bool found = false;
+    if (file == NULL)
+        return false;
+    while (!found && fgets(line, sizeof line, file) != NULL) {
+        char *end = strchr(line, '\n');
+        if (end != NULL)
+            *end = '\0';
+        found = end != NULL && strcmp(line, theirs->launch) == 0;
+    }
+    fclose(file);
+    return found;
+}
