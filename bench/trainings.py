@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training runs that are kept: long comparisons share them with the next one that needs the same.
 
-    kept = Trainings(folder)
+    kept = Trainings(folder, stamp, keep)             stamp: what was measured with; keep: see below
     kept.data("digits --train 2000 --test 1000")      a set that `shoal data` makes, once
     kept.run(folder, "--model", "lenet", ...)         `shoal train`'s JSON, measured once
 
@@ -15,6 +15,7 @@ import json
 import os
 import shlex
 import subprocess
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHOAL = os.environ.get("SHOAL", os.path.join(ROOT, "build", "release", "shoal"))
@@ -40,9 +41,19 @@ def at_a_time(number):
         pool.shutdown(cancel_futures=True)
 
 
+def keep_file(path, _stamp, run):
+    """Write a finished run."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(run, file)
+    os.replace(path + ".new", path)
+
+
 class Trainings:
-    def __init__(self, folder):
-        self.folder = folder
+    """stamp: whatever else a run depends on, beside its arguments. keep(path, stamp, run) writes a
+    finished one, note(run, new) hears of each that is used."""
+
+    def __init__(self, folder, stamp=None, keep=keep_file, note=None):
+        self.folder, self.stamp, self.keep, self.note = folder, stamp, keep, note
         os.makedirs(os.path.join(folder, "runs"), exist_ok=True)
 
     def data(self, recipe):
@@ -57,12 +68,19 @@ class Trainings:
     def run(self, data, *args):
         """`shoal train --data FOLDER ARGS`'s result, measured if it is not there yet."""
         key = shlex.join([os.path.relpath(data, self.folder), *map(str, args)])
-        name = hashlib.sha256(key.encode()).hexdigest()[:20] + ".json"
+        named = key + json.dumps(self.stamp, sort_keys=True)
+        name = hashlib.sha256(named.encode()).hexdigest()[:20] + ".json"
         path = os.path.join(self.folder, "runs", name)
-        if not os.path.exists(path):
+        new = not os.path.exists(path)
+        if new:
+            begin = time.monotonic()
             text = shoal("train", "--data", data, *args, "--json", "--quiet")
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                json.dump({"run": key, "result": json.loads(text.splitlines()[-1])}, file)
-            os.replace(path + ".new", path)
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)["result"]
+            run = {"run": key, "result": json.loads(text.splitlines()[-1])}
+            run["seconds"] = round(time.monotonic() - begin, 2)
+            self.keep(path, self.stamp, run)
+        else:
+            with open(path, encoding="utf-8") as file:
+                run = json.load(file)
+        if self.note is not None:
+            self.note(run, new)
+        return run["result"]

@@ -93,6 +93,10 @@ class Claim:
             "command": shlex.join([os.path.relpath(sys.argv[0], ROOT)] + sys.argv[1:]),
             "seed": self.seed,
         }
+        import sources  # needs this module
+
+        if sources.parts() is not None:
+            result["parts"] = sources.parts()
         if self.quick:
             last = load(RESULTS).get(self.name)
             kept = ("value", "commit", "date", "seed")

@@ -3,9 +3,11 @@
 """Run the claims of bench/claims, keep what they measure, write bench/results/claims.md.
 
 A claim is an executable here without suffix. It prints tables as it likes and, last, one line of
-JSON. Results of full runs are kept in bench/results/claims.json; claims.md and the table in
-README.md are made from them. --verify measures nothing: it checks that programs, goals, results and
-tables agree."""
+JSON. Results of full runs are kept in bench/results/claims.json, of clean trees only; claims.md and
+the table in README.md are made from them. A row is stale when a file that it depends on
+(goals.json) has changed since its commit, or when the history does not hold that commit. --verify
+measures nothing: it checks that programs, goals, results and tables agree, decides each verdict
+anew, and finds rows that are stale and do not say so."""
 
 import argparse
 import datetime
@@ -15,6 +17,7 @@ import signal
 import subprocess
 import sys
 
+import sources
 from claim import CANNOT, GOALS, HERE, RESULTS, ROOT, load, machine, meets, verdict
 
 TABLE = os.path.join(ROOT, "bench", "results", "claims.md")
@@ -102,14 +105,17 @@ def measure(name, entry, quick, seed):
     return {"status": "measured", "seconds": round(seconds, 1), **result}
 
 
-def commit():
-    """Short hash of the tree measured, with + if it had changes."""
-    def git(*command):
-        done = subprocess.run(["git", "-C", ROOT, *command], capture_output=True, text=True,
-                              check=False)
-        return done.stdout.strip()
-    changed = git("status", "--porcelain", ":!bench/results")
-    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+def staleness(name, entry, result):
+    """Why a kept result no longer speaks of this tree, or None."""
+    for commit in result.get("commits") or [result["commit"]]:
+        if commit.endswith("+"):
+            return "of a tree with changes"
+        if not sources.exists(commit):
+            return "its commit is not in the history"
+        changed = sources.changed(name, commit, entry)
+        if changed is not None:
+            return f"{changed} has changed since"
+    return None
 
 
 def number(value):
@@ -122,7 +128,7 @@ def row(name, entry, result):
     if result is None:
         return f"| `{name}` | {entry['what']} | not measured | {limit} | - | - |"
     holds = "yes" if result["ok"] else "**no**"
-    when = f"{result['date']}, {result['commit']}"
+    when = f"{result['date']}, {result['commit']}" + (", stale" if result.get("stale") else "")
     return (f"| `{name}` | {entry['what']} | {number(result['value'])} {result['unit']} | {limit} "
             f"| {holds} | {when} |")
 
@@ -142,6 +148,8 @@ def details(goals, results):
         result = results[name]
         out += ["", f"## {name}", "", f"`{result['command']}`, seed {result['seed']}, "
                 f"{result['seconds']} s", ""]
+        if result.get("stale"):
+            out += [f"Stale: {result['stale']}.", ""]
         out += ["```json", json.dumps(result["detail"], indent=1, sort_keys=True), "```"]
         for key, goal in sorted(goals[name]["full"].get("also", {}).items()):
             value = result["detail"].get(key)
@@ -176,6 +184,25 @@ def entry_problems(name, entry):
             yield f"goals.json: {name}: {part} has no unit"
     if not entry.get("what"):
         yield f'goals.json: {name}: "what" is missing'
+    if not entry.get("depends"):
+        yield f'goals.json: {name}: "depends" is missing: the files that it runs through'
+    if not sources.files(sources.depends(name, entry)):
+        yield f"goals.json: {name}: depends on no file that there is"
+    for word in entry.get("depends", ()):
+        if word.startswith("@") and word not in sources.GROUPS:
+            yield f"goals.json: {name}: no group {word} in sources.py"
+
+
+def result_problems(name, entry, result):
+    missing = [key for key in (*KEYS, "commit", "date", "seconds") if key not in result]
+    if missing:
+        yield f"claims.json: {name}: lacks {', '.join(missing)}"
+        return
+    if bool(result["ok"]) != verdict(entry["full"], result["value"], result["detail"]):
+        yield f"claims.json: {name}: its verdict contradicts its figures or the goal of today"
+    why = None if result.get("stale") else staleness(name, entry, result)
+    if why is not None:
+        yield f"claims.json: {name}: is stale and does not say so ({why}); run.py --render marks it"
 
 
 def verify(goals, results):
@@ -186,6 +213,8 @@ def verify(goals, results):
     for name in sorted(goals):
         problems += entry_problems(name, goals[name])
     problems += [f"claims.json: {n}: no such claim" for n in sorted(set(results) - named)]
+    for name in sorted(set(results) & named) if not problems else ():
+        problems += result_problems(name, goals[name], results[name])
     made = {} if problems else documents(goals, results)
     for path, text in made.items():
         if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
@@ -193,6 +222,15 @@ def verify(goals, results):
             problems.append(f"{stale}: not what the results say; run bench/claims/run.py --render")
     print("\n".join(problems) or f"claims: ok, {len(goals)} programs with their goals")
     return 1 if problems else 0
+
+
+def mark_stale(goals, results):
+    """What has become stale says so from now on, until it is measured again."""
+    for name in sorted(set(goals) & set(results)):
+        result = results[name]
+        why = result.get("stale") or staleness(name, goals[name], result)
+        if why is not None:
+            result["stale"] = why
 
 
 def render(goals, results):
@@ -205,8 +243,16 @@ def render(goals, results):
 def record(name, result, results):
     """Keep the result of a full run, at once: an interrupted session loses nothing."""
     kept = {k: result[k] for k in KEYS + ("seconds",)}
+    parts = result.get("parts")
     results.update(load(RESULTS))  # others may have recorded theirs meanwhile
-    results[name] = {**kept, "commit": commit(), "date": datetime.date.today().isoformat()}
+    results[name] = {**kept, "commit": sources.commit(), "date": datetime.date.today().isoformat()}
+    if parts is not None:  # cells that were kept took their time when they were measured
+        results[name].update(seconds=parts["seconds"], commits=parts["commits"])
+        results[name]["commit"] = sources.oldest(parts["commits"])
+    save(results)
+
+
+def save(results):
     temporary = RESULTS + ".new"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1, sort_keys=True)
@@ -221,6 +267,10 @@ def run(options, goals, results):
     if unknown:
         print(f"no claim {', '.join(unknown)}; known: {', '.join(sorted(goals))}", file=sys.stderr)
         return 2
+    if not options.quick and not options.dirty and sources.commit().endswith("+"):
+        print("this tree has changes, so nothing could be recorded: commit first, or --dirty to "
+              "measure and record nothing", file=sys.stderr)
+        return 2
     print(f"machine: {json.dumps(machine())}")
     summary, failed = [], 0
     for name in chosen:
@@ -229,7 +279,7 @@ def run(options, goals, results):
         if result["status"] == "measured":
             text = f"{number(result['value'])} {result['unit']}, goal {result['goal']}: "
             summary.append((name, text + ("holds" if result["ok"] else "MISSED")))
-            if not options.quick:
+            if not options.quick and not options.dirty:
                 record(name, result, results)
                 render(goals, results)
         else:
@@ -243,6 +293,7 @@ def main():
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these claims, timed or long")
     parser.add_argument("--long", action="store_true", help="the accuracy claims, not the timed")
     parser.add_argument("--quick", action="store_true", help="the quick form; results are not kept")
+    parser.add_argument("--dirty", action="store_true", help="of a tree with changes: not recorded")
     parser.add_argument("--seed", type=int, help="seed handed to the programs")
     parser.add_argument("--verify", action="store_true", help="check programs, goals and tables")
     parser.add_argument("--render", action="store_true", help="write the tables from what is kept")
@@ -251,6 +302,8 @@ def main():
     if options.verify:
         sys.exit(verify(goals, results))
     if options.render:
+        mark_stale(goals, results)
+        save(results)
         sys.exit(render(goals, results))
     sys.exit(run(options, goals, results))
 

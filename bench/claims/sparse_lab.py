@@ -8,10 +8,9 @@
 A cell is one row of `shoal bench allreduce --json`: 8 workers, each behind its own link of
 100 Mbit/s, 8 daemons behind theirs ("dedicated"), on the workers' hosts ("daemons beside the
 workers") or none, the workers being the shards themselves ("co-located"). Finished cells are kept
-in build/claims/sparse, by their whole command, so a run that is cut goes on where it was;
-SHOAL_TIMED is a command before each one, for machines that others use, too."""
+(cells.py), by their whole command, so a run that is cut goes on where it was; SHOAL_TIMED is a
+command before each one, for machines that others use, too."""
 
-import hashlib
 import json
 import os
 import shlex
@@ -19,11 +18,11 @@ import subprocess
 import sys
 
 import claim
+from cells import Cells
 
 sys.path.insert(0, os.path.join(claim.ROOT, "bench", "peers"))
 import contest  # noqa: E402
 
-KEPT = os.path.join(claim.ROOT, "build", "claims", "sparse")
 WHERE = {
     "dedicated": ["--collective", "omnireduce:dedicated", "--aggregators"],
     "daemons beside the workers": ["--collective", "omnireduce:dedicated", "--colocate"]
@@ -33,13 +32,17 @@ WHERE = {
 BYTES = {"1M": 1 << 20, "4M": 4 << 20, "16M": 16 << 20, "100M": 100 << 20}
 
 
+def cells():
+    """Those of the claim that runs."""
+    return Cells("sparse", os.path.basename(sys.argv[0]))
+
+
 def run(command, same=list):
     """A finished row, kept or new. same(command): what of it tells runs apart."""
-    text = json.dumps([*same(command[1:]), os.stat(command[0]).st_size])
-    path = os.path.join(KEPT, hashlib.sha256(text.encode()).hexdigest()[:24] + ".json")
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)["row"]
+    return cells().get(["row", *same(command[1:])], lambda: measured(command))
+
+
+def measured(command):
     timed = shlex.split(os.environ.get("SHOAL_TIMED", ""))
     done = subprocess.run(timed + command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode == claim.CANNOT:
@@ -50,9 +53,6 @@ def run(command, same=list):
     row = json.loads(rows[0])
     if row.get("wrong"):
         raise contest.Failed(f"{shlex.join(command)}: {row['wrong']} wrong elements")
-    os.makedirs(KEPT, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"command": command, "row": row}, file)
     return row
 
 
@@ -99,16 +99,14 @@ class Lab:
         contest.build()
         entrant = contest.gloo("ring")
         sizes = contest.Range(BYTES[size], BYTES[size], 2, 1, 0)
-        path = os.path.join(KEPT, f"gloo-{self.workers}-{size}.json")
-        kept = claim.load(path)
-        if not kept:
+
+        def measure():
             found = contest.hold(self.workers, f"rate={self.rate}", [entrant], (sizes,), 1)
             if entrant.name in found.errors:
                 raise contest.Failed(found.errors[entrant.name])
-            kept = {"time_us": found.time_us(entrant.name, BYTES[size])}
-            os.makedirs(KEPT, exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(kept, file)
+            return {"time_us": found.time_us(entrant.name, BYTES[size])}
+
+        kept = cells().get(["gloo", self.workers, self.rate, size], measure)
         print(f"   gloo ring {size:>5}: {kept['time_us'] / 1e3:9.1f} ms", flush=True)
         return kept["time_us"]
 

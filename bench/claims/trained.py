@@ -4,7 +4,8 @@
     kept = Kept("ernn-error-rate")
     result = kept.train("lstm whole 1", ["--model", "lstm-asr", ...])  # looked up if it was run
 
-One JSON file per training lies in build/claims/CLAIM/runs, under a hash of its name and options; a
+One JSON file per training lies in build/claims/CLAIM/runs, under a hash of its name, its options
+and what it was measured with (sources.py); quick runs use what full ones kept, and keep nothing; a
 training that was cut off goes on from its checkpoint. SHOAL_CLAIMS_PREFIX is a command to put in
 front of each training, such as `nice -n 15`."""
 
@@ -16,7 +17,9 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
+import sources
 from claim import ROOT
 
 sys.path.insert(0, os.path.join(ROOT, "bench"))
@@ -43,23 +46,28 @@ class Kept:
 
     def __init__(self, claim):
         self.folder = os.path.join(ROOT, "build", "claims", claim)
+        self.stamp = sources.stamp(claim)
         os.makedirs(os.path.join(self.folder, "runs"), exist_ok=True)
 
     def _path(self, name, key):
-        key = [str(word).replace(ROOT, "") for word in key]
+        key = [*(str(word).replace(ROOT, "") for word in key), self.stamp]
         tag = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
         return os.path.join(self.folder, "runs", f"{name.replace(' ', '_')}-{tag}")
 
     def once(self, name, key, make):
         """make()'s object, or that of an earlier run with the same key."""
         path = self._path(name, key) + ".json"
-        if not os.path.exists(path):
-            found = make()
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                json.dump({**found, "key": key}, file)
-            os.replace(path + ".new", path)
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+            sources.note(found, False)
+            return found
+        begin = time.monotonic()
+        found = {**make(), "key": key}
+        found["seconds"] = round(time.monotonic() - begin, 2)
+        sources.keep(path, self.stamp, found)
+        sources.note(found, True)
+        return found
 
     def data(self, *words):
         """Folder of what `shoal data WORDS` makes, made once."""

@@ -12,7 +12,7 @@ import unittest
 
 CLAIMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "claims")
 GOALS = {"goal": ">= 0.9", "unit": "of rate", "also": {"wrong": "== 0"}}
-ENTRY = {"what": "speed", "full": GOALS, "quick": GOALS}
+ENTRY = {"what": "speed", "depends": ["lib"], "full": GOALS, "quick": GOALS}
 PROGRAM = """#!/usr/bin/env python3
 import sys
 sys.path.insert(0, "bench/claims")
@@ -28,7 +28,8 @@ class ClaimsTest(unittest.TestCase):
         self.here = os.path.join(self.root, "bench", "claims")
         os.makedirs(self.here)
         os.makedirs(os.path.join(self.root, "bench", "results"))
-        for name in ("run.py", "claim.py"):
+        os.makedirs(os.path.join(self.root, "lib"))
+        for name in ("run.py", "claim.py", "sources.py", "cells.py"):
             shutil.copy(os.path.join(CLAIMS, name), self.here)
         self.write("README.md", "top\n<!-- claims: made by bench/claims/run.py -->\nold\n"
                                 "<!-- end of claims -->\nend\n")
@@ -41,6 +42,27 @@ class ClaimsTest(unittest.TestCase):
     def read(self, path):
         with open(os.path.join(self.root, path), encoding="utf-8") as file:
             return file.read()
+
+    def git(self, *words):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(["git", "-C", self.root, *identity, *words], capture_output=True,
+                              text=True, check=True)
+        return done.stdout.strip()
+
+    def commit(self):
+        """All that lies there, in a repository; its short hash."""
+        if not os.path.exists(os.path.join(self.root, ".git")):
+            self.git("init", "-q")
+            self.write(".gitignore", "build\n__pycache__\n")
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "all")
+        return self.git("rev-parse", "--short", "HEAD")
+
+    def kept(self):
+        return json.loads(self.read("bench/results/claims.json"))["speed"]
+
+    def keep(self, **changes):
+        self.write("bench/results/claims.json", json.dumps({"speed": {**self.kept(), **changes}}))
 
     def program(self, body, name="speed"):
         self.write(f"bench/claims/{name}", PROGRAM + body)
@@ -62,6 +84,102 @@ class ClaimsTest(unittest.TestCase):
         self.assertTrue(self.read("README.md").startswith("top\n"))
         self.assertTrue(self.read("README.md").endswith("-->\nend\n"))
         self.assertEqual((0, "claims: ok, 1 programs with their goals\n"), self.run_py("--verify"))
+
+    def test_only_clean_trees_are_recorded(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        commit = self.commit()
+        self.write("lib/code.c", "int x;")
+        status, output = self.run_py()
+        self.assertEqual(2, status)
+        self.assertIn("commit first", output)
+        self.assertEqual(0, self.run_py("--dirty")[0])
+        self.assertFalse(os.path.exists(os.path.join(self.root, "bench/results/claims.json")))
+        os.unlink(os.path.join(self.root, "lib", "code.c"))
+        self.assertEqual(0, self.run_py()[0])
+        self.assertEqual(commit, self.kept()["commit"])
+
+    def test_a_row_is_stale_once_its_files_have_changed(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        self.write("lib/code.c", "int x;")
+        self.commit()
+        self.run_py()
+        self.write("other.c", "int y;")
+        self.commit()
+        self.assertEqual(0, self.run_py("--verify")[0])
+        self.write("lib/code.c", "int z;")
+        self.commit()
+        status, output = self.run_py("--verify")
+        self.assertEqual(1, status)
+        self.assertIn("lib/code.c has changed since", output)
+        self.run_py("--render")
+        self.assertEqual(0, self.run_py("--verify")[0])
+        self.assertIn(", stale |", self.read("README.md"))
+        self.write("lib/code.c", "int x;")  # as it was: but nobody measured this commit
+        self.run_py("--render")
+        self.assertIn(", stale |", self.read("README.md"))
+        self.commit()
+        self.run_py()  # measured again
+        self.assertNotIn("stale", self.read("README.md"))
+
+    def test_a_commit_that_is_not_there_is_no_provenance(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        self.commit()
+        self.run_py()
+        for commit, why in (("0123456", "not in the history"), ("HEAD+", "tree with changes")):
+            self.keep(commit=commit)
+            status, output = self.run_py("--verify")
+            self.assertEqual(1, status)
+            self.assertIn(why, output)
+
+    def test_verdicts_are_decided_anew(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        self.run_py()
+        for change in ({"value": 0.5}, {"detail": {"wrong": 1}}, {"ok": False}):
+            kept = self.read("bench/results/claims.json")
+            self.keep(**change)
+            status, output = self.run_py("--verify")
+            self.assertEqual(1, status)
+            self.assertIn("contradicts its figures", output)
+            self.write("bench/results/claims.json", kept)
+
+    def test_cells_are_of_the_code_that_is_there(self):
+        self.program("""
+import os, sys
+from cells import Cells
+count = "build/count"
+def measure():
+    with open(count, "a") as file:
+        file.write("x")
+    return 0.95
+cells = Cells("speed")
+value = cells.get(["a"], measure)
+claim.report(value, {"wrong": 0, "measured": len(open(count).read())})
+""")
+        self.write("lib/code.c", "int x;")
+        os.makedirs(os.path.join(self.root, "build"))
+        first = self.commit()
+
+        def measured(*options):
+            self.assertEqual(0, self.run_py(*options)[0])
+            return len(self.read("build/count"))
+
+        self.assertEqual(1, measured())
+        self.assertEqual(1, measured())  # kept
+        self.assertEqual(first, self.kept()["commit"])
+        self.write("other.c", "int y;")
+        self.commit()
+        self.assertEqual(1, measured())  # kept, and the row says which commit it is of
+        self.assertEqual(first, self.kept()["commit"])
+        self.assertEqual(2, measured("--seed", "2"))
+        self.write("lib/code.c", "int z;")
+        second = self.commit()
+        self.assertEqual(3, measured())
+        self.assertEqual(second, self.kept()["commit"])
+        self.assertEqual(4, measured("--quick"))  # a quick run measures
+        self.assertEqual(5, measured("--quick"))  # and keeps nothing
+        self.write("lib/code.c", "int w;")
+        self.assertEqual(6, measured("--dirty"))  # nor does a tree with changes
+        self.assertEqual(7, measured("--dirty"))
 
     def test_a_missed_goal_stays_with_its_value(self):
         self.program('claim.report(0.95, {"wrong": 3})')
