@@ -96,9 +96,11 @@ typedef struct shoali_omni_worker {
     uint32_t open;     /* slots that have results to come */
     size_t not_finite; /* first such element sent; SIZE_MAX: none */
     uint64_t work;     /* elements looked at or moved, ever */
-    uint32_t *order;   /* of rows: [keys] own keys, slot by slot */
-    uint32_t *last;    /* of rows: [slots] where a slot's end */
-    uint64_t *came;    /* of rows: a bit for each that a result had; NULL: nobody asks */
+    uint64_t *live;    /* of blocks: a bit for each of the first `scanned` that is not zero */
+    uint32_t scanned;
+    uint32_t *order; /* of rows: [keys] own keys, slot by slot */
+    uint32_t *last;  /* of rows: [slots] where a slot's end */
+    uint64_t *came;  /* of rows: a bit for each that a result had; NULL: nobody asks */
 } shoali_omni_worker;
 
 SHOAL_MUST_USE shoal_status shoali_omni_worker_init(shoali_omni_worker *w,
