@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The long search: a third of the time goes to the fuzzers, one to the tests under ever new seeds,
-# one to faults on ranks of training runs. A failure prints the seed and the command that repeats
-# it, and ends the run.
+# one to faults on ranks of training runs; 200 runs are ended at random moments. A failure prints
+# the seed and the command that repeats it, and ends the run.
 # usage: tools/soak.sh MINUTES
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -35,6 +35,14 @@ while [ "$SECONDS" -lt "$end" ]; do
     fi
     rounds=$((rounds + 1))
 done
+seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+cmake --preset release >/dev/null || exit 1
+cmake --build build/release -j "$jobs" -- --quiet || exit 1
+if ! SHOAL_TEST_SEED=$seed SHOAL_CRASH_MOMENTS=200 SHOAL_BUILD=build/release \
+    python3 tests/cli/crash_test.py; then
+    echo "soak: FAILED: SHOAL_TEST_SEED=$seed SHOAL_CRASH_MOMENTS=200 crash_test.py"
+    exit 1
+fi
 tools/soak_ranks.py $((minutes / 3))
 case $? in
     0 | 77) ;; # 77: no lab on this machine, it says so

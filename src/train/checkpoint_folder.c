@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,13 +215,27 @@ void shoali_checkpoint_tidy(const char *folder, uint32_t ranks)
     clear(folder, TEMPORARY, ranks);
 }
 
+/* What was removed does not come back with the power: a file of steps that were undone would pass
+ * for one of those that are made anew. What cannot be removed stays. */
+static void settle(const char *folder)
+{
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    fsync(fd);
+    close(fd);
+}
+
 static void remove_one(const char *out, shoali_checkpoint which)
 {
     char folder[SHOALI_PATH_BYTES];
     if (shoali_checkpoint_path(out, which, folder) != SHOAL_OK)
         return;
     clear(folder, ALL, 0);
-    rmdir(folder); /* stays if it holds anything that is not ours */
+    if (rmdir(folder) != 0) /* it holds something that is not ours, or another rank's */
+        settle(folder);
+    *strrchr(folder, '/') = '\0';
+    settle(folder);
 }
 
 typedef struct removal {
@@ -243,16 +258,26 @@ void shoali_checkpoint_keep(const char *out, shoali_checkpoint newest, shoali_ch
     each(out, remove_older, &r);
 }
 
+shoal_status shoali_checkpoint_conclude(const char *out, shoali_checkpoint newest)
+{
+    if (shoali_checkpoint_order(shoali_checkpoint_latest(out), newest) != 0)
+        SHOALI_TRY(shoali_checkpoint_name_latest(out, newest));
+    shoali_checkpoint_keep(out, newest, shoali_checkpoint_before(out, &newest));
+    return SHOAL_OK;
+}
+
 static void remove_newer(void *ctx, shoali_checkpoint which)
 {
     const removal *r = ctx;
     char folder[SHOALI_PATH_BYTES];
     if (shoali_checkpoint_order(which, r->newest) <= 0)
         return;
-    if (r->rank == 0)
+    if (r->rank == 0) {
         remove_one(r->out, which);
-    else if (shoali_checkpoint_path(r->out, which, folder) == SHOAL_OK)
+    } else if (shoali_checkpoint_path(r->out, which, folder) == SHOAL_OK) {
         clear(folder, ONE_RANKS, r->rank);
+        settle(folder);
+    }
 }
 
 void shoali_checkpoint_undo(const char *out, shoali_checkpoint newest, uint32_t rank)

@@ -50,6 +50,9 @@ shoali_checkpoint shoali_checkpoint_before(const char *out, const shoali_checkpo
 void shoali_checkpoint_tidy(const char *folder, uint32_t ranks);
 /** Remove all that are older than `newest` but one. */
 void shoali_checkpoint_keep(const char *out, shoali_checkpoint newest, shoali_checkpoint other);
+/** What a run that was ended behind its last checkpoint had still to do: `latest` names it, and of
+ * the older ones but the newest stays. */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_conclude(const char *out, shoali_checkpoint newest);
 /** Remove all that are newer: steps that were undone. rank 0: everything of ours, else the rank's
  * own file. */
 void shoali_checkpoint_undo(const char *out, shoali_checkpoint newest, uint32_t rank);

@@ -288,17 +288,29 @@ static shoal_status next_candidate(shoal_train *train, bool first, shoali_checkp
     return SHOAL_OK;
 }
 
-/* Say why a checkpoint is passed over: damage, or that the run was killed as it wrote it. */
-static void tell(const shoal_train *train, shoali_checkpoint which, const char *folder,
-                 shoal_status status)
+/* Whether the run may have been ended as it wrote this one: `latest` is older or, where this is the
+ * first, not there. */
+static bool is_unfinished(const char *out, shoali_checkpoint which)
 {
-    const shoali_checkpoint latest = shoali_checkpoint_latest(train->desc.resume);
-    bool unfinished = latest.step > 0 && shoali_checkpoint_order(which, latest) > 0;
-    if (unfinished)
+    char path[SHOALI_PATH_BYTES];
+    const shoali_checkpoint latest = shoali_checkpoint_latest(out);
+    if (latest.step > 0)
+        return shoali_checkpoint_order(which, latest) > 0;
+    return shoali_checkpoint_before(out, &which).step == 0 &&
+           shoali_path_join(path, out, "checkpoints/latest") == SHOAL_OK && access(path, F_OK) != 0;
+}
+
+/* Say why a checkpoint is passed over: this rank's damage (NULL: none), or it was not finished. */
+static void tell(const shoal_train *train, shoali_checkpoint which, const char *folder,
+                 const shoal_error *damage)
+{
+    if (is_unfinished(train->desc.resume, which)) {
         shoali_log(INFO, "%s was not finished", folder);
-    else if (status != SHOAL_OK)
-        shoali_log(WARN, "%s", shoal_last_error()->text);
-    if (train->rank == 0 && !unfinished)
+        return;
+    }
+    if (damage != NULL)
+        shoali_log(WARN, "%s", damage->text);
+    if (train->rank == 0)
         shoali_log(WARN, "%s is damaged on a rank: going on from an older checkpoint", folder);
 }
 
@@ -339,9 +351,7 @@ shoal_status shoali_checkpoint_choose(shoal_train *train)
         SHOALI_TRY(shoali_train_meet(train, &damaged, 1, SHOAL_MAX, "checkpoint"));
         if (damaged == 0)
             break;
-        if (status != SHOAL_OK)
-            (void)shoali_error_set(&damage);
-        tell(train, which, folder, status);
+        tell(train, which, folder, status != SHOAL_OK ? &damage : NULL);
     }
     train->saved = which;
     return SHOAL_OK;

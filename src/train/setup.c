@@ -277,6 +277,9 @@ static shoal_status check_job(const shoal_train *train)
 
 static shoal_status all_done(const shoal_train *train)
 {
+    if (train->rank == 0 && train->desc.out != NULL && train->saved.step == train->steps &&
+        shoali_folder_goes_on(train))
+        SHOALI_TRY(shoali_checkpoint_conclude(train->desc.out, train->saved));
     (void)shoali_fail(SHOAL_EINVAL, "%s has already done %llu of %llu steps", train->desc.resume,
                       (unsigned long long)train->step, (unsigned long long)train->steps);
     shoali_error_advice("Ask for more: --epochs N%s.",

@@ -169,6 +169,28 @@ class Folders(unittest.TestCase):
         said = self.train(out, "--resume", out, code=1)  # of what, nobody knows
         self.assertIn("no checkpoint to go on from", said)
 
+    def test_a_first_checkpoint_that_was_not_finished_is_no_damage(self):
+        out = self.cut("first")
+        shutil.rmtree(os.path.join(out, "checkpoints"))
+        path = "checkpoints/step-8/rank-0.safetensors"
+        os.makedirs(os.path.join(out, os.path.dirname(path)))
+        shutil.copy(os.path.join(self.twelve, path), os.path.join(out, path))
+        self.assertNotIn("W r", self.go_on(out))
+        self.assertEqual(self.weights(self.whole), self.weights(out))
+
+    def test_a_run_that_was_killed_behind_its_last_checkpoint_is_put_in_order(self):
+        """By whoever asks it to go on: `latest` was about to move, and an old one to go."""
+        out = self.out("done")
+        shutil.copytree(self.whole, out)
+        shutil.copytree(os.path.join(self.twelve, "checkpoints/step-12"),
+                        os.path.join(out, "checkpoints/step-12"))
+        with open(os.path.join(out, "checkpoints", "latest"), "w", encoding="ascii") as file:
+            file.write("step-16\n")
+        self.assertIn("has already done", self.train(out, "--resume", out, code=2))
+        self.assertEqual("step-20", os.path.basename(newest(out)))
+        self.assertEqual(["latest", "step-16", "step-20"],
+                         sorted(os.listdir(os.path.join(out, "checkpoints"))))
+
     def test_changed_metrics_are_named(self):
         out = self.cut("metrics")
         flip(os.path.join(out, "metrics.1.jsonl"), 40)

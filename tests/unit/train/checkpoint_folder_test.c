@@ -97,6 +97,21 @@ static void latest_is_a_name_of_one_that_is_there(void **state)
     assert_is(shoali_checkpoint_before("/no/such", NULL), at(0, 0));
 }
 
+static void what_a_killed_run_had_still_to_do_is_done(void **state)
+{
+    (void)state;
+    for (uint64_t step = 52; step <= 64; step += 4)
+        make(at(step, 0),
+             (const char *[]){"step-52", "step-56", "step-60", "step-64"}[step / 4 - 13]);
+    assert_ok(shoali_checkpoint_name_latest(dir, at(60, 0)));
+    assert_ok(shoali_checkpoint_conclude(dir, at(64, 0)));
+    assert_is(shoali_checkpoint_latest(dir), at(64, 0));
+    assert_false(is_there("checkpoints/step-52"));
+    assert_false(is_there("checkpoints/step-56"));
+    assert_true(is_there("checkpoints/step-60/rank-2.safetensors"));
+    assert_true(is_there("checkpoints/step-64/rank-2.safetensors"));
+}
+
 static void temporary_files_of_servers_stay(void **state)
 {
     (void)state;
@@ -149,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(two_stay_and_undone_ones_go),
         CHECK_TEST(latest_is_a_name_of_one_that_is_there),
+        CHECK_TEST(what_a_killed_run_had_still_to_do_is_done),
         CHECK_TEST(temporary_files_of_servers_stay),
         CHECK_TEST(lines_are_whole_and_follow_no_link),
         CHECK_TEST(names_are_numbers),
