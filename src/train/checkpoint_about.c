@@ -134,7 +134,8 @@ json_t *shoali_about_make(const shoal_train *train, uint64_t steps_done, bool ow
         (set_place(train, steps_done, about) | set_model(train, about) | set_data(train, about) |
          set_ranks(train, about) | set_owners(train, about) | set_metrics(train, own, about) |
          set_number(about, "seed", train->desc.seed) |
-         set_number(about, "workers", train->workers)) == 0)
+         set_number(about, "workers", train->workers) | set_number(about, "steps", train->steps)) ==
+            0)
         return about;
     json_decref(about);
     return NULL;

@@ -176,6 +176,16 @@ shoali_checkpoint shoali_checkpoint_before(const char *out, const shoali_checkpo
     return s.best;
 }
 
+bool shoali_checkpoint_is_unfinished(const char *out, shoali_checkpoint which)
+{
+    char path[SHOALI_PATH_BYTES];
+    const shoali_checkpoint latest = shoali_checkpoint_latest(out);
+    if (latest.step > 0)
+        return shoali_checkpoint_order(which, latest) > 0;
+    return shoali_checkpoint_before(out, &which).step == 0 &&
+           shoali_path_join(path, out, "checkpoints/latest") == SHOAL_OK && access(path, F_OK) != 0;
+}
+
 /* ------------------------------------------------------------------ removing */
 
 /* Of which rank a file is, by its name; UINT64_MAX: of all. */

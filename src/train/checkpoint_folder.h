@@ -45,6 +45,10 @@ shoali_checkpoint shoali_checkpoint_latest(const char *out);
 /** The newest whose folder is there, or the newest before another one; step 0: there is none. */
 shoali_checkpoint shoali_checkpoint_before(const char *out, const shoali_checkpoint *bound);
 
+/** Whether the run may have been ended, or is, as it wrote this one: `latest` is older or, where
+ * this is the first, not there. */
+bool shoali_checkpoint_is_unfinished(const char *out, shoali_checkpoint which);
+
 /** Remove what killed processes have left in a checkpoint that ranks below `ranks` are done with.
  */
 void shoali_checkpoint_tidy(const char *folder, uint32_t ranks);

@@ -288,23 +288,11 @@ static shoal_status next_candidate(shoal_train *train, bool first, shoali_checkp
     return SHOAL_OK;
 }
 
-/* Whether the run may have been ended as it wrote this one: `latest` is older or, where this is the
- * first, not there. */
-static bool is_unfinished(const char *out, shoali_checkpoint which)
-{
-    char path[SHOALI_PATH_BYTES];
-    const shoali_checkpoint latest = shoali_checkpoint_latest(out);
-    if (latest.step > 0)
-        return shoali_checkpoint_order(which, latest) > 0;
-    return shoali_checkpoint_before(out, &which).step == 0 &&
-           shoali_path_join(path, out, "checkpoints/latest") == SHOAL_OK && access(path, F_OK) != 0;
-}
-
 /* Say why a checkpoint is passed over: this rank's damage (NULL: none), or it was not finished. */
 static void tell(const shoal_train *train, shoali_checkpoint which, const char *folder,
                  const shoal_error *damage)
 {
-    if (is_unfinished(train->desc.resume, which)) {
+    if (shoali_checkpoint_is_unfinished(train->desc.resume, which)) {
         shoali_log(INFO, "%s was not finished", folder);
         return;
     }

@@ -177,16 +177,31 @@ static json_t *describe_cluster(const shoal_train *train)
                      (int)(view.rank_count - view.workers), "rank_0", host);
 }
 
+/* When, UTC; of a run that goes on in its folder, when it did at first. */
+static void set_began(const shoal_train *train, char began[32])
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    json_t *before = NULL;
+    const char *first = NULL;
+    strftime(began, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    if (shoali_folder_goes_on(train) && shoali_run_file_is_there(train->desc.out) &&
+        shoali_run_file_read(train->desc.out, &before) == SHOAL_OK)
+        first = json_string_value(json_object_get(before, "began"));
+    if (first != NULL)
+        snprintf(began, 32, "%s", first);
+    json_decref(before);
+}
+
 static json_t *describe(const shoal_train *train, json_t *options)
 {
     char began[32];
-    const time_t now = time(NULL);
-    struct tm utc;
-    strftime(began, sizeof began, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    json_t *run = json_pack("{s:s, s:s, s:s, s:O, s:o, s:o, s:o}", "format", format, "shoal",
-                            shoal_version(), "began", began, "options", options, "model",
-                            describe_model(train), "data", describe_data(train), "cluster",
-                            describe_cluster(train));
+    set_began(train, began);
+    json_t *run = json_pack("{s:s, s:s, s:s, s:I, s:I, s:O, s:o, s:o, s:o}", "format", format,
+                            "shoal", shoal_version(), "began", began, "from_step",
+                            (json_int_t)train->step, "steps", (json_int_t)train->steps, "options",
+                            options, "model", describe_model(train), "data", describe_data(train),
+                            "cluster", describe_cluster(train));
     if (run == NULL)
         return NULL;
     put_path(run, "resumed", train->desc.resume);

@@ -269,7 +269,7 @@ static shoal_status check_digest(const shoali_safetensors *file)
     return SHOAL_OK;
 }
 
-static shoal_status parse(shoali_safetensors *file)
+static shoal_status parse(shoali_safetensors *file, bool read)
 {
     uint64_t header_len = 0;
     if (file->bytes < 8)
@@ -284,7 +284,7 @@ static shoal_status parse(shoali_safetensors *file)
     if (!json_is_object(file->header))
         return corrupt(file, "the header is no object");
     SHOALI_TRY(check_header(file));
-    return check_digest(file);
+    return read ? check_digest(file) : SHOAL_OK;
 }
 
 static shoal_status map_file(const char *path, shoali_safetensors *file)
@@ -307,7 +307,7 @@ static shoal_status map_file(const char *path, shoali_safetensors *file)
     return SHOAL_OK;
 }
 
-shoal_status shoali_safetensors_open(const char *path, shoali_safetensors **file_out)
+static shoal_status open_file(const char *path, bool read, shoali_safetensors **file_out)
 {
     shoali_safetensors *file = shoali_alloc(sizeof *file);
     if (file == NULL)
@@ -315,12 +315,22 @@ shoal_status shoali_safetensors_open(const char *path, shoali_safetensors **file
     file->path = shoali_strdup(path);
     shoal_status status = file->path != NULL ? map_file(path, file) : SHOAL_ENOMEM;
     if (status == SHOAL_OK)
-        status = parse(file);
+        status = parse(file, read);
     if (status == SHOAL_OK)
         *file_out = file;
     else
         shoali_safetensors_close(file);
     return status;
+}
+
+shoal_status shoali_safetensors_open(const char *path, shoali_safetensors **file_out)
+{
+    return open_file(path, true, file_out);
+}
+
+shoal_status shoali_safetensors_open_unread(const char *path, shoali_safetensors **file_out)
+{
+    return open_file(path, false, file_out);
 }
 
 void shoali_safetensors_close(shoali_safetensors *file)

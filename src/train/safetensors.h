@@ -36,6 +36,9 @@ typedef struct shoali_safetensors shoali_safetensors;
  * is one. ECORRUPT names file and reason. */
 SHOAL_MUST_USE shoal_status shoali_safetensors_open(const char *path,
                                                     shoali_safetensors **file_out);
+/** The same but for the digest: the header is checked, tensors are not read. */
+SHOAL_MUST_USE shoal_status shoali_safetensors_open_unread(const char *path,
+                                                           shoali_safetensors **file_out);
 void shoali_safetensors_close(shoali_safetensors *file);
 
 /** Copy a float32 tensor of exactly count elements; ECORRUPT: missing, another type or size. */

@@ -35,6 +35,19 @@ def files_below(folder):
                   for at, _, names in os.walk(folder) for name in names)
 
 
+def is_alive(group):
+    """Whether a process of it has not ended yet; one that was killed ends its system call first."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                state, _, of = file.read().rpartition(")")[2].split()[:3]
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(of) == group and state not in "ZX":
+            return True
+    return False
+
+
 class Moment:
     """One end of one run, and going on."""
 
@@ -58,6 +71,7 @@ class Moment:
     def end(self, job):
         """Its code, once it and all of its ranks have ended."""
         said = job.communicate(timeout=60)[1]
+        shoal.wait_until(lambda: not is_alive(job.pid))
         self.told.append(f"code {job.returncode}: {said}")
         return job.returncode
 

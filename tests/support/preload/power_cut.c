@@ -224,10 +224,12 @@ HOOK int fsync(int fd)
     char room[PATH_MAX];
     struct stat info;
     const char *name = below_fd(fd, room);
-    if (name == NULL || fstat(fd, &info) != 0)
+    if (name == NULL)
         return REAL(fsync)(fd);
     const note n = begin("fsync", name);
-    if (S_ISDIR(info.st_mode)) {
+    if (fstat(fd, &info) != 0 || info.st_nlink == 0) {
+        /* another process has removed it: nothing of it would last */
+    } else if (S_ISDIR(info.st_mode)) {
         say(&n, "folder\t%s\n", name);
     } else {
         keep_copy(fd, n.number);
