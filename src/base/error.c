@@ -10,15 +10,19 @@
 #undef shoali_fail /* here stand the functions behind the macros */
 #undef shoali_fail_os
 
+/* A path, and a sentence around it; room for ": No such file or directory" behind. */
+enum { FORMATTED = 4608, REASON = 64 };
+
 static _Thread_local shoal_error last = {.rank = -1, .waited_us = -1};
 
 static void set(shoal_status status, int os_error, const char *format, va_list args)
 {
-    char text[sizeof last.text];
+    char text[FORMATTED];
     vsnprintf(text, sizeof text, format, args); /* an argument may be the last error's own text */
-    shoali_make_printable(text);                /* and another one a peer's or a file's */
+    shoali_shorten(text, sizeof last.text - (os_error != 0 ? REASON : 0));
+    shoali_make_printable(text); /* and another one a peer's or a file's */
     last = (shoal_error){.status = status, .rank = -1, .waited_us = -1, .os_error = os_error};
-    memcpy(last.text, text, sizeof text);
+    memcpy(last.text, text, strlen(text) + 1);
 }
 
 shoal_status shoali_fail(shoal_status status, const char *format, ...)

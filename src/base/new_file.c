@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/plain_file.h"
 
 shoal_status shoali_new_file_open(const char *path, shoali_new_file *out)
 {
@@ -22,7 +23,7 @@ shoal_status shoali_new_file_open(const char *path, shoali_new_file *out)
         return SHOAL_ENOMEM;
     }
     snprintf(made.scratch, scratch_bytes, "%s.%ld.part", path, (long)getpid());
-    made.file = fopen(made.scratch, "wbxe");
+    made.file = shoali_scratch_file(made.scratch); /* processes get the ids of others again */
     if (made.file == NULL) {
         int os_error = errno;
         shoali_free(made.scratch);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/printable.h"
 
+#include <string.h>
+
 size_t shoali_printable(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -23,4 +25,39 @@ void shoali_make_printable(char *text)
             *text = '?';
         text += length == 0 ? 1 : length;
     }
+}
+
+/* The longest run without a space; *length_out is 0 in an empty text. */
+static char *longest_word(char *text, size_t *length_out)
+{
+    char *found = text;
+    *length_out = 0;
+    for (char *at = text; *at != '\0';) {
+        const size_t length = strcspn(at, " ");
+        if (length > *length_out) {
+            found = at;
+            *length_out = length;
+        }
+        at += length + strspn(at + length, " ");
+    }
+    return found;
+}
+
+void shoali_shorten(char *text, size_t bytes)
+{
+    enum { HEAD = 40, TAIL = 20, DOTS = 3, WORTH = 80 };
+    size_t length = strlen(text), word;
+    while (length >= bytes) {
+        char *at = longest_word(text, &word);
+        if (word < WORTH)
+            break;
+        const size_t over = length - bytes + 1 + DOTS, most = word - HEAD - TAIL;
+        const size_t out = over < most ? over : most;
+        char *after = at + HEAD + out;
+        memcpy(at + HEAD, "...", DOTS);
+        memmove(at + HEAD + DOTS, after, strlen(after) + 1);
+        length -= out - DOTS;
+    }
+    if (length >= bytes && bytes > 0)
+        text[bytes - 1] = '\0';
 }

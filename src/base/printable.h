@@ -13,4 +13,8 @@ size_t shoali_printable(const char *s);
 /** Replace each byte that belongs to no such character with '?'. */
 void shoali_make_printable(char *text);
 
+/** Make a text fit into `bytes`, with its NUL, by leaving out the middles of its longest words: who
+ * typed a name of a thousand letters knows it, and the sentence around it says what is wrong. */
+void shoali_shorten(char *text, size_t bytes);
+
 #endif

@@ -71,7 +71,13 @@ static void long_texts_are_cut(void **state)
     shoali_error_about(0, text, text, 0);
     shoali_error_advice("%s", text);
     const shoal_error *error = shoal_last_error();
+    assert_true(strlen(error->text) < sizeof error->text);
+    assert_non_null(strstr(error->text, "xx...xx"));
+    assert_non_null(strstr(error->text, "xx: Input/output error")); /* the reason is not lost */
+    (void)shoali_fail(SHOAL_EINVAL, "%s", text);
     assert_int_equal(strlen(error->text), sizeof error->text - 1);
+    shoali_error_about(0, text, text, 0);
+    shoali_error_advice("%s", text);
     assert_int_equal(strlen(error->host), sizeof error->host - 1);
     assert_int_equal(strlen(error->advice), sizeof error->advice - 1);
 }

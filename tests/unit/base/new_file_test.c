@@ -64,6 +64,30 @@ static void discarding_leaves_what_was_there(void **state)
     assert_holds("two!");
 }
 
+/* A killed process leaves its scratch file, and another one gets its id. */
+static void what_another_process_left_is_no_hindrance(void **state)
+{
+    char scratch[128], victim[128];
+    shoali_new_file f;
+    (void)state;
+    snprintf(scratch, sizeof scratch, "%s.%ld.part", path, (long)getpid());
+    snprintf(victim, sizeof victim, "%s/victim", dir);
+    FILE *left = fopen(scratch, "we");
+    assert_non_null(left);
+    fputs("half", left);
+    fclose(left);
+    assert_ok(shoali_new_file_open(path, &f));
+    fputs("four", f.file);
+    assert_ok(shoali_new_file_commit(&f));
+    assert_holds("four");
+    assert_int_equal(symlink(victim, scratch), 0);
+    assert_ok(shoali_new_file_open(path, &f));
+    fputs("two!", f.file);
+    assert_ok(shoali_new_file_commit(&f));
+    assert_holds("two!");
+    assert_int_equal(access(victim, F_OK), -1);
+}
+
 static void failures_name_the_path(void **state)
 {
     shoali_new_file f;
@@ -89,6 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(a_file_appears_whole_and_replaces),
         CHECK_TEST(discarding_leaves_what_was_there),
+        CHECK_TEST(what_another_process_left_is_no_hindrance),
         CHECK_TEST(failures_name_the_path),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

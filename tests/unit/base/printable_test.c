@@ -25,8 +25,36 @@ static void what_a_terminal_would_obey_is_replaced(void **state)
     }
 }
 
+static void a_long_word_loses_its_middle(void **state)
+{
+    (void)state;
+    char text[1200], word[1001];
+    memset(word, 'x', sizeof word - 1);
+    word[sizeof word - 1] = '\0';
+    snprintf(text, sizeof text, "codec '%s' is unknown; known: fp16", word);
+    shoali_shorten(text, 200);
+    assert_int_equal(strlen(text), 199);
+    assert_non_null(strstr(text, "codec 'xxx"));
+    assert_non_null(strstr(text, "xxx...xxx"));
+    assert_non_null(strstr(text, "xxx' is unknown; known: fp16"));
+
+    snprintf(text, sizeof text, "%s or %s fails", word, "y");
+    shoali_shorten(text, sizeof text); /* fits */
+    assert_int_equal(strlen(text), 1000 + strlen(" or y fails"));
+
+    snprintf(text, sizeof text, "%.400s and %.400s fail", word, word);
+    shoali_shorten(text, 300);
+    assert_true(strlen(text) < 300);
+    assert_non_null(strstr(text, " fail"));
+
+    snprintf(text, sizeof text, "a b c d e f g h"); /* nothing is worth it */
+    shoali_shorten(text, 8);
+    assert_string_equal(text, "a b c d");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(what_a_terminal_would_obey_is_replaced)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(what_a_terminal_would_obey_is_replaced),
+                                       CHECK_TEST(a_long_word_loses_its_middle)};
     return CHECK_RUN(tests);
 }
