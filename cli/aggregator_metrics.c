@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "cli.h"
+
 enum {
     JOBS_SHOWN = 256,
     CONNECTIONS = 64, /* then the oldest makes room */
@@ -186,7 +188,7 @@ static struct addrinfo *resolve(const char *address)
                                    .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
     struct addrinfo *list = NULL;
     const size_t length = colon != NULL ? (size_t)(colon - address) : sizeof host;
-    if (length >= sizeof host)
+    if (length >= sizeof host || colon[1] == '\0')
         return NULL;
     const bool bracketed = length >= 2 && address[0] == '[' && address[length - 1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)(bracketed ? length - 2 : length),
@@ -213,8 +215,8 @@ aggregator_metrics *aggregator_metrics_start(const char *address, shoal_aggregat
         freeaddrinfo(where);
     if (m != NULL && m->daemon != NULL)
         return m;
-    fprintf(stderr, "shoal aggregator: cannot serve metrics at %s: %s\n", address,
-            where == NULL ? "that is no host:port" : "is the port taken?");
+    (void)cli_fail("aggregator", "cannot serve metrics at --metrics %s: %s", address,
+                   where == NULL ? "that is no host:port" : "is the port taken?");
     free(m);
     return NULL;
 }

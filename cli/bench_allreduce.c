@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "bench.h"
 #include "bench_sparse.h"
 #include "cli.h"
@@ -56,13 +57,6 @@ static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "One JSON object per size instead of the table", 0},
     {0}};
 
-static bool parse_share(const char *text, double *share_out)
-{
-    char *end;
-    *share_out = strtod(text, &end);
-    return end != text && *end == '\0' && *share_out >= 0 && *share_out <= 1;
-}
-
 static bool parse_number(bench_args *args, int key, const char *text)
 {
     int64_t number = 0;
@@ -96,7 +90,7 @@ static bool parse_number(bench_args *args, int key, const char *text)
         args->launch.aggregators = (uint32_t)number;
         return true;
     case 'd':
-        return parse_share(text, &args->density);
+        return cli_parse_real(text, 0, 1, &args->density);
     case 'r':
         return cli_parse_rate(text, &args->line_bits);
     default:
@@ -138,7 +132,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num != 0) /* the first is the benchmark's name */
-            argp_error(state, "what is '%s'?", text);
+            cli_refuse(state, "what is '%s'?", text);
         return 0;
     case 'N':
     case 'f':
@@ -151,7 +145,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'a':
     case 'd':
         if (!parse_number(args, key, text))
-            argp_error(state, "-%c %s: not a number in range", key, text);
+            cli_refuse_value(state, key, text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

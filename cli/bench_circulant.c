@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "bench.h"
 #include "bench_convolution.h"
 #include "bench_rivals.h"
@@ -416,12 +417,12 @@ static int run_all(args *a)
 /* ------------------------------------------------------------------ options */
 
 static const struct argp_option options[] = {
-    {"shape", 's', "OUTxIN", 0,
+    {"shape", 's', "OUTxIN", CLI_REPEATS,
      "Of the dense matrix; repeat for more (512x512, 1024x1024, 4096x4096, 4096x9216, 4096x768)",
      0},
-    {"block", 'k', "K", 0, "Side of a block; repeat for more (4, 8, 16, 64)", 0},
-    {"batch", 'b', "N", 0, "Samples; repeat for more (1, 64)", 0},
-    {"conv", 'c', "IN,HEIGHT,WIDTH,OUT,KERNEL,PAD", 0,
+    {"block", 'k', "K", CLI_REPEATS, "Side of a block; repeat for more (4, 8, 16, 64)", 0},
+    {"batch", 'b', "N", CLI_REPEATS, "Samples; repeat for more (1, 64)", 0},
+    {"conv", 'c', "IN,HEIGHT,WIDTH,OUT,KERNEL,PAD", CLI_REPEATS,
      "A convolution instead, against OpenBLAS on unrolled images; repeat for more. `usual`: layers "
      "of LeNet, CifarNet and VGG",
      0},
@@ -498,7 +499,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return ARGP_ERR_UNKNOWN;
     }
     if (!good)
-        argp_error(state, "%s: not taken; see --help", text);
+        cli_refuse_value(state, key, text);
     return 0;
 }
 
@@ -540,8 +541,7 @@ int cli_bench_circulant(int argc, char **argv)
         NULL,
         NULL};
     args a = {.rounds = 7};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &a) != 0)
         return CLI_USAGE;
     fill_defaults(&a);
     if (!bench_blas_find(&a.blas)) {

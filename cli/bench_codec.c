@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "bench.h"
 #include "bench_data.h"
 #include "cli.h"
@@ -334,16 +335,6 @@ static int bench_place(args *a, size_t count, const char *place)
     return code;
 }
 
-static int bench_input(args *a)
-{
-    bench_data data;
-    if (!bench_data_read(a->input, &data))
-        return cli_report("bench");
-    int code = bench_data_set(a, &data, "input");
-    bench_data_free(&data);
-    return code;
-}
-
 static void print_head(const args *a)
 {
     if (a->json)
@@ -359,11 +350,16 @@ static void print_head(const args *a)
 
 static int run_all(args *a)
 {
+    int code = CLI_OK;
+    bench_data input;
+    if (a->input != NULL && !bench_data_read(a->input, &input))
+        return cli_report("bench");
     print_head(a);
     a->rows = json_array();
-    int code = CLI_OK;
-    if (a->input != NULL)
-        code = bench_input(a);
+    if (a->input != NULL) {
+        code = bench_data_set(a, &input, "input");
+        bench_data_free(&input);
+    }
     if (a->input == NULL && a->cache)
         code = bench_place(a, CHUNK, "cache");
     if (a->input == NULL && a->dram && code == CLI_OK)
@@ -378,10 +374,11 @@ static int run_all(args *a)
 /* ------------------------------------------------------------------ options */
 
 static const struct argp_option options[] = {
-    {"codec", 'k', "SPEC", 0, "A codec to measure; repeat for more (every codec of the table)", 0},
-    {"data", 'd', "KIND", 0,
+    {"codec", 'k', "SPEC", CLI_REPEATS,
+     "A codec to measure; repeat for more (every codec of the table)", 0},
+    {"data", 'd', "KIND", CLI_REPEATS,
      "gauss, laplace, student3, sparse, rows; repeat for more (gauss, laplace, student3, rows)", 0},
-    {"sigma", 's', "S", 0, "Scale of the values; repeat for more (0.01)", 0},
+    {"sigma", 's', "S", CLI_REPEATS, "Scale of the values; repeat for more (0.01)", 0},
     {"input", 'i', "FILE", 0,
      "Real gradients instead: safetensors, as shoal train --dump-gradients writes", 0},
     {"place", 'p', "dram|cache|both", 0, "67 MB, or a chunk that stays in the cache (dram)", 0},
@@ -399,12 +396,8 @@ static bool take(const char **list, size_t *count, const char *text)
 
 static bool take_sigma(args *a, const char *text)
 {
-    char *end = NULL;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value > 0 && value < 1e30) || a->sigma_count == LIST_MOST)
-        return false;
-    a->sigmas[a->sigma_count++] = value;
-    return true;
+    return a->sigma_count < LIST_MOST &&
+           cli_parse_real(text, 1e-30, 1e9, &a->sigmas[a->sigma_count++]);
 }
 
 static bool take_place(args *a, const char *text)
@@ -447,7 +440,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return ARGP_ERR_UNKNOWN;
     }
     if (!good)
-        argp_error(state, "%s: not taken; see --help", text);
+        cli_refuse_value(state, key, text);
     return 0;
 }
 
@@ -455,6 +448,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 static int choose(args *a)
 {
     static const char *const kinds[] = {"gauss", "laplace", "student3", "rows"};
+    if (a->input != NULL && (a->data_count > 0 || a->sigma_count > 0))
+        return cli_usage("bench", "--input FILE stands in place of --data and --sigma");
     bool all = a->codec_count == 0;
     for (size_t i = 0; all && shoal_codec_row_name(i) != NULL && i < LIST_MOST; i++)
         a->codecs[a->codec_count++] = shoal_codec_row_name(i);
@@ -495,8 +490,7 @@ int cli_bench_codec(int argc, char **argv)
         NULL,
         NULL};
     args a = {.rounds = 3, .dram = true};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &a) != 0)
         return CLI_USAGE;
     int code = choose(&a);
     return code == CLI_OK ? run_all(&a) : code;

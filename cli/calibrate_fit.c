@@ -38,7 +38,7 @@ static size_t split(char *line, char **cells)
 
 static int bad(const char *csv, size_t line, const char *what)
 {
-    fprintf(stderr, "shoal calibrate: %s:%zu: %s\n", csv, line, what);
+    (void)cli_fail("calibrate", "%s:%zu: %s", csv, line, what);
     return CLI_FAILED;
 }
 
@@ -126,7 +126,7 @@ int calibrate_fit(const char *csv, const char *cluster, const char *out, bool js
     table *t = calloc(1, sizeof *t);
     int code = CLI_FAILED;
     if (file == NULL || t == NULL)
-        fprintf(stderr, "shoal calibrate: cannot open %s: %s\n", csv, strerror(errno));
+        (void)cli_fail("calibrate", "cannot open --fit %s: %s", csv, strerror(errno));
     else
         code = read_table(t, file, csv, cluster);
     if (code == CLI_OK)

@@ -4,6 +4,7 @@
 #define SHOAL_CLI_CLI_H
 
 #include <argp.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,6 +61,14 @@ const char *cli_version(void);
 /** Print a usage error and return CLI_USAGE. */
 int cli_usage(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
 
+/** Print what failed and return CLI_FAILED. */
+int cli_fail(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
+/** A sentence that names what users typed: nothing in it moves a terminal, and of a long one the
+ * middle is left out. To be freed; NULL: no memory. */
+char *cli_format(const char *format, va_list args);
+/** Replace what a terminal would obey, and bytes that are no text, with '?'. */
+void cli_make_printable(char *text);
+
 /** "250mbit", "1gbit", "10g" -> bits per second; false: not a rate. */
 bool cli_parse_rate(const char *text, uint64_t *bits_per_s_out);
 /** "64k", "16M", "1g" (powers of 1024), plain numbers -> bytes; false: not a size. */
@@ -68,6 +77,8 @@ bool cli_parse_bytes(const char *text, uint64_t *bytes_out);
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
 /** The same for 32 bits, of which *value_out is undefined on failure. */
 bool cli_parse_count(const char *text, int64_t min, int64_t max, uint32_t *value_out);
+/** A decimal number in [min, max], which nan and hexadecimal digits are not. */
+bool cli_parse_real(const char *text, double min, double max, double *value_out);
 /** Parse the arguments of a verb that may start itself again as ranks, and run it. args goes to the
  * parser as its input and then to run, beside the command line that starts the verb again with the
  * same arguments (NULL-terminated, gone when run returns). @return what run returned; CLI_USAGE
@@ -76,6 +87,9 @@ int cli_parse_and_run(const char *verb, const struct argp *argp, int argc, char 
                       int (*run)(void *args, char **command));
 /** Open a regular file to read. NULL: errno says why; a pipe is not waited for. */
 FILE *cli_open(const char *path);
+/** Open what the user has named to write it anew: a file, a device, a pipe that somebody reads.
+ * NULL: errno says why. */
+FILE *cli_write(const char *path);
 /** Open a file below a folder that the user has named, to write it anew: a symbolic link or a pipe
  * that somebody has put there is not followed. NULL: errno says why. */
 FILE *cli_create(const char *path);

@@ -8,6 +8,7 @@
 
 #include "aggregator_metrics.h"
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/aggregator.h"
 
@@ -59,11 +60,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'm':
         if (!cli_parse_bytes(text, &args->desc.memory_limit_bytes) ||
             args->desc.memory_limit_bytes == 0)
-            argp_error(state, "--memory %s: wanted bytes, such as 512M", text);
+            cli_refuse(state, "--memory %s: wanted bytes, such as 512M", text);
         return 0;
     case 'j':
         if (!cli_parse_int(text, 1, 4096, &number))
-            argp_error(state, "--jobs %s: wanted a whole number from 1 to 4096", text);
+            cli_refuse(state, "--jobs %s: wanted a whole number from 1 to 4096", text);
         args->desc.jobs_max = (uint32_t)number;
         return 0;
     case 'p':
@@ -152,7 +153,7 @@ static int run_daemon(const daemon_args *args)
         return cli_report("aggregator");
     if (args->metrics != NULL)
         metrics = aggregator_metrics_start(args->metrics, aggregator);
-    int code = args->metrics != NULL && metrics == NULL ? CLI_FAILED : CLI_OK;
+    int code = args->metrics != NULL && metrics == NULL ? CLI_USAGE : CLI_OK;
     if (code == CLI_OK)
         greet(args, shoal_aggregator_port(aggregator),
               metrics != NULL ? aggregator_metrics_port(metrics) : 0);
@@ -187,8 +188,7 @@ int cli_aggregator(int argc, char **argv)
         NULL,
         NULL};
     daemon_args args = {.desc = SHOAL_AGGREGATOR_DESC_INIT};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     return run_daemon(&args);
 }

@@ -3,15 +3,18 @@
  * steps. Starts its own ranks unless a launcher did: all compute at once, so that what is measured
  * is a busy machine. */
 #include <argp.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "calibrate_fit.h"
 #include "cli.h"
 #include "launch.h"
@@ -46,11 +49,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
 {
     calibrate_args *args = state->input;
     int64_t number = 0;
-    char *end = NULL;
     switch (key) {
     case 'N':
         if (!cli_parse_int(text, 1, 256, &number))
-            argp_error(state, "--ranks %s: 1 .. 256", text);
+            cli_refuse(state, "--ranks %s: wanted a whole number from 1 to 256", text);
         args->launch.ranks = (uint32_t)number;
         return 0;
     case 'l':
@@ -58,9 +60,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
         args->bad = args->bad || !lab_parse("calibrate", text, &args->lab);
         return 0;
     case 't':
-        args->budget_ms = strtod(text, &end);
-        if (end == text || *end != '\0' || !(args->budget_ms >= 1 && args->budget_ms <= 60000))
-            argp_error(state, "--budget-ms %s: 1 .. 60000", text);
+        if (!cli_parse_real(text, 1, 60000, &args->budget_ms))
+            cli_refuse(state, "--budget-ms %s: wanted milliseconds from 1 to 60000", text);
         return 0;
     case 'm':
         args->desc.models = text;
@@ -90,7 +91,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         args->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", text);
+        cli_refuse(state, "unexpected argument '%s'", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -355,6 +356,26 @@ static int rank_main(const calibrate_args *args)
     return code;
 }
 
+/* Before minutes of measuring: whether what is found can be kept. */
+static bool can_keep(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    struct stat info;
+    errno = ENOMEM;
+    bool good = folder != NULL && access(folder, W_OK | X_OK) == 0 &&
+                (stat(path, &info) == 0 || errno == ENOENT);
+    free(folder);
+    if (!good)
+        (void)cli_fail("calibrate", "cannot write --out %s: %s", path, strerror(errno));
+    else if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        (void)cli_fail("calibrate", "cannot write --out %s: it is there, and no regular file",
+                       path);
+        good = false;
+    }
+    return good;
+}
+
 static int run_args(void *input, char **command)
 {
     calibrate_args *args = input;
@@ -365,8 +386,13 @@ static int run_args(void *input, char **command)
     args->launch.quiet = true;
     if (args->probe)
         return printf("%.6g\n", shoal_calibrate_probe()) > 0 ? CLI_OK : CLI_FAILED;
+    if (args->cluster != NULL && args->fit == NULL)
+        return cli_usage("calibrate",
+                         "--cluster FILE says nothing without --fit CSV, which fits it");
     if (args->fit != NULL)
         return calibrate_fit(args->fit, args->cluster, args->out, args->json);
+    if (!can_keep(args->out))
+        return CLI_FAILED;
     if (cli_under_launcher() || args->launch.ranks == 1)
         return rank_main(args);
     return launch_run(&args->launch);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/data.h"
 
@@ -29,7 +30,6 @@ static const struct argp_option options[] = {
 static bool parse_value(data_args *args, int key, const char *text)
 {
     int64_t number = 0;
-    char *end = NULL;
     switch (key) {
     case 'n':
         return cli_parse_count(text, 1, 10000000, &args->train_count);
@@ -41,8 +41,7 @@ static bool parse_value(data_args *args, int key, const char *text)
         args->seed = (uint64_t)number;
         return true;
     default:
-        args->hard = strtod(text, &end);
-        return end != text && *end == '\0' && args->hard >= 0.1 && args->hard <= 4;
+        return cli_parse_real(text, 0.1, 4, &args->hard);
     }
 }
 
@@ -61,18 +60,18 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 's':
     case 'x':
         if (!parse_value(args, key, text))
-            argp_error(state, "-%c %s: not in range; see --help", key, text);
+            cli_refuse_value(state, key, text);
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num != 0 || (strcmp(text, "digits") != 0 && strcmp(text, "colours") != 0))
-            argp_error(state,
+            cli_refuse(state,
                        "unknown data set '%s' (it comes first); known: digits, colours, "
                        "speech, text, clicks",
                        text);
         args->kind = text;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which data set? known: digits, colours, speech, text, clicks");
+        cli_refuse(state, "which data set? known: digits, colours, speech, text, clicks");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -182,8 +181,7 @@ int cli_data(int argc, char **argv)
         return own_kinds[i].run(argc - 1, argv + 1);
     }
     data_args args = {0};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.dir == NULL)
         return cli_usage("data", "where to? --out DIR");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "launch.h"
 #include "shoal/doctor.h"
@@ -37,12 +38,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'n':
         if (!cli_parse_int(text, 1, 256, &number))
-            argp_error(state, "--ranks %s: 1 .. 256", text);
+            cli_refuse(state, "--ranks %s: wanted a whole number from 1 to 256", text);
         args->launch.ranks = (uint32_t)number;
         return 0;
     case 'w':
         if (!cli_parse_int(text, 1, 3600, &number))
-            argp_error(state, "--wait %s: 1 .. 3600", text);
+            cli_refuse(state, "--wait %s: wanted whole seconds from 1 to 3600", text);
         args->comm.join_timeout_us = number * 1000000;
         return 0;
     case 'l':
@@ -59,7 +60,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         state->child_inputs[0] = &args->launch;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", text);
+        cli_refuse(state, "unexpected argument '%s'", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

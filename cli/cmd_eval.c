@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/deploy.h"
 
@@ -23,7 +24,8 @@ static const struct argp_option options[] = {
      0},
     {"data", 'd', "DIR", 0, "Data set (the run's own, as its folder says)", 0},
     {"model", 'm', "SPEC", 0, "(as the checkpoint says)", 0},
-    {"fixed", KEY_FIXED, "BITS", 0, "Also in fixed point of 12 or 16 bits; repeat for both", 0},
+    {"fixed", KEY_FIXED, "BITS", CLI_REPEATS,
+     "Also in fixed point of 12 or 16 bits; repeat for both", 0},
     {"no-float", KEY_NO_FLOAT, NULL, 0, "In fixed point only", 0},
     {"calibrate", KEY_CALIBRATE, "N", 0, "Training samples by which fractions are chosen (64)", 0},
     {"samples", KEY_SAMPLES, "N", 0, "Of the test split (all)", 0},
@@ -76,7 +78,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return ARGP_ERR_UNKNOWN;
     }
     if (!good)
-        argp_error(state, "%s: not taken; see --help", text);
+        cli_refuse_value(state, key, text);
     return 0;
 }
 
@@ -148,8 +150,7 @@ int cli_eval(int argc, char **argv)
         NULL,
         NULL};
     eval_args args = {.deploy = SHOAL_DEPLOY_DESC_INIT};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.deploy.from == NULL)
         return cli_usage("eval", "which run? --from DIR");

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/explore.h"
 #include "shoal/model.h"
@@ -70,14 +71,6 @@ static const struct argp_option options[] = {
 
 /* ------------------------------------------------------------------ options */
 
-static bool parse_number(const char *text, double least, double most, double *out)
-{
-    char *end = NULL;
-    double value = strtod(text, &end);
-    *out = value;
-    return end != text && *end == '\0' && value >= least && value <= most;
-}
-
 static const char **text_option(explore_args *args, int key)
 {
     switch (key) {
@@ -103,11 +96,11 @@ static bool parse_value(explore_args *args, int key, const char *text)
     int64_t seed = 0;
     switch (key) {
     case KEY_LIMIT:
-        return parse_number(text, 0, 100, &args->search.limit);
+        return cli_parse_real(text, 0, 100, &args->search.limit);
     case KEY_BASELINE:
-        return parse_number(text, 0, 10000, &args->search.baseline);
+        return cli_parse_real(text, 0, 10000, &args->search.baseline);
     case KEY_MEMORY:
-        return parse_number(text, 1, 1e15, &args->search.memory_bits);
+        return cli_parse_real(text, 1, 1e15, &args->search.memory_bits);
     case KEY_BITS:
         return cli_parse_count(text, 1, 64, &args->search.weight_bits);
     case KEY_BLOCK:
@@ -119,7 +112,7 @@ static bool parse_value(explore_args *args, int key, const char *text)
     case 'b':
         return cli_parse_count(text, 1, 65536, &args->train.batch);
     case 'r':
-        return parse_number(text, 1e-12, 1e6, &args->train.lr);
+        return cli_parse_real(text, 1e-12, 1e6, &args->train.lr);
     case 's':
         if (!cli_parse_int(text, 1, INT64_MAX, &seed))
             return false;
@@ -139,7 +132,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     else if (text == NULL || key == ARGP_KEY_ARG)
         return ARGP_ERR_UNKNOWN;
     else if (!parse_value(args, key, text))
-        argp_error(state, "%s: not in range; see --help", text);
+        cli_refuse_value(state, key, text);
     return 0;
 }
 
@@ -293,7 +286,7 @@ static bool write_log(const explore_args *args, const shoal_explore_result *r)
     FILE *file = cli_create(path);
     bool bad = file == NULL || !answer_write(file, log_of(args, r)) || ferror(file);
     if ((file != NULL && fclose(file) != 0) || bad) {
-        fprintf(stderr, "shoal explore: cannot write %s: %s\n", path, strerror(errno));
+        (void)cli_fail("explore", "cannot write %s: %s", path, strerror(errno));
         return false;
     }
     return true;
@@ -336,7 +329,11 @@ static shoal_status find_matrices(explore_args *args)
     shoal_model *model = NULL;
     shoal_layer_info layer = SHOAL_LAYER_INFO_INIT;
     uint32_t count = 0;
-    shoal_status status = shoal_model_open(args->models[0], &model);
+    shoal_status status = shoal_model_open(args->models[1], &model); /* its turn comes late */
+    if (status != SHOAL_OK)
+        return status;
+    shoal_model_close(model);
+    status = shoal_model_open(args->models[0], &model);
     if (status != SHOAL_OK)
         return status;
     const shoal_tensor *tensors = shoal_model_tensors(model, &count);
@@ -360,15 +357,13 @@ static int run(explore_args *args)
     args->search.weights = count_weights;
     args->search.train = train_one;
     args->search.ctx = args;
-    if (args->train.out != NULL && mkdir(args->train.out, 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "shoal explore: cannot make the folder %s: %s\n", args->train.out,
-                strerror(errno));
-        return CLI_FAILED;
-    }
     if (find_matrices(args) != SHOAL_OK)
         return cli_report("explore");
     if (args->search.matrix_count == 0)
         return cli_usage("explore", "--lstm %s has no lstm or gru layer", args->models[0]);
+    if (args->train.out != NULL && mkdir(args->train.out, 0777) != 0 && errno != EEXIST)
+        return cli_fail("explore", "cannot make the folder %s: %s", args->train.out,
+                        strerror(errno));
     if (shoal_explore(&args->search, &result) != SHOAL_OK)
         return cli_report("explore");
     if (args->json && answer_print("explore", log_of(args, &result)) != CLI_OK)
@@ -402,8 +397,7 @@ int cli_explore(int argc, char **argv)
     args.train.lr = 0.005;
     args.train.epochs = 8;
     args.train.batch = 16;
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.train.data == NULL)
         return cli_usage("explore", "which data? --data DIR; `shoal data speech --out DIR`");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/deploy.h"
 
@@ -92,7 +93,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return ARGP_ERR_UNKNOWN;
     }
     if (!good)
-        argp_error(state, "%s: not taken; see --help", text);
+        cli_refuse_value(state, key, text);
     return 0;
 }
 
@@ -221,8 +222,7 @@ int cli_export(int argc, char **argv)
                         .elements = 64,
                         .latency = 16,
                         .clock_mhz = 100};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.deploy.from == NULL || args.out == NULL)
         return cli_usage("export", "what, and where to? --from DIR --out DIR");

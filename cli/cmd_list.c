@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/job.h"
 #include "shoal/rows.h"
@@ -30,7 +31,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         else if (args->name == NULL)
             args->name = text;
         else
-            argp_error(state, "one table and one name, not also %s", text);
+            cli_refuse(state, "one table and one name, not also %s", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -261,7 +262,7 @@ int cli_list(int argc, char **argv)
         NULL,
         NULL};
     list_args args = {0};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.what == NULL)
         return list_tables(args.json);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/model.h"
 
@@ -195,8 +196,7 @@ int cli_model(int argc, char **argv)
         NULL,
         NULL};
     model_args args = {0};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.list)
         return list_all(args.json);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shoal network: LIBRA. Which bandwidth each dimension of a network should have. */
 #include <argp.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "arguments.h"
 #include "cli.h"
 #include "network_show.h"
 #include "shoal/network.h"
@@ -43,14 +45,19 @@ static const struct argp_option options[] = {
      "LIBRA's network file (.yml), a cluster (.json), or \"ring:4, fc:8, switch:32\"", 1},
     {"cost", 'c', "COST", 0, "LIBRA's cost file (.yml), or $ per GB/s: \"2,4,57.4\"", 1},
     {"fixed-cost", KEY_FIXED, "X", 0, "$ that are paid whatever the bandwidth (0)", 1},
-    {"workload", 'w', "FILE[@WEIGHT]", 0, "ASTRA-sim text workload; several: a group", 2},
-    {"groups", 'g', "FILE|tp=N", 0,
-     "Of the workload before it: LIBRA's communicator file, or N-way tensor parallelism (tp=1)", 2},
+    {"workload", 'w', "FILE[@WEIGHT]", CLI_REPEATS, "ASTRA-sim text workload; repeat for a group",
+     2},
+    {"groups", 'g', "FILE|tp=N", CLI_REPEATS,
+     "Of the workload before it: LIBRA's communicator file, or N-way tensor parallelism; "
+     "repeat for each (tp=1)",
+     2},
     {"overlap", KEY_OVERLAP, NULL, 0, "Weight gradients travel while input gradients do", 2},
     {"recompute", KEY_RECOMPUTE, NULL, 0, "Forward collectives run twice", 2},
     {"objective", 'o', "NAME", 0, "perf, perf-per-cost, or cost (with time <= ..) (perf)", 3},
-    {"limit", 'l', "TEXT", 0,
-     "\"sum == 500\", \"b0 >= b1\", \"b2 + b3 == 200\", \"cost <= 1e7\", \"time <= 2e8\"", 3},
+    {"limit", 'l', "TEXT", CLI_REPEATS,
+     "\"sum == 500\", \"b0 >= b1\", \"b2 + b3 == 200\", \"cost <= 1e7\", \"time <= 2e8\"; repeat "
+     "for more",
+     3},
     {"sweep", KEY_SWEEP, "sum|cost=FROM:TO:POINTS", 0,
      "Solve for each total (sum ==) or budget (cost <=, the Pareto front)", 3},
     {"collectives", KEY_ALL, NULL, 0, "List each collective with its volume per dimension", 4},
@@ -114,7 +121,6 @@ static bool parse_objective(const char *text, shoal_network_objective *out)
 /* What needs a look at the text; false: a bad value. */
 static bool take(network_args *args, int key, char *text)
 {
-    const char *rest;
     switch (key) {
     case 'w':
         return add_job(args, text);
@@ -131,7 +137,7 @@ static bool take(network_args *args, int key, char *text)
     case KEY_SWEEP:
         return parse_sweep(text, args);
     default:
-        return parse_double(text, '\0', &args->desc.fixed_cost, &rest);
+        return cli_parse_real(text, 0, 1e18, &args->desc.fixed_cost);
     }
 }
 
@@ -186,10 +192,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_SWEEP:
     case KEY_FIXED:
         if (!take(args, key, text))
-            argp_error(state, "'%s' cannot be used here; see --help", text);
+            cli_refuse_value(state, key, text);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument %s; see --help", text);
+        cli_refuse(state, "unexpected argument %s; see --help", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -257,9 +263,9 @@ static bool write_file(const char *path, const network_report *report,
 {
     if (path == NULL)
         return true;
-    FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    FILE *out = strcmp(path, "-") == 0 ? stdout : cli_write(path);
     if (out == NULL) {
-        fprintf(stderr, "shoal network: cannot write %s\n", path);
+        (void)cli_fail("network", "cannot write %s: %s", path, strerror(errno));
         return false;
     }
     show(out, report);
@@ -267,7 +273,7 @@ static bool write_file(const char *path, const network_report *report,
     if (out != stdout)
         good = fclose(out) == 0 && good;
     if (!good)
-        fprintf(stderr, "shoal network: cannot write %s\n", path);
+        (void)cli_fail("network", "cannot write %s: %s", path, strerror(errno));
     return good;
 }
 
@@ -275,16 +281,17 @@ static int show(const network_args *args, const network_report *report)
 {
     bool to_stdout = args->csv != NULL && strcmp(args->csv, "-") == 0;
     int code = CLI_OK;
+    if (!write_file(args->svg, report, network_show_svg) ||
+        !write_file(args->html, report, network_show_html) ||
+        (!to_stdout && !write_file(args->csv, report, network_show_csv)))
+        return CLI_FAILED;
     if (args->json)
         code = network_show_json(report);
     else if (!to_stdout)
         network_show_text(stdout, report);
     if (args->collectives && !args->json)
         network_show_collectives(stdout, report);
-    bool good = write_file(args->csv, report, network_show_csv) &&
-                write_file(args->svg, report, network_show_svg) &&
-                write_file(args->html, report, network_show_html);
-    return good ? code : CLI_FAILED;
+    return !to_stdout || write_file(args->csv, report, network_show_csv) ? code : CLI_FAILED;
 }
 
 static int run(network_args *args)
@@ -331,8 +338,7 @@ int cli_network(int argc, char **argv)
         NULL,
         NULL};
     network_args args = {.desc = SHOAL_NETWORK_DESC_INIT};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     args.desc.jobs = args.jobs;
     if (args.desc.network == NULL || args.desc.job_count == 0)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "partition_accpar.h"
 #include "shoal/partition.h"
@@ -48,18 +49,15 @@ static const struct argp_option options[] = {
 /* "0.25" or "2/7". */
 static bool parse_ratio(const char *text, double *out)
 {
-    char *end = NULL;
-    double top = strtod(text, &end), bottom = 1;
-    if (end == text)
+    char top[32];
+    double over = 0, under = 1;
+    const char *slash = strchr(text, '/');
+    snprintf(top, sizeof top, "%.*s", slash != NULL ? (int)(slash - text) : 31, text);
+    if (!cli_parse_real(top, 1e-12, 1e12, &over) ||
+        (slash != NULL && !cli_parse_real(slash + 1, 1e-12, 1e12, &under)))
         return false;
-    if (*end == '/') {
-        const char *rest = end + 1;
-        bottom = strtod(rest, &end);
-        if (end == rest)
-            return false;
-    }
-    *out = top / bottom;
-    return *end == '\0' && *out > 0 && *out < 1e12;
+    *out = over / under;
+    return *out > 0 && *out < 1e12;
 }
 
 static bool parse_rate(const char *text, partition_args *args)
@@ -160,10 +158,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_METHOD:
     case KEY_RATE:
         if (!take(args, key, text))
-            argp_error(state, "%s: not in range; see --help", text);
+            cli_refuse_value(state, key, text);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument %s; see --help", text);
+        cli_refuse(state, "unexpected argument %s; see --help", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -387,8 +385,7 @@ int cli_partition(int argc, char **argv)
     shoal_partition_info info = SHOAL_PARTITION_INFO_INIT;
     args.desc.model = "vgg-a";
     args.desc.levels = 4;
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.accelerators != NULL)
         return partition_accpar(args.desc.model, args.desc.batch, args.accelerators,

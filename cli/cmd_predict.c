@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "predict_args.h"
 
@@ -49,10 +50,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_KEEP:
         if (!cli_parse_int(text, 1, 100, &args->keep))
-            argp_error(state, "--keep %s: 1 .. 100", text);
+            cli_refuse(state, "--keep %s: wanted a whole number from 1 to 100", text);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", text);
+        cli_refuse(state, "unexpected argument '%s'", text);
         return 0;
     default:
         return predict_parse(key, text, state, &args->desc);
@@ -327,8 +328,7 @@ int cli_predict(int argc, char **argv)
         NULL,
         NULL};
     predict_args args = {.desc = SHOAL_PREDICT_DESC_INIT, .keep = 10};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if ((args.desc.model == NULL && args.desc.plan == NULL) || args.desc.cluster == NULL)
         return cli_usage("predict", "what, on which cluster? --model SPEC | --plan FILE, and "

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "cli.h"
 #include "hosts.h"
 #include "launch.h"
@@ -55,16 +56,16 @@ static error_t parse_members(int key, char *text, struct argp_state *state)
     case KEY_ON_LOSS:
         args->launch.survives = strcmp(text, "reform") == 0;
         if (!args->launch.survives && strcmp(text, "stop") != 0)
-            argp_error(state, "--on-loss %s: wanted stop or reform", text);
+            cli_refuse(state, "--on-loss %s: wanted stop or reform", text);
         return 0;
     case KEY_SPARES:
         if (!cli_parse_int(text, 0, 64, &number))
-            argp_error(state, "--spares %s: wanted a whole number from 0 to 64", text);
+            cli_refuse(state, "--spares %s: wanted a whole number from 0 to 64", text);
         args->launch.spares = (uint32_t)number;
         return 0;
     case KEY_HOLD:
         if (!cli_parse_int(text, 0, 65534, &number))
-            argp_error(state, "--hold-ports %s: wanted 0 to 65534", text);
+            cli_refuse(state, "--hold-ports %s: wanted 0 to 65534", text);
         args->launch.port = (uint16_t)number;
         args->hold = true;
         return 0;
@@ -83,25 +84,21 @@ static error_t parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'n':
         if (!cli_parse_int(text, 1, 4096, &number))
-            argp_error(state, "-n %s: wanted a whole number from 1 to 4096", text);
+            cli_refuse(state, "--ranks %s: wanted a whole number from 1 to 4096", text);
         args->launch.ranks = (uint32_t)number;
         return 0;
     case 'a':
         if (!cli_parse_int(text, 0, 1024, &number))
-            argp_error(state, "--aggregators %s: wanted a whole number from 0 to 1024", text);
+            cli_refuse(state, "--aggregators %s: wanted a whole number from 0 to 1024", text);
         args->launch.aggregators = (uint32_t)number;
         return 0;
     case 1000:
         args->launch.colocated = true;
         return 0;
-    case 'g': {
-        char *end = NULL;
-        args->launch.grace_s = strtod(text, &end);
-        if (end == text || *end != '\0' ||
-            !(args->launch.grace_s >= 0 && args->launch.grace_s <= 3600))
-            argp_error(state, "--grace %s: wanted seconds from 0 to 3600", text);
+    case 'g':
+        if (!cli_parse_real(text, 0, 3600, &args->launch.grace_s))
+            cli_refuse(state, "--grace %s: wanted seconds from 0 to 3600", text);
         return 0;
-    }
     case 'l':
         args->launch.lab = &args->lab;
         args->launch.bad = args->launch.bad || !lab_parse("run", text, &args->lab);
@@ -124,7 +121,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_NO_ARGS:
         if (!args->hold)
-            argp_error(state, "no command; put it after --");
+            cli_refuse(state, "no command; put it after --");
         return 0;
     default:
         return parse_members(key, text, state);
@@ -191,8 +188,7 @@ int cli_run(int argc, char **argv)
                                      help_filter,
                                      NULL};
     run_args args = {.launch = {.verb = "run", .grace_s = 10}};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &args) != 0)
         return CLI_USAGE;
     int code = args.hold ? hosts_hold_ports(args.launch.port) : start(&args);
     launch_forget_options(&args.launch);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/train.h"
 #include "sim_output.h"
@@ -84,7 +85,6 @@ static const struct argp_option options[] = {
 static bool parse_number(sim_args *args, int key, const char *text)
 {
     int64_t number = 0;
-    char *end;
     switch (key) {
     case 'i':
         args->desc.iterations = cli_parse_int(text, 1, INT64_C(1) << 40, &number) ? number : 0;
@@ -105,15 +105,13 @@ static bool parse_number(sim_args *args, int key, const char *text)
         args->train.epochs = cli_parse_int(text, 1, 1000000, &number) ? (uint32_t)number : 0;
         return args->train.epochs > 0;
     case KEY_LR:
-        args->train.lr = strtod(text, &end);
-        return end != text && *end == '\0' && args->train.lr > 0 && args->train.lr < 1e6;
+        return cli_parse_real(text, 1e-12, 1e6, &args->train.lr);
     case KEY_BUCKET:
         args->desc.bucket_bytes = SIZE_MAX;
         return strcmp(text, "model") == 0 ||
                (cli_parse_bytes(text, &args->desc.bucket_bytes) && args->desc.bucket_bytes > 0);
     default:
-        args->desc.until_s = strtod(text, &end);
-        return end != text && *end == '\0' && args->desc.until_s > 0 && args->desc.until_s < 1e9;
+        return cli_parse_real(text, 1e-9, 1e9, &args->desc.until_s);
     }
 }
 
@@ -184,10 +182,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_BUCKET:
     case KEY_SECONDS:
         if (!parse_number(args, key, text))
-            argp_error(state, "'%s' is not in range; see --help", text);
+            cli_refuse_value(state, key, text);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", text);
+        cli_refuse(state, "unexpected argument '%s'", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -254,6 +252,8 @@ static int run(const sim_args *args, shoal_sim *sim)
 {
     char error[1024] = "";
     shoal_status status = shoal_sim_run(sim);
+    if (status == SHOAL_EIO)
+        return cli_report("sim");
     if (status != SHOAL_OK)
         snprintf(error, sizeof error, "%s", shoal_last_error()->text);
     sim_report report = {.desc = &args->desc,
@@ -265,14 +265,12 @@ static int run(const sim_args *args, shoal_sim *sim)
         return cli_report("sim");
     report.spectral_gap = spectral_gap(args, report.workers, report.results.params);
     int code = cli_exit_code(status);
+    if (args->pictures != NULL && !sim_draw(&report, args->pictures))
+        return cli_fail("sim", "--pictures %s: %s", args->pictures, strerror(errno));
     if (args->json && sim_print_json(&report) != CLI_OK)
         code = CLI_FAILED;
     else if (!args->json)
         sim_print_text(&report);
-    if (args->pictures != NULL && !sim_draw(&report, args->pictures)) {
-        fprintf(stderr, "shoal sim: %s: %s\n", args->pictures, strerror(errno));
-        return CLI_FAILED;
-    }
     if (status != SHOAL_OK)
         fprintf(stderr, "shoal sim: %s\n", error);
     return code;
@@ -335,8 +333,7 @@ int cli_sim(int argc, char **argv)
                      .one = {.key = 1, .lr_scale = 1},
                      .train = SHOAL_TRAIN_DESC_INIT};
     shoal_sim *sim;
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (contradiction(&args) != NULL)
         return cli_usage("sim", "%s", contradiction(&args));

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/watch.h"
 #include "status_show.h"
@@ -36,14 +37,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 't':
         if (!cli_parse_int(text, 1, 600000, &args->timeout_ms)) {
             args->bad = true;
-            argp_error(state, "--timeout-ms %s: wanted a whole number from 1 to 600000", text);
+            cli_refuse(state, "--timeout-ms %s: wanted a whole number from 1 to 600000", text);
         }
         return 0;
     case 'J':
     case ARGP_KEY_ARG:
         if (args->place != NULL) {
             args->bad = true;
-            argp_error(state, "one job at a time, not '%s' and '%s'", args->place, text);
+            cli_refuse(state, "one job at a time, not '%s' and '%s'", args->place, text);
         }
         args->place = text;
         return 0;
@@ -132,8 +133,7 @@ int cli_status(int argc, char **argv)
         NULL,
         NULL};
     status_args args = {.timeout_ms = 1000};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0 || args.bad)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0 || args.bad)
         return CLI_USAGE;
     int code = ask(&args, false), last = code;
     const struct timespec second = {.tv_sec = CLEAR_S};

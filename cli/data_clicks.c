@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/data.h"
 
@@ -27,7 +28,6 @@ static const struct argp_option options[] = {
 static bool parse_value(clicks_args *args, int key, const char *text)
 {
     int64_t number = 0;
-    char *end = NULL;
     switch (key) {
     case 'n':
         return cli_parse_count(text, 1, 100000000, &args->clicks.train_count);
@@ -38,8 +38,7 @@ static bool parse_value(clicks_args *args, int key, const char *text)
     case 'v':
         return cli_parse_count(text, 1, 100000000, &args->clicks.vocab);
     case 'z':
-        args->clicks.skew = strtod(text, &end);
-        return end != text && *end == '\0' && args->clicks.skew > 0 && args->clicks.skew <= 4;
+        return cli_parse_real(text, 1e-9, 4, &args->clicks.skew);
     default:
         if (!cli_parse_int(text, 1, INT64_MAX, &number))
             return false;
@@ -65,7 +64,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'z':
     case 's':
         if (!parse_value(args, key, text))
-            argp_error(state, "-%c %s: not in range; see --help", key, text);
+            cli_refuse_value(state, key, text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -87,8 +86,7 @@ int data_clicks(int argc, char **argv)
         NULL};
     clicks_args args = {.clicks = SHOAL_CLICKS_DESC_INIT};
     shoal_clicks_info info = {0};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.clicks.dir == NULL)
         return cli_usage("data clicks", "where to? --out DIR");

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/data.h"
 
@@ -34,22 +36,15 @@ static const struct argp_option speech_options[] = {
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},
     {0}};
 
-static bool parse_number(const char *text, double low, double high, double *out)
-{
-    char *end = NULL;
-    *out = strtod(text, &end);
-    return end != text && *end == '\0' && *out >= low && *out <= high;
-}
-
 static bool parse_speech_value(speech_args *args, int key, const char *text)
 {
     shoal_speech_desc *d = &args->speech;
     int64_t number = 0;
     switch (key) {
     case 'n':
-        return parse_number(text, 0.01, 6000, &d->train_minutes);
+        return cli_parse_real(text, 0.01, 6000, &d->train_minutes);
     case 't':
-        return parse_number(text, 0.01, 6000, &d->test_minutes);
+        return cli_parse_real(text, 0.01, 6000, &d->test_minutes);
     case 's':
         if (!cli_parse_int(text, 1, INT64_MAX, &number))
             return false;
@@ -61,7 +56,7 @@ static bool parse_speech_value(speech_args *args, int key, const char *text)
         d->every = (uint32_t)number;
         return true;
     case KEY_NOISE:
-        if (!parse_number(text, 0, 100, &d->noise))
+        if (!cli_parse_real(text, 0, 100, &d->noise))
             return false;
         d->noise = d->noise > 0 ? d->noise : -1;
         return true;
@@ -94,10 +89,10 @@ static error_t parse_speech(int key, char *text, struct argp_state *state)
     case KEY_NOISE:
     case KEY_FEATURES:
         if (!parse_speech_value(args, key, text))
-            argp_error(state, "%s: not in range; see --help", text);
+            cli_refuse_value(state, key, text);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "nothing but options is expected, not '%s'", text);
+        cli_refuse(state, "nothing but options is expected, not '%s'", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -163,18 +158,19 @@ int data_speech(int argc, char **argv)
         NULL,
         NULL};
     speech_args args = {.speech = SHOAL_SPEECH_DESC_INIT};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.speech.dir == NULL)
         return cli_usage("data speech", "where to? --out DIR");
     if (!find_program(&args))
         return cli_usage("data speech", "where is shoal-speak? --program PATH");
-    if (access(args.speech.program, X_OK) != 0) {
-        fprintf(stderr,
-                "shoal data speech: there is no program %s\n"
-                "  It is built where Debian's libespeak-ng-dev is installed.\n",
-                args.speech.program);
+    struct stat info;
+    if (stat(args.speech.program, &info) != 0 || !S_ISREG(info.st_mode) ||
+        access(args.speech.program, X_OK) != 0) {
+        (void)cli_fail("data speech",
+                       "there is no program %s; it is built where Debian's libespeak-ng-dev is "
+                       "installed, and --program PATH names it",
+                       args.speech.program);
         return CLI_CANNOT_HERE;
     }
     return make_speech(&args);
@@ -206,7 +202,7 @@ static error_t parse_text(int key, char *text, struct argp_state *state)
         return 0;
     case 'l':
         if (!cli_parse_int(text, 2, 65536, &number))
-            argp_error(state, "--length %s: not in range; see --help", text);
+            cli_refuse_value(state, key, text);
         args->text.length = (uint32_t)number;
         return 0;
     case ARGP_KEY_ARGS:
@@ -232,8 +228,7 @@ int data_text(int argc, char **argv)
         NULL};
     text_args args = {.text = SHOAL_TEXT_DESC_INIT};
     shoal_text_info info = {0};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.text.dir == NULL || args.text.file_count == 0)
         return cli_usage("data text", "which files, and where to? --out DIR FILE ...");

@@ -44,8 +44,10 @@ static char host_address[LAB_MAX_HOSTS][16];
 
 static bool bad_key(const char *verb, const char *key, const char *value, const char *wanted)
 {
-    cli_usage(verb, "--lab %s=%s: wanted %s; known keys:\n%s", key, value != NULL ? value : "",
-              wanted, lab_help);
+    cli_usage(verb,
+              "--lab %s=%s: wanted %s; known keys: rate, hosts, link, slow, throttle, hole, mtu, "
+              "burst, limit, loss, cables",
+              key, value != NULL ? value : "", wanted);
     return false;
 }
 

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "cli.h"
 #include "launch.h"
 
 enum { KEY_PATH = 1000 };
 
 static const struct argp_option options[] = {
-    {"hosts", 'H', "A,B:4", 0,
+    {"hosts", 'H', "A,B:4", CLI_LONG,
      "Start the ranks on these hosts by ssh (or by the program in SHOAL_RSH): one on each, or its "
      "slots",
      0},
@@ -18,7 +19,7 @@ static const struct argp_option options[] = {
      "With --hosts: shoal lies in this folder there, and programs are looked for in it first "
      "(shoal: where it lies here, or in the PATH there)",
      0},
-    {"export", 'x', "NAME[=VALUE]", 0,
+    {"export", 'x', "NAME[=VALUE]", CLI_REPEATS | CLI_LONG,
      "With --hosts: this variable for the ranks, as it is here or with a value; may be repeated",
      0},
     {"port", 'p', "PORT", 0,
@@ -63,9 +64,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
 {
     const int taken = launch_take(state->input, key, text);
     if (taken == 0 && key == 'p')
-        argp_error(state, "--port %s: wanted 1 to 65534", text);
+        cli_refuse(state, "--port %s: wanted 1 to 65534", text);
     else if (taken == 0)
-        argp_error(state, "--path %s: one folder, without a colon", text);
+        cli_refuse(state, "--path %s: one folder, without a colon", text);
     return taken >= 0 ? 0 : ARGP_ERR_UNKNOWN;
 }
 

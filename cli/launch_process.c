@@ -207,7 +207,7 @@ static void exec_with_token(const launch_job *j, char **argv)
         _exit(CLI_FAILED);
     }
     execvp(argv[0], argv);
-    fprintf(stderr, "shoal %s: cannot start %s: %s\n", j->desc->verb, argv[0], strerror(errno));
+    (void)cli_fail(j->desc->verb, "cannot start %s: %s", argv[0], strerror(errno));
     _exit(127);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "cli.h"
 
 typedef enum { TEXT, COUNT, BYTES, REAL, FLAG, RECOMPUTE } option_kind;
@@ -58,7 +59,7 @@ static bool set_flag(bool *field, const char *text)
 
 static bool set(const struct predict_option *option, shoal_predict_desc *desc, const char *text)
 {
-    char *field = (char *)desc + option->offset, *end = NULL;
+    char *field = (char *)desc + option->offset;
     int64_t count = 0;
     uint64_t bytes = 0;
     switch (option->kind) {
@@ -76,8 +77,7 @@ static bool set(const struct predict_option *option, shoal_predict_desc *desc, c
         *(size_t *)(void *)field = (size_t)bytes;
         return true;
     case REAL:
-        *(double *)(void *)field = strtod(text, &end);
-        return end != text && *end == '\0';
+        return cli_parse_real(text, 1e-3, 1024, (double *)(void *)field);
     case FLAG:
         return set_flag((bool *)field, text);
     default:
@@ -90,7 +90,7 @@ error_t predict_parse(int key, char *text, struct argp_state *state, shoal_predi
     for (size_t i = 0; i < OPTIONS; i++)
         if (table[i].key == key) {
             if (!set(&table[i], desc, text))
-                argp_error(state, "--%s %s: not in range; see --help", table[i].name, text);
+                cli_refuse_value(state, key, text);
             return 0;
         }
     return ARGP_ERR_UNKNOWN;

@@ -7,6 +7,10 @@
 
 #include "cli.h"
 
+/* Of names, user@name, IPv4 and IPv6 with its zone; a shell obeys none of them. */
+static const char host_letters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@:%[]";
+
 /* Where ":SLOTS" begins behind a host; NULL: nowhere. "[::1]:2" loses its brackets, and becomes
  * empty if they do not close or something else follows; more than one colon without them is an
  * IPv6 address alone. */
@@ -40,15 +44,18 @@ static bool read_hosts(const char *verb, remote_hosts *hosts, uint32_t *named_sl
             }
             ++*named_slots;
         }
-        if (name[0] == '\0' || name[0] == '-' || hosts->count == REMOTE_MAX_HOSTS) {
-            cli_usage(verb, "--hosts: \"%s\" is no host name (at most %d hosts)", name,
+        if (name[0] == '\0' || name[0] == '-' || name[strspn(name, host_letters)] != '\0' ||
+            hosts->count == REMOTE_MAX_HOSTS) {
+            cli_usage(verb, "--hosts: \"%.80s\" is no host name (at most %d hosts)", name,
                       REMOTE_MAX_HOSTS);
             return false;
         }
         hosts->names[hosts->count] = name;
         hosts->slots[hosts->count++] = (uint32_t)slots;
     }
-    return true;
+    if (hosts->count == 0)
+        cli_usage(verb, "--hosts names no host; such as a,b:2");
+    return hosts->count > 0;
 }
 
 uint32_t remote_ranks(const char *verb, const char *text)
@@ -83,7 +90,7 @@ bool remote_forward(const char *verb, const char *text, char **out)
 {
     size_t name = strcspn(text, "=");
     if (is_ours(text, name)) {
-        cli_usage(verb, "-x %.*s: the launcher sets this one", (int)name, text);
+        cli_usage(verb, "--export %.*s: the launcher sets this one", (int)name, text);
         return false;
     }
     bool good = name > 0 && (text[0] < '0' || text[0] > '9');
@@ -93,8 +100,8 @@ bool remote_forward(const char *verb, const char *text, char **out)
     const char *value = text[name] == '=' ? text + name + 1 : getenv(text);
     if (!good || value == NULL) {
         cli_usage(verb,
-                  good ? "-x %s: there is no such variable here; -x NAME=VALUE sets it"
-                       : "-x %s: it is NAME or NAME=VALUE",
+                  good ? "--export %.80s: there is no such variable here; -x NAME=VALUE sets it"
+                       : "--export %.80s: it is NAME or NAME=VALUE",
                   text);
         return false;
     }

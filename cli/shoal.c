@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "cli.h"
+#include "nearest.h"
 
 const cli_verb cli_verbs[] = {
     {"train", "train a network across workers: the main job", cli_train},
@@ -57,46 +60,45 @@ static int told(const char *name, int code)
     return code == CLI_OK ? CLI_FAILED : code;
 }
 
-enum { NAME_MOST = 32 };
-
-/* Letters to change, leave out, add or swap with their neighbour until a is b. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t rows[3][NAME_MOST + 1], n = strlen(a), m = strlen(b);
-    if (n > NAME_MOST || m > NAME_MOST)
-        return NAME_MOST;
-    for (size_t j = 0; j <= m; j++)
-        rows[0][j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t *row = rows[i % 3], *above = rows[(i - 1) % 3], *before = rows[(i + 1) % 3];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t least = above[j - 1] + (a[i - 1] != b[j - 1]);
-            least = above[j] + 1 < least ? above[j] + 1 : least;
-            least = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                before[j - 2] + 1 < least)
-                least = before[j - 2] + 1;
-            row[j] = least;
-        }
-    }
-    return rows[n % 3][m];
-}
-
 static const char *nearest_verb(const char *typed)
 {
     const char *best = NULL;
-    size_t least = 3; /* what is further off was meant otherwise */
+    size_t least = nearest_most(typed) + 1;
     for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++)
-        if (distance(typed, verb->name) < least) {
-            least = distance(typed, verb->name);
+        if (nearest_distance(typed, verb->name) < least) {
+            least = nearest_distance(typed, verb->name);
             best = verb->name;
         }
     return best;
 }
 
+/* Each thread of OpenBLAS wants a piece of address space, and tries for ever to get it; so do its
+ * ends. */
+static bool has_room(void)
+{
+    const uint64_t piece = 128u << 20, rest = 64u << 20;
+    const char *number = getenv("OPENBLAS_NUM_THREADS");
+    int64_t threads = 0;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    if (number == NULL || !cli_parse_int(number, 1, 256, &threads))
+        threads = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint64_t need = (uint64_t)threads * piece + rest;
+    if (limit.rlim_cur >= need)
+        return true;
+    fprintf(stderr,
+            "shoal: %llu MiB of address space (ulimit -v) are too little for %lld threads of "
+            "OpenBLAS; allow %llu MiB, or set OPENBLAS_NUM_THREADS=1\n",
+            (unsigned long long)(limit.rlim_cur >> 20), (long long)threads,
+            (unsigned long long)(need >> 20));
+    return false;
+}
+
 int main(int argc, char **argv)
 {
+    if (!has_room())
+        _exit(CLI_FAILED); /* without the ends */
     setenv("ARGP_HELP_FMT", "rmargin=100", 0);
     if (argc < 2)
         return help(stderr);
@@ -120,6 +122,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "shoal: unknown verb '%s'; did you mean `shoal %s`?\n", argv[1], near);
         return CLI_USAGE;
     }
-    fprintf(stderr, "shoal: unknown verb '%s'\n\n", argv[1]);
+    char typed[80];
+    snprintf(typed, sizeof typed, "%s", argv[1]);
+    cli_make_printable(typed);
+    fprintf(stderr, "shoal: unknown verb '%s'\n\n", typed);
     return help(stderr);
 }

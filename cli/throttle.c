@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "lab.h"
 
 enum { PERIOD_US = 20000, RANKS_MAX = LAB_MAX_HOSTS, TRIES = 200, PAUSE_MS = 20 };
@@ -190,6 +191,6 @@ bool throttle_join(const char *verb, uint32_t rank)
     name(path, sizeof path, rank, "cgroup.procs");
     if (put(path, "0"))
         return true;
-    fprintf(stderr, "shoal %s: %s: %s\n", verb, path, strerror(errno));
+    (void)cli_fail(verb, "%s: %s", path, strerror(errno));
     return false;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train_checks.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ bool train_parse_tos(const char *text, uint8_t *tos_out)
     char *end = NULL;
     unsigned long value = strtoul(text, &end, 0);
     *tos_out = (uint8_t)value;
-    return end != text && *end == '\0' && value <= 255;
+    return isdigit((unsigned char)text[0]) && *end == '\0' && value <= 255;
 }
 
 bool train_parse_bucket(const char *text, size_t *bytes_out)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "cli.h"
 #include "train_checks.h"
 
@@ -181,16 +182,6 @@ static const char **text_option(train_args *args, int key)
     }
 }
 
-static bool parse_double(const char *text, double min, double max, double *out)
-{
-    char *end = NULL;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= min && value <= max))
-        return false;
-    *out = value;
-    return true;
-}
-
 static bool parse_u32(const char *text, int64_t min, int64_t max, uint32_t *out)
 {
     int64_t value = 0;
@@ -203,7 +194,7 @@ static bool parse_u32(const char *text, int64_t min, int64_t max, uint32_t *out)
 static bool parse_seconds(const char *text, int64_t *us_out)
 {
     double seconds = 0;
-    if (!parse_double(text, 0.01, 1e6, &seconds))
+    if (!cli_parse_real(text, 0.01, 1e6, &seconds))
         return false;
     *us_out = (int64_t)(seconds * 1e6);
     return true;
@@ -266,11 +257,11 @@ static int parse_value(train_args *args, int key, const char *text)
     case 'w':
         return parse_u32(text, 1, 1024, &args->workers);
     case 'r':
-        return parse_double(text, 1e-12, 1e6, &train->lr);
+        return cli_parse_real(text, 1e-12, 1e6, &train->lr);
     case 's':
         return parse_u64(text, &train->seed);
     case KEY_COMPUTE:
-        return parse_double(text, 0, 3.6e6, &train->compute_ms);
+        return cli_parse_real(text, 0, 3.6e6, &train->compute_ms);
     case KEY_STEPS:
         return parse_u64(text, &train->max_steps);
     case KEY_CHECKPOINT:
@@ -361,6 +352,17 @@ static uint64_t option_bit(int key)
     return option->name != NULL ? UINT64_C(1) << (option - train_options) : 0;
 }
 
+/* A word of "a|b|c". */
+static bool is_one_of(const char *text, const char *words)
+{
+    const size_t length = strcspn(text, "|");
+    for (; *words != '\0'; words += strcspn(words, "|"), words += *words != '\0')
+        if (text[length] == '\0' && strcspn(words, "|") == length &&
+            strncmp(words, text, length) == 0)
+            return true;
+    return false;
+}
+
 /* 1: taken, 0: a bad value, -1: no option of this verb. Texts are borrowed. */
 static int take(train_args *args, int key, const char *text)
 {
@@ -381,10 +383,10 @@ static int take(train_args *args, int key, const char *text)
         return 1;
     case KEY_LOG:
         setenv("SHOAL_LOG", text, 1);
-        return 1;
+        return is_one_of(text, "error|warn|info|debug|trace");
     case KEY_LOG_FORMAT:
         setenv("SHOAL_LOG_FORMAT", text, 1);
-        return 1;
+        return is_one_of(text, "text|json");
     default:
         return parse_value(args, key, text);
     }
@@ -399,7 +401,7 @@ error_t train_parse(int key, char *text, struct argp_state *state)
     }
     int taken = take(args, key, text);
     if (taken == 0)
-        argp_error(state, "--%s %s: not in range; see --help", option_name(key), text);
+        cli_refuse_value(state, key, text);
     if (taken > 0)
         train_kept_add(&args->kept, option_name(key), text);
     return taken >= 0 ? 0 : ARGP_ERR_UNKNOWN;

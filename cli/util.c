@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,14 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
+#include <wctype.h>
 
+#include "arguments.h"
 #include "cli.h"
 #include "shoal/version.h"
+
+enum { TEXT_MOST = 1400 }; /* of a sentence, whatever it names */
 
 int cli_exit_code(shoal_status status)
 {
@@ -32,6 +38,51 @@ int cli_exit_code(shoal_status status)
     }
 }
 
+void cli_make_printable(char *text)
+{
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    locale_t before = uselocale(utf8); /* none: nothing but ASCII is shown */
+    mbstate_t state = {0};
+    while (*text != '\0') {
+        wchar_t one = 0;
+        size_t length = mbrtowc(&one, text, MB_CUR_MAX, &state);
+        if (length == 0 || length > MB_CUR_MAX || !iswprint((wint_t)one)) {
+            *text = '?';
+            length = 1;
+            state = (mbstate_t){0};
+        }
+        text += length;
+    }
+    uselocale(before);
+    if (utf8 != (locale_t)0)
+        freelocale(utf8);
+}
+
+char *cli_format(const char *format, va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        return NULL;
+    const size_t length = strlen(text);
+    if (length > TEXT_MOST) {
+        memcpy(text + TEXT_MOST / 2, "...", 3);
+        memmove(text + TEXT_MOST / 2 + 3, text + length - TEXT_MOST / 2, TEXT_MOST / 2 + 1);
+    }
+    cli_make_printable(text);
+    return text;
+}
+
+int cli_fail(const char *verb, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = cli_format(format, args);
+    va_end(args);
+    fprintf(stderr, "shoal %s: %s\n", verb, text != NULL ? text : "no memory");
+    free(text);
+    return CLI_FAILED;
+}
+
 int cli_report(const char *verb)
 {
     const shoal_error *error = shoal_last_error();
@@ -45,10 +96,11 @@ int cli_usage(const char *verb, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "shoal %s: ", verb);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\nTry `shoal %s --help`.\n", verb);
+    char *text = cli_format(format, args);
     va_end(args);
+    fprintf(stderr, "shoal %s: %s\nTry `shoal %s --help`.\n", verb,
+            text != NULL ? text : "no memory", verb);
+    free(text);
     return CLI_USAGE;
 }
 
@@ -65,7 +117,19 @@ bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_ou
     char *end = NULL;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < min || value > max)
+    if (errno != 0 || end == text || isspace((unsigned char)text[0]) || *end != '\0' ||
+        value < min || value > max)
+        return false;
+    *value_out = value;
+    return true;
+}
+
+bool cli_parse_real(const char *text, double min, double max, double *value_out)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || text[strspn(text, "+-.0123456789eE")] != '\0' ||
+        !(value >= min && value <= max))
         return false;
     *value_out = value;
     return true;
@@ -144,8 +208,7 @@ int cli_parse_and_run(const char *verb, const struct argp *argp, int argc, char 
     char **command = command_again(verb, argc, argv);
     if (command == NULL)
         return CLI_FAILED;
-    argp_err_exit_status = CLI_USAGE;
-    int code = argp_parse(argp, argc, argv, 0, NULL, args) == 0 ? run(args, command) : CLI_USAGE;
+    int code = cli_parse(argp, argc, argv, 0, args) == 0 ? run(args, command) : CLI_USAGE;
     free(command);
     return code;
 }
@@ -161,6 +224,15 @@ FILE *cli_open(const char *path)
     close(fd);
     errno = EINVAL;
     return NULL;
+}
+
+FILE *cli_write(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return NULL;
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fdopen(fd, "w");
 }
 
 FILE *cli_create(const char *path)

@@ -28,6 +28,7 @@
 #include "comm/meet_net.h"
 #include "comm/serve.h"
 #include "comm/visitors.h"
+#include "transport/iface.h"
 #include "wire/messages.h"
 
 enum {
@@ -397,6 +398,9 @@ static shoal_status take_desc(shoal_aggregator *a, const shoal_aggregator_desc *
     a->jobs_max = desc->jobs_max > 0 ? desc->jobs_max : DEFAULT_JOBS_MAX;
     token_desc.token = desc->token;
     SHOALI_TRY(shoali_token_find(&token_desc, shoali_getenv, NULL, &a->token));
+    shoali_iface_choice choice;
+    if (desc->interface != NULL)
+        SHOALI_TRY(shoali_iface_choose(desc->interface, NULL, true, &choice));
     a->self = (shoali_record){.world_size = 1, .workers = 1};
     return shoali_meet_random(&a->self.incarnation, sizeof a->self.incarnation);
 }

@@ -321,6 +321,9 @@ SHOAL_MUST_USE shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc 
 const char *shoali_getenv(void *ctx, const char *name);
 
 /* link.c: transports: opening, and what they report. */
+/** What a communicator of one would open if it were of more: a wrong spec or interface is refused
+ * by all alike. */
+SHOAL_MUST_USE shoal_status shoali_links_check(const shoal_comm_desc *desc);
 SHOAL_MUST_USE shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc,
                                               uint64_t incarnation);
 /** Connect to endpoint; near, too, where that works. */

@@ -449,7 +449,7 @@ shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc, const sh
     uint64_t started_us = comm->now_us = shoali_now_us();
     snprintf(comm->peers[comm->me].host, sizeof comm->peers[comm->me].host, "%s", comm->host);
     if (comm->size == 1)
-        return SHOAL_OK;
+        return shoali_links_check(desc);
     shoali_record *records = shoali_alloc_array(comm->size, sizeof *records);
     if (records == NULL)
         return SHOAL_ENOMEM;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "comm/inner.h"
 #include "comm/meet.h"
+#include "transport/iface.h"
 #include "wire/messages.h"
 
 static const char near_name[] = "shm"; /* and the key of the control transport that refuses it */
@@ -310,6 +311,23 @@ shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc, ui
     if (comm->near.kind != NULL && open_link(&comm->near, near_name, fault, &args) != SHOAL_OK)
         shoali_log(WARN, "no %s: %s", near_name, shoal_last_error()->text);
     return SHOAL_OK;
+}
+
+shoal_status shoali_links_check(const shoal_comm_desc *desc)
+{
+    const char *spec = desc->transport != NULL ? desc->transport : "tcp";
+    const shoali_transport_row *row = shoali_transport_find(spec);
+    if (row == NULL)
+        return SHOAL_EINVAL;
+    void *params = shoali_alloc(row->schema.params_size);
+    if (params == NULL)
+        return SHOAL_ENOMEM;
+    shoal_status status = shoali_spec_parse("transport", spec, &row->schema, params);
+    shoali_free(params);
+    shoali_iface_choice choice;
+    if (status == SHOAL_OK && desc->interface != NULL)
+        status = shoali_iface_choose(desc->interface, NULL, true, &choice);
+    return status;
 }
 
 shoal_status shoali_links_add(shoal_comm *comm, uint32_t endpoint, const char *address,

@@ -100,9 +100,11 @@ shoal_status shoali_token_find(const shoal_comm_desc *desc, shoali_env env, void
     if (desc->token != NULL)
         return keep((const uint8_t *)desc->token, strlen(desc->token), "the descriptor", token_out);
     if (path != NULL && path[0] != '\0') {
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        int fd = open(path,
+                      O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe without a writer is empty */
         if (fd < 0)
             return shoali_fail_os(SHOAL_EIO, errno, "cannot open SHOAL_TOKEN_FILE %s", path);
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
         shoal_status status = keep_from(fd, path, token_out);
         close(fd);
         return status;

@@ -196,13 +196,14 @@ static void forget(asking *a)
 
 /* ---------------------------------------------------------------- one of them */
 
-static shoal_status nobody_here(const char *folder, bool any)
+static shoal_status nobody_here(const char *folder, const char *job)
 {
-    (void)shoali_fail(SHOAL_EINVAL,
-                      any ? "no job runs on this host, as far as %s shows"
-                          : "no job of that name or number runs on this host, as far as %s "
-                            "shows",
-                      folder);
+    if (job == NULL)
+        (void)shoali_fail(SHOAL_EINVAL, "no job runs on this host, as far as %s shows", folder);
+    else
+        (void)shoali_fail(SHOAL_EINVAL,
+                          "no job of the name or number '%s' runs on this host, as far as %s shows",
+                          job, folder);
     shoali_error_advice("Ask on a host, and as the user, of one of its ranks.");
     return SHOAL_EINVAL;
 }
@@ -274,7 +275,7 @@ static shoal_status ask_named(asking *a, const char *place, uint64_t deadline_us
     hear_all(a, deadline_us);
     qsort(a->job, a->jobs, sizeof a->job[0], by_age);
     if (a->jobs == 0 || (by_number && (number == 0 || number > a->jobs)))
-        return nobody_here(folder, any);
+        return nobody_here(folder, any ? NULL : place);
     return by_number ? take(&a->job[number - 1], watch_out) : take_only(a, watch_out);
 }
 
@@ -323,7 +324,7 @@ shoal_status shoal_watch_all(int64_t timeout_us, shoal_watch **watch_out)
     ask_folder(a, folder, NULL);
     hear_all(a, shoali_now_us() + (uint64_t)timeout_us);
     qsort(a->job, a->jobs, sizeof a->job[0], by_age);
-    shoal_status status = a->jobs > 0 ? SHOAL_OK : nobody_here(folder, true);
+    shoal_status status = a->jobs > 0 ? SHOAL_OK : nobody_here(folder, NULL);
     shoal_watch *first = NULL, **link = &first;
     for (uint32_t i = 0; i < a->jobs && status == SHOAL_OK; i++) {
         *link = a->job[i].watch != NULL ? a->job[i].watch : silent(&a->job[i]);

@@ -124,10 +124,6 @@ static shoal_status write_split(const reader *r, const char *name, const tokens 
                                         .lengths = t->lengths,
                                         .labels = t->labels,
                                         .x = t->x};
-    if (t->sequences == 0)
-        return shoali_fail(SHOAL_EINVAL,
-                           "the files hold less than one sequence of %u characters for %s",
-                           r->length, name);
     if (snprintf(path, sizeof path, "%s/%s.shoalseq", r->desc->dir, name) >= PATH_BYTES)
         return shoali_fail(SHOAL_EINVAL, "path is too long: %s", r->desc->dir);
     return shoali_sequences_write(path, &sequences);
@@ -137,6 +133,13 @@ static shoal_status make(reader *r, shoal_text_info *info_out)
 {
     const shoal_text_desc *d = r->desc;
     SHOALI_TRY(read_all(r));
+    for (int split = 0; split < 2; split++)
+        if (r->splits[split].sequences == 0)
+            return shoali_fail(
+                SHOAL_EINVAL,
+                "%s%s less than one sequence of %u characters to %s; the last tenth is for tests",
+                d->files[0], d->file_count > 1 ? " and the other files hold" : " holds", r->length,
+                split == 0 ? "train on" : "test on");
     if (mkdir(d->dir, 0777) != 0 && errno != EEXIST)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", d->dir);
     SHOALI_TRY(write_split(r, "test", &r->splits[1]));

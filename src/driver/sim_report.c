@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run tells besides totals: who waited for whom, the job over time, a timeline, a log. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -14,8 +15,13 @@ static shoal_status open_file(const char *path, FILE **out)
 {
     if (path == NULL || path[0] == '\0')
         return SHOAL_OK;
-    *out = fopen(path, "we");
-    return *out != NULL ? SHOAL_OK : shoali_fail(SHOAL_EIO, "%s: %s", path, strerror(errno));
+    /* A pipe that nobody reads is refused, not waited for. */
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    *out = fdopen(fd, "w");
+    return *out != NULL ? SHOAL_OK : shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
 }
 
 shoal_status shoali_sim_report_open(shoal_sim *sim, const shoal_sim_desc *desc)
@@ -49,7 +55,7 @@ shoal_status shoali_sim_report_end(shoal_sim *sim)
     bool timeline = close_file(&sim->timeline), log = close_file(&sim->log);
     if (timeline && log)
         return SHOAL_OK;
-    return shoali_fail(SHOAL_EIO, "the simulation's %s could not be written",
+    return shoali_fail(SHOAL_EIO, "the simulation's --%s could not be written",
                        timeline ? "log" : "timeline");
 }
 

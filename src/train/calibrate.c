@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "shoal/codec.h"
+#include "shoal/model.h"
 
 enum { REPEATS_MAX = 64, LINKS_MAX = 4096 };
 
@@ -69,17 +71,60 @@ static bool next_item(const char **at, char *item, size_t size)
     return true;
 }
 
+static shoal_status check_model(const char *item)
+{
+    shoal_model *model;
+    SHOALI_TRY(shoal_model_open(item, &model));
+    shoal_model_close(model);
+    return SHOAL_OK;
+}
+
+static shoal_status check_codec(const char *item)
+{
+    shoal_codec *codec;
+    SHOALI_TRY(shoal_codec_open(item, &codec));
+    shoal_codec_close(codec);
+    return SHOAL_OK;
+}
+
+static shoal_status check_batch(const char *item)
+{
+    const size_t digits = strspn(item, "0123456789");
+    const unsigned long samples = strtoul(item, NULL, 10);
+    if (item[digits] != '\0' || digits > 5 || samples == 0 || samples > 65536)
+        return shoali_fail(SHOAL_EINVAL, "--batches: '%s' is no whole number from 1 to 65536",
+                           item);
+    return SHOAL_OK;
+}
+
+/* Before anything is measured. */
+static shoal_status check_list(const char *name, const char *list,
+                               shoal_status (*check)(const char *item))
+{
+    char item[160];
+    uint32_t count = 0;
+    for (; list != NULL && next_item(&list, item, sizeof item); count++)
+        SHOALI_TRY(check(item));
+    if (list == NULL || (count > 0 && list[strspn(list, ", ")] == '\0'))
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_EINVAL, "--%s: '%s' is no list such as a,b (each below %zu bytes)",
+                       name, list, sizeof item);
+}
+
+static shoal_status check_lists(const shoal_calibrate_desc *desc)
+{
+    SHOALI_TRY(check_list("models", desc->models, check_model));
+    SHOALI_TRY(check_list("batches", desc->batches, check_batch));
+    return check_list("codecs", desc->codecs, check_codec);
+}
+
 static shoal_status measure_models(shoal_calibration *c, const shoal_calibrate_desc *desc)
 {
     char model[160], batch[16];
     for (const char *at = desc->models; at != NULL && next_item(&at, model, sizeof model);)
         for (const char *size = desc->batches != NULL ? desc->batches : "64";
-             next_item(&size, batch, sizeof batch);) {
-            unsigned long samples = strtoul(batch, NULL, 10);
-            if (samples == 0 || samples > 65536)
-                return shoali_fail(SHOAL_EINVAL, "a batch of '%s'", batch);
-            SHOALI_TRY(shoali_calibrate_model(c, model, (uint32_t)samples));
-        }
+             next_item(&size, batch, sizeof batch);)
+            SHOALI_TRY(shoali_calibrate_model(c, model, (uint32_t)strtoul(batch, NULL, 10)));
     return SHOAL_OK;
 }
 
@@ -118,6 +163,7 @@ static shoal_status begin(shoal_calibration *c, const shoal_calibrate_desc *desc
 shoal_status shoal_calibrate_open(const shoal_calibrate_desc *desc,
                                   shoal_calibration **calibration_out)
 {
+    SHOALI_TRY(check_lists(desc));
     shoal_arena *arena = shoali_arena_create(1 << 16);
     shoal_calibration *c = arena != NULL ? shoali_arena_alloc(arena, sizeof *c) : NULL;
     if (c == NULL) {

@@ -85,9 +85,9 @@ class Bench(unittest.TestCase):
         for args, text in (
             ([], "which benchmark"),
             (["fly"], "unknown benchmark 'fly'"),
-            (["allreduce", "-s", "big"], "-s big"),
+            (["allreduce", "-s", "big"], "--size 'big'"),
             (["allreduce", "-k", "zip"], "identity"),
-            (["allreduce", "-d", "1.5"], "-d 1.5"),
+            (["allreduce", "-d", "1.5"], "--density '1.5'"),
             (["allreduce", "-c", "omnireduce", "-k", "fp16"], "adds plain floats only"),
             (["allreduce", "-c", "switchml", "-k", "fp16"], "integers of a fixed unit"),
             (["allreduce", "-b", "1M", "-e", "1k"], "larger than"),
@@ -190,10 +190,10 @@ class Circulant(unittest.TestCase):
 
     def test_bad_input(self):
         for args, text in (
-            (["--shape", "64"], "64: not taken"),
-            (["--block", "0"], "0: not taken"),
-            (["--conv", "3,8,8"], "3,8,8: not taken"),
-            (["--rounds", "x"], "x: not taken"),
+            (["--shape", "64"], "'64' is not taken"),
+            (["--block", "0"], "'0' is not taken"),
+            (["--conv", "3,8,8"], "'3,8,8' is not taken"),
+            (["--rounds", "x"], "'x' is not taken"),
         ):
             r = shoal.run("bench", "circulant", *args)
             self.assertEqual(r.returncode, 2, r.stderr)
@@ -245,9 +245,9 @@ class Data(unittest.TestCase):
         for args, text in (
             (["digits"], "--out"),
             (["colours"], "--out"),
-            (["colours", "--out", "x", "--train", "0"], "-n 0"),
+            (["colours", "--out", "x", "--train", "0"], "--train '0'"),
             (["dogits", "--out", "x"], "unknown data set"),
-            (["digits", "--out", "x", "--hard", "9"], "-x 9"),
+            (["digits", "--out", "x", "--hard", "9"], "--hard '9'"),
         ):
             r = shoal.run("data", *args)
             self.assertEqual(r.returncode, 2, r.stderr)

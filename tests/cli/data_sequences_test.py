@@ -111,7 +111,7 @@ class Sequences(unittest.TestCase):
     def test_bad_usage_is_explained(self):
         for args, code, text in (
             (("data", "speech"), 2, "--out DIR"),
-            (("data", "speech", "--out", "x", "--train", "no"), 2, "not in range"),
+            (("data", "speech", "--out", "x", "--train", "no"), 2, "is not taken"),
             (("data", "speech", "--out", "x", "--program", "/no/such"), 77, "/no/such"),
             (("data", "text", "--out", self.folder), 2, "which files"),
             (("data", "text", "--out", self.folder, "/no/such"), 1, "/no/such"),
@@ -151,7 +151,7 @@ class Clicks(unittest.TestCase):
     def test_bad_usage(self):
         for args, text in (
             ([], "where to?"),
-            (["--out", "x", "--skew", "0"], "-z 0"),
+            (["--out", "x", "--skew", "0"], "--skew '0'"),
             (["--out", "/proc/none"], "cannot make the directory"),
             (["--out", "/tmp/none", "--vocab", "9"], "26 fields need a vocabulary of"),
         ):

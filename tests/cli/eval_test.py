@@ -82,7 +82,7 @@ class Eval(unittest.TestCase):
         for args, part in (
             ((), "which run"),
             (("--data", self.data), "which run"),
-            (("--from", self.out, "--data", self.data, "--fixed", 13), "13: not taken"),
+            (("--from", self.out, "--data", self.data, "--fixed", 13), "'13' is not taken"),
             (("--from", self.out, "--data", self.data, "--no-float"), "nothing to do"),
         ):
             done = shoal.run("eval", *args)

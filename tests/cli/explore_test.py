@@ -94,12 +94,14 @@ class Explore(unittest.TestCase):
             (["--trials", 17], "17"),
             (["--admm", "dense=1"], "--out"),
             (["--limit", "x"], "x"),
-            (["--lstm", "mlp"], "no lstm or gru"),
         ):
             self.assertIn(words, self.explore(*args, code=2).stderr)
+        r = shoal.run("explore", "--lstm", "mlp", "--data", self.folder)
+        self.assertEqual((2, True), (r.returncode, "no lstm or gru" in r.stderr), r.stderr)
         r = self.explore("--memory", 100, code=2)
         self.assertIn("do not fit", r.stderr)
-        r = self.explore("--data", "/no/such/dir", code=1)
+        r = shoal.run("explore", "--data", "/no/such/dir")
+        self.assertEqual(1, r.returncode)
         self.assertIn("/no/such/dir", r.stderr)
         r = shoal.run("explore", "--help")
         self.assertIn("Example: shoal explore", r.stdout)

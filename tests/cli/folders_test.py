@@ -48,8 +48,9 @@ class Folders(unittest.TestCase):
     @classmethod
     def words(cls, out, *more, workers=2):
         words = ["train", "--model", "mlp-small", "--data", cls.data, "--workers", workers]
-        words += ["--batch", 12, "--epochs", 2, "--no-eval", "--quiet", "--checkpoint-every", 4]
-        return [*words, "--codec", "int8:ef", "--out", out, *more]
+        words += ["--batch", 12, "--no-eval", "--quiet", "--checkpoint-every", 4]
+        words += [*shoal.usual({"--epochs": 2}, more), "--codec", "int8:ef"]
+        return [*words, "--out", out, *more]
 
     def out(self, name):
         return os.path.join(self.folder, name)

@@ -92,7 +92,7 @@ class Network(unittest.TestCase):
             ([*GPT3, "-l", "sum == 100", "-l", "b1 >= 101"], "'sum == 100' and 'b1 >= 101'"),
             ([*GPT3, "-l", "sum = 100 furlongs"], "furlongs"),
             (["-w", path("gpt3.txt"), "-g", "tp=3"], "does not divide"),
-            ([*GPT3, "--sweep", "sum=9:1:3"], "cannot be used"),
+            ([*GPT3, "--sweep", "sum=9:1:3"], "is not taken"),
             ([*GPT3, "-l", "sum == 1", "--svg", "x.svg"], "draw a --sweep"),
         ):
             r = shoal.run(*NET, *args)

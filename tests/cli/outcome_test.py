@@ -27,7 +27,8 @@ class Job:
 
     def __init__(self, folder, data, sync, *, run=False, workers=4, more=()):
         self.out = tempfile.mkdtemp(dir=folder)
-        words = ["train", "--model", "mlp-small", "--data", data, "--batch", 8, "--epochs", 20]
+        words = ["train", "--model", "mlp-small", "--data", data, "--batch", 8]
+        words += shoal.usual({"--epochs": 20}, more)
         words += ["--compute-ms", 8, "--peer-timeout", 1, "--no-eval", "--json", "--out", self.out]
         words += ["--sync", sync, *more]
         if run:

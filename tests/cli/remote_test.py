@@ -38,7 +38,7 @@ class Hosts(unittest.TestCase):
         self.assertTrue(all(line.startswith("it's one|/") for line in said), said)
         ours = ("RANK=0", "SHOAL_LAB=1", "SHOAL_SPARE=1")
         for bad in ("1A=2", "=x", "A-B=1", "NO_SUCH_VARIABLE_HERE", *ours):
-            self.assertIn("-x", self.launch("a", "true", "-x", bad, code=2)[1])
+            self.assertIn("--export", self.launch("a", "true", "-x", bad, code=2)[1])
         for words in (("-x", "A=1"), ("--path", "/usr/bin")):
             done = shoal.run("run", "-n", 1, *words, "--", "true")
             self.assertEqual(2, done.returncode)

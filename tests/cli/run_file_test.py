@@ -50,8 +50,8 @@ class RunFile(unittest.TestCase):
     def words(cls, out, *more):
         """All paths are relative to the folder."""
         words = ["train", "--model", "./m.json", "--data", "data", "--workers", 2, "--batch", 12]
-        words += ["--epochs", 2, "--no-eval", "--quiet", "--checkpoint-every", 4, "--lr", 0.05]
-        return [*words, "--codec", "int8:ef", "--out", out, *more]
+        words += ["--epochs", 2, "--no-eval", "--quiet", "--lr", 0.05, "--out", out, *more]
+        return words + shoal.usual({"--checkpoint-every": 4, "--codec": "int8:ef"}, more)
 
     @classmethod
     def train(cls, out, *more):
@@ -192,7 +192,7 @@ class RunFile(unittest.TestCase):
             self.assertEqual(0, r.returncode, r.stderr)
             out = self.path("hosts")
             self.assertEqual(["KEY"], self.options(out)["export"])
-            self.resume(out, code=2, says="-x KEY: there is no such variable here")
+            self.resume(out, code=2, says="--export KEY: there is no such variable here")
             r = shoal.run("train", "--resume", out, "-x", "KEY=2", "--steps", 20,
                           env={"SHOAL_RSH": rsh})
             self.assertEqual(0, r.returncode, r.stderr)

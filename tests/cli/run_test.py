@@ -126,7 +126,7 @@ class Run(unittest.TestCase):
 
     def test_usage(self):
         for args, text in (
-            (["-n", "0"], "-n 0"),
+            (["-n", "0"], "--ranks 0"),
             (["--grace", "x"], "--grace x"),
             ([], "no command"),
             (["--lab", "rate=fast", "--", "true"], "rate=fast"),

@@ -30,6 +30,11 @@ def run(*args, timeout=60, env=None, input=None, cwd=None):
     )
 
 
+def usual(options, given):
+    """The words of {"--name": value} that `given` does not say: nothing may be said twice."""
+    return [w for pair in options.items() if pair[0] not in given for w in pair]
+
+
 @contextlib.contextmanager
 def shell_for_ssh():
     """A program for SHOAL_RSH that runs what it is given here, whatever the host."""

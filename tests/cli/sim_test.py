@@ -120,7 +120,7 @@ class Sim(unittest.TestCase):
 
     def test_bad_input(self):
         for args, text in (
-            (["--workers", 0], "not in range"),
+            (["--workers", 0], "is not taken"),
             (["--sync", "hopp"], "hopp"),
             (["--network", "links:rate=fast"], "rate=fast"),
             (["--compute", "fixed:random=6y"], "random=6y"),

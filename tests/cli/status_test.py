@@ -91,7 +91,7 @@ class Status(unittest.TestCase):
         for wrong in ("3", "0", "train"):
             r = self.status("--job", wrong)
             self.assertEqual(r.returncode, 2)
-            self.assertIn("no job of that name or number", r.stderr)
+            self.assertIn(f"no job of the name or number '{wrong}'", r.stderr)
         self.assertEqual(self.status("a", "--job", "b").returncode, 2)
 
     def test_jobs_of_one_name_are_told_apart(self):

@@ -69,21 +69,9 @@ class Train(unittest.TestCase):
         shutil.rmtree(cls.folder)
 
     def train(self, *args, code=0, **kwargs):
-        r = shoal.run(
-            "train",
-            "--model",
-            self.model,
-            "--data",
-            self.folder,
-            "--batch",
-            8,
-            "--epochs",
-            2,
-            "--lr",
-            0.05,
-            *args,
-            **kwargs,
-        )
+        usual = {"--model": self.model, "--data": self.folder, "--batch": 8, "--epochs": 2}
+        usual["--lr"] = 0.05
+        r = shoal.run("train", *shoal.usual(usual, args), *args, **kwargs)
         self.assertEqual(r.returncode, code, r.stderr)
         return r
 
@@ -289,7 +277,7 @@ class Train(unittest.TestCase):
             (["--collective", "rong"], 2, "ring"),
             (["--sync", "hope"], 2, "all_reduce"),
             (["--data", "/no/such"], 1, "/no/such"),
-            (["--batch", "0"], 2, "--batch 0"),
+            (["--batch", "0"], 2, "--batch '0'"),
             (["--optimizer", "sgd:momentum=2"], 2, "momentum"),
             (["--resume", "/no/such"], 1, "/no/such"),
         ):

@@ -95,7 +95,8 @@ class Job:
 
     def train_words(self, epochs, more):
         model = self.option("--model")
-        words = ["train", *self.args, "--data", self.suite.data(model), "--epochs", epochs]
+        words = ["train", *self.args, "--data", self.suite.data(model)]
+        words += ["--epochs", epochs] if "--epochs" not in more else []
         words.append("--json")
         words += ["--peer-timeout", 2] if self.launcher != "simulate" else []
         return [*words, *more]
