@@ -5,21 +5,23 @@ float32 sums, averages and maxima run on the ring, in place. Half types are summ
 other types and operations gather every member's tensor and reduce it here, in rank order: exact,
 but N times the traffic, so for small tensors. Tensors live on the CPU."""
 
-import collections
 import datetime
 import inspect
 import os
 import socket
 import weakref
+from typing import Optional
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import _create_work_from_future
 
 from . import _default
 from ._comm import Comm, key_of
-from .torch_work import Channel, all_of, seconds_of, settled, then, to_torch
+from .torch_messages import Messages, monitored_barrier
+from .torch_sparse import reduce_sparse
+from .torch_work import Channel, FutureWork, all_of, seconds_of, settled, then
 
+_PATIENCE_S = 300.0  # as long as an operation of a communicator has
 _HALF = (torch.float16, torch.bfloat16)
 _LOCAL = {
     "SUM": lambda a, b: a + b,
@@ -41,22 +43,59 @@ def _op_name(op) -> str:
     return name
 
 
+def _positive(timeout: Optional[datetime.timedelta]) -> Optional[float]:
+    return timeout.total_seconds() if timeout is not None and timeout.total_seconds() > 0 else None
+
+
 def _one(tensors):
     if len(tensors) != 1:
         raise RuntimeError(f"shoal: one tensor per rank, not {len(tensors)}")
     return tensors[0]
 
 
+def _fits(call, parts, count, like):
+    """`parts` are one tensor like `like` for each of `count` members."""
+    if len(parts) != count:
+        raise RuntimeError(
+            f"shoal: {call} among {count} ranks takes {count} tensors, not {len(parts)}"
+        )
+    for part in parts:
+        if part.shape != like.shape or part.dtype != like.dtype:
+            raise RuntimeError(
+                f"shoal: {call} takes tensors of one shape and type on all ranks, not"
+                f" {tuple(like.shape)} of {like.dtype} and {tuple(part.shape)} of {part.dtype}"
+            )
+
+
+def _pairs(outputs, inputs):
+    if len(outputs) != len(inputs):
+        raise RuntimeError(f"shoal: {len(outputs)} outputs for {len(inputs)} inputs")
+    return zip(outputs, inputs)
+
+
+def _split(call, whole, count, part):
+    """The parts of a tensor that holds one like `part` for each of `count` members."""
+    if whole.numel() != count * part.numel() or whole.dtype != part.dtype:
+        raise RuntimeError(
+            f"shoal: {call} among {count} ranks takes {count} times {part.numel()} elements of"
+            f" {part.dtype} in one tensor, not {whole.numel()} of {whole.dtype}"
+        )
+    if not whole.is_contiguous():
+        raise RuntimeError(f"shoal: {call} takes a contiguous tensor for all ranks' parts")
+    return list(whole.view(count, *part.shape))
+
+
 class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
     """Members of a communicator as a process group of PyTorch."""
 
-    def __init__(self, comm: Comm, members, name: str):
+    def __init__(self, comm: Comm, members, name: str, timeout: Optional[float] = None):
         super().__init__(members.index(comm.rank), len(members))
+        self._timeout, self._group_name = timeout, name
         self._adopt(comm, members, name)
 
     def _adopt(self, comm, members, name):
         self._channel = Channel(comm, members, key_of("group " + name) & 0xFFFFFFFF)
-        self._passed = collections.Counter()
+        self._messages = Messages(self._channel)
 
     def getBackendName(self):
         return "shoal"
@@ -70,8 +109,45 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
     def rank(self):
         return self._channel.me
 
+    # PyTorch 2 asks groups for their names, devices and backends; it would find none in a group
+    # that is written in Python.
+
+    @property
+    def group_name(self):
+        return self._group_name
+
+    def getGroupName(self):
+        return self._group_name
+
+    def _set_group_name(self, name):
+        self._group_name = name
+
+    setGroupName = _set_group_name
+
+    @property
+    def _device_types(self):
+        """Empty until PyTorch has entered the group: before that it would hang its recorder of
+        operations on a backend in C++."""
+        world = getattr(dist.distributed_c10d, "_world", None)
+        return [torch.device("cpu")] if world is None or self in world.pg_names else []
+
+    def _get_backend(self, device):
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"shoal: tensors on the CPU, not on {device}")
+        return self
+
+    def set_timeout(self, timeout):
+        """From now on operations have so long that name no end of their own."""
+        self._timeout = _positive(timeout)
+
+    _set_default_timeout = set_timeout
+
+    def _limit(self, options):
+        """An operation's deadline in seconds: its own, the group's, or None: the communicator's."""
+        return seconds_of(options) or self._timeout
+
     def _work(self, future, result):
-        return _create_work_from_future(to_torch(future, result))
+        return FutureWork(future, result)
 
     # ------------------------------------------------------------------ members that change
 
@@ -117,6 +193,10 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
     def _reduce(self, tensor, op, timeout):
         """All-reduce of one tensor, in place."""
         name, channel = _op_name(op), self._channel
+        if tensor.is_sparse or tensor.layout != torch.strided:
+            if name not in ("SUM", "AVG"):
+                raise RuntimeError(f"shoal: sparse tensors are summed or averaged, not {name}")
+            return reduce_sparse(channel, tensor, name == "AVG", timeout)
         if tensor.dtype in _HALF + (torch.float32,) and name in ("SUM", "AVG", "MAX"):
             flat = tensor.detach().float().contiguous()
             if flat.data_ptr() != tensor.data_ptr() or flat.dtype != tensor.dtype:
@@ -142,7 +222,7 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
     def allreduce(self, tensors, opts=None):
         op = opts.reduceOp if hasattr(opts, "reduceOp") else (opts or dist.ReduceOp.SUM)
-        futures = [self._reduce(t, op, seconds_of(opts)) for t in tensors]
+        futures = [self._reduce(t, op, self._limit(opts)) for t in tensors]
         return self._work(all_of(futures), tensors)
 
     def allreduce_coalesced(self, tensors, opts=None):
@@ -152,28 +232,40 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
         """The sum is at the root; elsewhere the tensor keeps what it had."""
         tensor = _one(tensors)
         target = tensor if self._channel.me == opts.rootRank else tensor.clone()
-        done = self._reduce(target, opts.reduceOp, seconds_of(opts))
+        done = self._reduce(target, opts.reduceOp, self._limit(opts))
         return self._work(done, tensors)
 
     def _scatter_sum(self, output, inputs, op, timeout):
-        whole = torch.stack([part.view(output.shape) for part in inputs])
+        _fits("reduce_scatter", inputs, self._channel.size, output)
+        whole = torch.stack(list(inputs))
         done = self._reduce(whole, op, timeout)
         return then(done, lambda: output.copy_(whole[self._channel.me]))
 
     def reduce_scatter(self, outputs, inputs, opts=None):
         op = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
-        done = self._scatter_sum(_one(outputs), _one(inputs), op, seconds_of(opts))
+        done = self._scatter_sum(_one(outputs), _one(inputs), op, self._limit(opts))
         return self._work(done, outputs)
 
-    def _reduce_scatter_base(self, output, whole, opts=None):
-        parts = whole.contiguous().view(self._channel.size, -1)
+    def _scatter_whole(self, output, whole, opts):
+        parts = _split("reduce_scatter", whole.contiguous(), self._channel.size, output)
         op = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
-        return self._work(self._scatter_sum(output, list(parts), op, seconds_of(opts)), [output])
+        return self._scatter_sum(output, parts, op, self._limit(opts))
+
+    def _reduce_scatter_base(self, output, whole, opts=None):
+        return self._work(self._scatter_whole(output, whole, opts), [output])
+
+    reduce_scatter_single = _reduce_scatter_base
+
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        futures = [self._scatter_whole(o, i, opts) for o, i in _pairs(outputs, inputs)]
+        return self._work(all_of(futures), outputs)
+
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     # ------------------------------------------------------------------ copies
 
     def broadcast(self, tensors, opts):
-        futures = [self._channel.broadcast(t, opts.rootRank, seconds_of(opts)) for t in tensors]
+        futures = [self._channel.broadcast(t, opts.rootRank, self._limit(opts)) for t in tensors]
         return self._work(all_of(futures), tensors)
 
     def _gather_into(self, targets, tensor, timeout):
@@ -181,29 +273,57 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
         def finish():
             for target, part in zip(targets, found):
-                target.copy_(part.view(target.shape))
+                target.copy_(part)
 
         return then(done, finish)
 
     def allgather(self, outputs, inputs, opts=None):
-        done = self._gather_into(_one(outputs), _one(inputs), seconds_of(opts))
-        return self._work(done, outputs)
+        targets, tensor = _one(outputs), _one(inputs)
+        _fits("all_gather", targets, self._channel.size, tensor)
+        return self._work(self._gather_into(targets, tensor, self._limit(opts)), outputs)
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
-        futures = [self._gather_into(o, i, seconds_of(opts)) for o, i in zip(outputs, inputs)]
+        """outputs[rank][i] is what `rank` has as inputs[i]."""
+        n = self._channel.size
+        if len(outputs) != n or any(len(row) != len(inputs) for row in outputs):
+            raise RuntimeError(
+                f"shoal: all_gather_coalesced of {len(inputs)} tensors among {n} ranks takes {n}"
+                f" lists of {len(inputs)}, not lists of {[len(row) for row in outputs]}"
+            )
+        columns = [[row[i] for row in outputs] for i in range(len(inputs))]
+        for targets, tensor in zip(columns, inputs):
+            _fits("all_gather_coalesced", targets, n, tensor)
+        limit = self._limit(opts)
+        futures = [self._gather_into(t, i, limit) for t, i in zip(columns, inputs)]
         return self._work(all_of(futures), outputs)
 
+    def _gather_whole(self, output, tensor, opts):
+        parts = _split("all_gather", output, self._channel.size, tensor)
+        return self._gather_into(parts, tensor, self._limit(opts))
+
     def _allgather_base(self, output, tensor, opts=None):
-        parts = list(output.view(self._channel.size, -1))
-        return self._work(self._gather_into(parts, tensor, seconds_of(opts)), [output])
+        return self._work(self._gather_whole(output, tensor, opts), [output])
+
+    all_gather_single = _allgather_base
+
+    def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        futures = [self._gather_whole(o, i, opts) for o, i in _pairs(outputs, inputs)]
+        return self._work(all_of(futures), outputs)
+
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
 
     def gather(self, outputs, inputs, opts):
-        targets = _one(outputs) if self._channel.me == opts.rootRank else []
-        return self._work(self._gather_into(targets, _one(inputs), seconds_of(opts)), outputs)
+        tensor, targets = _one(inputs), []
+        if self._channel.me == opts.rootRank:
+            targets = _one(outputs)
+            _fits("gather", targets, self._channel.size, tensor)
+        return self._work(self._gather_into(targets, tensor, self._limit(opts)), outputs)
 
     def scatter(self, outputs, inputs, opts):
         """Each member gets its part straight from the root."""
         me, output, futures = self._channel.me, _one(outputs), []
+        if me == opts.rootRank:
+            _fits("scatter", _one(inputs), self._channel.size, output)
         number = self._channel.next()[1]
         for member in range(self._channel.size):
             if me == opts.rootRank and member == me:
@@ -216,11 +336,16 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
     def _pass(self, tensor, sender, receiver, number, opts):
         """A message that belongs to collective `number`: tag -1 keeps it apart from send()'s."""
-        return self._channel.pass_on(tensor, sender, receiver, -1, number, seconds_of(opts))
+        return self._channel.pass_on(tensor, sender, receiver, -1, number, self._limit(opts))
 
     def _exchange(self, outputs, inputs, opts):
         """inputs[i] to member i, outputs[i] from member i."""
-        me, futures = self._channel.me, []
+        me, futures, n = self._channel.me, [], self._channel.size
+        if len(outputs) != n or len(inputs) != n or outputs[me].numel() != inputs[me].numel():
+            raise RuntimeError(
+                f"shoal: all_to_all among {n} ranks takes {n} tensors each way, and a rank's own"
+                " of one size"
+            )
         number = self._channel.next()[1]
         for member in range(self._channel.size):
             if member == me:
@@ -241,26 +366,32 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
             raise RuntimeError(f"shoal: all_to_all of {n} ranks needs {n} equal parts or splits")
         return self._work(self._exchange(outputs, inputs, opts), [output])
 
+    all_to_all_single = alltoall_base
+
     def barrier(self, opts=None):
-        return self._work(self._channel.reduce_floats(torch.zeros(1), "sum", seconds_of(opts)), [])
+        return self._work(self._channel.reduce_floats(torch.zeros(1), "sum", self._limit(opts)), [])
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """A barrier whose failure says on member 0 who has not come. torch.distributed's function
+        of this name wants Gloo by name up to PyTorch 2.6: call the group's there."""
+        seconds = self._timeout if timeout is None else timeout.total_seconds()
+        seconds = _PATIENCE_S if seconds is None else seconds
+        monitored_barrier(self._channel, seconds, wait_all_ranks)
 
     # ------------------------------------------------------------------ messages
 
-    def _message(self, tensors, sender, receiver, tag):
-        self._passed[sender, receiver, tag] += 1
-        number = self._passed[sender, receiver, tag]
-        tensor = _one(tensors)
-        done = self._channel.pass_on(tensor, sender, receiver, tag, number, None)
+    def send(self, tensors, receiver, tag=0):
+        done = self._messages.send(_one(tensors), receiver, tag, self._timeout)
         return self._work(done, tensors)
 
-    def send(self, tensors, receiver, tag=0):
-        return self._message(tensors, self._channel.me, receiver, tag)
-
     def recv(self, tensors, sender, tag=0):
-        return self._message(tensors, sender, self._channel.me, tag)
+        done = self._messages.receive(_one(tensors), sender, tag, self._timeout)
+        return self._work(done, tensors)
 
     def recv_anysource(self, tensors, tag=0):
-        raise RuntimeError("shoal: a receiver names its sender; recv(src=...)")
+        limit = self._timeout or _PATIENCE_S
+        request = self._messages.receive_any(_one(tensors), tag, limit)
+        return FutureWork(request.done, tensors, limit, request)
 
 
 def join(store, rank: int, world_size: int, timeout: datetime.timedelta) -> Comm:
@@ -291,7 +422,8 @@ def _create(store, rank, world_size, timeout):
     members = [int(store.get(f"shoal-{i}").decode()) for i in range(world_size)]
     if rank == 0:
         store.set("shoal-group", os.urandom(8).hex())
-    return ProcessGroupShoal(comm, members, store.get("shoal-group").decode())
+    name = store.get("shoal-group").decode()
+    return ProcessGroupShoal(comm, members, name, _positive(timeout))
 
 
 def default_comm(on_loss: str = "stop") -> Comm:

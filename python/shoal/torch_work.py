@@ -6,6 +6,7 @@ import concurrent.futures
 from typing import Callable, List, Optional, Sequence
 
 import torch
+from torch._C._distributed_c10d import Work
 
 from ._comm import Comm, key_of
 
@@ -21,6 +22,8 @@ def as_floats(tensor: torch.Tensor) -> torch.Tensor:
 
 def from_floats(floats: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """The tensor of like's type and shape whose bytes as_floats() took."""
+    if floats.storage_offset() * 4 % like.element_size() != 0:  # a row of a larger tensor
+        floats = floats.clone()
     raw = floats.view(torch.uint8)
     if like.dtype == torch.bool:
         return raw[: like.numel()].to(torch.bool).view(like.shape)
@@ -71,6 +74,28 @@ def then(future: concurrent.futures.Future, action: Callable) -> concurrent.futu
     return behind
 
 
+def chain(future: concurrent.futures.Future, action: Callable) -> concurrent.futures.Future:
+    """A future of the future that action() gives, called when `future` is done well."""
+    behind = concurrent.futures.Future()
+
+    def copy(done):
+        error = done.exception()
+        if error is None:
+            behind.set_result(done.result())
+        else:
+            behind.set_exception(error)
+
+    def go_on(done):
+        try:
+            done.result()
+            action().add_done_callback(copy)
+        except Exception as error:
+            behind.set_exception(error)
+
+    future.add_done_callback(go_on)
+    return behind
+
+
 def to_torch(future: concurrent.futures.Future, result) -> torch.futures.Future:
     """A future of PyTorch with the value `result`; a failure is a RuntimeError with its text."""
     mirror = torch.futures.Future()
@@ -84,6 +109,72 @@ def to_torch(future: concurrent.futures.Future, result) -> torch.futures.Future:
 
     future.add_done_callback(finish)
     return mirror
+
+
+class FutureWork(Work):
+    """A future as c10d's work. PyTorch's own (_create_work_from_future) waits for a failed future
+    and then says nothing, so that what a collective did not sum would pass for its sum.
+
+    request: of a receive from anybody, whose sender it tells. limit: how long wait() waits where
+    nothing else ends it."""
+
+    def __init__(self, future, result, limit=None, request=None):
+        super().__init__()
+        self._done, self._result, self._limit, self._request = future, result, limit, request
+        _unasked[id(self)] = self
+        if len(_unasked) > _UNASKED_MAX:
+            _unasked.pop(next(iter(_unasked)), None)
+
+    def _asked(self):
+        _unasked.pop(id(self), None)
+
+    def wait(self, timeout=None):
+        self._asked()
+        given = timeout.total_seconds() if timeout is not None else 0
+        limit = given if given > 0 else self._limit
+        try:
+            self._done.result(limit)
+        except concurrent.futures.TimeoutError as error:
+            if self._done.done():  # it is the operation's own
+                raise RuntimeError(f"{type(error).__name__}: {error}") from error
+            what = "nobody has sent" if self._request else "the operation is not over"
+            raise RuntimeError(f"shoal: {what} within {limit:g} s") from None
+        except Exception as error:
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        return True
+
+    def synchronize(self):
+        self.wait()
+
+    def is_completed(self):
+        return self._done.done()
+
+    def is_success(self):
+        return self._done.done() and self._done.exception() is None
+
+    def exception(self):
+        return self._done.exception() if self._done.done() else None
+
+    def get_future(self):
+        self._asked()
+        return to_torch(self._done, self._result)
+
+    def result(self):
+        self.wait()
+        return self._result
+
+    def _source_rank(self):
+        if self._request is None:
+            raise RuntimeError("shoal: only a receive from anybody has a source to tell")
+        return self._request.sender
+
+    source_rank = _source_rank
+
+
+# C++ that holds a work finds its methods only as long as its Python object lives: these are the
+# newest that nobody has waited for.
+_unasked = {}
+_UNASKED_MAX = 4096
 
 
 class Channel:
@@ -122,13 +213,13 @@ class Channel:
         done = self.start("broadcast", floats, timeout, root=root, bits=True)
         return then(done, lambda: tensor.copy_(from_floats(floats, tensor)))
 
-    def gather(self, tensor, timeout):
+    def gather(self, tensor, timeout, name=None):
         """(future, list): every member's tensor, of equal shapes and types."""
         mine = as_floats(tensor)
         rows = torch.zeros(self.size, mine.numel())
         rows[self.me] = mine
         found: List[torch.Tensor] = []
-        done = self.start("all_gather", rows, timeout, bits=True)
+        done = self.start("all_gather", rows, timeout, name=name, bits=True)
         return then(done, lambda: found.extend(from_floats(r, tensor) for r in rows)), found
 
     def pass_on(self, tensor, sender, receiver, tag, number, timeout):

@@ -238,9 +238,15 @@ def barriers(rank, n):
 
 @case
 def errors_have_words(rank, n):
+    two, one = [torch.zeros(2)] * n, torch.zeros(1)
     for call, word in (
         (lambda: dist.all_to_all_single(torch.zeros(n + 1), torch.zeros(n + 1)), "equal parts"),
-        (lambda: dist.recv(torch.zeros(1)), "names its sender"),
+        (lambda: dist.all_gather(two, one), "one shape"),
+        (lambda: dist.all_gather([one] * (n + 1), one), f"takes {n} tensors"),
+        (lambda: dist.reduce_scatter(one, [one] * (n + 1)), f"takes {n} tensors"),
+        (lambda: dist.all_gather_into_tensor(torch.zeros(n + 1), one), f"takes {n} times 1"),
+        (lambda: dist.all_to_all([one] * n, [one] * (n - 1)), "each way"),
+        (lambda: dist.all_reduce(one.to_sparse(), dist.ReduceOp.MAX), "sparse"),
     ):
         try:
             call()
@@ -254,14 +260,16 @@ def errors_have_words(rank, n):
 @case
 def a_deadline_is_kept(rank, n):
     late = dist.new_group(list(range(n)), timeout=datetime.timedelta(seconds=20))
-    try:
-        if rank != 1:
-            options = dist.AllreduceOptions()
-            options.timeout = datetime.timedelta(seconds=0.3)
+    if rank != 1:
+        options = dist.AllreduceOptions()
+        options.timeout = datetime.timedelta(seconds=0.3)
+        try:
             late.allreduce([torch.zeros(3)], options).wait()
-    except RuntimeError as error:
-        assert "rank 1" in str(error), error
-        checked[0] += 1
+        except RuntimeError as error:
+            assert "rank 1" in str(error), error
+            checked[0] += 1
+        else:
+            raise AssertionError("no error without rank 1")
     dist.barrier()
 
 
