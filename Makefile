@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
 .PHONY: claims claims-long soak
-.PHONY: soak-ranks
+.PHONY: soak-ranks check-frameworks
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
@@ -45,6 +45,9 @@ check-debian13: ## the same on Debian 13
 
 check-docs: build ## run the commands that README and docs show, compare what they print
 	@tools/check_docs.py $(if $(T),--page '$(T)')
+
+check-frameworks: build ## Python tests with today's PyTorch and frameworks (20 minutes)
+	@tools/frameworks/check.py build/release build/frameworks
 
 demo: build ## train three ways in a lab of shaped links and compare (5 minutes)
 	@bench/e2e/demo

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "answer.h"
+#include "arguments.h"
 #include "cli.h"
 #include "runs_show.h"
 #include "shoal/run.h"
@@ -169,8 +170,7 @@ int cli_runs(int argc, char **argv)
         NULL,
         NULL};
     runs_args args = {0};
-    argp_err_exit_status = CLI_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.count == 0)
         return cli_usage("runs", "which folder? Name one that holds runs, or a run");

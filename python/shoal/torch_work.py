@@ -135,8 +135,9 @@ class FutureWork(Work):
         try:
             self._done.result(limit)
         except concurrent.futures.TimeoutError as error:
-            if self._done.done():  # it is the operation's own
-                raise RuntimeError(f"{type(error).__name__}: {error}") from error
+            if self._done.done():  # it is the operation's own, in words that programs look for
+                text = f"{type(error).__name__}: Timed out waiting: {error}"
+                raise RuntimeError(text) from error
             what = "nobody has sent" if self._request else "the operation is not over"
             raise RuntimeError(f"shoal: {what} within {limit:g} s") from None
         except Exception as error:

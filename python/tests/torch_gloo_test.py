@@ -73,12 +73,11 @@ def a_groups_timeout_is_kept():
     calls = (dist.barrier, lambda group: dist.all_reduce(torch.ones(3, 3).double(), group=group))
     calls += (lambda group: dist.recv(torch.zeros(1), 1, group=group),)
     for call in calls:
-        for backend in ("shoal", "gloo"):
-            short = dist.new_group(backend=backend, timeout=SOON)
-            said = error_of(lambda: call(group=short)) if rank != 1 else "not here"
-            assert said, backend
-            assert backend == "gloo" or "rank 1" in said or rank == 1, said
-            dist.barrier()
+        short = dist.new_group(timeout=datetime.timedelta(seconds=0.3))
+        said = error_of(lambda: call(group=short)) if rank != 1 else "rank 1 is not here"
+        assert said and "rank 1" in said, said
+        assert rank == 1 or " Timed out " in said, said  # as PyTorch's tests of Gloo look for it
+        dist.barrier()
 
 
 def messages(group, rank, n):
@@ -157,7 +156,8 @@ def monitored(group, rank, missing, all_ranks):
     """What a monitored barrier without some members says."""
     if rank in missing:
         return None
-    return error_of(lambda: group.monitored_barrier(SOON, wait_all_ranks=all_ranks))
+    limit = SOON if missing else datetime.timedelta(seconds=30)
+    return error_of(lambda: group.monitored_barrier(limit, wait_all_ranks=all_ranks))
 
 
 def monitored_barrier():
@@ -169,7 +169,7 @@ def monitored_barrier():
         ([1, 2], False, "Rank 1 failed to pass monitoredBarrier in 1000 ms"),
         ([], True, None),
     ):
-        for backend in ("shoal", "gloo"):
+        for backend in ("shoal",) if len(missing) == 2 and all_ranks else ("shoal", "gloo"):
             group = dist.new_group(backend=backend)
             group = getattr(group, "_get_backend", lambda _: group)(torch.device("cpu"))
             said = monitored(group, rank, missing, all_ranks)
