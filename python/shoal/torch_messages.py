@@ -13,7 +13,7 @@ import threading
 import torch
 
 from ._errors import Error
-from .torch_work import Channel, all_of
+from .torch_work import Channel
 
 _NO_END = 10 * 365 * 86400.0  # a head may be asked for long before its message; requests have ends
 
@@ -38,13 +38,12 @@ class Messages:
         self._come = set()  # the (sender, tag) whose head has come and met no request
 
     def _parts(self, tensor, sender, receiver, tag, number, timeout):
+        """Both, from or to a known member; over when the tensor's is, which fails if the head's
+        does. Of an empty tensor there is a head alone."""
+        whole = self.channel.pass_on(tensor, sender, receiver, tag, number, timeout)
         head = torch.zeros(1)
-        return all_of(
-            [
-                self.channel.pass_on(head, sender, receiver, f"head {tag}", number, timeout),
-                self.channel.pass_on(tensor, sender, receiver, tag, number, timeout),
-            ]
-        )
+        first = self.channel.pass_on(head, sender, receiver, f"head {tag}", number, timeout)
+        return whole if tensor.numel() > 0 else first
 
     def send(self, tensor, receiver, tag, timeout) -> concurrent.futures.Future:
         with self._lock:
