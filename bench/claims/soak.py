@@ -5,6 +5,9 @@ each of them (soak_checks.py). Which rank is hurt how, when and for how long fol
     kill    SIGKILL, and started again           stop   SIGSTOP, SIGKILL later, and started again
     pause   SIGSTOP, SIGCONT later               cut    the link is down, and up again
     slow    the link has a tenth of its rate for a while: nobody may be lost
+    part    it and another lose all ways to the others, with resets: two halves, of which at most
+            one makes steps
+    two     two ranks at once, each paused or killed
 
 A fault is over when all ranks have made steps together again and their weights are compared. What
 has a deadline (RECOVER_S, above the peer timeout and the longest fault) can fail because the
@@ -31,7 +34,7 @@ RANKS, RATE, SLOW_RATE = 4, "250mbit", "25mbit"
 # No fault within the last samples: who is started again when the others are through is late. Three
 # ranks take about 280 a second; the longest fault and the way back 7 s.
 SAMPLES, MARGIN = 2000, 2500
-KINDS = ("kill", "pause", "stop", "cut", "slow")
+KINDS = ("kill", "pause", "stop", "cut", "slow", "part", "two")
 HEAL = {"pause": ("cont",), "cut": ("mend",), "slow": ("fast",), "kill": ("start",)}
 HEAL["stop"] = ("kill", "start")
 DOES = {"pause": "stop"}  # what the agent calls it, where it is not the fault's name
@@ -191,19 +194,63 @@ class Session:
         agent, moment = self.agents[victim], time.monotonic()
         self.victims.add(self.metrics_file(agent.do("look")))
         reforms, said = self.reforms(), self.said()
-        agent.do(DOES.get(kind, kind))
         lasts = self.draw.uniform(1.5, 4.5)
-        time.sleep(lasts)
-        for word in HEAL[kind]:
-            agent.do(word)
+        if kind == "part":
+            self.halves(victim, lasts)
+        elif kind == "two":
+            self.two(victim, lasts)
+        else:
+            agent.do(DOES.get(kind, kind))
+            time.sleep(lasts)
+            for word in HEAL[kind]:
+                agent.do(word)
         healed = time.monotonic()
         step = self.step()[0]
         self.together(step, RECOVER_S, f"{kind} of rank {victim}: not together again")
         if kind == "slow" and self.reforms() > reforms:
             self.bad(moment, f"slow link of rank {victim}: somebody was lost", timed=True)
-        if (kind == "kill" or kind != "slow" and lasts > NOTICED_S) and self.said() <= said:
+        at_once = kind in ("kill", "part")
+        if (at_once or kind != "slow" and lasts > NOTICED_S) and self.said() <= said:
             self.bad(moment, f"{kind} of rank {victim}: nobody says that it is lost", timed=True)
         return time.monotonic() - healed
+
+    def other(self, victim):
+        return self.draw.choice([rank for rank in range(RANKS) if rank != victim])
+
+    def two(self, victim, lasts):
+        """Two at once: the others go on where deaths are proven, or the lowest is theirs."""
+        pair = (victim, self.other(victim))
+        ways = [self.draw.choice(("kill", "pause")) for _ in pair]
+        for rank, way in zip(pair, ways):
+            self.victims.add(self.metrics_file(self.agents[rank].do("look")))
+            self.agents[rank].do(DOES.get(way, way))
+        time.sleep(lasts)
+        for rank, way in zip(pair, ways):
+            for word in HEAL[way]:
+                self.agents[rank].do(word)
+
+    def halves(self, victim, lasts):
+        """Two halves, and what each does meanwhile."""
+        moment, here = time.monotonic(), (victim, self.other(victim))
+        there = [rank for rank in range(RANKS) if rank not in here]
+        names = [self.metrics_file(agent.do("look")) for agent in self.agents]
+        self.all_agents("part", here, there)
+        time.sleep(1)  # what was under way is over
+        before = [len(lines) for lines in self.lines_of(names)]
+        time.sleep(lasts)
+        goes_on = [len(lines) > n for lines, n in zip(self.lines_of(names), before)]
+        self.all_agents("join", here, there)
+        if any(goes_on[rank] for rank in here) and any(goes_on[rank] for rank in there):
+            self.bad(moment, f"ranks {here} and {there} do not reach each other, both make steps")
+        self.victims |= {names[rank] for rank in range(RANKS) if not goes_on[rank]}
+
+    def all_agents(self, word, here, there):
+        for rank, agent in enumerate(self.agents):
+            agent.do(f"{word} {' '.join(map(str, there if rank in here else here))}")
+
+    def lines_of(self, names):
+        files = self.metrics.read()
+        return [[x for x in files.get(name, ()) if "at_us" in x] for name in names]
 
     def said(self):
         """How often anybody has named a rank as lost."""

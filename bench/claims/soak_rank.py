@@ -5,9 +5,10 @@
     shoal run -n N --lab SPEC -- bench/claims/soak_rank.py FOLDER
 
 FOLDER/plan.json: {"argv", "rate", "slow_rate", "silence_s"}. It listens at the unix socket
-FOLDER/agent.RANK for lines: start, kill, stop, cont, cut, mend, slow, fast, end, look. Each answer
-is a line of JSON: {"pid", "exit", "fds", "threads", "rss_kib"} of the command, None where there is
-none. Nothing heard for silence_s, it ends and takes the command with it."""
+FOLDER/agent.RANK for lines: start, kill, stop, cont, cut, mend, slow, fast, part HOSTS, join HOSTS,
+end, look. Each answer is a line of JSON: {"pid", "exit", "fds", "threads", "rss_kib"} of the
+command, None where there is none. Nothing heard for silence_s, it ends and takes the command with
+it."""
 
 import json
 import os
@@ -43,6 +44,17 @@ def own_children():
         return [int(word) for word in file.read().split()]
 
 
+def part(others, apart):
+    """No way to other hosts of the lab (numbers), and what connects to them is reset; or a way
+    again."""
+    for host in others:
+        route = f"ip route {'add' if apart else 'del'} prohibit 10.77.0.{int(host) + 1}/32"
+        subprocess.run(route.split(), check=True, env=TOOLS)
+    for host in others if apart else ():
+        reset = f"ss -K dst 10.77.0.{int(host) + 1}"
+        subprocess.run(reset.split(), check=False, capture_output=True, env=TOOLS)
+
+
 def shape(rate):
     change = f"tc qdisc replace dev eth0 root tbf rate {rate} burst 96kb limit 1024kb"
     subprocess.run(change.split(), check=True, env=TOOLS)
@@ -72,6 +84,8 @@ class Rank:
         elif word in ("cut", "mend"):
             state = "down" if word == "cut" else "up"
             subprocess.run(["ip", "link", "set", "eth0", state], check=True, env=TOOLS)
+        elif word.split()[:1] in (["part"], ["join"]):
+            part(word.split()[1:], word.startswith("part"))
         elif word in ("slow", "fast"):
             shape(self.plan["slow_rate" if word == "slow" else "rate"])
         ended = self.child.poll() if self.child is not None else None
