@@ -141,8 +141,7 @@ def torn(synced, live, rng):
     """Bytes of a file of which only some are synced."""
     if synced == live:
         return synced
-    end = min(len(synced), len(live))  # as far as nobody has changed it
-    end = end if synced[:end] == live[:end] else 0
+    end = len(os.path.commonprefix([synced, live]))  # nobody has written there since
     some = rng.randint(end, max(end, len(live)))
     return rng.choice((synced, live, live[:some],
                        live[:some] + bytes(max(len(live) - some, 0)),
