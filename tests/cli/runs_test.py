@@ -190,8 +190,9 @@ class Runs(unittest.TestCase):
         for words, code, says in (((file,), 2, "is no folder"), (("",), 2, "empty"),
                                   ((loop,), 1, "Too many levels"), ((), 2, "which folder?"),
                                   ((self.path("absent"),), 1, "No such file"),
-                                  (("x" * 10 ** 5,), 1, "name too long"),
-                                  (("--quik", empty), 2, "unrecognized")):
+                                  (("x" * 300,), 1, "name too long"),
+                                  (("x" * 10 ** 5,), 2, "xxx"),
+                                  (("--quik", empty), 2, "did you mean --quick?")):
             with self.subTest(words=str(words)[:40]):
                 r = shoal.run("runs", *words)
                 self.assertEqual((code, ""), (r.returncode, r.stdout), r.stderr)
