@@ -120,6 +120,7 @@ def prepare(top):
         ("data", "speech"): (["--out=made", "--train=0.02", "--test=0.02"], 0),
         ("data", "text"): (["--out=made", TEXT], 0),
         ("data", "clicks"): (["--out=made", "--train=20", "--test=10"], 0),
+        ("runs",): ([seq + "/run"], 0),
         ("eval",): (["--from=" + seq + "/run"], 0),
         ("export",): (["--from=" + seq + "/run", "--out=made"], 0),
         ("explore",): (explore, 0),
