@@ -938,6 +938,42 @@ class shoal_row_key(C.Structure):
     ]
 
 
+class shoal_run_summary(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("state", C.c_char * 16),
+        ("text", C.c_char * 512),
+        ("resumes", C.c_bool),
+        ("began", C.c_char * 32),
+        ("model", C.c_char * 96),
+        ("data", C.c_char * 512),
+        ("sync", C.c_char * 96),
+        ("collective", C.c_char * 96),
+        ("codec", C.c_char * 96),
+        ("workers", C.c_uint32),
+        ("epochs", C.c_uint32),
+        ("steps", C.c_uint64),
+        ("step", C.c_uint64),
+        ("epoch", C.c_uint64),
+        ("resumes_from", C.c_uint64),
+        ("loss", C.c_double),
+        ("accuracy", C.c_double),
+        ("checkpoints", C.c_uint32),
+    ]
+
+
+class shoal_run_checkpoint(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char * 64),
+        ("step", C.c_uint64),
+        ("epoch", C.c_uint64),
+        ("state", C.c_char * 16),
+        ("text", C.c_char * 512),
+        ("latest", C.c_bool),
+    ]
+
+
 class shoal_sync_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1429,6 +1465,12 @@ FUNCTIONS = {
     "shoal_run_close": (None, [C.c_void_p]),
     "shoal_run_option": (C.c_char_p, [C.c_void_p, C.c_uint32, C.POINTER(C.c_char_p)]),
     "shoal_run_json": (C.c_char_p, [C.c_void_p]),
+    "shoal_run_is_folder": (C.c_bool, [C.c_char_p]),
+    "shoal_run_look_at": (STATUS, [C.c_char_p, C.c_bool, C.POINTER(C.c_void_p)]),
+    "shoal_run_look_summary": (STATUS, [C.c_void_p, C.POINTER(shoal_run_summary)]),
+    "shoal_run_look_checkpoint": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_run_checkpoint)]),
+    "shoal_run_look_run": (C.c_void_p, [C.c_void_p]),
+    "shoal_run_look_close": (None, [C.c_void_p]),
     "shoal_sync_create": (STATUS, [C.c_void_p, C.POINTER(shoal_sync_desc), C.POINTER(C.c_void_p)]),
     "shoal_sync_destroy": (None, [C.c_void_p]),
     "shoal_sync_ready": (STATUS, [C.c_void_p, C.c_size_t, C.c_size_t]),

@@ -12,4 +12,8 @@ uint64_t shoali_now_ns(void);
 uint64_t shoali_thread_cpu_ns(void);
 uint64_t shoali_process_cpu_ns(void);
 
+enum { SHOALI_UTC_BYTES = 32 };
+/** The date and time of day, UTC: "2026-11-25T14:03:22.017Z". */
+void shoali_utc(char out[SHOALI_UTC_BYTES]);
+
 #endif

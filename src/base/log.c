@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/printable.h"
 
 enum {
@@ -31,6 +32,7 @@ static _Thread_local int32_t my_rank = -1, my_size = -1;
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*sink)(void *ctx, shoali_log_level level, const char *line);
 static void *sink_ctx;
+static atomic_int copy_fd = -1;
 
 static void read_environment(void)
 {
@@ -70,10 +72,27 @@ void shoali_log_set_sink(void (*new_sink)(void *ctx, shoali_log_level level, con
     pthread_mutex_unlock(&sink_lock);
 }
 
-bool shoali_log_on(shoali_log_level level)
+void shoali_log_set_copy(int fd)
+{
+    pthread_mutex_lock(&sink_lock);
+    atomic_store(&copy_fd, fd);
+    pthread_mutex_unlock(&sink_lock);
+}
+
+static bool is_shown(shoali_log_level level)
 {
     pthread_once(&once, read_environment);
     return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
+}
+
+static bool is_copied(shoali_log_level level)
+{
+    return level <= SHOALI_LOG_WARN && atomic_load_explicit(&copy_fd, memory_order_relaxed) >= 0;
+}
+
+bool shoali_log_on(shoali_log_level level)
+{
+    return is_shown(level) || is_copied(level);
 }
 
 /* Copy text so that it stays one line and, with json, the inside of a JSON string. Returns the
@@ -100,22 +119,40 @@ static size_t put_text(char *out, const char *text, bool json)
 
 static size_t put_head(char *out, shoali_log_level level, bool json)
 {
-    struct timespec now;
-    struct tm parts;
-    char when[32], who[48] = "";
-    clock_gettime(CLOCK_REALTIME, &now);
-    long milli = now.tv_nsec / 1000000;
+    char when[SHOALI_UTC_BYTES], who[48] = "";
     if (json) {
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &parts));
+        shoali_utc(when);
         if (my_rank >= 0)
             snprintf(who, sizeof who, "\"rank\":%d,\"size\":%d,", my_rank, my_size);
-        return (size_t)snprintf(out, 256, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",%s\"text\":\"",
-                                when, milli, level_names[level], who);
+        return (size_t)snprintf(out, 256, "{\"time\":\"%s\",\"level\":\"%s\",%s\"text\":\"", when,
+                                level_names[level], who);
     }
+    struct timespec now;
+    struct tm parts;
+    clock_gettime(CLOCK_REALTIME, &now);
     strftime(when, sizeof when, "%H:%M:%S", localtime_r(&now.tv_sec, &parts));
     if (my_rank >= 0)
         snprintf(who, sizeof who, " r%d/%d", my_rank, my_size);
-    return (size_t)snprintf(out, 256, "shoal %s.%03ld %c%s ", when, milli, "EWIDT"[level], who);
+    return (size_t)snprintf(out, 256, "shoal %s.%03ld %c%s ", when, now.tv_nsec / 1000000,
+                            "EWIDT"[level], who);
+}
+
+/* A whole line without its end; returns its bytes. */
+static size_t put_line(char line[LINE_BYTES], shoali_log_level level, bool json, const char *text)
+{
+    size_t used = put_head(line, level, json);
+    used += put_text(line + used, text, json);
+    if (json)
+        used += (size_t)snprintf(line + used, 3, "\"}");
+    line[used] = '\0';
+    return used;
+}
+
+static void put_out(int fd, char *line, size_t used)
+{
+    line[used] = '\n';
+    if (write(fd, line, used + 1) < 0)
+        (void)0; /* nobody reads it: there is nowhere left to say so */
 }
 
 void shoali_log_write(shoali_log_level level, const char *format, ...)
@@ -126,20 +163,16 @@ void shoali_log_write(shoali_log_level level, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
 
-    bool json = atomic_load(&as_json);
-    size_t used = put_head(line, level, json);
-    used += put_text(line + used, text, json);
-    if (json)
-        used += (size_t)snprintf(line + used, 3, "\"}");
-    line[used] = '\0';
-
+    const bool shown = is_shown(level);
+    size_t used = put_line(line, level, atomic_load(&as_json), text);
     pthread_mutex_lock(&sink_lock);
-    if (sink != NULL) {
+    if (shown && sink != NULL)
         sink(sink_ctx, level, line);
-    } else {
-        line[used] = '\n';
-        if (write(STDERR_FILENO, line, used + 1) < 0)
-            (void)0; /* nobody reads stderr: there is nowhere left to say so */
+    else if (shown)
+        put_out(STDERR_FILENO, line, used);
+    if (is_copied(level)) {
+        used = put_line(line, level, true, text);
+        put_out(atomic_load(&copy_fd), line, used);
     }
     pthread_mutex_unlock(&sink_lock);
 }

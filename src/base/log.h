@@ -29,6 +29,9 @@ void shoali_log_set_rank(int32_t rank, int32_t size);
 void shoali_log_set_sink(void (*sink)(void *ctx, shoali_log_level level, const char *line),
                          void *ctx);
 
+/** Warnings and errors go to this descriptor as well, as JSON, a write each; -1: nowhere. */
+void shoali_log_set_copy(int fd);
+
 bool shoali_log_on(shoali_log_level level);
 void shoali_log_write(shoali_log_level level, const char *format, ...) SHOAL_PRINTF(2, 3);
 

@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "comm/comm.h"
 #include "train/admm.h"
 #include "train/checkpoint_about.h"
 #include "train/checkpoint_folder.h"
+#include "train/events.h"
 #include "train/hybrid.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
@@ -150,6 +152,7 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     char folder[SHOALI_PATH_BYTES];
     const shoali_checkpoint which = {.step = train->step, .epoch = train->membership},
                             before = train->saved;
+    const uint64_t began_us = shoali_now_us();
     SHOALI_TRY(shoali_checkpoint_make(train->desc.out, which, folder));
     SHOALI_TRY(shoali_metrics_mark(train));
     SHOALI_TRY(save_rank(train, folder, train->step));
@@ -170,7 +173,9 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     shoali_checkpoint_tidy(folder, train->workers); /* servers may come later */
     SHOALI_TRY(shoali_checkpoint_name_latest(train->desc.out, which));
     shoali_checkpoint_keep(train->desc.out, which, before);
-    return SHOAL_OK;
+    return shoali_events_add(train, "checkpoint",
+                             json_pack("{s:I, s:f}", "step", (json_int_t)train->step, "seconds",
+                                       (double)(shoali_now_us() - began_us) * 1e-6));
 }
 
 shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done)

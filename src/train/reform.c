@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
-#include "train/trainer.h"
+#include "train/events.h"
 
 enum { STEP, EPOCH, TAKEN, UNCONCLUDED, HEAD, PIECES = 4, PIECE_BITS = 16 };
 
@@ -217,5 +217,11 @@ shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t t
     SHOALI_TRY(adopt(train, &view));
     SHOALI_TRY(take_state(train, &view, mine < view.done_max));
     SHOALI_TRY(shoali_train_start_sync(train));
-    return shoali_metrics_reform(train, shoali_now_us() - began_us);
+    const uint64_t took_us = shoali_now_us() - began_us;
+    if (train->place == 0)
+        SHOALI_TRY(shoali_events_add(train, "members",
+                                     json_pack("{s:I, s:i, s:f}", "step", (json_int_t)train->step,
+                                               "workers", (int)train->workers, "seconds",
+                                               (double)took_us * 1e-6)));
+    return shoali_metrics_reform(train, took_us);
 }

@@ -12,6 +12,7 @@
 #include "train/admm.h"
 #include "train/codec_choice.h"
 #include "train/digest.h"
+#include "train/events.h"
 #include "train/hybrid.h"
 #include "train/run_file.h"
 #include "train/simulated.h"
@@ -298,6 +299,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_choice_create(train));
     plan_steps(train);
     SHOALI_TRY(shoali_folder_enter(train));
+    SHOALI_TRY(shoali_events_open(train));
     if (train->desc.resume != NULL && train->membership == 0) /* else others have the state */
         SHOALI_TRY(shoali_checkpoint_choose(train));
     if (train->desc.start != NULL && train->saved.step == 0)
@@ -312,6 +314,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_uneven_create(train));
     SHOALI_TRY(shoali_folder_undo(train));
     SHOALI_TRY(shoali_metrics_open(train));
+    SHOALI_TRY(shoali_events_begin(train));
     if (train->membership > 0)
         SHOALI_TRY(shoali_metrics_reform(train, 0));
     SHOALI_TRY(shoali_straggler_open(train));
@@ -399,6 +402,7 @@ void shoal_train_destroy(shoal_train *train)
     shoali_choice_destroy(train);
     if (train->metrics != NULL)
         fclose(train->metrics);
+    shoali_events_close(train);
     shoali_digest_end(&train->marks.digest);
     shoali_lr_destroy(train->lr);
     shoali_optim_destroy(train->optim);

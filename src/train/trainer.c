@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "train/admm.h"
 #include "train/codec_choice.h"
+#include "train/events.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
 
@@ -412,5 +413,5 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
                                          .raw_bytes = v[8],
                                          .skipped = train->totals.skipped};
     describe_replicas(train, summary_out);
-    return SHOAL_OK;
+    return train->rank == summary_out->reporter ? shoali_events_end(train) : SHOAL_OK;
 }

@@ -123,6 +123,7 @@ struct shoal_train {
     const char *model_json;  /* of the run or checkpoint that this goes on from; NULL: its spec's */
     char data_sha256[65];    /* rank 0 of a run with a folder; else empty */
     shoali_checkpoint saved; /* the newest that all have written, or that this goes on from */
+    int events;              /* events.c: descriptor + 1; 0: none */
     int folder_lock;         /* folder.c: descriptor + 1; 0: none */
     uint64_t began_us;       /* this process's part of the run */
     shoal_train_loss *losses; /* losses.c */

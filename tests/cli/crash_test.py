@@ -25,7 +25,8 @@ MOMENTS = int(os.environ.get("SHOAL_CRASH_MOMENTS", "12"))
 ALONE = os.environ.get("SHOAL_CRASH_MOMENT")
 STEPS = 20
 FILES = ("common.safetensors", "rank-0.safetensors", "rank-1.safetensors")
-LEFT = sorted(["lock", "run.json", "metrics.jsonl", "metrics.1.jsonl", "checkpoints/latest"] +
+ONES = ["lock", "run.json", "events.jsonl", "metrics.jsonl", "metrics.1.jsonl"]
+LEFT = sorted([*ONES, "checkpoints/latest"] +
               [f"checkpoints/step-{step}/{file}" for step in (16, 20) for file in FILES])
 FULL = "mount -t tmpfs -o size=$2 tmpfs $1 && $3; code=$?; cp -a $1/. $4; exit $code"
 
@@ -158,6 +159,8 @@ class Moment:
             path = f"checkpoints/step-{step}/common.safetensors"
             self.test.assertTrue(filecmp.cmp(os.path.join(self.test.whole, path),
                                              os.path.join(self.out, path), shallow=False), path)
+        with open(os.path.join(self.out, "events.jsonl"), encoding="utf-8") as file:
+            self.test.assertTrue(all("time" in json.loads(line) for line in file))
         for name in ("metrics.jsonl", "metrics.1.jsonl"):
             with open(os.path.join(self.out, name), encoding="utf-8") as file:
                 lines = [json.loads(line) for line in file]

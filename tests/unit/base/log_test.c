@@ -93,6 +93,38 @@ static void long_texts_are_cut(void **state)
     json_decref(json);
 }
 
+/* Whatever is shown, and in which form. */
+static void warnings_are_copied_as_json(void **state)
+{
+    (void)state;
+    char text[4096];
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    shoali_log_set_level(SHOALI_LOG_ERROR);
+    shoali_log_set_copy(fileno(file));
+    assert_true(shoali_log_on(SHOALI_LOG_WARN));
+    assert_false(shoali_log_on(SHOALI_LOG_INFO));
+    shoali_log_set_rank(1, 2);
+    shoali_log(WARN, "a \"quoted\" one");
+    shoali_log(INFO, "not this");
+    assert_int_equal(lines, 0);
+    shoali_log(ERROR, "shown as well");
+    assert_int_equal(lines, 1);
+    shoali_log_set_copy(-1);
+    shoali_log(ERROR, "nor this");
+    rewind(file);
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(fgets(text, sizeof text, file));
+        json_t *object = json_loads(text, 0, NULL);
+        assert_string_equal(json_string_value(json_object_get(object, "text")),
+                            i == 0 ? "a \"quoted\" one" : "shown as well");
+        assert_int_equal(json_integer_value(json_object_get(object, "rank")), 1);
+        json_decref(object);
+    }
+    assert_null(fgets(text, sizeof text, file));
+    fclose(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +133,7 @@ int main(void)
         cmocka_unit_test_setup(text_stays_one_clean_line, setup),
         cmocka_unit_test_setup(json_lines_parse_whatever_they_hold, setup),
         cmocka_unit_test_setup(long_texts_are_cut, setup),
+        cmocka_unit_test_setup(warnings_are_copied_as_json, setup),
     };
     return CHECK_RUN(tests);
 }
