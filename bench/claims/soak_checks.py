@@ -29,7 +29,11 @@ class Metrics:
                 data = file.read()
             whole = data[: data.rfind(b"\n") + 1]
             self._at[name] = self._at.get(name, 0) + len(whole)
-            self.files.setdefault(name, []).extend(json.loads(l) for l in whole.splitlines())
+            for line in whole.splitlines():
+                try:
+                    self.files.setdefault(name, []).append(json.loads(line))
+                except ValueError as reason:
+                    raise ValueError(f"{name}: a line does not parse: {line!r}") from reason
         return self.files
 
 

@@ -27,9 +27,9 @@ shoal_status shoali_plain_folder(const char *path)
 
 shoal_status shoali_plain_file(const char *path, bool append, FILE **file_out)
 {
-    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     struct stat info;
-    int fd = open(path, flags | (append ? O_APPEND : 0), 0666);
+    int fd = open(path, flags, 0666);
     if (fd < 0 && errno == ELOOP)
         return shoali_fail(SHOAL_EIO, "cannot write %s: it is a symbolic link", path);
     if (fd < 0)
@@ -38,7 +38,7 @@ shoal_status shoali_plain_file(const char *path, bool append, FILE **file_out)
         close(fd);
         return shoali_fail(SHOAL_EIO, "cannot write %s: it is no regular file", path);
     }
-    FILE *file = append || ftruncate(fd, 0) == 0 ? fdopen(fd, append ? "a" : "w") : NULL;
+    FILE *file = append || ftruncate(fd, 0) == 0 ? fdopen(fd, "a") : NULL;
     if (file == NULL) {
         shoal_status status = shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
         close(fd);

@@ -14,7 +14,8 @@
  * @return SHOAL_OK | EIO, with a text that names path */
 SHOAL_MUST_USE shoal_status shoali_plain_folder(const char *path);
 
-/** Open a regular file to write, which may be there already and is then emptied or added to.
+/** Open a regular file to write, which may be there already and is then emptied or added to. What
+ * others add to it meanwhile is not written over.
  * @return SHOAL_OK | EIO, with a text that names path: also where it is a link or no file */
 SHOAL_MUST_USE shoal_status shoali_plain_file(const char *path, bool append, FILE **file_out);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@
 #include "base/plain_file.h"
 #include "train/admm.h"
 #include "train/run_file.h"
+
+enum { BUFFER = 1 << 16 }; /* holds whole lines */
 
 shoal_status shoali_metrics_open(shoal_train *train)
 {
@@ -37,15 +40,20 @@ shoal_status shoali_metrics_open(shoal_train *train)
         return SHOAL_ENOMEM;
     if (shoali_folder_goes_on(train))
         SHOALI_TRY(shoali_metrics_cut(path, train->step, &train->marks.at));
-    return shoali_plain_file(path, train->desc.resume != NULL, &train->metrics);
+    SHOALI_TRY(shoali_plain_file(path, train->desc.resume != NULL, &train->metrics));
+    if (setvbuf(train->metrics, NULL, _IOFBF, BUFFER) != 0)
+        return SHOAL_ENOMEM;
+    return SHOAL_OK;
 }
 
-/* Lines come out once a second, for who watches; asked to, at once. */
+/* Lines come out once a second, for who watches; asked to, at once. Always whole ones: another
+ * worker may add to the file of one that it has lost, and that wakes up. */
 static shoal_status written(shoal_train *train, bool flush)
 {
     enum { FLUSH_US = 1000 * 1000 };
     const uint64_t now_us = shoali_now_us();
-    flush = flush || now_us - train->flushed_us >= FLUSH_US;
+    flush = flush || now_us - train->flushed_us >= FLUSH_US ||
+            __fpending(train->metrics) > BUFFER / 2;
     train->flushed_us = flush ? now_us : train->flushed_us;
     if (ferror(train->metrics) || (flush && fflush(train->metrics) != 0))
         return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", train->desc.out);

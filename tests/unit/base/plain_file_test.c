@@ -118,9 +118,27 @@ static void a_folder_may_be_a_link_of_this_user(void **state)
     assert_status(shoali_plain_folder("/nowhere/at/all"), SHOAL_EIO);
 }
 
+/* A worker that stood still writes on in a file to which another one has added. */
+static void writers_do_not_write_over_each_other(void **state)
+{
+    (void)state;
+    FILE *one = NULL, *other = NULL;
+    assert_ok(shoali_plain_file(path, false, &one));
+    assert_true(fputs("one\n", one) >= 0 && fflush(one) == 0);
+    assert_ok(shoali_plain_file(path, true, &other));
+    write_to(other, "two\n");
+    write_to(one, "three\n");
+    assert_holds(path, "one\ntwo\nthree\n");
+    assert_ok(shoali_plain_file(path, false, &one));
+    write_to(one, "new\n");
+    assert_holds(path, "new\n");
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {CHECK_TEST(files_are_emptied_or_added_to),
+                                       CHECK_TEST(writers_do_not_write_over_each_other),
                                        CHECK_TEST(links_and_pipes_are_refused),
                                        CHECK_TEST(scratch_files_replace_what_lies_there),
                                        CHECK_TEST(a_folder_may_be_a_link_of_this_user)};
