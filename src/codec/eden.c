@@ -7,7 +7,9 @@
  * format.
  *
  * With error feedback the scale is the one of least squares instead, <z, level> / <level, level>:
- * biased, but never further off than nothing at all, which feedback needs. */
+ * biased, but never further off than nothing at all, which feedback needs.
+ *
+ * With allot=energy whole runs of 4096 elements are coded as eden_allot.c says. */
 #include "codec/eden.h"
 
 #include <float.h>
@@ -20,34 +22,55 @@
 
 enum { MOST = SHOALI_EDEN_MOST, LEAST = SHOALI_EDEN_LEAST, LANES = SHOALI_EDEN_LANES };
 
-typedef struct eden_params {
-    int64_t bits;
-    bool ef;
-} eden_params;
+typedef shoali_eden_params eden_params;
+
+enum { EVEN, ENERGY };
 
 static const shoali_key keys[] = {
     {"bits", SHOALI_KEY_INT, offsetof(eden_params, bits), 1, 4, NULL, "2", "bits per element"},
+    {"allot", SHOALI_KEY_CHOICE, offsetof(eden_params, allot), 0, 0, "even|energy", "even",
+     "who gets the bits: all elements alike, or blocks of 256 by their energy, in as many bytes"},
     SHOALI_CODEC_KEY_EF(eden_params, "off"),
 };
 
+/* What leaves nothing to move: an unbiased block needs a bit, and none takes more than four. */
+static shoal_status check(void *params)
+{
+    const eden_params *p = params;
+    if (p->allot == ENERGY && (p->bits == 4 || (p->bits == 1 && !p->ef)))
+        return shoali_fail(SHOAL_EINVAL,
+                           "codec eden: allot=energy gives blocks 1 to 4 bits and needs bits=2 or "
+                           "3 (or 1 with ef), not %d",
+                           (int)p->bits);
+    return SHOAL_OK;
+}
+
 static uint16_t wire_id(const void *params)
 {
-    (void)params;
-    return 41;
+    return ((const eden_params *)params)->allot == ENERGY ? 63 : 41;
 }
 
 static uint32_t more_traits(const void *params)
 {
-    return ((const eden_params *)params)->ef ? 0 : SHOAL_CODEC_UNBIASED;
+    const eden_params *p = params;
+    return (p->ef ? 0 : SHOAL_CODEC_UNBIASED) | (p->allot == ENERGY ? 0 : SHOAL_CODEC_SHAPE_FREE);
 }
 
 /* Of Lloyd and Max's distortion D: D / (1 - D) unbiased, D by least squares. */
+double shoali_eden_error(unsigned bits, bool ef)
+{
+    static const double distortion[] = {1, 0.363380, 0.117482, 0.0345478, 0.00950101};
+    double d = distortion[bits];
+    return ef ? d : d / (1 - d);
+}
+
+/* Equal energies: side information costs every sixteenth block a bit. */
 static double variance(const void *params)
 {
-    static const double distortion[] = {0.363380, 0.117482, 0.0345478, 0.00950101};
     const eden_params *p = params;
-    double d = distortion[p->bits - 1];
-    return p->ef ? d : d / (1 - d);
+    const unsigned bits = (unsigned)p->bits;
+    double error = shoali_eden_error(bits, p->ef);
+    return p->allot == EVEN ? error : (15 * error + shoali_eden_error(bits - 1, p->ef)) / 16;
 }
 
 static unsigned bits_of(const void *params)
@@ -78,8 +101,10 @@ static size_t block_bytes(unsigned bits, size_t taken, size_t coded)
 
 static size_t bound(const void *params, size_t count, uint32_t parts)
 {
+    const eden_params *p = params;
     size_t full = count / MOST, coded;
-    size_t bytes = full * block_bytes(bits_of(params), MOST, MOST);
+    size_t bytes = full * (p->allot == ENERGY ? shoali_eden_unit_bytes(bits_of(params))
+                                              : block_bytes(bits_of(params), MOST, MOST));
     (void)parts;
     for (size_t left = count % MOST, taken; left > 0; left -= taken) {
         taken = next_block(left, &coded);
@@ -88,7 +113,7 @@ static size_t bound(const void *params, size_t count, uint32_t parts)
     return bytes;
 }
 
-static const shoali_eden_loops *loops_for(size_t d)
+const shoali_eden_loops *shoali_eden_loops_for(size_t d)
 {
 #if defined(__x86_64__)
     if (d >= SHOALI_EDEN_TILE && shoali_kernel()->avx2)
@@ -98,8 +123,7 @@ static const shoali_eden_loops *loops_for(size_t d)
     return &shoali_eden_ref;
 }
 
-/* A rotation multiplies squares by this. */
-static double gain(size_t d)
+double shoali_eden_gain(size_t d)
 {
     return (double)d * (d >= 64 ? 8 : d >= 32 ? 4 : 2);
 }
@@ -112,16 +136,14 @@ static double total(const float sums[LANES])
     return sum;
 }
 
-/* The power of two that brings a magnitude to 1..2, as far as float32 has it. */
-static float to_one(float magnitude)
+float shoali_eden_to_one(float magnitude)
 {
     int exponent = -ilogbf(magnitude);
     return ldexpf(1, exponent > 126 ? 126 : exponent);
 }
 
-/* Sum of the squares of the levels that the planes name. */
-static double squared_levels(const shoali_eden_levels *levels, const shoali_eden_loops *loop,
-                             const uint8_t *planes, size_t d)
+double shoali_eden_squared_levels(const shoali_eden_levels *levels, const shoali_eden_loops *loop,
+                                  const uint8_t *planes, size_t d)
 {
     _Alignas(32) float z[MOST];
     float sums[LANES];
@@ -134,17 +156,18 @@ static double squared_levels(const shoali_eden_levels *levels, const shoali_eden
 static double code_block(const eden_params *p, float *z, size_t d, uint64_t key, float largest,
                          uint8_t *planes)
 {
-    const shoali_eden_levels *levels = shoali_eden_levels_of((unsigned)p->bits);
-    const shoali_eden_loops *loop = loops_for(d);
-    const float power = to_one(largest);
+    const shoali_eden_levels *levels = shoali_eden_levels_of(bits_of(p));
+    const shoali_eden_loops *loop = shoali_eden_loops_for(d);
+    const float power = shoali_eden_to_one(largest);
     float sums[LANES];
     loop->rotate(z, d, key, power);
     loop->square(z, d, sums);
     const double square = total(sums);
     loop->quantise(levels, (float)sqrt(square / (double)d), z, d, planes, sums);
     double product = total(sums);
-    double scale = p->ef ? product / squared_levels(levels, loop, planes, d) : square / product;
-    return scale / (sqrt(gain(d)) * (double)power);
+    double scale = p->ef ? product / shoali_eden_squared_levels(levels, loop, planes, d)
+                         : square / product;
+    return scale / (sqrt(shoali_eden_gain(d)) * (double)power);
 }
 
 static shoal_status encode_block(const eden_params *p, const shoal_codec_at *at, size_t first,
@@ -174,9 +197,16 @@ static shoal_status encode_block(const eden_params *p, const shoal_codec_at *at,
 static shoal_status encode(const void *params, const shoal_codec_at *at, const float *src,
                            size_t count, uint8_t *dst, size_t capacity, size_t *written_out)
 {
+    const eden_params *p = params;
     uint8_t *to = dst;
+    size_t i = 0;
     (void)capacity;
-    for (size_t i = 0, taken, d; i < count; i += taken) {
+    for (size_t group; p->allot == ENERGY && (group = shoali_eden_group(count - i)) > 0;
+         i += group) {
+        SHOALI_TRY(shoali_eden_encode_group(p, at, i, src + i, group, to));
+        to += group / MOST * shoali_eden_unit_bytes(bits_of(p));
+    }
+    for (size_t taken, d; i < count; i += taken) {
         taken = next_block(count - i, &d);
         if (d == 0) {
             size_t bad = shoali_kernel()->first_nonfinite(src + i, taken);
@@ -193,7 +223,7 @@ static shoal_status encode(const void *params, const shoal_codec_at *at, const f
     return SHOAL_OK;
 }
 
-static shoal_status put(float *dst, const float *values, size_t count, bool add)
+shoal_status shoali_eden_put(float *dst, const float *values, size_t count, bool add)
 {
     if (shoali_kernel()->first_nonfinite(values, count) < count)
         return shoali_fail(SHOAL_ECORRUPT, "eden: NaN or infinity among %zu elements", count);
@@ -208,7 +238,7 @@ static shoal_status decode_block(const eden_params *p, const shoal_codec_at *at,
                                  const uint8_t *src, float *dst, size_t taken, size_t d, bool add)
 {
     _Alignas(32) float z[MOST];
-    const shoali_eden_loops *loop = loops_for(d);
+    const shoali_eden_loops *loop = shoali_eden_loops_for(d);
     float scale;
     memcpy(&scale, src, sizeof scale);
     if (!(scale >= 0) || !isfinite(scale))
@@ -217,26 +247,33 @@ static shoal_status decode_block(const eden_params *p, const shoal_codec_at *at,
         memset(z, 0, taken * sizeof *z);
     } else {
         uint64_t key = shoali_rng_u64(at->seed, at->stream, at->first + first);
-        loop->dequantise(shoali_eden_levels_of((unsigned)p->bits), (float)(1 / sqrt(gain(d))),
+        loop->dequantise(shoali_eden_levels_of(bits_of(p)), (float)(1 / sqrt(shoali_eden_gain(d))),
                          src + sizeof scale, d, z);
         loop->unrotate(z, d, key);
         shoali_kernel()->scale(z, scale, taken);
     }
-    return put(dst, z, taken, add);
+    return shoali_eden_put(dst, z, taken, add);
 }
 
 static shoal_status decode(const void *params, const shoal_codec_at *at, const uint8_t *src,
                            size_t len_bytes, float *dst, size_t count, bool add, size_t *read_out)
 {
+    const eden_params *p = params;
     const uint8_t *from = src;
+    size_t i = 0;
     if (len_bytes < bound(params, count, 1))
         return shoali_fail(SHOAL_ECORRUPT, "eden: %zu bytes for %zu elements", len_bytes, count);
-    for (size_t i = 0, taken, d; i < count; i += taken) {
+    for (size_t group; p->allot == ENERGY && (group = shoali_eden_group(count - i)) > 0;
+         i += group) {
+        SHOALI_TRY(shoali_eden_decode_group(p, at, i, from, dst + i, group, add));
+        from += group / MOST * shoali_eden_unit_bytes(bits_of(p));
+    }
+    for (size_t taken, d; i < count; i += taken) {
         taken = next_block(count - i, &d);
         if (d == 0) {
             float values[LEAST];
             memcpy(values, from, taken * sizeof *values);
-            SHOALI_TRY(put(dst + i, values, taken, add));
+            SHOALI_TRY(shoali_eden_put(dst + i, values, taken, add));
         } else {
             SHOALI_TRY(decode_block(params, at, i, from, dst + i, taken, d, add));
         }
@@ -250,10 +287,11 @@ const shoali_codec_row shoali_codec_eden = {
     .name = "eden",
     .paper = "Vargaftik et al., \"EDEN: Communication-Efficient and Robust Distributed Mean "
              "Estimation for Federated Learning\", ICML 2022; ours: blocks of 4096, 8 elements "
-             "mixed before the transform",
-    .traits = SHOAL_CODEC_FIXED_RATE | SHOAL_CODEC_PER_TENSOR | SHOAL_CODEC_SHAPE_FREE,
+             "mixed before the transform, bits by energy as an option",
+    .traits = SHOAL_CODEC_FIXED_RATE | SHOAL_CODEC_PER_TENSOR,
     .bytes_per_elem = 0.25098F,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(eden_params)},
+    .check = check,
     .wire_id = wire_id,
     .variance = variance,
     .more_traits = more_traits,

@@ -13,7 +13,14 @@
  * The first mixing is there for sparse gradients: a transform of few elements alone has few
  * different values, which no longer look normal. Signs come from `key`, a draw per block. From 64
  * elements on the transform also swaps index bits 0-2 with 3-5, which saves shuffles and
- * changes nothing that matters. */
+ * changes nothing that matters.
+ *
+ * allot=energy: of the whole 4096s of a piece up to 16 make a group, of blocks of 256, each rotated
+ * by itself, twice (by `key`, then by word 9 of its signs). A group of B blocks has B 16-bit
+ * headers, lowest byte first (bits 0-2: planes, 0 to 4; bits 3-15: the scale, a float32 without its
+ * sign and its lower 18 bits), then the blocks' planes of 32 bytes, B bits - B / 16 of them: with
+ * the headers an element costs exactly `bits` bits. What follows the last whole 4096 is coded as
+ * above. */
 #ifndef SHOALI_CODEC_EDEN_H
 #define SHOALI_CODEC_EDEN_H
 
@@ -23,8 +30,16 @@ enum {
     SHOALI_EDEN_MOST = 4096, /* elements of a block */
     SHOALI_EDEN_LEAST = 16,
     SHOALI_EDEN_TILE = 64,
-    SHOALI_EDEN_LANES = 32 /* partial sums: element i counts in sum i % 32 */
+    SHOALI_EDEN_LANES = 32, /* partial sums: element i counts in sum i % 32 */
+    SHOALI_EDEN_ROW = 256,  /* elements of a block whose bits are allotted */
+    SHOALI_EDEN_ROWS = 256  /* such blocks of a group */
 };
+
+typedef struct shoali_eden_params {
+    int64_t bits;
+    int32_t allot; /* 0: even, 1: energy */
+    bool ef;
+} shoali_eden_params;
 
 /** Lloyd-Max levels of a normal number's magnitude, and the thresholds between them. */
 typedef struct shoali_eden_levels {
@@ -40,7 +55,7 @@ typedef struct shoali_eden_loops {
     void (*rotate)(float *z, size_t d, uint64_t key, float scale);
     /** The transpose. */
     void (*unrotate)(float *z, size_t d, uint64_t key);
-    /** Sums of z^2, by lane. */
+    /** Sums of z^2, by lane; z of any alignment. */
     void (*square)(const float *z, size_t d, float sums[SHOALI_EDEN_LANES]);
     /** Planes of z in units of rms; sums of |z| * level, by lane. */
     void (*quantise)(const shoali_eden_levels *levels, float rms, const float *z, size_t d,
@@ -53,6 +68,39 @@ typedef struct shoali_eden_loops {
 extern const shoali_eden_loops shoali_eden_ref;
 /** Only on x86-64 builds; for CPUs with AVX2; d of at least 64. */
 extern const shoali_eden_loops shoali_eden_avx2;
+
+const shoali_eden_loops *shoali_eden_loops_for(size_t d);
+
+/** Expected squared error relative to a block's own, at 0 (ef: nothing arrives) or 1 .. 4 bits. */
+double shoali_eden_error(unsigned bits, bool ef);
+/** A rotation multiplies squares by this. */
+double shoali_eden_gain(size_t d);
+/** The power of two that brings a magnitude to 1..2, as far as float32 has it. */
+float shoali_eden_to_one(float magnitude);
+/** Sum of the squares of the levels that the planes name. */
+double shoali_eden_squared_levels(const shoali_eden_levels *levels, const shoali_eden_loops *loop,
+                                  const uint8_t *planes, size_t d);
+/** Set or add; ECORRUPT of what is not finite. */
+SHOAL_MUST_USE shoal_status shoali_eden_put(float *dst, const float *values, size_t count,
+                                            bool add);
+
+/* ---- eden_allot.c */
+
+/** Bytes of 4096 elements, headers included. */
+size_t shoali_eden_unit_bytes(unsigned bits);
+/** Elements of the next group of `left` elements; 0: fewer than 4096 are left. */
+size_t shoali_eden_group(size_t left);
+/** Planes for each of `blocks` (at most 256) so that all have `total` and the expected error is
+ * smallest. A block with energy has at least one, unless ef. blocks <= total <= 4 blocks. */
+void shoali_eden_allot(const double *energy, size_t blocks, bool ef, size_t total,
+                       uint8_t *planes_out);
+SHOAL_MUST_USE shoal_status shoali_eden_encode_group(const shoali_eden_params *params,
+                                                     const shoal_codec_at *at, size_t first,
+                                                     const float *src, size_t count, uint8_t *dst);
+SHOAL_MUST_USE shoal_status shoali_eden_decode_group(const shoali_eden_params *params,
+                                                     const shoal_codec_at *at, size_t first,
+                                                     const uint8_t *src, float *dst, size_t count,
+                                                     bool add);
 
 /** Signs of 64 elements: word 2t before the mixing of tile t, word 2t + 1 behind it. The splitmix
  * of Steele et al., at a counter. */

@@ -158,7 +158,7 @@ static void square(const float *z, size_t d, float sums[SHOALI_EDEN_LANES])
         s[i] = _mm256_setzero_ps();
     for (size_t k = 0; k < d; k += SHOALI_EDEN_LANES)
         for (size_t i = 0; i < 4; i++) {
-            __m256 x = _mm256_load_ps(z + k + 8 * i);
+            __m256 x = _mm256_loadu_ps(z + k + 8 * i);
             s[i] = _mm256_add_ps(s[i], _mm256_mul_ps(x, x));
         }
     for (size_t i = 0; i < 4; i++)

@@ -4,6 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Keys that do something else together. */
+static const struct {
+    const char *row, *spec;
+} together[] = {
+    {"eden", "eden:bits=3,allot=energy"},
+    {"eden", "eden:allot=energy,ef"},
+    {"eden", "eden:bits=1,allot=energy,ef"},
+};
+
+static bool together_spec(const shoali_codec_row *row, size_t i, char spec_out[CODEC_SPEC_BYTES])
+{
+    for (size_t k = 0; k < sizeof together / sizeof *together; k++)
+        if (strcmp(together[k].row, row->name) == 0 && i-- == 0) {
+            snprintf(spec_out, CODEC_SPEC_BYTES, "%s", together[k].spec);
+            return true;
+        }
+    return false;
+}
+
 static size_t values_of(const shoali_key *key)
 {
     size_t count = 1;
@@ -47,5 +66,5 @@ bool codec_spec(const shoali_codec_row *row, size_t i, char spec_out[CODEC_SPEC_
         }
         i -= values_of(key);
     }
-    return false;
+    return together_spec(row, i, spec_out);
 }

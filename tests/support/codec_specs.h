@@ -9,7 +9,8 @@
 enum { CODEC_SPEC_BYTES = 160 };
 
 /** Spec i of a row: the defaults, then each key alone at each of its values (flags, choices) or at
- * both ends of its range. False behind the last. */
+ * both ends of its range, then the few combinations that codec_specs.c names. False behind the
+ * last. */
 bool codec_spec(const shoali_codec_row *row, size_t i, char spec_out[CODEC_SPEC_BYTES]);
 
 #endif
