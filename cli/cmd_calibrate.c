@@ -24,9 +24,10 @@ typedef struct calibrate_args {
     launch_desc launch;
     lab_desc lab;
     shoal_calibrate_desc desc;
-    const char *out, *fit, *cluster;
+    const char *out;
+    fit_args fit;
     double budget_ms;
-    bool bad, json, probe;
+    bool bad, json, probe, seeded;
 } calibrate_args;
 
 static const struct argp_option options[] = {
@@ -41,9 +42,22 @@ static const struct argp_option options[] = {
     {"fit", 'f', "CSV", 0,
      "Fit --cluster to measured steps: a column per option of shoal predict, and seconds", 0},
     {"cluster", 'C', "FILE", 0, "What to fit", 0},
+    {"hold", 'H', "SHARE", 0,
+     "Of the rows: predicted, not fitted (a quarter from eight rows on, else none)", 0},
+    {"seed", 'S', "N", 0, "Which rows are held out (1)", 0},
     {"probe", 'p', NULL, 0, "Only time one matrix product: FLOP/s, to notice a drift", 0},
     {"json", 'j', NULL, 0, "Print what was found as one JSON object", 0},
     {0}};
+
+static error_t parse_seed(calibrate_args *args, const char *text, struct argp_state *state)
+{
+    int64_t number = 0;
+    if (!cli_parse_int(text, 0, INT64_MAX, &number))
+        cli_refuse(state, "--seed %s: wanted a whole number from 0", text);
+    args->fit.seed = (uint64_t)number;
+    args->seeded = true;
+    return 0;
+}
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -79,11 +93,17 @@ static error_t parse(int key, char *text, struct argp_state *state)
         args->out = text;
         return 0;
     case 'f':
-        args->fit = text;
+        args->fit.csv = text;
         return 0;
     case 'C':
-        args->cluster = text;
+        args->fit.cluster = text;
         return 0;
+    case 'H':
+        if (!cli_parse_real(text, 0, 0.9, &args->fit.hold))
+            cli_refuse(state, "--hold %s: wanted a share from 0 to 0.9", text);
+        return 0;
+    case 'S':
+        return parse_seed(args, text, state);
     case 'p':
         args->probe = true;
         return 0;
@@ -386,11 +406,15 @@ static int run_args(void *input, char **command)
     args->launch.quiet = true;
     if (args->probe)
         return printf("%.6g\n", shoal_calibrate_probe()) > 0 ? CLI_OK : CLI_FAILED;
-    if (args->cluster != NULL && args->fit == NULL)
+    if (args->fit.cluster != NULL && args->fit.csv == NULL)
         return cli_usage("calibrate",
                          "--cluster FILE says nothing without --fit CSV, which fits it");
-    if (args->fit != NULL)
-        return calibrate_fit(args->fit, args->cluster, args->out, args->json);
+    if ((args->fit.hold >= 0 || args->seeded) && args->fit.csv == NULL)
+        return cli_usage("calibrate", "--hold and --seed are for --fit CSV: they choose its rows");
+    args->fit.out = args->out;
+    args->fit.json = args->json;
+    if (args->fit.csv != NULL)
+        return calibrate_fit(&args->fit);
     if (!can_keep(args->out))
         return CLI_FAILED;
     if (cli_under_launcher() || args->launch.ranks == 1)
@@ -415,6 +439,7 @@ int cli_calibrate(int argc, char **argv)
     calibrate_args args = {.launch = {.verb = "calibrate", .grace_s = 10},
                            .desc = SHOAL_CALIBRATE_DESC_INIT,
                            .out = "cluster.json",
+                           .fit = {.hold = -1, .seed = 1},
                            .budget_ms = 50};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     args.launch.ranks = cores > 1 ? (uint32_t)(cores < 256 ? cores : 256) : 1;

@@ -202,19 +202,58 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_save(const shoal_calibrati
 /** FLOP/s of one fixed matrix product, in a few milliseconds: to notice that a machine drifts. */
 SHOAL_API double shoal_calibrate_probe(void);
 
+/** Factors on the times that a cluster's file gives: of matrix products; of vectors and memory; of
+ *  the links inside hosts (every dimension but the last); of the links between them, latencies and
+ *  starts included. 1: as the file says. */
+typedef struct shoal_fit_factors {
+    double matrix, memory, inside, network;
+} shoal_fit_factors;
+
+/** Measured steps, and the cluster whose file shall give them. */
+typedef struct shoal_fit_desc {
+    size_t size;
+    const char *cluster;
+    const shoal_predict_desc *rows; /* [count] what was measured; their cluster is not looked at */
+    const double *seconds;          /* [count] a step of each */
+    size_t count;
+    double hold;   /* share of the rows, 0 .. 0.9, that are predicted only: the error where nothing
+                      was fitted */
+    uint64_t seed; /* which they are */
+} shoal_fit_desc;
+#define SHOAL_FIT_DESC_INIT            \
+    {                                  \
+        .size = sizeof(shoal_fit_desc) \
+    }
+
+/** What came out. Errors are relative, of the clusters that shoal_calibrate_apply writes. */
+typedef struct shoal_fit {
+    size_t size;
+    shoal_fit_factors factors;
+    /** Factors, in their order, that stand where the cluster's own rates end (the rows ask for more
+     *  than the data sheet has), and factors that no row tells anything of: 1. */
+    bool at_bound[4], not_seen[4];
+    uint32_t fitted, held;                     /* rows */
+    double mean_error, worst_error, rms_error; /* of the rows that were fitted */
+    double held_mean_error, held_worst_error, held_rms_error;
+} shoal_fit;
+#define SHOAL_FIT_INIT            \
+    {                             \
+        .size = sizeof(shoal_fit) \
+    }
+
 /**
- * Fit one factor per cause to measured steps: least squares of the relative errors, no factor below
- * zero. Causes that no row has keep factor 1; vector and memory share one.
- * @param rows      causes[count] as predicted
- * @param seconds   double[count] as measured
- * @param factors_out to multiply a prediction's causes with
+ * Fit factors to measured steps: least squares of the relative errors of what shoal_predict says
+ * on the changed cluster, within what the cluster's rates allow.
+ * @param held_out NULL, or bool[count]: which rows were held out
+ * @return SHOAL_OK | EINVAL (a row that cannot be predicted, rows that do not tell the causes
+ *         apart) | what shoal_predict returns
  */
-SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_fit(const shoal_causes *rows,
-                                                          const double *seconds, size_t count,
-                                                          shoal_causes *factors_out);
-/** Write a cluster file anew with these factors in its efficiencies and rates. */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_fit(const shoal_fit_desc *desc,
+                                                          shoal_fit *fit_out, bool *held_out);
+/** Write a cluster file anew with these factors in its efficiencies and rates.
+ *  @return SHOAL_OK | EINVAL (rates beyond those of the cluster) | EIO | ECORRUPT | ENOMEM */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_apply(const char *cluster,
-                                                            const shoal_causes *factors,
+                                                            const shoal_fit_factors *factors,
                                                             double spread, const char *path);
 
 #ifdef __cplusplus

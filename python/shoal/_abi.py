@@ -917,6 +917,44 @@ class shoal_calibrate_network(C.Structure):
     ]
 
 
+class shoal_fit_factors(C.Structure):
+    _fields_ = [
+        ("matrix", C.c_double),
+        ("memory", C.c_double),
+        ("inside", C.c_double),
+        ("network", C.c_double),
+    ]
+
+
+class shoal_fit_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("cluster", C.c_char_p),
+        ("rows", C.POINTER(shoal_predict_desc)),
+        ("seconds", C.c_void_p),
+        ("count", C.c_size_t),
+        ("hold", C.c_double),
+        ("seed", C.c_uint64),
+    ]
+
+
+class shoal_fit(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("factors", shoal_fit_factors),
+        ("at_bound", C.c_bool * 4),
+        ("not_seen", C.c_bool * 4),
+        ("fitted", C.c_uint32),
+        ("held", C.c_uint32),
+        ("mean_error", C.c_double),
+        ("worst_error", C.c_double),
+        ("rms_error", C.c_double),
+        ("held_mean_error", C.c_double),
+        ("held_worst_error", C.c_double),
+        ("held_rms_error", C.c_double),
+    ]
+
+
 class shoal_row(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1313,6 +1351,8 @@ DEFAULTS = {
     "shoal_prediction": {},
     "shoal_sensitivity": {},
     "shoal_calibrate_desc": {},
+    "shoal_fit_desc": {},
+    "shoal_fit": {},
     "shoal_comm_desc": {"rank": -1, "world_size": -1},
     "shoal_op_desc": {},
     "shoal_sim_desc": {},
@@ -1455,8 +1495,8 @@ FUNCTIONS = {
     "shoal_calibrate_add_link": (STATUS, [C.c_void_p, C.c_uint32, C.c_uint32, C.c_double, C.c_double, C.c_double]),
     "shoal_calibrate_save": (STATUS, [C.c_void_p, C.c_char_p]),
     "shoal_calibrate_probe": (C.c_double, []),
-    "shoal_calibrate_fit": (STATUS, [C.POINTER(shoal_causes), C.c_void_p, C.c_size_t, C.POINTER(shoal_causes)]),
-    "shoal_calibrate_apply": (STATUS, [C.c_char_p, C.POINTER(shoal_causes), C.c_double, C.c_char_p]),
+    "shoal_calibrate_fit": (STATUS, [C.POINTER(shoal_fit_desc), C.POINTER(shoal_fit), C.c_void_p]),
+    "shoal_calibrate_apply": (STATUS, [C.c_char_p, C.POINTER(shoal_fit_factors), C.c_double, C.c_char_p]),
     "shoal_table_name": (C.c_char_p, [C.c_int]),
     "shoal_row_at": (C.c_bool, [C.c_int, C.c_size_t, C.POINTER(shoal_row)]),
     "shoal_row_trait": (C.c_char_p, [C.c_int, C.c_size_t, C.c_uint32]),

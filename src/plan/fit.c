@@ -1,131 +1,338 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calibration from measured steps: one factor per cause, by least squares of the relative errors
- * under the condition that no factor is negative (active set: a cause whose factor comes out
- * negative is left at zero and the rest solved again). */
+/* Calibration from measured steps: factors on a cluster's parts by least squares of the relative
+ * errors of whole predictions. A step is no sum of its causes (arithmetic hides memory, exchanges
+ * hide behind computation), so each set of factors is tried on the cluster and every row is
+ * predicted anew: damped Gauss-Newton on logarithms, then a search along the axes, because
+ * predictions have kinks. */
+#include "plan/fit.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "model/cluster.h"
-#include "shoal/predict.h"
+#include "base/rng.h"
+#include "plan/predict.h"
 
-enum { CAUSES = 3 }; /* matrix; vector and memory; network */
+enum { STEPS = 40, AXIS_ROUNDS = 60 };
 
-static void row_of(const shoal_causes *causes, double seconds, double *row, double *rest)
+typedef struct fit {
+    shoal_arena *arena;
+    const double *seconds;
+    shoali_question *rows; /* opened, their clusters prepared and at `at` */
+    bool *held;
+    uint32_t count, opened;
+    double at[SHOALI_FACTORS], low[SHOALI_FACTORS]; /* factors, not logarithms */
+    double *error, *trial;                          /* [count] */
+    double *slope;                                  /* [count][SHOALI_FACTORS] */
+} fit;
+
+/* Relative errors of all rows, or of those that are fitted, with these factors. */
+static shoal_status predict_rows(fit *f, const double *factors, bool all, double *error)
 {
-    row[0] = causes->matrix / seconds;
-    row[1] = (causes->vector + causes->memory) / seconds;
-    row[2] = causes->network / seconds;
-    *rest = 1 - causes->fixed / seconds;
-}
-
-/* Solve a symmetric system of the active causes in place; false: singular. */
-static bool solve(double m[CAUSES][CAUSES + 1], const bool *active)
-{
-    for (int i = 0; i < CAUSES; i++) {
-        if (!active[i])
+    for (uint32_t i = 0; i < f->count; i++) {
+        shoal_prediction p;
+        shoali_fit_scale(f->rows[i].cluster, f->at, factors);
+        if (f->held[i] && !all)
             continue;
-        if (fabs(m[i][i]) < 1e-12)
-            return false;
-        for (int r = 0; r < CAUSES; r++) {
-            double factor = m[r][i] / m[i][i];
-            if (r == i || !active[r])
-                continue;
-            for (int c = 0; c <= CAUSES; c++)
-                m[r][c] -= factor * m[i][c];
-        }
+        SHOALI_TRY(shoali_question_answer(&f->rows[i], &p));
+        error[i] = p.iteration_s / f->seconds[i] - 1;
     }
-    return true;
-}
-
-static bool fit_active(const shoal_causes *rows, const double *seconds, size_t count,
-                       const bool *active, double *factors)
-{
-    double m[CAUSES][CAUSES + 1] = {{0}};
-    for (size_t i = 0; i < count; i++) {
-        double row[CAUSES], rest;
-        row_of(&rows[i], seconds[i], row, &rest);
-        for (int r = 0; r < CAUSES; r++) {
-            for (int c = 0; c < CAUSES; c++)
-                m[r][c] += active[c] ? row[r] * row[c] : 0;
-            m[r][CAUSES] += row[r] * rest;
-        }
-    }
-    if (!solve(m, active))
-        return false;
-    for (int i = 0; i < CAUSES; i++)
-        factors[i] = active[i] ? m[i][CAUSES] / m[i][i] : 0;
-    return true;
-}
-
-shoal_status shoal_calibrate_fit(const shoal_causes *rows, const double *seconds, size_t count,
-                                 shoal_causes *factors_out)
-{
-    bool seen[CAUSES] = {false}, active[CAUSES];
-    double factors[CAUSES];
-    for (size_t i = 0; i < count; i++) {
-        double row[CAUSES], rest;
-        if (!(seconds[i] > 0) || !isfinite(seconds[i]))
-            return shoali_fail(SHOAL_EINVAL, "row %zu: a measured step of %g s", i, seconds[i]);
-        row_of(&rows[i], seconds[i], row, &rest);
-        for (int c = 0; c < CAUSES; c++)
-            seen[c] = seen[c] || row[c] > 1e-9;
-    }
-    memcpy(active, seen, sizeof active);
-    for (int tries = 0; tries <= CAUSES; tries++) {
-        int worst = -1;
-        if (!fit_active(rows, seconds, count, active, factors))
-            return shoali_fail(SHOAL_EINVAL,
-                               "%zu measured rows do not tell the causes apart; "
-                               "measure more unlike ones",
-                               count);
-        for (int c = 0; c < CAUSES; c++)
-            if (active[c] && factors[c] < 0 && (worst < 0 || factors[c] < factors[worst]))
-                worst = c;
-        if (worst < 0)
-            break;
-        active[worst] = false;
-    }
-    for (int c = 0; c < CAUSES; c++)
-        factors[c] = seen[c] ? factors[c] : 1;
-    *factors_out = (shoal_causes){factors[0], factors[1], factors[1], factors[2], 1};
+    memcpy(f->at, factors, sizeof f->at);
     return SHOAL_OK;
 }
 
-static void scale_table(shoali_accelerator *a, double factor, bool matrix)
+static double squares(const fit *f, const double *error)
 {
-    for (uint32_t i = 0; i < a->table_count; i++) {
-        shoali_efficiency *table = &a->tables[i];
-        bool other = strcmp(table->kind, "vector") == 0 || strcmp(table->kind, "memory") == 0;
-        for (uint32_t k = 0; other != matrix && k < table->count; k++)
-            table->step[k].share /= factor;
+    double sum = 0;
+    for (uint32_t i = 0; i < f->count; i++)
+        sum += f->held[i] ? 0 : error[i] * error[i];
+    return sum;
+}
+
+static void move(const fit *f, const double *from, const double *by, double *to)
+{
+    for (int c = 0; c < SHOALI_FACTORS; c++)
+        to[c] = fmin(fmax(from[c] * exp(by[c]), f->low[c]), SHOALI_FACTOR_MAX);
+}
+
+/* Where a step of by[] along these axes brings an error; the factors are kept if it is less. */
+static shoal_status try_move(fit *f, double *factors, const double *by, double *error, double *best,
+                             bool *better)
+{
+    double to[SHOALI_FACTORS];
+    double *trial = f->trial;
+    move(f, factors, by, to);
+    SHOALI_TRY(predict_rows(f, to, false, trial));
+    double sum = squares(f, trial);
+    *better = sum < *best;
+    if (*better) {
+        memcpy(factors, to, sizeof to);
+        memcpy(error, trial, f->count * sizeof *error);
+        *best = sum;
+    }
+    return SHOAL_OK;
+}
+
+/* d error / d ln(factor), by a step upwards: downwards there may be a bound. */
+static shoal_status find_slopes(fit *f, const double *factors, const double *error)
+{
+    const double h = 1e-4;
+    double *moved = f->trial;
+    for (int c = 0; c < SHOALI_FACTORS; c++) {
+        double to[SHOALI_FACTORS];
+        memcpy(to, factors, sizeof to);
+        to[c] *= exp(h);
+        SHOALI_TRY(predict_rows(f, to, false, moved));
+        for (uint32_t i = 0; i < f->count; i++)
+            f->slope[i * SHOALI_FACTORS + c] = f->held[i] ? 0 : (moved[i] - error[i]) / h;
+    }
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- normal equations */
+
+typedef struct normal {
+    double m[SHOALI_FACTORS][SHOALI_FACTORS + 1];
+    bool free[SHOALI_FACTORS];
+} normal;
+
+/* Factors that nothing depends on, or that want to go where their bound is, stand still. */
+static normal normal_of(const fit *f, const double *factors, const double *error)
+{
+    normal n = {0};
+    for (uint32_t i = 0; i < f->count; i++) {
+        const double *row = &f->slope[i * SHOALI_FACTORS];
+        for (int r = 0; r < SHOALI_FACTORS && !f->held[i]; r++) {
+            for (int c = 0; c < SHOALI_FACTORS; c++)
+                n.m[r][c] += row[r] * row[c];
+            n.m[r][SHOALI_FACTORS] -= row[r] * error[i];
+        }
+    }
+    for (int c = 0; c < SHOALI_FACTORS; c++) {
+        bool below = factors[c] <= f->low[c] * (1 + 1e-9) && n.m[c][SHOALI_FACTORS] < 0;
+        n.free[c] = n.m[c][c] > 1e-12 && !below;
+    }
+    return n;
+}
+
+/* Solve for the free ones, each diagonal entry raised by `damping` of itself; returns the smallest
+ * pivot by its diagonal entry: how much a factor is told apart from the others. */
+static double solve(normal n, double damping, double *by)
+{
+    double least = 1, whole[SHOALI_FACTORS];
+    for (int i = 0; i < SHOALI_FACTORS; i++) {
+        by[i] = 0;
+        n.m[i][i] *= 1 + damping;
+        whole[i] = n.m[i][i];
+    }
+    for (int i = 0; i < SHOALI_FACTORS; i++) {
+        if (!n.free[i])
+            continue;
+        least = fmin(least, n.m[i][i] / whole[i]);
+        if (!(n.m[i][i] > 1e-14 * whole[i]))
+            return 0;
+        for (int r = 0; r < SHOALI_FACTORS; r++) {
+            double factor = n.m[r][i] / n.m[i][i];
+            for (int c = 0; n.free[r] && r != i && c <= SHOALI_FACTORS; c++)
+                n.m[r][c] -= factor * n.m[i][c];
+        }
+    }
+    for (int i = 0; i < SHOALI_FACTORS; i++)
+        if (n.free[i])
+            by[i] = fmin(fmax(n.m[i][SHOALI_FACTORS] / n.m[i][i], -2), 2);
+    return least;
+}
+
+/* ---------------------------------------------------------------- descent */
+
+static shoal_status descend(fit *f, double *factors, double *error, double *best)
+{
+    double damping = 1e-3;
+    for (int step = 0; step < STEPS && damping < 1e6; step++) {
+        double by[SHOALI_FACTORS], before = *best;
+        bool better = false;
+        SHOALI_TRY(find_slopes(f, factors, error));
+        const normal n = normal_of(f, factors, error);
+        while (!better && damping < 1e6) {
+            (void)solve(n, damping, by);
+            SHOALI_TRY(try_move(f, factors, by, error, best, &better));
+            damping *= better ? 1 : 10;
+        }
+        damping = fmax(damping * 0.1, 1e-9);
+        if (!better || before - *best <= 1e-14 * before + 1e-20)
+            break;
+    }
+    return SHOAL_OK;
+}
+
+/* Along the axes, with steps that become smaller, until they are too small to matter. */
+static shoal_status search_axes(fit *f, double *factors, double *error, double *best)
+{
+    double step = 0.1;
+    for (int round = 0; round < AXIS_ROUNDS && step > 1e-4; round++) {
+        bool any = false;
+        for (int c = 0; c < 2 * SHOALI_FACTORS; c++) {
+            double by[SHOALI_FACTORS] = {0};
+            bool better;
+            by[c / 2] = c % 2 == 0 ? step : -step;
+            SHOALI_TRY(try_move(f, factors, by, error, best, &better));
+            any = any || better;
+        }
+        step *= any ? 1 : 0.5;
+    }
+    return SHOAL_OK;
+}
+
+/* From one start: the factors and sum of squares where it ends. */
+static shoal_status fit_from(fit *f, const double *start, double *factors, double *best)
+{
+    static const double still[SHOALI_FACTORS] = {0};
+    double *error = f->error;
+    move(f, start, still, factors);
+    SHOALI_TRY(predict_rows(f, factors, false, error));
+    *best = squares(f, error);
+    SHOALI_TRY(descend(f, factors, error, best));
+    if (*best < 1e-12 * f->count)
+        return SHOAL_OK;
+    SHOALI_TRY(search_axes(f, factors, error, best));
+    return descend(f, factors, error, best);
+}
+
+/* Kinks make valleys: what one start finds may not be the lowest. */
+static shoal_status fit_factors(fit *f, double *factors)
+{
+    static const double starts[][SHOALI_FACTORS] = {
+        {1, 1, 1, 1}, {2, 2, 1, 1}, {1, 2, 2, 4}, {1, 1, 4, 1}};
+    double best = INFINITY;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        double found[SHOALI_FACTORS], sum;
+        SHOALI_TRY(fit_from(f, starts[i], found, &sum));
+        if (sum < best) {
+            best = sum;
+            memcpy(factors, found, sizeof found);
+        }
+        if (best < 1e-6 * f->count)
+            break;
+    }
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- rows in, errors out */
+
+/* So many rows are held out, each as likely as any other. */
+static void choose_held(fit *f, const shoal_fit_desc *desc)
+{
+    uint32_t left = (uint32_t)(desc->hold * (double)desc->count + 0.5);
+    left = left < f->count ? left : f->count - 1;
+    for (uint32_t i = 0; i < f->count; i++) {
+        f->held[i] = shoali_rng_below(desc->seed, 0, i, f->count - i) < left;
+        left -= f->held[i];
     }
 }
 
-shoal_status shoal_calibrate_apply(const char *path, const shoal_causes *factors, double spread,
-                                   const char *path_out)
+static shoal_status open_rows(fit *f, const shoal_fit_desc *desc)
 {
-    shoali_cluster *cluster;
-    if (!(factors->matrix > 0 && factors->memory > 0 && factors->network > 0))
-        return shoali_fail(SHOAL_EINVAL, "a factor of zero would be an infinite speed: the rows do "
-                                         "not determine it");
-    SHOALI_TRY(shoali_cluster_load(path, &cluster));
-    for (uint32_t i = 0; i < cluster->accelerator_count; i++) {
-        scale_table(&cluster->accelerators[i], factors->matrix, true);
-        scale_table(&cluster->accelerators[i], factors->memory, false);
-        cluster->accelerators[i].spread = spread;
+    const shoali_scale none = SHOALI_SCALE_NONE;
+    for (; f->opened < f->count; f->opened++) {
+        shoal_predict_desc row = desc->rows[f->opened];
+        double seconds = desc->seconds[f->opened];
+        if (!(seconds > 0) || !isfinite(seconds))
+            return shoali_fail(SHOAL_EINVAL, "row %u: a measured step of %g s", f->opened, seconds);
+        row.cluster = desc->cluster;
+        SHOALI_TRY(shoali_question_open(&row, &none, &f->rows[f->opened]));
+        shoal_status status = shoali_fit_prepare(f->rows[f->opened].cluster);
+        if (status != SHOAL_OK) {
+            shoali_question_close(&f->rows[f->opened]);
+            return status;
+        }
     }
-    for (uint32_t i = 0; i < cluster->dimension_count; i++) {
-        cluster->dimensions[i].bytes_per_s /= factors->network;
-        cluster->dimensions[i].latency_s *= factors->network;
+    shoali_fit_bounds(f->rows[0].cluster, f->low);
+    return SHOAL_OK;
+}
+
+static void sum_errors(const fit *f, const double *error, shoal_fit *out)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        bool held = f->held[i];
+        double size = fabs(error[i]);
+        *(held ? &out->held : &out->fitted) += 1;
+        *(held ? &out->held_mean_error : &out->mean_error) += size;
+        *(held ? &out->held_rms_error : &out->rms_error) += size * size;
+        double *worst = held ? &out->held_worst_error : &out->worst_error;
+        *worst = fmax(*worst, size);
     }
-    for (uint32_t i = 0; i < cluster->host_count; i++) {
-        cluster->hosts[i].up_bytes_per_s /= factors->network;
-        cluster->hosts[i].down_bytes_per_s /= factors->network;
-        cluster->hosts[i].latency_s *= factors->network;
+    out->mean_error /= fmax(1, out->fitted);
+    out->rms_error = sqrt(out->rms_error / fmax(1, out->fitted));
+    out->held_mean_error /= fmax(1, out->held);
+    out->held_rms_error = sqrt(out->held_rms_error / fmax(1, out->held));
+}
+
+/* What the factors are worth: which no row determines, and which end at their bounds. */
+static shoal_status judge(fit *f, double *factors, shoal_fit *out)
+{
+    double by[SHOALI_FACTORS];
+    SHOALI_TRY(predict_rows(f, factors, false, f->error));
+    SHOALI_TRY(find_slopes(f, factors, f->error));
+    const normal n = normal_of(f, factors, f->error);
+    if (solve(n, 0, by) < 1e-9)
+        return shoali_fail(SHOAL_EINVAL,
+                           "the measured rows do not tell the causes apart: measure more unlike "
+                           "ones");
+    for (int c = 0; c < SHOALI_FACTORS; c++) {
+        out->not_seen[c] = n.m[c][c] <= 1e-12;
+        out->at_bound[c] = !out->not_seen[c] && !n.free[c];
+        if (out->not_seen[c])
+            factors[c] = 1;
     }
-    cluster->overhead.operation_s *= factors->network;
-    shoal_status status = shoali_cluster_save(cluster, path_out);
-    shoali_cluster_close(cluster);
+    return SHOAL_OK;
+}
+
+static shoal_status run(fit *f, const shoal_fit_desc *desc, shoal_fit *out)
+{
+    double factors[SHOALI_FACTORS];
+    f->rows = shoali_arena_array(f->arena, f->count, sizeof *f->rows);
+    f->held = shoali_arena_array(f->arena, f->count, sizeof *f->held);
+    f->error = shoali_arena_array(f->arena, f->count, sizeof *f->error);
+    f->trial = shoali_arena_array(f->arena, f->count, sizeof *f->trial);
+    f->slope = shoali_arena_array(f->arena, (size_t)f->count * SHOALI_FACTORS, sizeof *f->slope);
+    if (f->rows == NULL || f->held == NULL || f->error == NULL || f->trial == NULL ||
+        f->slope == NULL)
+        return SHOAL_ENOMEM;
+    choose_held(f, desc);
+    SHOALI_TRY(open_rows(f, desc));
+    SHOALI_TRY(fit_factors(f, factors));
+    SHOALI_TRY(judge(f, factors, out));
+    SHOALI_TRY(predict_rows(f, factors, true, f->error));
+    out->factors = (shoal_fit_factors){factors[0], factors[1], factors[2], factors[3]};
+    sum_errors(f, f->error, out);
+    return SHOAL_OK;
+}
+
+shoal_status shoal_calibrate_fit(const shoal_fit_desc *desc, shoal_fit *fit_out, bool *held_out)
+{
+    shoal_fit found = SHOAL_FIT_INIT;
+    if (desc == NULL || desc->size != sizeof *desc || fit_out == NULL ||
+        fit_out->size != sizeof *fit_out || desc->cluster == NULL)
+        return shoali_fail(SHOAL_EINVAL, "a fit needs a cluster, rows and a place for the answer");
+    if (desc->count == 0 || desc->count > SHOALI_FIT_ROWS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "%zu measured rows; a fit takes 1 .. %d", desc->count,
+                           SHOALI_FIT_ROWS_MAX);
+    if (!(desc->hold >= 0 && desc->hold <= 0.9))
+        return shoali_fail(SHOAL_EINVAL, "a share of %g held out; it must be 0 .. 0.9", desc->hold);
+    fit f = {.arena = shoali_arena_create(1 << 16),
+             .seconds = desc->seconds,
+             .count = (uint32_t)desc->count,
+             .at = {1, 1, 1, 1}};
+    if (f.arena == NULL)
+        return SHOAL_ENOMEM;
+    shoal_status status = run(&f, desc, &found);
+    for (uint32_t i = 0; i < f.opened; i++)
+        shoali_question_close(&f.rows[i]);
+    if (status == SHOAL_OK) {
+        *fit_out = found;
+        if (held_out != NULL)
+            memcpy(held_out, f.held, f.count * sizeof *held_out);
+    }
+    shoali_arena_destroy(f.arena);
     return status;
 }

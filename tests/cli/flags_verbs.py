@@ -23,6 +23,10 @@ BESIDE = {
     ("network", "html"): ([b"--sweep=sum=100:500:2"], "limit"),
     ("calibrate", "fit"): ([b"--cluster=" + os.fsencode(LAB_4)], "models"),
     ("calibrate", "cluster"): ([b"--fit=" + os.fsencode(LAB_4)], "models"),
+    ("calibrate", "hold"): ([b"--fit=" + os.fsencode(LAB_4), b"--cluster=" + os.fsencode(LAB_4)],
+                            "models"),
+    ("calibrate", "seed"): ([b"--fit=" + os.fsencode(LAB_4), b"--cluster=" + os.fsencode(LAB_4)],
+                            "models"),
     ("predict", "plan"): ([], "model"),
 }
 # Paths that stand for themselves, behind a verb.

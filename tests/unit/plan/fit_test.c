@@ -1,47 +1,232 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Rows are predicted from a cluster that is known; fits start from another one. */
 #include "support/check.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include "base/rng.h"
+#include "model/cluster.h"
 #include "shoal/predict.h"
+#include "support/scratch_dir.h"
 
-static void finds_the_factors_that_made_the_times(void **state)
+/* Rooflines, tables with steps, exchanges behind computation: a step is no sum of its causes. */
+static const char hosts[] =
+    "{\"name\": \"h\", \"accelerators\": [{\"name\": \"a\", \"flops\": 1e13, \"vector_flops\": "
+    "1e12, "
+    "\"memory_rate\":"
+    " \"200GB/s\", \"efficiency\": {\"matrix\": [[1e9, 0.8], [0, 0.4]], \"vector\": [[0, 0.5]], "
+    "\"memory\": [[1e6, 0.7], [0, 0.4]]}}], \"hosts\": [{\"count\": 4, \"workers\": 4, \"nic\": "
+    "\"10gbit\", \"inside\": \"20GB/s\", \"latency_us\": 20}], \"overhead\": {\"operation_us\": "
+    "20, "
+    "\"round_us\": 5}}";
+static const char dimensions[] =
+    "{\"name\": \"d\", \"accelerators\": [{\"name\": \"a\", \"flops\": 1e13, \"memory_rate\": "
+    "\"200GB/s\"}], "
+    "\"dimensions\": [{\"topology\": \"fc:4\", \"rate\": \"20GB/s\", \"efficiency\": 0.6}, "
+    "{\"topology\": \"switch:4\", \"rate\": \"1GB/s\", \"efficiency\": 0.7, \"latency_us\": 20}]}";
+
+enum { ROWS = 24 };
+
+/* Every test stands in a folder of its own. */
+static int set_up(void **state)
 {
     (void)state;
-    uint64_t seed = check_seed();
-    shoal_causes rows[6], got;
-    double seconds[6];
-    for (uint64_t i = 0; i < 6; i++) {
-        rows[i] = (shoal_causes){1 + shoali_rng_double(seed, i, 0), shoali_rng_double(seed, i, 1),
-                                 shoali_rng_double(seed, i, 2), shoali_rng_double(seed, i, 3), 0.1};
-        seconds[i] = 1.3 * rows[i].matrix + 0.7 * (rows[i].vector + rows[i].memory) +
-                     2.0 * rows[i].network + 0.1;
-    }
-    assert_ok(shoal_calibrate_fit(rows, seconds, 6, &got));
-    assert_true(fabs(got.matrix - 1.3) < 1e-6 && fabs(got.memory - 0.7) < 1e-6);
-    assert_true(got.vector == got.memory && fabs(got.network - 2) < 1e-6 && got.fixed == 1);
+    return chdir(scratch_dir_make());
 }
 
-static void never_below_zero_and_never_from_nothing(void **state)
+static int tear_down(void **state)
 {
     (void)state;
-    const shoal_causes rows[] = {{1, 0, 0, 1, 0}, {1, 0, 0, 2, 0}, {1, 0, 0, 3, 0}};
-    const double falling[] = {3, 2, 1};
-    shoal_causes got;
-    assert_ok(shoal_calibrate_fit(rows, falling, 3, &got));
-    assert_true(got.network == 0 && got.matrix > 0 && got.memory == 1);
-    const double none[] = {1, 0, 1};
-    assert_status(shoal_calibrate_fit(rows, none, 3, &got), SHOAL_EINVAL);
-    const shoal_causes same[] = {{1, 0, 0, 1, 0}, {2, 0, 0, 2, 0}};
-    assert_status(shoal_calibrate_fit(same, falling, 2, &got), SHOAL_EINVAL);
+    scratch_dir_remove();
+    return chdir("/");
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Sizes of which some compute, some wait for memory and some for one of the networks. */
+static void make_rows(shoal_predict_desc *rows)
+{
+    static const char *const models[] = {"vgg-mini", "lenet", "mlp", "vgg-a"};
+    static const uint32_t workers[] = {1, 4, 16}, tensors[] = {1, 1, 4};
+    for (uint32_t i = 0; i < ROWS; i++) {
+        rows[i] = (shoal_predict_desc)SHOAL_PREDICT_DESC_INIT;
+        rows[i].model = models[i % 4];
+        rows[i].workers = workers[i / 4 % 3];
+        rows[i].tensor = i >= ROWS / 2 ? tensors[i / 4 % 3] : 1;
+        rows[i].batch = 16u << i % 3;
+        rows[i].no_overlap = i % 5 == 0;
+    }
+}
+
+static double step_of(const char *cluster, shoal_predict_desc row)
+{
+    shoal_prediction p = SHOAL_PREDICTION_INIT;
+    row.cluster = cluster;
+    assert_ok(shoal_predict(&row, &p));
+    return p.iteration_s;
+}
+
+/* What was fitted is what the written file gives, for each kind of row. */
+static void check_written(const char *path, const shoal_predict_desc *rows, const double *seconds,
+                          const shoal_fit *fit, const bool *held)
+{
+    double sum[2] = {0}, worst[2] = {0};
+    for (int i = 0; i < ROWS; i++) {
+        double error = fabs(step_of(path, rows[i]) / seconds[i] - 1);
+        sum[held[i]] += error;
+        worst[held[i]] = fmax(worst[held[i]], error);
+    }
+    assert_true(fabs(sum[0] / fit->fitted - fit->mean_error) < 1e-9);
+    assert_true(fabs(sum[1] / fmax(1, fit->held) - fit->held_mean_error) < 1e-9);
+    assert_true(fabs(worst[0] - fit->worst_error) < 1e-9);
+    assert_true(fabs(worst[1] - fit->held_worst_error) < 1e-9);
+}
+
+/* Fit the base to steps of the truth, each off by up to `noise`. */
+static void fit_to(const char *base, const char *truth, double noise, uint64_t seed, double hold,
+                   shoal_fit *fit)
+{
+    shoal_predict_desc rows[ROWS];
+    double seconds[ROWS];
+    bool held[ROWS];
+    shoal_fit_desc desc = SHOAL_FIT_DESC_INIT;
+    uint32_t counted = 0;
+    make_rows(rows);
+    for (uint64_t i = 0; i < ROWS; i++)
+        seconds[i] = step_of(truth, rows[i]) *
+                     (1 + noise * (2 * shoali_rng_double(seed, i, 1) - 1));
+    desc.cluster = base;
+    desc.rows = rows;
+    desc.seconds = seconds;
+    desc.count = ROWS;
+    desc.hold = hold;
+    desc.seed = seed;
+    assert_ok(shoal_calibrate_fit(&desc, fit, held));
+    assert_int_equal(fit->held, (uint32_t)(hold * ROWS + 0.5));
+    assert_int_equal(fit->fitted, ROWS - fit->held);
+    for (int i = 0; i < ROWS; i++)
+        counted += held[i];
+    assert_int_equal(counted, fit->held);
+    assert_ok(shoal_calibrate_apply(base, &fit->factors, 0.01, "fitted.json"));
+    check_written("fitted.json", rows, seconds, fit, held);
+}
+
+static void a_known_cluster_is_found_again(void **state)
+{
+    (void)state;
+    static const char *const bases[] = {hosts, dimensions};
+    uint64_t seed = check_seed();
+    for (uint64_t k = 0; k < 4; k++) {
+        double range[4];
+        shoal_fit fit = SHOAL_FIT_INIT;
+        for (uint64_t c = 0; c < 4; c++)
+            range[c] = exp(1.2 * shoali_rng_double(seed, k, c));
+        shoal_fit_factors made = {range[0], range[1], range[2], range[3]};
+        write_text("base.json", bases[k % 2]);
+        assert_ok(shoal_calibrate_apply("base.json", &made, 0, "truth.json"));
+        fit_to("base.json", "truth.json", 0, seed + k, 0.25, &fit);
+        assert_true(fit.worst_error < 0.01);
+        assert_true(fit.held == 6 && fit.held_worst_error < 0.01);
+        fit_to("base.json", "truth.json", 0.1, seed + k, 0.25, &fit);
+        assert_true(fit.mean_error < 0.1 && fit.mean_error > 1e-4);
+    }
+}
+
+/* Steps of a machine twice as fast as any of the file's rates allow. */
+static void rates_are_never_left(void **state)
+{
+    (void)state;
+    shoal_fit fit = SHOAL_FIT_INIT;
+    shoali_cluster *cluster;
+    char text[sizeof hosts];
+    snprintf(text, sizeof text, "%s", hosts);
+    char *flops = strstr(text, "1e13"), *memory = strstr(text, "200GB/s");
+    flops[0] = '4';
+    memory[0] = '8';
+    write_text("base.json", hosts);
+    write_text("truth.json", text);
+    fit_to("base.json", "truth.json", 0, 1, 0, &fit);
+    assert_true(fit.at_bound[0] && fit.at_bound[1] && fit.mean_error > 0.05);
+    assert_ok(shoali_cluster_load("fitted.json", &cluster));
+    for (uint32_t t = 0; t < cluster->accelerators[0].table_count; t++)
+        for (uint32_t k = 0; k < cluster->accelerators[0].tables[t].count; k++)
+            assert_true(cluster->accelerators[0].tables[t].step[k].share <= 1);
+    assert_true(cluster->accelerators[0].flops == 1e13);
+    assert_true(cluster->hosts[0].up_bytes_per_s <= 1.25e9 * (1 + 1e-12));
+    shoali_cluster_close(cluster);
+    const shoal_fit_factors beyond = {0.5, 1, 1, 1};
+    assert_status(shoal_calibrate_apply("base.json", &beyond, 0, "x.json"), SHOAL_EINVAL);
+    assert_error_has("can be 0.8");
+}
+
+static void shares_grow_to_one_and_rates_stay(void **state)
+{
+    (void)state;
+    const shoal_fit_factors faster = {1, 1, 0.6, 0.7}, slower = {1, 1, 1, 2};
+    shoali_cluster *c;
+    write_text("base.json", dimensions);
+    assert_ok(shoal_calibrate_apply("base.json", &faster, 0, "x.json"));
+    assert_ok(shoali_cluster_load("x.json", &c));
+    assert_true(c->dimensions[0].efficiency == 1 && c->dimensions[1].efficiency == 1);
+    assert_true(c->dimensions[1].bytes_per_s == 1e9 && c->hosts[0].up_bytes_per_s == 1e9);
+    shoali_cluster_close(c);
+    assert_ok(shoal_calibrate_apply("base.json", &slower, 0, "x.json"));
+    assert_ok(shoali_cluster_load("x.json", &c)); /* NICs and the last dimension still agree */
+    assert_true(c->dimensions[1].efficiency == 0.7 && c->dimensions[1].bytes_per_s == 5e8);
+    shoali_cluster_close(c);
+}
+
+static void nothing_comes_from_nothing(void **state)
+{
+    (void)state;
+    shoal_predict_desc rows[3] = {SHOAL_PREDICT_DESC_INIT, SHOAL_PREDICT_DESC_INIT,
+                                  SHOAL_PREDICT_DESC_INIT};
+    double seconds[3] = {0.01, 0.02, 0.04};
+    shoal_fit fit = SHOAL_FIT_INIT;
+    shoal_fit_desc desc = SHOAL_FIT_DESC_INIT;
+    write_text("base.json", hosts);
+    desc.cluster = "base.json";
+    desc.rows = rows;
+    desc.seconds = seconds;
+    desc.count = 1;
+    rows[0].model = rows[1].model = rows[2].model = "lenet";
+    rows[0].workers = rows[1].workers = rows[2].workers = 16;
+    assert_status(shoal_calibrate_fit(&desc, &fit, NULL), SHOAL_EINVAL);
+    assert_error_has("do not tell the causes apart");
+    seconds[0] = 0;
+    assert_status(shoal_calibrate_fit(&desc, &fit, NULL), SHOAL_EINVAL);
+    assert_error_has("row 0");
+    desc.hold = 0.95;
+    assert_status(shoal_calibrate_fit(&desc, &fit, NULL), SHOAL_EINVAL);
+    desc.hold = 0;
+    desc.count = 0;
+    assert_status(shoal_calibrate_fit(&desc, &fit, NULL), SHOAL_EINVAL);
+    desc.count = 3; /* one worker each: nothing is said of networks */
+    for (int i = 0; i < 3; i++) {
+        rows[i].workers = 1;
+        rows[i].model = i == 0 ? "mlp" : i == 1 ? "vgg-a" : "vgg-mini";
+        seconds[i] = 2 * step_of("base.json", rows[i]);
+    }
+    assert_ok(shoal_calibrate_fit(&desc, &fit, NULL));
+    assert_true(fit.not_seen[2] && fit.not_seen[3] && !fit.not_seen[0]);
+    assert_true(fit.factors.network == 1 && fit.factors.inside == 1);
+    assert_true(fit.held == 0 && fit.worst_error < 0.01);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(finds_the_factors_that_made_the_times),
-        CHECK_TEST(never_below_zero_and_never_from_nothing),
+        cmocka_unit_test_setup_teardown(a_known_cluster_is_found_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rates_are_never_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(shares_grow_to_one_and_rates_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_comes_from_nothing, set_up, tear_down),
     };
     return CHECK_RUN(tests);
 }
