@@ -11,16 +11,34 @@
 typedef struct family {
     const char *name;
     bool gated, bias, positions, tied;
-    int norm; /* learned values per channel of the last norm */
+    int norm;    /* learned values per channel of the last norm */
+    int norms;   /* per block */
+    int qkvbias; /* 1: queries, keys and values add learned values; whatever the file says */
+    bool headnorm, headbias, latent;
 } family;
 
+/* clang-format off */
 static const family families[] = {
-    {"gpt2", false, true, true, true, 2},        {"opt", false, true, true, true, 2},
-    {"gpt_neox", false, true, false, false, 2},  {"llama", true, false, false, false, 1},
-    {"mistral", true, false, false, false, 1},   {"mixtral", true, false, false, false, 1},
-    {"qwen2", true, false, false, false, 1},     {"qwen3", true, false, false, false, 1},
-    {"qwen3_moe", true, false, false, false, 1}, {"gemma", true, false, false, true, 1}};
-enum { FAMILIES = sizeof families / sizeof families[0] };
+    /*               gated  bias   posit. tied   norm norms qkv headn. headb. latent */
+    {"gpt2",         false, true,  true,  true,  2,   2,    0,  false, false, false},
+    {"opt",          false, true,  true,  true,  2,   2,    0,  false, false, false},
+    {"gpt_neox",     false, true,  false, false, 2,   2,    0,  false, false, false},
+    {"llama",        true,  false, false, false, 1,   2,    0,  false, false, false},
+    {"mistral",      true,  false, false, false, 1,   2,    0,  false, false, false},
+    {"mixtral",      true,  false, false, false, 1,   2,    0,  false, false, false},
+    {"qwen2",        true,  false, false, false, 1,   2,    1,  false, false, false},
+    {"qwen3",        true,  false, false, false, 1,   2,    0,  true,  false, false},
+    {"qwen3_moe",    true,  false, false, false, 1,   2,    0,  true,  false, false},
+    {"gemma",        true,  false, false, true,  1,   2,    0,  false, false, false},
+    {"gemma2",       true,  false, false, true,  1,   4,    0,  false, false, false},
+    {"gemma3_text",  true,  false, false, true,  1,   4,    0,  true,  false, false},
+    {"phi",          false, true,  false, false, 2,   1,    0,  false, true,  false},
+    {"phi3",         true,  false, false, false, 1,   2,    0,  false, false, false},
+    {"deepseek_v2",  true,  false, false, false, 1,   2,    0,  false, false, true},
+    {"deepseek_v3",  true,  false, false, false, 1,   2,    0,  false, false, true},
+};
+/* clang-format on */
+enum { FAMILIES = sizeof families / sizeof families[0], LENGTH_MAX = 32768 };
 
 static shoal_status find_family(const json_t *root, const family **out)
 {
@@ -55,10 +73,93 @@ static shoal_status size_of(const json_t *root, const char *names, uint64_t max,
     return fallback > 0 ? SHOAL_OK : shoali_fail(SHOAL_ECORRUPT, "none of %s is there", names);
 }
 
+/* The same, of what a file may leave out or set to null: 0. */
+static shoal_status may_have(const json_t *root, const char *key, uint64_t max, uint64_t *out)
+{
+    const json_t *value = json_object_get(root, key);
+    *out = 0;
+    if (value == NULL || json_is_null(value))
+        return SHOAL_OK;
+    return shoali_json_u64(root, key, 0, max, NULL, out);
+}
+
 typedef struct sizes {
-    uint64_t width, layers, heads, kv, dim, ff, vocab, length, experts, active;
-    bool tied;
+    uint64_t width, layers, heads, kv, dim, ff, vocab, length;
+    uint64_t experts, active, shared, dense,
+        dense_ff; /* the first `dense` blocks are no mixtures */
+    uint64_t qrank, kvrank, rope, vdim;
+    int qkvbias;
+    bool tied, balanced;
 } sizes;
+
+/* What the transformer layer cannot say is not left out silently. */
+static shoal_status refuse_others(const json_t *root)
+{
+    static const char *const flags[] = {"mlp_bias", "qk_layernorm"};
+    uint64_t step;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (json_is_true(json_object_get(root, flags[i])))
+            return shoali_fail(SHOAL_ECORRUPT,
+                               "\"%s\" is true: parameters that a transformer layer does not have "
+                               "here; describe the model in a file of layers",
+                               flags[i]);
+    for (int i = 0; i < 2; i++) {
+        const char *key = i == 0 ? "decoder_sparse_step" : "moe_layer_freq";
+        SHOALI_TRY(may_have(root, key, 1 << 16, &step));
+        if (step > 1)
+            return shoali_fail(
+                SHOAL_ECORRUPT,
+                "\"%s\" is %llu: mixtures are read in every block but the first ones", key,
+                (unsigned long long)step);
+    }
+    if (json_array_size(json_object_get(root, "mlp_only_layers")) > 0)
+        return shoali_fail(SHOAL_ECORRUPT, "\"mlp_only_layers\" has entries: mixtures are read in "
+                                           "every block but the first ones");
+    return SHOAL_OK;
+}
+
+static shoal_status read_mixture(const json_t *root, const family *f, sizes *s)
+{
+    uint64_t ff = f->gated ? 0 : 4 * s->width, shared; /* GPT-2's n_inner may be null */
+    SHOALI_TRY(size_of(root, "num_local_experts|num_experts|n_routed_experts", 1 << 16, UINT64_MAX,
+                       &s->experts));
+    s->experts = s->experts == UINT64_MAX ? 0 : s->experts;
+    if (s->experts == 0)
+        return size_of(root, "intermediate_size|n_inner|ffn_dim", 1 << 24, ff, &s->ff);
+    SHOALI_TRY(size_of(root, "num_experts_per_tok", s->experts, 0, &s->active));
+    SHOALI_TRY(size_of(root, "moe_intermediate_size|intermediate_size", 1 << 24, ff, &s->ff));
+    SHOALI_TRY(may_have(root, "n_shared_experts", 256, &shared));
+    SHOALI_TRY(may_have(root, "first_k_dense_replace", s->layers, &s->dense));
+    if (s->dense > 0)
+        SHOALI_TRY(size_of(root, "intermediate_size", 1 << 24, 0, &s->dense_ff));
+    s->shared = shared * s->ff;
+    if (s->shared > 1 << 24)
+        return shoali_fail(SHOAL_ECORRUPT, "%llu shared experts of %llu are too many",
+                           (unsigned long long)shared, (unsigned long long)s->ff);
+    const char *method = json_string_value(json_object_get(root, "topk_method"));
+    s->balanced = method != NULL && strcmp(method, "noaux_tc") == 0;
+    return SHOAL_OK;
+}
+
+static shoal_status read_attention(const json_t *root, const family *f, sizes *s)
+{
+    uint64_t dim = s->width / s->heads;
+    bool biased = json_is_true(json_object_get(root, "attention_bias"));
+    SHOALI_TRY(size_of(root, "num_key_value_heads", 1 << 16, s->heads, &s->kv));
+    SHOALI_TRY(size_of(root, "head_dim", 1 << 16, dim > 0 ? dim : 1, &s->dim));
+    s->qkvbias = f->bias ? 0 : biased ? 2 : f->qkvbias;
+    if (!f->latent)
+        return SHOAL_OK;
+    if (biased)
+        return shoali_fail(SHOAL_ECORRUPT, "\"attention_bias\" is true: latent attention has no "
+                                           "biases here");
+    s->kv = s->heads;
+    SHOALI_TRY(may_have(root, "q_lora_rank", 1 << 20, &s->qrank));
+    SHOALI_TRY(size_of(root, "kv_lora_rank", 1 << 20, 0, &s->kvrank));
+    SHOALI_TRY(size_of(root, "qk_nope_head_dim", 1 << 16, 0, &s->dim));
+    SHOALI_TRY(size_of(root, "qk_rope_head_dim", 1 << 16, 0, &s->rope));
+    return size_of(root, "v_head_dim", 1 << 16, 0, &s->vdim);
+}
 
 static shoal_status read_sizes(const json_t *root, const family *f, sizes *s)
 {
@@ -66,43 +167,47 @@ static shoal_status read_sizes(const json_t *root, const family *f, sizes *s)
     SHOALI_TRY(
         size_of(root, "num_hidden_layers|n_layer", SHOALI_MODEL_LAYERS_MAX - 2, 0, &s->layers));
     SHOALI_TRY(size_of(root, "num_attention_heads|n_head", 1 << 16, 0, &s->heads));
-    SHOALI_TRY(size_of(root, "num_key_value_heads", 1 << 16, s->heads, &s->kv));
-    uint64_t dim = s->width / s->heads;
-    SHOALI_TRY(size_of(root, "head_dim", 1 << 16, dim > 0 ? dim : 1, &s->dim));
     SHOALI_TRY(size_of(root, "vocab_size", 1 << 24, 0, &s->vocab));
     SHOALI_TRY(size_of(root, "max_position_embeddings|n_positions", 1 << 24, 0, &s->length));
-    SHOALI_TRY(size_of(root, "num_local_experts|num_experts", 1 << 16, UINT64_MAX, &s->experts));
-    s->experts = s->experts == UINT64_MAX ? 0 : s->experts;
-    if (s->experts > 0)
-        SHOALI_TRY(size_of(root, "num_experts_per_tok", s->experts, 0, &s->active));
-    uint64_t ff = f->gated ? 0 : 4 * s->width; /* GPT-2's n_inner may be null */
-    SHOALI_TRY(size_of(root,
-                       s->experts > 0 ? "moe_intermediate_size|intermediate_size"
-                                      : "intermediate_size|n_inner|ffn_dim",
-                       1 << 24, ff, &s->ff));
+    SHOALI_TRY(refuse_others(root));
+    SHOALI_TRY(read_attention(root, f, s));
+    SHOALI_TRY(read_mixture(root, f, s));
     const json_t *tied = json_object_get(root, "tie_word_embeddings");
     s->tied = tied != NULL ? json_is_true(tied) : f->tied;
     return SHOAL_OK;
+}
+
+typedef unsigned long long count;
+
+static void list_block(const family *f, const sizes *s, bool dense, shoali_layer_list *list)
+{
+    char experts[96] = "", latent[96] = "";
+    if (!dense)
+        snprintf(experts, sizeof experts, ",experts=%llu,active=%llu,shared=%llu%s",
+                 (count)s->experts, (count)s->active, (count)s->shared,
+                 s->balanced ? ",balanced" : "");
+    if (f->latent)
+        snprintf(latent, sizeof latent, ",qrank=%llu,kvrank=%llu,rope=%llu,vdim=%llu",
+                 (count)s->qrank, (count)s->kvrank, (count)s->rope, (count)s->vdim);
+    shoali_layer_list_add(list,
+                          "transformer:heads=%llu,kv=%llu,dim=%llu,ff=%llu%s%s,norms=%d,"
+                          "qkvbias=%d%s%s%s",
+                          (count)s->heads, (count)s->kv, (count)s->dim,
+                          (count)(dense && s->dense_ff > 0 ? s->dense_ff : s->ff), experts, latent,
+                          f->norms, s->qkvbias, f->gated ? ",gated" : "",
+                          f->bias ? "" : ",bias=off", f->headnorm ? ",headnorm" : "");
 }
 
 static void list_layers(const family *f, const sizes *s, shoali_layer_list *list)
 {
     /* OPT keeps two positions for padding */
     uint64_t positions = f->positions ? s->length + 2 * (strcmp(f->name, "opt") == 0) : 0;
-    char experts[64] = "";
-    if (s->experts > 0)
-        snprintf(experts, sizeof experts, ",experts=%llu,active=%llu",
-                 (unsigned long long)s->experts, (unsigned long long)s->active);
-    shoali_layer_list_add(list, "embedding:vocab=%llu,width=%llu,positions=%llu",
-                          (unsigned long long)s->vocab, (unsigned long long)s->width,
-                          (unsigned long long)positions);
+    shoali_layer_list_add(list, "embedding:vocab=%llu,width=%llu,positions=%llu", (count)s->vocab,
+                          (count)s->width, (count)positions);
     for (uint64_t l = 0; l < s->layers; l++)
-        shoali_layer_list_add(list, "transformer:heads=%llu,kv=%llu,dim=%llu,ff=%llu%s%s%s",
-                              (unsigned long long)s->heads, (unsigned long long)s->kv,
-                              (unsigned long long)s->dim, (unsigned long long)s->ff, experts,
-                              f->gated ? ",gated" : "", f->bias ? "" : ",bias=off");
-    shoali_layer_list_add(list, "unembedding:vocab=%llu,norm=%d,tied=%s",
-                          (unsigned long long)s->vocab, f->norm, s->tied ? "on" : "off");
+        list_block(f, s, s->experts == 0 || l < s->dense, list);
+    shoali_layer_list_add(list, "unembedding:vocab=%llu,norm=%d,tied=%s,bias=%s", (count)s->vocab,
+                          f->norm, s->tied ? "on" : "off", f->headbias ? "on" : "off");
 }
 
 bool shoali_is_hf_config(const json_t *root)
@@ -119,6 +224,7 @@ shoal_status shoali_import_hf_config(const json_t *root, shoal_arena *arena,
     SHOALI_TRY(find_family(root, &f));
     SHOALI_TRY(read_sizes(root, f, &s));
     list_layers(f, &s, &list);
-    *text_out = (shoali_model_text){.name = f->name, .input = {1, (uint32_t)s.length, 1}};
+    *text_out = (shoali_model_text){
+        .name = f->name, .input = {1, (uint32_t)s.length, 1}, .say_length = s.length > LENGTH_MAX};
     return shoali_layer_list_end(&list, text_out);
 }

@@ -5,6 +5,7 @@
  * With h = width, s = length, a heads of d, g key-value heads, f = ff, per sample and block:
  *     weights   h d (2a + 2g) + (gated ? 3 : 2) h f per expert + a router h experts
  *     forward   2 s (weights that a token meets) + 4 s^2 a d   (scores and their use, not masked)
+ * with latent attention 2 s^2 a (d + rope + vdim);
  * as in Narayanan et al., "Efficient large-scale language model training", SC 2021, appendix. */
 #include "base/error.h"
 #include "model/model.h"
@@ -59,22 +60,46 @@ const shoali_layer_row shoali_layer_embedding = {
 
 /* ---------------------------------------------------------------- transformer */
 
-typedef struct block_sizes {
-    double attention, expert, router, biases; /* elements */
-    double heads_width;                       /* a d */
-} block_sizes;
-
-static block_sizes sizes_of(const shoali_transformer_params *p, double width)
+/* Latent attention (DeepSeek-V2, section 2.1): keys and values come from kvrank values per token,
+ * and one rotated key of `rope` for all heads; queries, with qrank, from a rank of their own. */
+static double latent_matrices(const shoali_transformer_params *p, double width,
+                              const shoali_transformer_sizes *s)
 {
-    double dim = p->dim > 0 ? (double)p->dim : width / (double)p->heads;
-    double heads = (double)p->heads, shared = p->kv > 0 ? (double)p->kv : heads;
-    block_sizes s = {.heads_width = heads * dim};
-    s.attention = width * dim * (2 * heads + 2 * shared);
-    s.expert = (p->gated ? 3 : 2) * width * (double)p->ff;
+    double rank = (double)p->kvrank, rope = (double)p->rope, query = s->heads * (s->dim + rope);
+    double queries = p->qrank > 0 ? (double)p->qrank * (width + query) : width * query;
+    return queries + width * (rank + rope) + rank * s->heads * (s->dim + s->value_dim) +
+           s->heads * s->value_dim * width;
+}
+
+/* Norms of the block, of heads and of latent values; shifts and biases. */
+static double vectors_of(const shoali_transformer_params *p, double width,
+                         const shoali_transformer_sizes *s)
+{
+    double norms = (double)p->norms * width, out = width;
+    double projections = s->dim * (s->heads + 2 * s->kv);
+    double all = norms + (p->headnorm ? 2 * s->dim : 0);
+    if (p->kvrank > 0)
+        all += (double)(p->kvrank + p->qrank);
+    if (p->bias) /* shifts of the norms, and of every product */
+        return all + norms + 2 * out + (double)p->ff + projections;
+    return all + (p->qkvbias > 0 ? projections : 0) + (p->qkvbias > 1 ? out : 0);
+}
+
+shoali_transformer_sizes shoali_transformer_sizes_of(const shoali_transformer_params *p,
+                                                     double width)
+{
+    shoali_transformer_sizes s = {.heads = (double)p->heads};
+    double matrices = p->gated ? 3 : 2;
+    s.kv = p->kv > 0 ? (double)p->kv : s.heads;
+    s.dim = p->dim > 0 ? (double)p->dim : width / s.heads;
+    s.value_dim = p->vdim > 0 ? (double)p->vdim : s.dim;
+    s.attention = p->kvrank > 0 ? latent_matrices(p, width, &s)
+                                : width * s.dim * (2 * s.heads + 2 * s.kv);
+    s.expert = matrices * width * (double)p->ff;
+    s.shared = matrices * width * (double)p->shared;
     s.router = width * (double)p->experts;
-    s.biases = 2 * width; /* scales of two norms */
-    if (p->bias)          /* their shifts, and of every product */
-        s.biases += 4 * width + (double)p->ff + dim * (heads + 2 * shared);
+    s.vectors = vectors_of(p, width, &s) + (p->balanced ? (double)p->experts : 0);
+    s.score_width = s.heads * (s.dim + (double)p->rope + s.value_dim);
     return s;
 }
 
@@ -89,6 +114,14 @@ static shoal_status check_transformer(const shoali_transformer_params *p, uint32
     if (p->active > p->experts)
         return shoali_fail(SHOAL_EINVAL, "%lld of %lld experts cannot be active",
                            (long long)p->active, (long long)p->experts);
+    if (p->kvrank == 0 && (p->qrank > 0 || p->rope > 0 || p->vdim > 0))
+        return shoali_fail(SHOAL_EINVAL, "qrank, rope and vdim are of latent attention: it needs "
+                                         "kvrank");
+    if (p->kvrank > 0 && (p->dim == 0 || p->bias || p->qkvbias > 0 || p->headnorm))
+        return shoali_fail(SHOAL_EINVAL, "latent attention says dim, and has neither biases nor "
+                                         "norms of heads: bias=off");
+    if (p->experts == 0 && (p->shared > 0 || p->balanced))
+        return shoali_fail(SHOAL_EINVAL, "shared and balanced are of mixtures: they need experts");
     return SHOAL_OK;
 }
 
@@ -98,15 +131,16 @@ static shoal_status infer_transformer(shoal_model *model, shoali_layer *layer)
     SHOALI_TRY(need_sequence(layer));
     SHOALI_TRY(check_transformer(p, layer->in.channels));
     double length = layer->in.height, experts = p->experts > 0 ? (double)p->experts : 1;
-    block_sizes s = sizes_of(p, layer->in.channels);
-    double met = s.attention + s.router + s.expert * (p->active > 0 ? (double)p->active : 1);
-    double scores = 4 * length * length * s.heads_width;
+    shoali_transformer_sizes s = shoali_transformer_sizes_of(p, layer->in.channels);
+    double met = s.attention + s.router + s.shared +
+                 s.expert * (p->active > 0 ? (double)p->active : 1);
+    double scores = 2 * length * length * s.score_width;
     layer->out = layer->in;
     layer->forward_flops = 2 * length * met + scores;
     layer->weight_flops = 2 * length * met;
     layer->input_flops = 2 * length * met + 2 * scores;
     return shoali_layer_weights(model, layer,
-                                s.attention + s.router + experts * s.expert + s.biases);
+                                s.attention + s.router + s.shared + experts * s.expert + s.vectors);
 }
 
 static const shoali_key transformer_keys[] = {
@@ -117,15 +151,31 @@ static const shoali_key transformer_keys[] = {
     KEY_INT(shoali_transformer_params, experts, 0, 1 << 16, "0",
             "feed-forward parts among which a router chooses; 0: one, no router"),
     KEY_INT(shoali_transformer_params, active, 0, 1 << 16, "0", "experts that a token meets"),
+    KEY_INT(shoali_transformer_params, shared, 0, 1 << 24, "0",
+            "width of the experts that every token meets, all together"),
+    KEY_INT(shoali_transformer_params, qrank, 0, 1 << 20, "0",
+            "latent attention: values that queries are made of; 0: of the token"),
+    KEY_INT(shoali_transformer_params, kvrank, 0, 1 << 20, "0",
+            "latent attention: values that keys and values are made of; 0: none"),
+    KEY_INT(shoali_transformer_params, rope, 0, 1 << 16, "0",
+            "latent attention: values of a head that are rotated, beside dim"),
+    KEY_INT(shoali_transformer_params, vdim, 0, 1 << 16, "0",
+            "latent attention: values of a head's values; 0: dim"),
+    KEY_INT(shoali_transformer_params, norms, 0, 8, "2", "norms with a learned scale"),
+    KEY_INT(shoali_transformer_params, qkvbias, 0, 2, "0",
+            "with bias=off: 1, queries, keys and values add learned values; 2, the output too"),
     KEY_FLAG(shoali_transformer_params, gated, "off", "three products in place of two (SwiGLU)"),
     KEY_FLAG(shoali_transformer_params, bias, "on", "products and norms add learned values"),
+    KEY_FLAG(shoali_transformer_params, headnorm, "off", "norms of each head's query and key"),
+    KEY_FLAG(shoali_transformer_params, balanced, "off", "the router adds a value per expert"),
 };
 const shoali_layer_row shoali_layer_transformer = {
     .name = "transformer",
     .help = "attention and feed-forward block, each with a norm and a way around it (described "
             "only)",
     .traits = SHOALI_LAYER_DESCRIBED,
-    .schema = {transformer_keys, 8, sizeof(shoali_transformer_params)},
+    .schema = {transformer_keys, sizeof transformer_keys / sizeof *transformer_keys,
+               sizeof(shoali_transformer_params)},
     .infer = infer_transformer,
 };
 
@@ -140,7 +190,8 @@ static shoal_status infer_unembedding(shoal_model *model, shoali_layer *layer)
     layer->forward_flops = 2 * table * layer->in.height;
     layer->weight_flops = layer->input_flops = layer->forward_flops;
     return shoali_layer_weights(model, layer,
-                                (p->tied ? 0 : table) + (double)p->norm * layer->in.channels);
+                                (p->tied ? 0 : table) + (double)p->norm * layer->in.channels +
+                                    (p->bias ? (double)p->vocab : 0));
 }
 
 static const shoali_key unembedding_keys[] = {
@@ -148,11 +199,12 @@ static const shoali_key unembedding_keys[] = {
     KEY_INT(shoali_unembedding_params, norm, 0, 2, "0",
             "learned values per channel of a norm before it"),
     KEY_FLAG(shoali_unembedding_params, tied, "on", "the embedding's table once more"),
+    KEY_FLAG(shoali_unembedding_params, bias, "off", "a learned value per score"),
 };
 const shoali_layer_row shoali_layer_unembedding = {
     .name = "unembedding",
     .help = "a score for every token of the vocabulary (described only)",
     .traits = SHOALI_LAYER_DESCRIBED,
-    .schema = {unembedding_keys, 3, sizeof(shoali_unembedding_params)},
+    .schema = {unembedding_keys, 4, sizeof(shoali_unembedding_params)},
     .infer = infer_unembedding,
 };

@@ -370,6 +370,12 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
         text.init = keys.init == 1 ? SHOALI_INIT_HE : SHOALI_INIT_XAVIER;
     if (keys.length > 0)
         SHOALI_TRY(set_length(name, keys.length, &text));
+    else if (text.say_length)
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "%s bears %u tokens, which says nothing of how many a sample has: say so "
+            "with %s:length=4096",
+            name, text.input.height, name);
     SHOALI_TRY(circulate(name, &keys, arena, &text));
     if (keys.loss > 0)
         SHOALI_TRY(append_layer(arena, "ctc", &text));

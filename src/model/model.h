@@ -14,7 +14,7 @@ enum {
     SHOALI_MODEL_LAYERS_MAX = 1024,
     SHOALI_MODEL_NAME_MAX = 64,
     SHOALI_MODEL_SIDE_MAX = 1 << 20, /* of an input: channels, height, width */
-    SHOALI_LAYER_SPEC_MAX = 160,
+    SHOALI_LAYER_SPEC_MAX = 256,
     SHOALI_LAYER_TENSORS_MAX = 10 /* an LSTM's, both directions */
 };
 #define SHOALI_MODEL_ELEMS_MAX \
@@ -208,11 +208,24 @@ typedef struct shoali_embedding_params {
 } shoali_embedding_params;
 typedef struct shoali_transformer_params {
     int64_t heads, kv, dim, ff, experts, active; /* kv 0: heads; dim 0: width / heads */
-    bool gated, bias;
+    int64_t shared;                              /* width of the experts that every token meets */
+    int64_t qrank, kvrank, rope, vdim;           /* latent attention; kvrank 0: none */
+    int64_t norms, qkvbias; /* qkvbias 1: on queries, keys, values; 2: and out */
+    bool gated, bias, headnorm, balanced;
 } shoali_transformer_params;
+/** What a transformer consists of, in elements; all of one block of this width. */
+typedef struct shoali_transformer_sizes {
+    double heads, kv, dim;            /* dim: of queries and keys, without what is rotated apart */
+    double value_dim;                 /* of values */
+    double attention, expert, shared; /* matrices; of one expert */
+    double router, vectors;           /* vectors: biases and norms */
+    double score_width;               /* multiplied per pair of tokens: all heads, both products */
+} shoali_transformer_sizes;
+shoali_transformer_sizes shoali_transformer_sizes_of(const shoali_transformer_params *params,
+                                                     double width);
 typedef struct shoali_unembedding_params {
     int64_t vocab, norm;
-    bool tied;
+    bool tied, bias;
 } shoali_unembedding_params;
 
 /** A model before its shapes are known: what the zoo holds and what a file says. */
@@ -222,6 +235,7 @@ typedef struct shoali_model_text {
     shoali_init_kind init;
     const char *const *layers; /* layer specs */
     uint32_t layer_count;
+    bool say_length; /* the input's length is what the model bears, not what anybody trains on */
 } shoali_model_text;
 
 /** Sides of the circulant blocks that the keys of a model ask for; 0 and 1: none. */

@@ -49,10 +49,31 @@ typedef struct work {
     uint32_t unit_count, stage_count, busiest;
 } work;
 
+/* Blocks of a kind cost the same: only one that differs from the one before is counted anew. */
+static void make_blocks(work *w)
+{
+    const shoali_question *q = w->q;
+    const shoali_layer *before = NULL;
+    for (uint32_t i = 0, at = 0; i < q->model->layer_count; i++) {
+        const shoali_layer *layer = &q->model->layers[i];
+        if (strcmp(layer->row->name, "transformer") != 0)
+            continue;
+        if (before != NULL && strcmp(before->spec, layer->spec) == 0) {
+            w->units[at].cost = w->units[at - 1].cost;
+        } else {
+            shoali_transformer block = shoali_question_block(layer);
+            w->units[at].cost = shoali_transformer_block(q->cluster, w->accelerator, &block,
+                                                         &q->args);
+        }
+        before = layer;
+        at++;
+    }
+}
+
 static shoal_status make_units(work *w)
 {
     const shoali_question *q = w->q;
-    w->unit_count = q->language ? q->transformer.blocks + 1 : q->model->layer_count;
+    w->unit_count = q->language ? q->blocks + 1 : q->model->layer_count;
     w->units = shoali_arena_array(w->arena, w->unit_count, sizeof *w->units);
     w->stages = shoali_arena_array(w->arena, q->desc.pipeline, sizeof *w->stages);
     if (w->units == NULL || w->stages == NULL)
@@ -64,10 +85,7 @@ static shoal_status make_units(work *w)
                                                  &q->args);
         return SHOAL_OK;
     }
-    shoali_block_cost block = shoali_transformer_block(q->cluster, w->accelerator, &q->transformer,
-                                                       &q->args);
-    for (uint32_t i = 0; i + 1 < w->unit_count; i++)
-        w->units[i].cost = block;
+    make_blocks(w);
     w->units[w->unit_count - 1].cost = shoali_transformer_head(w->accelerator, &q->transformer,
                                                                &q->args);
     return SHOAL_OK;
@@ -229,8 +247,9 @@ static void fill_memory(const work *w, shoal_prediction *out)
     out->state_bytes = params * d->state_bytes / (d->shard_state ? q->data : 1);
     out->activation_bytes = s->kept_bytes * flying + s->working_bytes;
     out->capacity_bytes = w->accelerator->memory_bytes;
-    out->params = q->language ? shoali_transformer_weights(&q->transformer)
-                              : (double)q->model->param_count;
+    for (uint32_t i = 0; i < q->model->layer_count; i++)
+        if (!d->no_head || strcmp(q->model->layers[i].row->name, "transformer") == 0)
+            out->params += (double)q->model->layers[i].param_count;
 }
 
 typedef struct part {

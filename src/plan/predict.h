@@ -20,7 +20,8 @@ typedef struct shoali_question {
     shoal_partition *plan; /* NULL: none */
     uint32_t data;
     bool language; /* the model's blocks are transformers */
-    shoali_transformer transformer;
+    uint32_t blocks;
+    shoali_transformer transformer; /* the last block, and the scores */
     shoali_block_args args;
     bool perfect_overlap; /* of the exchange with the backward pass: for the interval */
 } shoali_question;
@@ -38,6 +39,8 @@ SHOAL_MUST_USE shoal_status shoali_question_open(const shoal_predict_desc *desc,
                                                  const shoali_scale *scale,
                                                  shoali_question *question_out);
 void shoali_question_close(shoali_question *question);
+/** A layer that is a transformer, as one is costed; without scores. */
+shoali_transformer shoali_question_block(const shoali_layer *layer);
 /** Answer it; the interval is left out. */
 SHOAL_MUST_USE shoal_status shoali_question_answer(const shoali_question *question,
                                                    shoal_prediction *out);

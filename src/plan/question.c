@@ -78,31 +78,45 @@ static bool is_kind(const shoali_layer *layer, const char *kind)
     return strcmp(layer->row->name, kind) == 0;
 }
 
-/* Equal blocks of one kind, an embedding before them and scores behind. */
+shoali_transformer shoali_question_block(const shoali_layer *layer)
+{
+    const shoali_transformer_params *p = layer->params;
+    const shoali_transformer_sizes sizes = shoali_transformer_sizes_of(p, layer->in.channels);
+    double met = p->active > 0 ? (double)p->active : 1;
+    return (shoali_transformer){
+        .hidden = layer->in.channels,
+        .sequence = layer->in.height,
+        .heads = sizes.heads,
+        .kv_heads = sizes.kv,
+        .head_dim = sizes.dim,
+        .value_dim = sizes.value_dim,
+        .query_rank = (double)p->qrank,
+        .kv_rank = (double)p->kvrank,
+        .rope = (double)p->rope,
+        .norms = (double)p->norms,
+        .feedforward = (double)p->ff * met + (double)p->shared,
+        .experts = (double)p->experts,
+        .idle = p->experts > 0 ? (double)p->ff * ((double)p->experts - met) : 0,
+        .gated = p->gated,
+    };
+}
+
+/* Blocks, an embedding before them and scores behind. */
 static void read_language(shoali_question *q)
 {
-    shoali_transformer *t = &q->transformer;
+    double vocab = 0;
     for (uint32_t i = 0; i < q->model->layer_count; i++) {
         const shoali_layer *layer = &q->model->layers[i];
         if (is_kind(layer, "transformer")) {
-            const shoali_transformer_params *p = layer->params;
-            t->hidden = layer->in.channels;
-            t->sequence = layer->in.height;
-            t->heads = (double)p->heads;
-            t->kv_heads = (double)(p->kv > 0 ? p->kv : p->heads);
-            t->head_dim = p->dim > 0 ? (double)p->dim : t->hidden / t->heads;
-            double met = p->active > 0 ? (double)p->active : 1;
-            t->feedforward = (double)p->ff * met;
-            t->experts = (double)p->experts;
-            t->idle = p->experts > 0 ? (double)p->ff * (t->experts - met) : 0;
-            t->gated = p->gated;
-            t->blocks++;
+            q->transformer = shoali_question_block(layer);
+            q->blocks++;
         } else if (is_kind(layer, "unembedding") && !q->desc.no_head) {
             const shoali_unembedding_params *p = layer->params;
-            t->vocab = (double)p->vocab;
+            vocab = (double)p->vocab;
         }
     }
-    q->language = t->blocks > 0;
+    q->transformer.vocab = vocab;
+    q->language = q->blocks > 0;
 }
 
 static shoal_status check_language(const shoali_question *q)
@@ -113,9 +127,9 @@ static shoal_status check_language(const shoali_question *q)
         return shoali_fail(SHOAL_EINVAL,
                            "a tensor group of %u does not divide a width of %.0f and %.0f heads",
                            tp, t->hidden, t->heads);
-    if (pp > t->blocks)
-        return shoali_fail(SHOAL_EINVAL, "%u stages for %u blocks", pp, t->blocks);
-    uint32_t per_stage = (t->blocks + pp - 1) / pp;
+    if (pp > q->blocks)
+        return shoali_fail(SHOAL_EINVAL, "%u stages for %u blocks", pp, q->blocks);
+    uint32_t per_stage = (q->blocks + pp - 1) / pp;
     if (v > 1 && (pp == 1 || per_stage % v != 0))
         return shoali_fail(SHOAL_EINVAL, "%u blocks of a stage do not split into %u chunks",
                            per_stage, v);

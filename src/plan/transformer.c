@@ -88,21 +88,37 @@ static void pointwise(builder *b, int when, double count, double flops, double f
     run(b, &b->cost.backward, "vector", flops_back * count, tensors * count, mask * count);
 }
 
+/* Queries, keys and values; with latent attention from ranks that no group splits. */
+static void project(builder *b, const shoali_transformer *m, double rows)
+{
+    double heads = m->heads / b->args->tensor, query = heads * (m->head_dim + m->rope);
+    if (m->kv_rank == 0) {
+        linear(b, rows, m->hidden, query);
+        linear(b, rows, m->hidden, m->kv_heads * m->head_dim / b->args->tensor);
+        linear(b, rows, m->hidden, m->kv_heads * m->head_dim / b->args->tensor);
+        return;
+    }
+    if (m->query_rank > 0)
+        linear(b, rows, m->hidden, m->query_rank);
+    linear(b, rows, m->query_rank > 0 ? m->query_rank : m->hidden, query);
+    linear(b, rows, m->hidden, m->kv_rank + m->rope);
+    linear(b, rows, m->kv_rank, heads * (m->head_dim + m->value_dim));
+}
+
 static void attention(builder *b, const shoali_transformer *m, double rows, double slice)
 {
     double t = b->args->tensor, heads = m->heads / t, micro = b->args->microbatch;
     double scores = heads * m->sequence * m->sequence * micro;
     fork(b, slice, 2);
-    norm(b, slice);
+    for (double i = 0; i < ceil(m->norms / 2); i++)
+        norm(b, slice);
     fork(b, rows * m->hidden, 3);
-    linear(b, rows, m->hidden, m->heads * m->head_dim / t);
-    linear(b, rows, m->hidden, m->kv_heads * m->head_dim / t);
-    linear(b, rows, m->hidden, m->kv_heads * m->head_dim / t);
-    batched(b, AGAIN_SELECTIVE, micro * heads, m->sequence, m->head_dim, m->sequence);
+    project(b, m, rows);
+    batched(b, AGAIN_SELECTIVE, micro * heads, m->sequence, m->head_dim + m->rope, m->sequence);
     pointwise(b, AGAIN_SELECTIVE, scores, 5, 8, 2, 0); /* softmax */
     pointwise(b, AGAIN_SELECTIVE, scores, 1, 1, 2, 1); /* dropout */
-    batched(b, AGAIN_FULL, micro * heads, m->sequence, m->sequence, m->head_dim);
-    linear(b, rows, m->heads * m->head_dim / t, m->hidden);
+    batched(b, AGAIN_FULL, micro * heads, m->sequence, m->sequence, m->value_dim);
+    linear(b, rows, m->heads * m->value_dim / t, m->hidden);
     pointwise(b, AGAIN_FULL, slice, 1, 1, 2, 1); /* dropout */
     pointwise(b, AGAIN_FULL, slice, 1, 2, 3, 0); /* residual */
 }
@@ -111,7 +127,8 @@ static void feedforward(builder *b, const shoali_transformer *m, double rows, do
 {
     double inner = m->feedforward / b->args->tensor;
     fork(b, slice, 2);
-    norm(b, slice);
+    for (double i = 0; i < floor(m->norms / 2); i++)
+        norm(b, slice);
     linear(b, rows, m->hidden, inner);
     if (m->gated)
         linear(b, rows, m->hidden, inner);
@@ -204,14 +221,4 @@ shoali_block_cost shoali_transformer_head(const shoali_accelerator *accelerator,
         b.cost.working_bytes = rows * columns * (args->element_bytes + 4);
     }
     return b.cost;
-}
-
-double shoali_transformer_weights(const shoali_transformer *m)
-{
-    double width = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
-    double matrices = m->gated ? 3 : 2, inner = m->feedforward + m->idle;
-    double block = matrices * m->hidden * inner + m->hidden * m->experts +
-                   2 * m->hidden * (width + kv) + m->hidden + inner + width + 2 * kv + m->hidden +
-                   4 * m->hidden;
-    return m->blocks * block + (m->vocab > 0 ? (m->vocab + m->sequence) * m->hidden : 0);
 }

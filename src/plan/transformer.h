@@ -10,12 +10,14 @@
 /** A decoder, dense or with mixtures of experts. */
 typedef struct shoali_transformer {
     double hidden, heads, kv_heads, head_dim, sequence;
-    double feedforward; /* of the experts that a token meets, together */
+    double value_dim;                 /* head_dim, or another one with latent attention: */
+    double query_rank, kv_rank, rope; /* docs/model-files.md; kv_rank 0: none */
+    double norms;                     /* per block */
+    double feedforward; /* of the experts that a token meets, shared ones too, together */
     double idle;        /* of those that it does not meet; they are kept and have gradients, too */
     double experts;     /* that a router chooses among; 0: dense */
-    uint32_t blocks;
-    double vocab; /* 0: no embedding, no scores */
-    bool gated;   /* three feed-forward matrices instead of two */
+    double vocab;       /* 0: no embedding, no scores */
+    bool gated;         /* three feed-forward matrices instead of two */
 } shoali_transformer;
 
 typedef enum {
@@ -54,8 +56,5 @@ shoali_block_cost shoali_transformer_block(const shoali_cluster *cluster,
 shoali_block_cost shoali_transformer_head(const shoali_accelerator *accelerator,
                                           const shoali_transformer *model,
                                           const shoali_block_args *args);
-
-/** Parameters of the whole model, biases and norms included. */
-double shoali_transformer_weights(const shoali_transformer *model);
 
 #endif

@@ -4,6 +4,12 @@
 #include "model/model.h"
 #include "support/check.h"
 
+#define SIZES                                                                     \
+    "\"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, " \
+    "\"intermediate_size\": 128, \"vocab_size\": 100, \"max_position_embeddings\": 32, "
+#define LLAMA SHOAL_SOURCE_DIR "/tests/fuzz/corpus/model/hf_llama31_8b"
+#define BASE "{\"model_type\": \"llama\", " SIZES
+
 static shoal_status build(const char *json, shoal_model **model)
 {
     shoali_model_text text;
@@ -29,12 +35,60 @@ static uint64_t params_of(const char *name)
     return params;
 }
 
+/* Totals of the safetensors files as Hugging Face's hub shows them for these models, and what the
+ * papers call them. DeepSeek-V3: 671 B, table of its README ("main model weights"). */
 static void published_counts(void **state)
 {
     (void)state;
-    assert_true(params_of("hf_llama") == UINT64_C(6738415616));    /* Llama 2, 7B */
-    assert_true(params_of("hf_mixtral") == UINT64_C(46702792704)); /* Mixtral 8x7B */
-    assert_true(params_of("hf_gpt2") == UINT64_C(124439808));
+    static const struct {
+        const char *file;
+        uint64_t params;
+    } known[] = {
+        {"hf_llama", UINT64_C(6738415616)},             /* meta-llama/Llama-2-7b-hf */
+        {"hf_llama31_8b", UINT64_C(8030261248)},        /* meta-llama/Llama-3.1-8B */
+        {"hf_mixtral", UINT64_C(46702792704)},          /* mistralai/Mixtral-8x7B-v0.1 */
+        {"hf_gpt2", UINT64_C(124439808)},               /* openai-community/gpt2 */
+        {"hf_gemma_2b", UINT64_C(2506172416)},          /* google/gemma-2b */
+        {"hf_gemma2_2b", UINT64_C(2614341888)},         /* google/gemma-2-2b */
+        {"hf_gemma3_1b", UINT64_C(999885952)},          /* google/gemma-3-1b-pt */
+        {"hf_phi2", UINT64_C(2779683840)},              /* microsoft/phi-2 */
+        {"hf_phi3_mini", UINT64_C(3821079552)},         /* microsoft/Phi-3-mini-4k-instruct */
+        {"hf_qwen25_7b", UINT64_C(7615616512)},         /* Qwen/Qwen2.5-7B */
+        {"hf_qwen3_8b", UINT64_C(8190735360)},          /* Qwen/Qwen3-8B */
+        {"hf_qwen3_30b_a3b", UINT64_C(30532122624)},    /* Qwen/Qwen3-30B-A3B */
+        {"hf_deepseek_v2_lite", UINT64_C(15706484224)}, /* deepseek-ai/DeepSeek-V2-Lite */
+        {"hf_deepseek_v3", UINT64_C(671026419200)},     /* deepseek-ai/DeepSeek-V3 */
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint64_t got = params_of(known[i].file);
+        if (got != known[i].params)
+            fail_msg("%s: %llu parameters, published are %llu", known[i].file,
+                     (unsigned long long)got, (unsigned long long)known[i].params);
+    }
+}
+
+/* What a token meets: DeepSeek-V3 37 B (its abstract, with the table that the scores use), Qwen3
+ * 3.3 B; twice that is its arithmetic, beside the scores of attention. */
+static void active_parameters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        double met;
+    } known[] = {{"hf_deepseek_v3", 37e9}, {"hf_qwen3_30b_a3b", 3.3e9}, {"hf_mixtral", 12.9e9}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char spec[300];
+        shoal_model *model = NULL;
+        shoal_model_info info = SHOAL_MODEL_INFO_INIT;
+        snprintf(spec, sizeof spec, "%s/tests/fuzz/corpus/model/%s:length=1", SHOAL_SOURCE_DIR,
+                 known[i].file);
+        assert_ok(shoal_model_open(spec, &model));
+        assert_ok(shoal_model_describe(model, &info));
+        double table = (double)model->layers[0].param_count; /* looked up, not multiplied */
+        double got = info.forward_flops / 2 + table;
+        assert_true(got > 0.98 * known[i].met && got < 1.03 * known[i].met);
+        shoal_model_close(model);
+    }
 }
 
 static void what_is_refused(void **state)
@@ -43,10 +97,17 @@ static void what_is_refused(void **state)
     shoal_model *model = NULL;
     static const struct {
         const char *json, *error;
-    } bad[] = {{"{\"model_type\": \"mamba\"}", "mamba"},
-               {"{\"model_type\": 7}", "\"model_type\" is an integer"},
-               {"{\"model_type\": \"llama\", \"hidden_size\": 8}", "num_hidden_layers|n_layer"},
-               {"{\"model_type\": \"llama\", \"hidden_size\": 99999999}", "99999999"}};
+    } bad[] = {
+        {"{\"model_type\": \"mamba\"}", "mamba"},
+        {"{\"model_type\": 7}", "\"model_type\" is an integer"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": 8}", "num_hidden_layers|n_layer"},
+        {"{\"model_type\": \"llama\", \"hidden_size\": 99999999}", "99999999"},
+        {BASE "\"mlp_bias\": true}", "\"mlp_bias\" is true"},
+        {BASE "\"decoder_sparse_step\": 2}", "\"decoder_sparse_step\" is 2"},
+        {BASE "\"mlp_only_layers\": [0]}", "\"mlp_only_layers\" has entries"},
+        {"{\"model_type\": \"deepseek_v3\", " SIZES "\"q_lora_rank\": null}", "kv_lora_rank"},
+        {"{\"model_type\": \"deepseek_v2\", " SIZES "\"attention_bias\": true}",
+         "latent attention has no biases"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         shoal_status status = build(bad[i].json, &model);
         assert_true(status == SHOAL_ECORRUPT || status == SHOAL_EINVAL);
@@ -63,11 +124,32 @@ static void the_length_of_a_sample(void **state)
     shoal_model_close(model);
     assert_status(shoal_model_open("lenet:length=512", &model), SHOAL_EINVAL);
     assert_error_has("no sequence");
+    /* what a model bears is not what is trained on */
+    assert_status(shoal_model_open(LLAMA, &model), SHOAL_EINVAL);
+    assert_error_has("bears 131072 tokens");
+    assert_error_has("hf_llama31_8b:length=4096");
+    assert_ok(shoal_model_open(LLAMA ":length=8192", &model));
+    assert_int_equal(model->input.height, 8192);
+    shoal_model_close(model);
+}
+
+/* 2 x 64 more for the biases of queries, keys, values and outputs of each block. */
+static void biases_as_the_file_says(void **state)
+{
+    (void)state;
+    shoal_model *plain = NULL, *biased = NULL;
+    assert_ok(build(BASE "\"attention_bias\": false}", &plain));
+    assert_ok(build(BASE "\"attention_bias\": true}", &biased));
+    assert_true(biased->param_count == plain->param_count + 2 * 4 * 64);
+    shoal_model_close(plain);
+    shoal_model_close(biased);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(published_counts), CHECK_TEST(what_is_refused),
+    const struct CMUnitTest tests[] = {CHECK_TEST(published_counts), CHECK_TEST(active_parameters),
+                                       CHECK_TEST(biases_as_the_file_says),
+                                       CHECK_TEST(what_is_refused),
                                        CHECK_TEST(the_length_of_a_sample)};
     return CHECK_RUN(tests);
 }

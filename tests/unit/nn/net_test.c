@@ -409,8 +409,9 @@ static void nan_is_not_lost_on_the_way(void **state)
 static void bad_batches_and_models_are_refused(void **state)
 {
     static const char *const image_out[] = {"conv:out=3,kernel=3"}, *const nothing[] = {"flatten"};
-    const shoali_model_text texts[] = {{"image", NULL, {1, 8, 8}, SHOALI_INIT_HE, image_out, 1},
-                                       {"nothing", NULL, {1, 8, 8}, SHOALI_INIT_HE, nothing, 1}};
+    const shoali_model_text texts[] = {
+        {"image", NULL, {1, 8, 8}, SHOALI_INIT_HE, image_out, 1, false},
+        {"nothing", NULL, {1, 8, 8}, SHOALI_INIT_HE, nothing, 1, false}};
     static const char *const reasons[] = {"needs a vector", "no parameters"};
     setting s;
     shoali_loss loss;
