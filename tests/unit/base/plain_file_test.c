@@ -137,10 +137,9 @@ static void writers_do_not_write_over_each_other(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(files_are_emptied_or_added_to),
-                                       CHECK_TEST(writers_do_not_write_over_each_other),
-                                       CHECK_TEST(links_and_pipes_are_refused),
-                                       CHECK_TEST(scratch_files_replace_what_lies_there),
-                                       CHECK_TEST(a_folder_may_be_a_link_of_this_user)};
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(files_are_emptied_or_added_to), CHECK_TEST(writers_do_not_write_over_each_other),
+        CHECK_TEST(links_and_pipes_are_refused), CHECK_TEST(scratch_files_replace_what_lies_there),
+        CHECK_TEST(a_folder_may_be_a_link_of_this_user)};
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
