@@ -40,7 +40,8 @@ enum {
     SHOAL_CODEC_RAW_BYTES = 1u << 5,
     /** Sums are not codable: only collectives with slots carry it (gather). */
     SHOAL_CODEC_SLOTS = 1u << 6,
-    /** Wants shared values (shoal_codec_measure), all-reduced by MAX once per operation. */
+    /** Wants shared values (shoal_codec_measure), all-reduced once per operation, by MAX unless
+     * MEASURE_RMS says otherwise. */
     SHOAL_CODEC_MEASURE = 1u << 7,
     /** A transform: turns one operation into a few dense rounds instead of coding pieces. */
     SHOAL_CODEC_TRANSFORM = 1u << 8,
@@ -51,7 +52,10 @@ enum {
     /** With MEASURE: values stay this rank's own; coded bytes carry what a decoder needs. */
     SHOAL_CODEC_MEASURE_OWN = 1u << 11,
     /** With MEASURE: all tensors of an operation share one set of values, the largest. */
-    SHOAL_CODEC_MEASURE_ALL = 1u << 12
+    SHOAL_CODEC_MEASURE_ALL = 1u << 12,
+    /** With MEASURE: the shared value is the root of the mean of the ranks' squares, not their
+     * largest. */
+    SHOAL_CODEC_MEASURE_RMS = 1u << 13
 };
 
 /** What is known at both ends about a piece, and so never sent. */
@@ -131,7 +135,8 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_codec_decode(const shoal_codec *code
 SHOAL_API size_t shoal_codec_measure_count(const shoal_codec *codec);
 
 /**
- * Compute this rank's values of one tensor; the maximum over all ranks becomes at->shared.
+ * Compute this rank's values of one tensor; the maximum over all ranks (MEASURE_RMS: the root mean
+ * square) becomes at->shared.
  * @param src        float32[tensor->count], the tensor's own elements.
  * @param shared_out float32[shoal_codec_measure_count(codec)].
  * @return SHOAL_OK | EINVAL (without trait MEASURE)

@@ -225,3 +225,17 @@ void shoali_codec_measured_all(const shoal_codec *codec, uint32_t tensor_count, 
             values[t * each + i] = most;
     }
 }
+
+void shoali_codec_measured_squares(float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        float value = values[i] > 0 ? fmaxf(0x1p-70f, fminf(0x1p56f, values[i])) : 0;
+        values[i] = value * value;
+    }
+}
+
+void shoali_codec_measured_roots(float *sums, size_t count, uint32_t contributors)
+{
+    for (size_t i = 0; i < count; i++)
+        sums[i] = (float)sqrt((double)sums[i] / (double)contributors);
+}

@@ -111,6 +111,12 @@ extern const shoali_codec_row shoali_codec_identity;
 /** Trait MEASURE_ALL: give every tensor the largest of all tensors' values. */
 void shoali_codec_measured_all(const shoal_codec *codec, uint32_t tensor_count, float *values);
 
+/** Trait MEASURE_RMS: what a member puts into the sum for each of its values, 0 for one that is no
+ * number or below 0, and what the sum of all means for `contributors` of them. Values count between
+ * 2^-70 (or 0) and 2^56: beyond, float32 cannot hold their squares. */
+void shoali_codec_measured_squares(float *values, size_t count);
+void shoali_codec_measured_roots(float *sums, size_t count, uint32_t contributors);
+
 /** A run of elements of an operation (a chunk, or less), coded as whole pieces one after the other:
  * PER_TENSOR codecs make one piece per tensor, others one per run of tensors with equal RAW flag;
  * RAW and exempt tensors travel as float32. Decoding finds each piece's end. */

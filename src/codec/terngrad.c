@@ -14,7 +14,9 @@
  * constant has its rms as scale, where clip * sigma would drop it for good.
  * scaler=own is the variant without sharing: s is the rank's own max |g| after clipping, travels in
  * front of each piece, and sums are drawn anew in the same number of bits. scaler=global, one s for
- * the whole operation, is the ablation. */
+ * the whole operation, is the ablation. scaler=rms is ours: s is the root of the mean over ranks of
+ * (clip * sigma)^2, so that one rank's large sigma adds less to the noise of all, at the price of
+ * more clipping on that rank. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -30,7 +32,7 @@ typedef struct terngrad_params {
     bool last, ef;
 } terngrad_params;
 
-enum { SHARED, OWN, GLOBAL };
+enum { SHARED, OWN, GLOBAL, RMS };
 enum { LINEAR, PLANAR, BASE3 };
 enum { SCALE_BYTES = sizeof(float), BITS_MOST = 24 };
 
@@ -38,8 +40,9 @@ enum { SCALE_BYTES = sizeof(float), BITS_MOST = 24 };
 static const shoali_key keys[] = {
     {"clip", SHOALI_KEY_FLOAT, AT(clip), 0, 10, NULL, "2.5",
      "clip at so many standard deviations of the layer, at least 1; 0: never"},
-    {"scaler", SHOALI_KEY_CHOICE, AT(scaler), 0, 0, "shared|own|global", "shared",
-     "the scale is one per layer over all ranks; each rank's own; one for the whole operation"},
+    {"scaler", SHOALI_KEY_CHOICE, AT(scaler), 0, 0, "shared|own|global|rms", "shared",
+     "the scale is one per layer, the largest over ranks; each rank's own; one for the whole "
+     "operation; one per layer, the rms over ranks"},
     {"pack", SHOALI_KEY_CHOICE, AT(pack), 0, 0, "linear|planar|base3", "linear",
      "2 bits in order; in the authors' order; 1.6 bits. Sums travel in ceil(log2(2k+1)) bits"},
     {"min", SHOALI_KEY_INT, AT(min), 0, 1e12, NULL, "1",
@@ -56,6 +59,10 @@ static shoal_status check(void *params)
         return shoali_fail(SHOAL_EINVAL,
                            "codec terngrad: clip=%g would cut most values; use 0 or 1 .. 10",
                            p->clip);
+    if (p->clip == 0 && p->scaler == RMS)
+        return shoali_fail(SHOAL_EINVAL,
+                           "codec terngrad: scaler=rms would cut the largest values that clip=0 "
+                           "keeps; give clip=1 .. 10 or another scaler");
     return SHOAL_OK;
 }
 
@@ -71,6 +78,8 @@ static uint32_t more_traits(const void *params)
     uint32_t traits = p->scaler == OWN ? SHOAL_CODEC_MEASURE_OWN : SHOAL_CODEC_SUMMABLE;
     if (p->scaler == GLOBAL)
         traits |= SHOAL_CODEC_MEASURE_ALL;
+    if (p->scaler == RMS)
+        traits |= SHOAL_CODEC_MEASURE_RMS;
     return traits | (p->clip > 0 ? 0u : (uint32_t)SHOAL_CODEC_UNBIASED);
 }
 

@@ -2,8 +2,9 @@
 /* What comes before a flow, or instead of one. Long work runs on the work thread, what needs the
  * others is an operation of its own (a child), and neither waits for the other:
  *
- *   trait MEASURE     job: measure every tensor --> child: all-reduce MAX, round 0 (not with
- *                     MEASURE_OWN) --> the operation's own flow
+ *   trait MEASURE     job: measure every tensor --> child: all-reduce MAX (MEASURE_RMS: the sum of
+ *                     squares, in member order), round 0 (not with MEASURE_OWN) --> the operation's
+ *                     own flow
  *   a RATED collective: the links of all ranks are measured first, once (gauge.c)
  *   trait TRANSFORM   job: next_round --> child: sum, round 2 + i --> job ... until the last;
  *                     no flow of its own
@@ -101,6 +102,8 @@ static shoal_status measure(void *arg)
     }
     if ((codec->traits & SHOAL_CODEC_MEASURE_ALL) != 0)
         shoali_codec_measured_all(codec, op->tensor_count, op->shared);
+    if ((codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0)
+        shoali_codec_measured_squares(op->shared, (size_t)op->tensor_count * each);
     return SHOAL_OK;
 }
 
@@ -204,7 +207,9 @@ static void job_back(void *arg, shoal_status status)
         shoali_run_flow(op);
     } else {
         const shoal_codec *codec = measuring_codec(op);
-        start_child(op, SHOALI_MEASURE_ROUND, SHOAL_MAX, few_hops(op), op->shared,
+        const bool rms = (codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0;
+        start_child(op, SHOALI_MEASURE_ROUND, rms ? SHOAL_SUM : SHOAL_MAX,
+                    rms ? "gather" : few_hops(op), op->shared,
                     (size_t)op->tensor_count * codec->row->shared_count);
     }
 }
@@ -233,6 +238,15 @@ static void add_stats(shoal_op *op, const shoal_op_stats *stats)
         op->stats.dense_elems += stats->dense_elems; /* a measure is the codec's own */
 }
 
+/* Of a measure's sums of squares. */
+static void shared_values(shoal_op *op)
+{
+    const shoal_codec *codec = measuring_codec(op);
+    if (codec != NULL && (codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0)
+        shoali_codec_measured_roots(op->shared, (size_t)op->tensor_count * codec->row->shared_count,
+                                    op->contributors);
+}
+
 static void child_done(void *ctx, shoal_status status, const shoal_error *error,
                        const shoal_op_stats *stats)
 {
@@ -249,6 +263,7 @@ static void child_done(void *ctx, shoal_status status, const shoal_error *error,
     } else if (op->hosts != NULL) {
         shoali_hosts_stage_done(op);
     } else if (!op->transforming) {
+        shared_values(op);
         shoali_run_flow(op);
     } else if (op->round.last) {
         shoali_run_end(op, SHOAL_OK);

@@ -145,10 +145,13 @@ static shoal_status measure_member(const runner *r, uint32_t index, float *value
     }
     if ((shoal_codec_traits(a->push) & SHOAL_CODEC_MEASURE_ALL) != 0)
         shoali_codec_measured_all(a->push, a->tensor_count, values);
+    if ((shoal_codec_traits(a->push) & SHOAL_CODEC_MEASURE_RMS) != 0)
+        shoali_codec_measured_squares(values, a->tensor_count * each);
     return SHOAL_OK;
 }
 
-/* Trait MEASURE: a row of values per member; shared ones are the largest over members. */
+/* Trait MEASURE: a row of values per member; shared ones are the largest over members, or the root
+ * of their squares' mean. */
 static shoal_status measure(runner *r)
 {
     const shoali_flow_args *a = &r->flow->args;
@@ -162,8 +165,13 @@ static shoal_status measure(runner *r)
         SHOALI_TRY(measure_member(r, m, r->shared + m * row));
     if ((shoal_codec_traits(a->push) & SHOAL_CODEC_MEASURE_OWN) != 0)
         return SHOAL_OK;
-    for (uint32_t m = 1; m < a->contributors; m++)
+    const bool rms = (shoal_codec_traits(a->push) & SHOAL_CODEC_MEASURE_RMS) != 0;
+    for (uint32_t m = 1; m < a->contributors && !rms; m++)
         shoali_kernel()->max(r->shared, r->shared + m * row, row);
+    for (uint32_t m = 1; m < a->contributors && rms; m++)
+        shoali_kernel()->add(r->shared, r->shared + m * row, row);
+    if (rms)
+        shoali_codec_measured_roots(r->shared, row, a->contributors);
     for (uint32_t m = 1; m < a->size; m++)
         memcpy(r->shared + m * row, r->shared, row * sizeof(float));
     return SHOAL_OK;

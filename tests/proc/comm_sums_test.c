@@ -134,10 +134,51 @@ static void the_mean_of_many_is_the_sum(void **state)
     ranks_run(3, "file", NULL, average, NULL, LIMIT_US);
 }
 
+/* Ranks of deviations 1, 3, 5, ...: sums are whole multiples of 2.5 times the root of the sigmas'
+ * mean square, which is worked out from all ranks' values, and of nothing larger. */
+static void share_rms(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    double square = 0;
+    for (uint32_t rank = 0; rank < env->size; rank++) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < FIRST; i++) {
+            double x = shoali_rng_normal(17, rank, i) * (1 + 2.0 * rank);
+            sum += x, squares += x * x;
+        }
+        square += squares / FIRST - pow(sum / FIRST, 2);
+    }
+    const double scale = 2.5 * sqrt(square / env->size);
+    static const char *const specs[] = {"ring", "direct", "worker_aggregator", "halving_doubling"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        float buf[COUNT];
+        size_t odd = 0;
+        for (size_t e = 0; e < COUNT; e++)
+            buf[e] = (float)(shoali_rng_normal(17, env->rank, e) * (1 + 2.0 * env->rank));
+        (void)reduce(comm, specs[i], "terngrad:scaler=rms", buf);
+        check_same(env, comm, buf);
+        for (size_t e = 0; e < FIRST; e++) {
+            double steps = (double)buf[e] / scale;
+            rank_check(fabs(steps - rint(steps)) < 1e-4 && fabs(steps) < env->size + 1e-3);
+            odd += fmod(fabs(rint(steps)), 2) == 1;
+        }
+        rank_check(odd > FIRST / 20);
+    }
+    shoal_comm_destroy(comm);
+}
+
+static void ranks_share_the_rms_of_their_sigmas(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size <= 5; size++)
+        ranks_run(size, "file", NULL, share_rms, NULL, LIMIT_US);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(bytes_are_as_promised_and_bits_the_same),
+        CHECK_TEST(ranks_share_the_rms_of_their_sigmas),
         CHECK_TEST(the_mean_of_many_is_the_sum),
     };
     return CHECK_RUN(tests);

@@ -17,7 +17,7 @@ static const char *codec_at(size_t i, const char *key)
 {
     static const char *const more[] = {"terngrad:clip=0,pack=base3",
                                        "terngrad:pack=planar,scaler=global",
-                                       "terngrad:min=30,last=off"};
+                                       "terngrad:min=30,last=off", "terngrad:scaler=rms"};
     static char spec[64];
     if (i >= shoali_codec_count()) {
         i -= shoali_codec_count();

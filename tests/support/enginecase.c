@@ -181,9 +181,15 @@ void engine_run_measure(engine_run *run)
     }
     if ((shoal_codec_traits(codec) & SHOAL_CODEC_MEASURE_OWN) != 0)
         return;
+    const bool rms = (shoal_codec_traits(codec) & SHOAL_CODEC_MEASURE_RMS) != 0;
     for (size_t i = 0; i < row; i++) {
-        for (uint32_t m = 1; m < run->c.contributors; m++)
+        double squares = pow((double)run->shared[i], 2);
+        for (uint32_t m = 1; m < run->c.contributors; m++) {
+            squares += pow((double)run->shared[m * row + i], 2);
             run->shared[i] = fmaxf(run->shared[i], run->shared[m * row + i]);
+        }
+        if (rms)
+            run->shared[i] = (float)sqrt(squares / run->c.contributors);
         for (uint32_t m = 1; m < run->c.size; m++)
             run->shared[m * row + i] = run->shared[i];
     }

@@ -3,6 +3,7 @@
  * against plain ones. */
 #include "support/check.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/rng.h"
@@ -229,6 +230,71 @@ static void mean_and_variance_are_as_published(void **state)
     shoal_codec_close(codec);
 }
 
+/* Two ranks of deviations 1 and 3 share the root of their mean square: what lies within it keeps
+ * its mean, with a spread of |g| (s - |g|), less than the largest sigma gives; the rest is cut. */
+static void rms_of_ranks_keeps_means_with_less_spread(void **state)
+{
+    (void)state;
+    enum { N = 64, DRAWS = 3000 };
+    float src[2][N], got[N], shared[2];
+    uint8_t bytes[N];
+    piece p;
+    size_t used;
+    double chi_square = 0, spread = 0, want = 0, largest = 0;
+    shoal_codec *codec = open_codec("terngrad:scaler=rms");
+    for (size_t i = 0; i < 2 * N; i++)
+        src[i / N][i % N] = (float)((i < N ? 1 : 3) * shoali_rng_normal(check_seed(), 5, i));
+    piece_init(&p, N, 0);
+    for (size_t rank = 0; rank < 2; rank++)
+        assert_ok(shoal_codec_measure(codec, &p.tensor, src[rank], &shared[rank]));
+    const double most = (double)shared[1];
+    const double root = sqrt((pow((double)shared[0], 2) + pow(most, 2)) / 2);
+    shoali_codec_measured_squares(shared, 2);
+    shared[0] += shared[1];
+    shoali_codec_measured_roots(shared, 1, 2);
+    assert_true(fabs((double)shared[0] / root - 1) < 1e-6);
+    p.shared = shared[0];
+    size_t counted = 0;
+    for (size_t rank = 0; rank < 2; rank++) {
+        double sum[N] = {0}, squares[N] = {0};
+        for (uint64_t draw = 0; draw < DRAWS; draw++) {
+            p.at.stream = 2 * draw + rank;
+            size_t length = encode(codec, &p, src[rank], N, bytes, N);
+            assert_ok(shoal_codec_decode(codec, &p.at, bytes, length, got, N, false, &used));
+            for (size_t i = 0; i < N; i++)
+                sum[i] += (double)got[i], squares[i] += pow((double)got[i], 2);
+        }
+        for (size_t i = 0; i < N; i++) {
+            double size = fabs((double)src[rank][i]), mean = sum[i] / DRAWS;
+            if (size >= root) {
+                assert_true(fabs(fabs(mean) - root) < 1e-5);
+                continue;
+            }
+            want += size * (root - size), largest += size * (most - size);
+            spread += squares[i] / DRAWS - mean * mean;
+            chi_square += pow(mean - (double)src[rank][i], 2) / (size * (root - size) / DRAWS);
+            counted++;
+        }
+    }
+    const double n = (double)counted;
+    assert_true(chi_square < n + 7 * sqrt(2 * n)); /* one in 10^6 */
+    assert_true(fabs(spread / want - 1) < 0.03 && want < 0.85 * largest);
+    shoal_codec_close(codec);
+    assert_status(shoal_codec_open("terngrad:scaler=rms,clip=0", &codec), SHOAL_EINVAL);
+    assert_error_has("would cut the largest values");
+}
+
+static void squares_stay_within_float32(void **state)
+{
+    (void)state;
+    float values[] = {0, -1, -FLT_MAX, NAN, 1e-40f, 1e-20f, 1e15f, FLT_MAX};
+    const float want[] = {0, 0, 0, 0, 0x1p-70f, 1e-20f, 1e15f, 0x1p56f};
+    shoali_codec_measured_squares(values, 8);
+    shoali_codec_measured_roots(values, 8, 1);
+    for (size_t i = 0; i < 8; i++)
+        assert_true(fabsf(values[i] - want[i]) <= 1e-3f * want[i]);
+}
+
 static void scales_are_as_in_the_authors_code(void **state)
 {
     (void)state;
@@ -375,6 +441,8 @@ int main(void)
         CHECK_TEST(survival_follows_the_magnitude),
         CHECK_TEST(ranks_and_elements_are_independent),
         CHECK_TEST(mean_and_variance_are_as_published),
+        CHECK_TEST(rms_of_ranks_keeps_means_with_less_spread),
+        CHECK_TEST(squares_stay_within_float32),
         CHECK_TEST(scales_are_as_in_the_authors_code),
         CHECK_TEST(small_and_last_layers_may_stay_floats),
         CHECK_TEST(vector_loops_give_the_same),

@@ -99,6 +99,41 @@ static void all_members_hold_the_sum(void **state)
         }
 }
 
+/* terngrad's scale of a member's tensor, in double precision: its values differ less than they are
+ * large, so it is their root mean square. */
+static double scale_of(uint32_t member, const shoal_tensor *tensor)
+{
+    double square = 0;
+    for (size_t j = tensor->offset; j < tensor->offset + tensor->count; j++)
+        square += pow((double)(member + 1) + (double)j / 1000, 2);
+    return sqrt(square / (double)tensor->count);
+}
+
+/* Sums are whole multiples of what the members' scales come to: their largest, or their rms. */
+static void measures_are_shared_as_the_codec_says(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"terngrad", "terngrad:scaler=rms"};
+    fixture f;
+    for (size_t i = 0; i < 2; i++) {
+        open_flow(&f, "ring", specs[i], MEMBERS);
+        assert_int_equal(run(&f), SHOAL_OK);
+        for (size_t t = 0; t < 2; t++) {
+            double largest = 0, square = 0;
+            for (uint32_t m = 0; m < MEMBERS; m++) {
+                double scale = scale_of(m, &f.tensors[t]);
+                largest = fmax(largest, scale), square += scale * scale / MEMBERS;
+            }
+            double shared = i == 0 ? largest : sqrt(square);
+            for (size_t j = 0; j < f.tensors[t].count; j++) {
+                double steps = (double)f.values[0][f.tensors[t].offset + j] / shared;
+                assert_true(fabs(steps - rint(steps)) < 1e-4);
+            }
+        }
+        close_flow(&f);
+    }
+}
+
 /* Sums over packets: integers of a scale, the same on all members; and what packets have no room
  * for ends it, though others wait. */
 static void packets_are_handed_over_too(void **state)
@@ -235,9 +270,13 @@ static void what_does_not_fit_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(all_members_hold_the_sum),      CHECK_TEST(bytes_are_those_of_the_schedule),
-        CHECK_TEST(owners_turn_sums_into_weights), CHECK_TEST(a_nan_is_named),
-        CHECK_TEST(packets_are_handed_over_too),   CHECK_TEST(what_does_not_fit_is_refused),
+        CHECK_TEST(all_members_hold_the_sum),
+        CHECK_TEST(bytes_are_those_of_the_schedule),
+        CHECK_TEST(owners_turn_sums_into_weights),
+        CHECK_TEST(a_nan_is_named),
+        CHECK_TEST(packets_are_handed_over_too),
+        CHECK_TEST(what_does_not_fit_is_refused),
+        CHECK_TEST(measures_are_shared_as_the_codec_says),
         CHECK_TEST(the_dense_exchange_is_told),
     };
     return CHECK_RUN(tests);

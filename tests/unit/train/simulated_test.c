@@ -47,8 +47,12 @@ static void workers_train_like_one(void **state)
 static void coded_gradients_train_too(void **state)
 {
     (void)state;
-    static const char *const codecs[] = {"terngrad", "terngrad:ef", "terngrad:scaler=own",
-                                         "terngrad:scaler=global", "inceptionn"};
+    static const char *const codecs[] = {"terngrad",
+                                         "terngrad:ef",
+                                         "terngrad:scaler=own",
+                                         "terngrad:scaler=global",
+                                         "terngrad:scaler=rms",
+                                         "inceptionn"};
     shoal_train_summary plain = train(4, 4, "direct", "identity");
     for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
         shoal_train_summary coded = train(4, 4, "direct", codecs[i]);
