@@ -7,16 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "base/error.h"
 #include "base/read_file.h"
-#include "model/model.h"
-#include "onnx_min.pb-c.h"
+#include "model/import_onnx.h"
 
 enum {
     FILE_MAX = 1 << 30,
-    NODES_MAX = 20000,
+    NODES_MAX = SHOALI_ONNX_NODES,
     SIDE_MAX = 65536,
     UNPACKED_BYTES = 256 << 20, /* and twice the file */
     ALLOCATION_BYTES = 63       /* one is rounded up to 64 */
@@ -43,7 +41,7 @@ typedef struct importer {
     shoal_shape shape; /* of the layer before */
 } importer;
 
-static shoal_status refuse(const node_pb *node, const char *why)
+shoal_status shoali_onnx_refuse(const node_pb *node, const char *why)
 {
     return shoali_fail(SHOAL_ECORRUPT, "node '%.48s' (%.32s): %s",
                        node->name != NULL ? node->name : "", node->op_type, why);
@@ -75,7 +73,7 @@ static shoal_status define(importer *im, const char *name, const tensor_pb *weig
 
 /* ---------------------------------------------------------------- attributes */
 
-static const attribute_pb *attribute(const node_pb *node, const char *name)
+const attribute_pb *shoali_onnx_attribute(const node_pb *node, const char *name)
 {
     for (size_t i = 0; i < node->n_attribute; i++) {
         if (node->attribute[i]->name != NULL && strcmp(node->attribute[i]->name, name) == 0)
@@ -84,9 +82,9 @@ static const attribute_pb *attribute(const node_pb *node, const char *name)
     return NULL;
 }
 
-static int64_t integer(const node_pb *node, const char *name, int64_t fallback)
+int64_t shoali_onnx_integer(const node_pb *node, const char *name, int64_t fallback)
 {
-    const attribute_pb *a = attribute(node, name);
+    const attribute_pb *a = shoali_onnx_attribute(node, name);
     return a != NULL && a->has_i ? a->i : fallback;
 }
 
@@ -94,13 +92,14 @@ static int64_t integer(const node_pb *node, const char *name, int64_t fallback)
 static shoal_status same_integers(const node_pb *node, const char *name, int64_t min,
                                   int64_t fallback, int64_t *out)
 {
-    const attribute_pb *a = attribute(node, name);
+    const attribute_pb *a = shoali_onnx_attribute(node, name);
     *out = a != NULL && a->n_ints > 0 ? a->ints[0] : fallback;
     for (size_t i = 1; a != NULL && i < a->n_ints; i++) {
         if (a->ints[i] != *out)
-            return refuse(node, "windows, strides and padding must be the same in all directions");
+            return shoali_onnx_refuse(
+                node, "windows, strides and padding must be the same in all directions");
     }
-    return *out >= min && *out <= 255 ? SHOAL_OK : refuse(node, "a window beyond 255");
+    return *out >= min && *out <= 255 ? SHOAL_OK : shoali_onnx_refuse(node, "a window beyond 255");
 }
 
 static const value *weight_at(importer *im, const node_pb *node, size_t i)
@@ -116,7 +115,7 @@ static shoal_status go_on_from(importer *im, const node_pb *node, size_t i)
 {
     const value *v = i < node->n_input ? find(im, node->input[i]) : NULL;
     if (v == NULL || v->weight != NULL)
-        return refuse(node, "its input comes from no layer");
+        return shoali_onnx_refuse(node, "its input comes from no layer");
     int64_t back = im->list.count - v->layer;
     if (back > 1)
         shoali_layer_list_add(&im->list, "branch:back=%lld", (long long)back);
@@ -128,7 +127,7 @@ static shoal_status go_on_from(importer *im, const node_pb *node, size_t i)
 static shoal_status give(importer *im, const node_pb *node)
 {
     if (node->n_output == 0)
-        return refuse(node, "gives nothing");
+        return shoali_onnx_refuse(node, "gives nothing");
     return define(im, node->output[0], NULL, (int64_t)im->list.count - 1, im->shape);
 }
 
@@ -144,7 +143,7 @@ static shoal_status add_nothing(importer *im, const node_pb *node)
 {
     const value *v = node->n_input > 0 ? find(im, node->input[0]) : NULL;
     if (v == NULL || node->n_output == 0)
-        return refuse(node, "its input comes from no layer");
+        return shoali_onnx_refuse(node, "its input comes from no layer");
     return define(im, node->output[0], v->weight, v->layer, v->shape);
 }
 
@@ -160,18 +159,18 @@ static shoal_status add_conv(importer *im, const node_pb *node)
     int64_t kernel, stride, pad, dilation;
     if (w == NULL || w->weight->n_dims != 4 || w->weight->dims[2] != w->weight->dims[3] ||
         w->weight->dims[0] < 1 || w->weight->dims[0] > SIDE_MAX)
-        return refuse(node, "its kernel must be a square weight of out x in x k x k");
+        return shoali_onnx_refuse(node, "its kernel must be a square weight of out x in x k x k");
     SHOALI_TRY(same_integers(node, "kernel_shape", 1, w->weight->dims[2], &kernel));
     SHOALI_TRY(same_integers(node, "strides", 1, 1, &stride));
     SHOALI_TRY(same_integers(node, "pads", 0, 0, &pad));
     SHOALI_TRY(same_integers(node, "dilations", 1, 1, &dilation));
-    if (dilation != 1 || attribute(node, "auto_pad") != NULL)
-        return refuse(node, "dilations and auto_pad are not read");
+    if (dilation != 1 || shoali_onnx_attribute(node, "auto_pad") != NULL)
+        return shoali_onnx_refuse(node, "dilations and auto_pad are not read");
     SHOALI_TRY(go_on_from(im, node, 0));
     shoali_layer_list_add(
         &im->list, "conv:out=%lld,kernel=%lld,stride=%lld,pad=%lld,groups=%lld,bias=%s",
         (long long)w->weight->dims[0], (long long)kernel, (long long)stride, (long long)pad,
-        (long long)integer(node, "group", 1), node->n_input > 2 ? "on" : "off");
+        (long long)shoali_onnx_integer(node, "group", 1), node->n_input > 2 ? "on" : "off");
     im->shape = (shoal_shape){(uint32_t)w->weight->dims[0],
                               window_side(im->shape.height, kernel, stride, pad, false),
                               window_side(im->shape.width, kernel, stride, pad, false)};
@@ -181,13 +180,13 @@ static shoal_status add_conv(importer *im, const node_pb *node)
 static shoal_status add_pool(importer *im, const node_pb *node, const char *kind)
 {
     int64_t kernel, stride, pad, dilation;
-    bool ceil = integer(node, "ceil_mode", 0) != 0;
+    bool ceil = shoali_onnx_integer(node, "ceil_mode", 0) != 0;
     SHOALI_TRY(same_integers(node, "kernel_shape", 1, 0, &kernel));
     SHOALI_TRY(same_integers(node, "strides", 1, 1, &stride));
     SHOALI_TRY(same_integers(node, "pads", 0, 0, &pad));
     SHOALI_TRY(same_integers(node, "dilations", 1, 1, &dilation));
     if (dilation != 1)
-        return refuse(node, "dilations are not read");
+        return shoali_onnx_refuse(node, "dilations are not read");
     SHOALI_TRY(go_on_from(im, node, 0));
     shoali_layer_list_add(&im->list, "%s:kernel=%lld,stride=%lld,pad=%lld,ceil=%s", kind,
                           (long long)kernel, (long long)stride, (long long)pad,
@@ -201,7 +200,7 @@ static shoal_status add_global_pool(importer *im, const node_pb *node)
 {
     SHOALI_TRY(go_on_from(im, node, 0));
     if (im->shape.height != im->shape.width || im->shape.height < 1 || im->shape.height > 255)
-        return refuse(node, "pools an image that is not square, or larger than 255");
+        return shoali_onnx_refuse(node, "pools an image that is not square, or larger than 255");
     if (im->shape.height > 1)
         shoali_layer_list_add(&im->list, "avgpool:kernel=%u", im->shape.height);
     im->shape.height = im->shape.width = 1;
@@ -212,12 +211,13 @@ static shoal_status add_global_pool(importer *im, const node_pb *node)
 static shoal_status add_dense(importer *im, const node_pb *node)
 {
     const value *w = weight_at(im, node, 1);
-    bool turned = integer(node, "transB", 0) != 0, gemm = strcmp(node->op_type, "Gemm") == 0;
-    if (w == NULL || w->weight->n_dims != 2 || integer(node, "transA", 0) != 0)
-        return refuse(node, "only products with a weight matrix are read");
+    bool turned = shoali_onnx_integer(node, "transB", 0) != 0,
+         gemm = strcmp(node->op_type, "Gemm") == 0;
+    if (w == NULL || w->weight->n_dims != 2 || shoali_onnx_integer(node, "transA", 0) != 0)
+        return shoali_onnx_refuse(node, "only products with a weight matrix are read");
     int64_t out = w->weight->dims[turned ? 0 : 1];
     if (out < 1 || out > INT32_MAX)
-        return refuse(node, "the weight has no sensible shape");
+        return shoali_onnx_refuse(node, "the weight has no sensible shape");
     SHOALI_TRY(go_on_from(im, node, 0));
     if (im->shape.height * im->shape.width != 1) {
         shoali_layer_list_add(&im->list, "flatten");
@@ -234,6 +234,15 @@ static bool ends_in_off(const char *spec)
     return len > 8 && strcmp(spec + len - 8, "bias=off") == 0;
 }
 
+/* One value, the same for all: it is no weight that counts. */
+static bool is_single(const value *v)
+{
+    int64_t elems = 1;
+    for (size_t i = 0; v->weight != NULL && i < v->weight->n_dims; i++)
+        elems = v->weight->dims[i] == 1 ? elems : 2;
+    return v->weight != NULL && elems == 1;
+}
+
 /* MatMul and then Add of a vector is how exporters write a dense layer with bias. */
 static shoal_status add_bias(importer *im, const node_pb *node, size_t data)
 {
@@ -242,7 +251,7 @@ static shoal_status add_bias(importer *im, const node_pb *node, size_t data)
                 v->layer == (int64_t)im->list.count - 1 && !im->list.failed &&
                 ends_in_off(im->list.layers[v->layer]);
     if (!fits)
-        return refuse(node, "adds a weight to what is no product");
+        return shoali_onnx_refuse(node, "adds a weight to what is no product");
     const char *spec = im->list.layers[v->layer];
     char *with = shoali_arena_strdup(im->arena, spec);
     if (with == NULL)
@@ -255,19 +264,48 @@ static shoal_status add_bias(importer *im, const node_pb *node, size_t data)
 static shoal_status add_sum(importer *im, const node_pb *node)
 {
     if (node->n_input != 2)
-        return refuse(node, "only sums of two are read");
-    if (weight_at(im, node, 1) != NULL)
-        return add_bias(im, node, 0);
-    if (weight_at(im, node, 0) != NULL)
-        return add_bias(im, node, 1);
+        return shoali_onnx_refuse(node, "only sums of two are read");
+    for (size_t i = 0; i < 2; i++) {
+        const value *w = weight_at(im, node, 1 - i), *v = find(im, node->input[i]);
+        if (w != NULL && v != NULL && is_single(w) && shoali_shape_elems(v->shape) > 1 &&
+            v->weight == NULL && node->n_output > 0)
+            return define(im, node->output[0], NULL, v->layer, v->shape);
+        if (w != NULL)
+            return add_bias(im, node, i);
+    }
     const value *a = find(im, node->input[0]), *b = find(im, node->input[1]);
     size_t later = a != NULL && b != NULL && a->layer > b->layer ? 0 : 1;
     const value *other = later == 0 ? b : a;
     SHOALI_TRY(go_on_from(im, node, later));
     if (other == NULL)
-        return refuse(node, "its input comes from no layer");
+        return shoali_onnx_refuse(node, "its input comes from no layer");
     shoali_layer_list_add(&im->list, "add:back=%lld",
                           (long long)((int64_t)im->list.count - other->layer));
+    return give(im, node);
+}
+
+/* Product of two: with a constant nothing that counts; a gate; or a join. */
+static shoal_status add_mul(importer *im, const node_pb *node)
+{
+    const value *a = node->n_input == 2 ? find(im, node->input[0]) : NULL;
+    const value *b = node->n_input == 2 ? find(im, node->input[1]) : NULL;
+    if (a == NULL || b == NULL || node->n_output == 0)
+        return shoali_onnx_refuse(node, "its input comes from no layer");
+    if (a->weight != NULL || b->weight != NULL) {
+        const value *w = a->weight != NULL ? a : b, *v = w == a ? b : a;
+        if (v->weight != NULL || !is_single(w))
+            return shoali_onnx_refuse(node, "only a single constant, or another output, is read");
+        return define(im, node->output[0], NULL, v->layer, v->shape);
+    }
+    int64_t later = a->layer > b->layer ? a->layer : b->layer;
+    const value *v = a->layer == later ? a : b;
+    if (a->layer == b->layer || shoali_onnx_gate(&im->list, a->layer, b->layer) >= 0)
+        return define(im, node->output[0], NULL, later, v->shape);
+    if (shoali_shape_elems(a->shape) != shoali_shape_elems(b->shape))
+        return shoali_onnx_refuse(node, "its factors have different shapes");
+    SHOALI_TRY(go_on_from(im, node, v == a ? 0 : 1));
+    shoali_layer_list_add(&im->list, "mul:back=%lld",
+                          (long long)((int64_t)im->list.count - (v == a ? b : a)->layer));
     return give(im, node);
 }
 
@@ -275,20 +313,21 @@ static shoal_status add_concat(importer *im, const node_pb *node)
 {
     char backs[SHOALI_KEY_TEXT_BYTES] = "";
     uint64_t channels = 0;
-    if (integer(node, "axis", 1) != 1 || node->n_input < 2)
-        return refuse(node, "only channels (axis 1) of two or more can be put together");
+    if (shoali_onnx_integer(node, "axis", 1) != 1 || node->n_input < 2)
+        return shoali_onnx_refuse(node,
+                                  "only channels (axis 1) of two or more can be put together");
     SHOALI_TRY(go_on_from(im, node, node->n_input - 1));
     for (size_t i = 0; i < node->n_input; i++) {
         const value *v = find(im, node->input[i]);
         size_t used = strlen(backs);
         if (v == NULL || v->weight != NULL)
-            return refuse(node, "its input comes from no layer");
+            return shoali_onnx_refuse(node, "its input comes from no layer");
         channels += v->shape.channels;
         int64_t back = (int64_t)im->list.count - v->layer;
         if (i + 1 < node->n_input &&
             snprintf(backs + used, sizeof backs - used, "%s%lld", i > 0 ? "/" : "",
                      (long long)back) >= (int)(sizeof backs - used))
-            return refuse(node, "too many inputs");
+            return shoali_onnx_refuse(node, "too many inputs");
     }
     shoali_layer_list_add(&im->list, "concat:back=%s", backs);
     im->shape.channels = (uint32_t)(channels < UINT32_MAX ? channels : UINT32_MAX);
@@ -308,15 +347,16 @@ static shoal_status add_flatten(importer *im, const node_pb *node)
 static shoal_status add_lrn(importer *im, const node_pb *node)
 {
     SHOALI_TRY(go_on_from(im, node, 0));
-    shoali_layer_list_add(&im->list, "lrn:size=%lld", (long long)integer(node, "size", 5));
+    shoali_layer_list_add(&im->list, "lrn:size=%lld",
+                          (long long)shoali_onnx_integer(node, "size", 5));
     return give(im, node);
 }
 
 static shoal_status add_constant(importer *im, const node_pb *node)
 {
-    const attribute_pb *a = attribute(node, "value");
+    const attribute_pb *a = shoali_onnx_attribute(node, "value");
     if (a == NULL || a->t == NULL || node->n_output == 0)
-        return refuse(node, "has no tensor");
+        return shoali_onnx_refuse(node, "has no tensor");
     return define(im, node->output[0], a->t, -1, (shoal_shape){1, 1, 1});
 }
 
@@ -350,6 +390,16 @@ static shoal_status add_dropout(importer *im, const node_pb *node)
     return add_plain(im, node, "dropout");
 }
 
+static shoal_status add_sigmoid(importer *im, const node_pb *node)
+{
+    return add_plain(im, node, "sigmoid");
+}
+
+static shoal_status add_gelu(importer *im, const node_pb *node)
+{
+    return add_plain(im, node, "gelu");
+}
+
 /* Softmax belongs to the loss here. Clip is ReLU6: it costs what relu costs. */
 static const struct {
     const char *name;
@@ -368,6 +418,12 @@ static const struct {
                  {"Relu", add_relu},
                  {"Clip", add_relu},
                  {"Tanh", add_tanh},
+                 {"Sigmoid", add_sigmoid},
+                 {"Erf", add_gelu},
+                 {"Gelu", add_gelu},
+                 {"Mul", add_mul},
+                 {"Div", add_mul},
+                 {"Pow", add_mul},
                  {"Dropout", add_dropout},
                  {"Flatten", add_flatten},
                  {"Reshape", add_flatten},
@@ -518,7 +574,12 @@ shoal_status shoali_import_onnx(const char *what, const uint8_t *bytes, size_t l
                                            : SHOAL_ENOMEM;
     if (status == SHOAL_OK) {
         *text_out = (shoali_model_text){.name = name_of(what, arena)};
-        status = text_out->name != NULL ? read_graph(&im, file->graph, text_out) : SHOAL_ENOMEM;
+        if (text_out->name == NULL)
+            status = SHOAL_ENOMEM;
+        else if (shoali_onnx_is_tokens(file->graph))
+            status = shoali_onnx_tokens(file->graph, arena, text_out);
+        else
+            status = read_graph(&im, file->graph, text_out);
         status = in_file(what, status);
     }
     HASH_CLEAR(hh, im.values);

@@ -223,6 +223,22 @@ typedef struct shoali_transformer_sizes {
 } shoali_transformer_sizes;
 shoali_transformer_sizes shoali_transformer_sizes_of(const shoali_transformer_params *params,
                                                      double width);
+typedef struct shoali_linear_params {
+    int64_t out;
+    bool tied, bias;
+} shoali_linear_params;
+typedef struct shoali_product_params {
+    int64_t out, inner, back;
+} shoali_product_params;
+typedef struct shoali_layernorm_params {
+    bool bias;
+} shoali_layernorm_params;
+typedef struct shoali_positions_params {
+    int64_t rows;
+} shoali_positions_params;
+typedef struct shoali_view_params {
+    int64_t width, length;
+} shoali_view_params;
 typedef struct shoali_unembedding_params {
     int64_t vocab, norm;
     bool tied, bias;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files in tests/fuzz/corpus/onnx were written by the onnx package (IR versions 8 and 3). */
+/* Files in tests/fuzz/corpus/onnx were written by the onnx package (IR versions 8 and 3), those of
+ * transformers and activations by PyTorch 1.13 (torch.onnx.export), their weights left out. */
 #include "base/read_file.h"
 #include "model/model.h"
 #include "support/check.h"
@@ -51,6 +52,76 @@ static void branches_and_joins(void **state)
     shoali_arena_destroy(arena);
 }
 
+typedef struct counts {
+    uint64_t params;
+    double matrices, scores; /* FLOP of one sample */
+    uint32_t norms, gelus, silus, sigmoids, products;
+} counts;
+
+static counts count(const char *file)
+{
+    counts c = {0};
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoali_model_text text;
+    shoal_model *model = NULL;
+    assert_ok(import(file, arena, &text));
+    assert_ok(shoali_model_build(file, &text, false, &model));
+    assert_non_null(model->described);
+    c.params = model->param_count;
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const shoali_layer *layer = &model->layers[i];
+        const char *kind = layer->row->name;
+        c.matrices += strcmp(kind, "linear") == 0 ? layer->forward_flops : 0;
+        c.scores += strcmp(kind, "product") == 0 ? layer->forward_flops : 0;
+        c.norms += strcmp(kind, "layernorm") == 0;
+        c.gelus += strcmp(kind, "gelu") == 0;
+        c.silus += strcmp(kind, "silu") == 0;
+        c.sigmoids += strcmp(kind, "sigmoid") == 0;
+        c.products += strcmp(kind, "product") == 0;
+    }
+    shoal_model_close(model);
+    shoali_arena_destroy(arena);
+    return c;
+}
+
+/* Of a decoder of two blocks: 16 tokens of 64 values, 4 heads, 100 words. What numel() says of the
+ * module's parameters, and products by hand. */
+static void transformers_of_pytorch(void **state)
+{
+    (void)state;
+    enum { T = 16, D = 64, V = 100, L = 2 };
+    static const char *const gpts[] = {"gpt_opset14", "gpt_opset17", "gpt_any_batch"};
+    for (int i = 0; i < 3; i++) {
+        counts c = count(gpts[i]);
+        assert_int_equal(c.params, 113920);
+        assert_true(c.matrices == 2.0 * T * (L * (4 * D * D + 2 * D * 256) + D * V));
+        assert_true(c.scores == L * 4.0 * T * T * D);
+        assert_true(c.norms == 2 * L + 1 && c.gelus == L && c.products == 2 * L);
+    }
+    counts c = count("llama"); /* norms in pieces, a gate of its own sigmoid; no biases */
+    assert_int_equal(c.params, 2 * V * D + L * (4 * D * D + 3 * D * 176 + 2 * D) + D);
+    assert_true(c.matrices == 2.0 * T * (L * (4 * D * D + 3 * D * 176) + D * V));
+    assert_true(c.scores == L * 4.0 * T * T * D);
+    assert_true(c.norms == 2 * L + 1 && c.silus == L && c.sigmoids == 0);
+    /* nn.TransformerEncoderLayer between two linear layers: 9 tokens of 12, 32 wide, mean, 10 */
+    c = count("encoder");
+    assert_int_equal(c.params, 9290);
+    assert_true(c.matrices == 2.0 * 9 * (12 * 32 + 4 * 32 * 32 + 2 * 32 * 64) + 2.0 * 32 * 10);
+    assert_true(c.scores == 4.0 * 9 * 9 * 32 && c.gelus == 1 && c.norms == 2);
+}
+
+static void activations_of_pytorch(void **state)
+{
+    (void)state;
+    counts c = count("activations"); /* gelu by tanh */
+    assert_int_equal(c.params, 1957);
+    assert_true(c.gelus == 1 && c.silus == 1 && c.sigmoids == 1 && c.norms == 1);
+    assert_true(c.matrices == 2.0 * (20 * 32 + 32 * 32 + 32 * 5));
+    c = count("conv_activations");
+    assert_int_equal(c.params, 5938);
+    assert_true(c.gelus == 1 && c.silus == 1 && c.sigmoids == 1);
+}
+
 static void what_is_refused(void **state)
 {
     (void)state;
@@ -89,7 +160,11 @@ static void memory_is_bounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(a_chain), CHECK_TEST(branches_and_joins),
-                                       CHECK_TEST(what_is_refused), CHECK_TEST(memory_is_bounded)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(a_chain),
+                                       CHECK_TEST(branches_and_joins),
+                                       CHECK_TEST(transformers_of_pytorch),
+                                       CHECK_TEST(activations_of_pytorch),
+                                       CHECK_TEST(what_is_refused),
+                                       CHECK_TEST(memory_is_bounded)};
     return CHECK_RUN(tests);
 }
