@@ -27,7 +27,10 @@ typedef struct table {
 static size_t split(char *line, char **cells)
 {
     size_t count = 0;
+    static char none[] = "";
     line[strcspn(line, "\r\n")] = '\0';
+    for (size_t i = 0; i < COLUMNS; i++)
+        cells[i] = none;
     for (char *at = line; count < COLUMNS; at++) {
         cells[count++] = at;
         at += strcspn(at, ",");
