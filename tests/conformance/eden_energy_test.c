@@ -245,7 +245,7 @@ static double scale_of(unsigned short_scale)
 
 /* <source, decoded> is |source|^2 times the scale sent by the exact one, which so is known. It lies
  * a share f between two that can be sent: the upper one is due with chance f, whatever f is. Both
- * sums are of mean 0, beyond 6 sigma once in 10^9; to nearest, the second one is at 11. */
+ * sums are of mean 0, beyond 6 sigma once in 10^9; to nearest, the second is at about 13. */
 static void short_scales_are_right_on_average(void **state)
 {
     (void)state;
