@@ -164,6 +164,8 @@ static void share_rms(const rank_env *env)
         }
         rank_check(odd > FIRST / 20);
     }
+    rank_ok(
+        shoal_barrier(comm)); /* the root of a broadcast may be through before the others begin */
     shoal_comm_destroy(comm);
 }
 
