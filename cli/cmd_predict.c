@@ -13,7 +13,7 @@
 
 typedef struct predict_args {
     shoal_predict_desc desc;
-    bool json, search, sensitivity;
+    bool json, search, sensitivity, kept;
     int64_t keep;
 } predict_args;
 
@@ -22,6 +22,7 @@ enum {
     KEY_SEARCH = 's',
     KEY_SENSITIVITY = 'S',
     KEY_KEEP = 'K',
+    KEY_ALLOW = 'A',
 };
 
 static const struct argp_option options[] = {
@@ -30,10 +31,29 @@ static const struct argp_option options[] = {
     {"search", KEY_SEARCH, NULL, 0,
      "The best configuration for this global batch; what is named above is kept", 4},
     {"keep", KEY_KEEP, "N", 0, "Candidates that a search shows (10)", 4},
+    {"allow", KEY_ALLOW, "LIST", 0,
+     "What a search may propose, too: lossy (codecs), async (protocols)", 4},
     {"sensitivity", KEY_SENSITIVITY, NULL, 0,
      "Also: one more node, faster links, and the links that other utilisations need", 4},
     {"json", KEY_JSON, NULL, 0, "One JSON object", 4},
     {0}};
+
+/* "lossy,async" */
+static bool parse_allow(const char *text, shoal_predict_desc *desc)
+{
+    for (const char *at = text;; at++) {
+        size_t len = strcspn(at, ",");
+        if (len == 5 && strncmp(at, "lossy", 5) == 0)
+            desc->allow_lossy = true;
+        else if (len == 5 && strncmp(at, "async", 5) == 0)
+            desc->allow_async = true;
+        else
+            return false;
+        at += len;
+        if (*at == '\0')
+            return true;
+    }
+}
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -48,7 +68,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_JSON:
         args->json = true;
         return 0;
+    case KEY_ALLOW:
+        if (!parse_allow(text, &args->desc))
+            cli_refuse(state, "--allow %s: wanted lossy, async, or both with a comma", text);
+        return 0;
     case KEY_KEEP:
+        args->kept = true;
         if (!cli_parse_int(text, 1, 100, &args->keep))
             cli_refuse(state, "--keep %s: wanted a whole number from 1 to 100", text);
         return 0;
@@ -254,6 +279,7 @@ static json_t *candidate_of(const shoal_candidate *c, uint32_t i)
     answer_set_text(answer, "codec", or_default(d->codec, "identity"));
     answer_set_count(answer, "bucket_bytes", bucket_of(d));
     answer_set_text(answer, "why", i == 0 ? "best" : c->why);
+    answer_set_count(answer, "ties", c->ties);
     return answer;
 }
 
@@ -268,6 +294,8 @@ static void print_candidate(const shoal_candidate *c, uint32_t i)
            bucket_of(d) >> 10, 1e3 * p->iteration_s, p->samples_per_s, i == 0 ? sync : c->why);
     if (i > 0 && d->sync != NULL)
         printf("    %s\n", sync);
+    if (c->ties > 0)
+        printf("    and %u more that take%s the same time\n", c->ties, c->ties == 1 ? "s" : "");
 }
 
 static int print_search_json(const shoal_search *search, uint64_t tried, uint64_t fit)
@@ -276,6 +304,7 @@ static int print_search_json(const shoal_search *search, uint64_t tried, uint64_
     json_t *answer = json_object(), *candidates = json_array();
     answer_set_count(answer, "tried", tried);
     answer_set_count(answer, "fit", fit);
+    answer_set_count(answer, "bounded", shoal_search_bounded(search));
     for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
         json_array_append_new(candidates, candidate_of(c, i));
     answer_set(answer, "candidates", candidates);
@@ -285,11 +314,14 @@ static int print_search_json(const shoal_search *search, uint64_t tried, uint64_
 static void print_search(const shoal_search *search, uint64_t tried, uint64_t fit)
 {
     const shoal_candidate *c;
-    printf("%llu configurations, %llu fit into memory\n%3s %7s %5s %4s %4s %7s %6s %-9s %-18s "
-           "%-12s %7s %10s %9s  %s\n",
-           (unsigned long long)tried, (unsigned long long)fit, "#", "workers", "data", "tp", "pp",
-           "batch", "micro", "recompute", "collective", "codec", "bucket", "step ms", "samples/s",
-           "why not");
+    printf(
+        "%llu configurations looked at, %llu fit into memory; %llu more are slower whatever they "
+        "exchange by\n%3s %7s %5s %4s %4s %7s %6s %-9s %-18s "
+        "%-12s %7s %10s %9s  %s\n",
+        (unsigned long long)tried, (unsigned long long)fit,
+        (unsigned long long)shoal_search_bounded(search), "#", "workers", "data", "tp", "pp",
+        "batch", "micro", "recompute", "collective", "codec", "bucket", "step ms", "samples/s",
+        "why not");
     for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
         print_candidate(c, i);
 }
@@ -333,5 +365,7 @@ int cli_predict(int argc, char **argv)
     if ((args.desc.model == NULL && args.desc.plan == NULL) || args.desc.cluster == NULL)
         return cli_usage("predict", "what, on which cluster? --model SPEC | --plan FILE, and "
                                     "--cluster FILE");
+    if (!args.search && (args.desc.allow_lossy || args.desc.allow_async || args.kept))
+        return cli_usage("predict", "--allow and --keep say nothing without --search");
     return args.search ? run_search(&args) : run_one(&args);
 }

@@ -53,6 +53,9 @@ typedef struct shoal_predict_desc {
     const char *sync, *collective, *codec; /* ["all_reduce", "ring", "identity"] */
     size_t bucket_bytes;                   /* [4 MiB] */
     uint32_t chunk_elems;                  /* [65536] */
+    /* a search proposes, besides what is named: */
+    bool allow_lossy; /* codecs that lose something */
+    bool allow_async; /* protocols other than all_reduce: staleness, rare exchanges */
 } shoal_predict_desc;
 #define SHOAL_PREDICT_DESC_INIT            \
     {                                      \
@@ -133,12 +136,16 @@ typedef struct shoal_candidate {
     shoal_predict_desc desc; /* its strings live as long as the list */
     shoal_prediction prediction;
     char why[200]; /* it loses to the best: what costs how much more, or what does not fit */
+    uint32_t ties; /* further configurations that take the same time, of which this one is shown */
 } shoal_candidate;
 typedef struct shoal_search shoal_search;
 /**
  * The best configurations for desc's model, cluster and global batch (batch x replicas of desc):
  * workers, tensor and pipeline sizes, microbatch, recomputation, collective, codec, protocol and
- * bucket are tried; what desc names (not NULL, not 0) is kept, so --codec identity forbids losses.
+ * bucket are tried; what desc names (not NULL, not 0) is kept. Codecs that lose something and
+ * protocols that do not wait are tried only if desc allows them: what they cost in steps is in no
+ * prediction. Configurations that computation alone makes slower than all that are kept are not
+ * costed further; of those that take the same time one is shown.
  * @param keep        candidates to keep, best first, 1 .. 100
  * @param search_out  owned by the caller; shoal_search_destroy
  */
@@ -150,6 +157,8 @@ SHOAL_API void shoal_search_destroy(shoal_search *search);
 SHOAL_API const shoal_candidate *shoal_search_at(const shoal_search *search, uint32_t i);
 /** Configurations looked at, and how many of them fit into memory. */
 SHOAL_API uint64_t shoal_search_tried(const shoal_search *search, uint64_t *fit_out);
+/** Further ones that a bound left out: no exchange would have made them one of the best. */
+SHOAL_API uint64_t shoal_search_bounded(const shoal_search *search);
 
 /* ---------------------------------------------------------------- calibration */
 

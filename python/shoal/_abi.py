@@ -819,6 +819,8 @@ class shoal_predict_desc(C.Structure):
         ("codec", C.c_char_p),
         ("bucket_bytes", C.c_size_t),
         ("chunk_elems", C.c_uint32),
+        ("allow_lossy", C.c_bool),
+        ("allow_async", C.c_bool),
     ]
 
 
@@ -889,6 +891,7 @@ class shoal_candidate(C.Structure):
         ("desc", shoal_predict_desc),
         ("prediction", shoal_prediction),
         ("why", C.c_char * 200),
+        ("ties", C.c_uint32),
     ]
 
 
@@ -1490,6 +1493,7 @@ FUNCTIONS = {
     "shoal_search_destroy": (None, [C.c_void_p]),
     "shoal_search_at": (C.POINTER(shoal_candidate), [C.c_void_p, C.c_uint32]),
     "shoal_search_tried": (C.c_uint64, [C.c_void_p, C.c_void_p]),
+    "shoal_search_bounded": (C.c_uint64, [C.c_void_p]),
     "shoal_calibrate_open": (STATUS, [C.POINTER(shoal_calibrate_desc), C.POINTER(C.c_void_p)]),
     "shoal_calibrate_close": (None, [C.c_void_p]),
     "shoal_calibrate_set_network": (STATUS, [C.c_void_p, C.POINTER(shoal_calibrate_network)]),

@@ -299,7 +299,7 @@ static shoal_status exchange_gradients(const work *w, const stage *s, double cor
     bool single = q->desc.batch == q->desc.microbatch;
     double forward = single ? shoali_time_sum(s->forward) : 0;
     double backward = shoali_time_sum(s->backward);
-    if (q->data < 2)
+    if (q->data < 2 || q->no_exchange)
         return SHOAL_OK;
     SHOALI_TRY(shoali_gradient_buckets(q, w->units + s->first, s->count, forward, backward,
                                        w->arena, &buckets, &count));

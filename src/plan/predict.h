@@ -24,6 +24,7 @@ typedef struct shoali_question {
     shoali_transformer transformer; /* the last block, and the scores */
     shoali_block_args args;
     bool perfect_overlap; /* of the exchange with the backward pass: for the interval */
+    bool no_exchange;     /* gradients go nowhere: a bound for searches */
 } shoali_question;
 /** What the cluster of a question is changed by, for intervals and sensitivities: factors on
  * speeds, one on latencies, hosts to add. */

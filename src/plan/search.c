@@ -15,16 +15,28 @@ enum { KEEP_MAX = 100, UNFIT_MAX = 3 };
 
 struct shoal_search {
     shoal_arena *arena;
-    uint64_t global_batch, tried, fit;
+    uint64_t global_batch, tried, fit, bounded;
     uint32_t keep, count, unfit_count;
     shoal_candidate best[KEEP_MAX + 1], unfit[UNFIT_MAX + 1];
 };
 
-/* Insert by throughput; the list holds at most `most`. */
+static bool ties(const shoal_candidate *a, const shoal_candidate *b)
+{
+    double x = a->prediction.samples_per_s, y = b->prediction.samples_per_s;
+    return fabs(x - y) <= 1e-6 * fmax(x, y) && a->prediction.workers == b->prediction.workers;
+}
+
+/* Insert by throughput; the list holds at most `most`. Of equals the first one found stays: names
+ * are tried from the plain ones on. */
 static void insert(shoal_candidate *list, uint32_t *count, uint32_t most,
                    const shoal_candidate *candidate)
 {
     uint32_t i = *count;
+    for (uint32_t k = 0; k < *count; k++)
+        if (ties(&list[k], candidate)) {
+            list[k].ties++;
+            return;
+        }
     while (i > 0 && list[i - 1].prediction.samples_per_s < candidate->prediction.samples_per_s) {
         list[i] = list[i - 1];
         i--;
@@ -82,10 +94,36 @@ static void list_codecs(const shoal_predict_desc *desc, names *out)
         shoal_codec *codec = NULL;
         if (shoal_codec_open(shoal_codec_row_name(i), &codec) != SHOAL_OK)
             continue;
-        if ((shoal_codec_traits(codec) & (SHOAL_CODEC_SLOTS | SHOAL_CODEC_TRANSFORM)) == 0)
+        uint32_t barred = SHOAL_CODEC_SLOTS | SHOAL_CODEC_TRANSFORM;
+        bool exact = (shoal_codec_traits(codec) & SHOAL_CODEC_LOSSLESS) != 0;
+        if ((shoal_codec_traits(codec) & barred) == 0 && (exact || desc->allow_lossy))
             out->item[out->count++] = shoal_codec_row_name(i);
         shoal_codec_close(codec);
     }
+}
+
+/* Exchanges only add to computation: without any, this configuration would have to be among the
+ * best to be looked at further. One worker that a step is made for has no exchange at all. */
+static shoal_status hopeless(shoal_search *s, const shoal_predict_desc *desc, bool *out)
+{
+    shoali_question q;
+    shoal_prediction p;
+    const shoali_scale none = SHOALI_SCALE_NONE;
+    *out = false;
+    if (s->count < s->keep || desc->collective != NULL)
+        return SHOAL_OK;
+    shoal_status status = shoali_question_open(desc, &none, &q);
+    if (status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
+        return SHOAL_OK;
+    SHOALI_TRY(status);
+    q.no_exchange = true;
+    status = shoali_question_answer(&q, &p);
+    shoali_question_close(&q);
+    if (status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
+        return SHOAL_OK;
+    *out = status == SHOAL_OK &&
+           p.samples_per_s < s->best[s->count - 1].prediction.samples_per_s * (1 - 1e-9);
+    return status;
 }
 
 static shoal_status try_exchanges(shoal_search *s, const shoal_predict_desc *base, uint32_t data)
@@ -95,8 +133,15 @@ static shoal_status try_exchanges(shoal_search *s, const shoal_predict_desc *bas
     shoal_predict_desc d = *base;
     if (data < 2)
         return consider(s, &d);
+    bool slow;
     list_collectives(base, &collectives);
     list_codecs(base, &codecs);
+    SHOALI_TRY(hopeless(s, base, &slow));
+    if (slow) {
+        s->bounded += (uint64_t)collectives.count * codecs.count *
+                      (base->bucket_bytes != 0 ? 1 : 3);
+        return SHOAL_OK;
+    }
     for (uint32_t c = 0; c < collectives.count; c++)
         for (uint32_t k = 0; k < codecs.count; k++)
             for (size_t b = 0; b < (base->bucket_bytes != 0 ? 1 : 3); b++) {
@@ -236,7 +281,7 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
     s->global_batch = (uint64_t)q.desc.batch * q.desc.workers / group;
     shoali_question_close(&q);
     SHOALI_TRY(try_sizes(s, desc, &r));
-    if (desc->sync == NULL)
+    if (desc->sync == NULL && desc->allow_async)
         SHOALI_TRY(try_protocols(s, desc));
     for (uint32_t i = 0; i < s->count; i++)
         explain(&s->best[0].prediction, &s->best[i]);
@@ -291,4 +336,9 @@ uint64_t shoal_search_tried(const shoal_search *search, uint64_t *fit_out)
 {
     *fit_out = search->fit;
     return search->tried;
+}
+
+uint64_t shoal_search_bounded(const shoal_search *search)
+{
+    return search->bounded;
 }

@@ -27,6 +27,8 @@ BESIDE = {
                             "models"),
     ("calibrate", "seed"): ([b"--fit=" + os.fsencode(LAB_4), b"--cluster=" + os.fsencode(LAB_4)],
                             "models"),
+    ("predict", "allow"): ([b"--search"], "plan"),
+    ("predict", "keep"): ([b"--search"], "plan"),
     ("predict", "plan"): ([], "model"),
 }
 # Paths that stand for themselves, behind a verb.

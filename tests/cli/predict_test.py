@@ -148,6 +148,30 @@ class Predict(unittest.TestCase):
         self.assertTrue(all(c["codec"] == "identity" for c in got["candidates"]))
         self.assertGreater(got["tried"], 10)
 
+    def test_a_search_says_what_it_left_out(self):
+        lossless = {"identity", "expo", "zstd"}
+        words = ["--model", "lenet", "--cluster", LAB, "--search"]
+        code, out, _ = predict(*words, "--json", "--keep", 5)
+        self.assertEqual(code, 0)
+        got = json.loads(out)
+        self.assertLessEqual({c["codec"] for c in got["candidates"]}, lossless)
+        self.assertEqual({c["sync"] for c in got["candidates"]}, {"all_reduce"})
+        self.assertGreater(got["bounded"], 0)
+        self.assertGreater(sum(c["ties"] for c in got["candidates"]), 0)
+        code, out, _ = predict(*words, "--keep", 5)
+        self.assertRegex(out, r"^\d+ configurations looked at, \d+ fit into memory; \d+ more are")
+        self.assertRegex(out, r"and \d+ more that take")
+        got = json.loads(predict(*words, "--json", "--allow", "lossy,async")[1])
+        self.assertNotEqual({c["sync"] for c in got["candidates"]}, {"all_reduce"})
+        self.assertFalse({c["codec"] for c in got["candidates"]} <= lossless)
+        for args, text in (
+            ((*words, "--allow", "lossy,fast"), "wanted lossy, async"),
+            ((*words[:4], "--allow", "lossy"), "without --search"),
+        ):
+            code, _, error = predict(*args)
+            self.assertEqual(code, 2)
+            self.assertIn(text, error)
+
     def test_errors(self):
         for args, code, part in (
             ((), 2, "--model"),

@@ -371,7 +371,6 @@ static void a_search_finds_the_best(void **state)
 {
     (void)state;
     static const char *const collectives[] = {"ring", "direct", "worker_aggregator"};
-    static const char *const codecs[] = {"identity", "fp16"};
     shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
     shoal_search *search = NULL;
     uint64_t fit;
@@ -384,12 +383,67 @@ static void a_search_finds_the_best(void **state)
     assert_true(shoal_search_tried(search, &fit) >= 20 && fit > 0);
     for (uint32_t i = 1; shoal_search_at(search, i) != NULL; i++)
         assert_true(shoal_search_at(search, i)->why[0] != '\0');
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 3; i++) {
         d.collective = collectives[i % 3];
-        d.codec = codecs[i / 3];
         assert_true(ask(&d).samples_per_s <= best->prediction.samples_per_s * (1 + 1e-9));
     }
     shoal_search_destroy(search);
+}
+
+typedef struct proposed {
+    uint32_t lossy, other, ties;
+    double best;
+} proposed;
+
+/* What a search for lenet proposes, and whether any two lines say the same. */
+static proposed propose(bool lossy, bool async, uint32_t keep, shoal_search **search_out)
+{
+    shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+    proposed p = {0};
+    const shoal_candidate *c;
+    double before = INFINITY;
+    d.model = "lenet";
+    d.cluster = LAB;
+    d.allow_lossy = lossy;
+    d.allow_async = async;
+    assert_ok(shoal_predict_search(&d, keep, search_out));
+    for (uint32_t i = 0; (c = shoal_search_at(*search_out, i)) != NULL; i++) {
+        shoal_codec *codec;
+        assert_ok(shoal_codec_open(c->desc.codec != NULL ? c->desc.codec : "identity", &codec));
+        p.lossy += (shoal_codec_traits(codec) & SHOAL_CODEC_LOSSLESS) == 0;
+        shoal_codec_close(codec);
+        p.other += c->desc.sync != NULL;
+        p.ties += c->ties;
+        assert_true(c->prediction.samples_per_s < before);
+        before = c->prediction.samples_per_s;
+        p.best = fmax(p.best, c->prediction.samples_per_s);
+    }
+    return p;
+}
+
+static void searches_propose_what_is_allowed(void **state)
+{
+    (void)state;
+    shoal_search *all, *few;
+    proposed plain = propose(false, false, 100, &all);
+    assert_true(plain.lossy == 0 && plain.other == 0 && plain.ties > 0);
+    assert_true(shoal_search_bounded(all) == 0); /* everything is among the first hundred */
+    propose(false, false, 2, &few);              /* what is left out could not have been there */
+    assert_true(shoal_search_bounded(few) > 0);
+    for (uint32_t i = 0; i < 2; i++)
+        near(shoal_search_at(few, i)->prediction.samples_per_s,
+             shoal_search_at(all, i)->prediction.samples_per_s, 1e-9);
+    shoal_search_destroy(few);
+    shoal_search_destroy(all);
+    proposed lossy = propose(true, false, 20, &all);
+    assert_true(lossy.lossy > 0 && lossy.other == 0 && lossy.best > plain.best);
+    shoal_search_destroy(all);
+    proposed async = propose(false, true, 100, &all);
+    assert_true(async.lossy == 0 && async.best >= plain.best);
+    shoal_search_destroy(all);
+    proposed both = propose(true, true, 20, &all);
+    assert_true(both.lossy > 0 && both.other > 0);
+    shoal_search_destroy(all);
 }
 
 static void wrong_questions(void **state)
@@ -437,6 +491,7 @@ int main(void)
         CHECK_TEST(blocks_that_differ),
         CHECK_TEST(sensitivities),
         CHECK_TEST(a_search_finds_the_best),
+        CHECK_TEST(searches_propose_what_is_allowed),
         CHECK_TEST(wrong_questions),
     };
     return CHECK_RUN(tests);
