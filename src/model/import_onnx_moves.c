@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that move data: the shape of what they give. They cost nothing. */
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -146,9 +146,10 @@ shoal_status shoali_onnx_move(const node_pb *node, const value *const *in, size_
 /* The layer whose output an activation's layer takes. */
 static int64_t taken_by(const shoali_layer_list *list, int64_t layer)
 {
-    long long back;
-    if (layer >= 1 && sscanf(list->layers[layer - 1], "branch:back=%lld", &back) == 1)
-        return layer - 1 - back;
+    static const char branch[] = "branch:back=";
+    const char *spec = layer >= 1 ? list->layers[layer - 1] : "";
+    if (strncmp(spec, branch, sizeof branch - 1) == 0)
+        return layer - 1 - strtoll(spec + sizeof branch - 1, NULL, 10); /* we have written it */
     return layer - 1;
 }
 

@@ -362,6 +362,8 @@ static shoal_status add_elements(importer *im, const node_pb *node, const value 
         else if (at < 2)
             data[at++] = in[i];
     }
+    if (data[0] == NULL)
+        return shoali_onnx_refuse(node, "none of its first three inputs comes from a layer");
     if (data[1] != NULL)
         return add_pair(im, node, data[0], data[1], product ? "mul" : "add");
     if (constant == NULL || !(product || strcmp(node->op_type, "Add") == 0))

@@ -289,7 +289,7 @@ static shoal_status judge(fit *f, double *factors, shoal_fit *out)
 
 static shoal_status run(fit *f, const shoal_fit_desc *desc, shoal_fit *out)
 {
-    double factors[SHOALI_FACTORS];
+    double factors[SHOALI_FACTORS] = {1, 1, 1, 1};
     f->rows = shoali_arena_array(f->arena, f->count, sizeof *f->rows);
     f->held = shoali_arena_array(f->arena, f->count, sizeof *f->held);
     f->error = shoali_arena_array(f->arena, f->count, sizeof *f->error);

@@ -109,8 +109,9 @@ static void attention(builder *b, const shoali_transformer *m, double rows, doub
 {
     double t = b->args->tensor, heads = m->heads / t, micro = b->args->microbatch;
     double scores = heads * m->sequence * m->sequence * micro;
+    const int norms = (int)ceil(m->norms / 2);
     fork(b, slice, 2);
-    for (double i = 0; i < ceil(m->norms / 2); i++)
+    for (int i = 0; i < norms; i++)
         norm(b, slice);
     fork(b, rows * m->hidden, 3);
     project(b, m, rows);
@@ -126,8 +127,9 @@ static void attention(builder *b, const shoali_transformer *m, double rows, doub
 static void feedforward(builder *b, const shoali_transformer *m, double rows, double slice)
 {
     double inner = m->feedforward / b->args->tensor;
+    const int norms = (int)floor(m->norms / 2);
     fork(b, slice, 2);
-    for (double i = 0; i < floor(m->norms / 2); i++)
+    for (int i = 0; i < norms; i++)
         norm(b, slice);
     linear(b, rows, m->hidden, inner);
     if (m->gated)
