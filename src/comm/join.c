@@ -21,7 +21,6 @@ enum {
     DEFAULT_OP_US = 300 * 1000 * 1000,
     DEFAULT_CHUNK_ELEMS = 65536,
     MAX_CHUNK_ELEMS = 1 << 22, /* of float32: a quarter of the longest frame */
-    WIRE_VERSION = 3,          /* 2: addresses with the bits of their subnets; 3: with processes */
     SPIN_US = 20,
     ENTER_TIMES = 2 /* of the peer timeout: to meet for an epoch */
 };
@@ -148,7 +147,7 @@ static shoal_status alloc_tables(shoal_comm *comm)
 
 static shoal_status fill_record(const shoal_comm *comm, shoali_record *record_out)
 {
-    *record_out = (shoali_record){.wire_version = WIRE_VERSION,
+    *record_out = (shoali_record){.wire_version = SHOAL_WIRE_VERSION,
                                   .rank = comm->me,
                                   .world_size = comm->size,
                                   .workers = comm->workers,

@@ -135,9 +135,7 @@ class Sweep(unittest.TestCase):
     def setUpClass(cls):
         cls.top = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="shoal-flags-"))
         global SECONDS, PART
-        start = time.monotonic()
-        shoal.run("--version")
-        if time.monotonic() - start > 0.1:
+        if shoal.is_sanitized():
             SECONDS, PART = 10.0, 150
         flags_verbs.prepare(cls.top)
         os.chmod(cls.top, 0o755)
@@ -151,14 +149,19 @@ class Sweep(unittest.TestCase):
         def one(numbered):
             number, case = numbered
             folder = os.path.join(self.top, f"case-{number}")
+            said = once(case, folder)
+            if said is not None and said.startswith("took"):
+                said = once(case, folder)  # others use this machine, too
+            if said is not None:
+                wrong.append(f"{case}\n    {said}")
+
+        def once(case, folder):
             os.mkdir(folder)
             os.chmod(folder, 0o777)
             try:
-                said = ask(case, folder, **kwargs)
+                return ask(case, folder, **kwargs)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-            if said is not None:
-                wrong.append(f"{case}\n    {said}")
 
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             list(pool.map(one, enumerate(cases)))

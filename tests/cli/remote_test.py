@@ -53,8 +53,8 @@ class Hosts(unittest.TestCase):
             'stat -c %a "$SHOAL_LAUNCH_PROOF"'
         )
         said, _ = self.launch("a,b,c,d", script, code=5)
-        self.assertEqual("600", said[0])
-        names = [line.split(".") for line in said[1:]]
+        self.assertIn("600", said)
+        names = [line.split(".") for line in said if line != "600"]
         self.assertEqual(["0", "1", "3"], sorted(rank for _, rank in names))
         self.assertEqual(1, len({launcher for launcher, _ in names}))
 

@@ -54,6 +54,12 @@ def lab_works():
     return probe.stderr.strip() if probe.returncode == SKIP else None
 
 
+def is_sanitized():
+    """Whether sanitizers are in the command: it takes longer, and memory that no limit allows."""
+    with open(SHOAL, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
 def wait_until(condition, seconds=30):
     """Until condition() is true."""
     end = time.monotonic() + seconds
