@@ -166,7 +166,9 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     if (status != SHOAL_OK)
         return status;
     float arrived = 1; /* latest may only name a folder that is complete */
-    SHOALI_TRY(shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "checkpoint"));
+    SHOALI_TRY(train->desc.no_exchange
+                   ? shoali_train_meet(train, &arrived, 1, SHOAL_SUM, "checkpoint")
+                   : shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "checkpoint"));
     train->saved = which;
     if (train->place != 0)
         return SHOAL_OK;

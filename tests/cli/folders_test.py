@@ -220,6 +220,20 @@ class Folders(unittest.TestCase):
         said = self.train(out, "--resume", out, code=2)
         self.assertIn("has already done", said)
 
+    def test_workers_that_exchange_nothing_write_checkpoints_together(self):
+        """One is five times slower: the other may not remove what it is still writing."""
+        out = self.out("alone")
+        words = ["train", "--model", "mlp-small", "--data", self.data, "--batch", 12, "--steps", 12]
+        words += ["--epochs", 2, "--no-eval", "--quiet", "--no-exchange", "--compute-ms", 4]
+        words += ["--checkpoint-every", 1, "--out", out]
+        script = f'[ "$RANK" = 0 ] || export SHOAL_SLOW=5; exec {os.path.abspath(shoal.SHOAL)} "$@"'
+        r = shoal.run("run", "-n", 2, "--", "sh", "-c", script, "sh", *words)
+        self.assertEqual(0, r.returncode, r.stderr)
+        for step in (11, 12):
+            names = sorted(os.listdir(os.path.join(out, f"checkpoints/step-{step}")))
+            self.assertEqual(["common.safetensors", "rank-0.safetensors", "rank-1.safetensors"],
+                             names)
+
     def test_links_that_somebody_has_put_there_are_not_followed(self):
         out, victim = self.out("planted"), self.out("victim")
         os.makedirs(os.path.join(out, "checkpoints"))
