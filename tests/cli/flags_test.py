@@ -134,9 +134,15 @@ class Flags(flags_sweep.Sweep):
             self.skipTest("sanitizers need more than any limit")
         cases = [Case(v, None, [], "little memory", codes=(1,), names=["ulimit -v"])
                  for v in (("model",), ("predict",))]  # fmt: skip
+        env = dict(os.environ, OPENBLAS_NUM_THREADS="2")
         for mib in (100, 200):
             limit = ["prlimit", f"--as={mib << 20}"]
-            self.sweep(cases, before_words=limit, env=dict(os.environ, OPENBLAS_NUM_THREADS="2"))
+            try:  # the first thing that main() does is to look at the limit
+                subprocess.run([*limit, os.path.abspath(shoal.SHOAL), "--version"], env=env,
+                               capture_output=True, timeout=3, check=False)
+            except subprocess.TimeoutExpired:
+                self.skipTest("this OpenBLAS (Debian 13's) waits for memory before main() begins")
+            self.sweep(cases, before_words=limit, env=env)
 
 
 if __name__ == "__main__":
