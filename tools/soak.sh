@@ -21,6 +21,10 @@ if ! SHOAL_TEST_SEED=$seed SHOAL_SOAK_RUNS=100000 build/asan/tests/sim.lossy_fau
     echo "soak: FAILED: SHOAL_TEST_SEED=$seed SHOAL_SOAK_RUNS=100000 sim.lossy_faults_test"
     exit 1
 fi
+if ! tools/member_faults.py --none --lives 1000000 --seed "$seed" || ! tools/member_faults.py; then
+    echo "soak: FAILED: two halves, or a planted fault that nobody finds; seed $seed"
+    exit 1
+fi
 end=$((SECONDS + third))
 rounds=0
 while [ "$SECONDS" -lt "$end" ]; do

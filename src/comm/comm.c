@@ -103,6 +103,16 @@ static shoal_status open_up(shoal_comm *comm)
     return shoali_door_start(comm->door, comm);
 }
 
+static void drop_all(void *arg)
+{
+    shoal_comm *comm = arg;
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (i != comm->me) {
+            shoali_links_drop(comm, i, false);
+            shoali_flight_recall(comm, NULL, i);
+        }
+}
+
 /* in_out: how to enter; on EEPOCH how to enter the job that runs already. */
 static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
                            shoali_admission *in_out, shoal_comm **comm_out)
@@ -122,6 +132,8 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
         shoali_serve_begin(comm);
         status = shoali_progress_start(comm);
     }
+    if (status == SHOAL_OK && !first)
+        status = shoali_reform_begin(comm);
     if (status == SHOAL_OK)
         status = open_up(comm);
     if (status == SHOAL_OK) {
@@ -137,6 +149,8 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
         shoali_door_close(comm->door);
     comm->door = NULL;
     shoali_progress_stop(comm);
+    if (!first && comm->peers != NULL)
+        drop_all(comm); /* without goodbye: whoever is in is not to think that this one left */
     free_comm(comm);
     return shoali_error_set(&why);
 }
@@ -222,16 +236,6 @@ static void cancel_all(void *arg)
         shoali_error_about((int32_t)comm->me, comm->host, NULL, -1);
         shoali_run_fail(op, true);
     }
-}
-
-static void drop_all(void *arg)
-{
-    shoal_comm *comm = arg;
-    for (uint32_t i = 0; i < comm->size; i++)
-        if (i != comm->me) {
-            shoali_links_drop(comm, i, false);
-            shoali_flight_recall(comm, NULL, i);
-        }
 }
 
 static void nothing(void *arg)

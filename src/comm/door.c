@@ -178,6 +178,24 @@ static bool came_by_one_of(void *ctx, int fd)
     return found;
 }
 
+static shoal_status take_doubt(shoali_caller *caller, const uint8_t *body, size_t length)
+{
+    if (caller->doubts == NULL)
+        caller->doubts = shoali_alloc_array(SHOALI_DOUBTS, sizeof *caller->doubts);
+    if (caller->doubts == NULL)
+        return SHOAL_ENOMEM;
+    if (caller->doubt_count == SHOALI_DOUBTS ||
+        !shoali_proposal_decode(body, length, &caller->doubts[caller->doubt_count]))
+        return shoali_fail(SHOAL_ECORRUPT, "a doubt that cannot be read at a door");
+    caller->doubt_count++;
+    return SHOAL_OK;
+}
+
+static void forget(shoali_visitor *visitor)
+{
+    shoali_free(((shoali_caller *)visitor)->doubts);
+}
+
 /* PENDING: all is well so far; else it is to be dropped. */
 static shoal_status hear(const shoali_door *door, shoali_caller *caller)
 {
@@ -188,10 +206,16 @@ static shoal_status hear(const shoali_door *door, shoali_caller *caller)
     for (;;) {
         SHOALI_TRY(shoali_meet_stream_read(&caller->base.stream, &kind, &body, &length));
         bool said = caller->member || caller->newcomer;
+        if (kind == SHOALI_MESSAGE_proposal && !said) {
+            SHOALI_TRY(take_doubt(caller, body, length));
+            continue;
+        }
         if (kind == SHOALI_MESSAGE_come && !said &&
-            shoali_come_decode(body, length, &caller->come)) {
+            shoali_come_decode(body, length, &caller->call.come) &&
+            caller->call.come.doubts == caller->doubt_count) {
             caller->member = true;
-        } else if (kind == SHOALI_MESSAGE_record && !said &&
+            caller->call.doubts = caller->doubts;
+        } else if (kind == SHOALI_MESSAGE_record && !said && caller->doubt_count == 0 &&
                    shoali_record_decode(body, length, &record)) {
             SHOALI_TRY(shoali_meet_agree(&door->mine, &record));
             caller->newcomer = true;
@@ -229,7 +253,7 @@ static uint32_t leader_of(const shoal_comm *comm)
 /* Somebody of this epoch; all others are newcomers, whatever they were before. */
 static bool is_member(const shoali_caller *caller, const shoal_comm *comm)
 {
-    const shoali_come *come = &caller->come;
+    const shoali_come *come = &caller->call.come;
     return caller->member && come->epoch == comm->epoch && come->rank < comm->size &&
            come->incarnation == comm->peers[come->rank].incarnation;
 }
@@ -389,6 +413,7 @@ static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_
     door->at = *at;
     SHOALI_TRY(shoali_visitors_open(&door->hosting, sizeof(shoali_caller),
                                     2 * mine->world_size + OTHERS, &door->visitors));
+    door->visitors.forget = forget;
     door->polls = shoali_alloc_array(3 + shoali_visitors_room(&door->visitors),
                                      sizeof *door->polls);
     return door->polls != NULL ? listen_on(door) : SHOAL_ENOMEM;

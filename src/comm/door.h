@@ -3,11 +3,12 @@
  * its door, where members that reform and newcomers are taken in. Visitors prove the job's token
  * (wire/handshake.h), then say who they are:
  *
- *   member     come     ->           newcomer   record   ->
- *                       <- admit                         <- held (wait here, or go elsewhere)
- *                                                        <- admit
+ *   member     proposal (its doubts) ->    newcomer   record   ->
+ *              come                  ->                        <- held (wait here, or elsewhere)
+ *                                    <- admit                  <- admit
  *
- * Admitted visitors meet at the same door for the next epoch, with the store of meet_serve.c.
+ * Admitted visitors meet at the same door for the next epoch, with the store of meet_serve.c, and
+ * begin it when all of them are connected (reform.c).
  * Between two reforms a thread of its own answers; during one, the thread that reforms does. */
 #ifndef SHOALI_COMM_DOOR_H
 #define SHOALI_COMM_DOOR_H
@@ -17,14 +18,16 @@
 
 #include "base/arena.h"
 #include "comm/visitors.h"
-#include "wire/member.h"
+#include "member/member.h"
 
 typedef struct shoali_caller {
     shoali_visitor base; /* known: it has said which of the two it is */
     bool member, newcomer;
-    bool held;        /* it has been told to wait */
-    bool leaves;      /* the end, once everything is sent */
-    shoali_come come; /* of a member */
+    bool held;         /* it has been told to wait */
+    bool leaves;       /* the end, once everything is sent */
+    shoali_guest call; /* of a member */
+    shoali_proposal *doubts;
+    uint32_t doubt_count;
 } shoali_caller;
 
 typedef struct shoali_door {
@@ -76,19 +79,25 @@ void shoali_door_publish(shoali_door *door);
 /** Where a newcomer may look for members: i-th address; false: no more. */
 bool shoali_door_known(const shoali_door *door, uint32_t i, char address_out[SHOALI_DOOR_BYTES]);
 
+/** What a visit brings and gets. */
+typedef struct shoali_visit_words {
+    const shoali_guest *call; /* NULL: a newcomer */
+    shoali_held held;         /* what it was told last, if it was held */
+    shoali_proposal proposal; /* admitted: who is to be in the next epoch, */
+    shoali_admit admit;       /* and its place there */
+} shoali_visit_words;
+
 /**
- * Visit a door. come NULL: as a newcomer.
+ * Visit a door. words->call NULL: as a newcomer.
  * @param fd connected to it already, by way of others; -1: address leads there. Closed in the end
  * @param goes_on asked every few milliseconds; false ends the visit. NULL: until the deadline
- * @param held_out what it was told last, if it was held
- * @param admit_out a member's door is `address` (unless fd was given), which is known to work
+ * @param words admit: a member's door is `address` (unless fd was given), which is known to work
  * @return SHOAL_OK: admitted | PENDING: nobody there, or not any more, or sent elsewhere |
  *         EVERSION, EMISMATCH: never | ECANCELLED: the job is over
  */
 SHOAL_MUST_USE shoal_status shoali_knock(const shoali_door *door, const char *address, int fd,
-                                         const shoali_come *come, uint64_t deadline_us,
-                                         bool (*goes_on)(void *ctx), void *ctx,
-                                         shoali_held *held_out, shoali_admit *admit_out);
+                                         uint64_t deadline_us, bool (*goes_on)(void *ctx),
+                                         void *ctx, shoali_visit_words *words);
 /** Look for the running job at all known doors and at those that it is told of. PENDING: once round
  * and nobody there (wait: at deadline_us). */
 SHOAL_MUST_USE shoal_status shoali_seek(const shoali_door *door, bool wait, uint64_t deadline_us,

@@ -21,6 +21,7 @@
 #include "comm/relay.h"
 #include "comm/serve.h"
 #include "comm/watch.h"
+#include "member/life.h"
 #include "transport/fault.h"
 #include "transport/transport.h"
 #include "wire/control.h"
@@ -117,8 +118,10 @@ typedef struct shoali_peer {
     shoal_status lost_status;
     uint64_t lost_us;
     char lost_text[SHOALI_LOST_TEXT_BYTES];
-    atomic_bool ended;            /* LOST, and its process has certainly ended: view.c */
+    _Atomic uint32_t death;       /* shoali_death, once it is LOST */
     bool leaving, moved;          /* HERE or LEFT: it reforms; it is in the next epoch */
+    bool said_ready;              /* READY, of an epoch that is to begin */
+    uint64_t word_us, said_us;    /* its last word, the last to it: member/life.h */
     uint64_t incarnation;         /* constant after the join */
     char door[SHOALI_DOOR_BYTES]; /* lock */
     bool link_broke;              /* one of several, with what was on its way; handled as gone is */
@@ -146,6 +149,7 @@ typedef struct shoali_gauge shoali_gauge;
 /** The way into an epoch after the first. */
 typedef struct shoali_admission {
     shoali_admit admit;
+    uint64_t ready_us;   /* before then it may not say that it is ready: member/member.h */
     shoali_door *keeper; /* this process's own door */
     shoali_residual_store *residuals;
 } shoali_admission;
@@ -193,6 +197,8 @@ struct shoal_comm {
 
     atomic_bool forked, asleep;
     atomic_bool wanted;       /* somebody wants to reform */
+    atomic_bool begun;        /* epoch > 0: its leader has said GO */
+    _Atomic uint32_t ready;   /* epoch > 0, its leader: how many others have said READY */
     pthread_mutex_t run_lock; /* held by whoever runs the progress functions; fork takes it */
     atomic_bool fork_waits;
 
@@ -214,6 +220,7 @@ struct shoal_comm {
     bool peers_changed;          /* some peer is gone or has left */
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
     bool quit;                   /* the progress thread is to end */
+    uint64_t deaf_us;            /* until then nothing is a word: member/life.h */
     uint64_t outdated_us; /* until then a lost peer means that the others gave this rank up: */
     uint64_t stood_us;    /* it stood still for so long, beyond the peer timeout */
     uint64_t minority_us; /* since when this rank reaches no quorum; 0: it does */
@@ -490,8 +497,12 @@ SHOAL_MUST_USE shoal_status shoali_comm_enter(const shoali_admission *in, shoal_
 /** Wait until no operation is open, no longer than a peer may be silent. */
 void shoali_comm_quiet(shoal_comm *comm);
 
-/* reform.c: the two tasks are for the progress thread; arg is the comm */
+/* tell.c: the tasks are for the progress thread; arg is the comm */
 void shoali_reform_introduce(void *arg); /* tell all where this rank's door is */
+void shoali_reform_leave(void *arg);     /* end all operations, and tell all */
+void shoali_reform_say_moved(void *arg);
+/** Connected to all of an epoch after the first: wait until it begins. */
+SHOAL_MUST_USE shoal_status shoali_reform_begin(shoal_comm *comm);
 void shoali_reform_want(void *arg);
 void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_reform *message);
 

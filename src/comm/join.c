@@ -310,6 +310,7 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
         snprintf(comm->peers[i].host, sizeof comm->peers[i].host, "%s", records[i].host);
         comm->peers[i].incarnation = records[i].incarnation;
         comm->peers[i].heard_us = shoali_now_us();
+        comm->peers[i].word_us = comm->peers[i].said_us = comm->peers[i].heard_us;
         if (i != comm->me)
             SHOALI_TRY(add_peer(comm, i, &records[i]));
     }

@@ -22,13 +22,11 @@ enum { KNOWN_DOORS = 64 };
 
 typedef struct visit {
     const shoali_door *door; /* mine */
-    const shoali_come *come; /* NULL: a newcomer */
     shoali_meet_stream *stream;
     uint64_t began_us, deadline_us;
-    bool said;
-    shoali_held *held;
-    shoali_admit *admit;
-    bool answered;
+    uint32_t doubts; /* said so far */
+    bool said, answered;
+    shoali_visit_words *words;
 } visit;
 
 static shoal_status dial(visit *v, const char *address)
@@ -53,14 +51,22 @@ static shoal_status dial(visit *v, const char *address)
     return SHOAL_OK;
 }
 
+/* A frame at a time. */
 static void introduce(visit *v)
 {
     uint8_t body[SHOALI_RECORD_BYTES];
+    const shoali_guest *call = v->words->call;
+    _Static_assert((int)SHOALI_RECORD_BYTES >= (int)SHOALI_PROPOSAL_BYTES, "a frame");
     if (v->said || !shoali_meet_stream_idle(v->stream))
         return;
-    size_t length = v->come != NULL ? shoali_come_encode(v->come, body)
-                                    : shoali_record_encode(&v->door->mine, body);
-    uint16_t kind = v->come != NULL ? SHOALI_MESSAGE_come : SHOALI_MESSAGE_record;
+    if (call != NULL && v->doubts < call->come.doubts) {
+        size_t length = shoali_proposal_encode(&call->doubts[v->doubts], body);
+        v->doubts += shoali_meet_stream_put(v->stream, SHOALI_MESSAGE_proposal, body, length);
+        return;
+    }
+    size_t length = call != NULL ? shoali_come_encode(&call->come, body)
+                                 : shoali_record_encode(&v->door->mine, body);
+    uint16_t kind = call != NULL ? SHOALI_MESSAGE_come : SHOALI_MESSAGE_record;
     v->said = shoali_meet_stream_put(v->stream, kind, body, length);
 }
 
@@ -71,16 +77,21 @@ static shoal_status hear(visit *v)
     const uint8_t *body;
     size_t length;
     shoali_abort end;
+    shoali_visit_words *w = v->words;
     for (;;) {
         SHOALI_TRY(shoali_meet_stream_read(v->stream, &kind, &body, &length));
         v->answered = true;
-        if (kind == SHOALI_MESSAGE_admit && shoali_admit_decode(body, length, v->admit))
+        if (kind == SHOALI_MESSAGE_admit && length > SHOALI_ADMIT_BYTES &&
+            shoali_admit_decode(body, SHOALI_ADMIT_BYTES, &w->admit) &&
+            shoali_proposal_decode(body + SHOALI_ADMIT_BYTES, length - SHOALI_ADMIT_BYTES,
+                                   &w->proposal) &&
+            w->proposal.epoch == w->admit.epoch)
             return SHOAL_OK;
         if (kind == SHOALI_MESSAGE_abort && shoali_abort_decode(body, length, &end))
             return shoali_fail((shoal_status)end.status, "%s", end.text);
-        if (kind != SHOALI_MESSAGE_held || !shoali_held_decode(body, length, v->held))
+        if (kind != SHOALI_MESSAGE_held || !shoali_held_decode(body, length, &w->held))
             return shoali_fail(SHOAL_ECORRUPT, "an unexpected frame of kind %u from a door", kind);
-        if (!v->held->stay)
+        if (!w->held.stay)
             return shoali_fail(SHOAL_EPEER, "sent to another door");
     }
 }
@@ -95,10 +106,11 @@ static bool is_connected(const visit *v)
 /* A member is answered only when all have come; the handshake shows that there is a door. */
 static bool is_silent(const visit *v, uint64_t now_us)
 {
-    bool heard = v->come != NULL ? v->said : v->answered;
+    const bool member = v->words->call != NULL;
+    bool heard = member ? v->said : v->answered;
     if (heard || now_us <= v->began_us + ANSWER_US)
         return false;
-    return v->come != NULL || now_us > v->began_us + LOADED_US || !is_connected(v);
+    return member || now_us > v->began_us + LOADED_US || !is_connected(v);
 }
 
 static shoal_status stay(visit *v, bool (*goes_on)(void *ctx), void *ctx)
@@ -119,16 +131,12 @@ static shoal_status stay(visit *v, bool (*goes_on)(void *ctx), void *ctx)
 }
 
 shoal_status shoali_knock(const shoali_door *door, const char *address, int fd,
-                          const shoali_come *come, uint64_t deadline_us, bool (*goes_on)(void *ctx),
-                          void *ctx, shoali_held *held_out, shoali_admit *admit_out)
+                          uint64_t deadline_us, bool (*goes_on)(void *ctx), void *ctx,
+                          shoali_visit_words *words)
 {
-    visit v = {.door = door,
-               .come = come,
-               .held = held_out,
-               .admit = admit_out,
-               .began_us = shoali_now_us(),
-               .deadline_us = deadline_us};
-    held_out->count = held_out->stay = 0;
+    visit v = {
+        .door = door, .words = words, .began_us = shoali_now_us(), .deadline_us = deadline_us};
+    words->held.count = words->held.stay = 0;
     v.stream = shoali_alloc(sizeof *v.stream);
     if (v.stream == NULL) {
         if (fd >= 0)
@@ -142,15 +150,15 @@ shoal_status shoali_knock(const shoali_door *door, const char *address, int fd,
         status = stay(&v, goes_on, ctx);
     shoali_meet_stream_close(v.stream);
     shoali_free(v.stream);
-    if (status == SHOAL_OK && fd < 0 && come != NULL)
-        snprintf(admit_out->door, sizeof admit_out->door, "%s", address);
+    if (status == SHOAL_OK && fd < 0 && words->call != NULL)
+        snprintf(words->admit.door, sizeof words->admit.door, "%s", address);
     if (status == SHOAL_EVERSION || status == SHOAL_EMISMATCH || status == SHOAL_ECANCELLED ||
         status == SHOAL_ENOMEM || status == SHOAL_OK)
         return status;
     if (status != SHOAL_PENDING)
         shoali_log(DEBUG, "door %s: %s", address, shoal_last_error()->text);
-    if (status == SHOAL_EEPOCH && come == NULL) /* the next epoch meets there: come again */
-        held_out->stay = 1;
+    if (status == SHOAL_EEPOCH && words->call == NULL) /* the next epoch meets there: come again */
+        words->held.stay = 1;
     return SHOAL_PENDING;
 }
 
@@ -173,21 +181,19 @@ static void learn(search *s, const char *address)
 
 /* All doors that it knows of, and those that it hears of meanwhile. */
 static shoal_status once_round(search *s, const shoali_door *door, uint32_t first,
-                               uint64_t deadline_us, shoali_admit *admit_out)
+                               uint64_t deadline_us, shoali_visit_words *words)
 {
     char address[SHOALI_DOOR_BYTES];
     for (uint32_t i = first; shoali_door_known(door, i, address); i++)
         learn(s, address);
     for (uint32_t i = 0; i < s->count; i++) {
-        shoali_held held;
         snprintf(address, sizeof address, "%s", s->doors[i]);
         if (strcmp(address, door->address) == 0)
             continue;
-        shoal_status status = shoali_knock(door, address, -1, NULL, deadline_us, NULL, NULL, &held,
-                                           admit_out);
-        for (uint32_t d = 0; d < held.count; d++)
-            learn(s, held.doors[d]);
-        s->met = s->met || held.count > 0 || held.stay;
+        shoal_status status = shoali_knock(door, address, -1, deadline_us, NULL, NULL, words);
+        for (uint32_t d = 0; d < words->held.count; d++)
+            learn(s, words->held.doors[d]);
+        s->met = s->met || words->held.count > 0 || words->held.stay;
         if (status != SHOAL_PENDING)
             return status;
     }
@@ -198,16 +204,18 @@ shoal_status shoali_seek(const shoali_door *door, bool wait, uint64_t deadline_u
                          shoali_admit *admit_out)
 {
     search *s = shoali_alloc(sizeof *s);
+    shoali_visit_words words = {.call = NULL};
     bool tcp = strncmp(door->rendezvous, "tcp://", 6) == 0; /* there others meet rank 0 anyway */
     uint32_t first = !wait && tcp && door->mine.rank > 0 ? 1 : 0;
     shoal_status status = s != NULL ? SHOAL_PENDING : SHOAL_ENOMEM;
     while (status == SHOAL_PENDING) {
-        status = once_round(s, door, first, deadline_us, admit_out);
+        status = once_round(s, door, first, deadline_us, &words);
         bool again = wait || s->met;
         if (status != SHOAL_PENDING || !again || shoali_now_us() >= deadline_us)
             break;
         (void)poll(NULL, 0, PAUSE_MS);
     }
     shoali_free(s);
+    *admit_out = words.admit;
     return status;
 }

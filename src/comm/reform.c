@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From one epoch to the next. While it is agreed upon, the old connections stay: their heartbeats
- * say who is alive, however long its program takes to get here. States of a member:
+ * say who is alive, however long its program takes to get here. member/member.h decides; this is
+ * what it sees and does:
  *
  *                    what it does                                   until
  *   LEAVING          its operations end EEPOCH, all hear it         nothing is open
  *   LEADING          (lowest that is there) takes visitors at       all that are there have come,
  *                    its door                                       or are dead or silent
  *   VISITING         (others) comes to the leader's door            admitted; leader lost: next one
- *   MEETING          a new communicator at the leader's door        connected to all; else again,
+ *   MEETING          a new communicator at the leader's door        connected to all, READY, and
+ *                                                                   the leader's GO; else again,
  *                                                                   with a higher epoch
  *   MOVED            says so to who is still in the old epoch, and leaves that
  *   LEFT BEHIND      others have moved without this one: it joins as a newcomer
- *
- * Quorum (quorum.h): those who come have to be more than half of the old epoch's members, or half
- * with the lowest; who is proven dead (proof.h) or has said goodbye does not count, all others do.
- * So of two halves that cannot reach each other only one goes on; the other keeps knocking.
  *
  * Who is silent may be so on one way only, where there are others (several links, relays): then it
  * is astray. It is visited like somebody who is there, and waited for a while. */
@@ -29,106 +27,32 @@
 #include "base/log.h"
 #include "comm/door.h"
 #include "comm/inner.h"
-#include "comm/quorum.h"
-#include "wire/messages.h"
+#include "member/member.h"
 
 enum {
     DEFAULT_REFORM_US = 60 * 1000 * 1000,
     CALL_US = 1000 * 1000, /* by way of others */
     POLL_MS = 20,
-    PAUSE_MS = 50,
-    MEET_TIMES = 2
+    PAUSE_MS = 50
 };
-
-typedef enum member_state { HERE, LEFT, SILENT, ASTRAY, DEAD, MOVED } member_state;
 
 typedef struct reform {
     shoal_comm *old;
     shoali_door *door;
-    uint64_t deadline_us, done, tried;
-    uint64_t wait_us; /* for those astray, until then; 0: it has not led yet */
-    uint8_t *states;  /* [size] member_state, as of the last survey */
-    bool *out;        /* [size] nothing goes by way of them, as of the last survey */
-    bool told;        /* that it is a minority */
+    shoali_member m;
+    uint64_t deadline_us;
+    bool *out; /* [size] nothing goes by way of them, as of the last survey */
+    bool told; /* that it is a minority */
     shoal_comm *fresh;
     char past_links[SHOALI_PAST_LINKS_BYTES];
     uint32_t candidate;
     shoali_admission in;
-    uint32_t *callers; /* [size] by old rank: index of the visitor, SHOALI_NONE */
+    const shoali_guest **calls; /* [size] by old rank; NULL: it has not come */
+    uint32_t *callers;          /* [size] by old rank: index of the visitor */
+    shoali_proposal proposal;
     void (*lost)(void *ctx, uint32_t endpoint, const shoali_lost_peer *what);
     void *lost_ctx;
 } reform;
-
-/* ------------------------------------------------------------------ what members say */
-
-static void say(shoal_comm *comm, uint32_t what)
-{
-    shoali_reform message = {.what = what};
-    uint8_t body[SHOALI_REFORM_MESSAGE_BYTES];
-    if (comm->door != NULL)
-        memcpy(message.door, comm->door->address, sizeof message.door);
-    shoali_reform_encode(&message, body);
-    for (uint32_t i = 0; i < comm->size; i++)
-        if (i != comm->me && comm->peers[i].up &&
-            atomic_load(&comm->peers[i].state) == SHOALI_PEER_HERE)
-            shoali_control(comm, i, SHOALI_MESSAGE_reform, body, sizeof body);
-}
-
-void shoali_reform_introduce(void *arg)
-{
-    say(arg, SHOALI_REFORM_DOOR);
-}
-
-void shoali_reform_want(void *arg)
-{
-    shoal_comm *comm = arg;
-    if (!atomic_exchange(&comm->wanted, true))
-        say(comm, SHOALI_REFORM_WANTED);
-}
-
-static void tell_relay(shoal_comm *comm, uint32_t endpoint, const char *door)
-{
-    const char *port = strrchr(door, ':');
-    if (port != NULL)
-        shoali_relay_know_door(comm->relay, endpoint, (uint16_t)strtoul(port + 1, NULL, 10));
-}
-
-void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_reform *message)
-{
-    shoali_peer *peer = &comm->peers[endpoint];
-    switch (message->what) {
-    case SHOALI_REFORM_DOOR:
-        pthread_mutex_lock(&comm->lock);
-        memcpy(peer->door, message->door, sizeof peer->door);
-        pthread_mutex_unlock(&comm->lock);
-        tell_relay(comm, endpoint, message->door);
-        break;
-    case SHOALI_REFORM_LEAVING:
-        peer->leaving = true;
-        atomic_store(&comm->wanted, true);
-        shoali_run_peer_leaving(comm, endpoint);
-        break;
-    case SHOALI_REFORM_MOVED:
-        peer->moved = true;
-        break;
-    default:
-        atomic_store(&comm->wanted, true);
-        break;
-    }
-}
-
-static void leave_epoch(void *arg)
-{
-    shoal_comm *comm = arg;
-    comm->leaving = true;
-    shoali_run_all_leaving(comm);
-    say(comm, SHOALI_REFORM_LEAVING);
-}
-
-static void say_moved(void *arg)
-{
-    say(arg, SHOALI_REFORM_MOVED);
-}
 
 /* ------------------------------------------------------------------ who is there */
 
@@ -157,35 +81,46 @@ static bool has_other_ways(const reform *r, uint32_t i)
     return r->old->peers[i].links > 1 || shoali_relay_way(r->old->relay, i, &way);
 }
 
+static shoali_member_state state_of(const reform *r, uint32_t i)
+{
+    const shoali_peer *peer = &r->old->peers[i];
+    if (i == r->old->me)
+        return SHOALI_MEMBER_HERE;
+    if (peer->moved)
+        return SHOALI_MEMBER_MOVED;
+    switch (atomic_load(&peer->state)) {
+    case SHOALI_PEER_HERE:
+        return SHOALI_MEMBER_HERE;
+    case SHOALI_PEER_LEFT:
+        return SHOALI_MEMBER_LEFT;
+    default:
+        shoali_view_look(r->old, i);
+    }
+    switch (atomic_load(&peer->death)) {
+    case SHOALI_DEATH_CERTAIN:
+        return SHOALI_MEMBER_DEAD;
+    case SHOALI_DEATH_DYING:
+        return SHOALI_MEMBER_DYING;
+    default:
+        return has_other_ways(r, i) ? SHOALI_MEMBER_ASTRAY : SHOALI_MEMBER_SILENT;
+    }
+}
+
 static void take_survey(void *arg)
 {
     reform *r = arg;
     find_ways_round(r);
     for (uint32_t i = 0; i < r->old->size; i++) {
-        const shoali_peer *peer = &r->old->peers[i];
-        uint32_t state = i == r->old->me ? SHOALI_PEER_HERE : atomic_load(&peer->state);
-        if (state == SHOALI_PEER_LOST)
-            shoali_view_look(r->old, i);
-        r->states[i] = peer->moved                 ? MOVED
-                       : state == SHOALI_PEER_HERE ? HERE
-                       : state == SHOALI_PEER_LEFT ? LEFT
-                       : atomic_load(&peer->ended) ? DEAD
-                       : has_other_ways(r, i)      ? ASTRAY
-                                                   : SILENT;
+        r->m.states[i] = (uint8_t)state_of(r, i);
+        r->m.identity[i] = i == r->old->me ? r->old->incarnation : r->old->peers[i].incarnation;
+        r->m.said_us[i] = r->old->peers[i].said_us;
     }
 }
 
 static bool is_silent(const reform *r, uint32_t i)
 {
-    return r->states[i] == SILENT || r->states[i] == ASTRAY;
-}
-
-static uint32_t count_of(const reform *r, member_state state)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < r->old->size; i++)
-        count += r->states[i] == state;
-    return count;
+    return r->m.states[i] == SHOALI_MEMBER_SILENT || r->m.states[i] == SHOALI_MEMBER_ASTRAY ||
+           r->m.states[i] == SHOALI_MEMBER_MOVED;
 }
 
 /* The candidate is still the one to visit, and nobody has gone ahead. */
@@ -193,60 +128,48 @@ static bool still_leads(void *arg)
 {
     reform *r = arg;
     shoali_call(r->old, take_survey, r);
-    uint8_t state = r->states[r->candidate];
-    return count_of(r, MOVED) == 0 && (state == HERE || state == ASTRAY);
+    return shoali_member_stays(&r->m, r->candidate);
 }
 
 /* ------------------------------------------------------------------ leading */
 
-/* Visitors by old rank. */
-static void muster(reform *r)
+/* Visitors by old rank, and newcomers. */
+static shoali_guests muster(reform *r)
 {
+    uint32_t newcomers = 0;
     for (uint32_t i = 0; i < r->old->size; i++)
-        r->callers[i] = SHOALI_NONE;
+        r->calls[i] = NULL;
     for (uint32_t c = 0; c < r->door->visitors.count; c++) {
         const shoali_caller *caller = shoali_door_caller(r->door, c);
-        if (!caller->member || r->callers[caller->come.rank] != SHOALI_NONE)
-            continue;
-        r->callers[caller->come.rank] = c;
+        const uint32_t rank = caller->call.come.rank;
+        if (caller->member && r->calls[rank] == NULL) {
+            r->calls[rank] = &caller->call;
+            r->callers[rank] = c;
+        }
+        newcomers += caller->newcomer;
     }
+    return (shoali_guests){
+        .members = r->calls, .newcomers = newcomers, .room = r->door->mine.world_size};
 }
 
-/* Who is astray and lower than this rank would lead, not come. */
-static bool all_have_come(const reform *r)
-{
-    bool wait = shoali_now_us() < r->wait_us;
-    for (uint32_t i = 0; i < r->old->size; i++)
-        if (i != r->old->me && r->callers[i] == SHOALI_NONE &&
-            (r->states[i] == HERE || (r->states[i] == ASTRAY && i > r->old->me && wait)))
-            return false;
-    return true;
-}
-
-static bool has_quorum(const reform *r)
-{
-    shoali_tally tally = {0};
-    for (uint32_t i = 0; i < r->old->size; i++)
-        shoali_tally_add(&tally, i == r->old->me || r->callers[i] != SHOALI_NONE ? SHOALI_VOTE_HERE
-                                 : is_silent(r, i)                               ? SHOALI_VOTE_AWAY
-                                                   : SHOALI_VOTE_GONE);
-    return shoali_tally_decides(&tally);
-}
-
-static shoal_status no_quorum(reform *r)
+static shoal_status no_quorum(reform *r, bool doubt)
 {
     char by[64] = "";
     uint32_t first = 0;
     while (first + 1 < r->old->size && !is_silent(r, first))
         first++;
     uint32_t via = r->old->peers[first].via;
-    if (via != SHOALI_NONE && r->states[via] != HERE)
+    if (via != SHOALI_NONE && r->m.states[via] != SHOALI_MEMBER_HERE)
         snprintf(by, sizeof by, " (it was reached by way of rank %u, which is lost)", via);
-    shoal_status status = shoali_fail(
-        SHOAL_EEPOCH,
-        "rank %u reaches only a minority of the %u members: rank %u and others may go "
-        "on without it%s",
-        r->old->me, r->old->size, first, by);
+    shoal_status status = doubt ? shoali_fail(SHOAL_EEPOCH,
+                                              "rank %u cannot tell whether rank %u and others have "
+                                              "gone on without it: they were cut off in the middle "
+                                              "of a reform%s",
+                                              r->old->me, first, by)
+                                : shoali_fail(SHOAL_EEPOCH,
+                                              "rank %u reaches only a minority of the %u members: "
+                                              "rank %u and others may go on without it%s",
+                                              r->old->me, r->old->size, first, by);
     shoali_error_about((int32_t)first, r->old->peers[first].host, "reform", -1);
     shoali_error_advice("Look at this host's network; a newcomer may take its place meanwhile.");
     if (!r->told)
@@ -256,76 +179,61 @@ static shoal_status no_quorum(reform *r)
     return status;
 }
 
-static void admit(shoali_caller *caller, const shoali_admit *place)
+static void admit(const reform *r, uint32_t visitor, shoali_admit *place)
 {
-    uint8_t body[SHOALI_ADMIT_BYTES];
+    uint8_t body[SHOALI_ADMIT_BYTES + SHOALI_PROPOSAL_BYTES];
+    shoali_caller *caller = shoali_door_caller(r->door, visitor);
+    _Static_assert(sizeof body <= SHOALI_MEET_BODY_BYTES, "a frame");
+    place->rank++;
+    size_t length = shoali_admit_encode(place, body);
+    length += shoali_proposal_encode(&r->proposal, body + length);
     caller->leaves = shoali_meet_stream_put(&caller->base.stream, SHOALI_MESSAGE_admit, body,
-                                            shoali_admit_encode(place, body));
+                                            length);
 }
 
-/* What is common to all places of the next epoch. */
-static shoali_admit plan(const reform *r)
-{
-    shoali_admit a = {.epoch = r->tried, .size = 1, .done_min = r->done, .done_max = r->done};
-    for (uint32_t i = 0; i < r->old->size; i++) {
-        if (r->callers[i] == SHOALI_NONE)
-            continue;
-        const shoali_come *come = &shoali_door_caller(r->door, r->callers[i])->come;
-        a.epoch = come->tried > a.epoch ? come->tried : a.epoch;
-        a.done_min = come->done < a.done_min ? come->done : a.done_min;
-        if (come->done > a.done_max) {
-            a.done_max = come->done;
-            a.done_rank = a.size;
-        }
-        a.size++;
-    }
-    a.epoch++;
-    for (uint32_t c = 0; c < r->door->visitors.count; c++)
-        a.size += shoali_door_caller(r->door, c)->newcomer && a.size < r->door->mine.world_size;
-    return a;
-}
-
-/* Members in their old order, then newcomers as they came. */
-static void decide(reform *r)
+/* Members in their old order, then newcomers as they came. False: look again. */
+static bool decide(reform *r, const shoali_guests *calls)
 {
     shoali_door *door = r->door;
-    shoali_admit place = plan(r);
+    shoali_admit place;
+    shoali_member_propose(&r->m, calls, &r->proposal, &place);
+    if (!shoali_member_agree(&r->m, &r->proposal))
+        return false;
     memcpy(place.door, door->address, sizeof place.door);
     r->in.admit = place;
     for (uint32_t i = 0; i < r->old->size; i++)
-        if (r->callers[i] != SHOALI_NONE) {
-            place.rank++;
-            admit(shoali_door_caller(door, r->callers[i]), &place);
-        }
+        if (r->calls[i] != NULL)
+            admit(r, r->callers[i], &place);
     for (uint32_t c = 0; c < door->visitors.count && place.rank + 1 < place.size; c++)
-        if (shoali_door_caller(door, c)->newcomer && !shoali_door_caller(door, c)->leaves) {
-            place.rank++;
-            admit(shoali_door_caller(door, c), &place);
-        }
+        if (shoali_door_caller(door, c)->newcomer)
+            admit(r, c, &place);
     for (uint32_t c = door->visitors.count; c-- > 0;)
         if (shoali_door_caller(door, c)->leaves) {
             shoali_meet_stream_try(&shoali_door_caller(door, c)->base.stream);
             shoali_visitors_drop(&door->visitors, c);
         }
+    return true;
 }
 
 /* OK: decided. PENDING: look again who is to lead. */
 static shoal_status lead(reform *r)
 {
-    if (r->wait_us == 0)
-        r->wait_us = shoali_now_us() + (uint64_t)r->old->peer_timeout_us;
     while (shoali_now_us() < r->deadline_us) {
         shoali_door_poll(r->door, POLL_MS);
         shoali_call(r->old, take_survey, r);
-        muster(r);
-        if (count_of(r, MOVED) > 0)
-            return SHOAL_PENDING;
-        if (!all_have_come(r))
+        const shoali_guests calls = muster(r);
+        switch (shoali_member_lead(&r->m, &calls, shoali_now_us())) {
+        case SHOALI_LEAD_WAIT:
             continue;
-        if (!has_quorum(r))
-            return no_quorum(r);
-        decide(r);
-        return SHOAL_OK;
+        case SHOALI_LEAD_GIVE_WAY:
+            return SHOAL_PENDING;
+        case SHOALI_LEAD_PROPOSE:
+            return decide(r, &calls) ? SHOAL_OK : SHOAL_PENDING;
+        case SHOALI_LEAD_MINORITY:
+            return no_quorum(r, false);
+        case SHOALI_LEAD_DOUBT:
+            return no_quorum(r, true);
+        }
     }
     return SHOAL_PENDING;
 }
@@ -349,16 +257,15 @@ static bool door_of(shoal_comm *old, uint32_t rank, uint32_t n, char out[SHOALI_
     return true;
 }
 
-/* Knock at a member's door by every way there is. come NULL: as a newcomer. */
-static shoal_status knock(reform *r, uint32_t rank, const shoali_come *come, shoali_held *held_out)
+/* Knock at a member's door by every way there is. */
+static shoal_status knock(reform *r, uint32_t rank, shoali_visit_words *words)
 {
     char door[SHOALI_DOOR_BYTES];
     shoal_comm *old = r->old;
-    bool (*goes_on)(void *ctx) = come != NULL ? still_leads : NULL;
+    bool (*goes_on)(void *ctx) = words->call != NULL ? still_leads : NULL;
     for (uint32_t n = 0; door_of(old, rank, n, door); n++) {
-        shoal_status status = shoali_knock(r->door, door, -1, come, r->deadline_us, goes_on, r,
-                                           held_out, &r->in.admit);
-        if (status != SHOAL_PENDING || held_out->count > 0)
+        shoal_status status = shoali_knock(r->door, door, -1, r->deadline_us, goes_on, r, words);
+        if (status != SHOAL_PENDING || words->held.count > 0)
             return status;
         if (goes_on != NULL && !goes_on(r))
             return SHOAL_PENDING;
@@ -366,37 +273,44 @@ static shoal_status knock(reform *r, uint32_t rank, const shoali_come *come, sho
     int fd = shoali_relay_call_door(old->relay, rank, shoali_now_us() + CALL_US);
     if (fd < 0)
         return SHOAL_PENDING;
-    return shoali_knock(r->door, old->peers[rank].door, fd, come, r->deadline_us, goes_on, r,
-                        held_out, &r->in.admit);
+    return shoali_knock(r->door, old->peers[rank].door, fd, r->deadline_us, goes_on, r, words);
 }
 
 static shoal_status visit(reform *r)
 {
     const shoal_comm *old = r->old;
-    const shoali_come come = {.epoch = old->epoch,
-                              .tried = r->tried,
-                              .done = r->done,
-                              .incarnation = old->incarnation,
-                              .rank = old->me};
-    shoali_held held;
-    return knock(r, r->candidate, &come, &held);
+    const shoali_guest call = {.come = {.epoch = old->epoch,
+                                        .tried = r->m.tried,
+                                        .done = r->m.done,
+                                        .incarnation = old->incarnation,
+                                        .rank = old->me,
+                                        .doubts = r->m.doubt_count},
+                               .doubts = r->m.doubts};
+    shoali_visit_words words = {.call = &call};
+    SHOALI_TRY(knock(r, r->candidate, &words));
+    r->proposal = words.proposal;
+    r->in.admit = words.admit;
+    return shoali_member_agree(&r->m, &r->proposal) ? SHOAL_OK : SHOAL_PENDING;
 }
 
 /* At the doors of all that may be somewhere, as a newcomer. */
 static shoal_status rejoin(reform *r)
 {
     for (uint32_t i = 0; i < r->old->size; i++) {
-        shoali_held held = {0};
+        shoali_visit_words words = {.call = NULL};
         char door[SHOALI_DOOR_BYTES];
-        if (i == r->old->me || r->states[i] == DEAD || r->states[i] == LEFT)
+        if (i == r->old->me || r->m.states[i] == SHOALI_MEMBER_DEAD ||
+            r->m.states[i] == SHOALI_MEMBER_LEFT)
             continue;
-        shoal_status status = knock(r, i, NULL, &held);
-        for (int hops = 0; status == SHOAL_PENDING && !held.stay && held.count > 0 && hops < 4;
+        shoal_status status = knock(r, i, &words);
+        for (int hops = 0;
+             status == SHOAL_PENDING && !words.held.stay && words.held.count > 0 && hops < 4;
              hops++) {
-            memcpy(door, held.doors[0], sizeof door);
-            status = shoali_knock(r->door, door, -1, NULL, r->deadline_us, NULL, NULL, &held,
-                                  &r->in.admit);
+            memcpy(door, words.held.doors[0], sizeof door);
+            status = shoali_knock(r->door, door, -1, r->deadline_us, NULL, NULL, &words);
         }
+        r->in.admit = words.admit;
+        r->proposal = (shoali_proposal){.certain = 1}; /* as a newcomer it leaves nobody out */
         if (status != SHOAL_PENDING)
             return status;
     }
@@ -407,13 +321,15 @@ static shoal_status rejoin(reform *r)
 static shoal_status enter(reform *r)
 {
     shoali_call(r->old, take_survey, r);
-    if (count_of(r, MOVED) > 0)
+    if (shoali_member_is_behind(&r->m))
         return rejoin(r);
-    for (r->candidate = 0; r->candidate < r->old->me; r->candidate++) {
-        uint8_t state = r->states[r->candidate];
-        shoal_status status = state == HERE || state == ASTRAY ? visit(r) : SHOAL_PENDING;
-        if (status != SHOAL_PENDING || state == HERE)
+    r->candidate = shoali_member_candidate(&r->m, 0);
+    while (r->candidate < r->old->me) {
+        bool here = r->m.states[r->candidate] == SHOALI_MEMBER_HERE;
+        shoal_status status = visit(r);
+        if (status != SHOAL_PENDING || here)
             return status;
+        r->candidate = shoali_member_candidate(&r->m, r->candidate + 1);
     }
     shoal_status status = lead(r);
     if (status != SHOAL_EEPOCH)
@@ -473,10 +389,14 @@ static void adopt(void *arg)
 static shoal_status move(reform *r, shoal_comm **comm)
 {
     shoal_comm *fresh = NULL;
-    r->tried = r->in.admit.epoch > r->tried ? r->in.admit.epoch : r->tried;
     r->in.keeper = r->door;
-    SHOALI_TRY(shoali_comm_enter(&r->in, &fresh));
-    shoali_call(r->old, say_moved, r->old);
+    r->in.ready_us = shoali_member_ready_us(&r->m, &r->proposal);
+    shoal_status status = shoali_comm_enter(&r->in, &fresh);
+    if (status != SHOAL_OK) {
+        shoali_member_failed(&r->m, shoali_now_us());
+        return status;
+    }
+    shoali_call(r->old, shoali_reform_say_moved, r->old);
     shoali_call(r->old, steal, r);
     fresh->in.residuals = r->in.residuals;
     r->fresh = fresh;
@@ -509,15 +429,36 @@ static shoal_status attempts(reform *r, shoal_comm **comm)
                        r->old->me, (unsigned long long)r->old->epoch);
 }
 
+static shoal_status alloc_tables(reform *r)
+{
+    const uint32_t size = r->old->size;
+    r->m.states = shoali_alloc_array(size, sizeof *r->m.states);
+    r->m.identity = shoali_alloc_array(size, sizeof *r->m.identity);
+    r->m.said_us = shoali_alloc_array(size, sizeof *r->m.said_us);
+    r->calls = shoali_alloc_array(size, sizeof(const shoali_guest *));
+    r->callers = shoali_alloc_array(size, sizeof *r->callers);
+    r->out = shoali_alloc_array(size, sizeof *r->out);
+    bool all = r->m.states != NULL && r->m.identity != NULL && r->m.said_us != NULL &&
+               r->calls != NULL && r->callers != NULL && r->out != NULL;
+    return all ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+static void free_tables(reform *r)
+{
+    shoali_free(r->m.states);
+    shoali_free(r->m.identity);
+    shoali_free(r->m.said_us);
+    shoali_free(r->calls);
+    shoali_free(r->callers);
+    shoali_free(r->out);
+    shoali_free(r);
+}
+
 static shoal_status run(reform *r, shoal_comm **comm)
 {
     shoal_comm *old = r->old;
-    r->states = shoali_alloc_array(old->size, sizeof *r->states);
-    r->callers = shoali_alloc_array(old->size, sizeof *r->callers);
-    r->out = shoali_alloc_array(old->size, sizeof *r->out);
-    if (r->states == NULL || r->callers == NULL || r->out == NULL)
-        return SHOAL_ENOMEM;
-    shoali_call(old, leave_epoch, old);
+    SHOALI_TRY(alloc_tables(r));
+    shoali_call(old, shoali_reform_leave, old);
     shoali_comm_quiet(old);
     shoali_door_stop(r->door);
     shoal_status status = attempts(r, comm);
@@ -544,18 +485,22 @@ shoal_status shoali_comm_reform(
                            "this communicator's members are fixed: create it with reform = true");
     if (atomic_load(&(*comm)->forked))
         return shoali_fail(SHOAL_EFORKED, "this communicator belongs to the parent process");
-    reform r = {.old = *comm,
-                .door = (*comm)->door,
-                .done = done,
-                .lost = told,
-                .lost_ctx = ctx,
-                .tried = (*comm)->epoch,
-                .deadline_us = shoali_now_us() +
-                               (uint64_t)(timeout_us > 0 ? timeout_us : DEFAULT_REFORM_US)};
-    shoal_status status = run(&r, comm);
-    shoali_free(r.states);
-    shoali_free(r.callers);
-    shoali_free(r.out);
+    reform *r = shoali_alloc(sizeof *r);
+    if (r == NULL)
+        return SHOAL_ENOMEM;
+    r->old = *comm;
+    r->door = (*comm)->door;
+    r->lost = told;
+    r->lost_ctx = ctx;
+    r->deadline_us = shoali_now_us() + (uint64_t)(timeout_us > 0 ? timeout_us : DEFAULT_REFORM_US);
+    r->m = (shoali_member){.me = r->old->me,
+                           .size = r->old->size,
+                           .epoch = r->old->epoch,
+                           .tried = r->old->epoch,
+                           .done = done,
+                           .peer_timeout_us = (uint64_t)r->old->peer_timeout_us};
+    shoal_status status = run(r, comm);
+    free_tables(r);
     if (status != SHOAL_OK || view_out == NULL)
         return status;
     return shoal_comm_view(*comm, view_out);

@@ -6,7 +6,8 @@
  *
  * and stays so: the membership is fixed until a reform (reform.c). Any frame is a sign of life.
  * LOST is a suspicion, whatever it rests on: who may go on without the lost is for the quorum to
- * say (quorum.h), and of the lost only those do not count whose end is proven (proof.h).
+ * say (member/quorum.h), and of the lost only those do not count whose end is proven (proof.h)
+ * while their last word is fresh (member/life.h).
  * Heartbeats say what the sender does, so that an error can tell what a lost peer was last
  * doing. */
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include "base/log.h"
 #include "comm/inner.h"
 #include "comm/proof.h"
-#include "comm/quorum.h"
+#include "member/quorum.h"
 #include "wire/messages.h"
 
 enum { BEATS_PER_TIMEOUT = 10, RELAY_PART = 4 };
@@ -36,13 +37,18 @@ void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_hea
 {
     comm->peers[endpoint].doing = *beat;
     comm->peers[endpoint].doing_us = comm->now_us;
+    if (comm->now_us >= comm->deaf_us)
+        comm->peers[endpoint].word_us = comm->now_us;
     shoali_watch_hear(comm, endpoint, beat);
 }
 
 void shoali_view_late(shoal_comm *comm, uint64_t late_us)
 {
+    const uint64_t deaf_us = shoali_life_deaf_us(late_us, (uint64_t)comm->peer_timeout_us);
     for (uint32_t i = 0; i < comm->size; i++)
         comm->peers[i].heard_us += late_us;
+    if (deaf_us > 0)
+        comm->deaf_us = comm->now_us + deaf_us;
     /* The others count from our last sign of life, which came a beat or two earlier. */
     if (late_us > (uint64_t)comm->peer_timeout_us / 4 * 3) {
         comm->outdated_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
@@ -158,33 +164,37 @@ bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_los
     return lost;
 }
 
-/* A death counts if it is proven while its last word is so fresh that it was of this epoch until
- * then: who was out of reach for longer may have been of a later one, or have ended with the job
- * done, and then its death gives nobody the right to go on without those it went with. */
 void shoali_view_look(shoal_comm *comm, uint32_t endpoint)
 {
     shoali_peer *peer = &comm->peers[endpoint];
-    const uint64_t silent_us = shoali_since(comm, peer->heard_us);
-    const uint64_t limit_us = (uint64_t)comm->peer_timeout_us;
-    if (comm->addresses == NULL || silent_us > limit_us || atomic_load(&peer->ended))
+    const shoali_death death = shoali_life_end(peer->leaving, shoali_since(comm, peer->word_us),
+                                               (uint64_t)comm->peer_timeout_us);
+    if (comm->addresses == NULL || death == SHOALI_DEATH_NONE || atomic_load(&peer->death) != 0)
         return;
     const shoali_address *theirs = &comm->addresses[endpoint];
     if (shoali_proof_by_launcher(theirs, comm->launch.ledger) ||
-        (silent_us <= limit_us / 2 && shoali_proof_by_kernel(&comm->addresses[comm->me], theirs)))
-        atomic_store(&peer->ended, true);
+        shoali_proof_by_kernel(&comm->addresses[comm->me], theirs))
+        atomic_store(&peer->death, death);
+}
+
+static shoali_vote vote_of(const shoal_comm *comm, uint32_t i)
+{
+    const shoali_peer *peer = &comm->peers[i];
+    const uint32_t state = i == comm->me ? SHOALI_PEER_HERE : state_of(peer);
+    const uint32_t death = atomic_load(&peer->death);
+    return state == SHOALI_PEER_HERE       ? SHOALI_VOTE_HERE
+           : state == SHOALI_PEER_LEFT     ? SHOALI_VOTE_GONE
+           : death == SHOALI_DEATH_CERTAIN ? SHOALI_VOTE_GONE
+           : death == SHOALI_DEATH_DYING   ? SHOALI_VOTE_DYING
+                                           : SHOALI_VOTE_AWAY;
 }
 
 /* Those that this rank reaches may not decide for all (quorum.h). */
 static bool is_minority(const shoal_comm *comm, shoali_tally *tally_out)
 {
     shoali_tally tally = {0};
-    for (uint32_t i = 0; i < comm->ranks; i++) {
-        uint32_t state = i == comm->me ? SHOALI_PEER_HERE : state_of(&comm->peers[i]);
-        shoali_tally_add(&tally, state == SHOALI_PEER_HERE ? SHOALI_VOTE_HERE
-                                 : state == SHOALI_PEER_LOST && !atomic_load(&comm->peers[i].ended)
-                                     ? SHOALI_VOTE_AWAY
-                                     : SHOALI_VOTE_GONE);
-    }
+    for (uint32_t i = 0; i < comm->ranks; i++)
+        shoali_tally_add(&tally, vote_of(comm, i));
     *tally_out = tally;
     return !shoali_tally_decides(&tally);
 }
@@ -221,7 +231,7 @@ static void check_quorum(shoal_comm *comm)
         text, sizeof text,
         "rank %u (host %.40s) reaches only %u of the %u members that may be alive, for %.1f s: "
         "the others may go on without it",
-        comm->me, comm->host, tally.here, tally.here + tally.away,
+        comm->me, comm->host, tally.here, tally.here + tally.away + tally.dying,
         (double)shoali_since(comm, comm->minority_us) * 1e-6);
     shoali_log(WARN, "%s", text);
     comm->listener.on_peer_down(comm->listener.ctx, comm->me, SHOAL_EEPOCH, text);
@@ -299,6 +309,11 @@ static void beat(shoal_comm *comm)
     for (uint32_t i = 0; i < comm->size; i++) {
         if (i == comm->me || !comm->peers[i].up || state_of(&comm->peers[i]) != SHOALI_PEER_HERE)
             continue;
+        if (!shoali_life_speaks(shoali_since(comm, comm->peers[i].heard_us),
+                                (uint64_t)comm->peer_timeout_us))
+            continue;
+        if (!comm->leaving)
+            comm->peers[i].said_us = comm->now_us;
         now.to_you_bytes_s = shoali_watch_rate_to(comm, i);
         shoali_heartbeat_encode(&now, body);
         shoali_control(comm, i, SHOALI_MESSAGE_heartbeat, body, sizeof body);

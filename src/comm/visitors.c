@@ -34,6 +34,8 @@ void shoali_visitors_close(shoali_visitors *v)
 void shoali_visitors_drop(shoali_visitors *v, uint32_t index)
 {
     shoali_meet_stream_close(&v->all[index]->stream);
+    if (v->forget != NULL)
+        v->forget(v->all[index]);
     shoali_free(v->all[index]);
     v->all[index] = v->all[--v->count];
 }

@@ -33,6 +33,7 @@ typedef struct shoali_visitors {
     shoali_visitor **all;          /* [shoali_visitors_room] */
     uint64_t turned_away;          /* strangers that made room */
     bool exhausted;                /* no descriptor was left: for one round nobody is accepted */
+    void (*forget)(shoali_visitor *visitor); /* of what the owner keeps of each; NULL: nothing */
 } shoali_visitors;
 
 /** @param limit how many can be known; the owner drops those beyond. */

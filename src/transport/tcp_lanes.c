@@ -137,11 +137,12 @@ static void name_link(const shoali_ip *here, const shoali_ip *there, char *out, 
     snprintf(out, bytes, "%.40s - %.40s", from, to);
 }
 
-/* The kernel at its other end does: it acknowledges data, or the probes of an idle connection. */
+/* The kernel at its other end does: it acknowledges data, or the probes of an idle connection. Who
+ * has been silent for more than half of the deadline is not spoken to any more (member/life.h). */
 static bool answers(const shoali_tcp *tcp, const shoali_conn *conn)
 {
     return conn->state == SHOALI_CONN_OPEN &&
-           shoali_tcp_silent_us(conn->fd) < (uint64_t)tcp->args.deadline_us / 2;
+           shoali_tcp_silent_us(conn->fd) < (uint64_t)tcp->args.deadline_us / 4 * 3;
 }
 
 static void say_answering(const shoali_tcp *tcp, uint32_t peer, const shoali_ip *but, char *out,

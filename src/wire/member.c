@@ -42,6 +42,7 @@ size_t shoali_come_encode(const shoali_come *message, uint8_t out[SHOALI_COME_BY
     shoali_put_u64(out + 16, message->done);
     shoali_put_u64(out + 24, message->incarnation);
     shoali_put_u32(out + 32, message->rank);
+    shoali_put_u32(out + 36, message->doubts);
     return SHOALI_COME_BYTES;
 }
 
@@ -53,8 +54,50 @@ bool shoali_come_decode(const uint8_t *bytes, size_t len_bytes, shoali_come *mes
                                  .tried = shoali_get_u64(bytes + 8),
                                  .done = shoali_get_u64(bytes + 16),
                                  .incarnation = shoali_get_u64(bytes + 24),
-                                 .rank = shoali_get_u32(bytes + 32)};
-    return message_out->tried < UINT64_MAX;
+                                 .rank = shoali_get_u32(bytes + 32),
+                                 .doubts = shoali_get_u32(bytes + 36)};
+    return message_out->tried < UINT64_MAX && message_out->doubts <= SHOALI_DOUBTS;
+}
+
+static size_t bytes_of(uint32_t bits)
+{
+    return bits / 8 + (bits % 8 != 0);
+}
+
+size_t shoali_proposal_encode(const shoali_proposal *message, uint8_t out[SHOALI_PROPOSAL_BYTES])
+{
+    const uint32_t size = message->size < SHOALI_PROPOSAL_MEMBERS ? message->size
+                                                                  : SHOALI_PROPOSAL_MEMBERS;
+    shoali_put_u64(out, message->epoch);
+    shoali_put_u64(out + 8, message->leader);
+    shoali_put_u32(out + 16, size);
+    shoali_put_u32(out + 20, message->newcomers);
+    shoali_put_u32(out + 24, message->certain);
+    memcpy(out + 28, message->stays, bytes_of(size));
+    return 28 + bytes_of(size);
+}
+
+bool shoali_proposal_decode(const uint8_t *bytes, size_t len_bytes, shoali_proposal *message_out)
+{
+    bool somebody = false;
+    if (len_bytes < 28)
+        return false;
+    *message_out = (shoali_proposal){.epoch = shoali_get_u64(bytes),
+                                     .leader = shoali_get_u64(bytes + 8),
+                                     .size = shoali_get_u32(bytes + 16),
+                                     .newcomers = shoali_get_u32(bytes + 20),
+                                     .certain = shoali_get_u32(bytes + 24)};
+    const uint32_t size = message_out->size;
+    if (size == 0 || size > SHOALI_PROPOSAL_MEMBERS || message_out->certain > 1 ||
+        message_out->newcomers > SHOALI_PROPOSAL_MEMBERS || len_bytes != 28 + bytes_of(size))
+        return false;
+    memcpy(message_out->stays, bytes + 28, bytes_of(size));
+    for (uint32_t i = 0; i < 8 * (uint32_t)bytes_of(size); i++) {
+        if (i >= size && shoali_proposal_stays(message_out, i))
+            return false;
+        somebody = somebody || shoali_proposal_stays(message_out, i);
+    }
+    return somebody && message_out->epoch > 0;
 }
 
 size_t shoali_admit_encode(const shoali_admit *message, uint8_t out[SHOALI_ADMIT_BYTES])

@@ -16,6 +16,8 @@ enum {
     SHOALI_REFORM_WANTED,  /* please reform at your next boundary */
     SHOALI_REFORM_LEAVING, /* the sender reforms: nothing more of this epoch comes from it */
     SHOALI_REFORM_MOVED,   /* the sender is in the next epoch */
+    SHOALI_REFORM_READY,   /* to the leader, in the epoch to come: it is connected to all */
+    SHOALI_REFORM_GO,      /* from the leader, there: all are; the epoch has begun */
     SHOALI_REFORM_KINDS
 };
 
@@ -26,16 +28,35 @@ typedef struct shoali_reform {
 } shoali_reform;
 enum { SHOALI_REFORM_MESSAGE_BYTES = 4 + SHOALI_DOOR_BYTES };
 
-/** come: a member of an epoch visits who leads the next one. A newcomer brings its record. */
+/** come: a member of an epoch visits who leads the next one, after its doubts, a proposal each. A
+ * newcomer brings its record. */
 typedef struct shoali_come {
     uint64_t epoch, tried; /* that it is in; the highest that it has tried to enter */
     uint64_t done;         /* steps */
     uint64_t incarnation;  /* of its record in that epoch */
     uint32_t rank;         /* in that epoch */
+    uint32_t doubts;       /* how many came before this, of that epoch */
 } shoali_come;
-enum { SHOALI_COME_BYTES = 36 };
+enum { SHOALI_COME_BYTES = 40, SHOALI_DOUBTS = 8 };
 
-/** admit: the visitor's place in the next epoch, whose members meet at a door. */
+/** proposal: who is to be a member of the next epoch; behind an admit, or before a come. */
+enum { SHOALI_PROPOSAL_MEMBERS = 4096 };
+typedef struct shoali_proposal {
+    uint64_t epoch;     /* the next one */
+    uint64_t leader;    /* the incarnation of who proposes it */
+    uint32_t size;      /* members of the epoch that ends */
+    uint32_t newcomers; /* how many, besides those who stay */
+    uint32_t certain;   /* 1: nobody who may be alive is left out; no need to be quiet first */
+    uint8_t stays[SHOALI_PROPOSAL_MEMBERS / 8]; /* bit i: rank i of the epoch that ends goes on */
+} shoali_proposal;
+enum { SHOALI_PROPOSAL_BYTES = 28 + SHOALI_PROPOSAL_MEMBERS / 8 };
+static inline bool shoali_proposal_stays(const shoali_proposal *proposal, uint32_t rank)
+{
+    return (proposal->stays[rank / 8] >> rank % 8 & 1) != 0;
+}
+
+/** admit: the visitor's place in the next epoch, whose members meet at a door. A proposal of that
+ * epoch lies behind it. */
 typedef struct shoali_admit {
     uint64_t epoch, done_min, done_max;
     uint32_t rank, size, done_rank; /* done_rank: the first with done_max */
@@ -55,6 +76,9 @@ size_t shoali_reform_encode(const shoali_reform *message, uint8_t out[SHOALI_REF
 bool shoali_reform_decode(const uint8_t *bytes, size_t len_bytes, shoali_reform *message_out);
 size_t shoali_come_encode(const shoali_come *message, uint8_t out[SHOALI_COME_BYTES]);
 bool shoali_come_decode(const uint8_t *bytes, size_t len_bytes, shoali_come *message_out);
+size_t shoali_proposal_encode(const shoali_proposal *message, uint8_t out[SHOALI_PROPOSAL_BYTES]);
+/** False also where there are more members than may be, or nobody stays. */
+bool shoali_proposal_decode(const uint8_t *bytes, size_t len_bytes, shoali_proposal *message_out);
 size_t shoali_admit_encode(const shoali_admit *message, uint8_t out[SHOALI_ADMIT_BYTES]);
 /** False also where rank or done_rank is none of size. */
 bool shoali_admit_decode(const uint8_t *bytes, size_t len_bytes, shoali_admit *message_out);

@@ -59,8 +59,10 @@ class Links(unittest.TestCase):
         cls.jobs = {}
         limit = '$([ "$RANK" = 2 ] && echo timeout -s KILL 5) '  # it would look for them for 60 s
         noted = (
-            f"until {os.path.abspath(shoal.SHOAL)} status 2>&1 | grep -q 'epoch 0.*10.78.1.. broke'"
-            "; do sleep 0.05; done; echo shoal status says so"
+            f"n=0; until {os.path.abspath(shoal.SHOAL)} status > {cls.folder.name}/status 2>&1; "
+            f"grep -q 'epoch 0.*10.78.1.. broke' {cls.folder.name}/status; do sleep 0.05; "
+            f"n=$((n + 1)); [ $n -lt 400 ] || {{ cat {cls.folder.name}/status; exit; }}; done; "
+            "echo shoal status says so"
         )
         cls.together(
             ("calm", 2, "line:2", "reform", 9, "true"),

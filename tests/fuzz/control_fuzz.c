@@ -9,6 +9,16 @@
 #include "wire/control.h"
 #include "wire/member.h"
 
+/* As STABLE, of any length. */
+static void proposal(const uint8_t *data, size_t size)
+{
+    uint8_t bytes[SHOALI_PROPOSAL_BYTES];
+    shoali_proposal one;
+    if (shoali_proposal_decode(data, size, &one) &&
+        (shoali_proposal_encode(&one, bytes) != size || memcmp(bytes, data, size) != 0))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* decode, encode, decode, encode: the second round changes nothing. */
@@ -74,6 +84,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 11:
         STABLE(shoali_held, shoali_held_decode, shoali_held_encode, SHOALI_HELD_BYTES);
+        break;
+    case 12:
+        proposal(data, size);
         break;
     default:
         STABLE(shoali_record, shoali_record_decode, shoali_record_encode, SHOALI_RECORD_BYTES);

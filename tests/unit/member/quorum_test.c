@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may decide, against all that can be known: every membership of up to five, every set of dead,
  * every pair of parts that do not reach each other, and every knowledge of the dead in each. */
-#include "comm/quorum.h"
+#include "member/quorum.h"
 #include "support/check.h"
 
 enum { MOST = 5 };

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What members of a job that may change its members tell each other on their connections, and how
+ * an epoch after the first begins (member/member.h). */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/inner.h"
+#include "wire/messages.h"
+
+enum { WAIT_MS = 2 };
+
+static void say(shoal_comm *comm, uint32_t what)
+{
+    shoali_reform message = {.what = what};
+    uint8_t body[SHOALI_REFORM_MESSAGE_BYTES];
+    if (comm->door != NULL)
+        memcpy(message.door, comm->door->address, sizeof message.door);
+    shoali_reform_encode(&message, body);
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (i != comm->me && comm->peers[i].up &&
+            atomic_load(&comm->peers[i].state) == SHOALI_PEER_HERE)
+            shoali_control(comm, i, SHOALI_MESSAGE_reform, body, sizeof body);
+}
+
+void shoali_reform_introduce(void *arg)
+{
+    say(arg, SHOALI_REFORM_DOOR);
+}
+
+void shoali_reform_want(void *arg)
+{
+    shoal_comm *comm = arg;
+    if (!atomic_exchange(&comm->wanted, true))
+        say(comm, SHOALI_REFORM_WANTED);
+}
+
+static void tell_relay(shoal_comm *comm, uint32_t endpoint, const char *door)
+{
+    const char *port = strrchr(door, ':');
+    if (port != NULL)
+        shoali_relay_know_door(comm->relay, endpoint, (uint16_t)strtoul(port + 1, NULL, 10));
+}
+
+void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_reform *message)
+{
+    shoali_peer *peer = &comm->peers[endpoint];
+    switch (message->what) {
+    case SHOALI_REFORM_DOOR:
+        pthread_mutex_lock(&comm->lock);
+        memcpy(peer->door, message->door, sizeof peer->door);
+        pthread_mutex_unlock(&comm->lock);
+        tell_relay(comm, endpoint, message->door);
+        break;
+    case SHOALI_REFORM_LEAVING:
+        peer->leaving = true;
+        atomic_store(&comm->wanted, true);
+        shoali_run_peer_leaving(comm, endpoint);
+        break;
+    case SHOALI_REFORM_MOVED:
+        peer->moved = true;
+        break;
+    case SHOALI_REFORM_READY:
+        atomic_fetch_add(&comm->ready, peer->said_ready ? 0 : 1);
+        peer->said_ready = true;
+        break;
+    case SHOALI_REFORM_GO:
+        if (endpoint == 0)
+            atomic_store(&comm->begun, true);
+        break;
+    default:
+        atomic_store(&comm->wanted, true);
+        break;
+    }
+}
+
+void shoali_reform_leave(void *arg)
+{
+    shoal_comm *comm = arg;
+    comm->leaving = true;
+    shoali_run_all_leaving(comm);
+    say(comm, SHOALI_REFORM_LEAVING);
+}
+
+void shoali_reform_say_moved(void *arg)
+{
+    say(arg, SHOALI_REFORM_MOVED);
+}
+
+/* ------------------------------------------------------------------ an epoch begins */
+
+static void say_ready(void *arg)
+{
+    shoal_comm *comm = arg;
+    const shoali_reform message = {.what = SHOALI_REFORM_READY};
+    uint8_t body[SHOALI_REFORM_MESSAGE_BYTES];
+    shoali_control(comm, 0, SHOALI_MESSAGE_reform, body, shoali_reform_encode(&message, body));
+}
+
+static void say_go(void *arg)
+{
+    say(arg, SHOALI_REFORM_GO);
+}
+
+/* The leader needs all, the others need the leader. comm->size: nobody is missing. */
+static uint32_t missing(const shoal_comm *comm)
+{
+    const uint32_t needed = comm->me == 0 ? comm->size : 1;
+    for (uint32_t i = 0; i < needed; i++)
+        if (i != comm->me && atomic_load(&comm->peers[i].state) != SHOALI_PEER_HERE)
+            return i;
+    return comm->size;
+}
+
+static shoal_status cannot_begin(const shoal_comm *comm, uint32_t rank)
+{
+    if (rank == comm->size)
+        return shoali_fail(SHOAL_ETIMEDOUT, "epoch %llu did not begin within %.3g s",
+                           (unsigned long long)comm->epoch, (double)comm->join_timeout_us * 1e-6);
+    shoal_status status = shoali_fail(SHOAL_EPEER, "before epoch %llu began: %s",
+                                      (unsigned long long)comm->epoch, comm->peers[rank].lost_text);
+    shoali_error_about((int32_t)rank, comm->peers[rank].host, "reform", -1);
+    return status;
+}
+
+shoal_status shoali_reform_begin(shoal_comm *comm)
+{
+    const uint64_t began_us = shoali_now_us();
+    const uint64_t from_us = comm->in.ready_us > began_us ? comm->in.ready_us : began_us;
+    bool said = false;
+    for (;;) {
+        const uint64_t now_us = shoali_now_us();
+        const uint32_t rank = missing(comm);
+        if (comm->me > 0 && atomic_load(&comm->begun))
+            return SHOAL_OK;
+        if (rank < comm->size || now_us > from_us + (uint64_t)comm->join_timeout_us)
+            return cannot_begin(comm, rank);
+        if (comm->me == 0 && now_us >= from_us && atomic_load(&comm->ready) == comm->size - 1) {
+            shoali_call(comm, say_go, comm);
+            return SHOAL_OK;
+        }
+        if (comm->me > 0 && now_us >= from_us && !said) {
+            shoali_call(comm, say_ready, comm);
+            said = true;
+        }
+        (void)poll(NULL, 0, WAIT_MS);
+    }
+}
