@@ -29,8 +29,7 @@ FAULTS = [
     ("one fewer than half decides", "quorum.c", "tally->here > others ||",
      "tally->here + 1 > others ||"),
     ("those out of reach count as dead", "member.c",
-     ": is_out_of_reach(m, i)                    ? SHOALI_VOTE_AWAY",
-     ": is_out_of_reach(m, i)                    ? SHOALI_VOTE_GONE"),
+     ": is_out_of_reach(m, i) ? SHOALI_VOTE_AWAY", ": is_out_of_reach(m, i) ? SHOALI_VOTE_GONE"),
     ("who has moved on counts as dead", "member.c",
      "m->states[i] == SHOALI_MEMBER_ASTRAY ||\n           m->states[i] == SHOALI_MEMBER_MOVED",
      "m->states[i] == SHOALI_MEMBER_ASTRAY"),
@@ -61,7 +60,7 @@ FAULTS = [
     ("steps of those who come are not counted", "member.c",
      "if (come->done > place->done_max)", "if (come->done > place->done_max + 1)"),
     ("more newcomers than there is room for", "member.c",
-     "calls->newcomer_count && place.size < calls->room &&", "calls->newcomer_count &&"),
+     "calls->newcomers && place.size < calls->room", "calls->newcomers"),
     ("nobody is waited for", "member.c", "if (!all_have_come(m, calls, now_us))",
      "if (m->size == 0)"),
 ]
@@ -75,9 +74,10 @@ def build(folder, fault):
         with open(os.path.join(ROOT, "src/member", name), encoding="utf-8") as file:
             text = file.read()
         if fault is not None and name == fault[1]:
-            if text.count(fault[2]) != 1:
-                sys.exit(f"member_faults: {name} has no single place like this: {fault[2]}")
-            text = text.replace(fault[2], fault[3])
+            text, places = re.subn(r"\s+".join(map(re.escape, fault[2].split())),
+                                   lambda _, planted=fault[3]: planted, text)
+            if places != 1:
+                sys.exit(f"member_faults: {name} has {places} places like this: {fault[2]}")
         with open(os.path.join(member, name), "w", encoding="utf-8") as file:
             file.write(text)
     sources = [os.path.join(member, n) for n in sorted(os.listdir(member)) if n.endswith(".c")]

@@ -198,6 +198,7 @@ def arguments():
     parser.add_argument("--strength", type=int, default=2,
                         help="3: triples of " + ", ".join(SIX) + ", at default keys")
     parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts; commit/N")
+    parser.add_argument("--rest", action="store_true", help="all but that part")
     parser.add_argument("--only", type=int, nargs="*", help="these rows")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--again", type=int, default=0, help="times that a failing row is repeated")
@@ -222,7 +223,8 @@ def chosen_rows(args, rows):
     part, parts = part_of(args.part)
     if args.only is not None:
         return [(i, rows[i]) for i in args.only]
-    return [(i, row) for i, row in enumerate(rows) if i % parts == (part - 1) % parts]
+    return [(i, row) for i, row in enumerate(rows)
+            if (i % parts == (part - 1) % parts) != args.rest]
 
 
 def main():

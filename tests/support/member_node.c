@@ -348,6 +348,9 @@ static void meet_on(world *w, uint8_t node)
     if (comm->me == 0 && all_are(w, comm, true)) {
         if (world_random(w, 8) == 0)
             world_part(w); /* some hear it, some do not */
+        for (uint32_t i = world_random(w, 12) == 0 ? 1 : comm_size(w, comm); i < comm_size(w, comm);
+             i++)
+            world_kill(w, comm_node(w, comm, i)); /* nobody does */
         comm_say_all(w, comm, node, WORD_GO);
         comm->go = true;
     }

@@ -108,12 +108,15 @@ static void cut_one(world *w, uint8_t from, uint8_t to, bool reset)
     }
 }
 
+/* Who is a bridge reaches both sides. */
 static void part(world *w, uint32_t side)
 {
     const bool reset = world_random(w, 2) == 0, one_way = world_random(w, 4) == 0;
+    const uint32_t bridges = world_random(w, 3) == 0 ? (uint32_t)shoali_rng_next(&w->rng) : 0;
     for (uint8_t a = 0; a < w->nodes; a++)
         for (uint8_t b = 0; b < w->nodes; b++)
-            if ((side >> a & 1) == 1 && (side >> b & 1) == 0) {
+            if ((side >> a & 1) == 1 && (side >> b & 1) == 0 && (bridges >> a & 1) == 0 &&
+                (bridges >> b & 1) == 0) {
                 cut_one(w, a, b, reset);
                 if (!one_way)
                     cut_one(w, b, a, reset);
@@ -131,7 +134,7 @@ static void heal(world *w)
     memset(w->cut, 0, sizeof w->cut);
 }
 
-static void kill_one(world *w, uint8_t node)
+void world_kill(world *w, uint8_t node)
 {
     world_node *n = &w->node[node];
     if (n->dead || n->state == NODE_ABSENT)
@@ -149,7 +152,7 @@ static void fault(world *w)
         printf("%8.3f fault %d node %d\n", (double)w->now_us * 1e-6, (int)what, node);
     if (what < 3)
         for (uint64_t more = world_random(w, 3); more < 3; more += 1 + world_random(w, 2))
-            kill_one(w, (uint8_t)world_random(w, w->nodes));
+            world_kill(w, (uint8_t)world_random(w, w->nodes));
     else if (what < 5)
         w->node[node].paused_until_us = w->now_us + world_random(w, 3 * WORLD_TIMEOUT_US);
     else if (what < 8)

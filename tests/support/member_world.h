@@ -159,6 +159,7 @@ uint64_t world_random(world *w, uint64_t below);
 /** More trouble, soon; or now, before the next word. */
 void world_strike(world *w);
 void world_part(world *w);
+void world_kill(world *w, uint8_t node);
 uint64_t node_now(const world *w, uint8_t node);
 uint8_t comm_node(const world *w, const world_comm *comm, uint32_t rank);
 uint32_t comm_size(const world *w, const world_comm *comm);
