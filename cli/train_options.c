@@ -20,6 +20,8 @@ enum {
     KEY_OPTIMIZER,
     KEY_SCHEDULE,
     KEY_STEPS,
+    KEY_CLIP,
+    KEY_SMOOTHING,
     KEY_BUCKET,
     KEY_NONFINITE,
     KEY_CHECK,
@@ -71,11 +73,15 @@ const struct argp_option train_options[] = {
     {"steps", KEY_STEPS, "N", 0, "Stop after so many steps in all", 1},
     {"lr", 'r', "RATE", 0, "Base learning rate (0.02)", 1},
     {"optimizer", KEY_OPTIMIZER, "SPEC", 0,
-     "sgd:momentum=0.9,decay=5e-4,nesterov or adam; decay spares biases and norms "
-     "(sgd:momentum=0.9)",
+     "sgd:momentum=0.9,decay=5e-4,nesterov, adam, adamw, muon; decay spares biases and norms, "
+     "ema=0.999 keeps an average (sgd:momentum=0.9)",
      1},
     {"schedule", KEY_SCHEDULE, "SPEC", 0,
-     "constant, cosine:warmup=100, step:at=0.5/0.75,factor=0.1 (constant)", 1},
+     "constant, cosine:warmup=100, poly, step:at=0.5/0.75,factor=0.1 (constant)", 1},
+    {"clip-norm", KEY_CLIP, "NORM", 0, "A step's gradient gets at most this norm, over all weights",
+     1},
+    {"label-smoothing", KEY_SMOOTHING, "SHARE", 0,
+     "Of each label, to all classes alike, in training (0)", 1},
     {"seed", 's', "N", 0, "Of weights, order of samples and dropout (1)", 1},
     {NULL, 0, NULL, 0, "Among whom, and how they exchange:", 2},
     {"workers", 'w', "N", 0, "Workers to start here (1; the launcher's number under a launcher)",
@@ -262,6 +268,10 @@ static int parse_value(train_args *args, int key, const char *text)
         return parse_u64(text, &train->seed);
     case KEY_COMPUTE:
         return cli_parse_real(text, 0, 3.6e6, &train->compute_ms);
+    case KEY_CLIP:
+        return cli_parse_real(text, 1e-12, 1e12, &train->clip_norm);
+    case KEY_SMOOTHING:
+        return cli_parse_real(text, 0, 0.999, &train->label_smoothing);
     case KEY_STEPS:
         return parse_u64(text, &train->max_steps);
     case KEY_CHECKPOINT:

@@ -21,7 +21,8 @@ enum {
     SHOAL_JOB_RESUME = 1u << 6,
     SHOAL_JOB_SKIPS = 1u << 7, /* --nonfinite skip */
     SHOAL_JOB_PACED = 1u << 8, /* --compute-ms */
-    SHOAL_JOB_DUMPS = 1u << 9  /* --dump-gradients */
+    SHOAL_JOB_DUMPS = 1u << 9, /* --dump-gradients */
+    SHOAL_JOB_CLIPS = 1u << 10 /* --clip-norm */
 };
 
 /** The option of the i-th of these ("--simulate"); NULL beyond the last. */
@@ -33,6 +34,7 @@ typedef struct shoal_job {
     const char *sync;       /* ["all_reduce"] */
     const char *codec;      /* ["identity"]; "auto" and "auto:..." as for shoal_train_desc */
     const char *collective; /* ["ring"]; "auto" */
+    const char *optimizer;  /* [none that asks for anything] */
     uint32_t workers;       /* [not known yet] that contribute */
     uint32_t asks;          /* SHOAL_JOB_* */
 } shoal_job;

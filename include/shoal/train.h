@@ -46,6 +46,10 @@ typedef struct shoal_train_desc {
     const char *optimizer;  /* ["sgd:momentum=0.9"] */
     const char *schedule;   /* ["constant"] of the learning rate */
     double lr;              /* [0.02] base learning rate */
+    double clip_norm;       /* [0: not] the gradient that a step applies gets at most this norm,
+                               over all parameters: the mean's where gradients are summed, each
+                               worker's own where replicas differ */
+    double label_smoothing; /* [0] so much of a label goes to all classes alike, in training */
     uint32_t batch;         /* [64, or the plan's] samples per worker and step */
     bool batch_auto; /* batch is the mean: each worker gets as many samples as make all take equally
                         long, measured in the first 15 steps */

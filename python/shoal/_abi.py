@@ -92,6 +92,7 @@ SHOAL_JOB_RESUME = 64
 SHOAL_JOB_SKIPS = 128
 SHOAL_JOB_PACED = 256
 SHOAL_JOB_DUMPS = 512
+SHOAL_JOB_CLIPS = 1024
 SHOAL_NETWORK_PERF = 0
 SHOAL_NETWORK_PERF_PER_COST = 1
 SHOAL_NETWORK_COST = 2
@@ -627,6 +628,7 @@ class shoal_job(C.Structure):
         ("sync", C.c_char_p),
         ("codec", C.c_char_p),
         ("collective", C.c_char_p),
+        ("optimizer", C.c_char_p),
         ("workers", C.c_uint32),
         ("asks", C.c_uint32),
     ]
@@ -1183,6 +1185,8 @@ class shoal_train_desc(C.Structure):
         ("optimizer", C.c_char_p),
         ("schedule", C.c_char_p),
         ("lr", C.c_double),
+        ("clip_norm", C.c_double),
+        ("label_smoothing", C.c_double),
         ("batch", C.c_uint32),
         ("batch_auto", C.c_bool),
         ("epochs", C.c_uint32),

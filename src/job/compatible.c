@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "collective/schedule.h"
+#include "nn/optim.h"
 #include "shoal/codec.h"
 #include "sync/sync.h"
 
@@ -54,7 +55,9 @@ static const feature features[] = {
     {SHOAL_JOB_PACED, "--compute-ms", false, false, SIMULATED | PLAN,
      "there is no forward and backward pass of one worker to stretch"},
     {SHOAL_JOB_DUMPS, "--dump-gradients", false, false, SIMULATED | PLAN,
-     "no worker's own gradients of all layers are held apart there"}};
+     "no worker's own gradients of all layers are held apart there"},
+    {SHOAL_JOB_CLIPS, "--clip-norm", false, false, PLAN,
+     "no worker has the gradients of all layers, whose norm it is"}};
 enum { FEATURES = sizeof features / sizeof *features };
 
 static bool is_auto(const char *spec)
@@ -137,6 +140,49 @@ static shoal_status features_and_sync(uint32_t asks, const shoali_protocol *prot
         return status;
     }
     return SHOAL_OK;
+}
+
+/* Where owners of ranges step, nobody sees all gradients, and a range may end within a matrix. */
+static shoal_status steps_and_sync(const shoal_job *job, const shoali_protocol *protocol)
+{
+    char names[NAMES_BYTES];
+    uint32_t traits = 0;
+    const bool clips = (job->asks & SHOAL_JOB_CLIPS) != 0,
+               owners = (protocol->traits & SHOALI_SYNC_OWNER) != 0,
+               loose = (protocol->traits & SHOALI_SYNC_EXACT) == 0;
+    if (job->optimizer != NULL)
+        SHOALI_TRY(shoali_optim_ask(job->optimizer, &traits));
+    const bool whole = (traits & SHOALI_OPTIM_WHOLE) != 0,
+               averages = (traits & SHOALI_OPTIM_AVERAGES) != 0;
+    if (!(owners && (clips || whole)) && !(averages && (owners || loose)))
+        return SHOAL_OK;
+    protocols_with(SHOALI_SYNC_GRADIENTS, names);
+    shoal_status status = shoali_fail(
+        SHOAL_EINVAL, "%s%s does not go with --sync %s: %s",
+        clips && owners ? "--clip-norm" : "--optimizer ", clips && owners ? "" : job->optimizer,
+        protocol->spec,
+        owners ? "owners of ranges make the steps, and none has all gradients and weights"
+               : "its average is of weights that all workers have alike");
+    shoali_error_advice("Leave one of the two out; it goes with --sync %s.", names);
+    return status;
+}
+
+static shoal_status steps_and_features(const shoal_job *job)
+{
+    uint32_t traits = 0;
+    if (job->optimizer != NULL)
+        SHOALI_TRY(shoali_optim_ask(job->optimizer, &traits));
+    const bool averages = (traits & SHOALI_OPTIM_AVERAGES) != 0;
+    const feature *other = traits != 0 ? first_feature(job->asks & (PLAN | (averages ? ADMM : 0u)))
+                                       : NULL;
+    if (other == NULL)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(
+        SHOAL_EINVAL, "--optimizer %s does not go with %s: %s", job->optimizer, other->option,
+        other->bit == PLAN ? "workers have parts of matrices, and it takes whole ones"
+                           : "the projected weights are no average of trained ones");
+    shoali_error_advice("Leave one of the two out.");
+    return status;
 }
 
 /* A transform's rounds are operations of a communicator. */
@@ -359,6 +405,10 @@ shoal_status shoal_job_check(const shoal_job *asked)
     shoal_status status = features_together(job.asks);
     if (status == SHOAL_OK)
         status = features_and_sync(job.asks, &protocol);
+    if (status == SHOAL_OK)
+        status = steps_and_sync(&job, &protocol);
+    if (status == SHOAL_OK)
+        status = steps_and_features(&job);
     if (status == SHOAL_OK)
         status = features_and_exchange(&job);
     if (status == SHOAL_OK)

@@ -51,6 +51,7 @@ static const trait_word collective_words[] = {{SHOALI_COLL_SLOTS, "slots: sums i
                                               {SHOALI_COLL_RATED, "follows link rates"},
                                               {SHOALI_COLL_ROWS, "sends named rows"},
                                               {SHOALI_COLL_HOSTS, "sums inside hosts first"}};
+static const trait_word optimizer_words[] = {{SHOALI_OPTIM_WHOLE, "whole matrices"}};
 static const trait_word layer_words[] = {{SHOALI_LAYER_DESCRIBED, "described only"}};
 
 #define WORDS(table) (table), sizeof(table) / sizeof *(table)
@@ -100,8 +101,9 @@ static bool transport_at(size_t i, listed *out)
 
 static bool optimizer_at(size_t i, listed *out)
 {
-    *out = (listed){.row = {0}};
-    return shoali_optim_listed(i, &out->row);
+    *out = (listed){.words = optimizer_words, .word_count = 1};
+    return shoali_optim_listed(i, &out->row) &&
+           shoali_optim_ask(out->row.name, &out->traits) == SHOAL_OK;
 }
 
 static bool schedule_at(size_t i, listed *out)

@@ -49,9 +49,10 @@ typedef struct shoali_exec {
 } shoali_exec;
 
 /** sum over samples of weight * (softmax(scores) - label) / count into dscores (NULL: loss only),
- * and the loss. */
+ * and the loss.
+ * @param smoothing 0: labels as they are; else so much of each goes to all classes alike. */
 void shoali_softmax_loss(const float *scores, const uint32_t *labels, uint32_t count,
-                         uint32_t classes, float weight, float *dscores, double *sum_out,
-                         uint32_t *correct_out);
+                         uint32_t classes, double smoothing, float weight, float *dscores,
+                         double *sum_out, uint32_t *correct_out);
 
 #endif

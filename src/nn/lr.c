@@ -13,7 +13,7 @@ enum { STEPS_MAX = 16 };
 
 typedef struct lr_params {
     int64_t warmup;
-    double floor, factor;
+    double floor, factor, power;
     char at[SHOALI_KEY_TEXT_BYTES];
 } lr_params;
 
@@ -50,6 +50,12 @@ static double cosine_shape(const shoali_lr *lr, double progress)
     return floor + (1.0 - floor) * 0.5 * (1.0 + cos(M_PI * progress));
 }
 
+static double poly_shape(const shoali_lr *lr, double progress)
+{
+    double floor = lr->params.floor;
+    return floor + (1.0 - floor) * pow(1.0 - progress, lr->params.power);
+}
+
 static double step_shape(const shoali_lr *lr, double progress)
 {
     double factor = 1.0;
@@ -60,10 +66,17 @@ static double step_shape(const shoali_lr *lr, double progress)
 }
 
 static const shoali_key constant_keys[] = {KEY_WARMUP};
-static const shoali_key cosine_keys[] = {
+#define KEY_FLOOR                                                               \
+    {                                                                           \
+        "floor", SHOALI_KEY_FLOAT, offsetof(lr_params, floor), 0, 1, NULL, "0", \
+            "share of the base rate left at the end"                            \
+    }
+static const shoali_key cosine_keys[] = {KEY_WARMUP, KEY_FLOOR};
+static const shoali_key poly_keys[] = {
     KEY_WARMUP,
-    {"floor", SHOALI_KEY_FLOAT, offsetof(lr_params, floor), 0, 1, NULL, "0",
-     "share of the base rate left at the end"},
+    KEY_FLOOR,
+    {"power", SHOALI_KEY_FLOAT, offsetof(lr_params, power), 0.01, 100, NULL, "1",
+     "of what is left of the run; 1: a straight line"},
 };
 static const shoali_key step_keys[] = {
     KEY_WARMUP,
@@ -79,6 +92,10 @@ static const lr_row rows[] = {
      "half a cosine down to the floor (Loshchilov and Hutter, ICLR 2017)",
      {cosine_keys, 2, sizeof(lr_params)},
      cosine_shape},
+    {"poly",
+     "a power of what is left of the run, down to the floor (PyTorch's PolynomialLR)",
+     {poly_keys, 3, sizeof(lr_params)},
+     poly_shape},
     {"step",
      "times a factor after given shares of the run",
      {step_keys, 3, sizeof(lr_params)},

@@ -32,6 +32,7 @@ struct shoali_net {
     uint32_t batch_max, classes, trained; /* trained: samples of the last training pass */
     size_t in_elems;
     uint64_t seed;
+    double smoothing;   /* of labels, in training */
     shoali_node *nodes; /* [model->layer_count] */
     float *params, *grads, *state;
     float *slopes[2]; /* gradients of activations */
@@ -225,6 +226,18 @@ void shoali_net_destroy(shoali_net *net)
         shoali_arena_destroy(net->arena);
 }
 
+shoal_status shoali_net_smooth(shoali_net *net, double smoothing)
+{
+    if (smoothing > 0 && net->model->ctc)
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "model '%s' learns by CTC, which has no label per frame to smooth; leave "
+            "label smoothing out",
+            net->model->name);
+    net->smoothing = smoothing;
+    return SHOAL_OK;
+}
+
 float *shoali_net_params(shoali_net *net)
 {
     return net->params;
@@ -295,12 +308,13 @@ static shoali_pass pass_of(const shoali_net *net, const shoali_batch *batch, boo
 
 static void judge(shoali_net *net, const shoali_batch *batch, float *dscores, shoali_loss *loss)
 {
+    const double smoothing = dscores != NULL ? net->smoothing : 0;
     if (net->sequence != NULL) {
-        shoali_sequence_loss(net->sequence, net->scores, batch, dscores, loss);
+        shoali_sequence_loss(net->sequence, net->scores, batch, smoothing, dscores, loss);
         return;
     }
-    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, batch->weight,
-                        dscores, &loss->sum, &loss->correct);
+    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, smoothing,
+                        batch->weight, dscores, &loss->sum, &loss->correct);
     loss->labels = batch->count;
 }
 

@@ -22,6 +22,10 @@ SHOAL_MUST_USE shoal_status shoali_net_create(const shoal_model *model, uint32_t
                                               uint64_t seed, shoali_net **net_out);
 void shoali_net_destroy(shoali_net *net);
 
+/** Labels in training: so much of each goes to all classes alike [0].
+ * @return SHOAL_OK | EINVAL: the model's loss has no labels to smooth (CTC) */
+SHOAL_MUST_USE shoal_status shoali_net_smooth(shoali_net *net, double smoothing);
+
 /** float32[shoali_net_count]: weights, and their gradients, in the order of shoal_model_tensors. */
 float *shoali_net_params(shoali_net *net);
 float *shoali_net_grads(shoali_net *net);

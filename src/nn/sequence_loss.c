@@ -194,16 +194,17 @@ static double ctc_loss(shoali_sequence_work *w, const float *scores, const uint3
 /* ---------------------------------------------------------------- a batch */
 
 static double frame_loss(const shoali_sequence_work *w, const float *scores, const uint32_t *labels,
-                         uint32_t length, double scale, float *dscores)
+                         uint32_t length, double smoothing, double scale, float *dscores)
 {
     double sum;
     uint32_t correct; /* counted with the errors */
-    shoali_softmax_loss(scores, labels, length, w->classes, (float)scale, dscores, &sum, &correct);
+    shoali_softmax_loss(scores, labels, length, w->classes, smoothing, (float)scale, dscores, &sum,
+                        &correct);
     return sum / length;
 }
 
 void shoali_sequence_loss(shoali_sequence_work *w, const float *scores, const shoali_batch *batch,
-                          float *dscores, shoali_loss *loss)
+                          double smoothing, float *dscores, shoali_loss *loss)
 {
     size_t all = (size_t)w->frames * w->classes;
     double scale = (double)batch->weight / batch->count;
@@ -214,7 +215,7 @@ void shoali_sequence_loss(shoali_sequence_work *w, const float *scores, const sh
         float *slope = dscores != NULL ? dscores + n * all : NULL;
         count_errors(w, of, labels, length, loss);
         loss->sum += w->ctc ? ctc_loss(w, of, labels, length, scale, slope)
-                            : frame_loss(w, of, labels, length, scale, slope);
+                            : frame_loss(w, of, labels, length, smoothing, scale, slope);
         if (slope != NULL)
             memset(slope + (size_t)length * w->classes, 0,
                    (size_t)(w->frames - length) * w->classes * sizeof *slope);

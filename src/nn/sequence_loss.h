@@ -15,8 +15,10 @@ SHOAL_MUST_USE shoal_status shoali_sequence_work_create(shoal_arena *arena,
                                                         shoali_sequence_work **work_out);
 
 /** Gradient of weight * mean loss into dscores (float32[count][frames][classes], 0 behind a
- * sequence's end; NULL: no gradient), and all of *loss but count. */
+ * sequence's end; NULL: no gradient), and all of *loss but count.
+ * @param smoothing of the labels of frames; CTC has none. */
 void shoali_sequence_loss(shoali_sequence_work *work, const float *scores,
-                          const shoali_batch *batch, float *dscores, shoali_loss *loss);
+                          const shoali_batch *batch, double smoothing, float *dscores,
+                          shoali_loss *loss);
 
 #endif

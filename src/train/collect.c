@@ -112,7 +112,7 @@ static shoal_status average_state(shoal_train *train)
  * them. */
 enum { EPOCH_LOSS = 3, EPOCH_SAMPLES, LABELS, SYMBOLS, EDITS, SUMS };
 
-static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t end, double *sums)
+static shoal_status evaluate_weights(shoal_train *train, uint32_t first, uint32_t end, double *sums)
 {
     const shoali_split *test = &train->dataset->test;
     for (uint32_t at = first; at < end; at += train->test_batch) {
@@ -135,6 +135,25 @@ static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t 
         sums[EDITS] += loss.edits;
     }
     return SHOAL_OK;
+}
+
+static void swap(float *a, float *b, size_t count)
+{
+    for (size_t i = 0; b != NULL && i < count; i++) {
+        const float kept = a[i];
+        a[i] = b[i];
+        b[i] = kept;
+    }
+}
+
+/* With the average of the weights where the optimiser keeps one. */
+static shoal_status evaluate_slice(shoal_train *train, uint32_t first, uint32_t end, double *sums)
+{
+    float *average = shoali_optim_average(train->optim);
+    swap(train->params, average, train->param_count);
+    shoal_status status = evaluate_weights(train, first, end, sums);
+    swap(train->params, average, train->param_count);
+    return status;
 }
 
 shoal_status shoali_train_evaluate(shoal_train *train, bool test)

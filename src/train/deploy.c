@@ -13,6 +13,17 @@
 
 /* ---------------------------------------------------------------- opening */
 
+static bool has(const shoali_safetensors *file, const char *name)
+{
+    const char *found;
+    size_t count = 0;
+    for (size_t i = 0; (found = shoali_safetensors_name(file, i, &count)) != NULL; i++)
+        if (strcmp(found, name) == 0)
+            return true;
+    return false;
+}
+
+/* Of the average, where the run kept one: it is what the run tested, too. */
 static shoal_status read_weights(shoal_train *train, const shoali_safetensors *file)
 {
     size_t state_count = 0;
@@ -21,6 +32,9 @@ static shoal_status read_weights(shoal_train *train, const shoali_safetensors *f
         SHOALI_TRY(shoali_safetensors_read(file, shoal_model_tensor_name(train->model, i),
                                            train->params + train->tensors[i].offset,
                                            train->tensors[i].count));
+    static const char average[] = "optimizer." SHOALI_OPTIM_AVERAGE;
+    if (has(file, average))
+        SHOALI_TRY(shoali_safetensors_read(file, average, train->params, train->param_count));
     return state_count > 0 ? shoali_safetensors_read(file, "batchnorm.state", state, state_count)
                            : SHOAL_OK;
 }

@@ -82,7 +82,7 @@ static void step(void *ctx, const shoali_task_step *s)
         .grads = s->grads,
         .params_out = s->params_out,
         .lr = (float)shoali_lr_at(train->lr, train->desc.lr, s->iteration, train->steps),
-        .grad_scale = s->scale,
+        .grad_scale = shoali_train_clip(train, s->grads, s->scale),
         .iteration = s->iteration};
     shoali_optim_step(t->optims[s->endpoint], &own);
 }
@@ -195,6 +195,23 @@ static shoal_sim_desc merge(const shoal_sim_desc *world, const shoal_train_desc 
     return merged;
 }
 
+/* What the optimiser asks of the protocol; nobody tests the average of one endpoint here. */
+static shoal_status check_steps(const shoal_train_desc *desc, uint32_t workers)
+{
+    shoal_job job = SHOAL_JOB_INIT;
+    uint32_t traits = 0;
+    if (desc->optimizer != NULL)
+        SHOALI_TRY(shoali_optim_ask(desc->optimizer, &traits));
+    if ((traits & SHOALI_OPTIM_AVERAGES) != 0)
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "optimiser '%s': in virtual time the workers' weights are tested, not an "
+            "average; leave ema out",
+            desc->optimizer);
+    shoal_train_job(desc, workers, &job);
+    return shoal_job_check(&job);
+}
+
 shoal_status shoal_train_in_virtual_time(const shoal_train_desc *desc, const shoal_sim_desc *world,
                                          shoal_sim **sim_out)
 {
@@ -207,6 +224,7 @@ shoal_status shoal_train_in_virtual_time(const shoal_train_desc *desc, const sho
         return shoali_fail(SHOAL_EINVAL,
                            "in virtual time there is a model, and neither a plan, nor "
                            "resume, nor batch auto, nor simulate");
+    SHOALI_TRY(check_steps(desc, world->workers));
     if ((t = shoali_alloc(sizeof *t)) == NULL)
         return SHOAL_ENOMEM;
     t->desc = desc;

@@ -16,11 +16,13 @@ void shoal_train_job(const shoal_train_desc *d, uint32_t workers, shoal_job *job
                {d->resume != NULL, SHOAL_JOB_RESUME},
                {d->nonfinite == SHOAL_NONFINITE_SKIP, SHOAL_JOB_SKIPS},
                {d->compute_ms > 0, SHOAL_JOB_PACED},
-               {d->dump_gradients != NULL, SHOAL_JOB_DUMPS}};
+               {d->dump_gradients != NULL, SHOAL_JOB_DUMPS},
+               {d->clip_norm > 0, SHOAL_JOB_CLIPS}};
     *job_out = (shoal_job){.size = sizeof *job_out,
                            .sync = d->sync,
                            .codec = d->codec,
                            .collective = d->collective,
+                           .optimizer = d->optimizer,
                            .workers = d->simulate > 0 ? d->simulate : workers};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         job_out->asks |= all[i].asked ? all[i].bit : 0;

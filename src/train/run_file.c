@@ -98,6 +98,8 @@ static void put_own(const shoal_train *train, json_t *o)
     put(o, "optimizer", d->optimizer);
     put(o, "schedule", d->schedule);
     put_real(o, "lr", d->lr);
+    put_real(o, "clip-norm", d->clip_norm);
+    put_real(o, "label-smoothing", d->label_smoothing);
     put_batch(o, d);
     put_count(o, "epochs", d->epochs);
     put_count(o, "steps", d->max_steps);

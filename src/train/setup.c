@@ -78,6 +78,13 @@ static shoal_status set_defaults(shoal_train *train)
     d->evaluate_every = d->evaluate_every != 0 ? d->evaluate_every : 1;
     d->slow = d->slow != 0 ? d->slow : 1;
     d->dump_every = d->dump_every != 0 ? d->dump_every : 100;
+    if (!(d->clip_norm >= 0 && d->clip_norm < 1e30) ||
+        !(d->label_smoothing >= 0 && d->label_smoothing < 1))
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "clip norm %g or label smoothing %g is out of range: it must be at least "
+            "0, and smoothing below 1",
+            d->clip_norm, d->label_smoothing);
     if (!(d->lr > 0 && d->lr < 1e6) || d->batch > 65536 || d->epochs > 1000000 || !(d->slow >= 1) ||
         !(d->compute_ms >= 0 && d->compute_ms < 3.6e6))
         return shoali_fail(SHOAL_EINVAL,
@@ -155,6 +162,7 @@ static shoal_status open_net(shoal_train *train)
     uint32_t most = d->batch_auto ? SHOALI_UNEVEN_MOST * d->batch : d->batch;
     train->test_batch = most > TEST_BATCH || train->dataset->sequences ? most : TEST_BATCH;
     SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
+    SHOALI_TRY(shoali_net_smooth(train->net, d->label_smoothing));
     SHOALI_TRY(
         shoali_optim_create(d->optimizer, train->tensors, train->tensor_count, &train->optim));
     train->params = shoali_net_params(train->net);
@@ -305,6 +313,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     if (train->desc.start != NULL && train->saved.step == 0)
         SHOALI_TRY(shoali_checkpoint_start(train));
     SHOALI_TRY(shoali_admm_create(train));
+    shoali_optim_begin(train->optim, train->params);
     if (train->saved.step > 0)
         SHOALI_TRY(shoali_checkpoint_load(train));
     if (train->membership > 0)

@@ -76,9 +76,16 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
     return SHOAL_OK;
 }
 
+float shoali_train_clip(const shoal_train *train, const float *grads, float grad_scale)
+{
+    const double most = train->desc.clip_norm;
+    return most > 0 ? shoali_clip_scale(grads, train->param_count, grad_scale, most) : grad_scale;
+}
+
 static void update(shoal_train *train, float grad_scale, double lr)
 {
     shoali_admm_pull(train, grad_scale);
+    grad_scale = shoali_train_clip(train, train->grads, grad_scale);
     shoali_step step = {.count = train->param_count,
                         .params = train->params,
                         .grads = train->grads,

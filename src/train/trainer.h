@@ -147,6 +147,10 @@ SHOAL_MUST_USE shoal_status shoali_train_pass(shoal_train *train, const shoali_s
                                               shoali_grads_ready ready, void *ctx,
                                               shoali_loss *loss_out);
 
+/* trainer.c */
+/** By how much a step multiplies these gradients of all parameters: --clip-norm. */
+float shoali_train_clip(const shoal_train *train, const float *grads, float grad_scale);
+
 /* setup.c */
 /** shoal_train_create, with a model that is described here instead of opened by desc's spec. */
 SHOAL_MUST_USE shoal_status shoali_train_create_as(shoal_comm *comm, const shoal_train_desc *desc,

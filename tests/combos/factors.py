@@ -22,7 +22,8 @@ FORMS = {
         "worker_aggregator:servers=2", "omnireduce:block=64", "omnireduce:hosts",
         "switchml:sparse",
     ),
-    "optimizers": ("sgd:momentum=0", "sgd:momentum=0.9,nesterov,decay=1e-4"),
+    "optimizers": ("sgd:momentum=0", "adamw:ema=0.9", "muon:ema=0.9",
+                   "sgd:momentum=0.9,nesterov,decay=1e-4"),
     "schedules": ("step:at=0.5,factor=0.1", "cosine:warmup=2"),
 }
 TRANSPORTS = ("tcp", "tcp:lanes=2", "tcp:shm=off", "tcp:shm=off,tls=on", "tcp:checksum",
@@ -41,6 +42,7 @@ OTHERS = {
     "exchange": ("", "--no-overlap", "--bucket 64k", "--bucket model", "--chunk 4096",
                  "--no-exchange"),
     "checks": ("", "--check-every 2", "--nonfinite skip", "--dump-gradients @tmp/dump"),
+    "step": ("", "--clip-norm 0.5", "--label-smoothing 0.1"),
     "tos": ("", "--tos 0x28"),
     "evaluation": ("", "--no-eval", "--eval-every 2"),
 }

@@ -124,15 +124,23 @@ static shoal_status ask_for(uint32_t asks, const char *sync, const char *codec,
 /* Of docs/combinations.md, not of the code: what excludes what. */
 static bool exclude(uint32_t a, uint32_t b)
 {
-    static const uint32_t pairs[][2] = {
-        {SHOAL_JOB_SIMULATED, SHOAL_JOB_REFORM},     {SHOAL_JOB_SIMULATED, SHOAL_JOB_PLAN},
-        {SHOAL_JOB_SIMULATED, SHOAL_JOB_BATCH_AUTO}, {SHOAL_JOB_SIMULATED, SHOAL_JOB_NO_EXCHANGE},
-        {SHOAL_JOB_SIMULATED, SHOAL_JOB_RESUME},     {SHOAL_JOB_SIMULATED, SHOAL_JOB_PACED},
-        {SHOAL_JOB_SIMULATED, SHOAL_JOB_DUMPS},      {SHOAL_JOB_REFORM, SHOAL_JOB_PLAN},
-        {SHOAL_JOB_REFORM, SHOAL_JOB_ADMM},          {SHOAL_JOB_REFORM, SHOAL_JOB_BATCH_AUTO},
-        {SHOAL_JOB_REFORM, SHOAL_JOB_NO_EXCHANGE},   {SHOAL_JOB_PLAN, SHOAL_JOB_ADMM},
-        {SHOAL_JOB_PLAN, SHOAL_JOB_BATCH_AUTO},      {SHOAL_JOB_PLAN, SHOAL_JOB_SKIPS},
-        {SHOAL_JOB_PLAN, SHOAL_JOB_PACED},           {SHOAL_JOB_PLAN, SHOAL_JOB_DUMPS}};
+    static const uint32_t pairs[][2] = {{SHOAL_JOB_SIMULATED, SHOAL_JOB_REFORM},
+                                        {SHOAL_JOB_SIMULATED, SHOAL_JOB_PLAN},
+                                        {SHOAL_JOB_SIMULATED, SHOAL_JOB_BATCH_AUTO},
+                                        {SHOAL_JOB_SIMULATED, SHOAL_JOB_NO_EXCHANGE},
+                                        {SHOAL_JOB_SIMULATED, SHOAL_JOB_RESUME},
+                                        {SHOAL_JOB_SIMULATED, SHOAL_JOB_PACED},
+                                        {SHOAL_JOB_SIMULATED, SHOAL_JOB_DUMPS},
+                                        {SHOAL_JOB_REFORM, SHOAL_JOB_PLAN},
+                                        {SHOAL_JOB_REFORM, SHOAL_JOB_ADMM},
+                                        {SHOAL_JOB_REFORM, SHOAL_JOB_BATCH_AUTO},
+                                        {SHOAL_JOB_REFORM, SHOAL_JOB_NO_EXCHANGE},
+                                        {SHOAL_JOB_PLAN, SHOAL_JOB_ADMM},
+                                        {SHOAL_JOB_PLAN, SHOAL_JOB_BATCH_AUTO},
+                                        {SHOAL_JOB_PLAN, SHOAL_JOB_SKIPS},
+                                        {SHOAL_JOB_PLAN, SHOAL_JOB_PACED},
+                                        {SHOAL_JOB_PLAN, SHOAL_JOB_DUMPS},
+                                        {SHOAL_JOB_PLAN, SHOAL_JOB_CLIPS}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if ((pairs[i][0] == a && pairs[i][1] == b) || (pairs[i][0] == b && pairs[i][1] == a))
             return true;
@@ -142,8 +150,8 @@ static bool exclude(uint32_t a, uint32_t b)
 static void features_exclude_each_other_as_documented(void **state)
 {
     (void)state;
-    for (uint32_t a = 1; a <= SHOAL_JOB_DUMPS; a <<= 1)
-        for (uint32_t b = a << 1; b <= SHOAL_JOB_DUMPS; b <<= 1) {
+    for (uint32_t a = 1; a <= SHOAL_JOB_CLIPS; a <<= 1)
+        for (uint32_t b = a << 1; b <= SHOAL_JOB_CLIPS; b <<= 1) {
             shoal_status status = ask_for(a | b, NULL, NULL, NULL);
             assert_int_equal(status, exclude(a, b) ? SHOAL_EINVAL : SHOAL_OK);
             if (status != SHOAL_OK)
@@ -173,6 +181,46 @@ static void features_ask_something_of_the_protocol(void **state)
     assert_int_equal(ask_for(SHOAL_JOB_BATCH_AUTO, "ripples:smart", NULL, NULL), SHOAL_EINVAL);
     shoal_job alone = {.size = sizeof alone, .workers = 1, .asks = SHOAL_JOB_REFORM};
     assert_int_equal(shoal_job_check(&alone), SHOAL_EINVAL);
+}
+
+static shoal_status ask_to_step(const char *optimizer, uint32_t asks, const char *sync)
+{
+    shoal_job job = SHOAL_JOB_INIT;
+    job.sync = sync;
+    job.optimizer = optimizer;
+    job.workers = 4;
+    job.asks = asks;
+    return shoal_job_check(&job);
+}
+
+/* Which protocols step where, of docs/protocols.md: param_server's owners step on ranges; those
+ * that average let each worker step on its own replica. */
+static void steps_ask_who_makes_them(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < shoali_sync_count(); s++) {
+        const char *sync = shoali_sync_row_at(s)->name;
+        bool owners = strcmp(sync, "param_server") == 0, equal = strcmp(sync, "all_reduce") == 0;
+        shoal_status whole = owners ? SHOAL_EINVAL : SHOAL_OK;
+        assert_int_equal(ask_to_step(NULL, SHOAL_JOB_CLIPS, sync), whole);
+        assert_int_equal(ask_to_step("muon", 0, sync), whole);
+        assert_int_equal(ask_to_step("adamw", 0, sync), SHOAL_OK);
+        assert_int_equal(ask_to_step("sgd:ema=0.9", 0, sync), equal ? SHOAL_OK : SHOAL_EINVAL);
+    }
+    assert_int_equal(ask_to_step("muon", 0, "param_server:servers=2"), SHOAL_EINVAL);
+    assert_error_has("--optimizer muon does not go with --sync param_server:servers=2");
+    assert_int_equal(ask_to_step("adam", SHOAL_JOB_CLIPS, "param_server"), SHOAL_EINVAL);
+    assert_error_has("--clip-norm does not go with --sync param_server");
+    assert_non_null(strstr(shoal_last_error()->advice, "--sync all_reduce"));
+    assert_int_equal(ask_to_step("adam:ema=0.9", 0, "hop"), SHOAL_EINVAL);
+    assert_error_has("--optimizer adam:ema=0.9 does not go with --sync hop");
+    assert_int_equal(ask_to_step("muon", SHOAL_JOB_PLAN, NULL), SHOAL_EINVAL);
+    assert_error_has("--optimizer muon does not go with --plan");
+    assert_int_equal(ask_to_step("sgd:ema=0.9", SHOAL_JOB_PLAN, NULL), SHOAL_EINVAL);
+    assert_int_equal(ask_to_step("sgd:ema=0.9", SHOAL_JOB_ADMM, NULL), SHOAL_EINVAL);
+    assert_ok(ask_to_step("muon", SHOAL_JOB_ADMM, NULL));
+    assert_ok(ask_to_step("muon:ema=0.9", SHOAL_JOB_CLIPS | SHOAL_JOB_REFORM, NULL));
+    assert_int_equal(ask_to_step("adamv", 0, NULL), SHOAL_EINVAL);
 }
 
 static void nothing_to_choose_is_said(void **state)
@@ -229,6 +277,7 @@ int main(void)
         CHECK_TEST(dimensions_multiply_to_the_workers),
         CHECK_TEST(features_exclude_each_other_as_documented),
         CHECK_TEST(features_ask_something_of_the_protocol),
+        CHECK_TEST(steps_ask_who_makes_them),
         CHECK_TEST(nothing_to_choose_is_said),
         CHECK_TEST(what_is_no_spec_is_refused),
         CHECK_TEST(survives_failing_allocations),

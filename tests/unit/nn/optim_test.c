@@ -16,15 +16,24 @@ static const shoal_tensor table[] = {{1, 0, 20, 4, 5, 0, 1.0f},
 typedef struct rule {
     const char *spec;
     double momentum, decay;
-    bool nesterov, adam;
+    bool nesterov, adam, apart, all; /* decay apart from the gradient; of biases, too */
 } rule;
 
-static const rule rules[] = {{"sgd:momentum=0", 0, 0, false, false},
-                             {"sgd", 0.9, 0, false, false},
-                             {"sgd:decay=0.01,momentum=0.5", 0.5, 0.01, false, false},
-                             {"sgd:momentum=0.8,decay=0.02,nesterov", 0.8, 0.02, true, false},
-                             {"adam", 0, 0, false, true},
-                             {"adam:decay=0.1", 0, 0.1, false, true}};
+static const rule rules[] = {
+    {.spec = "sgd:momentum=0"},
+    {.spec = "sgd", .momentum = 0.9},
+    {.spec = "sgd:decay=0.01,momentum=0.5", .momentum = 0.5, .decay = 0.01},
+    {.spec = "sgd:momentum=0.8,decay=0.02,nesterov",
+     .momentum = 0.8,
+     .decay = 0.02,
+     .nesterov = true},
+    {.spec = "sgd:decay=0.2,decay_all", .momentum = 0.9, .decay = 0.2, .all = true},
+    {.spec = "adam", .adam = true},
+    {.spec = "adam:decay=0.1", .decay = 0.1, .adam = true},
+    {.spec = "adamw", .decay = 0.01, .adam = true, .apart = true},
+    {.spec = "adamw:decay=0.1", .decay = 0.1, .adam = true, .apart = true},
+    {.spec = "adamw:decay=0.3,decay_all", .decay = 0.3, .adam = true, .apart = true, .all = true},
+};
 enum { RULES = sizeof rules / sizeof rules[0] };
 
 /* The textbook, one value at a time, in double. */
@@ -64,9 +73,13 @@ static void steps_match_the_textbook(void **state)
                 g[i] = (float)shoali_rng_normal(seed, 2 + t, i);
             for (size_t i = 0; i < COUNT; i++) {
                 const shoal_tensor *tensor = tensor_of(i);
-                double decay = tensor->flags & SHOAL_TENSOR_BIAS ? 0 : rules[r].decay;
-                want[i] = textbook(&rules[r], want[i], 0.25 * g[i] + decay * want[i],
-                                   (double)lr * tensor->lr_scale, &a[i], &b[i], t);
+                bool spared = (tensor->flags & SHOAL_TENSOR_BIAS) != 0 && !rules[r].all;
+                double decay = spared ? 0 : rules[r].decay, rate = (double)lr * tensor->lr_scale;
+                double in_gradient = rules[r].apart ? 0 : decay * want[i],
+                       apart = rules[r].apart ? rate * decay * want[i] : 0;
+                want[i] = textbook(&rules[r], want[i], 0.25 * g[i] + in_gradient, rate, &a[i],
+                                   &b[i], t) -
+                          apart;
             }
             shoali_optim_step(optim, &(shoali_step){0, COUNT, w, g, w, lr, 0.25f, t});
         }
@@ -113,6 +126,58 @@ static void ranges_give_the_same_bits(void **state)
     }
 }
 
+/* The average starts with the first weights, and is the last array of the state. */
+static void the_average_follows_the_weights(void **state)
+{
+    uint64_t seed = check_seed();
+    (void)state;
+    shoali_optim *optim, *plain;
+    float w[COUNT], v[COUNT], g[COUNT];
+    double want[COUNT];
+    uint32_t slots = 0, traits = 0;
+    assert_ok(shoali_optim_create("adam:ema=0.75", table, 3, &optim));
+    assert_ok(shoali_optim_create("adam", table, 3, &plain));
+    assert_null(shoali_optim_average(plain));
+    for (size_t i = 0; i < COUNT; i++)
+        want[i] = v[i] = w[i] = (float)shoali_rng_normal(seed, 1, i);
+    shoali_optim_begin(optim, w);
+    for (uint64_t t = 0; t < STEPS; t++) {
+        for (size_t i = 0; i < COUNT; i++)
+            g[i] = (float)shoali_rng_normal(seed, 2 + t, i);
+        shoali_optim_step(optim, &(shoali_step){0, COUNT, w, g, w, 0.1f, 1, t});
+        shoali_optim_step(plain, &(shoali_step){0, COUNT, v, g, v, 0.1f, 1, t});
+        for (size_t i = 0; i < COUNT; i++)
+            want[i] = 0.75 * want[i] + 0.25 * (double)w[i];
+    }
+    assert_memory_equal(v, w, sizeof v); /* the weights know nothing of it */
+    const float *average = shoali_optim_average(optim), *all = shoali_optim_state(optim, &slots);
+    assert_int_equal(slots, 3);
+    assert_string_equal(shoali_optim_slot_name(optim, 2), "average");
+    assert_null(shoali_optim_slot_name(optim, 3));
+    assert_ptr_equal(average, all + (size_t)2 * COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_true(fabs((double)average[i] - want[i]) < 1e-5);
+    shoali_optim_destroy(optim);
+    shoali_optim_destroy(plain);
+    assert_ok(shoali_optim_ask("adam:ema=0.75", &traits));
+    assert_int_equal(traits, SHOALI_OPTIM_AVERAGES);
+    assert_ok(shoali_optim_ask("muon", &traits));
+    assert_int_equal(traits, SHOALI_OPTIM_WHOLE);
+}
+
+/* The norm is of what the step applies: the sum times grad_scale. */
+static void the_norm_is_clipped(void **state)
+{
+    (void)state;
+    const float g[] = {6, -8, 0, 24};             /* 26 */
+    const double at_two = 26.0 / 4, small = 1e-6; /* PyTorch adds that to the norm */
+    assert_true(fabs((double)shoali_clip_scale(g, 4, 0.25f, 2) - 0.25 * 2 / (at_two + small)) <
+                1e-7);
+    assert_true(shoali_clip_scale(g, 4, 0.25f, 6.6) == 0.25f);
+    const float none[] = {0, 0};
+    assert_true(shoali_clip_scale(none, 2, 0.5f, 1e-3) == 0.5f);
+}
+
 static void specs_are_checked(void **state)
 {
     shoali_optim *optim;
@@ -122,6 +187,9 @@ static void specs_are_checked(void **state)
     assert_error_has("sgd");
     assert_status(shoali_optim_create("sgd:beta1=0.5", table, 3, &optim), SHOAL_EINVAL);
     assert_status(shoali_optim_create("sgd:momentum=0,nesterov", table, 3, &optim), SHOAL_EINVAL);
+    assert_status(shoali_optim_create("adamw:ema=1", table, 3, &optim), SHOAL_EINVAL);
+    assert_status(shoali_optim_create("muon:steps=0", table, 3, &optim), SHOAL_EINVAL);
+    assert_status(shoali_lr_create("poly:power=0", &lr), SHOAL_EINVAL);
     assert_status(shoali_lr_create("cosinus", &lr), SHOAL_EINVAL);
     assert_error_has("cosine");
     assert_status(shoali_lr_create("step:at=0.5/0.2", &lr), SHOAL_EINVAL);
@@ -149,6 +217,11 @@ static void schedules_have_their_shapes(void **state)
                   {"cosine", 1000, 0},
                   {"cosine:floor=0.5", 1000, 1},
                   {"cosine:warmup=200", 600, 1},
+                  {"poly", 0, 2},
+                  {"poly", 250, 1.5},
+                  {"poly", 1000, 0},
+                  {"poly:power=2,floor=0.1", 500, 2 * (0.1 + 0.9 * 0.25)},
+                  {"poly:power=0.5,warmup=200", 800, 1},
                   {"step", 499, 2},
                   {"step", 500, 0.2},
                   {"step", 750, 0.02},
@@ -172,6 +245,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(steps_match_the_textbook),
         CHECK_TEST(ranges_give_the_same_bits),
+        CHECK_TEST(the_average_follows_the_weights),
+        CHECK_TEST(the_norm_is_clipped),
         CHECK_TEST(specs_are_checked),
         CHECK_TEST(schedules_have_their_shapes),
     };

@@ -61,7 +61,7 @@ static void runs_are_compared(void **state)
         const shoali_batch batch = {
             .labels = rows[i].said, .count = 1, .weight = 1, .lengths = &rows[i].length};
         speak(rows[i].heard, 5, scores);
-        shoali_sequence_loss(b.work, scores, &batch, NULL, &loss);
+        shoali_sequence_loss(b.work, scores, &batch, 0, NULL, &loss);
         assert_int_equal(loss.labels, rows[i].length);
         assert_int_equal(loss.correct, rows[i].right);
         assert_int_equal(loss.symbols, rows[i].symbols);
@@ -81,11 +81,11 @@ static void ctc_counts_paths(void **state)
     open_bench(&b, true);
     shoali_loss loss = {0};
     speak(said, 60, scores);
-    shoali_sequence_loss(b.work, scores, &batch, NULL, &loss);
+    shoali_sequence_loss(b.work, scores, &batch, 0, NULL, &loss);
     assert_true(fabs(loss.sum) < 1e-9);
     loss = (shoali_loss){0};
     speak(said, 0, scores);
-    shoali_sequence_loss(b.work, scores, &batch, NULL, &loss);
+    shoali_sequence_loss(b.work, scores, &batch, 0, NULL, &loss);
     /* 1 1 2 with a blank between the ones in six frames: 3 symbols and 1 needed blank are 4 runs;
      * optional blanks in 3 more places; ways to fill 6 frames with runs of at least one frame:
      * sum over j of C(3, j) C(5, 3 + j) */

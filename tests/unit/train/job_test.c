@@ -17,8 +17,8 @@ static uint32_t asks_of(const shoal_train_desc *desc)
 static void each_field_asks_for_its_feature(void **state)
 {
     (void)state;
-    shoal_train_desc desc[11];
-    for (size_t i = 0; i < 11; i++)
+    shoal_train_desc desc[12];
+    for (size_t i = 0; i < 12; i++)
         desc[i] = (shoal_train_desc)SHOAL_TRAIN_DESC_INIT;
     desc[1].simulate = 8;
     desc[2].reform = true;
@@ -30,7 +30,8 @@ static void each_field_asks_for_its_feature(void **state)
     desc[8].nonfinite = SHOAL_NONFINITE_SKIP;
     desc[9].compute_ms = 1;
     desc[10].dump_gradients = "d";
-    const uint32_t bits[11] = {0,
+    desc[11].clip_norm = 0.5;
+    const uint32_t bits[12] = {0,
                                SHOAL_JOB_SIMULATED,
                                SHOAL_JOB_REFORM,
                                SHOAL_JOB_PLAN,
@@ -40,8 +41,9 @@ static void each_field_asks_for_its_feature(void **state)
                                SHOAL_JOB_RESUME,
                                SHOAL_JOB_SKIPS,
                                SHOAL_JOB_PACED,
-                               SHOAL_JOB_DUMPS};
-    for (size_t i = 0; i < 11; i++)
+                               SHOAL_JOB_DUMPS,
+                               SHOAL_JOB_CLIPS};
+    for (size_t i = 0; i < 12; i++)
         assert_int_equal(asks_of(&desc[i]), bits[i]);
 }
 
