@@ -66,12 +66,13 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (state->arg_num != 0 || (strcmp(text, "digits") != 0 && strcmp(text, "colours") != 0))
             cli_refuse(state,
                        "unknown data set '%s' (it comes first); known: digits, colours, "
-                       "speech, text, clicks",
+                       "images, speech, text, clicks, check",
                        text);
         args->kind = text;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        cli_refuse(state, "which data set? known: digits, colours, speech, text, clicks");
+        cli_refuse(state, "which data set? known: digits, colours, images, speech, text, clicks, "
+                          "check");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -157,6 +158,8 @@ static struct {
     int (*run)(int argc, char **argv);
 } own_kinds[] = {{"speech", "shoal data speech", data_speech},
                  {"clicks", "shoal data clicks", data_clicks},
+                 {"images", "shoal data images", data_images},
+                 {"check", "shoal data check", data_check},
                  {"text", "shoal data text", data_text}};
 
 int cli_data(int argc, char **argv)
@@ -166,8 +169,10 @@ int cli_data(int argc, char **argv)
         parse,
         "digits|colours",
         "Make data sets: digits of many fonts, distorted, in MNIST's files; shapes and textures in "
-        "colour, ten kinds, in CIFAR-10's files; or speech, text or click logs (shoal data speech "
-        "--help, and so on).\v"
+        "colour, ten kinds, in CIFAR-10's files; of your own images, arrays and tables; or speech, "
+        "text or click logs (shoal data images --help, and so on). `shoal data check PATH` says "
+        "what "
+        "is wrong with one.\v"
         "Example: shoal data digits --out digits --train 20000 --test 4000\n"
         "         shoal data colours --out colours --train 20000 --test 4000\n\n"
         "Any file of MNIST's or CIFAR's own works in their place.",

@@ -114,6 +114,60 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_colours_step(shoal_colours *colours,
 
 /** Free everything; what is not finished is removed. NULL is allowed. */
 SHOAL_API void shoal_colours_close(shoal_colours *colours);
+
+/* ---------------------------------------------------------------- images of one's own
+ *
+ * A folder with a folder of PNG and JPEG files per class, NumPy's .npz or .npy, or a CSV table
+ * become IDX files (docs/data.md), which every verb that takes data reads. */
+
+typedef enum shoal_images_fit {
+    SHOAL_IMAGES_CROP,   /* cover height x width, keep the middle */
+    SHOAL_IMAGES_STRETCH /* bring each side to its length */
+} shoal_images_fit;
+
+/** What to make. Zero means the default in brackets; start from SHOAL_IMAGES_DESC_INIT. */
+typedef struct shoal_images_desc {
+    size_t size;
+    const char *dir;        /* where the files go; made if it is not there */
+    const char *from;       /* a folder, .npz, .npy or .csv */
+    const char *labels;     /* of an .npy: the .npy of its labels */
+    uint32_t height, width; /* [of the images, which must all be alike] */
+    shoal_images_fit fit;   /* where height and width are given */
+    uint32_t channels;      /* [of the images, which must all be alike] 1 or 3 */
+    uint32_t classes;       /* [as many as there are] what is expected */
+    double test;            /* [0.1] share of each class that is kept for tests, where `from` does
+                               not say which: drawn by seed */
+    uint64_t seed;          /* [1] */
+} shoal_images_desc;
+#define SHOAL_IMAGES_DESC_INIT            \
+    {                                     \
+        .size = sizeof(shoal_images_desc) \
+    }
+
+typedef struct shoal_images_info {
+    size_t size;
+    char format[16]; /* of a data set; empty: of images */
+    uint64_t train, test;
+    uint32_t classes, channels, height, width;
+    uint32_t problems; /* that were told */
+} shoal_images_info;
+
+/** Make the files; nothing is seen of them until all are whole.
+ * @return SHOAL_OK | EINVAL (of the descriptor, or what `from` lacks) | EIO | ECORRUPT (file,
+ * what was expected, what was found) | ENOMEM */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_images_make(const shoal_images_desc *desc,
+                                                        shoal_images_info *info_out);
+
+/**
+ * Look at a data set, or at what shoal_images_make would read, and tell all that is wrong.
+ * @param tell called with a sentence per problem, which is borrowed; NULL: they are counted only.
+ * @return SHOAL_OK: looked at, see info's problems | EINVAL, EIO, ECORRUPT: cannot be looked at |
+ * ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_images_check(const shoal_images_desc *desc,
+                                                         void (*tell)(void *ctx, const char *text),
+                                                         void *ctx, shoal_images_info *info_out);
+
 /* ---------------------------------------------------------------- clicks
  *
  * Click logs for recommenders: each sample has an id per categorical field, drawn by a Zipf law,

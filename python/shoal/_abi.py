@@ -75,6 +75,8 @@ SHOAL_CODEC_SHAPE_FREE = 1024
 SHOAL_CODEC_MEASURE_OWN = 2048
 SHOAL_CODEC_MEASURE_ALL = 4096
 SHOAL_CODEC_MEASURE_RMS = 8192
+SHOAL_IMAGES_CROP = 0
+SHOAL_IMAGES_STRETCH = 1
 SHOAL_EXPLORE_TRIALS_MAX = 16
 SHOAL_EXPLORE_BASELINE = 0
 SHOAL_EXPLORE_SANITY = 1
@@ -406,6 +408,36 @@ class shoal_data_progress(C.Structure):
     _fields_ = [
         ("done", C.c_uint64),
         ("total", C.c_uint64),
+    ]
+
+
+class shoal_images_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("dir", C.c_char_p),
+        ("from", C.c_char_p),
+        ("labels", C.c_char_p),
+        ("height", C.c_uint32),
+        ("width", C.c_uint32),
+        ("fit", C.c_int),
+        ("channels", C.c_uint32),
+        ("classes", C.c_uint32),
+        ("test", C.c_double),
+        ("seed", C.c_uint64),
+    ]
+
+
+class shoal_images_info(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("format", C.c_char * 16),
+        ("train", C.c_uint64),
+        ("test", C.c_uint64),
+        ("classes", C.c_uint32),
+        ("channels", C.c_uint32),
+        ("height", C.c_uint32),
+        ("width", C.c_uint32),
+        ("problems", C.c_uint32),
     ]
 
 
@@ -1343,6 +1375,7 @@ DEFAULTS = {
     "shoal_circulant_conv_desc": {"kernel": 1, "stride": 1, "block": 1},
     "shoal_digits_desc": {},
     "shoal_colours_desc": {},
+    "shoal_images_desc": {},
     "shoal_clicks_desc": {},
     "shoal_speech_desc": {},
     "shoal_text_desc": {},
@@ -1440,6 +1473,8 @@ FUNCTIONS = {
     "shoal_colours_open": (STATUS, [C.POINTER(shoal_colours_desc), C.POINTER(C.c_void_p)]),
     "shoal_colours_step": (STATUS, [C.c_void_p, C.POINTER(shoal_data_progress)]),
     "shoal_colours_close": (None, [C.c_void_p]),
+    "shoal_images_make": (STATUS, [C.POINTER(shoal_images_desc), C.POINTER(shoal_images_info)]),
+    "shoal_images_check": (STATUS, [C.POINTER(shoal_images_desc), C.c_void_p, C.c_void_p, C.POINTER(shoal_images_info)]),
     "shoal_clicks_make": (STATUS, [C.POINTER(shoal_clicks_desc), C.POINTER(shoal_clicks_info)]),
     "shoal_speech_open": (STATUS, [C.POINTER(shoal_speech_desc), C.POINTER(C.c_void_p)]),
     "shoal_speech_step": (STATUS, [C.c_void_p, C.POINTER(shoal_speech_progress)]),

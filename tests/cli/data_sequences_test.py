@@ -115,7 +115,7 @@ class Sequences(unittest.TestCase):
             (("data", "speech", "--out", "x", "--program", "/no/such"), 77, "/no/such"),
             (("data", "text", "--out", self.folder), 2, "which files"),
             (("data", "text", "--out", self.folder, "/no/such"), 1, "/no/such"),
-            (("data", "songs"), 2, "digits, colours, speech, text"),
+            (("data", "songs"), 2, "digits, colours, images, speech, text"),
         ):
             result = shoal.run(*args)
             self.assertEqual(result.returncode, code, args)

@@ -12,7 +12,7 @@ EXAMPLES = os.path.join(shoal.ROOT, "examples")
 LAB_4 = os.path.join(EXAMPLES, "clusters", "lab-4.json")
 TEXT = os.path.join(shoal.ROOT, "LICENSE")
 NUMBERS = """N K A S X MS SECONDS BYTES ELEMS RATE FACTOR POINTS BITS PERCENT CYCLES MHZ MINUTES
-STEPS EPOCHS PORT SHARE BYTE BYTES|model N|auto[:N]""".split()
+STEPS EPOCHS PORT SHARE BYTE BYTES|model N|auto[:N] N|HxW""".split()
 PATHS = ("FILE", "DIR", "CSV", "PATH", "FILE.et", "FILE[@WEIGHT]", "FILE|tp=N")
 # What is written; other paths are read.
 WRITTEN = {"out", "csv", "svg", "html", "trace", "timeline", "log", "pictures", "dump-gradients"}
@@ -105,6 +105,9 @@ def prepare(top):
     done = shoal.run("data", "digits", "--out", digits, "--train", 40, "--test", 10)
     assert done.returncode == 0, done.stderr
     sequences(seq)
+    table = os.path.join(top, "table.csv")
+    with open(table, "w", encoding="ascii") as f:
+        f.writelines(f"{n % 2},1,2,3,{n}\n" for n in range(8))
     network = os.path.join(EXAMPLES, "network")
     explore = ["--lstm=" + seq + "/lstm.json", "--gru=" + seq + "/gru.json", "--data=" + seq]
     explore += ["--batch=8", "--epochs=1", "--limit=100", "--trials=2", "--memory=60000"]
@@ -126,6 +129,8 @@ def prepare(top):
         ("data", "speech"): (["--out=made", "--train=0.02", "--test=0.02"], 0),
         ("data", "text"): (["--out=made", TEXT], 0),
         ("data", "clicks"): (["--out=made", "--train=20", "--test=10"], 0),
+        ("data", "images"): (["--from=" + table, "--out=made", "--size=4"], 0),
+        ("data", "check"): ([table], 0),
         ("runs",): ([seq + "/run"], 0),
         ("eval",): (["--from=" + seq + "/run"], 0),
         ("export",): (["--from=" + seq + "/run", "--out=made"], 0),

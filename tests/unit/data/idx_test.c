@@ -106,7 +106,7 @@ static const struct {
     {1, 7, 6, 0, "6 labels for 5 images"},
     {1, -1, 0, -2, "too small"},
     {1, -1, 0, 3, "goes on"},
-    {2, 11, 5, 0, "images of 5 x 6, those for training are 4 x 6"},
+    {2, 11, 5, 0, "images of 1 x 5 x 6, those for training are 1 x 4 x 6"},
     {3, 3, 3, 0, "3 dimensions instead of 1"},
 };
 
