@@ -22,6 +22,7 @@ enum {
     KEY_STEPS,
     KEY_CLIP,
     KEY_SMOOTHING,
+    KEY_AUGMENT,
     KEY_BUCKET,
     KEY_NONFINITE,
     KEY_CHECK,
@@ -61,6 +62,10 @@ const struct argp_option train_options[] = {
      "towards block-circulant ones, then --epochs with these; needs --circulant and --out",
      1},
     {"data", 'd', "DIR", 0, "IDX files (MNIST's names, also .gz) or CIFAR binary batches", 1},
+    {"augment", KEY_AUGMENT, "SPEC", 0,
+     "crop=4,flip: in training, images are cut out of themselves with so many black pixels around, "
+     "and mirrored every second time",
+     1},
     {"plan", KEY_PLAN, "FILE", 0,
      "Divide the layers as this file of `shoal partition --out` says; it brings model, workers and "
      "batch",
@@ -159,6 +164,8 @@ static const char **text_option(train_args *args, int key)
         return &args->train.optimizer;
     case KEY_SCHEDULE:
         return &args->train.schedule;
+    case KEY_AUGMENT:
+        return &args->train.augment;
     case KEY_SYNC:
         return &args->train.sync;
     case 'c':

@@ -49,6 +49,8 @@ typedef struct shoal_train_desc {
     double clip_norm;       /* [0: not] the gradient that a step applies gets at most this norm,
                                over all parameters: the mean's where gradients are summed, each
                                worker's own where replicas differ */
+    const char *augment; /* [none] "crop=4,flip": images in training are cut out of themselves with
+                               so many black pixels around, and mirrored every second time */
     double label_smoothing; /* [0] so much of a label goes to all classes alike, in training */
     uint32_t batch;         /* [64, or the plan's] samples per worker and step */
     bool batch_auto; /* batch is the mean: each worker gets as many samples as make all take equally

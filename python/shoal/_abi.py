@@ -1218,6 +1218,7 @@ class shoal_train_desc(C.Structure):
         ("schedule", C.c_char_p),
         ("lr", C.c_double),
         ("clip_norm", C.c_double),
+        ("augment", C.c_char_p),
         ("label_smoothing", C.c_double),
         ("batch", C.c_uint32),
         ("batch_auto", C.c_bool),

@@ -125,7 +125,7 @@ void shoali_dataset_close(shoali_dataset *dataset)
 
 /* Where a sample is cut, and whether it is mirrored. */
 typedef struct cut {
-    uint32_t top, left;
+    int64_t top, left;
     bool mirror;
 } cut;
 
@@ -135,12 +135,25 @@ static cut cut_of(const shoali_dataset *d, const shoali_crop *crop, uint64_t ser
     const uint64_t stream = shoali_mix(0x63726F70, serial); /* "crop" */
     cut made = {rooms[0] / 2, rooms[1] / 2, false};
     if (crop->random) {
-        made.top = (uint32_t)shoali_rng_below(crop->seed, stream, 0, (uint64_t)rooms[0] + 1);
-        made.left = (uint32_t)shoali_rng_below(crop->seed, stream, 1, (uint64_t)rooms[1] + 1);
+        const uint64_t more = 2 * (uint64_t)crop->pad + 1;
+        made.top = (int64_t)shoali_rng_below(crop->seed, stream, 0, rooms[0] + more) - crop->pad;
+        made.left = (int64_t)shoali_rng_below(crop->seed, stream, 1, rooms[1] + more) - crop->pad;
     }
     if (crop->mirror)
         made.mirror = shoali_rng_below(crop->seed, stream, 2, 2) == 1;
     return made;
+}
+
+/* A row that may lie outside. */
+static void fill_padded(const shoali_dataset *d, const uint8_t *plane, const shoali_crop *crop,
+                        cut where, int64_t row, float scale, float shift, float *x)
+{
+    const bool inside = row >= 0 && row < d->height;
+    for (uint32_t i = 0; i < crop->width; i++) {
+        const int64_t at = where.left + (where.mirror ? crop->width - 1 - i : i);
+        const bool there = inside && at >= 0 && at < d->width;
+        x[i] = (there ? (float)plane[row * d->width + at] : 0.0f) * scale + shift;
+    }
 }
 
 static float *fill_sample(const shoali_dataset *d, const uint8_t *pixels, const shoali_crop *crop,
@@ -148,9 +161,13 @@ static float *fill_sample(const shoali_dataset *d, const uint8_t *pixels, const 
 {
     for (uint32_t c = 0; c < d->channels; c++) {
         float scale = d->inv_deviation[c] / 255.0f, shift = -d->mean[c] * d->inv_deviation[c];
+        const uint8_t *plane = pixels + (size_t)c * d->height * d->width;
         for (uint32_t row = 0; row < crop->height; row++, x += crop->width) {
-            const uint8_t *from = pixels + ((size_t)c * d->height + where.top + row) * d->width +
-                                  where.left;
+            if (crop->pad > 0) {
+                fill_padded(d, plane, crop, where, where.top + row, scale, shift, x);
+                continue;
+            }
+            const uint8_t *from = plane + (where.top + row) * d->width + where.left;
             for (uint32_t i = 0; !where.mirror && i < crop->width; i++)
                 x[i] = (float)from[i] * scale + shift;
             for (uint32_t i = 0; where.mirror && i < crop->width; i++)

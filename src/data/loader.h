@@ -51,6 +51,7 @@ void shoali_dataset_close(shoali_dataset *dataset);
 typedef struct shoali_crop {
     uint32_t height, width; /* of the result, at most the data set's */
     bool random;            /* training: place drawn by (seed, serial); else the centre */
+    uint32_t pad;           /* with random: it may lie so far outside, where all is black */
     bool mirror; /* training: left and right swapped by (seed, serial), every second time */
     uint64_t seed;
 } shoali_crop;

@@ -98,6 +98,7 @@ static void put_own(const shoal_train *train, json_t *o)
     put(o, "optimizer", d->optimizer);
     put(o, "schedule", d->schedule);
     put_real(o, "lr", d->lr);
+    put(o, "augment", d->augment);
     put_real(o, "clip-norm", d->clip_norm);
     put_real(o, "label-smoothing", d->label_smoothing);
     put_batch(o, d);

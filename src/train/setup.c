@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "data/augment.h"
 #include "driver/driver.h"
 #include "model/model.h"
 #include "shoal/job.h"
@@ -62,6 +63,7 @@ static shoal_status set_defaults(shoal_train *train)
     SHOALI_TRY(keep(train->arena, &d->resume, NULL));
     SHOALI_TRY(keep(train->arena, &d->start, NULL));
     SHOALI_TRY(keep(train->arena, &d->admm, NULL));
+    SHOALI_TRY(keep(train->arena, &d->augment, NULL));
     SHOALI_TRY(keep(train->arena, &d->admm_model, NULL));
     SHOALI_TRY(keep(train->arena, &d->dump_gradients, NULL));
     SHOALI_TRY(keep(train->arena, &d->options, NULL));
@@ -143,6 +145,9 @@ static shoal_status fit_crop(shoal_train *train)
     if (train->info.classes < data->classes)
         return shoali_fail(SHOAL_EINVAL, "model %s has %u classes, the data in %s have %u",
                            train->info.name, train->info.classes, train->desc.data, data->classes);
+    if (train->desc.augment != NULL && (data->sequences || data->ids > 0))
+        return shoali_fail(SHOAL_EINVAL, "--augment is for images, the data in %s are %s",
+                           train->desc.data, data->sequences ? "sequences" : "ids");
     if (data->sequences)
         return SHOAL_OK;
     uint32_t height = flat ? data->height : in.height, width = flat ? data->width : in.width;
@@ -153,7 +158,8 @@ static shoal_status fit_crop(shoal_train *train)
                                 .random = smaller,
                                 .mirror = data->natural && smaller,
                                 .seed = train->desc.seed};
-    return SHOAL_OK;
+    return train->desc.augment != NULL ? shoali_augment_parse(train->desc.augment, &train->crop)
+                                       : SHOAL_OK;
 }
 
 static shoal_status open_net(shoal_train *train)

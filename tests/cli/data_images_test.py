@@ -13,6 +13,7 @@ import unittest
 import zlib
 
 import shoal
+import train_test
 
 try:
     import numpy as np
@@ -286,6 +287,34 @@ class DataImages(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("t10k-labels-idx1-int, byte 8", said["problems"][0])
         self.assertIn("holds a data set already", self.refused_into("out"))
+
+    def test_augmented_runs_repeat_and_resume_bit_for_bit(self):
+        self.photos()
+        self.make("photos")
+        self.write(json.dumps({"name": "n", "input": [3, SIDE, SIDE], "layers": [
+            "conv:out=4,kernel=3", "relu", "flatten", "dense:out=3"]}).encode(), "n.json")
+
+        def train(out, *args):
+            given = () if "--resume" in args else ("--data", self.path("out"), "--model",
+                                                   self.path("n.json"), "--batch", 9, "--epochs", 4,
+                                                   "--out", self.path(out))
+            r = shoal.run("train", *given, *args, "--quiet")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            return train_test.read_weights(self.path(out))
+
+        how = ("--augment", "crop=3,flip")
+        whole = train("whole", *how)
+        self.assertEqual(train("again", *how), whole)
+        self.assertNotEqual(train("plain"), whole)
+        self.assertNotEqual(train("flip", "--augment", "flip"), whole)
+        train("part", *how, "--steps", 8)
+        part = train("part", "--resume", self.path("part"), "--steps", 24)
+        self.assertEqual(part, whole)
+        self.assertEqual(train("two", *how, "--workers", 2), train("one", *how, "--simulate", 2))
+        r = shoal.run("train", "--data", self.path("out"), "--model", self.path("n.json"),
+                      "--augment", "crop=99")
+        self.assertEqual(r.returncode, 2, r.stderr)
+        self.assertIn("crop", r.stderr)
 
     def refused_into(self, out):
         r = shoal.run("data", "images", "--from", self.path("photos"), "--out", self.path(out))

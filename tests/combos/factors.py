@@ -42,7 +42,7 @@ OTHERS = {
     "exchange": ("", "--no-overlap", "--bucket 64k", "--bucket model", "--chunk 4096",
                  "--no-exchange"),
     "checks": ("", "--check-every 2", "--nonfinite skip", "--dump-gradients @tmp/dump"),
-    "step": ("", "--clip-norm 0.5", "--label-smoothing 0.1"),
+    "step": ("", "--clip-norm 0.5", "--label-smoothing 0.1", "--augment crop=2,flip"),
     "tos": ("", "--tos 0x28"),
     "evaluation": ("", "--no-eval", "--eval-every 2"),
 }

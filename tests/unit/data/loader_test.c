@@ -57,7 +57,7 @@ static void whole_samples_are_normalised(void **state)
     float x[2 * ELEMS];
     uint32_t labels[2];
     const uint32_t indices[2] = {3, 1};
-    const shoali_crop crop = {HEIGHT, WIDTH, false, false, 1};
+    const shoali_crop crop = {HEIGHT, WIDTH, false, 0, false, 1};
     (void)state;
     fill_fixture(&f);
     shoali_dataset_fill(&f.set, &f.set.train, indices, 2, 0, &crop, x, labels);
@@ -75,7 +75,7 @@ static void the_centre_is_cut_in_evaluation(void **state)
     float x[CHANNELS * 3 * 4];
     uint32_t label;
     const uint32_t index = 2;
-    const shoali_crop crop = {3, 4, false, false, 1};
+    const shoali_crop crop = {3, 4, false, 0, false, 1};
     (void)state;
     fill_fixture(&f);
     for (uint64_t serial = 0; serial < 5; serial++) {
@@ -93,7 +93,7 @@ static void random_cuts_depend_on_the_serial_only(void **state)
     float x[CHANNELS * 3 * 4], again[3 * CHANNELS * 3 * 4];
     uint32_t label, labels[3], seen[PLACES] = {0};
     const uint32_t index = 2, three[3] = {0, 1, 2};
-    const shoali_crop crop = {3, 4, true, true, check_seed()};
+    const shoali_crop crop = {3, 4, true, 0, true, check_seed()};
     (void)state;
     fill_fixture(&f);
     for (uint64_t serial = 0; serial < DRAWS; serial++) {

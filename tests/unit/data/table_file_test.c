@@ -41,6 +41,7 @@ static void what_is_wrong_is_said_with_row_and_column(void **state)
         {"1,2,3\n1,2\n", "row 2 has fewer than 3 columns"},
         {"1,2,3\n1,2,3,4\n", "row 2 has more than 3 columns"},
         {"1,2,3\n1,2,-3\n", "'-3'"},
+        {"1,2,3\n1,2,4294967297\n", "'4294967297'"},
         {"1,2,3\n1,2,3.5\n", "'3.5'"},
         {"70000,2,3\n", "column 1: '70000' instead of a whole number from 0 to 65535"},
         {"label,a\n", "0 rows"},
