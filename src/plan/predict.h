@@ -6,6 +6,7 @@
 
 #include "model/model.h"
 #include "plan/partition.h"
+#include "plan/pipeline.h"
 #include "plan/transformer.h"
 #include "shoal/codec.h"
 #include "shoal/predict.h"
@@ -56,6 +57,38 @@ typedef struct shoali_unit {
 shoali_block_cost shoali_layer_cost(const shoali_cluster *cluster,
                                     const shoali_accelerator *accelerator,
                                     const shoali_layer *layer, const shoali_block_args *args);
+
+/* ---------------------------------------------------------------- stages */
+
+/** What one stage of a pipeline does with one microbatch, by part. */
+typedef struct shoali_stage {
+    shoali_time forward, recompute, backward, exchange, again, update;
+    double params, kept_bytes, working_bytes, boundary_bytes;
+    uint32_t first, count; /* units */
+} shoali_stage;
+
+/** A question being answered: its units in the order of the stages. */
+typedef struct shoali_work {
+    const shoali_question *q;
+    shoal_arena *arena;
+    const shoali_accelerator *accelerator;
+    shoali_unit *units;
+    shoali_stage *stages;
+    uint32_t *chunk_counts; /* units of each chunk, in the order of the model */
+    uint32_t unit_count, stage_count, busiest;
+} shoali_work;
+/** Fill all but the first three. */
+SHOAL_MUST_USE shoal_status shoali_work_stages(shoali_work *work);
+shoali_time shoali_stage_time(const shoali_stage *stage);
+/** All microbatches through all stages; a pass of a chunk sends for hop_s. */
+SHOAL_MUST_USE shoal_status shoali_work_pipeline(const shoali_work *work, double hop_s,
+                                                 double *seconds_out);
+/** Seconds of one microbatch on the busiest stage, by worker, each on its own accelerator with
+ * nothing that slows it down; NULL: no memory. */
+double *shoali_work_times(const shoali_work *work);
+/** The slowest worker's time by the fastest's. Time of random stragglers enters as the expected
+ * slowdown of the worst of all workers. */
+double shoali_work_spread(const shoali_question *question, const double *times);
 
 /** Replace the exchange of an all-reduce in a prediction by that of the question's protocol among
  * equal workers, and the wait for the slowest one by what a step takes longer with those there are.

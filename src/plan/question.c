@@ -130,9 +130,15 @@ static shoal_status check_language(const shoali_question *q)
     if (pp > q->blocks)
         return shoali_fail(SHOAL_EINVAL, "%u stages for %u blocks", pp, q->blocks);
     uint32_t per_stage = (q->blocks + pp - 1) / pp;
-    if (v > 1 && (pp == 1 || per_stage % v != 0))
+    if (v > 1 && (pp == 1 || per_stage % v != 0 || (uint64_t)pp * v > q->blocks))
         return shoali_fail(SHOAL_EINVAL, "%u blocks of a stage do not split into %u chunks",
                            per_stage, v);
+    if (v > 1 && q->desc.batch / q->desc.microbatch % pp != 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "interleaved stages take microbatches in groups of one per stage: %u do "
+                           "not divide by pipeline %u; choose another batch or microbatch, or no "
+                           "interleave",
+                           q->desc.batch / q->desc.microbatch, pp);
     return SHOAL_OK;
 }
 
