@@ -92,7 +92,7 @@ typedef struct line {
     double seconds;
 } line;
 
-enum { LINES = 11 };
+enum { LINES = 12 };
 static void lines_of(const shoal_prediction *p, line *out)
 {
     const line lines[LINES] = {
@@ -101,6 +101,7 @@ static void lines_of(const shoal_prediction *p, line *out)
         {"recompute_s", "recomputation", p->recompute_s},
         {"tensor_s", "tensor exchange", p->tensor_s},
         {"tensor_again_s", "  recomputed", p->tensor_again_s},
+        {"experts_s", "tokens to experts", p->experts_s},
         {"pipeline_s", "between stages", p->pipeline_s},
         {"bubble_s", "pipeline bubble", p->bubble_s},
         {"exposed_s", "gradients, exposed", p->exposed_s},
@@ -133,9 +134,10 @@ static void print_text(const predict_args *args, const shoal_prediction *p)
         printf("  hidden: %.3f ms of the gradients' exchange; codec %.3f ms; %.4g MB sent per "
                "worker\n",
                1e3 * p->hidden_s, 1e3 * p->codec_s, p->sent_bytes / 1e6);
-    printf("  memory %.4g GB: weights %.3g, gradients %.3g, optimiser %.3g, activations %.3g",
+    printf("  memory %.4g GB: weights %.3g, gradients %.3g, optimiser %.3g, activations %.3g, "
+           "buffers %.3g",
            p->memory_bytes / 1e9, p->weight_bytes / 1e9, p->gradient_bytes / 1e9,
-           p->state_bytes / 1e9, p->activation_bytes / 1e9);
+           p->state_bytes / 1e9, p->activation_bytes / 1e9, p->buffer_bytes / 1e9);
     if (isfinite(p->capacity_bytes))
         printf("; the accelerator has %.4g%s", p->capacity_bytes / 1e9,
                p->memory_bytes > p->capacity_bytes ? ": does NOT fit" : "");
@@ -161,6 +163,7 @@ static void set_memory(json_t *answer, const shoal_prediction *p)
     answer_set_number(answer, "gradient_bytes", p->gradient_bytes);
     answer_set_number(answer, "state_bytes", p->state_bytes);
     answer_set_number(answer, "activation_bytes", p->activation_bytes);
+    answer_set_number(answer, "buffer_bytes", p->buffer_bytes);
     answer_set_number(answer, "capacity_bytes", p->capacity_bytes);
 }
 

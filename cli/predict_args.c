@@ -8,7 +8,7 @@
 #include "arguments.h"
 #include "cli.h"
 
-typedef enum { TEXT, COUNT, BYTES, REAL, FLAG, RECOMPUTE } option_kind;
+typedef enum { TEXT, COUNT, STAGE, BYTES, REAL, FLAG, RECOMPUTE, ATTENTION } option_kind;
 static const struct predict_option {
     int key;
     const char *name;
@@ -32,7 +32,10 @@ static const struct predict_option {
     {PREDICT_ELEMENT, "element-bytes", REAL, offsetof(shoal_predict_desc, element_bytes)},
     {PREDICT_STATE, "state-bytes", REAL, offsetof(shoal_predict_desc, state_bytes)},
     {PREDICT_SEQUENCE, "sequence", FLAG, offsetof(shoal_predict_desc, sequence)},
-    {PREDICT_SHARD_STATE, "shard-state", FLAG, offsetof(shoal_predict_desc, shard_state)},
+    {PREDICT_GRADIENT, "gradient-bytes", REAL, offsetof(shoal_predict_desc, gradient_bytes)},
+    {PREDICT_ZERO, "zero", STAGE, offsetof(shoal_predict_desc, zero)},
+    {PREDICT_EXPERTS, "experts", COUNT, offsetof(shoal_predict_desc, experts)},
+    {PREDICT_ATTENTION, "attention", ATTENTION, offsetof(shoal_predict_desc, flash)},
     {PREDICT_NO_HEAD, "no-head", FLAG, offsetof(shoal_predict_desc, no_head)},
     {PREDICT_NO_SCATTER, "no-scatter", FLAG, offsetof(shoal_predict_desc, no_scatter)},
     {PREDICT_NO_OVERLAP, "no-overlap", FLAG, offsetof(shoal_predict_desc, no_overlap)},
@@ -67,7 +70,9 @@ static bool set(const struct predict_option *option, shoal_predict_desc *desc, c
         *(const char **)(void *)field = text;
         return true;
     case COUNT:
-        if (!cli_parse_int(text, 1, 1 << 30, &count))
+    case STAGE:
+        if (!cli_parse_int(text, option->kind == STAGE ? 0 : 1, option->kind == STAGE ? 3 : 1 << 30,
+                           &count))
             return false;
         *(uint32_t *)(void *)field = (uint32_t)count;
         return true;
@@ -80,6 +85,9 @@ static bool set(const struct predict_option *option, shoal_predict_desc *desc, c
         return cli_parse_real(text, 1e-3, 1024, (double *)(void *)field);
     case FLAG:
         return set_flag((bool *)field, text);
+    case ATTENTION:
+        *(bool *)field = strcmp(text, "flash") == 0;
+        return *(bool *)field || strcmp(text, "plain") == 0;
     default:
         return set_recompute((shoal_recompute *)(void *)field, text);
     }

@@ -14,7 +14,10 @@ enum {
     PREDICT_INTERLEAVE,
     PREDICT_RECOMPUTE,
     PREDICT_SEQUENCE,
-    PREDICT_SHARD_STATE,
+    PREDICT_ZERO,
+    PREDICT_EXPERTS,
+    PREDICT_ATTENTION,
+    PREDICT_GRADIENT,
     PREDICT_NO_HEAD,
     PREDICT_NO_SCATTER,
     PREDICT_NO_OVERLAP,
@@ -36,6 +39,7 @@ enum {
     {"element-bytes", PREDICT_ELEMENT, "N", 0,                                                    \
      "Of weights and activations (4; language models 2)", 1},                                     \
     {"state-bytes", PREDICT_STATE, "N", 0, "Optimiser state per parameter (4; 12 with 2)", 1},    \
+    {"gradient-bytes", PREDICT_GRADIENT, "N", 0, "Of a gradient that is kept (4)", 1},            \
     {NULL, 0, NULL, 0, "How it is split:", 2},                                                    \
     {"tensor", PREDICT_TENSOR, "N", 0, "Workers that share each layer (1)", 2},                   \
     {"pipeline", PREDICT_PIPELINE, "N", 0, "Stages (1)", 2},                                      \
@@ -43,7 +47,10 @@ enum {
     {"interleave", PREDICT_INTERLEAVE, "N", 0, "Chunks of the model per stage (1)", 2},           \
     {"recompute", PREDICT_RECOMPUTE, "none|selective|full", 0, "Activations (none)", 2},          \
     {"sequence", PREDICT_SEQUENCE, NULL, 0, "Sequence beside tensor parallelism", 2},             \
-    {"shard-state", PREDICT_SHARD_STATE, NULL, 0, "Optimiser state over the replicas", 2},        \
+    {"zero", PREDICT_ZERO, "0|1|2|3", 0,                                                          \
+     "Replicas share optimiser state, gradients, weights, too (0)", 2},                           \
+    {"experts", PREDICT_EXPERTS, "N", 0, "Replicas that share a mixture's experts (1)", 2},       \
+    {"attention", PREDICT_ATTENTION, "plain|flash", 0, "Scores in memory or in tiles (plain)", 2}, \
     {"no-head", PREDICT_NO_HEAD, NULL, 0, "Leave a language model's scores out", 2},              \
     {"no-scatter", PREDICT_NO_SCATTER, NULL, 0,                                                   \
      "Each of a tensor group sends all to the next stage, not its part", 2},                      \

@@ -42,14 +42,18 @@ typedef struct shoal_predict_desc {
     uint32_t microbatch; /* [the batch, with a pipeline 1] samples that run through at a time */
     uint32_t interleave; /* [1] chunks of the model per stage */
     shoal_recompute recompute;
-    bool sequence;        /* sequence parallelism beside tensor parallelism */
-    bool shard_state;     /* optimiser state over the replicas (ZeRO 1) */
-    bool no_head;         /* leave the scores of a language model out */
-    bool no_scatter;      /* every one of the tensor group sends the whole boundary to the next
+    bool sequence;         /* sequence parallelism beside tensor parallelism */
+    uint32_t zero;         /* [0] what the replicas share instead of each having it all: 1 optimiser
+                               state, 2 gradients, too, 3 weights, too (FSDP) */
+    uint32_t experts;      /* [1] replicas that share the experts of a mixture */
+    bool flash;            /* attention that never writes its scores (FlashAttention) */
+    bool no_head;          /* leave the scores of a language model out */
+    bool no_scatter;       /* every one of the tensor group sends the whole boundary to the next
                                stage, instead of its part of it */
-    bool no_overlap;      /* gradients are exchanged after the backward pass */
-    double element_bytes; /* [4; 2 for language models] of weights and activations */
-    double state_bytes;   /* [4 for 4-byte elements, else 12] of optimiser state per parameter */
+    bool no_overlap;       /* gradients are exchanged after the backward pass */
+    double element_bytes;  /* [4; 2 for language models] of weights and activations */
+    double state_bytes;    /* [4 for 4-byte elements, else 12] of optimiser state per parameter */
+    double gradient_bytes; /* [4] of a gradient that is kept for the optimiser */
     const char *sync, *collective, *codec; /* ["all_reduce", "ring", "identity"] */
     size_t bucket_bytes;                   /* [4 MiB] */
     uint32_t chunk_elems;                  /* [65536] */
@@ -80,8 +84,10 @@ typedef struct shoal_prediction {
     double tensor_s; /* exchange of tensor parallelism, or at a plan's borders between layers;
                         recomputation's apart: */
     double tensor_again_s;
+    double experts_s;   /* tokens to their experts and back, recomputation's included */
     double pipeline_s;  /* from stage to stage */
-    double exposed_s;   /* gradients' exchange that nothing hides, codec included */
+    double exposed_s;   /* exchange of gradients, and of shared weights, that nothing hides; codec
+                           included */
     double bubble_s;    /* stages that wait for the pipeline to fill and drain */
     double straggler_s; /* waiting for the slowest worker */
     double other_s;     /* measured per step: loop, data */
@@ -91,7 +97,8 @@ typedef struct shoal_prediction {
     double codec_s;      /* encode and decode of one worker, hidden or not */
     double sent_bytes;   /* gradients, by the busiest worker */
     shoal_causes causes; /* of iteration_s */
-    double weight_bytes, gradient_bytes, state_bytes, activation_bytes, memory_bytes;
+    /* of the worker that needs most; buffers: weights and gradients under way, tokens at experts */
+    double weight_bytes, gradient_bytes, state_bytes, activation_bytes, buffer_bytes, memory_bytes;
     double capacity_bytes; /* of the accelerator; infinity: not said */
     double params;         /* of the model */
     uint32_t workers, data, tensor, pipeline;

@@ -35,6 +35,7 @@ _PARTS = (
     "update_s",
     "tensor_s",
     "tensor_again_s",
+    "experts_s",
     "pipeline_s",
     "exposed_s",
     "bubble_s",

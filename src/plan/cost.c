@@ -91,11 +91,12 @@ double shoali_cost_exchange_s(const shoali_cluster *cluster, shoali_group group,
             latency = d->latency_s;
             continue;
         }
-        bool sharded = kind == SHOALI_EXCHANGE_SHARDED;
-        rate *= sharded ? d->efficiency_sharded : d->efficiency;
-        busiest = fmax(busiest, (sharded ? 1 : 2) * left * (n - 1) / n / rate);
-        latency += (sharded ? 1 : 2) * rounds_of(d->topology, n) * d->latency_s;
-        left /= n;
+        double times = kind == SHOALI_EXCHANGE_ALL_REDUCE ? 2 : 1;
+        rate *= kind == SHOALI_EXCHANGE_SHARDED ? d->efficiency_sharded : d->efficiency;
+        busiest = fmax(busiest, times * left * (n - 1) / n / rate);
+        latency += times * rounds_of(d->topology, n) * d->latency_s;
+        if (kind != SHOALI_EXCHANGE_ALL_TO_ALL)
+            left /= n;
     }
     double operation = kind == SHOALI_EXCHANGE_P2P ? 0 : cluster->overhead.operation_s;
     return busiest + latency + operation;
@@ -108,6 +109,7 @@ typedef struct counting {
     const shoali_cluster *cluster;
     shoali_groups groups;
     const shoal_codec *codec;
+    shoal_op_kind op;
     uint32_t links, rounds;
     double *total; /* [links] */
     double *round; /* [rounds][links] */
@@ -268,7 +270,7 @@ static shoal_status count_all(counting *c, const shoali_collective *collective, 
         if (lists == NULL && (lists = shoali_arena_create(1 << 16)) == NULL)
             return SHOAL_ENOMEM;
         shoali_arena_reset(lists);
-        status = shoali_collective_build(collective, SHOAL_ALL_REDUCE, &args, lists, &schedule);
+        status = shoali_collective_build(collective, c->op, &args, lists, &schedule);
         if (status == SHOAL_OK && me == 0) {
             out->rounds = schedule.rounds;
             out->blocks = schedule.blocks;
@@ -296,12 +298,12 @@ static double latency_of(const counting *c)
     return latency;
 }
 
-shoal_status shoali_cost_collective(const shoali_cluster *cluster,
-                                    const shoali_collective *collective, shoali_groups groups,
-                                    const shoal_codec *codec, shoali_collective_cost *out)
+static shoal_status cost_of(counting c, const shoali_collective *collective,
+                            shoali_collective_cost *out)
 {
+    const shoali_cluster *cluster = c.cluster;
+    const shoali_groups groups = c.groups;
     uint64_t workers = (uint64_t)groups.each.size * groups.count;
-    counting c = {.cluster = cluster, .groups = groups, .codec = codec};
     *out = (shoali_collective_cost){0};
     if (groups.each.size < 2)
         return SHOAL_OK;
@@ -315,6 +317,22 @@ shoal_status shoali_cost_collective(const shoali_cluster *cluster,
     shoali_arena_destroy(arena);
     out->latency_s = out->rounds * (latency_of(&c) + cluster->overhead.round_s);
     return status;
+}
+
+shoal_status shoali_cost_collective(const shoali_cluster *cluster,
+                                    const shoali_collective *collective, shoali_groups groups,
+                                    const shoal_codec *codec, shoali_collective_cost *out)
+{
+    const counting c = {
+        .cluster = cluster, .groups = groups, .codec = codec, .op = SHOAL_ALL_REDUCE};
+    return cost_of(c, collective, out);
+}
+
+shoal_status shoali_cost_shards(const shoali_cluster *cluster, const shoali_collective *collective,
+                                shoali_groups groups, shoali_collective_cost *out)
+{
+    const counting c = {.cluster = cluster, .groups = groups, .op = SHOAL_REDUCE_SCATTER};
+    return cost_of(c, collective, out);
 }
 
 double shoali_cost_link_s(const shoali_collective_cost *cost, double count, double bytes_per_elem,

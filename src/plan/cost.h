@@ -44,8 +44,9 @@ typedef struct shoali_group {
 
 typedef enum {
     SHOALI_EXCHANGE_ALL_REDUCE,
-    SHOALI_EXCHANGE_SHARDED, /* reduce-scatter or all-gather; bytes: the whole vector */
-    SHOALI_EXCHANGE_P2P      /* from one to the next of the group */
+    SHOALI_EXCHANGE_SHARDED,    /* reduce-scatter or all-gather; bytes: the whole vector */
+    SHOALI_EXCHANGE_ALL_TO_ALL, /* bytes: what one has for all, a part for each, one its own */
+    SHOALI_EXCHANGE_P2P         /* from one to the next of the group */
 } shoali_exchange_kind;
 
 /**
@@ -88,6 +89,12 @@ SHOAL_MUST_USE shoal_status shoali_cost_collective(const shoali_cluster *cluster
                                                    const shoali_collective *collective,
                                                    shoali_groups groups, const shoal_codec *codec,
                                                    shoali_collective_cost *out);
+
+/** The same of its reduce-scatter, or of the all-gather, its mirror image; floats without a codec.
+ * @return also EINVAL: a collective that has none */
+SHOAL_MUST_USE shoal_status shoali_cost_shards(const shoali_cluster *cluster,
+                                               const shoali_collective *collective,
+                                               shoali_groups groups, shoali_collective_cost *out);
 
 /** Link time of count elements of bytes_per_elem each: the busiest link, plus what the pipeline of
  * chunks cannot hide of the rounds' own maxima. */

@@ -34,30 +34,71 @@ static bool is_matched(const shoali_question *q)
     return q->cluster->dimension_count > 0 && q->desc.collective == NULL;
 }
 
-static double link_s(const shoali_question *q, const shoali_collective_cost *cost, double count,
-                     double bytes_per_elem)
+static double link_s(const shoali_question *q, const shoali_collective_cost *cost,
+                     shoali_group group, double count, double bytes_per_elem)
 {
     if (is_matched(q)) {
-        shoali_group group = {q->desc.tensor, q->data};
-        return shoali_cost_exchange_s(q->cluster, group, SHOALI_EXCHANGE_ALL_REDUCE,
-                                      count * bytes_per_elem);
+        shoali_exchange_kind kind = q->desc.zero > 0 ? SHOALI_EXCHANGE_SHARDED
+                                                     : SHOALI_EXCHANGE_ALL_REDUCE;
+        return shoali_cost_exchange_s(q->cluster, group, kind, count * bytes_per_elem);
     }
     return shoali_cost_link_s(cost, count, bytes_per_elem, q->desc.chunk_elems) /
            q->cluster->overhead.payload_share;
 }
 
+static shoali_group replicas_of(const shoali_question *q, bool experts)
+{
+    uint32_t apart = experts ? q->desc.experts : 1;
+    return (shoali_group){q->desc.tensor * apart, q->data / apart};
+}
+
 static shoali_bucket_time price(const shoali_question *q, const shoali_collective_cost *cost,
-                                double count, double ready_s)
+                                shoali_group group, double count)
 {
     const shoali_overhead *o = &q->cluster->overhead;
     double ratio = 1, codec = codec_s(q, cost, count, &ratio);
     double bytes_per_elem = q->language ? q->desc.element_bytes / ratio : 4 / ratio;
-    shoali_bucket_time b = {.ready_s = ready_s, .codec_s = codec};
-    b.link_s = link_s(q, cost, count, bytes_per_elem);
+    shoali_bucket_time b = {.codec_s = codec};
+    if (group.size < 2)
+        return b;
+    b.link_s = link_s(q, cost, group, count, bytes_per_elem);
     b.cpu_s = codec + cost->moved_share * count * bytes_per_elem * o->cpu_s_per_byte;
     b.wait_s = is_matched(q) ? 0 : cost->latency_s + o->operation_s;
     b.sent_bytes = cost->sent_share * count * bytes_per_elem;
     return b;
+}
+
+shoal_status shoali_replicas_cost(const shoali_question *q, shoali_replicas *out)
+{
+    uint32_t apart = q->desc.tensor * q->desc.pipeline;
+    *out = (shoali_replicas){0};
+    for (int i = 0; i < (q->desc.experts > 1 ? 2 : 1); i++) {
+        const shoali_groups groups = {replicas_of(q, i == 1),
+                                      apart * (i == 1 ? q->desc.experts : 1)};
+        shoali_collective_cost *cost = i == 1 ? &out->experts : &out->all;
+        if (q->desc.zero > 0)
+            SHOALI_TRY(shoali_cost_shards(q->cluster, &q->collective, groups, cost));
+        else
+            SHOALI_TRY(shoali_cost_collective(q->cluster, &q->collective, groups, q->codec, cost));
+    }
+    return SHOAL_OK;
+}
+
+shoali_bucket_time shoali_replicas_exchange(const shoali_question *q,
+                                            const shoali_replicas *replicas, double params,
+                                            double expert_params)
+{
+    if (q->desc.experts < 2)
+        return price(q, &replicas->all, replicas_of(q, false), params);
+    shoali_bucket_time b = price(q, &replicas->all, replicas_of(q, false), params - expert_params);
+    shoali_bucket_time e = {0};
+    if (expert_params > 0)
+        e = price(q, &replicas->experts, replicas_of(q, true), expert_params);
+    return (shoali_bucket_time){.link_s = b.link_s + e.link_s,
+                                .cpu_s = b.cpu_s + e.cpu_s,
+                                .wait_s = b.wait_s + e.wait_s,
+                                .codec_s = b.codec_s + e.codec_s,
+                                .sent_bytes = b.sent_bytes + e.sent_bytes};
 }
 
 /* When the gradients of unit i are final, from the start of the pass. */
@@ -84,21 +125,21 @@ shoal_status shoali_gradient_buckets(const shoali_question *q, const shoali_unit
                                      shoal_arena *arena, shoali_bucket_time **out,
                                      uint32_t *count_out)
 {
-    shoali_collective_cost cost;
+    shoali_replicas replicas;
     uint32_t used = 0;
-    double open = 0;
+    double open = 0, experts = 0;
     size_t full = q->desc.bucket_bytes / 4;
     shoali_bucket_time *buckets = shoali_arena_array(arena, count + 1, sizeof *buckets);
     if (buckets == NULL)
         return SHOAL_ENOMEM;
-    const shoali_groups groups = {{q->desc.tensor, q->data}, q->desc.tensor * q->desc.pipeline};
-    SHOALI_TRY(shoali_cost_collective(q->cluster, &q->collective, groups, q->codec, &cost));
+    SHOALI_TRY(shoali_replicas_cost(q, &replicas));
     for (uint32_t i = count; i-- > 0;) {
         open += units[i].cost.params;
+        experts += units[i].cost.expert_params;
         if (open > 0 && (open >= (double)full || i == 0)) {
-            double ready = ready_of(q, units, count, i, forward_s, backward_s);
-            buckets[used++] = price(q, &cost, open, ready);
-            open = 0;
+            buckets[used] = shoali_replicas_exchange(q, &replicas, open, experts);
+            buckets[used++].ready_s = ready_of(q, units, count, i, forward_s, backward_s);
+            open = experts = 0;
         }
     }
     *out = buckets;

@@ -31,28 +31,6 @@ static void use_profile(const shoali_question *q, shoali_stage *s)
     s->update = (shoali_time){.memory = profile->update_s};
 }
 
-static void fill_memory(const shoali_work *w, shoal_prediction *out)
-{
-    const shoali_question *q = w->q;
-    const shoal_predict_desc *d = &q->desc;
-    const shoali_stage *s = &w->stages[w->busiest];
-    double runs = (double)d->batch / d->microbatch;
-    double flying = fmin(runs, d->pipeline);
-    double params = s->params;
-    if (q->language && d->pipeline == 1)
-        params += q->transformer.vocab * q->transformer.hidden / d->tensor;
-    if (d->interleave > 1)
-        flying *= 1 + (d->pipeline - 1.0) / ((double)d->interleave * d->pipeline);
-    out->weight_bytes = params * d->element_bytes;
-    out->gradient_bytes = params * 4;
-    out->state_bytes = params * d->state_bytes / (d->shard_state ? q->data : 1);
-    out->activation_bytes = s->kept_bytes * flying + s->working_bytes;
-    out->capacity_bytes = w->accelerator->memory_bytes;
-    for (uint32_t i = 0; i < q->model->layer_count; i++)
-        if (!d->no_head || strcmp(q->model->layers[i].row->name, "transformer") == 0)
-            out->params += (double)q->model->layers[i].param_count;
-}
-
 typedef struct part {
     const char *name;
     double seconds;
@@ -65,6 +43,7 @@ static void fill_words(shoal_prediction *p)
         {"computation", p->forward_s + p->backward_s + p->recompute_s},
         {"the gradients' exchange", p->exposed_s},
         {"tensor parallelism's exchange", p->tensor_s + p->tensor_again_s},
+        {"tokens' way to experts", p->experts_s},
         {"sending between stages", p->pipeline_s},
         {"the pipeline's bubble", p->bubble_s},
         {"waiting for the slowest worker", p->straggler_s},
@@ -102,6 +81,8 @@ static shoal_status exchange_gradients(const shoali_work *w, const shoali_stage 
     double backward = shoali_time_sum(s->backward);
     if (q->data < 2 || q->no_exchange)
         return SHOAL_OK;
+    if (q->desc.zero == 3)
+        return shoali_zero_exchange(w, s, out);
     SHOALI_TRY(shoali_gradient_buckets(q, w->units + s->first, s->count, forward, backward,
                                        w->arena, &buckets, &count));
     for (uint32_t i = 0; i < count; i++) {
@@ -116,7 +97,7 @@ static shoal_status exchange_gradients(const shoali_work *w, const shoali_stage 
                                                 q->cluster->overhead.busy_share);
     out->exposed_s = overlap.exposed_s;
     out->hidden_s = overlap.hidden_s;
-    return SHOAL_OK;
+    return q->desc.zero > 0 ? shoali_zero_exchange(w, s, out) : SHOAL_OK;
 }
 
 static shoali_time compute_of(const shoali_stage *s)
@@ -155,6 +136,7 @@ static shoal_status fill_pipeline(const shoali_work *w, const shoali_stage *s, d
     out->recompute_s = runs * shoali_time_sum(s->recompute) * shared;
     out->tensor_s = runs * shoali_time_sum(s->exchange);
     out->tensor_again_s = runs * shoali_time_sum(s->again);
+    out->experts_s = runs * (shoali_time_sum(s->dispatch) + shoali_time_sum(s->dispatch_again));
     out->update_s = shoali_time_sum(s->update) * shared;
     out->other_s = w->q->cluster->overhead.step_s * shared;
     shoali_time all = shoali_time_add(others, runs, own);
@@ -168,8 +150,8 @@ static shoal_status fill_pipeline(const shoali_work *w, const shoali_stage *s, d
 static double parts_sum(const shoal_prediction *p)
 {
     return p->forward_s + p->backward_s + p->recompute_s + p->update_s + p->tensor_s +
-           p->tensor_again_s + p->pipeline_s + p->exposed_s + p->bubble_s + p->straggler_s +
-           p->other_s;
+           p->tensor_again_s + p->experts_s + p->pipeline_s + p->exposed_s + p->bubble_s +
+           p->straggler_s + p->other_s;
 }
 
 /* The causes of a shared machine's computation are those of the tables, stretched; what overlaps
@@ -204,13 +186,13 @@ static shoal_status answer(shoali_work *w, shoal_prediction *out)
         times[i] *= runs;
     if (q->desc.sync != NULL)
         SHOALI_TRY(shoali_predict_protocol(q, times, w->arena, out));
-    fill_memory(w, out);
+    shoali_memory_fill(w, out);
     if (q->plan != NULL) {
         out->by_data_s = parts_sum(out);
         SHOALI_TRY(shoali_predict_planned(q, w->accelerator, w->arena, out));
     }
     out->memory_bytes = out->weight_bytes + out->gradient_bytes + out->state_bytes +
-                        out->activation_bytes;
+                        out->activation_bytes + out->buffer_bytes;
     out->iteration_s = parts_sum(out);
     close_causes(out);
     out->samples_per_s = (double)q->desc.batch * q->data / out->iteration_s;
@@ -243,7 +225,7 @@ static void interval_of_spread(const shoali_question *q, double spread, shoal_pr
     double link = 0;
     for (uint32_t i = 0; i < q->cluster->link_count; i++)
         link = fmax(link, q->cluster->links[i].spread);
-    double network = p->exposed_s + p->tensor_s + p->tensor_again_s + p->pipeline_s;
+    double network = p->exposed_s + p->tensor_s + p->tensor_again_s + p->experts_s + p->pipeline_s;
     double compute = p->iteration_s - network;
     double sigma = hypot(spread * compute, fmax(link, spread) * network);
     p->low_s = fmax(0, p->iteration_s - 2 * sigma);

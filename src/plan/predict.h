@@ -62,8 +62,9 @@ shoali_block_cost shoali_layer_cost(const shoali_cluster *cluster,
 
 /** What one stage of a pipeline does with one microbatch, by part. */
 typedef struct shoali_stage {
-    shoali_time forward, recompute, backward, exchange, again, update;
-    double params, kept_bytes, working_bytes, boundary_bytes;
+    shoali_time forward, recompute, backward, exchange, again, dispatch, dispatch_again, update;
+    double params, expert_params, largest_unit, kept_bytes, working_bytes, boundary_bytes;
+    double dispatch_bytes;
     uint32_t first, count; /* units */
 } shoali_stage;
 
@@ -80,6 +81,9 @@ typedef struct shoali_work {
 /** Fill all but the first three. */
 SHOAL_MUST_USE shoal_status shoali_work_stages(shoali_work *work);
 shoali_time shoali_stage_time(const shoali_stage *stage);
+/** One microbatch through one unit, with what it sends. */
+double shoali_unit_forward_s(const shoali_block_cost *cost);
+double shoali_unit_backward_s(const shoali_block_cost *cost);
 /** All microbatches through all stages; a pass of a chunk sends for hop_s. */
 SHOAL_MUST_USE shoal_status shoali_work_pipeline(const shoali_work *work, double hop_s,
                                                  double *seconds_out);
@@ -130,6 +134,27 @@ typedef struct shoali_overlap {
  */
 shoali_overlap shoali_overlap_run(const shoali_bucket_time *buckets, uint32_t count,
                                   double compute_s, double cores, double busy_share);
+
+/** What one exchange among replicas costs: of what all of them have, and of experts, which only
+ * data / experts replicas have. With ZeRO it leaves each replica its part: half an all-reduce. */
+typedef struct shoali_replicas {
+    shoali_collective_cost all, experts;
+} shoali_replicas;
+SHOAL_MUST_USE shoal_status shoali_replicas_cost(const shoali_question *question,
+                                                 shoali_replicas *out);
+/** Exchange the gradients of so many parameters, experts' apart; or, with ZeRO, gather them. */
+shoali_bucket_time shoali_replicas_exchange(const shoali_question *question,
+                                            const shoali_replicas *replicas, double params,
+                                            double expert_params);
+
+/** What sharing between replicas does to the gradients' exchange that is in `prediction` (ZeRO 1
+ * and 2: weights are gathered behind the update, gradients scattered for each microbatch), or
+ * instead of it (ZeRO 3). */
+SHOAL_MUST_USE shoal_status shoali_zero_exchange(const shoali_work *work, const shoali_stage *stage,
+                                                 shoal_prediction *prediction);
+
+/** The parts of memory of the stage that needs most. */
+void shoali_memory_fill(const shoali_work *work, shoal_prediction *out);
 
 /** All buckets of a question's gradients, back to front, with ready_s from the units' backward
  * passes. *out is in arena. */

@@ -96,7 +96,8 @@ shoali_transformer shoali_question_block(const shoali_layer *layer)
         .norms = (double)p->norms,
         .feedforward = (double)p->ff * met + (double)p->shared,
         .experts = (double)p->experts,
-        .idle = p->experts > 0 ? (double)p->ff * ((double)p->experts - met) : 0,
+        .routed = p->experts > 0 ? (double)p->ff : 0,
+        .met = met,
         .gated = p->gated,
     };
 }
@@ -119,6 +120,31 @@ static void read_language(shoali_question *q)
     q->language = q->blocks > 0;
 }
 
+static shoal_status check_experts(const shoali_question *q)
+{
+    uint32_t group = q->desc.experts;
+    if (group > 1 && q->transformer.experts == 0)
+        return shoali_fail(SHOAL_EINVAL, "experts %u for model %s, which has none", group,
+                           q->desc.model);
+    if (fmod(q->transformer.experts, group) != 0 || q->data % group != 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "experts %u divides %.0f experts and %u replicas, or one of them not",
+                           group, q->transformer.experts, q->data);
+    return SHOAL_OK;
+}
+
+static shoal_status check_ways(const shoali_question *q)
+{
+    const shoal_predict_desc *d = &q->desc;
+    if (d->flash && d->recompute == SHOAL_RECOMPUTE_SELECTIVE)
+        return shoali_fail(SHOAL_EINVAL, "recompute selective is of scores, which attention flash "
+                                         "never keeps: use recompute none or full");
+    if (d->sequence && d->tensor < 2)
+        return shoali_fail(SHOAL_EINVAL, "sequence parallelism is of a tensor group, and tensor is "
+                                         "1: use tensor 2 or more");
+    return check_experts(q);
+}
+
 static shoal_status check_language(const shoali_question *q)
 {
     const shoali_transformer *t = &q->transformer;
@@ -139,7 +165,7 @@ static shoal_status check_language(const shoali_question *q)
                            "not divide by pipeline %u; choose another batch or microbatch, or no "
                            "interleave",
                            q->desc.batch / q->desc.microbatch, pp);
-    return SHOAL_OK;
+    return check_ways(q);
 }
 
 /* ---------------------------------------------------------------- defaults */
@@ -161,6 +187,10 @@ static shoal_status fill_defaults(shoali_question *q)
         d->microbatch = d->pipeline > 1 ? 1 : d->batch;
     if (d->element_bytes == 0)
         d->element_bytes = q->language ? 2 : 4;
+    if (d->experts == 0)
+        d->experts = 1;
+    if (d->gradient_bytes == 0)
+        d->gradient_bytes = 4;
     if (d->state_bytes == 0)
         d->state_bytes = d->element_bytes < 4 ? 12 : 4;
     if (d->bucket_bytes == 0)
@@ -170,9 +200,48 @@ static shoal_status fill_defaults(shoali_question *q)
     if (!(d->element_bytes >= 0.5 && d->element_bytes <= 8))
         return shoali_fail(SHOAL_EINVAL, "elements of %g bytes; they must have 0.5 .. 8",
                            d->element_bytes);
+    if (!(d->gradient_bytes >= 0.5 && d->gradient_bytes <= 8))
+        return shoali_fail(SHOAL_EINVAL, "gradients of %g bytes; they must have 0.5 .. 8",
+                           d->gradient_bytes);
     if (!(d->state_bytes >= 0 && d->state_bytes <= 1024))
         return shoali_fail(SHOAL_EINVAL, "%g bytes of optimiser state per parameter; 0 .. 1024",
                            d->state_bytes);
+    return SHOAL_OK;
+}
+
+/* ZeRO and what it is not with. */
+static shoal_status check_zero(const shoali_question *q)
+{
+    const shoal_predict_desc *d = &q->desc;
+    if (d->zero == 0)
+        return SHOAL_OK;
+    if (d->zero > 3)
+        return shoali_fail(SHOAL_EINVAL, "zero %u: stages are 0 .. 3", d->zero);
+    if (d->sync != NULL && strcmp(d->sync, "all_reduce") != 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "zero %u shares what all replicas agree on in every step, "
+                           "which sync %s does not: use all_reduce",
+                           d->zero, d->sync);
+    if ((shoal_codec_traits(q->codec) & SHOAL_CODEC_RAW_BYTES) == 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "zero %u with codec %s is not costed: sums end in parts, "
+                           "and weights travel, too; leave the codec out",
+                           d->zero, shoal_codec_spec(q->codec));
+    if ((q->collective.row->traits & SHOALI_COLL_SHARDED) == 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "zero %u needs a collective that sums into parts, which %s "
+                           "is not: use ring, direct or hierarchical",
+                           d->zero, q->collective.row->name);
+    if (d->zero > 1 && d->pipeline > 1)
+        return shoali_fail(SHOAL_EINVAL,
+                           "zero %u with pipeline %u would gather and scatter for "
+                           "each microbatch of each stage: use zero 1",
+                           d->zero, d->pipeline);
+    if (d->zero == 3 && q->cluster->cores > 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "zero 3 is not costed where workers share the cores of "
+                           "cluster %s: use zero 2",
+                           q->cluster->name);
     return SHOAL_OK;
 }
 
@@ -199,13 +268,18 @@ static shoal_status check_sizes(shoali_question *q)
                                   .sequence = d->sequence,
                                   .recompute = (shoali_recompute)d->recompute,
                                   .element_bytes = d->element_bytes,
-                                  .state_sharded = d->shard_state,
-                                  .data = q->data};
+                                  .state_sharded = d->zero > 0,
+                                  .data = q->data,
+                                  .experts = d->experts,
+                                  .flash = d->flash};
+    SHOALI_TRY(check_zero(q));
     if (q->language)
         return check_language(q);
-    if (d->interleave > 1 || d->recompute != SHOAL_RECOMPUTE_NONE || d->sequence)
-        return shoali_fail(SHOAL_EINVAL, "interleaved stages, recomputation and sequence "
-                                         "parallelism are for language models");
+    if (d->interleave > 1 || d->recompute != SHOAL_RECOMPUTE_NONE || d->sequence || d->flash ||
+        d->experts > 1)
+        return shoali_fail(SHOAL_EINVAL,
+                           "interleaved stages, recomputation, sequence and expert parallelism and "
+                           "flash attention are for language models");
     return SHOAL_OK;
 }
 
@@ -217,7 +291,7 @@ static shoal_status open_plan(shoali_question *q)
     shoal_predict_desc *d = &q->desc;
     if (d->model != NULL || d->batch > 0 || d->workers > 0 || d->tensor > 0 || d->pipeline > 0 ||
         d->microbatch > 0 || d->sync != NULL || d->collective != NULL || d->codec != NULL ||
-        d->shard_state || d->no_overlap)
+        d->zero > 0 || d->experts > 0 || d->flash || d->no_overlap)
         return shoali_fail(SHOAL_EINVAL,
                            "a plan brings model, batch and workers with it, and is predicted for "
                            "all_reduce by rings without a codec: leave these options out");

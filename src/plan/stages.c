@@ -12,7 +12,9 @@ shoali_time shoali_stage_time(const shoali_stage *s)
     shoali_time t = shoali_time_add(s->forward, 1, s->recompute);
     t = shoali_time_add(t, 1, s->backward);
     t = shoali_time_add(t, 1, s->exchange);
-    return shoali_time_add(t, 1, s->again);
+    t = shoali_time_add(t, 1, s->again);
+    t = shoali_time_add(t, 1, s->dispatch);
+    return shoali_time_add(t, 1, s->dispatch_again);
 }
 
 static void stage_add(shoali_stage *s, const shoali_block_cost *c)
@@ -23,7 +25,12 @@ static void stage_add(shoali_stage *s, const shoali_block_cost *c)
     s->exchange = shoali_time_add(s->exchange, 1, c->exchange);
     s->again = shoali_time_add(s->again, 1, c->exchange_again);
     s->update = shoali_time_add(s->update, 1, c->update);
+    s->dispatch = shoali_time_add(s->dispatch, 1, c->dispatch);
+    s->dispatch_again = shoali_time_add(s->dispatch_again, 1, c->dispatch_again);
     s->params += c->params;
+    s->expert_params += c->expert_params;
+    s->largest_unit = fmax(s->largest_unit, c->params);
+    s->dispatch_bytes = fmax(s->dispatch_bytes, c->dispatch_bytes);
     s->kept_bytes += c->kept_bytes;
     s->working_bytes = fmax(s->working_bytes, c->working_bytes);
     s->boundary_bytes = c->boundary_bytes;
@@ -170,8 +177,21 @@ shoal_status shoali_work_stages(shoali_work *w)
     return SHOAL_OK;
 }
 
-/* Passes of each chunk of the model over one microbatch; what tensor parallelism sends goes half
- * with either, the hop to the next stage with each. */
+/* What a unit sends meanwhile goes half with either pass. */
+double shoali_unit_forward_s(const shoali_block_cost *c)
+{
+    return shoali_time_sum(c->forward) +
+           (shoali_time_sum(c->exchange) + shoali_time_sum(c->dispatch)) / 2;
+}
+
+double shoali_unit_backward_s(const shoali_block_cost *c)
+{
+    return shoali_time_sum(c->recompute) + shoali_time_sum(c->backward) +
+           shoali_time_sum(c->exchange_again) + shoali_time_sum(c->dispatch_again) +
+           (shoali_time_sum(c->exchange) + shoali_time_sum(c->dispatch)) / 2;
+}
+
+/* Passes of each chunk of the model over one microbatch, and a hop to the next stage with each. */
 static void pass_times(const shoali_work *w, double hop_s, double *forward, double *backward)
 {
     uint32_t p = w->stage_count;
@@ -181,11 +201,8 @@ static void pass_times(const shoali_work *w, double hop_s, double *forward, doub
             uint32_t at = c * p + i;
             forward[at] = backward[at] = hop_s;
             for (uint32_t k = 0; k < w->chunk_counts[at]; k++, unit++) {
-                double exchange = shoali_time_sum(unit->cost.exchange) / 2;
-                forward[at] += shoali_time_sum(unit->cost.forward) + exchange;
-                backward[at] += shoali_time_sum(unit->cost.recompute) + exchange +
-                                shoali_time_sum(unit->cost.backward) +
-                                shoali_time_sum(unit->cost.exchange_again);
+                forward[at] += shoali_unit_forward_s(&unit->cost);
+                backward[at] += shoali_unit_backward_s(&unit->cost);
             }
         }
     }

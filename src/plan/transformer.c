@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sources. Activations: Korthikanti et al., "Reducing activation recomputation in large transformer
+ * models", MLSys 2023 (arXiv 2205.05198), tables 1 and 2: 34 s b h + 5 a s^2 b, by parts under
+ * tensor and sequence parallelism. Attention without scores: Dao et al., "FlashAttention", NeurIPS
+ * 2022 (arXiv 2205.14135): theorem 2, s^2 d^2 / M accesses beside the tensors themselves; algorithm
+ * 4, five products on the way back; a float per row is kept. Experts: Lepikhin et al., "GShard",
+ * 2020: an all-to-all before and behind them. */
 #include "plan/transformer.h"
 
 #include <math.h>
@@ -6,6 +12,9 @@
 /* What an operation's outputs cost to keep: computed again always (full), only where it is cheap
  * and large (selective: the core of attention), or never again. */
 enum { AGAIN_FULL = 1, AGAIN_SELECTIVE = 2 };
+
+/* Dao et al., section 2.1: on-chip memory of one multiprocessor of an A100. */
+#define FLASH_CHIP_BYTES (192.0 * 1024)
 
 /* A block under construction. */
 typedef struct builder {
@@ -38,9 +47,9 @@ static void forward(builder *b, int when, const char *kind, double flops, double
 }
 
 /* Adam: 11 operations per parameter; two moments and a master copy move. */
-static void weights(builder *b, double count)
+static void weights_of(builder *b, double count, double replicas)
 {
-    double own = count / (b->args->state_sharded ? b->args->data : 1);
+    double own = count / (b->args->state_sharded ? replicas : 1);
     double master = b->args->element_bytes < 4 ? 4 : 0;
     b->cost.params += count;
     b->cost.update = shoali_time_add(
@@ -48,12 +57,22 @@ static void weights(builder *b, double count)
         shoali_cost_work(b->accelerator, "vector", 11 * own, own * (8 + master)));
 }
 
-static void linear(builder *b, double rows, double in, double out)
+static void weights(builder *b, double count)
+{
+    weights_of(b, count, b->args->data);
+}
+
+static void product(builder *b, double rows, double in, double out)
 {
     double flops = 2 * rows * in * out, moved = rows * in + rows * out + in * out;
     forward(b, AGAIN_FULL, "matrix", flops, moved, 0);
     run(b, &b->cost.backward, "matrix", flops, moved, 0);
     run(b, &b->cost.backward, "matrix", flops, moved, 0);
+}
+
+static void linear(builder *b, double rows, double in, double out)
+{
+    product(b, rows, in, out);
     weights(b, in * out);
 }
 
@@ -105,23 +124,70 @@ static void project(builder *b, const shoali_transformer *m, double rows)
     linear(b, rows, m->kv_rank, heads * (m->head_dim + m->value_dim));
 }
 
+/* Scores to values, with all of the scores in memory. */
+static void scores(builder *b, const shoali_transformer *m, double heads)
+{
+    double micro = b->args->microbatch, count = heads * m->sequence * m->sequence * micro;
+    batched(b, AGAIN_SELECTIVE, micro * heads, m->sequence, m->head_dim + m->rope, m->sequence);
+    pointwise(b, AGAIN_SELECTIVE, count, 5, 8, 2, 0); /* softmax */
+    pointwise(b, AGAIN_SELECTIVE, count, 1, 1, 2, 1); /* dropout */
+    batched(b, AGAIN_FULL, micro * heads, m->sequence, m->sequence, m->value_dim);
+}
+
+/* The same in tiles on the chip: the way back makes the scores again. */
+static void flash(builder *b, const shoali_transformer *m, double heads)
+{
+    double batch = b->args->microbatch * heads, rows = batch * m->sequence;
+    double key = m->head_dim + m->rope, value = m->value_dim, pairs = rows * m->sequence;
+    double chip = FLASH_CHIP_BYTES / b->args->element_bytes;
+    double moved = rows * 2 * (key + value) + pairs * fmax(key, value) * fmax(key, value) / chip;
+    forward(b, AGAIN_FULL, "matrix", 2 * pairs * (key + value), moved, 0);
+    forward(b, AGAIN_FULL, "vector", 6 * pairs, 0, 0);
+    run(b, &b->cost.backward, "matrix", 2 * pairs * (3 * key + 2 * value), 2 * moved, 0);
+    run(b, &b->cost.backward, "vector", 15 * pairs, 0, 0); /* 6 of them again, 9 back */
+}
+
 static void attention(builder *b, const shoali_transformer *m, double rows, double slice)
 {
-    double t = b->args->tensor, heads = m->heads / t, micro = b->args->microbatch;
-    double scores = heads * m->sequence * m->sequence * micro;
+    double t = b->args->tensor, heads = m->heads / t;
     const int norms = (int)ceil(m->norms / 2);
     fork(b, slice, 2);
     for (int i = 0; i < norms; i++)
         norm(b, slice);
     fork(b, rows * m->hidden, 3);
     project(b, m, rows);
-    batched(b, AGAIN_SELECTIVE, micro * heads, m->sequence, m->head_dim + m->rope, m->sequence);
-    pointwise(b, AGAIN_SELECTIVE, scores, 5, 8, 2, 0); /* softmax */
-    pointwise(b, AGAIN_SELECTIVE, scores, 1, 1, 2, 1); /* dropout */
-    batched(b, AGAIN_FULL, micro * heads, m->sequence, m->sequence, m->value_dim);
+    (b->args->flash ? flash : scores)(b, m, heads);
     linear(b, rows, m->heads * m->value_dim / t, m->hidden);
     pointwise(b, AGAIN_FULL, slice, 1, 1, 2, 1); /* dropout */
     pointwise(b, AGAIN_FULL, slice, 1, 2, 3, 0); /* residual */
+}
+
+/* Each token's vector to the experts that it meets and theirs back, both passes. Those of a mixture
+ * are spread evenly over the group, and so are tokens; data/experts replicas have the same ones. */
+static void dispatch(builder *b, const shoali_cluster *cluster, const shoali_transformer *m,
+                     double rows)
+{
+    const shoali_block_args *args = b->args;
+    shoali_group group = {args->tensor, args->experts};
+    double bytes = rows * m->met * m->hidden / args->tensor * args->element_bytes;
+    if (args->experts < 2)
+        return;
+    double one = shoali_cost_exchange_s(cluster, group, SHOALI_EXCHANGE_ALL_TO_ALL, bytes);
+    b->cost.dispatch.network = 4 * one;
+    b->cost.dispatch_again.network = args->recompute == SHOALI_RECOMPUTE_FULL ? 2 * one : 0;
+    b->cost.dispatch_bytes = 2 * bytes;
+}
+
+static void feedforward_weights(builder *b, const shoali_transformer *m)
+{
+    double per_width = m->hidden / b->args->tensor, routed = m->met * m->routed;
+    double group = fmax(1, b->args->experts), matrices = m->gated ? 3 : 2;
+    for (int i = 0; i < matrices; i++)
+        weights(b, per_width * (m->feedforward - routed));
+    if (m->experts > 0) {
+        b->cost.expert_params = matrices * per_width * m->routed * m->experts / group;
+        weights_of(b, b->cost.expert_params, b->args->data / group);
+    }
 }
 
 static void feedforward(builder *b, const shoali_transformer *m, double rows, double slice)
@@ -131,15 +197,14 @@ static void feedforward(builder *b, const shoali_transformer *m, double rows, do
     fork(b, slice, 2);
     for (int i = 0; i < norms; i++)
         norm(b, slice);
-    linear(b, rows, m->hidden, inner);
+    product(b, rows, m->hidden, inner);
     if (m->gated)
-        linear(b, rows, m->hidden, inner);
+        product(b, rows, m->hidden, inner);
     pointwise(b, AGAIN_FULL, rows * inner, 8, 13, 2, 0); /* GeLU */
-    linear(b, rows, inner, m->hidden);
-    if (m->experts > 0) {
+    product(b, rows, inner, m->hidden);
+    feedforward_weights(b, m);
+    if (m->experts > 0)
         linear(b, rows, m->hidden, m->experts); /* the router */
-        weights(b, (m->gated ? 3 : 2) * m->hidden * m->idle / b->args->tensor);
-    }
     pointwise(b, AGAIN_FULL, slice, 1, 1, 2, 1);
     pointwise(b, AGAIN_FULL, slice, 1, 2, 3, 0);
 }
@@ -179,11 +244,14 @@ static void memory(builder *b, const shoali_transformer *m, double activations)
 {
     const shoali_block_args *args = b->args;
     double t = args->tensor, scores = 5 * m->heads * m->sequence / m->hidden;
+    double rows = activations / m->hidden;
+    if (args->flash) /* the logarithm of each row's sum, a float */
+        scores = 0;
     double outside = args->sequence ? 10 / t : 10;
     double all = (outside + 24 / t + scores / t) * activations;
     double half = args->element_bytes / 2;
-    b->cost.working_bytes = all * half;
-    b->cost.kept_bytes = all * half;
+    b->cost.working_bytes = all * half + (args->flash ? 4 * m->heads / t * rows : 0);
+    b->cost.kept_bytes = b->cost.working_bytes;
     if (args->recompute == SHOALI_RECOMPUTE_SELECTIVE)
         b->cost.kept_bytes = (outside + 24 / t) * activations * half;
     if (args->recompute == SHOALI_RECOMPUTE_FULL)
@@ -202,6 +270,7 @@ shoali_block_cost shoali_transformer_block(const shoali_cluster *cluster,
     attention(&b, model, rows, slice);
     feedforward(&b, model, rows, slice);
     exchanges(&b, cluster, activations);
+    dispatch(&b, cluster, model, rows);
     memory(&b, model, activations);
     b.cost.boundary_bytes = activations * args->element_bytes;
     return b.cost;

@@ -14,8 +14,9 @@ typedef struct shoali_transformer {
     double query_rank, kv_rank, rope; /* docs/model-files.md; kv_rank 0: none */
     double norms;                     /* per block */
     double feedforward; /* of the experts that a token meets, shared ones too, together */
-    double idle;        /* of those that it does not meet; they are kept and have gradients, too */
     double experts;     /* that a router chooses among; 0: dense */
+    double routed;      /* feed-forward width of one of them */
+    double met;         /* of them by a token; all are kept and have gradients */
     double vocab;       /* 0: no embedding, no scores */
     bool gated;         /* three feed-forward matrices instead of two */
 } shoali_transformer;
@@ -35,16 +36,21 @@ typedef struct shoali_block_args {
     double element_bytes; /* 2: half precision */
     bool state_sharded;   /* optimiser state over `data` workers */
     uint32_t data;
+    uint32_t experts; /* replicas that share a mixture's experts; 0: 1 */
+    bool flash;
 } shoali_block_args;
 
 /** Of one block and microbatch on one worker; update is per step. */
 typedef struct shoali_block_cost {
     shoali_time forward, recompute, backward, update;
     shoali_time exchange, exchange_again; /* tensor parallelism: first time, and in recomputation */
+    shoali_time dispatch, dispatch_again; /* tokens to experts elsewhere, and back: the same */
     double params;                        /* of this worker's part */
+    double expert_params;                 /* of them: experts', which fewer replicas have */
     double boundary_bytes;                /* what goes on to the next stage */
     double kept_bytes;                    /* activations kept for the backward pass */
     double working_bytes;                 /* while one block runs */
+    double dispatch_bytes;                /* tokens under way */
 } shoali_block_cost;
 
 shoali_block_cost shoali_transformer_block(const shoali_cluster *cluster,

@@ -12,7 +12,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LAB = os.path.join(ROOT, "examples", "clusters", "lab-4.json")
 A100 = os.path.join(ROOT, "examples", "clusters", "a100-80g.json")
 PARTS = (
-    "forward backward recompute tensor tensor_again pipeline bubble exposed straggler update other"
+    "forward backward recompute tensor tensor_again experts pipeline bubble exposed straggler "
+    "update other"
 )
 
 
