@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
-.PHONY: claims claims-long soak
+.PHONY: claims claims-long soak mutants
 .PHONY: soak-ranks check-frameworks
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:

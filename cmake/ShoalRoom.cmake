@@ -56,7 +56,8 @@ function(shoal_room name)
 endfunction()
 
 # libshoal.so (hidden symbols, versioned map) and shoal_internal, a static library with every symbol
-# for tests and bench.
+# for tests and bench. With SHOAL_SHARED_TESTS that one is shared: tools/mutants puts others into
+# its place without linking a test again.
 function(shoal_library)
   get_property(rooms GLOBAL PROPERTY SHOAL_BUILT_ROOMS)
   set(objects "")
@@ -64,7 +65,11 @@ function(shoal_library)
     list(APPEND objects $<TARGET_OBJECTS:${room}>)
   endforeach()
   add_library(shoal SHARED ${objects})
-  add_library(shoal_internal STATIC ${objects})
+  set(kind STATIC)
+  if(SHOAL_SHARED_TESTS)
+    set(kind SHARED)
+  endif()
+  add_library(shoal_internal ${kind} ${objects})
   foreach(library shoal shoal_internal)
     foreach(room IN LISTS rooms)
       get_target_property(libs ${room} LINK_LIBRARIES)
