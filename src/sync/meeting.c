@@ -139,11 +139,11 @@ static void on_call(shoali_meeting *m, const shoali_event *event)
 {
     const uint8_t *bytes = event->message.bytes, *members = bytes + CALL_HEAD;
     const uint8_t *outdated = members + bitmap_bytes(m->world);
-    uint64_t root = shoali_unpack_u64(bytes + 25);
-    if (root >= m->world->workers || !in_bitmap(members, m->world->me) ||
-        !in_bitmap(members, (uint32_t)root))
+    uint64_t id = shoali_unpack_u64(bytes + 1), root = shoali_unpack_u64(bytes + 25);
+    if (id >> LEADER_SHIFT != event->message.peer || root >= m->world->workers ||
+        !in_bitmap(members, m->world->me) || !in_bitmap(members, (uint32_t)root))
         return;
-    m->call.id = shoali_unpack_u64(bytes + 1);
+    m->call.id = id;
     m->call.version = shoali_unpack_u64(bytes + 9);
     m->call.weight = shoali_unpack_u64(bytes + 17);
     fill_call(m, (uint32_t)root, members, outdated);

@@ -162,6 +162,146 @@ static void those_who_leave_are_left_out(void **state)
     lose_somebody_at_every_event(SHOALI_SIM_LEAVE);
 }
 
+/* ---------------------------------------------------------------- whose word counts */
+
+enum { ATTEMPT = SHOALI_FINALE_FIRST + 1, REPORT_GOOD, REPORT_BAD, COMMIT, GOODBYE, HELLO };
+enum { HEAD_BYTES = 9, LEADER_SHIFT = 40, ALL = (1 << WORKERS) - 1 };
+
+/* Worker `me` has finished; what its machine asks for is counted and thrown away. */
+typedef struct bench {
+    shoali_world world;
+    shoali_finale finale;
+    shoali_actions actions;
+    uint64_t memory[16];
+    uint32_t operations, hellos, verdicts; /* since the last event */
+    uint64_t operation;
+} bench;
+
+static void take(bench *b, const shoali_event *event)
+{
+    const shoali_action *action;
+    uint32_t peer;
+    b->operations = b->hellos = b->verdicts = 0;
+    assert_int_not_equal(shoali_finale_event(&b->finale, event, &peer, &b->actions),
+                         SHOALI_NOT_MINE);
+    for (; (action = shoali_actions_front(&b->actions)) != NULL; shoali_actions_pop(&b->actions)) {
+        b->verdicts += action->kind == SHOALI_ACT_GO;
+        b->hellos += action->kind == SHOALI_ACT_SEND && action->send.bytes[0] == HELLO;
+        if (action->kind == SHOALI_ACT_OP) {
+            b->operations++;
+            b->operation = action->op.id;
+        }
+    }
+}
+
+static void open_bench(bench *b, uint32_t me)
+{
+    *b = (bench){.world = {.workers = WORKERS, .me = me, .count = 40}};
+    assert_true(shoali_finale_bytes(&b->world) <= sizeof b->memory);
+    shoali_finale_start(&b->finale, &b->world, 0, b->memory);
+    take(b, &(shoali_event){.kind = SHOALI_EV_FINISH});
+}
+
+static void says(bench *b, uint32_t peer, uint8_t kind, uint64_t value, uint8_t members)
+{
+    uint8_t bytes[HEAD_BYTES + 1] = {kind};
+    memcpy(bytes + 1, &value, sizeof value);
+    bytes[HEAD_BYTES] = members;
+    take(b, &(shoali_event){.kind = SHOALI_EV_MESSAGE,
+                            .message = {peer, bytes, HEAD_BYTES + (kind == ATTEMPT)}});
+}
+
+static void operation_ends(bench *b)
+{
+    take(b, &(shoali_event){.kind = SHOALI_EV_OP_DONE, .op = {b->operation, SHOAL_OK, ""}});
+}
+
+static void is_lost(bench *b, uint32_t peer)
+{
+    take(b, &(shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {peer, "gone"}});
+}
+
+static uint64_t attempt_of(uint64_t leader, uint64_t number)
+{
+    return leader << LEADER_SHIFT | number;
+}
+
+/* An attempt is called by the leader whose number it carries, and joined by those it names. */
+static void an_attempt_of_somebody_else_is_not_joined(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    says(&b, 2, ATTEMPT, attempt_of(0, 1), ALL);
+    assert_int_equal(b.operations, 0);
+    says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL & ~(1 << 3));
+    assert_int_equal(b.operations, 0);
+    says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL);
+    assert_int_equal(b.operations, 1);
+    assert_true(b.operation == (SHOALI_FINALE_OP | attempt_of(0, 1)));
+    shoali_actions_fini(&b.actions);
+}
+
+/* A sum is taken when it is complete here, and somebody says so of this very attempt. */
+static void a_commit_is_of_the_attempt_that_is_over_here(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    says(&b, 0, ATTEMPT, attempt_of(0, 2), ALL);
+    says(&b, 0, COMMIT, attempt_of(0, 2), 0); /* its sum is not here yet */
+    assert_int_equal(b.verdicts, 0);
+    operation_ends(&b);
+    says(&b, 0, COMMIT, attempt_of(0, 1), 0);
+    assert_int_equal(b.verdicts, 0);
+    says(&b, 1, COMMIT, attempt_of(0, 2), 0); /* whoever has heard it says it on */
+    assert_int_equal(b.verdicts, 1);
+    shoali_actions_fini(&b.actions);
+}
+
+/* After its HELLO a worker takes the next leader's word only; once that one is gone, too, what it
+ * has heard meanwhile counts. */
+static void after_hello_only_the_next_leader_commits(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL);
+    operation_ends(&b);
+    is_lost(&b, 0);
+    assert_int_equal(b.hellos, 1);
+    says(&b, 2, COMMIT, attempt_of(0, 1), 0);
+    assert_int_equal(b.verdicts, 0);
+    is_lost(&b, 1);
+    assert_int_equal(b.verdicts, 1);
+    shoali_actions_fini(&b.actions);
+}
+
+/* The leader counts reports of the attempt that it called last. */
+static void reports_of_earlier_attempts_do_not_count(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 0);
+    for (uint32_t w = 1; w < WORKERS; w++)
+        says(&b, w, SHOALI_FINALE_FIRST, 0, 0);
+    assert_int_equal(b.operations, 1);
+    operation_ends(&b);
+    says(&b, 1, REPORT_BAD, attempt_of(0, 1), 0);
+    for (uint32_t w = 2; w < WORKERS; w++)
+        says(&b, w, REPORT_GOOD, attempt_of(0, 1), 0);
+    assert_int_equal(b.operations, 1); /* again */
+    operation_ends(&b);
+    for (uint32_t w = 1; w < WORKERS; w++) {
+        says(&b, w, REPORT_GOOD, attempt_of(0, 1), 0);
+        assert_int_equal(b.verdicts, 0);
+    }
+    for (uint32_t w = 1; w < WORKERS; w++)
+        says(&b, w, REPORT_GOOD, attempt_of(0, 2), 0);
+    assert_int_equal(b.verdicts, 1);
+    shoali_actions_fini(&b.actions);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +309,10 @@ int main(void)
         CHECK_TEST(the_dead_are_left_out),
         CHECK_TEST(the_frozen_are_left_out),
         CHECK_TEST(those_who_leave_are_left_out),
+        CHECK_TEST(an_attempt_of_somebody_else_is_not_joined),
+        CHECK_TEST(a_commit_is_of_the_attempt_that_is_over_here),
+        CHECK_TEST(after_hello_only_the_next_leader_commits),
+        CHECK_TEST(reports_of_earlier_attempts_do_not_count),
     };
     return CHECK_RUN(tests);
 }

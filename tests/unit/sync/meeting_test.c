@@ -146,12 +146,76 @@ static void a_quorum_waits_as_long_as_it_takes_itself(void **state)
     fail();
 }
 
+/* A quorum of three gives the fourth 500 us from when it is complete, not from its first. */
+static void a_quorum_gives_the_late_their_grace(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 0, 3, 500);
+    shoali_meeting_arrive(&b.meeting, 1, 1, 100, &b.actions);
+    here(&b, 1, 1, 1, 200);
+    assert_false(shoali_meeting_poll(&b.meeting, 900, &b.actions));
+    assert_null(shoali_actions_front(&b.actions)); /* too few are there to count the time */
+    here(&b, 2, 1, 1, 1000);
+    assert_false(shoali_meeting_poll(&b.meeting, 1000, &b.actions));
+    const shoali_action *timer = shoali_actions_front(&b.actions);
+    assert_true(timer != NULL && timer->kind == SHOALI_ACT_TIMER && timer->timer.at_us == 1500);
+    assert_int_equal(sends(&b), 0);
+    assert_false(shoali_meeting_poll(&b.meeting, 1499, &b.actions));
+    assert_int_equal(sends(&b), 0);
+    assert_true(shoali_meeting_poll(&b.meeting, 1500, &b.actions));
+    assert_int_equal(b.meeting.call.member_count, 3);
+    shoali_meeting_take(&b.meeting);
+    (void)sends(&b);
+    here(&b, 3, 0, 1, 1600); /* late: it is one of the next round */
+    for (uint32_t u = 1; u < 3; u++)
+        here(&b, u, 2, 1, 1700);
+    shoali_meeting_arrive(&b.meeting, 2, 1, 1700, &b.actions);
+    assert_true(shoali_meeting_poll(&b.meeting, 1700, &b.actions));
+    assert_int_equal(b.meeting.call.member_count, 4);
+    close_bench(&b);
+}
+
+/* A call carries its leader in its number, and is nobody else's to make. */
+static void a_call_of_somebody_else_is_not_taken(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 3, 0, 0);
+    shoali_meeting_arrive(&b.meeting, 1, 1, 1, &b.actions);
+    uint8_t bytes[35] = {0xe1};
+    shoali_pack_u64(bytes + 1, (UINT64_C(1) << 40) + SHOALI_MEETING_IDS);
+    shoali_pack_u64(bytes + 9, 1);
+    shoali_pack_u64(bytes + 17, 4);
+    bytes[33] = 0x0f; /* all four; root is 0, nobody is outdated */
+    shoali_event event = {.kind = SHOALI_EV_MESSAGE, .message = {2, bytes, sizeof bytes}};
+    assert_true(shoali_meeting_event(&b.meeting, &event, &b.actions));
+    assert_false(shoali_meeting_poll(&b.meeting, 2, &b.actions));
+    event.message.peer = 1;
+    bytes[25] = WORKERS; /* a root that there is not */
+    assert_true(shoali_meeting_event(&b.meeting, &event, &b.actions));
+    assert_false(shoali_meeting_poll(&b.meeting, 2, &b.actions));
+    bytes[25] = 2, bytes[33] = 0x0b; /* a root that is no member */
+    assert_true(shoali_meeting_event(&b.meeting, &event, &b.actions));
+    assert_false(shoali_meeting_poll(&b.meeting, 2, &b.actions));
+    bytes[33] = 0x07; /* I am none */
+    assert_true(shoali_meeting_event(&b.meeting, &event, &b.actions));
+    assert_false(shoali_meeting_poll(&b.meeting, 2, &b.actions));
+    bytes[33] = 0x0f;
+    assert_true(shoali_meeting_event(&b.meeting, &event, &b.actions));
+    assert_true(shoali_meeting_poll(&b.meeting, 2, &b.actions));
+    assert_int_equal(b.meeting.call.member_count, 4);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(the_leader_calls_when_all_are_there),
         CHECK_TEST(the_next_leader_is_told_again),
         CHECK_TEST(a_quorum_waits_as_long_as_it_takes_itself),
+        CHECK_TEST(a_quorum_gives_the_late_their_grace),
+        CHECK_TEST(a_call_of_somebody_else_is_not_taken),
     };
     return CHECK_RUN(tests);
 }
