@@ -2,7 +2,6 @@
 /* What workers tell each other besides gradients: losses, counts, hashes. Small identity
  * all-reduces. */
 #include <math.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -66,33 +65,40 @@ shoal_status shoali_train_sum(shoal_train *train, double *values, size_t count, 
     return SHOAL_OK;
 }
 
-/* Sixteen bits of the hash per float, and their negatives: the largest equals the smallest iff all
- * ranks agree. */
+void shoali_hash_parts(uint64_t hash, float parts_out[SHOALI_HASH_PARTS])
+{
+    for (size_t i = 0; i < SHOALI_HASH_PARTS; i += 2) {
+        parts_out[i] = (float)(hash >> (8 * i) & 0xffff);
+        parts_out[i + 1] = -parts_out[i];
+    }
+}
+
+bool shoali_hashes_agree(const float most[SHOALI_HASH_PARTS])
+{
+    for (size_t i = 0; i < SHOALI_HASH_PARTS; i += 2)
+        if (most[i] != -most[i + 1])
+            return false;
+    return true;
+}
+
 shoal_status shoali_train_check_replicas(shoal_train *train)
 {
-    float parts[8], most[8];
+    float parts[SHOALI_HASH_PARTS];
     uint64_t hash = shoali_hash(shoali_net_params(train->net),
                                 shoali_net_count(train->net) * sizeof(float), 0);
-    for (size_t i = 0; i < 4; i++) {
-        parts[2 * i] = (float)(hash >> (16 * i) & 0xffff);
-        parts[2 * i + 1] = -parts[2 * i];
-    }
+    shoali_hash_parts(hash, parts);
     SHOALI_TRY(shoali_metrics_replica(train, hash));
-    memcpy(most, parts, sizeof most);
-    SHOALI_TRY(shoali_train_reduce(train, most, 8, SHOAL_MAX, "replica check"));
-    for (size_t i = 0; i < 4; i++) {
-        if (most[2 * i] == -most[2 * i + 1])
-            continue;
-        shoal_status status = shoali_fail(
-            SHOAL_EMISMATCH,
-            "the replicas' weights differ after step %llu (this rank's hash is %016llx)",
-            (unsigned long long)train->step, (unsigned long long)hash);
-        shoali_error_about(-1, NULL, "replica check", -1);
-        shoali_error_advice("Start all ranks with the same build and options; a checkpoint holds "
-                            "the last good state.");
-        return status;
-    }
-    return SHOAL_OK;
+    SHOALI_TRY(shoali_train_reduce(train, parts, SHOALI_HASH_PARTS, SHOAL_MAX, "replica check"));
+    if (shoali_hashes_agree(parts))
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(
+        SHOAL_EMISMATCH,
+        "the replicas' weights differ after step %llu (this rank's hash is %016llx)",
+        (unsigned long long)train->step, (unsigned long long)hash);
+    shoali_error_about(-1, NULL, "replica check", -1);
+    shoali_error_advice("Start all ranks with the same build and options; a checkpoint holds "
+                        "the last good state.");
+    return status;
 }
 
 /* Batch norm's running statistics are averages over each worker's own batches: take their mean. */

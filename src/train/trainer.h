@@ -204,6 +204,11 @@ SHOAL_MUST_USE shoal_status shoali_train_meet(shoal_train *train, float *values,
 /** Doubles, split into three floats each so that sums keep more digits than a gradient's. */
 SHOAL_MUST_USE shoal_status shoali_train_sum(shoal_train *train, double *values, size_t count,
                                              const char *label);
+/** Sixteen bits of a hash per float, and their negatives. */
+enum { SHOALI_HASH_PARTS = 8 };
+void shoali_hash_parts(uint64_t hash, float parts_out[SHOALI_HASH_PARTS]);
+/** Of the largest of all ranks' parts: the largest equals the smallest iff all have one hash. */
+bool shoali_hashes_agree(const float most[SHOALI_HASH_PARTS]);
 SHOAL_MUST_USE shoal_status shoali_train_check_replicas(shoal_train *train);
 /** Losses of the epoch over all workers and, if test is set, of the test split. */
 SHOAL_MUST_USE shoal_status shoali_train_evaluate(shoal_train *train, bool test);

@@ -116,6 +116,43 @@ static void differing_replicas_stop(void **state)
     ranks_run(3, "tcp", NULL, differing, NULL, DEADLINE_US);
 }
 
+/* Each worker's running statistics are those of its own batches; evaluation takes their mean. */
+static void normalised(const rank_env *env)
+{
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc(8);
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    rank_ok(shoal_train_step(train, &progress));
+    rank_check(train->steps_per_epoch > 1); /* an epoch's end evaluates, too */
+    size_t count, apart = 0;
+    float *statistics = shoali_net_state(train->net, &count);
+    double own[64], mean[64];
+    rank_check(count == 2 * 16); /* means and variances of the model's batch norm */
+    for (size_t i = 0; i < count; i++)
+        own[i] = mean[i] = (double)statistics[i];
+    for (size_t i = 0; i < count; i += 16)
+        rank_ok(shoali_train_sum(train, mean + i, 16, "statistics of all"));
+    rank_ok(shoali_train_evaluate(train, false));
+    for (size_t i = 0; i < count; i++) {
+        mean[i] /= WORKERS;
+        rank_check(fabs((double)statistics[i] - mean[i]) <= 1e-6 * (1 + fabs(mean[i])));
+        apart += fabs(own[i] - mean[i]) > 1e-4 * (1 + fabs(mean[i]));
+    }
+    rank_check(apart > count / 2); /* else there was nothing to average */
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+}
+
+static void statistics_of_batch_norm_are_the_workers_mean(void **state)
+{
+    (void)state;
+    tiny_model_write(tiny_dir, true);
+    ranks_run(WORKERS, "tcp", NULL, normalised, NULL, DEADLINE_US);
+    tiny_model_write(tiny_dir, false);
+}
+
 static void not_finite(const rank_env *env)
 {
     const shoal_nonfinite *what = env->arg;
@@ -205,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(workers_are_one), CHECK_TEST(differing_replicas_stop),
+        CHECK_TEST(statistics_of_batch_norm_are_the_workers_mean),
         CHECK_TEST(not_finite_stops_or_skips), CHECK_TEST(batch_auto_makes_all_equally_long)};
     return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }
