@@ -264,6 +264,142 @@ static void an_interval_holds_the_mean_and_repeats(void **state)
     assert_true(shoali_slow_bootstrap(x, 0).high < 1e-12);
 }
 
+/* ------------------------------------------------------------------ each rule by itself */
+
+static const noise none = {0};
+
+/* All links alike, and so long a wait that a slow one has an effect. */
+static void equal_links(job *j, uint32_t ranks)
+{
+    run(j, ranks, STEPS, &none, 1);
+    for (uint32_t i = 0; i < ranks; i++)
+        j->sends[i] = j->receives[i] = LINE;
+    j->input.wait_us = EXCHANGE_US;
+}
+
+static void one_link(job *j, uint32_t rank, double factor)
+{
+    j->sends[rank] = j->receives[rank] = factor * LINE;
+}
+
+/* However much longer it takes, whoever is last in fewer than half of the steps is no straggler. */
+static void it_is_last_in_half_of_the_steps(void **state)
+{
+    (void)state;
+    job j;
+    for (uint32_t of_ten = 4; of_ten <= 6; of_ten += 2) {
+        run(&j, 4, STEPS, &quiet, check_seed());
+        for (uint32_t s = 0; s < STEPS; s++)
+            j.compute_us[s * 4 + 1] = 3 * s % 10 < of_ten ? 200000 : 10000;
+        time_steps(&j);
+        expect(&j, of_ten == 6 ? 1 : NOBODY, of_ten == 6 ? SHOALI_SLOW_COMPUTE : SHOALI_SLOW_NOT);
+        assert_true(fabs(j.ranks[1].last_share - of_ten / 10.0) < 1e-9);
+    }
+}
+
+static void a_slow_link_has_less_than_three_fifths_of_the_median(void **state)
+{
+    (void)state;
+    job j;
+    equal_links(&j, 5);
+    one_link(&j, 2, 0.65);
+    expect(&j, NOBODY, SHOALI_SLOW_NOT);
+    one_link(&j, 2, 0.55);
+    expect(&j, 2, SHOALI_SLOW_NETWORK);
+    assert_true(fabs(j.ranks[0].median_link_s - LINE) < 1);
+}
+
+/* Between two, neither end of the one link is to blame. */
+static void two_have_no_slow_link(void **state)
+{
+    (void)state;
+    job j;
+    equal_links(&j, 2);
+    one_link(&j, 0, 0.1);
+    expect(&j, NOBODY, SHOALI_SLOW_NOT);
+}
+
+/* Who computes for too long cannot send meanwhile, so that is the cause. */
+static void a_rank_has_one_cause(void **state)
+{
+    (void)state;
+    job j;
+    equal_links(&j, 5);
+    slow_worker(&j, 3, 4);
+    one_link(&j, 3, 0.1);
+    expect(&j, 3, SHOALI_SLOW_COMPUTE);
+}
+
+/* Steps that take longer by themselves, ten at a time, hide what a link costs. */
+static void an_effect_within_the_steps_own_noise_names_nobody(void **state)
+{
+    (void)state;
+    job j;
+    for (uint32_t noisy = 0; noisy < 2; noisy++) {
+        equal_links(&j, 5);
+        one_link(&j, 2, 0.5);
+        for (uint32_t s = 0; s < STEPS; s++)
+            j.step_us[s] = noisy && s / 10 % 2 == 0 ? 10000 : noisy ? 190000 : 100000;
+        j.input.wait_us = 30000; /* half of it is the link's: 15 % of a step */
+        expect(&j, noisy ? NOBODY : 2, noisy ? SHOALI_SLOW_NOT : SHOALI_SLOW_NETWORK);
+    }
+}
+
+/* From the end backwards, as long as four of five steps were its own: every second one was before
+ * step 50, so 50 - 32. */
+static void since_when_means_four_of_five(void **state)
+{
+    (void)state;
+    job j;
+    run(&j, 4, STEPS, &none, 1);
+    for (uint32_t s = 0; s < STEPS; s++)
+        j.compute_us[s * 4 + (s >= 50 || s % 2 == 0 ? 3 : 0)] = 80000;
+    time_steps(&j);
+    expect(&j, 3, SHOALI_SLOW_COMPUTE);
+    assert_int_equal(j.ranks[3].last_since, 18);
+}
+
+/* Of a long run the last windows are judged, and counted from its beginning. */
+static void the_last_windows_count(void **state)
+{
+    (void)state;
+    enum { WINDOWS = SHOALI_SLOW_WINDOWS, ALL = WINDOWS + WINDOWS / 2 };
+    static float compute_us[ALL * 4], step_us[ALL];
+    static const double links[4];
+    shoali_slow ranks[4];
+    for (uint32_t s = 0; s < ALL; s++) {
+        for (uint32_t i = 0; i < 4; i++)
+            compute_us[s * 4 + i] = 20000;
+        compute_us[s * 4 + (s < WINDOWS ? 1 : 2)] = 80000;
+        step_us[s] = 100000;
+    }
+    shoali_slow_judge(&(shoali_slow_input){.ranks = 4,
+                                           .windows = ALL,
+                                           .steps = ALL,
+                                           .compute_us = compute_us,
+                                           .step_us = step_us,
+                                           .sends = links,
+                                           .receives = links},
+                      ranks);
+    assert_true(fabs(ranks[1].last_share - 0.5) < 1e-9 && fabs(ranks[2].last_share - 0.5) < 1e-9);
+    assert_int_equal(ranks[2].last_since, WINDOWS);
+}
+
+/* What lasts for ten values counts once, not ten times: the mean's deviation is 1 / sqrt(20), and
+ * 98 % lie within 4.7 of them. */
+static void an_interval_knows_of_spells(void **state)
+{
+    (void)state;
+    double x[200], width = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        for (uint32_t i = 0; i < 200; i++)
+            x[i] = shoali_rng_normal(seed, 2, i / 10);
+        const shoali_slow_mean m = shoali_slow_bootstrap(x, 200);
+        width += (m.high - m.low) / SEEDS;
+    }
+    assert_true(width > 0.65 && width < 1.3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +412,14 @@ int main(void)
         CHECK_TEST(steps_without_some_ranks_count_for_the_others),
         CHECK_TEST(rates_need_time_and_have_a_ceiling),
         CHECK_TEST(an_interval_holds_the_mean_and_repeats),
+        CHECK_TEST(it_is_last_in_half_of_the_steps),
+        CHECK_TEST(a_slow_link_has_less_than_three_fifths_of_the_median),
+        CHECK_TEST(two_have_no_slow_link),
+        CHECK_TEST(a_rank_has_one_cause),
+        CHECK_TEST(an_effect_within_the_steps_own_noise_names_nobody),
+        CHECK_TEST(since_when_means_four_of_five),
+        CHECK_TEST(the_last_windows_count),
+        CHECK_TEST(an_interval_knows_of_spells),
     };
     return CHECK_RUN(tests);
 }
