@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Aggregator daemons and the jobs that they serve, each in a process of its own: sums, several
  * jobs, strangers, limits, and who dies. */
+#include "support/ports.h"
 #include "support/ranks.h"
 #include "support/strangers.h"
 
@@ -8,6 +9,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -296,6 +299,42 @@ static void a_daemon_that_is_not_there_is_named(void **state)
     run(&p);
 }
 
+/* Process 1 is the host of a daemon that is still starting: it hangs up twice before it is gone.
+ * Rank 0 gives up after half of the time, so that the ranks which wait for it hear why. */
+static void calls_again(const rank_env *env, const plan *p)
+{
+    rank_env own = *env;
+    char place[64];
+    if (own.desc.rank == 1) {
+        int fd;
+        env->board->rank[1].took_us = port_reserve(&fd);
+        rank_check(listen(fd, 8) == 0);
+        atomic_fetch_add(&env->board->ready, 1);
+        for (int call = 0; call < 2; call++) {
+            struct pollfd wait = {.fd = fd, .events = POLLIN};
+            rank_check(poll(&wait, 1, 10 * 1000) == 1);
+            rank_check(close(accept(fd, NULL, NULL)) == 0);
+        }
+        close(fd);
+        return;
+    }
+    rank_wait_ready(env, 1);
+    snprintf(place, sizeof place, "127.0.0.1:%u", (unsigned)env->board->rank[1].took_us);
+    own.desc.aggregators = place;
+    own.desc.world_size = 1;
+    own.desc.join_timeout_us = 2 * SECOND;
+    const uint64_t began_us = shoali_now_us();
+    refused(&own, p, SHOAL_EPEER, "refused");
+    rank_check(shoali_now_us() - began_us < 7 * SECOND / 4);
+}
+
+static void a_daemon_that_starts_late_is_called_again(void **state)
+{
+    (void)state;
+    const plan p = {.ranks = 2, .daemons = 0, .jobs = 1, .fn = calls_again};
+    run(&p);
+}
+
 static void beyond_memory(const rank_env *env, const plan *p)
 {
     shoal_comm *comm = rank_join(env);
@@ -394,6 +433,7 @@ int main(void)
         CHECK_TEST(nobody_holds_a_place_for_ever),
         CHECK_TEST(silent_strangers_delay_no_job),
         CHECK_TEST(a_daemon_that_is_not_there_is_named),
+        CHECK_TEST(a_daemon_that_starts_late_is_called_again),
         CHECK_TEST(an_operation_stays_within_the_memory),
         CHECK_TEST(a_dead_daemon_is_named_by_every_rank),
         CHECK_TEST(a_stopped_daemon_is_named_by_every_rank),

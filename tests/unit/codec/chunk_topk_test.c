@@ -65,11 +65,50 @@ static void the_largest_of_each_chunk_arrive(void **state)
     }
 }
 
+static shoal_status decode_of(const uint8_t *coded, size_t len_bytes, size_t count)
+{
+    static float got[4096];
+    shoal_codec *codec;
+    size_t used;
+    const shoal_codec_at at = {.parts = 1};
+    assert_ok(shoal_codec_open("chunk_topk:k=3", &codec));
+    shoal_status status = shoal_codec_decode(codec, &at, coded, len_bytes, got, count, false,
+                                             &used);
+    shoal_codec_close(codec);
+    return status;
+}
+
+/* Indices ascend, each once, below the number of elements, and what is left of the last two bytes
+ * is zero: else two senders' sums of the same bytes could differ. */
+static void indices_that_no_encoder_writes_are_refused(void **state)
+{
+    (void)state;
+    const uint8_t good[] = {0x01, 0x30, 0x12, 0xff, 0x0f, 0, 0, 0x80, 0x3f, 0, 0, 0x40, 0x40, 0x21};
+    static const struct {
+        uint8_t indices[5]; /* 12 bits each */
+        size_t count;
+    } bad[] = {
+        {{0x01, 0x10, 0x00, 0xff, 0x0f}, 4096}, /* 1 1 4095 */
+        {{0x01, 0x30, 0x12, 0x23, 0x01}, 4096}, /* 1 0x123 0x123 */
+        {{0x24, 0x31, 0x12, 0xff, 0x0f}, 4096}, /* 0x124 0x123 4095 */
+        {{0x01, 0x30, 0x12, 0xff, 0x1f}, 4096}, /* a bit behind the last */
+        {{0x01, 0x30, 0x12, 0xff, 0x0f}, 4095}, /* the last one is element 4095 */
+    };
+    uint8_t coded[sizeof good];
+    assert_ok(decode_of(good, sizeof good, 4096));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        memcpy(coded, good, sizeof good);
+        memcpy(coded, bad[i].indices, sizeof bad[i].indices);
+        assert_status(decode_of(coded, sizeof coded, bad[i].count), SHOAL_ECORRUPT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(bytes_by_hand),
         CHECK_TEST(the_largest_of_each_chunk_arrive),
+        CHECK_TEST(indices_that_no_encoder_writes_are_refused),
     };
     return CHECK_RUN(tests);
 }

@@ -134,6 +134,25 @@ static void the_missing_are_named(void **state)
         }
 }
 
+/* Clocks start at different moments: whoever is done waiting before rank 0 is waits for its words,
+ * and does not guess. */
+static void the_words_of_rank_0_are_waited_for(void **state)
+{
+    (void)state;
+    static party p;
+    for (size_t s = 0; s < 2; s++) {
+        prepare(&p, schemes[s], 4, 900 * 1000);
+        for (uint32_t i = 1; i < 4; i++)
+            p.guests[i].meeting.deadline_us -= 250 * 1000;
+        run(&p, 3);
+        assert_non_null(strstr(p.guests[0].error.text, "rank 3 of 4 did not join within 0.9 s"));
+        for (uint32_t i = 1; i < 3; i++) {
+            assert_int_equal(p.guests[i].status, SHOAL_ETIMEDOUT);
+            assert_string_equal(p.guests[i].error.text, p.guests[0].error.text);
+        }
+    }
+}
+
 static void a_missing_store_is_named(void **state)
 {
     (void)state;
@@ -370,6 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(everyone_leaves_with_everyones_record),
         CHECK_TEST(the_missing_are_named),
+        CHECK_TEST(the_words_of_rank_0_are_waited_for),
         CHECK_TEST(a_missing_store_is_named),
         CHECK_TEST(disagreement_ends_it_for_all),
         CHECK_TEST(a_wrong_token_is_turned_away),

@@ -170,6 +170,36 @@ static void statistics_are_those_of_the_train_split(void **state)
     scratch_dir_remove();
 }
 
+/* A channel that is the same everywhere has no deviation to divide by: its inputs are zero. */
+static void a_constant_channel_becomes_zero(void **state)
+{
+    enum { IMAGES = 3, PIXELS = 20 };
+    uint8_t images[16 + IMAGES * PIXELS] = {0, 0, 8, 3, 0, 0, 0, IMAGES, 0, 0, 0, 4, 0, 0, 0, 5};
+    uint8_t labels[8 + IMAGES] = {0, 0, 8, 1, 0, 0, 0, IMAGES};
+    static const uint8_t values[] = {0, 9, 255};
+    (void)state;
+    for (size_t v = 0; v < sizeof values; v++) {
+        shoali_dataset *d;
+        char dir[64];
+        float x[PIXELS];
+        uint32_t label;
+        const uint32_t index = 1;
+        const shoali_crop crop = {4, 5, false, false, 1};
+        memset(images + 16, values[v], IMAGES * PIXELS);
+        snprintf(dir, sizeof dir, "%s", scratch_dir_make());
+        scratch_write("train-images-idx3-ubyte", images, sizeof images);
+        scratch_write("train-labels-idx1-ubyte", labels, sizeof labels);
+        scratch_write("t10k-images-idx3-ubyte", images, sizeof images);
+        scratch_write("t10k-labels-idx1-ubyte", labels, sizeof labels);
+        assert_ok(shoali_dataset_open(dir, &d));
+        shoali_dataset_fill(d, &d->train, &index, 1, 0, &crop, x, &label);
+        for (size_t i = 0; i < PIXELS; i++)
+            assert_true(fabs((double)x[i]) < 1e-6);
+        shoali_dataset_close(d);
+        scratch_dir_remove();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +208,7 @@ int main(void)
         CHECK_TEST(random_cuts_depend_on_the_serial_only),
         CHECK_TEST(an_empty_directory_lists_what_was_looked_for),
         CHECK_TEST(statistics_are_those_of_the_train_split),
+        CHECK_TEST(a_constant_channel_becomes_zero),
     };
     return CHECK_RUN(tests);
 }
