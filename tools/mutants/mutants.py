@@ -118,6 +118,14 @@ class Trial:
             test.seconds = kept
         self.tests = [t for t in self.tests if t.seconds is not None and t.seconds >= 0]
 
+    def noticed(self, test, verdict):
+        """The fault has failed the test, and not a busy machine: without it, the test passes now,
+        and soon."""
+        if verdict not in ("failed", "hung"):
+            return False
+        again, took = self.shop.run(test, test.limit(), original=True)
+        return again == "passed" and (verdict == "failed" or 3 * took <= test.limit())
+
     def same_code(self, mutant, text, made):
         if mutant.path not in self.originals:
             self.originals[mutant.path] = self.shop.compile(mutant.path, text)
@@ -142,7 +150,7 @@ class Trial:
                 result["by"] = f"not all tests in {self.options.limit} s"
                 break
             verdict, _ = self.shop.run(test, test.limit())
-            if verdict in ("failed", "hung"):
+            if self.noticed(test, verdict):
                 result = {"verdict": "killed", "by": test.name + (" (hung)" * (verdict == "hung"))}
                 break
         result["seconds"] = round(time.monotonic() - begin, 1)

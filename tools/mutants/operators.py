@@ -17,6 +17,7 @@ import tree  # noqa: E402
 # A fault in one of these would end, delete or write what belongs to others.
 HARMFUL = re.compile(r"\b(?:kill|killpg|unlink|unlinkat|remove|rmdir|rename|renameat|truncate|"
                      r"setrlimit|fork|exec\w*)\s*\(")
+PREFETCH = re.compile(r"\bprefetch\s*\(")  # no result depends on it
 COMPARISON = re.compile(r"(?<=\s)(==|!=|<=|>=|<|>)(?=\s)")
 SWAPPED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 BOUND = re.compile(r"(?<=\s)(?:<|<=|>|>=) [A-Za-z_][\w.>-]*(?=\s*(?:;|\)|&&|\|\|))(?!\s*\()")
@@ -157,7 +158,7 @@ def mutants(path, text):
                 if kind == "negate":
                     new = f"!({text[start:stop]})"
                 mutant = made(path, text, kind, (start, stop, new))
-                if not HARMFUL.search(mutant.shown):
+                if not HARMFUL.search(mutant.shown) and not PREFETCH.search(mutant.shown):
                     found.setdefault((mutant.start, kind), mutant)
     return [found[key] for key in sorted(found)]
 
