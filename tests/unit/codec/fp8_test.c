@@ -58,6 +58,33 @@ static void values_are_the_nearest(void **state)
     check_format("fp8:format=e5m2", 2, 15, 0x7b);
 }
 
+/* What is beyond the largest value, were a scale too large for its block, becomes the largest, and
+ * no infinity. */
+static void check_saturation(const shoali_scaled_format *format, int largest)
+{
+    enum { N = 64 };
+    float src[N];
+    uint8_t coded[N];
+    for (size_t i = 0; i < N; i++)
+        src[i] = (i % 2 == 0 ? 1 : -1) * format->largest * (1 + (float)(i / 2) / 8);
+    format->put(src, N, 1, &(shoali_scaled_noise){.on = false}, coded);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(coded[i], largest | (i % 2 == 0 ? 0 : 0x80));
+}
+
+static void too_large_is_the_largest(void **state)
+{
+    (void)state;
+    check_saturation(&shoali_scaled_ref.e4m3, 0x7e);
+    check_saturation(&shoali_scaled_ref.e5m2, 0x7b);
+#if defined(__x86_64__)
+    if (shoali_kernel_row(1) != NULL) {
+        check_saturation(&shoali_scaled_avx2.e4m3, 0x7e);
+        check_saturation(&shoali_scaled_avx2.e5m2, 0x7b);
+    }
+#endif
+}
+
 static void vector_loops_equal_the_plain_ones(void **state)
 {
     (void)state;
@@ -75,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(values_are_the_nearest),
+        CHECK_TEST(too_large_is_the_largest),
         CHECK_TEST(vector_loops_equal_the_plain_ones),
     };
     return CHECK_RUN(tests);

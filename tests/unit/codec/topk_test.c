@@ -136,6 +136,31 @@ static void more_than_a_block(void **state)
     assert_memory_equal(got, src, sizeof src);
 }
 
+/* What is lost of normal numbers' squares; the error of the mean of so many is below 1 %. */
+static void the_variance_is_that_of_normal_numbers(void **state)
+{
+    (void)state;
+    static float src[MOST], got[MOST];
+    static uint8_t coded[6 * MOST];
+    static const double shares[] = {0.01, 0.1, 0.5, 0.9};
+    for (size_t i = 0; i < MOST; i++)
+        src[i] = (float)shoali_rng_normal(check_seed(), 20, i);
+    for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
+        char spec[32];
+        double lost = 0, all = 0;
+        shoal_codec *codec;
+        snprintf(spec, sizeof spec, "topk:k=%g", shares[k]);
+        round_trip(spec, src, MOST, got, coded);
+        for (size_t i = 0; i < MOST; i++) {
+            all += (double)src[i] * (double)src[i];
+            lost += ((double)src[i] - (double)got[i]) * ((double)src[i] - (double)got[i]);
+        }
+        assert_ok(shoal_codec_open(spec, &codec));
+        assert_true(fabs(shoal_codec_variance(codec) / (lost / all) - 1) < 0.05);
+        shoal_codec_close(codec);
+    }
+}
+
 static void indices_out_of_order_are_corrupt(void **state)
 {
     (void)state;
@@ -157,9 +182,13 @@ static void indices_out_of_order_are_corrupt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(bytes_by_hand),       CHECK_TEST(the_largest_arrive),
-        CHECK_TEST(samples_may_mislead), CHECK_TEST(not_finite_is_refused),
-        CHECK_TEST(more_than_a_block),   CHECK_TEST(indices_out_of_order_are_corrupt),
+        CHECK_TEST(bytes_by_hand),
+        CHECK_TEST(the_largest_arrive),
+        CHECK_TEST(samples_may_mislead),
+        CHECK_TEST(not_finite_is_refused),
+        CHECK_TEST(more_than_a_block),
+        CHECK_TEST(indices_out_of_order_are_corrupt),
+        CHECK_TEST(the_variance_is_that_of_normal_numbers),
     };
     return CHECK_RUN(tests);
 }

@@ -68,6 +68,23 @@ static void bytes_decide_at_first(void **state)
     assert_int_equal(measure(&few, &ways, 0.01f, 0.01f, 0.1f), SHOALI_PIECES);
 }
 
+/* Seconds per byte are the mean over all ranks, whoever they are. */
+static void the_pace_is_the_ranks_mean(void **state)
+{
+    (void)state;
+    const shoali_ways ways = open_ways("auto", 0);
+    const float took_s[WORKERS] = {0.1f, 0.2f, 0.4f, 0.5f};
+    for (uint32_t first = 0; first < WORKERS; first++) {
+        shoali_by_density bucket = {0};
+        shoali_density all[WORKERS];
+        for (uint32_t r = 0; r < WORKERS; r++)
+            all[r] = (shoali_density){1, 1, took_s[(first + r) % WORKERS]};
+        for (int i = 0; i < 2; i++) /* of the bytes that the first one has found */
+            assert_ok(shoali_by_density_choose(&bucket, &ways, COUNT, all, 1));
+        assert_true(fabs(bucket.pace[SHOALI_DENSE] * 6.0 * COUNT - 0.3) < 1e-6);
+    }
+}
+
 /* Where one rank has all there is, it sends it to three others; blocks go up once and down once. */
 static void pieces_count_the_busiest_rank(void **state)
 {
@@ -133,6 +150,7 @@ int main(void)
         cmocka_unit_test(the_name_and_its_key),
         cmocka_unit_test(a_look_counts_blocks),
         cmocka_unit_test(bytes_decide_at_first),
+        cmocka_unit_test(the_pace_is_the_ranks_mean),
         cmocka_unit_test(pieces_count_the_busiest_rank),
         cmocka_unit_test(time_overrules_bytes),
         cmocka_unit_test(a_change_needs_a_reason_twice),

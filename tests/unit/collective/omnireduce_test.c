@@ -3,6 +3,7 @@
  * vanish, values that are not finite, and its time on simulated links beside the model's. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "shoal/sparse.h"
 #include "support/check.h"
@@ -217,6 +218,32 @@ static void what_it_cannot_do_is_refused(void **state)
     sparse_close(&s);
 }
 
+/* Each table of many slots is a block of its own: whichever there is no memory for, nothing is left
+ * of the others. */
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    sparse_run s;
+    uint64_t memory[256];
+    const shoal_sink none = {0};
+    sparse_open("omnireduce:block=4,fusion=1,slots=4096", 4, 0, 1 << 16, 1, 3, 1, &s);
+    const shoali_flow_row *row = engine_run_row(&s.run);
+    shoali_flow_args args = engine_run_args(&s.run, 0);
+    assert_true(row->state_size(&args) <= sizeof memory);
+    for (size_t k = 1;; k++) {
+        (void)shoali_alloc_fail_at(k);
+        const shoal_status status = row->start(memory, &args, &none, 0);
+        (void)shoali_alloc_fail_at(0);
+        if (status == SHOAL_OK) {
+            assert_true(k > 4);
+            break;
+        }
+        assert_int_equal(status, SHOAL_ENOMEM);
+    }
+    row->fini(memory);
+    sparse_close(&s);
+}
+
 /* On links of 100 Mbit/s: not faster than the bytes that the busiest link has to carry, and not
  * much slower. */
 static void time_is_near_the_ceiling(void **state)
@@ -253,6 +280,7 @@ static const struct CMUnitTest tests[] = {
     CHECK_TEST(members_vanish),
     CHECK_TEST(hostile_frames),
     CHECK_TEST(what_it_cannot_do_is_refused),
+    CHECK_TEST(memory_runs_out),
     CHECK_TEST(time_is_near_the_ceiling),
 };
 

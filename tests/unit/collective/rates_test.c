@@ -64,6 +64,28 @@ static void shares_by_hand(void **state)
     shares_are((float[]){0, 0, 0}, 3, (uint32_t[]){1, 1, 1}); /* nothing is known */
 }
 
+/* Whole percents of the fastest, at least one; 100 from 85 on, and where nothing was measured. */
+static void percents_by_hand(void **state)
+{
+    (void)state;
+    static const struct {
+        float link[5];
+        uint32_t want[5];
+    } cases[] = {
+        {{1000, 1000, 804, 806, 506}, {100, 100, 80, 81, 51}},
+        {{1000, 1000, 840, 1, 860}, {100, 100, 84, 1, 100}},
+        {{0, 0, 0, 0, 0}, {100, 100, 100, 100, 100}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        made m;
+        on_hosts_of_their_own(&m);
+        judge(&m, 5, cases[c].link, NULL);
+        for (uint32_t i = 0; i < 5; i++)
+            assert_int_equal(m.rates.percent[i], cases[c].want[i]);
+        shoali_arena_destroy(m.arena);
+    }
+}
+
 /* The earliest end of all, were vectors divisible at will: bisection on the shares it leaves. */
 static double earliest(const shoali_rates *rates)
 {
@@ -160,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(shares_by_hand),
+        CHECK_TEST(percents_by_hand),
         CHECK_TEST(no_division_ends_much_earlier),
         CHECK_TEST(ranks_of_one_host_say_nothing_about_its_link),
         CHECK_TEST(orders_by_hand),

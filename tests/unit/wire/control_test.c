@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/check.h"
+#include "support/edge.h"
 #include "support/hex.h"
 
 #include "base/rng.h"
@@ -284,14 +285,17 @@ static size_t golden(const char *name, uint8_t *out, size_t capacity)
     return bytes;
 }
 
-/* Decodes into `message` and encodes to the same bytes. */
-#define GOLDEN(name, message, size)                                        \
-    do {                                                                   \
-        uint8_t wanted[SHOALI_RECORD_BYTES], got[SHOALI_RECORD_BYTES];     \
-        assert_int_equal(golden(#name, wanted, sizeof wanted), (size));    \
-        assert_true(shoali_##name##_decode(wanted, (size), &(message)));   \
-        assert_int_equal(shoali_##name##_encode(&(message), got), (size)); \
-        assert_memory_equal(got, wanted, (size));                          \
+/* Decodes into `message` and encodes to the same bytes; without its end it is refused, and what is
+ * missing is not read. */
+#define GOLDEN(name, message, size)                                                    \
+    do {                                                                               \
+        uint8_t wanted[SHOALI_RECORD_BYTES], got[SHOALI_RECORD_BYTES];                 \
+        assert_int_equal(golden(#name, wanted, sizeof wanted), (size));                \
+        for (size_t n = 0; n < (size); n++)                                            \
+            assert_false(shoali_##name##_decode(edge_copy(wanted, n), n, &(message))); \
+        assert_true(shoali_##name##_decode(wanted, (size), &(message)));               \
+        assert_int_equal(shoali_##name##_encode(&(message), got), (size));             \
+        assert_memory_equal(got, wanted, (size));                                      \
     } while (0)
 
 static void golden_bodies_stay_as_they_are(void **state)

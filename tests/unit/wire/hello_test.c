@@ -47,6 +47,28 @@ static void golden_hello_encodes_and_decodes(void **state)
     assert_memory_equal(&got, &hello, sizeof got);
 }
 
+static void a_prefix_is_of_one_of_three_types(void **state)
+{
+    (void)state;
+    uint8_t bytes[SHOALI_HELLO_BYTES];
+    static const size_t wanted[] = {[SHOALI_TYPE_HELLO] = SHOALI_HELLO_BYTES,
+                                    [SHOALI_TYPE_PROOF] = SHOALI_PROOF_BYTES,
+                                    [SHOALI_TYPE_REFUSAL] = SHOALI_REFUSAL_BYTES};
+    golden("dialler", bytes);
+    for (int value = 0; value < 256; value++) {
+        shoali_hello_type type;
+        size_t whole = 0;
+        bytes[6] = (uint8_t)value;
+        if (value >= SHOALI_TYPE_HELLO && value <= SHOALI_TYPE_REFUSAL) {
+            assert_ok(shoali_prefix_decode(bytes, &type, &whole));
+            assert_int_equal(type, value);
+            assert_int_equal(whole, wanted[value]);
+        } else {
+            assert_status(shoali_prefix_decode(bytes, &type, &whole), SHOAL_ECORRUPT);
+        }
+    }
+}
+
 static void golden_proofs(void **state)
 {
     (void)state;
@@ -127,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(golden_hello_encodes_and_decodes),
+        CHECK_TEST(a_prefix_is_of_one_of_three_types),
         CHECK_TEST(golden_proofs),
         CHECK_TEST(golden_refusal),
         CHECK_TEST(a_refusal_of_any_bytes_is_printable),
