@@ -146,6 +146,19 @@ class SmallRoom(unittest.TestCase):
         tried = self.read("build/mutants/tried.jsonl").splitlines()
         self.assertEqual(len(tried), len({json.loads(line)["key"] for line in tried}))
 
+    def test_one_run_at_a_time_and_an_end_at_any_moment(self):
+        command = [sys.executable, os.path.join(MUTANTS, "mutants.py"), "--root", self.folder.name]
+        first = subprocess.Popen([*command, "--number", "100"], stdout=subprocess.PIPE, text=True)
+        self.assertIn("src/pond/pond.c", first.stdout.readline())
+        self.assertIn("another run is at work", self.run_tool(expected=1))
+        first.terminate()
+        self.assertIn("goes on where this one stopped", first.communicate(timeout=30)[0])
+        self.assertEqual(first.returncode, 130)
+        self.assertFalse(os.path.exists(os.path.join(self.folder.name, "bench")))
+        self.run_tool("--number", "100")
+        tried = self.read("build/mutants/tried.jsonl").splitlines()
+        self.assertEqual(len(tried), len({json.loads(line)["key"] for line in tried}))
+
     def test_a_reason_without_a_mutant_and_a_room_that_is_not_there(self):
         self.write("tools/mutants/equivalent.txt", "0123456789 src/pond/pond.c gone\n")
         self.assertIn("0123456789 is no mutant", self.run_tool("--check", expected=1))

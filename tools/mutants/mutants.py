@@ -14,6 +14,7 @@ Exit status: 0, whatever survives; 1 on errors; 2 for wrong arguments."""
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 
@@ -201,26 +202,25 @@ def run(options):
     rooms = sources(root, options)
     if not rooms:
         raise workshop.Failure("no source of src/ changed")
+    shop.lock()
     tests = shop.configure()
     trial = Trial(shop, tests, options, report.Kept(folder))
     trial.measure(rooms)
-    results = {}
-    try:
-        for room, paths in rooms.items():
-            results[room] = try_room(trial, room, paths, equivalent)
-    except KeyboardInterrupt:
-        print("ended; the same command goes on where this one stopped", flush=True)
-        return 130
+    results = {room: try_room(trial, room, paths, equivalent) for room, paths in rooms.items()}
     report.write(root, results, options)
-    return 0
 
 
 def main():
     options = arguments()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # also where a shell has it ignored
     if options.number < 1 or options.limit < 1 or options.jobs < 1:
         sys.exit("mutants.py: N, SECONDS and JOBS are at least 1")
     try:
-        sys.exit(run(options))
+        run(options)
+    except KeyboardInterrupt:
+        print("ended; the same command goes on where this one stopped", flush=True)
+        sys.exit(130)
     except workshop.Failure as failure:
         print(f"mutants.py: {failure}", file=sys.stderr)
         sys.exit(1)

@@ -4,6 +4,7 @@ and the tests run with a library that holds it in the place of the original.
 
 Nothing is written outside the build folder; sources are only read."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -15,7 +16,7 @@ import time
 
 LIBRARIES = ("libshoal_internal.so", "libshoal.so")
 FOLDERS = ("unit", "conformance", "sim", "proc")
-LEAST_S, SLOWER = 6, 5  # what a test may take: so many times as long as without a mutant
+LEAST_S, SLOWER = 3, 5  # what a test may take: so many times as long as without a mutant
 TEST_S = 60
 MEMORY_BYTES, FILE_BYTES = 16 << 30, 256 << 20
 # A process namespace of its own ends what a test leaves behind, and bounds what kill() can hit.
@@ -69,7 +70,7 @@ class Workshop:
     def __init__(self, root, folder):
         self.root, self.folder = os.path.abspath(root), os.path.abspath(folder)
         self.place = os.path.join(self.folder, "mutant")
-        self.commands, self.links, self.includes = {}, {}, {}
+        self.commands, self.links, self.includes, self.held = {}, {}, {}, None
         able = (c for c in (ALONE, ALONE + AS_USER) if shutil.which("unshare") and
                 self._runs(c + ["true"]))
         self.alone = next(able, [])
@@ -77,6 +78,15 @@ class Workshop:
     @staticmethod
     def _runs(command):
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    def lock(self):
+        """Until this process ends, the build folder is its own."""
+        os.makedirs(self.folder, exist_ok=True)
+        self.held = open(os.path.join(self.folder, "lock"), "w", encoding="utf-8")
+        try:
+            fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Failure(f"another run is at work in {self.folder}: let it end") from None
 
     def configure(self):
         told(["cmake", "--preset", "mutants", "-B", self.folder], cwd=self.root)
