@@ -18,7 +18,8 @@ import subprocess
 import sys
 
 import sources
-from claim import CANNOT, GOALS, HERE, RESULTS, ROOT, load, machine, meets, verdict
+from claim import (CANNOT, GOALS, HERE, NO_QUICK, RESULTS, ROOT, load, machine, meets,
+                   verdict)
 
 TABLE = os.path.join(ROOT, "bench", "results", "claims.md")
 README = os.path.join(ROOT, "README.md")
@@ -86,6 +87,8 @@ def execute(name, arguments, limit_s):
 
 def measure(name, entry, quick, seed):
     """One claim: a dictionary with "status" measured, cannot or failed."""
+    if quick and "quick" not in entry:
+        return {"status": "cannot", "why": NO_QUICK}
     goals = entry["quick" if quick else "full"]
     limit_s = QUICK_S if quick else 60 * goals.get("minutes", 10)
     arguments = ["--quick"] if quick else []
@@ -173,7 +176,7 @@ def documents(goals, results):
 
 
 def entry_problems(name, entry):
-    for part in ("full", "quick"):
+    for part in ("full", "quick") if "quick" in entry else ("full",):
         asked = entry.get(part, {})
         for goal in [asked.get("goal"), *asked.get("also", {}).values()]:
             try:
@@ -224,10 +227,12 @@ def verify(goals, results):
     return 1 if problems else 0
 
 
-def mark_stale(goals, results):
-    """What has become stale says so from now on, until it is measured again."""
+def judge_again(goals, results):
+    """Verdicts are those of today's goals. What has become stale says so from now on, until it is
+    measured again."""
     for name in sorted(set(goals) & set(results)):
         result = results[name]
+        result["ok"] = verdict(goals[name]["full"], result["value"], result["detail"])
         why = result.get("stale") or staleness(name, goals[name], result)
         if why is not None:
             result["stale"] = why
@@ -296,13 +301,14 @@ def main():
     parser.add_argument("--dirty", action="store_true", help="of a tree with changes: not recorded")
     parser.add_argument("--seed", type=int, help="seed handed to the programs")
     parser.add_argument("--verify", action="store_true", help="check programs, goals and tables")
-    parser.add_argument("--render", action="store_true", help="write the tables from what is kept")
+    parser.add_argument("--render", action="store_true",
+                        help="judge what is kept by today's goals, write the tables")
     options = parser.parse_args()
     goals, results = load(GOALS), load(RESULTS)
     if options.verify:
         sys.exit(verify(goals, results))
     if options.render:
-        mark_stale(goals, results)
+        judge_again(goals, results)
         save(results)
         sys.exit(render(goals, results))
     sys.exit(run(options, goals, results))

@@ -186,6 +186,31 @@ claim.report(value, {"wrong": 0, "measured": len(open(count).read())})
         self.assertEqual(0, self.run_py()[0])
         self.assertIn("| 0.95 of rate | >= 0.9 of rate | **no** |", self.read("README.md"))
 
+    def test_a_claim_without_a_quick_form_has_none(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        entry = {key: value for key, value in ENTRY.items() if key != "quick"}
+        self.write("bench/claims/goals.json", json.dumps({"speed": entry}))
+        self.assertEqual(0, self.run_py()[0])
+        self.assertEqual(0, self.run_py("--verify")[0])
+        status, output = self.run_py("--quick")
+        self.assertEqual(0, status)
+        self.assertIn("no quick form", output)
+        command = [os.path.join(self.here, "speed"), "--quick"]
+        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
+        self.assertEqual(2, done.returncode)
+        self.assertIn("no quick form", done.stderr)
+
+    def test_what_is_kept_is_judged_by_todays_goals(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        self.run_py()
+        stricter = {**ENTRY, "full": {**GOALS, "goal": ">= 0.96"}}
+        self.write("bench/claims/goals.json", json.dumps({"speed": stricter}))
+        self.assertIn("the goal of today", self.run_py("--verify")[1])
+        self.run_py("--render")
+        self.assertFalse(self.kept()["ok"])
+        self.assertIn("**no**", self.read("README.md"))
+        self.assertEqual(0, self.run_py("--verify")[0])
+
     def test_quick_runs_quote_the_last_full_one_and_are_not_kept(self):
         self.program('claim.report(0.5 if claim.quick else 0.95, {"wrong": 0})')
         self.run_py()
@@ -234,15 +259,17 @@ with tempfile.TemporaryDirectory(dir={scratch!r}):
         self.assertIn("no namespaces", output)
         self.assertIn("cannot be measured on this machine", output)
 
-    def test_verify_wants_pairs_and_goals_of_both_kinds(self):
+    def test_verify_wants_pairs_and_goals_of_each_kind(self):
         self.assertIn("no program bench/claims/speed", self.run_py("--verify")[1])
         self.program("")
         self.program("", name="other")
         status, output = self.run_py("--verify")
         self.assertEqual(1, status)
         self.assertIn("bench/claims/other: has no entry", output)
-        self.write("bench/claims/goals.json", json.dumps({"speed": {"what": "s", "full": GOALS}}))
-        self.assertIn("speed: quick", self.run_py("--verify")[1])
+        for part in ("full", "quick"):
+            entry = {**ENTRY, part: {"unit": "of rate"}}
+            self.write("bench/claims/goals.json", json.dumps({"speed": entry}))
+            self.assertIn(f"speed: {part} goal None", self.run_py("--verify")[1])
 
     def test_verify_sees_an_edited_table(self):
         self.program('claim.report(0.95, {"wrong": 0})')
