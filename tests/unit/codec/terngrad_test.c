@@ -94,6 +94,67 @@ static void sums_have_the_least_bits(void **state)
     assert_int_equal(shoali_tern_bits(8), 5);
 }
 
+/* A sum of k members is a whole number of scales from -k to k, whatever its width; what the bits
+ * could say beyond that is corrupt. */
+static void sums_of_any_number_return(void **state)
+{
+    (void)state;
+    enum { N = 4003 };
+    static float src[N], got[N];
+    static uint8_t coded[4 * N];
+    static const uint32_t sizes[] = {2, 7, 127, 128, 300, 40000};
+    const float scale = 0.5f;
+    shoal_codec *codec;
+    assert_ok(shoal_codec_open("terngrad", &codec));
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        const int64_t most = sizes[s];
+        const shoal_codec_at at = {.parts = sizes[s], .shared = &scale};
+        size_t written, used;
+        for (size_t i = 0; i < N; i++) {
+            src[i] = (float)((int64_t)i * 977 % (2 * most + 1) - most) * scale;
+            got[i] = 1;
+        }
+        src[0] = (float)most * scale, src[1] = -src[0];
+        assert_ok(shoal_codec_encode(codec, &at, src, N, coded, sizeof coded, &written));
+        assert_int_equal(written, ((size_t)shoali_tern_bits(sizes[s]) * N + 7) / 8);
+        assert_ok(shoal_codec_decode(codec, &at, coded, written, got, N, true, &used));
+        for (size_t i = 0; i < N; i++)
+            assert_true(got[i] == src[i] + 1);
+        assert_ok(shoal_codec_decode(codec, &at, coded, written, got, N, false, &used));
+        assert_memory_equal(got, src, sizeof got);
+        memset(coded, 0xff, written);
+        assert_status(shoal_codec_decode(codec, &at, coded, written, got, N, false, &used),
+                      SHOAL_ECORRUPT);
+    }
+    shoal_codec_close(codec);
+}
+
+/* Of one worker and of a sum whose scale is its own: an infinity has no level, wherever it is. */
+static void what_is_not_finite_is_named(void **state)
+{
+    (void)state;
+    enum { N = 3000, PLACE = 2000 };
+    static float src[N];
+    static uint8_t coded[4 * N];
+    static const float bad[] = {INFINITY, -INFINITY, NAN};
+    shoal_codec *codec;
+    assert_ok(shoal_codec_open("terngrad:scaler=own", &codec));
+    for (uint32_t parts = 1; parts <= 300; parts += 299)
+        for (size_t b = 0; b < 3; b++) {
+            const float scale = 1;
+            const shoal_codec_at at = {.parts = parts, .first = 7, .shared = &scale};
+            size_t written;
+            for (size_t i = 0; i < N; i++)
+                src[i] = i % 2 == 0 ? 0.5f : -0.25f;
+            assert_ok(shoal_codec_encode(codec, &at, src, N, coded, sizeof coded, &written));
+            src[PLACE] = bad[b];
+            assert_status(shoal_codec_encode(codec, &at, src, N, coded, sizeof coded, &written),
+                          SHOAL_ENOTFINITE);
+            assert_error_has("element 2007 ");
+        }
+    shoal_codec_close(codec);
+}
+
 static void every_base3_byte(void **state)
 {
     (void)state;
@@ -436,6 +497,8 @@ int main(void)
         CHECK_TEST(three_packings),
         CHECK_TEST(payload_is_a_quarter_byte_per_element),
         CHECK_TEST(sums_have_the_least_bits),
+        CHECK_TEST(sums_of_any_number_return),
+        CHECK_TEST(what_is_not_finite_is_named),
         CHECK_TEST(every_base3_byte),
         CHECK_TEST(every_width_packs),
         CHECK_TEST(survival_follows_the_magnitude),
