@@ -271,6 +271,19 @@ with tempfile.TemporaryDirectory(dir={scratch!r}):
             self.write("bench/claims/goals.json", json.dumps({"speed": entry}))
             self.assertIn(f"speed: {part} goal None", self.run_py("--verify")[1])
 
+    def test_a_planted_fault_has_one_place(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        self.write("lib/code.c", "int x = 1; int y = 1;")
+        for fault, problem in (({"file": "lib/code.c", "from": "x = 1", "to": "x = 2"}, None),
+                               ({"file": "lib/code.c", "from": "= 1", "to": "= 2"}, "not once"),
+                               ({"file": "lib/gone.c", "from": "x", "to": "y"}, "not once"),
+                               ({"file": "lib/code.c", "from": "x"}, "has file, from and to")):
+            self.write("bench/claims/goals.json", json.dumps({"speed": {**ENTRY, "mutant": fault}}))
+            self.run_py("--render")
+            status, output = self.run_py("--verify")
+            self.assertEqual(0 if problem is None else 1, status, output)
+            self.assertIn(problem or "claims: ok", output)
+
     def test_verify_sees_an_edited_table(self):
         self.program('claim.report(0.95, {"wrong": 0})')
         self.run_py()

@@ -65,11 +65,11 @@ class Test:
 
 
 class Workshop:
-    """root: the tree; folder: its build folder for mutants."""
+    """root: the tree; folder: its build folder; place: where mutants are made."""
 
-    def __init__(self, root, folder):
+    def __init__(self, root, folder, place=None):
         self.root, self.folder = os.path.abspath(root), os.path.abspath(folder)
-        self.place = os.path.join(self.folder, "mutant")
+        self.place = place or os.path.join(self.folder, "mutant")
         self.commands, self.links, self.includes, self.held = {}, {}, {}, None
         able = (c for c in (ALONE, ALONE + AS_USER) if shutil.which("unshare") and
                 self._runs(c + ["true"]))
@@ -90,12 +90,23 @@ class Workshop:
 
     def configure(self):
         told(["cmake", "--preset", "mutants", "-B", self.folder], cwd=self.root)
-        with open(os.path.join(self.folder, "compile_commands.json"), encoding="utf-8") as file:
+        self._read_commands()
+        return self._tests()
+
+    def _read_commands(self):
+        commands = os.path.join(self.folder, "compile_commands.json")
+        if not os.path.exists(commands):
+            raise Failure(f"{self.folder} is not built: make build")
+        with open(commands, encoding="utf-8") as file:
             for entry in json.load(file):
                 path = os.path.relpath(entry["file"], self.root)
                 if path.startswith("src/"):
                     self.commands[path] = shlex.split(entry["command"])
-        return self._tests()
+
+    def know(self):
+        """A folder that is built already, with its library for programs."""
+        self._read_commands()
+        self._read_links([LIBRARIES[1]])
 
     def _tests(self):
         listed = json.loads(told(["ctest", "--test-dir", self.folder, "--show-only=json-v1"]))
@@ -110,6 +121,9 @@ class Workshop:
         commands = {t.name: t.command for t in self._tests()}
         for test in tests:
             test.command = commands[test.name]
+        self._read_links(targets)
+
+    def _read_links(self, targets):
         shutil.rmtree(self.place, ignore_errors=True)
         os.makedirs(self.place)
         for name in targets:

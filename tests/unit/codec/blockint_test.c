@@ -57,6 +57,26 @@ static void bytes_by_hand(void **state)
     shoal_codec_close(codec);
 }
 
+/* A step is a normal float: a bound below becomes 2^-126, and numbers above it arrive. */
+static void the_smallest_step_is_a_normal_float(void **state)
+{
+    (void)state;
+    enum { N = 100 };
+    shoal_codec *codec = open_codec("blockint:rel=1e-6");
+    const float shared = 0x1p-115f;
+    const shoal_codec_at at = {.parts = 1, .shared = &shared};
+    float src[N], got[N];
+    uint8_t coded[8 * N];
+    size_t written, used;
+    for (size_t i = 0; i < N; i++)
+        src[i] = shared * (float)(2 * shoali_rng_double(check_seed(), 40, i) - 1);
+    assert_ok(shoal_codec_encode(codec, &at, src, N, coded, sizeof coded, &written));
+    assert_ok(shoal_codec_decode(codec, &at, coded, written, got, N, false, &used));
+    for (size_t i = 0; i < N; i++)
+        assert_true(fabs((double)got[i] - (double)src[i]) <= 0x1p-127);
+    shoal_codec_close(codec);
+}
+
 /* From far below the step to far beyond 2^24 steps, with blocks of one size class each. */
 static float rich(uint64_t stream, size_t i)
 {
@@ -240,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(bytes_by_hand),
+        CHECK_TEST(the_smallest_step_is_a_normal_float),
         CHECK_TEST(values_are_the_nearest_steps),
         CHECK_TEST(sums_are_exact),
         CHECK_TEST(hostile_sums_are_refused),
