@@ -3,6 +3,7 @@
  * against the form of blocks, bytes, lists and frames that cannot be, members that vanish. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "collective/omni.h"
 #include "support/check.h"
@@ -373,6 +374,28 @@ static void it_takes_less_time_than_blocks(void **state)
     assert_true(took_ns[0] < took_ns[1] / 4);
 }
 
+/* Whichever table of an aggregator there is no memory for, it says so: numbers of workers move the
+ * tables across the arena's blocks. */
+static void memory_of_an_aggregator_runs_out(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 1; workers <= 40; workers++) {
+        shoali_omni_layout layout;
+        assert_ok(shoali_omni_lay_out_pairs(4096, 1, 2, 4, workers, 1, &layout));
+        shoal_status status = SHOAL_ENOMEM;
+        for (size_t k = 1; status != SHOAL_OK; k++) {
+            shoali_omni_aggregator a;
+            shoal_arena *arena = shoali_arena_create(64);
+            assert_non_null(arena);
+            (void)shoali_alloc_fail_at(k);
+            status = shoali_omni_pairs_aggregator_init(&a, &layout, 0, arena);
+            const bool failed = shoali_alloc_fail_at(0) >= k;
+            assert_int_equal(status, failed ? SHOAL_ENOMEM : SHOAL_OK);
+            shoali_arena_destroy(arena);
+        }
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     CHECK_TEST(sums_are_those_of_a_plain_loop),
     CHECK_TEST(zeros_are_those_of_a_plain_loop),
@@ -381,6 +404,7 @@ static const struct CMUnitTest tests[] = {
     CHECK_TEST(not_finite_is_known_to_all),
     CHECK_TEST(members_vanish),
     CHECK_TEST(lists_that_cannot_be_are_refused),
+    CHECK_TEST(memory_of_an_aggregator_runs_out),
     CHECK_TEST(the_picture),
     CHECK_TEST(bodies_that_cannot_be_are_refused),
     CHECK_TEST(it_takes_less_time_than_blocks),
