@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
-.PHONY: claims claims-long soak mutants
+.PHONY: claims claims-long claims-mutants soak mutants
 .PHONY: soak-ranks check-frameworks
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
@@ -65,6 +65,9 @@ claims: build ## measure the timed claims (45 minutes); C=NAME one; Q=1 quick
 
 claims-long: build ## measure the accuracy claims (hours, resumable); C=NAME one
 	@bench/claims/run.py --long $(if $(C),--only $(C))
+
+claims-mutants: build ## quick claims, each on a library with a fault to be noticed; C=NAME one
+	@bench/claims/mutants.py $(if $(C),--only $(C))
 
 soak: build ## long search: fuzzing, tests under ever new seeds, soak-ranks; MINUTES=60
 	@tools/soak.sh $(or $(MINUTES),60)

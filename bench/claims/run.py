@@ -196,6 +196,20 @@ def entry_problems(name, entry):
             yield f"goals.json: {name}: no group {word} in sources.py"
 
 
+def fault_problems(name, entry):
+    """A planted fault (mutants.py) has one place."""
+    fault = entry.get("mutant")
+    if fault is None:
+        return
+    if set(fault) != {"file", "from", "to"}:
+        yield f"goals.json: {name}: a mutant has file, from and to"
+        return
+    path = os.path.join(ROOT, fault["file"])
+    text = open(path, encoding="utf-8").read() if os.path.isfile(path) else ""
+    if text.count(fault["from"]) != 1:
+        yield f"goals.json: {name}: its mutant's text is not once in {fault['file']}"
+
+
 def result_problems(name, entry, result):
     missing = [key for key in (*KEYS, "commit", "date", "seconds") if key not in result]
     if missing:
@@ -215,6 +229,7 @@ def verify(goals, results):
     problems += [f"goals.json: {n}: no program bench/claims/{n}" for n in sorted(named - found)]
     for name in sorted(goals):
         problems += entry_problems(name, goals[name])
+        problems += fault_problems(name, goals[name])
     problems += [f"claims.json: {n}: no such claim" for n in sorted(set(results) - named)]
     for name in sorted(set(results) & named) if not problems else ():
         problems += result_problems(name, goals[name], results[name])

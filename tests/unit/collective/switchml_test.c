@@ -155,6 +155,14 @@ static void bytes_are_what_they_should_be(void **state)
         run_to_end(&c);
         const shoali_flow_stats *stats = &lossnet_result_of(c.net, 0)->stats;
         assert_int_equal(stats->sent_elems, 8 * own); /* blocks that are zero are headers */
+        uint64_t sent[2] = {0}, received[2] = {0};    /* by all: nothing is lost here */
+        for (uint32_t i = 0; i < c.run.c.size; i++) {
+            const shoali_flow_stats *each = &lossnet_result_of(c.net, i)->stats;
+            sent[0] += each->sent_payload_bytes, received[0] += each->received_payload_bytes;
+            sent[1] += each->sent_elems, received[1] += each->received_elems;
+        }
+        assert_true(sent[0] > 0 && sent[1] > 0);
+        assert_true(received[0] == sent[0] && received[1] == sent[1]);
         const uint64_t headers = (stats->sent_payload_bytes - 4 * stats->sent_elems) /
                                  SHOALI_PACKET_BYTES;
         if (sparse == 0)
