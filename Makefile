@@ -75,6 +75,10 @@ soak: build ## long search: fuzzing, tests under ever new seeds, soak-ranks; MIN
 soak-ranks: build ## kill, stop, cut and slow ranks of training runs at random; MINUTES=60 SEED=1
 	@tools/soak_ranks.py $(or $(MINUTES),60) $(SEED)
 
+mutants: deps ## small faults in src/: which of them no test notices; ROOM=a,b N=20 SEED=1 SINCE=
+	@nice tools/mutants/mutants.py --jobs $(JOBS) $(if $(ROOM),--room $(ROOM)) \
+		$(if $(N),--number $(N)) $(if $(SEED),--seed $(SEED)) $(if $(SINCE),--since $(SINCE))
+
 rtl: ## build and check the hardware blocks (15 minutes)
 	@tools/deps.sh packages-rtl.txt || true
 	@innet/rtl/check.sh

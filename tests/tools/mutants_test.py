@@ -96,6 +96,19 @@ class Operators(unittest.TestCase):
         self.assertEqual((first.name, first.line + 1), (again.name, again.line))
 
 
+class Targets(unittest.TestCase):
+    def test_make_passes_what_it_is_told(self):
+        root = os.path.dirname(os.path.dirname(MUTANTS))
+        for words, wanted in (
+            (["mutants", "ROOM=codec", "N=3", "SEED=2", "SINCE=HEAD"],
+             "--room codec --number 3 --seed 2 --since HEAD"),
+            (["claims-mutants", "C=hypar-figures"], "bench/claims/mutants.py --only hypar-figures"),
+        ):
+            done = subprocess.run(["make", "-n", *words], cwd=root, capture_output=True, text=True,
+                                  check=True)
+            self.assertIn(wanted, " ".join(done.stdout.replace("\\", "").split()))
+
+
 class SmallRoom(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="shoal-test-")
