@@ -44,7 +44,7 @@ static void add_exports(const shoal_run *run, FILE *out)
 static bool has_option(const shoal_run *run, const char *wanted)
 {
     const char *name;
-    for (uint32_t i = 0; shoal_run_option(run, i, &name) != NULL; i++)
+    for (uint32_t i = 0; run != NULL && shoal_run_option(run, i, &name) != NULL; i++)
         if (strcmp(name, wanted) == 0)
             return true;
     return false;

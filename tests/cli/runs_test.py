@@ -147,6 +147,10 @@ class Runs(unittest.TestCase):
         run = self.one(out)  # as older versions left it
         self.assertEqual(("stopped", 16), (run["state"], run["resumes_from"]))
         self.assertIn("--model M --data D", run["command"])
+        whole = self.path("undescribed")
+        shutil.copytree(self.done, whole)
+        os.unlink(os.path.join(whole, "run.json"))
+        self.assertEqual("finished", self.one(whole)["state"])
 
     def test_unfinished_checkpoints_are_no_damage(self):
         out = self.copy("unfinished")
