@@ -12,6 +12,9 @@
 #include "answer.h"
 #include "cli.h"
 #include "svg.h"
+#include "svg_bars.h"
+
+enum { BARS_MOST = 32 };
 
 static const char *const end_names[] = {"running", "done", "stopped", "failed", "dead"};
 
@@ -215,16 +218,26 @@ int sim_print_json(const sim_report *r)
 
 /* ---------------------------------------------------------------- pictures */
 
-static bool draw(const char *dir, const char *name, const cli_svg_plot *plot)
+static FILE *create(const char *dir, const char *name)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = cli_create(path);
+    return cli_create(path);
+}
+
+static bool finish(FILE *file)
+{
+    bool good = ferror(file) == 0;
+    return fclose(file) == 0 && good;
+}
+
+static bool draw(const char *dir, const char *name, const cli_svg_plot *plot)
+{
+    FILE *file = create(dir, name);
     if (file == NULL)
         return false;
     cli_svg_write(file, plot);
-    bool good = ferror(file) == 0;
-    return fclose(file) == 0 && good;
+    return finish(file);
 }
 
 static bool draw_curve(const sim_report *r, const char *dir, double *x, double *y)
@@ -259,36 +272,64 @@ static bool draw_curve(const sim_report *r, const char *dir, double *x, double *
     return draw(dir, "loss.svg", &plot);
 }
 
-static bool draw_waits(const sim_report *r, const char *dir, double *x, double *y)
+/* Those that waited least come first, who were waited for; the last of more than BARS_MOST are
+ * left out. */
+static size_t choose_workers(const sim_report *r, uint32_t shown[BARS_MOST])
 {
-    double *transfer = y + r->workers;
-    const cli_svg_line lines[] = {
-        {.name = "waiting for workers", .x = x, .y = y, .count = r->workers, .dots = true},
-        {.name = "transfers", .x = x, .y = transfer, .count = r->workers, .dots = true}};
-    const cli_svg_plot plot = {.title = "Where the time went",
-                               .x_label = "worker",
-                               .y_label = "% of the run",
-                               .zero_y = true,
-                               .lines = lines,
-                               .line_count = 2};
-    double part = 100 / fmax((double)r->results.duration_ns, 1);
+    size_t count = 0;
     for (uint32_t w = 0; w < r->workers; w++) {
         const uint64_t *waits = shoal_sim_waits(r->sim, w);
-        x[w] = w;
-        y[w] = part * (double)waited_for_others(waits, r->workers, w);
-        transfer[w] = part * (double)waits[w];
+        const uint64_t waited = waited_for_others(waits, r->workers, w);
+        size_t place = count;
+        while (place > 0 && waited < waited_for_others(shoal_sim_waits(r->sim, shown[place - 1]),
+                                                       r->workers, shown[place - 1]))
+            place--;
+        if (place == BARS_MOST)
+            continue;
+        const size_t last = count < BARS_MOST ? count++ : BARS_MOST - 1;
+        memmove(&shown[place + 1], &shown[place], (last - place) * sizeof *shown);
+        shown[place] = w;
     }
-    return draw(dir, "waits.svg", &plot);
+    return count;
+}
+
+static bool draw_waits(const sim_report *r, const char *dir)
+{
+    static const char *const parts[] = {"waiting for workers", "transfers"};
+    uint32_t shown[BARS_MOST];
+    char name[BARS_MOST][24];
+    const char *rows[BARS_MOST];
+    double values[2 * BARS_MOST];
+    const size_t count = choose_workers(r, shown);
+    const double part = 100 / fmax((double)r->results.duration_ns, 1);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t *waits = shoal_sim_waits(r->sim, shown[i]);
+        snprintf(name[i], sizeof name[i], "worker %u", shown[i]);
+        rows[i] = name[i];
+        values[2 * i] = part * (double)waited_for_others(waits, r->workers, shown[i]);
+        values[2 * i + 1] = part * (double)waits[shown[i]];
+    }
+    const cli_svg_bars bars = {.title = "Where the time went; who waited least comes first",
+                               .x_label = "% of the run",
+                               .rows = rows,
+                               .row_count = count,
+                               .parts = parts,
+                               .part_count = 2,
+                               .values = values};
+    FILE *file = create(dir, "waits.svg");
+    if (file == NULL)
+        return false;
+    cli_svg_write_bars(file, &bars);
+    return finish(file);
 }
 
 bool sim_draw(const sim_report *r, const char *dir)
 {
     uint32_t points;
     (void)shoal_sim_curve(r->sim, &points);
-    size_t room = points > r->workers ? points : r->workers;
-    double *x = calloc(room + 1, sizeof *x), *y = calloc(2 * room + 1, sizeof *y);
+    double *x = calloc((size_t)points + 1, sizeof *x), *y = calloc((size_t)points + 1, sizeof *y);
     bool good = x != NULL && y != NULL && (mkdir(dir, 0777) == 0 || errno == EEXIST) &&
-                draw_curve(r, dir, x, y) && draw_waits(r, dir, x, y);
+                draw_curve(r, dir, x, y) && draw_waits(r, dir);
     int error = errno;
     free(x);
     free(y);

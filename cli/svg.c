@@ -19,25 +19,41 @@ typedef struct axis {
     size_t tick_count;
 } axis;
 
+/* U+FFFE and U+FFFF, which are no characters. */
+static bool is_no_character(const char *text)
+{
+    return (unsigned char)text[0] == 0xEF && (unsigned char)text[1] == 0xBF &&
+           (unsigned char)text[2] >= 0xBE;
+}
+
+static void put_character(FILE *out, char c)
+{
+    switch (c) {
+    case '<':
+        fputs("&lt;", out);
+        break;
+    case '>':
+        fputs("&gt;", out);
+        break;
+    case '&':
+        fputs("&amp;", out);
+        break;
+    case '"':
+        fputs("&quot;", out);
+        break;
+    case '\'':
+        fputs("&#39;", out);
+        break;
+    default:
+        fputc((unsigned char)c < ' ' && c != '\n' && c != '\t' ? '?' : c, out);
+    }
+}
+
 void cli_svg_text(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*text, out);
-        }
+        put_character(out, is_no_character(text) ? '?' : *text);
+        text += is_no_character(text) ? 2 : 0;
     }
 }
 
@@ -51,22 +67,28 @@ static double pixel(const axis *a, double value)
     return a->begin + (on_scale(a, value) - a->low) / (a->high - a->low) * (a->end - a->begin);
 }
 
+static void take_range(const cli_svg_line *line, const double *values, axis *x, axis *y)
+{
+    for (size_t i = 0; values != NULL && i < line->count; i++) {
+        double px = on_scale(x, line->x[i]), py = on_scale(y, values[i]);
+        if (!isfinite(px) || !isfinite(py))
+            continue;
+        x->low = fmin(x->low, px);
+        x->high = fmax(x->high, px);
+        y->low = fmin(y->low, py);
+        y->high = fmax(y->high, py);
+    }
+}
+
 /* Range of all points that can be drawn. */
 static void find_range(const cli_svg_plot *plot, axis *x, axis *y)
 {
     x->low = y->low = DBL_MAX;
     x->high = y->high = -DBL_MAX;
     for (size_t l = 0; l < plot->line_count; l++) {
-        const cli_svg_line *line = &plot->lines[l];
-        for (size_t i = 0; i < line->count; i++) {
-            double px = on_scale(x, line->x[i]), py = on_scale(y, line->y[i]);
-            if (!isfinite(px) || !isfinite(py))
-                continue;
-            x->low = fmin(x->low, px);
-            x->high = fmax(x->high, px);
-            y->low = fmin(y->low, py);
-            y->high = fmax(y->high, py);
-        }
+        take_range(&plot->lines[l], plot->lines[l].y, x, y);
+        take_range(&plot->lines[l], plot->lines[l].low, x, y);
+        take_range(&plot->lines[l], plot->lines[l].high, x, y);
     }
 }
 
@@ -147,18 +169,21 @@ static void draw_axes(FILE *out, const axis *x, const axis *y)
     char label[32];
     for (size_t i = 0; i < x->tick_count; i++) {
         double at = pixel(x, x->tick[i]);
-        fprintf(out, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"#ddd\"/>\n", at, y->begin, y->end);
+        fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\" stroke=\"#ddd\"/>\n", at, y->begin,
+                y->end);
         snprintf(label, sizeof label, "%.6g", x->tick[i]);
         draw_text(out, at, y->begin + 16, "text-anchor=\"middle\"", label);
     }
     for (size_t i = 0; i < y->tick_count; i++) {
         double at = pixel(y, y->tick[i]);
-        fprintf(out, "<path d=\"M%.1f %.1fH%.1f\" stroke=\"#ddd\"/>\n", x->begin, at, x->end);
+        fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\" stroke=\"#ddd\"/>\n", x->begin, at,
+                x->end);
         snprintf(label, sizeof label, "%.6g", y->tick[i]);
         draw_text(out, x->begin - 6, at + 4, "text-anchor=\"end\"", label);
     }
-    fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" stroke=\"#333\" fill=\"none\"/>\n", x->begin,
-            y->end, y->begin, x->end);
+    fprintf(out,
+            "<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\" stroke=\"#333\" fill=\"none\"/>\n",
+            x->begin, y->end, y->begin, x->end);
 }
 
 static const char *colour_of(const cli_svg_line *line, size_t place)
@@ -166,20 +191,66 @@ static const char *colour_of(const cli_svg_line *line, size_t place)
     return palette[(line->colour > 0 ? line->colour - 1 : place) % COLOURS];
 }
 
-static void draw_line(FILE *out, const cli_svg_line *line, const char *colour, const axis *x,
+/* As an attribute; lines that lie over each other are told apart without colours. */
+static const char *dashes_of(const cli_svg_plot *plot, size_t place)
+{
+    static const char *const dashes[] = {"",
+                                         " stroke-dasharray=\"8 3\"",
+                                         " stroke-dasharray=\"2 3\"",
+                                         " stroke-dasharray=\"9 3 2 3\"",
+                                         " stroke-dasharray=\"14 5\"",
+                                         " stroke-dasharray=\"5 2 1 2 1 2\"",
+                                         " stroke-dasharray=\"1 5\""};
+    if (plot->lines[place].dashed)
+        return " stroke-dasharray=\"6 4\"";
+    return plot->dashes ? dashes[place % (sizeof dashes / sizeof dashes[0])] : "";
+}
+
+/* Between two values at each point, in one piece where all are known. */
+static void draw_band(FILE *out, const cli_svg_line *line, const char *colour, const axis *x,
                       const axis *y)
 {
+    for (size_t i = 0, end; line->low != NULL && line->high != NULL && i < line->count; i = end) {
+        for (end = i; end < line->count && isfinite(pixel(x, line->x[end])) &&
+                      isfinite(pixel(y, line->low[end])) && isfinite(pixel(y, line->high[end]));)
+            end++;
+        if (end - i >= 2) {
+            fprintf(out, "<path fill=\"%s\" fill-opacity=\"0.22\" d=\"", colour);
+            for (size_t k = i; k < end; k++)
+                fprintf(out, "%c%.1f %.1f", k == i ? 'M' : 'L', pixel(x, line->x[k]),
+                        pixel(y, line->high[k]));
+            for (size_t k = end; k-- > i;)
+                fprintf(out, "L%.1f %.1f", pixel(x, line->x[k]), pixel(y, line->low[k]));
+            fputs("Z\"/>\n", out);
+        }
+        end += end == i;
+    }
+}
+
+static void draw_path(FILE *out, const cli_svg_line *line, const axis *x, const axis *y)
+{
     bool drawing = false;
+    for (size_t i = 0; i < line->count; i++) {
+        double px = pixel(x, line->x[i]), py = pixel(y, line->y[i]);
+        bool known = isfinite(px) && isfinite(py);
+        if (known && drawing && line->stairs)
+            fprintf(out, "H%.1fV%.1f", px, py);
+        else if (known)
+            fprintf(out, "%c%.1f %.1f", drawing ? 'L' : 'M', px, py);
+        drawing = known;
+    }
+}
+
+static void draw_line(FILE *out, const cli_svg_plot *plot, size_t place, const axis *x,
+                      const axis *y)
+{
+    const cli_svg_line *line = &plot->lines[place];
+    const char *colour = colour_of(line, place);
+    draw_band(out, line, colour, x, y);
     if (!line->no_line) {
         fprintf(out, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s d=\"", colour,
-                line->dashed ? " stroke-dasharray=\"6 4\"" : "");
-        for (size_t i = 0; i < line->count; i++) {
-            double px = pixel(x, line->x[i]), py = pixel(y, line->y[i]);
-            bool known = isfinite(px) && isfinite(py);
-            if (known)
-                fprintf(out, "%c%.1f %.1f", drawing ? 'L' : 'M', px, py);
-            drawing = known;
-        }
+                dashes_of(plot, place));
+        draw_path(out, line, x, y);
         fputs("\"/>\n", out);
     }
     for (size_t i = 0; (line->dots || line->no_line) && i < line->count; i++) {
@@ -205,16 +276,17 @@ static void draw_legend(FILE *out, const cli_svg_plot *plot, const axis *x, cons
     if (named == 0)
         return;
     double left = x->end - widest - 40;
-    fprintf(out,
-            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%zu\" fill=\"#fff\" "
-            "fill-opacity=\"0.85\"/>\n",
-            left - 4, y->end + 1, widest + 42, named * LEGEND_STEP + 4);
+    fprintf(
+        out,
+        "<rect class=\"ground\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%zu\" fill=\"#fff\" "
+        "fill-opacity=\"0.85\"/>\n",
+        left - 4, y->end + 1, widest + 42, named * LEGEND_STEP + 4);
     for (size_t l = 0; l < plot->line_count; l++) {
         const cli_svg_line *line = &plot->lines[l];
         if (line->name == NULL)
             continue;
         fprintf(out, "<path d=\"M%.1f %.1fh22\" stroke=\"%s\" stroke-width=\"3\"%s/>\n", left,
-                at - 4, colour_of(line, l), line->dashed ? " stroke-dasharray=\"6 4\"" : "");
+                at - 4, colour_of(line, l), dashes_of(plot, l));
         draw_text(out, left + 28, at, "text-anchor=\"start\"", line->name);
         at += LEGEND_STEP;
     }
@@ -235,6 +307,25 @@ static void draw_names(FILE *out, const cli_svg_plot *plot, const axis *x, const
         draw_text(out, 18, middle, turned, plot->y_label);
 }
 
+void cli_svg_begin(FILE *out, unsigned width, unsigned height, const char *id, const char *title,
+                   const char *about)
+{
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" "
+            "viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" font-size=\"12\"",
+            width, height, width, height);
+    if (id != NULL) {
+        fprintf(out,
+                " role=\"img\" aria-labelledby=\"%s-title %s-about\">\n<title id=\"%s-title\">", id,
+                id, id);
+        cli_svg_text(out, title != NULL ? title : "");
+        fprintf(out, "</title>\n<desc id=\"%s-about\">", id);
+        cli_svg_text(out, about != NULL ? about : "");
+        fputs("</desc", out);
+    }
+    fputs(">\n<rect class=\"ground\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n", out);
+}
+
 void cli_svg_write(FILE *out, const cli_svg_plot *plot)
 {
     unsigned width = plot->width > 0 ? plot->width : 720;
@@ -246,14 +337,10 @@ void cli_svg_write(FILE *out, const cli_svg_plot *plot)
         y.low = 0;
     finish_axis(&x, 8);
     finish_axis(&y, 6);
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" "
-            "viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" font-size=\"12\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-            width, height, width, height);
+    cli_svg_begin(out, width, height, plot->id, plot->title, plot->about);
     draw_axes(out, &x, &y);
     for (size_t l = 0; l < plot->line_count; l++)
-        draw_line(out, &plot->lines[l], colour_of(&plot->lines[l], l), &x, &y);
+        draw_line(out, plot, l, &x, &y);
     draw_legend(out, plot, &x, &y);
     draw_names(out, plot, &x, &y);
     fputs("</svg>\n", out);
