@@ -73,8 +73,10 @@ shoal_status shoali_events_begin(const shoal_train *train)
     if (train->rank != 0 || train->membership > 0 || train->server)
         return SHOAL_OK;
     return shoali_events_add(train, train->saved.step > 0 ? "resume" : "begin",
-                             json_pack("{s:I, s:I, s:i}", "step", (json_int_t)train->step, "steps",
-                                       (json_int_t)train->steps, "workers", (int)train->workers));
+                             json_pack("{s:I, s:I, s:i, s:b}", "step", (json_int_t)train->step,
+                                       "steps", (json_int_t)train->steps, "workers",
+                                       (int)train->workers, "together",
+                                       train->sync != NULL && !train->loose));
 }
 
 shoal_status shoali_events_open(shoal_train *train)
@@ -121,15 +123,22 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* Whom the verdict names, with its evidence. */
+static json_t *verdict_on(uint32_t rank, const shoal_train_rank *r)
+{
+    return json_pack("{s:i, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f, s:f}", "culprit", (int)rank,
+                     "host", r->host, "cause", r->cause, "caused_ms", r->caused_ms, "last_share",
+                     r->last_share, "since_step", (json_int_t)r->since_step, "compute_ms",
+                     r->compute_ms, "wait_ms", r->wait_ms, "sends_bytes_s", r->sends_bytes_s,
+                     "receives_bytes_s", r->receives_bytes_s);
+}
+
 shoal_status shoali_events_end(const shoal_train *train)
 {
     for (uint32_t i = 0; train->judged && i < train->workers; i++) {
         const shoal_train_rank *r = &train->ranks[i];
         if (r->cause[0] != '\0')
-            SHOALI_TRY(shoali_events_add(train, "slow",
-                                         json_pack("{s:i, s:s, s:s, s:f}", "culprit", (int)i,
-                                                   "host", r->host, "cause", r->cause, "caused_ms",
-                                                   r->caused_ms)));
+            SHOALI_TRY(shoali_events_add(train, "slow", verdict_on(i, r)));
     }
     return shoali_events_add(
         train, "end",

@@ -3,6 +3,7 @@
  * 0). A resumed run cuts its file back to the checkpoint's step and appends. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio_ext.h>
 #include <string.h>
@@ -85,14 +86,15 @@ shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *ti
         ", \"step_us\": %.0f, \"compute_us\": %.0f, \"update_us\": %.0f, \"wait_us\": %llu, "
         "\"comm_us\": %llu, "
         "\"encode_us\": %llu, \"decode_us\": %llu, \"sent_bytes\": %llu, \"received_bytes\": %llu, "
-        "\"sent_elems\": %llu, \"skipped\": %s}\n",
+        "\"sent_elems\": %llu, \"dense_bytes\": %llu, \"skipped\": %s}\n",
         times->step_us, times->compute_us, times->update_us,
         (unsigned long long)times->sync.wait_us, (unsigned long long)times->sync.comm_us,
         (unsigned long long)times->sync.encode_ns / 1000,
         (unsigned long long)times->sync.decode_ns / 1000,
         (unsigned long long)times->sync.sent_payload_bytes,
         (unsigned long long)times->sync.received_payload_bytes,
-        (unsigned long long)times->sync.sent_elems, times->skipped ? "true" : "false");
+        (unsigned long long)times->sync.sent_elems, (unsigned long long)times->sync.dense_elems * 4,
+        times->skipped ? "true" : "false");
     return written(train, train->desc.reform);
 }
 
@@ -139,6 +141,35 @@ shoal_status shoali_metrics_choice(shoal_train *train, double probe_us)
     }
     fputs("]}\n", out);
     return written(train, true);
+}
+
+/* What this rank's connections have carried so far. `at_step`, as a `step` is a step's line. */
+static shoal_status add_link(shoal_train *train, uint32_t peer)
+{
+    char text[1024];
+    shoal_peer_stats stats = {.size = sizeof stats};
+    SHOALI_TRY(shoal_comm_peer_stats(train->comm, peer, &stats));
+    if (stats.sent_wire_bytes == 0 && stats.received_wire_bytes == 0)
+        return SHOAL_OK;
+    json_t *line = json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "link", (int)peer,
+                             "at_step", (json_int_t)train->step, "host", stats.host, "transport",
+                             stats.transport, "sent_bytes", (json_int_t)stats.sent_wire_bytes,
+                             "received_bytes", (json_int_t)stats.received_wire_bytes, "acked_bytes",
+                             (json_int_t)stats.acked_bytes, "busy_us", (json_int_t)stats.busy_us,
+                             "line_bytes_s", (json_int_t)stats.line_bytes_s);
+    const size_t length = line != NULL ? json_dumpb(line, text, sizeof text, JSON_COMPACT) : 0;
+    json_decref(line);
+    if (length > 0 && length <= sizeof text) /* else the host's name is no text */
+        fprintf(train->metrics, "%.*s\n", (int)length, text);
+    return SHOAL_OK;
+}
+
+static shoal_status add_links(shoal_train *train)
+{
+    for (uint32_t i = 0; train->comm != NULL && i < train->workers; i++)
+        if (i != train->rank)
+            SHOALI_TRY(add_link(train, i));
+    return SHOAL_OK;
 }
 
 /* A killed process leaves half a line, which would spoil the one behind it. */
@@ -191,5 +222,6 @@ shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
     }
     if (out != NULL && out != train->metrics && fclose(out) != 0)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", train->desc.out);
+    SHOALI_TRY(add_links(train));
     return written(train, true);
 }

@@ -94,6 +94,7 @@ static bool copy_lines(FILE *from, FILE *to, uint64_t step)
         json_t *object = whole ? json_loads(line, 0, &error) : NULL;
         const json_t *at = json_object_get(object, "step");
         at = at != NULL ? at : json_object_get(object, "replica");
+        at = at != NULL ? at : json_object_get(object, "at_step");
         if (object != NULL && (at == NULL || json_integer_value(at) <= (json_int_t)step))
             ok = fwrite(line, 1, length, to) == length;
         json_decref(object);

@@ -329,12 +329,12 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_uneven_create(train));
     SHOALI_TRY(shoali_folder_undo(train));
     SHOALI_TRY(shoali_metrics_open(train));
-    SHOALI_TRY(shoali_events_begin(train));
     if (train->membership > 0)
         SHOALI_TRY(shoali_metrics_reform(train, 0));
     SHOALI_TRY(shoali_straggler_open(train));
-    return train->desc.simulate > 0 ? shoali_simulated_create(train)
-                                    : shoali_train_start_sync(train);
+    SHOALI_TRY(train->desc.simulate > 0 ? shoali_simulated_create(train)
+                                        : shoali_train_start_sync(train));
+    return shoali_events_begin(train);
 }
 
 /* One with nothing in it yet; NULL: no memory. */
