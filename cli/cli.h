@@ -32,6 +32,7 @@ extern const cli_verb cli_verbs[];
 int cli_aggregator(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_runs(int argc, char **argv);
+int cli_report_page(int argc, char **argv);
 int cli_status(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_bench(int argc, char **argv);

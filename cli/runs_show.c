@@ -12,8 +12,7 @@ enum { COLUMNS = 80, FOLDER = 33, KEY = 15 };
 
 /* ---------------------------------------------------------------- how it goes on */
 
-/* As a shell takes it: in quotes unless it is plain. The caller's, free; NULL: no memory. */
-static char *quoted(const char *text)
+char *runs_quoted(const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "/._-+=:,@%";
@@ -53,7 +52,7 @@ static bool has_option(const shoal_run *run, const char *wanted)
 /* The command; null where there is none. */
 static json_t *command(const char *dir, const shoal_run_look *look, const shoal_run_summary *s)
 {
-    char *text = NULL, *folder = quoted(dir);
+    char *text = NULL, *folder = runs_quoted(dir);
     size_t length = 0;
     const shoal_run *run = shoal_run_look_run(look);
     FILE *out = s->resumes && folder != NULL ? open_memstream(&text, &length) : NULL;

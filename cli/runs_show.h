@@ -17,4 +17,7 @@ bool runs_is_damaged(const json_t *run);
 void runs_table(const json_t *runs);
 void runs_details(const json_t *run);
 
+/** As a shell takes it: in quotes unless it is plain. The caller's, free; NULL: no memory. */
+char *runs_quoted(const char *text);
+
 #endif

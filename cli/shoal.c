@@ -14,6 +14,8 @@ const cli_verb cli_verbs[] = {
     {"train", "train a network across workers: the main job", cli_train},
     {"run", "start the ranks of a job: here, in an emulated network, or on other hosts", cli_run},
     {"runs", "what is in run folders: how far, whether whole, how they go on", cli_runs},
+    {"report", "run folders as one page: loss, time, waits, links, bytes, who was slow",
+     cli_report_page},
     {"status", "ask a running job: who is slow, since when, computing or network, and who is gone",
      cli_status},
     {"aggregator", "sum for the jobs of others: the daemon of sparse collectives", cli_aggregator},

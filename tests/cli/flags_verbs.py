@@ -132,6 +132,7 @@ def prepare(top):
         ("data", "images"): (["--from=" + table, "--out=made", "--size=4"], 0),
         ("data", "check"): ([table], 0),
         ("runs",): ([seq + "/run"], 0),
+        ("report",): (["--out=made.html", seq + "/run"], 0),
         ("eval",): (["--from=" + seq + "/run"], 0),
         ("export",): (["--from=" + seq + "/run", "--out=made"], 0),
         ("explore",): (explore, 0),

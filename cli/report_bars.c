@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pictures of what belongs to ranks, links and codecs, and the matrix of waits. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "report_charts.h"
+#include "report_table.h"
+#include "svg.h"
+#include "svg_bars.h"
+
+enum { BARS_MOST = 32, NAME = 96, WORD = 64 };
+
+/* Rows of a picture, at most BARS_MOST, those with the largest `by` first where there are more. */
+typedef struct rows {
+    const json_t *row[BARS_MOST];
+    char name[BARS_MOST][NAME];
+    const char *names[BARS_MOST];
+    double values[BARS_MOST * CLI_SVG_PARTS];
+    size_t count, left_out;
+} rows;
+
+static void add_row(rows *r, const json_t *row, const char *by, bool least)
+{
+    if (r->count < BARS_MOST) {
+        r->row[r->count++] = row;
+        return;
+    }
+    size_t worst = 0;
+    const double sign = least ? -1 : 1;
+    for (size_t i = 1; i < r->count; i++)
+        if (sign * report_number(r->row[i], by) < sign * report_number(r->row[worst], by))
+            worst = i;
+    if (sign * report_number(row, by) > sign * report_number(r->row[worst], by))
+        r->row[worst] = row;
+    r->left_out++;
+}
+
+static void name_row(rows *r, size_t i, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void name_row(rows *r, size_t i, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(r->name[i], NAME, format, args);
+    va_end(args);
+    r->names[i] = r->name[i];
+}
+
+static int64_t count_of(const json_t *object, const char *key)
+{
+    return (int64_t)json_integer_value(json_object_get(object, key));
+}
+
+static void draw(FILE *out, const rows *r, cli_svg_bars *bars)
+{
+    bars->rows = r->names;
+    bars->row_count = r->count;
+    bars->values = r->values;
+    cli_svg_write_bars(out, bars);
+    if (r->left_out > 0)
+        fprintf(out, "<p>%zu more are in the table.</p>\n", r->left_out);
+}
+
+/* ---------------------------------------------------------------- a step's parts */
+
+void report_draw_parts(FILE *out, const char *id, const json_t *facts)
+{
+    static const char *const parts[] = {"compute", "waiting", "update", "other"};
+    static const char *const keys[] = {"compute_ms", "wait_ms", "update_ms", "other_ms"};
+    static const report_column columns[] = {{"rank", "rank", 0, NULL},
+                                            {"epoch of members", "members_epoch", 0, NULL},
+                                            {"host", "host", 0, NULL},
+                                            {"steps", "steps", 0, NULL},
+                                            {"step, ms", "step_ms", 0, "%.3f"},
+                                            {"compute, ms", "compute_ms", 0, "%.3f"},
+                                            {"waiting, ms", "wait_ms", 0, "%.3f"},
+                                            {"update, ms", "update_ms", 0, "%.3f"},
+                                            {"other, ms", "other_ms", 0, "%.3f"},
+                                            {"exchange, ms", "comm_ms", 0, "%.3f"},
+                                            {"encode, ms", "encode_ms", 0, "%.3f"},
+                                            {"decode, ms", "decode_ms", 0, "%.3f"},
+                                            {"longest step, ms", "step_ms_most", 0, "%.3f"},
+                                            {"sent, MB", "sent_bytes", 1e-6, "%.3f"},
+                                            {"skipped", "skipped", 0, NULL}};
+    char word[WORD];
+    static rows r;
+    size_t i;
+    const json_t *rank;
+    const json_t *ranks = json_object_get(facts, "ranks");
+    memset(&r, 0, sizeof r);
+    json_array_foreach(ranks, i, rank) if (count_of(rank, "steps") > 0)
+        add_row(&r, rank, "compute_ms", false);
+    if (r.count == 0)
+        return;
+    for (i = 0; i < r.count; i++) {
+        const int64_t epoch = count_of(r.row[i], "members_epoch");
+        if (epoch > 0)
+            name_row(&r, i, "rank %" PRId64 ", epoch %" PRId64, count_of(r.row[i], "rank"), epoch);
+        else
+            name_row(&r, i, "rank %" PRId64, count_of(r.row[i], "rank"));
+        for (size_t p = 0; p < 4; p++)
+            r.values[4 * i + p] = report_number(r.row[i], keys[p]);
+    }
+    snprintf(word, sizeof word, "%s-parts", id);
+    cli_svg_bars bars = {.title = "A step by its parts, per rank",
+                         .about = "A bar per rank: milliseconds of a mean step that it computes, "
+                                  "waits for the exchange, updates weights, and does the rest.",
+                         .x_label = "ms per step, mean",
+                         .id = word,
+                         .parts = parts,
+                         .part_count = 4};
+    fputs("<figure>\n", out);
+    draw(out, &r, &bars);
+    fputs("<figcaption>The exchange goes on beside computing; of it, encoding and decoding are in "
+          "the table.</figcaption>\n",
+          out);
+    report_folded(out, bars.title, columns, sizeof columns / sizeof columns[0], ranks);
+    fputs("</figure>\n", out);
+}
+
+/* ---------------------------------------------------------------- waits */
+
+static double at(const json_t *list, size_t i)
+{
+    const json_t *value = json_array_get(list, i);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static double most_of(const json_t *rows_of)
+{
+    double most = 0;
+    size_t i;
+    const json_t *row;
+    json_array_foreach(rows_of, i, row) for (size_t k = 0; k < json_array_size(row); k++)
+        most = fmax(most, at(row, k));
+    return most;
+}
+
+static void matrix_row(FILE *out, const json_t *waits, size_t i, double most)
+{
+    const json_t *row = json_array_get(json_object_get(waits, "for_ms"), i);
+    fprintf(out, "<tr><th scope=\"row\">rank %.0f</th>", at(json_object_get(waits, "ranks"), i));
+    for (size_t k = 0; k < json_array_size(row); k++) {
+        const double value = at(row, k);
+        if (i == k)
+            fputs("<td>-</td>", out);
+        else
+            fprintf(out, "<td style=\"--w:%.2f\">%.3f</td>", most > 0 ? value / most : 0, value);
+    }
+    fprintf(out, "<td>%.3f</td></tr>\n", at(json_object_get(waits, "exchange_ms"), i));
+}
+
+static void matrix_foot(FILE *out, const json_t *list, const char *head, double scale)
+{
+    fprintf(out, "<tr><th scope=\"row\">%s</th>", head);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        fprintf(out, "<td>%.4g</td>", scale * at(list, i));
+    fputs("<td>-</td></tr>\n", out);
+}
+
+void report_draw_waits(FILE *out, const json_t *facts)
+{
+    const json_t *waits = json_object_get(facts, "waits"), *all = json_object_get(waits, "for_ms");
+    const double most = most_of(all);
+    if (json_array_size(all) == 0)
+        return;
+    fprintf(out,
+            "<p>Milliseconds of a mean step that the rank of a row waited for the rank of a "
+            "column, over the %" PRId64 " newest steps that all of them have made. Steps begin "
+            "together, so who computes longest arrives last, and is waited for; what is left of a "
+            "wait is the exchange itself.</p>\n",
+            count_of(waits, "steps"));
+    report_table_begin(out, "Who waits for whom, ms per step");
+    fputs("<thead><tr><th scope=\"col\">waits</th>", out);
+    for (size_t i = 0; i < json_array_size(all); i++)
+        fprintf(out, "<th scope=\"col\">for %.0f</th>", at(json_object_get(waits, "ranks"), i));
+    fputs("<th scope=\"col\">exchange</th></tr></thead>\n<tbody>\n", out);
+    for (size_t i = 0; i < json_array_size(all); i++)
+        matrix_row(out, waits, i, most);
+    matrix_foot(out, json_object_get(waits, "last_share"), "last in % of steps", 100);
+    matrix_foot(out, json_object_get(waits, "caused_ms"), "longer than the next, ms", 1);
+    report_table_end(out);
+    if (count_of(waits, "ranks_left_out") > 0)
+        fprintf(out, "<p>%" PRId64 " ranks that caused less are left out.</p>\n",
+                count_of(waits, "ranks_left_out"));
+}
+
+/* ---------------------------------------------------------------- links */
+
+void report_draw_links(FILE *out, const char *id, const json_t *facts)
+{
+    static const char *const parts[] = {"measured while sending",
+                                        "unused, of what the interface says"};
+    static const report_column columns[] = {{"from rank", "from", 0, NULL},
+                                            {"to rank", "to", 0, NULL},
+                                            {"epoch of members", "members_epoch", 0, NULL},
+                                            {"to host", "to_host", 0, NULL},
+                                            {"by", "transport", 0, NULL},
+                                            {"rate, Mbit/s", "bytes_s", 8e-6, "%.4g"},
+                                            {"interface, Mbit/s", "line_bytes_s", 8e-6, "%.4g"},
+                                            {"share, %", "share", 100, "%.3g"},
+                                            {"sent, MB", "sent_bytes", 1e-6, "%.3f"},
+                                            {"received, MB", "received_bytes", 1e-6, "%.3f"}};
+    char word[WORD];
+    static rows r;
+    size_t i;
+    const json_t *link, *links = json_object_get(facts, "links");
+    if (json_array_size(links) == 0)
+        return;
+    memset(&r, 0, sizeof r);
+    json_array_foreach(links, i, link) if (isfinite(report_number(link, "bytes_s")))
+        add_row(&r, link, "bytes_s", true);
+    for (i = 0; i < r.count; i++) {
+        const double rate = report_number(r.row[i], "bytes_s");
+        name_row(&r, i, "%" PRId64 " to %" PRId64, count_of(r.row[i], "from"),
+                 count_of(r.row[i], "to"));
+        r.values[2 * i] = rate * 8e-6;
+        r.values[2 * i + 1] = (report_number(r.row[i], "line_bytes_s") - rate) * 8e-6;
+    }
+    snprintf(word, sizeof word, "%s-links", id);
+    cli_svg_bars bars = {.title = "Links between ranks",
+                         .about = "A bar per connection: what it carried per second while it had "
+                                  "something to send, and what the interface could carry.",
+                         .x_label = "Mbit/s",
+                         .id = word,
+                         .parts = parts,
+                         .part_count = 2};
+    fputs("<figure>\n", out);
+    if (r.count > 0)
+        draw(out, &r, &bars);
+    else
+        fputs("<p>No link sent for a tenth of a second, or all are shared memory: no rate is "
+              "known.</p>\n",
+              out);
+    report_folded(out, bars.title, columns, sizeof columns / sizeof columns[0], links);
+    if (count_of(facts, "links_left_out") > 0)
+        fprintf(out, "<p>%" PRId64 " more lines of links are left out.</p>\n",
+                count_of(facts, "links_left_out"));
+    fputs("</figure>\n", out);
+}
+
+/* ---------------------------------------------------------------- bytes */
+
+void report_draw_codecs(FILE *out, const char *id, const json_t *facts)
+{
+    static const char *const parts[] = {"sent", "spared, of dense float32"};
+    static const report_column columns[] = {{"codec", "codec", 0, NULL},
+                                            {"from step", "from_step", 0, NULL},
+                                            {"steps of ranks", "lines", 0, NULL},
+                                            {"sent, MB", "sent_bytes", 1e-6, "%.3f"},
+                                            {"dense, MB", "dense_bytes", 1e-6, "%.3f"},
+                                            {"times less", "times_less", 0, "%.3f"}};
+    char word[WORD];
+    static rows r;
+    size_t i;
+    const json_t *codec, *codecs = json_object_get(facts, "codecs");
+    if (json_array_size(codecs) == 0)
+        return;
+    memset(&r, 0, sizeof r);
+    json_array_foreach(codecs, i, codec) add_row(&r, codec, "sent_bytes", false);
+    for (i = 0; i < r.count; i++) {
+        const double sent = report_number(r.row[i], "sent_bytes");
+        name_row(&r, i, "%s", report_text(r.row[i], "codec"));
+        r.values[2 * i] = sent * 1e-6;
+        r.values[2 * i + 1] = report_number(r.row[i], "dense_bytes") * 1e-6 - sent * 1e-6;
+    }
+    snprintf(word, sizeof word, "%s-codecs", id);
+    cli_svg_bars bars = {.title = "Bytes by codec, of all ranks",
+                         .about = "A bar per codec: megabytes that were sent, and what the same "
+                                  "operations would have sent as dense float32.",
+                         .x_label = "MB",
+                         .id = word,
+                         .parts = parts,
+                         .part_count = 2};
+    fputs("<figure>\n", out);
+    draw(out, &r, &bars);
+    report_folded(out, bars.title, columns, sizeof columns / sizeof columns[0], codecs);
+    fputs("</figure>\n", out);
+}
