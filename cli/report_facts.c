@@ -209,7 +209,7 @@ static void note_missing(report_run *run, const json_t *totals, const json_t *co
     if (sent > 0 && json_array_size(codecs) == 0)
         report_note(run, "the metrics do not say what a dense exchange would have sent: an older "
                          "version wrote them");
-    if (sent > 0 && json_array_size(run->links) == 0)
+    if (sent > 0 && run->file_count > 1 && json_array_size(run->links) == 0)
         report_note(run, "no line tells of the links: they are written at the end of an epoch");
 }
 

@@ -61,7 +61,8 @@ static void tell_compute(const report_run *run, const json_t *slow, char *text, 
              number_of(slow, "caused_ms"));
     if (isfinite(number_of(slow, "last_share")))
         snprintf(evidence, SENTENCE,
-                 "It arrived last in %.0f %% of the last 256 steps, and computes %.2f ms per step; "
+                 "It arrived last in %.0f %% of its last steps (256 at most), and computes %.2f ms "
+                 "per step; "
                  "the median of the others computes %.2f ms.",
                  100 * number_of(slow, "last_share"), number_of(slow, "compute_ms"),
                  median_of_others(run, rank));
@@ -105,13 +106,14 @@ static void tell_by_lines(const json_t *waits, char *evidence)
         worst = i;
     if (json_array_size(caused) == 0)
         return;
-    snprintf(evidence, SENTENCE,
-             "Of the %" PRId64 " steps that are in the metrics of all ranks, rank %" PRId64
-             " arrived last in %.0f %%; it computed %.2f ms per step longer than the next slowest.",
-             (int64_t)json_integer_value(json_object_get(waits, "steps")),
-             (int64_t)json_integer_value(json_array_get(json_object_get(waits, "ranks"), worst)),
-             100 * json_number_value(json_array_get(json_object_get(waits, "last_share"), worst)),
-             json_number_value(json_array_get(caused, worst)));
+    snprintf(
+        evidence, SENTENCE,
+        "Of the %" PRId64 " steps that are in the metrics of all ranks, rank %" PRId64
+        " arrived last in %.0f %%; on average it computed %.2f ms longer than the next slowest.",
+        (int64_t)json_integer_value(json_object_get(waits, "steps")),
+        (int64_t)json_integer_value(json_array_get(json_object_get(waits, "ranks"), worst)),
+        100 * json_number_value(json_array_get(json_object_get(waits, "last_share"), worst)),
+        json_number_value(json_array_get(caused, worst)));
 }
 
 static const char *no_verdict(const report_run *run, uint64_t steps)
