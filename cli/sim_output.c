@@ -157,6 +157,8 @@ static json_t *curve_of(const sim_report *r)
         json_t *one = json_object();
         answer_set_number(one, "time_s", points[i].time_s);
         answer_set_number(one, "iterations", points[i].iterations);
+        answer_set_count(one, "iterations_min", points[i].iterations_min);
+        answer_set_count(one, "iterations_max", points[i].iterations_max);
         answer_set_number(one, "loss", points[i].loss);
         answer_set_number(one, "consensus", points[i].consensus);
         json_array_append_new(all, one);
@@ -240,24 +242,28 @@ static bool draw(const char *dir, const char *name, const cli_svg_plot *plot)
     return finish(file);
 }
 
-static bool draw_curve(const sim_report *r, const char *dir, double *x, double *y)
+/* low, high: of the worker that has done least, and most. */
+static bool draw_curve(const sim_report *r, const char *dir, double *x, double *y, double *low,
+                       double *high)
 {
     uint32_t count;
     const shoal_sim_point *points = shoal_sim_curve(r->sim, &count);
-    cli_svg_line line = {.x = x, .y = y, .count = count};
+    cli_svg_line line = {.x = x, .y = y, .count = count, .low = low, .high = high};
     cli_svg_plot plot = {.title = r->desc->sync,
                          .x_label = "virtual time, s",
-                         .y_label = "iterations, mean over workers",
+                         .y_label = "iterations: mean, least and most of a worker",
                          .zero_y = true,
                          .lines = &line,
                          .line_count = 1};
     for (uint32_t i = 0; i < count; i++) {
         x[i] = points[i].time_s;
         y[i] = points[i].iterations;
+        low[i] = (double)points[i].iterations_min;
+        high[i] = (double)points[i].iterations_max;
     }
     if (!draw(dir, "iterations.svg", &plot))
         return false;
-    line.count = 0;
+    line = (cli_svg_line){.x = x, .y = y};
     for (uint32_t i = 0; i < count; i++) { /* a network has no loss before its first samples */
         x[line.count] = points[i].time_s;
         y[line.count] = points[i].loss;
@@ -327,12 +333,12 @@ bool sim_draw(const sim_report *r, const char *dir)
 {
     uint32_t points;
     (void)shoal_sim_curve(r->sim, &points);
-    double *x = calloc((size_t)points + 1, sizeof *x), *y = calloc((size_t)points + 1, sizeof *y);
-    bool good = x != NULL && y != NULL && (mkdir(dir, 0777) == 0 || errno == EEXIST) &&
-                draw_curve(r, dir, x, y) && draw_waits(r, dir);
+    const size_t room = (size_t)points + 1;
+    double *x = calloc(4 * room, sizeof *x);
+    bool good = x != NULL && (mkdir(dir, 0777) == 0 || errno == EEXIST) &&
+                draw_curve(r, dir, x, x + room, x + 2 * room, x + 3 * room) && draw_waits(r, dir);
     int error = errno;
     free(x);
-    free(y);
     errno = error;
     return good;
 }

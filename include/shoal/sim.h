@@ -164,6 +164,7 @@ SHOAL_API const uint64_t *shoal_sim_waits(const shoal_sim *sim, uint32_t worker)
 typedef struct shoal_sim_point {
     double time_s, iterations; /* iterations: mean over workers */
     double loss, consensus;
+    uint64_t iterations_min, iterations_max; /* of the worker that has done least, and most */
 } shoal_sim_point;
 /** A few hundred points over the whole run; the first is its start. Valid until destroy. */
 SHOAL_API const shoal_sim_point *shoal_sim_curve(const shoal_sim *sim, uint32_t *count_out);

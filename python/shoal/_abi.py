@@ -1175,6 +1175,8 @@ class shoal_sim_point(C.Structure):
         ("iterations", C.c_double),
         ("loss", C.c_double),
         ("consensus", C.c_double),
+        ("iterations_min", C.c_uint64),
+        ("iterations_max", C.c_uint64),
     ]
 
 

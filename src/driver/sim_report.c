@@ -131,6 +131,16 @@ const uint64_t *shoal_sim_waits(const shoal_sim *sim, uint32_t worker)
 
 /* ---------------------------------------------------------------- the job over time */
 
+static void find_extremes(const shoal_sim *sim, shoal_sim_point *point)
+{
+    point->iterations_min = point->iterations_max = sim->nodes[0].done;
+    for (uint32_t w = 1; w < sim->workers; w++) {
+        const uint64_t done = sim->nodes[w].done;
+        point->iterations_min = done < point->iterations_min ? done : point->iterations_min;
+        point->iterations_max = done > point->iterations_max ? done : point->iterations_max;
+    }
+}
+
 /* When the room is full every other point goes, and from then on half as many come. */
 void shoali_sim_report_step(shoal_sim *sim, bool at_start)
 {
@@ -148,6 +158,7 @@ void shoali_sim_report_step(shoal_sim *sim, bool at_start)
     shoal_sim_point *point = &sim->curve[sim->curve_count++];
     point->time_s = (double)sim->now_ns * 1e-9;
     point->iterations = (double)sim->steps / sim->workers;
+    find_extremes(sim, point);
     shoali_sim_measure(sim, point);
 }
 

@@ -62,6 +62,25 @@ class Sim(unittest.TestCase):
             for name in os.listdir(pictures):
                 xml.etree.ElementTree.parse(os.path.join(pictures, name))
 
+    def test_a_straggler_is_seen_in_the_pictures(self):
+        """Who computes four times as long is at the low end of a band, and waits for nobody."""
+        with tempfile.TemporaryDirectory() as folder:
+            found = self.json("--workers", 8, "--iterations", 40, "--sync", "ad_psgd",
+                              "--compute", "fixed:slow=3:4x", "--pictures", folder)
+            last, done = found["curve"][-1], [w["iterations"] for w in found["per_worker"]]
+            self.assertEqual((min(done), max(done)), (last["iterations_min"],
+                                                      last["iterations_max"]))
+            middle = found["curve"][len(found["curve"]) // 3]
+            self.assertLess(3 * middle["iterations_min"], middle["iterations_max"] + 3)
+            root = xml.etree.ElementTree.parse(os.path.join(folder, "iterations.svg")).getroot()
+            self.assertEqual(1, sum("fill-opacity" in e.attrib and e.tag.endswith("path")
+                                    for e in root))
+            self.sim("--workers", 8, "--iterations", 40, "--compute", "fixed:slow=3:4x",
+                     "--pictures", folder)
+            root = xml.etree.ElementTree.parse(os.path.join(folder, "waits.svg")).getroot()
+            names = [e.text for e in root.iter() if (e.text or "").startswith("worker ")]
+            self.assertEqual((8, "worker 3"), (len(names), names[0]))
+
     def test_a_network_learns_in_virtual_time(self):
         with tempfile.TemporaryDirectory() as folder:
             shoal.run("data", "digits", "--out", folder, "--train", 600, "--test", 200)
