@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "aggregator_metrics.h"
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "metrics_http.h"
 #include "shoal/aggregator.h"
 
 enum { KEY_JSON = 1000, KEY_PORTS, KEY_KERNEL };
@@ -144,25 +146,29 @@ static int run_daemon(const daemon_args *args)
 {
     struct sigaction action = {.sa_handler = on_signal};
     shoal_aggregator *aggregator = NULL;
-    aggregator_metrics *metrics = NULL;
+    metrics_http *metrics = NULL;
     if (args->token_file != NULL)
         setenv("SHOAL_TOKEN_FILE", args->token_file, 1);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     if (shoal_aggregator_create(&args->desc, &aggregator) != SHOAL_OK)
         return cli_report("aggregator");
-    if (args->metrics != NULL)
-        metrics = aggregator_metrics_start(args->metrics, aggregator);
+    const int listener = args->metrics != NULL ? metrics_listen("aggregator", args->metrics) : -1;
+    if (listener >= 0)
+        metrics = metrics_http_start("aggregator", listener, NULL, aggregator_metrics_fill,
+                                     aggregator);
     int code = args->metrics != NULL && metrics == NULL ? CLI_USAGE : CLI_OK;
     if (code == CLI_OK)
         greet(args, shoal_aggregator_port(aggregator),
-              metrics != NULL ? aggregator_metrics_port(metrics) : 0);
+              metrics != NULL ? metrics_port(listener) : 0);
     bool over = code != CLI_OK;
     while (!over && !asked_to_end)
         over = shoal_aggregator_wait(aggregator, args->once ? 1 : UINT64_MAX, LOOK_US) == SHOAL_OK;
     if (code == CLI_OK)
         part(args, aggregator);
-    aggregator_metrics_end(metrics);
+    metrics_http_end(metrics);
+    if (listener >= 0)
+        close(listener);
     shoal_aggregator_destroy(aggregator);
     return code;
 }

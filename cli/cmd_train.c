@@ -26,13 +26,15 @@ static void be_spare(train_args *args)
         args->comm.join_timeout_us = week_us;
 }
 
-static shoal_status run_stage(train_args *args, shoal_comm **comm, shoal_view *view, uint32_t stage)
+static shoal_status run_stage(train_args *args, train_metrics *metrics, shoal_comm **comm,
+                              shoal_view *view, uint32_t stage)
 {
     const train_stages *stages = &args->stages;
     const train_worker work = {.train = &stages->desc[stage],
                                .planned = args->planned,
                                .json = args->json,
                                .quiet = args->quiet,
+                               .metrics = metrics,
                                .reports = stage + 1 == stages->count};
     shoal_train *train = NULL;
     shoal_status status = shoal_train_create(*comm, &stages->desc[stage], &train);
@@ -42,8 +44,21 @@ static shoal_status run_stage(train_args *args, shoal_comm **comm, shoal_view *v
         printf("%s\n", stages->name[stage]);
     status = view->rank < view->workers ? train_work(&work, train, comm, view)
                                         : shoal_train_serve(train);
+    train_metrics_stage(metrics);
     shoal_train_destroy(train);
     return status;
+}
+
+/* Before anything is trained, so that a port in use is told at once. */
+static bool begin_metrics(const train_args *args, train_metrics *metrics, const shoal_view *view)
+{
+    if (metrics == NULL || view->rank != 0)
+        return true;
+    if (!train_metrics_serve(metrics, view->rank))
+        return false;
+    if (!args->quiet || strcmp(args->metrics.address, "0") == 0)
+        fprintf(stderr, "shoal train: metrics are at port %u\n", train_metrics_port(metrics));
+    return true;
 }
 
 static int worker_main(train_args *args)
@@ -69,9 +84,13 @@ static int worker_main(train_args *args)
         status = shoal_comm_view(comm, &view);
     if (status == SHOAL_OK && view.rank_count > 1)
         snprintf(name, sizeof name, "train: rank %u", view.rank);
-    for (uint32_t i = 0; i < args->stages.count && status == SHOAL_OK; i++)
-        status = run_stage(args, &comm, &view, i);
-    int code = status == SHOAL_OK ? CLI_OK : cli_report(name);
+    train_metrics *metrics = status == SHOAL_OK ? train_metrics_create(&args->metrics, &args->train)
+                                                : NULL;
+    const bool served = begin_metrics(args, metrics, &view);
+    for (uint32_t i = 0; i < args->stages.count && status == SHOAL_OK && served; i++)
+        status = run_stage(args, metrics, &comm, &view, i);
+    int code = !served ? CLI_USAGE : status == SHOAL_OK ? CLI_OK : cli_report(name);
+    train_metrics_destroy(metrics);
     train_stages_free(&args->stages);
     shoal_comm_destroy(comm);
     return code;
@@ -177,6 +196,8 @@ static int run_args(void *input, char **command)
     args->launch.argv = command;
     args->launch.itself = true;
     args->launch.tacit = args->quiet;
+    if (args->launch.hosts == NULL && !train_metrics_reserve(&args->metrics))
+        return CLI_USAGE;
     return launch_run(&args->launch);
 }
 

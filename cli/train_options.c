@@ -45,7 +45,9 @@ enum {
     KEY_SPARES,
     KEY_DRY_RUN,
     KEY_LOG,
-    KEY_LOG_FORMAT
+    KEY_LOG_FORMAT,
+    KEY_METRICS,
+    KEY_METRICS_TOKEN
 };
 
 const struct argp_option train_options[] = {
@@ -131,6 +133,14 @@ const struct argp_option train_options[] = {
     {"json", 'j', NULL, 0, "Result as one JSON object", 3},
     {"quiet", 'q', NULL, 0, "No progress, no epochs' lines", 3},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "Say whether these options go together; start nothing", 3},
+    {"metrics", KEY_METRICS, "[HOST:]PORT", 0,
+     "Serve metrics for Prometheus there, at /metrics, from the lowest rank that is there; this "
+     "host alone unless HOST says otherwise; 0: a free port (nowhere)",
+     3},
+    {"metrics-token-file", KEY_METRICS_TOKEN, "FILE", 0,
+     "Who asks for metrics must bring the bearer token in it, a file of mode 0600; needed off "
+     "loopback",
+     3},
     {"log", KEY_LOG, "LEVEL", 0, "error, warn, info, debug, trace (warn)", 3},
     {"log-format", KEY_LOG_FORMAT, "FORMAT", 0, "text or json (text)", 3},
     {NULL, 0, NULL, 0, "When something goes wrong:", 4},
@@ -174,6 +184,10 @@ static const char **text_option(train_args *args, int key)
         return &args->train.codec;
     case 'o':
         return &args->train.out;
+    case KEY_METRICS:
+        return &args->metrics.address;
+    case KEY_METRICS_TOKEN:
+        return &args->metrics.token_file;
     case KEY_PLAN:
         return &args->train.plan;
     case KEY_CIRCULANT:
@@ -430,11 +444,10 @@ error_t train_parse(int key, char *text, struct argp_state *state)
 static const struct {
     int key, needs;
     const char *form; /* of the other, where its name alone is not enough */
-} needed[] = {{KEY_CHECKPOINT, 'o', " DIR"},
-              {KEY_DUMP_EVERY, KEY_DUMP, " DIR"},
-              {KEY_SPARES, KEY_ON_LOSS, " reform"},
-              {KEY_ADMM, KEY_CIRCULANT, " k=N"},
-              {KEY_ADMM, 'o', " DIR"}};
+} needed[] = {
+    {KEY_CHECKPOINT, 'o', " DIR"},        {KEY_DUMP_EVERY, KEY_DUMP, " DIR"},
+    {KEY_SPARES, KEY_ON_LOSS, " reform"}, {KEY_METRICS_TOKEN, KEY_METRICS, " [HOST:]PORT"},
+    {KEY_ADMM, KEY_CIRCULANT, " k=N"},    {KEY_ADMM, 'o', " DIR"}};
 
 static const struct {
     int key, beside;
@@ -512,5 +525,5 @@ bool train_given_fit(train_args *args)
                       option_name(excluded[i].beside));
             return false;
         }
-    return true;
+    return train_metrics_fit(&args->metrics);
 }

@@ -8,6 +8,7 @@
 #include "launch.h"
 #include "shoal/train.h"
 #include "train_kept.h"
+#include "train_metrics.h"
 #include "train_stages.h"
 
 typedef struct train_args {
@@ -19,6 +20,7 @@ typedef struct train_args {
     char *plan_model, *circulant_model; /* owned */
     const char *circulant, *admm, *whole_model;
     train_stages stages;
+    train_metrics_options metrics;
     train_kept kept;  /* what the run folder is to know */
     uint64_t planned; /* elements per step that the plan says */
     bool json, quiet, dry_run;

@@ -50,6 +50,7 @@ static shoal_status run_steps(const train_worker *args, shoal_train *train, uint
             train_codec_table(train);
             *told = true;
         }
+        train_metrics_step(args->metrics, rank, train, &progress);
         show_progress(args, &progress);
     } while (!progress.done);
     return SHOAL_OK;
@@ -102,6 +103,7 @@ shoal_status train_work(const train_worker *args, shoal_train *train, shoal_comm
 {
     bool told = false;
     for (;;) {
+        train_metrics_step(args->metrics, view->rank, train, NULL);
         shoal_status status = run_steps(args, train, view->rank, &told);
         if (status == SHOAL_OK && args->reports)
             status = report(args, train, view->rank);

@@ -5,12 +5,14 @@
 #define SHOAL_CLI_TRAIN_WORKER_H
 
 #include "shoal/train.h"
+#include "train_metrics.h"
 
 typedef struct train_worker {
     const shoal_train_desc *train; /* what is reported */
     uint64_t planned;              /* elements per step that a plan says */
     bool json, quiet;
-    bool reports; /* the last of several trainings in a row */
+    bool reports;           /* the last of several trainings in a row */
+    train_metrics *metrics; /* NULL: none are asked for */
 } train_worker;
 
 /** comm and view: in and out. */

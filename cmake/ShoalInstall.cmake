@@ -29,6 +29,8 @@ if(TARGET shoal_command)
   install(TARGETS shoal_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES ${CMAKE_SOURCE_DIR}/innet/shoal-aggregator.service
     DESTINATION lib/systemd/system)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/monitoring
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/shoal)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
     FILES_MATCHING PATTERN "*.md")
 endif()

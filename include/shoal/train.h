@@ -210,6 +210,24 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_in_virtual_time(const shoal_tr
 /** A dedicated server's part: serve until the workers are done. */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_serve(shoal_train *train);
 
+/** What this process has counted since it began to train, for who watches it; seconds and bytes are
+ * this worker's. */
+typedef struct shoal_train_totals {
+    size_t size;
+    uint64_t steps, skipped;
+    uint64_t samples; /* of all workers */
+    /** A step is computing, waiting for what is exchanged, updating, and a rest. Exchange, encoding
+     * and decoding go on beside it. */
+    double step_s, compute_s, wait_s, update_s, exchange_s, encode_s, decode_s;
+    double sent_bytes, received_bytes; /* coded gradients and weights */
+    double dense_bytes;                /* the same exchange of dense float32 would have sent */
+    uint64_t checkpoint_step; /* of the newest that all have written, or went on from; 0: none */
+    uint64_t membership;      /* epoch of the members */
+    uint32_t workers, lost;   /* that are there, and that were lost since this process began */
+} shoal_train_totals;
+/** Between two steps, on the thread that makes them. */
+SHOAL_API void shoal_train_count(const shoal_train *train, shoal_train_totals *totals_out);
+
 /** The run as a whole, over all workers; the same on every rank. Times are means per step, in
  * milliseconds. */
 typedef struct shoal_train_summary {

@@ -1299,6 +1299,29 @@ class shoal_train_candidate(C.Structure):
     ]
 
 
+class shoal_train_totals(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("steps", C.c_uint64),
+        ("skipped", C.c_uint64),
+        ("samples", C.c_uint64),
+        ("step_s", C.c_double),
+        ("compute_s", C.c_double),
+        ("wait_s", C.c_double),
+        ("update_s", C.c_double),
+        ("exchange_s", C.c_double),
+        ("encode_s", C.c_double),
+        ("decode_s", C.c_double),
+        ("sent_bytes", C.c_double),
+        ("received_bytes", C.c_double),
+        ("dense_bytes", C.c_double),
+        ("checkpoint_step", C.c_uint64),
+        ("membership", C.c_uint64),
+        ("workers", C.c_uint32),
+        ("lost", C.c_uint32),
+    ]
+
+
 class shoal_train_summary(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1600,6 +1623,7 @@ FUNCTIONS = {
     "shoal_train_codec": (C.c_char_p, [C.c_void_p]),
     "shoal_train_in_virtual_time": (STATUS, [C.POINTER(shoal_train_desc), C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
     "shoal_train_serve": (STATUS, [C.c_void_p]),
+    "shoal_train_count": (None, [C.c_void_p, C.POINTER(shoal_train_totals)]),
     "shoal_train_summarise": (STATUS, [C.c_void_p, C.POINTER(shoal_train_summary)]),
     "shoal_train_loss_of": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_loss)]),
     "shoal_train_rank_of": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_rank)]),

@@ -177,6 +177,8 @@ static void account(shoal_train *train, const shoali_step_times *times)
     t->encode_us += (double)times->sync.encode_ns / 1e3;
     t->decode_us += (double)times->sync.decode_ns / 1e3;
     t->payload_bytes += (double)times->sync.sent_payload_bytes;
+    t->received_bytes += (double)times->sync.received_payload_bytes;
+    t->samples += times->total;
     t->raw_bytes += 4.0 * (double)times->sync.dense_elems;
     train->epoch_us += times->step_us;
 }

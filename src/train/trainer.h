@@ -17,7 +17,8 @@
 typedef struct shoali_totals {
     uint64_t steps, skipped;
     double step_us, compute_us, wait_us, comm_us, encode_us, decode_us, update_us;
-    double payload_bytes, raw_bytes;
+    double payload_bytes, received_bytes, raw_bytes;
+    uint64_t samples; /* of all workers */
 } shoali_totals;
 
 /** Slows the computation down on purpose: a slow machine, or a compute time of its own (pace.c). */

@@ -30,6 +30,7 @@ BESIDE = {
     ("predict", "allow"): ([b"--search"], "plan"),
     ("predict", "keep"): ([b"--search"], "plan"),
     ("predict", "plan"): ([], "model"),
+    ("train", "metrics-token-file"): ([b"--metrics=0"], "metrics"),
 }
 # Paths that stand for themselves, behind a verb.
 BARE = {("model",): [b"show", None], ("data", "text"): [b"--out=made", None]}
