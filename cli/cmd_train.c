@@ -26,7 +26,13 @@ static void be_spare(train_args *args)
         args->comm.join_timeout_us = week_us;
 }
 
-static shoal_status run_stage(train_args *args, train_metrics *metrics, shoal_comm **comm,
+/* What a run tells while it goes on, beside its folder. */
+typedef struct audience {
+    train_metrics *metrics;
+    train_board *board;
+} audience;
+
+static shoal_status run_stage(train_args *args, const audience *told, shoal_comm **comm,
                               shoal_view *view, uint32_t stage)
 {
     const train_stages *stages = &args->stages;
@@ -34,7 +40,8 @@ static shoal_status run_stage(train_args *args, train_metrics *metrics, shoal_co
                                .planned = args->planned,
                                .json = args->json,
                                .quiet = args->quiet,
-                               .metrics = metrics,
+                               .metrics = told->metrics,
+                               .board = told->board,
                                .reports = stage + 1 == stages->count};
     shoal_train *train = NULL;
     shoal_status status = shoal_train_create(*comm, &stages->desc[stage], &train);
@@ -42,23 +49,44 @@ static shoal_status run_stage(train_args *args, train_metrics *metrics, shoal_co
         return status;
     if (stages->name[stage] != NULL && view->rank == 0 && !args->json && !args->quiet)
         printf("%s\n", stages->name[stage]);
+    train_board_stage(told->board, stages->desc[stage].out);
     status = view->rank < view->workers ? train_work(&work, train, comm, view)
                                         : shoal_train_serve(train);
-    train_metrics_stage(metrics);
+    train_metrics_stage(told->metrics);
     shoal_train_destroy(train);
     return status;
 }
 
-/* Before anything is trained, so that a port in use is told at once. */
-static bool begin_metrics(const train_args *args, train_metrics *metrics, const shoal_view *view)
+/* Before anything is trained, so that a port or a folder in use is told at once. */
+static bool begin_told(const train_args *args, const shoal_view *view, audience *told)
 {
-    if (metrics == NULL || view->rank != 0)
+    const bool begins = view->rank == 0 && view->epoch == 0;
+    told->metrics = train_metrics_create(&args->metrics, &args->train);
+    if (!train_board_open(args->tensorboard, args->train.out, args->train.resume != NULL, begins,
+                          &told->board))
+        return false;
+    if (told->metrics == NULL || view->rank != 0)
         return true;
-    if (!train_metrics_serve(metrics, view->rank))
+    if (!train_metrics_serve(told->metrics, view->rank))
         return false;
     if (!args->quiet || strcmp(args->metrics.address, "0") == 0)
-        fprintf(stderr, "shoal train: metrics are at port %u\n", train_metrics_port(metrics));
+        fprintf(stderr, "shoal train: metrics are at port %u\n", train_metrics_port(told->metrics));
     return true;
+}
+
+/* All trainings in a row. @return exit code */
+static int run_stages(train_args *args, shoal_comm **comm, shoal_view *view, const char *name)
+{
+    audience told = {0};
+    shoal_status status = SHOAL_OK;
+    const bool begun = begin_told(args, view, &told);
+    for (uint32_t i = 0; i < args->stages.count && status == SHOAL_OK && begun; i++)
+        status = run_stage(args, &told, comm, view, i);
+    int code = !begun ? CLI_USAGE : status == SHOAL_OK ? CLI_OK : cli_report(name);
+    train_metrics_destroy(told.metrics);
+    if (!train_board_close(told.board) && code == CLI_OK)
+        code = CLI_FAILED;
+    return code;
 }
 
 static int worker_main(train_args *args)
@@ -84,13 +112,7 @@ static int worker_main(train_args *args)
         status = shoal_comm_view(comm, &view);
     if (status == SHOAL_OK && view.rank_count > 1)
         snprintf(name, sizeof name, "train: rank %u", view.rank);
-    train_metrics *metrics = status == SHOAL_OK ? train_metrics_create(&args->metrics, &args->train)
-                                                : NULL;
-    const bool served = begin_metrics(args, metrics, &view);
-    for (uint32_t i = 0; i < args->stages.count && status == SHOAL_OK && served; i++)
-        status = run_stage(args, metrics, &comm, &view, i);
-    int code = !served ? CLI_USAGE : status == SHOAL_OK ? CLI_OK : cli_report(name);
-    train_metrics_destroy(metrics);
+    const int code = status == SHOAL_OK ? run_stages(args, &comm, &view, name) : cli_report(name);
     train_stages_free(&args->stages);
     shoal_comm_destroy(comm);
     return code;

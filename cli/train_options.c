@@ -47,7 +47,8 @@ enum {
     KEY_LOG,
     KEY_LOG_FORMAT,
     KEY_METRICS,
-    KEY_METRICS_TOKEN
+    KEY_METRICS_TOKEN,
+    KEY_TENSORBOARD
 };
 
 const struct argp_option train_options[] = {
@@ -141,6 +142,8 @@ const struct argp_option train_options[] = {
      "Who asks for metrics must bring the bearer token in it, a file of mode 0600; needed off "
      "loopback",
      3},
+    {"tensorboard", KEY_TENSORBOARD, "DIR", 0,
+     "Event files for TensorBoard go to a folder there, named after --out or the job", 3},
     {"log", KEY_LOG, "LEVEL", 0, "error, warn, info, debug, trace (warn)", 3},
     {"log-format", KEY_LOG_FORMAT, "FORMAT", 0, "text or json (text)", 3},
     {NULL, 0, NULL, 0, "When something goes wrong:", 4},
@@ -184,6 +187,8 @@ static const char **text_option(train_args *args, int key)
         return &args->train.codec;
     case 'o':
         return &args->train.out;
+    case KEY_TENSORBOARD:
+        return &args->tensorboard;
     case KEY_METRICS:
         return &args->metrics.address;
     case KEY_METRICS_TOKEN:

@@ -21,6 +21,7 @@ typedef struct train_args {
     const char *circulant, *admm, *whole_model;
     train_stages stages;
     train_metrics_options metrics;
+    const char *tensorboard;
     train_kept kept;  /* what the run folder is to know */
     uint64_t planned; /* elements per step that the plan says */
     bool json, quiet, dry_run;

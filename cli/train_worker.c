@@ -51,6 +51,7 @@ static shoal_status run_steps(const train_worker *args, shoal_train *train, uint
             *told = true;
         }
         train_metrics_step(args->metrics, rank, train, &progress);
+        train_board_step(args->board, train, &progress);
         show_progress(args, &progress);
     } while (!progress.done);
     return SHOAL_OK;

@@ -5,6 +5,7 @@
 #define SHOAL_CLI_TRAIN_WORKER_H
 
 #include "shoal/train.h"
+#include "train_board.h"
 #include "train_metrics.h"
 
 typedef struct train_worker {
@@ -12,6 +13,7 @@ typedef struct train_worker {
     uint64_t planned;              /* elements per step that a plan says */
     bool json, quiet;
     bool reports;           /* the last of several trainings in a row */
+    train_board *board;     /* NULL: nothing for TensorBoard */
     train_metrics *metrics; /* NULL: none are asked for */
 } train_worker;
 

@@ -15,7 +15,8 @@ NUMBERS = """N K A S X MS SECONDS BYTES ELEMS RATE FACTOR POINTS BITS PERCENT CY
 STEPS EPOCHS PORT SHARE BYTE BYTES|model N|auto[:N] N|HxW""".split()
 PATHS = ("FILE", "DIR", "CSV", "PATH", "FILE.et", "FILE[@WEIGHT]", "FILE|tp=N")
 # What is written; other paths are read.
-WRITTEN = {"out", "csv", "svg", "html", "trace", "timeline", "log", "pictures", "dump-gradients"}
+WRITTEN = {"out", "csv", "svg", "html", "trace", "timeline", "log", "pictures", "dump-gradients",
+           "tensorboard"}
 # What some of them say nothing without, and what they do not go together with.
 BESIDE = {
     ("network", "csv"): ([b"--sweep=sum=100:500:2"], "limit"),

@@ -128,10 +128,11 @@ class Metrics(unittest.TestCase):
     def test_two_jobs_and_a_port_in_use(self):
         ports = [free_port(), free_port()]
         for port, workers in zip(ports, (3, 2)):
-            self.start(port, "--workers", workers, "--compute-ms", 20, "--epochs", 1000, "--no-eval",
-                       "--quiet", SHOAL_JOB="same")  # fmt: skip
+            self.start(port, "--workers", workers, "--compute-ms", 20, "--epochs", 1000,
+                       "--no-eval", "--quiet", SHOAL_JOB="same")  # fmt: skip
         for port, workers in zip(ports, (3, 2)):  # each tells of its own ranks
-            page = self.page(port, lambda p: self.steps(p) >= 2 and p["shoal_train_rank_up"].samples)
+            page = self.page(port, lambda p: self.steps(p) >= 2
+                             and p["shoal_train_rank_up"].samples)  # fmt: skip
             self.assertEqual(len(page["shoal_train_rank_up"].samples), workers)
         self.assertEqual(len(page["shoal_train_job"].samples), 1)
         out = os.path.join(self.folder, "refused")

@@ -44,7 +44,7 @@ OTHERS = {
     "checks": ("", "--check-every 2", "--nonfinite skip", "--dump-gradients @tmp/dump"),
     "step": ("", "--clip-norm 0.5", "--label-smoothing 0.1", "--augment crop=2,flip"),
     "tos": ("", "--tos 0x28"),
-    "watched": ("", "--metrics 0"),
+    "watched": ("", "--metrics 0 --tensorboard @tmp/board"),
     "evaluation": ("", "--no-eval", "--eval-every 2"),
 }
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train_board.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "event_file.h"
+
+struct train_board {
+    char folder[PATH_MAX], stage[PATH_MAX];
+    char run[64]; /* last part of the run's --out */
+    bool goes_on, failed;
+    event_file *file; /* NULL: not yet, or not this process's */
+    shoal_train_totals before;
+};
+
+/* ------------------------------------------------------------------ where */
+
+/* The last part of a path, cut to what a file's name may hold. */
+static void last_part(const char *path, char out[64])
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    snprintf(out, 64, "%.*s", (int)(end - start < 63 ? end - start : 63), path + start);
+    if (out[0] == '\0' || strcmp(out, ".") == 0 || strcmp(out, "..") == 0)
+        snprintf(out, 64, "run");
+}
+
+/* Of a run without a folder: its job, which has a name that no other one has, or the time. */
+static void name_without_out(char out[64])
+{
+    const char *job = getenv("SHOAL_JOB");
+    if (job != NULL && job[0] != '\0') {
+        last_part(job, out);
+        return;
+    }
+    const time_t now = time(NULL);
+    struct tm at;
+    char text[32];
+    (void)strftime(text, sizeof text, "%Y%m%d-%H%M%S", gmtime_r(&now, &at));
+    snprintf(out, 64, "train-%s-%ld", text, (long)getpid());
+}
+
+static bool make_folders(const char *path)
+{
+    char part[PATH_MAX];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return false;
+        *slash = '/';
+    }
+    return mkdir(part, 0777) == 0 || errno == EEXIST;
+}
+
+bool train_board_open(const char *folder, const char *run, bool goes_on, bool begins,
+                      train_board **board_out)
+{
+    struct stat about;
+    *board_out = NULL;
+    if (folder == NULL)
+        return true;
+    train_board *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return cli_fail("train", "no memory for --tensorboard") == CLI_OK;
+    b->goes_on = goes_on || !begins;
+    if (run != NULL)
+        last_part(run, b->run);
+    else
+        name_without_out(b->run);
+    const size_t used = (size_t)snprintf(b->folder, sizeof b->folder, "%s/%s", folder, b->run);
+    const bool there = stat(b->folder, &about) == 0;
+    if (used >= sizeof b->folder - 80)
+        cli_usage("train", "--tensorboard %s: longer than a path may be", folder);
+    else if (begins && there && !goes_on && run != NULL)
+        cli_usage("train",
+                  "--tensorboard %s holds another run's %s: name another folder, or "
+                  "remove that",
+                  folder, b->run);
+    else if (begins && !make_folders(b->folder))
+        cli_usage("train", "--tensorboard %s: %s cannot be made: %s", folder, b->folder,
+                  strerror(errno));
+    else
+        *board_out = b;
+    if (*board_out == NULL)
+        free(b);
+    return *board_out != NULL;
+}
+
+/* ------------------------------------------------------------------ what */
+
+static void begin_file(train_board *b, uint64_t step)
+{
+    const char *folder = b->stage[0] != '\0' ? b->stage : b->folder;
+    if (make_folders(folder))
+        b->file = event_file_create(folder, b->goes_on ? step : 0);
+    if (b->file == NULL)
+        (void)cli_fail("train", "no events for TensorBoard in %s: %s", folder, strerror(errno));
+    b->failed = b->file == NULL;
+}
+
+void train_board_stage(train_board *b, const char *out)
+{
+    char part[64];
+    if (b == NULL)
+        return;
+    b->failed = !event_file_close(b->file) || b->failed;
+    b->file = NULL;
+    b->before = (shoal_train_totals){0};
+    b->stage[0] = '\0';
+    if (out == NULL)
+        return;
+    last_part(out, part);
+    if (strcmp(part, b->run) != 0) /* a part of several: whole matrices, ADMM */
+        (void)!snprintf(b->stage, sizeof b->stage, "%.4000s/%s", b->folder, part);
+}
+
+void train_board_step(train_board *b, const shoal_train *train, const shoal_train_progress *p)
+{
+    shoal_train_totals now = {.size = sizeof now};
+    if (b == NULL || b->failed || !p->reports)
+        return;
+    if (b->file == NULL)
+        begin_file(b, p->step);
+    if (b->file == NULL)
+        return;
+    shoal_train_count(train, &now);
+    const shoal_train_totals *was = &b->before;
+    const event_scalar each[] = {
+        {"loss/train", p->loss},
+        {"samples_per_second", p->samples_per_s},
+        {"step_seconds/whole", now.step_s - was->step_s},
+        {"step_seconds/compute", now.compute_s - was->compute_s},
+        {"step_seconds/wait", now.wait_s - was->wait_s},
+        {"step_seconds/update", now.update_s - was->update_s},
+        {"sent_bytes", now.sent_bytes - was->sent_bytes},
+        {"workers", now.workers},
+    };
+    event_file_add(b->file, p->step, each, sizeof each / sizeof each[0]);
+    const event_scalar tested[] = {
+        {"epoch/loss_train", p->train_loss},
+        {"epoch/loss_test", p->test_loss},
+        {"epoch/accuracy_percent", p->test_accuracy},
+        {"epoch/symbol_errors_percent", p->symbol_error_rate},
+        {"epoch/seconds", p->epoch_s},
+    };
+    if (p->epoch_ended)
+        event_file_add(b->file, p->step, tested, sizeof tested / sizeof tested[0]);
+    b->before = now;
+}
+
+bool train_board_close(train_board *b)
+{
+    if (b == NULL)
+        return true;
+    const bool written = event_file_close(b->file), good = written && !b->failed;
+    if (!written)
+        (void)cli_fail("train", "not all events for TensorBoard are in %s: %s", b->folder,
+                       strerror(errno));
+    free(b);
+    return good;
+}
