@@ -15,6 +15,7 @@
 #include "bench_sparse.h"
 #include "cli.h"
 #include "launch.h"
+#include "progress_show.h"
 #include "shoal/codec.h"
 
 enum { MAX_ITERATIONS = 10000 };
@@ -161,6 +162,7 @@ typedef struct bench {
     bench_sparse sparse;
     bool lossless;
     float *buf;
+    uint32_t size_count, sizes_done;
     double times[MAX_ITERATIONS];
 } bench;
 
@@ -268,6 +270,8 @@ static shoal_status time_size(bench *b, size_t count, row *row_out)
     double cpu = 0;
     uint64_t bytes = sent_bytes(b);
     for (int64_t i = 0; status == SHOAL_OK && i < n; i++) {
+        if (b->rank == 0)
+            progress_at((double)b->sizes_done + (double)i / (double)n, b->size_count, NULL);
         fill(b, count);
         status = shoal_barrier(b->comm);
         double start = seconds(CLOCK_MONOTONIC), cpu_start = seconds(CLOCK_PROCESS_CPUTIME_ID);
@@ -406,15 +410,22 @@ static void print_head(const bench *b)
 static shoal_status run_sizes(bench *b, uint64_t *wrong_out)
 {
     const bench_args *args = b->args;
+    for (uint64_t bytes = args->min_bytes; bytes <= args->max_bytes; bytes *= args->step_factor)
+        b->size_count++;
+    if (b->rank == 0)
+        progress_begin("bench", "sizes", false, cli_under_launcher() ? NULL : "rows stay");
     for (uint64_t bytes = args->min_bytes; bytes <= args->max_bytes; bytes *= args->step_factor) {
         row r;
         shoal_status status = time_size(b, (size_t)(bytes / 4), &r);
         if (status != SHOAL_OK)
             return status;
+        b->sizes_done++;
+        progress_aside();
         if (b->rank == 0)
             print_row(b, (size_t)(bytes / 4), &r);
         *wrong_out += r.wrong;
     }
+    progress_end();
     return SHOAL_OK;
 }
 
@@ -487,7 +498,7 @@ int cli_bench_allreduce(int argc, char **argv)
         "         shoal bench allreduce --ranks 8 --lab rate=100mbit --size 16M --collective "
         "omnireduce --density 0.01\n\n"
         "Ranks are started here unless RANK (torchrun), Open MPI, PMIx or Slurm variables are set.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     bench_args args = {.launch = {.verb = "bench", .ranks = 4, .grace_s = 10},

@@ -21,6 +21,7 @@
 #include "bench_rivals.h"
 #include "bench_time.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/circulant.h"
 
 enum { LIST_MOST = 32, ROUNDS_MOST = 99, CHECKED = 4 };
@@ -355,6 +356,7 @@ static int bench_one(args *a, pair shape, size_t batch, size_t k)
             for (int i = 0; i < OPERATIONS; i++)
                 if (runs(j, i))
                     j->times[i][round < 0 ? 0 : round] = time_once(j, i);
+        progress_aside();
         print_row(j);
     }
     bench_fftw_destroy(j->fftw);
@@ -367,6 +369,7 @@ static int bench_one(args *a, pair shape, size_t batch, size_t k)
 
 static int run_matrices(args *a)
 {
+    size_t done = 0;
     int code = CLI_OK;
     if (!a->json)
         printf("# %11s %5s %4s %10s %7s %10s %8s %7s %7s %9s %9s %9s %8s %8s\n", "shape", "batch",
@@ -374,21 +377,29 @@ static int run_matrices(args *a)
                "training", "weights", "rel.L2");
     for (size_t s = 0; s < a->shape_count; s++)
         for (size_t b = 0; b < a->batch_count; b++)
-            for (size_t k = 0; k < a->block_count && code == CLI_OK; k++)
+            for (size_t k = 0; k < a->block_count && code == CLI_OK; k++) {
+                progress_at((double)done++,
+                            (double)(a->shape_count * a->batch_count * a->block_count), NULL);
                 code = bench_one(a, a->shapes[s], (size_t)a->batches[b], (size_t)a->blocks[k]);
+                progress_aside();
+            }
     return code;
 }
 
 static int run_convolutions(const args *a)
 {
+    size_t done = 0;
     bench_convolution_job how = {&a->blas, a->peak_gf, a->rounds, a->json ? a->rows : NULL};
     int code = CLI_OK;
     bench_convolution_header(&how);
     for (size_t c = 0; c < a->convolution_count; c++)
         for (size_t b = 0; b < a->batch_count; b++)
-            for (size_t k = 0; k < a->block_count && code == CLI_OK; k++)
+            for (size_t k = 0; k < a->block_count && code == CLI_OK; k++) {
+                progress_at((double)done++,
+                            (double)(a->convolution_count * a->batch_count * a->block_count), NULL);
                 code = bench_convolution_run(&how, &a->convolutions[c], (size_t)a->batches[b],
                                              (size_t)a->blocks[k]);
+            }
     return code;
 }
 
@@ -401,7 +412,9 @@ static int run_all(args *a)
         printf("# one core, medians of %d rounds; OpenBLAS %s; FMA peak %.1f GFLOP/s, read %.1f "
                "GB/s\n",
                (int)a->rounds, a->blas.core(), a->peak_gf, a->read_gb_s);
+    progress_begin("bench", "rows", false, "rows stay");
     const int code = convolutions ? run_convolutions(a) : run_matrices(a);
+    progress_end();
     if (!a->json) {
         json_decref(a->rows);
         return code;
@@ -537,7 +550,7 @@ int cli_bench_circulant(int argc, char **argv)
         "forward, then training, which is forward, both gradients and transforms of new weights.\n"
         "\n"
         "Example: OPENBLAS_CORETYPE=Haswell shoal bench circulant --shape 1024x1024 --block 8",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     args a = {.rounds = 7};

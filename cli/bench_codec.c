@@ -17,6 +17,7 @@
 #include "bench.h"
 #include "bench_data.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/codec.h"
 
 enum { CHUNK = 65536, DRAM_CHUNKS = 256, LIST_MOST = 64, SHARED_MOST = 16 };
@@ -30,6 +31,7 @@ typedef struct args {
     size_t codec_count, data_count, sigma_count;
     int64_t rounds;
     bool dram, cache, json;
+    size_t row_count, rows_done;
     json_t *rows; /* json */
 } args;
 
@@ -294,6 +296,7 @@ static int bench_one(args *a, const shoal_codec *codec, const bench_data *data, 
     else if (run(&b, a->rounds) != SHOAL_OK)
         code = cli_report("bench");
     else {
+        progress_aside();
         if (a->json)
             json_array_append_new(a->rows, row_of(&b, place));
         else
@@ -313,6 +316,7 @@ static int bench_data_set(args *a, const bench_data *data, const char *place)
         shoal_codec *codec = NULL;
         if (shoal_codec_open(a->codecs[i], &codec) != SHOAL_OK)
             return cli_report("bench");
+        progress_at((double)a->rows_done++, (double)a->row_count, a->codecs[i]);
         code = bench_one(a, codec, data, place);
         shoal_codec_close(codec);
     }
@@ -356,6 +360,10 @@ static int run_all(args *a)
         return cli_report("bench");
     print_head(a);
     a->rows = json_array();
+    a->row_count = a->codec_count * (a->input != NULL ? 1
+                                                      : a->data_count * a->sigma_count *
+                                                            ((size_t)a->cache + (size_t)a->dram));
+    progress_begin("bench", "rows", false, "rows stay");
     if (a->input != NULL) {
         code = bench_data_set(a, &input, "input");
         bench_data_free(&input);
@@ -364,6 +372,7 @@ static int run_all(args *a)
         code = bench_place(a, CHUNK, "cache");
     if (a->input == NULL && a->dram && code == CLI_OK)
         code = bench_place(a, (size_t)DRAM_CHUNKS * CHUNK, "dram");
+    progress_end();
     if (!a->json)
         json_decref(a->rows);
     else if (answer_print("bench", json_pack("{s:o}", "rows", a->rows)) != CLI_OK)
@@ -486,7 +495,7 @@ int cli_bench_codec(int argc, char **argv)
         "Example: shoal bench codec --codec terngrad --codec eden:bits=2 --data gauss --place "
         "both\n"
         "         shoal bench codec --input gradients/step-000100.safetensors",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     args a = {.rounds = 3, .dram = true};

@@ -13,6 +13,7 @@
 #include "answer.h"
 #include "bench_time.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/circulant.h"
 
 enum { ROUNDS_MOST = 99, UNROLLED_FLOATS = 1 << 18 };
@@ -289,6 +290,7 @@ int bench_convolution_run(bench_convolution_job *b, const bench_convolution *sha
     if (status == SHOAL_OK) {
         const double error = relative_error(j);
         measure(b, j);
+        progress_aside();
         print_row(b, j, error);
     }
     free(j->dense), free(j->w), free(j->x), free(j->y), free(j->dx), free(j->dw);

@@ -19,6 +19,7 @@
 #include "cli.h"
 #include "launch.h"
 #include "predict_args.h"
+#include "progress_show.h"
 
 typedef struct calibrate_args {
     launch_desc launch;
@@ -276,6 +277,7 @@ static shoal_status measure_network(const net *n, const calibrate_args *args, fo
         for (uint32_t to = 0; status == SHOAL_OK && to < n->ranks; to++) {
             if (from == to)
                 continue;
+            progress_at((double)used, (double)n->ranks * (n->ranks - 1), NULL);
             found *link = &links[used++];
             *link = (found){.from = from, .to = to};
             status = measure_link(n, from, to, &link->rate, &link->latency, &link->spread);
@@ -339,12 +341,16 @@ static shoal_status measure_rank(const calibrate_args *args, net *n)
     n->buf = calloc(MAX_ELEMS, sizeof *n->buf);
     if (n->buf == NULL || links == NULL)
         status = SHOAL_ENOMEM;
+    if (n->rank == 0)
+        progress_begin("calibrate", "links", false,
+                       cli_under_launcher() ? NULL : "nothing was written");
     if (status == SHOAL_OK)
         status = shoal_calibrate_open(&args->desc, &calibration);
     if (status == SHOAL_OK)
         status = shoal_barrier(n->comm);
     if (status == SHOAL_OK && n->ranks > 1)
         status = measure_network(n, args, links, &network);
+    progress_end();
     if (status == SHOAL_OK && n->rank == 0)
         status = write_cluster(args, calibration, &network, links);
     if (status == SHOAL_OK && n->rank == 0 && print_found(args, &network) != CLI_OK)
@@ -433,7 +439,7 @@ int cli_calibrate(int argc, char **argv)
         "         shoal calibrate --fit measured.csv --cluster a100.json --out fitted.json\n\n"
         "A CSV's first line names options of shoal predict (model,workers,tensor,batch,...) and "
         "seconds; each further line is one measured configuration.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     calibrate_args args = {.launch = {.verb = "calibrate", .grace_s = 10},

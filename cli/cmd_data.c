@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/data.h"
 
 typedef struct data_args {
@@ -79,19 +80,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-static void show(uint64_t done, uint64_t total)
-{
-    if (cli_interactive())
-        fprintf(stderr, "\r\033[K%llu of %llu images", (unsigned long long)done,
-                (unsigned long long)total);
-}
-
-static void hide(void)
-{
-    if (cli_interactive())
-        fputs("\r\033[K", stderr);
-}
-
 static int print_json(const data_args *args, uint64_t images, const shoal_digits_progress *fonts)
 {
     json_t *answer = json_object();
@@ -113,11 +101,12 @@ static int make_digits(const data_args *args)
     shoal_status status = shoal_digits_open(&desc, &digits);
     if (status == SHOAL_OK)
         status = SHOAL_PENDING;
+    progress_begin("data", "images", false, "the data set is not whole; make it anew");
     while (status == SHOAL_PENDING) {
         status = shoal_digits_step(digits, &progress);
-        show(progress.done, progress.total);
+        progress_at((double)progress.done, (double)progress.total, NULL);
     }
-    hide();
+    progress_end();
     shoal_digits_close(digits);
     if (status != SHOAL_OK)
         return cli_report("data");
@@ -137,11 +126,12 @@ static int make_colours(const data_args *args)
     shoal_status status = shoal_colours_open(&desc, &colours);
     if (status == SHOAL_OK)
         status = SHOAL_PENDING;
+    progress_begin("data", "images", false, "the data set is not whole; make it anew");
     while (status == SHOAL_PENDING) {
         status = shoal_colours_step(colours, &progress);
-        show(progress.done, progress.total);
+        progress_at((double)progress.done, (double)progress.total, NULL);
     }
-    hide();
+    progress_end();
     shoal_colours_close(colours);
     if (status != SHOAL_OK)
         return cli_report("data");
@@ -176,7 +166,7 @@ int cli_data(int argc, char **argv)
         "Example: shoal data digits --out digits --train 20000 --test 4000\n"
         "         shoal data colours --out colours --train 20000 --test 4000\n\n"
         "Any file of MNIST's or CIFAR's own works in their place.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     for (size_t i = 0; argc > 1 && i < sizeof own_kinds / sizeof own_kinds[0]; i++) {

@@ -9,6 +9,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/deploy.h"
 
 enum { KEY_FIXED = 1000, KEY_CALIBRATE, KEY_SAMPLES, KEY_NO_FLOAT, MOST_WIDTHS = 2 };
@@ -116,15 +117,19 @@ static int run(const eval_args *args)
     for (uint32_t i = args->no_float ? 1 : 0; i <= args->width_count && status == SHOAL_OK; i++) {
         shoal_deploy_result result = {.size = sizeof result};
         char numbers[16] = "float32";
+        progress_begin("eval", "forms of numbers", false, "nothing was changed");
+        progress_at(i, args->width_count + 1, NULL);
         uint32_t bits = i > 0 ? args->widths[i - 1] : 0;
         if (bits > 0)
             snprintf(numbers, sizeof numbers, "fixed%u", bits);
         status = shoal_deploy_evaluate(deploy, bits, &result);
+        progress_aside();
         if (status == SHOAL_OK && args->json)
             answer_set(answer, numbers, row_of(&result));
         else if (status == SHOAL_OK)
             print_row(numbers, &result);
     }
+    progress_end();
     int code = status == SHOAL_OK ? CLI_OK : cli_report("eval");
     if (args->json && status == SHOAL_OK)
         code = answer_print("eval", answer);
@@ -146,7 +151,7 @@ int cli_eval(int argc, char **argv)
         "Images are standardised by the mean and deviation of the training's samples, which the "
         "checkpoint keeps.\n\n"
         "Fixed point: docs/circulant.md.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     eval_args args = {.deploy = SHOAL_DEPLOY_DESC_INIT};

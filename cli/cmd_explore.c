@@ -11,6 +11,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/explore.h"
 #include "shoal/model.h"
 #include "train_checks.h"
@@ -170,10 +171,10 @@ static shoal_status count_weights(void *ctx, const shoal_explore_choice *choice,
 
 static void show_progress(const explore_args *args, const shoal_train_progress *p)
 {
-    if (cli_interactive() && (p->step % 10 == 0 || p->done))
-        fprintf(stderr, "\r\033[Ktrial %u  step %llu/%llu  loss %.4f%s", args->trial,
-                (unsigned long long)p->step, (unsigned long long)p->steps, p->loss,
-                p->done ? "\r\033[K" : "");
+    char note[64];
+    snprintf(note, sizeof note, "trial %u  loss %.4f", args->trial, p->loss);
+    progress_begin("explore", "steps", false, "trials that have ended are lost, but for --out");
+    progress_at((double)p->step, (double)p->steps, note);
 }
 
 static shoal_status run_stage(const explore_args *args, const shoal_train_desc *desc,
@@ -189,6 +190,7 @@ static shoal_status run_stage(const explore_args *args, const shoal_train_desc *
     }
     *error_out = isfinite(progress.symbol_error_rate) ? progress.symbol_error_rate
                                                       : 100 - progress.test_accuracy;
+    progress_end(); /* the next one has a rate of its own */
     shoal_train_destroy(train);
     return status;
 }
@@ -385,7 +387,7 @@ int cli_explore(int argc, char **argv)
         "circulant blocks whose error stays within a limit.\v"
         "Example: shoal explore --data speech --memory 38e6 --limit 0.3 --epochs 8 --out search\n\n"
         "Exit status 1 if already the smallest blocks that fit miss the limit. docs/explore.md.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     explore_args args = {.search = SHOAL_EXPLORE_DESC_INIT,

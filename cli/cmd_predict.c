@@ -10,6 +10,7 @@
 #include "arguments.h"
 #include "cli.h"
 #include "predict_args.h"
+#include "progress_show.h"
 
 typedef struct predict_args {
     shoal_predict_desc desc;
@@ -333,7 +334,10 @@ static int run_search(const predict_args *args)
 {
     shoal_search *search = NULL;
     uint64_t fit = 0;
-    if (shoal_predict_search(&args->desc, (uint32_t)args->keep, &search) != SHOAL_OK)
+    progress_begin("predict", "candidates", false, "nothing was found yet");
+    const shoal_status status = shoal_predict_search(&args->desc, (uint32_t)args->keep, &search);
+    progress_end();
+    if (status != SHOAL_OK)
         return cli_report("predict");
     uint64_t tried = shoal_search_tried(search, &fit);
     int code = CLI_OK;
@@ -359,7 +363,7 @@ int cli_predict(int argc, char **argv)
         "         shoal predict --plan plan.json --cluster examples/clusters/lab-4.json\n\n"
         "docs/cluster.md describes cluster files, shoal calibrate writes one; docs/predict.md has "
         "the formulas.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     predict_args args = {.desc = SHOAL_PREDICT_DESC_INIT, .keep = 10};

@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/train.h"
 #include "sim_output.h"
 
@@ -251,7 +252,9 @@ static uint32_t count_workers(const shoal_sim *sim)
 static int run(const sim_args *args, shoal_sim *sim)
 {
     char error[1024] = "";
+    progress_begin("sim", "events", false, "files that it writes are not whole");
     shoal_status status = shoal_sim_run(sim);
+    progress_end();
     if (status == SHOAL_EIO)
         return cli_report("sim");
     if (status != SHOAL_OK)
@@ -326,7 +329,7 @@ int cli_sim(int argc, char **argv)
         "  shoal sim --data digits --model lenet --epochs 2 --workers 8 --sync diloco:every=32 \\\n"
         "    --network links:rate=100mbit --compute fixed:ms=50 --pictures diloco\n\n"
         "Times are virtual; the same arguments give the same run, bit for bit.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     sim_args args = {.desc = SHOAL_SIM_DESC_INIT,

@@ -2,12 +2,14 @@
 /* shoal train: the main job. Starts its own workers unless a launcher did; each worker is this verb
  * again. */
 #include <argp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 #include "launch.h"
+#include "progress_show.h"
 #include "shoal/partition.h"
 #include "shoal/train.h"
 #include "train_checks.h"
@@ -30,6 +32,7 @@ static void be_spare(train_args *args)
 typedef struct audience {
     train_metrics *metrics;
     train_board *board;
+    char interrupted[4200]; /* what Ctrl-C does; "": a launcher says it */
 } audience;
 
 static shoal_status run_stage(train_args *args, const audience *told, shoal_comm **comm,
@@ -40,6 +43,8 @@ static shoal_status run_stage(train_args *args, const audience *told, shoal_comm
                                .planned = args->planned,
                                .json = args->json,
                                .quiet = args->quiet,
+                               .interrupted = told->interrupted[0] != '\0' ? told->interrupted
+                                                                           : NULL,
                                .metrics = told->metrics,
                                .board = told->board,
                                .reports = stage + 1 == stages->count};
@@ -52,6 +57,7 @@ static shoal_status run_stage(train_args *args, const audience *told, shoal_comm
     train_board_stage(told->board, stages->desc[stage].out);
     status = view->rank < view->workers ? train_work(&work, train, comm, view)
                                         : shoal_train_serve(train);
+    progress_end();
     train_metrics_stage(told->metrics);
     shoal_train_destroy(train);
     return status;
@@ -74,11 +80,24 @@ static bool begin_told(const train_args *args, const shoal_view *view, audience 
     return true;
 }
 
+/* What becomes of the steps when Ctrl-C ends them. */
+static void say_interrupted(const train_args *args, char *out, size_t bytes)
+{
+    if (args->train.out != NULL)
+        snprintf(out, bytes,
+                 "`shoal train --resume %s` goes on from the newest checkpoint, if there is one",
+                 args->train.out);
+    else
+        snprintf(out, bytes, "without --out nothing is kept");
+}
+
 /* All trainings in a row. @return exit code */
 static int run_stages(train_args *args, shoal_comm **comm, shoal_view *view, const char *name)
 {
     audience told = {0};
     shoal_status status = SHOAL_OK;
+    if (!cli_under_launcher())
+        say_interrupted(args, told.interrupted, sizeof told.interrupted);
     const bool begun = begin_told(args, view, &told);
     for (uint32_t i = 0; i < args->stages.count && status == SHOAL_OK && begun; i++)
         status = run_stage(args, &told, comm, view, i);
@@ -220,7 +239,13 @@ static int run_args(void *input, char **command)
     args->launch.tacit = args->quiet;
     if (args->launch.hosts == NULL && !train_metrics_reserve(&args->metrics))
         return CLI_USAGE;
-    return launch_run(&args->launch);
+    const int code = launch_run(&args->launch);
+    if (code == 128 + SIGINT && !args->quiet) {
+        char text[4200];
+        say_interrupted(args, text, sizeof text);
+        (void)cli_fail("train", "interrupted: %s", text);
+    }
+    return code;
 }
 
 int cli_train(int argc, char **argv)

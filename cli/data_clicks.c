@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/data.h"
 
 typedef struct clicks_args {
@@ -81,7 +82,7 @@ int data_clicks(int argc, char **argv)
         "Example: shoal data clicks --out clicks --train 100000\n"
         "         shoal train --model recommender --data clicks --workers 4 --lab rate=100mbit \\\n"
         "             --collective omnireduce\n",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     clicks_args args = {.clicks = SHOAL_CLICKS_DESC_INIT};
@@ -90,7 +91,10 @@ int data_clicks(int argc, char **argv)
         return CLI_USAGE;
     if (args.clicks.dir == NULL)
         return cli_usage("data clicks", "where to? --out DIR");
-    if (shoal_clicks_make(&args.clicks, &info) != SHOAL_OK)
+    progress_begin("data", "samples", false, "the data set is not whole; make it anew");
+    const shoal_status status = shoal_clicks_make(&args.clicks, &info);
+    progress_end();
+    if (status != SHOAL_OK)
         return cli_report("data clicks");
     if (args.json)
         return answer_print(

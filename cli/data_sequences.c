@@ -10,6 +10,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/data.h"
 
 /* ---------------------------------------------------------------- speech */
@@ -120,14 +121,12 @@ static int make_speech(const speech_args *args)
     shoal_status status = shoal_speech_open(&args->speech, &speech);
     if (status == SHOAL_OK)
         status = SHOAL_PENDING;
+    progress_begin("data", "minutes", false, "the data set is not whole; make it anew");
     while (status == SHOAL_PENDING) {
         status = shoal_speech_step(speech, &progress);
-        if (cli_interactive())
-            fprintf(stderr, "\r\033[K%.1f of %.1f minutes", progress.minutes,
-                    progress.total_minutes);
+        progress_at(progress.minutes, progress.total_minutes, NULL);
     }
-    if (cli_interactive())
-        fputs("\r\033[K", stderr);
+    progress_end();
     shoal_speech_close(speech);
     if (status != SHOAL_OK)
         return cli_report("data speech");
@@ -154,7 +153,7 @@ int data_speech(int argc, char **argv)
         "Example: shoal data speech --out speech --train 30 --test 150\n"
         "         shoal train --model lstm-asr --data speech --batch 16 --epochs 8 \\\n"
         "             --optimizer adam --lr 1e-3 --schedule cosine\n",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     speech_args args = {.speech = SHOAL_SPEECH_DESC_INIT};
@@ -223,7 +222,7 @@ int data_text(int argc, char **argv)
         "Make sequences of characters of text files; the last tenth of each file is the test set.\v"
         "Example: shoal data text --out text /usr/share/common-licenses/GPL-3\n"
         "         shoal train --model lstm-text --data text --optimizer adam --lr 2e-3\n",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     text_args args = {.text = SHOAL_TEXT_DESC_INIT};
@@ -232,7 +231,10 @@ int data_text(int argc, char **argv)
         return CLI_USAGE;
     if (args.text.dir == NULL || args.text.file_count == 0)
         return cli_usage("data text", "which files, and where to? --out DIR FILE ...");
-    if (shoal_text_make(&args.text, &info) != SHOAL_OK)
+    progress_begin("data", "files", false, "the data set is not whole; make it anew");
+    const shoal_status status = shoal_text_make(&args.text, &info);
+    progress_end();
+    if (status != SHOAL_OK)
         return cli_report("data text");
     if (args.json)
         return answer_print("data text",

@@ -193,9 +193,16 @@ static void handle_signal(launch_job *j, int signals)
     struct signalfd_siginfo info;
     if (read(signals, &info, sizeof info) != (ssize_t)sizeof info || info.ssi_signo == SIGCHLD)
         return;
+    const bool again = j->told_to_end;
     if (j->code == 0)
         j->code = 128 + (int)info.ssi_signo;
-    kill_all(j, (int)info.ssi_signo);
+    j->told_to_end = true;
+    if (!again && info.ssi_signo == SIGINT && !j->desc->tacit)
+        fprintf(stderr,
+                "%sshoal %s: interrupted: the ranks are told to end, within %d s; Ctrl-C "
+                "once more ends them at once\n",
+                cli_interactive() ? "\r\033[K" : "", j->desc->verb, KILL_AFTER_MS / 1000);
+    kill_all(j, again ? SIGKILL : (int)info.ssi_signo);
     stop_in(j, KILL_AFTER_MS, SIGKILL);
 }
 

@@ -6,21 +6,23 @@
 #include <string.h>
 
 #include "cli.h"
+#include "progress_show.h"
 #include "train_report.h"
 
 static void show_progress(const train_worker *args, const shoal_train_progress *p)
 {
     if (!p->reports || args->quiet)
         return;
-    char slow[64] = "";
+    char note[120];
+    int used = snprintf(note, sizeof note, "loss %.4f  epoch %u/%u", p->loss,
+                        p->epoch + (p->epoch_ended ? 0 : 1), p->epochs);
     if (p->slow_rank >= 0)
-        snprintf(slow, sizeof slow, "  waits for rank %d: %s", p->slow_rank, p->slow_cause);
-    if (cli_interactive() && (p->step % 10 == 0 || p->epoch_ended))
-        fprintf(stderr, "\r\033[Kepoch %u/%u  step %llu/%llu  loss %.4f  %.0f samples/s%s%s",
-                p->epoch + (p->epoch_ended ? 0 : 1), p->epochs, (unsigned long long)p->step,
-                (unsigned long long)p->steps, p->loss, p->samples_per_s, slow,
-                p->epoch_ended ? "\r\033[K" : "");
+        snprintf(note + used, sizeof note - (size_t)used, "  waits for rank %d: %s", p->slow_rank,
+                 p->slow_cause);
+    progress_begin("train", "steps", false, args->interrupted);
+    progress_at((double)p->step, (double)p->steps, note);
     if (p->epoch_ended && !args->json) {
+        progress_aside();
         printf("epoch %u/%u  step %llu  train loss %.4f", p->epoch, p->epochs,
                (unsigned long long)p->step, p->train_loss);
         if (isfinite(p->test_accuracy)) /* not every epoch ends with a test */
@@ -47,6 +49,7 @@ static shoal_status run_steps(const train_worker *args, shoal_train *train, uint
         if (status != SHOAL_OK)
             return status;
         if (talks && !*told && shoal_train_choice(train, 0, &any)) {
+            progress_aside();
             train_codec_table(train);
             *told = true;
         }
@@ -62,6 +65,7 @@ static shoal_status report(const train_worker *args, shoal_train *train, uint32_
 {
     shoal_train_summary summary = {.size = sizeof summary};
     shoal_status status = shoal_train_summarise(train, &summary);
+    progress_end();
     if (status != SHOAL_OK || rank != summary.reporter)
         return status;
     if (args->json)
@@ -84,6 +88,7 @@ static shoal_status reform(const train_worker *args, shoal_train *train, shoal_c
 {
     enum { ATTEMPTS = 8 };
     shoal_status status = SHOAL_EPEER;
+    progress_aside();
     if (!args->quiet)
         fprintf(stderr, "shoal train: rank %u: %s; going on with who is there\n", view->rank,
                 shoal_last_error()->text);

@@ -12,9 +12,10 @@ typedef struct train_worker {
     const shoal_train_desc *train; /* what is reported */
     uint64_t planned;              /* elements per step that a plan says */
     bool json, quiet;
-    bool reports;           /* the last of several trainings in a row */
-    train_board *board;     /* NULL: nothing for TensorBoard */
-    train_metrics *metrics; /* NULL: none are asked for */
+    const char *interrupted; /* what Ctrl-C does; NULL: a launcher says it */
+    bool reports;            /* the last of several trainings in a row */
+    train_board *board;      /* NULL: nothing for TensorBoard */
+    train_metrics *metrics;  /* NULL: none are asked for */
 } train_worker;
 
 /** comm and view: in and out. */

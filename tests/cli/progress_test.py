@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line that says how far a command is, on a terminal made by the test; and what Ctrl-C says."""
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+import unittest
+
+import shoal
+
+CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class Terminal:
+    """A command on a terminal of so many columns."""
+
+    def __init__(self, columns, *words, **env):
+        self.master, slave = pty.openpty()
+        self.said = ""
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.job = subprocess.Popen(
+            [shoal.SHOAL, *map(str, words)], stdin=slave, stdout=slave, stderr=slave,
+            start_new_session=True, env={**os.environ, "TERM": "xterm", **env},
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # fmt: skip
+        os.close(slave)
+
+    def read(self, condition, seconds=30):
+        """Until condition(all that was said), or the command has ended."""
+        end = time.monotonic() + seconds
+        while not condition(self.said):
+            assert time.monotonic() < end, self.said
+            if select.select([self.master], [], [], 0.1)[0]:
+                try:
+                    self.said += os.read(self.master, 65536).decode()
+                except OSError:  # the other end is closed
+                    break
+        return self.said
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def end(self):
+        self.read(lambda _: False)
+        return self.job.wait(timeout=30)
+
+    def close(self):
+        if self.job.poll() is None:
+            os.killpg(self.job.pid, signal.SIGKILL)
+        self.job.wait()
+        os.close(self.master)
+
+
+class Progress(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.data = os.path.join(self.folder, "data")
+        made = shoal.run("data", "digits", "--out", self.data, "--train", 96, "--test", 20)
+        self.assertEqual(made.returncode, 0, made.stderr)
+
+    def words(self, *more):
+        return ["train", "--model", "mlp-small", "--data", self.data, "--batch", 8,
+                "--compute-ms", 20, "--no-eval", *more]  # fmt: skip
+
+    def terminal(self, columns, *words, **env):
+        made = Terminal(columns, *words, **env)
+        self.addCleanup(made.close)
+        return made
+
+    def test_a_bar_that_fits(self):
+        words = self.words("--steps", 130, "--epochs", 100)
+        both = {c: self.terminal(c, *words, NO_COLOR="1") for c in (60, 200)}
+        for columns, t in both.items():
+            self.assertEqual(t.end(), 0, t.said)
+            bars = [CONTROL.sub("", piece) for piece in re.split("[\r\n]", t.said)
+                    if " left" in piece]  # fmt: skip
+            self.assertTrue(bars, t.said)
+            for bar in bars:
+                self.assertLess(len(bar), columns)
+                self.assertRegex(bar, r"train +\d+ % .*\d+/130 steps  [\d.]+/s  \d+ s left")
+            self.assertEqual(any("loss " in bar for bar in bars), columns == 200)
+            self.assertEqual(set(CONTROL.findall(t.said)), {"\x1b[K"})  # no colours
+            # Rows stand alone: the bar is away when they come.
+            self.assertRegex(t.said, r"(?m)\033\[Kepoch 9/100  step 108 ")
+
+    def test_the_width_is_followed(self):
+        t = self.terminal(200, *self.words("--epochs", 1000, "--steps", 10000))
+        t.read(lambda said: said.count("left") > 1)
+        fcntl.ioctl(t.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 61, 0, 0))
+        before = len(t.said)
+        t.read(lambda said: said[before:].count("left") > 8)
+        last = [p for p in re.split("[\r\n]", CONTROL.sub("", t.said)) if " left" in p][-2]
+        self.assertLess(len(last), 61)
+
+    def test_quiet_and_pipes_and_dumb_terminals(self):
+        words = self.words("--steps", 110, "--epochs", 100)
+        quiet, dumb = self.terminal(80, *words, "--quiet"), self.terminal(80, *words, TERM="dumb")
+        done = shoal.run(*words, env={"TERM": "xterm"})
+        self.assertNotIn("\x1b", done.stdout + done.stderr)
+        for t in (quiet, dumb):
+            self.assertEqual(t.end(), 0)
+            self.assertNotIn("\x1b", t.said)
+            self.assertNotIn("left", t.said)
+
+    def test_what_ctrl_c_does(self):
+        out = os.path.join(self.folder, "run")
+        both = [self.terminal(80, *self.words("--epochs", 1000, "--steps", 10000, "--workers",
+                                              workers, "--out", f"{out}{workers}"))
+                for workers in (1, 2)]  # fmt: skip
+        for workers, t in enumerate(both, 1):
+            t.read(lambda said: " left" in said)
+            t.type("\x03")
+            code = t.end()
+            self.assertIn(code, (-signal.SIGINT, 130), t.said)
+            self.assertIn("interrupted: ", t.said)
+            self.assertIn(f"`shoal train --resume {out}{workers}` goes on", t.said)
+
+    def test_the_second_ctrl_c_ends_at_once(self):
+        """Ranks that do not listen to the first would be given five seconds."""
+        deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf'," \
+               " flush=True); signal.pause()"  # fmt: skip
+        t = self.terminal(80, "run", "-n", "2", "--", "python3", "-c", deaf)
+        t.read(lambda said: said.count("deaf") == 2)
+        t.type("\x03")
+        t.read(lambda said: "once more ends them at once" in said)
+        begun = time.monotonic()
+        t.type("\x03")
+        self.assertEqual(t.end(), 130)
+        self.assertLess(time.monotonic() - begun, 4)
+
+
+if __name__ == "__main__":
+    shoal.main()
