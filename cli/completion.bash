@@ -17,20 +17,25 @@ _shoal_names() {
 }
 
 _shoal() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words='' verb i
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words='' verb kind i
     COMPREPLY=()
     [ "$before" = "=" ] && before=${COMP_WORDS[COMP_CWORD - 2]}
     [ "$word" = "=" ] && word=''
     verb=${COMP_WORDS[1]}
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="$(_shoal_words) --help --version"
+        words="$(_shoal_words) help --help --version"
+    elif [ "$COMP_CWORD" -eq 2 ] && [ "$verb" = help ]; then
+        words=$(_shoal_words)
     else
         case $before in
         --codec | --collective | --sync | --transport | --model | --optimizer)
             words=$(_shoal_names "${before#--}s")
             ;;
         *)
-            [[ $word == -* ]] && words=$(_shoal_words "$verb")
+            kind=''
+            [[ $verb == bench || $verb == data ]] && kind=${COMP_WORDS[2]}
+            [[ $kind == -* ]] && kind=''
+            [[ $word == -* ]] && words=$(_shoal_words "$verb" ${kind:+"$kind"})
             ;;
         esac
     fi

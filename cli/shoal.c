@@ -45,7 +45,8 @@ static int help(FILE *out)
     for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++)
         fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
     fputs("\n  shoal VERB --help shows a verb's options with an example; shoal --version the "
-          "version.\n"
+          "version;\n"
+          "  shoal help VERB is shoal VERB --help, man shoal-VERB the same as a page.\n"
           "Exit codes: 0 ok, 1 failed, 2 usage, 5 peer lost, 6 deadline, 77 cannot here.\n",
           out);
     return out == stdout ? CLI_OK : CLI_USAGE;
@@ -72,6 +73,50 @@ static const char *nearest_verb(const char *typed)
             best = verb->name;
         }
     return best;
+}
+
+static const cli_verb *verb_of(const char *name)
+{
+    const cli_verb *verb = cli_verbs;
+    while (verb->name != NULL && strcmp(verb->name, name) != 0)
+        verb++;
+    return verb->name != NULL ? verb : NULL;
+}
+
+static int unknown(const char *name)
+{
+    const char *near = nearest_verb(name);
+    if (near != NULL) {
+        fprintf(stderr, "shoal: unknown verb '%s'; did you mean `shoal %s`?\n", name, near);
+        return CLI_USAGE;
+    }
+    char typed[80];
+    snprintf(typed, sizeof typed, "%s", name);
+    cli_make_printable(typed);
+    fprintf(stderr, "shoal: unknown verb '%s'\n\n", typed);
+    return help(stderr);
+}
+
+/* argv[0]: its name; behind it what it is told. */
+static int run_verb(const cli_verb *verb, int argc, char **argv)
+{
+    static char name[32];
+    snprintf(name, sizeof name, "shoal %s", verb->name);
+    argv[0] = name;
+    return told(name, verb->run(argc, argv));
+}
+
+/* `shoal help VERB [KIND]`: what `shoal VERB [KIND] --help` says. */
+static int help_of(int count, char **words)
+{
+    static char option[] = "--help";
+    const cli_verb *verb = verb_of(words[0]);
+    char *argv[] = {NULL, count == 2 ? words[1] : option, option, NULL};
+    if (verb == NULL)
+        return unknown(words[0]);
+    if (count > 2 || (count == 2 && words[1][0] == '-'))
+        return cli_usage(verb->name, "`shoal help %s` takes no more than a kind of it", verb->name);
+    return run_verb(verb, count == 2 ? 3 : 2, argv);
 }
 
 /* Each thread of OpenBLAS wants a piece of address space, and tries for ever to get it; so do its
@@ -104,6 +149,8 @@ int main(int argc, char **argv)
     setenv("ARGP_HELP_FMT", "rmargin=100", 0);
     if (argc < 2)
         return help(stderr);
+    if (strcmp(argv[1], "help") == 0 && argc > 2)
+        return help_of(argc - 2, argv + 2);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)
         return help(stdout);
@@ -111,22 +158,6 @@ int main(int argc, char **argv)
         puts(cli_version());
         return CLI_OK;
     }
-    for (const cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
-        if (strcmp(argv[1], verb->name) == 0) {
-            static char name[32];
-            snprintf(name, sizeof name, "shoal %s", verb->name);
-            argv[1] = name;
-            return told(name, verb->run(argc - 1, argv + 1));
-        }
-    }
-    const char *near = nearest_verb(argv[1]);
-    if (near != NULL) {
-        fprintf(stderr, "shoal: unknown verb '%s'; did you mean `shoal %s`?\n", argv[1], near);
-        return CLI_USAGE;
-    }
-    char typed[80];
-    snprintf(typed, sizeof typed, "%s", argv[1]);
-    cli_make_printable(typed);
-    fprintf(stderr, "shoal: unknown verb '%s'\n\n", typed);
-    return help(stderr);
+    const cli_verb *verb = verb_of(argv[1]);
+    return verb != NULL ? run_verb(verb, argc - 1, argv + 1) : unknown(argv[1]);
 }

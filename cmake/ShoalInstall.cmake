@@ -24,6 +24,10 @@ install(FILES ${CMAKE_BINARY_DIR}/shoalConfig.cmake ${CMAKE_BINARY_DIR}/shoalCon
 if(TARGET shoal_command)
   install(FILES ${CMAKE_SOURCE_DIR}/cli/completion.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME shoal)
+  install(FILES ${CMAKE_SOURCE_DIR}/cli/completion.zsh
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _shoal)
+  install(FILES ${CMAKE_SOURCE_DIR}/cli/completion.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME shoal.fish)
   set_target_properties(shoal_command PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS shoal_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -40,6 +40,14 @@ class Output(unittest.TestCase):
         self.assertEqual(2, done.returncode)
         self.assertNotIn("did you mean", done.stderr)
 
+    def test_help_of_a_verb(self):
+        for words in (("train",), ("bench",), ("bench", "codec"), ("data", "speech")):
+            asked, said = shoal.run("help", *words), shoal.run(*words, "--help")
+            self.assertEqual((asked.returncode, asked.stdout), (0, said.stdout), asked.stderr)
+        self.assertIn("did you mean `shoal train`?", shoal.run("help", "trian").stderr)
+        for words in (("trian",), ("bench", "--json"), ("train", "a", "b"), ("bench", "nope")):
+            self.assertEqual(shoal.run("help", *words).returncode, 2)
+
 
 if __name__ == "__main__":
     shoal.main()

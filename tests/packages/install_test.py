@@ -116,9 +116,62 @@ class InstallTest(unittest.TestCase):
             )
             return said.split()
 
+        self.check_completion(completed)
         self.assertEqual(["train"], completed("shoal", "tr"))
         self.assertIn("--codec=", completed("shoal", "train", "--co"))
         self.assertEqual([], completed("shoal", "status", "--codec"))
+
+    def test_completion_of_zsh(self):
+        """The functions of zsh's own that it calls are replaced: zsh has them only while a user
+        types."""
+        if shutil.which("zsh") is None:
+            self.skipTest("zsh is not installed")
+        script = os.path.join(self.prefix, "share/zsh/vendor-completions/_shoal")
+        stubs = """
+            _describe() { while [[ $1 == -* ]]; do [[ $1 == -t ]] && shift 2 || shift; done
+                          print -rl -- "${(@P)2}" }
+            compset() { PREFIX=${PREFIX#*=} }
+            compdef() { : }
+            _files() { print FILES }
+        """
+
+        def completed(*words):
+            said = packages.run(
+                "zsh", "-f", "-c",
+                f'{stubs}\nsource {script}\nwords=("$@"); CURRENT=$#words; PREFIX=$words[-1]'
+                "\n_shoal",
+                "zsh", *words, env={"PATH": f"{self.prefix}/bin:{os.environ['PATH']}"},
+            )  # fmt: skip
+            return [line.partition(":")[0] for line in said.splitlines()]
+
+        self.check_completion(completed)
+        self.assertIn("fp16", completed("shoal", "train", "--codec=fp"))
+        self.assertEqual(["FILES"], completed("shoal", "train", "x"))
+
+    def test_completion_of_fish(self):
+        if shutil.which("fish") is None:
+            self.skipTest("fish is not installed")
+        script = os.path.join(self.prefix, "share/fish/vendor_completions.d/shoal.fish")
+
+        def completed(*words):
+            said = packages.run(
+                "fish", "--no-config", "-c", f"source {script}; complete -C '{' '.join(words)}'",
+                env={"PATH": f"{self.prefix}/bin:{os.environ['PATH']}"},
+            )  # fmt: skip
+            return [line.partition("\t")[0] for line in said.splitlines()]
+
+        self.check_completion(completed)
+        self.assertIn("--codec=fp16", completed("shoal", "train", "--codec=fp"))
+        self.assertEqual([], completed("shoal", "status", "--codec"))
+
+    def check_completion(self, completed):
+        """completed(*words): what the last one may become, and perhaps more."""
+        self.assertIn("train", completed("shoal", "tr"))
+        self.assertIn("train", completed("shoal", "help", "tr"))
+        self.assertIn("--codec=", completed("shoal", "train", "--co"))
+        self.assertIn("--no-overlap", completed("shoal", "train", "--no-o"))
+        self.assertIn("--iters=", completed("shoal", "bench", "allreduce", "--it"))
+        self.assertIn("fp16", completed("shoal", "train", "--codec", "fp"))
 
     def test_so_is_one_with_the_library_inside(self):
         program = os.path.join(self.root, "static")
