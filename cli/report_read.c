@@ -55,7 +55,8 @@ static double seconds_of(report_run *run, report_rank *rank, const report_line *
 {
     const double step_s = line->there[REPORT_STEP_US] ? line->value[REPORT_STEP_US] * 1e-6 : 0;
     const uint64_t step = (uint64_t)line->value[REPORT_STEP];
-    const uint64_t at_us = line->there[REPORT_AT] && line->value[REPORT_AT] > 0
+    const uint64_t at_us = line->there[REPORT_AT] && line->value[REPORT_AT] > 0 &&
+                                   line->value[REPORT_AT] < 1e15
                                ? (uint64_t)line->value[REPORT_AT]
                                : 0;
     const uint64_t before_us = rank->last_at_us;

@@ -337,7 +337,7 @@ class Report(unittest.TestCase):
         with open(os.path.join(out, "metrics.jsonl"), "a", encoding="utf-8") as file:
             for line in ({"codec": HOSTILE, "from_step": -3},
                          {"step": 10 ** 14, "loss": 1e308, "compute_us": -1e308, "step_us": 1e308,
-                          "sent_bytes": 1e300, "dense_bytes": 1, "at_us": -1},
+                          "sent_bytes": 1e300, "dense_bytes": 1, "at_us": 1e300},
                          {"step": 21, "loss": None, "sent_bytes": 5, "dense_bytes": 7},
                          {"step": -1, "loss": 0}, {"epoch": 1e308, "step": -1e308},
                          {"link": 1, "host": HOSTILE, "acked_bytes": 1e300, "busy_us": 1e6}):
