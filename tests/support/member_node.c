@@ -346,7 +346,7 @@ static void meet_on(world *w, uint8_t node)
         comm_say(w, comm, node, 0, WORD_READY);
     }
     if (comm->me == 0 && all_are(w, comm, true)) {
-        if (world_random(w, 8) == 0)
+        if (world_random(w, 3) == 0)
             world_part(w); /* some hear it, some do not */
         for (uint32_t i = world_random(w, 12) == 0 ? 1 : comm_size(w, comm); i < comm_size(w, comm);
              i++)

@@ -184,7 +184,7 @@ static void a_constant_channel_becomes_zero(void **state)
         float x[PIXELS];
         uint32_t label;
         const uint32_t index = 1;
-        const shoali_crop crop = {4, 5, false, false, 1};
+        const shoali_crop crop = {.height = 4, .width = 5, .seed = 1};
         memset(images + 16, values[v], IMAGES * PIXELS);
         snprintf(dir, sizeof dir, "%s", scratch_dir_make());
         scratch_write("train-images-idx3-ubyte", images, sizeof images);
