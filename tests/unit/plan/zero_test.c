@@ -90,7 +90,7 @@ static void volumes(void **state)
 
 /* Three equal blocks, x an exchange of one, nine in all. A fast link hides all but the first
  * gather, that of the last block for its way back (asked for as the scores begin, which take no
- * time), and the last scatter: 3 x. On a slow one computation shows at most once beside all nine. */
+ * time), and the last scatter: 3 x. On a slow one computation shows at most once beside nine. */
 static void gathers_are_hidden(void **state)
 {
     (void)state;
