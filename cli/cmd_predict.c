@@ -14,7 +14,7 @@
 
 typedef struct predict_args {
     shoal_predict_desc desc;
-    bool json, search, sensitivity, kept;
+    bool json, search, sensitivity, kept, ranked;
     int64_t keep;
 } predict_args;
 
@@ -24,6 +24,7 @@ enum {
     KEY_SENSITIVITY = 'S',
     KEY_KEEP = 'K',
     KEY_ALLOW = 'A',
+    KEY_OBJECTIVE = 'O',
 };
 
 static const struct argp_option options[] = {
@@ -32,6 +33,7 @@ static const struct argp_option options[] = {
     {"search", KEY_SEARCH, NULL, 0,
      "The best configuration for this global batch; what is named above is kept", 4},
     {"keep", KEY_KEEP, "N", 0, "Candidates that a search shows (10)", 4},
+    {"objective", KEY_OBJECTIVE, "time|cost", 0, "What the best has least of, per step (time)", 4},
     {"allow", KEY_ALLOW, "LIST", 0,
      "What a search may propose, too: lossy (codecs), async (protocols)", 4},
     {"sensitivity", KEY_SENSITIVITY, NULL, 0,
@@ -72,6 +74,13 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_ALLOW:
         if (!parse_allow(text, &args->desc))
             cli_refuse(state, "--allow %s: wanted lossy, async, or both with a comma", text);
+        return 0;
+    case KEY_OBJECTIVE:
+        args->ranked = true;
+        args->desc.objective = strcmp(text, "cost") == 0 ? SHOAL_OBJECTIVE_COST
+                                                         : SHOAL_OBJECTIVE_TIME;
+        if (args->desc.objective == SHOAL_OBJECTIVE_TIME && strcmp(text, "time") != 0)
+            cli_refuse(state, "--objective %s: wanted time or cost", text);
         return 0;
     case KEY_KEEP:
         args->kept = true;
@@ -168,6 +177,12 @@ static void set_memory(json_t *answer, const shoal_prediction *p)
     answer_set_number(answer, "capacity_bytes", p->capacity_bytes);
 }
 
+/* Of one step; in workers x seconds where the cluster says no price. */
+static double cost_of(const shoal_prediction *p)
+{
+    return (p->price > 0 ? p->price / 3600 : p->workers) * p->iteration_s;
+}
+
 static json_t *prediction_of(const shoal_prediction *p)
 {
     line lines[LINES];
@@ -181,6 +196,8 @@ static json_t *prediction_of(const shoal_prediction *p)
     answer_set_number(answer, "low_s", p->low_s);
     answer_set_number(answer, "high_s", p->high_s);
     answer_set_number(answer, "samples_per_s", p->samples_per_s);
+    if (p->price > 0)
+        answer_set_number(answer, "cost", cost_of(p));
     for (int i = 0; i < LINES; i++)
         answer_set_number(answer, lines[i].key, lines[i].seconds);
     answer_set_number(answer, "hidden_s", p->hidden_s);
@@ -277,6 +294,8 @@ static json_t *candidate_of(const shoal_candidate *c, uint32_t i)
     json_t *answer = prediction_of(&c->prediction);
     answer_set_count(answer, "batch", d->batch);
     answer_set_count(answer, "microbatch", d->microbatch);
+    answer_set_count(answer, "interleave", d->interleave > 0 ? d->interleave : 1);
+    answer_set_count(answer, "zero", d->zero);
     answer_set_text(answer, "recompute", again[d->recompute]);
     answer_set_text(answer, "sync", or_default(d->sync, "all_reduce"));
     answer_set_text(answer, "collective", or_default(d->collective, "ring"));
@@ -298,8 +317,46 @@ static void print_candidate(const shoal_candidate *c, uint32_t i)
            bucket_of(d) >> 10, 1e3 * p->iteration_s, p->samples_per_s, i == 0 ? sync : c->why);
     if (i > 0 && d->sync != NULL)
         printf("    %s\n", sync);
+    if (d->interleave > 1 || d->zero > 0)
+        printf("    interleave %u, zero %u\n", d->interleave > 1 ? d->interleave : 1, d->zero);
     if (c->ties > 0)
         printf("    and %u more that take%s the same time\n", c->ties, c->ties == 1 ? "s" : "");
+}
+
+/* Without `why`: that is against the best of the list. */
+static json_t *front_of(const shoal_search *search)
+{
+    const shoal_candidate *c;
+    json_t *front = json_array();
+    for (uint32_t i = 0; (c = shoal_search_front(search, i)) != NULL; i++) {
+        json_t *point = candidate_of(c, i);
+        (void)json_object_del(point, "why");
+        (void)json_object_del(point, "ties");
+        answer_set_number(point, "cost", cost_of(&c->prediction));
+        json_array_append_new(front, point);
+    }
+    return front;
+}
+
+static void print_front(const shoal_search *search)
+{
+    const shoal_candidate *c = shoal_search_front(search, 0);
+    if (c == NULL)
+        return;
+    printf("\nnone is better in time, cost and memory at once (by 1 %%):\n%10s %12s %9s  "
+           "configuration\n",
+           "step ms", c->prediction.price > 0 ? "cost" : "worker s", "memory GB");
+    for (uint32_t i = 0; (c = shoal_search_front(search, i)) != NULL; i++) {
+        const shoal_prediction *p = &c->prediction;
+        const shoal_predict_desc *d = &c->desc;
+        printf(
+            "%10.3f %12.6g %9.3g  %u workers = %u x %u x %u, batch %u in %u, interleave %u, zero "
+            "%u, recompute %s, %s, %s\n",
+            1e3 * p->iteration_s, cost_of(p), p->memory_bytes / 1e9, p->workers, p->data, p->tensor,
+            p->pipeline, d->batch, d->microbatch, d->interleave > 1 ? d->interleave : 1, d->zero,
+            again[d->recompute], or_default(d->collective, "ring"),
+            or_default(d->codec, "identity"));
+    }
 }
 
 static int print_search_json(const shoal_search *search, uint64_t tried, uint64_t fit)
@@ -312,6 +369,7 @@ static int print_search_json(const shoal_search *search, uint64_t tried, uint64_
     for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
         json_array_append_new(candidates, candidate_of(c, i));
     answer_set(answer, "candidates", candidates);
+    answer_set(answer, "front", front_of(search));
     return answer_print("predict", answer);
 }
 
@@ -328,6 +386,7 @@ static void print_search(const shoal_search *search, uint64_t tried, uint64_t fi
         "why not");
     for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
         print_candidate(c, i);
+    print_front(search);
 }
 
 static int run_search(const predict_args *args)
@@ -372,7 +431,9 @@ int cli_predict(int argc, char **argv)
     if ((args.desc.model == NULL && args.desc.plan == NULL) || args.desc.cluster == NULL)
         return cli_usage("predict", "what, on which cluster? --model SPEC | --plan FILE, and "
                                     "--cluster FILE");
-    if (!args.search && (args.desc.allow_lossy || args.desc.allow_async || args.kept))
-        return cli_usage("predict", "--allow and --keep say nothing without --search");
+    if (!args.search &&
+        (args.desc.allow_lossy || args.desc.allow_async || args.kept || args.ranked))
+        return cli_usage("predict", "--allow, --keep and --objective say nothing without "
+                                    "--search");
     return args.search ? run_search(&args) : run_one(&args);
 }

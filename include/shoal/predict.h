@@ -26,6 +26,11 @@ typedef enum shoal_recompute {
     SHOAL_RECOMPUTE_FULL       /* all of a block from its input */
 } shoal_recompute;
 
+typedef enum shoal_objective {
+    SHOAL_OBJECTIVE_TIME, /* the fastest step */
+    SHOAL_OBJECTIVE_COST  /* the cheapest one: prices of its workers' accelerators x time */
+} shoal_objective;
+
 /** What to predict. NULL and 0 mean the default in brackets. */
 typedef struct shoal_predict_desc {
     size_t size;
@@ -57,6 +62,7 @@ typedef struct shoal_predict_desc {
     const char *sync, *collective, *codec; /* ["all_reduce", "ring", "identity"] */
     size_t bucket_bytes;                   /* [4 MiB] */
     uint32_t chunk_elems;                  /* [65536] */
+    shoal_objective objective;             /* of a search */
     /* a search proposes, besides what is named: */
     bool allow_lossy; /* codecs that lose something */
     bool allow_async; /* protocols other than all_reduce: staleness, rare exchanges */
@@ -101,6 +107,7 @@ typedef struct shoal_prediction {
     double weight_bytes, gradient_bytes, state_bytes, activation_bytes, buffer_bytes, memory_bytes;
     double capacity_bytes; /* of the accelerator; infinity: not said */
     double params;         /* of the model */
+    double price;          /* of all workers' accelerators for an hour; 0: not said */
     uint32_t workers, data, tensor, pipeline;
     char bottleneck[160]; /* in words */
 } shoal_prediction;
@@ -148,11 +155,12 @@ typedef struct shoal_candidate {
 typedef struct shoal_search shoal_search;
 /**
  * The best configurations for desc's model, cluster and global batch (batch x replicas of desc):
- * workers, tensor and pipeline sizes, microbatch, recomputation, collective, codec, protocol and
- * bucket are tried; what desc names (not NULL, not 0) is kept. Codecs that lose something and
- * protocols that do not wait are tried only if desc allows them: what they cost in steps is in no
- * prediction. Configurations that computation alone makes slower than all that are kept are not
- * costed further; of those that take the same time one is shown.
+ * workers, tensor and pipeline sizes, microbatch, chunks per stage, recomputation, ZeRO's stages,
+ * collective, codec, protocol and bucket are tried; what desc names (not NULL, not 0) is kept.
+ * Codecs that lose something and protocols that do not wait are tried only if desc allows them:
+ * what they cost in steps is in no prediction. Configurations that computation alone makes worse
+ * than all that are kept, and than one of the front, are not costed further; of those that take the
+ * same time one is shown.
  * @param keep        candidates to keep, best first, 1 .. 100
  * @param search_out  owned by the caller; shoal_search_destroy
  */
@@ -162,6 +170,9 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_predict_search(const shoal_predict_d
 SHOAL_API void shoal_search_destroy(shoal_search *search);
 /** Candidate i, best first; NULL at the end. */
 SHOAL_API const shoal_candidate *shoal_search_at(const shoal_search *search, uint32_t i);
+/** Candidate i of those that no other one beats in time, cost and memory at once, by 1 %, fastest
+ * first; NULL at the end. Cost is price x time, or workers x time where no price is said. */
+SHOAL_API const shoal_candidate *shoal_search_front(const shoal_search *search, uint32_t i);
 /** Configurations looked at, and how many of them fit into memory. */
 SHOAL_API uint64_t shoal_search_tried(const shoal_search *search, uint64_t *fit_out);
 /** Further ones that a bound left out: no exchange would have made them one of the best. */

@@ -112,6 +112,8 @@ SHOAL_PARTITION_LEVELS_MAX = 16
 SHOAL_RECOMPUTE_NONE = 0
 SHOAL_RECOMPUTE_SELECTIVE = 1
 SHOAL_RECOMPUTE_FULL = 2
+SHOAL_OBJECTIVE_TIME = 0
+SHOAL_OBJECTIVE_COST = 1
 SHOAL_TABLE_SYNCS = 0
 SHOAL_TABLE_CODECS = 1
 SHOAL_TABLE_COLLECTIVES = 2
@@ -856,6 +858,7 @@ class shoal_predict_desc(C.Structure):
         ("codec", C.c_char_p),
         ("bucket_bytes", C.c_size_t),
         ("chunk_elems", C.c_uint32),
+        ("objective", C.c_int),
         ("allow_lossy", C.c_bool),
         ("allow_async", C.c_bool),
     ]
@@ -903,6 +906,7 @@ class shoal_prediction(C.Structure):
         ("memory_bytes", C.c_double),
         ("capacity_bytes", C.c_double),
         ("params", C.c_double),
+        ("price", C.c_double),
         ("workers", C.c_uint32),
         ("data", C.c_uint32),
         ("tensor", C.c_uint32),
@@ -1562,6 +1566,7 @@ FUNCTIONS = {
     "shoal_predict_search": (STATUS, [C.POINTER(shoal_predict_desc), C.c_uint32, C.POINTER(C.c_void_p)]),
     "shoal_search_destroy": (None, [C.c_void_p]),
     "shoal_search_at": (C.POINTER(shoal_candidate), [C.c_void_p, C.c_uint32]),
+    "shoal_search_front": (C.POINTER(shoal_candidate), [C.c_void_p, C.c_uint32]),
     "shoal_search_tried": (C.c_uint64, [C.c_void_p, C.c_void_p]),
     "shoal_search_bounded": (C.c_uint64, [C.c_void_p]),
     "shoal_calibrate_open": (STATUS, [C.POINTER(shoal_calibrate_desc), C.POINTER(C.c_void_p)]),

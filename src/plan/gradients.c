@@ -68,6 +68,62 @@ static shoali_bucket_time price(const shoali_question *q, const shoali_collectiv
     return b;
 }
 
+/* ---------------------------------------------------------------- what was counted before */
+
+typedef struct counted {
+    char collective[96], codec[96];
+    shoali_groups groups;
+    bool shards;
+    shoali_collective_cost cost;
+} counted;
+
+struct shoali_memo {
+    uint32_t count;
+    counted item[1024]; /* what comes when it is full is counted anew */
+};
+
+shoal_status shoali_question_remember(shoali_question *q, shoal_arena *arena)
+{
+    q->memo = shoali_arena_alloc(arena, sizeof *q->memo);
+    return q->memo != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+static bool is_same(const counted *a, const counted *b)
+{
+    return a->shards == b->shards && a->groups.count == b->groups.count &&
+           a->groups.each.stride == b->groups.each.stride &&
+           a->groups.each.size == b->groups.each.size &&
+           strcmp(a->collective, b->collective) == 0 && strcmp(a->codec, b->codec) == 0;
+}
+
+static shoal_status count_exchange(const shoali_question *q, shoali_groups groups,
+                                   shoali_collective_cost *out)
+{
+    /* what is not summed as codes counts the same, whatever the codec */
+    bool grows = (shoal_codec_traits(q->codec) & SHOAL_CODEC_SUMMABLE) != 0;
+    const char *codec = grows ? shoal_codec_spec(q->codec) : "";
+    counted key = {.groups = groups, .shards = q->desc.zero > 0};
+    bool fits = q->memo != NULL && strlen(q->collective.spec) < sizeof key.collective &&
+                strlen(codec) < sizeof key.codec;
+    if (fits) {
+        strcpy(key.collective, q->collective.spec);
+        strcpy(key.codec, codec);
+    }
+    for (uint32_t i = 0; fits && i < q->memo->count; i++)
+        if (is_same(&q->memo->item[i], &key)) {
+            *out = q->memo->item[i].cost;
+            return SHOAL_OK;
+        }
+    if (key.shards)
+        SHOALI_TRY(shoali_cost_shards(q->cluster, &q->collective, groups, out));
+    else
+        SHOALI_TRY(shoali_cost_collective(q->cluster, &q->collective, groups, q->codec, out));
+    key.cost = *out;
+    if (fits && q->memo->count < sizeof q->memo->item / sizeof *q->memo->item)
+        q->memo->item[q->memo->count++] = key;
+    return SHOAL_OK;
+}
+
 shoal_status shoali_replicas_cost(const shoali_question *q, shoali_replicas *out)
 {
     uint32_t apart = q->desc.tensor * q->desc.pipeline;
@@ -76,10 +132,7 @@ shoal_status shoali_replicas_cost(const shoali_question *q, shoali_replicas *out
         const shoali_groups groups = {replicas_of(q, i == 1),
                                       apart * (i == 1 ? q->desc.experts : 1)};
         shoali_collective_cost *cost = i == 1 ? &out->experts : &out->all;
-        if (q->desc.zero > 0)
-            SHOALI_TRY(shoali_cost_shards(q->cluster, &q->collective, groups, cost));
-        else
-            SHOALI_TRY(shoali_cost_collective(q->cluster, &q->collective, groups, q->codec, cost));
+        SHOALI_TRY(count_exchange(q, groups, cost));
     }
     return SHOAL_OK;
 }

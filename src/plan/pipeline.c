@@ -158,3 +158,16 @@ shoal_status shoali_pipeline_run(const shoali_pipeline *p, shoal_arena *arena, d
     *seconds_out += (m - (double)r.microbatches) * busiest;
     return SHOAL_OK;
 }
+
+double shoali_pipeline_least(const shoali_pipeline *p)
+{
+    double most = 0, way = 0;
+    for (uint32_t i = 0; i < p->stages; i++) {
+        double own = 0;
+        for (uint32_t c = 0; c < p->chunks; c++)
+            own += p->forward[c * p->stages + i] + p->backward[c * p->stages + i];
+        most = fmax(most, (double)p->microbatches * own + way);
+        way += p->forward[i] + p->backward[i];
+    }
+    return most;
+}

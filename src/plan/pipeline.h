@@ -17,5 +17,7 @@ typedef struct shoali_pipeline {
 /** From the first pass to the end of the last. *arena for what is needed meanwhile. */
 SHOAL_MUST_USE shoal_status shoali_pipeline_run(const shoali_pipeline *pipeline, shoal_arena *arena,
                                                 double *seconds_out);
+/** No schedule takes less: a stage's own passes, and the way to it and back. */
+double shoali_pipeline_least(const shoali_pipeline *pipeline);
 
 #endif

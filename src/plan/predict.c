@@ -79,7 +79,7 @@ static shoal_status exchange_gradients(const shoali_work *w, const shoali_stage 
     bool single = q->desc.batch == q->desc.microbatch;
     double forward = single ? shoali_time_sum(s->forward) : 0;
     double backward = shoali_time_sum(s->backward);
-    if (q->data < 2 || q->no_exchange)
+    if (q->data < 2 || q->bound)
         return SHOAL_OK;
     if (q->desc.zero == 3)
         return shoali_zero_exchange(w, s, out);
@@ -168,6 +168,23 @@ static void close_causes(shoal_prediction *p)
     c->memory *= factor;
 }
 
+/* 0 if one of the workers' accelerators has no price. */
+static double price_of(const shoali_question *q)
+{
+    double sum = 0;
+    uint32_t left = q->desc.workers;
+    for (uint32_t i = 0; left > 0; i++) {
+        const shoali_host *host = &q->cluster->hosts[i];
+        uint32_t used = host->workers < left ? host->workers : left;
+        double price = q->cluster->accelerators[host->accelerator].price;
+        if (price == 0)
+            return 0;
+        sum += used * price;
+        left -= used;
+    }
+    return sum;
+}
+
 static shoal_status answer(shoali_work *w, shoal_prediction *out)
 {
     const shoali_question *q = w->q;
@@ -200,6 +217,7 @@ static shoal_status answer(shoali_work *w, shoal_prediction *out)
     out->data = q->data;
     out->tensor = q->desc.tensor;
     out->pipeline = q->desc.pipeline;
+    out->price = price_of(q);
     fill_words(out);
     return SHOAL_OK;
 }

@@ -24,8 +24,10 @@ typedef struct shoali_question {
     uint32_t blocks;
     shoali_transformer transformer; /* the last block, and the scores */
     shoali_block_args args;
-    bool perfect_overlap; /* of the exchange with the backward pass: for the interval */
-    bool no_exchange;     /* gradients go nowhere: a bound for searches */
+    bool perfect_overlap;     /* of the exchange with the backward pass: for the interval */
+    bool bound;               /* gradients go nowhere, pipelines never wait in vain: for searches */
+    struct shoali_memo *memo; /* of exchanges, shared by the questions of a search; NULL: none */
+    bool borrowed;            /* model, cluster and memo are another question's */
 } shoali_question;
 /** What the cluster of a question is changed by, for intervals and sensitivities: factors on
  * speeds, one on latencies, hosts to add. */
@@ -40,6 +42,13 @@ typedef struct shoali_scale {
 SHOAL_MUST_USE shoal_status shoali_question_open(const shoal_predict_desc *desc,
                                                  const shoali_scale *scale,
                                                  shoali_question *question_out);
+/** Another question about the same model and cluster, which `base` keeps; closed before it.
+ * @return as shoali_question_open */
+SHOAL_MUST_USE shoal_status shoali_question_again(const shoali_question *base,
+                                                  const shoal_predict_desc *desc,
+                                                  shoali_question *question_out);
+/** Remember what exchanges cost from now on, in arena. */
+SHOAL_MUST_USE shoal_status shoali_question_remember(shoali_question *question, shoal_arena *arena);
 void shoali_question_close(shoali_question *question);
 /** A layer that is a transformer, as one is costed; without scores. */
 shoali_transformer shoali_question_block(const shoali_layer *layer);

@@ -305,6 +305,17 @@ static shoal_status open_plan(shoali_question *q)
     return SHOAL_OK;
 }
 
+static shoal_status open_ways(shoali_question *q)
+{
+    const shoal_predict_desc *d = &q->desc;
+    SHOALI_TRY(
+        shoali_collective_open(d->collective != NULL ? d->collective : "ring", &q->collective));
+    SHOALI_TRY(shoal_codec_open(d->codec != NULL ? d->codec : "identity", &q->codec));
+    const shoal_job job = {
+        .size = sizeof job, .sync = d->sync, .codec = d->codec, .collective = d->collective};
+    return shoal_job_check(&job);
+}
+
 static shoal_status open_parts(shoali_question *q, const shoali_scale *scale)
 {
     const shoal_predict_desc *d = &q->desc;
@@ -312,12 +323,7 @@ static shoal_status open_parts(shoali_question *q, const shoali_scale *scale)
         SHOALI_TRY(open_plan(q));
     SHOALI_TRY(shoal_model_open(d->model, &q->model));
     SHOALI_TRY(shoali_cluster_load(d->cluster, &q->cluster));
-    SHOALI_TRY(
-        shoali_collective_open(d->collective != NULL ? d->collective : "ring", &q->collective));
-    SHOALI_TRY(shoal_codec_open(d->codec != NULL ? d->codec : "identity", &q->codec));
-    const shoal_job job = {
-        .size = sizeof job, .sync = d->sync, .codec = d->codec, .collective = d->collective};
-    SHOALI_TRY(shoal_job_check(&job));
+    SHOALI_TRY(open_ways(q));
     scale_accelerators(q->cluster, scale);
     scale_links(q->cluster, scale);
     if (scale->more_hosts > 0)
@@ -340,10 +346,33 @@ shoal_status shoali_question_open(const shoal_predict_desc *desc, const shoali_s
     return status;
 }
 
+shoal_status shoali_question_again(const shoali_question *base, const shoal_predict_desc *desc,
+                                   shoali_question *out)
+{
+    *out = (shoali_question){.desc = *desc,
+                             .model = base->model,
+                             .cluster = base->cluster,
+                             .memo = base->memo,
+                             .borrowed = true,
+                             .language = base->language,
+                             .blocks = base->blocks,
+                             .transformer = base->transformer};
+    shoal_status status = open_ways(out);
+    if (status == SHOAL_OK)
+        status = fill_defaults(out);
+    if (status == SHOAL_OK)
+        status = check_sizes(out);
+    if (status != SHOAL_OK)
+        shoali_question_close(out);
+    return status;
+}
+
 void shoali_question_close(shoali_question *q)
 {
-    shoal_model_close(q->model);
-    shoali_cluster_close(q->cluster);
+    if (!q->borrowed) {
+        shoal_model_close(q->model);
+        shoali_cluster_close(q->cluster);
+    }
     if (q->collective.row != NULL)
         shoali_collective_close(&q->collective);
     shoal_codec_close(q->codec);

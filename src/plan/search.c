@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/front.h"
 #include "plan/predict.h"
 #include "sync/sync.h"
 
@@ -15,19 +16,28 @@ enum { KEEP_MAX = 100, UNFIT_MAX = 3 };
 
 struct shoal_search {
     shoal_arena *arena;
+    shoali_question base; /* model and cluster of all */
+    shoali_front front;
     uint64_t global_batch, tried, fit, bounded;
     uint32_t keep, count, unfit_count;
     shoal_candidate best[KEEP_MAX + 1], unfit[UNFIT_MAX + 1];
 };
 
-/* As far apart as what is said to be as fast: 0.05 %. */
+/* What the best has most of. */
+static double score(const shoal_candidate *c)
+{
+    const shoal_prediction *p = &c->prediction;
+    return p->samples_per_s / (c->desc.objective == SHOAL_OBJECTIVE_COST ? p->price : 1);
+}
+
+/* As far apart as what is said to be as good: 0.05 %. */
 static bool ties(const shoal_candidate *a, const shoal_candidate *b)
 {
-    double x = a->prediction.samples_per_s, y = b->prediction.samples_per_s;
+    double x = score(a), y = score(b);
     return fabs(x - y) <= 5e-4 * fmax(x, y) && a->prediction.workers == b->prediction.workers;
 }
 
-/* Insert by throughput; the list holds at most `most`. Of equals the first one found stays: names
+/* Insert by score; the list holds at most `most`. Of equals the first one found stays: names
  * are tried from the plain ones on. */
 static void insert(shoal_candidate *list, uint32_t *count, uint32_t most,
                    const shoal_candidate *candidate)
@@ -38,7 +48,7 @@ static void insert(shoal_candidate *list, uint32_t *count, uint32_t most,
             list[k].ties++;
             return;
         }
-    while (i > 0 && list[i - 1].prediction.samples_per_s < candidate->prediction.samples_per_s) {
+    while (i > 0 && score(&list[i - 1]) < score(candidate)) {
         list[i] = list[i - 1];
         i--;
     }
@@ -47,22 +57,58 @@ static void insert(shoal_candidate *list, uint32_t *count, uint32_t most,
         (*count)++;
 }
 
-/* Configurations that do not divide or cannot be costed are no candidates; other failures end. */
+/* SHOAL_OK with *sized_out false: it does not divide or cannot be costed, and is no candidate. */
+static shoal_status answer(shoal_search *s, const shoal_predict_desc *desc, bool bound,
+                           shoal_prediction *out, bool *sized_out)
+{
+    shoali_question q;
+    shoal_status status = shoali_question_again(&s->base, desc, &q);
+    if (status == SHOAL_OK) {
+        q.bound = bound;
+        status = shoali_question_answer(&q, out);
+        shoali_question_close(&q);
+    }
+    *sized_out = status == SHOAL_OK;
+    return status == SHOAL_EINVAL || status == SHOAL_ENOTSUP ? SHOAL_OK : status;
+}
+
+/* Exchanges and schedules only add to computation: without any, this configuration would have to be
+ * among the best, or on the front, to be looked at further; what does not fit, among the fastest of
+ * its kind. */
+static shoal_status is_hopeless(shoal_search *s, const shoal_predict_desc *desc, bool *out)
+{
+    shoal_candidate c = {.desc = *desc};
+    bool sized;
+    *out = false;
+    if (desc->sync != NULL)
+        return SHOAL_OK;
+    SHOALI_TRY(answer(s, desc, true, &c.prediction, &sized));
+    if (!sized)
+        return SHOAL_OK;
+    if (c.prediction.memory_bytes > c.prediction.capacity_bytes)
+        *out = s->unfit_count == UNFIT_MAX &&
+               score(&c) < score(&s->unfit[UNFIT_MAX - 1]) * (1 - 1e-9);
+    else
+        *out = s->count == s->keep && score(&c) < score(&s->best[s->count - 1]) * (1 - 1e-9) &&
+               shoali_front_beats(&s->front, &c.prediction);
+    return SHOAL_OK;
+}
+
 static shoal_status consider(shoal_search *s, const shoal_predict_desc *desc)
 {
-    shoal_candidate candidate = {.desc = *desc, .prediction = SHOAL_PREDICTION_INIT};
-    shoal_status status = shoal_predict(desc, &candidate.prediction);
-    if (status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
+    shoal_candidate candidate = {.desc = *desc};
+    bool sized;
+    SHOALI_TRY(answer(s, desc, false, &candidate.prediction, &sized));
+    if (!sized)
         return SHOAL_OK;
-    SHOALI_TRY(status);
     s->tried++;
-    if (candidate.prediction.memory_bytes <= candidate.prediction.capacity_bytes) {
-        s->fit++;
-        insert(s->best, &s->count, s->keep, &candidate);
-    } else {
+    if (candidate.prediction.memory_bytes > candidate.prediction.capacity_bytes) {
         insert(s->unfit, &s->unfit_count, UNFIT_MAX, &candidate);
+        return SHOAL_OK;
     }
-    return SHOAL_OK;
+    s->fit++;
+    insert(s->best, &s->count, s->keep, &candidate);
+    return shoali_front_add(&s->front, &candidate);
 }
 
 /* ---------------------------------------------------------------- the ways to exchange */
@@ -103,30 +149,6 @@ static void list_codecs(const shoal_predict_desc *desc, names *out)
     }
 }
 
-/* Exchanges only add to computation: without any, this configuration would have to be among the
- * best to be looked at further. One worker that a step is made for has no exchange at all. */
-static shoal_status hopeless(shoal_search *s, const shoal_predict_desc *desc, bool *out)
-{
-    shoali_question q;
-    shoal_prediction p;
-    const shoali_scale none = SHOALI_SCALE_NONE;
-    *out = false;
-    if (s->count < s->keep || desc->collective != NULL)
-        return SHOAL_OK;
-    shoal_status status = shoali_question_open(desc, &none, &q);
-    if (status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
-        return SHOAL_OK;
-    SHOALI_TRY(status);
-    q.no_exchange = true;
-    status = shoali_question_answer(&q, &p);
-    shoali_question_close(&q);
-    if (status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
-        return SHOAL_OK;
-    *out = status == SHOAL_OK &&
-           p.samples_per_s < s->best[s->count - 1].prediction.samples_per_s * (1 - 1e-9);
-    return status;
-}
-
 static shoal_status try_exchanges(shoal_search *s, const shoal_predict_desc *base, uint32_t data)
 {
     static const size_t buckets[] = {(size_t)1 << 20, (size_t)4 << 20, (size_t)16 << 20};
@@ -137,7 +159,7 @@ static shoal_status try_exchanges(shoal_search *s, const shoal_predict_desc *bas
     bool slow;
     list_collectives(base, &collectives);
     list_codecs(base, &codecs);
-    SHOALI_TRY(hopeless(s, base, &slow));
+    SHOALI_TRY(is_hopeless(s, base, &slow));
     if (slow) {
         s->bounded += (uint64_t)collectives.count * codecs.count *
                       (base->bucket_bytes != 0 ? 1 : 3);
@@ -177,9 +199,54 @@ static shoal_status try_protocols(shoal_search *s, const shoal_predict_desc *bas
 /* ---------------------------------------------------------------- sizes */
 
 typedef struct ranges {
-    bool language;
+    bool language, recompute; /* recompute: said */
     uint32_t workers;
 } ranges;
+
+/* One way to run sizes that are given. */
+static shoal_status try_way(shoal_search *s, const shoal_predict_desc *d, const ranges *r)
+{
+    bool slow;
+    if (!r->language)
+        return try_exchanges(s, d, d->workers / (d->tensor * d->pipeline));
+    SHOALI_TRY(is_hopeless(s, d, &slow));
+    s->bounded += slow;
+    return slow ? SHOAL_OK : consider(s, d);
+}
+
+/* Recomputation and what replicas share, the plain ones first. */
+static shoal_status try_memory(shoal_search *s, const shoal_predict_desc *base, const ranges *r)
+{
+    shoal_predict_desc d = *base;
+    uint32_t data = d.workers / (d.tensor * d.pipeline);
+    uint32_t zeros = base->zero != 0 || data < 2 ? 0 : d.pipeline > 1 ? 1 : 3;
+    for (uint32_t zero = 0; zero <= zeros; zero++)
+        for (int again = 0; again < (r->language ? 3 : 1); again++) {
+            if (base->flash && again == SHOAL_RECOMPUTE_SELECTIVE)
+                continue;
+            d.zero = base->zero != 0 ? base->zero : zero;
+            d.recompute = r->language && !r->recompute ? (shoal_recompute)again : base->recompute;
+            if (again == 0 || !r->recompute)
+                SHOALI_TRY(try_way(s, &d, r));
+        }
+    return SHOAL_OK;
+}
+
+/* Chunks per stage: as many as divide its blocks, up to eight. */
+static shoal_status try_chunks(shoal_search *s, const shoal_predict_desc *base, const ranges *r)
+{
+    shoal_predict_desc d = *base;
+    uint32_t each = (s->base.blocks + d.pipeline - 1) / d.pipeline;
+    if (base->interleave != 0 || !r->language || d.pipeline == 1)
+        return try_memory(s, &d, r);
+    for (uint32_t chunks = 1; chunks <= 8 && chunks <= each; chunks++) {
+        if (each % chunks != 0 || (chunks > 1 && d.batch / d.microbatch % d.pipeline != 0))
+            continue;
+        d.interleave = chunks;
+        SHOALI_TRY(try_memory(s, &d, r));
+    }
+    return SHOAL_OK;
+}
 
 static shoal_status try_pipelines(shoal_search *s, const shoal_predict_desc *base, const ranges *r)
 {
@@ -193,16 +260,9 @@ static shoal_status try_pipelines(shoal_search *s, const shoal_predict_desc *bas
         d.microbatch = base->microbatch != 0 ? base->microbatch : micro[m];
         if (base->microbatch == 0 && d.pipeline == 1)
             d.microbatch = r->language && d.batch > 1 ? 1 : d.batch;
-        for (int again = 0; again < (r->language ? 3 : 1); again++) {
-            d.recompute = r->language ? (shoal_recompute)again : base->recompute;
-            d.sequence = r->language && d.tensor > 1;
-            if (r->language) {
-                d.collective = base->collective;
-                SHOALI_TRY(consider(s, &d));
-            } else {
-                SHOALI_TRY(try_exchanges(s, &d, data));
-            }
-        }
+        d.sequence = r->language && d.tensor > 1;
+        if (d.batch % d.microbatch == 0)
+            SHOALI_TRY(try_chunks(s, &d, r));
     }
     return SHOAL_OK;
 }
@@ -259,36 +319,57 @@ static void explain(const shoal_prediction *best, shoal_candidate *c)
         if (parts[i].more > parts[most].more)
             most = i;
     double slower = 100 * (best->samples_per_s / p->samples_per_s - 1);
-    if (slower < 0.05)
+    if (c->desc.objective == SHOAL_OBJECTIVE_COST)
+        snprintf(c->why, sizeof c->why, "%.1f %% dearer",
+                 100 * (best->samples_per_s / best->price * p->price / p->samples_per_s - 1));
+    else if (slower < 0.05)
         snprintf(c->why, sizeof c->why, "as fast");
     else
         snprintf(c->why, sizeof c->why, "%.1f %% slower: %.3g ms more %s", slower,
                  1e3 * parts[most].more, parts[most].name);
 }
 
+/* With intervals, from the files as they are. */
+static shoal_status finish(shoal_search *s, shoal_candidate *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        list[i].prediction = (shoal_prediction)SHOAL_PREDICTION_INIT;
+        SHOALI_TRY(shoal_predict(&list[i].desc, &list[i].prediction));
+    }
+    for (uint32_t i = 0; s->count > 0 && i < count; i++)
+        explain(&s->best[0].prediction, &list[i]);
+    return SHOAL_OK;
+}
+
 static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
 {
-    shoali_question q;
     const shoali_scale none = SHOALI_SCALE_NONE;
     shoal_predict_desc plain = *desc;
     plain.collective = plain.codec = plain.sync = NULL;
     plain.tensor = plain.pipeline = plain.microbatch = plain.interleave = 0;
+    plain.zero = plain.experts = 0;
     plain.recompute = SHOAL_RECOMPUTE_NONE;
     plain.sequence = false;
-    SHOALI_TRY(shoali_question_open(&plain, &none, &q));
-    ranges r = {q.language, q.desc.workers};
+    SHOALI_TRY(shoali_question_open(&plain, &none, &s->base));
+    SHOALI_TRY(shoali_question_remember(&s->base, s->arena));
+    ranges r = {s->base.language, desc->recompute != SHOAL_RECOMPUTE_NONE, s->base.desc.workers};
+    if (desc->objective == SHOAL_OBJECTIVE_COST)
+        for (uint32_t i = 0; i < s->base.cluster->accelerator_count; i++)
+            if (s->base.cluster->accelerators[i].price == 0)
+                return shoali_fail(SHOAL_EINVAL,
+                                   "objective cost needs a price of accelerator %s in "
+                                   "cluster %s, per hour",
+                                   s->base.cluster->accelerators[i].name, desc->cluster);
     uint64_t group = (uint64_t)(desc->tensor > 0 ? desc->tensor : 1) *
                      (desc->pipeline > 0 ? desc->pipeline : 1);
-    s->global_batch = (uint64_t)q.desc.batch * q.desc.workers / group;
-    shoali_question_close(&q);
+    s->global_batch = (uint64_t)s->base.desc.batch * s->base.desc.workers / group;
     SHOALI_TRY(try_sizes(s, desc, &r));
     if (desc->sync == NULL && desc->allow_async)
         SHOALI_TRY(try_protocols(s, desc));
-    for (uint32_t i = 0; i < s->count; i++)
-        explain(&s->best[0].prediction, &s->best[i]);
-    for (uint32_t i = 0; i < s->unfit_count; i++)
-        explain(&s->best[0].prediction, &s->unfit[i]);
-    return SHOAL_OK;
+    shoali_front_sort(&s->front);
+    SHOALI_TRY(finish(s, s->best, s->count));
+    SHOALI_TRY(finish(s, s->unfit, s->unfit_count));
+    return finish(s, s->front.item, s->front.count);
 }
 
 shoal_status shoal_predict_search(const shoal_predict_desc *desc, uint32_t keep,
@@ -309,7 +390,7 @@ shoal_status shoal_predict_search(const shoal_predict_desc *desc, uint32_t keep,
         shoali_arena_destroy(arena);
         return SHOAL_ENOMEM;
     }
-    s->arena = arena;
+    s->arena = s->front.arena = arena;
     s->keep = keep;
     shoal_status status = run(s, desc);
     if (status != SHOAL_OK)
@@ -321,8 +402,15 @@ shoal_status shoal_predict_search(const shoal_predict_desc *desc, uint32_t keep,
 
 void shoal_search_destroy(shoal_search *search)
 {
-    if (search != NULL)
-        shoali_arena_destroy(search->arena);
+    if (search == NULL)
+        return;
+    shoali_question_close(&search->base);
+    shoali_arena_destroy(search->arena);
+}
+
+const shoal_candidate *shoal_search_front(const shoal_search *search, uint32_t i)
+{
+    return i < search->front.count ? &search->front.item[i] : NULL;
 }
 
 const shoal_candidate *shoal_search_at(const shoal_search *search, uint32_t i)

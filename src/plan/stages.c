@@ -218,6 +218,10 @@ shoal_status shoali_work_pipeline(const shoali_work *w, double hop_s, double *se
     pass_times(w, hop_s, times, times + chunks);
     const shoali_pipeline run = {d->pipeline, d->interleave, d->batch / d->microbatch, times,
                                  times + chunks};
+    if (w->q->bound) {
+        *seconds_out = shoali_pipeline_least(&run);
+        return SHOAL_OK;
+    }
     return shoali_pipeline_run(&run, w->arena, seconds_out);
 }
 

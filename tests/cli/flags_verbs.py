@@ -30,6 +30,7 @@ BESIDE = {
                             "models"),
     ("predict", "allow"): ([b"--search"], "plan"),
     ("predict", "keep"): ([b"--search"], "plan"),
+    ("predict", "objective"): ([b"--search"], "plan"),
     ("predict", "plan"): ([], "model"),
     ("train", "metrics-token-file"): ([b"--metrics=0"], "metrics"),
 }

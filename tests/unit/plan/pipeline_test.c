@@ -71,6 +71,7 @@ static void within_bounds(void **state)
             backward[k] = 0.1 + 2 * shoali_rng_double(seed, trial, 100 + k);
             all += forward[k] + backward[k];
         }
+        const shoali_pipeline least = {p, v, m, forward, backward};
         for (uint32_t i = 0; i < p; i++) {
             double own = 0;
             for (uint32_t c = 0; c < v; c++)
@@ -80,6 +81,7 @@ static void within_bounds(void **state)
             most = fmax(most, own);
         }
         double seconds = run(p, v, m, forward, backward);
+        near(shoali_pipeline_least(&least), most);
         assert_true(seconds >= most * (1 - 1e-12) && seconds <= m * all * (1 + 1e-12));
         longer[trial % (p * v)] *= 1.5;
         assert_true(run(p, v, m, longer, backward) >= seconds * (1 - 1e-12));

@@ -446,6 +446,66 @@ static void searches_propose_what_is_allowed(void **state)
     shoal_search_destroy(all);
 }
 
+static void write_priced(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(
+        "{\"name\": \"p\", \"accelerators\": [{\"name\": \"a\", \"flops\": 1e14, \"memory\": 4e10, "
+        "\"price\": 2}, {\"name\": \"b\", \"flops\": 1e14, \"memory\": 4e10, \"price\": 9}], "
+        "\"hosts\": [{\"count\": 2, \"workers\": 4, \"nic\": \"10gbit\"}, "
+        "{\"count\": 2, \"workers\": 4, \"nic\": \"10gbit\", \"accelerator\": \"b\"}]}",
+        file);
+    fclose(file);
+}
+
+/* The front against every configuration that a search keeps when nothing is left out: none of them
+ * is better in all three by more than 1 %; and the cheapest is no dearer than any. */
+static void searches_weigh_cost(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/shoal-priced-XXXXXX.json";
+    int fd = mkstemps(path, 5);
+    assert_true(fd >= 0);
+    close(fd);
+    write_priced(path);
+    shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+    d.model = "lenet";
+    d.cluster = path;
+    shoal_search *all, *cheap;
+    const shoal_candidate *c, *f;
+    assert_ok(shoal_predict_search(&d, 100, &all));
+    d.objective = SHOAL_OBJECTIVE_COST;
+    assert_ok(shoal_predict_search(&d, 3, &cheap));
+    double least = INFINITY, before = 0;
+    for (uint32_t i = 0; (c = shoal_search_at(all, i)) != NULL; i++) {
+        const shoal_prediction *p = &c->prediction;
+        bool met = false;
+        uint32_t first = p->workers < 8 ? p->workers : 8;
+        near(p->price, 2.0 * first + 9.0 * (p->workers - first), 1e-12);
+        least = fmin(least, p->price * p->iteration_s);
+        for (uint32_t k = 0; (f = shoal_search_front(all, k)) != NULL; k++)
+            met = met || (f->prediction.iteration_s <= 1.011 * p->iteration_s &&
+                          f->prediction.price * f->prediction.iteration_s <=
+                              1.011 * p->price * p->iteration_s &&
+                          f->prediction.memory_bytes <= 1.011 * p->memory_bytes);
+        assert_true(met);
+    }
+    for (uint32_t k = 0; (f = shoal_search_front(all, k)) != NULL; k++) {
+        assert_true(f->prediction.iteration_s >= before);
+        before = f->prediction.iteration_s;
+    }
+    const shoal_prediction *best = &shoal_search_at(cheap, 0)->prediction;
+    assert_true(best->price * best->iteration_s <= least * (1 + 1e-3));
+    assert_true(best->workers <= 8);
+    shoal_search_destroy(all);
+    shoal_search_destroy(cheap);
+    unlink(path);
+    d.cluster = LAB;
+    assert_status(shoal_predict_search(&d, 3, &cheap), SHOAL_EINVAL);
+    assert_error_has("objective cost needs a price");
+}
+
 static void wrong_questions(void **state)
 {
     (void)state;
@@ -492,6 +552,7 @@ int main(void)
         CHECK_TEST(sensitivities),
         CHECK_TEST(a_search_finds_the_best),
         CHECK_TEST(searches_propose_what_is_allowed),
+        CHECK_TEST(searches_weigh_cost),
         CHECK_TEST(wrong_questions),
     };
     return CHECK_RUN(tests);
