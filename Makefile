@@ -33,8 +33,9 @@ lint: deps ## formatting, layers, sizes, rules and clang-tidy; all warnings are 
 format: ## rewrite C files in the house format
 	@tools/check_format.sh --fix
 
-combos: build ## every two options in one job, three of six (30 minutes); S=2: two only; REST=1: without make check's
-	@SHOAL=build/release/shoal tests/combos/combos.py --quiet --again $(or $(A),0) $(if $(REST),--part commit/6 --rest)
+combos: build ## every two options in one job, three of six (30 minutes); S=2: two only
+	@SHOAL=build/release/shoal tests/combos/combos.py --quiet --again $(or $(A),0) \
+		$(if $(REST),--part commit/6 --rest)
 	@[ "$(S)" = 2 ] || SHOAL=build/release/shoal tests/combos/combos.py --quiet --strength 3
 
 check-debian12: ## make check on a bare Debian 12, made in a folder; not as root (12 minutes)

@@ -264,6 +264,7 @@ static void propose(world *w, uint8_t node, const shoali_guests *calls)
     if (w->trace)
         printf("%8.3f node %u: proposes view %u of %u, epoch %u\n", (double)w->now_us * 1e-6, node,
                id, view->size, (unsigned)view->place.epoch);
+    world_at_proposal(w, node);
     meet(w, node, id, shoali_member_ready_us(&n->m, &view->proposal));
 }
 
@@ -346,11 +347,7 @@ static void meet_on(world *w, uint8_t node)
         comm_say(w, comm, node, 0, WORD_READY);
     }
     if (comm->me == 0 && all_are(w, comm, true)) {
-        if (world_random(w, 3) == 0)
-            world_part(w); /* some hear it, some do not */
-        for (uint32_t i = world_random(w, 12) == 0 ? 1 : comm_size(w, comm); i < comm_size(w, comm);
-             i++)
-            world_kill(w, comm_node(w, comm, i)); /* nobody does */
+        world_at_go(w, comm->view);
         comm_say_all(w, comm, node, WORD_GO);
         comm->go = true;
     }

@@ -27,8 +27,8 @@ uint64_t node_now(const world *w, uint8_t node)
 void world_break(world *w, const char *rule, uint32_t a, uint32_t b)
 {
     if (w->violation[0] == '\0')
-        snprintf(w->violation, sizeof w->violation, "at %.3f s: %s (%u, %u); plan: %s",
-                 (double)w->now_us * 1e-6, rule, a, b, w->plan);
+        snprintf(w->violation, sizeof w->violation, "at %.3f s: %s (%u, %u); plan %d",
+                 (double)w->now_us * 1e-6, rule, a, b, (int)w->plan);
 }
 
 /* ------------------------------------------------------------------ events */
@@ -108,25 +108,24 @@ static void cut_one(world *w, uint8_t from, uint8_t to, bool reset)
     }
 }
 
-/* Who is a bridge reaches both sides. */
-static void part(world *w, uint32_t side)
+/* Who is in neither side reaches both. */
+static void part(world *w, uint32_t side, uint32_t other, bool reset, bool one_way)
 {
-    const bool reset = world_random(w, 2) == 0, one_way = world_random(w, 4) == 0;
-    const uint32_t bridges = world_random(w, 3) == 0 ? (uint32_t)shoali_rng_next(&w->rng) : 0;
     for (uint8_t a = 0; a < w->nodes; a++)
         for (uint8_t b = 0; b < w->nodes; b++)
-            if ((side >> a & 1) == 1 && (side >> b & 1) == 0 && (bridges >> a & 1) == 0 &&
-                (bridges >> b & 1) == 0) {
+            if ((side >> a & 1) == 1 && (other >> b & 1) == 1) {
                 cut_one(w, a, b, reset);
                 if (!one_way)
                     cut_one(w, b, a, reset);
             }
 }
 
-void world_part(world *w)
+static void part_somehow(world *w)
 {
-    const uint32_t all = (1u << w->nodes) - 1;
-    part(w, (uint32_t)(1 + world_random(w, all)) & all);
+    const uint32_t all = (1u << w->nodes) - 1, side = 1 + (uint32_t)world_random(w, all);
+    const uint32_t bridges = world_random(w, 3) == 0 ? (uint32_t)shoali_rng_next(&w->rng) : 0;
+    const bool reset = world_random(w, 2) == 0;
+    part(w, side & ~bridges, ~side & ~bridges, reset, world_random(w, 4) == 0);
 }
 
 static void heal(world *w)
@@ -134,7 +133,7 @@ static void heal(world *w)
     memset(w->cut, 0, sizeof w->cut);
 }
 
-void world_kill(world *w, uint8_t node)
+static void kill_one(world *w, uint8_t node)
 {
     world_node *n = &w->node[node];
     if (n->dead || n->state == NODE_ABSENT)
@@ -152,11 +151,11 @@ static void fault(world *w)
         printf("%8.3f fault %d node %d\n", (double)w->now_us * 1e-6, (int)what, node);
     if (what < 3)
         for (uint64_t more = world_random(w, 3); more < 3; more += 1 + world_random(w, 2))
-            world_kill(w, (uint8_t)world_random(w, w->nodes));
+            kill_one(w, (uint8_t)world_random(w, w->nodes));
     else if (what < 5)
         w->node[node].paused_until_us = w->now_us + world_random(w, 3 * WORLD_TIMEOUT_US);
     else if (what < 8)
-        world_part(w);
+        part_somehow(w);
     else if (what == 8)
         cut_one(w, node, (uint8_t)world_random(w, w->nodes), world_random(w, 2) == 0);
     else
@@ -168,17 +167,52 @@ void world_strike(world *w)
     push(w, (world_event){w->now_us + world_random(w, STRIKE_US), 0, EVENT_FAULT, {.to = 0}});
 }
 
+void world_at_go(world *w, uint16_t view)
+{
+    const world_view *v = &w->view[view];
+    bool die = w->plan == PLAN_RANDOM ? world_random(w, 12) == 0 : w->plan == PLAN_ALL_DIE;
+    if (w->plan == PLAN_RANDOM && world_random(w, 3) == 0)
+        part_somehow(w); /* some hear it, some do not */
+    else if (w->plan == PLAN_LATE_DEATH && !w->turned)
+        part(w, 1, ~1u, true, false);
+    for (uint32_t i = 1; i < v->size && die && (w->plan == PLAN_RANDOM || !w->turned); i++)
+        kill_one(w, v->nodes[i]);
+    w->turned = true;
+}
+
+void world_at_proposal(world *w, uint8_t node)
+{
+    if (w->plan == PLAN_LATE_DEATH && w->turned && node == 1)
+        push(w,
+             (world_event){w->now_us + 5000 + world_random(w, 40000), 0, EVENT_FAULT, {.to = 3}});
+}
+
 /* Bursts: what comes while the last trouble is being mended is what nobody has thought of. */
 static void plan_faults(world *w)
 {
     uint64_t at = 500 * 1000 + world_random(w, 1000 * 1000);
-    const uint64_t count = 1 + world_random(w, FAULTS);
+    const uint64_t count = w->plan == PLAN_RANDOM ? 1 + world_random(w, FAULTS) : 0;
+    if (w->plan != PLAN_RANDOM)
+        push(w, (world_event){at, 0, EVENT_FAULT, {.to = 2}});
     for (uint64_t i = 0; i < count; i++) {
         push(w, (world_event){at, 0, EVENT_FAULT, {.to = 0}});
         at += world_random(w, 3) == 0 ? world_random(w, 2 * WORLD_TIMEOUT_US)
                                       : world_random(w, 300 * 1000);
     }
     push(w, (world_event){at + world_random(w, 30 * 1000 * 1000), 0, EVENT_FAULT, {.to = 1}});
+}
+
+/* to: which. */
+static void make_trouble(world *w, uint8_t to)
+{
+    if (to == 0)
+        fault(w);
+    else if (to == 1)
+        heal(w);
+    else if (to == 2)
+        part(w, 0x1, 0x18, true, false);
+    else
+        kill_one(w, 2);
 }
 
 /* ------------------------------------------------------------------ steps */
@@ -268,8 +302,8 @@ static void make_first_view(world *w)
 static void begin(world *w, uint64_t seed)
 {
     w->rng = (shoali_rng){seed, 77, 0};
-    w->plan = "random";
-    w->members = 2 + (uint32_t)world_random(w, 4);
+    w->plan = world_random(w, 8) == 0 ? 1 + (world_plan)world_random(w, PLANS - 1) : PLAN_RANDOM;
+    w->members = w->plan == PLAN_RANDOM ? 2 + (uint32_t)world_random(w, 4) : 5;
     w->nodes = w->members + (uint32_t)world_random(w, 3);
     w->end_us = 75 * 1000 * 1000;
     w->visits = 1;
@@ -335,10 +369,8 @@ bool world_live(world *w, uint64_t seed, bool trace)
             tick(w, event.word.to);
         else if (event.kind == EVENT_WORD)
             word(w, &event);
-        else if (event.word.to == 0)
-            fault(w);
         else
-            heal(w);
+            make_trouble(w, event.word.to);
     }
     return w->violation[0] == '\0';
 }
