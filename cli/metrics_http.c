@@ -98,7 +98,7 @@ int metrics_listen(const char *verb, const char *text)
 
 unsigned metrics_port(int listener)
 {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t bytes = sizeof at;
     int listens = 0;
     socklen_t size = sizeof listens;

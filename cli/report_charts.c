@@ -107,7 +107,7 @@ static void curve_table(FILE *out, const json_t *facts, const report_curve *curv
     char caption[SENTENCE];
     const bool of_epochs = strcmp(curve->list, "epoch_lines") == 0;
     snprintf(caption, sizeof caption, "%s, %s", curve->title, report_text(facts, "folder"));
-    report_folded(out, caption, of_epochs ? epochs : points, of_epochs ? 6 : 6,
+    report_folded(out, caption, of_epochs ? epochs : points, 6,
                   json_object_get(facts, curve->list));
 }
 
@@ -155,12 +155,11 @@ void report_draw_curve(FILE *out, const char *id, const json_t *runs, const repo
 static double moment_of(const char *text)
 {
     struct tm when = {0};
-    double second = 0;
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%10lfZ", &when.tm_year, &when.tm_mon, &when.tm_mday,
-               &when.tm_hour, &when.tm_min, &second) != 6)
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:", &when);
+    char *end = NULL;
+    const double second = rest != NULL ? strtod(rest, &end) : 0;
+    if (rest == NULL || end == rest || *end != 'Z' || !(second >= 0 && second < 61))
         return (double)NAN;
-    when.tm_year -= 1900;
-    when.tm_mon -= 1;
     return (double)timegm(&when) + second;
 }
 

@@ -313,25 +313,32 @@ static report_rank *take_line(report_run *run, report_rank *rank, const char *te
 
 /* ---------------------------------------------------------------- files */
 
+/* ".123" of so many digits at most; moves behind it. */
+static bool take_number(const char **at, size_t digits, unsigned long long *out)
+{
+    const size_t length = **at == '.' ? strspn(*at + 1, "0123456789") : 0;
+    if (length == 0 || length > digits)
+        return false;
+    *out = strtoull(*at + 1, NULL, 10);
+    *at += 1 + length;
+    return true;
+}
+
 /* metrics.jsonl, metrics.RANK.jsonl, metrics.EPOCH.RANK.jsonl */
 static bool is_metrics(const char *name, report_file *file)
 {
+    const char *at = name;
     unsigned long long first = 0, second = 0;
-    int end = 0;
     memset(file, 0, sizeof *file);
     snprintf(file->name, sizeof file->name, "%s", name);
-    if (strcmp(name, "metrics.jsonl") == 0)
-        return true;
-    if (sscanf(name, "metrics.%9llu.jsonl%n", &first, &end) == 1 && end > 0 && name[end] == '\0') {
-        file->rank = (uint32_t)first;
-        return true;
-    }
-    end = 0;
-    if (sscanf(name, "metrics.%15llu.%9llu.jsonl%n", &first, &second, &end) != 2 || end == 0 ||
-        name[end] != '\0')
+    if (strncmp(name, "metrics", strlen("metrics")) != 0)
         return false;
-    file->epoch = first;
-    file->rank = (uint32_t)second;
+    at += strlen("metrics");
+    const bool one = take_number(&at, 15, &first), two = one && take_number(&at, 9, &second);
+    if (strcmp(at, ".jsonl") != 0 || (!two && first > 999999999))
+        return false;
+    file->epoch = two ? first : 0;
+    file->rank = (uint32_t)(two ? second : first);
     return true;
 }
 

@@ -109,7 +109,7 @@ int64_t shoali_array_at(const shoali_array *a, uint64_t i)
     for (uint32_t b = 0; b < a->value_bytes; b++)
         value |= (uint64_t)from[b] << 8 * b;
     const uint32_t bits = 8 * a->value_bytes;
-    if (a->is_signed && bits < 64 && (value >> (bits - 1) & 1) != 0)
+    if (a->is_signed && bits > 0 && bits < 64 && (value >> (bits - 1) & 1) != 0)
         value |= UINT64_MAX << bits;
     return (int64_t)value;
 }
