@@ -98,15 +98,18 @@ int metrics_listen(const char *verb, const char *text)
 
 unsigned metrics_port(int listener)
 {
-    struct sockaddr_storage at = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } at = {.v6 = {.sin6_family = AF_UNSPEC}};
     socklen_t bytes = sizeof at;
     int listens = 0;
     socklen_t size = sizeof listens;
     if (getsockopt(listener, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0 ||
-        getsockname(listener, (struct sockaddr *)&at, &bytes) != 0)
+        getsockname(listener, &at.any, &bytes) != 0)
         return 0;
-    return at.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&at)->sin6_port)
-                                    : ntohs(((struct sockaddr_in *)&at)->sin_port);
+    return ntohs(at.any.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port);
 }
 
 /* ------------------------------------------------------------------ who may read */
