@@ -34,6 +34,7 @@ if [ "${SHOAL_BARE_ROOT:-}" = "$root" ]; then
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
     cd "$root" && pivot_root . . && umount -l . && cd / || exit 1
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 CI="${CI:-}" \
+        SHOAL_SKIP_COMBOS="${SHOAL_SKIP_COMBOS:-}" \
         bash -c '
             cd /home/user/a/shoal && tools/deps.sh packages.txt || exit 1
             export HOME=/home/user USER=user

@@ -13,7 +13,7 @@ import unittest
 import shoal
 
 REASON = shoal.lab_works()
-EPOCHS = 10
+EPOCHS = 25  # long enough for `shoal status` to be asked after a link broke
 LINES_BEFORE = 4  # of a metrics file: a step each, or less
 
 # The rank that is to do harm waits for so many steps, by the lines of its metrics file.
