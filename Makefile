@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
 JOBS ?= $(shell nproc)
+# Many tests wait for timeouts, most of the time.
+TESTS ?= $(shell expr $(JOBS) + 1)
 
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
@@ -22,7 +24,7 @@ build: deps ## release build: build/release/shoal and libshoal.so
 check: build ## lint, build, every test; T=codec runs those whose name matches
 	@cmake --preset dev >/dev/null
 	@cmake --build build/dev -j $(JOBS) $(if $(CI),-- --quiet)
-	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure $(if $(T),-R '$(T)') \
+	@ctest --test-dir build/dev -j $(TESTS) --output-on-failure $(if $(T),-R '$(T)') \
 		--output-junit check.xml; status=$$?; tools/skipped.py build/dev/check.xml; exit $$status
 
 lint: deps ## formatting, layers, sizes, rules and clang-tidy; all warnings are errors
