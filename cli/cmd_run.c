@@ -141,8 +141,9 @@ static char *help_filter(int key, const char *text, void *input)
         "  shoal run -n 64 --print-slurm -- python3 train.py > job.sh\n"
         "  shoal run -n 4 -a 4 --lab rate=100mbit -- shoal bench allreduce --size 16M --density "
         "0.01 --collective omnireduce:dedicated\n\n"
-        "The exit code is 0 only if every rank's is (with --on-loss reform: one's that began with "
-        "the job); 5 if a rank was killed; 1 if a host cannot take part, 6 if it is only silent; "
+        "The exit code is 0 only if every rank's is (with --on-loss reform: one's that had a "
+        "place in the job); 5 if a rank was killed; 1 if a host cannot take part, 6 if it is only "
+        "silent; "
         "77 "
         "if there can be no lab here.";
     size_t bytes = sizeof examples + strlen(lab_help);

@@ -50,6 +50,13 @@ static shoal_status run_stage(train_args *args, const audience *told, shoal_comm
                                .reports = stage + 1 == stages->count};
     shoal_train *train = NULL;
     shoal_status status = shoal_train_create(*comm, &stages->desc[stage], &train);
+    /* A newcomer whose sponsor is lost: a member all the same, that has nothing yet. */
+    for (int again = 0; again < 8 && view->epoch > 0 && train_about_members(status); again++) {
+        status = shoal_comm_reform(comm, 0, 0, view);
+        if (status != SHOAL_OK)
+            break;
+        status = shoal_train_create(*comm, &stages->desc[stage], &train);
+    }
     if (status != SHOAL_OK)
         return status;
     if (stages->name[stage] != NULL && view->rank == 0 && !args->json && !args->quiet)

@@ -126,12 +126,14 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     int code = WIFSIGNALED(status) || there ? CLI_PEER_LOST : WEXITSTATUS(status);
     bool ours = j->stop_at_ms >= 0 &&
                 j->next_signal != SIGTERM; /* we have sent a signal ourselves */
-    bool began = rank < j->desc->ranks - j->desc->spares;
-    j->members -= began;
+    bool member = rank < j->desc->ranks - j->desc->spares || process->has_place;
+    j->members -= member;
     if (j->members == 0 && j->desc->spares > 0 && j->stop_at_ms < 0)
         stop_in(j, (int64_t)(j->desc->grace_s * 1000),
                 SIGKILL); /* spares with nothing to wait for */
-    bool result = code == 0 && rank < j->desc->ranks - j->desc->spares - j->desc->servers;
+    const bool worker = process->has_place ||
+                        rank < j->desc->ranks - j->desc->spares - j->desc->servers;
+    bool result = code == 0 && worker;
     j->through = j->through || result;
     if (result && j->survives && j->stop_at_ms < 0)
         stop_in(j, LEFT_BEHIND_MS, SIGTERM); /* who was left behind: stopped, or cut off */
@@ -222,12 +224,30 @@ static void harder(launch_job *j)
     stop_in(j, j->through ? LEFT_BEHIND_MS : KILL_AFTER_MS, SIGKILL);
 }
 
-/* What ranks say of the job: that it goes on without those that are lost. */
+/* A spare has a place: the job is its own, too, whoever of the others is left. */
+static void has_place(launch_job *j, uint32_t rank)
+{
+    const bool spare = rank < j->desc->ranks && rank >= j->desc->ranks - j->desc->spares;
+    if (!spare || j->ranks[rank].has_place || j->ranks[rank].pid <= 0)
+        return;
+    j->ranks[rank].has_place = true;
+    if (j->members++ == 0 && !j->told_to_end && !j->through)
+        j->stop_at_ms = -1; /* it was about to be ended, as one that waits for nothing */
+}
+
+/* What ranks say (comm/launch.h), in words of three bytes, each written at once: s, the job goes on
+ * without those that are lost; p, a spare has taken a place. */
 static void hear_word(launch_job *j)
 {
-    char words[64];
+    enum { WORD = 3 };
+    uint8_t words[32 * WORD];
     ssize_t got = read(j->word[0], words, sizeof words);
-    j->survives = j->survives || (got > 0 && memchr(words, 's', (size_t)got) != NULL);
+    for (ssize_t at = 0; at + WORD <= got; at += WORD) {
+        if (words[at] == 's')
+            j->survives = true;
+        else if (words[at] == 'p')
+            has_place(j, words[at + 1] | (uint32_t)words[at + 2] << 8);
+    }
 }
 
 static void supervise(launch_job *j, int signals, struct pollfd *fds)

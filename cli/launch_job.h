@@ -10,11 +10,12 @@
 enum { LAUNCH_TOKEN_CHARS = 64, LAUNCH_NAME_CHARS = 16, LAUNCH_LINE_BYTES = 8192 };
 
 typedef struct launch_process {
-    pid_t pid;   /* 0: ended */
-    int code;    /* exit code, 128 + signal if killed */
-    int output;  /* read end of its output with tag_output, else -1 */
-    int input;   /* on another host: the way of the token and of signals; else -1 */
-    size_t used; /* bytes of an unfinished line */
+    pid_t pid;      /* 0: ended */
+    int code;       /* exit code, 128 + signal if killed */
+    int output;     /* read end of its output with tag_output, else -1 */
+    int input;      /* on another host: the way of the token and of signals; else -1 */
+    bool has_place; /* a spare that has taken one */
+    size_t used;    /* bytes of an unfinished line */
     char *line;
 } launch_process;
 
@@ -38,7 +39,7 @@ typedef struct launch_job {
     bool told_to_end; /* by a signal to the launcher */
     bool through;     /* a member has ended well */
     bool killed;      /* a rank was, by a signal */
-    uint32_t members; /* that began with the job and are alive */
+    uint32_t members; /* that have a place in the job and are alive */
     int code;
 } launch_job;
 

@@ -100,7 +100,7 @@ static void set_environment(const launch_job *j, uint32_t rank)
     set_number("RANK", rank < members ? rank : 0);
     set_number("WORLD_SIZE", members);
     if (rank >= members)
-        setenv("SHOAL_SPARE", "1", 1);
+        set_number("SHOAL_SPARE", rank);
     set_doors(j, hosts);
     set_number("LOCAL_RANK", rank - first);
     set_number("LOCAL_WORLD_SIZE", count);

@@ -76,7 +76,7 @@ static shoal_status report(const train_worker *args, shoal_train *train, uint32_
     return SHOAL_OK;
 }
 
-static bool is_about_members(shoal_status status)
+bool train_about_members(shoal_status status)
 {
     return status == SHOAL_EPEER || status == SHOAL_EEPOCH || status == SHOAL_ETIMEDOUT ||
            status == SHOAL_ECANCELLED;
@@ -92,7 +92,7 @@ static shoal_status reform(const train_worker *args, shoal_train *train, shoal_c
     if (!args->quiet)
         fprintf(stderr, "shoal train: rank %u: %s; going on with who is there\n", view->rank,
                 shoal_last_error()->text);
-    for (int i = 0; i < ATTEMPTS && is_about_members(status); i++) {
+    for (int i = 0; i < ATTEMPTS && train_about_members(status); i++) {
         uint64_t before = view->epoch;
         status = shoal_train_reform(train, comm, 0);
         if (shoal_comm_view(*comm, view) != SHOAL_OK || view->epoch == before)
@@ -113,7 +113,7 @@ shoal_status train_work(const train_worker *args, shoal_train *train, shoal_comm
         shoal_status status = run_steps(args, train, view->rank, &told);
         if (status == SHOAL_OK && args->reports)
             status = report(args, train, view->rank);
-        if (!args->train->reform || !is_about_members(status))
+        if (!args->train->reform || !train_about_members(status))
             return status;
         status = reform(args, train, comm, view);
         if (status != SHOAL_OK)

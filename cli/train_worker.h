@@ -18,6 +18,8 @@ typedef struct train_worker {
     train_metrics *metrics;  /* NULL: none are asked for */
 } train_worker;
 
+/** Whether it is members that ended something: then others may go on. */
+bool train_about_members(shoal_status status);
 /** comm and view: in and out. */
 shoal_status train_work(const train_worker *args, shoal_train *train, shoal_comm **comm,
                         shoal_view *view);

@@ -78,7 +78,7 @@ typedef struct shoal_train_desc {
                                    reads. Such a step does not overlap */
     uint64_t dump_every;        /* [100] steps between dumps; the first step is dumped, too */
     uint8_t tos; /* IP ToS of the gradients' connections; 0x28 marks compressible traffic */
-    bool reform; /* workers may change: shoal_train_reform; all_reduce only, and the comm has it */
+    bool reform; /* workers may change: shoal_train_reform; not with servers, and the comm has it */
     const char *options; /* [none] more options of the caller's, a JSON object of texts and of lists
                             of texts; OUT/run.json keeps them for who goes on: shoal_run_option */
 } shoal_train_desc;

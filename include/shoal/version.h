@@ -20,7 +20,7 @@
  * versions differ refuse each other at join with EVERSION, which names both.
  * 2: addresses come with the bits of their subnets; 3: and with their processes.
  */
-#define SHOAL_WIRE_VERSION 4
+#define SHOAL_WIRE_VERSION 5
 
 #ifdef __cplusplus
 extern "C" {

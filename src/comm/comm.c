@@ -197,6 +197,8 @@ shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_ou
     int64_t join_us = desc->join_timeout_us > 0 ? desc->join_timeout_us : SHOALI_DEFAULT_JOIN_US;
     status = enter_running(&in, began_us + (uint64_t)join_us, comm_out);
     if (status == SHOAL_OK)
+        shoali_launch_has_place(shoali_getenv, NULL);
+    if (status == SHOAL_OK)
         return SHOAL_OK;
     shoal_error why;
     shoali_error_get(&why);

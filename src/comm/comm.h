@@ -84,6 +84,16 @@ bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_los
 SHOAL_MUST_USE shoal_status shoali_comm_reform(
     shoal_comm **comm, uint64_t done, int64_t timeout_us, shoal_view *view_out,
     void (*told)(void *ctx, uint32_t endpoint, const shoali_lost_peer *what), void *ctx);
+/** For workers whose replicas differ, in a job that may change its members; else they do nothing.
+ * Where one goes over to reform it says so before it leaves the protocol (goes), and where one has
+ * made all its steps, before it waits for the others (ends): then newcomers and losses are no
+ * reason to reform any more, only members that do are. The caller's thread. */
+void shoali_comm_goes(shoal_comm *comm);
+void shoali_comm_ends(shoal_comm *comm);
+/** A member goes over to reform. Any thread. */
+bool shoali_comm_others_go(const shoal_comm *comm);
+/** All are asked to reform at their next boundary. The progress thread. */
+void shoali_comm_want_reform(shoal_comm *comm);
 /** Whether no endpoint below this one is there any more, and those that are there are a quorum:
  * what is written once for all is this rank's to write. Any thread. */
 bool shoali_comm_is_lowest(const shoal_comm *comm);

@@ -150,6 +150,7 @@ typedef struct shoali_gauge shoali_gauge;
 typedef struct shoali_admission {
     shoali_admit admit;
     uint64_t ready_us;   /* before then it may not say that it is ready: member/member.h */
+    bool *said_ready;    /* set when it does; NULL: a newcomer, which nobody asks */
     shoali_door *keeper; /* this process's own door */
     shoali_residual_store *residuals;
 } shoali_admission;
@@ -197,6 +198,8 @@ struct shoal_comm {
 
     atomic_bool forked, asleep;
     atomic_bool wanted;       /* somebody wants to reform */
+    atomic_bool going;        /* a member does already, or will at once */
+    atomic_bool ending;       /* a member has made all its steps: nobody is let in any more */
     atomic_bool begun;        /* epoch > 0: its leader has said GO */
     _Atomic uint32_t ready;   /* epoch > 0, its leader: how many others have said READY */
     pthread_mutex_t run_lock; /* held by whoever runs the progress functions; fork takes it */

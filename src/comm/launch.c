@@ -267,7 +267,7 @@ shoal_status shoali_launch_find(const shoal_comm_desc *desc, shoali_env env, voi
     return SHOAL_OK;
 }
 
-void shoali_launch_survives(shoali_env env, void *ctx)
+static void tell_launcher(shoali_env env, void *ctx, const void *word, size_t bytes)
 {
     const char *text = env(ctx, "SHOAL_LAUNCHER_FD");
     uint64_t fd;
@@ -275,6 +275,21 @@ void shoali_launch_survives(shoali_env env, void *ctx)
     if (text == NULL || !parse_number(text, INT32_MAX, &fd) || fstat((int)fd, &file) != 0 ||
         !S_ISFIFO(file.st_mode))
         return; /* it is not, or no longer, the launcher's */
-    if (write((int)fd, "s", 1) != 1)
+    if (write((int)fd, word, bytes) != (ssize_t)bytes)
         shoali_log(DEBUG, "the launcher does not listen: %s", strerror(errno));
+}
+
+void shoali_launch_survives(shoali_env env, void *ctx)
+{
+    tell_launcher(env, ctx, (const uint8_t[SHOALI_LAUNCHER_WORD]){'s'}, SHOALI_LAUNCHER_WORD);
+}
+
+void shoali_launch_has_place(shoali_env env, void *ctx)
+{
+    uint64_t number;
+    const char *text = env(ctx, "SHOAL_SPARE");
+    if (text == NULL || !parse_number(text, UINT16_MAX, &number))
+        return;
+    const uint8_t word[SHOALI_LAUNCHER_WORD] = {'p', (uint8_t)number, (uint8_t)(number >> 8)};
+    tell_launcher(env, ctx, word, sizeof word);
 }

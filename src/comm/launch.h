@@ -37,9 +37,15 @@ SHOAL_MUST_USE shoal_status shoali_launch_find(const shoal_comm_desc *desc, shoa
  * long. */
 bool shoali_launch_first_host(const char *list, char *host_out, size_t host_bytes);
 
+/** What ranks tell shoal's launcher (SHOAL_LAUNCHER_FD, a pipe): a letter and a number, 16 bits
+ * little-endian; cli/launch.c reads it. */
+enum { SHOALI_LAUNCHER_WORD = 3 };
 /** Tell shoal's launcher, if one started this process, that the job goes on without lost ranks: it
  * then waits for the others to end. */
 void shoali_launch_survives(shoali_env env, void *ctx);
+/** And this process, a spare (SHOAL_SPARE: its number among the launcher's ranks), that it has
+ * taken a place in the job. */
+void shoali_launch_has_place(shoali_env env, void *ctx);
 
 /** The job's secret; text with spaces at its ends cut off. */
 typedef struct shoali_token {

@@ -390,12 +390,15 @@ static shoal_status move(reform *r, shoal_comm **comm)
 {
     shoal_comm *fresh = NULL;
     r->in.keeper = r->door;
+    bool said_ready = false;
     r->in.ready_us = shoali_member_ready_us(&r->m, &r->proposal);
+    r->in.said_ready = &said_ready;
     shoal_status status = shoali_comm_enter(&r->in, &fresh);
     if (status != SHOAL_OK) {
-        shoali_member_failed(&r->m, shoali_now_us());
+        shoali_member_failed(&r->m, said_ready ? NULL : &r->proposal, shoali_now_us());
         return status;
     }
+    fresh->in.said_ready = NULL;
     shoali_call(r->old, shoali_reform_say_moved, r->old);
     shoali_call(r->old, steal, r);
     fresh->in.residuals = r->in.residuals;
@@ -508,5 +511,6 @@ shoal_status shoali_comm_reform(
 
 bool shoal_comm_reform_wanted(const shoal_comm *comm)
 {
-    return comm != NULL && atomic_load(&comm->wanted);
+    return comm != NULL && atomic_load(&comm->wanted) &&
+           (atomic_load(&comm->going) || !atomic_load(&comm->ending));
 }

@@ -38,6 +38,43 @@ void shoali_reform_want(void *arg)
         say(comm, SHOALI_REFORM_WANTED);
 }
 
+static void go(void *arg)
+{
+    shoal_comm *comm = arg;
+    atomic_store(&comm->wanted, true);
+    say(comm, SHOALI_REFORM_GOING);
+}
+
+static void end(void *arg)
+{
+    shoal_comm *comm = arg;
+    atomic_store(&comm->ending, true);
+    say(comm, SHOALI_REFORM_ENDING);
+}
+
+void shoali_comm_goes(shoal_comm *comm)
+{
+    if (comm->door != NULL)
+        shoali_call(comm, go, comm);
+}
+
+void shoali_comm_ends(shoal_comm *comm)
+{
+    if (comm->door != NULL)
+        shoali_call(comm, end, comm);
+}
+
+bool shoali_comm_others_go(const shoal_comm *comm)
+{
+    return atomic_load(&comm->going);
+}
+
+void shoali_comm_want_reform(shoal_comm *comm)
+{
+    if (comm->door != NULL)
+        shoali_reform_want(comm);
+}
+
 static void tell_relay(shoal_comm *comm, uint32_t endpoint, const char *door)
 {
     const char *port = strrchr(door, ':');
@@ -58,6 +95,7 @@ void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_
     case SHOALI_REFORM_LEAVING:
         peer->leaving = true;
         atomic_store(&comm->wanted, true);
+        atomic_store(&comm->going, true);
         shoali_run_peer_leaving(comm, endpoint);
         break;
     case SHOALI_REFORM_MOVED:
@@ -70,6 +108,13 @@ void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_
     case SHOALI_REFORM_GO:
         if (endpoint == 0)
             atomic_store(&comm->begun, true);
+        break;
+    case SHOALI_REFORM_ENDING:
+        atomic_store(&comm->ending, true);
+        break;
+    case SHOALI_REFORM_GOING:
+        atomic_store(&comm->wanted, true);
+        atomic_store(&comm->going, true);
         break;
     default:
         atomic_store(&comm->wanted, true);
@@ -143,8 +188,10 @@ shoal_status shoali_reform_begin(shoal_comm *comm)
             return SHOAL_OK;
         }
         if (comm->me > 0 && now_us >= from_us && !said) {
-            shoali_call(comm, say_ready, comm);
             said = true;
+            if (comm->in.said_ready != NULL)
+                *comm->in.said_ready = true;
+            shoali_call(comm, say_ready, comm);
         }
         (void)poll(NULL, 0, WAIT_MS);
     }

@@ -25,6 +25,15 @@ void shoali_sync_set_samples(shoal_sync *sync, uint32_t samples, uint32_t batch)
 
 /** Replicas are bit-identical after every step (trait EXACT). */
 bool shoali_sync_is_exact(const shoal_sync *sync);
+/** Of a spec: whether replicas are (EXACT), and whether the protocol carries something from one
+ * epoch of the members to the next beside the parameters, equal on all that took part in its last
+ * round (the momentum of an outer step): float32[count].
+ * @return SHOAL_OK | EINVAL: unknown protocol or key */
+SHOAL_MUST_USE shoal_status shoali_sync_asks(const char *spec, bool *exact_out, bool *carries_out);
+/** As shoal_sync_destroy, and leave there what it carries. NULL: nowhere. */
+void shoali_sync_end(shoal_sync *sync, float *carried_out);
+/** Go on with it: before the first step. */
+void shoali_sync_carry(shoal_sync *sync, const float *carried);
 
 /**
  * Use another codec from the next step on: before the first step, or between after_update and the

@@ -343,6 +343,25 @@ static bool wait_idle(shoal_sync *sync)
 
 void shoal_sync_destroy(shoal_sync *sync)
 {
+    shoali_sync_end(sync, NULL);
+}
+
+static float *carried_slot(const shoal_sync *sync)
+{
+    uint32_t slot;
+    const shoali_sync_row *row = sync->protocol.row;
+    if (row->carries == NULL || !row->carries(&sync->world, &slot))
+        return NULL;
+    return sync->tensors.slots + slot * sync->tensors.count;
+}
+
+void shoali_sync_carry(shoal_sync *sync, const float *carried)
+{
+    memcpy(carried_slot(sync), carried, sync->tensors.count * sizeof *carried);
+}
+
+void shoali_sync_end(shoal_sync *sync, float *carried_out)
+{
     if (sync == NULL || sync->pid != getpid())
         return;
     if (sync->world.role == SHOALI_WORKER || sync->serving)
@@ -351,6 +370,8 @@ void shoal_sync_destroy(shoal_sync *sync)
         sync->over = true; /* its machine never started */
     bool idle = wait_idle(sync);
     shoali_comm_detach(sync->comm);
+    if (carried_out != NULL)
+        memcpy(carried_out, carried_slot(sync), sync->tensors.count * sizeof *carried_out);
     if (idle)
         free_sync(sync);
     else /* an operation that will not end still writes to its buffers: keep what it refers to */
@@ -517,6 +538,18 @@ shoal_status shoal_sync_survives(const char *spec, bool *survives_out)
     shoali_protocol protocol;
     SHOALI_TRY(shoali_sync_open(spec, &protocol));
     *survives_out = (protocol.traits & SHOALI_SYNC_SURVIVES) != 0;
+    shoali_sync_close(&protocol);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_sync_asks(const char *spec, bool *exact_out, bool *carries_out)
+{
+    shoali_protocol protocol;
+    uint32_t slot;
+    SHOALI_TRY(shoali_sync_open(spec, &protocol));
+    const shoali_world world = {.params = protocol.params};
+    *exact_out = (protocol.traits & SHOALI_SYNC_EXACT) != 0;
+    *carries_out = protocol.row->carries != NULL && protocol.row->carries(&world, &slot);
     shoali_sync_close(&protocol);
     return SHOAL_OK;
 }

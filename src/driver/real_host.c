@@ -369,6 +369,8 @@ static void on_peer_down(void *ctx, uint32_t endpoint, shoal_status why, const c
         shoali_real_break(sync);
         return;
     }
+    if (why != SHOAL_OK && (sync->protocol.traits & SHOALI_SYNC_SURVIVES) != 0)
+        shoali_comm_want_reform(sync->comm);
     if (sync->started)
         feed_down(sync, endpoint, text);
     else

@@ -119,20 +119,29 @@ static shoal_status batches_and_sync(uint32_t asks, const shoali_protocol *proto
     return status;
 }
 
+/* What goes on without the lost takes others in as well, unless servers hold the weights. */
+static bool takes_others(const shoali_protocol *protocol)
+{
+    const uint32_t not_these = SHOALI_SYNC_OWNER | SHOALI_SYNC_SERVERS;
+    return (protocol->traits & SHOALI_SYNC_SURVIVES) != 0 && (protocol->traits & not_these) == 0;
+}
+
 static shoal_status features_and_sync(uint32_t asks, const shoali_protocol *protocol)
 {
     char names[NAMES_BYTES];
     SHOALI_TRY(batches_and_sync(asks, protocol));
     for (size_t i = 0; i < FEATURES; i++) {
         if ((asks & features[i].bit) == 0 || !features[i].gradients ||
-            (protocol->traits & SHOALI_SYNC_GRADIENTS) != 0)
+            (protocol->traits & SHOALI_SYNC_GRADIENTS) != 0 ||
+            (features[i].bit == REFORM && takes_others(protocol)))
             continue;
         shoal_status status = shoali_fail(SHOAL_EINVAL, "%s does not go with --sync %s",
                                           features[i].option, protocol->spec);
-        protocols_with(SHOALI_SYNC_GRADIENTS, names);
+        protocols_with(
+            SHOALI_SYNC_GRADIENTS | (features[i].bit == REFORM ? SHOALI_SYNC_SURVIVES : 0u), names);
         if (features[i].bit == REFORM && (protocol->traits & SHOALI_SYNC_SURVIVES) != 0)
             shoali_error_advice("Leave --on-loss reform out: %s goes on without lost workers by "
-                                "itself, but takes in no replacements; %s does.",
+                                "itself, but takes in no replacements; these do: %s.",
                                 protocol->spec, names);
         else
             shoali_error_advice("Leave one of the two out; %s goes with --sync %s.",

@@ -45,11 +45,26 @@ static shoali_tally count_others(const presence *p, const shoali_proposal *doubt
     return tally;
 }
 
+/* A member of it that has come with other doubts only: it has not been READY for it, and will not
+ * be. */
+static bool is_missed(const presence *p, uint32_t i, const shoali_proposal *doubt)
+{
+    const bool own = i == p->m->me;
+    if (!shoali_proposal_stays(doubt, i) || !is_present(p, i) || (!own && p->calls == NULL))
+        return false;
+    const shoali_proposal *doubts = own ? p->m->doubts : p->calls->members[i]->doubts;
+    const uint32_t count = own ? p->m->doubt_count : p->calls->members[i]->come.doubts;
+    for (uint32_t d = 0; d < count; d++)
+        if (doubts[d].leader == doubt->leader && doubts[d].epoch == doubt->epoch)
+            return false;
+    return true;
+}
+
 /* Nobody goes on by it, or can. */
 static bool is_void(const presence *p, const shoali_proposal *doubt)
 {
     for (uint32_t i = 0; i < p->m->size; i++)
-        if (p->m->identity[i] == doubt->leader && is_present(p, i))
+        if ((p->m->identity[i] == doubt->leader && is_present(p, i)) || is_missed(p, i, doubt))
             return true;
     const shoali_tally others = count_others(p, doubt);
     return !shoali_tally_decides(&others);
@@ -227,7 +242,11 @@ uint64_t shoali_member_ready_us(const shoali_member *m, const shoali_proposal *p
     return last_us + shoali_life_quiet_us(m->peer_timeout_us);
 }
 
-void shoali_member_failed(shoali_member *m, uint64_t now_us)
+void shoali_member_failed(shoali_member *m, const shoali_proposal *unready, uint64_t now_us)
 {
+    const uint32_t last = m->doubt_count - 1;
     m->failed_us = now_us;
+    if (unready != NULL && m->doubt_count > 0 && m->doubts[last].epoch == unready->epoch &&
+        m->doubts[last].leader == unready->leader)
+        m->doubt_count--;
 }

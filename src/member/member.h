@@ -8,11 +8,12 @@
  *     part in nothing else until it leaves again. With a quorum (quorum.h) that one proposes.
  *   - A proposal is agreed to by being kept as a doubt. All of its members meet and say READY to
  *     the leader, in connections of the epoch to come; when all have, it says GO, and is in. GO is
- *     the only way in. Who hears no GO comes back with its doubt.
+ *     the only way in. Who hears no GO comes back with its doubt; who has not been READY has none.
  *   - A leader proposes only when no doubt of those who have come is left open: when its leader has
- *     come, too, and so has not said GO; or when those of its members who have not come, and are
- *     not dead, would have no quorum in it, so that it cannot go on without those who have. (Its
- *     newcomers are with those who have not: one that comes again may have been in it.)
+ *     come, too, and so has not said GO; or one of its members, that has not been READY; or when
+ *     those of its members who have not come, and are not dead, would have no quorum in it, so that
+ *     it cannot go on without those who have. (Its newcomers are with those who have not: one that
+ *     comes again may have been in it.)
  *   - Who leaves somebody out that may be alive has been quiet towards that one for as long as
  *     life.h says, before it is READY.
  * So two successors would need two quorums of one epoch, which have a member in common, who had
@@ -87,7 +88,9 @@ void shoali_member_propose(const shoali_member *m, const shoali_guests *calls,
 bool shoali_member_agree(shoali_member *m, const shoali_proposal *proposal);
 /** From when on it may say READY (the leader: GO). */
 uint64_t shoali_member_ready_us(const shoali_member *m, const shoali_proposal *proposal);
-/** It heard no GO, and is out of the epoch to come. */
-void shoali_member_failed(shoali_member *m, uint64_t now_us);
+/** It heard no GO, and is out of the epoch to come.
+ *  @param unready what it had agreed to and was not READY for, so that it does not begin; NULL: it
+ *                 was READY, or had come as a newcomer */
+void shoali_member_failed(shoali_member *m, const shoali_proposal *unready, uint64_t now_us);
 
 #endif

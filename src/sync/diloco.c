@@ -83,6 +83,12 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
     return SHOAL_OK;
 }
 
+static bool carries(const shoali_world *world, uint32_t *slot_out)
+{
+    *slot_out = shoali_outer_momentum_slot();
+    return ((const params *)world->params)->momentum > 0;
+}
+
 const shoali_sync_row shoali_sync_diloco = {
     .name = "diloco",
     .paper = "Douillard et al., arXiv 2311.08105; streaming: 2501.18512; decoupled: 2604.21428",
@@ -92,6 +98,7 @@ const shoali_sync_row shoali_sync_diloco = {
     .check = check,
     .state_size = shoali_outer_bytes,
     .slots = shoali_outer_slots,
+    .carries = carries,
     .max_staleness = max_staleness,
     .on_event = on_event,
 };

@@ -47,6 +47,11 @@ uint32_t shoali_outer_slots(const shoali_world *world)
     return SLOTS;
 }
 
+uint32_t shoali_outer_momentum_slot(void)
+{
+    return MOMENTUM - SHOALI_SLOT;
+}
+
 /* AFTER has its answer, or a worker that wants to finish is through with its last round. */
 static void go(shoali_outer *o, shoali_actions *actions)
 {

@@ -42,6 +42,8 @@ typedef struct shoali_outer {
 
 size_t shoali_outer_bytes(const shoali_world *world);
 /** base, outer momentum, what travels, the finale's. */
+/** Which slot holds the momentum of the outer step, where there is any. */
+uint32_t shoali_outer_momentum_slot(void);
 uint32_t shoali_outer_slots(const shoali_world *world);
 /** Any event. options: those of START; ignored later. */
 void shoali_outer_event(shoali_outer *outer, const shoali_outer_options *options,

@@ -133,6 +133,9 @@ typedef struct shoali_sync_row {
     /** Slots (tensors of world->count elements, zero at START) that it wants on this endpoint;
      * NULL: none. */
     uint32_t (*slots)(const shoali_world *world);
+    /** The slot that goes on in the next epoch of the members; NULL: none does. False: none with
+     * these keys. */
+    bool (*carries)(const shoali_world *world, uint32_t *slot_out);
     /** Iterations by which what enters an update may be older than the update. */
     uint32_t (*max_staleness)(const void *params);
     /** Iterations by which two workers may be apart at any time while nobody is lost; NULL: no

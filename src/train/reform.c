@@ -7,6 +7,9 @@
  *     who     is behind                                    all tell all
  *     body    weights, optimiser, batch norm               to those who are
  *
+ * Where replicas differ their mean takes the place of the body, and the samples of who is behind
+ * are left out and counted.
+ *
  * Residuals of error feedback stay where they are; a newcomer's are zero. A worker that took over
  * half a body says so in the next attempt (torn), and takes it from another. */
 #include <inttypes.h>
@@ -127,25 +130,92 @@ static shoal_status who_is_behind(shoal_train *train, uint32_t source, bool behi
     return status;
 }
 
-/* All members are here, in a new epoch. */
-static shoal_status take_state(shoal_train *train, const shoal_view *view, bool behind)
+static shoal_status take_over(shoal_train *train, uint32_t source, bool behind)
 {
-    uint64_t head[HEAD], began_us = shoali_now_us();
     uint32_t count;
-    train->state_bytes = 0;
     uint32_t *who = shoali_alloc_array(train->workers, sizeof *who);
     if (who == NULL)
         return SHOAL_ENOMEM;
-    shoal_status status = take_head(train, view->done_rank, head);
-    if (status == SHOAL_OK)
-        status = who_is_behind(train, view->done_rank, behind, who, &count);
-    if (status == SHOAL_OK && count > 1 && (behind || train->rank == view->done_rank)) {
+    shoal_status status = who_is_behind(train, source, behind, who, &count);
+    if (status == SHOAL_OK && count > 1 && (behind || train->rank == source)) {
         train->torn = behind;
         status = take_body(train, who, count);
     }
     shoali_free(who);
-    if (status != SHOAL_OK)
-        return status;
+    return status;
+}
+
+/* ------------------------------------------------------------------ replicas that differ */
+
+/* Of those who have some (share: one of so many, else 0); in values of its own until it is there,
+ * as a replica that somebody's death spoils half-way would be lost. */
+static shoal_status take_mean_of(shoal_train *train, float *values, size_t count, float share,
+                                 const char *label)
+{
+    if (count == 0)
+        return SHOAL_OK;
+    float *sum = shoali_alloc_array(count, sizeof *sum);
+    if (sum == NULL)
+        return SHOAL_ENOMEM;
+    for (size_t i = 0; share > 0 && i < count; i++)
+        sum[i] = share * values[i];
+    shoal_status status = shoali_train_reduce(train, sum, count, SHOAL_SUM, label);
+    if (status == SHOAL_OK)
+        memcpy(values, sum, count * sizeof *sum);
+    shoali_free(sum);
+    train->state_bytes += count * sizeof *sum;
+    return status;
+}
+
+/* What the worker of that old rank should have taken up to the step at which all go on. */
+static double behind_by(shoal_train *train, uint32_t was, uint64_t step)
+{
+    double samples = 0;
+    for (uint64_t i = train->step; i < step; i++) {
+        uint64_t epoch, in_epoch;
+        shoali_train_place(train, i, &epoch, &in_epoch);
+        samples += shoali_sampler_share(train->sampler, epoch, in_epoch, was).count;
+    }
+    return samples;
+}
+
+/* Weights, optimiser, batch norm and what the protocol carries on become the mean of those who have
+ * them. All go on from the step of the furthest: samples before it are left out. */
+static shoal_status take_mean(shoal_train *train, uint32_t was, uint64_t step)
+{
+    enum { HAVE, LEFT_OUT, SUMS };
+    uint32_t slots = 0;
+    size_t state_count = 0;
+    float *slot = shoali_optim_state(train->optim, &slots);
+    float *state = shoali_net_state(train->net, &state_count);
+    double sums[SUMS] = {train->torn ? 0 : 1, train->torn ? 0 : behind_by(train, was, step)};
+    if (train->carries && train->carried == NULL)
+        train->carried = shoali_arena_array(train->arena, train->param_count, sizeof(float));
+    if (train->carries && train->carried == NULL)
+        return SHOAL_ENOMEM;
+    SHOALI_TRY(shoali_train_sum(train, sums, SUMS, "who has a replica"));
+    const float share = train->torn ? 0 : 1 / (float)sums[HAVE];
+    SHOALI_TRY(take_mean_of(train, train->params, train->param_count, share, "mean of weights"));
+    SHOALI_TRY(take_mean_of(train, slot, slots * train->param_count, share, "mean of optimisers"));
+    SHOALI_TRY(take_mean_of(train, state, state_count, share, "mean of batch norms"));
+    if (train->carries)
+        SHOALI_TRY(take_mean_of(train, train->carried, train->param_count, share,
+                                "mean of outer momenta"));
+    train->left_out += (uint64_t)sums[LEFT_OUT];
+    return SHOAL_OK;
+}
+
+/* ------------------------------------------------------------------ both */
+
+/* All members are here, in a new epoch. was: this one's rank in the last one, if it was there. */
+static shoal_status take_state(shoal_train *train, const shoal_view *view, bool behind,
+                               uint32_t was)
+{
+    uint64_t head[HEAD], began_us = shoali_now_us();
+    train->state_bytes = 0;
+    SHOALI_TRY(take_head(train, view->done_rank, head));
+    SHOALI_TRY(train->loose ? take_mean(train, was, head[STEP])
+                            : take_over(train, view->done_rank, behind));
     train->torn = false;
     train->unconcluded = head[UNCONCLUDED] != 0;
     train->step = train->from_step = head[STEP];
@@ -156,7 +226,10 @@ static shoal_status take_state(shoal_train *train, const shoal_view *view, bool 
     shoali_train_plan_steps(train);
     train->state_us = shoali_now_us() - began_us;
     shoali_log(INFO, "epoch %" PRIu64 ": %u workers go on behind step %" PRIu64 "%s", view->epoch,
-               train->workers, train->step, behind ? ", with another's state" : "");
+               train->workers, train->step,
+               train->loose ? ", with the mean of their replicas"
+               : behind     ? ", with another's state"
+                            : "");
     return SHOAL_OK;
 }
 
@@ -188,13 +261,38 @@ static uint64_t done(const shoal_train *train)
     return train->torn ? 0 : 2 * train->step + (train->unconcluded ? 1 : 2);
 }
 
+static shoal_status somebody_has_it(const shoal_view *view)
+{
+    if (view->done_max > 0)
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_EPEER, "all workers with the run's state are lost: resume from a "
+                                    "checkpoint");
+}
+
 shoal_status shoali_train_take_state(shoal_train *train)
 {
     shoal_view view = {.size = sizeof view};
     SHOALI_TRY(shoal_comm_view(train->comm, &view));
+    SHOALI_TRY(somebody_has_it(&view));
     train->membership = view.epoch;
     train->torn = true;
-    return take_state(train, &view, true);
+    return take_state(train, &view, true, 0);
+}
+
+/* The protocol of the last epoch. */
+static shoal_status leave_sync(shoal_train *train)
+{
+    bool exact;
+    SHOALI_TRY(shoali_sync_asks(train->desc.sync, &exact, &train->carries));
+    if (train->carries && train->carried == NULL)
+        train->carried = shoali_arena_array(train->arena, train->param_count, sizeof(float));
+    if (train->carries && train->carried == NULL)
+        return SHOAL_ENOMEM;
+    if (train->loose)
+        shoali_comm_goes(train->comm);
+    shoali_sync_end(train->sync, train->carries ? train->carried : NULL);
+    train->sync = NULL;
+    return SHOAL_OK;
 }
 
 shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t timeout_us)
@@ -203,25 +301,24 @@ shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t t
     uint64_t began_us = shoali_now_us();
     if (comm == NULL || *comm != train->comm || !train->desc.reform)
         return shoali_fail(SHOAL_EINVAL, "this run's workers are fixed: start it with reform");
-    shoal_sync_destroy(train->sync);
-    train->sync = NULL;
-    uint64_t mine = done(train);
+    SHOALI_TRY(leave_sync(train));
+    const uint64_t mine = done(train);
+    const uint32_t was = train->rank;
     shoal_status status = shoali_comm_reform(comm, mine, timeout_us, &view, shoali_losses_told,
                                              train);
     train->comm = *comm;
     if (status != SHOAL_OK)
         return status;
-    if (view.done_max == 0)
-        return shoali_fail(SHOAL_EPEER, "all workers with the run's state are lost: resume from a "
-                                        "checkpoint");
+    SHOALI_TRY(somebody_has_it(&view));
     SHOALI_TRY(adopt(train, &view));
-    SHOALI_TRY(take_state(train, &view, mine < view.done_max));
+    SHOALI_TRY(take_state(train, &view, mine < view.done_max, was));
     SHOALI_TRY(shoali_train_start_sync(train));
     const uint64_t took_us = shoali_now_us() - began_us;
     if (train->place == 0)
-        SHOALI_TRY(shoali_events_add(train, "members",
-                                     json_pack("{s:I, s:i, s:f}", "step", (json_int_t)train->step,
-                                               "workers", (int)train->workers, "seconds",
-                                               (double)took_us * 1e-6)));
+        SHOALI_TRY(shoali_events_add(
+            train, "members",
+            json_pack("{s:I, s:i, s:f, s:I}", "step", (json_int_t)train->step, "workers",
+                      (int)train->workers, "seconds", (double)took_us * 1e-6, "left_out",
+                      (json_int_t)train->left_out)));
     return shoali_metrics_reform(train, took_us);
 }

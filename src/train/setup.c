@@ -279,6 +279,8 @@ shoal_status shoali_train_start_sync(shoal_train *train)
     if (train->choice != NULL)
         SHOALI_TRY(shoali_sync_set_codec(train->sync, desc.codec));
     train->loose = !shoali_sync_is_exact(train->sync);
+    if (train->carried != NULL)
+        shoali_sync_carry(train->sync, train->carried);
     return SHOAL_OK;
 }
 
@@ -322,9 +324,12 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     shoali_optim_begin(train->optim, train->params);
     if (train->saved.step > 0)
         SHOALI_TRY(shoali_checkpoint_load(train));
-    if (train->membership > 0)
+    if (train->membership > 0 && train->desc.reform) {
+        bool exact;
+        SHOALI_TRY(shoali_sync_asks(train->desc.sync, &exact, &train->carries));
+        train->loose = !exact;
         SHOALI_TRY(shoali_train_take_state(train));
-    else if (train->step >= train->steps)
+    } else if (train->step >= train->steps)
         return all_done(train);
     SHOALI_TRY(shoali_uneven_create(train));
     SHOALI_TRY(shoali_folder_undo(train));

@@ -140,15 +140,35 @@ static shoal_status check_own(const shoal_train *train, shoal_verdict *verdict)
     return status;
 }
 
+static shoal_status goes_over(void)
+{
+    return shoali_fail(SHOAL_EEPOCH, "a worker goes over to reform");
+}
+
+/* The update is made: where replicas differ that is a step, whatever becomes of its exchange. */
+static shoal_status let_go_on(shoal_train *train, uint64_t *next_step_out)
+{
+    shoal_verdict next = {0};
+    shoal_status status = shoal_sync_after_update(train->sync, &next);
+    if (status == SHOAL_OK && next.stop && train->desc.reform && train->loose)
+        status = goes_over();
+    if (status != SHOAL_OK && train->loose && train->desc.reform) {
+        train->step = *next_step_out;
+        train->unconcluded = true;
+    }
+    if (status == SHOAL_OK && next.iteration > *next_step_out)
+        *next_step_out = next.iteration; /* the protocol leaves out what this worker is behind */
+    return status;
+}
+
 /* Ask the protocol, update if it says so, and let it go on. */
 static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_step_times *times,
                              uint64_t *next_step_out)
 {
-    shoal_verdict next = {0};
     if (train->sync != NULL)
         SHOALI_TRY(shoal_sync_before_update(train->sync, &verdict));
     if (verdict.stop && train->desc.reform)
-        return shoali_fail(SHOAL_EEPOCH, "a worker goes over to reform");
+        return goes_over();
     SHOALI_TRY(check_own(train, &verdict));
     uint64_t start = shoali_now_us();
     if (verdict.apply)
@@ -157,9 +177,7 @@ static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_s
     times->skipped = verdict.skipped;
     if (train->sync == NULL)
         return SHOAL_OK;
-    SHOALI_TRY(shoal_sync_after_update(train->sync, &next));
-    if (next.iteration > *next_step_out) /* the protocol leaves out what this worker is behind */
-        *next_step_out = next.iteration;
+    SHOALI_TRY(let_go_on(train, next_step_out));
     times->sync = (shoal_sync_stats){.size = sizeof times->sync};
     return shoal_sync_last_stats(train->sync, &times->sync);
 }
@@ -190,17 +208,22 @@ static bool replicas_due(const shoal_train *train)
     return train->step % train->desc.check_every == 0 || train->step == train->steps;
 }
 
-/* Replicas that differ are tested each for itself before they become one. */
+/* Replicas that differ are tested each for itself before they become one. Who goes over to reform
+ * leaves the protocol, and the others' end without it would be none. */
 static shoal_status finish(shoal_train *train)
 {
     float *accuracy = train->worker_accuracy;
     if (train->sync == NULL)
         return SHOAL_OK;
+    if (train->loose && train->desc.reform)
+        shoali_comm_ends(train->comm);
     if (train->loose && !train->desc.no_evaluation)
         SHOALI_TRY(shoali_train_evaluate_alone(train, &accuracy[train->rank]));
     SHOALI_TRY(shoal_sync_finish(train->sync));
     if (!train->loose)
         return SHOAL_OK;
+    if (train->desc.reform && shoali_comm_others_go(train->comm))
+        return goes_over();
     SHOALI_TRY(shoali_train_drop_lost(train));
     return shoali_train_reduce(train, accuracy, train->workers, SHOAL_SUM, "workers' accuracy");
 }

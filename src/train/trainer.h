@@ -63,7 +63,7 @@ struct shoal_train {
     bool server;                  /* dedicated: contributes nothing */
     uint32_t *members;            /* workers' ranks, for the trainer's own small operations */
     uint32_t member_count, place; /* all of them until some are lost; this one's index */
-    bool loose;                   /* replicas differ until the end */
+    bool loose;                   /* replicas differ until the end, or until others come */
 
     shoal_model *model;
     shoal_model_info info;
@@ -98,6 +98,9 @@ struct shoal_train {
     bool torn;       /* taking over another's state broke off: this one's is of no use */
     uint64_t membership;            /* epoch of the communicator */
     uint64_t state_bytes, state_us; /* of the last time that state was taken over */
+    bool carries; /* loose: its protocol carries something on, which lies in carried between two */
+    float *carried;    /* [param_count], of the arena; NULL: nothing yet */
+    uint64_t left_out; /* loose: samples that nobody takes, as those who should were behind */
     uint32_t test_batch;
     struct {
         size_t offset, count;

@@ -18,6 +18,8 @@ enum {
     SHOALI_REFORM_MOVED,   /* the sender is in the next epoch */
     SHOALI_REFORM_READY,   /* to the leader, in the epoch to come: it is connected to all */
     SHOALI_REFORM_GO,      /* from the leader, there: all are; the epoch has begun */
+    SHOALI_REFORM_ENDING,  /* the sender has made all its steps: it waits for the others' */
+    SHOALI_REFORM_GOING,   /* the sender goes over to reform, and leaves its protocol before */
     SHOALI_REFORM_KINDS
 };
 

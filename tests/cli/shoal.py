@@ -69,22 +69,23 @@ def wait_until(condition, seconds=30):
         threading.Event().wait(0.01)
 
 
-def rank_of(pid):
-    """The rank of a process, by its environment; None: it has none, or is gone."""
+def rank_of(pid, spares=True):
+    """The rank of a process, by its environment; None: it has none, or is gone, or a spare."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             env = dict(e.split(b"=", 1) for e in file.read().split(b"\0") if b"=" in e)
-        return int(env[b"RANK"])
+        return int(env[b"RANK"]) if spares or b"SHOAL_SPARE" not in env else None
     except (OSError, KeyError, ValueError):
         return None
 
 
-def ranks_of(launcher):
-    """{rank: process} of those that a launcher has started and that are there."""
+def ranks_of(launcher, spares=True):
+    """{rank: process} of those that a launcher has started and that are there; spares have the
+    rank 0 until they have a place."""
     try:
         with open(f"/proc/{launcher}/task/{launcher}/children", encoding="ascii") as file:
             children = map(int, file.read().split())
-            return {rank: pid for pid in children if (rank := rank_of(pid)) is not None}
+            return {rank: pid for pid in children if (rank := rank_of(pid, spares)) is not None}
     except OSError:
         return {}
 

@@ -296,9 +296,10 @@ static void lead(world *w, uint8_t node)
 static void abandon(world *w, uint8_t node)
 {
     world_node *n = self(w, node);
+    const shoali_proposal *unready = n->fresh.said_ready ? NULL : &w->view[n->fresh.view].proposal;
     comm_close(w, node, &n->fresh, WORD_DOWN);
     if (n->member)
-        shoali_member_failed(&n->m, node_now(w, node));
+        shoali_member_failed(&n->m, unready, node_now(w, node));
     look_again(w, node);
 }
 

@@ -54,6 +54,13 @@ static void doubt(place *p, uint32_t rank, uint32_t leader, uint8_t stays, uint3
         .epoch = 4, .leader = 100 + leader, .size = SIZE, .newcomers = newcomers, .stays = {stays}};
 }
 
+/* The same of this one. */
+static void doubt_too(place *p, uint32_t leader, uint8_t stays, uint32_t newcomers)
+{
+    p->m.doubts[p->m.doubt_count++] = (shoali_proposal){
+        .epoch = 4, .leader = 100 + leader, .size = SIZE, .newcomers = newcomers, .stays = {stays}};
+}
+
 static shoali_lead leads(place *p)
 {
     return shoali_member_lead(&p->m, &p->guests, 5000);
@@ -131,14 +138,53 @@ static void what_others_may_have_gone_on_by_stops_it(void **state)
     assert_int_equal(leads(&p), SHOALI_LEAD_PROPOSE);
     cut_off(&p);
     doubt(&p, 3, 0, 0x0d, 2); /* 0, 2, 3 and two newcomers, who may be with 0 */
+    doubt_too(&p, 0, 0x0d, 2);
     assert_int_equal(leads(&p), SHOALI_LEAD_DOUBT);
     cut_off(&p);
     doubt(&p, 4, 3, 0x1b, 2); /* its leader has come: it has not said GO */
     assert_int_equal(leads(&p), SHOALI_LEAD_PROPOSE);
     cut_off(&p);
-    p.m.doubts[p.m.doubt_count++] = (shoali_proposal){
-        .epoch = 4, .leader = 100, .size = SIZE, .stays = {0x07}}; /* its own doubt */
+    doubt_too(&p, 0, 0x07, 0); /* its own doubt */
     assert_int_equal(leads(&p), SHOALI_LEAD_DOUBT);
+}
+
+/* An epoch begins when all of its members are READY. */
+static void what_somebody_has_not_been_ready_for_has_not_begun(void **state)
+{
+    (void)state;
+    place p;
+    cut_off(&p);
+    doubt(&p, 3, 0, 0x0d, 2); /* this one is in it, and has no such doubt */
+    assert_int_equal(leads(&p), SHOALI_LEAD_PROPOSE);
+    cut_off(&p);
+    doubt_too(&p, 0, 0x1d, 4);
+    doubt(&p, 3, 0, 0x1d, 4);
+    assert_int_equal(leads(&p), SHOALI_LEAD_PROPOSE); /* 4 has not */
+    doubt(&p, 4, 0, 0x1d, 4);
+    assert_int_equal(leads(&p), SHOALI_LEAD_DOUBT);
+    p.doubts[4][0].epoch = 5; /* another one of that leader's */
+    assert_int_equal(leads(&p), SHOALI_LEAD_PROPOSE);
+    p.doubts[4][0].epoch = 4;
+    lose(&p, 4, SHOALI_MEMBER_SILENT); /* it may be anywhere */
+    assert_int_equal(leads(&p), SHOALI_LEAD_MINORITY);
+}
+
+static void who_was_not_ready_has_no_doubt(void **state)
+{
+    (void)state;
+    place p;
+    shoali_proposal proposal = {.epoch = 4, .leader = 100, .size = SIZE, .stays = {0x0d}};
+    take_place(&p, 2);
+    assert_true(shoali_member_agree(&p.m, &proposal));
+    shoali_member_failed(&p.m, &(shoali_proposal){.epoch = 4, .leader = 101}, 8000);
+    assert_int_equal(p.m.doubt_count, 1); /* another one's */
+    shoali_member_failed(&p.m, &proposal, 8000);
+    assert_int_equal(p.m.doubt_count, 0);
+    assert_int_equal(p.m.tried, 4); /* the next one is a later one all the same */
+    proposal.epoch = 5;
+    assert_true(shoali_member_agree(&p.m, &proposal));
+    shoali_member_failed(&p.m, NULL, 9000);
+    assert_int_equal(p.m.doubt_count, 1);
 }
 
 static void who_is_behind_comes_as_a_newcomer(void **state)
@@ -221,7 +267,7 @@ static void who_leaves_somebody_out_is_quiet_first(void **state)
     proposal.certain = 1;
     assert_int_equal(shoali_member_ready_us(&p.m, &proposal), 0);
     proposal.certain = 0;
-    shoali_member_failed(&p.m, 8000);
+    shoali_member_failed(&p.m, NULL, 8000);
     assert_int_equal(shoali_member_ready_us(&p.m, &proposal), 8000 + TIMEOUT / 10 * 4);
 }
 
@@ -232,6 +278,8 @@ int main(void)
         CHECK_TEST(it_waits_for_all_that_are_there),
         CHECK_TEST(a_minority_does_not_propose),
         CHECK_TEST(what_others_may_have_gone_on_by_stops_it),
+        CHECK_TEST(what_somebody_has_not_been_ready_for_has_not_begun),
+        CHECK_TEST(who_was_not_ready_has_no_doubt),
         CHECK_TEST(who_is_behind_comes_as_a_newcomer),
         CHECK_TEST(a_proposal_counts_steps_and_epochs_of_all),
         CHECK_TEST(it_agrees_to_what_comes_after_all_before),

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protocols whose replicas differ take others in: a spare, whoever was stopped and wakes up, and in
+the end a job that is nobody's but the spares'."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import shoal
+
+
+class Job:
+    """A job under way that may change its members; ended with the test."""
+
+    def __init__(self, folder, data, sync, *, workers=3, spares=1, epochs=20):
+        self.out = tempfile.mkdtemp(dir=folder)
+        words = ["train", "--model", "mlp-small", "--data", data, "--batch", 8, "--sync", sync]
+        words += ["--on-loss", "reform", "--spares", spares, "--workers", workers]
+        words += ["--epochs", epochs, "--compute-ms", 8, "--peer-timeout", 1, "--no-eval", "--json"]
+        self.process = subprocess.Popen(
+            [shoal.SHOAL, *map(str, [*words, "--out", self.out])], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )
+        self.wait_for_steps("metrics.1.jsonl")
+
+    def wait_for_steps(self, name):
+        path = os.path.join(self.out, name)
+        shoal.wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 1000)
+
+    def events(self, kind):
+        with open(os.path.join(self.out, "events.jsonl"), encoding="utf-8") as file:
+            return [event for event in map(json.loads, file) if event.get("event") == kind]
+
+    def wait_for_members(self, workers, changes):
+        shoal.wait_until(lambda: [e for e in self.events("members")[changes:]
+                                  if e["workers"] == workers])
+
+    def kill(self, rank, number=signal.SIGKILL):
+        """One that began with the job."""
+        pid = shoal.ranks_of(self.process.pid, spares=False)[rank]
+        os.kill(pid, number)
+        return pid
+
+    def end(self, seconds=60):
+        stdout, stderr = self.process.communicate(timeout=seconds)
+        return self.process.returncode, stdout.splitlines(), stderr
+
+
+class Newcomers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="shoal-newcomers-"))
+        cls.data = os.path.join(cls.folder, "data")
+        r = shoal.run("data", "digits", "--out", cls.data, "--train", 480, "--test", 40)
+        assert r.returncode == 0, r.stderr
+
+    def result(self, job, workers, lost):
+        code, lines, stderr = job.end()
+        self.assertEqual((0, 1), (code, len(lines)), stderr)
+        result = json.loads(lines[0])
+        self.assertEqual(workers, result["workers"], stderr)
+        self.assertEqual(lost, len(result["lost"]), result["lost"])
+        return result
+
+    def test_a_spare_takes_the_place_of_the_killed(self):
+        for sync, victim in (("local_sgd:every=4", 0), ("hop:graph=complete", 2)):
+            with self.subTest(sync=sync):
+                job = Job(self.folder, self.data, sync)
+                job.kill(victim)
+                self.result(job, 3, 1)
+                last = job.events("members")[-1]
+                self.assertEqual(3, last["workers"])
+                self.assertGreaterEqual(last["left_out"], 0)
+                self.assertTrue(os.path.exists(os.path.join(job.out, "checkpoints", "latest")))
+
+    def test_who_wakes_up_comes_back(self):
+        job = Job(self.folder, self.data, "ad_psgd", spares=0, epochs=40)
+        pid = job.kill(2, signal.SIGSTOP)
+        job.wait_for_members(2, 0)
+        os.kill(pid, signal.SIGCONT)
+        job.wait_for_members(3, 1)
+        self.result(job, 3, 1)
+
+    def test_the_job_is_the_spares_own_when_they_are_left(self):
+        job = Job(self.folder, self.data, "local_sgd:every=4", workers=2, spares=2,
+                  epochs=25)
+        for rank in range(2):
+            job.kill(rank)
+            job.wait_for_members(2, len(job.events("members")))
+        self.result(job, 2, 1)  # of those that tell the result, nobody had seen the first loss
+
+
+if __name__ == "__main__":
+    shoal.main()
