@@ -75,8 +75,8 @@ claims-mutants: build ## quick claims, each on a library with a fault to be noti
 soak: build ## long search: fuzzing, tests under ever new seeds, soak-ranks; MINUTES=60
 	@tools/soak.sh $(or $(MINUTES),60)
 
-soak-ranks: build ## kill, stop, cut and slow ranks of training runs at random; MINUTES=60 SEED=1
-	@tools/soak_ranks.py $(or $(MINUTES),60) $(SEED)
+soak-ranks: build ## kill, stop, cut and slow ranks of runs at random; MINUTES=60 SEED=1 ANY=1
+	@tools/soak_ranks.py $(or $(MINUTES),60) $(SEED) $(if $(ANY),any)
 
 mutants: deps ## small faults in src/: which of them no test notices; ROOM=a,b N=20 SEED=1 SINCE=
 	@nice tools/mutants/mutants.py --jobs $(JOBS) $(if $(ROOM),--room $(ROOM)) \

@@ -47,9 +47,11 @@ if ! SHOAL_TEST_SEED=$seed SHOAL_CRASH_MOMENTS=200 SHOAL_BUILD=build/release \
     echo "soak: FAILED: SHOAL_TEST_SEED=$seed SHOAL_CRASH_MOMENTS=200 crash_test.py"
     exit 1
 fi
-tools/soak_ranks.py $((minutes / 3))
-case $? in
-    0 | 77) ;; # 77: no lab on this machine, it says so
-    *) exit 1 ;;
-esac
+for protocol in "" any; do
+    tools/soak_ranks.py $((minutes / 6)) $protocol
+    case $? in
+        0 | 77) ;; # 77: no lab on this machine, it says so
+        *) exit 1 ;;
+    esac
+done
 echo "soak: ok, $rounds rounds of tests under new seeds in $((third / 60)) minutes"

@@ -3,7 +3,8 @@
 """Training runs in the lab with random faults, for as long as asked (bench/claims/soak.py). A
 violation prints the seed of its run; the exit code is then 1.
 
-usage: tools/soak_ranks.py MINUTES [SEED]"""
+usage: tools/soak_ranks.py MINUTES [SEED] [any]
+any: protocols whose replicas differ, one drawn for each run, instead of all_reduce"""
 
 import os
 import sys
@@ -14,12 +15,14 @@ import soak  # noqa: E402
 
 
 def main():
-    if len(sys.argv) < 2:
+    words = [word for word in sys.argv[1:] if word != "any"]
+    if not words:
         sys.exit(__doc__)
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(3), "little")
+    seed = int(words[1]) if len(words) > 1 else int.from_bytes(os.urandom(3), "little")
     print(f"seed {seed}", flush=True)
     try:
-        found = soak.run(seed, 1, 60 * float(sys.argv[1]), say=lambda text: print(text, flush=True))
+        found = soak.run(seed, 1, 60 * float(words[0]), say=lambda text: print(text, flush=True),
+                         any_protocol="any" in sys.argv)
     except soak.Cannot as reason:
         print(f"soak_ranks.py: {reason}", file=sys.stderr)
         sys.exit(77)

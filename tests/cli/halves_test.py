@@ -81,6 +81,9 @@ class Halves(unittest.TestCase):
             ("healed", "all_reduce", (0, 1), (2, 3), {"on_loss": "reform", "heal_s": 1}),
             *((sync, sync, left, right, {}) for sync, left, right in averaging),
             ("hop without 0", "hop:graph=complete", (1, 2, 3), (0,), {}),
+            ("local_sgd reforms", "local_sgd:every=4", (0, 1), (2, 3), {"on_loss": "reform"}),
+            ("hop healed", "hop:graph=complete", (0, 1), (2, 3),
+             {"on_loss": "reform", "heal_s": 1}),
         ]
         for two in (jobs[i : i + 2] for i in range(0, len(jobs), 2)):
             threads = [threading.Thread(target=cls.job, args=job[:4], kwargs=job[4]) for job in two]
@@ -132,6 +135,7 @@ class Halves(unittest.TestCase):
         self.check("equal", (0, 1), (2, 3))
         self.check("without 0", (1, 2, 3), (0,))
         self.check("blackhole", (0, 3), (1, 2))
+        self.check("local_sgd reforms", (0, 1), (2, 3))
         for name, ended in (("equal", (2, 3)), ("without 0", (0,)), ("blackhole", (1, 2))):
             out = self.jobs[name][0]
             for rank in ended:  # not a step in another epoch of members
@@ -148,12 +152,13 @@ class Halves(unittest.TestCase):
 
     def test_who_was_cut_off_comes_back(self):
         """The network heals while the other half goes on: all four end together."""
-        _, r, codes, steps = self.jobs["healed"]
-        self.assertEqual(0, r.returncode, r.stderr)
-        self.assertEqual({0: 0, 1: 0, 2: 0, 3: 0}, codes, r.stderr)
-        results = [json.loads(line) for line in r.stdout.splitlines() if line.startswith("{")]
-        self.assertEqual([4], [result["workers"] for result in results], r.stderr)
-        self.assertEqual(sorted(steps), steps, "latest went back")
+        for name in ("healed", "hop healed"):
+            _, r, codes, steps = self.jobs[name]
+            self.assertEqual(0, r.returncode, r.stderr)
+            self.assertEqual({0: 0, 1: 0, 2: 0, 3: 0}, codes, r.stderr)
+            results = [json.loads(line) for line in r.stdout.splitlines() if line.startswith("{")]
+            self.assertEqual([4], [result["workers"] for result in results], r.stderr)
+            self.assertEqual(sorted(steps), steps, "latest went back")
 
 
 if __name__ == "__main__":
