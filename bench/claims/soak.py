@@ -279,7 +279,8 @@ class Session:
                     continue
                 first, born = self.first[new["pid"]]
                 lived = len(self.faults) - born
-                found = checks.descriptors(first, new) + checks.memory(first, new, lived)
+                at_work = 1 if self.sync in LOOSE else 0  # in each epoch, with its first MIX
+                found = checks.descriptors(first, new, at_work) + checks.memory(first, new, lived)
                 bad += [f"{what}: rank {rank} has {text}" for text in found]
             running = len(checks.processes(self.mine))
             if running > self.running:

@@ -184,10 +184,16 @@ def wrap(
 
     on_loss="reform" (sync="all_reduce" only): members may change; give model and optimizer to
     shoal.elastic(), which goes on without ranks that are lost and takes in new ones. Other
-    protocols go on without lost ranks by themselves, and take in none."""
+    protocols go on without lost ranks by themselves, and take in none (shoal train's do)."""
     if hasattr(optimizer, "shoal"):
         raise ValueError("this optimizer is wrapped already")
     job.check(sync, codec, collective, reform=on_loss == "reform")
+    if on_loss == "reform" and sync.split(":")[0] != "all_reduce":
+        raise ValueError(
+            f"shoal.wrap: on_loss='reform' does not go with sync={sync!r}: shoal.elastic moves the "
+            "state of one rank, which replicas that differ are none of. Leave it out (the others go "
+            "on without a lost rank), or take sync='all_reduce'; shoal train has both."
+        )
     synchroniser = Synchroniser(
         optimizer,
         comm or torch_process_group.default_comm(on_loss),
