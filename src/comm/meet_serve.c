@@ -227,8 +227,13 @@ static shoal_status serve_once(store *s)
             drop(s, i, NULL);
             continue;
         }
-        shoali_log(WARN, "rendezvous: a caller from %s is refused: %s", s->visitors.all[i]->from,
-                   shoal_last_error()->text);
+        /* As rank 0 only a spare calls here: it looks for the running job. */
+        const bool looks = visitor_at(s, i)->base.stream.shake.peer.endpoint ==
+                           s->meeting->mine->rank;
+        const shoali_log_level level = looks ? SHOALI_LOG_INFO : SHOALI_LOG_WARN;
+        if (shoali_log_on(level))
+            shoali_log_write(level, "rendezvous: a caller from %s is refused: %s",
+                             s->visitors.all[i]->from, shoal_last_error()->text);
         drop(s, i, shoal_last_error()->text);
     }
     if (s->polls[0].revents != 0)
