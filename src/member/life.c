@@ -3,7 +3,7 @@
 
 /* Of the peer timeout, of which heartbeats are a tenth. Being silent for FRESH ends in being quiet
  * for QUIET before the timeout is over. */
-enum { FRESH = 6, QUIET_TENTHS = 4, LATE = 10 };
+enum { FRESH = 5, QUIET_TENTHS = 4, LATE = 10 };
 
 static uint64_t tenths(uint64_t us, uint64_t count)
 {
