@@ -18,7 +18,7 @@ class Buffer:
 
 def _refuse(array, why):
     name = f"{type(array).__module__}.{type(array).__name__}"
-    return TypeError(f"a {name} that {why} cannot travel: it takes contiguous float32 on the CPU")
+    return TypeError(f"a {name} that {why} cannot travel: it takes contiguous float32")
 
 
 def _tensor(array):
@@ -29,6 +29,32 @@ def _tensor(array):
     if not array.is_contiguous():
         raise _refuse(array, "is not contiguous")
     return Buffer(array.data_ptr(), array.numel(), array)
+
+
+_HALF = ("torch.float16", "torch.bfloat16")
+
+
+def staging_of(array):
+    """The staging of the device that a PyTorch tensor is on; None: it is in the host's memory."""
+    device = getattr(array, "device", None)
+    if not hasattr(device, "type") or not hasattr(array, "data_ptr"):
+        return None
+    from . import _staging
+
+    staging = _staging.of(array)
+    if staging is not None:
+        if str(array.dtype) not in (*_HALF, "torch.float32"):
+            raise _refuse(array, f"holds {array.dtype}")
+        if array.layout.__str__() != "torch.strided" or not array.is_contiguous():
+            raise _refuse(array, "is not contiguous")
+    return staging
+
+
+def as_float32(array):
+    """The array itself, or a float32 copy of a PyTorch tensor of a half type."""
+    if hasattr(array, "data_ptr") and str(getattr(array, "dtype", None)) in _HALF:
+        return array.detach().float().contiguous()
+    return array
 
 
 def of(array, writable=True):

@@ -39,14 +39,15 @@ _LAUNCHERS = ("RANK", "SHOAL_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_
 @dataclasses.dataclass(frozen=True)
 class View:
     """The membership as this rank sees it; ranks count the live endpoints. epoch is 0 until the
-    first reform; done_min, done_max: what members told reform(); done_rank: the first with
-    done_max."""
+    first reform; workers, aggregators: live endpoints of either kind; done_min, done_max: what
+    members told reform(); done_rank: the first with done_max."""
 
     epoch: int
     rank: int
     rank_count: int
     endpoint: int
     workers: int
+    aggregators: int
     done_min: int = 0
     done_max: int = 0
     done_rank: int = 0
@@ -296,14 +297,29 @@ class Comm:
             return self._pending.pop(op.value)
 
     def _run(self, kind, array, average=False, **options):
-        self.start(kind, array, **options).result()
-        if average:
-            _buffers.scale(array, 1.0 / len(options.get("members") or range(self.world_size)))
+        factor = 1.0 / len(options.get("members") or range(self.world_size)) if average else None
+        staged = _buffers.staging_of(array)
+        if staged is not None:
+            done = staged.float32(
+                array,
+                lambda flat: self.start(kind, flat, **options),
+                None if factor is None else lambda part: part.mul_(factor),
+            )
+            staged.follow(done.result())
+            return array
+        flat = _buffers.as_float32(array)
+        self.start(kind, flat, **options).result()
+        if factor is not None:
+            _buffers.scale(flat, factor)
+        if flat is not array:
+            array.copy_(flat)
         return array
 
     def allreduce(self, array, *, reduce: str = "sum", average: bool = False, **options):
         """Sum (or "max") over all ranks, in place; average divides by their number. Options as in
-        start(): codec, collective, members, timeout. Returns array."""
+        start(): codec, collective, members, timeout. Tensors of PyTorch may be on a CUDA device
+        and of half types, which are summed in float32; what the caller's stream does next sees the
+        sum. Returns array."""
         return self._run("all_reduce", array, average, reduce=reduce, **options)
 
     def broadcast(self, array, root: int = 0, **options):

@@ -8,8 +8,9 @@ from typing import Optional
 import torch
 import torch.distributed as dist
 
-from . import _abi, torch_process_group
+from . import _abi, _staging, torch_process_group
 from ._comm import Comm, Tensor, key_of
+from ._errors import EpochChanged
 from ._library import dll
 from .torch_sparse import SparseExchange
 
@@ -56,19 +57,23 @@ class Hook:
         self.facts = describe_model(module)
         # Operations have names, so that what is started from a callback cannot change their order.
         self.group = key_of(f"ddp {next(_hooks)}")
-        self.sequence = 0
+        self.sequence, self.epoch = 0, 0
         self.error = None  # the first failure, with its rank, host and reason
         comm._after_reform.append(weakref.WeakMethod(self.renew))
 
     def renew(self):
         """Another epoch: all members count from the same number again, newcomers too."""
         self.sequence, self.error = 0, None
+        self.epoch += 1
 
     def start(self, bucket) -> torch.futures.Future:
         done = torch.futures.Future()
         buffer = bucket.buffer()
         try:
             self.sequence += 4
+            staging = _staging.of(buffer)
+            if staging is not None:
+                return self._staged(staging, bucket, buffer)
             if buffer.is_sparse:
                 self._sparse(buffer.coalesce(), done)
             else:
@@ -93,6 +98,27 @@ class Hook:
 
         operation.add_done_callback(finish)
 
+    def _sum(self, bucket, members=None):
+        """The bucket's operation, as a function of float32[count]; its name is taken now."""
+        rows, label = table(bucket.parameters(), self.facts), f"gradients {bucket.index()}"
+        name, epoch = (self.group, self.sequence), self.epoch
+
+        def start(flat):
+            if self.epoch != epoch:
+                raise EpochChanged("members have changed since this bucket was full")
+            return self.comm.start(
+                "all_reduce",
+                flat,
+                codec=self.codec,
+                collective=self.collective,
+                tensors=rows,
+                label=label,
+                name=name,
+                members=members,
+            )
+
+        return start
+
     def _dense(self, bucket, buffer, done):
         flat = buffer if buffer.dtype == torch.float32 else buffer.float()
 
@@ -100,16 +126,37 @@ class Hook:
             flat.div_(self.comm.world_size)
             done.set_result(buffer if flat is buffer else buffer.copy_(flat))
 
-        operation = self.comm.start(
-            "all_reduce",
-            flat,
-            codec=self.codec,
-            collective=self.collective,
-            tensors=table(bucket.parameters(), self.facts),
-            label=f"gradients {bucket.index()}",
-            name=(self.group, self.sequence),
+        self._then(self._sum(bucket)(flat), done, finish)
+
+    def _staged(self, staging, bucket, buffer):
+        """A future of a bucket on a device, which carries the stream that brings it back."""
+        if buffer.is_sparse:
+            return self._sparse_staged(staging, buffer.coalesce())
+        count = self.comm.world_size
+        done = staging.float32(
+            buffer,
+            self._sum(bucket),
+            lambda part: part.div_(count),
+            (self.group, bucket.index()),
+            2,
         )
-        self._then(operation, done, finish)
+        done.add_done_callback(self._note)
+        return staging.mirror(done, buffer)
+
+    def _sparse_staged(self, staging, gradient):
+        """Its entries are few: they are copied at once, both ways."""
+        name, device = (self.group, self.sequence), staging.device
+        future, exchange = device.future(), SparseExchange(self.comm, gradient.cpu(), name)
+
+        def finish():
+            mean = exchange.result.result().to(gradient.device)
+            device.finish(future, mean, staging.back)
+
+        self._then(exchange.result, future, finish)
+        return future
+
+    def _note(self, done):
+        self.error = self.error or done.exception()
 
     def _sparse(self, gradient, done):
         exchange = SparseExchange(self.comm, gradient, (self.group, self.sequence))
@@ -139,6 +186,7 @@ def ddp(
     collective: Optional[str] = None,
     comm: Optional[Comm] = None,
     on_loss: str = "stop",
+    inside: Optional[str] = None,
     **options,
 ):
     """Average a model's gradients through Shoal.
@@ -146,14 +194,23 @@ def ddp(
     model: a DistributedDataParallel module, which gets Shoal's communication hook; or a plain one,
     which is wrapped in it first (with options), in a process group "shoal" if there is none. codec,
     collective: specs ("eden:bits=2,ef", "ring"); None: float32 on the ring. Gradients may be
-    float32, float64, half (summed in float32) or sparse (gathered as they are, without codec).
+    float32, float64, half (summed in float32) or sparse (gathered as they are, without codec), on
+    the CPU or on a CUDA device, from where they travel through pinned memory (docs/python.md).
 
     Returns the DistributedDataParallel module. A failure is raised by backward() on every rank that
     is left, as a RuntimeError whose text names rank, host and reason; module.shoal.error has it as
     an exception of Shoal's. Source: PyTorch's contract of DDP communication hooks.
 
+    inside="nccl": ranks of one host (torchrun's node, else the host's name) sum by a group of
+    PyTorch's of this backend, and one rank of each host goes on through Shoal.
+
     on_loss="reform": members may change; give the module to shoal.elastic(), which goes on without
     ranks that are lost and takes in new ones. The module has to be a plain one then."""
+    inner = inside is not None
+    if inner:
+        from . import torch_inside
+
+        torch_inside.check(inside, on_loss)
     comm = comm or torch_process_group.default_comm(on_loss)
     if on_loss == "reform":
         model = _elastic(model, comm, options)
@@ -163,7 +220,10 @@ def ddp(
         model = torch.nn.parallel.DistributedDataParallel(model, **options)
     elif options:
         raise TypeError("options are DistributedDataParallel's: give them where it was made")
-    hook = Hook(model.module, comm, codec, collective)
+    if inner:
+        hook = torch_inside.InsideHook(model.module, comm, codec, collective, inside)
+    else:
+        hook = Hook(model.module, comm, codec, collective)
     model.register_comm_hook(hook, _hook)
     model.shoal = hook
     return model

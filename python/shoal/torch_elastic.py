@@ -137,7 +137,9 @@ class Elastic:
 
     def _load(self, blob):
         # A pickle, as schedulers have more than tensors; its sender has proven the job's token.
-        found = torch.load(io.BytesIO(blob.numpy().tobytes()), weights_only=False)
+        found = torch.load(
+            io.BytesIO(blob.numpy().tobytes()), map_location="cpu", weights_only=False
+        )
         for thing, state in zip(self.objects, found["states"]):
             thing.load_state_dict(state)
         self.step = found["step"]

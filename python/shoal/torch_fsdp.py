@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 import torch
 
-from . import torch_process_group
+from . import _staging, torch_process_group
 from ._comm import Comm, Tensor, key_of
 from ._errors import NotSupported
 
@@ -18,17 +18,25 @@ class ReplicaHook:
         self.key, self.comm, self.members = key_of("fsdp " + name), comm, members
         self.codec, self.collective = codec, collective
 
-    def __call__(self, shard: torch.Tensor) -> None:
-        flat = shard.detach().float().contiguous().view(-1)
-        self.comm.start(
+    def _start(self, flat):
+        return self.comm.start(
             "all_reduce",
             flat,
             members=self.members,
             codec=self.codec,
             collective=self.collective,
             tensors=[Tensor(self.key, 0, flat.numel())],
-        ).result()
-        flat.div_(len(self.members))
+        )
+
+    def __call__(self, shard: torch.Tensor) -> None:
+        staging, count = _staging.of(shard), len(self.members)
+        if staging is not None:
+            settle = lambda part: part.div_(count)  # noqa: E731
+            staging.follow(staging.float32(shard, self._start, settle, self.key, 2).result())
+            return
+        flat = shard.detach().float().contiguous().view(-1)
+        self._start(flat).result()
+        flat.div_(count)
         if flat.data_ptr() != shard.data_ptr():
             shard.copy_(flat.view(shard.shape))
 
@@ -44,8 +52,9 @@ def fsdp(
 
     replicas: ranks that hold the same shard as this one (the replica dimension of the mesh); None:
     all, for a mesh of replicas only. Every FSDP module inside gets a hook of its own, so that error
-    feedback is kept apart. Shards are float32 or half (summed in float32), on the CPU. Returns
-    module; raises NotSupported where this PyTorch's FSDP has no set_all_reduce_hook (before 2.6).
+    feedback is kept apart. Shards are float32 or half (summed in float32), on the CPU or a CUDA
+    device. Returns module; raises NotSupported where this PyTorch's FSDP has no set_all_reduce_hook
+    (before 2.6).
     """
     targets = [(n, m) for n, m in module.named_modules() if hasattr(m, "set_all_reduce_hook")]
     if not targets:

@@ -3,7 +3,7 @@
 
 float32 sums, averages and maxima run on the ring, in place. Half types are summed in float32. All
 other types and operations gather every member's tensor and reduce it here, in rank order: exact,
-but N times the traffic, so for small tensors. Tensors live on the CPU."""
+but N times the traffic, so for small tensors. Tensors of CUDA devices go through pinned memory."""
 
 import datetime
 import inspect
@@ -17,10 +17,12 @@ import torch.distributed as dist
 
 from . import _default
 from ._comm import Comm, key_of
+from .torch_device import staged
 from .torch_messages import Messages, monitored_barrier
 from .torch_sparse import reduce_sparse
 from .torch_work import Channel, FutureWork, all_of, seconds_of, settled, then
 
+_DEVICES = ("cpu", "cuda")
 _PATIENCE_S = 300.0  # as long as an operation of a communicator has
 _HALF = (torch.float16, torch.bfloat16)
 _LOCAL = {
@@ -132,8 +134,8 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
         return [torch.device("cpu")] if world is None or self in world.pg_names else []
 
     def _get_backend(self, device):
-        if torch.device(device).type != "cpu":
-            raise RuntimeError(f"shoal: tensors on the CPU, not on {device}")
+        if torch.device(device).type not in _DEVICES:
+            raise RuntimeError(f"shoal: tensors on {' and '.join(_DEVICES)}, not on {device}")
         return self
 
     def set_timeout(self, timeout):
@@ -220,6 +222,7 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
         return then(done, combine)
 
+    @staged("both")
     def allreduce(self, tensors, opts=None):
         op = opts.reduceOp if hasattr(opts, "reduceOp") else (opts or dist.ReduceOp.SUM)
         futures = [self._reduce(t, op, self._limit(opts)) for t in tensors]
@@ -228,6 +231,7 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
     def allreduce_coalesced(self, tensors, opts=None):
         return self.allreduce(tensors, opts)
 
+    @staged("both")
     def reduce(self, tensors, opts):
         """The sum is at the root; elsewhere the tensor keeps what it had."""
         tensor = _one(tensors)
@@ -241,6 +245,7 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
         done = self._reduce(whole, op, timeout)
         return then(done, lambda: output.copy_(whole[self._channel.me]))
 
+    @staged("comes", "goes")
     def reduce_scatter(self, outputs, inputs, opts=None):
         op = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
         done = self._scatter_sum(_one(outputs), _one(inputs), op, self._limit(opts))
@@ -251,11 +256,13 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
         op = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
         return self._scatter_sum(output, parts, op, self._limit(opts))
 
+    @staged("comes", "goes")
     def _reduce_scatter_base(self, output, whole, opts=None):
         return self._work(self._scatter_whole(output, whole, opts), [output])
 
     reduce_scatter_single = _reduce_scatter_base
 
+    @staged("comes", "goes")
     def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
         futures = [self._scatter_whole(o, i, opts) for o, i in _pairs(outputs, inputs)]
         return self._work(all_of(futures), outputs)
@@ -264,6 +271,7 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
     # ------------------------------------------------------------------ copies
 
+    @staged("both")
     def broadcast(self, tensors, opts):
         futures = [self._channel.broadcast(t, opts.rootRank, self._limit(opts)) for t in tensors]
         return self._work(all_of(futures), tensors)
@@ -277,11 +285,13 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
         return then(done, finish)
 
+    @staged("comes", "goes")
     def allgather(self, outputs, inputs, opts=None):
         targets, tensor = _one(outputs), _one(inputs)
         _fits("all_gather", targets, self._channel.size, tensor)
         return self._work(self._gather_into(targets, tensor, self._limit(opts)), outputs)
 
+    @staged("comes", "goes")
     def allgather_coalesced(self, outputs, inputs, opts=None):
         """outputs[rank][i] is what `rank` has as inputs[i]."""
         n = self._channel.size
@@ -301,17 +311,20 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
         parts = _split("all_gather", output, self._channel.size, tensor)
         return self._gather_into(parts, tensor, self._limit(opts))
 
+    @staged("comes", "goes")
     def _allgather_base(self, output, tensor, opts=None):
         return self._work(self._gather_whole(output, tensor, opts), [output])
 
     all_gather_single = _allgather_base
 
+    @staged("comes", "goes")
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
         futures = [self._gather_whole(o, i, opts) for o, i in _pairs(outputs, inputs)]
         return self._work(all_of(futures), outputs)
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
+    @staged("comes", "goes")
     def gather(self, outputs, inputs, opts):
         tensor, targets = _one(inputs), []
         if self._channel.me == opts.rootRank:
@@ -319,6 +332,7 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
             _fits("gather", targets, self._channel.size, tensor)
         return self._work(self._gather_into(targets, tensor, self._limit(opts)), outputs)
 
+    @staged("comes", "goes")
     def scatter(self, outputs, inputs, opts):
         """Each member gets its part straight from the root."""
         me, output, futures = self._channel.me, _one(outputs), []
@@ -355,9 +369,11 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
             futures.append(self._pass(outputs[member], member, me, number, opts))
         return all_of(futures)
 
+    @staged("comes", "goes")
     def alltoall(self, outputs, inputs, opts=None):
         return self._work(self._exchange(outputs, inputs, opts), outputs)
 
+    @staged("comes", "goes")
     def alltoall_base(self, output, tensor, output_splits, input_splits, opts=None):
         n = self._channel.size
         outputs = output.split(output_splits or output.shape[0] // n)
@@ -380,14 +396,17 @@ class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
 
     # ------------------------------------------------------------------ messages
 
+    @staged("goes")
     def send(self, tensors, receiver, tag=0):
         done = self._messages.send(_one(tensors), receiver, tag, self._timeout)
         return self._work(done, tensors)
 
+    @staged("comes")
     def recv(self, tensors, sender, tag=0):
         done = self._messages.receive(_one(tensors), sender, tag, self._timeout)
         return self._work(done, tensors)
 
+    @staged("comes")
     def recv_anysource(self, tensors, tag=0):
         limit = self._timeout or _PATIENCE_S
         request = self._messages.receive_any(_one(tensors), tag, limit)
@@ -489,5 +508,5 @@ def register() -> None:
     if hasattr(dist.Backend, "SHOAL"):
         return
     known = inspect.signature(dist.Backend.register_backend).parameters
-    extra = {"devices": ["cpu"]} if "devices" in known else {}
+    extra = {"devices": list(_DEVICES)} if "devices" in known else {}
     dist.Backend.register_backend("shoal", _create, **extra)

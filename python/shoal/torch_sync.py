@@ -7,7 +7,7 @@ from typing import Optional
 
 import torch
 
-from . import _abi, job, torch_process_group
+from . import _abi, _staging, job, torch_process_group
 from ._comm import Comm
 from ._errors import EpochChanged
 from ._library import dll, struct
@@ -32,10 +32,14 @@ class Synchroniser:
         comm._before_close.append(weakref.WeakMethod(self.close))
         if not comm.reforms:
             comm.broadcast(self.flat)  # all start from rank 0's parameters
-            self.begin()
+            self.give_parameters()
+            self.begin(fresh=True)
 
-    def begin(self):
-        """Start the protocol; a collective call. Parameters are the same on all ranks."""
+    def begin(self, fresh=False):
+        """Start the protocol; a collective call. Parameters are the same on all ranks; fresh: the
+        buffer has them."""
+        if not fresh:
+            self.take_parameters()
         rows = table(self.parameters, self.facts)
         tensors = (_abi.shoal_tensor * len(rows))()
         for tensor, row in zip(tensors, rows):
@@ -57,12 +61,20 @@ class Synchroniser:
         dll.shoal_sync_create(self.comm._usable(), C.byref(desc), C.byref(self._handle))
 
     def _flatten(self):
-        """Parameters become views of one buffer, and their gradients of another."""
-        for p in self.parameters:
-            if p.dtype != torch.float32 or p.device.type != "cpu":
-                raise TypeError(f"shoal.wrap takes float32 on the CPU, not {p.dtype} on {p.device}")
+        """Parameters become views of one buffer, and their gradients of another; those on a device
+        or of a half type stay as they are, and the buffers have copies."""
+        kinds = {p.dtype for p in self.parameters}
+        for dtype in kinds - {torch.float32, torch.float16, torch.bfloat16}:
+            raise TypeError(f"shoal.wrap takes float32, float16 and bfloat16, not {dtype}")
+        self.staging = _staging.among(self.parameters)
         count = sum(p.numel() for p in self.parameters)
         self.flat, self.grads = torch.empty(count), torch.zeros(count)
+        self.mirrored = self.staging is not None or kinds != {torch.float32}
+        if self.mirrored:
+            # One copy over the bus: all of one type, or float32 beside half types.
+            self.kind = kinds.pop() if len(kinds) == 1 else torch.float32
+            self.views = None
+            return self.take_parameters()
         self.views, at = [], 0
         for p in self.parameters:
             place = self.flat[at : at + p.numel()]
@@ -70,6 +82,45 @@ class Synchroniser:
             p.data = place.view(p.shape)
             self.views.append(self.grads[at : at + p.numel()].view(p.shape))
             at += p.numel()
+
+    # ------------------------------------------------------------------ parameters elsewhere
+
+    def _take(self, target, tensors):
+        """Tensors in the order of the parameters to a buffer of the host."""
+        whole = torch.cat([t.detach().reshape(-1).to(self.kind) for t in tensors])
+        if self.staging is None:
+            target.copy_(whole)
+        else:
+            self.staging.fetch(target, whole, "wrap")
+
+    @torch.no_grad()
+    def _give(self, source, tensors):
+        """The opposite."""
+        whole = torch.empty(source.numel(), dtype=self.kind, device=self.parameters[0].device)
+        if self.staging is None:
+            whole.copy_(source)
+        else:
+            self.staging.put(whole, source, "wrap")
+        for t, part in zip(tensors, whole.split([t.numel() for t in tensors])):
+            t.copy_(part.view(t.shape))
+
+    def take_parameters(self):
+        """What the optimizer or a checkpoint has made of them."""
+        if self.mirrored:
+            self._take(self.flat, self.parameters)
+
+    def give_parameters(self):
+        """What the protocol has made of them."""
+        if self.mirrored:
+            self._give(self.flat, self.parameters)
+
+    def _take_gradients(self):
+        for p in self.parameters:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            elif p.grad.is_sparse:
+                p.grad = p.grad.to_dense()
+        self._take(self.grads, [p.grad for p in self.parameters])
 
     def _facts(self, optimizer, names):
         if names is None:
@@ -82,6 +133,8 @@ class Synchroniser:
 
     def collect(self):
         """Gradients to where the protocol sees them; autograd adds to the views from then on."""
+        if self.mirrored:
+            return self._take_gradients()
         for p, view in zip(self.parameters, self.views):
             if p.grad is None:
                 view.zero_()
@@ -97,11 +150,18 @@ class Synchroniser:
         self.skipped = verdict.skipped
         if verdict.apply and verdict.grad_scale != 1.0:
             self.grads.mul_(verdict.grad_scale)
+        if self.mirrored and verdict.apply:
+            self._give(self.grads, [p.grad for p in self.parameters])
+            self.give_parameters()  # protocols mix them before the update, too
         return verdict.apply
 
-    def after_update(self):
+    def after_update(self, updated):
+        """updated: the optimizer has run; else the protocol has."""
+        if updated:
+            self.take_parameters()
         verdict = _abi.shoal_verdict()
         dll.shoal_sync_after_update(self._usable(), C.byref(verdict))
+        self.give_parameters()
         self.iteration, self.stopped = verdict.iteration, verdict.stop
 
     def _usable(self):
@@ -122,6 +182,7 @@ class Synchroniser:
         """Wait until the parameters are the job's result: their exact mean with protocols whose
         replicas differ. The protocol ends with it."""
         dll.shoal_sync_finish(self._usable())
+        self.give_parameters()
         self.close()
 
     def close(self):
@@ -143,14 +204,16 @@ class _Wrapped:
                 loss = closure()
         shoal = self.shoal
         shoal.collect()
-        if shoal.before_update():
+        apply = shoal.before_update()
+        if apply:
             self._step_alone()
-        shoal.after_update()
+        shoal.after_update(apply)
         return loss
 
     def zero_grad(self, set_to_none=False):
         """Gradients stay where the protocol sees them, so they are set to zero, never to None."""
-        del set_to_none
+        if self.shoal.mirrored:
+            return self._zero_alone(set_to_none=set_to_none)
         for p, view in zip(self.shoal.parameters, self.shoal.views):
             p.grad = view
         self.shoal.grads.zero_()
@@ -174,10 +237,11 @@ def wrap(
 
     The same optimizer comes back: its step() exchanges and updates, zero_grad() keeps gradients in
     place, finish() is called once after the last step, optimizer.shoal tells how it goes. Learning
-    rate schedulers and checkpoints work as before. Parameters move into one flat buffer, start as
-    rank 0's, and must be float32 on the CPU. named_parameters: model.named_parameters(), for keys
-    that outlive a change of the parameter order. codec is of gradients (of pseudo-gradients with
-    diloco).
+    rate schedulers and checkpoints work as before. Parameters start as rank 0's. Those of float32
+    on the CPU move into one flat buffer; those on a CUDA device and of half types are copied to one
+    and back in every step (the protocol works in float32). named_parameters:
+    model.named_parameters(), for keys that outlive a change of the parameter order. codec is of
+    gradients (of pseudo-gradients with diloco).
 
     Protocols that run the optimiser themselves (param_server) take lr and momentum of SGD, and
     nothing else. Communication does not overlap with backward(): use shoal.ddp where it should.
@@ -205,6 +269,7 @@ def wrap(
     optimizer.__class__ = type(kind.__name__, (kind,), members)
     optimizer.shoal = synchroniser
     optimizer._step_alone = lambda: kind.step(optimizer)
+    optimizer._zero_alone = lambda **options: kind.zero_grad(optimizer, **options)
     group = optimizer.param_groups[0]
     if isinstance(optimizer, torch.optim.SGD) and not synchroniser.comm.reforms:
         dll.shoal_sync_set_sgd(synchroniser._usable(), group["lr"], group["momentum"])

@@ -303,7 +303,7 @@ def backend_of_later_versions():
     dist.Backend.register_backend = register_backend
     module = importlib.reload(importlib.import_module("shoal.torch_process_group"))
     module.register()
-    assert found["name"] == "shoal" and found["devices"] == ["cpu"], found
+    assert found["name"] == "shoal" and found["devices"] == ["cpu", "cuda"], found
     assert issubclass(module.ProcessGroupShoal, BackendBase)
     dist.Backend.register_backend = old
     dist.Backend._plugins.pop("SHOAL", None)
