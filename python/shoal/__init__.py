@@ -44,10 +44,13 @@ __version__ = _dll.shoal_version().decode()
 # What needs PyTorch or is rarely wanted is imported when it is first named.
 _LATER = {
     "ddp": ".torch_ddp",
+    "comm_hook": ".torch_ddp",
     "wrap": ".torch_sync",
     "elastic": ".torch_elastic",
     "fsdp": ".torch_fsdp",
     "CirculantLinear": ".circulant",
+    "launch": ".launching",
+    "RankFailed": ".launching",
     **dict.fromkeys(("predict", "sensitivity", "search", "partition", "network"), ".plan"),
 }
 

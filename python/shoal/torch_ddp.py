@@ -167,6 +167,21 @@ def _hook(state: Hook, bucket: dist.GradBucket) -> torch.futures.Future[torch.Te
     return state.start(bucket)
 
 
+def comm_hook(
+    model: torch.nn.Module,
+    codec: Optional[str] = None,
+    collective: Optional[str] = None,
+    comm: Optional[Comm] = None,
+):
+    """(state, hook) for who registers hooks by hand:
+
+    model.register_comm_hook(*shoal.comm_hook(model, codec="eden:bits=2,ef"))
+
+    model: the DistributedDataParallel module. shoal.ddp(model) does the same."""
+    comm = comm or torch_process_group.default_comm()
+    return Hook(getattr(model, "module", model), comm, codec, collective), _hook
+
+
 def _elastic(model, comm, options):
     """DistributedDataParallel made by each rank for itself, so that one that comes later finds the
     same buckets: those of unused parameters are never arranged anew."""

@@ -9,6 +9,7 @@ import datetime
 import inspect
 import os
 import socket
+import time
 import weakref
 from typing import Optional
 
@@ -17,6 +18,7 @@ import torch.distributed as dist
 
 from . import _default
 from ._comm import Comm, key_of
+from ._errors import DeadlinePassed
 from .torch_device import staged
 from .torch_messages import Messages, monitored_barrier
 from .torch_sparse import reduce_sparse
@@ -425,8 +427,27 @@ def join(store, rank: int, world_size: int, timeout: datetime.timedelta) -> Comm
         return _join_at(store, rank, world_size, timeout)
 
 
+def _listening_place(store, timeout):
+    """What rank 0 has told the store, once somebody listens there: torchrun's store lives longer
+    than ranks that it starts again, and may still have the place of their former lives."""
+    end = time.monotonic() + max(1.0, timeout.total_seconds())
+    while True:
+        place, token = store.get("shoal").decode().split("|")
+        host, port = place[len("tcp://") :].rsplit(":", 1)
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), 1.0).close()
+            return place, token
+        except OSError as error:
+            if time.monotonic() > end:
+                raise DeadlinePassed(f"rank 0 does not listen at {place}: {error}") from error
+        time.sleep(0.02)
+
+
 def _join_at(store, rank, world_size, timeout):
-    place, token = store.get("shoal").decode().split("|")
+    if rank == 0 or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        place, token = store.get("shoal").decode().split("|")
+    else:
+        place, token = _listening_place(store, timeout)
     if "SHOAL_TOKEN_FD" in os.environ or "SHOAL_TOKEN_FILE" in os.environ:
         token = None
     wait = timeout.total_seconds() if timeout.total_seconds() > 0 else None

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""shoal.launch: what ranks return, see and raise; none outlives the call."""
+
+import array
+import os
+import signal
+import threading
+import unittest
+
+import shoal
+
+FACTOR = 3
+
+
+def total(first, second):
+    values = array.array("f", [first + shoal.rank(), second])
+    shoal.allreduce(values)
+    return shoal.rank(), shoal.world_size(), list(values)
+
+
+class LaunchTest(unittest.TestCase):
+    def no_children(self):
+        with self.assertRaises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+
+    def test_results_by_rank(self):
+        found = shoal.launch(total, 3, 1, 2)
+        self.assertEqual([(r, 3, [6.0, 6.0]) for r in range(3)], found)
+        self.no_children()
+
+    def test_functions_that_cannot_be_sent(self):
+        seen = {"here": 5}
+
+        def local():
+            seen["here"] += 1
+            return FACTOR * seen["here"] + shoal.rank()
+
+        self.assertEqual([18, 19], shoal.launch(local, 2))
+        self.assertEqual(5, seen["here"])
+        self.assertEqual([18], shoal.launch(lambda: local(), 1))
+
+    def test_a_rank_that_raises_ends_all(self):
+        def raises():
+            if shoal.rank() == 1:
+                raise LookupError("no such batch")
+            shoal.barrier()
+
+        with self.assertRaisesRegex(shoal.RankFailed, "rank 1:(.|\n)*no such batch") as caught:
+            shoal.launch(raises, 3)
+        self.assertIsInstance(caught.exception.__cause__, LookupError)
+        self.assertEqual(1, caught.exception.rank)
+        self.no_children()
+
+    def test_a_rank_that_is_killed(self):
+        def dies():
+            shoal.barrier()
+            if shoal.rank() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            threading.Event().wait(60)
+
+        with self.assertRaisesRegex(shoal.RankFailed, "rank 1 died: SIGKILL"):
+            shoal.launch(dies, 2)
+        self.no_children()
+
+    def test_a_deadline(self):
+        def late():
+            if os.environ["RANK"] == "1":
+                threading.Event().wait(60)
+
+        with self.assertRaisesRegex(shoal.DeadlinePassed, "ranks 1 have not returned within 1"):
+            shoal.launch(late, 2, timeout=1)
+        self.no_children()
+
+    def test_what_cannot_be(self):
+        with self.assertRaisesRegex(shoal.RankFailed, "what rank 0 returns cannot be sent"):
+            shoal.launch(lambda: threading.Lock(), 1)
+        with self.assertRaisesRegex(ValueError, "1 to 1024, not 0"):
+            shoal.launch(total, 0)
+        with self.assertRaisesRegex(TypeError, "calls a function, not int"):
+            shoal.launch(3, 2)
+        shoal.init(rank=0, world_size=1)
+        with self.assertRaisesRegex(shoal.InvalidArgument, "a rank itself"):
+            shoal.launch(total, 2, 1, 2)
+        shoal.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
