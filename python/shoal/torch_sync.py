@@ -255,8 +255,8 @@ def wrap(
     if on_loss == "reform" and sync.split(":")[0] != "all_reduce":
         raise ValueError(
             f"shoal.wrap: on_loss='reform' does not go with sync={sync!r}: shoal.elastic moves the "
-            "state of one rank, which replicas that differ are none of. Leave it out (the others go "
-            "on without a lost rank), or take sync='all_reduce'; shoal train has both."
+            "state of one rank, which replicas that differ are none of. Leave it out (the others "
+            "go on without a lost rank), or take sync='all_reduce'; shoal train has both."
         )
     synchroniser = Synchroniser(
         optimizer,
