@@ -140,7 +140,7 @@ double shoal_codec_bytes_per_elem(const shoal_codec *codec, uint32_t parts)
     if ((codec->traits & SHOAL_CODEC_FIXED_RATE) != 0)
         return (double)codec->row->bound(codec->params, MANY, parts) / MANY;
     if (codec->row->rate != NULL)
-        return codec->row->rate(codec->params);
+        return codec->row->rate(codec->params, parts);
     return (double)codec->row->bytes_per_elem;
 }
 

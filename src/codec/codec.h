@@ -8,11 +8,13 @@
 #include "base/spec.h"
 #include "shoal/codec.h"
 
-/** A dense round that a transform asks for: sum buf[count] over the members (identity). With slots
- * the sum is made in member order at every member (gather), whatever the operation's collective. */
+/** A round that a transform asks for: sum buf[count] over the members, as float32 or, where the
+ * collective codes at all (no trait FLOW), in `codec`. With slots the sum is made in member order
+ * at every member (gather), whatever the operation's collective. */
 typedef struct shoal_round {
     float *buf;
     size_t count;
+    const char *codec; /* spec, for as long as the library lives; NULL: identity */
     bool slots, last;
 } shoal_round;
 
@@ -40,9 +42,9 @@ typedef struct shoali_codec_row {
      * suite measures no more than 12 % above it (SHAPE_FREE: 3 %), and no less than half. NULL: 0
      * if LOSSLESS, else none stated (absolute bounds have none: it depends on the scale). */
     double (*variance)(const void *params);
-    /** Typical bytes per element where keys change it and the rate is not fixed; NULL:
-     * bytes_per_elem. With FIXED_RATE `bound` says it. */
-    double (*rate)(const void *params);
+    /** Typical bytes per element of sums of `parts` members where keys change it and the rate is
+     * not fixed; NULL: bytes_per_elem. With FIXED_RATE `bound` says it. */
+    double (*rate)(const void *params, uint32_t parts);
     /** Traits on top that depend on params; NULL: none. */
     uint32_t (*more_traits)(const void *params);
     /** Tensors that travel as float32 with these params, beyond those marked RAW; NULL: none. */

@@ -41,8 +41,9 @@ static double error_bound(const void *params)
     return ((const expo_params *)params)->format == FP32 ? 0 : 0x1p-9;
 }
 
-static double rate(const void *params)
+static double rate(const void *params, uint32_t parts)
 {
+    (void)parts;
     return ((const expo_params *)params)->format == FP32 ? 3.43 : 1.43;
 }
 

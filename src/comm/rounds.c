@@ -40,21 +40,35 @@ shoal_op *shoali_rounds_child(shoal_op *op, shoal_op_desc *desc, uint32_t round,
     return child;
 }
 
-/* An operation among the same members, on behalf of op; its end comes to child_done. */
-static void start_child(shoal_op *op, uint32_t round, shoal_reduce reduce, const char *collective,
-                        float *buf, size_t count)
+typedef struct child_desc {
+    uint32_t round;
+    shoal_reduce reduce;
+    const char *collective, *codec; /* codec NULL: identity */
+    float *buf;
+    size_t count;
+} child_desc;
+
+/* An operation among the same members, on behalf of op; its end comes to child_done. One over all
+ * of op's buffer has its tensors, too: a NaN is then named by them. */
+static void start_child(shoal_op *op, const child_desc *child_of)
 {
+    const uint32_t round = child_of->round;
     char label[SHOALI_OP_TEXT_BYTES];
     snprintf(label, sizeof label, round == SHOALI_MEASURE_ROUND ? "measure" : "round %u",
              round - 1);
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
-    desc.reduce = reduce;
+    desc.reduce = child_of->reduce;
     desc.id = (shoal_op_id){op->id.group, op->id.sequence, 0, 0};
-    desc.buf = buf;
-    desc.count = count;
+    desc.buf = child_of->buf;
+    desc.count = child_of->count;
+    if (child_of->buf == op->buf && child_of->count == op->count) {
+        desc.tensors = op->tensors;
+        desc.tensor_count = op->tensor_count;
+    }
     desc.members = op->members;
     desc.member_count = op->member_count;
-    desc.collective = collective;
+    desc.collective = child_of->collective;
+    desc.push_codec = child_of->codec;
     desc.tos = op->tos;
     desc.label = label;
     shoal_op *child = shoali_rounds_child(op, &desc, round,
@@ -161,10 +175,15 @@ static void begin_transform(shoal_op *op)
 /* The job has chosen a buffer; sum it, or be done. */
 static void exchange_round(shoal_op *op)
 {
+    const bool codes = op->round.slots || (op->collective.traits & SHOALI_COLL_FLOW) == 0;
     if (op->round.count > 0)
-        start_child(op, SHOALI_MAIN_ROUND + 1 + op->round_index, SHOAL_SUM,
-                    op->round.slots ? "gather" : op->collective.spec, op->round.buf,
-                    op->round.count);
+        start_child(op,
+                    &(child_desc){.round = SHOALI_MAIN_ROUND + 1 + op->round_index,
+                                  .reduce = SHOAL_SUM,
+                                  .collective = op->round.slots ? "gather" : op->collective.spec,
+                                  .codec = codes ? op->round.codec : NULL,
+                                  .buf = op->round.buf,
+                                  .count = op->round.count});
     else if (op->round.last)
         shoali_run_end(op, SHOAL_OK);
     else {
@@ -208,9 +227,12 @@ static void job_back(void *arg, shoal_status status)
     } else {
         const shoal_codec *codec = measuring_codec(op);
         const bool rms = (codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0;
-        start_child(op, SHOALI_MEASURE_ROUND, rms ? SHOAL_SUM : SHOAL_MAX,
-                    rms ? "gather" : few_hops(op), op->shared,
-                    (size_t)op->tensor_count * codec->row->shared_count);
+        start_child(op,
+                    &(child_desc){.round = SHOALI_MEASURE_ROUND,
+                                  .reduce = rms ? SHOAL_SUM : SHOAL_MAX,
+                                  .collective = rms ? "gather" : few_hops(op),
+                                  .buf = op->shared,
+                                  .count = (size_t)op->tensor_count * codec->row->shared_count});
     }
 }
 

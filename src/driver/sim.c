@@ -226,6 +226,7 @@ static void free_node(shoali_sim_node *node)
     shoali_tensors_fini(&node->tensors);
     shoali_free(node->velocity);
     shoali_free(node->residual);
+    shoali_sim_transforms_fini(node);
     shoali_free(node->timers);
 }
 

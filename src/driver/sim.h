@@ -119,6 +119,12 @@ typedef enum shoali_sim_phase {
     SHOALI_SIM_ENDED
 } shoali_sim_phase;
 
+/** What a transform codec keeps of the operations over elements [offset, +count). */
+typedef struct shoali_sim_transform {
+    size_t offset, count, bytes;
+    void *state;
+} shoali_sim_transform;
+
 /** One machine and what surrounds it: a worker's loop, its tensors, its account. */
 typedef struct shoali_sim_node {
     void *state;
@@ -127,6 +133,8 @@ typedef struct shoali_sim_node {
     shoali_tensors tensors;
     float *velocity;
     float *residual; /* of error feedback, one per element */
+    shoali_sim_transform *transforms;
+    size_t transform_count;
     shoali_sim_phase phase;
     shoal_sim_end end;
     bool gone;      /* others know */
@@ -272,6 +280,12 @@ void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why);
 /* sim_numbers.c; what changes numbers does nothing if there are none */
 /** Parameters, gradients and slots of an endpoint. */
 SHOAL_MUST_USE shoal_status shoali_sim_numbers_open(shoal_sim *sim, uint32_t endpoint);
+/** An endpoint's state of a transform for operations over elements [offset, +count), zero at first;
+ * NULL: ENOMEM. */
+void *shoali_sim_transform_state(shoali_sim_node *node, size_t offset, size_t count, size_t bytes);
+/** They begin anew. */
+void shoali_sim_transforms_clear(shoali_sim_node *node);
+void shoali_sim_transforms_fini(shoali_sim_node *node);
 /** A tensor's gradient is there. */
 void shoali_sim_gradient(shoal_sim *sim, uint32_t endpoint, uint32_t tensor);
 /** The optimiser of an endpoint on a range; grads at its beginning. */

@@ -141,6 +141,7 @@ static void take_state(shoal_sim *sim, uint32_t endpoint, uint32_t sponsor)
         memcpy(to->velocity, from->velocity, bytes);
     if (to->residual != NULL)
         memset(to->residual, 0, bytes);
+    shoali_sim_transforms_clear(to);
     if (sim->task.ctx != NULL)
         sim->task.adopt(sim->task.ctx, sponsor, endpoint);
 }

@@ -318,15 +318,11 @@ static uint64_t dense_elems(const runner *r)
     return sum;
 }
 
-shoal_status shoali_sim_flow_run(const shoali_sim_flow *flow, shoal_status *result_out,
-                                 shoali_not_finite *origin_out)
+shoal_status shoali_sim_flow_once(const shoali_sim_flow *flow, shoal_status *result_out,
+                                  shoali_not_finite *origin_out)
 {
     const shoali_flow_row *row = flow->args.collective->row->flow;
     runner r = {.flow = flow, .row = row != NULL ? row : &shoali_engine};
-    if ((shoal_codec_traits(flow->args.push) & SHOAL_CODEC_TRANSFORM) != 0)
-        return shoali_fail(SHOAL_ENOTSUP,
-                           "codec '%s' is a transform: simulate it with problem=cost",
-                           shoal_codec_spec(flow->args.push));
     r.members = shoali_alloc_array(flow->args.size, sizeof *r.members);
     shoal_status status = r.members != NULL ? start(&r) : SHOAL_ENOMEM;
     if (status == SHOAL_OK)

@@ -14,6 +14,9 @@ typedef struct shoali_sim_flow {
     float *const *bufs;             /* [size] */
     float *const *const *residuals; /* [size], each per tensor; NULL: no error feedback */
     void *ctx;
+    /** Push codecs with the trait TRANSFORM: a member's state for this table of tensors, zero at
+     * first, `bytes` long; it lives from operation to operation. NULL: ENOMEM. */
+    void *(*transform)(void *ctx, uint32_t member, size_t bytes);
     /** The owner job of member at the operation's elements [offset, +count); NULL without
      * owner_job. */
     shoal_status (*owner)(void *ctx, uint32_t member, float *sum_in_weights_out, size_t offset,
@@ -26,13 +29,19 @@ typedef struct shoali_sim_flow {
 } shoali_sim_flow;
 
 /**
- * Run it to its end.
+ * Run it to its end. Sums of a transform are made round by round, as comm/rounds.c does; if one is
+ * not finite, the members' states begin anew.
  * @param result_out what every member's operation ended with: OK or ENOTFINITE.
  * @param origin_out with ENOTFINITE: the first NaN or infinity, as all members know it.
- * @return SHOAL_OK | ENOTSUP (a transform codec) | why the operation could not run
+ * @return SHOAL_OK | ENOTSUP (a transform, and nobody keeps its state) | why it could not run
  */
 SHOAL_MUST_USE shoal_status shoali_sim_flow_run(const shoali_sim_flow *flow,
                                                 shoal_status *result_out,
                                                 shoali_not_finite *origin_out);
+
+/** The same without a transform: one flow. */
+SHOAL_MUST_USE shoal_status shoali_sim_flow_once(const shoali_sim_flow *flow,
+                                                 shoal_status *result_out,
+                                                 shoali_not_finite *origin_out);
 
 #endif

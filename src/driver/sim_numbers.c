@@ -34,6 +34,38 @@ shoal_status shoali_sim_numbers_open(shoal_sim *sim, uint32_t endpoint)
     return SHOAL_OK;
 }
 
+void *shoali_sim_transform_state(shoali_sim_node *node, size_t offset, size_t count, size_t bytes)
+{
+    const size_t held = node->transform_count;
+    for (size_t i = 0; i < held; i++)
+        if (node->transforms[i].offset == offset && node->transforms[i].count == count)
+            return node->transforms[i].state;
+    shoali_sim_transform *more = shoali_realloc(node->transforms, held * sizeof *more,
+                                                (held + 1) * sizeof *more);
+    if (more == NULL)
+        return NULL;
+    node->transforms = more;
+    void *state = shoali_alloc(bytes);
+    if (state != NULL)
+        more[node->transform_count++] = (shoali_sim_transform){offset, count, bytes, state};
+    return state;
+}
+
+void shoali_sim_transforms_clear(shoali_sim_node *node)
+{
+    for (size_t i = 0; i < node->transform_count; i++)
+        memset(node->transforms[i].state, 0, node->transforms[i].bytes);
+}
+
+void shoali_sim_transforms_fini(shoali_sim_node *node)
+{
+    for (size_t i = 0; i < node->transform_count; i++)
+        shoali_free(node->transforms[i].state);
+    shoali_free(node->transforms);
+    node->transforms = NULL;
+    node->transform_count = 0;
+}
+
 /* A fault of the plan: the first element of this iteration's gradient. */
 static void spoil(const shoal_sim *sim, uint32_t endpoint)
 {

@@ -229,6 +229,13 @@ static void carried(void *ctx, uint32_t from, uint32_t to, uint64_t bytes)
         shoali_sim_volume_add(n->sim, n->measured, n->op, from, to, bytes);
 }
 
+static void *transform(void *ctx, uint32_t member, size_t bytes)
+{
+    const numbers *n = ctx;
+    return shoali_sim_transform_state(&n->sim->nodes[n->op->members[member]], n->op->op.offset,
+                                      n->op->op.count, bytes);
+}
+
 /* sim->residuals[member] as flows want them: one pointer a tensor. NULL: no error feedback. */
 static float *const *const *residuals(numbers *n, uint32_t tensor_count)
 {
@@ -259,6 +266,7 @@ static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *me
                             .ctx = &n,
                             .owner = owner_job,
                             .weights = weights,
+                            .transform = transform,
                             .carried = carried};
     flow.args = (shoali_flow_args){.id = shoali_sync_op_id(0, op->op.id),
                                    .kind = broadcast ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE,

@@ -194,25 +194,6 @@ static shoal_status steps_and_features(const shoal_job *job)
     return status;
 }
 
-/* A transform's rounds are operations of a communicator. */
-static shoal_status simulated_and_codec(const shoal_job *job)
-{
-    shoal_codec *codec = NULL;
-    if ((job->asks & SIMULATED) == 0 || is_auto(job->codec))
-        return SHOAL_OK;
-    SHOALI_TRY(shoal_codec_open(job->codec, &codec));
-    const bool rounds = (shoal_codec_traits(codec) & SHOAL_CODEC_TRANSFORM) != 0;
-    shoal_codec_close(codec);
-    if (!rounds)
-        return SHOAL_OK;
-    shoal_status status = shoali_fail(SHOAL_EINVAL,
-                                      "--simulate does not go with --codec %s: it "
-                                      "sums in rounds of its own",
-                                      job->codec);
-    shoali_error_advice("Take processes: --workers instead of --simulate.");
-    return status;
-}
-
 /* What names an exchange beside something that leaves nothing to choose there. */
 static shoal_status features_and_exchange(const shoal_job *job)
 {
@@ -236,7 +217,7 @@ static shoal_status features_and_exchange(const shoal_job *job)
                                                                        : NULL;
     }
     if (spec == NULL)
-        return simulated_and_codec(job);
+        return SHOAL_OK;
     shoal_status status = shoali_fail(SHOAL_EINVAL, "%s does not go with %s %s", one->option,
                                       option, spec);
     if (one->bit == NO_EXCHANGE)

@@ -22,6 +22,7 @@ struct shoali_simulated {
     size_t count;
     float **bufs;
     float ***residuals;  /* [workers][tensors] */
+    void **transforms;   /* [workers], made when first asked for */
     uint64_t sent_bytes; /* of the last exchange, by all */
 };
 
@@ -57,6 +58,9 @@ static shoal_status fill(shoali_simulated *s, const shoal_train *train)
         s->endpoints[w] = w;
         s->bufs[w] = memory + w * s->count;
     }
+    s->transforms = shoali_arena_array(s->arena, s->workers, sizeof *s->transforms);
+    if (s->transforms == NULL)
+        return SHOAL_ENOMEM;
     return s->codec->error_feedback ? make_residuals(s, train) : SHOAL_OK;
 }
 
@@ -98,6 +102,15 @@ static void carried(void *ctx, uint32_t from, uint32_t to, uint64_t bytes)
     ((shoali_simulated *)ctx)->sent_bytes += bytes;
 }
 
+/* The whole model is one operation. */
+static void *transform(void *ctx, uint32_t member, size_t bytes)
+{
+    shoali_simulated *s = ctx;
+    if (s->transforms[member] == NULL)
+        s->transforms[member] = shoali_arena_alloc(s->arena, bytes);
+    return s->transforms[member];
+}
+
 static shoal_status check_replicas(const shoali_simulated *s)
 {
     for (uint32_t w = 1; w < s->workers; w++)
@@ -115,6 +128,7 @@ shoal_status shoali_simulated_sum(shoal_train *train, bool *finite_out, shoal_sy
     shoali_sim_flow flow = {.bufs = s->bufs,
                             .residuals = (float *const *const *)s->residuals,
                             .ctx = s,
+                            .transform = transform,
                             .carried = carried,
                             .dense_elems_out = &stats_out->dense_elems};
     flow.args = (shoali_flow_args){.id = {.group = 0, .sequence = train->step + 1, .round = 1},

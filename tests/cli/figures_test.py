@@ -59,6 +59,8 @@ class Bytes(unittest.TestCase):
             (["--collective", "ring"], both),
             (["--codec", "terngrad"], both),
             (["--codec", "powersgd"], both),
+            (["--codec", "blocks:block=32,k=0.1"], both),
+            (["--codec", "blocks:block=32", "--collective", "omnireduce:block=32"], both),
             (["--collective", "omnireduce:block=16", "--codec", "identity"], both),
             (["--collective", "auto:block=16"], both),
             (["--collective", "gather", "--codec", "topk"], 4 * 3 * PARAMS),
@@ -68,7 +70,8 @@ class Bytes(unittest.TestCase):
                 self.check(self.tiny("--workers", 4, *args), elements)
 
     def test_simulated_workers_too(self):
-        for args in ([], ["--codec", "fp16"], ["--collective", "omnireduce"]):
+        for args in ([], ["--codec", "fp16"], ["--collective", "omnireduce"],
+                     ["--codec", "powersgd"], ["--codec", "blocks"]):  # fmt: skip
             with self.subTest(args):
                 self.check(self.tiny("--simulate", 4, *args), 2 * 3 * PARAMS)
 

@@ -15,7 +15,8 @@ FORMS = {
     ),
     "codecs": (
         "auto", "auto:allow=eden+bf16", "inceptionn:prescale=auto", "terngrad:ef", "eden:ef",
-        "terngrad:scaler=rms", "eden:allot=energy", "powersgd:rank=1", "truncate:bits=16",
+        "terngrad:scaler=rms", "eden:allot=energy", "powersgd:rank=1", "blocks:pick=random,k=0.1",
+        "truncate:bits=16",
     ),
     "collectives": (
         "auto", "ring:both", "ring:order=auto", "direct:weights=auto", "hierarchical:dims=2/2",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codecs that need more than one step to show what they do, in training on real ranks: powersgd,
- * whose state goes through a checkpoint, and the choice of `auto`. */
+/* Codecs that need more than one step to show what they do, in training on real ranks: powersgd
+ * and blocks, whose states go through a checkpoint, and the choice of `auto`. */
 #include "support/ranks.h"
 
 #include <math.h>
@@ -117,28 +117,31 @@ static void assert_same(const char *out, const char *other, const char *name)
     shoali_safetensors_close(b);
 }
 
-/* Low-rank sums: replicas equal after every step (check_every = 1), state and residuals in the
- * checkpoint: who goes on from it ends where the others do. */
-static void powersgd_goes_on_from_a_checkpoint(void **state)
+/* Replicas equal after every step (check_every = 1), state and residuals in the checkpoint: who
+ * goes on from it ends where the others do. `name` is of the folders. */
+static void goes_on_from_a_checkpoint(const char *codec, const char *collective, const char *name)
 {
-    (void)state;
-    static const part whole = {"powersgd:rank=1", "whole", "ring", STEPS, false, false},
-                      half = {"powersgd:rank=1", "half", "ring", 7, false, false},
-                      rest = {"powersgd:rank=1", "half", "ring", STEPS, true, false},
-                      dense = {"identity", "dense", "ring", STEPS, false, false};
+    char whole_in[32], half_in[32], dense_in[32];
+    snprintf(whole_in, sizeof whole_in, "%s-whole", name);
+    snprintf(half_in, sizeof half_in, "%s-half", name);
+    snprintf(dense_in, sizeof dense_in, "%s-dense", name);
+    const part whole = {codec, whole_in, collective, STEPS, false, false},
+               half = {codec, half_in, collective, 7, false, false},
+               rest = {codec, half_in, collective, STEPS, true, false},
+               dense = {"identity", dense_in, collective, STEPS, false, false};
     run(&whole);
     run(&half);
     run(&rest);
-    assert_same("whole", "half", "common.safetensors");
+    assert_same(whole_in, half_in, "common.safetensors");
     for (int rank = 0; rank < WORKERS; rank++) {
-        char name[64];
-        snprintf(name, sizeof name, "rank-%d.safetensors", rank);
-        assert_same("whole", "half", name);
+        char file[64];
+        snprintf(file, sizeof file, "rank-%d.safetensors", rank);
+        assert_same(whole_in, half_in, file);
     }
     run(&dense); /* and it does make a difference */
     static float x[1024], y[1024];
-    shoali_safetensors *a = open_last("whole", "common.safetensors"),
-                       *b = open_last("dense", "common.safetensors");
+    shoali_safetensors *a = open_last(whole_in, "common.safetensors"),
+                       *b = open_last(dense_in, "common.safetensors");
     size_t count = 0;
     const char *first = shoali_safetensors_name(a, 0, &count);
     assert_true(count <= 1024);
@@ -149,11 +152,24 @@ static void powersgd_goes_on_from_a_checkpoint(void **state)
     shoali_safetensors_close(b);
 }
 
+static void powersgd_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    goes_on_from_a_checkpoint("powersgd:rank=1", "ring", "powersgd");
+}
+
+static void blocks_go_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    goes_on_from_a_checkpoint("blocks:block=32,k=0.2,pick=random", "omnireduce:block=32", "blocks");
+}
+
 /* What is delivered in all steps and what ranks still keep are the gradients: through the comm,
  * in whose store the state lives until it is told to forget. */
 static void state_is_kept_and_forgotten(const rank_env *env)
 {
     enum { ROWS = 12, COLS = 9, COUNT = ROWS * COLS };
+    const part *p = env->arg;
     const shoal_tensor table = {
         .key = 5, .count = COUNT, .rows = ROWS, .cols = COLS, .lr_scale = 1};
     shoal_comm *comm = rank_join(env);
@@ -171,7 +187,8 @@ static void state_is_kept_and_forgotten(const rank_env *env)
         desc.count = COUNT;
         desc.tensors = &table;
         desc.tensor_count = 1;
-        desc.push_codec = "powersgd:rank=2";
+        desc.push_codec = p->codec;
+        desc.collective = p->collective;
         rank_ok(shoal_op_start(comm, &desc, &op));
         rank_ok(shoal_op_wait(&op, -1, NULL));
         for (int i = 0; i < COUNT; i++)
@@ -196,7 +213,18 @@ static void state_is_kept_and_forgotten(const rank_env *env)
 static void powersgd_loses_nothing_for_good(void **state)
 {
     (void)state;
-    ranks_run(WORKERS, "tcp", NULL, state_is_kept_and_forgotten, NULL, DEADLINE_US);
+    static const part p = {.codec = "powersgd:rank=2", .collective = "ring"};
+    ranks_run(WORKERS, "tcp", NULL, state_is_kept_and_forgotten, &p, DEADLINE_US);
+}
+
+static void blocks_lose_nothing_for_good(void **state)
+{
+    (void)state;
+    static const part parts[] = {
+        {.codec = "blocks:block=32,k=0.3", .collective = "omnireduce:block=32"},
+        {.codec = "blocks:block=32,k=0.3", .collective = "ring"}};
+    for (size_t i = 0; i < 2; i++)
+        ranks_run(WORKERS, "tcp", NULL, state_is_kept_and_forgotten, &parts[i], DEADLINE_US);
 }
 
 /* Unasked it is lossless: the weights are float32's, bit for bit, whatever it chose. The choice is
@@ -258,6 +286,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(powersgd_goes_on_from_a_checkpoint),
         CHECK_TEST(powersgd_loses_nothing_for_good),
+        CHECK_TEST(blocks_go_on_from_a_checkpoint),
+        CHECK_TEST(blocks_lose_nothing_for_good),
         CHECK_TEST(auto_changes_no_bit),
         CHECK_TEST(auto_measures_what_is_allowed),
     };
