@@ -20,8 +20,12 @@ typedef struct inceptionn_params {
     bool strict, faithful, zmap, ef;
 } inceptionn_params;
 
-enum { PRESCALE_AUTO = 0, PRESCALE_MOST = 16 }; /* choice i of prescale is the power i - 1 */
-enum { PLANES, INTERLEAVED };
+enum {
+    PRESCALE_AUTO = 0,
+    NO_PRESCALE = 1,
+    PRESCALE_MOST = 16
+}; /* choice i of prescale is the power i - 1 */
+enum { PLANES, INTERLEAVED, FLOATS };
 
 #define AT(field) offsetof(inceptionn_params, field)
 static const shoali_key keys[] = {
@@ -32,8 +36,8 @@ static const shoali_key keys[] = {
     {"prescale", SHOALI_KEY_CHOICE, AT(prescale), 0, 0,
      "auto|0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16", "0",
      "encode values times this power of two; auto: from the rms of each tensor"},
-    {"layout", SHOALI_KEY_CHOICE, AT(layout), 0, 0, "planes|interleaved", "planes",
-     "order of the coded bytes; interleaved is the hardware's"},
+    {"layout", SHOALI_KEY_CHOICE, AT(layout), 0, 0, "planes|interleaved|floats", "planes",
+     "order of the coded bytes; interleaved: the hardware's; floats: float32 for cards to code"},
     {"zmap", SHOALI_KEY_FLAG, AT(zmap), 0, 0, NULL, "off",
      "no tags for runs of 32 zeros; planes only, not in the publication"},
     SHOALI_CODEC_KEY_EF(inceptionn_params, "on"),
@@ -47,6 +51,9 @@ static shoal_status check(void *params)
     p->faithful = false; /* only another way to write strict=off: one canonical spec */
     if (p->zmap && p->layout != PLANES)
         return shoali_fail(SHOAL_EINVAL, "inceptionn: zmap goes with layout=planes only");
+    if (p->layout == FLOATS && p->prescale != NO_PRESCALE)
+        return shoali_fail(SHOAL_EINVAL, "inceptionn: layout=floats is for cards, which know no "
+                                         "prescale; leave prescale out");
     return SHOAL_OK;
 }
 
@@ -58,13 +65,15 @@ static uint32_t exponent(const inceptionn_params *p)
 static uint16_t wire_id(const void *params)
 {
     const inceptionn_params *p = params;
-    return p->zmap ? 62 : p->layout == PLANES ? 5 : 4;
+    return p->zmap ? 62 : p->layout == FLOATS ? 65 : p->layout == PLANES ? 5 : 4;
 }
 
 static uint32_t more_traits(const void *params)
 {
-    bool measures = ((const inceptionn_params *)params)->prescale == PRESCALE_AUTO;
-    return measures ? SHOAL_CODEC_MEASURE | SHOAL_CODEC_PER_TENSOR : 0;
+    const inceptionn_params *p = params;
+    if (p->layout == FLOATS)
+        return SHOAL_CODEC_FIXED_RATE;
+    return p->prescale == PRESCALE_AUTO ? SHOAL_CODEC_MEASURE | SHOAL_CODEC_PER_TENSOR : 0;
 }
 
 /* Of values below 1 before the prescale; auto may choose 2^0. */
@@ -81,6 +90,8 @@ static size_t bound(const void *params, size_t count, uint32_t parts)
 {
     (void)parts;
     const inceptionn_params *p = params;
+    if (p->layout == FLOATS)
+        return count * sizeof(float);
     size_t tags = p->layout == PLANES ? (count + 31) / 32 * 8 : (count + 7) / 8 * 2;
     size_t live = p->zmap ? (count + SHOALI_INC_BLOCK - 1) / SHOALI_INC_BLOCK * 4 : 0;
     return live + tags + count * sizeof(float);
@@ -105,6 +116,8 @@ static shoali_inc_rule rule_of(const inceptionn_params *p, const shoal_codec_at 
 
 static const shoali_inc_loops *loops_of(const inceptionn_params *p)
 {
+    if (p->layout == FLOATS)
+        return &shoali_inc_floats;
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2) {
         shoali_inc_avx2_init();
@@ -158,7 +171,7 @@ const shoali_codec_row shoali_codec_inceptionn = {
     .name = "inceptionn",
     .paper = "Li et al., \"A Network-Centric Hardware/Algorithm Co-Design to Accelerate "
              "Distributed Training of Deep Neural Networks\", MICRO 2018, section V; ours: "
-             "strict, prescale, planes, zmap",
+             "strict, prescale, planes, zmap, floats",
     .traits = SHOAL_CODEC_NAN_SAFE,
     .bytes_per_elem = 1,
     .shared_count = 1,

@@ -28,7 +28,8 @@
  * live, not all ZERO; then the bitmaps of the live strides, all `high`, all `low`, and the planes.
  * Costs 1 bit per 32 elements, and saves 64 for each stride of zeros: our extension, since the
  * published format spends 2 bits on every element and so ends at 16 times fewer bytes, while
- * gradients late in training are mostly runs of zeros. */
+ * gradients late in training are mostly runs of zeros.
+ * Layout `floats`: the values that a decoder would make, as float32 (inceptionn_floats.c). */
 #ifndef SHOALI_CODEC_INCEPTIONN_H
 #define SHOALI_CODEC_INCEPTIONN_H
 
@@ -89,6 +90,8 @@ typedef struct shoali_inc_loops {
 
 extern const shoali_inc_loops shoali_inc_ref_interleaved, shoali_inc_ref_planes,
     shoali_inc_ref_zmap;
+/** Layout `floats`, on every CPU. */
+extern const shoali_inc_loops shoali_inc_floats;
 /** Only on x86-64 builds; for CPUs with AVX2, and after init. */
 extern const shoali_inc_loops shoali_inc_avx2_interleaved, shoali_inc_avx2_planes,
     shoali_inc_avx2_zmap;

@@ -18,9 +18,13 @@ weights at the end):
     server, rtl           codec identity, gradients marked, the verilated engine     }
     ring, soft            codec identity, marked, cards with the library's codec     } equal
     ring, rtl             codec identity, marked, the verilated engine               }
+    ring, codec           gradients coded by the library, with feedback, no cards    } equal
+    ring, floats          layout=floats with feedback, marked, the verilated engine  }
 
-In a ring the owner of a block keeps what it computed while the others get what the cards make of
-it, so the replicas drift apart and no codec of the library does the same; with a server, the
+In a ring under identity the owner of a block keeps what it computed while the others get what the
+cards make of it, so the replicas drift apart and no codec of the library does the same; with
+layout=floats hosts round as the cards do, replicas are compared at every step, and losses are fed
+back; with a server, the
 weights come back unmarked and replicas are one. Beside the training go pings, datagrams and a
 stream with another ToS, compared byte by byte. Prints one JSON object; 77: this machine cannot."""
 
@@ -340,9 +344,17 @@ def summary(runs):
     """What must hold, as counts of what does not."""
     cards = [card for run in runs.values() for card in run["cards"]]
     ways = [card[way] for card in cards for way in ("tx", "rx")]
-    rtl = [card for name in ("server, rtl", "ring, rtl") for card in runs[name]["cards"]]
+    verilated = ("server, rtl", "ring, rtl", "ring, floats")
+    rtl = [card for name in verilated for card in runs[name]["cards"]]
+    floats = runs["ring, floats"]["cards"]
+    floats_before = sum(card["tx"]["bytes_before"] for card in floats)
     unequal = 0
-    for name, other in (("server, rtl", "server, codec"), ("ring, rtl", "ring, soft")):
+    pairs = {
+        "server, rtl": "server, codec",
+        "ring, rtl": "ring, soft",
+        "ring, floats": "ring, codec",
+    }
+    for name, other in pairs.items():
         mine, theirs = runs[name]["losses"], runs[other]["losses"]
         unequal += mine.keys() != theirs.keys()
         unequal += sum(
@@ -354,7 +366,7 @@ def summary(runs):
     return {
         "unequal": unequal,
         "losses": sum(
-            len(v) for n in ("server, rtl", "ring, rtl") for v in runs[n]["losses"].values()
+            len(v) for n in verilated for v in runs[n]["losses"].values()
         ),
         "frames": sum(way["in"] for way in ways),
         "missing": sum(way["in"] - way["out"] for way in ways),
@@ -368,7 +380,10 @@ def summary(runs):
         "exact": sum(card["exact"] for card in rtl),
         "cycles": sum(card["cycles"] for card in rtl),
         "link_share": round(sum(card["tx"]["bytes_after"] for card in rtl) / before, 4),
-        "coded_on_link0": sum(runs[name]["link"]["coded"] for name in ("server, rtl", "ring, rtl")),
+        "floats_link_share": round(
+            sum(card["tx"]["bytes_after"] for card in floats) / floats_before, 4
+        ),
+        "coded_on_link0": sum(runs[name]["link"]["coded"] for name in verilated),
         "longest": max(run["link"]["longest"] for run in runs.values()),
         "other_traffic": runs["server, rtl"]["traffic"],
         "steps": {name: len(next(iter(run["losses"].values()))) for name, run in runs.items()},
@@ -421,6 +436,12 @@ def inside(options):
         run("server, rtl", 3, card, [*server, *marked], traffic=True)
         run("ring, soft", 2, ["--soft", *card], [*drifting, *marked])
         run("ring, rtl", 2, card, [*drifting, *marked])
+        rule = f"inceptionn:bound=2^-{options.bound},{strict}"
+        compared = ["--check-every", "1"]
+        coded = ["--codec", rule + ",layout=interleaved"]
+        rounded = ["--codec", rule + ",layout=floats", "--tos", "0x28"]
+        run("ring, codec", 2, ["--soft", *card], [*compared, *coded])
+        run("ring, floats", 2, card, [*compared, *rounded])
     print(json.dumps(summary(runs)))
 
 
