@@ -8,7 +8,8 @@
  * one s for all a sum of k ranks is one of 2k + 1 numbers, which travel exactly in
  * ceil(log2(2k+1)) bits: on the way to a server or round a ring, and back.
  *
- * Chances are 16 bits wide: the mean is off by up to s / 2^17, so |g| < s / 2^17 always becomes 0.
+ * Chances are exact to the 24 bits of |g| / s: 16 random bits decide nearly all elements, 24 more
+ * those that these leave open, so a value of s / 2^30 travels as often as it should.
  *
  * Differs from the authors' code: counter-based random numbers; a layer whose gradient is (nearly)
  * constant has its rms as scale, where clip * sigma would drop it for good.

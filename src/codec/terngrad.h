@@ -37,7 +37,8 @@ shoali_tern_rule shoali_tern_rule_make(float scale, uint32_t parts, shoali_noise
 /** Loops over elements [first, first + count) of a tensor. Those that read floats return false if
  * one is not finite; those that read codes, if one is above 2k. */
 typedef struct shoali_tern_loops {
-    /* Ternarise: |x| / s against 16 random bits; to one byte a code, or packed `linear`. */
+    /* Ternarise: |x| / s against 16 random bits, and 24 more where they are equal to it; to one
+     * byte a code, or packed `linear`. */
     bool (*draw)(const shoali_tern_rule *rule, uint64_t first, const float *src, size_t count,
                  uint8_t *codes);
     bool (*draw_packed)(const shoali_tern_rule *rule, uint64_t first, const float *src,

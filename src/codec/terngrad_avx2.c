@@ -5,7 +5,9 @@
  * 32-bit lanes to 16 bits, and those to bytes, leaves fours of neighbours in this order:
  *
  *     a0-3 b0-3 c0-3 d0-3 | a4-7 b4-7 c4-7 d4-7        ("woven")
- */
+ *
+ * 16 random bits decide all but the elements whose chance has just these as its first 16: one of
+ * 65536, whose 32 the plain loop does once more. */
 #include <immintrin.h>
 
 #include "codec/noise_avx2.h"
@@ -21,6 +23,7 @@ INLINE void ahead(const float *x)
 }
 
 typedef struct context {
+    const shoali_tern_rule *rule;
     shoali_noise noise;
     __m256 factor;  /* 65536 / s */
     __m256i finite; /* running maximum of the floats' bits without sign */
@@ -28,7 +31,8 @@ typedef struct context {
 
 static context context_of(const shoali_tern_rule *rule)
 {
-    return (context){rule->noise, _mm256_set1_ps(rule->inverse * 65536), _mm256_setzero_si256()};
+    return (context){rule, rule->noise, _mm256_set1_ps(rule->inverse * 65536),
+                     _mm256_setzero_si256()};
 }
 
 INLINE __m256i magnitude_bits(__m256 x)
@@ -50,7 +54,7 @@ static bool all_finite(__m256i finite)
 INLINE __m256i threshold(const context *c, __m256 x)
 {
     __m256 level = _mm256_mul_ps(_mm256_castsi256_ps(magnitude_bits(x)), c->factor);
-    return _mm256_cvtps_epi32(_mm256_min_ps(level, _mm256_set1_ps(65535)));
+    return _mm256_cvttps_epi32(_mm256_min_ps(level, _mm256_set1_ps(65535)));
 }
 
 /* Random halves for the 16 elements from `first` on, woven like packed thresholds. A draw serves
@@ -65,20 +69,21 @@ INLINE __m256i chances(const context *c, uint64_t first, bool odd)
         __m256i next = shoali_noise_at8(c->noise, counter);
         bits = _mm256_or_si256(_mm256_srli_epi32(bits, 16), _mm256_slli_epi32(next, 16));
     }
-    bits = _mm256_min_epu16(bits, _mm256_set1_epi16((short)65534));
     return _mm256_permute4x64_epi64(bits, 0xd8);
 }
 
-/* -1 where one of 16 elements does not survive. */
-INLINE __m256i dropped(const context *c, __m256 x, __m256 y, uint64_t first, bool odd)
+/* -1 where one of 16 elements does not survive; not 0 in *open where 16 bits do not say. */
+INLINE __m256i dropped(const context *c, __m256 x, __m256 y, uint64_t first, bool odd,
+                       __m256i *open)
 {
     __m256i limit = _mm256_packus_epi32(threshold(c, x), threshold(c, y));
     __m256i chance = chances(c, first, odd);
+    *open = _mm256_or_si256(*open, _mm256_cmpeq_epi16(chance, limit));
     return _mm256_cmpeq_epi16(_mm256_max_epu16(chance, limit), chance);
 }
 
-/* Codes of 32 elements, woven. */
-INLINE __m256i draw_32(context *c, uint64_t first, const float *src, bool odd)
+/* Codes of 32 elements, woven; not 0 in *open: to be drawn once more. */
+INLINE __m256i draw_32(context *c, uint64_t first, const float *src, bool odd, __m256i *open)
 {
     __m256 x0 = _mm256_loadu_ps(src), x1 = _mm256_loadu_ps(src + 8);
     __m256 x2 = _mm256_loadu_ps(src + 16), x3 = _mm256_loadu_ps(src + 24);
@@ -86,14 +91,21 @@ INLINE __m256i draw_32(context *c, uint64_t first, const float *src, bool odd)
     note(&c->finite, x1);
     note(&c->finite, x2);
     note(&c->finite, x3);
-    __m256i drop = _mm256_packs_epi16(dropped(c, x0, x1, first, odd),
-                                      dropped(c, x2, x3, first + 16, odd));
+    *open = _mm256_setzero_si256();
+    __m256i drop = _mm256_packs_epi16(dropped(c, x0, x1, first, odd, open),
+                                      dropped(c, x2, x3, first + 16, odd, open));
     __m256i sign = _mm256_packs_epi16(
         _mm256_packs_epi32(_mm256_castps_si256(x0), _mm256_castps_si256(x1)),
         _mm256_packs_epi32(_mm256_castps_si256(x2), _mm256_castps_si256(x3)));
     const __m256i one = _mm256_set1_epi8(1);
     __m256i step = _mm256_or_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), sign), one);
     return _mm256_add_epi8(one, _mm256_andnot_si256(drop, step));
+}
+
+static __attribute__((noinline, cold)) void plain_codes(const context *c, uint64_t first,
+                                                        const float *src, uint8_t *codes)
+{
+    (void)shoali_tern_ref.draw(c->rule, first, src, 32, codes);
 }
 
 INLINE size_t draw_loop(context *c, uint64_t first, const float *src, size_t count, uint8_t *codes,
@@ -104,9 +116,11 @@ INLINE size_t draw_loop(context *c, uint64_t first, const float *src, size_t cou
     for (; i + 32 <= count; i += 32) {
         ahead(src + i);
         ahead(src + i + 16);
-        __m256i woven = draw_32(c, first + i, src + i, odd);
+        __m256i open, woven = draw_32(c, first + i, src + i, odd, &open);
         _mm256_storeu_si256((__m256i *)(void *)(codes + i),
                             _mm256_permutevar8x32_epi32(woven, unweave));
+        if (!_mm256_testz_si256(open, open))
+            plain_codes(c, first + i, src + i, codes + i);
     }
     return i;
 }
@@ -128,17 +142,31 @@ INLINE __m256i four_to_byte(__m256i woven)
     return _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001));
 }
 
+static __attribute__((noinline, cold)) void plain_packed(const context *c, uint64_t first,
+                                                         const float *src, const __m256i open[4],
+                                                         uint8_t *packed)
+{
+    for (size_t k = 0; k < 4; k++)
+        if (!_mm256_testz_si256(open[k], open[k]))
+            (void)shoali_tern_ref.draw_packed(c->rule, first + 32 * k, src + 32 * k, 32,
+                                              packed + 8 * k);
+}
+
 /* 128 elements to 32 bytes. The bytes of even fours meet in the lower lane, of odd ones above. */
 INLINE void draw_128(context *c, uint64_t first, const float *src, uint8_t *packed, bool odd)
 {
-    __m256i b0 = four_to_byte(draw_32(c, first, src, odd));
-    __m256i b1 = four_to_byte(draw_32(c, first + 32, src + 32, odd));
-    __m256i b2 = four_to_byte(draw_32(c, first + 64, src + 64, odd));
-    __m256i b3 = four_to_byte(draw_32(c, first + 96, src + 96, odd));
+    __m256i o0, o1, o2, o3;
+    __m256i b0 = four_to_byte(draw_32(c, first, src, odd, &o0));
+    __m256i b1 = four_to_byte(draw_32(c, first + 32, src + 32, odd, &o1));
+    __m256i b2 = four_to_byte(draw_32(c, first + 64, src + 64, odd, &o2));
+    __m256i b3 = four_to_byte(draw_32(c, first + 96, src + 96, odd, &o3));
     __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(b0, b1), _mm256_packs_epi32(b2, b3));
     __m128i even = _mm256_castsi256_si128(bytes), uneven = _mm256_extracti128_si256(bytes, 1);
     _mm_storeu_si128((__m128i *)(void *)packed, _mm_unpacklo_epi8(even, uneven));
     _mm_storeu_si128((__m128i *)(void *)(packed + 16), _mm_unpackhi_epi8(even, uneven));
+    __m256i any = _mm256_or_si256(_mm256_or_si256(o0, o1), _mm256_or_si256(o2, o3));
+    if (!_mm256_testz_si256(any, any))
+        plain_packed(c, first, src, (const __m256i[]){o0, o1, o2, o3}, packed);
 }
 
 INLINE size_t packed_loop(context *c, uint64_t first, const float *src, size_t count,

@@ -14,22 +14,27 @@ static bool is_finite(float x)
     return (bits & EXPONENT_ALL) != EXPONENT_ALL;
 }
 
-/* 16 random bits of a tensor's element: half of a draw that it shares with its neighbour. 65535 is
- * taken as 65534, so that |x| >= s always survives. */
+/* 16 random bits of a tensor's element: half of a draw that it shares with its neighbour. */
 static uint32_t chance(const shoali_tern_rule *rule, uint64_t element)
 {
-    uint32_t bits = shoali_noise_at(rule->noise, (uint32_t)(element / 2)) >> 16 * (element % 2);
-    bits &= 0xffff;
-    return bits < 65534 ? bits : 65534;
+    return shoali_noise_at(rule->noise, (uint32_t)(element / 2)) >> 16 * (element % 2) & 0xffff;
+}
+
+/* Where these 16 say neither, 24 more of the element's own, from the key's words exchanged: the
+ * fraction of |x| / s that 16 bits do not see. */
+static bool decides(const shoali_tern_rule *rule, uint64_t element, float fraction)
+{
+    const shoali_noise own = {rule->noise.second, rule->noise.first};
+    return (float)(shoali_noise_at(own, (uint32_t)element) >> 8) < fraction * 0x1p24f;
 }
 
 static uint8_t draw_one(const shoali_tern_rule *rule, uint64_t element, float x)
 {
-    float level = fabsf(x) * rule->lift * (rule->inverse * 65536);
-    uint32_t threshold = level < 65535 ? (uint32_t)lrintf(level) : 65535;
-    if (chance(rule, element) >= threshold)
-        return 1;
-    return x < 0 ? 0 : 2;
+    const float level = fabsf(x) * rule->lift * (rule->inverse * 65536);
+    const uint32_t whole = level < 65536 ? (uint32_t)level : 65536, drawn = chance(rule, element);
+    const bool survives = drawn < whole ||
+                          (drawn == whole && decides(rule, element, level - (float)whole));
+    return !survives ? 1 : x < 0 ? 0 : 2;
 }
 
 static bool draw(const shoali_tern_rule *rule, uint64_t first, const float *src, size_t count,
