@@ -145,6 +145,7 @@ typedef struct shoali_slot_cell {
     uint64_t told[4];             /* which have been told that something of theirs is lost */
     uint64_t opened, last_opened; /* rounds completed before this one, the last one, began */
     uint32_t older, newer;        /* cells by that */
+    uint32_t teller;              /* whose probes make the others be told, too; NONE: nobody's */
     int16_t exponent;             /* largest of next so far */
     bool any, finished;           /* any: acc holds values of this round */
     uint32_t result_bytes;
@@ -179,6 +180,11 @@ size_t shoali_slot_pool_answer(const shoali_slot_pool *pool, const shoali_packet
 /** After a contribution was taken: what else its worker must be told; returns bytes, 0: nothing
  *  (more). */
 size_t shoali_slot_pool_tell(shoali_slot_pool *pool, const shoali_packet *head, uint8_t *out);
+/** After a probe of a worker that has sent: who else must be told that the round waits for it, from
+ * worker *from on, which becomes it; returns bytes, 0: nobody. The probes of one worker a round do
+ * so, or all missing would send as often as others wait. */
+size_t shoali_slot_pool_tell_missing(shoali_slot_pool *pool, const shoali_packet *head,
+                                     uint32_t *from, uint8_t *out);
 /** A worker of which a slot still misses something; false: none. */
 bool shoali_slot_pool_missing(const shoali_slot_pool *pool, uint32_t *slot_out,
                               uint32_t *worker_out);

@@ -54,6 +54,7 @@ static void open_round(shoali_slot_pool *pool, shoali_slot_cell *cell, uint32_t 
     cell->exponent = SHOALI_EXPONENT_ZERO;
     cell->count = 0;
     cell->any = false;
+    cell->teller = SHOALI_PACKET_NONE;
     memset(cell->seen, 0, sizeof cell->seen);
     memset(cell->told, 0, sizeof cell->told);
 }
@@ -226,6 +227,28 @@ size_t shoali_slot_pool_tell(shoali_slot_pool *pool, const shoali_packet *head, 
         add(cell->told, head->worker);
         const shoali_packet state = {.worker = head->worker,
                                      .slot = (uint16_t)slot,
+                                     .key = head->key,
+                                     .round = cell->round,
+                                     .next = SHOALI_PACKET_NONE};
+        return write_state(pool, cell, &state, out);
+    }
+    return 0;
+}
+
+size_t shoali_slot_pool_tell_missing(shoali_slot_pool *pool, const shoali_packet *head,
+                                     uint32_t *from, uint8_t *out)
+{
+    shoali_slot_cell *cell = &pool->cells[head->slot];
+    if (head->kind != SHOALI_PACKET_PROBE || head->round != cell->round || cell->finished ||
+        !has(cell->seen, head->worker))
+        return 0;
+    if (cell->teller == SHOALI_PACKET_NONE)
+        cell->teller = head->worker;
+    for (; cell->teller == head->worker && *from < pool->share.workers; ++*from) {
+        if (has(cell->seen, *from))
+            continue;
+        const shoali_packet state = {.worker = (uint8_t)*from,
+                                     .slot = head->slot,
                                      .key = head->key,
                                      .round = cell->round,
                                      .next = SHOALI_PACKET_NONE};

@@ -317,6 +317,37 @@ static void heavy_loss_takes_round_trips(void **state)
     }
 }
 
+/* Virtual milliseconds until all of 8 workers have the sum, mean of 4 seeds. */
+static double lossy_ms(double loss)
+{
+    enum { SEEDS = 4 };
+    const lossnet_faults faults = {.loss = loss, .delay_us = 1000, .jitter_us = 250};
+    double sum = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        lossy_case c;
+        uint64_t most_us = 0;
+        lossy_open(&c, 8, 8, 64 * 8 * 16, 16, 8, false, 1, &faults, check_seed() + seed);
+        run_to_end(&c);
+        for (uint32_t m = 0; m < 8; m++)
+            if (lossnet_result_of(c.net, m)->done_us > most_us)
+                most_us = lossnet_result_of(c.net, m)->done_us;
+        sum += (double)most_us / 1000;
+        lossy_close(&c);
+    }
+    return sum / SEEDS;
+}
+
+/* Of three packets one is lost: waits do not grow out of proportion. Eight rounds of 2 ms each, at
+ * least; with waits that double from the first on, and each worker by its timer alone, 2300 ms. */
+static void a_third_lost_is_no_standstill(void **state)
+{
+    (void)state;
+    const double little = lossy_ms(0.01), much = lossy_ms(0.3);
+    if (!(little < 90 && much < 1000))
+        fail_msg("%.0f ms at 1 %%, %.0f ms at 30 %%", little, much);
+    print_message("%.0f ms at 1 %%, %.0f ms at 30 %%\n", little, much);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +362,7 @@ int main(void)
         CHECK_TEST(a_small_mtu_is_an_error),
         CHECK_TEST(hostile_packets),
         CHECK_TEST(heavy_loss_takes_round_trips),
+        CHECK_TEST(a_third_lost_is_no_standstill),
     };
     return CHECK_RUN(tests);
 }
