@@ -79,7 +79,7 @@ def plain():
 
 
 def coded():
-    for codec in ("eden:bits=2,ef", "terngrad", "fp16", "powersgd:rank=2"):
+    for codec in ("eden:bits=2,ef", "terngrad", "fp16", "powersgd:rank=2", "blocks:block=32,k=0.2"):
         train(codec, sparse=False, compare=False)
 
 
