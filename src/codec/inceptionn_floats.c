@@ -18,20 +18,26 @@ static float power_of_two(uint32_t exponent)
     return value;
 }
 
-/* shoali_inc_classify and shoali_inc_value at once, without a branch: compilers make vectors of it.
- * Of all values but RAW the integer is exact and below 2^15. */
+/* shoali_inc_classify and shoali_inc_value at once, by masks in place of branches, which gradients
+ * would make the CPU guess. Of all values but RAW the integer is exact and below 2^15. */
 static float rounded(const shoali_inc_rule *rule, float x, float scale, float unit)
 {
-    uint32_t bits;
+    uint32_t bits, small, out;
+    float value;
     memcpy(&bits, &x, sizeof bits);
-    const bool raw = (bits & 0x7fffffffu) >= rule->raw_from;
-    const int32_t fixed = (int32_t)((raw ? 0 : x) * scale);
-    int32_t magnitude = fixed < 0 ? -fixed : fixed;
-    magnitude = (magnitude & rule->word_bits) != 0 ? magnitude
-                : magnitude >= rule->byte_bits     ? magnitude & ~0xff
-                                                   : 0;
-    const float value = (float)(fixed < 0 ? -magnitude : magnitude) * unit;
-    return raw ? x : value;
+    const uint32_t magnitude = bits & 0x7fffffffu, raw = -(uint32_t)(magnitude >= rule->raw_from);
+    small = magnitude & ~raw;
+    memcpy(&value, &small, sizeof value);
+    const uint32_t fixed = (uint32_t)(int32_t)(value * scale);
+    const uint32_t word = -(uint32_t)((fixed & rule->word_bits) != 0),
+                   byte = -(uint32_t)(fixed >= rule->byte_bits) & ~0xffu;
+    const uint32_t kept = fixed & (word | byte);
+    value = (float)(int32_t)kept * unit;
+    memcpy(&out, &value, sizeof out);
+    out |= bits & 0x80000000u & -(uint32_t)(kept != 0);
+    out = (out & ~raw) | (bits & raw);
+    memcpy(&value, &out, sizeof value);
+    return value;
 }
 
 static size_t encode(const shoali_inc_rule *rule, const float *src, size_t count, uint8_t *dst)
