@@ -13,6 +13,7 @@ pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8) # words of tokenizers
 pkg_check_modules(FREETYPE REQUIRED IMPORTED_TARGET freetype2)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 if(SHOAL_TESTS)

@@ -12,11 +12,13 @@
 #include "base/error.h"
 #include "base/read_file.h"
 #include "data/sequence.h"
+#include "data/tokenizer_inner.h"
 #include "shoal/data.h"
 
 /* Token 0 is every other character. */
-static const char alphabet[] = "\n abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-/_*<>[]{}=+#@&";
-enum { ALPHABET = sizeof alphabet, FILE_BYTES_MAX = 1 << 28, PATH_BYTES = 4096 };
+const char shoali_characters[] =
+    "\n abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-/_*<>[]{}=+#@&";
+enum { ALPHABET = sizeof shoali_characters, FILE_BYTES_MAX = 1 << 28, PATH_BYTES = 4096 };
 _Static_assert(ALPHABET == 64, "64 tokens");
 
 /* Tokens of one split. */
@@ -36,12 +38,12 @@ typedef struct reader {
 
 static uint16_t token_of(unsigned char c)
 {
-    const char *at = c != '\0' ? strchr(alphabet, tolower(c)) : NULL;
-    return at != NULL ? (uint16_t)(at - alphabet + 1) : 0;
+    const char *at = c != '\0' ? strchr(shoali_characters, tolower(c)) : NULL;
+    return at != NULL ? (uint16_t)(at - shoali_characters + 1) : 0;
 }
 
 /* Tokens of a file's bytes, in place of them. */
-static size_t clean(const char *text, size_t bytes, uint8_t *out)
+size_t shoali_characters_clean(const char *text, size_t bytes, uint8_t *out)
 {
     size_t used = 0;
     bool command = false, line_start = true;
@@ -106,7 +108,8 @@ static shoal_status read_all(reader *r)
         fclose(file);
         if (bad)
             return shoali_fail(SHOAL_EIO, "cannot read %s", d->files[i]);
-        size_t count = clean(text, bytes, clean_text), border = count - count / 10;
+        size_t count = shoali_characters_clean(text, bytes, clean_text),
+               border = count - count / 10;
         cut(r, clean_text, 0, border, &r->splits[0]);
         cut(r, clean_text, border, count, &r->splits[1]);
     }
