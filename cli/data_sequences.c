@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shoal data speech, shoal data text: data sets of sequences. */
+/* shoal data speech: a data set of sequences. */
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,6 @@
 #include "cli.h"
 #include "progress_show.h"
 #include "shoal/data.h"
-
-/* ---------------------------------------------------------------- speech */
 
 enum { KEY_FEATURES = 256, KEY_NOISE, KEY_PROGRAM, KEY_STACK };
 
@@ -173,77 +171,4 @@ int data_speech(int argc, char **argv)
         return CLI_CANNOT_HERE;
     }
     return make_speech(&args);
-}
-
-/* ---------------------------------------------------------------- text */
-
-typedef struct text_args {
-    shoal_text_desc text;
-    bool json;
-} text_args;
-
-static const struct argp_option text_options[] = {
-    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
-    {"length", 'l', "N", 0, "Characters of a sequence (128)", 0},
-    {"json", 'j', NULL, 0, "Result as one JSON object", 0},
-    {0}};
-
-static error_t parse_text(int key, char *text, struct argp_state *state)
-{
-    text_args *args = state->input;
-    int64_t number = 0;
-    switch (key) {
-    case 'o':
-        args->text.dir = text;
-        return 0;
-    case 'j':
-        args->json = true;
-        return 0;
-    case 'l':
-        if (!cli_parse_int(text, 2, 65536, &number))
-            cli_refuse_value(state, key, text);
-        args->text.length = (uint32_t)number;
-        return 0;
-    case ARGP_KEY_ARGS:
-        args->text.files = (const char *const *)(state->argv + state->next);
-        args->text.file_count = (uint32_t)(state->argc - state->next);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-int data_text(int argc, char **argv)
-{
-    static const struct argp argp = {
-        text_options,
-        parse_text,
-        "FILE ...",
-        "Make sequences of characters of text files; the last tenth of each file is the test set.\v"
-        "Example: shoal data text --out text /usr/share/common-licenses/GPL-3\n"
-        "         shoal train --model lstm-text --data text --optimizer adam --lr 2e-3\n",
-        progress_children,
-        NULL,
-        NULL};
-    text_args args = {.text = SHOAL_TEXT_DESC_INIT};
-    shoal_text_info info = {0};
-    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
-        return CLI_USAGE;
-    if (args.text.dir == NULL || args.text.file_count == 0)
-        return cli_usage("data text", "which files, and where to? --out DIR FILE ...");
-    progress_begin("data", "files", false, "the data set is not whole; make it anew");
-    const shoal_status status = shoal_text_make(&args.text, &info);
-    progress_end();
-    if (status != SHOAL_OK)
-        return cli_report("data text");
-    if (args.json)
-        return answer_print("data text",
-                            json_pack("{s:o, s:o, s:o}", "train_sequences",
-                                      answer_count(info.train_sequences), "test_sequences",
-                                      answer_count(info.test_sequences), "length",
-                                      answer_count(info.length)));
-    printf("%llu sequences to train on, %llu to test, of %u characters\n",
-           (unsigned long long)info.train_sequences, (unsigned long long)info.test_sequences,
-           info.length);
-    return CLI_OK;
 }

@@ -258,27 +258,44 @@ SHOAL_API void shoal_speech_close(shoal_speech *speech);
 
 /* ---------------------------------------------------------------- text */
 
-/** Character-level text: each of 64 characters as a token, labelled with the next one. Zero means
- * the default in brackets; start from SHOAL_TEXT_DESC_INIT. */
+/** Text as tokens, each labelled with the next one. Zero means the default in brackets; start from
+ * SHOAL_TEXT_DESC_INIT. */
 typedef struct shoal_text_desc {
     size_t size;
-    const char *dir;          /* where train.shoalseq and test.shoalseq go; made if missing */
-    const char *const *files; /* [file_count] read; the last tenth of each is the test set */
-    uint32_t file_count;
-    uint32_t length; /* [128] characters of a sequence */
+    const char *dir;          /* where the files go; made if missing */
+    const char *const *files; /* [file_count] files, plain or .gz, and folders of them */
+    uint32_t file_count;      /* [0: texts that Debian's packages have installed] */
+    uint32_t length;          /* [128] tokens of a sequence */
+    /** ["characters": 64 of them, for lstm-text] "bytes"; "bpe=N": N tokens learned from the
+     * training texts; or the path of a tokenizer.json, which is copied beside the data. */
+    const char *tokens;
+    /** NULL, or called as it goes on, in this thread: what is done, and bytes of it. */
+    void (*tell)(void *ctx, const char *what, double done, double total);
+    void *ctx;
 } shoal_text_desc;
-#define SHOAL_TEXT_DESC_INIT                      \
-    {                                             \
-        sizeof(shoal_text_desc), NULL, NULL, 0, 0 \
+#define SHOAL_TEXT_DESC_INIT            \
+    {                                   \
+        .size = sizeof(shoal_text_desc) \
     }
 
 /** What became of it. */
 typedef struct shoal_text_info {
     uint64_t train_sequences, test_sequences;
     uint32_t length;
+    uint32_t vocabulary;          /* tokens that there are */
+    uint64_t documents, repeated; /* texts; those that are in another one's words, left out */
+    uint64_t binary;              /* files that are no text, left out */
+    uint64_t bytes, tokens;       /* of the texts, of both splits */
 } shoal_text_info;
 
-/** @return SHOAL_OK | EINVAL (less than one sequence) | EIO (a file: which) | ENOMEM */
+/**
+ * Make train.shoaltok, test.shoaltok, tokenizer.json and sources.txt (of characters:
+ * train.shoalseq, test.shoalseq, tokenizer.json). The test set is whole documents, about a tenth of
+ * the bytes, whose choice depends on their bytes only; where that cannot be, and of characters, the
+ * last tenth of each.
+ * @return SHOAL_OK | EINVAL (less than one sequence; dir holds a data set of another form) | EIO (a
+ * file: which) | ECORRUPT (the tokenizer, or a file: why) | ENOMEM
+ */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_text_make(const shoal_text_desc *desc,
                                                       shoal_text_info *info_out);
 

@@ -498,6 +498,9 @@ class shoal_text_desc(C.Structure):
         ("files", C.POINTER(C.c_char_p)),
         ("file_count", C.c_uint32),
         ("length", C.c_uint32),
+        ("tokens", C.c_char_p),
+        ("tell", C.c_void_p),
+        ("ctx", C.c_void_p),
     ]
 
 
@@ -506,6 +509,12 @@ class shoal_text_info(C.Structure):
         ("train_sequences", C.c_uint64),
         ("test_sequences", C.c_uint64),
         ("length", C.c_uint32),
+        ("vocabulary", C.c_uint32),
+        ("documents", C.c_uint64),
+        ("repeated", C.c_uint64),
+        ("binary", C.c_uint64),
+        ("bytes", C.c_uint64),
+        ("tokens", C.c_uint64),
     ]
 
 

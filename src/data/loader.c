@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -108,17 +109,23 @@ shoal_status shoali_dataset_open(const char *dir, shoali_dataset **dataset_out)
         dataset->arena = arena;
         status = load(dir, dataset);
     }
-    if (status != SHOAL_OK)
-        shoali_arena_destroy(arena);
-    else
+    if (status == SHOAL_OK)
         *dataset_out = dataset;
+    else if (dataset != NULL)
+        shoali_dataset_close(dataset);
+    else
+        shoali_arena_destroy(arena);
     return status;
 }
 
 void shoali_dataset_close(shoali_dataset *dataset)
 {
-    if (dataset != NULL)
-        shoali_arena_destroy(dataset->arena);
+    if (dataset == NULL)
+        return;
+    for (int i = 0; i < 2; i++)
+        if (dataset->maps[i].memory != NULL)
+            munmap(dataset->maps[i].memory, dataset->maps[i].bytes);
+    shoali_arena_destroy(dataset->arena);
 }
 
 /* ---------------------------------------------------------------- batches */

@@ -24,7 +24,16 @@ typedef struct shoali_split {
      * float32[count][height] */
     const float *frames;
     const uint64_t *starts; /* [count + 1]: first frame of each */
+    /* of texts, instead: all tokens, [count * length + 1] at least (token_file.h) */
+    const uint16_t *stream;
+    uint32_t length;
 } shoali_split;
+
+/** A file in memory. */
+typedef struct shoali_map {
+    void *memory; /* NULL: none */
+    size_t bytes;
+} shoali_map;
 
 typedef struct shoali_dataset {
     const char *format; /* name of the row */
@@ -33,6 +42,8 @@ typedef struct shoali_dataset {
     bool sequences; /* 1 x height (of the longest) x width; not images */
     uint32_t ids;   /* above 0: 1 x height x 1 numbers below this one per sample, in frames */
     bool tokens;    /* width 1: one of so many things per frame, as a number */
+    const uint32_t *token_bytes; /* [classes] bytes of text that a token is; NULL: not known */
+    shoali_map maps[2];          /* of the splits' files */
     shoali_split train, test;
     /* per channel, over the train split; pixels become (x - mean) / deviation */
     float mean[SHOALI_DATA_CHANNELS_MAX], inv_deviation[SHOALI_DATA_CHANNELS_MAX];
@@ -72,6 +83,16 @@ void shoali_dataset_fill(const shoali_dataset *dataset, const shoali_split *spli
 void shoali_dataset_fill_sequences(const shoali_dataset *dataset, const shoali_split *split,
                                    const uint32_t *indices, uint32_t count, uint32_t frames,
                                    float *x_out, uint32_t *labels_out, uint32_t *lengths_out);
+
+/** So of texts (token_file.c). */
+void shoali_dataset_fill_tokens(const shoali_dataset *dataset, const shoali_split *split,
+                                const uint32_t *indices, uint32_t count, uint32_t frames,
+                                float *x_out, uint32_t *labels_out, uint32_t *lengths_out);
+
+/** Bits per byte of text of the split's first samples, whose mean loss this is, in nats per token:
+ * all bits of their labels by all bytes that these stand for. NaN: no text. */
+double shoali_dataset_bits_per_byte(const shoali_dataset *dataset, const shoali_split *split,
+                                    uint64_t samples, double loss);
 
 /** A format. */
 typedef struct shoali_loader_row {

@@ -124,14 +124,21 @@ static void join_all(shoali_tokenizer *t, size_t length)
     }
 }
 
+static shoal_status id_of(const shoali_tokenizer *t, char byte, uint32_t *id_out)
+{
+    *id_out = t->byte_ids[(uint8_t)byte];
+    return *id_out != SHOALI_NO_TOKEN
+               ? SHOAL_OK
+               : shoali_fail(SHOAL_EINVAL, "the vocabulary has no token for the byte 0x%02x",
+                             (uint8_t)byte);
+}
+
 static shoal_status start(shoali_tokenizer *t, const char *word, size_t length)
 {
+    uint32_t id = 0;
     SHOALI_TRY(grow(t, length));
     for (size_t i = 0; i < length; i++) {
-        const uint32_t id = t->byte_ids[(uint8_t)word[i]];
-        if (id == SHOALI_NO_TOKEN)
-            return shoali_fail(SHOAL_EINVAL, "the vocabulary has no token for the byte 0x%02x",
-                               (uint8_t)word[i]);
+        SHOALI_TRY(id_of(t, word[i], &id));
         t->symbols[i] = (shoali_symbol){id, (int32_t)i - 1, i + 1 < length ? (int32_t)i + 1 : -1};
     }
     return SHOAL_OK;
@@ -147,9 +154,15 @@ shoal_status shoali_merges_apply(shoali_tokenizer *t, const char *word, size_t l
         ids->ids[ids->count++] = (uint16_t)whole;
         return SHOAL_OK;
     }
+    for (size_t i = 0; t->merge_count == 0 && i < len_bytes; i++) {
+        uint32_t id = 0;
+        SHOALI_TRY(id_of(t, word[i], &id));
+        ids->ids[ids->count++] = (uint16_t)id;
+    }
+    if (t->merge_count == 0)
+        return SHOAL_OK;
     SHOALI_TRY(start(t, word, len_bytes));
-    if (t->merge_count > 0)
-        join_all(t, len_bytes);
+    join_all(t, len_bytes);
     for (int32_t i = 0; i >= 0 && len_bytes > 0; i = t->symbols[i].next)
         ids->ids[ids->count++] = (uint16_t)t->symbols[i].id;
     return SHOAL_OK;

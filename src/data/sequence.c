@@ -186,6 +186,11 @@ void shoali_dataset_fill_sequences(const shoali_dataset *dataset, const shoali_s
                                    float *x_out, uint32_t *labels_out, uint32_t *lengths_out)
 {
     size_t values = dataset->width;
+    if (split->stream != NULL) {
+        shoali_dataset_fill_tokens(dataset, split, indices, count, frames, x_out, labels_out,
+                                   lengths_out);
+        return;
+    }
     for (uint32_t n = 0; n < count; n++, x_out += frames * values, labels_out += frames) {
         uint64_t start = split->starts[indices[n]];
         uint32_t length = (uint32_t)(split->starts[indices[n] + 1] - start);

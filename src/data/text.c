@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text as sequences of characters, each labelled with the next one. Letters become small, blanks
  * and line ends are never repeated, lines of manual pages that are commands (. or ') are left out;
- * the last tenth of each file is the test set. */
+ * the last tenth of each file is the test set. Other tokens: text_tokens.c. */
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/read_file.h"
+#include "data/documents.h"
 #include "data/sequence.h"
+#include "data/text.h"
 #include "data/tokenizer_inner.h"
 #include "shoal/data.h"
 
 /* Token 0 is every other character. */
 const char shoali_characters[] =
     "\n abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-/_*<>[]{}=+#@&";
-enum { ALPHABET = sizeof shoali_characters, FILE_BYTES_MAX = 1 << 28, PATH_BYTES = 4096 };
+enum { ALPHABET = sizeof shoali_characters, PATH_BYTES = 4096 };
 _Static_assert(ALPHABET == 64, "64 tokens");
 
 /* Tokens of one split. */
@@ -32,6 +31,7 @@ typedef struct tokens {
 typedef struct reader {
     shoal_arena *arena;
     const shoal_text_desc *desc;
+    shoali_documents documents;
     uint32_t length;
     tokens splits[2];
 } reader;
@@ -80,40 +80,60 @@ static shoal_status reserve(reader *r, tokens *to, size_t bytes)
     return to->labels != NULL && to->x != NULL && to->lengths != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
-static shoal_status read_all(reader *r)
+/* Cleaned text of a document behind what is there. */
+typedef struct cleaned {
+    uint8_t *text;
+    size_t bytes, room;
+} cleaned;
+
+static shoal_status add_cleaned(const char *text, size_t bytes, cleaned *all)
 {
-    const shoal_text_desc *d = r->desc;
-    size_t total = 0, most = 0;
-    struct stat info;
-    for (uint32_t i = 0; i < d->file_count; i++) {
-        if (stat(d->files[i], &info) != 0)
-            return shoali_fail_os(SHOAL_EIO, errno, "cannot read %s", d->files[i]);
-        if (!S_ISREG(info.st_mode) || info.st_size > FILE_BYTES_MAX)
-            return shoali_fail(SHOAL_EIO, "%s is no regular file of at most %d MiB", d->files[i],
-                               FILE_BYTES_MAX >> 20);
-        total += (size_t)info.st_size;
-        most = (size_t)info.st_size > most ? (size_t)info.st_size : most;
+    if (bytes > all->room - all->bytes) {
+        const size_t room = 2 * (all->bytes + bytes);
+        uint8_t *grown = shoali_realloc(all->text, all->room, room);
+        if (grown == NULL)
+            return SHOAL_ENOMEM;
+        all->text = grown;
+        all->room = room;
     }
-    uint8_t *clean_text = shoali_arena_alloc(r->arena, most);
-    char *text = shoali_arena_alloc(r->arena, most);
-    SHOALI_TRY(reserve(r, &r->splits[0], total));
-    SHOALI_TRY(reserve(r, &r->splits[1], total));
-    if (text == NULL || clean_text == NULL)
-        return SHOAL_ENOMEM;
-    for (uint32_t i = 0; i < d->file_count; i++) {
-        FILE *file;
-        SHOALI_TRY(shoali_open_file(d->files[i], &file));
-        size_t bytes = fread(text, 1, most, file);
-        bool bad = ferror(file) != 0;
-        fclose(file);
-        if (bad)
-            return shoali_fail(SHOAL_EIO, "cannot read %s", d->files[i]);
-        size_t count = shoali_characters_clean(text, bytes, clean_text),
-               border = count - count / 10;
-        cut(r, clean_text, 0, border, &r->splits[0]);
-        cut(r, clean_text, border, count, &r->splits[1]);
+    all->bytes += bytes > 0 ? shoali_characters_clean(text, bytes, all->text + all->bytes) : 0;
+    return SHOAL_OK;
+}
+
+static shoal_status read_documents(reader *r, size_t *ends, cleaned *all, shoal_text_info *info)
+{
+    for (size_t i = 0; i < r->documents.count; i++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        SHOALI_TRY(shoali_document_read(r->documents.paths[i], &text, &bytes));
+        info->documents += text != NULL;
+        info->binary += text == NULL;
+        info->bytes += text != NULL ? bytes : 0;
+        const shoal_status status = text != NULL ? add_cleaned(text, bytes, all) : SHOAL_OK;
+        shoali_free(text);
+        SHOALI_TRY(status);
+        ends[i] = all->bytes;
+        if (r->desc->tell != NULL)
+            r->desc->tell(r->desc->ctx, "files read", (double)i + 1, (double)r->documents.count);
     }
     return SHOAL_OK;
+}
+
+static shoal_status read_all(reader *r, shoal_text_info *info)
+{
+    cleaned all = {0};
+    size_t *ends = shoali_arena_array(r->arena, r->documents.count, sizeof *ends);
+    shoal_status status = ends != NULL ? read_documents(r, ends, &all, info) : SHOAL_ENOMEM;
+    for (int split = 0; split < 2 && status == SHOAL_OK; split++)
+        status = reserve(r, &r->splits[split], all.bytes);
+    for (size_t i = 0, first = 0; i < r->documents.count && status == SHOAL_OK; first = ends[i++]) {
+        const size_t count = ends[i] - first, border = count - count / 10;
+        cut(r, all.text + first, 0, border, &r->splits[0]);
+        cut(r, all.text + first, border, count, &r->splits[1]);
+    }
+    info->tokens = all.bytes;
+    shoali_free(all.text);
+    return status;
 }
 
 static shoal_status write_split(const reader *r, const char *name, const tokens *t)
@@ -132,35 +152,53 @@ static shoal_status write_split(const reader *r, const char *name, const tokens 
     return shoali_sequences_write(path, &sequences);
 }
 
+static shoal_status write_characters(const char *dir)
+{
+    char path[PATH_BYTES];
+    shoali_tokenizer *t = NULL;
+    if (snprintf(path, sizeof path, "%s/tokenizer.json", dir) >= PATH_BYTES)
+        return shoali_fail(SHOAL_EINVAL, "path is too long: %s", dir);
+    SHOALI_TRY(shoali_tokenizer_of_characters(&t));
+    const shoal_status status = shoali_tokenizer_write(t, path);
+    shoali_tokenizer_close(t);
+    return status;
+}
+
 static shoal_status make(reader *r, shoal_text_info *info_out)
 {
     const shoal_text_desc *d = r->desc;
-    SHOALI_TRY(read_all(r));
+    *info_out = (shoal_text_info){0};
+    SHOALI_TRY(shoali_text_find(r->arena, d, &r->documents));
+    SHOALI_TRY(read_all(r, info_out));
     for (int split = 0; split < 2; split++)
         if (r->splits[split].sequences == 0)
             return shoali_fail(
                 SHOAL_EINVAL,
                 "%s%s less than one sequence of %u characters to %s; the last tenth is for tests",
-                d->files[0], d->file_count > 1 ? " and the other files hold" : " holds", r->length,
+                r->documents.paths[0],
+                r->documents.count > 1 ? " and the other files hold" : " holds", r->length,
                 split == 0 ? "train on" : "test on");
-    if (mkdir(d->dir, 0777) != 0 && errno != EEXIST)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot make the directory %s", d->dir);
+    SHOALI_TRY(shoali_text_folder(d->dir, "sequence"));
+    SHOALI_TRY(write_characters(d->dir));
     SHOALI_TRY(write_split(r, "test", &r->splits[1]));
     SHOALI_TRY(write_split(r, "train", &r->splits[0]));
-    *info_out = (shoal_text_info){.train_sequences = r->splits[0].sequences,
-                                  .test_sequences = r->splits[1].sequences,
-                                  .length = r->length};
+    info_out->train_sequences = r->splits[0].sequences;
+    info_out->test_sequences = r->splits[1].sequences;
+    info_out->length = r->length;
+    info_out->vocabulary = ALPHABET;
     return SHOAL_OK;
 }
 
 shoal_status shoal_text_make(const shoal_text_desc *desc, shoal_text_info *info_out)
 {
-    if (desc == NULL || desc->size != sizeof *desc || desc->dir == NULL || desc->file_count == 0 ||
+    if (desc == NULL || desc->size != sizeof *desc || desc->dir == NULL ||
         desc->length > SHOALI_SEQUENCE_FRAMES_MAX || info_out == NULL)
         return shoali_fail(SHOAL_EINVAL,
                            "shoal_text_desc: start from SHOAL_TEXT_DESC_INIT, name a "
-                           "directory and files, length at most %d",
+                           "directory, length at most %d",
                            SHOALI_SEQUENCE_FRAMES_MAX);
+    if (desc->tokens != NULL && strcmp(desc->tokens, "characters") != 0)
+        return shoali_text_tokens(desc, info_out);
     reader r = {.arena = shoali_arena_create(1 << 16),
                 .desc = desc,
                 .length = desc->length > 0 ? desc->length : 128};

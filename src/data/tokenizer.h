@@ -7,7 +7,7 @@
  * (`characters` below): many texts give the same tokens.
  *
  * tokenizer.json is hostile: what is malformed is ECORRUPT, what is honest but not done here (other
- * models, normalisers, prefixes, vocabularies beyond uint16) ENOTSUP; both name the member.
+ * models, normalisers, prefixes, vocabularies beyond uint16) EINVAL; both name the member.
  *
  * A tokenizer keeps working memory between calls: one thread at a time. */
 #ifndef SHOALI_DATA_TOKENIZER_H

@@ -31,9 +31,9 @@ typedef struct reader {
 
 static shoal_status refuse(const reader *r, const char *what)
 {
-    (void)shoali_fail(SHOAL_ENOTSUP, "%s: %s", r->name, what);
+    (void)shoali_fail(SHOAL_EINVAL, "%s: %s", r->name, what);
     shoali_error_advice("Byte-level BPE as GPT-2's is read: docs/data.md says what of it.");
-    return SHOAL_ENOTSUP;
+    return SHOAL_EINVAL;
 }
 
 static bool is_type(const json_t *part, const char *type)

@@ -46,9 +46,16 @@ void shoali_digest_end(shoali_digest *digest)
 static void add_split(shoali_digest *digest, const shoali_dataset *d, const shoali_split *split)
 {
     const size_t sample = (size_t)d->channels * d->height * d->width;
-    const uint64_t frames = d->sequences && split->count > 0 ? split->starts[split->count] : 0;
+    const uint64_t frames = split->starts != NULL && split->count > 0 ? split->starts[split->count]
+                                                                      : 0;
     const size_t labels = d->sequences ? frames : split->count;
     shoali_digest_add(digest, &split->count, sizeof split->count);
+    if (split->stream != NULL) {
+        shoali_digest_add(digest, &split->length, sizeof split->length);
+        shoali_digest_add(digest, split->stream,
+                          ((uint64_t)split->count * split->length + 1) * sizeof *split->stream);
+        return;
+    }
     if (d->sequences) {
         shoali_digest_add(digest, split->starts, (split->count + 1u) * sizeof *split->starts);
         shoali_digest_add(digest, split->frames, frames * d->width * sizeof *split->frames);

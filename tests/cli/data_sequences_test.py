@@ -113,7 +113,7 @@ class Sequences(unittest.TestCase):
             (("data", "speech"), 2, "--out DIR"),
             (("data", "speech", "--out", "x", "--train", "no"), 2, "is not taken"),
             (("data", "speech", "--out", "x", "--program", "/no/such"), 77, "/no/such"),
-            (("data", "text", "--out", self.folder), 2, "which files"),
+            (("data", "text"), 2, "where to"),
             (("data", "text", "--out", self.folder, "/no/such"), 1, "/no/such"),
             (("data", "songs"), 2, "digits, colours, images, speech, text"),
         ):

@@ -96,6 +96,7 @@ def main():
     build, folder = (Path(name).resolve() for name in sys.argv[1:])
     files = [(file, ()) for file in sorted(TESTS.glob("*_test.py"))]
     files.append((ROOT / "tests" / "cli" / "tensorboard_test.py", ()))
+    files.append((ROOT / "tests" / "cli" / "data_text_test.py", ()))
     files.append((TESTS / "suite" / "distributed_suite.py", ("--limit", str(SUITE_S - 60))))
     python, reason = install(folder)
     count = {"passed": 0, "failed": 0, "skipped": 0}
