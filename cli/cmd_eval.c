@@ -89,6 +89,8 @@ static void print_row(const char *numbers, const shoal_deploy_result *r)
     if (isfinite(r->symbol_error_rate))
         printf("  symbol errors %.2f %% of %llu", r->symbol_error_rate,
                (unsigned long long)r->symbols);
+    if (isfinite(r->bits_per_byte))
+        printf("  bits per byte %.4f", r->bits_per_byte);
     puts("");
     fflush(stdout);
 }
@@ -100,6 +102,8 @@ static json_t *row_of(const shoal_deploy_result *r)
     answer_set_number(row, "accuracy", r->accuracy);
     if (isfinite(r->symbol_error_rate))
         answer_set_number(row, "symbol_error_rate", r->symbol_error_rate);
+    if (isfinite(r->bits_per_byte))
+        answer_set_number(row, "bits_per_byte", r->bits_per_byte);
     answer_set_count(row, "samples", r->samples);
     answer_set_count(row, "labels", r->labels);
     answer_set_count(row, "symbols", r->symbols);
@@ -146,7 +150,8 @@ int cli_eval(int argc, char **argv)
         parse,
         NULL,
         "A trained network on the test split: loss, accuracy and, of sequences, symbol errors "
-        "(phoneme errors of collapsed frames), in float32 and in fixed point.\v"
+        "(phoneme errors of collapsed frames) or, of texts, bits per byte, in float32 and in fixed "
+        "point.\v"
         "Example: shoal eval --from run1 --fixed 12 --fixed 16\n\n"
         "Images are standardised by the mean and deviation of the training's samples, which the "
         "checkpoint keeps.\n\n"

@@ -153,6 +153,7 @@ void train_board_step(train_board *b, const shoal_train *train, const shoal_trai
         {"epoch/loss_test", p->test_loss},
         {"epoch/accuracy_percent", p->test_accuracy},
         {"epoch/symbol_errors_percent", p->symbol_error_rate},
+        {"epoch/bits_per_byte", p->bits_per_byte},
         {"epoch/seconds", p->epoch_s},
     };
     if (p->epoch_ended)

@@ -106,6 +106,7 @@ int train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_t
     answer_set_number(answer, "worker_accuracy_min", s->worker_accuracy_min);
     answer_set_number(answer, "worker_accuracy_max", s->worker_accuracy_max);
     answer_set_number(answer, "symbol_error_rate", s->symbol_error_rate);
+    answer_set_number(answer, "bits_per_byte", s->bits_per_byte);
     answer_set_number(answer, "test_loss", s->test_loss);
     answer_set_number(answer, "train_loss", s->train_loss);
     set_times(answer, s);
@@ -133,6 +134,9 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
         printf("  train loss        %8.4f       of the last epoch\n", s->train_loss);
     if (isfinite(s->symbol_error_rate))
         printf("  symbol errors     %8.2f %%     accuracy is of frames\n", s->symbol_error_rate);
+    if (isfinite(s->bits_per_byte))
+        printf("  bits per byte     %8.4f       of the test texts; accuracy is of tokens\n",
+               s->bits_per_byte);
     if (isfinite(s->worker_accuracy_min))
         printf("  of each replica   %8.2f %%     to %.2f %%, before their average\n",
                s->worker_accuracy_min, s->worker_accuracy_max);

@@ -30,6 +30,8 @@ static void show_progress(const train_worker *args, const shoal_train_progress *
         printf("  %.2f s", p->epoch_s);
         if (isfinite(p->symbol_error_rate))
             printf("  symbol errors %.2f %%", p->symbol_error_rate);
+        if (isfinite(p->bits_per_byte))
+            printf("  bits per byte %.4f", p->bits_per_byte);
         if (isfinite(p->admm_gap))
             printf("  gap %.4f", p->admm_gap);
         puts("");

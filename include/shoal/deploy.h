@@ -62,6 +62,8 @@ typedef struct shoal_deploy_result {
      * scores, and their ratio in percent (phoneme error rate of collapsed frames); else 0, NaN. */
     uint64_t symbols, edits;
     double symbol_error_rate;
+    double bits_per_byte; /* of texts as tokens: all bits by all bytes that their labels stand for;
+                             else NaN */
 } shoal_deploy_result;
 
 /**

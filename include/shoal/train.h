@@ -142,7 +142,9 @@ typedef struct shoal_train_progress {
         test_accuracy;        /* accuracy in percent; NaN without an evaluation */
     double symbol_error_rate; /* of sequences: edits per symbol, between runs of the best scores and
                                  runs of the labels, percent (accuracy is of frames); else NaN */
-    double epoch_s;           /* without evaluation and checkpoint */
+    double bits_per_byte; /* of texts as tokens: all bits of the test split's tokens by all bytes
+                             that these stand for; else NaN */
+    double epoch_s;       /* without evaluation and checkpoint */
     double admm_gap; /* how far whole matrices are from block-circulant ones, as a part of their
                         norm, after the latest iteration of ADMM; else NaN */
     bool skipped;    /* a gradient was not finite: no update, on any rank */
@@ -235,7 +237,7 @@ typedef struct shoal_train_summary {
     uint32_t workers; /* that are there at the end */
     uint64_t steps, params;
     double test_loss, test_accuracy, train_loss; /* of the last epoch */
-    double symbol_error_rate;                    /* as in shoal_train_progress */
+    double symbol_error_rate, bits_per_byte;     /* as in shoal_train_progress */
     double seconds, epoch_s; /* training only: without evaluation and checkpoints */
     double step_ms, compute_ms, wait_ms, comm_ms, encode_ms, decode_ms, update_ms;
     double slowest_step_ms; /* mean of the slowest rank */

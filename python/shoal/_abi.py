@@ -540,6 +540,7 @@ class shoal_deploy_result(C.Structure):
         ("symbols", C.c_uint64),
         ("edits", C.c_uint64),
         ("symbol_error_rate", C.c_double),
+        ("bits_per_byte", C.c_double),
     ]
 
 
@@ -1289,6 +1290,7 @@ class shoal_train_progress(C.Structure):
         ("test_loss", C.c_double),
         ("test_accuracy", C.c_double),
         ("symbol_error_rate", C.c_double),
+        ("bits_per_byte", C.c_double),
         ("epoch_s", C.c_double),
         ("admm_gap", C.c_double),
         ("skipped", C.c_bool),
@@ -1345,6 +1347,7 @@ class shoal_train_summary(C.Structure):
         ("test_accuracy", C.c_double),
         ("train_loss", C.c_double),
         ("symbol_error_rate", C.c_double),
+        ("bits_per_byte", C.c_double),
         ("seconds", C.c_double),
         ("epoch_s", C.c_double),
         ("step_ms", C.c_double),

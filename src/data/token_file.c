@@ -14,7 +14,7 @@
 #include "data/input.h"
 #include "data/sequence.h"
 
-enum { HEAD_BYTES = 40 };
+enum { HEAD_BYTES = 40, PIECE_TOKENS = 1 << 21 };
 static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'T', 'O', 'K'};
 
 /* ---------------------------------------------------------------- writing */
@@ -112,15 +112,18 @@ static shoal_status map_file(const char *path, shoali_map *map)
     return SHOAL_OK;
 }
 
-/* All are looked at once; the pages go back. */
+/* All are looked at once; their pages go back on the way. */
 static shoal_status check_tokens(const char *path, const shoali_map *map, const uint16_t *tokens,
                                  uint64_t count, uint32_t classes)
 {
     (void)madvise(map->memory, map->bytes, MADV_SEQUENTIAL);
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        if (i % PIECE_TOKENS == PIECE_TOKENS - 1)
+            (void)madvise(map->memory, sizeof *tokens * i, MADV_DONTNEED);
         if (tokens[i] >= classes)
             return shoali_fail(SHOAL_ECORRUPT, "%s, byte %" PRIu64 ": token %u of %u", path,
                                HEAD_BYTES + 2 * i, tokens[i], classes);
+    }
     (void)madvise(map->memory, map->bytes, MADV_DONTNEED);
     (void)madvise(map->memory, map->bytes, MADV_RANDOM);
     return SHOAL_OK;

@@ -215,6 +215,8 @@ shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
         number(out, "test_accuracy", train->test_accuracy);
         if (train->dataset->sequences)
             number(out, "symbol_error_rate", train->symbol_error_rate);
+        if (train->dataset->token_bytes != NULL)
+            number(out, "bits_per_byte", train->bits_per_byte);
         if (train->admm != NULL)
             number(out, "admm_gap", shoali_admm_gap(train));
         number(out, "epoch_s", train->last_epoch_s);

@@ -350,7 +350,7 @@ static shoal_train *empty(const shoal_train_desc *desc)
         return NULL;
     train->desc = *desc;
     train->train_loss = train->test_loss = train->test_accuracy = (double)NAN;
-    train->symbol_error_rate = (double)NAN;
+    train->symbol_error_rate = train->bits_per_byte = (double)NAN;
     train->arena = shoali_arena_create(1 << 16);
     if (train->arena != NULL)
         return train;

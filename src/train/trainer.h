@@ -110,7 +110,7 @@ struct shoal_train {
 
     double epoch_loss, epoch_us;
     uint64_t epoch_samples, epoch_total_samples;
-    double train_loss, test_loss, test_accuracy, symbol_error_rate, last_epoch_s;
+    double train_loss, test_loss, test_accuracy, symbol_error_rate, bits_per_byte, last_epoch_s;
     bool epoch_over;        /* the next step begins another */
     float *worker_accuracy; /* [workers] loose: of each replica on its own, percent */
     shoali_totals totals;

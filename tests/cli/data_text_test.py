@@ -2,8 +2,10 @@
 """shoal data text: its tokens are those of a BPE written here, without cleverness, and of Hugging
 Face's `tokenizers` where that is installed (make check-frameworks); what is wrong is said."""
 import collections
+import glob
 import gzip
 import json
+import math
 import os
 import random
 import re
@@ -11,6 +13,8 @@ import shutil
 import struct
 import tempfile
 import unittest
+
+import numpy
 
 import shoal
 
@@ -75,6 +79,18 @@ def read_tokens(path):
     magic, version, vocabulary, count, _, length, zero = struct.unpack_from("<8sIIQQII", data)
     assert (magic, version, zero) == (b"SHOALTOK", 1, 0) and len(data) == 40 + 2 * count
     return vocabulary, length, list(struct.unpack_from(f"<{count}H", data, 40))
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    head.pop("__metadata__", None)
+    return {
+        name: numpy.frombuffer(data[slice(*one["data_offsets"])], "<f4")
+        for name, one in head.items()
+        if one["dtype"] == "F32"
+    }
 
 
 class Text(unittest.TestCase):
@@ -168,6 +184,38 @@ class Text(unittest.TestCase):
         result = shoal.run("train", "--model", "lstm-text", "--data", out, "--steps", 1)
         self.assertEqual(result.returncode, 2)
         self.assertIn("64 classes", result.stderr)
+
+    def test_bits_per_byte_are_all_bits_by_all_bytes(self):
+        """A bigram model's own weights, in NumPy, on the test tokens."""
+        path = self.write("a.txt", make_text(self.rng, 2000) + "\u00e4" * 50)
+        text, _ = self.make("--tokens", "bpe=300", "--length", 16, path)
+        layers = '["onehot:classes=300", "framewise:out=300"]'
+        model = self.write("m.json", '{"name": "m", "input": [1, 20, 1], "layers": %s}' % layers)
+        run = os.path.join(self.folder, "run")
+        result = shoal.run("train", "--model", model, "--data", text, "--batch", 8, "--json",
+                           "--steps", 20, "--lr", "1", "--workers", 2, "--out", run)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        said = json.loads(result.stdout)["bits_per_byte"]
+        _, length, ids = read_tokens(os.path.join(text, "test.shoaltok"))
+        used = (len(ids) - 1) // length * length + 1
+        ids = numpy.array(ids[:used])
+        tensors = read_safetensors(glob.glob(run + "/checkpoints/step-*/common.safetensors")[0])
+        weights = next(t for name, t in tensors.items() if name.endswith(".weight"))
+        bias = next(t for name, t in tensors.items() if name.endswith(".bias"))
+        scores = weights.reshape(300, 300).T[ids[:-1]].astype(float) + bias
+        scores -= scores.max(axis=1, keepdims=True)
+        losses = numpy.log(numpy.exp(scores).sum(axis=1)) - scores[numpy.arange(used - 1), ids[1:]]
+        with open(os.path.join(text, "tokenizer.json"), encoding="utf-8") as f:
+            texts = {i: t for t, i in json.load(f)["model"]["vocab"].items()}
+        bytes_ = sum(0 if i == 299 else len(texts[i]) for i in ids[1:].tolist())
+        want = losses.sum() / math.log(2) / bytes_
+        self.assertAlmostEqual(said, want, delta=1e-4)
+        result = shoal.run("eval", "--from", run, "--json")
+        self.assertAlmostEqual(json.loads(result.stdout)["float32"]["bits_per_byte"], want,
+                               delta=1e-4)  # fmt: skip
+        with open(os.path.join(run, "metrics.jsonl"), encoding="ascii") as f:
+            last = [json.loads(line) for line in f if "bits_per_byte" in line][-1]
+        self.assertAlmostEqual(last["bits_per_byte"], want, delta=1e-4)
 
     def test_what_is_wrong_is_said(self):
         text = self.write("a.txt", make_text(self.rng, 400))
