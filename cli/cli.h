@@ -46,6 +46,7 @@ int cli_list(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_export(int argc, char **argv);
+int cli_generate(int argc, char **argv);
 int cli_explore(int argc, char **argv);
 int cli_partition(int argc, char **argv);
 int cli_network(int argc, char **argv);

@@ -26,6 +26,7 @@ const cli_verb cli_verbs[] = {
     {"list", "what options may name, with keys, and which go together", cli_list},
     {"data", "make data sets: digits in MNIST's files", cli_data},
     {"eval", "a trained network on its test set, in float32 and in fixed point", cli_eval},
+    {"generate", "text from a network that was trained on texts", cli_generate},
     {"export", "a trained network as C code in fixed point; what it costs in hardware", cli_export},
     {"explore", "the recurrent network with the largest circulant blocks that is good enough",
      cli_explore},

@@ -666,6 +666,28 @@ class shoal_explore_result(C.Structure):
     ]
 
 
+class shoal_generate_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("from", C.c_char_p),
+        ("data", C.c_char_p),
+        ("prompt", C.c_char_p),
+        ("temperature", C.c_double),
+        ("top_k", C.c_uint32),
+        ("seed", C.c_uint64),
+    ]
+
+
+class shoal_generated(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("token", C.c_uint32),
+        ("text", C.c_char_p),
+        ("len_bytes", C.c_size_t),
+        ("end", C.c_bool),
+    ]
+
+
 class shoal_job(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1428,6 +1450,7 @@ DEFAULTS = {
     "shoal_text_desc": {},
     "shoal_deploy_desc": {},
     "shoal_explore_desc": {"baseline": float("nan")},
+    "shoal_generate_desc": {},
     "shoal_job": {},
     "shoal_model_info": {},
     "shoal_layer_info": {},
@@ -1541,6 +1564,10 @@ FUNCTIONS = {
     "shoal_doctor_pair_of": (STATUS, [C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(shoal_doctor_pair)]),
     "shoal_doctor_destroy": (None, [C.c_void_p]),
     "shoal_explore": (STATUS, [C.POINTER(shoal_explore_desc), C.POINTER(shoal_explore_result)]),
+    "shoal_generate_open": (STATUS, [C.POINTER(shoal_generate_desc), C.POINTER(C.c_void_p)]),
+    "shoal_generate_prompt": (C.c_bool, [C.c_void_p, C.c_size_t, C.POINTER(shoal_generated)]),
+    "shoal_generate_next": (STATUS, [C.c_void_p, C.POINTER(shoal_generated)]),
+    "shoal_generate_close": (None, [C.c_void_p]),
     "shoal_job_option": (C.c_char_p, [C.c_size_t]),
     "shoal_job_check": (STATUS, [C.POINTER(shoal_job)]),
     "shoal_model_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),

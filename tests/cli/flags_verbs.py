@@ -102,6 +102,18 @@ def sequences(folder):
     assert done.returncode == 0, done.stderr
 
 
+def texts(folder):
+    """A data set of tokens, and a run on it."""
+    made = shoal.run("data", "text", "--out", folder, "--tokens=bytes", "--length=8", TEXT)
+    assert made.returncode == 0, made.stderr
+    layers = ["onehot:classes=257", "framewise:out=257"]
+    with open(os.path.join(folder, "m.json"), "w", encoding="ascii") as f:
+        json.dump({"name": "m", "input": [1, 8, 1], "layers": layers}, f)
+    done = shoal.run("train", "--model", f"{folder}/m.json", "--data", folder, "--steps", 1,
+                     "--no-eval", "--quiet", "--out", f"{folder}/run")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def prepare(top):
     """Make what the bases read, and the bases: words and the code they end with."""
     digits, seq = os.path.join(top, "digits"), os.path.join(top, "seq")
@@ -111,6 +123,7 @@ def prepare(top):
     table = os.path.join(top, "table.csv")
     with open(table, "w", encoding="ascii") as f:
         f.writelines(f"{n % 2},1,2,3,{n}\n" for n in range(8))
+    texts(os.path.join(top, "text"))
     network = os.path.join(EXAMPLES, "network")
     explore = ["--lstm=" + seq + "/lstm.json", "--gru=" + seq + "/gru.json", "--data=" + seq]
     explore += ["--batch=8", "--epochs=1", "--limit=100", "--trials=2", "--memory=60000"]
@@ -137,6 +150,7 @@ def prepare(top):
         ("runs",): ([seq + "/run"], 0),
         ("report",): (["--out=made.html", seq + "/run"], 0),
         ("eval",): (["--from=" + seq + "/run"], 0),
+        ("generate",): (["--from=" + os.path.join(top, "text", "run"), "--tokens=2"], 0),
         ("export",): (["--from=" + seq + "/run", "--out=made"], 0),
         ("explore",): (explore, 0),
         ("model",): (["show", "lenet"], 0),
