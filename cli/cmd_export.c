@@ -10,13 +10,21 @@
 #include "cli.h"
 #include "shoal/deploy.h"
 
-enum { KEY_FIXED = 1000, KEY_CALIBRATE, KEY_ELEMENTS, KEY_MULTIPLIERS, KEY_LATENCY, KEY_CLOCK };
+enum {
+    KEY_FIXED = 1000,
+    KEY_CALIBRATE,
+    KEY_ELEMENTS,
+    KEY_MULTIPLIERS,
+    KEY_LATENCY,
+    KEY_CLOCK,
+    KEY_WEIGHTS
+};
 
 typedef struct export_args {
     shoal_deploy_desc deploy;
-    const char *out, *name;
+    const char *out, *name, *weights;
     uint32_t bits, elements, multipliers, latency, clock_mhz;
-    bool json;
+    bool json, fixed; /* fixed: an option says something of fixed point or hardware */
 } export_args;
 
 static const struct argp_option options[] = {
@@ -31,6 +39,8 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Where to:", 2},
     {"out", 'o', "DIR", 0, "NAME.h, NAME_weights.h and NAME.safetensors go there", 2},
     {"name", 'n', "NAME", 0, "Of the files and of what they declare (net)", 2},
+    {"safetensors", KEY_WEIGHTS, "FILE", 0,
+     "Instead: the weights in float32, named and shaped as PyTorch's modules do", 2},
     {NULL, 0, NULL, 0, "In hardware (an estimate by formulas, no synthesis):", 3},
     {"elements", KEY_ELEMENTS, "N", 0, "Processing elements, each a block product per cycle (64)",
      3},
@@ -53,6 +63,8 @@ static const char **text_option(export_args *args, int key)
         return &args->out;
     case 'n':
         return &args->name;
+    case KEY_WEIGHTS:
+        return &args->weights;
     default:
         return NULL;
     }
@@ -73,21 +85,27 @@ static error_t parse(int key, char *text, struct argp_state *state)
         break;
     case KEY_FIXED:
         good = cli_parse_count(text, 12, 16, &args->bits) && args->bits % 4 == 0;
+        args->fixed = true;
         break;
     case KEY_CALIBRATE:
         good = cli_parse_count(text, 1, 1000000, &args->deploy.calibrate);
+        args->fixed = true;
         break;
     case KEY_ELEMENTS:
         good = cli_parse_count(text, 1, 1 << 20, &args->elements);
+        args->fixed = true;
         break;
     case KEY_MULTIPLIERS:
         good = cli_parse_count(text, 1, 1 << 24, &args->multipliers);
+        args->fixed = true;
         break;
     case KEY_LATENCY:
         good = cli_parse_count(text, 0, 1 << 20, &args->latency);
+        args->fixed = true;
         break;
     case KEY_CLOCK:
         good = cli_parse_count(text, 1, 100000, &args->clock_mhz);
+        args->fixed = true;
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -184,11 +202,27 @@ static int print_costs(const export_args *args, const shoal_deploy *deploy)
     return CLI_OK;
 }
 
+static int tell_weights(const export_args *args)
+{
+    json_t *answer = json_object();
+    answer_set_text(answer, "safetensors", args->weights);
+    if (args->json)
+        return answer_print("export", answer);
+    json_decref(answer);
+    printf("%s: float32, PyTorch's names and shapes\n", args->weights);
+    return CLI_OK;
+}
+
 static int run(const export_args *args)
 {
     shoal_deploy *deploy = NULL;
     if (shoal_deploy_open(&args->deploy, &deploy) != SHOAL_OK)
         return cli_report("export");
+    if (args->weights != NULL) {
+        const shoal_status written = shoal_deploy_weights(deploy, args->weights);
+        shoal_deploy_close(deploy);
+        return written == SHOAL_OK ? tell_weights(args) : cli_report("export");
+    }
     shoal_status status = shoal_deploy_export(deploy, args->bits, args->out, args->name);
     int code = status == SHOAL_OK ? CLI_OK : cli_report("export");
     if (status == SHOAL_OK) {
@@ -224,7 +258,10 @@ int cli_export(int argc, char **argv)
                         .clock_mhz = 100};
     if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
-    if (args.deploy.from == NULL || args.out == NULL)
+    if (args.deploy.from == NULL || (args.out == NULL && args.weights == NULL))
         return cli_usage("export", "what, and where to? --from DIR --out DIR");
+    if (args.weights != NULL && (args.out != NULL || args.fixed))
+        return cli_usage("export", "--safetensors is of float32 and goes without --out, --fixed "
+                                   "and what is about hardware");
     return run(&args);
 }

@@ -85,6 +85,14 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_deploy_evaluate(shoal_deploy *deploy
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_deploy_export(shoal_deploy *deploy, uint32_t bits,
                                                           const char *dir, const char *name);
 
+/**
+ * Write the weights in float32 as safetensors, named and shaped as PyTorch's modules do, the
+ * layers' names before them (docs/model-files.md).
+ * @return SHOAL_OK | EINVAL (a layer without a counterpart) | EIO | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_deploy_weights(const shoal_deploy *deploy,
+                                                           const char *path);
+
 /** A matrix of the network as hardware sees it: blocks of k x k, each a multiplication of k words
  * of spectrum per frame. Estimates by the formulas of E-RNN's second phase (Li et al., HPCA 2019),
  * no synthesis. */

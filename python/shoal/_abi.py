@@ -1554,6 +1554,7 @@ FUNCTIONS = {
     "shoal_deploy_close": (None, [C.c_void_p]),
     "shoal_deploy_evaluate": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_deploy_result)]),
     "shoal_deploy_export": (STATUS, [C.c_void_p, C.c_uint32, C.c_char_p, C.c_char_p]),
+    "shoal_deploy_weights": (STATUS, [C.c_void_p, C.c_char_p]),
     "shoal_deploy_matrix_of": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_deploy_matrix)]),
     "shoal_deploy_cycles": (C.c_uint64, [C.POINTER(shoal_deploy_matrix), C.c_uint32, C.c_uint32]),
     "shoal_doctor_run": (STATUS, [C.POINTER(shoal_comm_desc), C.POINTER(C.c_void_p)]),

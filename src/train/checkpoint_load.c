@@ -19,6 +19,7 @@
 #include "train/run_file.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
+#include "train/weights.h"
 
 enum { NAME_BYTES = 160 };
 
@@ -380,6 +381,8 @@ static shoal_status start_from(shoal_train *train, const shoali_safetensors *fil
     shoal_model *from = NULL;
     size_t state_count = 0;
     float *state = shoali_net_state(train->net, &state_count);
+    if (shoali_weights_are_foreign(file))
+        return shoali_weights_read(train->desc.start, file, train->model, train->params, state);
     SHOALI_TRY(shoali_about_model(file, train->desc.start, &from));
     if (from == NULL)
         return shoali_fail(SHOAL_ECORRUPT, "%s: the checkpoint names no model", train->desc.start);

@@ -3,13 +3,20 @@
  * model, data and net. */
 #include "train/deploy.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "model/model.h"
 #include "train/checkpoint_about.h"
 #include "train/run_file.h"
+#include "train/weights.h"
 
 /* ---------------------------------------------------------------- opening */
 
@@ -24,10 +31,13 @@ static bool has(const shoali_safetensors *file, const char *name)
 }
 
 /* Of the average, where the run kept one: it is what the run tested, too. */
-static shoal_status read_weights(shoal_train *train, const shoali_safetensors *file)
+static shoal_status read_weights(shoal_train *train, const shoali_safetensors *file,
+                                 const char *from)
 {
     size_t state_count = 0;
     float *state = shoali_net_state(train->net, &state_count);
+    if (shoali_weights_are_foreign(file))
+        return shoali_weights_read(from, file, train->model, train->params, state);
     for (uint32_t i = 0; i < train->tensor_count; i++)
         SHOALI_TRY(shoali_safetensors_read(file, shoal_model_tensor_name(train->model, i),
                                            train->params + train->tensors[i].offset,
@@ -54,7 +64,7 @@ static shoal_status open_parts(shoal_deploy *d, const shoali_safetensors *file, 
     SHOALI_TRY(shoali_about_standardise(file, d->desc.from, desc.data, d->train->dataset));
     const uint32_t layers = d->train->model->layer_count;
     d->most = shoali_arena_array(d->train->arena, layers + 1u, sizeof *d->most);
-    return d->most != NULL ? read_weights(d->train, file) : SHOAL_ENOMEM;
+    return d->most != NULL ? read_weights(d->train, file, d->desc.from) : SHOAL_ENOMEM;
 }
 
 /* Where the run's own data set is. */
@@ -248,6 +258,40 @@ shoal_status shoal_deploy_evaluate(shoal_deploy *d, uint32_t bits, shoal_deploy_
         .bits_per_byte = shoali_dataset_bits_per_byte(d->train->dataset, &d->train->dataset->test,
                                                       all.count, all.sum / all.count)};
     return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- as others read it */
+
+/* The file that a path leads to, links followed; made if it is not there. */
+static shoal_status find_target(const char *path, char target_out[PATH_MAX])
+{
+    struct stat info;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
+    const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    close(fd);
+    if (!regular) /* it would be replaced */
+        return shoali_fail(SHOAL_EIO, "cannot write %s: not a regular file", path);
+    return realpath(path, target_out) != NULL
+               ? SHOAL_OK
+               : shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
+}
+
+shoal_status shoal_deploy_weights(const shoal_deploy *d, const char *path)
+{
+    size_t count = 0;
+    char target[PATH_MAX];
+    struct stat info;
+    if (path == NULL || *path == '\0')
+        return shoali_fail(SHOAL_EINVAL, "shoal_deploy_weights: which file?");
+    SHOALI_TRY(find_target(path, target));
+    const float *state = shoali_net_state(d->train->net, &count);
+    const shoal_status status = shoali_weights_write(target, d->train->model, d->train->params,
+                                                     state);
+    if (status != SHOAL_OK && stat(target, &info) == 0 && info.st_size == 0)
+        unlink(target);
+    return status;
 }
 
 /* ---------------------------------------------------------------- as hardware sees it */

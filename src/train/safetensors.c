@@ -52,7 +52,10 @@ static size_t bytes_of(const shoali_named_tensor *tensor)
 static json_t *describe(const shoali_named_tensor *tensor, uint64_t offset)
 {
     json_t *shape = json_array();
-    if (tensor->rows > 0) {
+    if (tensor->shape.dims > 0) {
+        for (uint32_t i = 0; i < tensor->shape.dims; i++)
+            json_array_append_new(shape, json_integer((json_int_t)tensor->shape.sizes[i]));
+    } else if (tensor->rows > 0) {
         json_array_append_new(shape, json_integer(tensor->rows));
         json_array_append_new(shape, json_integer((json_int_t)(tensor->count / tensor->rows)));
     } else {
@@ -374,6 +377,24 @@ const char *shoali_safetensors_name(const shoali_safetensors *file, size_t i, si
         return name;
     }
     return NULL;
+}
+
+const char *shoali_safetensors_shape(const shoali_safetensors *file, const char *name,
+                                     shoali_tensor_shape *shape_out)
+{
+    const json_t *entry = json_object_get(file->header, name);
+    const json_t *shape = json_object_get(entry, "shape");
+    shoali_tensor_shape out = {.dims = (uint32_t)json_array_size(shape)};
+    if (!json_is_array(shape) || json_array_size(shape) > 8 || strcmp(name, "__metadata__") == 0)
+        return NULL;
+    for (uint32_t i = 0; i < out.dims; i++) {
+        const json_t *size = json_array_get(shape, i);
+        if (!json_is_integer(size) || json_integer_value(size) < 0)
+            return NULL;
+        out.sizes[i] = (uint64_t)json_integer_value(size);
+    }
+    *shape_out = out;
+    return json_string_value(json_object_get(entry, "dtype"));
 }
 
 const char *shoali_safetensors_metadata(const shoali_safetensors *file, const char *key)

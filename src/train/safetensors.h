@@ -11,6 +11,12 @@
 
 #include "shoal/status.h"
 
+/** Sizes of a tensor, the outermost first. */
+typedef struct shoali_tensor_shape {
+    uint32_t dims;
+    uint64_t sizes[8];
+} shoali_tensor_shape;
+
 /** One tensor to write: float32, or int16 if words is set. rows 0: a vector of count elements, else
  * a matrix rows x (count / rows). */
 typedef struct shoali_named_tensor {
@@ -19,6 +25,7 @@ typedef struct shoali_named_tensor {
     size_t count;
     uint32_t rows;
     const int16_t *words;
+    shoali_tensor_shape shape; /* dims above 0: this, whose product count is */
 } shoali_named_tensor;
 
 /** Make the name of a file that was just renamed last: fsync of its folder. */
@@ -46,6 +53,10 @@ SHOAL_MUST_USE shoal_status shoali_safetensors_read(const shoali_safetensors *fi
                                                     const char *name, float *out, size_t count);
 /** Name of tensor i in the header's order, and its elements; NULL at the end. */
 const char *shoali_safetensors_name(const shoali_safetensors *file, size_t i, size_t *count_out);
+/** Type ("F32") and shape of a tensor; NULL: there is none of that name, or of more than eight
+ * sizes. Valid until close. */
+const char *shoali_safetensors_shape(const shoali_safetensors *file, const char *name,
+                                     shoali_tensor_shape *shape_out);
 /** A metadata string, NULL if there is none. Valid until close. */
 const char *shoali_safetensors_metadata(const shoali_safetensors *file, const char *key);
 

@@ -16,9 +16,10 @@ STEPS EPOCHS PORT SHARE BYTE BYTES|model N|auto[:N] N|HxW""".split()
 PATHS = ("FILE", "DIR", "CSV", "PATH", "FILE.et", "FILE[@WEIGHT]", "FILE|tp=N")
 # What is written; other paths are read.
 WRITTEN = {"out", "csv", "svg", "html", "trace", "timeline", "log", "pictures", "dump-gradients",
-           "tensorboard"}
+           "tensorboard", "safetensors"}
 # What some of them say nothing without, and what they do not go together with.
 BESIDE = {
+    ("export", "safetensors"): ([], "out"),
     ("network", "csv"): ([b"--sweep=sum=100:500:2"], "limit"),
     ("network", "svg"): ([b"--sweep=sum=100:500:2"], "limit"),
     ("network", "html"): ([b"--sweep=sum=100:500:2"], "limit"),
@@ -37,7 +38,7 @@ BESIDE = {
 # Paths that stand for themselves, behind a verb.
 BARE = {("model",): [b"show", None], ("data", "text"): [b"--out=made", None]}
 # Names of the user's own: any text will do.
-FREE = {("calibrate", "name"), ("run", "export"), ("doctor", "interface")}
+FREE = {("calibrate", "name"), ("generate", "prompt"), ("run", "export"), ("doctor", "interface")}
 ENDLESS = "for ever"
 BASES = {}
 

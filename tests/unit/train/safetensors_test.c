@@ -53,8 +53,9 @@ static void put_file(const char *header, size_t data_bytes)
 static void write_two(void)
 {
     static const float a[6] = {1, -2, 3.5f, 0, 1e-30f, 5}, b[1] = {7};
-    const shoali_named_tensor tensors[] = {{"dense1.weight", a, 6, 2, NULL},
-                                           {"dense1.bias", b, 1, 0, NULL}};
+    const shoali_named_tensor tensors[] = {
+        {.name = "dense1.weight", .data = a, .count = 6, .rows = 2},
+        {.name = "dense1.bias", .data = b, .count = 1}};
     json_t *about = json_pack("{s:s}", "step", "12");
     assert_ok(shoali_safetensors_write(path, tensors, 2, about));
     json_decref(about);
@@ -182,7 +183,7 @@ static void a_failed_write_keeps_the_old_file(void **state)
     (void)state;
     char elsewhere[96];
     static const float a[1] = {1};
-    const shoali_named_tensor tensor = {"a", a, 1, 0, NULL};
+    const shoali_named_tensor tensor = {.name = "a", .data = a, .count = 1};
     write_two();
     snprintf(elsewhere, sizeof elsewhere, "%s/missing/a.safetensors", folder);
     assert_status(shoali_safetensors_write(elsewhere, &tensor, 1, NULL), SHOAL_EIO);

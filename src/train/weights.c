@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/weights.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum { NAME_BYTES = 160, SHAPE_BYTES = 96 };
+
+typedef enum {
+    MATRIX, /* [out, in] */
+    CONV,   /* [out, in, k, k] */
+    VECTOR,
+    TWO_BIASES /* ours is the sum of theirs: the second is `other` */
+} form;
+
+/* A tensor of ours: layer kind, role, theirs. */
+typedef struct row {
+    const char *kind, *role, *name, *other;
+    form form;
+} row;
+static const row rows[] = {
+    {"conv", "weight", "weight", NULL, CONV},
+    {"conv", "bias", "bias", NULL, VECTOR},
+    {"dense", "weight", "weight", NULL, MATRIX},
+    {"dense", "bias", "bias", NULL, VECTOR},
+    {"framewise", "weight", "weight", NULL, MATRIX},
+    {"framewise", "bias", "bias", NULL, VECTOR},
+    {"batchnorm", "scale", "weight", NULL, VECTOR},
+    {"batchnorm", "shift", "bias", NULL, VECTOR},
+    {"lstm", "input", "weight_ih_l0", NULL, MATRIX},
+    {"lstm", "recurrent", "weight_hh_l0", NULL, MATRIX},
+    {"lstm", "bias", "bias_ih_l0", "bias_hh_l0", TWO_BIASES},
+    {"lstm", "back_input", "weight_ih_l0_reverse", NULL, MATRIX},
+    {"lstm", "back_recurrent", "weight_hh_l0_reverse", NULL, MATRIX},
+    {"lstm", "back_bias", "bias_ih_l0_reverse", "bias_hh_l0_reverse", TWO_BIASES},
+};
+
+/* A tensor of theirs. */
+typedef struct foreign {
+    char name[NAME_BYTES];
+    shoali_tensor_shape shape;
+    uint64_t offset, count; /* in parameters, or in state */
+    bool of_state, second;  /* second: a bias beside the one before */
+} foreign;
+
+typedef struct list {
+    foreign *items; /* [room] */
+    size_t count, room;
+} list;
+
+/* ---------------------------------------------------------------- what there is */
+
+static shoal_status no_counterpart(const shoali_layer *layer, const char *what)
+{
+    return shoali_fail(SHOAL_EINVAL, "layer %s (%s) has no counterpart in PyTorch: %s", layer->name,
+                       layer->spec, what);
+}
+
+static const row *row_of(const shoali_layer *layer, const char *role)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i].kind, layer->row->name) == 0 && strcmp(rows[i].role, role) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static foreign *add(list *l, const shoali_layer *layer, const char *name, uint64_t offset,
+                    uint64_t count)
+{
+    foreign *one = &l->items[l->count++];
+    *one = (foreign){.offset = offset, .count = count, .shape = {1, {count}}};
+    snprintf(one->name, sizeof one->name, "%s.%s", layer->name, name);
+    return one;
+}
+
+static void shape_of(const shoali_layer *layer, const shoal_tensor *tensor, form kind,
+                     shoali_tensor_shape *shape)
+{
+    if (kind == MATRIX)
+        *shape = (shoali_tensor_shape){2, {tensor->rows, tensor->count / tensor->rows}};
+    if (kind == CONV) {
+        const shoali_conv_params *p = layer->params;
+        *shape = (shoali_tensor_shape){
+            4, {(uint64_t)p->out, layer->in.channels, (uint64_t)p->kernel, (uint64_t)p->kernel}};
+    }
+}
+
+static shoal_status list_tensor(const shoal_model *model, const shoali_layer *layer, uint32_t i,
+                                list *l)
+{
+    const shoal_tensor *tensor = &model->tensors[i];
+    const shoali_param *param = &model->tensor_params[i];
+    const row *theirs = row_of(layer, param->role);
+    if (theirs == NULL)
+        return no_counterpart(layer, param->role);
+    if (param->block > 1)
+        return no_counterpart(layer, "blocks are circulant");
+    foreign *one = add(l, layer, theirs->name, tensor->offset, tensor->count);
+    shape_of(layer, tensor, theirs->form, &one->shape);
+    if (theirs->form == TWO_BIASES)
+        add(l, layer, theirs->other, tensor->offset, tensor->count)->second = true;
+    return SHOAL_OK;
+}
+
+static shoal_status list_layer(const shoal_model *model, const shoali_layer *layer, list *l)
+{
+    if (strcmp(layer->row->name, "lstm") == 0) {
+        const shoali_recurrent_params *p = layer->params;
+        if (p->gate != 0)
+            return no_counterpart(layer, "gate=sigmoid");
+    }
+    for (uint32_t i = 0; i < layer->tensor_count; i++)
+        SHOALI_TRY(list_tensor(model, layer, layer->tensor_first + i, l));
+    if (layer->state_count == 0)
+        return SHOAL_OK;
+    const uint64_t half = layer->state_count / 2;
+    add(l, layer, "running_mean", layer->state_offset, half)->of_state = true;
+    add(l, layer, "running_var", layer->state_offset + half, half)->of_state = true;
+    return SHOAL_OK;
+}
+
+/* items: shoali_free. */
+static shoal_status list_all(const shoal_model *model, list *l)
+{
+    *l = (list){.room = 2 * (size_t)model->tensor_count + 2 * (size_t)model->layer_count};
+    l->items = shoali_alloc_array(l->room, sizeof *l->items);
+    if (l->items == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const shoal_status status = list_layer(model, &model->layers[i], l);
+        if (status != SHOAL_OK) {
+            shoali_free(l->items);
+            return status;
+        }
+    }
+    return SHOAL_OK;
+}
+
+/* ---------------------------------------------------------------- out */
+
+shoal_status shoali_weights_write(const char *path, const shoal_model *model, const float *params,
+                                  const float *state)
+{
+    list l;
+    uint64_t most = 1;
+    SHOALI_TRY(list_all(model, &l));
+    for (size_t i = 0; i < l.count; i++)
+        most = l.items[i].count > most ? l.items[i].count : most;
+    shoali_named_tensor *out = shoali_alloc_array(l.count + 1, sizeof *out);
+    float *zeros = shoali_alloc_array(most, sizeof *zeros);
+    shoal_status status = out != NULL && zeros != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    for (size_t i = 0; i < l.count && status == SHOAL_OK; i++) {
+        const foreign *one = &l.items[i];
+        out[i] = (shoali_named_tensor){.name = one->name,
+                                       .count = one->count,
+                                       .shape = one->shape,
+                                       .data = one->second     ? zeros
+                                               : one->of_state ? state + one->offset
+                                                               : params + one->offset};
+    }
+    if (status == SHOAL_OK)
+        status = shoali_safetensors_write(path, out, l.count, NULL);
+    shoali_free(zeros);
+    shoali_free(out);
+    shoali_free(l.items);
+    return status;
+}
+
+/* ---------------------------------------------------------------- in */
+
+bool shoali_weights_are_foreign(const shoali_safetensors *file)
+{
+    return shoali_safetensors_metadata(file, "model") == NULL &&
+           shoali_safetensors_metadata(file, "layers") == NULL;
+}
+
+static const char *shape_text(const shoali_tensor_shape *shape, char text[SHAPE_BYTES])
+{
+    size_t used = (size_t)snprintf(text, SHAPE_BYTES, "[");
+    for (uint32_t i = 0; i < shape->dims && used < SHAPE_BYTES; i++)
+        used += (size_t)snprintf(text + used, SHAPE_BYTES - used, "%s%llu", i > 0 ? ", " : "",
+                                 (unsigned long long)shape->sizes[i]);
+    if (used < SHAPE_BYTES)
+        snprintf(text + used, SHAPE_BYTES - used, "]");
+    return text;
+}
+
+static shoal_status check_one(const char *path, const shoali_safetensors *file, const foreign *one)
+{
+    shoali_tensor_shape found;
+    char want[SHAPE_BYTES], got[SHAPE_BYTES];
+    const char *dtype = shoali_safetensors_shape(file, one->name, &found);
+    shape_text(&one->shape, want);
+    if (dtype == NULL)
+        return shoali_fail(SHOAL_EINVAL, "%s: no tensor %s of shape %s", path, one->name, want);
+    bool same = found.dims == one->shape.dims;
+    for (uint32_t i = 0; same && i < found.dims; i++)
+        same = found.sizes[i] == one->shape.sizes[i];
+    if (same && strcmp(dtype, "F32") == 0)
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_EINVAL, "%s: tensor %s is %.8s %s, wanted F32 %s", path, one->name,
+                       dtype, shape_text(&found, got), want);
+}
+
+static bool is_listed(const list *l, const char *name)
+{
+    const char *end = strrchr(name, '.');
+    if (end != NULL && strcmp(end, ".num_batches_tracked") == 0) /* of no use here */
+        return true;
+    for (size_t i = 0; i < l->count; i++)
+        if (strcmp(l->items[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Whatever is wrong is found here, before anything is copied. */
+static shoal_status check_all(const char *path, const shoali_safetensors *file, const list *l)
+{
+    size_t count = 0;
+    const char *name;
+    for (size_t i = 0; i < l->count; i++)
+        SHOALI_TRY(check_one(path, file, &l->items[i]));
+    for (size_t i = 0; (name = shoali_safetensors_name(file, i, &count)) != NULL; i++)
+        if (!is_listed(l, name))
+            return shoali_fail(SHOAL_EINVAL, "%s: tensor %.100s has no place in this model", path,
+                               name);
+    return SHOAL_OK;
+}
+
+static shoal_status copy_one(const shoali_safetensors *file, const foreign *one, float *to)
+{
+    if (!one->second)
+        return shoali_safetensors_read(file, one->name, to, one->count);
+    float *values = shoali_alloc_array(one->count, sizeof *values);
+    if (values == NULL)
+        return SHOAL_ENOMEM;
+    const shoal_status status = shoali_safetensors_read(file, one->name, values, one->count);
+    for (size_t i = 0; i < one->count && status == SHOAL_OK; i++)
+        to[i] += values[i];
+    shoali_free(values);
+    return status;
+}
+
+shoal_status shoali_weights_read(const char *path, const shoali_safetensors *file,
+                                 const shoal_model *model, float *params, float *state)
+{
+    list l;
+    SHOALI_TRY(list_all(model, &l));
+    shoal_status status = check_all(path, file, &l);
+    for (size_t i = 0; i < l.count && status == SHOAL_OK; i++)
+        status = copy_one(file, &l.items[i],
+                          (l.items[i].of_state ? state : params) + l.items[i].offset);
+    shoali_free(l.items);
+    return status;
+}
