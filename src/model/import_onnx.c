@@ -397,7 +397,7 @@ static shoal_status add_sigmoid(importer *im, const node_pb *node)
 
 static shoal_status add_gelu(importer *im, const node_pb *node)
 {
-    return add_plain(im, node, "gelu");
+    return add_plain(im, node, node->op_type[0] == 'E' ? "erf" : "gelu");
 }
 
 /* Softmax belongs to the loss here. Clip is ReLU6: it costs what relu costs. */

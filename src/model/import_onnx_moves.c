@@ -156,7 +156,7 @@ static int64_t taken_by(const shoali_layer_list *list, int64_t layer)
 int64_t shoali_onnx_gate(shoali_layer_list *list, int64_t a, int64_t b)
 {
     static const char *const gates[][2] = {
-        {"sigmoid", "silu"}, {"gelu", "gelu"}, {"tanh", "gelu"}, {"silu", "silu"}};
+        {"sigmoid", "silu"}, {"erf", "gelu"}, {"tanh", "gelu"}, {"silu", "silu"}};
     int64_t later = a > b ? a : b, other = a > b ? b : a;
     if (later < 0 || list->failed || taken_by(list, later) != other)
         return -1;

@@ -386,7 +386,7 @@ static shoal_status add_active(importer *im, const node_pb *node, const value *c
                                size_t count)
 {
     static const char *const activations[][2] = {{"Gelu", "gelu"},
-                                                 {"Erf", "gelu"},
+                                                 {"Erf", "erf"},
                                                  {"Sigmoid", "sigmoid"},
                                                  {"Tanh", "tanh"},
                                                  {"Relu", "relu"}};

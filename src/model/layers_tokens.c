@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layer kinds that transformers of other tools are made of, operation by operation (ONNX): a sample
- * is a sequence, {width, length, 1}, or what else a layer before gives. Described only. */
+ * is a sequence, {width, length, 1}, or what else a layer before gives. Only the
+ * activations run. */
 #include "base/error.h"
 #include "model/model.h"
 
@@ -154,8 +155,10 @@ const shoali_layer_row shoali_layer_view = {
 
 /* ---------------------------------------------------------------- activations */
 
+/* What only planners may see stays describable: models of other tools are larger than nets here. */
 static shoal_status infer_pointwise(shoali_layer *layer, double forward, double backward)
 {
+    layer->described = shoali_shape_elems(layer->in) > SHOALI_MODEL_ELEMS_MAX;
     layer->out = layer->in;
     layer->forward_flops = forward * (double)shoali_shape_elems(layer->in);
     layer->input_flops = backward * (double)shoali_shape_elems(layer->in);
@@ -182,19 +185,24 @@ static shoal_status infer_gelu(shoal_model *model, shoali_layer *layer)
 
 const shoali_layer_row shoali_layer_sigmoid = {
     .name = "sigmoid",
-    .help = "1 / (1 + exp(-x)) (described only)",
-    .traits = SHOALI_LAYER_DESCRIBED,
+    .help = "1 / (1 + exp(-x))",
+    .traits = SHOALI_LAYER_IN_PLACE | SHOALI_LAYER_KEEPS_OUTPUT,
     .infer = infer_sigmoid,
 };
 const shoali_layer_row shoali_layer_silu = {
     .name = "silu",
-    .help = "x times its sigmoid (described only)",
-    .traits = SHOALI_LAYER_DESCRIBED,
+    .help = "x times its sigmoid",
     .infer = infer_silu,
 };
 const shoali_layer_row shoali_layer_gelu = {
     .name = "gelu",
-    .help = "x times the normal distribution's share below it (described only)",
+    .help = "x times the normal distribution's share below it",
+    .infer = infer_gelu,
+};
+/* What a graph has on its way to gelu: alone it is no function that nets are trained with. */
+const shoali_layer_row shoali_layer_erf = {
+    .name = "erf",
+    .help = "the error function (described only)",
     .traits = SHOALI_LAYER_DESCRIBED,
     .infer = infer_gelu,
 };

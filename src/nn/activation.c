@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relu, tanh, and flatten, which is a shape and no work. */
+/* relu, tanh, sigmoid, silu, gelu, and flatten, which is a shape and no work. What is no number
+ * stays so: the exchange is to find and name it. */
 #include <math.h>
 
 #include "nn/exec.h"
@@ -9,7 +10,6 @@ static size_t elems(const shoali_node *node, const shoali_pass *pass)
     return (size_t)shoali_shape_elems(node->layer->out) * pass->count;
 }
 
-/* Written so that NaN passes: the exchange is to find and name it. */
 static void relu_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     size_t n = elems(node, pass);
@@ -45,5 +45,81 @@ static void tanh_backward(const shoali_node *node, const shoali_pass *pass, cons
 }
 
 const shoali_exec shoali_exec_tanh = {.forward = tanh_forward, .backward = tanh_backward};
+
+/* ---------------------------------------------------------------- the smooth ones */
+
+static float sigmoid_of(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+static void sigmoid_forward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                            float *y)
+{
+    size_t n = elems(node, pass);
+    for (size_t i = 0; i < n; i++)
+        y[i] = sigmoid_of(x[i]);
+}
+
+static void sigmoid_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                             const float *y, float *dy, float *dx)
+{
+    size_t n = elems(node, pass);
+    (void)x;
+    for (size_t i = 0; dx != NULL && i < n; i++)
+        dx[i] = y[i] * (1.0f - y[i]) * dy[i];
+}
+
+const shoali_exec shoali_exec_sigmoid = {.forward = sigmoid_forward, .backward = sigmoid_backward};
+
+/* x s(x), whose slope is s + x s (1 - s). Neither it nor gelu rises all the way: an output does not
+ * tell its input, which therefore stays. */
+static void silu_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
+{
+    size_t n = elems(node, pass);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * sigmoid_of(x[i]);
+}
+
+static void silu_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                          const float *y, float *dy, float *dx)
+{
+    size_t n = elems(node, pass);
+    (void)y;
+    for (size_t i = 0; dx != NULL && i < n; i++) {
+        float s = sigmoid_of(x[i]);
+        dx[i] = (s + x[i] * s * (1.0f - s)) * dy[i];
+    }
+}
+
+const shoali_exec shoali_exec_silu = {.forward = silu_forward, .backward = silu_backward};
+
+/* Share of the standard normal distribution below x; erfc keeps its digits far below 0. */
+static float normal_below(float x)
+{
+    return 0.5f * erfcf(-0.70710678f * x);
+}
+
+/* Hendrycks and Gimpel, arXiv 1606.08415, section 2: x P(x), not its approximation by tanh. The
+ * slope is P + x p with the density p = exp(-x^2 / 2) / sqrt(2 pi). */
+static void gelu_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
+{
+    size_t n = elems(node, pass);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * normal_below(x[i]);
+}
+
+static void gelu_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
+                          const float *y, float *dy, float *dx)
+{
+    size_t n = elems(node, pass);
+    (void)y;
+    for (size_t i = 0; dx != NULL && i < n; i++) {
+        float density = 0.39894228f * expf(-0.5f * x[i] * x[i]);
+        dx[i] = (normal_below(x[i]) + x[i] * density) * dy[i];
+    }
+}
+
+const shoali_exec shoali_exec_gelu = {.forward = gelu_forward, .backward = gelu_backward};
 
 const shoali_exec shoali_exec_flatten = {0};

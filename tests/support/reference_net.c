@@ -165,9 +165,12 @@ static void run_pointwise(const job *j, const double *x, double *y)
     const char *kind = j->layer->row->name;
     size_t elems = (size_t)shoali_shape_elems(j->layer->in) * j->batch->count;
     for (size_t i = 0; i < elems; i++)
-        y[i] = strcmp(kind, "relu") == 0   ? fmax(x[i], 0)
-               : strcmp(kind, "tanh") == 0 ? tanh(x[i])
-                                           : x[i];
+        y[i] = strcmp(kind, "relu") == 0      ? fmax(x[i], 0)
+               : strcmp(kind, "tanh") == 0    ? tanh(x[i])
+               : strcmp(kind, "sigmoid") == 0 ? 1 / (1 + exp(-x[i]))
+               : strcmp(kind, "silu") == 0    ? x[i] / (1 + exp(-x[i]))
+               : strcmp(kind, "gelu") == 0    ? x[i] * (1 + erf(x[i] / sqrt(2))) / 2
+                                              : x[i];
 }
 
 static void run_layer(const job *j, const double *x, double *y)
@@ -176,10 +179,11 @@ static void run_layer(const job *j, const double *x, double *y)
         const char *kind;
         void (*run)(const job *j, const double *x, double *y);
     } kinds[] = {
-        {"dense", run_dense},         {"conv", run_windows},          {"maxpool", run_windows},
-        {"avgpool", run_windows},     {"relu", run_pointwise},        {"tanh", run_pointwise},
-        {"batchnorm", run_batchnorm}, {"dropout", run_dropout},       {"flatten", run_pointwise},
-        {"circulant", run_circulant}, {"circulant_conv", run_windows}};
+        {"dense", run_dense},         {"conv", run_windows},           {"maxpool", run_windows},
+        {"avgpool", run_windows},     {"relu", run_pointwise},         {"tanh", run_pointwise},
+        {"batchnorm", run_batchnorm}, {"dropout", run_dropout},        {"flatten", run_pointwise},
+        {"circulant", run_circulant}, {"circulant_conv", run_windows}, {"sigmoid", run_pointwise},
+        {"silu", run_pointwise},      {"gelu", run_pointwise}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].kind, j->layer->row->name) == 0) {
             kinds[i].run(j, x, y);

@@ -66,7 +66,8 @@ static counts count(const char *file)
     shoal_model *model = NULL;
     assert_ok(import(file, arena, &text));
     assert_ok(shoali_model_build(file, &text, false, &model));
-    assert_non_null(model->described);
+    bool trains = strcmp(file, "conv_activations") == 0; /* of kinds that all have executors */
+    assert_true(trains == (model->described == NULL));
     c.params = model->param_count;
     for (uint32_t i = 0; i < model->layer_count; i++) {
         const shoali_layer *layer = &model->layers[i];
