@@ -198,6 +198,20 @@ class RunFile(unittest.TestCase):
             self.assertEqual(0, r.returncode, r.stderr)
             self.assertEqual(weights(self.path("whole")), weights(out))
 
+    def test_smooth_activations_go_on_where_they_stopped(self):
+        self.write("g.json", '["flatten", "dense:out=16", "gelu", "dense:out=12", "silu", '
+                             '"dense:out=12", "sigmoid", "dense:out=10"]')
+        for out, more in (("g", ()), ("one", ("--steps", 10))):
+            words = self.words(out, "--codec", "eden", *more)
+            words[words.index("./m.json")] = "./g.json"
+            r = shoal.run(*words, cwd=self.folder)
+            self.assertEqual(0, r.returncode, r.stderr)
+        self.resume(self.path("one"), "--steps", 20)
+        self.assertEqual(weights(self.path("g")), weights(self.path("one")))
+        r = shoal.run("export", "--from", self.path("g"), "--out", self.path("gnet"))
+        self.assertNotEqual(0, r.returncode)
+        self.assertIn("gelu1 ('gelu') has no form in fixed point", r.stderr)
+
 
 if __name__ == "__main__":
     shoal.main()
