@@ -48,7 +48,9 @@ enum {
     KEY_LOG_FORMAT,
     KEY_METRICS,
     KEY_METRICS_TOKEN,
-    KEY_TENSORBOARD
+    KEY_TENSORBOARD,
+    KEY_TRACE,
+    KEY_TRACE_LAST
 };
 
 const struct argp_option train_options[] = {
@@ -144,6 +146,9 @@ const struct argp_option train_options[] = {
      3},
     {"tensorboard", KEY_TENSORBOARD, "DIR", 0,
      "Event files for TensorBoard go to a folder there, named after --out or the job", 3},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "What each worker did when, on one clock, for ui.perfetto.dev; written at the end", 3},
+    {"trace-last", KEY_TRACE_LAST, "STEPS", 0, "So many of them (what 16384 events hold)", 3},
     {"log", KEY_LOG, "LEVEL", 0, "error, warn, info, debug, trace (warn)", 3},
     {"log-format", KEY_LOG_FORMAT, "FORMAT", 0, "text or json (text)", 3},
     {NULL, 0, NULL, 0, "When something goes wrong:", 4},
@@ -189,6 +194,8 @@ static const char **text_option(train_args *args, int key)
         return &args->train.out;
     case KEY_TENSORBOARD:
         return &args->tensorboard;
+    case KEY_TRACE:
+        return &args->train.trace;
     case KEY_METRICS:
         return &args->metrics.address;
     case KEY_METRICS_TOKEN:
@@ -304,6 +311,8 @@ static int parse_value(train_args *args, int key, const char *text)
         return parse_u64(text, &train->checkpoint_every);
     case KEY_SIMULATE:
         return parse_u32(text, 1, 256, &train->simulate);
+    case KEY_TRACE_LAST:
+        return parse_u64(text, &train->trace_last);
     case KEY_DUMP_EVERY:
         return parse_u64(text, &train->dump_every);
     case KEY_CHECK:
@@ -449,10 +458,13 @@ error_t train_parse(int key, char *text, struct argp_state *state)
 static const struct {
     int key, needs;
     const char *form; /* of the other, where its name alone is not enough */
-} needed[] = {
-    {KEY_CHECKPOINT, 'o', " DIR"},        {KEY_DUMP_EVERY, KEY_DUMP, " DIR"},
-    {KEY_SPARES, KEY_ON_LOSS, " reform"}, {KEY_METRICS_TOKEN, KEY_METRICS, " [HOST:]PORT"},
-    {KEY_ADMM, KEY_CIRCULANT, " k=N"},    {KEY_ADMM, 'o', " DIR"}};
+} needed[] = {{KEY_CHECKPOINT, 'o', " DIR"},
+              {KEY_DUMP_EVERY, KEY_DUMP, " DIR"},
+              {KEY_SPARES, KEY_ON_LOSS, " reform"},
+              {KEY_METRICS_TOKEN, KEY_METRICS, " [HOST:]PORT"},
+              {KEY_TRACE_LAST, KEY_TRACE, " FILE"},
+              {KEY_ADMM, KEY_CIRCULANT, " k=N"},
+              {KEY_ADMM, 'o', " DIR"}};
 
 static const struct {
     int key, beside;
@@ -472,6 +484,10 @@ static const struct {
                 {KEY_TOS, KEY_NO_EXCHANGE},
                 {KEY_CHECK, KEY_NO_EXCHANGE},
                 {KEY_EVAL, KEY_NO_EVAL},
+                {KEY_TRACE, KEY_SIMULATE},
+                {KEY_TRACE, KEY_NO_EXCHANGE},
+                {KEY_TRACE, KEY_PLAN},
+                {KEY_TRACE, KEY_ADMM},
                 {KEY_START, KEY_RESUME}};
 
 static bool is_given(uint64_t given, int key)

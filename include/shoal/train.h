@@ -79,6 +79,9 @@ typedef struct shoal_train_desc {
     uint64_t dump_every;        /* [100] steps between dumps; the first step is dumped, too */
     uint8_t tos; /* IP ToS of the gradients' connections; 0x28 marks compressible traffic */
     bool reform; /* workers may change: shoal_train_reform; not with servers, and the comm has it */
+    const char *trace; /* [none] file for a trace of all workers, written by shoal_train_summarise:
+                          docs/trace.md; not with simulate, plan, no_exchange */
+    uint64_t trace_last; /* [0: all that the ring holds] newest steps that are in it */
     const char *options; /* [none] more options of the caller's, a JSON object of texts and of lists
                             of texts; OUT/run.json keeps them for who goes on: shoal_run_option */
 } shoal_train_desc;

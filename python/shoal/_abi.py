@@ -1283,6 +1283,8 @@ class shoal_train_desc(C.Structure):
         ("dump_every", C.c_uint64),
         ("tos", C.c_uint8),
         ("reform", C.c_bool),
+        ("trace", C.c_char_p),
+        ("trace_last", C.c_uint64),
         ("options", C.c_char_p),
     ]
 

@@ -17,6 +17,16 @@ typedef shoal_status (*shoali_owner)(void *user, float *sum_in_weights_out, size
 /** Before the first step. Protocols without owner jobs never call it. */
 void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user);
 
+/** An operation that has ended, with this worker's part in it; times monotonic. */
+typedef struct shoali_sync_bucket {
+    uint64_t iteration, started_us, ended_us, encode_ns, decode_ns, sent_bytes;
+    size_t offset; /* of its first element */
+} shoali_sync_bucket;
+/** Told of each, on the progress thread, which must not wait for it. Before the first step. */
+void shoali_sync_set_watcher(shoal_sync *sync,
+                             void (*watcher)(void *user, const shoali_sync_bucket *bucket),
+                             void *user);
+
 /** Protocols that weigh workers by their samples (trait SAMPLES): before each after_update, how
  *  many this worker's gradients were the mean of, and the batch of a worker on the mean, the same
  *  on all ranks. Never called: all have equally many. */

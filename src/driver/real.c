@@ -516,6 +516,14 @@ void shoali_sync_set_owner(shoal_sync *sync, shoali_owner owner, void *user)
     sync->owner_user = user;
 }
 
+void shoali_sync_set_watcher(shoal_sync *sync,
+                             void (*watcher)(void *user, const shoali_sync_bucket *bucket),
+                             void *user)
+{
+    sync->watcher = watcher;
+    sync->watcher_user = user;
+}
+
 shoal_status shoali_sync_set_codec(shoal_sync *sync, const char *spec)
 {
     const uint32_t need = SHOALI_SYNC_EXACT, not_this = SHOALI_SYNC_OWNER;

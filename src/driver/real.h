@@ -85,6 +85,8 @@ struct shoal_sync {
     void *state;
     shoali_owner owner; /* before the first step */
     void *owner_user;
+    void (*watcher)(void *user, const shoali_sync_bucket *bucket); /* NULL: none */
+    void *watcher_user;
     float *velocity; /* of shoal_sync_set_sgd; NULL: not called */
     float lr, momentum;
 

@@ -116,6 +116,15 @@ static void on_done(void *ctx, shoal_status status, const shoal_error *error,
     op->handle = NULL;
     op->ended_us = shoali_now_us();
     account(op, stats);
+    if (op->sync->watcher != NULL && status == SHOAL_OK)
+        op->sync->watcher(op->sync->watcher_user,
+                          &(shoali_sync_bucket){.iteration = op->iteration,
+                                                .started_us = op->started_us,
+                                                .ended_us = op->ended_us,
+                                                .encode_ns = stats->encode_ns,
+                                                .decode_ns = stats->decode_ns,
+                                                .sent_bytes = stats->sent_payload_bytes,
+                                                .offset = op->offset});
     shoali_real_op_part(op, status, error);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's batch, of images or of sequences. */
+#include "base/clock.h"
 #include "base/error.h"
 #include "model/model.h"
-#include "train/trainer.h"
+#include "train/trace.h"
 
 static uint32_t frames_of(const shoal_train *train)
 {
@@ -59,8 +60,10 @@ shoal_status shoali_train_make_batch(shoal_train *train)
 shoal_status shoali_train_pass(shoal_train *train, const shoali_share *share,
                                shoali_grads_ready ready, void *ctx, shoali_loss *loss_out)
 {
+    const uint64_t start = shoali_now_us();
     shoali_train_fill(train, &train->dataset->train, share->indices, share->count,
                       share->first_serial, &train->crop);
+    shoali_trace_note(train, SHOALI_TRACE_DATA, start);
     const shoali_batch batch = {.x = train->x,
                                 .labels = train->labels,
                                 .count = share->count,

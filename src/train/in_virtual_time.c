@@ -220,10 +220,10 @@ shoal_status shoal_train_in_virtual_time(const shoal_train_desc *desc, const sho
         world->size != sizeof *world)
         return shoali_fail(SHOAL_EINVAL, "start from SHOAL_TRAIN_DESC_INIT and _SIM_DESC_INIT");
     if (desc->model == NULL || desc->plan != NULL || desc->resume != NULL || desc->batch_auto ||
-        desc->simulate > 0)
+        desc->simulate > 0 || desc->trace != NULL)
         return shoali_fail(SHOAL_EINVAL,
                            "in virtual time there is a model, and neither a plan, nor "
-                           "resume, nor batch auto, nor simulate");
+                           "resume, nor batch auto, nor simulate, nor a trace");
     SHOALI_TRY(check_steps(desc, world->workers));
     if ((t = shoali_alloc(sizeof *t)) == NULL)
         return SHOAL_ENOMEM;

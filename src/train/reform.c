@@ -22,6 +22,7 @@
 #include "comm/comm.h"
 #include "driver/driver.h"
 #include "train/events.h"
+#include "train/trace.h"
 
 enum { STEP, EPOCH, TAKEN, UNCONCLUDED, HEAD, PIECES = 4, PIECE_BITS = 16 };
 
@@ -314,6 +315,7 @@ shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t t
     SHOALI_TRY(take_state(train, &view, mine < view.done_max, was));
     SHOALI_TRY(shoali_train_start_sync(train));
     const uint64_t took_us = shoali_now_us() - began_us;
+    shoali_trace_note(train, SHOALI_TRACE_REFORM, began_us);
     if (train->place == 0)
         SHOALI_TRY(shoali_events_add(
             train, "members",

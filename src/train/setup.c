@@ -17,6 +17,7 @@
 #include "train/hybrid.h"
 #include "train/run_file.h"
 #include "train/simulated.h"
+#include "train/trace.h"
 #include "train/uneven.h"
 
 enum { TEST_BATCH = 256 };
@@ -67,6 +68,7 @@ static shoal_status set_defaults(shoal_train *train)
     SHOALI_TRY(keep(train->arena, &d->admm_model, NULL));
     SHOALI_TRY(keep(train->arena, &d->dump_gradients, NULL));
     SHOALI_TRY(keep(train->arena, &d->options, NULL));
+    SHOALI_TRY(keep(train->arena, &d->trace, NULL));
     SHOALI_TRY(keep(train->arena, &d->sync, "all_reduce"));
     SHOALI_TRY(keep(train->arena, &d->collective, "ring"));
     SHOALI_TRY(keep(train->arena, &d->codec, "identity"));
@@ -252,6 +254,21 @@ static shoal_status owner_step(void *user, float *sum_in_weights_out, size_t off
     return SHOAL_OK;
 }
 
+static void note_bucket(void *user, const shoali_sync_bucket *b)
+{
+    const uint64_t took_us = b->ended_us - b->started_us;
+    shoali_trace_add(
+        user, (shoali_trace_event){
+                  .start_us = b->started_us,
+                  .took_us = took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX,
+                  .step = b->iteration,
+                  .offset = b->offset,
+                  .sent_bytes = b->sent_bytes < UINT32_MAX ? (uint32_t)b->sent_bytes : UINT32_MAX,
+                  .encode_us = (uint32_t)(b->encode_ns / 1000),
+                  .decode_us = (uint32_t)(b->decode_ns / 1000),
+                  .kind = SHOALI_TRACE_EXCHANGE});
+}
+
 shoal_status shoali_train_start_sync(shoal_train *train)
 {
     if (train->comm == NULL || train->desc.no_exchange)
@@ -276,6 +293,8 @@ shoal_status shoali_train_start_sync(shoal_train *train)
     desc.tos = train->desc.tos;
     SHOALI_TRY(shoal_sync_create(train->comm, &desc, &train->sync));
     shoali_sync_set_owner(train->sync, owner_step, train);
+    if (train->trace != NULL)
+        shoali_sync_set_watcher(train->sync, note_bucket, train->trace);
     if (train->choice != NULL)
         SHOALI_TRY(shoali_sync_set_codec(train->sync, desc.codec));
     train->loose = !shoali_sync_is_exact(train->sync);
@@ -337,6 +356,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     if (train->membership > 0)
         SHOALI_TRY(shoali_metrics_reform(train, 0));
     SHOALI_TRY(shoali_straggler_open(train));
+    SHOALI_TRY(shoali_trace_open(train));
     SHOALI_TRY(train->desc.simulate > 0 ? shoali_simulated_create(train)
                                         : shoali_train_start_sync(train));
     return shoali_events_begin(train);
@@ -420,6 +440,7 @@ void shoal_train_destroy(shoal_train *train)
     shoal_sync_destroy(train->sync);
     shoali_simulated_destroy(train);
     shoali_choice_destroy(train);
+    shoali_trace_close(train);
     if (train->metrics != NULL)
         fclose(train->metrics);
     shoali_events_close(train);

@@ -14,6 +14,7 @@
 #include "train/events.h"
 #include "train/hybrid.h"
 #include "train/simulated.h"
+#include "train/trace.h"
 
 /* Backward FLOPs of the layer whose gradients start at offset, of the whole step's: for the
  * emulated compute time. The first one's has no input gradient to compute. */
@@ -63,6 +64,7 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
     SHOALI_TRY(shoali_train_pass(train, share, on_ready, train, &loss));
     shoali_pace_layer(&train->pace, train->pace.total_flops - train->pace.done_flops);
     times->compute_us = (double)(shoali_now_us() - start);
+    shoali_trace_note(train, SHOALI_TRACE_COMPUTE, start);
     if (shoali_gradients_due(train))
         SHOALI_TRY(shoali_gradients_dump(train));
     SHOALI_TRY(shoali_choice_step(train, start, times->compute_us));
@@ -165,19 +167,25 @@ static shoal_status let_go_on(shoal_train *train, uint64_t *next_step_out)
 static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_step_times *times,
                              uint64_t *next_step_out)
 {
-    if (train->sync != NULL)
+    uint64_t start = shoali_now_us();
+    if (train->sync != NULL) {
         SHOALI_TRY(shoal_sync_before_update(train->sync, &verdict));
+        shoali_trace_note(train, SHOALI_TRACE_WAIT, start);
+    }
     if (verdict.stop && train->desc.reform)
         return goes_over();
     SHOALI_TRY(check_own(train, &verdict));
-    uint64_t start = shoali_now_us();
+    start = shoali_now_us();
     if (verdict.apply)
         update(train, verdict.grad_scale, times->lr);
     times->update_us = (double)(shoali_now_us() - start);
+    shoali_trace_note(train, SHOALI_TRACE_UPDATE, start);
     times->skipped = verdict.skipped;
     if (train->sync == NULL)
         return SHOAL_OK;
+    start = shoali_now_us();
     SHOALI_TRY(let_go_on(train, next_step_out));
+    shoali_trace_note(train, SHOALI_TRACE_WAIT, start);
     times->sync = (shoal_sync_stats){.size = sizeof times->sync};
     return shoal_sync_last_stats(train->sync, &times->sync);
 }
@@ -305,6 +313,7 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
                                           : compute(train, &share, times));
     uint64_t before = train->step, next_step = before + 1;
     SHOALI_TRY(exchange(train, verdict, times, &next_step));
+    shoali_trace_note(train, SHOALI_TRACE_STEP, start);
     train->step = next_step < train->steps ? next_step : train->steps;
     train->unconcluded = true;
     SHOALI_TRY(shoali_admm_turn(train));
@@ -320,14 +329,23 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
 static shoal_status conclude(shoal_train *train, bool ended, uint32_t epochs_done)
 {
     bool done = train->step == train->steps;
-    if (replicas_due(train))
+    uint64_t start = shoali_now_us();
+    if (replicas_due(train)) {
         SHOALI_TRY(shoali_train_check_replicas(train));
+        shoali_trace_note(train, SHOALI_TRACE_CHECK, start);
+    }
     if (done)
         SHOALI_TRY(finish(train));
-    if (ended)
+    start = shoali_now_us();
+    if (ended) {
         SHOALI_TRY(end_epoch(train, epochs_done));
-    if (shoali_checkpoint_due(train, train->step) && (!train->loose || done))
+        shoali_trace_note(train, SHOALI_TRACE_EVALUATE, start);
+        start = shoali_now_us();
+    }
+    if (shoali_checkpoint_due(train, train->step) && (!train->loose || done)) {
         SHOALI_TRY(shoali_checkpoint_save(train));
+        shoali_trace_note(train, SHOALI_TRACE_CHECKPOINT, start);
+    }
     train->unconcluded = false;
     return SHOAL_OK;
 }
@@ -367,6 +385,8 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     describe_progress(train, (uint32_t)(ended ? epoch + 1 : epoch), times.skipped, progress_out);
     progress_out->epoch_ended = ended && !over;
     note_slow(train, progress_out);
+    if (train->trace != NULL)
+        train->trace->reports = progress_out->reports;
     return SHOAL_OK;
 }
 
@@ -419,6 +439,7 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
     SHOALI_TRY(shoali_train_sum(train, v, 12, "summary"));
     SHOALI_TRY(shoali_train_reduce(train, most, 1, SHOAL_MAX, "summary"));
     SHOALI_TRY(shoali_straggler_collect(train));
+    SHOALI_TRY(shoali_trace_collect(train));
     double n = train->sync != NULL || train->hybrid != NULL ? train->member_count : 1,
            ms = 1e-3 / n;
     *summary_out = (shoal_train_summary){.size = sizeof *summary_out,

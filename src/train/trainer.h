@@ -38,6 +38,7 @@ typedef struct shoali_uneven {
     uint32_t *batches; /* [workers] */
 } shoali_uneven;
 typedef struct shoali_codec_choice shoali_codec_choice;
+typedef struct shoali_trace shoali_trace;
 
 /** How long a metrics file was, and what it held; bytes 0: not known. */
 typedef struct shoali_metrics_at {
@@ -73,6 +74,7 @@ struct shoal_train {
     struct shoali_hybrid *hybrid; /* NULL unless by a plan: then stages instead of a net */
     shoali_simulated *simulated;  /* NULL: one worker per process; simulated.h */
     shoali_codec_choice *choice;  /* NULL unless the codec is "auto"; codec_choice.h */
+    shoali_trace *trace;          /* NULL: nobody wants one; trace.h */
     struct shoali_admm *admm;     /* NULL: no constraint; admm.h */
     float *params, *grads;        /* of this worker: all, by a plan its parts */
     size_t param_count;

@@ -46,7 +46,7 @@ OTHERS = {
     "checks": ("", "--check-every 2", "--nonfinite skip", "--dump-gradients @tmp/dump"),
     "step": ("", "--clip-norm 0.5", "--label-smoothing 0.1"),
     "tos": ("", "--tos 0x28"),
-    "watched": ("", "--metrics 0 --tensorboard @tmp/board"),
+    "watched": ("", "--metrics 0 --tensorboard @tmp/board --trace @tmp/trace.json"),
     "evaluation": ("", "--no-eval", "--eval-every 2"),
 }
 

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring, the clocks, and how the first member comes by the others' events. */
+#include "train/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/comm.h"
+
+enum {
+    ROUNDS = 32,    /* of the clocks' comparison */
+    WORD_PARTS = 4, /* a float holds sixteen bits of a word */
+    EVENT_WORDS = sizeof(shoali_trace_event) / sizeof(uint64_t) /* 48 bytes: no rest */
+};
+
+/* ------------------------------------------------------------------ the ring */
+
+static shoal_status refuse(const shoal_train *train)
+{
+    const shoal_train_desc *d = &train->desc;
+    const char *what = d->simulate > 0                        ? "simulate"
+                       : d->plan != NULL                      ? "plan"
+                       : d->no_exchange && train->workers > 1 ? "no_exchange"
+                                                              : NULL;
+    if (what == NULL)
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_EINVAL, "a trace of a run with %s is not there yet", what);
+}
+
+shoal_status shoali_trace_open(shoal_train *train)
+{
+    const shoal_train_desc *d = &train->desc;
+    if (d->trace == NULL)
+        return SHOAL_OK;
+    SHOALI_TRY(refuse(train));
+    if (train->server)
+        return SHOAL_OK;
+    if (train->place == 0) { /* before hours are spent */
+        int fd = open(d->trace, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return shoali_fail_os(SHOAL_EIO, errno, "cannot write the trace to %s", d->trace);
+        close(fd);
+    }
+    train->trace = shoali_alloc(sizeof *train->trace);
+    if (train->trace == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for a trace");
+    train->trace->path = d->trace;
+    train->trace->last = d->trace_last > 0 ? d->trace_last : UINT64_MAX;
+    return SHOAL_OK;
+}
+
+void shoali_trace_add(shoali_trace *trace, shoali_trace_event event)
+{
+    if (trace == NULL)
+        return;
+    uint64_t at = atomic_fetch_add_explicit(&trace->noted, 1, memory_order_relaxed);
+    trace->ring[at % SHOALI_TRACE_EVENTS] = event;
+}
+
+void shoali_trace_note(shoal_train *train, shoali_trace_kind kind, uint64_t start_us)
+{
+    if (train->trace == NULL)
+        return;
+    uint64_t took_us = shoali_now_us() - start_us;
+    shoali_trace_add(
+        train->trace,
+        (shoali_trace_event){.start_us = start_us,
+                             .step = train->step,
+                             .took_us = took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX,
+                             .kind = kind});
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const shoali_trace_event *x = a, *y = b;
+    return x->start_us != y->start_us ? (x->start_us > y->start_us ? 1 : -1)
+                                      : (x->took_us < y->took_us) - (x->took_us > y->took_us);
+}
+
+/* Those of the ring that are asked for, sorted. */
+static shoal_status take_own(const shoal_train *train, shoali_trace_rank *own_out)
+{
+    const shoali_trace *trace = train->trace;
+    uint64_t noted = atomic_load(&trace->noted);
+    uint64_t kept = noted < SHOALI_TRACE_EVENTS ? noted : SHOALI_TRACE_EVENTS;
+    uint64_t from = trace->last < train->step ? train->step - trace->last : 0;
+    *own_out = (shoali_trace_rank){.rank = train->rank, .overwritten = noted - kept};
+    own_out->events = shoali_alloc_array(kept + 1, sizeof *own_out->events);
+    if (own_out->events == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory to write a trace");
+    for (uint64_t i = 0; i < kept; i++)
+        if (trace->ring[i].step >= from)
+            own_out->events[own_out->count++] = trace->ring[i];
+    qsort(own_out->events, own_out->count, sizeof *own_out->events, by_start);
+    return SHOAL_OK;
+}
+
+/* ------------------------------------------------------------------ words as floats */
+
+/* Sums of floats carry whole numbers below 2^24: sixteen bits each, of one rank, others add 0. */
+static void put_words(const uint64_t *words, size_t count, float *out)
+{
+    for (size_t i = 0; i < count * WORD_PARTS; i++)
+        out[i] = (float)(words[i / WORD_PARTS] >> (16 * (i % WORD_PARTS)) & 0xffff);
+}
+
+static void get_words(const float *in, size_t count, uint64_t *words_out)
+{
+    memset(words_out, 0, count * sizeof *words_out);
+    for (size_t i = 0; i < count * WORD_PARTS; i++)
+        words_out[i / WORD_PARTS] |= (uint64_t)in[i] << (16 * (i % WORD_PARTS));
+}
+
+/* ------------------------------------------------------------------ clocks */
+
+void shoali_trace_compare(const uint64_t *first, const uint64_t *its, uint32_t rounds,
+                          shoali_trace_rank *rank_out)
+{
+    int64_t most = INT64_MAX, least = INT64_MIN;
+    for (size_t i = 0; i < 2 * (size_t)rounds; i += 2) {
+        int64_t below = (int64_t)(its[i + 1] - first[i]), above = (int64_t)(its[i] - first[i + 1]);
+        most = below < most ? below : most;
+        least = above > least ? above : least;
+    }
+    rank_out->offset_us = ((double)most + (double)least) / 2;
+    rank_out->error_us = fabs((double)most - (double)least) / 2;
+}
+
+static shoal_status align(shoal_train *train, shoali_trace_rank *ranks)
+{
+    const size_t words = 2 * (size_t)ROUNDS, each = words * WORD_PARTS;
+    uint64_t mine[2 * ROUNDS], first[2 * ROUNDS];
+    float *all = shoali_alloc_array(each * train->member_count, sizeof *all);
+    if (all == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory to compare clocks");
+    shoal_status status = SHOAL_OK;
+    for (size_t i = 0; i < words && status == SHOAL_OK; i += 2) {
+        float nothing = 0;
+        mine[i] = shoali_now_us();
+        status = shoali_train_reduce(train, &nothing, 1, SHOAL_SUM, "clocks");
+        mine[i + 1] = shoali_now_us();
+    }
+    uint32_t place = 0;
+    while (train->members[place] != train->rank)
+        place++;
+    put_words(mine, words, all + each * place);
+    if (status == SHOAL_OK)
+        status = shoali_train_reduce(train, all, each * train->member_count, SHOAL_SUM, "clocks");
+    get_words(all, words, first);
+    for (uint32_t i = 0; i < train->member_count && status == SHOAL_OK; i++) {
+        get_words(all + each * i, words, mine);
+        ranks[i].rank = train->members[i];
+        if (i > 0)
+            shoali_trace_compare(first, mine, ROUNDS, &ranks[i]);
+    }
+    shoali_free(all);
+    return status;
+}
+
+/* ------------------------------------------------------------------ to the first member */
+
+/* One member's events to the first; both are here. buf: a count and a place for `most` events. */
+static shoal_status hand_over(shoal_train *train, uint32_t place, const shoali_trace_rank *own,
+                              shoali_trace_rank *ranks, uint64_t most, float *buf)
+{
+    const size_t words = 2 + most * EVENT_WORDS;
+    const bool receives = train->members[0] == train->rank;
+    const uint32_t pair[2] = {train->members[0], train->members[place]};
+    uint64_t head[2] = {own->count, own->overwritten};
+    memset(buf, 0, words * WORD_PARTS * sizeof *buf);
+    if (!receives) {
+        put_words(head, 2, buf);
+        put_words((const uint64_t *)(const void *)own->events, own->count * EVENT_WORDS,
+                  buf + 2 * (size_t)WORD_PARTS);
+    }
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.buf = buf;
+    desc.count = words * WORD_PARTS;
+    desc.members = pair;
+    desc.member_count = 2;
+    desc.label = "trace";
+    SHOALI_TRY(shoali_comm_run(train->comm, &desc, NULL));
+    if (!receives)
+        return SHOAL_OK;
+    shoali_trace_rank *to = &ranks[place];
+    get_words(buf, 2, head);
+    to->count = head[0] < most ? head[0] : most;
+    to->overwritten = head[1];
+    to->events = shoali_alloc_array(to->count + 1, sizeof *to->events);
+    if (to->events == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for the trace of rank %u", to->rank);
+    get_words(buf + 2 * (size_t)WORD_PARTS, to->count * EVENT_WORDS,
+              (uint64_t *)(void *)to->events);
+    return SHOAL_OK;
+}
+
+static shoal_status gather(shoal_train *train, const shoali_trace_rank *own,
+                           shoali_trace_rank *ranks)
+{
+    float most = (float)own->count; /* below 2^24 */
+    SHOALI_TRY(align(train, ranks));
+    SHOALI_TRY(shoali_train_reduce(train, &most, 1, SHOAL_MAX, "trace"));
+    float *buf = shoali_alloc_array((2 + (size_t)most * EVENT_WORDS) * WORD_PARTS, sizeof *buf);
+    if (buf == NULL)
+        return shoali_fail(SHOAL_ENOMEM, "no memory to collect a trace");
+    shoal_status status = SHOAL_OK;
+    for (uint32_t i = 1; i < train->member_count && status == SHOAL_OK; i++)
+        if (train->rank == train->members[0] || train->rank == train->members[i])
+            status = hand_over(train, i, own, ranks, (uint64_t)most, buf);
+    shoali_free(buf);
+    return status;
+}
+
+shoal_status shoali_trace_collect(shoal_train *train)
+{
+    const uint32_t count = train->comm != NULL ? train->member_count : 1;
+    shoali_trace_rank own = {0};
+    if (train->trace == NULL)
+        return SHOAL_OK;
+    shoali_trace_rank *ranks = shoali_alloc_array(count, sizeof *ranks);
+    shoal_status status = ranks != NULL ? take_own(train, &own) : SHOAL_ENOMEM;
+    if (status == SHOAL_OK && count > 1)
+        status = gather(train, &own, ranks);
+    train->trace->written = status == SHOAL_OK;
+    if (status == SHOAL_OK && (count == 1 || train->rank == train->members[0])) {
+        own.offset_us = own.error_us = 0;
+        ranks[0] = own;
+        own.events = NULL;
+        status = shoali_trace_write(train, ranks, count, !train->loose, true);
+    }
+    for (uint32_t i = 0; ranks != NULL && i < count; i++)
+        shoali_free(ranks[i].events);
+    shoali_free(own.events);
+    shoali_free(ranks);
+    return status;
+}
+
+void shoali_trace_close(shoal_train *train)
+{
+    shoali_trace *trace = train->trace;
+    shoali_trace_rank own = {0};
+    if (trace != NULL && !trace->written && trace->reports) {
+        shoal_status status = take_own(train, &own);
+        if (status == SHOAL_OK)
+            status = shoali_trace_write(train, &own, 1, false, false);
+        if (status == SHOAL_OK)
+            shoali_log(WARN, "the run did not end well: %s has the events of rank %u alone",
+                       trace->path, train->rank);
+        shoali_free(own.events);
+    }
+    shoali_free(trace);
+    train->trace = NULL;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a worker does when: a ring of events in memory, put on one clock and into one file at the
+ * end. Perfetto's JSON (Trace Event Format): docs/trace.md. */
+#ifndef SHOALI_TRAIN_TRACE_H
+#define SHOALI_TRAIN_TRACE_H
+
+#include <stdatomic.h>
+
+#include "train/trainer.h"
+
+enum { SHOALI_TRACE_EVENTS = 1 << 14 }; /* a power of two; newer ones take the oldest's places */
+
+typedef enum {
+    SHOALI_TRACE_STEP,
+    SHOALI_TRACE_DATA,
+    SHOALI_TRACE_COMPUTE, /* forward and backward pass */
+    SHOALI_TRACE_WAIT,
+    SHOALI_TRACE_UPDATE,
+    SHOALI_TRACE_EXCHANGE, /* a bucket, from its operation's start to its end */
+    SHOALI_TRACE_CHECK,    /* of the replicas */
+    SHOALI_TRACE_EVALUATE,
+    SHOALI_TRACE_CHECKPOINT,
+    SHOALI_TRACE_REFORM,
+    SHOALI_TRACE_KINDS
+} shoali_trace_kind;
+
+typedef struct shoali_trace_event {
+    uint64_t start_us; /* monotonic, of its host */
+    uint64_t step;
+    uint64_t offset; /* EXCHANGE: first element of the bucket */
+    uint32_t took_us;
+    uint32_t encode_us, decode_us; /* EXCHANGE: of processor time in it */
+    uint32_t sent_bytes;           /* EXCHANGE: coded */
+    uint32_t kind, unused;
+} shoali_trace_event;
+
+struct shoali_trace {
+    const char *path;
+    uint64_t last; /* steps that are asked for; UINT64_MAX: all */
+    bool reports;  /* this was the worker that tells, after the latest step */
+    bool written;  /* or tried */
+    _Atomic uint64_t noted;
+    shoali_trace_event ring[SHOALI_TRACE_EVENTS];
+};
+
+/** What one rank brings to the file; its clock is offset_us ahead of the first rank's. */
+typedef struct shoali_trace_rank {
+    uint32_t rank;
+    uint64_t overwritten, count;
+    double offset_us, error_us; /* the true offset is within so much of it */
+    shoali_trace_event *events; /* [count] owned, by start */
+} shoali_trace_rank;
+
+/** Take the ring, 0.8 MB, if desc.trace asks for one, and see that the file can be written.
+ * @return SHOAL_OK | EINVAL (simulate, plan, no_exchange) | EIO | ENOMEM */
+SHOAL_MUST_USE shoal_status shoali_trace_open(shoal_train *train);
+/** Something that began at start_us has ended now. No lock, no allocation; without a ring nothing.
+ * Any thread. */
+void shoali_trace_note(shoal_train *train, shoali_trace_kind kind, uint64_t start_us);
+/** The same of a bucket: all but kind is given. */
+void shoali_trace_add(shoali_trace *trace, shoali_trace_event event);
+/** Collective among the members: their events on the first one's clock, which writes the file. */
+SHOAL_MUST_USE shoal_status shoali_trace_collect(shoal_train *train);
+/** Where the run ended without that, who told last writes what it has itself. */
+void shoali_trace_close(shoal_train *train);
+
+/** How far a rank's clock is ahead of the first one's. An all-reduce ends nowhere before it has
+ * begun everywhere, so that is less than (its end - the first one's start) and more than (its start
+ * - the first one's end); the narrowest of all rounds holds. After Cristian, "Probabilistic clock
+ * synchronization" (Distributed Computing 3, 1989).
+ * @param first, its [rounds][start, end] in microseconds
+ * @param rank_out offset_us, error_us */
+void shoali_trace_compare(const uint64_t *first, const uint64_t *its, uint32_t rounds,
+                          shoali_trace_rank *rank_out);
+
+/* trace_write.c */
+/** exact: ranks make each step together, so that they can be compared. Events are sorted.
+ * @return SHOAL_OK | EIO | ENOMEM */
+SHOAL_MUST_USE shoal_status shoali_trace_write(const shoal_train *train, shoali_trace_rank *ranks,
+                                               uint32_t count, bool exact, bool whole);
+
+#endif
