@@ -46,7 +46,8 @@ OTHERS = {
     "checks": ("", "--check-every 2", "--nonfinite skip", "--dump-gradients @tmp/dump"),
     "step": ("", "--clip-norm 0.5", "--label-smoothing 0.1"),
     "tos": ("", "--tos 0x28"),
-    "watched": ("", "--metrics 0 --tensorboard @tmp/board --trace @tmp/trace.json"),
+    "watched": ("", "--metrics 0 --tensorboard @tmp/board",
+                "--trace @tmp/trace.json --trace-last 4"),
     "evaluation": ("", "--no-eval", "--eval-every 2"),
 }
 
