@@ -143,6 +143,14 @@ static void kill_one(world *w, uint8_t node)
     node_died(w, node);
 }
 
+/* Stopped again, it stays so for as long as it would have: what waits for it is read when it runs. */
+static void pause_one(world *w, uint8_t node)
+{
+    const uint64_t until_us = w->now_us + world_random(w, 3 * WORLD_TIMEOUT_US);
+    if (until_us > w->node[node].paused_until_us)
+        w->node[node].paused_until_us = until_us;
+}
+
 static void fault(world *w)
 {
     const uint8_t node = (uint8_t)world_random(w, w->nodes);
@@ -153,7 +161,7 @@ static void fault(world *w)
         for (uint64_t more = world_random(w, 3); more < 3; more += 1 + world_random(w, 2))
             kill_one(w, (uint8_t)world_random(w, w->nodes));
     else if (what < 5)
-        w->node[node].paused_until_us = w->now_us + world_random(w, 3 * WORLD_TIMEOUT_US);
+        pause_one(w, node);
     else if (what < 8)
         part_somehow(w);
     else if (what == 8)
