@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layer kinds that make a graph of the chain: branch takes an earlier output up again, add and
- * concat join one with the output of the layer before. Described only.
+ * concat join one with the output of the layer before.
  *
  *     conv            a block of a residual network:
  *     relu      <-+   back=3 of add names this relu
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "model/model.h"
 
-enum { JOINED_MAX = 16 };
+enum { JOINED_MAX = SHOALI_LAYER_INPUTS_MAX - 1 };
 
 shoal_status shoali_layer_back(const shoal_model *model, const shoali_layer *layer, int64_t back,
                                shoal_shape *shape_out)
@@ -29,11 +29,18 @@ static bool same_shape(shoal_shape a, shoal_shape b)
     return a.channels == b.channels && a.height == b.height && a.width == b.width;
 }
 
+/* What only planners may see stays describable: blocks of language models meet in joints, too. */
+static void describe_huge(shoali_layer *layer)
+{
+    layer->described = shoali_shape_elems(layer->out) > SHOALI_MODEL_ELEMS_MAX;
+}
+
 static shoal_status infer_branch(shoal_model *model, shoali_layer *layer)
 {
     const shoali_branch_params *p = layer->params;
     SHOALI_TRY(shoali_layer_back(model, layer, p->back, &layer->in));
     layer->out = layer->in;
+    describe_huge(layer);
     return SHOAL_OK;
 }
 
@@ -43,8 +50,8 @@ static const shoali_key branch_keys[] = {
 };
 const shoali_layer_row shoali_layer_branch = {
     .name = "branch",
-    .help = "go on from an earlier output (described only)",
-    .traits = SHOALI_LAYER_ALIAS | SHOALI_LAYER_DESCRIBED,
+    .help = "go on from an earlier output",
+    .traits = SHOALI_LAYER_ALIAS,
     .schema = {branch_keys, 1, sizeof(shoali_branch_params)},
     .infer = infer_branch,
 };
@@ -60,13 +67,14 @@ static shoal_status infer_add(shoal_model *model, shoali_layer *layer)
                            layer->in.width);
     layer->out = layer->in;
     layer->forward_flops = layer->input_flops = (double)shoali_shape_elems(layer->in);
+    describe_huge(layer);
     return SHOAL_OK;
 }
 
 const shoali_layer_row shoali_layer_add = {
     .name = "add",
-    .help = "sum with an earlier output (described only)",
-    .traits = SHOALI_LAYER_DESCRIBED,
+    .help = "sum with an earlier output",
+    .traits = SHOALI_LAYER_IN_PLACE,
     .schema = {branch_keys, 1, sizeof(shoali_branch_params)},
     .infer = infer_add,
 };
@@ -114,6 +122,7 @@ static shoal_status infer_concat(shoal_model *model, shoali_layer *layer)
         return shoali_fail(SHOAL_EINVAL, "%llu channels are too many",
                            (unsigned long long)channels);
     layer->out = (shoal_shape){(uint32_t)channels, layer->in.height, layer->in.width};
+    describe_huge(layer);
     return SHOAL_OK;
 }
 
@@ -123,11 +132,43 @@ static const shoali_key concat_keys[] = {
 };
 const shoali_layer_row shoali_layer_concat = {
     .name = "concat",
-    .help = "channels of earlier outputs, then those of the layer before (described only)",
-    .traits = SHOALI_LAYER_DESCRIBED,
+    .help = "channels of earlier outputs, then those of the layer before",
     .schema = {concat_keys, 1, sizeof(shoali_concat_params)},
     .infer = infer_concat,
 };
+
+/* ---------------------------------------------------------------- who reads whom */
+
+uint32_t shoali_layer_value(const shoal_model *model, uint32_t value)
+{
+    while (value > 0 && (model->layers[value - 1].row->traits & SHOALI_LAYER_ALIAS) != 0) {
+        const shoali_layer *view = &model->layers[value - 1];
+        const shoali_branch_params *p = view->params;
+        value -= view->row == &shoali_layer_branch ? (uint32_t)p->back : 1;
+    }
+    return value;
+}
+
+uint32_t shoali_layer_inputs(const shoal_model *model, uint32_t index,
+                             uint32_t inputs_out[SHOALI_LAYER_INPUTS_MAX])
+{
+    const shoali_layer *layer = &model->layers[index];
+    int64_t backs[JOINED_MAX];
+    size_t count = 0;
+    if (layer->row == &shoali_layer_branch || layer->row == &shoali_layer_add) {
+        const shoali_branch_params *p = layer->params;
+        backs[count++] = p->back;
+    } else if (layer->row == &shoali_layer_concat) {
+        const shoali_concat_params *p = layer->params;
+        if (read_backs(p->back, backs, &count) != SHOAL_OK)
+            count = 0; /* not in a model that was built */
+    }
+    for (size_t i = 0; i < count; i++)
+        inputs_out[i] = shoali_layer_value(model, index + 1 - (uint32_t)backs[i]);
+    if (layer->row != &shoali_layer_branch)
+        inputs_out[count++] = shoali_layer_value(model, index);
+    return (uint32_t)count;
+}
 
 /* Local response normalisation: a sum of squares over neighbouring channels, a power, a product. */
 static shoal_status infer_lrn(shoal_model *model, shoali_layer *layer)

@@ -23,7 +23,6 @@ static shoal_status infer_pool(shoal_model *model, shoali_layer *layer)
     (void)model;
     layer->out = (shoal_shape){layer->in.channels, windows(layer->in.height, p, stride),
                                windows(layer->in.width, p, stride)};
-    layer->described = p->pad > 0;
     if (p->pad >= p->kernel)
         return shoali_fail(SHOAL_EINVAL,
                            "pad %d is not below kernel %d: windows would see nothing but border",
@@ -36,6 +35,15 @@ static shoal_status infer_pool(shoal_model *model, shoali_layer *layer)
     return SHOAL_OK;
 }
 
+/* Whether the mean of a window counts the border is disputed among frameworks: not executed. */
+static shoal_status infer_mean_pool(shoal_model *model, shoali_layer *layer)
+{
+    const shoali_pool_params *p = layer->params;
+    SHOALI_TRY(infer_pool(model, layer));
+    layer->described = p->pad > 0;
+    return SHOAL_OK;
+}
+
 static const shoali_key pool_keys[] = {
     {"kernel", SHOALI_KEY_INT, offsetof(shoali_pool_params, kernel), 1, 255, NULL, "2",
      "side of the window, pixels"},
@@ -44,7 +52,7 @@ static const shoali_key pool_keys[] = {
     {"ceil", SHOALI_KEY_FLAG, offsetof(shoali_pool_params, ceil), 0, 0, NULL, "off",
      "a partial window at the end counts"},
     {"pad", SHOALI_KEY_INT, offsetof(shoali_pool_params, pad), 0, 254, NULL, "0",
-     "border around the image, pixels (not executed)"},
+     "border around the image, pixels, that never wins (of avgpool: not executed)"},
 };
 const shoali_layer_row shoali_layer_maxpool = {
     .name = "maxpool",
@@ -56,7 +64,7 @@ const shoali_layer_row shoali_layer_avgpool = {
     .name = "avgpool",
     .help = "mean of each window (of the pixels in it, where it is partial)",
     .schema = {pool_keys, 4, sizeof(shoali_pool_params)},
-    .infer = infer_pool,
+    .infer = infer_mean_pool,
 };
 
 /* ---------------------------------------------------------------- elementwise */

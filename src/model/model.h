@@ -15,7 +15,8 @@ enum {
     SHOALI_MODEL_NAME_MAX = 64,
     SHOALI_MODEL_SIDE_MAX = 1 << 20, /* of an input: channels, height, width */
     SHOALI_LAYER_SPEC_MAX = 256,
-    SHOALI_LAYER_TENSORS_MAX = 10 /* an LSTM's, both directions */
+    SHOALI_LAYER_TENSORS_MAX = 10, /* an LSTM's, both directions */
+    SHOALI_LAYER_INPUTS_MAX = 17   /* of a concat: 16 earlier outputs and the one before */
 };
 #define SHOALI_MODEL_ELEMS_MAX \
     UINT64_C(0x7fffffff) /* of one tensor, of one layer's output, of all parameters */
@@ -76,8 +77,9 @@ struct shoal_model {
 
 /* Traits of a layer kind. */
 enum {
-    SHOALI_LAYER_IN_PLACE = 1u << 0, /* may overwrite its input: backward needs the output only */
-    SHOALI_LAYER_ALIAS = 1u << 1,    /* the input under another shape: nothing runs */
+    SHOALI_LAYER_IN_PLACE =
+        1u << 0, /* may overwrite its (last) input: backward needs the output only */
+    SHOALI_LAYER_ALIAS = 1u << 1,        /* the input under another shape: nothing runs */
     SHOALI_LAYER_KEEPS_OUTPUT = 1u << 2, /* backward reads the output: nobody may overwrite it */
     SHOALI_LAYER_RECTIFIES = 1u << 3,    /* max(x, 0): the layer before it may do it in passing */
     SHOALI_LAYER_DESCRIBED = 1u << 4,    /* planners cost it, nothing executes it */
@@ -130,6 +132,17 @@ SHOAL_MUST_USE shoal_status shoali_layer_weights(shoal_model *model, shoali_laye
 SHOAL_MUST_USE shoal_status shoali_layer_back(const shoal_model *model, const shoali_layer *layer,
                                               int64_t back, shoal_shape *shape_out);
 
+/**
+ * What a layer reads, as values: 0 is the model's input, i + 1 what layer i gives. Views (flatten,
+ * branch) are looked through: it is the layer that computes which is named. The last input is
+ * that of the layer before; those of add and concat stand in front, in the order of their keys.
+ * @return how many, 1 or more. Of kinds that are described only: the layer before.
+ */
+uint32_t shoali_layer_inputs(const shoal_model *model, uint32_t index,
+                             uint32_t inputs_out[SHOALI_LAYER_INPUTS_MAX]);
+/** The value behind views: the value itself if a layer computes it. */
+uint32_t shoali_layer_value(const shoal_model *model, uint32_t value);
+
 static inline uint64_t shoali_shape_elems(shoal_shape shape)
 {
     return (uint64_t)shape.channels * shape.height * shape.width;
@@ -155,7 +168,7 @@ typedef struct shoali_conv_params {
 typedef struct shoali_pool_params {
     int64_t kernel, stride; /* stride 0: kernel */
     bool ceil;   /* a last, partial window counts (Caffe, TensorFlow's SAME for even sizes) */
-    int64_t pad; /* above 0: described only */
+    int64_t pad; /* pixels outside the image never win; above 0, a mean pool is described only */
 } shoali_pool_params;
 typedef struct shoali_dropout_params {
     double rate;

@@ -92,6 +92,39 @@ static void make_bottleneck(shoali_layer_list *list, int width, int stride, bool
     shoali_layer_list_add(list, "relu");
 }
 
+/* Two 3x3 convolutions, the first with the stride, beside the input or, where shapes change, beside
+ * a 1x1 of it (the paper's option B; its CIFAR nets pad with zeros instead, option A). */
+static void make_plain_block(shoali_layer_list *list, int width, int stride)
+{
+    conv_norm(list, width, 3, stride, 1);
+    shoali_layer_list_add(list, "relu");
+    conv_norm(list, width, 3, 1, 1);
+    if (stride > 1) {
+        shoali_layer_list_add(list, "branch:back=6");
+        conv_norm(list, width, 1, stride, 0);
+        shoali_layer_list_add(list, "add:back=4");
+    } else {
+        shoali_layer_list_add(list, "add:back=6");
+    }
+    shoali_layer_list_add(list, "relu");
+}
+
+/* For 32 x 32. variant 8: section 4.2 with n = 1; 18: table 1's net behind a 3x3 without a pool, as
+ * is common for CIFAR. */
+static void make_small_resnet(shoali_layer_list *list, int variant)
+{
+    const int width = variant == 8 ? 16 : 64, stages = variant == 8 ? 3 : 4;
+    const int blocks = variant == 8 ? 1 : 2;
+    conv_norm(list, width, 3, 1, 1);
+    shoali_layer_list_add(list, "relu");
+    for (int stage = 0; stage < stages; stage++)
+        for (int i = 0; i < blocks; i++)
+            make_plain_block(list, width << stage, i == 0 && stage > 0 ? 2 : 1);
+    shoali_layer_list_add(list, "avgpool:kernel=%d", 32 >> (stages - 1));
+    shoali_layer_list_add(list, "flatten");
+    shoali_layer_list_add(list, "dense:out=10");
+}
+
 /* He, Zhang, Ren, Sun, CVPR 2016, table 1; stride in the 3x3, as frameworks have it. */
 static void make_resnet(shoali_layer_list *list, int variant)
 {
@@ -188,6 +221,10 @@ static void make_language(shoali_layer_list *list, int variant)
     {               \
         3, 224, 224 \
     }
+#define CIFAR     \
+    {             \
+        3, 32, 32 \
+    }
 #define ROW(label, text_help, shape, maker, which)                                       \
     {                                                                                    \
         .text = {.name = (label), .help = (text_help), .input = shape}, .make = (maker), \
@@ -204,8 +241,10 @@ const shoali_zoo_row shoali_zoo_large[] = {
     ROW("vgg-d", "VGG-16", IMAGENET, make_vgg, 3),
     ROW("vgg-e", "VGG-19", IMAGENET, make_vgg, 4),
     ROW("googlenet", "GoogLeNet (described only)", IMAGENET, make_googlenet, 0),
-    ROW("resnet-50", "ResNet-50 (described only)", IMAGENET, make_resnet, 0),
-    ROW("resnet-152", "ResNet-152 (described only)", IMAGENET, make_resnet, 1),
+    ROW("resnet-8", "ResNet of 8 layers; 32 x 32", CIFAR, make_small_resnet, 8),
+    ROW("resnet-18", "ResNet-18; 32 x 32", CIFAR, make_small_resnet, 18),
+    ROW("resnet-50", "ResNet-50; 224 x 224", IMAGENET, make_resnet, 0),
+    ROW("resnet-152", "ResNet-152; 224 x 224", IMAGENET, make_resnet, 1),
     ROW("gpt-3", "GPT-3, 96 blocks of 12288 (described only)", TOKENS(2048), make_language, 0),
     ROW("turing-nlg", "78 blocks of 4256 (described only)", TOKENS(1024), make_language, 1),
     ROW("msft-1t", "128 blocks of 24576 (described only)", TOKENS(2048), make_language, 2),

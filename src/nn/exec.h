@@ -30,6 +30,13 @@ typedef struct shoali_pass {
     uint32_t longest;        /* of them; 0: all there are */
 } shoali_pass;
 
+/** What a joint (add, concat) reads: the last is the layer before. */
+typedef struct shoali_inputs {
+    uint32_t count;
+    const float *x[SHOALI_LAYER_INPUTS_MAX];
+    uint32_t channels[SHOALI_LAYER_INPUTS_MAX];
+} shoali_inputs;
+
 typedef struct shoali_exec {
     bool rectifies; /* honours node->rectify */
     /** Bytes for `batch` samples; NULL: 0. */
@@ -43,6 +50,13 @@ typedef struct shoali_exec {
     /** Overwrite node->grads, and dx unless it is NULL. dx == dy if y == x. dy may be spoilt. */
     void (*backward)(const shoali_node *node, const shoali_pass *pass, const float *x,
                      const float *y, float *dy, float *dx);
+    /** Of joints, in place of the two above. y == the last x if the row is IN_PLACE and the net
+     * chose so. */
+    void (*join_forward)(const shoali_node *node, const shoali_pass *pass, const shoali_inputs *in,
+                         float *y);
+    /** The gradient of one input into dx, or added to it. dx == dy if y is that input. */
+    void (*join_backward)(const shoali_node *node, const shoali_pass *pass, const shoali_inputs *in,
+                          uint32_t input, const float *dy, float *dx, bool add);
     /** The rows of its one tensor's gradient that the last backward may have made other than zero,
      *  ascending. NULL: any. */
     const uint32_t *(*rows)(const shoali_node *node, size_t *count_out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A net: the nodes of a model over a few arenas. Activations lie one behind the other, a layer that
- * may work in place takes its input's memory; gradients of activations need two buffers, from layer
- * to layer in turn. */
+ * may work in place takes its input's memory; gradients of activations have the buffers of
+ * graph.h's plan. */
 #include "nn/nn.h"
 
 #include <cblas.h>
@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "kernel/kernel.h"
 #include "nn/exec.h"
+#include "nn/graph.h"
 #include "nn/init.h"
 #include "nn/sequence_loss.h"
 
@@ -35,7 +36,8 @@ struct shoali_net {
     double smoothing;   /* of labels, in training */
     shoali_node *nodes; /* [model->layer_count] */
     float *params, *grads, *state;
-    float *slopes[2]; /* gradients of activations */
+    shoali_graph graph;
+    float **slopes; /* [graph.slot_count]: gradients of activations */
     void *work;
     const float *scores;
     shoali_sequence_work *sequence; /* NULL: one label per sample */
@@ -56,18 +58,10 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The memory that the layer at index may overwrite, NULL: none. Neither the caller's batch nor an
- * output still needed. */
-static float *reusable(const shoali_net *net, uint32_t index)
+/* The value that the layer before gives, as the layer at index reads it. */
+static uint32_t value_before(const shoali_net *net, uint32_t index)
 {
-    if ((net->model->layers[index].row->traits & SHOALI_LAYER_IN_PLACE) == 0)
-        return NULL;
-    for (uint32_t producer = index; producer-- > 0;) {
-        uint32_t traits = net->model->layers[producer].row->traits;
-        if ((traits & SHOALI_LAYER_ALIAS) == 0)
-            return (traits & SHOALI_LAYER_KEEPS_OUTPUT) == 0 ? net->nodes[producer].y : NULL;
-    }
-    return NULL;
+    return net->graph.edges[net->graph.first[index + 1] - 1].value;
 }
 
 static shoal_status make_node(shoali_net *net, uint32_t index)
@@ -79,8 +73,9 @@ static shoal_status make_node(shoali_net *net, uint32_t index)
                           .params = net->params + layer->param_offset,
                           .grads = net->grads + layer->param_offset,
                           .state = net->state + layer->state_offset,
-                          .y = reusable(net, index)};
-    node->in_place = node->y != NULL;
+                          .in_place = net->graph.in_place[index]};
+    if (node->in_place)
+        node->y = net->nodes[value_before(net, index) - 1].y;
     node->absorbed = node->in_place && (layer->row->traits & SHOALI_LAYER_RECTIFIES) != 0 &&
                      node[-1].exec->rectifies;
     if (node->absorbed)
@@ -100,22 +95,26 @@ static shoal_status make_node(shoali_net *net, uint32_t index)
 
 static shoal_status make_buffers(shoali_net *net)
 {
-    size_t work = 0, widest = 0;
+    size_t work = 0;
     for (uint32_t i = 0; i < net->model->layer_count; i++) {
         const shoali_layer *layer = &net->model->layers[i];
         const shoali_node *node = &net->nodes[i];
-        widest = larger(widest, (size_t)shoali_shape_elems(layer->out));
-        widest = larger(widest, (size_t)shoali_shape_elems(layer->in));
         if (node->exec->work_bytes != NULL)
             work = larger(work, node->exec->work_bytes(layer, net->batch_max));
         if (node->exec->setup != NULL)
             node->exec->setup(node, net->batch_max);
     }
     net->work = shoali_arena_alloc(net->arena, work);
-    net->slopes[0] = shoali_arena_array(net->arena, widest * net->batch_max, sizeof(float));
-    net->slopes[1] = shoali_arena_array(net->arena, widest * net->batch_max, sizeof(float));
-    return net->work == NULL || net->slopes[0] == NULL || net->slopes[1] == NULL ? SHOAL_ENOMEM
-                                                                                 : SHOAL_OK;
+    net->slopes = shoali_arena_array(net->arena, net->graph.slot_count, sizeof *net->slopes);
+    if (net->work == NULL || net->slopes == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t slot = 0; slot < net->graph.slot_count; slot++) {
+        size_t elems = (size_t)net->graph.slot_elems[slot];
+        net->slopes[slot] = shoali_arena_array(net->arena, elems * net->batch_max, sizeof(float));
+        if (net->slopes[slot] == NULL)
+            return SHOAL_ENOMEM;
+    }
+    return SHOAL_OK;
 }
 
 /* Running variances start at 1, all other state at 0. */
@@ -139,6 +138,7 @@ static shoal_status fill_net(shoali_net *net, float *params, float *grads)
     net->state = shoali_arena_array(net->arena, (size_t)model->state_count, sizeof(float));
     if (net->nodes == NULL || net->params == NULL || net->grads == NULL || net->state == NULL)
         return SHOAL_ENOMEM;
+    SHOALI_TRY(shoali_graph_plan(net->arena, model, &net->graph));
     for (uint32_t i = 0; i < model->layer_count; i++)
         SHOALI_TRY(make_node(net, i));
     SHOALI_TRY(make_buffers(net));
@@ -318,34 +318,39 @@ static void judge(shoali_net *net, const shoali_batch *batch, float *dscores, sh
     loss->labels = batch->count;
 }
 
+/* What a layer gave, or the caller's batch. */
+static const float *value_at(const shoali_net *net, const float *batch_x, uint32_t value)
+{
+    return value == 0 ? batch_x : net->nodes[value - 1].y;
+}
+
+static shoali_inputs inputs_of(const shoali_net *net, const float *batch_x, uint32_t index)
+{
+    const shoal_model *model = net->model;
+    shoali_inputs in = {0};
+    for (uint32_t e = net->graph.first[index]; e < net->graph.first[index + 1]; e++, in.count++) {
+        uint32_t value = net->graph.edges[e].value;
+        in.x[in.count] = value_at(net, batch_x, value);
+        in.channels[in.count] = value == 0 ? model->input.channels
+                                           : model->layers[value - 1].out.channels;
+    }
+    return in;
+}
+
 static const float *run_forward(shoali_net *net, const shoali_pass *pass, const float *x)
 {
     for (uint32_t i = 0; i < net->model->layer_count; i++) {
         const shoali_node *node = &net->nodes[i];
         if (node->y == NULL || node->absorbed)
             continue;
-        node->exec->forward(node, pass, x, node->y);
-        x = node->y;
+        if (node->exec->join_forward != NULL) {
+            const shoali_inputs in = inputs_of(net, x, i);
+            node->exec->join_forward(node, pass, &in, node->y);
+        } else {
+            node->exec->forward(node, pass, value_at(net, x, value_before(net, i)), node->y);
+        }
     }
-    return x;
-}
-
-/* The input of a layer: what the nearest earlier one computed, or the caller's batch. */
-static const float *input_of(const shoali_net *net, const float *x, uint32_t index)
-{
-    for (uint32_t i = index; i-- > 0;)
-        if (net->nodes[i].y != NULL)
-            return net->nodes[i].y;
-    return x;
-}
-
-/* Layers before the first one with parameters need no gradient. */
-static uint32_t first_trained(const shoal_model *model)
-{
-    uint32_t i = 0;
-    while (model->layers[i].tensor_count == 0)
-        i++;
-    return i;
+    return value_at(net, x, net->graph.output);
 }
 
 static shoal_status report(const shoali_node *node, shoali_grads_ready ready, void *ctx)
@@ -355,25 +360,58 @@ static shoal_status report(const shoali_node *node, shoali_grads_ready ready, vo
     return ready(ctx, (size_t)node->layer->param_offset, (size_t)node->layer->param_count);
 }
 
-/* Backward down to layer `first`; dx_out NULL: nobody needs that layer's input gradient. */
-static shoal_status run_backward(shoali_net *net, const shoali_pass *pass, const float *batch_x,
-                                 uint32_t first, float **dx_out, shoali_grads_ready ready,
+/* A pass to the parameters, or to the batch, too. */
+typedef struct descent {
+    const shoali_pass *pass;
+    const float *batch_x;
+    bool all; /* gradients also of what depends on no parameters */
+} descent;
+
+static bool needs(const shoali_net *net, const descent *d, uint32_t value)
+{
+    return d->all || net->graph.trained[value];
+}
+
+static float *slope_of(const shoali_net *net, uint32_t value)
+{
+    return net->slopes[net->graph.slot[value]];
+}
+
+static void join_back(shoali_net *net, const descent *d, uint32_t index)
+{
+    const shoali_node *node = &net->nodes[index];
+    const shoali_inputs in = inputs_of(net, d->batch_x, index);
+    const shoali_edge *edges = net->graph.edges + net->graph.first[index];
+    for (uint32_t k = 0; k < in.count; k++)
+        if (needs(net, d, edges[k].value))
+            node->exec->join_backward(node, d->pass, &in, k, slope_of(net, index + 1),
+                                      slope_of(net, edges[k].value), edges[k].adds);
+}
+
+static void layer_back(shoali_net *net, const descent *d, uint32_t index)
+{
+    const shoali_node *node = &net->nodes[index];
+    const shoali_edge edge = net->graph.edges[net->graph.first[index]];
+    const float *x = value_at(net, d->batch_x, edge.value);
+    float *dx = needs(net, d, edge.value) ? slope_of(net, edge.value) : NULL, *to = dx;
+    if (dx != NULL && edge.adds)
+        to = net->slopes[net->graph.scratch[index]];
+    node->exec->backward(node, d->pass, x, node->y, slope_of(net, index + 1), to);
+    size_t count = to == dx ? 0 : d->pass->count * (size_t)shoali_shape_elems(node->layer->in);
+    for (size_t i = 0; i < count; i++)
+        dx[i] += to[i];
+}
+
+static shoal_status run_backward(shoali_net *net, const descent *d, shoali_grads_ready ready,
                                  void *ctx)
 {
-    float *dy = net->slopes[0], *other = net->slopes[1];
-    for (uint32_t i = net->model->layer_count; i-- > first;) {
+    for (uint32_t i = net->model->layer_count; i-- > 0;) {
         const shoali_node *node = &net->nodes[i];
-        if (node->y == NULL || node->absorbed)
+        if (node->y == NULL || node->absorbed || !needs(net, d, i + 1))
             continue;
-        float *dx = node->in_place ? dy : other;
-        node->exec->backward(node, pass, input_of(net, batch_x, i), node->y, dy,
-                             i == first && dx_out == NULL ? NULL : dx);
-        other = dx == dy ? other : dy;
-        dy = dx;
+        (node->exec->join_backward != NULL ? join_back : layer_back)(net, d, i);
         SHOALI_TRY(report(node, ready, ctx));
     }
-    if (dx_out != NULL)
-        *dx_out = dy;
     return SHOAL_OK;
 }
 
@@ -397,7 +435,7 @@ shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali
     const shoali_pass pass = pass_of(net, batch, true);
     net->scores = run_forward(net, &pass, batch->x);
     judge(net, batch, net->slopes[0], loss_out);
-    return run_backward(net, &pass, batch->x, first_trained(net->model), NULL, ready, ctx);
+    return run_backward(net, &(descent){&pass, batch->x, false}, ready, ctx);
 }
 
 const uint32_t *shoali_net_rows(const shoali_net *net, size_t offset, size_t *count_out)
@@ -429,10 +467,9 @@ float *shoali_net_slope(shoali_net *net)
 float *shoali_net_backward(shoali_net *net, const float *x, uint32_t count, bool need_dx)
 {
     const shoali_pass pass = {.count = count, .training = true, .work = net->work};
-    float *dx = NULL;
-    uint32_t first = need_dx || net->model->param_count == 0 ? 0 : first_trained(net->model);
-    shoal_status status = run_backward(net, &pass, x, first, need_dx ? &dx : NULL, NULL, NULL);
-    return status == SHOAL_OK ? dx : NULL; /* without `ready` nothing can fail */
+    shoal_status status = run_backward(net, &(descent){&pass, x, need_dx}, NULL, NULL);
+    return status == SHOAL_OK && need_dx ? slope_of(net, 0) : NULL; /* without `ready` nothing can
+                                                                       fail */
 }
 
 shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, shoali_loss *loss_out)

@@ -6,7 +6,7 @@
 #include "nn/exec.h"
 
 typedef struct geometry {
-    int height, width, out_height, out_width, kernel, stride;
+    int height, width, out_height, out_width, kernel, stride, pad;
     size_t planes; /* channels x samples */
 } geometry;
 
@@ -19,25 +19,26 @@ static geometry geometry_of(const shoali_layer *layer, uint32_t count)
                       (int)layer->out.width,
                       (int)p->kernel,
                       (int)(p->stride == 0 ? p->kernel : p->stride),
+                      (int)p->pad,
                       (size_t)layer->in.channels * count};
 }
 
-/* The window of output (oy, ox), cut at the image's end. */
+/* The window of output (oy, ox), cut to the image. */
 typedef struct window {
     int top, left, bottom, right;
 } window;
 
 static window window_of(const geometry *g, int oy, int ox)
 {
-    int top = oy * g->stride, left = ox * g->stride;
+    int top = oy * g->stride - g->pad, left = ox * g->stride - g->pad;
     int bottom = top + g->kernel, right = left + g->kernel;
-    return (window){top, left, bottom < g->height ? bottom : g->height,
+    return (window){top > 0 ? top : 0, left > 0 ? left : 0, bottom < g->height ? bottom : g->height,
                     right < g->width ? right : g->width};
 }
 
 /* ---------------------------------------------------------------- max */
 
-/* Which value of its window won: ky * kernel + kx. */
+/* Which value of its whole window won: ky * kernel + kx. */
 static size_t max_saved_bytes(const shoali_layer *layer, uint32_t batch)
 {
     return (size_t)shoali_shape_elems(layer->out) * batch * sizeof(uint16_t);
@@ -48,8 +49,9 @@ static bool beats(float challenger, float best)
     return (challenger > best) | (challenger != challenger);
 }
 
-static uint16_t winner(const geometry *g, window w, const float *x)
+static uint16_t winner(const geometry *g, int oy, int ox, const float *x)
 {
+    const window w = window_of(g, oy, ox);
     int best_y = w.top, best_x = w.left;
     for (int iy = w.top; iy < w.bottom; iy++)
         for (int ix = w.left; ix < w.right; ix++)
@@ -57,7 +59,15 @@ static uint16_t winner(const geometry *g, window w, const float *x)
                 best_y = iy;
                 best_x = ix;
             }
-    return (uint16_t)((best_y - w.top) * g->kernel + best_x - w.left);
+    return (uint16_t)((best_y - (oy * g->stride - g->pad)) * g->kernel + best_x -
+                      (ox * g->stride - g->pad));
+}
+
+/* Where in the plane it is. */
+static int index_of(const geometry *g, int oy, int ox, uint16_t won)
+{
+    int y = oy * g->stride - g->pad + won / g->kernel;
+    return y * g->width + ox * g->stride - g->pad + won % g->kernel;
 }
 
 /* A row of whole windows of 2 x 2: half of all pools there are. Winners are chosen by index, not by
@@ -75,7 +85,7 @@ static void max_row_of_pairs(const geometry *g, const float *x, float *y, uint16
 
 static void max_plane(const geometry *g, const float *x, float *y, uint16_t *won)
 {
-    bool pairs = g->kernel == 2 && g->stride == 2;
+    bool pairs = g->kernel == 2 && g->stride == 2 && g->pad == 0;
     for (int oy = 0; oy < g->out_height; oy++, y += g->out_width, won += g->out_width) {
         int ox = 0;
         if (pairs && 2 * oy + 1 < g->height) {
@@ -83,9 +93,8 @@ static void max_plane(const geometry *g, const float *x, float *y, uint16_t *won
             max_row_of_pairs(g, x + (size_t)(2 * oy) * (size_t)g->width, y, won);
         }
         for (; ox < g->out_width; ox++) {
-            window w = window_of(g, oy, ox);
-            won[ox] = winner(g, w, x);
-            y[ox] = x[(w.top + won[ox] / g->kernel) * g->width + w.left + won[ox] % g->kernel];
+            won[ox] = winner(g, oy, ox, x);
+            y[ox] = x[index_of(g, oy, ox, won[ox])];
         }
     }
 }
@@ -114,10 +123,8 @@ static void max_back_plane(const geometry *g, const uint16_t *won, const float *
 {
     memset(dx, 0, (size_t)(g->height * g->width) * sizeof *dx);
     for (int oy = 0; oy < g->out_height; oy++)
-        for (int ox = 0; ox < g->out_width; ox++, won++, dy++) {
-            int y = oy * g->stride + *won / g->kernel, x = ox * g->stride + *won % g->kernel;
-            dx[y * g->width + x] += *dy;
-        }
+        for (int ox = 0; ox < g->out_width; ox++, won++, dy++)
+            dx[index_of(g, oy, ox, *won)] += *dy;
 }
 
 static void max_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
@@ -125,7 +132,8 @@ static void max_backward(const shoali_node *node, const shoali_pass *pass, const
 {
     geometry g = geometry_of(node->layer, pass->count);
     size_t outputs = (size_t)g.out_height * (size_t)g.out_width;
-    bool pairs = g.kernel == 2 && g.stride == 2 && g.height % 2 == 0 && g.width % 2 == 0;
+    bool pairs = g.kernel == 2 && g.stride == 2 && g.pad == 0 && g.height % 2 == 0 &&
+                 g.width % 2 == 0;
     const uint16_t *won = node->saved;
     (void)x;
     (void)y;

@@ -91,11 +91,14 @@ static double pool_value(const job *j, const double *x, size_t n, size_t c, size
 {
     const shoali_pool_params *p = j->layer->params;
     shoal_shape in = j->layer->in;
-    size_t stride = (size_t)(p->stride == 0 ? p->kernel : p->stride);
+    long stride = (long)(p->stride == 0 ? p->kernel : p->stride);
+    long top = (long)oy * stride - (long)p->pad, left = (long)ox * stride - (long)p->pad;
     double most = -INFINITY, sum = 0, seen = 0;
-    for (size_t iy = oy * stride; iy < oy * stride + (size_t)p->kernel && iy < in.height; iy++)
-        for (size_t ix = ox * stride; ix < ox * stride + (size_t)p->kernel && ix < in.width; ix++) {
-            double value = x[at(in, n, c, iy, ix)];
+    for (long iy = top; iy < top + (long)p->kernel; iy++)
+        for (long ix = left; ix < left + (long)p->kernel; ix++) {
+            if (iy < 0 || ix < 0 || iy >= (long)in.height || ix >= (long)in.width)
+                continue;
+            double value = x[at(in, n, c, (size_t)iy, (size_t)ix)];
             most = value > most ? value : most;
             sum += value;
             seen++;
@@ -193,6 +196,53 @@ static void run_layer(const job *j, const double *x, double *y)
         abort(); /* a new kind needs its second opinion here */
 }
 
+/* A value of a joint: which earlier output, which of its channels. outputs[i + 1]: layer i's. */
+typedef struct joined {
+    const shoal_model *model;
+    double *const *outputs;
+    uint32_t index; /* the joint */
+} joined;
+
+static shoal_shape shape_of(const joined *j, uint32_t output)
+{
+    return output == 0 ? j->model->input : j->model->layers[output - 1].out;
+}
+
+/* Append an output's channels behind `channel` of y. */
+static uint32_t put(const joined *j, uint32_t output, size_t count, uint32_t channel, double *y)
+{
+    shoal_shape from = shape_of(j, output), to = j->model->layers[j->index].out;
+    for (size_t n = 0; n < count; n++)
+        for (size_t c = 0; c < from.channels; c++)
+            for (size_t i = 0; i < (size_t)from.height * from.width; i++)
+                y[at(to, n, channel + c, 0, 0) + i] = j->outputs[output][at(from, n, c, 0, 0) + i];
+    return channel + from.channels;
+}
+
+/* branch, add, concat; false: another kind. */
+static bool run_joint(const joined *j, size_t count, double *y)
+{
+    const shoali_layer *layer = &j->model->layers[j->index];
+    const char *kind = layer->row->name;
+    uint32_t before = j->index; /* outputs' place of the layer before */
+    if (strcmp(kind, "branch") == 0 || strcmp(kind, "add") == 0) {
+        const shoali_branch_params *p = layer->params;
+        const double *other = j->outputs[before + 1 - (uint32_t)p->back];
+        size_t elems = (size_t)shoali_shape_elems(layer->out) * count;
+        for (size_t i = 0; i < elems; i++)
+            y[i] = other[i] + (kind[0] == 'a' ? j->outputs[before][i] : 0);
+        return true;
+    }
+    if (strcmp(kind, "concat") != 0)
+        return false;
+    uint32_t channel = 0;
+    const char *text = ((const shoali_concat_params *)layer->params)->back;
+    for (char *end = NULL; *text != '\0'; text = *end == '/' ? end + 1 : end)
+        channel = put(j, before + 1 - (uint32_t)strtoul(text, &end, 10), count, channel, y);
+    put(j, before, count, channel, y);
+    return true;
+}
+
 static double mean_loss(const double *scores, const reference_batch *batch, size_t classes)
 {
     double sum = 0;
@@ -208,23 +258,26 @@ static double mean_loss(const double *scores, const reference_batch *batch, size
 double reference_loss(const shoal_model *model, const double *params, const reference_batch *batch,
                       double *scores_out)
 {
+    double **outputs = calloc(model->layer_count + 1u, sizeof *outputs);
     size_t elems = (size_t)shoali_shape_elems(model->input) * batch->count;
-    double *x = calloc(elems, sizeof *x);
-    memcpy(x, batch->x, elems * sizeof *x);
+    outputs[0] = calloc(elems, sizeof **outputs);
+    memcpy(outputs[0], batch->x, elems * sizeof **outputs);
     for (uint32_t i = 0; i < model->layer_count; i++) {
         const shoali_layer *layer = &model->layers[i];
         const job j = {layer, params + layer->param_offset, batch,
                        batch->state != NULL ? batch->state + layer->state_offset : NULL};
         elems = (size_t)shoali_shape_elems(layer->out) * batch->count;
-        double *y = calloc(elems, sizeof *y);
-        run_layer(&j, x, y);
-        free(x);
-        x = y;
+        outputs[i + 1] = calloc(elems, sizeof **outputs);
+        if (!run_joint(&(joined){model, outputs, i}, batch->count, outputs[i + 1]))
+            run_layer(&j, outputs[i], outputs[i + 1]);
     }
+    const double *scores = outputs[model->layer_count];
     if (scores_out != NULL)
-        memcpy(scores_out, x, elems * sizeof *x);
-    double loss = model->sequence ? reference_sequence_loss(model, x, batch)
-                                  : mean_loss(x, batch, elems / batch->count);
-    free(x);
+        memcpy(scores_out, scores, elems * sizeof *scores);
+    double loss = model->sequence ? reference_sequence_loss(model, scores, batch)
+                                  : mean_loss(scores, batch, elems / batch->count);
+    for (uint32_t i = 0; i <= model->layer_count; i++)
+        free(outputs[i]);
+    free(outputs);
     return loss;
 }

@@ -23,10 +23,11 @@ static const struct {
     {"vgg-c", 133638952, 133625536, 11.771, 1e-3, false},
     {"vgg-d", 138357544, 138344128, 15.470, 1e-3, false},
     {"vgg-e", 143667240, 143652544, 19.632, 1e-3, false},
-    {"alexnet", 60965224, 0, 0.714, 0.02, true},    /* Caffe's bvlc_alexnet, 714 M */
-    {"googlenet", 6998552, 0, 1.58, 0.03, true},    /* Caffe's bvlc_googlenet without aux */
-    {"resnet-50", 25557032, 0, 4.09, 0.02, true},   /* torchvision */
-    {"resnet-152", 60192808, 0, 11.51, 0.03, true}, /* torchvision */
+    {"alexnet", 60965224, 0, 0.714, 0.02, true},     /* Caffe's bvlc_alexnet, 714 M */
+    {"googlenet", 6998552, 0, 1.58, 0.03, true},     /* Caffe's bvlc_googlenet without aux */
+    {"resnet-50", 25557032, 0, 4.09, 0.02, false},   /* torchvision */
+    {"resnet-152", 60192808, 0, 11.51, 0.03, false}, /* torchvision */
+    {"resnet-18", 11173962, 0, 0.556, 0.002, false}, /* as commonly used for CIFAR-10 */
 };
 
 static uint64_t weights_of(const shoal_model *model)
@@ -45,6 +46,28 @@ static double gmacs_of(const shoal_model *model)
                    ? model->layers[i].forward_flops / 2e9
                    : 0;
     return sum;
+}
+
+/* He et al., section 4.2, n = 1: 16, 32, 64 channels, by arithmetic. A convolution k x k from a to
+ * b channels has k k a b weights and a norm behind it 2 b. */
+static void the_small_resnet_has_its_parameters(void **state)
+{
+    shoal_model *model;
+    shoal_model_info info = SHOAL_MODEL_INFO_INIT;
+    uint64_t sum = 9 * 3 * 16 + 2 * 16, last = 16;
+    (void)state;
+    for (uint64_t width = 16; width <= 64; width *= 2) {
+        sum += 9 * last * width + 2 * width + 9 * width * width + 2 * width;
+        sum += last != width ? last * width + 2 * width : 0;
+        last = width;
+    }
+    sum += 64 * 10 + 10;
+    assert_int_equal(sum, 78042);
+    assert_ok(shoal_model_open("resnet-8", &model));
+    assert_ok(shoal_model_describe(model, &info));
+    assert_int_equal(info.param_count, sum);
+    assert_false(info.described);
+    shoal_model_close(model);
 }
 
 static void published_sizes(void **state)
@@ -124,6 +147,7 @@ static void graphs_join_what_they_should(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CHECK_TEST(the_small_resnet_has_its_parameters),
         CHECK_TEST(published_sizes),
         CHECK_TEST(language_models),
         CHECK_TEST(graphs_join_what_they_should),

@@ -9,7 +9,7 @@
 #include "nn/nn.h"
 #include "support/reference_net.h"
 
-enum { COUNT = 3, LAYERS = 10, FRAMES = 7 };
+enum { COUNT = 3, LAYERS = 40, FRAMES = 7 };
 
 typedef struct net_case {
     shoal_shape input;
@@ -76,6 +76,73 @@ static const net_case cases[] = {
       "circulant:out=16,block=16", "tanh", "dense:out=3"}},
     {{4, 5, 5},
      {"circulant_conv:out=5,kernel=3,pad=1,stride=2,block=2,bias=off", "flatten", "dense:out=3"}},
+    {{2, 7, 9},
+     {"conv:out=2,kernel=1", "maxpool:kernel=3,stride=2,pad=1", "flatten", "dense:out=3"}},
+    {{1, 6, 7},
+     {"conv:out=2,kernel=2", "tanh", "maxpool:kernel=4,stride=3,pad=2,ceil", "flatten",
+      "dense:out=3"}},
+    /* a block with a way around it; the relu may not spoil what add reads again */
+    {{5, 1, 1},
+     {"dense:out=6", "relu", "dense:out=6", "tanh", "add:back=3", "relu", "dense:out=3"}},
+    /* the sum works over the dense layer's output, whose other input is read three times */
+    {{4, 1, 1},
+     {"dense:out=5", "dense:out=5", "add:back=2", "tanh", "dense:out=5", "add:back=5", "tanh",
+      "add:back=7", "dense:out=3"}},
+    /* twice the same; the batch itself in a joint; two layers that go on from one output */
+    {{4, 1, 1},
+     {"add", "dense:out=4", "add:back=3", "add:back=1", "tanh", "dense:out=5", "branch:back=2",
+      "dense:out=5", "add:back=3", "concat:back=4/10/1", "dense:out=3"}},
+    /* two ways of convolutions and one of a pool, all from one output, which works in place or not
+     */
+    {{2, 6, 5},
+     {"conv:out=3,kernel=3", "relu", "conv:out=2,kernel=1", "relu", "branch:back=3",
+      "conv:out=4,kernel=3,pad=1", "relu", "branch:back=6", "maxpool:kernel=3,stride=1,pad=1",
+      "branch:back=8", "conv:out=2,kernel=1", "concat:back=8/5/3", "tanh", "flatten",
+      "dense:out=3"}},
+    /* views: of a view, of the batch, as the end */
+    {{2, 3, 3},
+     {"flatten", "branch", "dense:out=5", "branch:back=4", "flatten", "dense:out=5", "relu",
+      "add:back=5", "dense:out=3", "tanh", "branch", "branch:back=2"}},
+    {{1, 5, 3},
+     {"framewise:out=4", "gru:out=4", "add:back=2", "lstm:out=4", "add:back=2", "framewise:out=3"}},
+    {{9, 1, 1},
+     {"dense:out=6", "dropout:rate=0.3", "dense:out=6", "dropout", "add:back=3", "dropout:rate=0.2",
+      "dense:out=3"}},
+    /* resnet-8 with 2, 3, 4 channels */
+    {{2, 8, 8},
+     {"conv:out=2,kernel=3,pad=1,bias=off",
+      "batchnorm:eps=0.1",
+      "relu",
+      "conv:out=2,kernel=3,pad=1,bias=off",
+      "batchnorm:eps=0.1",
+      "relu",
+      "conv:out=2,kernel=3,pad=1,bias=off",
+      "batchnorm:eps=0.1",
+      "add:back=6",
+      "relu",
+      "conv:out=3,kernel=3,stride=2,pad=1,bias=off",
+      "batchnorm:eps=0.1",
+      "relu",
+      "conv:out=3,kernel=3,pad=1,bias=off",
+      "batchnorm:eps=0.1",
+      "branch:back=6",
+      "conv:out=3,kernel=1,stride=2,bias=off",
+      "batchnorm:eps=0.1",
+      "add:back=4",
+      "relu",
+      "conv:out=4,kernel=3,stride=2,pad=1,bias=off",
+      "batchnorm:eps=0.1",
+      "relu",
+      "conv:out=4,kernel=3,pad=1,bias=off",
+      "batchnorm:eps=0.1",
+      "branch:back=6",
+      "conv:out=4,kernel=1,stride=2,bias=off",
+      "batchnorm:eps=0.1",
+      "add:back=4",
+      "relu",
+      "avgpool:kernel=2",
+      "flatten",
+      "dense:out=3"}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -201,7 +268,8 @@ static void check_gradients(const net_case *c, size_t which, size_t sample)
         const shoal_tensor *tensor = &s.model->tensors[t];
         float got[SAMPLE];
         double want[SAMPLE];
-        size_t count = tensor->count < sample ? tensor->count : sample;
+        size_t some = s.model->tensor_count > 20 ? 6 : sample; /* deep nets take their time */
+        size_t count = tensor->count < some ? tensor->count : some;
         for (size_t k = 0; k < count; k++) {
             size_t p = tensor->offset + k;
             if (count < tensor->count)
@@ -441,6 +509,21 @@ static void bad_batches_and_models_are_refused(void **state)
     }
 }
 
+/* A layer whose output a branch leaves behind would never learn. */
+static void what_nobody_reads_is_refused(void **state)
+{
+    static const char *const layers[] = {"dense:out=4", "dense:out=5", "branch:back=2",
+                                         "dense:out=3"};
+    const shoali_model_text text = {"m", NULL, {4, 1, 1}, SHOALI_INIT_HE, layers, 4, false};
+    shoal_model *model;
+    shoali_net *net;
+    (void)state;
+    assert_ok(shoali_model_build("m", &text, false, &model));
+    assert_status(shoali_net_create(model, 4, 1, &net), SHOAL_ENOTSUP);
+    assert_error_has("nothing reads what layer 2, dense2 ('dense:out=5'), gives");
+    shoal_model_close(model);
+}
+
 static void memory_runs_out_cleanly(void **state)
 {
     shoal_model *model;
@@ -474,6 +557,7 @@ int main(void)
         CHECK_TEST(the_same_call_gives_the_same_bits),
         CHECK_TEST(nan_is_not_lost_on_the_way),
         CHECK_TEST(bad_batches_and_models_are_refused),
+        CHECK_TEST(what_nobody_reads_is_refused),
         CHECK_TEST(memory_runs_out_cleanly),
     };
     return CHECK_RUN(tests);
