@@ -18,12 +18,15 @@
  * "relu", ...]}: layers are spec strings, too (shoal_layer_row_name lists the kinds). Files are
  * hostile input: every size is bounded, and errors name the file, the layer and what was wrong.
  *
- * Networks that nothing here can train are described all the same, for planners: branches and
- * joins ("branch:back=3" goes on from the output of three layers before, "add:back=3" and
- * "concat:back=3/7" join it again), grouped convolutions, and language models, whose sample is a
- * sequence: "embedding:vocab=50257,width=768,positions=1024", "transformer:heads=12,ff=3072" once
- * per block, "unembedding:vocab=50257". Such models have `described` set; their layers count
- * parameters but have no tensors.
+ * A layer goes on from the one before, unless branches and joints make a graph of it:
+ * "branch:back=3" goes on from the output of three layers before, "add:back=3" and
+ * "concat:back=3/7" join it again (docs/models.md).
+ *
+ * Networks that nothing here can train are described all the same, for planners: grouped
+ * convolutions, and language models, whose sample is a sequence:
+ * "embedding:vocab=50257,width=768,positions=1024", "transformer:heads=12,ff=3072" once per block,
+ * "unembedding:vocab=50257". Such models have `described` set; their layers count parameters but
+ * have no tensors.
  *
  * Threads: a model never changes after open, so any number of threads may read it. */
 #ifndef SHOAL_MODEL_H
