@@ -164,11 +164,24 @@ static shoal_status fit_crop(shoal_train *train)
                                        : SHOAL_OK;
 }
 
+/* Samples of a batch for the test: as many as are quick, in at most 1 GiB of outputs, but never
+ * fewer than a training batch. */
+static uint32_t test_batch_for(const shoal_train *train, uint32_t most)
+{
+    const uint64_t room = UINT64_C(1) << 28, each = train->info.activation_count; /* floats */
+    uint32_t batch = TEST_BATCH;
+    if (train->dataset->sequences)
+        return most;
+    if (each > 0 && room / each < batch)
+        batch = (uint32_t)(room / each);
+    return batch > most ? batch : most;
+}
+
 static shoal_status open_net(shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
     uint32_t most = d->batch_auto ? SHOALI_UNEVEN_MOST * d->batch : d->batch;
-    train->test_batch = most > TEST_BATCH || train->dataset->sequences ? most : TEST_BATCH;
+    train->test_batch = test_batch_for(train, most);
     SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
     SHOALI_TRY(shoali_net_smooth(train->net, d->label_smoothing));
     SHOALI_TRY(
