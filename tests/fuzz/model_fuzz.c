@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model files: built or refused with a reason; what was built keeps its bounds. */
+/* Model files: built or refused with a reason; what was built keeps its bounds, and its graph is
+ * planned or refused. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
 #include "model/model.h"
+#include "nn/graph.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
@@ -30,6 +32,17 @@ static void check(const shoal_model *model)
     }
 }
 
+static void check_graph(const shoal_model *model, shoal_arena *arena)
+{
+    shoali_graph graph;
+    if (model->described != NULL || shoali_graph_plan(arena, model, &graph) != SHOAL_OK)
+        return;
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        for (uint32_t e = graph.first[i]; e < graph.first[i + 1]; e++)
+            if (graph.edges[e].value > i || graph.slot[graph.edges[e].value] >= graph.slot_count)
+                abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 {
     shoali_model_text text;
@@ -39,10 +52,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
                                                   &text);
     if (status == SHOAL_OK)
         status = shoali_model_build("fuzz", &text, len_bytes % 2 == 0, &model);
-    if (status == SHOAL_OK)
+    if (status == SHOAL_OK) {
         check(model);
-    else if (model != NULL || shoal_last_error()->status != status)
+        check_graph(model, arena);
+    } else if (model != NULL || shoal_last_error()->status != status) {
         abort();
+    }
     shoal_model_close(model);
     shoali_arena_destroy(arena);
     return 0;
