@@ -18,6 +18,8 @@ const cli_verb cli_verbs[] = {
      cli_report_page},
     {"status", "ask a running job: who is slow, since when, computing or network, and who is gone",
      cli_status},
+    {"watch", "watch a running job on the terminal: its ranks, who is slow, who is gone",
+     cli_watch},
     {"aggregator", "sum for the jobs of others: the daemon of sparse collectives", cli_aggregator},
     {"doctor", "look at hosts and network before a job: what would hang, fail or crawl",
      cli_doctor},

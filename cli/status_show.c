@@ -14,8 +14,7 @@ static bool is(const shoal_watch_rank_state *r, const char *state)
     return strcmp(r->state, state) == 0;
 }
 
-/* Not there, or soon found not to be. */
-static bool is_lost(const shoal_watch_rank_state *r)
+bool status_is_lost(const shoal_watch_rank_state *r)
 {
     return is(r, "missing") || is(r, "unresponsive") || is(r, "dead");
 }
@@ -35,8 +34,7 @@ static uint32_t waiting(const shoal_watch *watch, shoal_watch_rank_state *first_
     return count;
 }
 
-/* A sentence about a rank that holds up the others; false: it does not. */
-static bool sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_rank_state *r,
+bool status_sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_rank_state *r,
                      char *out, size_t bytes)
 {
     shoal_watch_rank_state first = {.size = sizeof first};
@@ -44,7 +42,7 @@ static bool sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_
     double link = r->sends_bytes_s > r->receives_bytes_s ? r->sends_bytes_s : r->receives_bytes_s;
     if (is(r, "missing"))
         snprintf(out, bytes, "rank %u (%s) has not connected yet", rank, r->host);
-    else if (is_lost(r))
+    else if (status_is_lost(r))
         snprintf(out, bytes, "rank %u (%s) is %s: last seen %.1f s ago, %s %s", rank, r->host,
                  r->state, r->last_seen_s, r->busy ? "in" : "after",
                  r->operation[0] != '\0' ? r->operation : "the join");
@@ -70,7 +68,7 @@ static bool sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_
 static json_t *rank_object(const shoal_watch *watch, uint32_t i, const shoal_watch_rank_state *r)
 {
     char text[256];
-    const bool told = sentence(watch, i, r, text, sizeof text);
+    const bool told = status_sentence(watch, i, r, text, sizeof text);
     return json_pack(
         "{s:I, s:o, s:s, s:s, s:f, s:f, s:f, s:b, s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:o}", "rank",
         (json_int_t)i, "host", answer_text(r->host), "state", r->state, "cause", r->cause, "slow_s",
@@ -128,7 +126,8 @@ void status_table(const shoal_watch *watch)
                r.busy ? r.operation : "");
     }
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
-        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK && sentence(watch, i, &r, text, sizeof text))
+        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
+            status_sentence(watch, i, &r, text, sizeof text))
             printf("  %s\n", text);
     for (const char *note = shoal_watch_notes(watch); *note != '\0';) {
         size_t length = strcspn(note, "\n");
@@ -152,7 +151,8 @@ static void list_job(const shoal_watch *watch, uint32_t number)
         return;
     }
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
-        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK && sentence(watch, i, &r, text, sizeof text))
+        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
+            status_sentence(watch, i, &r, text, sizeof text))
             break;
     printf("%3u  %-32s %5u %10.0f  %s\n", number, job, shoal_watch_ranks(watch), age_s, text);
 }
@@ -173,7 +173,7 @@ int status_code(const shoal_watch *watch)
     if (shoal_watch_ranks(watch) == 0)
         return CLI_DEADLINE;
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
-        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK && is_lost(&r))
+        if (shoal_watch_rank(watch, i, &r) == SHOAL_OK && status_is_lost(&r))
             return CLI_PEER_LOST;
     return CLI_OK;
 }

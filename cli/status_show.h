@@ -7,6 +7,11 @@
 
 #include "shoal/watch.h"
 
+/** Not there, or soon found not to be: missing, unresponsive, dead. */
+bool status_is_lost(const shoal_watch_rank_state *rank);
+/** A sentence about a rank that holds up the others; false: it does not. */
+bool status_sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_rank_state *r,
+                     char *out, size_t bytes);
 /** A job as an object; NULL: no memory. */
 json_t *status_object(const shoal_watch *watch);
 /** A job's ranks, and what is wrong with them. */

@@ -38,6 +38,14 @@ int cli_exit_code(shoal_status status)
     }
 }
 
+/* Turns the direction of what follows, so that a name reads as another one; glibc calls it
+ * printable. */
+static bool is_turning(wchar_t c)
+{
+    return c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
 void cli_make_printable(char *text)
 {
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
@@ -46,7 +54,7 @@ void cli_make_printable(char *text)
     while (*text != '\0') {
         wchar_t one = 0;
         size_t length = mbrtowc(&one, text, MB_CUR_MAX, &state);
-        if (length == 0 || length > MB_CUR_MAX || !iswprint((wint_t)one)) {
+        if (length == 0 || length > MB_CUR_MAX || !iswprint((wint_t)one) || is_turning(one)) {
             *text = '?';
             length = 1;
             state = (mbstate_t){0};
