@@ -42,8 +42,8 @@ class Watch(unittest.TestCase):
         self.jobs.remove(job)
         job.close()
 
-    def watch(self, columns, rows, *words, **env):
-        t = Terminal(columns, rows, "watch", "--interval", "0.1", *words,
+    def watch(self, columns, rows, *words, interval=0.1, **env):
+        t = Terminal(columns, rows, "watch", "--interval", interval, *words,
                      SHOAL_STATUS_DIR=self.folder, **env)  # fmt: skip
         self.addCleanup(t.close)
         return t

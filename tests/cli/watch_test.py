@@ -107,7 +107,7 @@ class Page(Watch):
 
     def test_it_follows_the_size(self):
         self.job("night", self.FOUR)
-        t = self.watch(200, 40)
+        t = self.watch(200, 40, interval=3600)  # nothing but the signal makes it draw
         t.until(lambda s: "sends Mb" in s.text())
         for columns, rows in ((60, 12), (100, 24), (40, 6), (1, 1), (200, 60), (1000, 300)):
             wiped = t.screen.wiped
