@@ -19,26 +19,25 @@ bool status_is_lost(const shoal_watch_rank_state *r)
     return is(r, "missing") || is(r, "unresponsive") || is(r, "dead");
 }
 
-/* How many are in an operation now, and for how long the first of them. */
-static uint32_t waiting(const shoal_watch *watch, shoal_watch_rank_state *first_out)
+status_wait status_waits(const shoal_watch *watch)
 {
     shoal_watch_rank_state r = {.size = sizeof r};
-    uint32_t count = 0;
+    status_wait found = {0};
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {
         if (shoal_watch_rank(watch, i, &r) != SHOAL_OK || !is(&r, "running") || !r.busy)
             continue;
-        count++;
-        if (count == 1 || r.doing_s > first_out->doing_s)
-            *first_out = r;
+        found.ranks++;
+        if (found.ranks > 1 && r.doing_s <= found.doing_s)
+            continue;
+        found.doing_s = r.doing_s;
+        memcpy(found.operation, r.operation, sizeof found.operation);
     }
-    return count;
+    return found;
 }
 
-bool status_sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_rank_state *r,
+bool status_sentence(const status_wait *others, uint32_t rank, const shoal_watch_rank_state *r,
                      char *out, size_t bytes)
 {
-    shoal_watch_rank_state first = {.size = sizeof first};
-    uint32_t others = waiting(watch, &first);
     double link = r->sends_bytes_s > r->receives_bytes_s ? r->sends_bytes_s : r->receives_bytes_s;
     if (is(r, "missing"))
         snprintf(out, bytes, "rank %u (%s) has not connected yet", rank, r->host);
@@ -46,10 +45,11 @@ bool status_sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_
         snprintf(out, bytes, "rank %u (%s) is %s: last seen %.1f s ago, %s %s", rank, r->host,
                  r->state, r->last_seen_s, r->busy ? "in" : "after",
                  r->operation[0] != '\0' ? r->operation : "the join");
-    else if (is(r, "running") && !r->busy && r->doing_s > WAITED_S && others > 0 &&
-             first.doing_s > WAITED_S)
+    else if (is(r, "running") && !r->busy && r->doing_s > WAITED_S && others->ranks > 0 &&
+             others->doing_s > WAITED_S)
         snprintf(out, bytes, "rank %u (%s) has been computing for %.1f s; %u wait%s for it in %s",
-                 rank, r->host, r->doing_s, others, others == 1 ? "s" : "", first.operation);
+                 rank, r->host, r->doing_s, others->ranks, others->ranks == 1 ? "s" : "",
+                 others->operation);
     else if (strcmp(r->cause, "compute") == 0)
         snprintf(
             out, bytes,
@@ -65,10 +65,10 @@ bool status_sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_
     return true;
 }
 
-static json_t *rank_object(const shoal_watch *watch, uint32_t i, const shoal_watch_rank_state *r)
+static json_t *rank_object(const status_wait *others, uint32_t i, const shoal_watch_rank_state *r)
 {
     char text[256];
-    const bool told = status_sentence(watch, i, r, text, sizeof text);
+    const bool told = status_sentence(others, i, r, text, sizeof text);
     return json_pack(
         "{s:I, s:o, s:s, s:s, s:f, s:f, s:f, s:b, s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:o}", "rank",
         (json_int_t)i, "host", answer_text(r->host), "state", r->state, "cause", r->cause, "slow_s",
@@ -86,9 +86,10 @@ json_t *status_object(const shoal_watch *watch)
     double age_s;
     shoal_watch_rank_state r = {.size = sizeof r};
     json_t *ranks = json_array();
+    const status_wait others = status_waits(watch);
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK)
-            json_array_append_new(ranks, rank_object(watch, i, &r));
+            json_array_append_new(ranks, rank_object(&others, i, &r));
     shoal_watch_job(watch, &job, &by, &age_s);
     return json_pack("{s:o, s:b, s:I, s:f, s:o, s:o}", "job", answer_text(job), "answers",
                      shoal_watch_ranks(watch) > 0, "answered_by", (json_int_t)by, "age_s", age_s,
@@ -110,6 +111,7 @@ void status_table(const shoal_watch *watch)
     double age_s;
     char text[256];
     shoal_watch_rank_state r = {.size = sizeof r};
+    const status_wait others = status_waits(watch);
     shoal_watch_job(watch, &job, &by, &age_s);
     printf("job %s, %u ranks, up %.0f s (rank %u answers)\n", job, shoal_watch_ranks(watch), age_s,
            by);
@@ -127,7 +129,7 @@ void status_table(const shoal_watch *watch)
     }
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
-            status_sentence(watch, i, &r, text, sizeof text))
+            status_sentence(&others, i, &r, text, sizeof text))
             printf("  %s\n", text);
     for (const char *note = shoal_watch_notes(watch); *note != '\0';) {
         size_t length = strcspn(note, "\n");
@@ -145,6 +147,7 @@ static void list_job(const shoal_watch *watch, uint32_t number)
     double age_s;
     char text[256] = "all ranks are there";
     shoal_watch_rank_state r = {.size = sizeof r};
+    const status_wait others = status_waits(watch);
     shoal_watch_job(watch, &job, &by, &age_s);
     if (shoal_watch_ranks(watch) == 0) {
         printf("%3u  %-32s %5s %10s  no rank answers: are they stopped?\n", number, job, "-", "-");
@@ -152,7 +155,7 @@ static void list_job(const shoal_watch *watch, uint32_t number)
     }
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
-            status_sentence(watch, i, &r, text, sizeof text))
+            status_sentence(&others, i, &r, text, sizeof text))
             break;
     printf("%3u  %-32s %5u %10.0f  %s\n", number, job, shoal_watch_ranks(watch), age_s, text);
 }

@@ -9,8 +9,17 @@
 
 /** Not there, or soon found not to be: missing, unresponsive, dead. */
 bool status_is_lost(const shoal_watch_rank_state *rank);
+/** How many are in an operation now, for how long the first of them, and in which. */
+typedef struct status_wait {
+    uint32_t ranks;
+    double doing_s;
+    char operation[64];
+} status_wait;
+
+/** All ranks are looked at: once per answer. */
+status_wait status_waits(const shoal_watch *watch);
 /** A sentence about a rank that holds up the others; false: it does not. */
-bool status_sentence(const shoal_watch *watch, uint32_t rank, const shoal_watch_rank_state *r,
+bool status_sentence(const status_wait *others, uint32_t rank, const shoal_watch_rank_state *r,
                      char *out, size_t bytes);
 /** A job as an object; NULL: no memory. */
 json_t *status_object(const shoal_watch *watch);

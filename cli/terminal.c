@@ -46,10 +46,11 @@ bool terminal_has_colours(void)
 
 bool terminal_has_unicode(void)
 {
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    const char *value = NULL, *term = getenv("TERM");
-    for (size_t i = 0; i < 3 && (value == NULL || value[0] == '\0'); i++)
-        value = getenv(names[i]);
+    const char *term = getenv("TERM"), *value = getenv("LC_ALL");
+    if (value == NULL || value[0] == '\0')
+        value = getenv("LC_CTYPE");
+    if (value == NULL || value[0] == '\0')
+        value = getenv("LANG");
     return value != NULL && (strcasestr(value, "UTF-8") != NULL || strcasestr(value, "utf8")) &&
            (term == NULL || strcmp(term, "linux") != 0); /* its font has three of the blocks */
 }

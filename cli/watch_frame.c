@@ -256,10 +256,11 @@ static unsigned put_sentences(screen *s, unsigned row, unsigned end, const shoal
 {
     char text[TEXT_BYTES];
     shoal_watch_rank_state r = {.size = sizeof r};
+    const status_wait others = status_waits(watch);
     uint32_t more = 0;
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {
         if (shoal_watch_rank(watch, i, &r) != SHOAL_OK ||
-            !status_sentence(watch, i, &r, text, sizeof text))
+            !status_sentence(&others, i, &r, text, sizeof text))
             continue;
         if (row + 1 < end)
             row = put_wrapped(s, row, end - 1, style_of(&r), text, strlen(text));
@@ -285,10 +286,11 @@ static const char *silence(const shoal_watch *watch)
 {
     char text[TEXT_BYTES];
     shoal_watch_rank_state r = {.size = sizeof r};
+    const status_wait others = status_waits(watch);
     uint64_t most = 0;
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {
         if (shoal_watch_rank(watch, i, &r) != SHOAL_OK ||
-            status_sentence(watch, i, &r, text, sizeof text))
+            status_sentence(&others, i, &r, text, sizeof text))
             return "";
         most = r.ended > most ? r.ended : most;
     }
@@ -352,6 +354,7 @@ static void put_job(screen *s, unsigned row, uint32_t number, const shoal_watch 
     const unsigned name = screen_width(s) >= 100 ? 32 : 18;
     screen_style style = SCREEN_PLAIN;
     shoal_watch_rank_state r = {.size = sizeof r};
+    const status_wait others = status_waits(watch);
     shoal_watch_job(watch, &job, &by, &age_s);
     up(age_s, age);
     screen_put(s, row, SCREEN_PLAIN, "%3u  %.*s", number, (int)name, job);
@@ -363,7 +366,7 @@ static void put_job(screen *s, unsigned row, uint32_t number, const shoal_watch 
     }
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
-            status_sentence(watch, i, &r, text, sizeof text)) {
+            status_sentence(&others, i, &r, text, sizeof text)) {
             style = style_of(&r);
             break;
         }
@@ -397,6 +400,7 @@ void watch_frame_line(const shoal_watch *watch, const watch_history *h, char *ou
     double age_s;
     char pace[32], text[TEXT_BYTES];
     shoal_watch_rank_state r = {.size = sizeof r};
+    const status_wait others = status_waits(watch);
     shoal_watch_job(watch, &job, &by, &age_s);
     if (shoal_watch_ranks(watch) == 0) {
         snprintf(out, bytes, "job %s: no rank answers: are they stopped?", job);
@@ -410,7 +414,7 @@ void watch_frame_line(const shoal_watch *watch, const watch_history *h, char *ou
         used += (size_t)snprintf(out + used, bytes - used, "; %s operations/s", pace);
     for (uint32_t i = 0; i < shoal_watch_ranks(watch) && used + TEXT_BYTES < bytes; i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
-            status_sentence(watch, i, &r, text, sizeof text))
+            status_sentence(&others, i, &r, text, sizeof text))
             used += (size_t)snprintf(out + used, bytes - used, "; %s", text);
     for (const char *note = shoal_watch_notes(watch); *note != '\0' && used + 2 < bytes;) {
         const size_t length = strcspn(note, "\n");
