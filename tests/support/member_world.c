@@ -143,7 +143,8 @@ static void kill_one(world *w, uint8_t node)
     node_died(w, node);
 }
 
-/* Stopped again, it stays so for as long as it would have: what waits for it is read when it runs. */
+/* Stopped again, it stays so for as long as it would have: what waits for it is read when it runs
+ * again. */
 static void pause_one(world *w, uint8_t node)
 {
     const uint64_t until_us = w->now_us + world_random(w, 3 * WORLD_TIMEOUT_US);
