@@ -88,6 +88,15 @@ def folder(result, job):
               f"eval finds {accuracy} %, the run {result['test_accuracy']} %")
 
 
+def trace(job):
+    """A track of each rank, and spans that end."""
+    with open(job.option("--trace"), encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    ranks = {event["pid"] for event in events if event["ph"] == "X"}
+    check(job.kill or len(ranks) >= job.workers, f"the trace has ranks {sorted(ranks)}")
+    check(all(event["dur"] >= 0 for event in events if event["ph"] == "X"), "a span of less than 0")
+
+
 def repeats(job):
     """Whether two runs of it are the same bit for bit."""
     words = " ".join(job.args)
@@ -115,5 +124,7 @@ def run(job):
         return
     numbers(result, job)
     bytes_of_codec(result, job)
+    if job.option("--trace"):
+        trace(job)
     if job.out:
         folder(result, job)
