@@ -129,11 +129,20 @@ class Terminal:
         self.screen.feed(text)
         return True
 
+    def state(self):
+        """What the kernel says of the command: running or waiting, and for which signals."""
+        with open(f"/proc/{self.job.pid}/status", encoding="ascii") as file:
+            wanted = ("State", "SigPnd", "ShdPnd", "SigBlk")
+            lines = [line.strip() for line in file if line.startswith(wanted)]
+        size = fcntl.ioctl(self.slave, termios.TIOCGWINSZ, bytes(8))
+        return f"{lines}, size {struct.unpack('HHHH', size)}"
+
     def until(self, condition, seconds=30):
         """Until condition(screen)."""
         end = time.monotonic() + seconds
         while not condition(self.screen):
-            assert time.monotonic() < end, self.screen.text() + repr(self.said[-2000:])
+            late = time.monotonic() > end
+            assert not late, f"{self.screen.text()}{self.said[-2000:]!r}\n{self.state()}"
             assert self.job.poll() is None or self.take(0), self.said
             self.take(0.1)
 
