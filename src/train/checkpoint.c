@@ -115,6 +115,17 @@ static shoal_status save_common(const shoal_train *train, const char *folder, co
     return status;
 }
 
+/* Each worker's statistics of batch norm are of its own samples until a test averages them. */
+static shoal_status add_own_state(const shoal_train *train, list *l)
+{
+    size_t count = 0;
+    const float *state = train->net != NULL ? shoali_net_state(train->net, &count) : NULL;
+    if (count == 0 || train->server || train->loose || train->workers == 1)
+        return SHOAL_OK;
+    const bool kept = train->own_state != NULL && train->own_step == train->step;
+    return add(l, kept ? train->own_state : state, count, 0, "", "batchnorm.own");
+}
+
 static shoal_status fill_rank(const shoal_train *train, list *l, const shoali_residual *residuals,
                               size_t count)
 {
@@ -123,6 +134,7 @@ static shoal_status fill_rank(const shoal_train *train, list *l, const shoali_re
         snprintf(key, sizeof key, "%016" PRIx64, residuals[i].key);
         SHOALI_TRY(add(l, residuals[i].values, residuals[i].count, 0, "residual.", key));
     }
+    SHOALI_TRY(add_own_state(train, l));
     return train->owner_used ? add_optimiser(train, l) : SHOAL_OK;
 }
 

@@ -156,6 +156,16 @@ static shoal_status read_residual(shoal_train *train, const shoali_safetensors *
     return status;
 }
 
+static shoal_status read_own(shoal_train *train, const shoali_safetensors *file, const char *name,
+                             size_t count)
+{
+    size_t state_count = 0;
+    float *state = train->net != NULL ? shoali_net_state(train->net, &state_count) : NULL;
+    if (strcmp(name, "batchnorm.own") != 0)
+        return read_residual(train, file, name, count);
+    return state_count > 0 ? shoali_safetensors_read(file, name, state, state_count) : SHOAL_OK;
+}
+
 static shoal_status load_rank(shoal_train *train, const shoali_safetensors *file, const char *path)
 {
     uint64_t step = 0;
@@ -168,7 +178,7 @@ static shoal_status load_rank(shoal_train *train, const shoali_safetensors *file
                            "%s is of step %" PRIu64 ", the weights are of step %" PRIu64, path,
                            step, train->step);
     for (size_t i = 0; (name = shoali_safetensors_name(file, i, &count)) != NULL; i++)
-        SHOALI_TRY(read_residual(train, file, name, count));
+        SHOALI_TRY(read_own(train, file, name, count));
     return has_optimiser(file) ? read_optimiser(train, file) : SHOAL_OK;
 }
 

@@ -2,7 +2,9 @@
 /* One training step: batch -> forward and backward, handing finished gradient ranges to the
  * protocol -> verdict -> optimiser -> metrics. Set-up and end are in setup.c. */
 #include <math.h>
+#include <string.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -236,6 +238,24 @@ static shoal_status finish(shoal_train *train)
     return shoali_train_reduce(train, accuracy, train->workers, SHOAL_SUM, "workers' accuracy");
 }
 
+/* Who stops within an epoch, and goes on later, is to have what it would have without the stop. */
+static shoal_status keep_own_state(shoal_train *train)
+{
+    size_t count = 0;
+    uint64_t epoch, in_epoch;
+    const float *state = train->net != NULL ? shoali_net_state(train->net, &count) : NULL;
+    shoali_train_place(train, train->step, &epoch, &in_epoch);
+    if (count == 0 || in_epoch == 0 || train->loose)
+        return SHOAL_OK;
+    if (train->own_state == NULL)
+        train->own_state = shoali_arena_array(train->arena, count, sizeof *state);
+    if (train->own_state == NULL)
+        return SHOAL_ENOMEM;
+    memcpy(train->own_state, state, count * sizeof *state);
+    train->own_step = train->step;
+    return SHOAL_OK;
+}
+
 /* After the last step of an epoch: losses over all workers, test split, a line in the metrics.
  * Where workers need not wait for each other they do not do it for this either, but at the end. */
 static shoal_status end_epoch(shoal_train *train, uint32_t epoch)
@@ -245,6 +265,7 @@ static shoal_status end_epoch(shoal_train *train, uint32_t epoch)
     if (train->loose && train->step < train->steps)
         return SHOAL_OK;
     bool due = epoch % train->desc.evaluate_every == 0 || train->step == train->steps;
+    SHOALI_TRY(keep_own_state(train));
     SHOALI_TRY(shoali_train_evaluate(train, due));
     SHOALI_TRY(shoali_metrics_epoch(train, epoch));
     return SHOAL_OK;

@@ -100,6 +100,10 @@ struct shoal_train {
     bool torn;       /* taking over another's state broke off: this one's is of no use */
     uint64_t membership;            /* epoch of the communicator */
     uint64_t state_bytes, state_us; /* of the last time that state was taken over */
+    /* batch norm as it was before a test at the run's end, within an epoch: a run that goes on has
+     * made no such test, which averages it; NULL: none yet */
+    float *own_state;
+    uint64_t own_step; /* of own_state */
     bool carries; /* loose: its protocol carries something on, which lies in carried between two */
     float *carried;    /* [param_count], of the arena; NULL: nothing yet */
     uint64_t left_out; /* loose: samples that nobody takes, as those who should were behind */

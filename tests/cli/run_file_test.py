@@ -212,6 +212,18 @@ class RunFile(unittest.TestCase):
         self.assertNotEqual(0, r.returncode)
         self.assertIn("gelu1 ('gelu') has no form in fixed point", r.stderr)
 
+    def test_batch_norm_goes_on_where_each_worker_stopped(self):
+        """Each has statistics of its own samples until a test averages them, and the end of a run
+        within an epoch is such a test."""
+        self.write("n.json", '["flatten", "dense:out=16", "batchnorm", "relu", "dense:out=10"]')
+        for out, more in (("n", ()), ("stopped", ("--steps", 7))):
+            words = self.words(out, *more)
+            words[words.index("./m.json")] = "./n.json"
+            r = shoal.run(*words, cwd=self.folder)
+            self.assertEqual(0, r.returncode, r.stderr)
+        self.resume(self.path("stopped"), "--steps", 20)
+        self.assertEqual(weights(self.path("n")), weights(self.path("stopped")))
+
 
 if __name__ == "__main__":
     shoal.main()
