@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COLUMNS_USUAL = 80, ROWS_USUAL = 24, WRITE_MS = 200 };
+enum { COLUMNS_USUAL = 80, ROWS_USUAL = 24, WRITE_MS = 200, LOOK_MS = 500 };
 
 /* xterm's, and of all that call themselves so: another page (the cursor is kept), no cursor. */
 static const char TAKE[] = "\033[?1049h\033[?25l\033[H\033[2J";
@@ -27,6 +27,7 @@ static struct {
     sigset_t mask; /* as it was: while waiting */
     char text[64]; /* keys that came at once and wait */
     size_t typed;
+    unsigned columns, rows; /* when it was last asked */
 } mine;
 static volatile sig_atomic_t ended_by, resized, stopped;
 
@@ -61,6 +62,17 @@ void terminal_size(unsigned *columns_out, unsigned *rows_out)
     (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     *columns_out = size.ws_col > 0 ? size.ws_col : COLUMNS_USUAL;
     *rows_out = size.ws_row > 0 ? size.ws_row : ROWS_USUAL;
+    mine.columns = *columns_out;
+    mine.rows = *rows_out;
+}
+
+/* Linux sends SIGWINCH before the new size can be read: it is looked at once more now and then. */
+static bool has_another_size(void)
+{
+    const unsigned columns = mine.columns, rows = mine.rows;
+    unsigned columns_now, rows_now;
+    terminal_size(&columns_now, &rows_now);
+    return columns_now != columns || rows_now != rows;
 }
 
 int64_t terminal_now_ms(void)
@@ -264,7 +276,8 @@ terminal_event terminal_wait(int64_t until_ms)
     if (typed != TERMINAL_TIME)
         return typed;
     for (;;) {
-        const int64_t left_ms = until_ms > terminal_now_ms() ? until_ms - terminal_now_ms() : 0;
+        int64_t left_ms = until_ms > terminal_now_ms() ? until_ms - terminal_now_ms() : 0;
+        left_ms = left_ms < LOOK_MS ? left_ms : LOOK_MS;
         const struct timespec left = {.tv_sec = left_ms / 1000,
                                       .tv_nsec = left_ms % 1000 * 1000000};
         struct pollfd in = {.fd = mine.keys ? STDIN_FILENO : -1, .events = POLLIN};
@@ -273,7 +286,7 @@ terminal_event terminal_wait(int64_t until_ms)
             stop();
         if (ended_by != 0)
             return TERMINAL_QUIT;
-        if (resized) {
+        if (resized || has_another_size()) {
             resized = 0;
             return TERMINAL_RESIZED;
         }
