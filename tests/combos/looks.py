@@ -53,8 +53,9 @@ def bytes_of_codec(result, job):
     rate = job.suite.rates.get(codec.split(":")[0])
     if result["payload_bytes_per_step"] == 0 or job.kill or codec.startswith("auto"):
         return
-    # switchml in every form: a worker sends no values of a block that is zero with it (slot.h)
-    sparse = (job.option("--collective") or "").startswith(("omnireduce", "switchml"))
+    # switchml in every form: a worker sends no values of a block that is zero with it (slot.h);
+    # auto may choose omnireduce
+    sparse = (job.option("--collective") or "").startswith(("omnireduce", "switchml", "auto"))
     if codec == "identity" and sparse:
         check(result["ratio"] > 0.95, f"more than the dense exchange: ratio {result['ratio']}")
     elif codec == "identity":
