@@ -54,13 +54,13 @@ def fsdp(
     all, for a mesh of replicas only. Every FSDP module inside gets a hook of its own, so that error
     feedback is kept apart. Shards are float32 or half (summed in float32), on the CPU or a CUDA
     device. Returns module; raises NotSupported where this PyTorch's FSDP has no set_all_reduce_hook
-    (before 2.6).
+    (2.6 and older).
     """
     targets = [(n, m) for n, m in module.named_modules() if hasattr(m, "set_all_reduce_hook")]
     if not targets:
         raise NotSupported(
             f"no FSDP2 module with set_all_reduce_hook in it (this is PyTorch {torch.__version__}; "
-            "fully_shard has it from 2.6 on)"
+            "versions behind 2.6 have it)"
         )
     comm = comm or torch_process_group.default_comm()
     members = list(range(comm.world_size)) if replicas is None else sorted(replicas)

@@ -47,7 +47,7 @@ class TorchFsdpTest(launch.RanksTest):
         self.assert_ranks(replicas, ranks=4)
 
     def test_an_older_pytorch_is_told(self):
-        with self.assertRaisesRegex(shoal.NotSupported, "from 2.6 on"):
+        with self.assertRaisesRegex(shoal.NotSupported, "behind 2.6"):
             shoal.fsdp(torch.nn.Linear(2, 2))
 
 
