@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -304,6 +306,14 @@ static void put_all(writer *w, const shoal_train *train, const shoali_trace_rank
     fputs("}\n", w->file);
 }
 
+/* Half a file is none; what is no file (a device, a pipe) is not ours to remove. */
+static void remove_part(const char *path)
+{
+    struct stat is;
+    if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
+        (void)unlink(path);
+}
+
 shoal_status shoali_trace_write(const shoal_train *train, shoali_trace_rank *ranks, uint32_t count,
                                 bool exact, bool whole)
 {
@@ -324,6 +334,8 @@ shoal_status shoali_trace_write(const shoal_train *train, shoali_trace_rank *ran
         put_all(&w, train, ranks, count, exact, whole);
     if (w.file != NULL && (fclose(w.file) != 0 || w.failed) && status == SHOAL_OK)
         status = shoali_fail_os(SHOAL_EIO, errno, "the trace %s could not be written", path);
+    if (w.file != NULL && status == SHOAL_EIO)
+        remove_part(path);
     shoali_free(w.computed);
     shoali_free(w.buckets);
     return status;

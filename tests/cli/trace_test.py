@@ -3,6 +3,7 @@
 of a host share, who waits for whom and every arrow against a brute-force look at the spans."""
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -142,6 +143,18 @@ class Trace(unittest.TestCase):
         done = shoal.run(*self.words("--steps", 2))
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot write the trace to", done.stderr)
+
+    def test_half_a_file_is_none(self):
+        def little_room():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        words = self.words("--steps", 20, "--epochs", 9, "--no-eval")
+        done = subprocess.run([shoal.SHOAL, *map(str, words)], capture_output=True, text=True,
+                              timeout=60, preexec_fn=little_room, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("trace.json could not be written: File too large", done.stderr)
+        self.assertFalse(os.path.exists(self.file))
 
 
 if __name__ == "__main__":
