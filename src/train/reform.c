@@ -148,6 +148,13 @@ static shoal_status take_over(shoal_train *train, uint32_t source, bool behind)
 
 /* ------------------------------------------------------------------ replicas that differ */
 
+static shoal_status make_room_to_carry(shoal_train *train)
+{
+    if (train->carries && train->carried == NULL)
+        train->carried = shoali_arena_array(train->arena, train->param_count, sizeof(float));
+    return train->carries && train->carried == NULL ? SHOAL_ENOMEM : SHOAL_OK;
+}
+
 /* Of those who have some (share: one of so many, else 0); in values of its own until it is there,
  * as a replica that somebody's death spoils half-way would be lost. */
 static shoal_status take_mean_of(shoal_train *train, float *values, size_t count, float share,
@@ -190,10 +197,7 @@ static shoal_status take_mean(shoal_train *train, uint32_t was, uint64_t step)
     float *slot = shoali_optim_state(train->optim, &slots);
     float *state = shoali_net_state(train->net, &state_count);
     double sums[SUMS] = {train->torn ? 0 : 1, train->torn ? 0 : behind_by(train, was, step)};
-    if (train->carries && train->carried == NULL)
-        train->carried = shoali_arena_array(train->arena, train->param_count, sizeof(float));
-    if (train->carries && train->carried == NULL)
-        return SHOAL_ENOMEM;
+    SHOALI_TRY(make_room_to_carry(train));
     SHOALI_TRY(shoali_train_sum(train, sums, SUMS, "who has a replica"));
     const float share = train->torn ? 0 : 1 / (float)sums[HAVE];
     SHOALI_TRY(take_mean_of(train, train->params, train->param_count, share, "mean of weights"));
@@ -285,10 +289,7 @@ static shoal_status leave_sync(shoal_train *train)
 {
     bool exact;
     SHOALI_TRY(shoali_sync_asks(train->desc.sync, &exact, &train->carries));
-    if (train->carries && train->carried == NULL)
-        train->carried = shoali_arena_array(train->arena, train->param_count, sizeof(float));
-    if (train->carries && train->carried == NULL)
-        return SHOAL_ENOMEM;
+    SHOALI_TRY(make_room_to_carry(train));
     if (train->loose)
         shoali_comm_goes(train->comm);
     shoali_sync_end(train->sync, train->carries ? train->carried : NULL);
