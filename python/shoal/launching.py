@@ -86,6 +86,20 @@ def _check(function, n):
         )
 
 
+def reserved_port() -> socket.socket:
+    """A bound socket: nobody else gets its port as long as it is open, and rank 0 may listen there.
+    On all addresses, as PyTorch's store listens on all: a port that is free on 127.0.0.1 may be
+    taken on another of them, by a pair of Gloo's for example. The caller closes it."""
+    if socket.has_dualstack_ipv6():
+        reserved = socket.socket(socket.AF_INET6)
+        reserved.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    else:
+        reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("", 0))
+    return reserved
+
+
 def launch(
     function: Callable, n: int, *arguments: Any, timeout: Optional[float] = None
 ) -> List[Any]:
@@ -105,9 +119,7 @@ def launch(
     _check(function, n)
     context = multiprocessing.get_context("fork")
     folder = tempfile.mkdtemp(prefix="shoal-launch-")
-    reserved = socket.socket()  # nobody else gets its port as long as it is open
-    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind(("127.0.0.1", 0))
+    reserved = reserved_port()
     settings = {
         "SHOAL_RENDEZVOUS": f"file://{folder}/job",
         "MASTER_ADDR": "127.0.0.1",

@@ -6,7 +6,6 @@ import os
 import select
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -26,14 +25,6 @@ def needs(module):
 def say(text):
     """A line in one piece, whatever other ranks say at the same time."""
     os.write(1, f"{text}\n".encode())
-
-
-def reserved_port():
-    """A bound socket: nobody else gets its port as long as it is open, and rank 0 may listen."""
-    probe = socket.socket()
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    probe.bind(("127.0.0.1", 0))
-    return probe
 
 
 def _child(main, rank, ranks, port, folder, pipe, replaces=None):
@@ -68,6 +59,8 @@ def run(main, ranks=3, limit_s=100, replace=None):
     """([exit status of each rank, -9 if killed], what they printed). replace: a rank that is
     started once more when it has died; SHOAL_LATE is 1 there, and its status comes last."""
     reader, writer = os.pipe()
+    from shoal.launching import reserved_port
+
     reserved, pids = reserved_port(), []
     port = reserved.getsockname()[1]
     folder = tempfile.mkdtemp(prefix="shoal-ranks-")

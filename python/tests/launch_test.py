@@ -5,10 +5,12 @@
 import array
 import os
 import signal
+import socket
 import threading
 import unittest
 
 import shoal
+from shoal.launching import reserved_port
 
 FACTOR = 3
 
@@ -20,6 +22,16 @@ def total(first, second):
 
 
 class LaunchTest(unittest.TestCase):
+    def test_a_reserved_port_is_so_on_all_addresses(self):
+        with reserved_port() as reserved:
+            port = reserved.getsockname()[1]
+            with socket.socket() as other, self.assertRaises(OSError):
+                other.bind(("127.0.0.2", port))
+            with socket.socket() as owner:  # as rank 0 listens
+                owner.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                owner.bind(("", port))
+                owner.listen()
+
     def no_children(self):
         with self.assertRaises(ChildProcessError):
             os.waitpid(-1, os.WNOHANG)

@@ -22,6 +22,7 @@ import torch.distributed as dist  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import shoal  # noqa: E402
+from shoal.launching import reserved_port  # noqa: E402
 
 VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 
@@ -237,7 +238,7 @@ class TorchProcessesTest(launch.RanksTest):
 
     def test_mp_spawn(self):
         folder = tempfile.mkdtemp(prefix="shoal-spawn-")
-        with launch.reserved_port() as reserved:
+        with reserved_port() as reserved:
             arguments = (reserved.getsockname()[1], folder)
             torch.multiprocessing.spawn(spawned, arguments, nprocs=2)
         shutil.rmtree(folder)
