@@ -303,7 +303,7 @@ class Comm:
             done = staged.float32(
                 array,
                 lambda flat: self.start(kind, flat, **options),
-                None if factor is None else lambda part: part.mul_(factor),
+                None if factor is None else lambda flat: flat.mul_(factor),
             )
             staged.follow(done.result())
             return array

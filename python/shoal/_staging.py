@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of an accelerator on their way over the network and back.
 
-The library works on memory of the host. A tensor goes there through pinned memory in pieces, by a
-stream of its own, and comes back by another, so that both ways over the bus, what the host does
-with a piece (float32 of half types, means) and the network overlap:
+The library works on memory of the host. A tensor goes there through pinned memory, by a stream of
+its own, and comes back by another, so that both ways over the bus and the network overlap. What the
+device can do it does (float32 of half types, means); what the host has to do (copies to and from
+memory that is not pinned) it does by pieces, while others are on their way:
 
     caller       out waits for what the caller's stream has been given; copies; an event per piece
     our thread   waits for each piece's event, then starts the operation
@@ -63,6 +64,11 @@ class Cuda:
         with torch.cuda.stream(stream):
             target.copy_(source, non_blocking=True)
 
+    def run(self, action, stream):
+        """What action() gives the device, on the stream."""
+        with torch.cuda.stream(stream):
+            action()
+
     def pinned(self, count):
         """uint8[count] of the host that the device copies from and to by itself."""
         return torch.empty(count, dtype=torch.uint8, pin_memory=True)
@@ -109,7 +115,11 @@ def of(tensor):
     with _lock:
         found = _stagings.get(tensor.device)
         if found is None:
-            found = _stagings[tensor.device] = Staging(makers[kind](tensor.device))
+            device = makers[kind](tensor.device)
+            try:
+                found = _stagings[tensor.device] = Staging(device)
+            except RuntimeError as error:  # a kernel may have failed before we came
+                raise _named(device, error) from error
         return found
 
 
@@ -193,6 +203,15 @@ def _first_line(error):
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
+def _named(device, error):
+    """What PyTorch says of a device, as an exception of ours."""
+    if isinstance(error, Error) or not isinstance(error, RuntimeError):
+        return error
+    failed = SystemFailed(f"{device.name} failed: {_first_line(error)}")
+    failed.__cause__ = error
+    return failed
+
+
 class _Way:
     """One tensor of a parcel. flat: its elements on the device; host: pinned, of its type."""
 
@@ -202,8 +221,8 @@ class _Way:
         self.bytes = self.flat.numel() * self.flat.element_size()
         self.host = None
 
-    def pieces(self):
-        size = PIECE_BYTES // self.flat.element_size()
+    def pieces(self, whole):
+        size = PIECE_BYTES // self.flat.element_size() if not whole else max(1, self.flat.numel())
         for start in range(0, self.flat.numel(), size):
             yield start, min(start + size, self.flat.numel())
 
@@ -211,14 +230,19 @@ class _Way:
 class _Parcel:
     """Tensors that travel together. pieces: (way, start, end, event) of those that go."""
 
-    def __init__(self, ways, slot, operate, arrived, leaving):
+    def __init__(self, ways, slot, operate, arrived, leaving, settle):
         self.ways, self.slot, self.operate = ways, slot, operate
-        self.arrived, self.leaving, self.pieces = arrived, leaving, []
+        self.arrived, self.leaving, self.settle, self.pieces = arrived, leaving, settle, []
         self.done = concurrent.futures.Future()
 
 
-def _nothing(host, start, end):
-    """Of a piece that the host has nothing to do with."""
+def mean(count):
+    """For float32(): the sum of `count` ranks becomes their mean. The divisor is a tensor of the
+    device, because a device multiplies by the reciprocal of a number, whose bits are not those of
+    the CPU's division."""
+    if count == 1:
+        return None
+    return lambda flat: flat.div_(torch.full((), float(count), device=flat.device))
 
 
 class Staging:
@@ -233,7 +257,7 @@ class Staging:
         threading.Thread(target=self._serve, name="shoal staging", daemon=True).start()
 
     def travel(
-        self, tensors, operate, key=None, most=None, arrived=_nothing, leaving=_nothing
+        self, tensors, operate, key=None, most=None, arrived=None, leaving=None, settle=None
     ) -> "concurrent.futures.Future":
         """Tensors to the host, an operation on them, and back; a future of the event behind it.
 
@@ -241,7 +265,8 @@ class Staging:
         the host's are to be its afterwards. operate(hosts): called by the staging's thread, calls
         one behind the other, with pinned tensors [count] of the same types; gives a future.
         key, most: whose buffers, and how many of those (see _Pool). arrived(host, start, end): a
-        piece has come; leaving(...): it is about to go back. Raises OutOfMemory, NotSupported
+        piece has come; leaving(...): it is about to go back; without them a tensor is one piece.
+        settle(): what the device does behind the last copy back. Raises OutOfMemory, NotSupported
         (while a CUDA graph is recorded); the future fails with what the operation failed with, and
         with SystemFailed if the device did."""
         if self.device.recording():
@@ -251,7 +276,7 @@ class Staging:
         total = max(_ALIGN, sum(sizes))
         total = total if key else 1 << (total - 1).bit_length()  # few sizes serve all
         slot = self.pool.take(key or total, total, most)
-        parcel, at = _Parcel(ways, slot, operate, arrived, leaving), 0
+        parcel, at = _Parcel(ways, slot, operate, arrived, leaving, settle), 0
         for way, size in zip(ways, sizes):
             way.host = slot.raw[at : at + way.bytes].view(way.flat.dtype)
             at += size
@@ -261,7 +286,7 @@ class Staging:
                 self._parcels.put(parcel)
         except Exception as error:
             self.pool.drop(slot)
-            raise self._named(error) from error
+            raise _named(self.device, error) from error
         return parcel.done
 
     def _copy_out(self, parcel):
@@ -275,7 +300,7 @@ class Staging:
             if not way.goes:
                 continue
             device.keep(way.flat, self.out)
-            for start, end in way.pieces():
+            for start, end in way.pieces(parcel.arrived is None):
                 device.copy(way.host[start:end], way.flat[start:end], self.out)
                 parcel.pieces.append((way, start, end, device.record(self.out)))
         if not parcel.pieces and parcel.slot.last is not None:  # the host itself writes to it
@@ -289,13 +314,13 @@ class Staging:
             try:
                 for way, start, end, event in parcel.pieces:
                     self._await(event)
-                    if way is not None:
+                    if way is not None and parcel.arrived is not None:
                         parcel.arrived(way.host, start, end)
                 parcel.pieces = ()
                 operation = parcel.operate([way.host for way in parcel.ways])
             except BaseException as error:
                 self.pool.drop(parcel.slot)
-                parcel.done.set_exception(self._named(error))
+                parcel.done.set_exception(_named(self.device, error))
                 continue
             operation.add_done_callback(lambda over, parcel=parcel: self._copy_back(parcel, over))
             del parcel, operation  # not held while nothing is to do
@@ -323,64 +348,48 @@ class Staging:
             for way in ways:
                 if way.comes:
                     self._way_back(way, parcel.leaving)
+            if parcel.settle is not None:
+                self.device.run(parcel.settle, self.back)
             event = self.device.record(self.back)
         except BaseException as error:
             self.pool.drop(slot)  # copies may be under way
-            parcel.done.set_exception(self._named(error))
+            parcel.done.set_exception(_named(self.device, error))
             return
         self.pool.give(slot, event)
         parcel.done.set_result(event)
 
     def _way_back(self, way, leaving):
         device = self.device
-        for start, end in way.pieces():
-            leaving(way.host, start, end)
+        for start, end in way.pieces(leaving is None):
+            if leaving is not None:
+                leaving(way.host, start, end)
             device.copy(way.flat[start:end], way.host[start:end], self.back)
         device.keep(way.flat, self.back)
         if way.flat.data_ptr() != way.tensor.data_ptr():
             device.copy(way.tensor, way.flat.view(way.tensor.shape), self.back)
             device.keep(way.tensor, self.back)
 
-    def _named(self, error):
-        """What PyTorch says of a device, as an exception of ours."""
-        if isinstance(error, Error) or not isinstance(error, RuntimeError):
-            return error
-        failed = SystemFailed(f"{self.device.name} failed: {_first_line(error)}")
-        failed.__cause__ = error
-        return failed
-
     # ------------------------------------------------------------------ what is made of it
 
     def float32(self, tensor, operate, settle=None, key=None, most=None):
         """travel() of one tensor in place for an operation on float32: operate(flat) with the
-        tensor's values as float32[count]; settle(part) changes parts of it on their way back."""
-        work = []
+        tensor's values as float32[count]; settle(flat) changes what has come back, on the device.
+        Other types become float32 there and travel as such: more bytes over the bus than theirs,
+        and nothing for the host to do."""
+        device, wide = self.device, tensor.detach()
+        if tensor.dtype != torch.float32:
+            wide = torch.empty(tensor.shape, device=tensor.device)
+            device.copy(wide, tensor, device.current())
 
-        def flat_of(host):
-            if not work:
-                plain = host.dtype == torch.float32
-                work.append(host if plain else torch.empty(host.numel()))
-            return work[0]
-
-        def arrived(host, start, end):
-            if host.dtype != torch.float32:
-                flat_of(host)[start:end].copy_(host[start:end])
-
-        def leaving(host, start, end):
-            part = flat_of(host)[start:end]
+        def back():
             if settle is not None:
-                settle(part)
-            if host.dtype != torch.float32:
-                host[start:end].copy_(part)
+                settle(wide)
+            if wide.dtype != tensor.dtype:
+                tensor.detach().copy_(wide)
+                device.keep(tensor, self.back)
 
-        return self.travel(
-            [(tensor, True, True)],
-            lambda hosts: operate(flat_of(hosts[0])),
-            key,
-            most,
-            arrived,
-            leaving,
-        )
+        way = [(wide, True, True)]
+        return self.travel(way, lambda hosts: operate(hosts[0]), key, most, settle=back)
 
     def fetch(self, target, tensor, key=None):
         """A tensor's values in target, memory of the host with as many elements of any type."""

@@ -136,7 +136,7 @@ class Hook:
         done = staging.float32(
             buffer,
             self._sum(bucket),
-            lambda part: part.div_(count),
+            _staging.mean(count),
             (self.group, bucket.index()),
             2,
         )

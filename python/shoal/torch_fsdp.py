@@ -31,8 +31,8 @@ class ReplicaHook:
     def __call__(self, shard: torch.Tensor) -> None:
         staging, count = _staging.of(shard), len(self.members)
         if staging is not None:
-            settle = lambda part: part.div_(count)  # noqa: E731
-            staging.follow(staging.float32(shard, self._start, settle, self.key, 2).result())
+            mean = _staging.mean(count)
+            staging.follow(staging.float32(shard, self._start, mean, self.key, 2).result())
             return
         flat = shard.detach().float().contiguous().view(-1)
         self._start(flat).result()

@@ -81,6 +81,9 @@ class FakeDevice:
 
         self._give(stream, run)
 
+    def run(self, action, stream):
+        self._give(stream, action)
+
     def pinned(self, count):
         self.pinned_bytes += count
         if self.pinned_limit is not None and self.pinned_bytes > self.pinned_limit:

@@ -33,7 +33,7 @@ class GpuBenchTest(unittest.TestCase):
         done = run("--check")
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         bits = json.loads(done.stdout.splitlines()[-1])["bits"]
-        self.assertEqual((40, []), (bits["compared"], bits["different"]))
+        self.assertEqual((60, []), (bits["compared"], bits["different"]))
 
 
 if __name__ == "__main__":

@@ -287,7 +287,12 @@ def failures():
         started = hook.start(Bucket(bigger, layer.weight, 0))
         wanted(RuntimeError, "OutOfMemory", started.wait)
         assert isinstance(hook.error, shoal.OutOfMemory)
-    with device(always=True, fails_after=3):
+    with device(always=True) as fake:
+        fake.stream = lambda: fake.done(fake.failure)  # it had failed before Shoal saw it
+        fake.failure = "CUDA error: device-side assert triggered\nmore lines"
+        wanted(shoal.SystemFailed, "assert triggered", lambda: shoal.allreduce(torch.zeros(9)))
+        fake.failure = None
+    with device(always=True, fails_after=0):
         hook = Hook(layer, shoal.comm(), None, None)
         started = hook.start(Bucket(values(torch.float32, 1), layer.weight, 0))
         wanted(RuntimeError, "SystemFailed: fake:0 failed: CUDA error", started.wait)
@@ -316,7 +321,7 @@ class TorchDeviceTest(launch.RanksTest):
 
     def test_failures_have_names(self):
         printed = self.assert_ranks(failures, ranks=1)
-        self.assertEqual(8, printed.count("named"), printed)
+        self.assertEqual(9, printed.count("named"), printed)
 
 
 if __name__ == "__main__":
