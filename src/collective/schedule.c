@@ -119,17 +119,23 @@ static const char *kind_name(shoal_op_kind kind)
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "this operation";
 }
 
-/* An error that lists the rows which can carry kind. */
+/* An error that lists the rows which can carry kind by a schedule. */
 static shoal_status cannot_carry(const shoali_collective *collective, shoal_op_kind kind)
 {
     char able[160] = "";
     size_t used = 0;
     for (size_t i = 0; i < ROWS; i++)
-        if (carries(table[i]->traits, kind) && used < sizeof able)
+        if (carries(table[i]->traits, kind) && table[i]->build != NULL && used < sizeof able)
             used += (size_t)snprintf(able + used, sizeof able - used, "%s%s", used > 0 ? ", " : "",
                                      table[i]->name);
-    shoal_status status = shoali_fail(SHOAL_EINVAL, "collective '%s' cannot carry %s",
-                                      collective->spec, kind_name(kind));
+    shoal_status status =
+        carries(collective->traits, kind)
+            ? shoali_fail(SHOAL_EINVAL,
+                          "collective '%s' has no schedule that could be computed with: what it "
+                          "sends depends on what it finds",
+                          collective->spec)
+            : shoali_fail(SHOAL_EINVAL, "collective '%s' cannot carry %s", collective->spec,
+                          kind_name(kind));
     shoali_error_advice("Use one of: %s.", able);
     return status;
 }

@@ -180,6 +180,10 @@ class Predict(unittest.TestCase):
             (("--model", "lenet", "--cluster", "/none.json"), 1, "/none.json"),
             (("--model", "nothing", "--cluster", LAB), 2, "nothing"),
             (("--model", "lenet", "--cluster", LAB, "--workers", 9), 2, "has 4"),
+            (("--model", "lenet", "--cluster", LAB, "--collective", "omnireduce"), 2,
+             "has no schedule that could be computed with"),
+            (("--model", "lenet", "--cluster", LAB, "--collective", "omnireduce"), 2,
+             "Use one of: ring, halving_doubling, direct, worker_aggregator, hierarchical, gather."),
         ):
             got = predict(*args)
             self.assertEqual(got[0], code, got)
