@@ -2,10 +2,12 @@
 #include "train_checks.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "shoal/job.h"
@@ -98,6 +100,21 @@ bool train_may_write_to(const char *out, const char *resume)
     cli_usage("train", "%s holds a run already: go on with --resume %s, or take another --out", out,
               out);
     return false;
+}
+
+bool train_may_trace_to(const char *trace)
+{
+    if (trace == NULL)
+        return true;
+    const char *slash = strrchr(trace, '/');
+    char *folder = slash == NULL ? strdup(".") : strndup(trace, (size_t)(slash - trace) + 1);
+    errno = ENOMEM;
+    bool good = folder != NULL && access(folder, W_OK | X_OK) == 0 &&
+                (access(trace, W_OK) == 0 || errno == ENOENT);
+    if (!good)
+        (void)cli_fail("train", "cannot write the trace to %s: %s", trace, strerror(errno));
+    free(folder);
+    return good;
 }
 
 bool train_goes_together(const shoal_train_desc *d, const char *admm, uint32_t workers)

@@ -28,4 +28,7 @@ int train_dry_run(const shoal_train_desc *train, const char *own, uint32_t worke
  * not. */
 bool train_may_write_to(const char *out, const char *resume);
 
+/** Whether a trace (NULL: none) could be written on this host. Prints why not. Creates nothing. */
+bool train_may_trace_to(const char *trace);
+
 #endif

@@ -143,6 +143,10 @@ class Trace(unittest.TestCase):
         done = shoal.run(*self.words("--steps", 2))
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot write the trace to", done.stderr)
+        done = shoal.run(*self.words("--steps", 2, "--workers", 2))  # said once, by no rank
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("cannot write the trace to", done.stderr)
 
     def test_half_a_file_is_none(self):
         def little_room():
