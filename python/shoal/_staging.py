@@ -337,7 +337,8 @@ class Staging:
 
     def _copy_back(self, parcel, operation):
         # Futures remember who was called: nothing of the parcel is to live as long as they do.
-        ways, slot, parcel.ways, parcel.slot = parcel.ways, parcel.slot, None, None
+        ways, slot, settle = parcel.ways, parcel.slot, parcel.settle
+        parcel.ways = parcel.slot = parcel.settle = None
         try:
             operation.result()
         except BaseException as error:
@@ -348,8 +349,8 @@ class Staging:
             for way in ways:
                 if way.comes:
                     self._way_back(way, parcel.leaving)
-            if parcel.settle is not None:
-                self.device.run(parcel.settle, self.back)
+            if settle is not None:
+                self.device.run(settle, self.back)
             event = self.device.record(self.back)
         except BaseException as error:
             self.pool.drop(slot)  # copies may be under way
@@ -376,7 +377,8 @@ class Staging:
         tensor's values as float32[count]; settle(flat) changes what has come back, on the device.
         Other types become float32 there and travel as such: more bytes over the bus than theirs,
         and nothing for the host to do."""
-        device, wide = self.device, tensor.detach()
+        device, tensor = self.device, tensor.detach()
+        wide = tensor
         if tensor.dtype != torch.float32:
             wide = torch.empty(tensor.shape, device=tensor.device)
             device.copy(wide, tensor, device.current())
@@ -384,8 +386,8 @@ class Staging:
         def back():
             if settle is not None:
                 settle(wide)
-            if wide.dtype != tensor.dtype:
-                tensor.detach().copy_(wide)
+            if wide is not tensor:
+                tensor.copy_(wide)
                 device.keep(tensor, self.back)
 
         way = [(wide, True, True)]

@@ -44,6 +44,8 @@ class FakeDevice:
     # ------------------------------------------------------------------ what staging calls
 
     def stream(self):
+        if self.failure is not None:
+            raise RuntimeError(self.failure)
         name = ("out", "back")[len(self.streams) - 1]
         self.streams[name] = collections.deque()
         return name

@@ -288,8 +288,7 @@ def failures():
         wanted(RuntimeError, "OutOfMemory", started.wait)
         assert isinstance(hook.error, shoal.OutOfMemory)
     with device(always=True) as fake:
-        fake.stream = lambda: fake.done(fake.failure)  # it had failed before Shoal saw it
-        fake.failure = "CUDA error: device-side assert triggered\nmore lines"
+        fake.failure = "CUDA error: device-side assert triggered\nmore lines"  # before we came
         wanted(shoal.SystemFailed, "assert triggered", lambda: shoal.allreduce(torch.zeros(9)))
         fake.failure = None
     with device(always=True, fails_after=0):
