@@ -68,6 +68,9 @@ int cli_usage(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
 
 /** Print what failed and return CLI_FAILED. */
 int cli_fail(const char *verb, const char *format, ...) SHOAL_PRINTF(2, 3);
+/** Whether this user may make a file of that name: its folder is there and takes one; errno says
+ * why not. Creates nothing. */
+bool cli_may_create(const char *path);
 /** A sentence that names what users typed: nothing in it moves a terminal, and of a long one the
  * middle is left out. To be freed; NULL: no memory. */
 char *cli_format(const char *format, va_list args);

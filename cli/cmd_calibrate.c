@@ -385,13 +385,8 @@ static int rank_main(const calibrate_args *args)
 /* Before minutes of measuring: whether what is found can be kept. */
 static bool can_keep(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
     struct stat info;
-    errno = ENOMEM;
-    bool good = folder != NULL && access(folder, W_OK | X_OK) == 0 &&
-                (stat(path, &info) == 0 || errno == ENOENT);
-    free(folder);
+    bool good = cli_may_create(path) && (stat(path, &info) == 0 || errno == ENOENT);
     if (!good)
         (void)cli_fail("calibrate", "cannot write --out %s: %s", path, strerror(errno));
     else if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {

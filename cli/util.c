@@ -80,6 +80,16 @@ char *cli_format(const char *format, va_list args)
     return text;
 }
 
+bool cli_may_create(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    errno = ENOMEM;
+    const bool may = folder != NULL && access(folder, W_OK | X_OK) == 0;
+    free(folder);
+    return may;
+}
+
 int cli_fail(const char *verb, const char *format, ...)
 {
     va_list args;

@@ -148,6 +148,12 @@ class Trace(unittest.TestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertIn("cannot write the trace to", done.stderr)
 
+    def test_a_device_takes_a_trace(self):
+        """/dev takes no new file of an ordinary user, and the device itself does."""
+        self.file = "/dev/null"
+        done = shoal.run(*self.words("--steps", 2, "--workers", 2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_half_a_file_is_none(self):
         def little_room():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
