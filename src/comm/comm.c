@@ -245,6 +245,12 @@ static void nothing(void *arg)
     (void)arg;
 }
 
+static void part(void *arg)
+{
+    if (((shoal_comm *)arg)->expelled)
+        drop_all(arg);
+}
+
 /* With the lock: until all operations have ended, or until_us. */
 static bool operations_end(shoal_comm *comm, uint64_t until_us)
 {
@@ -295,6 +301,7 @@ void shoal_comm_destroy(shoal_comm *comm)
     comm->door = NULL;
     for (int i = 0; i < FAREWELL_ROUNDS; i++)
         shoali_call(comm, nothing, NULL); /* what was said last gets its chance to leave */
+    shoali_call(comm, part, comm);
     shoali_work_stop(comm);
     shoali_progress_stop(comm);
     free_comm(comm);

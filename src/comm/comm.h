@@ -72,6 +72,10 @@ SHOAL_MUST_USE shoal_status shoali_comm_run(shoal_comm *comm, const shoal_op_des
 /** The job goes on without lost ranks: whoever launched it should know. */
 void shoali_comm_goes_on(void);
 
+/** The others go on without this rank, unless all reform: its connections end without a goodbye,
+ * which would make a loss look like a rank that left. Progress thread only. */
+void shoali_comm_expel(shoal_comm *comm);
+
 /** What is known of a lost endpoint. */
 typedef struct shoali_lost_peer {
     uint64_t at_us; /* monotonic; 0: it is not lost, or left with a goodbye */

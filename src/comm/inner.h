@@ -228,6 +228,7 @@ struct shoal_comm {
     uint64_t stood_us;    /* it stood still for so long, beyond the peer timeout */
     uint64_t minority_us; /* since when this rank reaches no quorum; 0: it does */
     bool minority_told;   /* the listener has heard so */
+    bool expelled;        /* the others go on without this rank: it says no goodbye */
     bool leaving;         /* this rank reforms: no operation starts any more */
     bool busy;            /* something happened in this round, or is left to do: do not sleep */
     uint64_t busy_us;     /* when something happened last */
@@ -399,6 +400,7 @@ void shoali_view_timers(shoal_comm *comm);
 /** Look whether the process behind an endpoint has certainly ended, for peer->ended. */
 void shoali_view_look(shoal_comm *comm, uint32_t endpoint);
 uint64_t shoali_view_next_us(const shoal_comm *comm);
+enum { SHOALI_LATE_US = 50 * 1000 }; /* a round may take that long, no longer */
 /** Lateness of this thread is no silence of others. */
 void shoali_view_late(shoal_comm *comm, uint64_t late_us);
 /** "; it was last doing all-reduce 7 (...) for 0.4 s" or "". */

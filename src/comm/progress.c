@@ -18,10 +18,7 @@
 #include "base/log.h"
 #include "comm/inner.h"
 
-enum {
-    MAX_SLEEP_US = 1000 * 1000,
-    LATE_US = 50 * 1000 /* a round may take that long, no longer */
-};
+enum { MAX_SLEEP_US = 1000 * 1000 };
 
 static void wake(shoal_comm *comm)
 {
@@ -206,7 +203,7 @@ void shoali_progress_once(shoal_comm *comm, uint64_t until_us)
         wait_us = sleep_until(comm, earlier(until_us, next_timer_us(comm)));
     comm->busy = comm->returned_first != SHOALI_NONE;
     comm->now_us = shoali_now_us();
-    if (comm->now_us > before_us + wait_us + LATE_US)
+    if (comm->now_us > before_us + wait_us + SHOALI_LATE_US)
         shoali_view_late(comm, comm->now_us - before_us - wait_us);
     run_round(comm);
     if (comm->busy)

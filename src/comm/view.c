@@ -129,6 +129,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
     if (comm->now_us < comm->outdated_us) {
+        comm->expelled = true;
         peer->lost_status = SHOAL_EEPOCH;
         snprintf(peer->lost_text, sizeof peer->lost_text,
                  "this process stood still for %.1f s, with a peer timeout of %.1f s: rank "
@@ -149,6 +150,12 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     shoali_agree_forget(comm, endpoint);
     shoali_run_peer_lost(comm, endpoint);
     tell_listener(comm, endpoint);
+}
+
+void shoali_comm_expel(shoal_comm *comm)
+{
+    if (!comm->leaving && !atomic_load(&comm->going) && !atomic_load(&comm->wanted))
+        comm->expelled = true;
 }
 
 bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_lost_peer *out)
@@ -226,7 +233,7 @@ static void check_quorum(shoal_comm *comm)
     comm->minority_us = comm->minority_us > 0 ? comm->minority_us : comm->now_us;
     if (comm->now_us < comm->minority_us + (uint64_t)comm->peer_timeout_us)
         return;
-    comm->minority_told = true;
+    comm->minority_told = comm->expelled = true;
     snprintf(
         text, sizeof text,
         "rank %u (host %.40s) reaches only %u of the %u members that may be alive, for %.1f s: "
@@ -249,9 +256,20 @@ static void leave(shoal_comm *comm, uint32_t endpoint)
     tell_listener(comm, endpoint);
 }
 
+/* This process may have stood still since the round began: then it is not the others that went. */
+static void look_at_clock(shoal_comm *comm)
+{
+    const uint64_t now_us = shoali_now_us(), began_us = comm->now_us;
+    if (now_us <= began_us + SHOALI_LATE_US)
+        return;
+    comm->now_us = now_us;
+    shoali_view_late(comm, now_us - began_us);
+}
+
 static void act_on_gone(shoal_comm *comm)
 {
     comm->peers_changed = false;
+    look_at_clock(comm);
     for (uint32_t i = 0; i < comm->size; i++) {
         shoali_peer *peer = &comm->peers[i];
         if (peer->link_broke && state_of(peer) == SHOALI_PEER_HERE)

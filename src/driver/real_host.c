@@ -73,6 +73,8 @@ static void fail(shoal_sync *sync, const shoali_action *action)
     const shoal_error *known = &sync->culprit;
     bool same = action->fail.peer < 0 && known->status == action->fail.status &&
                 strncmp(action->fail.text, known->text, strlen(action->fail.text)) == 0;
+    if (action->fail.status == SHOAL_EEPOCH)
+        shoali_comm_expel(sync->comm);
     (void)shoali_fail(action->fail.status, "%s", action->fail.text);
     shoali_error_about(same ? known->rank : action->fail.peer, same ? known->host : NULL,
                        sync->protocol.row->name, same ? known->waited_us : -1);

@@ -2,6 +2,7 @@
 /* What goes wrong between real ranks, and that everyone hears the same about it. */
 #include "support/ranks.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -311,6 +312,93 @@ static void destroy_cancels(void **state)
         ranks_run(2, "file", NULL, open_at_the_end, NULL, LIMIT_US);
 }
 
+/* ------------------------------------------------------------------ whom the others gave up */
+
+static uint32_t state_of(shoal_comm *comm, uint32_t rank)
+{
+    return atomic_load(&comm->peers[rank].state);
+}
+
+static void until_gone(shoal_comm *comm, uint32_t rank)
+{
+    const uint64_t until_us = shoali_now_us() + LIMIT_US / 2;
+    while (state_of(comm, rank) == SHOALI_PEER_HERE && shoali_now_us() < until_us)
+        sched_yield();
+    rank_check(state_of(comm, rank) != SHOALI_PEER_HERE);
+}
+
+static void drop_rank_2(void *arg)
+{
+    shoali_links_drop(arg, 2, false);
+}
+
+static void seem_woken_up(void *arg)
+{
+    shoal_comm *comm = arg;
+    comm->outdated_us = comm->now_us + LIMIT_US;
+    comm->stood_us = LIMIT_US;
+}
+
+/* Rank 1 gives rank 2 up, which has stood still; rank 0 has not noticed anything yet. */
+static void one_is_given_up(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_barrier(comm));
+    if (env->rank == 2)
+        shoali_call(comm, seem_woken_up, comm);
+    rank_meet(env, 3);
+    if (env->rank == 1)
+        shoali_call(comm, drop_rank_2, comm);
+    if (env->rank == 2) {
+        until_gone(comm, 1);
+        rank_check(comm->peers[1].lost_status == SHOAL_EEPOCH);
+    }
+    if (env->rank == 0) {
+        until_gone(comm, 2);
+        rank_check(state_of(comm, 2) == SHOALI_PEER_LOST);
+    }
+    if (env->rank != 2)
+        rank_meet(env, 5);
+    shoal_comm_destroy(comm);
+}
+
+static void whoever_was_given_up_does_not_leave(void **state)
+{
+    (void)state;
+    ranks_run(3, "file", "tcp:shm=off", one_is_given_up, NULL, LIMIT_US);
+}
+
+static void stand_still(void *arg)
+{
+    rank_wait_ready(arg, 1);
+}
+
+/* Rank 1's round begins, stands still until rank 0 has given it up, and then reads the end of their
+ * connection. */
+static void one_stands_still(const rank_env *env)
+{
+    rank_env own = *env;
+    own.desc.peer_timeout_us = SECOND / 2;
+    shoal_comm *comm = rank_join(&own);
+    rank_ok(shoal_barrier(comm));
+    if (env->rank == 1)
+        shoali_call(comm, stand_still, &own);
+    until_gone(comm, 1 - env->rank);
+    if (env->rank == 0) {
+        rank_meet(env, 2);
+    } else {
+        rank_check(comm->peers[0].lost_status == SHOAL_EEPOCH);
+        rank_meet(env, 2);
+    }
+    shoal_comm_destroy(comm);
+}
+
+static void a_stop_in_the_middle_of_a_round_is_noticed(void **state)
+{
+    (void)state;
+    ranks_run(2, "file", "tcp:shm=off", one_stands_still, NULL, LIMIT_US);
+}
+
 int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
@@ -325,6 +413,8 @@ int main(void)
         CHECK_TEST(a_value_that_is_not_finite_is_named_by_all),
         CHECK_TEST(a_cancel_reaches_all),
         CHECK_TEST(destroy_cancels),
+        CHECK_TEST(whoever_was_given_up_does_not_leave),
+        CHECK_TEST(a_stop_in_the_middle_of_a_round_is_noticed),
     };
     return CHECK_RUN(tests);
 }
