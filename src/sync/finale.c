@@ -12,6 +12,8 @@
  *   p is gone    book; the leader goes on without it: ATTEMPT, or COMMIT
  *   leader gone  .                  HELLO to the next one, which calls once all have said it
  *   GOODBYE p    as if p were lost
+ *   WITHOUT      FAIL: the leader has lost this worker, and goes on without it
+ *   MISSES p q   the leader, once all are in: where q misses p, too, the higher one is left out
  *   CUT          FAIL: losses have cut the graph, and whoever notices it tells all, because its own
  *                leaving would make the rest look whole
  *
@@ -21,7 +23,12 @@
  * leader, which has to hear HELLO or COMMIT from all before it calls, commits as well. After its
  * HELLO a worker takes COMMIT from that leader only, as long as that one is there. So survivors
  * have one mean, unless the dead are all who knew of the COMMIT. Numbers of attempts carry their
- * leader, so those of two leaders differ. */
+ * leader, so those of two leaders differ.
+ *
+ * A link may break between two that live. Whom the leader has lost is in no attempt, and hears so
+ * (WITHOUT) from those who join it: it would see them leave, and take a mean of its own. Two others
+ * that have lost each other would make every attempt fail, so one of them is left out. Who hears
+ * COMMIT of a sum that broke on its side has nothing to take, and fails. */
 #include "sync/finale.h"
 
 #include <string.h>
@@ -34,7 +41,9 @@ enum {
     COMMIT,
     GOODBYE,
     HELLO,
-    CUT
+    CUT,
+    WITHOUT,
+    MISSES
 };
 enum { HEAD_BYTES = 9, LEADER_SHIFT = 40, WORKERS_MAX = SHOALI_FINALE_WORKERS, CALLS_MAX = 1000 };
 enum { FORWARDS = 64 }; /* who is told of a commit: all, and in large jobs those who lead next */
@@ -42,17 +51,19 @@ enum { FORWARDS = 64 }; /* who is told of a commit: all, and in large jobs those
 size_t shoali_finale_bytes(const shoali_world *world)
 {
     size_t flags = (world->workers + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
-    return flags + world->workers * sizeof(uint32_t);
+    return flags + 2 * world->workers * sizeof(uint32_t);
 }
 
 void shoali_finale_start(shoali_finale *finale, const shoali_world *world, uint32_t slot,
                          void *memory)
 {
     uint8_t *bytes = memory;
-    size_t flags = shoali_finale_bytes(world) - world->workers * sizeof(uint32_t);
+    size_t flags = shoali_finale_bytes(world) - 2 * world->workers * sizeof(uint32_t);
+    uint32_t *members = (uint32_t *)(void *)(bytes + flags);
     *finale = (shoali_finale){.world = world,
                               .peers = bytes,
-                              .members = (uint32_t *)(void *)(bytes + flags),
+                              .members = members,
+                              .misses = members + world->workers,
                               .slot = slot,
                               .follows = UINT32_MAX};
 }
@@ -142,6 +153,17 @@ static void on_cut(shoali_finale *f, uint32_t peer, shoali_actions *actions)
                     "worker %u has found that the workers that are lost have cut the graph", peer);
 }
 
+/* This worker alone is out: the others go on. */
+static void stay_behind(shoali_finale *f, int32_t peer, const char *text, shoali_actions *actions)
+{
+    if (f->over)
+        return;
+    f->over = true;
+    if (f->open)
+        shoali_act_cancel(actions, SHOALI_FINALE_OP | f->attempt);
+    shoali_act_fail(actions, SHOAL_EEPOCH, peer, "%s", text);
+}
+
 /* ---------------------------------------------------------------- attempts */
 
 static void run_attempt(shoali_finale *f, shoali_actions *actions)
@@ -150,6 +172,7 @@ static void run_attempt(shoali_finale *f, shoali_actions *actions)
     uint32_t slot = SHOALI_SLOT + f->slot;
     f->attempt = f->next;
     f->open = true;
+    f->whole = false;
     shoali_act_mix(actions, slot, 0, f->world->count, &param, 1);
     shoali_act_op(actions, &(shoali_sync_op){.id = SHOALI_FINALE_OP | f->attempt,
                                              .kind = SHOALI_SYNC_ALL_REDUCE,
@@ -162,6 +185,11 @@ static void run_attempt(shoali_finale *f, shoali_actions *actions)
 
 static void commit(shoali_finale *f, shoali_actions *actions)
 {
+    if (!f->whole) {
+        stay_behind(f, -1, "the others have taken the final mean, whose sum broke at this worker",
+                    actions);
+        return;
+    }
     const shoali_mix_term mean = {SHOALI_SLOT + f->slot, 1.0f / (float)f->member_count};
     uint32_t told = 0, most = leads(f) ? UINT32_MAX : FORWARDS;
     for (uint32_t i = 0; i < f->world->workers && told < most; i++) {
@@ -191,11 +219,26 @@ static void call_attempt(shoali_finale *f, shoali_actions *actions)
     f->member_count = 0;
     for (uint32_t i = 0; i < f->world->workers; i++) {
         f->peers[i] &= (uint8_t) ~(SHOALI_PEER_REPORTED | SHOALI_PEER_FAILED);
+        f->misses[i] = UINT32_MAX;
         if (!shoali_finale_is_gone(f, i))
             f->members[f->member_count++] = i;
     }
     say_attempt(f, actions);
     run_attempt(f, actions);
+}
+
+/* Two that have lost each other, and have both said so of this attempt. As each names the highest
+ * that it misses, the highest of all that miss anybody is always one of such a pair. */
+static void leave_out(shoali_finale *f, shoali_actions *actions)
+{
+    for (uint32_t high = f->world->workers - 1; high > 0; high--) {
+        const uint32_t low = f->misses[high];
+        if (shoali_finale_is_gone(f, high) || low >= high || shoali_finale_is_gone(f, low) ||
+            f->misses[low] != high)
+            continue;
+        say(high, WITHOUT, low, actions);
+        f->peers[high] |= SHOALI_PEER_GONE;
+    }
 }
 
 /* What the leader does whenever it learns something. */
@@ -212,6 +255,7 @@ static void lead(shoali_finale *f, shoali_actions *actions)
         if (!anybody_failed(f)) {
             commit(f, actions);
         } else if (f->calls < CALLS_MAX) {
+            leave_out(f, actions);
             call_attempt(f, actions);
         } else {
             shoali_finale_fail(f, SHOAL_EPEER, "the final average does not come together", actions);
@@ -226,7 +270,8 @@ static void follow(shoali_finale *f, shoali_actions *actions)
     if (f->over || !f->asked || leader == 0 || leader == f->follows)
         return;
     if (f->heard != 0 && f->heard == f->attempt && f->attempt == f->next) {
-        commit(f, actions); /* whom I followed is gone and has called nothing else */
+        if (!f->open)
+            commit(f, actions); /* whom I followed is gone and has called nothing else */
         return;
     }
     if (leader == f->world->me)
@@ -235,13 +280,23 @@ static void follow(shoali_finale *f, shoali_actions *actions)
     say(leader, HELLO, f->attempt, actions);
 }
 
-/* Of the attempt whose sum lies in the slot, from somebody whose word counts. */
+/* Of the attempt whose sum lies in the slot, from somebody whose word counts; or not yet. */
 static void on_commit(shoali_finale *f, uint32_t peer, shoali_actions *actions)
 {
     if (f->asked && !f->open && (f->follows == UINT32_MAX || f->follows == peer))
         commit(f, actions);
-    else if (f->asked && !f->open)
+    else if (f->asked)
         f->heard = f->attempt;
+}
+
+static void report(const shoali_finale *f, uint32_t leader, bool ok, shoali_actions *actions)
+{
+    for (uint32_t i = f->member_count; !ok && i > 0; i--)
+        if (shoali_finale_is_gone(f, f->members[i - 1])) {
+            say(leader, MISSES, f->members[i - 1], actions);
+            break;
+        }
+    say(leader, ok ? REPORT_GOOD : REPORT_BAD, f->attempt, actions);
 }
 
 static void on_op_done(shoali_finale *f, const shoali_event *event, shoali_actions *actions)
@@ -249,6 +304,7 @@ static void on_op_done(shoali_finale *f, const shoali_event *event, shoali_actio
     bool ok = event->op.status == SHOAL_OK;
     uint32_t leader = (uint32_t)(f->attempt >> LEADER_SHIFT);
     f->open = false;
+    f->whole = ok;
     if (f->over)
         return;
     if (event->op.status == SHOAL_ENOTFINITE) {
@@ -258,7 +314,7 @@ static void on_op_done(shoali_finale *f, const shoali_event *event, shoali_actio
     if (leader == f->world->me)
         f->peers[leader] |= ok ? SHOALI_PEER_REPORTED : SHOALI_PEER_REPORTED | SHOALI_PEER_FAILED;
     else
-        say(leader, ok ? REPORT_GOOD : REPORT_BAD, f->attempt, actions);
+        report(f, leader, ok, actions);
     if (f->next != f->attempt && !leads(f))
         run_attempt(f, actions);
 }
@@ -273,6 +329,8 @@ static void on_attempt(shoali_finale *f, uint32_t peer, uint64_t attempt, const 
     for (uint32_t i = 0; i < f->world->workers; i++)
         if ((bitmap[i / 8] >> (i % 8) & 1) != 0)
             f->members[f->member_count++] = i;
+        else if (!shoali_finale_is_gone(f, i))
+            say(i, WITHOUT, peer, actions);
     f->next = attempt;
     if (!f->open)
         run_attempt(f, actions);
@@ -309,6 +367,12 @@ static bool on_message(shoali_finale *f, const shoali_event *event, shoali_actio
         on_commit(f, peer, actions);
     else if (kind == HELLO)
         f->peers[peer] |= SHOALI_PEER_HELLO;
+    else if (kind == MISSES && value < f->world->workers)
+        f->misses[peer] = (uint32_t)value;
+    else if (kind == WITHOUT)
+        stay_behind(f, (int32_t)peer,
+                    "the others take the final mean without this worker: a connection is lost",
+                    actions);
     if (kind == CUT)
         on_cut(f, peer, actions);
     return kind == GOODBYE && on_gone(f, peer);

@@ -26,6 +26,7 @@ typedef struct shoali_finale {
     const shoali_world *world;
     uint8_t *peers;    /* [workers] SHOALI_PEER_* */
     uint32_t *members; /* [workers] of the attempt that runs or comes next */
+    uint32_t *misses;  /* [workers] at the leader: whom each says to have lost; UINT32_MAX: none */
     uint32_t slot, member_count;
     uint64_t attempt, next; /* that runs or ran last; that was asked for; 0: none */
     uint64_t calls;         /* attempts that this worker called as leader */
@@ -34,6 +35,7 @@ typedef struct shoali_finale {
     uint64_t heard;         /* attempt that somebody else said COMMIT to meanwhile; 0: none */
     bool asked;             /* FINISH came and has no GO yet */
     bool open;              /* attempt's operation */
+    bool whole;             /* the slot has the sum of `attempt` */
     bool over;              /* GO was said, or nothing will be any more */
 } shoali_finale;
 
@@ -48,7 +50,8 @@ typedef enum shoali_finale_news {
     SHOALI_TAKEN,        /* nothing is left to do */
     SHOALI_SOMEBODY_LEFT /* taken, and *peer_out is gone: it will answer nothing any more */
 } shoali_finale_news;
-/** FINISH, MESSAGE, OP_DONE and PEER_DOWN. It answers FINISH with GO, and FAILs where it cannot. */
+/** FINISH, MESSAGE, OP_DONE and PEER_DOWN. It answers FINISH with GO, and FAILs where it cannot:
+ * with EEPOCH where the others end without this worker. */
 shoali_finale_news shoali_finale_event(shoali_finale *finale, const shoali_event *event,
                                        uint32_t *peer_out, shoali_actions *actions);
 /** This worker leaves before its end: tell the others. Cancels its operation; true: wait for that

@@ -164,7 +164,17 @@ static void those_who_leave_are_left_out(void **state)
 
 /* ---------------------------------------------------------------- whose word counts */
 
-enum { ATTEMPT = SHOALI_FINALE_FIRST + 1, REPORT_GOOD, REPORT_BAD, COMMIT, GOODBYE, HELLO };
+enum {
+    ATTEMPT = SHOALI_FINALE_FIRST + 1,
+    REPORT_GOOD,
+    REPORT_BAD,
+    COMMIT,
+    GOODBYE,
+    HELLO,
+    CUT,
+    WITHOUT,
+    MISSES
+};
 enum { HEAD_BYTES = 9, LEADER_SHIFT = 40, ALL = (1 << WORKERS) - 1 };
 
 /* Worker `me` has finished; what its machine asks for is counted and thrown away. */
@@ -174,6 +184,8 @@ typedef struct bench {
     shoali_actions actions;
     uint64_t memory[16];
     uint32_t operations, hellos, verdicts; /* since the last event */
+    uint32_t members, without;             /* bitmaps: of the operation; who was told WITHOUT */
+    shoal_status failed;
     uint64_t operation;
 } bench;
 
@@ -181,16 +193,23 @@ static void take(bench *b, const shoali_event *event)
 {
     const shoali_action *action;
     uint32_t peer;
-    b->operations = b->hellos = b->verdicts = 0;
+    b->operations = b->hellos = b->verdicts = b->without = b->members = 0;
+    b->failed = SHOAL_OK;
     assert_int_not_equal(shoali_finale_event(&b->finale, event, &peer, &b->actions),
                          SHOALI_NOT_MINE);
     for (; (action = shoali_actions_front(&b->actions)) != NULL; shoali_actions_pop(&b->actions)) {
         b->verdicts += action->kind == SHOALI_ACT_GO;
         b->hellos += action->kind == SHOALI_ACT_SEND && action->send.bytes[0] == HELLO;
+        if (action->kind == SHOALI_ACT_SEND && action->send.bytes[0] == WITHOUT)
+            b->without |= 1u << action->send.peer;
+        if (action->kind == SHOALI_ACT_FAIL)
+            b->failed = action->fail.status;
         if (action->kind == SHOALI_ACT_OP) {
             b->operations++;
             b->operation = action->op.id;
         }
+        for (uint32_t i = 0; action->kind == SHOALI_ACT_OP && i < action->op.member_count; i++)
+            b->members |= 1u << action->op.members[i];
     }
 }
 
@@ -211,9 +230,14 @@ static void says(bench *b, uint32_t peer, uint8_t kind, uint64_t value, uint8_t 
                             .message = {peer, bytes, HEAD_BYTES + (kind == ATTEMPT)}});
 }
 
+static void operation_ends_with(bench *b, shoal_status status)
+{
+    take(b, &(shoali_event){.kind = SHOALI_EV_OP_DONE, .op = {b->operation, status, ""}});
+}
+
 static void operation_ends(bench *b)
 {
-    take(b, &(shoali_event){.kind = SHOALI_EV_OP_DONE, .op = {b->operation, SHOAL_OK, ""}});
+    operation_ends_with(b, SHOAL_OK);
 }
 
 static void is_lost(bench *b, uint32_t peer)
@@ -302,6 +326,83 @@ static void reports_of_earlier_attempts_do_not_count(void **state)
     shoali_actions_fini(&b.actions);
 }
 
+/* Worker 2 lives, as far as worker 3 knows: it would see the others leave, and end alone. */
+static void whom_the_leader_has_lost_hears_so(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    is_lost(&b, 1);
+    says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL & ~(1 << 2 | 1 << 1));
+    assert_int_equal(b.operations, 1);
+    assert_int_equal(b.without, 1 << 2);
+    says(&b, 0, WITHOUT, 0, 0);
+    assert_int_equal(b.failed, SHOAL_EEPOCH);
+    says(&b, 0, COMMIT, attempt_of(0, 1), 0);
+    assert_int_equal(b.verdicts, 0);
+    shoali_actions_fini(&b.actions);
+}
+
+/* The others have their mean; the slot here has nothing. */
+static void a_broken_sum_is_not_taken(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL);
+    operation_ends_with(&b, SHOAL_EPEER);
+    says(&b, 1, COMMIT, attempt_of(0, 1), 0);
+    assert_int_equal(b.verdicts, 0);
+    assert_int_equal(b.failed, SHOAL_EEPOCH);
+    shoali_actions_fini(&b.actions);
+}
+
+/* A COMMIT that comes before the sum is whole counts once the leader before is gone. */
+static void an_early_commit_is_remembered(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL);
+    is_lost(&b, 0);
+    says(&b, 2, COMMIT, attempt_of(0, 1), 0);
+    assert_int_equal(b.verdicts, 0);
+    operation_ends(&b);
+    is_lost(&b, 1);
+    assert_int_equal(b.verdicts, 1);
+    shoali_actions_fini(&b.actions);
+}
+
+static void report_bad(bench *b, uint32_t worker, uint32_t misses, uint64_t attempt)
+{
+    says(b, worker, MISSES, misses, 0);
+    says(b, worker, REPORT_BAD, attempt, 0);
+}
+
+/* Said by one alone it may be news that the leader has not heard yet, of a death. */
+static void of_two_that_lost_each_other_one_is_left_out(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 0);
+    for (uint32_t w = 1; w < WORKERS; w++)
+        says(&b, w, SHOALI_FINALE_FIRST, 0, 0);
+    for (uint64_t call = 1; call <= 2; call++) {
+        assert_int_equal(b.members, ALL);
+        operation_ends_with(&b, SHOAL_EPEER);
+        report_bad(&b, 1, 3, attempt_of(0, call));
+        says(&b, 2, REPORT_GOOD, attempt_of(0, call), 0);
+        says(&b, 4, REPORT_GOOD, attempt_of(0, call), 0);
+        if (call == 1)
+            says(&b, 3, REPORT_BAD, attempt_of(0, call), 0);
+        else
+            report_bad(&b, 3, 1, attempt_of(0, call));
+    }
+    assert_int_equal(b.members, ALL & ~(1 << 3));
+    assert_int_equal(b.without, 1 << 3);
+    shoali_actions_fini(&b.actions);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +414,10 @@ int main(void)
         CHECK_TEST(a_commit_is_of_the_attempt_that_is_over_here),
         CHECK_TEST(after_hello_only_the_next_leader_commits),
         CHECK_TEST(reports_of_earlier_attempts_do_not_count),
+        CHECK_TEST(whom_the_leader_has_lost_hears_so),
+        CHECK_TEST(a_broken_sum_is_not_taken),
+        CHECK_TEST(an_early_commit_is_remembered),
+        CHECK_TEST(of_two_that_lost_each_other_one_is_left_out),
     };
     return CHECK_RUN(tests);
 }
