@@ -23,6 +23,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
+#include "base/thread.h"
 #include "comm/comm.h"
 #include "comm/inner.h"
 #include "comm/meet_net.h"
@@ -402,7 +404,7 @@ static shoal_status take_desc(shoal_aggregator *a, const shoal_aggregator_desc *
     if (desc->interface != NULL)
         SHOALI_TRY(shoali_iface_choose(desc->interface, NULL, true, &choice));
     a->self = (shoali_record){.world_size = 1, .workers = 1};
-    return shoali_meet_random(&a->self.incarnation, sizeof a->self.incarnation);
+    return shoali_random(&a->self.incarnation, sizeof a->self.incarnation);
 }
 
 static shoal_status open_kernel(shoal_aggregator *a, const shoal_aggregator_desc *desc)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/rng.h"
 #include "comm/inner.h"
 #include "comm/meet.h"
@@ -73,7 +74,7 @@ static shoal_status make(shoal_comm *comm)
 {
     shoali_datagrams *d = comm->datagrams;
     shoali_ip at;
-    SHOALI_TRY(shoali_meet_random(&d->secret, sizeof d->secret));
+    SHOALI_TRY(shoali_random(&d->secret, sizeof d->secret));
     SHOALI_TRY(own_address(comm, &at));
     SHOALI_TRY(shoali_udp_open(&at, &d->udp));
     if (comm->control.fault != NULL &&

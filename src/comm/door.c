@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "comm/inner.h"
 #include "transport/address.h"
 #include "wire/messages.h"

@@ -18,10 +18,10 @@
 #include "comm/comm.h"
 #include "comm/door.h"
 #include "comm/launch.h"
-#include "comm/relay.h"
 #include "comm/serve.h"
 #include "comm/watch.h"
 #include "member/life.h"
+#include "relay/relay.h"
 #include "transport/fault.h"
 #include "transport/transport.h"
 #include "wire/control.h"
@@ -377,9 +377,6 @@ void shoali_datagrams_flush(shoal_comm *comm);
 /* progress.c: the event loop. */
 /** One round; sleeps until until_us at most. */
 void shoali_progress_once(shoal_comm *comm, uint64_t until_us);
-/** A thread with all signals blocked. */
-SHOAL_MUST_USE shoal_status shoali_thread_start(pthread_t *thread, void *(*run)(void *arg),
-                                                void *arg);
 SHOAL_MUST_USE shoal_status shoali_progress_start(shoal_comm *comm);
 void shoali_progress_stop(shoal_comm *comm);
 void shoali_task_post(shoal_comm *comm, shoali_task *task); /* takes the lock */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/rng.h"
 #include "comm/inner.h"
 #include "comm/meet_stream.h"
@@ -157,7 +158,7 @@ static shoal_status fill_record(const shoal_comm *comm, shoali_record *record_ou
     snprintf(record_out->software, sizeof record_out->software, "%s", shoal_version());
     snprintf(record_out->job, sizeof record_out->job, "%s", comm->job);
     snprintf(record_out->host, sizeof record_out->host, "%s", comm->host);
-    return shoali_meet_random(&record_out->incarnation, sizeof record_out->incarnation);
+    return shoali_random(&record_out->incarnation, sizeof record_out->incarnation);
 }
 
 /* Spinning for a moment saves a wake-up, and costs others their turn unless there are cores to

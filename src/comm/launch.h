@@ -5,8 +5,9 @@
 #define SHOALI_COMM_LAUNCH_H
 
 #include "shoal/shoal.h"
+#include "wire/handshake.h"
 
-enum { SHOALI_MAX_ENDPOINTS = 4096, SHOALI_RENDEZVOUS_BYTES = 512, SHOALI_MAX_TOKEN_BYTES = 256 };
+enum { SHOALI_MAX_ENDPOINTS = 4096, SHOALI_RENDEZVOUS_BYTES = 512 };
 enum { SHOALI_DEFAULT_JOIN_US = 30 * 1000 * 1000 };
 
 /** As getenv: NULL when name is not set. */

@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 #include "comm/launch.h"
-#include "comm/relay.h"
+#include "relay/relay.h"
 #include "wire/control.h"
 
 enum { SHOALI_MEET_VERDICT_US = 500 * 1000 };

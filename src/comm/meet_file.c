@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "comm/meet_stream.h"
 #include "wire/bytes.h"
 
@@ -202,7 +203,7 @@ static void await_answers(file_meeting *f, shoali_record *records)
 
 static shoal_status lead(file_meeting *f, shoali_record *records)
 {
-    SHOALI_TRY(shoali_meet_random(f->nonce, sizeof f->nonce));
+    SHOALI_TRY(shoali_random(f->nonce, sizeof f->nonce));
     SHOALI_TRY(publish(f, CALL, 0));
     records[0] = *f->meeting->mine;
     f->in[0] = true;

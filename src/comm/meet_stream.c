@@ -4,26 +4,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/error.h"
-
-shoal_status shoali_meet_random(void *bytes, size_t len_bytes)
-{
-    uint8_t *at = bytes;
-    while (len_bytes > 0) {
-        ssize_t got = getrandom(at, len_bytes, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return shoali_fail_os(SHOAL_ESYSTEM, errno, "no random numbers from the kernel");
-        at += got;
-        len_bytes -= (size_t)got;
-    }
-    return SHOAL_OK;
-}
+#include "base/random.h"
+#include "transport/tcp.h"
 
 shoal_status shoali_meet_stream_start(shoali_meet_stream *stream, int fd, bool dialler,
                                       const shoali_meeting *meeting)
@@ -32,7 +18,7 @@ shoal_status shoali_meet_stream_start(shoali_meet_stream *stream, int fd, bool d
                          .endpoint = meeting->mine->rank,
                          .target = 0,
                          .incarnation = meeting->mine->incarnation};
-    SHOALI_TRY(shoali_meet_random(self.nonce, sizeof self.nonce));
+    SHOALI_TRY(shoali_random(self.nonce, sizeof self.nonce));
     snprintf(self.job, sizeof self.job, "%s", meeting->job);
     stream->fd = fd;
     stream->heard = stream->open = false;
@@ -95,26 +81,13 @@ shoal_status shoali_meet_stream_write(shoali_meet_stream *stream)
     return SHOAL_OK;
 }
 
-shoal_status shoali_meet_receive(int fd, uint8_t *bytes, size_t want, size_t *got_out)
-{
-    ssize_t got = recv(fd, bytes, want, 0);
-    if (got == 0)
-        return shoali_fail(SHOAL_EPEER, "the other side closed the connection");
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return SHOAL_PENDING;
-    if (got < 0)
-        return shoali_fail_os(SHOAL_EPEER, errno, "the connection broke");
-    *got_out = (size_t)got;
-    return SHOAL_OK;
-}
-
 static shoal_status read_handshake(shoali_meet_stream *stream)
 {
     while (!stream->open) {
         uint8_t bytes[SHOALI_HELLO_BYTES];
         size_t got, want = shoali_handshake_want(&stream->shake);
-        SHOALI_TRY(shoali_meet_receive(stream->fd, bytes, want < sizeof bytes ? want : sizeof bytes,
-                                       &got));
+        SHOALI_TRY(
+            shoali_tcp_receive(stream->fd, bytes, want < sizeof bytes ? want : sizeof bytes, &got));
         stream->heard = true;
         shoal_status status = shoali_handshake_feed(&stream->shake, bytes, got);
         if (status != SHOAL_OK && status != SHOAL_PENDING) {
@@ -149,8 +122,8 @@ shoal_status shoali_meet_stream_read(shoali_meet_stream *stream, uint16_t *kind_
                 return SHOAL_OK;
             }
         }
-        SHOALI_TRY(shoali_meet_receive(stream->fd, stream->in + stream->in_len,
-                                       want - stream->in_len, &got));
+        SHOALI_TRY(shoali_tcp_receive(stream->fd, stream->in + stream->in_len,
+                                      want - stream->in_len, &got));
         stream->in_len += got;
     }
 }

@@ -58,11 +58,4 @@ SHOAL_MUST_USE shoal_status shoali_meet_stream_read(shoali_meet_stream *stream, 
                                                     const uint8_t **body_out,
                                                     size_t *len_bytes_out);
 
-/** Up to `want` bytes of a socket. @return SHOAL_OK | PENDING: nothing there now | EPEER */
-SHOAL_MUST_USE shoal_status shoali_meet_receive(int fd, uint8_t *bytes, size_t want,
-                                                size_t *got_out);
-
-/** Fill with random bytes from the kernel. */
-SHOAL_MUST_USE shoal_status shoali_meet_random(void *bytes, size_t len_bytes);
-
 #endif

@@ -9,13 +9,13 @@
  * Nothing here blocks but epoll, and nothing that is called runs longer than a few milliseconds. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "comm/inner.h"
 
 enum { MAX_SLEEP_US = 1000 * 1000 };
@@ -218,16 +218,6 @@ static void *progress_main(void *arg)
     while (!comm->quit)
         shoali_progress_once(comm, comm->now_us + MAX_SLEEP_US);
     return NULL;
-}
-
-shoal_status shoali_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
-{
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not ours */
-    int error = pthread_create(thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error == 0 ? SHOAL_OK : shoali_fail_os(SHOAL_ESYSTEM, error, "cannot start a thread");
 }
 
 shoal_status shoali_progress_start(shoal_comm *comm)

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "comm/inner.h"
 #include "comm/meet_stream.h"
 #include "comm/watch.h"
@@ -95,7 +96,7 @@ static bool listen_at(shoal_comm *comm, const char *folder)
     char path[sizeof w->path];
     const size_t in_folder = strlen(folder) + 1;
     shoali_watch_plain(w->label, name.job);
-    if (shoali_meet_random(&name.random, sizeof name.random) != SHOAL_OK)
+    if (shoali_random(&name.random, sizeof name.random) != SHOAL_OK)
         return false;
     (void)snprintf(path, sizeof path, "%s/", folder);
     if (in_folder >= sizeof path ||

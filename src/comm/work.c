@@ -4,6 +4,7 @@
  * the progress thread when it is done. */
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "comm/inner.h"
 
 static void back(void *arg)

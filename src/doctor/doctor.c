@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "comm/inner.h"
 #include "wire/bytes.h"
 
@@ -61,7 +62,7 @@ static shoal_status make(const shoal_comm_desc *desc, visit *v, shoal_comm_desc 
     *full_out = *desc;
     full_out->rank = (int32_t)d->rank;
     v->record = (shoali_record){.rank = d->rank, .world_size = d->ranks};
-    return shoali_meet_random(&v->record.incarnation, sizeof v->record.incarnation);
+    return shoali_random(&v->record.incarnation, sizeof v->record.incarnation);
 }
 
 static void keep_facts(shoal_doctor *d, uint32_t rank, const shoali_facts *facts)
@@ -117,7 +118,7 @@ static shoal_status exchange_facts(visit *v, shoali_facts *mine)
 {
     shoal_doctor *d = v->doctor;
     uint8_t body[SHOALI_DOCTOR_FACTS_BYTES];
-    SHOALI_TRY(shoali_meet_random(&mine->nonce, sizeof mine->nonce));
+    SHOALI_TRY(shoali_random(&mine->nonce, sizeof mine->nonce));
     SHOALI_TRY(shoali_talk_exchange(v->talk, body, shoali_facts_encode(mine, body),
                                     v->meeting.deadline_us - v->meeting.started_us));
     for (uint32_t i = 0; i < d->ranks; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text by which others reach an endpoint, spread by the rendezvous:
  *   "host=a port=40123 ip=10.0.0.3/24,fd00::3/64 boot=<uuid> netns=4026531840"  tcp
- *   "... relay=40124"                  and it passes on to others what is not for it (comm/relay.h)
+ *   "... relay=40124"                  and it passes on what is not for it (relay/relay.h)
  *   "... pid=17,4026531836"            its process: number, PID namespace
  *   "... launch=9f2c11d0.3"            its name with its launcher
  *   "... via=2,10.78.1.2,40124"        the relay of rank 2 leads there; added by who dials

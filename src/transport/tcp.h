@@ -162,6 +162,9 @@ typedef struct shoali_tcp {
 int shoali_tcp_listen(const shoali_ip *ip, uint16_t port, shoali_ip *bound_out);
 int shoali_tcp_dial(const shoali_ip *ip, uint8_t tos, int64_t deadline_us);
 int shoali_tcp_accept(int listener, int64_t deadline_us, bool *none_out);
+/** Up to `want` bytes. @return SHOAL_OK | PENDING: nothing there now | EPEER */
+SHOAL_MUST_USE shoal_status shoali_tcp_receive(int fd, uint8_t *bytes, size_t want,
+                                               size_t *got_out);
 shoal_status shoali_tcp_set_tos(int fd, uint8_t tos);
 /** tcp_info.c: add what the peer has acknowledged, and for how long there was something to send. */
 void shoali_tcp_count(int fd, uint64_t *acked_bytes_add, uint64_t *busy_us_add);

@@ -40,6 +40,19 @@ shoal_status shoali_tcp_set_tos(int fd, uint8_t tos)
     return shoali_fail_os(SHOAL_ESYSTEM, errno, "cannot set ToS %#x", tos);
 }
 
+shoal_status shoali_tcp_receive(int fd, uint8_t *bytes, size_t want, size_t *got_out)
+{
+    ssize_t got = recv(fd, bytes, want, 0);
+    if (got == 0)
+        return shoali_fail(SHOAL_EPEER, "the other side closed the connection");
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return SHOAL_PENDING;
+    if (got < 0)
+        return shoali_fail_os(SHOAL_EPEER, errno, "the connection broke");
+    *got_out = (size_t)got;
+    return SHOAL_OK;
+}
+
 /* Close fd and report what failed on it. */
 static int give_up(int fd, const char *what, const shoali_ip *ip)
 {

@@ -15,6 +15,8 @@
 
 #include "wire/hello.h"
 
+enum { SHOALI_MAX_TOKEN_BYTES = 256 };
+
 typedef struct shoali_handshake {
     shoali_hello self;
     shoali_hello peer; /* valid once greeted; trusted only once done */

@@ -14,10 +14,10 @@
  *
  * Before they have met, ranks find a relay by asking on every cable (wire/find.h); afterwards the
  * addresses of all say who leads where (route.h). */
-#ifndef SHOALI_COMM_RELAY_H
-#define SHOALI_COMM_RELAY_H
+#ifndef SHOALI_RELAY_RELAY_H
+#define SHOALI_RELAY_RELAY_H
 
-#include "comm/route.h"
+#include "relay/route.h"
 
 enum {
     SHOALI_RELAY_STORE = 0xffff, /* instead of an endpoint: rank 0's store */
@@ -75,7 +75,7 @@ void shoali_relay_lock(shoali_relay *relay);
 void shoali_relay_unlock(shoali_relay *relay);
 void shoali_relay_forked(shoali_relay *relay);
 
-/** relay_call.c: ask on all cables who knows the way to rank 0's store. False: nobody, so far. */
+/** call.c: ask on all cables who knows the way to rank 0's store. False: nobody, so far. */
 bool shoali_relay_find(const shoali_relay *relay, uint64_t until_us, shoali_way *way_out);
 /** Connect to rank 0's store that way; blocks until until_us at most. @return a socket, on which
  * the store is to be greeted; -1: last error */

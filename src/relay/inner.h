@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of a relay: relay.c, relay_tunnel.c and relay_call.c. */
-#ifndef SHOALI_COMM_RELAY_INNER_H
-#define SHOALI_COMM_RELAY_INNER_H
+/* Inside of a relay: relay.c, tunnel.c and call.c. */
+#ifndef SHOALI_RELAY_INNER_H
+#define SHOALI_RELAY_INNER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "comm/launch.h"
-#include "comm/relay.h"
+#include "relay/relay.h"
 #include "wire/handshake.h"
 
 enum { SHOALI_TUNNELS = 512, SHOALI_TUNNEL_BYTES = 128 << 10 };
@@ -72,14 +71,14 @@ struct shoali_relay {
 bool shoali_relay_find_way(const shoali_relay *relay, uint32_t to, shoali_way *way_out);
 void shoali_relay_want(struct pollfd *poll, int fd, short events);
 
-/* relay_tunnel.c */
+/* tunnel.c */
 void shoali_tunnel_end(shoali_relay *relay, uint32_t index);
 void shoali_tunnel_want(const shoali_tunnel *tunnel, struct pollfd polls[2]);
 /** @return PENDING: go on | SHOAL_OK: both ends are through | else it broke */
 SHOAL_MUST_USE shoal_status shoali_tunnel_advance(const shoali_relay *relay, shoali_tunnel *tunnel,
                                                   const struct pollfd polls[2], uint64_t now_us);
 
-/* relay_call.c */
+/* call.c */
 /** Prepare the opening between relays: onward to `to`. The listener's target follows from the
  * caller. */
 SHOAL_MUST_USE shoal_status shoali_relay_greet(const shoali_relay *relay, bool dialler,

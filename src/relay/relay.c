@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/relay.h"
+#include "relay/relay.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/inner.h"
-#include "comm/relay_inner.h"
+#include "base/thread.h"
+#include "relay/inner.h"
 #include "transport/tcp.h"
 #include "wire/find.h"
 

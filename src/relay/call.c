@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/meet_stream.h"
-#include "comm/relay_inner.h"
+#include "base/random.h"
+#include "relay/inner.h"
 #include "transport/tcp.h"
 #include "wire/find.h"
 
@@ -26,7 +26,7 @@ shoal_status shoali_relay_greet(const shoali_relay *relay, bool dialler, uint32_
                          .tos = hops,
                          .incarnation = relay->desc.incarnation};
     memcpy(self.job, relay->job, sizeof self.job);
-    SHOALI_TRY(shoali_meet_random(self.nonce, sizeof self.nonce));
+    SHOALI_TRY(shoali_random(self.nonce, sizeof self.nonce));
     shoali_handshake_start(handshake_out, dialler, &self, relay->token, relay->desc.token_bytes);
     return SHOAL_OK;
 }
@@ -56,7 +56,7 @@ shoal_status shoali_relay_advance(int fd, shoali_handshake *handshake)
     while (!handshake->done) {
         uint8_t bytes[SHOALI_HELLO_BYTES];
         size_t got;
-        SHOALI_TRY(shoali_meet_receive(fd, bytes, shoali_handshake_want(handshake), &got));
+        SHOALI_TRY(shoali_tcp_receive(fd, bytes, shoali_handshake_want(handshake), &got));
         shoal_status status = shoali_handshake_feed(handshake, bytes, got);
         if (status != SHOAL_OK && status != SHOAL_PENDING)
             return refused(fd, handshake, status);
@@ -120,7 +120,7 @@ bool shoali_relay_find(const shoali_relay *relay, uint64_t until_us, shoali_way 
     if (fd < 0)
         return false;
     if (setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof on) == 0 &&
-        shoali_meet_random(question.nonce, sizeof question.nonce) == SHOAL_OK &&
+        shoali_random(question.nonce, sizeof question.nonce) == SHOAL_OK &&
         shoali_find_encode(&question, relay->job, relay->token, relay->desc.token_bytes, bytes)) {
         ask(relay, fd, bytes);
         for (uint64_t now_us = shoali_now_us(); !found && now_us < until_us;

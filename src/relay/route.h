@@ -2,8 +2,8 @@
 /* Who reaches whom, from the addresses that ranks announce: two hosts with a subnet in common share
  * a cable (or a switch), and a rank with several of them passes on what is not for it. Pure; all
  * ranks come to the same picture. */
-#ifndef SHOALI_COMM_ROUTE_H
-#define SHOALI_COMM_ROUTE_H
+#ifndef SHOALI_RELAY_ROUTE_H
+#define SHOALI_RELAY_ROUTE_H
 
 #include "transport/address.h"
 

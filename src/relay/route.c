@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/route.h"
+#include "relay/route.h"
 
 bool shoali_route_joined(const shoali_address *a, const shoali_address *b)
 {

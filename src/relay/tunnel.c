@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "comm/relay_inner.h"
+#include "relay/inner.h"
 #include "transport/tcp.h"
 
 enum {

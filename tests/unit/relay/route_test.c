@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/check.h"
 
-#include "comm/route.h"
+#include "relay/route.h"
 
 enum { MOST = 8 };
 
