@@ -235,7 +235,7 @@ static void has_place(launch_job *j, uint32_t rank)
         j->stop_at_ms = -1; /* it was about to be ended, as one that waits for nothing */
 }
 
-/* What ranks say (comm/launch.h), in words of three bytes, each written at once: s, the job goes on
+/* What ranks say (meet/launch.h), in words of three bytes, each written at once: s, the job goes on
  * without those that are lost; p, a spare has taken a place. */
 static void hear_word(launch_job *j)
 {

@@ -27,9 +27,10 @@
 #include "base/thread.h"
 #include "comm/comm.h"
 #include "comm/inner.h"
-#include "comm/meet_net.h"
 #include "comm/serve.h"
-#include "comm/visitors.h"
+#include "meet/invite.h"
+#include "meet/net.h"
+#include "meet/visitors.h"
 #include "transport/iface.h"
 #include "wire/messages.h"
 

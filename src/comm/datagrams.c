@@ -13,7 +13,6 @@
 #include "base/random.h"
 #include "base/rng.h"
 #include "comm/inner.h"
-#include "comm/meet.h"
 #include "transport/udp.h"
 #include "wire/messages.h"
 

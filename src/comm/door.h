@@ -7,7 +7,7 @@
  *              come                  ->                        <- held (wait here, or elsewhere)
  *                                    <- admit                  <- admit
  *
- * Admitted visitors meet at the same door for the next epoch, with the store of meet_serve.c, and
+ * Admitted visitors meet at the same door for the next epoch, with the store of meet/serve.c, and
  * begin it when all of them are connected (reform.c).
  * Between two reforms a thread of its own answers; during one, the thread that reforms does. */
 #ifndef SHOALI_COMM_DOOR_H
@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "comm/visitors.h"
+#include "meet/visitors.h"
 #include "member/member.h"
 
 typedef struct shoali_caller {

@@ -17,9 +17,9 @@
 #include "collective/flow.h"
 #include "comm/comm.h"
 #include "comm/door.h"
-#include "comm/launch.h"
 #include "comm/serve.h"
 #include "comm/watch.h"
+#include "meet/launch.h"
 #include "member/life.h"
 #include "relay/relay.h"
 #include "transport/fault.h"
@@ -329,7 +329,6 @@ static inline uint32_t shoali_member_of(const shoal_op *op, uint32_t endpoint)
  * EEPOCH, and comm->in says how to enter it. */
 SHOAL_MUST_USE shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc,
                                         const shoali_admission *in);
-const char *shoali_getenv(void *ctx, const char *name);
 
 /* link.c: transports: opening, and what they report. */
 /** What a communicator of one would open if it were of more: a wrong spec or interface is refused

@@ -13,8 +13,9 @@
 #include "base/random.h"
 #include "base/rng.h"
 #include "comm/inner.h"
-#include "comm/meet_stream.h"
 #include "comm/proof.h"
+#include "meet/invite.h"
+#include "meet/meet.h"
 #include "transport/address.h"
 
 enum {
@@ -25,12 +26,6 @@ enum {
     SPIN_US = 20,
     ENTER_TIMES = 2 /* of the peer timeout: to meet for an epoch */
 };
-
-const char *shoali_getenv(void *ctx, const char *name)
-{
-    (void)ctx;
-    return getenv(name);
-}
 
 /* Builds with other kinds of codecs or collectives would misunderstand each other. */
 static uint64_t features(void)

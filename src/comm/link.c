@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/inner.h"
-#include "comm/meet.h"
+#include "meet/meet.h"
 #include "transport/iface.h"
 #include "wire/messages.h"
 

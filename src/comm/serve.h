@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A communicator's endpoint that is no rank but an aggregator: it enters operations when their
- * contributors ask for it (serve.c). And how rank 0 invites the daemons that become such endpoints
- * (invite.c). */
+ * contributors ask for it (serve.c). */
 #ifndef SHOALI_COMM_SERVE_H
 #define SHOALI_COMM_SERVE_H
 
 #include <stdatomic.h>
 
 #include "comm/in_kernel.h"
-#include "comm/meet.h"
-
-/** A job's name is in the invitation; before it, both ends shake hands under this one. */
-#define SHOALI_INVITE_JOB "shoal aggregator"
+#include "meet/meet.h"
 
 typedef struct shoali_service {
     /* constant */
@@ -32,13 +28,5 @@ typedef struct shoali_service {
  * outlive the communicator. */
 SHOAL_MUST_USE shoal_status shoali_comm_create_serving(shoali_service *service,
                                                        shoal_comm **comm_out);
-
-/** How many addresses "host:port,host:port" names; EINVAL: malformed. */
-SHOAL_MUST_USE shoal_status shoali_invite_count(const char *list, uint32_t *count_out);
-
-/** Invite all of them to the meeting's job; blocks. invite: all but index, job and place, which are
- * filled in here. */
-SHOAL_MUST_USE shoal_status shoali_invite_all(const char *list, const shoali_meeting *meeting,
-                                              shoali_invite *invite);
 
 #endif

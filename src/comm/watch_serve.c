@@ -24,7 +24,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "comm/inner.h"
-#include "comm/meet_stream.h"
 #include "comm/watch.h"
 
 enum { CLIENT_US = 1000000, STALE_LOOKED_AT = 256, MADE_IN_S = 60 };

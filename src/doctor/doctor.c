@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "comm/inner.h"
 #include "wire/bytes.h"
 
 enum { MEET_US = 20000000, STEP_US = 30000000, ROUND_US = 60000000, CORE_BYTES = 16 };

@@ -4,7 +4,7 @@
 #ifndef SHOALI_DOCTOR_DOCTOR_H
 #define SHOALI_DOCTOR_DOCTOR_H
 
-#include "comm/meet_stream.h"
+#include "meet/stream.h"
 #include "shoal/doctor.h"
 #include "transport/address.h"
 

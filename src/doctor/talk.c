@@ -17,8 +17,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/meet_net.h"
 #include "doctor/doctor.h"
+#include "meet/net.h"
 #include "wire/bytes.h"
 #include "wire/messages.h"
 

@@ -46,7 +46,7 @@ def variables_of_the_code():
             text = read(path)
             found.update(READ.findall(text))
             found.update(re.findall(r"\"(SHOAL_[A-Z_]*[A-Z])(?:=[^\"]*)?\"", text))
-    table = read("src/comm/launch.c").split("sources[] = {")[1].split("};")[0]
+    table = read("src/meet/launch.c").split("sources[] = {")[1].split("};")[0]
     found.update(re.findall(r"\"([A-Z_]{4,})\"", table))
     return {name for name in found if not re.match(r"SHOAL_(TENSOR|CODEC)|.*_INIT$", name)}
 

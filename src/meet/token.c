@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "comm/launch.h"
+#include "meet/launch.h"
 
 enum {
     MIN_TOKEN_BYTES = 16, /* 128 bits, were they all random */

@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/meet_net.h"
-#include "comm/meet_stream.h"
+#include "meet/net.h"
+#include "meet/stream.h"
 #include "transport/address.h"
 
 enum {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection of the rendezvous, at either end: the handshake, then frames with small bodies.
  * Non-blocking; the owner polls. Everything is bounded, whoever called. */
-#ifndef SHOALI_COMM_MEET_STREAM_H
-#define SHOALI_COMM_MEET_STREAM_H
+#ifndef SHOALI_MEET_STREAM_H
+#define SHOALI_MEET_STREAM_H
 
-#include "comm/meet.h"
+#include "meet/meet.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
 

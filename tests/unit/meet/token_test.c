@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/launch.h"
+#include "meet/launch.h"
 
 static const char secret[] = "0123456789abcdef";
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/meet_stream.h"
+#include "meet/stream.h"
 
 #include <errno.h>
 #include <stdio.h>

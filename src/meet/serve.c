@@ -18,8 +18,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/meet_net.h"
-#include "comm/visitors.h"
+#include "meet/net.h"
+#include "meet/visitors.h"
 
 enum {
     RECORD_US = 10 * 1000 * 1000,  /* how long one that has proved itself may take to join */

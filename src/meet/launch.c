@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/launch.h"
+#include "meet/launch.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,6 +12,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
+
+const char *shoali_getenv(void *ctx, const char *name)
+{
+    (void)ctx;
+    return getenv(name);
+}
 
 /* A launcher and the variables in which it tells rank and size; the first size variable that is set
  * counts. */

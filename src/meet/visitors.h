@@ -5,13 +5,13 @@
  * at all goes first, as our own ranks speak at once.
  *
  * Owned by one thread, which polls. */
-#ifndef SHOALI_COMM_VISITORS_H
-#define SHOALI_COMM_VISITORS_H
+#ifndef SHOALI_MEET_VISITORS_H
+#define SHOALI_MEET_VISITORS_H
 
 #include <poll.h>
 
-#include "comm/meet_net.h"
-#include "comm/meet_stream.h"
+#include "meet/net.h"
+#include "meet/stream.h"
 
 enum {
     SHOALI_STRANGERS = 256,          /* and as many as can be known: our own may all come at once */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/check.h"
 
-#include "comm/launch.h"
+#include "meet/launch.h"
 
 /* An environment of name=value strings, NULL at the end. */
 static const char *lookup(void *ctx, const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/meet_net.h"
+#include "meet/net.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

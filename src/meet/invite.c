@@ -9,6 +9,8 @@
  *
  * They may start together, so a refused connection is tried again, but only for half of the join's
  * time: the ranks that wait for rank 0 shall hear the reason. */
+#include "meet/invite.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -19,9 +21,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/meet_net.h"
-#include "comm/meet_stream.h"
-#include "comm/serve.h"
+#include "meet/net.h"
+#include "meet/stream.h"
 #include "transport/address.h"
 #include "wire/messages.h"
 

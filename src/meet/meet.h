@@ -11,12 +11,12 @@
  *                         <-       or abort: status and text, the same for all
  * file:///path      rank 0 writes a call to path, rank i answers in path.i, rank 0 writes the table
  *                   to path. */
-#ifndef SHOALI_COMM_MEET_H
-#define SHOALI_COMM_MEET_H
+#ifndef SHOALI_MEET_MEET_H
+#define SHOALI_MEET_MEET_H
 
 #include <stdatomic.h>
 
-#include "comm/launch.h"
+#include "meet/launch.h"
 #include "relay/relay.h"
 #include "wire/control.h"
 

@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "comm/meet_stream.h"
+#include "meet/stream.h"
 #include "wire/bytes.h"
 
 enum {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who am I, of how many, and where do we meet: from the descriptor and the variables of launchers.
  * Reads the environment through a function, so tests bring their own. */
-#ifndef SHOALI_COMM_LAUNCH_H
-#define SHOALI_COMM_LAUNCH_H
+#ifndef SHOALI_MEET_LAUNCH_H
+#define SHOALI_MEET_LAUNCH_H
 
 #include "shoal/shoal.h"
 #include "wire/handshake.h"
@@ -12,6 +12,8 @@ enum { SHOALI_DEFAULT_JOIN_US = 30 * 1000 * 1000 };
 
 /** As getenv: NULL when name is not set. */
 typedef const char *(*shoali_env)(void *ctx, const char *name);
+/** The process's own; ctx is not looked at. */
+const char *shoali_getenv(void *ctx, const char *name);
 
 typedef struct shoali_launch {
     uint32_t rank, world_size, workers;

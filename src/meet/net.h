@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of the rendezvous: resolving, listening, and who must show a token. */
-#ifndef SHOALI_COMM_MEET_NET_H
-#define SHOALI_COMM_MEET_NET_H
+#ifndef SHOALI_MEET_NET_H
+#define SHOALI_MEET_NET_H
 
 #include <netdb.h>
 
-#include "comm/meet.h"
+#include "meet/meet.h"
 
 enum { SHOALI_MEET_FROM_BYTES = 80 };
 

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/visitors.h"
+#include "meet/visitors.h"
 
 enum { KNOWN = 2, MOST = SHOALI_STRANGERS + KNOWN };
 

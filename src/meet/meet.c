@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/meet.h"
+#include "meet/meet.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/visitors.h"
+#include "meet/visitors.h"
 
 #include <errno.h>
 #include <sys/socket.h>
