@@ -12,6 +12,9 @@ import time
 import traceback
 import unittest
 
+# A shell's `&` has it ignored, and who is started inherits that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def needs(module):
     """The module; without it the whole file is skipped, and counted as skipped."""
@@ -32,7 +35,6 @@ def _child(main, rank, ranks, port, folder, pipe, replaces=None):
 
     os.dup2(pipe, 1)
     os.dup2(pipe, 2)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     os.environ.update(SHOAL_RENDEZVOUS=f"file://{folder}/job")

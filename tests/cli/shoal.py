@@ -2,6 +2,7 @@
 """What the command-line tests share: run the command with a deadline, or skip with a reason."""
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,10 @@ BUILD = os.environ.get("SHOAL_BUILD", "build/dev")
 SHOAL = os.environ.get("SHOAL") or os.path.join(BUILD, "shoal")
 SKIP = 77
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# A shell's `&` and nohup have them ignored, and who is started inherits that.
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def run(*args, timeout=60, env=None, input=None, cwd=None):
