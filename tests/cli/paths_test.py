@@ -91,10 +91,11 @@ class Paths(flags_sweep.Sweep):
     def test_what_this_user_may_not_touch(self):
         locked, secret = (os.path.join(self.top, n) for n in ("locked", "secret"))
         kwargs = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-        probe = subprocess.run([os.path.abspath(shoal.SHOAL), "--version"], capture_output=True,
-                               check=False, **kwargs)  # fmt: skip
-        if probe.returncode != 0:
-            self.skipTest("another user cannot start the command here")
+        for words in ([os.path.abspath(shoal.SHOAL), "--version"], ["cat", flags_verbs.LAB_4]):
+            try:
+                subprocess.run(words, capture_output=True, check=True, **kwargs)
+            except (OSError, subprocess.CalledProcessError) as error:
+                self.skipTest(f"another user cannot use this clone, below a closed folder: {error}")
         os.mkdir(locked)
         with open(secret, "wb"):
             pass
