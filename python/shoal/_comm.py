@@ -151,6 +151,7 @@ class Comm:
         self._before_close = []  # weak methods of what lives on this communicator
         self._after_reform = []  # as well
         self.failure = None  # the last exception about members, until the next reform
+        self.life = None  # what torch_process_group tells apart by who speaks in a store
         view = self.view()
         self.rank, self.world_size = view.rank, view.rank_count
         _alive.add(self)

@@ -429,7 +429,9 @@ def join(store, rank: int, world_size: int, timeout: datetime.timedelta) -> Comm
 
 def _listening_place(store, timeout):
     """What rank 0 has told the store, once somebody listens there: torchrun's store lives longer
-    than ranks that it starts again, and may still have the place of their former lives."""
+    than ranks that it starts again, and may still have the place of their former lives. Whether
+    this is a later life nobody knows: where another node's rank was lost, torchrun's count of
+    restarts stays what it was."""
     end = time.monotonic() + max(1.0, timeout.total_seconds())
     while True:
         place, token = store.get("shoal").decode().split("|")
@@ -444,7 +446,7 @@ def _listening_place(store, timeout):
 
 
 def _join_at(store, rank, world_size, timeout):
-    if rank == 0 or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+    if rank == 0:
         place, token = store.get("shoal").decode().split("|")
     else:
         place, token = _listening_place(store, timeout)
@@ -454,15 +456,27 @@ def _join_at(store, rank, world_size, timeout):
     return _default.init(place, rank, world_size, token=token, join_timeout=wait)
 
 
+def _life_of(comm, world_size, timeout):
+    """A word that the ranks of this life have drawn and no former life of theirs: a store that
+    outlives them holds what those have said. "" where not all ranks of the job are here."""
+    if comm.life is None and world_size == comm.world_size and not comm.reforms:
+        word = torch.tensor(list(os.urandom(8)), dtype=torch.uint8)
+        everybody = Channel(comm, range(world_size), key_of("life") & 0xFFFFFFFF)
+        everybody.broadcast(word, 0, timeout).result()
+        comm.life = bytes(word.tolist()).hex()
+    return comm.life or ""
+
+
 def _create(store, rank, world_size, timeout):
     """Called by PyTorch for the default group and for each new_group that we are in. Of a subgroup
     it tells only our place in it, so members say through the store who they are."""
     comm = _default.comm() if _default.joined() else join(store, rank, world_size, timeout)
-    store.set(f"shoal-{rank}", str(comm.rank))
-    members = [int(store.get(f"shoal-{i}").decode()) for i in range(world_size)]
+    life = _life_of(comm, world_size, _positive(timeout))
+    store.set(f"shoal-{life}-{rank}", str(comm.rank))
+    members = [int(store.get(f"shoal-{life}-{i}").decode()) for i in range(world_size)]
     if rank == 0:
-        store.set("shoal-group", os.urandom(8).hex())
-    name = store.get("shoal-group").decode()
+        store.set(f"shoal-{life}-group", os.urandom(8).hex())
+    name = store.get(f"shoal-{life}-group").decode()
     return ProcessGroupShoal(comm, members, name, _positive(timeout))
 
 
