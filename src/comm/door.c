@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "comm/inner.h"
+#include "meet/net.h"
 #include "transport/address.h"
 #include "wire/messages.h"
 
@@ -81,7 +82,39 @@ static int listen_named(const char *address)
     return listen_at(&ip, (uint16_t)strtoul(port, NULL, 10));
 }
 
+/* A name of this host may stand for loopback (Debian's 127.0.1.1), where others cannot come: then
+ * it listens everywhere, as the rendezvous did (meet_net.c), if there is a token. */
+static int listen_at_place(const shoali_door *door, const shoali_ip *place)
+{
+    shoali_ip ip = *place;
+    if (door->token.len_bytes > 0 && shoali_ip_is_loopback(&ip) &&
+        strncmp(door->rendezvous, "tcp://localhost:", 16) != 0) {
+        if (ip.any.sa_family == AF_INET)
+            ip.v4.sin_addr.s_addr = htonl(INADDR_ANY);
+        else
+            ip.v6.sin6_addr = in6addr_any;
+    }
+    return listen_at(&ip, shoali_ip_port(place));
+}
+
 /* ------------------------------------------------------------------ where newcomers look */
+
+uint32_t shoali_door_resolve(const shoali_door *door, shoali_ip ips_out[SHOALI_DOOR_PLACES])
+{
+    char host[256], port[8];
+    struct addrinfo *list;
+    shoali_ip ip;
+    uint32_t count = 0;
+    if (strncmp(door->rendezvous, "tcp://", 6) != 0 ||
+        !shoali_meet_parse(door->rendezvous, host, sizeof host, port, sizeof port) ||
+        shoali_ip_parse(host, &ip) || shoali_meet_resolve(&door->meeting, &list) != SHOAL_OK)
+        return 0;
+    for (const struct addrinfo *a = list; a != NULL && count < SHOALI_DOOR_PLACES; a = a->ai_next)
+        if (a->ai_addrlen <= sizeof ips_out[count])
+            memcpy(&ips_out[count++], a->ai_addr, a->ai_addrlen);
+    freeaddrinfo(list);
+    return count;
+}
 
 static const char *doors_file(const shoali_door *door, char *path, size_t path_bytes)
 {
@@ -154,6 +187,8 @@ static void listen_where_known(shoali_door *door)
     char address[SHOALI_DOOR_BYTES];
     for (uint32_t i = 0; door->named < 0 && shoali_door_known(door, i, address); i++)
         door->named = listen_named(address);
+    for (uint32_t i = 0; door->named < 0 && i < door->place_count; i++)
+        door->named = listen_at_place(door, &door->places[i]);
 }
 
 void shoali_door_publish(shoali_door *door)
@@ -412,6 +447,7 @@ static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_
     if (door->wake_fd < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "no descriptor for a door");
     door->at = *at;
+    door->place_count = shoali_door_resolve(door, door->places);
     SHOALI_TRY(shoali_visitors_open(&door->hosting, sizeof(shoali_caller),
                                     2 * mine->world_size + OTHERS, &door->visitors));
     door->visitors.forget = forget;

@@ -19,6 +19,9 @@
 #include "base/arena.h"
 #include "meet/visitors.h"
 #include "member/member.h"
+#include "transport/address.h"
+
+enum { SHOALI_DOOR_PLACES = 4 };
 
 typedef struct shoali_caller {
     shoali_visitor base; /* known: it has said which of the two it is */
@@ -40,9 +43,11 @@ typedef struct shoali_door {
     shoali_meeting meeting;
     shoali_record host; /* as mine, but every door is called for as endpoint 0 */
     shoali_meeting hosting;
-    shoali_address at;               /* where this process is reached */
-    char address[SHOALI_DOOR_BYTES]; /* by the first of them */
-    int listener;                    /* at all of them */
+    shoali_address at;                    /* where this process is reached */
+    char address[SHOALI_DOOR_BYTES];      /* by the first of them */
+    int listener;                         /* at all of them */
+    shoali_ip places[SHOALI_DOOR_PLACES]; /* of a rendezvous that is a name, when it was opened: */
+    uint32_t place_count;                 /* a leader does not wait for a name server */
 
     int named;                /* listener at an address that newcomers know beforehand; -1: none */
     shoali_visitors visitors; /* shoali_caller each */
@@ -78,6 +83,10 @@ void shoali_door_publish(shoali_door *door);
 
 /** Where a newcomer may look for members: i-th address; false: no more. */
 bool shoali_door_known(const shoali_door *door, uint32_t i, char address_out[SHOALI_DOOR_BYTES]);
+
+/** The addresses that a rendezvous tcp://NAME:PORT has now, 0 where it is a number or nobody knows
+ * the name. May ask a name server, as shoali_meet_resolve. */
+uint32_t shoali_door_resolve(const shoali_door *door, shoali_ip ips_out[SHOALI_DOOR_PLACES]);
 
 /** What a visit brings and gets. */
 typedef struct shoali_visit_words {

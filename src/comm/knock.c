@@ -19,6 +19,7 @@
 enum { ANSWER_US = 400 * 1000, /* a door opens at once, or is none */ POLL_MS = 10, PAUSE_MS = 50 };
 enum { LOADED_US = 1500 * 1000 }; /* to a newcomer, where somebody listens */
 enum { KNOWN_DOORS = 64 };
+enum { ASK_AGAIN_US = 2 * 1000 * 1000 }; /* who has a name may change */
 
 typedef struct visit {
     const shoali_door *door; /* mine */
@@ -36,7 +37,7 @@ static shoal_status dial(visit *v, const char *address)
     snprintf(place, sizeof place, "tcp://%s", address);
     if (!shoali_meet_parse(place, host, sizeof host, port, sizeof port) ||
         !shoali_ip_parse(host, &ip))
-        return SHOAL_PENDING; /* a name: the usual rendezvous resolves it */
+        return SHOAL_PENDING; /* a name: learn_named asks for it */
     shoali_ip_set_port(&ip, (uint16_t)strtoul(port, NULL, 10));
     if (v->door->token.len_bytes == 0 && !shoali_ip_is_loopback(&ip))
         return SHOAL_PENDING;
@@ -167,7 +168,8 @@ shoal_status shoali_knock(const shoali_door *door, const char *address, int fd,
 typedef struct search {
     char doors[KNOWN_DOORS][SHOALI_DOOR_BYTES];
     uint32_t count;
-    bool met; /* somebody has answered: there is a job */
+    uint64_t asked_us; /* when the rendezvous' name was asked for */
+    bool met;          /* somebody has answered: there is a job */
 } search;
 
 static void learn(search *s, const char *address)
@@ -179,6 +181,30 @@ static void learn(search *s, const char *address)
         snprintf(s->doors[s->count++], SHOALI_DOOR_BYTES, "%s", address);
 }
 
+/* At first what the door knows; whoever goes on looking asks again. */
+static void learn_named(search *s, const shoali_door *door)
+{
+    shoali_ip fresh[SHOALI_DOOR_PLACES];
+    const shoali_ip *ips = door->places;
+    uint32_t count = door->place_count;
+    const uint64_t now_us = shoali_now_us();
+    if (s->asked_us != 0 && now_us < s->asked_us + ASK_AGAIN_US)
+        return;
+    if (s->asked_us != 0 || count == 0) {
+        ips = fresh;
+        count = shoali_door_resolve(door, fresh);
+    }
+    s->asked_us = now_us;
+    for (uint32_t i = 0; i < count; i++) {
+        char text[SHOALI_IP_TEXT_BYTES], address[SHOALI_DOOR_BYTES];
+        shoali_ip_format(&ips[i], text);
+        snprintf(address, sizeof address,
+                 ips[i].any.sa_family == AF_INET6 ? "[%.46s]:%u" : "%.46s:%u", text,
+                 shoali_ip_port(&ips[i]));
+        learn(s, address);
+    }
+}
+
 /* All doors that it knows of, and those that it hears of meanwhile. */
 static shoal_status once_round(search *s, const shoali_door *door, uint32_t first,
                                uint64_t deadline_us, shoali_visit_words *words)
@@ -186,6 +212,8 @@ static shoal_status once_round(search *s, const shoali_door *door, uint32_t firs
     char address[SHOALI_DOOR_BYTES];
     for (uint32_t i = first; shoali_door_known(door, i, address); i++)
         learn(s, address);
+    if (first == 0)
+        learn_named(s, door);
     for (uint32_t i = 0; i < s->count; i++) {
         snprintf(address, sizeof address, "%s", s->doors[i]);
         if (strcmp(address, door->address) == 0)

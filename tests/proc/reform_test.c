@@ -17,6 +17,7 @@ typedef struct plan {
     uint32_t end_epoch; /* and not in an earlier epoch */
     uint32_t victim;
     bool spare; /* the late ones */
+    bool named; /* they meet at a name: 127.1 is none of four numbers, and needs no /etc/hosts */
     int64_t peer_timeout_us;
 } plan;
 
@@ -71,6 +72,13 @@ static void member(const rank_env *env)
     const plan *p = env->arg;
     rank_env own = *env;
     shoal_comm *comm;
+    char place[256];
+    if (p->named) {
+        rank_check(strncmp(env->desc.rendezvous, "tcp://127.0.0.1:", 16) == 0);
+        snprintf(place, sizeof place, "tcp://127.1:%s", env->desc.rendezvous + 16);
+        own.desc.rendezvous = place;
+        own.desc.token = "a secret of this test, for a name"; /* off "localhost" a job has one */
+    }
     own.desc.reform = true;
     own.desc.peer_timeout_us = p->peer_timeout_us;
     own.desc.world_size = (int32_t)p->members;
@@ -143,9 +151,10 @@ static void silent_strangers_do_not_keep_members_apart(void **state)
 }
 
 /* A process is started with the settings of the one that died; by then rank 0 may be another. */
-static void replace_one(const char *scheme, uint32_t victim, bool spare)
+static void replace_in(const char *scheme, plan p)
 {
-    plan p = {.members = 3, .end_size = 3, .end_epoch = 1, .spare = spare, .victim = victim};
+    const uint32_t victim = p.victim;
+    const bool spare = p.spare;
     ranks r;
     ranks_start(&r, 4, scheme, NULL, member, &p);
     ranks_wait_ready(&r, 3, SECONDS(20));
@@ -156,6 +165,17 @@ static void replace_one(const char *scheme, uint32_t victim, bool spare)
         (void)poll(NULL, 0, 1);
     atomic_store(&r.board->go, 1);
     ranks_finish(&r, victim, SECONDS(20));
+}
+
+static void replace_one(const char *scheme, uint32_t victim, bool spare)
+{
+    replace_in(scheme, (plan){
+                           .members = 3,
+                           .end_size = 3,
+                           .end_epoch = 1,
+                           .spare = spare,
+                           .victim = victim,
+                       });
 }
 
 static void a_replacement_comes_in(void **state)
@@ -171,6 +191,18 @@ static void a_spare_takes_the_place(void **state)
     (void)state;
     replace_one("tcp", 1, true);
     replace_one("file", 2, true);
+}
+
+/* Slurm's first host, the name of a service: newcomers look there, and who leads is there. */
+static void a_job_that_meets_at_a_name_is_found(void **state)
+{
+    (void)state;
+    plan p = {.members = 3, .end_size = 3, .end_epoch = 1, .named = true, .victim = 1};
+    replace_in("tcp", p);
+    p.spare = true;
+    replace_in("tcp", p);
+    p.victim = 0; /* whoever leads then listens there */
+    replace_in("tcp", p);
 }
 
 /* A stopped process counts as lost, and comes back when it runs again. */
@@ -243,6 +275,7 @@ int main(void)
         CHECK_TEST(silent_strangers_do_not_keep_members_apart),
         CHECK_TEST(a_replacement_comes_in),
         CHECK_TEST(a_spare_takes_the_place),
+        CHECK_TEST(a_job_that_meets_at_a_name_is_found),
         CHECK_TEST(who_was_stopped_comes_back),
         CHECK_TEST(a_minority_does_not_go_on),
         CHECK_TEST(fixed_members_do_not_reform),
