@@ -389,12 +389,19 @@ static void print_search(const shoal_search *search, uint64_t tried, uint64_t fi
     print_front(search);
 }
 
+static void show(void *ctx, double done, double total)
+{
+    (void)ctx;
+    progress_at(done, total, done < total ? "" : "intervals of the best come last");
+}
+
 static int run_search(const predict_args *args)
 {
     shoal_search *search = NULL;
     uint64_t fit = 0;
-    progress_begin("predict", "candidates", false, "nothing was found yet");
-    const shoal_status status = shoal_predict_search(&args->desc, (uint32_t)args->keep, &search);
+    progress_begin("predict", "ways to divide it", false, "nothing was found yet");
+    const shoal_status status = shoal_predict_search_watched(&args->desc, (uint32_t)args->keep,
+                                                             show, NULL, &search);
     progress_end();
     if (status != SHOAL_OK)
         return cli_report("predict");

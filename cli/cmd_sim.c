@@ -193,6 +193,28 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
+/* ---------------------------------------------------------------- how far it is */
+
+static void show(void *ctx, const shoal_sim_progress *p)
+{
+    char note[48];
+    (void)ctx;
+    snprintf(note, sizeof note, "at %.6g virtual s", p->virtual_s);
+    progress_at(p->done, p->total, note);
+}
+
+/* Iterations are those of all workers together. */
+static shoal_status run_watched(shoal_sim *sim, bool by_time)
+{
+    shoal_status status = shoal_sim_watch(sim, show, NULL);
+    progress_begin("sim", by_time ? "virtual s" : "iterations", false,
+                   "files that it writes are not whole");
+    if (status == SHOAL_OK)
+        status = shoal_sim_run(sim);
+    progress_end();
+    return status;
+}
+
 /* ---------------------------------------------------------------- how fast workers agree */
 
 /* 1 - rate at which the workers' distance from their mean shrinks per iteration, over the part of
@@ -233,7 +255,7 @@ static double spectral_gap(const sim_args *args, uint32_t workers, size_t count)
     desc.iterations = MIXING_ITERATIONS;
     desc.until_s = 0;
     desc.timeline = desc.log = NULL;
-    if (shoal_sim_create(&desc, &sim) == SHOAL_OK && shoal_sim_run(sim) == SHOAL_OK)
+    if (shoal_sim_create(&desc, &sim) == SHOAL_OK && run_watched(sim, false) == SHOAL_OK)
         gap = gap_of(sim);
     shoal_sim_destroy(sim);
     return gap;
@@ -252,9 +274,7 @@ static uint32_t count_workers(const shoal_sim *sim)
 static int run(const sim_args *args, shoal_sim *sim)
 {
     char error[1024] = "";
-    progress_begin("sim", "events", false, "files that it writes are not whole");
-    shoal_status status = shoal_sim_run(sim);
-    progress_end();
+    shoal_status status = run_watched(sim, args->desc.until_s > 0);
     if (status == SHOAL_EIO)
         return cli_report("sim");
     if (status != SHOAL_OK)

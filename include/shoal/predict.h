@@ -167,6 +167,15 @@ typedef struct shoal_search shoal_search;
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_predict_search(const shoal_predict_desc *desc,
                                                            uint32_t keep,
                                                            shoal_search **search_out);
+/**
+ * The same, and tell how far it is: on this thread, of each set of sizes, chunks, recomputation and
+ * ZeRO's stage that it has been through, how many those are and how many there are in all; when
+ * all are, protocols and intervals of the best come last.
+ * @param tell NULL: nobody
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_predict_search_watched(
+    const shoal_predict_desc *desc, uint32_t keep,
+    void (*tell)(void *ctx, double done, double total), void *ctx, shoal_search **search_out);
 SHOAL_API void shoal_search_destroy(shoal_search *search);
 /** Candidate i, best first; NULL at the end. */
 SHOAL_API const shoal_candidate *shoal_search_at(const shoal_search *search, uint32_t i);

@@ -138,6 +138,23 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_create(const shoal_sim_desc *des
 /** NULL is allowed. */
 SHOAL_API void shoal_sim_destroy(shoal_sim *sim);
 
+/** How far a run is. */
+typedef struct shoal_sim_progress {
+    size_t size;
+    /** Iterations that all workers together have finished, and have to finish; with until_s the
+     *  virtual second, and until_s. Where workers are lost or come back, more or fewer are done. */
+    double done, total;
+    double virtual_s;
+} shoal_sim_progress;
+
+/**
+ * Be told how far a run is: on the thread that runs it, each time that a worker has finished an
+ * iteration. Before shoal_sim_run; the results are the same. tell NULL: no longer.
+ * @return SHOAL_OK | EINVAL: sim is NULL
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_watch(
+    shoal_sim *sim, void (*tell)(void *ctx, const shoal_sim_progress *progress), void *ctx);
+
 /**
  * Run until every endpoint has ended. Results can be read after a failure, too.
  * @return SHOAL_OK: all workers did all iterations | the status of the first endpoint that failed |

@@ -1205,6 +1205,15 @@ class shoal_sim_endpoint_results(C.Structure):
     ]
 
 
+class shoal_sim_progress(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("done", C.c_double),
+        ("total", C.c_double),
+        ("virtual_s", C.c_double),
+    ]
+
+
 class shoal_sim_point(C.Structure):
     _fields_ = [
         ("time_s", C.c_double),
@@ -1606,6 +1615,7 @@ FUNCTIONS = {
     "shoal_predict": (STATUS, [C.POINTER(shoal_predict_desc), C.POINTER(shoal_prediction)]),
     "shoal_predict_sensitivity": (STATUS, [C.POINTER(shoal_predict_desc), C.POINTER(shoal_sensitivity)]),
     "shoal_predict_search": (STATUS, [C.POINTER(shoal_predict_desc), C.c_uint32, C.POINTER(C.c_void_p)]),
+    "shoal_predict_search_watched": (STATUS, [C.POINTER(shoal_predict_desc), C.c_uint32, C.c_void_p, C.c_void_p, C.POINTER(C.c_void_p)]),
     "shoal_search_destroy": (None, [C.c_void_p]),
     "shoal_search_at": (C.POINTER(shoal_candidate), [C.c_void_p, C.c_uint32]),
     "shoal_search_front": (C.POINTER(shoal_candidate), [C.c_void_p, C.c_uint32]),
@@ -1647,6 +1657,7 @@ FUNCTIONS = {
     "shoal_sync_survives": (STATUS, [C.c_char_p, C.c_void_p]),
     "shoal_sim_create": (STATUS, [C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
     "shoal_sim_destroy": (None, [C.c_void_p]),
+    "shoal_sim_watch": (STATUS, [C.c_void_p, C.c_void_p, C.c_void_p]),
     "shoal_sim_run": (STATUS, [C.c_void_p]),
     "shoal_sim_results_get": (STATUS, [C.c_void_p, C.POINTER(shoal_sim_results)]),
     "shoal_sim_endpoint_get": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_sim_endpoint_results)]),

@@ -213,6 +213,8 @@ struct shoal_sim {
     uint64_t steps, steps_to_point; /* worker-iterations: all, and from one point to the next */
     FILE *timeline, *log;
     uint64_t timeline_events;
+    void (*tell)(void *ctx, const shoal_sim_progress *progress); /* NULL: nobody asks */
+    void *tell_ctx;
     shoal_status status; /* of the simulator itself */
     shoal_error error;
     /* tests */

@@ -141,10 +141,33 @@ static void find_extremes(const shoal_sim *sim, shoal_sim_point *point)
     }
 }
 
+shoal_status shoal_sim_watch(shoal_sim *sim,
+                             void (*tell)(void *ctx, const shoal_sim_progress *progress), void *ctx)
+{
+    if (sim == NULL)
+        return shoali_fail(SHOAL_EINVAL, "shoal_sim_watch needs a simulation");
+    sim->tell = tell;
+    sim->tell_ctx = ctx;
+    return SHOAL_OK;
+}
+
+static void tell_progress(const shoal_sim *sim)
+{
+    const bool by_time = sim->until_ns > 0;
+    const shoal_sim_progress p = {.size = sizeof p,
+                                  .done = by_time ? (double)sim->now_ns * 1e-9 : (double)sim->steps,
+                                  .total = by_time ? (double)sim->until_ns * 1e-9
+                                                   : (double)sim->iterations * (double)sim->workers,
+                                  .virtual_s = (double)sim->now_ns * 1e-9};
+    if (sim->tell != NULL)
+        sim->tell(sim->tell_ctx, &p);
+}
+
 /* When the room is full every other point goes, and from then on half as many come. */
 void shoali_sim_report_step(shoal_sim *sim, bool at_start)
 {
     sim->steps += !at_start;
+    tell_progress(sim);
     if (!at_start && sim->steps % sim->steps_to_point != 0)
         return;
     if (sim->curve_count == SHOALI_SIM_POINTS) {

@@ -19,6 +19,10 @@ struct shoal_search {
     shoali_question base; /* model and cluster of all */
     shoali_front front;
     uint64_t global_batch, tried, fit, bounded;
+    uint64_t ways, ways_all; /* gone through, and in all */
+    bool counting;           /* them, and no more */
+    void (*tell)(void *ctx, double done, double total);
+    void *tell_ctx;
     uint32_t keep, count, unfit_count;
     shoal_candidate best[KEEP_MAX + 1], unfit[UNFIT_MAX + 1];
 };
@@ -207,6 +211,11 @@ typedef struct ranges {
 static shoal_status try_way(shoal_search *s, const shoal_predict_desc *d, const ranges *r)
 {
     bool slow;
+    s->ways++;
+    if (s->counting)
+        return SHOAL_OK;
+    if (s->tell != NULL)
+        s->tell(s->tell_ctx, (double)(s->ways - 1), (double)s->ways_all);
     if (!r->language)
         return try_exchanges(s, d, d->workers / (d->tensor * d->pipeline));
     SHOALI_TRY(is_hopeless(s, d, &slow));
@@ -363,7 +372,14 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
     uint64_t group = (uint64_t)(desc->tensor > 0 ? desc->tensor : 1) *
                      (desc->pipeline > 0 ? desc->pipeline : 1);
     s->global_batch = (uint64_t)s->base.desc.batch * s->base.desc.workers / group;
+    s->counting = true;
     SHOALI_TRY(try_sizes(s, desc, &r));
+    s->ways_all = s->ways;
+    s->ways = 0;
+    s->counting = false;
+    SHOALI_TRY(try_sizes(s, desc, &r));
+    if (s->tell != NULL)
+        s->tell(s->tell_ctx, (double)s->ways_all, (double)s->ways_all);
     if (desc->sync == NULL && desc->allow_async)
         SHOALI_TRY(try_protocols(s, desc));
     shoali_front_sort(&s->front);
@@ -374,6 +390,13 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
 
 shoal_status shoal_predict_search(const shoal_predict_desc *desc, uint32_t keep,
                                   shoal_search **search_out)
+{
+    return shoal_predict_search_watched(desc, keep, NULL, NULL, search_out);
+}
+
+shoal_status shoal_predict_search_watched(const shoal_predict_desc *desc, uint32_t keep,
+                                          void (*tell)(void *ctx, double done, double total),
+                                          void *ctx, shoal_search **search_out)
 {
     if (desc == NULL || desc->size != sizeof *desc || search_out == NULL)
         return shoali_fail(SHOAL_EINVAL,
@@ -392,6 +415,8 @@ shoal_status shoal_predict_search(const shoal_predict_desc *desc, uint32_t keep,
     }
     s->arena = s->front.arena = arena;
     s->keep = keep;
+    s->tell = tell;
+    s->tell_ctx = ctx;
     shoal_status status = run(s, desc);
     if (status != SHOAL_OK)
         shoal_search_destroy(s);

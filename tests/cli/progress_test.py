@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The line that says how far a command is, on a terminal made by the test; and what Ctrl-C says."""
 import fcntl
+import json
 import os
 import pty
 import re
@@ -90,6 +91,28 @@ class Progress(unittest.TestCase):
             self.assertEqual(set(CONTROL.findall(t.said)), {"\x1b[K"})  # no colours
             # Rows stand alone: the bar is away when they come.
             self.assertRegex(t.said, r"(?m)\033\[Kepoch 9/100  step 108 ")
+
+    def test_simulations_and_searches_move(self):
+        """Work of hours, which is ended once the bar has moved."""
+        cluster = os.path.join(self.folder, "many.json")
+        with open(os.path.join(shoal.ROOT, "examples", "clusters", "lab-4.json"), "rb") as file:
+            many = json.load(file)
+        many["hosts"][0]["count"] = 1024
+        many.pop("cores", None)
+        with open(cluster, "w", encoding="ascii") as file:
+            json.dump(many, file)
+        for words, unit in (
+            (("sim", "--iterations", 10**9), "iterations"),
+            (("sim", "--seconds", 10**8), "virtual s"),
+            (("predict", "--model", "vgg-a", "--cluster", cluster, "--allow", "lossy", "--search"),
+             "ways to divide it"),
+        ):  # fmt: skip
+            with self.subTest(words=words):
+                t = self.terminal(120, *words)
+                done = re.compile(r" ([\d.e+]+)/([\d.e+]+) " + unit + r"  [\d.e+]+/s  \S+ \w+ left")
+                t.read(lambda said, d=done: len({m[1] for m in d.finditer(said)}) > 1, 60)
+                t.type("\x03")
+                self.assertIn(t.end(), (-signal.SIGINT, 130), t.said)
 
     def test_the_width_is_followed(self):
         t = self.terminal(200, *self.words("--epochs", 1000, "--steps", 10000))

@@ -116,6 +116,45 @@ static void inflated_bytes_take_longer(void **state)
     shoal_sim_destroy(inflated);
 }
 
+typedef struct seen {
+    uint64_t calls;
+    double done, total, virtual_s;
+} seen;
+
+static void look(void *ctx, const shoal_sim_progress *p)
+{
+    seen *s = ctx;
+    assert_int_equal(p->size, sizeof *p);
+    assert_true(p->done >= s->done && p->done <= p->total && p->virtual_s >= s->virtual_s);
+    *s = (seen){s->calls + 1, p->done, p->total, p->virtual_s};
+}
+
+/* Every iteration of every worker, from none to all, or seconds to the one that ends it; and the
+ * same run. */
+static void who_watches_sees_it_go_on(void **state)
+{
+    (void)state;
+    shoal_sim_desc desc = uneven();
+    for (int by_time = 0; by_time < 2; by_time++) {
+        shoal_sim *sim, *alone;
+        seen s = {0};
+        desc.until_s = by_time ? 2 : 0;
+        assert_ok(shoal_sim_create(&desc, &sim));
+        assert_ok(shoal_sim_watch(sim, look, &s));
+        assert_ok(shoal_sim_run(sim));
+        alone = run(&desc);
+        assert_int_equal(sim->results.log_hash, alone->results.log_hash);
+        assert_int_equal(s.calls, 1 + sim->steps);
+        if (by_time)
+            assert_true(s.total == 2 && s.done > 1.5 && s.done == s.virtual_s);
+        else
+            assert_true(s.total == 40 && s.done == 40 && s.virtual_s > 3);
+        shoal_sim_destroy(sim);
+        shoal_sim_destroy(alone);
+    }
+    assert_status(shoal_sim_watch(NULL, look, NULL), SHOAL_EINVAL);
+}
+
 static void files_are_whole_and_the_same_every_time(void **state)
 {
     (void)state;
@@ -154,6 +193,7 @@ int main(void)
         CHECK_TEST(agreement_comes_as_fast_as_the_graph_says),
         CHECK_TEST(a_run_ends_in_time_if_told_so),
         CHECK_TEST(inflated_bytes_take_longer),
+        CHECK_TEST(who_watches_sees_it_go_on),
         CHECK_TEST(files_are_whole_and_the_same_every_time),
     };
     return CHECK_RUN(tests);

@@ -390,6 +390,36 @@ static void a_search_finds_the_best(void **state)
     shoal_search_destroy(search);
 }
 
+static void look(void *ctx, double done, double total)
+{
+    double *s = ctx; /* calls, total */
+    assert_true(done == s[0] && done <= total && (s[0] == 0 || total == s[1]));
+    s[0]++;
+    s[1] = total;
+}
+
+/* Each way once, and as many as were said at the start; the answer is the same. */
+static void who_watches_a_search_sees_it_go_on(void **state)
+{
+    (void)state;
+    const char *const models[] = {"lenet", "megatron-22b"}, *const clusters[] = {LAB, A100};
+    for (int i = 0; i < 2; i++) {
+        shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+        shoal_search *search, *alone;
+        double s[2] = {0};
+        d.model = models[i];
+        d.cluster = clusters[i];
+        d.workers = i == 0 ? 4 : 16;
+        assert_ok(shoal_predict_search_watched(&d, 1, look, s, &search));
+        assert_ok(shoal_predict_search(&d, 1, &alone));
+        assert_true(s[0] > 4 && s[0] == s[1] + 1);
+        assert_true(shoal_search_at(search, 0)->prediction.iteration_s ==
+                    shoal_search_at(alone, 0)->prediction.iteration_s);
+        shoal_search_destroy(search);
+        shoal_search_destroy(alone);
+    }
+}
+
 typedef struct proposed {
     uint32_t lossy, other, ties;
     double best;
@@ -551,6 +581,7 @@ int main(void)
         CHECK_TEST(blocks_that_differ),
         CHECK_TEST(sensitivities),
         CHECK_TEST(a_search_finds_the_best),
+        CHECK_TEST(who_watches_a_search_sees_it_go_on),
         CHECK_TEST(searches_propose_what_is_allowed),
         CHECK_TEST(searches_weigh_cost),
         CHECK_TEST(wrong_questions),
