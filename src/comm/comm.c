@@ -62,7 +62,8 @@ static void free_ops(shoal_comm *comm)
 static void free_comm(shoal_comm *comm)
 {
     shoali_alive_remove(comm);
-    shoali_watch_close_all(comm);
+    shoali_watch_close(comm->watch);
+    comm->watch = NULL;
     shoali_datagrams_close(comm);
     shoali_links_close(comm);
     shoali_relay_close(comm->relay);

@@ -53,7 +53,7 @@ static void in_child(void)
         shoali_links_forked(comm);
         shoali_relay_forked(comm->relay);
         shoali_datagrams_forked(comm);
-        shoali_watch_serve_close(comm, true);
+        shoali_watch_forked(comm->watch);
         if (comm->door != NULL)
             shoali_door_forked(comm->door);
         close(comm->epoll_fd);

@@ -18,12 +18,12 @@
 #include "comm/comm.h"
 #include "comm/door.h"
 #include "comm/serve.h"
-#include "comm/watch.h"
 #include "meet/launch.h"
 #include "member/life.h"
 #include "relay/relay.h"
 #include "transport/fault.h"
 #include "transport/transport.h"
+#include "watch/watch.h"
 #include "wire/control.h"
 
 enum {
@@ -176,7 +176,7 @@ struct shoal_comm {
     char job[64], host[SHOALI_RECORD_HOST_BYTES];
     int epoll_fd, event_fd;
     uint32_t spin_us;
-    shoali_watch *watch; /* NULL: alone; watch.h */
+    shoali_watch *watch; /* NULL: alone */
     shoali_link control, near;
     shoali_relay *relay;       /* NULL: all ranks are on this host, or there is no token */
     shoali_address *addresses; /* [size] of all; others' first those on links that both share */
@@ -506,6 +506,10 @@ void shoali_reform_say_moved(void *arg);
 SHOAL_MUST_USE shoal_status shoali_reform_begin(shoal_comm *comm);
 void shoali_reform_want(void *arg);
 void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_reform *message);
+
+/* status.c: what is told to those who watch. */
+/** number: that all ranks of the job share, and no other job has. */
+SHOAL_MUST_USE shoal_status shoali_status_open(shoal_comm *comm, uint32_t number);
 
 /* fork.c: a forked child must not hold the parent's connections open. */
 SHOAL_MUST_USE shoal_status shoali_alive_add(shoal_comm *comm);

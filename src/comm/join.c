@@ -423,7 +423,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
         meeting.refusal = &refusal; /* the other ranks shall hear it, too */
     }
     SHOALI_TRY(meet(comm, desc, &meeting, records));
-    SHOALI_TRY(shoali_watch_open(comm, (uint32_t)(records[0].incarnation >> 32)));
+    SHOALI_TRY(shoali_status_open(comm, (uint32_t)(records[0].incarnation >> 32)));
     find_neighbours(comm, records);
     SHOALI_TRY(learn_ways(comm, records));
     SHOALI_TRY(connect_all(comm, records, meeting.deadline_us));

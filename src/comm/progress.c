@@ -187,7 +187,7 @@ static void run_round(shoal_comm *comm)
     shoali_run_timers(comm);
     shoali_datagrams_flush(comm);
     shoali_view_timers(comm);
-    shoali_watch_serve(comm);
+    shoali_watch_serve(comm->watch);
     shoali_run_reap(comm);
     if (comm->listening && comm->listener.next_wake_us != NULL &&
         comm->listener.next_wake_us(comm->listener.ctx) <= comm->now_us)

@@ -331,7 +331,7 @@ void shoali_run_start(void *arg)
                                                   ? op->timeout_us / 4
                                                   : ASK_BEFORE_US);
     op->state = SHOALI_OP_ROUNDS;
-    shoali_watch_busy(comm);
+    shoali_watch_busy(comm->watch);
     *comm->open_last = op;
     comm->open_last = &op->next_open;
     shoali_log(DEBUG, "starts %s", op->text);
@@ -422,10 +422,10 @@ static void reap(shoal_op *op)
     shoali_agree_remember(op);
     memcpy(comm->last_name, op->name, sizeof comm->last_name);
     comm->doing_since_us = comm->now_us;
-    if (comm->watch != NULL && op->parent == NULL)
-        comm->watch->ended++;
+    if (op->parent == NULL)
+        shoali_watch_ended(comm->watch);
     if (comm->open == NULL)
-        shoali_watch_idle(comm);
+        shoali_watch_idle(comm->watch);
     if (op->status != SHOAL_OK)
         shoali_log(DEBUG, "%s ends %s: %s", op->name, shoal_status_name(op->status),
                    op->error.text);

@@ -39,7 +39,7 @@ void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_hea
     comm->peers[endpoint].doing_us = comm->now_us;
     if (comm->now_us >= comm->deaf_us)
         comm->peers[endpoint].word_us = comm->now_us;
-    shoali_watch_hear(comm, endpoint, beat);
+    shoali_watch_hear(comm->watch, endpoint, beat);
 }
 
 void shoali_view_late(shoal_comm *comm, uint64_t late_us)
@@ -323,7 +323,7 @@ static void beat(shoal_comm *comm)
              comm->open != NULL ? comm->open->name : comm->last_name);
     if (comm->open != NULL)
         now.for_us = shoali_since(comm, comm->open->started_us);
-    shoali_watch_say(comm, &now);
+    shoali_watch_say(comm->watch, &now);
     for (uint32_t i = 0; i < comm->size; i++) {
         if (i == comm->me || !comm->peers[i].up || state_of(&comm->peers[i]) != SHOALI_PEER_HERE)
             continue;
@@ -332,7 +332,7 @@ static void beat(shoal_comm *comm)
             continue;
         if (!comm->leaving)
             comm->peers[i].said_us = comm->now_us;
-        now.to_you_bytes_s = shoali_watch_rate_to(comm, i);
+        now.to_you_bytes_s = shoali_watch_rate_to(comm->watch, i);
         shoali_heartbeat_encode(&now, body);
         shoali_control(comm, i, SHOALI_MESSAGE_heartbeat, body, sizeof body);
     }
@@ -344,7 +344,7 @@ void shoali_view_timers(shoal_comm *comm)
         comm->next_beat_us = comm->now_us + (uint64_t)comm->peer_timeout_us / BEATS_PER_TIMEOUT;
         if (comm->watch != NULL) {
             beat(comm);
-            shoali_watch_judge(comm);
+            shoali_watch_judge(comm->watch);
         }
         for (uint32_t i = 0; i < comm->size; i++) {
             shoali_peer *peer = &comm->peers[i];

@@ -6,9 +6,9 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "comm/slow.h"
 #include "driver/driver.h"
 #include "train/trainer.h"
+#include "watch/slow.h"
 
 enum { RECENT_STEPS = 256 }; /* the last so many steps are looked at */
 

@@ -120,7 +120,7 @@ enum {
                           2 * SHOALI_RECORD_ADDRESS_BYTES
 };
 
-/** The status socket of a rank (comm/watch_serve.c) speaks no frames: a question of 8 bytes, then
+/** The status socket of a rank (watch/serve.c) speaks no frames: a question of 8 bytes, then
  * one head and a row for each rank. */
 enum { SHOALI_STATUS_VERSION = 1, SHOALI_STATUS_ASK_BYTES = 8, SHOALI_STATUS_MAX_RANKS = 65536 };
 
@@ -140,7 +140,7 @@ enum {
     SHOALI_RANK_LEFT, /* said goodbye */
     SHOALI_RANK_STATES
 };
-enum { SHOALI_STATUS_CAUSES = 3 }; /* SHOALI_SLOW_* of comm/slow.h */
+enum { SHOALI_STATUS_CAUSES = 3 }; /* SHOALI_SLOW_* of watch/slow.h */
 
 /** What the answering rank knows of another. */
 typedef struct shoali_status_row {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/watch.h"
+#include "watch/watch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

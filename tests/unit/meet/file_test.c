@@ -4,6 +4,7 @@
 #include "support/party.h"
 #include "support/ports.h"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,12 +123,44 @@ static void a_place_that_cannot_be_written_is_said(void **state)
     place_release(p.place, p.fd);
 }
 
+/* An old job's answer, of the right shape and token, lies where rank 0 looks for one. */
+static void an_answer_to_another_call_does_not_count(void **state)
+{
+    (void)state;
+    static party old, p;
+    char kept[256], answer[300], spare[300];
+    party_prepare(&p, "file", 3, PARTY_LONG_US);
+    party_prepare(&old, "file", 3, PARTY_LONG_US);
+    snprintf(kept, sizeof kept, "%s", old.place);
+    for (uint32_t i = 0; i < 3; i++) {
+        old.guests[i].meeting.place = p.place;
+        old.guests[i].mine.incarnation += 50;
+    }
+    path_of(&p, 1, answer);
+    snprintf(spare, sizeof spare, "%s.spare", p.place + 7);
+    party_start(&old.guests[0]);
+    party_start(&old.guests[1]);
+    while (link(answer, spare) != 0) /* it waits for rank 2 meanwhile */
+        (void)poll(NULL, 0, 5);
+    party_start(&old.guests[2]);
+    for (uint32_t i = 0; i < 3; i++)
+        party_end(&old.guests[i]);
+    party_assert_all(&old, SHOAL_OK, NULL);
+    assert_int_equal(rename(spare, answer), 0);
+    party_run(&p, PARTY_RANKS);
+    party_assert_all(&p, SHOAL_OK, NULL);
+    assert_int_equal(p.guests[0].records[1].incarnation, 1001);
+    place_release(kept, old.fd);
+}
+
 int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
-    const struct CMUnitTest tests[] = {
-        CHECK_TEST(left_over_files_do_not_count), CHECK_TEST(what_is_no_file_of_ours_is_named),
-        CHECK_TEST(answers_do_not_stay), CHECK_TEST(a_job_that_cannot_be_is_refused_to_all),
-        CHECK_TEST(a_place_that_cannot_be_written_is_said)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(left_over_files_do_not_count),
+                                       CHECK_TEST(what_is_no_file_of_ours_is_named),
+                                       CHECK_TEST(an_answer_to_another_call_does_not_count),
+                                       CHECK_TEST(answers_do_not_stay),
+                                       CHECK_TEST(a_job_that_cannot_be_is_refused_to_all),
+                                       CHECK_TEST(a_place_that_cannot_be_written_is_said)};
     return CHECK_RUN(tests);
 }

@@ -143,6 +143,7 @@ static void refused(const char *no, uint16_t answer, shoal_status status, const 
     d.answer = answer;
     start(&d);
     assert_status(shoali_invite_all(d.place + 6, &meeting, &invite), status);
+    assert_true(shoali_now_us() < meeting.started_us + LONG_US / 2); /* it was not called again */
     end(&d);
     assert_error_has("aggregator 0 at 127.0.0.1:");
     assert_error_has(part);

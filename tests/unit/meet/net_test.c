@@ -27,10 +27,10 @@ static void off_loopback_takes_a_token(void **state)
     static const struct {
         const char *place;
         bool loopback;
-    } cases[] = {{"tcp://127.0.0.1:9", true},  {"tcp://127.255.3.4:9", true},
-                 {"tcp://[::1]:9", true},      {"tcp://128.0.0.1:9", false},
-                 {"tcp://192.0.2.1:9", false}, {"tcp://[2001:db8::1]:9", false},
-                 {"tcp://[fe80::1]:9", false}};
+    } cases[] = {{"tcp://127.0.0.1:9", true},      {"tcp://127.255.3.4:9", true},
+                 {"tcp://[::1]:9", true},          {"tcp://128.0.0.1:9", false},
+                 {"tcp://126.0.0.1:9", false},     {"tcp://192.0.2.1:9", false},
+                 {"tcp://[2001:db8::1]:9", false}, {"tcp://[fe80::1]:9", false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct addrinfo *list;
         shoali_meeting meeting = at(cases[i].place, false);

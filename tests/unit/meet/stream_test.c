@@ -2,6 +2,8 @@
 /* One connection of a rendezvous, both ends of it in one thread. */
 #include "support/check.h"
 
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,7 +28,7 @@ static int open_both(void **state)
         mine[i] = (shoali_record){
             .rank = 1 - i, .world_size = 2, .workers = 2, .incarnation = 70 + i};
         meetings[i] = (shoali_meeting){.job = "stream", .token = &tokens[i], .mine = &mine[i]};
-        memset(&ends[i], 0xa5, sizeof ends[i]); /* start says all */
+        memset(&ends[i], 1, sizeof ends[i]); /* start says all */
         if (shoali_meet_stream_start(&ends[i], fds[i], i == 0, &meetings[i]) != SHOAL_OK)
             return -1;
     }
@@ -166,6 +168,26 @@ static void who_hangs_up_is_noticed(void **state)
     assert_status(read_one(1, &kind, &body, &length), SHOAL_EPEER);
 }
 
+/* A connection whose socket takes a part of a frame, too. */
+static void make_narrow(int fds[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof at;
+    const int bytes = 1; /* the least that there is */
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &length), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+    assert_int_equal(connect(fds[0], (const struct sockaddr *)&at, sizeof at), 0);
+    fds[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    assert_true(fds[1] >= 0);
+    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+    close(listener);
+}
+
 /* More than the socket takes waits, and goes on where it stood. */
 static void a_full_socket_is_waited_for(void **state)
 {
@@ -175,7 +197,14 @@ static void a_full_socket_is_waited_for(void **state)
     const uint8_t *body;
     size_t length;
     uint32_t put = 0;
-    assert_int_equal(shake_hands(), SHOAL_PENDING);
+    int fds[2];
+    make_narrow(fds);
+    for (int i = 0; i < 2; i++) {
+        shoali_meet_stream_close(&ends[i]);
+        assert_ok(shoali_meet_stream_start(&ends[i], fds[i], i == 0, &meetings[i]));
+    }
+    while (!ends[0].open || !ends[1].open)
+        assert_int_equal(shake_hands(), SHOAL_PENDING);
     for (; shoali_meet_stream_idle(&ends[0]); put++) {
         memset(block, (int)put, sizeof block);
         assert_true(shoali_meet_stream_put(&ends[0], SHOALI_MESSAGE_record, block, sizeof block));

@@ -9,7 +9,7 @@
  *
  * Somebody is last in every step, and some link is the slowest. A verdict needs more: enough steps,
  * an effect that is worth a look, and one that is beyond what the run does by itself. */
-#include "comm/slow.h"
+#include "watch/slow.h"
 
 #include <math.h>
 #include <stdbool.h>

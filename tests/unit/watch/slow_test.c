@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Made-up runs: equal workers, whatever their noise, and one that is slow, by computing or by its
  * link. SEEDS of each. */
-#include "comm/slow.h"
+#include "watch/slow.h"
 
 #include <math.h>
 

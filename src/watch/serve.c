@@ -19,12 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/error.h"
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "comm/inner.h"
-#include "comm/watch.h"
+#include "watch/watch.h"
 
 enum { CLIENT_US = 1000000, STALE_LOOKED_AT = 256, MADE_IN_S = 60 };
 
@@ -86,12 +84,11 @@ static void sweep(const char *folder)
 
 /* A socket that is there and refuses looks like one that a killed process left: it gets its name
  * when it listens. */
-static bool listen_at(shoal_comm *comm, const char *folder)
+static bool listen_at(shoali_watch *w, const char *folder)
 {
-    shoali_watch *w = comm->watch;
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     struct epoll_event event = {.events = EPOLLIN};
-    shoali_watch_name name = {.number = w->number, .rank = comm->me};
+    shoali_watch_name name = {.number = w->desc.number, .rank = w->desc.me};
     char path[sizeof w->path];
     const size_t in_folder = strlen(folder) + 1;
     shoali_watch_plain(w->label, name.job);
@@ -103,7 +100,7 @@ static bool listen_at(shoal_comm *comm, const char *folder)
         errno = ENAMETOOLONG;
         return false;
     }
-    (void)snprintf(at.sun_path, sizeof at.sun_path, "%s/.%u.%08x", folder, comm->me, name.random);
+    (void)snprintf(at.sun_path, sizeof at.sun_path, "%s/.%u.%08x", folder, w->desc.me, name.random);
     w->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (w->listener < 0 || bind(w->listener, (const struct sockaddr *)&at, sizeof at) != 0)
         return false;
@@ -112,10 +109,10 @@ static bool listen_at(shoal_comm *comm, const char *folder)
     if (listen(w->listener, SOMAXCONN) != 0 || rename(at.sun_path, path) != 0)
         return false;
     memcpy(w->path, path, sizeof w->path);
-    return epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, w->listener, &event) == 0;
+    return epoll_ctl(w->desc.epoll_fd, EPOLL_CTL_ADD, w->listener, &event) == 0;
 }
 
-void shoali_watch_serve_open(shoal_comm *comm)
+void shoali_watch_serve_open(shoali_watch *w)
 {
     char folder[SHOALI_WATCH_PATH_BYTES];
     if (!shoali_watch_folder(folder, sizeof folder)) {
@@ -123,12 +120,12 @@ void shoali_watch_serve_open(shoal_comm *comm)
         return;
     }
     sweep(folder);
-    if (listen_at(comm, folder)) {
-        shoali_log(DEBUG, "status socket %s", comm->watch->path);
+    if (listen_at(w, folder)) {
+        shoali_log(DEBUG, "status socket %s", w->path);
         return;
     }
     shoali_log(INFO, "no status socket in %s: %s", folder, strerror(errno));
-    shoali_watch_serve_close(comm, false);
+    shoali_watch_serve_close(w);
 }
 
 /* ---------------------------------------------------------------- clients */
@@ -155,7 +152,7 @@ static shoali_watch_client *free_place(shoali_watch *w)
     return oldest;
 }
 
-static void welcome(shoal_comm *comm, int fd)
+static void welcome(shoali_watch *w, int fd)
 {
     struct ucred who = {.uid = (uid_t)-1};
     socklen_t bytes = sizeof who;
@@ -164,52 +161,31 @@ static void welcome(shoal_comm *comm, int fd)
     bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
                  (who.uid == geteuid() || who.uid == 0);
     if (known)
-        c = free_place(comm->watch);
-    if (c == NULL || epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        c = free_place(w);
+    if (c == NULL || epoll_ctl(w->desc.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         close(fd);
         return;
     }
-    *c = (shoali_watch_client){.fd = fd, .until_us = comm->now_us + CLIENT_US};
-}
-
-/* Which links are not used any more; lines behind the rows. */
-static size_t take_notes(const shoal_comm *comm, char out[SHOALI_WATCH_NOTES_BYTES])
-{
-    size_t used = strlen(comm->past_links);
-    memcpy(out, comm->past_links, used);
-    for (uint32_t i = 0; i < comm->ranks; i++) {
-        const shoali_peer *peer = &comm->peers[i];
-        char line[SHOALI_LOST_TEXT_BYTES + 40];
-        if (peer->link_us == 0)
-            continue;
-        int length = snprintf(line, sizeof line, "%s, for %.0f s\n", peer->link_text,
-                              (double)shoali_since(comm, peer->link_us) * 1e-6);
-        if (length <= 0 || used + (size_t)length >= SHOALI_WATCH_NOTES_BYTES)
-            break;
-        memcpy(out + used, line, (size_t)length);
-        used += (size_t)length;
-    }
-    return used;
+    *c = (shoali_watch_client){.fd = fd, .until_us = *w->desc.now_us + CLIENT_US};
 }
 
 /* The answer, as of now. */
-static bool answer(shoal_comm *comm, shoali_watch_client *c)
+static bool answer(const shoali_watch *w, shoali_watch_client *c)
 {
-    shoali_status_head head = {.rank = comm->me,
-                               .ranks = comm->ranks,
-                               .age_us = shoali_since(comm, comm->watch->started_us)};
-    snprintf(head.job, sizeof head.job, "%s", comm->watch->label);
+    shoali_status_head head = {
+        .rank = w->desc.me, .ranks = w->desc.ranks, .age_us = shoali_watch_since(w, w->started_us)};
+    snprintf(head.job, sizeof head.job, "%s", w->label);
     char notes[SHOALI_WATCH_NOTES_BYTES];
-    size_t rows_end = SHOALI_STATUS_HEAD_BYTES + (size_t)comm->ranks * SHOALI_STATUS_ROW_BYTES;
-    size_t notes_bytes = take_notes(comm, notes);
+    size_t rows_end = SHOALI_STATUS_HEAD_BYTES + (size_t)w->desc.ranks * SHOALI_STATUS_ROW_BYTES;
+    size_t notes_bytes = w->desc.host.notes(w->desc.host.ctx, notes);
     c->answer_bytes = rows_end + notes_bytes;
     c->answer = shoali_alloc(c->answer_bytes);
     if (c->answer == NULL)
         return false;
     shoali_status_head_encode(&head, c->answer);
-    for (uint32_t i = 0; i < comm->ranks; i++) {
+    for (uint32_t i = 0; i < w->desc.ranks; i++) {
         shoali_status_row row;
-        shoali_watch_row(comm, i, &row);
+        shoali_watch_row(w, i, &row);
         shoali_status_row_encode(&row, c->answer + SHOALI_STATUS_HEAD_BYTES +
                                            (size_t)i * SHOALI_STATUS_ROW_BYTES);
     }
@@ -219,49 +195,47 @@ static bool answer(shoal_comm *comm, shoali_watch_client *c)
 }
 
 /* False: done with it, one way or the other. */
-static bool go_on(shoal_comm *comm, shoali_watch_client *c)
+static bool go_on(const shoali_watch *w, shoali_watch_client *c)
 {
     while (c->asked < sizeof c->ask) {
         ssize_t got = recv(c->fd, c->ask + c->asked, sizeof c->ask - c->asked, MSG_DONTWAIT);
         if (got <= 0)
-            return got < 0 && (errno == EAGAIN || errno == EINTR) && comm->now_us < c->until_us;
+            return got < 0 && (errno == EAGAIN || errno == EINTR) && *w->desc.now_us < c->until_us;
         c->asked += (size_t)got;
     }
     if (c->answer == NULL) {
         struct epoll_event event = {.events = EPOLLOUT, .data.fd = c->fd};
-        if (!shoali_status_ask_decode(c->ask, sizeof c->ask) || !answer(comm, c) ||
-            epoll_ctl(comm->epoll_fd, EPOLL_CTL_MOD, c->fd, &event) != 0)
+        if (!shoali_status_ask_decode(c->ask, sizeof c->ask) || !answer(w, c) ||
+            epoll_ctl(w->desc.epoll_fd, EPOLL_CTL_MOD, c->fd, &event) != 0)
             return false;
     }
     while (c->sent < c->answer_bytes) {
         ssize_t sent = send(c->fd, c->answer + c->sent, c->answer_bytes - c->sent,
                             MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0)
-            return (errno == EAGAIN || errno == EINTR) && comm->now_us < c->until_us;
+            return (errno == EAGAIN || errno == EINTR) && *w->desc.now_us < c->until_us;
         c->sent += (size_t)sent;
     }
     return false;
 }
 
-void shoali_watch_serve(shoal_comm *comm)
+void shoali_watch_serve(shoali_watch *w)
 {
-    shoali_watch *w = comm->watch;
     if (w == NULL || w->listener < 0)
         return;
     for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++) {
         int fd = accept4(w->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             break;
-        welcome(comm, fd);
+        welcome(w, fd);
     }
     for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++)
-        if (w->clients[i].fd >= 0 && !go_on(comm, &w->clients[i]))
+        if (w->clients[i].fd >= 0 && !go_on(w, &w->clients[i]))
             hang_up(&w->clients[i]);
 }
 
-void shoali_watch_serve_close(shoal_comm *comm, bool forked)
+void shoali_watch_forked(shoali_watch *w)
 {
-    shoali_watch *w = comm->watch;
     if (w == NULL)
         return;
     for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++)
@@ -270,6 +244,11 @@ void shoali_watch_serve_close(shoal_comm *comm, bool forked)
     if (w->listener >= 0)
         close(w->listener);
     w->listener = -1;
-    if (!forked && w->path[0] != '\0')
+}
+
+void shoali_watch_serve_close(shoali_watch *w)
+{
+    shoali_watch_forked(w);
+    if (w->path[0] != '\0')
         (void)unlink(w->path);
 }

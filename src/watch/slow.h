@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who makes the others wait, and why: the verdict over what all ranks measured. Pure. A window is a
  * training step, or a second of a communicator's life. */
-#ifndef SHOALI_COMM_SLOW_H
-#define SHOALI_COMM_SLOW_H
+#ifndef SHOALI_WATCH_SLOW_H
+#define SHOALI_WATCH_SLOW_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/watch_name.h"
+#include "watch/name.h"
 
 #include "support/check.h"
 

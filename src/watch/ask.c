@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/watch.h"
+#include "watch/watch.h"
 
 enum { MAX_JOBS = 64, MAX_OF_A_JOB = 64, MAX_ASKED = 512, FIRST_BYTES = 4096 };
 

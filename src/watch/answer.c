@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "comm/watch.h"
+#include "watch/watch.h"
 
 static void read_notes(const uint8_t *bytes, size_t len_bytes, char *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What jobs and their status sockets are called: JOB.NUMBER.RANK.RANDOM, where the number is one
  * that all ranks of a job share and no other job has. */
-#ifndef SHOALI_COMM_WATCH_NAME_H
-#define SHOALI_COMM_WATCH_NAME_H
+#ifndef SHOALI_WATCH_NAME_H
+#define SHOALI_WATCH_NAME_H
 
 #include <stdbool.h>
 #include <stddef.h>

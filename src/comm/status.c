@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a communicator tells those who watch it (src/watch). */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "comm/inner.h"
+
+enum { UNRESPONSIVE_PARTS = 5 /* of the peer timeout: two of them */ };
+
+static bool here(void *ctx, uint32_t rank)
+{
+    const shoal_comm *comm = ctx;
+    return comm->peers[rank].up &&
+           atomic_load_explicit(&comm->peers[rank].state, memory_order_relaxed) == SHOALI_PEER_HERE;
+}
+
+static void carried(void *ctx, uint32_t rank, shoal_peer_stats *stats)
+{
+    const shoal_comm *comm = ctx;
+    comm->control.row->peer_stats(comm->control.state, rank, stats);
+}
+
+/* Which links are not used any more. */
+static size_t notes(void *ctx, char out[SHOALI_WATCH_NOTES_BYTES])
+{
+    const shoal_comm *comm = ctx;
+    size_t used = strlen(comm->past_links);
+    memcpy(out, comm->past_links, used);
+    for (uint32_t i = 0; i < comm->ranks; i++) {
+        const shoali_peer *peer = &comm->peers[i];
+        char line[SHOALI_LOST_TEXT_BYTES + 40];
+        if (peer->link_us == 0)
+            continue;
+        int length = snprintf(line, sizeof line, "%s, for %.0f s\n", peer->link_text,
+                              (double)shoali_since(comm, peer->link_us) * 1e-6);
+        if (length <= 0 || used + (size_t)length >= SHOALI_WATCH_NOTES_BYTES)
+            break;
+        memcpy(out + used, line, (size_t)length);
+        used += (size_t)length;
+    }
+    return used;
+}
+
+static uint32_t state_of(const shoal_comm *comm, uint32_t rank, uint64_t silent_us)
+{
+    const shoali_peer *peer = &comm->peers[rank];
+    uint32_t state = atomic_load_explicit(&peer->state, memory_order_relaxed);
+    if (state == SHOALI_PEER_LOST)
+        return SHOALI_RANK_DEAD;
+    if (state == SHOALI_PEER_LEFT)
+        return SHOALI_RANK_LEFT;
+    if (!peer->up)
+        return SHOALI_RANK_MISSING;
+    return silent_us >= 2 * (uint64_t)comm->peer_timeout_us / UNRESPONSIVE_PARTS
+               ? SHOALI_RANK_UNRESPONSIVE
+               : SHOALI_RANK_RUNNING;
+}
+
+static void row(void *ctx, uint32_t rank, shoali_status_row *out)
+{
+    const shoal_comm *comm = ctx;
+    const shoali_peer *peer = &comm->peers[rank];
+    const shoal_op *open = comm->open;
+    snprintf(out->host, sizeof out->host, "%s", peer->host);
+    if (rank == comm->me) {
+        out->state = SHOALI_RANK_RUNNING;
+        out->busy = open != NULL;
+        out->for_us = shoali_since(comm, open != NULL ? open->started_us : comm->doing_since_us);
+        snprintf(out->text, sizeof out->text, "%s", open != NULL ? open->name : comm->last_name);
+        return;
+    }
+    out->last_seen_us = shoali_since(comm, peer->heard_us);
+    out->state = state_of(comm, rank, out->last_seen_us);
+    out->busy = peer->doing.busy;
+    out->for_us = peer->doing.for_us + shoali_since(comm, peer->doing_us);
+    snprintf(out->text, sizeof out->text, "%s", peer->doing.text);
+}
+
+shoal_status shoali_status_open(shoal_comm *comm, uint32_t number)
+{
+    comm->now_us = comm->doing_since_us = shoali_now_us();
+    const shoali_watch_desc desc = {
+        .me = comm->me,
+        .ranks = comm->ranks,
+        .size = comm->size,
+        .number = number,
+        .job = comm->job,
+        .rendezvous = comm->launch.rendezvous,
+        .epoll_fd = comm->epoll_fd,
+        .now_us = &comm->now_us,
+        .host = {.ctx = comm, .here = here, .carried = carried, .row = row, .notes = notes}};
+    return shoali_watch_open(&desc, &comm->watch);
+}
+
+bool shoali_comm_slowest(const shoal_comm *comm, uint32_t *rank_out, const char **cause_out)
+{
+    return shoali_watch_slowest(comm->watch, rank_out, cause_out);
+}
