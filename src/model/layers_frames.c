@@ -43,6 +43,27 @@ const shoali_layer_row shoali_layer_onehot = {
 
 /* ---------------------------------------------------------------- framewise */
 
+extern const shoali_layer_row shoali_layer_lookup;
+
+/* The first layer's table is the matrix: a value per token, as it is a row per token there. */
+static shoal_status borrow(shoal_model *model, shoali_layer *layer)
+{
+    const shoali_framewise_params *p = layer->params;
+    shoali_layer *first = &model->layers[0];
+    const shoali_lookup_params *table = first->params;
+    if (p->bias || p->k > 1)
+        return shoali_fail(SHOAL_EINVAL, "what is tied has neither a bias nor blocks: bias=off");
+    if (layer == first || first->row != &shoali_layer_lookup || !table->frames)
+        return shoali_fail(SHOAL_EINVAL, "tied: the model does not begin with a lookup of frames");
+    if (table->vocab != p->out || table->width != layer->in.width)
+        return shoali_fail(
+            SHOAL_EINVAL, "tied: a table of %lld rows of %lld values is no matrix of %lld x %u",
+            (long long)table->vocab, (long long)table->width, (long long)p->out, layer->in.width);
+    first->lends = true;
+    layer->param_offset = first->param_offset;
+    return SHOAL_OK;
+}
+
 static shoal_status infer_framewise(shoal_model *model, shoali_layer *layer)
 {
     const shoali_framewise_params *p = layer->params;
@@ -54,6 +75,8 @@ static shoal_status infer_framewise(shoal_model *model, shoali_layer *layer)
     layer->out = (shoal_shape){1, layer->in.height, out};
     layer->forward_flops = 2.0 * layer->in.height * in * out;
     layer->weight_flops = layer->input_flops = layer->forward_flops;
+    if (p->tied)
+        return borrow(model, layer);
     SHOALI_TRY(shoali_layer_matrix(model, layer, &weight, out, in));
     return p->bias ? shoali_layer_tensor(model, layer, &bias, out, 0, SHOAL_TENSOR_BIAS) : SHOAL_OK;
 }
@@ -65,12 +88,14 @@ static const shoali_key framewise_keys[] = {
      "side of the circulant blocks; 1: dense"},
     {"bias", SHOALI_KEY_FLAG, offsetof(shoali_framewise_params, bias), 0, 0, NULL, "on",
      "add a learned bias"},
+    {"tied", SHOALI_KEY_FLAG, offsetof(shoali_framewise_params, tied), 0, 0, NULL, "off",
+     "by the table of the lookup at the model's start: it has no values of its own"},
 };
 const shoali_layer_row shoali_layer_framewise = {
     .name = "framewise",
     .help = "dense within each frame, the same weights for all",
     .traits = SHOALI_LAYER_FRAMES,
-    .schema = {framewise_keys, 3, sizeof(shoali_framewise_params)},
+    .schema = {framewise_keys, 4, sizeof(shoali_framewise_params)},
     .infer = infer_framewise,
 };
 

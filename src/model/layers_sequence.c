@@ -168,6 +168,10 @@ static const shoali_key transformer_keys[] = {
     KEY_FLAG(shoali_transformer_params, bias, "on", "products and norms add learned values"),
     KEY_FLAG(shoali_transformer_params, headnorm, "off", "norms of each head's query and key"),
     KEY_FLAG(shoali_transformer_params, balanced, "off", "the router adds a value per expert"),
+    {"theta", SHOALI_KEY_FLOAT, offsetof(shoali_transformer_params, theta), 1, 1e12, NULL, "10000",
+     "with parts: base of the slowest turn of rope"},
+    {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_transformer_params, eps), 0, 1, NULL, "1e-5",
+     "with parts: what norms add to the mean of the squares"},
 };
 const shoali_layer_row shoali_layer_transformer = {
     .name = "transformer",
@@ -200,11 +204,13 @@ static const shoali_key unembedding_keys[] = {
             "learned values per channel of a norm before it"),
     KEY_FLAG(shoali_unembedding_params, tied, "on", "the embedding's table once more"),
     KEY_FLAG(shoali_unembedding_params, bias, "off", "a learned value per score"),
+    {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_unembedding_params, eps), 0, 1, NULL, "1e-5",
+     "with parts: what the norm adds to the mean of the squares"},
 };
 const shoali_layer_row shoali_layer_unembedding = {
     .name = "unembedding",
     .help = "a score for every token of the vocabulary (described only)",
     .traits = SHOALI_LAYER_DESCRIBED,
-    .schema = {unembedding_keys, 4, sizeof(shoali_unembedding_params)},
+    .schema = {unembedding_keys, 5, sizeof(shoali_unembedding_params)},
     .infer = infer_unembedding,
 };

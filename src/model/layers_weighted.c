@@ -142,7 +142,10 @@ const shoali_layer_row shoali_layer_batchnorm = {
 
 /* ---------------------------------------------------------------- lookup */
 
-/* First values as if all rows of a sample were one matrix's input: their sum stays of order 1. */
+enum { FRAME_FAN = 3 }; /* of a row of a sequence: Xavier's values are -1 .. 1 */
+
+/* First values as if all rows of a sample were one matrix's input: their sum stays of order 1. Of
+ * sequences it is each value that does. */
 static shoal_status infer_lookup(shoal_model *model, shoali_layer *layer)
 {
     const shoali_lookup_params *p = layer->params;
@@ -155,9 +158,10 @@ static shoal_status infer_lookup(shoal_model *model, shoali_layer *layer)
                            (long long)p->width);
     const shoali_param table = {.role = "table",
                                 .fill = SHOALI_FILL_WEIGHT,
-                                .fan_in = (uint32_t)out,
-                                .fan_out = (uint32_t)p->width};
-    layer->out = (shoal_shape){(uint32_t)out, 1, 1};
+                                .fan_in = p->frames ? FRAME_FAN : (uint32_t)out,
+                                .fan_out = p->frames ? FRAME_FAN : (uint32_t)p->width};
+    layer->out = p->frames ? (shoal_shape){1, layer->in.height, (uint32_t)p->width}
+                           : (shoal_shape){(uint32_t)out, 1, 1};
     layer->forward_flops = layer->weight_flops = (double)out;
     return shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width,
                                SHOAL_TENSOR_ROWS);
@@ -168,10 +172,12 @@ static const shoali_key lookup_keys[] = {
      "ids there are"},
     {"width", SHOALI_KEY_INT, offsetof(shoali_lookup_params, width), 1, 1 << 16, NULL, "16",
      "values of one id"},
+    {"frames", SHOALI_KEY_FLAG, offsetof(shoali_lookup_params, frames), 0, 0, NULL, "off",
+     "ids are a sequence: a row per frame"},
 };
 const shoali_layer_row shoali_layer_lookup = {
     .name = "lookup",
     .help = "a row of a table per id, side by side",
-    .schema = {lookup_keys, 2, sizeof(shoali_lookup_params)},
+    .schema = {lookup_keys, 3, sizeof(shoali_lookup_params)},
     .infer = infer_lookup,
 };

@@ -242,7 +242,8 @@ shoal_status shoali_model_build(const char *what, const shoali_model_text *text,
 
 typedef struct open_params {
     int32_t init, act, loss;
-    int64_t length;
+    int64_t length, vocab;
+    bool parts;
     shoali_blocks blocks;
 } open_params;
 
@@ -257,6 +258,10 @@ static const shoali_key open_keys[] = {
      "tanh: in place of every relu"},
     {"length", SHOALI_KEY_INT, offsetof(open_params, length), 0, 1 << 24, NULL, "0",
      "tokens of a language model's sample, frames of a sequence at most; 0: as the model says"},
+    {"parts", SHOALI_KEY_FLAG, offsetof(open_params, parts), 0, 0, NULL, "off",
+     "of a language model that planners see: its blocks as layers that train"},
+    {"vocab", SHOALI_KEY_INT, offsetof(open_params, vocab), 0, 1 << 24, NULL, "0",
+     "tokens that a language model knows; 0: as the model says"},
     {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc", "own",
      "ctc: of a model of sequences, connectionist temporal classification"},
     BLOCK(
@@ -376,6 +381,10 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
             "%s bears %u tokens, which says nothing of how many a sample has: say so "
             "with %s:length=4096",
             name, text.input.height, name);
+    if (keys.vocab > 0)
+        SHOALI_TRY(shoali_model_vocab(name, keys.vocab, arena, &text));
+    if (keys.parts || text.parts)
+        SHOALI_TRY(shoali_model_parts(name, arena, &text));
     SHOALI_TRY(circulate(name, &keys, arena, &text));
     if (keys.loss > 0)
         SHOALI_TRY(append_layer(arena, "ctc", &text));

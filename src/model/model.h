@@ -57,6 +57,7 @@ typedef struct shoali_layer {
     double weight_flops,
         input_flops; /* backward: gradient of the parameters, gradient of the input */
     bool described;  /* nothing here executes it: by its kind, or by a key (grouped conv) */
+    bool lends;      /* of lookup: a later layer works with its table, too */
 } shoali_layer;
 
 struct shoal_model {
@@ -182,7 +183,7 @@ typedef struct shoali_onehot_params {
 } shoali_onehot_params;
 typedef struct shoali_framewise_params {
     int64_t out, k;
-    bool bias;
+    bool bias, tied; /* tied: by the table of the lookup */
 } shoali_framewise_params;
 typedef enum { SHOALI_FORWARD, SHOALI_BACKWARD, SHOALI_BOTH } shoali_direction;
 typedef enum { SHOALI_MERGE_SUM, SHOALI_MERGE_CONCAT } shoali_merge;
@@ -215,7 +216,24 @@ typedef struct shoali_lrn_params {
 } shoali_lrn_params;
 typedef struct shoali_lookup_params {
     int64_t vocab, width;
+    bool frames; /* ids are frames of a sequence, whose rows stay apart */
 } shoali_lookup_params;
+typedef struct shoali_rmsnorm_params {
+    double eps;
+} shoali_rmsnorm_params;
+typedef struct shoali_attention_params {
+    int64_t heads, kv, dim; /* kv 0: heads; dim 0: width / heads */
+    bool causal, rope;
+    double theta;
+} shoali_attention_params;
+/** The same with what the keys leave unsaid. */
+typedef struct shoali_attention_sizes {
+    uint32_t heads, kv, dim, width, frames;
+} shoali_attention_sizes;
+shoali_attention_sizes shoali_attention_sizes_of(const shoali_layer *layer);
+typedef struct shoali_swiglu_params {
+    int64_t ff;
+} shoali_swiglu_params;
 typedef struct shoali_embedding_params {
     int64_t vocab, width, positions;
 } shoali_embedding_params;
@@ -225,6 +243,7 @@ typedef struct shoali_transformer_params {
     int64_t qrank, kvrank, rope, vdim;           /* latent attention; kvrank 0: none */
     int64_t norms, qkvbias; /* qkvbias 1: on queries, keys, values; 2: and out */
     bool gated, bias, headnorm, balanced;
+    double theta, eps; /* of rope and of norms: planners need neither */
 } shoali_transformer_params;
 /** What a transformer consists of, in elements; all of one block of this width. */
 typedef struct shoali_transformer_sizes {
@@ -255,6 +274,7 @@ typedef struct shoali_view_params {
 typedef struct shoali_unembedding_params {
     int64_t vocab, norm;
     bool tied, bias;
+    double eps; /* of the norm */
 } shoali_unembedding_params;
 
 /** A model before its shapes are known: what the zoo holds and what a file says. */
@@ -264,6 +284,7 @@ typedef struct shoali_model_text {
     shoali_init_kind init;
     const char *const *layers; /* layer specs */
     uint32_t layer_count;
+    bool parts;      /* described blocks become layers that train, unasked */
     bool say_length; /* the input's length is what the model bears, not what anybody trains on */
 } shoali_model_text;
 
@@ -279,6 +300,13 @@ typedef struct shoali_blocks {
  * is. If so, its new spec in spec_out[SHOALI_LAYER_SPEC_MAX]. */
 bool shoali_layer_circulate(const shoali_model_text *text, uint32_t index,
                             const shoali_blocks *blocks, char *spec_out);
+
+/** Layers that planners see (embedding, transformer, unembedding) into those that train, and
+ * another vocabulary for them (parts.c). ENOTSUP: the key of what nothing here runs. */
+SHOAL_MUST_USE shoal_status shoali_model_parts(const char *name, shoal_arena *arena,
+                                               shoali_model_text *text);
+SHOAL_MUST_USE shoal_status shoali_model_vocab(const char *name, int64_t vocab, shoal_arena *arena,
+                                               shoali_model_text *text);
 
 /** Build a model from layer specs. what: for errors ("model 'lenet'", "nets/mine.json").
  * relu_to_tanh: key act. */

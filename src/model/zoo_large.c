@@ -217,6 +217,17 @@ static void make_language(shoali_layer_list *list, int variant)
     shoali_layer_list_add(list, "unembedding:vocab=%d,norm=2", language[variant].vocab);
 }
 
+/* LLaMA's block (Touvron et al., 2023), small: 4 blocks of 128, two pairs of keys and values for
+ * four heads; bytes and the end of a text. */
+static void make_llama_nano(shoali_layer_list *list, int variant)
+{
+    (void)variant;
+    shoali_layer_list_add(list, "embedding:vocab=257,width=128");
+    for (int i = 0; i < 4; i++)
+        shoali_layer_list_add(list, "transformer:heads=4,kv=2,ff=344,gated,bias=off");
+    shoali_layer_list_add(list, "unembedding:vocab=257,norm=1,tied=off");
+}
+
 #define IMAGENET    \
     {               \
         3, 224, 224 \
@@ -245,6 +256,12 @@ const shoali_zoo_row shoali_zoo_large[] = {
     ROW("resnet-18", "ResNet-18; 32 x 32", CIFAR, make_small_resnet, 18),
     ROW("resnet-50", "ResNet-50; 224 x 224", IMAGENET, make_resnet, 0),
     ROW("resnet-152", "ResNet-152; 224 x 224", IMAGENET, make_resnet, 1),
+    {.text = {.name = "llama-nano",
+              .help = "4 blocks of 128 as LLaMA's, 791936 parameters: the next of 257 bytes",
+              .input = {1, 128, 1},
+              .init = SHOALI_INIT_XAVIER,
+              .parts = true},
+     .make = make_llama_nano},
     ROW("gpt-3", "GPT-3, 96 blocks of 12288 (described only)", TOKENS(2048), make_language, 0),
     ROW("turing-nlg", "78 blocks of 4256 (described only)", TOKENS(1024), make_language, 1),
     ROW("msft-1t", "128 blocks of 24576 (described only)", TOKENS(2048), make_language, 2),

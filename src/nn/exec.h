@@ -28,6 +28,8 @@ typedef struct shoali_pass {
     void *work; /* the largest work_bytes, 64-byte aligned; contents die with the call */
     const uint32_t *lengths; /* uint32[count]: frames of each sequence, >= 1; NULL: all there are */
     uint32_t longest;        /* of them; 0: all there are */
+    uint32_t from; /* frames before it are as the last pass left them: forward only, and of kinds
+                      that continue */
 } shoali_pass;
 
 /** What a joint (add, concat) reads: the last is the layer before. */
@@ -39,6 +41,7 @@ typedef struct shoali_inputs {
 
 typedef struct shoali_exec {
     bool rectifies; /* honours node->rectify */
+    bool continues; /* honours pass->from */
     /** Bytes for `batch` samples; NULL: 0. */
     size_t (*saved_bytes)(const shoali_layer *layer, uint32_t batch);
     size_t (*work_bytes)(const shoali_layer *layer, uint32_t batch);

@@ -58,11 +58,7 @@ static void framewise_forward(const shoali_node *node, const shoali_pass *pass, 
     shoali_matrix w = shoali_matrix_open((uint32_t)out, node->layer->in.width, (uint32_t)p->k,
                                          &params, NULL, &scratch);
     shoali_walk_apply(&walk, &w, p->bias ? params : NULL, x, y, out);
-    for (uint32_t n = 0; n < walk.count; n++) {
-        uint32_t length = shoali_walk_length(&walk, n);
-        memset(y + ((size_t)n * walk.frames + length) * out, 0,
-               (walk.frames - length) * out * sizeof *y);
-    }
+    shoali_walk_clear(&walk, y, out);
 }
 
 static void framewise_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
@@ -84,7 +80,9 @@ static void framewise_backward(const shoali_node *node, const shoali_pass *pass,
         shoali_walk_back(&walk, &w, dy, out, dx, false);
 }
 
-const shoali_exec shoali_exec_framewise = {
-    .work_bytes = framewise_work, .forward = framewise_forward, .backward = framewise_backward};
+const shoali_exec shoali_exec_framewise = {.continues = true,
+                                           .work_bytes = framewise_work,
+                                           .forward = framewise_forward,
+                                           .backward = framewise_backward};
 
 const shoali_exec shoali_exec_ctc = {0};

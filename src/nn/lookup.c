@@ -24,18 +24,28 @@ static float *row_of(const shoali_lookup_params *p, float *table, float id)
     return id >= 0 && id < (float)p->vocab ? table + (size_t)id * (size_t)p->width : NULL;
 }
 
+/* Ids of a sample: of a sequence, those before its end. */
+static size_t ids_of(const shoali_node *node, const shoali_pass *pass, size_t sample)
+{
+    const shoali_lookup_params *p = node->layer->params;
+    return p->frames && pass->lengths != NULL ? pass->lengths[sample] : node->layer->in.height;
+}
+
 static void forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     const shoali_lookup_params *p = node->layer->params;
-    const size_t width = (size_t)p->width,
-                 ids = (size_t)pass->count * shoali_shape_elems(node->layer->in);
-    for (size_t i = 0; i < ids; i++, y += width) {
-        const float *row = row_of(p, node->params, x[i]);
-        if (row != NULL)
-            memcpy(y, row, width * sizeof *y);
-        else
-            for (size_t k = 0; k < width; k++)
-                y[k] = isnan(x[i]) ? x[i] : 0;
+    const size_t width = (size_t)p->width, ids = node->layer->in.height;
+    for (size_t n = 0; n < pass->count; n++, x += ids, y += ids * width) {
+        const size_t count = ids_of(node, pass, n);
+        for (size_t i = pass->from; i < count; i++) {
+            const float *row = row_of(p, node->params, x[i]);
+            if (row != NULL)
+                memcpy(y + i * width, row, width * sizeof *y);
+            else
+                for (size_t k = 0; k < width; k++)
+                    y[i * width + k] = isnan(x[i]) ? x[i] : 0;
+        }
+        memset(y + count * width, 0, (ids - count) * width * sizeof *y);
     }
 }
 
@@ -45,12 +55,15 @@ static int by_row(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void list_rows(touched *t, const shoali_lookup_params *p, const float *x, size_t ids)
+static void list_rows(const shoali_node *node, const shoali_pass *pass, const float *x)
 {
+    const shoali_lookup_params *p = node->layer->params;
+    touched *t = node->saved;
     size_t all = 0;
-    for (size_t i = 0; i < ids; i++)
-        if (x[i] >= 0 && x[i] < (float)p->vocab)
-            t->rows[all++] = (uint32_t)x[i];
+    for (size_t n = 0; n < pass->count; n++, x += node->layer->in.height)
+        for (size_t i = 0; i < ids_of(node, pass, n); i++)
+            if (x[i] >= 0 && x[i] < (float)p->vocab)
+                t->rows[all++] = (uint32_t)x[i];
     qsort(t->rows, all, sizeof *t->rows, by_row);
     t->count = 0;
     for (size_t i = 0; i < all; i++)
@@ -61,8 +74,8 @@ static void list_rows(touched *t, const shoali_lookup_params *p, const float *x,
 static const uint32_t *rows(const shoali_node *node, size_t *count_out)
 {
     const touched *t = node->saved;
-    *count_out = t->count;
-    return t->rows;
+    *count_out = node->layer->lends ? 0 : t->count;
+    return node->layer->lends ? NULL : t->rows;
 }
 
 static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
@@ -72,16 +85,20 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
     const size_t width = (size_t)p->width,
                  ids = (size_t)pass->count * shoali_shape_elems(node->layer->in);
     (void)y;
-    memset(node->grads, 0, (size_t)node->layer->param_count * sizeof *node->grads);
+    if (!node->layer->lends) /* else who borrowed the table has written already */
+        memset(node->grads, 0, (size_t)node->layer->param_count * sizeof *node->grads);
     for (size_t i = 0; i < ids; i++) {
         float *sum = row_of(p, node->grads, x[i]);
         for (size_t k = 0; sum != NULL && k < width; k++)
             sum[k] += dy[i * width + k];
     }
-    list_rows(node->saved, p, x, ids);
+    list_rows(node, pass, x);
     if (dx != NULL) /* an id has no slope */
         memset(dx, 0, ids * sizeof *dx);
 }
 
-const shoali_exec shoali_exec_lookup = {
-    .saved_bytes = saved_bytes, .forward = forward, .backward = backward, .rows = rows};
+const shoali_exec shoali_exec_lookup = {.continues = true,
+                                        .saved_bytes = saved_bytes,
+                                        .forward = forward,
+                                        .backward = backward,
+                                        .rows = rows};

@@ -150,13 +150,22 @@ static shoal_status fill_net(shoali_net *net, float *params, float *grads)
     return SHOAL_OK;
 }
 
+shoal_status shoali_net_runs(const shoal_model *model)
+{
+    if (model->described == NULL)
+        return SHOAL_OK;
+    (void)shoali_fail(SHOAL_ENOTSUP,
+                      "model '%s' is a description for planners: nothing here runs its %s ('%s')",
+                      model->name, model->described->name, model->described->spec);
+    if (strcmp(model->described->row->name, "embedding") == 0)
+        shoali_error_advice("Blocks like LLaMA's train as layers of their own: open the model as "
+                            "./net.json:parts (docs/language-models.md).");
+    return SHOAL_ENOTSUP;
+}
+
 static shoal_status check_runnable(const shoal_model *model, uint32_t batch_max)
 {
-    if (model->described != NULL)
-        return shoali_fail(SHOAL_ENOTSUP,
-                           "model '%s' is a description for planners: nothing here runs its %s "
-                           "('%s')",
-                           model->name, model->described->name, model->described->spec);
+    SHOALI_TRY(shoali_net_runs(model));
     if (batch_max == 0 || batch_max > 1u << 20)
         return shoali_fail(SHOAL_EINVAL, "a batch of %u samples; it must be 1 .. %u", batch_max,
                            1u << 20);

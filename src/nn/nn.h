@@ -22,6 +22,9 @@ SHOAL_MUST_USE shoal_status shoali_net_create(const shoal_model *model, uint32_t
                                               uint64_t seed, shoali_net **net_out);
 void shoali_net_destroy(shoali_net *net);
 
+/** Whether a net can be made of a model. @return SHOAL_OK | ENOTSUP: the layer that nothing runs */
+SHOAL_MUST_USE shoal_status shoali_net_runs(const shoal_model *model);
+
 /** Labels in training: so much of each goes to all classes alike [0].
  * @return SHOAL_OK | EINVAL: the model's loss has no labels to smooth (CTC) */
 SHOAL_MUST_USE shoal_status shoali_net_smooth(shoali_net *net, double smoothing);

@@ -11,7 +11,8 @@ shoali_walk shoali_walk_of(const shoali_node *node, const shoali_pass *pass, boo
                          .frames = frames,
                          .longest = all ? frames : pass->longest,
                          .lengths = pass->lengths,
-                         .reverse = reverse};
+                         .reverse = reverse,
+                         .from = pass->from};
 }
 
 static size_t row(const shoali_walk *walk, uint32_t sample, size_t values)
@@ -19,16 +20,26 @@ static size_t row(const shoali_walk *walk, uint32_t sample, size_t values)
     return (size_t)sample * walk->frames * values;
 }
 
+void shoali_walk_clear(const shoali_walk *walk, float *y, size_t values)
+{
+    for (uint32_t n = 0; n < walk->count; n++) {
+        const uint32_t length = shoali_walk_length(walk, n);
+        memset(y + row(walk, n, values) + length * values, 0,
+               (walk->frames - length) * values * sizeof *y);
+    }
+}
+
 void shoali_walk_apply(const shoali_walk *walk, const shoali_matrix *w, const float *bias,
                        const float *x, float *out, size_t out_values)
 {
     size_t in = (size_t)w->cols;
     for (uint32_t n = 0; n < walk->count; n++) {
-        uint32_t length = shoali_walk_length(walk, n);
-        float *to = out + row(walk, n, out_values);
-        for (uint32_t t = 0; bias != NULL && t < length; t++)
+        uint32_t count = shoali_walk_length(walk, n) - walk->from;
+        const float *of = x + row(walk, n, in) + walk->from * in;
+        float *to = out + row(walk, n, out_values) + walk->from * out_values;
+        for (uint32_t t = 0; bias != NULL && t < count; t++)
             memcpy(to + t * out_values, bias, (size_t)w->rows * sizeof *to);
-        shoali_matrix_apply(w, length, x + row(walk, n, in), in, to, out_values, bias != NULL);
+        shoali_matrix_apply(w, count, of, in, to, out_values, bias != NULL);
     }
 }
 

@@ -15,6 +15,7 @@ typedef struct shoali_walk {
     uint32_t count, frames, longest;
     const uint32_t *lengths; /* NULL: all frames */
     bool reverse;
+    uint32_t from; /* forward: frames before it are not computed again */
 } shoali_walk;
 
 shoali_walk shoali_walk_of(const shoali_node *node, const shoali_pass *pass, bool reverse);
@@ -30,7 +31,10 @@ static inline uint32_t shoali_walk_frame(const shoali_walk *walk, uint32_t step)
     return walk->reverse ? walk->longest - 1 - step : step;
 }
 
-/** out = bias (NULL: 0) + x W^T in all frames that samples have. */
+/** y = 0 behind a sample's end. */
+void shoali_walk_clear(const shoali_walk *walk, float *y, size_t values);
+
+/** out = bias (NULL: 0) + x W^T in all frames that samples have and that are computed. */
 void shoali_walk_apply(const shoali_walk *walk, const shoali_matrix *w, const float *bias,
                        const float *x, float *out, size_t out_values);
 /** dx += or = dout W, and 0 behind a sample's end. */

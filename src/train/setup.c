@@ -136,6 +136,7 @@ static shoal_status fit_crop(shoal_train *train)
     shoal_shape in = train->info.input;
     bool flat = in.height == 1 && in.width == 1 &&
                 in.channels == data->channels * data->height * data->width;
+    SHOALI_TRY(shoali_net_runs(train->model));
     if (data->sequences || train->model->sequence)
         SHOALI_TRY(shoali_train_fit_sequences(train));
     else if (!flat &&

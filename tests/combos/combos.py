@@ -37,6 +37,10 @@ class Suite:
         samples = ("--train", job.SAMPLES, "--test", 40)
         self.make("digits", *samples)
         self.make("clicks", *samples, "--vocab", 2048)
+        numbers = "".join(f"{i * i}, " for i in range(1000))
+        self.make("text", "--tokens", "bytes", "--length", 8,
+                  self.write("text.txt", numbers[:8 * 360]))
+        self.write("llama.json", json.dumps(factors.LLAMA))
         syncs = factors.listed(self.shoal, "syncs")
         self.survivors = {s["name"] for s in syncs if "survives losses" in s["traits"]}
         self.exact = {s["name"] for s in syncs if "replicas equal after each step" in s["traits"]}
@@ -50,8 +54,15 @@ class Suite:
         subprocess.run([self.shoal, "data", kind, "--out", os.path.join(self.folder, kind),
                         *map(str, options)], check=True, capture_output=True, timeout=60)
 
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
     def data(self, model):
-        return os.path.join(self.folder, "clicks" if model == "recommender" else "digits")
+        kinds = {"recommender": "clicks", os.path.join(self.folder, "llama.json:parts"): "text"}
+        return os.path.join(self.folder, kinds.get(model, "digits"))
 
     def lab_works(self):
         probe = [self.shoal, "run", "-n", "1", "--lab", "rate=1gbit", "--", "true"]

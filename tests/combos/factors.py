@@ -28,6 +28,10 @@ FORMS = {
                    "sgd:momentum=0.9,nesterov,decay=1e-4"),
     "schedules": ("step:at=0.5,factor=0.1", "cosine:warmup=2"),
 }
+# What --model @llama.json says: LLaMA's block, grouped queries, a table that is used twice.
+LLAMA = {"name": "llama", "input": [1, 8, 1], "init": "xavier", "layers": [
+    "embedding:vocab=257,width=96", "transformer:heads=4,kv=1,ff=256,gated,bias=off",
+    "unembedding:vocab=257,norm=1"]}
 TRANSPORTS = ("tcp", "tcp:lanes=2", "tcp:shm=off", "tcp:shm=off,tls=on", "tcp:checksum",
               "fault:delay_us=200,seed=3")
 
@@ -39,7 +43,8 @@ OTHERS = {
     "files": ("", "@out", "@out --checkpoint-every 3", "@resume"),
     "loss": ("", "@kill", "@kill --on-loss reform"),
     "model": ("--model mlp-small", "--model mlp-small --circulant k=8",
-              "--model mlp-small --augment crop=2,flip", "--model recommender"),
+              "--model mlp-small --augment crop=2,flip", "--model recommender",
+              "--model @llama.json:parts"),
     "batch": ("--batch 8", "--batch auto:8"),
     "exchange": ("", "--no-overlap", "--bucket 64k", "--bucket model", "--chunk 4096",
                  "--no-exchange"),

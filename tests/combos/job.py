@@ -64,7 +64,7 @@ class Folder:
 
 class Job:
     """A command line made of a row's words. Words with @ are for this class: @workers, @launcher,
-    @out, @resume, @kill, and @tmp, the job's own folder."""
+    @out, @resume, @kill, @tmp, the job's own folder, and @llama.json, the suite's."""
 
     def __init__(self, suite, name, words):
         self.suite, self.name = suite, name
@@ -88,6 +88,7 @@ class Job:
             elif word in ("@out", "@resume"):
                 self.out, self.resume = self.folder / "out", word == "@resume"
             else:
+                word = word.replace("@llama", os.path.join(self.suite.folder, "llama"))
                 self.args.append(word.replace("@tmp", self.folder / "tmp"))
 
     def option(self, name):

@@ -192,7 +192,8 @@ static void run_layer(const job *j, const double *x, double *y)
             kinds[i].run(j, x, y);
             return;
         }
-    if (!reference_frames(j->layer, j->params, j->batch, x, y))
+    if (!reference_frames(j->layer, j->params, j->batch, x, y) &&
+        !reference_tokens(j->layer, j->params, j->batch, x, y))
         abort(); /* a new kind needs its second opinion here */
 }
 

@@ -25,6 +25,9 @@ double reference_loss(const shoal_model *model, const double *params, const refe
 /** Forward of the layer kinds over frames (reference_frames.c); false: another kind. */
 bool reference_frames(const shoali_layer *layer, const double *params, const reference_batch *batch,
                       const double *x, double *y);
+/** The same of the kinds of language models (reference_tokens.c). y is 0 before. */
+bool reference_tokens(const shoali_layer *layer, const double *params, const reference_batch *batch,
+                      const double *x, double *y);
 /** weight * mean loss of a model of sequences. */
 double reference_sequence_loss(const shoal_model *model, const double *scores,
                                const reference_batch *batch);

@@ -105,6 +105,17 @@ static const net_case cases[] = {
       "add:back=5", "dense:out=3", "tanh", "branch", "branch:back=2"}},
     {{1, 5, 3},
      {"framewise:out=4", "gru:out=4", "add:back=2", "lstm:out=4", "add:back=2", "framewise:out=3"}},
+    {{1, 6, 4}, {"attention:heads=2", "framewise:out=3"}},
+    {{1, 7, 4},
+     {"attention:heads=2,dim=3,rope=off,causal=off", "rmsnorm:eps=0.01",
+      "attention:heads=4,kv=2,dim=2,theta=10", "framewise:out=3"}},
+    {{1, 5, 3}, {"swiglu:ff=7", "rmsnorm", "swiglu:ff=2", "framewise:out=3"}},
+    /* a block of llama's; the first norm and the sum read the same rows */
+    {{1, 7, 1},
+     {"lookup:vocab=3,width=6,frames", "rmsnorm", "attention:heads=3,kv=1,theta=100", "add:back=3",
+      "rmsnorm", "swiglu:ff=9", "add:back=3", "rmsnorm", "framewise:out=3,bias=off"}},
+    {{1, 6, 1},
+     {"lookup:vocab=3,width=4,frames", "attention:heads=2", "framewise:out=3,tied,bias=off"}},
     {{9, 1, 1},
      {"dense:out=6", "dropout:rate=0.3", "dense:out=6", "dropout", "add:back=3", "dropout:rate=0.2",
       "dense:out=3"}},
@@ -486,8 +497,8 @@ static void bad_batches_and_models_are_refused(void **state)
 {
     static const char *const image_out[] = {"conv:out=3,kernel=3"}, *const nothing[] = {"flatten"};
     const shoali_model_text texts[] = {
-        {"image", NULL, {1, 8, 8}, SHOALI_INIT_HE, image_out, 1, false},
-        {"nothing", NULL, {1, 8, 8}, SHOALI_INIT_HE, nothing, 1, false}};
+        {"image", NULL, {1, 8, 8}, SHOALI_INIT_HE, image_out, 1, false, false},
+        {"nothing", NULL, {1, 8, 8}, SHOALI_INIT_HE, nothing, 1, false, false}};
     static const char *const reasons[] = {"needs a vector", "no parameters"};
     setting s;
     shoali_loss loss;
@@ -514,7 +525,7 @@ static void what_nobody_reads_is_refused(void **state)
 {
     static const char *const layers[] = {"dense:out=4", "dense:out=5", "branch:back=2",
                                          "dense:out=3"};
-    const shoali_model_text text = {"m", NULL, {4, 1, 1}, SHOALI_INIT_HE, layers, 4, false};
+    const shoali_model_text text = {"m", NULL, {4, 1, 1}, SHOALI_INIT_HE, layers, 4, false, false};
     shoal_model *model;
     shoali_net *net;
     (void)state;

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Second opinions on the kinds of language models: one pair of frames and one value at a time. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/reference_net.h"
+
+typedef struct job {
+    const shoali_layer *layer;
+    const double *params;
+    size_t frames, in, length; /* of this sample; in: values of a frame */
+} job;
+
+static double dot(const double *a, const double *b, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+static void run_rmsnorm(const job *j, const double *x, double *y)
+{
+    const shoali_rmsnorm_params *p = j->layer->params;
+    for (size_t t = 0; t < j->length; t++)
+        for (size_t i = 0; i < j->in; i++) {
+            const double *of = x + t * j->in;
+            y[t * j->in + i] = of[i] / sqrt(dot(of, of, j->in) / (double)j->in + p->eps) *
+                               j->params[i];
+        }
+}
+
+static void run_swiglu(const job *j, const double *x, double *y)
+{
+    const size_t ff = (size_t)((const shoali_swiglu_params *)j->layer->params)->ff, in = j->in;
+    const double *gate = j->params, *up = gate + ff * in, *down = up + ff * in;
+    for (size_t t = 0; t < j->length; t++)
+        for (size_t o = 0; o < in; o++) {
+            double sum = 0;
+            for (size_t f = 0; f < ff; f++) {
+                const double g = dot(gate + f * in, x + t * in, in);
+                sum += down[o * ff + f] * g / (1 + exp(-g)) * dot(up + f * in, x + t * in, in);
+            }
+            y[t * in + o] = sum;
+        }
+}
+
+static void run_lookup(const job *j, const double *x, double *y)
+{
+    const shoali_lookup_params *p = j->layer->params;
+    const size_t width = (size_t)p->width;
+    for (size_t t = 0; t < j->length; t++)
+        for (size_t i = 0; i < width; i++)
+            y[t * width + i] = x[t] >= 0 && x[t] < (double)p->vocab
+                                   ? j->params[(size_t)x[t] * width + i]
+                                   : 0;
+}
+
+/* A head's query or key of one frame: as a complex number per pair, turned by its place. */
+static void head_of(const job *j, const double *matrix, size_t head, size_t dim, const double *x,
+                    size_t t, double *out)
+{
+    const shoali_attention_params *p = j->layer->params;
+    for (size_t i = 0; i < dim; i++)
+        out[i] = dot(matrix + (head * dim + i) * j->in, x + t * j->in, j->in);
+    for (size_t i = 0; p->rope && i < dim / 2; i++) {
+        const double angle = (double)t / pow(p->theta, 2.0 * (double)i / (double)dim);
+        const double re = out[i], im = out[i + dim / 2];
+        out[i] = re * cos(angle) - im * sin(angle);
+        out[i + dim / 2] = re * sin(angle) + im * cos(angle);
+    }
+}
+
+static void run_attention(const job *j, const double *x, double *y)
+{
+    const shoali_attention_params *p = j->layer->params;
+    const size_t heads = (size_t)p->heads, kv = p->kv > 0 ? (size_t)p->kv : heads, in = j->in;
+    const size_t dim = p->dim > 0 ? (size_t)p->dim : in / heads;
+    const double *wq = j->params, *wk = wq + heads * dim * in, *wv = wk + kv * dim * in;
+    const double *wo = wv + kv * dim * in;
+    double q[64], k[64];
+    for (size_t t = 0; t < j->length; t++)
+        for (size_t h = 0; h < heads; h++) {
+            const size_t group = h * kv / heads, seen = p->causal ? t + 1 : j->length;
+            double total = 0, mixed[64] = {0};
+            head_of(j, wq, h, dim, x, t, q);
+            for (size_t s = 0; s < seen; s++) {
+                head_of(j, wk, group, dim, x, s, k);
+                const double weight = exp(dot(q, k, dim) / sqrt((double)dim));
+                total += weight;
+                for (size_t i = 0; i < dim; i++)
+                    mixed[i] += weight * dot(wv + (group * dim + i) * in, x + s * in, in);
+            }
+            for (size_t o = 0; o < in; o++)
+                y[t * in + o] += dot(wo + o * heads * dim + h * dim, mixed, dim) / total;
+        }
+}
+
+bool reference_tokens(const shoali_layer *layer, const double *params, const reference_batch *batch,
+                      const double *x, double *y)
+{
+    static const struct {
+        const char *kind;
+        void (*run)(const job *j, const double *x, double *y);
+    } kinds[] = {{"rmsnorm", run_rmsnorm},
+                 {"swiglu", run_swiglu},
+                 {"lookup", run_lookup},
+                 {"attention", run_attention}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].kind, layer->row->name) != 0)
+            continue;
+        job j = {layer, params, layer->in.height, layer->in.width, 0};
+        for (size_t n = 0; n < batch->count; n++) {
+            j.length = batch->lengths != NULL ? batch->lengths[n] : j.frames;
+            kinds[i].run(&j, x + n * j.frames * j.in, y + n * j.frames * layer->out.width);
+        }
+        return true;
+    }
+    return false;
+}

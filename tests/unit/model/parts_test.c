@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Described blocks as layers that train: as many parameters, and refusals by name. */
+#include "model/model.h"
+#include "support/check.h"
+
+#define BLOCK "transformer:heads=4,kv=2,ff=24,gated,bias=off"
+
+static shoal_status take_apart(const char *const *layers, uint32_t count, int64_t vocab,
+                               shoal_model **described, shoal_model **parts)
+{
+    shoal_arena *arena = shoali_arena_create(4096);
+    shoali_model_text text = {
+        .name = "m", .input = {1, 9, 1}, .layers = layers, .layer_count = count};
+    assert_non_null(arena);
+    shoal_status status = vocab > 0 ? shoali_model_vocab("m", vocab, arena, &text) : SHOAL_OK;
+    if (status == SHOAL_OK)
+        assert_ok(shoali_model_build("m", &text, false, described));
+    if (status == SHOAL_OK)
+        status = shoali_model_parts("m", arena, &text);
+    if (status == SHOAL_OK)
+        assert_ok(shoali_model_build("m", &text, false, parts));
+    else if (vocab == 0)
+        shoal_model_close(*described);
+    shoali_arena_destroy(arena);
+    return status;
+}
+
+static void counts_stay(void **state)
+{
+    static const struct {
+        const char *layers[4];
+        int64_t vocab;
+        uint32_t count;
+    } cases[] = {
+        {{"embedding:vocab=50,width=16", BLOCK, BLOCK, "unembedding:vocab=50,norm=1,tied=off"},
+         0,
+         1 + 2 * 6 + 2},
+        {{"embedding:vocab=50,width=16", BLOCK ",dim=6", BLOCK, "unembedding:vocab=50,norm=1"},
+         33,
+         1 + 2 * 6 + 2},
+        {{"embedding:vocab=50,width=16", BLOCK ",theta=500000,eps=1e-6", BLOCK,
+          "unembedding:vocab=50,tied=off,bias"},
+         0,
+         1 + 2 * 6 + 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        shoal_model *described, *parts;
+        assert_ok(take_apart(cases[i].layers, 4, cases[i].vocab, &described, &parts));
+        assert_non_null(described->described);
+        assert_null(parts->described);
+        assert_int_equal(parts->layer_count, cases[i].count);
+        assert_int_equal(parts->param_count, described->param_count);
+        shoal_model_close(described);
+        shoal_model_close(parts);
+    }
+}
+
+static void keys_reach_their_layers(void **state)
+{
+    static const char *const layers[] = {"embedding:vocab=50,width=16",
+                                         BLOCK ",theta=500000,eps=1e-6,dim=6",
+                                         "unembedding:vocab=50,norm=1,eps=0.01"};
+    shoal_model *described, *parts;
+    (void)state;
+    assert_ok(take_apart(layers, 3, 33, &described, &parts));
+    assert_string_equal(parts->layers[0].spec, "lookup:vocab=33,frames");
+    assert_string_equal(parts->layers[1].spec, "rmsnorm:eps=1e-06");
+    assert_string_equal(parts->layers[2].spec, "attention:kv=2,dim=6,theta=500000");
+    assert_string_equal(parts->layers[7].spec, "rmsnorm:eps=0.01");
+    assert_string_equal(parts->layers[8].spec, "framewise:out=33,bias=off,tied");
+    shoal_model_close(described);
+    shoal_model_close(parts);
+}
+
+static void what_does_not_run_is_named(void **state)
+{
+    static const struct {
+        const char *layer, *says;
+    } cases[] = {
+        {"embedding:positions=9", "positions="},
+        {"transformer:heads=4,ff=24,bias=off", "gated is off"},
+        {"transformer:heads=4,ff=24,gated", "bias is on"},
+        {BLOCK ",qkvbias=1", "qkvbias="},
+        {BLOCK ",experts=4", "experts="},
+        {BLOCK ",headnorm", "headnorm"},
+        {BLOCK ",norms=4", "norms="},
+        {"transformer:heads=4,ff=24,gated,bias=off,kvrank=4,dim=4", "kvrank="},
+        {"unembedding:norm=2", "norm=2"},
+        {"branch:back=1", "counts layers"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool first = strncmp(cases[i].layer, "embedding", 9) == 0;
+        const char *const layers[] = {first ? cases[i].layer : "embedding:width=1024",
+                                      cases[i].layer};
+        shoal_model *described, *parts;
+        assert_int_equal(take_apart(layers, first ? 1 : 2, 0, &described, &parts), SHOAL_ENOTSUP);
+        if (strstr(shoal_last_error()->text, cases[i].says) == NULL)
+            fail_msg("%s: said '%s'", cases[i].layer, shoal_last_error()->text);
+    }
+}
+
+static void others_have_no_blocks(void **state)
+{
+    shoal_model *model = NULL;
+    (void)state;
+    assert_int_equal(shoal_model_open("lenet:parts", &model), SHOAL_EINVAL);
+    assert_non_null(strstr(shoal_last_error()->text, "no transformer layer"));
+    assert_int_equal(shoal_model_open("lenet:vocab=4", &model), SHOAL_EINVAL);
+    assert_non_null(strstr(shoal_last_error()->text, "no embedding"));
+    assert_int_equal(shoal_model_open("gpt-3:parts", &model), SHOAL_ENOTSUP);
+    assert_ok(shoal_model_open("llama-nano:vocab=100,length=16", &model));
+    assert_int_equal(model->param_count, 791936 - 2 * 128 * 157);
+    assert_null(model->described);
+    shoal_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_stay),
+        cmocka_unit_test(keys_reach_their_layers),
+        cmocka_unit_test(what_does_not_run_is_named),
+        cmocka_unit_test(others_have_no_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
