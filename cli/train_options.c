@@ -125,7 +125,10 @@ const struct argp_option train_options[] = {
      "become "
      "the nearest ones",
      3},
-    {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0, "(every epoch)", 3},
+    {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0,
+     "Steps from one to the next; with protocols whose replicas differ each worker writes its own, "
+     "those that cannot go on from them refuse it and write one at the end (every epoch)",
+     3},
     {"eval-every", KEY_EVAL, "EPOCHS", 0, "Test set after so many epochs, and after the last (1)",
      3},
     {"no-eval", KEY_NO_EVAL, NULL, 0, "Skip the test set", 3},

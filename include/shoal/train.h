@@ -61,8 +61,10 @@ typedef struct shoal_train_desc {
     size_t bucket_bytes; /* [4 MiB] */
     shoal_nonfinite nonfinite;
     uint32_t check_every; /* [100] steps between comparisons of the replicas; UINT32_MAX: never */
-    uint64_t checkpoint_every; /* [0: at the end of every epoch] steps between checkpoints */
-    double slow;               /* [1] this rank computes so many times slower (emulated) */
+    /* [0: at the end of every epoch, or of the run where the protocol can have none before]
+     * steps between checkpoints; shoal_job_check refuses it where it can have none */
+    uint64_t checkpoint_every;
+    double slow; /* [1] this rank computes so many times slower (emulated) */
     double
         compute_ms;   /* [0: as long as it takes] forward and backward pass last at least so long */
     bool no_overlap;  /* exchange starts after the whole backward pass */

@@ -35,6 +35,8 @@ void shoali_sync_set_samples(shoal_sync *sync, uint32_t samples, uint32_t batch)
 
 /** Replicas are bit-identical after every step (trait EXACT). */
 bool shoali_sync_is_exact(const shoal_sync *sync);
+/** Between GO of AFTER and BEFORE a worker's parameters are all that it has of it (APART). */
+bool shoali_sync_is_apart(const shoal_sync *sync);
 /** Of a spec: whether replicas are (EXACT), and whether the protocol carries something from one
  * epoch of the members to the next beside the parameters, equal on all that took part in its last
  * round (the momentum of an outer step): float32[count].

@@ -578,6 +578,11 @@ bool shoali_sync_is_exact(const shoal_sync *sync)
     return (sync->protocol.traits & SHOALI_SYNC_EXACT) != 0;
 }
 
+bool shoali_sync_is_apart(const shoal_sync *sync)
+{
+    return (sync->protocol.traits & SHOALI_SYNC_APART) != 0;
+}
+
 /* A protocol without a final average (asynchronous servers) has no list that all agreed upon: what
  * this rank knows has to do, and a death at that very moment fails the next operation. */
 uint32_t shoali_sync_final_members(const shoal_sync *sync, uint32_t *out)

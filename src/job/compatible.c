@@ -57,7 +57,8 @@ static const feature features[] = {
     {SHOAL_JOB_DUMPS, "--dump-gradients", false, false, SIMULATED | PLAN,
      "no worker's own gradients of all layers are held apart there"},
     {SHOAL_JOB_CLIPS, "--clip-norm", false, false, PLAN,
-     "no worker has the gradients of all layers, whose norm it is"}};
+     "no worker has the gradients of all layers, whose norm it is"},
+    {SHOAL_JOB_CHECKPOINTS, "--checkpoint-every", false, false, 0, NULL}};
 enum { FEATURES = sizeof features / sizeof *features };
 
 static bool is_auto(const char *spec)
@@ -119,6 +120,25 @@ static shoal_status batches_and_sync(uint32_t asks, const shoali_protocol *proto
     return status;
 }
 
+/* Where replicas differ, what a worker has of the job must be its replica alone. */
+static shoal_status checkpoints_and_sync(uint32_t asks, const shoali_protocol *protocol)
+{
+    const uint32_t any = SHOALI_SYNC_EXACT | SHOALI_SYNC_APART;
+    char names[NAMES_BYTES];
+    if ((asks & SHOAL_JOB_CHECKPOINTS) == 0 || (protocol->traits & any) != 0)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(
+        SHOAL_EINVAL,
+        "--checkpoint-every does not go with --sync %s: between its iterations there is no state "
+        "of all workers to go on from, and its checkpoint is the mean at the end",
+        protocol->spec);
+    protocols_with(any, names);
+    shoali_error_advice("Leave --checkpoint-every out, or take one of these protocols, at default "
+                        "keys: %s.",
+                        names);
+    return status;
+}
+
 /* What goes on without the lost takes others in as well, unless servers hold the weights. */
 static bool takes_others(const shoali_protocol *protocol)
 {
@@ -130,6 +150,7 @@ static shoal_status features_and_sync(uint32_t asks, const shoali_protocol *prot
 {
     char names[NAMES_BYTES];
     SHOALI_TRY(batches_and_sync(asks, protocol));
+    SHOALI_TRY(checkpoints_and_sync(asks, protocol));
     for (size_t i = 0; i < FEATURES; i++) {
         if ((asks & features[i].bit) == 0 || !features[i].gradients ||
             (protocol->traits & SHOALI_SYNC_GRADIENTS) != 0 ||

@@ -33,7 +33,8 @@ static const trait_word sync_words[] = {{SHOALI_SYNC_EXACT, "replicas equal afte
                                         {SHOALI_SYNC_SAMPLES, "weighs by samples"},
                                         {SHOALI_SYNC_CODED, "takes codecs"},
                                         {SHOALI_SYNC_COLLECTIVE, "takes collectives"},
-                                        {SHOALI_SYNC_GRADIENTS, "sums gradients"}};
+                                        {SHOALI_SYNC_GRADIENTS, "sums gradients"},
+                                        {SHOALI_SYNC_APART, "checkpoints of each replica"}};
 static const trait_word codec_words[] = {
     {SHOAL_CODEC_LOSSLESS, "lossless"},
     {SHOAL_CODEC_FIXED_RATE, "fixed rate"},

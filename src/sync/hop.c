@@ -491,6 +491,13 @@ shoal_status shoali_hop_on_event(void *state, const shoali_event *event, shoali_
     return SHOAL_OK;
 }
 
+/* Who jumps was in no iteration between. */
+static uint32_t traits_with(const void *any)
+{
+    const shoali_hop_params *p = any;
+    return SHOALI_SYNC_SURVIVES | (p->skip > 1 ? 0 : SHOALI_SYNC_APART);
+}
+
 static shoal_status check(const void *any)
 {
     const shoali_hop_params *p = any;
@@ -508,7 +515,8 @@ static shoal_status check(const void *any)
 const shoali_sync_row shoali_sync_hop = {
     .name = "hop",
     .paper = "Luo et al., ASPLOS 2019; undirected graphs, losses survived, exact mean at the end",
-    .traits = SHOALI_SYNC_SURVIVES,
+    .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART,
+    .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_hop_params)},
     .check = check,
     .state_size = shoali_hop_state_size,

@@ -109,7 +109,8 @@ static uint32_t max_staleness(const void *any)
 static uint32_t traits_with(const void *any)
 {
     const shoali_ripples_params *p = any;
-    return SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | (p->fixed ? 0 : SHOALI_SYNC_LATER);
+    return SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART |
+           (p->fixed ? 0 : SHOALI_SYNC_LATER);
 }
 
 static shoal_status check(const void *any)
@@ -288,7 +289,7 @@ static void skip_mine(shoali_ripples *m, uint64_t asked, shoali_actions *actions
  * I was not in: they hear that I will not come. */
 static void tell_passed(shoali_ripples *m, shoali_actions *actions)
 {
-    uint64_t first = m->done > SKIPS ? m->done - SKIPS + 1 : 1;
+    uint64_t first = m->done > m->begun + SKIPS ? m->done - SKIPS + 1 : m->begun + 1;
     for (uint64_t asked = first; params_of(m)->fixed && asked <= m->done; asked++) {
         if (*skip_of(m, m->world->me, asked) == asked)
             continue;
@@ -471,6 +472,8 @@ static void start(shoali_ripples *m, const shoali_world *world, shoali_actions *
     m->capacity = fifo_capacity(world);
     m->ready = world->me == 0;
     m->went_us = m->now_us;
+    if (params_of(m)->fixed) /* the phase follows from the step, in whichever run it is made */
+        m->begun = m->asked = m->done = world->iteration / (uint64_t)params_of(m)->section;
     shoali_finale_start(&m->finale, world, 1, at);
     at += round_up(shoali_finale_bytes(world));
     shoali_generator_init(&m->generator, world, &options, at);
@@ -548,7 +551,7 @@ const shoali_sync_row shoali_sync_ripples = {
     .name = "ripples",
     .paper = "Luo et al., \"Heterogeneity-Aware Asynchronous Decentralized Training\" (Ripples, "
              "arXiv 1909.08029; Prague, ASPLOS 2020)",
-    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_LATER,
+    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_LATER,
     .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_ripples_params)},
     .check = check,

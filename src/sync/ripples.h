@@ -44,6 +44,7 @@ typedef struct shoali_ripples {
     shoali_ripples_phase phase;
     uint64_t iteration, asked;   /* asked: how often I have */
     uint64_t seen, done;         /* highest group that I know, that I am through with */
+    uint64_t begun;              /* static: groups that were before the iteration of START */
     uint64_t now_us, went_us;    /* of this event; when the last average was done */
     uint64_t open;               /* the group whose operation runs; 0: none */
     uint64_t open_op, open_hash; /* its operation; of its members */

@@ -107,8 +107,11 @@ enum {
     SHOALI_SYNC_COLLECTIVE = 1u << 7, /* coded sums are made by the job's collective */
     SHOALI_SYNC_GRADIENTS = 1u << 8,  /* an iteration is one sum of all workers' gradients, and the
                                       same update everywhere: nothing between iterations is kept */
-    SHOALI_SYNC_LATER = 1u << 9 /* a worker may wait for what others do in later iterations: nothing
-                                   else may make these wait for it */
+    SHOALI_SYNC_LATER = 1u << 9,      /* a worker may wait for what others do in later iterations:
+                                    nothing else may make these wait for it */
+    SHOALI_SYNC_APART = 1u << 10      /* replicas differ, and PARAM behind GO of AFTER is all that a
+                                    worker has of the protocol: each may keep its own, when it gets
+                                    there, and all begin anew from what they kept */
 };
 
 #define SHOALI_STALENESS_UNBOUNDED UINT32_MAX

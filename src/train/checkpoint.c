@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "comm/comm.h"
 #include "train/admm.h"
+#include "train/checkpoint.h"
 #include "train/checkpoint_about.h"
 #include "train/checkpoint_folder.h"
 #include "train/events.h"
@@ -61,11 +62,13 @@ static shoal_status list_create(list *l, size_t capacity)
     return l->items != NULL ? SHOAL_OK : shoali_fail(SHOAL_ENOMEM, "no memory for a checkpoint");
 }
 
-static shoal_status add_optimiser(const shoal_train *train, list *l)
+/* state: of these values instead of the optimiser's own; NULL: its own. */
+static shoal_status add_optimiser(const shoal_train *train, list *l, const float *state)
 {
     uint32_t slots = 0;
-    const float *state = shoali_optim_state(train->optim, &slots);
+    const float *own = shoali_optim_state(train->optim, &slots);
     size_t count = train->param_count;
+    state = state != NULL ? state : own;
     for (uint32_t slot = 0; slot < slots; slot++)
         SHOALI_TRY(add(l, state + slot * count, count, 0, "optimizer.",
                        shoali_optim_slot_name(train->optim, slot)));
@@ -73,24 +76,34 @@ static shoal_status add_optimiser(const shoal_train *train, list *l)
 }
 
 static shoal_status write_list(const shoal_train *train, list *l, const char *path,
-                               uint64_t steps_done, bool own)
+                               uint64_t steps_done, bool own, bool apart)
 {
     json_t *about = shoali_about_make(train, steps_done, own);
-    shoal_status status = about != NULL ? shoali_safetensors_write(path, l->items, l->count, about)
-                                        : shoali_fail(SHOAL_ENOMEM, "no memory for %s", path);
+    bool made = about != NULL &&
+                (!apart || json_object_set_new(about, "replicas", json_string("apart")) == 0);
+    shoal_status status = made ? shoali_safetensors_write(path, l->items, l->count, about)
+                               : shoali_fail(SHOAL_ENOMEM, "no memory for %s", path);
     json_decref(about);
     return status;
 }
 
-static shoal_status fill_common(const shoal_train *train, list *l, const float *params)
+static shoal_status add_weights(const shoal_train *train, list *l, const float *params,
+                                const char *prefix)
+{
+    for (uint32_t i = 0; i < train->tensor_count; i++) {
+        const shoal_tensor *t = &train->tensors[i];
+        SHOALI_TRY(add(l, params + t->offset, t->count, t->rows, prefix,
+                       shoal_model_tensor_name(train->model, i)));
+    }
+    return SHOAL_OK;
+}
+
+static shoal_status fill_common(const shoal_train *train, list *l, const shoali_replica *of)
 {
     size_t state_count = 0;
     const float *state = train->net != NULL ? shoali_net_state(train->net, &state_count) : NULL;
-    for (uint32_t i = 0; i < train->tensor_count; i++) {
-        const shoal_tensor *t = &train->tensors[i];
-        SHOALI_TRY(add(l, params + t->offset, t->count, t->rows, "",
-                       shoal_model_tensor_name(train->model, i)));
-    }
+    SHOALI_TRY(add_weights(train, l, of->params, ""));
+    state = of->state != NULL ? of->state : state;
     if (state_count > 0)
         SHOALI_TRY(add(l, state, state_count, 0, "", "batchnorm.state"));
     float *dual, *target = shoali_admm_state(train, &dual);
@@ -98,19 +111,20 @@ static shoal_status fill_common(const shoal_train *train, list *l, const float *
         SHOALI_TRY(add(l, target, train->param_count, 0, "", "admm.target"));
         SHOALI_TRY(add(l, dual, train->param_count, 0, "", "admm.dual"));
     }
-    return train->owner_used ? SHOAL_OK : add_optimiser(train, l);
+    return train->owner_used ? SHOAL_OK : add_optimiser(train, l, of->optimiser);
 }
 
-static shoal_status save_common(const shoal_train *train, const char *folder, const float *params)
+shoal_status shoali_checkpoint_write_common(const shoal_train *train, const char *folder,
+                                            uint64_t steps_done, const shoali_replica *of)
 {
     list l;
     char path[SHOALI_PATH_BYTES];
     SHOALI_TRY(shoali_path_join(path, folder, "common.safetensors"));
     shoal_status status = list_create(&l, train->tensor_count + 8);
     if (status == SHOAL_OK)
-        status = fill_common(train, &l, params);
+        status = fill_common(train, &l, of);
     if (status == SHOAL_OK)
-        status = write_list(train, &l, path, train->step, false);
+        status = write_list(train, &l, path, steps_done, false, of->mean);
     shoali_arena_destroy(l.arena);
     return status;
 }
@@ -120,41 +134,45 @@ static shoal_status add_own_state(const shoal_train *train, list *l)
 {
     size_t count = 0;
     const float *state = train->net != NULL ? shoali_net_state(train->net, &count) : NULL;
-    if (count == 0 || train->server || train->loose || train->workers == 1)
+    if (count == 0 || train->server)
         return SHOAL_OK;
     const bool kept = train->own_state != NULL && train->own_step == train->step;
     return add(l, kept ? train->own_state : state, count, 0, "", "batchnorm.own");
 }
 
 static shoal_status fill_rank(const shoal_train *train, list *l, const shoali_residual *residuals,
-                              size_t count)
+                              size_t count, bool replica)
 {
     for (size_t i = 0; i < count; i++) {
         char key[24];
         snprintf(key, sizeof key, "%016" PRIx64, residuals[i].key);
         SHOALI_TRY(add(l, residuals[i].values, residuals[i].count, 0, "residual.", key));
     }
-    SHOALI_TRY(add_own_state(train, l));
-    return train->owner_used ? add_optimiser(train, l) : SHOAL_OK;
+    if (replica || !(train->loose || train->workers == 1))
+        SHOALI_TRY(add_own_state(train, l));
+    if (replica)
+        SHOALI_TRY(add_weights(train, l, train->params, SHOALI_REPLICA_PREFIX));
+    return replica || train->owner_used ? add_optimiser(train, l, NULL) : SHOAL_OK;
 }
 
-static shoal_status save_rank(const shoal_train *train, const char *folder, uint64_t steps_done)
+shoal_status shoali_checkpoint_write_rank(const shoal_train *train, const char *folder,
+                                          uint64_t steps_done, bool replica)
 {
     list l;
     char path[SHOALI_PATH_BYTES];
     SHOALI_TRY(shoali_path_number(path, folder, "rank-", train->rank, ".safetensors"));
     bool any = train->comm != NULL && !train->server; /* a server hands out weights, never deltas */
     size_t count = any ? shoali_comm_residuals(train->comm, NULL, 0) : 0;
-    SHOALI_TRY(list_create(&l, count + 8));
+    SHOALI_TRY(list_create(&l, count + (replica ? train->tensor_count : 0) + 8));
     shoali_residual *residuals = shoali_arena_array(l.arena, count + 1, sizeof *residuals);
     shoal_status status = residuals != NULL ? SHOAL_OK
                                             : shoali_fail(SHOAL_ENOMEM, "no memory for %s", path);
     if (status == SHOAL_OK && count > 0)
         count = shoali_comm_residuals(train->comm, residuals, count);
     if (status == SHOAL_OK)
-        status = fill_rank(train, &l, residuals, count);
+        status = fill_rank(train, &l, residuals, count, replica);
     if (status == SHOAL_OK)
-        status = write_list(train, &l, path, steps_done, true);
+        status = write_list(train, &l, path, steps_done, true, false);
     shoali_arena_destroy(l.arena);
     return status;
 }
@@ -167,13 +185,15 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     const uint64_t began_us = shoali_now_us();
     SHOALI_TRY(shoali_checkpoint_make(train->desc.out, which, folder));
     SHOALI_TRY(shoali_metrics_mark(train));
-    SHOALI_TRY(save_rank(train, folder, train->step));
+    SHOALI_TRY(shoali_checkpoint_write_rank(train, folder, train->step, false));
     float *whole = NULL;
     if (train->hybrid != NULL)
         SHOALI_TRY(shoali_hybrid_collect(train, &whole));
     shoal_status status = SHOAL_OK;
     if (train->place == 0)
-        status = save_common(train, folder, whole != NULL ? whole : train->params);
+        status = shoali_checkpoint_write_common(
+            train, folder, train->step,
+            &(shoali_replica){.params = whole != NULL ? whole : train->params});
     shoali_free(whole);
     if (status != SHOAL_OK)
         return status;
@@ -197,5 +217,5 @@ shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_don
     char folder[SHOALI_PATH_BYTES];
     const shoali_checkpoint which = {.step = steps_done, .epoch = train->membership};
     SHOALI_TRY(shoali_checkpoint_make(train->desc.out, which, folder));
-    return save_rank(train, folder, steps_done);
+    return shoali_checkpoint_write_rank(train, folder, steps_done, false);
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "train/admm.h"
+#include "train/checkpoint.h"
 #include "train/checkpoint_about.h"
 #include "train/checkpoint_folder.h"
 #include "train/codec_choice.h"
@@ -87,15 +88,24 @@ static shoal_status load_parts(shoal_train *train, const shoali_safetensors *fil
     return status;
 }
 
+shoal_status shoali_checkpoint_read_weights(const shoal_train *train,
+                                            const shoali_safetensors *file, const char *prefix,
+                                            float *params_out)
+{
+    char name[NAME_BYTES];
+    for (uint32_t i = 0; i < train->tensor_count; i++) {
+        const shoal_tensor *t = &train->tensors[i];
+        snprintf(name, sizeof name, "%s%s", prefix, shoal_model_tensor_name(train->model, i));
+        SHOALI_TRY(shoali_safetensors_read(file, name, params_out + t->offset, t->count));
+    }
+    return SHOAL_OK;
+}
+
 static shoal_status load_weights(shoal_train *train, const shoali_safetensors *file)
 {
     if (train->hybrid != NULL)
         return load_parts(train, file);
-    for (uint32_t i = 0; i < train->tensor_count; i++)
-        SHOALI_TRY(shoali_safetensors_read(file, shoal_model_tensor_name(train->model, i),
-                                           train->params + train->tensors[i].offset,
-                                           train->tensors[i].count));
-    return SHOAL_OK;
+    return shoali_checkpoint_read_weights(train, file, "", train->params);
 }
 
 /* Where the run is. Workers other than those that wrote it, or with other batches, divide the rest
@@ -166,7 +176,8 @@ static shoal_status read_own(shoal_train *train, const shoali_safetensors *file,
     return state_count > 0 ? shoali_safetensors_read(file, name, state, state_count) : SHOAL_OK;
 }
 
-static shoal_status load_rank(shoal_train *train, const shoali_safetensors *file, const char *path)
+static shoal_status load_rank(shoal_train *train, const shoali_safetensors *file, const char *path,
+                              bool apart)
 {
     uint64_t step = 0;
     size_t count = 0;
@@ -179,6 +190,9 @@ static shoal_status load_rank(shoal_train *train, const shoali_safetensors *file
                            step, train->step);
     for (size_t i = 0; (name = shoali_safetensors_name(file, i, &count)) != NULL; i++)
         SHOALI_TRY(read_own(train, file, name, count));
+    if (apart)
+        SHOALI_TRY(
+            shoali_checkpoint_read_weights(train, file, SHOALI_REPLICA_PREFIX, train->params));
     return has_optimiser(file) ? read_optimiser(train, file) : SHOAL_OK;
 }
 
@@ -203,11 +217,12 @@ static shoal_status load_own(shoal_train *train, const char *folder,
 {
     char path[SHOALI_PATH_BYTES];
     shoali_safetensors *file = NULL;
+    const bool apart = shoali_safetensors_metadata(common, "replicas") != NULL;
     if (workers != train->workers) {
-        shoali_log(WARN,
-                   "%s is of %" PRIu64
-                   " workers, this run has %u: residuals of error feedback are dropped",
-                   folder, workers, train->workers);
+        shoali_log(WARN, "%s is of %" PRIu64 " workers, this run has %u: %s", folder, workers,
+                   train->workers,
+                   apart ? "all begin with the mean of their replicas"
+                         : "residuals of error feedback are dropped");
         return SHOAL_OK;
     }
     if (!wrote(common, train->rank)) {
@@ -216,7 +231,7 @@ static shoal_status load_own(shoal_train *train, const char *folder,
     }
     SHOALI_TRY(shoali_path_number(path, folder, "rank-", train->rank, ".safetensors"));
     SHOALI_TRY(shoali_safetensors_open(path, &file));
-    shoal_status status = load_rank(train, file, path);
+    shoal_status status = load_rank(train, file, path, apart);
     shoali_safetensors_close(file);
     return status;
 }

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
+#include "train/apart.h"
 #include "train/events.h"
 #include "train/trace.h"
 
@@ -246,6 +247,7 @@ static shoal_status adopt(shoal_train *train, const shoal_view *view)
     train->workers = train->member_count = view->workers;
     train->place = view->rank;
     train->membership = view->epoch;
+    shoali_apart_forget(train);
     train->members = shoali_arena_array(train->arena, view->workers, sizeof *train->members);
     train->worker_accuracy = shoali_arena_array(train->arena, view->workers,
                                                 sizeof *train->worker_accuracy);

@@ -313,6 +313,7 @@ shoal_status shoali_train_start_sync(shoal_train *train)
         SHOALI_TRY(shoali_sync_set_codec(train->sync, desc.codec));
     train->loose = !shoali_sync_is_exact(train->sync);
     if (train->carried != NULL)
+    train->apart.able = train->loose && shoali_sync_is_apart(train->sync);
         shoali_sync_carry(train->sync, train->carried);
     return SHOAL_OK;
 }
@@ -469,6 +470,7 @@ void shoal_train_destroy(shoal_train *train)
     shoali_arena_destroy(train->arena);
     shoali_folder_release(train);
     shoali_free(train->losses);
+    shoali_free(train->apart.written);
     shoali_free(train);
     shoali_error_set(&error);
 }

@@ -12,6 +12,7 @@
 #include "driver/driver.h"
 #include "model/model.h"
 #include "train/admm.h"
+#include "train/apart.h"
 #include "train/codec_choice.h"
 #include "train/events.h"
 #include "train/hybrid.h"
@@ -363,8 +364,10 @@ static shoal_status conclude(shoal_train *train, bool ended, uint32_t epochs_don
         shoali_trace_note(train, SHOALI_TRACE_EVALUATE, start);
         start = shoali_now_us();
     }
-    if (shoali_checkpoint_due(train, train->step) && (!train->loose || done)) {
-        SHOALI_TRY(shoali_checkpoint_save(train));
+    SHOALI_TRY(shoali_apart_settle(train, done));
+    if (shoali_checkpoint_due(train, train->step)) {
+        SHOALI_TRY(train->loose && !done ? shoali_apart_save(train)
+                                         : shoali_checkpoint_save(train));
         shoali_trace_note(train, SHOALI_TRACE_CHECKPOINT, start);
     }
     train->unconcluded = false;

@@ -56,6 +56,17 @@ typedef struct shoali_metrics_marks {
     shoali_metrics_at at; /* of the newest checkpoint, or of the one that this goes on from */
 } shoali_metrics_marks;
 
+/** Checkpoints of replicas that differ (apart.c). */
+typedef struct shoali_apart {
+    bool able;     /* the protocol's workers may each write their own, at their own time */
+    bool given_up; /* somebody was lost: none before the end */
+    struct shoali_apart_written {
+        uint64_t step, at_us;
+    } * written; /* [count, room for more] of place 0: not known to be whole, ascending */
+    uint32_t count, room;
+    uint32_t seen; /* workers whose files of written[0] are there */
+} shoali_apart;
+
 struct shoal_train {
     shoal_train_desc desc; /* strings copied into the arena, defaults filled in */
     shoal_arena *arena;
@@ -125,6 +136,7 @@ struct shoal_train {
     FILE *metrics;
     uint64_t flushed_us; /* when it was last */
     shoali_metrics_marks marks;
+    shoali_apart apart;
 
     float *recent_us; /* straggler.c: compute time of the last steps, and theirs; NULL: alone */
     shoal_train_rank *ranks; /* [workers] what they measured, once judged */

@@ -67,6 +67,36 @@ static void a_server_has_conditions_of_its_own(void **state)
     assert_ok(ask("param_server:dedicated,backup=2", NULL, NULL, 0));
 }
 
+static shoal_status ask_checkpoints(const char *sync)
+{
+    shoal_job job = SHOAL_JOB_INIT;
+    job.sync = sync;
+    job.workers = 4;
+    job.asks = SHOAL_JOB_CHECKPOINTS;
+    return shoal_job_check(&job);
+}
+
+/* Equal replicas, or such as each can go on from: keys change the answer. */
+static void checkpoints_are_of_what_a_run_can_go_on_from(void **state)
+{
+    (void)state;
+    static const char *const with[] = {
+        "all_reduce", "param_server:servers=2", "d_psgd",
+        "hop",        "hop:backup=1",           "hop:backup=1,skip=1",
+        "ad_psgd",    "ripples:static",         "ripples:smart"};
+    static const char *const without[] = {"local_sgd", "diloco", "hop:backup=1,skip=2",
+                                          "param_server:dedicated,async"};
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        assert_ok(ask_checkpoints(with[i]));
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
+        assert_int_equal(ask_checkpoints(without[i]), SHOAL_EINVAL);
+        assert_error_has("--checkpoint-every does not go with --sync ");
+        assert_error_has(without[i]);
+        assert_non_null(strstr(shoal_last_error()->advice, "all_reduce, "));
+        assert_null(strstr(shoal_last_error()->advice, "diloco"));
+    }
+}
+
 static void codec_auto_is_a_codec(void **state)
 {
     (void)state;
@@ -274,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(every_pair_of_protocol_and_codec),
         CHECK_TEST(a_server_has_conditions_of_its_own),
+        CHECK_TEST(checkpoints_are_of_what_a_run_can_go_on_from),
         CHECK_TEST(codec_auto_is_a_codec),
         CHECK_TEST(a_collective_carries_a_codec_or_not),
         CHECK_TEST(dimensions_multiply_to_the_workers),

@@ -90,6 +90,26 @@ static void static_needs_no_messages(void **state)
     machine_close(&m);
 }
 
+/* A run that goes on has the groups that it would have had: these are of step 2 above. */
+static void static_follows_from_the_step(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "ripples:static,section=3", 4, 0, 2, 1);
+    m.hosts[0] = m.hosts[1] = m.hosts[2] = m.hosts[3] = 0;
+    m.world.iteration = 5;
+    (void)machine_start(&m);
+    assert_string_equal(ripples_iterate(&m),
+                        "mix SLOT0 [0,4) = 1*PARAM; op 11909333861 [0,4) SLOT0 of 0,1,2,3 ring");
+    machine_close(&m);
+    machine_open(&m, "ripples:static", 4, 0, 2, 1);
+    m.hosts[0] = m.hosts[1] = m.hosts[2] = m.hosts[3] = 0;
+    m.world.iteration = 5;
+    (void)machine_start(&m);
+    assert_string_equal(machine_down(&m, 1, "gone"), ""); /* no word of steps of an earlier run */
+    machine_close(&m);
+}
+
 static void hostile_bytes_end_it(void **state)
 {
     (void)state;
@@ -123,6 +143,7 @@ int main(void)
         CHECK_TEST(a_group_of_one_is_no_operation),
         CHECK_TEST(groups_with_somebody_who_left_are_void),
         CHECK_TEST(static_needs_no_messages),
+        CHECK_TEST(static_follows_from_the_step),
         CHECK_TEST(hostile_bytes_end_it),
         CHECK_TEST(keys_that_exclude_each_other),
     };

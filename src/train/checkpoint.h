@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two kinds of file of a checkpoint, for those who write it together (checkpoint.c) and for
+ * those who write it each at its own time (apart.c). */
+#ifndef SHOALI_TRAIN_CHECKPOINT_H
+#define SHOALI_TRAIN_CHECKPOINT_H
+
+#include "train/safetensors.h"
+#include "train/trainer.h"
+
+/** In front of a tensor's name in a rank's file: the weights of this worker alone. */
+#define SHOALI_REPLICA_PREFIX "replica."
+
+/** What the common file holds. NULL: this worker's own. */
+typedef struct shoali_replica {
+    const float *params; /* never NULL */
+    const float *state, *optimiser;
+    bool mean; /* of replicas, which ranks' files hold: the metadata say "replicas": "apart" */
+} shoali_replica;
+
+SHOAL_MUST_USE shoal_status shoali_checkpoint_write_common(const shoal_train *train,
+                                                           const char *folder, uint64_t steps_done,
+                                                           const shoali_replica *of);
+/** replica: with this worker's weights and optimiser. */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_write_rank(const shoal_train *train,
+                                                         const char *folder, uint64_t steps_done,
+                                                         bool replica);
+/** Weights whose names have that prefix in a file. */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_read_weights(const shoal_train *train,
+                                                           const shoali_safetensors *file,
+                                                           const char *prefix, float *params_out);
+
+#endif
