@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "nearest.h"
+#include "parent.h"
 
 const cli_verb cli_verbs[] = {
     {"train", "train a network across workers: the main job", cli_train},
@@ -161,6 +162,9 @@ int main(int argc, char **argv)
         puts(cli_version());
         return CLI_OK;
     }
+    const int refused = parent_heed();
+    if (refused != CLI_OK)
+        return refused;
     const cli_verb *verb = verb_of(argv[1]);
     return verb != NULL ? run_verb(verb, argc - 1, argv + 1) : unknown(argv[1]);
 }

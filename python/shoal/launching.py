@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`shoal.launch(function, n)`: ranks of a notebook or a script, on this machine."""
 
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -17,6 +18,7 @@ from typing import Any, Callable, Dict, List, Optional
 from . import _default
 from ._errors import DeadlinePassed, InvalidArgument
 
+_PR_SET_PDEATHSIG = 1
 _OTHERS = ("SHOAL_RANK", "SHOAL_WORLD_SIZE", "SHOAL_SPARE")  # of a job that we are started in
 
 
@@ -40,8 +42,17 @@ def _portable(value):
         return None
 
 
-def _rank(function, arguments, rank, ranks, settings, answer):
+def _end_with(caller):
+    """The kernel kills this rank when the thread of launch() ends, which waits for it: where that
+    process is killed nobody else would."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != caller:
+        os._exit(1)  # it was killed meanwhile
+
+
+def _rank(function, arguments, rank, ranks, settings, answer, caller):
     """The life of a rank: a forked process."""
+    _end_with(caller)
     for name in _OTHERS:
         os.environ.pop(name, None)
     os.environ.update(settings, RANK=str(rank), WORLD_SIZE=str(ranks))
@@ -115,7 +126,7 @@ def launch(
     what it changes stays in its rank. They find each other by themselves and print where this
     process prints. PyTorch computes with one thread in each, unless OMP_NUM_THREADS says more.
     Raises RankFailed with the traceback of the rank that failed first (the others are ended), and
-    shoal.DeadlinePassed after timeout seconds; no rank outlives the call."""
+    shoal.DeadlinePassed after timeout seconds; no rank outlives the call, or this process."""
     _check(function, n)
     context = multiprocessing.get_context("fork")
     folder = tempfile.mkdtemp(prefix="shoal-launch-")
@@ -133,7 +144,8 @@ def launch(
         for rank in range(n):
             here, there = context.Pipe(duplex=False)
             process = context.Process(
-                target=_rank, args=(function, arguments, rank, n, settings, there)
+                target=_rank,
+                args=(function, arguments, rank, n, settings, there, os.getpid()),
             )
             process.start()
             there.close()

@@ -14,6 +14,7 @@ import unittest
 
 # A shell's `&` has it ignored, and who is started inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.setdefault("SHOAL_PARENT", str(os.getpid()))  # no command outlives this process
 
 
 def needs(module):

@@ -5,7 +5,10 @@
 import array
 import os
 import signal
+import select
 import socket
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -74,6 +77,25 @@ class LaunchTest(unittest.TestCase):
         with self.assertRaisesRegex(shoal.RankFailed, "rank 1 died: SIGKILL"):
             shoal.launch(dies, 2)
         self.no_children()
+
+    def test_who_calls_is_killed(self):
+        """Ranks hold the pipe that they print into: it ends when the last of them has ended."""
+        program = """
+import os, threading, shoal
+def wait():
+    os.write(1, b"here ")
+    threading.Event().wait(100)
+shoal.launch(wait, 2)
+"""
+        caller = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+        with caller:
+            said = b""
+            while said.count(b"here") < 2:
+                said += os.read(caller.stdout.fileno(), 100)
+            caller.kill()
+            ready, _, _ = select.select([caller.stdout], [], [], 60)
+            self.assertTrue(ready, "ranks live on")
+            self.assertEqual(b"", os.read(caller.stdout.fileno(), 100))
 
     def test_a_deadline(self):
         def late():

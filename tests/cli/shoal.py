@@ -18,6 +18,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
+# Whatever we start ends with us: a test that runs past its limit is killed, and leaves no orphans.
+os.environ.setdefault("SHOAL_PARENT", str(os.getpid()))
 
 
 def run(*args, timeout=60, env=None, input=None, cwd=None):
