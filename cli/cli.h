@@ -54,6 +54,7 @@ int cli_network(int argc, char **argv);
 int cli_sim(int argc, char **argv);
 int cli_train(int argc, char **argv);
 int cli_predict(int argc, char **argv);
+int cli_whatif(int argc, char **argv);
 int cli_calibrate(int argc, char **argv);
 
 /** Print this thread's last error ("shoal train: ...", advice on its own line) and return the exit

@@ -60,7 +60,7 @@ static int add(json_t *runs, const char *folder)
     static report_run run;
     if (folder[0] == '\0')
         return cli_usage("report", "the name of a folder is empty");
-    const int code = report_read(folder, &run);
+    const int code = report_read("report", folder, &run);
     if (code == CLI_OK)
         json_array_append_new(runs, report_facts(&run));
     report_free(&run);

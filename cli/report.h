@@ -28,7 +28,7 @@ enum {
 /** The last steps of a rank, for who waited for whom; slot: step % size. */
 typedef struct report_ring {
     uint32_t size, *turn; /* 1 + step / size of what is in a slot; 0: nothing */
-    float *compute_us, *wait_us;
+    float *compute_us, *wait_us, *step_us;
 } report_ring;
 
 /** A step after which a run was resumed. */
@@ -88,8 +88,8 @@ typedef struct report_run {
     double time_s;               /* of the steps that the leading rank has made */
 } report_run;
 
-/** Read a folder. @return exit code; what is wrong within the folder is in run->notes */
-int report_read(const char *folder, report_run *run);
+/** Read a folder for a verb. @return exit code; what is wrong within the folder is in run->notes */
+int report_read(const char *verb, const char *folder, report_run *run);
 /** Its metrics, of which there may be a file per rank; events come before them. */
 bool report_read_metrics(report_run *run);
 void report_read_events(report_run *run);

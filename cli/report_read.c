@@ -76,6 +76,7 @@ static void keep_in_ring(report_rank *rank, uint64_t step, const report_line *li
     ring->turn[slot] = (uint32_t)(step / ring->size) + 1;
     ring->compute_us[slot] = (float)line->value[REPORT_COMPUTE];
     ring->wait_us[slot] = line->there[REPORT_WAIT] ? (float)line->value[REPORT_WAIT] : 0;
+    ring->step_us[slot] = line->there[REPORT_STEP_US] ? (float)line->value[REPORT_STEP_US] : 0;
 }
 
 static void count_bytes(report_run *run, report_rank *rank, const report_line *line)
@@ -237,8 +238,9 @@ static bool make_ring(const report_run *run, report_ring *ring)
            (uint64_t)size * 2 * run->file_count <= RINGS)
         size *= 2;
     ring->turn = calloc(size, sizeof *ring->turn);
-    ring->compute_us = calloc(2 * (size_t)size, sizeof *ring->compute_us);
+    ring->compute_us = calloc(3 * (size_t)size, sizeof *ring->compute_us);
     ring->wait_us = ring->compute_us != NULL ? ring->compute_us + size : NULL;
+    ring->step_us = ring->compute_us != NULL ? ring->compute_us + 2 * (size_t)size : NULL;
     ring->size = size;
     return ring->turn != NULL && ring->compute_us != NULL;
 }
@@ -467,13 +469,13 @@ static void read_about(report_run *run, const shoal_run_look *look)
         report_note(run, "%s", text_of(run->look, "text"));
 }
 
-int report_read(const char *folder, report_run *run)
+int report_read(const char *verb, const char *folder, report_run *run)
 {
     shoal_run_look *look = NULL;
     memset(run, 0, sizeof *run);
     run->folder = folder;
     if (shoal_run_look_at(folder, true, &look) != SHOAL_OK)
-        return cli_report("report");
+        return cli_report(verb);
     run->notes = json_array();
     run->events = json_array();
     run->warnings = json_array();
@@ -485,7 +487,7 @@ int report_read(const char *folder, report_run *run)
     report_read_events(run);
     if (report_read_metrics(run))
         return CLI_OK;
-    return cli_fail("report", "there is no memory for the metrics of %s", folder);
+    return cli_fail(verb, "there is no memory for the metrics of %s", folder);
 }
 
 void report_free(report_run *run)

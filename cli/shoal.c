@@ -38,6 +38,7 @@ const cli_verb cli_verbs[] = {
     {"calibrate", "measure this machine and network, write a cluster file", cli_calibrate},
     {"predict", "how long a step takes on a described cluster, why, and what would be better",
      cli_predict},
+    {"whatif", "how long a step of a measured run takes with something changed", cli_whatif},
     {"network", "which bandwidth each dimension of a network should have (LIBRA)", cli_network},
     {NULL, NULL, NULL}};
 

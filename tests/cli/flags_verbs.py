@@ -12,6 +12,7 @@ EXAMPLES = os.path.join(shoal.ROOT, "examples")
 LAB_4 = os.path.join(EXAMPLES, "clusters", "lab-4.json")
 TEXT = os.path.join(shoal.ROOT, "LICENSE")
 NUMBERS = """N K A S X MS SECONDS BYTES ELEMS RATE FACTOR POINTS BITS PERCENT CYCLES MHZ MINUTES
+MICROSECONDS
 STEPS EPOCHS PORT SHARE BYTE BYTES|model N|auto[:N] N|HxW""".split()
 PATHS = ("FILE", "DIR", "CSV", "PATH", "FILE.et", "FILE[@WEIGHT]", "FILE|tp=N")
 # What is written; other paths are read.
@@ -125,6 +126,10 @@ def prepare(top):
     with open(table, "w", encoding="ascii") as f:
         f.writelines(f"{n % 2},1,2,3,{n}\n" for n in range(8))
     texts(os.path.join(top, "text"))
+    done = shoal.run("train", "--model", "mlp-small", "--data", digits, "--steps", 14,
+                     "--epochs", 9, "--batch", 8, "--workers", 2, "--no-eval", "--quiet",
+                     "--out", f"{top}/pair")
+    assert done.returncode == 0, done.stderr
     network = os.path.join(EXAMPLES, "network")
     explore = ["--lstm=" + seq + "/lstm.json", "--gru=" + seq + "/gru.json", "--data=" + seq]
     explore += ["--batch=8", "--epochs=1", "--limit=100", "--trials=2", "--memory=60000"]
@@ -160,6 +165,7 @@ def prepare(top):
         ("calibrate",): (["--ranks=1", "--budget-ms=1", "--models=mlp-small", "--batches=2",
                           "--codecs=fp16", "--out=made.json"], 0),
         ("predict",): (["--model=lenet", "--cluster=" + LAB_4], 0),
+        ("whatif",): (["--compute=2x", "--link=1gbit", top + "/pair"], 0),
         ("network",): (["--network=ring:4, fc:8, ring:4, switch:32",
                         f"--workload={network}/gpt3.txt", "--cost=2,4,4,57.4", "--groups=tp=16",
                         "--limit=sum == 500"], 0),
