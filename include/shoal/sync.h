@@ -81,6 +81,8 @@ typedef struct shoal_sync_stats {
 
 /**
  * Start a protocol on a communicator; at most one at a time. Every rank calls it, servers too.
+ * Residuals of error feedback that earlier operations or protocols have left there are dropped;
+ * those that a reform has brought stay.
  * @param sync_out owned by the caller; shoal_sync_destroy, before shoal_comm_destroy.
  * @return SHOAL_OK | EINVAL (spec, tensors, or a protocol that does not fit the job's workers and
  *         servers) | ENOMEM | EPEER | ETIMEDOUT | EFORKED

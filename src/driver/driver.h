@@ -37,11 +37,6 @@ void shoali_sync_set_samples(shoal_sync *sync, uint32_t samples, uint32_t batch)
 bool shoali_sync_is_exact(const shoal_sync *sync);
 /** Between GO of AFTER and BEFORE a worker's parameters are all that it has of it (APART). */
 bool shoali_sync_is_apart(const shoal_sync *sync);
-/** Of a spec: whether replicas are (EXACT), and whether the protocol carries something from one
- * epoch of the members to the next beside the parameters, equal on all that took part in its last
- * round (the momentum of an outer step): float32[count].
- * @return SHOAL_OK | EINVAL: unknown protocol or key */
-SHOAL_MUST_USE shoal_status shoali_sync_asks(const char *spec, bool *exact_out, bool *carries_out);
 /** As shoal_sync_destroy, and leave there what it carries. NULL: nowhere. */
 void shoali_sync_end(shoal_sync *sync, float *carried_out);
 /** Go on with it: before the first step. */
@@ -59,7 +54,8 @@ SHOAL_MUST_USE shoal_status shoali_sync_set_codec(shoal_sync *sync, const char *
  *  for all workers); all workers if there was no average. */
 uint32_t shoali_sync_final_members(const shoal_sync *sync, uint32_t *out);
 
-/** As shoal_sync_create with a row that is not in the table: tests and examples. */
+/** As shoal_sync_create, but residuals that are there stay: those of a checkpoint, say. row: one
+ * that is not in the table (tests and examples), or NULL. */
 SHOAL_MUST_USE shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *desc,
                                                    const shoali_sync_row *row,
                                                    shoal_sync **sync_out);

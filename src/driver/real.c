@@ -282,12 +282,17 @@ static shoal_status meet(shoal_sync *sync)
     return SHOAL_OK;
 }
 
-/* A worker's machine starts at once, so that a protocol that does not fit is refused here; a
+/* Residuals and states of codecs go by tensor keys: what operations or another protocol have left
+ * would enter this one's first sums. What a reform has brought is of the same training.
+ *
+ * A worker's machine starts at once, so that a protocol that does not fit is refused here; a
  * server's waits for serve, as it needs its optimiser. */
-static shoal_status begin(shoal_sync *sync)
+static shoal_status begin(shoal_sync *sync, bool keep)
 {
     const shoali_comm_listener listener = shoali_real_listener(sync);
     SHOALI_TRY(shoali_comm_attach(sync->comm, &listener));
+    if (!keep && (sync->world.epoch == 0 || *shoali_comm_protocols(sync->comm) > 0))
+        shoali_comm_forget_residuals(sync->comm);
     shoal_status status = meet(sync);
     if (status == SHOAL_OK && sync->world.role == SHOALI_WORKER)
         status = leave_note(sync, &(shoali_real_note){.kind = SHOALI_EV_START});
@@ -302,8 +307,8 @@ static shoal_status begin(shoal_sync *sync)
     return status;
 }
 
-shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *desc,
-                                    const shoali_sync_row *row, shoal_sync **sync_out)
+static shoal_status create(shoal_comm *comm, const shoal_sync_desc *desc,
+                           const shoali_sync_row *row, bool keep, shoal_sync **sync_out)
 {
     if (comm == NULL || desc == NULL || sync_out == NULL || desc->size != sizeof *desc)
         return shoali_fail(SHOAL_EINVAL, "shoal_sync_create: start from SHOAL_SYNC_DESC_INIT");
@@ -314,7 +319,7 @@ shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *des
     if (status == SHOAL_OK && (sync->protocol.traits & SHOALI_SYNC_SURVIVES) != 0)
         shoali_comm_goes_on();
     if (status == SHOAL_OK)
-        status = begin(sync);
+        status = begin(sync, keep);
     if (status != SHOAL_OK) {
         free_sync(sync);
         return status;
@@ -323,9 +328,15 @@ shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *des
     return SHOAL_OK;
 }
 
+shoal_status shoali_sync_create_row(shoal_comm *comm, const shoal_sync_desc *desc,
+                                    const shoali_sync_row *row, shoal_sync **sync_out)
+{
+    return create(comm, desc, row, true, sync_out);
+}
+
 shoal_status shoal_sync_create(shoal_comm *comm, const shoal_sync_desc *desc, shoal_sync **sync_out)
 {
-    return shoali_sync_create_row(comm, desc, NULL, sync_out);
+    return create(comm, desc, NULL, false, sync_out);
 }
 
 /* Wait until nothing refers to the protocol any more; false: something still does. */
@@ -538,27 +549,6 @@ shoal_status shoali_sync_set_codec(shoal_sync *sync, const char *spec)
     snprintf(sync->codec, sizeof sync->codec, "%s", shoal_codec_spec(codec));
     pthread_mutex_unlock(&sync->lock);
     shoal_codec_close(codec);
-    return SHOAL_OK;
-}
-
-shoal_status shoal_sync_survives(const char *spec, bool *survives_out)
-{
-    shoali_protocol protocol;
-    SHOALI_TRY(shoali_sync_open(spec, &protocol));
-    *survives_out = (protocol.traits & SHOALI_SYNC_SURVIVES) != 0;
-    shoali_sync_close(&protocol);
-    return SHOAL_OK;
-}
-
-shoal_status shoali_sync_asks(const char *spec, bool *exact_out, bool *carries_out)
-{
-    shoali_protocol protocol;
-    uint32_t slot;
-    SHOALI_TRY(shoali_sync_open(spec, &protocol));
-    const shoali_world world = {.params = protocol.params};
-    *exact_out = (protocol.traits & SHOALI_SYNC_EXACT) != 0;
-    *carries_out = protocol.row->carries != NULL && protocol.row->carries(&world, &slot);
-    shoali_sync_close(&protocol);
     return SHOAL_OK;
 }
 

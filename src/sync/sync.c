@@ -85,3 +85,24 @@ shoal_status shoal_sync_servers(const char *spec, uint32_t *servers_out)
     shoali_sync_close(&protocol);
     return SHOAL_OK;
 }
+
+shoal_status shoal_sync_survives(const char *spec, bool *survives_out)
+{
+    shoali_protocol protocol;
+    SHOALI_TRY(shoali_sync_open(spec, &protocol));
+    *survives_out = (protocol.traits & SHOALI_SYNC_SURVIVES) != 0;
+    shoali_sync_close(&protocol);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_sync_asks(const char *spec, bool *exact_out, bool *carries_out)
+{
+    shoali_protocol protocol;
+    uint32_t slot;
+    SHOALI_TRY(shoali_sync_open(spec, &protocol));
+    const shoali_world world = {.params = protocol.params};
+    *exact_out = (protocol.traits & SHOALI_SYNC_EXACT) != 0;
+    *carries_out = protocol.row->carries != NULL && protocol.row->carries(&world, &slot);
+    shoali_sync_close(&protocol);
+    return SHOAL_OK;
+}

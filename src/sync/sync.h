@@ -170,6 +170,12 @@ void shoali_sync_close(shoali_protocol *protocol);
  * tensors, about equal, the same on every endpoint. */
 size_t shoali_tensor_boundary(const shoali_world *world, uint32_t part, uint32_t parts);
 
+/** Of a spec: whether replicas are (EXACT), and whether the protocol carries something from one
+ * epoch of the members to the next beside the parameters, equal on all that took part in its last
+ * round (the momentum of an outer step): float32[count].
+ * @return SHOAL_OK | EINVAL: unknown protocol or key */
+SHOAL_MUST_USE shoal_status shoali_sync_asks(const char *spec, bool *exact_out, bool *carries_out);
+
 /** Dedicated servers that the protocol wants. */
 uint32_t shoali_sync_servers(const shoali_protocol *protocol);
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/comm.h"
 #include "data/augment.h"
 #include "driver/driver.h"
 #include "model/model.h"
@@ -305,15 +306,15 @@ shoal_status shoali_train_start_sync(shoal_train *train)
     desc.nonfinite = train->desc.nonfinite;
     desc.iteration = train->step;
     desc.tos = train->desc.tos;
-    SHOALI_TRY(shoal_sync_create(train->comm, &desc, &train->sync));
+    SHOALI_TRY(shoali_sync_create_row(train->comm, &desc, NULL, &train->sync));
     shoali_sync_set_owner(train->sync, owner_step, train);
     if (train->trace != NULL)
         shoali_sync_set_watcher(train->sync, note_bucket, train->trace);
     if (train->choice != NULL)
         SHOALI_TRY(shoali_sync_set_codec(train->sync, desc.codec));
     train->loose = !shoali_sync_is_exact(train->sync);
-    if (train->carried != NULL)
     train->apart.able = train->loose && shoali_sync_is_apart(train->sync);
+    if (train->carried != NULL)
         shoali_sync_carry(train->sync, train->carried);
     return SHOAL_OK;
 }
@@ -348,6 +349,8 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
         SHOALI_TRY(shoali_digest_of_data(train->dataset, train->data_sha256));
     SHOALI_TRY(shoali_choice_create(train));
     plan_steps(train);
+    if (train->comm != NULL) /* another training's on it: a checkpoint brings its own */
+        shoali_comm_forget_residuals(train->comm);
     SHOALI_TRY(shoali_folder_enter(train));
     SHOALI_TRY(shoali_events_open(train));
     if (train->desc.resume != NULL && train->membership == 0) /* else others have the state */

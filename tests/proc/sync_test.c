@@ -201,6 +201,35 @@ static void all_reduce_equals_the_simulation(void **state)
     }
 }
 
+/* Twice on one communicator: the second as if there had been no first. */
+static void train_again(const rank_env *env)
+{
+    const plan *p = env->arg;
+    shoal_comm *comm = rank_join(env);
+    for (int time = 0; time < 2; time++) {
+        trainee t;
+        shoal_verdict next;
+        open_trainee(env, comm, p, &t);
+        for (uint64_t k = 0; k < ITERATIONS; k++)
+            rank_ok(step(env, p, &t, k, &next));
+        rank_check(memcmp(t.params, p->expected, sizeof t.params) == 0);
+        close_trainee(&t);
+    }
+    shoal_comm_destroy(comm);
+}
+
+static void a_protocol_begins_without_residuals(void **state)
+{
+    (void)state;
+    plan p = {.sync = "all_reduce",
+              .collective = "gather",
+              .codec = "topk:k=0.1", /* with error feedback, and nothing of it is random */
+              .workers = 3,
+              .nan_iteration = UINT64_MAX};
+    expect(&p);
+    ranks_run(p.workers, "file", NULL, train_again, &p, SECONDS(30));
+}
+
 static void param_server_equals_the_simulation(void **state)
 {
     (void)state;
@@ -487,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(all_reduce_equals_the_simulation),
         CHECK_TEST(param_server_equals_the_simulation),
+        CHECK_TEST(a_protocol_begins_without_residuals),
         CHECK_TEST(a_nan_is_skipped_by_all),
         CHECK_TEST(rounds_and_groups_equal_the_simulation),
         CHECK_TEST(the_loss_of_rank_0_is_survived),
