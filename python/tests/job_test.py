@@ -19,6 +19,7 @@ class JobTest(unittest.TestCase):
     def test_a_refusal_names_both(self):
         for specs, options, words in (
             (("hop", "eden"), {}, ("--sync hop", "--codec eden")),
+            (("auto",), {}, ("--sync auto", "docs/protocols.md")),
             (("param_server",), {"reform": True}, ("--on-loss reform", "--sync param_server")),
             ((None, None, "hierarchical:dims=2/2"), {"workers": 3}, ("hierarchical", "3 workers")),
         ):

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sync/sync.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 
@@ -46,12 +49,31 @@ shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
     return SHOAL_OK;
 }
 
+/* Codecs and collectives are chosen by time, as all of them make the same sums, or nearly. */
+static shoal_status none_by_itself(const char *const *names)
+{
+    char list[160];
+    size_t used = 0;
+    for (size_t i = 0; i < ROWS && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
+                                 names[i]);
+    shoal_status status = shoali_fail(SHOAL_EINVAL,
+                                      "--sync auto: no protocol is chosen by itself, as it decides "
+                                      "what a run learns and not only how long it takes; name one");
+    shoali_error_advice("One of %s; docs/protocols.md says which for what, and `shoal predict "
+                        "--search --allow async` compares them by time.",
+                        list);
+    return status;
+}
+
 shoal_status shoali_sync_open(const char *spec, shoali_protocol *protocol_out)
 {
     const char *names[ROWS];
     size_t found;
     for (size_t i = 0; i < ROWS; i++)
         names[i] = rows[i]->name;
+    if (strcmp(spec, "auto") == 0 || strncmp(spec, "auto:", 5) == 0)
+        return none_by_itself(names);
     SHOALI_TRY(shoali_spec_find("sync", spec, names, ROWS, &found));
     return shoali_sync_open_row(rows[found], spec, protocol_out);
 }

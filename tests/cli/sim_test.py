@@ -141,6 +141,7 @@ class Sim(unittest.TestCase):
         for args, text in (
             (["--workers", 0], "is not taken"),
             (["--sync", "hopp"], "hopp"),
+            (["--sync", "auto"], "no protocol is chosen by itself"),
             (["--network", "links:rate=fast"], "rate=fast"),
             (["--compute", "fixed:random=6y"], "random=6y"),
             (["--faults", "plan:cut=1@5"], "cut=1@5"),

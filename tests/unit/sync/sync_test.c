@@ -37,6 +37,13 @@ static void unknown_names_and_keys_are_refused(void **state)
     assert_status(shoali_sync_open("param_server:server=2", &protocol), SHOAL_EINVAL);
     assert_error_has("servers");
     assert_status(shoali_sync_open("", &protocol), SHOAL_EINVAL);
+    assert_status(shoali_sync_open("auto", &protocol), SHOAL_EINVAL);
+    assert_error_has("no protocol is chosen by itself");
+    assert_non_null(strstr(shoal_last_error()->advice, "One of all_reduce, "));
+    assert_status(shoali_sync_open("auto:allow=hop", &protocol), SHOAL_EINVAL);
+    assert_error_has("no protocol is chosen by itself");
+    assert_status(shoali_sync_open("autos", &protocol), SHOAL_EINVAL);
+    assert_error_has("unknown sync 'autos'");
 }
 
 static void the_canonical_spec_and_servers_follow_the_keys(void **state)
