@@ -15,10 +15,11 @@ class JobTest(unittest.TestCase):
         job.check()
         job.check("diloco:every=4", "eden:bits=2", "direct", workers=3)
         job.check("all_reduce", "topk", "gather", reform=True)
+        job.check("hop:backup=1", "eden:bits=4", workers=4)
 
     def test_a_refusal_names_both(self):
         for specs, options, words in (
-            (("hop", "eden"), {}, ("--sync hop", "--codec eden")),
+            (("ripples", "eden"), {}, ("--sync ripples", "--codec eden")),
             (("auto",), {}, ("--sync auto", "docs/protocols.md")),
             (("param_server",), {"reform": True}, ("--on-loss reform", "--sync param_server")),
             ((None, None, "hierarchical:dims=2/2"), {"workers": 3}, ("hierarchical", "3 workers")),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules:
  *
- *   codec SLOTS                sums have no code, members' vectors travel whole: collective SLOTS
+ *   codec SLOTS                sums have no code, members' vectors travel whole: collective SLOTS,
+ *                              or ROOTED, which sums nothing
  *   collective FLOW            adds what arrives as it lies: codec RAW_BYTES, or a transform,
  *                              whose rounds are plain sums
  *   FLOW and ROUNDED           adds integers, too: codec SUMMABLE in units that nobody has to
@@ -21,7 +22,8 @@ enum { NAMES_BYTES = 400 };
 
 static bool fits(uint32_t collective, uint32_t codec)
 {
-    if ((codec & SHOAL_CODEC_SLOTS) != 0 && (collective & SHOALI_COLL_SLOTS) == 0)
+    if ((codec & SHOAL_CODEC_SLOTS) != 0 &&
+        (collective & (SHOALI_COLL_SLOTS | SHOALI_COLL_ROOTED)) == 0)
         return false;
     const uint32_t plain = SHOAL_CODEC_RAW_BYTES | SHOAL_CODEC_TRANSFORM;
     const uint32_t sums = SHOAL_CODEC_MEASURE | SHOAL_CODEC_SUMMABLE;

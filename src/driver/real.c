@@ -47,6 +47,7 @@ static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc,
         SHOALI_TRY(shoali_sync_open(spec, &sync->protocol));
     SHOALI_TRY(shoal_codec_open(desc->codec != NULL ? desc->codec : "identity", &codec));
     snprintf(sync->codec, sizeof sync->codec, "%s", shoal_codec_spec(codec));
+    sync->world.coding = shoali_coding_of(codec);
     shoal_codec_close(codec);
     sync->choosing = shoali_by_density_named(collective);
     snprintf(sync->collective, sizeof sync->collective, "%s", collective);
@@ -87,6 +88,7 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
         .count = desc->count,
         .rows_apart = sync->sends_rows,
         .bucket_elems = bytes >= sizeof(float) ? bytes / sizeof(float) : 1,
+        .coding = sync->world.coding,
         .nonfinite = desc->nonfinite,
         .seed = shoali_comm_seed(sync->comm),
         .iteration = desc->iteration,

@@ -200,10 +200,12 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
 {
     shoal_op_desc desc;
     char label[32];
+    const bool broadcast = from->kind == SHOALI_SYNC_BROADCAST; /* keeps nothing of what is lost */
     shoali_op_extras extras = {.on_done = on_done,
                                .done_ctx = op,
-                               .check_finite = from->kind != SHOALI_SYNC_BROADCAST || from->checked,
-                               .error_feedback = from->push_coded || from->pull_coded,
+                               .check_finite = !broadcast || from->checked,
+                               .error_feedback = !broadcast &&
+                                                 (from->push_coded || from->pull_coded),
                                .unmarked_pull = !from->pull_coded};
     SHOALI_TRY(describe(sync, from, label, sizeof label, &desc));
     if (from->owner_job) {

@@ -95,6 +95,7 @@ static void describe_world(shoal_sim *sim, const shoal_sim_desc *desc, uint32_t 
         .tensor_count = sim->tensor_count,
         .count = sim->count,
         .bucket_elems = bytes >= sizeof(float) ? bytes / sizeof(float) : 1,
+        .coding = shoali_coding_of(sim->codec),
         .nonfinite = desc->nonfinite,
         .seed = sim->seed};
 }

@@ -38,6 +38,14 @@ uint32_t shoali_table_cut(const shoal_tensor *table, uint32_t tensor_count, size
     return cut;
 }
 
+shoali_coding shoali_coding_of(const shoal_codec *codec)
+{
+    const uint32_t traits = shoal_codec_traits(codec);
+    if ((traits & SHOAL_CODEC_RAW_BYTES) != 0)
+        return SHOALI_PLAIN;
+    return (traits & SHOAL_CODEC_LOSSLESS) != 0 ? SHOALI_LOSSLESS : SHOALI_LOSSY;
+}
+
 shoal_status shoali_tensors_init(shoali_tensors *tensors, float *params, float *grads, size_t count,
                                  uint32_t slots)
 {

@@ -3,6 +3,7 @@
 #ifndef SHOALI_DRIVER_TENSORS_H
 #define SHOALI_DRIVER_TENSORS_H
 
+#include "shoal/codec.h"
 #include "sync/sync.h"
 
 typedef struct shoali_tensors {
@@ -19,6 +20,9 @@ SHOAL_MUST_USE shoal_status shoali_table_check(const shoal_tensor *table, uint32
  * for tensor_count). Returns how many; first_out: index of the first. */
 uint32_t shoali_table_cut(const shoal_tensor *table, uint32_t tensor_count, size_t offset,
                           size_t count, shoal_tensor *out, uint32_t *first_out);
+
+/** What a codec does to values, for machines. */
+shoali_coding shoali_coding_of(const shoal_codec *codec);
 
 /** Slots as the protocol's row asks for them, zero. */
 SHOAL_MUST_USE shoal_status shoali_tensors_init(shoali_tensors *tensors, float *params,

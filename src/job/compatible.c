@@ -2,6 +2,7 @@
 /* shoal_job_check: one question after the other, each about two options, answered by traits. */
 #include "shoal/job.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "sync/sync.h"
 
 enum { NAMES_BYTES = 160 };
+#define FAITHFUL (1.0 / 7) /* squared error that SHOALI_SYNC_FAITHFUL bears with */
 
 /* What holds where nothing else is asked for. */
 static const struct {
@@ -248,12 +250,35 @@ static shoal_status features_and_exchange(const shoal_job *job)
     return status;
 }
 
-/* A codec is for gradients, or for what has moved; some protocols send parameters as they are. */
+/* What an image of a model lacks is coded again and again: each time, less has to be left. And one
+ * worker sends to one: there is nobody to measure or to sum with. */
+static shoal_status changes_and_codec(const shoali_protocol *protocol, const char *codec,
+                                      const shoal_codec *opened)
+{
+    const uint32_t traits = shoal_codec_traits(opened);
+    const double variance = shoal_codec_variance(opened);
+    const bool bounded = isfinite(shoal_codec_error_bound(opened));
+    const char *why = NULL;
+    if ((traits & (SHOAL_CODEC_TRANSFORM | SHOAL_CODEC_MEASURE)) != 0)
+        why = "it measures or sums among all workers, and each sends to one neighbour at a time";
+    else if (variance >= 1 && !bounded)
+        why = "it does not promise less noise than signal, so replicas might drift apart";
+    else if ((protocol->traits & SHOALI_SYNC_FAITHFUL) != 0 && variance > FAITHFUL && !bounded)
+        why = "with backup or staleness a codec may lose a seventh of what it is given, not more";
+    if (why == NULL)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EINVAL, "--sync %s does not go with --codec %s: %s",
+                                      protocol->spec, codec, why);
+    shoali_error_advice("Take eden:bits=4 or int8, or one of the protocols that sum: all_reduce, "
+                        "local_sgd, diloco.");
+    return status;
+}
+
+/* A codec is for gradients, or for what has moved; some protocols send whole parameters. */
 static shoal_status sync_and_codec(const shoali_protocol *protocol, const char *codec)
 {
     char names[NAMES_BYTES];
-    shoal_codec *opened = NULL;
-    if (is_auto(codec) && (protocol->traits & SHOALI_SYNC_CODED) != 0 &&
+    if (is_auto(codec) && (protocol->traits & (SHOALI_SYNC_CODED | SHOALI_SYNC_CHANGES)) != 0 &&
         (protocol->traits & SHOALI_SYNC_GRADIENTS) == 0) {
         protocols_with(SHOALI_SYNC_GRADIENTS, names);
         shoal_status status = shoali_fail(SHOAL_EINVAL,
@@ -264,20 +289,27 @@ static shoal_status sync_and_codec(const shoali_protocol *protocol, const char *
         return status;
     }
     if (!is_auto(codec)) {
+        shoal_codec *opened = NULL;
         SHOALI_TRY(shoal_codec_open(codec, &opened));
-        bool plain = (shoal_codec_traits(opened) & SHOAL_CODEC_RAW_BYTES) != 0;
+        const uint32_t traits = shoal_codec_traits(opened);
+        const bool models = (protocol->traits & SHOALI_SYNC_MODELS) != 0;
+        const bool same = (traits & SHOAL_CODEC_RAW_BYTES) != 0 ||
+                          ((traits & SHOAL_CODEC_LOSSLESS) != 0 && models);
+        const bool changes = (protocol->traits & SHOALI_SYNC_CHANGES) != 0;
+        shoal_status answer = changes && !same ? changes_and_codec(protocol, codec, opened)
+                                               : SHOAL_OK;
         shoal_codec_close(opened);
-        if (plain)
-            return SHOAL_OK;
+        if (same || changes)
+            return answer;
     }
     if ((protocol->traits & SHOALI_SYNC_CODED) != 0)
         return SHOAL_OK;
     shoal_status status = shoali_fail(SHOAL_EINVAL,
-                                      "--sync %s sends parameters as they are: --codec %s would "
-                                      "change nothing",
+                                      "--sync %s sends parameters, of which --codec %s might lose "
+                                      "some each time",
                                       protocol->spec, codec);
-    protocols_with(SHOALI_SYNC_CODED, names);
-    shoali_error_advice("Leave --codec out, or take one of these protocols: %s.", names);
+    protocols_with(SHOALI_SYNC_CODED | SHOALI_SYNC_CHANGES, names);
+    shoali_error_advice("Take one without losses (expo), or one of these protocols: %s.", names);
     return status;
 }
 

@@ -34,7 +34,9 @@ static const trait_word sync_words[] = {{SHOALI_SYNC_EXACT, "replicas equal afte
                                         {SHOALI_SYNC_CODED, "takes codecs"},
                                         {SHOALI_SYNC_COLLECTIVE, "takes collectives"},
                                         {SHOALI_SYNC_GRADIENTS, "sums gradients"},
-                                        {SHOALI_SYNC_APART, "checkpoints of each replica"}};
+                                        {SHOALI_SYNC_APART, "checkpoints of each replica"},
+                                        {SHOALI_SYNC_MODELS, "codes models without loss"},
+                                        {SHOALI_SYNC_CHANGES, "codes their changes"}};
 static const trait_word codec_words[] = {
     {SHOAL_CODEC_LOSSLESS, "lossless"},
     {SHOAL_CODEC_FIXED_RATE, "fixed rate"},

@@ -104,7 +104,7 @@ void shoali_act_op(shoali_actions *actions, const shoali_sync_op *op)
 }
 
 static void move(shoali_actions *actions, uint64_t id, uint32_t from, uint32_t to, uint32_t tensor,
-                 size_t count, uint64_t iteration)
+                 size_t count, bool coded, uint64_t iteration)
 {
     const uint32_t members[2] = {from, to};
     shoali_act_op(actions, &(shoali_sync_op){.id = id,
@@ -114,21 +114,23 @@ static void move(shoali_actions *actions, uint64_t id, uint32_t from, uint32_t t
                                              .contributors = 2,
                                              .tensor = tensor,
                                              .count = count,
+                                             .push_coded = coded,
+                                             .pull_coded = coded,
                                              .patient = true,
                                              .checked = true,
                                              .iteration = iteration});
 }
 
 void shoali_act_put(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t to, uint32_t tensor,
-                    size_t count, uint64_t iteration)
+                    size_t count, bool coded, uint64_t iteration)
 {
-    move(actions, id, me, to, tensor, count, iteration);
+    move(actions, id, me, to, tensor, count, coded, iteration);
 }
 
 void shoali_act_take(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t from,
-                     uint32_t tensor, size_t count, uint64_t iteration)
+                     uint32_t tensor, size_t count, bool coded, uint64_t iteration)
 {
-    move(actions, id, from, me, tensor, count, iteration);
+    move(actions, id, from, me, tensor, count, coded, iteration);
 }
 
 void shoali_act_cancel(shoali_actions *actions, uint64_t op_id)

@@ -102,11 +102,12 @@ typedef struct shoali_actions {
 void shoali_act_send(shoali_actions *actions, uint32_t peer, const void *bytes, size_t len_bytes);
 void shoali_act_op(shoali_actions *actions, const shoali_sync_op *op);
 /** A whole tensor from one endpoint to another: a put on one side and a take with the same id on
- * the other, each whenever it wants. A broadcast of two, checked and patient. */
+ * the other, each whenever it wants. A broadcast of two, checked and patient. Coded: both end
+ * with what the codec leaves of it, bit for bit. */
 void shoali_act_put(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t to, uint32_t tensor,
-                    size_t count, uint64_t iteration);
+                    size_t count, bool coded, uint64_t iteration);
 void shoali_act_take(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t from,
-                     uint32_t tensor, size_t count, uint64_t iteration);
+                     uint32_t tensor, size_t count, bool coded, uint64_t iteration);
 void shoali_act_cancel(shoali_actions *actions, uint64_t op_id);
 void shoali_act_mix(shoali_actions *actions, uint32_t dst, size_t offset, size_t count,
                     const shoali_mix_term *terms, uint32_t term_count);

@@ -43,6 +43,7 @@
 enum { LOCK = 1, GRANT, MESSAGE_BYTES = 9, INITIATOR_SHIFT = 40, TIMER_STILL = 1 };
 enum { STREAM_PARTNER = 0x6164 };
 enum { LIVE = SHOALI_SLOT + 1, WORK };
+#define CODED(m) ((m)->world->coding == SHOALI_LOSSLESS)
 typedef enum phase { COMPUTE, UPDATE, ENTER, ENDING, LEAVING, OVER } phase;
 typedef enum own { NONE, OWN_FIRST, ASKED, OWN_LAST, RUNNING } own;
 
@@ -163,9 +164,9 @@ static void transfer(machine *m, uint32_t initiator, uint32_t other, uint64_t nu
     m->writing = false;
     copy(m, WORK, LIVE, actions);
     if (m->params->split && me == initiator)
-        shoali_act_take(actions, m->op, me, peer, WORK, m->world->count, m->iteration);
+        shoali_act_take(actions, m->op, me, peer, WORK, m->world->count, CODED(m), m->iteration);
     else if (m->params->split)
-        shoali_act_put(actions, m->op, me, peer, WORK, m->world->count, m->iteration);
+        shoali_act_put(actions, m->op, me, peer, WORK, m->world->count, CODED(m), m->iteration);
     else
         shoali_act_op(actions, &(shoali_sync_op){.id = m->op,
                                                  .kind = SHOALI_SYNC_ALL_REDUCE,
@@ -175,6 +176,8 @@ static void transfer(machine *m, uint32_t initiator, uint32_t other, uint64_t nu
                                                  .tensor = WORK,
                                                  .count = m->world->count,
                                                  .collective = "ring",
+                                                 .push_coded = CODED(m),
+                                                 .pull_coded = CODED(m),
                                                  .patient = true,
                                                  .iteration = m->iteration});
 }
@@ -188,9 +191,10 @@ static void write_back(machine *m, shoali_actions *actions)
     m->op++;
     if (me == m->initiator) {
         mix(m, WORK, halves, 2, actions);
-        shoali_act_put(actions, m->op, me, m->other, WORK, m->world->count, m->iteration);
+        shoali_act_put(actions, m->op, me, m->other, WORK, m->world->count, CODED(m), m->iteration);
     } else {
-        shoali_act_take(actions, m->op, me, m->initiator, WORK, m->world->count, m->iteration);
+        shoali_act_take(actions, m->op, me, m->initiator, WORK, m->world->count, CODED(m),
+                        m->iteration);
     }
 }
 
@@ -587,7 +591,7 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
 const shoali_sync_row shoali_sync_ad_psgd = {
     .name = "ad_psgd",
     .paper = "Lian et al., ICML 2018; losses survived, exact mean at the end",
-    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART,
+    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .state_size = state_size,
     .slots = slots,

@@ -27,6 +27,9 @@
  * J <= min_o I(o) - k, which nobody can be waiting for, and takes the mean of its neighbours'
  * models of iteration k + J - 1.
  *
+ * A codec with losses: replicas move by differences of images (hop_images.c), and REDUCE waits
+ * until one's own updates have arrived, which they mostly do while the gradient is computed.
+ *
  * Update queues: nobody is announced more than 1 + tokens updates that it may still need (one
  * iteration ahead without tokens); more is a protocol error, as is a token too many. */
 #include "sync/hop.h"
@@ -75,17 +78,21 @@ typedef struct machine {
 
 /* ---------------------------------------------------------------- the world */
 
+/* Every update of a neighbour enters one mean. */
+static bool is_standard(const shoali_hop_params *p)
+{
+    return p->backup == 0 && p->staleness == 0;
+}
+
 uint64_t shoali_hop_tokens(const shoali_hop_params *p)
 {
-    bool loose = p->backup > 0 || p->staleness > 0;
-    return p->tokens == 0 && loose ? DEFAULT_TOKENS : (uint64_t)p->tokens;
+    return p->tokens == 0 && !is_standard(p) ? DEFAULT_TOKENS : (uint64_t)p->tokens;
 }
 
 static uint32_t capacity(const shoali_hop_params *p)
 {
     uint64_t tokens = shoali_hop_tokens(p);
-    bool loose = p->backup > 0 || p->staleness > 0;
-    return 1 + (loose ? (uint32_t)tokens : 1);
+    return 1 + (!is_standard(p) ? (uint32_t)tokens : 1);
 }
 
 /* 0 also if the graph is none: START says so. */
@@ -113,7 +120,8 @@ size_t shoali_hop_state_size(const shoali_world *world)
 
 uint32_t shoali_hop_slots(const shoali_world *world)
 {
-    return shoali_hop_queue_slots(degree(world), capacity(world->params));
+    return shoali_hop_queue_slots(degree(world), capacity(world->params),
+                                  world->coding == SHOALI_LOSSY, is_standard(world->params));
 }
 
 uint32_t shoali_hop_max_staleness(const void *params)
@@ -187,15 +195,14 @@ static bool ready_to_reduce(const machine *m)
     uint32_t need = count > backup ? count - backup : count > 0;
     for (uint32_t i = 0; i < m->queue.edge_count; i++)
         ready += !m->queue.edges[i].gone && fresh_enough(m, &m->queue.edges[i]);
-    return ready >= need;
+    return ready >= need && shoali_hop_queue_settled(&m->queue);
 }
 
 /* Of an update with this tag in iteration k. */
 static float weight(const machine *m, const shoali_hop_edge *edge, uint64_t tag, uint64_t k)
 {
     const shoali_hop_params *p = m->params;
-    bool standard = p->backup == 0 && p->staleness == 0;
-    if (standard)
+    if (is_standard(p))
         return edge->weight;
     if (p->staleness == 0 || p->weights == SHOALI_HOP_PLAIN)
         return 1;
@@ -203,45 +210,70 @@ static float weight(const machine *m, const shoali_hop_edge *edge, uint64_t tag,
     return (float)(age > 0 ? age : 1);
 }
 
-/* The neighbours' updates for iteration k as terms; their weights summed to *sum_out. */
+/* The neighbours' updates for iteration k as terms; their weights summed to *sum_out. What each of
+ * them has of this replica stands edge_count terms further on. */
 static uint32_t collect(const machine *m, uint64_t k, float *sum_out)
 {
+    const bool lossy = m->world->coding == SHOALI_LOSSY;
     uint32_t count = 0, slot;
     uint64_t tag;
     *sum_out = 0;
     for (uint32_t i = 0; i < m->queue.edge_count; i++) {
         const shoali_hop_edge *edge = &m->queue.edges[i];
         bool any = m->params->staleness > 0;
+        if (lossy && edge->gone) /* who knows what it has */
+            continue;
         if (!shoali_hop_queue_find(&m->queue, edge, k, any, &slot, &tag))
             continue;
         float w = weight(m, edge, tag, k);
+        uint32_t image = shoali_hop_image(&m->queue, edge);
+        m->queue.terms[m->queue.edge_count + count] = (shoali_mix_term){image, 0};
         m->queue.terms[count++] = (shoali_mix_term){slot, w};
         *sum_out += w;
     }
     return count;
 }
 
-/* PARAM = weighted mean over count terms; their weights become parts of one. */
-static void mix(const machine *m, uint32_t count, float sum, shoali_actions *actions)
+/* PARAM = weighted mean over count terms, whose weights add up to sum, and itself. Where a codec
+ * loses, PARAM moves by the weighted differences between theirs and what they know of it: what they
+ * do not know yet stays in it. Without losses that is the mean. */
+static void mix(const machine *m, uint32_t count, float sum, float own, shoali_actions *actions)
 {
+    shoali_mix_term *terms = m->queue.terms;
+    uint32_t all = count;
+    sum += own;
     for (uint32_t i = 0; i < count; i++)
-        m->queue.terms[i].weight /= sum;
-    shoali_act_mix(actions, SHOALI_PARAM, 0, m->world->count, m->queue.terms, count);
+        terms[i].weight /= sum;
+    if (m->world->coding == SHOALI_LOSSY) {
+        for (uint32_t i = 0; i < count; i++, all++)
+            terms[all] = (shoali_mix_term){terms[m->queue.edge_count + i].tensor, -terms[i].weight};
+        terms[all++] = (shoali_mix_term){SHOALI_PARAM, 1};
+    } else if (own != 0) {
+        terms[all++] = (shoali_mix_term){SHOALI_PARAM, own / sum};
+    }
+    shoali_act_mix(actions, SHOALI_PARAM, 0, m->world->count, terms, all);
+}
+
+static void average(const machine *m, shoali_actions *actions)
+{
+    const shoali_hop_params *p = m->params;
+    float sum, own = 1;
+    uint32_t count = collect(m, m->iteration, &sum);
+    if (is_standard(p))
+        own = 1 - sum;
+    else if (p->staleness > 0 && p->weights == SHOALI_HOP_LINEAR)
+        own = (float)(p->staleness + 1);
+    if (count > 0)
+        mix(m, count, sum, own, actions);
 }
 
 static void reduce(machine *m, shoali_actions *actions)
 {
     const shoali_hop_params *p = m->params;
-    bool standard = p->backup == 0 && p->staleness == 0;
-    float sum, own = 1;
-    uint32_t count = collect(m, m->iteration, &sum);
-    if (standard)
-        own = 1 - sum;
-    else if (p->staleness > 0 && p->weights == SHOALI_HOP_LINEAR)
-        own = (float)(p->staleness + 1);
-    m->queue.terms[count] = (shoali_mix_term){SHOALI_PARAM, own};
-    if (count > 0)
-        mix(m, count + 1, sum + own, actions);
+    if (m->world->coding == SHOALI_LOSSY && is_standard(p))
+        shoali_hop_images_meet(&m->queue, m->iteration, actions);
+    else
+        average(m, actions);
     m->reduced = true;
     shoali_hop_queue_drop(&m->queue, p->staleness > 0 ? UINT64_MAX : m->iteration + 1, false);
     if (p->notify_ack)
@@ -285,7 +317,7 @@ static void renew(machine *m, uint64_t next, shoali_actions *actions)
     float sum;
     uint32_t count = collect(m, next - 1, &sum);
     if (count > 0)
-        mix(m, count, sum, actions);
+        mix(m, count, sum, 0, actions);
 }
 
 static void enter(machine *m, shoali_actions *actions)
@@ -379,7 +411,7 @@ static void on_op_done(machine *m, const shoali_event *event, shoali_actions *ac
 {
     shoal_status status = event->op.status;
     bool going = status == SHOAL_EPEER || status == SHOAL_ECANCELLED || m->phase >= LEAVING;
-    if (!shoali_hop_queue_done(&m->queue, event->op.id, status == SHOAL_OK))
+    if (!shoali_hop_queue_done(&m->queue, event->op.id, status == SHOAL_OK, actions))
         return;
     if (status != SHOAL_OK && !going)
         fail(m, status, event->op.text, actions);
@@ -429,6 +461,7 @@ static void on_start(machine *m, const shoali_world *world, shoali_actions *acti
     }
     if (status == SHOAL_OK)
         status = shoali_hop_queue_start(&m->queue, world, p->graph, degree(world), capacity(p),
+                                        is_standard(p),
                                         memory + (shoali_finale_bytes(world) + 63) / 64 * 64);
     if (status != SHOAL_OK) {
         fail(m, status, shoal_last_error()->text, actions);
@@ -491,17 +524,10 @@ shoal_status shoali_hop_on_event(void *state, const shoali_event *event, shoali_
     return SHOAL_OK;
 }
 
-/* Who jumps was in no iteration between. */
-static uint32_t traits_with(const void *any)
-{
-    const shoali_hop_params *p = any;
-    return SHOALI_SYNC_SURVIVES | (p->skip > 1 ? 0 : SHOALI_SYNC_APART);
-}
-
 static shoal_status check(const void *any)
 {
     const shoali_hop_params *p = any;
-    bool loose = p->backup > 0 || p->staleness > 0;
+    bool loose = !is_standard(p);
     if (p->skip > 0 && !loose)
         return shoali_fail(SHOAL_EINVAL, "hop: skip leaves updates out, so it needs backup or "
                                          "staleness as well");
@@ -512,10 +538,18 @@ static shoal_status check(const void *any)
     return SHOAL_OK;
 }
 
+static uint32_t traits_with(const void *any)
+{
+    const shoali_hop_params *p = any;
+    const uint32_t always = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_MODELS | SHOALI_SYNC_CHANGES;
+    return always | (is_standard(p) ? 0 : SHOALI_SYNC_FAITHFUL) |
+           (p->skip > 1 ? 0 : SHOALI_SYNC_APART); /* who jumps was in no iteration between */
+}
+
 const shoali_sync_row shoali_sync_hop = {
     .name = "hop",
     .paper = "Luo et al., ASPLOS 2019; undirected graphs, losses survived, exact mean at the end",
-    .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART,
+    .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS | SHOALI_SYNC_CHANGES,
     .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_hop_params)},
     .check = check,

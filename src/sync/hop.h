@@ -51,27 +51,32 @@ typedef struct shoali_hop_queue {
     shoali_hop_edge *edges;
     uint32_t edge_count, capacity; /* updates kept per neighbour */
     uint32_t open;                 /* operations */
-    uint64_t sent;                 /* own updates so far */
-    shoali_mix_term *terms;        /* [edge_count + 1] */
+    bool paired;            /* hop_images.c: every update of one side meets one of the other */
+    uint64_t sent;          /* own updates so far */
+    shoali_mix_term *terms; /* [2 * edge_count + 1] */
 } shoali_hop_queue;
 
-/** Slots: the finale's, the window of own updates, then capacity for each neighbour. */
-uint32_t shoali_hop_queue_slots(uint32_t edges, uint32_t capacity);
+/** Slots: the finale's, the window of own updates (lossy: images instead), then capacity for each
+ * neighbour. */
+uint32_t shoali_hop_queue_slots(uint32_t edges, uint32_t capacity, bool lossy, bool paired);
 size_t shoali_hop_queue_bytes(uint32_t edges, uint32_t capacity);
 /** memory: shoali_hop_queue_bytes() of zeroes. Fails as shoali_graph_neighbours does. */
 SHOAL_MUST_USE shoal_status shoali_hop_queue_start(shoali_hop_queue *queue,
                                                    const shoali_world *world, const char *graph,
-                                                   uint32_t edges, uint32_t capacity, void *memory);
+                                                   uint32_t edges, uint32_t capacity, bool paired,
+                                                   void *memory);
 
 shoali_hop_edge *shoali_hop_queue_edge(const shoali_hop_queue *queue, uint32_t peer);
 /** Room in the window for one more own update. */
 bool shoali_hop_queue_may_put(const shoali_hop_queue *queue);
+/** lossy: no own update is under way, so images are what the neighbours have; else true. */
+bool shoali_hop_queue_settled(const shoali_hop_queue *queue);
 /** Send PARAM to all neighbours that are there. */
 void shoali_hop_queue_put(shoali_hop_queue *queue, uint64_t iteration, shoali_actions *actions);
 /** Ask for the next update of every neighbour where there is room. */
 void shoali_hop_queue_take(shoali_hop_queue *queue, uint64_t iteration, shoali_actions *actions);
 /** An operation ended; false: it was none of these. */
-bool shoali_hop_queue_done(shoali_hop_queue *queue, uint64_t id, bool ok);
+bool shoali_hop_queue_done(shoali_hop_queue *queue, uint64_t id, bool ok, shoali_actions *actions);
 /** A neighbour announces its next update; false: more of them than its window allows. */
 bool shoali_hop_queue_tag(shoali_hop_queue *queue, shoali_hop_edge *edge, uint64_t tag);
 /** Forget updates with tags below this one; with keep_newest all but the newest as well. */
@@ -87,5 +92,23 @@ bool shoali_hop_queue_find(const shoali_hop_queue *queue, const shoali_hop_edge 
 /** Cancel what is open with a neighbour (NULL: with all). */
 void shoali_hop_queue_cancel(shoali_hop_queue *queue, shoali_hop_edge *edge,
                              shoali_actions *actions);
+
+/* ---------------------------------------------------------------- hop_images.c */
+
+uint32_t shoali_hop_image_slots(uint32_t edges, bool paired);
+/** The slot of what a neighbour knows of this replica. */
+uint32_t shoali_hop_image(const shoali_hop_queue *queue, const shoali_hop_edge *edge);
+/** Own update `number` for a neighbour; returns its slot. */
+uint32_t shoali_hop_image_change(const shoali_hop_queue *queue, const shoali_hop_edge *edge,
+                                 uint64_t number, shoali_actions *actions);
+/** It has gone, and its slot holds what arrives there. */
+void shoali_hop_image_sent(const shoali_hop_queue *queue, const shoali_hop_edge *edge,
+                           uint64_t number, shoali_actions *actions);
+/** A neighbour's update is here; `before`: the slot of the one before. */
+void shoali_hop_image_came(const shoali_hop_queue *queue, uint32_t slot, uint32_t before,
+                           uint64_t number, shoali_actions *actions);
+/** paired, settled: average PARAM with the neighbours' updates of this iteration. */
+void shoali_hop_images_meet(const shoali_hop_queue *queue, uint64_t iteration,
+                            shoali_actions *actions);
 
 #endif

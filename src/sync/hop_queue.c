@@ -5,7 +5,9 @@
  *   dropped ... | head ... arrived - 1 | arrived (take_open) ... tagged - 1 | not announced yet
  *                 here, to be used        on their way or waiting at the sender
  *
- * One take per neighbour is open at a time, so updates arrive in order. */
+ * One take per neighbour is open at a time, so updates arrive in order. With a codec that loses,
+ * one own update is under way to each neighbour (hop_images.c); the update before the one that
+ * arrives still lies in its slot: there are two at least. */
 #include "sync/hop.h"
 
 #include "base/error.h"
@@ -25,27 +27,40 @@ static size_t tag_count(uint32_t capacity)
     return (size_t)capacity + SHOALI_HOP_WINDOW;
 }
 
-uint32_t shoali_hop_queue_slots(uint32_t edges, uint32_t capacity)
+static bool is_lossy(const shoali_hop_queue *queue)
 {
-    return 1 + SHOALI_HOP_WINDOW + edges * capacity;
+    return queue->world->coding == SHOALI_LOSSY;
+}
+
+static uint32_t own_slots(uint32_t edges, bool lossy, bool paired)
+{
+    return lossy ? shoali_hop_image_slots(edges, paired) : SHOALI_HOP_WINDOW;
+}
+
+uint32_t shoali_hop_queue_slots(uint32_t edges, uint32_t capacity, bool lossy, bool paired)
+{
+    return 1 + own_slots(edges, lossy, paired) + edges * capacity;
 }
 
 size_t shoali_hop_queue_bytes(uint32_t edges, uint32_t capacity)
 {
     size_t each = sizeof(shoali_hop_edge) + tag_count(capacity) * sizeof(uint64_t);
-    return edges * (each + sizeof(uint32_t)) + (edges + 1) * sizeof(shoali_mix_term);
+    return edges * (each + sizeof(uint32_t)) + (2 * (size_t)edges + 1) * sizeof(shoali_mix_term);
 }
 
 shoal_status shoali_hop_queue_start(shoali_hop_queue *queue, const shoali_world *world,
                                     const char *graph, uint32_t edges, uint32_t capacity,
-                                    void *memory)
+                                    bool paired, void *memory)
 {
     uint32_t own = 0, theirs = 0;
-    *queue = (shoali_hop_queue){
-        .world = world, .edges = memory, .edge_count = edges, .capacity = capacity};
+    *queue = (shoali_hop_queue){.world = world,
+                                .edges = memory,
+                                .edge_count = edges,
+                                .capacity = capacity,
+                                .paired = paired};
     uint64_t *tags = (uint64_t *)(void *)(queue->edges + edges);
     queue->terms = (shoali_mix_term *)(void *)(tags + edges * tag_count(capacity));
-    uint32_t *peers = (uint32_t *)(void *)(queue->terms + edges + 1);
+    uint32_t *peers = (uint32_t *)(void *)(queue->terms + 2 * (size_t)edges + 1);
     SHOALI_TRY(shoali_graph_neighbours(graph, world->workers, world->me, peers, &own));
     for (uint32_t i = 0; i < edges; i++) {
         shoali_hop_edge *edge = &queue->edges[i];
@@ -68,11 +83,25 @@ shoali_hop_edge *shoali_hop_queue_edge(const shoali_hop_queue *queue, uint32_t p
 
 /* ---------------------------------------------------------------- own updates */
 
+/* The first one is whole, and nothing may be lost of it. */
+static bool is_coded(const shoali_hop_queue *queue, uint64_t number)
+{
+    return queue->world->coding == SHOALI_LOSSLESS || (is_lossy(queue) && number > 0);
+}
+
 bool shoali_hop_queue_may_put(const shoali_hop_queue *queue)
 {
     uint32_t bit = 1u << (queue->sent % SHOALI_HOP_WINDOW);
-    for (uint32_t i = 0; i < queue->edge_count; i++)
+    for (uint32_t i = 0; i < queue->edge_count && !is_lossy(queue); i++)
         if ((queue->edges[i].puts & bit) != 0)
+            return false;
+    return shoali_hop_queue_settled(queue);
+}
+
+bool shoali_hop_queue_settled(const shoali_hop_queue *queue)
+{
+    for (uint32_t i = 0; i < queue->edge_count && is_lossy(queue); i++)
+        if (!queue->edges[i].gone && queue->edges[i].puts != 0)
             return false;
     return true;
 }
@@ -81,16 +110,19 @@ void shoali_hop_queue_put(shoali_hop_queue *queue, uint64_t iteration, shoali_ac
 {
     const shoali_world *world = queue->world;
     const shoali_mix_term param = {SHOALI_PARAM, 1};
-    uint32_t place = (uint32_t)(queue->sent % SHOALI_HOP_WINDOW), slot = FIRST_SLOT + place;
-    shoali_act_mix(actions, slot, 0, world->count, &param, 1);
+    uint32_t place = (uint32_t)(queue->sent % SHOALI_HOP_WINDOW), copy = FIRST_SLOT + place;
+    if (!is_lossy(queue))
+        shoali_act_mix(actions, copy, 0, world->count, &param, 1);
     for (uint32_t i = 0; i < queue->edge_count; i++) {
         shoali_hop_edge *edge = &queue->edges[i];
+        uint32_t slot;
         if (edge->gone)
             continue;
         edge->puts |= 1u << place;
         queue->open++;
+        slot = is_lossy(queue) ? shoali_hop_image_change(queue, edge, queue->sent, actions) : copy;
         shoali_act_put(actions, op_id(world->me, edge->peer, queue->sent), world->me, edge->peer,
-                       slot, world->count, iteration);
+                       slot, world->count, is_coded(queue, queue->sent), iteration);
     }
     queue->sent++;
 }
@@ -100,8 +132,8 @@ void shoali_hop_queue_put(shoali_hop_queue *queue, uint64_t iteration, shoali_ac
 static uint32_t slot_of(const shoali_hop_queue *queue, const shoali_hop_edge *edge, uint64_t number)
 {
     uint32_t index = (uint32_t)(edge - queue->edges);
-    return FIRST_SLOT + SHOALI_HOP_WINDOW + index * queue->capacity +
-           (uint32_t)(number % queue->capacity);
+    return FIRST_SLOT + own_slots(queue->edge_count, is_lossy(queue), queue->paired) +
+           index * queue->capacity + (uint32_t)(number % queue->capacity);
 }
 
 static uint64_t *tag_of(const shoali_hop_queue *queue, const shoali_hop_edge *edge, uint64_t number)
@@ -125,7 +157,8 @@ void shoali_hop_queue_take(shoali_hop_queue *queue, uint64_t iteration, shoali_a
         edge->take_open = true;
         queue->open++;
         shoali_act_take(actions, op_id(edge->peer, world->me, edge->arrived), world->me, edge->peer,
-                        slot_of(queue, edge, edge->arrived), world->count, iteration);
+                        slot_of(queue, edge, edge->arrived), world->count,
+                        is_coded(queue, edge->arrived), iteration);
     }
 }
 
@@ -135,7 +168,28 @@ static void note_newest(const shoali_hop_queue *queue, shoali_hop_edge *edge)
         edge->newest = *tag_of(queue, edge, usable(edge) - 1) + 1;
 }
 
-bool shoali_hop_queue_done(shoali_hop_queue *queue, uint64_t id, bool ok)
+static void put_done(shoali_hop_queue *queue, shoali_hop_edge *edge, uint64_t number, bool ok,
+                     shoali_actions *actions)
+{
+    edge->puts &= ~(1u << (number % SHOALI_HOP_WINDOW));
+    if (ok && !edge->gone && is_lossy(queue))
+        shoali_hop_image_sent(queue, edge, number, actions);
+}
+
+static void take_done(shoali_hop_queue *queue, shoali_hop_edge *edge, bool ok,
+                      shoali_actions *actions)
+{
+    const uint64_t number = edge->arrived;
+    edge->take_open = false;
+    edge->gone |= !ok; /* it is going, and will be heard of */
+    edge->arrived += ok;
+    if (ok && is_lossy(queue))
+        shoali_hop_image_came(queue, slot_of(queue, edge, number),
+                              slot_of(queue, edge, number + queue->capacity - 1), number, actions);
+    note_newest(queue, edge);
+}
+
+bool shoali_hop_queue_done(shoali_hop_queue *queue, uint64_t id, bool ok, shoali_actions *actions)
 {
     uint32_t from = (uint32_t)(id >> FROM_SHIFT & NODE_MASK);
     uint32_t to = (uint32_t)(id >> TO_SHIFT & NODE_MASK);
@@ -144,14 +198,10 @@ bool shoali_hop_queue_done(shoali_hop_queue *queue, uint64_t id, bool ok)
     if (edge == NULL || (!put && to != queue->world->me))
         return false;
     queue->open--;
-    if (put) {
-        edge->puts &= ~(1u << ((id & NUMBER_MASK) % SHOALI_HOP_WINDOW));
-        return true;
-    }
-    edge->take_open = false;
-    edge->gone |= !ok; /* it is going, and will be heard of */
-    edge->arrived += ok;
-    note_newest(queue, edge);
+    if (put)
+        put_done(queue, edge, id & NUMBER_MASK, ok, actions);
+    else
+        take_done(queue, edge, ok, actions);
     return true;
 }
 

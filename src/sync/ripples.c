@@ -109,7 +109,7 @@ static uint32_t max_staleness(const void *any)
 static uint32_t traits_with(const void *any)
 {
     const shoali_ripples_params *p = any;
-    return SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART |
+    return SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS |
            (p->fixed ? 0 : SHOALI_SYNC_LATER);
 }
 
@@ -184,6 +184,8 @@ static void start_op(shoali_ripples *m, uint64_t id, uint32_t count, shoali_acti
                                              .tensor = SHOALI_SLOT,
                                              .count = m->world->count,
                                              .collective = "ring",
+                                             .push_coded = m->world->coding == SHOALI_LOSSLESS,
+                                             .pull_coded = m->world->coding == SHOALI_LOSSLESS,
                                              .iteration = m->iteration});
 }
 
@@ -551,7 +553,8 @@ const shoali_sync_row shoali_sync_ripples = {
     .name = "ripples",
     .paper = "Luo et al., \"Heterogeneity-Aware Asynchronous Decentralized Training\" (Ripples, "
              "arXiv 1909.08029; Prague, ASPLOS 2020)",
-    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_LATER,
+    .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_LATER |
+              SHOALI_SYNC_MODELS,
     .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_ripples_params)},
     .check = check,

@@ -26,6 +26,9 @@
 
 enum { SHOALI_WORKER, SHOALI_SERVER };
 
+/** What the job's codec does to values: nothing, nothing that shows, or it loses some. */
+typedef enum shoali_coding { SHOALI_PLAIN, SHOALI_LOSSLESS, SHOALI_LOSSY } shoali_coding;
+
 /** The job as one endpoint sees it. Constant: another epoch has machines of its own.
  * Endpoint ids are for ever. */
 typedef struct shoali_world {
@@ -40,6 +43,7 @@ typedef struct shoali_world {
     size_t count;        /* elements of GRAD, PARAM and each slot */
     bool rows_apart;     /* tensors with the flag ROWS are buckets of their own */
     size_t bucket_elems; /* gradients of about this size travel as one operation */
+    shoali_coding coding;
     shoal_nonfinite nonfinite;
     uint64_t seed, iteration; /* seed of the job; first iteration, or the one to go on with */
 } shoali_world;
@@ -109,9 +113,14 @@ enum {
                                       same update everywhere: nothing between iterations is kept */
     SHOALI_SYNC_LATER = 1u << 9,      /* a worker may wait for what others do in later iterations:
                                     nothing else may make these wait for it */
-    SHOALI_SYNC_APART = 1u << 10      /* replicas differ, and PARAM behind GO of AFTER is all that a
+    SHOALI_SYNC_APART = 1u << 10,     /* replicas differ, and PARAM behind GO of AFTER is all that a
                                     worker has of the protocol: each may keep its own, when it gets
                                     there, and all begin anew from what they kept */
+    SHOALI_SYNC_MODELS = 1u << 11,    /* whole models travel: through a codec without losses as they
+                                      are */
+    SHOALI_SYNC_CHANGES = 1u << 12,   /* with MODELS: through one with losses, as what changed since
+                                       the last one; repeated coding has to come ever closer */
+    SHOALI_SYNC_FAITHFUL = 1u << 13   /* with CHANGES: and quickly, see docs/protocols.md */
 };
 
 #define SHOALI_STALENESS_UNBOUNDED UINT32_MAX

@@ -34,23 +34,42 @@ static const char *const variants[] = {"param_server:servers=3",
                                        "ad_psgd:all",
                                        "ad_psgd:blocking,still",
                                        "ad_psgd:blocking,all,split"};
-enum { VARIANTS = sizeof variants / sizeof *variants, TENSORS = 7 };
+/* And with codecs, which those that send models have in forms of their own. */
+static const struct {
+    const char *spec, *codec;
+} coded[] = {{"d_psgd", "eden:bits=4"},
+             {"d_psgd:graph=chords,serial", "topk:k=0.3"},
+             {"hop", "expo"},
+             {"hop:backup=1,skip=4,tokens=3", "eden:bits=4"},
+             {"hop:staleness=2,graph=chords", "int8"},
+             {"hop:notify_ack", "blockint:bound=2^-20"},
+             {"ad_psgd", "expo"},
+             {"ad_psgd:blocking,all,split", "expo"},
+             {"ripples", "expo"}};
+enum {
+    VARIANTS = sizeof variants / sizeof *variants,
+    CODED = sizeof coded / sizeof *coded,
+    TENSORS = 7
+};
 
 typedef struct one {
-    const char *spec;
+    const char *spec, *codec; /* codec NULL: none */
     const shoali_sync_row *row;
     uint32_t traits; /* of these keys */
 } one;
 
 static size_t specs(void)
 {
-    return shoali_sync_count() + VARIANTS;
+    return shoali_sync_count() + VARIANTS + CODED;
 }
 
 static one spec_at(size_t i)
 {
-    bool row = i < shoali_sync_count();
-    one o = {row ? shoali_sync_row_at(i)->name : variants[i - shoali_sync_count()], NULL, 0};
+    size_t rows = shoali_sync_count();
+    one o = {.spec = i < rows              ? shoali_sync_row_at(i)->name
+                     : i < rows + VARIANTS ? variants[i - rows]
+                                           : coded[i - rows - VARIANTS].spec,
+             .codec = i < rows + VARIANTS ? NULL : coded[i - rows - VARIANTS].codec};
     shoali_protocol protocol;
     if (strncmp(o.spec, "averaging", 9) == 0)
         assert_ok(shoali_sync_open_row(&example_sync_averaging, o.spec, &protocol));
@@ -87,6 +106,7 @@ static shoal_sim_desc describe(const one *o)
 {
     shoal_sim_desc desc = SHOAL_SIM_DESC_INIT;
     desc.sync = o->spec;
+    desc.codec = o->codec;
     desc.tensors = tensors();
     desc.tensor_count = TENSORS;
     desc.bucket_bytes = 100;

@@ -15,7 +15,7 @@ static const char problem_spec[] = "quadratic:lr=0.2,momentum=0.5,noise=0.01";
 static const shoal_tensor tensor = {.key = 1, .count = COUNT, .lr_scale = 1};
 
 typedef struct plan {
-    const char *spec;
+    const char *spec, *codec; /* codec NULL: none */
     bool exact, mortal;
     float expected[COUNT];
 } plan;
@@ -27,12 +27,13 @@ typedef struct trainee {
     uint64_t comm_us, operations; /* of all steps */
 } trainee;
 
-static void join_protocol(trainee *t, shoal_comm *comm, const char *spec)
+static void join_protocol(trainee *t, shoal_comm *comm, const plan *p)
 {
     shoal_sync_desc desc = SHOAL_SYNC_DESC_INIT;
     rank_ok(shoali_problem_open(problem_spec, WORKERS, COUNT, 1, &t->problem));
     shoali_problem_start(t->problem, t->params);
-    desc.sync = spec;
+    desc.sync = p->spec;
+    desc.codec = p->codec;
     desc.params = t->params;
     desc.grads = t->grads;
     desc.count = COUNT;
@@ -64,7 +65,7 @@ static void work(const rank_env *env)
     const plan *p = env->arg;
     shoal_comm *comm = rank_join(env);
     uint64_t start_us = shoali_now_us(); /* others' operations may begin before the first step */
-    join_protocol(&t, comm, p->spec);
+    join_protocol(&t, comm, p);
     for (uint64_t k = 0; k < ITERATIONS;) {
         for (int more = 0; more < 40 && env->rank == 1; more++) /* a slow worker */
             shoali_problem_gradient(t.problem, 1, k, t.params, 0, COUNT, t.grads);
@@ -106,6 +107,7 @@ static void simulate(plan *p)
     desc.workers = WORKERS;
     desc.iterations = ITERATIONS;
     desc.sync = p->spec;
+    desc.codec = p->codec;
     desc.problem = problem_spec;
     desc.tensors = &tensor;
     desc.tensor_count = 1;
@@ -118,11 +120,17 @@ static void simulate(plan *p)
 static void synchronous_forms_end_as_simulated(void **state)
 {
     (void)state;
-    static const char *const specs[] = {"d_psgd", "d_psgd:serial", "hop:graph=complete,tokens=2",
-                                        "hop:notify_ack"};
+    static const char *const specs[][2] = {{"d_psgd"},
+                                           {"d_psgd:serial"},
+                                           {"hop:graph=complete,tokens=2"},
+                                           {"hop:notify_ack"},
+                                           {"d_psgd", "eden:bits=4"},
+                                           {"d_psgd:serial", "topk:k=0.1"},
+                                           {"d_psgd", "expo"},
+                                           {"hop:graph=complete,tokens=2", "topk:k=0.1"}};
     static plan p;
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-        p = (plan){.spec = specs[i], .exact = true};
+        p = (plan){.spec = specs[i][0], .codec = specs[i][1], .exact = true};
         simulate(&p);
         ranks_run(WORKERS, "tcp", NULL, work, &p, DEADLINE_US);
     }
@@ -131,11 +139,16 @@ static void synchronous_forms_end_as_simulated(void **state)
 static void all_forms_end_with_one_mean(void **state)
 {
     (void)state;
-    static const char *const specs[] = {"hop:backup=1,skip=10", "hop:staleness=3,backup=1,skip=4",
-                                        "ad_psgd", "ad_psgd:blocking,all,split"};
+    static const char *const specs[][2] = {{"hop:backup=1,skip=10"},
+                                           {"hop:staleness=3,backup=1,skip=4"},
+                                           {"hop:backup=1,skip=10", "eden:bits=4"},
+                                           {"hop:staleness=3,backup=1,skip=4", "int8"},
+                                           {"ad_psgd"},
+                                           {"ad_psgd", "expo"},
+                                           {"ad_psgd:blocking,all,split"}};
     static plan p;
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-        p = (plan){.spec = specs[i]};
+        p = (plan){.spec = specs[i][0], .codec = specs[i][1]};
         ranks_run(WORKERS, "tcp", NULL, work, &p, DEADLINE_US);
     }
 }

@@ -15,45 +15,58 @@ typedef struct form {
     const char *spec;
     uint32_t per_edge;
     bool mean;
+    const char *codec; /* NULL: none */
 } form;
 
 static const form forms[] = {
-    {"d_psgd", 1, true},
-    {"d_psgd:serial", 1, true},
-    {"d_psgd:graph=parity", 1, true},
-    {"hop", 1, true},
-    {"hop:graph=chords", 1, true},
-    {"hop:graph=double_ring,serial", 1, true},
-    {"hop:notify_ack", 1, true},
-    {"hop:graph=double_ring,notify_ack", 1, true},
-    {"hop:tokens=3", 1, true},
-    {"hop:tokens=1,graph=complete", 1, true},
-    {"hop:backup=1,tokens=3", 3, false},
-    {"hop:backup=1,tokens=1,graph=chords", 1, false},
-    {"hop:backup=2,tokens=5,graph=double_ring", 5, false},
-    {"hop:staleness=2,tokens=10", 3, false},
-    {"hop:staleness=5,tokens=3,graph=chords", 3, false},
-    {"hop:staleness=2,weights=plain,graph=double_ring", 3, false},
-    {"hop:staleness=3,serial", 4, false},
-    {"hop:backup=1,skip=2,tokens=4", 4, false},
-    {"hop:backup=1,skip=10,tokens=8,trigger=3,graph=double_ring", 8, false},
-    {"hop:staleness=3,skip=10,graph=chords", 4, false},
-    {"hop:staleness=3,backup=1,skip=10,tokens=6", 6, false},
-    {"ad_psgd", UNBOUNDED, true},
-    {"ad_psgd:graph=ring", UNBOUNDED, true},
-    {"ad_psgd:blocking", UNBOUNDED, true},
-    {"ad_psgd:blocking,still", UNBOUNDED, true},
-    {"ad_psgd:all", UNBOUNDED, true},
-    {"ad_psgd:split,graph=double_ring,all", UNBOUNDED, true},
-    {"ad_psgd:blocking,all,split", UNBOUNDED, true},
+    {"d_psgd", 1, true, NULL},
+    {"d_psgd:serial", 1, true, NULL},
+    {"d_psgd:graph=parity", 1, true, NULL},
+    {"hop", 1, true, NULL},
+    {"hop:graph=chords", 1, true, NULL},
+    {"hop:graph=double_ring,serial", 1, true, NULL},
+    {"hop:notify_ack", 1, true, NULL},
+    {"hop:graph=double_ring,notify_ack", 1, true, NULL},
+    {"hop:tokens=3", 1, true, NULL},
+    {"hop:tokens=1,graph=complete", 1, true, NULL},
+    {"hop:backup=1,tokens=3", 3, false, NULL},
+    {"hop:backup=1,tokens=1,graph=chords", 1, false, NULL},
+    {"hop:backup=2,tokens=5,graph=double_ring", 5, false, NULL},
+    {"hop:staleness=2,tokens=10", 3, false, NULL},
+    {"hop:staleness=5,tokens=3,graph=chords", 3, false, NULL},
+    {"hop:staleness=2,weights=plain,graph=double_ring", 3, false, NULL},
+    {"hop:staleness=3,serial", 4, false, NULL},
+    {"hop:backup=1,skip=2,tokens=4", 4, false, NULL},
+    {"hop:backup=1,skip=10,tokens=8,trigger=3,graph=double_ring", 8, false, NULL},
+    {"hop:staleness=3,skip=10,graph=chords", 4, false, NULL},
+    {"hop:staleness=3,backup=1,skip=10,tokens=6", 6, false, NULL},
+    {"d_psgd", 1, true, "eden:bits=4"},
+    {"d_psgd:graph=chords,serial", 1, true, "topk:k=0.2"},
+    {"d_psgd", 1, true, "expo"},
+    {"hop:graph=double_ring", 1, true, "int8"},
+    {"hop:notify_ack", 1, true, "eden:bits=2"},
+    {"hop:backup=1,tokens=3", 3, false, "eden:bits=4"},
+    {"hop:staleness=5,tokens=3,graph=chords", 3, false, "int4"},
+    {"hop:staleness=3,serial", 4, false, "blockint:bound=2^-20"},
+    {"hop:backup=1,skip=10,tokens=8,trigger=3,graph=double_ring", 8, false, "eden:bits=4"},
+    {"hop:staleness=3,backup=1,skip=10,tokens=6", 6, false, "eden:bits=4"},
+    {"ad_psgd", UNBOUNDED, true, NULL},
+    {"ad_psgd", UNBOUNDED, true, "expo"},
+    {"ad_psgd:graph=ring", UNBOUNDED, true, NULL},
+    {"ad_psgd:blocking", UNBOUNDED, true, NULL},
+    {"ad_psgd:blocking,still", UNBOUNDED, true, NULL},
+    {"ad_psgd:all", UNBOUNDED, true, NULL},
+    {"ad_psgd:split,graph=double_ring,all", UNBOUNDED, true, NULL},
+    {"ad_psgd:blocking,all,split", UNBOUNDED, true, NULL},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
-static shoal_sim_desc describe(const char *spec)
+static shoal_sim_desc describe(const char *spec, const char *codec)
 {
     static const shoal_tensor tensor = {.key = 1, .count = 60, .lr_scale = 1};
     shoal_sim_desc desc = SHOAL_SIM_DESC_INIT;
     desc.sync = spec;
+    desc.codec = codec;
     desc.workers = WORKERS;
     desc.iterations = 30;
     desc.tensors = &tensor;
@@ -101,7 +114,7 @@ static void no_gap_exceeds_its_bound(void **state)
 {
     (void)state;
     for (size_t f = 0; f < FORMS; f++) {
-        shoal_sim_desc desc = describe(forms[f].spec);
+        shoal_sim_desc desc = describe(forms[f].spec, forms[f].codec);
         shoali_rng rng = {check_seed(), shoali_mix(31, f), 0};
         uint64_t largest = 0, bound = 0;
         shoali_graph graph;
@@ -162,7 +175,7 @@ static void the_end_is_common_and_the_mean_is_conserved(void **state)
 {
     (void)state;
     for (size_t f = 0; f < FORMS; f++) {
-        shoal_sim_desc desc = describe(forms[f].spec);
+        shoal_sim_desc desc = describe(forms[f].spec, forms[f].codec);
         ledger l = {{0}};
         float start[60];
         desc.compute = "fixed:ms=10,jitter=0.4,slow=1:3x";
@@ -183,9 +196,9 @@ static void the_end_is_common_and_the_mean_is_conserved(void **state)
     }
 }
 
-static double excess(const char *spec, const char *compute)
+static double excess(const form *f, const char *compute)
 {
-    shoal_sim_desc desc = describe(spec);
+    shoal_sim_desc desc = describe(f->spec, f->codec);
     shoal_sim_results r = {.size = sizeof r};
     desc.compute = compute;
     desc.iterations = 150;
@@ -202,8 +215,8 @@ static void a_quadratic_is_solved_in_every_form(void **state)
 {
     (void)state;
     for (size_t f = 0; f < FORMS; f++) {
-        assert_true(excess(forms[f].spec, "fixed:ms=10,jitter=0.1") < 5e-3);
-        assert_true(excess(forms[f].spec, "fixed:ms=10,jitter=0.1,random=6x") < 2e-2);
+        assert_true(excess(&forms[f], "fixed:ms=10,jitter=0.1") < 5e-3);
+        assert_true(excess(&forms[f], "fixed:ms=10,jitter=0.1,random=6x") < 2e-2);
     }
 }
 
@@ -214,7 +227,7 @@ static void survivors_finish_without_the_lost(void **state)
     (void)state;
     static const uint32_t faults[] = {SHOALI_SIM_DIE, SHOALI_SIM_FREEZE, SHOALI_SIM_LEAVE};
     for (size_t f = 0; f < FORMS; f++) {
-        shoal_sim_desc desc = describe(forms[f].spec);
+        shoal_sim_desc desc = describe(forms[f].spec, forms[f].codec);
         shoali_rng rng = {check_seed(), shoali_mix(32, f), 0};
         desc.compute = "fixed:ms=10,jitter=0.5,slow=2:4x";
         desc.iterations = 8;
@@ -240,7 +253,7 @@ static void survivors_finish_without_the_lost(void **state)
 static void a_nan_stops_who_made_it_and_goes_no_further(void **state)
 {
     (void)state;
-    shoal_sim_desc desc = describe("hop");
+    shoal_sim_desc desc = describe("hop", NULL);
     desc.problem = "quadratic";
     desc.faults = "plan:nan=2@4";
     shoal_sim *sim = open_sim(&desc);

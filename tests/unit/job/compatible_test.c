@@ -29,17 +29,22 @@ static void every_pair_of_protocol_and_codec(void **state)
     for (size_t s = 0; s < shoali_sync_count(); s++)
         for (size_t c = 0; c < shoali_codec_count(); c++) {
             const char *sync = shoali_sync_row_at(s)->name, *codec = shoali_codec_row_at(c)->name;
-            bool plain = strcmp(codec, "identity") == 0;
-            /* What docs/protocols.md says of each: these send parameters as they are. */
-            bool uncoded = strcmp(sync, "hop") == 0 || strstr(sync, "psgd") != NULL ||
-                           strcmp(sync, "ripples") == 0;
+            /* What docs/protocols.md says of each: these send parameters, without losses or, on a
+             * graph of fixed neighbours, as what has changed. */
+            bool changes = strcmp(sync, "hop") == 0 || strcmp(sync, "d_psgd") == 0;
+            bool models = changes || strcmp(sync, "ad_psgd") == 0 || strcmp(sync, "ripples") == 0;
+            bool lossless = strcmp(codec, "identity") == 0 || strcmp(codec, "zstd") == 0 ||
+                            strcmp(codec, "expo") == 0;
+            /* One measures among all, the other states no variance. */
+            bool alone = strcmp(codec, "terngrad") != 0 && strcmp(codec, "chunk_topk") != 0;
             /* A gather, which carries all codecs, makes none of a server's sums. */
             bool served = strcmp(sync, "param_server") == 0;
             bool slots = strcmp(codec, "topk") == 0 || strcmp(codec, "randomk") == 0 ||
                          strcmp(codec, "chunk_topk") == 0;
-            shoal_status status = ask(sync, codec, served || uncoded ? NULL : "gather", 4);
+            shoal_status status = ask(sync, codec, served || models ? NULL : "gather", 4);
             bool rounds = strcmp(codec, "powersgd") == 0 || strcmp(codec, "blocks") == 0;
-            bool bad = (uncoded && !plain) || (served && (slots || rounds));
+            bool bad = (changes && (rounds || !alone)) || (models && !changes && !lossless) ||
+                       (served && (slots || rounds));
             assert_int_equal(status, bad ? SHOAL_EINVAL : SHOAL_OK);
             taken += status == SHOAL_OK;
             refused += status != SHOAL_OK;
@@ -50,6 +55,27 @@ static void every_pair_of_protocol_and_codec(void **state)
             assert_true(served || strstr(shoal_last_error()->advice, "all_reduce, ") != NULL);
         }
     assert_true(taken > 0 && refused > 0);
+}
+
+static void changes_have_to_come_closer(void **state)
+{
+    (void)state;
+    assert_ok(ask("hop", "eden:bits=1", NULL, 4));
+    assert_ok(ask("hop:backup=1,skip=4", "eden:bits=2", NULL, 4));
+    assert_int_equal(ask("hop:backup=1,skip=4", "eden:bits=1", NULL, 4), SHOAL_EINVAL);
+    assert_int_equal(ask("hop:staleness=2", "topk", NULL, 4), SHOAL_EINVAL);
+    assert_error_has("a codec may lose a seventh of what it is given, not more");
+    assert_ok(ask("d_psgd", "randomk", NULL, 4));
+    assert_ok(ask("d_psgd", "blockint:bound=2^-10", NULL, 4));
+    assert_int_equal(ask("d_psgd", "randomk:ef=off", NULL, 4), SHOAL_EINVAL);
+    assert_error_has("replicas might drift apart");
+    assert_int_equal(ask("d_psgd", "blockint:rel=0.1", NULL, 4), SHOAL_EINVAL);
+    assert_error_has("measures or sums among all workers");
+    assert_int_equal(ask("ripples:static", "eden", NULL, 4), SHOAL_EINVAL);
+    assert_error_has("sends parameters, of which --codec eden might lose some each time");
+    assert_int_equal(ask("ad_psgd", "expo:format=bf16", NULL, 4), SHOAL_EINVAL);
+    assert_int_equal(ask("hop", "auto", NULL, 4), SHOAL_EINVAL);
+    assert_error_has("cannot change its codec on the way");
 }
 
 static void a_server_has_conditions_of_its_own(void **state)
@@ -303,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(every_pair_of_protocol_and_codec),
+        CHECK_TEST(changes_have_to_come_closer),
         CHECK_TEST(a_server_has_conditions_of_its_own),
         CHECK_TEST(checkpoints_are_of_what_a_run_can_go_on_from),
         CHECK_TEST(codec_auto_is_a_codec),

@@ -199,6 +199,19 @@ static void serial_sends_what_the_update_made(void **state)
     machine_close(&m);
 }
 
+static void a_codec_without_losses_codes_all_updates(void **state)
+{
+    (void)state;
+    machine m;
+    machine_open(&m, "hop", 4, 0, 1, 1);
+    m.world.coding = SHOALI_LOSSLESS;
+    m.world.hosts = m.hosts;
+    const char *text = machine_start(&m);
+    assert_non_null(strstr(text, "mix SLOT1 [0,4) = 1*PARAM; op "));
+    assert_non_null(strstr(text, "push pull"));
+    machine_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +224,7 @@ int main(void)
         CHECK_TEST(keys_that_do_not_fit_are_refused),
         CHECK_TEST(notify_ack_waits_until_updates_are_used),
         CHECK_TEST(serial_sends_what_the_update_made),
+        CHECK_TEST(a_codec_without_losses_codes_all_updates),
     };
     return CHECK_RUN(tests);
 }
