@@ -7,7 +7,7 @@ TESTS ?= $(shell expr $(JOBS) + 1)
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
 .PHONY: claims claims-long claims-mutants soak mutants
-.PHONY: soak-ranks check-frameworks
+.PHONY: soak-ranks check-frameworks check-engines
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
@@ -51,6 +51,10 @@ check-docs: build ## run the commands that README and docs show, compare what th
 
 check-frameworks: build ## Python tests with today's PyTorch and frameworks (20 minutes)
 	@tools/frameworks/check.py build/release build/frameworks
+
+check-engines: build ## under sshd, Slurm, Open MPI on four hosts made here; as root; T=slurm one
+	@tools/deps.sh packages-engines.txt
+	@tests/engines/check.py build/release $(T)
 
 demo: build ## train three ways in a lab of shaped links and compare (5 minutes)
 	@bench/e2e/demo

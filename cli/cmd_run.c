@@ -3,6 +3,7 @@
 #include <argp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "arguments.h"
 #include "cli.h"
@@ -13,10 +14,20 @@
 typedef struct run_args {
     launch_desc launch;
     lab_desc lab;
-    bool slurm, k8s, hold;
+    bool slurm, k8s, hold, requeue;
+    const char *kind; /* with k8s */
 } run_args;
 
-enum { KEY_SLURM = 256, KEY_K8S, KEY_ON_LOSS, KEY_SPARES, KEY_IN_SWITCH, KEY_HOLD };
+enum {
+    KEY_SLURM = 256,
+    KEY_K8S,
+    KEY_ON_LOSS,
+    KEY_SPARES,
+    KEY_IN_SWITCH,
+    KEY_HOLD,
+    KEY_KIND,
+    KEY_REQUEUE
+};
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "How many ranks to start (1; with --hosts one on each, or its slots)",
@@ -45,6 +56,13 @@ static const struct argp_option options[] = {
      "With --on-loss reform: more ranks, which wait for the place of a lost one (0)", 0},
     {"print-slurm", KEY_SLURM, NULL, 0, "Start nothing: print a script for sbatch", 0},
     {"print-k8s", KEY_K8S, NULL, 0, "Start nothing: print a job for kubectl", 0},
+    {"kind", KEY_KIND, "job|jobset|trainjob", 0,
+     "With --print-k8s: an indexed Job (job), a JobSet, or Kubeflow's TrainJob", 0},
+    {"requeue", KEY_REQUEUE, NULL, 0,
+     "With --print-slurm or --print-k8s: start the job again when its command has ended with 85, "
+     "as "
+     "`shoal train --on-term checkpoint` does when it is asked to end",
+     0},
     {"hold-ports", KEY_HOLD, "PORT", OPTION_HIDDEN, "For a launcher elsewhere: see hosts.h", 0},
     {0}};
 
@@ -62,6 +80,17 @@ static error_t parse_members(int key, char *text, struct argp_state *state)
         if (!cli_parse_int(text, 0, 64, &number))
             cli_refuse(state, "--spares %s: wanted a whole number from 0 to 64", text);
         args->launch.spares = (uint32_t)number;
+        return 0;
+    case KEY_KIND:
+        args->kind = strcasecmp(text, "job") == 0        ? "job"
+                     : strcasecmp(text, "jobset") == 0   ? "jobset"
+                     : strcasecmp(text, "trainjob") == 0 ? "trainjob"
+                                                         : NULL;
+        if (args->kind == NULL)
+            cli_refuse(state, "--kind %s: wanted job, jobset or trainjob", text);
+        return 0;
+    case KEY_REQUEUE:
+        args->requeue = true;
         return 0;
     case KEY_HOLD:
         if (!cli_parse_int(text, 0, 65534, &number))
@@ -139,6 +168,7 @@ static char *help_filter(int key, const char *text, void *input)
         "  shoal run -n 8 --hosts a,b -- python3 train.py\n"
         "  shoal run -n 4 --on-loss reform --spares 1 -- python3 elastic.py\n"
         "  shoal run -n 64 --print-slurm -- python3 train.py > job.sh\n"
+        "  shoal run -n 8 --print-k8s --kind jobset -- python3 train.py > job.yaml\n"
         "  shoal run -n 4 -a 4 --lab rate=100mbit -- shoal bench allreduce --size 16M --density "
         "0.01 --collective omnireduce:dedicated\n\n"
         "The exit code is 0 only if every rank's is (with --on-loss reform: one's that had a "
@@ -151,6 +181,28 @@ static char *help_filter(int key, const char *text, void *input)
     if (full != NULL)
         snprintf(full, bytes, examples, lab_help);
     return full;
+}
+
+/* A script or objects for whoever starts the ranks. */
+static int print(const run_args *args)
+{
+    const launch_desc *launch = &args->launch;
+    const print_desc desc = {.launch = launch,
+                             .requeue = args->requeue,
+                             .kind = args->kind != NULL ? args->kind : "job"};
+    if ((args->slurm && args->k8s) || launch->lab != NULL || launch->hosts != NULL)
+        return cli_usage("run", "--print-slurm, --print-k8s, --lab and --hosts exclude each "
+                                "other");
+    if (args->kind != NULL && !args->k8s)
+        return cli_usage("run", "--kind goes with --print-k8s");
+    if (launch->aggregators > 0)
+        return cli_usage("run", "--aggregators starts them on this machine; for a scheduler start "
+                                "`shoal aggregator` as a job of its own, and name them in "
+                                "SHOAL_AGGREGATORS");
+    if (args->k8s)
+        return print_k8s(&desc);
+    print_slurm(&desc);
+    return CLI_OK;
 }
 
 static int start(run_args *args)
@@ -168,13 +220,12 @@ static int start(run_args *args)
         return cli_usage("run",
                          "--aggregators starts them on this machine; on other hosts run `shoal "
                          "aggregator`, and name them in SHOAL_AGGREGATORS");
-    if (args->slurm || args->k8s) {
-        if ((args->slurm && args->k8s) || args->launch.lab != NULL || args->launch.hosts != NULL)
-            return cli_usage("run", "--print-slurm, --print-k8s, --lab and --hosts exclude each "
-                                    "other");
-        (args->slurm ? print_slurm : print_k8s)(&args->launch);
-        return CLI_OK;
-    }
+    if (args->slurm || args->k8s)
+        return print(args);
+    if (args->kind != NULL || args->requeue)
+        return cli_usage("run", "--%s goes with %s--print-k8s",
+                         args->kind != NULL ? "kind" : "requeue",
+                         args->kind != NULL ? "" : "--print-slurm or ");
     return launch_run(&args->launch);
 }
 

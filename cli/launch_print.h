@@ -5,9 +5,18 @@
 
 #include "launch.h"
 
+/** What a job that was asked to end and has kept its state ends with: start it again. */
+enum { LAUNCH_AGAIN = 85 };
+
+typedef struct print_desc {
+    const launch_desc *launch; /* its ranks are members and spares */
+    bool requeue;              /* the command ends with LAUNCH_AGAIN when it is asked to end */
+    const char *kind;          /* of print_k8s: "job", "jobset" or "trainjob" */
+} print_desc;
+
 /** A batch script for sbatch: ranks tasks of the command under srun. */
-void print_slurm(const launch_desc *desc);
-/** A headless service and an indexed job for kubectl, the token in a secret. */
-void print_k8s(const launch_desc *desc);
+void print_slurm(const print_desc *desc);
+/** Objects for kubectl, the token in a secret. @return exit code */
+int print_k8s(const print_desc *desc);
 
 #endif

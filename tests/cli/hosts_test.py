@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """shoal run --hosts over a real sshd: two hosts of a lab have one each, the third starts a job
-there. And what --print-slurm and --print-k8s hand to schedulers."""
+there."""
 import os
 import select
 import shutil
@@ -166,43 +166,6 @@ class Hosts(unittest.TestCase):
         self.assertNotEqual(site.processes()[1], [])
         site.signal(signal.SIGKILL)
         self.assertTrue(until(lambda: not site.processes()[1]))
-
-
-class Print(unittest.TestCase):
-    def test_slurm(self):
-        r = shoal.run("run", "-n", 4, "--print-slurm", "--", "echo", "it's here")
-        self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertIn("#SBATCH --ntasks=4\n", r.stdout)
-        self.assertIn("SHOAL_TOKEN_FILE", r.stdout)
-        bash = subprocess.run(["bash", "-n"], input=r.stdout, text=True, check=False)
-        self.assertEqual(bash.returncode, 0)
-        with tempfile.TemporaryDirectory() as folder:
-            srun = os.path.join(folder, "srun")
-            with open(srun, "w", encoding="ascii") as file:
-                file.write('#!/bin/sh\nshift 2\nwc -c <"$SHOAL_TOKEN_FILE"\nexec "$@"\n')
-            os.chmod(srun, 0o700)
-            env = dict(os.environ, HOME=folder, SLURM_JOB_ID="7")
-            env["PATH"] = folder + ":" + env["PATH"]
-            ran = subprocess.run(
-                ["bash"], input=r.stdout, capture_output=True, text=True, check=True, env=env
-            )
-            self.assertEqual(ran.stdout.split("\n")[:2], ["65", "it's here"])
-            self.assertEqual(os.listdir(folder), ["srun"])  # the token is gone
-
-    def test_k8s(self):
-        r = shoal.run("run", "-n", 4, "--print-k8s", "--", "echo", 'a "b"')
-        self.assertEqual(r.returncode, 0, r.stderr)
-        for text in (
-            "completions: 4\n",
-            'command: ["echo", "a \\"b\\""]\n',
-            '{name: SHOAL_WORLD_SIZE, value: "4"}\n',
-            'value: "tcp://shoal-0.shoal:29401"}\n',
-        ):
-            self.assertIn(text, r.stdout)
-
-    def test_usage(self):
-        r = shoal.run("run", "--print-slurm", "--print-k8s", "--", "true")
-        self.assertEqual(r.returncode, 2)
 
 
 if __name__ == "__main__":
