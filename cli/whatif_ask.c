@@ -23,8 +23,11 @@ typedef struct pair {
     double stays_s, grows_s;
 } pair;
 
-static pair explain(const whatif_run *run, const whatif_step *base, const whatif_step *changed)
+static pair explain(const whatif_run *run, const whatif_change *change, const whatif_step *base,
+                    const whatif_step *changed)
 {
+    if (change->sync != NULL && !run->together)
+        return (pair){changed->step_s, changed->step_s}; /* it is of that protocol, not of links */
     const double rest_s = run->measured.step_s - base->step_s;
     const double waits_s = base->step_s - base->own_s, then_s = changed->step_s - changed->own_s;
     double grows_s = changed->step_s + rest_s;
@@ -109,7 +112,7 @@ static int weigh(whatif_run *run, whatif_answer *a)
 static void conclude(whatif_run *run, const whatif_change *change, const whatif_world *world,
                      double crowding, whatif_answer *a)
 {
-    const pair both = explain(run, &a->base, &a->changed);
+    const pair both = explain(run, change, &a->base, &a->changed);
     a->workers = world->workers;
     a->step_s = (both.stays_s + both.grows_s) / 2;
     a->low_s = fmin(both.stays_s, both.grows_s);

@@ -69,6 +69,83 @@ static double rounds_of(shoali_topology topology, double n)
     return topology == SHOALI_TOPOLOGY_SWITCH ? ceil(log2(n)) : 1;
 }
 
+/* ---------------------------------------------------------------- groups across hosts */
+
+/* Whether some groups lie on other parts of hosts than others do: hosts of unequal size, or of one
+ * that groups do not fill. */
+static bool straddles(const shoali_cluster *c, shoali_group group)
+{
+    const uint64_t each = c->hosts[0].workers, last = (uint64_t)group.stride * group.size;
+    for (uint32_t h = 1; h < c->host_count; h++)
+        if (c->hosts[h].workers != each)
+            return true;
+    if (each == 1 || c->host_count == 1)
+        return false;
+    return (each % last != 0 && last % each != 0) ||
+           (each % group.stride != 0 && group.stride % each != 0);
+}
+
+/* What one group sends from a host on which `here` of its members are, if it is on so many. */
+static double sent_from(shoali_group group, shoali_exchange_kind kind, double bytes, uint32_t here,
+                        uint32_t hosts)
+{
+    if (hosts < 2)
+        return 0;
+    if (kind == SHOALI_EXCHANGE_P2P)
+        return bytes; /* the last of them, to whom is next */
+    if (kind == SHOALI_EXCHANGE_ALL_TO_ALL)
+        return here * bytes * (group.size - here) / group.size;
+    const double times = kind == SHOALI_EXCHANGE_ALL_REDUCE ? 2 : 1;
+    return times * bytes * (hosts - 1) / hosts;
+}
+
+/* One group's members by host, then what each of these sends is added to its NIC's. */
+static void add_group(const shoali_cluster *c, shoali_group group, uint32_t first,
+                      uint32_t *members, shoali_exchange_kind kind, double bytes, double *load)
+{
+    uint32_t hosts = 0, before = UINT32_MAX;
+    memset(members, 0, c->host_count * sizeof *members);
+    for (uint32_t i = 0; i < group.size; i++) {
+        const uint32_t h = shoali_cluster_host_of(c, first + i * group.stride);
+        hosts += h != before; /* ranks go host by host */
+        before = h;
+        members[h]++;
+    }
+    for (uint32_t h = 0; h < c->host_count; h++)
+        if (members[h] > 0)
+            load[h] += sent_from(group, kind, bytes, members[h], hosts);
+}
+
+/* Seconds of the NIC that has most to do when all groups exchange at once: each host's members of a
+ * group sum, and one of them speaks for all. */
+static double nics_s(const shoali_cluster *c, shoali_group group, shoali_exchange_kind kind,
+                     double bytes)
+{
+    const uint64_t whole = (uint64_t)group.stride * group.size;
+    double busiest = 0, *load = shoali_alloc_array(c->host_count, sizeof *load);
+    uint32_t *members = shoali_alloc_array(c->host_count, sizeof *members);
+    const bool room = load != NULL && members != NULL;
+    for (uint64_t at = 0; room && at + whole <= c->workers; at += whole)
+        for (uint32_t i = 0; i < group.stride; i++)
+            add_group(c, group, (uint32_t)at + i, members, kind, bytes, load);
+    for (uint32_t h = 0; room && h < c->host_count; h++) {
+        const shoali_host *host = &c->hosts[h];
+        const double rate = fmin(host->up_bytes_per_s, host->down_bytes_per_s) * (1 - host->loss);
+        busiest = fmax(busiest, load[h] > 0 ? load[h] / rate : 0);
+    }
+    shoali_free(load);
+    shoali_free(members);
+    return room ? busiest : INFINITY; /* never the best */
+}
+
+static double latency_between(const shoali_cluster *c)
+{
+    double latency = 0;
+    for (uint32_t h = 0; h < c->host_count; h++)
+        latency = fmax(latency, c->hosts[h].latency_s);
+    return latency;
+}
+
 double shoali_cost_exchange_s(const shoali_cluster *cluster, shoali_group group,
                               shoali_exchange_kind kind, double bytes)
 {
@@ -97,6 +174,11 @@ double shoali_cost_exchange_s(const shoali_cluster *cluster, shoali_group group,
         latency += times * rounds_of(d->topology, n) * d->latency_s;
         if (kind != SHOALI_EXCHANGE_ALL_TO_ALL)
             left /= n;
+    }
+    if (straddles(cluster, group)) {
+        const double nics = nics_s(cluster, group, kind, bytes);
+        busiest = fmax(busiest, nics);
+        latency = fmax(latency, nics > 0 ? latency_between(cluster) : 0);
     }
     double operation = kind == SHOALI_EXCHANGE_P2P ? 0 : cluster->overhead.operation_s;
     return busiest + latency + operation;

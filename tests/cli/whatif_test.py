@@ -169,6 +169,8 @@ class Whatif(unittest.TestCase):
         out = self.make("diloco", step_of(), sync="diloco:every=4")
         m = self.ask(out, "--sync", "all_reduce")["measured"]
         self.assertAlmostEqual(m["step_s"] * 1e3, step_of() * (35 + 5) / 36, 1)
+        # What is not explained of it says nothing of another protocol.
+        self.near(out, ["--sync", "all_reduce"], step_of())
 
     # ------------------------------------------------------------------ what ran where
 
