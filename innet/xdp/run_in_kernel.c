@@ -12,7 +12,7 @@
 #include <bpf/bpf.h>
 
 #include "base/error.h"
-#include "comm/in_kernel.h"
+#include "aggregator/in_kernel.h"
 
 enum {
     FRAME = 2048,

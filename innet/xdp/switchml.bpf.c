@@ -5,7 +5,7 @@
  * redirects go around.
  *
  * What it does not know (another key, IPv6, fragments, larger blocks) goes on to where it was sent:
- * the daemon in user space (src/comm/in_kernel.c), which writes the maps. */
+ * the daemon in user space (src/aggregator/in_kernel.c), which writes the maps. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>

@@ -211,14 +211,14 @@ void shoali_serve_release(shoal_op *op)
 
 /* ------------------------------------------------------------------ in the kernel */
 
-static bool kernel_begin(void *ctx, const shoali_slot_share *share)
+static bool summer_begin(void *ctx, const shoali_slot_share *share)
 {
     shoal_op *op = ctx;
     shoali_service *service = op->comm->service;
     shoali_ip workers[SHOALI_PACKET_WORKERS_MAX];
     for (uint32_t w = 0; w < share->workers; w++)
         workers[w] = *shoali_datagrams_at(op->comm, op->members[w]);
-    if (shoali_in_kernel_begin(service->kernel, share, workers, &op->in_kernel) != SHOAL_OK) {
+    if (service->summer->begin(service->summer->ctx, share, workers, &op->in_kernel) != SHOAL_OK) {
         shoali_log(WARN, "%s is summed in user space: %s", op->name, shoal_last_error()->text);
         return false;
     }
@@ -226,37 +226,36 @@ static bool kernel_begin(void *ctx, const shoali_slot_share *share)
     return true;
 }
 
-static void kernel_end(void *ctx)
+static void summer_end(void *ctx)
 {
     const shoal_op *op = ctx;
-    shoali_in_kernel_end(op->comm->service->kernel, &op->in_kernel);
+    const shoali_summer *summer = op->comm->service->summer;
+    summer->end(summer->ctx, &op->in_kernel);
 }
 
-static void kernel_counted(void *ctx, uint64_t *received_bytes_out, uint64_t *sent_bytes_out)
+static void summer_counted(void *ctx, uint64_t *received_bytes_out, uint64_t *sent_bytes_out)
 {
     const shoal_op *op = ctx;
-    shoali_kernel_job job;
-    shoali_in_kernel_counted(op->comm->service->kernel, &op->in_kernel, &job);
-    *received_bytes_out = job.received_bytes;
-    *sent_bytes_out = job.sent_bytes;
+    const shoali_summer *summer = op->comm->service->summer;
+    summer->counted(summer->ctx, &op->in_kernel, received_bytes_out, sent_bytes_out);
 }
 
-static bool kernel_missing(void *ctx, uint32_t *slot_out, uint32_t *round_out, uint32_t *worker_out)
+static bool summer_missing(void *ctx, uint32_t *slot_out, uint32_t *round_out, uint32_t *worker_out)
 {
     const shoal_op *op = ctx;
-    return shoali_in_kernel_missing(op->comm->service->kernel, &op->in_kernel, slot_out, round_out,
-                                    worker_out);
+    const shoali_summer *summer = op->comm->service->summer;
+    return summer->missing(summer->ctx, &op->in_kernel, slot_out, round_out, worker_out);
 }
 
 const shoali_offload *shoali_serve_offload(shoal_op *op)
 {
-    if (op->comm->service == NULL || op->comm->service->kernel == NULL)
+    if (op->comm->service == NULL || op->comm->service->summer == NULL)
         return NULL;
     op->offload = (shoali_offload){.ctx = op,
-                                   .block_most = SHOALI_KERNEL_VALUES,
-                                   .begin = kernel_begin,
-                                   .end = kernel_end,
-                                   .counted = kernel_counted,
-                                   .missing = kernel_missing};
+                                   .block_most = op->comm->service->summer->block_most,
+                                   .begin = summer_begin,
+                                   .end = summer_end,
+                                   .counted = summer_counted,
+                                   .missing = summer_missing};
     return &op->offload;
 }

@@ -6,8 +6,28 @@
 
 #include <stdatomic.h>
 
-#include "comm/in_kernel.h"
+#include "collective/slot.h"
 #include "meet/meet.h"
+
+/** A share that something else sums, in its own terms. */
+typedef struct shoali_kernel_sum {
+    uint64_t key; /* as in the packets */
+    uint32_t first_cell, slots, workers;
+} shoali_kernel_sum;
+
+/** What can sum shares in a service's place: the daemon's kernel (aggregator/in_kernel.h says what
+ * these do). From any thread. */
+typedef struct shoali_summer {
+    void *ctx;
+    uint32_t block_most;
+    shoal_status (*begin)(void *ctx, const shoali_slot_share *share, const shoali_ip *workers,
+                          shoali_kernel_sum *sum_out);
+    void (*end)(void *ctx, const shoali_kernel_sum *sum);
+    void (*counted)(void *ctx, const shoali_kernel_sum *sum, uint64_t *received_bytes_out,
+                    uint64_t *sent_bytes_out);
+    bool (*missing)(void *ctx, const shoali_kernel_sum *sum, uint32_t *slot_out,
+                    uint32_t *round_out, uint32_t *worker_out);
+} shoali_summer;
 
 typedef struct shoali_service {
     /* constant */
@@ -15,7 +35,7 @@ typedef struct shoali_service {
     const shoali_token *token;
     const char *interface;
     uint64_t memory_limit_bytes;
-    shoali_in_kernel *kernel;             /* sums what fits into it; NULL: none */
+    const shoali_summer *summer;          /* of what fits into it; NULL: none */
     const atomic_bool *cancel;            /* set: the join ends early */
     struct shoali_request *first, **last; /* progress: that came during the join */
     /* written by the progress thread */

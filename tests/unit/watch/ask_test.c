@@ -115,6 +115,17 @@ static void of_several_one_is_chosen_by_name_or_number(void **state)
     stop();
 }
 
+/* Two jobs of one name: their numbers tell them apart. */
+static void jobs_of_one_name_are_several(void **state)
+{
+    (void)state;
+    shoal_watch *watch = NULL;
+    start("night");
+    assert_status(shoal_watch_ask("night", LONG_US, &watch), SHOAL_EINVAL);
+    assert_error_has("several jobs run here: 1 (night), 2 (night)");
+    stop();
+}
+
 static void all_are_listed_by_age(void **state)
 {
     (void)state;
@@ -195,12 +206,10 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
-    const struct CMUnitTest tests[] = {TEST(the_only_job_needs_no_name),
-                                       TEST(of_several_one_is_chosen_by_name_or_number),
-                                       TEST(all_are_listed_by_age),
-                                       TEST(a_job_that_stands_still_is_said_to),
-                                       TEST(one_answer_of_a_job_is_enough),
-                                       TEST(the_killed_are_not_asked_again),
-                                       TEST(nonsense_is_refused)};
+    const struct CMUnitTest tests[] = {
+        TEST(the_only_job_needs_no_name),         TEST(of_several_one_is_chosen_by_name_or_number),
+        TEST(jobs_of_one_name_are_several),       TEST(all_are_listed_by_age),
+        TEST(a_job_that_stands_still_is_said_to), TEST(one_answer_of_a_job_is_enough),
+        TEST(the_killed_are_not_asked_again),     TEST(nonsense_is_refused)};
     return CHECK_RUN(tests);
 }

@@ -19,6 +19,7 @@ static void jobs_without_a_name_get_one(void **state)
     label_is("night", "tcp://10.0.0.1:29500", "night");
     label_is("night#12", "tcp://10.0.0.1:29500", "night");
     label_is("night#b", "tcp://10.0.0.1:29500", "night#b");
+    label_is("night#", "tcp://10.0.0.1:29500", "night#");
     label_is("shoals", "", "shoals");
     shoali_watch_label("shoal", "train", "file:///tmp/a", one);
     shoali_watch_label("shoal", "train", "file:///tmp/b", other);

@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "aggregator/in_kernel.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -26,8 +28,6 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "comm/comm.h"
-#include "comm/inner.h"
-#include "comm/serve.h"
 #include "meet/invite.h"
 #include "meet/net.h"
 #include "meet/visitors.h"
@@ -223,7 +223,7 @@ static shoal_status make_job(shoal_aggregator *a, const caller *c, const shoali_
     h->service.interface = a->interface[0] != '\0' ? a->interface : NULL;
     h->service.memory_limit_bytes = a->memory_limit_bytes;
     h->service.cancel = &a->stopping;
-    h->service.kernel = a->kernel;
+    h->service.summer = a->kernel != NULL ? shoali_in_kernel_summer(a->kernel) : NULL;
     memcpy(h->from, c->base.from, sizeof h->from);
     *job_out = h;
     return SHOAL_OK;

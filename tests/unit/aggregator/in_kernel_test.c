@@ -2,7 +2,7 @@
 /* Loading the kernel's program, and its maps: what is missing is said; cells are given out, and
  * again once they are free. That it sums is xdp/program's (tests/sim/xdp_slots_test.c), that a job
  * uses it tests/cli/in_switch_test.py's. */
-#include "comm/in_kernel.h"
+#include "aggregator/in_kernel.h"
 
 #include "base/error.h"
 #include "support/check.h"

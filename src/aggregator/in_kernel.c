@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/in_kernel.h"
+#include "aggregator/in_kernel.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -43,12 +43,46 @@ struct shoali_in_kernel {
     int program, jobs, cells, ports;
     int links[PORTS_MAX];
     uint32_t link_count;
+    shoali_summer summer;
     /* lock */
     pthread_mutex_t lock;
     bool used[SHOALI_KERNEL_CELLS];
     uint32_t next; /* the search for free cells starts here: freed ones rest for a while, as
                       a packet of theirs may be in the program's hands */
 };
+
+/* ------------------------------------------------------------------ as a service's summer */
+
+static shoal_status summer_begin(void *ctx, const shoali_slot_share *share,
+                                 const shoali_ip *workers, shoali_kernel_sum *sum_out)
+{
+    return shoali_in_kernel_begin(ctx, share, workers, sum_out);
+}
+
+static void summer_end(void *ctx, const shoali_kernel_sum *sum)
+{
+    shoali_in_kernel_end(ctx, sum);
+}
+
+static void summer_counted(void *ctx, const shoali_kernel_sum *sum, uint64_t *received_bytes_out,
+                           uint64_t *sent_bytes_out)
+{
+    shoali_kernel_job job;
+    shoali_in_kernel_counted(ctx, sum, &job);
+    *received_bytes_out = job.received_bytes;
+    *sent_bytes_out = job.sent_bytes;
+}
+
+static bool summer_missing(void *ctx, const shoali_kernel_sum *sum, uint32_t *slot_out,
+                           uint32_t *round_out, uint32_t *worker_out)
+{
+    return shoali_in_kernel_missing(ctx, sum, slot_out, round_out, worker_out);
+}
+
+const shoali_summer *shoali_in_kernel_summer(const shoali_in_kernel *k)
+{
+    return &k->summer;
+}
 
 /* ------------------------------------------------------------------ open */
 
@@ -164,6 +198,12 @@ shoal_status shoali_in_kernel_open(const char *program, const char *ports, shoal
     if (k == NULL)
         return SHOAL_ENOMEM;
     pthread_mutex_init(&k->lock, NULL);
+    k->summer = (shoali_summer){.ctx = k,
+                                .block_most = SHOALI_KERNEL_VALUES,
+                                .begin = summer_begin,
+                                .end = summer_end,
+                                .counted = summer_counted,
+                                .missing = summer_missing};
     shoal_status status = find_calls(k);
     if (status == SHOAL_OK)
         status = load(k, path);

@@ -5,20 +5,14 @@
  * process however it ends, and nothing is pinned.
  *
  * Threads: begin, end and the questions may be called from any. */
-#ifndef SHOALI_COMM_IN_KERNEL_H
-#define SHOALI_COMM_IN_KERNEL_H
+#ifndef SHOALI_AGGREGATOR_IN_KERNEL_H
+#define SHOALI_AGGREGATOR_IN_KERNEL_H
 
-#include "collective/slot.h"
+#include "comm/serve.h"
 #include "transport/address.h"
 #include "wire/kernel_maps.h"
 
 typedef struct shoali_in_kernel shoali_in_kernel;
-
-/** A share that the kernel sums. */
-typedef struct shoali_kernel_sum {
-    uint64_t key; /* as in the packets */
-    uint32_t first_cell, slots, workers;
-} shoali_kernel_sum;
 
 /**
  * Load the program and attach it.
@@ -31,6 +25,8 @@ SHOAL_MUST_USE shoal_status shoali_in_kernel_open(const char *program, const cha
                                                   shoali_in_kernel **out);
 /** Detach and unload; NULL is allowed. */
 void shoali_in_kernel_close(shoali_in_kernel *k);
+/** As what services ask; lives as long as k. */
+const shoali_summer *shoali_in_kernel_summer(const shoali_in_kernel *k);
 /** The program's descriptor, for tests that run it without a network. */
 int shoali_in_kernel_program(const shoali_in_kernel *k);
 
