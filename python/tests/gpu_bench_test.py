@@ -18,7 +18,7 @@ RUN = Path(__file__).resolve().parents[2] / "bench" / "gpu" / "run"
 
 def run(*options):
     return subprocess.run(
-        [sys.executable, str(RUN), *options], capture_output=True, text=True, timeout=110
+        [sys.executable, str(RUN), *options], capture_output=True, text=True, timeout=250
     )
 
 

@@ -58,7 +58,7 @@ def _child(main, rank, ranks, port, folder, pipe, replaces=None):
     os._exit(code)
 
 
-def run(main, ranks=3, limit_s=100, replace=None):
+def run(main, ranks=3, limit_s=200, replace=None):
     """([exit status of each rank, -9 if killed], what they printed). replace: a rank that is
     started once more when it has died; SHOAL_LATE is 1 there, and its status comes last."""
     reader, writer = os.pipe()

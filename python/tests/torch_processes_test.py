@@ -250,7 +250,7 @@ class TorchProcessesTest(launch.RanksTest):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=110,
+            timeout=250,
             env=dict(os.environ, USE_LIBUV="0"),
         )
         self.assertEqual(0, done.returncode, done.stdout[-4000:])

@@ -110,7 +110,7 @@ class Halves(unittest.TestCase):
         )  # fmt: skip
         watcher = Watcher(out)
         watcher.start()
-        r = shoal.run("run", "-n", 4, "--lab", "rate=500mbit", "--", "sh", "-c", text, timeout=110)
+        r = shoal.run("run", "-n", 4, "--lab", "rate=500mbit", "--", "sh", "-c", text)
         codes = {}
         for rank in range(4):
             try:
