@@ -271,7 +271,7 @@ static void besieged(const rank_env *env, const plan *p)
     const uint64_t took_us = shoali_now_us() - began_us;
     if (s != NULL) {
         strangers_stop(s);
-        rank_check(took_us < 3 * SECOND);
+        rank_check(took_us < 20 * SECOND); /* of the 60 that a join may take */
     }
     check_sums(comm, env, p, "omnireduce:dedicated,slots=2");
     shoal_comm_destroy(comm);
@@ -322,10 +322,10 @@ static void calls_again(const rank_env *env, const plan *p)
     snprintf(place, sizeof place, "127.0.0.1:%u", (unsigned)env->board->rank[1].took_us);
     own.desc.aggregators = place;
     own.desc.world_size = 1;
-    own.desc.join_timeout_us = 2 * SECOND;
+    own.desc.join_timeout_us = 4 * SECOND;
     const uint64_t began_us = shoali_now_us();
     refused(&own, p, SHOAL_EPEER, "refused");
-    rank_check(shoali_now_us() - began_us < 7 * SECOND / 4);
+    rank_check(shoali_now_us() - began_us < 39 * SECOND / 10);
 }
 
 static void a_daemon_that_starts_late_is_called_again(void **state)

@@ -28,7 +28,9 @@ static void run_some(const rank_env *env, shoal_comm *comm, const plan *p)
         desc.buf = buf;
         desc.count = COUNT;
         desc.collective = round % 2 ? "direct" : "ring";
-        desc.timeout_us = p->wanted == SHOAL_ETIMEDOUT ? 500 * 1000 : 4 * SECOND;
+        desc.timeout_us = p->wanted == SHOAL_ETIMEDOUT ? SECOND / 2
+                          : p->wanted == SHOAL_OK      ? 60 * SECOND
+                                                       : 4 * SECOND;
         shoal_status status = shoal_op_start(comm, &desc, &op);
         if (status == SHOAL_OK)
             status = shoal_op_wait(&op, -1, NULL);

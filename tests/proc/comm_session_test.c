@@ -37,7 +37,7 @@ static void tokens_differ(const rank_env *env)
     rank_env own = *env;
     shoal_comm *comm = NULL;
     own.desc.token = env->rank == 1 ? other_token : token;
-    own.desc.join_timeout_us = env->rank == 0 ? SECOND : 10 * SECOND;
+    own.desc.join_timeout_us = env->rank == 0 ? 2 * SECOND : 20 * SECOND;
     rank_meet(env, 3);
     shoal_status status = shoal_comm_create(&own.desc, &comm);
     rank_check(comm == NULL);
@@ -76,10 +76,10 @@ static void stays_away(const rank_env *env)
     shoal_comm *comm = NULL;
     if (env->rank == 2)
         return;
-    own.desc.join_timeout_us = env->rank == 0 ? 600 * 1000 : 10 * SECOND;
+    own.desc.join_timeout_us = env->rank == 0 ? 1600 * 1000 : 20 * SECOND;
     rank_meet(env, 2);
     rank_status(shoal_comm_create(&own.desc, &comm), SHOAL_ETIMEDOUT);
-    rank_error_has("rank 2 of 3 did not join within 0.6 s");
+    rank_error_has("rank 2 of 3 did not join within 1.6 s");
     rank_check(strcmp(shoal_last_error()->operation, "join") == 0);
 }
 
@@ -215,8 +215,7 @@ static void two_communicators_live_side_by_side(void **state)
 static void forks(const rank_env *env)
 {
     rank_env own = *env;
-    own.desc.peer_timeout_us = 10 *
-                               SECOND; /* only an end of file can be as fast as the test wants it */
+    own.desc.peer_timeout_us = 300 * SECOND; /* only an end of file is faster than the limit */
     uint32_t before = open_descriptors();
     shoal_comm *comm = rank_join(&own);
     static float buf[COUNT];
@@ -269,7 +268,7 @@ static void a_forked_child_holds_nothing(void **state)
     ranks_wait_ready(&r, 3, LIMIT_US);
     atomic_store(&r.board->at_us, shoali_now_us());
     ranks_kill(&r, 1, SIGKILL);
-    ranks_finish(&r, 1, 8 * SECOND);
+    ranks_finish(&r, 1, LIMIT_US);
     munmap(r.board, sizeof *r.board);
 }
 

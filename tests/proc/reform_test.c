@@ -121,7 +121,7 @@ static uint16_t find_door(const ranks *r)
 {
     char path[300], line[256];
     snprintf(path, sizeof path, "%s.doors", r->place + strlen("file://"));
-    const uint64_t until_us = shoali_now_us() + SECONDS(10);
+    const uint64_t until_us = shoali_now_us() + SECONDS(60);
     FILE *file;
     while ((file = fopen(path, "re")) == NULL) {
         assert_true(shoali_now_us() < until_us);
@@ -132,10 +132,9 @@ static uint16_t find_door(const ranks *r)
     return (uint16_t)strtoul(strrchr(line, ':') + 1, NULL, 10);
 }
 
-/* They stand at the door of rank 0, where the others are to come. */
-static void silent_strangers_do_not_keep_members_apart(void **state)
+/* They stand at the door of rank 0, where the others are to come. How long it took. */
+static uint64_t reform_among_strangers(void)
 {
-    (void)state;
     plan p = {.members = 4, .end_size = 3, .end_epoch = 1};
     ranks r;
     ranks_start(&r, 4, "file", NULL, member, &p);
@@ -146,6 +145,16 @@ static void silent_strangers_do_not_keep_members_apart(void **state)
     ranks_finish(&r, 2, SECONDS(30));
     const uint64_t took_us = shoali_now_us() - began_us;
     strangers_stop(s);
+    return took_us;
+}
+
+/* Who is kept apart is so each time; a busy machine is so now and then. */
+static void silent_strangers_do_not_keep_members_apart(void **state)
+{
+    (void)state;
+    uint64_t took_us = UINT64_MAX;
+    for (int tries = 0; tries < 4 && took_us > (uint64_t)SECONDS(4); tries++)
+        took_us = reform_among_strangers();
     if (took_us > (uint64_t)SECONDS(4))
         fail_msg("it took %.1f s", (double)took_us * 1e-6);
 }
@@ -218,7 +227,7 @@ static void who_was_stopped_comes_back(void **state)
     ranks_kill(&r, 0, SIGSTOP);
     while (atomic_load(&r.board->reformed) < 2 ||
            atomic_load(&r.board->rank[1].steps) < before + 50)
-        assert_true(shoali_now_us() < stopped_us + (uint64_t)SECONDS(15));
+        assert_true(shoali_now_us() < stopped_us + (uint64_t)SECONDS(60));
     ranks_kill(&r, 0, SIGCONT);
     ranks_finish(&r, RANKS_MAX, SECONDS(20));
 }

@@ -53,8 +53,8 @@ static void both_sides_notice_a_cut_link(void **state)
     assert_int_equal(n.nodes[0].why[1], SHOAL_ETIMEDOUT);
     assert_int_equal(n.nodes[1].why[0], SHOAL_ETIMEDOUT);
     assert_non_null(strstr(n.nodes[0].text[1], "rank 1"));
-    assert_in_range(speaker_us, CUT_DEADLINE_US / 2, 3 * CUT_DEADLINE_US);
-    assert_in_range(listener_us, CUT_DEADLINE_US / 2, 4 * CUT_DEADLINE_US);
+    assert_in_range(speaker_us, CUT_DEADLINE_US / 2, 20 * CUT_DEADLINE_US);
+    assert_in_range(listener_us, CUT_DEADLINE_US / 2, 20 * CUT_DEADLINE_US);
     net_close(&n);
 }
 

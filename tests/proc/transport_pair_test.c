@@ -114,11 +114,8 @@ static void a_killed_process_is_noticed_at_once(void **state)
         }
         NET_UNTIL(&p.n, node->sent_ok > 2);
         assert_int_equal(kill(p.child, SIGKILL), 0);
-        uint64_t start_us = shoali_now_us();
         NET_UNTIL(&p.n, node->downs[1] == 1);
-        assert_true(shoali_now_us() - start_us <
-                    2000000); /* deadline_us would be 2 s: it was the end of file */
-        assert_int_equal(node->why[1], SHOAL_EPEER);
+        assert_int_equal(node->why[1], SHOAL_EPEER); /* the end of file; silence is ETIMEDOUT */
         assert_int_equal(node->sent_ok + node->sent_failed, 200);
         assert_int_equal(waitpid(p.child, NULL, 0), p.child);
         net_close(&p.n);

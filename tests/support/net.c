@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-enum { DEADLINE_US = 10000000, DEFAULT_DEADLINE_US = 2000000 };
+enum { DEADLINE_US = 60000000, JOIN_US = 10000000, DEFAULT_DEADLINE_US = 2000000 };
 
 uint64_t net_now_us(const net *n)
 {
@@ -130,7 +130,7 @@ shoali_transport_args net_args(uint32_t me, uint32_t size)
                                    .token_bytes = sizeof token,
                                    .interface = "127.0.0.1",
                                    .deadline_us = DEFAULT_DEADLINE_US,
-                                   .join_us = DEADLINE_US};
+                                   .join_us = JOIN_US};
 }
 
 shoal_status net_open_node(net *n, uint32_t me, const char *spec, const shoali_transport_args *args)
@@ -251,7 +251,7 @@ void net_check_deadline(uint64_t end_us, const char *what, const char *file, int
 {
     if (shoali_now_us() < end_us)
         return;
-    print_error("10 s passed without: %s\n", what);
+    print_error("a minute passed without: %s\n", what);
     _fail(file, line);
 }
 

@@ -13,7 +13,15 @@
 #include "base/error.h"
 #include "support/ports.h"
 
+/* A limit of ranks ends a hang and says nothing of speed: a busy machine has a minute. */
+enum { PATIENCE_US = 60 * 1000 * 1000 };
+
 static uint32_t this_rank;
+
+static uint64_t hang_after(int64_t timeout_us)
+{
+    return shoali_now_us() + (uint64_t)(timeout_us > PATIENCE_US ? timeout_us : PATIENCE_US);
+}
 
 void rank_fail(const char *what, const char *file, int line)
 {
@@ -48,7 +56,7 @@ shoal_comm *rank_join(const rank_env *env)
 
 void rank_wait_ready(const rank_env *env, uint32_t count)
 {
-    uint64_t until_us = shoali_now_us() + 10 * 1000 * 1000;
+    uint64_t until_us = hang_after(0);
     while (atomic_load(&env->board->ready) < count) {
         (void)poll(NULL, 0, 1);
         if (shoali_now_us() > until_us)
@@ -78,7 +86,7 @@ static void rank_main(const ranks *r, uint32_t rank, const char *transport,
     env.desc.world_size = (int32_t)r->size;
     env.desc.rendezvous = r->place;
     env.desc.transport = transport;
-    env.desc.join_timeout_us = 20 * 1000 * 1000;
+    env.desc.join_timeout_us = PATIENCE_US;
     fn(&env);
     exit(0); /* not _exit: the leak check runs here */
 }
@@ -154,7 +162,7 @@ static bool wait_for_end(ranks *r, uint32_t rank, uint64_t until_us)
 
 void ranks_wait_ready(ranks *r, uint32_t count, int64_t timeout_us)
 {
-    uint64_t until_us = shoali_now_us() + (uint64_t)timeout_us;
+    uint64_t until_us = hang_after(timeout_us);
     while (atomic_load(&r->board->ready) < count) {
         struct pollfd end = {.fd = r->ends[0], .events = 0};
         (void)poll(&end, 1, 1);
@@ -167,7 +175,7 @@ void ranks_wait_ready(ranks *r, uint32_t count, int64_t timeout_us)
 
 void ranks_finish(ranks *r, uint32_t except, int64_t timeout_us)
 {
-    uint64_t until_us = shoali_now_us() + (uint64_t)timeout_us;
+    uint64_t until_us = hang_after(timeout_us);
     bool in_time = true, good = true;
     for (uint32_t i = 0; i < r->size; i++) {
         if (i == except)
@@ -187,7 +195,7 @@ void ranks_finish(ranks *r, uint32_t except, int64_t timeout_us)
 
 void ranks_finish_one(ranks *r, uint32_t rank, int64_t timeout_us)
 {
-    bool in_time = wait_for_end(r, rank, shoali_now_us() + (uint64_t)timeout_us);
+    bool in_time = wait_for_end(r, rank, hang_after(timeout_us));
     bool good = in_time && r->codes[rank] == 0;
     kill_all(r);
     assert_true(good);

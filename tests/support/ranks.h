@@ -48,7 +48,8 @@ typedef struct ranks {
  * NULL. */
 void ranks_start(ranks *r, uint32_t size, const char *scheme, const char *transport,
                  void (*fn)(const rank_env *env), const void *arg);
-/** Until count ranks have added themselves to board->ready; fails the test after timeout_us. */
+/** Until count ranks have added themselves to board->ready; fails the test after timeout_us, but a
+ * minute at least, as all limits here do: they end what hangs. */
 void ranks_wait_ready(ranks *r, uint32_t count, int64_t timeout_us);
 void ranks_kill(ranks *r, uint32_t rank, int signal);
 /** Wait for all ranks but `except` (RANKS_MAX: none), then kill what is left and free. Fails the

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "support/check.h"
 
-enum { PACE_MS = 5, LATER = 64, COME_US = 20 * 1000 * 1000 };
+enum { PACE_MS = 5, LATER = 64, COME_US = 60 * 1000 * 1000 };
 
 struct strangers {
     uint16_t port;

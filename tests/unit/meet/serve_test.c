@@ -52,10 +52,9 @@ static void strangers_do_no_harm(void **state)
     place_release(p.place, p.fd);
 }
 
-/* A thousand that connect and say nothing, and more all the time, delay nobody. */
-static void silent_strangers_delay_nobody(void **state)
+/* A thousand that connect and say nothing, and more all the time. How long the join took. */
+static uint64_t join_among_strangers(void)
 {
-    (void)state;
     static party p;
     party_prepare(&p, "tcp", 3, PARTY_LONG_US);
     party_start(&p.guests[0]);
@@ -69,9 +68,20 @@ static void silent_strangers_delay_nobody(void **state)
     const uint64_t took_us = shoali_now_us() - began_us;
     strangers_stop(s);
     party_assert_all(&p, SHOAL_OK, NULL);
-    if (took_us > 30 * 1000 * 1000)
-        fail_msg("the join took %.1f s", (double)took_us * 1e-6);
     place_release(p.place, p.fd);
+    return took_us;
+}
+
+/* Whom strangers delay they delay each time; a busy machine does so now and then. */
+static void silent_strangers_delay_nobody(void **state)
+{
+    (void)state;
+    const uint64_t limit_us = 4 * 1000 * 1000;
+    uint64_t took_us = UINT64_MAX;
+    for (int tries = 0; tries < 4 && took_us > limit_us; tries++)
+        took_us = join_among_strangers();
+    if (took_us > limit_us)
+        fail_msg("the join took %.1f s", (double)took_us * 1e-6);
 }
 
 /* A stream of the same job that comes as `rank`. */
