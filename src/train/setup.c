@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/plain_file.h"
 #include "comm/comm.h"
 #include "data/augment.h"
 #include "driver/driver.h"
@@ -351,6 +352,8 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     plan_steps(train);
     if (train->comm != NULL) /* another training's on it: a checkpoint brings its own */
         shoali_comm_forget_residuals(train->comm);
+    if (train->desc.dump_gradients != NULL && train->rank == 0) /* not a thousand steps on */
+        SHOALI_TRY(shoali_plain_folder(train->desc.dump_gradients));
     SHOALI_TRY(shoali_folder_enter(train));
     SHOALI_TRY(shoali_events_open(train));
     if (train->desc.resume != NULL && train->membership == 0) /* else others have the state */

@@ -6,6 +6,7 @@ within a second that names the option or the value, and nothing is written.
 A new verb or option is swept by being registered. SHOAL_FLAGS_ALL=1 tries all (minutes); else each
 run draws a part, by SHOAL_TEST_SEED."""
 import concurrent.futures
+import errno
 import json
 import os
 import random
@@ -17,7 +18,7 @@ import flags_verbs
 import shoal
 from flags_sweep import Case
 
-LONG = b"x" * 100_000  # a word of execve has at most 128 KiB
+WORD = 32 * os.sysconf("SC_PAGE_SIZE") - 1  # bytes: Linux refuses a longer one, so 1 MB of them
 NUMBERS = [b"abc", b"3x", b"-1", b"nan", b"inf", b"1e300", b"18446744073709551616", b" 3", b"0x",
            b"3\x1b[31m", b"3\xff", b"--json"]  # fmt: skip
 TEXTS = [b"no:such=thing", b"\x1b]0;owned\x07", b"\xff\xfe\x9b31m", b",", b":", b"=", b"%s%n"]
@@ -44,7 +45,8 @@ def cases_of(verb, options, draw):
             yield Case(verb, option, [flag + b"=1", *base], "a value for a switch", names=[flag])
             continue
         yield Case(verb, option, [flag + b"=", *base], "empty", names=[flag])
-        yield Case(verb, option, [flag + b"=" + LONG, *base], "100,000 bytes", names=[flag])
+        longest = (flag + b"=").ljust(WORD, b"x")
+        yield Case(verb, option, [longest, *base], "as long as can be", names=[flag])
         yield Case(verb, option, [flag], "without a value", names=[flag])
         twice = [flag + b"=1", flag + b"=2", *base]
         if option.repeats:
@@ -64,6 +66,16 @@ class Flags(flags_sweep.Sweep):
         for verb in self.verbs:
             self.assertIn(verb, flags_verbs.BASES, "say how it is run in a moment")
         self.assertGreater(sum(map(len, self.verbs.values())), 200)
+
+    def test_no_longer_word_comes_in(self):
+        """What is longer is in a file: long_values_test.py."""
+        for length, comes in ((WORD, True), (WORD + 1, False), (1 << 20, WORD >= 1 << 20)):
+            try:
+                said = shoal.run("--job=".ljust(length, "x")).stderr
+            except OSError as error:
+                self.assertEqual((errno.E2BIG, False), (error.errno, comes))
+            else:
+                self.assertTrue(comes and said, length)
 
     def test_bases_work(self):
         """Else a refusal below would say nothing."""

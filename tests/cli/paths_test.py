@@ -10,17 +10,21 @@ import flags_verbs
 import shoal
 from flags_sweep import Case, tree_of
 
+TEXTS = ("bytes", "a word of 1 MB", "JSON of 1 MB")  # to who takes any
+
+
 def read_cases(verb, option, words, at):
     """Where a file or folder is read, what is none. `words` takes the path for None."""
     other = at("file" if option is not None and option.arg == "DIR" else "folder")
     for what, path in (("missing", at("missing")), ("of the other kind", other),
                        ("a pipe", at("pipe")), ("links in a circle", at("circle")),
                        ("nothing in it", at("empty")), ("no end", b"/dev/zero"),
-                       ("bytes", at("bytes")), ("below a file", at("file") + b"/x"),
+                       ("bytes", at("bytes")), ("a word of 1 MB", at("word")),
+                       ("JSON of 1 MB", at("long.json")), ("below a file", at("file") + b"/x"),
                        ("long", b"/" + b"x" * 300)):  # fmt: skip
         codes = (77,) if option is not None and option.arg == "PATH" else (1, 2)
         yield Case(verb, option, flags_verbs.put(words, path), what, codes=codes,
-                   refused=(verb, what) != (("data", "text"), "bytes"),
+                   refused=verb != ("data", "text") or what not in TEXTS,
                    names=[[path, f"--{option.name}" if option else path]])  # fmt: skip
 
 
@@ -70,7 +74,9 @@ def make_paths(folder):
     for name in ("pipe", "other-pipe"):
         os.mkfifo(os.path.join(folder, name))
     os.symlink("circle", os.path.join(folder, "circle"))
-    for name, content in (("file", b"text\n"), ("empty", b""), ("bytes", bytes(range(256)) * 64)):
+    word = b"x" * (1 << 20)
+    for name, content in (("file", b"text\n"), ("empty", b""), ("bytes", bytes(range(256)) * 64),
+                          ("word", word), ("long.json", b'{"' + word + b'": "' + word + b'"}')):
         with open(os.path.join(folder, name), "wb") as file:
             file.write(content)
 
