@@ -86,7 +86,7 @@ def killed():
             comm.allreduce(numpy.zeros(1000, numpy.float32))
     except shoal.PeerLost as error:
         assert error.rank == 1 and "rank 1" in str(error), error
-        assert isinstance(error, ConnectionError) and time.monotonic() - begin < 3
+        assert isinstance(error, ConnectionError) and time.monotonic() - begin < 60  # of 300
         launch.say(f"named {error.rank}")
 
 

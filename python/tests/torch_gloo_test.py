@@ -16,12 +16,12 @@ import torch.distributed as dist  # noqa: E402
 
 import shoal  # noqa: E402, F401
 
-SOON = datetime.timedelta(seconds=1)
+SOON = datetime.timedelta(seconds=2)  # others come within it, however busy the machine
 
 
 def begin():
     """(rank, ranks, [the group of ours, a group of Gloo's])."""
-    dist.init_process_group("shoal", timeout=datetime.timedelta(seconds=30))
+    dist.init_process_group("shoal", timeout=datetime.timedelta(seconds=60))
     both = [dist.new_group(), dist.new_group(backend="gloo")]
     return dist.get_rank(), dist.get_world_size(), both
 
@@ -73,7 +73,7 @@ def a_groups_timeout_is_kept():
     calls = (dist.barrier, lambda group: dist.all_reduce(torch.ones(3, 3).double(), group=group))
     calls += (lambda group: dist.recv(torch.zeros(1), 1, group=group),)
     for call in calls:
-        short = dist.new_group(timeout=datetime.timedelta(seconds=0.3))
+        short = dist.new_group(timeout=datetime.timedelta(seconds=1))
         said = error_of(lambda: call(group=short)) if rank != 1 else "rank 1 is not here"
         assert said and "rank 1" in said, said
         assert rank == 1 or " Timed out " in said, said  # as PyTorch's tests of Gloo look for it
@@ -125,7 +125,7 @@ def receive_from_anybody():
         dist.barrier()
     if rank == 0:
         said = error_of(lambda: dist.irecv(torch.zeros(1), group=groups[0], tag=9).wait(SOON))
-        assert "nobody has sent within 1 s" in said, said
+        assert "nobody has sent within 2 s" in said, said
     dist.barrier()
 
 
@@ -156,7 +156,7 @@ def monitored(group, rank, missing, all_ranks):
     """What a monitored barrier without some members says."""
     if rank in missing:
         return None
-    limit = SOON if missing else datetime.timedelta(seconds=30)
+    limit = SOON if missing else datetime.timedelta(seconds=60)
     return error_of(lambda: group.monitored_barrier(limit, wait_all_ranks=all_ranks))
 
 
@@ -164,9 +164,9 @@ def monitored_barrier():
     rank, n, groups = begin()
     for missing, all_ranks, words in (
         ([], False, None),
-        ([2], False, "Rank 2 failed to pass monitoredBarrier in 1000 ms"),
-        ([1, 2], True, "Ranks 1, 2 failed to pass monitoredBarrier in 1000 ms"),
-        ([1, 2], False, "Rank 1 failed to pass monitoredBarrier in 1000 ms"),
+        ([2], False, "Rank 2 failed to pass monitoredBarrier in 2000 ms"),
+        ([1, 2], True, "Ranks 1, 2 failed to pass monitoredBarrier in 2000 ms"),
+        ([1, 2], False, "Rank 1 failed to pass monitoredBarrier in 2000 ms"),
         ([], True, None),
     ):
         for backend in ("shoal",) if len(missing) == 2 and all_ranks else ("shoal", "gloo"):
