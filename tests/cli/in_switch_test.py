@@ -19,7 +19,7 @@ import shoal
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 LIBRARY = os.path.join(shoal.BUILD, "libshoal.so")
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 # Half of all blocks are not zero anywhere; magnitudes differ by a billion.
 RANK = """

@@ -78,7 +78,7 @@ class RunFile(unittest.TestCase):
         argv = [os.path.abspath(shoal.SHOAL), *map(str, self.words("killed", "--compute-ms", 20))]
         with subprocess.Popen(argv, cwd=self.folder, stderr=subprocess.DEVNULL,
                               start_new_session=True) as job:
-            end = time.monotonic() + 30
+            end = time.monotonic() + 60
             while not os.path.exists(os.path.join(out, "checkpoints/latest")):
                 self.assertLess(time.monotonic(), end)
             os.killpg(job.pid, signal.SIGKILL)

@@ -137,7 +137,7 @@ class Terminal:
         size = fcntl.ioctl(self.slave, termios.TIOCGWINSZ, bytes(8))
         return f"{lines}, size {struct.unpack('HHHH', size)}"
 
-    def until(self, condition, seconds=30):
+    def until(self, condition, seconds=60):
         """Until condition(screen)."""
         end = time.monotonic() + seconds
         while not condition(self.screen):
@@ -149,7 +149,7 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def end(self, seconds=30):
+    def end(self, seconds=60):
         """The exit code, once it has ended; all that it said is on the screen."""
         end = time.monotonic() + seconds
         while self.job.poll() is None:

@@ -54,7 +54,7 @@ class Ends(Watch):
         self.assertTrue(t.is_as_before())
         self.assertIn("over: job night: 2 ranks, 1 running, 1 dead; up 312 s; rank 1 (b) is dead",
                       t.screen.text())  # fmt: skip
-        said += lines.communicate(timeout=30)[0]
+        said += lines.communicate(timeout=60)[0]
         self.assertEqual(lines.returncode, 5)
         self.assertRegex(said, r"(?m)^\d\d:\d\d:\d\d job night: .*; [0-9.]+ operations/s; rank 1 ")
         self.assertNotIn("\x1b", said)
