@@ -26,7 +26,7 @@
 
 #include "cli.h"
 
-enum { CHECK_S = 10, LINE_BYTES = 512, TAIL_BYTES = 2048 };
+enum { LINE_BYTES = 512, TAIL_BYTES = 2048 };
 
 typedef enum verdict {
     SILENT, /* nothing has come from there */
@@ -55,6 +55,16 @@ static int64_t now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+unsigned hosts_wait_s(void)
+{
+    enum { USUAL_S = 10, MOST_S = 600 };
+    const char *text = getenv("SHOAL_HOSTS_WAIT");
+    int64_t seconds = USUAL_S;
+    if (text == NULL || text[0] == '\0')
+        return USUAL_S;
+    return cli_parse_int(text, 1, MOST_S, &seconds) ? (unsigned)seconds : 0;
 }
 
 /* ------------------------------------------------------------------ asking */
@@ -154,7 +164,7 @@ static bool is_answered(const probe *p)
 static void listen_to(probe *probes, uint32_t count)
 {
     struct pollfd fds[2 * REMOTE_MAX_HOSTS];
-    const int64_t end = now_ms() + CHECK_S * 1000;
+    const int64_t end = now_ms() + 1000 * (int64_t)hosts_wait_s();
     for (int64_t left; (left = end - now_ms()) > 0;) {
         bool open = false;
         for (uint32_t i = 0; i < count; i++) {
@@ -251,7 +261,8 @@ static void explain(probe *p, const remote_hosts *hosts, const char *program, FI
     const cause *known = p->verdict == SILENT ? cause_of(p) : NULL;
     const char *words = p->verdict <= HERE && known == NULL ? last_words(p) : "";
     if (is_silent(p))
-        fprintf(out, "it did not answer within %d s", CHECK_S);
+        fprintf(out, "it did not answer within %u s; SHOAL_HOSTS_WAIT gives it more",
+                hosts_wait_s());
     else if (p->verdict == NO_SHOAL && hosts->path != NULL)
         fprintf(out, "there is no %s/shoal; --path is the folder where shoal lies there",
                 hosts->path);
@@ -325,6 +336,9 @@ static void end(probe *p, bool holds)
 int hosts_check(const char *verb, const remote_hosts *hosts, const char *program, uint16_t port,
                 hosts_ports *ports_out)
 {
+    if (hosts_wait_s() == 0)
+        return cli_usage(verb, "SHOAL_HOSTS_WAIT=%.32s: wanted whole seconds from 1 to 600",
+                         getenv("SHOAL_HOSTS_WAIT"));
     probe *probes = calloc(hosts->count, sizeof *probes);
     int input[2] = {-1, -1};
     uint32_t count = 0;

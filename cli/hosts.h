@@ -11,16 +11,19 @@ typedef struct hosts_ports {
 } hosts_ports;
 
 /**
- * Ask all hosts at once, within ten seconds, whether the job can start there: ssh lets us in, shoal
- * lies there and is of our version, program is found, the ports are free. Prints a sentence for
- * each host that fails.
+ * Ask all hosts at once, for as long as hosts_wait_s() says, whether the job can start there: ssh
+ * lets us in, shoal lies there and is of our version, program is found, the ports are free. Prints
+ * a sentence for each host that fails.
  * @param program   what the ranks run.
  * @param port      wanted for MASTER_PORT (the next one for rank 0's store); 0: free ones.
  * @param ports_out set on success.
- * @return CLI_OK; CLI_DEADLINE if hosts were only silent; else CLI_FAILED.
+ * @return CLI_OK; CLI_USAGE; CLI_DEADLINE if hosts were only silent; else CLI_FAILED.
  */
 int hosts_check(const char *verb, const remote_hosts *hosts, const char *program, uint16_t port,
                 hosts_ports *ports_out);
+
+/** SHOAL_HOSTS_WAIT: how long a host may take to answer; 0: it says something else. */
+unsigned hosts_wait_s(void);
 
 /** What starts where, on standard error. */
 void hosts_tell(const char *verb, const remote_hosts *hosts, const char *program, uint16_t port);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "hosts.h"
 #include "remote.h"
 
 /* One argument for the remote shell: 'it'\''s'. */
@@ -142,7 +143,9 @@ static void exec_ssh(const char *verb, const char *host, char *script)
     if (shell == NULL)
         shell = "ssh";
     /* ssh itself must neither ask nor wait: nobody answers for a dozen hosts at once. */
-    static char option[] = "-o", batch[] = "BatchMode=yes", patience[] = "ConnectTimeout=10";
+    static char option[] = "-o", batch[] = "BatchMode=yes";
+    char patience[32];
+    snprintf(patience, sizeof patience, "ConnectTimeout=%u", hosts_wait_s());
     char *ssh[] = {strdup(shell), option, batch, option, patience, strdup(host), script, NULL};
     if (getenv("SHOAL_RSH") != NULL)
         memcpy(&ssh[1], &ssh[5], 3 * sizeof *ssh);

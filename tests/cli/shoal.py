@@ -15,6 +15,7 @@ BUILD = os.environ.get("SHOAL_BUILD", "build/dev")
 SHOAL = os.environ.get("SHOAL") or os.path.join(BUILD, "shoal")
 SKIP = 77
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.environ.setdefault("SHOAL_HOSTS_WAIT", "60")  # a login may take long on a busy machine
 # A shell's `&` and nohup have them ignored, and who is started inherits that.
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:

@@ -93,7 +93,7 @@ class Site:
         self.write(
             "rsh",
             f"#!/bin/sh\nexec ssh -F {self.path('ssh_config')} -o BatchMode=yes "
-            '-o ConnectTimeout=10 "$@"\n',
+            '-o ConnectTimeout=60 "$@"\n',
         )
         os.chmod(self.path("rsh"), 0o700)
 
@@ -184,8 +184,10 @@ class Ssh(unittest.TestCase):
             "changed": "its key is another one than known_hosts has",
             "down": "connection refused",
             "denied": "permission denied",
-            "mute": "did not answer within 10 s",
+            "mute": "did not answer within 15 s; SHOAL_HOSTS_WAIT gives it more",
         }
+        self.addCleanup(self.env.update, self.env.copy())
+        self.env.update(SHOAL_HOSTS_WAIT="15")
         silent = self.start("--", "true", hosts="127.0.0.1,mute")
         began = self.site.path("began")
         out, err = self.launch("--", "touch", began, hosts=",".join(["127.0.0.1", *bad]), code=1)
@@ -199,6 +201,14 @@ class Ssh(unittest.TestCase):
         self.assertIn("nothing was started, as 5 of 6 hosts cannot take part", lines[-1])
         err = silent.communicate(timeout=60)[1]
         self.assertEqual((6, 2), (silent.returncode, len(err.splitlines())), err)
+
+    def test_how_long_a_host_may_take(self):
+        for wait, says in (("x", "=x: wanted"), ("0", "=0: wanted"), ("601", "from 1 to 600"),
+                           ("1", "mute: it did not answer within 1 s")):  # fmt: skip
+            done = shoal.run("run", "--hosts", "mute", "--", "true",
+                             env={**self.env, "SHOAL_HOSTS_WAIT": wait})  # fmt: skip
+            self.assertEqual(6 if wait == "1" else 2, done.returncode, done.stderr)
+            self.assertIn(says, done.stderr)
 
     def folder_with(self, script):
         folder = tempfile.mkdtemp(dir=self.site.folder)
