@@ -14,9 +14,10 @@ import shoal
 class Job:
     """A job under way that may change its members; ended with the test."""
 
-    def __init__(self, folder, data, sync, *, workers=3, spares=1, epochs=20):
+    def __init__(self, folder, data, sync, *, codec="identity", workers=3, spares=1, epochs=20):
         self.out = tempfile.mkdtemp(dir=folder)
         words = ["train", "--model", "mlp-small", "--data", data, "--batch", 8, "--sync", sync]
+        words += ["--codec", codec]
         words += ["--on-loss", "reform", "--spares", spares, "--workers", workers]
         words += ["--epochs", epochs, "--compute-ms", 8, "--peer-timeout", 1, "--no-eval", "--json"]
         self.process = subprocess.Popen(
@@ -65,9 +66,11 @@ class Newcomers(unittest.TestCase):
         return result
 
     def test_a_spare_takes_the_place_of_the_killed(self):
-        for sync, victim in (("local_sgd:every=4", 0), ("hop:graph=complete", 2)):
+        for sync, codec, victim in (
+            ("local_sgd:every=4", "identity", 0), ("hop:graph=complete", "eden:bits=4", 2),
+        ):
             with self.subTest(sync=sync):
-                job = Job(self.folder, self.data, sync)
+                job = Job(self.folder, self.data, sync, codec=codec)
                 job.kill(victim)
                 self.result(job, 3, 1)
                 last = job.events("members")[-1]

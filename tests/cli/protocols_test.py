@@ -26,6 +26,8 @@ PROTOCOLS = (
     "hop:backup=1",
     "hop:staleness=2",
 )
+# Those that code whole models have receives open all along, for which a checkpoint must not wait.
+CODED = (("d_psgd", "topk"), ("hop:backup=1", "eden:bits=4"), ("ad_psgd", "expo"))
 
 
 class Protocols(unittest.TestCase):
@@ -47,25 +49,28 @@ class Protocols(unittest.TestCase):
         )
 
     def test_each_ends_with_a_run_folder_and_goes_on_from_it(self):
-        for sync in PROTOCOLS:
-            with self.subTest(sync=sync):
-                out = os.path.join(self.folder, sync.replace(":", "-"))
-                done = self.train(sync, out)  # six steps
+        for sync, codec in (*((sync, "identity") for sync in PROTOCOLS), *CODED):
+            with self.subTest(sync=sync, codec=codec):
+                out = os.path.join(self.folder, f"{sync}-{codec}".replace(":", "-"))
+                done = self.train(sync, out, "--codec", codec)  # six steps
                 self.assertEqual(0, done.returncode, done.stderr)
                 self.assertTrue(os.path.exists(os.path.join(out, "checkpoints", "latest")))
-                done = self.train(sync, out, "--resume", out, "--epochs", 2)
+                done = self.train(sync, out, "--codec", codec, "--resume", out, "--epochs", 2)
                 self.assertEqual(0, done.returncode, done.stderr)
 
     def test_what_would_be_ignored_is_refused_before_anything_starts(self):
-        for sync in ("hop", "d_psgd", "ad_psgd", "ripples:smart"):
+        for sync, codec in (
+            ("hop:staleness=2", "topk"), ("d_psgd", "powersgd"), ("ad_psgd", "eden:bits=2"),
+            ("ripples:smart", "eden:bits=2"),
+        ):
             out = os.path.join(self.folder, "refused")
             for done in (
-                self.train(sync, out, "--codec", "eden:bits=2"),
-                shoal.run("sim", "--sync", sync, "--workers", 4, "--codec", "eden:bits=2"),
+                self.train(sync, out, "--codec", codec),
+                shoal.run("sim", "--sync", sync, "--workers", 4, "--codec", codec),
             ):
                 self.assertEqual(2, done.returncode, done.stderr)
                 self.assertIn(f"--sync {sync.split(':')[0]}", done.stderr)
-                self.assertIn("--codec eden", done.stderr)
+                self.assertIn(f"--codec {codec.split(':')[0]}", done.stderr)
             done = self.train(sync, out, "--collective", "direct")
             self.assertEqual(2, done.returncode, done.stderr)
             self.assertIn("would make its last average only", done.stderr)
