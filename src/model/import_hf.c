@@ -90,6 +90,8 @@ typedef struct sizes {
     uint64_t qrank, kvrank, rope, vdim;
     int qkvbias;
     bool tied, balanced;
+    bool other; /* what planners need not know, and parts cannot make */
+    double theta, eps;
 } sizes;
 
 /* What the transformer layer cannot say is not left out silently. */
@@ -161,6 +163,35 @@ static shoal_status read_attention(const json_t *root, const family *f, sizes *s
     return size_of(root, "v_head_dim", 1 << 16, 0, &s->vdim);
 }
 
+/* A number, or what the family's own code takes where the file says nothing. */
+static double number_of(const json_t *root, const char *key, double fallback)
+{
+    const json_t *value = json_object_get(root, key);
+    return json_is_number(value) ? json_number_value(value) : fallback;
+}
+
+/* What planners do not ask for: rope_theta and rope_scaling, of newer files in rope_parameters. */
+static void read_manners(const json_t *root, sizes *s)
+{
+    const json_t *rope = json_object_get(root, "rope_parameters");
+    const json_t *scaling = json_object_get(root, "rope_scaling");
+    const char *type = json_string_value(json_object_get(rope, "rope_type"));
+    const char *act = json_string_value(json_object_get(root, "hidden_act"));
+    const double window = number_of(root, "sliding_window", 0);
+    const double part = number_of(root, "partial_rotary_factor", 1);
+    s->theta = number_of(rope, "rope_theta", number_of(root, "rope_theta", 10000));
+    s->eps = number_of(root, "rms_norm_eps", 1e-6);
+    s->other = (type != NULL && strcmp(type, "default") != 0) ||
+               (scaling != NULL && !json_is_null(scaling)) ||
+               (act != NULL && strcmp(act, "silu") != 0) || part != 1 ||
+               (window > 0 && window < (double)s->length) || !(s->theta >= 1 && s->theta <= 1e12) ||
+               !(s->eps >= 0 && s->eps <= 1);
+    if (s->other) { /* nobody reads them */
+        s->theta = 10000;
+        s->eps = 1e-5;
+    }
+}
+
 static shoal_status read_sizes(const json_t *root, const family *f, sizes *s)
 {
     SHOALI_TRY(size_of(root, "hidden_size|n_embd", 1 << 20, 0, &s->width));
@@ -174,6 +205,7 @@ static shoal_status read_sizes(const json_t *root, const family *f, sizes *s)
     SHOALI_TRY(read_mixture(root, f, s));
     const json_t *tied = json_object_get(root, "tie_word_embeddings");
     s->tied = tied != NULL ? json_is_true(tied) : f->tied;
+    read_manners(root, s);
     return SHOAL_OK;
 }
 
@@ -191,11 +223,12 @@ static void list_block(const family *f, const sizes *s, bool dense, shoali_layer
                  (count)s->qrank, (count)s->kvrank, (count)s->rope, (count)s->vdim);
     shoali_layer_list_add(list,
                           "transformer:heads=%llu,kv=%llu,dim=%llu,ff=%llu%s%s,norms=%d,"
-                          "qkvbias=%d%s%s%s",
+                          "qkvbias=%d%s%s%s%s,theta=%.9g,eps=%.9g",
                           (count)s->heads, (count)s->kv, (count)s->dim,
                           (count)(dense && s->dense_ff > 0 ? s->dense_ff : s->ff), experts, latent,
                           f->norms, s->qkvbias, f->gated ? ",gated" : "",
-                          f->bias ? "" : ",bias=off", f->headnorm ? ",headnorm" : "");
+                          f->bias ? "" : ",bias=off", f->headnorm ? ",headnorm" : "",
+                          s->other ? ",other" : "", s->theta, s->eps);
 }
 
 static void list_layers(const family *f, const sizes *s, shoali_layer_list *list)
@@ -206,8 +239,9 @@ static void list_layers(const family *f, const sizes *s, shoali_layer_list *list
                           (count)s->width, (count)positions);
     for (uint64_t l = 0; l < s->layers; l++)
         list_block(f, s, s->experts == 0 || l < s->dense, list);
-    shoali_layer_list_add(list, "unembedding:vocab=%llu,norm=%d,tied=%s,bias=%s", (count)s->vocab,
-                          f->norm, s->tied ? "on" : "off", f->headbias ? "on" : "off");
+    shoali_layer_list_add(list, "unembedding:vocab=%llu,norm=%d,tied=%s,bias=%s,eps=%.9g",
+                          (count)s->vocab, f->norm, s->tied ? "on" : "off",
+                          f->headbias ? "on" : "off", s->eps);
 }
 
 bool shoali_is_hf_config(const json_t *root)

@@ -168,6 +168,8 @@ static const shoali_key transformer_keys[] = {
     KEY_FLAG(shoali_transformer_params, bias, "on", "products and norms add learned values"),
     KEY_FLAG(shoali_transformer_params, headnorm, "off", "norms of each head's query and key"),
     KEY_FLAG(shoali_transformer_params, balanced, "off", "the router adds a value per expert"),
+    KEY_FLAG(shoali_transformer_params, other, "off",
+             "rope that is stretched, windows, or no silu: planners need not know, parts refuses"),
     {"theta", SHOALI_KEY_FLOAT, offsetof(shoali_transformer_params, theta), 1, 1e12, NULL, "10000",
      "with parts: base of the slowest turn of rope"},
     {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_transformer_params, eps), 0, 1, NULL, "1e-5",

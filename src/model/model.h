@@ -243,6 +243,7 @@ typedef struct shoali_transformer_params {
     int64_t qrank, kvrank, rope, vdim;           /* latent attention; kvrank 0: none */
     int64_t norms, qkvbias; /* qkvbias 1: on queries, keys, values; 2: and out */
     bool gated, bias, headnorm, balanced;
+    bool other; /* something that only who runs it needs to know, and that nothing here runs */
     double theta, eps; /* of rope and of norms: planners need neither */
 } shoali_transformer_params;
 /** What a transformer consists of, in elements; all of one block of this width. */

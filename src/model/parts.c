@@ -49,6 +49,7 @@ static shoal_status check_block(const shoali_transformer_params *p)
         {p->qkvbias > 0, "queries, keys and values that add learned values (qkvbias=)"},
         {p->experts > 0, "mixtures of experts (experts=)"},
         {p->kvrank > 0, "latent attention (kvrank=)"},
+        {p->other, "stretched rope, windows or activations other than silu (other)"},
         {p->headnorm, "norms of heads (headnorm)"},
         {p->norms != 2, "blocks with other than two norms (norms=)"},
     };

@@ -17,6 +17,7 @@
 #include "train/checkpoint_about.h"
 #include "train/run_file.h"
 #include "train/weights.h"
+#include "train/weights_llama.h"
 
 /* ---------------------------------------------------------------- opening */
 
@@ -278,6 +279,23 @@ static shoal_status find_target(const char *path, char target_out[PATH_MAX])
                : shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
 }
 
+static shoal_status write_folder(const shoal_deploy *d, const char *folder)
+{
+    char path[PATH_MAX];
+    if (!shoali_is_llama(d->train->model))
+        return shoali_fail(SHOAL_EINVAL,
+                           "%s: a folder with config.json is for models of LLaMA's kind, which "
+                           "model %s is not; name a file",
+                           folder, d->train->info.name);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot make the folder %s", folder);
+    if ((size_t)snprintf(path, sizeof path, "%sconfig.json", folder) >= sizeof path - 32)
+        return shoali_fail(SHOAL_EINVAL, "%.64s...: a path that is too long", folder);
+    SHOALI_TRY(shoali_llama_config(d->train->model, path));
+    snprintf(path, sizeof path, "%smodel.safetensors", folder);
+    return shoal_deploy_weights(d, path);
+}
+
 shoal_status shoal_deploy_weights(const shoal_deploy *d, const char *path)
 {
     size_t count = 0;
@@ -285,6 +303,8 @@ shoal_status shoal_deploy_weights(const shoal_deploy *d, const char *path)
     struct stat info;
     if (path == NULL || *path == '\0')
         return shoali_fail(SHOAL_EINVAL, "shoal_deploy_weights: which file?");
+    if (path[strlen(path) - 1] == '/')
+        return write_folder(d, path);
     SHOALI_TRY(find_target(path, target));
     const float *state = shoali_net_state(d->train->net, &count);
     const shoal_status status = shoali_weights_write(target, d->train->model, d->train->params,

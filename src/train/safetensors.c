@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -360,6 +361,53 @@ shoal_status shoali_safetensors_read(const shoali_safetensors *file, const char 
                            file->path, name, dtype, (unsigned long long)(end - start),
                            count * sizeof(float));
     memcpy(out, file->map + file->data_start + start, count * sizeof(float));
+    return SHOAL_OK;
+}
+
+bool shoali_safetensors_is_float(const char *dtype)
+{
+    return strcmp(dtype, "F32") == 0 || strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0;
+}
+
+/* The upper half of a float32. */
+static float of_bf16(uint16_t word)
+{
+    const uint32_t bits = (uint32_t)word << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE 754: a sign, 5 bits of exponent, 10 of fraction. */
+static float of_half(uint16_t word)
+{
+    const int exponent = word >> 10 & 31, fraction = word & 1023;
+    const float sign = (word & 0x8000) != 0 ? -1.0f : 1.0f;
+    if (exponent == 31)
+        return fraction != 0 ? NAN : sign * INFINITY;
+    return sign * (exponent == 0 ? ldexpf((float)fraction, -24)
+                                 : ldexpf((float)(fraction | 1024), exponent - 25));
+}
+
+shoal_status shoali_safetensors_read_float(const shoali_safetensors *file, const char *name,
+                                           float *out, size_t count)
+{
+    enum { CHUNK = 1024 };
+    uint16_t words[CHUNK]; /* those of the file need not be aligned */
+    uint64_t start = 0, end = 0;
+    const json_t *entry = json_object_get(file->header, name);
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    if (dtype == NULL || strcmp(dtype, "F32") == 0 || !shoali_safetensors_is_float(dtype) ||
+        !range_of(entry, &start, &end) || end - start != count * sizeof *words)
+        return shoali_safetensors_read(file, name, out, count);
+    const bool bf16 = dtype[0] == 'B';
+    for (size_t at = 0, part; at < count; at += part) {
+        part = count - at < CHUNK ? count - at : CHUNK;
+        memcpy(words, file->map + file->data_start + start + at * sizeof *words,
+               part * sizeof *words);
+        for (size_t i = 0; i < part; i++)
+            out[at + i] = bf16 ? of_bf16(words[i]) : of_half(words[i]);
+    }
     return SHOAL_OK;
 }
 

@@ -6,6 +6,7 @@
 #define SHOALI_TRAIN_SAFETENSORS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,11 @@ void shoali_safetensors_close(shoali_safetensors *file);
 /** Copy a float32 tensor of exactly count elements; ECORRUPT: missing, another type or size. */
 SHOAL_MUST_USE shoal_status shoali_safetensors_read(const shoali_safetensors *file,
                                                     const char *name, float *out, size_t count);
+/** Whether a type is F32, F16 or BF16, and the same as above of any of these. */
+bool shoali_safetensors_is_float(const char *dtype);
+SHOAL_MUST_USE shoal_status shoali_safetensors_read_float(const shoali_safetensors *file,
+                                                          const char *name, float *out,
+                                                          size_t count);
 /** Name of tensor i in the header's order, and its elements; NULL at the end. */
 const char *shoali_safetensors_name(const shoali_safetensors *file, size_t i, size_t *count_out);
 /** Type ("F32") and shape of a tensor; NULL: there is none of that name, or of more than eight

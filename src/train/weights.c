@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "train/weights_llama.h"
 
 enum { NAME_BYTES = 160, SHAPE_BYTES = 96 };
 
@@ -26,6 +27,15 @@ static const row rows[] = {
     {"dense", "bias", "bias", NULL, VECTOR},
     {"framewise", "weight", "weight", NULL, MATRIX},
     {"framewise", "bias", "bias", NULL, VECTOR},
+    {"lookup", "table", "weight", NULL, MATRIX},
+    {"rmsnorm", "scale", "weight", NULL, VECTOR},
+    {"attention", "query", "q_proj.weight", NULL, MATRIX},
+    {"attention", "key", "k_proj.weight", NULL, MATRIX},
+    {"attention", "value", "v_proj.weight", NULL, MATRIX},
+    {"attention", "out", "o_proj.weight", NULL, MATRIX},
+    {"swiglu", "gate", "gate_proj.weight", NULL, MATRIX},
+    {"swiglu", "up", "up_proj.weight", NULL, MATRIX},
+    {"swiglu", "down", "down_proj.weight", NULL, MATRIX},
     {"batchnorm", "scale", "weight", NULL, VECTOR},
     {"batchnorm", "shift", "bias", NULL, VECTOR},
     {"lstm", "input", "weight_ih_l0", NULL, MATRIX},
@@ -47,6 +57,7 @@ typedef struct foreign {
 typedef struct list {
     foreign *items; /* [room] */
     size_t count, room;
+    bool llama; /* named as a whole model of Hugging Face's */
 } list;
 
 /* ---------------------------------------------------------------- what there is */
@@ -97,6 +108,8 @@ static shoal_status list_tensor(const shoal_model *model, const shoali_layer *la
     if (param->block > 1)
         return no_counterpart(layer, "blocks are circulant");
     foreign *one = add(l, layer, theirs->name, tensor->offset, tensor->count);
+    if (l->llama)
+        shoali_llama_name(model, layer, param->role, one->name, sizeof one->name);
     shape_of(layer, tensor, theirs->form, &one->shape);
     if (theirs->form == TWO_BIASES)
         add(l, layer, theirs->other, tensor->offset, tensor->count)->second = true;
@@ -123,7 +136,8 @@ static shoal_status list_layer(const shoal_model *model, const shoali_layer *lay
 /* items: shoali_free. */
 static shoal_status list_all(const shoal_model *model, list *l)
 {
-    *l = (list){.room = 2 * (size_t)model->tensor_count + 2 * (size_t)model->layer_count};
+    *l = (list){.room = 2 * (size_t)model->tensor_count + 2 * (size_t)model->layer_count,
+                .llama = shoali_is_llama(model)};
     l->items = shoali_alloc_array(l->room, sizeof *l->items);
     if (l->items == NULL)
         return SHOAL_ENOMEM;
@@ -159,8 +173,10 @@ shoal_status shoali_weights_write(const char *path, const shoal_model *model, co
                                                : one->of_state ? state + one->offset
                                                                : params + one->offset};
     }
+    json_t *metadata = json_pack("{s:s}", "format", "pt"); /* what `transformers` asks for */
     if (status == SHOAL_OK)
-        status = shoali_safetensors_write(path, out, l.count, NULL);
+        status = shoali_safetensors_write(path, out, l.count, metadata);
+    json_decref(metadata);
     shoali_free(zeros);
     shoali_free(out);
     shoali_free(l.items);
@@ -197,7 +213,7 @@ static shoal_status check_one(const char *path, const shoali_safetensors *file, 
     bool same = found.dims == one->shape.dims;
     for (uint32_t i = 0; same && i < found.dims; i++)
         same = found.sizes[i] == one->shape.sizes[i];
-    if (same && strcmp(dtype, "F32") == 0)
+    if (same && shoali_safetensors_is_float(dtype))
         return SHOAL_OK;
     return shoali_fail(SHOAL_EINVAL, "%s: tensor %s is %.8s %s, wanted F32 %s", path, one->name,
                        dtype, shape_text(&found, got), want);
@@ -206,7 +222,8 @@ static shoal_status check_one(const char *path, const shoali_safetensors *file, 
 static bool is_listed(const list *l, const char *name)
 {
     const char *end = strrchr(name, '.');
-    if (end != NULL && strcmp(end, ".num_batches_tracked") == 0) /* of no use here */
+    if (end != NULL && (strcmp(end, ".num_batches_tracked") == 0 || /* of no use here */
+                        strcmp(end, ".inv_freq") == 0))             /* theta says it */
         return true;
     for (size_t i = 0; i < l->count; i++)
         if (strcmp(l->items[i].name, name) == 0)
@@ -231,11 +248,11 @@ static shoal_status check_all(const char *path, const shoali_safetensors *file, 
 static shoal_status copy_one(const shoali_safetensors *file, const foreign *one, float *to)
 {
     if (!one->second)
-        return shoali_safetensors_read(file, one->name, to, one->count);
+        return shoali_safetensors_read_float(file, one->name, to, one->count);
     float *values = shoali_alloc_array(one->count, sizeof *values);
     if (values == NULL)
         return SHOAL_ENOMEM;
-    const shoal_status status = shoali_safetensors_read(file, one->name, values, one->count);
+    const shoal_status status = shoali_safetensors_read_float(file, one->name, values, one->count);
     for (size_t i = 0; i < one->count && status == SHOAL_OK; i++)
         to[i] += values[i];
     shoali_free(values);

@@ -9,6 +9,9 @@
  *     lstm: input, recurrent, bias           LSTM(batch_first)  weight_ih_l0, weight_hh_l0,
  *       (gates i, f, z, o as there)            bias_ih_l0 and bias_hh_l0, whose sum ours is
  *
+ *     lookup, rmsnorm, attention, swiglu     Embedding, RMSNorm, and Linears: q_proj, gate_proj ...
+ *     a whole LLaMA                          as weights_llama.h says
+ *
  * the backward direction with `_reverse`. What has no counterpart (circulant blocks, peepholes,
  * gru, whose candidate differs) is refused by name. Another kind is a line of the table there. */
 #ifndef SHOALI_TRAIN_WEIGHTS_H
@@ -22,8 +25,9 @@ SHOAL_MUST_USE shoal_status shoali_weights_write(const char *path, const shoal_m
                                                  const float *params, const float *state);
 /** Whether a file says nothing of a model of ours, so that its tensors are named so. */
 bool shoali_weights_are_foreign(const shoali_safetensors *file);
-/** Read them, all or none. @return SHOAL_OK | EINVAL (a layer; a tensor that is missing, there too
- * much or of another shape or type: its name, what was expected, what was found) | ENOMEM */
+/** Read them, all or none, in float32 or from 16 bits.
+ * @return SHOAL_OK | EINVAL (a layer; a tensor that is missing, there too much or of another shape
+ * or type: its name, what was expected, what was found) | ENOMEM */
 SHOAL_MUST_USE shoal_status shoali_weights_read(const char *path, const shoali_safetensors *file,
                                                 const shoal_model *model, float *params,
                                                 float *state);

@@ -39,7 +39,7 @@ def read_file(path):
 def write_file(path, tensors):
     head, parts, at = {}, [], 0
     for name, tensor in tensors.items():
-        kind = {torch.float32: "F32", torch.float16: "F16", torch.int64: "I64"}[tensor.dtype]
+        kind = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}[tensor.dtype]
         raw = tensor.numpy().tobytes()
         head[name] = {"dtype": kind, "shape": list(tensor.shape),
                       "data_offsets": [at, at + len(raw)]}  # fmt: skip
@@ -176,7 +176,7 @@ class Weights(unittest.TestCase):
     def test_what_does_not_fit_is_named(self):
         net = nn.Sequential(collections.OrderedDict(lenet()))
         good = net.state_dict()
-        half = dict(good, **{"conv1.bias": good["conv1.bias"].half()})
+        double = dict(good, **{"conv1.bias": good["conv1.bias"].double()})
         less = {name: one for name, one in good.items() if name != "dense2.bias"}
         file = self.path("bad.safetensors")
         for tensors, part in (
@@ -184,7 +184,7 @@ class Weights(unittest.TestCase):
             (dict(good, **{"dense2.bias": torch.zeros(11)}), "is F32 [11], wanted F32 [10]"),
             (dict(good, **{"dense1.weight": good["dense1.weight"].T.contiguous()}),
              "dense1.weight is F32 [800, 500], wanted F32 [500, 800]"),
-            (half, "conv1.bias is F16 [20], wanted F32 [20]"),
+            (double, "conv1.bias is F64 [20], wanted F32 [20]"),
             (dict(good, **{"conv3.bias": torch.zeros(3)}), "conv3.bias has no place"),
         ):  # fmt: skip
             write_file(file, tensors)
