@@ -99,9 +99,7 @@ static shoal_status open_up(shoal_comm *comm)
     if (comm->door == NULL)
         return SHOAL_OK;
     shoali_call(comm, shoali_reform_introduce, comm);
-    comm->door->comm = comm;
-    shoali_door_publish(comm->door);
-    return shoali_door_start(comm->door, comm);
+    return shoali_reform_open_door(comm);
 }
 
 static void drop_all(void *arg)

@@ -16,8 +16,8 @@
 #include "base/arena.h"
 #include "collective/flow.h"
 #include "comm/comm.h"
-#include "comm/door.h"
 #include "comm/serve.h"
+#include "meet/door.h"
 #include "meet/launch.h"
 #include "member/life.h"
 #include "relay/relay.h"
@@ -500,7 +500,9 @@ void shoali_comm_quiet(shoal_comm *comm);
 
 /* tell.c: the tasks are for the progress thread; arg is the comm */
 void shoali_reform_introduce(void *arg); /* tell all where this rank's door is */
-void shoali_reform_leave(void *arg);     /* end all operations, and tell all */
+/** Members that may change: newcomers find this one from now on. The caller's thread. */
+SHOAL_MUST_USE shoal_status shoali_reform_open_door(shoal_comm *comm);
+void shoali_reform_leave(void *arg); /* end all operations, and tell all */
 void shoali_reform_say_moved(void *arg);
 /** Connected to all of an epoch after the first: wait until it begins. */
 SHOAL_MUST_USE shoal_status shoali_reform_begin(shoal_comm *comm);

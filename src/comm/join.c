@@ -352,9 +352,13 @@ static shoal_status open_door(shoal_comm *comm, const shoal_comm_desc *desc,
     if (address.ip_count == 0)
         return shoali_fail(SHOAL_ENOTSUP, "the transport %s has no address for newcomers",
                            comm->control.kind->name);
-    SHOALI_TRY(shoali_door_open(comm, desc, mine, &address, &comm->door));
-    comm->door->comm = NULL;
-    return SHOAL_OK;
+    const shoali_door_first first = {.desc = desc,
+                                     .token = &comm->token,
+                                     .job = comm->job,
+                                     .rendezvous = comm->launch.rendezvous,
+                                     .mine = mine,
+                                     .at = &address};
+    return shoali_door_open(&first, &comm->door);
 }
 
 /* OK: this is the start of the job. EEPOCH: it runs, and comm->in is the way in. */

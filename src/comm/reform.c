@@ -25,8 +25,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/door.h"
 #include "comm/inner.h"
+#include "meet/door.h"
 #include "member/member.h"
 
 enum {

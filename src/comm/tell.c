@@ -135,6 +135,47 @@ void shoali_reform_say_moved(void *arg)
     say(arg, SHOALI_REFORM_MOVED);
 }
 
+/* ------------------------------------------------------------------ what its door asks */
+
+static bool here(void *ctx, uint32_t rank)
+{
+    const shoal_comm *comm = ctx;
+    return atomic_load(&comm->peers[rank].state) == SHOALI_PEER_HERE;
+}
+
+static uint64_t incarnation(void *ctx, uint32_t rank)
+{
+    const shoal_comm *comm = ctx;
+    return comm->peers[rank].incarnation;
+}
+
+static bool door_of(void *ctx, uint32_t rank, char out[SHOALI_DOOR_BYTES])
+{
+    shoal_comm *comm = ctx;
+    pthread_mutex_lock(&comm->lock);
+    memcpy(out, comm->peers[rank].door, SHOALI_DOOR_BYTES);
+    pthread_mutex_unlock(&comm->lock);
+    return out[0] != '\0';
+}
+
+static bool want(void *ctx)
+{
+    return shoali_comm_post(ctx, shoali_reform_want, ctx) == SHOAL_OK;
+}
+
+shoal_status shoali_reform_open_door(shoal_comm *comm)
+{
+    const shoali_door_owner owner = {.ctx = comm,
+                                     .me = comm->me,
+                                     .size = comm->size,
+                                     .epoch = comm->epoch,
+                                     .here = here,
+                                     .incarnation = incarnation,
+                                     .door_of = door_of,
+                                     .want = want};
+    return shoali_door_start(comm->door, &owner);
+}
+
 /* ------------------------------------------------------------------ an epoch begins */
 
 static void say_ready(void *arg)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said about the membership of a job that may change: between members on the control
- * connections (reform), and at a member's door (come, admit, held; comm/door.h). Pure, as
+ * connections (reform), and at a member's door (come, admit, held; meet/door.h). Pure, as
  * control.h. */
 #ifndef SHOALI_WIRE_MEMBER_H
 #define SHOALI_WIRE_MEMBER_H

@@ -198,7 +198,10 @@ static void strangers_and_babblers_are_refused_and_counted(void **state)
     await_refused(daemon, 1);
     token.bytes[0] ^= 1;
     far_end_call(&end, port, &meeting);
-    assert_true(far_end_say(&end, SHOALI_MESSAGE_waiting, "rank 1", 6));
+    const shoali_invite good = invitation(LONG_US); /* of another kind it is none */
+    uint8_t bytes[SHOALI_INVITE_BYTES];
+    assert_true(
+        far_end_say(&end, SHOALI_MESSAGE_waiting, bytes, shoali_invite_encode(&good, bytes)));
     assert_status(far_end_hear(&end, &kind, &body, &length), SHOAL_EPEER);
     shoali_meet_stream_close(&end);
     await_refused(daemon, 2);

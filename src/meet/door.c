@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/door.h"
+#include "meet/door.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "comm/inner.h"
 #include "meet/net.h"
 #include "transport/address.h"
 #include "wire/messages.h"
@@ -97,90 +96,7 @@ static int listen_at_place(const shoali_door *door, const shoali_ip *place)
     return listen_at(&ip, shoali_ip_port(place));
 }
 
-/* ------------------------------------------------------------------ where newcomers look */
-
-uint32_t shoali_door_resolve(const shoali_door *door, shoali_ip ips_out[SHOALI_DOOR_PLACES])
-{
-    char host[256], port[8];
-    struct addrinfo *list;
-    shoali_ip ip;
-    uint32_t count = 0;
-    if (strncmp(door->rendezvous, "tcp://", 6) != 0 ||
-        !shoali_meet_parse(door->rendezvous, host, sizeof host, port, sizeof port) ||
-        shoali_ip_parse(host, &ip) || shoali_meet_resolve(&door->meeting, &list) != SHOAL_OK)
-        return 0;
-    for (const struct addrinfo *a = list; a != NULL && count < SHOALI_DOOR_PLACES; a = a->ai_next)
-        if (a->ai_addrlen <= sizeof ips_out[count])
-            memcpy(&ips_out[count++], a->ai_addr, a->ai_addrlen);
-    freeaddrinfo(list);
-    return count;
-}
-
-static const char *doors_file(const shoali_door *door, char *path, size_t path_bytes)
-{
-    if (strncmp(door->rendezvous, "file://", 7) != 0)
-        return NULL;
-    snprintf(path, path_bytes, "%s.doors", door->rendezvous + 7);
-    return path;
-}
-
-static bool line_of_file(const char *path, uint32_t i, char *out)
-{
-    char line[SHOALI_DOOR_BYTES + 2];
-    FILE *file = fopen(path, "re");
-    bool found = false;
-    for (uint32_t at = 0; file != NULL && !found && fgets(line, sizeof line, file) != NULL; at++)
-        found = at == i;
-    if (file != NULL)
-        fclose(file);
-    if (found) {
-        line[strcspn(line, "\n")] = '\0';
-        snprintf(out, SHOALI_DOOR_BYTES, "%.*s", SHOALI_DOOR_BYTES - 1, line);
-    }
-    return found;
-}
-
-/* The rendezvous' numeric address, the entries of SHOAL_DOORS, the lines of PLACE.doors. */
-bool shoali_door_known(const shoali_door *door, uint32_t i, char address_out[SHOALI_DOOR_BYTES])
-{
-    char path[SHOALI_RENDEZVOUS_BYTES + 16];
-    const char *list = door->desc.doors;
-    if (strncmp(door->rendezvous, "tcp://", 6) == 0 && i-- == 0) {
-        snprintf(address_out, SHOALI_DOOR_BYTES, "%.*s", SHOALI_DOOR_BYTES - 1,
-                 door->rendezvous + 6);
-        return true;
-    }
-    while (list != NULL && *list != '\0') {
-        size_t length = strcspn(list, ",");
-        if (i-- == 0) {
-            snprintf(address_out, SHOALI_DOOR_BYTES, "%.*s", (int)length, list);
-            return true;
-        }
-        list += length + (list[length] == ',');
-    }
-    return doors_file(door, path, sizeof path) != NULL && line_of_file(path, i, address_out);
-}
-
-static void write_doors(const shoali_door *door, const char *path)
-{
-    char fresh[SHOALI_RENDEZVOUS_BYTES + 48];
-    const shoal_comm *comm = door->comm;
-    snprintf(fresh, sizeof fresh, "%s.%llx", path, (unsigned long long)door->mine.incarnation);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (file == NULL) {
-        shoali_log(WARN, "cannot write %s: newcomers will not find this job", fresh);
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    fprintf(file, "%s\n", door->address);
-    for (uint32_t i = 0; comm != NULL && i < comm->size; i++)
-        if (i != comm->me && comm->peers[i].door[0] != '\0')
-            fprintf(file, "%s\n", comm->peers[i].door);
-    if (fclose(file) != 0 || rename(fresh, path) != 0)
-        shoali_log(WARN, "cannot write %s: newcomers will not find this job", path);
-}
+/* ------------------------------------------------------------------ being found */
 
 static void listen_where_known(shoali_door *door)
 {
@@ -191,12 +107,14 @@ static void listen_where_known(shoali_door *door)
         door->named = listen_at_place(door, &door->places[i]);
 }
 
-void shoali_door_publish(shoali_door *door)
+/* Be where newcomers look. */
+static void publish(shoali_door *door)
 {
     char path[SHOALI_RENDEZVOUS_BYTES + 16];
     listen_where_known(door);
-    if (door->comm != NULL && door->comm->me == 0 && doors_file(door, path, sizeof path) != NULL)
-        write_doors(door, path);
+    if (door->owner.ctx != NULL && door->owner.me == 0 &&
+        shoali_doors_file(door, path, sizeof path) != NULL)
+        shoali_doors_write(door, path);
 }
 
 /* ------------------------------------------------------------------ visitors */
@@ -265,48 +183,46 @@ static shoal_status hear(const shoali_door *door, shoali_caller *caller)
 }
 
 /* A newcomer that finds no place, or the wrong door. */
-static void hold(shoali_caller *caller, const shoal_comm *comm, uint32_t leader)
+static void hold(shoali_caller *caller, const shoali_door_owner *owner, uint32_t leader)
 {
-    shoali_held held = {.stay = leader == comm->me};
+    shoali_held held = {.stay = leader == owner->me};
     uint8_t body[SHOALI_HELD_BYTES];
-    for (uint32_t i = leader; i < comm->size && held.count < SHOALI_HELD_DOORS; i++)
-        if (i != comm->me && comm->peers[i].door[0] != '\0')
-            memcpy(held.doors[held.count++], comm->peers[i].door, SHOALI_DOOR_BYTES);
+    for (uint32_t i = leader; i < owner->size && held.count < SHOALI_HELD_DOORS; i++)
+        if (i != owner->me && owner->door_of(owner->ctx, i, held.doors[held.count]))
+            held.count++;
     caller->held = shoali_meet_stream_put(&caller->base.stream, SHOALI_MESSAGE_held, body,
                                           shoali_held_encode(&held, body));
     caller->leaves = !held.stay;
 }
 
 /* The lowest member that is there: it leads the next epoch. */
-static uint32_t leader_of(const shoal_comm *comm)
+static uint32_t leader_of(const shoali_door_owner *owner)
 {
     uint32_t leader = 0;
-    while (leader != comm->me && atomic_load(&comm->peers[leader].state) != SHOALI_PEER_HERE)
+    while (leader != owner->me && !owner->here(owner->ctx, leader))
         leader++;
     return leader;
 }
 
 /* Somebody of this epoch; all others are newcomers, whatever they were before. */
-static bool is_member(const shoali_caller *caller, const shoal_comm *comm)
+static bool is_member(const shoali_caller *caller, const shoali_door_owner *owner)
 {
     const shoali_come *come = &caller->call.come;
-    return caller->member && come->epoch == comm->epoch && come->rank < comm->size &&
-           come->incarnation == comm->peers[come->rank].incarnation;
+    return caller->member && come->epoch == owner->epoch && come->rank < owner->size &&
+           come->incarnation == owner->incarnation(owner->ctx, come->rank);
 }
 
-static void answer(shoali_door *door, shoali_caller *caller)
+static void answer(const shoali_door *door, shoali_caller *caller)
 {
-    shoal_comm *comm = door->comm;
-    if (comm == NULL || (!caller->member && !caller->newcomer))
+    const shoali_door_owner *owner = &door->owner;
+    if (owner->ctx == NULL || (!caller->member && !caller->newcomer))
         return;
-    pthread_mutex_lock(&comm->lock); /* doors of peers */
-    if (caller->member && !is_member(caller, comm)) {
+    if (caller->member && !is_member(caller, owner)) {
         caller->member = false;
         caller->newcomer = true;
     }
     if (caller->newcomer && !caller->held && shoali_meet_stream_idle(&caller->base.stream))
-        hold(caller, comm, leader_of(comm));
-    pthread_mutex_unlock(&comm->lock);
+        hold(caller, owner, leader_of(owner));
 }
 
 /* False: it is over with this one. */
@@ -356,8 +272,8 @@ void shoali_door_poll(shoali_door *door, int timeout_ms)
 /* Is there a reason to reform: a member that does already, or a newcomer for whom there is room? */
 static bool is_wanted(const shoali_door *door)
 {
-    const shoal_comm *comm = door->comm;
-    bool room = comm->size < door->mine.world_size, leads = leader_of(comm) == comm->me;
+    const shoali_door_owner *owner = &door->owner;
+    bool room = owner->size < door->mine.world_size, leads = leader_of(owner) == owner->me;
     for (uint32_t i = 0; i < door->visitors.count; i++) {
         const shoali_caller *caller = shoali_door_caller(door, i);
         if (caller->member || (caller->newcomer && room && leads))
@@ -370,19 +286,20 @@ static void *thread_main(void *arg)
 {
     shoali_door *door = arg;
     bool told = false;
-    shoali_log_set_rank((int32_t)door->comm->me, (int32_t)door->comm->size);
+    shoali_log_set_rank((int32_t)door->owner.me, (int32_t)door->owner.size);
     while (!atomic_load(&door->quit)) {
         shoali_door_poll(door, IDLE_MS);
         listen_where_known(door); /* whoever did may be gone */
         if (!told && is_wanted(door))
-            told = shoali_comm_post(door->comm, shoali_reform_want, door->comm) == SHOAL_OK;
+            told = door->owner.want(door->owner.ctx);
     }
     return NULL;
 }
 
-shoal_status shoali_door_start(shoali_door *door, shoal_comm *comm)
+shoal_status shoali_door_start(shoali_door *door, const shoali_door_owner *owner)
 {
-    door->comm = comm;
+    door->owner = *owner;
+    publish(door);
     atomic_store(&door->quit, false);
     SHOALI_TRY(shoali_thread_start(&door->thread, thread_main, door));
     door->running = true;
@@ -426,46 +343,43 @@ static shoal_status keep_desc(shoali_door *door, const shoal_comm_desc *desc)
     return SHOAL_OK;
 }
 
-static shoal_status fill(shoali_door *door, const shoal_comm *comm, const shoal_comm_desc *desc,
-                         const shoali_record *mine, const shoali_address *at)
+static shoal_status fill(shoali_door *door, const shoali_door_first *first)
 {
     door->arena = shoali_arena_create(1024);
     if (door->arena == NULL)
         return SHOAL_ENOMEM;
-    door->token = comm->token;
-    door->mine = *mine;
-    snprintf(door->job, sizeof door->job, "%s", comm->job);
-    snprintf(door->rendezvous, sizeof door->rendezvous, "%s", comm->launch.rendezvous);
-    SHOALI_TRY(keep_desc(door, desc));
+    door->token = *first->token;
+    door->mine = *first->mine;
+    snprintf(door->job, sizeof door->job, "%s", first->job);
+    snprintf(door->rendezvous, sizeof door->rendezvous, "%s", first->rendezvous);
+    SHOALI_TRY(keep_desc(door, first->desc));
     door->meeting = (shoali_meeting){
         .place = door->rendezvous, .job = door->job, .token = &door->token, .mine = &door->mine};
-    door->host = *mine;
+    door->host = *first->mine;
     door->host.rank = 0;
     door->hosting = door->meeting;
     door->hosting.mine = &door->host;
     door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (door->wake_fd < 0)
         return shoali_fail_os(SHOAL_ESYSTEM, errno, "no descriptor for a door");
-    door->at = *at;
+    door->at = *first->at;
     door->place_count = shoali_door_resolve(door, door->places);
     SHOALI_TRY(shoali_visitors_open(&door->hosting, sizeof(shoali_caller),
-                                    2 * mine->world_size + OTHERS, &door->visitors));
+                                    2 * first->mine->world_size + OTHERS, &door->visitors));
     door->visitors.forget = forget;
     door->polls = shoali_alloc_array(3 + shoali_visitors_room(&door->visitors),
                                      sizeof *door->polls);
     return door->polls != NULL ? listen_on(door) : SHOAL_ENOMEM;
 }
 
-shoal_status shoali_door_open(shoal_comm *comm, const shoal_comm_desc *desc,
-                              const shoali_record *mine, const shoali_address *at,
-                              shoali_door **door_out)
+shoal_status shoali_door_open(const shoali_door_first *first, shoali_door **door_out)
 {
     shoali_door *door = shoali_alloc(sizeof *door);
     if (door == NULL)
         return SHOAL_ENOMEM;
     door->listener = door->named = door->wake_fd = -1;
     pthread_mutex_init(&door->lock, NULL);
-    shoal_status status = fill(door, comm, desc, mine, at);
+    shoal_status status = fill(door, first);
     if (status != SHOAL_OK) {
         shoali_door_close(door);
         return status;
@@ -488,7 +402,7 @@ static void say_farewell(shoali_door *door)
                                                 length);
     }
     uint64_t until_us = shoali_now_us() + FAREWELL_MS * 1000;
-    door->comm = NULL;
+    door->owner = (shoali_door_owner){.ctx = NULL};
     while (door->visitors.count > 0 && shoali_now_us() < until_us)
         shoali_door_poll(door, FAREWELL_MS / 10);
 }
@@ -509,7 +423,8 @@ void shoali_door_close(shoali_door *door)
     if (door == NULL)
         return;
     shoali_door_stop(door);
-    if (door->comm != NULL && door->comm->me == 0 && doors_file(door, path, sizeof path) != NULL)
+    if (door->owner.ctx != NULL && door->owner.me == 0 &&
+        shoali_doors_file(door, path, sizeof path) != NULL)
         unlink(path);
     if (door->visitors.count > 0)
         say_farewell(door);

@@ -11,8 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/door.h"
-#include "comm/inner.h"
+#include "meet/door.h"
 #include "transport/address.h"
 #include "wire/messages.h"
 

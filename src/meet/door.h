@@ -10,8 +10,8 @@
  * Admitted visitors meet at the same door for the next epoch, with the store of meet/serve.c, and
  * begin it when all of them are connected (reform.c).
  * Between two reforms a thread of its own answers; during one, the thread that reforms does. */
-#ifndef SHOALI_COMM_DOOR_H
-#define SHOALI_COMM_DOOR_H
+#ifndef SHOALI_MEET_DOOR_H
+#define SHOALI_MEET_DOOR_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,6 +33,28 @@ typedef struct shoali_caller {
     uint32_t doubt_count;
 } shoali_caller;
 
+/** Who keeps the door: a communicator, of one epoch. It may be asked from any thread. */
+typedef struct shoali_door_owner {
+    void *ctx;
+    uint32_t me, size;
+    uint64_t epoch;
+    bool (*here)(void *ctx, uint32_t rank); /* not of itself */
+    uint64_t (*incarnation)(void *ctx, uint32_t rank);
+    /** Where that member takes visitors; false: it has not said so. */
+    bool (*door_of)(void *ctx, uint32_t rank, char out[SHOALI_DOOR_BYTES]);
+    /** There is a reason to reform. False: ask again. */
+    bool (*want)(void *ctx);
+} shoali_door_owner;
+
+/** How a process joined first, and where it is reached. All copied. */
+typedef struct shoali_door_first {
+    const shoal_comm_desc *desc;
+    const shoali_token *token;
+    const char *job, *rendezvous;
+    const shoali_record *mine;
+    const shoali_address *at;
+} shoali_door_first;
+
 typedef struct shoali_door {
     /* constant */
     shoal_arena *arena;
@@ -52,7 +74,7 @@ typedef struct shoali_door {
     int named;                /* listener at an address that newcomers know beforehand; -1: none */
     shoali_visitors visitors; /* shoali_caller each */
     struct pollfd *polls;
-    struct shoal_comm *comm; /* whose door it is now */
+    shoali_door_owner owner; /* whose door it is now; ctx NULL: nobody's */
     pthread_t thread;
     bool running;
     int wake_fd;
@@ -60,9 +82,7 @@ typedef struct shoali_door {
     pthread_mutex_t lock; /* held during a round, so that fork falls between two */
 } shoali_door;
 
-/** @param at where this process is reached; token, job and rendezvous are comm's. */
-SHOAL_MUST_USE shoal_status shoali_door_open(struct shoal_comm *comm, const shoal_comm_desc *desc,
-                                             const shoali_record *mine, const shoali_address *at,
+SHOAL_MUST_USE shoal_status shoali_door_open(const shoali_door_first *first,
                                              shoali_door **door_out);
 /** Newcomers that wait hear that the job is over. NULL is allowed. */
 void shoali_door_close(shoali_door *door);
@@ -71,16 +91,20 @@ void shoali_door_forked(shoali_door *door);
 
 /** One round: sleep up to timeout_ms, take in and answer visitors. */
 void shoali_door_poll(shoali_door *door, int timeout_ms);
-/** The thread for the time between reforms. */
-SHOAL_MUST_USE shoal_status shoali_door_start(shoali_door *door, struct shoal_comm *comm);
+/** The thread for the time between reforms. From now on it is owner's, and is where newcomers look
+ * (the rendezvous, SHOAL_DOORS, PLACE.doors). */
+SHOAL_MUST_USE shoal_status shoali_door_start(shoali_door *door, const shoali_door_owner *owner);
 void shoali_door_stop(shoali_door *door);
 static inline shoali_caller *shoali_door_caller(const shoali_door *door, uint32_t index)
 {
     return (shoali_caller *)door->visitors.all[index];
 }
-/** This process leads: be where newcomers look (the rendezvous, SHOAL_DOORS, PLACE.doors). */
-void shoali_door_publish(shoali_door *door);
 
+/* doors.c */
+/** PATH.doors of a rendezvous file://PATH, into path; NULL: it is another kind. */
+const char *shoali_doors_file(const shoali_door *door, char *path, size_t path_bytes);
+/** This door and those of the owner's others, a line each. */
+void shoali_doors_write(const shoali_door *door, const char *path);
 /** Where a newcomer may look for members: i-th address; false: no more. */
 bool shoali_door_known(const shoali_door *door, uint32_t i, char address_out[SHOALI_DOOR_BYTES]);
 
@@ -88,6 +112,7 @@ bool shoali_door_known(const shoali_door *door, uint32_t i, char address_out[SHO
  * the name. May ask a name server, as shoali_meet_resolve. */
 uint32_t shoali_door_resolve(const shoali_door *door, shoali_ip ips_out[SHOALI_DOOR_PLACES]);
 
+/* knock.c */
 /** What a visit brings and gets. */
 typedef struct shoali_visit_words {
     const shoali_guest *call; /* NULL: a newcomer */
