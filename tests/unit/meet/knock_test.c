@@ -45,16 +45,23 @@ static shoal_status knock(const char *address)
                         &words);
 }
 
+/* A visitor does not wait long for an answer: on a busy machine it comes again. */
+static void knock_until_answered(const char *address)
+{
+    for (int turn = 0; turn < 20 && words.held.stay + words.held.count == 0; turn++)
+        assert_int_equal(knock(address), SHOAL_PENDING);
+}
+
 static void a_newcomer_is_held_or_sent_on(void **state)
 {
     (void)state;
     open_both(0);
-    assert_int_equal(knock(leader.door->address), SHOAL_PENDING);
+    knock_until_answered(leader.door->address);
     assert_int_equal(words.held.stay, 1);
     close_both();
     open_both(1);
     snprintf(leader.others[0], SHOALI_DOOR_BYTES, "10.0.0.7:1");
-    assert_int_equal(knock(leader.door->address), SHOAL_PENDING);
+    knock_until_answered(leader.door->address);
     assert_int_equal(words.held.stay, 0);
     assert_int_equal(words.held.count, 1);
     assert_string_equal(words.held.doors[0], "10.0.0.7:1");
@@ -69,11 +76,13 @@ static void a_connection_that_is_there_is_used(void **state)
     open_both(0);
     assert_true(shoali_ip_parse("127.0.0.1", &at));
     shoali_ip_set_port(&at, (uint16_t)strtoul(strrchr(leader.door->address, ':') + 1, NULL, 10));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    (void)shoali_ip_connect(fd, &at.any, shoali_ip_bytes(&at));
-    assert_int_equal(shoali_knock(visitor.door, "nowhere", fd, shoali_now_us() + LONG_US,
-                                  until_held, NULL, &words),
-                     SHOAL_PENDING);
+    for (int turn = 0; turn < 20 && !words.held.stay; turn++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)shoali_ip_connect(fd, &at.any, shoali_ip_bytes(&at));
+        assert_int_equal(shoali_knock(visitor.door, "nowhere", fd, shoali_now_us() + LONG_US,
+                                      until_held, NULL, &words),
+                         SHOAL_PENDING);
+    }
     assert_int_equal(words.held.stay, 1);
     close_both();
 }
@@ -114,24 +123,25 @@ typedef struct far_door {
     shoali_come come;
     uint64_t proposed; /* the epoch in the proposal behind the admit */
     uint32_t abort;    /* instead of an admit; 0: none */
+    atomic_bool over;
 } far_door;
 
-/* A leader that hears all and admits. */
-static void *play_leader(void *arg)
+/* One visitor heard, and admitted. */
+static void admit_one(far_door *f)
 {
-    far_door *f = arg;
     static shoali_meet_stream end;
     uint16_t kind = 0;
     const uint8_t *bytes;
     size_t length;
     uint8_t body[SHOALI_ADMIT_BYTES + SHOALI_PROPOSAL_BYTES];
+    uint32_t doubts = 0;
     far_end_answer(&end, f->listener, &f->meeting);
     while (kind != SHOALI_MESSAGE_come && kind != SHOALI_MESSAGE_record) {
         if (far_end_hear(&end, &kind, &bytes, &length) != SHOAL_OK)
-            return NULL;
-        f->doubts += kind == SHOALI_MESSAGE_proposal;
-        if (kind == SHOALI_MESSAGE_come && !shoali_come_decode(bytes, length, &f->come))
-            return NULL;
+            break;
+        doubts += kind == SHOALI_MESSAGE_proposal;
+        if (kind == SHOALI_MESSAGE_come && shoali_come_decode(bytes, length, &f->come))
+            f->doubts = doubts;
     }
     const shoali_admit admit = {
         .epoch = 6, .rank = 2, .size = 3, .done_max = 9, .door = "10.9.9.9:1"};
@@ -148,6 +158,14 @@ static void *play_leader(void *arg)
     while (far_end_hear(&end, &kind, &bytes, &length) == SHOAL_OK)
         ;
     shoali_meet_stream_close(&end);
+}
+
+/* A leader, for as many visits as it takes: until one that comes when it is over. */
+static void *play_leader(void *arg)
+{
+    far_door *f = arg;
+    while (!atomic_load(&f->over))
+        admit_one(f);
     return NULL;
 }
 
@@ -161,15 +179,33 @@ static void open_far_door(far_door *f)
     assert_ok(shoali_meet_listen(&f->meeting, &f->listener));
 }
 
-static shoal_status visit_far_door(far_door *f)
+static void start_far_door(far_door *f)
 {
     assert_int_equal(pthread_create(&f->thread, NULL, play_leader, f), 0);
-    shoal_status status = shoali_knock(visitor.door, f->place + 6, -1, shoali_now_us() + LONG_US,
-                                       NULL, NULL, &words);
+}
+
+static void end_far_door(far_door *f)
+{
+    static shoali_meet_stream last;
+    atomic_store(&f->over, true);
+    far_end_call(&last, (uint16_t)strtoul(strrchr(f->place, ':') + 1, NULL, 10), &f->meeting);
+    shoali_meet_stream_close(&last);
     assert_int_equal(pthread_join(f->thread, NULL), 0);
     close(f->listener);
     place_release(f->place, f->holder);
-    return status;
+}
+
+/* Until it is answered, as above. */
+static void visit_far_door(far_door *f, shoal_status expected)
+{
+    shoal_status status = SHOAL_PENDING;
+    start_far_door(f);
+    for (int turn = 0; turn < (expected == SHOAL_PENDING ? 2 : 20) && status == SHOAL_PENDING;
+         turn++)
+        status = shoali_knock(visitor.door, f->place + 6, -1, shoali_now_us() + LONG_US, NULL, NULL,
+                              &words);
+    assert_status(status, expected);
+    end_far_door(f);
 }
 
 static void a_member_says_all_and_is_admitted(void **state)
@@ -184,7 +220,7 @@ static void a_member_says_all_and_is_admitted(void **state)
     open_both(0);
     open_far_door(&f);
     words.call = &call;
-    assert_ok(visit_far_door(&f));
+    visit_far_door(&f, SHOAL_OK);
     assert_int_equal(f.doubts, 2);
     assert_int_equal(f.come.tried, 7);
     assert_int_equal(f.come.rank, 1);
@@ -201,7 +237,7 @@ static void a_newcomer_meets_where_it_is_told(void **state)
     static far_door f;
     open_both(0);
     open_far_door(&f);
-    assert_ok(visit_far_door(&f));
+    visit_far_door(&f, SHOAL_OK);
     assert_string_equal(words.admit.door, "10.9.9.9:1");
     close_both();
 }
@@ -213,7 +249,7 @@ static void two_epochs_in_one_answer_are_none(void **state)
     open_both(0);
     open_far_door(&f);
     f.proposed = 7;
-    assert_int_equal(visit_far_door(&f), SHOAL_PENDING);
+    visit_far_door(&f, SHOAL_PENDING);
     close_both();
 }
 
@@ -226,11 +262,11 @@ static void what_can_never_be_is_said(void **state)
     for (size_t i = 0; i < 3; i++) {
         open_far_door(&f);
         f.abort = final[i];
-        assert_status(visit_far_door(&f), final[i]);
+        visit_far_door(&f, final[i]);
     }
     open_far_door(&f);
     f.abort = SHOAL_EAUTH; /* this door; another one may be */
-    assert_int_equal(visit_far_door(&f), SHOAL_PENDING);
+    visit_far_door(&f, SHOAL_PENDING);
     close_both();
 }
 
@@ -267,13 +303,11 @@ static void whoever_seeks_is_led_to_the_leader(void **state)
     assert_int_equal(unsetenv("SHOAL_DOORS"), 0);
     open_far_door(&f);
     snprintf(leader.others[0], SHOALI_DOOR_BYTES, "%.60s", f.place + 6);
-    assert_int_equal(pthread_create(&f.thread, NULL, play_leader, &f), 0);
-    assert_ok(shoali_seek(visitor.door, false, shoali_now_us() + LONG_US, &admit));
-    assert_int_equal(pthread_join(f.thread, NULL), 0);
+    start_far_door(&f);
+    assert_ok(shoali_seek(visitor.door, true, shoali_now_us() + LONG_US, &admit));
+    end_far_door(&f);
     assert_int_equal(admit.epoch, 6);
     assert_int_equal(admit.rank, 2);
-    close(f.listener);
-    place_release(f.place, f.holder);
     close_both();
 }
 
