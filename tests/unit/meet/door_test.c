@@ -75,6 +75,11 @@ static void a_newcomer_waits_at_the_leaders_door(void **state)
     assert_string_equal(held.doors[0], "10.0.0.2:1");
     assert_wanted();
     shoali_meet_stream_close(&end);
+    come_as_newcomer(); /* another round, and it has been said */
+    assert_int_equal(hear_held().stay, 1);
+    shoali_door_stop(d.door);
+    assert_int_equal(atomic_load(&d.wanted), 2);
+    shoali_meet_stream_close(&end);
     doors_close(&d);
 }
 

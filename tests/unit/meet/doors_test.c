@@ -30,6 +30,11 @@ static void the_rendezvous_comes_first_then_the_list(void **state)
     assert_known((const char *const[]){"10.0.0.9:29500", "10.0.0.1:7", "[fd00::1]:8"}, 3);
     assert_null(shoali_doors_file(d.door, path, sizeof path));
     doors_close(&d);
+    assert_int_equal(setenv("SHOAL_DOORS", "10.0.0.1:7,10.0.0.2:7", 1), 0);
+    doors_open(&d, 1, "file:///tmp/nothing-is-there");
+    assert_int_equal(unsetenv("SHOAL_DOORS"), 0);
+    assert_known((const char *const[]){"10.0.0.1:7", "10.0.0.2:7"}, 2);
+    doors_close(&d);
     doors_open(&d, 1, "tcp://10.0.0.9:29500");
     assert_known((const char *const[]){"10.0.0.9:29500"}, 1);
     doors_close(&d);
