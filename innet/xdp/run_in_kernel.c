@@ -11,8 +11,8 @@
 
 #include <bpf/bpf.h>
 
-#include "base/error.h"
 #include "aggregator/in_kernel.h"
+#include "base/error.h"
 
 enum {
     FRAME = 2048,
