@@ -14,7 +14,9 @@
  * tokenizer.json says which texts its tokens are. It sees as many of the last tokens as its samples
  * may be long. The same desc and checkpoint give the same tokens on the same kind of machine.
  *
- * Cost: each token is a pass over all that the network sees.
+ * Cost: each token is a pass over all that the network sees; of networks that look back (attention,
+ * nothing recurrent) over the new token only, until they have seen as many as their samples are
+ * long: from then on all of them move.
  *
  * Threads: a generator belongs to one thread at a time. */
 #ifndef SHOAL_GENERATE_H

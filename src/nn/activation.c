@@ -26,7 +26,8 @@ static void relu_backward(const shoali_node *node, const shoali_pass *pass, cons
         dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
-const shoali_exec shoali_exec_relu = {.forward = relu_forward, .backward = relu_backward};
+const shoali_exec shoali_exec_relu = {
+    .continues = true, .forward = relu_forward, .backward = relu_backward};
 
 static void tanh_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
@@ -44,7 +45,8 @@ static void tanh_backward(const shoali_node *node, const shoali_pass *pass, cons
         dx[i] = (1.0f - y[i] * y[i]) * dy[i];
 }
 
-const shoali_exec shoali_exec_tanh = {.forward = tanh_forward, .backward = tanh_backward};
+const shoali_exec shoali_exec_tanh = {
+    .continues = true, .forward = tanh_forward, .backward = tanh_backward};
 
 /* ---------------------------------------------------------------- the smooth ones */
 
@@ -70,7 +72,8 @@ static void sigmoid_backward(const shoali_node *node, const shoali_pass *pass, c
         dx[i] = y[i] * (1.0f - y[i]) * dy[i];
 }
 
-const shoali_exec shoali_exec_sigmoid = {.forward = sigmoid_forward, .backward = sigmoid_backward};
+const shoali_exec shoali_exec_sigmoid = {
+    .continues = true, .forward = sigmoid_forward, .backward = sigmoid_backward};
 
 /* x s(x), whose slope is s + x s (1 - s). Neither it nor gelu rises all the way: an output does not
  * tell its input, which therefore stays. */
@@ -92,7 +95,8 @@ static void silu_backward(const shoali_node *node, const shoali_pass *pass, cons
     }
 }
 
-const shoali_exec shoali_exec_silu = {.forward = silu_forward, .backward = silu_backward};
+const shoali_exec shoali_exec_silu = {
+    .continues = true, .forward = silu_forward, .backward = silu_backward};
 
 /* Share of the standard normal distribution below x; erfc keeps its digits far below 0. */
 static float normal_below(float x)
@@ -120,6 +124,7 @@ static void gelu_backward(const shoali_node *node, const shoali_pass *pass, cons
     }
 }
 
-const shoali_exec shoali_exec_gelu = {.forward = gelu_forward, .backward = gelu_backward};
+const shoali_exec shoali_exec_gelu = {
+    .continues = true, .forward = gelu_forward, .backward = gelu_backward};
 
 const shoali_exec shoali_exec_flatten = {0};

@@ -36,7 +36,8 @@ static void onehot_backward(const shoali_node *node, const shoali_pass *pass, co
         memset(dx, 0, (size_t)pass->count * node->layer->in.height * sizeof *dx);
 }
 
-const shoali_exec shoali_exec_onehot = {.forward = onehot_forward, .backward = onehot_backward};
+const shoali_exec shoali_exec_onehot = {
+    .continues = true, .forward = onehot_forward, .backward = onehot_backward};
 
 /* ---------------------------------------------------------------- framewise */
 

@@ -17,7 +17,7 @@ static void add_forward(const shoali_node *node, const shoali_pass *pass, const 
 {
     const float *a = in->x[0], *b = in->x[1]; /* y may be b */
     const size_t n = elems(node, pass);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = pass->from * (size_t)node->layer->out.width; i < n; i++)
         y[i] = a[i] + b[i];
 }
 
@@ -40,7 +40,8 @@ static void add_backward(const shoali_node *node, const shoali_pass *pass, const
         give(elems(node, pass), dy, dx, add);
 }
 
-const shoali_exec shoali_exec_add = {.join_forward = add_forward, .join_backward = add_backward};
+const shoali_exec shoali_exec_add = {
+    .continues = true, .join_forward = add_forward, .join_backward = add_backward};
 
 /* Values of an input per sample: its channels of all pixels. */
 static size_t part_of(const shoali_node *node, const shoali_inputs *in, uint32_t input)

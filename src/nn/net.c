@@ -41,6 +41,7 @@ struct shoali_net {
     void *work;
     const float *scores;
     shoali_sequence_work *sequence; /* NULL: one label per sample */
+    uint32_t held; /* frames of a sequence that shoali_net_continue may go on from */
 };
 
 /* ---------------------------------------------------------------- creation */
@@ -348,6 +349,7 @@ static shoali_inputs inputs_of(const shoali_net *net, const float *batch_x, uint
 
 static const float *run_forward(shoali_net *net, const shoali_pass *pass, const float *x)
 {
+    net->held = 0;
     for (uint32_t i = 0; i < net->model->layer_count; i++) {
         const shoali_node *node = &net->nodes[i];
         if (node->y == NULL || node->absorbed)
@@ -491,6 +493,30 @@ shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, sho
     net->scores = run_forward(net, &pass, batch->x);
     judge(net, batch, NULL, loss_out);
     return SHOAL_OK;
+}
+
+/* Frames that see later ones are others once there are more. */
+static bool continues(const shoali_net *net)
+{
+    for (uint32_t i = 0; i < net->model->layer_count; i++) {
+        const shoali_node *node = &net->nodes[i];
+        const shoali_attention_params *p = node->layer->params;
+        const bool looks = node->exec == &shoali_exec_attention;
+        if (node->y != NULL && (!node->exec->continues || (looks && !p->causal)))
+            return false;
+    }
+    return true;
+}
+
+void shoali_net_continue(shoali_net *net, const float *x, uint32_t from, uint32_t count)
+{
+    shoali_pass pass = {
+        .count = 1, .seed = net->seed, .work = net->work, .lengths = &count, .longest = count};
+    pass.from = from < net->held ? from : net->held;
+    if (pass.from >= count || !continues(net))
+        pass.from = 0;
+    net->scores = run_forward(net, &pass, x);
+    net->held = count;
 }
 
 static float largest(const float *x, size_t count, float most)

@@ -86,6 +86,13 @@ const uint32_t *shoali_net_rows(const shoali_net *net, size_t offset, size_t *co
 SHOAL_MUST_USE shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch,
                                                 shoali_loss *loss_out);
 
+/** Scores of one sequence that grows, without a loss. What layers keep of its frames (keys and
+ * values) is used again where all of them can: then only the new frames are computed.
+ * @param x      float32[input elements]: its frames; what lies behind `count` is not read
+ * @param from   frames that are what they were in the last such call
+ * @param count  frames, 1 .. the model's; shoali_net_scores has those from `from` on, at least */
+void shoali_net_continue(shoali_net *net, const float *x, uint32_t from, uint32_t count);
+
 /** Largest magnitudes of a forward pass without training: float32[layers + 1], of the input and of
  * each layer's output; what is there already stays if it is larger. A layer whose output the next
  * one overwrites (max(y, 0) in place) has what is left of it. */

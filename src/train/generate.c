@@ -26,6 +26,7 @@ struct shoal_generator {
     shoali_ids prompt;
     uint16_t *seen; /* [room] the last tokens, of which `count` are there */
     uint32_t count, room, end;
+    uint32_t kept; /* of seen, tokens that are where they were when the network ran */
     uint64_t drawn;
     double temperature;
     uint32_t top_k;
@@ -86,6 +87,7 @@ static void see(shoal_generator *g, uint16_t id)
     if (g->count == g->room) {
         memmove(g->seen, g->seen + 1, (g->room - 1) * sizeof *g->seen);
         g->count--;
+        g->kept = 0;
     }
     g->seen[g->count++] = id;
 }
@@ -159,20 +161,15 @@ void shoal_generate_close(shoal_generator *g)
 /* ---------------------------------------------------------------- the next one */
 
 /* Scores of what follows the last token that is seen. */
-static shoal_status run(shoal_generator *g, const float **scores_out)
+static const float *run(shoal_generator *g)
 {
     shoal_train *t = g->deploy->train;
-    shoali_loss loss;
-    const shoali_batch batch = {
-        .x = t->x, .labels = t->labels, .count = 1, .weight = 1, .lengths = t->lengths};
     memset(t->x, 0, g->room * sizeof *t->x);
-    memset(t->labels, 0, g->room * sizeof *t->labels);
     for (uint32_t i = 0; i < g->count; i++)
         t->x[i] = g->seen[i];
-    t->lengths[0] = g->count;
-    SHOALI_TRY(shoali_net_evaluate(t->net, &batch, &loss));
-    *scores_out = shoali_net_scores(t->net) + (size_t)(g->count - 1) * t->info.classes;
-    return SHOAL_OK;
+    shoali_net_continue(t->net, t->x, g->kept, g->count);
+    g->kept = g->count;
+    return shoali_net_scores(t->net) + (size_t)(g->count - 1) * t->info.classes;
 }
 
 static int by_score(const void *a, const void *b)
@@ -235,11 +232,9 @@ bool shoal_generate_prompt(const shoal_generator *g, size_t i, shoal_generated *
 
 shoal_status shoal_generate_next(shoal_generator *g, shoal_generated *token_out)
 {
-    const float *scores = NULL;
     uint32_t count = 0, id = g->end;
     if (!g->ended) {
-        SHOALI_TRY(run(g, &scores));
-        SHOALI_TRY(rank(g, scores, &count));
+        SHOALI_TRY(rank(g, run(g), &count));
         id = draw(g, count);
         see(g, (uint16_t)id);
         g->ended = id == g->end;

@@ -73,6 +73,22 @@ class Language(unittest.TestCase):
         one, again = (json.loads(shoal.run(*args, "--seed", 3).stdout) for _ in range(2))
         self.assertEqual(one["tokens"], again["tokens"])
         self.assertTrue(len(one["tokens"]) == 40 or one["ended"])
+        self.as_a_prompt(run, "7 times 7 is ")
+
+    def as_a_prompt(self, run, prompt):
+        """What is kept of earlier tokens changes nothing, nor that the first ones are left behind:
+        what was said, as a prompt, goes on in the same way."""
+        def ask(prompt, tokens):
+            done = shoal.run("generate", "--from", run, "--prompt", prompt, "--tokens", tokens,
+                             "--temperature", 0, "--json")  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["tokens"]
+
+        said = ask(prompt, 24)
+        self.assertEqual(len(said), 24)
+        for count in (1, 2, 8, 20):  # a sample has 16 tokens
+            more = ask(prompt + bytes(said[:count]).decode("ascii"), 24 - count)
+            self.assertEqual(more, said[count:])
 
     def test_what_planners_see_says_how_it_trains(self):
         told = shoal.run("train", "--model", self.model, "--data", self.data, "--steps", 1)

@@ -197,12 +197,99 @@ static void frames_do_not_see_the_future(void **state)
     close_long(&s);
 }
 
+/* ---------------------------------------------------------------- one frame after the other */
+
+typedef struct growing {
+    shoal_model *model;
+    shoali_net *net;
+    float x[LONG];
+    uint32_t labels[LONG];
+} growing;
+
+static void open_growing(const char *const *layers, uint32_t count, growing *g)
+{
+    *g = (growing){.model = build((shoal_shape){1, LONG, 1}, layers, count)};
+    assert_ok(shoali_net_create(g->model, 1, 9, &g->net));
+    for (size_t i = 0; i < LONG; i++)
+        g->x[i] = (float)shoali_rng_below(9, 3, i, 7);
+}
+
+/* Scores of the last of `count` frames by a whole pass of another net. */
+static void assert_as_a_whole(growing *g, uint32_t count)
+{
+    shoali_net *whole;
+    shoali_loss loss;
+    const shoali_batch batch = {
+        .x = g->x, .labels = g->labels, .count = 1, .weight = 1, .lengths = &count};
+    const float *got = shoali_net_scores(g->net) + (size_t)(count - 1) * 3;
+    assert_ok(shoali_net_create(g->model, 1, 9, &whole));
+    assert_ok(shoali_net_evaluate(whole, &batch, &loss));
+    const float *want = shoali_net_scores(whole) + (size_t)(count - 1) * 3;
+    for (size_t i = 0; i < 3; i++)
+        if (!(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i]))))
+            fail_msg("frame %u: %g, as a whole %g", count, (double)got[i], (double)want[i]);
+    shoali_net_destroy(whole);
+}
+
+static const char *const grows[][8] = {
+    {"lookup:vocab=7,width=8,frames", "rmsnorm", "attention:kv=2", "add:back=3", "rmsnorm",
+     "swiglu:ff=9", "add:back=3", "framewise:out=3"},
+    {"onehot:classes=7", "framewise:out=8", "gelu", "attention:heads=2", "tanh", "relu",
+     "attention:heads=1", "framewise:out=3"},
+    /* these see all frames, or go through them: they start anew */
+    {"onehot:classes=7", "framewise:out=8", "attention:heads=2,causal=off", "framewise:out=8",
+     "attention:heads=2", "silu", "attention:heads=2", "framewise:out=3"},
+    {"onehot:classes=7", "framewise:out=8", "gru:out=8", "framewise:out=8", "attention:heads=2",
+     "sigmoid", "attention:heads=2", "framewise:out=3"},
+};
+
+static void frames_that_come_one_by_one_give_the_same(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < sizeof grows / sizeof *grows; c++) {
+        growing g;
+        open_growing(grows[c], 8, &g);
+        shoali_net_continue(g.net, g.x, 0, 70); /* beyond a tile */
+        assert_as_a_whole(&g, 70);
+        for (uint32_t t = 71; t < 75; t++) {
+            shoali_net_continue(g.net, g.x, t - 1, t);
+            assert_as_a_whole(&g, t);
+        }
+        shoali_net_continue(g.net, g.x, 74, LONG); /* several at once */
+        assert_as_a_whole(&g, LONG);
+        g.x[20] = 6 - g.x[20]; /* from here on others, and fewer */
+        shoali_net_continue(g.net, g.x, 20, 30);
+        assert_as_a_whole(&g, 30);
+        shoali_net_destroy(g.net);
+        shoal_model_close(g.model);
+    }
+}
+
+/* What another pass has left is nothing to go on from. */
+static void other_passes_are_not_gone_on_from(void **state)
+{
+    growing g;
+    shoali_loss loss;
+    float other[LONG] = {0};
+    const shoali_batch batch = {.x = other, .labels = g.labels, .count = 1, .weight = 1};
+    (void)state;
+    open_growing(grows[0], 8, &g);
+    shoali_net_continue(g.net, g.x, 0, 40);
+    assert_ok(shoali_net_evaluate(g.net, &batch, &loss));
+    shoali_net_continue(g.net, g.x, 40, 41);
+    assert_as_a_whole(&g, 41);
+    shoali_net_destroy(g.net);
+    shoal_model_close(g.model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_llama_is_pytorchs),
         cmocka_unit_test(sequences_longer_than_a_tile),
         cmocka_unit_test(frames_do_not_see_the_future),
+        cmocka_unit_test(frames_that_come_one_by_one_give_the_same),
+        cmocka_unit_test(other_passes_are_not_gone_on_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
