@@ -156,11 +156,12 @@ static void all_forms_end_with_one_mean(void **state)
 static void the_killed_is_left_out(void **state)
 {
     (void)state;
-    static const char *const specs[] = {"d_psgd", "hop:backup=1,skip=10", "ad_psgd"};
+    static const char *const specs[][2] = {
+        {"d_psgd"}, {"hop:backup=1,skip=10"}, {"ad_psgd"}, {"d_psgd", "eden:bits=4"}};
     static plan p;
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         ranks r;
-        p = (plan){.spec = specs[i], .mortal = true};
+        p = (plan){.spec = specs[i][0], .codec = specs[i][1], .mortal = true};
         ranks_start(&r, WORKERS, "tcp", NULL, work, &p);
         ranks_wait_ready(&r, 1, DEADLINE_US);
         ranks_kill(&r, 2, SIGKILL);
