@@ -44,7 +44,7 @@ class Job:
         os.kill(pid, number)
         return pid
 
-    def end(self, seconds=60):
+    def end(self, seconds=120):
         stdout, stderr = self.process.communicate(timeout=seconds)
         return self.process.returncode, stdout.splitlines(), stderr
 
@@ -90,8 +90,9 @@ class Newcomers(unittest.TestCase):
         job = Job(self.folder, self.data, "local_sgd:every=4", workers=2, spares=2,
                   epochs=25)
         for rank in range(2):
+            changes = len(job.events("members"))
             job.kill(rank)
-            job.wait_for_members(2, len(job.events("members")))
+            job.wait_for_members(2, changes)
         self.result(job, 2, 1)  # of those that tell the result, nobody had seen the first loss
 
 
