@@ -14,12 +14,16 @@ import shoal
 class Job:
     """A job under way that may change its members; ended with the test."""
 
-    def __init__(self, folder, data, sync, *, codec="identity", workers=3, spares=1, epochs=20):
+    def __init__(self, folder, data, sync, *, codec="identity", workers=3, spares=1, epochs=20,
+                 timeout=20):
         self.out = tempfile.mkdtemp(dir=folder)
         words = ["train", "--model", "mlp-small", "--data", data, "--batch", 8, "--sync", sync]
         words += ["--codec", codec]
         words += ["--on-loss", "reform", "--spares", spares, "--workers", workers]
-        words += ["--epochs", epochs, "--compute-ms", 8, "--peer-timeout", 1, "--no-eval", "--json"]
+        # The end of a process proves what became of a member for a fifth of that after its last
+        # word, which is long ago on a busy machine; a killed one is noticed at once all the same.
+        words += ["--peer-timeout", timeout]
+        words += ["--epochs", epochs, "--compute-ms", 8, "--no-eval", "--json"]
         self.process = subprocess.Popen(
             [shoal.SHOAL, *map(str, [*words, "--out", self.out])], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
@@ -79,7 +83,7 @@ class Newcomers(unittest.TestCase):
                 self.assertTrue(os.path.exists(os.path.join(job.out, "checkpoints", "latest")))
 
     def test_who_wakes_up_comes_back(self):
-        job = Job(self.folder, self.data, "ad_psgd", spares=0, epochs=40)
+        job = Job(self.folder, self.data, "ad_psgd", spares=0, epochs=40, timeout=1)
         pid = job.kill(2, signal.SIGSTOP)
         job.wait_for_members(2, 0)
         os.kill(pid, signal.SIGCONT)
