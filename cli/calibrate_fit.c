@@ -146,7 +146,9 @@ static void print_text(const fit_args *args, const shoal_fit *fit)
                    "in %s\n",
                    factors[i].where, args->cluster);
         else
-            printf("%s\n", fit->not_seen[i] ? ": no row depends on it, left as it was" : "");
+            printf("%s\n", fit->not_seen[i]
+                               ? ": no row, or one of many alone, depends on it; left as it was"
+                               : "");
     }
 }
 

@@ -266,7 +266,8 @@ typedef struct shoal_fit {
     size_t size;
     shoal_fit_factors factors;
     /** Factors, in their order, that stand where the cluster's own rates end (the rows ask for more
-     *  than the data sheet has), and factors that no row tells anything of: 1. */
+     *  than the data sheet has), and factors that no row tells anything of, or of eight fitted rows
+     *  and more at most one by 1 % of its step: 1. */
     bool at_bound[4], not_seen[4];
     uint32_t fitted, held;                     /* rows */
     double mean_error, worst_error, rms_error; /* of the rows that were fitted */

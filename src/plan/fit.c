@@ -13,7 +13,9 @@
 #include "base/rng.h"
 #include "plan/predict.h"
 
-enum { STEPS = 40, AXIS_ROUNDS = 60 };
+enum { STEPS = 40, AXIS_ROUNDS = 60, MANY_ROWS = 8 };
+
+#define DEPENDS 0.01 /* of a step, and more, goes with the factor */
 
 typedef struct fit {
     shoal_arena *arena;
@@ -21,6 +23,9 @@ typedef struct fit {
     shoali_question *rows; /* opened, their clusters prepared and at `at` */
     bool *held;
     uint32_t count, opened;
+    bool
+        lone[SHOALI_FACTORS]; /* of many rows one alone depends on it, or none to speak of: it would
+                                  take errors that are of something else, and stays 1 */
     double at[SHOALI_FACTORS], low[SHOALI_FACTORS]; /* factors, not logarithms */
     double *error, *trial;                          /* [count] */
     double *slope;                                  /* [count][SHOALI_FACTORS] */
@@ -52,7 +57,7 @@ static double squares(const fit *f, const double *error)
 static void move(const fit *f, const double *from, const double *by, double *to)
 {
     for (int c = 0; c < SHOALI_FACTORS; c++)
-        to[c] = fmin(fmax(from[c] * exp(by[c]), f->low[c]), SHOALI_FACTOR_MAX);
+        to[c] = f->lone[c] ? 1 : fmin(fmax(from[c] * exp(by[c]), f->low[c]), SHOALI_FACTOR_MAX);
 }
 
 /* Where a step of by[] along these axes brings an error; the factors are kept if it is less. */
@@ -110,7 +115,7 @@ static normal normal_of(const fit *f, const double *factors, const double *error
     }
     for (int c = 0; c < SHOALI_FACTORS; c++) {
         bool below = factors[c] <= f->low[c] * (1 + 1e-9) && n.m[c][SHOALI_FACTORS] < 0;
-        n.free[c] = n.m[c][c] > 1e-12 && !below;
+        n.free[c] = n.m[c][c] > 1e-12 && !below && !f->lone[c];
     }
     return n;
 }
@@ -198,13 +203,38 @@ static shoal_status fit_from(fit *f, const double *start, double *factors, doubl
     return descend(f, factors, error, best);
 }
 
+static const double starts[][SHOALI_FACTORS] = {
+    {1, 1, 1, 1}, {2, 2, 1, 1}, {1, 2, 2, 4}, {1, 1, 4, 1}};
+enum { STARTS = sizeof starts / sizeof *starts };
+
+/* How many rows depend on each factor to speak of, from any start. */
+static shoal_status find_lone(fit *f)
+{
+    uint32_t fitted = 0, rows[SHOALI_FACTORS] = {0};
+    bool *seen = shoali_arena_array(f->arena, (size_t)f->count * SHOALI_FACTORS, sizeof *seen);
+    if (seen == NULL)
+        return SHOAL_ENOMEM;
+    for (size_t s = 0; s < STARTS; s++) {
+        SHOALI_TRY(predict_rows(f, starts[s], false, f->error));
+        SHOALI_TRY(find_slopes(f, starts[s], f->error));
+        for (size_t i = 0; i < (size_t)f->count * SHOALI_FACTORS; i++)
+            seen[i] = seen[i] || fabs(f->slope[i]) > DEPENDS;
+    }
+    for (uint32_t i = 0; i < f->count; i++) {
+        fitted += !f->held[i];
+        for (int c = 0; c < SHOALI_FACTORS; c++)
+            rows[c] += seen[i * SHOALI_FACTORS + c];
+    }
+    for (int c = 0; c < SHOALI_FACTORS; c++)
+        f->lone[c] = fitted >= MANY_ROWS && rows[c] <= 1;
+    return SHOAL_OK;
+}
+
 /* Kinks make valleys: what one start finds may not be the lowest. */
 static shoal_status fit_factors(fit *f, double *factors)
 {
-    static const double starts[][SHOALI_FACTORS] = {
-        {1, 1, 1, 1}, {2, 2, 1, 1}, {1, 2, 2, 4}, {1, 1, 4, 1}};
     double best = INFINITY;
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    for (size_t i = 0; i < STARTS; i++) {
         double found[SHOALI_FACTORS], sum;
         SHOALI_TRY(fit_from(f, starts[i], found, &sum));
         if (sum < best) {
@@ -279,7 +309,7 @@ static shoal_status judge(fit *f, double *factors, shoal_fit *out)
                            "the measured rows do not tell the causes apart: measure more unlike "
                            "ones");
     for (int c = 0; c < SHOALI_FACTORS; c++) {
-        out->not_seen[c] = n.m[c][c] <= 1e-12;
+        out->not_seen[c] = n.m[c][c] <= 1e-12 || f->lone[c];
         out->at_bound[c] = !out->not_seen[c] && !n.free[c];
         if (out->not_seen[c])
             factors[c] = 1;
@@ -300,6 +330,7 @@ static shoal_status run(fit *f, const shoal_fit_desc *desc, shoal_fit *out)
         return SHOAL_ENOMEM;
     choose_held(f, desc);
     SHOALI_TRY(open_rows(f, desc));
+    SHOALI_TRY(find_lone(f));
     SHOALI_TRY(fit_factors(f, factors));
     SHOALI_TRY(judge(f, factors, out));
     SHOALI_TRY(predict_rows(f, factors, true, f->error));

@@ -220,6 +220,38 @@ static void nothing_comes_from_nothing(void **state)
     assert_true(fit.held == 0 && fit.worst_error < 0.01);
 }
 
+/* Nine rows of one worker, and one over hosts that took ten times as long as it should, for
+ * whatever reason: the links are not made to say so, unless a second one says it, too. */
+static void one_row_alone_tells_of_no_factor(void **state)
+{
+    (void)state;
+    enum { ALONE = 9 };
+    static const char *const models[] = {"mlp", "vgg-a", "vgg-mini"};
+    shoal_predict_desc rows[ALONE + 2];
+    double seconds[ALONE + 2];
+    shoal_fit fit = SHOAL_FIT_INIT;
+    shoal_fit_desc desc = SHOAL_FIT_DESC_INIT;
+    write_text("base.json", hosts);
+    for (int i = 0; i < ALONE + 2; i++) {
+        rows[i] = (shoal_predict_desc)SHOAL_PREDICT_DESC_INIT;
+        rows[i].model = i < ALONE ? models[i % 3] : "mlp";
+        rows[i].workers = i < ALONE ? 1 : 16;
+        rows[i].batch = 16u << i % 4;
+        rows[i].no_overlap = true;
+        seconds[i] = (i < ALONE ? 2 : 10) * step_of("base.json", rows[i]);
+    }
+    desc.cluster = "base.json";
+    desc.rows = rows;
+    desc.seconds = seconds;
+    desc.count = ALONE + 1;
+    assert_ok(shoal_calibrate_fit(&desc, &fit, NULL));
+    assert_true(fit.not_seen[3] && fit.factors.network == 1);
+    assert_true(fit.factors.matrix > 1.5 || fit.factors.memory > 1.5);
+    desc.count = ALONE + 2;
+    assert_ok(shoal_calibrate_fit(&desc, &fit, NULL));
+    assert_true(!fit.not_seen[3] && fit.factors.network > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rates_are_never_left, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shares_grow_to_one_and_rates_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_comes_from_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_row_alone_tells_of_no_factor, set_up, tear_down),
     };
     return CHECK_RUN(tests);
 }
