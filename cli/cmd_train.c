@@ -108,7 +108,10 @@ static int run_stages(train_args *args, shoal_comm **comm, shoal_view *view, con
     const bool begun = begin_told(args, view, &told);
     for (uint32_t i = 0; i < args->stages.count && status == SHOAL_OK && begun; i++)
         status = run_stage(args, &told, comm, view, i);
-    int code = !begun ? CLI_USAGE : status == SHOAL_OK ? CLI_OK : cli_report(name);
+    int code = !begun                ? CLI_USAGE
+               : status != SHOAL_OK  ? cli_report(name)
+               : train_has_stopped() ? (int)LAUNCH_AGAIN
+                                     : CLI_OK;
     train_metrics_destroy(told.metrics);
     if (!train_board_close(told.board) && code == CLI_OK)
         code = CLI_FAILED;
@@ -172,12 +175,45 @@ static bool admm_fits(const train_args *args)
     return false;
 }
 
+/* The command is the same before and after a run was asked to end: it goes on by itself. */
+static void go_on_by_itself(train_args *args)
+{
+    shoal_run_look *look = NULL;
+    shoal_run_summary summary = {.size = sizeof summary};
+    if (!args->train.may_stop || args->train.out == NULL || args->train.resume != NULL ||
+        args->train.start != NULL || shoal_run_look_at(args->train.out, true, &look) != SHOAL_OK)
+        return;
+    if (shoal_run_look_summary(look, &summary) == SHOAL_OK && summary.resumes_from > 0 &&
+        strcmp(summary.state, "finished") != 0)
+        args->train.resume = args->train.out;
+    shoal_run_look_close(look);
+}
+
+static bool may_stop(const train_args *args)
+{
+    uint32_t servers = 0;
+    bool survives = false;
+    if (!args->train.may_stop)
+        return true;
+    if (shoal_sync_survives(args->train.sync, &survives) != SHOAL_OK ||
+        shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
+        return false;
+    if (!survives && servers == 0 && args->train.plan == NULL && args->admm == NULL &&
+        !args->train.no_exchange)
+        return true;
+    cli_usage("train",
+              "--on-term checkpoint goes with --sync all_reduce, whose workers are in step, "
+              "and without --plan, --admm and --no-exchange");
+    return false;
+}
+
 /* Which model, and where to; of a run that goes on, all that is not given. */
 static int settle(train_args *args)
 {
     const char **model = &args->train.model;
     if (!train_given_fit(args))
         return CLI_USAGE;
+    go_on_by_itself(args);
     train_kept_launch(&args->kept, &args->launch);
     const int restored = train_kept_restore(&args->kept, args->train.resume, train_take_named,
                                             args);
@@ -188,8 +224,9 @@ static int settle(train_args *args)
     if (*model == NULL && args->kept.run == NULL) /* else it is the run's */
         *model = "lenet";
     args->whole_model = *model;
-    if (!admm_fits(args))
+    if (!admm_fits(args) || !may_stop(args))
         return CLI_USAGE;
+    args->launch.keeps = args->train.may_stop;
     if (args->circulant != NULL && *model == NULL)
         return cli_usage("train", "--circulant goes with --model; without both, the run goes on "
                                   "with its own");

@@ -19,7 +19,7 @@
 #include "launch_job.h"
 #include "throttle.h"
 
-enum { KILL_AFTER_MS = 5000, LEFT_BEHIND_MS = 2000 };
+enum { KILL_AFTER_MS = 5000, LEFT_BEHIND_MS = 2000, KEEPING_MS = 60 * 1000 };
 
 static int64_t now_ms(void)
 {
@@ -196,7 +196,8 @@ static void handle_signal(launch_job *j, int signals)
     if (read(signals, &info, sizeof info) != (ssize_t)sizeof info || info.ssi_signo == SIGCHLD)
         return;
     const bool again = j->told_to_end;
-    if (j->code == 0)
+    const bool kept = j->desc->keeps && !again && info.ssi_signo == SIGTERM;
+    if (j->code == 0 && !kept) /* else it is what the ranks say */
         j->code = 128 + (int)info.ssi_signo;
     j->told_to_end = true;
     if (!again && info.ssi_signo == SIGINT && !j->desc->tacit)
@@ -205,7 +206,7 @@ static void handle_signal(launch_job *j, int signals)
                 "once more ends them at once\n",
                 cli_interactive() ? "\r\033[K" : "", j->desc->verb, KILL_AFTER_MS / 1000);
     kill_all(j, again ? SIGKILL : (int)info.ssi_signo);
-    stop_in(j, KILL_AFTER_MS, SIGKILL);
+    stop_in(j, kept ? KEEPING_MS : KILL_AFTER_MS, SIGKILL);
 }
 
 static int poll_timeout(const launch_job *j)

@@ -9,6 +9,9 @@
 #include "lab.h"
 #include "remote.h"
 
+/** What a job that was asked to end and has kept its state ends with: start it again. */
+enum { LAUNCH_AGAIN = 85 };
+
 typedef struct launch_desc {
     const char *verb;      /* for messages */
     uint32_t ranks;        /* all processes, dedicated servers included */
@@ -28,6 +31,7 @@ typedef struct launch_desc {
     double grace_s;  /* how long the others may go on after one failed (they name the culprit) */
     bool survives; /* the job goes on without lost ranks: it is done when one that began with it is.
                         Ranks may say so as well (SHOAL_LAUNCHER_FD) */
+    bool keeps;    /* SIGTERM asks ranks to keep their state: they have a minute for it */
     uint32_t servers; /* of the ranks, behind the workers: they have no result */
     uint32_t spares;  /* of the ranks, the last: they wait for a place (SHOAL_SPARE) */
     bool quiet;       /* say nothing about ranks that fail by themselves */

@@ -5,9 +5,6 @@
 
 #include "launch.h"
 
-/** What a job that was asked to end and has kept its state ends with: start it again. */
-enum { LAUNCH_AGAIN = 85 };
-
 typedef struct print_desc {
     const launch_desc *launch; /* its ranks are members and spares */
     bool requeue;              /* the command ends with LAUNCH_AGAIN when it is asked to end */

@@ -27,6 +27,7 @@ enum {
     KEY_NONFINITE,
     KEY_CHECK,
     KEY_CHECKPOINT,
+    KEY_ON_TERM,
     KEY_COMPUTE,
     KEY_NO_OVERLAP,
     KEY_NO_EXCHANGE,
@@ -128,6 +129,10 @@ const struct argp_option train_options[] = {
     {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0,
      "Steps from one to the next; with protocols whose replicas differ each worker writes its own, "
      "those that cannot go on from them refuse it and write one at the end (every epoch)",
+     3},
+    {"on-term", KEY_ON_TERM, "end|checkpoint", 0,
+     "SIGTERM ends the run as it is (end), or with a checkpoint and exit code 85, so that the same "
+     "command goes on from it; with --sync all_reduce (end)",
      3},
     {"eval-every", KEY_EVAL, "EPOCHS", 0, "Test set after so many epochs, and after the last (1)",
      3},
@@ -312,6 +317,9 @@ static int parse_value(train_args *args, int key, const char *text)
         return parse_u64(text, &train->max_steps);
     case KEY_CHECKPOINT:
         return parse_u64(text, &train->checkpoint_every);
+    case KEY_ON_TERM:
+        train->may_stop = strcmp(text, "checkpoint") == 0;
+        return train->may_stop || strcmp(text, "end") == 0;
     case KEY_SIMULATE:
         return parse_u32(text, 1, 256, &train->simulate);
     case KEY_TRACE_LAST:
@@ -462,6 +470,7 @@ static const struct {
     int key, needs;
     const char *form; /* of the other, where its name alone is not enough */
 } needed[] = {{KEY_CHECKPOINT, 'o', " DIR"},
+              {KEY_ON_TERM, 'o', " DIR"},
               {KEY_DUMP_EVERY, KEY_DUMP, " DIR"},
               {KEY_SPARES, KEY_ON_LOSS, " reform"},
               {KEY_METRICS_TOKEN, KEY_METRICS, " [HOST:]PORT"},

@@ -2,12 +2,40 @@
 #include "train_worker.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli.h"
 #include "progress_show.h"
 #include "train_report.h"
+
+static volatile sig_atomic_t asked; /* SIGTERM came */
+static bool stopped;
+
+static void on_term(int number)
+{
+    (void)number;
+    asked = 1;
+}
+
+bool train_has_stopped(void)
+{
+    return stopped;
+}
+
+/* Once all know: nothing is to be waited for any more. */
+static void say_stopped(const train_worker *args, const shoal_train_progress *progress)
+{
+    stopped = true;
+    (void)signal(SIGTERM, SIG_DFL);
+    progress_aside();
+    if (progress->reports && !args->quiet)
+        fprintf(stderr,
+                "shoal train: asked to end: step %llu of %llu is in %s; the same command goes on\n",
+                (unsigned long long)progress->step, (unsigned long long)progress->steps,
+                args->train->out);
+}
 
 static void show_progress(const train_worker *args, const shoal_train_progress *p)
 {
@@ -47,6 +75,8 @@ static shoal_status run_steps(const train_worker *args, shoal_train *train, uint
     shoal_train_candidate any = {.size = sizeof any};
     bool talks = rank == 0 && !args->json && !args->quiet;
     do {
+        if (asked)
+            shoal_train_ask_to_stop(train);
         shoal_status status = shoal_train_step(train, &progress);
         if (status != SHOAL_OK)
             return status;
@@ -58,7 +88,9 @@ static shoal_status run_steps(const train_worker *args, shoal_train *train, uint
         train_metrics_step(args->metrics, rank, train, &progress);
         train_board_step(args->board, train, &progress);
         show_progress(args, &progress);
-    } while (!progress.done);
+    } while (!progress.done && !progress.stopped);
+    if (progress.stopped && !progress.done)
+        say_stopped(args, &progress);
     return SHOAL_OK;
 }
 
@@ -110,10 +142,13 @@ shoal_status train_work(const train_worker *args, shoal_train *train, shoal_comm
                         shoal_view *view)
 {
     bool told = false;
+    if (args->train->may_stop)
+        (void)sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_term, .sa_flags = SA_RESTART},
+                        NULL);
     for (;;) {
         train_metrics_step(args->metrics, view->rank, train, NULL);
         shoal_status status = run_steps(args, train, view->rank, &told);
-        if (status == SHOAL_OK && args->reports)
+        if (status == SHOAL_OK && args->reports && !stopped)
             status = report(args, train, view->rank);
         if (!args->train->reform || !train_about_members(status))
             return status;

@@ -23,5 +23,7 @@ bool train_about_members(shoal_status status);
 /** comm and view: in and out. */
 shoal_status train_work(const train_worker *args, shoal_train *train, shoal_comm **comm,
                         shoal_view *view);
+/** With may_stop: SIGTERM came to some worker, and all have ended with a checkpoint. */
+bool train_has_stopped(void);
 
 #endif

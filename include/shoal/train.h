@@ -86,6 +86,9 @@ typedef struct shoal_train_desc {
     uint64_t trace_last; /* [0: all that the ring holds] newest steps that are in it */
     const char *options; /* [none] more options of the caller's, a JSON object of texts and of lists
                             of texts; OUT/run.json keeps them for who goes on: shoal_run_option */
+    bool may_stop; /* shoal_train_ask_to_stop may end the run early. Workers ask each other at most
+                      twice a second; they have to be in step (all_reduce), with out, and without
+                      servers, plan, admm, no_exchange */
 } shoal_train_desc;
 #define SHOAL_TRAIN_DESC_INIT            \
     {                                    \
@@ -157,6 +160,8 @@ typedef struct shoal_train_progress {
     int32_t slow_rank;  /* whom all wait for in these seconds, -1: nobody */
     char slow_cause[8]; /* "compute" or "network" */
     bool reports;       /* no worker of a lower rank is there: this one should print */
+    bool stopped; /* a worker was asked to stop: all have this step in a checkpoint, and make no
+                     further one */
 } shoal_train_progress;
 
 /**
@@ -166,6 +171,10 @@ typedef struct shoal_train_progress {
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_step(shoal_train *train,
                                                        shoal_train_progress *progress_out);
+
+/** This worker is asked to stop, by a batch system say: one of the next steps ends with a
+ * checkpoint on all workers, and says so in its progress. Between two steps; only with may_stop. */
+SHOAL_API void shoal_train_ask_to_stop(shoal_train *train);
 
 /**
  * Go on with other workers, after shoal_train_step, _reform or _summarise has failed with EPEER,

@@ -1296,6 +1296,7 @@ class shoal_train_desc(C.Structure):
         ("trace", C.c_char_p),
         ("trace_last", C.c_uint64),
         ("options", C.c_char_p),
+        ("may_stop", C.c_bool),
     ]
 
 
@@ -1332,6 +1333,7 @@ class shoal_train_progress(C.Structure):
         ("slow_rank", C.c_int32),
         ("slow_cause", C.c_char * 8),
         ("reports", C.c_bool),
+        ("stopped", C.c_bool),
     ]
 
 
@@ -1676,6 +1678,7 @@ FUNCTIONS = {
     "shoal_gradients_at": (C.c_void_p, [C.c_void_p, C.c_uint32, C.POINTER(C.c_char_p), C.c_void_p]),
     "shoal_gradients_close": (None, [C.c_void_p]),
     "shoal_train_step": (STATUS, [C.c_void_p, C.POINTER(shoal_train_progress)]),
+    "shoal_train_ask_to_stop": (None, [C.c_void_p]),
     "shoal_train_reform": (STATUS, [C.c_void_p, C.POINTER(C.c_void_p), C.c_int64]),
     "shoal_train_model": (C.c_char_p, [C.c_void_p]),
     "shoal_train_choice": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_candidate)]),

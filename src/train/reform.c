@@ -317,6 +317,7 @@ shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t t
     SHOALI_TRY(adopt(train, &view));
     SHOALI_TRY(take_state(train, &view, mine < view.done_max, was));
     SHOALI_TRY(shoali_train_start_sync(train));
+    shoali_stop_begin(train);
     const uint64_t took_us = shoali_now_us() - began_us;
     shoali_trace_note(train, SHOALI_TRACE_REFORM, began_us);
     if (train->place == 0)

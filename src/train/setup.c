@@ -345,6 +345,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(set_defaults(train));
     SHOALI_TRY(join_workers(train, comm));
     SHOALI_TRY(check_job(train));
+    SHOALI_TRY(shoali_stop_check(train));
     SHOALI_TRY(open_inputs(train));
     if (train->rank == 0 && (train->desc.out != NULL || train->desc.resume != NULL))
         SHOALI_TRY(shoali_digest_of_data(train->dataset, train->data_sha256));
@@ -380,6 +381,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_trace_open(train));
     SHOALI_TRY(train->desc.simulate > 0 ? shoali_simulated_create(train)
                                         : shoali_train_start_sync(train));
+    shoali_stop_begin(train);
     return shoali_events_begin(train);
 }
 

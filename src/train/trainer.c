@@ -348,7 +348,7 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
 }
 
 /* What follows a step: replicas compared, the end of an epoch or of the run, a checkpoint. */
-static shoal_status conclude(shoal_train *train, bool ended, uint32_t epochs_done)
+static shoal_status conclude(shoal_train *train, bool ended, uint32_t epochs_done, double step_us)
 {
     bool done = train->step == train->steps;
     uint64_t start = shoali_now_us();
@@ -364,8 +364,9 @@ static shoal_status conclude(shoal_train *train, bool ended, uint32_t epochs_don
         shoali_trace_note(train, SHOALI_TRACE_EVALUATE, start);
         start = shoali_now_us();
     }
+    SHOALI_TRY(shoali_stop_turn(train, step_us));
     SHOALI_TRY(shoali_apart_settle(train, done));
-    if (shoali_checkpoint_due(train, train->step)) {
+    if (shoali_checkpoint_due(train, train->step) || train->stop.agreed) {
         SHOALI_TRY(train->loose && !done ? shoali_apart_save(train)
                                          : shoali_checkpoint_save(train));
         shoali_trace_note(train, SHOALI_TRACE_CHECKPOINT, start);
@@ -405,9 +406,10 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     shoali_train_place(train, train->step, &now, &in_epoch);
     bool ended = now > epoch || train->step == train->steps;
     if (train->unconcluded)
-        SHOALI_TRY(conclude(train, ended, (uint32_t)epoch + 1));
+        SHOALI_TRY(conclude(train, ended, (uint32_t)epoch + 1, times.step_us));
     describe_progress(train, (uint32_t)(ended ? epoch + 1 : epoch), times.skipped, progress_out);
     progress_out->epoch_ended = ended && !over;
+    progress_out->stopped = train->stop.agreed;
     note_slow(train, progress_out);
     if (train->trace != NULL)
         train->trace->reports = progress_out->reports;

@@ -108,8 +108,12 @@ struct shoal_train {
     uint32_t from_sample;
     bool
         unconcluded; /* the step is done, but not what follows it: checks, evaluation, checkpoint */
-    bool torn;       /* taking over another's state broke off: this one's is of no use */
-    uint64_t membership;            /* epoch of the communicator */
+    struct {
+        bool asked, agreed; /* this worker was asked; all know that one was */
+        uint64_t next;      /* step after which they ask each other, the same on all */
+    } stop;                 /* stop.c */
+    bool torn;              /* taking over another's state broke off: this one's is of no use */
+    uint64_t membership;    /* epoch of the communicator */
     uint64_t state_bytes, state_us; /* of the last time that state was taken over */
     /* batch norm as it was before a test at the run's end, within an epoch: a run that goes on has
      * made no such test, which averages it; NULL: none yet */
@@ -186,6 +190,14 @@ SHOAL_MUST_USE shoal_status shoali_uneven_create(shoal_train *train);
 /** A step from `before` to train->step is done; at some of the first ones all workers meet here. */
 SHOAL_MUST_USE shoal_status shoali_uneven_step(shoal_train *train, const shoali_share *share,
                                                double compute_us, uint64_t before);
+
+/* stop.c */
+/** EINVAL: this run cannot be stopped early, and why. */
+SHOAL_MUST_USE shoal_status shoali_stop_check(const shoal_train *train);
+/** Those who are there now will ask each other after the next step. */
+void shoali_stop_begin(shoal_train *train);
+/** A step that took so long is done: perhaps ask all. */
+SHOAL_MUST_USE shoal_status shoali_stop_turn(shoal_train *train, double step_us);
 
 /* folder.c */
 /** All ranks: OUT is this run's until its last rank ends. EINVAL: another one has it, or it holds

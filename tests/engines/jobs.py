@@ -77,6 +77,7 @@ def rank_on(host, rank):
     """The process of a worker there, by its environment; 0: none."""
     script = f"""for p in /proc/[0-9]*; do
         [ "$(cat $p/comm 2>/dev/null)" = shoal ] &&
-            tr '\\0' '\\n' <$p/environ | grep -qxE "(SHOAL_)?RANK={rank}" && echo ${{p#/proc/}}
+            tr '\\0' '\\n' <$p/environ |
+            grep -qxE "(SHOAL_|OMPI_COMM_WORLD_)?RANK={rank}" && echo ${{p#/proc/}}
     done | head -n 1"""
     return int(host.run("sh", "-c", script).stdout or 0)

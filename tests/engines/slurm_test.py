@@ -97,6 +97,25 @@ class Slurm(unittest.TestCase):
         found = jobs.result(self.ended(job))
         self.assertEqual((1, [0]), (found["workers"], [lost["rank"] for lost in found["lost"]]))
 
+    def test_a_preemption_keeps_what_was_trained(self):
+        """An urgent job takes all nodes: the other one writes a checkpoint, and goes on later."""
+        train = [*jobs.LENET, "--steps", 60, "--checkpoint-every", 1000, "--out", "preempted"]
+        train += ["--on-term", "checkpoint"]
+        job = self.slurm.submit(self.script("-n", 4, "--requeue", command=train), "--nodes=4")
+        jobs.wait_step(self.site, "preempted", 3, lambda: self.slurm.output(job))
+        urgent = "#!/bin/bash\n#SBATCH --nodes=4 --exclusive --partition=urgent\nhostname\n"
+        self.ended(self.slurm.submit(urgent))
+        kept = self.site.read("preempted/checkpoints/latest")
+        self.assertRegex(kept, "^step-[1-9]")
+        cluster.wait_until(lambda: self.slurm.show(job).get("Restarts") == "1", "a new start")
+        # Slurm lets a job that begins anew wait for two minutes
+        self.site.login.run("scontrol", "update", f"jobid={job}", "StartTime=now")
+        self.ended(job)
+        out = self.slurm.output(job)
+        wanted = jobs.expected(self.site, steps=60, workers=4)
+        self.assertEqual(wanted["train_loss"], jobs.result(out)["train_loss"])
+        print(f"\nmeasured: kept {kept.strip()} of 60, and went on to the same loss")
+
     def test_64_ranks_join(self):
         train = "shoal train --model mlp-small --data digits --batch 2 --steps 1 --no-eval --quiet "
         train += "--peer-timeout 60 --join-timeout 100 --check-every 0"
