@@ -57,7 +57,7 @@ class Links(unittest.TestCase):
         r = shoal.run("data", "digits", "--out", cls.data, "--train", 160, "--test", 40)
         assert r.returncode == 0, r.stderr
         cls.jobs = {}
-        limit = '$([ "$RANK" = 2 ] && echo timeout -s KILL 5) '  # it would look for them for 60 s
+        limit = '$([ "$RANK" = 2 ] && echo timeout -s KILL 20) '  # it would look for them for 60 s
         noted = (
             f"n=0; until {os.path.abspath(shoal.SHOAL)} status > {cls.folder.name}/status 2>&1; "
             f"grep -q 'epoch 0.*10.78.1.. broke' {cls.folder.name}/status; do sleep 0.05; "
