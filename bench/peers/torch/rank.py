@@ -28,6 +28,12 @@ import models  # noqa: E402
 import ways  # noqa: E402
 
 
+def say(found):
+    """A line in one piece, whatever other ranks say at the same time."""
+    sys.stdout.flush()
+    os.write(1, f"{json.dumps(found)}\n".encode())
+
+
 def sent_bytes():
     """What this rank's host in the lab has sent; None elsewhere, where others send, too."""
     if "SHOAL_LAB" not in os.environ:
@@ -105,13 +111,13 @@ def main():
     task = models.TASKS[options.model](options)
     way = ways.WAYS[options.way](task.model(), task.rate)
     if options.kill is not None:
-        print(json.dumps({"survived_s": round(survive(way, task, options), 3)}), flush=True)
+        say({"survived_s": round(survive(way, task, options), 3)})
         way.leave()
         return
     rows = train(way, task, options)
     if way.rank == 0:
         parameters = sum(p.numel() for p in way.model.parameters())
-        print(json.dumps({"parameters": parameters, "rows": rows}), flush=True)
+        say({"parameters": parameters, "rows": rows})
     way.leave()
 
 
