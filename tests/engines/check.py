@@ -29,7 +29,7 @@ def run(build, file):
     """(outcome, seconds, what it printed) of one file of tests."""
     begin = time.monotonic()
     child = subprocess.Popen(
-        [*as_root(), sys.executable, "-B", str(file)],
+        [*as_root(), sys.executable, "-B", "-W", "ignore", str(file)],
         env=dict(os.environ, SHOAL_BUILD=str(build)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
