@@ -270,6 +270,7 @@ static void measuring_leaves_nothing(const rank_env *env)
         rank_check(shoali_comm_residuals(comm, NULL, 0) == 0);
     shoal_train_destroy(train);
     desc.sync = "local_sgd";
+    desc.checkpoint_every = 0; /* which local_sgd refuses, too */
     rank_status(shoal_train_create(comm, &desc, &train), SHOAL_EINVAL);
     rank_error_has("cannot change its codec");
     shoal_comm_destroy(comm);
