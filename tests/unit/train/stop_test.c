@@ -77,6 +77,7 @@ static void what_cannot_stop_is_refused(void **state)
     shoal_train_desc desc = desc_of(NULL);
     refused(&desc, "needs a folder");
     desc.out = out;
+    desc.checkpoint_every = 0; /* which local_sgd refuses as well */
     desc.sync = "local_sgd:every=4";
     refused(&desc, "local_sgd:every=4 cannot stop early");
     desc.sync = "param_server:servers=1,dedicated";
