@@ -44,8 +44,10 @@ class Suite:
         syncs = factors.listed(self.shoal, "syncs")
         self.survivors = {s["name"] for s in syncs if "survives losses" in s["traits"]}
         self.exact = {s["name"] for s in syncs if "replicas equal after each step" in s["traits"]}
+        codecs = factors.listed(self.shoal, "codecs")
         self.rates = {c["name"]: c["bytes_per_element"]
-                      for c in factors.listed(self.shoal, "codecs") if "fixed rate" in c["traits"]}
+                      for c in codecs if "fixed rate" in c["traits"]}
+        self.lossless = {c["name"] for c in codecs if "lossless" in c["traits"]}
         self.lab = self.lab_works()
         self.factors = factors.factors(self.shoal, forms)
         self.answers, self.alone = {}, []

@@ -112,7 +112,8 @@ def by_iteration(job):
     """Whether replicas that differ are means of iterations, whatever the time: the protocols of
     which docs/run-folders.md says that they go on from a checkpoint bit for bit."""
     sync = job.option("--sync") or "all_reduce"
-    means = sync.startswith(("d_psgd", "hop", "ripples:static"))
+    codec = (job.option("--codec") or "identity").split(":")[0]
+    means = sync.startswith(("d_psgd", "hop", "ripples:static")) and codec in job.suite.lossless
     return means and not any(word in " ".join(job.args) for word in TIMED)
 
 
