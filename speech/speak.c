@@ -56,6 +56,7 @@ static int speak(char *line)
         return 2;
     *rate++ = *pitch++ = *text++ = '\0';
     espeak_SetSynthCallback(hear);
+    srand(1); /* whatever was drawn while the voices were loaded */
     if (espeak_ng_SetRandSeed != NULL)
         (void)espeak_ng_SetRandSeed(1);
     if (espeak_SetVoiceByName(line) == EE_OK) {
