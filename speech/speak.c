@@ -56,7 +56,7 @@ static int speak(char *line)
         return 2;
     *rate++ = *pitch++ = *text++ = '\0';
     espeak_SetSynthCallback(hear);
-    srand(1); /* whatever was drawn while the voices were loaded */
+    srand(1); /* whatever was drawn before: libpulse names its folder in a fresh home by rand() */
     if (espeak_ng_SetRandSeed != NULL)
         (void)espeak_ng_SetRandSeed(1);
     if (espeak_SetVoiceByName(line) == EE_OK) {
@@ -76,6 +76,9 @@ static int speak(char *line)
 int main(void)
 {
     char line[LINE_BYTES];
+    /* espeak-ng looks for a sound server although nothing is played, and libpulse makes folders
+     * for that in the user's home; a name that it is given, it takes. */
+    (void)setenv("PULSE_SERVER", "/dev/null", 1);
     int rate = espeak_Initialize(AUDIO_OUTPUT_SYNCHRONOUS, 0, NULL,
                                  espeakINITIALIZE_PHONEME_EVENTS | espeakINITIALIZE_DONT_EXIT);
     if (rate <= 0) {

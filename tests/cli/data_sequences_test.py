@@ -108,6 +108,21 @@ class Sequences(unittest.TestCase):
         compare(speak())
 
     @unittest.skipUnless(os.path.exists(SPEAK), "shoal-speak is not built: no libespeak-ng-dev")
+    def test_a_fresh_home_is_left_alone_and_changes_no_sound(self):
+        home = os.path.join(self.folder, "home")
+        os.mkdir(home)
+        env = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": home}
+        line = b"en-us+f2\t150\t40\tseven children\n"
+
+        def speak():
+            return subprocess.run([SPEAK], input=line, env=env, capture_output=True, check=True)
+
+        first, later = speak(), speak()
+        self.assertEqual(os.listdir(home), [])
+        self.assertEqual(first.stderr, b"")
+        self.assertTrue(first.stdout == later.stdout)
+
+    @unittest.skipUnless(os.path.exists(SPEAK), "shoal-speak is not built: no libespeak-ng-dev")
     def test_stacked_frames_are_those_that_lie_together(self):
         args = ("--train", 0.1, "--test", 0.1)
         every, _ = self.make("speech", "every", *args)
