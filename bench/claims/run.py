@@ -3,11 +3,11 @@
 """Run the claims of bench/claims, keep what they measure, write bench/results/claims.md.
 
 A claim is an executable here without suffix. It prints tables as it likes and, last, one line of
-JSON. Results of full runs are kept in bench/results/claims.json, of clean trees only; claims.md and
-the table in README.md are made from them. A row is stale when a file that it depends on
-(goals.json) has changed since its commit, or when the history does not hold that commit. --verify
-measures nothing: it checks that programs, goals, results and tables agree, decides each verdict
-anew, and finds rows that are stale and do not say so."""
+JSON. Results of full runs are kept in bench/results/claims.json, of clean trees only; claims.md,
+docs/results.md and the headlines in README.md are made from them (tables.py). A row is stale when a
+file that it depends on (goals.json) has changed since its commit, or when the history does not hold
+that commit. --verify measures nothing: it checks that programs, goals, results and tables agree,
+decides each verdict anew, and finds rows that are stale and do not say so."""
 
 import argparse
 import datetime
@@ -20,10 +20,8 @@ import sys
 import sources
 from claim import (CANNOT, GOALS, HERE, NO_QUICK, RESULTS, ROOT, load, machine, meets,
                    verdict)
+from tables import HEADLINES_MAX, documents, headlines, number, remembered
 
-TABLE = os.path.join(ROOT, "bench", "results", "claims.md")
-README = os.path.join(ROOT, "README.md")
-BEGIN, END = "<!-- claims: made by bench/claims/run.py -->", "<!-- end of claims -->"
 KEYS = ("claim", "value", "unit", "goal", "ok", "detail", "command", "seed")
 CLEAN_UP_S = 10  # what a claim that took too long gets to take its things away
 QUICK_S = 60  # a quick run answers within 40 s; what takes longer than this is broken
@@ -121,60 +119,6 @@ def staleness(name, entry, result):
     return None
 
 
-def number(value):
-    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
-
-
-def row(name, entry, result):
-    goals = entry["full"]
-    limit = f"{goals['goal']} {goals['unit']}"
-    if result is None:
-        return f"| `{name}` | {entry['what']} | not measured | {limit} | - | - |"
-    holds = "yes" if result["ok"] else "**no**"
-    when = f"{result['date']}, {result['commit']}" + (", stale" if result.get("stale") else "")
-    return (f"| `{name}` | {entry['what']} | {number(result['value'])} {result['unit']} | {limit} "
-            f"| {holds} | {when} |")
-
-
-def table(goals, results):
-    if not goals:
-        return []
-    head = ["| claim | what | measured | goal | holds | when, commit |"]
-    rows = [row(name, goals[name], results.get(name)) for name in sorted(goals)]
-    return head + ["|---|---|---|---|---|---|"] + rows
-
-
-def details(goals, results):
-    """One section per claim with every figure and the command."""
-    out = []
-    for name in sorted(set(goals) & set(results)):
-        result = results[name]
-        out += ["", f"## {name}", "", f"`{result['command']}`, seed {result['seed']}, "
-                f"{result['seconds']} s", ""]
-        if result.get("stale"):
-            out += [f"Stale: {result['stale']}.", ""]
-        out += ["```json", json.dumps(result["detail"], indent=1, sort_keys=True), "```"]
-        for key, goal in sorted(goals[name]["full"].get("also", {}).items()):
-            value = result["detail"].get(key)
-            held = "holds" if meets(value, goal) else "**missed**"
-            out.append(f"\n{key}: {number(value)}, goal {goal}: {held}")
-    return out
-
-
-def documents(goals, results):
-    """{path: text} of what is made from goals and results."""
-    head = ["# Claims", "", "Made by `bench/claims/run.py` from `claims.json`; do not edit.", ""]
-    made = {TABLE: "\n".join(head + table(goals, results) + details(goals, results)) + "\n"}
-    if os.path.exists(README):
-        with open(README, encoding="utf-8") as file:
-            text = file.read()
-        if BEGIN in text and END in text:
-            before, rest = text.split(BEGIN, 1)
-            after = rest.split(END, 1)[1]
-            made[README] = "\n".join([before + BEGIN] + table(goals, results) + [END]) + after
-    return made
-
-
 def entry_problems(name, entry):
     for part in ("full", "quick") if "quick" in entry else ("full",):
         asked = entry.get(part, {})
@@ -231,6 +175,8 @@ def verify(goals, results):
         problems += entry_problems(name, goals[name])
         problems += fault_problems(name, goals[name])
     problems += [f"claims.json: {n}: no such claim" for n in sorted(set(results) - named)]
+    if len(headlines(goals)) > HEADLINES_MAX:
+        problems.append(f"goals.json: {len(headlines(goals))} headlines; {HEADLINES_MAX} have room")
     for name in sorted(set(results) & named) if not problems else ():
         problems += result_problems(name, goals[name], results[name])
     made = {} if problems else documents(goals, results)
@@ -254,8 +200,8 @@ def judge_again(goals, results):
 
 
 def render(goals, results):
-    os.makedirs(os.path.dirname(RESULTS), exist_ok=True)
     for path, text in documents(goals, results).items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 
@@ -265,7 +211,10 @@ def record(name, result, results):
     kept = {k: result[k] for k in KEYS + ("seconds",)}
     parts = result.get("parts")
     results.update(load(RESULTS))  # others may have recorded theirs meanwhile
+    earlier = remembered(results.get(name))
     results[name] = {**kept, "commit": sources.commit(), "date": datetime.date.today().isoformat()}
+    if earlier:
+        results[name]["earlier"] = earlier
     if parts is not None:  # cells that were kept took their time when they were measured
         results[name].update(seconds=parts["seconds"], commits=parts["commits"])
         results[name]["commit"] = sources.oldest(parts["commits"])
@@ -273,6 +222,7 @@ def record(name, result, results):
 
 
 def save(results):
+    os.makedirs(os.path.dirname(RESULTS), exist_ok=True)
     temporary = RESULTS + ".new"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1, sort_keys=True)

@@ -18,7 +18,7 @@ import sys
 from claim import GOALS, ROOT, load, machine
 
 WIRE = ["src/base", "src/kernel", "src/wire", "src/transport", "src/codec", "src/collective",
-        "src/relay", "src/meet", "src/watch", "src/comm", "src/aggregator",
+        "src/member", "src/relay", "src/meet", "src/watch", "src/comm", "src/aggregator",
         "include/shoal"]  # fmt: skip
 SIMULATED = ["src/base", "src/codec", "src/collective", "src/sync", "src/driver", "src/model",
              "cli/cmd_sim.c"]  # fmt: skip
@@ -36,7 +36,8 @@ GROUPS = {
     "@python": [*WIRE, "python/shoal"],
     "@hardware": ["innet/rtl", "src/codec/inceptionn*", "src/nn/fixed*"],
 }  # fmt: skip
-COMMON = ["claim.py", "sources.py", "cells.py", "run.py"]  # no figure changes with these
+# No figure changes with these.
+COMMON = ["claim.py", "sources.py", "cells.py", "run.py", "tables.py"]
 
 
 def git(*words):
@@ -97,7 +98,7 @@ def commit():
     head = git("rev-parse", "--short", "HEAD")
     if head is None:
         return ""
-    ours = (":!bench/results", ":!README.md")
+    ours = (":!bench/results", ":!README.md", ":!docs/results.md")
     return head + ("+" if git("status", "--porcelain", "--", *ours) else "")
 
 

@@ -12,7 +12,7 @@ import unittest
 
 CLAIMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "claims")
 GOALS = {"goal": ">= 0.9", "unit": "of rate", "also": {"wrong": "== 0"}}
-ENTRY = {"what": "speed", "depends": ["lib"], "full": GOALS, "quick": GOALS}
+ENTRY = {"what": "speed", "headline": True, "depends": ["lib"], "full": GOALS, "quick": GOALS}
 PROGRAM = """#!/usr/bin/env python3
 import sys
 sys.path.insert(0, "bench/claims")
@@ -29,7 +29,7 @@ class ClaimsTest(unittest.TestCase):
         os.makedirs(self.here)
         os.makedirs(os.path.join(self.root, "bench", "results"))
         os.makedirs(os.path.join(self.root, "lib"))
-        for name in ("run.py", "claim.py", "sources.py", "cells.py"):
+        for name in ("run.py", "claim.py", "sources.py", "cells.py", "tables.py"):
             shutil.copy(os.path.join(CLAIMS, name), self.here)
         self.write("README.md", "top\n<!-- claims: made by bench/claims/run.py -->\nold\n"
                                 "<!-- end of claims -->\nend\n")
@@ -78,7 +78,7 @@ class ClaimsTest(unittest.TestCase):
         self.program('claim.report(0.95, {"wrong": 0})')
         self.assertEqual(0, self.run_py()[0])
         self.assertEqual(0.95, json.loads(self.read("bench/results/claims.json"))["speed"]["value"])
-        for path in ("README.md", "bench/results/claims.md"):
+        for path in ("README.md", "docs/results.md"):
             row = "| `speed` | speed | 0.95 of rate | >= 0.9 of rate | yes |"
             self.assertIn(row, self.read(path))
         self.assertTrue(self.read("README.md").startswith("top\n"))
@@ -283,6 +283,34 @@ with tempfile.TemporaryDirectory(dir={scratch!r}):
             status, output = self.run_py("--verify")
             self.assertEqual(0 if problem is None else 1, status, output)
             self.assertIn(problem or "claims: ok", output)
+
+    def test_the_readme_has_headlines_and_the_page_has_all(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        entry = {key: value for key, value in ENTRY.items() if key != "headline"}
+        self.write("bench/claims/goals.json", json.dumps({"speed": entry}))
+        self.run_py()
+        self.assertIn("| `speed` |", self.read("docs/results.md"))
+        self.assertNotIn("| `speed` |", self.read("README.md"))
+        many = {f"claim-{i}": ENTRY for i in range(26)}
+        self.write("bench/claims/goals.json", json.dumps(many))
+        self.assertIn("26 headlines; 25 have room", self.run_py("--verify")[1])
+
+    def test_what_is_measured_again_is_remembered(self):
+        self.program('claim.report(0.95, {"wrong": 0})')
+        first = self.commit()
+        self.run_py()
+        self.program('claim.report(0.8, {"wrong": 0})')
+        second = self.commit()
+        self.run_py()
+        old = self.kept()["earlier"]
+        self.assertEqual([(0.95, first, True)], [(o["value"], o["commit"], o["ok"]) for o in old])
+        self.assertRegex(old[0]["host"], r"^\d+ x (AVX-512|AVX2|SSE2)$")
+        page = self.read("docs/results.md")
+        self.assertIn(f"{second} |", page)
+        self.assertRegex(page, rf"`speed` \| .*, {first} \| .* \| 0.95 of rate \| yes \|")
+        self.keep(earlier=[{**old[0], "value": i} for i in range(12)])
+        self.run_py()
+        self.assertEqual([*range(1, 12), 0.8], [o["value"] for o in self.kept()["earlier"]])
 
     def test_verify_sees_an_edited_table(self):
         self.program('claim.report(0.95, {"wrong": 0})')
