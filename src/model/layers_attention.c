@@ -8,16 +8,8 @@
  *     backward  twice as much for the weights, and 2.5 times the pairs' products, for the scores
  *               are computed anew */
 #include "base/error.h"
+#include "model/layer_keys.h"
 #include "model/model.h"
-
-#define KEY_INT(type, field, low, high, usual, text)                                \
-    {                                                                               \
-#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text \
-    }
-#define KEY_FLAG(type, field, usual, text)                                      \
-    {                                                                           \
-#field, SHOALI_KEY_FLAG, offsetof(type, field), 0, 0, NULL, usual, text \
-    }
 
 static shoal_status need_frames(const shoali_layer *layer)
 {
@@ -123,12 +115,15 @@ static shoal_status infer_attention(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key attention_keys[] = {
-    KEY_INT(shoali_attention_params, heads, 1, 4096, "4", "sets of queries"),
-    KEY_INT(shoali_attention_params, kv, 0, 4096, "0",
-            "sets of keys and values, which heads share (grouped queries); 0: as heads"),
-    KEY_INT(shoali_attention_params, dim, 0, 1 << 16, "0", "values of a head; 0: width / heads"),
-    KEY_FLAG(shoali_attention_params, causal, "on", "frames see themselves and earlier ones only"),
-    KEY_FLAG(shoali_attention_params, rope, "on", "queries and keys are turned by their place"),
+    SHOALI_LAYER_INT(shoali_attention_params, heads, 1, 4096, "4", "sets of queries"),
+    SHOALI_LAYER_INT(shoali_attention_params, kv, 0, 4096, "0",
+                     "sets of keys and values, which heads share (grouped queries); 0: as heads"),
+    SHOALI_LAYER_INT(shoali_attention_params, dim, 0, 1 << 16, "0",
+                     "values of a head; 0: width / heads"),
+    SHOALI_LAYER_FLAG(shoali_attention_params, causal, "on",
+                      "frames see themselves and earlier ones only"),
+    SHOALI_LAYER_FLAG(shoali_attention_params, rope, "on",
+                      "queries and keys are turned by their place"),
     {"theta", SHOALI_KEY_FLOAT, offsetof(shoali_attention_params, theta), 1, 1e12, NULL, "10000",
      "of rope: its slowest turn's base"},
 };
@@ -155,7 +150,7 @@ static shoal_status infer_swiglu(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key swiglu_keys[] = {
-    KEY_INT(shoali_swiglu_params, ff, 1, 1 << 20, "344", "values between the products"),
+    SHOALI_LAYER_INT(shoali_swiglu_params, ff, 1, 1 << 20, "344", "values between the products"),
 };
 const shoali_layer_row shoali_layer_swiglu = {
     .name = "swiglu",

@@ -7,12 +7,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/layer_keys.h"
 #include "model/model.h"
 
-#define KEY_INT(type, field, low, high, usual, text)                                \
-    {                                                                               \
-#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text \
-    }
 #define KEY_CONV(field, low, high, usual, text)                                                \
     {                                                                                          \
 #field, SHOALI_KEY_INT, offsetof(shoali_circulant_conv_params, conv.field), low, high, \
@@ -66,8 +63,8 @@ static shoal_status infer_circulant(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key circulant_keys[] = {
-    KEY_INT(shoali_circulant_params, out, 1, 1 << 24, "10", "outputs"),
-    KEY_INT(shoali_circulant_params, block, 1, 1024, "8", BLOCK_HELP),
+    SHOALI_LAYER_INT(shoali_circulant_params, out, 1, 1 << 24, "10", "outputs"),
+    SHOALI_LAYER_INT(shoali_circulant_params, block, 1, 1024, "8", BLOCK_HELP),
     {"bias", SHOALI_KEY_FLAG, offsetof(shoali_circulant_params, bias), 0, 0, NULL, "on",
      "add a learned bias"},
 };
@@ -137,8 +134,8 @@ static const shoali_key circulant_conv_keys[] = {
     KEY_CONV(kernel, 1, 255, "3", "side of the square window, pixels"),
     KEY_CONV(stride, 1, 255, "1", "step of the window, pixels"),
     KEY_CONV(pad, 0, 254, "0", "zeros around the image, pixels"),
-    KEY_INT(shoali_circulant_conv_params, block, 1, 1024, "4",
-            "side of a circulant block of channels"),
+    SHOALI_LAYER_INT(shoali_circulant_conv_params, block, 1, 1024, "4",
+                     "side of a circulant block of channels"),
     {"bias", SHOALI_KEY_FLAG, offsetof(shoali_circulant_conv_params, conv.bias), 0, 0, NULL, "on",
      "add a learned bias"},
 };

@@ -8,16 +8,8 @@
  * with latent attention 2 s^2 a (d + rope + vdim);
  * as in Narayanan et al., "Efficient large-scale language model training", SC 2021, appendix. */
 #include "base/error.h"
+#include "model/layer_keys.h"
 #include "model/model.h"
-
-#define KEY_INT(type, field, low, high, usual, text)                                \
-    {                                                                               \
-#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text \
-    }
-#define KEY_FLAG(type, field, usual, text)                                      \
-    {                                                                           \
-#field, SHOALI_KEY_FLAG, offsetof(type, field), 0, 0, NULL, usual, text \
-    }
 
 static shoal_status need_sequence(const shoali_layer *layer)
 {
@@ -46,9 +38,10 @@ static shoal_status infer_embedding(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key embedding_keys[] = {
-    KEY_INT(shoali_embedding_params, vocab, 1, 1 << 24, "51200", "tokens there are"),
-    KEY_INT(shoali_embedding_params, width, 1, 1 << 20, "1024", "values of one token"),
-    KEY_INT(shoali_embedding_params, positions, 0, 1 << 24, "0", "learned positions; 0: none"),
+    SHOALI_LAYER_INT(shoali_embedding_params, vocab, 1, 1 << 24, "51200", "tokens there are"),
+    SHOALI_LAYER_INT(shoali_embedding_params, width, 1, 1 << 20, "1024", "values of one token"),
+    SHOALI_LAYER_INT(shoali_embedding_params, positions, 0, 1 << 24, "0",
+                     "learned positions; 0: none"),
 };
 const shoali_layer_row shoali_layer_embedding = {
     .name = "embedding",
@@ -144,32 +137,42 @@ static shoal_status infer_transformer(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key transformer_keys[] = {
-    KEY_INT(shoali_transformer_params, heads, 1, 1 << 16, "16", "attention heads"),
-    KEY_INT(shoali_transformer_params, kv, 0, 1 << 16, "0", "key-value heads; 0: as many as heads"),
-    KEY_INT(shoali_transformer_params, dim, 0, 1 << 16, "0", "values of a head; 0: width / heads"),
-    KEY_INT(shoali_transformer_params, ff, 1, 1 << 24, "4096", "width of the feed-forward part"),
-    KEY_INT(shoali_transformer_params, experts, 0, 1 << 16, "0",
-            "feed-forward parts among which a router chooses; 0: one, no router"),
-    KEY_INT(shoali_transformer_params, active, 0, 1 << 16, "0", "experts that a token meets"),
-    KEY_INT(shoali_transformer_params, shared, 0, 1 << 24, "0",
-            "width of the experts that every token meets, all together"),
-    KEY_INT(shoali_transformer_params, qrank, 0, 1 << 20, "0",
-            "latent attention: values that queries are made of; 0: of the token"),
-    KEY_INT(shoali_transformer_params, kvrank, 0, 1 << 20, "0",
-            "latent attention: values that keys and values are made of; 0: none"),
-    KEY_INT(shoali_transformer_params, rope, 0, 1 << 16, "0",
-            "latent attention: values of a head that are rotated, beside dim"),
-    KEY_INT(shoali_transformer_params, vdim, 0, 1 << 16, "0",
-            "latent attention: values of a head's values; 0: dim"),
-    KEY_INT(shoali_transformer_params, norms, 0, 8, "2", "norms with a learned scale"),
-    KEY_INT(shoali_transformer_params, qkvbias, 0, 2, "0",
-            "with bias=off: 1, queries, keys and values add learned values; 2, the output too"),
-    KEY_FLAG(shoali_transformer_params, gated, "off", "three products in place of two (SwiGLU)"),
-    KEY_FLAG(shoali_transformer_params, bias, "on", "products and norms add learned values"),
-    KEY_FLAG(shoali_transformer_params, headnorm, "off", "norms of each head's query and key"),
-    KEY_FLAG(shoali_transformer_params, balanced, "off", "the router adds a value per expert"),
-    KEY_FLAG(shoali_transformer_params, other, "off",
-             "rope that is stretched, windows, or no silu: planners need not know, parts refuses"),
+    SHOALI_LAYER_INT(shoali_transformer_params, heads, 1, 1 << 16, "16", "attention heads"),
+    SHOALI_LAYER_INT(shoali_transformer_params, kv, 0, 1 << 16, "0",
+                     "key-value heads; 0: as many as heads"),
+    SHOALI_LAYER_INT(shoali_transformer_params, dim, 0, 1 << 16, "0",
+                     "values of a head; 0: width / heads"),
+    SHOALI_LAYER_INT(shoali_transformer_params, ff, 1, 1 << 24, "4096",
+                     "width of the feed-forward part"),
+    SHOALI_LAYER_INT(shoali_transformer_params, experts, 0, 1 << 16, "0",
+                     "feed-forward parts among which a router chooses; 0: one, no router"),
+    SHOALI_LAYER_INT(shoali_transformer_params, active, 0, 1 << 16, "0",
+                     "experts that a token meets"),
+    SHOALI_LAYER_INT(shoali_transformer_params, shared, 0, 1 << 24, "0",
+                     "width of the experts that every token meets, all together"),
+    SHOALI_LAYER_INT(shoali_transformer_params, qrank, 0, 1 << 20, "0",
+                     "latent attention: values that queries are made of; 0: of the token"),
+    SHOALI_LAYER_INT(shoali_transformer_params, kvrank, 0, 1 << 20, "0",
+                     "latent attention: values that keys and values are made of; 0: none"),
+    SHOALI_LAYER_INT(shoali_transformer_params, rope, 0, 1 << 16, "0",
+                     "latent attention: values of a head that are rotated, beside dim"),
+    SHOALI_LAYER_INT(shoali_transformer_params, vdim, 0, 1 << 16, "0",
+                     "latent attention: values of a head's values; 0: dim"),
+    SHOALI_LAYER_INT(shoali_transformer_params, norms, 0, 8, "2", "norms with a learned scale"),
+    SHOALI_LAYER_INT(
+        shoali_transformer_params, qkvbias, 0, 2, "0",
+        "with bias=off: 1, queries, keys and values add learned values; 2, the output too"),
+    SHOALI_LAYER_FLAG(shoali_transformer_params, gated, "off",
+                      "three products in place of two (SwiGLU)"),
+    SHOALI_LAYER_FLAG(shoali_transformer_params, bias, "on",
+                      "products and norms add learned values"),
+    SHOALI_LAYER_FLAG(shoali_transformer_params, headnorm, "off",
+                      "norms of each head's query and key"),
+    SHOALI_LAYER_FLAG(shoali_transformer_params, balanced, "off",
+                      "the router adds a value per expert"),
+    SHOALI_LAYER_FLAG(
+        shoali_transformer_params, other, "off",
+        "rope that is stretched, windows, or no silu: planners need not know, parts refuses"),
     {"theta", SHOALI_KEY_FLOAT, offsetof(shoali_transformer_params, theta), 1, 1e12, NULL, "10000",
      "with parts: base of the slowest turn of rope"},
     {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_transformer_params, eps), 0, 1, NULL, "1e-5",
@@ -201,11 +204,11 @@ static shoal_status infer_unembedding(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key unembedding_keys[] = {
-    KEY_INT(shoali_unembedding_params, vocab, 1, 1 << 24, "51200", "tokens there are"),
-    KEY_INT(shoali_unembedding_params, norm, 0, 2, "0",
-            "learned values per channel of a norm before it"),
-    KEY_FLAG(shoali_unembedding_params, tied, "on", "the embedding's table once more"),
-    KEY_FLAG(shoali_unembedding_params, bias, "off", "a learned value per score"),
+    SHOALI_LAYER_INT(shoali_unembedding_params, vocab, 1, 1 << 24, "51200", "tokens there are"),
+    SHOALI_LAYER_INT(shoali_unembedding_params, norm, 0, 2, "0",
+                     "learned values per channel of a norm before it"),
+    SHOALI_LAYER_FLAG(shoali_unembedding_params, tied, "on", "the embedding's table once more"),
+    SHOALI_LAYER_FLAG(shoali_unembedding_params, bias, "off", "a learned value per score"),
     {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_unembedding_params, eps), 0, 1, NULL, "1e-5",
      "with parts: what the norm adds to the mean of the squares"},
 };

@@ -3,16 +3,8 @@
  * is a sequence, {width, length, 1}, or what else a layer before gives. Only the
  * activations run. */
 #include "base/error.h"
+#include "model/layer_keys.h"
 #include "model/model.h"
-
-#define KEY_INT(type, field, low, high, usual, text)                                \
-    {                                                                               \
-#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text \
-    }
-#define KEY_FLAG(type, field, usual, text)                                      \
-    {                                                                           \
-#field, SHOALI_KEY_FLAG, offsetof(type, field), 0, 0, NULL, usual, text \
-    }
 
 static shoal_status infer_linear(shoal_model *model, shoali_layer *layer)
 {
@@ -26,9 +18,10 @@ static shoal_status infer_linear(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key linear_keys[] = {
-    KEY_INT(shoali_linear_params, out, 1, 1 << 24, "1024", "values of one token"),
-    KEY_FLAG(shoali_linear_params, tied, "off", "by the table of the embedding, which is counted"),
-    KEY_FLAG(shoali_linear_params, bias, "on", "add a learned value per output"),
+    SHOALI_LAYER_INT(shoali_linear_params, out, 1, 1 << 24, "1024", "values of one token"),
+    SHOALI_LAYER_FLAG(shoali_linear_params, tied, "off",
+                      "by the table of the embedding, which is counted"),
+    SHOALI_LAYER_FLAG(shoali_linear_params, bias, "on", "add a learned value per output"),
 };
 const shoali_layer_row shoali_layer_linear = {
     .name = "linear",
@@ -51,11 +44,12 @@ static shoal_status infer_product(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key product_keys[] = {
-    KEY_INT(shoali_product_params, out, 1, 1 << 30, "1024",
-            "values of one token: of all heads together"),
-    KEY_INT(shoali_product_params, inner, 1, 1 << 30, "64", "products that are summed for each"),
-    KEY_INT(shoali_product_params, back, 1, SHOALI_MODEL_LAYERS_MAX, "1",
-            "what the layer before is multiplied with: so many layers before"),
+    SHOALI_LAYER_INT(shoali_product_params, out, 1, 1 << 30, "1024",
+                     "values of one token: of all heads together"),
+    SHOALI_LAYER_INT(shoali_product_params, inner, 1, 1 << 30, "64",
+                     "products that are summed for each"),
+    SHOALI_LAYER_INT(shoali_product_params, back, 1, SHOALI_MODEL_LAYERS_MAX, "1",
+                     "what the layer before is multiplied with: so many layers before"),
 };
 const shoali_layer_row shoali_layer_product = {
     .name = "product",
@@ -77,7 +71,7 @@ static shoal_status infer_layernorm(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key layernorm_keys[] = {
-    KEY_FLAG(shoali_layernorm_params, bias, "on", "a learned shift beside the scale"),
+    SHOALI_LAYER_FLAG(shoali_layernorm_params, bias, "on", "a learned shift beside the scale"),
 };
 const shoali_layer_row shoali_layer_layernorm = {
     .name = "layernorm",
@@ -96,7 +90,7 @@ static shoal_status infer_positions(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key positions_keys[] = {
-    KEY_INT(shoali_positions_params, rows, 1, 1 << 24, "1024", "of the table"),
+    SHOALI_LAYER_INT(shoali_positions_params, rows, 1, 1 << 24, "1024", "of the table"),
 };
 const shoali_layer_row shoali_layer_positions = {
     .name = "positions",
@@ -122,8 +116,8 @@ static shoal_status infer_mul(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key mul_keys[] = {
-    KEY_INT(shoali_branch_params, back, 1, SHOALI_MODEL_LAYERS_MAX, "1",
-            "with whose output: so many layers before"),
+    SHOALI_LAYER_INT(shoali_branch_params, back, 1, SHOALI_MODEL_LAYERS_MAX, "1",
+                     "with whose output: so many layers before"),
 };
 const shoali_layer_row shoali_layer_mul = {
     .name = "mul",
@@ -142,8 +136,9 @@ static shoal_status infer_view(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key view_keys[] = {
-    KEY_INT(shoali_view_params, width, 1, 1 << 30, "1024", "values of one token from here on"),
-    KEY_INT(shoali_view_params, length, 1, 1 << 24, "1", "tokens from here on"),
+    SHOALI_LAYER_INT(shoali_view_params, width, 1, 1 << 30, "1024",
+                     "values of one token from here on"),
+    SHOALI_LAYER_INT(shoali_view_params, length, 1, 1 << 24, "1", "tokens from here on"),
 };
 const shoali_layer_row shoali_layer_view = {
     .name = "view",

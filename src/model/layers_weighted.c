@@ -3,12 +3,9 @@
  * biases out, as papers do; a backward pass costs one more product for the weights and one for the
  * input. */
 #include "base/error.h"
+#include "model/layer_keys.h"
 #include "model/model.h"
 
-#define KEY_INT(type, field, low, high, usual, text)                                \
-    {                                                                               \
-#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text \
-    }
 #define KEY_BIAS(type)                                                                        \
     {                                                                                         \
         "bias", SHOALI_KEY_FLAG, offsetof(type, bias), 0, 0, NULL, "on", "add a learned bias" \
@@ -42,7 +39,7 @@ static shoal_status infer_dense(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key dense_keys[] = {
-    KEY_INT(shoali_dense_params, out, 1, 1 << 24, "10", "outputs"),
+    SHOALI_LAYER_INT(shoali_dense_params, out, 1, 1 << 24, "10", "outputs"),
     KEY_BIAS(shoali_dense_params),
 };
 const shoali_layer_row shoali_layer_dense = {
@@ -95,12 +92,13 @@ static shoal_status infer_conv(shoal_model *model, shoali_layer *layer)
 }
 
 static const shoali_key conv_keys[] = {
-    KEY_INT(shoali_conv_params, out, 1, 65536, "1", "output channels"),
-    KEY_INT(shoali_conv_params, kernel, 1, 255, "3", "side of the square window, pixels"),
-    KEY_INT(shoali_conv_params, stride, 1, 255, "1", "step of the window, pixels"),
-    KEY_INT(shoali_conv_params, pad, 0, 254, "0", "zeros around the image, pixels"),
-    KEY_INT(shoali_conv_params, groups, 1, 65536, "1",
-            "channels are cut into so many groups that do not see each other (not executed)"),
+    SHOALI_LAYER_INT(shoali_conv_params, out, 1, 65536, "1", "output channels"),
+    SHOALI_LAYER_INT(shoali_conv_params, kernel, 1, 255, "3", "side of the square window, pixels"),
+    SHOALI_LAYER_INT(shoali_conv_params, stride, 1, 255, "1", "step of the window, pixels"),
+    SHOALI_LAYER_INT(shoali_conv_params, pad, 0, 254, "0", "zeros around the image, pixels"),
+    SHOALI_LAYER_INT(
+        shoali_conv_params, groups, 1, 65536, "1",
+        "channels are cut into so many groups that do not see each other (not executed)"),
     KEY_BIAS(shoali_conv_params),
 };
 const shoali_layer_row shoali_layer_conv = {

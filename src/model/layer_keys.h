@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the layers_*.c write down the keys of a kind: as fields of its parameters. */
+#ifndef SHOALI_MODEL_LAYER_KEYS_H
+#define SHOALI_MODEL_LAYER_KEYS_H
+
+#include <stddef.h>
+
+#include "base/spec.h"
+
+#define SHOALI_LAYER_INT(type, field, low, high, usual, text)                       \
+    {                                                                               \
+#field, SHOALI_KEY_INT, offsetof(type, field), low, high, NULL, usual, text \
+    }
+#define SHOALI_LAYER_FLAG(type, field, usual, text)                             \
+    {                                                                           \
+#field, SHOALI_KEY_FLAG, offsetof(type, field), 0, 0, NULL, usual, text \
+    }
+
+#endif
