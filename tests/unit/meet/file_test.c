@@ -99,19 +99,6 @@ static void answers_do_not_stay(void **state)
     place_release(p.place, p.fd);
 }
 
-static void a_job_that_cannot_be_is_refused_to_all(void **state)
-{
-    (void)state;
-    static party p;
-    shoal_error why = {.status = SHOAL_EINVAL, .rank = -1};
-    snprintf(why.text, sizeof why.text, "not today");
-    party_prepare(&p, "file", 3, PARTY_LONG_US);
-    p.guests[0].meeting.refusal = &why;
-    p.guests[0].meeting.ranks = 3;
-    party_run(&p, PARTY_RANKS);
-    party_assert_all(&p, SHOAL_EINVAL, "not today");
-}
-
 static void a_place_that_cannot_be_written_is_said(void **state)
 {
     (void)state;
@@ -156,11 +143,9 @@ static void an_answer_to_another_call_does_not_count(void **state)
 int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
-    const struct CMUnitTest tests[] = {CHECK_TEST(left_over_files_do_not_count),
-                                       CHECK_TEST(what_is_no_file_of_ours_is_named),
-                                       CHECK_TEST(an_answer_to_another_call_does_not_count),
-                                       CHECK_TEST(answers_do_not_stay),
-                                       CHECK_TEST(a_job_that_cannot_be_is_refused_to_all),
-                                       CHECK_TEST(a_place_that_cannot_be_written_is_said)};
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(left_over_files_do_not_count), CHECK_TEST(what_is_no_file_of_ours_is_named),
+        CHECK_TEST(an_answer_to_another_call_does_not_count), CHECK_TEST(answers_do_not_stay),
+        CHECK_TEST(a_place_that_cannot_be_written_is_said)};
     return CHECK_RUN(tests);
 }

@@ -119,6 +119,21 @@ static void disagreement_ends_it_for_all(void **state)
     }
 }
 
+static void a_job_that_cannot_be_is_refused_to_all(void **state)
+{
+    (void)state;
+    static party p;
+    shoal_error why = {.status = SHOAL_EINVAL, .rank = -1};
+    snprintf(why.text, sizeof why.text, "not today");
+    for (size_t s = 0; s < 2; s++) {
+        party_prepare(&p, schemes[s], 3, PARTY_LONG_US);
+        p.guests[0].meeting.refusal = &why;
+        p.guests[0].meeting.ranks = 3;
+        party_run(&p, PARTY_RANKS);
+        party_assert_all(&p, SHOAL_EINVAL, "not today");
+    }
+}
+
 static void a_wrong_token_is_turned_away(void **state)
 {
     (void)state;
@@ -265,6 +280,7 @@ int main(void)
                                        CHECK_TEST(the_words_of_rank_0_are_waited_for),
                                        CHECK_TEST(a_missing_store_is_named),
                                        CHECK_TEST(disagreement_ends_it_for_all),
+                                       CHECK_TEST(a_job_that_cannot_be_is_refused_to_all),
                                        CHECK_TEST(a_wrong_token_is_turned_away),
                                        CHECK_TEST(places_are_checked),
                                        CHECK_TEST(ranks_are_listed_briefly),

@@ -169,19 +169,6 @@ static void one_that_is_wrong_ends_nothing(void **state)
     place_release(p.place, p.fd);
 }
 
-static void a_job_that_cannot_be_is_refused_to_all(void **state)
-{
-    (void)state;
-    static party p;
-    shoal_error why = {.status = SHOAL_EINVAL, .rank = -1};
-    snprintf(why.text, sizeof why.text, "not today");
-    party_prepare(&p, "tcp", 3, PARTY_LONG_US);
-    p.guests[0].meeting.refusal = &why;
-    p.guests[0].meeting.ranks = 3;
-    party_run(&p, PARTY_RANKS);
-    party_assert_all(&p, SHOAL_EINVAL, "not today");
-}
-
 static void a_listener_that_is_there_is_used_and_stays(void **state)
 {
     (void)state;
@@ -202,7 +189,6 @@ int main(void)
     const struct CMUnitTest tests[] = {CHECK_TEST(strangers_do_no_harm),
                                        CHECK_TEST(silent_strangers_delay_nobody),
                                        CHECK_TEST(one_that_is_wrong_ends_nothing),
-                                       CHECK_TEST(a_job_that_cannot_be_is_refused_to_all),
                                        CHECK_TEST(a_listener_that_is_there_is_used_and_stays)};
     return CHECK_RUN(tests);
 }
