@@ -14,7 +14,7 @@
 typedef struct run_args {
     launch_desc launch;
     lab_desc lab;
-    bool slurm, k8s, hold, requeue;
+    bool slurm, k8s, hold, requeue, grace;
     const char *kind; /* with k8s */
 } run_args;
 
@@ -127,6 +127,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'g':
         if (!cli_parse_real(text, 0, 3600, &args->launch.grace_s))
             cli_refuse(state, "--grace %s: wanted seconds from 0 to 3600", text);
+        args->grace = true;
         return 0;
     case 'l':
         args->launch.lab = &args->lab;
@@ -195,10 +196,18 @@ static int print(const run_args *args)
                                 "other");
     if (args->kind != NULL && !args->k8s)
         return cli_usage("run", "--kind goes with --print-k8s");
+    if (args->grace)
+        return cli_usage("run",
+                         "--grace is for ranks that are started here: the script ends them at "
+                         "once when one has failed, Kubernetes when its pods fail; leave it "
+                         "out with --print-slurm and --print-k8s");
     if (launch->aggregators > 0)
         return cli_usage("run", "--aggregators starts them on this machine; for a scheduler start "
                                 "`shoal aggregator` as a job of its own, and name them in "
                                 "SHOAL_AGGREGATORS");
+    if (args->k8s && launch->tag_output)
+        return cli_usage("run", "--tag-output is for --print-slurm and ranks that are started "
+                                "here; `kubectl logs --prefix` names the pod of each line");
     if (args->k8s)
         return print_k8s(&desc);
     print_slurm(&desc);
@@ -216,6 +225,12 @@ static int start(run_args *args)
     if (args->launch.ranks == 0)
         return CLI_USAGE;
     args->launch.ranks += args->launch.spares;
+    if ((args->launch.colocated || args->launch.in_switch != NULL) &&
+        (args->launch.lab == NULL || args->launch.aggregators == 0))
+        return cli_usage("run", "--%s goes with --lab and --aggregators",
+                         args->launch.colocated ? "colocate" : "in-switch");
+    if (args->launch.colocated && args->launch.in_switch != NULL)
+        return cli_usage("run", "--colocate and --in-switch exclude each other");
     if (args->launch.aggregators > 0 && args->launch.hosts != NULL)
         return cli_usage("run",
                          "--aggregators starts them on this machine; on other hosts run `shoal "

@@ -172,6 +172,11 @@ class Refused(unittest.TestCase):
             (("--requeue",), "--requeue goes with --print-slurm or --print-k8s"),
             (("--print-slurm", "-a", 1), "shoal aggregator"),
             (("--print-k8s", "--spares", 1), "--on-loss reform"),
+            (("--print-slurm", "--grace", 3), "--grace is for ranks that are started here"),
+            (("--print-k8s", "--grace", 10), "--grace is for ranks that are started here"),
+            (("--print-k8s", "--tag-output"), "kubectl logs --prefix"),
+            (("--print-slurm", "--in-switch", "on"), "--in-switch goes with --lab"),
+            (("--print-k8s", "--colocate"), "--colocate goes with --lab and --aggregators"),
         ):
             self.assertIn(word, printed(*options, code=2), options)
 
