@@ -480,9 +480,12 @@ static int run_args(void *input, char **command)
         return cli_usage("bench", "--minbytes is larger than --maxbytes");
     if (shoal_codec_carried(args->codec, args->collective) != SHOAL_OK)
         return cli_report("bench");
+    if (!launch_leaves_it(&args->launch))
+        return CLI_USAGE;
     if (cli_under_launcher())
         return rank_main(args);
     args->launch.argv = command;
+    args->launch.itself = true;
     args->launch.quiet = true;
     return launch_run(&args->launch);
 }

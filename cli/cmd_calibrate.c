@@ -404,6 +404,7 @@ static int run_args(void *input, char **command)
         return CLI_USAGE;
     args->desc.budget_s = 1e-3 * args->budget_ms;
     args->launch.argv = command;
+    args->launch.itself = true;
     args->launch.quiet = true;
     if (args->probe)
         return printf("%.6g\n", shoal_calibrate_probe()) > 0 ? CLI_OK : CLI_FAILED;

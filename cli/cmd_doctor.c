@@ -246,7 +246,7 @@ static int rank_main(const doctor_args *args)
 static int run_args(void *input, char **command)
 {
     doctor_args *args = input;
-    if (!launch_options_fit(&args->launch))
+    if (!launch_options_fit(&args->launch) || !launch_leaves_it(&args->launch))
         return CLI_USAGE;
     args->launch.argv = command;
     args->launch.itself = true;

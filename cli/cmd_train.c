@@ -118,6 +118,20 @@ static int run_stages(train_args *args, shoal_comm **comm, shoal_view *view, con
     return code;
 }
 
+/* The launcher's number counts; another one on the command line is no slip to pass over. */
+static bool as_many_as_asked(const train_args *args, const shoal_view *view)
+{
+    if (args->asked_workers == 0 || args->asked_workers == view->workers || view->epoch > 0 ||
+        args->train.simulate > 0 || getenv("SHOAL_OWN_LAUNCHER") != NULL || !cli_under_launcher())
+        return true;
+    if (view->rank == 0)
+        cli_usage("train",
+                  "--workers %u, but the launcher has started %u: say it to the launcher, and "
+                  "leave --workers out",
+                  args->asked_workers, view->workers);
+    return false;
+}
+
 static int worker_main(train_args *args)
 {
     shoal_comm *comm = NULL;
@@ -141,7 +155,9 @@ static int worker_main(train_args *args)
         status = shoal_comm_view(comm, &view);
     if (status == SHOAL_OK && view.rank_count > 1)
         snprintf(name, sizeof name, "train: rank %u", view.rank);
-    const int code = status == SHOAL_OK ? run_stages(args, &comm, &view, name) : cli_report(name);
+    const int code = status != SHOAL_OK              ? cli_report(name)
+                     : as_many_as_asked(args, &view) ? run_stages(args, &comm, &view, name)
+                                                     : CLI_USAGE;
     train_stages_free(&args->stages);
     shoal_comm_destroy(comm);
     return code;
@@ -211,8 +227,9 @@ static bool may_stop(const train_args *args)
 static int settle(train_args *args)
 {
     const char **model = &args->train.model;
-    if (!train_given_fit(args))
+    if (!train_given_fit(args) || !launch_leaves_it(&args->launch))
         return CLI_USAGE;
+    args->asked_workers = args->workers;
     go_on_by_itself(args);
     train_kept_launch(&args->kept, &args->launch);
     const int restored = train_kept_restore(&args->kept, args->train.resume, train_take_named,

@@ -45,6 +45,9 @@ extern const struct argp launch_argp;
 int launch_take(launch_desc *desc, int key, const char *text);
 /** Whether these and --lab go together. False: printed why not. */
 bool launch_options_fit(launch_desc *desc);
+/** Whether desc says nothing of how ranks are started, where somebody else's launcher has started
+ * this one already, who would have to be told. False: printed what, and what to do. */
+bool launch_leaves_it(const launch_desc *desc);
 /** Ranks where no number is given: the hosts' slots, or one. 0: printed what is wrong. */
 uint32_t launch_usual_ranks(const launch_desc *desc);
 /** Free what parsing them has made. */

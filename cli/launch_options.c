@@ -88,6 +88,26 @@ bool launch_options_fit(launch_desc *desc)
     return true;
 }
 
+bool launch_leaves_it(const launch_desc *desc)
+{
+    const char *said = desc->hosts != NULL                          ? "hosts"
+                       : desc->path != NULL                         ? "path"
+                       : desc->forward_count > 0                    ? "export"
+                       : desc->port != 0                            ? "port"
+                       : desc->lab != NULL                          ? "lab"
+                       : desc->spares > 0                           ? "spares"
+                       : desc->aggregators > 0                      ? "aggregators"
+                       : desc->colocated || desc->in_switch != NULL ? "colocate"
+                                                                    : NULL;
+    if (said == NULL || !cli_under_launcher() || getenv("SHOAL_OWN_LAUNCHER") != NULL)
+        return true;
+    cli_usage(desc->verb,
+              "--%s would start nothing: a launcher has started these ranks already; give it to "
+              "`shoal run` before the --, or say it in that launcher's own way",
+              said);
+    return false;
+}
+
 uint32_t launch_usual_ranks(const launch_desc *desc)
 {
     return desc->hosts != NULL ? remote_ranks(desc->verb, desc->hosts) : 1;

@@ -113,6 +113,10 @@ static void set_environment(const launch_job *j, uint32_t rank)
         fcntl(j->word[1], F_SETFD, 0); /* the program keeps it */
         set_number("SHOAL_LAUNCHER_FD", (uint64_t)j->word[1]);
     }
+    if (j->desc->itself)
+        setenv("SHOAL_OWN_LAUNCHER", "1", 1);
+    else
+        unsetenv("SHOAL_OWN_LAUNCHER");
     unsetenv("SHOAL_LAUNCH_ID"); /* one kernel holds them all: it knows who has ended */
     unsetenv("SHOAL_LAUNCH_PROOF");
     setenv("OMP_NUM_THREADS", "1", 0); /* ranks share the cores; as torchrun does */

@@ -93,7 +93,7 @@ static void write_variables(FILE *out, const remote_hosts *hosts, uint32_t rank,
             literal ? "']'" : "", at->store_port, at->launcher, rank,
             rank < members ? "" : " SHOAL_SPARE=1");
     quote(out, getenv("SHOAL_JOB") != NULL ? getenv("SHOAL_JOB") : "");
-    fputs("; ", out);
+    fputs(hosts->itself ? " SHOAL_OWN_LAUNCHER=1; " : "; ", out);
 }
 
 /* A shell's script as one word for the login shell there, whichever that is. */

@@ -142,6 +142,22 @@ class Run(unittest.TestCase):
             self.assertIn(text, r.stderr)
         self.assertIn("Examples:", shoal.run("run", "--help").stdout)
 
+    def test_what_only_a_launcher_can_do_is_refused_below_one(self):
+        train = ("train", "--data", "nowhere", "--model", "mlp-small", "--on-loss", "reform")
+        below = {"RANK": "0", "WORLD_SIZE": "1"}
+        for words in (("--spares", 1), ("--hosts", "a"), ("--port", 4000), ("--lab", "rate=1gbit")):
+            r = shoal.run(*train, *words, env=below)
+            self.assertEqual(r.returncode, 2, (words, r.stderr))
+            self.assertIn(f"{words[0]} would start nothing: a launcher has started", r.stderr)
+        for words in (("bench", "allreduce", "-l", "rate=1gbit"), ("doctor", "--hosts", "a,b")):
+            r = shoal.run(*words, env=below)
+            self.assertEqual((r.returncode, "would start nothing" in r.stderr), (2, True), r.stderr)
+        r = shoal.run("run", "-n", 2, "--", shoal.SHOAL, *train, "--workers", 3)
+        self.assertEqual(r.returncode, 2, r.stderr)
+        self.assertIn("--workers 3, but the launcher has started 2:", r.stderr)
+        r = shoal.run("run", "-n", 2, "--", shoal.SHOAL, *train, "--workers", 2)
+        self.assertIn("nowhere", r.stderr)  # the number is right: that is what is looked at next
+
     def test_hosts_through_stand_in(self):
         with tempfile.TemporaryDirectory() as folder:
             rsh = os.path.join(folder, "rsh")
