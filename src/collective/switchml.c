@@ -241,6 +241,8 @@ static void switchml_timer(void *state, uint64_t now_us)
     f->now_us = now_us;
     if (s != NULL && !s->over && !f->guests[f->args.me].joined && !f->failed)
         shoali_switchml_join(f, s); /* to oneself, once everything is set up */
+    if (!f->done)
+        shoali_switchml_due(f);
     leave(f, outer);
 }
 
@@ -271,7 +273,7 @@ static uint64_t switchml_memory(const void *state)
     const shoali_slot_share share = {.slots = shoali_switchml_slots(f),
                                      .block = f->block != 0 ? f->block
                                                             : f->args.datagram_bytes / 4};
-    return f->aggregates ? shoali_slot_pool_bytes(&share) : 0;
+    return f->aggregates ? shoali_slot_pool_bytes(&share) + share.slots * sizeof *f->told_us : 0;
 }
 
 /* Each element once, without what was sent again. */

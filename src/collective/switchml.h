@@ -45,6 +45,7 @@ typedef struct shoali_switchml {
     bool pool_open;
     bool elsewhere; /* the pool is in the hands of args.offload, and has a share alone */
     shoali_slot_pool pool;
+    uint64_t *told_us;        /* [slots] when the last result of each went out */
     shoali_switchml_own *own; /* ring of [2 slots] */
     uint32_t own_head, own_count_queued, own_size;
     uint8_t *packet; /* room for one */
@@ -70,8 +71,11 @@ void shoali_switchml_on_control(shoali_switchml *f, uint32_t peer, uint16_t kind
                                 const uint8_t *bytes, size_t len_bytes);
 bool shoali_switchml_on_datagram(shoali_switchml *f, uint32_t peer, const uint8_t *bytes,
                                  size_t len_bytes);
-/** Probes that are due, and packets to oneself. */
+/** Packets to oneself. */
 void shoali_switchml_go(shoali_switchml *f);
+/** Probes that are due. Once what has come is taken, and not before: of a process that did not run
+ * for a while all slots are due, and their results lie in its socket. */
+void shoali_switchml_due(shoali_switchml *f);
 /** Which session's aggregator this member is; NULL: none. */
 shoali_switchml_session *shoali_switchml_session_of(const shoali_switchml *f, uint32_t member);
 

@@ -82,6 +82,7 @@ static void send_result(shoali_switchml *f, uint32_t slot)
         count_out(f, bytes);
         f->sink.datagram(f->sink.ctx, w, result, bytes);
     }
+    f->told_us[slot] = f->now_us;
     if (f->works)
         queue_own(f, slot, false);
 }
@@ -293,8 +294,9 @@ static shoal_status open_pool(shoali_switchml *f)
     SHOALI_TRY(shoali_slot_pool_init(&f->pool, &share, f->arena));
     f->own_size = 2 * share.slots;
     f->own = shoali_arena_array(f->arena, f->own_size, sizeof *f->own);
+    f->told_us = shoali_arena_array(f->arena, share.slots, sizeof *f->told_us);
     f->pool_open = true;
-    return f->own != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    return f->own != NULL && f->told_us != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 static void guest_joined(shoali_switchml *f, uint32_t worker, uint32_t bytes)
@@ -380,6 +382,14 @@ static void answer_probe(shoali_switchml *f, uint32_t peer, const shoali_packet 
             answer(f, missing, bytes);
 }
 
+/* It lay behind what completed the round, in the socket of a process that did not run for a while:
+ * the result is on its way, and if it is lost, the next probe says so. */
+static bool was_told_just_now(const shoali_switchml *f, const shoali_packet *head)
+{
+    return head->round + 1 == f->pool.cells[head->slot].round &&
+           f->told_us[head->slot] == f->now_us;
+}
+
 static void to_pool(shoali_switchml *f, uint32_t peer, const shoali_packet *head,
                     const uint8_t *values, uint32_t count)
 {
@@ -388,7 +398,7 @@ static void to_pool(shoali_switchml *f, uint32_t peer, const shoali_packet *head
     const shoali_slot_verdict verdict = shoali_slot_pool_take(&f->pool, head, values, count);
     if (verdict == SHOALI_SLOT_SEND)
         send_result(f, head->slot);
-    if (verdict == SHOALI_SLOT_RESEND)
+    if (verdict == SHOALI_SLOT_RESEND && !was_told_just_now(f, head))
         answer_probe(f, peer, head);
     if (peer == f->args.me || (verdict != SHOALI_SLOT_SEND && verdict != SHOALI_SLOT_TAKEN))
         return;
@@ -470,6 +480,10 @@ void shoali_switchml_go(shoali_switchml *f)
 {
     while (!f->failed && f->own_count_queued > 0)
         deliver_own(f);
+}
+
+void shoali_switchml_due(shoali_switchml *f)
+{
     for (uint32_t a = 0; f->works && a < f->aggregators && !f->failed; a++) {
         shoali_switchml_session *s = &f->sessions[a];
         uint32_t slot;

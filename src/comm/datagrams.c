@@ -16,6 +16,10 @@
 #include "transport/udp.h"
 #include "wire/messages.h"
 
+/* Of the event loop, of 128 packets each: more than the kernel keeps for a socket, so that whoever
+ * floods it cannot hold up timers for ever. */
+enum { UNREAD_MOST = 256 };
+
 typedef struct traffic {
     uint64_t sent, sent_bytes, received, received_bytes;
 } traffic;
@@ -28,7 +32,8 @@ struct shoali_datagrams {
     uint32_t last;    /* who sent last: most packets come in turn */
     bool blocked;     /* waits for the descriptor to be writable */
     shoali_rng faults;
-    double drop; /* as the fault decorator's, for tests */
+    uint32_t unread; /* rounds in a row that have left some in the socket */
+    double drop;     /* as the fault decorator's, for tests */
     uint64_t strange;
 };
 
@@ -242,8 +247,16 @@ static void take(void *ctx, const shoali_ip *from, const uint8_t *bytes, size_t 
 
 void shoali_datagrams_receive(shoal_comm *comm)
 {
-    if (comm->datagrams != NULL && comm->datagrams->udp != NULL)
-        (void)shoali_udp_receive(comm->datagrams->udp, take, comm);
+    shoali_datagrams *d = comm->datagrams;
+    if (d == NULL || d->udp == NULL)
+        return;
+    const bool more = shoali_udp_receive(d->udp, take, comm);
+    d->unread = more && d->unread < UNREAD_MOST ? d->unread + 1 : 0;
+}
+
+bool shoali_datagrams_unread(const shoal_comm *comm)
+{
+    return comm->datagrams != NULL && comm->datagrams->unread > 0;
 }
 
 void shoali_datagrams_flush(shoal_comm *comm)

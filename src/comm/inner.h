@@ -371,6 +371,8 @@ bool shoali_datagrams_on_place(shoal_comm *comm, uint32_t endpoint, const uint8_
 /** What went to an endpoint and came from it so far. */
 void shoali_datagrams_add_stats(const shoal_comm *comm, uint32_t endpoint, shoal_peer_stats *stats);
 void shoali_datagrams_receive(shoal_comm *comm);
+/** Whether some lie in the socket still, so that nobody may call an answer late. */
+bool shoali_datagrams_unread(const shoal_comm *comm);
 void shoali_datagrams_flush(shoal_comm *comm);
 
 /* progress.c: the event loop. */

@@ -511,7 +511,8 @@ static bool wants_now(const shoal_op *op, uint64_t now_us)
 void shoali_run_timers(shoal_comm *comm)
 {
     for (shoal_op *op = comm->open; op != NULL; op = op->next_open) {
-        if (wants_now(op, comm->now_us)) {
+        if (wants_now(op, comm->now_us) &&
+            (op->row->on_datagram == NULL || !shoali_datagrams_unread(comm))) {
             op->row->on_timer(op->flow, comm->now_us);
             comm->busy |= wants_now(op, comm->now_us);
         }

@@ -154,8 +154,7 @@ class AtLoopback(unittest.TestCase):
             self.assertEqual((last["operations"], last["in_kernel"]), (2, 0), err)
 
     def test_too_large_goes_up(self):
-        """More slots than the maps have: user space, and the reason. So many packets at once do not
-        fit into a socket, and a busy machine sends them many times."""
+        """More slots than the maps have: user space, and the reason."""
         with Daemon("--kernel=on") as d:
             command = [shoal.SHOAL, "bench", "allreduce", "--size=68k", "--iters=1"]
             command += ["--collective=switchml:dedicated,slots=2049,block=8"]

@@ -20,7 +20,7 @@ typedef struct member {
     uint32_t index;
     const shoali_flow_row *row;
     void *state;
-    uint64_t wake_us;
+    uint64_t wake_us, stall_us, run_us; /* it does not run between the last two */
     lossnet_result result;
 } member;
 
@@ -259,6 +259,11 @@ static bool all_done(const lossnet *net)
     return true;
 }
 
+static bool is_stalled(const member *m, uint64_t at_us)
+{
+    return at_us >= m->stall_us && at_us < m->run_us;
+}
+
 static member *next_timer(lossnet *net)
 {
     member *first = &net->members[0];
@@ -277,12 +282,21 @@ bool lossnet_run(lossnet *net, uint64_t until_us)
         if (at_us > until_us || at_us == UINT64_MAX)
             return false;
         net->now_us = at_us > net->now_us ? at_us : net->now_us;
+        if (timer->wake_us <= event_us && is_stalled(timer, at_us)) {
+            timer->wake_us = timer->run_us + 1; /* behind what waits */
+            continue;
+        }
         if (timer->wake_us <= event_us) {
             timer->row->on_timer(timer->state, net->now_us);
             touch(timer);
             continue;
         }
         event *e = pop(net);
+        if (is_stalled(&net->members[e->to], net->now_us)) {
+            e->at_us = net->members[e->to].run_us;
+            push(net, e); /* its number keeps the order */
+            continue;
+        }
         deliver(net, e);
         free(e);
     }
@@ -293,6 +307,12 @@ void lossnet_kill(lossnet *net, uint32_t index)
 {
     net->members[index].result.dead = true;
     net->members[index].wake_us = UINT64_MAX;
+}
+
+void lossnet_stall(lossnet *net, uint32_t index, uint64_t from_us, uint64_t for_us)
+{
+    net->members[index].stall_us = from_us;
+    net->members[index].run_us = from_us + for_us;
 }
 
 uint32_t lossnet_describe(const lossnet *net, uint32_t index, char *text, size_t text_bytes)

@@ -34,6 +34,8 @@ shoal_status lossnet_start(lossnet *net, const shoali_flow_row *row, const shoal
 bool lossnet_run(lossnet *net, uint64_t until_us);
 /** member vanishes; nobody is told. */
 void lossnet_kill(lossnet *net, uint32_t member);
+/** member does not run for so long: what comes waits for it, and is taken before its timers. */
+void lossnet_stall(lossnet *net, uint32_t member, uint64_t from_us, uint64_t for_us);
 /** What a member says it waits for; returns whom it blames, UINT32_MAX: nobody. */
 uint32_t lossnet_describe(const lossnet *net, uint32_t index, char *text, size_t text_bytes);
 /** What a comm does at the deadline: the member that the one waits for, and why in words; then the

@@ -173,6 +173,62 @@ static void bytes_are_what_they_should_be(void **state)
     }
 }
 
+static uint64_t sent_by_all(const lossy_case *c)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < c->run.c.size; i++)
+        bytes += lossnet_result_of(c->net, i)->stats.sent_payload_bytes;
+    return bytes;
+}
+
+/* Its results came while it did not run: it takes them, and asks for none of them. */
+static void who_did_not_run_asks_for_nothing_that_is_there(void **state)
+{
+    (void)state;
+    uint64_t bytes = 0, done_us = 0;
+    for (int stalled = 0; stalled < 2; stalled++) {
+        lossy_case c;
+        lossy_open(&c, 2, 1, 64 * 8, 8, 64, false, 1, &none, 5);
+        if (stalled)
+            lossnet_stall(c.net, 0, done_us - none.delay_us / 2, 10 * 1000 * 1000);
+        run_to_end(&c);
+        assert_true(!stalled || lossnet_result_of(c.net, 0)->done_us > done_us + 1000 * 1000);
+        assert_true(!stalled || sent_by_all(&c) == bytes);
+        bytes = sent_by_all(&c);
+        done_us = lossnet_result_of(c.net, 0)->done_us;
+        lossy_close(&c);
+    }
+}
+
+static uint64_t elems_of_all(const lossy_case *c)
+{
+    uint64_t elems = 0;
+    for (uint32_t i = 0; i < c->run.c.size; i++)
+        elems += lossnet_result_of(c->net, i)->stats.sent_elems;
+    return elems;
+}
+
+/* An aggregator that did not run finds what is sent anew, and questions, behind what it waits for:
+ * each sum goes out once. */
+static void whoever_sums_late_answers_once(void **state)
+{
+    (void)state;
+    uint64_t bytes = 0, elems = 0;
+    for (int stalled = 0; stalled < 2; stalled++) {
+        lossy_case c;
+        lossy_open(&c, 2, 1, 64 * 8, 8, 64, false, 1, &none, 5);
+        if (stalled)
+            lossnet_stall(c.net, 2, 6 * none.delay_us + none.delay_us / 2, 1000 * 1000);
+        run_to_end(&c);
+        assert_true(!stalled || sent_by_all(&c) > bytes); /* the workers have asked */
+        if (stalled)
+            assert_int_equal(elems_of_all(&c), elems);
+        bytes = sent_by_all(&c);
+        elems = elems_of_all(&c);
+        lossy_close(&c);
+    }
+}
+
 static void not_finite_is_known_to_all(void **state)
 {
     (void)state;
@@ -356,6 +412,8 @@ int main(void)
         CHECK_TEST(codes_are_summed_as_the_ring_sums_them),
         CHECK_TEST(sums_repeat),
         CHECK_TEST(bytes_are_what_they_should_be),
+        CHECK_TEST(who_did_not_run_asks_for_nothing_that_is_there),
+        CHECK_TEST(whoever_sums_late_answers_once),
         CHECK_TEST(not_finite_is_known_to_all),
         CHECK_TEST(the_dead_are_named),
         CHECK_TEST(what_cannot_be_is_refused),
