@@ -78,6 +78,22 @@ static void set_times(json_t *answer, const shoal_train_summary *s)
     answer_set_number(answer, "update_ms", s->update_ms);
 }
 
+/* Without those of the run that it goes on from, of which no time is told. */
+static uint64_t steps_here(const shoal_train *train)
+{
+    shoal_train_totals totals = {.size = sizeof totals};
+    shoal_train_count(train, &totals);
+    return totals.steps;
+}
+
+/* "20 steps", or "2 of 122 steps". */
+static void print_steps(uint64_t here, uint64_t all)
+{
+    if (here < all)
+        printf("%llu of ", (unsigned long long)here);
+    printf("%llu steps", (unsigned long long)all);
+}
+
 static void set_run(json_t *answer, const shoal_train_desc *d, const shoal_train *train,
                     const shoal_train_summary *s)
 {
@@ -90,6 +106,7 @@ static void set_run(json_t *answer, const shoal_train_desc *d, const shoal_train
     answer_set_count(answer, "batch", d->batch);
     answer_set_count(answer, "seed", d->seed);
     answer_set_count(answer, "steps", s->steps);
+    answer_set_count(answer, "steps_here", steps_here(train));
     answer_set_count(answer, "skipped", s->skipped);
     answer_set_count(answer, "params", s->params);
     answer_set_text(answer, "codec_used", shoal_train_codec(train));
@@ -140,9 +157,9 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
     if (isfinite(s->worker_accuracy_min))
         printf("  of each replica   %8.2f %%     to %.2f %%, before their average\n",
                s->worker_accuracy_min, s->worker_accuracy_max);
-    printf("  seconds per epoch %8.2f       %llu steps in %.2f s%s\n", s->epoch_s,
-           (unsigned long long)s->steps, s->seconds,
-           s->skipped > 0 ? ", some skipped: see metrics" : "");
+    printf("  seconds per epoch %8.2f       ", s->epoch_s);
+    print_steps(steps_here(train), s->steps);
+    printf(" in %.2f s%s\n", s->seconds, s->skipped > 0 ? ", some skipped: see metrics" : "");
     printf("  per step, ms      %8.2f       compute %.2f, then waiting %.2f, update %.2f; slowest "
            "rank %.2f\n",
            s->step_ms, s->compute_ms, s->wait_ms, s->update_ms, s->slowest_step_ms);
@@ -161,5 +178,5 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
     for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++)
         printf("  lost              rank %u (%s) after %.1f s, at step %llu: %s\n", loss.rank,
                loss.host, loss.after_s, (unsigned long long)loss.step, loss.why);
-    stragglers_table(train, s->ranks, s->steps);
+    stragglers_table(train, s->ranks, steps_here(train));
 }

@@ -211,6 +211,24 @@ static bool wrote(const shoali_safetensors *common, uint32_t rank)
     return list == NULL;
 }
 
+/* As the first rank that wrote a file has them, all have. */
+static bool has_residuals(const char *folder, const shoali_safetensors *common)
+{
+    const char *list = shoali_safetensors_metadata(common, "ranks"), *name;
+    const uint32_t first = list != NULL ? (uint32_t)strtoul(list, NULL, 10) : 0;
+    char path[SHOALI_PATH_BYTES];
+    shoali_safetensors *file = NULL;
+    size_t count;
+    bool any = false;
+    if (shoali_path_number(path, folder, "rank-", first, ".safetensors") != SHOAL_OK ||
+        shoali_safetensors_open(path, &file) != SHOAL_OK)
+        return true; /* nobody knows */
+    for (size_t i = 0; !any && (name = shoali_safetensors_name(file, i, &count)) != NULL; i++)
+        any = strncmp(name, "residual.", 9) == 0;
+    shoali_safetensors_close(file);
+    return any;
+}
+
 /* The file of this rank, where it has one and wants it. */
 static shoal_status load_own(shoal_train *train, const char *folder,
                              const shoali_safetensors *common, uint64_t workers)
@@ -219,10 +237,11 @@ static shoal_status load_own(shoal_train *train, const char *folder,
     shoali_safetensors *file = NULL;
     const bool apart = shoali_safetensors_metadata(common, "replicas") != NULL;
     if (workers != train->workers) {
-        shoali_log(WARN, "%s is of %" PRIu64 " workers, this run has %u: %s", folder, workers,
-                   train->workers,
-                   apart ? "all begin with the mean of their replicas"
-                         : "residuals of error feedback are dropped");
+        if (train->rank == 0 && (apart || has_residuals(folder, common)))
+            shoali_log(WARN, "%s is of %" PRIu64 " workers, this run has %u: %s", folder, workers,
+                       train->workers,
+                       apart ? "all begin with the mean of their replicas"
+                             : "residuals of error feedback are dropped");
         return SHOAL_OK;
     }
     if (!wrote(common, train->rank)) {

@@ -137,6 +137,20 @@ class RunFile(unittest.TestCase):
                         taken += range(line["first"], line["first"] + line["samples"])
             self.assertEqual(list(range(480)), sorted(taken))
 
+    def test_what_other_workers_drop_is_said_once_and_if_it_is_there(self):
+        for codec, lines in (("int8:ef", 1), ("identity", 0)):
+            out = self.cut(f"dropped-{codec}", "--codec", codec)
+            r = self.resume(out, "--workers", 3, "--steps", 12)
+            self.assertEqual(r.stderr.count("residuals of error feedback are dropped"), lines, r)
+
+    def test_what_it_took_is_of_the_steps_here(self):
+        out = self.cut("counted")
+        r = self.resume(out, "--steps", 12)
+        self.assertIn("2 of 12 steps in ", r.stdout)
+        self.assertIn("a verdict needs 50 steps", r.stdout)
+        told = json.loads(self.resume(out, "--steps", 15, "--json").stdout)
+        self.assertEqual((told["steps"], told["steps_here"]), (15, 3))
+
     def test_state_that_servers_keep_goes_on_with_the_same_servers(self):
         out = self.cut("owners", "--sync", "param_server", "--codec", "identity")
         self.resume(out, "--sync", "all_reduce", "--steps", 20, code=2,
