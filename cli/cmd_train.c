@@ -215,11 +215,11 @@ static bool may_stop(const train_args *args)
         shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
         return false;
     if (!survives && servers == 0 && args->train.plan == NULL && args->admm == NULL &&
-        !args->train.no_exchange)
+        !args->train.no_exchange && args->train.simulate == 0)
         return true;
     cli_usage("train",
               "--on-term checkpoint goes with --sync all_reduce, whose workers are in step, "
-              "and without --plan, --admm and --no-exchange");
+              "and without --plan, --admm, --no-exchange and --simulate");
     return false;
 }
 
@@ -230,12 +230,18 @@ static int settle(train_args *args)
     if (!train_given_fit(args) || !launch_leaves_it(&args->launch))
         return CLI_USAGE;
     args->asked_workers = args->workers;
+    const bool simulates = args->train.simulate > 0;
     go_on_by_itself(args);
     train_kept_launch(&args->kept, &args->launch);
     const int restored = train_kept_restore(&args->kept, args->train.resume, train_take_named,
                                             args);
     if (restored != CLI_OK || !launch_options_fit(&args->launch))
         return restored != CLI_OK ? restored : CLI_USAGE;
+    if (args->train.simulate > 0 && !simulates)
+        return cli_usage("train",
+                         "%s is of simulated workers, whose state is in no checkpoint: go on from "
+                         "its weights with --workers N, real ones",
+                         args->train.resume);
     if (args->train.plan != NULL && !take_plan(args))
         return cli_report("train");
     if (*model == NULL && args->kept.run == NULL) /* else it is the run's */

@@ -62,6 +62,8 @@ static json_t *command(const char *dir, const shoal_run_look *look, const shoal_
             fputs(" --model M --data D", out); /* and all other options: it cannot say which */
         else
             add_exports(run, out);
+        if (has_option(run, "simulate"))
+            fputs(" --workers N", out); /* of simulated workers nothing but the weights is kept */
         if (strcmp(s->state, "finished") == 0)
             fprintf(out, " --epochs N%s", has_option(run, "steps") ? " --steps N" : "");
         fclose(out);

@@ -173,7 +173,8 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
         printf("  elements per step %8.0f       the plan said %llu\n", s->raw_bytes / 4,
                (unsigned long long)planned);
     if (d->out != NULL)
-        printf("  metrics and checkpoints are in %s; go on with --resume %s\n", d->out, d->out);
+        printf("  metrics and checkpoints are in %s; go on with --resume %s%s\n", d->out, d->out,
+               d->simulate > 0 ? " --workers N, real ones" : "");
     shoal_train_loss loss = {.size = sizeof loss};
     for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++)
         printf("  lost              rank %u (%s) after %.1f s, at step %llu: %s\n", loss.rank,

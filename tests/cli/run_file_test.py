@@ -143,6 +143,19 @@ class RunFile(unittest.TestCase):
             r = self.resume(out, "--workers", 3, "--steps", 12)
             self.assertEqual(r.stderr.count("residuals of error feedback are dropped"), lines, r)
 
+    def test_a_run_of_simulated_workers_goes_on_with_real_ones(self):
+        out = self.path("simulated")
+        words = ("train", "--model", "mlp-small", "--data", "data", "--simulate", 3, "--out", out)
+        r = shoal.run(*words, "--batch", 20, cwd=self.folder)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn(f"go on with --resume {out} --workers N, real ones", r.stdout)
+        self.resume(out, "--epochs", 2, code=2, says="is of simulated workers")
+        told = json.loads(shoal.run("runs", out, "--json").stdout)["runs"][0]["command"]
+        self.assertEqual(told, f"shoal train --resume {out} --workers N --epochs N")
+        self.resume(out, *told.replace("N", "2").split()[4:])
+        r = shoal.run(*words[:-1], self.path("ends"), "--on-term", "checkpoint", cwd=self.folder)
+        self.assertEqual((r.returncode, "and --simulate" in r.stderr), (2, True), r.stderr)
+
     def test_what_it_took_is_of_the_steps_here(self):
         out = self.cut("counted")
         r = self.resume(out, "--steps", 12)
