@@ -152,7 +152,8 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
                 j->desc->verb, rank, remote_host(&j->remote, rank));
     j->killed = j->killed || killed;
     bool explains = code == CLI_USAGE && j->code == CLI_PEER_LOST && !j->killed;
-    if (j->code == 0 || killed || explains)
+    const bool again = code == LAUNCH_AGAIN && j->code == 128 + SIGTERM; /* as it was asked to */
+    if (j->code == 0 || killed || explains || again)
         j->code = code;
     if (j->stop_at_ms < 0 && !j->survives)
         stop_in(j, (int64_t)(j->desc->grace_s * 1000), SIGTERM);
@@ -196,7 +197,7 @@ static void handle_signal(launch_job *j, int signals)
     if (read(signals, &info, sizeof info) != (ssize_t)sizeof info || info.ssi_signo == SIGCHLD)
         return;
     const bool again = j->told_to_end;
-    const bool kept = j->desc->keeps && !again && info.ssi_signo == SIGTERM;
+    const bool kept = j->keeps && !again && info.ssi_signo == SIGTERM;
     if (j->code == 0 && !kept) /* else it is what the ranks say */
         j->code = 128 + (int)info.ssi_signo;
     j->told_to_end = true;
@@ -237,7 +238,7 @@ static void has_place(launch_job *j, uint32_t rank)
 }
 
 /* What ranks say (meet/launch.h), in words of three bytes, each written at once: s, the job goes on
- * without those that are lost; p, a spare has taken a place. */
+ * without those that are lost; k, ranks keep their state when they are told to end; p, a spare has taken a place. */
 static void hear_word(launch_job *j)
 {
     enum { WORD = 3 };
@@ -246,6 +247,8 @@ static void hear_word(launch_job *j)
     for (ssize_t at = 0; at + WORD <= got; at += WORD) {
         if (words[at] == 's')
             j->survives = true;
+        else if (words[at] == 'k')
+            j->keeps = true;
         else if (words[at] == 'p')
             has_place(j, words[at + 1] | (uint32_t)words[at + 2] << 8);
     }
@@ -405,6 +408,7 @@ int launch_run(const launch_desc *desc)
     launch_job j = {.desc = desc,
                     .members = desc->ranks - desc->spares,
                     .survives = desc->survives,
+                    .keeps = desc->keeps,
                     .stop_at_ms = -1,
                     .patience_ms = 30000,
                     .port = desc->port};

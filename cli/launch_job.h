@@ -35,6 +35,7 @@ typedef struct launch_job {
     int next_signal;
     int patience_ms;  /* with hosts: left to wait for logins before others begin */
     bool survives;    /* as desc says, or a rank did (SHOAL_LAUNCHER_FD) */
+    bool keeps;       /* the same */
     int word[2];      /* of ranks to us: a pipe; -1: none */
     bool told_to_end; /* by a signal to the launcher */
     bool through;     /* a member has ended well */

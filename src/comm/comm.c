@@ -180,6 +180,11 @@ void shoali_comm_goes_on(void)
     shoali_launch_survives(shoali_getenv, NULL);
 }
 
+void shoali_comm_keeps(void)
+{
+    shoali_launch_keeps(shoali_getenv, NULL);
+}
+
 shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_out)
 {
     shoali_admission in = {.keeper = NULL};

@@ -71,6 +71,8 @@ SHOAL_MUST_USE shoal_status shoali_comm_run(shoal_comm *comm, const shoal_op_des
 
 /** The job goes on without lost ranks: whoever launched it should know. */
 void shoali_comm_goes_on(void);
+/** Tell shoal's launcher that this process keeps its state when it is told to end. */
+void shoali_comm_keeps(void);
 
 /** The others go on without this rank, unless all reform: its connections end without a goodbye,
  * which would make a loss look like a rank that left. Progress thread only. */

@@ -46,6 +46,9 @@ enum { SHOALI_LAUNCHER_WORD = 3 };
 /** Tell shoal's launcher, if one started this process, that the job goes on without lost ranks: it
  * then waits for the others to end. */
 void shoali_launch_survives(shoali_env env, void *ctx);
+/** That this process, when it is asked to end, keeps its state first and then ends with a code of
+ * its own: the launcher gives it the time, and ends with that code. */
+void shoali_launch_keeps(shoali_env env, void *ctx);
 /** And this process, a spare (SHOAL_SPARE: its number among the launcher's ranks), that it has
  * taken a place in the job. */
 void shoali_launch_has_place(shoali_env env, void *ctx);

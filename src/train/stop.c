@@ -3,6 +3,7 @@
  * and all have to write the same step down. So they ask each other: a sum of two numbers after a
  * step that all know beforehand, about half a second after the last one. */
 #include "base/error.h"
+#include "comm/comm.h"
 #include "driver/driver.h"
 #include "shoal/sync.h"
 #include "train/trainer.h"
@@ -25,11 +26,14 @@ shoal_status shoali_stop_check(const shoal_train *train)
         return shoali_fail(SHOAL_EINVAL,
                            "%s cannot stop early: its workers are not in step; all_reduce can",
                            d->sync);
-    if (d->plan != NULL || d->admm != NULL || d->no_exchange)
+    if (d->plan != NULL || d->admm != NULL || d->no_exchange || d->simulate > 0)
         return shoali_fail(SHOAL_EINVAL, "a run with %s cannot stop early",
                            d->plan != NULL   ? "a plan"
                            : d->admm != NULL ? "ADMM"
-                                             : "no exchange");
+                           : d->no_exchange  ? "no exchange"
+                                             : "simulated workers");
+    if (train->comm != NULL)
+        shoali_comm_keeps();
     return SHOAL_OK;
 }
 

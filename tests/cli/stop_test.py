@@ -43,11 +43,11 @@ class Stop(unittest.TestCase):
         assert done.returncode == code, done.stderr
         return done
 
-    def start(self, *more):
+    def start(self, *more, before=()):
         """Two minutes of steps: whoever is asked to end is asked before the last one."""
         slow = ["--compute-ms", "300"]
         child = subprocess.Popen(
-            [shoal.SHOAL, *self.words(*slow, *more)],
+            [shoal.SHOAL, *before, *self.words(*slow, *more)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -85,6 +85,14 @@ class Stop(unittest.TestCase):
         done = self.train("--out", out, *KEEPS, "--compute-ms", "0")  # the same command, but faster
         self.assertEqual(STEPS, json.loads(done.stdout)["steps"])
         self.assertEqual(self.weights("whole"), self.weights("launcher"))
+
+    def test_a_launcher_of_any_command_is_asked(self):
+        """It learns from the ranks that they keep something, and has their code."""
+        run = ("run", "-n", "2", "--", shoal.SHOAL)
+        child = self.start("--out", self.path("run"), *KEEPS, before=run)
+        self.wait_for_steps("run")
+        child.send_signal(signal.SIGTERM)
+        self.ended(child, "run")
 
     def test_one_worker_is_asked(self):
         child = self.start("--out", self.path("one"), *KEEPS)
