@@ -78,7 +78,8 @@ class Suite:
         """What this suite cannot mean; the command may take it."""
         words = " ".join(self.words(row))
         one = "@workers 1" in words or "--no-exchange" in words or "@launcher simulate" in words
-        return ("@kill" in words and (one or "@resume" in words)) or (
+        twice = "@resume" in words or "@term" in words
+        return ("@kill" in words and (one or twice)) or (
             "@launcher lab" in words and not self.lab) or (
             "@launcher hosts" in words and "@kill" in words)
 

@@ -64,12 +64,13 @@ class Folder:
 
 class Job:
     """A command line made of a row's words. Words with @ are for this class: @workers, @launcher,
-    @out, @resume, @kill, @spares, @tmp, the job's own folder, and @llama.json, the suite's."""
+    @out, @resume, @term, @kill, @spares, @tmp, the job's own folder, and @llama.json, the
+    suite's."""
 
     def __init__(self, suite, name, words):
         self.suite, self.name = suite, name
         self.workers, self.launcher, self.kill, self.resume = 4, "train", False, False
-        self.args, self.out, self.spares = [], None, 0
+        self.args, self.out, self.spares, self.term = [], None, 0, False
         self.mark = f"{os.getpid()}-{name}"
         self.folder = Folder(suite.folder, name)
         for value in words:
@@ -87,8 +88,9 @@ class Job:
                 self.spares = int(left.pop(0))
             elif word == "@kill":
                 self.kill = True
-            elif word in ("@out", "@resume"):
+            elif word in ("@out", "@resume", "@term"):
                 self.out, self.resume = self.folder / "out", word == "@resume"
+                self.term = word == "@term"
             elif word == "--on-loss" and word in self.args:
                 check(self.option(word) == left.pop(0), "two ways to take a loss")
             else:
@@ -175,6 +177,8 @@ class Job:
     def whole(self, out, more=()):
         """Uninterrupted, or hurt; the result as an object."""
         out_words = ["--out", out] if out else []
+        if "--resume" not in more:
+            self.forget_dumps()
         pace = ["--compute-ms", 15] if self.kill else []
         epochs = 3 * EPOCHS if self.kill else EPOCHS
         process = self.start(self.command(epochs, [*out_words, *pace, *more]))
@@ -184,6 +188,21 @@ class Job:
             self.end_all()
             raise Fault(f"{fault}\n{self.finish(process)[2]}") from None
         return self.result(self.finish(process), victim)
+
+    def forget_dumps(self):
+        """A run takes no folder with another one's gradients."""
+        shutil.rmtree(self.folder / "tmp/dump", ignore_errors=True)
+
+    def slowly(self, out, ask=False):
+        """Its end when it takes a while; ask: to end, as soon as it tells of a step."""
+        process = self.start(self.command(3 * EPOCHS, ["--out", out, "--compute-ms", 15]))
+        metrics = os.path.join(out, "metrics.jsonl")
+        with contextlib.suppress(Fault):
+            wait_until(lambda: process.poll() is not None or not ask or (
+                os.path.exists(metrics) and os.path.getsize(metrics) > 0), "metrics", DEADLINE_S)
+        if ask:
+            process.send_signal(signal.SIGTERM)
+        return self.finish(process)
 
     def result(self, ended, victim):
         code, stdout, stderr = ended

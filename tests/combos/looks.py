@@ -10,6 +10,7 @@ import subprocess
 from job import check
 
 # Schedules and choices by measured time: two runs need not be the same to the last bit.
+AGAIN = 85  # what a command that was asked to end is to be started again after
 TIMED = ("auto", "async", "staleness", "backup", "arrival")
 
 
@@ -147,9 +148,25 @@ def resumed(job):
     return result
 
 
+def asked_to_end(job):
+    """As before a preemption, and the same command again: as a run without a break."""
+    ended = job.slowly(job.out, ask=True)
+    if ended[0] == AGAIN:  # else it was through by then
+        check(ended[1] == "", f"asked to end, it prints a result\n{ended[1]}")
+        ended = job.slowly(job.out)
+    result = job.result(ended, None)
+    if repeats(job):
+        other = job.folder / "whole"
+        job.forget_dumps()
+        job.result(job.slowly(other), None)
+        check(checkpoint(job.out) == checkpoint(other), "asked to end, it ends with other weights")
+    return result
+
+
 def run(job):
     """All of it. Raises Fault."""
-    result = resumed(job) if job.resume else job.whole(job.out)
+    ways = {job.resume: resumed, job.term: asked_to_end}
+    result = ways[True](job) if True in ways else job.whole(job.out)
     job.left_nobody()
     job.left_nothing("the job")
     if result is None:
