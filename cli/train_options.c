@@ -138,7 +138,9 @@ const struct argp_option train_options[] = {
      3},
     {"no-eval", KEY_NO_EVAL, NULL, 0, "Skip the test set", 3},
     {"dump-gradients", KEY_DUMP, "DIR", 0,
-     "Rank 0's gradients before the exchange, one safetensors file per dumped step", 3},
+     "Rank 0's gradients before the exchange, one safetensors file per dumped step, into a folder "
+     "without another run's",
+     3},
     {"dump-every", KEY_DUMP_EVERY, "STEPS", 0, "Between dumps; the first step is one, too (100)",
      3},
     {"json", 'j', NULL, 0, "Result as one JSON object", 3},

@@ -29,8 +29,12 @@ shoal_status train_stages_make(const shoal_train_desc *desc, const char *whole, 
     char *spec = text_of("admm:", admm), *dense_out = text_of(desc->out, "/dense"),
          *admm_out = text_of(desc->out, "/admm");
     train_stages s = {.owned = {spec, dense_out, admm_out}};
+    for (uint32_t i = 0; i < 2 && desc->dump_gradients != NULL; i++)
+        s.owned[3 + i] = text_of(desc->dump_gradients, i == 0 ? "/dense" : "/admm");
     shoal_status status = spec != NULL && dense_out != NULL && admm_out != NULL ? SHOAL_OK
                                                                                 : SHOAL_ENOMEM;
+    if (desc->dump_gradients != NULL && (s.owned[3] == NULL || s.owned[4] == NULL))
+        status = SHOAL_ENOMEM;
     if (status == SHOAL_OK)
         status = shoal_admm_parse(spec, &keys);
     if (status != SHOAL_OK) {
@@ -43,6 +47,7 @@ shoal_status train_stages_make(const shoal_train_desc *desc, const char *whole, 
         stage->model = whole;
         stage->epochs = (uint32_t)keys.dense;
         stage->out = dense_out;
+        stage->dump_gradients = s.owned[3];
     }
     stage = add(&s, desc, "towards block-circulant ones");
     stage->model = whole;
@@ -52,6 +57,7 @@ shoal_status train_stages_make(const shoal_train_desc *desc, const char *whole, 
     stage->epochs = (uint32_t)(keys.iterations * keys.epochs);
     stage->lr = desc->lr * keys.lr;
     stage->out = admm_out;
+    stage->dump_gradients = s.owned[4];
     stage = add(&s, desc, "block-circulant matrices");
     stage->start = admm_out;
     *stages_out = s;
@@ -60,7 +66,7 @@ shoal_status train_stages_make(const shoal_train_desc *desc, const char *whole, 
 
 void train_stages_free(train_stages *stages)
 {
-    for (uint32_t i = 0; i < TRAIN_STAGES_MAX; i++)
+    for (uint32_t i = 0; i < sizeof stages->owned / sizeof *stages->owned; i++)
         free(stages->owned[i]);
     *stages = (train_stages){0};
 }

@@ -12,7 +12,7 @@ typedef struct train_stages {
     shoal_train_desc desc[TRAIN_STAGES_MAX];
     const char *name[TRAIN_STAGES_MAX]; /* NULL: the only one */
     uint32_t count;
-    char *owned[TRAIN_STAGES_MAX]; /* strings that desc points to */
+    char *owned[5]; /* strings that desc points to */
 } train_stages;
 
 /**

@@ -40,8 +40,7 @@ static shoal_status in_use(const char *folder, int fd)
     return status;
 }
 
-/* As mkdir -p; what is made lasts. */
-static shoal_status make_folders(const char *path)
+shoal_status shoali_make_folders(const char *path)
 {
     char part[SHOALI_PATH_BYTES];
     size_t length = strlen(path);
@@ -167,7 +166,7 @@ shoal_status shoali_folder_enter(shoal_train *train)
         return shoali_fail_os(SHOAL_EIO, errno, "no run to go on from in %s", resume);
     if (folder == NULL)
         return SHOAL_OK;
-    SHOALI_TRY(make_folders(folder));
+    SHOALI_TRY(shoali_make_folders(folder));
     if (train->membership > 0)
         return lock(train, folder, LOCK_SH);
     if (train->rank == 0)

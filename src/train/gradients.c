@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients as they leave the backward pass, in files, for whoever wants to know what a codec makes
  * of them: `shoal train --dump-gradients`, `shoal bench codec --input`. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -16,6 +21,43 @@ bool shoali_gradients_due(const shoal_train *train)
 {
     return train->desc.dump_gradients != NULL && train->rank == 0 &&
            (train->step == 0 || (train->step + 1) % train->desc.dump_every == 0);
+}
+
+static bool holds_dumps(const char *folder)
+{
+    bool any = false;
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir != NULL && !any && (e = readdir(dir)) != NULL;)
+        any = strncmp(e->d_name, "step-", 5) == 0;
+    if (dir != NULL)
+        closedir(dir);
+    return any;
+}
+
+shoal_status shoali_gradients_begin(shoal_train *train)
+{
+    const char *folder = train->desc.dump_gradients;
+    if (folder == NULL || train->rank != 0)
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_make_folders(folder));
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot open %s", folder);
+    train->dump_lock = fd + 1;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return shoali_fail(SHOAL_EINVAL, "another run dumps its gradients into %s", folder);
+    if (train->desc.resume != NULL || train->membership > 0 || !holds_dumps(folder))
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EINVAL, "%s holds gradients of another run", folder);
+    shoali_error_advice("Take another folder for --dump-gradients, or remove them.");
+    return status;
+}
+
+void shoali_gradients_end(shoal_train *train)
+{
+    if (train->dump_lock > 0)
+        close(train->dump_lock - 1);
+    train->dump_lock = 0;
 }
 
 static shoal_status write_step(const shoal_train *train, const char *path,

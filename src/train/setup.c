@@ -353,8 +353,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     plan_steps(train);
     if (train->comm != NULL) /* another training's on it: a checkpoint brings its own */
         shoali_comm_forget_residuals(train->comm);
-    if (train->desc.dump_gradients != NULL && train->rank == 0) /* not a thousand steps on */
-        SHOALI_TRY(shoali_plain_folder(train->desc.dump_gradients));
+    SHOALI_TRY(shoali_gradients_begin(train)); /* not a thousand steps on */
     SHOALI_TRY(shoali_folder_enter(train));
     SHOALI_TRY(shoali_events_open(train));
     if (train->desc.resume != NULL && train->membership == 0) /* else others have the state */
@@ -467,6 +466,7 @@ void shoal_train_destroy(shoal_train *train)
     if (train->metrics != NULL)
         fclose(train->metrics);
     shoali_events_close(train);
+    shoali_gradients_end(train);
     shoali_digest_end(&train->marks.digest);
     shoali_lr_destroy(train->lr);
     shoali_optim_destroy(train->optim);

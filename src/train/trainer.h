@@ -151,6 +151,7 @@ struct shoal_train {
     shoali_checkpoint saved; /* the newest that all have written, or that this goes on from */
     int events;              /* events.c: descriptor + 1; 0: none */
     int folder_lock;         /* folder.c: descriptor + 1; 0: none */
+    int dump_lock;           /* gradients.c: the same of the folder that they go to */
     uint64_t began_us;       /* this process's part of the run */
     shoal_train_loss *losses; /* losses.c */
     uint32_t loss_count;
@@ -207,6 +208,8 @@ SHOAL_MUST_USE shoal_status shoali_folder_enter(shoal_train *train);
 bool shoali_folder_goes_on(const shoal_train *train);
 /** All ranks, of a run that goes on in its folder: checkpoints of steps that are undone go. */
 SHOAL_MUST_USE shoal_status shoali_folder_undo(shoal_train *train);
+/** As mkdir -p; what is made lasts. */
+SHOAL_MUST_USE shoal_status shoali_make_folders(const char *path);
 /** Write into OUT/lock which process tells of this run: rank 0's, or who comes first without it. */
 SHOAL_MUST_USE shoal_status shoali_folder_sign(const shoal_train *train);
 void shoali_folder_release(shoal_train *train);
@@ -269,6 +272,9 @@ SHOAL_MUST_USE shoal_status shoali_checkpoint_start(shoal_train *train);
 bool shoali_gradients_due(const shoal_train *train);
 /** Write rank 0's gradients of the step under way. */
 SHOAL_MUST_USE shoal_status shoali_gradients_dump(const shoal_train *train);
+/** Rank 0, before anything is trained: the folder for them, which no other run has or has had. */
+SHOAL_MUST_USE shoal_status shoali_gradients_begin(shoal_train *train);
+void shoali_gradients_end(shoal_train *train);
 
 /* straggler.c */
 SHOAL_MUST_USE shoal_status shoali_straggler_open(shoal_train *train);

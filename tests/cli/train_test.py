@@ -114,6 +114,7 @@ class Train(unittest.TestCase):
             r = self.train(
                 "--workers", workers, "--circulant", "k=4", "--out", out,
                 "--admm", "dense=1,iterations=3,rho=0.1", "--eval-every", 2,
+                "--dump-gradients", out + "-dumps",
             )  # fmt: skip
             self.assertIn("towards block-circulant", r.stdout)
             gaps = [float(line.split()[-1]) for line in r.stdout.splitlines() if "gap" in line]
@@ -121,6 +122,8 @@ class Train(unittest.TestCase):
             self.assertLess(gaps[-1], gaps[0])
             for part in ("dense", "admm", "."):
                 self.assertTrue(os.path.exists(os.path.join(out, part, "checkpoints", "latest")))
+                self.assertTrue(os.path.exists(os.path.join(out + "-dumps", part,
+                                                            "step-000001.safetensors")))
         small = self.result("--circulant", "k=4", "--start", os.path.join(out, "dense"))
         self.assertEqual(small["params"], SIDE * SIDE * 24 // 4 + 24 + CLASSES * 25)
         for wrong, needs in (

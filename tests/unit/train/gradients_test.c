@@ -59,7 +59,12 @@ static void gradients_are_dumped(void **state)
         assert_ok(shoal_train_step(train, &progress));
     shoal_gradients_close(open_step(4));
     shoal_gradients_close(open_step(8));
+    shoal_train *other = NULL; /* two runs would be mixed, whether the first has ended or not */
+    assert_status(shoal_train_create(NULL, &desc, &other), SHOAL_EINVAL);
+    assert_error_has("another run dumps");
     shoal_train_destroy(train);
+    assert_status(shoal_train_create(NULL, &desc, &other), SHOAL_EINVAL);
+    assert_error_has("holds gradients of another run");
     free(before);
 }
 
