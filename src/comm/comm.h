@@ -15,7 +15,8 @@ typedef struct shoali_comm_listener {
     void (*on_timer)(void *ctx, uint64_t now_us);
     uint64_t (*next_wake_us)(void *ctx); /* UINT64_MAX: never */
     bool goes_on; /* without lost members, as long as a quorum is there: else on_peer_down hears of
-                     this endpoint itself, with EEPOCH */
+                     this endpoint itself, with EEPOCH. Of a loss it hears again once it is proven
+                     to be a death */
 } shoali_comm_listener;
 
 /** At most one listener per comm. Detach blocks until no call is under way; not from the progress
@@ -82,6 +83,7 @@ void shoali_comm_expel(shoal_comm *comm);
 typedef struct shoali_lost_peer {
     uint64_t at_us; /* monotonic; 0: it is not lost, or left with a goodbye */
     const char *host, *why;
+    bool dead; /* proven, while its last word was fresh (member/life.h) */
 } shoali_lost_peer;
 /** Whether an endpoint is lost to this one; out is filled either way. Any thread. */
 bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_lost_peer *out);

@@ -165,6 +165,7 @@ bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_los
     bool lost = state == SHOALI_PEER_LOST;
     *out = (shoali_lost_peer){.at_us = lost ? peer->lost_us : 0,
                               .host = peer->host,
+                              .dead = lost && atomic_load(&peer->death) != SHOALI_DEATH_NONE,
                               .why = lost                        ? peer->lost_text
                                      : state == SHOALI_PEER_LEFT ? "it left before the end"
                                                                  : "the others went on without it"};
@@ -215,6 +216,16 @@ bool shoali_comm_is_lowest(const shoal_comm *comm)
     return !is_minority(comm, &tally);
 }
 
+/* The listener hears of the loss once more when it is proven. */
+static void look_again(shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_peer *peer = &comm->peers[endpoint];
+    const bool knew = atomic_load(&peer->death) != SHOALI_DEATH_NONE;
+    shoali_view_look(comm, endpoint);
+    if (!knew && atomic_load(&peer->death) != SHOALI_DEATH_NONE)
+        tell_listener(comm, endpoint);
+}
+
 /* A protocol that goes on without the lost does so only with a quorum: else the others do, or
  * nobody. Proof of a death may come a little after the end of its connections. */
 static void check_quorum(shoal_comm *comm)
@@ -225,7 +236,7 @@ static void check_quorum(shoal_comm *comm)
         return;
     for (uint32_t i = 0; i < comm->ranks; i++)
         if (i != comm->me && state_of(&comm->peers[i]) == SHOALI_PEER_LOST)
-            shoali_view_look(comm, i);
+            look_again(comm, i);
     if (!is_minority(comm, &tally)) {
         comm->minority_us = 0;
         return;

@@ -46,6 +46,7 @@ typedef struct shoali_real_early {
     struct shoali_real_early *next;
     uint32_t endpoint;
     bool down;
+    shoali_down how;  /* of a loss */
     size_t len_bytes; /* of the message, or of the text with its NUL */
     uint8_t bytes[];
 } shoali_real_early;

@@ -303,20 +303,20 @@ static void feed_message(shoal_sync *sync, uint32_t endpoint, const uint8_t *byt
     shoali_real_feed(sync, &event);
 }
 
-static void feed_down(shoal_sync *sync, uint32_t endpoint, const char *text)
+static void feed_down(shoal_sync *sync, uint32_t endpoint, shoali_down how, const char *text)
 {
-    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, text}};
+    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, text, how}};
     shoali_real_feed(sync, &event);
 }
 
 /* The others may have started earlier: what they say is kept for our START. */
-static void keep(shoal_sync *sync, uint32_t endpoint, bool down, const void *bytes,
-                 size_t len_bytes)
+static shoali_real_early *keep(shoal_sync *sync, uint32_t endpoint, bool down, const void *bytes,
+                               size_t len_bytes)
 {
     shoali_real_early *early = shoali_alloc(sizeof *early + len_bytes);
     if (early == NULL) {
         shoali_real_break(sync);
-        return;
+        return NULL;
     }
     early->endpoint = endpoint;
     early->down = down;
@@ -324,6 +324,7 @@ static void keep(shoal_sync *sync, uint32_t endpoint, bool down, const void *byt
     memcpy(early->bytes, bytes, len_bytes);
     *sync->early_last = early;
     sync->early_last = &early->next;
+    return early;
 }
 
 static shoali_real_early *take_early(shoal_sync *sync)
@@ -342,7 +343,7 @@ static void start(shoal_sync *sync)
     shoali_real_feed(sync, &event);
     while ((early = take_early(sync)) != NULL) {
         if (early->down)
-            feed_down(sync, early->endpoint, (const char *)early->bytes);
+            feed_down(sync, early->endpoint, early->how, (const char *)early->bytes);
         else
             feed_message(sync, early->endpoint, early->bytes, early->len_bytes);
         shoali_free(early);
@@ -355,7 +356,16 @@ static void on_message(void *ctx, uint32_t endpoint, const void *bytes, size_t l
     if (sync->started)
         feed_message(sync, endpoint, bytes, len_bytes);
     else
-        keep(sync, endpoint, false, bytes, len_bytes);
+        (void)keep(sync, endpoint, false, bytes, len_bytes);
+}
+
+static shoali_down how_it_went(const shoal_sync *sync, uint32_t endpoint, shoal_status why)
+{
+    shoali_lost_peer lost;
+    if (why == SHOAL_OK)
+        return SHOALI_DOWN_LEFT;
+    return shoali_comm_lost_peer(sync->comm, endpoint, &lost) && lost.dead ? SHOALI_DOWN_DEAD
+                                                                           : SHOALI_DOWN_AWAY;
 }
 
 /* Where all are needed a goodbye (OK) is no loss: only an operation that needs the peer fails, and
@@ -373,10 +383,14 @@ static void on_peer_down(void *ctx, uint32_t endpoint, shoal_status why, const c
     }
     if (why != SHOAL_OK && (sync->protocol.traits & SHOALI_SYNC_SURVIVES) != 0)
         shoali_comm_want_reform(sync->comm);
-    if (sync->started)
-        feed_down(sync, endpoint, text);
-    else
-        keep(sync, endpoint, true, text, strlen(text) + 1);
+    const shoali_down how = how_it_went(sync, endpoint, why);
+    if (sync->started) {
+        feed_down(sync, endpoint, how, text);
+        return;
+    }
+    shoali_real_early *early = keep(sync, endpoint, true, text, strlen(text) + 1);
+    if (early != NULL)
+        early->how = how;
 }
 
 static void on_timer(void *ctx, uint64_t now_us)

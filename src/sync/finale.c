@@ -5,11 +5,12 @@
  *   FINISH       tell all, WAITING  .                      .                         .
  *   FINISHED p   book; the leader, once all are in: ATTEMPT to all
  *   ATTEMPT      .                  copy, OP -> AVERAGING  next, after this one      .
+ *   ADOPT        .                  keep the sum, REPORT   .                         .
  *   OP_DONE      .                  .                      REPORT to the leader      .
  *   REPORT p ok  .                  .                      leader, all in: COMMIT to all
  *   REPORT p bad .                  .                      leader, all in: next ATTEMPT
  *   COMMIT       .                  COMMIT to all, PARAM = mean, GO -> OVER          .
- *   p is gone    book; the leader goes on without it: ATTEMPT, or COMMIT
+ *   p is gone    book; the leader goes on without it: ATTEMPT or ADOPT
  *   leader gone  .                  HELLO to the next one, which calls once all have said it
  *   GOODBYE p    as if p were lost
  *   WITHOUT      FAIL: the leader has lost this worker, and goes on without it
@@ -17,21 +18,29 @@
  *   CUT          FAIL: losses have cut the graph, and whoever notices it tells all, because its own
  *                leaving would make the rest look whole
  *
- * Nobody commits before the leader knows that the sum is complete everywhere, so a death in the
- * middle costs one more attempt, without the dead. If the leader dies while it commits,
- * everybody still has the sum: who has heard COMMIT says it on (to 64 at most), and the next
- * leader, which has to hear HELLO or COMMIT from all before it calls, commits as well. After its
- * HELLO a worker takes COMMIT from that leader only, as long as that one is there. So survivors
- * have one mean, unless the dead are all who knew of the COMMIT. Numbers of attempts carry their
- * leader, so those of two leaders differ.
+ * Two that live never end with two means, whatever links break:
+ *   - A leader calls with a quorum (member/quorum.h) of those whom it reaches, or waits for proof
+ *     that the others are dead, or their goodbyes, and ends as one of a minority if none come.
+ *   - It commits when every worker of the attempt has reported its sum as complete. Where one of
+ *     them is lost before, there is another attempt.
+ *   - Who has lost a leader says HELLO to the next, with the attempt whose sum it has, and reports
+ *     nothing to the lost one any more. That next leader is in every attempt that those who say
+ *     HELLO to it have joined, as they tell the others that these are left out (WITHOUT). So if
+ *     one of those of its own last attempt whom it reaches has not got that sum, nobody has
+ *     committed it, and a new one is made. Else somebody may have: the sum is kept, in an attempt
+ *     of its own (ADOPT), so that whoever leads after that finds it again.
+ *   - Any two quorums have a worker in common, but for the dead. Numbers of attempts carry their
+ *     leader, and grow.
+ * The dead may have taken another mean where they are all who knew of it.
  *
- * A link may break between two that live. Whom the leader has lost is in no attempt, and hears so
- * (WITHOUT) from those who join it: it would see them leave, and take a mean of its own. Two others
- * that have lost each other would make every attempt fail, so one of them is left out. Who hears
- * COMMIT of a sum that broke on its side has nothing to take, and fails. */
+ * Two others than the leader that have lost each other would make every attempt fail, so one of
+ * them is left out; while only one of them has noticed, the leader waits. Who hears COMMIT of a sum
+ * that broke on its side has nothing to take, and fails. */
 #include "sync/finale.h"
 
 #include <string.h>
+
+#include "member/quorum.h"
 
 enum {
     FINISHED = SHOALI_FINALE_FIRST,
@@ -43,25 +52,32 @@ enum {
     HELLO,
     CUT,
     WITHOUT,
-    MISSES
+    MISSES,
+    ADOPT
 };
 enum { HEAD_BYTES = 9, LEADER_SHIFT = 40, WORKERS_MAX = SHOALI_FINALE_WORKERS, CALLS_MAX = 1000 };
+enum { WAIT_US = 10 * 1000 * 1000 }; /* without a quorum; comm mostly ends it before */
 enum { FORWARDS = 64 }; /* who is told of a commit: all, and in large jobs those who lead next */
+
+static size_t flag_words(const shoali_world *world)
+{
+    return (world->workers + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+}
 
 size_t shoali_finale_bytes(const shoali_world *world)
 {
-    size_t flags = (world->workers + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
-    return flags + 2 * world->workers * sizeof(uint32_t);
+    return (flag_words(world) + world->workers) * sizeof(uint64_t) +
+           2 * world->workers * sizeof(uint32_t);
 }
 
 void shoali_finale_start(shoali_finale *finale, const shoali_world *world, uint32_t slot,
                          void *memory)
 {
-    uint8_t *bytes = memory;
-    size_t flags = shoali_finale_bytes(world) - 2 * world->workers * sizeof(uint32_t);
-    uint32_t *members = (uint32_t *)(void *)(bytes + flags);
+    uint64_t *has = (uint64_t *)memory + flag_words(world);
+    uint32_t *members = (uint32_t *)(void *)(has + world->workers);
     *finale = (shoali_finale){.world = world,
-                              .peers = bytes,
+                              .peers = memory,
+                              .has = has,
                               .members = members,
                               .misses = members + world->workers,
                               .slot = slot,
@@ -102,6 +118,29 @@ static bool leads(const shoali_finale *f)
     return leader_of(f) == f->world->me;
 }
 
+static shoali_vote vote_of(uint8_t peer)
+{
+    return (peer & SHOALI_PEER_GONE) == 0   ? SHOALI_VOTE_HERE
+           : (peer & SHOALI_PEER_AWAY) != 0 ? SHOALI_VOTE_AWAY
+           : (peer & SHOALI_PEER_DEAD) != 0 ? SHOALI_VOTE_DYING
+                                            : SHOALI_VOTE_GONE;
+}
+
+/* Whether those that are not gone may decide for all. */
+static bool decides(const shoali_finale *f)
+{
+    shoali_tally tally = {0};
+    for (uint32_t i = 0; i < f->world->workers; i++)
+        shoali_tally_add(&tally, vote_of(f->peers[i]));
+    return shoali_tally_decides(&tally);
+}
+
+/* The last attempt whose sum is complete here and that nothing has followed; 0: none. */
+static uint64_t has_sum_of(const shoali_finale *f)
+{
+    return f->whole && !f->open && f->attempt == f->next ? f->attempt : 0;
+}
+
 /* ---------------------------------------------------------------- messages */
 
 static size_t bitmap_bytes(const shoali_finale *f)
@@ -117,9 +156,9 @@ static void say(uint32_t peer, uint8_t kind, uint64_t value, shoali_actions *act
     shoali_act_send(actions, peer, bytes, sizeof bytes);
 }
 
-static void say_attempt(const shoali_finale *f, shoali_actions *actions)
+static void say_attempt(const shoali_finale *f, uint8_t kind, shoali_actions *actions)
 {
-    uint8_t bytes[HEAD_BYTES + (WORKERS_MAX + 7) / 8] = {ATTEMPT};
+    uint8_t bytes[HEAD_BYTES + (WORKERS_MAX + 7) / 8] = {kind};
     memcpy(bytes + 1, &f->next, sizeof f->next);
     for (uint32_t i = 0; i < f->member_count; i++)
         bytes[HEAD_BYTES + f->members[i] / 8] |= (uint8_t)(1u << (f->members[i] % 8));
@@ -170,7 +209,8 @@ static void run_attempt(shoali_finale *f, shoali_actions *actions)
 {
     const shoali_mix_term param = {SHOALI_PARAM, 1};
     uint32_t slot = SHOALI_SLOT + f->slot;
-    f->attempt = f->next;
+    f->attempt = f->sum = f->next;
+    f->summands = f->member_count;
     f->open = true;
     f->whole = false;
     shoali_act_mix(actions, slot, 0, f->world->count, &param, 1);
@@ -190,7 +230,7 @@ static void commit(shoali_finale *f, shoali_actions *actions)
                     actions);
         return;
     }
-    const shoali_mix_term mean = {SHOALI_SLOT + f->slot, 1.0f / (float)f->member_count};
+    const shoali_mix_term mean = {SHOALI_SLOT + f->slot, 1.0f / (float)f->summands};
     uint32_t told = 0, most = leads(f) ? UINT32_MAX : FORWARDS;
     for (uint32_t i = 0; i < f->world->workers && told < most; i++) {
         if (i == f->world->me || shoali_finale_is_gone(f, i))
@@ -204,41 +244,150 @@ static void commit(shoali_finale *f, shoali_actions *actions)
     shoali_act_go(actions, &(shoal_verdict){.iteration = f->iteration});
 }
 
-static bool anybody_failed(const shoali_finale *f)
+static void next_call(shoali_finale *f)
 {
-    for (uint32_t i = 0; i < f->world->workers; i++)
-        if ((f->peers[i] & (SHOALI_PEER_GONE | SHOALI_PEER_FAILED)) == SHOALI_PEER_FAILED)
-            return true;
-    return false;
+    f->calls++;
+    f->next = (uint64_t)f->world->me << LEADER_SHIFT | f->calls;
+    for (uint32_t i = 0; i < f->world->workers; i++) {
+        f->peers[i] &= (uint8_t) ~(SHOALI_PEER_REPORTED | SHOALI_PEER_FAILED);
+        f->misses[i] = UINT32_MAX;
+    }
 }
 
 static void call_attempt(shoali_finale *f, shoali_actions *actions)
 {
-    f->calls++;
-    f->next = (uint64_t)f->world->me << LEADER_SHIFT | f->calls;
+    next_call(f);
     f->member_count = 0;
-    for (uint32_t i = 0; i < f->world->workers; i++) {
-        f->peers[i] &= (uint8_t) ~(SHOALI_PEER_REPORTED | SHOALI_PEER_FAILED);
-        f->misses[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < f->world->workers; i++)
         if (!shoali_finale_is_gone(f, i))
             f->members[f->member_count++] = i;
-    }
-    say_attempt(f, actions);
+    say_attempt(f, ATTEMPT, actions);
     run_attempt(f, actions);
 }
 
-/* Two that have lost each other, and have both said so of this attempt. As each names the highest
- * that it misses, the highest of all that miss anybody is always one of such a pair. */
-static void leave_out(shoali_finale *f, shoali_actions *actions)
+/* Of those that are in the last attempt, all whom this worker reaches have its sum: somebody may
+ * have committed it. */
+static bool may_be_taken(const shoali_finale *f)
 {
+    const uint64_t mine = has_sum_of(f);
+    for (uint32_t i = 0; i < f->member_count; i++)
+        if (f->members[i] != f->world->me && !shoali_finale_is_gone(f, f->members[i]) &&
+            f->has[f->members[i]] != mine)
+            return false;
+    return mine != 0;
+}
+
+/* Those who join an attempt tell whom it leaves out. */
+static void tell_others(const shoali_finale *f, const uint8_t *bitmap, shoali_actions *actions)
+{
+    const uint32_t leader = (uint32_t)(f->next >> LEADER_SHIFT);
+    for (uint32_t i = 0; i < f->world->workers; i++)
+        if ((bitmap[i / 8] >> (i % 8) & 1) == 0 && !shoali_finale_is_gone(f, i))
+            say(i, WITHOUT, leader, actions);
+}
+
+static void adopt(shoali_finale *f, shoali_actions *actions)
+{
+    uint8_t bitmap[(WORKERS_MAX + 7) / 8] = {0};
+    uint32_t count = 0;
+    next_call(f);
+    for (uint32_t i = 0; i < f->member_count; i++)
+        if (!shoali_finale_is_gone(f, f->members[i])) {
+            f->members[count++] = f->members[i];
+            bitmap[f->members[i] / 8] |= (uint8_t)(1u << (f->members[i] % 8));
+        }
+    f->member_count = count;
+    f->attempt = f->next;
+    f->peers[f->world->me] |= SHOALI_PEER_REPORTED;
+    tell_others(f, bitmap, actions);
+    say_attempt(f, ADOPT, actions);
+    if (count == 1)
+        commit(f, actions);
+}
+
+/* Two that have lost each other, and have both said so of this attempt. As each names the highest
+ * that it misses, the highest of all that miss anybody is always one of such a pair. True: somebody
+ * is left out. */
+static bool leave_out(shoali_finale *f, shoali_actions *actions)
+{
+    bool some = false;
     for (uint32_t high = f->world->workers - 1; high > 0; high--) {
         const uint32_t low = f->misses[high];
         if (shoali_finale_is_gone(f, high) || low >= high || shoali_finale_is_gone(f, low) ||
             f->misses[low] != high)
             continue;
         say(high, WITHOUT, low, actions);
-        f->peers[high] |= SHOALI_PEER_GONE;
+        f->peers[high] |= SHOALI_PEER_GONE | SHOALI_PEER_AWAY;
+        some = true;
     }
+    return some;
+}
+
+/* Somebody misses one that is there, as far as this worker knows: that one has not noticed yet, or
+ * is dead, and there will be news of it. */
+static bool anybody_misses(const shoali_finale *f)
+{
+    for (uint32_t i = 0; i < f->world->workers; i++)
+        if (!shoali_finale_is_gone(f, i) && f->misses[i] < f->world->workers &&
+            !shoali_finale_is_gone(f, f->misses[i]))
+            return true;
+    return false;
+}
+
+/* Proof of a death may come, or goodbyes of those that are left out. */
+static void wait_for_quorum(shoali_finale *f, shoali_actions *actions)
+{
+    if (f->wait_us == 0)
+        f->wait_us = f->now_us + WAIT_US;
+    if (!f->timer)
+        shoali_act_timer(actions, SHOALI_FINALE_OP, f->wait_us);
+    f->timer = true;
+}
+
+static void again(shoali_finale *f, bool keep_sum, shoali_actions *actions)
+{
+    if (!decides(f)) {
+        wait_for_quorum(f, actions);
+        return;
+    }
+    f->wait_us = 0;
+    if (f->calls >= CALLS_MAX)
+        shoali_finale_fail(f, SHOAL_EPEER, "the final average does not come together", actions);
+    else if (keep_sum)
+        adopt(f, actions);
+    else
+        call_attempt(f, actions);
+}
+
+static void on_timer(shoali_finale *f, shoali_actions *actions)
+{
+    f->timer = false;
+    if (f->asked && !f->open && leads(f) && !decides(f) && f->wait_us != 0 &&
+        f->now_us >= f->wait_us)
+        stay_behind(f, -1,
+                    "this worker reaches only a minority of those that may be alive: the others "
+                    "may have taken the final mean without it",
+                    actions);
+}
+
+/* The leader, of its own attempt. */
+static void judge(shoali_finale *f, shoali_actions *actions)
+{
+    bool changed = false, failed = false;
+    for (uint32_t i = 0; i < f->member_count; i++) {
+        const uint8_t peer = f->peers[f->members[i]];
+        if ((peer & (SHOALI_PEER_GONE | SHOALI_PEER_REPORTED)) == 0)
+            return;
+        changed = changed || (peer & SHOALI_PEER_GONE) != 0;
+        failed = failed || (peer & SHOALI_PEER_FAILED) != 0;
+    }
+    if (!changed && !failed) {
+        commit(f, actions);
+        return;
+    }
+    changed = leave_out(f, actions) || changed;
+    if (changed || !anybody_misses(f))
+        again(f, f->sum != f->attempt, actions);
 }
 
 /* What the leader does whenever it learns something. */
@@ -246,21 +395,13 @@ static void lead(shoali_finale *f, shoali_actions *actions)
 {
     if (f->over || !f->asked || f->open || !leads(f) || !shoali_finale_all_finished(f))
         return;
-    bool mine = f->calls > 0 && f->attempt >> LEADER_SHIFT == f->world->me;
-    if (!mine) {
-        f->peers[f->world->me] |= SHOALI_PEER_HELLO;
-        if (f->world->me == 0 || all_have(f, SHOALI_PEER_HELLO))
-            call_attempt(f, actions);
-    } else if (all_have(f, SHOALI_PEER_REPORTED)) {
-        if (!anybody_failed(f)) {
-            commit(f, actions);
-        } else if (f->calls < CALLS_MAX) {
-            leave_out(f, actions);
-            call_attempt(f, actions);
-        } else {
-            shoali_finale_fail(f, SHOAL_EPEER, "the final average does not come together", actions);
-        }
+    if (f->calls > 0) {
+        judge(f, actions);
+        return;
     }
+    f->peers[f->world->me] |= SHOALI_PEER_HELLO;
+    if (f->world->me == 0 || all_have(f, SHOALI_PEER_HELLO))
+        again(f, may_be_taken(f), actions);
 }
 
 /* Tell a leader after the first that this worker is there, and bound to what it says. */
@@ -269,34 +410,26 @@ static void follow(shoali_finale *f, shoali_actions *actions)
     uint32_t leader = leader_of(f);
     if (f->over || !f->asked || leader == 0 || leader == f->follows)
         return;
-    if (f->heard != 0 && f->heard == f->attempt && f->attempt == f->next) {
-        if (!f->open)
-            commit(f, actions); /* whom I followed is gone and has called nothing else */
-        return;
-    }
-    if (leader == f->world->me)
-        return;
     f->follows = leader;
-    say(leader, HELLO, f->attempt, actions);
+    if (leader != f->world->me)
+        say(leader, HELLO, has_sum_of(f), actions);
 }
 
-/* Of the attempt whose sum lies in the slot, from somebody whose word counts; or not yet. */
-static void on_commit(shoali_finale *f, uint32_t peer, shoali_actions *actions)
+/* Of the attempt whose sum lies in the slot, from whoever knows. */
+static void on_commit(shoali_finale *f, shoali_actions *actions)
 {
-    if (f->asked && !f->open && (f->follows == UINT32_MAX || f->follows == peer))
+    if (f->asked && !f->open)
         commit(f, actions);
-    else if (f->asked)
-        f->heard = f->attempt;
 }
 
-static void report(const shoali_finale *f, uint32_t leader, bool ok, shoali_actions *actions)
+/* To the leader of the attempt: the highest of it that this worker has lost. */
+static void say_missed(const shoali_finale *f, shoali_actions *actions)
 {
-    for (uint32_t i = f->member_count; !ok && i > 0; i--)
+    for (uint32_t i = f->member_count; i > 0; i--)
         if (shoali_finale_is_gone(f, f->members[i - 1])) {
-            say(leader, MISSES, f->members[i - 1], actions);
-            break;
+            say((uint32_t)(f->attempt >> LEADER_SHIFT), MISSES, f->members[i - 1], actions);
+            return;
         }
-    say(leader, ok ? REPORT_GOOD : REPORT_BAD, f->attempt, actions);
 }
 
 static void on_op_done(shoali_finale *f, const shoali_event *event, shoali_actions *actions)
@@ -311,37 +444,66 @@ static void on_op_done(shoali_finale *f, const shoali_event *event, shoali_actio
         shoali_finale_fail(f, SHOAL_ENOTFINITE, event->op.text, actions);
         return;
     }
-    if (leader == f->world->me)
+    if (leader == f->world->me) {
         f->peers[leader] |= ok ? SHOALI_PEER_REPORTED : SHOALI_PEER_REPORTED | SHOALI_PEER_FAILED;
-    else
-        report(f, leader, ok, actions);
+    } else if (!shoali_finale_is_gone(f, leader)) {
+        say_missed(f, actions);
+        say(leader, ok ? REPORT_GOOD : REPORT_BAD, f->attempt, actions);
+    }
     if (f->next != f->attempt && !leads(f))
         run_attempt(f, actions);
 }
 
-static void on_attempt(shoali_finale *f, uint32_t peer, uint64_t attempt, const uint8_t *bitmap,
-                       shoali_actions *actions)
+static void on_attempt(shoali_finale *f, const shoali_event *event, shoali_actions *actions)
 {
+    const uint8_t *bitmap = event->message.bytes + HEAD_BYTES;
+    const bool adopts = event->message.bytes[0] == ADOPT;
+    uint64_t attempt;
     bool me = (bitmap[f->world->me / 8] >> (f->world->me % 8) & 1) != 0;
-    if (attempt >> LEADER_SHIFT != peer || !f->asked || !me)
+    memcpy(&attempt, event->message.bytes + 1, sizeof attempt);
+    if (attempt >> LEADER_SHIFT != event->message.peer || attempt <= f->next || !f->asked || !me ||
+        f->over || (adopts && has_sum_of(f) == 0))
         return;
     f->member_count = 0;
     for (uint32_t i = 0; i < f->world->workers; i++)
         if ((bitmap[i / 8] >> (i % 8) & 1) != 0)
             f->members[f->member_count++] = i;
-        else if (!shoali_finale_is_gone(f, i))
-            say(i, WITHOUT, peer, actions);
     f->next = attempt;
-    if (!f->open)
+    tell_others(f, bitmap, actions);
+    if (adopts) {
+        f->attempt = attempt;
+        say(event->message.peer, REPORT_GOOD, attempt, actions);
+    } else if (!f->open) {
         run_attempt(f, actions);
+    }
 }
 
 /* False: that was known. */
-static bool on_gone(shoali_finale *f, uint32_t peer)
+static bool on_gone(shoali_finale *f, uint32_t peer, shoali_down how)
 {
-    bool news = !shoali_finale_is_gone(f, peer);
-    f->peers[peer] |= SHOALI_PEER_GONE;
+    const bool news = !shoali_finale_is_gone(f, peer);
+    if (!news && (f->peers[peer] & SHOALI_PEER_AWAY) == 0)
+        return false;
+    f->peers[peer] &= (uint8_t)~SHOALI_PEER_AWAY;
+    f->peers[peer] |= (uint8_t)(how == SHOALI_DOWN_AWAY   ? SHOALI_PEER_GONE | SHOALI_PEER_AWAY
+                                : how == SHOALI_DOWN_DEAD ? SHOALI_PEER_GONE | SHOALI_PEER_DEAD
+                                                          : SHOALI_PEER_GONE);
     return news;
+}
+
+static bool on_down(shoali_finale *f, const shoali_event *event, shoali_actions *actions)
+{
+    const bool news = on_gone(f, event->down.peer, event->down.how);
+    const bool reported = f->attempt != 0 && f->attempt == f->next && !f->open;
+    if (news && reported && !f->over && !leads(f))
+        say_missed(f, actions);
+    return news;
+}
+
+static void on_hello(shoali_finale *f, uint32_t peer, uint64_t has)
+{
+    f->peers[peer] |= SHOALI_PEER_HELLO;
+    f->has[peer] = has;
 }
 
 /* True: the peer is gone now. */
@@ -351,22 +513,23 @@ static bool on_message(shoali_finale *f, const shoali_event *event, shoali_actio
     size_t len = event->message.len_bytes;
     uint8_t kind = event->message.bytes[0];
     uint64_t value;
-    if (peer >= f->world->workers || len != HEAD_BYTES + (kind == ATTEMPT ? bitmap_bytes(f) : 0))
+    if (peer >= f->world->workers ||
+        len != HEAD_BYTES + (kind == ATTEMPT || kind == ADOPT ? bitmap_bytes(f) : 0))
         return false;
     memcpy(&value, event->message.bytes + 1, sizeof value);
     bool current = value == f->attempt && f->attempt == f->next;
     if (kind == FINISHED)
         f->peers[peer] |= SHOALI_PEER_FINISHED;
-    else if (kind == ATTEMPT)
-        on_attempt(f, peer, value, event->message.bytes + HEAD_BYTES, actions);
+    else if (kind == ATTEMPT || kind == ADOPT)
+        on_attempt(f, event, actions);
     else if (kind == REPORT_GOOD && current)
         f->peers[peer] |= SHOALI_PEER_REPORTED;
     else if (kind == REPORT_BAD && current)
         f->peers[peer] |= SHOALI_PEER_REPORTED | SHOALI_PEER_FAILED;
-    else if (kind == COMMIT && current)
-        on_commit(f, peer, actions);
+    else if (kind == COMMIT && (current || (value == f->sum && value != 0)))
+        on_commit(f, actions);
     else if (kind == HELLO)
-        f->peers[peer] |= SHOALI_PEER_HELLO;
+        on_hello(f, peer, value);
     else if (kind == MISSES && value < f->world->workers)
         f->misses[peer] = (uint32_t)value;
     else if (kind == WITHOUT)
@@ -375,7 +538,7 @@ static bool on_message(shoali_finale *f, const shoali_event *event, shoali_actio
                     actions);
     if (kind == CUT)
         on_cut(f, peer, actions);
-    return kind == GOODBYE && on_gone(f, peer);
+    return kind == GOODBYE && on_gone(f, peer, SHOALI_DOWN_LEFT);
 }
 
 /* ---------------------------------------------------------------- the machine's side */
@@ -384,6 +547,7 @@ shoali_finale_news shoali_finale_event(shoali_finale *f, const shoali_event *eve
                                        uint32_t *peer_out, shoali_actions *actions)
 {
     bool left = false;
+    f->now_us = event->now_us > f->now_us ? event->now_us : f->now_us;
     if (event->kind == SHOALI_EV_FINISH) {
         f->asked = !f->over;
         f->peers[f->world->me] |= SHOALI_PEER_FINISHED;
@@ -396,7 +560,9 @@ shoali_finale_news shoali_finale_event(shoali_finale *f, const shoali_event *eve
         *peer_out = event->message.peer;
     } else if (event->kind == SHOALI_EV_PEER_DOWN && event->down.peer < f->world->workers) {
         *peer_out = event->down.peer;
-        left = on_gone(f, event->down.peer);
+        left = on_down(f, event, actions);
+    } else if (event->kind == SHOALI_EV_TIMER && event->timer.id == SHOALI_FINALE_OP) {
+        on_timer(f, actions);
     } else {
         return SHOALI_NOT_MINE;
     }

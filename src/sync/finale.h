@@ -19,24 +19,29 @@ enum {
     SHOALI_PEER_REPORTED = 2, /* how its operation of the attempt ended: well, or */
     SHOALI_PEER_FAILED = 4,
     SHOALI_PEER_GONE = 8,
-    SHOALI_PEER_HELLO = 16 /* at a leader after the first: it follows me, and has not committed */
+    SHOALI_PEER_HELLO = 16, /* at a leader after the first: it follows me, and has not committed */
+    SHOALI_PEER_AWAY = 32,  /* with GONE: it may be alive, and go on with others */
+    SHOALI_PEER_DEAD = 64   /* with GONE: it has ended, and may have decided with others before */
 };
 
 typedef struct shoali_finale {
     const shoali_world *world;
     uint8_t *peers;    /* [workers] SHOALI_PEER_* */
+    uint64_t *has;     /* [workers] at a leader after the first: whose sum each said to have */
     uint32_t *members; /* [workers] of the attempt that runs or comes next */
     uint32_t *misses;  /* [workers] at the leader: whom each says to have lost; UINT32_MAX: none */
-    uint32_t slot, member_count;
+    uint32_t slot, member_count, summands;
     uint64_t attempt, next; /* that runs or ran last; that was asked for; 0: none */
+    uint64_t sum;           /* attempt that made the slot's sum; another one may have adopted it */
     uint64_t calls;         /* attempts that this worker called as leader */
     uint64_t iteration;     /* for the verdict */
     uint32_t follows;       /* leader that this worker said HELLO to; UINT32_MAX: none */
-    uint64_t heard;         /* attempt that somebody else said COMMIT to meanwhile; 0: none */
-    bool asked;             /* FINISH came and has no GO yet */
-    bool open;              /* attempt's operation */
-    bool whole;             /* the slot has the sum of `attempt` */
-    bool over;              /* GO was said, or nothing will be any more */
+    uint64_t now_us, wait_us; /* last event's; leading, for a quorum until then; 0: it has one */
+    bool timer;
+    bool asked; /* FINISH came and has no GO yet */
+    bool open;  /* attempt's operation */
+    bool whole; /* the slot has the sum of `attempt` */
+    bool over;  /* GO was said, or nothing will be any more */
 } shoali_finale;
 
 /** Bytes that it needs behind the machine's state, for peers and members. */
@@ -50,8 +55,9 @@ typedef enum shoali_finale_news {
     SHOALI_TAKEN,        /* nothing is left to do */
     SHOALI_SOMEBODY_LEFT /* taken, and *peer_out is gone: it will answer nothing any more */
 } shoali_finale_news;
-/** FINISH, MESSAGE, OP_DONE and PEER_DOWN. It answers FINISH with GO, and FAILs where it cannot:
- * with EEPOCH where the others end without this worker. */
+/** FINISH, MESSAGE, OP_DONE, its TIMER and PEER_DOWN (again, once more is known of how). It answers
+ * FINISH with GO, and FAILs where it cannot: with EEPOCH where the others end without this worker,
+ * or may. */
 shoali_finale_news shoali_finale_event(shoali_finale *finale, const shoali_event *event,
                                        uint32_t *peer_out, shoali_actions *actions);
 /** This worker leaves before its end: tell the others. Cancels its operation; true: wait for that

@@ -56,11 +56,18 @@ typedef enum shoali_event_kind {
     SHOALI_EV_MESSAGE,   /* peer, bytes: from another endpoint's SEND; ordered per pair, hostile */
     SHOALI_EV_OP_DONE,   /* op: it ended, also after CANCEL; its buffer is free again */
     SHOALI_EV_TIMER,     /* timer: its time has come */
-    SHOALI_EV_PEER_DOWN, /* peer, text: lost for this epoch, with the reason */
+    SHOALI_EV_PEER_DOWN, /* peer, text: lost for this epoch, with the reason; again after AWAY */
     SHOALI_EV_FINISH,    /* all iterations are done: answer GO once PARAM is the job's result */
     SHOALI_EV_STOP, /* the caller wants to end; answer GO(stop) once nothing is open any more */
     SHOALI_EV_COUNT
 } shoali_event_kind;
+
+/** What is certain about a peer that is down. */
+typedef enum shoali_down {
+    SHOALI_DOWN_LEFT, /* it said goodbye, after all else that it had to say */
+    SHOALI_DOWN_DEAD, /* its process has ended, with some of what it said on its way perhaps */
+    SHOALI_DOWN_AWAY  /* nothing: it may be alive, and go on with others */
+} shoali_down;
 
 /** Only the member named beside the kind is set. Everything behind pointers lives for the call,
  * world longer. */
@@ -92,6 +99,7 @@ typedef struct shoali_event {
         struct {
             uint32_t peer;
             const char *text;
+            shoali_down how;
         } down;
     };
 } shoali_event;

@@ -165,7 +165,8 @@ static size_t happen(peerless *p, const uint8_t *at, size_t left)
             feed(p, &event);
         return 2;
     case 4:
-        event = (shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {peer, "is lost"}};
+        event = (shoali_event){.kind = SHOALI_EV_PEER_DOWN,
+                               .down = {peer, "is lost", (shoali_down)(at[0] % 3)}};
         if (peer != p->m.world.me && at[0] > 128)
             feed(p, &event);
         return 2;

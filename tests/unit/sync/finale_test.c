@@ -173,7 +173,8 @@ enum {
     HELLO,
     CUT,
     WITHOUT,
-    MISSES
+    MISSES,
+    ADOPT
 };
 enum { HEAD_BYTES = 9, LEADER_SHIFT = 40, ALL = (1 << WORKERS) - 1 };
 
@@ -183,8 +184,9 @@ typedef struct bench {
     shoali_finale finale;
     shoali_actions actions;
     uint64_t memory[16];
-    uint32_t operations, hellos, verdicts; /* since the last event */
-    uint32_t members, without;             /* bitmaps: of the operation; who was told WITHOUT */
+    uint32_t operations, hellos, adopts, verdicts; /* since the last event */
+    uint64_t hello, timer_us;                      /* what HELLO said; until when it waits */
+    uint32_t members, without; /* bitmaps: of the operation; who was told WITHOUT */
     shoal_status failed;
     uint64_t operation;
 } bench;
@@ -193,13 +195,19 @@ static void take(bench *b, const shoali_event *event)
 {
     const shoali_action *action;
     uint32_t peer;
-    b->operations = b->hellos = b->verdicts = b->without = b->members = 0;
+    b->operations = b->hellos = b->verdicts = b->without = b->members = b->adopts = 0;
     b->failed = SHOAL_OK;
     assert_int_not_equal(shoali_finale_event(&b->finale, event, &peer, &b->actions),
                          SHOALI_NOT_MINE);
     for (; (action = shoali_actions_front(&b->actions)) != NULL; shoali_actions_pop(&b->actions)) {
         b->verdicts += action->kind == SHOALI_ACT_GO;
-        b->hellos += action->kind == SHOALI_ACT_SEND && action->send.bytes[0] == HELLO;
+        b->adopts += action->kind == SHOALI_ACT_SEND && action->send.bytes[0] == ADOPT;
+        if (action->kind == SHOALI_ACT_SEND && action->send.bytes[0] == HELLO) {
+            b->hellos++;
+            memcpy(&b->hello, (const uint8_t *)action->send.bytes + 1, sizeof b->hello);
+        }
+        if (action->kind == SHOALI_ACT_TIMER)
+            b->timer_us = action->timer.at_us;
         if (action->kind == SHOALI_ACT_SEND && action->send.bytes[0] == WITHOUT)
             b->without |= 1u << action->send.peer;
         if (action->kind == SHOALI_ACT_FAIL)
@@ -226,8 +234,9 @@ static void says(bench *b, uint32_t peer, uint8_t kind, uint64_t value, uint8_t 
     uint8_t bytes[HEAD_BYTES + 1] = {kind};
     memcpy(bytes + 1, &value, sizeof value);
     bytes[HEAD_BYTES] = members;
-    take(b, &(shoali_event){.kind = SHOALI_EV_MESSAGE,
-                            .message = {peer, bytes, HEAD_BYTES + (kind == ATTEMPT)}});
+    take(b, &(shoali_event){
+                .kind = SHOALI_EV_MESSAGE,
+                .message = {peer, bytes, HEAD_BYTES + (kind == ATTEMPT || kind == ADOPT)}});
 }
 
 static void operation_ends_with(bench *b, shoal_status status)
@@ -240,9 +249,21 @@ static void operation_ends(bench *b)
     operation_ends_with(b, SHOAL_OK);
 }
 
+static void is_down(bench *b, uint32_t peer, shoali_down how)
+{
+    take(b, &(shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {peer, "gone", how}});
+}
+
 static void is_lost(bench *b, uint32_t peer)
 {
-    take(b, &(shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {peer, "gone"}});
+    is_down(b, peer, SHOALI_DOWN_AWAY);
+}
+
+static void all_finish(bench *b)
+{
+    for (uint32_t w = 0; w < WORKERS; w++)
+        if (w != b->world.me)
+            says(b, w, SHOALI_FINALE_FIRST, 0, 0);
 }
 
 static uint64_t attempt_of(uint64_t leader, uint64_t number)
@@ -283,9 +304,73 @@ static void a_commit_is_of_the_attempt_that_is_over_here(void **state)
     shoali_actions_fini(&b.actions);
 }
 
-/* After its HELLO a worker takes the next leader's word only; once that one is gone, too, what it
- * has heard meanwhile counts. */
-static void after_hello_only_the_next_leader_commits(void **state)
+/* The next leader hears which sum is here, and COMMIT of it counts from whoever knows. */
+static void hello_says_whose_sum_is_here(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 3);
+    says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL);
+    is_lost(&b, 0);
+    assert_int_equal(b.hellos, 1);
+    assert_true(b.hello == 0); /* it has promised, and reports nothing to the first any more */
+    operation_ends(&b);
+    is_lost(&b, 1);
+    assert_int_equal(b.hellos, 1);
+    assert_true(b.hello == attempt_of(0, 1));
+    says(&b, 4, COMMIT, attempt_of(0, 1), 0);
+    assert_int_equal(b.verdicts, 1);
+    shoali_actions_fini(&b.actions);
+}
+
+/* Worker 1 of those whom the first leader has asked, and then been lost to. */
+static void open_next_leader(bench *b, bool whole)
+{
+    open_bench(b, 1);
+    all_finish(b);
+    says(b, 0, ATTEMPT, attempt_of(0, 1), ALL);
+    operation_ends_with(b, whole ? SHOAL_OK : SHOAL_EPEER);
+    is_lost(b, 0);
+}
+
+/* The first leader may have committed what all of them have. */
+static void a_sum_that_may_be_taken_is_kept(void **state)
+{
+    (void)state;
+    bench b;
+    open_next_leader(&b, true);
+    for (uint32_t w = 2; w < WORKERS; w++)
+        says(&b, w, HELLO, attempt_of(0, 1), 0);
+    assert_int_equal(b.operations, 0);
+    assert_int_equal(b.adopts, 1);
+    says(&b, 2, REPORT_GOOD, attempt_of(1, 1), 0);
+    says(&b, 3, REPORT_GOOD, attempt_of(1, 1), 0);
+    is_lost(&b, 4); /* once more, without it */
+    assert_int_equal(b.adopts, 1);
+    says(&b, 2, REPORT_GOOD, attempt_of(1, 2), 0);
+    assert_int_equal(b.verdicts, 0);
+    says(&b, 3, REPORT_GOOD, attempt_of(1, 2), 0);
+    assert_int_equal(b.verdicts, 1);
+    shoali_actions_fini(&b.actions);
+}
+
+static void a_sum_that_one_has_not_got_is_made_anew(void **state)
+{
+    (void)state;
+    bench b;
+    for (uint32_t who = 1; who <= 2; who++) {
+        open_next_leader(&b, who != 1);
+        says(&b, 2, HELLO, who == 2 ? 0 : attempt_of(0, 1), 0);
+        says(&b, 3, HELLO, attempt_of(0, 1), 0);
+        assert_int_equal(b.operations, 0);
+        says(&b, 4, HELLO, attempt_of(0, 1), 0);
+        assert_int_equal(b.operations, 1);
+        assert_int_equal(b.members, ALL & ~1);
+        shoali_actions_fini(&b.actions);
+    }
+}
+
+static void who_adopts_keeps_its_sum(void **state)
 {
     (void)state;
     bench b;
@@ -293,12 +378,66 @@ static void after_hello_only_the_next_leader_commits(void **state)
     says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL);
     operation_ends(&b);
     is_lost(&b, 0);
-    assert_int_equal(b.hellos, 1);
-    says(&b, 2, COMMIT, attempt_of(0, 1), 0);
-    assert_int_equal(b.verdicts, 0);
+    says(&b, 1, ADOPT, attempt_of(1, 1), ALL & ~(1 << 0 | 1 << 4));
+    assert_int_equal(b.operations, 0);
+    assert_int_equal(b.without, 1 << 4);
     is_lost(&b, 1);
+    assert_true(b.hello == attempt_of(1, 1));
+    says(&b, 2, COMMIT, attempt_of(1, 1), 0);
+    assert_int_equal(b.verdicts, 1);
+    open_bench(&b, 3);
+    says(&b, 0, ADOPT, attempt_of(0, 1), ALL); /* what it has not got */
+    says(&b, 0, COMMIT, attempt_of(0, 1), 0);
+    assert_int_equal(b.verdicts, 0);
+    shoali_actions_fini(&b.actions);
+}
+
+static void report_all_but(bench *b, uint32_t quiet, uint64_t attempt)
+{
+    for (uint32_t w = 1; w < WORKERS; w++)
+        if (w != quiet && !shoali_finale_is_gone(&b->finale, w))
+            says(b, w, REPORT_GOOD, attempt, 0);
+}
+
+/* It may live, and say later that it has not got the sum. */
+static void nothing_is_committed_without_a_member_s_report(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 0);
+    all_finish(&b);
+    operation_ends(&b);
+    report_all_but(&b, 4, attempt_of(0, 1));
+    is_lost(&b, 4);
+    assert_int_equal(b.verdicts, 0);
+    assert_int_equal(b.members, ALL & ~(1 << 4));
+    operation_ends(&b);
+    report_all_but(&b, 4, attempt_of(0, 2));
     assert_int_equal(b.verdicts, 1);
     shoali_actions_fini(&b.actions);
+}
+
+static void a_minority_takes_no_mean(void **state)
+{
+    (void)state;
+    bench b;
+    for (int proof = 0; proof < 2; proof++) {
+        open_bench(&b, 0);
+        for (uint32_t w = 2; w < WORKERS; w++)
+            is_lost(&b, w);
+        says(&b, 1, SHOALI_FINALE_FIRST, 0, 0);
+        assert_int_equal(b.operations, 0);
+        assert_true(b.timer_us > 0);
+        for (uint32_t w = 2; w < WORKERS && proof == 1; w++) {
+            assert_int_equal(b.operations, 0);
+            is_down(&b, w, SHOALI_DOWN_DEAD);
+        }
+        assert_int_equal(b.operations, proof);
+        take(&b, &(shoali_event){
+                     .kind = SHOALI_EV_TIMER, .now_us = b.timer_us, .timer = {SHOALI_FINALE_OP}});
+        assert_int_equal(b.failed, proof == 1 ? SHOAL_OK : SHOAL_EEPOCH);
+        shoali_actions_fini(&b.actions);
+    }
 }
 
 /* The leader counts reports of the attempt that it called last. */
@@ -307,8 +446,7 @@ static void reports_of_earlier_attempts_do_not_count(void **state)
     (void)state;
     bench b;
     open_bench(&b, 0);
-    for (uint32_t w = 1; w < WORKERS; w++)
-        says(&b, w, SHOALI_FINALE_FIRST, 0, 0);
+    all_finish(&b);
     assert_int_equal(b.operations, 1);
     operation_ends(&b);
     says(&b, 1, REPORT_BAD, attempt_of(0, 1), 0);
@@ -357,47 +495,28 @@ static void a_broken_sum_is_not_taken(void **state)
     shoali_actions_fini(&b.actions);
 }
 
-/* A COMMIT that comes before the sum is whole counts once the leader before is gone. */
-static void an_early_commit_is_remembered(void **state)
-{
-    (void)state;
-    bench b;
-    open_bench(&b, 3);
-    says(&b, 0, ATTEMPT, attempt_of(0, 1), ALL);
-    is_lost(&b, 0);
-    says(&b, 2, COMMIT, attempt_of(0, 1), 0);
-    assert_int_equal(b.verdicts, 0);
-    operation_ends(&b);
-    is_lost(&b, 1);
-    assert_int_equal(b.verdicts, 1);
-    shoali_actions_fini(&b.actions);
-}
-
 static void report_bad(bench *b, uint32_t worker, uint32_t misses, uint64_t attempt)
 {
     says(b, worker, MISSES, misses, 0);
     says(b, worker, REPORT_BAD, attempt, 0);
 }
 
-/* Said by one alone it may be news that the leader has not heard yet, of a death. */
+/* Said by one alone it may be news that the leader has not heard yet, of a death, or that the other
+ * has not: it waits. */
 static void of_two_that_lost_each_other_one_is_left_out(void **state)
 {
     (void)state;
     bench b;
     open_bench(&b, 0);
-    for (uint32_t w = 1; w < WORKERS; w++)
-        says(&b, w, SHOALI_FINALE_FIRST, 0, 0);
-    for (uint64_t call = 1; call <= 2; call++) {
-        assert_int_equal(b.members, ALL);
-        operation_ends_with(&b, SHOAL_EPEER);
-        report_bad(&b, 1, 3, attempt_of(0, call));
-        says(&b, 2, REPORT_GOOD, attempt_of(0, call), 0);
-        says(&b, 4, REPORT_GOOD, attempt_of(0, call), 0);
-        if (call == 1)
-            says(&b, 3, REPORT_BAD, attempt_of(0, call), 0);
-        else
-            report_bad(&b, 3, 1, attempt_of(0, call));
-    }
+    all_finish(&b);
+    assert_int_equal(b.members, ALL);
+    operation_ends_with(&b, SHOAL_EPEER);
+    report_bad(&b, 1, 3, attempt_of(0, 1));
+    says(&b, 2, REPORT_GOOD, attempt_of(0, 1), 0);
+    says(&b, 4, REPORT_GOOD, attempt_of(0, 1), 0);
+    says(&b, 3, REPORT_BAD, attempt_of(0, 1), 0);
+    assert_int_equal(b.operations, 0);
+    says(&b, 3, MISSES, 1, 0);
     assert_int_equal(b.members, ALL & ~(1 << 3));
     assert_int_equal(b.without, 1 << 3);
     shoali_actions_fini(&b.actions);
@@ -412,11 +531,15 @@ int main(void)
         CHECK_TEST(those_who_leave_are_left_out),
         CHECK_TEST(an_attempt_of_somebody_else_is_not_joined),
         CHECK_TEST(a_commit_is_of_the_attempt_that_is_over_here),
-        CHECK_TEST(after_hello_only_the_next_leader_commits),
+        CHECK_TEST(hello_says_whose_sum_is_here),
+        CHECK_TEST(a_sum_that_may_be_taken_is_kept),
+        CHECK_TEST(a_sum_that_one_has_not_got_is_made_anew),
+        CHECK_TEST(who_adopts_keeps_its_sum),
+        CHECK_TEST(nothing_is_committed_without_a_member_s_report),
+        CHECK_TEST(a_minority_takes_no_mean),
         CHECK_TEST(reports_of_earlier_attempts_do_not_count),
         CHECK_TEST(whom_the_leader_has_lost_hears_so),
         CHECK_TEST(a_broken_sum_is_not_taken),
-        CHECK_TEST(an_early_commit_is_remembered),
         CHECK_TEST(of_two_that_lost_each_other_one_is_left_out),
     };
     return CHECK_RUN(tests);
