@@ -7,7 +7,7 @@ TESTS ?= $(shell expr $(JOBS) + 1)
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
 .PHONY: claims claims-long claims-mutants soak mutants
-.PHONY: soak-ranks check-frameworks check-engines
+.PHONY: soak-ranks soak-parts check-frameworks check-engines
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
@@ -81,6 +81,9 @@ soak: build ## long search: fuzzing, tests under ever new seeds, soak-ranks; MIN
 
 soak-ranks: build ## kill, stop, cut and slow ranks of runs at random; MINUTES=60 SEED=1 ANY=1
 	@tools/soak_ranks.py $(or $(MINUTES),60) $(SEED) $(if $(ANY),any)
+
+soak-parts: build ## networks of 4 and 5 ranks that fall into parts, every way; ROUNDS=1 SEED=1
+	@tools/parts.py --rounds $(or $(ROUNDS),1) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 mutants: deps ## small faults in src/: which of them no test notices; ROOM=a,b N=20 SEED=1 SINCE=
 	@nice tools/mutants/mutants.py --jobs $(JOBS) $(if $(ROOM),--room $(ROOM)) \

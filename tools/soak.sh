@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The long search: a third of the time goes to the fuzzers, one to the tests under ever new seeds,
-# one to faults on ranks of training runs; 200 runs are ended at random moments. A failure prints
-# the seed and the command that repeats it, and ends the run.
+# one to faults on ranks of training runs, and half as much to networks that fall into parts; 200
+# runs are ended at random moments. A failure prints the seed and the command that repeats it, and
+# ends the run.
 # usage: tools/soak.sh MINUTES
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -54,4 +55,9 @@ for protocol in "" any; do
         *) exit 1 ;;
     esac
 done
+tools/parts.py --minutes $((minutes / 6)) --jobs "$jobs"
+case $? in
+    0 | 77) ;;
+    *) exit 1 ;;
+esac
 echo "soak: ok, $rounds rounds of tests under new seeds in $((third / 60)) minutes"

@@ -8,6 +8,12 @@
  * words on their way, for clocks that do not run alike, and for a process that is late itself. Who
  * was late for longer takes nothing that it then finds waiting for a fresh word.
  *
+ * A proof that is seen later cannot be kept, not even as that of one that may have decided before
+ * (SHOALI_DEATH_DYING): what counts is when the process ended, and who looks knows only when it
+ * looked. In between the dead may have left this member out, gone on alone and ended; the lives of
+ * tests/sim/member_faults_test.c find two halves at once. A witness that tells the moment of the
+ * end by a clock that both have would make it safe.
+ *
  * Words are what says that its sender goes on as a member of the epoch: heartbeats, until it has
  * said that it leaves. Who has been silent for a while is not spoken to either, so that by the time
  * it counts as lost, the others have been quiet for long enough. */
