@@ -18,8 +18,8 @@ import sys
 from claim import GOALS, ROOT, load, machine
 
 WIRE = ["src/base", "src/kernel", "src/wire", "src/transport", "src/codec", "src/collective",
-        "src/member", "src/relay", "src/meet", "src/watch", "src/comm", "src/aggregator",
-        "include/shoal"]  # fmt: skip
+        "src/member", "src/relay", "src/meet", "src/watch", "src/ops", "src/comm",
+        "src/aggregator", "include/shoal"]  # fmt: skip
 SIMULATED = ["src/base", "src/codec", "src/collective", "src/sync", "src/driver", "src/model",
              "cli/cmd_sim.c"]  # fmt: skip
 # Names that "depends" may use for several folders.

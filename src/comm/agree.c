@@ -16,93 +16,34 @@
 #include "comm/inner.h"
 #include "wire/messages.h"
 
-static bool same_id(const shoali_wire_id *a, const shoali_wire_id *b)
-{
-    return a->sequence == b->sequence && a->group == b->group && a->round == b->round;
-}
-
-static shoali_finished *find_finished(const shoal_comm *comm, const shoali_wire_id *id)
-{
-    for (uint32_t i = 0; i < SHOALI_FINISHED_KEPT; i++)
-        if (comm->finished[i].used && same_id(&comm->finished[i].id, id))
-            return &comm->finished[i];
-    return NULL;
-}
-
 bool shoali_agree_is_over(const shoal_comm *comm, const shoali_wire_id *id)
 {
-    return find_finished(comm, id) != NULL;
+    return shoali_recent_find(&comm->recent, id) != NULL;
 }
 
 void shoali_agree_remember(shoal_op *op)
 {
     shoal_comm *comm = op->comm;
-    shoali_finished *f = &comm->finished[comm->finished_next];
-    comm->finished_next = (comm->finished_next + 1) % SHOALI_FINISHED_KEPT;
-    *f = (shoali_finished){.id = op->id,
-                           .used = true,
-                           .hash = op->hash,
-                           .ended_us = comm->now_us,
-                           .status = op->status,
-                           .culprit = SHOALI_NOBODY};
-    memcpy(f->text, op->text, sizeof f->text);
+    shoali_finished f = {.id = op->id,
+                         .hash = op->hash,
+                         .ended_us = comm->now_us,
+                         .status = op->status,
+                         .culprit = SHOALI_NOBODY};
+    memcpy(f.text, op->text, sizeof f.text);
     if (op->status != SHOAL_OK) {
-        snprintf(f->why, sizeof f->why, "%.*s", (int)sizeof f->why - 1, op->error.text);
+        snprintf(f.why, sizeof f.why, "%.*s", (int)sizeof f.why - 1, op->error.text);
         if (op->error.rank >= 0)
-            f->culprit = (uint32_t)op->error.rank;
+            f.culprit = (uint32_t)op->error.rank;
     }
+    shoali_recent_add(&comm->recent, &f);
 }
 
-/* ------------------------------------------------------------------ notes */
-
-static void free_note(shoal_comm *comm, shoali_note *note)
+/* Exactly one of ready and abort. Whoever has too many is lost for it. */
+static void keep(shoal_comm *comm, uint32_t endpoint, const shoali_ready *ready,
+                 const shoali_abort *abort)
 {
-    comm->peers[note->endpoint].notes--;
-    note->next = comm->notes_free;
-    comm->notes_free = note;
-}
-
-void shoali_agree_forget(shoal_comm *comm, uint32_t endpoint)
-{
-    for (shoali_note **link = &comm->notes; *link != NULL;) {
-        shoali_note *note = *link;
-        if (endpoint != SHOALI_NONE && note->endpoint != endpoint) {
-            link = &note->next;
-            continue;
-        }
-        *link = note->next;
-        free_note(comm, note);
-    }
-    while (endpoint == SHOALI_NONE && comm->notes_free != NULL) {
-        shoali_note *note = comm->notes_free;
-        comm->notes_free = note->next;
-        shoali_free(note);
-    }
-}
-
-/* A fresh note at the end of the list; NULL: this peer has too many, and is lost for it. */
-static shoali_note *add_note(shoal_comm *comm, uint32_t endpoint)
-{
-    shoali_note *note = comm->notes_free;
-    if (comm->peers[endpoint].notes >= SHOALI_NOTES_PER_PEER) {
-        shoali_view_gone(comm, endpoint, SHOAL_EPEER,
-                         "it runs more operations than this rank can remember");
-        return NULL;
-    }
-    if (note != NULL)
-        comm->notes_free = note->next;
-    else if ((note = shoali_alloc(sizeof *note)) == NULL) {
-        shoali_view_gone(comm, endpoint, SHOAL_EPEER, "no memory to remember what it sent");
-        return NULL;
-    }
-    shoali_note **link = &comm->notes;
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = note;
-    note->next = NULL;
-    note->endpoint = endpoint;
-    comm->peers[endpoint].notes++;
-    return note;
+    if (shoali_notes_add(&comm->notes, endpoint, ready, abort) != SHOAL_OK)
+        shoali_view_gone(comm, endpoint, SHOAL_EPEER, shoal_last_error()->text);
 }
 
 /* ------------------------------------------------------------------ READY and ABORT */
@@ -194,16 +135,12 @@ void shoali_agree_on_ready(shoal_comm *comm, uint32_t endpoint, const shoali_rea
         match(op, endpoint, ready);
         return;
     }
-    const shoali_finished *f = op == NULL ? find_finished(comm, &ready->id) : NULL;
+    const shoali_finished *f = op == NULL ? shoali_recent_find(&comm->recent, &ready->id) : NULL;
     if (f != NULL) {
         answer_late(comm, f, endpoint, ready);
         return;
     }
-    shoali_note *note = add_note(comm, endpoint);
-    if (note != NULL) {
-        note->is_abort = false;
-        note->ready = *ready;
-    }
+    keep(comm, endpoint, ready, NULL);
 }
 
 void shoali_agree_on_abort(shoal_comm *comm, uint32_t endpoint, const shoali_abort *abort)
@@ -213,29 +150,19 @@ void shoali_agree_on_abort(shoal_comm *comm, uint32_t endpoint, const shoali_abo
         take_abort(op, endpoint, abort);
         return;
     }
-    if (find_finished(comm, &abort->id) != NULL)
+    if (shoali_recent_find(&comm->recent, &abort->id) != NULL)
         return;
-    shoali_note *note = add_note(comm, endpoint);
-    if (note != NULL) {
-        note->is_abort = true;
-        note->abort = *abort;
-    }
+    keep(comm, endpoint, NULL, abort);
 }
 
 bool shoali_agree_aborted(shoal_op *op)
 {
-    for (shoali_note **link = &op->comm->notes; *link != NULL; link = &(*link)->next) {
-        shoali_note *note = *link;
-        if (note->is_abort && same_id(&note->abort.id, &op->id)) {
-            shoali_abort abort = note->abort;
-            uint32_t endpoint = note->endpoint;
-            *link = note->next;
-            free_note(op->comm, note);
-            take_abort(op, endpoint, &abort);
-            return true;
-        }
-    }
-    return false;
+    shoali_abort abort;
+    uint32_t endpoint;
+    if (!shoali_notes_take_abort(&op->comm->notes, &op->id, &endpoint, &abort))
+        return false;
+    take_abort(op, endpoint, &abort);
+    return true;
 }
 
 void shoali_agree_enter(shoal_op *op)
@@ -249,18 +176,10 @@ void shoali_agree_enter(shoal_op *op)
     for (uint32_t m = 0; m < op->member_count; m++)
         if (m != op->me && op->row->receives_from(op->flow, m))
             shoali_control(comm, op->members[m], SHOALI_MESSAGE_ready, body, sizeof body);
-    for (shoali_note **link = &comm->notes; *link != NULL && !op->failing;) {
-        shoali_note *note = *link;
-        if (note->is_abort || !same_id(&note->ready.id, &op->id)) {
-            link = &note->next;
-            continue;
-        }
-        *link = note->next;
-        shoali_ready theirs = note->ready;
-        uint32_t endpoint = note->endpoint;
-        free_note(comm, note);
-        match(op, endpoint, &theirs);
-    }
+    shoali_note **at = NULL;
+    uint32_t endpoint;
+    while (!op->failing && shoali_notes_take_ready(&comm->notes, &at, &op->id, &endpoint, &ready))
+        match(op, endpoint, &ready);
 }
 
 /* ------------------------------------------------------------------ ASK and ANSWER */
@@ -286,7 +205,7 @@ void shoali_agree_on_ask(shoal_comm *comm, uint32_t endpoint, const shoali_ask *
     shoali_answer answer = {.id = *ask, .state = SHOALI_UNENTERED};
     uint8_t body[SHOALI_ANSWER_BYTES];
     const shoal_op *op = shoali_run_find(comm, ask);
-    const shoali_finished *f = op == NULL ? find_finished(comm, ask) : NULL;
+    const shoali_finished *f = op == NULL ? shoali_recent_find(&comm->recent, ask) : NULL;
     if (op != NULL) {
         answer.state = SHOALI_ENTERED;
         answer.since_us = shoali_since(comm, op->started_us);

@@ -72,8 +72,7 @@ static void free_comm(shoal_comm *comm)
     if (comm->event_fd >= 0)
         close(comm->event_fd);
     free_ops(comm);
-    if (comm->peers != NULL)
-        shoali_agree_forget(comm, SHOALI_NONE);
+    shoali_notes_free(&comm->notes);
     shoali_listen_free(comm);
     shoali_serve_free(comm);
     shoali_flights_free(comm);
@@ -81,8 +80,8 @@ static void free_comm(shoal_comm *comm)
     shoali_gauge_free(comm);
     shoali_scratch_destroy(comm->scratch);
     shoali_free(comm->slots);
-    shoali_free(comm->groups);
-    shoali_free(comm->finished);
+    shoali_numbers_free(&comm->numbers);
+    shoali_recent_free(&comm->recent);
     shoali_free(comm->peers);
     shoali_free(comm->addresses);
     explicit_bzero(&comm->token, sizeof comm->token);

@@ -5,6 +5,7 @@
 #ifndef SHOALI_COMM_COMM_H
 #define SHOALI_COMM_COMM_H
 
+#include "ops/residual.h"
 #include "shoal/shoal.h"
 
 /** A protocol machine's ears. All are called on the progress thread; NULL: not interested. */
@@ -108,11 +109,6 @@ bool shoali_comm_is_lowest(const shoal_comm *comm);
 
 /** Residuals of error feedback, by tensor key, and states of transforms, by a hash of codec and
  * tensor table: for checkpoints. Blocks while operations are open: call between steps. */
-typedef struct shoali_residual {
-    uint64_t key;
-    float *values;
-    size_t count;
-} shoali_residual;
 size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out,
                              size_t capacity); /* returns how many there are */
 SHOAL_MUST_USE shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key,

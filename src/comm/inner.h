@@ -20,6 +20,10 @@
 #include "meet/door.h"
 #include "meet/launch.h"
 #include "member/life.h"
+#include "ops/notes.h"
+#include "ops/numbers.h"
+#include "ops/recent.h"
+#include "ops/residual.h"
 #include "relay/relay.h"
 #include "transport/fault.h"
 #include "transport/transport.h"
@@ -29,8 +33,6 @@
 enum {
     SHOALI_FLIGHTS =
         4, /* frames per peer in the transport's hands; the rest waits in order of age */
-    SHOALI_FINISHED_KEPT = 128,    /* operations whose end is remembered for those who come late */
-    SHOALI_NOTES_PER_PEER = 1024,  /* messages of one peer about operations not entered here */
     SHOALI_EARLY_BYTES = 16 << 20, /* protocol messages that wait for a listener */
     SHOALI_LOST_TEXT_BYTES = 400,
     SHOALI_MEASURE_ROUND = 0,
@@ -84,25 +86,6 @@ typedef struct shoali_comm_flight {
 } shoali_comm_flight;
 #define SHOALI_NONE UINT32_MAX
 
-typedef struct shoali_note {
-    struct shoali_note *next;
-    uint32_t endpoint;
-    bool is_abort;
-    shoali_ready ready;
-    shoali_abort abort;
-} shoali_note;
-
-/** An operation that has ended here. */
-typedef struct shoali_finished {
-    shoali_wire_id id;
-    bool used;
-    uint64_t hash, ended_us;
-    shoal_status status;
-    uint32_t culprit;
-    char text[SHOALI_OP_TEXT_BYTES];
-    char why[SHOALI_ABORT_TEXT_BYTES];
-} shoali_finished;
-
 enum { SHOALI_PEER_HERE, SHOALI_PEER_LEFT, SHOALI_PEER_LOST };
 
 typedef struct shoali_peer {
@@ -134,16 +117,10 @@ typedef struct shoali_peer {
     uint64_t left_us, heard_us;
     shoali_heartbeat doing; /* what it said last, and when */
     uint64_t doing_us;
-    uint32_t notes;
     uint32_t flights; /* in the transport's hands */
     uint32_t waiting_first, waiting_last;
 } shoali_peer;
 
-typedef struct shoali_group {
-    uint64_t group, next_sequence;
-} shoali_group;
-
-typedef struct shoali_residual_store shoali_residual_store;
 typedef struct shoali_gauge shoali_gauge;
 
 /** The way into an epoch after the first. */
@@ -190,8 +167,8 @@ struct shoal_comm {
     shoali_job *jobs_first, **jobs_last;
     shoal_op *done_first, *done_last; /* completed, neither waited for nor handed out */
     shoal_op *all;                    /* every operation with a handle */
-    shoali_group *groups;
-    uint32_t group_count, group_capacity, waiters, open_ops;
+    shoali_numbers numbers;
+    uint32_t waiters, open_ops;
     uint32_t keeping_ops; /* of open_ops: those that write residuals or a transform's state */
     bool stopping, work_stopping, work_running, progress_running;
     pthread_t progress_thread, work_thread;
@@ -217,9 +194,8 @@ struct shoal_comm {
     char past_links[SHOALI_PAST_LINKS_BYTES]; /* lines: those that broke in earlier epochs */
     shoali_comm_flight *flights;
     uint32_t flight_count, flight_free, returned_first, returned_last;
-    shoali_note *notes, *notes_free;
-    shoali_finished *finished;
-    uint32_t finished_next;
+    shoali_notes notes;
+    shoali_recent recent;
     bool peers_changed;          /* some peer is gone or has left */
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
     bool quit;                   /* the progress thread is to end */
@@ -435,8 +411,6 @@ void shoali_agree_spread(shoal_op *op); /* ABORT to all members, with op->error 
 void shoali_agree_ask(shoal_op *op);
 void shoali_agree_timed_out(shoal_op *op); /* sets the last error */
 void shoali_agree_remember(shoal_op *op);  /* it ends now */
-void shoali_agree_forget(shoal_comm *comm,
-                         uint32_t endpoint); /* its notes; SHOALI_NONE: everyone's */
 
 /** An operation that has ended here, not long ago. */
 bool shoali_agree_is_over(const shoal_comm *comm, const shoali_wire_id *id);
@@ -488,7 +462,6 @@ SHOAL_MUST_USE shoal_status shoali_transform_state(shoal_comm *comm, const shoal
 void shoali_transform_reset(shoal_comm *comm, const shoal_op *op);
 SHOAL_MUST_USE shoal_status shoali_residuals_of(shoal_comm *comm, const shoal_op *op,
                                                 float **residuals_out);
-void shoali_residuals_free(shoali_residual_store *store);
 
 /* listen.c: protocol machines. */
 void shoali_listen_message(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,

@@ -131,10 +131,11 @@ static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc,
 static shoal_status alloc_tables(shoal_comm *comm)
 {
     comm->peers = shoali_alloc_array(comm->size, sizeof *comm->peers);
-    comm->finished = shoali_alloc_array(SHOALI_FINISHED_KEPT, sizeof *comm->finished);
     comm->scratch = shoali_scratch_create();
-    if (comm->peers == NULL || comm->finished == NULL || comm->scratch == NULL)
+    if (comm->peers == NULL || comm->scratch == NULL)
         return SHOAL_ENOMEM;
+    SHOALI_TRY(shoali_notes_init(&comm->notes, comm->size));
+    SHOALI_TRY(shoali_recent_init(&comm->recent));
     for (uint32_t i = 0; i < comm->size; i++)
         comm->peers[i].waiting_first = comm->peers[i].waiting_last = comm->peers[i]
                                                                          .via = SHOALI_NONE;

@@ -182,32 +182,11 @@ static uint64_t group_of(const shoal_op *op)
     return group != 0 ? group : 1;
 }
 
-/* The next number of a group; groups are few. */
 static shoal_status number(shoal_op *op)
 {
-    shoal_comm *comm = op->comm;
-    shoal_status status = SHOAL_OK;
-    pthread_mutex_lock(&comm->lock);
-    uint32_t at = 0;
-    while (at < comm->group_count && comm->groups[at].group != op->id.group)
-        at++;
-    if (at == comm->group_capacity) {
-        uint32_t fresh = comm->group_capacity == 0 ? 8 : 2 * comm->group_capacity;
-        shoali_group *more = shoali_realloc(comm->groups, comm->group_capacity * sizeof *more,
-                                            fresh * sizeof *more);
-        if (more != NULL) {
-            comm->groups = more;
-            comm->group_capacity = fresh;
-        } else {
-            status = SHOAL_ENOMEM;
-        }
-    }
-    if (status == SHOAL_OK) {
-        if (at == comm->group_count)
-            comm->groups[comm->group_count++] = (shoali_group){op->id.group, 1};
-        op->id.sequence = comm->groups[at].next_sequence++;
-    }
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_lock(&op->comm->lock);
+    shoal_status status = shoali_numbers_next(&op->comm->numbers, op->id.group, &op->id.sequence);
+    pthread_mutex_unlock(&op->comm->lock);
     return status;
 }
 

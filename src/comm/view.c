@@ -147,7 +147,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     shoali_log(WARN, "%s", peer->lost_text);
     shoali_links_drop(comm, endpoint, false);
     shoali_flight_recall(comm, NULL, endpoint);
-    shoali_agree_forget(comm, endpoint);
+    shoali_notes_forget(&comm->notes, endpoint);
     shoali_run_peer_lost(comm, endpoint);
     tell_listener(comm, endpoint);
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What outlives an operation: error feedback's residuals, by tensor key, and the states of
+ * transforms, by a hash of codec and tensor table. One thread at a time. */
+#ifndef SHOALI_OPS_RESIDUAL_H
+#define SHOALI_OPS_RESIDUAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shoal/status.h"
+
+typedef struct shoali_residual_store shoali_residual_store;
+
+typedef struct shoali_residual {
+    uint64_t key;
+    float *values;
+    size_t count;
+} shoali_residual;
+
+/** NULL: no memory. */
+shoali_residual_store *shoali_residuals_create(void);
+void shoali_residuals_free(shoali_residual_store *store); /* NULL: nothing */
+
+/** The residual of a tensor: zero if it is new or had another size; NULL: no memory. */
+float *shoali_residuals_at(shoali_residual_store *store, uint64_t key, size_t count);
+/** A transform's state, zero if it is new and no checkpoint brought it: one that did waits among
+ * the residuals, with the hash for a key. NULL: no memory. */
+void *shoali_residuals_state(shoali_residual_store *store, uint64_t hash, size_t bytes);
+/** To zero, if state is one of these. store NULL: there are none. */
+void shoali_residuals_reset(shoali_residual_store *store, const void *state);
+/** Residuals, then states; how many there are, of which capacity at most are listed. store NULL:
+ * there are none. */
+size_t shoali_residuals_list(const shoali_residual_store *store, shoali_residual *out,
+                             size_t capacity);
+
+#endif
