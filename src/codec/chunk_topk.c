@@ -4,7 +4,8 @@
  * codes of two bits, four to a byte: 1 negative, 2 the upper level. The levels are the means of
  * those of the k magnitudes that are above their mean, and of the others. q=32 sends float32 values
  * instead of levels and codes. The last chunk may be short; then so is k. Travels in slots
- * (gather), and wants error feedback (default). */
+ * (gather), and wants error feedback (default); with decay below 1 what was left over is forgotten
+ * by and by, SparseLoCo's stand-in for momentum. */
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ typedef struct chunk_topk_params {
     int64_t k;
     int32_t q;
     bool ef;
+    double decay;
 } chunk_topk_params;
 
 static const shoali_key keys[] = {
@@ -27,6 +29,8 @@ static const shoali_key keys[] = {
      "elements of every 4096 that travel"},
     {"q", SHOALI_KEY_CHOICE, offsetof(chunk_topk_params, q), 0, 0, "2|32", "2", "bits of a value"},
     SHOALI_CODEC_KEY_EF(chunk_topk_params, "on"),
+    {"decay", SHOALI_KEY_FLOAT, offsetof(chunk_topk_params, decay), 0, 1, NULL, "1",
+     "part of what an encode left over that is added to the next gradient"},
 };
 
 static uint16_t wire_id(const void *params)

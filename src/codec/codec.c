@@ -40,14 +40,27 @@ const char *shoal_codec_row_name(size_t i)
 
 /* ---------------------------------------------------------------- open */
 
-static bool reads_error_feedback(const shoali_codec_row *row, const void *params)
+/* A key that core code knows, too; NULL: the row has none. */
+static const void *common_key(const shoali_codec_row *row, const void *params, const char *name)
 {
     for (size_t i = 0; i < row->schema.count; i++) {
         const shoali_key *key = &row->schema.keys[i];
-        if (strcmp(key->name, "ef") == 0)
-            return *(const bool *)((const char *)params + key->offset);
+        if (strcmp(key->name, name) == 0)
+            return (const char *)params + key->offset;
     }
-    return false;
+    return NULL;
+}
+
+static shoal_status read_feedback(shoal_codec *codec)
+{
+    const bool *ef = common_key(codec->row, codec->params, "ef");
+    const double *decay = common_key(codec->row, codec->params, "decay");
+    codec->error_feedback = ef != NULL && *ef;
+    codec->decay = decay != NULL ? (float)*decay : 1;
+    if (codec->decay == 1 || codec->error_feedback)
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_EINVAL, "codec %s: decay=%g is of error feedback, which is off",
+                       codec->row->name, *decay);
 }
 
 static uint64_t hash_of(const shoal_codec *codec)
@@ -63,7 +76,7 @@ static shoal_status fill(shoal_codec *codec, const char *spec)
     if (row->check != NULL)
         SHOALI_TRY(row->check(codec->params));
     codec->traits = row->traits | (row->more_traits != NULL ? row->more_traits(codec->params) : 0);
-    codec->error_feedback = reads_error_feedback(row, codec->params);
+    SHOALI_TRY(read_feedback(codec));
     shoali_spec_format(row->name, &row->schema, codec->params, codec->spec, sizeof codec->spec);
     codec->hash = hash_of(codec);
     return SHOAL_OK;

@@ -84,6 +84,7 @@ struct shoal_codec {
     void *params;
     uint32_t traits;     /* row->traits and more_traits(params); core code reads this one */
     bool error_feedback; /* the key "ef": the engine keeps a residual per element and rank */
+    float decay;         /* the key "decay": the part of it that is added before an encode */
     char spec[160];      /* canonical */
     uint64_t hash;       /* of spec and wire id, for READY */
 };

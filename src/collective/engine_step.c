@@ -117,7 +117,7 @@ bool shoali_engine_encode(shoali_engine_state *e, uint32_t chunk, const shoal_st
         return encode_failed(e, chunk, step, SHOAL_ENOMEM);
     if (feedback) {
         shoali_feedback residuals = {e->args.tensors, e->args.tensor_count, e->args.residuals};
-        shoali_feedback_add(&residuals, k->offset, k->count, x);
+        shoali_feedback_add(&residuals, codec->decay, k->offset, k->count, x);
     }
     const uint64_t begin_ns = shoali_engine_now_ns(e);
     shoal_status status = shoali_codec_span_encode(codec, &span, x, body, capacity, &written);

@@ -30,14 +30,17 @@ static float *overlap(const shoali_feedback *feedback, uint32_t t, size_t first,
     return residual != NULL ? residual + (first - tensor->offset) : NULL;
 }
 
-void shoali_feedback_add(const shoali_feedback *feedback, size_t first, size_t count, float *x)
+void shoali_feedback_add(const shoali_feedback *feedback, float decay, size_t first, size_t count,
+                         float *x)
 {
     const size_t end = first + count;
     uint32_t t = shoali_tensor_at(feedback->tensors, feedback->tensor_count, first);
     for (size_t at = first, n; at < end; at += n, t++) {
         const float *residual = overlap(feedback, t, at, end, &n);
-        if (residual != NULL)
+        if (residual != NULL && decay == 1)
             shoali_kernel()->add(x + (at - first), residual, n);
+        else if (residual != NULL)
+            shoali_kernel()->axpy(x + (at - first), decay, residual, n);
     }
 }
 

@@ -187,7 +187,7 @@ static void put_through(void *ctx, float *x, size_t n)
                                     .seed = f->args.seed};
     size_t written;
     if (feedback)
-        shoali_feedback_add(&residuals, span.first, n, x);
+        shoali_feedback_add(&residuals, codec->decay, span.first, n, x);
     shoal_status status = shoali_codec_span_encode(codec, &span, x, f->coded, f->coded_bytes,
                                                    &written);
     if (status == SHOAL_OK)

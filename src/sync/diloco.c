@@ -5,7 +5,7 @@
  *     fragments=F, delay=T   streaming: one of F ranges every H/F iterations, on its way while the
  *                            next T iterations compute
  *     --codec ...            of the pseudo-gradient, with error feedback where the codec brings it:
- *                            with chunk_topk this is SparseLoCo
+ *                            with chunk_topk:decay=D and momentum=0 this is SparseLoCo
  *     quorum=Q, grace=auto   decoupled: a round begins when Q workers are there and the others are
  *                            later than those usually are (median + 4 MAD); means are weighted by
  *                            the samples that a worker has taken since its last round

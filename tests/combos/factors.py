@@ -17,7 +17,7 @@ FORMS = {
         "auto", "auto:allow=eden+bf16", "inceptionn:prescale=auto", "inceptionn:layout=floats",
         "terngrad:ef", "eden:ef",
         "terngrad:scaler=rms", "eden:allot=energy", "powersgd:rank=1", "blocks:pick=random,k=0.1",
-        "truncate:bits=16",
+        "truncate:bits=16", "chunk_topk:decay=0.5",
     ),
     "collectives": (
         "auto", "ring:both", "ring:order=auto", "direct:weights=auto", "hierarchical:dims=2/2",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/reference.h"
 
+#include <math.h>
+
 #include "base/arena.h"
 #include "base/rng.h"
 #include "support/check.h"
@@ -44,10 +46,9 @@ static uint64_t stream_of(const world *w, uint32_t member, const shoal_step *ste
     return shoali_mix(shoali_mix(operation, SHOAL_PUSH), w->args.endpoints[member]);
 }
 
-/* residual and x change as the contract of error feedback says; sign +1: x += e, -1: e = x -
- * out. */
-static void feed_back(const world *w, uint32_t member, size_t offset, size_t count, float *x,
-                      const float *decoded)
+/* residual and x change as the contract says: x += decay e, or e = x - decoded. */
+static void feed_back(const world *w, uint32_t member, float decay, size_t offset, size_t count,
+                      float *x, const float *decoded)
 {
     for (uint32_t t = 0; t < w->args.tensor_count; t++) {
         const shoal_tensor *tensor = &w->args.tensors[t];
@@ -57,7 +58,7 @@ static void feed_back(const world *w, uint32_t member, size_t offset, size_t cou
             if (at < offset || at >= offset + count)
                 continue;
             if (decoded == NULL)
-                x[at - offset] += *e;
+                x[at - offset] = fmaf(decay, *e, x[at - offset]);
             else
                 *e = x[at - offset] - decoded[at - offset];
         }
@@ -84,11 +85,11 @@ static float *coded(const world *w, uint32_t member, const shoal_step *step, uin
     float *out = copy_of(x, count);
     assert_non_null(bytes);
     if (feedback)
-        feed_back(w, member, offset, count, x, NULL);
+        feed_back(w, member, codec->decay, offset, count, x, NULL);
     assert_ok(shoali_codec_span_encode(codec, &span, x, bytes, capacity, &written));
     assert_ok(shoali_codec_span_decode(codec, &span, bytes, written, out, false));
     if (feedback)
-        feed_back(w, member, offset, count, x, out);
+        feed_back(w, member, codec->decay, offset, count, x, out);
     free(bytes);
     return out;
 }

@@ -26,7 +26,13 @@ static void a_spec_names_row_and_keys(void **state)
     shoal_codec_close(codec);
     codec = open_codec("fp16:ef");
     assert_true(codec->error_feedback);
+    assert_true(codec->decay == 1);
     shoal_codec_close(codec);
+    codec = open_codec("chunk_topk:decay=0.5");
+    assert_true(codec->error_feedback && codec->decay == 0.5f);
+    shoal_codec_close(codec);
+    assert_status(shoal_codec_open("chunk_topk:decay=0.5,ef=off", &codec), SHOAL_EINVAL);
+    assert_error_has("decay=0.5 is of error feedback, which is off");
 }
 
 static void wrong_specs_list_what_is_known(void **state)

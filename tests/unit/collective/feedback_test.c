@@ -25,13 +25,17 @@ static void adds_and_keeps(void **state)
     (void)state;
     float x[6] = {10, 10, 10, 10, 10, 10}; /* elements 2 .. 7 */
     const float decoded[6] = {12, 9, 9, 9, 9, 16};
-    shoali_feedback_add(&feedback, 2, 6, x);
+    shoali_feedback_add(&feedback, 1, 2, 6, x);
     const float sums[6] = {13, 10, 10, 10, 10, 14};
     assert_memory_equal(x, sums, sizeof x);
     shoali_feedback_keep(&feedback, 2, 6, x, decoded);
     const float want_first[3] = {1, 2, 1}, want_last[2] = {-2, 5};
     assert_memory_equal(first, want_first, sizeof first);
     assert_memory_equal(last, want_last, sizeof last);
+    float decayed[3] = {1, 1, 1};
+    shoali_feedback_add(&feedback, 0.5f, 0, 3, decayed);
+    const float want_decayed[3] = {1.5f, 2, 1.5f};
+    assert_memory_equal(decayed, want_decayed, sizeof decayed);
     shoali_feedback_clear(&feedback);
     for (size_t i = 0; i < 3; i++)
         assert_true(first[i] == 0 && last[i % 2] == 0);

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Outer methods as their papers write them, in NumPy's double, beside real processes: four ranks
+descend quadratics of their own with plain SGD, each keeps where it was after every iteration, and
+the formulas of DiLoCo, SparseLoCo and Streaming DiLoCo have to give the same."""
+
+import ctypes as C
+import os
+import shutil
+import tempfile
+import unittest
+
+import launch
+
+np = launch.needs("numpy")
+
+import shoal  # noqa: E402
+from shoal import _abi  # noqa: E402
+from shoal._library import dll, struct  # noqa: E402
+
+RANKS, TENSOR, TENSORS, RATE = 4, 2500, 3, 0.25
+COUNT = TENSOR * TENSORS
+FOLDER = os.environ.get("OUTER_METHODS_FOLDER", "")
+
+
+def gradient(rank, iteration, x):
+    """Of a quadratic with a minimum of the rank's own, and noise."""
+    aim = np.random.default_rng(rank + 1).normal(size=COUNT)
+    noise = np.random.default_rng(1000 * (rank + 1) + iteration).normal(size=COUNT)
+    return np.linspace(0.5, 1.5, COUNT) * (x - aim) + 0.3 * noise
+
+
+def tensors():
+    table = (_abi.shoal_tensor * TENSORS)()
+    for i, tensor in enumerate(table):
+        tensor.key, tensor.offset, tensor.count = i + 1, i * TENSOR, TENSOR
+        tensor.rows, tensor.cols, tensor.lr_scale = 1, TENSOR, 1.0
+    return table
+
+
+def descend(sync, codec, collective, iterations):
+    """A rank: the library's protocol around SGD; where it was goes to a file."""
+    comm = shoal.init()
+    x, g = np.zeros(COUNT, np.float32), np.zeros(COUNT, np.float32)
+    table = tensors()
+    desc = struct(_abi.shoal_sync_desc, sync=sync, codec=codec, collective=collective,
+                  params=x.ctypes.data, grads=g.ctypes.data, count=COUNT, tensors=table,
+                  tensor_count=TENSORS)
+    handle, verdict, way = C.c_void_p(), _abi.shoal_verdict(), []
+    dll.shoal_sync_create(comm._usable(), C.byref(desc), C.byref(handle))
+    for iteration in range(iterations):
+        g[:] = gradient(comm.rank, iteration, x)
+        dll.shoal_sync_before_update(handle, C.byref(verdict))
+        assert verdict.apply
+        x -= np.float32(RATE * verdict.grad_scale) * g
+        dll.shoal_sync_after_update(handle, C.byref(verdict))
+        way.append(x.copy())
+    dll.shoal_sync_finish(handle)
+    dll.shoal_sync_destroy(handle)
+    np.save(os.path.join(FOLDER, f"rank-{comm.rank}.npy"), np.array([*way, x]))
+
+
+def chunk_topk(e, k, bits):
+    """The k largest of every 4096, the last chunk's share rounded up; as float32 or two levels."""
+    sent = np.zeros_like(e)
+    for first in range(0, len(e), 4096):
+        part = e[first:first + 4096]
+        kept = np.argsort(-np.abs(part), kind="stable")[:-(-k * len(part) // 4096)]
+        size = np.abs(part[kept])
+        if bits == 2:
+            upper = size > size.mean()
+            low = size[~upper].mean() if (~upper).any() else 0.0
+            high = size[upper].mean() if upper.any() else 0.0
+            size = np.where((size > (low + high) / 2) & (high > 0), high, low)
+        sent[first + kept] = np.sign(part[kept]) * size
+    return sent
+
+
+class Reference:
+    """All ranks at once. start, moved: base and what each has moved; then the outer step."""
+
+    def __init__(self, every, lr, momentum, fragments=1, delay=0, keep=0.0, code=None):
+        self.x = np.zeros((RANKS, COUNT))
+        self.base, self.velocity = np.zeros(COUNT), np.zeros(COUNT)
+        self.residual = np.zeros((RANKS, COUNT))
+        self.interval, self.lr, self.momentum = every // fragments, lr, momentum
+        self.fragments, self.delay, self.keep, self.code = fragments, delay, keep, code
+        self.way, self.travelling = [], []
+
+    def inner(self, iteration):
+        for rank in range(RANKS):
+            self.x[rank] -= RATE * gradient(rank, iteration, self.x[rank])
+
+    def depart(self, done):
+        """A fragment's pseudo-gradients of now, and their mean."""
+        turn = (done // self.interval - 1) % self.fragments
+        part = slice(turn * COUNT // self.fragments, (turn + 1) * COUNT // self.fragments)
+        moved = self.base[part] - self.x[:, part]
+        for rank in range(RANKS if self.code else 0):
+            decay, k, bits = self.code
+            e = decay * self.residual[rank, part] + moved[rank]
+            moved[rank] = chunk_topk(e, k, bits)
+            self.residual[rank, part] = e - moved[rank]
+        self.travelling.append((done + self.delay, part, moved.mean(axis=0)))
+
+    def arrive(self, part, mean):
+        self.velocity[part] = self.momentum * self.velocity[part] + mean
+        self.base[part] -= self.lr * (mean + self.momentum * self.velocity[part])
+        self.x[:, part] = self.keep * self.x[:, part] + (1 - self.keep) * self.base[part]
+
+    def run(self, iterations):
+        for iteration in range(iterations):
+            self.inner(iteration)
+            if (iteration + 1) % self.interval == 0:
+                self.depart(iteration + 1)
+            while self.travelling and self.travelling[0][0] == iteration + 1:
+                self.arrive(*self.travelling.pop(0)[1:])
+            self.way.append(self.x.copy())
+        self.way.append(np.broadcast_to(self.x.mean(axis=0), self.x.shape))
+        return np.array(self.way)
+
+
+class OuterMethods(launch.RanksTest):
+    def ways(self, sync, iterations, codec=None, collective=None):
+        """[iterations and the end][rank][element]"""
+        global FOLDER
+        FOLDER = tempfile.mkdtemp(prefix="shoal-outer-")
+        try:
+            self.assert_ranks(lambda: descend(sync, codec, collective, iterations), ranks=RANKS)
+            return np.array([np.load(os.path.join(FOLDER, f"rank-{rank}.npy"))
+                             for rank in range(RANKS)]).swapaxes(0, 1).astype(np.float64)
+        finally:
+            shutil.rmtree(FOLDER)
+
+    def compare(self, got, want):
+        self.assertEqual(got.shape, want.shape)
+        for iteration, (one, other) in enumerate(zip(got, want)):
+            self.assertLess(np.abs(one - other).max(), 2e-5, f"after iteration {iteration}")
+        self.assertGreater(np.abs(want[-1]).max(), 0.1)
+
+    def test_diloco(self):
+        got = self.ways("diloco:every=4,lr=0.7,momentum=0.9", 20)
+        self.compare(got, Reference(4, 0.7, 0.9).run(20))
+
+    def test_streaming_diloco(self):
+        """Three fragments, each on its way for one iteration, mixed half and half on arrival."""
+        got = self.ways("diloco:every=6,fragments=3,delay=1,keep=0.5,lr=0.4,momentum=0.9", 25)
+        self.compare(got, Reference(6, 0.4, 0.9, 3, 1, 0.5).run(25))
+
+    def test_sparseloco(self):
+        """No outer momentum: the decayed error feedback stands for it."""
+        for bits in (32, 2):
+            got = self.ways("diloco:every=4,lr=1,momentum=0", 20,
+                            f"chunk_topk:k=64,q={bits},decay=0.9", "gather")
+            self.compare(got, Reference(4, 1, 0, code=(0.9, 64, bits)).run(20))
+
+
+if __name__ == "__main__":
+    unittest.main()
