@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outer methods as their papers write them, in NumPy's double, beside real processes: four ranks
 descend quadratics of their own with plain SGD, each keeps where it was after every iteration, and
-the formulas of DiLoCo, SparseLoCo and Streaming DiLoCo have to give the same."""
+the formulas of DiLoCo, SparseLoCo, Streaming DiLoCo and NoLoCo have to give the same."""
 
 import ctypes as C
 import os
@@ -120,6 +120,32 @@ class Reference:
         return np.array(self.way)
 
 
+def noloco(got, every, alpha, beta, gamma):
+    """NoLoCo over the way that the ranks took, whose pairs it does not know: in each round one of
+    the three ways to pair four fits. The largest difference of each iteration, and the pairings."""
+    shape = (RANKS, COUNT)
+    x, slow, delta, off, chosen = np.zeros(shape), np.zeros(shape), np.zeros(shape), [], []
+    for iteration, there in enumerate(got[:-1]):
+        for rank in range(RANKS):
+            x[rank] -= RATE * gradient(rank, iteration, x[rank])
+        if (iteration + 1) % every == 0:
+            found = []
+            for other in (1, 2, 3):
+                rest = [rank for rank in (1, 2, 3) if rank != other]
+                partner = np.zeros(RANKS, int)
+                partner[[0, other, *rest]] = [other, 0, *rest[::-1]]
+                moved = ((x - slow) + (x - slow)[partner]) / 2
+                apart = (slow + slow[partner]) / 2 - slow
+                step = alpha * delta + beta * moved + gamma * apart
+                found.append((np.abs(slow + step - there).max(), other, step))
+            _, other, delta = min(found, key=lambda one: one[0])
+            chosen.append(other)
+            slow = slow + delta
+            x = slow.copy()
+        off.append(np.abs(x - there).max())
+    return [*off, np.abs(got[-1] - x.mean(axis=0)).max()], chosen
+
+
 class OuterMethods(launch.RanksTest):
     def ways(self, sync, iterations, codec=None, collective=None):
         """[iterations and the end][rank][element]"""
@@ -153,6 +179,14 @@ class OuterMethods(launch.RanksTest):
             got = self.ways("diloco:every=4,lr=1,momentum=0", 20,
                             f"chunk_topk:k=64,q={bits},decay=0.9", "gather")
             self.compare(got, Reference(4, 1, 0, code=(0.9, 64, bits)).run(20))
+
+    def test_noloco(self):
+        """Pairs instead of all; weights of the pair's mean and of the outer rate apart."""
+        for pull in (0.7, 0.9):
+            got = self.ways(f"noloco:every=3,lr=0.7,momentum=0.5,pull={pull}", 30)
+            off, chosen = noloco(got, 3, 0.5, 0.7, pull)
+            self.assertLess(max(off), 2e-5)
+            self.assertEqual({1, 2, 3}, set(chosen))  # whom rank 0 met
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ IN, CLASSES, BATCH = 10, 3, 16
 PROTOCOLS = (
     "local_sgd:every=4",
     "diloco:every=4",
+    "noloco:every=4",
     "ad_psgd",
     "d_psgd",
     "hop",

@@ -15,7 +15,7 @@ import shoal
 STEPS, EVERY, WORKERS = 20, 5, 4
 BY_ITERATION = ("d_psgd", "d_psgd:serial", "hop", "ripples:static", "ripples:static,section=2")
 BY_TIME = ("ad_psgd", "ripples:smart", "hop:backup=1,staleness=2")
-WITHOUT = ("hop:backup=1,skip=4", "local_sgd", "diloco", "param_server:dedicated,async")
+WITHOUT = ("hop:backup=1,skip=4", "local_sgd", "diloco", "noloco", "param_server:dedicated,async")
 
 
 def events(out):

@@ -14,6 +14,7 @@ import shoal
 GO_ON = (
     ("local_sgd:every=4", 2),
     ("diloco:every=4", 0),
+    ("noloco:every=4", 0),
     ("ripples:smart", 1),
     ("ad_psgd", 3),
     ("d_psgd", 0),

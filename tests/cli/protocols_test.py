@@ -18,6 +18,7 @@ PROTOCOLS = (
     "param_server:dedicated,async",
     "local_sgd:every=4",
     "diloco:every=4",
+    "noloco:every=4",
     "ripples:static",
     "ripples:smart,laggards",
     "ad_psgd",

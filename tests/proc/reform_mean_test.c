@@ -172,8 +172,13 @@ static void lose_one(const rank_env *env)
 static void a_newcomer_has_their_mean(void **state)
 {
     (void)state;
-    static const char *const syncs[] = {"local_sgd:every=4", "diloco:every=4", "ripples:smart",
-                                        "ad_psgd",           "d_psgd",         "hop"};
+    static const char *const syncs[] = {"local_sgd:every=4",
+                                        "diloco:every=4",
+                                        "noloco:every=4",
+                                        "ripples:smart",
+                                        "ad_psgd",
+                                        "d_psgd",
+                                        "hop"};
     for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
         ranks r;
         ranks_start(&r, WORKERS + 1, "file", NULL, lose_one, syncs[i]);

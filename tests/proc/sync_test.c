@@ -306,6 +306,8 @@ static void rounds_and_groups_equal_the_simulation(void **state)
                  {"diloco:every=2,momentum=0.5", "fp16", 0, true},
                  {"diloco:every=4,fragments=2,delay=1,momentum=0.5", "identity", 0, true},
                  {"diloco:every=2,quorum=2,momentum=0.5", "identity", 0, false},
+                 {"noloco:every=2", "identity", 0, true},
+                 {"noloco:every=3,pull=1", "expo", 0, true},
                  {"ripples:static", "identity", 0, true},
                  {"ripples:smart,laggards", "identity", 0, false},
                  {"ripples:random,group=2", "identity", 0, false},
@@ -348,7 +350,7 @@ static void the_loss_of_rank_0_is_survived(void **state)
 {
     (void)state;
     static const char *const specs[] = {"ripples", "ripples:static", "local_sgd:every=2",
-                                        "diloco:every=2,momentum=0.5"};
+                                        "diloco:every=2,momentum=0.5", "noloco:every=2"};
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         plan p = {.sync = specs[i], .workers = 4, .nan_iteration = UINT64_MAX};
         ranks r;

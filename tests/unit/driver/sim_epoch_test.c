@@ -17,6 +17,7 @@ static const char *const forms[] = {
     "diloco:every=4",
     "diloco:every=8,fragments=2,delay=2",
     "diloco:every=4,quorum=3",
+    "noloco:every=4",
     "ripples:static",
     "ripples:random,group=3",
     "ripples:smart,laggards",

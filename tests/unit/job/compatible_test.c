@@ -32,7 +32,8 @@ static void every_pair_of_protocol_and_codec(void **state)
             /* What docs/protocols.md says of each: these send parameters, without losses or, on a
              * graph of fixed neighbours, as what has changed. */
             bool changes = strcmp(sync, "hop") == 0 || strcmp(sync, "d_psgd") == 0;
-            bool models = changes || strcmp(sync, "ad_psgd") == 0 || strcmp(sync, "ripples") == 0;
+            bool models = changes || strcmp(sync, "ad_psgd") == 0 || strcmp(sync, "ripples") == 0 ||
+                          strcmp(sync, "noloco") == 0;
             bool lossless = strcmp(codec, "identity") == 0 || strcmp(codec, "zstd") == 0 ||
                             strcmp(codec, "expo") == 0;
             /* One measures among all, the other states no variance. */
@@ -110,7 +111,7 @@ static void checkpoints_are_of_what_a_run_can_go_on_from(void **state)
         "all_reduce", "param_server:servers=2", "d_psgd",
         "hop",        "hop:backup=1",           "hop:backup=1,skip=1",
         "ad_psgd",    "ripples:static",         "ripples:smart"};
-    static const char *const without[] = {"local_sgd", "diloco", "hop:backup=1,skip=2",
+    static const char *const without[] = {"local_sgd", "diloco", "noloco", "hop:backup=1,skip=2",
                                           "param_server:dedicated,async"};
     for (size_t i = 0; i < sizeof with / sizeof *with; i++)
         assert_ok(ask_checkpoints(with[i]));
