@@ -286,7 +286,7 @@ static shoal_status measure_network(const net *n, const calibrate_args *args, fo
         }
     if (status == SHOAL_OK)
         status = measure_cpu(n, slowest, out);
-    double configured = args->launch.lab != NULL ? (double)args->lab.rate_bits / 8 : 0;
+    double configured = args->launch.lab != NULL ? (double)lab_usual_bits(&args->lab) / 8 : 0;
     out->nic_bytes_per_s = configured > 0 ? configured : slowest;
     out->payload_share = configured > 0 ? slowest / configured : 1;
     out->hosts = n->ranks;

@@ -68,7 +68,7 @@ static const struct argp_option options[] = {
     {"cluster", KEY_CLUSTER, "FILE", 0, "Hosts, links, accelerators, stragglers: docs/cluster.md",
      3},
     {"network", KEY_NETWORK, "SPEC", 0,
-     "links:rate=1gbit,latency_us=50,hosts=4,slow=3:10x,jitter_us=0,loss=0", 3},
+     "links:rate=1gbit,down=,latency_us=50,hosts=4,slow=3:10x,jitter_us=0,loss=0,trace=FILE", 3},
     {"compute", KEY_COMPUTE, "SPEC", 0,
      "fixed:ms=100,jitter=0.05,slow=3:4x,random=6x:0.1,trace=FILE or model:batch=32,gflops=50,...",
      3},

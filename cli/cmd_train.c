@@ -140,6 +140,7 @@ static int worker_main(train_args *args)
     char name[32] = "train";
     if (slow != NULL)
         args->train.slow = strtod(slow, NULL);
+    args->train.slow_random = getenv("SHOAL_RANDOM");
     args->comm.seed = args->train.seed;
     args->train.options = train_kept_text(&args->kept);
     be_spare(args);

@@ -14,14 +14,21 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "lab_links.h"
 
 const char lab_help[] =
     "  rate=1gbit      rate of every link, each way (kbit, mbit, gbit; unshaped without it)\n"
     "  hosts=H         H hosts; ranks are dealt to them in equal, consecutive parts (one host per "
     "rank)\n"
-    "  link=I:100mbit  another rate for host I\n"
+    "  up=10mbit,down=50mbit  rates from every host, and towards it, instead of rate\n"
+    "  link=I:100mbit  another rate for host I; link=I:10mbit/50mbit: up and down\n"
+    "  trace=FILE      rates change while the job runs: lines SECONDS HOST UP [DOWN]\n"
     "  slow=R:5x       rank R computes 5 times slower (variable SHOAL_SLOW, which `shoal train` "
     "obeys)\n"
+    "  random=6x:0.1   any iteration of any rank takes 6 times as long by chance, one in ten "
+    "(without\n"
+    "                  a chance one in N of N ranks); the same ones as in `shoal sim` with that "
+    "seed\n"
     "  throttle=R:25%  rank R gets a quarter of a processor, from a control group (cgroup v1 or "
     "v2)\n"
     "  hole=I:1300     frames above 1300 bytes vanish silently on host I's link: a black-holed "
@@ -45,8 +52,8 @@ static char host_address[LAB_MAX_HOSTS][16];
 static bool bad_key(const char *verb, const char *key, const char *value, const char *wanted)
 {
     cli_usage(verb,
-              "--lab %s=%s: wanted %s; known keys: rate, hosts, link, slow, throttle, hole, mtu, "
-              "burst, limit, loss, cables",
+              "--lab %s=%s: wanted %s; known keys: rate, up, down, hosts, link, trace, slow, "
+              "random, throttle, hole, mtu, burst, limit, loss, cables",
               key, value != NULL ? value : "", wanted);
     return false;
 }
@@ -68,8 +75,9 @@ static bool parse_indexed(const char *verb, const char *key, char *value, lab_de
     int64_t index = 0;
     const char *rest = indexed(value, &index);
     if (strcmp(key, "link") == 0) {
-        if (rest == NULL || !cli_parse_rate(rest, &lab->link_bits[index]))
-            return bad_key(verb, key, value, "HOST:RATE, such as 2:100mbit");
+        if (rest == NULL ||
+            !lab_parse_rates(rest, "/", &lab->link_up[index], &lab->link_down[index]))
+            return bad_key(verb, key, value, "HOST:RATE or HOST:UP/DOWN, such as 2:10mbit/50mbit");
         return true;
     }
     if (strcmp(key, "hole") == 0) {
@@ -139,16 +147,94 @@ static bool parse_cables(const char *verb, char *value, lab_desc *lab)
            bad_key(verb, "cables", value, "line, ring or mesh, perhaps with a number, as line:2");
 }
 
+static bool parse_rate(const char *verb, const char *key, const char *value, uint64_t *out)
+{
+    return (value != NULL && cli_parse_rate(value, out)) ||
+           bad_key(verb, key, value, "a rate, such as 1gbit");
+}
+
+static bool parse_text(const char *verb, const char *key, const char *value, char *out, size_t size)
+{
+    if (value == NULL || value[0] == '\0' || strlen(value) >= size)
+        return bad_key(verb, key, value, "a text that is not too long");
+    strcpy(out, value);
+    return strcmp(key, "random") != 0 || lab_random_fits(out) ||
+           bad_key(verb, key, value, "FACTORx or FACTORx:CHANCE, such as 6x:0.1");
+}
+
+/* What goes by itself, but not together. */
+static bool fits_cables(const char *verb, const lab_desc *lab)
+{
+    bool apart = lab->up_bits != lab->down_bits || lab->trace[0] != '\0';
+    for (uint32_t host = 0; host < LAB_MAX_HOSTS; host++)
+        apart = apart || lab->link_up[host] != lab->link_down[host];
+    if (lab->cables == LAB_SWITCH || !apart)
+        return true;
+    cli_usage(verb, "--lab cables has links of one rate both ways that stays: up, down, link=I:UP/"
+                    "DOWN and trace go with a switch (without cables)");
+    return false;
+}
+
+enum {
+    RATE,
+    UP,
+    DOWN,
+    HOSTS,
+    LINK,
+    TRACE,
+    SLOW,
+    RANDOM,
+    THROTTLE,
+    HOLE,
+    MTU,
+    BURST,
+    LIMIT,
+    LOSS,
+    CABLES,
+    KEYS
+};
+static char names[KEYS][9] = {"rate",  "up",    "down",   "hosts",    "link",
+                              "trace", "slow",  "random", "throttle", "hole",
+                              "mtu",   "burst", "limit",  "loss",     "cables"};
+
+static bool take(const char *verb, int key, char *value, lab_desc *lab)
+{
+    const char *name = names[key];
+    switch (key) {
+    case RATE:
+        return parse_rate(verb, name, value, &lab->rate_bits);
+    case UP:
+        return parse_rate(verb, name, value, &lab->up_bits);
+    case DOWN:
+        return parse_rate(verb, name, value, &lab->down_bits);
+    case TRACE:
+        return parse_text(verb, name, value, lab->trace, sizeof lab->trace);
+    case RANDOM:
+        return parse_text(verb, name, value, lab->random, sizeof lab->random);
+    case HOSTS:
+        return parse_number(verb, name, value, 1, LAB_MAX_HOSTS, &lab->hosts);
+    case MTU:
+        return parse_number(verb, name, value, 576, 65535, &lab->mtu);
+    case BURST:
+        return parse_number(verb, name, value, 2, 65536, &lab->burst_kb);
+    case LIMIT:
+        return parse_number(verb, name, value, 2, 1048576, &lab->limit_kb);
+    case LOSS:
+        return parse_loss(verb, value, lab);
+    case CABLES:
+        return parse_cables(verb, value, lab);
+    default:
+        return parse_indexed(verb, name, value, lab);
+    }
+}
+
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
 {
-    enum { RATE, HOSTS, LINK, SLOW, THROTTLE, HOLE, MTU, BURST, LIMIT, LOSS, CABLES };
-    static char names[][9] = {"rate", "hosts", "link",  "slow", "throttle", "hole",
-                              "mtu",  "burst", "limit", "loss", "cables"};
-    char *const keys[] = {names[RATE],     names[HOSTS], names[LINK],   names[SLOW],
-                          names[THROTTLE], names[HOLE],  names[MTU],    names[BURST],
-                          names[LIMIT],    names[LOSS],  names[CABLES], NULL};
-    *lab_out = (lab_desc){.mtu = 1500, .burst_kb = 96, .limit_kb = 1024};
+    char *keys[KEYS + 1] = {NULL};
     char copy[512];
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = names[i];
+    *lab_out = (lab_desc){.mtu = 1500, .burst_kb = 96, .limit_kb = 1024};
     if (strlen(text) >= sizeof copy) {
         cli_usage(verb, "--lab: longer than %zu characters", sizeof copy - 1);
         return false;
@@ -156,45 +242,11 @@ bool lab_parse(const char *verb, const char *text, lab_desc *lab_out)
     strcpy(copy, text);
     for (char *rest = copy; *rest != '\0';) {
         char *value = NULL, *start = rest;
-        int key = getsubopt(&rest, keys, &value);
-        bool ok = true;
-        switch (key) {
-        case RATE:
-            ok = (value != NULL && cli_parse_rate(value, &lab_out->rate_bits)) ||
-                 bad_key(verb, "rate", value, "a rate, such as 1gbit");
-            break;
-        case HOSTS:
-            ok = parse_number(verb, "hosts", value, 1, LAB_MAX_HOSTS, &lab_out->hosts);
-            break;
-        case LINK:
-        case SLOW:
-        case THROTTLE:
-        case HOLE:
-            ok = parse_indexed(verb, keys[key], value, lab_out);
-            break;
-        case MTU:
-            ok = parse_number(verb, "mtu", value, 576, 65535, &lab_out->mtu);
-            break;
-        case BURST:
-            ok = parse_number(verb, "burst", value, 2, 65536, &lab_out->burst_kb);
-            break;
-        case LIMIT:
-            ok = parse_number(verb, "limit", value, 2, 1048576, &lab_out->limit_kb);
-            break;
-        case LOSS:
-            ok = parse_loss(verb, value, lab_out);
-            break;
-        case CABLES:
-            ok = parse_cables(verb, value, lab_out);
-            break;
-        default:
-            ok = bad_key(verb, start, NULL, "a known key");
-            break;
-        }
-        if (!ok)
+        const int key = getsubopt(&rest, keys, &value);
+        if (key < 0 ? !bad_key(verb, start, NULL, "a known key") : !take(verb, key, value, lab_out))
             return false;
     }
-    return true;
+    return fits_cables(verb, lab_out) && lab_trace_fits(verb, lab_out->trace);
 }
 
 /* ------------------------------------------------------------------ namespaces */
@@ -325,38 +377,6 @@ int lab_enter(const char *verb, int (*inside)(void *arg), void *arg)
 
 /* ------------------------------------------------------------------ links */
 
-/* Feed a batch of commands to `ip -batch -` or `tc -batch -`; both are found by their usual
- * folders, too. */
-static bool run_batch(const char *verb, const char *program, const char *batch)
-{
-    char command[256];
-    snprintf(command, sizeof command, "PATH=\"$PATH:/usr/sbin:/sbin\" exec %s -batch - >&2",
-             program);
-    FILE *pipe = popen(command, "w");
-    if (pipe == NULL)
-        return false;
-    fputs(batch, pipe);
-    int status = pclose(pipe);
-    if (status == 0)
-        return true;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        fprintf(stderr, "shoal %s: --lab needs the commands ip and tc: install iproute2\n", verb);
-    else
-        fprintf(stderr, "shoal %s: --lab: %s failed on\n%s", verb, program, batch);
-    return false;
-}
-
-static bool shape(const char *verb, const lab_desc *lab, uint32_t host, const char *device)
-{
-    uint64_t bits = lab->link_bits[host] != 0 ? lab->link_bits[host] : lab->rate_bits;
-    if (bits == 0)
-        return true;
-    char batch[160];
-    snprintf(batch, sizeof batch, "qdisc add dev %s root tbf rate %llubit burst %ukb limit %ukb\n",
-             device, (unsigned long long)bits, lab->burst_kb, lab->limit_kb);
-    return run_batch(verb, "tc", batch);
-}
-
 typedef enum { ALL, FROM_SWITCH, TO_SWITCH, TO_OTHERS } whose;
 
 /* There is no netem everywhere, but a classifier of classic BPF, which needs no right but over the
@@ -380,14 +400,14 @@ static bool lose_at(const char *verb, const lab_desc *lab, const char *device, c
              "filter add dev %s %s protocol ip bpf da bytecode "
              "\"%d%s,32 0 0 4294963256,53 1 0 %.0f,6 0 0 2,6 0 0 0\"\n",
              device, hook, count, code, lab->loss * 0x1p32);
-    return run_batch(verb, "tc", batch);
+    return lab_batch(verb, "tc", batch);
 }
 
 static bool can_lose(const char *verb, const char *device)
 {
     char batch[64];
     snprintf(batch, sizeof batch, "qdisc add dev %s clsact\n", device);
-    return run_batch(verb, "tc", batch);
+    return lab_batch(verb, "tc", batch);
 }
 
 /* At a port of the switch: what comes for other hosts; and what the switch itself has to say. */
@@ -453,14 +473,14 @@ static bool build_host(const char *verb, lab_desc *lab, uint32_t host, int switc
              "link set eth0 up\n",
              lab->mtu, device, lab->mtu, switch_fd, lab_address(host),
              has_holes(lab) ? "link set eth0 gso_max_segs 1\n" : "");
-    if (!run_batch(verb, "ip", batch) || !shape(verb, lab, host, "eth0") ||
+    if (!lab_batch(verb, "ip", batch) || !lab_shape(verb, lab, lab_up_bits(lab, host), "eth0") ||
         !lose_to_switch(verb, lab))
         return false;
     if (setns(switch_fd, CLONE_NEWNET) != 0)
         return false;
     snprintf(batch, sizeof batch, "link set %s mtu %u master br0 up\n", device,
              lab->hole[host] != 0 ? lab->hole[host] : lab->mtu);
-    return run_batch(verb, "ip", batch) && shape(verb, lab, host, device) &&
+    return lab_batch(verb, "ip", batch) && lab_shape(verb, lab, lab_down_bits(lab, host), device) &&
            lose(verb, lab, device);
 }
 
@@ -472,7 +492,7 @@ static bool build_switch(const char *verb, lab_desc *lab, uint32_t hosts)
              "link set lo up\nlink add br0 mtu %u type bridge\nlink set br0 up\n%s%s%s", lab->mtu,
              lab->speaks ? "addr add " : "", lab->speaks ? lab_switch_address : "",
              lab->speaks ? "/16 dev br0\n" : "");
-    bool ok = switch_fd >= 0 && run_batch(verb, "ip", batch);
+    bool ok = switch_fd >= 0 && lab_batch(verb, "ip", batch);
     for (uint32_t host = 0; ok && host < hosts; host++)
         ok = build_host(verb, lab, host, switch_fd);
     if (switch_fd >= 0)
@@ -492,7 +512,8 @@ static bool plug_in(const char *verb, const lab_desc *lab, uint32_t host, uint32
         memcpy(host_address[host], address, sizeof address);
     snprintf(batch, sizeof batch, "addr add %s/24 dev %s\nlink set %s up\n", address, device,
              device);
-    return lab_join(host) && run_batch(verb, "ip", batch) && shape(verb, lab, host, device);
+    return lab_join(host) && lab_batch(verb, "ip", batch) &&
+           lab_shape(verb, lab, lab_up_bits(lab, host), device);
 }
 
 static bool lay_cable(const char *verb, const lab_desc *lab, uint32_t from, uint32_t to,
@@ -503,7 +524,7 @@ static bool lay_cable(const char *verb, const lab_desc *lab, uint32_t from, uint
     snprintf(batch, sizeof batch,
              "link add cable%u mtu %u type veth peer name cable%u mtu %u netns /proc/self/fd/%d\n",
              cable, lab->mtu, cable, lab->mtu, there);
-    bool ok = there >= 0 && lab_join(from) && run_batch(verb, "ip", batch);
+    bool ok = there >= 0 && lab_join(from) && lab_batch(verb, "ip", batch);
     if (there >= 0)
         close(there);
     return ok && plug_in(verb, lab, from, cable, 1) && plug_in(verb, lab, to, cable, 2);
@@ -519,7 +540,7 @@ static bool build_cables(const char *verb, const lab_desc *lab, uint32_t hosts)
 {
     uint32_t cable = 0;
     for (uint32_t host = 0; host < hosts; host++)
-        if (!enter_new_host(host) || !run_batch(verb, "ip", "link set lo up\n"))
+        if (!enter_new_host(host) || !lab_batch(verb, "ip", "link set lo up\n"))
             return false;
     for (uint32_t from = 0; from < hosts; from++)
         for (uint32_t to = from + 1; to < hosts; to++)

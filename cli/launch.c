@@ -310,6 +310,8 @@ static int run_job(void *arg)
         hold_broken_pipes(true);
     if (desc->lab != NULL && !lab_build(desc->verb, &j->lab, j->lab.hosts + launch_own_hosts(j)))
         return CLI_FAILED;
+    if (desc->lab != NULL && !lab_follow(desc->verb, &j->lab, j->lab.hosts))
+        return CLI_FAILED;
     if (desc->lab != NULL)
         snprintf(j->address, sizeof j->address, "%s", lab_address(0));
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -124,8 +124,10 @@ static void set_environment(const launch_job *j, uint32_t rank)
         set_lab(); /* counts as loopback: docs/security.md */
     else
         unsetenv("SHOAL_LAB");
-    if (j->desc->lab != NULL && j->lab.rate_bits > 0)
-        set_number("SHOAL_LINE_RATE", j->lab.rate_bits);
+    if (j->desc->lab != NULL && lab_usual_bits(&j->lab) > 0)
+        set_number("SHOAL_LINE_RATE", lab_usual_bits(&j->lab));
+    if (j->desc->lab != NULL && j->lab.random[0] != '\0')
+        setenv("SHOAL_RANDOM", j->lab.random, 1);
     if (j->desc->lab != NULL && rank < LAB_MAX_HOSTS && j->lab.slow[rank] > 0) {
         char factor[32];
         snprintf(factor, sizeof factor, "%g", j->lab.slow[rank]);

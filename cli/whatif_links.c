@@ -48,6 +48,11 @@ static int take_lab(const char *text, whatif_run *out)
                          "the run's --lab %s has cables and no switch: such networks are "
                          "not simulated",
                          text);
+    if (lab.up_bits != lab.down_bits || lab.trace[0] != '\0' || lab.random[0] != '\0')
+        return cli_usage("whatif",
+                         "the run's --lab %s has up, down, trace or random: what-if knows links "
+                         "of one rate both ways that stays; `shoal sim` knows the others",
+                         text);
     const uint32_t hosts = lab.hosts > 0 && lab.hosts < w->workers ? lab.hosts : w->workers;
     out->lab = true;
     if (!make_hosts(w, hosts))
@@ -56,9 +61,9 @@ static int take_lab(const char *text, whatif_run *out)
     w->payload_share = LAB_SHARE;
     w->loss = lab.loss_udp ? 0 : lab.loss;
     for (uint32_t h = 0; h < hosts; h++) {
-        const uint64_t bits = h < LAB_MAX_HOSTS && lab.link_bits[h] > 0 ? lab.link_bits[h]
-                                                                        : lab.rate_bits;
-        w->nic_bytes_s[h] = (double)bits / 8;
+        const uint32_t at = h < LAB_MAX_HOSTS ? h : 0;
+        const uint64_t up = lab_up_bits(&lab, at), down = lab_down_bits(&lab, at);
+        w->nic_bytes_s[h] = (double)(up < down ? up : down) / 8;
     }
     for (uint32_t rank = 0; rank < w->workers && rank < LAB_MAX_HOSTS; rank++)
         out->slowed = out->slowed || lab.slow[rank] > 1 || lab.throttle[rank] > 0;

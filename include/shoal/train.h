@@ -86,6 +86,9 @@ typedef struct shoal_train_desc {
     uint64_t trace_last; /* [0: all that the ring holds] newest steps that are in it */
     const char *options; /* [none] more options of the caller's, a JSON object of texts and of lists
                             of texts; OUT/run.json keeps them for who goes on: shoal_run_option */
+    const char *slow_random; /* [none] "6x:0.1": any step of any rank takes so many times longer by
+                                chance (emulated), without a chance one in N of N ranks; which ones
+                                follows from seed, rank and step, as in shoal_sim */
     bool may_stop; /* shoal_train_ask_to_stop may end the run early. Workers ask each other at most
                       twice a second; they have to be in step (all_reduce), with out, and without
                       servers, plan, admm, no_exchange */

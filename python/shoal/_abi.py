@@ -1296,6 +1296,7 @@ class shoal_train_desc(C.Structure):
         ("trace", C.c_char_p),
         ("trace_last", C.c_uint64),
         ("options", C.c_char_p),
+        ("slow_random", C.c_char_p),
         ("may_stop", C.c_bool),
     ]
 

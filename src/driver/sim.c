@@ -246,6 +246,8 @@ void shoal_sim_destroy(shoal_sim *sim)
     if (!sim->cluster_lent)
         shoali_cluster_close(sim->cluster);
     shoali_free(sim->paces);
+    shoali_free(sim->rates);
+    shoali_free(sim->rate_now);
     shoali_free(sim->cuts);
     shoali_free(sim->last_arrival);
     shoali_free(sim->sent_messages);

@@ -36,6 +36,7 @@ enum {
     SHOALI_SIM_NOTICE,  /* everybody notices that endpoint is gone */
     SHOALI_SIM_GOODBYE, /* everybody's connection to endpoint ends, after its last message */
     SHOALI_SIM_CUT,     /* a cut begins or ends */
+    SHOALI_SIM_RATE,    /* a host's link has the rates of line a of the trace */
     SHOALI_SIM_KNOCK,   /* the others hear that endpoint wants to come back */
     SHOALI_SIM_EPOCH    /* those who rest and those who came back begin anew */
 };
@@ -161,6 +162,9 @@ struct shoal_sim {
     shoali_sim_compute compute;
     shoali_sim_network network;
     shoali_sim_faults faults;
+    shoali_sim_rate *rates; /* of network's trace, by time */
+    uint32_t rate_count, rate_room;
+    double *rate_now;        /* [2 * hosts] bits per second, by link; NULL: they do not change */
     shoali_cluster *cluster; /* NULL: network says it all */
     bool cluster_lent;       /* it is the caller's */
     const double *pass_s;    /* [workers], while it is set up; NULL: compute says it */
@@ -314,6 +318,12 @@ double shoali_sim_loss(const shoal_sim *sim, uint32_t from, uint32_t to);
 /** The two links that endpoints send each other by: of their own where the cluster has such, or one
  *  that it names between their hosts (twice the same), or their hosts'. false: none. */
 bool shoali_sim_links(const shoal_sim *sim, uint32_t from, uint32_t to, uint32_t links_out[2]);
+
+/* sim_rates.c */
+/** Read network's trace, if it has one. */
+SHOAL_MUST_USE shoal_status shoali_sim_rates_read(shoal_sim *sim);
+void shoali_sim_rates_plan(shoal_sim *sim);
+void shoali_sim_rates_change(shoal_sim *sim, uint32_t line);
 
 /* sim_wire.c */
 SHOAL_MUST_USE shoal_status shoali_sim_wire_open(shoal_sim *sim);

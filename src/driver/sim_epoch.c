@@ -204,7 +204,8 @@ static void drop_events(shoal_sim *sim)
     shoali_sim_event *plan = shoali_alloc_array(sim->queue.count + 1, sizeof *plan);
     while (plan != NULL && shoali_sim_peek(&sim->queue) != NULL) {
         const shoali_sim_event event = shoali_sim_pop(&sim->queue);
-        if (event.kind == SHOALI_SIM_FAULT || event.kind == SHOALI_SIM_CUT)
+        if (event.kind == SHOALI_SIM_FAULT || event.kind == SHOALI_SIM_CUT ||
+            event.kind == SHOALI_SIM_RATE)
             plan[kept++] = event;
         else
             shoali_sim_message_free(&event);

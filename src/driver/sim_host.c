@@ -455,6 +455,19 @@ static void fault(shoal_sim *sim, uint32_t endpoint, uint32_t what)
                   SHOALI_SIM_NOTICE, endpoint, 0, 0);
 }
 
+/* What happens to no machine by itself. */
+static void handle_world(shoal_sim *sim, const shoali_sim_event *event)
+{
+    if (event->kind == SHOALI_SIM_CUT)
+        shoali_sim_ops_recut(sim);
+    else if (event->kind == SHOALI_SIM_RATE)
+        shoali_sim_rates_change(sim, (uint32_t)event->a);
+    else if (event->kind == SHOALI_SIM_KNOCK)
+        shoali_sim_knock(sim, event->endpoint);
+    else if (event->kind == SHOALI_SIM_EPOCH)
+        shoali_sim_begin_epoch(sim);
+}
+
 void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
 {
     uint32_t endpoint = event->endpoint;
@@ -503,14 +516,8 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
     case SHOALI_SIM_GOODBYE:
         goodbye(sim, endpoint);
         break;
-    case SHOALI_SIM_CUT:
-        shoali_sim_ops_recut(sim);
-        break;
-    case SHOALI_SIM_KNOCK:
-        shoali_sim_knock(sim, endpoint);
-        break;
-    case SHOALI_SIM_EPOCH:
-        shoali_sim_begin_epoch(sim);
+    default:
+        handle_world(sim, event);
         break;
     }
 }
@@ -561,6 +568,7 @@ shoal_status shoali_sim_start(shoal_sim *sim)
     plan_faults(sim, &sim->faults.leave, SHOALI_SIM_LEAVE);
     plan_faults(sim, &sim->faults.rejoin, SHOALI_SIM_REJOIN);
     shoali_sim_plan_cuts(sim);
+    shoali_sim_rates_plan(sim);
     for (uint32_t i = 0; i < sim->size && sim->status == SHOAL_OK; i++)
         shoali_sim_begin_endpoint(sim, i);
     return sim->status;

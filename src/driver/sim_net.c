@@ -209,6 +209,13 @@ shoal_status shoali_links_pause(shoali_links *net, uint64_t now_ns, uint32_t coo
     return SHOAL_OK;
 }
 
+void shoali_links_rate(shoali_links *net, uint64_t now_ns, uint32_t link, double bytes_per_ns)
+{
+    advance(net, now_ns);
+    shoali_share_resize(&net->share, link, bytes_per_ns);
+    net->stale = true;
+}
+
 bool shoali_links_finished(shoali_links *net, uint64_t now_ns, uint32_t *cookie_out)
 {
     advance(net, now_ns);

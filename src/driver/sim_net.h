@@ -25,6 +25,8 @@ bool shoali_links_cancel(shoali_links *net, uint64_t now_ns, uint32_t cookie);
 /** Let a coflow stand still, or go on. */
 SHOAL_MUST_USE shoal_status shoali_links_pause(shoali_links *net, uint64_t now_ns, uint32_t cookie,
                                                bool pause);
+/** A link has another rate from now on. */
+void shoali_links_rate(shoali_links *net, uint64_t now_ns, uint32_t link, double bytes_per_ns);
 /** When the next coflow ends; UINT64_MAX: none does. */
 uint64_t shoali_links_next_ns(shoali_links *net);
 /** One coflow that has ended by now_ns (those of one moment in order of their starts); false: none.

@@ -245,6 +245,12 @@ void shoali_share_remove(shoali_share *share, uint32_t number)
     flow->present = false;
 }
 
+void shoali_share_resize(shoali_share *share, uint32_t link, double capacity)
+{
+    share->links[link].capacity = capacity;
+    affect(share, link, 0, false);
+}
+
 /* ---------------------------------------------------------------- filling */
 
 /* The level at which a link is full, its flows held back by what is known of other links. Each pass

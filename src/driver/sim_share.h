@@ -46,6 +46,9 @@ SHOAL_MUST_USE shoal_status shoali_share_add(shoali_share *share, uint32_t flow,
                                              const shoali_load *loads, uint32_t count);
 void shoali_share_remove(shoali_share *share, uint32_t flow);
 
+/** A link's rate is another one from now on. */
+void shoali_share_resize(shoali_share *share, uint32_t link, double capacity);
+
 /**
  * Bring all rates up to date.
  * @param flows_out flows whose rate may have changed, each once, among them all that were added;

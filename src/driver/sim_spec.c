@@ -2,6 +2,7 @@
 #include "driver/sim_spec.h"
 
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,7 @@ enum { FIXED_KEYS = 7, MODEL_FROM = 2, MODEL_KEYS = 7 };
 
 typedef struct network_params {
     char rate[SHOALI_KEY_TEXT_BYTES], down[SHOALI_KEY_TEXT_BYTES], slow[SHOALI_KEY_TEXT_BYTES];
+    char trace[SHOALI_KEY_TEXT_BYTES];
     double latency_us, jitter_us, loss;
     int64_t hosts;
 } network_params;
@@ -58,6 +60,8 @@ static const shoali_key network_keys[] = {
      "endpoints share so many hosts in equal parts; 0: each has its own"},
     {"slow", SHOALI_KEY_TEXT, offsetof(network_params, slow), 0, 0, NULL, "",
      "hosts with slow links: 3:10x"},
+    {"trace", SHOALI_KEY_TEXT, offsetof(network_params, trace), 0, 0, NULL, "",
+     "file of lines SECONDS HOST UP [DOWN]: from then on that host's link has these rates"},
 };
 
 typedef struct fault_params {
@@ -151,8 +155,25 @@ static shoal_status read_rate(const char *text, double *out)
                        text);
 }
 
-/* "6x" or "6x:0.1". */
-static shoal_status read_random(const char *text, shoali_sim_compute *out)
+shoal_status shoali_sim_read_rate_line(const char *line, shoali_sim_rate *out)
+{
+    char up[32], down[32];
+    char *end, *rest;
+    int used = 0;
+    const double seconds = read_number(line, &end);
+    const unsigned long host = strtoul(end, &rest, 10);
+    const int words = sscanf(rest, " %31s%n %31s%n", up, &used, down, &used);
+    if (end == line || rest == end || words < 1 ||
+        rest[used + (int)strspn(rest + used, " \t\r\n")] || !(seconds >= 0 && seconds < 1e9) ||
+        host >= UINT32_MAX)
+        return shoali_fail(SHOAL_EINVAL, "expected SECONDS HOST UP [DOWN]");
+    out->at_ns = (uint64_t)(seconds * 1e9);
+    out->host = (uint32_t)host;
+    SHOALI_TRY(read_rate(up, &out->up_bits));
+    return read_rate(words > 1 ? down : up, &out->down_bits);
+}
+
+shoal_status shoali_sim_read_random(const char *text, shoali_sim_compute *out)
 {
     char *end;
     out->random_factor = 1;
@@ -195,7 +216,7 @@ shoal_status shoali_sim_read_compute(const char *spec, shoali_sim_compute *out)
     out->jitter = p.jitter;
     out->update_ms = p.update_ms;
     memcpy(out->trace, p.trace, sizeof out->trace);
-    SHOALI_TRY(read_random(p.random, out));
+    SHOALI_TRY(shoali_sim_read_random(p.random, out));
     return read_list("slow", p.slow, ':', 1e-6, &out->slow);
 }
 
@@ -208,6 +229,7 @@ shoal_status shoali_sim_read_network(const char *spec, shoali_sim_network *out)
     out->jitter_us = p.jitter_us;
     out->loss = p.loss;
     out->hosts = (uint32_t)p.hosts;
+    memcpy(out->trace, p.trace, sizeof out->trace);
     SHOALI_TRY(read_rate(p.rate, &out->up_bits));
     SHOALI_TRY(read_rate(p.down[0] != '\0' ? p.down : p.rate, &out->down_bits));
     return read_list("slow", p.slow, ':', 1e-6, &out->slow);

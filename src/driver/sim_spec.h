@@ -33,7 +33,7 @@ typedef struct shoali_sim_compute {
     char trace[96];
 } shoali_sim_compute;
 
-/** "links:rate=1gbit,down=,latency_us=50,jitter_us=0,loss=0,hosts=0,slow=3:10x". */
+/** "links:rate=1gbit,down=,latency_us=50,jitter_us=0,loss=0,hosts=0,slow=3:10x,trace=". */
 typedef struct shoali_sim_network {
     double up_bits, down_bits; /* per second and host */
     double latency_us;
@@ -41,7 +41,15 @@ typedef struct shoali_sim_network {
     double loss;          /* of packets */
     uint32_t hosts;       /* 0: one per endpoint */
     shoali_sim_list slow; /* host, divisor of its rates */
+    char trace[96];       /* file of rates that change, "": none */
 } shoali_sim_network;
+
+/** A line of that file: from then on a host's link has these rates, bits per second. */
+typedef struct shoali_sim_rate {
+    uint64_t at_ns;
+    uint32_t host;
+    double up_bits, down_bits;
+} shoali_sim_rate;
 
 /** Hosts that for a while nobody else reaches: "2@1-1.5". */
 typedef struct shoali_sim_cut {
@@ -63,6 +71,11 @@ typedef struct shoali_sim_faults {
 SHOAL_MUST_USE shoal_status shoali_sim_read_compute(const char *spec, shoali_sim_compute *out);
 SHOAL_MUST_USE shoal_status shoali_sim_read_network(const char *spec, shoali_sim_network *out);
 SHOAL_MUST_USE shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_faults *out);
+
+/** "12.5 0 10mbit 50mbit"; without the last, both rates are alike. EINVAL: it is something else. */
+SHOAL_MUST_USE shoal_status shoali_sim_read_rate_line(const char *line, shoali_sim_rate *out);
+/** "6x" or "6x:0.1", of the compute key `random` and of workers that are slow on purpose. */
+SHOAL_MUST_USE shoal_status shoali_sim_read_random(const char *text, shoali_sim_compute *out);
 
 /** Value of index in a list, fallback if it is not there. */
 double shoali_sim_lookup(const shoali_sim_list *list, uint32_t index, double fallback);

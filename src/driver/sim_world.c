@@ -49,6 +49,8 @@ double shoali_sim_link_rate(const shoal_sim *sim, uint32_t link)
     bool up = link % 2 == 0;
     if (sim->cluster == NULL) {
         double bits = up ? sim->network.up_bits : sim->network.down_bits;
+        if (sim->rate_now != NULL && sim->rate_now[link] > 0)
+            return sim->rate_now[link] / 8e9 * (1 - sim->network.loss);
         double slow = shoali_sim_lookup(&sim->network.slow, host, 1);
         return bits / 8e9 / slow * (1 - sim->network.loss);
     }
@@ -87,7 +89,7 @@ shoal_status shoali_sim_world_links(shoal_sim *sim)
     sim->net = shoali_links_create(rates, sim->link_count);
     sim->latency_ns = (uint64_t)(sim->network.latency_us * 1e3);
     shoali_free(rates);
-    return sim->net != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    return sim->net != NULL ? shoali_sim_rates_read(sim) : SHOAL_ENOMEM;
 }
 
 static bool between_workers(const shoal_sim *sim, uint32_t from, uint32_t to)

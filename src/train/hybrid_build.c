@@ -236,7 +236,7 @@ static shoal_status check(const shoal_train *train)
         return shoali_fail(SHOAL_EINVAL,
                            "the plan %s is for a batch of %u, %u per worker; asked for %u", d->plan,
                            plan->batch, plan->batch >> plan->levels, d->batch);
-    if (d->slow > 1)
+    if (d->slow > 1 || d->slow_random != NULL)
         return shoali_fail(SHOAL_EINVAL, "a plan's workers keep their own pace: slow is not for "
                                          "them");
     return SHOAL_OK;

@@ -3,6 +3,9 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "driver/sim_spec.h"
 #include "train/trainer.h"
 
 static void sleep_until(uint64_t when_us)
@@ -36,4 +39,30 @@ void shoali_pace_layer(shoali_pace *pace, double flops_done)
         return;
     sleep_until(pace->start_us + (uint64_t)target);
     pace->slept_us += (double)(shoali_now_us() - now);
+}
+
+shoal_status shoali_pace_chance(shoali_pace *pace, const char *text)
+{
+    shoali_sim_compute read;
+    SHOALI_TRY(shoali_sim_read_random(text != NULL ? text : "", &read));
+    if (read.random_factor < 1)
+        return shoali_fail(SHOAL_EINVAL, "random=%s: no step is faster than it is", text);
+    pace->chance_slow = read.random_factor;
+    pace->chance = read.random_probability;
+    return SHOAL_OK;
+}
+
+/* The simulator's own draw, so that both are slow in the same steps. */
+void shoali_pace_step(shoali_pace *pace, uint64_t seed, uint32_t worker, uint32_t workers,
+                      uint64_t step)
+{
+    const shoali_sim_compute drawn = {.random_factor = pace->chance_slow,
+                                      .random_probability = pace->chance};
+    if (pace->chance == 0)
+        return;
+    const double factor = shoali_sim_compute_factor(&drawn, worker, workers, step, seed);
+    pace->slow = pace->usual * factor;
+    if (factor > 1)
+        shoali_log(DEBUG, "worker %u is %g times slower in iteration %llu by chance", worker,
+                   factor, (unsigned long long)step);
 }

@@ -71,6 +71,7 @@ static shoal_status set_defaults(shoal_train *train)
     SHOALI_TRY(keep(train->arena, &d->dump_gradients, NULL));
     SHOALI_TRY(keep(train->arena, &d->options, NULL));
     SHOALI_TRY(keep(train->arena, &d->trace, NULL));
+    SHOALI_TRY(keep(train->arena, &d->slow_random, NULL));
     SHOALI_TRY(keep(train->arena, &d->sync, "all_reduce"));
     SHOALI_TRY(keep(train->arena, &d->collective, "ring"));
     SHOALI_TRY(keep(train->arena, &d->codec, "identity"));
@@ -227,13 +228,15 @@ static shoal_status open_inputs(shoal_train *train)
     return train->hybrid != NULL ? open_stages(train) : open_net(train);
 }
 
-static void plan_steps(shoal_train *train)
+static shoal_status plan_steps(shoal_train *train)
 {
     shoali_train_plan_steps(train);
     double per_sample = train->info.forward_flops + train->info.backward_flops;
     train->pace = (shoali_pace){.slow = train->desc.slow,
+                                .usual = train->desc.slow,
                                 .deadline_us = train->desc.compute_ms * 1e3,
                                 .total_flops = per_sample};
+    return shoali_pace_chance(&train->pace, train->desc.slow_random);
 }
 
 /* A server's file of a finished step is due once the first gradient of the next one is complete.
@@ -350,7 +353,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     if (train->rank == 0 && (train->desc.out != NULL || train->desc.resume != NULL))
         SHOALI_TRY(shoali_digest_of_data(train->dataset, train->data_sha256));
     SHOALI_TRY(shoali_choice_create(train));
-    plan_steps(train);
+    SHOALI_TRY(plan_steps(train));
     if (train->comm != NULL) /* another training's on it: a checkpoint brings its own */
         shoali_comm_forget_residuals(train->comm);
     SHOALI_TRY(shoali_gradients_begin(train)); /* not a thousand steps on */
@@ -440,7 +443,7 @@ static shoal_status set_up_alone(shoal_train *train, uint32_t workers)
     SHOALI_TRY(set_defaults(train));
     SHOALI_TRY(join_workers(train, NULL));
     SHOALI_TRY(open_inputs(train));
-    plan_steps(train);
+    SHOALI_TRY(plan_steps(train));
     return SHOAL_OK;
 }
 

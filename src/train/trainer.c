@@ -63,6 +63,7 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
     train->range_count = 0;
     if (train->desc.batch_auto) /* what a whole batch should take */
         train->pace.deadline_us = train->desc.compute_ms * 1e3 * share->count / train->desc.batch;
+    shoali_pace_step(&train->pace, train->desc.seed, train->place, train->workers, train->step);
     shoali_pace_start(&train->pace);
     SHOALI_TRY(shoali_train_pass(train, share, on_ready, train, &loss));
     shoali_pace_layer(&train->pace, train->pace.total_flops - train->pace.done_flops);

@@ -24,6 +24,8 @@ typedef struct shoali_totals {
 /** Slows the computation down on purpose: a slow machine, or a compute time of its own (pace.c). */
 typedef struct shoali_pace {
     double slow, deadline_us, total_flops;
+    double usual, chance_slow,
+        chance; /* slow without chance; --lab random: by, in so many of one */
     double done_flops, slept_us;
     uint64_t start_us;
 } shoali_pace;
@@ -159,6 +161,11 @@ struct shoal_train {
 
 /* pace.c */
 void shoali_pace_start(shoali_pace *pace);
+/** Read desc.slow_random; NULL: none. */
+SHOAL_MUST_USE shoal_status shoali_pace_chance(shoali_pace *pace, const char *text);
+/** How slow this worker is in this step. */
+void shoali_pace_step(shoali_pace *pace, uint64_t seed, uint32_t worker, uint32_t workers,
+                      uint64_t step);
 /** A layer's share of the step is done: sleep as long as it should still take. */
 void shoali_pace_layer(shoali_pace *pace, double flops_done);
 

@@ -119,7 +119,7 @@ class Job:
         elif self.launcher == "hosts":
             words += ["--hosts", ",".join(f"127.0.0.{1 + i}" for i in range(self.workers))]
         elif self.launcher == "lab":
-            words += ["--workers", self.workers, "--lab", "rate=1gbit"]
+            words += ["--workers", self.workers, "--lab", "up=1gbit,down=2gbit,random=2x:0.1"]
         else:
             words += ["--workers", self.workers]
         if self.spares and self.launcher != "run":

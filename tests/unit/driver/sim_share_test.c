@@ -49,8 +49,11 @@ static void add(world *w, uint32_t f, bool even)
 
 static void change(world *w, bool even)
 {
-    uint32_t f = below(w, FLOWS);
-    if (w->present[f]) {
+    uint32_t f = below(w, FLOWS), link = below(w, LINKS);
+    if (below(w, 4) == 0) {
+        w->capacity[link] = even ? 1 + below(w, 2) : 0.5 + shoali_rng_next_double(&w->rng);
+        shoali_share_resize(&w->share, link, w->capacity[link]);
+    } else if (w->present[f]) {
         shoali_share_remove(&w->share, f);
         w->present[f] = false;
     } else {
@@ -104,7 +107,7 @@ static void rates_are_those_of_the_definition_after_any_change(void **state)
         run(stream, false, 150);
 }
 
-/* Equal loads on equal links: many links fill at the same level. */
+/* Equal loads on equal links, or of one of two rates: many fill at the same level. */
 static void ties_do_not_confuse_it(void **state)
 {
     (void)state;
