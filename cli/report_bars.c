@@ -66,16 +66,38 @@ static void draw(FILE *out, const rows *r, cli_svg_bars *bars)
 
 /* ---------------------------------------------------------------- a step's parts */
 
+typedef struct step_parts {
+    const char *names[CLI_SVG_PARTS], *keys[CLI_SVG_PARTS];
+    size_t count;
+} step_parts;
+
+/* Computing is told apart, but by a plan, and in the lines of older versions. */
+static const step_parts *parts_of(const rows *r)
+{
+    static const step_parts whole = {{"compute", "waiting", "update", "other"},
+                                     {"compute_ms", "wait_ms", "update_ms", "other_ms"},
+                                     4},
+                            apart = {{"batch", "forward", "backward", "waiting", "update", "other"},
+                                     {"data_ms", "forward_ms", "backward_ms", "wait_ms",
+                                      "update_ms", "other_ms"},
+                                     6};
+    for (size_t i = 0; i < r->count; i++)
+        if (!(report_number(r->row[i], "backward_ms") > 0))
+            return &whole;
+    return &apart;
+}
+
 void report_draw_parts(FILE *out, const char *id, const json_t *facts)
 {
-    static const char *const parts[] = {"compute", "waiting", "update", "other"};
-    static const char *const keys[] = {"compute_ms", "wait_ms", "update_ms", "other_ms"};
     static const report_column columns[] = {{"rank", "rank", 0, NULL},
                                             {"epoch of members", "members_epoch", 0, NULL},
                                             {"host", "host", 0, NULL},
                                             {"steps", "steps", 0, NULL},
                                             {"step, ms", "step_ms", 0, "%.3f"},
                                             {"compute, ms", "compute_ms", 0, "%.3f"},
+                                            {"batch, ms", "data_ms", 0, "%.3f"},
+                                            {"forward, ms", "forward_ms", 0, "%.3f"},
+                                            {"backward, ms", "backward_ms", 0, "%.3f"},
                                             {"waiting, ms", "wait_ms", 0, "%.3f"},
                                             {"update, ms", "update_ms", 0, "%.3f"},
                                             {"other, ms", "other_ms", 0, "%.3f"},
@@ -95,23 +117,26 @@ void report_draw_parts(FILE *out, const char *id, const json_t *facts)
         add_row(&r, rank, "compute_ms", false);
     if (r.count == 0)
         return;
+    const step_parts *steps = parts_of(&r);
     for (i = 0; i < r.count; i++) {
         const int64_t epoch = count_of(r.row[i], "members_epoch");
         if (epoch > 0)
             name_row(&r, i, "rank %" PRId64 ", epoch %" PRId64, count_of(r.row[i], "rank"), epoch);
         else
             name_row(&r, i, "rank %" PRId64, count_of(r.row[i], "rank"));
-        for (size_t p = 0; p < 4; p++)
-            r.values[4 * i + p] = report_number(r.row[i], keys[p]);
+        for (size_t p = 0; p < steps->count; p++)
+            r.values[steps->count * i + p] = report_number(r.row[i], steps->keys[p]);
     }
     snprintf(word, sizeof word, "%s-parts", id);
-    cli_svg_bars bars = {.title = "A step by its parts, per rank",
-                         .about = "A bar per rank: milliseconds of a mean step that it computes, "
-                                  "waits for the exchange, updates weights, and does the rest.",
-                         .x_label = "ms per step, mean",
-                         .id = word,
-                         .parts = parts,
-                         .part_count = 4};
+    cli_svg_bars bars = {
+        .title = "A step by its parts, per rank",
+        .about = "A bar per rank: milliseconds of a mean step in which it makes the "
+                 "batch, computes forward and backward, waits for the exchange, "
+                 "updates weights, and does the rest.",
+        .x_label = "ms per step, mean",
+        .id = word,
+        .parts = steps->names,
+        .part_count = steps->count};
     fputs("<figure>\n", out);
     draw(out, &r, &bars);
     fputs("<figcaption>The exchange goes on beside computing; of it, encoding and decoding are in "

@@ -17,6 +17,13 @@ static double mean(const report_rank *rank, report_key key)
     return rank->steps > 0 ? rank->sum[key] / (double)rank->steps : (double)NAN;
 }
 
+/* Computing may not be told apart. */
+static double known(const report_rank *rank, report_key key)
+{
+    const bool part = key == REPORT_DATA || key == REPORT_FORWARD || key == REPORT_BACKWARD;
+    return part && !(rank->sum[REPORT_BACKWARD] > 0) ? (double)NAN : mean(rank, key);
+}
+
 static json_t *points_of(const report_series *series)
 {
     json_t *list = json_array();
@@ -59,10 +66,11 @@ static json_t *rank_of(const report_run *run, const report_rank *rank)
     static const struct part {
         const char *name;
         report_key key;
-    } parts[] = {{"step_ms", REPORT_STEP_US},  {"compute_ms", REPORT_COMPUTE},
-                 {"update_ms", REPORT_UPDATE}, {"wait_ms", REPORT_WAIT},
-                 {"comm_ms", REPORT_COMM},     {"encode_ms", REPORT_ENCODE},
-                 {"decode_ms", REPORT_DECODE}};
+    } parts[] = {{"step_ms", REPORT_STEP_US},      {"compute_ms", REPORT_COMPUTE},
+                 {"data_ms", REPORT_DATA},         {"forward_ms", REPORT_FORWARD},
+                 {"backward_ms", REPORT_BACKWARD}, {"update_ms", REPORT_UPDATE},
+                 {"wait_ms", REPORT_WAIT},         {"comm_ms", REPORT_COMM},
+                 {"encode_ms", REPORT_ENCODE},     {"decode_ms", REPORT_DECODE}};
     json_t *one = json_object();
     answer_set_count(one, "rank", rank->rank);
     answer_set_count(one, "part", rank->part);
@@ -75,7 +83,7 @@ static json_t *rank_of(const report_run *run, const report_rank *rank)
     answer_set_count(one, "skipped", rank->skipped);
     answer_set_count(one, "not_finite", rank->not_finite);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        answer_set_number(one, parts[i].name, mean(rank, parts[i].key) * 1e-3);
+        answer_set_number(one, parts[i].name, known(rank, parts[i].key) * 1e-3);
     answer_set_number(one, "other_ms",
                       fmax(0, (mean(rank, REPORT_STEP_US) - mean(rank, REPORT_COMPUTE) -
                                mean(rank, REPORT_UPDATE) - mean(rank, REPORT_WAIT)) *

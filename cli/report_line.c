@@ -8,10 +8,11 @@
 enum { DIGITS_EXACT = 15, NUMBER_MOST = 40 };
 
 static const char *const names[REPORT_KEYS] = {
-    "step",           "samples",     "at_us",   "loss",      "step_us",    "compute_us",
-    "update_us",      "wait_us",     "comm_us", "encode_us", "decode_us",  "sent_bytes",
-    "received_bytes", "dense_bytes", "skipped", "epoch",     "train_loss", "test_loss",
-    "test_accuracy",  "epoch_s",     "reform",  "took_us",   "rank"};
+    "step",      "samples",    "at_us",       "loss",           "step_us",     "compute_us",
+    "data_us",   "forward_us", "backward_us", "update_us",      "wait_us",     "comm_us",
+    "encode_us", "decode_us",  "sent_bytes",  "received_bytes", "dense_bytes", "skipped",
+    "epoch",     "train_loss", "test_loss",   "test_accuracy",  "epoch_s",     "reform",
+    "took_us",   "rank"};
 
 static bool is_named(report_key key, const char *name, size_t length)
 {

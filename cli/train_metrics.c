@@ -96,6 +96,26 @@ static void step_parts(metrics_page *page, const shoal_train_totals *b, const sh
         metrics_sample(page, &(metrics_label){"part", parts[i].part}, 1, parts[i].seconds);
 }
 
+/* By a plan stages pass activations between both, which are not told apart. */
+static void compute_parts(metrics_page *page, const shoal_train_totals *b,
+                          const shoal_train_totals *n)
+{
+    static const metrics_family family = {
+        "compute_seconds", "counter", "seconds",
+        "Time of the reporting worker's computing by part; the parts add up to that of steps."};
+    const struct {
+        const char *part;
+        double seconds;
+    } parts[] = {{"data", b->data_s + n->data_s},
+                 {"forward", b->forward_s + n->forward_s},
+                 {"backward", b->backward_s + n->backward_s}};
+    if (n->compute_s > 0 && n->data_s + n->forward_s + n->backward_s <= 0)
+        return;
+    metrics_begin(page, &family);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        metrics_sample(page, &(metrics_label){"part", parts[i].part}, 1, parts[i].seconds);
+}
+
 static void gauges(metrics_page *page, const train_metrics *m)
 {
     const shoal_train_progress *p = &m->progress;
@@ -229,6 +249,7 @@ static void fill(void *ctx, metrics_page *page)
     about(page, m);
     counters(page, &m->before, &m->now);
     step_parts(page, &m->before, &m->now);
+    compute_parts(page, &m->before, &m->now);
     gauges(page, m);
     pthread_mutex_unlock(&m->lock);
     by_rank(page, watch);
@@ -346,6 +367,7 @@ void train_metrics_stage(train_metrics *m)
     b->dense_bytes += n->dense_bytes, b->step_s += n->step_s, b->compute_s += n->compute_s;
     b->wait_s += n->wait_s, b->update_s += n->update_s, b->exchange_s += n->exchange_s;
     b->encode_s += n->encode_s, b->decode_s += n->decode_s;
+    b->data_s += n->data_s, b->forward_s += n->forward_s, b->backward_s += n->backward_s;
     m->now = (shoal_train_totals){.workers = n->workers, .membership = n->membership};
     pthread_mutex_unlock(&m->lock);
 }

@@ -243,6 +243,8 @@ typedef struct shoal_train_totals {
     uint64_t checkpoint_step; /* of the newest that all have written, or went on from; 0: none */
     uint64_t membership;      /* epoch of the members */
     uint32_t workers, lost;   /* that are there, and that were lost since this process began */
+    /** Parts of compute_s: making batches, forward and backward passes; 0 by a plan. */
+    double data_s, forward_s, backward_s;
 } shoal_train_totals;
 /** Between two steps, on the thread that makes them. */
 SHOAL_API void shoal_train_count(const shoal_train *train, shoal_train_totals *totals_out);

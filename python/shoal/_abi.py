@@ -1371,6 +1371,9 @@ class shoal_train_totals(C.Structure):
         ("membership", C.c_uint64),
         ("workers", C.c_uint32),
         ("lost", C.c_uint32),
+        ("data_s", C.c_double),
+        ("forward_s", C.c_double),
+        ("backward_s", C.c_double),
     ]
 
 

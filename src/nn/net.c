@@ -41,7 +41,9 @@ struct shoali_net {
     void *work;
     const float *scores;
     shoali_sequence_work *sequence; /* NULL: one label per sample */
-    uint32_t held; /* frames of a sequence that shoali_net_continue may go on from */
+    uint32_t held;        /* frames of a sequence that shoali_net_continue may go on from */
+    shoali_net_turn turn; /* NULL: nobody is told that the way back begins */
+    void *turn_ctx;
 };
 
 /* ---------------------------------------------------------------- creation */
@@ -435,6 +437,12 @@ static shoal_status train_nothing(shoali_net *net, shoali_grads_ready ready, voi
     return SHOAL_OK;
 }
 
+void shoali_net_at_turn(shoali_net *net, shoali_net_turn turn, void *ctx)
+{
+    net->turn = turn;
+    net->turn_ctx = ctx;
+}
+
 shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali_grads_ready ready,
                               void *ctx, shoali_loss *loss_out)
 {
@@ -446,6 +454,8 @@ shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali
     const shoali_pass pass = pass_of(net, batch, true);
     net->scores = run_forward(net, &pass, batch->x);
     judge(net, batch, net->slopes[0], loss_out);
+    if (net->turn != NULL)
+        net->turn(net->turn_ctx);
     return run_backward(net, &(descent){&pass, batch->x, false}, ready, ctx);
 }
 

@@ -77,6 +77,10 @@ SHOAL_MUST_USE shoal_status shoali_net_train(shoali_net *net, const shoali_batch
                                              shoali_grads_ready ready, void *ctx,
                                              shoali_loss *loss_out);
 
+/** Called in each training pass that has samples, once its forward pass and the loss are done. */
+typedef void (*shoali_net_turn)(void *ctx);
+void shoali_net_at_turn(shoali_net *net, shoali_net_turn turn, void *ctx);
+
 /** Rows of the gradient at this offset (a layer's with one tensor) that the last training pass may
  * have made other than zero, ascending, valid until the next; NULL: any. */
 const uint32_t *shoali_net_rows(const shoali_net *net, size_t offset, size_t *count_out);

@@ -57,13 +57,25 @@ shoal_status shoali_train_make_batch(shoal_train *train)
     return SHOAL_OK;
 }
 
+/* A slow machine's forward pass takes its part of the emulated time, too. */
+static void turn(void *ctx)
+{
+    shoal_train *train = ctx;
+    shoali_pace_layer(&train->pace, train->info.forward_flops);
+    shoali_trace_note(train, SHOALI_TRACE_FORWARD, train->pass.made_us);
+    train->pass.turned_us = shoali_now_us();
+}
+
 shoal_status shoali_train_pass(shoal_train *train, const shoali_share *share,
                                shoali_grads_ready ready, void *ctx, shoali_loss *loss_out)
 {
-    const uint64_t start = shoali_now_us();
+    shoali_pass_times *pass = &train->pass;
+    pass->began_us = shoali_now_us();
     shoali_train_fill(train, &train->dataset->train, share->indices, share->count,
                       share->first_serial, &train->crop);
-    shoali_trace_note(train, SHOALI_TRACE_DATA, start);
+    shoali_trace_note(train, SHOALI_TRACE_DATA, pass->began_us);
+    pass->made_us = pass->turned_us = shoali_now_us();
+    shoali_net_at_turn(train->net, ready != NULL ? turn : NULL, train);
     const shoali_batch batch = {.x = train->x,
                                 .labels = train->labels,
                                 .count = share->count,

@@ -83,13 +83,14 @@ shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *ti
     number(train->metrics, "lr", times->lr);
     fprintf(
         train->metrics,
-        ", \"step_us\": %.0f, \"compute_us\": %.0f, \"update_us\": %.0f, \"wait_us\": %llu, "
+        ", \"step_us\": %.0f, \"compute_us\": %.0f, \"data_us\": %.0f, \"forward_us\": %.0f, "
+        "\"backward_us\": %.0f, \"update_us\": %.0f, \"wait_us\": %llu, "
         "\"comm_us\": %llu, "
         "\"encode_us\": %llu, \"decode_us\": %llu, \"sent_bytes\": %llu, \"received_bytes\": %llu, "
         "\"sent_elems\": %llu, \"dense_bytes\": %llu, \"skipped\": %s}\n",
-        times->step_us, times->compute_us, times->update_us,
-        (unsigned long long)times->sync.wait_us, (unsigned long long)times->sync.comm_us,
-        (unsigned long long)times->sync.encode_ns / 1000,
+        times->step_us, times->compute_us, times->data_us, times->forward_us, times->backward_us,
+        times->update_us, (unsigned long long)times->sync.wait_us,
+        (unsigned long long)times->sync.comm_us, (unsigned long long)times->sync.encode_ns / 1000,
         (unsigned long long)times->sync.decode_ns / 1000,
         (unsigned long long)times->sync.sent_payload_bytes,
         (unsigned long long)times->sync.received_payload_bytes,

@@ -13,7 +13,9 @@ enum { SHOALI_TRACE_EVENTS = 1 << 14 }; /* a power of two; newer ones take the o
 typedef enum {
     SHOALI_TRACE_STEP,
     SHOALI_TRACE_DATA,
-    SHOALI_TRACE_COMPUTE, /* forward and backward pass */
+    SHOALI_TRACE_COMPUTE, /* what follows lies in it, and SHOALI_TRACE_DATA */
+    SHOALI_TRACE_FORWARD, /* with the loss */
+    SHOALI_TRACE_BACKWARD,
     SHOALI_TRACE_WAIT,
     SHOALI_TRACE_UPDATE,
     SHOALI_TRACE_EXCHANGE, /* a bucket, from its operation's start to its end */

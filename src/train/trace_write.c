@@ -17,8 +17,8 @@
 enum { LANES = 16, SLOWEST = 5 };
 
 static const char *const names[SHOALI_TRACE_KINDS] = {
-    "step",     "data",  "compute",  "wait",       "update",
-    "exchange", "check", "evaluate", "checkpoint", "reform"};
+    "step",   "data",     "compute", "forward",  "backward",   "wait",
+    "update", "exchange", "check",   "evaluate", "checkpoint", "reform"};
 
 /* Ranks beside each other at one step, or at one bucket of it. */
 typedef struct beside {

@@ -41,11 +41,8 @@ static shoal_status tell_ready(shoal_train *train, size_t offset, size_t count)
 static shoal_status on_ready(void *ctx, size_t offset, size_t count)
 {
     shoal_train *train = ctx;
-    shoali_pace *pace = &train->pace;
-    if (pace->slow > 1 || pace->deadline_us > 0) {
-        double forward = pace->done_flops == 0 ? train->info.forward_flops : 0;
-        shoali_pace_layer(pace, forward + flops_from(train, offset));
-    }
+    if (train->pace.slow > 1 || train->pace.deadline_us > 0)
+        shoali_pace_layer(&train->pace, flops_from(train, offset));
     if (train->sync == NULL)
         return SHOAL_OK;
     if (!train->desc.no_overlap && !shoali_gradients_due(train) && !shoali_choice_alone(train))
@@ -54,6 +51,18 @@ static shoal_status on_ready(void *ctx, size_t offset, size_t count)
     train->ranges[train->range_count].ready_us = shoali_now_us();
     train->ranges[train->range_count++].count = count;
     return SHOAL_OK;
+}
+
+/* The pass has ended now: its parts, whose sum is the whole. */
+static void tell_apart(shoal_train *train, uint64_t start_us, shoali_step_times *times)
+{
+    const shoali_pass_times *pass = &train->pass;
+    shoali_trace_note(train, SHOALI_TRACE_BACKWARD, pass->turned_us);
+    times->compute_us = (double)(shoali_now_us() - start_us);
+    shoali_trace_note(train, SHOALI_TRACE_COMPUTE, start_us);
+    times->data_us = (double)(pass->made_us - start_us);
+    times->forward_us = (double)(pass->turned_us - pass->made_us);
+    times->backward_us = times->compute_us - times->data_us - times->forward_us;
 }
 
 static shoal_status compute(shoal_train *train, const shoali_share *share, shoali_step_times *times)
@@ -67,8 +76,7 @@ static shoal_status compute(shoal_train *train, const shoali_share *share, shoal
     shoali_pace_start(&train->pace);
     SHOALI_TRY(shoali_train_pass(train, share, on_ready, train, &loss));
     shoali_pace_layer(&train->pace, train->pace.total_flops - train->pace.done_flops);
-    times->compute_us = (double)(shoali_now_us() - start);
-    shoali_trace_note(train, SHOALI_TRACE_COMPUTE, start);
+    tell_apart(train, start, times);
     if (shoali_gradients_due(train))
         SHOALI_TRY(shoali_gradients_dump(train));
     SHOALI_TRY(shoali_choice_step(train, start, times->compute_us));
@@ -201,6 +209,9 @@ static void account(shoal_train *train, const shoali_step_times *times)
     t->skipped += times->skipped;
     t->step_us += times->step_us;
     t->compute_us += times->compute_us;
+    t->data_us += times->data_us;
+    t->forward_us += times->forward_us;
+    t->backward_us += times->backward_us;
     t->update_us += times->update_us;
     t->wait_us += (double)times->sync.wait_us;
     t->comm_us += (double)times->sync.comm_us;

@@ -17,6 +17,7 @@
 typedef struct shoali_totals {
     uint64_t steps, skipped;
     double step_us, compute_us, wait_us, comm_us, encode_us, decode_us, update_us;
+    double data_us, forward_us, backward_us; /* of compute_us */
     double payload_bytes, received_bytes, raw_bytes;
     uint64_t samples; /* of all workers */
 } shoali_totals;
@@ -29,6 +30,11 @@ typedef struct shoali_pace {
     double done_flops, slept_us;
     uint64_t start_us;
 } shoali_pace;
+
+/** One pass over a batch: when it went over to the next part. */
+typedef struct shoali_pass_times {
+    uint64_t began_us, made_us, turned_us; /* making the batch; forward; backward */
+} shoali_pass_times;
 
 typedef struct shoali_simulated shoali_simulated;
 
@@ -138,6 +144,7 @@ struct shoal_train {
     float *worker_accuracy; /* [workers] loose: of each replica on its own, percent */
     shoali_totals totals;
     shoali_pace pace;
+    shoali_pass_times pass; /* of the newest */
     shoali_uneven uneven;
     FILE *metrics;
     uint64_t flushed_us; /* when it was last */
@@ -176,7 +183,8 @@ SHOAL_MUST_USE shoal_status shoali_train_make_batch(shoal_train *train);
 void shoali_train_fill(shoal_train *train, const shoali_split *split, const uint32_t *indices,
                        uint32_t count, uint64_t first_serial, const shoali_crop *crop);
 
-/** Forward and backward pass on a share of the training split; gradients go to train->grads. */
+/** Forward and backward pass on a share of the training split; gradients go to train->grads, and
+ * when its parts began to train->pass. */
 SHOAL_MUST_USE shoal_status shoali_train_pass(shoal_train *train, const shoali_share *share,
                                               shoali_grads_ready ready, void *ctx,
                                               shoali_loss *loss_out);
@@ -303,6 +311,7 @@ SHOAL_MUST_USE shoal_status shoali_train_start_sync(shoal_train *train);
 /* metrics.c */
 typedef struct shoali_step_times {
     double step_us, compute_us, update_us, loss, lr;
+    double data_us, forward_us, backward_us; /* of compute_us; 0: not told apart (by a plan) */
     uint32_t samples;
     uint64_t first, step_first; /* serials of the first sample of this worker, of all of them */
     uint32_t total;             /* samples of all workers */

@@ -101,6 +101,10 @@ class Metrics(unittest.TestCase):
                                    delta=1e-6 * done)  # fmt: skip
         self.assertAlmostEqual(sum(parts.values()), sum(s["step_us"] for s in steps) / 1e6,
                                delta=1e-6 * done)  # fmt: skip
+        inner = {p: value("compute_seconds", part=p) for p in ("data", "forward", "backward")}
+        self.assertAlmostEqual(sum(inner.values()), parts["compute"], delta=1e-6 * done)
+        self.assertAlmostEqual(inner["forward"], sum(s["forward_us"] for s in steps) / 1e6,
+                               delta=1e-6 * done)  # fmt: skip
         self.assertEqual(value("workers"), 3)
         self.assertEqual(value("step"), done)
         self.assertTrue(0 <= value("test_accuracy_ratio") <= 1)

@@ -178,11 +178,14 @@ class Report(unittest.TestCase):
         for rank, steps in enumerate(every):
             told, shown = facts["ranks"][rank], ranks[rank]
             self.assertEqual((rank, 20), (told["rank"], told["steps"]))
-            for key in ("step", "compute", "update", "wait", "encode", "decode", "comm"):
+            for key in ("step", "compute", "data", "forward", "backward", "update", "wait",
+                        "encode", "decode", "comm"):  # fmt: skip
                 mean = sum(line[key + "_us"] for line in steps) / len(steps) / 1e3
                 self.assertAlmostEqual(mean, told[key + "_ms"], places=9)
             self.assertEqual(sum(line["sent_bytes"] for line in steps), told["sent_bytes"])
-            self.assertAlmostEqual(told["compute_ms"], float(shown["compute, ms"]), delta=0.000501)
+            for part in ("compute", "forward", "backward"):
+                self.assertAlmostEqual(told[part + "_ms"], float(shown[part + ", ms"]),
+                                       delta=0.000501)  # fmt: skip
         for step, point in enumerate(facts["loss_points"], 1):
             losses = [steps[step - 1]["loss"] for steps in every]
             self.assertEqual((step, step), (point["first"], point["last"]))

@@ -54,7 +54,8 @@ class TensorBoard(unittest.TestCase):
         steps = {s["step"]: s for s in self.lines(out) if "step_us" in s}
         for step in range(first, last + 1):
             line = steps[step]
-            for tag, key in (("whole", "step_us"), ("compute", "compute_us"), ("wait", "wait_us")):
+            for tag in ("compute", "data", "forward", "backward", "wait", "whole"):
+                key = "step_us" if tag == "whole" else tag + "_us"
                 self.assertAlmostEqual(found[f"step_seconds/{tag}"][step], line[key] / 1e6,
                                        delta=2e-6)  # fmt: skip
             self.assertEqual(found["sent_bytes"][step], single(line["sent_bytes"]))

@@ -67,6 +67,20 @@ class Trace(unittest.TestCase):
             self.assertEqual(found, wanted)
         self.assertEqual(len(begins), len(buckets) * (ranks - 1))
 
+    def check_parts(self, trace):
+        """Making the batch, forward, backward: in this order, in their step's computing."""
+        every = {(s["name"], s["pid"], s["args"]["step"]): s for s in trace["traceEvents"]
+                 if s["ph"] == "X" and s["name"] in ("data", "forward", "backward")}  # fmt: skip
+        whole = spans(trace, "compute")
+        self.assertEqual(len(every), 3 * len(whole))
+        for span in whole:
+            at = span["ts"]
+            for name in ("data", "forward", "backward"):
+                part = every[name, span["pid"], span["args"]["step"]]
+                self.assertGreaterEqual(part["ts"], at)
+                at = end(part)
+            self.assertLessEqual(at, end(span))
+
     def check_waits(self, trace, ranks):
         for wait in spans(trace, "wait"):
             if "for" in wait["args"]:
@@ -87,7 +101,8 @@ class Trace(unittest.TestCase):
             self.assertEqual(rank["overwritten"], 0)
         with open(os.path.join(out, "metrics.jsonl"), encoding="utf-8") as file:
             lines = {s["step"]: s for s in map(json.loads, file) if "step_us" in s}
-        for name, key in (("compute", "compute_us"), ("update", "update_us")):
+        for name, key in (("compute", "compute_us"), ("update", "update_us"), ("data", "data_us"),
+                          ("forward", "forward_us"), ("backward", "backward_us")):
             found = {s["args"]["step"]: s["dur"] for s in spans(trace, name, 0)}
             self.assertEqual(len(found), 12)
             for step, line in lines.items():
@@ -95,6 +110,7 @@ class Trace(unittest.TestCase):
         self.assertEqual(len(spans(trace, "checkpoint", 0)), 2)
         for wait in spans(trace, "wait"):
             self.assertGreaterEqual(wait["ts"], 0)
+        self.check_parts(trace)
         self.check_arrows(trace, 4)
         self.check_waits(trace, 4)
         took = {}

@@ -64,10 +64,38 @@ static void totals_are_those_of_the_metrics(void **state)
     assert_true(totals.wait_s == 0 && totals.sent_bytes == 0 && totals.lost == 0);
 }
 
+/* Lower bounds alone: a machine may be as busy as it likes. */
+static void computing_is_told_apart(void **state)
+{
+    (void)state;
+    enum { STEPS = 3, MS = 30 };
+    shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_totals totals = {.size = sizeof totals};
+    shoal_train *train = NULL;
+    desc.model = tiny_model;
+    desc.data = tiny_dir;
+    desc.batch = 8;
+    desc.max_steps = STEPS;
+    desc.compute_ms = MS;
+    assert_ok(shoal_train_create(NULL, &desc, &train));
+    const double forward = train->info.forward_flops / train->pace.total_flops;
+    for (int step = 0; step < STEPS; step++)
+        assert_ok(shoal_train_step(train, &progress));
+    shoal_train_count(train, &totals);
+    shoal_train_destroy(train);
+    assert_true(fabs(totals.data_s + totals.forward_s + totals.backward_s - totals.compute_s) <
+                1e-9);
+    assert_true(totals.data_s > 0 || totals.compute_s > 0);
+    assert_true((totals.data_s + totals.forward_s) * 1e3 >= 0.99 * forward * MS * STEPS);
+    assert_true(totals.backward_s > 0 && forward > 0.1 && forward < 0.9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(totals_are_those_of_the_metrics),
+        CHECK_TEST(computing_is_told_apart),
     };
     return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }
