@@ -22,7 +22,8 @@ enum {
     REPORT_EVENTS_MOST = 400,
     REPORT_WARNINGS_MOST = 200,
     REPORT_PARTS_MOST = 256, /* of a run that was resumed */
-    REPORT_NOTES_MOST = 100
+    REPORT_NOTES_MOST = 100,
+    REPORT_SLOW_MOST = 6 /* causes have a culprit each */
 };
 
 /** The last steps of a rank, for who waited for whom; slot: step % size. */

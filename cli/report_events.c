@@ -50,7 +50,7 @@ static void take(report_run *run, json_t *line)
         run->workers = json_integer_value(json_object_get(line, "workers"));
     run->members_epoch = json_integer_value(json_object_get(line, "members_epoch"));
     run->ended = run->ended || strcmp(event, "end") == 0;
-    if (strcmp(event, "slow") == 0 && json_array_size(run->slow) < 2)
+    if (strcmp(event, "slow") == 0 && json_array_size(run->slow) < REPORT_SLOW_MOST)
         json_array_append(run->slow, line);
     run->events_left_out += keep(run->events, line, REPORT_EVENTS_MOST);
 }

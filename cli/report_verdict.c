@@ -9,6 +9,7 @@
 #include "answer.h"
 #include "report.h"
 #include "shoal/watch.h"
+#include "slow_words.h"
 
 enum { SENTENCE = 512 };
 
@@ -80,6 +81,14 @@ static void tell_network(const json_t *slow, char *text, char *evidence)
                  out * 8e-6, in * 8e-6);
 }
 
+static void tell_other(const json_t *slow, const slow_words *w, char *text, char *evidence)
+{
+    snprintf(text, SENTENCE, "Rank %" PRId64 " (%.64s) %s %.2f %s; all wait for it.",
+             (int64_t)json_integer_value(json_object_get(slow, "culprit")), text_of(slow, "host"),
+             w->what, number_of(slow, w->key), w->unit);
+    snprintf(evidence, SENTENCE, "%s", w->evidence);
+}
+
 static json_t *one_of(const report_run *run, json_t *slow)
 {
     char text[SENTENCE] = "", evidence[SENTENCE] = "";
@@ -88,6 +97,8 @@ static json_t *one_of(const report_run *run, json_t *slow)
         tell_compute(run, slow, text, evidence);
     else if (strcmp(cause, "network") == 0)
         tell_network(slow, text, evidence);
+    else if (slow_words_of(cause) != NULL)
+        tell_other(slow, slow_words_of(cause), text, evidence);
     else
         return NULL;
     json_t *one = json_copy(slow);

@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "shoal/watch.h"
+#include "slow_words.h"
 
 json_t *stragglers_of(const shoal_train *train, uint32_t workers)
 {
@@ -23,6 +24,10 @@ json_t *stragglers_of(const shoal_train *train, uint32_t workers)
         answer_set_number(one, "sends_bytes_s", r.sends_bytes_s);
         answer_set_number(one, "receives_bytes_s", r.receives_bytes_s);
         answer_set_text(one, "cause", r.cause);
+        answer_set_number(one, "data_ms", r.data_ms);
+        answer_set_number(one, "disk_ms", r.disk_ms);
+        answer_set_number(one, "paused_ms", r.paused_ms);
+        answer_set_number(one, "samples", r.samples);
         json_array_append_new(all, one);
     }
     return all;
@@ -34,6 +39,14 @@ static void print_rate(double bytes_per_s)
         printf(" %9.4g", bytes_per_s * 8e-6);
     else
         printf(" %9s", "-");
+}
+
+static double number_of(const shoal_train_rank *r, const char *key)
+{
+    return strcmp(key, "data_ms") == 0     ? r->data_ms
+           : strcmp(key, "disk_ms") == 0   ? r->disk_ms
+           : strcmp(key, "paused_ms") == 0 ? r->paused_ms
+                                           : r->samples;
 }
 
 static void print_verdict(uint32_t rank, const shoal_train_rank *r)
@@ -48,6 +61,10 @@ static void print_verdict(uint32_t rank, const shoal_train_rank *r)
                rank, r->host,
                (r->sends_bytes_s > r->receives_bytes_s ? r->sends_bytes_s : r->receives_bytes_s) *
                    8e-6);
+    const slow_words *w = slow_words_of(r->cause);
+    if (w != NULL)
+        printf("  rank %u (%s) %s %.2f %s; all wait for it\n", rank, r->host, w->what,
+               number_of(r, w->key), w->unit);
 }
 
 void stragglers_table(const shoal_train *train, uint32_t workers, uint64_t steps)

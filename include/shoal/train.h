@@ -299,9 +299,12 @@ typedef struct shoal_train_rank {
     uint64_t since_step; /* from which step on it was last in nearly every one */
     /** Of its best connection each way while there was something to send; 0: not known (shm). */
     double sends_bytes_s, receives_bytes_s;
-    /** "compute", "network": it is a straggler, for this reason, and the only one; "": it is none,
-     *  or not surely: docs/status.md. */
+    /** "compute", "network", "input", "load", "disk", "pause": it is a straggler, for this reason,
+     *  and the only one; "": it is none, or not surely: docs/status.md. */
     char cause[16];
+    /** Means per step over the run: making batches (part of compute_ms), writing its own part of
+     * checkpoints, not running at all (pauses of 0.2 s and more); samples. */
+    double data_ms, disk_ms, paused_ms, samples;
 } shoal_train_rank;
 /** After shoal_train_summarise; equal on every rank. @return SHOAL_OK | EINVAL (no such worker, or
  *  nothing to compare: a single worker, a plan, no exchange) */

@@ -1432,6 +1432,10 @@ class shoal_train_rank(C.Structure):
         ("sends_bytes_s", C.c_double),
         ("receives_bytes_s", C.c_double),
         ("cause", C.c_char * 16),
+        ("data_ms", C.c_double),
+        ("disk_ms", C.c_double),
+        ("paused_ms", C.c_double),
+        ("samples", C.c_double),
     ]
 
 

@@ -119,6 +119,10 @@ void shoali_comm_forget_residuals(shoal_comm *comm);
 /** Whom all wait for now, and why ("compute", "network"); false: nobody. Any thread. */
 bool shoali_comm_slowest(const shoal_comm *comm, uint32_t *rank_out, const char **cause_out);
 
+/** Time in which this process did not run though it had to (SIGSTOP, a frozen virtual machine), in
+ * pauses of 0.2 s and more, at least. Any thread. */
+uint64_t shoali_comm_paused_us(const shoal_comm *comm);
+
 /** For drivers of protocols: the job's seed, and the default deadline of its operations. */
 uint64_t shoali_comm_seed(const shoal_comm *comm);
 int64_t shoali_comm_op_timeout_us(const shoal_comm *comm);

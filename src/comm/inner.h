@@ -184,6 +184,8 @@ struct shoal_comm {
 
     /* progress */
     uint64_t now_us, next_beat_us, doing_since_us;
+    uint64_t beat_cpu_us;       /* of this thread's processor time, at the last beat */
+    _Atomic uint64_t paused_us; /* in pauses of SHOALI_PAUSE_US and more, since the beginning */
     char last_name[SHOALI_OP_TEXT_BYTES]; /* of the last operation that ended */
     shoal_op *open;                       /* in order of age */
     shoal_op **open_last;
@@ -374,7 +376,8 @@ void shoali_view_timers(shoal_comm *comm);
 /** Look whether the process behind an endpoint has certainly ended, for peer->ended. */
 void shoali_view_look(shoal_comm *comm, uint32_t endpoint);
 uint64_t shoali_view_next_us(const shoal_comm *comm);
-enum { SHOALI_LATE_US = 50 * 1000 }; /* a round may take that long, no longer */
+enum { SHOALI_LATE_US = 50 * 1000 };   /* a round may take that long, no longer */
+enum { SHOALI_PAUSE_US = 200 * 1000 }; /* so late is no busy machine's scheduler any more */
 /** Lateness of this thread is no silence of others. */
 void shoali_view_late(shoal_comm *comm, uint64_t late_us);
 /** "; it was last doing all-reduce 7 (...) for 0.4 s" or "". */

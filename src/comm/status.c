@@ -93,6 +93,11 @@ shoal_status shoali_status_open(shoal_comm *comm, uint32_t number)
     return shoali_watch_open(&desc, &comm->watch);
 }
 
+uint64_t shoali_comm_paused_us(const shoal_comm *comm)
+{
+    return atomic_load(&comm->paused_us);
+}
+
 bool shoali_comm_slowest(const shoal_comm *comm, uint32_t *rank_out, const char **cause_out)
 {
     return shoali_watch_slowest(comm->watch, rank_out, cause_out);

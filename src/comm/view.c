@@ -54,6 +54,10 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us)
         comm->outdated_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
         comm->stood_us = late_us;
     }
+    const uint64_t cpu_us = shoali_thread_cpu_ns() / 1000;
+    const uint64_t worked_us = cpu_us > comm->beat_cpu_us ? cpu_us - comm->beat_cpu_us : 0;
+    if (late_us >= worked_us + SHOALI_PAUSE_US) /* it did not run: it was stopped, or frozen */
+        atomic_fetch_add(&comm->paused_us, late_us - worked_us);
     shoali_log(DEBUG, "this process was late by %.3f s", (double)late_us * 1e-6);
 }
 
@@ -353,6 +357,7 @@ void shoali_view_timers(shoal_comm *comm)
 {
     if (comm->now_us >= comm->next_beat_us) {
         comm->next_beat_us = comm->now_us + (uint64_t)comm->peer_timeout_us / BEATS_PER_TIMEOUT;
+        comm->beat_cpu_us = shoali_thread_cpu_ns() / 1000;
         if (comm->watch != NULL) {
             beat(comm);
             shoali_watch_judge(comm->watch);

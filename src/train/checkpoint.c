@@ -186,6 +186,7 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     SHOALI_TRY(shoali_checkpoint_make(train->desc.out, which, folder));
     SHOALI_TRY(shoali_metrics_mark(train));
     SHOALI_TRY(shoali_checkpoint_write_rank(train, folder, train->step, false));
+    train->disk_us += (double)(shoali_now_us() - began_us); /* the part that each rank has */
     float *whole = NULL;
     if (train->hybrid != NULL)
         SHOALI_TRY(shoali_hybrid_collect(train, &whole));

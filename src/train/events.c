@@ -126,11 +126,13 @@ static json_t *number(double value)
 /* Whom the verdict names, with its evidence. */
 static json_t *verdict_on(uint32_t rank, const shoal_train_rank *r)
 {
-    return json_pack("{s:i, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f, s:f}", "culprit", (int)rank,
-                     "host", r->host, "cause", r->cause, "caused_ms", r->caused_ms, "last_share",
-                     r->last_share, "since_step", (json_int_t)r->since_step, "compute_ms",
-                     r->compute_ms, "wait_ms", r->wait_ms, "sends_bytes_s", r->sends_bytes_s,
-                     "receives_bytes_s", r->receives_bytes_s);
+    return json_pack("{s:i, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+                     "culprit", (int)rank, "host", r->host, "cause", r->cause, "caused_ms",
+                     r->caused_ms, "last_share", r->last_share, "since_step",
+                     (json_int_t)r->since_step, "compute_ms", r->compute_ms, "wait_ms", r->wait_ms,
+                     "sends_bytes_s", r->sends_bytes_s, "receives_bytes_s", r->receives_bytes_s,
+                     "data_ms", r->data_ms, "disk_ms", r->disk_ms, "paused_ms", r->paused_ms,
+                     "samples", r->samples);
 }
 
 shoal_status shoali_events_end(const shoal_train *train)

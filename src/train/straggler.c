@@ -6,52 +6,77 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "comm/comm.h"
 #include "driver/driver.h"
 #include "train/trainer.h"
 #include "watch/slow.h"
 
 enum { RECENT_STEPS = 256 }; /* the last so many steps are looked at */
 
-void shoali_straggler_step(shoal_train *train, uint64_t step, double compute_us, double step_us)
+/* Columns of what is kept of each step; the first is of the step, the others are of the rank. */
+enum { STEP_US, COMPUTE_US, DATA_US, DISK_US, PAUSED_US, SAMPLES, COLUMNS };
+enum { MEANS = 6 }; /* of the run: compute, wait, data, disk, paused, samples */
+
+void shoali_straggler_step(shoal_train *train, uint64_t step, const shoali_step_times *times)
 {
-    if (train->recent_us == NULL)
+    if (train->recent == NULL)
         return;
-    train->recent_us[step % RECENT_STEPS] = (float)compute_us;
-    train->recent_us[RECENT_STEPS + step % RECENT_STEPS] = (float)step_us;
+    const uint64_t paused_us = shoali_comm_paused_us(train->comm);
+    const double paused = paused_us > train->paused_us ? (double)(paused_us - train->paused_us) : 0;
+    const double values[COLUMNS] = {
+        times->step_us, times->compute_us, times->data_us, train->disk_us, paused, times->samples};
+    for (size_t i = 0; i < COLUMNS; i++)
+        train->recent[i * RECENT_STEPS + step % RECENT_STEPS] = (float)values[i];
+    train->totals.disk_us += train->disk_us;
+    train->totals.paused_us += paused;
+    train->totals.own_samples += times->samples;
+    train->disk_us = 0;
+    train->paused_us = paused_us;
 }
 
 /* All that is summed over the ranks, each of which fills in its own. */
 typedef struct tables {
-    float *compute_us; /* [RECENT_STEPS][ranks] */
-    float *sends;      /* [ranks][ranks] bytes per second; 0: not known */
-    float *means;      /* [ranks][2] of all steps: compute_us, wait_us */
-    float *step_us;    /* [RECENT_STEPS] mean over ranks */
+    float *column[COLUMNS]; /* [RECENT_STEPS][ranks]; of STEP_US [RECENT_STEPS] mean over ranks */
+    float *sends;           /* [ranks][ranks] bytes per second; 0: not known */
+    float *means;           /* [ranks][MEANS] of all steps */
+    float *all;
     size_t count;
 } tables;
 
 static shoal_status make_tables(uint32_t ranks, tables *t)
 {
-    const size_t pairs = (size_t)ranks * ranks, recent = (size_t)RECENT_STEPS * ranks;
-    t->count = recent + pairs + 2 * (size_t)ranks + RECENT_STEPS;
-    t->compute_us = shoali_alloc_array(t->count, sizeof *t->compute_us);
-    if (t->compute_us == NULL)
+    const size_t pairs = (size_t)ranks * ranks, each = (size_t)RECENT_STEPS * ranks;
+    t->count = RECENT_STEPS + (COLUMNS - 1) * each + pairs + MEANS * (size_t)ranks;
+    t->all = shoali_alloc_array(t->count, sizeof *t->all);
+    if (t->all == NULL)
         return SHOAL_ENOMEM;
-    t->sends = t->compute_us + recent;
+    t->column[STEP_US] = t->all;
+    for (size_t i = 1; i < COLUMNS; i++)
+        t->column[i] = t->all + RECENT_STEPS + (i - 1) * each;
+    t->sends = t->column[COLUMNS - 1] + each;
     t->means = t->sends + pairs;
-    t->step_us = t->means + 2 * (size_t)ranks;
     return SHOAL_OK;
+}
+
+static void fill_steps(const shoal_train *train, const tables *t)
+{
+    const uint64_t from = train->step > RECENT_STEPS ? train->step - RECENT_STEPS : 0;
+    for (uint64_t s = from; s < train->step; s++) {
+        const float *recent = &train->recent[s % RECENT_STEPS];
+        t->column[STEP_US][s - from] = recent[0] / (float)train->member_count;
+        for (size_t i = 1; i < COLUMNS; i++)
+            t->column[i][(s - from) * train->workers + train->rank] = recent[i * RECENT_STEPS];
+    }
 }
 
 static shoal_status fill(const shoal_train *train, const tables *t)
 {
-    uint64_t from = train->step > RECENT_STEPS ? train->step - RECENT_STEPS : 0;
-    double n = train->totals.steps > 0 ? (double)train->totals.steps : 1;
-    uint32_t ranks = train->workers, me = train->rank;
-    for (uint64_t s = from; s < train->step; s++) {
-        const float *recent = &train->recent_us[s % RECENT_STEPS];
-        t->compute_us[(s - from) * ranks + me] = recent[0];
-        t->step_us[s - from] = recent[RECENT_STEPS] / (float)train->member_count;
-    }
+    const shoali_totals *sum = &train->totals;
+    const double n = sum->steps > 0 ? (double)sum->steps : 1;
+    const double means[MEANS] = {sum->compute_us, sum->wait_us,   sum->data_us,
+                                 sum->disk_us,    sum->paused_us, sum->own_samples};
+    const uint32_t ranks = train->workers, me = train->rank;
+    fill_steps(train, t);
     for (uint32_t i = 0; i < ranks; i++) {
         shoal_peer_stats stats = {.size = sizeof stats};
         SHOALI_TRY(shoal_comm_peer_stats(train->comm, i, &stats));
@@ -59,8 +84,8 @@ static shoal_status fill(const shoal_train *train, const tables *t)
             t->sends[(size_t)me * ranks + i] = (float)shoali_slow_rate(
                 (double)stats.acked_bytes, (double)stats.busy_us, (double)stats.line_bytes_s);
     }
-    t->means[2 * me] = (float)(train->totals.compute_us / n);
-    t->means[2 * me + 1] = (float)(train->totals.wait_us / n);
+    for (size_t i = 0; i < MEANS; i++)
+        t->means[MEANS * me + i] = (float)(means[i] / n);
     return SHOAL_OK;
 }
 
@@ -113,24 +138,38 @@ static shoal_status judge(shoal_train *train, shoali_slow_input *input, uint64_t
     return ok ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
+static void take_means(shoal_train *train, const float *means, shoali_slow_input *input)
+{
+    for (uint32_t i = 0; i < train->workers; i++) {
+        const float *of = means + (size_t)MEANS * i;
+        train->ranks[i] = (shoal_train_rank){.size = sizeof *train->ranks,
+                                             .compute_ms = (double)of[0] * 1e-3,
+                                             .wait_ms = (double)of[1] * 1e-3,
+                                             .data_ms = (double)of[2] * 1e-3,
+                                             .disk_ms = (double)of[3] * 1e-3,
+                                             .paused_ms = (double)of[4] * 1e-3,
+                                             .samples = (double)of[5]};
+        input->wait_us += (double)of[1] / train->member_count;
+    }
+}
+
 static shoal_status collect(shoal_train *train, const tables *t)
 {
     uint32_t ranks = train->workers;
     uint32_t steps = train->step < RECENT_STEPS ? (uint32_t)train->step : RECENT_STEPS;
-    shoali_slow_input input = {
-        .ranks = ranks, .windows = steps, .compute_us = t->compute_us, .step_us = t->step_us};
+    shoali_slow_input input = {.ranks = ranks,
+                               .windows = steps,
+                               .step_us = t->column[STEP_US],
+                               .compute_us = t->column[COMPUTE_US],
+                               .data_us = t->column[DATA_US],
+                               .disk_us = t->column[DISK_US],
+                               .paused_us = t->column[PAUSED_US],
+                               .samples = t->column[SAMPLES]};
     SHOALI_TRY(fill(train, t));
-    SHOALI_TRY(
-        shoali_train_reduce(train, t->compute_us, t->count, SHOAL_SUM, "who waited for whom"));
-    for (uint32_t i = 0; i < ranks; i++) {
-        shoal_train_rank *r = &train->ranks[i];
-        *r = (shoal_train_rank){.size = sizeof *r};
-        r->compute_ms = (double)t->means[2 * i] * 1e-3;
-        r->wait_ms = (double)t->means[2 * i + 1] * 1e-3;
-        input.wait_us += (double)t->means[2 * i + 1] / train->member_count;
-    }
+    SHOALI_TRY(shoali_train_reduce(train, t->all, t->count, SHOAL_SUM, "who waited for whom"));
+    take_means(train, t->means, &input);
     for (uint32_t s = 0; s < steps; s++)
-        input.steps += t->step_us[s] > 0; /* not of the run that this one goes on from */
+        input.steps += input.step_us[s] > 0; /* not of the run that this one goes on from */
     best_links(t->sends, ranks, train->ranks);
     SHOALI_TRY(judge(train, &input, train->step - steps));
     return name_hosts(train);
@@ -139,11 +178,11 @@ static shoal_status collect(shoal_train *train, const tables *t)
 shoal_status shoali_straggler_collect(shoal_train *train)
 {
     tables t;
-    if (train->recent_us == NULL)
+    if (train->recent == NULL)
         return SHOAL_OK;
     SHOALI_TRY(make_tables(train->workers, &t));
     shoal_status status = collect(train, &t);
-    shoali_free(t.compute_us);
+    shoali_free(t.all);
     train->judged = status == SHOAL_OK;
     return status;
 }
@@ -153,11 +192,11 @@ shoal_status shoali_straggler_open(shoal_train *train)
     if (train->comm == NULL || train->workers < 2 || train->server || train->desc.no_exchange ||
         train->hybrid != NULL)
         return SHOAL_OK;
-    if (train->recent_us == NULL)
-        train->recent_us = shoali_arena_array(train->arena, 2 * RECENT_STEPS,
-                                              sizeof *train->recent_us);
+    if (train->recent == NULL)
+        train->recent = shoali_arena_array(train->arena, COLUMNS * RECENT_STEPS,
+                                           sizeof *train->recent);
     train->ranks = shoali_arena_array(train->arena, train->workers, sizeof *train->ranks);
-    return train->recent_us != NULL && train->ranks != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    return train->recent != NULL && train->ranks != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 shoal_status shoal_train_rank_of(const shoal_train *train, uint32_t rank,

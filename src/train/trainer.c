@@ -355,7 +355,7 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
     times->step_us = (double)(shoali_now_us() - start);
     account(train, times);
     shoali_choice_stepped(train, times);
-    shoali_straggler_step(train, before, times->compute_us, times->step_us);
+    shoali_straggler_step(train, before, times);
     return shoali_metrics_step(train, times);
 }
 

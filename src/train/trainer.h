@@ -18,6 +18,7 @@ typedef struct shoali_totals {
     uint64_t steps, skipped;
     double step_us, compute_us, wait_us, comm_us, encode_us, decode_us, update_us;
     double data_us, forward_us, backward_us; /* of compute_us */
+    double disk_us, paused_us, own_samples;  /* for straggler.c */
     double payload_bytes, received_bytes, raw_bytes;
     uint64_t samples; /* of all workers */
 } shoali_totals;
@@ -151,7 +152,9 @@ struct shoal_train {
     shoali_metrics_marks marks;
     shoali_apart apart;
 
-    float *recent_us; /* straggler.c: compute time of the last steps, and theirs; NULL: alone */
+    float *recent;           /* straggler.c: what is judged of the last steps; NULL: alone */
+    double disk_us;          /* writing its part of checkpoints, since the last step */
+    uint64_t paused_us;      /* of the communicator, at the end of the last step */
     shoal_train_rank *ranks; /* [workers] what they measured, once judged */
     bool judged;
 
@@ -293,7 +296,6 @@ void shoali_gradients_end(shoal_train *train);
 
 /* straggler.c */
 SHOAL_MUST_USE shoal_status shoali_straggler_open(shoal_train *train);
-void shoali_straggler_step(shoal_train *train, uint64_t step, double compute_us, double step_us);
 /** Collective, after the last step. */
 SHOAL_MUST_USE shoal_status shoali_straggler_collect(shoal_train *train);
 
@@ -318,6 +320,8 @@ typedef struct shoali_step_times {
     bool skipped;
     shoal_sync_stats sync;
 } shoali_step_times;
+/** straggler.c: a step is made. */
+void shoali_straggler_step(shoal_train *train, uint64_t step, const shoali_step_times *times);
 SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);
 /** What codec = "auto" measured and chose; probe_us: how long that took. */

@@ -28,7 +28,8 @@ enum { MEDIAN_OF = 1024, REPLICATES = 200, TAIL = 2, SEED = 1 };
 
 const char *shoali_slow_name(uint32_t cause)
 {
-    static const char *const names[] = {"", "compute", "network"};
+    static const char *const names[SHOALI_SLOW_CAUSES] = {"",     "compute", "network", "input",
+                                                          "load", "disk",    "pause"};
     return names[cause < SHOALI_SLOW_CAUSES ? cause : SHOALI_SLOW_NOT];
 }
 
@@ -149,17 +150,21 @@ static void count_last(const shoali_slow_input *in, shoali_slow *out)
 
 /* By how much a rank computes longer than the slowest of the others, below zero where it does not:
  * of equal workers each is last now and then, but none is on the whole. */
-static shoali_slow_mean excess_of(const shoali_slow_input *in, uint32_t rank)
+shoali_slow_mean shoali_slow_excess(const shoali_slow_input *in, const float *table, uint32_t rank)
 {
     double series[SHOALI_SLOW_WINDOWS];
     uint32_t count = 0;
     for (uint32_t w = 0; w < in->windows; w++) {
-        const float *row = in->compute_us + (size_t)w * in->ranks;
-        double others = 0;
-        for (uint32_t i = 0; i < in->ranks; i++)
-            if (i != rank && (double)row[i] > others)
-                others = (double)row[i];
-        if (row[rank] > 0 && others > 0)
+        const float *took = in->compute_us + (size_t)w * in->ranks;
+        const float *row = table + (size_t)w * in->ranks;
+        double others = 0, there = 0;
+        for (uint32_t i = 0; i < in->ranks; i++) {
+            if (i == rank)
+                continue;
+            others = fmax(others, (double)row[i]);
+            there = fmax(there, (double)took[i]);
+        }
+        if (took[rank] > 0 && there > 0)
             series[count++] = (double)row[rank] - others;
     }
     return shoali_slow_bootstrap(series, count);
@@ -172,8 +177,11 @@ static void judge_compute(const shoali_slow_input *in, double step_us, shoali_sl
     for (uint32_t i = 1; i < in->ranks; i++)
         if (out[i].caused_us > out[worst].caused_us)
             worst = i;
-    if (out[worst].last_share >= LAST_SHARE && excess_of(in, worst).low > EFFECT_SHARE * step_us)
-        out[worst].cause = SHOALI_SLOW_COMPUTE;
+    if (out[worst].cause != SHOALI_SLOW_NOT || out[worst].last_share < LAST_SHARE)
+        return;
+    const shoali_slow_mean excess = shoali_slow_excess(in, in->compute_us, worst);
+    if (excess.low > EFFECT_SHARE * step_us)
+        out[worst].cause = shoali_slow_why(in, worst, excess.mean);
 }
 
 /* ------------------------------------------------------------------ links */
@@ -235,6 +243,9 @@ void shoali_slow_judge(const shoali_slow_input *input, shoali_slow *out)
     in.windows -= skipped;
     in.compute_us += (size_t)skipped * in.ranks;
     in.step_us += skipped;
+    const float **more[] = {&in.data_us, &in.disk_us, &in.paused_us, &in.samples};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        *more[i] = *more[i] != NULL ? *more[i] + (size_t)skipped * in.ranks : NULL;
     const double middle = median_link(&in);
     for (uint32_t i = 0; i < in.ranks; i++)
         out[i] = (shoali_slow){.last_since = in.windows, .median_link_s = middle};
@@ -244,6 +255,8 @@ void shoali_slow_judge(const shoali_slow_input *input, shoali_slow *out)
     if (in.steps < SHOAL_VERDICT_STEPS || in.ranks == 0)
         return;
     const shoali_slow_mean step = step_of(&in);
+    shoali_slow_judge_pause(&in, out);
     judge_compute(&in, step.mean, out);
+    shoali_slow_judge_disk(&in, step.mean, out);
     judge_network(&in, step, middle, out);
 }

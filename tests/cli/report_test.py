@@ -264,6 +264,21 @@ class Report(unittest.TestCase):
             rate = min(line["acked_bytes"] / line["busy_us"] * 1e6, line["line_bytes_s"])
             self.assertAlmostEqual(rate, slow["bytes_s"], delta=1)
 
+    def test_every_cause_is_told_with_its_number(self):
+        out = self.copy("causes")
+        for cause, key, says in (("input", "data_ms", "slow at making its batches: 7.25 ms"),
+                                 ("load", "samples", "has more samples than the others: 7.25 per"),
+                                 ("disk", "disk_ms", "its part of checkpoints: 7.25 ms"),
+                                 ("pause", "paused_ms", "pauses now and then, for at least 7.25")):
+            with open(os.path.join(out, "events.jsonl"), "a", encoding="utf-8") as file:
+                file.write(json.dumps({"event": "slow", "culprit": 2, "cause": cause,
+                                       "host": "a & b", key: 7.25}) + "\n")  # fmt: skip
+            told, text = self.facts(out)[0]["verdict"]["slow"][-1], self.page(out).text
+            self.assertEqual((2, cause), (told["culprit"], told["cause"]))
+            self.assertRegex(text, rf"Rank 2 \(a & b\) .*{says}.*; all wait for it")
+            self.assertIn(told["evidence"], text)
+        self.assertEqual(4, len(self.facts(out)[0]["verdict"]["slow"]))
+
     def test_a_lost_rank_and_the_members_after_it(self):
         out = self.path("lost")
         argv = list(map(str, [shoal.SHOAL, *self.words(out, "--on-loss", "reform", "--steps", 40,
