@@ -238,7 +238,8 @@ static void has_place(launch_job *j, uint32_t rank)
 }
 
 /* What ranks say (meet/launch.h), in words of three bytes, each written at once: s, the job goes on
- * without those that are lost; k, ranks keep their state when they are told to end; p, a spare has taken a place. */
+ * without those that are lost; k, ranks keep their state when they are told to end; p, a spare has
+ * taken a place. */
 static void hear_word(launch_job *j)
 {
     enum { WORD = 3 };
