@@ -17,6 +17,7 @@
 #include "cli.h"
 #include "hosts.h"
 #include "launch_job.h"
+#include "shoal/watch.h"
 #include "throttle.h"
 
 enum { KILL_AFTER_MS = 5000, LEFT_BEHIND_MS = 2000, KEEPING_MS = 60 * 1000 };
@@ -295,6 +296,15 @@ static void hold_broken_pipes(bool hold)
         (void)sigtimedwait(&pipes, NULL, &at_once);
 }
 
+/* Of ranks that were killed, or ended by a signal: nobody answers at their status sockets. Asking
+ * finds them; whoever else has the job's name need not answer. */
+static void forget_sockets(void)
+{
+    shoal_watch *watch = NULL;
+    if (shoal_watch_ask(getenv("SHOAL_JOB"), 1, &watch) == SHOAL_OK)
+        shoal_watch_close(watch);
+}
+
 /* First code of the job: in the lab it runs as first process of the new namespaces. */
 static int run_job(void *arg)
 {
@@ -345,6 +355,8 @@ static int run_job(void *arg)
             close(j->word[i]);
     if (signals >= 0)
         close(signals);
+    if (desc->hosts == NULL)
+        forget_sockets();
     return j->survives && j->through ? CLI_OK : j->code;
 }
 

@@ -115,6 +115,14 @@ class Status(unittest.TestCase):
             self.assertIn("no job runs on this host", r.stderr)
             self.assertEqual(self.sockets(), [])
 
+    def test_a_job_that_was_told_to_end_leaves_nothing(self):
+        child = self.train()
+        self.until(lambda r: r.returncode == 0)
+        self.assertEqual(len(self.sockets()), 2)
+        child.terminate()
+        child.wait()
+        self.assertEqual(self.sockets(), [])
+
     def test_a_stopped_job_is_listed_and_does_not_answer(self):
         self.train(SHOAL_JOB="other")
         self.until(lambda r: r.returncode == 0, "other")
