@@ -4,6 +4,7 @@
     kept = Trainings(folder, stamp, keep)             stamp: what was measured with; keep: see below
     kept.data("digits --train 2000 --test 1000")      a set that `shoal data` makes, once
     kept.run(folder, "--model", "lenet", ...)         `shoal train`'s JSON, measured once
+    kept.sim("--sync", "diloco", ...)                 `shoal sim`'s
 
 A run is known by all its arguments, so a comparison that was cut goes on where it stopped.
 SHOAL_CLAIMS_PREFIX is a command to put in front of each, such as `nice -n 15`."""
@@ -56,9 +57,9 @@ class Trainings:
         self.folder, self.stamp, self.keep, self.note = folder, stamp, keep, note
         os.makedirs(os.path.join(folder, "runs"), exist_ok=True)
 
-    def data(self, recipe):
-        """The folder of `shoal data RECIPE`."""
-        folder = os.path.join(self.folder, recipe.replace(" ", "").replace("--", "-"))
+    def data(self, recipe, name=None):
+        """The folder of `shoal data RECIPE`; its name, where the recipe is too long for one."""
+        folder = os.path.join(self.folder, name or recipe.replace(" ", "").replace("--", "-"))
         if not os.path.exists(os.path.join(folder, "complete")):
             shoal("data", *recipe.split(), "--out", folder)
             with open(os.path.join(folder, "complete"), "w", encoding="utf-8"):
@@ -68,13 +69,20 @@ class Trainings:
     def run(self, data, *args):
         """`shoal train --data FOLDER ARGS`'s result, measured if it is not there yet."""
         key = shlex.join([os.path.relpath(data, self.folder), *map(str, args)])
+        return self._kept(key, "train", "--data", data, *args)
+
+    def sim(self, *args):
+        """`shoal sim ARGS`'s result likewise."""
+        return self._kept(shlex.join(["sim", *map(str, args)]), "sim", *args)
+
+    def _kept(self, key, *command):
         named = key + json.dumps(self.stamp, sort_keys=True)
         name = hashlib.sha256(named.encode()).hexdigest()[:20] + ".json"
         path = os.path.join(self.folder, "runs", name)
         new = not os.path.exists(path)
         if new:
             begin = time.monotonic()
-            text = shoal("train", "--data", data, *args, "--json", "--quiet")
+            text = shoal(*command, "--json", "--quiet")
             run = {"run": key, "result": json.loads(text.splitlines()[-1])}
             run["seconds"] = round(time.monotonic() - begin, 2)
             self.keep(path, self.stamp, run)
