@@ -15,8 +15,8 @@ import soak_checks  # noqa: E402
 
 SAMPLES, BATCH = 320, 8
 
-# As soon as a rank has made so many steps, it loses the other part: no way there, and where `reset`
-# is set what connects to it is reset.
+# As soon as one rank has made so many steps, each loses the other part: no way there, and where
+# `reset` is set what connects to it is reset.
 JOB = """
 export SHOAL_STATUS_DIR={out}.status
 file={out}/metrics.jsonl
@@ -25,7 +25,9 @@ case " {left} " in
 *" $RANK "*) others="{right}" ;;
 *) others="{left}"; [ {one_way} = 0 ] || others= ;;
 esac
-( until [ "$(wc -l 2>/dev/null <$file)" -ge {after} ] 2>/dev/null; do sleep 0.02; done
+( until [ -e {out}.cut ]; do
+    [ "$(wc -l 2>/dev/null <$file)" -ge {after} ] 2>/dev/null && touch {out}.cut || sleep 0.02
+  done
   for r in $others; do ip route add {route} 10.77.0.$((r + 1))/32; done
   [ {reset} = 0 ] || for r in $others; do ss -K dst 10.77.0.$((r + 1)); done
   {heal}
