@@ -16,6 +16,10 @@ pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8) # words of tokenizers
 pkg_check_modules(FREETYPE REQUIRED IMPORTED_TARGET freetype2)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+option(SHOAL_LIBFABRIC "the transport libfabric, where its headers are" ON)
+if(SHOAL_LIBFABRIC)
+  pkg_check_modules(LIBFABRIC libfabric>=1.14) # packages.txt; without it the row says so
+endif()
 if(SHOAL_TESTS)
   pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
   pkg_check_modules(NLOPT REQUIRED IMPORTED_TARGET nlopt) # cross-checks

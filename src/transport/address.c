@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-enum { IP_LIST_BYTES = 240, MOST_RANK = 65535 };
+enum { IP_LIST_BYTES = 240, SHORT_LIST_BYTES = 120, MOST_RANK = 65535 };
 
 /* ---------------------------------------------------------------- numeric addresses */
 
@@ -228,20 +228,20 @@ uint64_t shoali_address_wires(const shoali_address *mine, const shoali_address *
 
 /* ---------------------------------------------------------------- text */
 
-/* What does not fit is left out: eight addresses of IPv4 do, or six of IPv6. */
+/* What does not fit is left out: eight addresses of IPv4 do, or six of IPv6; beside an endpoint of
+ * libfabric half as many. */
 static void format_ips(const shoali_address *a, char out[IP_LIST_BYTES])
 {
-    size_t used = 0;
+    size_t used = 0, most = a->fabric[0] != '\0' ? SHORT_LIST_BYTES : IP_LIST_BYTES;
     out[0] = '\0';
     for (uint32_t i = 0; i < a->ip_count; i++) {
         char ip[SHOALI_IP_TEXT_BYTES], bits[8] = "";
         shoali_ip_format(&a->ips[i], ip);
         if (a->subnet_bits[i] != 0)
             snprintf(bits, sizeof bits, "/%u", a->subnet_bits[i]);
-        if (used + strlen(ip) + strlen(bits) + 2 > IP_LIST_BYTES)
+        if (used + strlen(ip) + strlen(bits) + 2 > most)
             return;
-        used += (size_t)snprintf(out + used, IP_LIST_BYTES - used, "%s%s%s", i > 0 ? "," : "", ip,
-                                 bits);
+        used += (size_t)snprintf(out + used, most - used, "%s%s%s", i > 0 ? "," : "", ip, bits);
     }
 }
 
@@ -263,9 +263,10 @@ void shoali_address_format(const shoali_address *a, char out[SHOALI_ADDRESS_BYTE
     }
     if (a->pid != 0)
         snprintf(pid, sizeof pid, " pid=%" PRIu64 ",%" PRIu64, a->pid, a->pid_space);
-    snprintf(out, SHOALI_ADDRESS_BYTES, "host=%s port=%u ip=%s boot=%s netns=%" PRIu64 "%s%s%s%s%s",
-             a->host, a->port, ips, a->boot, a->netns, relay, pid,
-             a->launch[0] != '\0' ? " launch=" : "", a->launch, via);
+    snprintf(out, SHOALI_ADDRESS_BYTES,
+             "host=%s port=%u ip=%s boot=%s netns=%" PRIu64 "%s%s%s%s%s%s%s", a->host, a->port, ips,
+             a->boot, a->netns, relay, pid, a->launch[0] != '\0' ? " launch=" : "", a->launch,
+             a->fabric[0] != '\0' ? " fabric=" : "", a->fabric, via);
 }
 
 static bool parse_number(const char *text, uint64_t max, uint64_t *out)
@@ -360,6 +361,8 @@ static bool parse_item(const char *key, char *value, shoali_address *a)
         return parse_process(value, a);
     if (strcmp(key, "launch") == 0)
         return copy_text(value, a->launch, sizeof a->launch);
+    if (strcmp(key, "fabric") == 0)
+        return copy_text(value, a->fabric, sizeof a->fabric);
     if (strcmp(key, "relay") == 0 && parse_number(value, UINT16_MAX, &number)) {
         a->relay_port = (uint16_t)number;
         return a->relay_port != 0;

@@ -5,6 +5,7 @@
  *   "... pid=17,4026531836"            its process: number, PID namespace
  *   "... launch=9f2c11d0.3"            its name with its launcher
  *   "... via=2,10.78.1.2,40124"        the relay of rank 2 leads there; added by who dials
+ *   "... fabric=tcp,0a00...,bell"      its endpoint with libfabric: provider, name, maybe a bell
  *   "host=a unix=shoal-<hex> boot=<uuid> netns=4026531840"                      shm
  * boot and netns say whether two endpoints share a host *and* its network: only then may shm go
  * round the network. An address comes with the bits of its subnet, which say who shares a link. */
@@ -22,7 +23,8 @@ enum {
     SHOALI_IP_TEXT_BYTES = 64,
     SHOALI_HOST_BYTES = 64,
     SHOALI_UNIX_BYTES = 64,
-    SHOALI_LAUNCH_BYTES = 32
+    SHOALI_LAUNCH_BYTES = 32,
+    SHOALI_FABRIC_BYTES = 136
 };
 
 typedef union shoali_ip {
@@ -48,6 +50,7 @@ typedef struct shoali_address {
     /* who may prove that it has ended: comm/proof.h */
     uint64_t pid, pid_space;          /* 0: not said */
     char launch[SHOALI_LAUNCH_BYTES]; /* its name with its launcher; "": none */
+    char fabric[SHOALI_FABRIC_BYTES]; /* of the row libfabric, which reads it; "": none */
 } shoali_address;
 
 /** Host name, boot id and network namespace of this process; no ip. */

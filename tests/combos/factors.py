@@ -34,6 +34,7 @@ LLAMA = {"name": "llama", "input": [1, 8, 1], "init": "xavier", "layers": [
     "embedding:vocab=257,width=96", "transformer:heads=4,kv=1,ff=256,gated,bias=off",
     "unembedding:vocab=257,norm=1"]}
 TRANSPORTS = ("tcp", "tcp:lanes=2", "tcp:shm=off", "tcp:shm=off,tls=on", "tcp:checksum",
+              "libfabric:plain",
               "fault:delay_us=200,seed=3")
 
 # Factors whose values are no rows. "@" begins what the runner does, not the command line.

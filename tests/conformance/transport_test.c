@@ -12,9 +12,14 @@
 #include "base/rng.h"
 
 /* Rows of the table, and other settings of some of them. */
-static const char *const more_specs[] = {"tcp:lanes=3",     "tcp:checksum",
-                                         "tcp:tls=on",      "tcp:tls=on,lanes=3",
-                                         "tcp:tls=on,ktls", "fault:reorder=0.3,delay_us=300"};
+static const char *const more_specs[] = {"tcp:lanes=3",
+                                         "tcp:checksum",
+                                         "tcp:tls=on",
+                                         "tcp:tls=on,lanes=3",
+                                         "tcp:tls=on,ktls",
+                                         "fault:reorder=0.3,delay_us=300",
+                                         "libfabric:provider=shm",
+                                         "libfabric:window=2,fragment_bytes=4k"};
 
 static size_t spec_count(void)
 {
@@ -29,7 +34,7 @@ static const char *spec_at(size_t i)
 
 #define FOR_EACH_SPEC(spec)                                  \
     for (size_t spec_i = 0; spec_i < spec_count(); spec_i++) \
-        for (const char *spec = spec_at(spec_i); spec != NULL; spec = NULL)
+        for (const char *spec = spec_at(spec_i); spec != NULL && net_is_here(spec); spec = NULL)
 
 static bool has_control(const net *n)
 {
@@ -405,6 +410,8 @@ static void any_allocation_may_fail(void **state)
     shoali_log_set_sink(hush, NULL); /* refused connections are what we want here */
     FOR_EACH_SPEC(spec)
     {
+        if (strncmp(spec, "libfabric:", 10) == 0)
+            continue; /* an endpoint of libfabric takes its time; the row itself is enough */
         size_t k = 1;
         while (exchange_with_failing_allocation(spec, k))
             assert_true(++k < 200);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real ranks with the fault decorator in front of their transports. */
+#include "support/net.h"
 #include "support/ranks.h"
 
 #include <signal.h>
@@ -67,10 +68,13 @@ static void faulty(const rank_env *env)
 
 static void run_plan(const plan *p, uint32_t except)
 {
-    static const char *const transports[] = {"tcp:shm=off", "tcp", "tcp:lanes=2,shm=off"};
-    for (int t = 0; t < (p->wanted == SHOAL_OK ? 3 : 2); t++) {
+    static const char *const transports[] = {"tcp:shm=off", "tcp", "libfabric",
+                                             "tcp:lanes=2,shm=off"};
+    for (int t = 0; t < (p->wanted == SHOAL_OK ? 4 : 3); t++) {
         ranks r;
-        if (strstr(p->fault, "cut=") != NULL && strstr(transports[t], "shm=off") == NULL)
+        if (!net_is_here(transports[t]))
+            continue;
+        if (strstr(p->fault, "cut=") != NULL && strcmp(transports[t], "tcp") == 0)
             continue; /* on one host, control would go on while shm is silent */
         ranks_start(&r, 3, "file", transports[t], faulty, p);
         ranks_finish(&r, except, LIMIT_US);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real ranks on loopback: every operation kind and collective against sums made here. */
+#include "support/net.h"
 #include "support/ranks.h"
 
 #include <math.h>
@@ -183,6 +184,16 @@ static void every_kind_over_tcp(void **state)
                   30 * 1000 * 1000);
 }
 
+static void every_kind_over_libfabric(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size <= 4 && net_is_here("libfabric"); size++)
+        ranks_run(size, "file", size % 2 ? "libfabric:window=2,fragment_bytes=4k" : "libfabric",
+                  all_kinds, NULL, 30 * 1000 * 1000);
+    if (net_is_here("libfabric"))
+        ranks_run(3, "tcp", "libfabric:provider=shm", all_kinds, NULL, 30 * 1000 * 1000);
+}
+
 static void every_kind_beside_shm(void **state)
 {
     (void)state;
@@ -193,6 +204,7 @@ static void every_kind_beside_shm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {CHECK_TEST(every_kind_over_tcp),
+                                       CHECK_TEST(every_kind_over_libfabric),
                                        CHECK_TEST(every_kind_beside_shm)};
     return CHECK_RUN(tests);
 }

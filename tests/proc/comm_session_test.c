@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining and leaving: who may join, two communicators in one process, forked children,
  * counters. */
+#include "support/net.h"
 #include "support/ranks.h"
 
 #include <dirent.h>
@@ -305,6 +306,8 @@ static void traffic_is_counted(void **state)
     ranks_run(2, "tcp", "tcp:shm=off", counted, "tcp", LIMIT_US);
     ranks_run(4, "tcp", "tcp:shm=off", counted, "tcp", LIMIT_US);
     ranks_run(4, "file", NULL, counted, "shm", LIMIT_US);
+    if (net_is_here("libfabric"))
+        ranks_run(4, "file", "libfabric", counted, "libfabric", LIMIT_US);
 }
 
 /* ------------------------------------------------------------------ who gets what is done */

@@ -12,7 +12,12 @@
 
 enum { FRAMES = 3000, LONGEST = 150000, SOURCES = 8, IN_FLIGHT = 6 };
 
-static const char *const specs[] = {"tcp", "tcp:lanes=2,checksum", "shm", "shm:ring_bytes=8k"};
+static const char *const specs[] = {"tcp",       "tcp:lanes=2,checksum",
+                                    "shm",       "shm:ring_bytes=8k",
+                                    "libfabric", "libfabric:provider=shm"};
+/* The last one only lives: who is killed there may hold a lock of the provider's, on which others
+ * spin (docs/libfabric.md). */
+enum { SPECS = sizeof specs / sizeof specs[0], THAT_DIE = SPECS - 1 };
 
 typedef struct pair {
     net n;
@@ -78,7 +83,9 @@ static void exchange(pair *p)
 static void both_directions_at_once(void **state)
 {
     (void)state;
-    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
+    for (size_t s = 0; s < SPECS; s++) {
+        if (!net_is_here(specs[s]))
+            continue;
         pair p;
         int exit_status;
         start(&p, specs[s]);
@@ -99,7 +106,9 @@ static void both_directions_at_once(void **state)
 static void a_killed_process_is_noticed_at_once(void **state)
 {
     (void)state;
-    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
+    for (size_t s = 0; s < THAT_DIE; s++) {
+        if (!net_is_here(specs[s]))
+            continue;
         pair p;
         uint8_t *body = calloc(1, 1 << 20);
         start(&p, specs[s]);

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "transport/ofi.h"
 
 enum { DEADLINE_US = 60000000, JOIN_US = 10000000, DEFAULT_DEADLINE_US = 2000000 };
 
@@ -174,6 +175,14 @@ void net_add_all(net *n)
         for (uint32_t j = 0; j < n->count; j++)
             if (i != j && n->nodes[i].state != NULL && n->nodes[j].state != NULL)
                 assert_ok(n->nodes[i].row->add_peer(n->nodes[i].state, j, n->nodes[j].address));
+}
+
+bool net_is_here(const char *spec)
+{
+    if (strncmp(spec, "libfabric", 9) != 0 || shoali_ofi_load() != NULL)
+        return true;
+    print_message("%s left out: %s\n", spec, shoal_last_error()->text);
+    return false;
 }
 
 static bool all_up(const net *n)

@@ -57,6 +57,8 @@ shoali_transport_args net_args(uint32_t me, uint32_t size);
 /** Open node me of net with spec; last error set on failure. */
 shoal_status net_open_node(net *n, uint32_t me, const char *spec,
                            const shoali_transport_args *args);
+/** False, with a line that says why: this build or host lacks what the spec needs (libfabric). */
+bool net_is_here(const char *spec);
 /** Open count nodes with default args, add all pairs, and wait until all see all. */
 void net_open(net *n, uint32_t count, const char *spec);
 /** add_peer for all pairs of open nodes, the other's address as it is now. */

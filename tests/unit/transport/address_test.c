@@ -18,6 +18,8 @@ static void text_survives_both_ways(void **state)
         "host=a port=9 ip=10.0.0.3/24 boot=0b8a netns=7 pid=2147483647,4026531836",
         "host=a port=9 ip=10.0.0.3/24 boot=0b8a netns=7 relay=9 pid=1,7 launch=9f2c.3 "
         "via=4095,fd00::9,1",
+        "host=a port=9 ip=10.0.0.3/24 boot=0b8a netns=7 launch=9f2c.3 fabric=tcp,0a00,bell "
+        "via=4095,fd00::9,1",
         "host=a unix=shoal-123 boot=0b8a netns=4026531840",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
