@@ -139,6 +139,20 @@ static json_t *findings_of(const shoal_doctor *doctor)
     return all;
 }
 
+/* Of the host that prints. */
+static json_t *providers_of_this_host(void)
+{
+    shoal_provider p = {.size = sizeof p};
+    json_t *all = json_array();
+    for (size_t i = 0; shoal_provider_at(i, &p); i++) {
+        json_t *one = json_object();
+        answer_set_text(one, "name", p.name);
+        answer_set_text(one, "domain", p.domain);
+        json_array_append_new(all, one);
+    }
+    return all;
+}
+
 static int print_json(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks, bool met)
 {
     json_t *answer = json_object();
@@ -149,6 +163,7 @@ static int print_json(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks,
     answer_set(answer, "findings", findings_of(doctor));
     answer_set(answer, "hosts", hosts_of(doctor, ranks));
     answer_set(answer, "pairs", pairs_of(doctor, ranks));
+    answer_set(answer, "libfabric", providers_of_this_host());
     return answer_print("doctor", answer);
 }
 
@@ -194,6 +209,18 @@ static void print_rates(const shoal_doctor *doctor, uint32_t ranks)
     printf("\n");
 }
 
+static void print_providers(void)
+{
+    shoal_provider p = {.size = sizeof p};
+    size_t count = 0;
+    for (; shoal_provider_at(count, &p); count++)
+        printf("%s%s (%s)", count == 0 ? "libfabric on this host: " : ", ", p.name, p.domain);
+    if (count > 0)
+        printf("\n");
+    else
+        printf("libfabric on this host: none (%s)\n", shoal_last_error()->text);
+}
+
 static void print_text(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks, bool met)
 {
     shoal_finding f;
@@ -213,6 +240,7 @@ static void print_text(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks
         printf("Nothing found: %u rank%s may start.\n", ranks, ranks == 1 ? "" : "s");
     else
         printf("%u finding%s%s\n", count, count == 1 ? "" : "s", met ? "" : ", seen by this rank");
+    print_providers();
     (void)rank;
 }
 

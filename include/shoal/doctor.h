@@ -69,6 +69,16 @@ typedef struct shoal_doctor_pair {
     uint32_t hole_bytes; /* large packets vanish: the largest IP packet that arrived; 0: none do */
 } shoal_doctor_pair;
 
+/** A provider of libfabric, as the transport's key `provider` names it. */
+typedef struct shoal_provider {
+    size_t size;
+    char name[16], domain[64]; /* domain: its first, an interface or adapter */
+} shoal_provider;
+
+/** Provider i on this host, provider_out->size set; the first call loads libfabric. @return false
+ * beyond the last, or if libfabric is not here: then the last error says so */
+SHOAL_API bool shoal_provider_at(size_t i, shoal_provider *provider_out);
+
 /**
  * Meet, measure, compare. Takes about 2 s and, for each further rank, half a second.
  * @param desc       rendezvous, rank, world_size, job, token, interface, join_timeout_us [20 s] are

@@ -603,6 +603,14 @@ class shoal_doctor_pair(C.Structure):
     ]
 
 
+class shoal_provider(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char * 16),
+        ("domain", C.c_char * 64),
+    ]
+
+
 class shoal_explore_choice(C.Structure):
     _fields_ = [
         ("gru", C.c_bool),
@@ -1579,6 +1587,7 @@ FUNCTIONS = {
     "shoal_deploy_weights": (STATUS, [C.c_void_p, C.c_char_p]),
     "shoal_deploy_matrix_of": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_deploy_matrix)]),
     "shoal_deploy_cycles": (C.c_uint64, [C.POINTER(shoal_deploy_matrix), C.c_uint32, C.c_uint32]),
+    "shoal_provider_at": (C.c_bool, [C.c_size_t, C.POINTER(shoal_provider)]),
     "shoal_doctor_run": (STATUS, [C.POINTER(shoal_comm_desc), C.POINTER(C.c_void_p)]),
     "shoal_doctor_place": (None, [C.c_void_p, C.c_void_p, C.c_void_p, C.c_void_p]),
     "shoal_doctor_count": (C.c_uint32, [C.c_void_p]),
