@@ -41,6 +41,7 @@ int cli_data(int argc, char **argv);
 int data_speech(int argc, char **argv); /* of cli_data */
 int data_check(int argc, char **argv);
 int data_clicks(int argc, char **argv);
+int data_svmlight(int argc, char **argv);
 int data_images(int argc, char **argv);
 int data_text(int argc, char **argv);
 int cli_list(int argc, char **argv);

@@ -67,13 +67,13 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (state->arg_num != 0 || (strcmp(text, "digits") != 0 && strcmp(text, "colours") != 0))
             cli_refuse(state,
                        "unknown data set '%s' (it comes first); known: digits, colours, "
-                       "images, speech, text, clicks, check",
+                       "images, speech, text, clicks, svmlight, check",
                        text);
         args->kind = text;
         return 0;
     case ARGP_KEY_NO_ARGS:
         cli_refuse(state, "which data set? known: digits, colours, images, speech, text, clicks, "
-                          "check");
+                          "svmlight, check");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -148,6 +148,7 @@ static struct {
     int (*run)(int argc, char **argv);
 } own_kinds[] = {{"speech", "shoal data speech", data_speech},
                  {"clicks", "shoal data clicks", data_clicks},
+                 {"svmlight", "shoal data svmlight", data_svmlight},
                  {"images", "shoal data images", data_images},
                  {"check", "shoal data check", data_check},
                  {"text", "shoal data text", data_text}};
@@ -159,10 +160,9 @@ int cli_data(int argc, char **argv)
         parse,
         "digits|colours",
         "Make data sets: digits of many fonts, distorted, in MNIST's files; shapes and textures in "
-        "colour, ten kinds, in CIFAR-10's files; of your own images, arrays and tables; or speech, "
-        "text or click logs (shoal data images --help, and so on). `shoal data check PATH` says "
-        "what "
-        "is wrong with one.\v"
+        "colour, ten kinds, in CIFAR-10's files; of your own images, arrays and tables, or of "
+        "svmlight's texts; or speech, text or click logs (shoal data images --help, and so on). "
+        "`shoal data check PATH` says what is wrong with one.\v"
         "Example: shoal data digits --out digits --train 20000 --test 4000\n"
         "         shoal data colours --out colours --train 20000 --test 4000\n\n"
         "Any file of MNIST's or CIFAR's own works in their place.",

@@ -124,7 +124,14 @@ int train_dry_run(const shoal_train_desc *d, const char *own, uint32_t workers, 
     shoal_model *model = NULL;
     if (d->model != NULL && shoal_model_open(d->model, &model) != SHOAL_OK)
         return cli_report("train");
+    shoal_model_info info = SHOAL_MODEL_INFO_INIT;
+    const bool known = model != NULL && shoal_model_describe(model, &info) == SHOAL_OK;
     shoal_model_close(model);
+    if (known && d->label_smoothing > 0 && !info.smooths)
+        return cli_usage("train",
+                         "--label-smoothing: the loss of model %s has no labels to smooth; leave "
+                         "it out",
+                         d->model);
     printf("These options go together: %s, %u %sworker%s x batch %u, %s, %s, %s",
            d->model != NULL ? d->model : own, d->simulate > 0 ? d->simulate : workers,
            d->simulate > 0 ? "simulated " : "", workers == 1 && d->simulate < 2 ? "" : "s",

@@ -22,7 +22,7 @@ import textwrap
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KINDS = {  # verbs whose kinds have options of their own
     "bench": ("allreduce", "codec", "circulant"),
-    "data": ("speech", "text", "clicks"),
+    "data": ("speech", "text", "clicks", "svmlight"),
 }
 DROPPED = "Mandatory or optional arguments"
 ROW = re.compile(r"^  (?!shoal )(\w+) +(\S.*)$")

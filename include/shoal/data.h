@@ -201,6 +201,38 @@ typedef struct shoal_clicks_info {
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_clicks_make(const shoal_clicks_desc *desc,
                                                         shoal_clicks_info *info_out);
 
+/* ---------------------------------------------------------------- svmlight
+ *
+ * Texts of svmlight and libsvm, plain or .gz, a line `CLASS INDEX:VALUE ...` per sample, become
+ * `train.pairs`, `test.pairs` and `classes.txt`, for linear models (docs/sparse.md). */
+
+/** What to make. Zero means the default in brackets; start from SHOAL_SVMLIGHT_DESC_INIT. */
+typedef struct shoal_svmlight_desc {
+    size_t size;
+    const char *dir;       /* where the files go; made if it is not there */
+    const char *from;      /* the text */
+    const char *test_from; /* [a share of from] another one, for tests */
+    double test;           /* [0.1] share of each class that is kept for tests, drawn by seed */
+    uint64_t seed;         /* [1] */
+    uint32_t vocab;        /* [as many as the texts have] features */
+    bool zero_based;       /* indices begin at 0; else at 1 */
+} shoal_svmlight_desc;
+#define SHOAL_SVMLIGHT_DESC_INIT            \
+    {                                       \
+        .size = sizeof(shoal_svmlight_desc) \
+    }
+
+typedef struct shoal_svmlight_info {
+    size_t size;
+    uint64_t train, test, pairs; /* samples; features that all of them have */
+    uint32_t vocab, classes;
+    uint32_t most; /* features of the sample that has most */
+} shoal_svmlight_info;
+
+/** @return SHOAL_OK | EINVAL | EIO | ECORRUPT (file, line, what was found) | ENOMEM */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_svmlight_make(const shoal_svmlight_desc *desc,
+                                                          shoal_svmlight_info *info_out);
+
 /* ---------------------------------------------------------------- speech
  *
  * A corpus for phoneme recognition, spoken by espeak-ng: made-up sentences, several accents, voices

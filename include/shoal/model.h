@@ -72,10 +72,11 @@ typedef struct shoal_model_info {
     double forward_flops;
     double backward_flops; /* without the first layer's input gradient, which nobody needs */
     bool described; /* planners may cost it, but some layer has no executor: it cannot train */
+    bool smooths;   /* its loss has labels to smooth: it is neither CTC nor the hinge loss */
 } shoal_model_info;
-#define SHOAL_MODEL_INFO_INIT                                                    \
-    {                                                                            \
-        sizeof(shoal_model_info), NULL, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, false \
+#define SHOAL_MODEL_INFO_INIT                                                           \
+    {                                                                                   \
+        sizeof(shoal_model_info), NULL, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, false, false \
     }
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_describe(const shoal_model *model,
                                                            shoal_model_info *info_out);

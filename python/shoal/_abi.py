@@ -467,6 +467,31 @@ class shoal_clicks_info(C.Structure):
     ]
 
 
+class shoal_svmlight_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("dir", C.c_char_p),
+        ("from", C.c_char_p),
+        ("test_from", C.c_char_p),
+        ("test", C.c_double),
+        ("seed", C.c_uint64),
+        ("vocab", C.c_uint32),
+        ("zero_based", C.c_bool),
+    ]
+
+
+class shoal_svmlight_info(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("train", C.c_uint64),
+        ("test", C.c_uint64),
+        ("pairs", C.c_uint64),
+        ("vocab", C.c_uint32),
+        ("classes", C.c_uint32),
+        ("most", C.c_uint32),
+    ]
+
+
 class shoal_speech_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -731,6 +756,7 @@ class shoal_model_info(C.Structure):
         ("forward_flops", C.c_double),
         ("backward_flops", C.c_double),
         ("described", C.c_bool),
+        ("smooths", C.c_bool),
     ]
 
 
@@ -1476,6 +1502,7 @@ DEFAULTS = {
     "shoal_colours_desc": {},
     "shoal_images_desc": {},
     "shoal_clicks_desc": {},
+    "shoal_svmlight_desc": {},
     "shoal_speech_desc": {},
     "shoal_text_desc": {},
     "shoal_deploy_desc": {},
@@ -1576,6 +1603,7 @@ FUNCTIONS = {
     "shoal_images_make": (STATUS, [C.POINTER(shoal_images_desc), C.POINTER(shoal_images_info)]),
     "shoal_images_check": (STATUS, [C.POINTER(shoal_images_desc), C.c_void_p, C.c_void_p, C.POINTER(shoal_images_info)]),
     "shoal_clicks_make": (STATUS, [C.POINTER(shoal_clicks_desc), C.POINTER(shoal_clicks_info)]),
+    "shoal_svmlight_make": (STATUS, [C.POINTER(shoal_svmlight_desc), C.POINTER(shoal_svmlight_info)]),
     "shoal_speech_open": (STATUS, [C.POINTER(shoal_speech_desc), C.POINTER(C.c_void_p)]),
     "shoal_speech_step": (STATUS, [C.c_void_p, C.POINTER(shoal_speech_progress)]),
     "shoal_speech_close": (None, [C.c_void_p]),

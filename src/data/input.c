@@ -84,6 +84,20 @@ shoal_status shoali_input_read(shoali_input *input, void *bytes_out, size_t len_
     return SHOAL_OK;
 }
 
+shoal_status shoali_input_some(shoali_input *input, void *bytes_out, size_t room,
+                               size_t *len_bytes_out)
+{
+    int code;
+    const unsigned ask = room < READ_BYTES_MAX ? (unsigned)room : READ_BYTES_MAX;
+    const int got = gzread(input->stream, bytes_out, ask);
+    *len_bytes_out = got > 0 ? (size_t)got : 0;
+    input->offset += *len_bytes_out;
+    if (got > 0 && (unsigned)got == ask)
+        return SHOAL_OK;
+    (void)gzerror(input->stream, &code); /* a gzip file may end within its own checksum */
+    return got < 0 || code < 0 ? short_read(input, 0) : SHOAL_OK;
+}
+
 shoal_status shoali_input_expect(const shoali_input *input, uint64_t len_bytes)
 {
     if (len_bytes <= input->most && input->offset <= input->most - len_bytes)

@@ -35,6 +35,9 @@ static inline void shoali_put_word(uint8_t *to, uint32_t value)
 /** Exactly len_bytes, or an error that says where the file ends. */
 SHOAL_MUST_USE shoal_status shoali_input_read(shoali_input *input, void *bytes_out,
                                               size_t len_bytes);
+/** As many as there are, up to room; 0 at the end. */
+SHOAL_MUST_USE shoal_status shoali_input_some(shoali_input *input, void *bytes_out, size_t room,
+                                              size_t *len_bytes_out);
 /** The file must hold at least so many bytes more: ask before taking memory for them. */
 SHOAL_MUST_USE shoal_status shoali_input_expect(const shoali_input *input, uint64_t len_bytes);
 /** The file must end here. */

@@ -184,12 +184,26 @@ static float *fill_sample(const shoali_dataset *d, const uint8_t *pixels, const 
     return x;
 }
 
+static void fill_pairs(const shoali_split *split, uint32_t sample, uint32_t room, float *x)
+{
+    const uint64_t first = split->starts[sample], count = split->starts[sample + 1] - first;
+    memcpy(x, split->frames + 2 * first, 2 * count * sizeof *x);
+    for (uint64_t i = count; i < room; i++) {
+        x[2 * i] = -1;
+        x[2 * i + 1] = 0;
+    }
+}
+
 void shoali_dataset_fill(const shoali_dataset *dataset, const shoali_split *split,
                          const uint32_t *indices, uint32_t count, uint64_t first_serial,
                          const shoali_crop *crop, float *x_out, uint32_t *labels_out)
 {
     size_t sample = (size_t)dataset->channels * dataset->height * dataset->width;
-    for (uint32_t n = 0; n < count && dataset->ids > 0; n++) {
+    for (uint32_t n = 0; n < count && dataset->pairs; n++) {
+        fill_pairs(split, indices[n], crop->height, x_out + 2 * (size_t)n * crop->height);
+        labels_out[n] = split->labels[indices[n]];
+    }
+    for (uint32_t n = 0; n < count && dataset->ids > 0 && !dataset->pairs; n++) {
         memcpy(x_out + n * sample, split->frames + indices[n] * sample, sample * sizeof *x_out);
         labels_out[n] = split->labels[indices[n]];
     }

@@ -21,7 +21,7 @@ typedef struct shoali_split {
     const uint16_t *labels;
     uint32_t count;
     /* of sequences, whose labels are of frames: float32[starts[count]][width]; of ids
-     * float32[count][height] */
+     * float32[count][height]; of pairs as of sequences, labels per sample */
     const float *frames;
     const uint64_t *starts; /* [count + 1]: first frame of each */
     /* of texts, instead: all tokens, [count * length + 1] at least (token_file.h) */
@@ -41,6 +41,8 @@ typedef struct shoali_dataset {
     bool natural;   /* photographs: a mirror image is as good; digits are not */
     bool sequences; /* 1 x height (of the longest) x width; not images */
     uint32_t ids;   /* above 0: 1 x height x 1 numbers below this one per sample, in frames */
+    bool pairs;     /* 1 x height (of the sample that has most) x 2: ids and values, in frames;
+                       each sample from its start on */
     bool tokens;    /* width 1: one of so many things per frame, as a number */
     const uint32_t *token_bytes; /* [classes] bytes of text that a token is; NULL: not known */
     shoali_map maps[2];          /* of the splits' files */
@@ -73,6 +75,7 @@ typedef struct shoali_crop {
  * @param first_serial number of sample 0 in the whole run: keys crop and mirror.
  * @param x_out        float32[count][channels][crop.height][crop.width].
  * @param labels_out   uint32[count].
+ * Pairs: float32[count][crop.height][2], the id -1 behind the last.
  */
 void shoali_dataset_fill(const shoali_dataset *dataset, const shoali_split *split,
                          const uint32_t *indices, uint32_t count, uint64_t first_serial,

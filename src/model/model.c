@@ -194,6 +194,15 @@ static void mark_last(shoal_model *model)
     }
 }
 
+/* What layer a loss stands behind would else be trained by another one, without a word. */
+static shoal_status check_loss(const shoal_model *model, bool last)
+{
+    const uint32_t losses = SHOALI_LAYER_CTC | SHOALI_LAYER_HINGE;
+    if (last || (model->layers[model->layer_count - 1].row->traits & losses) == 0)
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_EINVAL, "a loss stands at the end, behind all other layers");
+}
+
 static shoal_status fill_model(shoal_model *model, const char *what, const shoali_model_text *text,
                                bool relu_to_tanh)
 {
@@ -210,12 +219,15 @@ static shoal_status fill_model(shoal_model *model, const char *what, const shoal
     model->init = text->init;
     for (uint32_t i = 0; i < text->layer_count; i++) {
         bool swap = relu_to_tanh && strcmp(text->layers[i], "relu") == 0;
-        if (add_layer(model, swap ? "tanh" : text->layers[i]) != SHOAL_OK)
+        if (add_layer(model, swap ? "tanh" : text->layers[i]) != SHOAL_OK ||
+            check_loss(model, i + 1 == text->layer_count) != SHOAL_OK)
             return at_layer(what, i + 1, text->layers[i]);
     }
     const shoali_layer *last = &model->layers[model->layer_count - 1];
     model->sequence = (last->row->traits & SHOALI_LAYER_FRAMES) != 0;
     model->ctc = (last->row->traits & SHOALI_LAYER_CTC) != 0;
+    model->hinge = (last->row->traits & SHOALI_LAYER_HINGE) != 0;
+    model->pairs = (model->layers[0].row->traits & SHOALI_LAYER_PAIRS) != 0;
     mark_last(model);
     return SHOAL_OK;
 }
@@ -257,13 +269,15 @@ static const shoali_key open_keys[] = {
     {"act", SHOALI_KEY_CHOICE, offsetof(open_params, act), 0, 0, "own|tanh", "own",
      "tanh: in place of every relu"},
     {"length", SHOALI_KEY_INT, offsetof(open_params, length), 0, 1 << 24, NULL, "0",
-     "tokens of a language model's sample, frames of a sequence at most; 0: as the model says"},
+     "tokens of a language model's sample; at most: frames of a sequence, pairs of a sparse "
+     "sample; 0: as the model says"},
     {"parts", SHOALI_KEY_FLAG, offsetof(open_params, parts), 0, 0, NULL, "off",
      "of a language model that planners see: its blocks as layers that train"},
     {"vocab", SHOALI_KEY_INT, offsetof(open_params, vocab), 0, 1 << 24, NULL, "0",
-     "tokens that a language model knows; 0: as the model says"},
-    {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc", "own",
-     "ctc: of a model of sequences, connectionist temporal classification"},
+     "tokens that a language model knows, features of a sparse one; 0: as the model says"},
+    {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc|hinge", "own",
+     "ctc: of a model of sequences, connectionist temporal classification; hinge: as support "
+     "vector machines"},
     BLOCK(
         "circulant", all,
         "block-circulant dense layers, but the last, and cells, with blocks of so many; 0: as the "
@@ -301,7 +315,8 @@ static shoal_status set_length(const char *name, int64_t length, shoali_model_te
     bool frames = false;
     for (uint32_t i = 0; i < text->layer_count; i++)
         frames = frames || strncmp(text->layers[i], "lstm", 4) == 0 ||
-                 strncmp(text->layers[i], "gru", 3) == 0;
+                 strncmp(text->layers[i], "gru", 3) == 0 ||
+                 strncmp(text->layers[i], "sparse", 6) == 0;
     if (text->input.channels != 1 || (text->input.width != 1 && !frames))
         return shoali_fail(SHOAL_EINVAL, "model '%.64s' has no sequence whose length could be set",
                            name);
@@ -387,7 +402,7 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
         SHOALI_TRY(shoali_model_parts(name, arena, &text));
     SHOALI_TRY(circulate(name, &keys, arena, &text));
     if (keys.loss > 0)
-        SHOALI_TRY(append_layer(arena, "ctc", &text));
+        SHOALI_TRY(append_layer(arena, keys.loss == 1 ? "ctc" : "hinge", &text));
     return shoali_model_build(name, &text, keys.act > 0, model_out);
 }
 
@@ -434,6 +449,7 @@ shoal_status shoal_model_describe(const shoal_model *model, shoal_model_info *in
     shoal_model_info info = {.size = sizeof info, .name = model->name, .input = model->input};
     shoal_shape out = model->layers[model->layer_count - 1].out;
     info.described = model->described != NULL;
+    info.smooths = !model->ctc && !model->hinge;
     info.classes = info.described    ? out.channels
                    : model->sequence ? out.width
                                      : (uint32_t)shoali_shape_elems(out);

@@ -73,7 +73,9 @@ struct shoal_model {
     uint64_t param_count, state_count;
     const shoali_layer *described; /* the first layer that nothing executes; NULL: it can train */
     bool sequence;                 /* scores for every frame: the output is {1, frames, classes} */
-    bool ctc; /* trained by CTC on the frames' labels, repeats and class 0 left out */
+    bool ctc;   /* trained by CTC on the frames' labels, repeats and class 0 left out */
+    bool hinge; /* trained by the hinge loss of the largest other score */
+    bool pairs; /* its input is pairs of a feature's number and value, {1, pairs, 2} */
 };
 
 /* Traits of a layer kind. */
@@ -86,7 +88,9 @@ enum {
     SHOALI_LAYER_DESCRIBED = 1u << 4,    /* planners cost it, nothing executes it */
     SHOALI_LAYER_FRAMES = 1u << 5, /* sequences {1, frames, values}: frames stay apart, and those
                                       behind a sample's end are 0 */
-    SHOALI_LAYER_CTC = 1u << 6     /* what comes out is trained by CTC */
+    SHOALI_LAYER_CTC = 1u << 6,    /* what comes out is trained by CTC */
+    SHOALI_LAYER_HINGE = 1u << 7,  /* so by the hinge loss */
+    SHOALI_LAYER_PAIRS = 1u << 8   /* reads pairs of a feature's number and value */
 };
 
 /** A layer kind: one line in layers.def, one row here, one executor in nn (src/nn/NAME.c or its
@@ -218,6 +222,10 @@ typedef struct shoali_lookup_params {
     int64_t vocab, width;
     bool frames; /* ids are frames of a sequence, whose rows stay apart */
 } shoali_lookup_params;
+typedef struct shoali_sparse_params {
+    int64_t vocab, out;
+    bool bias;
+} shoali_sparse_params;
 typedef struct shoali_rmsnorm_params {
     double eps;
 } shoali_rmsnorm_params;

@@ -11,7 +11,7 @@
 #include "model/model.h"
 
 extern const shoali_layer_row shoali_layer_embedding, shoali_layer_transformer,
-    shoali_layer_unembedding;
+    shoali_layer_unembedding, shoali_layer_sparse;
 
 static bool is(const char *spec, const shoali_layer_row *row)
 {
@@ -129,13 +129,27 @@ static shoal_status revocab(const shoali_layer_row *row, const char *spec, int64
     union {
         shoali_embedding_params embedding;
         shoali_unembedding_params unembedding;
+        shoali_sparse_params sparse;
     } p;
     char text[SHOALI_LAYER_SPEC_MAX];
     SHOALI_TRY(shoali_spec_parse("layer", spec, &row->schema, &p));
-    *(row == &shoali_layer_embedding ? &p.embedding.vocab : &p.unembedding.vocab) = vocab;
+    *(row == &shoali_layer_embedding ? &p.embedding.vocab
+      : row == &shoali_layer_sparse  ? &p.sparse.vocab
+                                     : &p.unembedding.vocab) = vocab;
     shoali_spec_format(row->name, &row->schema, &p, text, sizeof text);
     *spec_out = shoali_arena_strdup(arena, text);
     return *spec_out != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+/* Of a kind whose vocabulary can be set; NULL: no. */
+static const shoali_layer_row *has_vocabulary(const char *spec)
+{
+    static const shoali_layer_row *const all[] = {&shoali_layer_embedding,
+                                                  &shoali_layer_unembedding, &shoali_layer_sparse};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (is(spec, all[i]))
+            return all[i];
+    return NULL;
 }
 
 shoal_status shoali_model_vocab(const char *name, int64_t vocab, shoal_arena *arena,
@@ -147,16 +161,18 @@ shoal_status shoali_model_vocab(const char *name, int64_t vocab, shoal_arena *ar
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < text->layer_count; i++) {
         const char *spec = layers[i] = text->layers[i];
-        const bool first = is(spec, &shoali_layer_embedding);
-        if (!first && !is(spec, &shoali_layer_unembedding))
+        const shoali_layer_row *row = has_vocabulary(spec);
+        if (row == NULL)
             continue;
-        SHOALI_TRY(revocab(first ? &shoali_layer_embedding : &shoali_layer_unembedding, spec, vocab,
-                           arena, &layers[i]));
+        SHOALI_TRY(revocab(row, spec, vocab, arena, &layers[i]));
         any = true;
     }
     text->layers = layers;
     if (!any)
-        return shoali_fail(SHOAL_EINVAL,
-                           "model '%.64s' has no embedding whose vocabulary could be set", name);
+        return shoali_fail(
+            SHOAL_EINVAL,
+            "model '%.64s' has no embedding and no sparse layer whose vocabulary could "
+            "be set",
+            name);
     return SHOAL_OK;
 }

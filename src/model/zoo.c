@@ -211,6 +211,10 @@ static const char *const lstm_google[] = {"lstm:out=1024,proj=512,peephole",
 static const char *const recommender[] = {
     "lookup:vocab=262144,width=16", "dense:out=64", "relu", "dense:out=32", "relu", "dense:out=2"};
 
+/* Linear models of samples with few of many features: of text, of genes. */
+static const char *const logistic[] = {"sparse"};
+static const char *const svm[] = {"sparse", "hinge"};
+
 static const char *const lstm_text[] = {"onehot:classes=64", "lstm:out=512", "framewise:out=64"};
 
 static const shoali_model_text zoo[] = {
@@ -284,6 +288,14 @@ static const shoali_model_text zoo[] = {
      .help = "embeddings of 26 fields and a small network: sparse gradients; shoal data clicks",
      .input = {1, 26, 1},
      LAYERS(recommender)},
+    {.name = "logistic",
+     .help = "logistic regression on sparse features; shoal data svmlight",
+     .input = {1, 1024, 2},
+     LAYERS(logistic)},
+    {.name = "svm",
+     .help = "a linear support vector machine on sparse features; shoal data svmlight",
+     .input = {1, 1024, 2},
+     LAYERS(svm)},
     {.name = "alexnet-hypar",
      .help = "HyPar's AlexNet: one tower; 227 x 227",
      .input = {3, 227, 227},

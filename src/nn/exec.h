@@ -71,5 +71,16 @@ typedef struct shoali_exec {
 void shoali_softmax_loss(const float *scores, const uint32_t *labels, uint32_t count,
                          uint32_t classes, double smoothing, float weight, float *dscores,
                          double *sum_out, uint32_t *correct_out);
+/** The same of max(0, 1 - (score of the label - the largest other one)); smoothing is not read.
+ * What is no number makes its sample's slopes none. */
+void shoali_hinge_loss(const float *scores, const uint32_t *labels, uint32_t count,
+                       uint32_t classes, double smoothing, float weight, float *dscores,
+                       double *sum_out, uint32_t *correct_out);
+typedef void shoali_class_loss(const float *, const uint32_t *, uint32_t, uint32_t, double, float,
+                               float *, double *, uint32_t *);
+static inline shoali_class_loss *shoali_class_loss_of(const shoal_model *model)
+{
+    return model->hinge ? shoali_hinge_loss : shoali_softmax_loss;
+}
 
 #endif

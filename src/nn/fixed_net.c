@@ -159,7 +159,7 @@ static bool is(const shoali_layer *layer, const char *kind)
 
 static bool does_nothing(const shoali_layer *layer)
 {
-    return is(layer, "dropout") || is(layer, "flatten") || is(layer, "ctc");
+    return is(layer, "dropout") || is(layer, "flatten") || is(layer, "ctc") || is(layer, "hinge");
 }
 
 /* What a matrix gives: as much as was seen of it, or what a tanh behind it looks at. */

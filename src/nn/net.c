@@ -246,6 +246,11 @@ shoal_status shoali_net_smooth(shoali_net *net, double smoothing)
             "model '%s' learns by CTC, which has no label per frame to smooth; leave "
             "label smoothing out",
             net->model->name);
+    if (smoothing > 0 && net->model->hinge)
+        return shoali_fail(SHOAL_EINVAL,
+                           "model '%s' learns by the hinge loss, which has no label to smooth; "
+                           "leave label smoothing out",
+                           net->model->name);
     net->smoothing = smoothing;
     return SHOAL_OK;
 }
@@ -325,8 +330,8 @@ static void judge(shoali_net *net, const shoali_batch *batch, float *dscores, sh
         shoali_sequence_loss(net->sequence, net->scores, batch, smoothing, dscores, loss);
         return;
     }
-    shoali_softmax_loss(net->scores, batch->labels, batch->count, net->classes, smoothing,
-                        batch->weight, dscores, &loss->sum, &loss->correct);
+    shoali_class_loss_of(net->model)(net->scores, batch->labels, batch->count, net->classes,
+                                     smoothing, batch->weight, dscores, &loss->sum, &loss->correct);
     loss->labels = batch->count;
 }
 

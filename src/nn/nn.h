@@ -26,7 +26,7 @@ void shoali_net_destroy(shoali_net *net);
 SHOAL_MUST_USE shoal_status shoali_net_runs(const shoal_model *model);
 
 /** Labels in training: so much of each goes to all classes alike [0].
- * @return SHOAL_OK | EINVAL: the model's loss has no labels to smooth (CTC) */
+ * @return SHOAL_OK | EINVAL: the model's loss has no labels to smooth (CTC, hinge) */
 SHOAL_MUST_USE shoal_status shoali_net_smooth(shoali_net *net, double smoothing);
 
 /** float32[shoali_net_count]: weights, and their gradients, in the order of shoal_model_tensors. */

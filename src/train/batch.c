@@ -38,6 +38,32 @@ shoal_status shoali_train_fit_sequences(const shoal_train *train)
     return SHOAL_OK;
 }
 
+/* Samples have as few pairs as they have; the model says how many it takes, and of which. */
+shoal_status shoali_train_fit_pairs(const shoal_train *train)
+{
+    const shoali_dataset *data = train->dataset;
+    const shoali_sparse_params *p = train->model->layers[0].params;
+    if (data->pairs != train->model->pairs)
+        return shoali_fail(
+            SHOAL_EINVAL, "model %s takes %s, the data in %s are %s", train->info.name,
+            train->model->pairs ? "features and their values" : "other data", train->desc.data,
+            data->pairs       ? "features and their values"
+            : data->sequences ? "sequences"
+                              : "images or ids");
+    if (train->hybrid != NULL)
+        return shoali_fail(SHOAL_ENOTSUP, "sparse layers are not divided among workers");
+    if (train->info.input.height >= data->height && (uint64_t)p->vocab >= data->ids)
+        return SHOAL_OK;
+    (void)shoali_fail(
+        SHOAL_EINVAL,
+        "model %s takes %u of %lld features in a sample, the data in %s have %u of %u",
+        train->info.name, train->info.input.height, (long long)p->vocab, train->desc.data,
+        data->height, data->ids);
+    shoali_error_advice("Make it as large: --model %s:vocab=%u,length=%u", train->info.name,
+                        data->ids, data->height);
+    return SHOAL_EINVAL;
+}
+
 shoal_status shoali_train_make_batch(shoal_train *train)
 {
     size_t input = (size_t)train->info.input.channels * train->info.input.height *

@@ -56,7 +56,7 @@ static void add_split(shoali_digest *digest, const shoali_dataset *d, const shoa
                           ((uint64_t)split->count * split->length + 1) * sizeof *split->stream);
         return;
     }
-    if (d->sequences) {
+    if (d->sequences || d->pairs) {
         shoali_digest_add(digest, split->starts, (split->count + 1u) * sizeof *split->starts);
         shoali_digest_add(digest, split->frames, frames * d->width * sizeof *split->frames);
     } else if (d->ids > 0) {

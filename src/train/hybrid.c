@@ -202,9 +202,9 @@ shoal_status shoali_hybrid_compute(shoal_train *train, uint64_t epoch, uint64_t 
     SHOALI_TRY(forward(train, &scores));
     memset(slope, 0, h->share * classes * sizeof *slope);
     if (own.count > 0) /* each sample weighs 1 / total, and sums over workers are the mean */
-        shoali_softmax_loss(scores, h->labels, own.count, (uint32_t)classes,
-                            train->desc.label_smoothing, (float)own.count / (float)own.total, slope,
-                            &loss, &correct);
+        shoali_class_loss_of(train->model)(
+            scores, h->labels, own.count, (uint32_t)classes, train->desc.label_smoothing,
+            (float)own.count / (float)own.total, slope, &loss, &correct);
     shoal_status status = backward(train, slope);
     times->compute_us = (double)(shoali_now_us() - start - h->traffic.wait_us);
     shoal_status sums = finish_sums(train);
@@ -233,8 +233,8 @@ static shoal_status evaluate(shoal_train *train, double sums[3])
         uint32_t count = test_share(train, 0, step, train->rank).count;
         if (count == 0)
             continue;
-        shoali_softmax_loss(scores, train->hybrid->labels, count, train->info.classes, 0, 0.0f,
-                            NULL, &loss, &correct);
+        shoali_class_loss_of(train->model)(scores, train->hybrid->labels, count,
+                                           train->info.classes, 0, 0.0f, NULL, &loss, &correct);
         sums[0] += loss;
         sums[1] += correct;
         sums[2] += count;

@@ -140,7 +140,9 @@ static shoal_status fit_crop(shoal_train *train)
     bool flat = in.height == 1 && in.width == 1 &&
                 in.channels == data->channels * data->height * data->width;
     SHOALI_TRY(shoali_net_runs(train->model));
-    if (data->sequences || train->model->sequence)
+    if (data->pairs || train->model->pairs)
+        SHOALI_TRY(shoali_train_fit_pairs(train));
+    else if (data->sequences || train->model->sequence)
         SHOALI_TRY(shoali_train_fit_sequences(train));
     else if (!flat &&
              (in.channels != data->channels || in.height > data->height || in.width > data->width))
@@ -151,13 +153,16 @@ static shoal_status fit_crop(shoal_train *train)
     if (train->info.classes < data->classes)
         return shoali_fail(SHOAL_EINVAL, "model %s has %u classes, the data in %s have %u",
                            train->info.name, train->info.classes, train->desc.data, data->classes);
+    if (train->desc.label_smoothing > 0 && train->model->hinge && train->hybrid != NULL)
+        return shoali_fail(SHOAL_EINVAL, "the hinge loss of model %s has no labels to smooth",
+                           train->info.name);
     if (train->desc.augment != NULL && (data->sequences || data->ids > 0))
         return shoali_fail(SHOAL_EINVAL, "--augment is for images, the data in %s are %s",
                            train->desc.data, data->sequences ? "sequences" : "ids");
     if (data->sequences)
         return SHOAL_OK;
     uint32_t height = flat ? data->height : in.height, width = flat ? data->width : in.width;
-    bool smaller = height < data->height || width < data->width;
+    bool smaller = !data->pairs && (height < data->height || width < data->width);
     train->test_crop = (shoali_crop){.height = height, .width = width};
     train->crop = (shoali_crop){.height = height,
                                 .width = width,

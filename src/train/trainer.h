@@ -181,6 +181,7 @@ void shoali_pace_layer(shoali_pace *pace, double flops_done);
 
 /* batch.c */
 SHOAL_MUST_USE shoal_status shoali_train_fit_sequences(const shoal_train *train);
+SHOAL_MUST_USE shoal_status shoali_train_fit_pairs(const shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_train_make_batch(shoal_train *train);
 /** Samples into x, labels and lengths; crop and first_serial are for images. */
 void shoali_train_fill(shoal_train *train, const shoali_split *split, const uint32_t *indices,

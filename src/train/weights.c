@@ -28,6 +28,7 @@ static const row rows[] = {
     {"framewise", "weight", "weight", NULL, MATRIX},
     {"framewise", "bias", "bias", NULL, VECTOR},
     {"lookup", "table", "weight", NULL, MATRIX},
+    {"sparse", "table", "weight", NULL, MATRIX},
     {"rmsnorm", "scale", "weight", NULL, VECTOR},
     {"attention", "query", "q_proj.weight", NULL, MATRIX},
     {"attention", "key", "k_proj.weight", NULL, MATRIX},

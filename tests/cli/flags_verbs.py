@@ -125,6 +125,9 @@ def prepare(top):
     table = os.path.join(top, "table.csv")
     with open(table, "w", encoding="ascii") as f:
         f.writelines(f"{n % 2},1,2,3,{n}\n" for n in range(8))
+    libsvm = os.path.join(top, "libsvm.txt")
+    with open(libsvm, "w", encoding="ascii") as f:
+        f.writelines(f"{n % 2} {n + 1}:0.5\n" for n in range(40))
     texts(os.path.join(top, "text"))
     done = shoal.run("train", "--model", "mlp-small", "--data", digits, "--steps", 14,
                      "--epochs", 9, "--batch", 8, "--workers", 2, "--no-eval", "--quiet",
@@ -152,6 +155,7 @@ def prepare(top):
         ("data", "speech"): (["--out=made", "--train=0.02", "--test=0.02"], 0),
         ("data", "text"): (["--out=made", TEXT], 0),
         ("data", "clicks"): (["--out=made", "--train=20", "--test=10"], 0),
+        ("data", "svmlight"): (["--from=" + libsvm, "--out=made"], 0),
         ("data", "images"): (["--from=" + table, "--out=made", "--size=4"], 0),
         ("data", "check"): ([table], 0),
         ("runs",): ([seq + "/run"], 0),

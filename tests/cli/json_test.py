@@ -106,6 +106,11 @@ class Json(unittest.TestCase):
             made = self.ask("data", kind, "--out", out, "--train", 10, "--test", 10)
             self.assertEqual(made["dir"], out)
         self.ask("data", "clicks", "--out", self.at("clicks"), "--train", 100, "--test", 100)
+        libsvm = self.at("some.libsvm")
+        with open(libsvm, "w", encoding="ascii") as f:
+            f.write("+1 1:1 3:0.5\n-1 2:1\n" * 10)
+        made = self.ask("data", "svmlight", "--from", libsvm, "--out", self.at("libsvm"))
+        self.assertEqual((made["train"], made["test"], made["vocab"]), (18, 2, 3))
         text = self.at("some.txt")
         with open(text, "w", encoding="ascii") as f:
             f.write("to be or not to be, that is the question\n" * 200)

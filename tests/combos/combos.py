@@ -37,6 +37,9 @@ class Suite:
         samples = ("--train", job.SAMPLES, "--test", 40)
         self.make("digits", *samples)
         self.make("clicks", *samples, "--vocab", 2048)
+        self.make("svmlight", "--vocab", 16384, "--test", 0.1, "--from", self.write(
+            "text.svm", "".join(f"{n % 2} {n % 40 + 1}:1 {n + 41}:{n % 7 - 3}\n"
+                                for n in range(job.SAMPLES + 36))))
         numbers = "".join(f"{i * i}, " for i in range(1000))
         self.make("text", "--tokens", "bytes", "--length", 8,
                   self.write("text.txt", numbers[:8 * 360]))
@@ -63,7 +66,8 @@ class Suite:
         return path
 
     def data(self, model):
-        kinds = {"recommender": "clicks", os.path.join(self.folder, "llama.json:parts"): "text"}
+        kinds = {"recommender": "clicks", "svm:vocab=16384,length=8": "svmlight",
+                 os.path.join(self.folder, "llama.json:parts"): "text"}
         return os.path.join(self.folder, kinds.get(model, "digits"))
 
     def lab_works(self):

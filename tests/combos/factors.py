@@ -48,6 +48,7 @@ OTHERS = {
     "spares": ("", "--on-loss reform @spares 1"),
     "model": ("--model mlp-small", "--model mlp-small --circulant k=8",
               "--model mlp-small --augment crop=2,flip", "--model recommender",
+              "--model svm:vocab=16384,length=8",
               "--model @llama.json:parts"),
     "batch": ("--batch 8", "--batch auto:8"),
     "exchange": ("", "--no-overlap", "--bucket 64k", "--bucket model", "--chunk 4096",

@@ -100,6 +100,10 @@ class Job:
     def option(self, name):
         return self.args[self.args.index(name) + 1] if name in self.args else None
 
+    def sparse(self):
+        """Most of a gradient is zero."""
+        return (self.option("--model") or "").startswith(("recommender", "svm"))
+
     def train_words(self, epochs, more):
         model = self.option("--model")
         words = ["train", *self.args, "--data", self.suite.data(model)]

@@ -62,7 +62,7 @@ def bytes_of_codec(result, job):
         check(result["ratio"] > 0.95, f"more than the dense exchange: ratio {result['ratio']}")
     elif codec == "identity":
         check(0.95 < result["ratio"] < 1.05, f"float32 as it is, at ratio {result['ratio']}")
-    elif rate is not None and ":" not in codec and "recommender" not in job.args:
+    elif rate is not None and ":" not in codec and not job.sparse():
         most, both = 4 / rate, "param_server" in (job.option("--sync") or "")
         # averages of replicas begin with a whole model for each neighbour, and these jobs are short
         late = both or (job.option("--sync") or "").startswith(("diloco", "hop", "d_psgd"))
