@@ -24,7 +24,7 @@ static const shoali_key keys[] = {
     {"fragment_bytes", SHOALI_KEY_INT, AT(fragment_bytes), 4096, 1 << 20, NULL, "64k",
      "a message of libfabric carries so many bytes of frames"},
     {"window", SHOALI_KEY_INT, AT(window), 2, SHOALI_LF_MAX_WINDOW, NULL, "8",
-     "fragments on their way to a peer; twice as many buffers for each"},
+     "fragments on their way to a peer, a power of two; twice as many buffers for each"},
     {"port", SHOALI_KEY_INT, AT(port), 0, 65535, NULL, "0",
      "of the control connections (TCP) to listen on; 0: the kernel's choice"},
     {"plain", SHOALI_KEY_FLAG, AT(plain), 0, 0, NULL, "off",
@@ -201,6 +201,10 @@ static shoal_status try_open(shoali_lf *lf)
 {
     char text[SHOALI_ADDRESS_BYTES], ip[SHOALI_IP_TEXT_BYTES];
     const char *domain = strcmp(lf->params.domain, "any") == 0 ? NULL : lf->params.domain;
+    const int64_t window = lf->params.window;
+    if ((window & (window - 1)) != 0) /* else slots would jump where numbers begin anew */
+        return shoali_fail(SHOAL_EINVAL, "libfabric: window=%lld is no power of two",
+                           (long long)window);
     lf->ofi = shoali_ofi_load();
     if (lf->ofi == NULL)
         return SHOAL_ENOTSUP;

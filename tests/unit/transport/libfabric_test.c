@@ -87,6 +87,8 @@ static void both_sides_must_cut_alike(void **state)
     shoali_transport_args first = net_args(0, 2), second = net_args(1, 2);
     if (is_missing())
         skip();
+    assert_status(net_open_node(&n, 0, "libfabric:window=6", &first), SHOAL_EINVAL);
+    assert_non_null(strstr(shoal_last_error()->text, "power of two"));
     assert_ok(net_open_node(&n, 0, "libfabric", &first));
     assert_ok(net_open_node(&n, 1, "libfabric:window=4", &second));
     net_add_all(&n);
