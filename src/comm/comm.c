@@ -34,7 +34,6 @@ static shoal_status init(shoal_comm *comm)
 {
     comm->tasks.last = &comm->tasks.first;
     comm->jobs_last = &comm->jobs_first;
-    comm->open_last = &comm->open;
     comm->early_last = &comm->early;
     comm->control.comm = comm->near.comm = comm;
     comm->flight_free = comm->returned_first = comm->returned_last = SHOALI_NONE;
@@ -54,7 +53,7 @@ static void free_ops(shoal_comm *comm)
 {
     while (comm->all != NULL) {
         shoal_op *op = comm->all;
-        comm->all = op->next_all;
+        comm->all = op->handle.next_all;
         shoali_op_free(op);
     }
 }
@@ -72,16 +71,11 @@ static void free_comm(shoal_comm *comm)
     if (comm->event_fd >= 0)
         close(comm->event_fd);
     free_ops(comm);
-    shoali_notes_free(&comm->notes);
     shoali_listen_free(comm);
     shoali_serve_free(comm);
     shoali_flights_free(comm);
-    shoali_residuals_free(comm->residuals);
     shoali_gauge_free(comm);
-    shoali_scratch_destroy(comm->scratch);
-    shoali_free(comm->slots);
-    shoali_numbers_free(&comm->numbers);
-    shoali_recent_free(&comm->recent);
+    shoali_ops_free(&comm->ops);
     shoali_free(comm->peers);
     shoali_free(comm->addresses);
     explicit_bzero(&comm->token, sizeof comm->token);
@@ -232,15 +226,7 @@ shoal_status shoali_comm_create_serving(shoali_service *service, shoal_comm **co
 
 static void cancel_all(void *arg)
 {
-    shoal_comm *comm = arg;
-    for (shoal_op *op = comm->open; op != NULL; op = op->next_open) {
-        if (op->ended || op->parent != NULL)
-            continue;
-        (void)shoali_fail(SHOAL_ECANCELLED, "%s: rank %u (host %.40s) destroys its communicator",
-                          op->name, comm->me, comm->host);
-        shoali_error_about((int32_t)comm->me, comm->host, NULL, -1);
-        shoali_run_fail(op, true);
-    }
+    shoali_run_cancel_all(&((shoal_comm *)arg)->ops);
 }
 
 static void nothing(void *arg)
@@ -319,7 +305,7 @@ uint64_t shoali_comm_seed(const shoal_comm *comm)
 
 uint32_t shoali_comm_neighbour(const shoal_comm *comm, uint32_t rank)
 {
-    return comm->peers[rank].neighbour;
+    return comm->ops.peers[rank].place;
 }
 
 int64_t shoali_comm_op_timeout_us(const shoal_comm *comm)

@@ -5,6 +5,7 @@
 #ifndef SHOALI_COMM_COMM_H
 #define SHOALI_COMM_COMM_H
 
+#include "ops/extras.h"
 #include "ops/residual.h"
 #include "shoal/shoal.h"
 
@@ -40,29 +41,6 @@ SHOAL_MUST_USE shoal_status shoali_comm_work(shoal_comm *comm, shoal_status (*wo
 SHOAL_MUST_USE shoal_status shoali_comm_send(shoal_comm *comm, uint32_t endpoint, const void *bytes,
                                              size_t len_bytes);
 
-/** Extras of an operation that only internal callers may ask for. */
-typedef struct shoali_op_extras {
-    /** OWN's owner job: the block's sum in, weights out, in place; runs on the work thread. */
-    shoal_status (*owner)(void *ctx, float *sum_in_weights_out, size_t offset, size_t count);
-    void *owner_ctx;
-    const float *weights; /* with owner: what to keep where the sum is not finite; flow.h */
-    /** Called on the progress thread when the operation completes; then it never shows up in
-     * next_done, and is freed. */
-    void (*on_done)(void *ctx, shoal_status status, const shoal_error *error,
-                    const shoal_op_stats *stats);
-    void *done_ctx;
-    /** Both true for public operations. error_feedback: keep residuals by tensor key, if the codec
-     * has `ef`. */
-    bool check_finite, error_feedback;
-    /** What comes back are not gradients: not by connections with the operation's ToS. */
-    bool unmarked_pull;
-    /** Whoever starts it waits for it, at once: it never shows up in next_done, where another
-     * thread would take it away. */
-    bool own_wait;
-    /** A codec outside of the table for push and pull (tests); push_codec is its spec. NULL:
-     * none. */
-    const struct shoali_codec_row *codec_row;
-} shoali_op_extras;
 /** As shoal_op_start; with extras->on_done, op_out may be NULL. Any thread. */
 SHOAL_MUST_USE shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
                                             const shoali_op_extras *extras, shoal_op **op_out);

@@ -222,7 +222,7 @@ static uint32_t endpoint_at(shoal_comm *comm, const shoali_ip *from)
 
 static bool hand_over(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes, size_t len_bytes)
 {
-    for (shoal_op *op = comm->open; op != NULL; op = op->next_open)
+    for (shoal_op *op = comm->ops.open; op != NULL; op = op->next_open)
         if (op->state == SHOALI_OP_RUNNING && !op->ended && op->row->on_datagram != NULL &&
             shoali_member_of(op, endpoint) != SHOALI_NONE &&
             op->row->on_datagram(op->flow, shoali_member_of(op, endpoint), bytes, len_bytes,

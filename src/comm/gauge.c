@@ -63,12 +63,12 @@ static shoal_status start(shoali_gauge *g, shoal_op_desc *desc, uint64_t sequenc
     desc->id = (shoal_op_id){GROUP, sequence, 0, 0};
     desc->label = "rates";
     const shoali_op_extras extras = {.on_done = done, .done_ctx = g};
-    SHOALI_TRY(shoali_op_make(comm, desc, &extras, SHOALI_MAIN_ROUND + g->round, &op));
+    SHOALI_TRY(shoali_op_make(&comm->ops, desc, &extras, SHOALI_MAIN_ROUND + g->round, &op));
     pthread_mutex_lock(&comm->lock);
     comm->open_ops++;
     pthread_mutex_unlock(&comm->lock);
     g->open++;
-    shoali_run_start(op);
+    shoali_host_start(op);
     return SHOAL_OK;
 }
 
@@ -87,15 +87,15 @@ static void release(shoali_gauge *g)
 {
     shoal_comm *comm = g->comm;
     give_up_buffers(g);
-    for (shoal_op *op = comm->open; op != NULL; op = op->next_open) {
-        if (!op->waits_for_rates || op->ended || op->failing)
+    for (shoal_op *op = comm->ops.open; op != NULL; op = op->next_open) {
+        if (!op->rounds.waits || op->ended || op->failing)
             continue;
-        op->waits_for_rates = false;
+        op->rounds.waits = false;
         if (!g->known) {
             (void)shoali_error_set(&g->error);
             shoali_run_fail(op, true);
-        } else if (!shoali_rounds_begin(op)) {
-            shoali_run_flow(op);
+        } else {
+            shoali_run_go_on(op);
         }
     }
 }
@@ -126,7 +126,7 @@ static shoal_status judge(shoali_gauge *g)
     if (place == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < comm->ranks; i++)
-        place[i] = comm->peers[i].neighbour;
+        place[i] = comm->ops.peers[i].place;
     SHOALI_TRY(shoali_rates_judge(g->to, g->shifts, comm->ranks, place, g->arena, &g->rates));
     if (comm->me == 0)
         for (uint32_t i = 0; i < comm->ranks; i++)
@@ -272,7 +272,7 @@ const shoali_rates *shoali_gauge_rates(const shoal_comm *comm)
 static uint32_t most_bytes(const shoal_comm *comm)
 {
     for (uint32_t i = 1; i < comm->ranks; i++)
-        if (comm->peers[i].neighbour != comm->peers[0].neighbour)
+        if (comm->ops.peers[i].place != comm->ops.peers[0].place)
             return MOST_BYTES;
     return FIRST_BYTES;
 }
@@ -305,7 +305,7 @@ bool shoali_gauge_wanted(shoal_op *op)
         shoali_gauge_rates(comm) != NULL)
         return false;
     bool first = comm->gauge == NULL;
-    op->waits_for_rates = true;
+    op->rounds.waits = true;
     if (first && open_gauge(comm) != SHOAL_OK) {
         shoali_run_fail(op, true);
     } else if (first) {

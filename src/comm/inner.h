@@ -4,9 +4,7 @@
  *   constant     set before the threads start, read by all
  *   lock         under comm->lock: queues between threads, numbering, what has completed
  *   progress     the progress thread only (and, before it starts, the thread that creates the comm)
- *
- * An operation is made by the caller's thread, belongs to the progress thread from its first task
- * until it is handed to the list of completed ones, and then to the caller again. */
+ */
 #ifndef SHOALI_COMM_INNER_H
 #define SHOALI_COMM_INNER_H
 
@@ -14,16 +12,12 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "collective/flow.h"
 #include "comm/comm.h"
 #include "comm/serve.h"
 #include "meet/door.h"
 #include "meet/launch.h"
 #include "member/life.h"
-#include "ops/notes.h"
-#include "ops/numbers.h"
-#include "ops/recent.h"
-#include "ops/residual.h"
+#include "ops/ops.h"
 #include "relay/relay.h"
 #include "transport/fault.h"
 #include "transport/transport.h"
@@ -34,35 +28,12 @@ enum {
     SHOALI_FLIGHTS =
         4, /* frames per peer in the transport's hands; the rest waits in order of age */
     SHOALI_EARLY_BYTES = 16 << 20, /* protocol messages that wait for a listener */
-    SHOALI_LOST_TEXT_BYTES = 400,
-    SHOALI_MEASURE_ROUND = 0,
-    SHOALI_MAIN_ROUND = 1,       /* a transform's rounds count from 2 */
-    SHOALI_HOSTS_ROUND = 1 << 30 /* stages of an operation of round r: this | r << 2 | stage */
+    SHOALI_LOST_TEXT_BYTES = 400
 };
-
-/** Something to run on the progress thread. owned: allocated by post, freed after the run. */
-typedef struct shoali_task {
-    struct shoali_task *next;
-    void (*run)(void *arg);
-    void *arg;
-    bool owned;
-} shoali_task;
 
 typedef struct shoali_queue {
     shoali_task *first, **last;
 } shoali_queue;
-
-/** A long job: work on the work thread, then done on the progress thread (by the task). */
-typedef struct shoali_job {
-    struct shoali_job *next;
-    shoal_status (*work)(void *arg);
-    void (*done)(void *arg, shoal_status status);
-    void *arg;
-    shoal_status status; /* of work; a failure's text is in error */
-    shoal_error error;
-    shoali_task back;
-    shoal_comm *comm;
-} shoali_job;
 
 /** A transport in use. row NULL: none. */
 typedef struct shoali_link {
@@ -84,13 +55,11 @@ typedef struct shoali_comm_flight {
     uint32_t next; /* in the peer's waiting list, the list of returned ones or the free list */
     shoal_status status; /* returned: how */
 } shoali_comm_flight;
-#define SHOALI_NONE UINT32_MAX
 
 enum { SHOALI_PEER_HERE, SHOALI_PEER_LEFT, SHOALI_PEER_LOST };
 
 typedef struct shoali_peer {
     char host[SHOALI_RECORD_HOST_BYTES]; /* constant */
-    uint32_t neighbour;                  /* constant: the lowest rank behind the same links */
     uint32_t via;                        /* constant: the relay to it, SHOALI_NONE: a cable */
     uint32_t links;                      /* constant: that both share */
     shoali_link *data;                   /* constant after the join */
@@ -167,7 +136,6 @@ struct shoal_comm {
     shoali_job *jobs_first, **jobs_last;
     shoal_op *done_first, *done_last; /* completed, neither waited for nor handed out */
     shoal_op *all;                    /* every operation with a handle */
-    shoali_numbers numbers;
     uint32_t waiters, open_ops;
     uint32_t keeping_ops; /* of open_ops: those that write residuals or a transform's state */
     bool stopping, work_stopping, work_running, progress_running;
@@ -183,21 +151,13 @@ struct shoal_comm {
     atomic_bool fork_waits;
 
     /* progress */
-    uint64_t now_us, next_beat_us, doing_since_us;
+    shoali_ops ops;
+    uint64_t now_us, next_beat_us;
     uint64_t beat_cpu_us;       /* of this thread's processor time, at the last beat */
     _Atomic uint64_t paused_us; /* in pauses of SHOALI_PAUSE_US and more, since the beginning */
-    char last_name[SHOALI_OP_TEXT_BYTES]; /* of the last operation that ended */
-    shoal_op *open;                       /* in order of age */
-    shoal_op **open_last;
-    shoal_op *ended;
-    shoal_op **slots; /* slot & slot_mask */
-    uint32_t slot_mask, next_slot, slots_used;
-    uint64_t next_age;
     char past_links[SHOALI_PAST_LINKS_BYTES]; /* lines: those that broke in earlier epochs */
     shoali_comm_flight *flights;
     uint32_t flight_count, flight_free, returned_first, returned_last;
-    shoali_notes notes;
-    shoali_recent recent;
     bool peers_changed;          /* some peer is gone or has left */
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
     bool quit;                   /* the progress thread is to end */
@@ -210,83 +170,12 @@ struct shoal_comm {
     bool leaving;         /* this rank reforms: no operation starts any more */
     bool busy;            /* something happened in this round, or is left to do: do not sleep */
     uint64_t busy_us;     /* when something happened last */
-    shoali_scratch *scratch;
-    shoali_residual_store *residuals;
-    shoali_gauge *gauge; /* NULL: nobody has asked for rates */
+    shoali_gauge *gauge;  /* NULL: nobody has asked for rates */
     bool listening;
     shoali_comm_listener listener;
     struct shoali_early *early, **early_last; /* messages before a listener came */
     size_t early_bytes;
     shoal_comm *next_alive; /* of the process, for fork */
-};
-
-/** Where an operation stands. */
-typedef enum shoali_op_state {
-    SHOALI_OP_NEW,     /* not seen by the progress thread yet */
-    SHOALI_OP_ROUNDS,  /* measures, or runs a transform: a job or a child is under way */
-    SHOALI_OP_RUNNING, /* its flow runs */
-    SHOALI_OP_ENDED    /* nothing refers to the buffer any more */
-} shoali_op_state;
-
-struct shoal_op {
-    shoal_comm *comm;
-    shoal_arena *arena; /* the copies of the descriptor's parts */
-
-    /* constant once started */
-    shoal_op_kind kind;
-    shoal_reduce reduce;
-    shoali_wire_id id;
-    uint64_t hash, age;
-    float *buf, barrier_value;
-    size_t count;
-    const uint32_t *rows; /* of the caller */
-    size_t row_count;
-    bool keep_rows; /* of a child whose parent asks for the rows of the sum */
-    shoal_tensor *tensors;
-    uint32_t tensor_count, member_count, contributors, root, me; /* me: index among the members */
-    uint32_t *members;
-    uint64_t served_bytes;  /* of the service's memory, while its flow lives */
-    shoali_offload offload; /* to the service's kernel */
-    shoali_kernel_sum in_kernel;
-    uint32_t *member_of; /* [size] endpoint to member index, SHOALI_NONE: none */
-    shoal_codec *push, *pull;
-    shoali_collective collective;
-    shoali_op_extras extras;
-    int64_t timeout_us;
-    uint8_t tos;
-    char text[SHOALI_OP_TEXT_BYTES]; /* the call, as the others see it */
-    char name[SHOALI_OP_TEXT_BYTES]; /* "all-reduce 1182" */
-
-    /* progress */
-    shoali_op_state state;
-    shoal_op *next_open, *next_ended;
-    uint32_t slot;
-    const shoali_flow_row *row;
-    void *flow;
-    size_t flow_bytes;
-    uint8_t *granted; /* by member: its READY has come */
-    uint64_t started_us, deadline_us, ask_us;
-    bool asked, failing, told_all, ended;
-    shoali_answer *answers; /* by member, once asked; state SHOALI_ANSWER_STATES: no answer */
-    float **residuals;
-    bool keeps; /* counted in comm->keeping_ops */
-    /* rounds.c */
-    shoal_op *parent, *child;
-    bool child_open, job_open, transforming, waits_for_rates;
-    shoali_job job;
-    float *shared;
-    struct shoali_hosts *hosts; /* it is made of stages: hosts.c */
-    void *transform;
-    shoal_round round;
-    uint32_t round_index;
-
-    /* lock, once completed */
-    shoal_status status;
-    shoal_error error;
-    shoal_op_stats stats;
-    bool done, in_done, cancel_queued;
-    shoal_op *next_done, *prev_done, *next_all, *prev_all;
-    shoali_task start_task, cancel_task;
 };
 
 /* ------------------------------------------------------------------ between the files */
@@ -295,11 +184,6 @@ struct shoal_op {
 static inline uint64_t shoali_since(const shoal_comm *comm, uint64_t then_us)
 {
     return comm->now_us > then_us ? comm->now_us - then_us : 0;
-}
-
-static inline uint32_t shoali_member_of(const shoal_op *op, uint32_t endpoint)
-{
-    return op->member_of[endpoint];
 }
 
 /* join.c: from a descriptor to records of all and connections to all. */
@@ -383,40 +267,10 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us);
 /** "; it was last doing all-reduce 7 (...) for 0.4 s" or "". */
 void shoali_view_doing(const shoal_comm *comm, uint32_t endpoint, char *text, size_t text_bytes);
 
-/* run.c: operations on the progress thread. */
-void shoali_run_start(void *op);
-void shoali_run_flow(shoal_op *op); /* measured and whatever else came before: start the flow */
-/** End op as failed; the last error is why. spread: tell the other members. */
-void shoali_run_fail(shoal_op *op, bool spread);
-void shoali_run_end(shoal_op *op,
-                    shoal_status status); /* nothing refers to the buffer; OK, or failing was set */
-void shoali_run_reap(shoal_comm *comm);
-shoal_op *shoali_run_find(const shoal_comm *comm, const shoali_wire_id *id);
-shoal_op *shoali_run_slot(const shoal_comm *comm, uint32_t slot);
-void shoali_run_timers(shoal_comm *comm);
-uint64_t shoali_run_next_us(const shoal_comm *comm);
-void shoali_run_peer_lost(shoal_comm *comm, uint32_t endpoint);
-/** What was on its way between here and there is lost, the peer is not. */
-void shoali_run_link_broke(shoal_comm *comm, uint32_t endpoint);
-/** End operations EEPOCH: those with a member that reforms; all. */
-void shoali_run_peer_leaving(shoal_comm *comm, uint32_t endpoint);
-void shoali_run_all_leaving(shoal_comm *comm);
-bool shoali_run_involves(const shoal_comm *comm, uint32_t endpoint);
-
-/* agree.c: control messages about operations. */
-void shoali_agree_enter(shoal_op *op);   /* tell, and look who came before */
-bool shoali_agree_aborted(shoal_op *op); /* a member has failed it already: it is failed here */
-void shoali_agree_on_ready(shoal_comm *comm, uint32_t endpoint, const shoali_ready *ready);
-void shoali_agree_on_abort(shoal_comm *comm, uint32_t endpoint, const shoali_abort *abort);
-void shoali_agree_on_ask(shoal_comm *comm, uint32_t endpoint, const shoali_ask *ask);
-void shoali_agree_on_answer(shoal_comm *comm, uint32_t endpoint, const shoali_answer *answer);
-void shoali_agree_spread(shoal_op *op); /* ABORT to all members, with op->error */
-void shoali_agree_ask(shoal_op *op);
-void shoali_agree_timed_out(shoal_op *op); /* sets the last error */
-void shoali_agree_remember(shoal_op *op);  /* it ends now */
-
-/** An operation that has ended here, not long ago. */
-bool shoali_agree_is_over(const shoal_comm *comm, const shoali_wire_id *id);
+/* host.c: what operations ask of this communicator. */
+SHOAL_MUST_USE shoal_status shoali_host_init(shoal_comm *comm);
+/** Start an operation that is counted. op: a shoal_op. */
+void shoali_host_start(void *op);
 
 /* serve.c: operations at an aggregator, and what asks it to enter them. */
 void shoali_serve_ask(const shoal_op *op);
@@ -432,39 +286,14 @@ void shoali_serve_release(shoal_op *op);
 /** Who else can sum for the operation; NULL: nobody. */
 const shoali_offload *shoali_serve_offload(shoal_op *op);
 
-/* rounds.c: what an operation does before or instead of its flow. */
-bool shoali_rounds_begin(shoal_op *op); /* false: nothing to do, start the flow */
-void shoali_rounds_fail(shoal_op *op);
-/** Make an operation on behalf of op, with what is left of its time; NULL: op has failed. */
-shoal_op *shoali_rounds_child(shoal_op *op, shoal_op_desc *desc, uint32_t round, bool check_finite);
-
-/* hosts.c: inside each host first. */
-void shoali_hosts_begin(shoal_op *op);
-void shoali_hosts_stage_done(shoal_op *op);
-/** The rows of a child's sum, before its flow is gone. */
-void shoali_hosts_take_rows(shoal_op *child);
-
 /* gauge.c: measured rates of all links. */
 /** True: op waits for them, or has failed for want of them. */
 bool shoali_gauge_wanted(shoal_op *op);
 const shoali_rates *shoali_gauge_rates(const shoal_comm *comm); /* NULL: not known */
 void shoali_gauge_free(shoal_comm *comm);
 
-/* op.c */
-SHOAL_MUST_USE shoal_status shoali_op_make(shoal_comm *comm, const shoal_op_desc *desc,
-                                           const shoali_op_extras *extras, uint32_t round,
-                                           shoal_op **op_out);
-void shoali_op_free(shoal_op *op);
+/* wait.c */
 void shoali_op_complete(shoal_op *op); /* progress thread: hand it to its owner */
-
-/* residual.c */
-bool shoali_op_feeds_back(const shoal_op *op); /* it reads and writes residuals */
-bool shoali_op_keeps(const shoal_op *op);      /* residuals, or a transform's state */
-SHOAL_MUST_USE shoal_status shoali_transform_state(shoal_comm *comm, const shoal_op *op,
-                                                   void **state_out);
-void shoali_transform_reset(shoal_comm *comm, const shoal_op *op);
-SHOAL_MUST_USE shoal_status shoali_residuals_of(shoal_comm *comm, const shoal_op *op,
-                                                float **residuals_out);
 
 /* listen.c: protocol machines. */
 void shoali_listen_message(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,

@@ -131,11 +131,9 @@ static shoal_status take_settings(shoal_comm *comm, const shoal_comm_desc *desc,
 static shoal_status alloc_tables(shoal_comm *comm)
 {
     comm->peers = shoali_alloc_array(comm->size, sizeof *comm->peers);
-    comm->scratch = shoali_scratch_create();
-    if (comm->peers == NULL || comm->scratch == NULL)
+    if (comm->peers == NULL)
         return SHOAL_ENOMEM;
-    SHOALI_TRY(shoali_notes_init(&comm->notes, comm->size));
-    SHOALI_TRY(shoali_recent_init(&comm->recent));
+    SHOALI_TRY(shoali_host_init(comm));
     for (uint32_t i = 0; i < comm->size; i++)
         comm->peers[i].waiting_first = comm->peers[i].waiting_last = comm->peers[i]
                                                                          .via = SHOALI_NONE;
@@ -225,9 +223,9 @@ static void find_neighbours(shoal_comm *comm, const shoali_record *records)
     for (uint32_t i = 0; i < comm->size; i++) {
         uint32_t first = 0;
         while (first < i &&
-               !(comm->peers[first].neighbour == first && together(&records[first], &records[i])))
+               !(comm->ops.peers[first].place == first && together(&records[first], &records[i])))
             first++;
-        comm->peers[i].neighbour = first;
+        comm->ops.peers[i].place = first;
     }
 }
 

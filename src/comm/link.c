@@ -22,7 +22,7 @@ static const char near_name[] = "shm"; /* and the key of the control transport t
 static shoal_op *op_of(shoal_comm *comm, uint32_t peer, const shoal_data *head,
                        uint32_t *member_out)
 {
-    shoal_op *op = shoali_run_slot(comm, head->slot);
+    shoal_op *op = shoali_run_slot(&comm->ops, head->slot);
     if (op == NULL || op->state != SHOALI_OP_RUNNING)
         return NULL;
     *member_out = shoali_member_of(op, peer);
@@ -83,7 +83,7 @@ static bool dispatch_flow(shoal_comm *comm, uint32_t peer, const uint8_t *bytes,
     shoali_flow_head head;
     if (!shoali_flow_head_decode(bytes, len_bytes, &head))
         return false;
-    shoal_op *op = shoali_run_find(comm, &head.id);
+    shoal_op *op = shoali_run_find(&comm->ops, &head.id);
     if (op == NULL || op->state != SHOALI_OP_RUNNING || shoali_member_of(op, peer) == SHOALI_NONE)
         return true;
     op->row->on_control(op->flow, shoali_member_of(op, peer), head.kind,
@@ -107,19 +107,19 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
     switch (kind) {
     case SHOALI_MESSAGE_ready:
         if ((good = shoali_ready_decode(bytes, len_bytes, &m.ready)))
-            shoali_agree_on_ready(comm, peer, &m.ready);
+            shoali_agree_on_ready(&comm->ops, peer, &m.ready);
         return good;
     case SHOALI_MESSAGE_abort:
         if ((good = shoali_abort_decode(bytes, len_bytes, &m.abort)))
-            shoali_agree_on_abort(comm, peer, &m.abort);
+            shoali_agree_on_abort(&comm->ops, peer, &m.abort);
         return good;
     case SHOALI_MESSAGE_ask:
         if ((good = shoali_ask_decode(bytes, len_bytes, &m.ask)))
-            shoali_agree_on_ask(comm, peer, &m.ask);
+            shoali_agree_on_ask(&comm->ops, peer, &m.ask);
         return good;
     case SHOALI_MESSAGE_answer:
         if ((good = shoali_answer_decode(bytes, len_bytes, &m.answer)))
-            shoali_agree_on_answer(comm, peer, &m.answer);
+            shoali_agree_on_answer(&comm->ops, peer, &m.answer);
         return good;
     case SHOALI_MESSAGE_heartbeat:
         if ((good = shoali_heartbeat_decode(bytes, len_bytes, &m.beat)))

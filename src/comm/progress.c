@@ -118,7 +118,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static uint64_t next_timer_us(const shoal_comm *comm)
 {
-    uint64_t at = earlier(shoali_run_next_us(comm), shoali_view_next_us(comm));
+    uint64_t at = earlier(shoali_run_next_us(&comm->ops), shoali_view_next_us(comm));
     const shoali_link *links[] = {&comm->control, &comm->near};
     for (int i = 0; i < 2; i++)
         if (links[i]->open)
@@ -184,11 +184,11 @@ static void run_round(shoal_comm *comm)
     shoali_datagrams_receive(comm);
     while (shoali_flight_deliver(comm))
         ;
-    shoali_run_timers(comm);
+    shoali_run_timers(&comm->ops, shoali_datagrams_unread(comm));
     shoali_datagrams_flush(comm);
     shoali_view_timers(comm);
     shoali_watch_serve(comm->watch);
-    shoali_run_reap(comm);
+    shoali_run_reap(&comm->ops);
     if (comm->listening && comm->listener.next_wake_us != NULL &&
         comm->listener.next_wake_us(comm->listener.ctx) <= comm->now_us)
         comm->listener.on_timer(comm->listener.ctx, comm->now_us);

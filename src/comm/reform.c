@@ -375,14 +375,14 @@ static void steal(void *arg)
     reform *r = arg;
     note_links(r);
     tell_lost(r);
-    r->in.residuals = r->old->residuals;
-    r->old->residuals = NULL;
+    r->in.residuals = r->old->ops.residuals;
+    r->old->ops.residuals = NULL;
 }
 
 static void adopt(void *arg)
 {
     reform *r = arg;
-    r->fresh->residuals = r->fresh->in.residuals;
+    r->fresh->ops.residuals = r->fresh->in.residuals;
     memcpy(r->fresh->past_links, r->past_links, sizeof r->past_links);
 }
 

@@ -71,7 +71,7 @@ static shoal_status make(shoal_comm *comm, const shoali_serve *serve, const uint
         .collective = serve->collective,
         .timeout_us = serve->timeout_us < INT64_MAX / 2 ? (int64_t)serve->timeout_us : 0};
     const shoali_op_extras extras = {.on_done = count_end, .done_ctx = service};
-    SHOALI_TRY(shoali_op_make(comm, &desc, &extras, serve->id.round, op_out));
+    SHOALI_TRY(shoali_op_make(&comm->ops, &desc, &extras, serve->id.round, op_out));
     if (((*op_out)->collective.traits & SHOALI_COLL_SERVED) != 0) {
         (*op_out)->hash = serve->hash;
         return SHOAL_OK;
@@ -106,7 +106,7 @@ static shoal_status enter(shoal_comm *comm, const shoali_serve *serve, const uin
         return shoali_fail(SHOAL_ECANCELLED, "it is being ended");
     }
     atomic_fetch_add(&comm->service->open, 1);
-    shoali_run_start(op);
+    shoali_host_start(op);
     return SHOAL_OK;
 }
 
@@ -161,7 +161,8 @@ bool shoali_serve_on_request(shoal_comm *comm, uint32_t endpoint, const uint8_t 
         keep(comm, endpoint, bytes, len_bytes);
         return true;
     }
-    if (shoali_run_find(comm, &serve.id) != NULL || shoali_agree_is_over(comm, &serve.id))
+    if (shoali_run_find(&comm->ops, &serve.id) != NULL ||
+        shoali_agree_is_over(&comm->ops, &serve.id))
         return true; /* another contributor was faster */
     uint32_t *members = shoali_alloc_array(serve.member_count, sizeof *members);
     if (members == NULL) {
@@ -176,6 +177,20 @@ bool shoali_serve_on_request(shoal_comm *comm, uint32_t endpoint, const uint8_t 
         refuse(comm, endpoint, &serve);
     shoali_free(members);
     return true;
+}
+
+/* What an aggregator keeps of an operation that it serves. */
+struct shoali_served {
+    uint64_t bytes;         /* of the service's memory, while its flow lives */
+    shoali_offload offload; /* to the service's kernel */
+    shoali_kernel_sum in_kernel;
+};
+
+static struct shoali_served *served(shoal_op *op)
+{
+    if (op->served == NULL)
+        op->served = shoali_arena_alloc(op->arena, sizeof *op->served);
+    return op->served;
 }
 
 shoal_status shoali_serve_admit(shoal_op *op)
@@ -195,7 +210,9 @@ shoal_status shoali_serve_admit(shoal_op *op)
                             "a larger --memory.");
         return status;
     }
-    op->served_bytes = bytes;
+    if (served(op) == NULL)
+        return SHOAL_ENOMEM;
+    op->served->bytes = bytes;
     atomic_store(&service->memory_bytes, held + bytes);
     if (held + bytes > atomic_load(&service->memory_peak_bytes))
         atomic_store(&service->memory_peak_bytes, held + bytes);
@@ -204,9 +221,10 @@ shoal_status shoali_serve_admit(shoal_op *op)
 
 void shoali_serve_release(shoal_op *op)
 {
-    if (op->served_bytes > 0)
-        atomic_fetch_sub(&op->comm->service->memory_bytes, op->served_bytes);
-    op->served_bytes = 0;
+    if (op->served == NULL || op->served->bytes == 0)
+        return;
+    atomic_fetch_sub(&op->comm->service->memory_bytes, op->served->bytes);
+    op->served->bytes = 0;
 }
 
 /* ------------------------------------------------------------------ in the kernel */
@@ -218,7 +236,8 @@ static bool summer_begin(void *ctx, const shoali_slot_share *share)
     shoali_ip workers[SHOALI_PACKET_WORKERS_MAX];
     for (uint32_t w = 0; w < share->workers; w++)
         workers[w] = *shoali_datagrams_at(op->comm, op->members[w]);
-    if (service->summer->begin(service->summer->ctx, share, workers, &op->in_kernel) != SHOAL_OK) {
+    if (service->summer->begin(service->summer->ctx, share, workers, &op->served->in_kernel) !=
+        SHOAL_OK) {
         shoali_log(WARN, "%s is summed in user space: %s", op->name, shoal_last_error()->text);
         return false;
     }
@@ -230,32 +249,32 @@ static void summer_end(void *ctx)
 {
     const shoal_op *op = ctx;
     const shoali_summer *summer = op->comm->service->summer;
-    summer->end(summer->ctx, &op->in_kernel);
+    summer->end(summer->ctx, &op->served->in_kernel);
 }
 
 static void summer_counted(void *ctx, uint64_t *received_bytes_out, uint64_t *sent_bytes_out)
 {
     const shoal_op *op = ctx;
     const shoali_summer *summer = op->comm->service->summer;
-    summer->counted(summer->ctx, &op->in_kernel, received_bytes_out, sent_bytes_out);
+    summer->counted(summer->ctx, &op->served->in_kernel, received_bytes_out, sent_bytes_out);
 }
 
 static bool summer_missing(void *ctx, uint32_t *slot_out, uint32_t *round_out, uint32_t *worker_out)
 {
     const shoal_op *op = ctx;
     const shoali_summer *summer = op->comm->service->summer;
-    return summer->missing(summer->ctx, &op->in_kernel, slot_out, round_out, worker_out);
+    return summer->missing(summer->ctx, &op->served->in_kernel, slot_out, round_out, worker_out);
 }
 
 const shoali_offload *shoali_serve_offload(shoal_op *op)
 {
-    if (op->comm->service == NULL || op->comm->service->summer == NULL)
+    if (op->comm->service == NULL || op->comm->service->summer == NULL || served(op) == NULL)
         return NULL;
-    op->offload = (shoali_offload){.ctx = op,
-                                   .block_most = op->comm->service->summer->block_most,
-                                   .begin = summer_begin,
-                                   .end = summer_end,
-                                   .counted = summer_counted,
-                                   .missing = summer_missing};
-    return &op->offload;
+    op->served->offload = (shoali_offload){.ctx = op,
+                                           .block_most = op->comm->service->summer->block_most,
+                                           .begin = summer_begin,
+                                           .end = summer_end,
+                                           .counted = summer_counted,
+                                           .missing = summer_missing};
+    return &op->served->offload;
 }

@@ -61,13 +61,14 @@ static void row(void *ctx, uint32_t rank, shoali_status_row *out)
 {
     const shoal_comm *comm = ctx;
     const shoali_peer *peer = &comm->peers[rank];
-    const shoal_op *open = comm->open;
+    const shoal_op *open = comm->ops.open;
     snprintf(out->host, sizeof out->host, "%s", peer->host);
     if (rank == comm->me) {
         out->state = SHOALI_RANK_RUNNING;
         out->busy = open != NULL;
-        out->for_us = shoali_since(comm, open != NULL ? open->started_us : comm->doing_since_us);
-        snprintf(out->text, sizeof out->text, "%s", open != NULL ? open->name : comm->last_name);
+        out->for_us = shoali_since(comm, open != NULL ? open->started_us : comm->ops.last_us);
+        snprintf(out->text, sizeof out->text, "%s",
+                 open != NULL ? open->name : comm->ops.last_name);
         return;
     }
     out->last_seen_us = shoali_since(comm, peer->heard_us);
@@ -79,7 +80,7 @@ static void row(void *ctx, uint32_t rank, shoali_status_row *out)
 
 shoal_status shoali_status_open(shoal_comm *comm, uint32_t number)
 {
-    comm->now_us = comm->doing_since_us = shoali_now_us();
+    comm->now_us = comm->ops.last_us = shoali_now_us();
     const shoali_watch_desc desc = {
         .me = comm->me,
         .ranks = comm->ranks,

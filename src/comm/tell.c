@@ -96,7 +96,7 @@ void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_
         peer->leaving = true;
         atomic_store(&comm->wanted, true);
         atomic_store(&comm->going, true);
-        shoali_run_peer_leaving(comm, endpoint);
+        shoali_run_peer_leaving(&comm->ops, endpoint);
         break;
     case SHOALI_REFORM_MOVED:
         peer->moved = true;
@@ -126,7 +126,7 @@ void shoali_reform_leave(void *arg)
 {
     shoal_comm *comm = arg;
     comm->leaving = true;
-    shoali_run_all_leaving(comm);
+    shoali_run_all_leaving(&comm->ops);
     say(comm, SHOALI_REFORM_LEAVING);
 }
 

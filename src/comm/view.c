@@ -151,8 +151,8 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     shoali_log(WARN, "%s", peer->lost_text);
     shoali_links_drop(comm, endpoint, false);
     shoali_flight_recall(comm, NULL, endpoint);
-    shoali_notes_forget(&comm->notes, endpoint);
-    shoali_run_peer_lost(comm, endpoint);
+    shoali_agree_forget(&comm->ops, endpoint);
+    shoali_run_peer_lost(&comm->ops, endpoint, peer->lost_status, peer->lost_text);
     tell_listener(comm, endpoint);
 }
 
@@ -288,7 +288,7 @@ static void act_on_gone(shoal_comm *comm)
     for (uint32_t i = 0; i < comm->size; i++) {
         shoali_peer *peer = &comm->peers[i];
         if (peer->link_broke && state_of(peer) == SHOALI_PEER_HERE)
-            shoali_run_link_broke(comm, i);
+            shoali_run_link_broke(&comm->ops, i, peer->link_text);
         peer->link_broke = false;
         if (peer->gone && peer->gone_status == SHOAL_OK && state_of(peer) == SHOALI_PEER_HERE)
             leave(comm, i);
@@ -304,7 +304,7 @@ static void settle_left(shoal_comm *comm, uint32_t endpoint)
     shoali_peer *peer = &comm->peers[endpoint];
     if (comm->now_us < peer->left_us + (uint64_t)comm->peer_timeout_us)
         return;
-    if (shoali_run_involves(comm, endpoint))
+    if (shoali_run_involves(&comm->ops, endpoint))
         lose(comm, endpoint, SHOAL_EPEER, "it said goodbye before its operations were over");
     else
         shoali_links_drop(comm, endpoint, false);
@@ -331,13 +331,13 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
 
 static void beat(shoal_comm *comm)
 {
-    shoali_heartbeat now = {.busy = comm->open != NULL,
-                            .for_us = comm->now_us - comm->doing_since_us};
+    shoali_heartbeat now = {.busy = comm->ops.open != NULL,
+                            .for_us = comm->now_us - comm->ops.last_us};
     uint8_t body[SHOALI_HEARTBEAT_BYTES];
     snprintf(now.text, sizeof now.text, "%s",
-             comm->open != NULL ? comm->open->name : comm->last_name);
-    if (comm->open != NULL)
-        now.for_us = shoali_since(comm, comm->open->started_us);
+             comm->ops.open != NULL ? comm->ops.open->name : comm->ops.last_name);
+    if (comm->ops.open != NULL)
+        now.for_us = shoali_since(comm, comm->ops.open->started_us);
     shoali_watch_say(comm->watch, &now);
     for (uint32_t i = 0; i < comm->size; i++) {
         if (i == comm->me || !comm->peers[i].up || state_of(&comm->peers[i]) != SHOALI_PEER_HERE)

@@ -20,27 +20,29 @@ static shoal_status check_usable(const shoal_comm *comm)
 
 static void link_all(shoal_comm *comm, shoal_op *op)
 {
-    op->next_all = comm->all;
+    op->handle.next_all = comm->all;
     if (comm->all != NULL)
-        comm->all->prev_all = op;
+        comm->all->handle.prev_all = op;
     comm->all = op;
 }
 
 static void unlink_all(shoal_comm *comm, shoal_op *op)
 {
-    if (op->next_all != NULL)
-        op->next_all->prev_all = op->prev_all;
-    if (op->prev_all != NULL)
-        op->prev_all->next_all = op->next_all;
+    if (op->handle.next_all != NULL)
+        op->handle.next_all->handle.prev_all = op->handle.prev_all;
+    if (op->handle.prev_all != NULL)
+        op->handle.prev_all->handle.next_all = op->handle.next_all;
     else
-        comm->all = op->next_all;
+        comm->all = op->handle.next_all;
 }
 
 static void unlink_done(shoal_comm *comm, shoal_op *op)
 {
-    *(op->prev_done != NULL ? &op->prev_done->next_done : &comm->done_first) = op->next_done;
-    *(op->next_done != NULL ? &op->next_done->prev_done : &comm->done_last) = op->prev_done;
-    op->in_done = false;
+    *(op->handle.prev_done != NULL ? &op->handle.prev_done->handle.next_done
+                                   : &comm->done_first) = op->handle.next_done;
+    *(op->handle.next_done != NULL ? &op->handle.next_done->handle.prev_done
+                                   : &comm->done_last) = op->handle.prev_done;
+    op->handle.in_done = false;
 }
 
 shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
@@ -50,12 +52,12 @@ shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
     SHOALI_TRY(check_usable(comm));
     if (op_out == NULL && extras->on_done == NULL)
         return shoali_fail(SHOAL_EINVAL, "nobody would hear of this operation's end");
-    SHOALI_TRY(shoali_op_make(comm, desc, extras, SHOALI_MAIN_ROUND, &op));
+    SHOALI_TRY(shoali_op_make(&comm->ops, desc, extras, SHOALI_MAIN_ROUND, &op));
     pthread_mutex_lock(&comm->lock);
     bool stopping = comm->stopping;
     comm->open_ops += !stopping;
-    op->keeps = !stopping && shoali_op_keeps(op);
-    comm->keeping_ops += op->keeps;
+    op->handle.keeps = !stopping && shoali_op_keeps(op);
+    comm->keeping_ops += op->handle.keeps;
     if (!stopping && extras->on_done == NULL)
         link_all(comm, op);
     pthread_mutex_unlock(&comm->lock);
@@ -65,8 +67,8 @@ shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
     }
     if (op_out != NULL)
         *op_out = op;
-    op->start_task = (shoali_task){.run = shoali_run_start, .arg = op};
-    shoali_task_post(comm, &op->start_task);
+    op->handle.start_task = (shoali_task){.run = shoali_host_start, .arg = op};
+    shoali_task_post(comm, &op->handle.start_task);
     return SHOAL_OK;
 }
 
@@ -83,21 +85,21 @@ shoal_status shoal_op_start(shoal_comm *comm, const shoal_op_desc *desc, shoal_o
 void shoali_op_complete(shoal_op *op)
 {
     shoal_comm *comm = op->comm;
-    bool counted = op->parent == NULL;
+    bool counted = op->rounds.parent == NULL;
     void (*on_done)(void *, shoal_status, const shoal_error *,
                     const shoal_op_stats *) = op->extras.on_done;
     if (on_done != NULL)
         on_done(op->extras.done_ctx, op->status, &op->error, &op->stats);
     pthread_mutex_lock(&comm->lock);
     comm->open_ops -= counted;
-    comm->keeping_ops -= op->keeps;
-    op->done = true;
-    bool referred_to = op->cancel_queued;
+    comm->keeping_ops -= op->handle.keeps;
+    op->handle.done = true;
+    bool referred_to = op->handle.cancel_queued;
     if (on_done == NULL && !op->extras.own_wait) {
-        op->in_done = true;
-        op->next_done = NULL;
-        op->prev_done = comm->done_last;
-        *(comm->done_last != NULL ? &comm->done_last->next_done : &comm->done_first) = op;
+        op->handle.in_done = true;
+        op->handle.next_done = NULL;
+        op->handle.prev_done = comm->done_last;
+        *(comm->done_last != NULL ? &comm->done_last->handle.next_done : &comm->done_first) = op;
         comm->done_last = op;
     }
     pthread_cond_broadcast(&comm->changed);
@@ -142,11 +144,11 @@ shoal_status shoal_op_wait(shoal_op **op, int64_t timeout_us, shoal_op_stats *st
     bool over = false;
     pthread_mutex_lock(&comm->lock);
     comm->waiters++;
-    while ((!o->done || o->cancel_queued) && !over)
+    while ((!o->handle.done || o->handle.cancel_queued) && !over)
         over = !sleep_for_change(comm, until_us);
-    bool done = o->done && !o->cancel_queued;
+    bool done = o->handle.done && !o->handle.cancel_queued;
     if (done) {
-        if (o->in_done)
+        if (o->handle.in_done)
             unlink_done(comm, o);
         unlink_all(comm, o);
     }
@@ -200,8 +202,8 @@ static void run_cancel(void *arg)
         shoali_run_fail(op, true);
     }
     pthread_mutex_lock(&comm->lock);
-    op->cancel_queued = false;
-    bool orphan = op->done && op->extras.on_done != NULL;
+    op->handle.cancel_queued = false;
+    bool orphan = op->handle.done && op->extras.on_done != NULL;
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     if (orphan)
@@ -213,11 +215,11 @@ void shoal_op_cancel(shoal_op *op)
     if (op == NULL || atomic_load(&op->comm->forked))
         return;
     pthread_mutex_lock(&op->comm->lock);
-    bool post = !op->done && !op->cancel_queued && !op->comm->stopping;
-    op->cancel_queued |= post;
+    bool post = !op->handle.done && !op->handle.cancel_queued && !op->comm->stopping;
+    op->handle.cancel_queued |= post;
     pthread_mutex_unlock(&op->comm->lock);
     if (post) {
-        op->cancel_task = (shoali_task){.run = run_cancel, .arg = op};
-        shoali_task_post(op->comm, &op->cancel_task);
+        op->handle.cancel_task = (shoali_task){.run = run_cancel, .arg = op};
+        shoali_task_post(op->comm, &op->handle.cancel_task);
     }
 }

@@ -59,7 +59,6 @@ static shoal_status need_thread(shoal_comm *comm)
 void shoali_job_post(shoal_comm *comm, shoali_job *job)
 {
     job->next = NULL;
-    job->comm = comm;
     job->back = (shoali_task){.run = back, .arg = job};
     pthread_mutex_lock(&comm->lock);
     shoal_status status = need_thread(comm);

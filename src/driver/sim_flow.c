@@ -129,7 +129,7 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
 
 /* ---------------------------------------------------------------- running */
 
-/* One member's values; as in comm/rounds.c, what is no number counts as nothing. */
+/* One member's values; as in ops/rounds.c, what is no number counts as nothing. */
 static shoal_status measure_member(const runner *r, uint32_t index, float *values)
 {
     const shoali_flow_args *a = &r->flow->args;

@@ -29,7 +29,7 @@ typedef struct shoali_sim_flow {
 } shoali_sim_flow;
 
 /**
- * Run it to its end. Sums of a transform are made round by round, as comm/rounds.c does; if one is
+ * Run it to its end. Sums of a transform are made round by round, as ops/rounds.c does; if one is
  * not finite, the members' states begin anew.
  * @param result_out what every member's operation ended with: OK or ENOTFINITE.
  * @param origin_out with ENOTFINITE: the first NaN or infinity, as all members know it.

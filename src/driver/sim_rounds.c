@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of a transform codec: its rounds one after the other, each an operation of sim_flow.c,
- * as comm/rounds.c runs them on a network. */
+ * as ops/rounds.c runs them on a network. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static shoal_status ask_round(transform *t, uint32_t index)
     return SHOAL_OK;
 }
 
-/* What the first round would move if it carried every element, as comm/rounds.c counts. */
+/* What the first round would move if it carried every element, as ops/rounds.c counts. */
 static void note_dense(transform *t, uint32_t index, uint64_t elems)
 {
     const double whole = (double)t->flow->args.count, part = (double)t->rounds[0].count;

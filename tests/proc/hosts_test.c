@@ -17,7 +17,7 @@ static void settle(shoal_comm *comm, const uint32_t place[RANKS])
 {
     rank_ok(shoal_barrier(comm)); /* no operation looks while this changes */
     for (uint32_t r = 0; r < RANKS; r++)
-        comm->peers[r].neighbour = place[r];
+        comm->ops.peers[r].place = place[r];
 }
 
 /* A fifth of the rows. */

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "collective/carry.h"
-#include "comm/inner.h"
+#include "ops/inner.h"
 
 enum { ARENA_BYTES = 2048 };
 
@@ -23,37 +23,37 @@ static const char *kind_name(shoal_op_kind kind)
 
 static shoal_status copy_members(shoal_op *op, const shoal_op_desc *desc)
 {
-    const shoal_comm *comm = op->comm;
+    const shoali_ops *ops = op->ops;
     bool all = desc->members == NULL;
-    const uint32_t named = all ? comm->ranks : desc->member_count;
+    const uint32_t named = all ? ops->ranks : desc->member_count;
     op->contributors = desc->contributors != 0 ? desc->contributors : named;
     op->root = desc->root;
     /* nobody named serves, and the collective wants servers: the job's aggregators */
     const bool served = (op->collective.traits & SHOALI_COLL_SERVED) != 0 &&
-                        op->contributors == named && comm->aggregators <= comm->size - named;
-    op->member_count = named + (served ? comm->aggregators : 0);
-    if (op->member_count == 0 || op->member_count > comm->size ||
+                        op->contributors == named && ops->aggregators <= ops->size - named;
+    op->member_count = named + (served ? ops->aggregators : 0);
+    if (op->member_count == 0 || op->member_count > ops->size ||
         op->contributors > op->member_count || op->root >= op->member_count)
         return shoali_fail(SHOAL_EINVAL, "%u members of %u ranks, %u of them contribute, root %u",
-                           op->member_count, comm->size, op->contributors, op->root);
+                           op->member_count, ops->size, op->contributors, op->root);
     op->members = shoali_arena_array(op->arena, op->member_count, sizeof *op->members);
-    uint32_t *member_of = shoali_arena_array(op->arena, comm->size, sizeof *member_of);
+    uint32_t *member_of = shoali_arena_array(op->arena, ops->size, sizeof *member_of);
     if (op->members == NULL || member_of == NULL)
         return SHOAL_ENOMEM;
-    for (uint32_t i = 0; i < comm->size; i++)
+    for (uint32_t i = 0; i < ops->size; i++)
         member_of[i] = SHOALI_NONE;
     for (uint32_t m = 0; m < op->member_count; m++) {
-        uint32_t rank = m >= named ? comm->ranks + m - named : all ? m : desc->members[m];
-        if (rank >= comm->size || member_of[rank] != SHOALI_NONE)
+        uint32_t rank = m >= named ? ops->ranks + m - named : all ? m : desc->members[m];
+        if (rank >= ops->size || member_of[rank] != SHOALI_NONE)
             return shoali_fail(SHOAL_EINVAL, "member %u is rank %u, which is %s", m, rank,
-                               rank >= comm->size ? "none of this communicator" : "listed twice");
+                               rank >= ops->size ? "none of this communicator" : "listed twice");
         op->members[m] = rank;
         member_of[rank] = m;
     }
     op->member_of = member_of;
-    op->me = member_of[comm->me];
+    op->me = member_of[ops->me];
     if (op->me == SHOALI_NONE)
-        return shoali_fail(SHOAL_EINVAL, "rank %u is no member of its own operation", comm->me);
+        return shoali_fail(SHOAL_EINVAL, "rank %u is no member of its own operation", ops->me);
     return SHOAL_OK;
 }
 
@@ -142,7 +142,7 @@ static shoal_status open_collective(shoal_op *op, const shoal_op_desc *desc)
 /* Ranks 0, 1, 2 ..., whoever else is there. */
 static bool are_all_ranks(const shoal_op *op)
 {
-    bool all = op->member_count == op->comm->ranks || op->member_count == op->comm->size;
+    bool all = op->member_count == op->ops->ranks || op->member_count == op->ops->size;
     for (uint32_t m = 0; m < op->member_count && all; m++)
         all = op->members[m] == m;
     return all;
@@ -163,11 +163,11 @@ static shoal_status check_collective(const shoal_op *op)
                            "collective '%s' has no place for members that contribute nothing",
                            op->collective.spec);
     if ((op->collective.traits & SHOALI_COLL_RATED) != 0 &&
-        !(are_all_ranks(op) && op->member_count == op->comm->ranks))
+        !(are_all_ranks(op) && op->member_count == op->ops->ranks))
         return shoali_fail(SHOAL_EINVAL,
                            "collective '%s' measures the links of all %u ranks: it is for "
                            "operations among all of them",
-                           op->collective.spec, op->comm->ranks);
+                           op->collective.spec, op->ops->ranks);
     return shoali_carry_check(&op->collective, op->push, op->pull, op->extras.owner != NULL);
 }
 
@@ -182,21 +182,13 @@ static uint64_t group_of(const shoal_op *op)
     return group != 0 ? group : 1;
 }
 
-static shoal_status number(shoal_op *op)
-{
-    pthread_mutex_lock(&op->comm->lock);
-    shoal_status status = shoali_numbers_next(&op->comm->numbers, op->id.group, &op->id.sequence);
-    pthread_mutex_unlock(&op->comm->lock);
-    return status;
-}
-
 static shoal_status identify(shoal_op *op, const shoal_op_id *given, uint32_t round)
 {
     op->id = (shoali_wire_id){given->group, given->sequence, round};
     if (given->group != 0 || given->sequence != 0)
         return SHOAL_OK;
     op->id.group = group_of(op);
-    return number(op);
+    return op->ops->host.number(op->ops->host.ctx, op->id.group, &op->id.sequence);
 }
 
 /* Texts have 64 bytes on the wire and in errors: what does not fit is cut. */
@@ -233,15 +225,9 @@ static void describe(shoal_op *op, const char *label)
 static uint64_t hash_of(const shoal_op *op)
 {
     uint64_t hash = shoali_mix(op->kind, op->reduce);
-    const uint64_t words[] = {op->count,
-                              op->contributors,
-                              op->root,
-                              op->comm->chunk_elems,
-                              op->push->hash,
-                              op->pull->hash,
-                              op->collective.hash,
-                              op->member_count,
-                              op->tensor_count};
+    const uint64_t words[] = {
+        op->count,      op->contributors,    op->root,         op->ops->chunk_elems, op->push->hash,
+        op->pull->hash, op->collective.hash, op->member_count, op->tensor_count};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         hash = shoali_mix(hash, words[i]);
     hash = shoali_hash(op->members, op->member_count * sizeof *op->members, hash);
@@ -264,7 +250,7 @@ static shoal_status fill(shoal_op *op, const shoal_op_desc *desc, uint32_t round
     op->kind = desc->kind;
     op->reduce = desc->reduce;
     op->tos = desc->tos;
-    op->timeout_us = desc->timeout_us > 0 ? desc->timeout_us : op->comm->op_timeout_us;
+    op->timeout_us = desc->timeout_us > 0 ? desc->timeout_us : op->ops->timeout_us;
     op->arena = shoali_arena_create(ARENA_BYTES);
     if (op->arena == NULL)
         return SHOAL_ENOMEM;
@@ -286,7 +272,7 @@ static shoal_status fill(shoal_op *op, const shoal_op_desc *desc, uint32_t round
     return SHOAL_OK;
 }
 
-shoal_status shoali_op_make(shoal_comm *comm, const shoal_op_desc *desc,
+shoal_status shoali_op_make(shoali_ops *ops, const shoal_op_desc *desc,
                             const shoali_op_extras *extras, uint32_t round, shoal_op **op_out)
 {
     if (desc == NULL || desc->size != sizeof *desc)
@@ -296,7 +282,8 @@ shoal_status shoali_op_make(shoal_comm *comm, const shoal_op_desc *desc,
     shoal_op *op = shoali_alloc(sizeof *op);
     if (op == NULL)
         return SHOAL_ENOMEM;
-    op->comm = comm;
+    op->ops = ops;
+    op->comm = ops->host.ctx;
     op->extras = *extras;
     shoal_status status = fill(op, desc, round);
     if (status != SHOAL_OK) {

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/inner.h"
+#include "ops/inner.h"
 
 static void child_done(void *ctx, shoal_status status, const shoal_error *error,
                        const shoal_op_stats *stats);
@@ -27,16 +27,16 @@ shoal_op *shoali_rounds_child(shoal_op *op, shoal_op_desc *desc, uint32_t round,
     const shoali_op_extras extras = {
         .on_done = child_done, .done_ctx = op, .check_finite = check_finite};
     shoal_op *child;
-    desc->timeout_us = (int64_t)(op->deadline_us - op->comm->now_us);
+    desc->timeout_us = (int64_t)(op->deadline_us - *op->ops->now_us);
     if (desc->timeout_us <= 0)
         desc->timeout_us = 1;
-    if (shoali_op_make(op->comm, desc, &extras, round, &child) != SHOAL_OK) {
+    if (shoali_op_make(op->ops, desc, &extras, round, &child) != SHOAL_OK) {
         shoali_run_fail(op, true);
         return NULL;
     }
-    child->parent = op;
-    op->child = child;
-    op->child_open = true;
+    child->rounds.parent = op;
+    op->rounds.child = child;
+    op->rounds.child_open = true;
     return child;
 }
 
@@ -81,9 +81,9 @@ static void job_back(void *arg, shoal_status status);
 
 static void start_job(shoal_op *op, shoal_status (*work)(void *arg))
 {
-    op->job = (shoali_job){.work = work, .done = job_back, .arg = op};
-    op->job_open = true;
-    shoali_job_post(op->comm, &op->job);
+    op->rounds.job = (shoali_job){.work = work, .done = job_back, .arg = op};
+    op->rounds.job_open = true;
+    op->ops->host.job(op->ops->host.ctx, &op->rounds.job);
 }
 
 /* ------------------------------------------------------------------ measure */
@@ -104,7 +104,7 @@ static shoal_status measure(void *arg)
     const uint32_t each = codec->row->shared_count;
     for (uint32_t t = 0; t < op->tensor_count; t++) {
         const shoal_tensor *tensor = &op->tensors[t];
-        float *values = op->shared + (size_t)t * each;
+        float *values = op->rounds.shared + (size_t)t * each;
         shoal_status status = SHOAL_OK;
         if (op->me < op->contributors)
             status = shoal_codec_measure(codec, tensor, op->buf + tensor->offset, values);
@@ -115,9 +115,9 @@ static shoal_status measure(void *arg)
                 values[i] = -FLT_MAX;
     }
     if ((codec->traits & SHOAL_CODEC_MEASURE_ALL) != 0)
-        shoali_codec_measured_all(codec, op->tensor_count, op->shared);
+        shoali_codec_measured_all(codec, op->tensor_count, op->rounds.shared);
     if ((codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0)
-        shoali_codec_measured_squares(op->shared, (size_t)op->tensor_count * each);
+        shoali_codec_measured_squares(op->rounds.shared, (size_t)op->tensor_count * each);
     return SHOAL_OK;
 }
 
@@ -138,9 +138,9 @@ static void begin_measure(shoal_op *op)
         shoali_run_fail(op, true);
         return;
     }
-    op->shared = shoali_arena_array(op->arena, (size_t)op->tensor_count * codec->row->shared_count,
-                                    sizeof(float));
-    if (op->shared == NULL)
+    op->rounds.shared = shoali_arena_array(
+        op->arena, (size_t)op->tensor_count * codec->row->shared_count, sizeof(float));
+    if (op->rounds.shared == NULL)
         shoali_run_fail(op, true);
     else
         start_job(op, measure);
@@ -151,13 +151,14 @@ static void begin_measure(shoal_op *op)
 static shoal_status next_round(void *arg)
 {
     shoal_op *op = arg;
-    return op->push->row->next_round(op->push->params, op->transform, op->tensors, op->tensor_count,
-                                     op->round_index, op->buf, &op->round);
+    return op->push->row->next_round(op->push->params, op->rounds.transform, op->tensors,
+                                     op->tensor_count, op->rounds.round_index, op->buf,
+                                     &op->rounds.round);
 }
 
 static void begin_transform(shoal_op *op)
 {
-    op->transforming = true;
+    op->rounds.transforming = true;
     if (op->push != op->pull && op->push->hash != op->pull->hash)
         (void)shoali_fail(SHOAL_EINVAL, "%s: a transform (%s) does both legs", op->name,
                           op->push->spec);
@@ -165,7 +166,7 @@ static void begin_transform(shoal_op *op)
         (void)shoali_fail(SHOAL_EINVAL,
                           "%s: a transform (%s) needs an all-reduce to which all contribute",
                           op->name, op->push->spec);
-    else if (shoali_transform_state(op->comm, op, &op->transform) == SHOAL_OK) {
+    else if (shoali_keep_state(op) == SHOAL_OK) {
         start_job(op, next_round);
         return;
     }
@@ -175,19 +176,19 @@ static void begin_transform(shoal_op *op)
 /* The job has chosen a buffer; sum it, or be done. */
 static void exchange_round(shoal_op *op)
 {
-    const bool codes = op->round.slots || (op->collective.traits & SHOALI_COLL_FLOW) == 0;
-    if (op->round.count > 0)
-        start_child(op,
-                    &(child_desc){.round = SHOALI_MAIN_ROUND + 1 + op->round_index,
-                                  .reduce = SHOAL_SUM,
-                                  .collective = op->round.slots ? "gather" : op->collective.spec,
-                                  .codec = codes ? op->round.codec : NULL,
-                                  .buf = op->round.buf,
-                                  .count = op->round.count});
-    else if (op->round.last)
+    const bool codes = op->rounds.round.slots || (op->collective.traits & SHOALI_COLL_FLOW) == 0;
+    if (op->rounds.round.count > 0)
+        start_child(
+            op, &(child_desc){.round = SHOALI_MAIN_ROUND + 1 + op->rounds.round_index,
+                              .reduce = SHOAL_SUM,
+                              .collective = op->rounds.round.slots ? "gather" : op->collective.spec,
+                              .codec = codes ? op->rounds.round.codec : NULL,
+                              .buf = op->rounds.round.buf,
+                              .count = op->rounds.round.count});
+    else if (op->rounds.round.last)
         shoali_run_end(op, SHOAL_OK);
     else {
-        op->round_index++;
+        op->rounds.round_index++;
         start_job(op, next_round);
     }
 }
@@ -198,7 +199,7 @@ bool shoali_rounds_begin(shoal_op *op)
 {
     if (op->member_count == 1)
         return false;
-    if (shoali_gauge_wanted(op))
+    if (op->ops->host.waits(op->ops->host.ctx, op))
         return true;
     if (op->push->traits & SHOAL_CODEC_TRANSFORM)
         begin_transform(op);
@@ -214,13 +215,13 @@ bool shoali_rounds_begin(shoal_op *op)
 static void job_back(void *arg, shoal_status status)
 {
     shoal_op *op = arg;
-    op->job_open = false;
+    op->rounds.job_open = false;
     if (op->failing) {
         shoali_run_end(op, op->error.status);
     } else if (status != SHOAL_OK) {
-        (void)shoali_error_set(&op->job.error);
+        (void)shoali_error_set(&op->rounds.job.error);
         shoali_run_fail(op, true);
-    } else if (op->transforming) {
+    } else if (op->rounds.transforming) {
         exchange_round(op);
     } else if ((measuring_codec(op)->traits & SHOAL_CODEC_MEASURE_OWN) != 0) {
         shoali_run_flow(op);
@@ -231,7 +232,7 @@ static void job_back(void *arg, shoal_status status)
                     &(child_desc){.round = SHOALI_MEASURE_ROUND,
                                   .reduce = rms ? SHOAL_SUM : SHOAL_MAX,
                                   .collective = rms ? "gather" : few_hops(op),
-                                  .buf = op->shared,
+                                  .buf = op->rounds.shared,
                                   .count = (size_t)op->tensor_count * codec->row->shared_count});
     }
 }
@@ -239,10 +240,10 @@ static void job_back(void *arg, shoal_status status)
 /* What the first round took, had it carried every element of the operation. */
 static uint64_t as_if_whole(const shoal_op *op, const shoal_op_stats *first)
 {
-    if (op->round_index > 0 || op->round.count == 0)
+    if (op->rounds.round_index > 0 || op->rounds.round.count == 0)
         return 0;
     return (uint64_t)llround((double)first->dense_elems * (double)op->count /
-                             (double)op->round.count);
+                             (double)op->rounds.round.count);
 }
 
 static void add_stats(shoal_op *op, const shoal_op_stats *stats)
@@ -254,9 +255,9 @@ static void add_stats(shoal_op *op, const shoal_op_stats *stats)
     op->stats.rounds += stats->rounds;
     op->stats.sent_elems += stats->sent_elems;
     op->stats.received_elems += stats->received_elems;
-    if (op->transforming)
+    if (op->rounds.transforming)
         op->stats.dense_elems += as_if_whole(op, stats);
-    else if (op->hosts != NULL)
+    else if (op->rounds.hosts != NULL)
         op->stats.dense_elems += stats->dense_elems; /* a measure is the codec's own */
 }
 
@@ -265,7 +266,8 @@ static void shared_values(shoal_op *op)
 {
     const shoal_codec *codec = measuring_codec(op);
     if (codec != NULL && (codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0)
-        shoali_codec_measured_roots(op->shared, (size_t)op->tensor_count * codec->row->shared_count,
+        shoali_codec_measured_roots(op->rounds.shared,
+                                    (size_t)op->tensor_count * codec->row->shared_count,
                                     op->contributors);
 }
 
@@ -273,32 +275,32 @@ static void child_done(void *ctx, shoal_status status, const shoal_error *error,
                        const shoal_op_stats *stats)
 {
     shoal_op *op = ctx;
-    op->child_open = false;
-    op->child = NULL;
+    op->rounds.child_open = false;
+    op->rounds.child = NULL;
     add_stats(op, stats);
     if (op->failing) {
         shoali_run_end(op, op->error.status);
     } else if (status != SHOAL_OK) {
         (void)shoali_error_set(error);
         /* whoever failed the child has told its members, and those are all, but of a host's */
-        shoali_run_fail(op, op->hosts != NULL);
-    } else if (op->hosts != NULL) {
+        shoali_run_fail(op, op->rounds.hosts != NULL);
+    } else if (op->rounds.hosts != NULL) {
         shoali_hosts_stage_done(op);
-    } else if (!op->transforming) {
+    } else if (!op->rounds.transforming) {
         shared_values(op);
         shoali_run_flow(op);
-    } else if (op->round.last) {
+    } else if (op->rounds.round.last) {
         shoali_run_end(op, SHOAL_OK);
     } else {
-        op->round_index++;
+        op->rounds.round_index++;
         start_job(op, next_round);
     }
 }
 
 void shoali_rounds_fail(shoal_op *op)
 {
-    if (!op->child_open)
+    if (!op->rounds.child_open)
         return; /* the job will see */
     (void)shoali_error_set(&op->error);
-    shoali_run_fail(op->child, true);
+    shoali_run_fail(op->rounds.child, true);
 }

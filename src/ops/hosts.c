@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/inner.h"
+#include "ops/inner.h"
 
 enum { INSIDE, BETWEEN, BACK, STAGES };
 
@@ -37,7 +37,7 @@ typedef struct shoali_hosts {
 
 static uint32_t host_of(const shoal_op *op, uint32_t member)
 {
-    return op->comm->peers[op->members[member]].neighbour;
+    return op->ops->peers[op->members[member]].place;
 }
 
 static bool leads(const shoal_op *op, uint32_t member)
@@ -69,7 +69,7 @@ static shoal_status make(shoal_op *op)
         op->me >= op->contributors)
         return shoali_fail(SHOAL_EINVAL, "%s: '%s' sums, to all members, and has no owners",
                            op->name, op->collective.spec);
-    shoali_hosts *h = op->hosts = shoali_arena_alloc(op->arena, sizeof *h);
+    shoali_hosts *h = op->rounds.hosts = shoali_arena_alloc(op->arena, sizeof *h);
     if (h == NULL)
         return SHOAL_ENOMEM;
     op->collective.row->stages(op->collective.params, h->spec[INSIDE], h->spec[BETWEEN],
@@ -84,7 +84,7 @@ static shoal_status make(shoal_op *op)
 /* Whether this member moves anything in a stage. */
 static bool takes_part(const shoal_op *op, uint32_t stage)
 {
-    const shoali_hosts *h = op->hosts;
+    const shoali_hosts *h = op->rounds.hosts;
     const bool several = h->group_count > 1, apart = h->lead_count > 1;
     return stage == INSIDE    ? several
            : stage == BETWEEN ? apart && op->members[op->me] == h->group[0]
@@ -94,7 +94,7 @@ static bool takes_part(const shoal_op *op, uint32_t stage)
 static void start_stage(shoal_op *op)
 {
     static const char *const labels[] = {"inside the host", "between hosts", "back into the host"};
-    const shoali_hosts *h = op->hosts;
+    const shoali_hosts *h = op->rounds.hosts;
     const bool between = h->stage == BETWEEN;
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
     desc.kind = h->stage == BACK && h->rows == NULL ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE;
@@ -121,12 +121,12 @@ static void start_stage(shoal_op *op)
 
 void shoali_hosts_take_rows(shoal_op *child)
 {
-    shoali_hosts *h = child->parent->hosts;
+    shoali_hosts *h = child->rounds.parent->rounds.hosts;
     size_t count;
     const uint32_t *rows = child->row->rows(child->flow, &count);
     uint32_t *kept = NULL;
     if (rows != NULL)
-        kept = shoali_arena_array(child->parent->arena, count + 1, sizeof *kept);
+        kept = shoali_arena_array(child->rounds.parent->arena, count + 1, sizeof *kept);
     if (kept == NULL) {
         child->status = shoali_fail(SHOAL_ENOMEM, "%s: no memory for %zu rows", child->name, count);
         shoali_error_get(&child->error);
@@ -140,9 +140,9 @@ void shoali_hosts_take_rows(shoal_op *child)
 
 static void go_on(shoal_op *op)
 {
-    while (op->hosts->stage < STAGES && !takes_part(op, op->hosts->stage))
-        op->hosts->stage++;
-    if (op->hosts->stage < STAGES)
+    while (op->rounds.hosts->stage < STAGES && !takes_part(op, op->rounds.hosts->stage))
+        op->rounds.hosts->stage++;
+    if (op->rounds.hosts->stage < STAGES)
         start_stage(op);
     else
         shoali_run_end(op, SHOAL_OK);
@@ -158,6 +158,6 @@ void shoali_hosts_begin(shoal_op *op)
 
 void shoali_hosts_stage_done(shoal_op *op)
 {
-    op->hosts->stage++;
+    op->rounds.hosts->stage++;
     go_on(op);
 }

@@ -13,20 +13,20 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/inner.h"
+#include "ops/inner.h"
 #include "wire/messages.h"
 
-bool shoali_agree_is_over(const shoal_comm *comm, const shoali_wire_id *id)
+bool shoali_agree_is_over(const shoali_ops *ops, const shoali_wire_id *id)
 {
-    return shoali_recent_find(&comm->recent, id) != NULL;
+    return shoali_recent_find(&ops->recent, id) != NULL;
 }
 
 void shoali_agree_remember(shoal_op *op)
 {
-    shoal_comm *comm = op->comm;
+    shoali_ops *ops = op->ops;
     shoali_finished f = {.id = op->id,
                          .hash = op->hash,
-                         .ended_us = comm->now_us,
+                         .ended_us = *ops->now_us,
                          .status = op->status,
                          .culprit = SHOALI_NOBODY};
     memcpy(f.text, op->text, sizeof f.text);
@@ -35,28 +35,29 @@ void shoali_agree_remember(shoal_op *op)
         if (op->error.rank >= 0)
             f.culprit = (uint32_t)op->error.rank;
     }
-    shoali_recent_add(&comm->recent, &f);
+    shoali_recent_add(&ops->recent, &f);
 }
 
 /* Exactly one of ready and abort. Whoever has too many is lost for it. */
-static void keep(shoal_comm *comm, uint32_t endpoint, const shoali_ready *ready,
+static void keep(shoali_ops *ops, uint32_t endpoint, const shoali_ready *ready,
                  const shoali_abort *abort)
 {
-    if (shoali_notes_add(&comm->notes, endpoint, ready, abort) != SHOAL_OK)
-        shoali_view_gone(comm, endpoint, SHOAL_EPEER, shoal_last_error()->text);
+    if (shoali_notes_add(&ops->notes, endpoint, ready, abort) != SHOAL_OK)
+        ops->host.gone(ops->host.ctx, endpoint, shoal_last_error()->text);
 }
 
 /* ------------------------------------------------------------------ READY and ABORT */
 
-static void send_abort(shoal_comm *comm, uint32_t endpoint, const shoali_abort *abort)
+static void send_abort(shoali_ops *ops, uint32_t endpoint, const shoali_abort *abort)
 {
     uint8_t body[SHOALI_ABORT_BYTES];
-    shoali_control(comm, endpoint, SHOALI_MESSAGE_abort, body, shoali_abort_encode(abort, body));
+    ops->host.control(ops->host.ctx, endpoint, SHOALI_MESSAGE_abort, body,
+                      shoali_abort_encode(abort, body));
 }
 
 void shoali_agree_spread(shoal_op *op)
 {
-    shoal_comm *comm = op->comm;
+    shoali_ops *ops = op->ops;
     if (op->told_all)
         return;
     op->told_all = true;
@@ -67,22 +68,21 @@ void shoali_agree_spread(shoal_op *op)
     snprintf(abort.text, sizeof abort.text, "%.*s", (int)sizeof abort.text - 1, op->error.text);
     for (uint32_t m = 0; m < op->member_count; m++)
         if (m != op->me)
-            send_abort(comm, op->members[m], &abort);
+            send_abort(ops, op->members[m], &abort);
 }
 
 /* Who started what; the same sentence whoever finds out. */
-static void mismatch(const shoal_comm *comm, const char *mine, uint32_t endpoint,
-                     const char *theirs)
+static void mismatch(const shoali_ops *ops, const char *mine, uint32_t endpoint, const char *theirs)
 {
-    uint32_t a = comm->me < endpoint ? comm->me : endpoint,
-             b = comm->me < endpoint ? endpoint : comm->me;
+    uint32_t a = ops->me < endpoint ? ops->me : endpoint,
+             b = ops->me < endpoint ? endpoint : ops->me;
     (void)shoali_fail(
         SHOAL_EMISMATCH, "rank %u (host %.40s) started %s; rank %u (host %.40s) started %s%s", a,
-        comm->peers[a].host, a == comm->me ? mine : theirs, b, comm->peers[b].host,
-        b == comm->me ? mine : theirs,
+        ops->peers[a].host, a == ops->me ? mine : theirs, b, ops->peers[b].host,
+        b == ops->me ? mine : theirs,
         strcmp(mine, theirs) == 0 ? "; they differ in tensors, members or details of the codec"
                                   : "");
-    shoali_error_about((int32_t)endpoint, comm->peers[endpoint].host, NULL, -1);
+    shoali_error_about((int32_t)endpoint, ops->peers[endpoint].host, NULL, -1);
 }
 
 static void match(shoal_op *op, uint32_t endpoint, const shoali_ready *ready)
@@ -90,7 +90,7 @@ static void match(shoal_op *op, uint32_t endpoint, const shoali_ready *ready)
     uint32_t member = shoali_member_of(op, endpoint);
     if (ready->hash != op->hash || ready->count != op->count || ready->dtype != 0 ||
         member == SHOALI_NONE) {
-        mismatch(op->comm, op->text, endpoint, ready->text);
+        mismatch(op->ops, op->text, endpoint, ready->text);
         shoali_run_fail(op, true);
         return;
     }
@@ -104,14 +104,13 @@ static void take_abort(shoal_op *op, uint32_t endpoint, const shoali_abort *abor
 {
     (void)shoali_fail((shoal_status)abort->status, "%s", abort->text);
     shoali_error_about(
-        abort->culprit < op->comm->size ? (int32_t)abort->culprit : (int32_t)endpoint,
-        op->comm->peers[abort->culprit < op->comm->size ? abort->culprit : endpoint].host, NULL,
-        -1);
+        abort->culprit < op->ops->size ? (int32_t)abort->culprit : (int32_t)endpoint,
+        op->ops->peers[abort->culprit < op->ops->size ? abort->culprit : endpoint].host, NULL, -1);
     shoali_run_fail(op, false);
 }
 
 /* Late news for somebody who starts what has ended here. */
-static void answer_late(shoal_comm *comm, const shoali_finished *f, uint32_t endpoint,
+static void answer_late(shoali_ops *ops, const shoali_finished *f, uint32_t endpoint,
                         const shoali_ready *ready)
 {
     shoali_abort abort = {.id = f->id, .status = (uint32_t)f->status, .culprit = f->culprit};
@@ -119,47 +118,47 @@ static void answer_late(shoal_comm *comm, const shoali_finished *f, uint32_t end
         return;
     memcpy(abort.text, f->why, sizeof abort.text);
     if (f->status == SHOAL_OK) {
-        mismatch(comm, f->text, endpoint, ready->text);
+        mismatch(ops, f->text, endpoint, ready->text);
         abort.status = SHOAL_EMISMATCH;
-        abort.culprit = comm->me;
+        abort.culprit = ops->me;
         snprintf(abort.text, sizeof abort.text, "%.*s", (int)sizeof abort.text - 1,
                  shoal_last_error()->text);
     }
-    send_abort(comm, endpoint, &abort);
+    send_abort(ops, endpoint, &abort);
 }
 
-void shoali_agree_on_ready(shoal_comm *comm, uint32_t endpoint, const shoali_ready *ready)
+void shoali_agree_on_ready(shoali_ops *ops, uint32_t endpoint, const shoali_ready *ready)
 {
-    shoal_op *op = shoali_run_find(comm, &ready->id);
+    shoal_op *op = shoali_run_find(ops, &ready->id);
     if (op != NULL && (op->state == SHOALI_OP_RUNNING || ready->hash != op->hash)) {
         match(op, endpoint, ready);
         return;
     }
-    const shoali_finished *f = op == NULL ? shoali_recent_find(&comm->recent, &ready->id) : NULL;
+    const shoali_finished *f = op == NULL ? shoali_recent_find(&ops->recent, &ready->id) : NULL;
     if (f != NULL) {
-        answer_late(comm, f, endpoint, ready);
+        answer_late(ops, f, endpoint, ready);
         return;
     }
-    keep(comm, endpoint, ready, NULL);
+    keep(ops, endpoint, ready, NULL);
 }
 
-void shoali_agree_on_abort(shoal_comm *comm, uint32_t endpoint, const shoali_abort *abort)
+void shoali_agree_on_abort(shoali_ops *ops, uint32_t endpoint, const shoali_abort *abort)
 {
-    shoal_op *op = shoali_run_find(comm, &abort->id);
+    shoal_op *op = shoali_run_find(ops, &abort->id);
     if (op != NULL) {
         take_abort(op, endpoint, abort);
         return;
     }
-    if (shoali_recent_find(&comm->recent, &abort->id) != NULL)
+    if (shoali_recent_find(&ops->recent, &abort->id) != NULL)
         return;
-    keep(comm, endpoint, NULL, abort);
+    keep(ops, endpoint, NULL, abort);
 }
 
 bool shoali_agree_aborted(shoal_op *op)
 {
     shoali_abort abort;
     uint32_t endpoint;
-    if (!shoali_notes_take_abort(&op->comm->notes, &op->id, &endpoint, &abort))
+    if (!shoali_notes_take_abort(&op->ops->notes, &op->id, &endpoint, &abort))
         return false;
     take_abort(op, endpoint, &abort);
     return true;
@@ -167,18 +166,19 @@ bool shoali_agree_aborted(shoal_op *op)
 
 void shoali_agree_enter(shoal_op *op)
 {
-    shoal_comm *comm = op->comm;
+    shoali_ops *ops = op->ops;
     shoali_ready ready = {.id = op->id, .count = op->count, .hash = op->hash, .slot = op->slot};
     uint8_t body[SHOALI_READY_BYTES];
-    shoali_serve_ask(op);
+    ops->host.ask(ops->host.ctx, op);
     memcpy(ready.text, op->text, sizeof ready.text);
     shoali_ready_encode(&ready, body);
     for (uint32_t m = 0; m < op->member_count; m++)
         if (m != op->me && op->row->receives_from(op->flow, m))
-            shoali_control(comm, op->members[m], SHOALI_MESSAGE_ready, body, sizeof body);
+            ops->host.control(ops->host.ctx, op->members[m], SHOALI_MESSAGE_ready, body,
+                              sizeof body);
     shoali_note **at = NULL;
     uint32_t endpoint;
-    while (!op->failing && shoali_notes_take_ready(&comm->notes, &at, &op->id, &endpoint, &ready))
+    while (!op->failing && shoali_notes_take_ready(&ops->notes, &at, &op->id, &endpoint, &ready))
         match(op, endpoint, &ready);
 }
 
@@ -186,7 +186,7 @@ void shoali_agree_enter(shoal_op *op)
 
 void shoali_agree_ask(shoal_op *op)
 {
-    shoal_comm *comm = op->comm;
+    shoali_ops *ops = op->ops;
     uint8_t body[SHOALI_ASK_BYTES];
     shoali_ask_encode(&op->id, body);
     op->asked = true;
@@ -196,30 +196,30 @@ void shoali_agree_ask(shoal_op *op)
     for (uint32_t m = 0; m < op->member_count; m++) {
         op->answers[m].state = SHOALI_ANSWER_STATES;
         if (m != op->me)
-            shoali_control(comm, op->members[m], SHOALI_MESSAGE_ask, body, sizeof body);
+            ops->host.control(ops->host.ctx, op->members[m], SHOALI_MESSAGE_ask, body, sizeof body);
     }
 }
 
-void shoali_agree_on_ask(shoal_comm *comm, uint32_t endpoint, const shoali_ask *ask)
+void shoali_agree_on_ask(shoali_ops *ops, uint32_t endpoint, const shoali_ask *ask)
 {
     shoali_answer answer = {.id = *ask, .state = SHOALI_UNENTERED};
     uint8_t body[SHOALI_ANSWER_BYTES];
-    const shoal_op *op = shoali_run_find(comm, ask);
-    const shoali_finished *f = op == NULL ? shoali_recent_find(&comm->recent, ask) : NULL;
+    const shoal_op *op = shoali_run_find(ops, ask);
+    const shoali_finished *f = op == NULL ? shoali_recent_find(&ops->recent, ask) : NULL;
     if (op != NULL) {
         answer.state = SHOALI_ENTERED;
-        answer.since_us = shoali_since(comm, op->started_us);
+        answer.since_us = shoali_ops_since(ops, op->started_us);
     } else if (f != NULL) {
         answer.state = f->status == SHOAL_OK ? SHOALI_FINISHED : SHOALI_FAILED;
-        answer.since_us = shoali_since(comm, f->ended_us);
+        answer.since_us = shoali_ops_since(ops, f->ended_us);
     }
-    shoali_control(comm, endpoint, SHOALI_MESSAGE_answer, body,
-                   shoali_answer_encode(&answer, body));
+    ops->host.control(ops->host.ctx, endpoint, SHOALI_MESSAGE_answer, body,
+                      shoali_answer_encode(&answer, body));
 }
 
-void shoali_agree_on_answer(shoal_comm *comm, uint32_t endpoint, const shoali_answer *answer)
+void shoali_agree_on_answer(shoali_ops *ops, uint32_t endpoint, const shoali_answer *answer)
 {
-    shoal_op *op = shoali_run_find(comm, &answer->id);
+    shoal_op *op = shoali_run_find(ops, &answer->id);
     if (op == NULL || op->answers == NULL)
         return;
     uint32_t member = shoali_member_of(op, endpoint);
@@ -245,7 +245,7 @@ static uint32_t list_members(const shoal_op *op, uint32_t state, char *text, siz
                                      op->members[m]);
     }
     if (found == 1)
-        snprintf(text, text_bytes, "rank %s (host %.40s)", names, op->comm->peers[*first_out].host);
+        snprintf(text, text_bytes, "rank %s (host %.40s)", names, op->ops->peers[*first_out].host);
     else
         snprintf(text, text_bytes, "ranks %s", names);
     return found;
@@ -253,10 +253,10 @@ static uint32_t list_members(const shoal_op *op, uint32_t state, char *text, siz
 
 void shoali_agree_timed_out(shoal_op *op)
 {
-    shoal_comm *comm = op->comm;
+    shoali_ops *ops = op->ops;
     char who[240], more[200] = "";
     uint32_t culprit = SHOALI_NONE, count = 0;
-    uint64_t waited_us = shoali_since(comm, op->started_us), others_us = waited_us;
+    uint64_t waited_us = shoali_ops_since(ops, op->started_us), others_us = waited_us;
     if (op->answers != NULL)
         count = list_members(op, SHOALI_UNENTERED, who, sizeof who, &culprit);
     for (uint32_t m = 0; m < op->member_count && op->answers != NULL; m++)
@@ -264,7 +264,7 @@ void shoali_agree_timed_out(shoal_op *op)
             others_us = op->answers[m].since_us;
     if (count > 0) {
         if (count == 1)
-            shoali_view_doing(comm, culprit, more, sizeof more);
+            ops->host.doing(ops->host.ctx, culprit, more, sizeof more);
         (void)shoali_fail(SHOAL_ETIMEDOUT, "%s %s not entered %s, %.1f s after the others%s", who,
                           count == 1 ? "has" : "have", op->name, (double)others_us * 1e-6, more);
     } else {
@@ -275,9 +275,14 @@ void shoali_agree_timed_out(shoal_op *op)
         if (peer < op->member_count && peer != op->me)
             culprit = op->members[peer];
         (void)shoali_fail(SHOAL_ETIMEDOUT, "%s did not end within %.3g s on rank %u: %s", op->name,
-                          (double)waited_us * 1e-6, comm->me, more);
+                          (double)waited_us * 1e-6, ops->me, more);
     }
     shoali_error_about(culprit == SHOALI_NONE ? -1 : (int32_t)culprit,
-                       culprit == SHOALI_NONE ? NULL : comm->peers[culprit].host, op->name,
+                       culprit == SHOALI_NONE ? NULL : ops->peers[culprit].host, op->name,
                        (int64_t)waited_us);
+}
+
+void shoali_agree_forget(shoali_ops *ops, uint32_t endpoint)
+{
+    shoali_notes_forget(&ops->notes, endpoint);
 }

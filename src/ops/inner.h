@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of src/ops; nobody else includes it. */
+#ifndef SHOALI_OPS_INNER_H
+#define SHOALI_OPS_INNER_H
+
+#include "ops/ops.h"
+
+/* run.c */
+void shoali_run_flow(shoal_op *op); /* whatever came before is over: start the flow */
+void shoali_run_end(shoal_op *op,
+                    shoal_status status); /* nothing refers to the buffer; OK, or failing was set */
+
+/* end.c */
+void shoali_run_keep_error(shoal_op *op); /* the last error becomes the operation's */
+
+/* flow.c: between an operation and its flow. */
+SHOAL_MUST_USE shoal_status shoali_run_open_flow(shoal_op *op);
+void shoali_run_close_flow(shoal_op *op);
+void shoali_run_add_stats(shoal_op *op);
+
+/* agree.c */
+void shoali_agree_enter(shoal_op *op);   /* tell, and look who came before */
+bool shoali_agree_aborted(shoal_op *op); /* a member has failed it already: it is failed here */
+void shoali_agree_spread(shoal_op *op);  /* ABORT to all members, with op->error */
+void shoali_agree_ask(shoal_op *op);
+void shoali_agree_timed_out(shoal_op *op); /* sets the last error */
+void shoali_agree_remember(shoal_op *op);  /* it ends now */
+
+/* rounds.c: what an operation does before or instead of its flow. */
+bool shoali_rounds_begin(shoal_op *op); /* false: nothing to do, start the flow */
+void shoali_rounds_fail(shoal_op *op);
+/** Make an operation on behalf of op, with what is left of its time; NULL: op has failed. */
+shoal_op *shoali_rounds_child(shoal_op *op, shoal_op_desc *desc, uint32_t round, bool check_finite);
+
+/* hosts.c: inside each host first. */
+void shoali_hosts_begin(shoal_op *op);
+void shoali_hosts_stage_done(shoal_op *op);
+/** The rows of a child's sum, before its flow is gone. */
+void shoali_hosts_take_rows(shoal_op *child);
+
+/* keep.c */
+SHOAL_MUST_USE shoal_status shoali_keep_residuals(shoal_op *op); /* op->residuals; NULL: none */
+SHOAL_MUST_USE shoal_status shoali_keep_state(shoal_op *op);     /* op->rounds.transform */
+void shoali_keep_reset(shoal_op *op);
+
+#endif
