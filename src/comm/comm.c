@@ -36,7 +36,7 @@ static shoal_status init(shoal_comm *comm)
     comm->jobs_last = &comm->jobs_first;
     comm->early_last = &comm->early;
     comm->control.comm = comm->near.comm = comm;
-    comm->flight_free = comm->returned_first = comm->returned_last = SHOALI_NONE;
+    comm->flights.free = comm->flights.returned_first = comm->flights.returned_last = SHOALI_NONE;
     comm->epoll_fd = comm->event_fd = -1;
     SHOALI_TRY(init_locks(comm));
     comm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -9,37 +9,37 @@ enum { FIRST_FLIGHTS = 64 };
 
 static bool grow(shoal_comm *comm)
 {
-    uint32_t old = comm->flight_count, fresh = old == 0 ? FIRST_FLIGHTS : 2 * old;
-    shoali_comm_flight *more = shoali_realloc(comm->flights, old * sizeof *more,
+    uint32_t old = comm->flights.count, fresh = old == 0 ? FIRST_FLIGHTS : 2 * old;
+    shoali_comm_flight *more = shoali_realloc(comm->flights.all, old * sizeof *more,
                                               fresh * sizeof *more);
     if (more == NULL)
         return false;
     for (uint32_t i = fresh; i-- > old;) {
-        more[i].next = comm->flight_free;
-        comm->flight_free = i;
+        more[i].next = comm->flights.free;
+        comm->flights.free = i;
     }
-    comm->flights = more;
-    comm->flight_count = fresh;
+    comm->flights.all = more;
+    comm->flights.count = fresh;
     return true;
 }
 
 static void put_returned(shoal_comm *comm, uint32_t index, shoal_status status)
 {
-    shoali_comm_flight *f = &comm->flights[index];
+    shoali_comm_flight *f = &comm->flights.all[index];
     f->status = status;
     f->next = SHOALI_NONE;
-    if (comm->returned_first == SHOALI_NONE)
-        comm->returned_first = index;
+    if (comm->flights.returned_first == SHOALI_NONE)
+        comm->flights.returned_first = index;
     else
-        comm->flights[comm->returned_last].next = index;
-    comm->returned_last = index;
+        comm->flights.all[comm->flights.returned_last].next = index;
+    comm->flights.returned_last = index;
     comm->busy = true;
 }
 
 /* Behind all frames of operations that are not younger. Nearly always at the end. */
 static void put_waiting(shoal_comm *comm, shoali_peer *peer, uint32_t index)
 {
-    shoali_comm_flight *all = comm->flights;
+    shoali_comm_flight *all = comm->flights.all;
     uint64_t age = all[index].op->age;
     uint32_t before = peer->waiting_last;
     if (before != SHOALI_NONE && all[before].op->age > age) {
@@ -60,7 +60,7 @@ static void hand_over(shoal_comm *comm, uint32_t endpoint)
     shoali_peer *peer = &comm->peers[endpoint];
     while (peer->flights < SHOALI_FLIGHTS && peer->waiting_first != SHOALI_NONE) {
         uint32_t index = peer->waiting_first;
-        shoali_comm_flight *f = &comm->flights[index];
+        shoali_comm_flight *f = &comm->flights.all[index];
         peer->waiting_first = f->next;
         if (peer->waiting_first == SHOALI_NONE)
             peer->waiting_last = SHOALI_NONE;
@@ -79,16 +79,16 @@ void shoali_flight_send(shoal_op *op, uint32_t member, const shoal_data *head, c
     shoal_comm *comm = op->comm;
     uint32_t endpoint = op->members[member];
     shoali_peer *peer = &comm->peers[endpoint];
-    if (comm->flight_free == SHOALI_NONE && !grow(comm)) {
+    if (comm->flights.free == SHOALI_NONE && !grow(comm)) {
         /* without a flight the frame cannot come back later: it is back now, and the operation
          * fails */
         shoali_run_fail(op, true);
         op->row->on_sent(op->flow, member, cookie);
         return;
     }
-    uint32_t index = comm->flight_free;
-    shoali_comm_flight *f = &comm->flights[index];
-    comm->flight_free = f->next;
+    uint32_t index = comm->flights.free;
+    shoali_comm_flight *f = &comm->flights.all[index];
+    comm->flights.free = f->next;
     *f = (shoali_comm_flight){.op = op,
                               .body = body,
                               .cookie = cookie,
@@ -105,9 +105,9 @@ void shoali_flight_send(shoal_op *op, uint32_t member, const shoal_data *head, c
 
 void shoali_flight_sent(shoal_comm *comm, uint64_t cookie, shoal_status status)
 {
-    if (cookie >= comm->flight_count || comm->flights[cookie].op == NULL)
+    if (cookie >= comm->flights.count || comm->flights.all[cookie].op == NULL)
         return;
-    comm->peers[comm->flights[cookie].endpoint].flights--;
+    comm->peers[comm->flights.all[cookie].endpoint].flights--;
     put_returned(comm, (uint32_t)cookie, status);
 }
 
@@ -116,7 +116,7 @@ static void recall_from(shoal_comm *comm, const shoal_op *op, shoali_peer *peer)
     uint32_t *link = &peer->waiting_first, last = SHOALI_NONE;
     while (*link != SHOALI_NONE) {
         uint32_t index = *link;
-        shoali_comm_flight *f = &comm->flights[index];
+        shoali_comm_flight *f = &comm->flights.all[index];
         if (op != NULL && f->op != op) {
             last = index;
             link = &f->next;
@@ -140,14 +140,14 @@ void shoali_flight_recall(shoal_comm *comm, const shoal_op *op, uint32_t endpoin
 
 bool shoali_flight_deliver(shoal_comm *comm)
 {
-    bool some = comm->returned_first != SHOALI_NONE;
-    while (comm->returned_first != SHOALI_NONE) {
-        uint32_t index = comm->returned_first;
-        shoali_comm_flight flight = comm->flights[index];
-        comm->returned_first = flight.next;
-        comm->flights[index].op = NULL;
-        comm->flights[index].next = comm->flight_free;
-        comm->flight_free = index;
+    bool some = comm->flights.returned_first != SHOALI_NONE;
+    while (comm->flights.returned_first != SHOALI_NONE) {
+        uint32_t index = comm->flights.returned_first;
+        shoali_comm_flight flight = comm->flights.all[index];
+        comm->flights.returned_first = flight.next;
+        comm->flights.all[index].op = NULL;
+        comm->flights.all[index].next = comm->flights.free;
+        comm->flights.free = index;
         if (flight.status == SHOAL_ENOMEM || flight.status == SHOAL_ESYSTEM ||
             flight.status == SHOAL_EINVAL) {
             (void)shoali_fail(flight.status, "%s: data for rank %u could not be sent",
@@ -162,6 +162,6 @@ bool shoali_flight_deliver(shoal_comm *comm)
 
 void shoali_flights_free(shoal_comm *comm)
 {
-    shoali_free(comm->flights);
-    comm->flights = NULL;
+    shoali_free(comm->flights.all);
+    comm->flights.all = NULL;
 }

@@ -201,7 +201,7 @@ void shoali_progress_once(shoal_comm *comm, uint64_t until_us)
     let_fork(comm);
     if (!comm->busy && comm->now_us >= comm->busy_us + comm->spin_us)
         wait_us = sleep_until(comm, earlier(until_us, next_timer_us(comm)));
-    comm->busy = comm->returned_first != SHOALI_NONE;
+    comm->busy = comm->flights.returned_first != SHOALI_NONE;
     comm->now_us = shoali_now_us();
     if (comm->now_us > before_us + wait_us + SHOALI_LATE_US)
         shoali_view_late(comm, comm->now_us - before_us - wait_us);

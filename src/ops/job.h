@@ -3,6 +3,8 @@
 #ifndef SHOALI_OPS_JOB_H
 #define SHOALI_OPS_JOB_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 /** Something to run on the owner's thread. owned: allocated by whoever posts it, freed after the
