@@ -34,6 +34,7 @@ int cli_run(int argc, char **argv);
 int cli_runs(int argc, char **argv);
 int cli_report_page(int argc, char **argv);
 int cli_status(int argc, char **argv);
+int cli_trace(int argc, char **argv);
 int cli_watch(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_bench(int argc, char **argv);

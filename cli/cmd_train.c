@@ -342,6 +342,7 @@ int cli_train(int argc, char **argv)
     args.train.seed = 1;
     args.train.lr = 0.02;
     args.train.epochs = 1;
+    args.train.keep_events = true;
     int code = cli_parse_and_run("train", &argp, argc, argv, &args, run_args);
     free(args.plan_model);
     free(args.circulant_model);

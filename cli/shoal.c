@@ -21,6 +21,7 @@ const cli_verb cli_verbs[] = {
      cli_status},
     {"watch", "watch a running job on the terminal: its ranks, who is slow, who is gone",
      cli_watch},
+    {"trace", "what a running job did in the last seconds, as a file for Perfetto", cli_trace},
     {"aggregator", "sum for the jobs of others: the daemon of sparse collectives", cli_aggregator},
     {"doctor", "look at hosts and network before a job: what would hang, fail or crawl",
      cli_doctor},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What --trace costs: nanoseconds per event, with the clock that it reads, and without a ring:
+/* What keeping events costs: nanoseconds each, with the clock that it reads, and without a ring:
  *
  *     trace_bench [EVENTS] */
 #include <stdio.h>

@@ -92,6 +92,8 @@ typedef struct shoal_train_desc {
     bool may_stop; /* shoal_train_ask_to_stop may end the run early. Workers ask each other at most
                       twice a second; they have to be in step (all_reduce), with out, and without
                       servers, plan, admm, no_exchange */
+    bool keep_events; /* the newest are kept in memory for shoal_train_trace_job, also without
+                         trace: 0.9 MB; not with simulate, plan, no_exchange, and for one alone */
 } shoal_train_desc;
 #define SHOAL_TRAIN_DESC_INIT            \
     {                                    \
@@ -287,6 +289,24 @@ typedef struct shoal_train_loss {
  * shoal_train_summarise. */
 SHOAL_API bool shoal_train_loss_of(const shoal_train *train, uint32_t i,
                                    shoal_train_loss *loss_out);
+
+/** What shoal_train_trace_job has written. */
+typedef struct shoal_train_traced {
+    size_t size;
+    uint32_t ranks, told; /* of the job; of those that are in the file */
+    uint64_t events;
+    double seconds; /* from the first event in it until now */
+} shoal_train_traced;
+/**
+ * What the ranks of a running job on this host did in the last seconds, as a file like that of
+ * desc.trace: docs/trace.md. Who waits for whom is said where all ranks of the job are here.
+ * @param place as of shoal_watch_ask
+ * @param traced_out on success
+ * @return as shoal_watch_ask; EINVAL, too: the job keeps no events; EIO: the file
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_trace_job(const char *place, double last_s,
+                                                            int64_t timeout_us, const char *path,
+                                                            shoal_train_traced *traced_out);
 
 /** One worker's part in how long a step took; times are means per step. */
 typedef struct shoal_train_rank {

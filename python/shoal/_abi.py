@@ -1332,6 +1332,7 @@ class shoal_train_desc(C.Structure):
         ("options", C.c_char_p),
         ("slow_random", C.c_char_p),
         ("may_stop", C.c_bool),
+        ("keep_events", C.c_bool),
     ]
 
 
@@ -1451,6 +1452,16 @@ class shoal_train_loss(C.Structure):
         ("step", C.c_uint64),
         ("host", C.c_char * 64),
         ("why", C.c_char * 256),
+    ]
+
+
+class shoal_train_traced(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("ranks", C.c_uint32),
+        ("told", C.c_uint32),
+        ("events", C.c_uint64),
+        ("seconds", C.c_double),
     ]
 
 
@@ -1733,6 +1744,7 @@ FUNCTIONS = {
     "shoal_train_count": (None, [C.c_void_p, C.POINTER(shoal_train_totals)]),
     "shoal_train_summarise": (STATUS, [C.c_void_p, C.POINTER(shoal_train_summary)]),
     "shoal_train_loss_of": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_loss)]),
+    "shoal_train_trace_job": (STATUS, [C.c_char_p, C.c_double, C.c_int64, C.c_char_p, C.POINTER(shoal_train_traced)]),
     "shoal_train_rank_of": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_rank)]),
     "shoal_watch_ask": (STATUS, [C.c_char_p, C.c_int64, C.POINTER(C.c_void_p)]),
     "shoal_watch_all": (STATUS, [C.c_int64, C.POINTER(C.c_void_p)]),

@@ -101,6 +101,11 @@ bool shoali_comm_slowest(const shoal_comm *comm, uint32_t *rank_out, const char 
  * pauses of 0.2 s and more, at least. Any thread. */
 uint64_t shoali_comm_paused_us(const shoal_comm *comm);
 
+/** From now on the status socket tells what is in this ring; NULL: nothing any more, and whoever is
+ * being told has got his copy. */
+struct shoali_kept;
+void shoali_comm_tell_events(shoal_comm *comm, const struct shoali_kept *ring);
+
 /** For drivers of protocols: the job's seed, and the default deadline of its operations. */
 uint64_t shoali_comm_seed(const shoal_comm *comm);
 int64_t shoali_comm_op_timeout_us(const shoal_comm *comm);

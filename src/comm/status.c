@@ -94,6 +94,24 @@ shoal_status shoali_status_open(shoal_comm *comm, uint32_t number)
     return shoali_watch_open(&desc, &comm->watch);
 }
 
+typedef struct telling {
+    shoal_comm *comm;
+    const shoali_kept *ring;
+} telling;
+
+static void set_ring(void *arg)
+{
+    const telling *t = arg;
+    if (t->comm->watch != NULL)
+        t->comm->watch->ring = t->ring;
+}
+
+void shoali_comm_tell_events(shoal_comm *comm, const shoali_kept *ring)
+{
+    telling t = {comm, ring};
+    shoali_call(comm, set_ring, &t);
+}
+
 uint64_t shoali_comm_paused_us(const shoal_comm *comm)
 {
     return atomic_load(&comm->paused_us);

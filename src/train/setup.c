@@ -322,6 +322,7 @@ shoal_status shoali_train_start_sync(shoal_train *train)
     if (train->choice != NULL)
         SHOALI_TRY(shoali_sync_set_codec(train->sync, desc.codec));
     train->loose = !shoali_sync_is_exact(train->sync);
+    shoali_trace_reform(train);
     train->apart.able = train->loose && shoali_sync_is_apart(train->sync);
     if (train->carried != NULL)
         shoali_sync_carry(train->sync, train->carried);

@@ -23,27 +23,27 @@ enum {
 
 /* ------------------------------------------------------------------ the ring */
 
-static shoal_status refuse(const shoal_train *train)
+/* What a run is that has no trace; NULL: it may have one. */
+static const char *refused(const shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
-    const char *what = d->simulate > 0                        ? "simulate"
-                       : d->plan != NULL                      ? "plan"
-                       : d->no_exchange && train->workers > 1 ? "no_exchange"
-                                                              : NULL;
-    if (what == NULL)
-        return SHOAL_OK;
-    return shoali_fail(SHOAL_EINVAL, "a trace of a run with %s is not there yet", what);
+    return d->simulate > 0                        ? "simulate"
+           : d->plan != NULL                      ? "plan"
+           : d->no_exchange && train->workers > 1 ? "no_exchange"
+                                                  : NULL;
 }
 
 shoal_status shoali_trace_open(shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
-    if (d->trace == NULL)
+    if (d->trace == NULL && (!d->keep_events || train->comm == NULL || refused(train) != NULL))
         return SHOAL_OK;
-    SHOALI_TRY(refuse(train));
+    if (refused(train) != NULL)
+        return shoali_fail(SHOAL_EINVAL, "a trace of a run with %s is not there yet",
+                           refused(train));
     if (train->server)
         return SHOAL_OK;
-    if (train->place == 0) { /* before hours are spent */
+    if (d->trace != NULL && train->place == 0) { /* before hours are spent */
         int fd = open(d->trace, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
         if (fd < 0)
             return shoali_fail_os(SHOAL_EIO, errno, "cannot write the trace to %s", d->trace);
@@ -54,15 +54,23 @@ shoal_status shoali_trace_open(shoal_train *train)
         return shoali_fail(SHOAL_ENOMEM, "no memory for a trace");
     train->trace->path = d->trace;
     train->trace->last = d->trace_last > 0 ? d->trace_last : UINT64_MAX;
+    snprintf(train->trace->ring.model, sizeof train->trace->ring.model, "%s",
+             d->model != NULL ? d->model : "");
     return SHOAL_OK;
+}
+
+void shoali_trace_reform(shoal_train *train)
+{
+    if (train->trace == NULL || train->comm == NULL)
+        return;
+    train->trace->ring.together = !train->loose;
+    shoali_comm_tell_events(train->comm, &train->trace->ring);
 }
 
 void shoali_trace_add(shoali_trace *trace, shoali_trace_event event)
 {
-    if (trace == NULL)
-        return;
-    uint64_t at = atomic_fetch_add_explicit(&trace->noted, 1, memory_order_relaxed);
-    trace->ring[at % SHOALI_TRACE_EVENTS] = event;
+    if (trace != NULL)
+        shoali_kept_add(&trace->ring, &event);
 }
 
 void shoali_trace_note(shoal_train *train, shoali_trace_kind kind, uint64_t start_us)
@@ -85,22 +93,39 @@ static int by_start(const void *a, const void *b)
                                       : (x->took_us < y->took_us) - (x->took_us > y->took_us);
 }
 
+void shoali_trace_sort(shoali_trace_rank *rank)
+{
+    qsort(rank->events, rank->count, sizeof *rank->events, by_start);
+}
+
 /* Those of the ring that are asked for, sorted. */
 static shoal_status take_own(const shoal_train *train, shoali_trace_rank *own_out)
 {
     const shoali_trace *trace = train->trace;
-    uint64_t noted = atomic_load(&trace->noted);
-    uint64_t kept = noted < SHOALI_TRACE_EVENTS ? noted : SHOALI_TRACE_EVENTS;
-    uint64_t from = trace->last < train->step ? train->step - trace->last : 0;
-    *own_out = (shoali_trace_rank){.rank = train->rank, .overwritten = noted - kept};
-    own_out->events = shoali_alloc_array(kept + 1, sizeof *own_out->events);
+    const uint64_t from = trace->last < train->step ? train->step - trace->last : 0;
+    *own_out = (shoali_trace_rank){.rank = train->rank};
+    own_out->events = shoali_alloc_array(SHOALI_KEPT_EVENTS + 1, sizeof *own_out->events);
     if (own_out->events == NULL)
         return shoali_fail(SHOAL_ENOMEM, "no memory to write a trace");
+    const uint64_t kept = shoali_kept_copy(&trace->ring, 0, own_out->events, &own_out->overwritten);
     for (uint64_t i = 0; i < kept; i++)
-        if (trace->ring[i].step >= from)
-            own_out->events[own_out->count++] = trace->ring[i];
-    qsort(own_out->events, own_out->count, sizeof *own_out->events, by_start);
+        if (own_out->events[i].step >= from)
+            own_out->events[own_out->count++] = own_out->events[i];
+    shoali_trace_sort(own_out);
     return SHOAL_OK;
+}
+
+static shoal_status write_own(const shoal_train *train, shoali_trace_rank *ranks, uint32_t count,
+                              bool whole)
+{
+    const shoali_trace_about about = {.path = train->trace->path,
+                                      .made_by = "shoal train --trace",
+                                      .model = train->desc.model,
+                                      .steps = train->step,
+                                      .exact = whole && !train->loose,
+                                      .whole = whole,
+                                      .train = train};
+    return shoali_trace_write(&about, ranks, count);
 }
 
 /* ------------------------------------------------------------------ words as floats */
@@ -223,7 +248,7 @@ shoal_status shoali_trace_collect(shoal_train *train)
 {
     const uint32_t count = train->comm != NULL ? train->member_count : 1;
     shoali_trace_rank own = {0};
-    if (train->trace == NULL)
+    if (train->trace == NULL || train->trace->path == NULL)
         return SHOAL_OK;
     shoali_trace_rank *ranks = shoali_alloc_array(count, sizeof *ranks);
     shoal_status status = ranks != NULL ? take_own(train, &own) : SHOAL_ENOMEM;
@@ -234,7 +259,7 @@ shoal_status shoali_trace_collect(shoal_train *train)
         own.offset_us = own.error_us = 0;
         ranks[0] = own;
         own.events = NULL;
-        status = shoali_trace_write(train, ranks, count, !train->loose, true);
+        status = write_own(train, ranks, count, true);
     }
     for (uint32_t i = 0; ranks != NULL && i < count; i++)
         shoali_free(ranks[i].events);
@@ -247,10 +272,12 @@ void shoali_trace_close(shoal_train *train)
 {
     shoali_trace *trace = train->trace;
     shoali_trace_rank own = {0};
-    if (trace != NULL && !trace->written && trace->reports) {
+    if (trace != NULL && train->comm != NULL)
+        shoali_comm_tell_events(train->comm, NULL);
+    if (trace != NULL && trace->path != NULL && !trace->written && trace->reports) {
         shoal_status status = take_own(train, &own);
         if (status == SHOAL_OK)
-            status = shoali_trace_write(train, &own, 1, false, false);
+            status = write_own(train, &own, 1, false);
         if (status == SHOAL_OK)
             shoali_log(WARN, "the run did not end well: %s has the events of rank %u alone",
                        trace->path, train->rank);

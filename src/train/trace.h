@@ -7,8 +7,7 @@
 #include <stdatomic.h>
 
 #include "train/trainer.h"
-
-enum { SHOALI_TRACE_EVENTS = 1 << 14 }; /* a power of two; newer ones take the oldest's places */
+#include "watch/kept.h"
 
 typedef enum {
     SHOALI_TRACE_STEP,
@@ -26,23 +25,12 @@ typedef enum {
     SHOALI_TRACE_KINDS
 } shoali_trace_kind;
 
-typedef struct shoali_trace_event {
-    uint64_t start_us; /* monotonic, of its host */
-    uint64_t step;
-    uint64_t offset; /* EXCHANGE: first element of the bucket */
-    uint32_t took_us;
-    uint32_t encode_us, decode_us; /* EXCHANGE: of processor time in it */
-    uint32_t sent_bytes;           /* EXCHANGE: coded */
-    uint32_t kind, unused;
-} shoali_trace_event;
-
 struct shoali_trace {
-    const char *path;
-    uint64_t last; /* steps that are asked for; UINT64_MAX: all */
-    bool reports;  /* this was the worker that tells, after the latest step */
-    bool written;  /* or tried */
-    _Atomic uint64_t noted;
-    shoali_trace_event ring[SHOALI_TRACE_EVENTS];
+    const char *path; /* NULL: no file, but who asks is told (trace_ask.c) */
+    uint64_t last;    /* steps that are asked for; UINT64_MAX: all */
+    bool reports;     /* this was the worker that tells, after the latest step */
+    bool written;     /* or tried */
+    shoali_kept ring;
 };
 
 /** What one rank brings to the file; its clock is offset_us ahead of the first rank's. */
@@ -53,7 +41,8 @@ typedef struct shoali_trace_rank {
     shoali_trace_event *events; /* [count] owned, by start */
 } shoali_trace_rank;
 
-/** Take the ring, 0.8 MB, if desc.trace asks for one, and see that the file can be written.
+/** Take the ring, 0.9 MB, if desc.trace or desc.keep_events asks for one, and see that the file can
+ * be written.
  * @return SHOAL_OK | EINVAL (simulate, plan, no_exchange) | EIO | ENOMEM */
 SHOAL_MUST_USE shoal_status shoali_trace_open(shoal_train *train);
 /** Something that began at start_us has ended now. No lock, no allocation; without a ring nothing.
@@ -63,6 +52,8 @@ void shoali_trace_note(shoal_train *train, shoali_trace_kind kind, uint64_t star
 void shoali_trace_add(shoali_trace *trace, shoali_trace_event event);
 /** Collective among the members: their events on the first one's clock, which writes the file. */
 SHOAL_MUST_USE shoal_status shoali_trace_collect(shoal_train *train);
+/** The members are others, in another communicator. */
+void shoali_trace_reform(shoal_train *train);
 /** Where the run ended without that, who told last writes what it has itself. */
 void shoali_trace_close(shoal_train *train);
 
@@ -76,9 +67,19 @@ void shoali_trace_compare(const uint64_t *first, const uint64_t *its, uint32_t r
                           shoali_trace_rank *rank_out);
 
 /* trace_write.c */
-/** exact: ranks make each step together, so that they can be compared. Events are sorted.
+/** What is said of the whole. */
+typedef struct shoali_trace_about {
+    const char *path, *made_by, *model;
+    uint64_t steps;
+    bool exact;               /* ranks make each step together, so that they can be compared */
+    bool whole;               /* all ranks are there */
+    const shoal_train *train; /* whose losses are told; NULL: none */
+} shoali_trace_about;
+/** Put events in the order in which they began. */
+void shoali_trace_sort(shoali_trace_rank *rank);
+/** Events are sorted.
  * @return SHOAL_OK | EIO | ENOMEM */
-SHOAL_MUST_USE shoal_status shoali_trace_write(const shoal_train *train, shoali_trace_rank *ranks,
-                                               uint32_t count, bool exact, bool whole);
+SHOAL_MUST_USE shoal_status shoali_trace_write(const shoali_trace_about *about,
+                                               shoali_trace_rank *ranks, uint32_t count);
 
 #endif

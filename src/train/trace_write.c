@@ -264,8 +264,8 @@ static void put_slowest(writer *w, const shoali_trace_rank *ranks, uint32_t coun
 
 /* ------------------------------------------------------------------ the file */
 
-static json_t *about(const shoal_train *train, const shoali_trace_rank *ranks, uint32_t count,
-                     bool whole)
+static json_t *other_data(const shoali_trace_about *about, const shoali_trace_rank *ranks,
+                          uint32_t count)
 {
     json_t *list = json_array(), *lost = json_array();
     for (uint32_t i = 0; i < count; i++)
@@ -275,18 +275,18 @@ static json_t *about(const shoal_train *train, const shoali_trace_rank *ranks, u
                                         ranks[i].error_us, "events", (json_int_t)ranks[i].count,
                                         "overwritten", (json_int_t)ranks[i].overwritten));
     shoal_train_loss loss = {.size = sizeof loss};
-    for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++)
+    for (uint32_t i = 0; about->train != NULL && shoal_train_loss_of(about->train, i, &loss); i++)
         json_array_append_new(lost,
                               json_pack("{s:i, s:I, s:f, s:s%}", "rank", (int)loss.rank, "step",
                                         (json_int_t)loss.step, "after_s", loss.after_s, "why",
                                         loss.why, strnlen(loss.why, sizeof loss.why)));
-    return json_pack("{s:s, s:b, s:s, s:I, s:o, s:o}", "made_by", "shoal train --trace", "whole",
-                     whole, "model", train->desc.model, "steps", (json_int_t)train->step, "ranks",
-                     list, "lost", lost);
+    return json_pack("{s:s, s:b, s:s, s:I, s:o, s:o}", "made_by", about->made_by, "whole",
+                     about->whole, "model", about->model, "steps", (json_int_t)about->steps,
+                     "ranks", list, "lost", lost);
 }
 
-static void put_all(writer *w, const shoal_train *train, const shoali_trace_rank *ranks,
-                    uint32_t count, bool exact, bool whole)
+static void put_all(writer *w, const shoali_trace_about *about, const shoali_trace_rank *ranks,
+                    uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         lay_out(w, &ranks[i]);
@@ -294,12 +294,12 @@ static void put_all(writer *w, const shoal_train *train, const shoali_trace_rank
     qsort(w->buckets, w->bucket_count, sizeof *w->buckets, by_place);
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", w->file);
     for (uint32_t i = 0; i < count; i++)
-        put_rank(w, &ranks[i], exact ? count : 0);
-    if (exact)
+        put_rank(w, &ranks[i], about->exact ? count : 0);
+    if (about->exact)
         put_arrows(w, count);
     put_slowest(w, ranks, count);
     fputs("\n],\"otherData\":", w->file);
-    json_t *other = about(train, ranks, count, whole);
+    json_t *other = other_data(about, ranks, count);
     if (other == NULL || json_dumpf(other, w->file, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0)
         w->failed = true;
     json_decref(other);
@@ -314,10 +314,10 @@ static void remove_part(const char *path)
         (void)unlink(path);
 }
 
-shoal_status shoali_trace_write(const shoal_train *train, shoali_trace_rank *ranks, uint32_t count,
-                                bool exact, bool whole)
+shoal_status shoali_trace_write(const shoali_trace_about *about, shoali_trace_rank *ranks,
+                                uint32_t count)
 {
-    const char *path = train->trace->path;
+    const char *path = about->path;
     size_t events = 0;
     for (uint32_t i = 0; i < count; i++)
         events += ranks[i].count;
@@ -331,7 +331,7 @@ shoal_status shoali_trace_write(const shoal_train *train, shoali_trace_rank *ran
     else if (w.file == NULL)
         status = shoali_fail_os(SHOAL_EIO, errno, "cannot write the trace to %s", path);
     else
-        put_all(&w, train, ranks, count, exact, whole);
+        put_all(&w, about, ranks, count);
     if (w.file != NULL && (fclose(w.file) != 0 || w.failed) && status == SHOAL_OK)
         status = shoali_fail_os(SHOAL_EIO, errno, "the trace %s could not be written", path);
     if (w.file != NULL && status == SHOAL_EIO)

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "watch/told.h"
 #include "watch/watch.h"
 
 enum { MAX_JOBS = 64, MAX_OF_A_JOB = 64, MAX_ASKED = 512, FIRST_BYTES = 4096 };
@@ -28,6 +29,7 @@ typedef struct asked {
     uint32_t job;
     uint8_t *bytes;
     size_t got, capacity;
+    bool whole; /* of those of which every one is to answer */
 } asked;
 
 /* The sockets of one job: names may be the same, numbers are not. */
@@ -44,6 +46,9 @@ typedef struct asking {
     uint32_t count;
     found_job job[MAX_JOBS];
     uint32_t jobs;
+    uint8_t question[SHOALI_STATUS_ASK_BYTES];
+    bool every;      /* each rank is to answer, not the first of a job */
+    uint32_t number; /* every: of the job's sockets */
 } asking;
 
 /* ---------------------------------------------------------------- asking */
@@ -65,16 +70,14 @@ static found_job *job_of(asking *a, const shoali_watch_name *name)
 static void ask_one(asking *a, const char *path, const shoali_watch_name *name)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    uint8_t question[SHOALI_STATUS_ASK_BYTES];
     found_job *job = job_of(a, name);
-    if (job == NULL || job->asked == MAX_OF_A_JOB || a->count == MAX_ASKED ||
-        strlen(path) >= sizeof at.sun_path)
+    if ((a->every && name->number != a->number) || job == NULL || job->asked == MAX_OF_A_JOB ||
+        a->count == MAX_ASKED || strlen(path) >= sizeof at.sun_path)
         return;
     memcpy(at.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    shoali_status_ask_encode(question);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof at) == 0 &&
-        send(fd, question, sizeof question, MSG_NOSIGNAL) == (ssize_t)sizeof question) {
+        send(fd, a->question, sizeof a->question, MSG_NOSIGNAL) == (ssize_t)sizeof a->question) {
         const uint32_t index = (uint32_t)(job - a->job);
         a->jobs += index == a->jobs;
         job->asked++;
@@ -110,7 +113,7 @@ static void ask_folder(asking *a, const char *folder, const char *name)
 
 /* ---------------------------------------------------------------- answers */
 
-/* PENDING: there is more to come. */
+/* PENDING: there is more to come. watch_out NULL: it is no status. */
 static shoal_status read_some(asked *one, shoal_watch **watch_out)
 {
     for (;;) {
@@ -130,7 +133,8 @@ static shoal_status read_some(asked *one, shoal_watch **watch_out)
                        ? SHOAL_PENDING
                        : shoali_fail_os(SHOAL_EIO, errno, "a status socket failed");
         if (got == 0)
-            return shoali_watch_read(one->bytes, one->got, watch_out);
+            return watch_out == NULL ? SHOAL_OK
+                                     : shoali_watch_read(one->bytes, one->got, watch_out);
         one->got += (size_t)got;
     }
 }
@@ -152,9 +156,10 @@ static void hear(asking *a, asked *one)
         stop_asking(a, one);
         return;
     }
-    const shoal_status status = read_some(one, &job->watch);
+    const shoal_status status = read_some(one, a->every ? NULL : &job->watch);
     if (status == SHOAL_PENDING)
         return;
+    one->whole = status == SHOAL_OK;
     job->status = status;
     stop_asking(a, one);
 }
@@ -228,6 +233,8 @@ static shoal_status take(found_job *job, shoal_watch **watch_out)
                            "%u rank%s of the job asked, and none answers: are they stopped?",
                            job->asked, job->asked == 1 ? "" : "s");
     *watch_out = job->watch;
+    memcpy(job->watch->name, job->name, sizeof job->name);
+    job->watch->number = job->number;
     job->watch = NULL;
     return SHOAL_OK;
 }
@@ -286,6 +293,7 @@ shoal_status shoal_watch_ask(const char *place, int64_t timeout_us, shoal_watch 
     asking *a = shoali_alloc(sizeof *a);
     if (a == NULL)
         return SHOAL_ENOMEM;
+    shoali_status_ask_encode(a->question);
     const uint64_t deadline_us = shoali_now_us() + (uint64_t)timeout_us;
     shoal_status status;
     if (place != NULL && strchr(place, '/') != NULL) {
@@ -321,6 +329,7 @@ shoal_status shoal_watch_all(int64_t timeout_us, shoal_watch **watch_out)
     asking *a = shoali_alloc(sizeof *a);
     if (a == NULL)
         return SHOAL_ENOMEM;
+    shoali_status_ask_encode(a->question);
     ask_folder(a, folder, NULL);
     hear_all(a, shoali_now_us() + (uint64_t)timeout_us);
     qsort(a->job, a->jobs, sizeof a->job[0], by_age);
@@ -339,5 +348,66 @@ shoal_status shoal_watch_all(int64_t timeout_us, shoal_watch **watch_out)
         *watch_out = first;
     else
         shoal_watch_close(first);
+    return status;
+}
+
+/* ---------------------------------------------------------------- all ranks of one */
+
+static int by_rank(const void *one, const void *other)
+{
+    const shoali_told *a = one, *b = other;
+    return (a->head.rank > b->head.rank) - (a->head.rank < b->head.rank);
+}
+
+/* Who hung up without an answer does not know the question: an older version. */
+static shoal_status take_told(const asking *a, shoali_told **told_out, uint32_t *count_out)
+{
+    uint32_t count = 0;
+    shoal_status status = SHOAL_OK;
+    shoali_told *told = shoali_alloc_array((size_t)a->count + 1, sizeof *told);
+    if (told == NULL)
+        return SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < a->count && status == SHOAL_OK; i++)
+        if (a->one[i].whole && a->one[i].got > 0) {
+            status = shoali_told_read(a->one[i].bytes, a->one[i].got, &told[count]);
+            count += status == SHOAL_OK;
+        }
+    if (status == SHOAL_OK && count == 0)
+        status = shoali_fail(SHOAL_ETIMEDOUT, "no rank of the job tells its events: they are "
+                                              "stopped, or of an older version");
+    if (status != SHOAL_OK) {
+        shoali_told_free(told, count);
+        return status;
+    }
+    qsort(told, count, sizeof *told, by_rank);
+    *told_out = told;
+    *count_out = count;
+    return SHOAL_OK;
+}
+
+shoal_status shoali_told_ask(const char *place, uint32_t last_ms, int64_t timeout_us,
+                             shoali_told **told_out, uint32_t *count_out)
+{
+    char folder[SHOALI_WATCH_PATH_BYTES];
+    shoal_watch *job = NULL;
+    shoal_status status = shoal_watch_ask(place, timeout_us, &job);
+    if (status != SHOAL_OK || job == NULL)
+        return status;
+    asking *a = shoali_alloc(sizeof *a);
+    const bool one = place != NULL && strchr(place, '/') != NULL;
+    status = a != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    if (a != NULL) {
+        shoali_told_question(last_ms, a->question);
+        a->every = true;
+        a->number = job->number;
+        if (one)
+            ask_one(a, place, &(shoali_watch_name){.job = "socket", .number = job->number});
+        else if (shoali_watch_folder(folder, sizeof folder))
+            ask_folder(a, folder, job->name);
+        hear_all(a, shoali_now_us() + (uint64_t)timeout_us);
+        status = take_told(a, told_out, count_out);
+        forget(a);
+    }
+    shoal_watch_close(job);
     return status;
 }

@@ -22,6 +22,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "watch/told.h"
 #include "watch/watch.h"
 
 enum { CLIENT_US = 1000000, STALE_LOOKED_AT = 256, MADE_IN_S = 60 };
@@ -175,6 +176,13 @@ static bool answer(const shoali_watch *w, shoali_watch_client *c)
     shoali_status_head head = {
         .rank = w->desc.me, .ranks = w->desc.ranks, .age_us = shoali_watch_since(w, w->started_us)};
     snprintf(head.job, sizeof head.job, "%s", w->label);
+    uint32_t last_ms;
+    if (shoali_told_is_question(c->ask, &last_ms)) {
+        c->answer = shoali_told_answer(&head, w->ring, *w->desc.now_us, last_ms, &c->answer_bytes);
+        return c->answer != NULL;
+    }
+    if (!shoali_status_ask_decode(c->ask, sizeof c->ask))
+        return false;
     char notes[SHOALI_WATCH_NOTES_BYTES];
     size_t rows_end = SHOALI_STATUS_HEAD_BYTES + (size_t)w->desc.ranks * SHOALI_STATUS_ROW_BYTES;
     size_t notes_bytes = w->desc.host.notes(w->desc.host.ctx, notes);
@@ -205,8 +213,7 @@ static bool go_on(const shoali_watch *w, shoali_watch_client *c)
     }
     if (c->answer == NULL) {
         struct epoll_event event = {.events = EPOLLOUT, .data.fd = c->fd};
-        if (!shoali_status_ask_decode(c->ask, sizeof c->ask) || !answer(w, c) ||
-            epoll_ctl(w->desc.epoll_fd, EPOLL_CTL_MOD, c->fd, &event) != 0)
+        if (!answer(w, c) || epoll_ctl(w->desc.epoll_fd, EPOLL_CTL_MOD, c->fd, &event) != 0)
             return false;
     }
     while (c->sent < c->answer_bytes) {

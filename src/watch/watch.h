@@ -9,6 +9,7 @@
 
 #include "shoal/shoal.h"
 #include "shoal/watch.h"
+#include "watch/kept.h"
 #include "watch/name.h"
 #include "watch/slow.h"
 #include "wire/control.h"
@@ -79,6 +80,7 @@ typedef struct shoali_watch {
     int listener;
     char path[SHOALI_WATCH_PATH_BYTES];
     shoali_watch_client clients[SHOALI_WATCH_CLIENTS];
+    const shoali_kept *ring;  /* events that this rank keeps; NULL: none */
     _Atomic uint32_t slowest; /* rank, or SHOALI_NOBODY */
     _Atomic uint32_t slowest_cause;
 } shoali_watch;
@@ -125,6 +127,8 @@ bool shoali_watch_folder(char *out, size_t bytes);
 struct shoal_watch {
     struct shoal_watch *next; /* another job's */
     shoali_status_head head;
+    char name[SHOALI_WATCH_JOB_CHARS + 1]; /* of its sockets, and their number */
+    uint32_t number;
     shoali_status_row *rows;
     char notes[SHOALI_WATCH_NOTES_BYTES];
 };

@@ -142,6 +142,7 @@ def prepare(top):
         ("run",): (["--ranks=1", "--", "true"], 0),
         ("status",): (["--job=nobody-has-this-job"], 2),
         ("watch",): (["--job=nobody-has-this-job"], 2),
+        ("trace",): (["--job=nobody-has-this-job"], 2),
         ("aggregator",): (["--listen=127.0.0.1:0"], ENDLESS),
         ("doctor",): (["--ranks=1"], 0),
         ("bench", "allreduce"): (["--ranks=1", "--size=64", "--iters=1"], 0),

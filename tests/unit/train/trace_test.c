@@ -40,10 +40,12 @@ static void bounds_hold_whatever_the_clocks_say(void **state)
     }
 }
 
-static json_t *written(shoal_train *train, shoali_trace_rank *ranks, uint32_t count)
+static json_t *written(const char *path, shoali_trace_rank *ranks, uint32_t count)
 {
-    assert_int_equal(shoali_trace_write(train, ranks, count, true, true), SHOAL_OK);
-    json_t *file = json_load_file(train->trace->path, 0, NULL);
+    const shoali_trace_about about = {
+        .path = path, .made_by = "a test", .model = "none", .exact = true, .whole = true};
+    assert_int_equal(shoali_trace_write(&about, ranks, count), SHOAL_OK);
+    json_t *file = json_load_file(path, 0, NULL);
     assert_non_null(file);
     return file;
 }
@@ -65,31 +67,27 @@ static void spans_are_on_the_first_clock(void **state)
 {
     (void)state;
     char path[256];
-    shoal_train train = {.desc = {.model = "none"}};
     shoali_trace_event one = {.start_us = 1000000, .took_us = 10, .kind = SHOALI_TRACE_UPDATE};
     shoali_trace_event two = {.start_us = 6000030, .took_us = 10, .kind = SHOALI_TRACE_UPDATE};
     shoali_trace_rank ranks[2] = {{.rank = 0, .count = 1, .events = &one},
                                   {.rank = 1, .count = 1, .events = &two, .offset_us = 5e6}};
     snprintf(path, sizeof path, "%s", scratch_path("trace.json"));
-    train.trace = shoali_alloc(sizeof *train.trace);
-    train.trace->path = path;
-    json_t *file = written(&train, ranks, 2);
+    json_t *file = written(path, ranks, 2);
     assert_true(fabs(at_of(file, "update", 0)) < 1e-9);
     assert_true(fabs(at_of(file, "update", 1) - 30) < 1e-9);
     json_decref(file);
-    shoali_free(train.trace);
 }
 
 static void the_ring_keeps_the_newest(void **state)
 {
     (void)state;
     char path[256];
-    shoal_train train = {.desc = {.model = "none"}, .step = 3 * SHOALI_TRACE_EVENTS};
+    shoal_train train = {.desc = {.model = "none"}, .step = 3 * SHOALI_KEPT_EVENTS};
     snprintf(path, sizeof path, "%s", scratch_path("full.json"));
     train.trace = shoali_alloc(sizeof *train.trace);
     train.trace->path = path;
     train.trace->last = UINT64_MAX;
-    for (uint64_t i = 0; i < SHOALI_TRACE_EVENTS + 5; i++)
+    for (uint64_t i = 0; i < SHOALI_KEPT_EVENTS + 5; i++)
         shoali_trace_add(train.trace, (shoali_trace_event){.start_us = 10 * i,
                                                            .step = i,
                                                            .took_us = 1,
@@ -99,7 +97,7 @@ static void the_ring_keeps_the_newest(void **state)
     assert_non_null(file);
     rank = json_array_get(json_object_get(json_object_get(file, "otherData"), "ranks"), 0);
     assert_int_equal(json_integer_value(json_object_get(rank, "overwritten")), 5);
-    assert_int_equal(json_integer_value(json_object_get(rank, "events")), SHOALI_TRACE_EVENTS);
+    assert_int_equal(json_integer_value(json_object_get(rank, "events")), SHOALI_KEPT_EVENTS);
     json_t *first = json_array_get(json_object_get(file, "traceEvents"), 3); /* behind names */
     first = json_object_get(json_object_get(first, "args"), "step");
     assert_int_equal(json_integer_value(first), 5);
