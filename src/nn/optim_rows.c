@@ -62,15 +62,20 @@ const shoali_optim_row shoali_optim_sgd = {
  * section 2. `coupled` decay goes into the gradient, the other into the weight before the step. */
 static void update(const params *p, const span *s, float coupled, float decoupled)
 {
-    double correct1 = 1.0 - pow(p->beta1, s->time), correct2 = 1.0 - pow(p->beta2, s->time);
+    const bool frozen = p->freeze > 0 && s->time > (double)p->freeze;
+    const double settled = frozen ? (double)p->freeze : s->time; /* of the square */
+    double correct1 = 1.0 - pow(p->beta1, s->time), correct2 = 1.0 - pow(p->beta2, settled);
     float step = (float)(s->lr * sqrt(correct2) / correct1), eps = (float)(p->eps * sqrt(correct2));
     float beta1 = (float)p->beta1, beta2 = (float)p->beta2, keep = 1.0f - s->lr * decoupled;
     float *m = s->slots[0], *v = s->slots[1];
     for (size_t i = 0; i < s->count; i++) {
         float w = s->w[i], g = s->grad_scale * s->g[i] + coupled * w;
         m[i] = beta1 * m[i] + (1.0f - beta1) * g;
-        v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
-        s->w_out[i] = keep * w - step * m[i] / (sqrtf(v[i]) + eps);
+        if (!frozen)
+            v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
+        /* what never had a slope has none now, whatever signs say of its block */
+        const float moved = frozen && v[i] == 0 ? 0 : step * m[i] / (sqrtf(v[i]) + eps);
+        s->w_out[i] = keep * w - moved;
     }
 }
 
@@ -91,10 +96,14 @@ static uint32_t two_slots(const params *p)
     return 2;
 }
 
-#define ADAM_KEYS                                                               \
-    SHOALI_OPTIM_FLOAT(beta1, 0, 0.9999, "0.9", "decay of the mean"),           \
-        SHOALI_OPTIM_FLOAT(beta2, 0, 0.999999, "0.999", "decay of the square"), \
-        SHOALI_OPTIM_FLOAT(eps, 1e-16, 1, "1e-8", "added to the root")
+#define ADAM_KEYS                                                                               \
+    SHOALI_OPTIM_FLOAT(beta1, 0, 0.9999, "0.9", "decay of the mean"),                           \
+        SHOALI_OPTIM_FLOAT(beta2, 0, 0.999999, "0.999", "decay of the square"),                 \
+        SHOALI_OPTIM_FLOAT(eps, 1e-16, 1, "1e-8", "added to the root"),                         \
+    {                                                                                           \
+        "freeze", SHOALI_KEY_INT, offsetof(shoali_optim_params, freeze), 0, 1 << 30, NULL, "0", \
+            "steps after which the square stands still, as 1-bit Adam's does; 0: never"         \
+    }
 
 static const shoali_key adam_keys[] = {
     ADAM_KEYS,

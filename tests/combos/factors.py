@@ -18,14 +18,14 @@ FORMS = {
         "auto", "auto:allow=eden+bf16", "inceptionn:prescale=auto", "inceptionn:layout=floats",
         "terngrad:ef", "eden:ef",
         "terngrad:scaler=rms", "eden:allot=energy", "powersgd:rank=1", "blocks:pick=random,k=0.1",
-        "truncate:bits=16", "chunk_topk:decay=0.5",
+        "truncate:bits=16", "chunk_topk:decay=0.5", "onebit:warmup=3",
     ),
     "collectives": (
         "auto", "ring:both", "ring:order=auto", "direct:weights=auto", "hierarchical:dims=2/2",
         "worker_aggregator:servers=2", "omnireduce:block=64", "omnireduce:hosts",
         "switchml:sparse",
     ),
-    "optimizers": ("sgd:momentum=0", "adamw:ema=0.9", "muon:ema=0.9",
+    "optimizers": ("sgd:momentum=0", "adam:freeze=3,eps=0.1", "adamw:ema=0.9", "muon:ema=0.9",
                    "sgd:momentum=0.9,nesterov,decay=1e-4"),
     "schedules": ("step:at=0.5,factor=0.1", "cosine:warmup=2"),
 }

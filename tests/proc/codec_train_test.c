@@ -164,6 +164,13 @@ static void blocks_go_on_from_a_checkpoint(void **state)
     goes_on_from_a_checkpoint("blocks:block=32,k=0.2,pick=random", "omnireduce:block=32", "blocks");
 }
 
+/* It is past its whole gradients then. */
+static void onebit_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    goes_on_from_a_checkpoint("onebit:warmup=5", "ring", "onebit");
+}
+
 /* What is delivered in all steps and what ranks still keep are the gradients: through the comm,
  * in whose store the state lives until it is told to forget. */
 static void state_is_kept_and_forgotten(const rank_env *env)
@@ -285,11 +292,9 @@ static void auto_measures_what_is_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(powersgd_goes_on_from_a_checkpoint),
-        CHECK_TEST(powersgd_loses_nothing_for_good),
-        CHECK_TEST(blocks_go_on_from_a_checkpoint),
-        CHECK_TEST(blocks_lose_nothing_for_good),
-        CHECK_TEST(auto_changes_no_bit),
+        CHECK_TEST(powersgd_goes_on_from_a_checkpoint), CHECK_TEST(powersgd_loses_nothing_for_good),
+        CHECK_TEST(blocks_go_on_from_a_checkpoint),     CHECK_TEST(blocks_lose_nothing_for_good),
+        CHECK_TEST(onebit_goes_on_from_a_checkpoint),   CHECK_TEST(auto_changes_no_bit),
         CHECK_TEST(auto_measures_what_is_allowed),
     };
     return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);

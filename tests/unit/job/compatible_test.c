@@ -43,7 +43,8 @@ static void every_pair_of_protocol_and_codec(void **state)
             bool slots = strcmp(codec, "topk") == 0 || strcmp(codec, "randomk") == 0 ||
                          strcmp(codec, "chunk_topk") == 0;
             shoal_status status = ask(sync, codec, served || models ? NULL : "gather", 4);
-            bool rounds = strcmp(codec, "powersgd") == 0 || strcmp(codec, "blocks") == 0;
+            bool rounds = strcmp(codec, "powersgd") == 0 || strcmp(codec, "blocks") == 0 ||
+                          strcmp(codec, "onebit") == 0;
             bool bad = (changes && (rounds || !alone)) || (models && !changes && !lossless) ||
                        (served && (slots || rounds));
             assert_int_equal(status, bad ? SHOAL_EINVAL : SHOAL_OK);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* onebit: 1-bit Adam's exchange. First gradients travel whole, while the optimiser's variance
+ * settles; then what travels is a bit per element of the momentum, with a scale per block, and what
+ * the bit does not say waits for the next step. A transform of one round; +x+ is summed over the
+ * N members, M the sum of their momenta:
+ *
+ *     step <= warmup   +gradient+, M = beta M + (1 - beta) +gradient+
+ *     then             x = beta M / N + (1 - beta) gradient + residual
+ *                      q = sign(x) times the mean |x| of its block, residual = x - q
+ *                      gradient = (+q+ - beta M) / (1 - beta), M = +q+
+ *
+ * So an optimiser with a momentum of its own (adam:beta1=beta) has M / N in it after each step; its
+ * variance must stand still by then (adam:freeze=warmup), as signs say nothing about it. Delivered
+ * + residuals = the momenta that were asked for. Bits go from each member to all others (gather),
+ * whatever the collective: the paper's second rounding, of the mean at servers, is left out.
+ *
+ * Scales keep 16 bits of fraction, so that the codec `sign`, which carries q, gives q back exactly.
+ *
+ * State, floats: steps so far, members; what travels and a one, by which members are counted;
+ * M; residual. Zero at first. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "codec/codec.h"
+#include "kernel/kernel.h"
+
+enum { BLOCK = 256, TIMES = 1 << 24 };
+
+typedef struct onebit_params {
+    int64_t warmup;
+    double beta;
+} onebit_params;
+
+static const shoali_key keys[] = {
+    {"warmup", SHOALI_KEY_INT, offsetof(onebit_params, warmup), 1, 1 << 23, NULL, "100",
+     "steps whose gradients travel whole; give adam:freeze the same"},
+    {"beta", SHOALI_KEY_FLOAT, offsetof(onebit_params, beta), 0, 0.9999, NULL, "0.9",
+     "share of the momentum that a step keeps: the optimiser's beta1"},
+};
+
+static uint16_t wire_id(const void *params)
+{
+    (void)params;
+    return 66;
+}
+
+static size_t count_of(const shoal_tensor *tensors, uint32_t tensor_count)
+{
+    return tensor_count > 0 ? tensors[tensor_count - 1].offset + tensors[tensor_count - 1].count
+                            : 0;
+}
+
+static size_t state_size(const void *params, const shoal_tensor *tensors, uint32_t tensor_count)
+{
+    (void)params;
+    return (3 + 3 * count_of(tensors, tensor_count)) * sizeof(float);
+}
+
+typedef struct parts {
+    size_t count;
+    float beta, fresh; /* 1 - beta */
+    float *steps, *members, *sent, *momentum, *residual;
+} parts;
+
+static parts parts_of(const onebit_params *p, float *state, size_t count)
+{
+    return (parts){.count = count,
+                   .beta = (float)p->beta,
+                   .fresh = (float)(1 - p->beta),
+                   .steps = state,
+                   .members = state + 1,
+                   .sent = state + 2,
+                   .momentum = state + 3 + count,
+                   .residual = state + 3 + 2 * count};
+}
+
+/* Of a block's magnitudes, in one order on every machine. */
+static float scale_of(const float *x, size_t n)
+{
+    double sum = 0;
+    uint32_t bits;
+    for (size_t i = 0; i < n; i++)
+        sum += fabs((double)x[i]);
+    float scale = (float)(sum / (double)n);
+    memcpy(&bits, &scale, sizeof bits);
+    bits &= 0xffffff00;
+    memcpy(&scale, &bits, sizeof scale);
+    return isfinite(sum) ? scale : NAN; /* the exchange will name whose it is */
+}
+
+static void take_signs(const parts *a, const float *grad)
+{
+    const float kept = a->beta / *a->members;
+    float *x = a->residual;
+    for (size_t i = 0; i < a->count; i++)
+        x[i] += kept * a->momentum[i] + a->fresh * grad[i];
+    for (size_t first = 0; first < a->count; first += BLOCK) {
+        const size_t end = first + BLOCK < a->count ? first + BLOCK : a->count;
+        const float scale = scale_of(x + first, end - first);
+        for (size_t i = first; i < end; i++) {
+            a->sent[i] = signbit(x[i]) ? -scale : scale;
+            x[i] -= a->sent[i];
+        }
+    }
+}
+
+static void take_whole(const parts *a, const float *grad)
+{
+    shoali_kernel()->copy(a->sent, grad, a->count);
+    a->sent[a->count] = 1;
+}
+
+/* The sum is there. */
+static void finish(const parts *a, bool whole, float *grad)
+{
+    if (whole)
+        *a->members = a->sent[a->count];
+    for (size_t i = 0; i < a->count; i++) {
+        const float before = a->beta * a->momentum[i];
+        grad[i] = whole ? a->sent[i] : (a->sent[i] - before) / a->fresh;
+        a->momentum[i] = whole ? before + a->fresh * a->sent[i] : a->sent[i];
+    }
+    *a->steps = *a->steps < TIMES ? *a->steps + 1 : TIMES;
+}
+
+static shoal_status next_round(const void *params, void *state, const shoal_tensor *tensors,
+                               uint32_t tensor_count, uint32_t index, float *grad,
+                               shoal_round *round_out)
+{
+    const onebit_params *p = params;
+    const parts a = parts_of(p, state, count_of(tensors, tensor_count));
+    const bool whole = *a.steps < (float)p->warmup;
+    *round_out = (shoal_round){.last = true};
+    if (a.count == 0)
+        return SHOAL_OK;
+    if (index > 0) {
+        finish(&a, whole, grad);
+        return SHOAL_OK;
+    }
+    (whole ? take_whole : take_signs)(&a, grad);
+    *round_out = whole ? (shoal_round){.buf = a.sent, .count = a.count + 1}
+                       : (shoal_round){.buf = a.sent,
+                                       .count = a.count,
+                                       .codec = "sign:block=256,ef=off",
+                                       .slots = true};
+    return SHOAL_OK;
+}
+
+const shoali_codec_row shoali_codec_onebit = {
+    .name = "onebit",
+    .paper = "Tang et al., \"1-bit Adam: Communication Efficient Large-Scale Training with Adam's "
+             "Convergence Speed\", ICML 2021; a scale per 256 elements, members' bits go to all, "
+             "so that the mean is not rounded again",
+    .traits = SHOAL_CODEC_TRANSFORM,
+    .bytes_per_elem = 0.1406F,
+    .schema = {keys, sizeof keys / sizeof *keys, sizeof(onebit_params)},
+    .wire_id = wire_id,
+    .state_size = state_size,
+    .next_round = next_round,
+};

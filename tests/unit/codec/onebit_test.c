@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* onebit among members whose rounds are summed here, and Adam behind it, against 1-bit Adam written
+ * down once more in double; the code of `sign` loses nothing of what it is given. */
+#include "support/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "codec/codec.h"
+#include "nn/optim.h"
+
+enum { N = 3, FIRST = 300, COUNT = 700, BLOCK = 256, WARMUP = 20, STEPS = 120 };
+static const double lr = 0.01, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+
+static const shoal_tensor table[2] = {
+    {.key = 1, .offset = 0, .count = FIRST, .rows = FIRST, .cols = 1, .lr_scale = 1},
+    {.key = 2, .offset = FIRST, .count = COUNT - FIRST, .rows = 20, .cols = 20, .lr_scale = 1},
+};
+
+/* Of the mean of squares around a member's own target, scaled differently, with noise. */
+static double slope(int member, int step, size_t i, double w)
+{
+    const double target = sin((double)i + member), scale = exp2((double)(i % 7) - 3);
+    const uint64_t at = (uint64_t)step * COUNT + i;
+    return scale * (w - target + 0.1 * shoali_rng_normal(7, (uint64_t)member, at));
+}
+
+/* ---------------------------------------------------------------- the paper's algorithm */
+
+typedef struct reference {
+    double w[COUNT], mean[COUNT], square[COUNT], residual[N][COUNT];
+} reference;
+
+static void add_signs(const double *x, double *residual, double *sum)
+{
+    for (size_t first = 0; first < COUNT; first += BLOCK) {
+        const size_t end = first + BLOCK < COUNT ? first + BLOCK : COUNT;
+        double scale = 0;
+        for (size_t i = first; i < end; i++)
+            scale += fabs(x[i]) / (double)(end - first);
+        for (size_t i = first; i < end; i++) {
+            const double sent = x[i] < 0 ? -scale : scale;
+            residual[i] = x[i] - sent;
+            sum[i] += sent / N;
+        }
+    }
+}
+
+static void reference_step(reference *r, int step, double slopes[N][COUNT])
+{
+    double next[COUNT] = {0}, x[COUNT];
+    const double time = step + 1, settled = time < WARMUP ? time : WARMUP;
+    for (size_t i = 0; step < WARMUP && i < COUNT; i++) {
+        double g = 0;
+        for (int n = 0; n < N; n++)
+            g += slopes[n][i] / N;
+        next[i] = beta1 * r->mean[i] + (1 - beta1) * g;
+        r->square[i] = beta2 * r->square[i] + (1 - beta2) * g * g;
+    }
+    for (int n = 0; step >= WARMUP && n < N; n++) {
+        for (size_t i = 0; i < COUNT; i++)
+            x[i] = beta1 * r->mean[i] + (1 - beta1) * slopes[n][i] + r->residual[n][i];
+        add_signs(x, r->residual[n], next);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        r->mean[i] = next[i];
+        r->w[i] -= lr * (next[i] / (1 - pow(beta1, time))) /
+                   (sqrt(r->square[i] / (1 - pow(beta2, settled))) + eps);
+    }
+}
+
+/* ---------------------------------------------------------------- ours */
+
+typedef struct members {
+    shoal_codec *codec, *sign;
+    float *state[N], grad[N][COUNT];
+} members;
+
+static void open_members(members *m, const char *spec)
+{
+    assert_ok(shoal_codec_open(spec, &m->codec));
+    for (int n = 0; n < N; n++)
+        m->state[n] = calloc(1, m->codec->row->state_size(m->codec->params, table, 2));
+    m->sign = NULL;
+}
+
+static void close_members(members *m)
+{
+    for (int n = 0; n < N; n++)
+        free(m->state[n]);
+    shoal_codec_close(m->codec);
+    shoal_codec_close(m->sign);
+}
+
+/* What arrives of a buffer: all of it. */
+static void check_code(members *m, const shoal_round *round)
+{
+    uint8_t bytes[COUNT];
+    float back[COUNT];
+    size_t written, read;
+    const shoal_codec_at at = {.parts = 1};
+    if (m->sign == NULL)
+        assert_ok(shoal_codec_open(round->codec, &m->sign));
+    assert_ok(
+        shoal_codec_encode(m->sign, &at, round->buf, round->count, bytes, sizeof bytes, &written));
+    assert_true(written < COUNT / 6);
+    assert_ok(shoal_codec_decode(m->sign, &at, bytes, written, back, round->count, false, &read));
+    assert_memory_equal(back, round->buf, round->count * sizeof *back);
+}
+
+static shoal_round round_of(members *m, int n, uint32_t index)
+{
+    shoal_round round;
+    assert_ok(m->codec->row->next_round(m->codec->params, m->state[n], table, 2, index, m->grad[n],
+                                        &round));
+    return round;
+}
+
+static void exchange(members *m, bool whole)
+{
+    shoal_round rounds[N];
+    for (int n = 0; n < N; n++) {
+        rounds[n] = round_of(m, n, 0);
+        assert_true(!rounds[n].last && rounds[n].slots == !whole);
+        assert_int_equal(rounds[n].count, COUNT + whole);
+        assert_true((rounds[n].codec == NULL) == whole);
+        if (!whole)
+            check_code(m, &rounds[n]);
+    }
+    for (size_t i = 0; i < rounds[0].count; i++) {
+        float sum = 0;
+        for (int n = 0; n < N; n++)
+            sum += rounds[n].buf[i];
+        for (int n = 0; n < N; n++)
+            rounds[n].buf[i] = sum;
+    }
+    for (int n = 0; n < N; n++) {
+        const shoal_round end = round_of(m, n, 1);
+        assert_true(end.last && end.count == 0);
+        assert_memory_equal(m->grad[n], m->grad[0], sizeof m->grad[0]);
+    }
+}
+
+static void trains_as_the_paper_says(void **state)
+{
+    static reference r;
+    static double slopes[N][COUNT];
+    static float w[COUNT];
+    members m;
+    shoali_optim *optim;
+    double worst = 0, moved = 0;
+    (void)state;
+    open_members(&m, "onebit:warmup=20");
+    assert_ok(shoali_optim_create("adam:freeze=20", table, 2, &optim));
+    for (int step = 0; step < STEPS; step++) {
+        for (int n = 0; n < N; n++)
+            for (size_t i = 0; i < COUNT; i++) {
+                slopes[n][i] = slope(n, step, i, r.w[i]); /* the same for both */
+                m.grad[n][i] = (float)slopes[n][i];
+            }
+        exchange(&m, step < WARMUP);
+        reference_step(&r, step, slopes);
+        const shoali_step s = {.count = COUNT,
+                               .params = w,
+                               .grads = m.grad[0],
+                               .params_out = w,
+                               .lr = (float)lr,
+                               .grad_scale = 1.0f / N,
+                               .iteration = (uint64_t)step};
+        shoali_optim_step(optim, &s);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        worst = fmax(worst, fabs(r.w[i] - (double)w[i]));
+        moved = fmax(moved, fabs(r.w[i]));
+    }
+    assert_true(moved > 0.5);
+    assert_true(worst < 2e-3 * moved);
+    shoali_optim_destroy(optim);
+    close_members(&m);
+}
+
+/* What was asked for is delivered or waits: over all steps the momenta add up. */
+static void nothing_is_lost(void **state)
+{
+    members m;
+    double asked[COUNT] = {0}, given[COUNT] = {0};
+    (void)state;
+    open_members(&m, "onebit:warmup=1,beta=0.5");
+    for (int step = 0; step < 30; step++) {
+        const float *sums = m.state[0] + 3 + COUNT; /* of momenta */
+        for (size_t i = 0; i < COUNT; i++) {
+            asked[i] += step > 0 ? 0.5 * (double)sums[i] : 0;
+            for (int n = 0; n < N; n++) {
+                m.grad[n][i] = (float)shoali_rng_normal(9, (uint64_t)(step * N + n), i);
+                asked[i] += step > 0 ? 0.5 * (double)m.grad[n][i] : 0;
+            }
+        }
+        exchange(&m, step < 1);
+        for (size_t i = 0; i < COUNT; i++)
+            given[i] += step > 0 ? (double)sums[i] : 0;
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        for (int n = 0; n < N; n++)
+            given[i] += (double)(m.state[n] + 3 + 2 * COUNT)[i];
+        assert_true(fabs(asked[i] - given[i]) < 1e-4);
+    }
+    close_members(&m);
+}
+
+/* A block with a NaN goes out as NaN, so that whose it is will be named. */
+static void what_is_no_number_is_not_hidden(void **state)
+{
+    members m;
+    (void)state;
+    open_members(&m, "onebit:warmup=1");
+    memset(m.grad, 0, sizeof m.grad);
+    exchange(&m, true);
+    m.grad[1][400] = NAN;
+    for (int n = 0; n < N; n++) {
+        const shoal_round round = round_of(&m, n, 0);
+        assert_true((isnan(round.buf[400]) != 0) == (n == 1));
+        assert_true(round.buf[0] == 0);
+    }
+    close_members(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(trains_as_the_paper_says),
+        CHECK_TEST(nothing_is_lost),
+        CHECK_TEST(what_is_no_number_is_not_hidden),
+    };
+    return CHECK_RUN(tests);
+}
