@@ -72,6 +72,15 @@ static void print_network(const sim_report *r)
         printf(" (workers on their own %.2f to %.2f %%)", least, most);
 }
 
+static void print_refused(const sim_report *r)
+{
+    for (uint32_t w = 0; w < r->workers; w++) {
+        shoal_sim_endpoint_results e = {.size = sizeof e};
+        if (shoal_sim_endpoint_get(r->sim, w, &e) == SHOAL_OK && e.refused > 0)
+            printf("%" PRIu64 " updates of worker %u were refused\n", e.refused, w);
+    }
+}
+
 void sim_print_text(const sim_report *r)
 {
     uint64_t done;
@@ -101,6 +110,7 @@ void sim_print_text(const sim_report *r)
         else
             printf("%u%s\n", most, e.end == SHOAL_SIM_DEAD ? " (dead)" : "");
     }
+    print_refused(r);
     if (r->error != NULL)
         printf("\nended early: %s\n", r->error);
 }
@@ -131,6 +141,8 @@ static json_t *worker_of(const sim_report *r, uint32_t w, const shoal_sim_endpoi
     answer_set_number(one, "idle_s", (double)e->idle_ns * 1e-9);
     answer_set_number(one, "transfer_s", (double)waits[w] * 1e-9);
     answer_set_count(one, "sent_bytes", e->sent_bytes);
+    answer_set_count(one, "received_bytes", e->received_bytes);
+    answer_set_count(one, "refused_updates", e->refused);
     if (isfinite(e->test_accuracy))
         answer_set_number(one, "test_accuracy", e->test_accuracy);
     answer_set(one, "waited_for", waits_of(waits, r->workers, w));

@@ -126,6 +126,7 @@ typedef struct shoal_sim_endpoint_results {
     uint64_t sent_bytes, received_bytes;
     /** Of a network whose replicas differ: percent, before the final average; else NaN. */
     double test_accuracy;
+    uint64_t refused; /* of its updates, by the others: diloco:trust=median */
 } shoal_sim_endpoint_results;
 
 /**

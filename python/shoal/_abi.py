@@ -1237,6 +1237,7 @@ class shoal_sim_endpoint_results(C.Structure):
         ("sent_bytes", C.c_uint64),
         ("received_bytes", C.c_uint64),
         ("test_accuracy", C.c_double),
+        ("refused", C.c_uint64),
     ]
 
 

@@ -2,6 +2,7 @@
 /* The three calls of include/shoal/sync.h. The caller's thread only leaves notes for the progress
  * thread and waits for verdicts; the machine runs there (real_host.c). */
 #include "driver/real.h"
+#include "driver/trusted.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -139,6 +140,7 @@ static void free_sync(shoal_sync *sync)
 {
     shoali_real_host_fini(sync);
     shoali_real_auto_fini(sync);
+    shoali_trusted_tell(&sync->tensors);
     shoali_tensors_fini(&sync->tensors);
     shoali_sync_close(&sync->protocol);
     shoali_free(sync->velocity);

@@ -80,6 +80,25 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     return SHOAL_OK;
 }
 
+/* Lies are about numbers, and about what is summed. */
+static shoal_status check_lies(const shoal_sim *sim)
+{
+    const shoali_sim_list *lie = &sim->faults.lie;
+    for (uint32_t i = 0; i < lie->count; i++)
+        if (lie->items[i].index >= sim->workers)
+            return shoali_fail(SHOAL_EINVAL, "faults=plan:lie names worker %u of %u",
+                               lie->items[i].index, sim->workers);
+    if (lie->count > 0 && !sim->numbers)
+        return shoali_fail(SHOAL_EINVAL, "faults=plan:lie needs real numbers: --data, or "
+                                         "--problem quadratic");
+    if (lie->count > 0 && (sim->protocol.traits & SHOALI_SYNC_MODELS) != 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "faults=plan:lie goes with protocols that sum gradients or updates "
+                           "(all_reduce, param_server, local_sgd, diloco), not with %s",
+                           sim->protocol.spec);
+    return SHOAL_OK;
+}
+
 static void describe_world(shoal_sim *sim, const shoal_sim_desc *desc, uint32_t me)
 {
     size_t bytes = desc->bucket_bytes > 0 ? desc->bucket_bytes : BUCKET_BYTES;
@@ -151,6 +170,7 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
         SHOALI_TRY(shoali_problem_open(or (desc->problem, "cost"), sim->workers, sim->count,
                                        sim->seed, &sim->problem));
     sim->numbers = sim->task.ctx != NULL || sim->problem != NULL;
+    SHOALI_TRY(check_lies(sim));
     sim->iterations = desc->until_s > 0 ? UINT64_MAX / 4 : iterations > 0 ? iterations : 10;
     sim->results.train_loss = sim->results.test_loss = (double)NAN;
     sim->results.test_accuracy = (double)NAN;
@@ -396,6 +416,17 @@ shoal_status shoal_sim_results_get(const shoal_sim *sim, shoal_sim_results *resu
     return SHOAL_OK;
 }
 
+/* As the others have counted: who was there longest has most. */
+static uint64_t refused_of(const shoal_sim *sim, uint32_t worker)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; worker < SHOALI_TRUST_WORKERS && i < sim->size; i++) {
+        const shoali_refused *refused = sim->nodes[i].tensors.refused;
+        most = refused != NULL && refused->times[worker] > most ? refused->times[worker] : most;
+    }
+    return most;
+}
+
 shoal_status shoal_sim_endpoint_get(const shoal_sim *sim, uint32_t endpoint,
                                     shoal_sim_endpoint_results *results_out)
 {
@@ -411,7 +442,8 @@ shoal_status shoal_sim_endpoint_get(const shoal_sim *sim, uint32_t endpoint,
                                                 .idle_ns = node->idle_ns,
                                                 .sent_bytes = node->sent_bytes,
                                                 .received_bytes = node->received_bytes,
-                                                .test_accuracy = node->accuracy};
+                                                .test_accuracy = node->accuracy,
+                                                .refused = refused_of(sim, endpoint)};
     snprintf(results_out->text, sizeof results_out->text, "%s", node->text);
     return SHOAL_OK;
 }

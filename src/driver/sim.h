@@ -292,6 +292,8 @@ void *shoali_sim_transform_state(shoali_sim_node *node, size_t offset, size_t co
 /** They begin anew. */
 void shoali_sim_transforms_clear(shoali_sim_node *node);
 void shoali_sim_transforms_fini(shoali_sim_node *node);
+/** An endpoint begins an operation: if it is one that lies, so do its numbers. */
+void shoali_sim_lie(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op);
 /** A tensor's gradient is there. */
 void shoali_sim_gradient(shoal_sim *sim, uint32_t endpoint, uint32_t tensor);
 /** The optimiser of an endpoint on a range; grads at its beginning. */

@@ -262,7 +262,12 @@ static shoal_status renew(shoal_sim *sim, uint32_t endpoint, uint64_t iteration)
         return SHOAL_OK;
     uint32_t slots = row->slots != NULL ? row->slots(&node->world) : 0;
     shoali_free(t->slots);
-    return shoali_tensors_init(t, t->params, t->grads, sim->count, slots);
+    shoali_refused *before = t->refused; /* is of the whole run */
+    shoal_status status = shoali_tensors_init(t, t->params, t->grads, sim->count, slots);
+    if (before != NULL && t->refused != NULL)
+        *t->refused = *before;
+    shoali_free(before);
+    return status;
 }
 
 /* Those who came back are in, the others are out for this epoch. Returns its first iteration. */

@@ -6,7 +6,12 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/rng.h"
 #include "driver/sim.h"
+#include "sync/finale.h"
+
+static const double LIE_NOISE = 5;
+static const float LIE_SCALE = 100;
 
 shoal_status shoali_sim_numbers_open(shoal_sim *sim, uint32_t endpoint)
 {
@@ -74,6 +79,33 @@ static void spoil(const shoal_sim *sim, uint32_t endpoint)
         if (sim->faults.nan.items[i].index == endpoint &&
             sim->faults.nan.items[i].value == (double)node->iteration)
             memset(node->tensors.grads, 0xff, sizeof *node->tensors.grads);
+}
+
+/* Whether an operation carries this endpoint's gradient or update; not the final mean. */
+static bool gives(const shoali_sync_op *op, uint32_t endpoint)
+{
+    if ((op->id & SHOALI_FINALE_OP) != 0 || op->tensor == SHOALI_PARAM)
+        return false;
+    return op->kind == SHOALI_SYNC_ALL_REDUCE ||
+           (op->members != NULL && op->members[op->root] == endpoint);
+}
+
+void shoali_sim_lie(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op)
+{
+    const shoali_sim_node *node = &sim->nodes[endpoint];
+    const int kind = (int)shoali_sim_lookup(&sim->faults.lie, endpoint, 0);
+    float *x = sim->numbers && kind > 0 && gives(op, endpoint)
+                   ? shoali_tensor_memory(&node->tensors, op->tensor, op->offset, op->count)
+                   : NULL;
+    double square = 0;
+    for (size_t i = 0; x != NULL && i < op->count; i++)
+        square += (double)x[i] * (double)x[i];
+    const double reach = LIE_NOISE * sqrt(3 * square / (double)op->count); /* of even draws */
+    for (size_t i = 0; x != NULL && i < op->count; i++)
+        if (kind == SHOALI_SIM_NOISE)
+            x[i] = (float)(reach * (2 * shoali_rng_double(sim->seed, op->id, i) - 1));
+        else
+            x[i] *= kind == SHOALI_SIM_FLIP ? -1 : LIE_SCALE;
 }
 
 void shoali_sim_gradient(shoal_sim *sim, uint32_t endpoint, uint32_t tensor)

@@ -436,6 +436,7 @@ void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op
     const shoali_world *world = &sim->nodes[endpoint].world;
     uint32_t size = op->members != NULL ? op->member_count : world->workers + world->servers;
     bool differs = !same(into, op, size);
+    shoali_sim_lie(sim, endpoint, op);
     if (!admit(sim, into, endpoint, op))
         return;
     uint32_t lost = missing(sim, into);

@@ -67,7 +67,7 @@ static const shoali_key network_keys[] = {
 typedef struct fault_params {
     char die[SHOALI_KEY_TEXT_BYTES], stop[SHOALI_KEY_TEXT_BYTES];
     char leave[SHOALI_KEY_TEXT_BYTES], rejoin[SHOALI_KEY_TEXT_BYTES];
-    char nan[SHOALI_KEY_TEXT_BYTES], cut[SHOALI_KEY_TEXT_BYTES];
+    char nan[SHOALI_KEY_TEXT_BYTES], cut[SHOALI_KEY_TEXT_BYTES], lie[SHOALI_KEY_TEXT_BYTES];
     double detect_ms;
     bool reform;
 } fault_params;
@@ -82,6 +82,9 @@ static const shoali_key fault_keys[] = {
      "worker@seconds: if it is gone it comes back, with a live worker's state"},
     {"nan", SHOALI_KEY_TEXT, offsetof(fault_params, nan), 0, 0, NULL, "",
      "worker@iteration: its gradient has a NaN (with real numbers only)"},
+    {"lie", SHOALI_KEY_TEXT, offsetof(fault_params, lie), 0, 0, NULL, "",
+     "worker:noise|flip|scale: what it sends of its gradients or updates is noise of five times "
+     "their length, minus them, or a hundred times them (with real numbers only)"},
     {"cut", SHOALI_KEY_TEXT, offsetof(fault_params, cut), 0, 0, NULL, "",
      "host@seconds-seconds: nobody else reaches it then"},
     {"detect_ms", SHOALI_KEY_FLOAT, offsetof(fault_params, detect_ms), 0, 1e9, NULL, "2500",
@@ -259,6 +262,33 @@ static shoal_status read_cuts(const char *text, shoali_sim_faults *out)
     return SHOAL_OK;
 }
 
+/* "3:noise/5:flip" */
+static shoal_status read_lies(const char *text, shoali_sim_list *out)
+{
+    static const char *const kinds[] = {
+        [SHOALI_SIM_NOISE] = "noise", [SHOALI_SIM_FLIP] = "flip", [SHOALI_SIM_SCALE] = "scale"};
+    *out = (shoali_sim_list){0};
+    for (const char *at = text; *at != '\0';) {
+        char *end;
+        const bool digits = *at >= '0' && *at <= '9';
+        const unsigned long worker = strtoul(at, &end, 10);
+        const char *kind = *end == ':' ? end + 1 : "";
+        const size_t length = strcspn(kind, "/");
+        double found = 0;
+        for (int k = SHOALI_SIM_NOISE; k <= SHOALI_SIM_SCALE; k++)
+            if (strlen(kinds[k]) == length && strncmp(kinds[k], kind, length) == 0)
+                found = k;
+        if (!digits || worker >= UINT32_MAX || found == 0 || out->count == SHOALI_SIM_PAIRS)
+            return shoali_fail(SHOAL_EINVAL,
+                               "lie=%s: expected WORKER:noise, flip or scale with '/' between "
+                               "them, %d at most",
+                               text, SHOALI_SIM_PAIRS);
+        out->items[out->count++] = (shoali_sim_pair){(uint32_t)worker, found};
+        at = kind + length + (kind[length] == '/');
+    }
+    return SHOAL_OK;
+}
+
 shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_faults *out)
 {
     fault_params p;
@@ -271,6 +301,7 @@ shoal_status shoali_sim_read_faults(const char *spec, shoali_sim_faults *out)
     out->reform = p.reform;
     SHOALI_TRY(read_list("rejoin", p.rejoin, '@', 0, &out->rejoin));
     SHOALI_TRY(read_list("nan", p.nan, '@', 0, &out->nan));
+    SHOALI_TRY(read_lies(p.lie, &out->lie));
     return read_cuts(p.cut, out);
 }
 

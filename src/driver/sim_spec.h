@@ -57,10 +57,15 @@ typedef struct shoali_sim_cut {
     double from_s, until_s;
 } shoali_sim_cut;
 
-/** "plan:die=1@2.5,stop=2@4,leave=0@1,rejoin=1@6,nan=3@7,cut=2@1-1.5,detect_ms=2500,reform":
- * endpoint @ seconds, nan @ iteration, host @ seconds - seconds. */
+/** What a worker sends in place of its gradient or update: noise five times as long, minus it, a
+ *  hundred times it. */
+enum { SHOALI_SIM_NOISE = 1, SHOALI_SIM_FLIP, SHOALI_SIM_SCALE };
+
+/** "plan:die=1@2.5,stop=2@4,leave=0@1,rejoin=1@6,nan=3@7,lie=3:noise,cut=2@1-1.5,detect_ms=2500,
+ * reform": endpoint @ seconds, nan @ iteration, host @ seconds - seconds. */
 typedef struct shoali_sim_faults {
     shoali_sim_list die, stop, leave, rejoin, nan;
+    shoali_sim_list lie; /* worker, SHOALI_SIM_NOISE ... */
     shoali_sim_cut cuts[SHOALI_SIM_PAIRS];
     uint32_t cut_count;
     double detect_ms;

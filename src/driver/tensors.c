@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "driver/trusted.h"
 #include "kernel/kernel.h"
 
 shoal_status shoali_table_check(const shoal_tensor *table, uint32_t tensor_count, size_t *count_out)
@@ -58,12 +59,14 @@ shoal_status shoali_tensors_init(shoali_tensors *tensors, float *params, float *
         return shoali_fail(SHOAL_ENOMEM, "%u slots of %zu elements exceed the address space", slots,
                            count);
     tensors->slots = shoali_alloc_array(floats, sizeof(float));
-    return tensors->slots != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    tensors->refused = shoali_alloc(sizeof *tensors->refused);
+    return tensors->slots != NULL && tensors->refused != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 void shoali_tensors_fini(shoali_tensors *tensors)
 {
     shoali_free(tensors->slots);
+    shoali_free(tensors->refused);
     *tensors = (shoali_tensors){0};
 }
 
@@ -96,6 +99,8 @@ static void set(float *dst, const float *src, float weight, size_t count)
 
 shoal_status shoali_tensors_mix(const shoali_tensors *tensors, const shoali_action *mix)
 {
+    if (mix->mix.judged)
+        return shoali_trusted_sum(tensors, mix);
     uint32_t count = mix->mix.term_count, first = 0;
     const shoali_mix_term *terms = mix->mix.terms;
     size_t offset = mix->mix.offset, elems = mix->mix.count;

@@ -5,12 +5,20 @@
 
 #include "shoal/codec.h"
 #include "sync/sync.h"
+#include "sync/trust.h"
+
+/** Updates that a judged MIX has refused, by worker. */
+typedef struct shoali_refused {
+    uint64_t times[SHOALI_TRUST_WORKERS];
+    bool speaks; /* this worker is the one that says so */
+} shoali_refused;
 
 typedef struct shoali_tensors {
     float *params, *grads; /* the caller's */
     float *slots;          /* slot_count * count floats, ours */
     uint32_t slot_count;
     size_t count;
+    shoali_refused *refused; /* where there are slots */
 } shoali_tensors;
 
 /** Tables of tensors: sorted by offset, without gaps, none empty. count_out: elements of all. */

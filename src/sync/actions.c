@@ -153,6 +153,17 @@ void shoali_act_mix(shoali_actions *actions, uint32_t dst, size_t offset, size_t
     at->action.mix.term_count = term_count;
 }
 
+void shoali_act_trust(shoali_actions *actions, const shoali_action *mix)
+{
+    const size_t bytes = mix->mix.term_count * sizeof *mix->mix.terms;
+    record *at = append(actions, SHOALI_ACT_MIX, bytes);
+    if (at == NULL)
+        return;
+    fill(at, mix->mix.terms, bytes);
+    at->action.mix = mix->mix;
+    at->action.mix.judged = true;
+}
+
 void shoali_act_apply(shoali_actions *actions, uint32_t tensor, size_t offset, size_t count,
                       uint64_t iteration, float scale)
 {

@@ -72,6 +72,11 @@ typedef struct shoali_action {
             uint32_t dst, term_count;
             const shoali_mix_term *terms;
             size_t offset, count;
+            /* the terms are updates of workers, tensor - first each, and judged: sync/trust.h.
+             * dst is none of them; weights count for nothing */
+            bool judged;
+            uint32_t me, first;
+            uint64_t iteration; /* for what is said of them */
         } mix;
         struct { /* optimiser step: PARAM, stepped by scale * tensor, ends in PARAM and tensor */
             uint32_t tensor;
@@ -111,6 +116,8 @@ void shoali_act_take(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t
 void shoali_act_cancel(shoali_actions *actions, uint64_t op_id);
 void shoali_act_mix(shoali_actions *actions, uint32_t dst, size_t offset, size_t count,
                     const shoali_mix_term *terms, uint32_t term_count);
+/** dst = the sum of those updates of workers (tensor first + worker) that can be trusted. */
+void shoali_act_trust(shoali_actions *actions, const shoali_action *mix);
 void shoali_act_apply(shoali_actions *actions, uint32_t tensor, size_t offset, size_t count,
                       uint64_t iteration, float scale);
 void shoali_act_go(shoali_actions *actions, const shoal_verdict *verdict);

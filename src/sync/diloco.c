@@ -6,6 +6,7 @@
  *                            next T iterations compute
  *     --codec ...            of the pseudo-gradient, with error feedback where the codec brings it:
  *                            with chunk_topk:decay=D and momentum=0 this is SparseLoCo
+ *     trust=median           updates that stand out are refused or shortened: trust.h
  *     quorum=Q, grace=auto   decoupled: a round begins when Q workers are there and the others are
  *                            later than those usually are (median + 4 MAD); means are weighted by
  *                            the samples that a worker has taken since its last round
@@ -13,13 +14,17 @@
  * Differs from the papers: a worker that missed rounds takes base and outer momentum from a member
  * of its next one, and adds what it has moved since its own base. */
 #include "base/error.h"
+#include "shoal/codec.h"
 #include "sync/outer.h"
+#include "sync/outer_trust.h"
 
 enum { GRACE_AUTO = -1 };
+enum { TRUST_MEAN, TRUST_MEDIAN };
 
 typedef struct params {
     int64_t every, fragments, delay, quorum, grace;
     double lr, momentum, keep;
+    int32_t trust;
 } params;
 
 static const shoali_key keys[] = {
@@ -38,6 +43,9 @@ static const shoali_key keys[] = {
      "workers that are enough for a round; 0: all have to be there"},
     {"grace", SHOALI_KEY_INT, offsetof(params, grace), GRACE_AUTO, 1 << 30, NULL, "-1",
      "milliseconds that a quorum waits for the others; -1: auto, as long as they usually take"},
+    {"trust", SHOALI_KEY_CHOICE, offsetof(params, trust), 0, 0, "mean|median", "mean",
+     "median: updates that are not finite, far too long or not along with the others are refused, "
+     "long ones shortened; each travels by itself"},
 };
 
 static uint32_t max_staleness(const void *any)
@@ -58,6 +66,38 @@ static shoal_status check(const void *any)
     return SHOAL_OK;
 }
 
+/* Each update is a broadcast: its codec has to work without the others'. */
+static shoal_status fits(const void *any, uint32_t codec, uint32_t workers)
+{
+    const params *p = any;
+    const uint32_t shared = SHOAL_CODEC_MEASURE | SHOAL_CODEC_SUMMABLE;
+    if (p->trust != TRUST_MEDIAN)
+        return SHOAL_OK;
+    if (workers == 1 || workers == 2 || workers > SHOALI_TRUST_WORKERS)
+        return shoali_fail(SHOAL_EINVAL,
+                           "trust=median compares 3 to %d workers: of two nobody can tell which is "
+                           "wrong, and an update of each is kept",
+                           SHOALI_TRUST_WORKERS);
+    if ((codec & SHOAL_CODEC_TRANSFORM) != 0 || (codec & shared) == shared)
+        return shoali_fail(SHOAL_EINVAL,
+                           "with trust=median each update travels by itself, and this "
+                           "codec is for sums: take eden, int8, sign or topk");
+    return SHOAL_OK;
+}
+
+static uint32_t traits_with(const void *any)
+{
+    const uint32_t traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_SAMPLES | SHOALI_SYNC_CODED;
+    return ((const params *)any)->trust == TRUST_MEDIAN ? traits : traits | SHOALI_SYNC_COLLECTIVE;
+}
+
+static uint32_t slots(const shoali_world *world)
+{
+    const params *p = world->params;
+    return shoali_outer_slots(world) +
+           (p->trust == TRUST_MEDIAN ? shoali_outer_trust_slots(world) : 0);
+}
+
 static shoali_outer_options options_of(const params *p)
 {
     uint64_t grace = p->grace == GRACE_AUTO ? UINT64_MAX : (uint64_t)p->grace * 1000;
@@ -70,6 +110,7 @@ static shoali_outer_options options_of(const params *p)
         .momentum = (float)p->momentum,
         .keep = (float)p->keep,
         .coded = true,
+        .trust = p->trust == TRUST_MEDIAN,
         .meeting = {.quorum = (uint32_t)p->quorum, .grace_us = grace},
     };
 }
@@ -94,10 +135,12 @@ const shoali_sync_row shoali_sync_diloco = {
     .paper = "Douillard et al., arXiv 2311.08105; streaming: 2501.18512; decoupled: 2604.21428",
     .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_SAMPLES | SHOALI_SYNC_CODED |
               SHOALI_SYNC_COLLECTIVE,
+    .traits_with = traits_with,
+    .fits = fits,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .check = check,
     .state_size = shoali_outer_bytes,
-    .slots = shoali_outer_slots,
+    .slots = slots,
     .carries = carries,
     .max_staleness = max_staleness,
     .on_event = on_event,

@@ -81,6 +81,7 @@ void shoali_finale_start(shoali_finale *finale, const shoali_world *world, uint3
                               .members = members,
                               .misses = members + world->workers,
                               .slot = slot,
+                              .source = SHOALI_PARAM,
                               .follows = UINT32_MAX};
 }
 
@@ -207,7 +208,7 @@ static void stay_behind(shoali_finale *f, int32_t peer, const char *text, shoali
 
 static void run_attempt(shoali_finale *f, shoali_actions *actions)
 {
-    const shoali_mix_term param = {SHOALI_PARAM, 1};
+    const shoali_mix_term param = {f->source, 1};
     uint32_t slot = SHOALI_SLOT + f->slot;
     f->attempt = f->sum = f->next;
     f->summands = f->member_count;

@@ -31,6 +31,7 @@ typedef struct shoali_finale {
     uint32_t *members; /* [workers] of the attempt that runs or comes next */
     uint32_t *misses;  /* [workers] at the leader: whom each says to have lost; UINT32_MAX: none */
     uint32_t slot, member_count, summands;
+    uint32_t source;        /* tensor whose mean becomes PARAM; start: PARAM itself */
     uint64_t attempt, next; /* that runs or ran last; that was asked for; 0: none */
     uint64_t sum;           /* attempt that made the slot's sum; another one may have adopted it */
     uint64_t calls;         /* attempts that this worker called as leader */

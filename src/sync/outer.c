@@ -24,10 +24,11 @@
  * beside the sum). So a crash in the middle of a round costs that round, never the agreement.
  * Fragments follow each other by version, so all members of a round mean the same. */
 #include "sync/outer.h"
+#include "sync/outer_trust.h"
 
 #include <string.h>
 
-enum { BASE = SHOALI_SLOT, MOMENTUM, MOVED, FINALE_SLOT = 3, SLOTS = 4 };
+enum { BASE = SHOALI_SLOT, MOMENTUM, MOVED, FINALE_SLOT = 3, SLOTS = SHOALI_OUTER_SLOTS };
 enum { ID_SUM, ID_BASE, ID_MOMENTUM };
 
 static size_t round_up(size_t bytes)
@@ -97,6 +98,8 @@ static void snapshot(shoali_outer *o, shoali_actions *actions)
     o->later = 0;
     if (o->count > 0)
         shoali_act_mix(actions, MOVED, o->offset, o->count, moved, o->lost ? 0 : 2);
+    if (o->options.trust && o->count > 0)
+        shoali_outer_trust_moved(o, actions);
 }
 
 static void arrive(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
@@ -110,6 +113,10 @@ static void start_sum(shoali_outer *o, const shoali_call *call, shoali_actions *
 {
     if (o->count == 0)
         return; /* a fragment without a tensor */
+    if (o->options.trust) {
+        shoali_outer_trust_send(o, call, actions);
+        return;
+    }
     shoali_act_op(actions, &(shoali_sync_op){.id = call->id + ID_SUM,
                                              .kind = SHOALI_SYNC_ALL_REDUCE,
                                              .members = call->members,
@@ -199,6 +206,8 @@ static void conclude(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
         arrive(o, now_us, actions);
         return;
     }
+    if (o->options.trust && o->count > 0)
+        shoali_outer_trust_judge(o, actions);
     if (!o->nonfinite && o->count > 0)
         outer_step(o, actions);
     if (copied)
@@ -251,13 +260,17 @@ static void go_stop(shoali_outer *o, shoali_actions *actions)
 static void op_done(shoali_outer *o, const shoali_event *event, shoali_actions *actions)
 {
     shoal_status status = event->op.status;
-    uint64_t which = event->op.id - o->base_id;
+    uint64_t which = shoali_outer_trust_base(event->op.id) - o->base_id;
     if (o->open == 0 || which >= SHOALI_MEETING_IDS)
         return;
     o->open--;
     if (o->leaving) {
         go_stop(o, actions);
         return;
+    }
+    if (o->options.trust && status == SHOAL_ENOTFINITE) {
+        shoali_outer_trust_spoil(o, event->op.id, actions);
+        status = SHOAL_OK;
     }
     bool skip = o->world->nonfinite == SHOAL_NONFINITE_SKIP && which == ID_SUM;
     if (status == SHOAL_ENOTFINITE && skip) {
@@ -274,6 +287,8 @@ static void cancel_all(const shoali_outer *o, shoali_actions *actions)
 {
     for (uint64_t which = 0; o->open > 0 && which <= ID_MOMENTUM; which++)
         shoali_act_cancel(actions, o->base_id + which);
+    if (o->options.trust && o->open > 0)
+        shoali_outer_trust_cancel(o, actions);
 }
 
 static void start(shoali_outer *o, const shoali_outer_options *options, const shoali_world *world,
@@ -285,6 +300,8 @@ static void start(shoali_outer *o, const shoali_outer_options *options, const sh
     o->iteration = world->iteration;
     o->due = UINT64_MAX;
     shoali_finale_start(&o->finale, world, FINALE_SLOT, at);
+    if (options->trust)
+        o->finale.source = BASE; /* nobody has judged what PARAM is */
     at += round_up(shoali_finale_bytes(world));
     shoali_meeting_start(&o->meeting, world, &o->finale, &options->meeting, at);
     if (world->servers == 0 && world->workers <= SHOALI_FINALE_WORKERS)

@@ -6,6 +6,7 @@
 #define SHOALI_SYNC_OUTER_H
 
 #include "sync/meeting.h"
+#include "sync/trust.h"
 
 typedef struct shoali_outer_options {
     const char *name;
@@ -15,6 +16,7 @@ typedef struct shoali_outer_options {
     float lr, momentum; /* outer Nesterov step; 1 and 0: the plain mean */
     float keep;         /* part of the worker's own parameters that stays after a round */
     bool coded;         /* what moves is coded as gradients are, with error feedback */
+    bool trust;         /* each update travels by itself and is judged: outer_trust.h */
     shoali_meeting_options meeting;
 } shoali_outer_options;
 
@@ -32,13 +34,16 @@ typedef struct shoali_outer {
     uint64_t weight, next_version; /* of the running call */
     uint32_t open;                 /* its operations */
     size_t offset, count;          /* the fragment under way */
-    bool begun;                    /* the base is there */
-    bool lost;                     /* the base is not to be trusted: a broadcast broke off */
-    bool failed;                   /* the running call */
-    bool nonfinite;                /* in it, something was not finite */
-    bool waiting;                  /* AFTER has no GO yet */
+    uint32_t judged[SHOALI_TRUST_WORKERS], judged_count; /* trust: members of the running call */
+    bool begun;                                          /* the base is there */
+    bool lost;      /* the base is not to be trusted: a broadcast broke off */
+    bool failed;    /* the running call */
+    bool nonfinite; /* in it, something was not finite */
+    bool waiting;   /* AFTER has no GO yet */
     bool finishing, leaving, over;
 } shoali_outer;
+
+enum { SHOALI_OUTER_SLOTS = 4, SHOALI_OUTER_MOVED = SHOALI_SLOT + 2 };
 
 size_t shoali_outer_bytes(const shoali_world *world);
 /** base, outer momentum, what travels, the finale's. */

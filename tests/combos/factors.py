@@ -10,6 +10,7 @@ FORMS = {
         "param_server:servers=2", "param_server:dedicated", "param_server:dedicated,async",
         "param_server:dedicated,staleness=2", "param_server:dedicated,backup=1",
         "param_server:pull=codec", "diloco:every=4,fragments=2", "diloco:every=4,delay=1",
+        "diloco:every=4,trust=median",
         "local_sgd:every=2", "noloco:every=2",
         "ripples:static", "ripples:smart,laggards", "ad_psgd:blocking",
         "hop:backup=1", "hop:staleness=2,skip=2", "hop:graph=complete",

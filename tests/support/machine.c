@@ -90,7 +90,7 @@ static void append_op(machine *m, const shoali_sync_op *op)
 
 static void append_mix(machine *m, const shoali_action *action)
 {
-    append(m, "mix ");
+    append(m, action->mix.judged ? "trust " : "mix ");
     append_tensor(m, action->mix.dst);
     append(m, " [%zu,%zu)", action->mix.offset, action->mix.offset + action->mix.count);
     for (uint32_t i = 0; i < action->mix.term_count; i++) {
