@@ -44,7 +44,8 @@ typedef struct sim_args {
 
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "What runs:", 1},
-    {"sync", KEY_SYNC, "SPEC", 0, "Protocol: all_reduce, hop:backup=1, ... (all_reduce)", 1},
+    {"sync", KEY_SYNC, "SPEC", 0,
+     "Protocol: all_reduce, hop:backup=1, ...; auto: by links and workers (all_reduce)", 1},
     {"collective", 'c', "SPEC", 0, "Of its operations, if it prescribes none (ring)", 1},
     {"codec", 'k', "SPEC", 0, "(identity)", 1},
     {"model", 'm', "SPEC", 0, "Model whose tensors and operations count: lenet, a file.json", 1},

@@ -85,6 +85,8 @@ void sim_print_text(const sim_report *r)
 {
     uint64_t done;
     double per_second = rate(r, &done);
+    if (shoal_sim_chosen(r->sim) != NULL)
+        printf("%s\n", shoal_sim_chosen(r->sim));
     printf("%u workers, %" PRIu64 " iterations in %.6f s: %.4f per second and worker\n", r->workers,
            done, (double)r->results.duration_ns * 1e-9, per_second / r->workers);
     printf("iteration gap %" PRIu64 ", staleness %" PRIu64 ", %" PRIu64 " operations, %.3f MB sent",
@@ -214,6 +216,8 @@ int sim_print_json(const sim_report *r)
 {
     const shoal_sim_results *s = &r->results;
     json_t *answer = json_object();
+    if (shoal_sim_chosen(r->sim) != NULL)
+        answer_set_text(answer, "chosen", shoal_sim_chosen(r->sim));
     answer_set_text(answer, "sync", r->desc->sync != NULL ? r->desc->sync : "all_reduce");
     answer_set_count(answer, "workers", r->workers);
     answer_set_count(answer, "seed", r->desc->seed > 0 ? r->desc->seed : 1);

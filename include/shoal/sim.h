@@ -139,6 +139,10 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_create(const shoal_sim_desc *des
 /** NULL is allowed. */
 SHOAL_API void shoal_sim_destroy(shoal_sim *sim);
 
+/** With sync "auto": what was chosen, with the numbers that it was chosen by, in a line; NULL with
+ * any other. Valid as long as the simulation. */
+SHOAL_API const char *shoal_sim_chosen(const shoal_sim *sim);
+
 /** How far a run is. */
 typedef struct shoal_sim_progress {
     size_t size;

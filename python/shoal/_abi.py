@@ -1717,6 +1717,7 @@ FUNCTIONS = {
     "shoal_sync_survives": (STATUS, [C.c_char_p, C.c_void_p]),
     "shoal_sim_create": (STATUS, [C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
     "shoal_sim_destroy": (None, [C.c_void_p]),
+    "shoal_sim_chosen": (C.c_char_p, [C.c_void_p]),
     "shoal_sim_watch": (STATUS, [C.c_void_p, C.c_void_p, C.c_void_p]),
     "shoal_sim_run": (STATUS, [C.c_void_p]),
     "shoal_sim_results_get": (STATUS, [C.c_void_p, C.POINTER(shoal_sim_results)]),

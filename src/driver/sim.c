@@ -43,19 +43,25 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
                                const shoali_sync_row *row)
 {
     const char *sync = or (desc->sync, row != NULL ? row->name : "all_reduce");
+    const char *codec = desc->codec;
     shoali_collective probe;
+    SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->compute));
+    SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->network));
+    SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->faults));
+    if (row == NULL && strcmp(sync, "auto") == 0) {
+        SHOALI_TRY(shoali_sim_choose(sim, desc));
+        sync = sim->choice.sync;
+        codec = sim->choice.codec != NULL ? sim->choice.codec : codec;
+    }
     if (row != NULL)
         SHOALI_TRY(shoali_sync_open_row(row, sync, &sim->protocol));
     else
         SHOALI_TRY(shoali_sync_open(sync, &sim->protocol));
-    SHOALI_TRY(shoal_codec_open(or (desc->codec, "identity"), &sim->codec));
+    SHOALI_TRY(shoal_codec_open(or (codec, "identity"), &sim->codec));
     SHOALI_TRY(shoal_codec_open("identity", &sim->identity));
     SHOALI_TRY(shoali_collective_open(or (desc->collective, "ring"), &probe));
     snprintf(sim->collective, sizeof sim->collective, "%s", probe.spec);
     shoali_collective_close(&probe);
-    SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->compute));
-    SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->network));
-    SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->faults));
     const uint32_t exact = SHOALI_SYNC_EXACT, not_this = SHOALI_SYNC_OWNER;
     if (sim->faults.reform && (sim->protocol.traits & (exact | not_this)) != exact)
         return shoali_fail(SHOAL_EINVAL, "faults=plan:reform goes with all_reduce, not with %s",
@@ -70,8 +76,8 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     if (sim->workers > WORKERS_MAX)
         return shoali_fail(SHOAL_EINVAL, "%u workers, at most %d", sim->workers, WORKERS_MAX);
     const shoal_job job = {.size = sizeof job,
-                           .sync = desc->sync,
-                           .codec = desc->codec,
+                           .sync = sync,
+                           .codec = codec,
                            .collective = desc->collective,
                            .workers = sim->workers};
     if (row == NULL)
@@ -425,6 +431,11 @@ static uint64_t refused_of(const shoal_sim *sim, uint32_t worker)
         most = refused != NULL && refused->times[worker] > most ? refused->times[worker] : most;
     }
     return most;
+}
+
+const char *shoal_sim_chosen(const shoal_sim *sim)
+{
+    return sim->choice.why[0] != '\0' ? sim->choice.why : NULL;
 }
 
 shoal_status shoal_sim_endpoint_get(const shoal_sim *sim, uint32_t endpoint,

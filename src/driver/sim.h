@@ -19,6 +19,7 @@
 #include "model/cluster.h"
 #include "shoal/model.h"
 #include "shoal/sim.h"
+#include "sync/choose.h"
 #include "sync/sync.h"
 
 /** Kinds of shoali_sim_event, with the use of endpoint, a, b, c. */
@@ -156,6 +157,7 @@ typedef struct shoali_sim_node {
 struct shoal_sim {
     /* what is simulated */
     shoali_protocol protocol;
+    shoali_sync_choice choice; /* --sync auto */
     shoal_codec *codec, *identity;
     char collective[SHOALI_COLLECTIVE_SPEC];
     char among[SHOALI_COLLECTIVE_SPEC]; /* instead, among fewer than all: of the last such group */
@@ -320,6 +322,10 @@ double shoali_sim_loss(const shoal_sim *sim, uint32_t from, uint32_t to);
 /** The two links that endpoints send each other by: of their own where the cluster has such, or one
  *  that it names between their hosts (twice the same), or their hosts'. false: none. */
 bool shoali_sim_links(const shoal_sim *sim, uint32_t from, uint32_t to, uint32_t links_out[2]);
+
+/* sim_choose.c */
+/** Choose protocol and codec by links, compute times and size: sim->choice. */
+SHOAL_MUST_USE shoal_status shoali_sim_choose(shoal_sim *sim, const shoal_sim_desc *desc);
 
 /* sim_rates.c */
 /** Read network's trace, if it has one. */

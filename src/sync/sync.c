@@ -49,7 +49,8 @@ shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
     return SHOAL_OK;
 }
 
-/* Codecs and collectives are chosen by time, as all of them make the same sums, or nearly. */
+/* Codecs and collectives are chosen by time, as all of them make the same sums, or nearly. Virtual
+ * time, where nothing is lost by it, has its own choice (choose.h). */
 static shoal_status none_by_itself(const char *const *names)
 {
     char list[160];
@@ -60,8 +61,8 @@ static shoal_status none_by_itself(const char *const *names)
     shoal_status status = shoali_fail(SHOAL_EINVAL,
                                       "--sync auto: no protocol is chosen by itself, as it decides "
                                       "what a run learns and not only how long it takes; name one");
-    shoali_error_advice("One of %s; docs/protocols.md says which for what, and `shoal predict "
-                        "--search --allow async` compares them by time.",
+    shoali_error_advice("One of %s; docs/protocols.md says which for what, and `shoal sim --sync "
+                        "auto` chooses one for links and workers.",
                         list);
     return status;
 }

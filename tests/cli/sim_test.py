@@ -45,6 +45,19 @@ class Sim(unittest.TestCase):
             self.assertEqual(logs[0], logs[1])
             self.assertNotEqual(logs[0], logs[2])
 
+    def test_auto_says_what_and_why(self):
+        auto = ("--workers", 8, "--params", 100000, "--iterations", 64, "--sync", "auto",
+                "--network", "links:rate=1mbit,down=5mbit", "--compute", "fixed:ms=100")
+        found = self.json(*auto)
+        self.assertRegex(found["chosen"], r"^diloco:every=\d+,.*--codec eden:bits=4: 0\.1 M param")
+        self.assertIn("1/5 Mbit/s up/down", found["chosen"])
+        self.assertEqual(self.sim(*auto).stdout.splitlines()[0], found["chosen"])
+        self.assertLess(found["duration_s"], 16)
+        self.assertNotIn("chosen", self.json(*SMALL))
+        r = shoal.run("train", "--model", "mlp-small", "--data", "/nowhere", "--sync", "auto")
+        self.assertEqual(r.returncode, 2, r.stderr)
+        self.assertIn("shoal sim --sync auto", r.stderr)
+
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
             timeline = os.path.join(folder, "t.json")
@@ -141,7 +154,7 @@ class Sim(unittest.TestCase):
         for args, text in (
             (["--workers", 0], "is not taken"),
             (["--sync", "hopp"], "hopp"),
-            (["--sync", "auto"], "no protocol is chosen by itself"),
+            (["--sync", "auto", "--compute", "model:gflops=5"], "--sync auto chooses by rates"),
             (["--network", "links:rate=fast"], "rate=fast"),
             (["--compute", "fixed:random=6y"], "random=6y"),
             (["--faults", "plan:cut=1@5"], "cut=1@5"),
