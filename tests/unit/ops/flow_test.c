@@ -144,6 +144,25 @@ static void what_is_not_admitted_ends_for_all(void **state)
         assert_int_equal(opsworld_last(world, r)->status, SHOAL_ENOMEM);
         assert_non_null(strstr(opsworld_last(world, r)->error.text, "no room"));
     }
+    for (uint32_t i = 0; i < 64; i++) /* and nothing points to what is gone */
+        assert_null(world->rank[1].ops.slots[i]);
+    opsworld_destroy(world);
+}
+
+static void a_broadcast_comes_from_its_root(void **state)
+{
+    (void)state;
+    opsworld *world = opsworld_create(RANKS, 4);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        shoal_op_desc desc = desc_of(r);
+        desc.kind = SHOAL_BROADCAST;
+        desc.root = 2;
+        opsworld_start(world, r, &desc);
+    }
+    opsworld_run(world, UINT64_MAX);
+    for (uint32_t r = 0; r < RANKS; r++)
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(buf[r][i] == 3);
     opsworld_destroy(world);
 }
 
@@ -170,9 +189,12 @@ static void what_moved_is_counted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CHECK_TEST(slots_are_never_given_twice),       CHECK_TEST(nan_is_named_by_all),
-        CHECK_TEST(owners_work_on_their_part),         CHECK_TEST(an_owner_that_fails_ends_it),
-        CHECK_TEST(what_is_not_admitted_ends_for_all), CHECK_TEST(what_moved_is_counted)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(slots_are_never_given_twice),
+                                       CHECK_TEST(nan_is_named_by_all),
+                                       CHECK_TEST(owners_work_on_their_part),
+                                       CHECK_TEST(an_owner_that_fails_ends_it),
+                                       CHECK_TEST(what_is_not_admitted_ends_for_all),
+                                       CHECK_TEST(a_broadcast_comes_from_its_root),
+                                       CHECK_TEST(what_moved_is_counted)};
     return CHECK_RUN(tests);
 }

@@ -173,6 +173,28 @@ static void what_waits_goes_on(void **state)
     opsworld_destroy(world);
 }
 
+/* Else it would wait for them, for as long as nothing goes that way. */
+static void a_failure_takes_back_what_has_not_left(void **state)
+{
+    (void)state;
+    opsworld *world = opsworld_create(2, 1);
+    fill();
+    start(world, 0);
+    opsworld_run(world, world->now_us + 1);
+    world->cut[0][1] = true;
+    start(world, 1);
+    opsworld_run(world, world->now_us + 1);
+    assert_true(world->rank[0].posted > 0);
+    shoali_run_cancel_all(&world->rank[0].ops);
+    opsworld_run(world, world->now_us + 1);
+    assert_int_equal(world->rank[0].end_count, 1);
+    assert_int_equal(world->rank[1].end_count, 0);
+    world->cut[0][1] = false;
+    opsworld_run(world, UINT64_MAX);
+    assert_int_equal(opsworld_last(world, 1)->status, SHOAL_ECANCELLED);
+    opsworld_destroy(world);
+}
+
 static void an_open_one_is_found(void **state)
 {
     (void)state;
@@ -202,6 +224,6 @@ int main(void)
         CHECK_TEST(all_sum_in_any_order),   CHECK_TEST(ends_come_in_order_of_start),
         CHECK_TEST(a_loss_ends_it_for_all), CHECK_TEST(none_starts_without_a_member),
         CHECK_TEST(the_deadline_ends_it),   CHECK_TEST(what_waits_goes_on),
-        CHECK_TEST(an_open_one_is_found)};
+        CHECK_TEST(an_open_one_is_found),   CHECK_TEST(a_failure_takes_back_what_has_not_left)};
     return CHECK_RUN(tests);
 }
