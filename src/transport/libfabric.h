@@ -11,7 +11,8 @@
  * Frames are bytes of a stream, cut into numbered fragments. They are copied into memory of the
  * link and out of it: so it is registered once, a peer that is dropped gives bodies back at once,
  * and there is a buffer ready for whatever may come, because at most `window` fragments are
- * neither acknowledged nor consumed. A frame counts as sent when its last one is acknowledged. */
+ * neither acknowledged nor consumed. A frame counts as sent when its last one is acknowledged: on
+ * the control connection, where that waits behind no data of the other direction. */
 #ifndef SHOALI_TRANSPORT_LIBFABRIC_H
 #define SHOALI_TRANSPORT_LIBFABRIC_H
 
@@ -23,7 +24,7 @@
 enum {
     SHOALI_LF_MAX_WINDOW = 64,
     SHOALI_LF_HEAD_BYTES = 16, /* of a fragment: kind, number, payload, acknowledged */
-    SHOALI_LF_ACKS = 2,        /* buffers for fragments without payload, each way */
+    SHOALI_LF_GREETINGS = 1,   /* buffers for fragments without payload, each way */
     SHOALI_LF_BATCH = 16,
     SHOALI_LF_TICK_US = 1000 /* while something is on its way that may not wake us */
 };
@@ -41,7 +42,12 @@ typedef struct shoali_lf_slot {
     struct shoali_lf_link *link;
     uint8_t *bytes;
     size_t len_bytes; /* to send; received */
-    enum { SHOALI_LF_SEND, SHOALI_LF_SEND_ACK, SHOALI_LF_RECEIVE, SHOALI_LF_RECEIVE_ACK } use;
+    enum {
+        SHOALI_LF_SEND,
+        SHOALI_LF_SEND_GREETING,
+        SHOALI_LF_RECEIVE,
+        SHOALI_LF_RECEIVE_GREETING
+    } use;
     bool under_way; /* with the provider */
     bool waits;     /* to be handed to it again: it could not take it */
 } shoali_lf_slot;
@@ -67,7 +73,7 @@ typedef struct shoali_lf_link {
     uint32_t under_way;              /* slots with the provider */
     uint8_t *memory;
     shoali_ofi_memory lent;
-    shoali_lf_slot *slots; /* window sends, window receives, acks out, acks in */
+    shoali_lf_slot *slots; /* window sends, window receives, greeting out, in */
     shoali_lf_slot *arrived[SHOALI_LF_MAX_WINDOW]; /* by number */
     /* sending */
     shoali_outbox box;
@@ -128,6 +134,8 @@ shoal_status shoali_lf_link_create(shoali_lf *lf, uint32_t peer);
 void shoali_lf_link_message(shoali_lf_link *link, const uint8_t *bytes, size_t len_bytes);
 /** A step of the meeting may have become possible. */
 void shoali_lf_link_meet(shoali_lf_link *link);
+/** Tell the peer how far its fragments have been taken. */
+void shoali_lf_link_say_taken(shoali_lf_link *link);
 /** Bodies go back; its memory when the provider has let go of it. */
 void shoali_lf_link_kill(shoali_lf_link *link, shoal_status status);
 void shoali_lf_link_free_dead(shoali_lf *lf, bool all);
@@ -138,8 +146,10 @@ void shoali_lf_bell_ring(const shoali_lf *lf, const shoali_lf_peer *peer);
 /* libfabric_move.c: frames through fragments. */
 shoal_status shoali_lf_slot_post(shoali_lf_slot *slot);
 void shoali_lf_slot_done(shoali_lf_slot *slot, const shoali_ofi_done *done);
-/** Send a fragment without payload if there is something to say. */
-void shoali_lf_link_acknowledge(shoali_lf_link *link, bool anyway);
+/** The first fragment, which only shows that one comes through. */
+void shoali_lf_link_greet(shoali_lf_link *link);
+/** The peer has taken all fragments below this number. */
+void shoali_lf_link_acknowledged(shoali_lf_link *link, uint32_t below);
 void shoali_lf_link_pump_in(shoali_lf_link *link);
 void shoali_lf_link_pump_out(shoali_lf_link *link);
 /** When the link must be looked at again although nobody speaks; UINT64_MAX: never. */

@@ -14,10 +14,11 @@
 #include "transport/libfabric.h"
 #include "wire/bytes.h"
 
-/* The control frame `fabric`: step 1, tag 8, fragment 4, window 4 (HELLO), or the step alone. */
-enum { STEP_HELLO = 1, STEP_HEARD = 2, HELLO_BYTES = 17 };
+/* The control frame `fabric`: step 1, then tag 8, fragment 4, window 4 (HELLO), nothing (HEARD), or
+ * the number 4 below which all fragments have been taken (TAKEN). */
+enum { STEP_HELLO = 1, STEP_HEARD = 2, STEP_TAKEN = 3, HELLO_BYTES = 17, TAKEN_BYTES = 5 };
 
-/* The lowest bit tells data from acknowledgements; some providers have tags of 48 bits. */
+/* The lowest bit tells data from greetings; some providers have tags of 48 bits. */
 #define TAG_BITS (((UINT64_C(1) << 48) - 1) & ~UINT64_C(1))
 
 /* ---------------------------------------------------------------- begin */
@@ -25,9 +26,9 @@ enum { STEP_HELLO = 1, STEP_HEARD = 2, HELLO_BYTES = 17 };
 static shoal_status make_slots(shoali_lf_link *link)
 {
     const shoali_lf_params *params = &link->lf->params;
-    uint32_t window = (uint32_t)params->window, count = 2 * (window + SHOALI_LF_ACKS);
+    uint32_t window = (uint32_t)params->window, count = 2 * (window + SHOALI_LF_GREETINGS);
     size_t large = SHOALI_LF_HEAD_BYTES + (size_t)params->fragment_bytes;
-    size_t total = 2 * (window * large + (size_t)SHOALI_LF_ACKS * SHOALI_LF_HEAD_BYTES);
+    size_t total = 2 * (window * large + (size_t)SHOALI_LF_GREETINGS * SHOALI_LF_HEAD_BYTES);
     link->slots = shoali_alloc_array(count, sizeof *link->slots);
     link->memory = shoali_alloc(total);
     if (link->slots == NULL || link->memory == NULL)
@@ -39,8 +40,8 @@ static shoal_status make_slots(shoali_lf_link *link)
         shoali_lf_slot *slot = &link->slots[i];
         slot->link = link;
         slot->bytes = at;
-        slot->use = small ? (i < 2 * window + SHOALI_LF_ACKS ? SHOALI_LF_SEND_ACK
-                                                             : SHOALI_LF_RECEIVE_ACK)
+        slot->use = small ? (i < 2 * window + SHOALI_LF_GREETINGS ? SHOALI_LF_SEND_GREETING
+                                                                  : SHOALI_LF_RECEIVE_GREETING)
                           : (i < window ? SHOALI_LF_SEND : SHOALI_LF_RECEIVE);
         at += small ? SHOALI_LF_HEAD_BYTES : large;
     }
@@ -61,7 +62,7 @@ static shoal_status begin(shoali_lf_link *link)
     SHOALI_TRY(shoali_random(&link->my_tag, sizeof link->my_tag));
     link->my_tag &= TAG_BITS;
     SHOALI_TRY(lf->ofi->insert(lf->endpoint, lf->peers[link->peer].name, &link->address));
-    for (uint32_t i = 0; i < 2 * (link->window + SHOALI_LF_ACKS); i++)
+    for (uint32_t i = 0; i < 2 * (link->window + SHOALI_LF_GREETINGS); i++)
         if (link->slots[i].use >= SHOALI_LF_RECEIVE)
             (void)shoali_lf_slot_post(&link->slots[i]);
     shoali_put_u64(hello + 1, link->my_tag);
@@ -98,7 +99,7 @@ static void hello_came(shoali_lf_link *link, const uint8_t *bytes)
         return;
     }
     link->their_tag = shoali_get_u64(bytes + 1) & TAG_BITS;
-    shoali_lf_link_acknowledge(link, true);
+    shoali_lf_link_greet(link);
 }
 
 void shoali_lf_link_message(shoali_lf_link *link, const uint8_t *bytes, size_t len_bytes)
@@ -108,9 +109,20 @@ void shoali_lf_link_message(shoali_lf_link *link, const uint8_t *bytes, size_t l
     } else if (len_bytes == 1 && bytes[0] == STEP_HEARD) {
         link->greeted = true;
         shoali_lf_link_meet(link);
+    } else if (len_bytes == TAKEN_BYTES && bytes[0] == STEP_TAKEN && link->up) {
+        shoali_lf_link_acknowledged(link, shoali_get_u32(bytes + 1));
     } else {
         shoali_lf_peer_fail(link->lf, link->peer, SHOAL_ECORRUPT, "a greeting that is none");
     }
+}
+
+void shoali_lf_link_say_taken(shoali_lf_link *link)
+{
+    uint8_t taken[TAKEN_BYTES] = {STEP_TAKEN};
+    shoali_put_u32(taken + 1, link->expected);
+    link->told = link->expected;
+    if (say(link, taken, sizeof taken) == SHOAL_ENOMEM)
+        shoali_lf_peer_fail(link->lf, link->peer, SHOAL_ENOMEM, "no memory to answer it");
 }
 
 void shoali_lf_link_meet(shoali_lf_link *link)
@@ -146,7 +158,7 @@ void shoali_lf_link_kill(shoali_lf_link *link, shoal_status status)
     lf->peers[link->peer].link = NULL;
     link->next = lf->dead;
     lf->dead = link;
-    for (uint32_t i = 0; link->slots != NULL && i < 2 * (link->window + SHOALI_LF_ACKS); i++) {
+    for (uint32_t i = 0; link->slots != NULL && i < 2 * (link->window + SHOALI_LF_GREETINGS); i++) {
         link->slots[i].waits = false;
         if (link->slots[i].under_way && link->slots[i].use >= SHOALI_LF_RECEIVE)
             lf->ofi->cancel(lf->endpoint, &link->slots[i].op);

@@ -9,7 +9,7 @@
 #include "transport/libfabric.h"
 #include "wire/bytes.h"
 
-enum { KIND_DATA = 1, KIND_ACK = 2, GRACE_US = 300000, FIRST_FLYING = 16 };
+enum { KIND_DATA = 1, KIND_GREETING = 2, GRACE_US = 300000, FIRST_FLYING = 16 };
 
 static size_t least(size_t a, size_t b)
 {
@@ -38,8 +38,8 @@ shoal_status shoali_lf_slot_post(shoali_lf_slot *slot)
 {
     shoali_lf_link *link = slot->link;
     shoali_lf *lf = link->lf;
-    bool sends = slot->use == SHOALI_LF_SEND || slot->use == SHOALI_LF_SEND_ACK;
-    bool small = slot->use == SHOALI_LF_SEND_ACK || slot->use == SHOALI_LF_RECEIVE_ACK;
+    bool sends = slot->use == SHOALI_LF_SEND || slot->use == SHOALI_LF_SEND_GREETING;
+    bool small = slot->use == SHOALI_LF_SEND_GREETING || slot->use == SHOALI_LF_RECEIVE_GREETING;
     uint64_t tag = (sends ? link->their_tag : link->my_tag) | (small ? 1 : 0);
     size_t room = SHOALI_LF_HEAD_BYTES + (small ? 0 : (size_t)link->fragment_bytes);
     shoal_status status = sends ? lf->ofi->send(lf->endpoint, link->address, tag, slot->bytes,
@@ -57,13 +57,11 @@ shoal_status shoali_lf_slot_post(shoali_lf_slot *slot)
 
 static void post_waiting(shoali_lf_link *link)
 {
-    for (uint32_t i = 0; i < 2 * (link->window + SHOALI_LF_ACKS); i++)
+    for (uint32_t i = 0; i < 2 * (link->window + SHOALI_LF_GREETINGS); i++)
         if (link->slots[i].waits && shoali_lf_slot_post(&link->slots[i]) == SHOAL_PENDING &&
-            link->slots[i].use <= SHOALI_LF_SEND_ACK)
+            link->slots[i].use <= SHOALI_LF_SEND_GREETING)
             return;
 }
-
-static void acknowledged(shoali_lf_link *link, uint32_t below);
 
 static void arrived(shoali_lf_slot *slot)
 {
@@ -71,8 +69,9 @@ static void arrived(shoali_lf_slot *slot)
     const uint8_t *b = slot->bytes;
     uint32_t kind = slot->len_bytes >= SHOALI_LF_HEAD_BYTES ? shoali_get_u32(b) : 0;
     uint32_t number = shoali_get_u32(b + 4), len = shoali_get_u32(b + 8);
-    bool small = slot->use == SHOALI_LF_RECEIVE_ACK;
-    if (kind != (small ? KIND_ACK : KIND_DATA) || slot->len_bytes != SHOALI_LF_HEAD_BYTES + len ||
+    bool small = slot->use == SHOALI_LF_RECEIVE_GREETING;
+    if (kind != (small ? KIND_GREETING : KIND_DATA) ||
+        slot->len_bytes != SHOALI_LF_HEAD_BYTES + len ||
         (!small && (len == 0 || number - link->expected >= link->window ||
                     link->arrived[number % link->window] != NULL))) {
         shoali_lf_peer_fail(link->lf, link->peer, SHOAL_ECORRUPT,
@@ -80,12 +79,10 @@ static void arrived(shoali_lf_slot *slot)
         return;
     }
     link->fabric_heard = true;
-    acknowledged(link, shoali_get_u32(b + 12));
+    shoali_lf_link_acknowledged(link, shoali_get_u32(b + 12));
     if (link->dead)
         return;
-    if (small)
-        (void)shoali_lf_slot_post(slot);
-    else
+    if (!small)
         link->arrived[number % link->window] = slot;
     shoali_lf_link_meet(link);
 }
@@ -102,7 +99,7 @@ void shoali_lf_slot_done(shoali_lf_slot *slot, const shoali_ofi_done *done)
         return;
     }
     slot->len_bytes = done->len_bytes;
-    if (slot->use == SHOALI_LF_RECEIVE || slot->use == SHOALI_LF_RECEIVE_ACK)
+    if (slot->use == SHOALI_LF_RECEIVE || slot->use == SHOALI_LF_RECEIVE_GREETING)
         arrived(slot);
 }
 
@@ -116,7 +113,6 @@ static void put_head(shoali_lf_link *link, shoali_lf_slot *slot, uint32_t kind, 
     shoali_put_u32(slot->bytes + 8, (uint32_t)len);
     shoali_put_u32(slot->bytes + 12, link->expected);
     slot->len_bytes = SHOALI_LF_HEAD_BYTES + len;
-    link->told = link->expected;
 }
 
 static shoal_status push_flying(shoali_lf_link *link, const shoali_out *out, uint32_t last)
@@ -139,7 +135,7 @@ static shoal_status push_flying(shoali_lf_link *link, const shoali_out *out, uin
 }
 
 /* Everything below this number has been consumed over there. */
-static void acknowledged(shoali_lf_link *link, uint32_t below)
+void shoali_lf_link_acknowledged(shoali_lf_link *link, uint32_t below)
 {
     shoali_lf *lf = link->lf;
     if (below - link->acked > link->next_number - link->acked) /* older than what is known: fine */
@@ -190,18 +186,11 @@ static size_t fill(shoali_lf_link *link, uint8_t *to)
     return used;
 }
 
-void shoali_lf_link_acknowledge(shoali_lf_link *link, bool anyway)
+void shoali_lf_link_greet(shoali_lf_link *link)
 {
-    if (link->their_tag == 0 || (!anyway && link->told == link->expected))
-        return;
-    for (uint32_t i = 0; i < SHOALI_LF_ACKS; i++) {
-        shoali_lf_slot *slot = &link->slots[2 * link->window + i];
-        if (slot->under_way || slot->waits)
-            continue;
-        put_head(link, slot, KIND_ACK, 0, 0);
-        (void)shoali_lf_slot_post(slot);
-        return;
-    }
+    shoali_lf_slot *slot = &link->slots[2 * link->window];
+    put_head(link, slot, KIND_GREETING, 0, 0);
+    (void)shoali_lf_slot_post(slot);
 }
 
 void shoali_lf_link_pump_out(shoali_lf_link *link)
@@ -223,7 +212,8 @@ void shoali_lf_link_pump_out(shoali_lf_link *link)
         if (shoali_lf_slot_post(slot) != SHOAL_OK)
             break;
     }
-    shoali_lf_link_acknowledge(link, false);
+    if (link->told != link->expected)
+        shoali_lf_link_say_taken(link);
     if (link->rang)
         shoali_lf_bell_ring(link->lf, &link->lf->peers[link->peer]);
     link->rang = false;
@@ -232,12 +222,11 @@ void shoali_lf_link_pump_out(shoali_lf_link *link)
 uint64_t shoali_lf_link_wake_us(const shoali_lf_link *link)
 {
     uint64_t now_us = link->lf->now_us, at = UINT64_MAX;
-    bool acks_waits = link->told != link->expected;
-    if (!link->up || acks_waits || link->next_number != link->acked)
+    if (!link->up || link->next_number != link->acked)
         at = now_us + SHOALI_LF_TICK_US;
-    for (uint32_t i = 0; i < 2 * (link->window + SHOALI_LF_ACKS); i++)
+    for (uint32_t i = 0; i < 2 * (link->window + SHOALI_LF_GREETINGS); i++)
         if (link->slots[i].waits ||
-            (link->slots[i].under_way && link->slots[i].use <= SHOALI_LF_SEND_ACK))
+            (link->slots[i].under_way && link->slots[i].use <= SHOALI_LF_SEND_GREETING))
             at = now_us + SHOALI_LF_TICK_US;
     return link->failed && link->failed_us < at ? link->failed_us : at;
 }

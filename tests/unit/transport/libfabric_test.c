@@ -123,7 +123,7 @@ static void a_fragment_that_cannot_be_ends_the_peer(void **state)
         uint32_t number, len;
         const char *payload, *words;
     } wrong[] = {{0, 5, "abcd", "not its next"},
-                 {8, 4, "abcd", "not its next"},
+                 {32, 4, "abcd", "not its next"},
                  {0, 0, "", "not its next"},
                  {0, 32, "this is no header of any frame!!", "header"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0] && !is_missing(); i++) {
