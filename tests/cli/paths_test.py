@@ -90,7 +90,7 @@ class Paths(flags_sweep.Sweep):
         make_paths(os.path.join(cls.top, "paths"))
 
     def test_paths_that_are_none(self):
-        cases = list(path_cases(self.verbs, self.top))
+        cases = list(path_cases(self.alone, self.top))
         print(f"{len(cases)} cases", flush=True)
         before = tree_of(os.path.join(self.top, "paths"))
         self.sweep(cases)
