@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums inside each host first, for every way to place four ranks: sums in the order that is
  * promised, and failures of one host that all hear of. */
+#include "base/error.h"
 #include "base/rng.h"
 #include "support/check.h"
 #include "support/opsworld.h"
@@ -86,6 +87,23 @@ static void all_hear_of_a_failure_in_one_host(void **state)
     }
 }
 
+/* A stage's members are told by the stage, all others by the operation. */
+static void a_stage_that_fails_ends_it_for_all(void **state)
+{
+    (void)state;
+    opsworld *world = begin(places[0], 1);
+    shoal_op *stage = world->rank[2].ops.open->rounds.child;
+    assert_int_equal(stage->member_count, 2);
+    (void)shoali_fail(SHOAL_ESYSTEM, "something broke in here");
+    shoali_run_fail(stage, true);
+    opsworld_run(world, world->now_us + SECOND);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(world->rank[r].end_count, 1);
+        assert_int_equal(opsworld_last(world, r)->status, SHOAL_ESYSTEM);
+    }
+    opsworld_destroy(world);
+}
+
 static void other_operations_are_refused(void **state)
 {
     (void)state;
@@ -104,8 +122,8 @@ static void other_operations_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(sums_have_the_promised_order),
-                                       CHECK_TEST(all_hear_of_a_failure_in_one_host),
-                                       CHECK_TEST(other_operations_are_refused)};
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(sums_have_the_promised_order), CHECK_TEST(all_hear_of_a_failure_in_one_host),
+        CHECK_TEST(a_stage_that_fails_ends_it_for_all), CHECK_TEST(other_operations_are_refused)};
     return CHECK_RUN(tests);
 }
