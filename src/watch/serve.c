@@ -4,8 +4,8 @@
  *
  *   ASKING --8 bytes--> ANSWERED (what does not fit into the socket leaves later) --> closed
  *
- * and has a second for all of it. A stranger learns nothing: the folder is this user's alone, and a
- * caller of another user is hung up on. */
+ * and has a second from each part to the next. A stranger learns nothing: the folder is this user's
+ * alone, and a caller of another user is hung up on. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -222,6 +222,7 @@ static bool go_on(const shoali_watch *w, shoali_watch_client *c)
         if (sent < 0)
             return (errno == EAGAIN || errno == EINTR) && *w->desc.now_us < c->until_us;
         c->sent += (size_t)sent;
+        c->until_us = *w->desc.now_us + CLIENT_US; /* events are many, and it takes them */
     }
     return false;
 }
