@@ -2,6 +2,7 @@
 #include "support/machine.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "driver/sim.h"
 #include "support/check.h"
@@ -135,12 +136,16 @@ static void pairs_are_mutual_and_change(void **state)
     for (unsigned round = 1; round <= ROUNDS; round++) {
         uint32_t with[WORKERS], odd = 0;
         for (uint32_t w = 0; w < WORKERS; w++) {
-            unsigned id, first, second;
+            char *end;
             const char *op = strstr(iterate(&m[w]), "op ");
             with[w] = w;
             if (op == NULL)
                 continue;
-            assert_int_equal(sscanf(op, "op %u [0,4) SLOT2 of %u,%u", &id, &first, &second), 3);
+            const unsigned long id = strtoul(op + 3, &end, 10);
+            const char *members = strstr(end, " of ");
+            assert_non_null(members);
+            const uint32_t first = (uint32_t)strtoul(members + 4, &end, 10);
+            const uint32_t second = (uint32_t)strtoul(end + 1, &end, 10);
             assert_int_equal(id, round << ROUND_SHIFT | first);
             with[w] = first == w ? second : first;
         }
