@@ -60,7 +60,7 @@ static shoal_status read_feedback(shoal_codec *codec)
     if (codec->decay == 1 || codec->error_feedback)
         return SHOAL_OK;
     return shoali_fail(SHOAL_EINVAL, "codec %s: decay=%g is of error feedback, which is off",
-                       codec->row->name, *decay);
+                       codec->row->name, (double)codec->decay);
 }
 
 static uint64_t hash_of(const shoal_codec *codec)
