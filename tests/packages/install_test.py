@@ -117,7 +117,7 @@ class InstallTest(unittest.TestCase):
             return said.split()
 
         self.check_completion(completed)
-        self.assertEqual(["train"], completed("shoal", "tr"))
+        self.assertEqual(["train", "trace"], completed("shoal", "tr"))
         self.assertIn("--codec=", completed("shoal", "train", "--co"))
         self.assertEqual([], completed("shoal", "status", "--codec"))
 
