@@ -385,6 +385,7 @@ static void who_adopts_keeps_its_sum(void **state)
     assert_true(b.hello == attempt_of(1, 1));
     says(&b, 2, COMMIT, attempt_of(1, 1), 0);
     assert_int_equal(b.verdicts, 1);
+    shoali_actions_fini(&b.actions);
     open_bench(&b, 3);
     says(&b, 0, ADOPT, attempt_of(0, 1), ALL); /* what it has not got */
     says(&b, 0, COMMIT, attempt_of(0, 1), 0);
