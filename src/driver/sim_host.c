@@ -410,7 +410,7 @@ static void on_message(shoal_sim *sim, const shoali_sim_event *event)
 static void notice(shoal_sim *sim, uint32_t endpoint)
 {
     const char *why = "its connections ended without a goodbye";
-    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, why}};
+    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, why, SHOALI_DOWN_DEAD}};
     shoali_sim_lost(sim);
     for (uint32_t i = 0; i < sim->size; i++)
         if (i != endpoint)
@@ -423,7 +423,7 @@ static void goodbye(shoal_sim *sim, uint32_t endpoint)
 {
     const shoali_sim_node *node = &sim->nodes[endpoint];
     const char *why = node->end == SHOAL_SIM_FAILED ? node->text : member_ended;
-    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, why}};
+    shoali_event event = {.kind = SHOALI_EV_PEER_DOWN, .down = {endpoint, why, SHOALI_DOWN_LEFT}};
     for (uint32_t i = 0; (sim->protocol.traits & SHOALI_SYNC_SURVIVES) != 0 && i < sim->size; i++)
         if (i != endpoint)
             feed(sim, i, &event);
@@ -557,7 +557,8 @@ void shoali_sim_begin_endpoint(shoal_sim *sim, uint32_t endpoint)
 void shoali_sim_tell_lost(shoal_sim *sim, uint32_t endpoint, uint32_t lost)
 {
     feed(sim, endpoint,
-         &(shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {lost, "it is not there"}});
+         &(shoali_event){.kind = SHOALI_EV_PEER_DOWN,
+                         .down = {lost, "it is not there", SHOALI_DOWN_DEAD}});
 }
 
 shoal_status shoali_sim_start(shoal_sim *sim)

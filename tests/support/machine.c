@@ -192,7 +192,8 @@ const char *machine_message(machine *m, uint32_t peer, const void *bytes, size_t
 
 const char *machine_down(machine *m, uint32_t peer, const char *text)
 {
-    return machine_feed(m, &(shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {peer, text}});
+    return machine_feed(
+        m, &(shoali_event){.kind = SHOALI_EV_PEER_DOWN, .down = {peer, text, SHOALI_DOWN_LEFT}});
 }
 
 const char *machine_timer(machine *m, uint64_t id, uint64_t now_us)

@@ -5,7 +5,8 @@
 #include "support/check.h"
 #include "watch/slow.h"
 
-enum { RANKS = 4, STEPS = 120, SEEDS = 20, NOBODY = UINT32_MAX };
+enum { RANKS = 4, STEPS = 120, SEEDS = 20 };
+#define NOBODY UINT32_MAX
 static const double COMPUTE_US = 20000, DATA_US = 1000, EXCHANGE_US = 10000, BATCH = 16;
 
 typedef struct job {
