@@ -58,8 +58,11 @@ def bytes_of_codec(result, job):
     # switchml in every form: a worker sends no values of a block that is zero with it (slot.h);
     # auto may choose omnireduce
     sparse = (job.option("--collective") or "").startswith(("omnireduce", "switchml", "auto"))
+    # the last block of each worker's share is filled up: 30,858 elements of a circulant net in four
+    # shares of blocks of 2,208 are 0.87 of what travels
+    least = 0.95 if job.option("--circulant") is None else 0.8
     if codec == "identity" and sparse:
-        check(result["ratio"] > 0.95, f"more than the dense exchange: ratio {result['ratio']}")
+        check(result["ratio"] > least, f"more than the dense exchange: ratio {result['ratio']}")
     elif codec == "identity":
         check(0.95 < result["ratio"] < 1.05, f"float32 as it is, at ratio {result['ratio']}")
     elif rate is not None and ":" not in codec and not job.sparse():
