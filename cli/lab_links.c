@@ -150,6 +150,10 @@ static bool each_change(const char *verb, const char *path,
             ok = take(ctx, &next);
         }
     }
+    if (ok && ferror(file)) {
+        (void)cli_usage(verb, "--lab trace=%s: %s", path, strerror(errno));
+        ok = false;
+    }
     fclose(file);
     return ok;
 }
@@ -184,8 +188,6 @@ static bool apply(void *ctx, const change *next)
     at.tv_nsec += (long)((next->at_s - whole) * 1e9);
     at.tv_sec += at.tv_nsec / 1000000000;
     at.tv_nsec %= 1000000000;
-    if (next->host >= f->hosts)
-        return true;
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
         ;
     snprintf(port, sizeof port, "sw%lld", (long long)next->host);
@@ -194,11 +196,22 @@ static bool apply(void *ctx, const change *next)
            lab_shape(f->verb, f->lab, next->down_bits, port);
 }
 
+static bool is_there(void *ctx, const change *next)
+{
+    const following *f = ctx;
+    if (next->host < f->hosts)
+        return true;
+    return cli_usage(f->verb, "--lab trace=%s: host %lld, and the lab has hosts 0 to %u",
+                     f->lab->trace, (long long)next->host, f->hosts - 1) == CLI_OK;
+}
+
 bool lab_follow(const char *verb, const lab_desc *lab, uint32_t hosts)
 {
     following f = {.verb = verb, .lab = lab, .hosts = hosts};
     if (lab->trace[0] == '\0')
         return true;
+    if (!each_change(verb, lab->trace, is_there, &f))
+        return false;
     f.switch_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     clock_gettime(CLOCK_MONOTONIC, &f.start);
     const pid_t pid = f.switch_fd >= 0 ? fork() : -1;

@@ -96,6 +96,7 @@ class Links(unittest.TestCase):
             with open(path, "w", encoding="ascii") as file:
                 file.write("# seconds host up down\n0.5 0 10mbit 50mbit\n0.25 0 10mbit\n")
             for lab, why in ((f"trace={path}", "line 3"), ("trace=/nowhere/at/all", "No such file"),
+                             (f"trace={folder}", "Is a directory"),
                              ("up=10mbit,down=50mbit,cables=ring", "cables"),
                              ("link=1:10mbit/fast", "HOST:UP/DOWN"), ("up=fast", "a rate")):
                 with self.subTest(lab=lab):
@@ -128,8 +129,13 @@ class Links(unittest.TestCase):
                 file.write("0.1 1 9mbit\n0.4 1 7mbit 50mbit\n")
             r = shoal.run("run", "-n", 2, "--lab", f"rate=100mbit,trace={path}", "--",
                           "timeout", 90, "sh", "-c", wait)  # fmt: skip
+            with open(path, "w", encoding="ascii") as file:
+                file.write("0.1 2 9mbit\n")
+            absent = shoal.run("run", "-n", 2, "--lab", f"trace={path}", "--", "true")
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(r.stdout.count("rate 7Mbit"), 1)
+        self.assertNotEqual(absent.returncode, 0)
+        self.assertIn("host 2, and the lab has hosts 0 to 1", absent.stderr)
 
 
 if __name__ == "__main__":
