@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shoal trace: what a running job has done in the last seconds, as a file for Perfetto. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@ static const struct argp_option options[] = {
 static bool parse_seconds(const char *text, double *seconds_out)
 {
     char *end = NULL;
+    if (!isdigit((unsigned char)text[0])) /* strtod would skip blanks */
+        return false;
     const double number = strtod(text, &end);
     const bool ms = end != text && strcmp(end, "ms") == 0;
     if (end == text || !(ms || *end == '\0' || strcmp(end, "s") == 0))

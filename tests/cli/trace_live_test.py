@@ -103,7 +103,7 @@ class TraceLive(unittest.TestCase):
         done = self.trace("--job", "nobody-has-this-job")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no job of the name or number", done.stderr)
-        for last in ("0", "-1s", "20m", "x", "86401s", "nan"):
+        for last in ("0", "-1s", "20m", "x", "86401s", "nan", " 3"):
             done = self.trace("--last", last)
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"--last {last}: wanted 1ms to 86400s", done.stderr)
