@@ -132,8 +132,8 @@ static uint32_t widest_element(const shoal_deploy *deploy)
 static void print_matrix(const export_args *args, const shoal_deploy_matrix *m, uint64_t cycles)
 {
     printf("%-28s %6u x %-6u %5u %12llu %11.1f %10llu\n", m->name, m->rows, m->cols, m->block,
-           (unsigned long long)m->block_products, (double)m->weights * args->bits / 8192,
-           (unsigned long long)cycles);
+           (unsigned long long)(m->block_products * m->places),
+           (double)m->weights * args->bits / 8192, (unsigned long long)cycles);
 }
 
 static json_t *matrix_of(const export_args *args, const shoal_deploy_matrix *m, uint64_t cycles)
@@ -144,6 +144,7 @@ static json_t *matrix_of(const export_args *args, const shoal_deploy_matrix *m, 
     answer_set_count(one, "cols", m->cols);
     answer_set_count(one, "block", m->block);
     answer_set_count(one, "block_products", m->block_products);
+    answer_set_count(one, "places", m->places);
     answer_set_count(one, "weight_bits", m->weights * args->bits);
     answer_set_count(one, "cycles", cycles);
     return one;

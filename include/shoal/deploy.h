@@ -103,9 +103,11 @@ typedef struct shoal_deploy_matrix {
     char name[96]; /* "lstm1.input", "lstm1.back_input": as in checkpoints */
     uint32_t rows, cols, block;
     uint32_t block_rows, block_cols; /* p, q */
-    uint64_t block_products;         /* p q, per frame */
+    uint64_t block_products;         /* p q, per frame and place */
     uint64_t weights;                /* p q k words */
     uint32_t multipliers;            /* of one element: 2 k - 2, of k = 1: 1 */
+    uint32_t places;                 /* how often a frame takes it: of a convolution, once for each
+                                        place of its window, whose columns are taps x channels */
 } shoal_deploy_matrix;
 /** Matrix i of the net that the latest evaluate or export in fixed point made; false behind the
  * last one. */
@@ -113,7 +115,8 @@ SHOAL_API bool shoal_deploy_matrix_of(const shoal_deploy *deploy, uint32_t i,
                                       shoal_deploy_matrix *matrix_out);
 
 /** Cycles of one matrix and frame on `elements` processing elements, each one block product a
- * cycle: ceil(p q / elements) + q for the transforms of the input + `latency` of the pipeline. */
+ * cycle: places x ceil(p q / elements) + q for the transforms of the first input + `latency` of the
+ * pipeline; those of further places run beside the products. */
 SHOAL_API uint64_t shoal_deploy_cycles(const shoal_deploy_matrix *matrix, uint32_t elements,
                                        uint32_t latency);
 

@@ -582,6 +582,7 @@ class shoal_deploy_matrix(C.Structure):
         ("block_products", C.c_uint64),
         ("weights", C.c_uint64),
         ("multipliers", C.c_uint32),
+        ("places", C.c_uint32),
     ]
 
 

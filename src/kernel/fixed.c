@@ -337,7 +337,7 @@ void shoali_fixed_gru(const shoali_fixed_cells *l, uint32_t bits, const int16_t 
 /* ---------------------------------------------------------------- whole nets
  *
  * words: c of all cells, then the sums and spectra of the largest layer. halves: h of all cells, a
- * frame of the most cells, two buffers of frames. */
+ * frame of the most cells or the largest window, two buffers of frames. */
 
 static uint32_t cells_in(const shoali_fixed_layer *layer)
 {
@@ -356,12 +356,14 @@ static void states_of(const shoali_fixed_net *net, uint32_t *c_out, uint32_t *h_
         }
 }
 
-static uint32_t most_cells(const shoali_fixed_net *net)
+static uint32_t most_halves(const shoali_fixed_net *net)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < net->count; i++)
         if (cells_in(&net->layers[i]) > 0)
             most = larger(most, net->layers[i].cells[0].count);
+        else if (net->layers[i].kind == SHOALI_FIXED_CONV)
+            most = larger(most, net->layers[i].matrix.cols);
     return most;
 }
 
@@ -375,7 +377,8 @@ static uint32_t widest(const shoali_fixed_net *net)
 
 static uint32_t work_of(const shoali_fixed_layer *layer)
 {
-    uint32_t most = layer->kind == SHOALI_FIXED_MATRIX ? layer->out + slots_of(&layer->matrix) : 0;
+    const int has_matrix = layer->kind == SHOALI_FIXED_MATRIX || layer->kind == SHOALI_FIXED_CONV;
+    uint32_t most = has_matrix ? layer->matrix.rows + slots_of(&layer->matrix) : 0;
     for (uint32_t d = 0; d < cells_in(layer); d++)
         most = larger(most, shoali_fixed_cell_words(&layer->cells[d]));
     return most;
@@ -389,7 +392,7 @@ void shoali_fixed_sizes(const shoali_fixed_net *net, uint32_t frames, uint64_t *
     for (uint32_t i = 0; i < net->count; i++)
         work = larger(work, work_of(&net->layers[i]));
     *words_out = (uint64_t)c + work;
-    *halves_out = (uint64_t)h + most_cells(net) + 2 * (uint64_t)frames * widest(net);
+    *halves_out = (uint64_t)h + most_halves(net) + 2 * (uint64_t)frames * widest(net);
 }
 
 void shoali_fixed_reset(const shoali_fixed_net *net, int32_t *words, int16_t *halves)
@@ -421,6 +424,61 @@ static void run_simple(const shoali_fixed_layer *layer, uint32_t bits, const int
             y[i] = (int16_t)shoali_fixed_tanh(bits, x[i], layer->in_frac);
         else
             y[i] = (int16_t)(x[0] == (int32_t)i ? 1 << layer->out_frac : 0);
+}
+
+/* What is outside the image wraps round to above its sides. */
+static void read_window(const shoali_fixed_layer *layer, const int16_t *x, uint32_t place,
+                        int16_t *cols)
+{
+    const shoali_fixed_window *w = &layer->window;
+    const uint32_t taps = w->kernel * w->kernel, each = layer->matrix.cols / taps;
+    for (uint32_t tap = 0; tap < taps; tap++) {
+        const uint32_t row = place / w->out_width * w->stride + tap / w->kernel - w->pad;
+        const uint32_t col = place % w->out_width * w->stride + tap % w->kernel - w->pad;
+        const int inside = row < w->height && col < w->width;
+        for (uint32_t c = 0; c < each; c++)
+            *cols++ = inside && c < w->channels ? x[(c * w->height + row) * w->width + col] : 0;
+    }
+}
+
+static void run_conv(const shoali_fixed_layer *layer, uint32_t bits, const int16_t *x, int16_t *y,
+                     int32_t *work, int16_t *cols)
+{
+    const uint32_t places = layer->window.out_height * layer->window.out_width;
+    const uint32_t rows = layer->matrix.rows;
+    for (uint32_t place = 0; place < places; place++) {
+        read_window(layer, x, place, cols);
+        for (uint32_t i = 0; i < rows; i++)
+            work[i] = layer->bias != 0 ? layer->bias[i] : 0;
+        gates_of(&layer->matrix, bits, cols, work, work + rows);
+        for (uint32_t i = 0; i < rows; i++)
+            y[i * places + place] = (int16_t)shoali_fixed_sat(work[i], bits);
+    }
+}
+
+static int16_t pooled(const shoali_fixed_window *w, int mean, uint32_t place, const int16_t *plane)
+{
+    int64_t sum = 0, n = 0, most = INT16_MIN;
+    for (uint32_t tap = 0; tap < w->kernel * w->kernel; tap++) {
+        const uint32_t row = place / w->out_width * w->stride + tap / w->kernel - w->pad;
+        const uint32_t col = place % w->out_width * w->stride + tap % w->kernel - w->pad;
+        if (row >= w->height || col >= w->width)
+            continue;
+        const int16_t v = plane[row * w->width + col];
+        most = v > most ? v : most;
+        sum += v;
+        n++;
+    }
+    return (int16_t)(mean && n > 0 ? shoali_fixed_round(sum * ((65536 + n / 2) / n), 16) : most);
+}
+
+static void run_pool(const shoali_fixed_layer *layer, const int16_t *x, int16_t *y)
+{
+    const shoali_fixed_window *w = &layer->window;
+    const uint32_t places = w->out_height * w->out_width;
+    for (uint32_t c = 0; c < w->channels; c++, x += w->height * w->width)
+        for (uint32_t place = 0; place < places; place++)
+            *y++ = pooled(w, layer->kind == SHOALI_FIXED_AVGPOOL, place, x);
 }
 
 /* Where a run keeps things: moved on from layer to layer. */
@@ -468,6 +526,10 @@ static void run_layer(const shoali_fixed_layer *layer, uint32_t bits, const int1
         int16_t *to = y + (uint64_t)t * layer->out;
         if (layer->kind == SHOALI_FIXED_MATRIX)
             run_matrix(layer, bits, from, to, at->work);
+        else if (layer->kind == SHOALI_FIXED_CONV)
+            run_conv(layer, bits, from, to, at->work, at->frame);
+        else if (layer->window.kernel > 0)
+            run_pool(layer, from, to);
         else
             run_simple(layer, bits, from, to);
     }
@@ -479,7 +541,7 @@ void shoali_fixed_run(const shoali_fixed_net *net, const int16_t *x, uint32_t fr
     uint32_t c = 0, h = 0;
     states_of(net, &c, &h);
     places at = {.c = words, .work = words + c, .h = halves, .frame = halves + h};
-    int16_t *buffers = at.frame + most_cells(net);
+    int16_t *buffers = at.frame + most_halves(net);
     for (uint32_t i = 0; i < net->count; i++) {
         int16_t *to = buffers + (uint64_t)(i % 2) * frames * widest(net);
         to = i + 1 < net->count ? to : y;

@@ -68,6 +68,12 @@
  * c has W + 4 bits, W - 1 of them fraction; h and m have W bits and W - 1 (a projection's h: its
  * own).
  *
+ * Images are planes, [channels][height][width]. A convolution is the product of steps 1 to 4 with
+ * the window of each place: taps from left to right and down, of each the channels, behind them
+ * zeros to a whole block; zeros outside the image; y = sat(M window + bias, W). Pools look at what
+ * of a window is inside the image: the largest word, or round(sum * r, 16) with n words and r the
+ * rounded 2^16 / n.
+ *
  * Formulas of the cells: nn/lstm.c, nn/gru.c. Golden vectors: innet/vectors/fixed.txt. */
 #ifndef SHOALI_KERNEL_FIXED_H
 #define SHOALI_KERNEL_FIXED_H
@@ -95,6 +101,13 @@ typedef struct shoali_fixed_matrix {
     uint8_t shift[SHOALI_FIXED_BLOCK_MAX / 2 + 1]; /* of step 3; bin k / 2 is slot 1 */
 } shoali_fixed_matrix;
 
+/** Windows over planes: of a convolution, a pool. */
+typedef struct shoali_fixed_window {
+    uint32_t channels, height, width; /* of what comes in */
+    uint32_t out_height, out_width;   /* places */
+    uint32_t kernel, stride, pad;     /* pixels */
+} shoali_fixed_window;
+
 /** One direction of a layer with memory. */
 typedef struct shoali_fixed_cells {
     uint32_t count;          /* H */
@@ -113,7 +126,10 @@ typedef enum {
     SHOALI_FIXED_TANH,
     SHOALI_FIXED_ONEHOT, /* x is a token; y 1 in its place */
     SHOALI_FIXED_LSTM,
-    SHOALI_FIXED_GRU
+    SHOALI_FIXED_GRU,
+    SHOALI_FIXED_CONV, /* y = sat(M window + bias, W) */
+    SHOALI_FIXED_MAXPOOL,
+    SHOALI_FIXED_AVGPOOL
 } shoali_fixed_kind;
 
 typedef struct shoali_fixed_layer {
@@ -125,8 +141,9 @@ typedef struct shoali_fixed_layer {
                                    sat(round(a + b, 1), W) */
     uint8_t sigmoid;            /* z of an lstm */
     uint32_t in, out;           /* words of a frame */
-    shoali_fixed_matrix matrix; /* SHOALI_FIXED_MATRIX */
-    const int16_t *bias;        /* [out], out_frac; 0: none */
+    shoali_fixed_matrix matrix; /* of SHOALI_FIXED_MATRIX; of a convolution, over its window */
+    const int16_t *bias;        /* [matrix.rows], out_frac; 0: none */
+    shoali_fixed_window window; /* of convolutions and pools */
     shoali_fixed_cells cells[2];
 } shoali_fixed_layer;
 

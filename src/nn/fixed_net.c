@@ -183,6 +183,70 @@ static shoal_status make_dense(maker *m, uint32_t rows, uint32_t k, bool bias,
     return bias ? make_words(m, rows, out->out_frac, &out->bias) : SHOAL_OK;
 }
 
+/* ---------------------------------------------------------------- images */
+
+static shoali_fixed_window window_of(const shoali_layer *layer, int64_t kernel, int64_t stride,
+                                     int64_t pad)
+{
+    return (shoali_fixed_window){.channels = layer->in.channels,
+                                 .height = layer->in.height,
+                                 .width = layer->in.width,
+                                 .out_height = layer->out.height,
+                                 .out_width = layer->out.width,
+                                 .kernel = (uint32_t)kernel,
+                                 .stride = (uint32_t)stride,
+                                 .pad = (uint32_t)pad};
+}
+
+/* A convolution's weights in the order of its window: whole ones are [out][in][tap], blocks
+ * [tap][p][q][k]; to_out [p][tap][q][k]. */
+static void to_window(const float *from, uint32_t taps, uint32_t p, uint32_t q, uint32_t k,
+                      float *to_out)
+{
+    for (uint32_t i = 0; i < p; i++)
+        for (uint32_t tap = 0; tap < taps; tap++)
+            for (uint32_t j = 0; j < q; j++, to_out += k)
+                if (k == 1)
+                    *to_out = from[((size_t)i * q + j) * taps + tap];
+                else
+                    memcpy(to_out, from + (((size_t)tap * p + i) * q + j) * k, k * sizeof *from);
+}
+
+static shoal_status make_conv(maker *m, const shoali_conv_params *c, uint32_t k,
+                              shoali_fixed_layer *out)
+{
+    const uint32_t taps = (uint32_t)(c->kernel * c->kernel), channels = m->source->in.channels;
+    const uint32_t p = ((uint32_t)c->out + k - 1) / k, q = (channels + k - 1) / k;
+    const size_t count = (size_t)taps * p * q * k;
+    out->kind = SHOALI_FIXED_CONV;
+    out->out_frac = (uint8_t)matrix_frac(m);
+    out->out = (uint32_t)shoali_shape_elems(m->source->out);
+    out->window = window_of(m->source, c->kernel, c->stride, c->pad);
+    float *weights = shoali_alloc_array(count, sizeof *weights);
+    if (weights == NULL)
+        return SHOAL_ENOMEM;
+    const float *bias = m->params + count;
+    to_window(m->params, taps, p, q, k, weights);
+    m->params = weights;
+    shoal_status status = make_matrix(m, (uint32_t)c->out, taps * q * k, k, out->out_frac,
+                                      &out->matrix);
+    shoali_free(weights);
+    m->params = bias;
+    if (status == SHOAL_OK && c->bias)
+        status = make_words(m, (size_t)c->out, out->out_frac, &out->bias);
+    return status;
+}
+
+static void make_pool(const maker *m, shoali_fixed_kind kind, shoali_fixed_layer *out)
+{
+    const shoali_pool_params *p = m->source->params;
+    out->kind = (uint8_t)kind;
+    out->out = (uint32_t)shoali_shape_elems(m->source->out);
+    out->window = window_of(m->source, p->kernel, p->stride > 0 ? p->stride : p->kernel, p->pad);
+}
+
+/* ---------------------------------------------------------------- layers with memory */
+
 static shoal_status make_bias(maker *m, uint32_t count, const int16_t **out)
 {
     return make_words(m, count, (int)m->bits - SHOALI_FIXED_GATE, out);
@@ -277,6 +341,12 @@ static shoal_status make_layer(maker *m, shoali_fixed_layer *out)
         const shoali_circulant_params *p = layer->params;
         return make_dense(m, (uint32_t)p->out, (uint32_t)p->block, p->bias, out);
     }
+    if (is(layer, "conv"))
+        return make_conv(m, layer->params, 1, out);
+    if (is(layer, "circulant_conv")) {
+        const shoali_circulant_conv_params *p = layer->params;
+        return make_conv(m, &p->conv, (uint32_t)p->block, out);
+    }
     if (is(layer, "lstm") || is(layer, "gru"))
         return make_recurrent(m, out);
     out->out = out->in;
@@ -290,10 +360,15 @@ static shoal_status make_layer(maker *m, shoali_fixed_layer *out)
         out->kind = SHOALI_FIXED_ONEHOT;
         out->out = layer->out.width;
         out->out_frac = (uint8_t)(m->bits - 2);
+    } else if (is(layer, "maxpool")) {
+        make_pool(m, SHOALI_FIXED_MAXPOOL, out);
+    } else if (is(layer, "avgpool")) {
+        make_pool(m, SHOALI_FIXED_AVGPOOL, out);
     } else {
         return shoali_fail(SHOAL_ENOTSUP,
                            "%s ('%s') has no form in fixed point; dense, framewise, circulant, "
-                           "lstm, gru, relu, tanh and onehot have",
+                           "conv, circulant_conv, maxpool, avgpool, lstm, gru, relu, tanh and "
+                           "onehot have",
                            layer->name, layer->spec);
     }
     return SHOAL_OK;

@@ -123,6 +123,18 @@ static void cells(writer *w, const shoali_fixed_layer *layer, const shoali_fixed
         fputs("}, ", w->to);
 }
 
+static void window(const writer *w, const shoali_fixed_window *of)
+{
+    if (w->tables || of->kernel == 0)
+        return;
+    fprintf(w->to,
+            "\n     .window = {.channels = %" PRIu32 ", .height = %" PRIu32 ", .width = %" PRIu32
+            ", .out_height = %" PRIu32 ", .out_width = %" PRIu32 ", .kernel = %" PRIu32
+            ", .stride = %" PRIu32 ", .pad = %" PRIu32 "},",
+            of->channels, of->height, of->width, of->out_height, of->out_width, of->kernel,
+            of->stride, of->pad);
+}
+
 static void layer_text(writer *w, const shoali_fixed_layer *layer)
 {
     const bool with_cells = layer->kind == SHOALI_FIXED_LSTM || layer->kind == SHOALI_FIXED_GRU;
@@ -133,10 +145,9 @@ static void layer_text(writer *w, const shoali_fixed_layer *layer)
                 ".sigmoid = %u, ",
                 layer->kind, layer->in, layer->out, layer->in_frac, layer->out_frac,
                 layer->directions, layer->reverse, layer->concat, layer->sigmoid);
-    if (layer->kind == SHOALI_FIXED_MATRIX) {
-        matrix(w, "matrix", &layer->matrix);
-        words(w, "bias", layer->bias, layer->out);
-    }
+    window(w, &layer->window);
+    matrix(w, "matrix", &layer->matrix);
+    words(w, "bias", layer->bias, layer->matrix.rows);
     if (with_cells && !w->tables)
         fputs("\n     .cells = {", w->to);
     for (uint32_t d = 0; with_cells && d < layer->directions; d++)

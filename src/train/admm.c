@@ -21,7 +21,8 @@ struct shoali_admm {
     constraint *constraints;
     uint32_t count;
     float *target, *dual; /* Z - U and U, beside the parameters */
-    float *values, *sum;  /* scratch: kept values, and W + U, of the largest matrix */
+    float *values, *sum;  /* scratch: kept values, and W + U, of the largest matrix; */
+    float *room;          /* of one tap's */
     double gap;
 };
 
@@ -76,7 +77,8 @@ static shoal_status find_constraints(const shoal_train *train, const shoal_model
                            to->name, train->model->name);
     a->values = shoali_arena_array(train->arena, most_values, sizeof *a->values);
     a->sum = shoali_arena_array(train->arena, largest, sizeof *a->sum);
-    return a->values != NULL && a->sum != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    a->room = shoali_arena_array(train->arena, largest, sizeof *a->room);
+    return a->values != NULL && a->sum != NULL && a->room != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 static shoal_status check(const shoal_train *train)
@@ -109,11 +111,11 @@ static void renew(const shoali_admm *a, const constraint *c, const float *params
 {
     const float *w = params + c->offset;
     float *target = a->target + c->offset, *dual = a->dual + c->offset;
-    size_t count = (size_t)c->projection.rows * c->projection.cols;
+    const size_t count = shoali_projection_whole(&c->projection);
     for (size_t i = 0; i < count; i++)
         a->sum[i] = w[i] + dual[i];
-    shoali_project(&c->projection, a->sum, a->values);
-    shoali_unfold(&c->projection, a->values, target);
+    shoali_project(&c->projection, a->sum, a->room, a->values);
+    shoali_unfold(&c->projection, a->values, a->room, target);
     for (size_t i = 0; i < count; i++) {
         double away = (double)w[i] - (double)target[i];
         norms[0] += away * away;
@@ -141,7 +143,7 @@ shoal_status shoali_admm_create(shoal_train *train)
     for (uint32_t i = 0; i < a->count; i++) {
         const constraint *c = &a->constraints[i];
         renew(a, c, train->params, 1, norms);
-        for (size_t j = 0; j < (size_t)c->projection.rows * c->projection.cols; j++) {
+        for (size_t j = 0; j < shoali_projection_whole(&c->projection); j++) {
             a->target[c->offset + j] += a->dual[c->offset + j]; /* U is 0: Z alone */
             a->dual[c->offset + j] = 0;
         }
@@ -170,7 +172,7 @@ void shoali_admm_pull(shoal_train *train, float grad_scale)
         const constraint *c = &a->constraints[i];
         const float *w = train->params + c->offset, *target = a->target + c->offset;
         float *grads = train->grads + c->offset;
-        for (size_t j = 0; j < (size_t)c->projection.rows * c->projection.cols; j++)
+        for (size_t j = 0; j < shoali_projection_whole(&c->projection); j++)
             grads[j] += pull * (w[j] - target[j]);
     }
 }

@@ -415,7 +415,8 @@ static shoal_status start_tensors(shoal_train *train, const shoali_safetensors *
         SHOALI_TRY(shoali_projection_of(from, train->model, i, &projection));
         SHOALI_TRY(shoali_safetensors_read(file, shoal_model_tensor_name(from, i), room,
                                            from->tensors[i].count));
-        shoali_project(&projection, room, train->params + train->tensors[i].offset);
+        shoali_project(&projection, room, room + from->param_count,
+                       train->params + train->tensors[i].offset);
     }
     return SHOAL_OK;
 }
@@ -430,7 +431,8 @@ static shoal_status start_from(shoal_train *train, const shoali_safetensors *fil
     SHOALI_TRY(shoali_about_model(file, train->desc.start, &from));
     if (from == NULL)
         return shoali_fail(SHOAL_ECORRUPT, "%s: the checkpoint names no model", train->desc.start);
-    float *room = shoali_alloc_array(from->param_count, sizeof *room);
+    float *room = shoali_alloc_array(2 * from->param_count,
+                                     sizeof *room); /* a tensor, a tap of it */
     shoal_status status = room != NULL ? start_tensors(train, file, from, room) : SHOAL_ENOMEM;
     shoali_free(room);
     shoal_model_close(from);

@@ -326,7 +326,7 @@ static const shoali_fixed_matrix *matrix_of(const shoali_fixed_layer *layer, uin
 {
     const bool gru = layer->kind == SHOALI_FIXED_GRU;
     *role_out = "weight";
-    if (layer->kind == SHOALI_FIXED_MATRIX)
+    if (layer->kind == SHOALI_FIXED_MATRIX || layer->kind == SHOALI_FIXED_CONV)
         return i == 0 ? &layer->matrix : NULL;
     if ((!gru && layer->kind != SHOALI_FIXED_LSTM) || i >= 3u * layer->directions)
         return NULL;
@@ -336,11 +336,13 @@ static const shoali_fixed_matrix *matrix_of(const shoali_fixed_layer *layer, uin
 }
 
 const shoali_fixed_matrix *shoali_deploy_matrix(const shoal_deploy *d, uint32_t i,
-                                                char name_out[96])
+                                                char name_out[96], uint32_t *places_out)
 {
     for (uint32_t l = 0; d->fixed != NULL && l < d->fixed->net.count; l++) {
         const char *role, *layer = d->train->model->layers[d->fixed->sources[l]].name;
+        const shoali_fixed_window *window = &d->fixed->layers[l].window;
         const shoali_fixed_matrix *m;
+        *places_out = window->kernel > 0 ? window->out_height * window->out_width : 1;
         for (uint32_t j = 0; (m = matrix_of(&d->fixed->layers[l], j, &role)) != NULL; j++) {
             if (m->rows == 0 || i-- > 0)
                 continue;
@@ -354,7 +356,7 @@ const shoali_fixed_matrix *shoali_deploy_matrix(const shoal_deploy *d, uint32_t 
 bool shoal_deploy_matrix_of(const shoal_deploy *d, uint32_t i, shoal_deploy_matrix *matrix_out)
 {
     shoal_deploy_matrix out = {.size = sizeof out};
-    const shoali_fixed_matrix *m = shoali_deploy_matrix(d, i, out.name);
+    const shoali_fixed_matrix *m = shoali_deploy_matrix(d, i, out.name, &out.places);
     if (m == NULL)
         return false;
     const uint32_t k = m->block;
@@ -373,5 +375,6 @@ bool shoal_deploy_matrix_of(const shoal_deploy *d, uint32_t i, shoal_deploy_matr
 uint64_t shoal_deploy_cycles(const shoal_deploy_matrix *matrix, uint32_t elements, uint32_t latency)
 {
     const uint64_t e = elements > 0 ? elements : 1;
-    return (matrix->block_products + e - 1) / e + matrix->block_cols + latency;
+    const uint64_t once = (matrix->block_products + e - 1) / e;
+    return once * (matrix->places > 0 ? matrix->places : 1) + matrix->block_cols + latency;
 }

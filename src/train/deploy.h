@@ -19,9 +19,10 @@ struct shoal_deploy {
 /** Make deploy->fixed what was asked for. */
 SHOAL_MUST_USE shoal_status shoali_deploy_fix(shoal_deploy *deploy, uint32_t bits);
 
-/** Name and matrix i of the fixed net, with the layer that it is of; NULL behind the last one. */
+/** Name and matrix i of the fixed net, with the layer that it is of, and how often a frame takes
+ * it; NULL behind the last one. */
 const shoali_fixed_matrix *shoali_deploy_matrix(const shoal_deploy *deploy, uint32_t i,
-                                                char name_out[96]);
+                                                char name_out[96], uint32_t *places_out);
 
 /* checkpoint_load.c */
 /** A path of a checkpoint's file, not of a run folder. */

@@ -87,8 +87,8 @@ static shoal_status add_vectors(list *l, const shoal_deploy *d, uint32_t i)
     char name[96], text[64];
     snprintf(text, sizeof text, "frac=%u", layer->out_frac);
     snprintf(name, sizeof name, "%s.bias", of);
-    if (layer->kind == SHOALI_FIXED_MATRIX && layer->bias != NULL)
-        return add(l, name, layer->bias, layer->out, 0, text);
+    if (layer->bias != NULL)
+        return add(l, name, layer->bias, layer->matrix.rows, 0, text);
     for (uint32_t c = 0; with_cells && c < 2 && c < layer->directions; c++) {
         const shoali_fixed_cells *cells = &layer->cells[c];
         snprintf(text, sizeof text, "frac=%u", d->fixed->net.bits - SHOALI_FIXED_GATE);
@@ -107,8 +107,9 @@ static shoal_status add_vectors(list *l, const shoal_deploy *d, uint32_t i)
 static shoal_status fill(const shoal_deploy *d, list *l)
 {
     char name[96];
+    uint32_t places;
     const shoali_fixed_matrix *m;
-    for (uint32_t i = 0; (m = shoali_deploy_matrix(d, i, name)) != NULL; i++)
+    for (uint32_t i = 0; (m = shoali_deploy_matrix(d, i, name, &places)) != NULL; i++)
         SHOALI_TRY(add_matrix(l, name, m));
     for (uint32_t i = 0; i < d->fixed->net.count; i++)
         SHOALI_TRY(add_vectors(l, d, i));

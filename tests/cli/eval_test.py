@@ -77,6 +77,34 @@ class Eval(unittest.TestCase):
         table = self.export("--multipliers", 140)[1].stdout
         self.assertIn("10 elements of 14 multipliers", table)
 
+    def test_convolutions(self):
+        """Whole and block-circulant ones with pools, trained, in words and as C."""
+        layers = ["conv:out=8,kernel=5,stride=2", "relu",
+                  "circulant_conv:out=16,kernel=3,block=4,pad=1", "relu", "maxpool",
+                  "circulant_conv:out=16,kernel=3,block=8", "tanh", "avgpool",
+                  "dense:out=10"]  # fmt: skip
+        model, run = os.path.join(self.folder, "conv.json"), os.path.join(self.folder, "conv")
+        with open(model, "w", encoding="ascii") as f:
+            json.dump({"name": "c", "input": [1, 28, 28], "layers": layers}, f)
+        done = shoal.run(*("train", "--model", model, "--data", self.data, "--batch", 20),
+                         *("--epochs", 2, "--out", run, "--quiet"))  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = shoal.run("eval", "--from", run, "--json", "--fixed", 12, "--fixed", 16)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = json.loads(done.stdout)
+        self.assertGreater(got["float32"]["accuracy"], 50)  # or equal losses would say little
+        self.assertAlmostEqual(got["fixed12"]["loss"], got["float32"]["loss"], 1)
+        self.assertAlmostEqual(got["fixed16"]["loss"], got["float32"]["loss"], 2)
+        out = os.path.join(self.folder, "conv-net")
+        done = shoal.run("export", "--from", run, "--out", out, "--name", "c", "--json",
+                         "--elements", 4, "--latency", 0)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        places = [(m["rows"], m["cols"], m["places"], m["block_products"], m["cycles"])
+                  for m in json.loads(done.stdout)["matrices"]]  # fmt: skip
+        wanted = [(8, 25, 144, 200, 144 * 50 + 25), (16, 72, 144, 72, 144 * 18 + 18),
+                  (16, 144, 16, 36, 16 * 9 + 18), (10, 64, 1, 640, 160 + 64)]  # fmt: skip
+        self.assertEqual(places, wanted)
+
     def test_bad_usage(self):
         self.assertIn("no name for C", self.export("--name", "9a")[1].stderr)
         for args, part in (

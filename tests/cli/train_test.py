@@ -134,6 +134,23 @@ class Train(unittest.TestCase):
         r = self.train("--admm", "rhu=1", "--circulant", "k=4", "--out", out + "x", code=2)
         self.assertIn("rho", r.stderr)
 
+    def test_admm_takes_convolutions(self):
+        """Their gap closes as that of matrices does; training begins with the projection."""
+        out = self.out("admm-conv")
+        model = os.path.join(self.folder, "conv.json")
+        conv = "conv:out=8,kernel=3,pad=1"
+        layers = [conv, "relu", conv, "relu", "maxpool", f"dense:out={CLASSES}"]
+        with open(model, "w", encoding="ascii") as f:
+            json.dump({"name": "c", "input": [1, SIDE, SIDE], "layers": layers}, f)
+        words = ["--model", model, "--circulant", "k=2,conv=4"]
+        r = self.train(*words, "--out", out, "--admm", "dense=1,iterations=3,rho=0.1")
+        gaps = [float(line.split()[-1]) for line in r.stdout.splitlines() if "gap" in line]
+        self.assertEqual(len(gaps), 3)
+        self.assertLess(gaps[-1], gaps[0])
+        small = self.result(*words, "--start", os.path.join(out, "dense"))
+        last = CLASSES * (8 * (SIDE // 2) ** 2 + 1)
+        self.assertEqual(small["params"], 8 * 9 + 8 + 8 * 8 * 9 // 4 + 8 + last)
+
     def test_exchange_makes_no_difference_to_the_result(self):
         """Any lossless way to sum gives the weights of any other: same seed, same workers, float32
         sums of few."""

@@ -198,6 +198,55 @@ static void put_activations(FILE *f, draw *d, uint32_t bits)
     }
 }
 
+/* One convolution: rows x (taps x whole blocks of channels). */
+static void put_conv(FILE *f, draw *d, uint32_t bits, uint32_t k)
+{
+    static random_matrix r;
+    const shoali_fixed_window w = {k > 1 ? 2 * k - 1 : 3, 4, 5, 2, 3, 3, 2, 1};
+    const uint32_t each = (w.channels + k - 1) / k * k, rows = k > 1 ? k + 1 : 4;
+    int16_t x[15 * 20], y[9 * 6], bias[9], halves[9 * 16 + 2 * 9 * 6];
+    int32_t words[9 + 9 * 16];
+    random_matrix_make(&r, d, bits, rows, 9 * each, k);
+    draw_words(d, bits, w.channels * w.height * w.width, x);
+    draw_words(d, bits, rows, bias);
+    const shoali_fixed_layer layer = {.kind = SHOALI_FIXED_CONV,
+                                      .in = w.channels * w.height * w.width,
+                                      .out = rows * w.out_height * w.out_width,
+                                      .matrix = r.m,
+                                      .bias = bias,
+                                      .window = w};
+    const shoali_fixed_net net = {bits, 1, &layer};
+    shoali_fixed_run(&net, x, 1, y, words, halves);
+    fprintf(f, "conv %u channels %u height %u width %u places %u %u kernel %u stride %u pad %u",
+            bits, w.channels, w.height, w.width, w.out_height, w.out_width, w.kernel, w.stride,
+            w.pad);
+    put_matrix(f, "M", &r.m);
+    put16(f, "bias", bias, rows);
+    put16(f, "x", x, layer.in);
+    put16(f, "y", y, layer.out);
+    fputs("\n", f);
+}
+
+static void put_pool(FILE *f, draw *d, uint32_t bits, bool mean)
+{
+    const shoali_fixed_window w = {2, 5, 4, 3, 2, 3, 2, 1};
+    const shoali_fixed_layer layer = {.kind = mean ? SHOALI_FIXED_AVGPOOL : SHOALI_FIXED_MAXPOOL,
+                                      .in = 40,
+                                      .out = 12,
+                                      .window = w};
+    const shoali_fixed_net net = {bits, 1, &layer};
+    int16_t x[40], y[12], halves[24];
+    int32_t words[1];
+    draw_words(d, bits, layer.in, x);
+    shoali_fixed_run(&net, x, 1, y, words, halves);
+    fprintf(f, "%s %u channels %u height %u width %u places %u %u kernel %u stride %u pad %u",
+            mean ? "avgpool" : "maxpool", bits, w.channels, w.height, w.width, w.out_height,
+            w.out_width, w.kernel, w.stride, w.pad);
+    put16(f, "x", x, layer.in);
+    put16(f, "y", y, layer.out);
+    fputs("\n", f);
+}
+
 void fixed_vectors_write(FILE *f)
 {
     draw d = {1, 4, 0};
@@ -211,7 +260,10 @@ void fixed_vectors_write(FILE *f)
         "#   product W M x [cols] y [rows] (step 4)\n"
         "#   lstm | gru W cells H in F out R sigmoid S, matrices x r (p), bias, (peephole_shift, "
         "peephole),\n"
-        "#   then per frame: frame [F] h [R] (lstm: c [H]), from h = c = 0\n",
+        "#   then per frame: frame [F] h [R] (lstm: c [H]), from h = c = 0\n"
+        "#   conv | maxpool | avgpool W channels C height X width Y places X' Y' kernel stride "
+        "pad,\n"
+        "#   of a conv M and bias [rows]; x [C][X][Y] y [rows or C][X'][Y']\n",
         f);
     for (uint32_t bits = 12; bits <= 16; bits += 4) {
         for (uint32_t k = 2; k <= 32; k *= 2)
@@ -224,5 +276,11 @@ void fixed_vectors_write(FILE *f)
             put_cells(f, &d, bits, k, false, true);
             put_cells(f, &d, bits, k, true, false);
         }
+    }
+    for (uint32_t bits = 12; bits <= 16; bits += 4) { /* behind the rest, which stays as it was */
+        for (uint32_t k = 1; k <= 8; k *= 2)
+            put_conv(f, &d, bits, k);
+        put_pool(f, &d, bits, false);
+        put_pool(f, &d, bits, true);
     }
 }

@@ -228,6 +228,131 @@ static void products_are_those_of_the_matrix(void **state)
         }
 }
 
+/* ---------------------------------------------------------------- images */
+
+static shoali_fixed_window window_drawn(draw *d, uint32_t channels)
+{
+    shoali_fixed_window w = {.channels = channels, .height = 6, .width = 7};
+    w.kernel = 1 + (uint32_t)(draw_word(d, 12) & 3);
+    w.stride = 1 + (uint32_t)(draw_word(d, 12) & 1);
+    w.pad = w.kernel > 1 ? (uint32_t)(draw_word(d, 12) & 1) : 0;
+    w.out_height = (w.height + 2 * w.pad - w.kernel) / w.stride + 1;
+    w.out_width = (w.width + 2 * w.pad - w.kernel) / w.stride + 1;
+    return w;
+}
+
+/* Word (channel, row, col) of an image, which is surrounded by zeros. */
+static double pixel(const shoali_fixed_window *w, const int16_t *x, uint32_t c, int row, int col)
+{
+    const bool inside = c < w->channels && row >= 0 && row < (int)w->height && col >= 0 &&
+                        col < (int)w->width;
+    return inside ? x[c * 42 + (uint32_t)row * 7 + (uint32_t)col] : 0;
+}
+
+static double convolved(const random_matrix *r, const shoali_fixed_window *w, const int16_t *x,
+                        uint32_t out, int oy, int ox)
+{
+    const uint32_t each = r->m.cols / (w->kernel * w->kernel);
+    const int kernel = (int)w->kernel, stride = (int)w->stride, pad = (int)w->pad;
+    double sum = 0;
+    for (int ky = 0; ky < kernel; ky++)
+        for (int kx = 0; kx < kernel; kx++)
+            for (uint32_t c = 0; c < each; c++)
+                sum += r->entries[out * r->m.cols + (uint32_t)(ky * kernel + kx) * each + c] *
+                       pixel(w, x, c, oy * stride + ky - pad, ox * stride + kx - pad);
+    return sum;
+}
+
+static void check_conv(draw *d, uint32_t bits, uint32_t channels, uint32_t rows, uint32_t k)
+{
+    static random_matrix r;
+    static int16_t x[8 * 42], y[8 * 56], bias[8], halves[4096];
+    static int32_t words[4096];
+    const shoali_fixed_window w = window_drawn(d, channels);
+    const uint32_t taps = w.kernel * w.kernel, places = w.out_height * w.out_width;
+    random_matrix_make(&r, d, bits, rows, taps * ((channels + k - 1) / k * k), k);
+    draw_words(d, bits - 1, channels * 42, x);
+    draw_words(d, bits - 2, rows, bias);
+    const shoali_fixed_layer layer = {.kind = SHOALI_FIXED_CONV,
+                                      .in = channels * 42,
+                                      .out = rows * places,
+                                      .matrix = r.m,
+                                      .bias = bias,
+                                      .window = w};
+    const shoali_fixed_net net = {bits, 1, &layer};
+    uint64_t need[2];
+    shoali_fixed_sizes(&net, 1, &need[0], &need[1]);
+    assert_true(need[0] <= 4096 && need[1] <= 4096);
+    shoali_fixed_run(&net, x, 1, y, words, halves);
+    const double most = ldexp(1, (int)bits - 1);
+    for (uint32_t i = 0; i < layer.out; i++) {
+        const uint32_t row = i / places, place = i % places;
+        const double sum = bias[row] + convolved(&r, &w, x, row, (int)(place / w.out_width),
+                                                 (int)(place % w.out_width));
+        const double want = fmax(-most, fmin(most - 1, sum));
+        if (!(fabs(y[i] - want) <= product_bound(&r, bits)))
+            fail_msg("W %u, k %u, kernel %u, stride %u, pad %u, word %u: %d, not %g +- %g", bits, k,
+                     w.kernel, w.stride, w.pad, i, y[i], want, product_bound(&r, bits));
+    }
+}
+
+static void convolutions_are_products_with_windows(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][3] = {{3, 5, 1}, {1, 2, 1}, {4, 6, 2}, {7, 5, 4}, {8, 8, 8}};
+    draw d = {check_seed(), 5, 0};
+    for (int round = 0; round < 20; round++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            check_conv(&d, 12, shapes[s][0], shapes[s][1], shapes[s][2]);
+            check_conv(&d, 16, shapes[s][0], shapes[s][1], shapes[s][2]);
+        }
+}
+
+/* Of the window's words that are inside the image: the largest, and their mean to half a word and
+ * what the reciprocal of their number is off (2^-17 of a sum). */
+static void check_pool(const shoali_fixed_window *w, const int16_t *x, uint32_t i, int16_t most,
+                       int16_t mean)
+{
+    const uint32_t places = w->out_height * w->out_width, c = i / places, place = i % places;
+    const int top = (int)(place / w->out_width * w->stride) - (int)w->pad;
+    const int left = (int)(place % w->out_width * w->stride) - (int)w->pad;
+    double largest = -INFINITY, sum = 0;
+    int n = 0;
+    for (int row = top; row < top + (int)w->kernel; row++)
+        for (int col = left; col < left + (int)w->kernel; col++) {
+            if (row < 0 || row >= (int)w->height || col < 0 || col >= (int)w->width)
+                continue;
+            largest = fmax(largest, pixel(w, x, c, row, col));
+            sum += pixel(w, x, c, row, col);
+            n++;
+        }
+    assert_true((double)most == largest);
+    assert_true(fabs(mean - sum / n) <= 0.5 + fabs(sum) * 0x1p-17);
+}
+
+static void pools_look_at_what_is_inside(void **state)
+{
+    (void)state;
+    draw d = {check_seed(), 6, 0};
+    for (int round = 0; round < 100; round++) {
+        static int16_t x[3 * 42], y[2][3 * 56], halves[1024];
+        int32_t words[1];
+        const shoali_fixed_window w = window_drawn(&d, 3);
+        draw_words(&d, 12, 3 * 42, x);
+        for (int mean = 0; mean < 2; mean++) {
+            const shoali_fixed_layer layer = {.kind = mean ? SHOALI_FIXED_AVGPOOL
+                                                           : SHOALI_FIXED_MAXPOOL,
+                                              .in = 3 * 42,
+                                              .out = 3 * w.out_height * w.out_width,
+                                              .window = w};
+            const shoali_fixed_net net = {12, 1, &layer};
+            shoali_fixed_run(&net, x, 1, y[mean], words, halves);
+        }
+        for (uint32_t i = 0; i < 3 * w.out_height * w.out_width; i++)
+            check_pool(&w, x, i, y[0][i], y[1][i]);
+    }
+}
+
 /* ---------------------------------------------------------------- cells */
 
 /* A value and how far off it may be. */
@@ -402,6 +527,8 @@ int main(int argc, char **argv)
         CHECK_TEST(transforms_stay_within_their_bounds),
         CHECK_TEST(activations_stay_near_the_curves),
         CHECK_TEST(products_are_those_of_the_matrix),
+        CHECK_TEST(convolutions_are_products_with_windows),
+        CHECK_TEST(pools_look_at_what_is_inside),
         CHECK_TEST(cells_follow_their_formulas),
         CHECK_TEST(vectors_are_as_written),
     };

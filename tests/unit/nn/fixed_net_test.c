@@ -27,6 +27,13 @@ static const fixed_case cases[] = {
     {{1, FRAMES, 10}, {"gru:out=32,k=16,direction=both", "framewise:out=6"}},
     {{1, FRAMES, 12}, {"lstm:out=18,gate=sigmoid,direction=both", "framewise:out=5", "ctc"}},
     {{1, FRAMES, 1}, {"onehot:classes=7", "lstm:out=16,k=4", "framewise:out=7"}},
+    {{3, 8, 8}, {"conv:out=6,kernel=3,pad=1", "relu", "maxpool", "flatten", "dense:out=5"}},
+    {{8, 6, 7},
+     {"circulant_conv:out=12,kernel=3,block=4,stride=2,pad=1", "tanh", "avgpool:kernel=2,ceil=on",
+      "circulant:out=6,block=2"}},
+    {{5, 7, 6}, /* blocks that channels do not fill */
+     {"circulant_conv:out=10,kernel=2,block=4,bias=off", "relu", "maxpool:kernel=3,stride=2,pad=1",
+      "conv:out=4,kernel=1", "avgpool:kernel=3", "dense:out=3"}},
 };
 
 static shoal_model *model_of(const fixed_case *c)
@@ -169,10 +176,12 @@ static void refused(const fixed_case *c, uint32_t bits, float scale, shoal_statu
 static void what_has_no_form_is_named(void **state)
 {
     (void)state;
-    const fixed_case conv = {{1, 6, 6}, {"conv:out=3,kernel=3", "flatten", "dense:out=3"}};
+    const fixed_case normed = {{1, 6, 6}, {"conv:out=3,kernel=3", "batchnorm", "dense:out=3"}};
+    const fixed_case odd = {{6, 6, 6}, {"circulant_conv:out=6,kernel=3,block=3", "dense:out=3"}};
     const fixed_case three = {{9, 1, 1}, {"circulant:out=6,block=3"}};
     const fixed_case wide = {{256, 1, 1}, {"circulant:out=256,block=128"}};
-    refused(&conv, 12, 1, SHOAL_ENOTSUP, "conv");
+    refused(&normed, 12, 1, SHOAL_ENOTSUP, "batchnorm");
+    refused(&odd, 12, 1, SHOAL_ENOTSUP, "blocks of 3");
     refused(&three, 12, 1, SHOAL_ENOTSUP, "blocks of 3");
     refused(&wide, 12, 1, SHOAL_ENOTSUP, "blocks of 128");
     refused(&cases[3], 13, 1, SHOAL_EINVAL, "13 bits");

@@ -25,6 +25,9 @@ static const text_case cases[] = {
       "gru:out=16,k=4,direction=backward", "framewise:out=6,bias=off"}},
     {{1, FRAMES, 9},
      {"gru:out=32,k=16,direction=both", "lstm:out=8,gate=sigmoid", "framewise:out=6"}},
+    {{4, 9, 8},
+     {"circulant_conv:out=8,kernel=3,block=4,pad=1", "relu", "maxpool",
+      "conv:out=3,kernel=2,stride=2", "avgpool:kernel=2,ceil=on"}},
 };
 
 static shoali_fixed_model *fixed_of(const text_case *c, uint32_t bits)
