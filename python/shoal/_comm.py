@@ -145,11 +145,11 @@ class Comm:
         dll.shoal_comm_create(C.byref(desc), C.byref(self._handle))
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._pending = {}
+        self._pending: dict = {}
         self._waiter = None
-        self._stop = []  # not empty: the waiter is to end
-        self._before_close = []  # weak methods of what lives on this communicator
-        self._after_reform = []  # as well
+        self._stop: list = []  # not empty: the waiter is to end
+        self._before_close: list = []  # weak methods of what lives on this communicator
+        self._after_reform: list = []  # as well
         self.failure = None  # the last exception about members, until the next reform
         self.life = None  # what torch_process_group tells apart by who speaks in a store
         view = self.view()
@@ -427,7 +427,7 @@ def _wait_for_all(owner, handle, stop):
             future.set_result(_stats(stats))
 
 
-_alive = weakref.WeakSet()
+_alive: weakref.WeakSet = weakref.WeakSet()
 
 
 @atexit.register

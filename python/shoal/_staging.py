@@ -93,7 +93,7 @@ class Cuda:
 # By the type of a torch.device: a device's maker.
 makers = {"cuda": Cuda}
 _lock = threading.Lock()
-_stagings = {}
+_stagings: dict = {}
 
 
 def _after_fork():

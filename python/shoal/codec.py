@@ -2,7 +2,7 @@
 """Codecs on arrays: `shoal.Codec("terngrad").encode(array)`. Needs NumPy for what it returns."""
 
 import ctypes as C
-from typing import Optional
+from typing import List, Optional
 
 from . import _abi, _buffers
 from ._errors import CorruptData
@@ -17,7 +17,7 @@ _TRAITS = {
 
 def names() -> list:
     """Every codec that this library knows."""
-    found = []
+    found: List[str] = []
     while True:
         name = text(dll.shoal_codec_row_name(len(found)))
         if not name:

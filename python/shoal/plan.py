@@ -139,7 +139,8 @@ def search(
 ) -> List[Candidate]:
     """The best configurations, best first; what options name is kept as it is."""
     desc = _predict_desc(model, cluster, recompute, options)
-    handle, found = C.c_void_p(), []
+    handle = C.c_void_p()
+    found: List[Candidate] = []
     dll.shoal_predict_search(C.byref(desc), keep, C.byref(handle))
     try:
         while dll.shoal_search_at(handle, len(found)):

@@ -3,7 +3,7 @@
 
 import itertools
 import weakref
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
@@ -236,7 +236,7 @@ def ddp(
     elif options:
         raise TypeError("options are DistributedDataParallel's: give them where it was made")
     if inner:
-        hook = torch_inside.InsideHook(model.module, comm, codec, collective, inside)
+        hook: Any = torch_inside.InsideHook(model.module, comm, codec, collective, inside)
     else:
         hook = Hook(model.module, comm, codec, collective)
     model.register_comm_hook(hook, _hook)

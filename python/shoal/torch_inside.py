@@ -39,7 +39,7 @@ class Host:
         dist.all_gather_object(names, (host_name(), backend))
         if len({kind for _, kind in names}) > 1:
             raise ValueError(f"inside= has to be the same on all ranks, not {names}")
-        hosts = {}
+        hosts: dict = {}
         for rank, (name, _) in enumerate(names):
             hosts.setdefault(name, []).append(rank)
         self.members = hosts[names[dist.get_rank()][0]]

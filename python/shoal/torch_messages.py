@@ -32,10 +32,11 @@ class Messages:
     def __init__(self, channel: Channel):
         self.channel = channel
         self._lock = threading.Lock()
-        self._sent, self._met = collections.Counter(), collections.Counter()
-        self._requests = collections.defaultdict(list)  # by tag, in the order they were made
-        self._heads = {}  # (sender, tag): number of the head that is waited for or has come
-        self._come = set()  # the (sender, tag) whose head has come and met no request
+        self._sent: collections.Counter = collections.Counter()
+        self._met: collections.Counter = collections.Counter()
+        self._requests: dict = collections.defaultdict(list)  # by tag, as they were made
+        self._heads: dict = {}  # (sender, tag): number of the head that is waited for or has come
+        self._come: set = set()  # the (sender, tag) whose head has come and met no request
 
     def _parts(self, tensor, sender, receiver, tag, number, timeout):
         """Both, from or to a known member; over when the tensor's is, which fails if the head's

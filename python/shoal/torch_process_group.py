@@ -11,7 +11,7 @@ import os
 import socket
 import time
 import weakref
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
@@ -89,7 +89,10 @@ def _split(call, whole, count, part):
     return list(whole.view(count, *part.shape))
 
 
-class ProcessGroupShoal(getattr(dist, "BackendBase", dist.ProcessGroup)):
+_Base: Any = getattr(dist, "BackendBase", dist.ProcessGroup)
+
+
+class ProcessGroupShoal(_Base):
     """Members of a communicator as a process group of PyTorch."""
 
     def __init__(self, comm: Comm, members, name: str, timeout: Optional[float] = None):

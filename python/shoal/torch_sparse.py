@@ -17,7 +17,7 @@ class SparseExchange:
     has, then as many of all ranks as the longest has. Integers travel as the bits of floats."""
 
     def __init__(self, comm: Comm, gradient: torch.Tensor, name: tuple):
-        self.result = concurrent.futures.Future()
+        self.result: concurrent.futures.Future = concurrent.futures.Future()
         self.comm, self.gradient, self.name = comm, gradient, name
         self.dims = gradient.sparse_dim()
         self.value_floats = max(1, gradient.values().shape[1:].numel())

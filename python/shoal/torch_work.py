@@ -32,7 +32,7 @@ def from_floats(floats: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 def settled(value=None) -> concurrent.futures.Future:
     """A future that is done."""
-    future = concurrent.futures.Future()
+    future: concurrent.futures.Future = concurrent.futures.Future()
     future.set_result(value)
     return future
 
@@ -41,7 +41,7 @@ def all_of(futures: Sequence[concurrent.futures.Future]) -> concurrent.futures.F
     """Done when all are; fails with the first failure."""
     if not futures:
         return settled()
-    whole = concurrent.futures.Future()
+    whole: concurrent.futures.Future = concurrent.futures.Future()
     left = [len(futures)]
 
     def one(future):
@@ -61,7 +61,7 @@ def all_of(futures: Sequence[concurrent.futures.Future]) -> concurrent.futures.F
 
 def then(future: concurrent.futures.Future, action: Callable) -> concurrent.futures.Future:
     """A future of action(), called when `future` is done well."""
-    behind = concurrent.futures.Future()
+    behind: concurrent.futures.Future = concurrent.futures.Future()
 
     def finish(done):
         try:
@@ -76,7 +76,7 @@ def then(future: concurrent.futures.Future, action: Callable) -> concurrent.futu
 
 def chain(future: concurrent.futures.Future, action: Callable) -> concurrent.futures.Future:
     """A future of the future that action() gives, called when `future` is done well."""
-    behind = concurrent.futures.Future()
+    behind: concurrent.futures.Future = concurrent.futures.Future()
 
     def copy(done):
         error = done.exception()
@@ -174,7 +174,7 @@ class FutureWork(Work):
 
 # C++ that holds a work finds its methods only as long as its Python object lives: these are the
 # newest that nobody has waited for.
-_unasked = {}
+_unasked: dict = {}
 _UNASKED_MAX = 4096
 
 

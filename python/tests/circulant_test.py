@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CirculantLinear against the dense product of its own matrix, forward and backward."""
+"""Circulant layers against the dense ones of their own matrices, forward and backward; networks
+converted to them."""
 
 import copy
 import pickle
@@ -93,6 +94,64 @@ class CirculantTest(unittest.TestCase):
             shoal.CirculantLinear(8, 8, 5000)
         with self.assertRaisesRegex(TypeError, "float64"):
             layer(torch.randn(1, 8, dtype=torch.float64))
+
+    def test_convolutions(self):
+        torch.manual_seed(3)
+        for n_in, n_out, kernel, stride, pad, k in ((8, 12, 3, 2, 1, 4), (5, 6, 2, 1, 0, 3),
+                                                    (4, 4, 1, 1, 0, 1)):  # fmt: skip
+            layer = shoal.CirculantConv2d(n_in, n_out, kernel, stride, pad, block=k)
+            taps = torch.stack([dense_of(tap, n_out, n_in) for tap in layer.weight], -1)
+            whole = taps.reshape(n_out, n_in, kernel, kernel)
+            self.assertTrue(torch.equal(whole, layer.dense()))
+            for side in (7, 6):  # of another size: memory is made anew
+                x = torch.randn(2, n_in, side, 5, requires_grad=True)
+                dense = torch.nn.functional.conv2d(x, whole, layer.bias, stride, pad)
+                y, seed = layer(x), torch.randn_like(dense)
+                self.assertTrue(torch.allclose(y, dense, atol=1e-5))
+                of = (x, layer.weight, layer.bias)
+                found = torch.autograd.grad((y * seed).sum(), of)
+                wanted = torch.autograd.grad((dense * seed).sum(), of, retain_graph=True)
+                for got, want in zip(found, wanted):
+                    self.assertTrue(torch.allclose(got, want, atol=1e-4), (n_in, kernel, k))
+            for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+                self.assertTrue(torch.equal(layer(x), other(x)))
+            before = layer.weight.detach().clone()
+            layer.project(layer.dense())
+            self.assertTrue(torch.allclose(before, layer.weight, atol=1e-6))
+        with self.assertRaises(shoal.InvalidArgument):
+            shoal.CirculantConv2d(4, 4, 3, block=5000)
+        with self.assertRaisesRegex(ValueError, "height"):
+            layer(torch.randn(4, 5, 5))
+
+    def test_whole_networks(self):
+        torch.manual_seed(4)
+        nn = torch.nn
+        net = nn.Sequential(
+            nn.Conv2d(3, 8, 3),
+            nn.ReLU(),
+            nn.Conv2d(8, 8, 3, groups=2),
+            nn.Conv2d(8, 8, 3, padding=1),
+            nn.Sequential(nn.ReLU(), nn.Flatten()),
+            nn.Linear(8 * 16, 32),
+            nn.Linear(32, 32),
+            nn.Linear(32, 10),
+        )
+        shared = net[6]
+        net.add_module("again", nn.Sequential(shared, nn.Linear(32, 10)))
+        whole, bias = net[5].weight.detach().clone(), net[5].bias.detach().clone()
+        got = shoal.convert(net, 8, 4, keep=lambda name, layer: name == "6")
+        self.assertIs(got, net)
+        kinds = [type(m).__name__ for m in net]
+        first, second = ["Conv2d", "ReLU", "Conv2d", "CirculantConv2d"], ["CirculantLinear", "Linear"]
+        self.assertEqual(kinds, [*first, "Sequential", *second, "CirculantLinear", "Sequential"])
+        self.assertIs(net.again[0], shared)
+        self.assertIs(type(net.again[1]), nn.Linear)  # the last of all gives the scores
+        self.assertTrue(torch.equal(net[5].bias, bias))
+        twin = shoal.CirculantLinear(8 * 16, 32, 8)
+        twin.project(whole)
+        self.assertTrue(torch.equal(twin.weight, net[5].weight))
+        with self.assertRaisesRegex(ValueError, "no linear"):
+            shoal.convert(nn.ReLU())
 
 
 if __name__ == "__main__":
