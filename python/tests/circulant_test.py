@@ -142,8 +142,9 @@ class CirculantTest(unittest.TestCase):
         got = shoal.convert(net, 8, 4, keep=lambda name, layer: name == "6")
         self.assertIs(got, net)
         kinds = [type(m).__name__ for m in net]
-        first, second = ["Conv2d", "ReLU", "Conv2d", "CirculantConv2d"], ["CirculantLinear", "Linear"]
-        self.assertEqual(kinds, [*first, "Sequential", *second, "CirculantLinear", "Sequential"])
+        linear = ["CirculantLinear", "Linear", "CirculantLinear"]
+        convolutions = ["Conv2d", "ReLU", "Conv2d", "CirculantConv2d"]
+        self.assertEqual(kinds, [*convolutions, "Sequential", *linear, "Sequential"])
         self.assertIs(net.again[0], shared)
         self.assertIs(type(net.again[1]), nn.Linear)  # the last of all gives the scores
         self.assertTrue(torch.equal(net[5].bias, bias))
