@@ -11,6 +11,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "http_door.h"
 #include "metrics_http.h"
 #include "shoal/aggregator.h"
 
@@ -153,14 +154,15 @@ static int run_daemon(const daemon_args *args)
     sigaction(SIGINT, &action, NULL);
     if (shoal_aggregator_create(&args->desc, &aggregator) != SHOAL_OK)
         return cli_report("aggregator");
-    const int listener = args->metrics != NULL ? metrics_listen("aggregator", args->metrics) : -1;
+    const int listener = args->metrics != NULL
+                             ? http_listen("aggregator", "--metrics", args->metrics)
+                             : -1;
     if (listener >= 0)
         metrics = metrics_http_start("aggregator", listener, NULL, aggregator_metrics_fill,
                                      aggregator);
     int code = args->metrics != NULL && metrics == NULL ? CLI_USAGE : CLI_OK;
     if (code == CLI_OK)
-        greet(args, shoal_aggregator_port(aggregator),
-              metrics != NULL ? metrics_port(listener) : 0);
+        greet(args, shoal_aggregator_port(aggregator), metrics != NULL ? http_port(listener) : 0);
     bool over = code != CLI_OK;
     while (!over && !asked_to_end)
         over = shoal_aggregator_wait(aggregator, args->once ? 1 : UINT64_MAX, LOOK_US) == SHOAL_OK;

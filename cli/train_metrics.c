@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "http_door.h"
 #include "metrics_http.h"
 #include "own_status.h"
 #include "shoal/version.h"
@@ -261,13 +262,12 @@ static void fill(void *ctx, metrics_page *page)
 
 bool train_metrics_fit(const train_metrics_options *o)
 {
-    const metrics_reach reach = o->address != NULL ? metrics_address_reach(o->address)
-                                                   : METRICS_HERE;
-    if (reach == METRICS_NOWHERE)
+    const http_reach reach = o->address != NULL ? http_address_reach(o->address) : HTTP_HERE;
+    if (reach == HTTP_NOWHERE)
         cli_usage("train", "--metrics %s: wanted [HOST:]PORT of this host", o->address);
-    if (reach == METRICS_NOWHERE)
+    if (reach == HTTP_NOWHERE)
         return false;
-    if (reach == METRICS_HERE || o->token_file != NULL)
+    if (reach == HTTP_HERE || o->token_file != NULL)
         return true;
     cli_usage("train",
               "--metrics %s can be reached from other hosts, which takes "
@@ -281,7 +281,7 @@ bool train_metrics_reserve(const train_metrics_options *o)
     char number[16];
     if (o->address == NULL)
         return true;
-    const int listener = metrics_listen("train", o->address);
+    const int listener = http_listen("train", "--metrics", o->address);
     snprintf(number, sizeof number, "%d", listener);
     return listener >= 0 && setenv("SHOAL_METRICS_FD", number, 1) == 0;
 }
@@ -291,10 +291,9 @@ static int find_listener(const train_metrics_options *o)
 {
     const char *text = getenv("SHOAL_METRICS_FD");
     int64_t number;
-    if (text != NULL && cli_parse_int(text, 3, INT32_MAX, &number) &&
-        metrics_port((int)number) != 0)
+    if (text != NULL && cli_parse_int(text, 3, INT32_MAX, &number) && http_port((int)number) != 0)
         return (int)number;
-    return metrics_listen("train", o->address);
+    return http_listen("train", "--metrics", o->address);
 }
 
 train_metrics *train_metrics_create(const train_metrics_options *options,
@@ -325,7 +324,7 @@ bool train_metrics_serve(train_metrics *m, uint32_t rank)
 
 unsigned train_metrics_port(const train_metrics *m)
 {
-    return m != NULL && m->http != NULL ? metrics_port(m->listener) : 0;
+    return m != NULL && m->http != NULL ? http_port(m->listener) : 0;
 }
 
 void train_metrics_step(train_metrics *m, uint32_t rank, const shoal_train *train,
