@@ -183,6 +183,8 @@ static int take_name(words *w, const char *word, const char *next, bool *used_ou
         return word[length] == '\0' ? 0 : refuse(w, "--%s takes no value", option->name);
     if (word[length] == '=')
         return take(w, i, word + length + 1);
+    if ((option->flags & OPTION_ARG_OPTIONAL) != 0)
+        return 0; /* without one, as "--http" in "--http 8080" */
     *used_out = true;
     return next != NULL ? take(w, i, next)
                         : refuse(w, "--%s: the value is missing; wanted %s: %s", option->name,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shoal watch: a running job as a page on the terminal, or a line each interval elsewhere. */
+/* shoal watch: a running job as a page on the terminal, or a line each interval elsewhere; with
+ * --http as a page for a browser. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "terminal.h"
 #include "watch_frame.h"
 #include "watch_history.h"
+#include "watch_page.h"
+#include "watch_pin.h"
 
 enum {
     ASK_US = 1000000, /* who has not answered by then is silent */
@@ -23,70 +26,121 @@ enum {
 typedef struct view {
     const char *place; /* NULL: whatever runs here */
     double interval_s;
-    bool ascii, bad;
+    bool ascii;
     screen *page;       /* NULL: lines */
     shoal_watch *watch; /* the last answer; several jobs if no place was named */
     watch_history history;
     watch_place at;
-    int64_t answered_ms, gone_ms; /* gone_ms: no socket since; 0: there is one */
-    char pinned[64];              /* the name behind a number, which changes when jobs end */
+    int64_t answered_ms, gone_ms;  /* gone_ms: no socket since; 0: there is one */
+    char pinned[WATCH_NAME_BYTES]; /* the name behind a number, which changes when jobs end */
 } view;
+
+typedef struct watch_args {
+    view view;
+    watch_page_options page;
+    bool http;
+    const char *word; /* behind no option */
+} watch_args;
+
+enum { KEY_HTTP = 0x100, KEY_TOKEN_FILE, KEY_TLS_CERT, KEY_TLS_KEY };
 
 static const struct argp_option options[] = {
     {"job", 'J', "JOB", 0, "This one: its name, or its number in the list", 0},
     {"interval", 'i', "SECONDS", 0, "Ask so often, 0.1 to 3600 (1)", 0},
     {"ascii", 'a', NULL, 0, "No characters beyond ASCII", 0},
+    {"http", KEY_HTTP, "HOST:PORT", OPTION_ARG_OPTIONAL,
+     "Serve a page for a browser, at a free port of this host alone or at [HOST:]PORT; its address "
+     "is printed",
+     0},
+    {"json", 'j', NULL, 0, "Print the page's address as JSON", 0},
+    {"token-file", KEY_TOKEN_FILE, "FILE", 0,
+     "Who brings the token in it may see the page (one is drawn, and is in the address)", 0},
+    {"tls-cert", KEY_TLS_CERT, "FILE", 0, "Serve the page by TLS with this certificate (PEM)", 0},
+    {"tls-key", KEY_TLS_KEY, "FILE", 0, "The certificate's key (PEM)", 0},
     {0}};
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_page(int key, char *text, watch_args *args)
 {
-    view *v = state->input;
     switch (key) {
-    case 'i':
-        if (!cli_parse_real(text, 0.1, 3600, &v->interval_s)) {
-            v->bad = true;
-            cli_refuse(state, "--interval %s: wanted seconds, from 0.1 to 3600", text);
-        }
+    case KEY_HTTP:
+        args->http = true;
+        args->page.address = text;
         return 0;
-    case 'a':
-        v->ascii = true;
+    case 'j':
+        args->page.json = true;
         return 0;
-    case 'J':
-    case ARGP_KEY_ARG:
-        if (v->place != NULL) {
-            v->bad = true;
-            cli_refuse(state, "one job at a time, not '%s' and '%s'", v->place, text);
-        }
-        v->place = text;
+    case KEY_TOKEN_FILE:
+        args->page.token_file = text;
+        return 0;
+    case KEY_TLS_CERT:
+        args->page.tls_cert = text;
+        return 0;
+    case KEY_TLS_KEY:
+        args->page.tls_key = text;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* ------------------------------------------------------------------ asking */
-
-static bool is_number(const char *text)
+/* What nobody would notice otherwise. */
+static void check(struct argp_state *state, watch_args *args)
 {
-    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+    view *v = &args->view;
+    const char *page = args->page.json                 ? "json"
+                       : args->page.token_file != NULL ? "token-file"
+                       : args->page.tls_cert != NULL   ? "tls-cert"
+                       : args->page.tls_key != NULL    ? "tls-key"
+                                                       : NULL;
+    if (!args->http && page != NULL)
+        cli_refuse(state, "--%s is the page's: it needs --http", page);
+    if (args->http && v->ascii)
+        cli_refuse(state, "--ascii is the terminal's, and --http shows a page in a browser");
+    const char **taken = !args->http ? &v->place : &args->page.address;
+    if (args->word != NULL && *taken != NULL)
+        cli_refuse(state, "one %s at a time, not '%s' and '%s'", args->http ? "address" : "job",
+                   *taken, args->word);
+    if (args->word != NULL)
+        *taken = args->word;
+    args->page.place = v->place;
+    args->page.interval_s = v->interval_s;
 }
 
-/* The third of the list is the second when the first has ended: go on by its name, if no other job
- * has it. */
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    watch_args *args = state->input;
+    view *v = &args->view;
+    switch (key) {
+    case 'i':
+        if (!cli_parse_real(text, 0.1, 3600, &v->interval_s))
+            cli_refuse(state, "--interval %s: wanted seconds, from 0.1 to 3600", text);
+        return 0;
+    case 'a':
+        v->ascii = true;
+        return 0;
+    case 'J':
+        v->place = text;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->word != NULL)
+            cli_refuse(state, "one job at a time, not '%s' and '%s'", args->word, text);
+        args->word = text;
+        return 0;
+    case ARGP_KEY_END:
+        check(state, args);
+        return 0;
+    default:
+        return parse_page(key, text, args);
+    }
+}
+
+/* ------------------------------------------------------------------ asking */
+
+/* The third of the list is the second when the first has ended. */
 static void pin(view *v)
 {
-    const char *job;
-    uint32_t by;
-    double age_s;
-    shoal_watch *same;
-    if (v->place == NULL || v->pinned[0] != '\0' || !is_number(v->place))
-        return;
-    shoal_watch_job(v->watch, &job, &by, &age_s);
-    if (shoal_watch_ask(job, ASK_US, &same) != SHOAL_OK)
-        return;
-    snprintf(v->pinned, sizeof v->pinned, "%s", job);
-    shoal_watch_close(same);
-    v->place = v->pinned;
+    if (v->pinned[0] == '\0' && watch_pin(v->place, v->watch, v->pinned))
+        v->place = v->pinned;
 }
 
 static bool is_one(const view *v)
@@ -277,35 +331,45 @@ static int show(view *v)
     return code_of(v);
 }
 
+static int show_view(view *v)
+{
+    if (ask(v) != SHOAL_OK)
+        return cli_report("watch");
+    const int code = show(v);
+    shoal_watch_close(v->watch);
+    watch_history_free(&v->history);
+    screen_free(v->page);
+    return code;
+}
+
 int cli_watch(int argc, char **argv)
 {
     static const struct argp argp = {
         options,
         parse,
-        "[JOB|SOCKET]",
+        "[JOB|SOCKET]\n--http [HOST:PORT]",
         "Watch a job that runs on this host: its ranks, who is slow and why, who is gone, how many "
         "operations end per second.\v"
         "Example: shoal watch\n"
         "         shoal watch --job resnet --interval 0.5\n"
-        "         shoal watch --job 2 | tee resnet.log\n\n"
+        "         shoal watch --job 2 | tee resnet.log\n"
+        "         shoal watch --http\n"
+        "         shoal watch --job resnet --http 127.0.0.1:8080\n\n"
         "Without JOB the only job of this user, or the list of all. On a terminal it is a page "
         "that follows the terminal's size, from 60 columns on: q or Ctrl-C ends it, arrows, PgUp "
         "and PgDn move it over the ranks, and the terminal is left as it was. Where the output is "
         "no terminal, a line each interval. It ends with the job. The exit code is that of `shoal "
         "status` for the last answer: 0 if all ranks were there, 5 if one was missing, "
-        "unresponsive or dead; 2 if there is no such job. NO_COLOR is honoured. docs/status.md "
-        "explains the columns.",
+        "unresponsive or dead; 2 if there is no such job. NO_COLOR is honoured.\n\n"
+        "With --http it shows the same in a browser, live, for all jobs of this user or for --job, "
+        "until Ctrl-C; who has the printed address may watch. Where others than this host could "
+        "reach the address, it needs --token-file, --tls-cert and --tls-key. docs/status.md "
+        "explains the columns, and the page.",
         NULL,
         NULL,
         NULL};
-    view v = {.interval_s = 1};
-    if (cli_parse(&argp, argc, argv, 0, &v) != 0 || v.bad)
+    watch_args args = {.view = {.interval_s = 1}};
+    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
-    if (ask(&v) != SHOAL_OK)
-        return cli_report("watch");
-    const int code = show(&v);
-    shoal_watch_close(v.watch);
-    watch_history_free(&v.history);
-    screen_free(v.page);
-    return code;
+    return args.http ? watch_page(&args.page) : show_view(&args.view);
 }

@@ -13,6 +13,7 @@ enum {
     NOW_LEAST = 14, /* less of it says nothing */
     NOW_MOST = 36,
     RANKS_LEAST = 3,
+    CHANGES_SHOWN = 4,
     CELL_BYTES = 96,
     TEXT_BYTES = 256
 };
@@ -41,8 +42,7 @@ static void rate_text(double per_s, char out[32])
              per_s);
 }
 
-/* "4 ranks, all running" or "4 ranks, 3 running, 1 dead" */
-static void count_states(const shoal_watch *watch, char *out, size_t bytes)
+void watch_frame_states(const shoal_watch *watch, char *out, size_t bytes)
 {
     static const char *const names[] = {"running", "missing", "unresponsive", "dead", "left"};
     uint32_t counts[5] = {0};
@@ -274,15 +274,15 @@ static unsigned put_sentences(screen *s, unsigned row, unsigned end, const shoal
         row = put_wrapped(s, row, end, SCREEN_YELLOW, note, length);
         note += length + (note[length] == '\n');
     }
-    for (uint32_t i = h->changes; i > 0 && row < end; i--)
+    const uint32_t first = h->changes > CHANGES_SHOWN ? h->changes - CHANGES_SHOWN : 0;
+    for (uint32_t i = h->changes; i > first && row < end; i--)
         row = put_wrapped(s, row, end, SCREEN_DIM, h->change[i - 1], strlen(h->change[i - 1]));
     return row;
 }
 
 /* ------------------------------------------------------------------ pages */
 
-/* Where nothing is said of any rank: why. */
-static const char *silence(const shoal_watch *watch)
+const char *watch_frame_verdict(const shoal_watch *watch)
 {
     char text[TEXT_BYTES];
     shoal_watch_rank_state r = {.size = sizeof r};
@@ -294,27 +294,26 @@ static const char *silence(const shoal_watch *watch)
             return "";
         most = r.ended > most ? r.ended : most;
     }
-    return most < SHOAL_VERDICT_STEPS ? "; too few operations to say who is slow"
-                                      : "; no straggler";
+    return most < SHOAL_VERDICT_STEPS ? "too few operations to say who is slow" : "no straggler";
 }
 
 static void put_head(screen *s, const shoal_watch *watch, const watch_history *h, double silent_s)
 {
-    const char *job;
+    const char *job, *verdict = watch_frame_verdict(watch);
     uint32_t by;
     double age_s;
     char age[32], pace[32], states[TEXT_BYTES];
     shoal_watch_job(watch, &job, &by, &age_s);
     up(age_s, age);
     rate_text(watch_history_pace(h, watch), pace);
-    count_states(watch, states, sizeof states);
+    watch_frame_states(watch, states, sizeof states);
     screen_put(s, 0, SCREEN_BOLD, "job %s", job);
     screen_put(s, 0, SCREEN_PLAIN, "  up %s  %s operations/s  (rank %u answers)", age, pace, by);
     if (silent_s > 0)
         screen_put(s, 1, SCREEN_RED, "no rank answers, for %.0f s; before: %s", silent_s, states);
     else
-        screen_put(s, 1, status_code(watch) == CLI_OK ? SCREEN_PLAIN : SCREEN_RED, "%s%s", states,
-                   silence(watch));
+        screen_put(s, 1, status_code(watch) == CLI_OK ? SCREEN_PLAIN : SCREEN_RED, "%s%s%s", states,
+                   verdict[0] != '\0' ? "; " : "", verdict);
 }
 
 /* Ranks get what the sentences leave, and these a third at least. */
@@ -407,7 +406,7 @@ void watch_frame_line(const shoal_watch *watch, const watch_history *h, char *ou
         cli_make_printable(out);
         return;
     }
-    count_states(watch, text, sizeof text);
+    watch_frame_states(watch, text, sizeof text);
     size_t used = (size_t)snprintf(out, bytes, "job %s: %s; up %.0f s", job, text, age_s);
     rate_text(h != NULL ? watch_history_pace(h, watch) : -1, pace);
     if (h != NULL && used < bytes)

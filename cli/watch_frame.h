@@ -22,5 +22,9 @@ void watch_frame_list(screen *s, const shoal_watch *first, double silent_s);
 /** "job night: 4 ranks, 3 running, 1 dead; up 312 s; 26.9 operations/s; rank 2 (c) is dead ...", as
  * much as fits; what a terminal would obey is '?'. h NULL: no rate. */
 void watch_frame_line(const shoal_watch *watch, const watch_history *h, char *out, size_t bytes);
+/** "4 ranks, all running" or "4 ranks, 3 running, 1 dead" */
+void watch_frame_states(const shoal_watch *watch, char *out, size_t bytes);
+/** Where nothing is said of any rank: why ("no straggler"). Else "". */
+const char *watch_frame_verdict(const shoal_watch *watch);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "shoal/watch.h"
 
-enum { WATCH_SAMPLES = 120, WATCH_CHANGES = 4, WATCH_CHANGE_BYTES = 160 };
+enum { WATCH_SAMPLES = 120, WATCH_CHANGES = 32, WATCH_CHANGE_BYTES = 160 };
 
 typedef struct watch_ranks watch_ranks; /* one rank's samples */
 

@@ -122,6 +122,9 @@ def option_line(option):
     parts = []
     for part in option.split(", "):
         name, equals, value = part.partition("=")
+        if name.endswith("["):  # --http[=HOST:PORT]: the value may be left out
+            parts.append(f"\\fB{roff(name[:-1])}\\fR[={chr(92)}fI{roff(value[:-1])}\\fR]")
+            continue
         parts.append(f"\\fB{roff(name)}\\fR" + (f"={chr(92)}fI{roff(value)}\\fR" if equals else ""))
     return ", ".join(parts)
 

@@ -27,8 +27,9 @@ TEXT_MOST = 2000  # of an answer, whatever was typed
 class Option:
     """A line of --help."""
 
-    def __init__(self, name, arg, text):
+    def __init__(self, name, arg, text, optional=False):
         self.name, self.arg, self.text = name, arg, text
+        self.optional = optional  # its value may be left out
         self.repeats = "repeat" in text
         self.kind = flags_verbs.kind_of(self)
 
@@ -41,9 +42,10 @@ def options_of(words):
     said = shoal.run(*words, "--help", env={"ARGP_HELP_FMT": "rmargin=100000"}).stdout
     found = []
     for line in said.splitlines():
-        m = re.match(r" +(?:-., +)?--([a-z0-9-]+)(?:=(\S+(?: \S+)*?))?(?:  +(.*))?$", line)
+        m = re.match(r" +(?:-., +)?--([a-z0-9-]+)(\[)?(?:=(\S+(?: \S+)*?)\]?)?(?:  +(.*))?$",
+                     line)  # fmt: skip
         if m and m[1] not in ("help", "usage"):
-            found.append([m[1], m[2], m[3] or ""])
+            found.append([m[1], m[3], m[4] or "", m[2] is not None])
         elif found and line.startswith(" " * 16):  # behind a long placeholder
             found[-1][2] += line
     return [Option(*f) for f in found]

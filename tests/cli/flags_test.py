@@ -47,7 +47,8 @@ def cases_of(verb, options, draw):
         yield Case(verb, option, [flag + b"=", *base], "empty", names=[flag])
         longest = (flag + b"=").ljust(WORD, b"x")
         yield Case(verb, option, [longest, *base], "as long as can be", names=[flag])
-        yield Case(verb, option, [flag], "without a value", names=[flag])
+        if not option.optional:
+            yield Case(verb, option, [flag], "without a value", names=[flag])
         twice = [flag + b"=1", flag + b"=2", *base]
         if option.repeats:
             yield Case(verb, option, twice, "twice", refused=False)

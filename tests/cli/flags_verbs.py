@@ -35,6 +35,7 @@ BESIDE = {
     ("predict", "objective"): ([b"--search"], "plan"),
     ("predict", "plan"): ([], "model"),
     ("train", "metrics-token-file"): ([b"--metrics=0"], "metrics"),
+    ("watch", "token-file"): ([b"--http=0"], "http"),
 }
 # Paths that stand for themselves, behind a verb.
 BARE = {("model",): [b"show", None], ("data", "text"): [b"--out=made", None]}
@@ -116,6 +117,15 @@ def texts(folder):
     assert done.returncode == 0, done.stderr
 
 
+def pem(path):
+    """What looks like a certificate and like a key, beside which the other one is tried."""
+    with open(path, "w", encoding="ascii") as f:
+        f.write("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n")
+    os.chmod(path, 0o600)
+    for name, other in (("tls-cert", b"--tls-key="), ("tls-key", b"--tls-cert=")):
+        BESIDE["watch", name] = [b"--http=0", other + os.fsencode(path)], "http"
+
+
 def prepare(top):
     """Make what the bases read, and the bases: words and the code they end with."""
     digits, seq = os.path.join(top, "digits"), os.path.join(top, "seq")
@@ -129,6 +139,7 @@ def prepare(top):
     with open(libsvm, "w", encoding="ascii") as f:
         f.writelines(f"{n % 2} {n + 1}:0.5\n" for n in range(40))
     texts(os.path.join(top, "text"))
+    pem(os.path.join(top, "key.pem"))
     done = shoal.run("train", "--model", "mlp-small", "--data", digits, "--steps", 14,
                      "--epochs", 9, "--batch", 8, "--workers", 2, "--no-eval", "--quiet",
                      "--out", f"{top}/pair")
