@@ -33,7 +33,7 @@ typedef struct job {
     job_rate rate[RATES_MOST]; /* the oldest first */
     size_t rates;
     int64_t first_ms, answered_ms, gone_ms; /* gone_ms: no socket since; 0: there is one */
-    bool found;                             /* in this round */
+    bool found, answered;                   /* in the last round */
 } job;
 
 struct watch_jobs {
@@ -213,6 +213,7 @@ static bool keep(job *j, const shoal_watch *watch, int64_t now_ms)
     json_decref(j->told);
     j->told = told;
     j->answered_ms = now_ms;
+    j->answered = true;
     return true;
 }
 
@@ -221,7 +222,7 @@ bool watch_jobs_take(watch_jobs *jobs, const shoal_watch *first, int64_t now_ms)
     bool kept = true;
     jobs->began_ms = jobs->began_ms != 0 ? jobs->began_ms : now_ms;
     for (size_t i = 0; i < jobs->count; i++)
-        jobs->job[i]->found = false;
+        jobs->job[i]->found = jobs->job[i]->answered = false;
     for (const shoal_watch *watch = first; watch != NULL; watch = shoal_watch_next(watch)) {
         const char *name;
         uint32_t by;
@@ -246,9 +247,11 @@ bool watch_jobs_take(watch_jobs *jobs, const shoal_watch *first, int64_t now_ms)
 
 void watch_jobs_silent(watch_jobs *jobs, int64_t now_ms)
 {
-    for (size_t i = 0; i < jobs->count; i++)
+    for (size_t i = 0; i < jobs->count; i++) {
+        jobs->job[i]->answered = false;
         if (!is_over(jobs->job[i], now_ms))
             jobs->job[i]->gone_ms = 0;
+    }
 }
 
 /* ------------------------------------------------------------------ what is shown */
@@ -278,7 +281,8 @@ static const char *state_of(const job *j, int64_t now_ms)
         return "over";
     if (j->gone_ms != 0)
         return "meeting";
-    return j->answered_ms != 0 && now_ms - j->answered_ms <= GONE_MS ? "running" : "silent";
+    return j->answered || (j->answered_ms != 0 && now_ms - j->answered_ms <= GONE_MS) ? "running"
+                                                                                      : "silent";
 }
 
 static json_t *object(const watch_jobs *jobs, const job *j, int64_t now_ms)
