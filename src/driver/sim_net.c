@@ -26,7 +26,7 @@ typedef struct coflow {
 } coflow;
 
 struct shoali_links {
-    shoali_share share;
+    shoali_sharing share;
     uint64_t *carried;
     coflow *flows; /* by number: what sim_share and the heap know it by */
     uint32_t capacity, free;

@@ -47,9 +47,9 @@ struct shoali_share_flow {
     double rate; /* -1: none yet */
 };
 
-shoal_status shoali_share_init(shoali_share *share, const double *capacity, uint32_t links)
+shoal_status shoali_share_init(shoali_sharing *share, const double *capacity, uint32_t links)
 {
-    *share = (shoali_share){.link_count = links};
+    *share = (shoali_sharing){.link_count = links};
     share->links = shoali_alloc_array(links, sizeof *share->links);
     share->affected = shoali_alloc_array(links, sizeof *share->affected);
     if (share->links == NULL || share->affected == NULL ||
@@ -64,7 +64,7 @@ shoal_status shoali_share_init(shoali_share *share, const double *capacity, uint
     return SHOAL_OK;
 }
 
-void shoali_share_fini(shoali_share *share)
+void shoali_share_fini(shoali_sharing *share)
 {
     for (uint32_t i = 0; share->links != NULL && i < share->link_count; i++)
         shoali_free(share->links[i].users);
@@ -76,7 +76,7 @@ void shoali_share_fini(shoali_share *share)
     shoali_free(share->cap);
     shoali_free(share->affected);
     shoali_free(share->changed);
-    *share = (shoali_share){0};
+    *share = (shoali_sharing){0};
 }
 
 /* ---------------------------------------------------------------- what may have changed */
@@ -89,20 +89,20 @@ static uint64_t key_of(double level)
     return key;
 }
 
-static void look_at(shoali_share *share, uint32_t link, double level)
+static void look_at(shoali_sharing *share, uint32_t link, double level)
 {
     shoali_heap_set(&share->due, link, key_of(level), link);
 }
 
 /* Not later than at this level. */
-static void look_by(shoali_share *share, uint32_t link, double level)
+static void look_by(shoali_sharing *share, uint32_t link, double level)
 {
     const shoali_heap *due = &share->due;
     if (due->place[link] > 0 && due->entries[due->place[link] - 1].key > key_of(level))
         look_at(share, link, level);
 }
 
-static void list(shoali_share *share, uint32_t flow)
+static void list(shoali_sharing *share, uint32_t flow)
 {
     if (!share->flows[flow].listed)
         share->changed[share->changed_count++] = flow;
@@ -110,7 +110,7 @@ static void list(shoali_share *share, uint32_t flow)
 }
 
 /* The lowest known level on a flow's way; a calm one equal to what it was before is the lowest. */
-static double lowest(const shoali_share *share, const shoali_share_flow *flow, double before)
+static double lowest(const shoali_sharing *share, const shoali_share_flow *flow, double before)
 {
     double cap = INFINITY;
     for (uint32_t i = 0; i < flow->load_count && cap > before; i++) {
@@ -123,7 +123,7 @@ static double lowest(const shoali_share *share, const shoali_share_flow *flow, d
 
 /* A flow is no longer held back at the old level of a link: others on its way may fill earlier, but
  * not below that level. */
-static void loosen(shoali_share *share, uint32_t number, double before)
+static void loosen(shoali_sharing *share, uint32_t number, double before)
 {
     const shoali_share_flow *flow = &share->flows[number];
     share->cap[number] = lowest(share, flow, before);
@@ -135,7 +135,7 @@ static void loosen(shoali_share *share, uint32_t number, double before)
 }
 
 /* A link may be full at another level than before, and at none below this. */
-static void affect(shoali_share *share, uint32_t number, double level, bool guessed)
+static void affect(shoali_sharing *share, uint32_t number, double level, bool guessed)
 {
     shoali_share_link *link = &share->links[number];
     if (link->state != CALM)
@@ -153,7 +153,7 @@ static void affect(shoali_share *share, uint32_t number, double level, bool gues
 
 /* ---------------------------------------------------------------- coming and going */
 
-static bool grow_flows(shoali_share *share, uint32_t need)
+static bool grow_flows(shoali_sharing *share, uint32_t need)
 {
     uint32_t old = share->flow_capacity, room = old > 0 ? old : 16;
     while (room < need)
@@ -189,7 +189,8 @@ static bool grow_link(shoali_share_link *link)
 }
 
 /* All memory that add needs, so that it fails before it changes anything. */
-static bool reserve(shoali_share *share, uint32_t number, const shoali_load *loads, uint32_t count)
+static bool reserve(shoali_sharing *share, uint32_t number, const shoali_load *loads,
+                    uint32_t count)
 {
     if (!grow_flows(share, number + 1))
         return false;
@@ -205,7 +206,7 @@ static bool reserve(shoali_share *share, uint32_t number, const shoali_load *loa
     return flow->room >= count;
 }
 
-shoal_status shoali_share_add(shoali_share *share, uint32_t number, const shoali_load *loads,
+shoal_status shoali_share_add(shoali_sharing *share, uint32_t number, const shoali_load *loads,
                               uint32_t count)
 {
     uint64_t peak = 0;
@@ -231,7 +232,7 @@ shoal_status shoali_share_add(shoali_share *share, uint32_t number, const shoali
     return SHOAL_OK;
 }
 
-void shoali_share_remove(shoali_share *share, uint32_t number)
+void shoali_share_remove(shoali_sharing *share, uint32_t number)
 {
     shoali_share_flow *flow = &share->flows[number];
     for (uint32_t i = 0; i < flow->load_count; i++) {
@@ -245,7 +246,7 @@ void shoali_share_remove(shoali_share *share, uint32_t number)
     flow->present = false;
 }
 
-void shoali_share_resize(shoali_share *share, uint32_t link, double capacity)
+void shoali_share_resize(shoali_sharing *share, uint32_t link, double capacity)
 {
     share->links[link].capacity = capacity;
     affect(share, link, 0, false);
@@ -256,7 +257,7 @@ void shoali_share_resize(shoali_share *share, uint32_t link, double capacity)
 /* The level at which a link is full, its flows held back by what is known of other links. Each pass
  * goes on from the last one's level, with the flows that this has not held back, so it only rises.
  */
-static double fill(const shoali_share *share, const shoali_share_link *link)
+static double fill(const shoali_sharing *share, const shoali_share_link *link)
 {
     double level = 0;
     for (uint32_t held = 0, before = UINT32_MAX;; before = held) {
@@ -280,7 +281,7 @@ static double fill(const shoali_share *share, const shoali_share_link *link)
 /* The link is full at this level, and holds back what nothing below has held back. Links that see
  * a flow take less than before are full at their old level or later; those that see it take more
  * have been affected when its old level was passed. */
-static void freeze(shoali_share *share, uint32_t number, double level)
+static void freeze(shoali_sharing *share, uint32_t number, double level)
 {
     shoali_share_link *link = &share->links[number];
     for (uint32_t i = 0; i < link->count; i++) {
@@ -303,7 +304,7 @@ static void freeze(shoali_share *share, uint32_t number, double level)
 
 /* The link is not full at its old level: its flows go on, and reach others that did not see them.
  */
-static void release(shoali_share *share, uint32_t number)
+static void release(shoali_sharing *share, uint32_t number)
 {
     shoali_share_link *link = &share->links[number];
     link->state = RELEASED;
@@ -323,7 +324,7 @@ static void release(shoali_share *share, uint32_t number)
 }
 
 /* One look at the link that may be full next; false: no affected link will ever be full. */
-static bool step(shoali_share *share)
+static bool step(shoali_sharing *share)
 {
     const shoali_heap_entry *first = shoali_heap_first(&share->due);
     if (first == NULL || first->key == key_of(INFINITY))
@@ -346,7 +347,7 @@ static bool step(shoali_share *share)
     return true;
 }
 
-uint32_t shoali_share_solve(shoali_share *share, const uint32_t **flows_out)
+uint32_t shoali_share_solve(shoali_sharing *share, const uint32_t **flows_out)
 {
     uint32_t kept = 0;
     while (step(share))
@@ -372,7 +373,7 @@ uint32_t shoali_share_solve(shoali_share *share, const uint32_t **flows_out)
     return kept;
 }
 
-double shoali_share_rate(const shoali_share *share, uint32_t flow)
+double shoali_share_rate(const shoali_sharing *share, uint32_t flow)
 {
     return share->flows[flow].rate;
 }

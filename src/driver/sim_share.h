@@ -23,7 +23,7 @@ typedef struct shoali_share_link shoali_share_link;
 typedef struct shoali_share_flow shoali_share_flow;
 
 /** Zero bytes until init. */
-typedef struct shoali_share {
+typedef struct shoali_sharing {
     shoali_share_link *links;
     shoali_share_flow *flows; /* by the caller's number */
     double *cap;              /* by flow: the lowest level on its way that is known */
@@ -33,21 +33,21 @@ typedef struct shoali_share {
     uint32_t affected_count;
     uint32_t *changed; /* flows whose rate may be another since the last solve */
     uint32_t changed_count;
-} shoali_share;
+} shoali_sharing;
 
 /** capacity[i] >= 0: rate of link i; 0 stops everything on it. */
-SHOAL_MUST_USE shoal_status shoali_share_init(shoali_share *share, const double *capacity,
+SHOAL_MUST_USE shoal_status shoali_share_init(shoali_sharing *share, const double *capacity,
                                               uint32_t links);
-void shoali_share_fini(shoali_share *share);
+void shoali_share_fini(shoali_sharing *share);
 
 /** A coflow under a number of the caller's choice, used again only after remove. At least one load
  * has bytes; one entry a link at most. Numbers should be small: they index arrays. */
-SHOAL_MUST_USE shoal_status shoali_share_add(shoali_share *share, uint32_t flow,
+SHOAL_MUST_USE shoal_status shoali_share_add(shoali_sharing *share, uint32_t flow,
                                              const shoali_load *loads, uint32_t count);
-void shoali_share_remove(shoali_share *share, uint32_t flow);
+void shoali_share_remove(shoali_sharing *share, uint32_t flow);
 
 /** A link's rate is another one from now on. */
-void shoali_share_resize(shoali_share *share, uint32_t link, double capacity);
+void shoali_share_resize(shoali_sharing *share, uint32_t link, double capacity);
 
 /**
  * Bring all rates up to date.
@@ -55,8 +55,8 @@ void shoali_share_resize(shoali_share *share, uint32_t link, double capacity);
  *        valid until the next call. Those that were removed meanwhile are not there.
  * @return how many
  */
-uint32_t shoali_share_solve(shoali_share *share, const uint32_t **flows_out);
+uint32_t shoali_share_solve(shoali_sharing *share, const uint32_t **flows_out);
 /** Rate of a flow on its most loaded link, as of the last solve. */
-double shoali_share_rate(const shoali_share *share, uint32_t flow);
+double shoali_share_rate(const shoali_sharing *share, uint32_t flow);
 
 #endif

@@ -13,7 +13,7 @@ enum { LINKS = 24, FLOWS = 40 };
 
 /* What has been added, kept a second time. */
 typedef struct world {
-    shoali_share share;
+    shoali_sharing share;
     double capacity[LINKS], weights[FLOWS][LINKS], told[FLOWS];
     bool present[FLOWS];
     shoali_rng rng;
@@ -121,7 +121,7 @@ static void a_dead_link_stops_what_is_on_it_and_nothing_else(void **state)
     const double capacity[] = {0, 4};
     const shoali_load both[] = {{0, 10}, {1, 10}}, one = {1, 10};
     const uint32_t *changed;
-    shoali_share share;
+    shoali_sharing share;
     assert_ok(shoali_share_init(&share, capacity, 2));
     assert_ok(shoali_share_add(&share, 3, both, 2));
     assert_ok(shoali_share_add(&share, 5, &one, 1));
@@ -139,7 +139,7 @@ static void no_memory_changes_nothing(void **state)
     const double capacity[] = {1};
     const shoali_load load = {0, 10};
     const uint32_t *changed;
-    shoali_share share;
+    shoali_sharing share;
     shoal_status status = SHOAL_ENOMEM;
     assert_ok(shoali_share_init(&share, capacity, 1));
     for (size_t k = 1; status != SHOAL_OK; k++) {
