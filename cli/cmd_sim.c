@@ -2,6 +2,7 @@
 /* shoal sim: a whole job in virtual time. */
 #include <argp.h>
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ enum {
     KEY_LR,
     KEY_OPTIMIZER,
     KEY_SCHEDULE,
-    KEY_NO_EVAL
+    KEY_NO_EVAL,
+    KEY_TRACE
 };
 enum { MIXING_ELEMS = 64, MIXING_ITERATIONS = 96, MIXING_WORKERS_MAX = 128 };
 
@@ -39,6 +41,8 @@ typedef struct sim_args {
     shoal_tensor one;       /* --params */
     shoal_train_desc train; /* without data: there is nothing to train */
     const char *pictures;
+    shoal_sim_files files;
+    json_t *given; /* for run.json: options by name */
     bool json, no_mixing;
 } sim_args;
 
@@ -78,7 +82,12 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "What it tells:", 4},
     {"json", 'j', NULL, 0, "Everything as one JSON object", 4},
     {"pictures", KEY_PICTURES, "DIR", 0, "SVG files: iterations, loss, waits", 4},
-    {"timeline", KEY_TIMELINE, "FILE", 0, "For Perfetto or chrome://tracing", 4},
+    {"out", 'o', "DIR", 0,
+     "A run folder as of shoal train --out, for shoal report, runs: docs/run-folders.md", 4},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "Who did what when, as of shoal train --trace, for Perfetto: docs/trace.md", 4},
+    {"timeline", KEY_TIMELINE, "FILE", 0,
+     "Workers and operations of any protocol, for Perfetto or chrome://tracing", 4},
     {"log", KEY_LOG, "FILE", 0, "A line for every event of every machine", 4},
     {"no-mixing", KEY_NO_MIXING, NULL, 0, "Do not measure the spectral gap (a second, small run)",
      4},
@@ -145,6 +154,10 @@ static const char **text_of(sim_args *args, int key)
         return &args->desc.log;
     case KEY_PICTURES:
         return &args->pictures;
+    case 'o':
+        return &args->files.out;
+    case KEY_TRACE:
+        return &args->files.trace;
     case 'd':
         return &args->train.data;
     case KEY_OPTIMIZER:
@@ -156,10 +169,35 @@ static const char **text_of(sim_args *args, int key)
     }
 }
 
+/* What says what is simulated, and not where it is told; no path is relative to this folder. */
+static void keep_option(sim_args *args, int key, const char *text)
+{
+    static const int others[] = {'o', 'j', KEY_TRACE, KEY_TIMELINE, KEY_LOG, KEY_PICTURES};
+    const struct argp_option *option = options;
+    char *whole = NULL;
+    while (option->name != NULL || option->group != 0) {
+        if (option->name != NULL && option->key == key)
+            break;
+        option++;
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (key == others[i])
+            return;
+    if (option->name == NULL)
+        return;
+    if (text != NULL && (key == 'd' || key == KEY_CLUSTER))
+        whole = realpath(text, NULL);
+    args->given = args->given != NULL ? args->given : json_object();
+    json_object_set_new(args->given, option->name,
+                        text == NULL ? json_true() : json_string(whole != NULL ? whole : text));
+    free(whole);
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     sim_args *args = state->input;
     const char **field = text_of(args, key);
+    keep_option(args, key, text);
     if (field != NULL) {
         *field = text;
         return 0;
@@ -272,6 +310,28 @@ static uint32_t count_workers(const shoal_sim *sim)
     return workers;
 }
 
+static void print_text(const sim_args *args, const sim_report *report)
+{
+    sim_print_text(report);
+    if (args->files.out != NULL)
+        printf("\n%s: metrics and events of all workers, in virtual time%s\n", args->files.out,
+               args->train.data == NULL && args->desc.problem == NULL ? "; a cost has no losses"
+                                                                      : "");
+}
+
+/* Files in the form of a real run's, if any are asked for. */
+static shoal_status keep(const sim_args *args, shoal_sim *sim)
+{
+    shoal_sim_files files = args->files;
+    if (files.out == NULL && files.trace == NULL)
+        return SHOAL_OK;
+    char *text = args->given != NULL ? json_dumps(args->given, JSON_COMPACT) : NULL;
+    files.options = text;
+    const shoal_status status = shoal_sim_keep(sim, &files);
+    free(text);
+    return status;
+}
+
 static int run(const sim_args *args, shoal_sim *sim)
 {
     char error[1024] = "";
@@ -294,7 +354,7 @@ static int run(const sim_args *args, shoal_sim *sim)
     if (args->json && sim_print_json(&report) != CLI_OK)
         code = CLI_FAILED;
     else if (!args->json)
-        sim_print_text(&report);
+        print_text(args, &report);
     if (status != SHOAL_OK)
         fprintf(stderr, "shoal sim: %s\n", error);
     return code;
@@ -329,6 +389,10 @@ static const char *contradiction(const sim_args *args)
                "add --data";
     if (t->data != NULL && (args->desc.problem != NULL || args->one.count > 0))
         return "--data brings real gradients: without --problem and --params";
+    if (args->files.out != NULL && args->files.out[0] == '\0')
+        return "--out: the name of a folder is empty";
+    if (args->files.trace != NULL && args->files.trace[0] == '\0')
+        return "--trace: the name of a file is empty";
     if (args->desc.iterations > 0 && t->epochs > 0)
         return "either --iterations or --epochs says how long";
     return NULL;
@@ -349,11 +413,15 @@ int cli_sim(int argc, char **argv)
         "  shoal data digits --out digits\n"
         "  shoal sim --data digits --model lenet --epochs 2 --workers 8 --sync diloco:every=32 \\\n"
         "    --network links:rate=100mbit --compute fixed:ms=50 --pictures diloco\n\n"
+        "The same as a run folder, beside a real one\n\n"
+        "  shoal sim --workers 4 --compute fixed:ms=20 --out runs/sim\n"
+        "  shoal report runs/real runs/sim\n\n"
         "Times are virtual; the same arguments give the same run, bit for bit.",
         progress_children,
         NULL,
         NULL};
     sim_args args = {.desc = SHOAL_SIM_DESC_INIT,
+                     .files = SHOAL_SIM_FILES_INIT,
                      .one = {.key = 1, .lr_scale = 1},
                      .train = SHOAL_TRAIN_DESC_INIT};
     shoal_sim *sim;
@@ -367,9 +435,13 @@ int cli_sim(int argc, char **argv)
         args.desc.tensors = &args.one;
         args.desc.tensor_count = 1;
     }
-    if (create(&args, &sim) != SHOAL_OK)
-        return cli_report("sim");
-    int code = run(&args, sim);
-    shoal_sim_destroy(sim);
+    int code;
+    if (create(&args, &sim) != SHOAL_OK) {
+        code = cli_report("sim");
+    } else {
+        code = keep(&args, sim) == SHOAL_OK ? run(&args, sim) : cli_report("sim");
+        shoal_sim_destroy(sim);
+    }
+    json_decref(args.given);
     return code;
 }

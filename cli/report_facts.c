@@ -123,6 +123,8 @@ static json_t *totals_of(const report_run *run)
     answer_set_count(one, "last_step", last);
     answer_set_count(one, "skipped", skipped);
     answer_set_number(one, "seconds", seconds);
+    if (!(sum[REPORT_SAMPLES] > 0)) /* of a simulation of times alone */
+        sum[REPORT_SAMPLES] = (double)NAN;
     answer_set_number(one, "samples", sum[REPORT_SAMPLES]);
     answer_set_number(one, "samples_per_s", sum[REPORT_SAMPLES] / seconds);
     answer_set_number(one, "step_ms", sum[REPORT_STEP_US] / steps * 1e-3);
@@ -212,6 +214,8 @@ static void note_missing(report_run *run, const json_t *totals, const json_t *co
                     text_of(run->look, "text"));
     else if (!run->ended && lines > 0)
         report_note(run, "the run has no end: it was stopped, or ended by force");
+    if (json_is_true(json_object_get(run->look, "simulated")))
+        return; /* it has neither connections nor, of times alone, losses */
     if (json_array_size(run->epochs) == 0 && lines > 0)
         report_note(run, "no epoch has ended: there is no accuracy");
     if (sent > 0 && json_array_size(codecs) == 0)

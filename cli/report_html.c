@@ -43,6 +43,11 @@ static void term_number(FILE *out, const char *name, double value, const char *f
     term(out, name, text);
 }
 
+static bool is_simulated(const json_t *facts)
+{
+    return json_is_true(json_object_get(facts, "simulated"));
+}
+
 /* ---------------------------------------------------------------- what ran */
 
 static void put_word(FILE *out, const char *name, const char *value)
@@ -58,11 +63,11 @@ static void put_word(FILE *out, const char *name, const char *value)
 }
 
 /* All options are in run.json; values of exported variables are kept nowhere. */
-static void put_command(FILE *out, json_t *options)
+static void put_command(FILE *out, json_t *options, bool simulated)
 {
     const char *name;
     json_t *value;
-    fputs("<dt>command</dt><dd><code>shoal train", out);
+    fprintf(out, "<dt>command</dt><dd><code>shoal %s", simulated ? "sim" : "train");
     json_object_foreach(options, name, value)
     {
         size_t i;
@@ -74,7 +79,7 @@ static void put_command(FILE *out, json_t *options)
         json_array_foreach(value, i, one) if (json_is_string(one))
             put_word(out, name, json_string_value(one));
     }
-    fputs("</code> (with all defaults)</dd>\n", out);
+    fprintf(out, "</code>%s</dd>\n", simulated ? "" : " (with all defaults)");
 }
 
 static void put_data(FILE *out, const json_t *run)
@@ -98,7 +103,9 @@ static void put_about(FILE *out, const json_t *facts)
     const json_t *model = json_object_get(run, "model"), *cluster = json_object_get(run, "cluster");
     fputs("<dl>\n", out);
     term(out, "state", report_text(facts, "state"));
-    term(out, "begun", report_text(facts, "began"));
+    term(out, "clock",
+         is_simulated(facts) ? "virtual, from 0 on: shoal sim wrote it, nothing was measured" : "");
+    term(out, "begun", is_simulated(facts) ? "" : report_text(facts, "began"));
     term(out, "shoal", report_text(run, "shoal"));
     term(out, "model", report_text(facts, "model"));
     term_number(out, "parameters", report_number(model, "params"), "%.0f");
@@ -113,7 +120,7 @@ static void put_about(FILE *out, const json_t *facts)
     term(out, "resumed from", report_text(run, "resumed"));
     term(out, "started with", report_text(run, "start"));
     if (json_is_object(json_object_get(run, "options")))
-        put_command(out, json_object_get(run, "options"));
+        put_command(out, json_object_get(run, "options"), is_simulated(facts));
     term(out, "goes on by", report_text(facts, "command"));
     fputs("</dl>\n", out);
 }
@@ -248,6 +255,10 @@ static void put_run(FILE *out, size_t number, json_t *facts)
     fprintf(out, "<section class=\"run\" aria-labelledby=\"%s-run\">\n", id);
     head(out, "h2", id, "run", report_text(facts, "folder"));
     head(out, "h3", id, "verdict", "Who was slow");
+    if (is_simulated(facts))
+        fputs("<p>This run is simulated: its times are virtual, its links and workers are as they "
+              "were described.</p>\n",
+              out);
     put_verdict(out, facts);
     put_figures(out, facts);
     if (json_array_size(json_object_get(facts, "notes")) > 0) {
@@ -259,6 +270,8 @@ static void put_run(FILE *out, size_t number, json_t *facts)
     if (json_array_size(json_object_get(facts, "loss_points")) > 0) {
         head(out, "h3", id, "curves", "Loss and accuracy");
         put_curves(out, id, alone);
+    }
+    if (json_array_size(json_object_get(facts, "step_ms_points")) > 0) {
         head(out, "h3", id, "time", "Where the time of a step went");
         fputs("<div class=\"pictures\">\n", out);
         report_draw_parts(out, id, facts);
@@ -280,8 +293,8 @@ static void put_run(FILE *out, size_t number, json_t *facts)
 /* A row of the comparison: what is deep in the facts lies flat in it. */
 static json_t *flat_of(const json_t *facts)
 {
-    static const char *const totals[] = {"seconds", "samples_per_s", "step_ms", "wait_share",
-                                         "sent_bytes_per_step"};
+    static const char *const totals[] = {"seconds",    "samples_per_s", "step_ms",
+                                         "compute_ms", "wait_share",    "sent_bytes_per_step"};
     static const char *const own[] = {"folder", "state",   "model", "sync", "collective",
                                       "codec",  "workers", "step",  "loss", "test_accuracy"};
     json_t *row = json_object();
@@ -292,6 +305,7 @@ static json_t *flat_of(const json_t *facts)
     for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++)
         json_object_set(row, totals[i],
                         json_object_get(json_object_get(facts, "totals"), totals[i]));
+    json_object_set_new(row, "clock", json_string(is_simulated(facts) ? "virtual" : "real"));
     json_object_set(row, "verdict", json_object_get(slow != NULL ? slow : verdict, "text"));
     return row;
 }
@@ -301,6 +315,7 @@ static void compare(FILE *out, json_t *runs)
     static const report_column columns[] = {
         {"run", "folder", 0, NULL},
         {"state", "state", 0, NULL},
+        {"clock", "clock", 0, NULL},
         {"model", "model", 0, NULL},
         {"protocol", "sync", 0, NULL},
         {"collective", "collective", 0, NULL},
@@ -312,6 +327,7 @@ static void compare(FILE *out, json_t *runs)
         {"seconds", "seconds", 0, "%.2f"},
         {"samples/s", "samples_per_s", 0, "%.1f"},
         {"step, ms", "step_ms", 0, "%.3f"},
+        {"computing, ms", "compute_ms", 0, "%.3f"},
         {"waiting, %", "wait_share", 100, "%.1f"},
         {"bytes per step and rank", "sent_bytes_per_step", 0, "%.0f"},
         {"who was slow", "verdict", 0, NULL}};

@@ -118,6 +118,7 @@ json_t *runs_object(const char *dir, const shoal_run_look *look)
     answer_set_number(run, "loss", s.loss);
     answer_set_number(run, "test_accuracy", s.accuracy);
     answer_set_count(run, "resumes_from", s.resumes_from);
+    answer_set_bool(run, "simulated", s.simulated);
     answer_set(run, "checkpoints", checkpoints_of(look, s.checkpoints));
     answer_set(run, "command", command(dir, look, &s));
     return run;
@@ -233,13 +234,19 @@ void runs_table(const json_t *runs)
 
 static void print_what(const json_t *run)
 {
-    if (text_of(run, "model")[0] == '\0')
+    if (json_is_true(json_object_get(run, "simulated")))
+        puts("  clock        virtual: shoal sim wrote it");
+    if (text_of(run, "sync")[0] == '\0')
         return;
-    printf("  model        %s\n  data         %s\n", text_of(run, "model"), text_of(run, "data"));
+    if (text_of(run, "model")[0] != '\0')
+        printf("  model        %s\n", text_of(run, "model"));
+    if (text_of(run, "data")[0] != '\0')
+        printf("  data         %s\n", text_of(run, "data"));
     printf("  exchange     %s, %s, %s", text_of(run, "sync"), text_of(run, "collective"),
            text_of(run, "codec"));
     printf("; %" PRId64 " workers\n", (int64_t)count_of(run, "workers"));
-    printf("  begun        %s\n", text_of(run, "began"));
+    if (!json_is_true(json_object_get(run, "simulated")))
+        printf("  begun        %s\n", text_of(run, "began"));
 }
 
 static void print_done(const json_t *run)

@@ -120,6 +120,14 @@ static bool has_run_file(const char *folder)
            access(path, F_OK) == 0;
 }
 
+static bool is_simulated(const shoal_run *run)
+{
+    json_t *all = json_loads(shoal_run_json(run), 0, NULL);
+    const bool simulated = json_is_string(json_object_get(all, "clock"));
+    json_decref(all);
+    return simulated;
+}
+
 int train_kept_restore(train_kept *kept, const char *resume, train_take take, void *args)
 {
     const char *name, *text;
@@ -127,6 +135,12 @@ int train_kept_restore(train_kept *kept, const char *resume, train_take take, vo
         return CLI_OK;
     if (shoal_run_open(resume, &kept->run) != SHOAL_OK)
         return cli_report("train");
+    if (is_simulated(kept->run))
+        return cli_usage(
+            "train",
+            "--resume %s: shoal sim wrote it: it holds no weights, and nothing goes on "
+            "from it",
+            resume);
     json_t *given = kept->given != NULL ? json_deep_copy(kept->given) : NULL;
     int taken = 1;
     for (uint32_t i = 0; taken > 0 && (text = shoal_run_option(kept->run, i, &name)) != NULL; i++) {

@@ -65,6 +65,7 @@ typedef struct shoal_run_summary {
     uint64_t resumes_from; /* step of the newest checkpoint that is whole; 0: the beginning */
     double loss, accuracy; /* the last ones, accuracy on the test split in percent; NAN: none yet */
     uint32_t checkpoints;
+    bool simulated; /* shoal_sim_keep wrote it: times are virtual, and nothing goes on from it */
 } shoal_run_summary;
 
 typedef struct shoal_run_checkpoint {

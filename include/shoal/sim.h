@@ -160,6 +160,28 @@ typedef struct shoal_sim_progress {
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_watch(
     shoal_sim *sim, void (*tell)(void *ctx, const shoal_sim_progress *progress), void *ctx);
 
+/** Files that a run leaves, in the form of a real run's; NULL: none. Times in them are virtual,
+ * from 0 on, which events write as 1970. The same simulation writes the same bytes. */
+typedef struct shoal_sim_files {
+    size_t size;
+    const char *out;   /* a run folder (docs/run-folders.md), without checkpoints */
+    const char *trace; /* who did what when (docs/trace.md) */
+    /** A JSON object: what run.json says the run was started with, by the names of `shoal sim
+     * --help`; over them what the simulation makes of them. */
+    const char *options;
+} shoal_sim_files;
+/** Nothing is written. */
+#define SHOAL_SIM_FILES_INIT                      \
+    {                                             \
+        sizeof(shoal_sim_files), NULL, NULL, NULL \
+    }
+/**
+ * Have files written: before shoal_sim_run, and once. The folder is the simulation's until it is
+ * destroyed. Where there are no numbers, no losses are told.
+ * @return SHOAL_OK | EINVAL: another run has the folder, or it holds one | EIO | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_keep(shoal_sim *sim, const shoal_sim_files *files);
+
 /**
  * Run until every endpoint has ended. Results can be read after a failure, too.
  * @return SHOAL_OK: all workers did all iterations | the status of the first endpoint that failed |

@@ -1112,6 +1112,7 @@ class shoal_run_summary(C.Structure):
         ("loss", C.c_double),
         ("accuracy", C.c_double),
         ("checkpoints", C.c_uint32),
+        ("simulated", C.c_bool),
     ]
 
 
@@ -1248,6 +1249,15 @@ class shoal_sim_progress(C.Structure):
         ("done", C.c_double),
         ("total", C.c_double),
         ("virtual_s", C.c_double),
+    ]
+
+
+class shoal_sim_files(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("out", C.c_char_p),
+        ("trace", C.c_char_p),
+        ("options", C.c_char_p),
     ]
 
 
@@ -1537,6 +1547,7 @@ DEFAULTS = {
     "shoal_comm_desc": {"rank": -1, "world_size": -1},
     "shoal_op_desc": {},
     "shoal_sim_desc": {},
+    "shoal_sim_files": {},
     "shoal_sync_desc": {},
     "shoal_train_desc": {},
 }
@@ -1720,6 +1731,7 @@ FUNCTIONS = {
     "shoal_sim_destroy": (None, [C.c_void_p]),
     "shoal_sim_chosen": (C.c_char_p, [C.c_void_p]),
     "shoal_sim_watch": (STATUS, [C.c_void_p, C.c_void_p, C.c_void_p]),
+    "shoal_sim_keep": (STATUS, [C.c_void_p, C.POINTER(shoal_sim_files)]),
     "shoal_sim_run": (STATUS, [C.c_void_p]),
     "shoal_sim_results_get": (STATUS, [C.c_void_p, C.POINTER(shoal_sim_results)]),
     "shoal_sim_endpoint_get": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_sim_endpoint_results)]),

@@ -263,6 +263,8 @@ void shoal_sim_destroy(shoal_sim *sim)
         return;
     for (uint32_t i = 0; sim->nodes != NULL && i < sim->size; i++)
         free_node(&sim->nodes[i]);
+    if (sim->keeper.ctx != NULL)
+        sim->keeper.close(sim->keeper.ctx);
     shoali_sim_report_fini(sim);
     shoali_sim_messages_fini(sim);
     shoali_sim_ops_fini(sim);
@@ -368,10 +370,8 @@ static shoal_status conclusion(const shoal_sim *sim)
     return SHOAL_OK;
 }
 
-shoal_status shoal_sim_run(shoal_sim *sim)
+static shoal_status run_all(shoal_sim *sim)
 {
-    if (sim->results.events > 0)
-        return shoali_fail(SHOAL_EINVAL, "a simulation runs once");
     SHOALI_TRY(shoali_sim_start(sim));
     do {
         while (sim->ended < sim->size && step(sim))
@@ -387,6 +387,14 @@ shoal_status shoal_sim_run(shoal_sim *sim)
     if (sim->ended < sim->size)
         return stuck(sim, "deadlock");
     return conclusion(sim);
+}
+
+shoal_status shoal_sim_run(shoal_sim *sim)
+{
+    if (sim->results.events > 0)
+        return shoali_fail(SHOAL_EINVAL, "a simulation runs once");
+    const shoal_status status = run_all(sim);
+    return sim->keeper.ctx != NULL ? sim->keeper.end(sim->keeper.ctx, status) : status;
 }
 
 /* ---------------------------------------------------------------- results */

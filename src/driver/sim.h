@@ -51,6 +51,7 @@ typedef struct shoali_volume {
     uint32_t load_count, rounds;
     uint64_t idle_ns;          /* until the first chunk is where it is needed */
     uint64_t *sent, *received; /* bytes by member */
+    uint64_t *dense;           /* what sent would be as float32 */
     uint32_t size;
 } shoali_volume;
 
@@ -76,6 +77,7 @@ typedef struct shoali_sim_op {
     uint32_t *members; /* endpoint of each */
     uint8_t *phase;    /* SHOALI_MEMBER_* */
     float **bufs;
+    uint64_t *entered_ns;                  /* when each did */
     bool paused;                           /* MOVING across a cut */
     uint64_t iteration_min, iteration_max; /* of the members when they entered */
     uint32_t last;                         /* the member's endpoint that completed it */
@@ -145,7 +147,10 @@ typedef struct shoali_sim_node {
     bool back;      /* was gone, and wants to come in again */
     double base_ns; /* an iteration when nothing slows it down */
     uint64_t iteration, asked_ns, began_ns, compute_ns, idle_ns, total_compute_ns;
-    uint64_t sent_bytes, received_bytes;
+    uint64_t sent_bytes, received_bytes, dense_bytes;
+    uint64_t updated_ns;      /* when its newest update began */
+    bool skipped;             /* that was left out */
+    shoali_task_made made;    /* its newest gradient, of a task */
     double accuracy;          /* before the final average, percent; NaN: not tested */
     uint64_t done, gradients; /* iterations gone through; those that it computed a gradient for */
     shoali_sim_timer *timers;
@@ -153,6 +158,27 @@ typedef struct shoali_sim_node {
     shoal_status status;
     char text[256];
 } shoali_sim_node;
+
+/** An iteration that a worker has gone through: compute, wait, update, wait. */
+typedef struct shoali_sim_iteration {
+    uint64_t began_ns, computed_ns, updates_ns, updated_ns, ended_ns;
+    uint64_t next; /* the one that comes now */
+    bool skipped;  /* the update was left out, because of a value that is not finite */
+} shoali_sim_iteration;
+
+/** Who keeps what happens, worker by worker: shoal_sim_keep. Any but end and close may be NULL. */
+typedef struct shoali_sim_keeper {
+    void *ctx; /* NULL: nobody */
+    void (*iteration)(void *ctx, uint32_t worker, const shoali_sim_iteration *it);
+    /** A member hears that its operation is through. */
+    void (*operation)(void *ctx, const shoali_sim_op *op, uint32_t member);
+    void (*lost)(void *ctx, uint32_t endpoint, const char *why);
+    /** A new epoch has begun; who is in it has not ended. */
+    void (*members)(void *ctx);
+    /** The run is over; returns how it ended, or that not all could be kept. */
+    shoal_status (*end)(void *ctx, shoal_status status);
+    void (*close)(void *ctx);
+} shoali_sim_keeper;
 
 struct shoal_sim {
     /* what is simulated */
@@ -219,6 +245,7 @@ struct shoal_sim {
     uint64_t steps, steps_to_point; /* worker-iterations: all, and from one point to the next */
     FILE *timeline, *log;
     uint64_t timeline_events;
+    shoali_sim_keeper keeper;
     void (*tell)(void *ctx, const shoal_sim_progress *progress); /* NULL: nobody asks */
     void *tell_ctx;
     shoal_status status; /* of the simulator itself */

@@ -306,6 +306,8 @@ void shoali_sim_begin_epoch(shoal_sim *sim)
     for (uint32_t i = 0; i < sim->size; i++)
         if (sim->nodes[i].rests)
             shoali_sim_break(sim, renew(sim, i, iteration));
+    if (sim->keeper.members != NULL)
+        sim->keeper.members(sim->keeper.ctx);
     for (uint32_t i = 0; i < sim->size; i++) {
         if (!sim->nodes[i].rests)
             continue;

@@ -53,8 +53,11 @@ static void end_node(shoal_sim *sim, uint32_t endpoint, shoal_sim_end how)
 
 static void leave(shoal_sim *sim, uint32_t endpoint, const char *why)
 {
+    const bool early = sim->nodes[endpoint].end != SHOAL_SIM_DONE;
     sim->nodes[endpoint].gone = true;
     sim->gone++;
+    if (sim->keeper.lost != NULL && early && !sim->nodes[endpoint].rests)
+        sim->keeper.lost(sim->keeper.ctx, endpoint, why);
     shoali_sim_ops_fail(sim, endpoint, why);
     if (sim->nodes[endpoint].back)
         shoali_sim_rejoin(sim, endpoint);
@@ -123,6 +126,8 @@ static void update(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdi
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
     node->phase = SHOALI_SIM_UPDATING;
+    node->updated_ns = sim->now_ns;
+    node->skipped = verdict->skipped > 0;
     sim->results.skipped += verdict->skipped;
     if (verdict->apply)
         shoali_sim_optimise(sim, endpoint, node->iteration, 0, sim->count, node->tensors.grads,
@@ -131,6 +136,21 @@ static void update(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdi
     node->gradients++;
     node->total_compute_ns += node->compute_ns + update_ns;
     shoali_sim_at(sim, sim->now_ns + update_ns, SHOALI_SIM_AFTER, endpoint, 0, 0);
+}
+
+static void tell_iteration(const shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
+{
+    const shoali_sim_node *node = &sim->nodes[endpoint];
+    const shoali_sim_iteration it = {.began_ns = node->began_ns,
+                                     .computed_ns = node->began_ns + node->compute_ns,
+                                     .updates_ns = node->updated_ns,
+                                     .updated_ns = node->asked_ns,
+                                     .ended_ns = sim->now_ns,
+                                     .next = verdict->stop ? node->iteration + 1
+                                                           : verdict->iteration,
+                                     .skipped = node->skipped};
+    if (sim->keeper.iteration != NULL && endpoint < sim->workers)
+        sim->keeper.iteration(sim->keeper.ctx, endpoint, &it);
 }
 
 static void next_iteration(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
@@ -164,6 +184,8 @@ static void go(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
             shoali_sim_report_wait(sim, endpoint);
     }
     sim->progress_ns = sim->now_ns;
+    if (node->phase == SHOALI_SIM_IN_AFTER)
+        tell_iteration(sim, endpoint, verdict);
     if (verdict->stop) {
         node->done += node->phase == SHOALI_SIM_IN_AFTER && node->done < sim->iterations;
         bool through = node->done >= sim->iterations || endpoint >= sim->workers;

@@ -121,6 +121,8 @@ void shoali_sim_gradient(shoal_sim *sim, uint32_t endpoint, uint32_t tensor)
     else if (tensor + 1 == sim->tensor_count)
         shoali_sim_break(sim, sim->task.gradient(sim->task.ctx, endpoint, node->iteration,
                                                  node->tensors.params, node->tensors.grads));
+    if (sim->task.made != NULL && tensor + 1 == sim->tensor_count)
+        sim->nodes[endpoint].made = sim->task.made(sim->task.ctx);
     if (tensor == 0)
         spoil(sim, endpoint);
 }

@@ -88,6 +88,9 @@ static void tell(shoal_sim *sim, uint32_t index, uint32_t member)
     if (op->state == SHOALI_SIM_OP_MOVING) {
         sim->nodes[endpoint].sent_bytes += op->volume->sent[member];
         sim->nodes[endpoint].received_bytes += op->volume->received[member];
+        sim->nodes[endpoint].dense_bytes += op->volume->dense[member];
+        if (sim->keeper.operation != NULL)
+            sim->keeper.operation(sim->keeper.ctx, op, member);
     }
     shoali_sim_op_done(sim, endpoint, id, op->status, op->status == SHOAL_OK ? NULL : op->text);
 }
@@ -414,6 +417,7 @@ static bool admit(shoal_sim *sim, shoali_sim_op *op, uint32_t endpoint, const sh
         }
     }
     op->phase[member] = SHOALI_MEMBER_ENTERED;
+    op->entered_ns[member] = sim->now_ns;
     op->entered++;
     bool gives = op->op.kind == SHOALI_SYNC_BROADCAST ? member == op->op.root
                                                       : member < op->contributors;

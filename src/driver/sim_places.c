@@ -15,6 +15,7 @@ static void free_members(shoali_sim_op *op)
     shoali_free(op->members);
     shoali_free(op->phase);
     shoali_free(op->bufs);
+    shoali_free(op->entered_ns);
 }
 
 void shoali_sim_ops_fini(shoal_sim *sim)
@@ -89,13 +90,17 @@ static bool grow_members(shoali_sim_op *op, uint32_t size)
     op->members = shoali_alloc_array(size, sizeof *op->members);
     op->phase = shoali_alloc_array(size, sizeof *op->phase);
     op->bufs = shoali_alloc_array(size, sizeof(float *));
-    op->capacity = op->members != NULL && op->phase != NULL && op->bufs != NULL ? size : 0;
+    op->entered_ns = shoali_alloc_array(size, sizeof *op->entered_ns);
+    const bool all = op->members != NULL && op->phase != NULL && op->bufs != NULL &&
+                     op->entered_ns != NULL;
+    op->capacity = all ? size : 0;
     if (op->capacity == size)
         return true;
     free_members(op); /* its place may not count yet, and nobody else would */
     op->members = NULL;
     op->phase = NULL;
     op->bufs = NULL;
+    op->entered_ns = NULL;
     return false;
 }
 

@@ -16,6 +16,15 @@ typedef struct shoali_task_step {
     float scale;       /* of the gradients */
 } shoali_task_step;
 
+/** Of the gradient that was computed last. */
+typedef struct shoali_task_made {
+    double loss, lr;            /* mean of its samples */
+    uint32_t samples;           /* 0: nothing is known */
+    uint32_t total;             /* of all workers in this iteration */
+    uint64_t first, step_first; /* serials of the first sample of this worker, of all of them */
+    uint64_t steps_per_epoch;
+} shoali_task_made;
+
 /** All results are functions of the arguments and of what was called before: runs repeat. */
 typedef struct shoali_task {
     void *ctx;
@@ -29,6 +38,8 @@ typedef struct shoali_task {
      * change before its backward pass is over. */
     shoal_status (*gradient)(void *ctx, uint32_t worker, uint64_t iteration, const float *params,
                              float *grads_out);
+    /** NULL: nothing is told of gradients. */
+    shoali_task_made (*made)(void *ctx);
     void (*step)(void *ctx, const shoali_task_step *step);
     /** A worker comes back with another one's optimiser and statistics. */
     void (*adopt)(void *ctx, uint32_t from, uint32_t to);

@@ -14,6 +14,7 @@ static void free_volume(shoali_volume *volume)
     shoali_free(volume->loads);
     shoali_free(volume->sent);
     shoali_free(volume->received);
+    shoali_free(volume->dense);
     shoali_free(volume);
 }
 
@@ -34,7 +35,9 @@ static shoali_volume *make(shoal_sim *sim, uint32_t size)
         volume->loads = shoali_alloc_array(most, sizeof *volume->loads);
         volume->sent = shoali_alloc_array(size, sizeof *volume->sent);
         volume->received = shoali_alloc_array(size, sizeof *volume->received);
-        if (volume->loads != NULL && volume->sent != NULL && volume->received != NULL)
+        volume->dense = shoali_alloc_array(size, sizeof *volume->dense);
+        if (volume->loads != NULL && volume->sent != NULL && volume->received != NULL &&
+            volume->dense != NULL)
             return volume;
         free_volume(volume);
     }
@@ -129,7 +132,7 @@ static shoal_status build(const counting *c, uint32_t me, shoal_schedule *schedu
 }
 
 static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
-                           const shoal_step *step)
+                           const shoal_step *step, uint64_t *dense_inout)
 {
     size_t elems = 0;
     for (uint32_t b = step->block; b < step->block + step->block_count; b++) {
@@ -138,6 +141,7 @@ static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
         elems += count;
     }
     double coded = shoal_codec_bytes_per_elem(c->codecs[step->leg], step->parts);
+    *dense_inout += (uint64_t)llround((double)elems * sizeof(float) * c->sim->inflate);
     double raw = c->raw_part[step->leg], each = raw * sizeof(float) + (1 - raw) * coded;
     return (uint64_t)llround((double)elems * each * c->sim->inflate);
 }
@@ -174,7 +178,8 @@ static shoal_status count_member(counting *c, uint32_t me)
     for (uint32_t i = 0; i < schedule.count; i++) {
         const shoal_step *step = &schedule.steps[i];
         if (step->kind == SHOAL_SEND)
-            add(c->sim, c->volume, c->op, me, step->peer, step_bytes(c, &schedule, step));
+            add(c->sim, c->volume, c->op, me, step->peer,
+                step_bytes(c, &schedule, step, &c->volume->dense[me]));
     }
     uint32_t in = 2 * c->sim->hosts[c->op->members[me]] + 1;
     uint64_t idle_ns = (uint64_t)((double)idle_bytes(c, &schedule, me) /
@@ -203,15 +208,16 @@ static bool same_for_all(const counting *c, bool *apart_out)
 static shoal_status count_uniform(counting *c, bool apart)
 {
     shoal_schedule schedule;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, dense = 0;
     SHOALI_TRY(build(c, 0, &schedule));
     c->volume->rounds = schedule.rounds;
     for (uint32_t i = 0; i < schedule.count; i++)
         if (schedule.steps[i].kind == SHOAL_SEND)
-            bytes += step_bytes(c, &schedule, &schedule.steps[i]);
+            bytes += step_bytes(c, &schedule, &schedule.steps[i], &dense);
     for (uint32_t m = 0; m < c->op->size; m++) {
         uint32_t host = c->sim->hosts[c->op->members[m]];
         c->volume->sent[m] = c->volume->received[m] = bytes;
+        c->volume->dense[m] = dense;
         if (!apart)
             continue;
         load_link(c->sim->link_place, c->volume, 2 * host, bytes);
@@ -285,6 +291,7 @@ shoali_volume *shoali_sim_volume_measured(shoal_sim *sim, const shoali_sim_op *o
     if (volume != NULL) {
         volume->rounds = usual->rounds;
         volume->idle_ns = usual->idle_ns;
+        memcpy(volume->dense, usual->dense, volume->size * sizeof *volume->dense);
     }
     shoali_sim_volume_drop(usual);
     return volume;

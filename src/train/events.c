@@ -96,7 +96,7 @@ shoal_status shoali_events_open(shoal_train *train)
 
 shoal_status shoali_events_add(const shoal_train *train, const char *event, json_t *more)
 {
-    char when[SHOALI_UTC_BYTES], text[LINE_MOST];
+    char when[SHOALI_UTC_BYTES];
     if (train->events == 0) {
         json_decref(more);
         return SHOAL_OK;
@@ -106,16 +106,25 @@ shoal_status shoali_events_add(const shoal_train *train, const char *event, json
                              (int)train->rank, "members_epoch", (int)train->membership);
     const bool whole = line != NULL && (more == NULL || json_object_update(line, more) == 0);
     json_decref(more);
-    const size_t length = whole ? json_dumpb(line, text, sizeof text - 1, JSON_COMPACT) : 0;
+    if (whole)
+        return shoali_events_put(train->events - 1, train->desc.out, line);
+    json_decref(line);
+    return SHOAL_ENOMEM;
+}
+
+shoal_status shoali_events_put(int fd, const char *folder, json_t *line)
+{
+    char text[LINE_MOST];
+    const size_t length = line != NULL ? json_dumpb(line, text, sizeof text - 1, JSON_COMPACT) : 0;
     json_decref(line);
     if (length == 0 || length >= sizeof text)
         return SHOAL_ENOMEM;
     text[length] = '\n'; /* one write */
-    const ssize_t put = write(train->events - 1, text, length + 1);
+    const ssize_t put = write(fd, text, length + 1);
     if (put == (ssize_t)length + 1)
         return SHOAL_OK;
     return shoali_fail_os(SHOAL_EIO, put < 0 ? errno : ENOSPC, "cannot write %s/events.jsonl",
-                          train->desc.out);
+                          folder);
 }
 
 static json_t *number(double value)
@@ -123,8 +132,7 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* Whom the verdict names, with its evidence. */
-static json_t *verdict_on(uint32_t rank, const shoal_train_rank *r)
+json_t *shoali_events_verdict(uint32_t rank, const shoal_train_rank *r)
 {
     return json_pack("{s:i, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
                      "culprit", (int)rank, "host", r->host, "cause", r->cause, "caused_ms",
@@ -140,7 +148,7 @@ shoal_status shoali_events_end(const shoal_train *train)
     for (uint32_t i = 0; train->judged && i < train->workers; i++) {
         const shoal_train_rank *r = &train->ranks[i];
         if (r->cause[0] != '\0')
-            SHOALI_TRY(shoali_events_add(train, "slow", verdict_on(i, r)));
+            SHOALI_TRY(shoali_events_add(train, "slow", shoali_events_verdict(i, r)));
     }
     return shoali_events_add(
         train, "end",

@@ -18,6 +18,11 @@ SHOAL_MUST_USE shoal_status shoali_events_begin(const shoal_train *train);
  * ENOMEM */
 SHOAL_MUST_USE shoal_status shoali_events_add(const shoal_train *train, const char *event,
                                               json_t *more);
+/** Whom a verdict names, with its evidence: the members of a "slow" event. NULL: no memory. */
+json_t *shoali_events_verdict(uint32_t rank, const shoal_train_rank *r);
+/** Add a line, which is given away (NULL: ENOMEM), to folder/events.jsonl, which fd is. @return
+ * SHOAL_OK | EIO | ENOMEM */
+SHOAL_MUST_USE shoal_status shoali_events_put(int fd, const char *folder, json_t *line);
 /** At the end of a run, by the worker that tells its result: that it ended, and who was slow. */
 SHOAL_MUST_USE shoal_status shoali_events_end(const shoal_train *train);
 void shoali_events_close(shoal_train *train);

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/plain_file.h"
 #include "train/checkpoint_folder.h"
+#include "train/run_file.h"
 #include "train/safetensors.h"
 #include "train/trainer.h"
 
@@ -95,22 +96,26 @@ static bool take_lock(int fd, int how)
     return true;
 }
 
-shoal_status shoali_folder_sign(const shoal_train *train)
+static shoal_status sign(int fd, const char *folder, uint64_t membership)
 {
     char holder[160], host[65] = "";
-    if (train->folder_lock == 0)
-        return SHOAL_OK;
-    const int fd = train->folder_lock - 1;
     gethostname(host, sizeof host - 1);
     int length = snprintf(holder, sizeof holder,
                           "process %d on host %s, members' epoch %" PRIu64 "\n", (int)getpid(),
-                          host, train->membership);
+                          host, membership);
     if (ftruncate(fd, 0) != 0 || pwrite(fd, holder, (size_t)length, 0) != length)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s/lock", train->desc.out);
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s/lock", folder);
     return SHOAL_OK;
 }
 
-static shoal_status lock(shoal_train *train, const char *folder, int how)
+shoal_status shoali_folder_sign(const shoal_train *train)
+{
+    return train->folder_lock == 0
+               ? SHOAL_OK
+               : sign(train->folder_lock - 1, train->desc.out, train->membership);
+}
+
+static shoal_status open_lock(const char *folder, int how, int *fd_out)
 {
     char path[SHOALI_PATH_BYTES];
     SHOALI_TRY(shoali_path_join(path, folder, "lock"));
@@ -124,6 +129,14 @@ static shoal_status lock(shoal_train *train, const char *folder, int how)
         close(fd);
         return status;
     }
+    *fd_out = fd;
+    return SHOAL_OK;
+}
+
+static shoal_status lock(shoal_train *train, const char *folder, int how)
+{
+    int fd;
+    SHOALI_TRY(open_lock(folder, how, &fd));
     train->folder_lock = fd + 1;
     return SHOAL_OK;
 }
@@ -164,6 +177,8 @@ shoal_status shoali_folder_enter(shoal_train *train)
     float arrived = 1;
     if (resume != NULL && access(resume, F_OK) != 0)
         return shoali_fail_os(SHOAL_EIO, errno, "no run to go on from in %s", resume);
+    if (resume != NULL)
+        SHOALI_TRY(shoali_run_file_check_real(resume));
     if (folder == NULL)
         return SHOAL_OK;
     SHOALI_TRY(shoali_make_folders(folder));
@@ -173,6 +188,25 @@ shoal_status shoali_folder_enter(shoal_train *train)
         SHOALI_TRY(hold(train, folder));
     SHOALI_TRY(shoali_train_meet(train, &arrived, 1, SHOAL_SUM, "run folder"));
     return train->rank == 0 ? SHOAL_OK : lock(train, folder, LOCK_SH);
+}
+
+shoal_status shoali_folder_claim(const char *folder, int *fd_out)
+{
+    int fd;
+    SHOALI_TRY(shoali_make_folders(folder));
+    SHOALI_TRY(open_lock(folder, LOCK_EX, &fd));
+    shoal_status status = SHOAL_OK;
+    if (holds_run(folder)) {
+        status = shoali_fail(SHOAL_EINVAL, "%s holds a run already", folder);
+        shoali_error_advice("Take another --out, or remove it.");
+    } else {
+        status = sign(fd, folder, 0);
+    }
+    if (status == SHOAL_OK)
+        *fd_out = fd;
+    else
+        close(fd);
+    return status;
 }
 
 shoal_status shoali_folder_undo(shoal_train *train)

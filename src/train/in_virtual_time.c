@@ -20,6 +20,7 @@ typedef struct task {
     float *states;             /* [workers][state_count] */
     size_t state_count;
     double loss_sum, loss_count; /* since shoali_task.loss */
+    shoali_task_made made;
 } task;
 
 static void close_task(void *ctx)
@@ -68,7 +69,22 @@ static shoal_status gradient(void *ctx, uint32_t worker, uint64_t iteration, con
                t->state_count * sizeof *t->states);
     t->loss_sum += loss.sum;
     t->loss_count += loss.count;
+    t->made = (shoali_task_made){
+        .loss = loss.count > 0 ? loss.sum / loss.count : (double)NAN,
+        .lr = shoali_lr_at(train->lr, train->desc.lr, iteration, train->steps),
+        .samples = share.count,
+        .total = share.total,
+        .first = share.first_serial,
+        .step_first = epoch * train->dataset->train.count +
+                      shoali_sampler_taken(t->samplers[worker], epoch,
+                                           iteration % train->steps_per_epoch),
+        .steps_per_epoch = train->steps_per_epoch};
     return SHOAL_OK;
+}
+
+static shoali_task_made made(void *ctx)
+{
+    return ((const task *)ctx)->made;
 }
 
 static void step(void *ctx, const shoali_task_step *s)
@@ -232,6 +248,7 @@ shoal_status shoal_train_in_virtual_time(const shoal_train_desc *desc, const sho
                                .open = open_task,
                                .start = start,
                                .gradient = gradient,
+                               .made = made,
                                .step = step,
                                .adopt = adopt,
                                .loss = mean_loss,

@@ -69,20 +69,18 @@ static void number(FILE *out, const char *key, double value)
         fprintf(out, ", \"%s\": null", key);
 }
 
-shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times)
+void shoali_metrics_put_step(FILE *out, uint64_t step, uint64_t at_us,
+                             const shoali_step_times *times)
 {
-    if (train->metrics == NULL)
-        return SHOAL_OK;
-    fprintf(train->metrics, "{\"step\": %llu, \"samples\": %u", (unsigned long long)train->step,
-            times->samples);
-    fprintf(train->metrics,
-            ", \"at_us\": %llu, \"first\": %llu, \"step_first\": %llu, \"step_samples\": %u",
-            (unsigned long long)shoali_now_us(), (unsigned long long)times->first,
+    fprintf(out, "{\"step\": %llu, \"samples\": %u", (unsigned long long)step, times->samples);
+    fprintf(out, ", \"at_us\": %llu, \"first\": %llu, \"step_first\": %llu, \"step_samples\": %u",
+            (unsigned long long)at_us, (unsigned long long)times->first,
             (unsigned long long)times->step_first, times->total);
-    number(train->metrics, "loss", times->loss);
-    number(train->metrics, "lr", times->lr);
+    if (!times->untold)
+        number(out, "loss", times->loss);
+    number(out, "lr", times->lr);
     fprintf(
-        train->metrics,
+        out,
         ", \"step_us\": %.0f, \"compute_us\": %.0f, \"data_us\": %.0f, \"forward_us\": %.0f, "
         "\"backward_us\": %.0f, \"update_us\": %.0f, \"wait_us\": %llu, "
         "\"comm_us\": %llu, "
@@ -96,6 +94,13 @@ shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *ti
         (unsigned long long)times->sync.received_payload_bytes,
         (unsigned long long)times->sync.sent_elems, (unsigned long long)times->sync.dense_elems * 4,
         times->skipped ? "true" : "false");
+}
+
+shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times)
+{
+    if (train->metrics == NULL)
+        return SHOAL_OK;
+    shoali_metrics_put_step(train->metrics, train->step, shoali_now_us(), times);
     return written(train, train->desc.reform);
 }
 

@@ -16,8 +16,6 @@
 #include "train/checkpoint_folder.h"
 #include "train/digest.h"
 
-static const char format[] = "shoal-run-1";
-
 /* ------------------------------------------------------------------ options */
 
 /* Values are texts as the command takes them, switches are true. NULL: it has none. */
@@ -200,11 +198,11 @@ static json_t *describe(const shoal_train *train, json_t *options)
 {
     char began[32];
     set_began(train, began);
-    json_t *run = json_pack("{s:s, s:s, s:s, s:I, s:I, s:O, s:o, s:o, s:o}", "format", format,
-                            "shoal", shoal_version(), "began", began, "from_step",
-                            (json_int_t)train->step, "steps", (json_int_t)train->steps, "options",
-                            options, "model", describe_model(train), "data", describe_data(train),
-                            "cluster", describe_cluster(train));
+    json_t *run = json_pack("{s:s, s:s, s:s, s:I, s:I, s:O, s:o, s:o, s:o}", "format",
+                            SHOALI_RUN_FORMAT, "shoal", shoal_version(), "began", began,
+                            "from_step", (json_int_t)train->step, "steps", (json_int_t)train->steps,
+                            "options", options, "model", describe_model(train), "data",
+                            describe_data(train), "cluster", describe_cluster(train));
     if (run == NULL)
         return NULL;
     put_path(run, "resumed", train->desc.resume);
@@ -232,17 +230,23 @@ static bool digest_of(json_t *run, char text_out[SHOALI_DIGEST_CHARS + 1])
 
 shoal_status shoali_run_file_write(const shoal_train *train)
 {
-    char path[SHOALI_PATH_BYTES], digest[SHOALI_DIGEST_CHARS + 1];
     json_t *options = NULL;
-    SHOALI_TRY(shoali_path_join(path, train->desc.out, "run.json"));
     SHOALI_TRY(make_options(train, &options));
     json_t *run = describe(train, options);
     json_decref(options);
-    char *text = NULL;
-    if (run != NULL && digest_of(run, digest) &&
+    return shoali_run_file_put(train->desc.out, run);
+}
+
+shoal_status shoali_run_file_put(const char *dir, json_t *run)
+{
+    char path[SHOALI_PATH_BYTES], digest[SHOALI_DIGEST_CHARS + 1], *text = NULL;
+    const shoal_status joined = shoali_path_join(path, dir, "run.json");
+    if (joined == SHOAL_OK && run != NULL && digest_of(run, digest) &&
         json_object_set_new(run, "sha256", json_string(digest)) == 0)
         text = shoali_json_text(run, JSON_INDENT(2));
     json_decref(run);
+    if (joined != SHOAL_OK)
+        return joined;
     shoal_status status = text != NULL ? shoali_write_line(path, text)
                                        : shoali_fail(SHOAL_ENOMEM, "no memory for %s", path);
     shoali_free(text);
@@ -258,11 +262,11 @@ static shoal_status check(const char *path, json_t *run)
                *form = json_string_value(json_object_get(run, "format"));
     if (form == NULL || said == NULL || !json_is_object(json_object_get(run, "options")))
         return shoali_fail(SHOAL_ECORRUPT, "%s describes no run", path);
-    if (strcmp(form, format) != 0)
+    if (strcmp(form, SHOALI_RUN_FORMAT) != 0)
         return shoali_fail(SHOAL_ECORRUPT,
                            "%s is of another version of Shoal: its format is "
                            "\"%.32s\", this one reads \"%s\"",
-                           path, form, format);
+                           path, form, SHOALI_RUN_FORMAT);
     if (!digest_of(run, digest))
         return shoali_fail(SHOAL_ENOMEM, "no memory to check %s", path);
     if (strcmp(digest, said) == 0)
@@ -285,6 +289,20 @@ shoal_status shoali_run_file_read(const char *dir, json_t **run_out)
     else
         json_decref(run);
     return status;
+}
+
+shoal_status shoali_run_file_check_real(const char *dir)
+{
+    json_t *run = NULL;
+    if (!shoali_run_file_is_there(dir) || shoali_run_file_read(dir, &run) != SHOAL_OK)
+        return SHOAL_OK; /* who goes on says what is wrong */
+    const bool simulated = json_is_string(json_object_get(run, "clock"));
+    json_decref(run);
+    return simulated ? shoali_fail(SHOAL_EINVAL,
+                                   "%s is of a simulation (shoal sim): it holds no weights, and "
+                                   "nothing goes on from it",
+                                   dir)
+                     : SHOAL_OK;
 }
 
 bool shoali_run_file_is_there(const char *dir)

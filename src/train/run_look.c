@@ -24,6 +24,7 @@
 #include "train/safetensors.h"
 
 enum { CHECKPOINTS_MOST = 64 }; /* two are usual; the newest ones count */
+enum { LINE_MOST = 4096 };      /* of an event that is looked at */
 
 struct shoal_run_look {
     shoal_run_summary summary;
@@ -201,6 +202,7 @@ static void describe(shoal_run_look *look)
     keep_text(s->began, sizeof s->began, json_string_value(json_object_get(json, "began")));
     const json_int_t from = json_integer_value(json_object_get(json, "from_step")),
                      steps = json_integer_value(json_object_get(json, "steps"));
+    s->simulated = json_is_string(json_object_get(json, "clock"));
     look->from_step = from > 0 ? (uint64_t)from : 0;
     look->planned = steps > 0 ? (uint64_t)steps : 0;
     json_decref(json);
@@ -223,6 +225,30 @@ static void find_damage(shoal_run_look *look, const char *dir)
     shoali_make_printable(s->text);
 }
 
+/* Whether the last event is an end. */
+static bool has_ended(const char *dir)
+{
+    char path[SHOALI_PATH_BYTES], last[LINE_MOST + 1];
+    json_t *line = NULL;
+    if (shoali_path_join(path, dir, "events.jsonl") != SHOAL_OK)
+        return false;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0,
+                from = end > LINE_MOST ? end - LINE_MOST : 0;
+    const ssize_t got = fd >= 0 ? pread(fd, last, (size_t)(end - from), from) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (got < 2 || last[got - 1] != '\n')
+        return false;
+    const char *before = memrchr(last, '\n', (size_t)got - 1);
+    const char *text = before != NULL ? before + 1 : last;
+    line = json_loadb(text, (size_t)(last + got - text), 0, NULL);
+    const char *event = json_string_value(json_object_get(line, "event"));
+    const bool ended = event != NULL && strcmp(event, "end") == 0;
+    json_decref(line);
+    return ended;
+}
+
 static void conclude(shoal_run_look *look, const char *dir)
 {
     shoal_run_summary *s = &look->summary;
@@ -240,7 +266,9 @@ static void conclude(shoal_run_look *look, const char *dir)
         find_damage(look, dir);
     s->resumes = whole && (s->resumes_from > 0 ||
                            (look->run != NULL && !is_there(dir, "checkpoints/latest")));
-    const bool done = !newer && look->at_end > 0 && s->resumes_from >= look->at_end;
+    const bool done = s->simulated ? has_ended(dir)
+                                   : !newer && look->at_end > 0 && s->resumes_from >= look->at_end;
+    s->resumes = s->resumes && !s->simulated;
     snprintf(s->state, sizeof s->state, "%s",
              s->text[0] != '\0' ? "damaged"
              : done             ? "finished"

@@ -232,6 +232,9 @@ SHOAL_MUST_USE shoal_status shoali_make_folders(const char *path);
 /** Write into OUT/lock which process tells of this run: rank 0's, or who comes first without it. */
 SHOAL_MUST_USE shoal_status shoali_folder_sign(const shoal_train *train);
 void shoali_folder_release(shoal_train *train);
+/** The same for a run of one process that goes on from nothing: make the folder and hold it.
+ * @param fd_out its lock; held until it is closed */
+SHOAL_MUST_USE shoal_status shoali_folder_claim(const char *folder, int *fd_out);
 
 /* metrics_cut.c */
 /** Write this rank's metrics to the disk and note how far they are in marks.at. */
@@ -319,12 +322,16 @@ typedef struct shoali_step_times {
     uint64_t first, step_first; /* serials of the first sample of this worker, of all of them */
     uint32_t total;             /* samples of all workers */
     bool skipped;
+    bool untold; /* there is no loss: a simulation of times alone */
     shoal_sync_stats sync;
 } shoali_step_times;
 /** straggler.c: a step is made. */
 void shoali_straggler_step(shoal_train *train, uint64_t step, const shoali_step_times *times);
 SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);
+/** Its line; at_us: when the step ended. */
+void shoali_metrics_put_step(FILE *out, uint64_t step, uint64_t at_us,
+                             const shoali_step_times *times);
 /** What codec = "auto" measured and chose; probe_us: how long that took. */
 SHOAL_MUST_USE shoal_status shoali_metrics_choice(shoal_train *train, double probe_us);
 /** What this worker's weights hash to after this step, before the others' are compared with it. */

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal sim --out and --trace: a simulated run as a folder and as a trace, like a real one's. Times
+against what sim --json says and closed forms; the folder by shoal runs, report and train."""
+import json
+import os
+import tempfile
+import unittest
+
+import report_test
+import shoal
+import trace_test
+
+FOUR = (
+    "--workers", 4, "--params", 100000, "--compute", "fixed:ms=20,slow=2:3x,update_ms=1",
+    "--network", "links:rate=1gbit,latency_us=100,hosts=4", "--iterations", 60,
+)  # fmt: skip
+UNEVEN = (
+    "--workers", 3, "--params", 50000, "--bucket", "64k", "--iterations", 20,
+    "--compute", "fixed:ms=20,jitter=0.3,update_ms=1", "--network", "links:rate=200mbit,hosts=3",
+)  # fmt: skip
+spans, end = trace_test.spans, trace_test.end
+
+
+def lines_of(folder, rank=0):
+    return report_test.lines_of(folder, f"metrics.{rank}.jsonl" if rank else "metrics.jsonl")
+
+
+class SimRun(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="shoal-sim-run-"))
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def sim(self, *args, code=0):
+        r = shoal.run("sim", *args, "--no-mixing", "--quiet", "--json")
+        self.assertEqual(code, r.returncode, r.stderr)
+        return json.loads(r.stdout) if r.stdout else r.stderr
+
+    def runs(self, folder):
+        r = shoal.run("runs", folder, "--json")
+        self.assertEqual(0, r.returncode, r.stderr)
+        return json.loads(r.stdout)["runs"][0]
+
+    def facts(self, *folders):
+        r = shoal.run("report", "--json", *folders)
+        self.assertEqual(0, r.returncode, r.stderr)
+        return json.loads(r.stdout)["runs"]
+
+    def page(self, *folders):
+        out = self.path("page.html")
+        r = shoal.run("report", *folders, "--out", out)
+        self.assertEqual(0, r.returncode, r.stderr)
+        with open(out, encoding="utf-8") as file:
+            page = report_test.Page(file.read())
+        self.assertEqual(([], []), (page.bad, page.open))
+        self.assertEqual([], [i for i, n in page.ids.items() if n > 1])
+        return page
+
+    def all_files(self, folder):
+        found = {}
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), "rb") as file:
+                found[name] = file.read()
+        del found["lock"]  # says which process has it
+        return found
+
+    def test_the_folder_is_whole(self):
+        out = self.path("x")
+        self.sim(*FOUR, "--out", out)
+        run = self.runs(out)
+        self.assertEqual(("finished", True, 60, 60, 4, "all_reduce", None),
+                         tuple(run[k] for k in ("state", "simulated", "step", "steps", "workers",
+                                                "sync", "command")))  # fmt: skip
+        self.assertEqual([f"metrics{n}.jsonl" for n in ("", ".1", ".2", ".3")],
+                         sorted((n for n in os.listdir(out) if n.startswith("metrics")),
+                                key=lambda n: (len(n), n)))  # fmt: skip
+        with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+            about = json.load(file)
+        self.assertEqual("virtual", about["clock"])
+        self.assertEqual(FOUR[5], about["options"]["compute"])
+        self.assertNotIn("out", about["options"])
+        events = report_test.lines_of(out, "events.jsonl")
+        self.assertEqual(["begin", "slow", "end"], [e["event"] for e in events])
+        self.assertEqual("1970-01-01T00:00:00.000Z", events[0]["time"])
+        r = shoal.run("runs", out)
+        self.assertIn("clock        virtual", r.stdout)
+
+    def test_times_are_those_that_sim_tells(self):
+        out = self.path("x")
+        told = self.sim(*FOUR, "--out", out)
+        for worker in told["per_worker"]:
+            lines = lines_of(out, worker["worker"])
+            self.assertEqual(list(range(1, 61)), [line["step"] for line in lines])
+            total = {key: sum(line[key] for line in lines) for key in lines[0]
+                     if key not in ("skipped", "lr")}  # fmt: skip
+            within = 60 * 2e-6  # a step's parts are cut to microseconds
+            self.assertAlmostEqual(worker["compute_s"],
+                                   (total["compute_us"] + total["update_us"]) * 1e-6, delta=within)
+            self.assertAlmostEqual(worker["idle_s"], total["wait_us"] * 1e-6, delta=within)
+            self.assertEqual(worker["sent_bytes"], total["sent_bytes"])
+            self.assertEqual(worker["received_bytes"], total["received_bytes"])
+            self.assertAlmostEqual(told["duration_s"], lines[-1]["at_us"] * 1e-6, delta=2e-6)
+            before = 0
+            for line in lines:
+                self.assertEqual(line["step_us"], line["at_us"] - before)
+                self.assertEqual(line["step_us"],
+                                 line["compute_us"] + line["wait_us"] + line["update_us"])
+                self.assertEqual(line["compute_us"], line["forward_us"] + line["backward_us"])
+                self.assertLessEqual(line["comm_us"], line["step_us"])
+                wanted = 60000 if worker["worker"] == 2 else 20000
+                self.assertAlmostEqual(wanted, line["compute_us"], delta=1)
+                self.assertAlmostEqual(1000, line["update_us"], delta=1)
+                self.assertNotIn("loss", line)
+                before = line["at_us"]
+        # A ring sends 2 (n - 1) / n of the model.
+        self.assertEqual(60 * 600000, sum(line["sent_bytes"] for line in lines_of(out, 1)))
+
+    def test_bytes_beside_dense_ones(self):
+        self.sim(*UNEVEN, "--codec", "int8", "--out", self.path("x"))
+        for line in lines_of(self.path("x"), 1):
+            self.assertAlmostEqual(4, line["dense_bytes"] / line["sent_bytes"], delta=0.2)
+
+    def test_the_same_arguments_write_the_same_bytes(self):
+        for name, seed in (("a", 7), ("b", 7), ("c", 8)):
+            self.sim(*UNEVEN, "--seed", seed, "--out", self.path(name), "--trace",
+                     self.path(name + ".json"))  # fmt: skip
+        a, b, c = (self.all_files(self.path(name)) for name in "abc")
+        self.assertEqual(a, b)
+        self.assertNotEqual(a["metrics.jsonl"], c["metrics.jsonl"])
+        traces = []
+        for name in "ab":
+            with open(self.path(name + ".json"), "rb") as file:
+                traces.append(file.read())
+        self.assertEqual(*traces)
+
+    def test_keeping_changes_nothing(self):
+        kept = self.sim(*UNEVEN, "--out", self.path("x"), "--trace", self.path("x.json"))
+        self.assertEqual(self.sim(*UNEVEN), kept)
+
+    def test_a_folder_is_not_written_over(self):
+        out = self.path("x")
+        self.sim(*UNEVEN, "--out", out)
+        before = self.all_files(out)
+        self.assertIn("holds a run already", self.sim(*FOUR, "--out", out, code=2))
+        r = shoal.run("train", "--resume", out)
+        self.assertEqual(2, r.returncode)
+        self.assertIn("shoal sim wrote it", r.stderr)
+        r = shoal.run("data", "digits", "--out", self.path("data"), "--train", 60, "--test", 20)
+        self.assertEqual(0, r.returncode, r.stderr)
+        r = shoal.run("train", "--model", "mlp-small", "--data", self.path("data"), "--out", out)
+        self.assertEqual(2, r.returncode)
+        self.assertIn("holds a run already", r.stderr)
+        self.assertNotEqual(0, shoal.run("eval", "--from", out).returncode)
+        self.assertEqual(before, self.all_files(out))
+
+    def test_what_cannot_be_written_is_said_first(self):
+        for option, value, code in (("--out", "", 2), ("--trace", "", 2),
+                                    ("--out", "/dev/null/x", 1), ("--trace", "/nowhere/x", 1),
+                                    ("--trace", "/dev/full", 1)):  # fmt: skip
+            with self.subTest(option=option, value=value):
+                r = shoal.run("sim", *UNEVEN, option, value)
+                self.assertEqual((code, ""), (r.returncode, r.stdout), r.stderr)
+                self.assertIn(option[2:] if value == "" else value, r.stderr)
+
+    def test_who_was_slow(self):
+        for compute, network, wanted in (
+                ("jitter=0.05,slow=2:3x", "", [(2, "compute")]),
+                ("jitter=0.05", ",slow=1:10x", [(1, "network")]),
+                ("jitter=0.05", "", [])):  # fmt: skip
+            with self.subTest(compute=compute, network=network):
+                out = self.path("x" + str(len(os.listdir(self.folder))))
+                self.sim("--workers", 8, "--params", 100000, "--iterations", 60, "--compute",
+                         "fixed:ms=20," + compute, "--network",
+                         "links:rate=200mbit,hosts=8" + network, "--out", out)  # fmt: skip
+                verdict = self.facts(out)[0]["verdict"]
+                self.assertEqual(wanted, [(s["culprit"], s["cause"]) for s in verdict["slow"]])
+                if not wanted:
+                    self.assertEqual("No straggler.", verdict["text"])
+
+    def test_a_network_learns_in_its_folder(self):
+        r = shoal.run("data", "digits", "--out", self.path("data"), "--train", 240, "--test", 40)
+        self.assertEqual(0, r.returncode, r.stderr)
+        words = ("--data", self.path("data"), "--model", "mlp-small", "--batch", 20, "--epochs", 2,
+                 "--workers", 3)  # fmt: skip
+        told = self.sim(*words, "--compute", "fixed:ms=20", "--out", self.path("sim"))
+        lab = shoal.run("train", *words, "--out", self.path("lab"), "--quiet")
+        self.assertEqual(0, lab.returncode, lab.stderr)
+        for rank in range(3):  # the samples, rates and losses of the real run
+            real = report_test.steps_of(self.path("lab"), rank)
+            ours = report_test.steps_of(self.path("sim"), rank)
+            for key in ("step", "samples", "first", "step_first", "step_samples", "lr", "loss"):
+                self.assertEqual([x[key] for x in real], [x[key] for x in ours], (rank, key))
+        last = lines_of(self.path("sim"))[-1]
+        self.assertEqual((2, told["test_accuracy"]), (last["epoch"], last["test_accuracy"]))
+        page, facts = (f(self.path("lab"), self.path("sim")) for f in (self.page, self.facts))
+        rows = page.rows("Runs compared")
+        self.assertEqual(["real", "virtual"], [row["clock"] for row in rows])
+        self.assertEqual([False, True], [f["simulated"] for f in facts])
+        self.assertIn("all-loss-title", page.ids)
+        self.assertIn("This run is simulated", page.text)
+        self.assertIn("shoal sim --", page.text)
+
+    def test_the_lost_and_those_who_come_back(self):
+        faults = ("--workers", 4, "--compute", "fixed:ms=20", "--iterations", 60, "--faults")
+        out = self.path("end")
+        self.assertIn("error", self.sim(*faults, "plan:die=1@1", "--out", out, code=5))
+        self.assertEqual(("stopped", None), tuple(self.runs(out)[k] for k in ("state", "command")))
+        self.assertIn("rank 1 is gone", self.page(out).text)
+        out = self.path("back")
+        self.sim(*faults, "plan:die=1@1,rejoin=1@2,reform", "--out", out)
+        facts = self.facts(out)[0]
+        self.assertEqual({(0, 4), (1, 3), (2, 4)},
+                         {(e, sum(r["members_epoch"] == e for r in facts["ranks"]))
+                          for e in range(3)})  # fmt: skip
+        members = self.page(out).rows("Workers over time")
+        self.assertEqual([("begin", "4"), ("members", "3"), ("members", "4"), ("end", "4")],
+                         [(m["event"], m["workers"]) for m in members])
+        self.assertEqual("finished", self.runs(out)["state"])
+
+    def check_nesting(self, trace, pid):
+        """Steps one after the other; in each, what it is made of, without a gap."""
+        before = 0
+        for step in spans(trace, "step", pid):
+            inner = [s for name in ("compute", "wait", "update") for s in spans(trace, name, pid)
+                     if s["args"]["step"] == step["args"]["step"]]  # fmt: skip
+            inner.sort(key=lambda s: (s["ts"], s["dur"]))
+            self.assertEqual(before, step["ts"])
+            at = step["ts"]
+            for span in inner:
+                self.assertEqual(at, span["ts"])
+                at = end(span)
+            self.assertEqual(end(step), at)
+            before = at
+            compute = next(s for s in inner if s["name"] == "compute")
+            parts = [s for name in ("forward", "backward") for s in spans(trace, name, pid)
+                     if s["args"]["step"] == step["args"]["step"]]  # fmt: skip
+            self.assertEqual(compute["ts"], parts[0]["ts"])
+            self.assertEqual(end(parts[0]), parts[1]["ts"])
+            self.assertEqual(end(compute), end(parts[1]))
+
+    def test_a_trace_in_virtual_time(self):
+        out, file = self.path("x"), self.path("x.json")
+        told = self.sim(*UNEVEN, "--out", out, "--trace", file)
+        with open(file, encoding="utf-8") as text:
+            trace = json.load(text)
+        about = trace["otherData"]
+        self.assertEqual((True, 20), (about["whole"], about["steps"]))
+        self.assertIn("virtual", about["made_by"])
+        self.assertEqual([0, 1, 2], [r["rank"] for r in about["ranks"]])
+        for rank in range(3):
+            self.check_nesting(trace, rank)
+            lines = lines_of(out, rank)
+            for name in ("step", "compute", "forward", "backward", "update"):
+                found = spans(trace, name, rank)
+                self.assertEqual(20, len(found))
+                for span, line in zip(found, lines):
+                    self.assertEqual(span["args"]["step"] + 1, line["step"])
+                    self.assertAlmostEqual(span["dur"], line[name + "_us"], delta=1)
+            sent = sum(s["args"]["sent_bytes"] for s in spans(trace, "exchange", rank))
+            self.assertEqual(told["per_worker"][rank]["sent_bytes"], sent)
+        trace_test.Trace.check_arrows(self, trace, 3)
+        trace_test.Trace.check_waits(self, trace, 3)
+        self.assertTrue(any("for" in w["args"] for w in spans(trace, "wait")))
+
+    def test_many_ranks_and_many_steps_make_a_small_page(self):
+        out = self.path("ranks")
+        self.sim("--workers", 1000, "--params", 1000, "--iterations", 8, "--compute",
+                 "fixed:ms=20,jitter=0.3,slow=7:4x", "--out", out)  # fmt: skip
+        page = self.page(out)
+        self.assertLess(os.path.getsize(self.path("page.html")), 2_000_000)
+        self.assertIn("more are in the table", page.text)
+        self.assertEqual(1000, len(self.facts(out)[0]["ranks"]))
+        long = self.path("steps")
+        self.sim("--workers", 1, "--params", 100, "--iterations", 50000, "--out", long)
+        facts = self.facts(long)[0]
+        self.assertLess(len(facts["step_ms_points"]), 513)
+        self.assertEqual(50000, facts["totals"]["lines"])
+        self.page(long)
+        self.assertLess(os.path.getsize(self.path("page.html")), 500_000)
+
+
+if __name__ == "__main__":
+    shoal.main()
