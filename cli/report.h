@@ -109,6 +109,8 @@ bool report_next_line(FILE *file, char *text, size_t *length_out, bool *good_out
 json_t *report_facts(report_run *run);
 /** Its part "waits": who waits for whom. NULL: not known, and a note says why. */
 json_t *report_waits(report_run *run);
+/** Its part "spread", of its part "ranks": least, median, largest, where there are many. */
+json_t *report_spread(const json_t *ranks);
 /** Its part "verdict". */
 json_t *report_verdict(const report_run *run, const json_t *waits);
 

@@ -87,6 +87,24 @@ static const step_parts *parts_of(const rows *r)
     return &apart;
 }
 
+/* A bar for each is too many: how all of them lie. */
+static void draw_spread(FILE *out, const json_t *facts, size_t count)
+{
+    static const report_column columns[] = {
+        {"ms per step, mean", "part", 0, NULL},    {"least", "least", 0, "%.3f"},
+        {"a tenth below", "tenth", 0, "%.3f"},     {"median", "median", 0, "%.3f"},
+        {"a tenth above", "ninetieth", 0, "%.3f"}, {"largest", "most", 0, "%.3f"},
+        {"of rank", "most_rank", 0, NULL}};
+    char caption[WORD];
+    snprintf(caption, sizeof caption, "A step by its parts, over all %zu ranks", count);
+    fprintf(out,
+            "<p>Of %zu ranks the picture has the %d that compute longest; the next table is about "
+            "all of them together.</p>\n",
+            count, BARS_MOST);
+    report_table(out, caption, columns, sizeof columns / sizeof columns[0],
+                 json_object_get(facts, "spread"));
+}
+
 void report_draw_parts(FILE *out, const char *id, const json_t *facts)
 {
     static const report_column columns[] = {{"rank", "rank", 0, NULL},
@@ -139,10 +157,55 @@ void report_draw_parts(FILE *out, const char *id, const json_t *facts)
         .part_count = steps->count};
     fputs("<figure>\n", out);
     draw(out, &r, &bars);
+    if (r.left_out > 0)
+        draw_spread(out, facts, r.count + r.left_out);
     fputs("<figcaption>The exchange goes on beside computing; of it, encoding and decoding are in "
           "the table.</figcaption>\n",
           out);
     report_folded(out, bars.title, columns, sizeof columns / sizeof columns[0], ranks);
+    fputs("</figure>\n", out);
+}
+
+/* ---------------------------------------------------------------- runs beside each other */
+
+void report_draw_runs(FILE *out, const json_t *rows_of)
+{
+    static const char *const parts[] = {"compute", "waiting", "update", "other"}, *const keys[] = {
+                                                                                      "compute_ms",
+                                                                                      "wait_ms",
+                                                                                      "update_ms",
+                                                                                      "other_ms"};
+    static const report_column columns[] = {{"run", "folder", 0, NULL},
+                                            {"clock", "clock", 0, NULL},
+                                            {"step, ms", "step_ms", 0, "%.3f"},
+                                            {"compute, ms", "compute_ms", 0, "%.3f"},
+                                            {"waiting, ms", "wait_ms", 0, "%.3f"},
+                                            {"update, ms", "update_ms", 0, "%.3f"},
+                                            {"other, ms", "other_ms", 0, "%.3f"}};
+    static rows r;
+    size_t i;
+    const json_t *row;
+    memset(&r, 0, sizeof r);
+    json_array_foreach(rows_of, i, row) if (report_number(row, "step_ms") > 0)
+        add_row(&r, row, "step_ms", false);
+    for (i = 0; i < r.count; i++) {
+        name_row(&r, i, "%.80s", report_text(r.row[i], "folder"));
+        for (size_t p = 0; p < 4; p++)
+            r.values[4 * i + p] = report_number(r.row[i], keys[p]);
+    }
+    cli_svg_bars bars = {.title = "A step by its parts, per run",
+                         .about = "A bar per run: milliseconds of a mean step of all ranks in "
+                                  "which they compute, wait for the exchange, update weights, and "
+                                  "do the rest.",
+                         .x_label = "ms per step, mean of all ranks",
+                         .id = "all-parts",
+                         .parts = parts,
+                         .part_count = 4};
+    if (r.count == 0)
+        return;
+    fputs("<figure>\n", out);
+    draw(out, &r, &bars);
+    report_folded(out, bars.title, columns, sizeof columns / sizeof columns[0], rows_of);
     fputs("</figure>\n", out);
 }
 

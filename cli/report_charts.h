@@ -20,6 +20,8 @@ extern const report_curve report_loss_by_step, report_loss_by_time, report_accur
 /** Nothing where no run has a point. runs: array of facts, or of one. */
 void report_draw_curve(FILE *out, const char *id, const json_t *runs, const report_curve *curve);
 void report_draw_parts(FILE *out, const char *id, const json_t *facts);
+/** Of runs that are compared: a row each. */
+void report_draw_runs(FILE *out, const json_t *rows);
 void report_draw_waits(FILE *out, const json_t *facts);
 void report_draw_links(FILE *out, const char *id, const json_t *facts);
 void report_draw_codecs(FILE *out, const char *id, const json_t *facts);

@@ -130,6 +130,11 @@ static json_t *totals_of(const report_run *run)
     answer_set_number(one, "step_ms", sum[REPORT_STEP_US] / steps * 1e-3);
     answer_set_number(one, "compute_ms", sum[REPORT_COMPUTE] / steps * 1e-3);
     answer_set_number(one, "wait_ms", sum[REPORT_WAIT] / steps * 1e-3);
+    answer_set_number(one, "update_ms", sum[REPORT_UPDATE] / steps * 1e-3);
+    answer_set_number(one, "other_ms",
+                      fmax(0, (sum[REPORT_STEP_US] - sum[REPORT_COMPUTE] - sum[REPORT_WAIT] -
+                               sum[REPORT_UPDATE]) /
+                                  steps * 1e-3));
     answer_set_number(one, "wait_share", sum[REPORT_WAIT] / sum[REPORT_STEP_US]);
     answer_set_number(one, "sent_bytes", sum[REPORT_SENT]);
     answer_set_number(one, "sent_bytes_per_step", sum[REPORT_SENT] / steps);
@@ -245,6 +250,7 @@ json_t *report_facts(report_run *run)
     answer_set(facts, "step_ms_points", points_of(&run->step_ms));
     answer_set(facts, "epoch_lines", epochs_of(run));
     answer_set(facts, "ranks", ranks_of(run));
+    answer_set(facts, "spread", report_spread(json_object_get(facts, "ranks")));
     answer_set(facts, "verdict", report_verdict(run, waits));
     answer_set(facts, "waits", waits != NULL ? waits : json_null());
     answer_set(facts, "links", links_of(run));

@@ -294,7 +294,8 @@ static void put_run(FILE *out, size_t number, json_t *facts)
 static json_t *flat_of(const json_t *facts)
 {
     static const char *const totals[] = {"seconds",    "samples_per_s", "step_ms",
-                                         "compute_ms", "wait_share",    "sent_bytes_per_step"};
+                                         "compute_ms", "wait_ms",       "update_ms",
+                                         "other_ms",   "wait_share",    "sent_bytes_per_step"};
     static const char *const own[] = {"folder", "state",   "model", "sync", "collective",
                                       "codec",  "workers", "step",  "loss", "test_accuracy"};
     json_t *row = json_object();
@@ -339,8 +340,10 @@ static void compare(FILE *out, json_t *runs)
     head(out, "h2", "all", "compare", "The runs compared");
     report_table(out, "Runs compared", columns, sizeof columns / sizeof columns[0], rows);
     put_curves(out, "all", runs);
+    fputs("<div class=\"pictures\">\n", out);
     report_draw_curve(out, "all", runs, &report_step_time);
-    fputs("</section>\n", out);
+    report_draw_runs(out, rows);
+    fputs("</div></section>\n", out);
     json_decref(rows);
 }
 

@@ -198,6 +198,11 @@ class SimRun(unittest.TestCase):
         self.assertEqual(["real", "virtual"], [row["clock"] for row in rows])
         self.assertEqual([False, True], [f["simulated"] for f in facts])
         self.assertIn("all-loss-title", page.ids)
+        self.assertIn("all-parts-title", page.ids)
+        for row, run in zip(page.rows("A step by its parts, per run"), facts):
+            parts = [float(row[part + ", ms"]) for part in ("compute", "waiting", "update",
+                                                            "other")]  # fmt: skip
+            self.assertAlmostEqual(run["totals"]["step_ms"], sum(parts), delta=0.003)
         self.assertIn("This run is simulated", page.text)
         self.assertIn("shoal sim --", page.text)
 
@@ -271,6 +276,16 @@ class SimRun(unittest.TestCase):
         self.assertLess(os.path.getsize(self.path("page.html")), 2_000_000)
         self.assertIn("more are in the table", page.text)
         self.assertEqual(1000, len(self.facts(out)[0]["ranks"]))
+        means = []
+        for rank in range(1000):
+            lines = lines_of(out, rank)
+            means.append((sum(line["compute_us"] for line in lines) / len(lines) / 1e3, rank))
+        means.sort()
+        row = page.rows("A step by its parts, over all 1000 ranks")[1]
+        self.assertEqual("compute", row["ms per step, mean"])
+        for name, place in (("least", 0), ("median", 500), ("a tenth above", 899), ("largest", -1)):
+            self.assertAlmostEqual(means[place][0], float(row[name]), delta=0.000501)
+        self.assertEqual("7", row["of rank"])
         long = self.path("steps")
         self.sim("--workers", 1, "--params", 100, "--iterations", 50000, "--out", long)
         facts = self.facts(long)[0]
