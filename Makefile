@@ -7,7 +7,7 @@ TESTS ?= $(shell expr $(JOBS) + 1)
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
 .PHONY: claims claims-long claims-mutants soak mutants
-.PHONY: soak-ranks soak-parts check-frameworks check-engines
+.PHONY: soak-ranks soak-parts check-frameworks check-engines check-browser
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
@@ -55,6 +55,16 @@ check-frameworks: build ## Python tests with today's PyTorch and frameworks (20 
 check-engines: build ## under sshd, Slurm, Open MPI on four hosts made here; as root; T=slurm one
 	@tools/deps.sh packages-engines.txt
 	@tests/engines/check.py build/release $(T)
+
+check-browser: deps ## pages in Chromium, metrics by Prometheus (5 minutes); T=report one
+	@tools/deps.sh packages-browser.txt
+	@/usr/bin/python3 -m pip install -q --no-deps --target build/browser --upgrade \
+		-r packages-browser-python.txt || echo "axe-core could not be fetched: checks go without it"
+	@cmake --preset dev >/dev/null
+	@cmake --build build/dev -j $(JOBS) --target shoal_command $(if $(CI),-- --quiet)
+	@ctest --test-dir build/dev -C browser \
+		$(if $(T),-L browser -R '$(T)',-R '^(browser/|cli/metrics_test)') --output-on-failure \
+		--output-junit browser.xml; status=$$?; tools/skipped.py build/dev/browser.xml; exit $$status
 
 demo: build ## train three ways in a lab of shaped links and compare (5 minutes)
 	@bench/e2e/demo

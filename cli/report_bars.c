@@ -11,7 +11,7 @@
 #include "svg.h"
 #include "svg_bars.h"
 
-enum { BARS_MOST = 32, NAME = 96, WORD = 64 };
+enum { BARS_MOST = 32, NAME = 96, WORD = 64, COLUMNS_MOST = 16 };
 
 /* Rows of a picture, at most BARS_MOST, those with the largest `by` first where there are more. */
 typedef struct rows {
@@ -227,33 +227,66 @@ static double most_of(const json_t *rows_of)
     return most;
 }
 
-static void matrix_row(FILE *out, const json_t *waits, size_t i, double most)
+/* Columns of the matrix from first to end; the exchange, one per row, comes last. */
+typedef struct block {
+    size_t first, end, all;
+} block;
+
+static void matrix_row(FILE *out, const json_t *waits, size_t i, const block *b, double most)
 {
     const json_t *row = json_array_get(json_object_get(waits, "for_ms"), i);
     fprintf(out, "<tr><th scope=\"row\">rank %.0f</th>", at(json_object_get(waits, "ranks"), i));
-    for (size_t k = 0; k < json_array_size(row); k++) {
+    for (size_t k = b->first; k < b->end; k++) {
         const double value = at(row, k);
         if (i == k)
             fputs("<td>-</td>", out);
         else
             fprintf(out, "<td style=\"--w:%.2f\">%.3f</td>", most > 0 ? value / most : 0, value);
     }
-    fprintf(out, "<td>%.3f</td></tr>\n", at(json_object_get(waits, "exchange_ms"), i));
+    if (b->end == b->all)
+        fprintf(out, "<td>%.3f</td>", at(json_object_get(waits, "exchange_ms"), i));
+    fputs("</tr>\n", out);
 }
 
-static void matrix_foot(FILE *out, const json_t *list, const char *head, double scale)
+static void matrix_foot(FILE *out, const json_t *list, const block *b, const char *head,
+                        double scale)
 {
     fprintf(out, "<tr><th scope=\"row\">%s</th>", head);
-    for (size_t i = 0; i < json_array_size(list); i++)
+    for (size_t i = b->first; i < b->end; i++)
         fprintf(out, "<td>%.4g</td>", scale * at(list, i));
-    fputs("<td>-</td></tr>\n", out);
+    fputs(b->end == b->all ? "<td>-</td></tr>\n" : "</tr>\n", out);
 }
 
+static void matrix_block(FILE *out, const json_t *waits, const block *b, double most)
+{
+    char caption[NAME];
+    const json_t *ranks = json_object_get(waits, "ranks");
+    const size_t parts = (b->all + COLUMNS_MOST - 1) / COLUMNS_MOST;
+    const int length = snprintf(caption, sizeof caption, "Who waits for whom, ms per step");
+    if (parts > 1)
+        snprintf(caption + length, sizeof caption - (size_t)length, ", part %zu of %zu",
+                 b->first / COLUMNS_MOST + 1, parts);
+    report_table_begin(out, caption);
+    fputs("<thead><tr><th scope=\"col\">waits</th>", out);
+    for (size_t i = b->first; i < b->end; i++)
+        fprintf(out, "<th scope=\"col\">for %.0f</th>", at(ranks, i));
+    fputs(b->end == b->all ? "<th scope=\"col\">exchange</th></tr></thead>\n<tbody>\n"
+                           : "</tr></thead>\n<tbody>\n",
+          out);
+    for (size_t i = 0; i < b->all; i++)
+        matrix_row(out, waits, i, b, most);
+    matrix_foot(out, json_object_get(waits, "last_share"), b, "last in % of steps", 100);
+    matrix_foot(out, json_object_get(waits, "caused_ms"), b, "longer than the next, ms", 1);
+    report_table_end(out);
+}
+
+/* In parts as wide as a sheet of paper. */
 void report_draw_waits(FILE *out, const json_t *facts)
 {
     const json_t *waits = json_object_get(facts, "waits"), *all = json_object_get(waits, "for_ms");
     const double most = most_of(all);
-    if (json_array_size(all) == 0)
+    block b = {.all = json_array_size(all)};
+    if (b.all == 0)
         return;
     fprintf(out,
             "<p>Milliseconds of a mean step that the rank of a row waited for the rank of a "
@@ -261,16 +294,10 @@ void report_draw_waits(FILE *out, const json_t *facts)
             "together, so who computes longest arrives last, and is waited for; what is left of a "
             "wait is the exchange itself.</p>\n",
             count_of(waits, "steps"));
-    report_table_begin(out, "Who waits for whom, ms per step");
-    fputs("<thead><tr><th scope=\"col\">waits</th>", out);
-    for (size_t i = 0; i < json_array_size(all); i++)
-        fprintf(out, "<th scope=\"col\">for %.0f</th>", at(json_object_get(waits, "ranks"), i));
-    fputs("<th scope=\"col\">exchange</th></tr></thead>\n<tbody>\n", out);
-    for (size_t i = 0; i < json_array_size(all); i++)
-        matrix_row(out, waits, i, most);
-    matrix_foot(out, json_object_get(waits, "last_share"), "last in % of steps", 100);
-    matrix_foot(out, json_object_get(waits, "caused_ms"), "longer than the next, ms", 1);
-    report_table_end(out);
+    for (; b.first < b.all; b.first = b.end) {
+        b.end = b.first + COLUMNS_MOST < b.all ? b.first + COLUMNS_MOST : b.all;
+        matrix_block(out, waits, &b, most);
+    }
     if (count_of(waits, "ranks_left_out") > 0)
         fprintf(out, "<p>%" PRId64 " ranks that caused less are left out.</p>\n",
                 count_of(waits, "ranks_left_out"));

@@ -12,6 +12,9 @@ static const char report_style[] =
     "svg [stroke='#000000']{stroke:#fff}svg [fill='#000000']{fill:#fff}"
     "svg [stroke='#0072b2']{stroke:#4aa8e8}svg circle[fill='#0072b2'],svg path[fill='#0072b2']"
     "{fill:#4aa8e8}}\n"
+    "@media(prefers-color-scheme:light),print{"
+    "svg [stroke='#e69f00']{stroke:#b07600}svg [fill='#e69f00']{fill:#b07600}"
+    "svg [stroke='#56b4e9']{stroke:#2b8bc4}svg [fill='#56b4e9']{fill:#2b8bc4}}\n"
     "*{box-sizing:border-box}body{margin:0 auto;padding:1rem;max-width:112rem;color:var(--ink);"
     "background:var(--ground);font:1rem/1.5 sans-serif}\n"
     "h1,h2,h3{line-height:1.2;overflow-wrap:anywhere}h2{border-top:2px solid var(--line);"
@@ -40,6 +43,7 @@ static const char report_style[] =
     "svg text{fill:#000}svg .grid{stroke:#ccc}svg .axis{stroke:#000}"
     "figure,tr,.verdict{break-inside:avoid}h2,h3{break-after:avoid}"
     "section.run+section.run{break-before:page}.wide{overflow:visible}"
+    "table{font-size:6.5pt}th,td{padding:.1rem .2rem}td.text,th[scope=row]{min-width:4.6em}"
     ".pictures{grid-template-columns:1fr 1fr}figure svg{min-width:0}}\n";
 
 #endif

@@ -20,7 +20,7 @@ double report_number(const json_t *object, const char *key)
 
 void report_table_begin(FILE *out, const char *caption)
 {
-    fputs("<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"", out);
+    fputs("<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"", out);
     cli_svg_text(out, caption);
     fputs("\"><table>\n<caption>", out);
     cli_svg_text(out, caption);

@@ -164,7 +164,7 @@ class Report(unittest.TestCase):
         for tag, attrs in page.elements:
             if tag == "th":
                 self.assertIn(attrs.get("scope"), ("col", "row"))
-            if attrs.get("role") == "region":
+            if attrs.get("role") == "group":
                 self.assertEqual("0", attrs["tabindex"])
             if tag == "a":
                 self.assertIn(attrs["href"][1:], page.ids)
@@ -226,6 +226,25 @@ class Report(unittest.TestCase):
                 self.assertAlmostEqual(want, told, places=4)
             whole = sum(line["wait_us"] for line in every[r]) / 20e3
             self.assertAlmostEqual(whole, sum(wanted[r]) + waits["exchange_ms"][r], places=3)
+
+    def test_the_matrix_of_many_ranks_is_cut_to_the_width_of_paper(self):
+        out = self.copy("many")
+        for rank in range(3, 20):
+            shutil.copy(os.path.join(out, "metrics.1.jsonl"),
+                        os.path.join(out, f"metrics.{rank}.jsonl"))  # fmt: skip
+        waits, page = self.facts(out)[0]["waits"], self.page(out)
+        columns = []
+        for part in (1, 2):
+            table = page.tables[f"Who waits for whom, ms per step, part {part} of 2"]
+            self.assertEqual(20 + 3, len(table))
+            self.assertEqual({len(table[0])}, {len(row) for row in table})
+            columns.append([row[1:] for row in table])
+        whole = [a + b for a, b in zip(*columns)]
+        self.assertEqual([16, 4 + 1], [len(c[0]) for c in columns])
+        self.assertEqual([f"for {r}" for r in waits["ranks"]] + ["exchange"], whole[0])
+        for i, row in enumerate(whole[1:21]):
+            told = waits["for_ms"][i] + [waits["exchange_ms"][i]]
+            self.assertEqual([f"{v:.3f}" if k != i else "-" for k, v in enumerate(told)], row)
 
     def test_several_runs_are_compared(self):
         page = self.page(self.whole, self.other)
