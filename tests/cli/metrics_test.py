@@ -16,6 +16,7 @@ import open_metrics
 import shoal
 
 OPEN = "application/openmetrics-text; version=1.0.0"
+HERE = os.path.dirname(os.path.abspath(__file__))
 MONITORING = os.path.join(shoal.ROOT, "examples", "monitoring")
 WORD = re.compile(r"\bshoal_[a-z_]+\b")
 
@@ -203,12 +204,40 @@ class Metrics(unittest.TestCase):
             self.assertLessEqual(set(WORD.findall(expression)), known, expression)
         if shutil.which("promtool") is None:
             self.skipTest("rules were not checked by promtool: package prometheus is missing")
-        done = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        text = self.get(port)[1]
-        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True,
-                              text=True)  # fmt: skip
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.promtool("check", "rules", rules)
+        self.promtool("check", "metrics", input=self.get(port)[1])
+
+    def promtool(self, *words, input=None):
+        done = subprocess.run(["promtool", *words], input=input, capture_output=True, text=True,
+                              timeout=60)  # fmt: skip
+        self.assertEqual((done.returncode, ""), (0, done.stderr), done.stdout)  # hints count, too
+
+    @unittest.skipIf(shutil.which("promtool") is None, "no promtool: package prometheus is missing")
+    def test_each_rule_fires_when_it_should_and_only_then(self):
+        cases = os.path.join(HERE, "alert_rules.yml")
+        self.promtool("test", "rules", cases)
+        names = []
+        for path in (cases, os.path.join(MONITORING, "shoal-alerts.yml")):
+            with open(path, encoding="utf-8") as file:
+                names.append(set(re.findall(r"\bShoal[A-Z]\w+", file.read())))
+        self.assertEqual(*names)
+
+    def test_another_reader_of_the_format(self):
+        """The page by the reader of Prometheus' own Python client, beside the one of this test."""
+        try:
+            from prometheus_client.openmetrics import parser
+        except ImportError:
+            self.skipTest("no second reader: package python3-prometheus-client is missing")
+        port = self.port()
+        self.start(port, "--workers", 2, "--compute-ms", 20, "--epochs", 1000, "--no-eval",
+                   "--quiet")  # fmt: skip
+        self.page(port, lambda p: self.steps(p) >= 1 and p["shoal_train_rank_up"].samples)
+        text = self.get(port, Accept=OPEN)[1]
+        theirs = {family.name: family for family in parser.text_string_to_metric_families(text)}
+        ours = open_metrics.parse(text)
+        self.assertEqual(set(theirs), set(ours))
+        self.assertEqual(sum(len(family.samples) for family in theirs.values()),
+                         sum(len(family.samples) for family in ours.values()))  # fmt: skip
 
     def test_a_real_prometheus_scrapes_and_alerts(self):
         if shutil.which("prometheus") is None:
