@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "cli.h"
 #include "network_show.h"
+#include "predict_args.h"
 #include "shoal/network.h"
 
 enum { JOBS_MAX = 64, LIMITS_MAX = 36, SWEEP_MAX = 1000 };
@@ -18,13 +19,15 @@ enum { JOBS_MAX = 64, LIMITS_MAX = 36, SWEEP_MAX = 1000 };
 typedef struct network_args {
     shoal_network_desc desc;
     shoal_network_job jobs[JOBS_MAX];
+    shoal_predict_desc models[JOBS_MAX];
     const char *names[JOBS_MAX], *limits[LIMITS_MAX + 1];
     uint32_t limit_count;
     shoal_network_objective objective;
     const char *swept;
     double from, to;
     uint32_t points;
-    const char *csv, *svg, *html, *trace;
+    const char *csv, *svg, *html, *trace, *accelerator;
+    int64_t chunks; /* 0: not simulated */
     bool collectives, json;
 } network_args;
 
@@ -37,7 +40,10 @@ enum {
     KEY_SVG,
     KEY_HTML,
     KEY_ALL,
-    KEY_TRACE
+    KEY_TRACE,
+    KEY_PARALLEL,
+    KEY_ACCELERATOR,
+    KEY_CHUNKS
 };
 
 static const struct argp_option options[] = {
@@ -47,9 +53,16 @@ static const struct argp_option options[] = {
     {"fixed-cost", KEY_FIXED, "X", 0, "$ that are paid whatever the bandwidth (0)", 1},
     {"workload", 'w', "FILE[@WEIGHT]", CLI_REPEATS, "ASTRA-sim text workload; repeat for a group",
      2},
-    {"groups", 'g', "FILE|tp=N", CLI_REPEATS,
-     "Of the workload before it: LIBRA's communicator file, or N-way tensor parallelism; "
-     "repeat for each (tp=1)",
+    {"groups", 'g', "FILE|tp=N[,ep=M]", CLI_REPEATS,
+     "Of the workload before it: LIBRA's communicator file, or N-way tensor parallelism, and "
+     "all-to-alls among M replicas; repeat for each (tp=1, ep: all)",
+     2},
+    {"model", 'm', "SPEC[@WEIGHT]", CLI_REPEATS,
+     "A model instead of a workload file; repeat for a group", 2},
+    {"parallel", KEY_PARALLEL, "KEY=N,...", CLI_REPEATS,
+     "Of the model before it, options of shoal predict: tensor=8,pipeline=4,batch=64,sequence", 2},
+    {"accelerator", KEY_ACCELERATOR, "FILE", 0,
+     "Cluster file whose first host's accelerator computes the models (--network, if a cluster)",
      2},
     {"overlap", KEY_OVERLAP, NULL, 0, "Weight gradients travel while input gradients do", 2},
     {"recompute", KEY_RECOMPUTE, NULL, 0, "Forward collectives run twice", 2},
@@ -60,6 +73,8 @@ static const struct argp_option options[] = {
      3},
     {"sweep", KEY_SWEEP, "sum|cost=FROM:TO:POINTS", 0,
      "Solve for each total (sum ==) or budget (cost <=, the Pareto front)", 3},
+    {"chunks", KEY_CHUNKS, "N", 0,
+     "Simulate collectives in N chunks: one order of the dimensions for all, or each its own", 3},
     {"collectives", KEY_ALL, NULL, 0, "List each collective with its volume per dimension", 4},
     {"csv", KEY_CSV, "FILE", 0, "Write the sweep as a table", 4},
     {"svg", KEY_SVG, "FILE", 0, "Draw the sweep", 4},
@@ -92,17 +107,48 @@ static bool parse_sweep(const char *text, network_args *args)
 }
 
 /* "file@2" weighs 2; the text is ours to cut. */
-static bool add_job(network_args *args, char *text)
+static bool add_job(network_args *args, char *text, bool model)
 {
     char *at = strrchr(text, '@');
     double weight = 1;
     const char *rest;
-    if (args->desc.job_count == JOBS_MAX)
+    uint32_t i = args->desc.job_count;
+    if (i == JOBS_MAX)
         return false;
     if (at != NULL && parse_double(at + 1, '\0', &weight, &rest))
         *at = '\0';
-    args->names[args->desc.job_count] = text;
-    args->jobs[args->desc.job_count++] = (shoal_network_job){text, NULL, weight};
+    args->names[i] = text;
+    args->jobs[i] = (shoal_network_job){text, NULL, weight, NULL};
+    if (model) {
+        args->models[i] = (shoal_predict_desc)SHOAL_PREDICT_DESC_INIT;
+        args->models[i].model = text;
+        args->jobs[i].workload = NULL;
+        args->jobs[i].model = &args->models[i];
+    }
+    args->desc.job_count++;
+    return true;
+}
+
+/* "tensor=8,sequence" into the last model; the text is ours to cut. */
+static bool set_parallel(network_args *args, char *text)
+{
+    static const char *const known[] = {
+        "tensor", "pipeline", "batch",     "microbatch", "interleave", "recompute",    "sequence",
+        "zero",   "experts",  "attention", "no-head",    "no-scatter", "element-bytes"};
+    if (args->desc.job_count == 0 || args->jobs[args->desc.job_count - 1].model == NULL)
+        return false;
+    char *rest = NULL;
+    for (char *key = strtok_r(text, ",", &rest); key != NULL; key = strtok_r(NULL, ",", &rest)) {
+        char *value = strchr(key, '=');
+        size_t i = 0;
+        if (value != NULL)
+            *value++ = '\0';
+        while (i < sizeof known / sizeof *known && strcmp(known[i], key) != 0)
+            i++;
+        if (i == sizeof known / sizeof *known ||
+            !predict_set(&args->models[args->desc.job_count - 1], key, value))
+            return false;
+    }
     return true;
 }
 
@@ -123,7 +169,12 @@ static bool take(network_args *args, int key, char *text)
 {
     switch (key) {
     case 'w':
-        return add_job(args, text);
+    case 'm':
+        return add_job(args, text, key == 'm');
+    case KEY_PARALLEL:
+        return set_parallel(args, text);
+    case KEY_CHUNKS:
+        return cli_parse_int(text, 1, 1024, &args->chunks);
     case 'g':
         if (args->desc.job_count > 0)
             args->jobs[args->desc.job_count - 1].communicator = text;
@@ -174,6 +225,9 @@ static bool take_word(network_args *args, int key, const char *text)
     case KEY_TRACE:
         args->trace = text;
         return true;
+    case KEY_ACCELERATOR:
+        args->accelerator = text;
+        return true;
     default:
         return false;
     }
@@ -186,6 +240,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     switch (key) {
     case 'w':
+    case 'm':
+    case KEY_PARALLEL:
+    case KEY_CHUNKS:
     case 'g':
     case 'o':
     case 'l':
@@ -294,6 +351,49 @@ static int show(const network_args *args, const network_report *report)
     return !to_stdout || write_file(args->csv, report, network_show_csv) ? code : CLI_FAILED;
 }
 
+/* Chunks on the bandwidths found, and on as much evenly spread. */
+static shoal_status simulate(const network_args *args, const shoal_network *network,
+                             const shoal_network_answer *answer, network_report *report)
+{
+    double even[SHOAL_NETWORK_DIMS_MAX] = {0}, sum = 0;
+    for (uint32_t d = 0; d < report->info.dims; d++)
+        sum += answer->bandwidth[d];
+    for (uint32_t d = 0; d < report->info.dims; d++)
+        even[d] = sum / report->info.dims;
+    report->chunks = (uint32_t)args->chunks;
+    report->found.size = report->even.size = sizeof report->found;
+    shoal_status status = shoal_network_schedule_at(network, answer->bandwidth, report->chunks,
+                                                    &report->found);
+    return status != SHOAL_OK
+               ? status
+               : shoal_network_schedule_at(network, even, report->chunks, &report->even);
+}
+
+/* A cluster's own accelerator computes, unless another one is named. */
+static int check(network_args *args)
+{
+    const char *net = args->desc.network, *end = net != NULL ? strrchr(net, '.') : NULL;
+    uint32_t models = 0;
+    if (net == NULL || args->desc.job_count == 0)
+        return cli_usage("network",
+                         "a design needs --network and at least one --workload or --model");
+    if (args->swept == NULL && (args->svg != NULL || args->html != NULL))
+        return cli_usage("network", "--svg and --html draw a --sweep");
+    if (args->swept != NULL && args->chunks > 0)
+        return cli_usage("network", "--chunks simulates one design, and --sweep asks for many");
+    if (args->accelerator == NULL && end != NULL && strcmp(end, ".json") == 0)
+        args->accelerator = net;
+    for (uint32_t i = 0; i < args->desc.job_count; i++) {
+        args->models[i].cluster = args->accelerator;
+        models += args->jobs[i].model != NULL;
+    }
+    if (models > 0 && args->accelerator == NULL)
+        return cli_usage("network", "--model needs --accelerator FILE: what computes it");
+    if (models == 0 && args->accelerator != NULL && args->accelerator != net)
+        return cli_usage("network", "--accelerator computes a --model, and there is none");
+    return CLI_OK;
+}
+
 static int run(network_args *args)
 {
     shoal_network *network = NULL;
@@ -313,6 +413,8 @@ static int run(network_args *args)
         status = sweep(args, network, products, results, &report.count);
     else if (status == SHOAL_OK)
         status = ask(args, network, args->objective, 0, &results[report.count++]);
+    if (status == SHOAL_OK && args->chunks > 0)
+        status = simulate(args, network, &results[0].answer, &report);
     report.network = network;
     report.results = results;
     int code = status == SHOAL_OK ? show(args, &report) : cli_report("network");
@@ -332,18 +434,19 @@ int cli_network(int argc, char **argv)
         "Example, with the files of examples/network:\n"
         "  shoal network -n 4d.yml -c 4d-cost.yml -w gpt3.txt -g tp=16 -l 'sum == 500'\n"
         "  shoal network -n 4d.yml -c 4d-cost.yml -w gpt3.txt -g tp=16 "
-        "--sweep cost=1e6:5e7:20 --html front.html\n\n"
+        "--sweep cost=1e6:5e7:20 --html front.html\n"
+        "  shoal network -n 'fc:8, switch:64' --accelerator ../clusters/a100-80g.json --model "
+        "megatron-22b\n"
+        "    --parallel tensor=8,batch=64 -l 'sum == 500' --chunks 64\n\n"
         "Bandwidths are GB/s of one accelerator, times ns. docs/network.md has the formulas.",
         NULL,
         NULL,
         NULL};
-    network_args args = {.desc = SHOAL_NETWORK_DESC_INIT};
+    static network_args args;
+    args = (network_args){.desc = SHOAL_NETWORK_DESC_INIT};
     if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     args.desc.jobs = args.jobs;
-    if (args.desc.network == NULL || args.desc.job_count == 0)
-        return cli_usage("network", "a design needs --network and at least one --workload");
-    if (args.swept == NULL && (args.svg != NULL || args.html != NULL))
-        return cli_usage("network", "--svg and --html draw a --sweep");
-    return run(&args);
+    int code = check(&args);
+    return code == CLI_OK ? run(&args) : code;
 }

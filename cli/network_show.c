@@ -44,6 +44,29 @@ static void show_jobs(FILE *out, const network_report *report, const shoal_netwo
                 shoal_network_time(report->network, i, a->bandwidth), report->jobs[i]);
 }
 
+static void show_schedule(FILE *out, const char *name, const shoal_network_schedule *s)
+{
+    fprintf(out, "  %-18s %16.1f %16.1f %16.1f %8.2f\n", name, s->fixed_ns, s->chosen_ns,
+            s->bound_ns, 100 * (s->chosen_ns - s->bound_ns) / s->chosen_ns);
+}
+
+/* What bandwidths gain apart from what orders do. */
+static void show_chunks(FILE *out, const network_report *report)
+{
+    const shoal_network_schedule *found = &report->found, *even = &report->even;
+    if (report->chunks == 0)
+        return;
+    fprintf(out, "in %u chunks, simulated, ns\n  %-18s %16s %16s %16s %8s\n", report->chunks, "",
+            "one order", "orders chosen", "not below", "gap %");
+    show_schedule(out, "these bandwidths", found);
+    show_schedule(out, "evenly spread", even);
+    fprintf(out,
+            "  gain of bandwidths alone %.4fx, of orders alone %.4fx, of both %.4fx; no orders on "
+            "these bandwidths gain more than %.4fx\n",
+            even->fixed_ns / found->fixed_ns, even->fixed_ns / even->chosen_ns,
+            even->fixed_ns / found->chosen_ns, found->fixed_ns / found->bound_ns);
+}
+
 static void show_sweep(FILE *out, const network_report *report)
 {
     fprintf(out, "%12s %-13s %14s %14s %8s %9s", report->swept, "objective", "time ns", "cost",
@@ -72,6 +95,7 @@ void network_show_text(FILE *out, const network_report *report)
     }
     show_answer(out, report, &report->results[0]);
     show_jobs(out, report, &report->results[0].answer);
+    show_chunks(out, report);
 }
 
 void network_show_collectives(FILE *out, const network_report *report)
@@ -143,6 +167,29 @@ static json_t *dimensions_of(const shoal_network_info *info)
     return all;
 }
 
+static json_t *schedule_of(const shoal_network_schedule *s)
+{
+    json_t *one = json_object();
+    answer_set_number(one, "one_order_ns", s->fixed_ns);
+    answer_set_number(one, "chosen_ns", s->chosen_ns);
+    answer_set_number(one, "bound_ns", s->bound_ns);
+    answer_set_number(one, "gap", (s->chosen_ns - s->bound_ns) / s->chosen_ns);
+    return one;
+}
+
+static json_t *chunks_of(const network_report *report)
+{
+    json_t *one = json_object();
+    const double base = report->even.fixed_ns;
+    answer_set_count(one, "chunks", report->chunks);
+    answer_set(one, "found", schedule_of(&report->found));
+    answer_set(one, "even", schedule_of(&report->even));
+    answer_set_number(one, "gain_bandwidths", base / report->found.fixed_ns);
+    answer_set_number(one, "gain_orders", base / report->even.chosen_ns);
+    answer_set_number(one, "gain_both", base / report->found.chosen_ns);
+    return one;
+}
+
 int network_show_json(const network_report *report)
 {
     json_t *answer = json_object(), *results = json_array();
@@ -152,6 +199,8 @@ int network_show_json(const network_report *report)
     for (size_t i = 0; i < report->count; i++)
         json_array_append_new(results, result_of(report, &report->results[i]));
     answer_set(answer, "results", results);
+    if (report->chunks > 0)
+        answer_set(answer, "chunked", chunks_of(report));
     return answer_print("network", answer);
 }
 

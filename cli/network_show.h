@@ -26,6 +26,8 @@ typedef struct network_report {
     const char *swept; /* "sum", "cost"; NULL: no sweep */
     const network_result *results;
     size_t count;
+    uint32_t chunks; /* 0: not simulated */
+    shoal_network_schedule found, even;
 } network_report;
 
 void network_show_text(FILE *out, const network_report *report);

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "shoal/status.h"
+#include "shoal/predict.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,9 +34,14 @@ typedef struct shoal_network shoal_network;
 typedef struct shoal_network_job {
     const char *workload; /* path: ASTRA-sim 1.0 text, or a Chakra trace (.et) */
     /** Who talks to whom: path of LIBRA's communicator file, or "tp=16": tensor parallelism over 16
-     *  neighbours, inner dimensions first, data parallelism over the rest. NULL: "tp=1". */
+     *  neighbours, inner dimensions first, data parallelism over the rest, over which all-to-alls
+     *  go, too ("tp=16,ep=8": over the 8 next of them). NULL: "tp=1". */
     const char *communicator;
     double weight; /* of this job's time in the objective; > 0 */
+    /** Instead of workload and communicator: a model on as many accelerators as the network has, as
+     *  shoal_predict takes it. Of its cluster only the first host's accelerator counts. Tensor
+     *  groups lie inside, then replicas, then stages. */
+    const shoal_predict_desc *model;
 } shoal_network_job;
 
 typedef struct shoal_network_desc {
@@ -110,6 +115,26 @@ SHOAL_API double shoal_network_time(const shoal_network *network, uint32_t job,
                                     const double *bandwidth);
 /** Cost with given bandwidths: fixed_cost + npus * sum of unit_cost * bandwidth. */
 SHOAL_API double shoal_network_cost(const shoal_network *network, const double *bandwidth);
+
+/** Steps of a network whose collectives go in chunks, each of which takes the dimensions one after
+ *  the other, in an order of its own (Themis; Rashidi et al., ISCA 2022). */
+typedef struct shoal_network_schedule {
+    size_t size;      /* set to sizeof(shoal_network_schedule) by the caller */
+    double time_ns;   /* shoal_network_time: one order for all, chunks without end */
+    double fixed_ns;  /* one order for all chunks, simulated */
+    double chosen_ns; /* each chunk's order chosen, simulated; never more than fixed_ns */
+    double bound_ns;  /* no orders of chunks, however many, are faster: proved */
+} shoal_network_schedule;
+/**
+ * Simulate all jobs' collectives, weighted, on given bandwidths.
+ * @param chunks of each collective, 1 .. 1024
+ * @return SHOAL_OK | EINVAL (no bandwidth where there is traffic, no such number of chunks) |
+ *         ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_network_schedule_at(const shoal_network *network,
+                                                                const double *bandwidth,
+                                                                uint32_t chunks,
+                                                                shoal_network_schedule *out);
 
 typedef enum shoal_network_objective {
     SHOAL_NETWORK_PERF,          /* shortest time */

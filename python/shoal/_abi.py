@@ -96,6 +96,11 @@ SHOAL_JOB_PACED = 256
 SHOAL_JOB_DUMPS = 512
 SHOAL_JOB_CLIPS = 1024
 SHOAL_JOB_CHECKPOINTS = 2048
+SHOAL_RECOMPUTE_NONE = 0
+SHOAL_RECOMPUTE_SELECTIVE = 1
+SHOAL_RECOMPUTE_FULL = 2
+SHOAL_OBJECTIVE_TIME = 0
+SHOAL_OBJECTIVE_COST = 1
 SHOAL_NETWORK_PERF = 0
 SHOAL_NETWORK_PERF_PER_COST = 1
 SHOAL_NETWORK_COST = 2
@@ -110,11 +115,6 @@ SHOAL_PARTITION_MODEL = 4
 SHOAL_PARTITION_OWT = 5
 SHOAL_PARTITION_GIVEN = 6
 SHOAL_PARTITION_LEVELS_MAX = 16
-SHOAL_RECOMPUTE_NONE = 0
-SHOAL_RECOMPUTE_SELECTIVE = 1
-SHOAL_RECOMPUTE_FULL = 2
-SHOAL_OBJECTIVE_TIME = 0
-SHOAL_OBJECTIVE_COST = 1
 SHOAL_TABLE_SYNCS = 0
 SHOAL_TABLE_CODECS = 1
 SHOAL_TABLE_COLLECTIVES = 2
@@ -781,123 +781,6 @@ class shoal_layer_info(C.Structure):
     ]
 
 
-class shoal_network_job(C.Structure):
-    _fields_ = [
-        ("workload", C.c_char_p),
-        ("communicator", C.c_char_p),
-        ("weight", C.c_double),
-    ]
-
-
-class shoal_network_desc(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("network", C.c_char_p),
-        ("cost", C.c_char_p),
-        ("fixed_cost", C.c_double),
-        ("jobs", C.POINTER(shoal_network_job)),
-        ("job_count", C.c_uint32),
-        ("overlap", C.c_bool),
-        ("recompute", C.c_bool),
-    ]
-
-
-class shoal_network_info(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("dims", C.c_uint32),
-        ("npus", C.c_double),
-        ("topology", C.c_char_p * 8),
-        ("members", C.c_uint32 * 8),
-        ("unit_cost", C.c_double * 8),
-        ("traffic", C.c_double * 8),
-        ("has_cost", C.c_bool),
-        ("compute_ns", C.c_double),
-        ("terms", C.c_uint32),
-    ]
-
-
-class shoal_network_collective(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("layer", C.c_char_p),
-        ("phase", C.c_char_p),
-        ("kind", C.c_char_p),
-        ("bytes", C.c_double),
-        ("volume", C.c_double * 8),
-    ]
-
-
-class shoal_network_question(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("objective", C.c_int),
-        ("limits", C.POINTER(C.c_char_p)),
-        ("limit_count", C.c_uint32),
-    ]
-
-
-class shoal_network_answer(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("bandwidth", C.c_double * 8),
-        ("time_ns", C.c_double),
-        ("cost", C.c_double),
-        ("objective", C.c_double),
-        ("bound", C.c_double),
-        ("gap", C.c_double),
-        ("equal_time_ns", C.c_double),
-        ("equal_cost", C.c_double),
-        ("utilisation", C.c_double),
-        ("low", C.c_double * 8),
-        ("high", C.c_double * 8),
-        ("price", C.c_double * 8),
-        ("solves", C.c_uint32),
-        ("steps", C.c_uint32),
-    ]
-
-
-class shoal_partition_desc(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("model", C.c_char_p),
-        ("batch", C.c_uint32),
-        ("levels", C.c_uint32),
-        ("mode", C.c_int),
-        ("method", C.c_int),
-        ("given", C.c_char_p),
-    ]
-
-
-class shoal_partition_info(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("model", C.c_char_p),
-        ("batch", C.c_uint32),
-        ("levels", C.c_uint32),
-        ("layer_count", C.c_uint32),
-        ("mode", C.c_int),
-        ("method", C.c_int),
-        ("elements", C.c_uint64),
-        ("bias_elements", C.c_uint64),
-        ("executed_elements", C.c_uint64),
-        ("macs", C.c_double),
-        ("graph", C.c_bool),
-        ("why_not", C.c_char_p),
-    ]
-
-
-class shoal_partition_layer_info(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("name", C.c_char_p),
-        ("kind", C.c_char_p),
-        ("weights", C.c_uint64),
-        ("outputs", C.c_uint64),
-        ("mask", C.c_uint32),
-    ]
-
-
 class shoal_predict_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1067,6 +950,134 @@ class shoal_fit(C.Structure):
         ("held_mean_error", C.c_double),
         ("held_worst_error", C.c_double),
         ("held_rms_error", C.c_double),
+    ]
+
+
+class shoal_network_job(C.Structure):
+    _fields_ = [
+        ("workload", C.c_char_p),
+        ("communicator", C.c_char_p),
+        ("weight", C.c_double),
+        ("model", C.POINTER(shoal_predict_desc)),
+    ]
+
+
+class shoal_network_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("network", C.c_char_p),
+        ("cost", C.c_char_p),
+        ("fixed_cost", C.c_double),
+        ("jobs", C.POINTER(shoal_network_job)),
+        ("job_count", C.c_uint32),
+        ("overlap", C.c_bool),
+        ("recompute", C.c_bool),
+    ]
+
+
+class shoal_network_info(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("dims", C.c_uint32),
+        ("npus", C.c_double),
+        ("topology", C.c_char_p * 8),
+        ("members", C.c_uint32 * 8),
+        ("unit_cost", C.c_double * 8),
+        ("traffic", C.c_double * 8),
+        ("has_cost", C.c_bool),
+        ("compute_ns", C.c_double),
+        ("terms", C.c_uint32),
+    ]
+
+
+class shoal_network_collective(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("layer", C.c_char_p),
+        ("phase", C.c_char_p),
+        ("kind", C.c_char_p),
+        ("bytes", C.c_double),
+        ("volume", C.c_double * 8),
+    ]
+
+
+class shoal_network_schedule(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("time_ns", C.c_double),
+        ("fixed_ns", C.c_double),
+        ("chosen_ns", C.c_double),
+        ("bound_ns", C.c_double),
+    ]
+
+
+class shoal_network_question(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("objective", C.c_int),
+        ("limits", C.POINTER(C.c_char_p)),
+        ("limit_count", C.c_uint32),
+    ]
+
+
+class shoal_network_answer(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("bandwidth", C.c_double * 8),
+        ("time_ns", C.c_double),
+        ("cost", C.c_double),
+        ("objective", C.c_double),
+        ("bound", C.c_double),
+        ("gap", C.c_double),
+        ("equal_time_ns", C.c_double),
+        ("equal_cost", C.c_double),
+        ("utilisation", C.c_double),
+        ("low", C.c_double * 8),
+        ("high", C.c_double * 8),
+        ("price", C.c_double * 8),
+        ("solves", C.c_uint32),
+        ("steps", C.c_uint32),
+    ]
+
+
+class shoal_partition_desc(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("model", C.c_char_p),
+        ("batch", C.c_uint32),
+        ("levels", C.c_uint32),
+        ("mode", C.c_int),
+        ("method", C.c_int),
+        ("given", C.c_char_p),
+    ]
+
+
+class shoal_partition_info(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("model", C.c_char_p),
+        ("batch", C.c_uint32),
+        ("levels", C.c_uint32),
+        ("layer_count", C.c_uint32),
+        ("mode", C.c_int),
+        ("method", C.c_int),
+        ("elements", C.c_uint64),
+        ("bias_elements", C.c_uint64),
+        ("executed_elements", C.c_uint64),
+        ("macs", C.c_double),
+        ("graph", C.c_bool),
+        ("why_not", C.c_char_p),
+    ]
+
+
+class shoal_partition_layer_info(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char_p),
+        ("kind", C.c_char_p),
+        ("weights", C.c_uint64),
+        ("outputs", C.c_uint64),
+        ("mask", C.c_uint32),
     ]
 
 
@@ -1665,25 +1676,6 @@ FUNCTIONS = {
     "shoal_layer_row_name": (C.c_char_p, [C.c_size_t]),
     "shoal_model_zoo_help": (C.c_char_p, [C.c_size_t]),
     "shoal_layer_row_help": (C.c_char_p, [C.c_size_t]),
-    "shoal_network_open": (STATUS, [C.POINTER(shoal_network_desc), C.POINTER(C.c_void_p)]),
-    "shoal_network_save_trace": (STATUS, [C.c_void_p, C.c_uint32, C.c_char_p]),
-    "shoal_network_close": (None, [C.c_void_p]),
-    "shoal_network_describe": (STATUS, [C.c_void_p, C.POINTER(shoal_network_info)]),
-    "shoal_network_at": (STATUS, [C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(shoal_network_collective)]),
-    "shoal_network_collectives": (C.c_uint32, [C.c_void_p, C.c_uint32]),
-    "shoal_network_time": (C.c_double, [C.c_void_p, C.c_uint32, C.c_void_p]),
-    "shoal_network_cost": (C.c_double, [C.c_void_p, C.c_void_p]),
-    "shoal_network_solve": (STATUS, [C.c_void_p, C.POINTER(shoal_network_question), C.POINTER(shoal_network_answer)]),
-    "shoal_partition_create": (STATUS, [C.POINTER(shoal_partition_desc), C.POINTER(C.c_void_p)]),
-    "shoal_partition_destroy": (None, [C.c_void_p]),
-    "shoal_partition_describe": (STATUS, [C.c_void_p, C.POINTER(shoal_partition_info)]),
-    "shoal_partition_layer": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_partition_layer_info)]),
-    "shoal_partition_level": (STATUS, [C.c_void_p, C.c_uint32, C.c_void_p]),
-    "shoal_partition_time": (C.c_double, [C.c_void_p, C.c_double, C.c_double]),
-    "shoal_partition_save": (STATUS, [C.c_void_p, C.c_char_p]),
-    "shoal_partition_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),
-    "shoal_partition_mode_name": (C.c_char_p, [C.c_size_t]),
-    "shoal_partition_method_name": (C.c_char_p, [C.c_size_t]),
     "shoal_predict": (STATUS, [C.POINTER(shoal_predict_desc), C.POINTER(shoal_prediction)]),
     "shoal_predict_sensitivity": (STATUS, [C.POINTER(shoal_predict_desc), C.POINTER(shoal_sensitivity)]),
     "shoal_predict_search": (STATUS, [C.POINTER(shoal_predict_desc), C.c_uint32, C.POINTER(C.c_void_p)]),
@@ -1701,6 +1693,26 @@ FUNCTIONS = {
     "shoal_calibrate_probe": (C.c_double, []),
     "shoal_calibrate_fit": (STATUS, [C.POINTER(shoal_fit_desc), C.POINTER(shoal_fit), C.c_void_p]),
     "shoal_calibrate_apply": (STATUS, [C.c_char_p, C.POINTER(shoal_fit_factors), C.c_double, C.c_char_p]),
+    "shoal_network_open": (STATUS, [C.POINTER(shoal_network_desc), C.POINTER(C.c_void_p)]),
+    "shoal_network_save_trace": (STATUS, [C.c_void_p, C.c_uint32, C.c_char_p]),
+    "shoal_network_close": (None, [C.c_void_p]),
+    "shoal_network_describe": (STATUS, [C.c_void_p, C.POINTER(shoal_network_info)]),
+    "shoal_network_at": (STATUS, [C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(shoal_network_collective)]),
+    "shoal_network_collectives": (C.c_uint32, [C.c_void_p, C.c_uint32]),
+    "shoal_network_time": (C.c_double, [C.c_void_p, C.c_uint32, C.c_void_p]),
+    "shoal_network_cost": (C.c_double, [C.c_void_p, C.c_void_p]),
+    "shoal_network_schedule_at": (STATUS, [C.c_void_p, C.c_void_p, C.c_uint32, C.POINTER(shoal_network_schedule)]),
+    "shoal_network_solve": (STATUS, [C.c_void_p, C.POINTER(shoal_network_question), C.POINTER(shoal_network_answer)]),
+    "shoal_partition_create": (STATUS, [C.POINTER(shoal_partition_desc), C.POINTER(C.c_void_p)]),
+    "shoal_partition_destroy": (None, [C.c_void_p]),
+    "shoal_partition_describe": (STATUS, [C.c_void_p, C.POINTER(shoal_partition_info)]),
+    "shoal_partition_layer": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_partition_layer_info)]),
+    "shoal_partition_level": (STATUS, [C.c_void_p, C.c_uint32, C.c_void_p]),
+    "shoal_partition_time": (C.c_double, [C.c_void_p, C.c_double, C.c_double]),
+    "shoal_partition_save": (STATUS, [C.c_void_p, C.c_char_p]),
+    "shoal_partition_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),
+    "shoal_partition_mode_name": (C.c_char_p, [C.c_size_t]),
+    "shoal_partition_method_name": (C.c_char_p, [C.c_size_t]),
     "shoal_table_name": (C.c_char_p, [C.c_int]),
     "shoal_row_at": (C.c_bool, [C.c_int, C.c_size_t, C.POINTER(shoal_row)]),
     "shoal_row_trait": (C.c_char_p, [C.c_int, C.c_size_t, C.c_uint32]),

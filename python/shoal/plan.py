@@ -280,7 +280,7 @@ def network(
     if objective not in _OBJECTIVES:
         raise ValueError(f"objective={objective!r}: {', '.join(_OBJECTIVES)}")
     job = _abi.shoal_network_job(
-        workload.encode(), communicator.encode() if communicator else None, 1.0
+        workload.encode(), communicator.encode() if communicator else None, 1.0, None
     )
     desc = struct(
         _abi.shoal_network_desc,

@@ -18,7 +18,8 @@ typedef enum {
     SHOALI_COMM_REDUCE_SCATTER,
     SHOALI_COMM_ALL_GATHER, /* bytes: of one member's shard */
     SHOALI_COMM_ALL_REDUCE,
-    SHOALI_COMM_ALL_TO_ALL
+    SHOALI_COMM_ALL_TO_ALL,
+    SHOALI_COMM_SEND /* to the next stage of a pipeline; in no file */
 } shoali_comm_kind;
 const char *shoali_comm_kind_name(shoali_comm_kind kind);
 
@@ -30,10 +31,20 @@ typedef enum {
 } shoali_phase_kind;
 const char *shoali_phase_name(shoali_phase_kind phase);
 
+/** Who takes part in a phase's exchange: the phase's group, or one that files do not name. */
+typedef enum {
+    SHOALI_GROUP_PHASE,
+    SHOALI_GROUP_EXPERTS,         /* replicas that share a mixture's experts; all-to-all */
+    SHOALI_GROUP_EXPERT_REPLICAS, /* replicas that have the same ones of them */
+    SHOALI_GROUP_STAGES,          /* of a pipeline */
+    SHOALI_GROUPS
+} shoali_group_kind;
+
 typedef struct shoali_phase {
     double compute_ns;
     shoali_comm_kind comm;
     double bytes;
+    shoali_group_kind group;
 } shoali_phase;
 
 /** One row of an ASTRA-sim 1.0 text workload. */
@@ -65,9 +76,10 @@ SHOAL_MUST_USE shoal_status shoali_chakra_load(const char *path, shoal_arena *ar
  *  order; shoali_chakra_parse gives back the same times and collectives. */
 void shoali_chakra_print(const shoali_workload *workload, FILE *out);
 
-/** Group size per phase and dimension; 1: the dimension is not used. */
+/** Group size per phase and dimension; 1: the dimension is not used. Behind the phases' stand the
+ * other groups, from SHOALI_GROUP_EXPERTS on; files have none of them. */
 typedef struct shoali_communicator {
-    uint32_t size[SHOALI_PHASES][SHOALI_CLUSTER_DIMENSIONS_MAX];
+    uint32_t size[SHOALI_PHASES + SHOALI_GROUPS - 1][SHOALI_CLUSTER_DIMENSIONS_MAX];
 } shoali_communicator;
 
 /** LIBRA's network file: Topology, NpusCount, CostDimension. */

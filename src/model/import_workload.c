@@ -12,8 +12,8 @@
 
 enum { FIELDS = 12, NAME_MAX_BYTES = 128 };
 
-static const char *const kind_names[] = {"none", "reduce_scatter", "all_gather", "all_reduce",
-                                         "all_to_all"};
+static const char *const kind_names[] = {"none",       "reduce_scatter", "all_gather",
+                                         "all_reduce", "all_to_all",     "send"};
 static const char *const file_names[] = {"NONE", "REDUCESCATTER", "ALLGATHER", "ALLREDUCE",
                                          "ALLTOALL"};
 

@@ -39,6 +39,8 @@ shoali_block_cost shoali_layer_cost(const shoali_cluster *cluster,
                                                        out * width) +
                                 shoali_cost_exchange_s(cluster, group, SHOALI_EXCHANGE_SHARDED,
                                                        in * width);
+        cost.summed_bytes = out * width;
+        cost.summed_back_bytes = in * width / 2; /* gathered, not summed */
     }
     return cost;
 }

@@ -2,7 +2,6 @@
 /* Opening a network: dimensions, costs, jobs. */
 #include "plan/network.h"
 
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -97,51 +96,35 @@ static shoal_status read_dimensions(const shoal_network_desc *desc, shoal_networ
 
 /* ---------------------------------------------------------------- jobs */
 
-/* "tp=16": of each dimension, inner ones first, as many members as 16 still needs; the rest of
- * every dimension carries data parallelism. */
-static shoal_status split_groups(const char *text, const shoal_network *net,
-                                 shoali_communicator *out)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long long left = strncmp(text, "tp=", 3) == 0 ? strtoull(text + 3, &end, 10) : 0;
-    if (end == NULL || *end != '\0' || errno != 0 || left == 0)
-        return shoali_fail(SHOAL_EINVAL,
-                           "communicator '%.64s' is neither a file in .yml nor like tp=16", text);
-    for (uint32_t d = 0; d < net->dims; d++) {
-        uint32_t size = net->dimension[d].size;
-        uint32_t tensor = left >= size ? size : (uint32_t)left;
-        if (size % tensor != 0 || left % tensor != 0)
-            return shoali_fail(SHOAL_EINVAL,
-                               "tensor parallelism %.32s does not divide dimension %u of %u", text,
-                               d, size);
-        out->size[SHOALI_PHASE_FORWARD][d] = out->size[SHOALI_PHASE_INPUT_GRAD][d] = tensor;
-        out->size[SHOALI_PHASE_WEIGHT_GRAD][d] = size / tensor;
-        left /= tensor;
-    }
-    return left == 1 ? SHOAL_OK
-                     : shoali_fail(SHOAL_EINVAL, "%s is more than the network's %.0f accelerators",
-                                   text, net->npus);
-}
-
 static shoal_status read_job(const shoal_network_job *job, shoal_network *net,
                              shoali_network_job *out)
 {
     const char *groups = job->communicator != NULL ? job->communicator : "tp=1";
-    if (job->workload == NULL)
-        return shoali_fail(SHOAL_EINVAL, "a job needs a workload file");
+    const char *name = job->model != NULL ? job->model->model : job->workload;
+    if (name == NULL || (job->model != NULL && job->workload != NULL))
+        return shoali_fail(SHOAL_EINVAL, "a job needs a workload file or a model, and not both");
     if (!(job->weight > 0 && job->weight < 1e9))
-        return shoali_fail(SHOAL_EINVAL, "%s: weight %g; it must be above 0 and below 1e9",
-                           job->workload, job->weight);
+        return shoali_fail(SHOAL_EINVAL, "%s: weight %g; it must be above 0 and below 1e9", name,
+                           job->weight);
     out->weight = job->weight;
+    if (job->model != NULL) {
+        if (job->communicator != NULL)
+            return shoali_fail(SHOAL_EINVAL,
+                               "%s is a model, whose groups its sizes say: leave "
+                               "'%.64s' out",
+                               name, job->communicator);
+        return shoali_network_model(job->model, net, out);
+    }
     if (ends_in(job->workload, ".et"))
         SHOALI_TRY(shoali_chakra_load(job->workload, net->arena, &out->workload));
     else
         SHOALI_TRY(shoali_workload_load(job->workload, net->arena, &out->workload));
     if (is_yaml(groups))
-        return shoali_libra_communicator_load(groups, net->dimension, net->dims,
-                                              &out->communicator);
-    return split_groups(groups, net, &out->communicator);
+        SHOALI_TRY(
+            shoali_libra_communicator_load(groups, net->dimension, net->dims, &out->communicator));
+    else
+        SHOALI_TRY(shoali_network_groups(groups, net, out));
+    return shoali_network_check_groups(name, net, out);
 }
 
 static shoal_status read_all(const shoal_network_desc *desc, shoal_network *net)
@@ -199,6 +182,14 @@ shoal_status shoal_network_save_trace(const shoal_network *network, uint32_t job
     shoali_new_file out;
     if (network == NULL || path == NULL || job >= network->job_count)
         return shoali_fail(SHOAL_EINVAL, "a trace needs a network, a job of it and a path");
+    for (uint32_t i = 0; i < network->jobs[job].workload.row_count * SHOALI_PHASES; i++) {
+        const shoali_workload *w = &network->jobs[job].workload;
+        if (w->rows[i / SHOALI_PHASES].phase[i % SHOALI_PHASES].group > SHOALI_GROUP_EXPERTS)
+            return shoali_fail(SHOAL_EINVAL,
+                               "%s has stages of a pipeline, or replicas of experts, which a trace "
+                               "of one accelerator cannot say: leave pipeline and experts out",
+                               w->rows[i / SHOALI_PHASES].name);
+    }
     SHOALI_TRY(shoali_new_file_open(path, &out));
     shoali_chakra_print(&network->jobs[job].workload, out.file);
     return shoali_new_file_commit(&out);
@@ -272,8 +263,8 @@ shoal_status shoal_network_at(const shoal_network *network, uint32_t job, uint32
         out->phase = shoali_phase_name(kind);
         out->kind = shoali_comm_kind_name(phase->comm);
         out->bytes = phase->bytes;
-        shoali_network_volume(phase->comm, phase->bytes, of->communicator.size[kind], network->dims,
-                              out->volume);
+        shoali_network_volume(phase->comm, phase->bytes, shoali_network_group(of, kind, phase),
+                              network->dims, out->volume);
         return SHOAL_OK;
     }
     return shoali_fail(SHOAL_EINVAL, "no such collective");

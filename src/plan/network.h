@@ -39,6 +39,31 @@ struct shoal_network {
 void shoali_network_volume(shoali_comm_kind kind, double bytes, const uint32_t *groups,
                            uint32_t dims, double *out);
 
+/** The group of one phase's exchange: members per dimension. */
+const uint32_t *shoali_network_group(const shoali_network_job *job, shoali_phase_kind phase,
+                                     const shoali_phase *what);
+
+/** Members of each group, inside out: tensor, experts, replicas of the same experts, stages. */
+typedef struct shoali_network_split {
+    uint64_t tensor, experts, replicas, stages;
+} shoali_network_split;
+/** Place them: of each dimension, inner ones first, as many members as a group still needs.
+ * @return SHOAL_OK | EINVAL: they do not fill the network, or divide no dimension of it */
+SHOAL_MUST_USE shoal_status shoali_network_place(const shoali_network_split *split,
+                                                 const shoal_network *network,
+                                                 shoali_communicator *out);
+/** "tp=16" or "tp=16,ep=8": groups of the job whose workload was read; all-to-alls go among ep of
+ * the replicas, or all. */
+SHOAL_MUST_USE shoal_status shoali_network_groups(const char *text, const shoal_network *network,
+                                                  shoali_network_job *job);
+/** EINVAL: an all-to-all has a group of one, so that it would be left out. */
+SHOAL_MUST_USE shoal_status shoali_network_check_groups(const char *name,
+                                                        const shoal_network *network,
+                                                        const shoali_network_job *job);
+/** A job of a model: rows of what the busiest stage does in a step, and the groups. */
+SHOAL_MUST_USE shoal_status shoali_network_model(const shoal_predict_desc *desc,
+                                                 shoal_network *network, shoali_network_job *out);
+
 /** The terms of job `index`, or with index == job_count those of all jobs, weighted: proportional
  *  ones merged, pieces that can never be the longest left out. */
 SHOAL_MUST_USE shoal_status shoali_network_terms(const shoal_network *network, uint32_t index,

@@ -19,7 +19,9 @@ void shoali_network_volume(shoali_comm_kind kind, double bytes, const uint32_t *
         double c = groups[d];
         if (kind == SHOALI_COMM_NONE || groups[d] <= 1)
             continue;
-        if (kind == SHOALI_COMM_ALL_GATHER) {
+        if (kind == SHOALI_COMM_SEND) {
+            out[d] = bytes; /* somewhere a stage's next one lies beyond this dimension */
+        } else if (kind == SHOALI_COMM_ALL_GATHER) {
             out[d] = s * (c - 1);
             s *= c;
         } else {
@@ -74,7 +76,7 @@ static void add_phase(builder *b, const shoali_network_job *job, const shoali_wo
     uint32_t dims = b->network->dims;
     bool any = false;
     shoali_network_volume(row->phase[phase].comm, row->phase[phase].bytes,
-                          job->communicator.size[phase], dims, volume);
+                          shoali_network_group(job, phase, &row->phase[phase]), dims, volume);
     for (uint32_t d = 0; d < dims; d++) {
         if (volume[d] > 0)
             add_piece(term, before_ns * b->weight, volume[d] * b->weight, d);

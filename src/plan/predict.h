@@ -42,6 +42,12 @@ typedef struct shoali_scale {
 SHOAL_MUST_USE shoal_status shoali_question_open(const shoal_predict_desc *desc,
                                                  const shoali_scale *scale,
                                                  shoali_question *question_out);
+/** The same with the first host's accelerator on another network, whose exchanges take no time: for
+ * what is computed and how much is exchanged. */
+SHOAL_MUST_USE shoal_status shoali_question_compute(const shoal_predict_desc *desc,
+                                                    const shoali_dimension *dimensions,
+                                                    uint32_t dimension_count,
+                                                    shoali_question *question_out);
 /** Another question about the same model and cluster, which `base` keeps; closed before it.
  * @return as shoali_question_open */
 SHOAL_MUST_USE shoal_status shoali_question_again(const shoali_question *base,

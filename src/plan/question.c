@@ -71,6 +71,30 @@ static shoal_status add_hosts(shoali_cluster *c, uint32_t more)
     return SHOAL_OK;
 }
 
+/* Only what computes is left of the cluster: exchanges take no time, and nothing was measured. */
+static shoal_status replace_network(shoali_cluster *c, const shoali_dimension *dimensions,
+                                    uint32_t count)
+{
+    double workers = 1;
+    for (uint32_t d = 0; d < count; d++) {
+        workers *= dimensions[d].size;
+        c->dimensions[d] = dimensions[d];
+        c->dimensions[d].bytes_per_s = INFINITY;
+        c->dimensions[d].efficiency = c->dimensions[d].efficiency_sharded = 1;
+        c->dimensions[d].latency_s = c->dimensions[d].loss = 0;
+    }
+    if (workers > SHOALI_CLUSTER_WORKERS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "a model on %.0f accelerators; at most %d", workers,
+                           SHOALI_CLUSTER_WORKERS_MAX);
+    c->dimension_count = count;
+    c->workers = c->hosts[0].workers = (uint32_t)workers;
+    c->hosts[0].first_worker = 0;
+    c->host_count = 1;
+    c->link_count = c->straggler_count = c->partition_count = c->profile_count = c->cores = 0;
+    c->overhead = (shoali_overhead){.payload_share = 1};
+    return SHOAL_OK;
+}
+
 /* ---------------------------------------------------------------- language models */
 
 static bool is_kind(const shoali_layer *layer, const char *kind)
@@ -316,6 +340,13 @@ static shoal_status open_ways(shoali_question *q)
     return shoal_job_check(&job);
 }
 
+static shoal_status settle(shoali_question *q)
+{
+    read_language(q);
+    SHOALI_TRY(fill_defaults(q));
+    return check_sizes(q);
+}
+
 static shoal_status open_parts(shoali_question *q, const shoali_scale *scale)
 {
     const shoal_predict_desc *d = &q->desc;
@@ -328,9 +359,7 @@ static shoal_status open_parts(shoali_question *q, const shoali_scale *scale)
     scale_links(q->cluster, scale);
     if (scale->more_hosts > 0)
         SHOALI_TRY(add_hosts(q->cluster, scale->more_hosts));
-    read_language(q);
-    SHOALI_TRY(fill_defaults(q));
-    return check_sizes(q);
+    return settle(q);
 }
 
 shoal_status shoali_question_open(const shoal_predict_desc *desc, const shoali_scale *scale,
@@ -341,6 +370,27 @@ shoal_status shoali_question_open(const shoal_predict_desc *desc, const shoali_s
         return shoali_fail(SHOAL_EINVAL, "a prediction needs a model and a cluster");
     *question_out = (shoali_question){.desc = *desc};
     shoal_status status = open_parts(question_out, scale);
+    if (status != SHOAL_OK)
+        shoali_question_close(question_out);
+    return status;
+}
+
+static shoal_status open_compute(shoali_question *q, const shoali_dimension *dimensions,
+                                 uint32_t count)
+{
+    SHOALI_TRY(shoal_model_open(q->desc.model, &q->model));
+    SHOALI_TRY(shoali_cluster_load(q->desc.cluster, &q->cluster));
+    SHOALI_TRY(open_ways(q));
+    SHOALI_TRY(replace_network(q->cluster, dimensions, count));
+    return settle(q);
+}
+
+shoal_status shoali_question_compute(const shoal_predict_desc *desc,
+                                     const shoali_dimension *dimensions, uint32_t dimension_count,
+                                     shoali_question *question_out)
+{
+    *question_out = (shoali_question){.desc = *desc};
+    shoal_status status = open_compute(question_out, dimensions, dimension_count);
     if (status != SHOAL_OK)
         shoali_question_close(question_out);
     return status;

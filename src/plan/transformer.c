@@ -236,6 +236,8 @@ static void exchanges(builder *b, const shoali_cluster *cluster, double activati
     else if (args->recompute == SHOALI_RECOMPUTE_SELECTIVE && args->sequence)
         repeated = 2;
     b->cost.exchange_again.network = repeated * one;
+    b->cost.summed_bytes = b->cost.summed_back_bytes = 2 * bytes;
+    b->cost.summed_again_bytes = args->sequence ? repeated / 2 * bytes : repeated * bytes;
 }
 
 /* Activations kept per block and sample, in bytes per sequence element and hidden unit at half

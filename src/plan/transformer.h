@@ -51,6 +51,9 @@ typedef struct shoali_block_cost {
     double kept_bytes;                    /* activations kept for the backward pass */
     double working_bytes;                 /* while one block runs */
     double dispatch_bytes;                /* tokens under way */
+    /* what the exchanges of tensor parallelism sum or scatter and gather, in bytes of all-reduces:
+       forward, on the way back, and in recomputation */
+    double summed_bytes, summed_back_bytes, summed_again_bytes;
 } shoali_block_cost;
 
 shoali_block_cost shoali_transformer_block(const shoali_cluster *cluster,

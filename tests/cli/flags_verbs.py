@@ -14,7 +14,8 @@ TEXT = os.path.join(shoal.ROOT, "LICENSE")
 NUMBERS = """N K A S X MS SECONDS BYTES ELEMS RATE FACTOR POINTS BITS PERCENT CYCLES MHZ MINUTES
 MICROSECONDS
 STEPS EPOCHS PORT SHARE BYTE BYTES|model N|auto[:N] N|HxW""".split()
-PATHS = ("FILE", "DIR", "CSV", "PATH", "FILE.et", "FILE[@WEIGHT]", "FILE|tp=N")
+PATHS = ("FILE", "DIR", "CSV", "PATH", "FILE.et", "FILE[@WEIGHT]",
+         "FILE|tp=N[,ep=M]")
 # What is written; other paths are read.
 WRITTEN = {"out", "csv", "svg", "html", "trace", "timeline", "log", "pictures", "dump-gradients",
            "tensorboard", "safetensors"}
@@ -24,6 +25,7 @@ BESIDE = {
     ("network", "csv"): ([b"--sweep=sum=100:500:2"], "limit"),
     ("network", "svg"): ([b"--sweep=sum=100:500:2"], "limit"),
     ("network", "html"): ([b"--sweep=sum=100:500:2"], "limit"),
+    ("network", "accelerator"): ([b"--model=lenet"], "cost"),
     ("calibrate", "fit"): ([b"--cluster=" + os.fsencode(LAB_4)], "models"),
     ("calibrate", "cluster"): ([b"--fit=" + os.fsencode(LAB_4)], "models"),
     ("calibrate", "hold"): ([b"--fit=" + os.fsencode(LAB_4), b"--cluster=" + os.fsencode(LAB_4)],

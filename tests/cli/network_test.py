@@ -85,6 +85,46 @@ class Network(unittest.TestCase):
             self.assertLess(float(row["gap"]), 1e-12)
         self.assertEqual((page.count("<svg"), page.count("<tr>")), (2, 16))
 
+    def test_a_model_is_a_workload(self):
+        a100 = os.path.join(HERE, "..", "clusters", "a100-80g.json")
+        model = ["network", "-n", "ring:4, fc:8, ring:4, switch:32", "-l", "sum == 500"]
+        model += ["-m", "megatron-175b@2"]
+        model += ["--parallel", "tensor=8,pipeline=8,batch=64,sequence"]
+        r = shoal.run(*model, "--accelerator", a100, "--chunks", "32", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        answer = json.loads(r.stdout)
+        (result,), chunked = answer["results"], answer["chunked"]
+        self.assertAlmostEqual(result["time_ns"] / (2 * result["job_time_ns"][0]), 1, 12)
+        for which in ("found", "even"):
+            one = chunked[which]
+            self.assertLessEqual(one["bound_ns"], one["chosen_ns"])
+            self.assertLessEqual(one["chosen_ns"], one["one_order_ns"])
+        self.assertGreater(chunked["gain_bandwidths"], 1.05)
+        self.assertGreater(chunked["gain_orders"], 1.05)
+        r = shoal.run(*model, "--accelerator", a100, "--collectives")
+        for text in ("block0 ", "scores ", "next-stage ", " send "):
+            self.assertIn(text, r.stdout)
+        r = shoal.run(*model)
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("--model needs --accelerator", r.stderr)
+        r = shoal.run(*model, "--accelerator", a100, "--trace", "x.et")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("stages of a pipeline", r.stderr)
+
+    def test_all_to_alls_are_counted(self):
+        with tempfile.TemporaryDirectory() as d:
+            rows = os.path.join(d, "tables.txt")
+            with open(rows, "w", encoding="ascii") as f:
+                f.write("tables -1 10 ALLTOALL 6400 10 ALLTOALL 6400 10 NONE 0 10\n")
+            args = ["network", "-n", "fc:4, switch:8", "-l", "sum == 10", "-w", rows]
+            (whole,) = json.loads(shoal.run(*args, "--json").stdout)["results"]
+            (part,) = json.loads(shoal.run(*args, "-g", "tp=4,ep=2", "--json").stdout)["results"]
+            alone = shoal.run(*args, "-g", "tp=32")
+        self.assertGreater(whole["time_ns"], 30 + 2 * 6400 * (3 / 4 + 7 / 8) / 10 * (1 - 1e-9))
+        self.assertAlmostEqual(part["time_ns"], 30 + 2 * 6400 / 2 / 10, 6)
+        self.assertEqual(alone.returncode, 2)
+        self.assertIn("all-to-all of tables", alone.stderr)
+
     def test_bad_input(self):
         for args, text in (
             ([], "at least one --workload"),
@@ -94,6 +134,11 @@ class Network(unittest.TestCase):
             (["-w", path("gpt3.txt"), "-g", "tp=3"], "does not divide"),
             ([*GPT3, "--sweep", "sum=9:1:3"], "is not taken"),
             ([*GPT3, "-l", "sum == 1", "--svg", "x.svg"], "draw a --sweep"),
+            ([*GPT3, "--sweep", "sum=1:9:3", "--chunks", "4"], "--chunks simulates one"),
+            ([*GPT3, "-l", "sum == 1", "--chunks", "0"], "--chunks"),
+            ([*GPT3, "-l", "sum == 1", "--accelerator", "x.json"], "computes a --model"),
+            ([*GPT3, "--parallel", "tensor=2"], "--parallel"),
+            (["-m", "lenet", "--parallel", "codec=fp16"], "--parallel"),
         ):
             r = shoal.run(*NET, *args)
             self.assertEqual(r.returncode, 2, (args, r.stderr))

@@ -20,7 +20,7 @@ static shoal_network *open_jobs(int dims, const load *loads, uint32_t count, boo
     shoal_network_job jobs[4];
     shoal_network *net = NULL;
     for (uint32_t i = 0; i < count; i++)
-        jobs[i] = (shoal_network_job){loads[i].file, loads[i].groups, 1};
+        jobs[i] = (shoal_network_job){loads[i].file, loads[i].groups, 1, NULL};
     shoal_network_desc desc = SHOAL_NETWORK_DESC_INIT;
     desc.network = dims == 4 ? HERE "4d.yml" : HERE "3d.yml";
     desc.cost = dims == 4 ? HERE "4d-cost.yml" : HERE "3d-cost.yml";
@@ -306,7 +306,7 @@ static void questions_without_an_answer(void **state)
 static void a_fixed_cost_ends_the_product(void **state)
 {
     (void)state;
-    shoal_network_job job = {msft.file, msft.groups, 1};
+    shoal_network_job job = {msft.file, msft.groups, 1, NULL};
     shoal_network_desc desc = SHOAL_NETWORK_DESC_INIT;
     shoal_network *net;
     desc.network = HERE "4d.yml";
@@ -329,7 +329,7 @@ static void a_fixed_cost_ends_the_product(void **state)
 static void every_failing_allocation_is_reported(void **state)
 {
     (void)state;
-    shoal_network_job job = {gpt3.file, gpt3.groups, 1};
+    shoal_network_job job = {gpt3.file, gpt3.groups, 1, NULL};
     shoal_network_desc desc = SHOAL_NETWORK_DESC_INIT;
     shoal_network_question question = SHOAL_NETWORK_QUESTION_INIT;
     shoal_network_answer answer = {.size = sizeof answer};
