@@ -102,7 +102,7 @@ typedef struct line {
     double seconds;
 } line;
 
-enum { LINES = 12 };
+enum { LINES = 13 };
 static void lines_of(const shoal_prediction *p, line *out)
 {
     const line lines[LINES] = {
@@ -112,6 +112,7 @@ static void lines_of(const shoal_prediction *p, line *out)
         {"tensor_s", "tensor exchange", p->tensor_s},
         {"tensor_again_s", "  recomputed", p->tensor_again_s},
         {"experts_s", "tokens to experts", p->experts_s},
+        {"context_s", "keys and values", p->context_s},
         {"pipeline_s", "between stages", p->pipeline_s},
         {"bubble_s", "pipeline bubble", p->bubble_s},
         {"exposed_s", "gradients, exposed", p->exposed_s},
@@ -131,16 +132,18 @@ static void print_text(const predict_args *args, const shoal_prediction *p)
                args->desc.plan, args->desc.cluster, p->workers, p->workers == 1 ? "" : "s",
                1e3 * p->by_data_s, p->by_data_s / p->iteration_s);
     else
-        printf("%s on %s: %u worker%s = %u data x %u tensor x %u pipeline, batch %u per replica\n",
+        printf("%s on %s: %u worker%s = %u data x %u tensor x %u pipeline%s%.0u, batch %u per "
+               "replica\n",
                args->desc.model, args->desc.cluster, p->workers, p->workers == 1 ? "" : "s",
-               p->data, p->tensor, p->pipeline, args->desc.batch > 0 ? args->desc.batch : 64);
+               p->data, p->tensor, p->pipeline, p->context > 1 ? " x context " : "",
+               p->context > 1 ? p->context : 0, args->desc.batch > 0 ? args->desc.batch : 64);
     printf("  step             %10.3f ms    (%.3f .. %.3f)   %.4g samples/s\n",
            1e3 * p->iteration_s, 1e3 * p->low_s, 1e3 * p->high_s, p->samples_per_s);
     for (int i = 0; i < LINES; i++)
         if (lines[i].seconds > 0)
             printf("  %-18s %9.3f ms  %5.1f %%\n", lines[i].text, 1e3 * lines[i].seconds,
                    100 * lines[i].seconds / p->iteration_s);
-    if (p->data > 1)
+    if (p->data * p->context > 1)
         printf("  hidden: %.3f ms of the gradients' exchange; codec %.3f ms; %.4g MB sent per "
                "worker\n",
                1e3 * p->hidden_s, 1e3 * p->codec_s, p->sent_bytes / 1e6);
@@ -192,6 +195,7 @@ static json_t *prediction_of(const shoal_prediction *p)
     answer_set_count(answer, "data", p->data);
     answer_set_count(answer, "tensor", p->tensor);
     answer_set_count(answer, "pipeline", p->pipeline);
+    answer_set_count(answer, "context", p->context);
     answer_set_number(answer, "iteration_s", p->iteration_s);
     answer_set_number(answer, "low_s", p->low_s);
     answer_set_number(answer, "high_s", p->high_s);

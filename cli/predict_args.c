@@ -35,6 +35,7 @@ static const struct predict_option {
     {PREDICT_GRADIENT, "gradient-bytes", REAL, offsetof(shoal_predict_desc, gradient_bytes)},
     {PREDICT_ZERO, "zero", STAGE, offsetof(shoal_predict_desc, zero)},
     {PREDICT_EXPERTS, "experts", COUNT, offsetof(shoal_predict_desc, experts)},
+    {PREDICT_CONTEXT, "context", COUNT, offsetof(shoal_predict_desc, context)},
     {PREDICT_ATTENTION, "attention", ATTENTION, offsetof(shoal_predict_desc, flash)},
     {PREDICT_NO_HEAD, "no-head", FLAG, offsetof(shoal_predict_desc, no_head)},
     {PREDICT_NO_SCATTER, "no-scatter", FLAG, offsetof(shoal_predict_desc, no_scatter)},

@@ -16,6 +16,7 @@ enum {
     PREDICT_SEQUENCE,
     PREDICT_ZERO,
     PREDICT_EXPERTS,
+    PREDICT_CONTEXT,
     PREDICT_ATTENTION,
     PREDICT_GRADIENT,
     PREDICT_NO_HEAD,
@@ -50,6 +51,7 @@ enum {
     {"zero", PREDICT_ZERO, "0|1|2|3", 0,                                                          \
      "Replicas share optimiser state, gradients, weights, too (0)", 2},                           \
     {"experts", PREDICT_EXPERTS, "N", 0, "Replicas that share a mixture's experts (1)", 2},       \
+    {"context", PREDICT_CONTEXT, "N", 0, "Workers that share a sample's tokens (1)", 2},          \
     {"attention", PREDICT_ATTENTION, "plain|flash", 0, "Scores in memory or in tiles (plain)", 2}, \
     {"no-head", PREDICT_NO_HEAD, NULL, 0, "Leave a language model's scores out", 2},              \
     {"no-scatter", PREDICT_NO_SCATTER, NULL, 0,                                                   \

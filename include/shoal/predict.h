@@ -51,6 +51,8 @@ typedef struct shoal_predict_desc {
     uint32_t zero;         /* [0] what the replicas share instead of each having it all: 1 optimiser
                                state, 2 gradients, too, 3 weights, too (FSDP) */
     uint32_t experts;      /* [1] replicas that share the experts of a mixture */
+    uint32_t context;      /* [1] workers that share a sample's tokens; each has the keys and values
+                              of all of them in turn (ring attention) */
     bool flash;            /* attention that never writes its scores (FlashAttention) */
     bool no_head;          /* leave the scores of a language model out */
     bool no_scatter;       /* every one of the tensor group sends the whole boundary to the next
@@ -91,6 +93,8 @@ typedef struct shoal_prediction {
                         recomputation's apart: */
     double tensor_again_s;
     double experts_s;   /* tokens to their experts and back, recomputation's included */
+    double context_s;   /* keys, values and their gradients from worker to worker that attention
+                           does not hide */
     double pipeline_s;  /* from stage to stage */
     double exposed_s;   /* exchange of gradients, and of shared weights, that nothing hides; codec
                            included */
@@ -108,7 +112,7 @@ typedef struct shoal_prediction {
     double capacity_bytes; /* of the accelerator; infinity: not said */
     double params;         /* of the model */
     double price;          /* of all workers' accelerators for an hour; 0: not said */
-    uint32_t workers, data, tensor, pipeline;
+    uint32_t workers, data, tensor, pipeline, context;
     char bottleneck[160]; /* in words */
 } shoal_prediction;
 #define SHOAL_PREDICTION_INIT            \

@@ -797,6 +797,7 @@ class shoal_predict_desc(C.Structure):
         ("sequence", C.c_bool),
         ("zero", C.c_uint32),
         ("experts", C.c_uint32),
+        ("context", C.c_uint32),
         ("flash", C.c_bool),
         ("no_head", C.c_bool),
         ("no_scatter", C.c_bool),
@@ -839,6 +840,7 @@ class shoal_prediction(C.Structure):
         ("tensor_s", C.c_double),
         ("tensor_again_s", C.c_double),
         ("experts_s", C.c_double),
+        ("context_s", C.c_double),
         ("pipeline_s", C.c_double),
         ("exposed_s", C.c_double),
         ("bubble_s", C.c_double),
@@ -862,6 +864,7 @@ class shoal_prediction(C.Structure):
         ("data", C.c_uint32),
         ("tensor", C.c_uint32),
         ("pipeline", C.c_uint32),
+        ("context", C.c_uint32),
         ("bottleneck", C.c_char * 160),
     ]
 

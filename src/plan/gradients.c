@@ -49,7 +49,7 @@ static double link_s(const shoali_question *q, const shoali_collective_cost *cos
 static shoali_group replicas_of(const shoali_question *q, bool experts)
 {
     uint32_t apart = experts ? q->desc.experts : 1;
-    return (shoali_group){q->desc.tensor * apart, q->data / apart};
+    return (shoali_group){q->desc.tensor * apart, q->replicas / apart};
 }
 
 static shoali_bucket_time price(const shoali_question *q, const shoali_collective_cost *cost,

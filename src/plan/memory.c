@@ -27,9 +27,10 @@ static double buffers_of(const shoali_work *w, const shoali_stage *s)
 {
     const shoal_predict_desc *d = &w->q->desc;
     double bytes = s->dispatch_bytes;
-    if (w->q->data > 1 && d->zero == 3)
+    bytes += s->context_bytes;
+    if (w->q->replicas > 1 && d->zero == 3)
         bytes += 2 * s->largest_unit * d->element_bytes;
-    if (w->q->data > 1 && d->zero > 1)
+    if (w->q->replicas > 1 && d->zero > 1)
         bytes += s->largest_unit * d->gradient_bytes;
     if (d->pipeline > 1)
         bytes += 2 * s->boundary_bytes / (d->sequence || !d->no_scatter ? d->tensor : 1);
@@ -44,7 +45,7 @@ static void fill_stage(const shoali_work *w, uint32_t i, shoal_prediction *out)
     double all = s->params - s->expert_params, experts = s->expert_params;
     if (q->language && i == 0) /* the table of the embedding */
         all += q->transformer.vocab * q->transformer.hidden / d->tensor;
-    double shared = all / q->data + experts / (q->data / d->experts), whole = all + experts;
+    double shared = all / q->replicas + experts / (q->data / d->experts), whole = all + experts;
     out->weight_bytes = (d->zero == 3 ? shared : whole) * d->element_bytes;
     out->gradient_bytes = (d->zero >= 2 ? shared : whole) * d->gradient_bytes;
     out->state_bytes = (d->zero >= 1 ? shared : whole) * d->state_bytes;

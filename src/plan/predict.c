@@ -44,6 +44,7 @@ static void fill_words(shoal_prediction *p)
         {"the gradients' exchange", p->exposed_s},
         {"tensor parallelism's exchange", p->tensor_s + p->tensor_again_s},
         {"tokens' way to experts", p->experts_s},
+        {"keys' and values' way", p->context_s},
         {"sending between stages", p->pipeline_s},
         {"the pipeline's bubble", p->bubble_s},
         {"waiting for the slowest worker", p->straggler_s},
@@ -79,7 +80,7 @@ static shoal_status exchange_gradients(const shoali_work *w, const shoali_stage 
     bool single = q->desc.batch == q->desc.microbatch;
     double forward = single ? shoali_time_sum(s->forward) : 0;
     double backward = shoali_time_sum(s->backward);
-    if (q->data < 2 || q->bound)
+    if (q->replicas < 2 || q->bound)
         return SHOAL_OK;
     if (q->desc.zero == 3)
         return shoali_zero_exchange(w, s, out);
@@ -137,6 +138,7 @@ static shoal_status fill_pipeline(const shoali_work *w, const shoali_stage *s, d
     out->tensor_s = runs * shoali_time_sum(s->exchange);
     out->tensor_again_s = runs * shoali_time_sum(s->again);
     out->experts_s = runs * (shoali_time_sum(s->dispatch) + shoali_time_sum(s->dispatch_again));
+    out->context_s = runs * shoali_time_sum(s->context);
     out->update_s = shoali_time_sum(s->update) * shared;
     out->other_s = w->q->cluster->overhead.step_s * shared;
     shoali_time all = shoali_time_add(others, runs, own);
@@ -150,8 +152,8 @@ static shoal_status fill_pipeline(const shoali_work *w, const shoali_stage *s, d
 static double parts_sum(const shoal_prediction *p)
 {
     return p->forward_s + p->backward_s + p->recompute_s + p->update_s + p->tensor_s +
-           p->tensor_again_s + p->experts_s + p->pipeline_s + p->exposed_s + p->bubble_s +
-           p->straggler_s + p->other_s;
+           p->tensor_again_s + p->experts_s + p->context_s + p->pipeline_s + p->exposed_s +
+           p->bubble_s + p->straggler_s + p->other_s;
 }
 
 /* The causes of a shared machine's computation are those of the tables, stretched; what overlaps
@@ -217,6 +219,7 @@ static shoal_status answer(shoali_work *w, shoal_prediction *out)
     out->data = q->data;
     out->tensor = q->desc.tensor;
     out->pipeline = q->desc.pipeline;
+    out->context = q->desc.context;
     out->price = price_of(q);
     fill_words(out);
     return SHOAL_OK;
@@ -243,7 +246,8 @@ static void interval_of_spread(const shoali_question *q, double spread, shoal_pr
     double link = 0;
     for (uint32_t i = 0; i < q->cluster->link_count; i++)
         link = fmax(link, q->cluster->links[i].spread);
-    double network = p->exposed_s + p->tensor_s + p->tensor_again_s + p->experts_s + p->pipeline_s;
+    double network = p->exposed_s + p->tensor_s + p->tensor_again_s + p->experts_s + p->context_s +
+                     p->pipeline_s;
     double compute = p->iteration_s - network;
     double sigma = hypot(spread * compute, fmax(link, spread) * network);
     p->low_s = fmax(0, p->iteration_s - 2 * sigma);

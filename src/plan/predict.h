@@ -19,8 +19,9 @@ typedef struct shoali_question {
     shoali_collective collective;
     shoal_codec *codec;
     shoal_partition *plan; /* NULL: none */
-    uint32_t data;
-    bool language; /* the model's blocks are transformers */
+    uint32_t data;         /* replicas that have samples of their own */
+    uint32_t replicas;     /* that have the same weights: data x context */
+    bool language;         /* the model's blocks are transformers */
     uint32_t blocks;
     shoali_transformer transformer; /* the last block, and the scores */
     shoali_block_args args;
@@ -78,8 +79,9 @@ shoali_block_cost shoali_layer_cost(const shoali_cluster *cluster,
 /** What one stage of a pipeline does with one microbatch, by part. */
 typedef struct shoali_stage {
     shoali_time forward, recompute, backward, exchange, again, dispatch, dispatch_again, update;
+    shoali_time context; /* all of it, as forward, recompute and backward need it */
     double params, expert_params, largest_unit, kept_bytes, working_bytes, boundary_bytes;
-    double dispatch_bytes;
+    double dispatch_bytes, context_bytes;
     uint32_t first, count; /* units */
 } shoali_stage;
 

@@ -157,6 +157,25 @@ static shoal_status check_experts(const shoali_question *q)
     return SHOAL_OK;
 }
 
+static shoal_status check_context(const shoali_question *q)
+{
+    const shoal_predict_desc *d = &q->desc;
+    if (d->context < 2)
+        return SHOAL_OK;
+    if (fmod(q->transformer.sequence, d->context) != 0)
+        return shoali_fail(SHOAL_EINVAL, "context %u does not divide a length of %.0f tokens",
+                           d->context, q->transformer.sequence);
+    if (d->experts > 1)
+        return shoali_fail(SHOAL_EINVAL, "context %u with experts %u is not costed: leave one out",
+                           d->context, d->experts);
+    if (d->sync != NULL && strcmp(d->sync, "all_reduce") != 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "context %u needs gradients summed in every step, which sync %s does "
+                           "not: use all_reduce",
+                           d->context, d->sync);
+    return SHOAL_OK;
+}
+
 static shoal_status check_ways(const shoali_question *q)
 {
     const shoal_predict_desc *d = &q->desc;
@@ -166,6 +185,7 @@ static shoal_status check_ways(const shoali_question *q)
     if (d->sequence && d->tensor < 2)
         return shoali_fail(SHOAL_EINVAL, "sequence parallelism is of a tensor group, and tensor is "
                                          "1: use tensor 2 or more");
+    SHOALI_TRY(check_context(q));
     return check_experts(q);
 }
 
@@ -213,6 +233,8 @@ static shoal_status fill_defaults(shoali_question *q)
         d->element_bytes = q->language ? 2 : 4;
     if (d->experts == 0)
         d->experts = 1;
+    if (d->context == 0)
+        d->context = 1;
     if (d->gradient_bytes == 0)
         d->gradient_bytes = 4;
     if (d->state_bytes == 0)
@@ -272,13 +294,14 @@ static shoal_status check_zero(const shoali_question *q)
 static shoal_status check_sizes(shoali_question *q)
 {
     const shoal_predict_desc *d = &q->desc;
-    uint64_t group = (uint64_t)d->tensor * d->pipeline;
+    uint64_t group = (uint64_t)d->tensor * d->pipeline * d->context;
     if (d->workers > q->cluster->workers)
         return shoali_fail(SHOAL_EINVAL, "%u workers, but cluster %s has %u", d->workers,
                            q->cluster->name, q->cluster->workers);
     if (d->workers % group != 0)
-        return shoali_fail(SHOAL_EINVAL, "%u workers are no multiple of tensor %u x pipeline %u",
-                           d->workers, d->tensor, d->pipeline);
+        return shoali_fail(SHOAL_EINVAL,
+                           "%u workers are no multiple of tensor %u x pipeline %u x context %u",
+                           d->workers, d->tensor, d->pipeline, d->context);
     if (d->batch % d->microbatch != 0)
         return shoali_fail(SHOAL_EINVAL, "a batch of %u is no multiple of the microbatch %u",
                            d->batch, d->microbatch);
@@ -287,23 +310,26 @@ static shoal_status check_sizes(shoali_question *q)
             return shoali_fail(SHOAL_EINVAL, "dimension %u of cluster %s has no rate", i,
                                q->cluster->name);
     q->data = (uint32_t)(d->workers / group);
+    q->replicas = q->data * d->context;
     q->args = (shoali_block_args){.microbatch = d->microbatch,
                                   .tensor = d->tensor,
                                   .sequence = d->sequence,
                                   .recompute = (shoali_recompute)d->recompute,
                                   .element_bytes = d->element_bytes,
                                   .state_sharded = d->zero > 0,
-                                  .data = q->data,
+                                  .data = q->replicas,
                                   .experts = d->experts,
-                                  .flash = d->flash};
+                                  .context = d->context,
+                                  .flash = d->flash,
+                                  .no_overlap = d->no_overlap};
     SHOALI_TRY(check_zero(q));
     if (q->language)
         return check_language(q);
     if (d->interleave > 1 || d->recompute != SHOAL_RECOMPUTE_NONE || d->sequence || d->flash ||
-        d->experts > 1)
+        d->experts > 1 || d->context > 1)
         return shoali_fail(SHOAL_EINVAL,
-                           "interleaved stages, recomputation, sequence and expert parallelism and "
-                           "flash attention are for language models");
+                           "interleaved stages, recomputation, sequence, context and expert "
+                           "parallelism and flash attention are for language models");
     return SHOAL_OK;
 }
 
@@ -315,7 +341,7 @@ static shoal_status open_plan(shoali_question *q)
     shoal_predict_desc *d = &q->desc;
     if (d->model != NULL || d->batch > 0 || d->workers > 0 || d->tensor > 0 || d->pipeline > 0 ||
         d->microbatch > 0 || d->sync != NULL || d->collective != NULL || d->codec != NULL ||
-        d->zero > 0 || d->experts > 0 || d->flash || d->no_overlap)
+        d->zero > 0 || d->experts > 0 || d->context > 0 || d->flash || d->no_overlap)
         return shoali_fail(SHOAL_EINVAL,
                            "a plan brings model, batch and workers with it, and is predicted for "
                            "all_reduce by rings without a codec: leave these options out");

@@ -207,6 +207,17 @@ typedef struct ranges {
     uint32_t workers;
 } ranges;
 
+static uint32_t context_of(const shoal_predict_desc *d)
+{
+    return d->context > 0 ? d->context : 1;
+}
+
+/* Replicas with samples of their own. */
+static uint32_t data_of(const shoal_predict_desc *d)
+{
+    return d->workers / (d->tensor * d->pipeline * context_of(d));
+}
+
 /* One way to run sizes that are given. */
 static shoal_status try_way(shoal_search *s, const shoal_predict_desc *d, const ranges *r)
 {
@@ -217,7 +228,7 @@ static shoal_status try_way(shoal_search *s, const shoal_predict_desc *d, const 
     if (s->tell != NULL)
         s->tell(s->tell_ctx, (double)(s->ways - 1), (double)s->ways_all);
     if (!r->language)
-        return try_exchanges(s, d, d->workers / (d->tensor * d->pipeline));
+        return try_exchanges(s, d, data_of(d));
     SHOALI_TRY(is_hopeless(s, d, &slow));
     s->bounded += slow;
     return slow ? SHOAL_OK : consider(s, d);
@@ -227,8 +238,8 @@ static shoal_status try_way(shoal_search *s, const shoal_predict_desc *d, const 
 static shoal_status try_memory(shoal_search *s, const shoal_predict_desc *base, const ranges *r)
 {
     shoal_predict_desc d = *base;
-    uint32_t data = d.workers / (d.tensor * d.pipeline);
-    uint32_t zeros = base->zero != 0 || data < 2 ? 0 : d.pipeline > 1 ? 1 : 3;
+    uint32_t data = data_of(&d);
+    uint32_t zeros = base->zero != 0 || data * context_of(&d) < 2 ? 0 : d.pipeline > 1 ? 1 : 3;
     for (uint32_t zero = 0; zero <= zeros; zero++)
         for (int again = 0; again < (r->language ? 3 : 1); again++) {
             if (base->flash && again == SHOAL_RECOMPUTE_SELECTIVE)
@@ -261,8 +272,8 @@ static shoal_status try_pipelines(shoal_search *s, const shoal_predict_desc *bas
 {
     static const uint32_t micro[] = {1, 2, 4};
     shoal_predict_desc d = *base;
-    uint32_t data = d.workers / (d.tensor * d.pipeline);
-    if (d.workers % (d.tensor * d.pipeline) != 0 || s->global_batch % data != 0)
+    uint32_t data = data_of(&d);
+    if (d.workers % (d.tensor * d.pipeline * context_of(&d)) != 0 || s->global_batch % data != 0)
         return SHOAL_OK;
     d.batch = (uint32_t)(s->global_batch / data);
     for (int m = 0; m < (base->microbatch != 0 || d.pipeline == 1 ? 1 : 3); m++) {
@@ -285,7 +296,7 @@ static shoal_status try_sizes(shoal_search *s, const shoal_predict_desc *base, c
         for (uint32_t tensor = 1; tensor <= workers && tensor <= 16; tensor *= 2)
             for (uint32_t pipeline = 1; pipeline <= workers / tensor; pipeline++) {
                 shoal_predict_desc d = *base;
-                if (workers % (tensor * pipeline) != 0 ||
+                if (workers % (tensor * pipeline * context_of(base)) != 0 ||
                     (base->tensor != 0 && base->tensor != tensor) ||
                     (base->pipeline != 0 && base->pipeline != pipeline) ||
                     (!r->language && base->tensor == 0 && tensor > 4))
@@ -313,6 +324,7 @@ static void explain(const shoal_prediction *best, shoal_candidate *c)
         {"exposed exchange of gradients", p->exposed_s - best->exposed_s},
         {"tensor parallelism's exchange",
          p->tensor_s + p->tensor_again_s - best->tensor_s - best->tensor_again_s},
+        {"sending of keys and values", p->context_s - best->context_s},
         {"sending between stages", p->pipeline_s - best->pipeline_s},
         {"pipeline bubble", p->bubble_s - best->bubble_s},
         {"waiting for the slowest worker", p->straggler_s - best->straggler_s},
@@ -356,7 +368,7 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
     shoal_predict_desc plain = *desc;
     plain.collective = plain.codec = plain.sync = NULL;
     plain.tensor = plain.pipeline = plain.microbatch = plain.interleave = 0;
-    plain.zero = plain.experts = 0;
+    plain.zero = plain.experts = plain.context = 0;
     plain.recompute = SHOAL_RECOMPUTE_NONE;
     plain.sequence = false;
     SHOALI_TRY(shoali_question_open(&plain, &none, &s->base));
@@ -370,7 +382,7 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
                                    "cluster %s, per hour",
                                    s->base.cluster->accelerators[i].name, desc->cluster);
     uint64_t group = (uint64_t)(desc->tensor > 0 ? desc->tensor : 1) *
-                     (desc->pipeline > 0 ? desc->pipeline : 1);
+                     (desc->pipeline > 0 ? desc->pipeline : 1) * context_of(desc);
     s->global_batch = (uint64_t)s->base.desc.batch * s->base.desc.workers / group;
     s->counting = true;
     SHOALI_TRY(try_sizes(s, desc, &r));

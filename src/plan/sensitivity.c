@@ -30,7 +30,7 @@ static shoal_status one_more(const shoal_predict_desc *desc, const shoal_predict
     SHOALI_TRY(shoali_question_open(desc, &none, &q));
     const shoali_cluster *c = q.cluster;
     uint32_t per_host = c->hosts[c->host_count - 1].workers;
-    uint32_t group = now->tensor * now->pipeline, step = per_host;
+    uint32_t group = now->tensor * now->pipeline * now->context, step = per_host;
     if (c->dimension_count > 0)
         step = c->workers / c->dimensions[c->dimension_count - 1].size;
     while (step % group != 0 && step < c->workers * group)

@@ -14,6 +14,7 @@ shoali_time shoali_stage_time(const shoali_stage *s)
     t = shoali_time_add(t, 1, s->exchange);
     t = shoali_time_add(t, 1, s->again);
     t = shoali_time_add(t, 1, s->dispatch);
+    t = shoali_time_add(t, 1, s->context);
     return shoali_time_add(t, 1, s->dispatch_again);
 }
 
@@ -27,10 +28,14 @@ static void stage_add(shoali_stage *s, const shoali_block_cost *c)
     s->update = shoali_time_add(s->update, 1, c->update);
     s->dispatch = shoali_time_add(s->dispatch, 1, c->dispatch);
     s->dispatch_again = shoali_time_add(s->dispatch_again, 1, c->dispatch_again);
+    s->context = shoali_time_add(s->context, 1, c->context);
+    s->context = shoali_time_add(s->context, 1, c->context_back);
+    s->context = shoali_time_add(s->context, 1, c->context_again);
     s->params += c->params;
     s->expert_params += c->expert_params;
     s->largest_unit = fmax(s->largest_unit, c->params);
     s->dispatch_bytes = fmax(s->dispatch_bytes, c->dispatch_bytes);
+    s->context_bytes = fmax(s->context_bytes, c->context_bytes);
     s->kept_bytes += c->kept_bytes;
     s->working_bytes = fmax(s->working_bytes, c->working_bytes);
     s->boundary_bytes = c->boundary_bytes;
@@ -180,13 +185,14 @@ shoal_status shoali_work_stages(shoali_work *w)
 /* What a unit sends meanwhile goes half with either pass. */
 double shoali_unit_forward_s(const shoali_block_cost *c)
 {
-    return shoali_time_sum(c->forward) +
+    return shoali_time_sum(c->forward) + shoali_time_sum(c->context) +
            (shoali_time_sum(c->exchange) + shoali_time_sum(c->dispatch)) / 2;
 }
 
 double shoali_unit_backward_s(const shoali_block_cost *c)
 {
     return shoali_time_sum(c->recompute) + shoali_time_sum(c->backward) +
+           shoali_time_sum(c->context_back) + shoali_time_sum(c->context_again) +
            shoali_time_sum(c->exchange_again) + shoali_time_sum(c->dispatch_again) +
            (shoali_time_sum(c->exchange) + shoali_time_sum(c->dispatch)) / 2;
 }

@@ -4,7 +4,8 @@
  * tensor and sequence parallelism. Attention without scores: Dao et al., "FlashAttention", NeurIPS
  * 2022 (arXiv 2205.14135): theorem 2, s^2 d^2 / M accesses beside the tensors themselves; algorithm
  * 4, five products on the way back; a float per row is kept. Experts: Lepikhin et al., "GShard",
- * 2020: an all-to-all before and behind them. */
+ * 2020: an all-to-all before and behind them. Tokens of a sample on several workers: Liu et al.,
+ * "Ring attention with blockwise transformers for near-infinite context", 2023 (arXiv 2310.01889). */
 #include "plan/transformer.h"
 
 #include <math.h>
@@ -124,20 +125,27 @@ static void project(builder *b, const shoali_transformer *m, double rows)
     linear(b, rows, m->kv_rank, heads * (m->head_dim + m->value_dim));
 }
 
+/* Workers that share a sample's tokens. */
+static double parts_of(const shoali_block_args *args)
+{
+    return args->context > 1 ? args->context : 1;
+}
+
 /* Scores to values, with all of the scores in memory. */
 static void scores(builder *b, const shoali_transformer *m, double heads)
 {
-    double micro = b->args->microbatch, count = heads * m->sequence * m->sequence * micro;
-    batched(b, AGAIN_SELECTIVE, micro * heads, m->sequence, m->head_dim + m->rope, m->sequence);
+    double micro = b->args->microbatch, own = m->sequence / parts_of(b->args);
+    double count = heads * own * m->sequence * micro;
+    batched(b, AGAIN_SELECTIVE, micro * heads, own, m->head_dim + m->rope, m->sequence);
     pointwise(b, AGAIN_SELECTIVE, count, 5, 8, 2, 0); /* softmax */
     pointwise(b, AGAIN_SELECTIVE, count, 1, 1, 2, 1); /* dropout */
-    batched(b, AGAIN_FULL, micro * heads, m->sequence, m->sequence, m->value_dim);
+    batched(b, AGAIN_FULL, micro * heads, own, m->sequence, m->value_dim);
 }
 
 /* The same in tiles on the chip: the way back makes the scores again. */
 static void flash(builder *b, const shoali_transformer *m, double heads)
 {
-    double batch = b->args->microbatch * heads, rows = batch * m->sequence;
+    double batch = b->args->microbatch * heads, rows = batch * m->sequence / parts_of(b->args);
     double key = m->head_dim + m->rope, value = m->value_dim, pairs = rows * m->sequence;
     double chip = FLASH_CHIP_BYTES / b->args->element_bytes;
     double moved = rows * 2 * (key + value) + pairs * fmax(key, value) * fmax(key, value) / chip;
@@ -147,7 +155,34 @@ static void flash(builder *b, const shoali_transformer *m, double heads)
     run(b, &b->cost.backward, "vector", 15 * pairs, 0, 0); /* 6 of them again, 9 back */
 }
 
-static void attention(builder *b, const shoali_transformer *m, double rows, double slice)
+/* Keys and values go round a ring of c workers in c - 1 steps, each beside the attention to those
+ * that are there; on the way back their gradients go with them, and one step more, home.
+ * before: of this block, up to its attention. */
+static void ring(builder *b, const shoali_cluster *cluster, const shoali_transformer *m,
+                 const shoali_block_cost *before, double rows)
+{
+    const shoali_block_args *args = b->args;
+    const double c = parts_of(args), kept = m->kv_heads * (m->head_dim + m->rope + m->value_dim);
+    const double bytes = rows * kept / args->tensor * args->element_bytes;
+    const shoali_group group = {args->tensor, args->context};
+    if (args->context < 2)
+        return;
+    double there = shoali_time_sum(b->cost.forward) - shoali_time_sum(before->forward);
+    double back = shoali_time_sum(b->cost.backward) - shoali_time_sum(before->backward);
+    double hop = shoali_cost_exchange_s(cluster, group, SHOALI_EXCHANGE_P2P, bytes);
+    double both = shoali_cost_exchange_s(cluster, group, SHOALI_EXCHANGE_P2P, 2 * bytes);
+    if (args->no_overlap)
+        there = back = 0;
+    b->cost.context.network = (c - 1) * fmax(0, hop - there / c);
+    b->cost.context_back.network = (c - 1) * fmax(0, both - back / c) + hop;
+    if (args->recompute == SHOALI_RECOMPUTE_FULL ||
+        (args->recompute == SHOALI_RECOMPUTE_SELECTIVE && !args->flash))
+        b->cost.context_again = b->cost.context;
+    b->cost.context_bytes = 4 * bytes;
+}
+
+static void attention(builder *b, const shoali_cluster *cluster, const shoali_transformer *m,
+                      double rows, double slice)
 {
     double t = b->args->tensor, heads = m->heads / t;
     const int norms = (int)ceil(m->norms / 2);
@@ -156,7 +191,9 @@ static void attention(builder *b, const shoali_transformer *m, double rows, doub
         norm(b, slice);
     fork(b, rows * m->hidden, 3);
     project(b, m, rows);
+    const shoali_block_cost before = b->cost;
     (b->args->flash ? flash : scores)(b, m, heads);
+    ring(b, cluster, m, &before, rows);
     linear(b, rows, m->heads * m->value_dim / t, m->hidden);
     pointwise(b, AGAIN_FULL, slice, 1, 1, 2, 1); /* dropout */
     pointwise(b, AGAIN_FULL, slice, 1, 2, 3, 0); /* residual */
@@ -266,10 +303,10 @@ shoali_block_cost shoali_transformer_block(const shoali_cluster *cluster,
                                            const shoali_block_args *args)
 {
     builder b = {.accelerator = accelerator, .args = args, .hidden = model->hidden};
-    double rows = args->microbatch * model->sequence;
+    double rows = args->microbatch * model->sequence / parts_of(args);
     double activations = rows * model->hidden;
     double slice = args->sequence ? activations / args->tensor : activations;
-    attention(&b, model, rows, slice);
+    attention(&b, cluster, model, rows, slice);
     feedforward(&b, model, rows, slice);
     exchanges(&b, cluster, activations);
     dispatch(&b, cluster, model, rows);
@@ -285,7 +322,8 @@ shoali_block_cost shoali_transformer_head(const shoali_accelerator *accelerator,
     shoali_block_args once = *args;
     once.recompute = SHOALI_RECOMPUTE_NONE;
     builder b = {.accelerator = accelerator, .args = &once, .hidden = model->hidden};
-    double rows = args->microbatch * model->sequence, columns = model->vocab / args->tensor;
+    double rows = args->microbatch * model->sequence / parts_of(args);
+    double columns = model->vocab / args->tensor;
     if (model->vocab > 0) {
         linear(&b, rows, model->hidden, columns);
         /* loss: exponentials and their gradient over all scores, read and written once each way */

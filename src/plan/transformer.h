@@ -35,9 +35,11 @@ typedef struct shoali_block_args {
     shoali_recompute recompute;
     double element_bytes; /* 2: half precision */
     bool state_sharded;   /* optimiser state over `data` workers */
-    uint32_t data;
-    uint32_t experts; /* replicas that share a mixture's experts; 0: 1 */
+    uint32_t data;        /* workers that have the same weights */
+    uint32_t experts;     /* replicas that share a mixture's experts; 0: 1 */
+    uint32_t context;     /* workers that share a sample's tokens; 0: 1 */
     bool flash;
+    bool no_overlap; /* keys and values travel while nothing computes */
 } shoali_block_args;
 
 /** Of one block and microbatch on one worker; update is per step. */
@@ -45,12 +47,15 @@ typedef struct shoali_block_cost {
     shoali_time forward, recompute, backward, update;
     shoali_time exchange, exchange_again; /* tensor parallelism: first time, and in recomputation */
     shoali_time dispatch, dispatch_again; /* tokens to experts elsewhere, and back: the same */
-    double params;                        /* of this worker's part */
-    double expert_params;                 /* of them: experts', which fewer replicas have */
-    double boundary_bytes;                /* what goes on to the next stage */
-    double kept_bytes;                    /* activations kept for the backward pass */
-    double working_bytes;                 /* while one block runs */
-    double dispatch_bytes;                /* tokens under way */
+    shoali_time context, context_back, context_again; /* keys and values, where nothing hides it:
+                                                         forward, backward, recomputed */
+    double params;                                    /* of this worker's part */
+    double expert_params;  /* of them: experts', which fewer replicas have */
+    double boundary_bytes; /* what goes on to the next stage */
+    double kept_bytes;     /* activations kept for the backward pass */
+    double working_bytes;  /* while one block runs */
+    double dispatch_bytes; /* tokens under way */
+    double context_bytes;  /* keys, values and their gradients under way */
     /* what the exchanges of tensor parallelism sum or scatter and gather, in bytes of all-reduces:
        forward, on the way back, and in recomputation */
     double summed_bytes, summed_back_bytes, summed_again_bytes;
