@@ -8,7 +8,7 @@
  *
  * Events put chunks into the run queue and peers into the dirty queue; go() empties both, within a
  * budget of work per call. Calls from inside the sink only queue: go() is never entered twice. done
- * is the last thing go() does. */
+ * is the last thing go() does. After an end that was OK the tables rest, and can be run again. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -221,6 +221,16 @@ static void set_leg(shoali_engine_state *e, int leg, const shoal_codec *codec)
                        e->args.kind != SHOAL_BROADCAST; /* values, not what adds up over time */
 }
 
+/* Tables stand, nothing has happened. */
+static void begin(shoali_engine_state *e)
+{
+    const shoal_op_id *id = &e->args.id;
+    e->culprit = UINT32_MAX;
+    e->stream = shoali_mix(shoali_mix(id->group, id->sequence), id->round);
+    for (uint32_t c = 0; c < e->chunk_count; c++)
+        shoali_engine_wake(e, c);
+}
+
 static shoal_status prepare(shoali_engine_state *e)
 {
     const shoali_flow_args *a = &e->args;
@@ -234,21 +244,19 @@ static shoal_status prepare(shoali_engine_state *e)
         set_leg(e, SHOAL_PUSH, a->push);
         set_leg(e, SHOAL_PULL, a->pull);
     }
-    e->stream = shoali_mix(shoali_mix(a->id.group, a->id.sequence), a->id.round);
     SHOALI_TRY(shoali_engine_plan(e));
     if (e->feedback[SHOAL_PUSH] || e->feedback[SHOAL_PULL]) {
         e->decoded = shoali_arena_array(e->arena, a->chunk_elems, sizeof *e->decoded);
         if (e->decoded == NULL)
             return SHOAL_ENOMEM;
     }
-    for (uint32_t c = 0; c < e->chunk_count; c++)
-        shoali_engine_wake(e, c);
+    begin(e);
     return SHOAL_OK;
 }
 
-static void engine_fini(void *state)
+/* What belongs to the pool. */
+static void give_back(shoali_engine_state *e)
 {
-    shoali_engine_state *e = state;
     for (uint32_t i = 0; e->flights != NULL && i < e->peer_count * SHOALI_ENGINE_FLIGHTS; i++)
         if (e->flights[i].used)
             shoali_scratch_put(e->scratch, e->flights[i].scratch);
@@ -257,9 +265,23 @@ static void engine_fini(void *state)
     for (uint32_t i = 0; e->arrivals != NULL && i < e->arrival_count; i++)
         if (!e->arrivals[i].direct)
             shoali_scratch_put(e->scratch, e->arrivals[i].body);
+}
+
+static void engine_fini(void *state)
+{
+    shoali_engine_state *e = state;
+    give_back(e);
     shoali_scratch_destroy(e->own_scratch);
     shoali_arena_destroy(e->arena);
     memset(e, 0, sizeof *e);
+    e->done = true;
+}
+
+static void engine_rest(void *state)
+{
+    shoali_engine_state *e = state;
+    give_back(e);
+    shoali_engine_rewind(e);
     e->done = true;
 }
 
@@ -276,12 +298,22 @@ static shoal_status engine_start(void *state, const shoali_flow_args *args, cons
     (void)now_us;
     SHOALI_TRY(check_args(args));
     e->args = *args;
-    e->culprit = UINT32_MAX;
     e->sink = *sink;
     shoal_status status = prepare(e);
     if (status != SHOAL_OK)
         engine_fini(e);
     return status;
+}
+
+static void engine_again(void *state, const shoali_flow_args *args, const shoal_sink *sink)
+{
+    shoali_engine_state *e = state;
+    const uint32_t cut = e->args.chunk_elems;
+    e->args = *args;
+    e->args.chunk_elems = cut;
+    e->sink = *sink;
+    e->done = false;
+    begin(e);
 }
 
 static bool engine_receives_from(const void *state, uint32_t peer)
@@ -434,4 +466,6 @@ const shoali_flow_row shoali_engine = {
     .culprit = engine_culprit,
     .describe = engine_describe,
     .fini = engine_fini,
+    .rest = engine_rest,
+    .again = engine_again,
 };

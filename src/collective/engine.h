@@ -122,6 +122,8 @@ typedef struct shoali_engine_state {
 
 /* engine_plan.c */
 SHOAL_MUST_USE shoal_status shoali_engine_plan(shoali_engine_state *e);
+/** As behind shoali_engine_plan: only tables, and what follows from the schedule, stay. */
+void shoali_engine_rewind(shoali_engine_state *e);
 
 /* engine_step.c */
 const shoali_engine_step *shoali_engine_current(const shoali_engine_state *e,

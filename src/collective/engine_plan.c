@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a schedule over blocks to tables over chunks. All chunks of a block share one list of steps,
- * so the tables grow with steps and with chunks, not with their product; only arrivals have one
- * entry per frame to come. */
+/* From a schedule over blocks to tables over chunks, which serve more than one run. All chunks of a
+ * block share one list of steps, so the tables grow with steps and with chunks, not with their
+ * product; only arrivals have one entry per frame to come. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -266,4 +266,62 @@ shoal_status shoali_engine_plan(shoali_engine_state *e)
     SHOALI_TRY(make_slots(e));
     SHOALI_TRY(make_fifo(e, e->chunk_count, &e->run));
     return make_fifo(e, e->peer_count, &e->dirty);
+}
+
+/* ------------------------------------------------------------------ once more */
+
+static void rewind_tables(shoali_engine_state *e)
+{
+    memset(e->arrivals, 0, e->arrival_count * sizeof *e->arrivals);
+    memset(e->flights, 0, (size_t)e->peer_count * SHOALI_ENGINE_FLIGHTS * sizeof *e->flights);
+    for (uint32_t c = 0; c < e->chunk_count; c++) {
+        const shoali_chunk *k = &e->chunks[c];
+        e->chunks[c] = (shoali_chunk){.offset = k->offset, .count = k->count, .block = k->block};
+    }
+    for (uint32_t p = 0; p < e->peer_count; p++) {
+        const shoali_engine_peer *peer = &e->peers[p];
+        e->peers[p] = (shoali_engine_peer){.ready = {peer->ready[0], peer->ready[1]},
+                                           .member = peer->member};
+    }
+    for (uint32_t i = 0; e->slots && i < e->positions; i++)
+        e->slots_kept[i] = e->slots_added[i] = 0;
+}
+
+/* A field that is not named here starts at zero. */
+void shoali_engine_rewind(shoali_engine_state *e)
+{
+    rewind_tables(e);
+    *e = (shoali_engine_state){
+        .args = e->args,
+        .arena = e->arena,
+        .scratch = e->scratch,
+        .own_scratch = e->own_scratch,
+        .decoded = e->decoded,
+        .steps = e->steps,
+        .step_count = e->step_count,
+        .blocks = e->blocks,
+        .ahead = e->ahead,
+        .block_first = e->block_first,
+        .block_steps = e->block_steps,
+        .recv_first = e->recv_first,
+        .recv_steps = e->recv_steps,
+        .arrivals = e->arrivals,
+        .arrival_count = e->arrival_count,
+        .chunks = e->chunks,
+        .chunk_count = e->chunk_count,
+        .open_chunks = e->chunk_count,
+        .peer_of = e->peer_of,
+        .peers = e->peers,
+        .peer_count = e->peer_count,
+        .flights = e->flights,
+        .run = {.items = e->run.items, .capacity = e->run.capacity},
+        .dirty = {.items = e->dirty.items, .capacity = e->dirty.capacity},
+        .slots = e->slots,
+        .positions = e->positions,
+        .slots_kept = e->slots_kept,
+        .slots_added = e->slots_added,
+        .raw = {e->raw[0], e->raw[1]},
+        .feedback = {e->feedback[0], e->feedback[1]},
+        .stats = {.rounds = e->stats.rounds},
+    };
 }

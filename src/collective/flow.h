@@ -143,6 +143,12 @@ typedef struct shoali_flow_row {
     /** One line on what is still missing, for timeouts: "chunk 17: waits for rank 3 (round 2)". */
     void (*describe)(const void *state, char *text, size_t text_bytes, uint32_t *peer_out);
     void (*fini)(void *state);
+    /** Instead of fini, after an end that was OK: give back what is not its own. Then fini, by any
+     *  thread, or again. Both or none may be NULL. */
+    void (*rest)(void *state);
+    /** As start, after rest: of start's args nothing has changed but id, buf, residuals, shared,
+     *  weights and check_finite. */
+    void (*again)(void *state, const shoali_flow_args *args, const shoal_sink *sink);
 } shoali_flow_row;
 
 /** The schedule executor. */
