@@ -20,6 +20,7 @@ extern "C" {
 
 typedef struct shoal_comm shoal_comm;
 typedef struct shoal_op shoal_op;
+typedef struct shoal_op_plan shoal_op_plan;
 
 /* ---------------------------------------------------------------- communicators */
 
@@ -238,6 +239,35 @@ typedef struct shoal_op_stats {
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_op_start(shoal_comm *comm, const shoal_op_desc *desc,
                                                      shoal_op **op_out);
+
+/**
+ * Prepare an operation that will run often: its descriptor is checked and copied, its codecs and
+ * its collective are opened once. From its third run on, one that sums by a schedule (all
+ * collectives but omnireduce, switchml) allocates nothing. shoal_op_start and the wrappers below
+ * keep the last 128 different operations prepared by themselves; a plan is never forgotten.
+ * @param desc buf and rows are ignored: buf comes with each run, and rows differ from run to run
+ *        (EINVAL if they are given). id must be all zero, as each run gets a number of its own
+ * @param plan_out owned by the caller; shoal_op_plan_destroy.
+ * @return SHOAL_OK | EINVAL | ENOMEM | EFORKED
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_op_prepare(shoal_comm *comm, const shoal_op_desc *desc,
+                                                       shoal_op_plan **plan_out);
+
+/**
+ * Start a prepared operation on a buffer of desc's count; the same operation as shoal_op_start of
+ * that descriptor, to the last bit: members that prepare and members that do not understand each
+ * other. Several runs of one plan may be open at once. Residuals of error
+ * feedback go by tensor key, as ever: two plans with the same keys share them.
+ * @param op_out owned by the caller until shoal_op_wait frees it.
+ * @return as shoal_op_start. A plan belongs to its communicator and to its epoch: after
+ *         shoal_comm_reform it says EEPOCH, after shoal_comm_destroy ECANCELLED; prepare it anew
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_op_run(shoal_op_plan *plan, float *buf,
+                                                   shoal_op **op_out);
+
+/** Runs that are open go on. NULL is allowed, before and after the end of its communicator, but not
+ * while another thread ends it. */
+SHOAL_API void shoal_op_plan_destroy(shoal_op_plan *plan);
 
 /**
  * Wait until *op completes or timeout_us passed (-1: as long as the operation's own deadline lets

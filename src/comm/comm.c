@@ -75,7 +75,7 @@ static void free_comm(shoal_comm *comm)
     shoali_serve_free(comm);
     shoali_flights_free(comm);
     shoali_gauge_free(comm);
-    shoali_ops_free(&comm->ops);
+    shoali_ops_free(&comm->ops, comm->leaving ? SHOAL_EEPOCH : SHOAL_ECANCELLED);
     shoali_free(comm->peers);
     shoali_free(comm->addresses);
     explicit_bzero(&comm->token, sizeof comm->token);

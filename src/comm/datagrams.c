@@ -166,12 +166,12 @@ const shoali_ip *shoali_datagrams_at(const shoal_comm *comm, uint32_t endpoint)
 void shoali_datagrams_send(shoal_op *op, uint32_t member, const void *bytes, size_t len_bytes)
 {
     shoali_datagrams *d = op->comm->datagrams;
-    const shoali_ip *to = &d->at[op->members[member]];
+    const shoali_ip *to = &d->at[op->plan->members[member]];
     if (d->drop > 0 && shoali_rng_next_double(&d->faults) < d->drop)
         return;
     if (to->any.sa_family != shoali_udp_address(d->udp)->any.sa_family)
         return;
-    traffic *with = &d->traffic[op->members[member]];
+    traffic *with = &d->traffic[op->plan->members[member]];
     with->sent++;
     with->sent_bytes += len_bytes;
     shoali_udp_send(d->udp, to, bytes, len_bytes);

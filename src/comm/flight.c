@@ -77,7 +77,7 @@ void shoali_flight_send(shoal_op *op, uint32_t member, const shoal_data *head, c
                         uint64_t cookie)
 {
     shoal_comm *comm = op->comm;
-    uint32_t endpoint = op->members[member];
+    uint32_t endpoint = op->plan->members[member];
     shoali_peer *peer = &comm->peers[endpoint];
     if (comm->flights.free == SHOALI_NONE && !grow(comm)) {
         /* without a flight the frame cannot come back later: it is back now, and the operation
@@ -134,8 +134,8 @@ void shoali_flight_recall(shoal_comm *comm, const shoal_op *op, uint32_t endpoin
         recall_from(comm, NULL, &comm->peers[endpoint]);
         return;
     }
-    for (uint32_t member = 0; member < op->member_count; member++)
-        recall_from(comm, op, &comm->peers[op->members[member]]);
+    for (uint32_t member = 0; member < op->plan->member_count; member++)
+        recall_from(comm, op, &comm->peers[op->plan->members[member]]);
 }
 
 bool shoali_flight_deliver(shoal_comm *comm)

@@ -301,7 +301,7 @@ static shoal_status open_gauge(shoal_comm *comm)
 bool shoali_gauge_wanted(shoal_op *op)
 {
     shoal_comm *comm = op->comm;
-    if ((op->collective.traits & SHOALI_COLL_RATED) == 0 || op->member_count < 3 ||
+    if ((op->plan->collective.traits & SHOALI_COLL_RATED) == 0 || op->plan->member_count < 3 ||
         shoali_gauge_rates(comm) != NULL)
         return false;
     bool first = comm->gauge == NULL;

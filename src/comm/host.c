@@ -41,6 +41,15 @@ static shoal_status number(void *ctx, uint64_t group, uint64_t *number_out)
     return status;
 }
 
+static void plans(void *ctx, bool enter)
+{
+    shoal_comm *comm = ctx;
+    if (enter)
+        pthread_mutex_lock(&comm->lock);
+    else
+        pthread_mutex_unlock(&comm->lock);
+}
+
 static shoali_there there(void *ctx, uint32_t endpoint, const char **why_out)
 {
     const shoal_comm *comm = ctx;
@@ -115,6 +124,7 @@ shoal_status shoali_host_init(shoal_comm *comm)
                                       .datagram = datagram,
                                       .job = job,
                                       .number = number,
+                                      .plans = plans,
                                       .there = there,
                                       .waits = waits,
                                       .links = links,

@@ -161,6 +161,11 @@ const shoali_rates *shoali_gauge_rates(const shoal_comm *comm); /* NULL: not kno
 void shoali_gauge_free(shoal_comm *comm);
 
 /* wait.c */
+SHOAL_MUST_USE shoal_status shoali_op_usable(const shoal_comm *comm);
+/** Start a run of a plan; desc brings what differs from run to run. */
+SHOAL_MUST_USE shoal_status shoali_op_run(shoal_comm *comm, shoal_op_plan *plan,
+                                          const shoal_op_desc *desc, const shoali_op_extras *extras,
+                                          shoal_op **op_out);
 void shoali_op_complete(shoal_op *op); /* progress thread: hand it to its owner */
 
 /* listen.c: protocol machines. */

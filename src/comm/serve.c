@@ -18,29 +18,29 @@
 void shoali_serve_ask(const shoal_op *op)
 {
     const shoal_comm *comm = op->comm;
-    if ((op->collective.traits & SHOALI_COLL_SERVED) == 0 || comm->service != NULL ||
-        op->me >= op->contributors)
+    if ((op->plan->collective.traits & SHOALI_COLL_SERVED) == 0 || comm->service != NULL ||
+        op->plan->me >= op->plan->contributors)
         return;
-    bool all = op->member_count == comm->size;
-    for (uint32_t m = 0; m < op->member_count && all; m++)
-        all = op->members[m] == m;
-    const size_t bytes = SHOALI_SERVE_BYTES + (all ? 0 : 4 * (size_t)op->member_count);
+    bool all = op->plan->member_count == comm->size;
+    for (uint32_t m = 0; m < op->plan->member_count && all; m++)
+        all = op->plan->members[m] == m;
+    const size_t bytes = SHOALI_SERVE_BYTES + (all ? 0 : 4 * (size_t)op->plan->member_count);
     uint8_t *body = shoali_arena_alloc(op->arena, bytes);
     if (body == NULL)
         return; /* then it ends at its deadline: an arena this small has always room */
     shoali_serve serve = {.id = op->id,
-                          .count = op->count,
+                          .count = op->plan->count,
                           .hash = op->hash,
                           .timeout_us = (uint64_t)op->timeout_us,
-                          .contributors = op->contributors,
-                          .member_count = op->member_count};
-    memcpy(serve.collective, op->collective.spec, sizeof serve.collective);
+                          .contributors = op->plan->contributors,
+                          .member_count = op->plan->member_count};
+    memcpy(serve.collective, op->plan->collective.spec, sizeof serve.collective);
     shoali_serve_encode(&serve, body);
-    for (uint32_t m = 0; m < op->member_count && !all; m++)
-        shoali_put_u32(body + SHOALI_SERVE_BYTES + 4 * (size_t)m, op->members[m]);
-    for (uint32_t m = op->contributors; m < op->member_count; m++)
-        if (op->members[m] >= comm->ranks)
-            shoali_control(op->comm, op->members[m], SHOALI_MESSAGE_serve, body, bytes);
+    for (uint32_t m = 0; m < op->plan->member_count && !all; m++)
+        shoali_put_u32(body + SHOALI_SERVE_BYTES + 4 * (size_t)m, op->plan->members[m]);
+    for (uint32_t m = op->plan->contributors; m < op->plan->member_count; m++)
+        if (op->plan->members[m] >= comm->ranks)
+            shoali_control(op->comm, op->plan->members[m], SHOALI_MESSAGE_serve, body, bytes);
 }
 
 /* ------------------------------------------------------------------ at the aggregator */
@@ -72,7 +72,7 @@ static shoal_status make(shoal_comm *comm, const shoali_serve *serve, const uint
         .timeout_us = serve->timeout_us < INT64_MAX / 2 ? (int64_t)serve->timeout_us : 0};
     const shoali_op_extras extras = {.on_done = count_end, .done_ctx = service};
     SHOALI_TRY(shoali_op_make(&comm->ops, &desc, &extras, serve->id.round, op_out));
-    if (((*op_out)->collective.traits & SHOALI_COLL_SERVED) != 0) {
+    if (((*op_out)->plan->collective.traits & SHOALI_COLL_SERVED) != 0) {
         (*op_out)->hash = serve->hash;
         return SHOAL_OK;
     }
@@ -235,7 +235,7 @@ static bool summer_begin(void *ctx, const shoali_slot_share *share)
     shoali_service *service = op->comm->service;
     shoali_ip workers[SHOALI_PACKET_WORKERS_MAX];
     for (uint32_t w = 0; w < share->workers; w++)
-        workers[w] = *shoali_datagrams_at(op->comm, op->members[w]);
+        workers[w] = *shoali_datagrams_at(op->comm, op->plan->members[w]);
     if (service->summer->begin(service->summer->ctx, share, workers, &op->served->in_kernel) !=
         SHOAL_OK) {
         shoali_log(WARN, "%s is summed in user space: %s", op->name, shoal_last_error()->text);

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "comm/inner.h"
 
-static shoal_status check_usable(const shoal_comm *comm)
+shoal_status shoali_op_usable(const shoal_comm *comm)
 {
     if (comm == NULL)
         return shoali_fail(SHOAL_EINVAL, "no communicator");
@@ -45,30 +45,54 @@ static void unlink_done(shoal_comm *comm, shoal_op *op)
     op->handle.in_done = false;
 }
 
-shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
-                             const shoali_op_extras *extras, shoal_op **op_out)
+/* Counted, and on its way to the progress thread. */
+static shoal_status launch(shoal_comm *comm, shoal_op *op)
 {
-    shoal_op *op;
-    SHOALI_TRY(check_usable(comm));
-    if (op_out == NULL && extras->on_done == NULL)
-        return shoali_fail(SHOAL_EINVAL, "nobody would hear of this operation's end");
-    SHOALI_TRY(shoali_op_make(&comm->ops, desc, extras, SHOALI_MAIN_ROUND, &op));
     pthread_mutex_lock(&comm->lock);
     bool stopping = comm->stopping;
     comm->open_ops += !stopping;
     op->handle.keeps = !stopping && shoali_op_keeps(op);
     comm->keeping_ops += op->handle.keeps;
-    if (!stopping && extras->on_done == NULL)
+    if (!stopping && op->extras.on_done == NULL)
         link_all(comm, op);
     pthread_mutex_unlock(&comm->lock);
     if (stopping) {
         shoali_op_free(op);
         return shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
     }
+    return SHOAL_OK;
+}
+
+/* op_out, which the operation's end may look at, is set before it begins. */
+static void post(shoal_comm *comm, shoal_op *op, shoal_op **op_out)
+{
     if (op_out != NULL)
         *op_out = op;
     op->handle.start_task = (shoali_task){.run = shoali_host_start, .arg = op};
     shoali_task_post(comm, &op->handle.start_task);
+}
+
+shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
+                             const shoali_op_extras *extras, shoal_op **op_out)
+{
+    shoal_op *op;
+    SHOALI_TRY(shoali_op_usable(comm));
+    if (op_out == NULL && extras->on_done == NULL)
+        return shoali_fail(SHOAL_EINVAL, "nobody would hear of this operation's end");
+    SHOALI_TRY(shoali_op_make(&comm->ops, desc, extras, SHOALI_MAIN_ROUND, &op));
+    SHOALI_TRY(launch(comm, op));
+    post(comm, op, op_out);
+    return SHOAL_OK;
+}
+
+shoal_status shoali_op_run(shoal_comm *comm, shoal_op_plan *plan, const shoal_op_desc *desc,
+                           const shoali_op_extras *extras, shoal_op **op_out)
+{
+    shoal_op *op;
+    SHOALI_TRY(shoali_op_usable(comm));
+    SHOALI_TRY(shoali_op_of(plan, desc, extras, SHOALI_MAIN_ROUND, &op));
+    SHOALI_TRY(launch(comm, op));
+    post(comm, op, op_out);
     return SHOAL_OK;
 }
 
@@ -139,7 +163,7 @@ shoal_status shoal_op_wait(shoal_op **op, int64_t timeout_us, shoal_op_stats *st
         return shoali_fail(SHOAL_EINVAL, "no operation to wait for");
     shoal_op *o = *op;
     shoal_comm *comm = o->comm;
-    SHOALI_TRY(check_usable(comm));
+    SHOALI_TRY(shoali_op_usable(comm));
     uint64_t until_us = end_of(timeout_us);
     bool over = false;
     pthread_mutex_lock(&comm->lock);
@@ -169,7 +193,7 @@ shoal_status shoal_op_wait(shoal_op **op, int64_t timeout_us, shoal_op_stats *st
 
 shoal_status shoal_comm_next_done(shoal_comm *comm, int64_t timeout_us, shoal_op **op_out)
 {
-    SHOALI_TRY(check_usable(comm));
+    SHOALI_TRY(shoali_op_usable(comm));
     uint64_t until_us = end_of(timeout_us);
     bool over = false;
     pthread_mutex_lock(&comm->lock);

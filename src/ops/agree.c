@@ -66,9 +66,9 @@ void shoali_agree_spread(shoal_op *op)
                           .culprit = op->error.rank >= 0 ? (uint32_t)op->error.rank
                                                          : SHOALI_NOBODY};
     snprintf(abort.text, sizeof abort.text, "%.*s", (int)sizeof abort.text - 1, op->error.text);
-    for (uint32_t m = 0; m < op->member_count; m++)
-        if (m != op->me)
-            send_abort(ops, op->members[m], &abort);
+    for (uint32_t m = 0; m < op->plan->member_count; m++)
+        if (m != op->plan->me)
+            send_abort(ops, op->plan->members[m], &abort);
 }
 
 /* Who started what; the same sentence whoever finds out. */
@@ -88,7 +88,7 @@ static void mismatch(const shoali_ops *ops, const char *mine, uint32_t endpoint,
 static void match(shoal_op *op, uint32_t endpoint, const shoali_ready *ready)
 {
     uint32_t member = shoali_member_of(op, endpoint);
-    if (ready->hash != op->hash || ready->count != op->count || ready->dtype != 0 ||
+    if (ready->hash != op->hash || ready->count != op->plan->count || ready->dtype != 0 ||
         member == SHOALI_NONE) {
         mismatch(op->ops, op->text, endpoint, ready->text);
         shoali_run_fail(op, true);
@@ -167,14 +167,15 @@ bool shoali_agree_aborted(shoal_op *op)
 void shoali_agree_enter(shoal_op *op)
 {
     shoali_ops *ops = op->ops;
-    shoali_ready ready = {.id = op->id, .count = op->count, .hash = op->hash, .slot = op->slot};
+    shoali_ready ready = {
+        .id = op->id, .count = op->plan->count, .hash = op->hash, .slot = op->slot};
     uint8_t body[SHOALI_READY_BYTES];
     ops->host.ask(ops->host.ctx, op);
     memcpy(ready.text, op->text, sizeof ready.text);
     shoali_ready_encode(&ready, body);
-    for (uint32_t m = 0; m < op->member_count; m++)
-        if (m != op->me && op->row->receives_from(op->flow, m))
-            ops->host.control(ops->host.ctx, op->members[m], SHOALI_MESSAGE_ready, body,
+    for (uint32_t m = 0; m < op->plan->member_count; m++)
+        if (m != op->plan->me && op->row->receives_from(op->flow, m))
+            ops->host.control(ops->host.ctx, op->plan->members[m], SHOALI_MESSAGE_ready, body,
                               sizeof body);
     shoali_note **at = NULL;
     uint32_t endpoint;
@@ -190,13 +191,14 @@ void shoali_agree_ask(shoal_op *op)
     uint8_t body[SHOALI_ASK_BYTES];
     shoali_ask_encode(&op->id, body);
     op->asked = true;
-    op->answers = shoali_arena_array(op->arena, op->member_count, sizeof *op->answers);
+    op->answers = shoali_arena_array(op->arena, op->plan->member_count, sizeof *op->answers);
     if (op->answers == NULL)
         return; /* then the error will say less */
-    for (uint32_t m = 0; m < op->member_count; m++) {
+    for (uint32_t m = 0; m < op->plan->member_count; m++) {
         op->answers[m].state = SHOALI_ANSWER_STATES;
-        if (m != op->me)
-            ops->host.control(ops->host.ctx, op->members[m], SHOALI_MESSAGE_ask, body, sizeof body);
+        if (m != op->plan->me)
+            ops->host.control(ops->host.ctx, op->plan->members[m], SHOALI_MESSAGE_ask, body,
+                              sizeof body);
     }
 }
 
@@ -235,14 +237,14 @@ static uint32_t list_members(const shoal_op *op, uint32_t state, char *text, siz
     uint32_t found = 0;
     size_t used = 0;
     char names[160] = "";
-    for (uint32_t m = 0; m < op->member_count; m++) {
-        if (m == op->me || op->answers[m].state != state)
+    for (uint32_t m = 0; m < op->plan->member_count; m++) {
+        if (m == op->plan->me || op->answers[m].state != state)
             continue;
         if (found++ == 0)
-            *first_out = op->members[m];
+            *first_out = op->plan->members[m];
         if (used < sizeof names - 16)
             used += (size_t)snprintf(names + used, sizeof names - used, used == 0 ? "%u" : ", %u",
-                                     op->members[m]);
+                                     op->plan->members[m]);
     }
     if (found == 1)
         snprintf(text, text_bytes, "rank %s (host %.40s)", names, op->ops->peers[*first_out].host);
@@ -259,7 +261,7 @@ void shoali_agree_timed_out(shoal_op *op)
     uint64_t waited_us = shoali_ops_since(ops, op->started_us), others_us = waited_us;
     if (op->answers != NULL)
         count = list_members(op, SHOALI_UNENTERED, who, sizeof who, &culprit);
-    for (uint32_t m = 0; m < op->member_count && op->answers != NULL; m++)
+    for (uint32_t m = 0; m < op->plan->member_count && op->answers != NULL; m++)
         if (op->answers[m].state == SHOALI_ENTERED && op->answers[m].since_us < others_us)
             others_us = op->answers[m].since_us;
     if (count > 0) {
@@ -272,8 +274,8 @@ void shoali_agree_timed_out(shoal_op *op)
         snprintf(more, sizeof more, "it is being prepared");
         if (op->state == SHOALI_OP_RUNNING)
             op->row->describe(op->flow, more, sizeof more, &peer);
-        if (peer < op->member_count && peer != op->me)
-            culprit = op->members[peer];
+        if (peer < op->plan->member_count && peer != op->plan->me)
+            culprit = op->plan->members[peer];
         (void)shoali_fail(SHOAL_ETIMEDOUT, "%s did not end within %.3g s on rank %u: %s", op->name,
                           (double)waited_us * 1e-6, ops->me, more);
     }

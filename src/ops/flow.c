@@ -70,7 +70,7 @@ static void sink_control(void *ctx, uint32_t peer, uint16_t kind, const void *by
     }
     shoali_flow_head_encode(&head, body);
     memcpy(body + SHOALI_FLOW_HEAD_BYTES, bytes, len_bytes);
-    op->ops->host.control(op->ops->host.ctx, op->members[peer], SHOALI_MESSAGE_flow, body,
+    op->ops->host.control(op->ops->host.ctx, op->plan->members[peer], SHOALI_MESSAGE_flow, body,
                           SHOALI_FLOW_HEAD_BYTES + len_bytes);
 }
 
@@ -169,28 +169,61 @@ static void sink_done(void *ctx, const shoal_op_id *id, shoal_status status, con
 
 /* ------------------------------------------------------------------ start and end */
 
+/* Zeroed room for a flow; NULL: no memory. */
+static void *room_for(shoali_op_kept *kept, size_t bytes)
+{
+    if (bytes > kept->flow_bytes) {
+        shoali_free(kept->flow);
+        kept->flow = shoali_alloc(bytes);
+        kept->flow_bytes = kept->flow != NULL ? bytes : 0;
+    } else {
+        memset(kept->flow, 0, bytes);
+    }
+    return kept->flow;
+}
+
+/* The one of the last run once more, or a new one. */
+static shoal_status start_flow(shoal_op *op, const shoali_flow_args *args, const shoal_sink *sink)
+{
+    shoali_op_kept *kept = &op->kept;
+    const bool again = kept->rests == op->row && kept->rates == args->rates;
+    if (kept->rests != NULL && !again)
+        kept->rests->fini(kept->flow);
+    kept->rests = NULL;
+    op->flow = kept->flow;
+    if (again) {
+        op->row->again(op->flow, args, sink);
+        return SHOAL_OK;
+    }
+    op->flow = room_for(kept, op->row->state_size(args));
+    if (op->flow == NULL)
+        return SHOAL_ENOMEM;
+    kept->rates = args->rates;
+    return op->row->start(op->flow, args, sink, *op->ops->now_us);
+}
+
 shoal_status shoali_run_open_flow(shoal_op *op)
 {
     shoali_ops *ops = op->ops;
     SHOALI_TRY(shoali_keep_residuals(op));
     shoali_flow_args args = {
         .id = {op->id.group, op->id.sequence, op->id.round, 0},
-        .kind = op->kind == SHOAL_BARRIER ? SHOAL_ALL_REDUCE : op->kind,
-        .reduce = op->reduce,
-        .me = op->me,
-        .size = op->member_count,
-        .contributors = op->contributors,
-        .root = op->root,
-        .endpoints = op->members,
+        .kind = op->plan->kind == SHOAL_BARRIER ? SHOAL_ALL_REDUCE : op->plan->kind,
+        .reduce = op->plan->reduce,
+        .me = op->plan->me,
+        .size = op->plan->member_count,
+        .contributors = op->plan->contributors,
+        .root = op->plan->root,
+        .endpoints = op->plan->members,
         .buf = op->buf,
-        .count = op->count,
-        .tensors = op->tensors,
-        .tensor_count = op->tensor_count,
+        .count = op->plan->count,
+        .tensors = op->plan->tensors,
+        .tensor_count = op->plan->tensor_count,
         .residuals = op->residuals,
         .shared = op->rounds.shared,
-        .push = op->push,
-        .pull = op->pull,
-        .collective = &op->collective,
+        .push = op->plan->push,
+        .pull = op->plan->pull,
+        .collective = &op->plan->collective,
         .owner_job = op->extras.owner != NULL,
         .weights = op->extras.weights,
         .rows = op->rows,
@@ -203,29 +236,36 @@ shoal_status shoali_run_open_flow(shoal_op *op)
         .now_ns = ops->host.now_ns,
     };
     const shoal_sink sink = {op, sink_send, sink_control, sink_job, sink_done, sink_datagram};
-    op->row = op->collective.row->flow != NULL ? op->collective.row->flow : &shoali_engine;
+    const shoal_op_plan *plan = op->plan;
+    op->row = plan->collective.row->flow != NULL ? plan->collective.row->flow : &shoali_engine;
     SHOALI_TRY(ops->host.links(ops->host.ctx, op, &args));
-    op->granted = shoali_arena_alloc(op->arena, op->member_count);
-    op->flow = shoali_alloc(op->row->state_size(&args));
-    if (op->flow == NULL || op->granted == NULL)
+    op->granted = shoali_arena_alloc(op->arena, plan->member_count);
+    if (op->granted == NULL)
         return SHOAL_ENOMEM;
     SHOALI_TRY(take_slot(op));
-    shoal_status status = op->row->start(op->flow, &args, &sink, *ops->now_us);
+    shoal_status status = start_flow(op, &args, &sink);
     if (status == SHOAL_OK && (status = ops->host.admit(ops->host.ctx, op)) != SHOAL_OK)
         op->row->fini(op->flow);
-    if (status != SHOAL_OK)
+    if (status != SHOAL_OK) {
         ops->slots[op->slot & ops->slot_mask] = NULL;
+        op->flow = NULL;
+    }
     return status;
 }
 
+/* What has failed may hold anything: the next run builds it anew. */
 void shoali_run_close_flow(shoal_op *op)
 {
     shoali_ops *ops = op->ops;
     if (op->flow == NULL)
         return;
     ops->slots[op->slot & ops->slot_mask] = NULL;
-    op->row->fini(op->flow);
-    shoali_free(op->flow);
+    if (op->row->rest != NULL && op->status == SHOAL_OK) {
+        op->row->rest(op->flow);
+        op->kept.rests = op->row;
+    } else {
+        op->row->fini(op->flow);
+    }
     op->flow = NULL;
 }
 

@@ -37,7 +37,7 @@ typedef struct shoali_hosts {
 
 static uint32_t host_of(const shoal_op *op, uint32_t member)
 {
-    return op->ops->peers[op->members[member]].place;
+    return op->ops->peers[op->plan->members[member]].place;
 }
 
 static bool leads(const shoal_op *op, uint32_t member)
@@ -50,30 +50,30 @@ static bool leads(const shoal_op *op, uint32_t member)
 
 static shoal_status find_groups(shoal_op *op, shoali_hosts *h)
 {
-    h->group = shoali_arena_array(op->arena, op->contributors, sizeof *h->group);
-    h->leads = shoali_arena_array(op->arena, op->contributors, sizeof *h->leads);
+    h->group = shoali_arena_array(op->arena, op->plan->contributors, sizeof *h->group);
+    h->leads = shoali_arena_array(op->arena, op->plan->contributors, sizeof *h->leads);
     if (h->group == NULL || h->leads == NULL)
         return SHOAL_ENOMEM;
-    for (uint32_t m = 0; m < op->contributors; m++) {
-        if (host_of(op, m) == host_of(op, op->me))
-            h->group[h->group_count++] = op->members[m];
+    for (uint32_t m = 0; m < op->plan->contributors; m++) {
+        if (host_of(op, m) == host_of(op, op->plan->me))
+            h->group[h->group_count++] = op->plan->members[m];
         if (leads(op, m))
-            h->leads[h->lead_count++] = op->members[m];
+            h->leads[h->lead_count++] = op->plan->members[m];
     }
     return SHOAL_OK;
 }
 
 static shoal_status make(shoal_op *op)
 {
-    if (op->kind != SHOAL_ALL_REDUCE || op->reduce != SHOAL_SUM || op->extras.owner != NULL ||
-        op->me >= op->contributors)
+    if (op->plan->kind != SHOAL_ALL_REDUCE || op->plan->reduce != SHOAL_SUM ||
+        op->extras.owner != NULL || op->plan->me >= op->plan->contributors)
         return shoali_fail(SHOAL_EINVAL, "%s: '%s' sums, to all members, and has no owners",
-                           op->name, op->collective.spec);
+                           op->name, op->plan->collective.spec);
     shoali_hosts *h = op->rounds.hosts = shoali_arena_alloc(op->arena, sizeof *h);
     if (h == NULL)
         return SHOAL_ENOMEM;
-    op->collective.row->stages(op->collective.params, h->spec[INSIDE], h->spec[BETWEEN],
-                               sizeof h->spec[0]);
+    op->plan->collective.row->stages(op->plan->collective.params, h->spec[INSIDE], h->spec[BETWEEN],
+                                     sizeof h->spec[0]);
     h->rows = op->rows;
     h->row_count = op->row_count;
     snprintf(h->spec[BACK], sizeof h->spec[BACK], "%s",
@@ -87,7 +87,7 @@ static bool takes_part(const shoal_op *op, uint32_t stage)
     const shoali_hosts *h = op->rounds.hosts;
     const bool several = h->group_count > 1, apart = h->lead_count > 1;
     return stage == INSIDE    ? several
-           : stage == BETWEEN ? apart && op->members[op->me] == h->group[0]
+           : stage == BETWEEN ? apart && op->plan->members[op->plan->me] == h->group[0]
                               : several && apart;
 }
 
@@ -100,14 +100,16 @@ static void start_stage(shoal_op *op)
     desc.kind = h->stage == BACK && h->rows == NULL ? SHOAL_BROADCAST : SHOAL_ALL_REDUCE;
     desc.id = (shoal_op_id){op->id.group, op->id.sequence, 0, 0};
     desc.buf = op->buf;
-    desc.count = op->count;
-    desc.tensors = op->tensors;
-    desc.tensor_count = op->tensor_count;
+    desc.count = op->plan->count;
+    desc.tensors = op->plan->tensors;
+    desc.tensor_count = op->plan->tensor_count;
     desc.members = between ? h->leads : h->group;
     desc.member_count = between ? h->lead_count : h->group_count;
     desc.collective = h->spec[h->stage];
     desc.rows = h->rows;
-    desc.row_count = h->stage == BACK && op->members[op->me] != h->group[0] ? 0 : h->row_count;
+    desc.row_count = h->stage == BACK && op->plan->members[op->plan->me] != h->group[0]
+                         ? 0
+                         : h->row_count;
     desc.tos = op->tos;
     desc.label = labels[h->stage];
     shoal_op *child = shoali_rounds_child(op, &desc,

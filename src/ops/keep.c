@@ -7,12 +7,13 @@
 
 bool shoali_op_feeds_back(const shoal_op *op)
 {
-    return op->extras.error_feedback && (op->push->error_feedback || op->pull->error_feedback);
+    return op->extras.error_feedback &&
+           (op->plan->push->error_feedback || op->plan->pull->error_feedback);
 }
 
 bool shoali_op_keeps(const shoal_op *op)
 {
-    return shoali_op_feeds_back(op) || (op->push->traits & SHOAL_CODEC_TRANSFORM) != 0;
+    return shoali_op_feeds_back(op) || (op->plan->push->traits & SHOAL_CODEC_TRANSFORM) != 0;
 }
 
 shoali_residual_store *shoali_ops_kept(shoali_ops *ops)
@@ -27,11 +28,11 @@ shoal_status shoali_keep_residuals(shoal_op *op)
     if (!shoali_op_feeds_back(op))
         return SHOAL_OK;
     shoali_residual_store *store = shoali_ops_kept(op->ops);
-    op->residuals = shoali_arena_array(op->arena, op->tensor_count, sizeof(float *));
+    op->residuals = shoali_arena_array(op->arena, op->plan->tensor_count, sizeof(float *));
     if (store == NULL || op->residuals == NULL)
         return SHOAL_ENOMEM;
-    for (uint32_t t = 0; t < op->tensor_count; t++) {
-        const shoal_tensor *tensor = &op->tensors[t];
+    for (uint32_t t = 0; t < op->plan->tensor_count; t++) {
+        const shoal_tensor *tensor = &op->plan->tensors[t];
         op->residuals[t] = shoali_residuals_at(store, tensor->key, tensor->count);
         if (op->residuals[t] == NULL)
             return SHOAL_ENOMEM;
@@ -41,9 +42,9 @@ shoal_status shoali_keep_residuals(shoal_op *op)
 
 static uint64_t hash_of(const shoal_op *op)
 {
-    uint64_t hash = shoali_mix(op->push->hash, op->tensor_count);
-    for (uint32_t t = 0; t < op->tensor_count; t++)
-        hash = shoali_mix(shoali_mix(hash, op->tensors[t].key), op->tensors[t].count);
+    uint64_t hash = shoali_mix(op->plan->push->hash, op->plan->tensor_count);
+    for (uint32_t t = 0; t < op->plan->tensor_count; t++)
+        hash = shoali_mix(shoali_mix(hash, op->plan->tensors[t].key), op->plan->tensors[t].count);
     return hash;
 }
 
@@ -52,7 +53,8 @@ shoal_status shoali_keep_state(shoal_op *op)
     shoali_residual_store *store = shoali_ops_kept(op->ops);
     if (store == NULL)
         return SHOAL_ENOMEM;
-    size_t bytes = op->push->row->state_size(op->push->params, op->tensors, op->tensor_count);
+    size_t bytes = op->plan->push->row->state_size(op->plan->push->params, op->plan->tensors,
+                                                   op->plan->tensor_count);
     op->rounds.transform = shoali_residuals_state(store, hash_of(op), bytes);
     return op->rounds.transform != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One operation, as one member sees it. It is made by the caller's thread, belongs to the owner's
- * one thread from its start until it has ended, and then to the caller again. */
+/* One operation, as one member sees it: a run of a plan (plan.h). It is made by the caller's
+ * thread, belongs to the owner's one thread from its start until it has ended, and then to the
+ * caller again. */
 #ifndef SHOALI_OPS_OP_H
 #define SHOALI_OPS_OP_H
 
@@ -8,6 +9,7 @@
 #include "collective/flow.h"
 #include "ops/extras.h"
 #include "ops/job.h"
+#include "ops/plan.h"
 #include "wire/control.h"
 
 #define SHOALI_NONE UINT32_MAX
@@ -47,27 +49,30 @@ typedef struct shoali_op_handle {
     shoali_task start_task, cancel_task;
 } shoali_op_handle;
 
+/** Memory that goes from one run of a plan to the next. */
+typedef struct shoali_op_kept {
+    shoal_op *next_idle; /* of its plan's; between two runs */
+    void *flow;          /* room for a flow, of so many bytes */
+    size_t flow_bytes;
+    const shoali_flow_row *rests; /* whose flow rests there, and can run again; NULL: none */
+    const shoali_rates *rates;    /* that it was built for */
+} shoali_op_kept;
+
+/** One run of a plan. */
 struct shoal_op {
     struct shoali_ops *ops;
-    shoal_comm *comm;   /* the owner */
-    shoal_arena *arena; /* the copies of the descriptor's parts */
+    shoal_comm *comm;    /* the owner */
+    shoal_op_plan *plan; /* what it has in common with other runs */
+    shoal_arena *arena;  /* of this run */
+    shoali_op_kept kept;
 
     /* constant once started */
-    shoal_op_kind kind;
-    shoal_reduce reduce;
     shoali_wire_id id;
     uint64_t hash, age;
     float *buf, barrier_value;
-    size_t count;
     const uint32_t *rows; /* of the caller */
     size_t row_count;
     bool keep_rows; /* of a child whose parent asks for the rows of the sum */
-    shoal_tensor *tensors;
-    uint32_t tensor_count, member_count, contributors, root, me; /* me: index among the members */
-    uint32_t *members;
-    uint32_t *member_of; /* [size] endpoint to member index, SHOALI_NONE: none */
-    shoal_codec *push, *pull;
-    shoali_collective collective;
     shoali_op_extras extras;
     int64_t timeout_us;
     uint8_t tos;
@@ -79,7 +84,7 @@ struct shoal_op {
     shoal_op *next_open, *next_ended;
     uint32_t slot;
     const shoali_flow_row *row;
-    void *flow;
+    void *flow;       /* kept.flow, while it runs */
     uint8_t *granted; /* by member: its READY has come */
     uint64_t started_us, deadline_us, ask_us;
     bool asked, failing, told_all, ended;
@@ -97,7 +102,7 @@ struct shoal_op {
 
 static inline uint32_t shoali_member_of(const shoal_op *op, uint32_t endpoint)
 {
-    return op->member_of[endpoint];
+    return op->plan->member_of[endpoint];
 }
 
 #endif

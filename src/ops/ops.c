@@ -15,8 +15,9 @@ shoal_status shoali_ops_init(shoali_ops *ops)
     return shoali_recent_init(&ops->recent);
 }
 
-void shoali_ops_free(shoali_ops *ops)
+void shoali_ops_free(shoali_ops *ops, shoal_status gone)
 {
+    shoali_plans_free(ops, gone);
     shoali_notes_free(&ops->notes);
     shoali_recent_free(&ops->recent);
     shoali_numbers_free(&ops->numbers);

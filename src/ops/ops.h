@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All operations of one member of a job: a machine without sockets, threads and clocks. Calls,
  * messages, jobs and time go in; what it wants done goes out through the host table. One thread at
- * a time, but for shoali_op_make and shoali_op_free. */
+ * a time, but for making and freeing operations. */
 #ifndef SHOALI_OPS_OPS_H
 #define SHOALI_OPS_OPS_H
 
@@ -32,6 +32,8 @@ typedef struct shoali_ops_host {
     void (*job)(void *ctx, shoali_job *job); /* comes back by job->done */
     /** The next number of a group; any thread. */
     shoal_status (*number)(void *ctx, uint64_t group, uint64_t *number_out);
+    /** From plans(true) to plans(false) no other thread is among the plans; any thread. */
+    void (*plans)(void *ctx, bool enter);
     /** Whether an endpoint is there; *why_out: why not, of one that is not. */
     shoali_there (*there)(void *ctx, uint32_t endpoint, const char **why_out);
     /** Something has to be known before a flow can start: shoali_ops_go_on will be called. True as
@@ -66,6 +68,8 @@ typedef struct shoali_ops {
     shoali_scratch *scratch;
 
     shoali_numbers numbers; /* host.number's */
+    shoal_op_plan *plans;   /* host.plans'; the latest used comes first */
+    uint32_t plans_kept;    /* of these: not prepared by a caller */
 
     shoal_op *open; /* in order of age */
     shoal_op **open_last;
@@ -82,7 +86,8 @@ typedef struct shoali_ops {
 
 /** me ... busy and host are set. */
 SHOAL_MUST_USE shoal_status shoali_ops_init(shoali_ops *ops);
-void shoali_ops_free(shoali_ops *ops); /* none is open; all zero is fine */
+/** None is open; all zero is fine. gone: what callers are told who run a plan of theirs. */
+void shoali_ops_free(shoali_ops *ops, shoal_status gone);
 
 /** Time since then; an instant taken within this round may be younger than the round's own. */
 static inline uint64_t shoali_ops_since(const shoali_ops *ops, uint64_t then_us)
@@ -91,10 +96,17 @@ static inline uint64_t shoali_ops_since(const shoali_ops *ops, uint64_t then_us)
 }
 
 /* op.c */
+/** A run of a plan that the caller holds; desc brings what differs from run to run: buffer, rows,
+ * name, label, deadline, ToS. */
+SHOAL_MUST_USE shoal_status shoali_op_of(shoal_op_plan *plan, const shoal_op_desc *desc,
+                                         const shoali_op_extras *extras, uint32_t round,
+                                         shoal_op **op_out);
+/** As above, by the plan that desc describes. */
 SHOAL_MUST_USE shoal_status shoali_op_make(shoali_ops *ops, const shoal_op_desc *desc,
                                            const shoali_op_extras *extras, uint32_t round,
                                            shoal_op **op_out);
-void shoali_op_free(shoal_op *op);
+void shoali_op_free(shoal_op *op); /* or let it rest, for the next run of its plan */
+void shoali_op_discard(shoal_op *op);
 
 /* run.c */
 void shoali_run_start(shoal_op *op);

@@ -61,12 +61,12 @@ static void start_child(shoal_op *op, const child_desc *child_of)
     desc.id = (shoal_op_id){op->id.group, op->id.sequence, 0, 0};
     desc.buf = child_of->buf;
     desc.count = child_of->count;
-    if (child_of->buf == op->buf && child_of->count == op->count) {
-        desc.tensors = op->tensors;
-        desc.tensor_count = op->tensor_count;
+    if (child_of->buf == op->buf && child_of->count == op->plan->count) {
+        desc.tensors = op->plan->tensors;
+        desc.tensor_count = op->plan->tensor_count;
     }
-    desc.members = op->members;
-    desc.member_count = op->member_count;
+    desc.members = op->plan->members;
+    desc.member_count = op->plan->member_count;
     desc.collective = child_of->collective;
     desc.push_codec = child_of->codec;
     desc.tos = op->tos;
@@ -90,9 +90,9 @@ static void start_job(shoal_op *op, shoal_status (*work)(void *arg))
 
 static const shoal_codec *measuring_codec(const shoal_op *op)
 {
-    return op->push->traits & SHOAL_CODEC_MEASURE   ? op->push
-           : op->pull->traits & SHOAL_CODEC_MEASURE ? op->pull
-                                                    : NULL;
+    return op->plan->push->traits & SHOAL_CODEC_MEASURE   ? op->plan->push
+           : op->plan->pull->traits & SHOAL_CODEC_MEASURE ? op->plan->pull
+                                                          : NULL;
 }
 
 /* Values that are no numbers would spoil the maximum of all; the gradients' own check finds their
@@ -102,22 +102,23 @@ static shoal_status measure(void *arg)
     shoal_op *op = arg;
     const shoal_codec *codec = measuring_codec(op);
     const uint32_t each = codec->row->shared_count;
-    for (uint32_t t = 0; t < op->tensor_count; t++) {
-        const shoal_tensor *tensor = &op->tensors[t];
+    for (uint32_t t = 0; t < op->plan->tensor_count; t++) {
+        const shoal_tensor *tensor = &op->plan->tensors[t];
         float *values = op->rounds.shared + (size_t)t * each;
         shoal_status status = SHOAL_OK;
-        if (op->me < op->contributors)
+        if (op->plan->me < op->plan->contributors)
             status = shoal_codec_measure(codec, tensor, op->buf + tensor->offset, values);
         if (status != SHOAL_OK && status != SHOAL_ENOTFINITE)
             return status;
         for (uint32_t i = 0; i < each; i++)
-            if (status != SHOAL_OK || op->me >= op->contributors || !isfinite(values[i]))
+            if (status != SHOAL_OK || op->plan->me >= op->plan->contributors ||
+                !isfinite(values[i]))
                 values[i] = -FLT_MAX;
     }
     if ((codec->traits & SHOAL_CODEC_MEASURE_ALL) != 0)
-        shoali_codec_measured_all(codec, op->tensor_count, op->rounds.shared);
+        shoali_codec_measured_all(codec, op->plan->tensor_count, op->rounds.shared);
     if ((codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0)
-        shoali_codec_measured_squares(op->rounds.shared, (size_t)op->tensor_count * each);
+        shoali_codec_measured_squares(op->rounds.shared, (size_t)op->plan->tensor_count * each);
     return SHOAL_OK;
 }
 
@@ -125,21 +126,21 @@ static shoal_status measure(void *arg)
 static const char *few_hops(const shoal_op *op)
 {
     enum { DIRECT_MOST = 16 };
-    return op->member_count <= DIRECT_MOST ? "direct" : "halving_doubling";
+    return op->plan->member_count <= DIRECT_MOST ? "direct" : "halving_doubling";
 }
 
 static void begin_measure(shoal_op *op)
 {
     const shoal_codec *codec = measuring_codec(op);
-    if (codec == op->push && (op->pull->traits & SHOAL_CODEC_MEASURE) &&
-        op->pull->hash != op->push->hash) {
+    if (codec == op->plan->push && (op->plan->pull->traits & SHOAL_CODEC_MEASURE) &&
+        op->plan->pull->hash != op->plan->push->hash) {
         (void)shoali_fail(SHOAL_EINVAL, "%s: %s and %s measure different things", op->name,
-                          op->push->spec, op->pull->spec);
+                          op->plan->push->spec, op->plan->pull->spec);
         shoali_run_fail(op, true);
         return;
     }
     op->rounds.shared = shoali_arena_array(
-        op->arena, (size_t)op->tensor_count * codec->row->shared_count, sizeof(float));
+        op->arena, (size_t)op->plan->tensor_count * codec->row->shared_count, sizeof(float));
     if (op->rounds.shared == NULL)
         shoali_run_fail(op, true);
     else
@@ -151,21 +152,21 @@ static void begin_measure(shoal_op *op)
 static shoal_status next_round(void *arg)
 {
     shoal_op *op = arg;
-    return op->push->row->next_round(op->push->params, op->rounds.transform, op->tensors,
-                                     op->tensor_count, op->rounds.round_index, op->buf,
-                                     &op->rounds.round);
+    return op->plan->push->row->next_round(op->plan->push->params, op->rounds.transform,
+                                           op->plan->tensors, op->plan->tensor_count,
+                                           op->rounds.round_index, op->buf, &op->rounds.round);
 }
 
 static void begin_transform(shoal_op *op)
 {
     op->rounds.transforming = true;
-    if (op->push != op->pull && op->push->hash != op->pull->hash)
+    if (op->plan->push != op->plan->pull && op->plan->push->hash != op->plan->pull->hash)
         (void)shoali_fail(SHOAL_EINVAL, "%s: a transform (%s) does both legs", op->name,
-                          op->push->spec);
-    else if (op->kind != SHOAL_ALL_REDUCE || op->contributors != op->member_count)
+                          op->plan->push->spec);
+    else if (op->plan->kind != SHOAL_ALL_REDUCE || op->plan->contributors != op->plan->member_count)
         (void)shoali_fail(SHOAL_EINVAL,
                           "%s: a transform (%s) needs an all-reduce to which all contribute",
-                          op->name, op->push->spec);
+                          op->name, op->plan->push->spec);
     else if (shoali_keep_state(op) == SHOAL_OK) {
         start_job(op, next_round);
         return;
@@ -176,15 +177,17 @@ static void begin_transform(shoal_op *op)
 /* The job has chosen a buffer; sum it, or be done. */
 static void exchange_round(shoal_op *op)
 {
-    const bool codes = op->rounds.round.slots || (op->collective.traits & SHOALI_COLL_FLOW) == 0;
+    const bool codes = op->rounds.round.slots ||
+                       (op->plan->collective.traits & SHOALI_COLL_FLOW) == 0;
     if (op->rounds.round.count > 0)
-        start_child(
-            op, &(child_desc){.round = SHOALI_MAIN_ROUND + 1 + op->rounds.round_index,
-                              .reduce = SHOAL_SUM,
-                              .collective = op->rounds.round.slots ? "gather" : op->collective.spec,
-                              .codec = codes ? op->rounds.round.codec : NULL,
-                              .buf = op->rounds.round.buf,
-                              .count = op->rounds.round.count});
+        start_child(op,
+                    &(child_desc){.round = SHOALI_MAIN_ROUND + 1 + op->rounds.round_index,
+                                  .reduce = SHOAL_SUM,
+                                  .collective = op->rounds.round.slots ? "gather"
+                                                                       : op->plan->collective.spec,
+                                  .codec = codes ? op->rounds.round.codec : NULL,
+                                  .buf = op->rounds.round.buf,
+                                  .count = op->rounds.round.count});
     else if (op->rounds.round.last)
         shoali_run_end(op, SHOAL_OK);
     else {
@@ -197,15 +200,15 @@ static void exchange_round(shoal_op *op)
 
 bool shoali_rounds_begin(shoal_op *op)
 {
-    if (op->member_count == 1)
+    if (op->plan->member_count == 1)
         return false;
     if (op->ops->host.waits(op->ops->host.ctx, op))
         return true;
-    if (op->push->traits & SHOAL_CODEC_TRANSFORM)
+    if (op->plan->push->traits & SHOAL_CODEC_TRANSFORM)
         begin_transform(op);
     else if (measuring_codec(op) != NULL)
         begin_measure(op);
-    else if ((op->collective.traits & SHOALI_COLL_HOSTS) != 0)
+    else if ((op->plan->collective.traits & SHOALI_COLL_HOSTS) != 0)
         shoali_hosts_begin(op);
     else
         return false;
@@ -228,12 +231,12 @@ static void job_back(void *arg, shoal_status status)
     } else {
         const shoal_codec *codec = measuring_codec(op);
         const bool rms = (codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0;
-        start_child(op,
-                    &(child_desc){.round = SHOALI_MEASURE_ROUND,
-                                  .reduce = rms ? SHOAL_SUM : SHOAL_MAX,
-                                  .collective = rms ? "gather" : few_hops(op),
-                                  .buf = op->rounds.shared,
-                                  .count = (size_t)op->tensor_count * codec->row->shared_count});
+        start_child(
+            op, &(child_desc){.round = SHOALI_MEASURE_ROUND,
+                              .reduce = rms ? SHOAL_SUM : SHOAL_MAX,
+                              .collective = rms ? "gather" : few_hops(op),
+                              .buf = op->rounds.shared,
+                              .count = (size_t)op->plan->tensor_count * codec->row->shared_count});
     }
 }
 
@@ -242,7 +245,7 @@ static uint64_t as_if_whole(const shoal_op *op, const shoal_op_stats *first)
 {
     if (op->rounds.round_index > 0 || op->rounds.round.count == 0)
         return 0;
-    return (uint64_t)llround((double)first->dense_elems * (double)op->count /
+    return (uint64_t)llround((double)first->dense_elems * (double)op->plan->count /
                              (double)op->rounds.round.count);
 }
 
@@ -267,8 +270,8 @@ static void shared_values(shoal_op *op)
     const shoal_codec *codec = measuring_codec(op);
     if (codec != NULL && (codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0)
         shoali_codec_measured_roots(op->rounds.shared,
-                                    (size_t)op->tensor_count * codec->row->shared_count,
-                                    op->contributors);
+                                    (size_t)op->plan->tensor_count * codec->row->shared_count,
+                                    op->plan->contributors);
 }
 
 static void child_done(void *ctx, shoal_status status, const shoal_error *error,

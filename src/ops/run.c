@@ -34,18 +34,10 @@ bool shoali_run_involves(const shoali_ops *ops, uint32_t endpoint)
 
 /* ------------------------------------------------------------------ start */
 
-/* A flow did not start: the operation ends at once. */
-static void end_unstarted(shoal_op *op)
-{
-    shoali_free(op->flow);
-    op->flow = NULL;
-    shoali_run_fail(op, true);
-}
-
 void shoali_run_flow(shoal_op *op)
 {
     if (shoali_run_open_flow(op) != SHOAL_OK) {
-        end_unstarted(op);
+        shoali_run_fail(op, true); /* it ends at once */
         return;
     }
     op->state = SHOALI_OP_RUNNING;
@@ -58,8 +50,8 @@ static bool lacks_member(shoal_op *op)
 {
     const shoali_ops *ops = op->ops;
     const char *why;
-    for (uint32_t m = 0; m < op->member_count; m++)
-        switch (ops->host.there(ops->host.ctx, op->members[m], &why)) {
+    for (uint32_t m = 0; m < op->plan->member_count; m++)
+        switch (ops->host.there(ops->host.ctx, op->plan->members[m], &why)) {
         case SHOALI_THERE:
             break;
         case SHOALI_THERE_CHANGES:
@@ -68,7 +60,8 @@ static bool lacks_member(shoal_op *op)
             return true;
         default:
             (void)shoali_fail(SHOAL_EPEER, "%s cannot start: %s", op->name, why);
-            shoali_error_about((int32_t)op->members[m], ops->peers[op->members[m]].host, NULL, -1);
+            shoali_error_about((int32_t)op->plan->members[m], ops->peers[op->plan->members[m]].host,
+                               NULL, -1);
             return true;
         }
     return false;

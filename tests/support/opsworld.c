@@ -59,7 +59,7 @@ static void control(void *ctx, uint32_t endpoint, uint16_t kind, const void *byt
 static void post(void *ctx, shoal_op *op, uint32_t member, const shoal_data *head, const void *body,
                  uint64_t cookie)
 {
-    event *e = add(index_of(ctx), op->members[member], 0);
+    event *e = add(index_of(ctx), op->plan->members[member], 0);
     rank_of(ctx)->posted++;
     e->op = op;
     e->recalled = rank_of(ctx)->dead;
@@ -90,6 +90,13 @@ static void job(void *ctx, shoali_job *what)
 static shoal_status number(void *ctx, uint64_t group, uint64_t *number_out)
 {
     return shoali_numbers_next(&rank_of(ctx)->ops.numbers, group, number_out);
+}
+
+static void plans(void *ctx, bool enter)
+{
+    opsworld_rank *rank = rank_of(ctx);
+    assert_true(rank->among_plans != enter); /* neither twice nor left twice */
+    rank->among_plans = enter;
 }
 
 static shoali_there there(void *ctx, uint32_t endpoint, const char **why_out)
@@ -169,8 +176,9 @@ opsworld *opsworld_create(uint32_t size, uint64_t seed)
     for (uint32_t r = 0; r < size; r++) {
         opsworld_rank *rank = &world->rank[r];
         snprintf(rank->host, sizeof rank->host, "host%u", r);
-        rank->ops = (shoali_ops){.host = {rank, control, post, recall, datagram, job, number, there,
-                                          waits, links, admit, ask, gone, doing, over, now_ns},
+        rank->ops = (shoali_ops){.host = {rank, control, post, recall, datagram, job, number, plans,
+                                          there, waits, links, admit, ask, gone, doing, over,
+                                          now_ns},
                                  .me = r,
                                  .size = size,
                                  .ranks = size,
@@ -201,7 +209,7 @@ void opsworld_destroy(opsworld *world)
             while (world->first[r][to] != NULL)
                 drop(&world->first[r][to]);
         assert_null(world->rank[r].ops.open);
-        shoali_ops_free(&world->rank[r].ops);
+        shoali_ops_free(&world->rank[r].ops, SHOAL_ECANCELLED);
     }
     free(world);
     the_world = NULL;

@@ -29,6 +29,7 @@ typedef struct opsworld_rank {
     uint32_t asked;       /* host.ask */
     shoal_status refuses; /* host.admit */
     uint32_t posted;      /* data frames */
+    bool among_plans;     /* host.plans */
 } opsworld_rank;
 
 typedef struct opsworld {

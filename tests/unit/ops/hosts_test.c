@@ -93,7 +93,7 @@ static void a_stage_that_fails_ends_it_for_all(void **state)
     (void)state;
     opsworld *world = begin(places[0], 1);
     shoal_op *stage = world->rank[2].ops.open->rounds.child;
-    assert_int_equal(stage->member_count, 2);
+    assert_int_equal(stage->plan->member_count, 2);
     (void)shoali_fail(SHOAL_ESYSTEM, "something broke in here");
     shoali_run_fail(stage, true);
     opsworld_run(world, world->now_us + SECOND);

@@ -63,11 +63,11 @@ static void a_name_has_all_that_matters(void **state)
     shoal_op *op = make(2, &desc);
     assert_string_equal(op->name, "all-reduce 1 (gradients)");
     assert_string_equal(op->text, "all-reduce 1 gradients, 100 elements, ring, identity");
-    assert_int_equal(op->me, 2);
-    assert_int_equal(op->member_count, 4);
-    assert_int_equal(op->contributors, 4);
+    assert_int_equal(op->plan->me, 2);
+    assert_int_equal(op->plan->member_count, 4);
+    assert_int_equal(op->plan->contributors, 4);
     assert_int_equal(op->timeout_us, world->rank[2].ops.timeout_us);
-    assert_int_equal(op->tensors[0].count, COUNT);
+    assert_int_equal(op->plan->tensors[0].count, COUNT);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(shoali_member_of(op, i), i);
     shoali_op_free(op);
@@ -90,7 +90,7 @@ static void groups_are_numbered_apart(void **state)
     assert_int_equal(four->id.group, 5);
     assert_int_equal(op->id.group, 0);
     assert_true(two->id.group != 0 && two->id.group >> 63 == 0);
-    assert_int_equal(two->me, 1);
+    assert_int_equal(two->plan->me, 1);
     assert_int_equal(shoali_member_of(two, 1), SHOALI_NONE);
     assert_int_equal(shoali_member_of(two, 3), 0);
     shoali_op_free(op);
@@ -181,10 +181,10 @@ static void a_barrier_brings_its_own_buffer(void **state)
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
     desc.kind = SHOAL_BARRIER;
     shoal_op *op = make(1, &desc);
-    assert_int_equal(op->count, 1);
+    assert_int_equal(op->plan->count, 1);
     assert_ptr_equal(op->buf, &op->barrier_value);
     assert_string_equal(op->text, "barrier 1");
-    assert_string_equal(op->collective.spec, "direct");
+    assert_string_equal(op->plan->collective.spec, "direct");
     shoali_op_free(op);
 }
 

@@ -19,8 +19,8 @@ static void it_is_made_and_freed(void **state)
     shoali_run_reap(&ops);
     assert_int_equal(shoali_ops_since(&ops, 40), 60);
     assert_int_equal(shoali_ops_since(&ops, 140), 0); /* an instant of this round */
-    shoali_ops_free(&ops);
-    shoali_ops_free(&ops); /* all zero is fine */
+    shoali_ops_free(&ops, SHOAL_ECANCELLED);
+    shoali_ops_free(&ops, SHOAL_ECANCELLED); /* all zero is fine */
 }
 
 int main(void)
