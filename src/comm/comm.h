@@ -9,6 +9,8 @@
 #include "ops/residual.h"
 #include "shoal/shoal.h"
 
+struct shoali_task;
+
 /** A protocol machine's ears. All are called on the progress thread; NULL: not interested. */
 typedef struct shoali_comm_listener {
     void *ctx;
@@ -30,6 +32,11 @@ void shoali_comm_detach(shoal_comm *comm);
 /** Run fn(arg) on the progress thread, soon, in order of posting. From any thread. Fails only when
  * the comm is stopping. */
 SHOAL_MUST_USE shoal_status shoali_comm_post(shoal_comm *comm, void (*fn)(void *arg), void *arg);
+
+/** A task to post often without an allocation: the caller's, to shoali_free, but from its post
+ * until it runs. NULL: no memory. */
+struct shoali_task *shoali_comm_task(void (*fn)(void *arg), void *arg);
+SHOAL_MUST_USE shoal_status shoali_comm_post_task(shoal_comm *comm, struct shoali_task *task);
 
 /** Run work(arg) on the work thread, then done(arg, status of work) on the progress thread. Jobs
  * run one at a time, in order. */

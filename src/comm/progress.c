@@ -42,23 +42,37 @@ void shoali_task_post(shoal_comm *comm, shoali_task *task)
     wake(comm);
 }
 
-shoal_status shoali_comm_post(shoal_comm *comm, void (*fn)(void *arg), void *arg)
+shoali_task *shoali_comm_task(void (*fn)(void *arg), void *arg)
 {
     shoali_task *task = shoali_alloc(sizeof *task);
-    if (task == NULL)
-        return SHOAL_ENOMEM;
-    *task = (shoali_task){.run = fn, .arg = arg, .owned = true};
+    if (task != NULL)
+        *task = (shoali_task){.run = fn, .arg = arg};
+    return task;
+}
+
+shoal_status shoali_comm_post_task(shoal_comm *comm, shoali_task *task)
+{
     pthread_mutex_lock(&comm->lock);
     bool stopping = comm->stopping;
     if (!stopping)
         append(&comm->tasks, task);
     pthread_mutex_unlock(&comm->lock);
-    if (stopping) {
-        shoali_free(task);
+    if (stopping)
         return shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
-    }
     wake(comm);
     return SHOAL_OK;
+}
+
+shoal_status shoali_comm_post(shoal_comm *comm, void (*fn)(void *arg), void *arg)
+{
+    shoali_task *task = shoali_comm_task(fn, arg);
+    if (task == NULL)
+        return SHOAL_ENOMEM;
+    task->owned = true;
+    shoal_status status = shoali_comm_post_task(comm, task);
+    if (status != SHOAL_OK)
+        shoali_free(task);
+    return status;
 }
 
 typedef struct call {

@@ -112,8 +112,10 @@ static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const sh
     sync->note_capacity = desc->tensor_count +
                           4; /* a step's READY, BEFORE and AFTER; START, STOP */
     sync->notes = shoali_alloc_array(sync->note_capacity, sizeof *sync->notes);
+    sync->drain = shoali_comm_task(shoali_real_drain, sync);
     sync->rows = shoali_alloc_array(desc->tensor_count, sizeof *sync->rows);
-    if (sync->table == NULL || sync->op_table == NULL || sync->notes == NULL || sync->rows == NULL)
+    if (sync->table == NULL || sync->op_table == NULL || sync->notes == NULL ||
+        sync->drain == NULL || sync->rows == NULL)
         return SHOAL_ENOMEM;
     memcpy(sync->table, desc->tensors, desc->tensor_count * sizeof *sync->table);
     SHOALI_TRY(describe_world(sync, desc));
@@ -149,6 +151,7 @@ static void free_sync(shoal_sync *sync)
     shoali_free(sync->table);
     shoali_free(sync->op_table);
     shoali_free(sync->rows);
+    shoali_free(sync->drain);
     shoali_free(sync->endpoints);
     shoali_free(sync->hosts);
     shoali_free(sync->final_members);
@@ -197,7 +200,9 @@ static shoal_status leave_note(shoal_sync *sync, const shoali_real_note *note)
     pthread_mutex_unlock(&sync->lock);
     if (full)
         return shoali_fail(SHOAL_EINVAL, "more ranges are ready than there are tensors");
-    shoal_status status = post ? shoali_comm_post(sync->comm, shoali_real_drain, sync) : SHOAL_OK;
+    if (!post)
+        return SHOAL_OK;
+    shoal_status status = shoali_comm_post_task(sync->comm, sync->drain);
     if (status != SHOAL_OK) {
         pthread_mutex_lock(&sync->lock);
         sync->posted = false;

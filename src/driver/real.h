@@ -92,17 +92,18 @@ struct shoal_sync {
     float lr, momentum;
 
     /* the caller's thread */
-    size_t low;              /* everything from here up was announced */
-    uint64_t wait_us;        /* inside the two waits of this step */
-    bool serving;            /* a server's machine has started */
-    uint32_t samples, batch; /* shoali_sync_set_samples; batch 0: never called */
+    struct shoali_task *drain; /* the progress thread's, while it is posted */
+    size_t low;                /* everything from here up was announced */
+    uint64_t wait_us;          /* inside the two waits of this step */
+    bool serving;              /* a server's machine has started */
+    uint32_t samples, batch;   /* shoali_sync_set_samples; batch 0: never called */
 
     /* lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     shoali_real_note *notes; /* ring */
     uint32_t note_first, note_count, note_capacity;
-    bool posted;   /* a task that drains the notes is on its way */
+    bool posted;   /* drain, which takes the notes, is on its way */
     bool answered; /* verdict is the answer to the last BEFORE or AFTER */
     bool over;     /* FAIL or GO(stop): the machine has ended */
     bool idle;     /* no operation and no job refers to us */
