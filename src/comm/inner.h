@@ -100,6 +100,8 @@ struct shoal_comm {
     bool leaving;         /* this rank reforms: no operation starts any more */
     bool busy;            /* something happened in this round, or is left to do: do not sleep */
     uint64_t busy_us;     /* when something happened last */
+    bool watched;         /* somebody speaks to the status socket */
+    uint64_t look_us;     /* when it is looked at although nobody is known to */
     shoali_gauge *gauge;  /* NULL: nobody has asked for rates */
     bool listening;
     shoali_comm_listener listener;

@@ -18,7 +18,7 @@
 #include "base/thread.h"
 #include "comm/inner.h"
 
-enum { MAX_SLEEP_US = 1000 * 1000 };
+enum { MAX_SLEEP_US = 1000 * 1000, LOOK_US = 10 * 1000 };
 
 static void wake(shoal_comm *comm)
 {
@@ -150,13 +150,28 @@ static bool has_tasks(shoal_comm *comm)
     return some;
 }
 
+static bool is_of_link(const shoali_link *link, int fd)
+{
+    return link->open && link->row->fd(link->state) == fd;
+}
+
+/* Who spoke: the wake-up descriptor, a transport, or somebody who watches. */
+static void take_event(shoal_comm *comm, int fd)
+{
+    uint64_t count;
+    if (fd == comm->event_fd)
+        (void)!read(fd, &count, sizeof count); /* or it is taken already */
+    else if (!is_of_link(&comm->control, fd) && !is_of_link(&comm->near, fd))
+        comm->watched = true;
+}
+
 /* Sleep until a descriptor speaks, a task comes or until_us; returns how long it meant to sleep.
  * Whoever posts a task after asleep is set writes to the wake-up descriptor; whoever posted before
  * is seen by has_tasks. */
 static uint64_t sleep_until(shoal_comm *comm, uint64_t until_us)
 {
     struct epoll_event events[4];
-    uint64_t now_us = shoali_now_us(), count;
+    uint64_t now_us = shoali_now_us();
     if (until_us <= now_us)
         return 0;
     uint64_t wait_ms = (until_us - now_us + 999) / 1000;
@@ -166,9 +181,7 @@ static uint64_t sleep_until(shoal_comm *comm, uint64_t until_us)
         int got = epoll_wait(comm->epoll_fd, events, 4, (int)wait_ms);
         pthread_mutex_lock(&comm->run_lock);
         for (int i = 0; i < got; i++)
-            if (events[i].data.fd == comm->event_fd &&
-                read(comm->event_fd, &count, sizeof count) < 0)
-                break; /* taken already */
+            take_event(comm, events[i].data.fd);
     }
     atomic_store(&comm->asleep, false);
     return wait_ms * 1000;
@@ -187,6 +200,17 @@ static void let_fork(shoal_comm *comm)
     }
 }
 
+/* Asking the kernel who watches costs more than a round: not in each of those between which nobody
+ * sleeps, and so hears of it. */
+static void serve_watchers(shoal_comm *comm)
+{
+    if (!comm->watched && comm->now_us < comm->look_us)
+        return;
+    comm->watched = false;
+    comm->look_us = comm->now_us + LOOK_US;
+    shoali_watch_serve(comm->watch);
+}
+
 /* Whatever came in or fell due. */
 static void run_round(shoal_comm *comm)
 {
@@ -201,7 +225,7 @@ static void run_round(shoal_comm *comm)
     shoali_run_timers(&comm->ops, shoali_datagrams_unread(comm));
     shoali_datagrams_flush(comm);
     shoali_view_timers(comm);
-    shoali_watch_serve(comm->watch);
+    serve_watchers(comm);
     shoali_run_reap(&comm->ops);
     if (comm->listening && comm->listener.next_wake_us != NULL &&
         comm->listener.next_wake_us(comm->listener.ctx) <= comm->now_us)
