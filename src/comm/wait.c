@@ -126,8 +126,8 @@ void shoali_op_complete(shoal_op *op)
         *(comm->done_last != NULL ? &comm->done_last->handle.next_done : &comm->done_first) = op;
         comm->done_last = op;
     }
-    pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
+    pthread_cond_broadcast(&comm->changed); /* whom it wakes finds the lock free */
     if (on_done != NULL && !referred_to)
         shoali_op_free(op);
 }
