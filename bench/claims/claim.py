@@ -20,6 +20,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+# Programs of `make check`; mutants.py has others.
+TESTS = os.environ.get("SHOAL_TESTS", os.path.join(ROOT, "build", "dev", "tests"))
 GOALS = os.path.join(HERE, "goals.json")
 RESULTS = os.path.join(ROOT, "bench", "results", "claims.json")
 CANNOT = 77

@@ -6,7 +6,11 @@ goals.json declares a fault as "mutant": {"file": "src/..", "from": text, "to": 
 compiled and linked below build/claims/mutants with the commands of build/release (make build), and
 the claim's quick form, which holds, runs with that library in the place of the original. It has to
 miss its goal, or to end with an error; a claim that holds all the same cannot fail. Nothing is
-recorded."""
+recorded.
+
+Where the claim runs programs of `make check`, which have the library inside, "tests" names them as
+ctest does: they are built in build/mutants, where they load it, and the claim takes them from
+there (SHOAL_TESTS)."""
 
 import argparse
 import os
@@ -18,23 +22,47 @@ from claim import CANNOT, GOALS, ROOT, load
 sys.path.insert(0, os.path.join(ROOT, "tools", "mutants"))
 import workshop  # noqa: E402
 
-RELEASE = os.path.join(ROOT, "build", "release")
 LIMIT_S = 4 * run.QUICK_S  # it is not about time
 PLACE = os.path.join(ROOT, "build", "claims", "mutants")
+
+
+class Shops:
+    """Of programs that load the release's library, and of tests that load all of it."""
+
+    def __init__(self):
+        self.release = self.tests = None
+
+    def of(self, fault):
+        if "tests" not in fault:
+            if self.release is None:
+                self.release = workshop.Workshop(ROOT, os.path.join(ROOT, "build", "release"), PLACE)
+                self.release.know()
+            return self.release
+        if self.tests is None:
+            self.tests = workshop.Workshop(ROOT, os.path.join(ROOT, "build", "mutants"))
+            self.tests.lock()
+        chosen = [t for t in self.tests.configure() if t.name in fault["tests"]]
+        self.tests.build(chosen, os.cpu_count())
+        os.environ["SHOAL_TESTS"] = os.path.join(self.tests.folder, "tests")
+        return self.tests
 
 
 def plant(shop, fault):
     """The libraries with the fault, in the shop's place."""
     with open(os.path.join(ROOT, fault["file"]), encoding="utf-8") as file:
         text = file.read()
+    if fault["from"] not in text:
+        raise workshop.Failure(f"{fault['file']} does not hold the text of its fault any more")
     if shop.compile(fault["file"], text.replace(fault["from"], fault["to"])) is None:
         raise workshop.Failure(f"{fault['file']} does not compile with its fault")
     shop.link(fault["file"])
 
 
-def judged(name, folder):
-    """What the claim says of the library in folder: (noticed, how)."""
-    os.environ["LD_LIBRARY_PATH"] = folder
+def judged(name, folder=None):
+    """What the claim says of the library in folder, or of its own: (noticed, how)."""
+    os.environ.pop("LD_LIBRARY_PATH", None)
+    if folder is not None:
+        os.environ["LD_LIBRARY_PATH"] = folder
     status, output, _ = run.execute(name, ["--quick"], LIMIT_S)
     result = run.last_json(output)
     if status == CANNOT:
@@ -54,14 +82,14 @@ def main():
     for name in chosen:
         if "mutant" not in goals.get(name, {}) or "quick" not in goals[name]:
             sys.exit(f"claim {name} has no fault and quick form in goals.json: add \"mutant\"")
-    shop = workshop.Workshop(ROOT, RELEASE, PLACE)
-    shop.know()
-    problems = 0
+    shops, problems = Shops(), 0
     for name in chosen:
-        missed, how = judged(name, RELEASE)
+        os.environ.pop("SHOAL_TESTS", None)
+        missed, how = judged(name)
         if missed is False:
+            shop = shops.of(goals[name]["mutant"])
             plant(shop, goals[name]["mutant"])
-            noticed, how = judged(name, PLACE)
+            noticed, how = judged(name, shop.place)
             verdict = "fails with its fault" if noticed else "HOLDS WITH ITS FAULT"
             problems += not noticed
         else:
