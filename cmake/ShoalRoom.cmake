@@ -11,6 +11,12 @@ target_compile_options(shoal_flags INTERFACE
   -Wall -Wextra -Wpedantic $<$<BOOL:${SHOAL_WERROR}>:-Werror> -Wshadow -Wstrict-prototypes
   -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla
   $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation> -ffp-contract=off -fno-math-errno)
+# gcc 12 for ARM ends with an internal error where a loop looks for the largest by fmax().
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND
+    CMAKE_C_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(shoal_flags INTERFACE -fno-builtin-fmax -fno-builtin-fmaxf
+    -fno-builtin-fmin -fno-builtin-fminf)
+endif()
 # No binary names the folder that it was built in: neither __FILE__, generated code's included, nor
 # debug information, nor a library path. The same sources give the same bytes anywhere.
 add_compile_options(-ffile-prefix-map=${CMAKE_BINARY_DIR}=build
@@ -32,11 +38,13 @@ if(SHOAL_COVERAGE)
   target_link_options(shoal_flags INTERFACE --coverage)
 endif()
 
-# shoal_room(NAME SOURCES a.c b.c [TABLE kinds.def MACRO SHOAL_KIND] [AVX2 avx2/x.c ...] [LIBS ...])
+# shoal_room(NAME SOURCES a.c b.c [TABLE kinds.def MACRO SHOAL_KIND] [AVX2 avx2/x.c ...]
+#            [NEON neon/x.c ...] [LIBS ...])
 # TABLE: one `MACRO(name)` per line; each adds name.c of this folder to the sources, and editing the
-# table re-runs CMake. AVX2 sources are compiled with the AVX2, FMA and F16C instruction sets.
+# table re-runs CMake. AVX2 sources are compiled with the AVX2, FMA and F16C instruction sets, NEON
+# sources only for 64-bit ARM, which always has it.
 function(shoal_room name)
-  cmake_parse_arguments(R "" "TABLE;MACRO" "SOURCES;AVX2;LIBS" ${ARGN})
+  cmake_parse_arguments(R "" "TABLE;MACRO" "SOURCES;AVX2;NEON;LIBS" ${ARGN})
   set(sources ${R_SOURCES})
   if(R_TABLE)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${R_TABLE})
@@ -49,6 +57,9 @@ function(shoal_room name)
   if(R_AVX2 AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(${R_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
     list(APPEND sources ${R_AVX2})
+  endif()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    list(APPEND sources ${R_NEON})
   endif()
   add_library(room_${name} OBJECT ${sources})
   target_link_libraries(room_${name} PUBLIC shoal_flags ${R_LIBS})

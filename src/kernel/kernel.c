@@ -43,19 +43,23 @@ static const char *features(void)
     return __builtin_cpu_supports("avx512f") ? " avx2 fma f16c (avx512f unused)" : " avx2 fma f16c";
 }
 #else
-static bool has_avx2(void)
-{
-    return false;
-}
-
+/* Of an ARM core Linux tells numbers, no name. */
 static void brand(char out[49])
 {
+#if defined(__aarch64__)
+    snprintf(out, 49, "64-bit ARM");
+#else
     snprintf(out, 49, "CPU without x86-64");
+#endif
 }
 
 static const char *features(void)
 {
+#if defined(__aarch64__)
+    return " neon";
+#else
     return "";
+#endif
 }
 #endif
 
@@ -71,6 +75,8 @@ static void choose(void)
 #if defined(__x86_64__)
     if (has_avx2())
         rows[count++] = &shoali_kernels_avx2;
+#elif defined(__aarch64__)
+    rows[count++] = &shoali_kernels_neon;
 #endif
     chosen = rows[count - 1];
     char name[49];

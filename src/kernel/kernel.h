@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vector operations that several rooms share. One table of functions; the reference rows (ref/) are
- * always complete, AVX2 rows (avx2/) override them where the CPU has AVX2, FMA and F16C.
- * SHOAL_KERNEL=ref|avx2 forces a row. Element-wise rows are bit-equal to the reference (of a NaN
- * only that it is one); reductions are within the bound stated (different order). Pointers need
- * only the alignment of their type; n may be 0. */
+ * always complete, AVX2 rows (avx2/) override them where the CPU has AVX2, FMA and F16C, NEON rows
+ * (neon/) on 64-bit ARM. SHOAL_KERNEL=ref|avx2|neon forces a row. Element-wise rows are bit-equal
+ * to the reference (of a NaN only that it is one); reductions are within the bound stated
+ * (different order). Pointers need only the alignment of their type; n may be 0. */
 #ifndef SHOALI_KERNEL_KERNEL_H
 #define SHOALI_KERNEL_KERNEL_H
 
@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 typedef struct shoali_kernels {
-    const char *name; /* "ref", "avx2" */
-    bool avx2;        /* rooms with vector loops of their own (codec) take their AVX2 path if set */
+    const char *name; /* "ref", "avx2", "neon" */
+    bool avx2, neon;  /* rooms with vector loops of their own (codec) take that path if set */
     void (*add)(float *acc, const float *x, size_t n); /* acc += x */
     void (*max)(float *acc, const float *x, size_t n); /* acc = max(acc, x); NaN in either wins */
     void (*scale)(float *x, float a, size_t n);        /* x *= a */
@@ -37,6 +37,7 @@ typedef struct shoali_kernels {
 
 extern const shoali_kernels shoali_kernels_ref;
 extern const shoali_kernels shoali_kernels_avx2; /* only on x86-64 builds */
+extern const shoali_kernels shoali_kernels_neon; /* only on aarch64 builds */
 
 /** The table for this CPU, chosen once (thread-safe). */
 const shoali_kernels *shoali_kernel(void);
