@@ -118,6 +118,9 @@ const shoali_eden_loops *shoali_eden_loops_for(size_t d)
 #if defined(__x86_64__)
     if (d >= SHOALI_EDEN_TILE && shoali_kernel()->avx2)
         return &shoali_eden_avx2;
+#elif defined(__aarch64__)
+    if (d >= SHOALI_EDEN_TILE && shoali_kernel()->neon)
+        return &shoali_eden_neon;
 #endif
     (void)d;
     return &shoali_eden_ref;

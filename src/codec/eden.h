@@ -68,6 +68,8 @@ typedef struct shoali_eden_loops {
 extern const shoali_eden_loops shoali_eden_ref;
 /** Only on x86-64 builds; for CPUs with AVX2; d of at least 64. */
 extern const shoali_eden_loops shoali_eden_avx2;
+/** Only on aarch64 builds; d of at least 64. */
+extern const shoali_eden_loops shoali_eden_neon;
 
 const shoali_eden_loops *shoali_eden_loops_for(size_t d);
 

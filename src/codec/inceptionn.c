@@ -125,6 +125,11 @@ static const shoali_inc_loops *loops_of(const inceptionn_params *p)
             return &shoali_inc_avx2_zmap;
         return p->layout == PLANES ? &shoali_inc_avx2_planes : &shoali_inc_avx2_interleaved;
     }
+#elif defined(__aarch64__)
+    if (shoali_kernel()->neon && p->layout == PLANES) {
+        shoali_inc_neon_init();
+        return p->zmap ? &shoali_inc_neon_zmap : &shoali_inc_neon_planes;
+    }
 #endif
     if (p->zmap)
         return &shoali_inc_ref_zmap;

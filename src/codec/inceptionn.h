@@ -96,6 +96,9 @@ extern const shoali_inc_loops shoali_inc_floats;
 extern const shoali_inc_loops shoali_inc_avx2_interleaved, shoali_inc_avx2_planes,
     shoali_inc_avx2_zmap;
 void shoali_inc_avx2_init(void);
+/** Only on aarch64 builds; after init. */
+extern const shoali_inc_loops shoali_inc_neon_planes, shoali_inc_neon_zmap;
+void shoali_inc_neon_init(void);
 
 /** What a zmap block begins with, as bitmaps of all strides, also of those that the block has not;
  * its bytes, or SHOALI_INC_CORRUPT. */

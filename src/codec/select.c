@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "kernel/kernel.h"
 
 enum { TABLES = 4, FIRST_SHIFT = 22, FIRST = 1 << 9, DIGIT = 11, LATER = 1 << DIGIT };
 enum { MOST = 8192, AT_ONCE = 512, SAMPLED_FROM = 1024, INFINITE = 0x7f800000 };
@@ -98,7 +99,12 @@ static bool keep(const float *x, size_t n, uint32_t low, kept *out)
     size_t count = 0;
     for (size_t i = 0, end; i < n && count <= MOST; i = end) {
         end = n - i < AT_ONCE ? n : i + AT_ONCE;
-        for (size_t j = i; j < end; j++) {
+        size_t j = i;
+#if defined(__aarch64__)
+        if (shoali_kernel()->neon)
+            j = shoali_select_reaching_neon(x, i, end, low, out->at, &count);
+#endif
+        for (; j < end; j++) {
             out->at[count] = (uint16_t)j;
             count += magnitude_bits(x + j) >= low;
         }

@@ -11,4 +11,10 @@
 SHOAL_MUST_USE shoal_status shoali_select(const char *name, size_t first, const float *x, size_t n,
                                           size_t k, uint8_t *indices_out);
 
+/** Only on aarch64 builds. Appends the numbers of those of elements first .. end whose magnitude,
+ * as bits, reaches low: at has *count, and room for end - first more. Returns the first element
+ * that is left to a plain loop. */
+size_t shoali_select_reaching_neon(const float *x, size_t first, size_t end, uint32_t low,
+                                   uint16_t *at, size_t *count);
+
 #endif

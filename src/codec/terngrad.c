@@ -139,6 +139,9 @@ static const shoali_tern_loops *loops_of(const shoali_tern_rule *rule)
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2 && rule->lift == 1 && rule->most < 128)
         return &shoali_tern_avx2;
+#elif defined(__aarch64__)
+    if (shoali_kernel()->neon && rule->lift == 1 && rule->most < 128)
+        return &shoali_tern_neon;
 #endif
     (void)rule;
     return &shoali_tern_ref;

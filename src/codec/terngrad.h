@@ -55,6 +55,7 @@ typedef struct shoali_tern_loops {
 
 extern const shoali_tern_loops shoali_tern_ref;
 extern const shoali_tern_loops shoali_tern_avx2; /* only on x86-64 builds; needs AVX2 */
+extern const shoali_tern_loops shoali_tern_neon; /* only on aarch64 builds */
 
 /** Codes of one byte to w bits each, w <= 8, and back; count is a multiple of 8 but at the end of a
  * piece. */

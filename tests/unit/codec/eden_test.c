@@ -9,6 +9,12 @@
 #include "codec/eden.h"
 #include "kernel/kernel.h"
 
+#if defined(__x86_64__)
+#define VECTOR_LOOPS shoali_eden_avx2
+#elif defined(__aarch64__)
+#define VECTOR_LOOPS shoali_eden_neon
+#endif
+
 static shoal_codec *open_codec(const char *spec)
 {
     shoal_codec *codec;
@@ -228,13 +234,13 @@ static void a_scale_that_is_no_number_is_corrupt(void **state)
 static void vector_loops_equal_the_plain_ones(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     if (shoali_kernel_row(1) == NULL)
         skip();
     static _Alignas(32) float a[SHOALI_EDEN_MOST], b[SHOALI_EDEN_MOST];
     static uint8_t pa[SHOALI_EDEN_MOST / 2], pb[SHOALI_EDEN_MOST / 2];
     float sa[SHOALI_EDEN_LANES], sb[SHOALI_EDEN_LANES];
-    const shoali_eden_loops *ref = &shoali_eden_ref, *vector = &shoali_eden_avx2;
+    const shoali_eden_loops *ref = &shoali_eden_ref, *vector = &VECTOR_LOOPS;
     for (size_t d = 64; d <= SHOALI_EDEN_MOST; d *= 2)
         for (unsigned bits = 1; bits <= 4; bits++) {
             const shoali_eden_levels *levels = shoali_eden_levels_of(bits);

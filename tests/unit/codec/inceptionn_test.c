@@ -235,10 +235,13 @@ static void tags_without_an_element_are_corrupt(void **state)
     shoali_inc_avx2_init();
     check_spare_tags(&shoali_inc_avx2_planes, 0, 64, used);
     check_spare_tags(&shoali_inc_avx2_interleaved, 80, 96, of_group);
+#elif defined(__aarch64__)
+    shoali_inc_neon_init();
+    check_spare_tags(&shoali_inc_neon_planes, 0, 64, used);
 #endif
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 enum { MOST = 2200, BYTES = MOST * 4 + MOST / 4 + 128 };
 
 /* Around the thresholds of some rule, so that all four classes and their borders come up; `runs` of
@@ -325,6 +328,10 @@ static void vector_loops_equal_the_plain_ones(void **state)
     compare_loops(&shoali_inc_ref_interleaved, &shoali_inc_avx2_interleaved);
     compare_loops(&shoali_inc_ref_planes, &shoali_inc_avx2_planes);
     compare_loops(&shoali_inc_ref_zmap, &shoali_inc_avx2_zmap);
+#elif defined(__aarch64__)
+    shoali_inc_neon_init();
+    compare_loops(&shoali_inc_ref_planes, &shoali_inc_neon_planes);
+    compare_loops(&shoali_inc_ref_zmap, &shoali_inc_neon_zmap);
 #else
     skip();
 #endif

@@ -10,6 +10,12 @@
 #include "codec/terngrad.h"
 #include "kernel/kernel.h"
 
+#if defined(__x86_64__)
+#define VECTOR_LOOPS shoali_tern_avx2
+#elif defined(__aarch64__)
+#define VECTOR_LOOPS shoali_tern_neon
+#endif
+
 static shoal_codec *open_codec(const char *spec)
 {
     shoal_codec *codec = NULL;
@@ -230,9 +236,9 @@ static double survivors(float x, float s)
     static uint8_t packed[N / 4];
     const shoali_tern_loops *loops = &shoali_tern_ref;
     double kept = 0;
-#if defined(__x86_64__)
-    if (shoali_kernel()->avx2)
-        loops = &shoali_tern_avx2;
+#ifdef VECTOR_LOOPS
+    if (shoali_kernel() != &shoali_kernels_ref)
+        loops = &VECTOR_LOOPS;
 #endif
     for (size_t i = 0; i < N; i++)
         src[i] = i % 3 == 0 ? -x : x;
@@ -452,35 +458,36 @@ static void small_and_last_layers_may_stay_floats(void **state)
 
 static void compare_loops(const float *src, size_t count, uint64_t first, uint32_t parts)
 {
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     enum { MOST = 700 };
     uint8_t a[MOST], b[MOST];
     float x[MOST], y[MOST];
     const shoali_noise noise = shoali_noise_key(check_seed(), 5, 0);
     shoali_tern_rule one = shoali_tern_rule_make(0.7f, 1, noise);
     shoali_tern_rule many = shoali_tern_rule_make(0.07f, parts, noise);
-    const shoali_tern_loops *ref = &shoali_tern_ref, *avx = &shoali_tern_avx2;
-    assert_true(ref->draw(&one, first, src, count, a) == avx->draw(&one, first, src, count, b));
+    const shoali_tern_loops *ref = &shoali_tern_ref, *vector = &VECTOR_LOOPS;
+    assert_true(ref->draw(&one, first, src, count, a) == vector->draw(&one, first, src, count, b));
     assert_memory_equal(a, b, count);
     assert_true(ref->draw_packed(&one, first, src, count, a) ==
-                avx->draw_packed(&one, first, src, count, b));
+                vector->draw_packed(&one, first, src, count, b));
     assert_memory_equal(a, b, (count + 3) / 4);
     for (int add = 0; add < 2; add++) {
         memcpy(x, src, count * sizeof *x), memcpy(y, src, count * sizeof *y);
         assert_true(ref->expand_packed(&one, a, count, x, add) &&
-                    avx->expand_packed(&one, a, count, y, add));
+                    vector->expand_packed(&one, a, count, y, add));
         assert_memory_equal(x, y, count * sizeof *x);
     }
-    assert_true(ref->nearest(&many, src, count, a) == avx->nearest(&many, src, count, b));
+    assert_true(ref->nearest(&many, src, count, a) == vector->nearest(&many, src, count, b));
     assert_memory_equal(a, b, count);
     for (int add = 0; add < 2; add++) {
         memcpy(x, src, count * sizeof *x), memcpy(y, src, count * sizeof *y);
-        assert_true(ref->expand(&many, a, count, x, add) && avx->expand(&many, a, count, y, add));
+        assert_true(ref->expand(&many, a, count, x, add) &&
+                    vector->expand(&many, a, count, y, add));
         assert_memory_equal(x, y, count * sizeof *x);
     }
     double sums[2], same[2];
     ref->moments(src, count, sums);
-    avx->moments(src, count, same);
+    vector->moments(src, count, same);
     assert_memory_equal(sums, same, sizeof sums);
 #else
     (void)src, (void)count, (void)first, (void)parts;
@@ -491,7 +498,7 @@ static void vector_loops_give_the_same(void **state)
 {
     (void)state;
     float src[700];
-    if (!shoali_kernel()->avx2)
+    if (shoali_kernel() == &shoali_kernels_ref)
         skip();
     for (size_t i = 0; i < 700; i++)
         src[i] = (float)ldexp(shoali_rng_normal(check_seed(), 6, i), -(int)(i % 20));
@@ -507,10 +514,10 @@ static void vector_loops_give_the_same(void **state)
 static void vector_loops_give_the_same_where_bits_are_few(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     enum { N = 1 << 20 };
-    const shoali_tern_loops *ref = &shoali_tern_ref, *avx = &shoali_tern_avx2;
-    if (!shoali_kernel()->avx2)
+    const shoali_tern_loops *ref = &shoali_tern_ref, *vector = &VECTOR_LOOPS;
+    if (shoali_kernel() == &shoali_kernels_ref)
         skip();
     float *src = malloc(N * sizeof *src);
     uint8_t *a = malloc(N), *b = malloc(N);
@@ -520,10 +527,10 @@ static void vector_loops_give_the_same_where_bits_are_few(void **state)
     const shoali_tern_rule rule = shoali_tern_rule_make(0.7f, 1,
                                                         shoali_noise_key(check_seed(), 15, 0));
     for (uint64_t first = 0; first < 2; first++) {
-        assert_true(ref->draw(&rule, first, src, N, a) && avx->draw(&rule, first, src, N, b));
+        assert_true(ref->draw(&rule, first, src, N, a) && vector->draw(&rule, first, src, N, b));
         assert_memory_equal(a, b, N);
         assert_true(ref->draw_packed(&rule, first, src, N, a) &&
-                    avx->draw_packed(&rule, first, src, N, b));
+                    vector->draw_packed(&rule, first, src, N, b));
         assert_memory_equal(a, b, N / 4);
     }
     free(src), free(a), free(b);
@@ -533,24 +540,24 @@ static void vector_loops_give_the_same_where_bits_are_few(void **state)
 static void vector_loops_find_what_is_wrong(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     enum { N = 300 };
     const shoali_tern_rule rule = shoali_tern_rule_make(1, 2, (shoali_noise){1, 2});
     float src[N] = {0}, dst[N];
     uint8_t codes[N] = {0};
-    if (!shoali_kernel()->avx2)
+    if (shoali_kernel() == &shoali_kernels_ref)
         skip();
     for (size_t i = 0; i < N; i++) {
         src[i] = i % 2 == 0 ? NAN : -INFINITY;
-        assert_false(shoali_tern_avx2.draw(&rule, 0, src, N, codes));
-        assert_false(shoali_tern_avx2.draw_packed(&rule, 0, src, N, codes));
-        assert_false(shoali_tern_avx2.nearest(&rule, src, N, codes));
+        assert_false(VECTOR_LOOPS.draw(&rule, 0, src, N, codes));
+        assert_false(VECTOR_LOOPS.draw_packed(&rule, 0, src, N, codes));
+        assert_false(VECTOR_LOOPS.nearest(&rule, src, N, codes));
         src[i] = 0;
         memset(codes, 0, sizeof codes);
         codes[i] = 5;
-        assert_false(shoali_tern_avx2.expand(&rule, codes, N, dst, false));
+        assert_false(VECTOR_LOOPS.expand(&rule, codes, N, dst, false));
         codes[i] = (uint8_t)(3 << 2 * (i % 4));
-        assert_int_equal(shoali_tern_avx2.expand_packed(&rule, codes, N, dst, true), i >= N / 4);
+        assert_int_equal(VECTOR_LOOPS.expand_packed(&rule, codes, N, dst, true), i >= N / 4);
         codes[i] = 0;
     }
 #endif
