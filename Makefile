@@ -7,7 +7,7 @@ TESTS ?= $(shell expr $(JOBS) + 1)
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
 .PHONY: claims claims-long claims-mutants soak mutants
-.PHONY: soak-ranks soak-parts check-frameworks check-engines check-browser
+.PHONY: soak-ranks soak-parts check-frameworks check-engines check-browser check-arm64
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
@@ -65,6 +65,9 @@ check-browser: deps ## pages in Chromium, metrics by Prometheus (5 minutes); T=r
 	@ctest --test-dir build/dev -C browser \
 		$(if $(T),-L browser -R '$(T)',-R '^(browser/|cli/metrics_test)') --output-on-failure \
 		--output-junit browser.xml; status=$$?; tools/skipped.py build/dev/browser.xml; exit $$status
+
+check-arm64: deps ## 64-bit ARM by cross build, under qemu, and beside x86-64 (25 minutes); T=name
+	@JOBS=$(JOBS) tools/arm64.sh check '$(T)'
 
 demo: build ## train three ways in a lab of shaped links and compare (5 minutes)
 	@bench/e2e/demo
