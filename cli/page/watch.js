@@ -114,10 +114,9 @@ function draw(section, job) {
   put(svg.querySelector("title"), last
     ? `Operations per second of job ${job.job}: now ${number(last[2], 1)}, up to ${number(most, 1)}`
     : `Operations per second of job ${job.job}: not known yet`);
-  if (section.querySelector("details").open)
-    fit(section.querySelector(".rates tbody"), [...rates].reverse(),
-        row(["head", "number", "number", "number"]),
-        (tr, r) => cells(tr, [r[0].toFixed(0), ...r.slice(1).map((v) => number(v, 1))]));
+  const lines = rates.map((r) => [r[0].toFixed(0), ...r.slice(1).map((v) => number(v, 1))]);
+  fit(section.querySelector(".rates tbody"), lines.length ? lines : [["-", "-", "-", "-"]],
+      row(["head", "number", "number", "number"]), cells);
 }
 
 // ------------------------------------------------------------------ a job
@@ -188,6 +187,16 @@ function show_job(section, job) {
   fit(section.querySelector(".changes"), changes, line("li"), put);
 }
 
+// Regions and tables of several jobs are told apart by their names.
+function name_parts(section, job) {
+  for (const [what, text] of [[".rates", "Operations per second"], [".ranks", "Ranks and links"]]) {
+    const table = section.querySelector(what), name = `${text} of job ${job.job}`;
+    put(table.caption, name);
+    table.parentElement.setAttribute("aria-label", table.caption.textContent);
+  }
+  section.querySelector("[role=log]").setAttribute("aria-label", "What changed");
+}
+
 function make_job(job) {
   const section = $("job").content.firstElementChild.cloneNode(true);
   section.id = `job-${job.id}`;
@@ -195,7 +204,7 @@ function make_job(job) {
   const heading = section.querySelector("h2");
   heading.id = `name-${job.id}`;
   section.setAttribute("aria-labelledby", heading.id);
-  section.querySelector("details").addEventListener("toggle", () => draw(section, section.told));
+  name_parts(section, job);
   return section;
 }
 
@@ -222,7 +231,6 @@ function show_jobs(jobs) {
   jobs.forEach((job, i) => {
     const section = old.get(String(job.id)) || make_job(job);
     old.delete(String(job.id));
-    section.told = job;
     if ($("jobs").children[i] !== section)
       $("jobs").insertBefore(section, $("jobs").children[i] || null);
     show_job(section, job);

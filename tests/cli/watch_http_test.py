@@ -57,7 +57,7 @@ class Page(Http):
             code, headers, nothing = server.ask(path, method="HEAD")
             self.assertEqual((code, nothing, int(headers["Content-Length"])), (200, b"", len(body)))
         named = re.findall(r'(?:src|href)="([^"]*)"', server.ask("/")[2].decode("utf-8"))
-        self.assertEqual(named, ["/watch.css", "/watch.js", "#jobs"])
+        self.assertEqual(named, ["/watch.css", "/watch.js", "#main"])
         self.assertEqual(server.ask("/favicon.ico")[0], 204)
         self.assertEqual(server.ask("/../etc/passwd")[0], 404)
 
