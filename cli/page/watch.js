@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of `shoal watch --http`: what /events tells, as it comes. Texts of jobs are only ever text.
+// The page of `shoal watch --http`: what /events tells, as it comes. What jobs are called, and what
+// they say, is only ever text.
 "use strict";
 
-const RANKS_SHOWN = 1024, RETRY_MS = 2000;
+const RANKS_SHOWN = 1024, SENTENCES_SHOWN = 20, RETRY_MS = 2000;
 const MARKS = { running: "●", missing: "○", unresponsive: "▲", dead: "✖", left: "←" };
 const STATES = {
   running: "running",
@@ -60,8 +61,7 @@ function row(kinds) {
       const cell = document.createElement(kind === "head" ? "th" : "td");
       if (kind === "head") cell.scope = "row";
       if (kind === "text") cell.className = "text";
-      cell.append(document.createElement("span"));
-      if (kind === "bar") cell.append(document.createElement("span"));
+      if (kind === "bar") ["span", "span"].forEach((t) => cell.append(document.createElement(t)));
       tr.append(cell);
     });
     return tr;
@@ -69,7 +69,7 @@ function row(kinds) {
 }
 
 function cells(tr, texts) {
-  texts.forEach((text, i) => put(tr.children[i].firstChild, text));
+  texts.forEach((text, i) => put(tr.children[i].firstElementChild || tr.children[i], text));
 }
 
 function bar(cell, share) {
@@ -122,7 +122,10 @@ function draw(section, job) {
 // ------------------------------------------------------------------ a job
 
 function sentences_of(job) {
-  const said = (job.ranks || []).map((r) => r.text).filter((text) => text);
+  const all = (job.ranks || []).map((r) => r.text).filter((text) => text);
+  const said = all.slice(0, SENTENCES_SHOWN);
+  const more = all.length - said.length;
+  if (more > 0) said.push(`And ${more} more, in the table.`);
   if (job.state === "over") said.unshift("The job is over; so it was last seen:");
   if (job.state === "silent")
     said.unshift(job.for_s === null
@@ -214,7 +217,7 @@ function show_list(jobs) {
   $("list").hidden = jobs.length < 2;
   const make = () => {
     const tr = row(["head", "text", "number", "number", "number", "text"])();
-    tr.firstChild.replaceChildren(document.createElement("a"));
+    tr.firstChild.append(document.createElement("a"));
     return tr;
   };
   fit($("list").querySelector("tbody"), jobs, make, (tr, job) => {
