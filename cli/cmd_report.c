@@ -94,7 +94,7 @@ int cli_report_page(int argc, char **argv)
         "DIR [DIR...]",
         "Show run folders as one HTML file, which needs no network and no scripts: what ran, loss "
         "and accuracy, where the time of a step went, who waited for whom, links, bytes, members, "
-        "warnings, and who was slow; several runs beside each other.\v"
+        "warnings, who was slow, and what would help; several runs beside each other.\v"
         "Example: shoal report runs/x --out x.html\n"
         "         shoal report runs/ring runs/eden --out both.html\n"
         "         shoal report runs/x --json\n\n"

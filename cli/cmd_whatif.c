@@ -195,9 +195,13 @@ static void print_text(const whatif_args *args, const whatif_run *run, const wha
 static int answer(const whatif_args *args)
 {
     static report_run run;
-    whatif_run measured;
+    whatif_run measured = {0};
     whatif_answer a;
-    int code = whatif_open(args->folder, &run, &args->change, &measured);
+    if (args->folder[0] == '\0')
+        return cli_usage("whatif", "the name of a folder is empty");
+    int code = report_read("whatif", args->folder, &run);
+    if (code == CLI_OK)
+        code = whatif_take(&run, args->change.link_bits, &measured);
     if (code == CLI_OK)
         code = whatif_ask(&measured, &args->change, &a);
     if (code == CLI_OK && args->json)

@@ -114,6 +114,10 @@ json_t *report_spread(const json_t *ranks);
 /** Its part "verdict". */
 json_t *report_verdict(const report_run *run, const json_t *waits);
 
+/** Its part "help": what would help, by simulating the run with something changed. NULL: a run of
+ * one rank. */
+json_t *report_help(const report_run *run);
+
 /** One page of all runs' facts. Write errors stay in the stream. */
 void report_page(FILE *out, json_t *runs);
 

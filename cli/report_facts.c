@@ -141,6 +141,29 @@ static json_t *totals_of(const report_run *run)
     return one;
 }
 
+static double sum_of(const json_t *list)
+{
+    double sum = 0;
+    size_t i;
+    const json_t *value;
+    json_array_foreach(list, i, value) sum += json_number_value(value);
+    return sum;
+}
+
+/* Of the time that is waited, what is the exchange itself, and what is waiting for slower ranks. */
+static void share_waits(json_t *totals, const json_t *waits)
+{
+    double others = 0;
+    size_t i;
+    const json_t *row, *share = json_object_get(totals, "wait_share");
+    const double exchange = sum_of(json_object_get(waits, "exchange_ms"));
+    json_array_foreach(json_object_get(waits, "for_ms"), i, row) others += sum_of(row);
+    const double part = waits != NULL && json_is_number(share) ? exchange / (exchange + others)
+                                                               : (double)NAN;
+    answer_set_number(totals, "exchange_share", json_number_value(share) * part);
+    answer_set_number(totals, "others_share", json_number_value(share) * (1 - part));
+}
+
 static json_t *codecs_of(const report_run *run)
 {
     json_t *list = json_array();
@@ -243,6 +266,8 @@ json_t *report_facts(report_run *run)
     json_t *facts = json_object_get(run->look, "folder") != NULL ? json_copy(run->look)
                                                                  : json_object();
     json_t *totals = totals_of(run), *codecs = codecs_of(run), *waits = report_waits(run);
+    json_t *help = report_help(run);
+    share_waits(totals, waits);
     note_missing(run, totals, codecs);
     answer_set(facts, "run", run->run != NULL ? json_incref(run->run) : json_null());
     answer_set(facts, "totals", totals);
@@ -253,6 +278,7 @@ json_t *report_facts(report_run *run)
     answer_set(facts, "spread", report_spread(json_object_get(facts, "ranks")));
     answer_set(facts, "verdict", report_verdict(run, waits));
     answer_set(facts, "waits", waits != NULL ? waits : json_null());
+    answer_set(facts, "help", help != NULL ? help : json_null());
     answer_set(facts, "links", links_of(run));
     answer_set_count(facts, "links_left_out", run->links_left_out);
     answer_set(facts, "codecs", codecs);

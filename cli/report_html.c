@@ -138,6 +138,10 @@ static void put_figures(FILE *out, const json_t *facts)
     term_number(out, "mean step, ms", report_number(totals, "step_ms"), "%.3f");
     term_number(out, "of it waiting for the exchange, %", 100 * report_number(totals, "wait_share"),
                 "%.1f");
+    term_number(out, "that is: the exchange itself, %",
+                100 * report_number(totals, "exchange_share"), "%.1f");
+    term_number(out, "and waiting for slower ranks, %", 100 * report_number(totals, "others_share"),
+                "%.1f");
     term_number(out, "bytes sent per step and rank", report_number(totals, "sent_bytes_per_step"),
                 "%.0f");
     fputs("</dl>\n", out);
@@ -183,6 +187,27 @@ static void put_verdict(FILE *out, const json_t *facts)
     put_paragraph(out, report_text(verdict, "text"));
     put_paragraph(out, report_text(verdict, "by_lines"));
     fputs("</div>\n", out);
+}
+
+static void put_help(FILE *out, const json_t *facts)
+{
+    static const report_column columns[] = {{"change", "what", 0, NULL},
+                                            {"step, ms", "step_ms", 0, "%.3f"},
+                                            {"at least", "low_ms", 0, "%.3f"},
+                                            {"at most", "high_ms", 0, "%.3f"},
+                                            {"times the samples per second", "times", 0, "%.3f"},
+                                            {"of shoal whatif", "change", 0, NULL}};
+    const json_t *help = json_object_get(facts, "help");
+    const char *why = report_text(help, "not_told");
+    put_paragraph(out, report_text(help, "text"));
+    if (json_array_size(json_object_get(help, "changes")) > 0)
+        report_table(out, "What would help", columns, sizeof columns / sizeof columns[0],
+                     json_object_get(help, "changes"));
+    if (why[0] != '\0') {
+        fputs("<p>Not told: ", out);
+        cli_svg_text(out, why);
+        fputs("</p>\n", out);
+    }
 }
 
 static void put_left_out(FILE *out, const json_t *facts, const char *key, const char *what)
@@ -261,6 +286,10 @@ static void put_run(FILE *out, size_t number, json_t *facts)
               out);
     put_verdict(out, facts);
     put_figures(out, facts);
+    if (json_is_object(json_object_get(facts, "help"))) {
+        head(out, "h3", id, "help", "What would help");
+        put_help(out, facts);
+    }
     if (json_array_size(json_object_get(facts, "notes")) > 0) {
         head(out, "h3", id, "notes", "What is missing, damaged or not over");
         put_list(out, json_object_get(facts, "notes"));

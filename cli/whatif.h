@@ -68,12 +68,13 @@ typedef struct whatif_answer {
     uint32_t workers;
 } whatif_answer;
 
-/** Read a run; what is wrong is printed. @return exit code; whatif_close in any case. */
-int whatif_open(const char *folder, report_run *run, const whatif_change *change, whatif_run *out);
+/** Take what was measured of a run that report_read has read; what is wrong is printed. link_bits:
+ * what its links did; 0: as its folder says. @return exit code; whatif_close in any case. */
+int whatif_take(const report_run *run, uint64_t link_bits, whatif_run *out);
 void whatif_close(whatif_run *run);
 void whatif_note(whatif_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** The links of a world by the folder, or as the change says; whatif_open calls it. @return exit
+/** The links of a world by the folder, or as the change says; whatif_take calls it. @return exit
  * code */
 int whatif_links(const report_run *run, uint64_t link_bits, whatif_run *out);
 /** An option of run.json as text; "": a switch; NULL: it is not there. */

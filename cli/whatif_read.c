@@ -377,20 +377,16 @@ static int take_options(const report_run *run, const char *folder, whatif_run *o
     return take_bucket(run, folder, out);
 }
 
-int whatif_open(const char *folder, report_run *run, const whatif_change *change, whatif_run *out)
+int whatif_take(const report_run *run, uint64_t link_bits, whatif_run *out)
 {
     *out = (whatif_run){.notes = json_array()};
-    if (folder[0] == '\0')
-        return cli_usage("whatif", "the name of a folder is empty");
-    int code = report_read("whatif", folder, run);
+    int code = take_options(run, run->folder, out);
     if (code == CLI_OK)
-        code = take_options(run, folder, out);
+        code = read_steps(run->folder, run, out);
     if (code == CLI_OK)
-        code = read_steps(folder, run, out);
+        code = open_model(run, run->folder, out);
     if (code == CLI_OK)
-        code = open_model(run, folder, out);
-    if (code == CLI_OK)
-        code = whatif_links(run, change->link_bits, out);
+        code = whatif_links(run, link_bits, out);
     if (code == CLI_OK && report_is_running(run))
         whatif_note(out, "the run is going on: this is by the steps so far");
     return code;

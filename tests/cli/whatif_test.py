@@ -122,6 +122,44 @@ class Whatif(unittest.TestCase):
             with self.subTest(words=words):
                 self.near(out, words, ms, percent=6 if "--latency" in words else 1.5)
 
+    def test_reports_tell_what_would_help(self):
+        """The changes that a report asks about, by formula, those that help most first."""
+        slow = [COMPUTE, COMPUTE, 3 * COMPUTE, COMPUTE]
+        step = step_of(compute=3 * COMPUTE)
+        wanted = {"--straggler none": (step_of(), 4),
+                  "--bandwidth 2x": (step_of(100, compute=3 * COMPUTE), 4),
+                  "--compute 2x": (step_of(compute=3 * COMPUTE / 2), 4),
+                  "--workers 5": (step_of(workers=5, compute=3 * COMPUTE), 5)}  # fmt: skip
+        done = shoal.run("report", "--json", self.make("helped", step, compute=slow))
+        self.assertEqual(0, done.returncode, done.stderr)
+        told = json.loads(done.stdout)["runs"][0]
+        self.assertAlmostEqual(step, told["help"]["step_ms"], 2)
+        changes = told["help"]["changes"]
+        self.assertEqual(set(wanted), {one["change"] for one in changes})
+        for one in changes:
+            ms, workers = wanted[one["change"]]
+            self.assertLess(abs(one["step_ms"] / ms - 1), 0.015, one)
+            self.assertTrue(one["low_ms"] <= ms <= one["high_ms"], one)
+            self.assertAlmostEqual(workers / 4 * step / ms, one["times"], delta=0.03)
+        times = [one["times"] for one in changes]
+        self.assertEqual(sorted(times, reverse=True), times)
+        best = max(wanted, key=lambda c: wanted[c][1] / wanted[c][0])
+        self.assertEqual(best, changes[0]["change"])
+        self.assertIn(f"Most would help: {changes[0]['what']}.", told["help"]["text"])
+        whole = (35 + 5 * 5) / 40 * step  # five of forty steps took five times as long
+        three_wait = 2 * COMPUTE * 3 / 4
+        exchange_ms = whole - 3 * COMPUTE - UPDATE
+        self.assertAlmostEqual(exchange_ms / whole, told["totals"]["exchange_share"], 4)
+        self.assertAlmostEqual(three_wait / whole, told["totals"]["others_share"], 4)
+
+    def test_reports_say_why_nothing_is_told(self):
+        out = self.make("planned", step_of(), plan="x")
+        done = shoal.run("report", "--json", out)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        told = json.loads(done.stdout)["runs"][0]["help"]
+        self.assertEqual([], told["changes"])
+        self.assertIn("it ran by a plan", told["not_told"])
+
     def test_ranks_that_share_processors(self):
         out = self.make("crowd", step_of(), compute_ms=None)
         cores = os.sysconf("SC_NPROCESSORS_ONLN")
