@@ -13,6 +13,7 @@
 #include "progress_show.h"
 #include "shoal/train.h"
 #include "sim_output.h"
+#include "train_board.h"
 
 enum {
     KEY_SYNC = 1000,
@@ -32,7 +33,8 @@ enum {
     KEY_OPTIMIZER,
     KEY_SCHEDULE,
     KEY_NO_EVAL,
-    KEY_TRACE
+    KEY_TRACE,
+    KEY_TENSORBOARD
 };
 enum { MIXING_ELEMS = 64, MIXING_ITERATIONS = 96, MIXING_WORKERS_MAX = 128 };
 
@@ -42,6 +44,7 @@ typedef struct sim_args {
     shoal_train_desc train; /* without data: there is nothing to train */
     const char *pictures;
     shoal_sim_files files;
+    const char *tensorboard;
     json_t *given; /* for run.json: options by name */
     bool json, no_mixing;
 } sim_args;
@@ -86,6 +89,9 @@ static const struct argp_option options[] = {
      "A run folder as of shoal train --out, for shoal report, runs: docs/run-folders.md", 4},
     {"trace", KEY_TRACE, "FILE", 0,
      "Who did what when, as of shoal train --trace, for Perfetto: docs/trace.md", 4},
+    {"tensorboard", KEY_TENSORBOARD, "DIR", 0,
+     "Worker 0's metrics for TensorBoard, in a folder DIR/NAME of --out .../NAME: docs/metrics.md",
+     4},
     {"timeline", KEY_TIMELINE, "FILE", 0,
      "Workers and operations of any protocol, for Perfetto or chrome://tracing", 4},
     {"log", KEY_LOG, "FILE", 0, "A line for every event of every machine", 4},
@@ -158,6 +164,8 @@ static const char **text_of(sim_args *args, int key)
         return &args->files.out;
     case KEY_TRACE:
         return &args->files.trace;
+    case KEY_TENSORBOARD:
+        return &args->tensorboard;
     case 'd':
         return &args->train.data;
     case KEY_OPTIMIZER:
@@ -172,7 +180,8 @@ static const char **text_of(sim_args *args, int key)
 /* What says what is simulated, and not where it is told; no path is relative to this folder. */
 static void keep_option(sim_args *args, int key, const char *text)
 {
-    static const int others[] = {'o', 'j', KEY_TRACE, KEY_TIMELINE, KEY_LOG, KEY_PICTURES};
+    static const int others[] = {'o',     'j',          KEY_TRACE,      KEY_TIMELINE,
+                                 KEY_LOG, KEY_PICTURES, KEY_TENSORBOARD};
     const struct argp_option *option = options;
     char *whole = NULL;
     while (option->name != NULL || option->group != 0) {
@@ -332,7 +341,7 @@ static shoal_status keep(const sim_args *args, shoal_sim *sim)
     return status;
 }
 
-static int run(const sim_args *args, shoal_sim *sim)
+static int run(const sim_args *args, shoal_sim *sim, train_board *board)
 {
     char error[1024] = "";
     shoal_status status = run_watched(sim, args->desc.until_s > 0);
@@ -347,6 +356,7 @@ static int run(const sim_args *args, shoal_sim *sim)
                          .error = status != SHOAL_OK ? error : NULL};
     if (shoal_sim_results_get(sim, &report.results) != SHOAL_OK)
         return cli_report("sim");
+    train_board_lines(board, args->files.out, report.workers);
     report.spectral_gap = spectral_gap(args, report.workers, report.results.params);
     int code = cli_exit_code(status);
     if (args->pictures != NULL && !sim_draw(&report, args->pictures))
@@ -358,6 +368,18 @@ static int run(const sim_args *args, shoal_sim *sim)
     if (status != SHOAL_OK)
         fprintf(stderr, "shoal sim: %s\n", error);
     return code;
+}
+
+/* What cannot be written is refused before anything runs. */
+static int run_kept(const sim_args *args, shoal_sim *sim)
+{
+    train_board *board = NULL;
+    if (keep(args, sim) != SHOAL_OK)
+        return cli_report("sim");
+    if (!train_board_open("sim", args->tensorboard, args->files.out, false, true, &board))
+        return CLI_USAGE;
+    const int code = run(args, sim, board);
+    return train_board_close(board) || code != CLI_OK ? code : CLI_FAILED;
 }
 
 /* What training and simulation say twice. */
@@ -393,6 +415,8 @@ static const char *contradiction(const sim_args *args)
         return "--out: the name of a folder is empty";
     if (args->files.trace != NULL && args->files.trace[0] == '\0')
         return "--trace: the name of a file is empty";
+    if (args->tensorboard != NULL && args->files.out == NULL)
+        return "--tensorboard is made of a run folder: add --out";
     if (args->desc.iterations > 0 && t->epochs > 0)
         return "either --iterations or --epochs says how long";
     return NULL;
@@ -439,7 +463,7 @@ int cli_sim(int argc, char **argv)
     if (create(&args, &sim) != SHOAL_OK) {
         code = cli_report("sim");
     } else {
-        code = keep(&args, sim) == SHOAL_OK ? run(&args, sim) : cli_report("sim");
+        code = run_kept(&args, sim);
         shoal_sim_destroy(sim);
     }
     json_decref(args.given);

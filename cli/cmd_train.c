@@ -75,8 +75,8 @@ static bool begin_told(const train_args *args, const shoal_view *view, audience 
 {
     const bool begins = view->rank == 0 && view->epoch == 0;
     told->metrics = train_metrics_create(&args->metrics, &args->train);
-    if (!train_board_open(args->tensorboard, args->train.out, args->train.resume != NULL, begins,
-                          &told->board))
+    if (!train_board_open("train", args->tensorboard, args->train.out, args->train.resume != NULL,
+                          begins, &told->board))
         return false;
     if (told->metrics == NULL || view->rank != 0)
         return true;

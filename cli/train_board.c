@@ -2,7 +2,9 @@
 #include "train_board.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 #include "event_file.h"
 
 struct train_board {
+    const char *verb;
     char folder[PATH_MAX], stage[PATH_MAX];
     char run[64]; /* last part of the run's --out */
     bool goes_on, failed;
@@ -64,8 +67,8 @@ static bool make_folders(const char *path)
     return mkdir(part, 0777) == 0 || errno == EEXIST;
 }
 
-bool train_board_open(const char *folder, const char *run, bool goes_on, bool begins,
-                      train_board **board_out)
+bool train_board_open(const char *verb, const char *folder, const char *run, bool goes_on,
+                      bool begins, train_board **board_out)
 {
     struct stat about;
     *board_out = NULL;
@@ -73,7 +76,8 @@ bool train_board_open(const char *folder, const char *run, bool goes_on, bool be
         return true;
     train_board *b = calloc(1, sizeof *b);
     if (b == NULL)
-        return cli_fail("train", "no memory for --tensorboard") == CLI_OK;
+        return cli_fail(verb, "no memory for --tensorboard") == CLI_OK;
+    b->verb = verb;
     b->goes_on = goes_on || !begins;
     if (run != NULL)
         last_part(run, b->run);
@@ -82,14 +86,14 @@ bool train_board_open(const char *folder, const char *run, bool goes_on, bool be
     const size_t used = (size_t)snprintf(b->folder, sizeof b->folder, "%s/%s", folder, b->run);
     const bool there = stat(b->folder, &about) == 0;
     if (used >= sizeof b->folder - 80)
-        cli_usage("train", "--tensorboard %s: longer than a path may be", folder);
+        cli_usage(verb, "--tensorboard %s: longer than a path may be", folder);
     else if (begins && there && !goes_on && run != NULL)
-        cli_usage("train",
+        cli_usage(verb,
                   "--tensorboard %s holds another run's %s: name another folder, or "
                   "remove that",
                   folder, b->run);
     else if (begins && !make_folders(b->folder))
-        cli_usage("train", "--tensorboard %s: %s cannot be made: %s", folder, b->folder,
+        cli_usage(verb, "--tensorboard %s: %s cannot be made: %s", folder, b->folder,
                   strerror(errno));
     else
         *board_out = b;
@@ -106,7 +110,7 @@ static void begin_file(train_board *b, uint64_t step)
     if (make_folders(folder))
         b->file = event_file_create(folder, b->goes_on ? step : 0);
     if (b->file == NULL)
-        (void)cli_fail("train", "no events for TensorBoard in %s: %s", folder, strerror(errno));
+        (void)cli_fail(b->verb, "no events for TensorBoard in %s: %s", folder, strerror(errno));
     b->failed = b->file == NULL;
 }
 
@@ -164,13 +168,80 @@ void train_board_step(train_board *b, const shoal_train *train, const shoal_trai
     b->before = now;
 }
 
+/* ------------------------------------------------------------------ a run that is over */
+
+static double number(const json_t *line, const char *key, double scale)
+{
+    const json_t *value = json_object_get(line, key);
+    return json_is_number(value) ? json_number_value(value) * scale : (double)NAN;
+}
+
+static void add_step(train_board *b, const json_t *line, double workers)
+{
+    const double step_s = number(line, "step_us", 1e-6), samples = number(line, "step_samples", 1);
+    const event_scalar each[] = {
+        {"loss/train", number(line, "loss", 1)},
+        {"samples_per_second", samples > 0 ? samples / step_s : (double)NAN},
+        {"step_seconds/whole", step_s},
+        {"step_seconds/compute", number(line, "compute_us", 1e-6)},
+        {"step_seconds/data", number(line, "data_us", 1e-6)},
+        {"step_seconds/forward", number(line, "forward_us", 1e-6)},
+        {"step_seconds/backward", number(line, "backward_us", 1e-6)},
+        {"step_seconds/wait", number(line, "wait_us", 1e-6)},
+        {"step_seconds/update", number(line, "update_us", 1e-6)},
+        {"sent_bytes", number(line, "sent_bytes", 1)},
+        {"workers", workers},
+    };
+    event_file_add(b->file, (uint64_t)json_integer_value(json_object_get(line, "step")), each,
+                   sizeof each / sizeof each[0]);
+}
+
+static void add_epoch(train_board *b, const json_t *line)
+{
+    const event_scalar tested[] = {
+        {"epoch/loss_train", number(line, "train_loss", 1)},
+        {"epoch/loss_test", number(line, "test_loss", 1)},
+        {"epoch/accuracy_percent", number(line, "test_accuracy", 1)},
+        {"epoch/seconds", number(line, "epoch_s", 1)},
+    };
+    event_file_add(b->file, (uint64_t)json_integer_value(json_object_get(line, "step")), tested,
+                   sizeof tested / sizeof tested[0]);
+}
+
+void train_board_lines(train_board *b, const char *out, uint32_t workers)
+{
+    char path[PATH_MAX];
+    double there = workers;
+    json_t *line;
+    if (b == NULL)
+        return;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", out);
+    FILE *file = cli_open(path);
+    if (file == NULL)
+        (void)cli_fail(b->verb, "cannot read %s: %s", path, strerror(errno));
+    else
+        begin_file(b, 0);
+    b->failed = b->failed || file == NULL;
+    while (!b->failed && (line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)) != NULL) {
+        if (json_object_get(line, "reform") != NULL)
+            there = number(line, "workers", 1);
+        else if (json_object_get(line, "epoch") != NULL)
+            add_epoch(b, line);
+        else if (json_object_get(line, "step_us") != NULL)
+            add_step(b, line, there);
+        json_decref(line);
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
 bool train_board_close(train_board *b)
 {
     if (b == NULL)
         return true;
     const bool written = event_file_close(b->file), good = written && !b->failed;
     if (!written)
-        (void)cli_fail("train", "not all events for TensorBoard are in %s: %s", b->folder,
+        (void)cli_fail(b->verb, "not all events for TensorBoard are in %s: %s", b->folder,
                        strerror(errno));
     free(b);
     return good;

@@ -6,6 +6,7 @@ import os
 import tempfile
 import unittest
 
+import event_reader
 import report_test
 import shoal
 import trace_test
@@ -267,6 +268,29 @@ class SimRun(unittest.TestCase):
         trace_test.Trace.check_arrows(self, trace, 3)
         trace_test.Trace.check_waits(self, trace, 3)
         self.assertTrue(any("for" in w["args"] for w in spans(trace, "wait")))
+
+    def test_tensorboard(self):
+        out, boards = self.path("x"), self.path("boards")
+        words = (*UNEVEN, "--problem", "quadratic:lr=0.3", "--tensorboard", boards)
+        self.assertIn("add --out", shoal.run("sim", *words).stderr)
+        self.sim(*words, "--out", out)
+        (name,) = os.listdir(os.path.join(boards, "x"))
+        found = {}
+        for _, step, what in event_reader.events(os.path.join(boards, "x", name)):
+            if not isinstance(what, str):
+                found.update({(tag, step): value for tag, value in what.items()})
+        for line in lines_of(out):
+            for tag, wanted in (("loss/train", line["loss"]),
+                                ("step_seconds/whole", line["step_us"] * 1e-6),
+                                ("step_seconds/wait", line["wait_us"] * 1e-6),
+                                ("sent_bytes", line["sent_bytes"]), ("workers", 3),
+                                ("samples_per_second", 3e6 / line["step_us"])):  # fmt: skip
+                self.assertAlmostEqual(1, found[tag, line["step"]] / wanted, delta=1e-6)
+        self.assertEqual(20, max(step for _, step in found))
+        os.rename(out, self.path("y"))
+        before = os.stat(os.path.join(boards, "x", name)).st_size
+        self.assertIn("holds another run's x", self.sim(*words, "--out", out, code=2))
+        self.assertEqual(before, os.stat(os.path.join(boards, "x", name)).st_size)
 
     def test_many_ranks_and_many_steps_make_a_small_page(self):
         out = self.path("ranks")
