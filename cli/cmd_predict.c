@@ -102,7 +102,7 @@ typedef struct line {
     double seconds;
 } line;
 
-enum { LINES = 13 };
+enum { LINES = 14 };
 static void lines_of(const shoal_prediction *p, line *out)
 {
     const line lines[LINES] = {
@@ -113,6 +113,7 @@ static void lines_of(const shoal_prediction *p, line *out)
         {"tensor_again_s", "  recomputed", p->tensor_again_s},
         {"experts_s", "tokens to experts", p->experts_s},
         {"context_s", "keys and values", p->context_s},
+        {"offload_s", "host's memory", p->offload_s},
         {"pipeline_s", "between stages", p->pipeline_s},
         {"bubble_s", "pipeline bubble", p->bubble_s},
         {"exposed_s", "gradients, exposed", p->exposed_s},

@@ -8,7 +8,7 @@
 #include "arguments.h"
 #include "cli.h"
 
-typedef enum { TEXT, COUNT, STAGE, BYTES, REAL, FLAG, RECOMPUTE, ATTENTION } option_kind;
+typedef enum { TEXT, COUNT, STAGE, BYTES, REAL, FLAG, RECOMPUTE, ATTENTION, OFFLOAD } option_kind;
 static const struct predict_option {
     int key;
     const char *name;
@@ -36,6 +36,7 @@ static const struct predict_option {
     {PREDICT_ZERO, "zero", STAGE, offsetof(shoal_predict_desc, zero)},
     {PREDICT_EXPERTS, "experts", COUNT, offsetof(shoal_predict_desc, experts)},
     {PREDICT_CONTEXT, "context", COUNT, offsetof(shoal_predict_desc, context)},
+    {PREDICT_OFFLOAD, "offload", OFFLOAD, offsetof(shoal_predict_desc, offload)},
     {PREDICT_ATTENTION, "attention", ATTENTION, offsetof(shoal_predict_desc, flash)},
     {PREDICT_NO_HEAD, "no-head", FLAG, offsetof(shoal_predict_desc, no_head)},
     {PREDICT_NO_SCATTER, "no-scatter", FLAG, offsetof(shoal_predict_desc, no_scatter)},
@@ -53,6 +54,24 @@ static bool set_recompute(shoal_recompute *field, const char *text)
             return true;
         }
     return false;
+}
+
+/* "optimizer,activations" */
+static bool set_offload(uint32_t *field, const char *text)
+{
+    static const char *const names[] = {"optimizer", "activations"};
+    *field = 0;
+    for (const char *at = text;; at++) {
+        size_t len = strcspn(at, ","), i = 0;
+        while (i < 2 && (strlen(names[i]) != len || strncmp(at, names[i], len) != 0))
+            i++;
+        if (i == 2)
+            return false;
+        *field |= UINT32_C(1) << i;
+        at += len;
+        if (*at == '\0')
+            return true;
+    }
 }
 
 static bool set_flag(bool *field, const char *text)
@@ -86,6 +105,8 @@ static bool set(const struct predict_option *option, shoal_predict_desc *desc, c
         return cli_parse_real(text, 1e-3, 1024, (double *)(void *)field);
     case FLAG:
         return set_flag((bool *)field, text);
+    case OFFLOAD:
+        return set_offload((uint32_t *)(void *)field, text);
     case ATTENTION:
         *(bool *)field = strcmp(text, "flash") == 0;
         return *(bool *)field || strcmp(text, "plain") == 0;

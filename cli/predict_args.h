@@ -17,6 +17,7 @@ enum {
     PREDICT_ZERO,
     PREDICT_EXPERTS,
     PREDICT_CONTEXT,
+    PREDICT_OFFLOAD,
     PREDICT_ATTENTION,
     PREDICT_GRADIENT,
     PREDICT_NO_HEAD,
@@ -52,6 +53,7 @@ enum {
      "Replicas share optimiser state, gradients, weights, too (0)", 2},                           \
     {"experts", PREDICT_EXPERTS, "N", 0, "Replicas that share a mixture's experts (1)", 2},       \
     {"context", PREDICT_CONTEXT, "N", 0, "Workers that share a sample's tokens (1)", 2},          \
+    {"offload", PREDICT_OFFLOAD, "LIST", 0, "To the host's memory: optimizer,activations", 2},     \
     {"attention", PREDICT_ATTENTION, "plain|flash", 0, "Scores in memory or in tiles (plain)", 2}, \
     {"no-head", PREDICT_NO_HEAD, NULL, 0, "Leave a language model's scores out", 2},              \
     {"no-scatter", PREDICT_NO_SCATTER, NULL, 0,                                                   \

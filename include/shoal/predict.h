@@ -31,6 +31,12 @@ typedef enum shoal_objective {
     SHOAL_OBJECTIVE_COST  /* the cheapest one: prices of its workers' accelerators x time */
 } shoal_objective;
 
+/** What lies in the memory of the host meanwhile; may be added. */
+enum {
+    SHOAL_OFFLOAD_STATE = 1,      /* the optimiser's, which the update streams through */
+    SHOAL_OFFLOAD_ACTIVATIONS = 2 /* away behind the forward pass, back ahead of the backward one */
+};
+
 /** What to predict. NULL and 0 mean the default in brackets. */
 typedef struct shoal_predict_desc {
     size_t size;
@@ -53,6 +59,7 @@ typedef struct shoal_predict_desc {
     uint32_t experts;      /* [1] replicas that share the experts of a mixture */
     uint32_t context;      /* [1] workers that share a sample's tokens; each has the keys and values
                               of all of them in turn (ring attention) */
+    uint32_t offload;      /* [0] SHOAL_OFFLOAD_..: needs the accelerators' host_rate */
     bool flash;            /* attention that never writes its scores (FlashAttention) */
     bool no_head;          /* leave the scores of a language model out */
     bool no_scatter;       /* every one of the tensor group sends the whole boundary to the next
@@ -95,6 +102,7 @@ typedef struct shoal_prediction {
     double experts_s;   /* tokens to their experts and back, recomputation's included */
     double context_s;   /* keys, values and their gradients from worker to worker that attention
                            does not hide */
+    double offload_s;   /* to and from the host's memory that nothing hides */
     double pipeline_s;  /* from stage to stage */
     double exposed_s;   /* exchange of gradients, and of shared weights, that nothing hides; codec
                            included */

@@ -101,6 +101,8 @@ SHOAL_RECOMPUTE_SELECTIVE = 1
 SHOAL_RECOMPUTE_FULL = 2
 SHOAL_OBJECTIVE_TIME = 0
 SHOAL_OBJECTIVE_COST = 1
+SHOAL_OFFLOAD_STATE = 1
+SHOAL_OFFLOAD_ACTIVATIONS = 2
 SHOAL_NETWORK_PERF = 0
 SHOAL_NETWORK_PERF_PER_COST = 1
 SHOAL_NETWORK_COST = 2
@@ -798,6 +800,7 @@ class shoal_predict_desc(C.Structure):
         ("zero", C.c_uint32),
         ("experts", C.c_uint32),
         ("context", C.c_uint32),
+        ("offload", C.c_uint32),
         ("flash", C.c_bool),
         ("no_head", C.c_bool),
         ("no_scatter", C.c_bool),
@@ -841,6 +844,7 @@ class shoal_prediction(C.Structure):
         ("tensor_again_s", C.c_double),
         ("experts_s", C.c_double),
         ("context_s", C.c_double),
+        ("offload_s", C.c_double),
         ("pipeline_s", C.c_double),
         ("exposed_s", C.c_double),
         ("bubble_s", C.c_double),

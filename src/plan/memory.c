@@ -37,6 +37,33 @@ static double buffers_of(const shoali_work *w, const shoali_stage *s)
     return bytes;
 }
 
+/* Of so many parameters of a stage, one replica's part. */
+static double state_of(const shoali_work *w, double params)
+{
+    const shoal_predict_desc *d = &w->q->desc;
+    return (d->zero >= 1 ? params / w->q->replicas : params) * d->state_bytes;
+}
+
+/* Down and up at the same time, beside the update. */
+double shoali_offload_state_s(const shoali_work *w, const shoali_stage *s)
+{
+    if ((w->q->desc.offload & SHOAL_OFFLOAD_STATE) == 0)
+        return 0;
+    double way = state_of(w, s->params) / w->accelerator->host_bytes_per_s;
+    return fmax(0, way - shoali_time_sum(s->update));
+}
+
+/* What stays here of state and activations when the host keeps them: two units', one at work and
+ * one on its way. */
+static void fill_offloaded(const shoali_work *w, const shoali_stage *s, shoal_prediction *out)
+{
+    const uint32_t offload = w->q->desc.offload;
+    if ((offload & SHOAL_OFFLOAD_STATE) != 0)
+        out->state_bytes = fmin(out->state_bytes, 2 * state_of(w, s->largest_unit));
+    if ((offload & SHOAL_OFFLOAD_ACTIVATIONS) != 0)
+        out->activation_bytes = fmin(out->activation_bytes, 2 * s->largest_kept + s->working_bytes);
+}
+
 static void fill_stage(const shoali_work *w, uint32_t i, shoal_prediction *out)
 {
     const shoali_question *q = w->q;
@@ -51,6 +78,7 @@ static void fill_stage(const shoali_work *w, uint32_t i, shoal_prediction *out)
     out->state_bytes = (d->zero >= 1 ? shared : whole) * d->state_bytes;
     out->activation_bytes = s->kept_bytes * under_way(d, i) + s->working_bytes;
     out->buffer_bytes = buffers_of(w, s);
+    fill_offloaded(w, s, out);
 }
 
 static double sum_of(const shoal_prediction *p)

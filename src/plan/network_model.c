@@ -172,11 +172,11 @@ shoal_status shoali_network_model(const shoal_predict_desc *desc, shoal_network 
                            "model %s needs a cluster file whose accelerator computes it",
                            desc->model);
     if (desc->plan != NULL || desc->sync != NULL || desc->collective != NULL ||
-        desc->codec != NULL || desc->workers != 0 || desc->context > 1)
+        desc->codec != NULL || desc->workers != 0 || desc->context > 1 || desc->offload != 0)
         return shoali_fail(
             SHOAL_EINVAL,
             "a network is designed for all of its accelerators and for collectives "
-            "that match its dimensions, without codecs: leave plan, workers, context, "
+            "that match its dimensions, without codecs: leave plan, workers, context, offload, "
             "sync, collective and codec out");
     SHOALI_TRY(shoali_question_compute(desc, net->dimension, net->dims, &q));
     shoal_status status = make(&q, net, out);

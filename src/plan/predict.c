@@ -45,6 +45,7 @@ static void fill_words(shoal_prediction *p)
         {"tensor parallelism's exchange", p->tensor_s + p->tensor_again_s},
         {"tokens' way to experts", p->experts_s},
         {"keys' and values' way", p->context_s},
+        {"the way to the host's memory", p->offload_s},
         {"sending between stages", p->pipeline_s},
         {"the pipeline's bubble", p->bubble_s},
         {"waiting for the slowest worker", p->straggler_s},
@@ -139,11 +140,14 @@ static shoal_status fill_pipeline(const shoali_work *w, const shoali_stage *s, d
     out->tensor_again_s = runs * shoali_time_sum(s->again);
     out->experts_s = runs * (shoali_time_sum(s->dispatch) + shoali_time_sum(s->dispatch_again));
     out->context_s = runs * shoali_time_sum(s->context);
+    double stream = shoali_offload_state_s(w, s);
+    out->offload_s = runs * shoali_time_sum(s->offload) + stream;
     out->update_s = shoali_time_sum(s->update) * shared;
     out->other_s = w->q->cluster->overhead.step_s * shared;
     shoali_time all = shoali_time_add(others, runs, own);
     all = shoali_time_add(all, 1, s->update);
     all.network += out->pipeline_s;
+    all.memory += stream;
     all.fixed += out->other_s;
     out->causes = causes_of(all);
     return SHOAL_OK;
@@ -152,8 +156,8 @@ static shoal_status fill_pipeline(const shoali_work *w, const shoali_stage *s, d
 static double parts_sum(const shoal_prediction *p)
 {
     return p->forward_s + p->backward_s + p->recompute_s + p->update_s + p->tensor_s +
-           p->tensor_again_s + p->experts_s + p->context_s + p->pipeline_s + p->exposed_s +
-           p->bubble_s + p->straggler_s + p->other_s;
+           p->tensor_again_s + p->experts_s + p->context_s + p->offload_s + p->pipeline_s +
+           p->exposed_s + p->bubble_s + p->straggler_s + p->other_s;
 }
 
 /* The causes of a shared machine's computation are those of the tables, stretched; what overlaps

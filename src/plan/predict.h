@@ -79,8 +79,10 @@ shoali_block_cost shoali_layer_cost(const shoali_cluster *cluster,
 /** What one stage of a pipeline does with one microbatch, by part. */
 typedef struct shoali_stage {
     shoali_time forward, recompute, backward, exchange, again, dispatch, dispatch_again, update;
+    shoali_time offload; /* of activations */
     shoali_time context; /* all of it, as forward, recompute and backward need it */
-    double params, expert_params, largest_unit, kept_bytes, working_bytes, boundary_bytes;
+    double params, expert_params, largest_unit, largest_kept, kept_bytes, working_bytes,
+        boundary_bytes;
     double dispatch_bytes, context_bytes;
     uint32_t first, count; /* units */
 } shoali_stage;
@@ -169,6 +171,9 @@ shoali_bucket_time shoali_replicas_exchange(const shoali_question *question,
  * instead of it (ZeRO 3). */
 SHOAL_MUST_USE shoal_status shoali_zero_exchange(const shoali_work *work, const shoali_stage *stage,
                                                  shoal_prediction *prediction);
+
+/** What the optimiser's state of a stage takes on its way from the host and back. */
+double shoali_offload_state_s(const shoali_work *work, const shoali_stage *stage);
 
 /** The parts of memory of the stage that needs most. */
 void shoali_memory_fill(const shoali_work *work, shoal_prediction *out);

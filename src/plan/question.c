@@ -291,6 +291,32 @@ static shoal_status check_zero(const shoali_question *q)
     return SHOAL_OK;
 }
 
+static shoal_status check_offload(const shoali_question *q)
+{
+    const shoal_predict_desc *d = &q->desc;
+    if (d->offload > (SHOAL_OFFLOAD_STATE | SHOAL_OFFLOAD_ACTIVATIONS))
+        return shoali_fail(SHOAL_EINVAL, "offload %u is neither optimizer nor activations",
+                           d->offload);
+    if (d->offload == 0)
+        return SHOAL_OK;
+    if (q->cluster->cores > 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "offload on cluster %s: its workers are processes of one machine, whose "
+                           "memory is the host's",
+                           q->cluster->name);
+    if (d->plan != NULL || d->experts > 1)
+        return shoali_fail(SHOAL_EINVAL,
+                           "offload is not costed with a plan or with experts shared by replicas: "
+                           "leave it, or those, out");
+    for (uint32_t i = 0; i < q->cluster->accelerator_count; i++)
+        if (q->cluster->accelerators[i].host_bytes_per_s <= 0)
+            return shoali_fail(SHOAL_EINVAL,
+                               "offload needs host_rate of accelerator %s in cluster %s: how fast "
+                               "its host's memory is reached",
+                               q->cluster->accelerators[i].name, q->cluster->name);
+    return SHOAL_OK;
+}
+
 static shoal_status check_sizes(shoali_question *q)
 {
     const shoal_predict_desc *d = &q->desc;
@@ -323,6 +349,7 @@ static shoal_status check_sizes(shoali_question *q)
                                   .flash = d->flash,
                                   .no_overlap = d->no_overlap};
     SHOALI_TRY(check_zero(q));
+    SHOALI_TRY(check_offload(q));
     if (q->language)
         return check_language(q);
     if (d->interleave > 1 || d->recompute != SHOAL_RECOMPUTE_NONE || d->sequence || d->flash ||

@@ -324,6 +324,7 @@ static void explain(const shoal_prediction *best, shoal_candidate *c)
         {"exposed exchange of gradients", p->exposed_s - best->exposed_s},
         {"tensor parallelism's exchange",
          p->tensor_s + p->tensor_again_s - best->tensor_s - best->tensor_again_s},
+        {"way to the host's memory", p->offload_s - best->offload_s},
         {"sending of keys and values", p->context_s - best->context_s},
         {"sending between stages", p->pipeline_s - best->pipeline_s},
         {"pipeline bubble", p->bubble_s - best->bubble_s},
@@ -368,7 +369,7 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
     shoal_predict_desc plain = *desc;
     plain.collective = plain.codec = plain.sync = NULL;
     plain.tensor = plain.pipeline = plain.microbatch = plain.interleave = 0;
-    plain.zero = plain.experts = plain.context = 0;
+    plain.zero = plain.experts = plain.context = plain.offload = 0;
     plain.recompute = SHOAL_RECOMPUTE_NONE;
     plain.sequence = false;
     SHOALI_TRY(shoali_question_open(&plain, &none, &s->base));

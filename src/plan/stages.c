@@ -15,6 +15,7 @@ shoali_time shoali_stage_time(const shoali_stage *s)
     t = shoali_time_add(t, 1, s->again);
     t = shoali_time_add(t, 1, s->dispatch);
     t = shoali_time_add(t, 1, s->context);
+    t = shoali_time_add(t, 1, s->offload);
     return shoali_time_add(t, 1, s->dispatch_again);
 }
 
@@ -31,9 +32,11 @@ static void stage_add(shoali_stage *s, const shoali_block_cost *c)
     s->context = shoali_time_add(s->context, 1, c->context);
     s->context = shoali_time_add(s->context, 1, c->context_back);
     s->context = shoali_time_add(s->context, 1, c->context_again);
+    s->offload = shoali_time_add(s->offload, 1, c->offload);
     s->params += c->params;
     s->expert_params += c->expert_params;
     s->largest_unit = fmax(s->largest_unit, c->params);
+    s->largest_kept = fmax(s->largest_kept, c->kept_bytes);
     s->dispatch_bytes = fmax(s->dispatch_bytes, c->dispatch_bytes);
     s->context_bytes = fmax(s->context_bytes, c->context_bytes);
     s->kept_bytes += c->kept_bytes;
@@ -64,6 +67,18 @@ static void make_blocks(shoali_work *w)
     }
 }
 
+/* What a unit keeps goes to the host beside its forward pass, and comes beside its backward one. */
+static void offload_units(shoali_work *w)
+{
+    const double rate = w->accelerator->host_bytes_per_s;
+    for (uint32_t i = 0; i < w->unit_count; i++) {
+        shoali_block_cost *c = &w->units[i].cost;
+        double way = rate > 0 ? c->kept_bytes / rate : 0;
+        c->offload = (shoali_time){.memory = fmax(0, way - shoali_unit_forward_s(c)) +
+                                             fmax(0, way - shoali_unit_backward_s(c))};
+    }
+}
+
 static shoal_status make_units(shoali_work *w)
 {
     const shoali_question *q = w->q;
@@ -75,11 +90,13 @@ static shoal_status make_units(shoali_work *w)
         for (uint32_t i = 0; i < w->unit_count; i++)
             w->units[i].cost = shoali_layer_cost(q->cluster, w->accelerator, &q->model->layers[i],
                                                  &q->args);
-        return SHOAL_OK;
+    } else {
+        make_blocks(w);
+        w->units[w->unit_count - 1].cost = shoali_transformer_head(w->accelerator, &q->transformer,
+                                                                   &q->args);
     }
-    make_blocks(w);
-    w->units[w->unit_count - 1].cost = shoali_transformer_head(w->accelerator, &q->transformer,
-                                                               &q->args);
+    if ((q->desc.offload & SHOAL_OFFLOAD_ACTIVATIONS) != 0)
+        offload_units(w);
     return SHOAL_OK;
 }
 
@@ -207,8 +224,9 @@ static void pass_times(const shoali_work *w, double hop_s, double *forward, doub
             uint32_t at = c * p + i;
             forward[at] = backward[at] = hop_s;
             for (uint32_t k = 0; k < w->chunk_counts[at]; k++, unit++) {
-                forward[at] += shoali_unit_forward_s(&unit->cost);
-                backward[at] += shoali_unit_backward_s(&unit->cost);
+                double apart = shoali_time_sum(unit->cost.offload) / 2;
+                forward[at] += shoali_unit_forward_s(&unit->cost) + apart;
+                backward[at] += shoali_unit_backward_s(&unit->cost) + apart;
             }
         }
     }

@@ -49,7 +49,8 @@ typedef struct shoali_block_cost {
     shoali_time dispatch, dispatch_again; /* tokens to experts elsewhere, and back: the same */
     shoali_time context, context_back, context_again; /* keys and values, where nothing hides it:
                                                          forward, backward, recomputed */
-    double params;                                    /* of this worker's part */
+    shoali_time offload;   /* kept_bytes to the host and back, where passes do not hide it */
+    double params;         /* of this worker's part */
     double expert_params;  /* of them: experts', which fewer replicas have */
     double boundary_bytes; /* what goes on to the next stage */
     double kept_bytes;     /* activations kept for the backward pass */

@@ -10,6 +10,7 @@
 #include "support/check.h"
 
 enum { CASES = 300, WIDTH = 2048, HEADS = 16, GROUPS = 4, BLOCKS = 8, LENGTH = 8192 };
+#define HOST_RATE 20e9 /* bytes per second */
 
 typedef struct drawn {
     char cluster[64], model[64];
@@ -37,7 +38,8 @@ static void draw(drawn *d, shoali_rng *rng)
     d->rate = 1e9 * pow(10, 2.5 * shoali_rng_next_double(rng));
     snprintf(text, sizeof text,
              "{\"name\": \"drawn\", \"accelerators\": [{\"name\": \"a\", \"flops\": 3e14, "
-             "\"vector_flops\": 7e13, \"memory\": 8e10, \"memory_rate\": \"2000GB/s\"}], "
+             "\"vector_flops\": 7e13, \"memory\": 8e10, \"memory_rate\": \"2000GB/s\", "
+             "\"host_rate\": \"20GB/s\"}], "
              "\"dimensions\": [{\"topology\": \"fc:8\", \"rate\": \"%.17gB/s\"}, {\"topology\": "
              "\"switch:16\", \"rate\": \"%.17gB/s\"}]}",
              d->rate, d->rate);
@@ -61,6 +63,7 @@ static void draw(drawn *d, shoali_rng *rng)
     d->desc.flash = shoali_rng_next(rng) % 2 == 0;
     d->desc.recompute = (shoal_recompute)(shoali_rng_next(rng) % 3);
     d->desc.no_overlap = shoali_rng_next(rng) % 2 == 0;
+    d->desc.offload = (uint32_t)(shoali_rng_next(rng) % 4);
     d->desc.zero = (uint32_t)(shoali_rng_next(rng) % (d->desc.pipeline > 1 ? 2 : 4));
     if (d->desc.flash && d->desc.recompute == SHOAL_RECOMPUTE_SELECTIVE)
         d->desc.recompute = SHOAL_RECOMPUTE_NONE;
@@ -87,8 +90,8 @@ static bool is_near(double a, double b)
 static void check_sums(const shoal_prediction *p)
 {
     double parts = p->forward_s + p->backward_s + p->recompute_s + p->update_s + p->tensor_s +
-                   p->tensor_again_s + p->experts_s + p->context_s + p->pipeline_s + p->exposed_s +
-                   p->bubble_s + p->straggler_s + p->other_s;
+                   p->tensor_again_s + p->experts_s + p->context_s + p->offload_s + p->pipeline_s +
+                   p->exposed_s + p->bubble_s + p->straggler_s + p->other_s;
     const shoal_causes *c = &p->causes;
     double causes = c->matrix + c->vector + c->memory + c->network + c->fixed;
     assert_true(is_near(parts, p->iteration_s) && is_near(causes, p->iteration_s));
@@ -137,6 +140,7 @@ static void twice_the_context(void **state)
     for (int i = 0; i < 60; i++) {
         drawn d;
         draw(&d, &rng);
+        d.desc.offload = 0;
         shoal_prediction one = ask(&d.desc);
         d.desc.context *= 2;
         d.desc.workers *= 2;
@@ -152,6 +156,50 @@ static void twice_the_context(void **state)
             assert_true(two.sent_bytes >= one.sent_bytes);
             assert_int_equal(two.data, one.data);
         }
+        drop(&d);
+    }
+}
+
+/* Less to hold, never a shorter step, and no faster than the bytes that must go and come: state
+ * down and up once a step, what the blocks keep once each way beside their passes. */
+static void check_offloading(shoal_predict_desc q)
+{
+    q.offload = 0;
+    shoal_prediction here = ask(&q);
+    q.offload = SHOAL_OFFLOAD_STATE;
+    shoal_prediction state = ask(&q);
+    q.offload = SHOAL_OFFLOAD_ACTIVATIONS;
+    shoal_prediction kept = ask(&q);
+    q.offload = SHOAL_OFFLOAD_STATE | SHOAL_OFFLOAD_ACTIVATIONS;
+    shoal_prediction both = ask(&q);
+    double passes = kept.forward_s + kept.backward_s + kept.recompute_s + kept.tensor_s +
+                    kept.tensor_again_s + kept.context_s;
+    assert_true(state.state_bytes < here.state_bytes);
+    assert_true(is_near(state.activation_bytes, here.activation_bytes));
+    assert_true(kept.activation_bytes <= here.activation_bytes);
+    assert_true(is_near(kept.state_bytes, here.state_bytes));
+    assert_true(is_near(both.offload_s, state.offload_s + kept.offload_s));
+    assert_true(both.iteration_s >= here.iteration_s * (1 - 1e-12));
+    assert_true(state.update_s + state.offload_s >= here.state_bytes / HOST_RATE * (1 - 1e-9));
+    if (q.recompute == SHOAL_RECOMPUTE_NONE) { /* all blocks' and one's at work */
+        double away = here.activation_bytes * BLOCKS / (BLOCKS + 1);
+        assert_true(kept.activation_bytes < here.activation_bytes);
+        assert_true(kept.offload_s + passes >= 2 * away / HOST_RATE * (1 - 1e-9));
+    }
+}
+
+static void offloading(void **state)
+{
+    (void)state;
+    shoali_rng rng = {.seed = check_seed()};
+    for (int i = 0; i < 100; i++) {
+        drawn d;
+        draw(&d, &rng);
+        d.desc.pipeline = 1;
+        d.desc.workers = d.desc.tensor * d.desc.context;
+        d.desc.microbatch = d.desc.batch;
+        d.desc.no_head = true;
+        check_offloading(d.desc);
         drop(&d);
     }
 }
@@ -179,6 +227,16 @@ static void what_does_not_go_together(void **state)
     q.sync = "diloco";
     refused(q, "context 2 needs gradients summed");
     q.sync = NULL;
+    q.context = 1;
+    q.offload = SHOAL_OFFLOAD_STATE;
+    q.cluster = SHOAL_SOURCE_DIR "/examples/clusters/a100-80g.json";
+    refused(q, "offload needs host_rate of accelerator a100-80g");
+    q.cluster = d.cluster;
+    q.offload = 4;
+    refused(q, "neither optimizer nor activations");
+    q.offload = 0;
+    q.workers = 12;
+    q.context = 2;
     q.model = "lenet";
     refused(q, "context and expert parallelism");
     q.model = d.model;
@@ -190,7 +248,7 @@ static void what_does_not_go_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {CHECK_TEST(rules_of_any_layout),
-                                       CHECK_TEST(twice_the_context),
+                                       CHECK_TEST(twice_the_context), CHECK_TEST(offloading),
                                        CHECK_TEST(what_does_not_go_together)};
     return CHECK_RUN(tests);
 }

@@ -9,7 +9,8 @@
 
 static const char full[] =
     "{\"name\": \"full\", \"cores\": 2, \"accelerators\": [{\"name\": \"gpu\", \"flops\": 312e12, "
-    "\"vector_flops\": 78e12, \"memory\": 80e9, \"memory_rate\": \"2048GB/s\", \"price\": 10000, "
+    "\"vector_flops\": 78e12, \"memory\": 80e9, \"memory_rate\": \"2048GB/s\", \"host_rate\": "
+    "\"32GB/s\", \"price\": 10000, "
     "\"spread\": 0.02, \"processing\": \"additive\", \"efficiency\": {\"matrix\": [[128e9, 0.95], "
     "[0, 0.1]], \"conv\": {\"smooth\": [[1e9, 0.8], [1e6, 0.2]]}}}, {\"name\": \"cpu\", \"flops\": "
     "1e11}], \"hosts\": [{\"count\": 3, \"accelerator\": \"cpu\", \"workers\": 4, \"nic\": "
@@ -49,6 +50,7 @@ static void everything_is_read(void **state)
     assert_int_equal(c->hosts[3].first_worker, 12);
     assert_true(c->hosts[3].down_bytes_per_s == 250e6 && c->hosts[3].slowdown == 1.5);
     assert_true(c->hosts[3].inside_bytes_per_s == 5e9 && c->hosts[0].inside_bytes_per_s == 32e9);
+    assert_true(c->accelerators[0].host_bytes_per_s == 32e9);
     assert_true(c->accelerators[0].additive && c->accelerators[0].memory_bytes_per_s == 2048e9);
     assert_true(c->accelerators[1].vector_flops == 1e11);
     assert_true(isinf(c->accelerators[1].memory_bytes));
