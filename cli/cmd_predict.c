@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shoal predict: how long a step takes, what it consists of, what would be better. */
 #include <argp.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,13 @@
 #include "arguments.h"
 #include "cli.h"
 #include "predict_args.h"
+#include "predict_front.h"
 #include "progress_show.h"
 
 typedef struct predict_args {
     shoal_predict_desc desc;
     bool json, search, sensitivity, kept, ranked;
+    const char *svg;
     int64_t keep;
 } predict_args;
 
@@ -25,6 +28,7 @@ enum {
     KEY_KEEP = 'K',
     KEY_ALLOW = 'A',
     KEY_OBJECTIVE = 'O',
+    KEY_SVG = 'V',
 };
 
 static const struct argp_option options[] = {
@@ -38,6 +42,7 @@ static const struct argp_option options[] = {
      "What a search may propose, too: lossy (codecs), async (protocols)", 4},
     {"sensitivity", KEY_SENSITIVITY, NULL, 0,
      "Also: one more node, faster links, and the links that other utilisations need", 4},
+    {"svg", KEY_SVG, "FILE", 0, "Draw a search's front of time, cost and memory", 4},
     {"json", KEY_JSON, NULL, 0, "One JSON object", 4},
     {0}};
 
@@ -67,6 +72,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_SENSITIVITY:
         args->sensitivity = true;
+        return 0;
+    case KEY_SVG:
+        args->svg = text;
         return 0;
     case KEY_JSON:
         args->json = true;
@@ -181,12 +189,6 @@ static void set_memory(json_t *answer, const shoal_prediction *p)
     answer_set_number(answer, "capacity_bytes", p->capacity_bytes);
 }
 
-/* Of one step; in workers x seconds where the cluster says no price. */
-static double cost_of(const shoal_prediction *p)
-{
-    return (p->price > 0 ? p->price / 3600 : p->workers) * p->iteration_s;
-}
-
 static json_t *prediction_of(const shoal_prediction *p)
 {
     line lines[LINES];
@@ -202,7 +204,7 @@ static json_t *prediction_of(const shoal_prediction *p)
     answer_set_number(answer, "high_s", p->high_s);
     answer_set_number(answer, "samples_per_s", p->samples_per_s);
     if (p->price > 0)
-        answer_set_number(answer, "cost", cost_of(p));
+        answer_set_number(answer, "cost", predict_cost(p));
     for (int i = 0; i < LINES; i++)
         answer_set_number(answer, lines[i].key, lines[i].seconds);
     answer_set_number(answer, "hidden_s", p->hidden_s);
@@ -337,7 +339,7 @@ static json_t *front_of(const shoal_search *search)
         json_t *point = candidate_of(c, i);
         (void)json_object_del(point, "why");
         (void)json_object_del(point, "ties");
-        answer_set_number(point, "cost", cost_of(&c->prediction));
+        answer_set_number(point, "cost", predict_cost(&c->prediction));
         json_array_append_new(front, point);
     }
     return front;
@@ -357,9 +359,9 @@ static void print_front(const shoal_search *search)
         printf(
             "%10.3f %12.6g %9.3g  %u workers = %u x %u x %u, batch %u in %u, interleave %u, zero "
             "%u, recompute %s, %s, %s\n",
-            1e3 * p->iteration_s, cost_of(p), p->memory_bytes / 1e9, p->workers, p->data, p->tensor,
-            p->pipeline, d->batch, d->microbatch, d->interleave > 1 ? d->interleave : 1, d->zero,
-            again[d->recompute], or_default(d->collective, "ring"),
+            1e3 * p->iteration_s, predict_cost(p), p->memory_bytes / 1e9, p->workers, p->data,
+            p->tensor, p->pipeline, d->batch, d->microbatch, d->interleave > 1 ? d->interleave : 1,
+            d->zero, again[d->recompute], or_default(d->collective, "ring"),
             or_default(d->codec, "identity"));
     }
 }
@@ -400,6 +402,19 @@ static void show(void *ctx, double done, double total)
     progress_at(done, total, done < total ? "" : "intervals of the best come last");
 }
 
+/* Exit code. */
+static int draw(const char *path, const shoal_search *search)
+{
+    if (shoal_search_front(search, 0) == NULL)
+        return cli_fail("predict", "nothing fits, so that there is nothing to draw in %s", path);
+    FILE *out = cli_write(path);
+    if (out == NULL)
+        return cli_fail("predict", "cannot write %s: %s", path, strerror(errno));
+    bool good = predict_draw_front(out, search);
+    good = fclose(out) == 0 && good;
+    return good ? CLI_OK : cli_fail("predict", "cannot write all of %s", path);
+}
+
 static int run_search(const predict_args *args)
 {
     shoal_search *search = NULL;
@@ -411,10 +426,10 @@ static int run_search(const predict_args *args)
     if (status != SHOAL_OK)
         return cli_report("predict");
     uint64_t tried = shoal_search_tried(search, &fit);
-    int code = CLI_OK;
-    if (args->json)
+    int code = args->svg != NULL ? draw(args->svg, search) : CLI_OK;
+    if (code == CLI_OK && args->json)
         code = print_search_json(search, tried, fit);
-    else
+    else if (code == CLI_OK)
         print_search(search, tried, fit);
     shoal_search_destroy(search);
     return code;
@@ -443,9 +458,9 @@ int cli_predict(int argc, char **argv)
     if ((args.desc.model == NULL && args.desc.plan == NULL) || args.desc.cluster == NULL)
         return cli_usage("predict", "what, on which cluster? --model SPEC | --plan FILE, and "
                                     "--cluster FILE");
-    if (!args.search &&
-        (args.desc.allow_lossy || args.desc.allow_async || args.kept || args.ranked))
-        return cli_usage("predict", "--allow, --keep and --objective say nothing without "
+    if (!args.search && (args.desc.allow_lossy || args.desc.allow_async || args.kept ||
+                         args.ranked || args.svg != NULL))
+        return cli_usage("predict", "--allow, --keep, --objective and --svg say nothing without "
                                     "--search");
     return args.search ? run_search(&args) : run_one(&args);
 }

@@ -35,6 +35,7 @@ BESIDE = {
     ("predict", "allow"): ([b"--search"], "plan"),
     ("predict", "keep"): ([b"--search"], "plan"),
     ("predict", "objective"): ([b"--search"], "plan"),
+    ("predict", "svg"): ([b"--search"], "plan"),
     ("predict", "plan"): ([], "model"),
     ("train", "metrics-token-file"): ([b"--metrics=0"], "metrics"),
     ("watch", "token-file"): ([b"--http=0"], "http"),

@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 import unittest
+import xml.dom.minidom
 
 import shoal
 
@@ -12,8 +13,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LAB = os.path.join(ROOT, "examples", "clusters", "lab-4.json")
 A100 = os.path.join(ROOT, "examples", "clusters", "a100-80g.json")
 PARTS = (
-    "forward backward recompute tensor tensor_again experts pipeline bubble exposed straggler "
-    "update other"
+    "forward backward recompute tensor tensor_again experts context offload pipeline bubble "
+    "exposed straggler update other"
 )
 
 
@@ -148,6 +149,23 @@ class Predict(unittest.TestCase):
         self.assertEqual(rates[:3], sorted(rates[:3], reverse=True))
         self.assertTrue(all(c["codec"] == "identity" for c in got["candidates"]))
         self.assertGreater(got["tried"], 10)
+
+    def test_a_search_draws_its_front(self):
+        words = ["--model", "megatron-22b", "--cluster", A100, "--workers", 16, "--batch", 8]
+        with tempfile.TemporaryDirectory() as folder:
+            picture = os.path.join(folder, "front.svg")
+            code, out, _ = predict(*words, "--search", "--json", "--svg", picture)
+            self.assertEqual(code, 0)
+            front = json.loads(out)["front"]
+            with open(picture, encoding="utf-8") as file:
+                text = file.read()
+            self.assertEqual(text.count("<circle"), len(front))
+            xml.dom.minidom.parseString(text)
+            code, _, err = predict(*words, "--search", "--svg", folder)
+            self.assertEqual(code, 1, err)
+        code, _, err = predict(*words, "--svg", picture)
+        self.assertEqual(code, 2)
+        self.assertIn("say nothing without --search", err)
 
     def test_a_search_says_what_it_left_out(self):
         lossless = {"identity", "expo", "zstd"}
