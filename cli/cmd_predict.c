@@ -37,7 +37,8 @@ static const struct argp_option options[] = {
     {"search", KEY_SEARCH, NULL, 0,
      "The best configuration for this global batch; what is named above is kept", 4},
     {"keep", KEY_KEEP, "N", 0, "Candidates that a search shows (10)", 4},
-    {"objective", KEY_OBJECTIVE, "time|cost", 0, "What the best has least of, per step (time)", 4},
+    {"objective", KEY_OBJECTIVE, "time|cost|energy", 0,
+     "What the best has least of, per step (time)", 4},
     {"allow", KEY_ALLOW, "LIST", 0,
      "What a search may propose, too: lossy (codecs), async (protocols)", 4},
     {"sensitivity", KEY_SENSITIVITY, NULL, 0,
@@ -63,6 +64,17 @@ static bool parse_allow(const char *text, shoal_predict_desc *desc)
     }
 }
 
+static bool parse_objective(const char *text, shoal_objective *out)
+{
+    static const char *const names[] = {"time", "cost", "energy"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (shoal_objective)i;
+            return true;
+        }
+    return false;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     predict_args *args = state->input;
@@ -85,10 +97,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_OBJECTIVE:
         args->ranked = true;
-        args->desc.objective = strcmp(text, "cost") == 0 ? SHOAL_OBJECTIVE_COST
-                                                         : SHOAL_OBJECTIVE_TIME;
-        if (args->desc.objective == SHOAL_OBJECTIVE_TIME && strcmp(text, "time") != 0)
-            cli_refuse(state, "--objective %s: wanted time or cost", text);
+        if (!parse_objective(text, &args->desc.objective))
+            cli_refuse(state, "--objective %s: wanted time, cost or energy", text);
         return 0;
     case KEY_KEEP:
         args->kept = true;
@@ -152,6 +162,10 @@ static void print_text(const predict_args *args, const shoal_prediction *p)
         if (lines[i].seconds > 0)
             printf("  %-18s %9.3f ms  %5.1f %%\n", lines[i].text, 1e3 * lines[i].seconds,
                    100 * lines[i].seconds / p->iteration_s);
+    if (p->price > 0)
+        printf("  costs %.4g a step\n", predict_cost(p));
+    if (p->watts > 0)
+        printf("  takes %.4g kJ a step\n", p->watts * p->iteration_s / 1e3);
     if (p->data * p->context > 1)
         printf("  hidden: %.3f ms of the gradients' exchange; codec %.3f ms; %.4g MB sent per "
                "worker\n",
@@ -205,6 +219,8 @@ static json_t *prediction_of(const shoal_prediction *p)
     answer_set_number(answer, "samples_per_s", p->samples_per_s);
     if (p->price > 0)
         answer_set_number(answer, "cost", predict_cost(p));
+    if (p->watts > 0)
+        answer_set_number(answer, "joules", p->watts * p->iteration_s);
     for (int i = 0; i < LINES; i++)
         answer_set_number(answer, lines[i].key, lines[i].seconds);
     answer_set_number(answer, "hidden_s", p->hidden_s);

@@ -27,8 +27,9 @@ typedef enum shoal_recompute {
 } shoal_recompute;
 
 typedef enum shoal_objective {
-    SHOAL_OBJECTIVE_TIME, /* the fastest step */
-    SHOAL_OBJECTIVE_COST  /* the cheapest one: prices of its workers' accelerators x time */
+    SHOAL_OBJECTIVE_TIME,  /* the fastest step */
+    SHOAL_OBJECTIVE_COST,  /* the cheapest one: prices of its workers' accelerators x time */
+    SHOAL_OBJECTIVE_ENERGY /* the one that takes least energy: their watts x time */
 } shoal_objective;
 
 /** What lies in the memory of the host meanwhile; may be added. */
@@ -120,6 +121,7 @@ typedef struct shoal_prediction {
     double capacity_bytes; /* of the accelerator; infinity: not said */
     double params;         /* of the model */
     double price;          /* of all workers' accelerators for an hour; 0: not said */
+    double watts;          /* of all of them; 0: not said */
     uint32_t workers, data, tensor, pipeline, context;
     char bottleneck[160]; /* in words */
 } shoal_prediction;

@@ -101,6 +101,7 @@ SHOAL_RECOMPUTE_SELECTIVE = 1
 SHOAL_RECOMPUTE_FULL = 2
 SHOAL_OBJECTIVE_TIME = 0
 SHOAL_OBJECTIVE_COST = 1
+SHOAL_OBJECTIVE_ENERGY = 2
 SHOAL_OFFLOAD_STATE = 1
 SHOAL_OFFLOAD_ACTIVATIONS = 2
 SHOAL_NETWORK_PERF = 0
@@ -864,6 +865,7 @@ class shoal_prediction(C.Structure):
         ("capacity_bytes", C.c_double),
         ("params", C.c_double),
         ("price", C.c_double),
+        ("watts", C.c_double),
         ("workers", C.c_uint32),
         ("data", C.c_uint32),
         ("tensor", C.c_uint32),

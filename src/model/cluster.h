@@ -46,6 +46,7 @@ typedef struct shoali_accelerator {
     double memory_bytes;        /* capacity; infinity: not said */
     double memory_bytes_per_s;  /* infinity: not said */
     double host_bytes_per_s;    /* to the memory of its host, each way; 0: not said */
+    double watts;               /* of one at work, its part of the host included; 0: not said */
     double price;               /* of one for an hour, in any currency; 0: not said */
     bool additive;              /* an operation takes flops + memory time, not the larger of both */
     double spread;              /* relative standard deviation of its calibration; 0: data sheet */

@@ -180,7 +180,7 @@ static shoal_status read_efficiency(shoal_arena *arena, const json_t *object,
 static shoal_status read_accelerator(shoal_arena *arena, const json_t *object,
                                      shoali_accelerator *out)
 {
-    SHOALI_TRY(only_keys(object, "name|flops|vector_flops|memory|memory_rate|host_rate|price|"
+    SHOALI_TRY(only_keys(object, "name|flops|vector_flops|memory|memory_rate|host_rate|watts|price|"
                                  "processing|spread|efficiency"));
     SHOALI_TRY(text_of(arena, object, "name", SHOALI_CLUSTER_NAME_MAX, &out->name));
     SHOALI_TRY(real(object, "flops", 1, 1e21, NULL, &out->flops));
@@ -188,6 +188,7 @@ static shoal_status read_accelerator(shoal_arena *arena, const json_t *object,
     SHOALI_TRY(real(object, "memory", 1, 1e18, &endless, &out->memory_bytes));
     SHOALI_TRY(rate(object, "memory_rate", &endless, &out->memory_bytes_per_s));
     SHOALI_TRY(rate(object, "host_rate", &zero, &out->host_bytes_per_s));
+    SHOALI_TRY(real(object, "watts", 0, 1e9, &zero, &out->watts));
     SHOALI_TRY(real(object, "price", 0, 1e12, &zero, &out->price));
     SHOALI_TRY(real(object, "spread", 0, 1, &zero, &out->spread));
     const char *processing;

@@ -56,6 +56,7 @@ static void put_accelerator(FILE *file, const shoali_accelerator *a)
     put_real(file, "memory", a->memory_bytes, INFINITY);
     put_rate(file, "memory_rate", a->memory_bytes_per_s, INFINITY);
     put_rate(file, "host_rate", a->host_bytes_per_s, 0);
+    put_real(file, "watts", a->watts, 0);
     put_real(file, "price", a->price, 0);
     put_real(file, "spread", a->spread, 0);
     if (a->additive)

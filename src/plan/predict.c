@@ -174,18 +174,19 @@ static void close_causes(shoal_prediction *p)
     c->memory *= factor;
 }
 
-/* 0 if one of the workers' accelerators has no price. */
-static double price_of(const shoali_question *q)
+/* Sums over the workers' accelerators; 0 if one of them does not say. */
+static double sum_of_workers(const shoali_question *q, bool watts)
 {
     double sum = 0;
     uint32_t left = q->desc.workers;
     for (uint32_t i = 0; left > 0; i++) {
         const shoali_host *host = &q->cluster->hosts[i];
         uint32_t used = host->workers < left ? host->workers : left;
-        double price = q->cluster->accelerators[host->accelerator].price;
-        if (price == 0)
+        const shoali_accelerator *a = &q->cluster->accelerators[host->accelerator];
+        const double one = watts ? a->watts : a->price;
+        if (one == 0)
             return 0;
-        sum += used * price;
+        sum += used * one;
         left -= used;
     }
     return sum;
@@ -224,7 +225,8 @@ static shoal_status answer(shoali_work *w, shoal_prediction *out)
     out->tensor = q->desc.tensor;
     out->pipeline = q->desc.pipeline;
     out->context = q->desc.context;
-    out->price = price_of(q);
+    out->price = sum_of_workers(q, false);
+    out->watts = sum_of_workers(q, true);
     fill_words(out);
     return SHOAL_OK;
 }

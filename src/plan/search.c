@@ -31,7 +31,14 @@ struct shoal_search {
 static double score(const shoal_candidate *c)
 {
     const shoal_prediction *p = &c->prediction;
-    return p->samples_per_s / (c->desc.objective == SHOAL_OBJECTIVE_COST ? p->price : 1);
+    switch (c->desc.objective) {
+    case SHOAL_OBJECTIVE_COST:
+        return p->samples_per_s / p->price;
+    case SHOAL_OBJECTIVE_ENERGY:
+        return p->samples_per_s / p->watts;
+    default:
+        return p->samples_per_s;
+    }
 }
 
 /* As far apart as what is said to be as good: 0.05 %. */
@@ -341,7 +348,10 @@ static void explain(const shoal_prediction *best, shoal_candidate *c)
         if (parts[i].more > parts[most].more)
             most = i;
     double slower = 100 * (best->samples_per_s / p->samples_per_s - 1);
-    if (c->desc.objective == SHOAL_OBJECTIVE_COST)
+    if (c->desc.objective == SHOAL_OBJECTIVE_ENERGY)
+        snprintf(c->why, sizeof c->why, "%.1f %% more energy",
+                 100 * (best->samples_per_s / best->watts * p->watts / p->samples_per_s - 1));
+    else if (c->desc.objective == SHOAL_OBJECTIVE_COST)
         snprintf(c->why, sizeof c->why, "%.1f %% dearer",
                  100 * (best->samples_per_s / best->price * p->price / p->samples_per_s - 1));
     else if (slower < 0.05)
@@ -363,6 +373,23 @@ static shoal_status finish(shoal_search *s, shoal_candidate *list, uint32_t coun
     return SHOAL_OK;
 }
 
+static shoal_status check_objective(const shoal_search *s, const shoal_predict_desc *desc)
+{
+    for (uint32_t i = 0; i < s->base.cluster->accelerator_count; i++) {
+        const shoali_accelerator *a = &s->base.cluster->accelerators[i];
+        if (desc->objective == SHOAL_OBJECTIVE_COST && a->price == 0)
+            return shoali_fail(SHOAL_EINVAL,
+                               "objective cost needs a price of accelerator %s in cluster %s, per "
+                               "hour",
+                               a->name, desc->cluster);
+        if (desc->objective == SHOAL_OBJECTIVE_ENERGY && a->watts == 0)
+            return shoali_fail(SHOAL_EINVAL,
+                               "objective energy needs the watts of accelerator %s in cluster %s",
+                               a->name, desc->cluster);
+    }
+    return SHOAL_OK;
+}
+
 static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
 {
     const shoali_scale none = SHOALI_SCALE_NONE;
@@ -375,13 +402,7 @@ static shoal_status run(shoal_search *s, const shoal_predict_desc *desc)
     SHOALI_TRY(shoali_question_open(&plain, &none, &s->base));
     SHOALI_TRY(shoali_question_remember(&s->base, s->arena));
     ranges r = {s->base.language, desc->recompute != SHOAL_RECOMPUTE_NONE, s->base.desc.workers};
-    if (desc->objective == SHOAL_OBJECTIVE_COST)
-        for (uint32_t i = 0; i < s->base.cluster->accelerator_count; i++)
-            if (s->base.cluster->accelerators[i].price == 0)
-                return shoali_fail(SHOAL_EINVAL,
-                                   "objective cost needs a price of accelerator %s in "
-                                   "cluster %s, per hour",
-                                   s->base.cluster->accelerators[i].name, desc->cluster);
+    SHOALI_TRY(check_objective(s, desc));
     uint64_t group = (uint64_t)(desc->tensor > 0 ? desc->tensor : 1) *
                      (desc->pipeline > 0 ? desc->pipeline : 1) * context_of(desc);
     s->global_batch = (uint64_t)s->base.desc.batch * s->base.desc.workers / group;

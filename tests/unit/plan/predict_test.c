@@ -482,9 +482,10 @@ static void write_priced(const char *path)
     assert_non_null(file);
     fputs(
         "{\"name\": \"p\", \"accelerators\": [{\"name\": \"a\", \"flops\": 1e14, \"memory\": 4e10, "
-        "\"price\": 2}, {\"name\": \"b\", \"flops\": 1e14, \"memory\": 4e10, \"price\": 9}], "
-        "\"hosts\": [{\"count\": 2, \"workers\": 4, \"nic\": \"10gbit\"}, "
-        "{\"count\": 2, \"workers\": 4, \"nic\": \"10gbit\", \"accelerator\": \"b\"}]}",
+        "\"price\": 2, \"watts\": 400}, {\"name\": \"b\", \"flops\": 1e14, \"memory\": 4e10, "
+        "\"price\": 9, \"watts\": 100}], \"hosts\": [{\"count\": 2, \"workers\": 4, \"nic\": "
+        "\"10gbit\"}, {\"count\": 2, \"workers\": 4, \"nic\": \"10gbit\", \"accelerator\": "
+        "\"b\"}]}",
         file);
     fclose(file);
 }
@@ -502,18 +503,22 @@ static void searches_weigh_cost(void **state)
     shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
     d.model = "lenet";
     d.cluster = path;
-    shoal_search *all, *cheap;
+    shoal_search *all, *cheap, *sparing;
     const shoal_candidate *c, *f;
     assert_ok(shoal_predict_search(&d, 100, &all));
     d.objective = SHOAL_OBJECTIVE_COST;
     assert_ok(shoal_predict_search(&d, 3, &cheap));
-    double least = INFINITY, before = 0;
+    d.objective = SHOAL_OBJECTIVE_ENERGY;
+    assert_ok(shoal_predict_search(&d, 3, &sparing));
+    double least = INFINITY, joules = INFINITY, before = 0;
     for (uint32_t i = 0; (c = shoal_search_at(all, i)) != NULL; i++) {
         const shoal_prediction *p = &c->prediction;
         bool met = false;
         uint32_t first = p->workers < 8 ? p->workers : 8;
         near(p->price, 2.0 * first + 9.0 * (p->workers - first), 1e-12);
+        near(p->watts, 400.0 * first + 100.0 * (p->workers - first), 1e-12);
         least = fmin(least, p->price * p->iteration_s);
+        joules = fmin(joules, p->watts * p->iteration_s);
         for (uint32_t k = 0; (f = shoal_search_front(all, k)) != NULL; k++)
             met = met || (f->prediction.iteration_s <= 1.011 * p->iteration_s &&
                           f->prediction.price * f->prediction.iteration_s <=
@@ -528,10 +533,16 @@ static void searches_weigh_cost(void **state)
     const shoal_prediction *best = &shoal_search_at(cheap, 0)->prediction;
     assert_true(best->price * best->iteration_s <= least * (1 + 1e-3));
     assert_true(best->workers <= 8);
+    best = &shoal_search_at(sparing, 0)->prediction;
+    assert_true(best->watts * best->iteration_s <= joules * (1 + 1e-3));
     shoal_search_destroy(all);
     shoal_search_destroy(cheap);
+    shoal_search_destroy(sparing);
     unlink(path);
     d.cluster = LAB;
+    assert_status(shoal_predict_search(&d, 3, &cheap), SHOAL_EINVAL);
+    assert_error_has("energy needs the watts");
+    d.objective = SHOAL_OBJECTIVE_COST;
     assert_status(shoal_predict_search(&d, 3, &cheap), SHOAL_EINVAL);
     assert_error_has("objective cost needs a price");
 }
