@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store of rank 0. One thread, one poll loop, a bounded number of callers:
  *
- *   COLLECT  callers prove the token and bring records; all hear who is missing
+ *   COLLECT  callers prove the token and bring records; all hear who is missing, the more of them
+ *            the less often
  *   HAND OUT everyone is there: each caller gets the table, record by record
  *            (a caller lost here: back to COLLECT)
  *   over     all tables are gone, or the deadline, or two ranks disagree: all callers hear the same
@@ -22,17 +23,20 @@
 #include "meet/visitors.h"
 
 enum {
+    PROMPT_MOST = 32, /* ranks: of more, on one machine, each may wait a second for its turn */
     RECORD_US = 10 * 1000 * 1000,  /* how long one that has proved itself may take to join */
     FAREWELL_US = 2 * 1000 * 1000, /* how long a last text may take to leave */
-    POLL_MS = 100
+    POLL_MS = 100,
+    NEWS_US = 2 * 1000 /* per rank of the job, between two texts to one caller */
 };
 
 typedef struct visitor {
     shoali_visitor base; /* known: it has joined */
     bool farewell;
-    uint32_t rank;   /* once joined */
-    uint32_t handed; /* records queued so far */
-    uint32_t told;   /* generation of the waiting text that it has heard */
+    uint32_t rank;    /* once joined */
+    uint32_t handed;  /* records queued so far */
+    uint32_t told;    /* generation of the waiting text that it has heard */
+    uint64_t told_us; /* when */
 } visitor;
 
 typedef struct store {
@@ -143,7 +147,7 @@ static shoal_status hear(store *s, visitor *v, bool *fatal_out)
 }
 
 /* Queue what this caller should hear next. */
-static void talk(store *s, visitor *v)
+static void talk(store *s, visitor *v, uint64_t now_us)
 {
     if (!v->base.known || !shoali_meet_stream_idle(&v->base.stream))
         return;
@@ -153,11 +157,11 @@ static void talk(store *s, visitor *v)
             shoali_meet_stream_put(&v->base.stream, SHOALI_MESSAGE_record, body,
                                    shoali_record_encode(&s->records[v->handed], body)))
             v->handed++;
-    } else if (v->told != s->generation) {
+    } else if (v->told != s->generation && now_us >= v->told_us + (uint64_t)NEWS_US * s->size) {
         char text[SHOALI_ABORT_TEXT_BYTES] = "";
         shoali_meet_missing(s->in, s->size, text, sizeof text);
         if (shoali_meet_stream_put(&v->base.stream, SHOALI_MESSAGE_waiting, text, strlen(text)))
-            v->told = s->generation;
+            v->told = s->generation, v->told_us = now_us;
     }
 }
 
@@ -172,13 +176,14 @@ static shoal_status serve_visitor(store *s, visitor *v, short events, uint64_t n
             return status;
     }
     do {
-        talk(s, v);
+        talk(s, v, now_us);
         SHOALI_TRY(shoali_meet_stream_write(&v->base.stream));
     } while (s->present == s->size && v->base.known && v->handed < s->size &&
              shoali_meet_stream_idle(&v->base.stream));
     if (v->base.known && v->handed == s->size && shoali_meet_stream_idle(&v->base.stream))
         return SHOAL_OK;
-    SHOALI_TRY(shoali_visitor_in_time(&v->base, now_us));
+    if (s->size <= PROMPT_MOST)
+        SHOALI_TRY(shoali_visitor_in_time(&v->base, now_us));
     if (!v->base.known && now_us - v->base.since_us > RECORD_US)
         return shoali_fail(SHOAL_ETIMEDOUT, "it said nothing of use for %d s", RECORD_US / 1000000);
     return SHOAL_PENDING;

@@ -262,10 +262,22 @@ static shoal_status shm_control(void *state, uint32_t peer, uint16_t kind, const
 
 /* ---------------------------------------------------------------- progress */
 
+static bool is_joining(const shoali_shm *shm)
+{
+    for (uint32_t peer = 0; peer < shm->args.size; peer++)
+        if (shm->peers[peer].state == SHOALI_SHM_JOINING)
+            return true;
+    return false;
+}
+
 static void link_timer(shoali_shm_link *link)
 {
-    if (link->state == SHOALI_SHM_LINK_WAITING)
+    if (link->state == SHOALI_SHM_LINK_WAITING) {
         shoali_shm_link_dial(link);
+        return;
+    }
+    if (!link->dialled && is_joining(link->shm)) /* as for tcp */
+        link->wake_us = link->shm->now_us + SHOALI_SHM_OPENING_US;
     else
         shoali_shm_link_failed(link, SHOAL_ETIMEDOUT, "it does not answer");
 }
@@ -341,11 +353,11 @@ static void shm_progress(void *state, uint64_t now_us)
     struct epoll_event events[EVENTS_PER_TURN];
     shm->now_us = now_us;
     shoali_bell_wake(&shm->bell);
-    if (shm->wake_us <= now_us)
-        timers(shm);
     int count = epoll_wait(shm->epoll, events, EVENTS_PER_TURN, 0);
     for (int i = 0; i < count; i++)
         handle(shm, events[i].data.ptr);
+    if (shm->wake_us <= now_us && count < EVENTS_PER_TURN) /* as for tcp: first what has come */
+        timers(shm);
     shm->more = false;
     for (uint32_t peer = 0; peer < shm->args.size; peer++)
         pump(shm, peer);

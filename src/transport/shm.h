@@ -17,7 +17,11 @@
 #include "transport/shm_ring.h"
 #include "wire/handshake.h"
 
-enum { SHOALI_SHM_BATCH = 16, SHOALI_SHM_TEXT_BYTES = 256 };
+enum {
+    SHOALI_SHM_BATCH = 16,
+    SHOALI_SHM_TEXT_BYTES = 256,
+    SHOALI_SHM_OPENING_US = 5000000 /* a stranger has this long to prove itself */
+};
 
 typedef struct shoali_shm_params {
     int64_t ring_bytes; /* per direction and peer */

@@ -18,7 +18,6 @@
 #include "wire/bytes.h"
 
 enum {
-    OPENING_US = 5000000, /* a stranger has this long to prove itself */
     RETRY_US = 20000,
     MIN_STRANGERS = 16,
     ACCEPTS_PER_TURN = 64,
@@ -438,7 +437,7 @@ void shoali_shm_accept_all(shoali_shm *shm)
             return;
         }
         link->socket = fd;
-        set_timer(link, shm->now_us + OPENING_US);
+        set_timer(link, shm->now_us + SHOALI_SHM_OPENING_US);
         if (!is_same_user(fd))
             shoali_shm_link_failed(link, SHOAL_EAUTH, "the caller is another user");
         else if (start_opening(link) != SHOAL_OK)

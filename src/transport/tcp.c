@@ -319,6 +319,26 @@ static void not_joined(shoali_tcp *tcp, uint32_t peer)
     shoali_peer_fail(tcp, peer, status, text);
 }
 
+static bool is_joining(const shoali_tcp *tcp)
+{
+    for (uint32_t peer = 0; peer < tcp->args.size; peer++)
+        if (tcp->peers[peer].state == SHOALI_PEER_JOINING)
+            return true;
+    return false;
+}
+
+/* A stranger's time is over. But while many ranks join on one busy machine, it may not have had its
+ * turn: it may stay, as long as there is room, until nobody is missing. */
+static void end_stranger(shoali_conn *conn)
+{
+    if (is_joining(conn->tcp)) {
+        shoali_conn_set_timer(conn, conn->tcp->now_us + SHOALI_TCP_OPENING_US);
+        return;
+    }
+    conn->tcp->refused++;
+    shoali_conn_kill(conn, SHOAL_ETIMEDOUT);
+}
+
 static void conn_timer(shoali_conn *conn)
 {
     switch (conn->state) {
@@ -329,12 +349,10 @@ static void conn_timer(shoali_conn *conn)
         shoali_conn_retry(conn, SHOAL_ETIMEDOUT, "no answer");
         return;
     case SHOALI_CONN_OPENING:
-        if (conn->dialled) {
+        if (conn->dialled)
             shoali_conn_retry(conn, SHOAL_ETIMEDOUT, "connected, but its process does not answer");
-        } else {
-            conn->tcp->refused++;
-            shoali_conn_kill(conn, SHOAL_ETIMEDOUT);
-        }
+        else
+            end_stranger(conn);
         return;
     default:
         conn->wake_us = UINT64_MAX;
@@ -459,17 +477,30 @@ static void pump_unread(shoali_tcp *tcp)
         shoali_rx_pump(conn);
 }
 
+/* True: there may be more. */
+static bool handle_events(shoali_tcp *tcp)
+{
+    struct epoll_event events[EVENTS_PER_TURN];
+    const int count = epoll_wait(tcp->epoll, events, EVENTS_PER_TURN, 0);
+    for (int i = 0; i < count; i++)
+        handle(tcp, &events[i]);
+    shoali_conn_free_dead(tcp);
+    return count == EVENTS_PER_TURN;
+}
+
+/* On a busy machine this process may have slept beyond a deadline of its own, and what it waited
+ * for have come long ago: before a timer counts, all events are handled. */
 static void tcp_progress(void *state, uint64_t now_us)
 {
     shoali_tcp *tcp = state;
-    struct epoll_event events[EVENTS_PER_TURN];
+    const bool due = tcp->wake_us <= now_us;
+    const uint32_t turns = due ? tcp->args.size / EVENTS_PER_TURN + 1 : 0;
     tcp->now_us = now_us;
-    if (tcp->wake_us <= now_us)
-        timers(tcp, now_us);
     flush_dirty(tcp);
-    int count = epoll_wait(tcp->epoll, events, EVENTS_PER_TURN, 0);
-    for (int i = 0; i < count; i++)
-        handle(tcp, &events[i]);
+    for (uint32_t i = 0; handle_events(tcp) && i < turns; i++)
+        continue;
+    if (due)
+        timers(tcp, now_us);
     if (tcp->pump_again)
         pump_unread(tcp);
     flush_dirty(tcp);

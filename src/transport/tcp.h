@@ -28,8 +28,10 @@ enum {
     SHOALI_TCP_LISTENERS = SHOALI_ADDRESS_IPS,
     SHOALI_TCP_MAX_LANES = 16,
     SHOALI_TCP_TEXT_BYTES = 256,
-    SHOALI_TCP_BATCH = 16,        /* frames per callback */
-    SHOALI_TCP_GRACE_US = 300000, /* between the ends of connections that end for one reason */
+    SHOALI_TCP_BATCH = 16,           /* frames per callback */
+    SHOALI_TCP_GRACE_US = 300000,    /* between the ends of connections that end for one reason */
+    SHOALI_TCP_OPENING_US = 5000000, /* a stranger has this long to prove itself */
+    SHOALI_TCP_PROBED = 32,
     SHOALI_TCP_NOBODY = -1
 };
 
@@ -176,6 +178,8 @@ uint64_t shoali_tcp_silent_us(int fd);
 bool shoali_tcp_is_local(int fd);
 /** For a connection just made: no congestion control that paces when both ends are here. */
 void shoali_tcp_tune_local(int fd);
+/** In a job of more endpoints than SHOALI_TCP_PROBED: no probes, when both ends are here. */
+void shoali_tcp_probe_less(int fd);
 /** ETIMEDOUT when the error says that nothing comes through, else EPEER. */
 shoal_status shoali_tcp_status_of(int os_error);
 

@@ -16,7 +16,6 @@
 
 enum {
     CONNECT_US = 2000000,     /* one attempt at one address */
-    OPENING_US = 5000000,     /* a stranger has this long to prove itself */
     FIRST_BACKOFF_US = 10000, /* between attempts; doubles */
     LAST_BACKOFF_US = 500000,
     LISTEN_PAUSE_US = 100000, /* after accept() failed */
@@ -466,6 +465,8 @@ void shoali_conn_connected(shoali_conn *conn)
         return;
     }
     shoali_tcp_tune_local(conn->fd);
+    if (conn->tcp->args.size > SHOALI_TCP_PROBED)
+        shoali_tcp_probe_less(conn->fd);
     /* Its process may still be busy elsewhere while its kernel has accepted: no limit but the
      * last. */
     shoali_conn_set_timer(conn, conn->give_up_us);
@@ -519,8 +520,10 @@ void shoali_tcp_accept_all(shoali_tcp *tcp, int listener)
             return;
         }
         conn->fd = fd;
+        if (tcp->args.size > SHOALI_TCP_PROBED)
+            shoali_tcp_probe_less(fd);
         tcp->stranger_count++;
-        shoali_conn_set_timer(conn, tcp->now_us + OPENING_US);
+        shoali_conn_set_timer(conn, tcp->now_us + SHOALI_TCP_OPENING_US);
         if (start_opening(conn) != SHOAL_OK || shoali_conn_watch(conn, false) != SHOAL_OK)
             shoali_conn_kill(conn, SHOAL_ESYSTEM);
         else if (tcp->stranger_count > tcp->max_strangers)

@@ -130,6 +130,17 @@ void shoali_tcp_tune_local(int fd)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
+/* When a process of this host ends, the kernel closes its sockets, and when it stops, its
+ * heartbeats do. Between many, probes do harm: the queue behind loopback holds 1000 packets, those
+ * of 10,000 connections at once overrun it, and connections between the living are cut. */
+void shoali_tcp_probe_less(int fd)
+{
+    if (!shoali_tcp_is_local(fd))
+        return;
+    (void)set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 0);
+    (void)set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+}
+
 shoal_status shoali_tcp_status_of(int os_error)
 {
     switch (os_error) {

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +65,16 @@ static bool is_being_made(const char *name, const char *path)
     return name[0] == '.' && (stat(path, &about) != 0 || time(NULL) - about.st_mtime < MADE_IN_S);
 }
 
+/* The ranks of one job come at the same time: were each to call all others, N ranks would make N *
+ * N calls while they join. */
+static bool is_of_this_job(const shoali_watch *w, const char *file)
+{
+    shoali_watch_name name;
+    return shoali_watch_name_parse(file, &name) && name.number == w->desc.number;
+}
+
 /* Whoever was killed left its socket behind. */
-static void sweep(const char *folder)
+static void sweep(const shoali_watch *w, const char *folder)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     DIR *dir = opendir(folder);
@@ -76,8 +85,8 @@ static void sweep(const char *folder)
         int length = snprintf(at.sun_path, sizeof at.sun_path, "%s/%s", folder, e->d_name);
         bool fits = length > 0 && (size_t)length < sizeof at.sun_path;
         looked++;
-        if (fits && e->d_type == DT_SOCK && !is_being_made(e->d_name, at.sun_path) &&
-            nobody_listens(&at))
+        if (fits && e->d_type == DT_SOCK && !is_of_this_job(w, e->d_name) &&
+            !is_being_made(e->d_name, at.sun_path) && nobody_listens(&at))
             (void)unlink(at.sun_path);
     }
     closedir(dir);
@@ -120,7 +129,7 @@ void shoali_watch_serve_open(shoali_watch *w)
         shoali_log(INFO, "no status socket: %s is not a folder of this user alone", folder);
         return;
     }
-    sweep(folder);
+    sweep(w, folder);
     if (listen_at(w, folder)) {
         shoali_log(DEBUG, "status socket %s", w->path);
         return;
@@ -227,11 +236,18 @@ static bool go_on(const shoali_watch *w, shoali_watch_client *c)
     return false;
 }
 
+/* A call that finds nobody costs more than the rest of a round. */
+static bool is_called(const shoali_watch *w)
+{
+    struct pollfd calls = {.fd = w->listener, .events = POLLIN};
+    return poll(&calls, 1, 0) == 1;
+}
+
 void shoali_watch_serve(shoali_watch *w)
 {
     if (w == NULL || w->listener < 0)
         return;
-    for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++) {
+    for (int i = 0; i < SHOALI_WATCH_CLIENTS && is_called(w); i++) {
         int fd = accept4(w->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             break;
