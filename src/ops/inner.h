@@ -5,6 +5,10 @@
 
 #include "ops/ops.h"
 
+/* plan.c */
+/** The collective for a few floats: what counts is how many hops they make one after the other. */
+const char *shoali_op_few_hops(uint32_t members);
+
 /* run.c */
 void shoali_run_flow(shoal_op *op); /* whatever came before is over: start the flow */
 void shoali_run_end(shoal_op *op,

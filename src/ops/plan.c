@@ -122,16 +122,26 @@ static shoal_status check_bits(shoal_op_plan *plan)
     return SHOAL_OK;
 }
 
-/* A barrier has one element: by direct exchange all come together at its owner in two hops, and
- * leave nearly at once; around a ring they would in 2 (P - 1). */
-static const char *usual_collective(shoal_op_kind kind)
+/* By direct exchange all come together at an element's owner in two hops, and leave nearly at once;
+ * around a ring they would in 2 (P - 1). Among many members the owner would have a connection with
+ * everyone else for it: there it is 2 log2 P hops. */
+const char *shoali_op_few_hops(uint32_t members)
 {
-    return kind == SHOAL_BROADCAST ? "broadcast" : kind == SHOAL_BARRIER ? "direct" : "ring";
+    enum { DIRECT_MOST = 16 };
+    return members <= DIRECT_MOST ? "direct" : "halving_doubling";
+}
+
+static const char *usual_collective(const shoal_op_plan *plan, const shoal_op_desc *desc)
+{
+    const uint32_t members = desc->members != NULL ? desc->member_count : plan->ops->ranks;
+    return plan->kind == SHOAL_BROADCAST ? "broadcast"
+           : plan->kind == SHOAL_BARRIER ? shoali_op_few_hops(members)
+                                         : "ring";
 }
 
 static shoal_status open_collective(shoal_op_plan *plan, const shoal_op_desc *desc)
 {
-    const char *spec = desc->collective != NULL ? desc->collective : usual_collective(plan->kind);
+    const char *spec = desc->collective != NULL ? desc->collective : usual_collective(plan, desc);
     return shoali_collective_open(spec, &plan->collective);
 }
 

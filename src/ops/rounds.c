@@ -122,13 +122,6 @@ static shoal_status measure(void *arg)
     return SHOAL_OK;
 }
 
-/* A few floats: what counts is how many hops they make one after the other. */
-static const char *few_hops(const shoal_op *op)
-{
-    enum { DIRECT_MOST = 16 };
-    return op->plan->member_count <= DIRECT_MOST ? "direct" : "halving_doubling";
-}
-
 static void begin_measure(shoal_op *op)
 {
     const shoal_codec *codec = measuring_codec(op);
@@ -232,11 +225,12 @@ static void job_back(void *arg, shoal_status status)
         const shoal_codec *codec = measuring_codec(op);
         const bool rms = (codec->traits & SHOAL_CODEC_MEASURE_RMS) != 0;
         start_child(
-            op, &(child_desc){.round = SHOALI_MEASURE_ROUND,
-                              .reduce = rms ? SHOAL_SUM : SHOAL_MAX,
-                              .collective = rms ? "gather" : few_hops(op),
-                              .buf = op->rounds.shared,
-                              .count = (size_t)op->plan->tensor_count * codec->row->shared_count});
+            op,
+            &(child_desc){.round = SHOALI_MEASURE_ROUND,
+                          .reduce = rms ? SHOAL_SUM : SHOAL_MAX,
+                          .collective = rms ? "gather" : shoali_op_few_hops(op->plan->member_count),
+                          .buf = op->rounds.shared,
+                          .count = (size_t)op->plan->tensor_count * codec->row->shared_count});
     }
 }
 
