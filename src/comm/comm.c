@@ -120,7 +120,7 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
     if (status == SHOAL_OK)
         status = shoali_join(comm, desc, first ? NULL : in_out);
     if (status == SHOAL_OK) {
-        comm->joined = true;
+        shoali_view_begin(comm);
         shoali_serve_begin(comm);
         status = shoali_progress_start(comm);
     }

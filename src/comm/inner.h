@@ -83,8 +83,10 @@ struct shoal_comm {
 
     /* progress */
     shoali_ops ops;
-    uint64_t now_us, next_beat_us;
-    uint64_t beat_cpu_us;       /* of this thread's processor time, at the last beat */
+    uint64_t now_us, next_beat_us, beats;
+    bool tells_all;       /* a protocol that goes on without the lost has begun: member/beats.h */
+    bool look_for_missed; /* some peer's `missed` is new */
+    uint64_t beat_cpu_us; /* of this thread's processor time, at the last beat */
     _Atomic uint64_t paused_us; /* in pauses of SHOALI_PAUSE_US and more, since the beginning */
     char past_links[SHOALI_PAST_LINKS_BYTES]; /* lines: those that broke in earlier epochs */
     shoali_flights flights;

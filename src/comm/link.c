@@ -15,6 +15,8 @@
 #include "transport/iface.h"
 #include "wire/messages.h"
 
+enum { NEAR_MOST = 32 /* members that all share memory with each other */ };
+
 static const char near_name[] = "shm"; /* and the key of the control transport that refuses it */
 
 /* ------------------------------------------------------------------ events: data */
@@ -102,6 +104,7 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
         shoali_answer answer;
         shoali_heartbeat beat;
         shoali_reform reform;
+        shoali_missed missed;
     } m;
     bool good = true;
     switch (kind) {
@@ -128,6 +131,10 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
     case SHOALI_MESSAGE_reform:
         if ((good = shoali_reform_decode(bytes, len_bytes, &m.reform)))
             shoali_reform_on_message(comm, peer, &m.reform);
+        return good;
+    case SHOALI_MESSAGE_missed:
+        if ((good = shoali_missed_decode(bytes, len_bytes, &m.missed)))
+            shoali_view_missed(comm, &m.missed);
         return good;
     case SHOALI_MESSAGE_protocol:
         shoali_listen_message(comm, peer, bytes, len_bytes);
@@ -330,13 +337,23 @@ shoal_status shoali_links_check(const shoal_comm_desc *desc)
     return status;
 }
 
+/* Where many ranks share a host, each would map two rings with each: only those between which the
+ * schedules of many ranks move data (at distances that are powers of two) do. The others' data goes
+ * by the control transport. */
+static bool is_near_enough(const shoal_comm *comm, uint32_t endpoint)
+{
+    const uint32_t forth = comm->me > endpoint ? comm->me - endpoint : endpoint - comm->me;
+    const uint32_t back = comm->size - forth;
+    return comm->size <= NEAR_MOST || (forth & (forth - 1)) == 0 || (back & (back - 1)) == 0;
+}
+
 shoal_status shoali_links_add(shoal_comm *comm, uint32_t endpoint, const char *address,
                               const char *near_address)
 {
     shoali_peer *peer = &comm->peers[endpoint];
     peer->data = &comm->control;
     SHOALI_TRY(comm->control.row->add_peer(comm->control.state, endpoint, address));
-    if (!comm->near.open || near_address[0] == '\0')
+    if (!comm->near.open || near_address[0] == '\0' || !is_near_enough(comm, endpoint))
         return SHOAL_OK;
     shoal_status status = comm->near.row->add_peer(comm->near.state, endpoint, near_address);
     if (status == SHOAL_OK)

@@ -64,6 +64,7 @@ static void attach(void *arg)
         return;
     }
     comm->listening = true;
+    comm->tells_all = comm->tells_all || c->listener->goes_on;
     comm->listener = *c->listener;
     for (const early_message *m = comm->early; m != NULL; m = m->next)
         shoali_listen_message(comm, m->endpoint, m->bytes, m->len_bytes);

@@ -10,6 +10,7 @@
 #include "meet/door.h"
 #include "meet/meet.h"
 #include "wire/control.h"
+#include "wire/member.h"
 
 enum { SHOALI_LOST_TEXT_BYTES = 400 };
 
@@ -41,6 +42,7 @@ typedef struct shoali_peer {
     char gone_text[SHOALI_LOST_TEXT_BYTES];
     bool settled; /* LEFT: its operations have ended */
     uint64_t left_us, heard_us;
+    bool missed;            /* a watcher of it says so, and it has not been heard since */
     shoali_heartbeat doing; /* what it said last, and when */
     uint64_t doing_us;
     uint32_t flights; /* in the transport's hands */
@@ -53,6 +55,10 @@ void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, con
 /** One of several links to it is not used any more. lost: what was on its way there may be. */
 void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const char *text);
 void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat);
+/** Another endpoint misses one that it watches. */
+void shoali_view_missed(shoal_comm *comm, const shoali_missed *missed);
+/** The join is over: from here on silence counts. */
+void shoali_view_begin(shoal_comm *comm);
 void shoali_view_timers(shoal_comm *comm);
 /** Look whether the process behind an endpoint has certainly ended, for peer->ended. */
 void shoali_view_look(shoal_comm *comm, uint32_t endpoint);

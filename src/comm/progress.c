@@ -8,6 +8,7 @@
  *
  * Nothing here blocks but epoll, and nothing that is called runs longer than a few milliseconds. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -18,7 +19,12 @@
 #include "base/thread.h"
 #include "comm/inner.h"
 
-enum { MAX_SLEEP_US = 1000 * 1000, LOOK_US = 10 * 1000 };
+enum {
+    MAX_SLEEP_US = 1000 * 1000,
+    LOOK_US = 10 * 1000,
+    GATHER_MS = 25, /* below SHOALI_LATE_US */
+    FEW = 16        /* members, whose beats are not worth it */
+};
 
 static void wake(shoal_comm *comm)
 {
@@ -165,12 +171,31 @@ static void take_event(shoal_comm *comm, int fd)
         comm->watched = true;
 }
 
+/* A rank without operations has nothing to hear that is urgent: what others say of an operation
+ * counts once it is entered here, and entering wakes this thread. Among many ranks the beats of all
+ * would wake it for each. */
+static bool may_gather(const shoal_comm *comm)
+{
+    return comm->size > FEW && comm->joined && comm->ops.open == NULL && !comm->listening &&
+           comm->door == NULL && comm->service == NULL;
+}
+
+/* Something has come: wait a little for more, unless a task comes. */
+static void gather(const shoal_comm *comm, uint64_t until_us)
+{
+    struct pollfd task = {.fd = comm->event_fd, .events = POLLIN};
+    const uint64_t now_us = shoali_now_us();
+    const uint64_t left_ms = until_us > now_us ? (until_us - now_us) / 1000 : 0;
+    (void)poll(&task, 1, left_ms < GATHER_MS ? (int)left_ms : GATHER_MS);
+}
+
 /* Sleep until a descriptor speaks, a task comes or until_us; returns how long it meant to sleep.
  * Whoever posts a task after asleep is set writes to the wake-up descriptor; whoever posted before
  * is seen by has_tasks. */
 static uint64_t sleep_until(shoal_comm *comm, uint64_t until_us)
 {
     struct epoll_event events[4];
+    const bool gathers = may_gather(comm);
     uint64_t now_us = shoali_now_us();
     if (until_us <= now_us)
         return 0;
@@ -179,6 +204,8 @@ static uint64_t sleep_until(shoal_comm *comm, uint64_t until_us)
     if (!has_tasks(comm)) {
         pthread_mutex_unlock(&comm->run_lock);
         int got = epoll_wait(comm->epoll_fd, events, 4, (int)wait_ms);
+        if (got > 0 && gathers)
+            gather(comm, until_us);
         pthread_mutex_lock(&comm->run_lock);
         for (int i = 0; i < got; i++)
             take_event(comm, events[i].data.fd);

@@ -10,6 +10,7 @@
  * while their last word is fresh (member/life.h).
  * Heartbeats say what the sender does, so that an error can tell what a lost peer was last
  * doing. */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,19 +19,28 @@
 #include "base/log.h"
 #include "comm/inner.h"
 #include "comm/proof.h"
+#include "member/beats.h"
 #include "member/quorum.h"
+#include "wire/member.h"
 #include "wire/messages.h"
 
-enum { BEATS_PER_TIMEOUT = 10, RELAY_PART = 4 };
+enum { RELAY_PART = 4 };
 
 static uint32_t state_of(const shoali_peer *peer)
 {
     return atomic_load_explicit(&peer->state, memory_order_relaxed);
 }
 
+/* Where the members may change, a beat is a word (member/life.h). */
+static bool tells_all(const shoal_comm *comm)
+{
+    return comm->door != NULL || comm->tells_all;
+}
+
 void shoali_view_heard(shoal_comm *comm, uint32_t endpoint)
 {
     comm->peers[endpoint].heard_us = comm->now_us;
+    comm->peers[endpoint].missed = false;
 }
 
 void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat)
@@ -132,7 +142,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
-    if (comm->now_us < comm->outdated_us) {
+    if (comm->joined && comm->now_us < comm->outdated_us) {
         comm->expelled = true;
         peer->lost_status = SHOAL_EEPOCH;
         snprintf(peer->lost_text, sizeof peer->lost_text,
@@ -311,14 +321,63 @@ static void settle_left(shoal_comm *comm, uint32_t endpoint)
     peer->settled = true;
 }
 
+/* For how long a peer may be silent (member/beats.h). */
+static uint64_t patience_us(const shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_peer *peer = &comm->peers[endpoint];
+    const uint64_t limit_us = (uint64_t)comm->peer_timeout_us;
+    uint64_t more_us = 0;
+    if (!tells_all(comm) && !peer->missed && !shoali_beats_watches(comm->me, endpoint, comm->size))
+        more_us = shoali_beats_turn_us(comm->size, limit_us) - limit_us / SHOALI_BEATS_PER_TIMEOUT;
+    /* Whose relay is silent is so through no fault of its own: the relay is named first. */
+    return limit_us + more_us + (peer->via != SHOALI_NONE ? limit_us / RELAY_PART : 0);
+}
+
+/* The others hear this peer more rarely: they shall have another look at what they have heard. */
+static void say_missed(shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_missed missed = {endpoint};
+    uint8_t body[SHOALI_MISSED_BYTES];
+    if (!shoali_beats_watches(comm->me, endpoint, comm->size))
+        return;
+    (void)shoali_missed_encode(&missed, body);
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (i != comm->me && i != endpoint && comm->peers[i].up &&
+            state_of(&comm->peers[i]) == SHOALI_PEER_HERE &&
+            !shoali_beats_watches(i, endpoint, comm->size))
+            shoali_control(comm, i, SHOALI_MESSAGE_missed, body, sizeof body);
+}
+
+void shoali_view_missed(shoal_comm *comm, const shoali_missed *missed)
+{
+    if (missed->endpoint < comm->size && missed->endpoint != comm->me)
+        comm->peers[missed->endpoint].missed = comm->look_for_missed = true;
+}
+
+static bool is_silent(const shoal_comm *comm, uint32_t endpoint)
+{
+    return comm->joined && comm->peers[endpoint].up &&
+           state_of(&comm->peers[endpoint]) == SHOALI_PEER_HERE &&
+           shoali_since(comm, comm->peers[endpoint].heard_us) > patience_us(comm, endpoint);
+}
+
+/* On a machine that is busy this thread may have come too late to read what has long arrived, and
+ * one round reads a part of the connections: before anyone is blamed, all is read. */
+static void read_all(shoal_comm *comm)
+{
+    struct pollfd more = {.fd = comm->control.row->fd(comm->control.state), .events = POLLIN};
+    for (uint32_t i = 0; i < comm->size && poll(&more, 1, 0) == 1; i++)
+        comm->control.row->progress(comm->control.state, comm->now_us);
+}
+
 static void check_silence(shoal_comm *comm, uint32_t endpoint)
 {
     const shoali_peer *peer = &comm->peers[endpoint];
-    uint64_t silent_us = comm->now_us > peer->heard_us ? comm->now_us - peer->heard_us : 0;
-    /* Whose relay is silent is so through no fault of its own: the relay is named first. */
-    uint64_t limit_us = (uint64_t)comm->peer_timeout_us;
-    if (silent_us <= limit_us + (peer->via != SHOALI_NONE ? limit_us / RELAY_PART : 0))
+    if (is_silent(comm, endpoint))
+        read_all(comm);
+    if (!is_silent(comm, endpoint))
         return;
+    const uint64_t silent_us = shoali_since(comm, peer->heard_us);
     char text[80 + SHOALI_LINKS_TEXT_BYTES], by[40] = "", links[SHOALI_LINKS_TEXT_BYTES] = "";
     if (peer->via != SHOALI_NONE)
         snprintf(by, sizeof by, ", by way of rank %u", peer->via);
@@ -326,7 +385,25 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
         comm->control.row->links(comm->control.state, endpoint, links);
     snprintf(text, sizeof text, "silent for %.1f s%s%s%s", (double)silent_us * 1e-6, by,
              links[0] != '\0' ? ": " : "", links);
+    say_missed(comm, endpoint);
     shoali_view_gone(comm, endpoint, SHOAL_EPEER, text);
+}
+
+static void look_for_missed(shoal_comm *comm)
+{
+    comm->look_for_missed = false;
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (comm->peers[i].missed)
+            check_silence(comm, i);
+}
+
+/* from: the number of the last beat. Those that this thread came too late for are made up for. */
+static bool is_to_be_told(const shoal_comm *comm, uint32_t endpoint, uint64_t from)
+{
+    const uint64_t heard_us = comm->peers[endpoint].heard_us;
+    if (tells_all(comm))
+        return shoali_life_speaks(shoali_since(comm, heard_us), (uint64_t)comm->peer_timeout_us);
+    return shoali_beats_due(comm->me, endpoint, comm->size, from, comm->beats);
 }
 
 static void beat(shoal_comm *comm)
@@ -338,12 +415,13 @@ static void beat(shoal_comm *comm)
              comm->ops.open != NULL ? comm->ops.open->name : comm->ops.last_name);
     if (comm->ops.open != NULL)
         now.for_us = shoali_since(comm, comm->ops.open->started_us);
+    const uint64_t from = comm->beats;
+    comm->beats = comm->now_us / ((uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT);
     shoali_watch_say(comm->watch, &now);
     for (uint32_t i = 0; i < comm->size; i++) {
         if (i == comm->me || !comm->peers[i].up || state_of(&comm->peers[i]) != SHOALI_PEER_HERE)
             continue;
-        if (!shoali_life_speaks(shoali_since(comm, comm->peers[i].heard_us),
-                                (uint64_t)comm->peer_timeout_us))
+        if (!is_to_be_told(comm, i, from))
             continue;
         if (!comm->leaving)
             comm->peers[i].said_us = comm->now_us;
@@ -353,10 +431,21 @@ static void beat(shoal_comm *comm)
     }
 }
 
+/* While ranks join, they are as busy with each other as they will ever be: who hears nothing of a
+ * connected one for a while waits for the end of the join, which has a deadline of its own. */
+void shoali_view_begin(shoal_comm *comm)
+{
+    comm->joined = true;
+    comm->now_us = shoali_now_us();
+    for (uint32_t i = 0; i < comm->size; i++)
+        comm->peers[i].heard_us = comm->now_us;
+}
+
 void shoali_view_timers(shoal_comm *comm)
 {
     if (comm->now_us >= comm->next_beat_us) {
-        comm->next_beat_us = comm->now_us + (uint64_t)comm->peer_timeout_us / BEATS_PER_TIMEOUT;
+        comm->next_beat_us = comm->now_us +
+                             (uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT;
         comm->beat_cpu_us = shoali_thread_cpu_ns() / 1000;
         if (comm->watch != NULL) {
             beat(comm);
@@ -373,6 +462,8 @@ void shoali_view_timers(shoal_comm *comm)
         }
         check_quorum(comm);
     }
+    if (comm->look_for_missed)
+        look_for_missed(comm);
     if (comm->peers_changed)
         act_on_gone(comm);
 }

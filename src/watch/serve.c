@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,18 +235,11 @@ static bool go_on(const shoali_watch *w, shoali_watch_client *c)
     return false;
 }
 
-/* A call that finds nobody costs more than the rest of a round. */
-static bool is_called(const shoali_watch *w)
-{
-    struct pollfd calls = {.fd = w->listener, .events = POLLIN};
-    return poll(&calls, 1, 0) == 1;
-}
-
 void shoali_watch_serve(shoali_watch *w)
 {
     if (w == NULL || w->listener < 0)
         return;
-    for (int i = 0; i < SHOALI_WATCH_CLIENTS && is_called(w); i++) {
+    for (int i = 0; i < SHOALI_WATCH_CLIENTS; i++) {
         int fd = accept4(w->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             break;

@@ -148,3 +148,17 @@ bool shoali_held_decode(const uint8_t *bytes, size_t len_bytes, shoali_held *mes
         good = get_door(bytes + 8 + (size_t)i * SHOALI_DOOR_BYTES, message_out->doors[i]);
     return good;
 }
+
+size_t shoali_missed_encode(const shoali_missed *message, uint8_t out[SHOALI_MISSED_BYTES])
+{
+    shoali_put_u32(out, message->endpoint);
+    return SHOALI_MISSED_BYTES;
+}
+
+bool shoali_missed_decode(const uint8_t *bytes, size_t len_bytes, shoali_missed *message_out)
+{
+    if (len_bytes != SHOALI_MISSED_BYTES)
+        return false;
+    message_out->endpoint = shoali_get_u32(bytes);
+    return true;
+}

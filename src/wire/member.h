@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said about the membership of a job that may change: between members on the control
- * connections (reform), and at a member's door (come, admit, held; meet/door.h). Pure, as
- * control.h. */
+/* What is said about members: who is missed, between members on the control connections; and of a
+ * job whose members may change, there (reform) and at a member's door (come, admit, held;
+ * meet/door.h). Pure, as control.h. */
 #ifndef SHOALI_WIRE_MEMBER_H
 #define SHOALI_WIRE_MEMBER_H
 
@@ -74,6 +74,13 @@ typedef struct shoali_held {
 } shoali_held;
 enum { SHOALI_HELD_BYTES = 8 + SHOALI_HELD_DOORS * SHOALI_DOOR_BYTES };
 
+/** missed: the sender watches this endpoint (member/beats.h), and has heard nothing of it for the
+ * peer timeout. */
+typedef struct shoali_missed {
+    uint32_t endpoint;
+} shoali_missed;
+enum { SHOALI_MISSED_BYTES = 4 };
+
 size_t shoali_reform_encode(const shoali_reform *message, uint8_t out[SHOALI_REFORM_MESSAGE_BYTES]);
 bool shoali_reform_decode(const uint8_t *bytes, size_t len_bytes, shoali_reform *message_out);
 size_t shoali_come_encode(const shoali_come *message, uint8_t out[SHOALI_COME_BYTES]);
@@ -86,5 +93,7 @@ size_t shoali_admit_encode(const shoali_admit *message, uint8_t out[SHOALI_ADMIT
 bool shoali_admit_decode(const uint8_t *bytes, size_t len_bytes, shoali_admit *message_out);
 size_t shoali_held_encode(const shoali_held *message, uint8_t out[SHOALI_HELD_BYTES]);
 bool shoali_held_decode(const uint8_t *bytes, size_t len_bytes, shoali_held *message_out);
+size_t shoali_missed_encode(const shoali_missed *message, uint8_t out[SHOALI_MISSED_BYTES]);
+bool shoali_missed_decode(const uint8_t *bytes, size_t len_bytes, shoali_missed *message_out);
 
 #endif

@@ -34,14 +34,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                         \
     } while (0)
 
+static void missed(const uint8_t *data, size_t size)
+{
+    STABLE(shoali_missed, shoali_missed_decode, shoali_missed_encode, SHOALI_MISSED_BYTES);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    uint8_t which = data[0] % 15;
-    data++;
     size--;
-    switch (which) {
+    switch (*data++ % 16) {
     case 0:
         STABLE(shoali_ready, shoali_ready_decode, shoali_ready_encode, SHOALI_READY_BYTES);
         break;
@@ -87,6 +90,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 12:
         proposal(data, size);
+        break;
+    case 15:
+        missed(data, size);
         break;
     default:
         STABLE(shoali_record, shoali_record_decode, shoali_record_encode, SHOALI_RECORD_BYTES);

@@ -43,6 +43,11 @@ static void messages_return_as_they_went(void **state)
         length = shoali_held_encode(&held, bytes);
         assert_true(shoali_held_decode(bytes, length, &h) && h.count == 3);
         assert_string_equal(h.doors[2], held.doors[2]);
+        shoali_missed missed = {(uint32_t)shoali_rng_next(&rng)}, m;
+        length = shoali_missed_encode(&missed, bytes);
+        assert_true(shoali_missed_decode(bytes, length, &m) && m.endpoint == missed.endpoint);
+        assert_false(shoali_missed_decode(bytes, length - 1, &m));
+        assert_false(shoali_missed_decode(bytes, length + 1, &m));
     }
 }
 
