@@ -102,10 +102,9 @@ static bool is_due(const shoali_real_bucket *b)
 static void look(const shoal_sync *sync, shoali_real_bucket *b, const float *x)
 {
     memset(b->all, 0, sync->world.workers * sizeof *b->all);
-    b->all[sync->world.me] = (shoali_density){
-        .blocks = shoali_by_density_look(x, b->count, sync->ways.block),
-        .pieces = shoali_by_density_look(x, b->count, SHOALI_BY_DENSITY_PIECE),
-        .took_s = b->took_s};
+    shoali_density *own = &b->all[sync->world.me];
+    shoali_by_density_look(&sync->ways, x, b->count, own);
+    own->took_s = b->took_s;
 }
 
 shoal_status shoali_real_auto_before(shoali_real_op *op, const shoali_sync_op *from,
@@ -165,8 +164,8 @@ static void tell(const shoal_sync *sync, const shoali_real_bucket *b, bool news)
     "collective auto: %zu elements from %zu: blocks that are not zero %.3g %% at a rank, %.3g " \
     "%% at any: %s (%s); MB on the busiest link: dense %.3g, blocks %.3g, pieces %.3g",         \
         b->count, b->offset, 100 * s->own, 100 * s->together, sync->ways.name[s->way],          \
-        sync->ways.collective[s->way], 1e-6 * s->bytes[SHOALI_DENSE],                           \
-        1e-6 * s->bytes[SHOALI_BLOCKS], 1e-6 * s->bytes[SHOALI_PIECES]
+        sync->ways.collective[s->way], 1e-6 * s->bytes[SHOALI_DENSE], 1e-6 * s->bytes[s->best], \
+        1e-6 * s->bytes[SHOALI_PIECES]
     if (news)
         shoali_log(INFO, LINE);
     else
@@ -179,12 +178,13 @@ shoal_status shoali_real_auto_behind(shoali_real_op *op, const float *sum)
     const shoal_sync *sync = op->sync;
     shoali_real_bucket *b = op->bucket;
     const uint32_t before = b->state.way;
+    shoali_density together;
     b->operations++;
     b->took_s = 1e-6f * (float)(op->ended_us - op->started_us);
     if (!op->measures)
         return SHOAL_OK;
-    SHOALI_TRY(shoali_by_density_choose(&b->state, &sync->ways, b->count, b->all,
-                                        shoali_by_density_look(sum, b->count, sync->ways.block)));
+    shoali_by_density_look(&sync->ways, sum, b->count, &together);
+    SHOALI_TRY(shoali_by_density_choose(&b->state, &sync->ways, b->count, b->all, &together));
     tell(sync, b, !b->chosen || before != b->state.way);
     b->chosen = true;
     return SHOAL_OK;
