@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training run for TensorBoard: --tensorboard DIR, of shoal train and shoal sim. A folder per run; the worker of the lowest
- * rank that is there writes, each process into a file of its own. */
+/* A run for TensorBoard: --tensorboard DIR of shoal train and shoal sim. A folder per run; of a
+ * training the worker of the lowest rank that is there writes, each process into its own file. */
 #ifndef SHOAL_CLI_TRAIN_BOARD_H
 #define SHOAL_CLI_TRAIN_BOARD_H
 
