@@ -62,8 +62,9 @@ static shoal_status make_options(const shoal_sim *sim, const char *text, json_t 
 static shoal_status write_run_file(const shoali_sim_keep *keep, const char *text)
 {
     const shoal_sim *sim = keep->sim;
-    json_t *options = NULL, *model = json_object(), *data = json_object();
+    json_t *options = NULL;
     SHOALI_TRY(make_options(sim, text, &options));
+    json_t *model = json_object(), *data = json_object();
     put(model, "spec", json_string_value(json_object_get(options, "model")));
     json_object_set_new(model, "params", json_integer((json_int_t)sim->count));
     put(data, "path", json_string_value(json_object_get(options, "data")));
