@@ -294,7 +294,7 @@ class SimRun(unittest.TestCase):
 
     def test_many_ranks_and_many_steps_make_a_small_page(self):
         out = self.path("ranks")
-        self.sim("--workers", 1000, "--params", 1000, "--iterations", 8, "--compute",
+        self.sim("--workers", 1000, "--params", 1000, "--iterations", 4, "--compute",
                  "fixed:ms=20,jitter=0.3,slow=7:4x", "--out", out)  # fmt: skip
         page = self.page(out)
         self.assertLess(os.path.getsize(self.path("page.html")), 2_000_000)
@@ -311,10 +311,10 @@ class SimRun(unittest.TestCase):
             self.assertAlmostEqual(means[place][0], float(row[name]), delta=0.000501)
         self.assertEqual("7", row["of rank"])
         long = self.path("steps")
-        self.sim("--workers", 1, "--params", 100, "--iterations", 50000, "--out", long)
+        self.sim("--workers", 1, "--params", 100, "--iterations", 10000, "--out", long)
         facts = self.facts(long)[0]
         self.assertLess(len(facts["step_ms_points"]), 513)
-        self.assertEqual(50000, facts["totals"]["lines"])
+        self.assertEqual(10000, facts["totals"]["lines"])
         self.page(long)
         self.assertLess(os.path.getsize(self.path("page.html")), 500_000)
 
