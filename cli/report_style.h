@@ -43,7 +43,7 @@ static const char report_style[] =
     "svg text{fill:#000}svg .grid{stroke:#ccc}svg .axis{stroke:#000}"
     "figure,tr,.verdict{break-inside:avoid}h2,h3{break-after:avoid}"
     "section.run+section.run{break-before:page}.wide{overflow:visible}"
-    "table{font-size:6.5pt}th,td{padding:.1rem .2rem}td.text,th[scope=row]{min-width:4.6em}"
+    "table{font-size:6pt}th,td{padding:.1rem .15rem}td.text,th[scope=row]{min-width:4.4em}"
     ".pictures{grid-template-columns:1fr 1fr}figure svg{min-width:0}}\n";
 
 #endif
