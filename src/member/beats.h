@@ -4,7 +4,7 @@
  * * Among a few members everybody tells everybody at each beat. With N members that is N (N - 1)
  * frames per beat, and on one machine the beats alone take all of it at about a hundred. So beyond
  * 32 members a member has three watchers that hear it at each beat, and tells the others in turn:
- * a part of them per beat, everyone within at most eight beats. What a rank pays for being alive
+ * a part of them per beat, everyone within at most eight beats. What a rank sends for being alive
  * then stays the same from 32 to 256 members, and beyond grows with an eighth of them.
  *
  * * Nobody is believed about a third one. Who misses one that it watches says so to all, and they
