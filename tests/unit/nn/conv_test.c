@@ -275,16 +275,17 @@ static void rows_of_lanes_are_bit_equal(const shoali_conv_kernels *other)
 static void vector_rows_equal_the_reference(void **state)
 {
     (void)state;
+    const shoali_conv_kernels *other = NULL; /* ARM has the reference alone */
 #if defined(__x86_64__)
     for (size_t i = 0; shoali_kernel_row(i) != NULL; i++)
-        if (shoali_kernel_row(i)->avx2) {
-            rows_of_pixels_are_bit_equal(&shoali_conv_avx2);
-            rows_of_weights_are_bit_equal(&shoali_conv_avx2);
-            rows_of_lanes_are_bit_equal(&shoali_conv_avx2);
-            return;
-        }
+        if (shoali_kernel_row(i)->avx2)
+            other = &shoali_conv_avx2;
 #endif
-    skip();
+    if (other == NULL)
+        skip();
+    rows_of_pixels_are_bit_equal(other);
+    rows_of_weights_are_bit_equal(other);
+    rows_of_lanes_are_bit_equal(other);
 }
 
 int main(void)
