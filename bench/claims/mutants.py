@@ -35,7 +35,8 @@ class Shops:
     def of(self, fault):
         if "tests" not in fault:
             if self.release is None:
-                self.release = workshop.Workshop(ROOT, os.path.join(ROOT, "build", "release"), PLACE)
+                release = os.path.join(ROOT, "build", "release")
+                self.release = workshop.Workshop(ROOT, release, PLACE)
                 self.release.know()
             return self.release
         if self.tests is None:

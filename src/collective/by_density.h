@@ -4,8 +4,8 @@
  *
  *   dense    ring                             2 (P-1)/P n, whatever the data
  *   pieces   gather with threshold:block=32   each rank's own blocks of 32, to all: (P-1) d n
- *   blocks   omnireduce                       the blocks that are not zero (omni_model.c), a way for
- *                                             each size: 32, 64, .., 1024, or the one that was named
+ *   blocks   omnireduce                       the blocks that are not zero (omni_model.c), a way
+ *                                             for each size: 32, 64, .., 1024, or the one named
  *
  * Small blocks leave out more zeros and have more numbers; messages and the first row, which always
  * travels, are 1024 elements per slot with all sizes.

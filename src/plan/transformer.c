@@ -5,7 +5,8 @@
  * 2022 (arXiv 2205.14135): theorem 2, s^2 d^2 / M accesses beside the tensors themselves; algorithm
  * 4, five products on the way back; a float per row is kept. Experts: Lepikhin et al., "GShard",
  * 2020: an all-to-all before and behind them. Tokens of a sample on several workers: Liu et al.,
- * "Ring attention with blockwise transformers for near-infinite context", 2023 (arXiv 2310.01889). */
+ * "Ring attention with blockwise transformers for near-infinite context", 2023 (arXiv
+ * 2310.01889). */
 #include "plan/transformer.h"
 
 #include <math.h>

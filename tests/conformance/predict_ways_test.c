@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules that every way of splitting a language model keeps: 300 layouts drawn by seed. Parts add up
- * to the step, and memory's parts to the memory; keys and values take as long as the bytes that must
- * come to each worker; and what a worker computes and keeps falls as the degree rises. */
+ * to the step, and memory's parts to the memory; keys and values take as long as the bytes that
+ * must come to each worker; and what a worker computes and keeps falls as the degree rises. */
 #include <math.h>
 #include <unistd.h>
 

@@ -94,8 +94,9 @@ static void full_tables_stay(void **state)
     ranks_run(RANKS, "tcp", NULL, train, &p, DEADLINE_US);
 }
 
-/* By its own figures rank 0 would keep the ring, as nothing of its is zero, and the others would leave
- * it. An operation of two collectives is refused, so that it ends says that they have agreed. */
+/* By its own figures rank 0 would keep the ring, as nothing of its is zero, and the others would
+ * leave it. An operation of two collectives is refused, so that it ends says that they have
+ * agreed. */
 static void ranks_that_see_different_densities_agree(void **state)
 {
     (void)state;

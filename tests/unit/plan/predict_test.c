@@ -501,8 +501,7 @@ static void searches_weigh_cost(void **state)
     close(fd);
     write_priced(path);
     shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
-    d.model = "lenet";
-    d.cluster = path;
+    d.model = "lenet", d.cluster = path;
     shoal_search *all, *cheap, *sparing;
     const shoal_candidate *c, *f;
     assert_ok(shoal_predict_search(&d, 100, &all));
