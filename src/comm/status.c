@@ -55,7 +55,8 @@ static uint32_t state_of(const shoal_comm *comm, uint32_t rank, uint64_t silent_
         return SHOALI_RANK_MISSING;
     const uint64_t seldom_us = shoali_beats_watches(comm->me, rank, comm->size)
                                    ? 0
-                                   : shoali_beats_turn_us(comm->size, comm->peer_timeout_us);
+                                   : shoali_beats_turn_us(comm->size,
+                                                          (uint64_t)comm->peer_timeout_us);
     return silent_us >= seldom_us + 2 * (uint64_t)comm->peer_timeout_us / UNRESPONSIVE_PARTS
                ? SHOALI_RANK_UNRESPONSIVE
                : SHOALI_RANK_RUNNING;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who tells whom that it is alive, and how often. Pure.
  *
- * * Among a few members everybody tells everybody at each beat. With N members that is N (N - 1)
+ * Among a few members everybody tells everybody at each beat. With N members that is N (N - 1)
  * frames per beat, and on one machine the beats alone take all of it at about a hundred. So beyond
  * 32 members a member has three watchers that hear it at each beat, and tells the others in turn:
  * a part of them per beat, everyone within at most eight beats. What a rank sends for being alive
  * then stays the same from 32 to 256 members, and beyond grows with an eighth of them.
  *
- * * Nobody is believed about a third one. Who misses one that it watches says so to all, and they
+ * Nobody is believed about a third one. Who misses one that it watches says so to all, and they
  * then have no more patience with that one than a watcher has; but each goes by what it has itself
  * heard, which is never older than eight beats, less than the peer timeout. Without such news a
  * member that is told in turn waits for as much longer as a turn lasts.
  *
- * * The watchers of a member are far apart from it and from each other, as neighbours tend to
+ * The watchers of a member are far apart from it and from each other, as neighbours tend to
  * share a host and its end. Where a job may change its members all are told at each beat, however
  * many there are: there a beat is the word that a proof of death rests on (life.h). */
 #ifndef SHOALI_MEMBER_BEATS_H

@@ -64,8 +64,8 @@ static bool is_being_made(const char *name, const char *path)
     return name[0] == '.' && (stat(path, &about) != 0 || time(NULL) - about.st_mtime < MADE_IN_S);
 }
 
-/* The ranks of one job come at the same time: were each to call all others, N ranks would make N *
- * N calls while they join. */
+/* The ranks of one job come at the same time: were each to call all others, the calls would grow
+ * with the square of the ranks while they join. */
 static bool is_of_this_job(const shoali_watch *w, const char *file)
 {
     shoali_watch_name name;
