@@ -277,7 +277,7 @@ with tempfile.TemporaryDirectory(dir={scratch!r}):
         for fault, problem in (({"file": "lib/code.c", "from": "x = 1", "to": "x = 2"}, None),
                                ({"file": "lib/code.c", "from": "= 1", "to": "= 2"}, "not once"),
                                ({"file": "lib/gone.c", "from": "x", "to": "y"}, "not once"),
-                               ({"file": "lib/code.c", "from": "x"}, "has file, from and to")):
+                               ({"file": "lib/code.c", "from": "x"}, "has file, from, to")):
             self.write("bench/claims/goals.json", json.dumps({"speed": {**ENTRY, "mutant": fault}}))
             self.run_py("--render")
             status, output = self.run_py("--verify")
