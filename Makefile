@@ -66,7 +66,7 @@ check-browser: deps ## pages in Chromium, metrics by Prometheus (5 minutes); T=r
 		$(if $(T),-L browser -R '$(T)',-R '^(browser/|cli/metrics_test)') --output-on-failure \
 		--output-junit browser.xml; status=$$?; tools/skipped.py build/dev/browser.xml; exit $$status
 
-check-arm64: deps ## 64-bit ARM by cross build, under qemu, and beside x86-64 (25 minutes); T=name
+check-arm64: deps ## 64-bit ARM by cross build, under qemu, and beside x86-64; T=name
 	@JOBS=$(JOBS) tools/arm64.sh check '$(T)'
 
 demo: build ## train three ways in a lab of shaped links and compare (5 minutes)
