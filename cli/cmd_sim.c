@@ -370,14 +370,17 @@ static int run(const sim_args *args, shoal_sim *sim, train_board *board)
     return code;
 }
 
-/* What cannot be written is refused before anything runs. */
+/* What cannot be written is refused before anything runs, and before there is a run folder, which
+ * would be in the way of the next attempt. */
 static int run_kept(const sim_args *args, shoal_sim *sim)
 {
     train_board *board = NULL;
-    if (keep(args, sim) != SHOAL_OK)
-        return cli_report("sim");
     if (!train_board_open("sim", args->tensorboard, args->files.out, false, true, &board))
         return CLI_USAGE;
+    if (keep(args, sim) != SHOAL_OK) {
+        (void)train_board_close(board);
+        return cli_report("sim");
+    }
     const int code = run(args, sim, board);
     return train_board_close(board) || code != CLI_OK ? code : CLI_FAILED;
 }

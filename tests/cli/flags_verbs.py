@@ -22,6 +22,7 @@ WRITTEN = {"out", "csv", "svg", "html", "trace", "timeline", "log", "pictures", 
 # What some of them say nothing without, and what they do not go together with.
 BESIDE = {
     ("export", "safetensors"): ([], "out"),
+    ("sim", "tensorboard"): ([b"--out=of-a-board"], "out"),
     ("network", "csv"): ([b"--sweep=sum=100:500:2"], "limit"),
     ("network", "svg"): ([b"--sweep=sum=100:500:2"], "limit"),
     ("network", "html"): ([b"--sweep=sum=100:500:2"], "limit"),
