@@ -60,7 +60,9 @@ static const struct argp_option options[] = {
     {"model", 'm', "SPEC[@WEIGHT]", CLI_REPEATS,
      "A model instead of a workload file; repeat for a group", 2},
     {"parallel", KEY_PARALLEL, "KEY=N,...", CLI_REPEATS,
-     "Of the model before it, options of shoal predict: tensor=8,pipeline=4,batch=64,sequence", 2},
+     "Of the model before it, options of shoal predict: tensor=8,pipeline=4,batch=64,sequence; "
+     "repeat for each",
+     2},
     {"accelerator", KEY_ACCELERATOR, "FILE", 0,
      "Cluster file whose first host's accelerator computes the models (--network, if a cluster)",
      2},
