@@ -186,8 +186,9 @@ static void *room_for(shoali_op_kept *kept, size_t bytes)
 static shoal_status start_flow(shoal_op *op, const shoali_flow_args *args, const shoal_sink *sink)
 {
     shoali_op_kept *kept = &op->kept;
-    const bool again = kept->rests == op->row && kept->rates == args->rates;
-    if (kept->rests != NULL && !again)
+    const bool rests = kept->rests != NULL;
+    const bool again = rests && kept->rests == op->row && kept->rates == args->rates;
+    if (rests && !again)
         kept->rests->fini(kept->flow);
     kept->rests = NULL;
     op->flow = kept->flow;

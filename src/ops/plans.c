@@ -84,7 +84,7 @@ static void keep(shoal_op_plan *plan)
     for (shoal_op_plan **link = &ops->plans; *link != NULL; link = &(*link)->held.next)
         if (!(*link)->held.prepared)
             oldest = link;
-    if (ops->plans_kept == SHOALI_PLANS_KEPT) {
+    if (oldest != NULL && ops->plans_kept == SHOALI_PLANS_KEPT) {
         old = *oldest;
         unlist(oldest, &idle);
     } else {

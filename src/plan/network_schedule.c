@@ -128,7 +128,7 @@ static chunk *next_of(const shoali_chunked *of, chunk *chunks, const double *fre
         if (c->at == c->steps)
             continue;
         double at = fmax(c->ready, free_at[c->dim[c->at]]);
-        if (at < begin || (at <= begin && c->ready < best->ready)) {
+        if (best == NULL || at < begin || (at <= begin && c->ready < best->ready)) {
             begin = at;
             best = c;
         }

@@ -280,7 +280,8 @@ static void on_close(void *ctx)
 
 static shoal_status open_trace(shoali_sim_keep *keep)
 {
-    const uint32_t workers = keep->sim->workers, each = SHOALI_SIM_TRACE_EVENTS / workers;
+    const uint32_t workers = keep->sim->workers;
+    const uint32_t each = SHOALI_SIM_TRACE_EVENTS / (workers > 0 ? workers : 1);
     const int fd = open(keep->trace, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0) /* before hours are spent */
         return shoali_fail_os(SHOAL_EIO, errno, "cannot write the trace to %s", keep->trace);
