@@ -51,9 +51,10 @@ class Codecs(unittest.TestCase):
             # direct: each of 4 workers sends 3/4 of its 431,080 elements, then its quarter to three
             self.assertEqual(float(rows["identity"]["bytes_per_worker_step"]), 2 * 3 * 431080)
             self.assertGreater(float(rows["terngrad"]["times_fewer"]), 10)
+            # with sanitizers in it, computing is most of an epoch
             self.assertGreater(
                 float(rows["identity"]["epoch s, 100 Mbit/s"]),
-                2 * float(rows["terngrad"]["epoch s, 100 Mbit/s"]),
+                (1 if shoal.is_sanitized() else 2) * float(rows["terngrad"]["epoch s, 100 Mbit/s"]),
             )
             xml.etree.ElementTree.parse(os.path.join(folder, "codecs.svg"))
             self.assertIn("| `topk` |", r.stdout)
