@@ -425,6 +425,24 @@ static const char *contradiction(const sim_args *args)
     return NULL;
 }
 
+static int simulate(sim_args *args)
+{
+    shoal_sim *sim;
+    if (contradiction(args) != NULL)
+        return cli_usage("sim", "%s", contradiction(args));
+    if (args->train.data == NULL && args->desc.iterations == 0)
+        args->desc.iterations = 100;
+    if (args->one.count > 0) {
+        args->desc.tensors = &args->one;
+        args->desc.tensor_count = 1;
+    }
+    if (create(args, &sim) != SHOAL_OK)
+        return cli_report("sim");
+    const int code = run_kept(args, sim);
+    shoal_sim_destroy(sim);
+    return code;
+}
+
 int cli_sim(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -451,24 +469,9 @@ int cli_sim(int argc, char **argv)
                      .files = SHOAL_SIM_FILES_INIT,
                      .one = {.key = 1, .lr_scale = 1},
                      .train = SHOAL_TRAIN_DESC_INIT};
-    shoal_sim *sim;
-    if (cli_parse(&argp, argc, argv, 0, &args) != 0)
-        return CLI_USAGE;
-    if (contradiction(&args) != NULL)
-        return cli_usage("sim", "%s", contradiction(&args));
-    if (args.train.data == NULL && args.desc.iterations == 0)
-        args.desc.iterations = 100;
-    if (args.one.count > 0) {
-        args.desc.tensors = &args.one;
-        args.desc.tensor_count = 1;
-    }
-    int code;
-    if (create(&args, &sim) != SHOAL_OK) {
-        code = cli_report("sim");
-    } else {
-        code = run_kept(&args, sim);
-        shoal_sim_destroy(sim);
-    }
+    int code = CLI_USAGE;
+    if (cli_parse(&argp, argc, argv, 0, &args) == 0)
+        code = simulate(&args);
     json_decref(args.given);
     return code;
 }
