@@ -13,8 +13,9 @@
  * Fixed point has words of 12 or 16 bits, block-circulant products in the frequency domain and
  * activations of straight lines; its definition, bit for bit, is in every exported file and in
  * src/kernel/fixed.h. Each tensor's fraction bits follow from its largest magnitude on some samples
- * of the train split. Layers that it knows: dense, framewise, circulant, lstm, gru, relu, tanh,
- * onehot, with blocks of powers of two up to 64 (docs/circulant.md).
+ * of the train split. Layers that it knows: dense, framewise, circulant, conv, circulant_conv,
+ * maxpool, avgpool, lstm, gru, relu, tanh, onehot, with blocks of powers of two up to 64
+ * (docs/circulant.md).
  *
  * Threads: a shoal_deploy belongs to one thread at a time. */
 #ifndef SHOAL_DEPLOY_H
