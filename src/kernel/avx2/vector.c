@@ -48,6 +48,9 @@ static void axpy(float *y, float a, const float *x, size_t n)
         for (size_t j = i; j < i + TURN; j += WIDTH)
             _mm256_storeu_ps(
                 y + j, _mm256_fmadd_ps(factor, _mm256_loadu_ps(x + j), _mm256_loadu_ps(y + j)));
+    for (; i + WIDTH <= n; i += WIDTH) /* rows of embeddings are short */
+        _mm256_storeu_ps(y + i,
+                         _mm256_fmadd_ps(factor, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
     shoali_kernels_ref.axpy(y + i, a, x + i, n - i);
 }
 
