@@ -35,8 +35,8 @@ lint: deps ## formatting, layers, sizes, rules and clang-tidy; all warnings are 
 format: ## rewrite C files in the house format
 	@tools/check_format.sh --fix
 
-combos: build ## every two options in one job, three of six (30 minutes); S=2: two only
-	@SHOAL=build/release/shoal tests/combos/combos.py --quiet --again $(or $(A),0) \
+combos: build ## every two options in one job, three of six (30 minutes); S=2: two only; B=dev
+	@SHOAL=build/$(or $(B),release)/shoal tests/combos/combos.py --quiet --again $(or $(A),0) \
 		$(if $(REST),--part commit/6 --rest)
 	@[ "$(S)" = 2 ] || SHOAL=build/release/shoal tests/combos/combos.py --quiet --strength 3
 

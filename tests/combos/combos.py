@@ -44,6 +44,7 @@ class Suite:
         self.make("text", "--tokens", "bytes", "--length", 8,
                   self.write("text.txt", numbers[:8 * 360]))
         self.write("llama.json", json.dumps(factors.LLAMA))
+        self.write("clicks.json", json.dumps(factors.CLICKS))
         syncs = factors.listed(self.shoal, "syncs")
         self.survivors = {s["name"] for s in syncs if "survives losses" in s["traits"]}
         self.exact = {s["name"] for s in syncs if "replicas equal after each step" in s["traits"]}
@@ -66,7 +67,8 @@ class Suite:
         return path
 
     def data(self, model):
-        kinds = {"recommender": "clicks", "svm:vocab=16384,length=8": "svmlight",
+        kinds = {"svm:vocab=16384,length=8": "svmlight",
+                 os.path.join(self.folder, "clicks.json"): "clicks",
                  os.path.join(self.folder, "llama.json:parts"): "text"}
         return os.path.join(self.folder, kinds.get(model, "digits"))
 

@@ -12,7 +12,7 @@ import threading
 import time
 
 EPOCHS, SAMPLES = 2, 320
-DEADLINE_S = 60
+DEADLINE_S, DEADLINES = 60, 4
 MARK = "SHOAL_COMBO"
 
 
@@ -64,8 +64,8 @@ class Folder:
 
 class Job:
     """A command line made of a row's words. Words with @ are for this class: @workers, @launcher,
-    @out, @resume, @term, @kill, @spares, @tmp, the job's own folder, and @llama.json, the
-    suite's."""
+    @out, @resume, @term, @kill, @spares, @tmp, the job's own folder, and @llama.json and
+    @clicks.json, the suite's."""
 
     def __init__(self, suite, name, words):
         self.suite, self.name = suite, name
@@ -94,7 +94,8 @@ class Job:
             elif word == "--on-loss" and word in self.args:
                 check(self.option(word) == left.pop(0), "two ways to take a loss")
             else:
-                word = word.replace("@llama", os.path.join(self.suite.folder, "llama"))
+                for file in ("llama", "clicks"):
+                    word = word.replace(f"@{file}", os.path.join(self.suite.folder, file))
                 self.args.append(word.replace("@tmp", self.folder / "tmp"))
 
     def option(self, name):
@@ -102,7 +103,8 @@ class Job:
 
     def sparse(self):
         """Most of a gradient is zero."""
-        return (self.option("--model") or "").startswith(("recommender", "svm"))
+        model = self.option("--model") or ""
+        return model.startswith("svm") or model.endswith("clicks.json")
 
     def train_words(self, epochs, more):
         model = self.option("--model")
@@ -146,14 +148,21 @@ class Job:
                                 start_new_session=True)
 
     def finish(self, process):
-        try:
-            stdout, stderr = process.communicate(timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            says = self.status()
-            self.end_all()
-            stdout, stderr = process.communicate()
-            raise Fault(f"hangs: {DEADLINE_S} s\n{stderr}\n{says}") from None
-        return process.returncode, stdout, stderr
+        """Its end. It hangs when DEADLINE_S pass in which no rank has ended an operation: on a
+        machine that others use, too, a job that goes on may take longer."""
+        ended = None
+        for _ in range(DEADLINES):
+            try:
+                stdout, stderr = process.communicate(timeout=DEADLINE_S)
+                return process.returncode, stdout, stderr
+            except subprocess.TimeoutExpired:
+                says = self.status()
+            before, ended = ended, says and [rank["ended"] for rank in says["ranks"]]
+            if ended == before:
+                break
+        self.end_all()
+        stdout, stderr = process.communicate()
+        raise Fault(f"hangs: {DEADLINE_S} s\n{stderr}\n{says}")
 
     def end_all(self):
         for pid in processes(self.mark):
