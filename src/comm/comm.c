@@ -95,6 +95,18 @@ static shoal_status open_up(shoal_comm *comm)
     return shoali_reform_open_door(comm);
 }
 
+static void forget_door(void *arg)
+{
+    ((shoal_comm *)arg)->door = NULL;
+}
+
+shoali_door *shoali_comm_take_door(shoal_comm *comm)
+{
+    shoali_door *door = comm->door;
+    shoali_call(comm, forget_door, comm);
+    return door;
+}
+
 static void drop_all(void *arg)
 {
     shoal_comm *comm = arg;
@@ -137,9 +149,9 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
     bool runs = status == SHOAL_EEPOCH && first && comm->in.keeper != NULL;
     if (runs)
         *in_out = comm->in;
-    else if (first)
-        shoali_door_close(comm->door);
-    comm->door = NULL;
+    shoali_door *door = shoali_comm_take_door(comm);
+    if (first && !runs)
+        shoali_door_close(door);
     shoali_progress_stop(comm);
     if (!first && comm->peers != NULL)
         drop_all(comm); /* without goodbye: whoever is in is not to think that this one left */
@@ -286,8 +298,7 @@ void shoal_comm_destroy(shoal_comm *comm)
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     end_operations(comm);
-    shoali_door_close(comm->door);
-    comm->door = NULL;
+    shoali_door_close(shoali_comm_take_door(comm));
     for (int i = 0; i < FAREWELL_ROUNDS; i++)
         shoali_call(comm, nothing, NULL); /* what was said last gets its chance to leave */
     shoali_call(comm, part, comm);

@@ -405,7 +405,7 @@ static shoal_status move(reform *r, shoal_comm **comm)
     r->fresh = fresh;
     shoali_call(fresh, adopt, r);
     fresh->protocols = r->old->protocols;
-    r->old->door = NULL;
+    (void)shoali_comm_take_door(r->old); /* it is the new epoch's */
     shoal_comm_destroy(r->old);
     *comm = fresh;
     return SHOAL_OK;

@@ -20,6 +20,8 @@ typedef struct shoali_admission {
 SHOAL_MUST_USE shoal_status shoali_comm_enter(const shoali_admission *in, shoal_comm **comm_out);
 /** Wait until no operation is open, no longer than a peer may be silent. */
 void shoali_comm_quiet(shoal_comm *comm);
+/** The comm's door, which is the caller's from now on; the progress thread knows of none. */
+shoali_door *shoali_comm_take_door(shoal_comm *comm);
 
 /* tell.c: the tasks are for the progress thread; arg is the comm */
 void shoali_reform_introduce(void *arg); /* tell all where this rank's door is */
