@@ -53,9 +53,20 @@ const shoali_efficiency *shoali_accelerator_table(const shoali_accelerator *acce
 
 /* ---------------------------------------------------------------- hosts and time */
 
+/* Whether it is on this host, or behind it if that is the last one. */
+static bool is_on(const shoali_cluster *cluster, uint32_t host, uint32_t worker)
+{
+    const shoali_host *at = &cluster->hosts[host];
+    return at->first_worker <= worker &&
+           (host + 1 == cluster->host_count || worker < at[1].first_worker);
+}
+
 uint32_t shoali_cluster_host_of(const shoali_cluster *cluster, uint32_t worker)
 {
     uint32_t low = 0, high = cluster->host_count;
+    const uint32_t even = worker / cluster->hosts[0].workers; /* if all are like the first one */
+    if (even < high && is_on(cluster, even, worker))
+        return even;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (cluster->hosts[middle].first_worker <= worker)

@@ -260,19 +260,29 @@ static void interval_of_spread(const shoali_question *q, double spread, shoal_pr
     p->high_s = p->iteration_s + 2 * sigma;
 }
 
-static shoal_status bound(shoali_question *q, bool best, double *out)
+/* With the question's cluster, which may be others', as it was. */
+static shoal_status bound(const shoali_question *question, bool best, double *out)
 {
     shoal_prediction p;
-    for (uint32_t i = 0; i < q->cluster->accelerator_count; i++)
-        q->cluster->accelerators[i].additive = !best;
-    q->perfect_overlap = best;
-    q->desc.no_overlap = !best;
-    SHOALI_TRY(shoali_question_answer(q, &p));
+    shoali_question q = *question;
+    shoali_cluster cluster = *question->cluster;
+    const size_t bytes = cluster.accelerator_count * sizeof *cluster.accelerators;
+    cluster.accelerators = shoali_alloc(bytes);
+    if (cluster.accelerators == NULL)
+        return SHOAL_ENOMEM;
+    memcpy(cluster.accelerators, question->cluster->accelerators, bytes);
+    for (uint32_t i = 0; i < cluster.accelerator_count; i++)
+        cluster.accelerators[i].additive = !best;
+    q.cluster = &cluster;
+    q.perfect_overlap = best;
+    q.desc.no_overlap = !best;
+    const shoal_status status = shoali_question_answer(&q, &p);
+    shoali_free(cluster.accelerators);
     *out = p.iteration_s;
-    return SHOAL_OK;
+    return status;
 }
 
-static shoal_status fill_interval(shoali_question *q, shoal_prediction *p)
+static shoal_status fill_interval(const shoali_question *q, shoal_prediction *p)
 {
     const shoali_profile *profile = shoali_cluster_profile(q->cluster, q->desc.model,
                                                            q->desc.batch);
@@ -290,6 +300,12 @@ static shoal_status fill_interval(shoali_question *q, shoal_prediction *p)
     return SHOAL_OK;
 }
 
+shoal_status shoali_question_predict(const shoali_question *q, shoal_prediction *out)
+{
+    SHOALI_TRY(shoali_question_answer(q, out));
+    return fill_interval(q, out);
+}
+
 shoal_status shoal_predict(const shoal_predict_desc *desc, shoal_prediction *prediction_out)
 {
     shoali_question q;
@@ -298,9 +314,9 @@ shoal_status shoal_predict(const shoal_predict_desc *desc, shoal_prediction *pre
     if (prediction_out == NULL || prediction_out->size != sizeof *prediction_out)
         return shoali_fail(SHOAL_EINVAL, "shoal_predict needs a prediction of this version's size");
     SHOALI_TRY(shoali_question_open(desc, &none, &q));
-    shoal_status status = shoali_question_answer(&q, &p);
+    shoal_status status = shoali_question_remember(&q, q.cluster->arena);
     if (status == SHOAL_OK)
-        status = fill_interval(&q, &p);
+        status = shoali_question_predict(&q, &p);
     shoali_question_close(&q);
     if (status == SHOAL_OK)
         *prediction_out = p;

@@ -62,6 +62,9 @@ shoali_transformer shoali_question_block(const shoali_layer *layer);
 /** Answer it; the interval is left out. */
 SHOAL_MUST_USE shoal_status shoali_question_answer(const shoali_question *question,
                                                    shoal_prediction *out);
+/** The same with its interval. */
+SHOAL_MUST_USE shoal_status shoali_question_predict(const shoali_question *question,
+                                                    shoal_prediction *out);
 
 /** A layer, or a block: what one worker of its tensor group does with one microbatch. */
 typedef struct shoali_unit {

@@ -361,12 +361,15 @@ static void explain(const shoal_prediction *best, shoal_candidate *c)
                  1e3 * parts[most].more, parts[most].name);
 }
 
-/* With intervals, from the files as they are. */
+/* With intervals; what exchanges cost is remembered. */
 static shoal_status finish(shoal_search *s, shoal_candidate *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        list[i].prediction = (shoal_prediction)SHOAL_PREDICTION_INIT;
-        SHOALI_TRY(shoal_predict(&list[i].desc, &list[i].prediction));
+        shoali_question q;
+        SHOALI_TRY(shoali_question_again(&s->base, &list[i].desc, &q));
+        const shoal_status status = shoali_question_predict(&q, &list[i].prediction);
+        shoali_question_close(&q);
+        SHOALI_TRY(status);
     }
     for (uint32_t i = 0; s->count > 0 && i < count; i++)
         explain(&s->best[0].prediction, &list[i]);

@@ -111,13 +111,31 @@ static void hosts_links_and_time(void **state)
     shoali_cluster_close(c);
 }
 
+static void workers_on_hosts_of_any_size(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][5] = {
+        {1, 5, 2, 1, 7}, {5, 1, 1, 1, 2}, {2, 2, 2, 2, 2}, {9, 1, 3, 1, 1}};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        shoali_host hosts[5] = {0};
+        shoali_cluster c = {.hosts = hosts, .host_count = 5};
+        for (uint32_t h = 0; h < 5; h++) {
+            hosts[h].first_worker = c.workers;
+            hosts[h].workers = sizes[k][h];
+            c.workers += sizes[k][h];
+        }
+        for (uint32_t h = 0, worker = 0; h < 5; h++)
+            for (uint32_t i = 0; i < sizes[k][h]; i++)
+                assert_int_equal(shoali_cluster_host_of(&c, worker++), h);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(rates_in_bytes_per_second),
-        CHECK_TEST(dimensions_as_libra_writes_them),
-        CHECK_TEST(efficiency_by_steps_and_by_lines),
-        CHECK_TEST(hosts_links_and_time),
+        CHECK_TEST(rates_in_bytes_per_second),        CHECK_TEST(dimensions_as_libra_writes_them),
+        CHECK_TEST(efficiency_by_steps_and_by_lines), CHECK_TEST(hosts_links_and_time),
+        CHECK_TEST(workers_on_hosts_of_any_size),
     };
     return CHECK_RUN(tests);
 }
