@@ -118,8 +118,8 @@ static void calls_that_repeat_do_not_allocate(void **state)
 {
     (void)state;
     needs_the_hook();
-    ranks_run(RANKS, "file", NULL, wrapped, NULL, 60 * SECOND_US);
-    ranks_run(RANKS, "file", "tcp:shm=off", wrapped, NULL, 60 * SECOND_US);
+    ranks_run(RANKS, "file", NULL, wrapped, NULL, 150 * SECOND_US);
+    ranks_run(RANKS, "file", "tcp:shm=off", wrapped, NULL, 150 * SECOND_US);
 }
 
 /* ------------------------------------------------------------------ training */
@@ -157,7 +157,7 @@ static void steps_do_not_allocate(void **state)
     needs_the_hook();
     static const size_t some[] = {0, 2, 3, 8};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
-        ranks_run(RANKS, "file", NULL, trained, &ways[some[i]], 60 * SECOND_US);
+        ranks_run(RANKS, "file", NULL, trained, &ways[some[i]], 150 * SECOND_US);
 }
 
 int main(void)
