@@ -34,7 +34,7 @@ static shoal_status init(shoal_comm *comm)
 {
     comm->tasks.last = &comm->tasks.first;
     comm->jobs_last = &comm->jobs_first;
-    comm->early_last = &comm->early;
+    shoali_listen_init(&comm->ears);
     comm->control.comm = comm->near.comm = comm;
     comm->flights.free = comm->flights.returned_first = comm->flights.returned_last = SHOALI_NONE;
     comm->epoll_fd = comm->event_fd = -1;
@@ -71,7 +71,7 @@ static void free_comm(shoal_comm *comm)
     if (comm->event_fd >= 0)
         close(comm->event_fd);
     free_ops(comm);
-    shoali_listen_free(comm);
+    shoali_listen_free(&comm->ears);
     shoali_serve_free(comm);
     shoali_flights_free(comm);
     shoali_gauge_free(comm);

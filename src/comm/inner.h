@@ -16,6 +16,7 @@
 #include "comm/datagrams.h"
 #include "comm/flight.h"
 #include "comm/link.h"
+#include "comm/listen.h"
 #include "comm/peer.h"
 #include "comm/reform.h"
 #include "comm/serve.h"
@@ -25,8 +26,6 @@
 #include "relay/relay.h"
 #include "watch/watch.h"
 #include "wire/control.h"
-
-enum { SHOALI_EARLY_BYTES = 16 << 20 }; /* protocol messages that wait for a listener */
 
 typedef struct shoali_queue {
     shoali_task *first, **last;
@@ -84,9 +83,8 @@ struct shoal_comm {
     /* progress */
     shoali_ops ops;
     uint64_t now_us, next_beat_us, beats;
-    bool tells_all;       /* a protocol that goes on without the lost has begun: member/beats.h */
-    bool look_for_missed; /* some peer's `missed` is new */
-    uint64_t beat_cpu_us; /* of this thread's processor time, at the last beat */
+    bool look_for_missed;       /* some peer's `missed` is new */
+    uint64_t beat_cpu_us;       /* of this thread's processor time, at the last beat */
     _Atomic uint64_t paused_us; /* in pauses of SHOALI_PAUSE_US and more, since the beginning */
     char past_links[SHOALI_PAST_LINKS_BYTES]; /* lines: those that broke in earlier epochs */
     shoali_flights flights;
@@ -105,10 +103,7 @@ struct shoal_comm {
     bool watched;         /* somebody speaks to the status socket */
     uint64_t look_us;     /* when it is looked at although nobody is known to */
     shoali_gauge *gauge;  /* NULL: nobody has asked for rates */
-    bool listening;
-    shoali_comm_listener listener;
-    struct shoali_early *early, **early_last; /* messages before a listener came */
-    size_t early_bytes;
+    shoali_ears ears;
     shoal_comm *next_alive; /* of the process, for fork */
 };
 
@@ -171,11 +166,6 @@ SHOAL_MUST_USE shoal_status shoali_op_run(shoal_comm *comm, shoal_op_plan *plan,
                                           const shoal_op_desc *desc, const shoali_op_extras *extras,
                                           shoal_op **op_out);
 void shoali_op_complete(shoal_op *op); /* progress thread: hand it to its owner */
-
-/* listen.c: protocol machines. */
-void shoali_listen_message(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
-                           size_t len_bytes);
-void shoali_listen_free(shoal_comm *comm);
 
 /* status.c: what is told to those who watch. */
 /** number: that all ranks of the job share, and no other job has. */

@@ -14,16 +14,32 @@ typedef struct shoali_early {
     uint8_t bytes[];
 } early_message;
 
+void shoali_listen_init(shoali_ears *ears)
+{
+    ears->early_last = &ears->early;
+}
+
+void shoali_listen_free(shoali_ears *ears)
+{
+    while (ears->early != NULL) {
+        early_message *message = ears->early;
+        ears->early = message->next;
+        shoali_free(message);
+    }
+    ears->early_last = &ears->early;
+    ears->early_bytes = 0;
+}
+
 void shoali_listen_message(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
                            size_t len_bytes)
 {
-    if (comm->listening) {
-        if (comm->listener.on_message != NULL)
-            comm->listener.on_message(comm->listener.ctx, endpoint, bytes, len_bytes);
+    if (comm->ears.listening) {
+        if (comm->ears.listener.on_message != NULL)
+            comm->ears.listener.on_message(comm->ears.listener.ctx, endpoint, bytes, len_bytes);
         return;
     }
     early_message *message = NULL;
-    if (comm->early_bytes + len_bytes <= SHOALI_EARLY_BYTES)
+    if (comm->ears.early_bytes + len_bytes <= SHOALI_EARLY_BYTES)
         message = shoali_alloc(sizeof *message + len_bytes);
     if (message == NULL) {
         shoali_view_gone(comm, endpoint, SHOAL_EPEER,
@@ -33,20 +49,9 @@ void shoali_listen_message(shoal_comm *comm, uint32_t endpoint, const uint8_t *b
     message->endpoint = endpoint;
     message->len_bytes = len_bytes;
     memcpy(message->bytes, bytes, len_bytes);
-    comm->early_bytes += len_bytes;
-    *comm->early_last = message;
-    comm->early_last = &message->next;
-}
-
-void shoali_listen_free(shoal_comm *comm)
-{
-    while (comm->early != NULL) {
-        early_message *message = comm->early;
-        comm->early = message->next;
-        shoali_free(message);
-    }
-    comm->early_last = &comm->early;
-    comm->early_bytes = 0;
+    comm->ears.early_bytes += len_bytes;
+    *comm->ears.early_last = message;
+    comm->ears.early_last = &message->next;
 }
 
 typedef struct change {
@@ -59,26 +64,28 @@ static void attach(void *arg)
 {
     change *c = arg;
     shoal_comm *comm = c->comm;
-    if (comm->listening) {
+    if (comm->ears.listening) {
         c->status = SHOAL_EINVAL;
         return;
     }
-    comm->listening = true;
-    comm->tells_all = comm->tells_all || c->listener->goes_on;
-    comm->listener = *c->listener;
-    for (const early_message *m = comm->early; m != NULL; m = m->next)
+    comm->ears.listening = true;
+    comm->ears.tells_all = comm->ears.tells_all || c->listener->goes_on;
+    comm->ears.listener = *c->listener;
+    for (const early_message *m = comm->ears.early; m != NULL; m = m->next)
         shoali_listen_message(comm, m->endpoint, m->bytes, m->len_bytes);
-    shoali_listen_free(comm);
+    shoali_listen_free(&comm->ears);
     for (uint32_t i = 0; i < comm->ranks; i++) {
         const shoali_peer *peer = &comm->peers[i];
-        if (atomic_load(&peer->state) != SHOALI_PEER_HERE && comm->listener.on_peer_down != NULL)
-            comm->listener.on_peer_down(comm->listener.ctx, i, peer->lost_status, peer->lost_text);
+        if (atomic_load(&peer->state) != SHOALI_PEER_HERE &&
+            comm->ears.listener.on_peer_down != NULL)
+            comm->ears.listener.on_peer_down(comm->ears.listener.ctx, i, peer->lost_status,
+                                             peer->lost_text);
     }
 }
 
 static void detach(void *arg)
 {
-    ((change *)arg)->comm->listening = false;
+    ((change *)arg)->comm->ears.listening = false;
 }
 
 shoal_status shoali_comm_attach(shoal_comm *comm, const shoali_comm_listener *listener)

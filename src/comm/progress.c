@@ -143,8 +143,8 @@ static uint64_t next_timer_us(const shoal_comm *comm)
     for (int i = 0; i < 2; i++)
         if (links[i]->open)
             at = earlier(at, links[i]->row->next_wake_us(links[i]->state));
-    if (comm->listening && comm->listener.next_wake_us != NULL)
-        at = earlier(at, comm->listener.next_wake_us(comm->listener.ctx));
+    if (comm->ears.listening && comm->ears.listener.next_wake_us != NULL)
+        at = earlier(at, comm->ears.listener.next_wake_us(comm->ears.listener.ctx));
     return at;
 }
 
@@ -176,7 +176,7 @@ static void take_event(shoal_comm *comm, int fd)
  * would wake it for each. */
 static bool may_gather(const shoal_comm *comm)
 {
-    return comm->size > FEW && comm->joined && comm->ops.open == NULL && !comm->listening &&
+    return comm->size > FEW && comm->joined && comm->ops.open == NULL && !comm->ears.listening &&
            comm->door == NULL && comm->service == NULL;
 }
 
@@ -254,9 +254,9 @@ static void run_round(shoal_comm *comm)
     shoali_view_timers(comm);
     serve_watchers(comm);
     shoali_run_reap(&comm->ops);
-    if (comm->listening && comm->listener.next_wake_us != NULL &&
-        comm->listener.next_wake_us(comm->listener.ctx) <= comm->now_us)
-        comm->listener.on_timer(comm->listener.ctx, comm->now_us);
+    if (comm->ears.listening && comm->ears.listener.next_wake_us != NULL &&
+        comm->ears.listener.next_wake_us(comm->ears.listener.ctx) <= comm->now_us)
+        comm->ears.listener.on_timer(comm->ears.listener.ctx, comm->now_us);
 }
 
 void shoali_progress_once(shoal_comm *comm, uint64_t until_us)

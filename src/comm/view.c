@@ -34,7 +34,7 @@ static uint32_t state_of(const shoali_peer *peer)
 /* Where the members may change, a beat is a word (member/life.h). */
 static bool tells_all(const shoal_comm *comm)
 {
-    return comm->door != NULL || comm->tells_all;
+    return comm->door != NULL || comm->ears.tells_all;
 }
 
 void shoali_view_heard(shoal_comm *comm, uint32_t endpoint)
@@ -128,9 +128,9 @@ void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const
 static void tell_listener(shoal_comm *comm, uint32_t endpoint)
 {
     const shoali_peer *peer = &comm->peers[endpoint];
-    if (endpoint < comm->ranks && comm->listening && comm->listener.on_peer_down != NULL)
-        comm->listener.on_peer_down(comm->listener.ctx, endpoint, peer->lost_status,
-                                    peer->lost_text);
+    if (endpoint < comm->ranks && comm->ears.listening && comm->ears.listener.on_peer_down != NULL)
+        comm->ears.listener.on_peer_down(comm->ears.listener.ctx, endpoint, peer->lost_status,
+                                         peer->lost_text);
 }
 
 static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const char *text)
@@ -246,7 +246,7 @@ static void check_quorum(shoal_comm *comm)
 {
     char text[SHOALI_LOST_TEXT_BYTES];
     shoali_tally tally;
-    if (!comm->listening || !comm->listener.goes_on || comm->minority_told)
+    if (!comm->ears.listening || !comm->ears.listener.goes_on || comm->minority_told)
         return;
     for (uint32_t i = 0; i < comm->ranks; i++)
         if (i != comm->me && state_of(&comm->peers[i]) == SHOALI_PEER_LOST)
@@ -266,7 +266,7 @@ static void check_quorum(shoal_comm *comm)
         comm->me, comm->host, tally.here, tally.here + tally.away + tally.dying,
         (double)shoali_since(comm, comm->minority_us) * 1e-6);
     shoali_log(WARN, "%s", text);
-    comm->listener.on_peer_down(comm->listener.ctx, comm->me, SHOAL_EEPOCH, text);
+    comm->ears.listener.on_peer_down(comm->ears.listener.ctx, comm->me, SHOAL_EEPOCH, text);
 }
 
 static void leave(shoal_comm *comm, uint32_t endpoint)
