@@ -25,7 +25,7 @@ static shoal_status init_locks(shoal_comm *comm)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* the clock of shoali_now_us */
     pthread_cond_init(&comm->changed, &monotonic);
-    pthread_cond_init(&comm->work_here, &monotonic);
+    shoali_work_init(&comm->work, &monotonic);
     pthread_condattr_destroy(&monotonic);
     return SHOAL_OK;
 }
@@ -33,7 +33,6 @@ static shoal_status init_locks(shoal_comm *comm)
 static shoal_status init(shoal_comm *comm)
 {
     comm->tasks.last = &comm->tasks.first;
-    comm->jobs_last = &comm->jobs_first;
     shoali_listen_init(&comm->ears);
     comm->control.comm = comm->near.comm = comm;
     comm->flights.free = comm->flights.returned_first = comm->flights.returned_last = SHOALI_NONE;
@@ -80,7 +79,7 @@ static void free_comm(shoal_comm *comm)
     shoali_free(comm->addresses);
     explicit_bzero(&comm->token, sizeof comm->token);
     pthread_cond_destroy(&comm->changed);
-    pthread_cond_destroy(&comm->work_here);
+    shoali_work_free(&comm->work);
     pthread_mutex_destroy(&comm->lock);
     pthread_mutex_destroy(&comm->run_lock);
     shoali_free(comm);

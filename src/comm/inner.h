@@ -20,6 +20,7 @@
 #include "comm/peer.h"
 #include "comm/reform.h"
 #include "comm/serve.h"
+#include "comm/work.h"
 #include "meet/launch.h"
 #include "member/life.h"
 #include "ops/ops.h"
@@ -60,16 +61,15 @@ struct shoal_comm {
 
     /* lock */
     pthread_mutex_t lock;
-    pthread_cond_t changed;   /* an operation has completed, a call is over, the last waiter left */
-    pthread_cond_t work_here; /* for the work thread */
+    pthread_cond_t changed; /* an operation has completed, a call is over, the last waiter left */
+    shoali_worker work;
     shoali_queue tasks;
-    shoali_job *jobs_first, **jobs_last;
     shoal_op *done_first, *done_last; /* completed, neither waited for nor handed out */
     shoal_op *all;                    /* every operation with a handle */
     uint32_t waiters, open_ops;
     uint32_t keeping_ops; /* of open_ops: those that write residuals or a transform's state */
-    bool stopping, work_stopping, work_running, progress_running;
-    pthread_t progress_thread, work_thread;
+    bool stopping, progress_running;
+    pthread_t progress_thread;
 
     atomic_bool forked, asleep;
     atomic_bool wanted;       /* somebody wants to reform */
@@ -129,10 +129,6 @@ void shoali_progress_stop(shoal_comm *comm);
 void shoali_task_post(shoal_comm *comm, shoali_task *task); /* takes the lock */
 /** Run fn(arg) on the progress thread and wait for its end. */
 void shoali_call(shoal_comm *comm, void (*fn)(void *arg), void *arg);
-
-/* work.c */
-void shoali_job_post(shoal_comm *comm, shoali_job *job);
-void shoali_work_stop(shoal_comm *comm);
 
 /* host.c: what operations ask of this communicator. */
 SHOAL_MUST_USE shoal_status shoali_host_init(shoal_comm *comm);

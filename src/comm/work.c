@@ -7,6 +7,17 @@
 #include "base/thread.h"
 #include "comm/inner.h"
 
+void shoali_work_init(shoali_worker *work, const pthread_condattr_t *clock)
+{
+    work->last = &work->first;
+    pthread_cond_init(&work->here, clock);
+}
+
+void shoali_work_free(shoali_worker *work)
+{
+    pthread_cond_destroy(&work->here);
+}
+
 static void back(void *arg)
 {
     shoali_job *job = arg;
@@ -27,14 +38,14 @@ static void *work_main(void *arg)
     shoali_log_set_rank((int32_t)comm->me, (int32_t)comm->size);
     pthread_mutex_lock(&comm->lock);
     for (;;) {
-        while (comm->jobs_first == NULL && !comm->work_stopping)
-            pthread_cond_wait(&comm->work_here, &comm->lock);
-        shoali_job *job = comm->jobs_first;
+        while (comm->work.first == NULL && !comm->work.stopping)
+            pthread_cond_wait(&comm->work.here, &comm->lock);
+        shoali_job *job = comm->work.first;
         if (job == NULL)
             break;
-        comm->jobs_first = job->next;
+        comm->work.first = job->next;
         if (job->next == NULL)
-            comm->jobs_last = &comm->jobs_first;
+            comm->work.last = &comm->work.first;
         pthread_mutex_unlock(&comm->lock);
         job->status = job->work(job->arg);
         if (job->status != SHOAL_OK)
@@ -49,10 +60,10 @@ static void *work_main(void *arg)
 /* Called with the lock. */
 static shoal_status need_thread(shoal_comm *comm)
 {
-    if (comm->work_running)
+    if (comm->work.running)
         return SHOAL_OK;
-    SHOALI_TRY(shoali_thread_start(&comm->work_thread, work_main, comm));
-    comm->work_running = true;
+    SHOALI_TRY(shoali_thread_start(&comm->work.thread, work_main, comm));
+    comm->work.running = true;
     return SHOAL_OK;
 }
 
@@ -63,9 +74,9 @@ void shoali_job_post(shoal_comm *comm, shoali_job *job)
     pthread_mutex_lock(&comm->lock);
     shoal_status status = need_thread(comm);
     if (status == SHOAL_OK) {
-        *comm->jobs_last = job;
-        comm->jobs_last = &job->next;
-        pthread_cond_signal(&comm->work_here);
+        *comm->work.last = job;
+        comm->work.last = &job->next;
+        pthread_cond_signal(&comm->work.here);
     }
     pthread_mutex_unlock(&comm->lock);
     if (status != SHOAL_OK) { /* it comes back as failed, like any other */
@@ -78,13 +89,13 @@ void shoali_job_post(shoal_comm *comm, shoali_job *job)
 void shoali_work_stop(shoal_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
-    bool running = comm->work_running;
-    comm->work_stopping = true;
-    pthread_cond_signal(&comm->work_here);
+    bool running = comm->work.running;
+    comm->work.stopping = true;
+    pthread_cond_signal(&comm->work.here);
     pthread_mutex_unlock(&comm->lock);
     if (running)
-        pthread_join(comm->work_thread, NULL);
-    comm->work_running = false;
+        pthread_join(comm->work.thread, NULL);
+    comm->work.running = false;
 }
 
 typedef struct outside_job {
