@@ -48,15 +48,6 @@ static shoal_status init(shoal_comm *comm)
     return shoali_alive_add(comm);
 }
 
-static void free_ops(shoal_comm *comm)
-{
-    while (comm->all != NULL) {
-        shoal_op *op = comm->all;
-        comm->all = op->handle.next_all;
-        shoali_op_free(op);
-    }
-}
-
 static void free_comm(shoal_comm *comm)
 {
     shoali_alive_remove(comm);
@@ -69,7 +60,7 @@ static void free_comm(shoal_comm *comm)
         close(comm->epoll_fd);
     if (comm->event_fd >= 0)
         close(comm->event_fd);
-    free_ops(comm);
+    shoali_handles_free(&comm->handles);
     shoali_listen_free(&comm->ears);
     shoali_serve_free(comm);
     shoali_flights_free(comm);
@@ -256,9 +247,9 @@ static bool operations_end(shoal_comm *comm, uint64_t until_us)
 {
     struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
                              .tv_nsec = (long)(until_us % 1000000) * 1000};
-    while (comm->open_ops > 0)
+    while (comm->handles.open_ops > 0)
         if (pthread_cond_timedwait(&comm->changed, &comm->lock, &until) == ETIMEDOUT)
-            return comm->open_ops == 0;
+            return comm->handles.open_ops == 0;
     return true;
 }
 
@@ -273,7 +264,7 @@ void shoali_comm_quiet(shoal_comm *comm)
         return;
     shoali_call(comm, drop_all, comm);
     pthread_mutex_lock(&comm->lock);
-    while (comm->open_ops > 0)
+    while (comm->handles.open_ops > 0)
         pthread_cond_wait(&comm->changed, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
 }
@@ -283,7 +274,7 @@ static void end_operations(shoal_comm *comm)
     shoali_call(comm, cancel_all, comm);
     shoali_comm_quiet(comm);
     pthread_mutex_lock(&comm->lock);
-    while (comm->waiters > 0)
+    while (comm->handles.waiters > 0)
         pthread_cond_wait(&comm->changed, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
 }

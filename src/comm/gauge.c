@@ -65,7 +65,7 @@ static shoal_status start(shoali_gauge *g, shoal_op_desc *desc, uint64_t sequenc
     const shoali_op_extras extras = {.on_done = done, .done_ctx = g};
     SHOALI_TRY(shoali_op_make(&comm->ops, desc, &extras, SHOALI_MAIN_ROUND + g->round, &op));
     pthread_mutex_lock(&comm->lock);
-    comm->open_ops++;
+    comm->handles.open_ops++;
     pthread_mutex_unlock(&comm->lock);
     g->open++;
     shoali_host_start(op);

@@ -20,6 +20,7 @@
 #include "comm/peer.h"
 #include "comm/reform.h"
 #include "comm/serve.h"
+#include "comm/wait.h"
 #include "comm/work.h"
 #include "meet/launch.h"
 #include "member/life.h"
@@ -64,10 +65,7 @@ struct shoal_comm {
     pthread_cond_t changed; /* an operation has completed, a call is over, the last waiter left */
     shoali_worker work;
     shoali_queue tasks;
-    shoal_op *done_first, *done_last; /* completed, neither waited for nor handed out */
-    shoal_op *all;                    /* every operation with a handle */
-    uint32_t waiters, open_ops;
-    uint32_t keeping_ops; /* of open_ops: those that write residuals or a transform's state */
+    shoali_handles handles;
     bool stopping, progress_running;
     pthread_t progress_thread;
 
@@ -154,14 +152,6 @@ const shoali_offload *shoali_serve_offload(shoal_op *op);
 bool shoali_gauge_wanted(shoal_op *op);
 const shoali_rates *shoali_gauge_rates(const shoal_comm *comm); /* NULL: not known */
 void shoali_gauge_free(shoal_comm *comm);
-
-/* wait.c */
-SHOAL_MUST_USE shoal_status shoali_op_usable(const shoal_comm *comm);
-/** Start a run of a plan; desc brings what differs from run to run. */
-SHOAL_MUST_USE shoal_status shoali_op_run(shoal_comm *comm, shoal_op_plan *plan,
-                                          const shoal_op_desc *desc, const shoali_op_extras *extras,
-                                          shoal_op **op_out);
-void shoali_op_complete(shoal_op *op); /* progress thread: hand it to its owner */
 
 /* status.c: what is told to those who watch. */
 /** number: that all ranks of the job share, and no other job has. */

@@ -11,7 +11,7 @@
 static void wait_for_keepers(shoal_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
-    while (comm->keeping_ops > 0)
+    while (comm->handles.keeping_ops > 0)
         pthread_cond_wait(&comm->changed, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
 }

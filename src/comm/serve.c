@@ -99,7 +99,7 @@ static shoal_status enter(shoal_comm *comm, const shoali_serve *serve, const uin
     SHOALI_TRY(make(comm, serve, members, &op));
     pthread_mutex_lock(&comm->lock);
     const bool stopping = comm->stopping;
-    comm->open_ops += !stopping;
+    comm->handles.open_ops += !stopping;
     pthread_mutex_unlock(&comm->lock);
     if (stopping) {
         shoali_op_free(op);

@@ -18,30 +18,49 @@ shoal_status shoali_op_usable(const shoal_comm *comm)
     return SHOAL_OK;
 }
 
-static void link_all(shoal_comm *comm, shoal_op *op)
+static void link_all(shoali_handles *handles, shoal_op *op)
 {
-    op->handle.next_all = comm->all;
-    if (comm->all != NULL)
-        comm->all->handle.prev_all = op;
-    comm->all = op;
+    op->handle.next_all = handles->all;
+    if (handles->all != NULL)
+        handles->all->handle.prev_all = op;
+    handles->all = op;
 }
 
-static void unlink_all(shoal_comm *comm, shoal_op *op)
+static void unlink_all(shoali_handles *handles, shoal_op *op)
 {
     if (op->handle.next_all != NULL)
         op->handle.next_all->handle.prev_all = op->handle.prev_all;
     if (op->handle.prev_all != NULL)
         op->handle.prev_all->handle.next_all = op->handle.next_all;
     else
-        comm->all = op->handle.next_all;
+        handles->all = op->handle.next_all;
 }
 
-static void unlink_done(shoal_comm *comm, shoal_op *op)
+void shoali_handles_free(shoali_handles *handles)
+{
+    while (handles->all != NULL) {
+        shoal_op *op = handles->all;
+        handles->all = op->handle.next_all;
+        shoali_op_free(op);
+    }
+}
+
+static void link_done(shoali_handles *handles, shoal_op *op)
+{
+    op->handle.in_done = true;
+    op->handle.next_done = NULL;
+    op->handle.prev_done = handles->done_last;
+    *(handles->done_last != NULL ? &handles->done_last->handle.next_done
+                                 : &handles->done_first) = op;
+    handles->done_last = op;
+}
+
+static void unlink_done(shoali_handles *handles, shoal_op *op)
 {
     *(op->handle.prev_done != NULL ? &op->handle.prev_done->handle.next_done
-                                   : &comm->done_first) = op->handle.next_done;
+                                   : &handles->done_first) = op->handle.next_done;
     *(op->handle.next_done != NULL ? &op->handle.next_done->handle.prev_done
-                                   : &comm->done_last) = op->handle.prev_done;
+                                   : &handles->done_last) = op->handle.prev_done;
     op->handle.in_done = false;
 }
 
@@ -50,11 +69,11 @@ static shoal_status launch(shoal_comm *comm, shoal_op *op)
 {
     pthread_mutex_lock(&comm->lock);
     bool stopping = comm->stopping;
-    comm->open_ops += !stopping;
+    comm->handles.open_ops += !stopping;
     op->handle.keeps = !stopping && shoali_op_keeps(op);
-    comm->keeping_ops += op->handle.keeps;
+    comm->handles.keeping_ops += op->handle.keeps;
     if (!stopping && op->extras.on_done == NULL)
-        link_all(comm, op);
+        link_all(&comm->handles, op);
     pthread_mutex_unlock(&comm->lock);
     if (stopping) {
         shoali_op_free(op);
@@ -115,17 +134,12 @@ void shoali_op_complete(shoal_op *op)
     if (on_done != NULL)
         on_done(op->extras.done_ctx, op->status, &op->error, &op->stats);
     pthread_mutex_lock(&comm->lock);
-    comm->open_ops -= counted;
-    comm->keeping_ops -= op->handle.keeps;
+    comm->handles.open_ops -= counted;
+    comm->handles.keeping_ops -= op->handle.keeps;
     op->handle.done = true;
     bool referred_to = op->handle.cancel_queued;
-    if (on_done == NULL && !op->extras.own_wait) {
-        op->handle.in_done = true;
-        op->handle.next_done = NULL;
-        op->handle.prev_done = comm->done_last;
-        *(comm->done_last != NULL ? &comm->done_last->handle.next_done : &comm->done_first) = op;
-        comm->done_last = op;
-    }
+    if (on_done == NULL && !op->extras.own_wait)
+        link_done(&comm->handles, op);
     pthread_mutex_unlock(&comm->lock);
     pthread_cond_broadcast(&comm->changed); /* whom it wakes finds the lock free */
     if (on_done != NULL && !referred_to)
@@ -167,16 +181,16 @@ shoal_status shoal_op_wait(shoal_op **op, int64_t timeout_us, shoal_op_stats *st
     uint64_t until_us = end_of(timeout_us);
     bool over = false;
     pthread_mutex_lock(&comm->lock);
-    comm->waiters++;
+    comm->handles.waiters++;
     while ((!o->handle.done || o->handle.cancel_queued) && !over)
         over = !sleep_for_change(comm, until_us);
     bool done = o->handle.done && !o->handle.cancel_queued;
     if (done) {
         if (o->handle.in_done)
-            unlink_done(comm, o);
-        unlink_all(comm, o);
+            unlink_done(&comm->handles, o);
+        unlink_all(&comm->handles, o);
     }
-    if (--comm->waiters == 0 && comm->stopping)
+    if (--comm->handles.waiters == 0 && comm->stopping)
         pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     if (!done)
@@ -197,14 +211,14 @@ shoal_status shoal_comm_next_done(shoal_comm *comm, int64_t timeout_us, shoal_op
     uint64_t until_us = end_of(timeout_us);
     bool over = false;
     pthread_mutex_lock(&comm->lock);
-    comm->waiters++;
-    while (comm->done_first == NULL && !over && !comm->stopping)
+    comm->handles.waiters++;
+    while (comm->handles.done_first == NULL && !over && !comm->stopping)
         over = !sleep_for_change(comm, until_us);
-    shoal_op *op = comm->done_first;
+    shoal_op *op = comm->handles.done_first;
     if (op != NULL)
-        unlink_done(comm, op);
+        unlink_done(&comm->handles, op);
     bool stopping = comm->stopping;
-    if (--comm->waiters == 0 && stopping)
+    if (--comm->handles.waiters == 0 && stopping)
         pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     if (op == NULL && stopping)
