@@ -3,10 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -17,34 +14,24 @@ enum { FAREWELL_ROUNDS = 8 };
 
 /* ------------------------------------------------------------------ create */
 
-static shoal_status init_locks(shoal_comm *comm)
+static void init_locks(shoal_comm *comm)
 {
     pthread_condattr_t monotonic;
     pthread_mutex_init(&comm->lock, NULL);
-    pthread_mutex_init(&comm->run_lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* the clock of shoali_now_us */
     pthread_cond_init(&comm->changed, &monotonic);
     shoali_work_init(&comm->work, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    return SHOAL_OK;
 }
 
 static shoal_status init(shoal_comm *comm)
 {
-    comm->tasks.last = &comm->tasks.first;
     shoali_listen_init(&comm->ears);
     comm->control.comm = comm->near.comm = comm;
     comm->flights.free = comm->flights.returned_first = comm->flights.returned_last = SHOALI_NONE;
-    comm->epoll_fd = comm->event_fd = -1;
-    SHOALI_TRY(init_locks(comm));
-    comm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    comm->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = comm->event_fd};
-    if (comm->epoll_fd < 0 || comm->event_fd < 0 ||
-        epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, comm->event_fd, &event) != 0)
-        return shoali_fail_os(SHOAL_ESYSTEM, errno,
-                              "cannot create the descriptors of a communicator");
+    init_locks(comm);
+    SHOALI_TRY(shoali_loop_init(&comm->loop));
     return shoali_alive_add(comm);
 }
 
@@ -56,10 +43,7 @@ static void free_comm(shoal_comm *comm)
     shoali_datagrams_close(comm);
     shoali_links_close(comm);
     shoali_relay_close(comm->relay);
-    if (comm->epoll_fd >= 0)
-        close(comm->epoll_fd);
-    if (comm->event_fd >= 0)
-        close(comm->event_fd);
+    shoali_loop_free(&comm->loop);
     shoali_handles_free(&comm->handles);
     shoali_listen_free(&comm->ears);
     shoali_serve_free(comm);
@@ -72,7 +56,6 @@ static void free_comm(shoal_comm *comm)
     pthread_cond_destroy(&comm->changed);
     shoali_work_free(&comm->work);
     pthread_mutex_destroy(&comm->lock);
-    pthread_mutex_destroy(&comm->run_lock);
     shoali_free(comm);
 }
 

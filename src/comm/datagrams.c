@@ -56,7 +56,7 @@ static shoal_status watch(shoal_comm *comm, int op, bool out)
 {
     const int fd = shoali_udp_fd(comm->datagrams->udp);
     struct epoll_event event = {.events = EPOLLIN | (out ? EPOLLOUT : 0), .data.fd = fd};
-    return epoll_ctl(comm->epoll_fd, op, fd, &event) == 0
+    return epoll_ctl(comm->loop.epoll_fd, op, fd, &event) == 0
                ? SHOAL_OK
                : shoali_fail(SHOAL_ESYSTEM, "cannot watch the UDP socket");
 }
@@ -226,7 +226,7 @@ static bool hand_over(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
         if (op->state == SHOALI_OP_RUNNING && !op->ended && op->row->on_datagram != NULL &&
             shoali_member_of(op, endpoint) != SHOALI_NONE &&
             op->row->on_datagram(op->flow, shoali_member_of(op, endpoint), bytes, len_bytes,
-                                 comm->now_us))
+                                 comm->loop.now_us))
             return true;
     return false;
 }
@@ -235,7 +235,7 @@ static void take(void *ctx, const shoali_ip *from, const uint8_t *bytes, size_t 
 {
     shoal_comm *comm = ctx;
     const uint32_t endpoint = endpoint_at(comm, from);
-    comm->busy = true;
+    comm->loop.busy = true;
     if (endpoint == SHOALI_NONE || !hand_over(comm, endpoint, bytes, len_bytes)) {
         comm->datagrams->strange++;
         return;

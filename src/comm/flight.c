@@ -33,7 +33,7 @@ static void put_returned(shoal_comm *comm, uint32_t index, shoal_status status)
     else
         comm->flights.all[comm->flights.returned_last].next = index;
     comm->flights.returned_last = index;
-    comm->busy = true;
+    comm->loop.busy = true;
 }
 
 /* Behind all frames of operations that are not younger. Nearly always at the end. */

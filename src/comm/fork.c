@@ -18,11 +18,11 @@ static void before_fork(void)
 {
     pthread_mutex_lock(&alive_lock);
     for (shoal_comm *comm = alive; comm != NULL; comm = comm->next_alive) {
-        atomic_store(&comm->fork_waits, true);
+        atomic_store(&comm->loop.fork_waits, true);
         if (comm->door != NULL)
             pthread_mutex_lock(&comm->door->lock);
         shoali_relay_lock(comm->relay);
-        pthread_mutex_lock(&comm->run_lock);
+        pthread_mutex_lock(&comm->loop.run_lock);
         pthread_mutex_lock(&comm->lock);
     }
 }
@@ -30,10 +30,10 @@ static void before_fork(void)
 static void release(void)
 {
     for (shoal_comm *comm = alive; comm != NULL; comm = comm->next_alive) {
-        atomic_store(&comm->fork_waits, false);
+        atomic_store(&comm->loop.fork_waits, false);
         pthread_cond_broadcast(&comm->changed);
         pthread_mutex_unlock(&comm->lock);
-        pthread_mutex_unlock(&comm->run_lock);
+        pthread_mutex_unlock(&comm->loop.run_lock);
         shoali_relay_unlock(comm->relay);
         if (comm->door != NULL)
             pthread_mutex_unlock(&comm->door->lock);
@@ -56,8 +56,8 @@ static void in_child(void)
         shoali_watch_forked(comm->watch);
         if (comm->door != NULL)
             shoali_door_forked(comm->door);
-        close(comm->epoll_fd);
-        close(comm->event_fd);
+        close(comm->loop.epoll_fd);
+        close(comm->loop.event_fd);
     }
     alive = NULL; /* its threads live in the parent, so the locks stay as they are */
     pthread_mutex_unlock(&alive_lock);

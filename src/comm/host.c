@@ -141,8 +141,8 @@ shoal_status shoali_host_init(shoal_comm *comm)
                              .chunk_elems = comm->chunk_elems,
                              .timeout_us = comm->op_timeout_us,
                              .seed = comm->seed,
-                             .now_us = &comm->now_us,
-                             .busy = &comm->busy};
+                             .now_us = &comm->loop.now_us,
+                             .busy = &comm->loop.busy};
     SHOALI_TRY(shoali_ops_init(&comm->ops));
     for (uint32_t i = 0; i < comm->size; i++)
         comm->ops.peers[i].host = comm->peers[i].host;

@@ -18,6 +18,7 @@
 #include "comm/link.h"
 #include "comm/listen.h"
 #include "comm/peer.h"
+#include "comm/progress.h"
 #include "comm/reform.h"
 #include "comm/serve.h"
 #include "comm/wait.h"
@@ -28,10 +29,6 @@
 #include "relay/relay.h"
 #include "watch/watch.h"
 #include "wire/control.h"
-
-typedef struct shoali_queue {
-    shoali_task *first, **last;
-} shoali_queue;
 
 typedef struct shoali_gauge shoali_gauge;
 
@@ -52,35 +49,31 @@ struct shoal_comm {
     shoali_launch launch;
     shoali_token token;
     char job[64], host[SHOALI_RECORD_HOST_BYTES];
-    int epoll_fd, event_fd;
-    uint32_t spin_us;
     shoali_watch *watch; /* NULL: alone */
     shoali_link control, near;
     shoali_relay *relay;       /* NULL: all ranks are on this host, or there is no token */
     shoali_address *addresses; /* [size] of all; others' first those on links that both share */
     shoali_peer *peers;
 
+    shoali_loop loop;
+
     /* lock */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an operation has completed, a call is over, the last waiter left */
     shoali_worker work;
-    shoali_queue tasks;
     shoali_handles handles;
-    bool stopping, progress_running;
-    pthread_t progress_thread;
+    bool stopping;
 
-    atomic_bool forked, asleep;
-    atomic_bool wanted;       /* somebody wants to reform */
-    atomic_bool going;        /* a member does already, or will at once */
-    atomic_bool ending;       /* a member has made all its steps: nobody is let in any more */
-    atomic_bool begun;        /* epoch > 0: its leader has said GO */
-    _Atomic uint32_t ready;   /* epoch > 0, its leader: how many others have said READY */
-    pthread_mutex_t run_lock; /* held by whoever runs the progress functions; fork takes it */
-    atomic_bool fork_waits;
+    atomic_bool forked;
+    atomic_bool wanted;     /* somebody wants to reform */
+    atomic_bool going;      /* a member does already, or will at once */
+    atomic_bool ending;     /* a member has made all its steps: nobody is let in any more */
+    atomic_bool begun;      /* epoch > 0: its leader has said GO */
+    _Atomic uint32_t ready; /* epoch > 0, its leader: how many others have said READY */
 
     /* progress */
     shoali_ops ops;
-    uint64_t now_us, next_beat_us, beats;
+    uint64_t next_beat_us, beats;
     bool look_for_missed;       /* some peer's `missed` is new */
     uint64_t beat_cpu_us;       /* of this thread's processor time, at the last beat */
     _Atomic uint64_t paused_us; /* in pauses of SHOALI_PAUSE_US and more, since the beginning */
@@ -88,7 +81,6 @@ struct shoal_comm {
     shoali_flights flights;
     bool peers_changed;          /* some peer is gone or has left */
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
-    bool quit;                   /* the progress thread is to end */
     uint64_t deaf_us;            /* until then nothing is a word: member/life.h */
     uint64_t outdated_us; /* until then a lost peer means that the others gave this rank up: */
     uint64_t stood_us;    /* it stood still for so long, beyond the peer timeout */
@@ -96,10 +88,6 @@ struct shoal_comm {
     bool minority_told;   /* the listener has heard so */
     bool expelled;        /* the others go on without this rank: it says no goodbye */
     bool leaving;         /* this rank reforms: no operation starts any more */
-    bool busy;            /* something happened in this round, or is left to do: do not sleep */
-    uint64_t busy_us;     /* when something happened last */
-    bool watched;         /* somebody speaks to the status socket */
-    uint64_t look_us;     /* when it is looked at although nobody is known to */
     shoali_gauge *gauge;  /* NULL: nobody has asked for rates */
     shoali_ears ears;
     shoal_comm *next_alive; /* of the process, for fork */
@@ -110,7 +98,7 @@ struct shoal_comm {
 /** Time since then; an instant taken within this round may be younger than the round's own. */
 static inline uint64_t shoali_since(const shoal_comm *comm, uint64_t then_us)
 {
-    return comm->now_us > then_us ? comm->now_us - then_us : 0;
+    return comm->loop.now_us > then_us ? comm->loop.now_us - then_us : 0;
 }
 
 /* join.c: from a descriptor to records of all and connections to all. */
@@ -118,15 +106,6 @@ static inline uint64_t shoali_since(const shoal_comm *comm, uint64_t then_us)
  * EEPOCH, and comm->in says how to enter it. */
 SHOAL_MUST_USE shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc,
                                         const shoali_admission *in);
-
-/* progress.c: the event loop. */
-/** One round; sleeps until until_us at most. */
-void shoali_progress_once(shoal_comm *comm, uint64_t until_us);
-SHOAL_MUST_USE shoal_status shoali_progress_start(shoal_comm *comm);
-void shoali_progress_stop(shoal_comm *comm);
-void shoali_task_post(shoal_comm *comm, shoali_task *task); /* takes the lock */
-/** Run fn(arg) on the progress thread and wait for its end. */
-void shoali_call(shoal_comm *comm, void (*fn)(void *arg), void *arg);
 
 /* host.c: what operations ask of this communicator. */
 SHOAL_MUST_USE shoal_status shoali_host_init(shoal_comm *comm);

@@ -313,7 +313,7 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
     while ((status = connected(comm)) == SHOAL_PENDING) {
         if (comm->service != NULL)
             SHOALI_TRY(shoali_meet_cancelled(comm->service->cancel));
-        if (comm->now_us >= deadline_us)
+        if (comm->loop.now_us >= deadline_us)
             return not_connected(comm);
         shoali_progress_once(comm, deadline_us);
     }
@@ -430,7 +430,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     find_neighbours(comm, records);
     SHOALI_TRY(learn_ways(comm, records));
     SHOALI_TRY(connect_all(comm, records, meeting.deadline_us));
-    comm->spin_us = spin_for(comm, records);
+    comm->loop.spin_us = spin_for(comm, records);
     if (comm->me == 0 && strncmp(meeting.place, "file://", 7) == 0)
         unlink(meeting.place + 7); /* everyone is connected, so everyone has read it */
     return SHOAL_OK;
@@ -445,7 +445,7 @@ shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc, const sh
     SHOALI_TRY(alloc_tables(comm));
     shoali_log_set_rank((int32_t)comm->me, (int32_t)comm->size);
     shoali_log(INFO, "rank %u of %u: %s", comm->me, comm->size, comm->launch.why);
-    uint64_t started_us = comm->now_us = shoali_now_us();
+    uint64_t started_us = comm->loop.now_us = shoali_now_us();
     snprintf(comm->peers[comm->me].host, sizeof comm->peers[comm->me].host, "%s", comm->host);
     if (comm->size == 1)
         return shoali_links_check(desc);

@@ -52,7 +52,7 @@ static void on_frames(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t
                       size_t count)
 {
     shoal_comm *comm = ((shoali_link *)ctx)->comm;
-    comm->busy = true;
+    comm->loop.busy = true;
     shoali_view_heard(comm, peer);
     for (size_t first = 0, next; first < count; first = next) {
         for (next = first + 1; next < count && heads[next].slot == heads[first].slot; next++)
@@ -154,7 +154,7 @@ static void on_control(void *ctx, uint32_t peer, uint16_t kind, const uint8_t *b
                        size_t len_bytes)
 {
     shoal_comm *comm = ((shoali_link *)ctx)->comm;
-    comm->busy = true;
+    comm->loop.busy = true;
     shoali_view_heard(comm, peer);
     if (!dispatch(comm, peer, kind, bytes, len_bytes)) {
         char text[80];
@@ -168,7 +168,7 @@ static void on_peer_up(void *ctx, uint32_t peer)
     shoali_link *link = ctx;
     shoal_comm *comm = link->comm;
     shoali_view_heard(comm, peer);
-    comm->busy = true;
+    comm->loop.busy = true;
     if (link == &comm->near)
         comm->peers[peer].near_up = true;
     else
@@ -205,7 +205,7 @@ static shoal_status watch(shoal_comm *comm, const shoali_link *link)
 {
     int fd = link->row->fd(link->state);
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    if (fd >= 0 && epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (fd >= 0 && epoll_ctl(comm->loop.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
         return shoali_fail(SHOAL_ESYSTEM, "cannot watch the transport %s", link->row->name);
     return SHOAL_OK;
 }

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -26,10 +27,33 @@ enum {
     FEW = 16        /* members, whose beats are not worth it */
 };
 
+shoal_status shoali_loop_init(shoali_loop *loop)
+{
+    loop->tasks.last = &loop->tasks.first;
+    pthread_mutex_init(&loop->run_lock, NULL);
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = loop->event_fd};
+    if (loop->epoll_fd < 0 || loop->event_fd < 0 ||
+        epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->event_fd, &event) != 0)
+        return shoali_fail_os(SHOAL_ESYSTEM, errno,
+                              "cannot create the descriptors of a communicator");
+    return SHOAL_OK;
+}
+
+void shoali_loop_free(shoali_loop *loop)
+{
+    if (loop->epoll_fd >= 0)
+        close(loop->epoll_fd);
+    if (loop->event_fd >= 0)
+        close(loop->event_fd);
+    pthread_mutex_destroy(&loop->run_lock);
+}
+
 static void wake(shoal_comm *comm)
 {
     uint64_t one = 1;
-    if (atomic_load(&comm->asleep) && write(comm->event_fd, &one, sizeof one) < 0)
+    if (atomic_load(&comm->loop.asleep) && write(comm->loop.event_fd, &one, sizeof one) < 0)
         return; /* the counter is full: it is awake */
 }
 
@@ -43,7 +67,7 @@ static void append(shoali_queue *queue, shoali_task *task)
 void shoali_task_post(shoal_comm *comm, shoali_task *task)
 {
     pthread_mutex_lock(&comm->lock);
-    append(&comm->tasks, task);
+    append(&comm->loop.tasks, task);
     pthread_mutex_unlock(&comm->lock);
     wake(comm);
 }
@@ -61,7 +85,7 @@ shoal_status shoali_comm_post_task(shoal_comm *comm, shoali_task *task)
     pthread_mutex_lock(&comm->lock);
     bool stopping = comm->stopping;
     if (!stopping)
-        append(&comm->tasks, task);
+        append(&comm->loop.tasks, task);
     pthread_mutex_unlock(&comm->lock);
     if (stopping)
         return shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
@@ -100,7 +124,7 @@ static void run_call(void *arg)
 
 void shoali_call(shoal_comm *comm, void (*fn)(void *arg), void *arg)
 {
-    if (!comm->progress_running || pthread_equal(pthread_self(), comm->progress_thread)) {
+    if (!comm->loop.running || pthread_equal(pthread_self(), comm->loop.thread)) {
         fn(arg);
         return;
     }
@@ -116,9 +140,9 @@ void shoali_call(shoal_comm *comm, void (*fn)(void *arg), void *arg)
 static void run_tasks(shoal_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
-    shoali_task *task = comm->tasks.first;
-    comm->tasks.first = NULL;
-    comm->tasks.last = &comm->tasks.first;
+    shoali_task *task = comm->loop.tasks.first;
+    comm->loop.tasks.first = NULL;
+    comm->loop.tasks.last = &comm->loop.tasks.first;
     pthread_mutex_unlock(&comm->lock);
     while (task != NULL) {
         shoali_task *next = task->next; /* running may free the task */
@@ -127,7 +151,7 @@ static void run_tasks(shoal_comm *comm)
         if (owned)
             shoali_free(task);
         task = next;
-        comm->busy = true;
+        comm->loop.busy = true;
     }
 }
 
@@ -151,7 +175,7 @@ static uint64_t next_timer_us(const shoal_comm *comm)
 static bool has_tasks(shoal_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
-    bool some = comm->tasks.first != NULL;
+    bool some = comm->loop.tasks.first != NULL;
     pthread_mutex_unlock(&comm->lock);
     return some;
 }
@@ -165,10 +189,10 @@ static bool is_of_link(const shoali_link *link, int fd)
 static void take_event(shoal_comm *comm, int fd)
 {
     uint64_t count;
-    if (fd == comm->event_fd)
+    if (fd == comm->loop.event_fd)
         (void)!read(fd, &count, sizeof count); /* or it is taken already */
     else if (!is_of_link(&comm->control, fd) && !is_of_link(&comm->near, fd))
-        comm->watched = true;
+        comm->loop.watched = true;
 }
 
 /* A rank without operations has nothing to hear that is urgent: what others say of an operation
@@ -183,7 +207,7 @@ static bool may_gather(const shoal_comm *comm)
 /* Something has come: wait a little for more, unless a task comes. */
 static void gather(const shoal_comm *comm, uint64_t until_us)
 {
-    struct pollfd task = {.fd = comm->event_fd, .events = POLLIN};
+    struct pollfd task = {.fd = comm->loop.event_fd, .events = POLLIN};
     const uint64_t now_us = shoali_now_us();
     const uint64_t left_ms = until_us > now_us ? (until_us - now_us) / 1000 : 0;
     (void)poll(&task, 1, left_ms < GATHER_MS ? (int)left_ms : GATHER_MS);
@@ -200,30 +224,30 @@ static uint64_t sleep_until(shoal_comm *comm, uint64_t until_us)
     if (until_us <= now_us)
         return 0;
     uint64_t wait_ms = (until_us - now_us + 999) / 1000;
-    atomic_store(&comm->asleep, true);
+    atomic_store(&comm->loop.asleep, true);
     if (!has_tasks(comm)) {
-        pthread_mutex_unlock(&comm->run_lock);
-        int got = epoll_wait(comm->epoll_fd, events, 4, (int)wait_ms);
+        pthread_mutex_unlock(&comm->loop.run_lock);
+        int got = epoll_wait(comm->loop.epoll_fd, events, 4, (int)wait_ms);
         if (got > 0 && gathers)
             gather(comm, until_us);
-        pthread_mutex_lock(&comm->run_lock);
+        pthread_mutex_lock(&comm->loop.run_lock);
         for (int i = 0; i < got; i++)
             take_event(comm, events[i].data.fd);
     }
-    atomic_store(&comm->asleep, false);
+    atomic_store(&comm->loop.asleep, false);
     return wait_ms * 1000;
 }
 
 /* fork wants the locks: let it have them, and go on when it is over. */
 static void let_fork(shoal_comm *comm)
 {
-    while (atomic_load(&comm->fork_waits)) {
-        pthread_mutex_unlock(&comm->run_lock);
+    while (atomic_load(&comm->loop.fork_waits)) {
+        pthread_mutex_unlock(&comm->loop.run_lock);
         pthread_mutex_lock(&comm->lock);
-        while (atomic_load(&comm->fork_waits))
+        while (atomic_load(&comm->loop.fork_waits))
             pthread_cond_wait(&comm->changed, &comm->lock);
         pthread_mutex_unlock(&comm->lock);
-        pthread_mutex_lock(&comm->run_lock);
+        pthread_mutex_lock(&comm->loop.run_lock);
     }
 }
 
@@ -231,10 +255,10 @@ static void let_fork(shoal_comm *comm)
  * sleeps, and so hears of it. */
 static void serve_watchers(shoal_comm *comm)
 {
-    if (!comm->watched && comm->now_us < comm->look_us)
+    if (!comm->loop.watched && comm->loop.now_us < comm->loop.look_us)
         return;
-    comm->watched = false;
-    comm->look_us = comm->now_us + LOOK_US;
+    comm->loop.watched = false;
+    comm->loop.look_us = comm->loop.now_us + LOOK_US;
     shoali_watch_serve(comm->watch);
 }
 
@@ -243,9 +267,9 @@ static void run_round(shoal_comm *comm)
 {
     run_tasks(comm);
     if (comm->control.open)
-        comm->control.row->progress(comm->control.state, comm->now_us);
+        comm->control.row->progress(comm->control.state, comm->loop.now_us);
     if (comm->near.open)
-        comm->near.row->progress(comm->near.state, comm->now_us);
+        comm->near.row->progress(comm->near.state, comm->loop.now_us);
     shoali_datagrams_receive(comm);
     while (shoali_flight_deliver(comm))
         ;
@@ -255,53 +279,53 @@ static void run_round(shoal_comm *comm)
     serve_watchers(comm);
     shoali_run_reap(&comm->ops);
     if (comm->ears.listening && comm->ears.listener.next_wake_us != NULL &&
-        comm->ears.listener.next_wake_us(comm->ears.listener.ctx) <= comm->now_us)
-        comm->ears.listener.on_timer(comm->ears.listener.ctx, comm->now_us);
+        comm->ears.listener.next_wake_us(comm->ears.listener.ctx) <= comm->loop.now_us)
+        comm->ears.listener.on_timer(comm->ears.listener.ctx, comm->loop.now_us);
 }
 
 void shoali_progress_once(shoal_comm *comm, uint64_t until_us)
 {
-    uint64_t wait_us = 0, before_us = comm->now_us;
-    pthread_mutex_lock(&comm->run_lock);
+    uint64_t wait_us = 0, before_us = comm->loop.now_us;
+    pthread_mutex_lock(&comm->loop.run_lock);
     let_fork(comm);
-    if (!comm->busy && comm->now_us >= comm->busy_us + comm->spin_us)
+    if (!comm->loop.busy && comm->loop.now_us >= comm->loop.busy_us + comm->loop.spin_us)
         wait_us = sleep_until(comm, earlier(until_us, next_timer_us(comm)));
-    comm->busy = comm->flights.returned_first != SHOALI_NONE;
-    comm->now_us = shoali_now_us();
-    if (comm->now_us > before_us + wait_us + SHOALI_LATE_US)
-        shoali_view_late(comm, comm->now_us - before_us - wait_us);
+    comm->loop.busy = comm->flights.returned_first != SHOALI_NONE;
+    comm->loop.now_us = shoali_now_us();
+    if (comm->loop.now_us > before_us + wait_us + SHOALI_LATE_US)
+        shoali_view_late(comm, comm->loop.now_us - before_us - wait_us);
     run_round(comm);
-    if (comm->busy)
-        comm->busy_us = comm->now_us;
-    pthread_mutex_unlock(&comm->run_lock);
+    if (comm->loop.busy)
+        comm->loop.busy_us = comm->loop.now_us;
+    pthread_mutex_unlock(&comm->loop.run_lock);
 }
 
 static void *progress_main(void *arg)
 {
     shoal_comm *comm = arg;
     shoali_log_set_rank((int32_t)comm->me, (int32_t)comm->size);
-    while (!comm->quit)
-        shoali_progress_once(comm, comm->now_us + MAX_SLEEP_US);
+    while (!comm->loop.quit)
+        shoali_progress_once(comm, comm->loop.now_us + MAX_SLEEP_US);
     return NULL;
 }
 
 shoal_status shoali_progress_start(shoal_comm *comm)
 {
-    SHOALI_TRY(shoali_thread_start(&comm->progress_thread, progress_main, comm));
-    comm->progress_running = true;
+    SHOALI_TRY(shoali_thread_start(&comm->loop.thread, progress_main, comm));
+    comm->loop.running = true;
     return SHOAL_OK;
 }
 
 static void quit(void *arg)
 {
-    ((shoal_comm *)arg)->quit = true;
+    ((shoal_comm *)arg)->loop.quit = true;
 }
 
 void shoali_progress_stop(shoal_comm *comm)
 {
-    if (!comm->progress_running)
+    if (!comm->loop.running)
         return;
     shoali_call(comm, quit, comm);
-    pthread_join(comm->progress_thread, NULL);
-    comm->progress_running = false;
+    pthread_join(comm->loop.thread, NULL);
+    comm->loop.running = false;
 }

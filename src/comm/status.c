@@ -85,7 +85,7 @@ static void row(void *ctx, uint32_t rank, shoali_status_row *out)
 
 shoal_status shoali_status_open(shoal_comm *comm, uint32_t number)
 {
-    comm->now_us = comm->ops.last_us = shoali_now_us();
+    comm->loop.now_us = comm->ops.last_us = shoali_now_us();
     const shoali_watch_desc desc = {
         .me = comm->me,
         .ranks = comm->ranks,
@@ -93,8 +93,8 @@ shoal_status shoali_status_open(shoal_comm *comm, uint32_t number)
         .number = number,
         .job = comm->job,
         .rendezvous = comm->launch.rendezvous,
-        .epoll_fd = comm->epoll_fd,
-        .now_us = &comm->now_us,
+        .epoll_fd = comm->loop.epoll_fd,
+        .now_us = &comm->loop.now_us,
         .host = {.ctx = comm, .here = here, .carried = carried, .row = row, .notes = notes}};
     return shoali_watch_open(&desc, &comm->watch);
 }

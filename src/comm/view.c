@@ -39,16 +39,16 @@ static bool tells_all(const shoal_comm *comm)
 
 void shoali_view_heard(shoal_comm *comm, uint32_t endpoint)
 {
-    comm->peers[endpoint].heard_us = comm->now_us;
+    comm->peers[endpoint].heard_us = comm->loop.now_us;
     comm->peers[endpoint].missed = false;
 }
 
 void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat)
 {
     comm->peers[endpoint].doing = *beat;
-    comm->peers[endpoint].doing_us = comm->now_us;
-    if (comm->now_us >= comm->deaf_us)
-        comm->peers[endpoint].word_us = comm->now_us;
+    comm->peers[endpoint].doing_us = comm->loop.now_us;
+    if (comm->loop.now_us >= comm->deaf_us)
+        comm->peers[endpoint].word_us = comm->loop.now_us;
     shoali_watch_hear(comm->watch, endpoint, beat);
 }
 
@@ -58,10 +58,10 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us)
     for (uint32_t i = 0; i < comm->size; i++)
         comm->peers[i].heard_us += late_us;
     if (deaf_us > 0)
-        comm->deaf_us = comm->now_us + deaf_us;
+        comm->deaf_us = comm->loop.now_us + deaf_us;
     /* The others count from our last sign of life, which came a beat or two earlier. */
     if (late_us > (uint64_t)comm->peer_timeout_us / 4 * 3) {
-        comm->outdated_us = comm->now_us + (uint64_t)comm->peer_timeout_us;
+        comm->outdated_us = comm->loop.now_us + (uint64_t)comm->peer_timeout_us;
         comm->stood_us = late_us;
     }
     const uint64_t cpu_us = shoali_thread_cpu_ns() / 1000;
@@ -74,7 +74,7 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us)
 void shoali_view_doing(const shoal_comm *comm, uint32_t endpoint, char *text, size_t text_bytes)
 {
     const shoali_peer *peer = &comm->peers[endpoint];
-    double ago = (double)(comm->now_us - peer->doing_us + peer->doing.for_us) * 1e-6;
+    double ago = (double)(comm->loop.now_us - peer->doing_us + peer->doing.for_us) * 1e-6;
     text[0] = '\0';
     if (peer->doing_us == 0)
         return;
@@ -106,7 +106,7 @@ void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, con
     peer->gone_status = why;
     snprintf(peer->gone_text, sizeof peer->gone_text, "%s", text != NULL ? without_name(text) : "");
     comm->peers_changed = true;
-    comm->busy = true;
+    comm->loop.busy = true;
 }
 
 void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const char *text)
@@ -115,14 +115,14 @@ void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const
     if (!peer->link_broke) /* what is to be told is what was lost first */
         snprintf(peer->link_text, sizeof peer->link_text, "rank %u to rank %u (host %.40s): %.250s",
                  comm->me, endpoint, peer->host, text);
-    if (peer->link_us == 0 || comm->now_us > peer->link_us + (uint64_t)comm->peer_timeout_us)
+    if (peer->link_us == 0 || comm->loop.now_us > peer->link_us + (uint64_t)comm->peer_timeout_us)
         shoali_log(WARN, "%s%s", peer->link_text, lost ? "; what was on its way is lost" : "");
-    peer->link_us = comm->now_us;
+    peer->link_us = comm->loop.now_us;
     if (!lost)
         return;
     peer->link_broke = true;
     comm->peers_changed = true;
-    comm->busy = true;
+    comm->loop.busy = true;
 }
 
 static void tell_listener(shoal_comm *comm, uint32_t endpoint)
@@ -142,7 +142,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
-    if (comm->joined && comm->now_us < comm->outdated_us) {
+    if (comm->joined && comm->loop.now_us < comm->outdated_us) {
         comm->expelled = true;
         peer->lost_status = SHOAL_EEPOCH;
         snprintf(peer->lost_text, sizeof peer->lost_text,
@@ -154,9 +154,9 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     if (peer->links > 1 && strstr(text, " - ") != NULL) { /* it names the link that is silent */
         snprintf(peer->link_text, sizeof peer->link_text, "rank %u to rank %u (host %.40s): %.250s",
                  comm->me, endpoint, peer->host, text);
-        peer->link_us = comm->now_us;
+        peer->link_us = comm->loop.now_us;
     }
-    peer->lost_us = comm->now_us;
+    peer->lost_us = comm->loop.now_us;
     atomic_store_explicit(&peer->state, SHOALI_PEER_LOST, memory_order_release);
     shoali_log(WARN, "%s", peer->lost_text);
     shoali_links_drop(comm, endpoint, false);
@@ -255,8 +255,8 @@ static void check_quorum(shoal_comm *comm)
         comm->minority_us = 0;
         return;
     }
-    comm->minority_us = comm->minority_us > 0 ? comm->minority_us : comm->now_us;
-    if (comm->now_us < comm->minority_us + (uint64_t)comm->peer_timeout_us)
+    comm->minority_us = comm->minority_us > 0 ? comm->minority_us : comm->loop.now_us;
+    if (comm->loop.now_us < comm->minority_us + (uint64_t)comm->peer_timeout_us)
         return;
     comm->minority_told = comm->expelled = true;
     snprintf(
@@ -275,7 +275,7 @@ static void leave(shoal_comm *comm, uint32_t endpoint)
     peer->lost_status = SHOAL_OK;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) has said goodbye",
              endpoint, peer->host);
-    peer->left_us = comm->now_us;
+    peer->left_us = comm->loop.now_us;
     atomic_store_explicit(&peer->state, SHOALI_PEER_LEFT, memory_order_release);
     shoali_log(DEBUG, "%s", peer->lost_text);
     tell_listener(comm, endpoint);
@@ -284,10 +284,10 @@ static void leave(shoal_comm *comm, uint32_t endpoint)
 /* This process may have stood still since the round began: then it is not the others that went. */
 static void look_at_clock(shoal_comm *comm)
 {
-    const uint64_t now_us = shoali_now_us(), began_us = comm->now_us;
+    const uint64_t now_us = shoali_now_us(), began_us = comm->loop.now_us;
     if (now_us <= began_us + SHOALI_LATE_US)
         return;
-    comm->now_us = now_us;
+    comm->loop.now_us = now_us;
     shoali_view_late(comm, now_us - began_us);
 }
 
@@ -312,7 +312,7 @@ static void act_on_gone(shoal_comm *comm)
 static void settle_left(shoal_comm *comm, uint32_t endpoint)
 {
     shoali_peer *peer = &comm->peers[endpoint];
-    if (comm->now_us < peer->left_us + (uint64_t)comm->peer_timeout_us)
+    if (comm->loop.now_us < peer->left_us + (uint64_t)comm->peer_timeout_us)
         return;
     if (shoali_run_involves(&comm->ops, endpoint))
         lose(comm, endpoint, SHOAL_EPEER, "it said goodbye before its operations were over");
@@ -367,7 +367,7 @@ static void read_all(shoal_comm *comm)
 {
     struct pollfd more = {.fd = comm->control.row->fd(comm->control.state), .events = POLLIN};
     for (uint32_t i = 0; i < comm->size && poll(&more, 1, 0) == 1; i++)
-        comm->control.row->progress(comm->control.state, comm->now_us);
+        comm->control.row->progress(comm->control.state, comm->loop.now_us);
 }
 
 static void check_silence(shoal_comm *comm, uint32_t endpoint)
@@ -409,14 +409,14 @@ static bool is_to_be_told(const shoal_comm *comm, uint32_t endpoint, uint64_t fr
 static void beat(shoal_comm *comm)
 {
     shoali_heartbeat now = {.busy = comm->ops.open != NULL,
-                            .for_us = comm->now_us - comm->ops.last_us};
+                            .for_us = comm->loop.now_us - comm->ops.last_us};
     uint8_t body[SHOALI_HEARTBEAT_BYTES];
     snprintf(now.text, sizeof now.text, "%s",
              comm->ops.open != NULL ? comm->ops.open->name : comm->ops.last_name);
     if (comm->ops.open != NULL)
         now.for_us = shoali_since(comm, comm->ops.open->started_us);
     const uint64_t from = comm->beats;
-    comm->beats = comm->now_us / ((uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT);
+    comm->beats = comm->loop.now_us / ((uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT);
     shoali_watch_say(comm->watch, &now);
     for (uint32_t i = 0; i < comm->size; i++) {
         if (i == comm->me || !comm->peers[i].up || state_of(&comm->peers[i]) != SHOALI_PEER_HERE)
@@ -424,7 +424,7 @@ static void beat(shoal_comm *comm)
         if (!is_to_be_told(comm, i, from))
             continue;
         if (!comm->leaving)
-            comm->peers[i].said_us = comm->now_us;
+            comm->peers[i].said_us = comm->loop.now_us;
         now.to_you_bytes_s = shoali_watch_rate_to(comm->watch, i);
         shoali_heartbeat_encode(&now, body);
         shoali_control(comm, i, SHOALI_MESSAGE_heartbeat, body, sizeof body);
@@ -436,15 +436,15 @@ static void beat(shoal_comm *comm)
 void shoali_view_begin(shoal_comm *comm)
 {
     comm->joined = true;
-    comm->now_us = shoali_now_us();
+    comm->loop.now_us = shoali_now_us();
     for (uint32_t i = 0; i < comm->size; i++)
-        comm->peers[i].heard_us = comm->now_us;
+        comm->peers[i].heard_us = comm->loop.now_us;
 }
 
 void shoali_view_timers(shoal_comm *comm)
 {
-    if (comm->now_us >= comm->next_beat_us) {
-        comm->next_beat_us = comm->now_us +
+    if (comm->loop.now_us >= comm->next_beat_us) {
+        comm->next_beat_us = comm->loop.now_us +
                              (uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT;
         comm->beat_cpu_us = shoali_thread_cpu_ns() / 1000;
         if (comm->watch != NULL) {

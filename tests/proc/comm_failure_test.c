@@ -335,7 +335,7 @@ static void drop_rank_2(void *arg)
 static void seem_woken_up(void *arg)
 {
     shoal_comm *comm = arg;
-    comm->outdated_us = comm->now_us + LIMIT_US;
+    comm->outdated_us = comm->loop.now_us + LIMIT_US;
     comm->stood_us = LIMIT_US;
 }
 
