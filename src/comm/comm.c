@@ -221,7 +221,7 @@ static void nothing(void *arg)
 
 static void part(void *arg)
 {
-    if (((shoal_comm *)arg)->expelled)
+    if (((shoal_comm *)arg)->view.expelled)
         drop_all(arg);
 }
 

@@ -21,6 +21,7 @@
 #include "comm/progress.h"
 #include "comm/reform.h"
 #include "comm/serve.h"
+#include "comm/view.h"
 #include "comm/wait.h"
 #include "comm/work.h"
 #include "meet/launch.h"
@@ -73,22 +74,12 @@ struct shoal_comm {
 
     /* progress */
     shoali_ops ops;
-    uint64_t next_beat_us, beats;
-    bool look_for_missed;       /* some peer's `missed` is new */
-    uint64_t beat_cpu_us;       /* of this thread's processor time, at the last beat */
-    _Atomic uint64_t paused_us; /* in pauses of SHOALI_PAUSE_US and more, since the beginning */
+    shoali_liveness view;
     char past_links[SHOALI_PAST_LINKS_BYTES]; /* lines: those that broke in earlier epochs */
     shoali_flights flights;
-    bool peers_changed;          /* some peer is gone or has left */
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
-    uint64_t deaf_us;            /* until then nothing is a word: member/life.h */
-    uint64_t outdated_us; /* until then a lost peer means that the others gave this rank up: */
-    uint64_t stood_us;    /* it stood still for so long, beyond the peer timeout */
-    uint64_t minority_us; /* since when this rank reaches no quorum; 0: it does */
-    bool minority_told;   /* the listener has heard so */
-    bool expelled;        /* the others go on without this rank: it says no goodbye */
-    bool leaving;         /* this rank reforms: no operation starts any more */
-    shoali_gauge *gauge;  /* NULL: nobody has asked for rates */
+    bool leaving;                /* this rank reforms: no operation starts any more */
+    shoali_gauge *gauge;         /* NULL: nobody has asked for rates */
     shoali_ears ears;
     shoal_comm *next_alive; /* of the process, for fork */
 };

@@ -119,7 +119,7 @@ void shoali_comm_tell_events(shoal_comm *comm, const shoali_kept *ring)
 
 uint64_t shoali_comm_paused_us(const shoal_comm *comm)
 {
-    return atomic_load(&comm->paused_us);
+    return atomic_load(&comm->view.paused_us);
 }
 
 bool shoali_comm_slowest(const shoal_comm *comm, uint32_t *rank_out, const char **cause_out)

@@ -47,7 +47,7 @@ void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_hea
 {
     comm->peers[endpoint].doing = *beat;
     comm->peers[endpoint].doing_us = comm->loop.now_us;
-    if (comm->loop.now_us >= comm->deaf_us)
+    if (comm->loop.now_us >= comm->view.deaf_us)
         comm->peers[endpoint].word_us = comm->loop.now_us;
     shoali_watch_hear(comm->watch, endpoint, beat);
 }
@@ -58,16 +58,17 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us)
     for (uint32_t i = 0; i < comm->size; i++)
         comm->peers[i].heard_us += late_us;
     if (deaf_us > 0)
-        comm->deaf_us = comm->loop.now_us + deaf_us;
+        comm->view.deaf_us = comm->loop.now_us + deaf_us;
     /* The others count from our last sign of life, which came a beat or two earlier. */
     if (late_us > (uint64_t)comm->peer_timeout_us / 4 * 3) {
-        comm->outdated_us = comm->loop.now_us + (uint64_t)comm->peer_timeout_us;
-        comm->stood_us = late_us;
+        comm->view.outdated_us = comm->loop.now_us + (uint64_t)comm->peer_timeout_us;
+        comm->view.stood_us = late_us;
     }
     const uint64_t cpu_us = shoali_thread_cpu_ns() / 1000;
-    const uint64_t worked_us = cpu_us > comm->beat_cpu_us ? cpu_us - comm->beat_cpu_us : 0;
+    const uint64_t worked_us = cpu_us > comm->view.beat_cpu_us ? cpu_us - comm->view.beat_cpu_us
+                                                               : 0;
     if (late_us >= worked_us + SHOALI_PAUSE_US) /* it did not run: it was stopped, or frozen */
-        atomic_fetch_add(&comm->paused_us, late_us - worked_us);
+        atomic_fetch_add(&comm->view.paused_us, late_us - worked_us);
     shoali_log(DEBUG, "this process was late by %.3f s", (double)late_us * 1e-6);
 }
 
@@ -105,7 +106,7 @@ void shoali_view_gone(shoal_comm *comm, uint32_t endpoint, shoal_status why, con
     peer->gone = true;
     peer->gone_status = why;
     snprintf(peer->gone_text, sizeof peer->gone_text, "%s", text != NULL ? without_name(text) : "");
-    comm->peers_changed = true;
+    comm->view.peers_changed = true;
     comm->loop.busy = true;
 }
 
@@ -121,7 +122,7 @@ void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const
     if (!lost)
         return;
     peer->link_broke = true;
-    comm->peers_changed = true;
+    comm->view.peers_changed = true;
     comm->loop.busy = true;
 }
 
@@ -142,13 +143,13 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
-    if (comm->joined && comm->loop.now_us < comm->outdated_us) {
-        comm->expelled = true;
+    if (comm->joined && comm->loop.now_us < comm->view.outdated_us) {
+        comm->view.expelled = true;
         peer->lost_status = SHOAL_EEPOCH;
         snprintf(peer->lost_text, sizeof peer->lost_text,
                  "this process stood still for %.1f s, with a peer timeout of %.1f s: rank "
                  "%u (host %.40s) and the others have gone on without it",
-                 (double)comm->stood_us * 1e-6, (double)comm->peer_timeout_us * 1e-6, endpoint,
+                 (double)comm->view.stood_us * 1e-6, (double)comm->peer_timeout_us * 1e-6, endpoint,
                  peer->host);
     }
     if (peer->links > 1 && strstr(text, " - ") != NULL) { /* it names the link that is silent */
@@ -169,7 +170,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
 void shoali_comm_expel(shoal_comm *comm)
 {
     if (!comm->leaving && !atomic_load(&comm->going) && !atomic_load(&comm->wanted))
-        comm->expelled = true;
+        comm->view.expelled = true;
 }
 
 bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_lost_peer *out)
@@ -246,25 +247,26 @@ static void check_quorum(shoal_comm *comm)
 {
     char text[SHOALI_LOST_TEXT_BYTES];
     shoali_tally tally;
-    if (!comm->ears.listening || !comm->ears.listener.goes_on || comm->minority_told)
+    if (!comm->ears.listening || !comm->ears.listener.goes_on || comm->view.minority_told)
         return;
     for (uint32_t i = 0; i < comm->ranks; i++)
         if (i != comm->me && state_of(&comm->peers[i]) == SHOALI_PEER_LOST)
             look_again(comm, i);
     if (!is_minority(comm, &tally)) {
-        comm->minority_us = 0;
+        comm->view.minority_us = 0;
         return;
     }
-    comm->minority_us = comm->minority_us > 0 ? comm->minority_us : comm->loop.now_us;
-    if (comm->loop.now_us < comm->minority_us + (uint64_t)comm->peer_timeout_us)
+    comm->view.minority_us = comm->view.minority_us > 0 ? comm->view.minority_us
+                                                        : comm->loop.now_us;
+    if (comm->loop.now_us < comm->view.minority_us + (uint64_t)comm->peer_timeout_us)
         return;
-    comm->minority_told = comm->expelled = true;
+    comm->view.minority_told = comm->view.expelled = true;
     snprintf(
         text, sizeof text,
         "rank %u (host %.40s) reaches only %u of the %u members that may be alive, for %.1f s: "
         "the others may go on without it",
         comm->me, comm->host, tally.here, tally.here + tally.away + tally.dying,
-        (double)shoali_since(comm, comm->minority_us) * 1e-6);
+        (double)shoali_since(comm, comm->view.minority_us) * 1e-6);
     shoali_log(WARN, "%s", text);
     comm->ears.listener.on_peer_down(comm->ears.listener.ctx, comm->me, SHOAL_EEPOCH, text);
 }
@@ -293,7 +295,7 @@ static void look_at_clock(shoal_comm *comm)
 
 static void act_on_gone(shoal_comm *comm)
 {
-    comm->peers_changed = false;
+    comm->view.peers_changed = false;
     look_at_clock(comm);
     for (uint32_t i = 0; i < comm->size; i++) {
         shoali_peer *peer = &comm->peers[i];
@@ -351,7 +353,7 @@ static void say_missed(shoal_comm *comm, uint32_t endpoint)
 void shoali_view_missed(shoal_comm *comm, const shoali_missed *missed)
 {
     if (missed->endpoint < comm->size && missed->endpoint != comm->me)
-        comm->peers[missed->endpoint].missed = comm->look_for_missed = true;
+        comm->peers[missed->endpoint].missed = comm->view.look_for_missed = true;
 }
 
 static bool is_silent(const shoal_comm *comm, uint32_t endpoint)
@@ -391,7 +393,7 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
 
 static void look_for_missed(shoal_comm *comm)
 {
-    comm->look_for_missed = false;
+    comm->view.look_for_missed = false;
     for (uint32_t i = 0; i < comm->size; i++)
         if (comm->peers[i].missed)
             check_silence(comm, i);
@@ -403,7 +405,7 @@ static bool is_to_be_told(const shoal_comm *comm, uint32_t endpoint, uint64_t fr
     const uint64_t heard_us = comm->peers[endpoint].heard_us;
     if (tells_all(comm))
         return shoali_life_speaks(shoali_since(comm, heard_us), (uint64_t)comm->peer_timeout_us);
-    return shoali_beats_due(comm->me, endpoint, comm->size, from, comm->beats);
+    return shoali_beats_due(comm->me, endpoint, comm->size, from, comm->view.beats);
 }
 
 static void beat(shoal_comm *comm)
@@ -415,8 +417,9 @@ static void beat(shoal_comm *comm)
              comm->ops.open != NULL ? comm->ops.open->name : comm->ops.last_name);
     if (comm->ops.open != NULL)
         now.for_us = shoali_since(comm, comm->ops.open->started_us);
-    const uint64_t from = comm->beats;
-    comm->beats = comm->loop.now_us / ((uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT);
+    const uint64_t from = comm->view.beats;
+    comm->view.beats = comm->loop.now_us /
+                       ((uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT);
     shoali_watch_say(comm->watch, &now);
     for (uint32_t i = 0; i < comm->size; i++) {
         if (i == comm->me || !comm->peers[i].up || state_of(&comm->peers[i]) != SHOALI_PEER_HERE)
@@ -443,10 +446,10 @@ void shoali_view_begin(shoal_comm *comm)
 
 void shoali_view_timers(shoal_comm *comm)
 {
-    if (comm->loop.now_us >= comm->next_beat_us) {
-        comm->next_beat_us = comm->loop.now_us +
-                             (uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT;
-        comm->beat_cpu_us = shoali_thread_cpu_ns() / 1000;
+    if (comm->loop.now_us >= comm->view.next_beat_us) {
+        comm->view.next_beat_us = comm->loop.now_us +
+                                  (uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT;
+        comm->view.beat_cpu_us = shoali_thread_cpu_ns() / 1000;
         if (comm->watch != NULL) {
             beat(comm);
             shoali_watch_judge(comm->watch);
@@ -462,13 +465,13 @@ void shoali_view_timers(shoal_comm *comm)
         }
         check_quorum(comm);
     }
-    if (comm->look_for_missed)
+    if (comm->view.look_for_missed)
         look_for_missed(comm);
-    if (comm->peers_changed)
+    if (comm->view.peers_changed)
         act_on_gone(comm);
 }
 
 uint64_t shoali_view_next_us(const shoal_comm *comm)
 {
-    return comm->size > 1 ? comm->next_beat_us : UINT64_MAX;
+    return comm->size > 1 ? comm->view.next_beat_us : UINT64_MAX;
 }

@@ -335,8 +335,8 @@ static void drop_rank_2(void *arg)
 static void seem_woken_up(void *arg)
 {
     shoal_comm *comm = arg;
-    comm->outdated_us = comm->loop.now_us + LIMIT_US;
-    comm->stood_us = LIMIT_US;
+    comm->view.outdated_us = comm->loop.now_us + LIMIT_US;
+    comm->view.stood_us = LIMIT_US;
 }
 
 /* Rank 1 gives rank 2 up, which has stood still; rank 0 has not noticed anything yet. */
