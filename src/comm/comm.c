@@ -49,7 +49,7 @@ static void free_comm(shoal_comm *comm)
     shoali_serve_free(comm);
     shoali_flights_free(comm);
     shoali_gauge_free(comm);
-    shoali_ops_free(&comm->ops, comm->leaving ? SHOAL_EEPOCH : SHOAL_ECANCELLED);
+    shoali_ops_free(&comm->ops, comm->reform.leaving ? SHOAL_EEPOCH : SHOAL_ECANCELLED);
     shoali_free(comm->peers);
     shoali_free(comm->addresses);
     explicit_bzero(&comm->token, sizeof comm->token);
@@ -119,9 +119,9 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
     }
     shoal_error why;
     shoali_error_get(&why);
-    bool runs = status == SHOAL_EEPOCH && first && comm->in.keeper != NULL;
+    bool runs = status == SHOAL_EEPOCH && first && comm->reform.in.keeper != NULL;
     if (runs)
-        *in_out = comm->in;
+        *in_out = comm->reform.in;
     shoali_door *door = shoali_comm_take_door(comm);
     if (first && !runs)
         shoali_door_close(door);
@@ -313,9 +313,9 @@ shoal_status shoal_comm_view(shoal_comm *comm, shoal_view *view_out)
                              .aggregators = comm->aggregators,
                              .endpoint = comm->me,
                              .workers = comm->workers,
-                             .done_min = comm->in.admit.done_min,
-                             .done_max = comm->in.admit.done_max,
-                             .done_rank = comm->in.admit.done_rank};
+                             .done_min = comm->reform.in.admit.done_min,
+                             .done_max = comm->reform.in.admit.done_max,
+                             .done_rank = comm->reform.in.admit.done_rank};
     return SHOAL_OK;
 }
 

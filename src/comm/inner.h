@@ -33,8 +33,6 @@
 
 typedef struct shoali_gauge shoali_gauge;
 
-enum { SHOALI_PAST_LINKS_BYTES = 1024 };
-
 struct shoal_comm {
     /* constant */
     uint32_t me, size, workers, chunk_elems; /* size: of all endpoints */
@@ -42,8 +40,7 @@ struct shoal_comm {
     struct shoali_service *service;          /* this is one of them; NULL: a rank */
     bool joined;                             /* every connection stands */
     uint64_t epoch, incarnation;
-    shoali_admission in; /* epoch > 0 */
-    shoali_door *door;   /* NULL: the members are fixed */
+    shoali_door *door; /* NULL: the members are fixed */
     int64_t join_timeout_us, peer_timeout_us, op_timeout_us;
     uint64_t seed;
     uint64_t protocols; /* driver/real.c counts here, on the caller's thread */
@@ -66,19 +63,13 @@ struct shoal_comm {
     bool stopping;
 
     atomic_bool forked;
-    atomic_bool wanted;     /* somebody wants to reform */
-    atomic_bool going;      /* a member does already, or will at once */
-    atomic_bool ending;     /* a member has made all its steps: nobody is let in any more */
-    atomic_bool begun;      /* epoch > 0: its leader has said GO */
-    _Atomic uint32_t ready; /* epoch > 0, its leader: how many others have said READY */
+    shoali_epoch_change reform;
 
     /* progress */
     shoali_ops ops;
     shoali_liveness view;
-    char past_links[SHOALI_PAST_LINKS_BYTES]; /* lines: those that broke in earlier epochs */
     shoali_flights flights;
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
-    bool leaving;                /* this rank reforms: no operation starts any more */
     shoali_gauge *gauge;         /* NULL: nobody has asked for rates */
     shoali_ears ears;
     shoal_comm *next_alive; /* of the process, for fork */
@@ -94,7 +85,7 @@ static inline uint64_t shoali_since(const shoal_comm *comm, uint64_t then_us)
 
 /* join.c: from a descriptor to records of all and connections to all. */
 /** in: into an epoch after the first. NULL: into the job. Where that turns out to run already,
- * EEPOCH, and comm->in says how to enter it. */
+ * EEPOCH, and comm->reform.in says how to enter it. */
 SHOAL_MUST_USE shoal_status shoali_join(shoal_comm *comm, const shoal_comm_desc *desc,
                                         const shoali_admission *in);
 

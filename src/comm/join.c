@@ -75,7 +75,7 @@ static shoal_status take_place(shoal_comm *comm, const shoal_comm_desc *desc)
 static shoal_status take_epoch(shoal_comm *comm, const shoali_admission *in)
 {
     char job[sizeof comm->job];
-    comm->in = *in;
+    comm->reform.in = *in;
     comm->door = in->keeper;
     comm->token = in->keeper->token;
     comm->epoch = in->admit.epoch;
@@ -360,10 +360,10 @@ static shoal_status open_door(shoal_comm *comm, const shoal_comm_desc *desc,
     return shoali_door_open(&first, &comm->door);
 }
 
-/* OK: this is the start of the job. EEPOCH: it runs, and comm->in is the way in. */
+/* OK: this is the start of the job. EEPOCH: it runs, and comm->reform.in is the way in. */
 static shoal_status look_for_job(shoal_comm *comm, bool wait, uint64_t deadline_us)
 {
-    shoali_admission *in = &comm->in;
+    shoali_admission *in = &comm->reform.in;
     shoal_status status = shoali_seek(comm->door, wait, deadline_us, &in->admit);
     if (status == SHOAL_PENDING && !wait)
         return SHOAL_OK;

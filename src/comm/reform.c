@@ -347,7 +347,8 @@ static shoal_status enter(reform *r)
 static void note_links(reform *r)
 {
     const shoal_comm *old = r->old;
-    size_t used = (size_t)snprintf(r->past_links, sizeof r->past_links, "%s", old->past_links);
+    size_t used = (size_t)snprintf(r->past_links, sizeof r->past_links, "%s",
+                                   old->reform.past_links);
     for (uint32_t i = 0; i < old->size; i++) {
         const shoali_peer *peer = &old->peers[i];
         char line[SHOALI_LOST_TEXT_BYTES + 40];
@@ -382,8 +383,8 @@ static void steal(void *arg)
 static void adopt(void *arg)
 {
     reform *r = arg;
-    r->fresh->ops.residuals = r->fresh->in.residuals;
-    memcpy(r->fresh->past_links, r->past_links, sizeof r->past_links);
+    r->fresh->ops.residuals = r->fresh->reform.in.residuals;
+    memcpy(r->fresh->reform.past_links, r->past_links, sizeof r->past_links);
 }
 
 static shoal_status move(reform *r, shoal_comm **comm)
@@ -398,10 +399,10 @@ static shoal_status move(reform *r, shoal_comm **comm)
         shoali_member_failed(&r->m, said_ready ? NULL : &r->proposal, shoali_now_us());
         return status;
     }
-    fresh->in.said_ready = NULL;
+    fresh->reform.in.said_ready = NULL;
     shoali_call(r->old, shoali_reform_say_moved, r->old);
     shoali_call(r->old, steal, r);
-    fresh->in.residuals = r->in.residuals;
+    fresh->reform.in.residuals = r->in.residuals;
     r->fresh = fresh;
     shoali_call(fresh, adopt, r);
     fresh->protocols = r->old->protocols;
@@ -511,6 +512,6 @@ shoal_status shoali_comm_reform(
 
 bool shoal_comm_reform_wanted(const shoal_comm *comm)
 {
-    return comm != NULL && atomic_load(&comm->wanted) &&
-           (atomic_load(&comm->going) || !atomic_load(&comm->ending));
+    return comm != NULL && atomic_load(&comm->reform.wanted) &&
+           (atomic_load(&comm->reform.going) || !atomic_load(&comm->reform.ending));
 }

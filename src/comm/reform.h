@@ -3,6 +3,8 @@
 #ifndef SHOALI_COMM_REFORM_H
 #define SHOALI_COMM_REFORM_H
 
+#include <stdatomic.h>
+
 #include "meet/door.h"
 #include "ops/residual.h"
 #include "wire/control.h"
@@ -15,6 +17,21 @@ typedef struct shoali_admission {
     shoali_door *keeper; /* this process's own door */
     shoali_residual_store *residuals;
 } shoali_admission;
+
+enum { SHOALI_PAST_LINKS_BYTES = 1024 };
+
+/** How this epoch began, and what is known of the next one. */
+typedef struct shoali_epoch_change {
+    shoali_admission in;    /* constant; of an epoch after the first */
+    atomic_bool wanted;     /* somebody wants to reform */
+    atomic_bool going;      /* a member does already, or will at once */
+    atomic_bool ending;     /* a member has made all its steps: nobody is let in any more */
+    atomic_bool begun;      /* epoch > 0: its leader has said GO */
+    _Atomic uint32_t ready; /* epoch > 0, its leader: how many others have said READY */
+    /* progress */
+    bool leaving;                             /* this rank reforms: no operation starts any more */
+    char past_links[SHOALI_PAST_LINKS_BYTES]; /* lines: those that broke in earlier epochs */
+} shoali_epoch_change;
 
 /* comm.c, for reforms */
 SHOAL_MUST_USE shoal_status shoali_comm_enter(const shoali_admission *in, shoal_comm **comm_out);

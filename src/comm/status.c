@@ -26,8 +26,8 @@ static void carried(void *ctx, uint32_t rank, shoal_peer_stats *stats)
 static size_t notes(void *ctx, char out[SHOALI_WATCH_NOTES_BYTES])
 {
     const shoal_comm *comm = ctx;
-    size_t used = strlen(comm->past_links);
-    memcpy(out, comm->past_links, used);
+    size_t used = strlen(comm->reform.past_links);
+    memcpy(out, comm->reform.past_links, used);
     for (uint32_t i = 0; i < comm->ranks; i++) {
         const shoali_peer *peer = &comm->peers[i];
         char line[SHOALI_LOST_TEXT_BYTES + 40];

@@ -34,21 +34,21 @@ void shoali_reform_introduce(void *arg)
 void shoali_reform_want(void *arg)
 {
     shoal_comm *comm = arg;
-    if (!atomic_exchange(&comm->wanted, true))
+    if (!atomic_exchange(&comm->reform.wanted, true))
         say(comm, SHOALI_REFORM_WANTED);
 }
 
 static void go(void *arg)
 {
     shoal_comm *comm = arg;
-    atomic_store(&comm->wanted, true);
+    atomic_store(&comm->reform.wanted, true);
     say(comm, SHOALI_REFORM_GOING);
 }
 
 static void end(void *arg)
 {
     shoal_comm *comm = arg;
-    atomic_store(&comm->ending, true);
+    atomic_store(&comm->reform.ending, true);
     say(comm, SHOALI_REFORM_ENDING);
 }
 
@@ -66,7 +66,7 @@ void shoali_comm_ends(shoal_comm *comm)
 
 bool shoali_comm_others_go(const shoal_comm *comm)
 {
-    return atomic_load(&comm->going);
+    return atomic_load(&comm->reform.going);
 }
 
 void shoali_comm_want_reform(shoal_comm *comm)
@@ -94,30 +94,30 @@ void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_
         break;
     case SHOALI_REFORM_LEAVING:
         peer->leaving = true;
-        atomic_store(&comm->wanted, true);
-        atomic_store(&comm->going, true);
+        atomic_store(&comm->reform.wanted, true);
+        atomic_store(&comm->reform.going, true);
         shoali_run_peer_leaving(&comm->ops, endpoint);
         break;
     case SHOALI_REFORM_MOVED:
         peer->moved = true;
         break;
     case SHOALI_REFORM_READY:
-        atomic_fetch_add(&comm->ready, peer->said_ready ? 0 : 1);
+        atomic_fetch_add(&comm->reform.ready, peer->said_ready ? 0 : 1);
         peer->said_ready = true;
         break;
     case SHOALI_REFORM_GO:
         if (endpoint == 0)
-            atomic_store(&comm->begun, true);
+            atomic_store(&comm->reform.begun, true);
         break;
     case SHOALI_REFORM_ENDING:
-        atomic_store(&comm->ending, true);
+        atomic_store(&comm->reform.ending, true);
         break;
     case SHOALI_REFORM_GOING:
-        atomic_store(&comm->wanted, true);
-        atomic_store(&comm->going, true);
+        atomic_store(&comm->reform.wanted, true);
+        atomic_store(&comm->reform.going, true);
         break;
     default:
-        atomic_store(&comm->wanted, true);
+        atomic_store(&comm->reform.wanted, true);
         break;
     }
 }
@@ -125,7 +125,7 @@ void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_
 void shoali_reform_leave(void *arg)
 {
     shoal_comm *comm = arg;
-    comm->leaving = true;
+    comm->reform.leaving = true;
     shoali_run_all_leaving(&comm->ops);
     say(comm, SHOALI_REFORM_LEAVING);
 }
@@ -215,23 +215,25 @@ static shoal_status cannot_begin(const shoal_comm *comm, uint32_t rank)
 shoal_status shoali_reform_begin(shoal_comm *comm)
 {
     const uint64_t began_us = shoali_now_us();
-    const uint64_t from_us = comm->in.ready_us > began_us ? comm->in.ready_us : began_us;
+    const uint64_t from_us = comm->reform.in.ready_us > began_us ? comm->reform.in.ready_us
+                                                                 : began_us;
     bool said = false;
     for (;;) {
         const uint64_t now_us = shoali_now_us();
         const uint32_t rank = missing(comm);
-        if (comm->me > 0 && atomic_load(&comm->begun))
+        if (comm->me > 0 && atomic_load(&comm->reform.begun))
             return SHOAL_OK;
         if (rank < comm->size || now_us > from_us + (uint64_t)comm->join_timeout_us)
             return cannot_begin(comm, rank);
-        if (comm->me == 0 && now_us >= from_us && atomic_load(&comm->ready) == comm->size - 1) {
+        if (comm->me == 0 && now_us >= from_us &&
+            atomic_load(&comm->reform.ready) == comm->size - 1) {
             shoali_call(comm, say_go, comm);
             return SHOAL_OK;
         }
         if (comm->me > 0 && now_us >= from_us && !said) {
             said = true;
-            if (comm->in.said_ready != NULL)
-                *comm->in.said_ready = true;
+            if (comm->reform.in.said_ready != NULL)
+                *comm->reform.in.said_ready = true;
             shoali_call(comm, say_ready, comm);
         }
         (void)poll(NULL, 0, WAIT_MS);

@@ -169,7 +169,8 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
 
 void shoali_comm_expel(shoal_comm *comm)
 {
-    if (!comm->leaving && !atomic_load(&comm->going) && !atomic_load(&comm->wanted))
+    if (!comm->reform.leaving && !atomic_load(&comm->reform.going) &&
+        !atomic_load(&comm->reform.wanted))
         comm->view.expelled = true;
 }
 
@@ -426,7 +427,7 @@ static void beat(shoal_comm *comm)
             continue;
         if (!is_to_be_told(comm, i, from))
             continue;
-        if (!comm->leaving)
+        if (!comm->reform.leaving)
             comm->peers[i].said_us = comm->loop.now_us;
         now.to_you_bytes_s = shoali_watch_rate_to(comm->watch, i);
         shoali_heartbeat_encode(&now, body);
