@@ -28,8 +28,8 @@ static void init_locks(shoal_comm *comm)
 static shoal_status init(shoal_comm *comm)
 {
     shoali_listen_init(&comm->ears);
-    comm->control.comm = comm->near.comm = comm;
-    comm->flights.free = comm->flights.returned_first = comm->flights.returned_last = SHOALI_NONE;
+    shoali_links_init(&comm->links, comm);
+    shoali_flights_init(&comm->flights);
     init_locks(comm);
     SHOALI_TRY(shoali_loop_init(&comm->loop));
     return shoali_alive_add(comm);
@@ -41,13 +41,13 @@ static void free_comm(shoal_comm *comm)
     shoali_watch_close(comm->watch);
     comm->watch = NULL;
     shoali_datagrams_close(comm);
-    shoali_links_close(comm);
+    shoali_links_close(&comm->links);
     shoali_relay_close(comm->relay);
     shoali_loop_free(&comm->loop);
     shoali_handles_free(&comm->handles);
     shoali_listen_free(&comm->ears);
     shoali_serve_free(comm);
-    shoali_flights_free(comm);
+    shoali_flights_free(&comm->flights);
     shoali_gauge_free(comm);
     shoali_ops_free(&comm->ops, comm->reform.leaving ? SHOAL_EEPOCH : SHOAL_ECANCELLED);
     shoali_free(comm->peers);
@@ -330,10 +330,10 @@ static void ask_stats(void *arg)
     question *q = arg;
     shoal_comm *comm = q->comm;
     const shoali_peer *peer = &comm->peers[q->rank];
-    if (comm->control.open && q->rank != comm->me)
-        comm->control.row->peer_stats(comm->control.state, q->rank, q->stats);
-    if (comm->near.open && peer->near)
-        comm->near.row->peer_stats(comm->near.state, q->rank, q->stats);
+    if (comm->links.control.open && q->rank != comm->me)
+        comm->links.control.row->peer_stats(comm->links.control.state, q->rank, q->stats);
+    if (comm->links.near.open && peer->near)
+        comm->links.near.row->peer_stats(comm->links.near.state, q->rank, q->stats);
     shoali_datagrams_add_stats(comm, q->rank, q->stats);
     snprintf(q->stats->host, sizeof q->stats->host, "%s", peer->host);
     snprintf(q->stats->transport, sizeof q->stats->transport, "%s",

@@ -43,11 +43,11 @@ static shoal_status own_address(const shoal_comm *comm, shoali_ip *ip_out)
 {
     char text[SHOALI_ADDRESS_BYTES];
     shoali_address address;
-    comm->control.row->address(comm->control.state, text);
+    comm->links.control.row->address(comm->links.control.state, text);
     SHOALI_TRY(shoali_address_parse(text, &address));
     if (address.ip_count == 0)
         return shoali_fail(SHOAL_ENOTSUP, "the transport %s has no address for datagrams",
-                           comm->control.kind->name);
+                           comm->links.control.kind->name);
     *ip_out = address.ips[0];
     return SHOAL_OK;
 }
@@ -81,10 +81,11 @@ static shoal_status make(shoal_comm *comm)
     SHOALI_TRY(shoali_random(&d->secret, sizeof d->secret));
     SHOALI_TRY(own_address(comm, &at));
     SHOALI_TRY(shoali_udp_open(&at, &d->udp));
-    if (comm->control.fault != NULL &&
-        (comm->control.fault->rank < 0 || comm->control.fault->rank == (int64_t)comm->me)) {
-        d->drop = comm->control.fault->drop;
-        d->faults = (shoali_rng){(uint64_t)comm->control.fault->seed, 1000 + comm->me, 0};
+    if (comm->links.control.fault != NULL &&
+        (comm->links.control.fault->rank < 0 ||
+         comm->links.control.fault->rank == (int64_t)comm->me)) {
+        d->drop = comm->links.control.fault->drop;
+        d->faults = (shoali_rng){(uint64_t)comm->links.control.fault->seed, 1000 + comm->me, 0};
     }
     return watch(comm, EPOLL_CTL_ADD, false);
 }

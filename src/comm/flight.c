@@ -7,19 +7,30 @@
 
 enum { FIRST_FLIGHTS = 64 };
 
-static bool grow(shoal_comm *comm)
+void shoali_flights_init(shoali_flights *flights)
 {
-    uint32_t old = comm->flights.count, fresh = old == 0 ? FIRST_FLIGHTS : 2 * old;
-    shoali_comm_flight *more = shoali_realloc(comm->flights.all, old * sizeof *more,
+    flights->free = flights->returned_first = flights->returned_last = SHOALI_NONE;
+}
+
+void shoali_flights_free(shoali_flights *flights)
+{
+    shoali_free(flights->all);
+    flights->all = NULL;
+}
+
+static bool grow(shoali_flights *flights)
+{
+    uint32_t old = flights->count, fresh = old == 0 ? FIRST_FLIGHTS : 2 * old;
+    shoali_comm_flight *more = shoali_realloc(flights->all, old * sizeof *more,
                                               fresh * sizeof *more);
     if (more == NULL)
         return false;
     for (uint32_t i = fresh; i-- > old;) {
-        more[i].next = comm->flights.free;
-        comm->flights.free = i;
+        more[i].next = flights->free;
+        flights->free = i;
     }
-    comm->flights.all = more;
-    comm->flights.count = fresh;
+    flights->all = more;
+    flights->count = fresh;
     return true;
 }
 
@@ -79,7 +90,7 @@ void shoali_flight_send(shoal_op *op, uint32_t member, const shoal_data *head, c
     shoal_comm *comm = op->comm;
     uint32_t endpoint = op->plan->members[member];
     shoali_peer *peer = &comm->peers[endpoint];
-    if (comm->flights.free == SHOALI_NONE && !grow(comm)) {
+    if (comm->flights.free == SHOALI_NONE && !grow(&comm->flights)) {
         /* without a flight the frame cannot come back later: it is back now, and the operation
          * fails */
         shoali_run_fail(op, true);
@@ -158,10 +169,4 @@ bool shoali_flight_deliver(shoal_comm *comm)
         hand_over(comm, flight.endpoint);
     }
     return some;
-}
-
-void shoali_flights_free(shoal_comm *comm)
-{
-    shoali_free(comm->flights.all);
-    comm->flights.all = NULL;
 }

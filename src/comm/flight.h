@@ -26,6 +26,8 @@ typedef struct shoali_flights {
     uint32_t count, free, returned_first, returned_last;
 } shoali_flights;
 
+void shoali_flights_init(shoali_flights *flights);
+void shoali_flights_free(shoali_flights *flights);
 void shoali_flight_send(shoal_op *op, uint32_t member, const shoal_data *head, const void *body,
                         uint64_t cookie);
 void shoali_flight_sent(shoal_comm *comm, uint64_t cookie,
@@ -34,6 +36,5 @@ void shoali_flight_sent(shoal_comm *comm, uint64_t cookie,
 void shoali_flight_recall(shoal_comm *comm, const shoal_op *op, uint32_t endpoint);
 /** Tell flows about frames that came back. True: there were some. */
 bool shoali_flight_deliver(shoal_comm *comm);
-void shoali_flights_free(shoal_comm *comm);
 
 #endif

@@ -50,7 +50,7 @@ static void in_child(void)
 {
     for (shoal_comm *comm = alive; comm != NULL; comm = comm->next_alive) {
         atomic_store(&comm->forked, true);
-        shoali_links_forked(comm);
+        shoali_links_forked(&comm->links);
         shoali_relay_forked(comm->relay);
         shoali_datagrams_forked(comm);
         shoali_watch_forked(comm->watch);

@@ -4,6 +4,8 @@
  *   constant     set before the threads start, read by all
  *   lock         under comm->lock: queues between threads, numbering, what has completed
  *   progress     the progress thread only (and, before it starts, the thread that creates the comm)
+ *
+ * What one source works with is a struct of that source's header, made and freed by it.
  */
 #ifndef SHOALI_COMM_INNER_H
 #define SHOALI_COMM_INNER_H
@@ -38,7 +40,6 @@ struct shoal_comm {
     uint32_t me, size, workers, chunk_elems; /* size: of all endpoints */
     uint32_t ranks, aggregators;             /* endpoints ranks.. of size are aggregators */
     struct shoali_service *service;          /* this is one of them; NULL: a rank */
-    bool joined;                             /* every connection stands */
     uint64_t epoch, incarnation;
     shoali_door *door; /* NULL: the members are fixed */
     int64_t join_timeout_us, peer_timeout_us, op_timeout_us;
@@ -48,7 +49,7 @@ struct shoal_comm {
     shoali_token token;
     char job[64], host[SHOALI_RECORD_HOST_BYTES];
     shoali_watch *watch; /* NULL: alone */
-    shoali_link control, near;
+    shoali_transports links;
     shoali_relay *relay;       /* NULL: all ranks are on this host, or there is no token */
     shoali_address *addresses; /* [size] of all; others' first those on links that both share */
     shoali_peer *peers;

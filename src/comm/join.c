@@ -319,7 +319,7 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
     }
     for (uint32_t i = 0; i < comm->size; i++)
         if (comm->peers[i].near)
-            comm->peers[i].data = &comm->near;
+            comm->peers[i].data = &comm->links.near;
     return status;
 }
 
@@ -350,7 +350,7 @@ static shoal_status open_door(shoal_comm *comm, const shoal_comm_desc *desc,
     SHOALI_TRY(shoali_address_parse(mine->address, &address));
     if (address.ip_count == 0)
         return shoali_fail(SHOAL_ENOTSUP, "the transport %s has no address for newcomers",
-                           comm->control.kind->name);
+                           comm->links.control.kind->name);
     const shoali_door_first first = {.desc = desc,
                                      .token = &comm->token,
                                      .job = comm->job,
@@ -404,9 +404,9 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     SHOALI_TRY(fill_record(comm, &mine));
     comm->incarnation = mine.incarnation;
     SHOALI_TRY(shoali_links_open(comm, desc, mine.incarnation));
-    comm->control.row->address(comm->control.state, mine.address);
-    if (comm->near.open)
-        comm->near.row->address(comm->near.state, mine.near_address);
+    comm->links.control.row->address(comm->links.control.state, mine.address);
+    if (comm->links.near.open)
+        comm->links.near.row->address(comm->links.near.state, mine.near_address);
     SHOALI_TRY(open_relay(comm, &mine));
     SHOALI_TRY(add_identity(&mine));
     shoali_meeting meeting = {.place = comm->launch.rendezvous,

@@ -169,7 +169,7 @@ static void on_peer_up(void *ctx, uint32_t peer)
     shoal_comm *comm = link->comm;
     shoali_view_heard(comm, peer);
     comm->loop.busy = true;
-    if (link == &comm->near)
+    if (link == &comm->links.near)
         comm->peers[peer].near_up = true;
     else
         comm->peers[peer].up = true;
@@ -180,7 +180,8 @@ static void on_peer_down(void *ctx, uint32_t peer, shoal_status why, const char 
     shoali_link *link = ctx;
     shoal_comm *comm = link->comm;
     shoali_peer *p = &comm->peers[peer];
-    if (link == &comm->near && !p->near_up) { /* during the join: then by the other transport */
+    if (link == &comm->links.near &&
+        !p->near_up) { /* during the join: then by the other transport */
         shoali_log(WARN, "no %s to rank %u: %s", near_name, peer, text);
         p->near = false;
         return;
@@ -200,6 +201,11 @@ static uint64_t clock_us(void *ctx)
 }
 
 /* ------------------------------------------------------------------ opening */
+
+void shoali_links_init(shoali_transports *links, shoal_comm *comm)
+{
+    links->control.comm = links->near.comm = comm;
+}
 
 static shoal_status watch(shoal_comm *comm, const shoali_link *link)
 {
@@ -307,15 +313,16 @@ shoal_status shoali_links_open(shoal_comm *comm, const shoal_comm_desc *desc, ui
     };
     if (shoali_meet_parse(comm->launch.rendezvous, host, sizeof host, port, sizeof port))
         args.toward = host;
-    comm->control.kind = shoali_transport_find(spec);
-    if (comm->control.kind == NULL)
+    comm->links.control.kind = shoali_transport_find(spec);
+    if (comm->links.control.kind == NULL)
         return SHOAL_EINVAL;
-    if ((comm->control.kind->traits & SHOALI_TRANSPORT_CONTROL) == 0)
+    if ((comm->links.control.kind->traits & SHOALI_TRANSPORT_CONTROL) == 0)
         return shoali_fail(SHOAL_EINVAL, "the transport %s carries no control frames",
-                           comm->control.kind->name);
-    SHOALI_TRY(open_link(&comm->control, spec, fault, &args));
-    comm->near.kind = wants_near(&comm->control) ? near_row() : NULL;
-    if (comm->near.kind != NULL && open_link(&comm->near, near_name, fault, &args) != SHOAL_OK)
+                           comm->links.control.kind->name);
+    SHOALI_TRY(open_link(&comm->links.control, spec, fault, &args));
+    comm->links.near.kind = wants_near(&comm->links.control) ? near_row() : NULL;
+    if (comm->links.near.kind != NULL &&
+        open_link(&comm->links.near, near_name, fault, &args) != SHOAL_OK)
         shoali_log(WARN, "no %s: %s", near_name, shoal_last_error()->text);
     return SHOAL_OK;
 }
@@ -351,11 +358,12 @@ shoal_status shoali_links_add(shoal_comm *comm, uint32_t endpoint, const char *a
                               const char *near_address)
 {
     shoali_peer *peer = &comm->peers[endpoint];
-    peer->data = &comm->control;
-    SHOALI_TRY(comm->control.row->add_peer(comm->control.state, endpoint, address));
-    if (!comm->near.open || near_address[0] == '\0' || !is_near_enough(comm, endpoint))
+    peer->data = &comm->links.control;
+    SHOALI_TRY(comm->links.control.row->add_peer(comm->links.control.state, endpoint, address));
+    if (!comm->links.near.open || near_address[0] == '\0' || !is_near_enough(comm, endpoint))
         return SHOAL_OK;
-    shoal_status status = comm->near.row->add_peer(comm->near.state, endpoint, near_address);
+    shoal_status status = comm->links.near.row->add_peer(comm->links.near.state, endpoint,
+                                                         near_address);
     if (status == SHOAL_OK)
         peer->near = true;
     else if (status != SHOAL_ENOTSUP)
@@ -368,18 +376,18 @@ shoal_status shoali_links_add(shoal_comm *comm, uint32_t endpoint, const char *a
 void shoali_control(shoal_comm *comm, uint32_t endpoint, uint16_t kind, const void *bytes,
                     size_t len_bytes)
 {
-    shoal_status status = comm->control.row->control(comm->control.state, endpoint, kind, bytes,
-                                                     len_bytes);
+    shoal_status status = comm->links.control.row->control(comm->links.control.state, endpoint,
+                                                           kind, bytes, len_bytes);
     if (status != SHOAL_OK && status != SHOAL_EPEER) /* EPEER: its end is known or will be */
         shoali_view_gone(comm, endpoint, SHOAL_EPEER, shoal_last_error()->text);
 }
 
 void shoali_links_drop(shoal_comm *comm, uint32_t endpoint, bool polite)
 {
-    if (comm->near.open && comm->peers[endpoint].near)
-        comm->near.row->drop_peer(comm->near.state, endpoint, polite);
-    if (comm->control.open)
-        comm->control.row->drop_peer(comm->control.state, endpoint, polite);
+    if (comm->links.near.open && comm->peers[endpoint].near)
+        comm->links.near.row->drop_peer(comm->links.near.state, endpoint, polite);
+    if (comm->links.control.open)
+        comm->links.control.row->drop_peer(comm->links.control.state, endpoint, polite);
 }
 
 static void close_link(shoali_link *link)
@@ -393,16 +401,16 @@ static void close_link(shoali_link *link)
     link->state = link->params = link->fault = NULL;
 }
 
-void shoali_links_close(shoal_comm *comm)
+void shoali_links_close(shoali_transports *links)
 {
-    close_link(&comm->near);
-    close_link(&comm->control);
+    close_link(&links->near);
+    close_link(&links->control);
 }
 
-void shoali_links_forked(shoal_comm *comm)
+void shoali_links_forked(shoali_transports *links)
 {
-    if (comm->near.open)
-        comm->near.row->forked(comm->near.state);
-    if (comm->control.open)
-        comm->control.row->forked(comm->control.state);
+    if (links->near.open)
+        links->near.row->forked(links->near.state);
+    if (links->control.open)
+        links->control.row->forked(links->control.state);
 }

@@ -111,6 +111,6 @@ shoal_status shoali_comm_send(shoal_comm *comm, uint32_t endpoint, const void *b
 {
     if (endpoint >= comm->size || endpoint == comm->me || len_bytes > SHOALI_CONTROL_MAX_BYTES)
         return shoali_fail(SHOAL_EINVAL, "a message of %zu bytes to rank %u", len_bytes, endpoint);
-    return comm->control.row->control(comm->control.state, endpoint, SHOALI_MESSAGE_protocol, bytes,
-                                      len_bytes);
+    return comm->links.control.row->control(comm->links.control.state, endpoint,
+                                            SHOALI_MESSAGE_protocol, bytes, len_bytes);
 }

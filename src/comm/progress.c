@@ -163,7 +163,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint64_t next_timer_us(const shoal_comm *comm)
 {
     uint64_t at = earlier(shoali_run_next_us(&comm->ops), shoali_view_next_us(comm));
-    const shoali_link *links[] = {&comm->control, &comm->near};
+    const shoali_link *links[] = {&comm->links.control, &comm->links.near};
     for (int i = 0; i < 2; i++)
         if (links[i]->open)
             at = earlier(at, links[i]->row->next_wake_us(links[i]->state));
@@ -191,7 +191,7 @@ static void take_event(shoal_comm *comm, int fd)
     uint64_t count;
     if (fd == comm->loop.event_fd)
         (void)!read(fd, &count, sizeof count); /* or it is taken already */
-    else if (!is_of_link(&comm->control, fd) && !is_of_link(&comm->near, fd))
+    else if (!is_of_link(&comm->links.control, fd) && !is_of_link(&comm->links.near, fd))
         comm->loop.watched = true;
 }
 
@@ -200,8 +200,8 @@ static void take_event(shoal_comm *comm, int fd)
  * would wake it for each. */
 static bool may_gather(const shoal_comm *comm)
 {
-    return comm->size > FEW && comm->joined && comm->ops.open == NULL && !comm->ears.listening &&
-           comm->door == NULL && comm->service == NULL;
+    return comm->size > FEW && comm->view.joined && comm->ops.open == NULL &&
+           !comm->ears.listening && comm->door == NULL && comm->service == NULL;
 }
 
 /* Something has come: wait a little for more, unless a task comes. */
@@ -266,10 +266,10 @@ static void serve_watchers(shoal_comm *comm)
 static void run_round(shoal_comm *comm)
 {
     run_tasks(comm);
-    if (comm->control.open)
-        comm->control.row->progress(comm->control.state, comm->loop.now_us);
-    if (comm->near.open)
-        comm->near.row->progress(comm->near.state, comm->loop.now_us);
+    if (comm->links.control.open)
+        comm->links.control.row->progress(comm->links.control.state, comm->loop.now_us);
+    if (comm->links.near.open)
+        comm->links.near.row->progress(comm->links.near.state, comm->loop.now_us);
     shoali_datagrams_receive(comm);
     while (shoali_flight_deliver(comm))
         ;

@@ -157,7 +157,7 @@ bool shoali_serve_on_request(shoal_comm *comm, uint32_t endpoint, const uint8_t 
     if (comm->service == NULL || !shoali_serve_decode(bytes, len_bytes, &serve) ||
         serve.member_count > comm->size)
         return false;
-    if (!comm->joined) {
+    if (!comm->view.joined) {
         keep(comm, endpoint, bytes, len_bytes);
         return true;
     }

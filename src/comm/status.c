@@ -19,7 +19,7 @@ static bool here(void *ctx, uint32_t rank)
 static void carried(void *ctx, uint32_t rank, shoal_peer_stats *stats)
 {
     const shoal_comm *comm = ctx;
-    comm->control.row->peer_stats(comm->control.state, rank, stats);
+    comm->links.control.row->peer_stats(comm->links.control.state, rank, stats);
 }
 
 /* Which links are not used any more. */

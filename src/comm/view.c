@@ -143,7 +143,7 @@ static void lose(shoal_comm *comm, uint32_t endpoint, shoal_status why, const ch
     peer->lost_status = why == SHOAL_EAUTH || why == SHOAL_EVERSION ? why : SHOAL_EPEER;
     snprintf(peer->lost_text, sizeof peer->lost_text, "rank %u (host %.40s) is lost: %.180s%.100s",
              endpoint, peer->host, text, doing);
-    if (comm->joined && comm->loop.now_us < comm->view.outdated_us) {
+    if (comm->view.joined && comm->loop.now_us < comm->view.outdated_us) {
         comm->view.expelled = true;
         peer->lost_status = SHOAL_EEPOCH;
         snprintf(peer->lost_text, sizeof peer->lost_text,
@@ -359,7 +359,7 @@ void shoali_view_missed(shoal_comm *comm, const shoali_missed *missed)
 
 static bool is_silent(const shoal_comm *comm, uint32_t endpoint)
 {
-    return comm->joined && comm->peers[endpoint].up &&
+    return comm->view.joined && comm->peers[endpoint].up &&
            state_of(&comm->peers[endpoint]) == SHOALI_PEER_HERE &&
            shoali_since(comm, comm->peers[endpoint].heard_us) > patience_us(comm, endpoint);
 }
@@ -368,9 +368,10 @@ static bool is_silent(const shoal_comm *comm, uint32_t endpoint)
  * one round reads a part of the connections: before anyone is blamed, all is read. */
 static void read_all(shoal_comm *comm)
 {
-    struct pollfd more = {.fd = comm->control.row->fd(comm->control.state), .events = POLLIN};
+    struct pollfd more = {.fd = comm->links.control.row->fd(comm->links.control.state),
+                          .events = POLLIN};
     for (uint32_t i = 0; i < comm->size && poll(&more, 1, 0) == 1; i++)
-        comm->control.row->progress(comm->control.state, comm->loop.now_us);
+        comm->links.control.row->progress(comm->links.control.state, comm->loop.now_us);
 }
 
 static void check_silence(shoal_comm *comm, uint32_t endpoint)
@@ -384,8 +385,8 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
     char text[80 + SHOALI_LINKS_TEXT_BYTES], by[40] = "", links[SHOALI_LINKS_TEXT_BYTES] = "";
     if (peer->via != SHOALI_NONE)
         snprintf(by, sizeof by, ", by way of rank %u", peer->via);
-    else if (comm->control.row->links != NULL)
-        comm->control.row->links(comm->control.state, endpoint, links);
+    else if (comm->links.control.row->links != NULL)
+        comm->links.control.row->links(comm->links.control.state, endpoint, links);
     snprintf(text, sizeof text, "silent for %.1f s%s%s%s", (double)silent_us * 1e-6, by,
              links[0] != '\0' ? ": " : "", links);
     say_missed(comm, endpoint);
@@ -439,7 +440,7 @@ static void beat(shoal_comm *comm)
  * connected one for a while waits for the end of the join, which has a deadline of its own. */
 void shoali_view_begin(shoal_comm *comm)
 {
-    comm->joined = true;
+    comm->view.joined = true;
     comm->loop.now_us = shoali_now_us();
     for (uint32_t i = 0; i < comm->size; i++)
         comm->peers[i].heard_us = comm->loop.now_us;

@@ -11,6 +11,7 @@
 
 /** The progress thread's, of all peers together; peer.h is what is kept of each. */
 typedef struct shoali_liveness {
+    bool joined; /* every connection stands */
     uint64_t next_beat_us, beats;
     uint64_t beat_cpu_us;       /* of this thread's processor time, at the last beat */
     _Atomic uint64_t paused_us; /* in pauses of SHOALI_PAUSE_US and more, since the beginning */

@@ -34,9 +34,9 @@ static void in_a_broken_ring(const rank_env *env)
     static float buf[BIG];
     rank_ok(shoal_barrier(comm));
     rank_meet(env, 2);
-    rank_check(strcmp(comm->near.row->name, "shm") == 0);
+    rank_check(strcmp(comm->links.near.row->name, "shm") == 0);
     if (env->rank == 0) {
-        const shoali_shm *shm = comm->near.state;
+        const shoali_shm *shm = comm->links.near.state;
         atomic_store(&shm->peers[1].link->out.shared->head, 0x4141414141414141);
     }
     shoal_status status = shoal_allreduce(comm, buf, BIG, NULL, NULL);
