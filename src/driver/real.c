@@ -50,9 +50,9 @@ static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc,
     snprintf(sync->codec, sizeof sync->codec, "%s", shoal_codec_spec(codec));
     sync->world.coding = shoali_coding_of(codec);
     shoal_codec_close(codec);
-    sync->choosing = shoali_by_density_named(collective);
+    sync->density.choosing = shoali_by_density_named(collective);
     snprintf(sync->collective, sizeof sync->collective, "%s", collective);
-    if (sync->choosing)
+    if (sync->density.choosing)
         return SHOAL_OK;
     SHOALI_TRY(shoali_collective_open(collective, &opened));
     snprintf(sync->collective, sizeof sync->collective, "%s", opened.spec);
@@ -67,9 +67,9 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
     size_t bytes = desc->bucket_bytes > 0 ? desc->bucket_bytes : BUCKET_BYTES;
     SHOALI_TRY(shoal_comm_view(sync->comm, &view));
     sync->endpoints = shoali_alloc_array(view.rank_count, sizeof *sync->endpoints);
-    sync->final_members = shoali_alloc_array(view.rank_count, sizeof *sync->final_members);
+    sync->ops.final_members = shoali_alloc_array(view.rank_count, sizeof *sync->ops.final_members);
     sync->hosts = shoali_alloc_array(view.rank_count, sizeof *sync->hosts);
-    if (sync->endpoints == NULL || sync->hosts == NULL || sync->final_members == NULL)
+    if (sync->endpoints == NULL || sync->hosts == NULL || sync->ops.final_members == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < view.rank_count; i++) {
         sync->endpoints[i] = i;
@@ -94,7 +94,7 @@ static shoal_status describe_world(shoal_sync *sync, const shoal_sync_desc *desc
         .seed = shoali_comm_seed(sync->comm),
         .iteration = desc->iteration,
     };
-    if (sync->choosing)
+    if (sync->density.choosing)
         return shoali_real_auto_open(sync, sync->collective, view.aggregators);
     if (view.epoch == 0)
         return SHOAL_OK;
@@ -108,13 +108,13 @@ static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const sh
     SHOALI_TRY(check_tensors(desc));
     SHOALI_TRY(open_specs(sync, desc, own));
     sync->table = shoali_alloc_array(desc->tensor_count, sizeof *sync->table);
-    sync->op_table = shoali_alloc_array(desc->tensor_count, sizeof *sync->op_table);
-    sync->note_capacity = desc->tensor_count +
-                          4; /* a step's READY, BEFORE and AFTER; START, STOP */
-    sync->notes = shoali_alloc_array(sync->note_capacity, sizeof *sync->notes);
+    sync->ops.table = shoali_alloc_array(desc->tensor_count, sizeof *sync->ops.table);
+    sync->notes.capacity = desc->tensor_count +
+                           4; /* a step's READY, BEFORE and AFTER; START, STOP */
+    sync->notes.ring = shoali_alloc_array(sync->notes.capacity, sizeof *sync->notes.ring);
     sync->drain = shoali_comm_task(shoali_real_drain, sync);
     sync->rows = shoali_alloc_array(desc->tensor_count, sizeof *sync->rows);
-    if (sync->table == NULL || sync->op_table == NULL || sync->notes == NULL ||
+    if (sync->table == NULL || sync->ops.table == NULL || sync->notes.ring == NULL ||
         sync->drain == NULL || sync->rows == NULL)
         return SHOAL_ENOMEM;
     memcpy(sync->table, desc->tensors, desc->tensor_count * sizeof *sync->table);
@@ -129,13 +129,13 @@ static shoal_status make(shoal_sync *sync, const shoal_sync_desc *desc, const sh
     const shoali_sync_row *row = sync->protocol.row;
     uint32_t slots = row->slots != NULL ? row->slots(&sync->world) : 0;
     SHOALI_TRY(shoali_tensors_init(&sync->tensors, desc->params, desc->grads, desc->count, slots));
-    sync->state = shoali_alloc(row->state_size(&sync->world));
+    sync->machine.state = shoali_alloc(row->state_size(&sync->world));
     sync->low = desc->count;
     sync->tos = desc->tos;
     sync->idle = true;
     sync->pid = getpid();
     sync->wait_limit_us = 2 * shoali_comm_op_timeout_us(sync->comm);
-    return sync->state != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    return sync->machine.state != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 static void free_sync(shoal_sync *sync)
@@ -145,16 +145,13 @@ static void free_sync(shoal_sync *sync)
     shoali_trusted_tell(&sync->tensors);
     shoali_tensors_fini(&sync->tensors);
     shoali_sync_close(&sync->protocol);
-    shoali_free(sync->velocity);
-    shoali_free(sync->state);
-    shoali_free(sync->notes);
+    shoali_free(sync->sgd.velocity);
+    shoali_free(sync->notes.ring);
     shoali_free(sync->table);
-    shoali_free(sync->op_table);
     shoali_free(sync->rows);
     shoali_free(sync->drain);
     shoali_free(sync->endpoints);
     shoali_free(sync->hosts);
-    shoali_free(sync->final_members);
     pthread_cond_destroy(&sync->changed);
     pthread_mutex_destroy(&sync->lock);
     shoali_free(sync);
@@ -167,7 +164,7 @@ static shoal_sync *allocate(shoal_comm *comm)
     if (sync == NULL)
         return NULL;
     sync->comm = comm;
-    sync->early_last = &sync->early;
+    shoali_real_host_init(&sync->machine);
     pthread_mutex_init(&sync->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -191,12 +188,12 @@ static shoal_status check_process(const shoal_sync *sync)
 static shoal_status leave_note(shoal_sync *sync, const shoali_real_note *note)
 {
     pthread_mutex_lock(&sync->lock);
-    bool full = sync->note_count == sync->note_capacity, post = !full && !sync->posted;
+    bool full = sync->notes.count == sync->notes.capacity, post = !full && !sync->notes.posted;
     if (!full) {
-        uint32_t at = (sync->note_first + sync->note_count++) % sync->note_capacity;
-        sync->notes[at] = *note;
+        uint32_t at = (sync->notes.first + sync->notes.count++) % sync->notes.capacity;
+        sync->notes.ring[at] = *note;
     }
-    sync->posted |= post;
+    sync->notes.posted |= post;
     pthread_mutex_unlock(&sync->lock);
     if (full)
         return shoali_fail(SHOAL_EINVAL, "more ranges are ready than there are tensors");
@@ -205,7 +202,7 @@ static shoal_status leave_note(shoal_sync *sync, const shoali_real_note *note)
     shoal_status status = shoali_comm_post_task(sync->comm, sync->drain);
     if (status != SHOAL_OK) {
         pthread_mutex_lock(&sync->lock);
-        sync->posted = false;
+        sync->notes.posted = false;
         pthread_mutex_unlock(&sync->lock);
     }
     return status;
@@ -306,7 +303,7 @@ static shoal_status begin(shoal_sync *sync, bool keep)
     if (status == SHOAL_OK && sync->world.role == SHOALI_WORKER)
         status = leave_note(sync, &(shoali_real_note){.kind = SHOALI_EV_START});
     pthread_mutex_lock(&sync->lock);
-    while (sync->posted)
+    while (sync->notes.posted)
         (void)sleep_until(sync, UINT64_MAX);
     pthread_mutex_unlock(&sync->lock);
     if (status == SHOAL_OK)
@@ -354,9 +351,9 @@ static bool wait_idle(shoal_sync *sync)
     uint64_t until_us = shoali_now_us() + STOP_US;
     bool in_time = true;
     pthread_mutex_lock(&sync->lock);
-    while (!(sync->over && sync->idle && !sync->posted) && in_time)
+    while (!(sync->over && sync->idle && !sync->notes.posted) && in_time)
         in_time = sleep_until(sync, until_us);
-    bool idle = sync->over && sync->idle && !sync->posted;
+    bool idle = sync->over && sync->idle && !sync->notes.posted;
     pthread_mutex_unlock(&sync->lock);
     return idle;
 }
@@ -506,11 +503,11 @@ static shoal_status step_sgd(void *user, float *sum_in_weights_out, size_t offse
 {
     const shoal_sync *sync = user;
     const float *params = sync->tensors.params + offset;
-    float *velocity = sync->velocity + offset;
+    float *velocity = sync->sgd.velocity + offset;
     (void)iteration;
     for (size_t i = 0; i < count; i++) {
-        velocity[i] = sync->momentum * velocity[i] + scale * sum_in_weights_out[i];
-        sum_in_weights_out[i] = params[i] - sync->lr * velocity[i];
+        velocity[i] = sync->sgd.momentum * velocity[i] + scale * sum_in_weights_out[i];
+        sum_in_weights_out[i] = params[i] - sync->sgd.lr * velocity[i];
     }
     return SHOAL_OK;
 }
@@ -520,12 +517,12 @@ shoal_status shoal_sync_set_sgd(shoal_sync *sync, double lr, double momentum)
     SHOALI_TRY(check_process(sync));
     if (!(lr >= 0 && lr < 1e9) || !(momentum >= 0 && momentum < 1e9))
         return shoali_fail(SHOAL_EINVAL, "shoal_sync_set_sgd: lr %g, momentum %g", lr, momentum);
-    if (sync->velocity == NULL)
-        sync->velocity = shoali_alloc_array(sync->tensors.count, sizeof *sync->velocity);
-    if (sync->velocity == NULL)
+    if (sync->sgd.velocity == NULL)
+        sync->sgd.velocity = shoali_alloc_array(sync->tensors.count, sizeof *sync->sgd.velocity);
+    if (sync->sgd.velocity == NULL)
         return SHOAL_ENOMEM;
-    sync->lr = (float)lr;
-    sync->momentum = (float)momentum;
+    sync->sgd.lr = (float)lr;
+    sync->sgd.momentum = (float)momentum;
     shoali_sync_set_owner(sync, step_sgd, sync);
     return SHOAL_OK;
 }
@@ -588,9 +585,9 @@ uint32_t shoali_sync_final_members(const shoal_sync *sync, uint32_t *out)
 {
     uint32_t count = 0;
     shoali_lost_peer why;
-    if (sync->final_count > 0) {
-        memcpy(out, sync->final_members, sync->final_count * sizeof *out);
-        return sync->final_count;
+    if (sync->ops.final_count > 0) {
+        memcpy(out, sync->ops.final_members, sync->ops.final_count * sizeof *out);
+        return sync->ops.final_count;
     }
     for (uint32_t i = 0; i < sync->world.workers; i++)
         if (!shoali_comm_lost_peer(sync->comm, i, &why))

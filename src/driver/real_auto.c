@@ -34,15 +34,15 @@ shoal_status shoali_real_auto_open(shoal_sync *sync, const char *spec, uint32_t 
                            "collective %s chooses among ways that carry float32 (ring, omnireduce, "
                            "gather): with codec %s name a collective",
                            spec, sync->codec);
-    return shoali_by_density_open(spec, sync->world.workers, aggregators, &sync->ways);
+    return shoali_by_density_open(spec, sync->world.workers, aggregators, &sync->density.ways);
 }
 
 void shoali_real_auto_fini(shoal_sync *sync)
 {
-    while (sync->buckets != NULL) {
-        shoali_real_bucket *next = sync->buckets->next;
-        shoali_free(sync->buckets);
-        sync->buckets = next;
+    while (sync->density.buckets != NULL) {
+        shoali_real_bucket *next = sync->density.buckets->next;
+        shoali_free(sync->density.buckets);
+        sync->density.buckets = next;
     }
 }
 
@@ -54,7 +54,7 @@ static shoal_status dense_elems(const shoal_sync *sync, size_t count, uint64_t *
     shoali_collective collective;
     shoal_schedule schedule;
     shoali_cost cost;
-    SHOALI_TRY(shoali_collective_open(sync->ways.collective[SHOALI_DENSE], &collective));
+    SHOALI_TRY(shoali_collective_open(sync->density.ways.collective[SHOALI_DENSE], &collective));
     shoal_arena *arena = shoali_arena_create(4096);
     shoal_status status = arena == NULL ? SHOAL_ENOMEM
                                         : shoali_collective_build(&collective, SHOAL_ALL_REDUCE,
@@ -77,7 +77,7 @@ static shoal_status bucket_of(shoal_sync *sync, size_t offset, size_t count,
                               shoali_real_bucket **bucket_out)
 {
     uint64_t dense;
-    for (shoali_real_bucket *b = sync->buckets; b != NULL; b = b->next)
+    for (shoali_real_bucket *b = sync->density.buckets; b != NULL; b = b->next)
         if (b->offset == offset && b->count == count) {
             *bucket_out = b;
             return SHOAL_OK;
@@ -89,8 +89,8 @@ static shoal_status bucket_of(shoal_sync *sync, size_t offset, size_t count,
     made->offset = offset;
     made->count = count;
     made->dense_elems = dense;
-    made->next = sync->buckets;
-    *bucket_out = sync->buckets = made;
+    made->next = sync->density.buckets;
+    *bucket_out = sync->density.buckets = made;
     return SHOAL_OK;
 }
 
@@ -103,7 +103,7 @@ static void look(const shoal_sync *sync, shoali_real_bucket *b, const float *x)
 {
     memset(b->all, 0, sync->world.workers * sizeof *b->all);
     shoali_density *own = &b->all[sync->world.me];
-    shoali_by_density_look(&sync->ways, x, b->count, own);
+    shoali_by_density_look(&sync->density.ways, x, b->count, own);
     own->took_s = b->took_s;
 }
 
@@ -113,7 +113,7 @@ shoal_status shoali_real_auto_before(shoali_real_op *op, const shoali_sync_op *f
     shoal_sync *sync = op->sync;
     if (from->kind != SHOALI_SYNC_ALL_REDUCE || from->collective != NULL)
         return SHOAL_OK;
-    desc->collective = sync->ways.collective[SHOALI_DENSE];
+    desc->collective = sync->density.ways.collective[SHOALI_DENSE];
     if (from->members != NULL || from->owner_job || sync->world.workers == 1)
         return SHOAL_OK; /* no buckets that come again, or nothing to choose */
     SHOALI_TRY(bucket_of(sync, from->offset, from->count, &op->bucket));
@@ -121,8 +121,8 @@ shoal_status shoali_real_auto_before(shoali_real_op *op, const shoali_sync_op *f
     op->measures = is_due(b);
     if (op->measures)
         look(sync, b, desc->buf);
-    desc->collective = sync->ways.collective[b->state.way];
-    desc->push_codec = sync->ways.codec[b->state.way];
+    desc->collective = sync->density.ways.collective[b->state.way];
+    desc->push_codec = sync->density.ways.codec[b->state.way];
     return SHOAL_OK;
 }
 
@@ -163,9 +163,9 @@ static void tell(const shoal_sync *sync, const shoali_real_bucket *b, bool news)
 #define LINE                                                                                    \
     "collective auto: %zu elements from %zu: blocks that are not zero %.3g %% at a rank, %.3g " \
     "%% at any: %s (%s); MB on the busiest link: dense %.3g, blocks %.3g, pieces %.3g",         \
-        b->count, b->offset, 100 * s->own, 100 * s->together, sync->ways.name[s->way],          \
-        sync->ways.collective[s->way], 1e-6 * s->bytes[SHOALI_DENSE], 1e-6 * s->bytes[s->best], \
-        1e-6 * s->bytes[SHOALI_PIECES]
+        b->count, b->offset, 100 * s->own, 100 * s->together, sync->density.ways.name[s->way],  \
+        sync->density.ways.collective[s->way], 1e-6 * s->bytes[SHOALI_DENSE],                   \
+        1e-6 * s->bytes[s->best], 1e-6 * s->bytes[SHOALI_PIECES]
     if (news)
         shoali_log(INFO, LINE);
     else
@@ -183,8 +183,9 @@ shoal_status shoali_real_auto_behind(shoali_real_op *op, const float *sum)
     b->took_s = 1e-6f * (float)(op->ended_us - op->started_us);
     if (!op->measures)
         return SHOAL_OK;
-    shoali_by_density_look(&sync->ways, sum, b->count, &together);
-    SHOALI_TRY(shoali_by_density_choose(&b->state, &sync->ways, b->count, b->all, &together));
+    shoali_by_density_look(&sync->density.ways, sum, b->count, &together);
+    SHOALI_TRY(
+        shoali_by_density_choose(&b->state, &sync->density.ways, b->count, b->all, &together));
     tell(sync, b, !b->chosen || before != b->state.way);
     b->chosen = true;
     return SHOAL_OK;

@@ -23,7 +23,7 @@ static void pump(shoal_sync *sync);
 /* With the lock. */
 static void signal_caller(shoal_sync *sync)
 {
-    sync->idle = sync->open == NULL && !sync->held;
+    sync->idle = sync->ops.open == NULL && !sync->machine.held;
     pthread_cond_broadcast(&sync->changed);
 }
 
@@ -45,7 +45,7 @@ static bool is_over(shoal_sync *sync)
 /* The machine ends; error NULL: by GO(stop). */
 static void end(shoal_sync *sync, const shoal_error *error, const shoal_verdict *verdict)
 {
-    shoali_actions_clear(&sync->actions);
+    shoali_actions_clear(&sync->machine.actions);
     shoali_real_ops_cancel(sync);
     pthread_mutex_lock(&sync->lock);
     if (!sync->over) {
@@ -70,7 +70,7 @@ void shoali_real_break(shoal_sync *sync)
  * as far as it was passed. */
 static void fail(shoal_sync *sync, const shoali_action *action)
 {
-    const shoal_error *known = &sync->culprit;
+    const shoal_error *known = &sync->ops.culprit;
     bool same = action->fail.peer < 0 && known->status == action->fail.status &&
                 strncmp(action->fail.text, known->text, strlen(action->fail.text)) == 0;
     if (action->fail.status == SHOAL_EEPOCH)
@@ -86,7 +86,7 @@ static void fail(shoal_sync *sync, const shoali_action *action)
 static shoal_status run_job(void *arg)
 {
     shoal_sync *sync = arg;
-    const shoali_action *job = &sync->job;
+    const shoali_action *job = &sync->machine.job;
     if (job->kind == SHOALI_ACT_MIX)
         return shoali_tensors_mix(&sync->tensors, job);
     size_t offset = job->apply.offset, count = job->apply.count;
@@ -103,7 +103,7 @@ static shoal_status run_job(void *arg)
 static void job_done(void *arg, shoal_status status)
 {
     shoal_sync *sync = arg;
-    sync->held = false;
+    sync->machine.held = false;
     if (status != SHOAL_OK)
         shoali_real_break(sync);
     else if (!is_over(sync))
@@ -115,18 +115,18 @@ static void job_done(void *arg, shoal_status status)
 static shoal_status copy_job(shoal_sync *sync, const shoali_action *action)
 {
     uint32_t terms = action->kind == SHOALI_ACT_MIX ? action->mix.term_count : 0;
-    sync->job = *action;
-    if (terms > sync->job_terms_capacity) {
-        shoali_free(sync->job_terms);
-        sync->job_terms_capacity = 0;
-        sync->job_terms = shoali_alloc_array(terms, sizeof *sync->job_terms);
-        if (sync->job_terms == NULL)
+    sync->machine.job = *action;
+    if (terms > sync->machine.job_terms_capacity) {
+        shoali_free(sync->machine.job_terms);
+        sync->machine.job_terms_capacity = 0;
+        sync->machine.job_terms = shoali_alloc_array(terms, sizeof *sync->machine.job_terms);
+        if (sync->machine.job_terms == NULL)
             return SHOAL_ENOMEM;
-        sync->job_terms_capacity = terms;
+        sync->machine.job_terms_capacity = terms;
     }
     if (terms > 0) {
-        memcpy(sync->job_terms, action->mix.terms, terms * sizeof *sync->job_terms);
-        sync->job.mix.terms = sync->job_terms;
+        memcpy(sync->machine.job_terms, action->mix.terms, terms * sizeof *sync->machine.job_terms);
+        sync->machine.job.mix.terms = sync->machine.job_terms;
     }
     return SHOAL_OK;
 }
@@ -144,10 +144,10 @@ static void act_job(shoal_sync *sync, const shoali_action *action)
                              sync->protocol.spec);
     } else {
         status = copy_job(sync, action);
-        sync->held = status == SHOAL_OK;
-        if (sync->held)
+        sync->machine.held = status == SHOAL_OK;
+        if (sync->machine.held)
             status = shoali_comm_work(sync->comm, run_job, job_done, sync);
-        sync->held = status == SHOAL_OK;
+        sync->machine.held = status == SHOAL_OK;
     }
     if (status != SHOAL_OK)
         shoali_real_break(sync);
@@ -159,7 +159,7 @@ static shoal_status send_one(shoal_sync *sync, uint32_t peer, size_t bytes)
 {
     if (peer == sync->world.me)
         return SHOAL_OK;
-    return shoali_comm_send(sync->comm, peer, sync->message, bytes);
+    return shoali_comm_send(sync->comm, peer, sync->machine.message, bytes);
 }
 
 /* A message that cannot go out is no failure of ours: its receiver is lost, and that is told apart.
@@ -169,20 +169,20 @@ static void act_send(shoal_sync *sync, const shoali_action *action)
     const shoali_world *world = &sync->world;
     size_t bytes = HEAD_BYTES + action->send.len_bytes;
     shoal_status status = SHOAL_OK;
-    if (bytes > sync->message_capacity) {
-        shoali_free(sync->message);
-        sync->message_capacity = 0;
-        sync->message = shoali_alloc(bytes);
-        if (sync->message == NULL) {
+    if (bytes > sync->machine.message_capacity) {
+        shoali_free(sync->machine.message);
+        sync->machine.message_capacity = 0;
+        sync->machine.message = shoali_alloc(bytes);
+        if (sync->machine.message == NULL) {
             shoali_real_break(sync);
             return;
         }
-        sync->message_capacity = bytes;
+        sync->machine.message_capacity = bytes;
     }
     for (int i = 0; i < HEAD_BYTES; i++)
-        sync->message[i] = (uint8_t)(sync->instance >> (8 * i));
+        sync->machine.message[i] = (uint8_t)(sync->instance >> (8 * i));
     if (action->send.len_bytes > 0)
-        memcpy(sync->message + HEAD_BYTES, action->send.bytes, action->send.len_bytes);
+        memcpy(sync->machine.message + HEAD_BYTES, action->send.bytes, action->send.len_bytes);
     if (action->send.peer != SHOALI_EVERYBODY)
         status = send_one(sync, action->send.peer, bytes);
     for (uint32_t i = 0;
@@ -196,26 +196,26 @@ static void act_send(shoal_sync *sync, const shoali_action *action)
 static void act_timer(shoal_sync *sync, uint64_t id, uint64_t at_us)
 {
     uint32_t i = 0;
-    while (i < sync->timer_count && sync->timers[i].id != id)
+    while (i < sync->machine.timer_count && sync->machine.timers[i].id != id)
         i++;
-    if (i == sync->timer_count && at_us == UINT64_MAX)
+    if (i == sync->machine.timer_count && at_us == UINT64_MAX)
         return;
-    if (i == sync->timer_capacity) {
+    if (i == sync->machine.timer_capacity) {
         uint32_t capacity = i > 0 ? 2 * i : 4;
-        shoali_real_timer *grown = shoali_realloc(sync->timers, i * sizeof *grown,
+        shoali_real_timer *grown = shoali_realloc(sync->machine.timers, i * sizeof *grown,
                                                   capacity * sizeof *grown);
         if (grown == NULL) {
             shoali_real_break(sync);
             return;
         }
-        sync->timers = grown;
-        sync->timer_capacity = capacity;
+        sync->machine.timers = grown;
+        sync->machine.timer_capacity = capacity;
     }
-    if (i == sync->timer_count)
-        sync->timer_count++;
-    sync->timers[i] = (shoali_real_timer){id, at_us};
+    if (i == sync->machine.timer_count)
+        sync->machine.timer_count++;
+    sync->machine.timers[i] = (shoali_real_timer){id, at_us};
     if (at_us == UINT64_MAX)
-        sync->timers[i] = sync->timers[--sync->timer_count];
+        sync->machine.timers[i] = sync->machine.timers[--sync->machine.timer_count];
 }
 
 static void act_go(shoal_sync *sync, const shoal_verdict *verdict)
@@ -265,10 +265,10 @@ static void act(shoal_sync *sync, const shoali_action *action)
 static void pump(shoal_sync *sync)
 {
     const shoali_action *action;
-    while (!sync->held && (action = shoali_actions_front(&sync->actions)) != NULL) {
+    while (!sync->machine.held && (action = shoali_actions_front(&sync->machine.actions)) != NULL) {
         shoali_action copy = *action; /* its payload stays where it is until the pop */
         act(sync, &copy);
-        shoali_actions_pop(&sync->actions);
+        shoali_actions_pop(&sync->machine.actions);
     }
     shoali_real_ops_unstarted(sync);
 }
@@ -278,8 +278,9 @@ void shoali_real_feed(shoal_sync *sync, shoali_event *event)
     if (is_over(sync))
         return;
     event->now_us = shoali_now_us();
-    shoal_status status = sync->protocol.row->on_event(sync->state, event, &sync->actions);
-    if (status != SHOAL_OK || sync->actions.status != SHOAL_OK) {
+    shoal_status status = sync->protocol.row->on_event(sync->machine.state, event,
+                                                       &sync->machine.actions);
+    if (status != SHOAL_OK || sync->machine.actions.status != SHOAL_OK) {
         shoali_real_break(sync);
         return;
     }
@@ -322,16 +323,16 @@ static shoali_real_early *keep(shoal_sync *sync, uint32_t endpoint, bool down, c
     early->down = down;
     early->len_bytes = len_bytes;
     memcpy(early->bytes, bytes, len_bytes);
-    *sync->early_last = early;
-    sync->early_last = &early->next;
+    *sync->machine.early_last = early;
+    sync->machine.early_last = &early->next;
     return early;
 }
 
 static shoali_real_early *take_early(shoal_sync *sync)
 {
-    shoali_real_early *early = sync->early;
+    shoali_real_early *early = sync->machine.early;
     if (early != NULL)
-        sync->early = early->next;
+        sync->machine.early = early->next;
     return early;
 }
 
@@ -339,7 +340,7 @@ static void start(shoal_sync *sync)
 {
     shoali_event event = {.kind = SHOALI_EV_START, .world = &sync->world};
     shoali_real_early *early;
-    sync->started = true;
+    sync->machine.started = true;
     shoali_real_feed(sync, &event);
     while ((early = take_early(sync)) != NULL) {
         if (early->down)
@@ -353,7 +354,7 @@ static void start(shoal_sync *sync)
 static void on_message(void *ctx, uint32_t endpoint, const void *bytes, size_t len_bytes)
 {
     shoal_sync *sync = ctx;
-    if (sync->started)
+    if (sync->machine.started)
         feed_message(sync, endpoint, bytes, len_bytes);
     else
         (void)keep(sync, endpoint, false, bytes, len_bytes);
@@ -384,7 +385,7 @@ static void on_peer_down(void *ctx, uint32_t endpoint, shoal_status why, const c
     if (why != SHOAL_OK && (sync->protocol.traits & SHOALI_SYNC_SURVIVES) != 0)
         shoali_comm_want_reform(sync->comm);
     const shoali_down how = how_it_went(sync, endpoint, why);
-    if (sync->started) {
+    if (sync->machine.started) {
         feed_down(sync, endpoint, how, text);
         return;
     }
@@ -396,13 +397,13 @@ static void on_peer_down(void *ctx, uint32_t endpoint, shoal_status why, const c
 static void on_timer(void *ctx, uint64_t now_us)
 {
     shoal_sync *sync = ctx;
-    for (uint32_t i = 0; i < sync->timer_count;) {
-        if (sync->timers[i].at_us > now_us) {
+    for (uint32_t i = 0; i < sync->machine.timer_count;) {
+        if (sync->machine.timers[i].at_us > now_us) {
             i++;
             continue;
         }
-        shoali_event event = {.kind = SHOALI_EV_TIMER, .timer = {sync->timers[i].id}};
-        sync->timers[i] = sync->timers[--sync->timer_count];
+        shoali_event event = {.kind = SHOALI_EV_TIMER, .timer = {sync->machine.timers[i].id}};
+        sync->machine.timers[i] = sync->machine.timers[--sync->machine.timer_count];
         shoali_real_feed(sync, &event);
         i = 0; /* the machine may have set others */
     }
@@ -412,8 +413,8 @@ static uint64_t next_wake_us(void *ctx)
 {
     const shoal_sync *sync = ctx;
     uint64_t next = UINT64_MAX;
-    for (uint32_t i = 0; i < sync->timer_count; i++)
-        next = sync->timers[i].at_us < next ? sync->timers[i].at_us : next;
+    for (uint32_t i = 0; i < sync->machine.timer_count; i++)
+        next = sync->machine.timers[i].at_us < next ? sync->machine.timers[i].at_us : next;
     return next;
 }
 
@@ -422,13 +423,13 @@ static uint64_t next_wake_us(void *ctx)
 static bool take_note(shoal_sync *sync, shoali_real_note *note_out)
 {
     pthread_mutex_lock(&sync->lock);
-    bool some = sync->note_count > 0;
+    bool some = sync->notes.count > 0;
     if (some) {
-        *note_out = sync->notes[sync->note_first];
-        sync->note_first = (sync->note_first + 1) % sync->note_capacity;
-        sync->note_count--;
+        *note_out = sync->notes.ring[sync->notes.first];
+        sync->notes.first = (sync->notes.first + 1) % sync->notes.capacity;
+        sync->notes.count--;
     }
-    sync->posted = some;
+    sync->notes.posted = some;
     if (!some)
         pthread_cond_broadcast(&sync->changed);
     pthread_mutex_unlock(&sync->lock);
@@ -450,7 +451,7 @@ void shoali_real_drain(void *arg)
             event.range.count = note.count;
             shoali_real_keep_rows(sync, &note);
         } else if (note.kind == SHOALI_EV_AFTER) {
-            sync->first_start_us = 0;
+            sync->ops.first_start_us = 0;
             event.step.samples = (uint32_t)note.offset;
             event.step.batch = (uint32_t)note.count;
         }
@@ -468,13 +469,19 @@ shoali_comm_listener shoali_real_listener(shoal_sync *sync)
                                   .goes_on = (sync->protocol.traits & SHOALI_SYNC_SURVIVES) != 0};
 }
 
+void shoali_real_host_init(shoali_real_machine *machine)
+{
+    machine->early_last = &machine->early;
+}
+
 void shoali_real_host_fini(shoal_sync *sync)
 {
     shoali_real_ops_fini(sync);
     for (shoali_real_early *early = take_early(sync); early != NULL; early = take_early(sync))
         shoali_free(early);
-    shoali_actions_fini(&sync->actions);
-    shoali_free(sync->job_terms);
-    shoali_free(sync->message);
-    shoali_free(sync->timers);
+    shoali_free(sync->machine.state);
+    shoali_actions_fini(&sync->machine.actions);
+    shoali_free(sync->machine.job_terms);
+    shoali_free(sync->machine.message);
+    shoali_free(sync->machine.timers);
 }

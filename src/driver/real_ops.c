@@ -16,9 +16,9 @@
 
 static shoali_real_op *take_op(shoal_sync *sync, const shoali_sync_op *from)
 {
-    shoali_real_op *op = sync->spare;
+    shoali_real_op *op = sync->ops.spare;
     if (op != NULL)
-        sync->spare = op->next;
+        sync->ops.spare = op->next;
     else
         op = shoali_alloc(sizeof *op);
     if (op == NULL)
@@ -51,11 +51,11 @@ static shoal_status owner_job(void *ctx, float *sum_in_weights_out, size_t offse
 static uint64_t uncounted_us(shoal_sync *sync, const shoali_real_op *op)
 {
     uint64_t from = op->started_us;
-    if (sync->first_start_us != 0 && sync->first_start_us < from)
-        from = sync->first_start_us;
-    if (from < sync->counted_us)
-        from = sync->counted_us;
-    sync->counted_us = op->ended_us;
+    if (sync->ops.first_start_us != 0 && sync->ops.first_start_us < from)
+        from = sync->ops.first_start_us;
+    if (from < sync->ops.counted_us)
+        from = sync->ops.counted_us;
+    sync->ops.counted_us = op->ended_us;
     return op->ended_us - from;
 }
 
@@ -82,8 +82,8 @@ static void tell_op_done(shoali_real_op *op)
     shoal_sync *sync = op->sync;
     shoali_event event = {.kind = SHOALI_EV_OP_DONE, .op = {op->id, op->status, op->text}};
     shoali_real_feed(sync, &event);
-    op->next = sync->spare;
-    sync->spare = op;
+    op->next = sync->ops.spare;
+    sync->ops.spare = op;
 }
 
 static void take_error(shoali_real_op *op, shoal_status status, const shoal_error *error)
@@ -93,7 +93,7 @@ static void take_error(shoali_real_op *op, shoal_status status, const shoal_erro
     op->status = status;
     snprintf(op->text, sizeof op->text, "%.380s", error->text);
     if (error->rank >= 0)
-        op->sync->culprit = *error;
+        op->sync->ops.culprit = *error;
 }
 
 void shoali_real_op_part(shoali_real_op *op, shoal_status status, const shoal_error *error)
@@ -104,7 +104,7 @@ void shoali_real_op_part(shoali_real_op *op, shoal_status status, const shoal_er
         return;
     if (op->bucket != NULL && op->status == SHOAL_OK)
         take_error(op, shoali_real_auto_behind(op, op->buf), shoal_last_error());
-    unlink_op(&sync->open, op);
+    unlink_op(&sync->ops.open, op);
     tell_op_done(op);
     shoali_real_signal(sync);
 }
@@ -141,17 +141,18 @@ static shoal_status choose_collective(shoal_sync *sync, const shoali_sync_op *fr
                                       const char **spec_out)
 {
     *spec_out = sync->collective;
-    if (from->members == NULL || from->contributors == sync->world.workers || sync->choosing)
+    if (from->members == NULL || from->contributors == sync->world.workers ||
+        sync->density.choosing)
         return SHOAL_OK;
-    if (sync->among_count != from->contributors) {
+    if (sync->ops.among_count != from->contributors) {
         SHOALI_TRY(
-            shoali_collective_among(sync->collective, from->contributors, false, sync->among));
-        if (strcmp(sync->among, sync->collective) != 0)
+            shoali_collective_among(sync->collective, from->contributors, false, sync->ops.among));
+        if (strcmp(sync->ops.among, sync->collective) != 0)
             shoali_log(WARN, "collective %s is not for %u of %u workers: these use %s",
-                       sync->collective, from->contributors, sync->world.workers, sync->among);
-        sync->among_count = from->contributors;
+                       sync->collective, from->contributors, sync->world.workers, sync->ops.among);
+        sync->ops.among_count = from->contributors;
     }
-    *spec_out = sync->among;
+    *spec_out = sync->ops.among;
     return SHOAL_OK;
 }
 
@@ -171,9 +172,9 @@ static shoal_status describe(shoal_sync *sync, const shoali_sync_op *from, char 
     desc_out->id = shoali_sync_op_id(sync->instance, from->id);
     desc_out->buf = buf;
     desc_out->count = from->count;
-    desc_out->tensors = sync->op_table;
+    desc_out->tensors = sync->ops.table;
     desc_out->tensor_count = shoali_table_cut(sync->table, sync->world.tensor_count, from->offset,
-                                              from->count, sync->op_table, &first);
+                                              from->count, sync->ops.table, &first);
     if (sync->sends_rows && desc_out->tensor_count == 1 && from->tensor == SHOALI_GRAD &&
         desc_out->kind == SHOAL_ALL_REDUCE) {
         desc_out->rows = sync->rows[first].rows;
@@ -220,17 +221,17 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
                                               from->count);
         op->contributors = desc.contributors > 0 ? desc.contributors : desc.member_count;
     }
-    if (sync->choosing)
+    if (sync->density.choosing)
         SHOALI_TRY(shoali_real_auto_before(op, from, &desc));
-    if (sync->first_start_us == 0)
-        sync->first_start_us = op->started_us;
-    op->next = sync->open;
-    sync->open = op;
+    if (sync->ops.first_start_us == 0)
+        sync->ops.first_start_us = op->started_us;
+    op->next = sync->ops.open;
+    sync->ops.open = op;
     op->buf = desc.buf;
     op->parts = 1;
     shoal_status status = shoali_op_start(sync->comm, &desc, &extras, &op->handle);
     if (status != SHOAL_OK)
-        unlink_op(&sync->open, op);
+        unlink_op(&sync->ops.open, op);
     else if (op->measures)
         shoali_real_auto_share(op, &desc);
     return status;
@@ -241,8 +242,8 @@ static void note_final(shoal_sync *sync, const shoali_sync_op *from)
 {
     if ((from->id & SHOALI_FINALE_OP) == 0 || from->members == NULL)
         return;
-    sync->final_count = from->member_count;
-    memcpy(sync->final_members, from->members, from->member_count * sizeof *from->members);
+    sync->ops.final_count = from->member_count;
+    memcpy(sync->ops.final_members, from->members, from->member_count * sizeof *from->members);
 }
 
 void shoali_real_op_start(shoal_sync *sync, const shoali_sync_op *from)
@@ -259,7 +260,7 @@ void shoali_real_op_start(shoal_sync *sync, const shoali_sync_op *from)
     op->handle = NULL;
     snprintf(op->text, sizeof op->text, "%.380s", shoal_last_error()->text);
     op->next = NULL;
-    shoali_real_op **last = &sync->unstarted;
+    shoali_real_op **last = &sync->ops.unstarted;
     while (*last != NULL)
         last = &(*last)->next;
     *last = op;
@@ -275,33 +276,35 @@ static void cancel(shoali_real_op *op)
 
 void shoali_real_op_cancel(shoal_sync *sync, uint64_t id)
 {
-    for (shoali_real_op *op = sync->open; op != NULL; op = op->next)
+    for (shoali_real_op *op = sync->ops.open; op != NULL; op = op->next)
         if (op->id == id)
             cancel(op);
 }
 
 void shoali_real_ops_cancel(shoal_sync *sync)
 {
-    for (shoali_real_op *op = sync->open; op != NULL; op = op->next)
+    for (shoali_real_op *op = sync->ops.open; op != NULL; op = op->next)
         cancel(op);
 }
 
 void shoali_real_ops_unstarted(shoal_sync *sync)
 {
-    while (sync->unstarted != NULL && !sync->telling) {
-        shoali_real_op *op = sync->unstarted;
-        sync->unstarted = op->next;
-        sync->telling = true; /* what does not start in here waits for its turn in this loop */
+    while (sync->ops.unstarted != NULL && !sync->ops.telling) {
+        shoali_real_op *op = sync->ops.unstarted;
+        sync->ops.unstarted = op->next;
+        sync->ops.telling = true; /* what does not start in here waits for its turn in this loop */
         tell_op_done(op);
-        sync->telling = false;
+        sync->ops.telling = false;
     }
 }
 
 void shoali_real_ops_fini(shoal_sync *sync)
 {
-    while (sync->spare != NULL) {
-        shoali_real_op *next = sync->spare->next;
-        shoali_free(sync->spare);
-        sync->spare = next;
+    while (sync->ops.spare != NULL) {
+        shoali_real_op *next = sync->ops.spare->next;
+        shoali_free(sync->ops.spare);
+        sync->ops.spare = next;
     }
+    shoali_free(sync->ops.table);
+    shoali_free(sync->ops.final_members);
 }

@@ -39,7 +39,7 @@ static shoal_status owner(void *user, float *sum_in_weights_out, size_t offset, 
 
 static void check_toy(const rank_env *env, const shoal_sync *sync)
 {
-    const toy_state *toy = sync->state;
+    const toy_state *toy = sync->machine.state;
     rank_check(toy->broken == 0);
     rank_check(toy->messages == (env->rank == 0 ? ITERATIONS * (WORKERS - 1) : 0));
     rank_check(toy->timers == 1 && toy->timer_us >= toy->started_us + 1000);
