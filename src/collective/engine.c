@@ -30,7 +30,7 @@ enum {
 void shoali_engine_wake(shoali_engine_state *e, uint32_t chunk)
 {
     shoali_chunk *k = &e->chunks[chunk];
-    if (e->failed || (k->flags & (SHOALI_CHUNK_QUEUED | SHOALI_CHUNK_CLOSED)) != 0)
+    if (e->failure.failed || (k->flags & (SHOALI_CHUNK_QUEUED | SHOALI_CHUNK_CLOSED)) != 0)
         return;
     k->flags |= SHOALI_CHUNK_QUEUED;
     e->run.items[(e->run.head + e->run.count++) % e->run.capacity] = chunk;
@@ -38,13 +38,13 @@ void shoali_engine_wake(shoali_engine_state *e, uint32_t chunk)
 
 void shoali_engine_fail(shoali_engine_state *e, shoal_status status, const char *format, ...)
 {
-    if (e->failed || e->done)
+    if (e->failure.failed || e->done)
         return;
-    e->failed = true;
-    e->status = status;
+    e->failure.failed = true;
+    e->failure.status = status;
     va_list list;
     va_start(list, format);
-    vsnprintf(e->why, sizeof e->why, format, list);
+    vsnprintf(e->failure.why, sizeof e->failure.why, format, list);
     va_end(list);
 }
 
@@ -70,8 +70,8 @@ shoali_codec_span shoali_engine_span(const shoali_engine_state *e, uint32_t chun
                                      const shoal_step *step, uint32_t encoder)
 {
     const shoali_chunk *k = &e->chunks[chunk];
-    uint64_t stream = shoali_mix(e->stream, e->slots ? 2 : step->leg);
-    if (e->slots)
+    uint64_t stream = shoali_mix(e->stream, e->slots.used ? 2 : step->leg);
+    if (e->slots.used)
         stream = shoali_mix(stream, k->block);
     else if (step->leg == SHOAL_PUSH)
         stream = shoali_mix(stream, e->args.endpoints[encoder]);
@@ -105,7 +105,7 @@ static bool nothing_out(const shoali_engine_state *e)
 
 static bool complete(const shoali_engine_state *e)
 {
-    return !e->done && nothing_out(e) && (e->failed || e->open_chunks == 0);
+    return !e->done && nothing_out(e) && (e->failure.failed || e->open_chunks == 0);
 }
 
 /* Every member knows of the same chunks that they were not finite. */
@@ -124,19 +124,19 @@ static void keep_weights(shoali_engine_state *e)
 static void finish(shoali_engine_state *e)
 {
     e->done = true;
-    if (e->failed && e->args.residuals != NULL) {
+    if (e->failure.failed && e->args.residuals != NULL) {
         shoali_feedback residuals = {e->args.tensors, e->args.tensor_count, e->args.residuals};
         shoali_feedback_clear(&residuals);
     }
-    if (!e->failed && e->origin_known) {
-        e->status = SHOAL_ENOTFINITE;
+    if (!e->failure.failed && e->failure.origin_known) {
+        e->failure.status = SHOAL_ENOTFINITE;
         keep_weights(e);
-        snprintf(e->why, sizeof e->why,
+        snprintf(e->failure.why, sizeof e->failure.why,
                  "NaN or infinity from endpoint %u in tensor %llu, element %llu",
-                 e->origin.endpoint, (unsigned long long)e->origin.key,
-                 (unsigned long long)e->origin.index);
+                 e->failure.origin.endpoint, (unsigned long long)e->failure.origin.key,
+                 (unsigned long long)e->failure.origin.index);
     }
-    e->sink.done(e->sink.ctx, &e->args.id, e->status, e->why);
+    e->sink.done(e->sink.ctx, &e->args.id, e->failure.status, e->failure.why);
 }
 
 /* Do what the queues ask for; at the end of every event. */
@@ -146,7 +146,7 @@ static void go(shoali_engine_state *e)
         return;
     e->running = true;
     e->budget = BUDGET_ELEMS;
-    while (!e->failed && e->budget > 0 && (e->run.count > 0 || e->dirty.count > 0)) {
+    while (!e->failure.failed && e->budget > 0 && (e->run.count > 0 || e->dirty.count > 0)) {
         if (e->dirty.count > 0) {
             uint32_t peer_index = fifo_pop(&e->dirty);
             e->peers[peer_index].queued = false;
@@ -215,7 +215,7 @@ static shoal_status check_args(const shoali_flow_args *a)
 static void set_leg(shoali_engine_state *e, int leg, const shoal_codec *codec)
 {
     const uint32_t traits = codec->traits;
-    e->raw[leg] = (traits & SHOAL_CODEC_RAW_BYTES) != 0 && !e->slots;
+    e->raw[leg] = (traits & SHOAL_CODEC_RAW_BYTES) != 0 && !e->slots.used;
     e->feedback[leg] = codec->error_feedback && e->args.residuals != NULL &&
                        (traits & SHOAL_CODEC_LOSSLESS) == 0 &&
                        e->args.kind != SHOAL_BROADCAST; /* values, not what adds up over time */
@@ -225,7 +225,7 @@ static void set_leg(shoali_engine_state *e, int leg, const shoal_codec *codec)
 static void begin(shoali_engine_state *e)
 {
     const shoal_op_id *id = &e->args.id;
-    e->culprit = UINT32_MAX;
+    e->failure.culprit = UINT32_MAX;
     e->stream = shoali_mix(shoali_mix(id->group, id->sequence), id->round);
     for (uint32_t c = 0; c < e->chunk_count; c++)
         shoali_engine_wake(e, c);
@@ -240,7 +240,7 @@ static shoal_status prepare(shoali_engine_state *e)
     if (e->arena == NULL || e->scratch == NULL)
         return SHOAL_ENOMEM;
     if (a->size > 1) {
-        e->slots = (a->collective->row->traits & SHOALI_COLL_SLOTS) != 0;
+        e->slots.used = (a->collective->row->traits & SHOALI_COLL_SLOTS) != 0;
         set_leg(e, SHOAL_PUSH, a->push);
         set_leg(e, SHOAL_PULL, a->pull);
     }
@@ -347,13 +347,13 @@ static void engine_granted(void *state, uint32_t peer, uint32_t slot)
 static uint8_t *engine_place(void *state, uint32_t peer, const shoal_data *head)
 {
     shoali_engine_state *e = state;
-    return e->failed || e->done ? NULL : shoali_engine_place(e, peer, head);
+    return e->failure.failed || e->done ? NULL : shoali_engine_place(e, peer, head);
 }
 
 static float *engine_place_add(void *state, uint32_t peer, const shoal_data *head)
 {
     shoali_engine_state *e = state;
-    return e->failed || e->done ? NULL : shoali_engine_place_add(e, peer, head);
+    return e->failure.failed || e->done ? NULL : shoali_engine_place_add(e, peer, head);
 }
 
 static void engine_frames(void *state, uint32_t peer, const shoal_data *heads,
@@ -410,7 +410,7 @@ static void engine_timer(void *state, uint64_t now_us)
 static uint64_t engine_next_wake_us(const void *state)
 {
     const shoali_engine_state *e = state;
-    bool queued = !e->failed && (e->run.count > 0 || e->dirty.count > 0);
+    bool queued = !e->failure.failed && (e->run.count > 0 || e->dirty.count > 0);
     return !e->done && (queued || complete(e)) ? 0 : UINT64_MAX;
 }
 
@@ -428,14 +428,14 @@ static void engine_stats(const void *state, shoali_flow_stats *stats_out)
 
 static uint32_t engine_culprit(const void *state)
 {
-    return ((const shoali_engine_state *)state)->culprit;
+    return ((const shoali_engine_state *)state)->failure.culprit;
 }
 
 static bool engine_not_finite(const void *state, shoali_not_finite *origin_out)
 {
     const shoali_engine_state *e = state;
-    *origin_out = e->origin;
-    return e->origin_known;
+    *origin_out = e->failure.origin;
+    return e->failure.origin_known;
 }
 
 static void engine_describe(const void *state, char *text, size_t text_bytes, uint32_t *peer_out)

@@ -76,6 +76,23 @@ typedef struct shoali_fifo {
     uint32_t head, count, capacity;
 } shoali_fifo;
 
+/** Trait SLOTS: chunk = block * positions + position. */
+typedef struct shoali_engine_slots {
+    bool used;
+    uint32_t positions;
+    uint32_t *kept, *added; /* [positions] */
+} shoali_engine_slots;
+
+/** Why an operation ends early; values that are not finite let it go on to its end. */
+typedef struct shoali_engine_failure {
+    bool failed;
+    shoal_status status;
+    char why[256];
+    uint32_t culprit; /* endpoint, or UINT32_MAX */
+    bool origin_known;
+    shoali_not_finite origin;
+} shoali_engine_failure;
+
 typedef struct shoali_engine_state {
     shoali_flow_args args;
     shoal_sink sink;
@@ -100,10 +117,7 @@ typedef struct shoali_engine_state {
     shoali_flight *flights; /* [peer_count * SHOALI_ENGINE_FLIGHTS] */
     shoali_fifo run, dirty; /* chunks to advance, peers to serve */
 
-    bool slots; /* trait SLOTS: chunk = block * positions + position */
-    uint32_t positions;
-    uint32_t *slots_kept;  /* [positions] */
-    uint32_t *slots_added; /* [positions] */
+    shoali_engine_slots slots;
     bool raw[2];      /* by leg: coded bytes are the floats, sent, kept and received in place */
     bool feedback[2]; /* by leg: residuals are kept */
     uint64_t stream;  /* of the operation */
@@ -111,12 +125,8 @@ typedef struct shoali_engine_state {
     int64_t budget;   /* elements that this call may still work on */
 
     uint32_t sends, placed, jobs; /* in others' hands */
-    bool running, failed, done;
-    shoal_status status;
-    char why[256];
-    uint32_t culprit; /* endpoint, or UINT32_MAX */
-    bool origin_known;
-    shoali_not_finite origin;
+    bool running, done;
+    shoali_engine_failure failure;
     shoali_flow_stats stats;
 } shoali_engine_state;
 

@@ -20,7 +20,7 @@ static shoal_status alone(shoali_engine_state *e, shoal_schedule *schedule)
         .kind = SHOAL_OWN, .leg = SHOAL_PULL, .block_count = 1, .parts = 1};
     e->raw[SHOAL_PUSH] = e->raw[SHOAL_PULL] = true;
     e->feedback[SHOAL_PUSH] = e->feedback[SHOAL_PULL] = false;
-    e->slots = false;
+    e->slots.used = false;
     return SHOAL_OK;
 }
 
@@ -238,12 +238,12 @@ static shoal_status make_fifo(shoali_engine_state *e, uint32_t capacity, shoali_
 
 static shoal_status make_slots(shoali_engine_state *e)
 {
-    if (!e->slots)
+    if (!e->slots.used)
         return SHOAL_OK;
-    e->positions = e->chunk_count / e->blocks;
-    e->slots_kept = shoali_arena_array(e->arena, e->positions, sizeof *e->slots_kept);
-    e->slots_added = shoali_arena_array(e->arena, e->positions, sizeof *e->slots_added);
-    return e->slots_kept != NULL && e->slots_added != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    e->slots.positions = e->chunk_count / e->blocks;
+    e->slots.kept = shoali_arena_array(e->arena, e->slots.positions, sizeof *e->slots.kept);
+    e->slots.added = shoali_arena_array(e->arena, e->slots.positions, sizeof *e->slots.added);
+    return e->slots.kept != NULL && e->slots.added != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 shoal_status shoali_engine_plan(shoali_engine_state *e)
@@ -283,8 +283,8 @@ static void rewind_tables(shoali_engine_state *e)
         e->peers[p] = (shoali_engine_peer){.ready = {peer->ready[0], peer->ready[1]},
                                            .member = peer->member};
     }
-    for (uint32_t i = 0; e->slots && i < e->positions; i++)
-        e->slots_kept[i] = e->slots_added[i] = 0;
+    for (uint32_t i = 0; e->slots.used && i < e->slots.positions; i++)
+        e->slots.kept[i] = e->slots.added[i] = 0;
 }
 
 /* A field that is not named here starts at zero. */
@@ -317,9 +317,6 @@ void shoali_engine_rewind(shoali_engine_state *e)
         .run = {.items = e->run.items, .capacity = e->run.capacity},
         .dirty = {.items = e->dirty.items, .capacity = e->dirty.capacity},
         .slots = e->slots,
-        .positions = e->positions,
-        .slots_kept = e->slots_kept,
-        .slots_added = e->slots_added,
         .raw = {e->raw[0], e->raw[1]},
         .feedback = {e->feedback[0], e->feedback[1]},
         .stats = {.rounds = e->stats.rounds},

@@ -144,8 +144,8 @@ static bool decode(shoali_engine_state *e, uint32_t chunk, const shoal_step *ste
     e->stats.decode_ns += shoali_engine_now_ns(e) - begin_ns;
     e->budget -= k->count;
     if (status != SHOAL_OK) {
-        e->culprit = e->args.endpoints[step->peer];
-        shoali_engine_fail(e, status, "chunk %u from endpoint %u: %s", chunk, e->culprit,
+        e->failure.culprit = e->args.endpoints[step->peer];
+        shoali_engine_fail(e, status, "chunk %u from endpoint %u: %s", chunk, e->failure.culprit,
                            shoal_last_error()->text);
     }
     return status == SHOAL_OK;
@@ -188,7 +188,7 @@ bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_
         (void)shoali_engine_touch(e, chunk, 0, k->count);
     if (first_touch && !raw && (k->flags & SHOALI_CHUNK_FLAGGED) == 0)
         (void)shoali_engine_contribute(e, chunk);
-    if (e->failed)
+    if (e->failure.failed)
         return false;
     a->state = SHOALI_ARRIVAL_USED;
     if (a->flagged) {
@@ -197,7 +197,7 @@ bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_
     } else if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && !a->direct) {
         if (raw)
             combine_raw(e, chunk, &step->s, a, first_touch);
-        else if (!e->slots && !decode(e, chunk, &step->s, a))
+        else if (!e->slots.used && !decode(e, chunk, &step->s, a))
             return false;
         if (step->s.kind == SHOAL_RECV_SET && step->s.leg == SHOAL_PULL && !raw) {
             k->kept = a->body;

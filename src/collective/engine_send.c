@@ -80,7 +80,7 @@ static bool make_body(shoali_engine_state *e, uint32_t chunk, const shoal_step *
         (void)shoali_engine_touch(e, chunk, 0, k->count);
     if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && step->leg == SHOAL_PUSH && !raw)
         (void)shoali_engine_encode(e, chunk, step, scratch_out, &head->len_bytes);
-    if (e->failed)
+    if (e->failure.failed)
         return false;
     if (k->flags & SHOALI_CHUNK_FLAGGED) {
         head->flags = SHOAL_DATA_NOT_FINITE;
@@ -99,7 +99,7 @@ static bool make_body(shoali_engine_state *e, uint32_t chunk, const shoal_step *
         shoali_engine_fail(e, SHOAL_EINTERNAL,
                            "collective '%s' sends chunk %u by PULL before it is complete",
                            e->args.collective->spec, chunk);
-    return !e->failed;
+    return !e->failure.failed;
 }
 
 static void send_chunk(shoali_engine_state *e, uint32_t peer_index, uint32_t step_index,
@@ -171,7 +171,7 @@ void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index)
 {
     shoali_engine_peer *peer = &e->peers[peer_index];
     int leg;
-    while (peer->granted && peer->in_flight < SHOALI_ENGINE_FLIGHTS && !e->failed &&
+    while (peer->granted && peer->in_flight < SHOALI_ENGINE_FLIGHTS && !e->failure.failed &&
            (leg = next_leg(e, peer)) >= 0) {
         if (e->budget <= 0) {
             shoali_engine_mark_dirty(e, peer_index);

@@ -34,9 +34,9 @@ void shoali_engine_flag(shoali_engine_state *e, uint32_t chunk, const shoali_not
     if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 || shoali_origin_before(origin, &known))
         shoali_origin_pack(origin, k->origin);
     k->flags |= SHOALI_CHUNK_FLAGGED;
-    if (!e->origin_known || shoali_origin_before(origin, &e->origin))
-        e->origin = *origin;
-    e->origin_known = true;
+    if (!e->failure.origin_known || shoali_origin_before(origin, &e->failure.origin))
+        e->failure.origin = *origin;
+    e->failure.origin_known = true;
 }
 
 /* Flag a chunk of which element index (of the chunk) is not finite here. */
@@ -83,7 +83,7 @@ static shoal_status decode_own(shoali_engine_state *e, uint32_t chunk, const sho
 {
     const shoali_chunk *k = &e->chunks[chunk];
     float *x = e->args.buf + k->offset;
-    const bool over = step->kind == SHOAL_OWN && !e->slots;
+    const bool over = step->kind == SHOAL_OWN && !e->slots.used;
     if (!feedback && !over)
         return SHOAL_OK;
     shoali_codec_span span = shoali_engine_span(e, chunk, step, e->args.me);
@@ -172,26 +172,26 @@ static bool own(shoali_engine_state *e, uint32_t chunk, const shoali_engine_step
         return false;
     if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && !e->raw[step->s.leg])
         (void)shoali_engine_encode(e, chunk, &step->s, &k->kept, &k->kept_bytes);
-    return !e->failed;
+    return !e->failure.failed;
 }
 
 /* Decode-add one slot of a position; the first clears the chunk. */
 static void add_slot(shoali_engine_state *e, uint32_t position, uint32_t slot)
 {
-    const shoali_chunk *k = &e->chunks[slot * e->positions + position];
+    const shoali_chunk *k = &e->chunks[slot * e->slots.positions + position];
     const shoal_step step = {.kind = SHOAL_RECV_SET, .leg = SHOAL_PULL, .parts = 1};
     float *x = e->args.buf + k->offset;
     if (slot == 0)
         memset(x, 0, k->count * sizeof(float));
-    shoali_codec_span span = shoali_engine_span(e, slot * e->positions + position, &step, 0);
+    shoali_codec_span span = shoali_engine_span(e, slot * e->slots.positions + position, &step, 0);
     const uint64_t begin_ns = shoali_engine_now_ns(e);
     shoal_status status = shoali_codec_span_decode(e->args.pull, &span, k->kept, k->kept_bytes, x,
                                                    true);
     e->stats.decode_ns += shoali_engine_now_ns(e) - begin_ns;
     e->budget -= k->count;
     if (status != SHOAL_OK) { /* slots are members' own */
-        e->culprit = e->args.endpoints[slot];
-        shoali_engine_fail(e, status, "chunk %u from endpoint %u: %s", position, e->culprit,
+        e->failure.culprit = e->args.endpoints[slot];
+        shoali_engine_fail(e, status, "chunk %u from endpoint %u: %s", position, e->failure.culprit,
                            shoal_last_error()->text);
     }
 }
@@ -199,7 +199,7 @@ static void add_slot(shoali_engine_state *e, uint32_t position, uint32_t slot)
 static bool any_slot_flagged(const shoali_engine_state *e, uint32_t position)
 {
     for (uint32_t slot = 0; slot < e->blocks; slot++)
-        if (e->chunks[slot * e->positions + position].flags & SHOALI_CHUNK_FLAGGED)
+        if (e->chunks[slot * e->slots.positions + position].flags & SHOALI_CHUNK_FLAGGED)
             return true;
     return false;
 }
@@ -208,13 +208,13 @@ static bool any_slot_flagged(const shoali_engine_state *e, uint32_t position)
  * for the rest. */
 static void add_slots(shoali_engine_state *e, uint32_t chunk)
 {
-    const uint32_t position = chunk % e->positions;
-    uint32_t *added = &e->slots_added[position];
-    if (e->slots_kept[position] < e->blocks || *added == e->blocks)
+    const uint32_t position = chunk % e->slots.positions;
+    uint32_t *added = &e->slots.added[position];
+    if (e->slots.kept[position] < e->blocks || *added == e->blocks)
         return;
     if (*added == 0 && any_slot_flagged(e, position))
         *added = e->blocks;
-    while (*added < e->blocks && !e->failed) {
+    while (*added < e->blocks && !e->failure.failed) {
         if (e->budget <= 0) {
             shoali_engine_wake(e, chunk);
             return;
@@ -223,16 +223,16 @@ static void add_slots(shoali_engine_state *e, uint32_t chunk)
         ++*added;
     }
     for (uint32_t slot = 0; slot < e->blocks; slot++)
-        shoali_engine_settle(e, slot * e->positions + position);
+        shoali_engine_settle(e, slot * e->slots.positions + position);
 }
 
 void shoali_engine_settle(shoali_engine_state *e, uint32_t chunk)
 {
     shoali_chunk *k = &e->chunks[chunk];
-    if (e->failed || (k->flags & SHOALI_CHUNK_CLOSED) != 0 || k->reads > 0 ||
+    if (e->failure.failed || (k->flags & SHOALI_CHUNK_CLOSED) != 0 || k->reads > 0 ||
         shoali_engine_current(e, chunk) != NULL)
         return;
-    if (e->slots && e->slots_added[chunk % e->positions] < e->blocks)
+    if (e->slots.used && e->slots.added[chunk % e->slots.positions] < e->blocks)
         return;
     shoali_scratch_put(e->scratch, k->kept);
     k->kept = NULL;
@@ -244,9 +244,9 @@ void shoali_engine_advance(shoali_engine_state *e, uint32_t chunk)
 {
     shoali_chunk *k = &e->chunks[chunk];
     const shoali_engine_step *step;
-    if (e->slots)
+    if (e->slots.used)
         add_slots(e, chunk);
-    while (!e->failed && (step = shoali_engine_current(e, chunk)) != NULL) {
+    while (!e->failure.failed && (step = shoali_engine_current(e, chunk)) != NULL) {
         if (step->s.kind == SHOAL_SEND) {
             if (!shoali_engine_ready(e, (uint32_t)(step - e->steps), chunk))
                 return;
@@ -257,8 +257,8 @@ void shoali_engine_advance(shoali_engine_state *e, uint32_t chunk)
                                       : !shoali_engine_receive(e, chunk, step))
             return;
         k->pc++;
-        if (e->slots) {
-            e->slots_kept[chunk % e->positions]++;
+        if (e->slots.used) {
+            e->slots.kept[chunk % e->slots.positions]++;
             add_slots(e, chunk);
         }
         if (e->budget <= 0 && shoali_engine_current(e, chunk) != NULL) {
