@@ -122,7 +122,7 @@ static void on_peer_down(void *ctx, uint32_t peer, shoal_status why, const char 
     shoali_lf *lf = ctx;
     shoali_lf_peer *p = &lf->peers[peer];
     shoali_lf_state before = p->state;
-    bool torn = p->link != NULL && p->link->in_body;
+    bool torn = p->link != NULL && p->link->in.in_body;
     if (before == SHOALI_LF_NONE || before == SHOALI_LF_DOWN)
         return;
     p->state = SHOALI_LF_DOWN;

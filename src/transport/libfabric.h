@@ -58,6 +58,20 @@ typedef struct shoali_lf_flying {
     uint32_t last, body_bytes; /* last: the fragment of its end */
 } shoali_lf_flying;
 
+/** What comes in by a link. */
+typedef struct shoali_lf_incoming {
+    uint32_t expected, told; /* told: acknowledged so far */
+    bool in_body;
+    uint8_t header[SHOALI_FRAME_BYTES];
+    size_t header_got;
+    shoali_frame frame;
+    uint8_t *body;
+    uint32_t got;
+    shoal_data heads[SHOALI_LF_BATCH];
+    uint8_t *bodies[SHOALI_LF_BATCH];
+    size_t complete;
+} shoali_lf_incoming;
+
 typedef struct shoali_lf_link {
     struct shoali_lf *lf;
     struct shoali_lf_link *next; /* of the dead */
@@ -82,17 +96,7 @@ typedef struct shoali_lf_link {
     uint32_t flying_capacity, flying_head, flying_count;
     uint64_t busy_since_us, busy_us, acked_bytes;
     bool rang; /* something went out since the bell was rung */
-    /* receiving */
-    uint32_t expected, told; /* told: acknowledged so far */
-    bool in_body;
-    uint8_t header[SHOALI_FRAME_BYTES];
-    size_t header_got;
-    shoali_frame frame;
-    uint8_t *body;
-    uint32_t got;
-    shoal_data heads[SHOALI_LF_BATCH];
-    uint8_t *bodies[SHOALI_LF_BATCH];
-    size_t complete;
+    shoali_lf_incoming in;
 } shoali_lf_link;
 
 typedef enum { SHOALI_LF_NONE, SHOALI_LF_JOINING, SHOALI_LF_UP, SHOALI_LF_DOWN } shoali_lf_state;

@@ -119,8 +119,8 @@ void shoali_lf_link_message(shoali_lf_link *link, const uint8_t *bytes, size_t l
 void shoali_lf_link_say_taken(shoali_lf_link *link)
 {
     uint8_t taken[TAKEN_BYTES] = {STEP_TAKEN};
-    shoali_put_u32(taken + 1, link->expected);
-    link->told = link->expected;
+    shoali_put_u32(taken + 1, link->in.expected);
+    link->in.told = link->in.expected;
     if (say(link, taken, sizeof taken) == SHOAL_ENOMEM)
         shoali_lf_peer_fail(link->lf, link->peer, SHOAL_ENOMEM, "no memory to answer it");
 }

@@ -72,7 +72,7 @@ static void arrived(shoali_lf_slot *slot)
     bool small = slot->use == SHOALI_LF_RECEIVE_GREETING;
     if (kind != (small ? KIND_GREETING : KIND_DATA) ||
         slot->len_bytes != SHOALI_LF_HEAD_BYTES + len ||
-        (!small && (len == 0 || number - link->expected >= link->window ||
+        (!small && (len == 0 || number - link->in.expected >= link->window ||
                     link->arrived[number % link->window] != NULL))) {
         shoali_lf_peer_fail(link->lf, link->peer, SHOAL_ECORRUPT,
                             "a fragment that is not its next");
@@ -111,7 +111,7 @@ static void put_head(shoali_lf_link *link, shoali_lf_slot *slot, uint32_t kind, 
     shoali_put_u32(slot->bytes, kind);
     shoali_put_u32(slot->bytes + 4, number);
     shoali_put_u32(slot->bytes + 8, (uint32_t)len);
-    shoali_put_u32(slot->bytes + 12, link->expected);
+    shoali_put_u32(slot->bytes + 12, link->in.expected);
     slot->len_bytes = SHOALI_LF_HEAD_BYTES + len;
 }
 
@@ -212,7 +212,7 @@ void shoali_lf_link_pump_out(shoali_lf_link *link)
         if (shoali_lf_slot_post(slot) != SHOAL_OK)
             break;
     }
-    if (link->told != link->expected)
+    if (link->in.told != link->in.expected)
         shoali_lf_link_say_taken(link);
     if (link->rang)
         shoali_lf_bell_ring(link->lf, &link->lf->peers[link->peer]);
@@ -236,26 +236,26 @@ uint64_t shoali_lf_link_wake_us(const shoali_lf_link *link)
 static void deliver(shoali_lf_link *link)
 {
     shoali_lf *lf = link->lf;
-    size_t count = link->complete;
-    link->complete = 0;
+    size_t count = link->in.complete;
+    link->in.complete = 0;
     if (count > 0)
-        lf->events.frames(lf->events.ctx, link->peer, link->heads, link->bodies, count);
+        lf->events.frames(lf->events.ctx, link->peer, link->in.heads, link->in.bodies, count);
 }
 
 static void end_body(shoali_lf_link *link)
 {
     shoal_peer_stats *stats = stats_of(link);
-    link->in_body = false;
-    if (link->body == NULL) {
+    link->in.in_body = false;
+    if (link->in.body == NULL) {
         stats->dropped_frames++;
         return;
     }
     stats->received_frames++;
-    stats->received_payload_bytes += link->got;
-    stats->received_wire_bytes += link->got + SHOALI_FRAME_BYTES;
-    link->heads[link->complete] = link->frame.head;
-    link->bodies[link->complete] = link->body;
-    if (++link->complete == SHOALI_LF_BATCH)
+    stats->received_payload_bytes += link->in.got;
+    stats->received_wire_bytes += link->in.got + SHOALI_FRAME_BYTES;
+    link->in.heads[link->in.complete] = link->in.frame.head;
+    link->in.bodies[link->in.complete] = link->in.body;
+    if (++link->in.complete == SHOALI_LF_BATCH)
         deliver(link);
 }
 
@@ -271,45 +271,45 @@ static void broken(shoali_lf_link *link, shoal_status status, const char *what)
 static void begin_body(shoali_lf_link *link)
 {
     shoali_lf *lf = link->lf;
-    link->header_got = 0;
-    shoal_status status = shoali_frame_decode(link->header, &link->frame);
+    link->in.header_got = 0;
+    shoal_status status = shoali_frame_decode(link->in.header, &link->in.frame);
     if (status != SHOAL_OK) {
         broken(link, status, shoal_last_error()->text);
         return;
     }
-    if (link->frame.kind != SHOALI_MESSAGE_data || link->frame.summed) {
+    if (link->in.frame.kind != SHOALI_MESSAGE_data || link->in.frame.summed) {
         broken(link, SHOAL_ECORRUPT, "a frame that is no plain data");
         return;
     }
-    uint8_t *body = lf->events.place(lf->events.ctx, link->peer, &link->frame.head);
+    uint8_t *body = lf->events.place(lf->events.ctx, link->peer, &link->in.frame.head);
     if (link->dead) { /* dropped from inside the callback */
         if (body != NULL)
-            lf->events.unplace(lf->events.ctx, link->peer, &link->frame.head, body);
+            lf->events.unplace(lf->events.ctx, link->peer, &link->in.frame.head, body);
         return;
     }
-    link->body = body;
-    link->in_body = true;
-    link->got = 0;
-    if (link->frame.head.len_bytes == 0)
+    link->in.body = body;
+    link->in.in_body = true;
+    link->in.got = 0;
+    if (link->in.frame.head.len_bytes == 0)
         end_body(link);
 }
 
 static size_t take_bytes(shoali_lf_link *link, const uint8_t *from, size_t there)
 {
     size_t take;
-    if (!link->in_body) {
-        take = least(SHOALI_FRAME_BYTES - link->header_got, there);
-        memcpy(link->header + link->header_got, from, take);
-        link->header_got += take;
-        if (link->header_got == SHOALI_FRAME_BYTES)
+    if (!link->in.in_body) {
+        take = least(SHOALI_FRAME_BYTES - link->in.header_got, there);
+        memcpy(link->in.header + link->in.header_got, from, take);
+        link->in.header_got += take;
+        if (link->in.header_got == SHOALI_FRAME_BYTES)
             begin_body(link);
         return take;
     }
-    take = least(link->frame.head.len_bytes - link->got, there);
-    if (link->body != NULL)
-        memcpy(link->body + link->got, from, take);
-    link->got += (uint32_t)take;
-    if (link->got == link->frame.head.len_bytes)
+    take = least(link->in.frame.head.len_bytes - link->in.got, there);
+    if (link->in.body != NULL)
+        memcpy(link->in.body + link->in.got, from, take);
+    link->in.got += (uint32_t)take;
+    if (link->in.got == link->in.frame.head.len_bytes)
         end_body(link);
     return take;
 }
@@ -319,7 +319,7 @@ void shoali_lf_link_pump_in(shoali_lf_link *link)
     shoali_lf_slot *slot;
     bool some = false;
     while (link->up && !link->dead &&
-           (slot = link->arrived[link->expected % link->window]) != NULL) {
+           (slot = link->arrived[link->in.expected % link->window]) != NULL) {
         size_t len = slot->len_bytes - SHOALI_LF_HEAD_BYTES;
         const uint8_t *from = slot->bytes + SHOALI_LF_HEAD_BYTES;
         for (size_t done = 0; done < len && !link->dead;)
@@ -327,7 +327,7 @@ void shoali_lf_link_pump_in(shoali_lf_link *link)
         if (link->dead)
             return;
         some = true;
-        link->arrived[link->expected++ % link->window] = NULL;
+        link->arrived[link->in.expected++ % link->window] = NULL;
         (void)shoali_lf_slot_post(slot);
     }
     if (some)
@@ -339,14 +339,14 @@ void shoali_lf_link_pump_in(shoali_lf_link *link)
 void shoali_lf_link_return_all(shoali_lf_link *link, shoal_status status)
 {
     shoali_lf *lf = link->lf;
-    size_t count = link->complete;
-    bool pending = link->in_body && link->body != NULL;
-    link->complete = 0;
-    link->in_body = false;
+    size_t count = link->in.complete;
+    bool pending = link->in.in_body && link->in.body != NULL;
+    link->in.complete = 0;
+    link->in.in_body = false;
     for (size_t i = 0; i < count; i++)
-        lf->events.unplace(lf->events.ctx, link->peer, &link->heads[i], link->bodies[i]);
+        lf->events.unplace(lf->events.ctx, link->peer, &link->in.heads[i], link->in.bodies[i]);
     if (pending)
-        lf->events.unplace(lf->events.ctx, link->peer, &link->frame.head, link->body);
+        lf->events.unplace(lf->events.ctx, link->peer, &link->in.frame.head, link->in.body);
     while (link->flying_count > 0) {
         uint64_t cookie = link->flying[link->flying_head].cookie;
         link->flying_head = (link->flying_head + 1) & (link->flying_capacity - 1);
