@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where blocks lie, how a body is laid out, and their form as the flow sees it. */
-#include "collective/omni.h"
+#include "collective/omni_form.h"
 
 #include "base/error.h"
 #include "wire/bytes.h"

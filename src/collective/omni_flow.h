@@ -5,7 +5,7 @@
 #define SHOALI_COLLECTIVE_OMNI_FLOW_H
 
 #include "collective/flow.h"
-#include "collective/omni.h"
+#include "collective/omni_form.h"
 
 /* A body in the transport's hands, maybe for several members; its cookie is its index. */
 typedef struct shoali_omni_flight {

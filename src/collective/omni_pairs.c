@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "collective/omni.h"
+#include "collective/omni_form.h"
 #include "kernel/kernel.h"
 
 /* ------------------------------------------------------------------ layout */

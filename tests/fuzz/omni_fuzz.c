@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "collective/omni.h"
+#include "collective/omni_form.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 

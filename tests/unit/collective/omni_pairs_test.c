@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "collective/omni.h"
+#include "collective/omni_form.h"
 #include "support/check.h"
 #include "support/simhost.h"
 
