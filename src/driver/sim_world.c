@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/read_file.h"
 #include "driver/sim.h"
+#include "model/cluster_ways.h"
 #include "model/model.h"
 
 enum { LINE_BYTES = 256, TRACE_MAX = 1 << 20 };

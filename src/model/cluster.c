@@ -93,21 +93,6 @@ const shoali_profile *shoali_cluster_profile(const shoali_cluster *cluster, cons
     return best;
 }
 
-shoali_link shoali_cluster_link(const shoali_cluster *cluster, uint32_t from, uint32_t to)
-{
-    for (uint32_t i = 0; i < cluster->link_count; i++)
-        if (cluster->links[i].from == from && cluster->links[i].to == to)
-            return cluster->links[i];
-    const shoali_host *a = &cluster->hosts[from], *b = &cluster->hosts[to];
-    return (shoali_link){
-        .from = from,
-        .to = to,
-        .bytes_per_s = fmin(a->up_bytes_per_s, b->down_bytes_per_s),
-        .latency_s = fmax(a->latency_s, b->latency_s),
-        .loss = 1 - (1 - a->loss) * (1 - b->loss),
-    };
-}
-
 double shoali_cluster_slowdown(const shoali_cluster *cluster, uint32_t worker, double at_s)
 {
     double slowdown = cluster->hosts[shoali_cluster_host_of(cluster, worker)].slowdown;

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "model/cluster.h"
+#include "model/cluster_ways.h"
 
 enum { LIST_MAX = 65536, TABLES_MAX = 32 };
 static const double zero = 0, one = 1, endless = INFINITY;

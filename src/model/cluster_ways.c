@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/cluster.h"
+#include "model/cluster_ways.h"
 
 /* Named rates of one worker into its host, one direction. */
 static const struct {
@@ -20,6 +20,21 @@ double shoali_cluster_inside(const char *name)
         if (strcmp(name, inside[i].name) == 0)
             return inside[i].bytes_per_s;
     return 0;
+}
+
+shoali_link shoali_cluster_link(const shoali_cluster *cluster, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < cluster->link_count; i++)
+        if (cluster->links[i].from == from && cluster->links[i].to == to)
+            return cluster->links[i];
+    const shoali_host *a = &cluster->hosts[from], *b = &cluster->hosts[to];
+    return (shoali_link){
+        .from = from,
+        .to = to,
+        .bytes_per_s = fmin(a->up_bytes_per_s, b->down_bytes_per_s),
+        .latency_s = fmax(a->latency_s, b->latency_s),
+        .loss = 1 - (1 - a->loss) * (1 - b->loss),
+    };
 }
 
 uint32_t shoali_cluster_own_links(const shoali_cluster *c)

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/new_file.h"
-#include "model/cluster.h"
+#include "model/cluster_ways.h"
 
 /* "key": "text", after `before`: a model's name may be any path. */
 static void put_text(FILE *file, const char *before, const char *key, const char *text)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/cluster_ways.h"
 
 shoali_time shoali_cost_work(const shoali_accelerator *accelerator, const char *kind, double flops,
                              double bytes)

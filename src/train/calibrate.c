@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "model/cluster_ways.h"
 #include "shoal/codec.h"
 #include "shoal/model.h"
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "model/cluster.h"
+#include "model/cluster_ways.h"
 
 static void rates_in_bytes_per_second(void **state)
 {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "model/cluster.h"
+#include "model/cluster_ways.h"
 
 #define HEAD "{\"name\": \"t\", \"accelerators\": [{\"name\": \"a\", \"flops\": 1e12}], "
 
