@@ -41,6 +41,35 @@ class SizesTest(fixture.CheckerCase):
         self.accepts({"cli/x.py": made + "x = 1\n" * 700})
         self.refuses({"cli/x.py": made.split("\n", 1)[1] + "x = 1\n" * 700}, "first line lacks")
 
+    def test_headers_of_rooms(self):
+        self.accepts({"src/codec/x.h": LICENCE + "int a;\n" * 199})
+        self.refuses({"src/codec/x.h": LICENCE + "int a;\n" * 200}, "x.h: 201 lines, a header of")
+        self.accepts({"cli/x.h": LICENCE + "int a;\n" * 200})
+        self.accepts({"src/driver/sim.h": LICENCE + "int a;\n" * 411})
+        self.refuses({"src/driver/sim.h": LICENCE + "int a;\n" * 412}, "at most 412")
+
+    def test_fields_of_structs(self):
+        def struct(fields, head="struct s"):
+            return LICENCE + f"{head} {{\n" + fields + "};\n"
+
+        self.accepts({"src/codec/x.h": struct("    int a;\n" * 40)})
+        self.refuses({"src/codec/x.h": struct("    int a;\n" * 41)}, "x.h:2: s has 41 fields")
+        self.refuses({"cli/x.c": struct("    int a;\n" * 41, "typedef struct")}, "41 fields")
+        several = "    int a, *b, c[2 + 1];\n" * 13
+        self.accepts({"cli/x.c": struct(several + "    int d; /* e; f; */\n")})
+        self.refuses({"cli/x.c": struct(several + "    int d, e;\n")}, "41 fields")
+        call = "    void (*f)(int a, int b);\n"
+        self.accepts({"cli/x.c": struct(call * 40)})
+        self.refuses({"cli/x.c": struct(call * 41)}, "41 fields")
+        inside = "    struct {\n" + "        int a, b;\n" * 20 + "    } in;\n"
+        self.accepts({"cli/x.c": struct(inside + "    int a;\n" * 39)})
+        self.refuses({"cli/x.c": struct(inside + "    int a;\n" * 40)}, "2: s has 41 fields")
+        inside = inside.replace("    } in", "        int c;\n    } in")
+        self.refuses({"cli/x.c": struct(inside)}, "3: in has 41 fields")
+        self.accepts({"include/shoal/x.h": struct("    int a; /* a */\n" * 50)})
+        self.accepts({"src/train/x.h": struct("    int a;\n" * 91, "struct shoal_train")})
+        self.refuses({"src/train/x.h": struct("    int a;\n" * 92, "struct shoal_train")}, "91")
+
     def test_columns(self):
         self.accepts({"cli/x.c": LICENCE + "/*" + "x" * 96 + "*/\n"})
         self.refuses({"cli/x.c": LICENCE + "/*" + "x" * 97 + "*/\n"}, "cli/x.c:2: 101 columns")
