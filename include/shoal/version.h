@@ -18,9 +18,10 @@
  * What the ranks of a job say to each other: handshake, frames and coded chunks (docs/wire.md).
  * Counted apart from the release, so that releases that speak alike work together. Ranks whose wire
  * versions differ refuse each other at join with EVERSION, which names both.
- * 2: addresses come with the bits of their subnets; 3: and with their processes.
+ * 2: addresses come with the bits of their subnets; 3: and with their processes; 6: heartbeats say
+ * what a rank measured of itself.
  */
-#define SHOAL_WIRE_VERSION 5
+#define SHOAL_WIRE_VERSION 6
 
 #ifdef __cplusplus
 extern "C" {

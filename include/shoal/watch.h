@@ -31,8 +31,9 @@ typedef struct shoal_watch_rank_state {
     /** "running" | "missing" (has not connected yet) | "unresponsive" (silent for a second, or 0.4
      * of the peer timeout) | "dead" (given up) | "left" (said goodbye) */
     char state[16];
-    /** "compute", "network": everyone waits for it, for this reason; at most one rank has each. "":
-     *  no, or not surely: docs/status.md. */
+    /** "compute", "network", "input" (making batches), "load" (more samples than others), "disk"
+     * (its part of checkpoints), "pause" (its process stands still now and then): everyone waits
+     * for it, for this reason; at most one rank has each. "": no, or not surely: docs/status.md. */
     char cause[16];
     double slow_s;                /* for how long, at least */
     double caused_ms, last_share; /* of a mean operation; share of the last windows, 0 .. 1 */
@@ -45,6 +46,13 @@ typedef struct shoal_watch_rank_state {
     /** Of its best connection each way, bytes per second while there was something to send; 0: not
      * known (shared memory, or nothing sent yet). */
     double sends_bytes_s, receives_bytes_s;
+    /** Per operation, mean of the windows that the verdict is on: making batches, writing its part
+     * of checkpoints, standing still, and samples taken. 0 where the job does not train. */
+    double data_ms, disk_ms, paused_ms, samples;
+    uint64_t step;         /* of its training, made so far; 0: it does not train, or none yet */
+    uint32_t epoch;        /* of that step, from 1 */
+    double loss, accuracy; /* mean of its own samples in that step; when last tested, percent. NaN:
+                              not known */
 } shoal_watch_rank_state;
 
 /**

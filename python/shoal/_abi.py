@@ -1533,6 +1533,14 @@ class shoal_watch_rank_state(C.Structure):
         ("compute_ms", C.c_double),
         ("sends_bytes_s", C.c_double),
         ("receives_bytes_s", C.c_double),
+        ("data_ms", C.c_double),
+        ("disk_ms", C.c_double),
+        ("paused_ms", C.c_double),
+        ("samples", C.c_double),
+        ("step", C.c_uint64),
+        ("epoch", C.c_uint32),
+        ("loss", C.c_double),
+        ("accuracy", C.c_double),
     ]
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creating, asking and destroying a communicator. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -18,6 +19,8 @@ static void init_locks(shoal_comm *comm)
 {
     pthread_condattr_t monotonic;
     pthread_mutex_init(&comm->lock, NULL);
+    pthread_mutex_init(&comm->stepped.lock, NULL);
+    comm->stepped.progress.loss = comm->stepped.progress.accuracy = NAN;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* the clock of shoali_now_us */
     pthread_cond_init(&comm->changed, &monotonic);
@@ -56,6 +59,7 @@ static void free_comm(shoal_comm *comm)
     pthread_cond_destroy(&comm->changed);
     shoali_work_free(&comm->work);
     pthread_mutex_destroy(&comm->lock);
+    pthread_mutex_destroy(&comm->stepped.lock);
     shoali_free(comm);
 }
 

@@ -8,6 +8,7 @@
 #include "ops/extras.h"
 #include "ops/residual.h"
 #include "shoal/shoal.h"
+#include "wire/control.h"
 
 struct shoali_task;
 
@@ -101,12 +102,21 @@ SHOAL_MUST_USE shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t 
 /** Drop them all, states of transforms, too. Blocks while operations are open. */
 void shoali_comm_forget_residuals(shoal_comm *comm);
 
-/** Whom all wait for now, and why ("compute", "network"); false: nobody. Any thread. */
+/** Whom all wait for now, and why (a cause of shoal/watch.h); false: nobody. Any thread. */
 bool shoali_comm_slowest(const shoal_comm *comm, uint32_t *rank_out, const char **cause_out);
 
 /** Time in which this process did not run though it had to (SIGSTOP, a frozen virtual machine), in
  * pauses of 0.2 s and more, at least. Any thread. */
 uint64_t shoali_comm_paused_us(const shoal_comm *comm);
+
+/** A training step is over: what it took on this rank, and how far the training is. Others hear of
+ * it by the next heartbeat. */
+typedef struct shoali_stepped {
+    double data_us, disk_us; /* making its batch, writing its part of a checkpoint since the last */
+    uint32_t samples;
+    shoali_progress progress; /* loss NaN: this rank has none, and the last one stays */
+} shoali_stepped;
+void shoali_comm_stepped(shoal_comm *comm, const shoali_stepped *step);
 
 /** From now on the status socket tells what is in this ring; NULL: nothing any more, and whoever is
  * being told has got his copy. */

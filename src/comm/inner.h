@@ -69,6 +69,12 @@ struct shoal_comm {
     /* progress */
     shoali_ops ops;
     shoali_liveness view;
+    struct { /* what training steps took and reached; told by any thread */
+        pthread_mutex_t lock;
+        double data_us, disk_us;
+        uint64_t samples;
+        shoali_progress progress;
+    } stepped;
     shoali_flights flights;
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
     shoali_gauge *gauge;         /* NULL: nobody has asked for rates */
@@ -118,6 +124,8 @@ void shoali_gauge_free(shoal_comm *comm);
 /* status.c: what is told to those who watch. */
 /** number: that all ranks of the job share, and no other job has. */
 SHOAL_MUST_USE shoal_status shoali_status_open(shoal_comm *comm, uint32_t number);
+/** What this rank measured of itself so far. The progress thread. */
+void shoali_status_fares(shoal_comm *comm, shoali_heartbeat *beat);
 
 /* fork.c: a forked child must not hold the parent's connections open. */
 SHOAL_MUST_USE shoal_status shoali_alive_add(shoal_comm *comm);

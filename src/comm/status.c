@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a communicator tells those who watch it (src/watch). */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +98,31 @@ shoal_status shoali_status_open(shoal_comm *comm, uint32_t number)
         .now_us = &comm->loop.now_us,
         .host = {.ctx = comm, .here = here, .carried = carried, .row = row, .notes = notes}};
     return shoali_watch_open(&desc, &comm->watch);
+}
+
+void shoali_status_fares(shoal_comm *comm, shoali_heartbeat *beat)
+{
+    beat->fares[SHOALI_FARE_PAUSED_US] = atomic_load(&comm->view.paused_us);
+    beat->fares[SHOALI_FARE_PAUSES] = comm->view.pauses;
+    pthread_mutex_lock(&comm->stepped.lock);
+    beat->fares[SHOALI_FARE_DATA_US] = (uint64_t)comm->stepped.data_us;
+    beat->fares[SHOALI_FARE_DISK_US] = (uint64_t)comm->stepped.disk_us;
+    beat->fares[SHOALI_FARE_SAMPLES] = comm->stepped.samples;
+    beat->progress = comm->stepped.progress;
+    pthread_mutex_unlock(&comm->stepped.lock);
+}
+
+void shoali_comm_stepped(shoal_comm *comm, const shoali_stepped *step)
+{
+    pthread_mutex_lock(&comm->stepped.lock);
+    const float loss = comm->stepped.progress.loss;
+    comm->stepped.data_us += step->data_us;
+    comm->stepped.disk_us += step->disk_us;
+    comm->stepped.samples += step->samples;
+    comm->stepped.progress = step->progress;
+    if (isnan(step->progress.loss))
+        comm->stepped.progress.loss = loss;
+    pthread_mutex_unlock(&comm->stepped.lock);
 }
 
 typedef struct telling {

@@ -67,8 +67,10 @@ void shoali_view_late(shoal_comm *comm, uint64_t late_us)
     const uint64_t cpu_us = shoali_thread_cpu_ns() / 1000;
     const uint64_t worked_us = cpu_us > comm->view.beat_cpu_us ? cpu_us - comm->view.beat_cpu_us
                                                                : 0;
-    if (late_us >= worked_us + SHOALI_PAUSE_US) /* it did not run: it was stopped, or frozen */
+    if (late_us >= worked_us + SHOALI_PAUSE_US) { /* it did not run: it was stopped, or frozen */
         atomic_fetch_add(&comm->view.paused_us, late_us - worked_us);
+        comm->view.pauses++;
+    }
     shoali_log(DEBUG, "this process was late by %.3f s", (double)late_us * 1e-6);
 }
 
@@ -417,6 +419,7 @@ static void beat(shoal_comm *comm)
     uint8_t body[SHOALI_HEARTBEAT_BYTES];
     snprintf(now.text, sizeof now.text, "%s",
              comm->ops.open != NULL ? comm->ops.open->name : comm->ops.last_name);
+    shoali_status_fares(comm, &now);
     if (comm->ops.open != NULL)
         now.for_us = shoali_since(comm, comm->ops.open->started_us);
     const uint64_t from = comm->view.beats;

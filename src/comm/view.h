@@ -15,6 +15,7 @@ typedef struct shoali_liveness {
     uint64_t next_beat_us, beats;
     uint64_t beat_cpu_us;       /* of this thread's processor time, at the last beat */
     _Atomic uint64_t paused_us; /* in pauses of SHOALI_PAUSE_US and more, since the beginning */
+    uint64_t pauses;            /* so many */
     bool peers_changed;         /* some peer is gone or has left */
     bool look_for_missed;       /* some peer's `missed` is new */
     uint64_t deaf_us;           /* until then nothing is a word: member/life.h */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each rank measured of its steps and connections goes into one sum over all ranks, and every
  * rank judges the whole. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,20 +18,36 @@ enum { RECENT_STEPS = 256 }; /* the last so many steps are looked at */
 enum { STEP_US, COMPUTE_US, DATA_US, DISK_US, PAUSED_US, SAMPLES, COLUMNS };
 enum { MEANS = 6 }; /* of the run: compute, wait, data, disk, paused, samples */
 
+static void tell(const shoal_train *train, const shoali_step_times *times, double disk_us)
+{
+    const bool told = times->samples > 0 && !times->untold;
+    const shoali_stepped step = {.data_us = times->data_us,
+                                 .disk_us = disk_us,
+                                 .samples = times->samples,
+                                 .progress = {.step = train->step,
+                                              .epoch = times->epoch + 1,
+                                              .loss = told ? (float)times->loss : NAN,
+                                              .accuracy = (float)train->test_accuracy}};
+    if (train->comm != NULL)
+        shoali_comm_stepped(train->comm, &step);
+}
+
 void shoali_straggler_step(shoal_train *train, uint64_t step, const shoali_step_times *times)
 {
+    const double disk_us = train->disk_us;
+    train->disk_us = 0;
+    tell(train, times, disk_us);
     if (train->recent == NULL)
         return;
     const uint64_t paused_us = shoali_comm_paused_us(train->comm);
     const double paused = paused_us > train->paused_us ? (double)(paused_us - train->paused_us) : 0;
-    const double values[COLUMNS] = {
-        times->step_us, times->compute_us, times->data_us, train->disk_us, paused, times->samples};
+    const double values[COLUMNS] = {times->step_us, times->compute_us, times->data_us, disk_us,
+                                    paused,         times->samples};
     for (size_t i = 0; i < COLUMNS; i++)
         train->recent[i * RECENT_STEPS + step % RECENT_STEPS] = (float)values[i];
-    train->totals.disk_us += train->disk_us;
+    train->totals.disk_us += disk_us;
     train->totals.paused_us += paused;
     train->totals.own_samples += times->samples;
-    train->disk_us = 0;
     train->paused_us = paused_us;
 }
 

@@ -334,6 +334,7 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
     shoal_verdict verdict = {.apply = true, .grad_scale = 1};
     shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, train->rank);
     times->lr = shoali_lr_at(train->lr, train->desc.lr, train->step, train->steps);
+    times->epoch = (uint32_t)epoch;
     times->first = share.first_serial;
     times->step_first = epoch * train->dataset->train.count +
                         shoali_sampler_taken(train->sampler, epoch, in_epoch);

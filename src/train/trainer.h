@@ -318,14 +318,14 @@ SHOAL_MUST_USE shoal_status shoali_train_start_sync(shoal_train *train);
 typedef struct shoali_step_times {
     double step_us, compute_us, update_us, loss, lr;
     double data_us, forward_us, backward_us; /* of compute_us; 0: not told apart (by a plan) */
-    uint32_t samples;
+    uint32_t samples, epoch;                 /* epoch: from 0 */
     uint64_t first, step_first; /* serials of the first sample of this worker, of all of them */
     uint32_t total;             /* samples of all workers */
     bool skipped;
     bool untold; /* there is no loss: a simulation of times alone */
     shoal_sync_stats sync;
 } shoali_step_times;
-/** straggler.c: a step is made. */
+/** straggler.c: a step is made; others hear of it. */
 void shoali_straggler_step(shoal_train *train, uint64_t step, const shoali_step_times *times);
 SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);

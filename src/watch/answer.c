@@ -86,7 +86,15 @@ shoal_status shoal_watch_rank(const shoal_watch *watch, uint32_t rank,
                                          .last_seen_s = (double)row->last_seen_us * 1e-6,
                                          .compute_ms = (double)row->compute_us * 1e-3,
                                          .sends_bytes_s = (double)row->sends_bytes_s,
-                                         .receives_bytes_s = (double)row->receives_bytes_s};
+                                         .receives_bytes_s = (double)row->receives_bytes_s,
+                                         .data_ms = (double)row->data_us * 1e-3,
+                                         .disk_ms = (double)row->disk_us * 1e-3,
+                                         .paused_ms = (double)row->paused_us * 1e-3,
+                                         .samples = (double)row->samples_milli * 1e-3,
+                                         .step = row->progress.step,
+                                         .epoch = row->progress.epoch,
+                                         .loss = (double)row->progress.loss,
+                                         .accuracy = (double)row->progress.accuracy};
     snprintf(rank_out->host, sizeof rank_out->host, "%s", row->host);
     snprintf(rank_out->state, sizeof rank_out->state, "%s", states[row->state]);
     snprintf(rank_out->cause, sizeof rank_out->cause, "%s", shoali_slow_name(row->cause));

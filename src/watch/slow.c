@@ -243,7 +243,7 @@ void shoali_slow_judge(const shoali_slow_input *input, shoali_slow *out)
     in.windows -= skipped;
     in.compute_us += (size_t)skipped * in.ranks;
     in.step_us += skipped;
-    const float **more[] = {&in.data_us, &in.disk_us, &in.paused_us, &in.samples};
+    const float **more[] = {&in.data_us, &in.disk_us, &in.paused_us, &in.samples, &in.pauses};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         *more[i] = *more[i] != NULL ? *more[i] + (size_t)skipped * in.ranks : NULL;
     const double middle = median_link(&in);

@@ -4,11 +4,12 @@
 #ifndef SHOALI_WATCH_SLOW_H
 #define SHOALI_WATCH_SLOW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "shoal/watch.h"
 
-/** The first three are those of a status row, which are judged while a job runs. */
+/** Also in a status row: docs/wire.md. */
 enum {
     SHOALI_SLOW_NOT,
     SHOALI_SLOW_COMPUTE,
@@ -34,6 +35,10 @@ typedef struct shoali_slow_input {
     /** [windows * ranks] as compute_us; NULL: not known. data_us and samples are of what lies in
      * compute_us, disk_us and paused_us are not, or may be. */
     const float *data_us, *disk_us, *paused_us, *samples;
+    /** How often it paused in a step, as paused_us; NULL: a window is a step, and a paused one has
+     * one. */
+    const float *pauses;
+    bool disk_in_step; /* step_us has the time for checkpoints in it */
 } shoali_slow_input;
 
 typedef struct shoali_slow {

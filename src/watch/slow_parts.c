@@ -75,7 +75,7 @@ void shoali_slow_judge_disk(const shoali_slow_input *in, double step_us, shoali_
     const uint32_t worst = most_of(in, in->disk_us, &most, &second);
     if (out[worst].cause != SHOALI_SLOW_NOT || !(most > 0))
         return;
-    const double whole_us = step_us + most / in->windows;
+    const double whole_us = step_us + (in->disk_in_step ? 0 : most / in->windows);
     if (shoali_slow_excess(in, in->disk_us, worst).low > EFFECT_SHARE * whole_us)
         out[worst].cause = SHOALI_SLOW_DISK;
 }
@@ -83,14 +83,14 @@ void shoali_slow_judge_disk(const shoali_slow_input *in, double step_us, shoali_
 /* A process that was stopped knows for how long: no noise, and few pauses are enough. */
 void shoali_slow_judge_pause(const shoali_slow_input *in, shoali_slow *out)
 {
-    double most, second, steps_us = 0;
-    uint32_t hit = 0;
+    double most, second, steps_us = 0, hit = 0;
     if (in->paused_us == NULL)
         return;
     const uint32_t worst = most_of(in, in->paused_us, &most, &second);
     for (uint32_t w = 0; w < in->windows; w++) {
         steps_us += (double)in->step_us[w];
-        hit += in->paused_us[(size_t)w * in->ranks + worst] > 0;
+        const size_t at = (size_t)w * in->ranks + worst;
+        hit += in->pauses != NULL ? (double)in->pauses[at] : in->paused_us[at] > 0;
     }
     if (most > EFFECT_SHARE * steps_us && most > ALONE * second && hit < SELDOM * in->windows)
         out[worst].cause = SHOALI_SLOW_PAUSE;

@@ -7,6 +7,7 @@
 #include "watch/watch.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,12 +37,21 @@ shoal_status shoali_watch_open(const shoali_watch_desc *desc, shoali_watch **wat
     w->rank = shoali_alloc_array(desc->size, sizeof *w->rank);
     w->compute_us = shoali_alloc_array((size_t)SHOALI_WATCH_WINDOWS * desc->size,
                                        sizeof *w->compute_us);
+    bool tables = true;
+    for (int i = 0; i < SHOALI_FARES; i++) {
+        w->fares[i] = shoali_alloc_array((size_t)SHOALI_WATCH_WINDOWS * desc->size,
+                                         sizeof *w->fares[i]);
+        tables = tables && w->fares[i] != NULL;
+    }
     w->verdict = shoali_alloc_array(desc->size, sizeof *w->verdict);
     w->links = shoali_alloc_array(2 * (size_t)desc->size, sizeof *w->links);
-    if (w->rank == NULL || w->compute_us == NULL || w->verdict == NULL || w->links == NULL) {
+    if (w->rank == NULL || w->compute_us == NULL || !tables || w->verdict == NULL ||
+        w->links == NULL) {
         shoali_watch_close(w);
         return SHOAL_ENOMEM;
     }
+    for (uint32_t i = 0; i < desc->size; i++)
+        w->rank[i].progress.loss = w->rank[i].progress.accuracy = NAN;
     shoali_watch_serve_open(w);
     *watch_out = w;
     return SHOAL_OK;
@@ -54,6 +64,8 @@ void shoali_watch_close(shoali_watch *watch)
     shoali_watch_serve_close(watch);
     shoali_free(watch->rank);
     shoali_free(watch->compute_us);
+    for (int i = 0; i < SHOALI_FARES; i++)
+        shoali_free(watch->fares[i]);
     shoali_free(watch->verdict);
     shoali_free(watch->links);
     shoali_free(watch);
@@ -119,6 +131,8 @@ void shoali_watch_say(shoali_watch *w, shoali_heartbeat *beat)
         if (w->rank[i].to_me_bytes_s > mine->receives_bytes_s)
             mine->receives_bytes_s = w->rank[i].to_me_bytes_s;
     }
+    memcpy(mine->fares, beat->fares, sizeof mine->fares);
+    mine->progress = beat->progress;
     beat->ended = mine->ended;
     beat->idle_us = idle_so_far(w);
     beat->sends_bytes_s = mine->sends_bytes_s;
@@ -142,6 +156,8 @@ void shoali_watch_hear(shoali_watch *watch, uint32_t rank, const shoali_heartbea
     r->to_me_bytes_s = beat->to_you_bytes_s;
     r->sends_bytes_s = beat->sends_bytes_s;
     r->receives_bytes_s = beat->receives_bytes_s;
+    memcpy(r->fares, beat->fares, sizeof r->fares);
+    r->progress = beat->progress;
 }
 
 static void counters(const shoali_watch *w, uint32_t rank, uint64_t *ended_out,
@@ -167,27 +183,55 @@ static bool window_over(const shoali_watch *w, bool any)
 static void begin_window(shoali_watch *w)
 {
     w->window_started_us = *w->desc.now_us;
-    for (uint32_t i = 0; i < w->desc.ranks; i++)
-        counters(w, i, &w->rank[i].window_ended, &w->rank[i].window_idle_us);
+    for (uint32_t i = 0; i < w->desc.ranks; i++) {
+        shoali_watched *r = &w->rank[i];
+        counters(w, i, &r->window_ended, &r->window_idle_us);
+        memcpy(r->window_fares, r->fares, sizeof r->window_fares);
+    }
 }
 
-static float *new_window(shoali_watch *w)
+static void drop_oldest(const shoali_watch *w, float *table)
+{
+    memmove(table, table + w->desc.ranks,
+            (size_t)(SHOALI_WATCH_WINDOWS - 1) * w->desc.ranks * sizeof *table);
+}
+
+/* The first of its places in each table. */
+static size_t new_window(shoali_watch *w)
 {
     if (w->windows == SHOALI_WATCH_WINDOWS) {
-        memmove(w->compute_us, w->compute_us + w->desc.ranks,
-                (size_t)(SHOALI_WATCH_WINDOWS - 1) * w->desc.ranks * sizeof *w->compute_us);
+        drop_oldest(w, w->compute_us);
+        for (int i = 0; i < SHOALI_FARES; i++)
+            drop_oldest(w, w->fares[i]);
         memmove(w->window_us, w->window_us + 1, sizeof w->window_us - sizeof w->window_us[0]);
         memmove(w->step_us, w->step_us + 1, sizeof w->step_us - sizeof w->step_us[0]);
         memmove(w->steps, w->steps + 1, sizeof w->steps - sizeof w->steps[0]);
         w->windows--;
     }
     w->window_us[w->windows] = w->window_started_us;
-    return w->compute_us + (size_t)w->windows++ * w->desc.ranks;
+    return (size_t)w->windows++ * w->desc.ranks;
+}
+
+/* What a rank told of itself in this window, per operation; from is of the tables. @return the time
+ * in which it wrote checkpoints: no operation is open then, but it does not compute. */
+static double take_fares(const shoali_watch *w, uint32_t rank, double ops, size_t from)
+{
+    const shoali_watched *r = &w->rank[rank];
+    double disk_us = 0;
+    for (int i = 0; i < SHOALI_FARES; i++) {
+        const uint64_t before = r->window_fares[i];
+        const double more = r->fares[i] > before ? (double)(r->fares[i] - before) : 0;
+        w->fares[i][from + rank] = (float)(more / ops);
+        if (i == SHOALI_FARE_DISK_US)
+            disk_us = more;
+    }
+    return disk_us;
 }
 
 /* compute_us of all, and the mean step's length and wait; how many there were. */
-static double measure(shoali_watch *w, float *compute_us, float *step_us_out, uint32_t *steps_out)
+static double measure(shoali_watch *w, size_t from, float *step_us_out, uint32_t *steps_out)
 {
+    float *compute_us = w->compute_us + from;
     double length_us = (double)shoali_watch_since(w, w->window_started_us);
     double step_us = 0, wait_us = 0, steps = 0;
     uint32_t counted = 0;
@@ -195,14 +239,18 @@ static double measure(shoali_watch *w, float *compute_us, float *step_us_out, ui
         uint64_t ended, idle_us;
         counters(w, i, &ended, &idle_us);
         compute_us[i] = 0;
+        for (int k = 0; k < SHOALI_FARES; k++)
+            w->fares[k][from + i] = 0;
         if (!here(w, i) || idle_us < w->rank[i].window_idle_us)
             continue;
         double ops = (double)(ended - w->rank[i].window_ended);
         double idle = (double)(idle_us - w->rank[i].window_idle_us);
         steps += ops;
         ops = ops > 0 ? ops : 1;
-        w->rank[i].compute_us = (uint64_t)(idle / ops);
-        compute_us[i] = (float)(idle / ops) + 1; /* above zero: it had a part in it */
+        const double disk = take_fares(w, i, ops, from);
+        const double computed = idle > disk ? idle - disk : 0;
+        w->rank[i].compute_us = (uint64_t)(computed / ops);
+        compute_us[i] = (float)(computed / ops) + 1; /* above zero: it had a part in it */
         step_us += length_us / ops;
         wait_us += (length_us > idle ? length_us - idle : 0) / ops;
         counted++;
@@ -225,18 +273,37 @@ static uint32_t first_recent(const shoali_watch *w, uint32_t *steps_out)
     return first;
 }
 
+static const float *fares_from(const shoali_watch *w, int which, uint32_t window)
+{
+    return w->fares[which] + (size_t)window * w->desc.ranks;
+}
+
+/* Over the windows that were judged. */
+static double mean_fare(const shoali_watch *w, int which, uint32_t rank)
+{
+    double sum = 0;
+    for (uint32_t i = w->windows - w->judged; i < w->windows; i++)
+        sum += (double)fares_from(w, which, i)[rank];
+    return w->judged > 0 ? sum / w->judged : 0;
+}
+
 static void judge(shoali_watch *w, double wait_us)
 {
     for (uint32_t i = 0; i < w->desc.ranks; i++) {
         w->links[i] = here(w, i) ? (double)w->rank[i].sends_bytes_s : 0;
         w->links[w->desc.ranks + i] = here(w, i) ? (double)w->rank[i].receives_bytes_s : 0;
     }
-    shoali_slow_input input = {.ranks = w->desc.ranks, .wait_us = wait_us};
+    shoali_slow_input input = {.ranks = w->desc.ranks, .wait_us = wait_us, .disk_in_step = true};
     const uint32_t first = first_recent(w, &input.steps);
-    input.windows = w->windows - first;
+    input.windows = w->judged = w->windows - first;
     if (input.windows < WINDOWS_LEAST) /* too few to know how much they vary by themselves */
         input.steps = 0;
     input.compute_us = w->compute_us + (size_t)first * w->desc.ranks;
+    input.data_us = fares_from(w, SHOALI_FARE_DATA_US, first);
+    input.disk_us = fares_from(w, SHOALI_FARE_DISK_US, first);
+    input.paused_us = fares_from(w, SHOALI_FARE_PAUSED_US, first);
+    input.pauses = fares_from(w, SHOALI_FARE_PAUSES, first);
+    input.samples = fares_from(w, SHOALI_FARE_SAMPLES, first);
     input.step_us = w->step_us + first;
     input.sends = w->links;
     input.receives = w->links + w->desc.ranks;
@@ -265,9 +332,9 @@ void shoali_watch_judge(shoali_watch *w)
     if (length_us < WINDOW_US || (!window_over(w, false) && length_us < LONGEST_WINDOW_US))
         return;
     if (w->idle_since_us == 0 || window_over(w, true)) { /* else nothing happens at all */
-        float *compute_us = new_window(w);
+        const size_t from = new_window(w);
         const uint32_t newest = w->windows - 1;
-        judge(w, measure(w, compute_us, &w->step_us[newest], &w->steps[newest]));
+        judge(w, measure(w, from, &w->step_us[newest], &w->steps[newest]));
     }
     begin_window(w);
 }
@@ -293,6 +360,11 @@ void shoali_watch_row(const shoali_watch *watch, uint32_t rank, shoali_status_ro
         .caused_us = (uint64_t)v->caused_us,
         .slow_for_us = r->slow_since_us != 0 ? shoali_watch_since(watch, r->slow_since_us) : 0,
         .sends_bytes_s = r->sends_bytes_s,
-        .receives_bytes_s = r->receives_bytes_s};
+        .receives_bytes_s = r->receives_bytes_s,
+        .data_us = (uint64_t)mean_fare(watch, SHOALI_FARE_DATA_US, rank),
+        .disk_us = (uint64_t)mean_fare(watch, SHOALI_FARE_DISK_US, rank),
+        .paused_us = (uint64_t)mean_fare(watch, SHOALI_FARE_PAUSED_US, rank),
+        .samples_milli = (uint64_t)(1000 * mean_fare(watch, SHOALI_FARE_SAMPLES, rank)),
+        .progress = r->progress};
     watch->desc.host.row(watch->desc.host.ctx, rank, row_out);
 }

@@ -29,7 +29,9 @@ typedef struct shoali_watched {
     uint64_t sends_bytes_s, receives_bytes_s;
     uint64_t acked_bytes, busy_us; /* of my connection to it, when last looked at */
     uint64_t to_it_bytes_s;
-    uint64_t compute_us;    /* mean of the last window */
+    uint64_t compute_us;                                      /* mean of the last window */
+    uint64_t fares[SHOALI_FARES], window_fares[SHOALI_FARES]; /* it says so; when it began */
+    shoali_progress progress;
     uint64_t slow_since_us; /* 0: it is not */
 } shoali_watched;
 
@@ -68,12 +70,14 @@ typedef struct shoali_watch {
     shoali_watch_desc desc;                   /* its texts: NULL */
     shoali_watched *rank;                     /* [size] */
     float *compute_us;                        /* [WINDOWS * size], the newest last */
+    float *fares[SHOALI_FARES];               /* the same each, per operation */
     shoali_slow *verdict;                     /* [size] of the last window */
     double *links;                            /* [2 * size] */
     uint64_t window_us[SHOALI_WATCH_WINDOWS]; /* when it began */
     float step_us[SHOALI_WATCH_WINDOWS];      /* mean of an operation and the computing before it */
     uint32_t steps[SHOALI_WATCH_WINDOWS];     /* operations that ended, on a mean rank */
     uint32_t windows;
+    uint32_t judged; /* of them, the newest */
     uint64_t started_us, window_started_us;
     uint64_t idle_since_us; /* 0: an operation is open */
     char label[SHOALI_WATCH_LABEL_BYTES];
@@ -106,7 +110,8 @@ void shoali_watch_hear(shoali_watch *watch, uint32_t rank, const shoali_heartbea
 bool shoali_watch_slowest(const shoali_watch *watch, uint32_t *rank_out, const char **cause_out);
 
 /* There is one. */
-/** What this rank says of itself, but for the receiver's own rate. */
+/** What this rank says of itself, but for the receiver's own rate; its fares and progress are in it
+ * already. */
 void shoali_watch_say(shoali_watch *watch, shoali_heartbeat *beat);
 uint64_t shoali_watch_rate_to(const shoali_watch *watch, uint32_t rank);
 /** Once per beat. */

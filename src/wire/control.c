@@ -68,6 +68,37 @@ static bool get_id(const uint8_t **at, shoali_wire_id *id_out)
     return get_u32(at) == 0;
 }
 
+static void put_float(uint8_t **at, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put_u32(at, bits);
+}
+
+static float get_float(const uint8_t **at)
+{
+    const uint32_t bits = get_u32(at);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void put_progress(uint8_t **at, const shoali_progress *progress)
+{
+    put_u64(at, progress->step);
+    put_u32(at, progress->epoch);
+    put_float(at, progress->loss);
+    put_float(at, progress->accuracy);
+}
+
+static void get_progress(const uint8_t **at, shoali_progress *progress_out)
+{
+    progress_out->step = get_u64(at);
+    progress_out->epoch = get_u32(at);
+    progress_out->loss = get_float(at);
+    progress_out->accuracy = get_float(at);
+}
+
 size_t shoali_ready_encode(const shoali_ready *message, uint8_t out[SHOALI_READY_BYTES])
 {
     uint8_t *at = out;
@@ -154,6 +185,9 @@ size_t shoali_heartbeat_encode(const shoali_heartbeat *message, uint8_t out[SHOA
     put_u64(&at, message->sends_bytes_s);
     put_u64(&at, message->receives_bytes_s);
     put_u64(&at, message->to_you_bytes_s);
+    for (int i = 0; i < SHOALI_FARES; i++)
+        put_u64(&at, message->fares[i]);
+    put_progress(&at, &message->progress);
     return SHOALI_HEARTBEAT_BYTES;
 }
 
@@ -169,6 +203,9 @@ bool shoali_heartbeat_decode(const uint8_t *bytes, size_t len_bytes, shoali_hear
     message_out->sends_bytes_s = get_u64(&bytes);
     message_out->receives_bytes_s = get_u64(&bytes);
     message_out->to_you_bytes_s = get_u64(&bytes);
+    for (int i = 0; i < SHOALI_FARES; i++)
+        message_out->fares[i] = get_u64(&bytes);
+    get_progress(&bytes, &message_out->progress);
     return message_out->busy <= 1;
 }
 
@@ -378,6 +415,11 @@ size_t shoali_status_row_encode(const shoali_status_row *row, uint8_t out[SHOALI
     put_u64(&at, row->receives_bytes_s);
     put_text(&at, row->host, sizeof row->host);
     put_text(&at, row->text, sizeof row->text);
+    put_u64(&at, row->data_us);
+    put_u64(&at, row->disk_us);
+    put_u64(&at, row->paused_us);
+    put_u64(&at, row->samples_milli);
+    put_progress(&at, &row->progress);
     return SHOALI_STATUS_ROW_BYTES;
 }
 
@@ -399,6 +441,11 @@ bool shoali_status_row_decode(const uint8_t *bytes, size_t len_bytes, shoali_sta
     row_out->receives_bytes_s = get_u64(&bytes);
     get_text(&bytes, row_out->host, sizeof row_out->host);
     get_text(&bytes, row_out->text, sizeof row_out->text);
+    row_out->data_us = get_u64(&bytes);
+    row_out->disk_us = get_u64(&bytes);
+    row_out->paused_us = get_u64(&bytes);
+    row_out->samples_milli = get_u64(&bytes);
+    get_progress(&bytes, &row_out->progress);
     return row_out->state < SHOALI_RANK_STATES && row_out->cause < SHOALI_STATUS_CAUSES &&
            row_out->busy <= 1 && row_out->last_permille <= 1000;
 }

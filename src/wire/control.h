@@ -58,6 +58,25 @@ typedef struct shoali_answer {
 } shoali_answer;
 enum { SHOALI_ANSWER_BYTES = 24 + 12 };
 
+/** What a rank has measured of itself, totals since its communicator began. */
+enum {
+    SHOALI_FARE_DATA_US,   /* making its batches */
+    SHOALI_FARE_DISK_US,   /* writing its part of checkpoints, without an operation */
+    SHOALI_FARE_PAUSED_US, /* its process did not run */
+    SHOALI_FARE_PAUSES,    /* so often */
+    SHOALI_FARE_SAMPLES,   /* taken */
+    SHOALI_FARES
+};
+
+/** How far a rank's training is. */
+typedef struct shoali_progress {
+    uint64_t step;        /* made by all, of the run; 0: it does not train, or none yet */
+    uint32_t epoch;       /* in which the last step was, from 1 */
+    float loss, accuracy; /* of its own samples in the last step; when last tested, percent. NaN:
+                             not known */
+} shoali_progress;
+enum { SHOALI_PROGRESS_BYTES = 20 };
+
 /** heartbeat: what the sender does now, for how long, and how it has fared. */
 typedef struct shoali_heartbeat {
     uint32_t
@@ -68,8 +87,13 @@ typedef struct shoali_heartbeat {
     uint64_t idle_us; /* time without an operation so far: what it spent computing */
     uint64_t sends_bytes_s, receives_bytes_s; /* of its best connection each way; 0: not known */
     uint64_t to_you_bytes_s;                  /* of its connection to the receiver of this frame */
+    uint64_t fares[SHOALI_FARES];
+    shoali_progress progress;
 } shoali_heartbeat;
-enum { SHOALI_HEARTBEAT_BYTES = 12 + SHOALI_OP_TEXT_BYTES + 40 };
+enum {
+    SHOALI_HEARTBEAT_BYTES = 12 + SHOALI_OP_TEXT_BYTES + 40 + 8 * SHOALI_FARES +
+                             SHOALI_PROGRESS_BYTES
+};
 
 /** flow: control bytes of an event-driven collective follow this head. */
 typedef struct shoali_flow_head {
@@ -122,7 +146,7 @@ enum {
 
 /** The status socket of a rank (watch/serve.c) speaks no frames: a question of 8 bytes, then
  * one head and a row for each rank. */
-enum { SHOALI_STATUS_VERSION = 1, SHOALI_STATUS_ASK_BYTES = 8, SHOALI_STATUS_MAX_RANKS = 65536 };
+enum { SHOALI_STATUS_VERSION = 2, SHOALI_STATUS_ASK_BYTES = 8, SHOALI_STATUS_MAX_RANKS = 65536 };
 
 typedef struct shoali_status_head {
     uint32_t rank, ranks; /* who answers, of how many */
@@ -140,7 +164,7 @@ enum {
     SHOALI_RANK_LEFT, /* said goodbye */
     SHOALI_RANK_STATES
 };
-enum { SHOALI_STATUS_CAUSES = 3 }; /* SHOALI_SLOW_* of watch/slow.h */
+enum { SHOALI_STATUS_CAUSES = 7 }; /* SHOALI_SLOW_* of watch/slow.h */
 
 /** What the answering rank knows of another. */
 typedef struct shoali_status_row {
@@ -153,8 +177,14 @@ typedef struct shoali_status_row {
     uint64_t slow_for_us;
     uint64_t sends_bytes_s, receives_bytes_s;
     char host[SHOALI_RECORD_HOST_BYTES], text[SHOALI_OP_TEXT_BYTES];
+    uint64_t data_us, disk_us, paused_us; /* per operation, mean of the windows that are judged */
+    uint64_t samples_milli;               /* the same, in thousandths of a sample */
+    shoali_progress progress;
 } shoali_status_row;
-enum { SHOALI_STATUS_ROW_BYTES = 16 + 64 + SHOALI_RECORD_HOST_BYTES + SHOALI_OP_TEXT_BYTES };
+enum {
+    SHOALI_STATUS_ROW_BYTES = 16 + 64 + SHOALI_RECORD_HOST_BYTES + SHOALI_OP_TEXT_BYTES + 32 +
+                              SHOALI_PROGRESS_BYTES
+};
 
 size_t shoali_status_ask_encode(uint8_t out[SHOALI_STATUS_ASK_BYTES]);
 bool shoali_status_ask_decode(const uint8_t *bytes, size_t len_bytes);

@@ -6,17 +6,20 @@ import struct
 import threading
 
 STATES = ("running", "missing", "unresponsive", "dead", "left")
-CAUSES = ("", "compute", "network")
+CAUSES = ("", "compute", "network", "input", "load", "disk", "pause")
+NAN = float("nan")
 
 
 def rank(state="running", cause="", busy=False, last=0.0, doing_s=0.1, seen_s=0.0, ended=0,
          compute_ms=1.0, caused_ms=0.0, slow_s=0.0, sends=0, receives=0, host="a",
-         operation=""):  # fmt: skip
+         operation="", data_ms=0.0, disk_ms=0.0, paused_ms=0.0, samples=0.0, step=0, epoch=0,
+         loss=NAN, accuracy=NAN):  # fmt: skip
     return struct.pack(
-        "<4I8Q64s64s", STATES.index(state), CAUSES.index(cause), busy, round(last * 1000),
+        "<4I8Q64s64s5QI2f", STATES.index(state), CAUSES.index(cause), busy, round(last * 1000),
         round(doing_s * 1e6), round(seen_s * 1e6), ended, round(compute_ms * 1e3),
         round(caused_ms * 1e3), round(slow_s * 1e6), sends, receives, host.encode(),
-        operation.encode())  # fmt: skip
+        operation.encode(), round(data_ms * 1e3), round(disk_ms * 1e3), round(paused_ms * 1e3),
+        round(samples * 1e3), step, epoch, loss, accuracy)  # fmt: skip
 
 
 class Job:
@@ -39,7 +42,7 @@ class Job:
 
     def answer(self):
         name = self.name.encode()
-        head = struct.pack("<4sIIIQQ64s", b"SHST", 1, 0, len(self.ranks), 0,
+        head = struct.pack("<4sIIIQQ64s", b"SHST", 2, 0, len(self.ranks), 0,
                            round(self.age_s * 1e6), name)  # fmt: skip
         return head + b"".join(self.ranks) + self.notes.encode()
 

@@ -27,7 +27,12 @@ static void fill(void)
                                        .sends_bytes_s = 11,
                                        .receives_bytes_s = 12,
                                        .host = "h",
-                                       .text = "all-reduce 9"};
+                                       .text = "all-reduce 9",
+                                       .data_us = 1500,
+                                       .disk_us = 2500,
+                                       .paused_us = 3500,
+                                       .samples_milli = 32500,
+                                       .progress = {600, 3, 0.5F, 87.5F}};
         shoali_status_row_encode(&row, bytes + SHOALI_STATUS_HEAD_BYTES +
                                            (size_t)i * SHOALI_STATUS_ROW_BYTES);
     }
@@ -67,6 +72,10 @@ static void a_row_is_shown_in_users_units(void **state)
     assert_true(near(rank.doing_s, 1.5) && near(rank.last_seen_s, 0.3));
     assert_true(near(rank.compute_ms, 2.5));
     assert_true(near(rank.sends_bytes_s, 11) && near(rank.receives_bytes_s, 12));
+    assert_true(near(rank.data_ms, 1.5) && near(rank.disk_ms, 2.5) && near(rank.paused_ms, 3.5) &&
+                near(rank.samples, 32.5));
+    assert_true(rank.step == 600 && rank.epoch == 3);
+    assert_true(near(rank.loss, 0.5) && near(rank.accuracy, 87.5));
     assert_ok(shoal_watch_rank(watch, 2, &rank));
     assert_string_equal(rank.cause, "network");
     assert_ok(shoal_watch_rank(watch, 0, &rank));

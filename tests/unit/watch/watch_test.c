@@ -9,11 +9,13 @@
 enum { BEAT_US = 250000, STEP_US = 50000 };
 
 static watched job;
+static uint64_t told[WATCHED_RANKS][SHOALI_FARES]; /* what each rank tells of each step */
 
 static int begin(void **state)
 {
     (void)state;
     watched_begin(&job, "night", 7);
+    memset(told, 0, sizeof told);
     return 0;
 }
 
@@ -41,8 +43,14 @@ static void live(uint32_t beats, const uint64_t compute_us[WATCHED_RANKS])
         for (uint32_t i = 0; i < WATCHED_RANKS; i++) {
             beat[i].ended += BEAT_US / STEP_US;
             beat[i].idle_us += BEAT_US / STEP_US * compute_us[i];
-            if (i != 1)
+            for (int k = 0; k < SHOALI_FARES; k++)
+                beat[i].fares[k] += BEAT_US / STEP_US * told[i][k];
+            if (i != 1) {
                 shoali_watch_hear(job.watch, i, &beat[i]);
+            } else {
+                shoali_heartbeat own = beat[i];
+                shoali_watch_say(job.watch, &own);
+            }
         }
         shoali_watch_judge(job.watch);
     }
@@ -144,6 +152,119 @@ static void who_computes_longest_is_named_and_forgiven(void **state)
     assert_slowest(SHOALI_NOBODY);
     shoali_watch_row(job.watch, 2, &row);
     assert_int_equal(row.slow_for_us, 0);
+}
+
+static void assert_cause(uint32_t rank, uint32_t cause)
+{
+    shoali_status_row row;
+    for (uint32_t i = 0; i < WATCHED_RANKS; i++) {
+        shoali_watch_row(job.watch, i, &row);
+        assert_string_equal(shoali_slow_name(row.cause),
+                            shoali_slow_name(i == rank ? cause : SHOALI_SLOW_NOT));
+    }
+}
+
+/* What it computes longer it makes batches; then the others do, and computing is slow. */
+static void who_makes_batches_longest_has_slow_input(void **state)
+{
+    (void)state;
+    shoali_status_row row;
+    for (uint32_t i = 0; i < WATCHED_RANKS; i++)
+        told[i][SHOALI_FARE_DATA_US] = i == 2 ? 15000 : 2000;
+    live(60, slow_2);
+    assert_cause(2, SHOALI_SLOW_INPUT);
+    shoali_watch_row(job.watch, 2, &row);
+    assert_in_range(row.data_us, 14900, 15100);
+    assert_true(row.slow_for_us > 0);
+    for (uint32_t i = 0; i < WATCHED_RANKS; i++)
+        told[i][SHOALI_FARE_DATA_US] = i == 2 ? 2000 : 15000;
+    live(60, slow_2);
+    assert_cause(2, SHOALI_SLOW_COMPUTE);
+}
+
+/* 1 ms a sample everywhere, and twice as many here. */
+static void who_has_more_samples_has_more_load(void **state)
+{
+    (void)state;
+    static const uint64_t loaded_1[] = {20000, 40000, 20000, 20000};
+    shoali_status_row row;
+    for (uint32_t i = 0; i < WATCHED_RANKS; i++)
+        told[i][SHOALI_FARE_SAMPLES] = i == 1 ? 40 : 20;
+    live(60, loaded_1);
+    assert_cause(1, SHOALI_SLOW_LOAD);
+    shoali_watch_row(job.watch, 1, &row);
+    assert_in_range(row.samples_milli, 39000, 41000);
+}
+
+/* No operation is open while a checkpoint is written, and that is no computing. */
+static void who_writes_longest_has_a_slow_disk(void **state)
+{
+    (void)state;
+    shoali_status_row row;
+    for (uint32_t i = 0; i < WATCHED_RANKS; i++)
+        told[i][SHOALI_FARE_DISK_US] = i == 2 ? 19000 : 1000;
+    live(60, slow_2);
+    assert_cause(2, SHOALI_SLOW_DISK);
+    shoali_watch_row(job.watch, 2, &row);
+    assert_in_range(row.disk_us, 18900, 19100);
+    assert_in_range(row.compute_us, 18900, 19100);
+    memset(told, 0, sizeof told);
+    live(60, equal);
+    assert_cause(SHOALI_NOBODY, SHOALI_SLOW_NOT);
+}
+
+/* Few long ones are pauses, one in each step is slow computing. */
+static void who_stands_still_now_and_then_pauses(void **state)
+{
+    (void)state;
+    static const uint64_t often[] = {20000, 20000, 20000, 38000};
+    shoali_status_row row;
+    static shoali_heartbeat beat[WATCHED_RANKS];
+    memset(beat, 0, sizeof beat);
+    for (uint32_t second = 0; second < 20; second++) {
+        for (uint32_t step = 0; step < 10; step++) {
+            job.now_us += 60000;
+            shoali_watch_busy(job.watch);
+            job.now_us += 40000;
+            shoali_watch_ended(job.watch);
+            shoali_watch_idle(job.watch);
+        }
+        for (uint32_t i = 0; i < WATCHED_RANKS; i++) {
+            beat[i].ended += 10;
+            beat[i].idle_us += 600000;
+            beat[i].fares[SHOALI_FARE_PAUSED_US] += i == 3 ? 400000 : 0;
+            beat[i].fares[SHOALI_FARE_PAUSES] += i == 3;
+            if (i != 1)
+                shoali_watch_hear(job.watch, i, &beat[i]);
+        }
+        shoali_watch_judge(job.watch);
+    }
+    assert_cause(3, SHOALI_SLOW_PAUSE);
+    shoali_watch_row(job.watch, 3, &row);
+    assert_in_range(row.paused_us, 39000, 41000);
+    watched_end(&job);
+    watched_begin(&job, "night", 7);
+    told[3][SHOALI_FARE_PAUSED_US] = 18000;
+    told[3][SHOALI_FARE_PAUSES] = 1;
+    live(60, often);
+    assert_cause(3, SHOALI_SLOW_COMPUTE);
+}
+
+static void how_far_the_training_is_is_passed_on(void **state)
+{
+    (void)state;
+    shoali_status_row row;
+    shoali_heartbeat beat = {.progress = {600, 3, 0.5F, 87.5F}};
+    shoali_watch_row(job.watch, 2, &row);
+    assert_true(row.progress.step == 0 && row.progress.loss != row.progress.loss);
+    shoali_watch_hear(job.watch, 2, &beat);
+    beat.progress.step = 601;
+    shoali_watch_say(job.watch, &beat);
+    shoali_watch_row(job.watch, 2, &row);
+    assert_true(row.progress.step == 600 && row.progress.epoch == 3 && row.progress.loss == 0.5F &&
+                row.progress.accuracy == 87.5F);
+    shoali_watch_row(job.watch, 1, &row);
+    assert_true(row.progress.step == 601);
 }
 
 static void a_first_moment_is_no_verdict(void **state)
@@ -257,6 +378,11 @@ int main(void)
     const struct CMUnitTest tests[] = {TEST(it_says_what_it_did),
                                        TEST(rates_are_those_of_its_connections),
                                        TEST(who_computes_longest_is_named_and_forgiven),
+                                       TEST(who_makes_batches_longest_has_slow_input),
+                                       TEST(who_has_more_samples_has_more_load),
+                                       TEST(who_writes_longest_has_a_slow_disk),
+                                       TEST(who_stands_still_now_and_then_pauses),
+                                       TEST(how_far_the_training_is_is_passed_on),
                                        TEST(a_first_moment_is_no_verdict),
                                        TEST(many_windows_are_not_too_many),
                                        TEST(a_window_waits_for_all_that_are_there),

@@ -67,7 +67,7 @@ static void questions_return_as_they_went(void **state)
     (void)state;
     shoali_rng rng = {check_seed(), 2, 0};
     for (int i = 0; i < TRIALS; i++) {
-        uint8_t bytes[128];
+        uint8_t bytes[256];
         shoali_ask ask = draw_id(&rng), ask_got;
         assert_int_equal(shoali_ask_encode(&ask, bytes), SHOALI_ASK_BYTES);
         assert_true(shoali_ask_decode(bytes, SHOALI_ASK_BYTES, &ask_got));
@@ -82,9 +82,17 @@ static void questions_return_as_they_went(void **state)
         assert_true(answer_got.state == answer.state && answer_got.since_us == answer.since_us);
 
         uint64_t n = (uint64_t)i;
-        shoali_heartbeat
-            beat = {(uint32_t)(i % 2), shoali_rng_next(&rng), "", n, n + 1, n + 2, n + 3, n + 4},
-            beat_got;
+        shoali_heartbeat beat = {(uint32_t)(i % 2),
+                                 shoali_rng_next(&rng),
+                                 "",
+                                 n,
+                                 n + 1,
+                                 n + 2,
+                                 n + 3,
+                                 n + 4,
+                                 {n + 5, n + 6, n + 7, n + 8, n + 9},
+                                 {n + 10, (uint32_t)i, -0.25F, 12.5F}},
+                         beat_got;
         draw_text(&rng, beat.text, sizeof beat.text);
         assert_int_equal(shoali_heartbeat_encode(&beat, bytes), SHOALI_HEARTBEAT_BYTES);
         assert_true(shoali_heartbeat_decode(bytes, SHOALI_HEARTBEAT_BYTES, &beat_got));
@@ -93,6 +101,9 @@ static void questions_return_as_they_went(void **state)
         assert_true(beat_got.ended == n && beat_got.idle_us == n + 1 &&
                     beat_got.sends_bytes_s == n + 2 && beat_got.receives_bytes_s == n + 3 &&
                     beat_got.to_you_bytes_s == n + 4);
+        assert_memory_equal(beat_got.fares, beat.fares, sizeof beat.fares);
+        assert_true(beat_got.progress.step == n + 10 && beat_got.progress.epoch == (uint32_t)i &&
+                    beat_got.progress.loss == -0.25F && beat_got.progress.accuracy == 12.5F);
 
         shoali_flow_head head = {draw_id(&rng), (uint16_t)shoali_rng_next(&rng)}, head_got;
         assert_int_equal(shoali_flow_head_encode(&head, bytes), SHOALI_FLOW_HEAD_BYTES);
@@ -324,6 +335,12 @@ static void golden_bodies_stay_as_they_are(void **state)
     GOLDEN(heartbeat, beat, SHOALI_HEARTBEAT_BYTES);
     assert_true(beat.busy == 1 && beat.for_us == 99 && beat.ended == 6 && beat.idle_us == 70000 &&
                 beat.to_you_bytes_s == 116000000);
+    assert_true(beat.fares[SHOALI_FARE_DATA_US] == 50000 &&
+                beat.fares[SHOALI_FARE_DISK_US] == 60000 &&
+                beat.fares[SHOALI_FARE_PAUSED_US] == 70000 && beat.fares[SHOALI_FARE_PAUSES] == 2 &&
+                beat.fares[SHOALI_FARE_SAMPLES] == 4096);
+    assert_true(beat.progress.step == 600 && beat.progress.epoch == 3 &&
+                beat.progress.loss == 0.5F && beat.progress.accuracy == 87.5F);
     shoali_serve serve;
     GOLDEN(serve, serve, SHOALI_SERVE_BYTES);
     assert_true(serve.count == 1000 && serve.contributors == 8 && serve.member_count == 16);
@@ -355,6 +372,9 @@ static void golden_status_stays_as_it_is(void **state)
                 row.last_permille == 750 && row.last_seen_us == 1200000 && row.ended == 41 &&
                 row.slow_for_us == 12000000 && row.receives_bytes_s == 12000000);
     assert_string_equal(row.text, "all-reduce 42");
+    assert_true(row.data_us == 1500 && row.disk_us == 2500 && row.paused_us == 3500 &&
+                row.samples_milli == 32500 && row.progress.step == 600 && row.progress.epoch == 3 &&
+                row.progress.loss == 0.5F && row.progress.accuracy == 87.5F);
     uint8_t bytes[SHOALI_STATUS_ROW_BYTES];
     row.state = SHOALI_RANK_STATES;
     shoali_status_row_encode(&row, bytes);
