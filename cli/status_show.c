@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "status_show.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "answer.h"
 #include "cli.h"
+#include "slow_words.h"
 
 static const double WAITED_S = 1; /* shorter waits are a part of any step */
 
@@ -35,6 +37,58 @@ status_wait status_waits(const shoal_watch *watch)
     return found;
 }
 
+status_training status_trains(const shoal_watch *watch)
+{
+    shoal_watch_rank_state r = {.size = sizeof r};
+    status_training found = {.loss = (double)NAN, .accuracy = (double)NAN};
+    double sum = 0;
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {
+        if (shoal_watch_rank(watch, i, &r) != SHOAL_OK || r.step == 0)
+            continue;
+        if (r.step > found.step) {
+            found.step = r.step;
+            found.epoch = r.epoch;
+            found.accuracy = r.accuracy;
+        }
+        if (!isfinite(r.loss) || !is(&r, "running"))
+            continue;
+        sum += r.loss;
+        known++;
+    }
+    if (known > 0)
+        found.loss = sum / known;
+    return found;
+}
+
+void status_training_text(const status_training *t, char *out, size_t bytes)
+{
+    char loss[48] = "", accuracy[48] = "";
+    if (isfinite(t->loss))
+        snprintf(loss, sizeof loss, ", loss %.4g", t->loss);
+    if (isfinite(t->accuracy))
+        snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", t->accuracy);
+    out[0] = '\0';
+    if (t->step > 0)
+        snprintf(out, bytes, "step %llu, epoch %u%s%s", (unsigned long long)t->step, t->epoch, loss,
+                 accuracy);
+}
+
+/* The same words as at the end of a run, of operations in the place of steps. */
+static bool other_sentence(uint32_t rank, const shoal_watch_rank_state *r, char *out, size_t bytes)
+{
+    const slow_words *w = slow_words_of(r->cause);
+    if (w == NULL)
+        return false;
+    const double value = strcmp(w->key, "data_ms") == 0     ? r->data_ms
+                         : strcmp(w->key, "disk_ms") == 0   ? r->disk_ms
+                         : strcmp(w->key, "paused_ms") == 0 ? r->paused_ms
+                                                            : r->samples;
+    snprintf(out, bytes, "rank %u (%s) %s %.2f%s per operation, for %.0f s; all wait for it", rank,
+             r->host, w->what, value, strcmp(w->key, "samples") == 0 ? "" : " ms", r->slow_s);
+    return true;
+}
+
 bool status_sentence(const status_wait *others, uint32_t rank, const shoal_watch_rank_state *r,
                      char *out, size_t bytes)
 {
@@ -61,15 +115,30 @@ bool status_sentence(const status_wait *others, uint32_t rank, const shoal_watch
                  "rank %u (%s) has a slow link, for %.0f s: %.3g Mbit/s at best; all wait for it",
                  rank, r->host, r->slow_s, link * 8e-6);
     else
-        return false;
+        return other_sentence(rank, r, out, bytes);
     return true;
+}
+
+/* JSON has no NaN. */
+static json_t *known(double value)
+{
+    return isfinite(value) ? answer_number(value) : json_null();
+}
+
+static json_t *training_object(const status_training *t)
+{
+    if (t->step == 0)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o, s:o}", "step", answer_count(t->step), "epoch",
+                     answer_count(t->epoch), "loss", known(t->loss), "accuracy",
+                     known(t->accuracy));
 }
 
 static json_t *rank_object(const status_wait *others, uint32_t i, const shoal_watch_rank_state *r)
 {
     char text[256];
     const bool told = status_sentence(others, i, r, text, sizeof text);
-    return json_pack(
+    json_t *object = json_pack(
         "{s:I, s:o, s:s, s:s, s:f, s:f, s:f, s:b, s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:o}", "rank",
         (json_int_t)i, "host", answer_text(r->host), "state", r->state, "cause", r->cause, "slow_s",
         r->slow_s, "caused_ms", r->caused_ms, "last_share", r->last_share, "busy", r->busy,
@@ -77,6 +146,15 @@ static json_t *rank_object(const status_wait *others, uint32_t i, const shoal_wa
         answer_count(r->ended), "last_seen_s", r->last_seen_s, "compute_ms", r->compute_ms,
         "sends_bytes_s", r->sends_bytes_s, "receives_bytes_s", r->receives_bytes_s, "text",
         answer_text(told ? text : ""));
+    answer_set_number(object, "data_ms", r->data_ms);
+    answer_set_number(object, "disk_ms", r->disk_ms);
+    answer_set_number(object, "paused_ms", r->paused_ms);
+    answer_set_number(object, "samples", r->samples);
+    answer_set_count(object, "step", r->step);
+    answer_set_count(object, "epoch", r->epoch);
+    answer_set(object, "loss", known(r->loss));
+    answer_set(object, "accuracy", known(r->accuracy));
+    return object;
 }
 
 json_t *status_object(const shoal_watch *watch)
@@ -91,9 +169,11 @@ json_t *status_object(const shoal_watch *watch)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK)
             json_array_append_new(ranks, rank_object(&others, i, &r));
     shoal_watch_job(watch, &job, &by, &age_s);
-    return json_pack("{s:o, s:b, s:I, s:f, s:o, s:o}", "job", answer_text(job), "answers",
+    const status_training trained = status_trains(watch);
+    return json_pack("{s:o, s:b, s:I, s:f, s:o, s:o, s:o}", "job", answer_text(job), "answers",
                      shoal_watch_ranks(watch) > 0, "answered_by", (json_int_t)by, "age_s", age_s,
-                     "ranks", ranks, "notes", answer_text(shoal_watch_notes(watch)));
+                     "ranks", ranks, "notes", answer_text(shoal_watch_notes(watch)), "training",
+                     training_object(&trained));
 }
 
 static void print_rate(double bytes_per_s)
@@ -115,6 +195,10 @@ void status_table(const shoal_watch *watch)
     shoal_watch_job(watch, &job, &by, &age_s);
     printf("job %s, %u ranks, up %.0f s (rank %u answers)\n", job, shoal_watch_ranks(watch), age_s,
            by);
+    const status_training trained = status_trains(watch);
+    status_training_text(&trained, text, sizeof text);
+    if (text[0] != '\0')
+        printf("  %s\n", text);
     printf("  rank host         state         seen s      ended compute ms  last %%  sends Mb "
            "receive Mb now\n");
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {

@@ -21,6 +21,16 @@ status_wait status_waits(const shoal_watch *watch);
 /** A sentence about a rank that holds up the others; false: it does not. */
 bool status_sentence(const status_wait *others, uint32_t rank, const shoal_watch_rank_state *r,
                      char *out, size_t bytes);
+/** How far its training is: of the rank that is farthest, but for the loss, the mean of the running
+ * ranks'. step 0: it does not train, or has not made one. NaN: not known. */
+typedef struct status_training {
+    uint64_t step;
+    uint32_t epoch;
+    double loss, accuracy;
+} status_training;
+status_training status_trains(const shoal_watch *watch);
+/** "step 128, epoch 5, loss 0.5418, accuracy 91.20 %"; "" where it does not train. */
+void status_training_text(const status_training *t, char *out, size_t bytes);
 /** A job as an object; NULL: no memory. */
 json_t *status_object(const shoal_watch *watch);
 /** A job's ranks, and what is wrong with them. */

@@ -221,11 +221,13 @@ static void stragglers(metrics_page *page, const shoal_watch *watch)
 {
     static const metrics_family family = {"rank_straggler", "gauge", "",
                                           "1: all wait for this rank, for this cause."};
-    static const char *const causes[] = {"compute", "network"};
+    enum { CAUSES = 6 };
+    static const char *const causes[CAUSES] = {"compute", "network", "input",
+                                               "load",    "disk",    "pause"};
     shoal_watch_rank_state r = {.size = sizeof r};
     metrics_begin(page, &family);
     for (uint32_t i = 0; watch != NULL && i < shoal_watch_ranks(watch); i++)
-        for (size_t c = 0; c < 2 && shoal_watch_rank(watch, i, &r) == SHOAL_OK; c++) {
+        for (size_t c = 0; c < CAUSES && shoal_watch_rank(watch, i, &r) == SHOAL_OK; c++) {
             char rank[16];
             snprintf(rank, sizeof rank, "%u", i);
             metrics_sample(

@@ -297,16 +297,20 @@ const char *watch_frame_verdict(const shoal_watch *watch)
     return most < SHOAL_VERDICT_STEPS ? "too few operations to say who is slow" : "no straggler";
 }
 
-static void put_head(screen *s, const shoal_watch *watch, const watch_history *h, double silent_s)
+/* `training`: the row for how far the training is; 1: behind what is there. */
+static void put_head(screen *s, const shoal_watch *watch, const watch_history *h, double silent_s,
+                     unsigned training)
 {
     const char *job, *verdict = watch_frame_verdict(watch);
+    const status_training trained = status_trains(watch);
     uint32_t by;
     double age_s;
-    char age[32], pace[32], states[TEXT_BYTES];
+    char age[32], pace[32], states[TEXT_BYTES], far[TEXT_BYTES];
     shoal_watch_job(watch, &job, &by, &age_s);
     up(age_s, age);
     rate_text(watch_history_pace(h, watch), pace);
     watch_frame_states(watch, states, sizeof states);
+    status_training_text(&trained, far, sizeof far);
     screen_put(s, 0, SCREEN_BOLD, "job %s", job);
     screen_put(s, 0, SCREEN_PLAIN, "  up %s  %s operations/s  (rank %u answers)", age, pace, by);
     if (silent_s > 0)
@@ -314,6 +318,7 @@ static void put_head(screen *s, const shoal_watch *watch, const watch_history *h
     else
         screen_put(s, 1, status_code(watch) == CLI_OK ? SCREEN_PLAIN : SCREEN_RED, "%s%s%s", states,
                    verdict[0] != '\0' ? "; " : "", verdict);
+    screen_put(s, training, SCREEN_PLAIN, "%s%s", training == 1 && far[0] != '\0' ? "; " : "", far);
 }
 
 /* Ranks get what the sentences leave, and these a third at least. */
@@ -324,7 +329,7 @@ void watch_frame_job(screen *s, const shoal_watch *watch, const watch_history *h
     const uint32_t ranks = shoal_watch_ranks(watch);
     unsigned width[COLUMNS];
     screen_clear(s);
-    put_head(s, watch, h, at->silent_s);
+    put_head(s, watch, h, at->silent_s, table > 3 ? 2 : 1);
     share(screen_width(s), width);
     put_titles(s, table - 1, width);
     at->shown = ranks < body ? ranks : body;
@@ -411,6 +416,10 @@ void watch_frame_line(const shoal_watch *watch, const watch_history *h, char *ou
     rate_text(h != NULL ? watch_history_pace(h, watch) : -1, pace);
     if (h != NULL && used < bytes)
         used += (size_t)snprintf(out + used, bytes - used, "; %s operations/s", pace);
+    const status_training trained = status_trains(watch);
+    status_training_text(&trained, text, sizeof text);
+    if (text[0] != '\0' && used < bytes)
+        used += (size_t)snprintf(out + used, bytes - used, "; %s", text);
     for (uint32_t i = 0; i < shoal_watch_ranks(watch) && used + TEXT_BYTES < bytes; i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
             status_sentence(&others, i, &r, text, sizeof text))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch_jobs.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ enum {
     OVER_MOST = 8,  /* that are kept when they have ended */
     GONE_MS = 2000, /* ranks that meet anew are nowhere for a moment */
     RATES_MOST = 300,
+    LOSSES_MOST = 400, /* then every second one goes */
     WAITED_FOR_MOST = 4
 };
 
@@ -32,6 +34,9 @@ typedef struct job {
     watch_history history;
     job_rate rate[RATES_MOST]; /* the oldest first */
     size_t rates;
+    status_training loss[LOSSES_MOST]; /* of the whole time that it was looked at */
+    size_t losses;
+    unsigned loss_every, loss_turn; /* of so many that come one is kept; those since the last */
     int64_t first_ms, answered_ms, gone_ms; /* gone_ms: no socket since; 0: there is one */
     bool found, answered;                   /* in the last round */
 } job;
@@ -145,6 +150,34 @@ static void add_rate(job *j, const shoal_watch *watch, int64_t now_ms)
     j->rate[j->rates++] = at;
 }
 
+static void thin_losses(job *j)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < j->losses; i += 2)
+        j->loss[left++] = j->loss[i];
+    j->losses = left;
+    j->loss_every *= 2;
+}
+
+/* A job that goes on from an earlier step makes the later ones again. */
+static void add_loss(job *j, const status_training *at)
+{
+    if (at->step == 0 || !isfinite(at->loss))
+        return;
+    while (j->losses > 0 && j->loss[j->losses - 1].step > at->step)
+        j->losses--;
+    if (j->losses > 0 && j->loss[j->losses - 1].step == at->step)
+        return;
+    if (j->loss_every == 0 || j->losses == 0)
+        j->loss_every = 1;
+    if (++j->loss_turn < j->loss_every)
+        return;
+    j->loss_turn = 0;
+    if (j->losses == LOSSES_MOST)
+        thin_losses(j);
+    j->loss[j->losses++] = *at;
+}
+
 /* Who holds up others: `mean`, by the verdict on the last windows; `now`, because it is lost, or
  * computes while they are in an operation. One more than are named, as nobody waits for himself. */
 typedef struct culprits {
@@ -197,7 +230,9 @@ static bool keep(job *j, const shoal_watch *watch, int64_t now_ms)
         json_decref(told);
         return false;
     }
+    const status_training trained = status_trains(watch);
     add_rate(j, watch, now_ms);
+    add_loss(j, &trained);
     const culprits others = look_for_culprits(watch);
     json_array_foreach(json_object_get(told, "ranks"), i, rank)
     {
@@ -210,6 +245,8 @@ static bool keep(job *j, const shoal_watch *watch, int64_t now_ms)
     watch_frame_states(watch, text, sizeof text);
     answer_set_text(told, "count", text);
     answer_set_text(told, "verdict", watch_frame_verdict(watch));
+    status_training_text(&trained, text, sizeof text);
+    answer_set_text(told, "far", text);
     json_decref(j->told);
     j->told = told;
     j->answered_ms = now_ms;
@@ -275,6 +312,16 @@ static json_t *rates(const watch_jobs *jobs, const job *j)
     return list;
 }
 
+static json_t *losses(const job *j)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < j->losses; i++) {
+        const double numbers[] = {(double)j->loss[i].step, j->loss[i].loss};
+        json_array_append_new(list, answer_numbers(numbers, 2));
+    }
+    return list;
+}
+
 static const char *state_of(const job *j, int64_t now_ms)
 {
     if (is_over(j, now_ms))
@@ -301,6 +348,7 @@ static json_t *object(const watch_jobs *jobs, const job *j, int64_t now_ms)
     answer_set(answer, "pace", pace < 0 ? json_null() : answer_number(pace));
     answer_set(answer, "changes", changes);
     answer_set(answer, "rates", rates(jobs, j));
+    answer_set(answer, "losses", losses(j));
     return answer;
 }
 

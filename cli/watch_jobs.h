@@ -19,8 +19,9 @@ bool watch_jobs_take(watch_jobs *jobs, const shoal_watch *first, int64_t now_ms)
 void watch_jobs_silent(watch_jobs *jobs, int64_t now_ms);
 /** {"jobs": [...]}, those that run first; NULL: no memory. Each is what shoal status --json says,
  * and "id", "state" ("running", "meeting": its ranks are nowhere for a moment, "silent", "over"),
- * "for_s" (since it last answered), "count" and "verdict" (sentences), "pace", "changes", "rates":
- * [[s, least, median, most], ...]; of each rank "rate" and "waits_for". */
+ * "for_s" (since it last answered), "count" and "verdict" (sentences), "far" (how far its training
+ * is), "pace", "changes", "rates": [[s, least, median, most], ...], "losses": [[step, loss], ...];
+ * of each rank "rate" and "waits_for". */
 json_t *watch_jobs_object(const watch_jobs *jobs, int64_t now_ms);
 void watch_jobs_free(watch_jobs *jobs);
 

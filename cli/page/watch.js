@@ -86,24 +86,30 @@ function shape(name, attributes, text) {
   return element;
 }
 
-function draw(section, job) {
-  const svg = section.querySelector("svg"), rates = job.rates, left = 52, top = 10, height = 140;
+// A frame from x = from to x = to and y = 0 to y = most: where values lie, and its lines and words.
+function frame(svg, from, to, most, words) {
+  const left = 52, top = 10, height = 140;
   const width = Math.max(svg.clientWidth, 200) - left - 12; // so that letters keep their size
   svg.setAttribute("viewBox", `0 0 ${width + left + 12} 180`);
-  const most = rates.reduce((a, r) => Math.max(a, r[3]), 0) || 1;
-  const from = rates.length ? rates[0][0] : 0, to = rates.length ? rates[rates.length - 1][0] : 1;
-  const x = (s) => (left + (width * (s - from)) / (to - from || 1)).toFixed(1);
+  const x = (v) => (left + (width * (v - from)) / (to - from || 1)).toFixed(1);
   const y = (v) => (top + height * (1 - v / most)).toFixed(1);
-  const line_of = (k) => rates.map((r) => `${x(r[0])},${y(r[k])}`);
   const parts = [0, 0.5, 1].flatMap((share) => [
     shape("line", { class: "grid", x1: left, x2: left + width, y1: y(share * most),
                     y2: y(share * most) }),
     shape("text", { x: left - 6, y: +y(share * most) + 4, "text-anchor": "end" },
           (share * most).toPrecision(3)),
   ]);
-  parts.push(shape("text", { x: left, y: 172 }, `${from.toFixed(0)} s`));
-  parts.push(shape("text", { x: left + width, y: 172, "text-anchor": "end" },
-                   `${to.toFixed(0)} s`));
+  parts.push(shape("text", { x: left, y: 172 }, words(from)));
+  parts.push(shape("text", { x: left + width, y: 172, "text-anchor": "end" }, words(to)));
+  return { x, y, parts };
+}
+
+function draw_rates(section, job) {
+  const svg = section.querySelector("svg.rate"), rates = job.rates;
+  const most = rates.reduce((a, r) => Math.max(a, r[3]), 0) || 1;
+  const from = rates.length ? rates[0][0] : 0, to = rates.length ? rates[rates.length - 1][0] : 1;
+  const { x, y, parts } = frame(svg, from, to, most, (s) => `${s.toFixed(0)} s`);
+  const line_of = (k) => rates.map((r) => `${x(r[0])},${y(r[k])}`);
   if (rates.length > 1) {
     const band = [...line_of(1), ...line_of(3).reverse()].join(" ");
     parts.push(shape("polygon", { class: "band", points: band }));
@@ -117,6 +123,22 @@ function draw(section, job) {
   const lines = rates.map((r) => [r[0].toFixed(0), ...r.slice(1).map((v) => number(v, 1))]);
   fit(section.querySelector(".rates tbody"), lines.length ? lines : [["-", "-", "-", "-"]],
       row(["head", "number", "number", "number"]), cells);
+}
+
+// Of a job that does not train there is none.
+function draw_losses(section, job) {
+  const svg = section.querySelector("svg.loss"), losses = job.losses;
+  section.querySelector(".learning").hidden = losses.length === 0;
+  if (losses.length === 0) return;
+  const most = losses.reduce((a, l) => Math.max(a, l[1]), 0) || 1, last = losses[losses.length - 1];
+  const { x, y, parts } = frame(svg, losses[0][0], last[0], most, (s) => `step ${s}`);
+  const points = losses.map((l) => `${x(l[0])},${y(Math.max(0, l[1]))}`).join(" ");
+  parts.push(shape("polyline", { class: "median", points }));
+  svg.querySelector("g").replaceChildren(...parts);
+  put(svg.querySelector("title"), `Loss of job ${job.job}: ${last[1].toPrecision(4)} at step ` +
+    `${last[0]}, ${losses[0][1].toPrecision(4)} at step ${losses[0][0]}`);
+  fit(section.querySelector(".losses tbody"),
+      losses.map((l) => [String(l[0]), l[1].toPrecision(4)]), row(["head", "number"]), cells);
 }
 
 // ------------------------------------------------------------------ a job
@@ -176,12 +198,14 @@ function show_job(section, job) {
   const about = [STATES[job.state]];
   if (ranks.length) {
     about.push(job.count, `up ${span(job.age_s)}`);
+    if (job.far) about.push(job.far);
     if (job.state === "running")
       about.push(`${number(job.pace, 1)} operations/s`, `rank ${job.answered_by} answers`);
   }
   put(section.querySelector(".about"), about.join(" · "));
   fit(section.querySelector(".sentences"), sentences_of(job), line("li"), put);
-  draw(section, job);
+  draw_rates(section, job);
+  draw_losses(section, job);
   show_ranks(section, ranks);
   section.querySelector(".notes").hidden = notes.length === 0;
   fit(section.querySelector(".notes ul"), notes, line("li"), put);
@@ -192,7 +216,8 @@ function show_job(section, job) {
 
 // Regions and tables of several jobs are told apart by their names.
 function name_parts(section, job) {
-  for (const [what, text] of [[".rates", "Operations per second"], [".ranks", "Ranks and links"]]) {
+  for (const [what, text] of [[".rates", "Operations per second"], [".losses", "Loss"],
+                              [".ranks", "Ranks and links"]]) {
     const table = section.querySelector(what), name = `${text} of job ${job.job}`;
     put(table.caption, name);
     table.parentElement.setAttribute("aria-label", table.caption.textContent);

@@ -85,6 +85,32 @@ class Pages(unittest.TestCase):
         self.job("day", [rank(ended=100), rank(ended=100)])
         self.check(self.enter(self.serve(interval=3600)))
 
+    def test_a_job_that_trains(self):
+        """Its loss is drawn as it comes, with a table; a job that does not train has no picture."""
+        def ranks(step, loss):
+            return [rank(step=step, epoch=2, loss=loss, accuracy=81.25, ended=step)] * 2
+        job = self.job("night", ranks(10, 2.0))
+        self.job("day", [rank()])
+        server = self.serve()
+        url = self.enter(server)
+        for step, loss in ((20, 1.0), (30, 0.5)):
+            self.browser.until(f"step {step - 10}, epoch 2", ".about")
+            job.ranks = ranks(step, loss)
+        self.browser.until("step 30, epoch 2, loss 0.5, accuracy 81.25 %", ".about")
+        drawn = self.browser.driver.execute_script("""
+            return [...document.querySelectorAll("section")].map((s) => [
+              s.querySelector("h2").textContent, s.querySelector(".learning").hidden,
+              s.querySelectorAll("svg.loss polyline").length &&
+                s.querySelector("svg.loss polyline").getAttribute("points").split(" ")
+                  .map((p) => Number(p.split(",")[1])),
+              [...s.querySelectorAll(".losses tbody tr")].map((r) => r.textContent)])""")
+        one = dict((name, rest) for name, *rest in drawn)
+        self.assertEqual(one["job day"][0], True)
+        self.assertEqual(one["job night"][0], False)
+        self.assertEqual(one["job night"][1], [10, 80, 115])  # of 140 from 10 on: 2, 1 and 0.5
+        self.assertEqual(one["job night"][2], ["102.000", "201.000", "300.5000"])
+        self.check(url)
+
     def test_one_job_without_a_past(self):
         self.job(HOSTILE, [rank(host=HOSTILE, operation=HOSTILE, busy=True)])
         url = self.enter(self.serve(interval=3600))

@@ -138,6 +138,25 @@ class Page(Http):
         self.assertEqual(job_of(again, "day")["state"], "running")
         self.assertEqual(events.ids, sorted(set(events.ids)))
 
+    def test_how_far_it_trains(self):
+        """A loss for each step that was seen, those of steps that are made again but once."""
+        def ranks(step, *losses):
+            return [rank(ended=step, step=step, epoch=2, loss=loss, accuracy=81.25)
+                    for loss in losses]  # fmt: skip
+        job = self.job("night", [rank(), rank()])
+        events = self.events(self.serve())
+        first = job_of(events.until(lambda s: s["jobs"]), "night")
+        self.assertEqual((first["training"], first["far"], first["losses"]), (None, "", []))
+        for step, losses in ((10, (2.5, 1.5)), (20, (1.0, 0.5)), (15, (0.75, float("nan")))):
+            job.ranks = ranks(step, *losses)
+            got = job_of(events.until(lambda s, step=step: (job_of(s, "night")["training"] or {})
+                                      .get("step") == step), "night")  # fmt: skip
+        self.assertEqual(got["losses"], [[10, 2], [15, 0.75]])
+        self.assertEqual(got["training"],
+                         {"step": 15, "epoch": 2, "loss": 0.75, "accuracy": 81.25})  # fmt: skip
+        self.assertEqual(got["far"], "step 15, epoch 2, loss 0.75, accuracy 81.25 %")
+        self.assertEqual((got["ranks"][0]["loss"], got["ranks"][1]["loss"]), (0.75, None))
+
     def test_one_job_and_hostile_names(self):
         name = "n\x1b[31m\u202e</script>\n\ndata: {}"
         job = self.job(name, [rank(host="h\r\n\r\ndata: 1", operation="\x9b\n", **{"busy": True})])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What shoal watch shows, on terminals made by the test and read by a screen of its own."""
+import json
 import re
 import time
 
@@ -50,6 +51,48 @@ class Page(Watch):
             t.type("q")
             self.assertEqual(t.end(), 5)
             self.assertTrue(t.is_as_before())
+
+    CAUSES = {
+        "input": (dict(data_ms=12.5), "is slow at making its batches: 12.50 ms per operation"),
+        "load": (dict(samples=64), "has more samples than the others: 64.00 per operation"),
+        "disk": (dict(disk_ms=7), "is slow at writing its part of checkpoints: 7.00 ms per op"),
+        "pause": (dict(paused_ms=90), "pauses now and then, for at least 90.00 ms per operation"),
+    }
+
+    def test_each_cause_has_its_words(self):
+        """On the terminal, off it, and by shoal status; and how far the training is."""
+        far = "step 128, epoch 5, loss 0.5, accuracy 91.25 %"
+        for cause, (more, words) in self.CAUSES.items():
+            with self.subTest(cause=cause):
+                job = self.job(cause, [
+                    rank(ended=3000, step=128, epoch=5, loss=0.75, accuracy=91.25),
+                    rank(host="b", ended=3000, cause=cause, slow_s=42, step=127, epoch=5,
+                         loss=0.25, **more),
+                ])  # fmt: skip
+                said = f"rank 1 (b) {words}"
+                status = {"SHOAL_STATUS_DIR": self.folder}
+                table = shoal.run("status", env=status).stdout
+                self.assertIn(said, table)
+                self.assertIn(f"\n  {far}\n", table)
+                one = json.loads(shoal.run("status", "--json", env=status).stdout)["jobs"][0]
+                self.assertEqual([r["cause"] for r in one["ranks"]], ["", cause])
+                self.assertIn(said, one["ranks"][1]["text"])
+                self.assertEqual(one["training"],
+                                 dict(step=128, epoch=5, loss=0.5, accuracy=91.25))  # fmt: skip
+                for key, value in more.items():
+                    self.assertEqual(one["ranks"][1][key], value)
+                t = self.watch(100, 24)
+                t.until(lambda s, said=said: said in s.text())
+                self.good(t)
+                self.assertEqual(t.screen.lines()[2], far)
+                t.type("q")
+                t.end()
+                lines = self.lines()
+                line = lines.stdout.readline()
+                lines.kill()
+                lines.communicate()
+                self.assertIn(f"; {far}; {said}", line)
+                self.end(job)
 
     def test_rates_and_their_history(self):
         """Twice as many operations on rank 0 as on rank 1, none on rank 2, in each answer."""
