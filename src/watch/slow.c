@@ -218,6 +218,17 @@ static double usual_distance(const shoali_slow_input *in, uint32_t worst, double
     return fmax(median_of(values, used), LEAST_DISTANCE);
 }
 
+/* What the others wait for one that computes longest, they do not wait for a link. */
+static double wait_for_links(const shoali_slow_input *in, const shoali_slow *out)
+{
+    double wait_us = in->wait_us;
+    for (uint32_t i = 0; i < in->ranks; i++)
+        if (out[i].cause == SHOALI_SLOW_COMPUTE || out[i].cause == SHOALI_SLOW_INPUT ||
+            out[i].cause == SHOALI_SLOW_LOAD)
+            wait_us -= out[i].caused_us * (in->ranks - 1) / in->ranks;
+    return fmax(wait_us, 0);
+}
+
 /* With the median's link as much of a wait would go as its rate is higher. */
 static void judge_network(const shoali_slow_input *in, shoali_slow_mean step, double middle,
                           shoali_slow *out)
@@ -228,7 +239,8 @@ static void judge_network(const shoali_slow_input *in, shoali_slow_mean step, do
             worst = i;
     if (in->ranks < 3 || worst == in->ranks) /* of two, nobody can say which end is slow */
         return;
-    const double share = link_of(in, worst) / middle, effect_us = in->wait_us * (1 - share);
+    const double share = link_of(in, worst) / middle,
+                 effect_us = wait_for_links(in, out) * (1 - share);
     if (out[worst].cause == SHOALI_SLOW_NOT && share < SLOW_LINK &&
         -log(share) > LINK_DISTANCE * usual_distance(in, worst, middle) &&
         effect_us >= EFFECT_SHARE * step.mean && effect_us > step.high - step.mean)

@@ -400,6 +400,26 @@ static void an_interval_knows_of_spells(void **state)
     assert_true(width > 0.65 && width < 1.3);
 }
 
+/* Of steps of 40 ms a slow link takes 9, and is named; of steps of 80, in which all wait for 40 ms
+ * until rank 1 has computed, and the exchange is 6 ms, it takes 3: the computing alone is. */
+static void a_wait_for_computing_is_no_wait_for_a_link(void **state)
+{
+    (void)state;
+    static job j;
+    for (uint64_t computing = 0; computing <= 1; computing++) {
+        run(&j, 8, STEPS, &(noise){0}, 1);
+        for (uint32_t s = 0; s < STEPS && computing; s++)
+            j.compute_us[s * j.input.ranks + 1] += 40000;
+        time_steps(&j);
+        for (uint32_t i = 0; i < 8; i++)
+            j.sends[i] = j.receives[i] = i == 5 ? 0.55 * LINE : LINE;
+        j.input.wait_us -= computing ? 14000 : 0;
+        shoali_slow_judge(&j.input, j.ranks);
+        assert_int_equal(j.ranks[5].cause, computing ? SHOALI_SLOW_NOT : SHOALI_SLOW_NETWORK);
+        assert_int_equal(j.ranks[1].cause, computing ? SHOALI_SLOW_COMPUTE : SHOALI_SLOW_NOT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +427,7 @@ int main(void)
         CHECK_TEST(a_slow_worker_is_named),
         CHECK_TEST(the_slow_end_of_slow_links_is_named),
         CHECK_TEST(both_causes_have_a_culprit_each),
+        CHECK_TEST(a_wait_for_computing_is_no_wait_for_a_link),
         CHECK_TEST(few_steps_and_small_effects_name_nobody),
         CHECK_TEST(it_is_said_since_when),
         CHECK_TEST(steps_without_some_ranks_count_for_the_others),
