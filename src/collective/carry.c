@@ -7,6 +7,8 @@
  *                              whose rounds are plain sums
  *   FLOW and ROUNDED           adds integers, too: codec SUMMABLE in units that nobody has to
  *                              measure
+ *   collective SITES           leaves codes out inside sites: no transform, whose rounds are plain
+ *                              sums on all links
  *   pull MEASURE, SUMMABLE     the way back codes sums of what the way there made: the same codec
  *   pull MEASURE, owner job    what was measured is the gradient, what comes back are weights
  */
@@ -77,6 +79,18 @@ static shoal_status cannot(const shoali_collective *collective, const shoal_code
     return status;
 }
 
+static shoal_status sites_apart(const shoali_collective *collective, const shoal_codec *codec)
+{
+    shoal_status status = shoali_fail(
+        SHOAL_EINVAL,
+        "collective %s does not carry codec %s: its rounds are sums that travel alike inside a "
+        "site and between sites",
+        collective->spec, codec->spec);
+    shoali_error_advice("Leave out the key site, or take a codec that codes each message, such as "
+                        "eden or int8.");
+    return status;
+}
+
 shoal_status shoali_carry_check(const shoali_collective *collective, const shoal_codec *push,
                                 const shoal_codec *pull, bool owner_job)
 {
@@ -85,6 +99,9 @@ shoal_status shoali_carry_check(const shoali_collective *collective, const shoal
         return cannot(collective, push);
     if (!fits(collective->traits, pull->traits))
         return cannot(collective, pull);
+    if ((collective->traits & SHOALI_COLL_SITES) != 0 &&
+        ((push->traits | pull->traits) & SHOAL_CODEC_TRANSFORM) != 0)
+        return sites_apart(collective, push);
     if ((collective->traits & SHOALI_COLL_ROUNDED) != 0 && pull->hash != push->hash)
         return shoali_fail(SHOAL_EINVAL,
                            "collective %s knows one codec for both ways, not %s and %s",

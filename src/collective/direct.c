@@ -16,6 +16,10 @@
  * beginning on, wait behind them. Measured, one of 8 links at half rate: 1.39 -> 1.23 s of at
  * best 1.12; without a slow link: 1.12 -> 1.00 of at best 0.98.
  *
+ * `site=4`: every four members in a row, of one host or site, exchange float32; the codec is for
+ * the links between sites. Each member still sends every owner its own values, so nothing is summed
+ * before it crosses.
+ *
  * Source: the pairwise exchange of Thakur, Rabenseifner and Gropp, IJHPCA 2005; weights
  *         for one slow link: OptCC, arXiv 2606.01680.
  * Cost:   member i with the share v_i = w_i / sum(w) sends and receives (1 - v_i) n + (P-1) v_i n =
@@ -27,6 +31,7 @@
 
 typedef struct params {
     char weights[SHOALI_KEY_TEXT_BYTES];
+    int64_t site;
 } params;
 
 enum { CUTS = 64, AHEAD = 4 }; /* chunks of an equal share; of them on their way to one owner */
@@ -96,10 +101,12 @@ static uint32_t count_blocks(const shards *s, uint32_t size)
 static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
                           shoal_schedule *schedule_out)
 {
+    const params *p = args->params;
     uint32_t size = args->size, me = args->me;
     shards s;
     shoali_steps steps;
-    SHOALI_TRY(read_shards(args->params, args, arena, &s));
+    SHOALI_TRY(read_shards(p, args, arena, &s));
+    SHOALI_TRY(shoali_check_site("direct", p->site, size));
     shoali_steps_begin(arena, &steps);
     for (uint32_t k = 1; k < size; k++) {
         uint32_t to = (me + k) % size, from = (me + size - k) % size;
@@ -117,20 +124,23 @@ static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
         schedule_out->cuts = CUTS * size;
         schedule_out->ahead = AHEAD;
     }
+    schedule_out->site = (uint32_t)p->site;
     return SHOAL_OK;
 }
 
 static uint32_t traits_with(const void *params_in)
 {
     const params *p = params_in;
+    const uint32_t sites = p->site > 0 ? SHOALI_COLL_SITES : 0;
     if (p->weights[0] == '\0')
-        return SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM;
-    return is_auto(p) ? SHOALI_COLL_RATED : 0;
+        return SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM | sites;
+    return (is_auto(p) ? SHOALI_COLL_RATED : 0) | sites;
 }
 
 static const shoali_key keys[] = {
     {"weights", SHOALI_KEY_TEXT, offsetof(params, weights), 0, 0, NULL, "",
      "shares of the members, as in 1/1/1/0 (equal); 0 owns nothing; auto: by measured links"},
+    SHOALI_COLLECTIVE_KEY_SITE(params),
 };
 
 const shoali_collective_row shoali_collective_direct = {

@@ -53,6 +53,13 @@ const shoal_codec *shoali_engine_codec(const shoali_engine_state *e, const shoal
     return step->leg == SHOAL_PUSH ? e->args.push : e->args.pull;
 }
 
+bool shoali_engine_raw(const shoali_engine_state *e, const shoal_step *step)
+{
+    const bool inside = e->site > 0 && step->kind != SHOAL_OWN &&
+                        e->args.me / e->site == step->peer / e->site;
+    return e->raw[step->leg] || inside;
+}
+
 /* Streams of random numbers: operation, leg, and what tells encoders of one element apart: on PUSH
  * the endpoint that encodes, with slots the slot. On PULL nothing: an element is encoded once, and
  * who receives it may not know by whom. The codec mixes in the tensor's key, and counts

@@ -102,7 +102,7 @@ typedef struct shoali_engine_state {
 
     shoali_engine_step *steps;
     uint32_t step_count, blocks;
-    uint32_t ahead;        /* of the schedule */
+    uint32_t ahead, site;  /* of the schedule */
     uint32_t *block_first; /* [blocks + 1] into block_steps */
     uint32_t *block_steps; /* steps that touch a block, in list order */
     uint32_t *recv_first;  /* [size + 1] into recv_steps */
@@ -118,7 +118,8 @@ typedef struct shoali_engine_state {
     shoali_fifo run, dirty; /* chunks to advance, peers to serve */
 
     shoali_engine_slots slots;
-    bool raw[2];      /* by leg: coded bytes are the floats, sent, kept and received in place */
+    bool raw[2]; /* by leg: coded bytes are the floats, sent, kept and received in place. Inside
+                         a site they are, too: shoali_engine_raw */
     bool feedback[2]; /* by leg: residuals are kept */
     uint64_t stream;  /* of the operation */
     bool held_back;   /* some peer waits for frames of an earlier round to others */
@@ -176,6 +177,8 @@ void shoali_engine_fail(shoali_engine_state *e, shoal_status status, const char 
 shoali_codec_span shoali_engine_span(const shoali_engine_state *e, uint32_t chunk,
                                      const shoal_step *step, uint32_t encoder);
 const shoal_codec *shoali_engine_codec(const shoali_engine_state *e, const shoal_step *step);
+/** Whether what step moves is floats. */
+bool shoali_engine_raw(const shoali_engine_state *e, const shoal_step *step);
 uint64_t shoali_engine_now_ns(const shoali_engine_state *e);
 
 /* engine_report.c */

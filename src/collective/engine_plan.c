@@ -253,6 +253,7 @@ shoal_status shoali_engine_plan(shoali_engine_state *e)
     SHOALI_TRY(build(e, &schedule));
     e->blocks = schedule.blocks;
     e->ahead = schedule.ahead;
+    e->site = schedule.site;
     cut_finer(e, schedule.cuts);
     if (e->blocks == 0)
         return shoali_fail(SHOAL_EINTERNAL, "collective '%s' has no blocks",
@@ -301,6 +302,7 @@ void shoali_engine_rewind(shoali_engine_state *e)
         .step_count = e->step_count,
         .blocks = e->blocks,
         .ahead = e->ahead,
+        .site = e->site,
         .block_first = e->block_first,
         .block_steps = e->block_steps,
         .recv_first = e->recv_first,

@@ -27,7 +27,7 @@ static bool length_fits(const shoali_engine_state *e, const shoali_engine_step *
     const shoali_chunk *k = &e->chunks[head->chunk];
     if (head->flags & SHOAL_DATA_NOT_FINITE)
         return head->len_bytes == SHOALI_ORIGIN_BYTES;
-    if (e->raw[step->s.leg])
+    if (shoali_engine_raw(e, &step->s))
         return head->len_bytes == k->count * sizeof(float);
     const shoal_codec *codec = shoali_engine_codec(e, &step->s);
     shoali_codec_span span = shoali_engine_span(e, head->chunk, &step->s, peer);
@@ -45,7 +45,7 @@ uint8_t *shoali_engine_place(shoali_engine_state *e, uint32_t peer, const shoal_
         return NULL;
     shoali_chunk *k = &e->chunks[head->chunk];
     a->flagged = (head->flags & SHOAL_DATA_NOT_FINITE) != 0;
-    a->direct = step->s.kind == SHOAL_RECV_SET && e->raw[step->s.leg] && !a->flagged &&
+    a->direct = step->s.kind == SHOAL_RECV_SET && shoali_engine_raw(e, &step->s) && !a->flagged &&
                 k->reads == 0 && shoali_engine_current(e, head->chunk) == step;
     if (a->direct)
         a->body = (uint8_t *)(e->args.buf + k->offset);
@@ -69,11 +69,13 @@ float *shoali_engine_place_add(shoali_engine_state *e, uint32_t peer, const shoa
     const shoali_engine_step *step;
     shoali_arrival *a = find(e, peer, head, &step);
     if (a == NULL || a->state != SHOALI_ARRIVAL_NONE || head->flags != 0 ||
-        step->s.kind != SHOAL_RECV_ADD || !e->raw[step->s.leg] || e->args.reduce == SHOAL_MAX ||
-        !length_fits(e, step, peer, head))
+        step->s.kind != SHOAL_RECV_ADD || !shoali_engine_raw(e, &step->s) ||
+        e->args.reduce == SHOAL_MAX || !length_fits(e, step, peer, head))
         return NULL;
     shoali_chunk *k = &e->chunks[head->chunk];
     if (k->reads > 0 || shoali_engine_current(e, head->chunk) != step)
+        return NULL;
+    if (k->pc == 0 && !e->raw[SHOAL_PUSH]) /* coded once, first: when its turn comes */
         return NULL;
     if (k->pc == 0)
         (void)shoali_engine_touch(e, head->chunk, 0, k->count);
@@ -182,11 +184,11 @@ bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_
     shoali_arrival *a = &e->arrivals[step->arrivals + (chunk - step->first_chunk)];
     if (a->state != SHOALI_ARRIVAL_HERE || k->reads > 0)
         return false;
-    const bool raw = e->raw[step->s.leg];
+    const bool raw = shoali_engine_raw(e, &step->s), coded = !e->raw[step->s.leg];
     const bool first_touch = k->pc == 0 && step->s.kind == SHOAL_RECV_ADD && !a->added;
-    if (first_touch && (!raw || a->flagged))
+    if (first_touch && (coded || a->flagged))
         (void)shoali_engine_touch(e, chunk, 0, k->count);
-    if (first_touch && !raw && (k->flags & SHOALI_CHUNK_FLAGGED) == 0)
+    if (first_touch && coded && (k->flags & SHOALI_CHUNK_FLAGGED) == 0)
         (void)shoali_engine_contribute(e, chunk);
     if (e->failure.failed)
         return false;
@@ -196,7 +198,7 @@ bool shoali_engine_receive(shoali_engine_state *e, uint32_t chunk, const shoali_
         shoali_engine_flag(e, chunk, &origin);
     } else if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && !a->direct) {
         if (raw)
-            combine_raw(e, chunk, &step->s, a, first_touch);
+            combine_raw(e, chunk, &step->s, a, first_touch && !coded);
         else if (!e->slots.used && !decode(e, chunk, &step->s, a))
             return false;
         if (step->s.kind == SHOAL_RECV_SET && step->s.leg == SHOAL_PULL && !raw) {

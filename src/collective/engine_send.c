@@ -74,10 +74,10 @@ static bool make_body(shoali_engine_state *e, uint32_t chunk, const shoal_step *
                       shoal_data *head, const uint8_t **body_out, uint8_t **scratch_out)
 {
     shoali_chunk *k = &e->chunks[chunk];
-    const bool raw = e->raw[step->leg];
+    const bool raw = shoali_engine_raw(e, step);
     *scratch_out = NULL;
-    if (k->pc == 0)
-        (void)shoali_engine_touch(e, chunk, 0, k->count);
+    if (k->pc == 0 && shoali_engine_touch(e, chunk, 0, k->count) && raw && step->leg == SHOAL_PUSH)
+        (void)shoali_engine_contribute(e, chunk);
     if ((k->flags & SHOALI_CHUNK_FLAGGED) == 0 && step->leg == SHOAL_PUSH && !raw)
         (void)shoali_engine_encode(e, chunk, step, scratch_out, &head->len_bytes);
     if (e->failure.failed)

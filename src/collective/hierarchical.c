@@ -15,6 +15,11 @@
  * Each dimension runs a ring (`inner=ring`) or a direct exchange (`inner=direct`). Without dims,
  * the prime factors of P, largest first, are the dimensions: the fewest rounds.
  *
+ * `site=4`, the product of the first dimensions: members of one host or site exchange float32, and
+ * the codec is for the links between sites, which sums of whole sites cross once each way.
+ * Dimensions beyond the site pull first, so what comes into a site coded is handed on there as what
+ * it decodes to: the same bits everywhere.
+ *
  * Source: INCEPTIONN, MICRO 2018, figure 1(c), in the reading of parallel upper rings, one per
  *         shard; Ueno and Yokota, "Exhaustive study of hierarchical AllReduce patterns", CCGrid
  *         2019.
@@ -27,6 +32,7 @@
 typedef struct params {
     char dims[SHOALI_KEY_TEXT_BYTES];
     int32_t inner;
+    int64_t site;
 } params;
 
 enum { INNER_RING, INNER_DIRECT, MAX_DIMS = SHOALI_KEY_TEXT_BYTES / 2 };
@@ -69,6 +75,32 @@ static shoal_status make_grid(const shoal_schedule_args *args, grid *grid_out)
                            "hierarchical:dims=%s: the product has to be the number of members, %u",
                            p->dims, args->size);
     *grid_out = g;
+    return SHOAL_OK;
+}
+
+/* A site is made of whole dimensions, so that each of them is inside or between. Without dims, it
+ * is the first one. */
+static shoal_status with_site(const shoal_schedule_args *args, grid *g)
+{
+    const params *p = args->params;
+    uint64_t product = 1;
+    SHOALI_TRY(shoali_check_site("hierarchical", p->site, args->size));
+    if (p->site == 0)
+        return SHOAL_OK;
+    if (p->dims[0] == '\0') {
+        g->count = 0;
+        if (p->site > 1)
+            g->dims[g->count++] = (uint32_t)p->site;
+        for (uint32_t rest = args->size / (uint32_t)p->site; rest > 1; rest /= g->dims[g->count++])
+            g->dims[g->count] = largest_prime(rest);
+    }
+    for (uint32_t k = 0; k < g->count && product < (uint64_t)p->site; k++)
+        product *= g->dims[k];
+    if (product != (uint64_t)p->site)
+        return shoali_fail(SHOAL_EINVAL,
+                           "hierarchical:dims=%s,site=%lld: a site has to be the product of the "
+                           "first dimensions",
+                           p->dims, (long long)p->site);
     return SHOAL_OK;
 }
 
@@ -141,6 +173,7 @@ static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
     shoali_steps steps;
     uint32_t round = 0;
     SHOALI_TRY(make_grid(args, &g));
+    SHOALI_TRY(with_site(args, &g));
     shoali_steps_begin(arena, &steps);
     for (uint32_t dim = 0; dim < g.count; dim++) {
         scatter(&g, dim, round, &steps);
@@ -151,7 +184,15 @@ static shoal_status build(const shoal_schedule_args *args, shoal_arena *arena,
         collect(&g, dim, round, &steps);
         round += rounds_of(&g, dim);
     }
-    return shoali_steps_end(&steps, g.size, round, schedule_out);
+    SHOALI_TRY(shoali_steps_end(&steps, g.size, round, schedule_out));
+    schedule_out->site = (uint32_t)((const params *)args->params)->site;
+    return SHOAL_OK;
+}
+
+static uint32_t traits_with(const void *params_in)
+{
+    const params *p = params_in;
+    return SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM | (p->site > 0 ? SHOALI_COLL_SITES : 0);
 }
 
 static const shoali_key keys[] = {
@@ -159,6 +200,7 @@ static const shoali_key keys[] = {
      "sizes of the dimensions, innermost first, as in 4/2 (prime factors, largest first)"},
     {"inner", SHOALI_KEY_CHOICE, offsetof(params, inner), 0, 0, "ring|direct", "ring",
      "exchange inside each dimension"},
+    SHOALI_COLLECTIVE_KEY_SITE(params),
 };
 
 const shoali_collective_row shoali_collective_hierarchical = {
@@ -166,6 +208,7 @@ const shoali_collective_row shoali_collective_hierarchical = {
     .paper = "INCEPTIONN, MICRO 2018, figure 1(c) with one upper ring per shard; Ueno and Yokota, "
              "CCGrid 2019",
     .traits = SHOALI_COLL_SHARDED | SHOALI_COLL_UNIFORM,
+    .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof keys[0], sizeof(params)},
     .build = build,
 };

@@ -170,6 +170,7 @@ shoal_status shoali_collective_build(const shoali_collective *collective, shoal_
         return cannot_carry(collective, kind);
     SHOALI_TRY(check_sizes(collective, args));
     SHOALI_TRY(row->build(&own, arena, &built));
+    built.me = args->me;
     built.slots = (collective->traits & SHOALI_COLL_SLOTS) != 0;
     if (args->size == 1)
         built.count = 0;
@@ -202,7 +203,8 @@ shoal_status shoali_collective_among(const char *spec, uint32_t members, bool al
     if (spec[shoali_spec_name_len(spec)] == '\0') /* the default keys: no need to look */
         return SHOAL_OK;
     SHOALI_TRY(shoali_collective_open(spec, &opened));
-    shoal_status status = !all && (opened.traits & SHOALI_COLL_RATED) != 0
+    const uint32_t whole = SHOALI_COLL_RATED | SHOALI_COLL_SITES;
+    shoal_status status = !all && (opened.traits & whole) != 0
                               ? SHOAL_EINVAL
                               : shoali_collective_takes(&opened, members);
     snprintf(out, SHOALI_COLLECTIVE_SPEC, "%s",
@@ -264,6 +266,14 @@ shoal_status shoali_read_list(const char *what, const char *text, uint32_t min, 
     return SHOAL_OK;
 }
 
+shoal_status shoali_check_site(const char *row, int64_t site, uint32_t members)
+{
+    if (site == 0 || (members > (uint64_t)site && members % (uint64_t)site == 0))
+        return SHOAL_OK;
+    return shoali_fail(SHOAL_EINVAL, "%s:site=%lld: %u members are not two or more whole sites",
+                       row, (long long)site, members);
+}
+
 /* ---------------------------------------------------------------- what a list says */
 
 void shoali_block_range(size_t count, uint32_t blocks, uint32_t block, size_t *offset_out,
@@ -281,6 +291,12 @@ void shoali_schedule_range(const shoal_schedule *schedule, size_t count, uint32_
     *count_out = count;
     if (!schedule->slots)
         shoali_block_range(count, schedule->blocks, block, offset_out, count_out);
+}
+
+bool shoali_schedule_inside(const shoal_schedule *schedule, const shoal_step *step)
+{
+    return schedule->site > 0 && step->kind != SHOAL_OWN &&
+           schedule->me / schedule->site == step->peer / schedule->site;
 }
 
 static bool keeps(shoal_op_kind kind, const shoal_step *step)
@@ -341,9 +357,11 @@ void shoali_schedule_cost(const shoal_schedule *schedule, size_t count, shoali_c
             cost.received_elems += elems;
             cost.receives += step->block_count;
         }
-        if (step->kind == SHOAL_OWN || (step->kind == SHOAL_SEND && step->leg == SHOAL_PUSH))
+        bool coded = !shoali_schedule_inside(schedule, step);
+        if (step->kind == SHOAL_OWN ||
+            (step->kind == SHOAL_SEND && step->leg == SHOAL_PUSH && coded))
             cost.encoded_elems += elems;
-        if (step->kind == SHOAL_OWN || receives)
+        if (step->kind == SHOAL_OWN || (receives && coded))
             cost.decoded_elems += elems;
         if (step->kind == SHOAL_RECV_ADD || (schedule->slots && step->kind != SHOAL_SEND))
             cost.added_elems += elems;

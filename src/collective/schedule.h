@@ -42,6 +42,10 @@ typedef struct shoal_schedule {
     /** Chunks are made smaller, within reason, until the buffer has so many; 0: they stay. For rows
      *  whose slowest member idles while a first chunk comes in or a last one goes out. */
     uint32_t cuts;
+    /** Members [k site, (k + 1) site) are of one site: what they send each other is float32; 0:
+     *  all is coded. Whoever sends a PULL step to another site made the sum or got it coded. */
+    uint32_t site;
+    uint32_t me; /* whose list it is */
 } shoal_schedule;
 
 typedef struct shoal_schedule_args {
@@ -65,15 +69,23 @@ enum {
     SHOALI_COLL_ROUNDED = 1u << 7,   /* sums are rounded once, to integers of a shared scale */
     SHOALI_COLL_RATED = 1u << 8,     /* lists follow measured links: among all ranks only */
     SHOALI_COLL_ROWS = 1u << 9,      /* sends the rows that an operation names, where it does */
-    SHOALI_COLL_HOSTS = 1u << 10     /* sums inside each host first: row->stages */
+    SHOALI_COLL_HOSTS = 1u << 10,    /* sums inside each host first: row->stages */
+    SHOALI_COLL_SITES = 1u << 11     /* codes between sites only: among all ranks only */
 };
+
+/* clang-format off */
+/** The key of rows that know sites; `type`, their params, has `int64_t site`. */
+#define SHOALI_COLLECTIVE_KEY_SITE(type)                                                    \
+    {"site", SHOALI_KEY_INT, offsetof(type, site), 0, SHOALI_MEMBERS_MAX, NULL, "0",         \
+     "ranks in a row of one host or site, which exchange uncoded float32 (0: all is coded)"}
+/* clang-format on */
 
 struct shoali_flow_row;
 typedef struct shoali_collective_row {
     const char *name;
     const char *paper;
     uint32_t traits;
-    /** Traits with these keys, a subset of traits but for RATED; NULL: keys change none. */
+    /** Traits with these keys, of its traits, RATED and SITES; NULL: keys change none. */
     uint32_t (*traits_with)(const void *params);
     shoali_schema schema;
     /** One rank's list, for any element count; sizes are already checked against the traits. */
@@ -135,6 +147,14 @@ SHOAL_MUST_USE shoal_status shoali_collective_among(const char *spec, uint32_t m
 /** Whether its keys let it sum among so many members, where a list says it. EINVAL: why not. */
 SHOAL_MUST_USE shoal_status shoali_collective_takes(const shoali_collective *collective,
                                                     uint32_t members);
+
+/** Whether what a step moves is float32 whatever the codec: inside a site. */
+bool shoali_schedule_inside(const shoal_schedule *schedule, const shoal_step *step);
+
+/** The key `site` of rows that know sites: EINVAL unless the members are two or more sites of so
+ *  many (in one, the codec would have no link to code).
+ *  @param row its name, for the error. */
+SHOAL_MUST_USE shoal_status shoali_check_site(const char *row, int64_t site, uint32_t members);
 
 /** The only split of a buffer into blocks: the first count % blocks blocks are one element
  *  longer. */

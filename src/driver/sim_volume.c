@@ -142,7 +142,8 @@ static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
     }
     double coded = shoal_codec_bytes_per_elem(c->codecs[step->leg], step->parts);
     *dense_inout += (uint64_t)llround((double)elems * sizeof(float) * c->sim->inflate);
-    double raw = c->raw_part[step->leg], each = raw * sizeof(float) + (1 - raw) * coded;
+    double raw = shoali_schedule_inside(schedule, step) ? 1 : c->raw_part[step->leg];
+    double each = raw * sizeof(float) + (1 - raw) * coded;
     return (uint64_t)llround((double)elems * each * c->sim->inflate);
 }
 

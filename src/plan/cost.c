@@ -285,6 +285,8 @@ static double share_of(const counting *c, const shoal_schedule *schedule, const 
     shoali_schedule_range(schedule, probe, step->block + step->block_count - 1, &last, &length);
     double blocks = schedule->slots ? (double)step->block_count
                                     : (double)(last + length - first) / (double)probe;
+    if (shoali_schedule_inside(schedule, step) && c->codec != NULL)
+        return blocks * sizeof(float) / shoal_codec_bytes_per_elem(c->codec, 1);
     return blocks * growth(c->codec, step->parts);
 }
 

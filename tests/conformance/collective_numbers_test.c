@@ -171,6 +171,8 @@ static void keys_that_change_the_shape(void **state)
         try_kinds("ring:order=auto", size);
     }
     try_kinds("direct:weights=3/0/2/5/1", 5);
+    try_kinds("direct:site=3", 6);
+    try_kinds("hierarchical:dims=2/2/2,site=4", 8);
 }
 
 static void dedicated_servers(void **state)
@@ -205,7 +207,10 @@ static void the_same_bits_everywhere_with_a_lossy_codec(void **state)
                              .unit = 0x1.1p-11f, /* most need more bits than the codes have */
                              .input_seed = size,
                              .order_seed = check_seed() + size};
-            assert_true(engine_run_open(&c, &run));
+            const bool opened = engine_run_open(&c, &run);
+            assert_true(opened || strstr(spec, "site=") != NULL); /* no whole sites */
+            if (!opened)
+                continue;
             engine_run_go(&run);
             engine_run_assert_ok(&run);
             engine_run_assert_same(&run);

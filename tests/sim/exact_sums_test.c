@@ -140,7 +140,7 @@ static void residuals_are_what_is_missing(void **state)
         for (size_t i = 0; engine_spec_at(i) != NULL && exact(codec); i++) {
             engine_run run;
             if (engine_spec_rooted(engine_spec_at(i)) ||
-                !run_case(engine_spec_at(i), codec, 5, true, &run))
+                !run_case(engine_spec_at(i), codec, 6, true, &run))
                 continue;
             check_residuals(&run);
             engine_run_close(&run);

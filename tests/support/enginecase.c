@@ -14,6 +14,9 @@ static const char *const more_specs[] = {
     "worker_aggregator:servers=2,dedicated",
     "worker_aggregator:servers=1,dedicated",
     "broadcast:tree",
+    "direct:site=2",
+    "hierarchical:site=2",
+    "hierarchical:dims=2/2/2,site=4",
 };
 
 const char *engine_spec_at(size_t i)

@@ -94,6 +94,14 @@ static float *coded(const world *w, uint32_t member, const shoal_step *step, uin
     return out;
 }
 
+/* Members of one site: as the spec says, in rank order. */
+static bool inside_site(const world *w, uint32_t a, uint32_t b)
+{
+    const char *key = strstr(w->args.collective->spec, "site=");
+    uint32_t site = key != NULL ? (uint32_t)strtoul(key + 5, NULL, 10) : 1;
+    return a / site == b / site;
+}
+
 static void step_send(world *w, uint32_t me, const shoal_step *step)
 {
     message *m = calloc(1, sizeof *m);
@@ -106,7 +114,7 @@ static void step_send(world *w, uint32_t me, const shoal_step *step)
         float *x = w->ref->bufs[me] + offset;
         if (w->schedules[me].slots)
             m->values[b] = copy_of(w->slots[me][block], count);
-        else if (step->leg == SHOAL_PULL)
+        else if (step->leg == SHOAL_PULL || inside_site(w, me, step->peer))
             m->values[b] = copy_of(x, count); /* bytes kept since they were decoded over x */
         else
             m->values[b] = coded(w, me, step, block, x, offset, count);

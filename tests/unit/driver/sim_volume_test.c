@@ -137,6 +137,32 @@ static void the_first_chunk_has_a_way_to_go(void **state)
     }
 }
 
+/* Two hosts of three: inside a host each sends 2 * 2/3 of the operation in four bytes an element,
+ * between hosts a sixth twice in two. */
+static void inside_a_site_float32_travels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *network;
+        uint64_t across; /* bytes that leave a host */
+    } cases[] = {{"links:hosts=2", 3 * (COUNT / 6) * 2 * 2}, {"links", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        shoal_sim_desc desc = describe(6);
+        fixture f;
+        desc.codec = "fp16";
+        desc.network = cases[i].network;
+        open_op(&f, &desc, "hierarchical:site=3");
+        shoali_volume *volume = shoali_sim_volume(f.sim, &f.op);
+        for (uint32_t m = 0; m < 6; m++)
+            assert_int_equal(volume->sent[m], COUNT * 4 / 3 * 4 + COUNT / 6 * 2 * 2);
+        if (cases[i].across > 0)
+            for (uint32_t link = 0; link < 4; link++)
+                assert_int_equal(on_link(volume, link), cases[i].across);
+        shoali_sim_volume_drop(volume);
+        close_op(&f);
+    }
+}
+
 static void raw_tensors_stay_float32(void **state)
 {
     (void)state;
@@ -211,6 +237,7 @@ int main(void)
         CHECK_TEST(members_of_one_host_spare_its_link),
         CHECK_TEST(a_dedicated_server_carries_everything),
         CHECK_TEST(the_first_chunk_has_a_way_to_go),
+        CHECK_TEST(inside_a_site_float32_travels),
         CHECK_TEST(raw_tensors_stay_float32),
         CHECK_TEST(what_was_counted_is_kept),
         CHECK_TEST(measured_bytes_replace_the_count),
