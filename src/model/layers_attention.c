@@ -33,6 +33,13 @@ static shoal_status declare(shoal_model *model, shoali_layer *layer, const char 
     return shoali_layer_tensor(model, layer, &param, rows, cols, 0);
 }
 
+static shoal_status declare_bias(shoal_model *model, shoali_layer *layer, const char *role,
+                                 uint64_t count)
+{
+    const shoali_param bias = {.role = role, .fill = SHOALI_FILL_ZERO};
+    return shoali_layer_tensor(model, layer, &bias, count, 0, SHOAL_TENSOR_BIAS);
+}
+
 /* ---------------------------------------------------------------- rmsnorm */
 
 static shoal_status infer_rmsnorm(shoal_model *model, shoali_layer *layer)
@@ -109,6 +116,12 @@ static shoal_status infer_attention(shoal_model *model, shoali_layer *layer)
     SHOALI_TRY(declare(model, layer, "key", g, s.width));
     SHOALI_TRY(declare(model, layer, "value", g, s.width));
     SHOALI_TRY(declare(model, layer, "out", s.width, q));
+    if (p->bias) {
+        SHOALI_TRY(declare_bias(model, layer, "query_bias", q));
+        SHOALI_TRY(declare_bias(model, layer, "key_bias", g));
+        SHOALI_TRY(declare_bias(model, layer, "value_bias", g));
+        SHOALI_TRY(declare_bias(model, layer, "out_bias", s.width));
+    }
     layer->forward_flops += 4 * pairs * (double)q;
     layer->input_flops += 10 * pairs * (double)q;
     return SHOAL_OK;
@@ -124,6 +137,7 @@ static const shoali_key attention_keys[] = {
                       "frames see themselves and earlier ones only"),
     SHOALI_LAYER_FLAG(shoali_attention_params, rope, "on",
                       "queries and keys are turned by their place"),
+    SHOALI_LAYER_FLAG(shoali_attention_params, bias, "off", "all four products add learned values"),
     {"theta", SHOALI_KEY_FLOAT, offsetof(shoali_attention_params, theta), 1, 1e12, NULL, "10000",
      "of rope: its slowest turn's base"},
 };

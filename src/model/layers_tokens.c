@@ -59,25 +59,36 @@ const shoali_layer_row shoali_layer_product = {
     .infer = infer_product,
 };
 
+/* Of sequences as nets run them, {1, frames, values}, it trains. */
 static shoal_status infer_layernorm(shoal_model *model, shoali_layer *layer)
 {
     const shoali_layernorm_params *p = layer->params;
+    const shoali_param scale = {.role = "scale", .fill = SHOALI_FILL_ONE};
+    const shoali_param shift = {.role = "shift", .fill = SHOALI_FILL_ZERO};
     double elems = (double)shoali_shape_elems(layer->in), channels = layer->in.channels;
+    layer->described = layer->in.channels != 1;
     layer->out = layer->in;
     layer->forward_flops = 9 * elems; /* as a block's norms: src/plan/transformer.c */
     layer->input_flops = 14 * elems;
     layer->weight_flops = 7 * elems;
-    return shoali_layer_weights(model, layer, p->bias ? 2 * channels : channels);
+    if (layer->described)
+        return shoali_layer_weights(model, layer, p->bias ? 2 * channels : channels);
+    SHOALI_TRY(shoali_layer_tensor(model, layer, &scale, layer->in.width, 0, SHOAL_TENSOR_BIAS));
+    return p->bias
+               ? shoali_layer_tensor(model, layer, &shift, layer->in.width, 0, SHOAL_TENSOR_BIAS)
+               : SHOAL_OK;
 }
 
 static const shoali_key layernorm_keys[] = {
     SHOALI_LAYER_FLAG(shoali_layernorm_params, bias, "on", "a learned shift beside the scale"),
+    {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_layernorm_params, eps), 0, 1, NULL, "1e-5",
+     "added to the variance"},
 };
 const shoali_layer_row shoali_layer_layernorm = {
     .name = "layernorm",
-    .help = "each token's values normalised, scaled and shifted (described only)",
-    .traits = SHOALI_LAYER_DESCRIBED,
-    .schema = {layernorm_keys, 1, sizeof(shoali_layernorm_params)},
+    .help = "each frame's values normalised, scaled and shifted",
+    .traits = SHOALI_LAYER_FRAMES,
+    .schema = {layernorm_keys, 2, sizeof(shoali_layernorm_params)},
     .infer = infer_layernorm,
 };
 
@@ -189,9 +200,14 @@ const shoali_layer_row shoali_layer_silu = {
     .help = "x times its sigmoid",
     .infer = infer_silu,
 };
+static const shoali_key gelu_keys[] = {
+    SHOALI_LAYER_FLAG(shoali_gelu_params, tanh, "off",
+                      "the approximation by tanh, which GPT-2 was trained with"),
+};
 const shoali_layer_row shoali_layer_gelu = {
     .name = "gelu",
     .help = "x times the normal distribution's share below it",
+    .schema = {gelu_keys, 1, sizeof(shoali_gelu_params)},
     .infer = infer_gelu,
 };
 /* What a graph has on its way to gelu: alone it is no function that nets are trained with. */

@@ -142,6 +142,12 @@ const shoali_layer_row shoali_layer_batchnorm = {
 
 enum { FRAME_FAN = 3 }; /* of a row of a sequence: Xavier's values are -1 .. 1 */
 
+/* The fan that gives this deviation by the model's way to draw (nn/init.h). */
+static uint32_t fan_of(const shoal_model *model, double std)
+{
+    return (uint32_t)((model->init == SHOALI_INIT_HE ? 2 : 1) / (std * std) + 0.5);
+}
+
 /* First values as if all rows of a sample were one matrix's input: their sum stays of order 1. Of
  * sequences it is each value that does. */
 static shoal_status infer_lookup(shoal_model *model, shoali_layer *layer)
@@ -154,15 +160,29 @@ static shoal_status infer_lookup(shoal_model *model, shoali_layer *layer)
     if (out > UINT32_MAX)
         return shoali_fail(SHOAL_EINVAL, "%u ids of %lld values each", layer->in.height,
                            (long long)p->width);
+    if (p->positions > 0 && (!p->frames || layer->in.height > p->positions))
+        return shoali_fail(SHOAL_EINVAL,
+                           p->frames ? "a sequence of %u has no place in %lld positions"
+                                     : "%u ids side by side have no %lld positions; say frames",
+                           layer->in.height, (long long)p->positions);
+    const uint32_t fan = p->std > 0 ? fan_of(model, p->std) : FRAME_FAN;
+    const bool plain = !p->frames && p->std == 0;
     const shoali_param table = {.role = "table",
                                 .fill = SHOALI_FILL_WEIGHT,
-                                .fan_in = p->frames ? FRAME_FAN : (uint32_t)out,
-                                .fan_out = p->frames ? FRAME_FAN : (uint32_t)p->width};
+                                .fan_in = plain ? (uint32_t)out : fan,
+                                .fan_out = plain ? (uint32_t)p->width : fan};
+    const shoali_param places = {
+        .role = "positions", .fill = SHOALI_FILL_WEIGHT, .fan_in = fan, .fan_out = fan};
     layer->out = p->frames ? (shoal_shape){1, layer->in.height, (uint32_t)p->width}
                            : (shoal_shape){(uint32_t)out, 1, 1};
     layer->forward_flops = layer->weight_flops = (double)out;
-    return shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width,
-                               SHOAL_TENSOR_ROWS);
+    if (p->positions == 0)
+        return shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width,
+                                   SHOAL_TENSOR_ROWS);
+    SHOALI_TRY(shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width,
+                                   0)); /* with places, a step touches others than its ids' rows */
+    return shoali_layer_tensor(model, layer, &places, (uint64_t)p->positions, (uint64_t)p->width,
+                               0);
 }
 
 static const shoali_key lookup_keys[] = {
@@ -172,10 +192,14 @@ static const shoali_key lookup_keys[] = {
      "values of one id"},
     {"frames", SHOALI_KEY_FLAG, offsetof(shoali_lookup_params, frames), 0, 0, NULL, "off",
      "ids are a sequence: a row per frame"},
+    {"positions", SHOALI_KEY_INT, offsetof(shoali_lookup_params, positions), 0, 1 << 20, NULL, "0",
+     "with frames: rows of another table, added by a frame's place; 0: none"},
+    {"std", SHOALI_KEY_FLOAT, offsetof(shoali_lookup_params, std), 0, 1, NULL, "0",
+     "deviation of the first values; 0: about 1 of frames, else a sum of order 1"},
 };
 const shoali_layer_row shoali_layer_lookup = {
     .name = "lookup",
     .help = "a row of a table per id, side by side",
-    .schema = {lookup_keys, 3, sizeof(shoali_lookup_params)},
+    .schema = {lookup_keys, 5, sizeof(shoali_lookup_params)},
     .infer = infer_lookup,
 };

@@ -224,7 +224,7 @@ static shoal_status fill_model(shoal_model *model, const char *what, const shoal
             return at_layer(what, i + 1, text->layers[i]);
     }
     const shoali_layer *last = &model->layers[model->layer_count - 1];
-    model->sequence = (last->row->traits & SHOALI_LAYER_FRAMES) != 0;
+    model->sequence = (last->row->traits & SHOALI_LAYER_FRAMES) != 0 && !last->described;
     model->ctc = (last->row->traits & SHOALI_LAYER_CTC) != 0;
     model->hinge = (last->row->traits & SHOALI_LAYER_HINGE) != 0;
     model->pairs = (model->layers[0].row->traits & SHOALI_LAYER_PAIRS) != 0;

@@ -220,7 +220,9 @@ typedef struct shoali_lrn_params {
 } shoali_lrn_params;
 typedef struct shoali_lookup_params {
     int64_t vocab, width;
-    bool frames; /* ids are frames of a sequence, whose rows stay apart */
+    bool frames;       /* ids are frames of a sequence, whose rows stay apart */
+    int64_t positions; /* rows that are added by a frame's place; 0: none */
+    double std;        /* of the first values; 0: as infer says */
 } shoali_lookup_params;
 typedef struct shoali_sparse_params {
     int64_t vocab, out;
@@ -231,9 +233,12 @@ typedef struct shoali_rmsnorm_params {
 } shoali_rmsnorm_params;
 typedef struct shoali_attention_params {
     int64_t heads, kv, dim; /* kv 0: heads; dim 0: width / heads */
-    bool causal, rope;
+    bool causal, rope, bias;
     double theta;
 } shoali_attention_params;
+typedef struct shoali_gelu_params {
+    bool tanh; /* by the approximation that GPT-2 was trained with */
+} shoali_gelu_params;
 /** The same with what the keys leave unsaid. */
 typedef struct shoali_attention_sizes {
     uint32_t heads, kv, dim, width, frames;
@@ -273,6 +278,7 @@ typedef struct shoali_product_params {
 } shoali_product_params;
 typedef struct shoali_layernorm_params {
     bool bias;
+    double eps;
 } shoali_layernorm_params;
 typedef struct shoali_positions_params {
     int64_t rows;

@@ -104,13 +104,34 @@ static float normal_below(float x)
     return 0.5f * erfcf(-0.70710678f * x);
 }
 
-/* Hendrycks and Gimpel, arXiv 1606.08415, section 2: x P(x), not its approximation by tanh. The
+/* Hendrycks and Gimpel, arXiv 1606.08415, section 2: x P(x), or its approximation by tanh. The
  * slope is P + x p with the density p = exp(-x^2 / 2) / sqrt(2 pi). */
+static bool is_tanh(const shoali_node *node)
+{
+    return ((const shoali_gelu_params *)node->layer->params)->tanh;
+}
+
+/* Its approximation: x (1 + tanh u) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3). */
+static float bent(float x)
+{
+    return tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+}
+
+static float bent_slope(float x)
+{
+    const float t = bent(x), du = 0.79788456f * (1.0f + 3 * 0.044715f * x * x);
+    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * du;
+}
+
 static void gelu_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     size_t n = elems(node, pass);
-    for (size_t i = 0; i < n; i++)
-        y[i] = x[i] * normal_below(x[i]);
+    if (is_tanh(node))
+        for (size_t i = 0; i < n; i++)
+            y[i] = 0.5f * x[i] * (1.0f + bent(x[i]));
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i] = x[i] * normal_below(x[i]);
 }
 
 static void gelu_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
@@ -118,6 +139,11 @@ static void gelu_backward(const shoali_node *node, const shoali_pass *pass, cons
 {
     size_t n = elems(node, pass);
     (void)y;
+    if (is_tanh(node)) {
+        for (size_t i = 0; dx != NULL && i < n; i++)
+            dx[i] = bent_slope(x[i]) * dy[i];
+        return;
+    }
     for (size_t i = 0; dx != NULL && i < n; i++) {
         float density = 0.39894228f * expf(-0.5f * x[i] * x[i]);
         dx[i] = (normal_below(x[i]) + x[i] * density) * dy[i];

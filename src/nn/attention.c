@@ -23,7 +23,7 @@ typedef struct attention {
     float *turns;                   /* [frames][dim / 2][cosine, sine] */
     float *q, *k, *v, *seen, *logs; /* [count][frames][...]; seen: of values; logs [heads] */
     float scale;
-    bool causal, rope;
+    bool causal, rope, bias;
 } attention;
 
 static size_t turns_of(const shoali_attention_sizes *s)
@@ -52,7 +52,8 @@ static attention attention_of(const shoali_node *node, const shoali_pass *pass)
     attention a = {.s = shoali_attention_sizes_of(node->layer),
                    .walk = shoali_walk_of(node, pass, false),
                    .causal = p->causal,
-                   .rope = p->rope};
+                   .rope = p->rope,
+                   .bias = p->bias};
     a.q_values = (size_t)a.s.heads * a.s.dim;
     a.kv_values = (size_t)a.s.kv * a.s.dim;
     a.scale = 1.0f / sqrtf((float)a.s.dim);
@@ -209,6 +210,7 @@ static void look(const attention *a, float *scores)
 
 typedef struct matrices {
     shoali_matrix query, key, value, out;
+    const float *biases[4]; /* of the same; NULL: none */
 } matrices;
 
 static matrices open_all(const attention *a, const float *params, float *grads)
@@ -220,6 +222,10 @@ static matrices open_all(const attention *a, const float *params, float *grads)
     m.key = shoali_matrix_open(kv, width, 1, &params, to, &scratch);
     m.value = shoali_matrix_open(kv, width, 1, &params, to, &scratch);
     m.out = shoali_matrix_open(width, q, 1, &params, to, &scratch);
+    m.biases[0] = a->bias ? params : NULL; /* behind the matrices, in their order */
+    m.biases[1] = a->bias ? params + q : NULL;
+    m.biases[2] = a->bias ? params + q + kv : NULL;
+    m.biases[3] = a->bias ? params + q + 2 * (size_t)kv : NULL;
     return m;
 }
 
@@ -227,13 +233,13 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
 {
     const attention a = attention_of(node, pass);
     const matrices m = open_all(&a, node->params, NULL);
-    shoali_walk_apply(&a.walk, &m.query, NULL, x, a.q, a.q_values);
-    shoali_walk_apply(&a.walk, &m.key, NULL, x, a.k, a.kv_values);
-    shoali_walk_apply(&a.walk, &m.value, NULL, x, a.v, a.kv_values);
+    shoali_walk_apply(&a.walk, &m.query, m.biases[0], x, a.q, a.q_values);
+    shoali_walk_apply(&a.walk, &m.key, m.biases[1], x, a.k, a.kv_values);
+    shoali_walk_apply(&a.walk, &m.value, m.biases[2], x, a.v, a.kv_values);
     turn(&a, a.q, a.s.heads, false);
     turn(&a, a.k, a.s.kv, false);
     look(&a, pass->work);
-    shoali_walk_apply(&a.walk, &m.out, NULL, a.seen, y, a.s.width);
+    shoali_walk_apply(&a.walk, &m.out, m.biases[3], a.seen, y, a.s.width);
     shoali_walk_clear(&a.walk, y, a.s.width);
 }
 
@@ -279,6 +285,19 @@ static void learn(const shoali_walk *walk, shoali_matrix *w, const float *dy, co
     shoali_matrix_close(w);
 }
 
+/* dout: of the way out; d: of what the others gave, turned back. */
+static void learn_biases(const attention *a, const slopes *d, const float *dout, float *grads)
+{
+    const size_t q = a->q_values, kv = a->kv_values;
+    if (!a->bias)
+        return;
+    grads += 2 * (q + kv) * a->s.width;
+    shoali_walk_bias(&a->walk, d->q, (uint32_t)q, grads);
+    shoali_walk_bias(&a->walk, d->k, (uint32_t)kv, grads + q);
+    shoali_walk_bias(&a->walk, d->v, (uint32_t)kv, grads + q + kv);
+    shoali_walk_bias(&a->walk, dout, a->s.width, grads + q + 2 * kv);
+}
+
 static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
                      const float *y, float *dy, float *dx)
 {
@@ -294,6 +313,7 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
     learn(&a.walk, &m.query, d.q, x);
     learn(&a.walk, &m.key, d.k, x);
     learn(&a.walk, &m.value, d.v, x);
+    learn_biases(&a, &d, dy, node->grads);
     if (dx == NULL)
         return;
     shoali_walk_back(&a.walk, &m.query, d.q, a.q_values, dx, false);

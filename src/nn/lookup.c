@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* y = the rows of a table that the ids of a sample name, side by side. The gradient is zero but in
+/* y = the rows of a table that the ids of a sample name, side by side, of frames plus a row of
+ * another table by their place. The gradient is zero but in
  * the rows of the batch, which it lists: what sparse collectives are for. */
 #include <math.h>
 #include <stdlib.h>
@@ -31,6 +32,19 @@ static size_t ids_of(const shoali_node *node, const shoali_pass *pass, size_t sa
     return p->frames && pass->lengths != NULL ? pass->lengths[sample] : node->layer->in.height;
 }
 
+/* The second table lies behind the first. */
+static float *place_of(const shoali_lookup_params *p, float *tables, size_t place)
+{
+    return tables + ((size_t)p->vocab + place) * (size_t)p->width;
+}
+
+static void add_place(const shoali_lookup_params *p, float *tables, size_t place, float *y)
+{
+    const float *row = place_of(p, tables, place);
+    for (size_t k = 0; p->positions > 0 && k < (size_t)p->width; k++)
+        y[k] += row[k];
+}
+
 static void forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     const shoali_lookup_params *p = node->layer->params;
@@ -44,6 +58,7 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
             else
                 for (size_t k = 0; k < width; k++)
                     y[i * width + k] = isnan(x[i]) ? x[i] : 0;
+            add_place(p, node->params, i, y + i * width);
         }
         memset(y + count * width, 0, (ids - count) * width * sizeof *y);
     }
@@ -74,8 +89,23 @@ static void list_rows(const shoali_node *node, const shoali_pass *pass, const fl
 static const uint32_t *rows(const shoali_node *node, size_t *count_out)
 {
     const touched *t = node->saved;
-    *count_out = node->layer->lends ? 0 : t->count;
-    return node->layer->lends ? NULL : t->rows;
+    const shoali_lookup_params *p = node->layer->params;
+    const bool all = node->layer->lends || p->positions > 0;
+    *count_out = all ? 0 : t->count;
+    return all ? NULL : t->rows;
+}
+
+static void places_back(const shoali_node *node, const shoali_pass *pass, const float *dy)
+{
+    const shoali_lookup_params *p = node->layer->params;
+    const size_t width = (size_t)p->width, ids = node->layer->in.height;
+    memset(place_of(p, node->grads, 0), 0, (size_t)p->positions * width * sizeof *node->grads);
+    for (size_t n = 0; n < pass->count; n++, dy += ids * width)
+        for (size_t i = 0; i < ids_of(node, pass, n); i++) {
+            float *sum = place_of(p, node->grads, i);
+            for (size_t k = 0; k < width; k++)
+                sum[k] += dy[i * width + k];
+        }
 }
 
 static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
@@ -92,6 +122,8 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
         for (size_t k = 0; sum != NULL && k < width; k++)
             sum[k] += dy[i * width + k];
     }
+    if (p->positions > 0)
+        places_back(node, pass, dy);
     list_rows(node, pass, x);
     if (dx != NULL) /* an id has no slope */
         memset(dx, 0, ids * sizeof *dx);

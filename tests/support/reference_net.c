@@ -163,6 +163,13 @@ static void run_dropout(const job *j, const double *x, double *y)
         }
 }
 
+static double gelu_of(const shoali_layer *layer, double x)
+{
+    const shoali_gelu_params *p = layer->params;
+    return p->tanh ? x / (1 + exp(-2 * sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3))))
+                   : x * (1 + erf(x / sqrt(2))) / 2;
+}
+
 static void run_pointwise(const job *j, const double *x, double *y)
 {
     const char *kind = j->layer->row->name;
@@ -172,7 +179,7 @@ static void run_pointwise(const job *j, const double *x, double *y)
                : strcmp(kind, "tanh") == 0    ? tanh(x[i])
                : strcmp(kind, "sigmoid") == 0 ? 1 / (1 + exp(-x[i]))
                : strcmp(kind, "silu") == 0    ? x[i] / (1 + exp(-x[i]))
-               : strcmp(kind, "gelu") == 0    ? x[i] * (1 + erf(x[i] / sqrt(2))) / 2
+               : strcmp(kind, "gelu") == 0    ? gelu_of(j->layer, x[i])
                                               : x[i];
 }
 

@@ -31,6 +31,21 @@ static void run_rmsnorm(const job *j, const double *x, double *y)
         }
 }
 
+static void run_layernorm(const job *j, const double *x, double *y)
+{
+    const shoali_layernorm_params *p = j->layer->params;
+    for (size_t t = 0; t < j->length; t++, x += j->in, y += j->in) {
+        double mean = 0, variance = 0;
+        for (size_t i = 0; i < j->in; i++)
+            mean += x[i] / (double)j->in;
+        for (size_t i = 0; i < j->in; i++)
+            variance += pow(x[i] - mean, 2) / (double)j->in;
+        for (size_t i = 0; i < j->in; i++)
+            y[i] = (x[i] - mean) / sqrt(variance + p->eps) * j->params[i] +
+                   (p->bias ? j->params[j->in + i] : 0);
+    }
+}
+
 static void run_swiglu(const job *j, const double *x, double *y)
 {
     const size_t ff = (size_t)((const shoali_swiglu_params *)j->layer->params)->ff, in = j->in;
@@ -55,15 +70,18 @@ static void run_lookup(const job *j, const double *x, double *y)
             y[t * width + i] = x[t] >= 0 && x[t] < (double)p->vocab
                                    ? j->params[(size_t)x[t] * width + i]
                                    : 0;
+    for (size_t i = 0; p->positions > 0 && i < j->length * width; i++)
+        y[i] += j->params[(size_t)p->vocab * width + i];
 }
 
 /* A head's query or key of one frame: as a complex number per pair, turned by its place. */
-static void head_of(const job *j, const double *matrix, size_t head, size_t dim, const double *x,
-                    size_t t, double *out)
+static void head_of(const job *j, const double *matrix, const double *bias, size_t head, size_t dim,
+                    const double *x, size_t t, double *out)
 {
     const shoali_attention_params *p = j->layer->params;
     for (size_t i = 0; i < dim; i++)
-        out[i] = dot(matrix + (head * dim + i) * j->in, x + t * j->in, j->in);
+        out[i] = dot(matrix + (head * dim + i) * j->in, x + t * j->in, j->in) +
+                 (p->bias ? bias[head * dim + i] : 0);
     for (size_t i = 0; p->rope && i < dim / 2; i++) {
         const double angle = (double)t / pow(p->theta, 2.0 * (double)i / (double)dim);
         const double re = out[i], im = out[i + dim / 2];
@@ -78,22 +96,25 @@ static void run_attention(const job *j, const double *x, double *y)
     const size_t heads = (size_t)p->heads, kv = p->kv > 0 ? (size_t)p->kv : heads, in = j->in;
     const size_t dim = p->dim > 0 ? (size_t)p->dim : in / heads;
     const double *wq = j->params, *wk = wq + heads * dim * in, *wv = wk + kv * dim * in;
-    const double *wo = wv + kv * dim * in;
+    const double *wo = wv + kv * dim * in, *bq = wo + heads * dim * in, *bk = bq + heads * dim;
+    const double *bv = bk + kv * dim, *bo = bv + kv * dim;
     double q[64], k[64];
     for (size_t t = 0; t < j->length; t++)
         for (size_t h = 0; h < heads; h++) {
             const size_t group = h * kv / heads, seen = p->causal ? t + 1 : j->length;
             double total = 0, mixed[64] = {0};
-            head_of(j, wq, h, dim, x, t, q);
+            head_of(j, wq, bq, h, dim, x, t, q);
             for (size_t s = 0; s < seen; s++) {
-                head_of(j, wk, group, dim, x, s, k);
+                head_of(j, wk, bk, group, dim, x, s, k);
                 const double weight = exp(dot(q, k, dim) / sqrt((double)dim));
                 total += weight;
                 for (size_t i = 0; i < dim; i++)
-                    mixed[i] += weight * dot(wv + (group * dim + i) * in, x + s * in, in);
+                    mixed[i] += weight * (dot(wv + (group * dim + i) * in, x + s * in, in) +
+                                          (p->bias ? bv[group * dim + i] : 0));
             }
             for (size_t o = 0; o < in; o++)
-                y[t * in + o] += dot(wo + o * heads * dim + h * dim, mixed, dim) / total;
+                y[t * in + o] += (p->bias && h == 0 ? bo[o] : 0) +
+                                 dot(wo + o * heads * dim + h * dim, mixed, dim) / total;
         }
 }
 
@@ -104,6 +125,7 @@ bool reference_tokens(const shoali_layer *layer, const double *params, const ref
         const char *kind;
         void (*run)(const job *j, const double *x, double *y);
     } kinds[] = {{"rmsnorm", run_rmsnorm},
+                 {"layernorm", run_layernorm},
                  {"swiglu", run_swiglu},
                  {"lookup", run_lookup},
                  {"attention", run_attention}};
