@@ -41,7 +41,8 @@ static const struct argp_option options[] = {
     {"name", 'n', "NAME", 0, "Of the files and of what they declare (net)", 2},
     {"safetensors", KEY_WEIGHTS, "FILE", 0,
      "Instead: the weights in float32, named and shaped as PyTorch's modules do; of models of "
-     "LLaMA's kind as Hugging Face has them, with config.json if this is a folder (DIR/)",
+     "LLaMA's and GPT-2's kind as Hugging Face has them, with config.json if this is a folder "
+     "(DIR/)",
      2},
     {NULL, 0, NULL, 0, "In hardware (an estimate by formulas, no synthesis):", 3},
     {"elements", KEY_ELEMENTS, "N", 0, "Processing elements, each a block product per cycle (64)",

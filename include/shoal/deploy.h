@@ -88,8 +88,8 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_deploy_export(shoal_deploy *deploy, 
 
 /**
  * Write the weights in float32 as safetensors, named and shaped as PyTorch's modules do, the
- * layers' names before them; of models of LLaMA's kind as Hugging Face names them
- * (docs/model-files.md).
+ * layers' names before them; of models of LLaMA's and GPT-2's kind as Hugging Face
+ * names them (docs/model-files.md).
  * @param path a file; or a folder, with a '/' at its end: config.json and model.safetensors
  * @return SHOAL_OK | EINVAL (a layer without a counterpart) | EIO | ENOMEM
  */

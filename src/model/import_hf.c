@@ -170,8 +170,30 @@ static double number_of(const json_t *root, const char *key, double fallback)
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
+static bool is_text(const json_t *root, const char *key, const char *usual, const char *other)
+{
+    const json_t *value = json_object_get(root, key);
+    const char *text = json_string_value(value);
+    return value == NULL ||
+           (text != NULL && (strcmp(text, usual) == 0 || strcmp(text, other) == 0));
+}
+
+/* GPT-2's: gelu by tanh, scores divided by the root of a head's values. */
+static void read_gpt_manners(const json_t *root, sizes *s)
+{
+    s->theta = 10000;
+    s->eps = number_of(root, "layer_norm_epsilon", 1e-5);
+    s->other = !is_text(root, "activation_function", "gelu_new", "gelu_pytorch_tanh") ||
+               json_is_false(json_object_get(root, "scale_attn_weights")) ||
+               json_is_true(json_object_get(root, "scale_attn_by_inverse_layer_idx")) ||
+               json_is_true(json_object_get(root, "add_cross_attention")) ||
+               !(s->eps >= 0 && s->eps <= 1);
+    if (s->other)
+        s->eps = 1e-5;
+}
+
 /* What planners do not ask for: rope_theta and rope_scaling, of newer files in rope_parameters. */
-static void read_manners(const json_t *root, sizes *s)
+static void read_manners(const json_t *root, bool gpt, sizes *s)
 {
     const json_t *rope = json_object_get(root, "rope_parameters");
     const json_t *scaling = json_object_get(root, "rope_scaling");
@@ -179,6 +201,10 @@ static void read_manners(const json_t *root, sizes *s)
     const char *act = json_string_value(json_object_get(root, "hidden_act"));
     const double window = number_of(root, "sliding_window", 0);
     const double part = number_of(root, "partial_rotary_factor", 1);
+    if (gpt) {
+        read_gpt_manners(root, s);
+        return;
+    }
     s->theta = number_of(rope, "rope_theta", number_of(root, "rope_theta", 10000));
     s->eps = number_of(root, "rms_norm_eps", 1e-6);
     s->other = (type != NULL && strcmp(type, "default") != 0) ||
@@ -205,7 +231,8 @@ static shoal_status read_sizes(const json_t *root, const family *f, sizes *s)
     SHOALI_TRY(read_mixture(root, f, s));
     const json_t *tied = json_object_get(root, "tie_word_embeddings");
     s->tied = tied != NULL ? json_is_true(tied) : f->tied;
-    read_manners(root, s);
+    read_manners(root, strcmp(f->name, "gpt2") == 0, s);
+    s->other = s->other || strcmp(f->name, "opt") == 0; /* relu, and places from 2 on */
     return SHOAL_OK;
 }
 

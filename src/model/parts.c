@@ -4,7 +4,12 @@
  *
  *     rmsnorm, attention, add:back=3, rmsnorm, swiglu, add:back=3
  *
- * Only blocks of LLaMA's kind can: everything else is refused by the key that says it. */
+ * if it is of LLaMA's kind, and behind learned positions, if it is of GPT-2's,
+ *
+ *     layernorm, attention:bias,rope=off, add:back=3,
+ *     layernorm, framewise, gelu:tanh, framewise, add:back=5
+ *
+ * Everything else is refused by the key that says it. */
 #include <string.h>
 
 #include "base/error.h"
@@ -19,37 +24,55 @@ static bool is(const char *spec, const shoali_layer_row *row)
     return strlen(row->name) == length && strncmp(spec, row->name, length) == 0;
 }
 
+/* What the layers are made into. */
+typedef struct parts {
+    shoali_layer_list list;
+    bool gpt;      /* learned positions: GPT-2's, else llama's */
+    int64_t width; /* of a frame */
+} parts;
+
 static shoal_status nothing_runs(const char *what)
 {
     return shoali_fail(SHOAL_ENOTSUP,
                        "parts: nothing here runs %s; what runs is llama's: gated, bias=off, rope, "
-                       "two norms with scales",
+                       "two norms with scales, and gpt2's: learned positions, bias, gated=off",
                        what);
 }
 
-static shoal_status put_embedding(const char *spec, shoali_layer_list *list)
+/* Tables that are lent to the scores begin as GPT-2's did: deviation 0.02. */
+static shoal_status put_embedding(const char *spec, parts *out)
 {
     shoali_embedding_params p;
     SHOALI_TRY(shoali_spec_parse("layer", spec, &shoali_layer_embedding.schema, &p));
-    if (p.positions > 0)
-        return nothing_runs("learned positions (positions=)");
-    shoali_layer_list_add(list, "lookup:vocab=%lld,width=%lld,frames", (long long)p.vocab,
-                          (long long)p.width);
+    out->gpt = p.positions > 0;
+    out->width = p.width;
+    if (out->gpt)
+        shoali_layer_list_add(&out->list,
+                              "lookup:vocab=%lld,width=%lld,frames,positions=%lld,std=0.02",
+                              (long long)p.vocab, (long long)p.width, (long long)p.positions);
+    else
+        shoali_layer_list_add(&out->list, "lookup:vocab=%lld,width=%lld,frames", (long long)p.vocab,
+                              (long long)p.width);
     return SHOAL_OK;
 }
 
-static shoal_status check_block(const shoali_transformer_params *p)
+static shoal_status check_block(const parts *out, const shoali_transformer_params *p)
 {
     const struct {
         bool asked;
         const char *what;
     } others[] = {
-        {!p->gated, "a feed-forward part of two products (gated is off)"},
-        {p->bias, "products and norms that add learned values (bias is on)"},
+        {!out->gpt && !p->gated,
+         "a feed-forward part of two products without learned positions (gated is off)"},
+        {!out->gpt && p->bias,
+         "products and norms that add learned values without learned positions (bias is on)"},
+        {out->gpt && p->gated, "gated blocks behind learned positions (positions=)"},
+        {out->gpt && !p->bias,
+         "products that add nothing behind learned positions (positions=, bias is off)"},
         {p->qkvbias > 0, "queries, keys and values that add learned values (qkvbias=)"},
         {p->experts > 0, "mixtures of experts (experts=)"},
         {p->kvrank > 0, "latent attention (kvrank=)"},
-        {p->other, "stretched rope, windows or activations other than silu (other)"},
+        {p->other, "stretched rope, windows or activations other than silu and gpt2's (other)"},
         {p->headnorm, "norms of heads (headnorm)"},
         {p->norms != 2, "blocks with other than two norms (norms=)"},
     };
@@ -59,11 +82,30 @@ static shoal_status check_block(const shoali_transformer_params *p)
     return SHOAL_OK;
 }
 
-static shoal_status put_block(const char *spec, shoali_layer_list *list)
+static void put_gpt_block(const shoali_transformer_params *p, int64_t width,
+                          shoali_layer_list *list)
 {
+    shoali_layer_list_add(list, "layernorm:eps=%.9g", p->eps);
+    shoali_layer_list_add(list, "attention:heads=%lld,kv=%lld,dim=%lld,rope=off,bias",
+                          (long long)p->heads, (long long)p->kv, (long long)p->dim);
+    shoali_layer_list_add(list, "add:back=3");
+    shoali_layer_list_add(list, "layernorm:eps=%.9g", p->eps);
+    shoali_layer_list_add(list, "framewise:out=%lld", (long long)p->ff);
+    shoali_layer_list_add(list, "gelu:tanh");
+    shoali_layer_list_add(list, "framewise:out=%lld", (long long)width);
+    shoali_layer_list_add(list, "add:back=5");
+}
+
+static shoal_status put_block(const char *spec, parts *out)
+{
+    shoali_layer_list *list = &out->list;
     shoali_transformer_params p;
     SHOALI_TRY(shoali_spec_parse("layer", spec, &shoali_layer_transformer.schema, &p));
-    SHOALI_TRY(check_block(&p));
+    SHOALI_TRY(check_block(out, &p));
+    if (out->gpt) {
+        put_gpt_block(&p, out->width, list);
+        return SHOAL_OK;
+    }
     shoali_layer_list_add(list, "rmsnorm:eps=%.9g", p.eps);
     shoali_layer_list_add(list, "attention:heads=%lld,kv=%lld,dim=%lld,theta=%.9g",
                           (long long)p.heads, (long long)p.kv, (long long)p.dim, p.theta);
@@ -74,42 +116,44 @@ static shoal_status put_block(const char *spec, shoali_layer_list *list)
     return SHOAL_OK;
 }
 
-static shoal_status put_unembedding(const char *spec, shoali_layer_list *list)
+static shoal_status put_unembedding(const char *spec, parts *out)
 {
     shoali_unembedding_params p;
     SHOALI_TRY(shoali_spec_parse("layer", spec, &shoali_layer_unembedding.schema, &p));
-    if (p.norm == 2)
-        return nothing_runs("a last norm with shifts (norm=2)");
-    if (p.norm == 1)
-        shoali_layer_list_add(list, "rmsnorm:eps=%.9g", p.eps);
-    shoali_layer_list_add(list, "framewise:out=%lld,%sbias=%s", (long long)p.vocab,
+    if (p.norm == 2 && !out->gpt)
+        return nothing_runs("a last norm with shifts without learned positions (norm=2)");
+    if (p.norm == 1 && out->gpt)
+        return nothing_runs("a last norm without shifts behind learned positions (norm=1)");
+    if (p.norm > 0)
+        shoali_layer_list_add(&out->list, "%s:eps=%.9g", out->gpt ? "layernorm" : "rmsnorm", p.eps);
+    shoali_layer_list_add(&out->list, "framewise:out=%lld,%sbias=%s", (long long)p.vocab,
                           p.tied ? "tied," : "", p.bias ? "on" : "off");
     return SHOAL_OK;
 }
 
 /* Numbers of layers count what stands there after this. */
-static shoal_status keep(const char *spec, shoali_layer_list *list)
+static shoal_status keep(const char *spec, parts *out)
 {
     if (strstr(spec, "back=") != NULL)
         return shoali_fail(SHOAL_ENOTSUP,
                            "parts: '%.64s' counts layers, which are others once blocks are taken "
                            "apart; write the model without it",
                            spec);
-    shoali_layer_list_add(list, "%s", spec);
+    shoali_layer_list_add(&out->list, "%s", spec);
     return SHOAL_OK;
 }
 
 shoal_status shoali_model_parts(const char *name, shoal_arena *arena, shoali_model_text *text)
 {
-    shoali_layer_list list = {.arena = arena};
+    parts out = {.list = {.arena = arena}};
     bool any = false;
     for (uint32_t i = 0; i < text->layer_count; i++) {
         const char *spec = text->layers[i];
         const bool block = is(spec, &shoali_layer_transformer);
-        SHOALI_TRY(block                                 ? put_block(spec, &list)
-                   : is(spec, &shoali_layer_embedding)   ? put_embedding(spec, &list)
-                   : is(spec, &shoali_layer_unembedding) ? put_unembedding(spec, &list)
-                                                         : keep(spec, &list));
+        SHOALI_TRY(block                                 ? put_block(spec, &out)
+                   : is(spec, &shoali_layer_embedding)   ? put_embedding(spec, &out)
+                   : is(spec, &shoali_layer_unembedding) ? put_unembedding(spec, &out)
+                                                         : keep(spec, &out));
         any = any || block;
     }
     if (!any)
@@ -117,7 +161,7 @@ shoal_status shoali_model_parts(const char *name, shoal_arena *arena, shoali_mod
                            "model '%.64s' has no transformer layer to be taken apart; leave parts "
                            "out",
                            name);
-    return shoali_layer_list_end(&list, text);
+    return shoali_layer_list_end(&out.list, text);
 }
 
 /* ---------------------------------------------------------------- another vocabulary */

@@ -228,6 +228,21 @@ static void make_llama_nano(shoali_layer_list *list, int variant)
     shoali_layer_list_add(list, "unembedding:vocab=257,norm=1,tied=off");
 }
 
+/* GPT-2's block (Radford et al., 2019): gpt2 is its smallest, 124439808 parameters; nano and mini
+ * read bytes and the end of a text. */
+static void make_gpt(shoali_layer_list *list, int variant)
+{
+    static const struct {
+        int vocab, width, blocks, heads, positions;
+    } sizes[] = {{50257, 768, 12, 12, 1024}, {257, 128, 4, 4, 128}, {257, 384, 6, 6, 256}};
+    shoali_layer_list_add(list, "embedding:vocab=%d,width=%d,positions=%d", sizes[variant].vocab,
+                          sizes[variant].width, sizes[variant].positions);
+    for (int i = 0; i < sizes[variant].blocks; i++)
+        shoali_layer_list_add(list, "transformer:heads=%d,ff=%d", sizes[variant].heads,
+                              4 * sizes[variant].width);
+    shoali_layer_list_add(list, "unembedding:vocab=%d,norm=2", sizes[variant].vocab);
+}
+
 #define IMAGENET    \
     {               \
         3, 224, 224 \
@@ -244,6 +259,15 @@ static void make_llama_nano(shoali_layer_list *list, int variant)
 #define TOKENS(count) \
     {                 \
         1, count, 1   \
+    }
+#define GPT(label, text_help, length, which) \
+    {                                        \
+        .text = {.name = (label),            \
+                 .help = (text_help),        \
+                 .input = TOKENS(length),    \
+                 .init = SHOALI_INIT_XAVIER, \
+                 .parts = true},             \
+        .make = make_gpt, .variant = (which) \
     }
 const shoali_zoo_row shoali_zoo_large[] = {
     ROW("vgg-a", "VGG-11; 224 x 224", IMAGENET, make_vgg, 0),
@@ -262,6 +286,10 @@ const shoali_zoo_row shoali_zoo_large[] = {
               .init = SHOALI_INIT_XAVIER,
               .parts = true},
      .make = make_llama_nano},
+    GPT("gpt2", "GPT-2, 12 blocks of 768, 124439808 parameters: the next of 50257 tokens", 1024, 0),
+    GPT("gpt-nano", "4 blocks of 128 as GPT-2's, 842624 parameters: the next of 257 bytes", 128, 1),
+    GPT("gpt-mini", "6 blocks of 384 as GPT-2's, 10844544 parameters: the next of 257 bytes", 256,
+        2),
     ROW("gpt-3", "GPT-3, 96 blocks of 12288 (described only)", TOKENS(2048), make_language, 0),
     ROW("turing-nlg", "78 blocks of 4256 (described only)", TOKENS(1024), make_language, 1),
     ROW("msft-1t", "128 blocks of 24576 (described only)", TOKENS(2048), make_language, 2),

@@ -17,7 +17,7 @@
 #include "train/checkpoint_about.h"
 #include "train/run_file.h"
 #include "train/weights.h"
-#include "train/weights_llama.h"
+#include "train/weights_hf.h"
 
 /* ---------------------------------------------------------------- opening */
 
@@ -282,16 +282,17 @@ static shoal_status find_target(const char *path, char target_out[PATH_MAX])
 static shoal_status write_folder(const shoal_deploy *d, const char *folder)
 {
     char path[PATH_MAX];
-    if (!shoali_is_llama(d->train->model))
+    const shoali_hf_family *family = shoali_hf_family_of(d->train->model);
+    if (family == NULL)
         return shoali_fail(SHOAL_EINVAL,
-                           "%s: a folder with config.json is for models of LLaMA's kind, which "
-                           "model %s is not; name a file",
-                           folder, d->train->info.name);
+                           "%s: a folder with config.json is for models of %s, which model %s is "
+                           "not; name a file",
+                           folder, shoali_hf_families(), d->train->info.name);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot make the folder %s", folder);
     if ((size_t)snprintf(path, sizeof path, "%sconfig.json", folder) >= sizeof path - 32)
         return shoali_fail(SHOAL_EINVAL, "%.64s...: a path that is too long", folder);
-    SHOALI_TRY(shoali_llama_config(d->train->model, path));
+    SHOALI_TRY(shoali_hf_config(family, d->train->model, path));
     snprintf(path, sizeof path, "%smodel.safetensors", folder);
     return shoal_deploy_weights(d, path);
 }

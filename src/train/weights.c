@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "train/weights_llama.h"
+#include "train/weights_hf.h"
 
-enum { NAME_BYTES = 160, SHAPE_BYTES = 96 };
+enum { NAME_BYTES = SHOALI_HF_NAME_BYTES, SHAPE_BYTES = 96 };
 
 typedef enum {
     MATRIX, /* [out, in] */
@@ -60,12 +60,13 @@ typedef struct foreign {
     shoali_tensor_shape shape;
     uint64_t offset, count; /* in parameters, or in state */
     bool of_state, second;  /* second: a bias beside the one before */
+    bool transposed;        /* theirs is [cols, rows] */
 } foreign;
 
 typedef struct list {
     foreign *items; /* [room] */
     size_t count, room;
-    bool llama; /* named as a whole model of Hugging Face's */
+    const shoali_hf_family *family; /* named as a whole model of Hugging Face's; NULL: by layer */
 } list;
 
 /* ---------------------------------------------------------------- what there is */
@@ -105,6 +106,27 @@ static void shape_of(const shoali_layer *layer, const shoal_tensor *tensor, form
     }
 }
 
+/* A tensor of a family's, which may hold several of ours, one below the other. */
+static void list_place(const shoal_model *model, const shoali_layer *layer, uint32_t i, list *l)
+{
+    const shoal_tensor *tensor = &model->tensors[i];
+    shoali_hf_place place = {.tensors = 1};
+    uint64_t count = 0;
+    l->family->place(model, layer, model->tensor_params[i].role, &place);
+    for (uint32_t k = 0; k < place.tensors; k++)
+        count += tensor[k].count;
+    if (count == 0)
+        return;
+    foreign *one = add(l, layer, "", tensor->offset, count);
+    snprintf(one->name, sizeof one->name, "%s", place.name);
+    one->transposed = place.transposed;
+    if (tensor->rows == 0)
+        return;
+    const uint64_t out = count / tensor->cols;
+    one->shape = place.transposed ? (shoali_tensor_shape){2, {tensor->cols, out}}
+                                  : (shoali_tensor_shape){2, {out, tensor->cols}};
+}
+
 static shoal_status list_tensor(const shoal_model *model, const shoali_layer *layer, uint32_t i,
                                 list *l)
 {
@@ -115,9 +137,11 @@ static shoal_status list_tensor(const shoal_model *model, const shoali_layer *la
         return no_counterpart(layer, param->role);
     if (param->block > 1)
         return no_counterpart(layer, "blocks are circulant");
+    if (l->family != NULL) {
+        list_place(model, layer, i, l);
+        return SHOAL_OK;
+    }
     foreign *one = add(l, layer, theirs->name, tensor->offset, tensor->count);
-    if (l->llama)
-        shoali_llama_name(model, layer, param->role, one->name, sizeof one->name);
     shape_of(layer, tensor, theirs->form, &one->shape);
     if (theirs->form == TWO_BIASES)
         add(l, layer, theirs->other, tensor->offset, tensor->count)->second = true;
@@ -145,7 +169,7 @@ static shoal_status list_layer(const shoal_model *model, const shoali_layer *lay
 static shoal_status list_all(const shoal_model *model, list *l)
 {
     *l = (list){.room = 2 * (size_t)model->tensor_count + 2 * (size_t)model->layer_count,
-                .llama = shoali_is_llama(model)};
+                .family = shoali_hf_family_of(model)};
     l->items = shoali_alloc_array(l->room, sizeof *l->items);
     if (l->items == NULL)
         return SHOAL_ENOMEM;
@@ -159,7 +183,34 @@ static shoal_status list_all(const shoal_model *model, list *l)
     return SHOAL_OK;
 }
 
+/* to[in][out] = from[out][in]. */
+static void transpose(const float *from, uint64_t out, uint64_t in, float *to)
+{
+    for (uint64_t o = 0; o < out; o++)
+        for (uint64_t i = 0; i < in; i++)
+            to[i * out + o] = from[o * in + i];
+}
+
 /* ---------------------------------------------------------------- out */
+
+/* Transposed copies of what is written so, [copies->count]. shoali_free. */
+static shoal_status copy_transposed(const list *l, const float *params, float **copies_out)
+{
+    uint64_t all = 1;
+    for (size_t i = 0; i < l->count; i++)
+        all += l->items[i].transposed ? l->items[i].count : 0;
+    float *to = *copies_out = shoali_alloc_array(all, sizeof *to);
+    if (to == NULL)
+        return SHOAL_ENOMEM;
+    for (size_t i = 0; i < l->count; i++) {
+        const foreign *one = &l->items[i];
+        if (!one->transposed)
+            continue;
+        transpose(params + one->offset, one->shape.sizes[1], one->shape.sizes[0], to);
+        to += one->count;
+    }
+    return SHOAL_OK;
+}
 
 shoal_status shoali_weights_write(const char *path, const shoal_model *model, const float *params,
                                   const float *state)
@@ -171,20 +222,26 @@ shoal_status shoali_weights_write(const char *path, const shoal_model *model, co
         most = l.items[i].count > most ? l.items[i].count : most;
     shoali_named_tensor *out = shoali_alloc_array(l.count + 1, sizeof *out);
     float *zeros = shoali_alloc_array(most, sizeof *zeros);
-    shoal_status status = out != NULL && zeros != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    float *copies = NULL;
+    shoal_status status = out != NULL && zeros != NULL ? copy_transposed(&l, params, &copies)
+                                                       : SHOAL_ENOMEM;
+    const float *copy = copies;
     for (size_t i = 0; i < l.count && status == SHOAL_OK; i++) {
         const foreign *one = &l.items[i];
         out[i] = (shoali_named_tensor){.name = one->name,
                                        .count = one->count,
                                        .shape = one->shape,
-                                       .data = one->second     ? zeros
-                                               : one->of_state ? state + one->offset
-                                                               : params + one->offset};
+                                       .data = one->second       ? zeros
+                                               : one->of_state   ? state + one->offset
+                                               : one->transposed ? copy
+                                                                 : params + one->offset};
+        copy += one->transposed ? one->count : 0;
     }
     json_t *metadata = json_pack("{s:s}", "format", "pt"); /* what `transformers` asks for */
     if (status == SHOAL_OK)
         status = shoali_safetensors_write(path, out, l.count, metadata);
     json_decref(metadata);
+    shoali_free(copies);
     shoali_free(zeros);
     shoali_free(out);
     shoali_free(l.items);
@@ -227,6 +284,31 @@ static shoal_status check_one(const char *path, const shoali_safetensors *file, 
                        dtype, shape_text(&found, got), want);
 }
 
+static bool is_buffer(const shoali_hf_family *family, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *const *b = family->buffers; b != NULL && *b != NULL; b++)
+        if (length >= strlen(*b) && strcmp(name + length - strlen(*b), *b) == 0)
+            return true;
+    return false;
+}
+
+/* Files of a model without its head leave the prefix out, in all names. */
+static void drop_prefix(const shoali_safetensors *file, list *l)
+{
+    const char *prefix = l->family != NULL ? l->family->prefix : "", *name;
+    const size_t length = strlen(prefix);
+    size_t count = 0;
+    for (size_t i = 0; (name = shoali_safetensors_name(file, i, &count)) != NULL; i++)
+        if (strncmp(name, prefix, length) == 0)
+            return;
+    for (size_t i = 0; i < l->count; i++) {
+        foreign *one = &l->items[i];
+        if (strncmp(one->name, prefix, length) == 0)
+            memmove(one->name, one->name + length, strlen(one->name + length) + 1);
+    }
+}
+
 static bool is_listed(const list *l, const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -236,7 +318,7 @@ static bool is_listed(const list *l, const char *name)
     for (size_t i = 0; i < l->count; i++)
         if (strcmp(l->items[i].name, name) == 0)
             return true;
-    return false;
+    return l->family != NULL && is_buffer(l->family, name);
 }
 
 /* Whatever is wrong is found here, before anything is copied. */
@@ -255,13 +337,15 @@ static shoal_status check_all(const char *path, const shoali_safetensors *file, 
 
 static shoal_status copy_one(const shoali_safetensors *file, const foreign *one, float *to)
 {
-    if (!one->second)
+    if (!one->second && !one->transposed)
         return shoali_safetensors_read_float(file, one->name, to, one->count);
     float *values = shoali_alloc_array(one->count, sizeof *values);
     if (values == NULL)
         return SHOAL_ENOMEM;
     const shoal_status status = shoali_safetensors_read_float(file, one->name, values, one->count);
-    for (size_t i = 0; i < one->count && status == SHOAL_OK; i++)
+    if (status == SHOAL_OK && one->transposed)
+        transpose(values, one->shape.sizes[0], one->shape.sizes[1], to);
+    for (size_t i = 0; i < one->count && status == SHOAL_OK && one->second; i++)
         to[i] += values[i];
     shoali_free(values);
     return status;
@@ -272,6 +356,7 @@ shoal_status shoali_weights_read(const char *path, const shoali_safetensors *fil
 {
     list l;
     SHOALI_TRY(list_all(model, &l));
+    drop_prefix(file, &l);
     shoal_status status = check_all(path, file, &l);
     for (size_t i = 0; i < l.count && status == SHOAL_OK; i++)
         status = copy_one(file, &l.items[i],

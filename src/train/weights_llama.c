@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/weights_llama.h"
-
+/* Models of LLaMA's kind as Hugging Face's `transformers` names them: tensors, and config.json.
+ *
+ *     lookup1.table                     model.embed_tokens.weight
+ *     rmsnorm1.scale                    model.layers.0.input_layernorm.weight
+ *     attention1.query, key, value, out     .self_attn.q_proj, k_proj, v_proj, o_proj.weight
+ *     rmsnorm2.scale                        .post_attention_layernorm.weight
+ *     swiglu1.gate, up, down                .mlp.gate_proj, up_proj, down_proj.weight
+ *     the last rmsnorm's                model.norm.weight
+ *     framewise1.weight                 lm_head.weight; tied: none */
 #include <jansson.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/new_file.h"
+#include "train/weights_hf.h"
 
 /* Layers of a block, in their order. */
 static const char *const block[] = {"rmsnorm", "attention", "add", "rmsnorm", "swiglu", "add"};
+static const uint8_t backs[] = {0, 0, 3, 0, 0, 3};
 enum { BLOCK = sizeof block / sizeof *block };
-
-static bool is(const shoal_model *model, uint32_t layer, const char *kind)
-{
-    return strcmp(model->layers[layer].row->name, kind) == 0;
-}
 
 static const shoali_framewise_params *scores_of(const shoal_model *model)
 {
     return model->layers[model->layer_count - 1].params;
 }
 
-static bool adds_the_way_around(const shoal_model *model, uint32_t layer)
-{
-    return ((const shoali_branch_params *)model->layers[layer].params)->back == 3;
-}
-
-bool shoali_is_llama(const shoal_model *model)
+/* A lookup of frames, blocks as parts.c makes them, a norm, and scores. */
+static bool is_llama(const shoal_model *model)
 {
     const uint32_t count = model->layer_count;
-    if (count < 3 + BLOCK || (count - 3) % BLOCK != 0 || !is(model, 0, "lookup") ||
-        !is(model, count - 2, "rmsnorm") || !is(model, count - 1, "framewise"))
+    if (count < 3 + BLOCK || !shoali_hf_is(model, 0, "lookup") ||
+        !shoali_hf_is(model, count - 2, "rmsnorm") || !shoali_hf_is(model, count - 1, "framewise"))
         return false;
-    for (uint32_t i = 1; i < count - 2; i++) {
-        const char *kind = block[(i - 1) % BLOCK];
-        if (!is(model, i, kind) || (kind == block[2] && !adds_the_way_around(model, i)))
+    for (uint32_t i = 2; i < count - 2; i += BLOCK)
+        if (shoali_hf_is(model, i, "attention") &&
+            ((const shoali_attention_params *)model->layers[i].params)->bias)
             return false;
-    }
-    return !scores_of(model)->bias && scores_of(model)->k == 1;
+    return shoali_hf_repeats(model, 1, count - 3, block, backs, BLOCK) &&
+           ((const shoali_lookup_params *)model->layers[0].params)->positions == 0 &&
+           !scores_of(model)->bias && scores_of(model)->k == 1;
 }
 
 /* ---------------------------------------------------------------- names */
@@ -50,12 +50,14 @@ static const struct {
     {"down", "mlp.down_proj"},
 };
 
-void shoali_llama_name(const shoal_model *model, const shoali_layer *layer, const char *role,
-                       char *name_out, size_t room)
+static void place_of(const shoal_model *model, const shoali_layer *layer, const char *role,
+                     shoali_hf_place *place)
 {
+    char *name_out = place->name;
+    const size_t room = sizeof place->name;
     const uint32_t index = (uint32_t)(layer - model->layers), last = model->layer_count - 1;
-    const uint32_t place = (index - 1) % BLOCK, number = (index - 1) / BLOCK;
-    const char *name = place == 0 ? "input_layernorm" : "post_attention_layernorm";
+    const uint32_t at = (index - 1) % BLOCK, number = (index - 1) / BLOCK;
+    const char *name = at == 0 ? "input_layernorm" : "post_attention_layernorm";
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
         if (strcmp(matrices[i].role, role) == 0)
             name = matrices[i].name;
@@ -70,12 +72,6 @@ void shoali_llama_name(const shoal_model *model, const shoali_layer *layer, cons
 
 /* ---------------------------------------------------------------- config.json */
 
-static shoal_status differs(const shoali_layer *layer, const char *why)
-{
-    return shoali_fail(SHOAL_EINVAL, "config.json cannot say what layer %s (%s) is: %s",
-                       layer->name, layer->spec, why);
-}
-
 /* What all blocks have in common: config.json says it once. */
 static shoal_status check_blocks(const shoal_model *model)
 {
@@ -84,22 +80,23 @@ static shoal_status check_blocks(const shoal_model *model)
         const shoali_layer *layer = &model->layers[i], *same = &model->layers[1 + (i - 1) % BLOCK];
         const shoali_attention_params *attention = layer->params;
         const shoali_rmsnorm_params *norm = layer->params;
-        if (is(model, i, "rmsnorm") && norm->eps != first->eps)
-            return differs(layer, "eps is one for all norms");
+        if (shoali_hf_is(model, i, "rmsnorm") && norm->eps != first->eps)
+            return shoali_hf_differs(layer, "eps is one for all norms");
         if (strcmp(layer->spec, same->spec) != 0)
-            return differs(layer, "all blocks are alike");
-        if (is(model, i, "attention") && (!attention->causal || !attention->rope))
-            return differs(layer, "llama's attention is causal, and has rope");
+            return shoali_hf_differs(layer, "all blocks are alike");
+        if (shoali_hf_is(model, i, "attention") && (!attention->causal || !attention->rope))
+            return shoali_hf_differs(layer, "llama's attention is causal, and has rope");
     }
     return SHOAL_OK;
 }
 
-static json_t *config_of(const shoal_model *model)
+static shoal_status config_of(const shoal_model *model, json_t **json_out)
 {
     const shoali_layer *first = &model->layers[2];
     const shoali_attention_sizes s = shoali_attention_sizes_of(first);
     const double theta = ((const shoali_attention_params *)first->params)->theta;
     const int64_t ff = ((const shoali_swiglu_params *)model->layers[5].params)->ff;
+    SHOALI_TRY(check_blocks(model));
     json_t *all = json_pack(
         "{s:[s], s:s, s:s, s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:i}", "architectures",
         "LlamaForCausalLM", "model_type", "llama", "hidden_act", "silu", "hidden_size",
@@ -116,22 +113,10 @@ static json_t *config_of(const shoal_model *model)
     if (all != NULL && more != NULL)
         json_object_update(all, more);
     json_decref(more);
-    return all;
+    *json_out = all;
+    return SHOAL_OK;
 }
 
-shoal_status shoali_llama_config(const shoal_model *model, const char *path)
-{
-    shoali_new_file out;
-    SHOALI_TRY(check_blocks(model));
-    json_t *config = config_of(model);
-    if (config == NULL)
-        return SHOAL_ENOMEM;
-    shoal_status status = shoali_new_file_open(path, &out);
-    if (status == SHOAL_OK) {
-        json_dumpf(config, out.file, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-        fputc('\n', out.file);
-        status = shoali_new_file_commit(&out);
-    }
-    json_decref(config);
-    return status;
-}
+extern const shoali_hf_family shoali_hf_llama;
+const shoali_hf_family shoali_hf_llama = {
+    .what = "LLaMA", .prefix = "", .is = is_llama, .place = place_of, .config = config_of};

@@ -217,7 +217,8 @@ class LlamaWeights(unittest.TestCase):
                        "layers": ["lookup:vocab=257,width=8,frames", "framewise:out=257"]}, f)
         self.ask("train", "--model", model, "--data", self.data, "--batch", 8, "--steps", 1,
                  "--out", run)  # fmt: skip
-        self.refused(None, "for models of LLaMA's kind", "export", "--from", run, "--safetensors",
+        says = "for models of LLaMA's or GPT-2's kind"
+        self.refused(None, says, "export", "--from", run, "--safetensors",
                      self.at("none/"))  # fmt: skip
         self.assertFalse(os.path.exists(self.at("none")))
         self.ask("export", "--from", run, "--safetensors", self.at("b.safetensors"))

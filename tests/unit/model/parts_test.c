@@ -3,6 +3,7 @@
 #include "model/model.h"
 #include "support/check.h"
 
+#define GPT "transformer:heads=4,ff=24"
 #define BLOCK "transformer:heads=4,kv=2,ff=24,gated,bias=off"
 
 static shoal_status take_apart(const char *const *layers, uint32_t count, int64_t vocab,
@@ -42,6 +43,13 @@ static void counts_stay(void **state)
           "unembedding:vocab=50,tied=off,bias"},
          0,
          1 + 2 * 6 + 1},
+        {{"embedding:vocab=50,width=16,positions=9", GPT, GPT, "unembedding:vocab=50,norm=2"},
+         0,
+         1 + 2 * 8 + 2},
+        {{"embedding:vocab=50,width=16,positions=12", GPT ",dim=6", GPT ",kv=2",
+          "unembedding:vocab=50,norm=2,tied=off"},
+         33,
+         1 + 2 * 8 + 2},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -73,12 +81,19 @@ static void keys_reach_their_layers(void **state)
     shoal_model_close(parts);
 }
 
+static void assert_refused(const char *const layers[2], const char *says)
+{
+    shoal_model *described, *parts;
+    assert_int_equal(take_apart(layers, 2, 0, &described, &parts), SHOAL_ENOTSUP);
+    if (strstr(shoal_last_error()->text, says) == NULL)
+        fail_msg("%s: said '%s'", layers[1], shoal_last_error()->text);
+}
+
 static void what_does_not_run_is_named(void **state)
 {
     static const struct {
         const char *layer, *says;
     } cases[] = {
-        {"embedding:positions=9", "positions="},
         {"transformer:heads=4,ff=24,bias=off", "gated is off"},
         {"transformer:heads=4,ff=24,gated", "bias is on"},
         {BLOCK ",qkvbias=1", "qkvbias="},
@@ -89,15 +104,22 @@ static void what_does_not_run_is_named(void **state)
         {"unembedding:norm=2", "norm=2"},
         {"branch:back=1", "counts layers"},
     };
+    static const struct {
+        const char *layer, *says;
+    } behind_positions[] = {
+        {"transformer:heads=4,ff=24,gated", "gated blocks behind learned positions"},
+        {"transformer:heads=4,ff=24,bias=off", "bias is off"},
+        {"transformer:heads=4,ff=24,other", "gpt2's (other)"},
+        {"unembedding:norm=1", "norm=1"},
+    };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const bool first = strncmp(cases[i].layer, "embedding", 9) == 0;
-        const char *const layers[] = {first ? cases[i].layer : "embedding:width=1024",
-                                      cases[i].layer};
-        shoal_model *described, *parts;
-        assert_int_equal(take_apart(layers, first ? 1 : 2, 0, &described, &parts), SHOAL_ENOTSUP);
-        if (strstr(shoal_last_error()->text, cases[i].says) == NULL)
-            fail_msg("%s: said '%s'", cases[i].layer, shoal_last_error()->text);
+        const char *const layers[] = {"embedding:width=1024", cases[i].layer};
+        assert_refused(layers, cases[i].says);
+    }
+    for (size_t i = 0; i < sizeof behind_positions / sizeof *behind_positions; i++) {
+        const char *const layers[] = {"embedding:width=16,positions=9", behind_positions[i].layer};
+        assert_refused(layers, behind_positions[i].says);
     }
 }
 
@@ -109,11 +131,32 @@ static void others_have_no_blocks(void **state)
     assert_non_null(strstr(shoal_last_error()->text, "no transformer layer"));
     assert_int_equal(shoal_model_open("lenet:vocab=4", &model), SHOAL_EINVAL);
     assert_non_null(strstr(shoal_last_error()->text, "no embedding"));
-    assert_int_equal(shoal_model_open("gpt-3:parts", &model), SHOAL_ENOTSUP);
+    assert_int_equal(shoal_model_open("gpt-3:parts", &model), SHOAL_EINVAL);
+    assert_non_null(strstr(shoal_last_error()->text, "parameters exceed"));
     assert_ok(shoal_model_open("llama-nano:vocab=100,length=16", &model));
     assert_int_equal(model->param_count, 791936 - 2 * 128 * 157);
     assert_null(model->described);
     shoal_model_close(model);
+}
+
+/* gpt2 as published (its safetensors file), and its smaller ones by hand. */
+static void gpts_have_their_parameters(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t params;
+    } all[] = {{"gpt2", 124439808},
+               {"gpt-nano", 257 * 128 + 128 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128},
+               {"gpt-mini", 257 * 384 + 256 * 384 + 6 * (12 * 384 * 384 + 13 * 384) + 2 * 384},
+               {"gpt2:length=64", 124439808}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        shoal_model *model;
+        assert_ok(shoal_model_open(all[i].name, &model));
+        assert_int_equal(model->param_count, all[i].params);
+        assert_null(model->described);
+        shoal_model_close(model);
+    }
 }
 
 int main(void)
@@ -123,6 +166,7 @@ int main(void)
         cmocka_unit_test(keys_reach_their_layers),
         cmocka_unit_test(what_does_not_run_is_named),
         cmocka_unit_test(others_have_no_blocks),
+        cmocka_unit_test(gpts_have_their_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
