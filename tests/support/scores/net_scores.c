@@ -31,10 +31,13 @@ static void show(const shoal_model *model, shoali_net *net)
     uint32_t *labels = calloc(in, sizeof *labels);
     shoali_loss loss;
     const shoali_batch batch = {.x = x, .labels = labels, .count = 1, .weight = 1};
-    for (size_t i = 0; i < in && x != NULL; i++)
-        if (scanf("%f", &x[i]) != 1)
+    char line[64];
+    for (size_t i = 0; i < in && x != NULL; i++) {
+        if (fgets(line, sizeof line, stdin) == NULL)
             abort();
-    if (labels == NULL || shoali_net_evaluate(net, &batch, &loss) != SHOAL_OK)
+        x[i] = strtof(line, NULL);
+    }
+    if (x == NULL || labels == NULL || shoali_net_evaluate(net, &batch, &loss) != SHOAL_OK)
         abort();
     for (size_t i = 0; i < out; i++)
         printf("%.9g\n", (double)shoali_net_scores(net)[i]);
