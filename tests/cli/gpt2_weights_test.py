@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of Hugging Face's GPT-2 in and out: a file with the published names, written here, gives
 the scores of plain PyTorch in double; what we write has these names and shapes and comes back; what
-does not fit is said by name."""
+does not fit is said by name. Beside `transformers` itself where that is installed (make
+check-frameworks)."""
 import json
 import math
 import os
@@ -18,6 +19,11 @@ except ImportError:
     sys.exit(shoal.SKIP)
 
 import hf_files
+
+try:
+    import transformers
+except ImportError:
+    transformers = None
 
 SEED = int(os.environ.get("SHOAL_TEST_SEED", "20181"))
 VOCAB, WIDTH, HEADS, FF, BLOCKS, PLACES, LENGTH, EPS = 257, 24, 4, 40, 2, 20, 16, 1e-4
@@ -160,6 +166,35 @@ class Gpt2Weights(unittest.TestCase):
         self.assertEqual(places.shape, (128, 128))
         told = shoal.run("generate", "--from", run, "--prompt", "1 and", "--tokens", 8)
         self.assertEqual(told.returncode, 0, told.stderr)
+
+    @unittest.skipIf(transformers is None, "transformers is not installed")
+    def test_transformers_reads_what_we_write_and_we_what_it_writes(self):
+        theirs, run, out = self.at("theirs"), self.at("run-theirs"), self.at("ours/")
+        torch.manual_seed(SEED)
+        config = transformers.GPT2Config(
+            n_embd=WIDTH, n_layer=BLOCKS, n_head=HEADS, n_inner=FF, n_positions=PLACES,
+            vocab_size=VOCAB, layer_norm_epsilon=EPS, initializer_range=0.3,
+            bos_token_id=None, eos_token_id=None)  # fmt: skip
+        net = transformers.GPT2LMHeadModel(config)
+        net.save_pretrained(theirs)
+        model = os.path.join(theirs, "config.json") + f":parts,length={LENGTH}"
+        file = os.path.join(theirs, "model.safetensors")
+        self.assert_scores_of(net, model, file)
+        self.ask("train", "--model", model, "--start", file, "--data", self.data, "--batch", 8,
+                 "--steps", 2, "--lr", 0.01, "--out", run)  # fmt: skip
+        self.ask("export", "--from", run, "--safetensors", out)
+        back, told = transformers.GPT2LMHeadModel.from_pretrained(out, output_loading_info=True)
+        for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+            self.assertFalse(told[kind], told)
+        self.assert_scores_of(
+            back, out + f"config.json:parts,length={LENGTH}", out + "model.safetensors"
+        )
+
+    def assert_scores_of(self, net, model, file):
+        with torch.no_grad():
+            want = net.double().eval()(self.ids[None]).logits[0]
+        got = hf_files.scores(model, file, self.ids.tolist()).view(want.shape)
+        self.assertLess((got - want).abs().max(), 1e-4)
 
     def refused(self, model, says, *args):
         words = args or ("eval", "--from", self.file, "--model", model, "--data", self.data)

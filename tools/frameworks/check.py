@@ -65,6 +65,7 @@ def run(python, build, file, *options, limit=LIMIT_S):
     environment = dict(
         os.environ,
         SHOAL=str(build / "shoal"),
+        SHOAL_BUILD=str(build),
         SHOAL_LIBRARY=str(build / "libshoal.so"),
         PYTHONPATH=str(ROOT / "python"),
         PYTHONDONTWRITEBYTECODE="1",
@@ -97,6 +98,7 @@ def main():
     files = [(file, ()) for file in sorted(TESTS.glob("*_test.py"))]
     files.append((ROOT / "tests" / "cli" / "tensorboard_test.py", ()))
     files.append((ROOT / "tests" / "cli" / "data_text_test.py", ()))
+    files.append((ROOT / "tests" / "cli" / "gpt2_weights_test.py", ()))
     files.append((TESTS / "suite" / "distributed_suite.py", ("--limit", str(SUITE_S - 60))))
     python, reason = install(folder)
     count = {"passed": 0, "failed": 0, "skipped": 0}
