@@ -10,20 +10,31 @@ recorded.
 
 Where the claim runs programs of `make check`, which have the library inside, "tests" names them as
 ctest does: they are built in build/mutants, where they load it, and the claim takes them from
-there (SHOAL_TESTS)."""
+there (SHOAL_TESTS). Python programs load the library by its path (SHOAL_LIBRARY). A fault in
+innet/rtl stands in a copy of the hardware, build/claims/mutants-rtl (SHOAL_RTL).
+
+A claim that misses a goal without a fault, and is recorded so, has to miss another one with it."""
 
 import argparse
 import os
+import shutil
 import sys
 
 import run
-from claim import CANNOT, GOALS, ROOT, load
+from claim import CANNOT, GOALS, RESULTS, ROOT, load, meets
 
 sys.path.insert(0, os.path.join(ROOT, "tools", "mutants"))
 import workshop  # noqa: E402
 
+sys.path.insert(0, os.path.join(ROOT, "innet", "rtl", "test"))
+import mutate  # noqa: E402
+
 LIMIT_S = 4 * run.QUICK_S  # it is not about time
 PLACE = os.path.join(ROOT, "build", "claims", "mutants")
+HARDWARE = "innet/rtl/"
+# What a fault changes of a claim's surroundings.
+PLACES = ("LD_LIBRARY_PATH", "SHOAL_LIBRARY", "SHOAL_TESTS", "SHOAL_RTL", "WARNINGS")
+ERROR = "an error"
 
 
 class Shops:
@@ -48,29 +59,72 @@ class Shops:
         return self.tests
 
 
-def plant(shop, fault):
-    """The libraries with the fault, in the shop's place."""
+def faulty(fault):
+    """The text of the fault's file, with it."""
     with open(os.path.join(ROOT, fault["file"]), encoding="utf-8") as file:
         text = file.read()
     if fault["from"] not in text:
         raise workshop.Failure(f"{fault['file']} does not hold the text of its fault any more")
-    if shop.compile(fault["file"], text.replace(fault["from"], fault["to"])) is None:
+    return text.replace(fault["from"], fault["to"])
+
+
+def plant_hardware(fault):
+    """A copy of the hardware with the fault; a warning of its compiler is no verdict."""
+    copy = PLACE + "-rtl"
+    shutil.rmtree(copy, ignore_errors=True)
+    source = os.path.basename(fault["file"]).removesuffix(".sv")
+    step = mutate.tree(copy, source, faulty(fault))
+    os.makedirs(os.path.join(copy, "build"))
+    os.symlink(os.path.join(ROOT, "build", "release"), os.path.join(copy, "build", "release"))
+    os.environ.update(SHOAL_RTL=os.path.dirname(step), WARNINGS="-Wno-fatal")
+
+
+def plant(shops, fault):
+    """What the claim runs has the fault from now on."""
+    if fault["file"].startswith(HARDWARE):
+        plant_hardware(fault)
+        return
+    shop = shops.of(fault)
+    if shop.compile(fault["file"], faulty(fault)) is None:
         raise workshop.Failure(f"{fault['file']} does not compile with its fault")
     shop.link(fault["file"])
+    os.environ["LD_LIBRARY_PATH"] = shop.place
+    os.environ["SHOAL_LIBRARY"] = os.path.join(shop.place, "libshoal.so.0")
 
 
-def judged(name, folder=None):
-    """What the claim says of the library in folder, or of its own: (noticed, how)."""
-    os.environ.pop("LD_LIBRARY_PATH", None)
-    if folder is not None:
-        os.environ["LD_LIBRARY_PATH"] = folder
+def judged(name):
+    """The figures that miss their goals, and how; None: it cannot be measured on this machine."""
     status, output, _ = run.execute(name, ["--quick"], LIMIT_S)
     result = run.last_json(output)
     if status == CANNOT:
         return None, "cannot be measured on this machine"
     if status is None or status != 0 or result is None:
-        return True, "ends with an error"
-    return not result["ok"], f"{run.number(result['value'])} {result['unit']}, {result['goal']}"
+        why = f"no end within {LIMIT_S} s" if status is None else f"exit status {status}"
+        return {ERROR}, f"ends with an error, {why}"
+    goals = load(GOALS)[name]["quick"]
+    asked = {"value": (result["value"], goals["goal"])}
+    for key, goal in goals.get("also", {}).items():
+        asked[key] = (result["detail"].get(key), goal)
+    missed = {key for key, (value, goal) in asked.items() if not meets(value, goal)}
+    told = [f"{run.number(result['value'])} {result['unit']}, {result['goal']}"]
+    told += [f"{key} {asked[key][0]}, {asked[key][1]}" for key in sorted(missed - {"value"})]
+    return missed, "; ".join(told)
+
+
+def tried(name, fault, shops, known):
+    """What the claim says of its fault: whether all is well, and the line that tells so. known: it
+    is recorded that the claim misses."""
+    for variable in PLACES:
+        os.environ.pop(variable, None)
+    before, how = judged(name)
+    if before is None:
+        return True, f"not tried: {how}"
+    if before and not known or ERROR in before:
+        return False, f"MISSES WITHOUT A FAULT: {how}"
+    plant(shops, fault)
+    after, with_it = judged(name)
+    noticed = after is not None and bool(after - before)
+    return noticed, f"{'fails' if noticed else 'HOLDS'} with its fault: {with_it} (without: {how})"
 
 
 def main():
@@ -83,20 +137,12 @@ def main():
     for name in chosen:
         if "mutant" not in goals.get(name, {}) or "quick" not in goals[name]:
             sys.exit(f"claim {name} has no fault and quick form in goals.json: add \"mutant\"")
-    shops, problems = Shops(), 0
+    shops, problems, recorded = Shops(), 0, load(RESULTS)
     for name in chosen:
-        os.environ.pop("SHOAL_TESTS", None)
-        missed, how = judged(name)
-        if missed is False:
-            shop = shops.of(goals[name]["mutant"])
-            plant(shop, goals[name]["mutant"])
-            noticed, how = judged(name, shop.place)
-            verdict = "fails with its fault" if noticed else "HOLDS WITH ITS FAULT"
-            problems += not noticed
-        else:
-            verdict = "MISSES WITHOUT A FAULT" if missed else "not tried"
-            problems += missed is True
-        print(f"{name:24} {verdict}: {how}", flush=True)
+        known = not recorded.get(name, {}).get("ok", True)
+        well, line = tried(name, goals[name]["mutant"], shops, known)
+        problems += not well
+        print(f"{name:24} {line}", flush=True)
     sys.exit(1 if problems else 0)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/mutants: which faults it puts where, and a small room of which a test knows one half."""
+import importlib.util
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 MUTANTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "mutants")
 sys.path.insert(0, MUTANTS)
@@ -107,6 +109,44 @@ class Targets(unittest.TestCase):
             done = subprocess.run(["make", "-n", *words], cwd=root, capture_output=True, text=True,
                                   check=True)
             self.assertIn(wanted, " ".join(done.stdout.replace("\\", "").split()))
+
+
+class ClaimsFaults(unittest.TestCase):
+    """bench/claims/mutants.py, with a claim whose figures the test gives."""
+
+    GOALS = {"speed": {"quick": {"goal": ">= 2", "unit": "x", "also": {"wrong": "== 0"}}}}
+
+    def tried(self, before, after, known=False):
+        """Whether all is well; before, after: (value, wrong), or the status that a run had."""
+        claims = os.path.join(os.path.dirname(os.path.dirname(MUTANTS)), "bench", "claims")
+        sys.path.insert(0, claims)
+        self.addCleanup(sys.path.remove, claims)
+        spec = importlib.util.spec_from_file_location("faults", os.path.join(claims, "mutants.py"))
+        faults = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(faults)
+        ends = []
+        for end in (before, after):
+            line = isinstance(end, tuple) and json.dumps(
+                {"value": end[0], "unit": "x", "goal": ">= 2", "detail": {"wrong": end[1]}})
+            ends.append((0, line, 1.0) if line else (end, "", 1.0))
+        with unittest.mock.patch.object(faults.run, "execute", side_effect=ends), \
+                unittest.mock.patch.object(faults, "load", return_value=self.GOALS), \
+                unittest.mock.patch.object(faults, "plant"):
+            return faults.tried("speed", {}, None, known)[0]
+
+    def test_a_fault_is_noticed_by_any_figure(self):
+        for after, noticed in (((3, 0), False), ((1, 0), True), ((3, 4), True), (1, True),
+                               (None, True), (77, False)):
+            self.assertEqual(self.tried((3, 0), after), noticed, after)
+
+    def test_a_claim_that_misses_proves_nothing(self):
+        self.assertFalse(self.tried((1, 0), (1, 4)))
+        self.assertFalse(self.tried(1, 1, known=True))
+        self.assertTrue(self.tried(77, 77))
+
+    def test_one_that_is_recorded_as_missing_has_to_miss_more(self):
+        self.assertFalse(self.tried((1, 0), (0.5, 0), known=True))
+        self.assertTrue(self.tried((1, 0), (1, 4), known=True))
 
 
 class SmallRoom(unittest.TestCase):
