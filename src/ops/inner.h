@@ -44,7 +44,8 @@ void shoali_hosts_take_rows(shoal_op *child);
 
 /* keep.c */
 SHOAL_MUST_USE shoal_status shoali_keep_residuals(shoal_op *op); /* op->residuals; NULL: none */
-SHOAL_MUST_USE shoal_status shoali_keep_state(shoal_op *op);     /* op->rounds.transform */
+void shoali_keep_release(shoal_op *op);                      /* nothing refers to them any more */
+SHOAL_MUST_USE shoal_status shoali_keep_state(shoal_op *op); /* op->rounds.transform */
 void shoali_keep_reset(shoal_op *op);
 
 #endif

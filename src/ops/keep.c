@@ -28,9 +28,12 @@ shoal_status shoali_keep_residuals(shoal_op *op)
     if (!shoali_op_feeds_back(op))
         return SHOAL_OK;
     shoali_residual_store *store = shoali_ops_kept(op->ops);
-    op->residuals = shoali_arena_array(op->arena, op->plan->tensor_count, sizeof(float *));
-    if (store == NULL || op->residuals == NULL)
+    if (store == NULL)
         return SHOAL_ENOMEM;
+    op->residuals = shoali_arena_array(op->arena, op->plan->tensor_count, sizeof(float *));
+    if (op->residuals == NULL)
+        return SHOAL_ENOMEM;
+    shoali_residuals_hold(store);
     for (uint32_t t = 0; t < op->plan->tensor_count; t++) {
         const shoal_tensor *tensor = &op->plan->tensors[t];
         op->residuals[t] = shoali_residuals_at(store, tensor->key, tensor->count);
@@ -38,6 +41,13 @@ shoal_status shoali_keep_residuals(shoal_op *op)
             return SHOAL_ENOMEM;
     }
     return SHOAL_OK;
+}
+
+void shoali_keep_release(shoal_op *op)
+{
+    if (op->residuals != NULL)
+        shoali_residuals_release(op->ops->residuals);
+    op->residuals = NULL;
 }
 
 static uint64_t hash_of(const shoal_op *op)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/residual.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -19,6 +20,8 @@ struct shoali_residual_store {
     size_t count, capacity;
     transform_state *transforms;
     size_t transform_count;
+    float **old; /* of tensors that have another size now; somebody may hold them */
+    size_t old_count, holders;
 };
 
 shoali_residual_store *shoali_residuals_create(void)
@@ -26,10 +29,20 @@ shoali_residual_store *shoali_residuals_create(void)
     return shoali_alloc(sizeof(shoali_residual_store));
 }
 
+static void free_old(shoali_residual_store *store)
+{
+    for (size_t i = 0; i < store->old_count; i++)
+        shoali_free(store->old[i]);
+    shoali_free(store->old);
+    store->old = NULL;
+    store->old_count = 0;
+}
+
 void shoali_residuals_free(shoali_residual_store *store)
 {
     if (store == NULL)
         return;
+    free_old(store);
     for (size_t i = 0; i < store->count; i++)
         shoali_free(store->residuals[i].values);
     for (size_t i = 0; i < store->transform_count; i++)
@@ -71,6 +84,33 @@ static shoali_residual *insert(shoali_residual_store *store, size_t at, uint64_t
     return &store->residuals[at];
 }
 
+void shoali_residuals_hold(shoali_residual_store *store)
+{
+    store->holders++;
+}
+
+void shoali_residuals_release(shoali_residual_store *store)
+{
+    if (--store->holders == 0)
+        free_old(store);
+}
+
+/* Not before nobody holds it. False: no memory to remember it. */
+static bool let_go(shoali_residual_store *store, float *values)
+{
+    if (store->holders == 0 || values == NULL) {
+        shoali_free(values);
+        return true;
+    }
+    float **more = shoali_realloc(store->old, store->old_count * sizeof *more,
+                                  (store->old_count + 1) * sizeof *more);
+    if (more == NULL)
+        return false;
+    store->old = more;
+    store->old[store->old_count++] = values;
+    return true;
+}
+
 float *shoali_residuals_at(shoali_residual_store *store, uint64_t key, size_t count)
 {
     size_t at = find(store, key);
@@ -83,7 +123,10 @@ float *shoali_residuals_at(shoali_residual_store *store, uint64_t key, size_t co
         float *values = shoali_alloc_array(count, sizeof *values);
         if (values == NULL)
             return NULL;
-        shoali_free(r->values);
+        if (!let_go(store, r->values)) {
+            shoali_free(values);
+            return NULL;
+        }
         r->values = values;
         r->count = count;
     }

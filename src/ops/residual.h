@@ -21,6 +21,10 @@ typedef struct shoali_residual {
 shoali_residual_store *shoali_residuals_create(void);
 void shoali_residuals_free(shoali_residual_store *store); /* NULL: nothing */
 
+/** While somebody holds the store, what shoali_residuals_at has returned stays valid, also once
+ * the tensor has got another size. */
+void shoali_residuals_hold(shoali_residual_store *store);
+void shoali_residuals_release(shoali_residual_store *store);
 /** The residual of a tensor: zero if it is new or had another size; NULL: no memory. */
 float *shoali_residuals_at(shoali_residual_store *store, uint64_t key, size_t count);
 /** A transform's state, zero if it is new and no checkpoint brought it: one that did waits among

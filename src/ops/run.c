@@ -145,6 +145,7 @@ static void reap(shoal_op *op)
     if (op->keep_rows && op->status == SHOAL_OK && op->flow != NULL)
         shoali_hosts_take_rows(op);
     shoali_run_close_flow(op);
+    shoali_keep_release(op);
     if (op->failing && op->rounds.transform != NULL)
         shoali_keep_reset(op);
     op->state = SHOALI_OP_ENDED;
@@ -206,7 +207,8 @@ uint64_t shoali_run_next_us(const shoali_ops *ops)
 {
     uint64_t at = UINT64_MAX;
     for (const shoal_op *op = ops->open; op != NULL; op = op->next_open) {
-        uint64_t due = op->asked ? op->deadline_us : op->ask_us;
+        const bool asks = !op->asked && op->rounds.parent == NULL;
+        uint64_t due = asks ? op->ask_us : op->deadline_us;
         if (!op->failing && due < at)
             at = due;
         if (op->state == SHOALI_OP_RUNNING && !op->ended) {

@@ -48,6 +48,28 @@ static void another_size_starts_at_zero(void **state)
     shoali_residuals_free(store);
 }
 
+/* Operations under way go on with what they have. */
+static void what_is_held_outlives_another_size(void **state)
+{
+    (void)state;
+    shoali_residual_store *store = shoali_residuals_create();
+    float *all[4];
+    shoali_residuals_hold(store);
+    shoali_residuals_hold(store);
+    for (size_t i = 0; i < 4; i++)
+        all[i] = shoali_residuals_at(store, 1, COUNT + i);
+    shoali_residuals_release(store);
+    for (size_t i = 0; i < 4; i++)
+        all[i][COUNT - 1] = (float)i; /* the address sanitizer looks */
+    for (size_t i = 0; i < 4; i++)
+        assert_true(all[i][COUNT - 1] == (float)i);
+    shoali_residuals_release(store);
+    assert_ptr_equal(shoali_residuals_at(store, 1, COUNT + 3), all[3]);
+    shoali_residuals_hold(store);
+    shoali_residuals_at(store, 1, COUNT);
+    shoali_residuals_free(store); /* with what was held */
+}
+
 static void a_state_stays_and_can_be_reset(void **state)
 {
     (void)state;
@@ -91,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(a_residual_stays_with_its_key), CHECK_TEST(another_size_starts_at_zero),
-        CHECK_TEST(a_state_stays_and_can_be_reset), CHECK_TEST(a_state_takes_what_was_saved)};
+        CHECK_TEST(what_is_held_outlives_another_size), CHECK_TEST(a_state_stays_and_can_be_reset),
+        CHECK_TEST(a_state_takes_what_was_saved)};
     return CHECK_RUN(tests);
 }

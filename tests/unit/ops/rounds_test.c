@@ -103,6 +103,31 @@ static void a_loss_ends_rounds(void **state)
     }
 }
 
+/* Only the operation itself asks shortly before its deadline; while its child waits, nobody has
+ * anything to do until then. */
+static void a_child_has_no_time_to_ask(void **state)
+{
+    (void)state;
+    opsworld *world = opsworld_create(RANKS, 1);
+    const uint64_t began_us = world->now_us;
+    for (uint32_t r = 0; r + 1 < RANKS; r++) {
+        shoal_op_desc desc = desc_of(r, "inceptionn:prescale=auto");
+        desc.timeout_us = 4 * SECOND;
+        opsworld_start(world, r, &desc);
+    }
+    opsworld_run(world, began_us + 3 * SECOND);
+    world->now_us = began_us + 4 * SECOND - 1000;
+    for (uint32_t r = 0; r + 1 < RANKS; r++) {
+        shoali_run_timers(&world->rank[r].ops, false);
+        assert_int_equal(shoali_run_next_us(&world->rank[r].ops), began_us + 4 * SECOND);
+    }
+    for (uint32_t r = 0; r + 1 < RANKS; r++)
+        shoali_run_cancel_all(&world->rank[r].ops);
+    opsworld_run(world, UINT64_MAX);
+    assert_int_equal(opsworld_last(world, 0)->status, SHOAL_ECANCELLED);
+    opsworld_destroy(world);
+}
+
 static void what_does_not_go_together_is_refused(void **state)
 {
     (void)state;
@@ -126,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(a_measure_comes_first), CHECK_TEST(a_transform_is_rounds_alone),
-        CHECK_TEST(a_loss_ends_rounds), CHECK_TEST(what_does_not_go_together_is_refused)};
+        CHECK_TEST(a_loss_ends_rounds), CHECK_TEST(a_child_has_no_time_to_ask),
+        CHECK_TEST(what_does_not_go_together_is_refused)};
     return CHECK_RUN(tests);
 }
