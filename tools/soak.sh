@@ -26,6 +26,11 @@ if ! tools/member_faults.py --none --lives 1000000 --seed "$seed" || ! tools/mem
     echo "soak: FAILED: two halves, or a planted fault that nobody finds; seed $seed"
     exit 1
 fi
+if ! tools/member_faults.py --room ops --none --lives 1000000 --seed "$seed" ||
+    ! tools/member_faults.py --room ops; then
+    echo "soak: FAILED: a rule of operations, or a planted fault that nobody finds; seed $seed"
+    exit 1
+fi
 end=$((SECONDS + third))
 rounds=0
 while [ "$SECONDS" -lt "$end" ]; do

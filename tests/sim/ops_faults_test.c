@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lives of ranks that sum while they are cut off, stopped, killed, and leave: no rule of
+ * support/ops_life.h is ever broken. SHOAL_SOAK_RUNS: how many; SHOAL_TEST_SEED: from which seed
+ * on; SHOAL_TEST_TRACE: tell what happens in each. */
+#include "support/check.h"
+#include "support/ops_life.h"
+
+#ifdef __SANITIZE_ADDRESS__
+enum { LIVES = 1000 };
+#else
+enum { LIVES = 10000 };
+#endif
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void sums_are_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    static life l;
+    const uint64_t lives = number("SHOAL_SOAK_RUNS", LIVES), first = check_seed();
+    uint64_t well = 0, badly = 0, events = 0;
+    for (uint64_t i = 0; i < lives; i++) {
+        if (!life_live(&l, first + i, getenv("SHOAL_TEST_TRACE") != NULL))
+            fail_msg("seed %llu: %s", (unsigned long long)(first + i), l.violation);
+        well += l.ended_ok;
+        badly += l.ended_badly;
+        events += l.events;
+    }
+    print_message("%llu lives, %llu operations ended well, %llu badly, %llu events\n",
+                  (unsigned long long)lives, (unsigned long long)well, (unsigned long long)badly,
+                  (unsigned long long)events);
+    /* else nothing is summed, or nothing goes wrong */
+    assert_true(well > lives);
+    assert_true(badly > lives);
+    life_free(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(sums_are_whole_or_not_at_all),
+    };
+    return CHECK_RUN(tests);
+}
