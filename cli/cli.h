@@ -45,6 +45,9 @@ int data_clicks(int argc, char **argv);
 int data_svmlight(int argc, char **argv);
 int data_images(int argc, char **argv);
 int data_text(int argc, char **argv);
+/** Whether a data set may go to dir, which it makes or which holds nothing yet: CLI_OK, or the exit
+ * code of the refusal (printed). Looked at before anything is read or made. */
+int data_may_fill(const char *verb, const char *dir);
 int cli_list(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_eval(int argc, char **argv);

@@ -20,7 +20,7 @@ typedef struct data_args {
 } data_args;
 
 static const struct argp_option options[] = {
-    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
+    {"out", 'o', "DIR", 0, "Directory for the files: made, or an empty one", 0},
     {"train", 'n', "N", 0, "Training images (40000)", 0},
     {"test", 't', "N", 0, "Test images; digits: in fonts that the training set lacks (8000)", 0},
     {"seed", 's', "N", 0, "The same seed (and fonts) give the same bytes (1)", 0},
@@ -180,5 +180,8 @@ int cli_data(int argc, char **argv)
         return CLI_USAGE;
     if (args.dir == NULL)
         return cli_usage("data", "where to? --out DIR");
+    const int code = data_may_fill("data", args.dir);
+    if (code != CLI_OK)
+        return code;
     return strcmp(args.kind, "digits") == 0 ? make_digits(&args) : make_colours(&args);
 }

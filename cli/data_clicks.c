@@ -16,7 +16,7 @@ typedef struct clicks_args {
 } clicks_args;
 
 static const struct argp_option options[] = {
-    {"out", 'o', "DIR", 0, "Directory for the two files, made if missing", 0},
+    {"out", 'o', "DIR", 0, "Directory for the two files: made, or an empty one", 0},
     {"train", 'n', "N", 0, "Samples to train on (200000)", 0},
     {"test", 't', "N", 0, "Samples to test (20000)", 0},
     {"fields", 'f', "N", 0, "Categorical fields of a sample (26)", 0},
@@ -91,6 +91,9 @@ int data_clicks(int argc, char **argv)
         return CLI_USAGE;
     if (args.clicks.dir == NULL)
         return cli_usage("data clicks", "where to? --out DIR");
+    const int code = data_may_fill("data clicks", args.clicks.dir);
+    if (code != CLI_OK)
+        return code;
     progress_begin("data", "samples", false, "the data set is not whole; make it anew");
     const shoal_status status = shoal_clicks_make(&args.clicks, &info);
     progress_end();

@@ -38,7 +38,7 @@ typedef struct images_args {
 static const struct argp_option make_options[] = {
     {"from", 'f', "DIR", 0,
      "A folder with a folder of PNG or JPEG files per class; or an .npz, .npy or .csv file", 0},
-    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
+    {"out", 'o', "DIR", 0, "Directory for the files: made, or an empty one", 0},
     {"test", 't', "SHARE", 0,
      "Of each class, for tests, where DIR does not say which: above 0, below 1 (0.1)", 0},
     {"seed", 's', "N", 0, "Which they are; the same seed gives the same bytes (1)", 0},
@@ -168,6 +168,9 @@ int data_images(int argc, char **argv)
                          args.images.from == NULL ? "of what? --from DIR" : "where to? --out DIR");
     if (args.images.fit != SHOAL_IMAGES_CROP && args.images.height == 0)
         return cli_usage("data images", "--fit says nothing without --size");
+    const int code = data_may_fill("data images", args.images.dir);
+    if (code != CLI_OK)
+        return code;
     if (shoal_images_make(&args.images, &info) != SHOAL_OK)
         return cli_report("data images");
     if (args.json)

@@ -22,7 +22,7 @@ typedef struct speech_args {
 } speech_args;
 
 static const struct argp_option speech_options[] = {
-    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
+    {"out", 'o', "DIR", 0, "Directory for the files: made, or an empty one", 0},
     {"train", 'n', "MINUTES", 0, "Speech to train on (30)", 0},
     {"test", 't', "MINUTES", 0, "Speech of other voices to test on (150)", 0},
     {"seed", 's', "N", 0, "The same seed and espeak-ng give the same bytes (1)", 0},
@@ -159,6 +159,9 @@ int data_speech(int argc, char **argv)
         return CLI_USAGE;
     if (args.speech.dir == NULL)
         return cli_usage("data speech", "where to? --out DIR");
+    const int code = data_may_fill("data speech", args.speech.dir);
+    if (code != CLI_OK)
+        return code;
     if (!find_program(&args))
         return cli_usage("data speech", "where is shoal-speak? --program PATH");
     struct stat info;

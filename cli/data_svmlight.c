@@ -19,7 +19,7 @@ enum { KEY_TEST_FROM = 1000, KEY_ZERO_BASED };
 static const struct argp_option options[] = {
     {"from", 'f', "FILE", 0, "A line CLASS INDEX:VALUE ... per sample, plain or .gz", 0},
     {"test-from", KEY_TEST_FROM, "FILE", 0, "The same, for tests", 0},
-    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
+    {"out", 'o', "DIR", 0, "Directory for the files: made, or an empty one", 0},
     {"test", 't', "SHARE", 0,
      "Of each class, for tests, where --test-from names none: above 0, below 1 (0.1)", 0},
     {"seed", 's', "N", 0, "Which they are; the same seed gives the same bytes (1)", 0},
@@ -116,6 +116,9 @@ int data_svmlight(int argc, char **argv)
         return cli_usage("data svmlight", "%s",
                          args.svmlight.from == NULL ? "of what? --from FILE"
                                                     : "where to? --out DIR");
+    const int code = data_may_fill("data svmlight", args.svmlight.dir);
+    if (code != CLI_OK)
+        return code;
     if (shoal_svmlight_make(&args.svmlight, &info) != SHOAL_OK)
         return cli_report("data svmlight");
     return print(&args, &info);

@@ -21,7 +21,7 @@ static const struct argp_option options[] = {
      "Text, plain or .gz, or a folder of such files; repeat for more (texts that Debian's packages "
      "have installed here: licences and what is to be read in /usr/share/doc)",
      0},
-    {"out", 'o', "DIR", 0, "Directory for the files, made if missing", 0},
+    {"out", 'o', "DIR", 0, "Directory for the files: made, or an empty one", 0},
     {"tokens", 't', "KIND", 0,
      "characters: 64 of them, for lstm-text; bytes: 257; bpe=N: N tokens learned from the training "
      "texts; or the path of a tokenizer.json of byte-level BPE (characters)",
@@ -96,6 +96,9 @@ static int make(const text_args *args)
     shoal_text_info info = {0};
     if (args->text.dir == NULL)
         return cli_usage("data text", "where to? --out DIR");
+    const int code = data_may_fill("data text", args->text.dir);
+    if (code != CLI_OK)
+        return code;
     progress_begin("data", "%", false, "the data set is not whole; make it anew");
     const shoal_status status = shoal_text_make(&args->text, &info);
     progress_end();

@@ -222,20 +222,21 @@ class Data(unittest.TestCase):
     def test_colours(self):
         with tempfile.TemporaryDirectory(suffix=' "quoted"') as folder:
             sets = []
-            for seed in (3, 3, 4):
+            for number, seed in enumerate((3, 3, 4)):
+                out = os.path.join(folder, str(number))
                 r = shoal.run(
-                    *("data", "colours", "--out", folder, "--train", 60, "--test", 20),
+                    *("data", "colours", "--out", out, "--train", 60, "--test", 20),
                     *("--seed", seed, "--json"),
                 )
                 self.assertEqual(r.returncode, 0, r.stderr)
-                self.assertEqual(json.loads(r.stdout), {"dir": folder, "images": 80})
-                with open(os.path.join(folder, "data_batch_5.bin"), "rb") as f:
+                self.assertEqual(json.loads(r.stdout), {"dir": out, "images": 80})
+                with open(os.path.join(out, "data_batch_5.bin"), "rb") as f:
                     sets.append(f.read())
             self.assertEqual(len(sets[0]), 12 * 3073)
             self.assertEqual(sets[0], sets[1])
             self.assertNotEqual(sets[0], sets[2])
             r = shoal.run(
-                *("train", "--model", "cifarnet", "--data", folder, "--batch", 4, "--steps", 2),
+                *("train", "--model", "cifarnet", "--data", out, "--batch", 4, "--steps", 2),
                 *("--simulate", 2, "--codec", "terngrad", "--json", "--quiet"),
             )
             self.assertEqual(r.returncode, 0, r.stderr)

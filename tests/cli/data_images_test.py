@@ -286,7 +286,7 @@ class DataImages(unittest.TestCase):
         code, said = self.check("out")
         self.assertEqual(code, 1)
         self.assertIn("t10k-labels-idx1-int, byte 8", said["problems"][0])
-        self.assertIn("holds a data set already", self.refused_into("out"))
+        self.assertIn("holds classes.txt already", self.refused_into("out"))
 
     def test_augmented_runs_repeat_and_resume_bit_for_bit(self):
         self.photos()

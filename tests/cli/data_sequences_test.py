@@ -171,8 +171,9 @@ class Clicks(unittest.TestCase):
             self.assertTrue(50 < made["clicks"] < 250)
             first = read(data, "train.clicks")
             self.assertEqual(len(first), 24 + 400 * (1 + 4 * 4))
-            shoal.run("data", "clicks", "--out", data, *wanted)
-            self.assertEqual(read(data, "train.clicks"), first)
+            again = os.path.join(folder, "again")
+            shoal.run("data", "clicks", "--out", again, *wanted)
+            self.assertEqual(read(again, "train.clicks"), first)
             with open(model, "w", encoding="ascii") as f:
                 layers = '["lookup:vocab=3000,width=8", "dense:out=8", "relu", "dense:out=2"]'
                 f.write(f'{{"name": "m", "input": [1, 4, 1], "layers": {layers}}}')

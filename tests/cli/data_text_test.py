@@ -239,8 +239,6 @@ class Text(unittest.TestCase):
             self.assertEqual(result.returncode, code, (args, result.stderr))
             self.assertFalse(os.path.exists(os.path.join(out, "train.shoaltok")))
         self.make("--tokens", "bytes", text)
-        result = shoal.run("data", "text", "--out", out, text)
-        self.assertIn("holds another data set, as train.shoaltok says", result.stderr)
         # files that do not belong together
         self.make("--tokens", "bpe=300", text, name="other")
         shutil.copy(os.path.join(self.folder, "other", "tokenizer.json"), out)

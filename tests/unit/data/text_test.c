@@ -36,6 +36,9 @@ static void characters_are_labelled_with_the_next(void **state)
     for (size_t i = 0; i < 5; i++)
         assert_true(d->train.labels[i] == (uint16_t)want[i + 1]);
     shoali_dataset_close(d);
+    desc.tokens = "bytes";
+    assert_status(shoal_text_make(&desc, &info), SHOAL_EINVAL);
+    assert_error_has("holds another data set, as train.shoalseq says");
     scratch_dir_remove();
 }
 
