@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/deploy.h"
 
 enum {
@@ -220,14 +221,19 @@ static int tell_weights(const export_args *args)
 static int run(const export_args *args)
 {
     shoal_deploy *deploy = NULL;
-    if (shoal_deploy_open(&args->deploy, &deploy) != SHOAL_OK)
+    progress_begin("export", "files", false, "nothing is whole; export it anew");
+    if (shoal_deploy_open(&args->deploy, &deploy) != SHOAL_OK) {
+        progress_end();
         return cli_report("export");
+    }
     if (args->weights != NULL) {
         const shoal_status written = shoal_deploy_weights(deploy, args->weights);
+        progress_end();
         shoal_deploy_close(deploy);
         return written == SHOAL_OK ? tell_weights(args) : cli_report("export");
     }
     shoal_status status = shoal_deploy_export(deploy, args->bits, args->out, args->name);
+    progress_end();
     int code = status == SHOAL_OK ? CLI_OK : cli_report("export");
     if (status == SHOAL_OK) {
         if (!args->json)
@@ -251,7 +257,7 @@ int cli_export(int argc, char **argv)
         "    #include \"phones.h\"   then phones_reset(), phones_run(): docs/circulant.md\n\n"
         "Cycles of a matrix of p x q blocks: ceil(p q / elements) + q for transforms + latency. An "
         "element has 2 k - 2 multipliers.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     export_args args = {.deploy = SHOAL_DEPLOY_DESC_INIT,

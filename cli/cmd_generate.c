@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/generate.h"
 
 typedef struct generate_args {
@@ -144,6 +146,7 @@ static shoal_status say(shoal_generator *g, const generate_args *args, shown *s,
         const shoal_status status = shoal_generate_next(g, &one);
         if (status != SHOAL_OK)
             return status;
+        progress_at(i + 1, args->tokens, NULL);
         json_array_append_new(ids, answer_count(one.token));
         if (!one.end)
             show(s, &one);
@@ -183,10 +186,13 @@ static int run(shoal_generator *g, const generate_args *args, json_t *ids)
     shown s = {.out = args->json ? open_memstream(&text, &length) : stdout};
     if (s.out == NULL)
         return cli_fail("generate", "no memory");
+    if (args->json || isatty(STDOUT_FILENO) == 0) /* else the text says how far it is */
+        progress_begin("generate", "tokens", false, "what is said stays");
     const size_t prompt_tokens = say_prompt(g, &s);
     fflush(s.out);
     const size_t prompt_bytes = length;
     const shoal_status status = say(g, args, &s, ids, &ended);
+    progress_end();
     give_up(&s);
     if (!args->json) {
         puts("");
@@ -212,7 +218,7 @@ int cli_generate(int argc, char **argv)
         "Example: shoal generate --from run1 --prompt \"this license\" --temperature 0.7\n\n"
         "It ends where the network ends its text, or after --tokens. Bytes that are no characters, "
         "and control characters, are shown as '?'.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     generate_args args = {.generate = SHOAL_GENERATE_DESC_INIT, .tokens = 100};

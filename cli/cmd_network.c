@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "network_show.h"
 #include "predict_args.h"
+#include "progress_show.h"
 #include "shoal/network.h"
 
 enum { JOBS_MAX = 64, LIMITS_MAX = 36, SWEEP_MAX = 1000 };
@@ -404,6 +405,7 @@ static int run(network_args *args)
                              .job_count = args->desc.job_count,
                              .swept = args->swept};
     network_result *results = calloc(2 * SWEEP_MAX, sizeof *results);
+    progress_begin("network", "designs", false, "nothing was found yet");
     shoal_status status = results == NULL ? SHOAL_ENOMEM
                                           : shoal_network_open(&args->desc, &network);
     if (status == SHOAL_OK)
@@ -417,6 +419,7 @@ static int run(network_args *args)
         status = ask(args, network, args->objective, 0, &results[report.count++]);
     if (status == SHOAL_OK && args->chunks > 0)
         status = simulate(args, network, &results[0].answer, &report);
+    progress_end();
     report.network = network;
     report.results = results;
     int code = status == SHOAL_OK ? show(args, &report) : cli_report("network");
@@ -441,7 +444,7 @@ int cli_network(int argc, char **argv)
         "megatron-22b\n"
         "    --parallel tensor=8,batch=64 -l 'sum == 500' --chunks 64\n\n"
         "Bandwidths are GB/s of one accelerator, times ns. docs/network.md has the formulas.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     static network_args args;

@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "report.h"
 
 typedef struct report_args {
@@ -72,10 +73,13 @@ static int run(const report_args *args)
 {
     int code = CLI_OK;
     json_t *runs = json_array();
+    progress_begin("report", "runs", false, "no page was written");
     for (int i = 0; i < args->count; i++) {
+        progress_at(i, args->count, args->folders[i]);
         const int added = add(runs, args->folders[i]);
         code = code == CLI_OK ? added : code;
     }
+    progress_end();
     if (json_array_size(runs) > 0) {
         const int told = args->json
                              ? answer_print("report", json_pack("{s:O}", "runs", runs))
@@ -101,7 +105,7 @@ int cli_report_page(int argc, char **argv)
         "A run may be going on, stopped or damaged; the page says so, and what its folder does not "
         "hold. Nothing is changed. The exit code is 0, 1 if a folder or the page cannot be read or "
         "written. docs/report.md describes the page.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     report_args args = {0};

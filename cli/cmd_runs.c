@@ -10,6 +10,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "runs_show.h"
 #include "shoal/run.h"
 
@@ -62,6 +63,7 @@ static int look_at(runs_args *args, const char *dir)
     json_t *run = runs_object(dir, look);
     args->damaged = args->damaged || runs_is_damaged(run);
     json_array_append_new(args->list, run);
+    progress_at((double)json_array_size(args->list), 0, NULL);
     shoal_run_look_close(look);
     return CLI_OK;
 }
@@ -139,10 +141,12 @@ static int run(runs_args *args)
 {
     int code = CLI_OK;
     args->list = json_array();
+    progress_begin("runs", "runs", false, "nothing was changed");
     for (int i = 0; i < args->count; i++) {
         const int found = search_from(args, args->folders[i]);
         code = code == CLI_OK ? found : code;
     }
+    progress_end();
     if (code == CLI_OK || json_array_size(args->list) > 0) {
         const int told = tell(args);
         code = code == CLI_OK ? told : code;
@@ -166,7 +170,7 @@ int cli_runs(int argc, char **argv)
         "unless --quick. Nothing is changed; symbolic links below DIR are not followed. The exit "
         "code is 0, 1 if a run is damaged or cannot be looked into. docs/run-folders.md describes "
         "the folders.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     runs_args args = {0};

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "whatif.h"
 
 enum { KEY_SYNC = 1000, KEY_BANDWIDTH, KEY_LATENCY, KEY_STRAGGLER, KEY_COMPUTE, KEY_LINK };
@@ -199,11 +200,13 @@ static int answer(const whatif_args *args)
     whatif_answer a;
     if (args->folder[0] == '\0')
         return cli_usage("whatif", "the name of a folder is empty");
+    progress_begin("whatif", "simulations", false, "nothing was changed");
     int code = report_read("whatif", args->folder, &run);
     if (code == CLI_OK)
         code = whatif_take(&run, args->change.link_bits, &measured);
     if (code == CLI_OK)
         code = whatif_ask(&measured, &args->change, &a);
+    progress_end();
     if (code == CLI_OK && args->json)
         code = print_json(args, &measured, &a);
     else if (code == CLI_OK)
@@ -228,7 +231,7 @@ int cli_whatif(int argc, char **argv)
         "         shoal whatif runs/x --straggler none --json\n\n"
         "DIR is the --out of shoal train, with the metrics of all ranks. docs/whatif.md says what "
         "is taken from them, how far predictions were off, and what is not modelled.",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     whatif_args args = {.change = {.latency_us = -1}};

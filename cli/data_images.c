@@ -9,6 +9,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/data.h"
 
 enum { KEY_FIT = 1000, KEY_CHANNELS, KEY_CLASSES };
@@ -17,6 +18,7 @@ typedef struct images_args {
     shoal_images_desc images;
     bool json;
     json_t *problems; /* of check, with --json */
+    uint32_t told;    /* of them */
 } images_args;
 
 #define WHAT(group)                                                                               \
@@ -156,7 +158,7 @@ int data_images(int argc, char **argv)
         "Example: shoal data images --from photos --size 32 --out data\n"
         "         shoal data images --from x.npy --labels y.npy --out data\n"
         "         shoal data check photos\n",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     images_args args = {.images = SHOAL_IMAGES_DESC_INIT};
@@ -171,7 +173,10 @@ int data_images(int argc, char **argv)
     const int code = data_may_fill("data images", args.images.dir);
     if (code != CLI_OK)
         return code;
-    if (shoal_images_make(&args.images, &info) != SHOAL_OK)
+    progress_begin("data", "images", false, "the data set is not whole; make it anew");
+    const shoal_status status = shoal_images_make(&args.images, &info);
+    progress_end();
+    if (status != SHOAL_OK)
         return cli_report("data images");
     if (args.json)
         return answer_print("data images", describe(&info));
@@ -184,8 +189,12 @@ static void tell(void *ctx, const char *text)
     images_args *args = ctx;
     if (args->json)
         json_array_append_new(args->problems, answer_text(text));
-    else
+    else {
+        progress_aside();
         printf("%s\n", text);
+        fflush(stdout);
+    }
+    progress_at(++args->told, 0, NULL);
 }
 
 int data_check(int argc, char **argv)
@@ -197,7 +206,7 @@ int data_check(int argc, char **argv)
         "Say all that is wrong with a data set, or with what `shoal data images` would read: which "
         "file, what was expected, what was found. Exit code 1 if something is.\v"
         "Example: shoal data check photos --size 32\n",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     images_args args = {.images = SHOAL_IMAGES_DESC_INIT};
@@ -207,7 +216,10 @@ int data_check(int argc, char **argv)
     if (args.images.fit != SHOAL_IMAGES_CROP && args.images.height == 0)
         return cli_usage("data check", "--fit says nothing without --size");
     args.problems = json_array();
-    if (shoal_images_check(&args.images, tell, &args, &info) != SHOAL_OK) {
+    progress_begin("data", "problems", false, "nothing was changed");
+    const shoal_status status = shoal_images_check(&args.images, tell, &args, &info);
+    progress_end();
+    if (status != SHOAL_OK) {
         json_decref(args.problems);
         return cli_report("data check");
     }

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "progress_show.h"
 #include "shoal/data.h"
 
 typedef struct svmlight_args {
@@ -105,7 +106,7 @@ int data_svmlight(int argc, char **argv)
         "Example: shoal data svmlight --from rcv1_train.binary.gz --out rcv1\n"
         "         shoal train --model svm:vocab=47236,length=1224 --data rcv1 --workers 4 \\\n"
         "             --collective omnireduce:input=coo\n",
-        NULL,
+        progress_children,
         NULL,
         NULL};
     svmlight_args args = {.svmlight = SHOAL_SVMLIGHT_DESC_INIT};
@@ -119,7 +120,10 @@ int data_svmlight(int argc, char **argv)
     const int code = data_may_fill("data svmlight", args.svmlight.dir);
     if (code != CLI_OK)
         return code;
-    if (shoal_svmlight_make(&args.svmlight, &info) != SHOAL_OK)
+    progress_begin("data", "samples", false, "the data set is not whole; make it anew");
+    const shoal_status status = shoal_svmlight_make(&args.svmlight, &info);
+    progress_end();
+    if (status != SHOAL_OK)
         return cli_report("data svmlight");
     return print(&args, &info);
 }

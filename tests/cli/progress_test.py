@@ -114,6 +114,65 @@ class Progress(unittest.TestCase):
                 t.type("\x03")
                 self.assertIn(t.end(), (-signal.SIGINT, 130), t.said)
 
+    def text_run(self):
+        """A run that writes one letter for ever, and so never ends its text."""
+        text, model = (os.path.join(self.folder, name) for name in ("letters", "m.json"))
+        data, run = (os.path.join(self.folder, name) for name in ("texts", "run"))
+        with open(text, "w", encoding="ascii") as file:
+            file.write("a" * 4000)
+        with open(model, "w", encoding="ascii") as file:
+            json.dump({"name": "m", "input": [1, 8, 1],
+                       "layers": ["onehot:classes=257", "framewise:out=257"]}, file)
+        for words in (("data", "text", "--out", data, "--tokens", "bytes", "--length", 8, text),
+                      ("train", "--model", model, "--data", data, "--batch", 8, "--lr", 1,
+                       "--epochs", 9, "--no-eval", "--quiet", "--out", run)):  # fmt: skip
+            done = shoal.run(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        return run
+
+    def table(self):
+        """Images that take long to bring to another size."""
+        path = os.path.join(self.folder, "table.csv")
+        with open(path, "w", encoding="ascii") as file:
+            file.writelines(f"{n % 2},{n % 7},2,3,4\n" for n in range(200000))
+        return path
+
+    def test_what_takes_long_says_so_unless_it_is_to_be_quiet(self):
+        table, size = self.table(), ("--size", 4096)
+        for words, done in (
+            (("generate", "--from", self.text_run(), "--json", "--tokens", 1000000),
+             r"\d/1000000 tokens"),
+            (("data", "check", table, *size), r"for \d+ s"),
+            (("data", "images", "--from", table, *size, "--out", self.folder + "/i"),
+             r"for \d+ s"),
+        ):
+            with self.subTest(words=words):
+                quiet = self.terminal(80, *words, "--quiet")
+                shoal.wait_until(lambda t=quiet: self.is_busy(t))
+                t = self.terminal(80, *words)  # began later, and says something
+                t.read(lambda said, d=done: re.search(d, said))
+                self.assertIsNone(quiet.job.poll(), quiet.said)
+                t.type("\x03")
+                self.assertIn(t.end(), (-signal.SIGINT, 130), t.said)
+                quiet.type("\x03")
+                self.assertIn(quiet.end(), (-signal.SIGINT, 130), quiet.said)
+                self.assertEqual(quiet.said.replace("^C", ""), "")
+
+    @staticmethod
+    def is_busy(terminal):
+        """It has computed for a while: what it was given is read."""
+        with open(f"/proc/{terminal.job.pid}/stat", encoding="ascii") as file:
+            user = file.read().rpartition(")")[2].split()[11]
+        return int(user) > 10
+
+    def test_every_verb_that_says_how_far_it_is_can_be_quiet(self):
+        for verb in ("train", "sim", "eval", "generate", "export", "explore", "calibrate",
+                     "predict", "whatif", "network", "runs", "report", "bench allreduce",
+                     "bench codec", "bench circulant", "data", "data speech", "data text",
+                     "data clicks", "data svmlight", "data images", "data check"):
+            with self.subTest(verb=verb):
+                self.assertIn("--quiet", shoal.run(*verb.split(), "--help").stdout)
+
     def test_the_width_is_followed(self):
         t = self.terminal(200, *self.words("--epochs", 1000, "--steps", 10000))
         t.read(lambda said: said.count("left") > 1)
