@@ -337,15 +337,42 @@ static shoal_status check_job(const shoal_train *train)
     return shoal_job_check(&job);
 }
 
+/* Both limits hold, so each that stands in the way is named. */
+static void advise_more(const shoal_train *train)
+{
+    char steps[64] = "", epochs[96] = "";
+    const unsigned long long done = train->step, each = train->steps_per_epoch;
+    const bool few_steps = train->desc.max_steps > 0 && train->desc.max_steps <= done;
+    const uint32_t more = train->desc.epochs + 1;
+    unsigned long long least = each > 0 ? done / each + 1 : more;
+    if (few_steps)
+        snprintf(steps, sizeof steps, "--steps above %llu%s", done,
+                 train->desc.epochs < least ? " and " : "");
+    if (!few_steps || train->desc.epochs < least) {
+        least = least > train->desc.epochs ? least : more;
+        snprintf(epochs, sizeof epochs, "--epochs %llu or more, of %llu steps each", least, each);
+    }
+    shoali_error_advice("To go on, ask for %s%s; `shoal eval --from %s` tells how good it is.",
+                        steps, epochs, train->desc.resume);
+}
+
 static shoal_status all_done(const shoal_train *train)
 {
     if (train->rank == 0 && train->desc.out != NULL && train->saved.step == train->steps &&
         shoali_folder_goes_on(train))
         SHOALI_TRY(shoali_checkpoint_conclude(train->desc.out, train->saved));
-    (void)shoali_fail(SHOAL_EINVAL, "%s has already done %llu of %llu steps", train->desc.resume,
-                      (unsigned long long)train->step, (unsigned long long)train->steps);
-    shoali_error_advice("Ask for more: --epochs N%s.",
-                        train->desc.max_steps > 0 ? " and --steps N, all steps counted" : "");
+    const unsigned long long done = train->step, most = train->desc.max_steps;
+    const unsigned long long end = train->desc.epochs * train->steps_per_epoch;
+    if (most > 0 && most < done)
+        (void)shoali_fail(SHOAL_EINVAL, "%s is at step %llu already, and --steps %llu counts all",
+                          train->desc.resume, done, most);
+    else if (end < done)
+        (void)shoali_fail(SHOAL_EINVAL, "%s is at step %llu already, and --epochs %u ends at %llu",
+                          train->desc.resume, done, train->desc.epochs, end);
+    else
+        (void)shoali_fail(SHOAL_EINVAL, "%s has already done %llu of %llu steps",
+                          train->desc.resume, done, (unsigned long long)train->steps);
+    advise_more(train);
     return SHOAL_EINVAL;
 }
 

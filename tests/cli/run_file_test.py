@@ -92,7 +92,10 @@ class RunFile(unittest.TestCase):
                              before.items())
         for key in KEYS:
             self.assertIn(key, before)
-        self.resume(out, code=2, says="has already done 20 of 20 steps")
+        self.resume(out, code=2, says="has already done 20 of 20 steps\n  To go on, ask for "
+                                      "--epochs 3 or more, of 10 steps each; `shoal eval")
+        self.resume(out, "--epochs", 1, code=2,
+                    says="is at step 20 already, and --epochs 1 ends at 10")
 
     def test_a_moved_folder_goes_on(self):
         self.cut("before")
@@ -111,7 +114,11 @@ class RunFile(unittest.TestCase):
                            (["--model", "n.json"], "whose layers are others"),
                            (["--data", "other"], "was trained on other samples"),
                            (["--circulant", "k=4"], "--circulant goes with --model"),
-                           (["--steps", 9], "already done 10 of 9 steps")):
+                           (["--steps", 9], "strict is at step 10 already, and --steps 9 counts"),
+                           (["--steps", 9], "To go on, ask for --steps above 10; `shoal eval"),
+                           (["--epochs", 1, "--steps", 10],
+                            "already done 10 of 10 steps\n  To go on, ask for --steps above 10 and "
+                            "--epochs 2 or more, of 10 steps each; `")):
             with self.subTest(more=more):
                 r = self.resume(out, *more, code=2, cwd=self.folder, says=says)
                 self.assertNotIn("Traceback", r.stderr)
