@@ -18,7 +18,7 @@ LARGE_HEADERS = {
     "src/driver/sim.h": 412,
     "src/kernel/fixed.h": 207,
     "src/kernel/rfft_large.h": 255,
-    "src/model/model.h": 372,
+    "src/model/model.h": 248,
     "src/train/trainer.h": 343,
     "src/transport/tcp.h": 258,
 }

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys of the kinds of layers (integers are int64_t: that is what the spec parser writes), and what
+ * they mean where they leave something unsaid. */
+#ifndef SHOALI_MODEL_LAYER_PARAMS_H
+#define SHOALI_MODEL_LAYER_PARAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct shoali_layer;
+
+typedef struct shoali_dense_params {
+    int64_t out;
+    bool bias;
+} shoali_dense_params;
+typedef struct shoali_conv_params {
+    int64_t out, kernel, stride, pad, groups;
+    bool bias;
+} shoali_conv_params;
+typedef struct shoali_pool_params {
+    int64_t kernel, stride; /* stride 0: kernel */
+    bool ceil;   /* a last, partial window counts (Caffe, TensorFlow's SAME for even sizes) */
+    int64_t pad; /* pixels outside the image never win; above 0, a mean pool is described only */
+} shoali_pool_params;
+typedef struct shoali_dropout_params {
+    double rate;
+} shoali_dropout_params;
+typedef struct shoali_batchnorm_params {
+    double momentum, eps;
+} shoali_batchnorm_params;
+
+typedef struct shoali_onehot_params {
+    int64_t classes;
+} shoali_onehot_params;
+typedef struct shoali_framewise_params {
+    int64_t out, k;
+    bool bias, tied; /* tied: by the table of the lookup */
+} shoali_framewise_params;
+typedef enum { SHOALI_FORWARD, SHOALI_BACKWARD, SHOALI_BOTH } shoali_direction;
+typedef enum { SHOALI_MERGE_SUM, SHOALI_MERGE_CONCAT } shoali_merge;
+typedef struct shoali_recurrent_params { /* lstm, gru */
+    int64_t out, proj, k, kx, kr, ky;    /* k of a matrix 0: k; proj 0: none */
+    int32_t direction, merge, gate;
+    bool peephole;
+} shoali_recurrent_params;
+static inline uint32_t shoali_block_of(int64_t own, int64_t usual)
+{
+    return (uint32_t)(own > 0 ? own : usual);
+}
+typedef struct shoali_circulant_params {
+    int64_t out, block;
+    bool bias;
+} shoali_circulant_params;
+typedef struct shoali_circulant_conv_params {
+    shoali_conv_params conv; /* first: a convolution executes it; groups is 0 */
+    int64_t block;
+} shoali_circulant_conv_params;
+
+typedef struct shoali_branch_params {
+    int64_t back; /* of branch and add: whose output, counted backwards */
+} shoali_branch_params;
+typedef struct shoali_concat_params {
+    char back[SHOALI_KEY_TEXT_BYTES]; /* "3/7": whose outputs are put in front */
+} shoali_concat_params;
+typedef struct shoali_lrn_params {
+    int64_t size;
+} shoali_lrn_params;
+typedef struct shoali_lookup_params {
+    int64_t vocab, width;
+    bool frames;       /* ids are frames of a sequence, whose rows stay apart */
+    int64_t positions; /* rows that are added by a frame's place; 0: none */
+    double std;        /* of the first values; 0: as infer says */
+} shoali_lookup_params;
+typedef struct shoali_sparse_params {
+    int64_t vocab, out;
+    bool bias;
+} shoali_sparse_params;
+typedef struct shoali_rmsnorm_params {
+    double eps;
+} shoali_rmsnorm_params;
+typedef struct shoali_attention_params {
+    int64_t heads, kv, dim; /* kv 0: heads; dim 0: width / heads */
+    bool causal, rope, bias;
+    double theta;
+} shoali_attention_params;
+typedef struct shoali_gelu_params {
+    bool tanh; /* by the approximation that GPT-2 was trained with */
+} shoali_gelu_params;
+/** The same with what the keys leave unsaid. */
+typedef struct shoali_attention_sizes {
+    uint32_t heads, kv, dim, width, frames;
+} shoali_attention_sizes;
+shoali_attention_sizes shoali_attention_sizes_of(const struct shoali_layer *layer);
+typedef struct shoali_swiglu_params {
+    int64_t ff;
+} shoali_swiglu_params;
+typedef struct shoali_embedding_params {
+    int64_t vocab, width, positions;
+} shoali_embedding_params;
+typedef struct shoali_transformer_params {
+    int64_t heads, kv, dim, ff, experts, active; /* kv 0: heads; dim 0: width / heads */
+    int64_t shared;                              /* width of the experts that every token meets */
+    int64_t qrank, kvrank, rope, vdim;           /* latent attention; kvrank 0: none */
+    int64_t norms, qkvbias; /* qkvbias 1: on queries, keys, values; 2: and out */
+    bool gated, bias, headnorm, balanced;
+    bool other; /* something that only who runs it needs to know, and that nothing here runs */
+    double theta, eps; /* of rope and of norms: planners need neither */
+} shoali_transformer_params;
+/** What a transformer consists of, in elements; all of one block of this width. */
+typedef struct shoali_transformer_sizes {
+    double heads, kv, dim;            /* dim: of queries and keys, without what is rotated apart */
+    double value_dim;                 /* of values */
+    double attention, expert, shared; /* matrices; of one expert */
+    double router, vectors;           /* vectors: biases and norms */
+    double score_width;               /* multiplied per pair of tokens: all heads, both products */
+} shoali_transformer_sizes;
+shoali_transformer_sizes shoali_transformer_sizes_of(const shoali_transformer_params *params,
+                                                     double width);
+typedef struct shoali_linear_params {
+    int64_t out;
+    bool tied, bias;
+} shoali_linear_params;
+typedef struct shoali_product_params {
+    int64_t out, inner, back;
+} shoali_product_params;
+typedef struct shoali_layernorm_params {
+    bool bias;
+    double eps;
+} shoali_layernorm_params;
+typedef struct shoali_positions_params {
+    int64_t rows;
+} shoali_positions_params;
+typedef struct shoali_view_params {
+    int64_t width, length;
+} shoali_view_params;
+typedef struct shoali_unembedding_params {
+    int64_t vocab, norm;
+    bool tied, bias;
+    double eps; /* of the norm */
+} shoali_unembedding_params;
+
+#endif
