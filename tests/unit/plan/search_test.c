@@ -64,13 +64,14 @@ static void a_search_predicts_as_a_single_question(void **state)
     (void)state;
     /* measured, with an interval of its spread; a data sheet, with one of more and less overlap */
     static const char *const clusters[] = {LAB, A100};
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 4; k++) {
         shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
         shoal_search *search = NULL;
         const shoal_candidate *c;
         uint32_t seen = 0;
         d.model = "lenet";
-        d.cluster = clusters[k];
+        d.cluster = clusters[k % 2];
+        d.collective = k < 2 ? NULL : "hierarchical:site=2"; /* which codecs cost differently */
         d.workers = 4;
         d.batch = 16;
         d.allow_lossy = d.allow_async = true;
