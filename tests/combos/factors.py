@@ -23,6 +23,7 @@ FORMS = {
     ),
     "collectives": (
         "auto", "ring:both", "ring:order=auto", "direct:weights=auto", "hierarchical:dims=2/2",
+        "hierarchical:site=2", "direct:site=2",
         "worker_aggregator:servers=2", "omnireduce:block=64", "omnireduce:hosts",
         "switchml:sparse",
     ),
