@@ -99,7 +99,7 @@ static bool is_same(const counted *a, const counted *b)
 static shoal_status count_exchange(const shoali_question *q, shoali_groups groups,
                                    shoali_collective_cost *out)
 {
-    /* what is not summed as codes, nor left out inside sites, counts the same, whatever the codec */
+    /* what is not summed as codes nor left out inside sites counts the same whatever the codec */
     bool grows = (shoal_codec_traits(q->codec) & SHOAL_CODEC_SUMMABLE) != 0 ||
                  (q->collective.traits & SHOALI_COLL_SITES) != 0;
     const char *codec = grows ? shoal_codec_spec(q->codec) : "";
