@@ -174,7 +174,8 @@ static shoal_status hold(shoal_train *train, const char *folder)
 shoal_status shoali_folder_enter(shoal_train *train)
 {
     const char *folder = train->desc.out, *resume = train->desc.resume;
-    float arrived = 1;
+    shoal_error refused = {0};
+    float refusals = 0;
     if (resume != NULL && access(resume, F_OK) != 0)
         return shoali_fail_os(SHOAL_EIO, errno, "no run to go on from in %s", resume);
     if (resume != NULL)
@@ -184,9 +185,17 @@ shoal_status shoali_folder_enter(shoal_train *train)
     SHOALI_TRY(shoali_make_folders(folder));
     if (train->membership > 0)
         return lock(train, folder, LOCK_SH);
-    if (train->rank == 0)
-        SHOALI_TRY(hold(train, folder));
-    SHOALI_TRY(shoali_train_meet(train, &arrived, 1, SHOAL_SUM, "run folder"));
+    if (train->rank == 0 && hold(train, folder) != SHOAL_OK) {
+        shoali_error_get(&refused);
+        refusals = 1; /* the others are not to take it for a loss */
+    }
+    const shoal_status met = shoali_train_meet(train, &refusals, 1, SHOAL_SUM, "run folder");
+    if (refused.status != SHOAL_OK)
+        return shoali_error_set(&refused);
+    SHOALI_TRY(met);
+    if (refusals > 0)
+        return shoali_fail(SHOAL_EINVAL, "rank 0 may not have the run folder %s; it says why",
+                           folder);
     return train->rank == 0 ? SHOAL_OK : lock(train, folder, LOCK_SH);
 }
 

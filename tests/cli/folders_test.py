@@ -90,6 +90,8 @@ class Folders(unittest.TestCase):
             r = shoal.run(*self.words(out, "--resume", other, "--steps", 20))
             self.assertNotEqual(0, r.returncode)
             self.assertIn("is in use by another run (process ", r.stderr)
+            self.assertIn(f"rank 1: rank 0 may not have the run folder {out}", r.stderr)
+            self.assertNotIn("lost", r.stderr)  # nobody is
             self.assertEqual(0, first.wait(timeout=60), first.stderr.read())
 
     def test_going_on_is_bit_equal_and_metrics_have_each_step_once(self):
