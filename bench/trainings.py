@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import time
 
@@ -61,6 +62,7 @@ class Trainings:
         """The folder of `shoal data RECIPE`; its name, where the recipe is too long for one."""
         folder = os.path.join(self.folder, name or recipe.replace(" ", "").replace("--", "-"))
         if not os.path.exists(os.path.join(folder, "complete")):
+            shutil.rmtree(folder, ignore_errors=True)  # one that was not finished
             shoal("data", *recipe.split(), "--out", folder)
             with open(os.path.join(folder, "complete"), "w", encoding="utf-8"):
                 pass

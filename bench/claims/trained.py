@@ -74,6 +74,7 @@ class Kept:
         folder = os.path.join(self.folder, "-".join(map(str, words)).replace("--", ""))
         mark = os.path.join(folder, "complete")
         if not os.path.exists(mark):
+            shutil.rmtree(folder, ignore_errors=True)  # one that was not finished
             about = shoal("data", *words, "--out", folder)
             with open(mark, "w", encoding="utf-8") as file:
                 file.write(about)
