@@ -83,24 +83,28 @@ static shoal_status make_grid(const shoal_schedule_args *args, grid *grid_out)
 static shoal_status with_site(const shoal_schedule_args *args, grid *g)
 {
     const params *p = args->params;
+    const uint32_t site = (uint32_t)p->site; /* at most SHOALI_MEMBERS_MAX */
     uint64_t product = 1;
     SHOALI_TRY(shoali_check_site("hierarchical", p->site, args->size));
-    if (p->site == 0)
+    if (site == 0)
         return SHOAL_OK;
     if (p->dims[0] == '\0') {
         g->count = 0;
-        if (p->site > 1)
-            g->dims[g->count++] = (uint32_t)p->site;
-        for (uint32_t rest = args->size / (uint32_t)p->site; rest > 1; rest /= g->dims[g->count++])
-            g->dims[g->count] = largest_prime(rest);
+        if (site > 1)
+            g->dims[g->count++] = site;
+        for (uint32_t rest = args->size / site; rest > 1;) {
+            const uint32_t prime = largest_prime(rest);
+            g->dims[g->count++] = prime;
+            rest /= prime;
+        }
     }
-    for (uint32_t k = 0; k < g->count && product < (uint64_t)p->site; k++)
+    for (uint32_t k = 0; k < g->count && product < site; k++)
         product *= g->dims[k];
-    if (product != (uint64_t)p->site)
+    if (product != site)
         return shoali_fail(SHOAL_EINVAL,
-                           "hierarchical:dims=%s,site=%lld: a site has to be the product of the "
+                           "hierarchical:dims=%s,site=%u: a site has to be the product of the "
                            "first dimensions",
-                           p->dims, (long long)p->site);
+                           p->dims, site);
     return SHOAL_OK;
 }
 
@@ -109,7 +113,8 @@ static line line_of(const grid *g, uint32_t dim)
     uint32_t stride = 1;
     for (uint32_t k = 0; k < dim; k++)
         stride *= g->dims[k];
-    return (line){g->dims[dim], stride, g->me / stride % g->dims[dim]};
+    const uint32_t size = g->dims[dim] > 1 ? g->dims[dim] : 1; /* never 0: make_grid */
+    return (line){size, stride, g->me / stride % size};
 }
 
 static uint32_t rounds_of(const grid *g, uint32_t dim)
