@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Thin: every target says in one line what CMake, ctest or a script does. `make` alone lists them.
 JOBS ?= $(shell nproc)
-# Many tests wait for timeouts, most of the time.
-TESTS ?= $(shell expr $(JOBS) + 1)
+# Many tests wait, most of the time: two and a half at a time take a core.
+TESTS ?= $(shell expr $(JOBS) \* 5 / 2)
 
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
@@ -21,7 +21,7 @@ build: deps ## release build: build/release/shoal and libshoal.so
 	@cmake --preset release >/dev/null
 	@cmake --build build/release -j $(JOBS) $(if $(CI),-- --quiet)
 
-check: build ## lint, build, every test; T=codec runs those whose name matches
+check: deps ## lint, build, every test; T=codec runs those whose name matches
 	@cmake --preset dev >/dev/null
 	@cmake --build build/dev -j $(JOBS) $(if $(CI),-- --quiet)
 	@ctest --test-dir build/dev -j $(TESTS) --output-on-failure $(if $(T),-R '$(T)') \

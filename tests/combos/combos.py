@@ -220,7 +220,7 @@ def arguments():
     parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts; commit/N")
     parser.add_argument("--rest", action="store_true", help="all but that part")
     parser.add_argument("--only", type=int, nargs="*", help="these rows")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() + 1)
+    parser.add_argument("--jobs", type=int, default=2 * os.cpu_count() + 1)
     parser.add_argument("--again", type=int, default=0, help="times that a failing row is repeated")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--refused", action="store_true", help="print what is refused, and why")
