@@ -105,21 +105,25 @@ class Suite:
     def accepts(self, row):
         return self.ask(row)[0] == 0
 
-    def remembered(self):
-        """A file of this command and these options, and the answers of an earlier call."""
+    def memory(self):
+        """The file of answers of this command and these options."""
         digest = hashlib.sha256(json.dumps(self.factors).encode())
         here = os.path.dirname(self.shoal)
         for path in sorted(glob.glob(os.path.join(here, "libshoal.so*"))) + [self.shoal]:
             with open(path, "rb") as file:
                 digest.update(file.read())
-        path = os.path.join(here, f"combos-{digest.hexdigest()[:16]}.json")
-        try:
-            with open(path, encoding="utf-8") as file:
-                return path, {tuple(map(tuple, key)): tuple(to) for key, to in json.load(file)}
-        except (OSError, ValueError):
-            return path, {}
+        return os.path.join(here, f"combos-{digest.hexdigest()[:16]}.json")
 
-    def remember(self, path):
+    def remembered(self):
+        """The answers that an earlier call has kept."""
+        try:
+            with open(self.memory(), encoding="utf-8") as file:
+                return {tuple(map(tuple, key)): tuple(to) for key, to in json.load(file)}
+        except (OSError, ValueError):
+            return {}
+
+    def remember(self):
+        path = self.memory()
         with open(f"{path}.part", "w", encoding="utf-8") as file:
             json.dump(list(self.answers.items()), file)
         os.replace(f"{path}.part", path)
@@ -136,10 +140,9 @@ class Suite:
             for name in names:  # a value that nothing takes has no pairs
                 self.factors[name] = [words for value, words in enumerate(self.factors[name])
                                       if (name, value) not in gone]
-            path, self.answers = self.remembered()
+            self.answers = self.remembered()
             bases = factors.bases(self.factors)
             self.first_of(pool, covering.tuples_of(self.factors, names, 2), bases)
-            self.remember(path)
 
     def first_of(self, pool, parts, bases):
         """Ask for one base after the other; the parts that go with none."""
@@ -258,6 +261,7 @@ def main():
     suite.ask_all(args.jobs, names)
     array = covering.Array(suite.factors, factors.bases(suite.factors), suite.accepts,
                            strength=args.strength, names=names, seed=args.seed)
+    suite.remember()
     faults, senseless = refusals(suite, array.refused) if args.strength == 2 else ([], 0)
     print(f"{len(array.rows)} rows of strength {args.strength}, seed {args.seed}; refused: "
           f"{len(array.refused) - senseless}, not for this suite: {senseless}; "

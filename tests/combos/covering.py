@@ -3,6 +3,7 @@
 Greedy, as AETG (Cohen et al., IEEE Trans. Software Eng. 1997): a row begins with a tuple that is
 still missing and takes, factor by factor, the value that brings in most of the others. What goes
 together is asked of `accepts`, a function of a row; nothing here knows what the values mean."""
+import collections
 import itertools
 import random
 
@@ -12,6 +13,10 @@ def tuples_of(factors, names, strength):
     for some in itertools.combinations(sorted(names), strength):
         for values in itertools.product(*(range(len(factors[name])) for name in some)):
             yield tuple(zip(some, values))
+
+
+def rest_of(part, item):
+    return tuple(other for other in part if other != item)
 
 
 def complete(part, bases):
@@ -28,10 +33,14 @@ class Array:
         self.random = random.Random(seed)
         self.strength, self.tries = strength, tries
         self.pairs = {}  # of pairs: whether some base accepts them
+        self.goes = collections.defaultdict(dict)  # of an item: the same, by the other item
         self.missing, self.refused = set(), []
+        self.lacks = collections.defaultdict(set)  # of an item: the rests of its missing tuples
         for part in tuples_of(factors, self.names, strength):
             if self.possible(part):
                 self.missing.add(part)
+                for item in part:
+                    self.lacks[item].add(rest_of(part, item))
             else:
                 self.refused.append(part)
         self.rows = []
@@ -52,17 +61,19 @@ class Array:
         return self.pairs[part]
 
     def fits(self, row, name, value):
-        return all(
-            self.possible(tuple(sorted(((name, value), item)))) for item in row.items()
-        )
+        goes = self.goes[name, value]
+        for item in row.items():
+            if item not in goes:
+                goes[item] = self.possible(tuple(sorted(((name, value), item))))
+            if not goes[item]:
+                return False
+        return True
 
     def gain(self, row, name, value):
         """Missing tuples of which (name, value) is the last member."""
-        others = sorted(row.items())
-        return sum(
-            tuple(sorted((*some, (name, value)))) in self.missing
-            for some in itertools.combinations(others, self.strength - 1)
-        )
+        lacks = self.lacks[name, value]
+        others = itertools.combinations(sorted(row.items()), self.strength - 1)
+        return sum(some in lacks for some in others)
 
     def candidate(self, first):
         row = dict(first)
@@ -83,7 +94,10 @@ class Array:
         rows.sort(key=lambda row: -len(self.brought(row)))
         rows += complete(first, self.bases)  # of which one is accepted: `possible` says so
         row = next(row for row in rows if self.accepts(row))
-        self.missing -= self.brought(row)
+        for part in self.brought(row):
+            self.missing.remove(part)
+            for item in part:
+                self.lacks[item].remove(rest_of(part, item))
         self.rows.append(row)
 
     def brought(self, row):
