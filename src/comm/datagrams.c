@@ -221,23 +221,12 @@ static uint32_t endpoint_at(shoal_comm *comm, const shoali_ip *from)
     return SHOALI_NONE;
 }
 
-static bool hand_over(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes, size_t len_bytes)
-{
-    for (shoal_op *op = comm->ops.open; op != NULL; op = op->next_open)
-        if (op->state == SHOALI_OP_RUNNING && !op->ended && op->row->on_datagram != NULL &&
-            shoali_member_of(op, endpoint) != SHOALI_NONE &&
-            op->row->on_datagram(op->flow, shoali_member_of(op, endpoint), bytes, len_bytes,
-                                 comm->loop.now_us))
-            return true;
-    return false;
-}
-
 static void take(void *ctx, const shoali_ip *from, const uint8_t *bytes, size_t len_bytes)
 {
     shoal_comm *comm = ctx;
     const uint32_t endpoint = endpoint_at(comm, from);
     comm->loop.busy = true;
-    if (endpoint == SHOALI_NONE || !hand_over(comm, endpoint, bytes, len_bytes)) {
+    if (endpoint == SHOALI_NONE || !shoali_take_datagram(&comm->ops, endpoint, bytes, len_bytes)) {
         comm->datagrams->strange++;
         return;
     }

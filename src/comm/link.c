@@ -21,29 +21,19 @@ static const char near_name[] = "shm"; /* and the key of the control transport t
 
 /* ------------------------------------------------------------------ events: data */
 
-static shoal_op *op_of(shoal_comm *comm, uint32_t peer, const shoal_data *head,
-                       uint32_t *member_out)
-{
-    shoal_op *op = shoali_run_slot(&comm->ops, head->slot);
-    if (op == NULL || op->state != SHOALI_OP_RUNNING)
-        return NULL;
-    *member_out = shoali_member_of(op, peer);
-    return *member_out != SHOALI_NONE ? op : NULL;
-}
-
 static uint8_t *on_place(void *ctx, uint32_t peer, const shoal_data *head)
 {
     shoal_comm *comm = ((shoali_link *)ctx)->comm;
     uint32_t member;
     shoali_view_heard(comm, peer);
-    shoal_op *op = op_of(comm, peer, head, &member);
+    shoal_op *op = shoali_take_for(&comm->ops, peer, head, &member);
     return op != NULL ? op->row->place(op->flow, member, head) : NULL;
 }
 
 static float *on_place_add(void *ctx, uint32_t peer, const shoal_data *head)
 {
     uint32_t member;
-    shoal_op *op = op_of(((shoali_link *)ctx)->comm, peer, head, &member);
+    shoal_op *op = shoali_take_for(&((shoali_link *)ctx)->comm->ops, peer, head, &member);
     return op != NULL && op->row->place_add != NULL ? op->row->place_add(op->flow, member, head)
                                                     : NULL;
 }
@@ -54,20 +44,13 @@ static void on_frames(void *ctx, uint32_t peer, const shoal_data *heads, uint8_t
     shoal_comm *comm = ((shoali_link *)ctx)->comm;
     comm->loop.busy = true;
     shoali_view_heard(comm, peer);
-    for (size_t first = 0, next; first < count; first = next) {
-        for (next = first + 1; next < count && heads[next].slot == heads[first].slot; next++)
-            continue;
-        uint32_t member;
-        shoal_op *op = op_of(comm, peer, &heads[first], &member);
-        if (op != NULL)
-            op->row->on_frames(op->flow, member, heads + first, bodies + first, next - first);
-    }
+    shoali_take_frames(&comm->ops, peer, heads, bodies, count);
 }
 
 static void on_unplace(void *ctx, uint32_t peer, const shoal_data *head, uint8_t *body)
 {
     uint32_t member;
-    shoal_op *op = op_of(((shoali_link *)ctx)->comm, peer, head, &member);
+    shoal_op *op = shoali_take_for(&((shoali_link *)ctx)->comm->ops, peer, head, &member);
     if (op != NULL)
         op->row->unplace(op->flow, member, head, body);
 }
@@ -80,50 +63,20 @@ static void on_sent(void *ctx, uint32_t peer, uint64_t cookie, shoal_status stat
 
 /* ------------------------------------------------------------------ events: control */
 
-static bool dispatch_flow(shoal_comm *comm, uint32_t peer, const uint8_t *bytes, size_t len_bytes)
-{
-    shoali_flow_head head;
-    if (!shoali_flow_head_decode(bytes, len_bytes, &head))
-        return false;
-    shoal_op *op = shoali_run_find(&comm->ops, &head.id);
-    if (op == NULL || op->state != SHOALI_OP_RUNNING || shoali_member_of(op, peer) == SHOALI_NONE)
-        return true;
-    op->row->on_control(op->flow, shoali_member_of(op, peer), head.kind,
-                        bytes + SHOALI_FLOW_HEAD_BYTES, len_bytes - SHOALI_FLOW_HEAD_BYTES);
-    return true;
-}
-
 /* False: nothing that this version may send. */
 static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8_t *bytes,
                      size_t len_bytes)
 {
     union {
-        shoali_ready ready;
-        shoali_abort abort;
-        shoali_ask ask;
-        shoali_answer answer;
         shoali_heartbeat beat;
         shoali_reform reform;
         shoali_missed missed;
     } m;
     bool good = true;
+    const shoali_taken taken = shoali_take_control(&comm->ops, peer, kind, bytes, len_bytes);
+    if (taken != SHOALI_TAKEN_NOT)
+        return taken == SHOALI_TAKEN;
     switch (kind) {
-    case SHOALI_MESSAGE_ready:
-        if ((good = shoali_ready_decode(bytes, len_bytes, &m.ready)))
-            shoali_agree_on_ready(&comm->ops, peer, &m.ready);
-        return good;
-    case SHOALI_MESSAGE_abort:
-        if ((good = shoali_abort_decode(bytes, len_bytes, &m.abort)))
-            shoali_agree_on_abort(&comm->ops, peer, &m.abort);
-        return good;
-    case SHOALI_MESSAGE_ask:
-        if ((good = shoali_ask_decode(bytes, len_bytes, &m.ask)))
-            shoali_agree_on_ask(&comm->ops, peer, &m.ask);
-        return good;
-    case SHOALI_MESSAGE_answer:
-        if ((good = shoali_answer_decode(bytes, len_bytes, &m.answer)))
-            shoali_agree_on_answer(&comm->ops, peer, &m.answer);
-        return good;
     case SHOALI_MESSAGE_heartbeat:
         if ((good = shoali_heartbeat_decode(bytes, len_bytes, &m.beat)))
             shoali_view_heartbeat(comm, peer, &m.beat);
@@ -143,8 +96,6 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
         return shoali_datagrams_on_place(comm, peer, bytes, len_bytes);
     case SHOALI_MESSAGE_serve:
         return shoali_serve_on_request(comm, peer, bytes, len_bytes);
-    case SHOALI_MESSAGE_flow:
-        return dispatch_flow(comm, peer, bytes, len_bytes);
     default:
         return false;
     }

@@ -142,6 +142,24 @@ void shoali_agree_forget(shoali_ops *ops, uint32_t endpoint);
 /** An operation that has ended here, not long ago. */
 bool shoali_agree_is_over(const shoali_ops *ops, const shoali_wire_id *id);
 
+/* take.c: what another endpoint sent. */
+typedef enum shoali_taken {
+    SHOALI_TAKEN,
+    SHOALI_TAKEN_NOT, /* of a kind that is not about operations */
+    SHOALI_TAKEN_BAD  /* malformed */
+} shoali_taken;
+shoali_taken shoali_take_control(shoali_ops *ops, uint32_t endpoint, uint16_t kind,
+                                 const uint8_t *bytes, size_t len_bytes);
+/** The operation for which a data frame comes, and whose it is; NULL: nobody wants it. */
+shoal_op *shoali_take_for(const shoali_ops *ops, uint32_t endpoint, const shoal_data *head,
+                          uint32_t *member_out);
+/** Frames that have arrived, each in its place. */
+void shoali_take_frames(shoali_ops *ops, uint32_t endpoint, const shoal_data *heads,
+                        uint8_t *const *bodies, size_t count);
+/** False: no operation takes it for its own. */
+bool shoali_take_datagram(shoali_ops *ops, uint32_t endpoint, const uint8_t *bytes,
+                          size_t len_bytes);
+
 /* keep.c */
 bool shoali_op_feeds_back(const shoal_op *op); /* it reads and writes residuals */
 bool shoali_op_keeps(const shoal_op *op);      /* residuals, or a transform's state */

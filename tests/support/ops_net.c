@@ -5,7 +5,6 @@
 #include "collective/flow.h"
 #include "support/check.h"
 #include "support/ops_life.h"
-#include "wire/messages.h"
 
 enum { DATAGRAM_BYTES = 1472 };
 
@@ -264,63 +263,10 @@ static uint32_t number_of(const life *l, uint32_t rank)
     return l->rank[rank].number;
 }
 
-static void take_control(shoali_ops *ops, uint32_t from, const life_event *e)
-{
-    union {
-        shoali_ready ready;
-        shoali_abort abort;
-        shoali_ask ask;
-        shoali_answer answer;
-        shoali_flow_head head;
-    } m;
-    shoal_op *op;
-    switch (e->control) {
-    case SHOALI_MESSAGE_ready:
-        assert_true(shoali_ready_decode(e->bytes, e->len_bytes, &m.ready));
-        shoali_agree_on_ready(ops, from, &m.ready);
-        break;
-    case SHOALI_MESSAGE_abort:
-        assert_true(shoali_abort_decode(e->bytes, e->len_bytes, &m.abort));
-        shoali_agree_on_abort(ops, from, &m.abort);
-        break;
-    case SHOALI_MESSAGE_ask:
-        assert_true(shoali_ask_decode(e->bytes, e->len_bytes, &m.ask));
-        shoali_agree_on_ask(ops, from, &m.ask);
-        break;
-    case SHOALI_MESSAGE_answer:
-        assert_true(shoali_answer_decode(e->bytes, e->len_bytes, &m.answer));
-        shoali_agree_on_answer(ops, from, &m.answer);
-        break;
-    default:
-        assert_int_equal(e->control, SHOALI_MESSAGE_flow);
-        assert_true(shoali_flow_head_decode(e->bytes, e->len_bytes, &m.head));
-        op = shoali_run_find(ops, &m.head.id);
-        if (op != NULL && op->state == SHOALI_OP_RUNNING &&
-            shoali_member_of(op, from) != SHOALI_NONE)
-            op->row->on_control(op->flow, shoali_member_of(op, from), m.head.kind,
-                                e->bytes + SHOALI_FLOW_HEAD_BYTES,
-                                e->len_bytes - SHOALI_FLOW_HEAD_BYTES);
-    }
-}
-
-static void take_datagram(life *l, const life_event *e)
-{
-    const uint32_t from = number_of(l, e->from);
-    for (shoal_op *op = l->rank[e->to].ops.open; op != NULL; op = op->next_open)
-        if (op->state == SHOALI_OP_RUNNING && !op->ended && op->row->on_datagram != NULL &&
-            shoali_member_of(op, from) != SHOALI_NONE &&
-            op->row->on_datagram(op->flow, shoali_member_of(op, from), e->bytes, e->len_bytes,
-                                 l->now_us))
-            return;
-}
-
 static shoal_op *receiver(life *l, const life_frame *frame, uint32_t *member_out)
 {
-    shoal_op *op = shoali_run_slot(&l->rank[frame->to].ops, frame->head.slot);
-    if (op == NULL || op->state != SHOALI_OP_RUNNING)
-        return NULL;
-    *member_out = shoali_member_of(op, number_of(l, frame->from));
-    return *member_out != SHOALI_NONE ? op : NULL;
+    return shoali_take_for(&l->rank[frame->to].ops, number_of(l, frame->from), &frame->head,
+                           member_out);
 }
 
 static void unplace(life *l, life_frame *frame)
@@ -383,7 +329,7 @@ static void take_body(life *l, life_frame *frame)
     }
     if (frame->head.len_bytes > 0)
         memcpy(place, frame->copy != NULL ? frame->copy : frame->body, frame->head.len_bytes);
-    op->row->on_frames(op->flow, member, &frame->head, &place, 1);
+    shoali_take_frames(&l->rank[frame->to].ops, number_of(l, frame->from), &frame->head, &place, 1);
     give_back(frame, 0);
 }
 
@@ -463,11 +409,13 @@ void life_happen(life *l, const life_event *e)
     switch (e->kind) {
     case EVENT_CONTROL:
         if (!deaf)
-            take_control(&rank->ops, number_of(l, e->from), e);
+            assert_int_equal(shoali_take_control(&rank->ops, number_of(l, e->from), e->control,
+                                                 e->bytes, e->len_bytes),
+                             SHOALI_TAKEN);
         break;
     case EVENT_DATAGRAM:
         if (!deaf)
-            take_datagram(l, e);
+            (void)shoali_take_datagram(&rank->ops, number_of(l, e->from), e->bytes, e->len_bytes);
         break;
     case EVENT_LEAVE:
         take_leave(l, e->frame);

@@ -3,7 +3,6 @@
 
 #include "base/rng.h"
 #include "support/check.h"
-#include "wire/messages.h"
 
 enum { CHUNK = 64, MOST_CONTROL = 2048 };
 
@@ -234,56 +233,15 @@ shoal_op *opsworld_start(opsworld *world, uint32_t rank, const shoal_op_desc *de
 
 /* ------------------------------------------------------------------ what happens */
 
-static void take_control(shoali_ops *ops, uint32_t from, const event *e)
-{
-    union {
-        shoali_ready ready;
-        shoali_abort abort;
-        shoali_ask ask;
-        shoali_answer answer;
-        shoali_flow_head head;
-    } m;
-    shoal_op *op;
-    switch (e->kind) {
-    case SHOALI_MESSAGE_ready:
-        assert_true(shoali_ready_decode(e->bytes, e->len_bytes, &m.ready));
-        shoali_agree_on_ready(ops, from, &m.ready);
-        break;
-    case SHOALI_MESSAGE_abort:
-        assert_true(shoali_abort_decode(e->bytes, e->len_bytes, &m.abort));
-        shoali_agree_on_abort(ops, from, &m.abort);
-        break;
-    case SHOALI_MESSAGE_ask:
-        assert_true(shoali_ask_decode(e->bytes, e->len_bytes, &m.ask));
-        shoali_agree_on_ask(ops, from, &m.ask);
-        break;
-    case SHOALI_MESSAGE_answer:
-        assert_true(shoali_answer_decode(e->bytes, e->len_bytes, &m.answer));
-        shoali_agree_on_answer(ops, from, &m.answer);
-        break;
-    default:
-        assert_int_equal(e->kind, SHOALI_MESSAGE_flow);
-        assert_true(shoali_flow_head_decode(e->bytes, e->len_bytes, &m.head));
-        op = shoali_run_find(ops, &m.head.id);
-        if (op != NULL && op->state == SHOALI_OP_RUNNING)
-            op->row->on_control(op->flow, shoali_member_of(op, from), m.head.kind,
-                                e->bytes + SHOALI_FLOW_HEAD_BYTES,
-                                e->len_bytes - SHOALI_FLOW_HEAD_BYTES);
-        break;
-    }
-}
-
 static void take_data(shoali_ops *ops, uint32_t from, const event *e)
 {
-    shoal_op *op = shoali_run_slot(ops, e->head.slot);
-    if (op == NULL || op->state != SHOALI_OP_RUNNING || shoali_member_of(op, from) == SHOALI_NONE)
-        return;
-    const uint32_t member = shoali_member_of(op, from);
-    uint8_t *place = op->row->place(op->flow, member, &e->head);
+    uint32_t member;
+    shoal_op *op = shoali_take_for(ops, from, &e->head, &member);
+    uint8_t *place = op != NULL ? op->row->place(op->flow, member, &e->head) : NULL;
     if (place == NULL)
         return;
     memcpy(place, e->body, e->head.len_bytes);
-    op->row->on_frames(op->flow, member, &e->head, &place, 1);
+    shoali_take_frames(ops, from, &e->head, &place, 1);
 }
 
 static void finish_round(uint32_t r)
@@ -303,7 +261,9 @@ static void happen(uint32_t from, uint32_t to)
         e->job->done(e->job->arg, e->job->status);
     } else if (e->op == NULL) {
         if (!the_world->rank[to].dead)
-            take_control(&the_world->rank[to].ops, from, e);
+            assert_int_equal(shoali_take_control(&the_world->rank[to].ops, from, e->kind, e->bytes,
+                                                 e->len_bytes),
+                             SHOALI_TAKEN);
     } else {
         if (!the_world->rank[to].dead && !e->recalled)
             take_data(&the_world->rank[to].ops, from, e);
