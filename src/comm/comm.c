@@ -51,7 +51,6 @@ static void free_comm(shoal_comm *comm)
     shoali_listen_free(&comm->ears);
     shoali_serve_free(comm);
     shoali_flights_free(&comm->flights);
-    shoali_gauge_free(comm);
     shoali_ops_free(&comm->ops, comm->reform.leaving ? SHOAL_EEPOCH : SHOAL_ECANCELLED);
     shoali_free(comm->peers);
     shoali_free(comm->addresses);

@@ -60,17 +60,28 @@ static shoali_there there(void *ctx, uint32_t endpoint, const char **why_out)
     return SHOALI_THERE_NOT;
 }
 
-static bool waits(void *ctx, shoal_op *op)
+static bool begins(void *ctx)
 {
-    (void)ctx;
-    return shoali_gauge_wanted(op);
+    shoal_comm *comm = ctx;
+    pthread_mutex_lock(&comm->lock);
+    const bool begins = !comm->stopping;
+    comm->handles.open_ops += begins;
+    pthread_mutex_unlock(&comm->lock);
+    if (begins)
+        shoali_watch_busy(comm->watch);
+    return begins;
+}
+
+static bool relayed(void *ctx, uint32_t from, uint32_t to)
+{
+    const shoal_comm *comm = ctx;
+    return shoali_relay_between(comm->relay, from, to);
 }
 
 static shoal_status links(void *ctx, shoal_op *op, shoali_flow_args *args)
 {
     const shoal_comm *comm = ctx;
     args->links = shoali_relay_links(comm->relay);
-    args->rates = shoali_gauge_rates(comm);
     return (op->row->transports & SHOALI_FLOW_STREAM) == 0 ? shoali_datagrams_give(op, args)
                                                            : SHOAL_OK;
 }
@@ -126,7 +137,8 @@ shoal_status shoali_host_init(shoal_comm *comm)
                                       .number = number,
                                       .plans = plans,
                                       .there = there,
-                                      .waits = waits,
+                                      .begins = begins,
+                                      .relayed = relayed,
                                       .links = links,
                                       .admit = admit,
                                       .ask = ask,

@@ -33,8 +33,6 @@
 #include "watch/watch.h"
 #include "wire/control.h"
 
-typedef struct shoali_gauge shoali_gauge;
-
 struct shoal_comm {
     /* constant */
     uint32_t me, size, workers, chunk_elems; /* size: of all endpoints */
@@ -77,7 +75,6 @@ struct shoal_comm {
     } stepped;
     shoali_flights flights;
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
-    shoali_gauge *gauge;         /* NULL: nobody has asked for rates */
     shoali_ears ears;
     shoal_comm *next_alive; /* of the process, for fork */
 };
@@ -114,12 +111,6 @@ SHOAL_MUST_USE shoal_status shoali_serve_admit(shoal_op *op);
 void shoali_serve_release(shoal_op *op);
 /** Who else can sum for the operation; NULL: nobody. */
 const shoali_offload *shoali_serve_offload(shoal_op *op);
-
-/* gauge.c: measured rates of all links. */
-/** True: op waits for them, or has failed for want of them. */
-bool shoali_gauge_wanted(shoal_op *op);
-const shoali_rates *shoali_gauge_rates(const shoal_comm *comm); /* NULL: not known */
-void shoali_gauge_free(shoal_comm *comm);
 
 /* status.c: what is told to those who watch. */
 /** number: that all ranks of the job share, and no other job has. */

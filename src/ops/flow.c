@@ -225,6 +225,7 @@ shoal_status shoali_run_open_flow(shoal_op *op)
         .push = op->plan->push,
         .pull = op->plan->pull,
         .collective = &op->plan->collective,
+        .rates = shoali_gauge_rates(ops),
         .owner_job = op->extras.owner != NULL,
         .weights = op->extras.weights,
         .rows = op->rows,

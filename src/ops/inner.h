@@ -10,7 +10,10 @@
 const char *shoali_op_few_hops(uint32_t members);
 
 /* run.c */
-void shoali_run_flow(shoal_op *op); /* whatever came before is over: start the flow */
+/** One that no caller has made: it is freed unless this is OK. */
+SHOAL_MUST_USE shoal_status shoali_run_start_own(shoal_op *op);
+void shoali_run_go_on(shoal_op *op); /* what it waited for is known */
+void shoali_run_flow(shoal_op *op);  /* whatever came before is over: start the flow */
 void shoali_run_end(shoal_op *op,
                     shoal_status status); /* nothing refers to the buffer; OK, or failing was set */
 
@@ -29,6 +32,12 @@ void shoali_agree_spread(shoal_op *op);  /* ABORT to all members, with op->error
 void shoali_agree_ask(shoal_op *op);
 void shoali_agree_timed_out(shoal_op *op); /* sets the last error */
 void shoali_agree_remember(shoal_op *op);  /* it ends now */
+
+/* gauge.c: measured rates of all links. */
+/** True: op waits for them, or has failed for want of them. */
+bool shoali_gauge_wanted(shoal_op *op);
+const shoali_rates *shoali_gauge_rates(const shoali_ops *ops); /* NULL: not known */
+void shoali_gauge_free(shoali_ops *ops);
 
 /* rounds.c: what an operation does before or instead of its flow. */
 bool shoali_rounds_begin(shoal_op *op); /* false: nothing to do, start the flow */

@@ -32,7 +32,7 @@ typedef enum shoali_op_state {
 typedef struct shoali_op_rounds {
     shoal_op *parent, *child;
     bool child_open, job_open, transforming;
-    bool waits; /* for what the owner measures first */
+    bool waits; /* for rates (gauge.c) */
     shoali_job job;
     float *shared;
     struct shoali_hosts *hosts; /* it is made of stages: hosts.c */

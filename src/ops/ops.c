@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/ops.h"
-
 #include "base/arena.h"
 #include "base/error.h"
+#include "ops/inner.h"
 
 shoal_status shoali_ops_init(shoali_ops *ops)
 {
@@ -17,6 +16,7 @@ shoal_status shoali_ops_init(shoali_ops *ops)
 
 void shoali_ops_free(shoali_ops *ops, shoal_status gone)
 {
+    shoali_gauge_free(ops);
     shoali_plans_free(ops, gone);
     shoali_notes_free(&ops->notes);
     shoali_recent_free(&ops->recent);

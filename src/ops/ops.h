@@ -36,9 +36,10 @@ typedef struct shoali_ops_host {
     void (*plans)(void *ctx, bool enter);
     /** Whether an endpoint is there; *why_out: why not, of one that is not. */
     shoali_there (*there)(void *ctx, uint32_t endpoint, const char **why_out);
-    /** Something has to be known before a flow can start: shoali_ops_go_on will be called. True as
-     * well if it has failed for want of it. */
-    bool (*waits)(void *ctx, shoal_op *op);
+    /** An operation starts that is no caller's; it ends by `over`. False: the owner is ending. */
+    bool (*begins)(void *ctx);
+    /** What goes from one rank to another takes links of others. */
+    bool (*relayed)(void *ctx, uint32_t from, uint32_t to);
     /** Fill in what a flow has to know of the ways to the others. */
     shoal_status (*links)(void *ctx, shoal_op *op, shoali_flow_args *args);
     shoal_status (*admit)(void *ctx, shoal_op *op); /* its flow, which has started: else it ends */
@@ -80,6 +81,7 @@ typedef struct shoali_ops {
     shoali_notes notes;
     shoali_recent recent;
     shoali_residual_store *residuals;     /* NULL: nothing is kept yet */
+    struct shoali_gauge *gauge;           /* NULL: nobody has asked for rates */
     char last_name[SHOALI_OP_TEXT_BYTES]; /* of the last operation that ended */
     uint64_t last_us;                     /* when */
 } shoali_ops;
@@ -110,8 +112,6 @@ void shoali_op_discard(shoal_op *op);
 
 /* run.c */
 void shoali_run_start(shoal_op *op);
-/** What it waited for is known. */
-void shoali_run_go_on(shoal_op *op);
 /** End op as failed; the last error is why. spread: tell the other members. */
 void shoali_run_fail(shoal_op *op, bool spread);
 void shoali_run_reap(shoali_ops *ops);

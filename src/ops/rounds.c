@@ -195,7 +195,7 @@ bool shoali_rounds_begin(shoal_op *op)
 {
     if (op->plan->member_count == 1)
         return false;
-    if (op->ops->host.waits(op->ops->host.ctx, op))
+    if (shoali_gauge_wanted(op))
         return true;
     if (op->plan->push->traits & SHOAL_CODEC_TRANSFORM)
         begin_transform(op);

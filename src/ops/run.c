@@ -94,6 +94,16 @@ void shoali_run_start(shoal_op *op)
         shoali_run_go_on(op);
 }
 
+shoal_status shoali_run_start_own(shoal_op *op)
+{
+    if (!op->ops->host.begins(op->ops->host.ctx)) {
+        shoali_op_free(op);
+        return shoali_fail(SHOAL_ECANCELLED, "it is being ended");
+    }
+    shoali_run_start(op);
+    return SHOAL_OK;
+}
+
 /* ------------------------------------------------------------------ failure and end */
 
 void shoali_run_fail(shoal_op *op, bool spread)

@@ -139,9 +139,14 @@ static shoali_there there(void *ctx, uint32_t endpoint, const char **why_out)
     return rank->leaving || rank->leaves[other] ? SHOALI_THERE_CHANGES : SHOALI_THERE;
 }
 
-static bool waits(void *ctx, shoal_op *op)
+static bool begins(void *ctx)
 {
-    (void)ctx, (void)op;
+    return !rank_of(ctx)->dead;
+}
+
+static bool relayed(void *ctx, uint32_t from, uint32_t to)
+{
+    (void)ctx, (void)from, (void)to;
     return false;
 }
 
@@ -203,8 +208,8 @@ void life_open(life *l)
         rank->wake_us = 0;
         snprintf(rank->host, sizeof rank->host, "host%u", l->who[e]);
         rank->ops = (shoali_ops){.host = {rank, control, post, recall, datagram, job, number, plans,
-                                          there, waits, links, admit, ask, gone, doing, over,
-                                          now_ns},
+                                          there, begins, relayed, links, admit, ask, gone, doing,
+                                          over, now_ns},
                                  .me = e,
                                  .size = l->epoch_size,
                                  .ranks = l->epoch_size,

@@ -104,10 +104,15 @@ static shoali_there there(void *ctx, uint32_t endpoint, const char **why_out)
     return rank_of(ctx)->sees[endpoint];
 }
 
-static bool waits(void *ctx, shoal_op *op)
+static bool begins(void *ctx)
 {
-    (void)op;
-    return rank_of(ctx)->waiting;
+    rank_of(ctx)->begun++;
+    return !rank_of(ctx)->dead;
+}
+
+static bool relayed(void *ctx, uint32_t from, uint32_t to)
+{
+    return rank_of(ctx)->relays && from + to == 1;
 }
 
 static shoal_status links(void *ctx, shoal_op *op, shoali_flow_args *args)
@@ -176,8 +181,8 @@ opsworld *opsworld_create(uint32_t size, uint64_t seed)
         opsworld_rank *rank = &world->rank[r];
         snprintf(rank->host, sizeof rank->host, "host%u", r);
         rank->ops = (shoali_ops){.host = {rank, control, post, recall, datagram, job, number, plans,
-                                          there, waits, links, admit, ask, gone, doing, over,
-                                          now_ns},
+                                          there, begins, relayed, links, admit, ask, gone, doing,
+                                          over, now_ns},
                                  .me = r,
                                  .size = size,
                                  .ranks = size,
@@ -265,6 +270,7 @@ static void happen(uint32_t from, uint32_t to)
                                                  e->len_bytes),
                              SHOALI_TAKEN);
     } else {
+        the_world->now_us += the_world->frame_us;
         if (!the_world->rank[to].dead && !e->recalled)
             take_data(&the_world->rank[to].ops, from, e);
         e->op->row->on_sent(e->op->flow, e->member, e->cookie);

@@ -21,7 +21,9 @@ typedef struct opsworld_end {
 typedef struct opsworld_rank {
     shoali_ops ops;
     char host[16];
-    bool busy, dead, waiting; /* waiting: operations shall wait for what is measured first */
+    bool busy, dead;
+    bool relays;    /* between ranks 0 and 1 others pass on */
+    uint32_t begun; /* operations of its own */
     shoali_there sees[OPSWORLD_MOST];
     bool gone[OPSWORLD_MOST]; /* that it gave up */
     opsworld_end ends[OPSWORLD_ENDS];
@@ -35,6 +37,7 @@ typedef struct opsworld_rank {
 typedef struct opsworld {
     uint32_t size;
     uint64_t seed, draws, now_us;
+    uint64_t frame_us; /* that each data frame takes */
     opsworld_rank rank[OPSWORLD_MOST];
     struct opsworld_event *first[OPSWORLD_MOST][OPSWORLD_MOST]; /* from, to; to itself: jobs */
     bool cut[OPSWORLD_MOST][OPSWORLD_MOST]; /* from, to: nothing arrives; it waits */

@@ -155,25 +155,6 @@ static void the_deadline_ends_it(void **state)
     opsworld_destroy(world);
 }
 
-static void what_waits_goes_on(void **state)
-{
-    (void)state;
-    opsworld *world = opsworld_create(2, 3);
-    fill();
-    world->rank[0].waiting = true;
-    shoal_op *op = start(world, 0);
-    start(world, 1);
-    opsworld_run(world, world->now_us + SECOND);
-    assert_int_equal(world->rank[0].end_count + world->rank[1].end_count, 0);
-    world->rank[0].waiting = false;
-    shoali_run_go_on(op);
-    opsworld_run(world, UINT64_MAX);
-    assert_int_equal(opsworld_last(world, 0)->status, SHOAL_OK);
-    assert_int_equal(opsworld_last(world, 1)->status, SHOAL_OK);
-    opsworld_destroy(world);
-}
-
-/* Else it would wait for them, for as long as nothing goes that way. */
 static void a_failure_takes_back_what_has_not_left(void **state)
 {
     (void)state;
@@ -220,10 +201,12 @@ static void an_open_one_is_found(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CHECK_TEST(all_sum_in_any_order),   CHECK_TEST(ends_come_in_order_of_start),
-        CHECK_TEST(a_loss_ends_it_for_all), CHECK_TEST(none_starts_without_a_member),
-        CHECK_TEST(the_deadline_ends_it),   CHECK_TEST(what_waits_goes_on),
-        CHECK_TEST(an_open_one_is_found),   CHECK_TEST(a_failure_takes_back_what_has_not_left)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(all_sum_in_any_order),
+                                       CHECK_TEST(ends_come_in_order_of_start),
+                                       CHECK_TEST(a_loss_ends_it_for_all),
+                                       CHECK_TEST(none_starts_without_a_member),
+                                       CHECK_TEST(the_deadline_ends_it),
+                                       CHECK_TEST(an_open_one_is_found),
+                                       CHECK_TEST(a_failure_takes_back_what_has_not_left)};
     return CHECK_RUN(tests);
 }

@@ -188,12 +188,12 @@ static void a_packet_is_whoever_takes_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_of_others_are_left_to_them),
-        cmocka_unit_test(what_is_cut_short_is_bad),
-        cmocka_unit_test(a_ready_is_kept_for_who_enters_later),
-        cmocka_unit_test(a_word_of_a_flow_goes_to_its_operation),
-        cmocka_unit_test(frames_go_by_slot_and_member),
-        cmocka_unit_test(a_packet_is_whoever_takes_it),
+        CHECK_TEST(kinds_of_others_are_left_to_them),
+        CHECK_TEST(what_is_cut_short_is_bad),
+        CHECK_TEST(a_ready_is_kept_for_who_enters_later),
+        CHECK_TEST(a_word_of_a_flow_goes_to_its_operation),
+        CHECK_TEST(frames_go_by_slot_and_member),
+        CHECK_TEST(a_packet_is_whoever_takes_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CHECK_RUN(tests);
 }

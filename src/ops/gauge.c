@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the links of all ranks carry, measured when the first operation asks for it (a collective
- * with the trait RATED), once per communicator. All ranks send at once, each to the one k further
+ * with the trait RATED), once per epoch. All ranks send at once, each to the one k further
  * on, so every link carries one stream each way:
  *
  *   k = 1   0 -> 1 -> 2 -> 3 -> 0     every rank times what comes in; the longest time of all is
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/inner.h"
+#include "ops/inner.h"
 
 enum {
     FIRST_BYTES = 256 << 10,
@@ -28,8 +28,8 @@ enum {
 /* A group of its own: no operation of a user has its number. */
 static const uint64_t GROUP = UINT64_C(0x7261746573000000);
 
-struct shoali_gauge {
-    shoal_comm *comm;
+typedef struct shoali_gauge {
+    shoali_ops *ops;
     shoali_rates rates;
     bool known;
     shoal_arena *arena; /* of rates */
@@ -41,7 +41,7 @@ struct shoali_gauge {
     uint32_t shifts, shift, passes, round, open;
     size_t count;
     shoal_error error; /* status OK: none */
-};
+} shoali_gauge;
 
 static void next_round(shoali_gauge *g);
 
@@ -58,18 +58,15 @@ static shoal_status start(shoali_gauge *g, shoal_op_desc *desc, uint64_t sequenc
                           void (*done)(void *ctx, shoal_status status, const shoal_error *error,
                                        const shoal_op_stats *stats))
 {
-    shoal_comm *comm = g->comm;
     shoal_op *op;
     desc->id = (shoal_op_id){GROUP, sequence, 0, 0};
     desc->label = "rates";
     const shoali_op_extras extras = {.on_done = done, .done_ctx = g};
-    SHOALI_TRY(shoali_op_make(&comm->ops, desc, &extras, SHOALI_MAIN_ROUND + g->round, &op));
-    pthread_mutex_lock(&comm->lock);
-    comm->handles.open_ops++;
-    pthread_mutex_unlock(&comm->lock);
+    SHOALI_TRY(shoali_op_make(g->ops, desc, &extras, SHOALI_MAIN_ROUND + g->round, &op));
     g->open++;
-    shoali_host_start(op);
-    return SHOAL_OK;
+    const shoal_status status = shoali_run_start_own(op);
+    g->open -= status != SHOAL_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------ the end */
@@ -85,9 +82,8 @@ static void give_up_buffers(shoali_gauge *g)
 /* Whoever waited goes on, or fails. */
 static void release(shoali_gauge *g)
 {
-    shoal_comm *comm = g->comm;
     give_up_buffers(g);
-    for (shoal_op *op = comm->ops.open; op != NULL; op = op->next_open) {
+    for (shoal_op *op = g->ops->open; op != NULL; op = op->next_open) {
         if (!op->rounds.waits || op->ended || op->failing)
             continue;
         op->rounds.waits = false;
@@ -111,28 +107,29 @@ static void fail(shoali_gauge *g)
 /* What a relay carries takes the links of others: the order around a ring follows cables. */
 static void discount_relays(shoali_gauge *g)
 {
-    const uint32_t ranks = g->comm->ranks;
+    const shoali_ops *ops = g->ops;
+    const uint32_t ranks = ops->ranks;
     for (uint32_t k = 1; k <= g->shifts; k++)
         for (uint32_t from = 0; from < ranks; from++)
-            if (shoali_relay_between(g->comm->relay, from, (from + k) % ranks))
+            if (ops->host.relayed(ops->host.ctx, from, (from + k) % ranks))
                 g->to[(size_t)(k - 1) * ranks + from] /= RELAYED_COST;
 }
 
 static shoal_status judge(shoali_gauge *g)
 {
-    shoal_comm *comm = g->comm;
+    const shoali_ops *ops = g->ops;
     discount_relays(g);
-    uint32_t *place = shoali_arena_array(g->arena, comm->ranks, sizeof *place);
+    uint32_t *place = shoali_arena_array(g->arena, ops->ranks, sizeof *place);
     if (place == NULL)
         return SHOAL_ENOMEM;
-    for (uint32_t i = 0; i < comm->ranks; i++)
-        place[i] = comm->ops.peers[i].place;
-    SHOALI_TRY(shoali_rates_judge(g->to, g->shifts, comm->ranks, place, g->arena, &g->rates));
-    if (comm->me == 0)
-        for (uint32_t i = 0; i < comm->ranks; i++)
+    for (uint32_t i = 0; i < ops->ranks; i++)
+        place[i] = ops->peers[i].place;
+    SHOALI_TRY(shoali_rates_judge(g->to, g->shifts, ops->ranks, place, g->arena, &g->rates));
+    if (ops->me == 0)
+        for (uint32_t i = 0; i < ops->ranks; i++)
             if (g->rates.percent[i] < 100)
                 shoali_log(INFO, "the link of rank %u (host %.40s) carries %u %% of the fastest's",
-                           i, comm->peers[i].host, g->rates.percent[i]);
+                           i, ops->peers[i].host, g->rates.percent[i]);
     return SHOAL_OK;
 }
 
@@ -155,16 +152,16 @@ static shoal_status tell_all(shoali_gauge *g)
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
     desc.reduce = SHOAL_MAX;
     desc.buf = g->to;
-    desc.count = (size_t)g->shifts * g->comm->ranks;
+    desc.count = (size_t)g->shifts * g->ops->ranks;
     desc.collective = "halving_doubling";
-    return start(g, &desc, g->comm->ranks + 2, told_all);
+    return start(g, &desc, g->ops->ranks + 2, told_all);
 }
 
 /* ------------------------------------------------------------------ a round */
 
 static void keep_rate(shoali_gauge *g)
 {
-    const uint32_t ranks = g->comm->ranks, from = (g->comm->me + ranks - g->shift) % ranks;
+    const uint32_t ranks = g->ops->ranks, from = (g->ops->me + ranks - g->shift) % ranks;
     float *kept = &g->to[(size_t)(g->shift - 1) * ranks + from];
     *kept = g->rate > *kept ? g->rate : *kept;
 }
@@ -199,7 +196,7 @@ static shoal_status compare_times(shoali_gauge *g)
     desc.buf = &g->longest_us;
     desc.count = 1;
     desc.collective = "halving_doubling";
-    return start(g, &desc, g->comm->ranks + 1, round_over);
+    return start(g, &desc, g->ops->ranks + 1, round_over);
 }
 
 static void streamed(shoali_gauge *g)
@@ -230,19 +227,19 @@ static void received(void *ctx, shoal_status status, const shoal_error *error,
 /* From one rank to the one k further on. */
 static shoal_status stream(shoali_gauge *g, uint32_t from, float *buf)
 {
-    const uint32_t members[] = {from, (from + g->shift) % g->comm->ranks};
+    const uint32_t members[] = {from, (from + g->shift) % g->ops->ranks};
     shoal_op_desc desc = SHOAL_OP_DESC_INIT;
     desc.kind = SHOAL_BROADCAST;
     desc.members = members;
     desc.member_count = 2;
     desc.buf = buf;
     desc.count = g->count;
-    return start(g, &desc, from + 1, from == g->comm->me ? sent : received);
+    return start(g, &desc, from + 1, from == g->ops->me ? sent : received);
 }
 
 static void next_round(shoali_gauge *g)
 {
-    const uint32_t ranks = g->comm->ranks, me = g->comm->me;
+    const uint32_t ranks = g->ops->ranks, me = g->ops->me;
     shoal_status status = g->error.status;
     if (status == SHOAL_OK && g->shift > g->shifts) {
         status = tell_all(g);
@@ -263,34 +260,34 @@ static void next_round(shoali_gauge *g)
 
 /* ------------------------------------------------------------------ from outside */
 
-const shoali_rates *shoali_gauge_rates(const shoal_comm *comm)
+const shoali_rates *shoali_gauge_rates(const shoali_ops *ops)
 {
-    return comm->gauge != NULL && comm->gauge->known ? &comm->gauge->rates : NULL;
+    return ops->gauge != NULL && ops->gauge->known ? &ops->gauge->rates : NULL;
 }
 
 /* On one host no link is used: it is enough to see who is there. */
-static uint32_t most_bytes(const shoal_comm *comm)
+static uint32_t most_bytes(const shoali_ops *ops)
 {
-    for (uint32_t i = 1; i < comm->ranks; i++)
-        if (comm->ops.peers[i].place != comm->ops.peers[0].place)
+    for (uint32_t i = 1; i < ops->ranks; i++)
+        if (ops->peers[i].place != ops->peers[0].place)
             return MOST_BYTES;
     return FIRST_BYTES;
 }
 
-static shoal_status open_gauge(shoal_comm *comm)
+static shoal_status open_gauge(shoali_ops *ops)
 {
-    const uint32_t most = most_bytes(comm);
-    uint32_t shifts = comm->ranks - 1 < SHOALI_RATES_SHIFTS_MAX ? comm->ranks - 1
-                                                                : SHOALI_RATES_SHIFTS_MAX;
-    shoali_gauge *g = comm->gauge = shoali_alloc(sizeof *g);
+    const uint32_t most = most_bytes(ops);
+    uint32_t shifts = ops->ranks - 1 < SHOALI_RATES_SHIFTS_MAX ? ops->ranks - 1
+                                                               : SHOALI_RATES_SHIFTS_MAX;
+    shoali_gauge *g = ops->gauge = shoali_alloc(sizeof *g);
     if (g == NULL)
         return SHOAL_ENOMEM;
-    *g = (shoali_gauge){.comm = comm,
+    *g = (shoali_gauge){.ops = ops,
                         .arena = shoali_arena_create(ARENA_BYTES),
                         .out = shoali_alloc(most),
                         .in = shoali_alloc(most),
                         .most = most,
-                        .to = shoali_alloc_array((size_t)shifts * comm->ranks, sizeof(float)),
+                        .to = shoali_alloc_array((size_t)shifts * ops->ranks, sizeof(float)),
                         .shifts = shifts,
                         .shift = 1,
                         .count = FIRST_BYTES / sizeof(float)};
@@ -300,26 +297,26 @@ static shoal_status open_gauge(shoal_comm *comm)
 
 bool shoali_gauge_wanted(shoal_op *op)
 {
-    shoal_comm *comm = op->comm;
+    shoali_ops *ops = op->ops;
     if ((op->plan->collective.traits & SHOALI_COLL_RATED) == 0 || op->plan->member_count < 3 ||
-        shoali_gauge_rates(comm) != NULL)
+        shoali_gauge_rates(ops) != NULL)
         return false;
-    bool first = comm->gauge == NULL;
+    bool first = ops->gauge == NULL;
     op->rounds.waits = true;
-    if (first && open_gauge(comm) != SHOAL_OK) {
+    if (first && open_gauge(ops) != SHOAL_OK) {
         shoali_run_fail(op, true);
     } else if (first) {
-        next_round(comm->gauge);
-    } else if (comm->gauge->error.status != SHOAL_OK) {
-        (void)shoali_error_set(&comm->gauge->error);
+        next_round(ops->gauge);
+    } else if (ops->gauge->error.status != SHOAL_OK) {
+        (void)shoali_error_set(&ops->gauge->error);
         shoali_run_fail(op, true);
     }
     return true;
 }
 
-void shoali_gauge_free(shoal_comm *comm)
+void shoali_gauge_free(shoali_ops *ops)
 {
-    shoali_gauge *g = comm->gauge;
+    shoali_gauge *g = ops->gauge;
     if (g == NULL)
         return;
     give_up_buffers(g);
