@@ -13,9 +13,9 @@
 #include "base/random.h"
 #include "base/rng.h"
 #include "comm/inner.h"
-#include "comm/proof.h"
 #include "meet/invite.h"
 #include "meet/meet.h"
+#include "meet/proof.h"
 #include "transport/address.h"
 
 enum {

@@ -6,7 +6,7 @@
  *
  * and stays so: the membership is fixed until a reform (reform.c). Any frame is a sign of life.
  * LOST is a suspicion, whatever it rests on: who may go on without the lost is for the quorum to
- * say (member/quorum.h), and of the lost only those do not count whose end is proven (proof.h)
+ * say (member/quorum.h), and of the lost only those do not count whose end is proven (meet/proof.h)
  * while their last word is fresh (member/life.h).
  * Heartbeats say what the sender does, so that an error can tell what a lost peer was last
  * doing. */
@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/inner.h"
-#include "comm/proof.h"
+#include "meet/proof.h"
 #include "member/beats.h"
 #include "member/quorum.h"
 #include "wire/member.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the proof that a process has ended (comm/proof.h) counts for the quorum. Pure.
+/* When the proof that a process has ended (meet/proof.h) counts for the quorum. Pure.
  *
  * A proof is of now: who was out of reach before it may have gone on with others, and then its
  * death gives nobody the right to go on without those. So it counts only for as long as its last

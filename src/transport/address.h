@@ -47,7 +47,7 @@ typedef struct shoali_address {
     shoali_ip via;                           /* any.sa_family 0: none */
     uint32_t via_rank;
     char unix_name[SHOALI_UNIX_BYTES]; /* abstract socket, without the leading NUL; "" if none */
-    /* who may prove that it has ended: comm/proof.h */
+    /* who may prove that it has ended: meet/proof.h */
     uint64_t pid, pid_space;          /* 0: not said */
     char launch[SHOALI_LAUNCH_BYTES]; /* its name with its launcher; "": none */
     char fabric[SHOALI_FABRIC_BYTES]; /* of the row libfabric, which reads it; "": none */

@@ -8,8 +8,8 @@
  * A connection that ends, in whatever way, proves nothing: whoever can reset both ends can make two
  * living halves call each other dead. And a proof is of now: who was out of reach for a while may
  * have gone on with others, and ended well, before it (shoali_view_look). */
-#ifndef SHOALI_COMM_PROOF_H
-#define SHOALI_COMM_PROOF_H
+#ifndef SHOALI_MEET_PROOF_H
+#define SHOALI_MEET_PROOF_H
 
 #include <stdbool.h>
 

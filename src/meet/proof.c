@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/proof.h"
+#include "meet/proof.h"
 
 #include <errno.h>
 #include <poll.h>

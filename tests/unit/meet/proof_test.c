@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/proof.h"
+#include "meet/proof.h"
 #include "support/check.h"
 #include "support/scratch_dir.h"
 
