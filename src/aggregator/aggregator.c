@@ -134,10 +134,10 @@ static void end(hosted *h)
     pthread_mutex_lock(&a->lock);
     h->phase = OVER;
     a->ended.jobs_ended++;
-    a->ended.operations += atomic_load(&h->service.operations);
-    a->ended.failures += atomic_load(&h->service.failures);
-    a->ended.received_bytes += atomic_load(&h->service.received_bytes);
-    a->ended.sent_bytes += atomic_load(&h->service.sent_bytes);
+    a->ended.operations += atomic_load(&h->service.serving.operations);
+    a->ended.failures += atomic_load(&h->service.serving.failures);
+    a->ended.received_bytes += atomic_load(&h->service.serving.received_bytes);
+    a->ended.sent_bytes += atomic_load(&h->service.serving.sent_bytes);
     a->ended.kernel_operations += atomic_load(&h->service.kernel_operations);
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->lock);
@@ -161,8 +161,8 @@ static void *host_job(void *arg)
                    "job '%s', epoch %llu is over: %llu operations, %llu failed, %llu given to the "
                    "kernel",
                    invite->job, (unsigned long long)h->epoch,
-                   (unsigned long long)atomic_load(&h->service.operations),
-                   (unsigned long long)atomic_load(&h->service.failures),
+                   (unsigned long long)atomic_load(&h->service.serving.operations),
+                   (unsigned long long)atomic_load(&h->service.serving.failures),
                    (unsigned long long)atomic_load(&h->service.kernel_operations));
     end(h);
     return NULL;
@@ -221,7 +221,8 @@ static shoal_status make_job(shoal_aggregator *a, const caller *c, const shoali_
     h->service.invite = *invite;
     h->service.token = &a->token;
     h->service.interface = a->interface[0] != '\0' ? a->interface : NULL;
-    h->service.memory_limit_bytes = a->memory_limit_bytes;
+    h->service.serving.job = h->service.invite.job;
+    h->service.serving.memory_limit_bytes = a->memory_limit_bytes;
     h->service.cancel = &a->stopping;
     h->service.summer = a->kernel != NULL ? shoali_in_kernel_summer(a->kernel) : NULL;
     memcpy(h->from, c->base.from, sizeof h->from);
@@ -544,14 +545,14 @@ static shoal_aggregator_job report_job(const hosted *h)
                                 .epoch = h->epoch,
                                 .ranks = s->invite.ranks,
                                 .ranks_gone = h->gone_count,
-                                .open_operations = atomic_load(&s->open),
-                                .operations = atomic_load(&s->operations),
-                                .failures = atomic_load(&s->failures),
-                                .received_bytes = atomic_load(&s->received_bytes),
-                                .sent_bytes = atomic_load(&s->sent_bytes),
-                                .memory_bytes = atomic_load(&s->memory_bytes),
-                                .memory_peak_bytes = atomic_load(&s->memory_peak_bytes),
-                                .memory_limit_bytes = s->memory_limit_bytes,
+                                .open_operations = atomic_load(&s->serving.open),
+                                .operations = atomic_load(&s->serving.operations),
+                                .failures = atomic_load(&s->serving.failures),
+                                .received_bytes = atomic_load(&s->serving.received_bytes),
+                                .sent_bytes = atomic_load(&s->serving.sent_bytes),
+                                .memory_bytes = atomic_load(&s->serving.memory_bytes),
+                                .memory_peak_bytes = atomic_load(&s->serving.memory_peak_bytes),
+                                .memory_limit_bytes = s->serving.memory_limit_bytes,
                                 .kernel_operations = atomic_load(&s->kernel_operations),
                                 .age_us = shoali_now_us() - h->since_us};
     memcpy(job.name, s->invite.job, sizeof job.name);

@@ -49,7 +49,6 @@ static void free_comm(shoal_comm *comm)
     shoali_loop_free(&comm->loop);
     shoali_handles_free(&comm->handles);
     shoali_listen_free(&comm->ears);
-    shoali_serve_free(comm);
     shoali_flights_free(&comm->flights);
     shoali_ops_free(&comm->ops, comm->reform.leaving ? SHOAL_EEPOCH : SHOAL_ECANCELLED);
     shoali_free(comm->peers);
@@ -102,14 +101,12 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
     if (comm == NULL)
         return SHOAL_ENOMEM;
     comm->service = service;
-    if (service != NULL)
-        service->last = &service->first;
     shoal_status status = init(comm);
     if (status == SHOAL_OK)
         status = shoali_join(comm, desc, first ? NULL : in_out);
     if (status == SHOAL_OK) {
         shoali_view_begin(comm);
-        shoali_serve_begin(comm);
+        shoali_serve_begin(&comm->ops);
         status = shoali_progress_start(comm);
     }
     if (status == SHOAL_OK && !first)

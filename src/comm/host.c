@@ -86,18 +86,6 @@ static shoal_status links(void *ctx, shoal_op *op, shoali_flow_args *args)
                                                            : SHOAL_OK;
 }
 
-static shoal_status admit(void *ctx, shoal_op *op)
-{
-    (void)ctx;
-    return shoali_serve_admit(op);
-}
-
-static void ask(void *ctx, const shoal_op *op)
-{
-    (void)ctx;
-    shoali_serve_ask(op);
-}
-
 static void gone(void *ctx, uint32_t endpoint, const char *why)
 {
     shoali_view_gone(ctx, endpoint, SHOAL_EPEER, why);
@@ -111,7 +99,6 @@ static void doing(void *ctx, uint32_t endpoint, char *text, size_t text_bytes)
 static void over(void *ctx, shoal_op *op)
 {
     shoal_comm *comm = ctx;
-    shoali_serve_release(op);
     if (op->rounds.parent == NULL)
         shoali_watch_ended(comm->watch);
     if (comm->ops.open == NULL)
@@ -140,8 +127,6 @@ shoal_status shoali_host_init(shoal_comm *comm)
                                       .begins = begins,
                                       .relayed = relayed,
                                       .links = links,
-                                      .admit = admit,
-                                      .ask = ask,
                                       .gone = gone,
                                       .doing = doing,
                                       .over = over,
@@ -154,7 +139,8 @@ shoal_status shoali_host_init(shoal_comm *comm)
                              .timeout_us = comm->op_timeout_us,
                              .seed = comm->seed,
                              .now_us = &comm->loop.now_us,
-                             .busy = &comm->loop.busy};
+                             .busy = &comm->loop.busy,
+                             .serving = comm->service != NULL ? &comm->service->serving : NULL};
     SHOALI_TRY(shoali_ops_init(&comm->ops));
     for (uint32_t i = 0; i < comm->size; i++)
         comm->ops.peers[i].host = comm->peers[i].host;

@@ -98,17 +98,7 @@ SHOAL_MUST_USE shoal_status shoali_host_init(shoal_comm *comm);
 /** Start an operation that is counted. op: a shoal_op. */
 void shoali_host_start(void *op);
 
-/* serve.c: operations at an aggregator, and what asks it to enter them. */
-void shoali_serve_ask(const shoal_op *op);
-/** False: malformed, or this is no aggregator. */
-bool shoali_serve_on_request(shoal_comm *comm, uint32_t endpoint, const uint8_t *bytes,
-                             size_t len_bytes);
-/** The join is over: enter what was asked for meanwhile. */
-void shoali_serve_begin(shoal_comm *comm);
-void shoali_serve_free(shoal_comm *comm);
-/** Within the job's memory? The flow has started. */
-SHOAL_MUST_USE shoal_status shoali_serve_admit(shoal_op *op);
-void shoali_serve_release(shoal_op *op);
+/* serve.c */
 /** Who else can sum for the operation; NULL: nobody. */
 const shoali_offload *shoali_serve_offload(shoal_op *op);
 

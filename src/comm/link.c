@@ -94,8 +94,6 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
         return true;
     case SHOALI_MESSAGE_datagram:
         return shoali_datagrams_on_place(comm, peer, bytes, len_bytes);
-    case SHOALI_MESSAGE_serve:
-        return shoali_serve_on_request(comm, peer, bytes, len_bytes);
     default:
         return false;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A communicator's endpoint that is no rank but an aggregator: it enters operations when their
- * contributors ask for it (serve.c). */
+/* A communicator's endpoint that is no rank but an aggregator (ops/serve.h), and what sums in its
+ * place. */
 #ifndef SHOALI_COMM_SERVE_H
 #define SHOALI_COMM_SERVE_H
 
@@ -8,6 +8,7 @@
 
 #include "collective/slot.h"
 #include "meet/meet.h"
+#include "ops/serve.h"
 
 /** A share that something else sums, in its own terms. */
 typedef struct shoali_kernel_sum {
@@ -34,14 +35,10 @@ typedef struct shoali_service {
     shoali_invite invite;
     const shoali_token *token;
     const char *interface;
-    uint64_t memory_limit_bytes;
-    const shoali_summer *summer;          /* of what fits into it; NULL: none */
-    const atomic_bool *cancel;            /* set: the join ends early */
-    struct shoali_request *first, **last; /* progress: that came during the join */
-    /* written by the progress thread */
-    _Atomic uint64_t open, operations, failures, received_bytes, sent_bytes;
-    _Atomic uint64_t kernel_operations; /* of which the kernel summed, or began to */
-    _Atomic uint64_t memory_bytes, memory_peak_bytes;
+    const shoali_summer *summer;        /* of what fits into it; NULL: none */
+    const atomic_bool *cancel;          /* set: the join ends early */
+    shoali_serving serving;             /* its job and limit are the caller's to set */
+    _Atomic uint64_t kernel_operations; /* of serving.operations: the kernel summed, or began to */
 } shoali_service;
 
 /** As shoal_comm_create, as the aggregator that the service's invitation names. The service must

@@ -170,7 +170,7 @@ void shoali_agree_enter(shoal_op *op)
     shoali_ready ready = {
         .id = op->id, .count = op->plan->count, .hash = op->hash, .slot = op->slot};
     uint8_t body[SHOALI_READY_BYTES];
-    ops->host.ask(ops->host.ctx, op);
+    shoali_serve_ask(op);
     memcpy(ready.text, op->text, sizeof ready.text);
     shoali_ready_encode(&ready, body);
     for (uint32_t m = 0; m < op->plan->member_count; m++)

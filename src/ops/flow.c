@@ -246,7 +246,7 @@ shoal_status shoali_run_open_flow(shoal_op *op)
         return SHOAL_ENOMEM;
     SHOALI_TRY(take_slot(op));
     shoal_status status = start_flow(op, &args, &sink);
-    if (status == SHOAL_OK && (status = ops->host.admit(ops->host.ctx, op)) != SHOAL_OK)
+    if (status == SHOAL_OK && (status = shoali_serve_admit(op)) != SHOAL_OK)
         op->row->fini(op->flow);
     if (status != SHOAL_OK) {
         ops->slots[op->slot & ops->slot_mask] = NULL;

@@ -51,6 +51,16 @@ void shoali_hosts_stage_done(shoal_op *op);
 /** The rows of a child's sum, before its flow is gone. */
 void shoali_hosts_take_rows(shoal_op *child);
 
+/* serve.c: operations at an aggregator, and what asks it to enter them. */
+void shoali_serve_ask(const shoal_op *op); /* before its READY */
+/** False: malformed, or this is no aggregator. */
+bool shoali_serve_on_request(shoali_ops *ops, uint32_t endpoint, const uint8_t *bytes,
+                             size_t len_bytes);
+/** Within the job's memory? The flow has started. */
+SHOAL_MUST_USE shoal_status shoali_serve_admit(shoal_op *op);
+void shoali_serve_release(shoal_op *op);
+void shoali_serve_free(shoali_ops *ops);
+
 /* keep.c */
 SHOAL_MUST_USE shoal_status shoali_keep_residuals(shoal_op *op); /* op->residuals; NULL: none */
 void shoali_keep_release(shoal_op *op);                      /* nothing refers to them any more */

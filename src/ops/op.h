@@ -58,6 +58,12 @@ typedef struct shoali_op_kept {
     const shoali_rates *rates;    /* that it was built for */
 } shoali_op_kept;
 
+/** At an aggregator. */
+typedef struct shoali_op_served {
+    uint64_t bytes;               /* of its memory, while the flow lives */
+    struct shoali_served *owners; /* NULL: nothing */
+} shoali_op_served;
+
 /** One run of a plan. */
 struct shoal_op {
     struct shoali_ops *ops;
@@ -90,7 +96,7 @@ struct shoal_op {
     bool asked, failing, told_all, ended;
     shoali_answer *answers; /* by member, once asked; state SHOALI_ANSWER_STATES: no answer */
     float **residuals;
-    struct shoali_served *served; /* the owner's, at an aggregator */
+    shoali_op_served served;
     shoali_op_rounds rounds;
 
     /* the caller's, once it has ended */

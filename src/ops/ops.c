@@ -16,6 +16,7 @@ shoal_status shoali_ops_init(shoali_ops *ops)
 
 void shoali_ops_free(shoali_ops *ops, shoal_status gone)
 {
+    shoali_serve_free(ops);
     shoali_gauge_free(ops);
     shoali_plans_free(ops, gone);
     shoali_notes_free(&ops->notes);

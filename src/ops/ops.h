@@ -10,6 +10,7 @@
 #include "ops/op.h"
 #include "ops/recent.h"
 #include "ops/residual.h"
+#include "ops/serve.h"
 
 typedef enum shoali_there {
     SHOALI_THERE,         /* and stays */
@@ -42,8 +43,6 @@ typedef struct shoali_ops_host {
     bool (*relayed)(void *ctx, uint32_t from, uint32_t to);
     /** Fill in what a flow has to know of the ways to the others. */
     shoal_status (*links)(void *ctx, shoal_op *op, shoali_flow_args *args);
-    shoal_status (*admit)(void *ctx, shoal_op *op); /* its flow, which has started: else it ends */
-    void (*ask)(void *ctx, const shoal_op *op); /* those that serve it to enter, before its READY */
     void (*gone)(void *ctx, uint32_t endpoint, const char *why); /* it misbehaves: give it up */
     /** "; it was last doing all-reduce 7 (...) for 0.4 s" or "". */
     void (*doing)(void *ctx, uint32_t endpoint, char *text, size_t text_bytes);
@@ -63,8 +62,9 @@ typedef struct shoali_ops {
     uint32_t me, size, ranks, aggregators, chunk_elems; /* size: of all endpoints */
     int64_t timeout_us;                                 /* of an operation that names none */
     uint64_t seed;
-    const uint64_t *now_us; /* of this round */
-    bool *busy;             /* set: something is left to do */
+    const uint64_t *now_us;  /* of this round */
+    bool *busy;              /* set: something is left to do */
+    shoali_serving *serving; /* the owner's; NULL: this is a rank */
     shoali_ops_peer *peers;
     shoali_scratch *scratch;
 
@@ -159,6 +159,10 @@ void shoali_take_frames(shoali_ops *ops, uint32_t endpoint, const shoal_data *he
 /** False: no operation takes it for its own. */
 bool shoali_take_datagram(shoali_ops *ops, uint32_t endpoint, const uint8_t *bytes,
                           size_t len_bytes);
+
+/* serve.c */
+/** All members are connected: enter what they have asked for meanwhile. */
+void shoali_serve_begin(shoali_ops *ops);
 
 /* keep.c */
 bool shoali_op_feeds_back(const shoal_op *op); /* it reads and writes residuals */

@@ -156,6 +156,7 @@ static void reap(shoal_op *op)
         shoali_hosts_take_rows(op);
     shoali_run_close_flow(op);
     shoali_keep_release(op);
+    shoali_serve_release(op);
     if (op->failing && op->rounds.transform != NULL)
         shoali_keep_reset(op);
     op->state = SHOALI_OP_ENDED;

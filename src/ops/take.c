@@ -48,6 +48,9 @@ shoali_taken shoali_take_control(shoali_ops *ops, uint32_t endpoint, uint16_t ki
     case SHOALI_MESSAGE_flow:
         good = take_flow(ops, endpoint, bytes, len_bytes);
         break;
+    case SHOALI_MESSAGE_serve:
+        good = shoali_serve_on_request(ops, endpoint, bytes, len_bytes);
+        break;
     default:
         return SHOALI_TAKEN_NOT;
     }

@@ -159,17 +159,6 @@ static shoal_status links(void *ctx, shoal_op *op, shoali_flow_args *args)
     return SHOAL_OK;
 }
 
-static shoal_status admit(void *ctx, shoal_op *op)
-{
-    (void)ctx, (void)op;
-    return SHOAL_OK;
-}
-
-static void ask(void *ctx, const shoal_op *op)
-{
-    (void)ctx, (void)op;
-}
-
 static void gone(void *ctx, uint32_t endpoint, const char *why)
 {
     life_break(the_life, "rank %u gives up rank %u: %s", index_of(ctx), the_life->who[endpoint],
@@ -208,8 +197,7 @@ void life_open(life *l)
         rank->wake_us = 0;
         snprintf(rank->host, sizeof rank->host, "host%u", l->who[e]);
         rank->ops = (shoali_ops){.host = {rank, control, post, recall, datagram, job, number, plans,
-                                          there, begins, relayed, links, admit, ask, gone, doing,
-                                          over, now_ns},
+                                          there, begins, relayed, links, gone, doing, over, now_ns},
                                  .me = e,
                                  .size = l->epoch_size,
                                  .ranks = l->epoch_size,

@@ -121,18 +121,6 @@ static shoal_status links(void *ctx, shoal_op *op, shoali_flow_args *args)
     return SHOAL_OK;
 }
 
-static shoal_status admit(void *ctx, shoal_op *op)
-{
-    const shoal_status refuses = rank_of(ctx)->refuses;
-    return refuses == SHOAL_OK ? SHOAL_OK : shoali_fail(refuses, "%s: no room", op->name);
-}
-
-static void ask(void *ctx, const shoal_op *op)
-{
-    (void)op;
-    rank_of(ctx)->asked++;
-}
-
 static void gone(void *ctx, uint32_t endpoint, const char *why)
 {
     (void)why;
@@ -181,8 +169,7 @@ opsworld *opsworld_create(uint32_t size, uint64_t seed)
         opsworld_rank *rank = &world->rank[r];
         snprintf(rank->host, sizeof rank->host, "host%u", r);
         rank->ops = (shoali_ops){.host = {rank, control, post, recall, datagram, job, number, plans,
-                                          there, begins, relayed, links, admit, ask, gone, doing,
-                                          over, now_ns},
+                                          there, begins, relayed, links, gone, doing, over, now_ns},
                                  .me = r,
                                  .size = size,
                                  .ranks = size,

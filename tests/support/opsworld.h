@@ -28,10 +28,8 @@ typedef struct opsworld_rank {
     bool gone[OPSWORLD_MOST]; /* that it gave up */
     opsworld_end ends[OPSWORLD_ENDS];
     uint32_t end_count;
-    uint32_t asked;       /* host.ask */
-    shoal_status refuses; /* host.admit */
-    uint32_t posted;      /* data frames */
-    bool among_plans;     /* host.plans */
+    uint32_t posted;  /* data frames */
+    bool among_plans; /* host.plans */
 } opsworld_rank;
 
 typedef struct opsworld {

@@ -214,20 +214,6 @@ static void who_says_too_much_is_given_up(void **state)
     opsworld_destroy(world);
 }
 
-/* Only those whose data come are asked to send: before its READY, whoever serves is asked in. */
-static void those_that_serve_are_asked_first(void **state)
-{
-    (void)state;
-    opsworld *world = opsworld_create(2, 1);
-    start(world, 0, COUNT);
-    assert_int_equal(world->rank[0].asked, 1);
-    assert_non_null(world->first[0][1]);
-    start(world, 1, COUNT);
-    opsworld_run(world, UINT64_MAX);
-    assert_int_equal(opsworld_last(world, 0)->status, SHOAL_OK);
-    opsworld_destroy(world);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {CHECK_TEST(calls_that_differ_are_both_named),
@@ -239,7 +225,6 @@ int main(void)
                                        CHECK_TEST(an_abort_that_came_before_ends_it_at_once),
                                        CHECK_TEST(at_a_deadline_those_missing_are_named),
                                        CHECK_TEST(several_missing_are_all_named),
-                                       CHECK_TEST(who_says_too_much_is_given_up),
-                                       CHECK_TEST(those_that_serve_are_asked_first)};
+                                       CHECK_TEST(who_says_too_much_is_given_up)};
     return CHECK_RUN(tests);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between operations and flows: slots for more operations than fit at first, owner jobs, what is
- * not finite and by whom, and a flow that is not let in. */
+ * not finite and by whom. */
 #include <math.h>
 
 #include "base/error.h"
@@ -129,26 +129,6 @@ static void an_owner_that_fails_ends_it(void **state)
     opsworld_destroy(world);
 }
 
-static void what_is_not_admitted_ends_for_all(void **state)
-{
-    (void)state;
-    opsworld *world = opsworld_create(RANKS, 2);
-    world->rank[1].refuses = SHOAL_ENOMEM;
-    for (uint32_t r = 0; r < RANKS; r++) {
-        const shoal_op_desc desc = desc_of(r);
-        opsworld_start(world, r, &desc);
-    }
-    assert_null(shoali_run_slot(&world->rank[1].ops, 0));
-    opsworld_run(world, world->now_us + SECOND);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        assert_int_equal(opsworld_last(world, r)->status, SHOAL_ENOMEM);
-        assert_non_null(strstr(opsworld_last(world, r)->error.text, "no room"));
-    }
-    for (uint32_t i = 0; i < 64; i++) /* and nothing points to what is gone */
-        assert_null(world->rank[1].ops.slots[i]);
-    opsworld_destroy(world);
-}
-
 static void a_broadcast_comes_from_its_root(void **state)
 {
     (void)state;
@@ -189,12 +169,9 @@ static void what_moved_is_counted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(slots_are_never_given_twice),
-                                       CHECK_TEST(nan_is_named_by_all),
-                                       CHECK_TEST(owners_work_on_their_part),
-                                       CHECK_TEST(an_owner_that_fails_ends_it),
-                                       CHECK_TEST(what_is_not_admitted_ends_for_all),
-                                       CHECK_TEST(a_broadcast_comes_from_its_root),
-                                       CHECK_TEST(what_moved_is_counted)};
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(slots_are_never_given_twice),     CHECK_TEST(nan_is_named_by_all),
+        CHECK_TEST(owners_work_on_their_part),       CHECK_TEST(an_owner_that_fails_ends_it),
+        CHECK_TEST(a_broadcast_comes_from_its_root), CHECK_TEST(what_moved_is_counted)};
     return CHECK_RUN(tests);
 }
