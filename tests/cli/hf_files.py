@@ -1,38 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of Hugging Face's files share: safetensors by its description, torch tensors in
-double, and the scores of a net of ours."""
-import json
+"""What the tests of Hugging Face's files share: torch tensors in double, in files of float32, and
+the scores of a net of ours."""
 import os
-import struct
 import subprocess
 
 import numpy
 import torch
 
 import shoal
+import tensor_file
 
 
 def write_file(path, tensors):
-    head, parts, at = {"__metadata__": {"format": "pt"}}, [], 0
-    for name, tensor in tensors.items():
-        raw = numpy.ascontiguousarray(tensor.numpy(), "<f4").tobytes()
-        head[name] = {"dtype": "F32", "shape": list(tensor.shape),
-                      "data_offsets": [at, at + len(raw)]}  # fmt: skip
-        at += len(raw)
-        parts.append(raw)
-    text = json.dumps(head).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    arrays = {name: tensor.numpy().astype("<f4") for name, tensor in tensors.items()}
+    tensor_file.write(path, arrays, {"format": "pt"})
 
 
 def read_file(path):
-    with open(path, "rb") as f:
-        head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        data = f.read()
-    head.pop("__metadata__")
-    return {name: torch.from_numpy(numpy.frombuffer(data[slice(*one["data_offsets"])], "<f4")
-                                   .astype(float)).reshape(one["shape"])
-            for name, one in head.items()}  # fmt: skip
+    return {name: torch.from_numpy(array.astype(float))
+            for name, array in tensor_file.read(path).items()}  # fmt: skip
 
 
 def make(shapes, seed):

@@ -5,13 +5,13 @@ is said by name. Beside `transformers` itself: docs/language-models.md."""
 import json
 import os
 import shutil
-import struct
 import tempfile
 import unittest
 
 import numpy
 
 import shoal
+import tensor_file
 from data_text_test import read_tokens
 
 SEED = int(os.environ.get("SHOAL_TEST_SEED", "20181"))
@@ -46,26 +46,11 @@ def make(tied=False):
 
 
 def write_file(path, tensors, kind="F32"):
-    head, parts, at = {"__metadata__": {"format": "pt"}}, [], 0
-    for name, tensor in tensors.items():
-        raw = {"F32": lambda t: t, "F16": lambda t: t.astype("<f2"),
-               "BF16": lambda t: (t.view("<u4") >> 16).astype("<u2"),
-               "F64": lambda t: t.astype("<f8")}[kind](tensor).tobytes()  # fmt: skip
-        head[name] = {"dtype": kind, "shape": tensor.shape, "data_offsets": [at, at + len(raw)]}
-        at += len(raw)
-        parts.append(raw)
-    text = json.dumps(head).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
-
-
-def read_file(path):
-    with open(path, "rb") as f:
-        head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        data = f.read()
-    head.pop("__metadata__")
-    return {name: numpy.frombuffer(data[slice(*one["data_offsets"])], "<f4").reshape(one["shape"])
-            for name, one in head.items()}  # fmt: skip
+    made = {"F32": lambda t: t, "F16": lambda t: t.astype("<f2"),
+            "BF16": lambda t: (t.view("<u4") >> 16).astype("<u2"),
+            "F64": lambda t: t.astype("<f8")}[kind]  # fmt: skip
+    tensor_file.write(path, {name: made(tensor) for name, tensor in tensors.items()},
+                      {"format": "pt"}, kind)  # fmt: skip
 
 
 def norm(x, scale):
@@ -170,7 +155,7 @@ class LlamaWeights(unittest.TestCase):
             self.ask("train", "--model", model, "--start", self.file, "--data", self.data,
                      "--batch", 8, "--steps", 2, "--lr", 0.01, "--out", run)  # fmt: skip
             self.ask("export", "--from", run, "--safetensors", out)
-            tensors = read_file(out + "model.safetensors")
+            tensors = tensor_file.read(out + "model.safetensors")
             self.assertEqual({n: t.shape for n, t in tensors.items()}, dict(shapes(tied)))
             with open(out + "config.json", encoding="ascii") as f:
                 said = json.load(f)
@@ -222,7 +207,7 @@ class LlamaWeights(unittest.TestCase):
                      self.at("none/"))  # fmt: skip
         self.assertFalse(os.path.exists(self.at("none")))
         self.ask("export", "--from", run, "--safetensors", self.at("b.safetensors"))
-        self.assertIn("lookup1.weight", read_file(self.at("b.safetensors")))
+        self.assertIn("lookup1.weight", tensor_file.read(self.at("b.safetensors")))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ NumPy."""
 import json
 import os
 import shutil
-import struct
 import sys
 import tempfile
 import unittest
 
 import shoal
+import tensor_file
 import train_test
 
 try:
@@ -36,16 +36,8 @@ def read_checkpoint(out):
     """Arrays and metadata of the newest checkpoint."""
     with open(os.path.join(out, "checkpoints", "latest"), encoding="ascii") as f:
         path = os.path.join(out, "checkpoints", f.read().strip(), "common.safetensors")
-    with open(path, "rb") as f:
-        (length,) = struct.unpack("<Q", f.read(8))
-        header = json.loads(f.read(length))
-        data = f.read()
-    about = header.pop("__metadata__")
-    arrays = {}
-    for name, entry in header.items():
-        part = data[slice(*entry["data_offsets"])]
-        arrays[name] = np.frombuffer(part, "<f4").astype(np.float64).reshape(entry["shape"])
-    return arrays, about
+    arrays = {name: array.astype(np.float64) for name, array in tensor_file.read(path).items()}
+    return arrays, tensor_file.parts(path)[1]
 
 
 def muon_step(weight, momentum, lr):

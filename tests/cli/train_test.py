@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import shoal
+import tensor_file
 
 SIDE, CLASSES = 6, 4
 
@@ -37,15 +38,8 @@ def write_data(folder, train=200, test=60):
 def read_weights(out):
     with open(os.path.join(out, "checkpoints", "latest"), encoding="ascii") as f:
         newest = f.read().strip()
-    with open(os.path.join(out, "checkpoints", newest, "common.safetensors"), "rb") as f:
-        (length,) = struct.unpack("<Q", f.read(8))
-        header = json.loads(f.read(length))
-        data = f.read()
-    return {
-        name: data[slice(*entry["data_offsets"])]
-        for name, entry in header.items()
-        if name != "__metadata__"
-    }
+    tensors, _ = tensor_file.parts(os.path.join(out, "checkpoints", newest, "common.safetensors"))
+    return {name: raw for name, (_, _, raw) in tensors.items()}
 
 
 class Train(unittest.TestCase):

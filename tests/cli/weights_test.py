@@ -13,6 +13,7 @@ import unittest
 import numpy
 
 import shoal
+import tensor_file
 
 try:
     import torch
@@ -26,28 +27,11 @@ SAMPLES = 6
 
 
 def read_file(path):
-    """Hugging Face's format, by its description: {name: torch tensor}."""
-    with open(path, "rb") as f:
-        head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        data = f.read()
-    head.pop("__metadata__", None)
-    return {name: torch.from_numpy(
-                numpy.frombuffer(data[slice(*one["data_offsets"])], "<f4").copy()
-            ).reshape(one["shape"]) for name, one in head.items()}  # fmt: skip
+    return {name: torch.from_numpy(array) for name, array in tensor_file.read(path).items()}
 
 
 def write_file(path, tensors):
-    head, parts, at = {}, [], 0
-    for name, tensor in tensors.items():
-        kind = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}[tensor.dtype]
-        raw = tensor.numpy().tobytes()
-        head[name] = {"dtype": kind, "shape": list(tensor.shape),
-                      "data_offsets": [at, at + len(raw)]}  # fmt: skip
-        at += len(raw)
-        parts.append(raw)
-    text = json.dumps(head).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    tensor_file.write(path, {name: tensor.numpy() for name, tensor in tensors.items()})
 
 
 class Lstm(nn.LSTM):
