@@ -42,8 +42,7 @@ static uint32_t check_means(const finale_world *w, uint64_t seed, bool *some_out
 
 static outcome search(const char *name, const finale_plan *plan, bool costs_one_each)
 {
-    const char *soak = getenv("SHOAL_SOAK_RUNS");
-    outcome o = {.lives = soak != NULL ? strtoull(soak, NULL, 10) : SEEDS};
+    outcome o = {.lives = check_number("SHOAL_SOAK_RUNS", SEEDS)};
     finale_world *w = shoali_alloc(sizeof *w);
     assert_non_null(w);
     for (uint64_t seed = 0; seed < o.lives; seed++) {

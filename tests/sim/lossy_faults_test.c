@@ -65,17 +65,11 @@ static const char *one(uint64_t seed, uint64_t *packets, uint64_t *errors)
     return wrong;
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static void sums_are_exact_or_errors_name_the_dead(void **state)
 {
     (void)state;
-    const uint64_t runs = number("SHOAL_SOAK_RUNS", QUICK_RUNS);
-    const uint64_t first = number("SHOAL_FAULT_SEED", check_seed());
+    const uint64_t runs = check_number("SHOAL_SOAK_RUNS", QUICK_RUNS);
+    const uint64_t first = check_number("SHOAL_FAULT_SEED", check_seed());
     const uint64_t count = getenv("SHOAL_FAULT_SEED") != NULL ? 1 : runs;
     uint64_t packets = 0, errors = 0;
     for (uint64_t k = 0; k < count; k++) {

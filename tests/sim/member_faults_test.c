@@ -5,23 +5,11 @@
 #include "support/check.h"
 #include "support/member_world.h"
 
-#ifdef __SANITIZE_ADDRESS__
-enum { LIVES = 1000 };
-#else
-enum { LIVES = 10000 };
-#endif
-
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 0) : otherwise;
-}
-
 static void at_most_one_half_goes_on(void **state)
 {
     (void)state;
     static world w;
-    const uint64_t lives = number("SHOAL_SOAK_RUNS", LIVES), first = check_seed();
+    const uint64_t lives = check_number("SHOAL_SOAK_RUNS", CHECK_LIVES), first = check_seed();
     uint64_t went_on = 0, steps = 0, returned = 0;
     for (uint64_t i = 0; i < lives; i++) {
         if (!world_live(&w, first + i, getenv("SHOAL_TEST_TRACE") != NULL))

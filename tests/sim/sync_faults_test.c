@@ -204,19 +204,13 @@ static outcome run(uint64_t seed)
     return o;
 }
 
-static uint64_t number_of(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : fallback;
-}
-
 static void everybody_ends_whatever_happens(void **state)
 {
     (void)state;
     uint32_t ended[64] = {0};
     uint64_t returns = 0;
-    uint64_t only = number_of("SHOAL_FAULT_SEED", UINT64_MAX);
-    uint64_t seeds = number_of("SHOAL_SOAK_RUNS", SEEDS);
+    uint64_t only = check_number("SHOAL_FAULT_SEED", UINT64_MAX);
+    uint64_t seeds = check_number("SHOAL_SOAK_RUNS", SEEDS);
     if (only != UINT64_MAX) {
         (void)run(only);
         return;

@@ -30,13 +30,18 @@ void check_error_has(const char *part, const char *file, int line)
     _fail(file, line);
 }
 
+uint64_t check_number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 0) : otherwise;
+}
+
 uint64_t check_seed(void)
 {
     static uint64_t seed;
     static bool known;
     if (!known) {
-        const char *text = getenv("SHOAL_TEST_SEED");
-        seed = text != NULL ? strtoull(text, NULL, 0) : 20181;
+        seed = check_number("SHOAL_TEST_SEED", 20181);
         known = true;
         print_message("seed %llu (repeat with SHOAL_TEST_SEED=%llu %s)\n", (unsigned long long)seed,
                       (unsigned long long)seed, program_invocation_name);

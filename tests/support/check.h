@@ -34,6 +34,16 @@ void check_error_has(const char *part, const char *file, int line);
  * repeats the run. */
 uint64_t check_seed(void);
 
+/** What a variable of the environment says; otherwise: it is not there. */
+uint64_t check_number(const char *name, uint64_t otherwise);
+
+/** How many lives a search for faults tries in `make check`. */
+#ifdef __SANITIZE_ADDRESS__
+enum { CHECK_LIVES = 1000 };
+#else
+enum { CHECK_LIVES = 10000 };
+#endif
+
 /** From -1 to 1, the same for the same seed and stream; of the arena, to shoali_free. count may be
  * 0. */
 float *check_floats(size_t count, uint64_t stream);
