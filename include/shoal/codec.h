@@ -55,7 +55,10 @@ enum {
     SHOAL_CODEC_MEASURE_ALL = 1u << 12,
     /** With MEASURE: the shared value is the root of the mean of the ranks' squares, not their
      * largest. */
-    SHOAL_CODEC_MEASURE_RMS = 1u << 13
+    SHOAL_CODEC_MEASURE_RMS = 1u << 13,
+    /** With TRANSFORM: what comes back is no sum but the step to take, of one size everywhere,
+     * times the number of members; also of a single member. */
+    SHOAL_CODEC_STEPS = 1u << 14
 };
 
 /** What is known at both ends about a piece, and so never sent. */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outer methods as their papers write them, in NumPy's double, beside real processes: four ranks
 descend quadratics of their own with plain SGD, each keeps where it was after every iteration, and
-the formulas of DiLoCo, SparseLoCo, Streaming DiLoCo and NoLoCo have to give the same."""
+the formulas of DiLoCo, SparseLoCo, Streaming DiLoCo and NoLoCo have to give the same; so has DeMo,
+whose steps are signs of what all send in every iteration."""
 
 import ctypes as C
 import os
@@ -20,6 +21,7 @@ from shoal._library import dll, struct  # noqa: E402
 
 RANKS, TENSOR, TENSORS, RATE = 4, 2500, 3, 0.25
 COUNT = TENSOR * TENSORS
+SHAPES = ((50, 50), (1, TENSOR), (20, 125))  # of the tensors, where shapes matter
 FOLDER = os.environ.get("OUTER_METHODS_FOLDER", "")
 
 
@@ -34,7 +36,7 @@ def tensors():
     table = (_abi.shoal_tensor * TENSORS)()
     for i, tensor in enumerate(table):
         tensor.key, tensor.offset, tensor.count = i + 1, i * TENSOR, TENSOR
-        tensor.rows, tensor.cols, tensor.lr_scale = 1, TENSOR, 1.0
+        (tensor.rows, tensor.cols), tensor.lr_scale = SHAPES[i], 1.0
     return table
 
 
@@ -146,6 +148,42 @@ def noloco(got, every, alpha, beta, gamma):
     return [*off, np.abs(got[-1] - x.mean(axis=0)).max()], chosen
 
 
+def waves(n):
+    """The orthonormal DCT-II of n values: row k is its k-th cosine."""
+    k, i = np.mgrid[:n, :n]
+    return np.sqrt(np.where(k == 0, 1, 2) / n) * np.cos(np.pi / n * (i + 0.5) * k)
+
+
+def extract(momentum, k, side):
+    """What DeMo sends of a momentum, after the inverse: of each tile's waves the k largest."""
+    sent = np.zeros_like(momentum)
+    for first, (rows, cols) in zip(range(0, COUNT, TENSOR), SHAPES):
+        here, there = (a[first:first + TENSOR].reshape(rows, cols) for a in (momentum, sent))
+        for r in range(0, rows, side):
+            for c in range(0, cols, side):
+                tile = here[r:r + side, c:c + side]
+                down, across = waves(tile.shape[0]), waves(tile.shape[1])
+                all_waves = down @ tile @ across.T
+                least = np.sort(np.abs(all_waves), axis=None)[-min(k, all_waves.size)]
+                kept = np.where(np.abs(all_waves) >= least, all_waves, 0)
+                there[r:r + side, c:c + side] = down.T @ kept @ across
+    return sent
+
+
+def demo(got, k, side, beta):
+    """DeMo along the way that ranks took: the sum of each iteration, whose sign is the step."""
+    momentum, here = np.zeros((RANKS, COUNT)), np.zeros((RANKS, COUNT))
+    for iteration, there in enumerate(got):
+        total = np.zeros(COUNT)
+        for rank in range(RANKS):
+            momentum[rank] = beta * momentum[rank] + gradient(rank, iteration, here[rank])
+            sent = extract(momentum[rank], k, side)
+            momentum[rank] -= sent
+            total += sent
+        yield total, there - here
+        here = there
+
+
 class OuterMethods(launch.RanksTest):
     def ways(self, sync, iterations, codec=None, collective=None):
         """[iterations and the end][rank][element]"""
@@ -179,6 +217,16 @@ class OuterMethods(launch.RanksTest):
             got = self.ways("diloco:every=4,lr=1,momentum=0", 20,
                             f"chunk_topk:k=64,q={bits},decay=0.9", "gather")
             self.compare(got, Reference(4, 1, 0, code=(0.9, 64, bits)).run(20))
+
+    def test_demo(self):
+        """Each weight moves by the rate, against the sign; or either way, if it is rounding."""
+        got = self.ways("all_reduce", 50, "demo:k=8,chunk=16,beta=0.95")
+        certain = 0
+        for total, moved in demo(got[:-1], 8, 16, 0.95):
+            clear = np.abs(total) > 1e-4
+            self.assertLess(np.abs(moved + RATE * np.sign(total))[:, clear].max(), 1e-5)
+            certain += clear.sum()
+        self.assertGreater(certain, 0.99 * 50 * COUNT)
 
     def test_noloco(self):
         """Pairs instead of all; weights of the pair's mean and of the outer rate apart."""

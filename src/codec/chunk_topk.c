@@ -43,42 +43,12 @@ static size_t k_of(const chunk_topk_params *p, size_t n)
     return ((size_t)p->k * n + CHUNK - 1) / CHUNK;
 }
 
-static size_t index_bytes(size_t k)
-{
-    return (3 * k + 1) / 2;
-}
-
 static size_t chunk_bytes(const void *params, size_t n)
 {
     const chunk_topk_params *p = params;
     const size_t k = k_of(p, n);
-    return index_bytes(k) + (p->q == Q2 ? 2 * sizeof(float) + (k + 3) / 4 : k * sizeof(float));
-}
-
-static void put_indices(const uint16_t *indices, size_t k, uint8_t *dst)
-{
-    for (size_t i = 0; i + 2 <= k; i += 2, dst += 3) {
-        uint32_t pair = indices[i] | (uint32_t)indices[i + 1] << 12;
-        memcpy(dst, &pair, 3);
-    }
-    if (k % 2 != 0)
-        memcpy(dst, &indices[k - 1], 2);
-}
-
-/* False: not ascending below n, or spare bits are set. */
-static bool get_indices(const uint8_t *src, size_t k, size_t n, uint16_t *indices)
-{
-    uint32_t next = 0;
-    for (size_t i = 0; i < k; i++) {
-        uint32_t pair = 0;
-        memcpy(&pair, src + i / 2 * 3, i + 1 == k && i % 2 == 0 ? 2 : 3);
-        uint32_t index = i % 2 == 0 ? pair & 4095 : pair >> 12;
-        if (index < next || index >= n || (k % 2 != 0 && i + 1 == k && pair > 4095))
-            return false;
-        next = index + 1;
-        indices[i] = (uint16_t)index;
-    }
-    return true;
+    return shoali_sparse_index_bytes(k) +
+           (p->q == Q2 ? 2 * sizeof(float) + (k + 3) / 4 : k * sizeof(float));
 }
 
 static void levels_of(const float *values, size_t k, float levels[2])
@@ -123,11 +93,11 @@ static shoal_status encode_block(const void *params, const shoal_codec_at *at, s
     SHOALI_TRY(shoali_select("chunk_topk", at->first + first, src, n, k, (uint8_t *)indices));
     for (size_t i = 0; i < k; i++)
         values[i] = src[indices[i]];
-    put_indices(indices, k, dst);
+    shoali_sparse_put_indices(indices, k, dst);
     if (p->q == Q2)
-        put_codes(values, k, dst + index_bytes(k));
+        put_codes(values, k, dst + shoali_sparse_index_bytes(k));
     else
-        memcpy(dst + index_bytes(k), values, k * sizeof *values);
+        memcpy(dst + shoali_sparse_index_bytes(k), values, k * sizeof *values);
     return SHOAL_OK;
 }
 
@@ -150,12 +120,12 @@ static bool decode_block(const void *params, const shoal_codec_at *at, size_t fi
     const size_t k = k_of(p, n);
     uint16_t indices[MOST];
     float values[MOST];
-    if (!get_indices(src, k, n, indices))
+    if (!shoali_sparse_get_indices(src, k, n, indices))
         return false;
     if (p->q == Q2)
-        get_codes(src + index_bytes(k), k, values);
+        get_codes(src + shoali_sparse_index_bytes(k), k, values);
     else
-        memcpy(values, src + index_bytes(k), k * sizeof *values);
+        memcpy(values, src + shoali_sparse_index_bytes(k), k * sizeof *values);
     if (shoali_kernel()->first_nonfinite(values, k) < k)
         return false;
     for (size_t i = 0; i < k; i++)

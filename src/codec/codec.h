@@ -10,12 +10,14 @@
 
 /** A round that a transform asks for: sum buf[count] over the members, as float32 or, where the
  * collective codes at all (no trait FLOW), in `codec`. With slots the sum is made in member order
- * at every member (gather), whatever the operation's collective. */
+ * at every member (gather), whatever the operation's collective. `members` is what it is told: how
+ * many the sum is over. */
 typedef struct shoal_round {
     float *buf;
     size_t count;
     const char *codec; /* spec, for as long as the library lives; NULL: identity */
     bool slots, last;
+    uint32_t members;
 } shoal_round;
 
 /** A coded piece in which `parts` members are summed. */
@@ -68,10 +70,11 @@ typedef struct shoali_codec_row {
                         size_t *written_out);
 
     /* A transform (trait TRANSFORM) has these instead; it runs on the work thread. next_round is
-     * called with index 0, 1, ...; it names a buffer to be summed over the members, and before the
-     * next call that buffer holds the sum. After the round with `last` it is not called again: grad
-     * is complete then, at once if that round has count 0. State begins zeroed and lives as long as
-     * the tensor table is used: residuals stay in it between operations. */
+     * called with index 0, 1, ... and round_out->members; it names a buffer to be summed over the
+     * members, and before the next call that buffer holds the sum. After the round with `last` it
+     * is not called again: grad is complete then, at once if that round has count 0. State begins
+     * zeroed and lives as long as the tensor table is used: residuals stay in it between
+     * operations. */
     size_t (*state_size)(const void *params, const shoal_tensor *tensors, uint32_t tensor_count);
     shoal_status (*next_round)(const void *params, void *state, const shoal_tensor *tensors,
                                uint32_t tensor_count, uint32_t index, float *grad,

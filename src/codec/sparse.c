@@ -93,3 +93,33 @@ shoal_status shoali_sparse_decode(const shoali_sparse_blocks *blocks, const void
     *read_out = bytes;
     return SHOAL_OK;
 }
+
+size_t shoali_sparse_index_bytes(size_t k)
+{
+    return (3 * k + 1) / 2;
+}
+
+void shoali_sparse_put_indices(const uint16_t *indices, size_t k, uint8_t *dst)
+{
+    for (size_t i = 0; i + 2 <= k; i += 2, dst += 3) {
+        uint32_t pair = indices[i] | (uint32_t)indices[i + 1] << 12;
+        memcpy(dst, &pair, 3);
+    }
+    if (k % 2 != 0)
+        memcpy(dst, &indices[k - 1], 2);
+}
+
+bool shoali_sparse_get_indices(const uint8_t *src, size_t k, size_t n, uint16_t *indices)
+{
+    uint32_t next = 0;
+    for (size_t i = 0; i < k; i++) {
+        uint32_t pair = 0;
+        memcpy(&pair, src + i / 2 * 3, i + 1 == k && i % 2 == 0 ? 2 : 3);
+        uint32_t index = i % 2 == 0 ? pair & 4095 : pair >> 12;
+        if (index < next || index >= n || (k % 2 != 0 && i + 1 == k && pair > 4095))
+            return false;
+        next = index + 1;
+        indices[i] = (uint16_t)index;
+    }
+    return true;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What topk, randomk and chunk_topk share: blocks of which few elements travel; the first two also
- * how many, and how. */
+ * how many, and how. Indices of 12 bits are chunk_topk's and nonzero's. */
 #ifndef SHOALI_CODEC_SPARSE_H
 #define SHOALI_CODEC_SPARSE_H
 
@@ -51,5 +51,12 @@ SHOAL_MUST_USE shoal_status shoali_sparse_decode(const shoali_sparse_blocks *blo
                                                  const void *params, const shoal_codec_at *at,
                                                  const uint8_t *src, size_t len_bytes, float *dst,
                                                  size_t count, bool add, size_t *read_out);
+
+/** k ascending indices below 4096, 12 bits each: the first of two in the lower bits of three bytes,
+ * a last one alone in two. */
+size_t shoali_sparse_index_bytes(size_t k);
+void shoali_sparse_put_indices(const uint16_t *indices, size_t k, uint8_t *dst);
+/** False: not ascending below n, or spare bits are set. */
+bool shoali_sparse_get_indices(const uint8_t *src, size_t k, size_t n, uint16_t *indices);
 
 #endif

@@ -50,6 +50,7 @@ static shoal_status ask_round(transform *t, uint32_t index)
 {
     const shoali_flow_args *a = &t->flow->args;
     for (uint32_t m = 0; m < a->size; m++) {
+        t->rounds[m].members = a->size;
         SHOALI_TRY(a->push->row->next_round(a->push->params, t->states[m], a->tensors,
                                             a->tensor_count, index, t->flow->bufs[m],
                                             &t->rounds[m]));
@@ -129,8 +130,9 @@ static shoal_status run_transform(const shoali_sim_flow *flow, shoal_status *res
 shoal_status shoali_sim_flow_run(const shoali_sim_flow *flow, shoal_status *result_out,
                                  shoali_not_finite *origin_out)
 {
-    const bool transforms = (shoal_codec_traits(flow->args.push) & SHOAL_CODEC_TRANSFORM) != 0;
-    if (transforms && flow->args.size > 1)
+    const uint32_t traits = shoal_codec_traits(flow->args.push);
+    const bool transforms = (traits & SHOAL_CODEC_TRANSFORM) != 0;
+    if (transforms && (flow->args.size > 1 || (traits & SHOAL_CODEC_STEPS) != 0))
         return run_transform(flow, result_out, origin_out);
     return shoali_sim_flow_once(flow, result_out, origin_out);
 }

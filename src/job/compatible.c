@@ -204,9 +204,11 @@ static shoal_status steps_and_features(const shoal_job *job)
     uint32_t traits = 0;
     if (job->optimizer != NULL)
         SHOALI_TRY(shoali_optim_ask(job->optimizer, &traits));
-    const bool averages = (traits & SHOALI_OPTIM_AVERAGES) != 0;
-    const feature *other = traits != 0 ? first_feature(job->asks & (PLAN | (averages ? ADMM : 0u)))
-                                       : NULL;
+    const bool averages = (traits & SHOALI_OPTIM_AVERAGES) != 0,
+               whole = (traits & SHOALI_OPTIM_WHOLE) != 0;
+    const feature *other = averages || whole
+                               ? first_feature(job->asks & (PLAN | (averages ? ADMM : 0u)))
+                               : NULL;
     if (other == NULL)
         return SHOAL_OK;
     shoal_status status = shoali_fail(
@@ -271,6 +273,49 @@ static shoal_status changes_and_codec(const shoali_protocol *protocol, const cha
                                       protocol->spec, codec, why);
     shoali_error_advice("Take eden:bits=4 or int8, or one of the protocols that sum: all_reduce, "
                         "local_sgd, diloco.");
+    return status;
+}
+
+static shoal_status makes_steps(const char *spec, bool *steps_out)
+{
+    shoal_codec *codec = NULL;
+    SHOALI_TRY(shoal_codec_open(spec, &codec));
+    *steps_out = (shoal_codec_traits(codec) & SHOAL_CODEC_STEPS) != 0;
+    shoal_codec_close(codec);
+    return SHOAL_OK;
+}
+
+/* Where the sum of all gradients comes back as a step of one size, that must be what is made. */
+static shoal_status steps_and_codec(const shoal_job *job, const shoali_protocol *protocol)
+{
+    bool steps = false;
+    uint32_t traits = 0;
+    if (!is_auto(job->codec))
+        SHOALI_TRY(makes_steps(job->codec, &steps));
+    if (!steps)
+        return SHOAL_OK;
+    if (job->optimizer != NULL)
+        SHOALI_TRY(shoali_optim_ask(job->optimizer, &traits));
+    const feature *other = first_feature(job->asks & (PLAN | SHOAL_JOB_CLIPS));
+    shoal_status status = SHOAL_OK;
+    if ((protocol->traits & SHOALI_SYNC_GRADIENTS) == 0)
+        status = shoali_fail(SHOAL_EINVAL,
+                             "--sync %s does not go with --codec %s: the codec makes a step of "
+                             "all workers' gradients, and this protocol sums something else",
+                             protocol->spec, job->codec);
+    else if (other != NULL)
+        status = shoali_fail(SHOAL_EINVAL,
+                             "%s does not go with --codec %s: what comes back is a step of one "
+                             "size everywhere, and no gradient",
+                             other->option, job->codec);
+    else if ((traits & SHOALI_OPTIM_REMEMBERS) != 0)
+        status = shoali_fail(SHOAL_EINVAL,
+                             "--optimizer %s does not go with --codec %s: the codec has the "
+                             "momentum, and what comes back are signs",
+                             job->optimizer, job->codec);
+    if (status != SHOAL_OK)
+        shoali_error_advice("Take --optimizer sgd:momentum=0 and --sync all_reduce, and a rate "
+                            "that says how far a weight moves in a step.");
     return status;
 }
 
@@ -372,9 +417,16 @@ static shoal_status codec_and_collective(const shoali_protocol *protocol, const 
     if (strncmp(codec, allow, sizeof allow - 1) != 0)
         return SHOAL_OK;
     for (const char *at = codec + sizeof allow - 1; *at != '\0';) {
+        bool steps = false;
         size_t length = strcspn(at, "+");
         snprintf(spec, sizeof spec, "%.*s", (int)length, at);
         SHOALI_TRY(shoal_codec_carried(spec, collective));
+        SHOALI_TRY(makes_steps(spec, &steps));
+        if (steps)
+            return shoali_fail(SHOAL_EINVAL,
+                               "--codec %s: %s makes other steps than the others, so it is no "
+                               "choice of time; name it alone",
+                               codec, spec);
         at += length + (at[length] == '+');
     }
     return SHOAL_OK;
@@ -462,6 +514,8 @@ shoal_status shoal_job_check(const shoal_job *asked)
         status = codec_and_collective(&protocol, job.codec, job.collective);
     if (status == SHOAL_OK)
         status = row_fits(&protocol, &job);
+    if (status == SHOAL_OK)
+        status = steps_and_codec(&job, &protocol);
     if (status == SHOAL_OK)
         status = workers_together(&job);
     shoali_sync_close(&protocol);

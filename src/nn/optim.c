@@ -57,7 +57,8 @@ shoal_status shoali_optim_ask(const char *spec, uint32_t *traits_out)
     const shoali_optim_row *row = NULL;
     shoali_optim_params params = {0};
     SHOALI_TRY(parse(spec, &row, &params));
-    *traits_out = row->traits | (params.ema > 0 ? SHOALI_OPTIM_AVERAGES : 0);
+    *traits_out = row->traits | (params.ema > 0 ? SHOALI_OPTIM_AVERAGES : 0) |
+                  (row->slots(&params) > 0 ? SHOALI_OPTIM_REMEMBERS : 0);
     return SHOAL_OK;
 }
 

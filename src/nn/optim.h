@@ -12,8 +12,9 @@ typedef struct shoali_optim shoali_optim;
 
 /** What an optimiser asks of the job around it. */
 enum {
-    SHOALI_OPTIM_WHOLE = 1u << 0,   /* steps on whole matrices: no range may cut a tensor */
-    SHOALI_OPTIM_AVERAGES = 1u << 1 /* keeps an average of the weights (key ema) */
+    SHOALI_OPTIM_WHOLE = 1u << 0,    /* steps on whole matrices: no range may cut a tensor */
+    SHOALI_OPTIM_AVERAGES = 1u << 1, /* keeps an average of the weights (key ema) */
+    SHOALI_OPTIM_REMEMBERS = 1u << 2 /* a step depends on earlier gradients: momentum, squares */
 };
 /** @return SHOAL_OK | EINVAL: spec is none */
 SHOAL_MUST_USE shoal_status shoali_optim_ask(const char *spec, uint32_t *traits_out);

@@ -145,6 +145,7 @@ static void begin_measure(shoal_op *op)
 static shoal_status next_round(void *arg)
 {
     shoal_op *op = arg;
+    op->rounds.round.members = op->plan->member_count;
     return op->plan->push->row->next_round(op->plan->push->params, op->rounds.transform,
                                            op->plan->tensors, op->plan->tensor_count,
                                            op->rounds.round_index, op->buf, &op->rounds.round);
@@ -193,7 +194,7 @@ static void exchange_round(shoal_op *op)
 
 bool shoali_rounds_begin(shoal_op *op)
 {
-    if (op->plan->member_count == 1)
+    if (op->plan->member_count == 1 && (op->plan->push->traits & SHOAL_CODEC_STEPS) == 0)
         return false;
     if (shoali_gauge_wanted(op))
         return true;

@@ -23,7 +23,7 @@ void shoal_train_job(const shoal_train_desc *d, uint32_t workers, shoal_job *job
                            .sync = d->sync,
                            .codec = d->codec,
                            .collective = d->collective,
-                           .optimizer = d->optimizer,
+                           .optimizer = d->optimizer != NULL ? d->optimizer : "sgd",
                            .workers = d->simulate > 0 ? d->simulate : workers};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         job_out->asks |= all[i].asked ? all[i].bit : 0;

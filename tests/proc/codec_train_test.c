@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codecs that need more than one step to show what they do, in training on real ranks: powersgd
- * and blocks, whose states go through a checkpoint, and the choice of `auto`. */
+/* Codecs that need more than one step to show what they do, in training on real ranks: powersgd,
+ * blocks, onebit and demo, whose states go through a checkpoint, and the choice of `auto`. */
 #include "support/ranks.h"
 
 #include <math.h>
@@ -18,6 +18,7 @@ typedef struct part {
     const char *codec, *out, *collective;
     uint64_t stop;
     bool resume, chooses;
+    const char *optimizer; /* NULL: the default */
 } part;
 
 static shoal_train_desc tiny_desc(const part *p)
@@ -33,6 +34,7 @@ static shoal_train_desc tiny_desc(const part *p)
     desc.lr = 0.05;
     desc.no_evaluation = true;
     desc.check_every = 1;
+    desc.optimizer = p->optimizer;
     desc.codec = p->codec;
     desc.collective = p->collective;
     desc.out = out;
@@ -119,16 +121,17 @@ static void assert_same(const char *out, const char *other, const char *name)
 
 /* Replicas equal after every step (check_every = 1), state and residuals in the checkpoint: who
  * goes on from it ends where the others do. `name` is of the folders. */
-static void goes_on_from_a_checkpoint(const char *codec, const char *collective, const char *name)
+static void goes_on_from_a_checkpoint(const char *codec, const char *collective,
+                                      const char *optimizer, const char *name)
 {
     char whole_in[32], half_in[32], dense_in[32];
     snprintf(whole_in, sizeof whole_in, "%s-whole", name);
     snprintf(half_in, sizeof half_in, "%s-half", name);
     snprintf(dense_in, sizeof dense_in, "%s-dense", name);
-    const part whole = {codec, whole_in, collective, STEPS, false, false},
-               half = {codec, half_in, collective, 7, false, false},
-               rest = {codec, half_in, collective, STEPS, true, false},
-               dense = {"identity", dense_in, collective, STEPS, false, false};
+    const part whole = {codec, whole_in, collective, STEPS, false, false, optimizer},
+               half = {codec, half_in, collective, 7, false, false, optimizer},
+               rest = {codec, half_in, collective, STEPS, true, false, optimizer},
+               dense = {"identity", dense_in, collective, STEPS, false, false, optimizer};
     run(&whole);
     run(&half);
     run(&rest);
@@ -155,20 +158,28 @@ static void goes_on_from_a_checkpoint(const char *codec, const char *collective,
 static void powersgd_goes_on_from_a_checkpoint(void **state)
 {
     (void)state;
-    goes_on_from_a_checkpoint("powersgd:rank=1", "ring", "powersgd");
+    goes_on_from_a_checkpoint("powersgd:rank=1", "ring", NULL, "powersgd");
 }
 
 static void blocks_go_on_from_a_checkpoint(void **state)
 {
     (void)state;
-    goes_on_from_a_checkpoint("blocks:block=32,k=0.2,pick=random", "omnireduce:block=32", "blocks");
+    goes_on_from_a_checkpoint("blocks:block=32,k=0.2,pick=random", "omnireduce:block=32", NULL,
+                              "blocks");
 }
 
 /* It is past its whole gradients then. */
 static void onebit_goes_on_from_a_checkpoint(void **state)
 {
     (void)state;
-    goes_on_from_a_checkpoint("onebit:warmup=5", "ring", "onebit");
+    goes_on_from_a_checkpoint("onebit:warmup=5", "ring", NULL, "onebit");
+}
+
+/* Momenta of three ranks, each its own. */
+static void demo_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    goes_on_from_a_checkpoint("demo:k=2,chunk=4", "ring", "sgd:momentum=0", "demo");
 }
 
 /* What is delivered in all steps and what ranks still keep are the gradients: through the comm,
@@ -239,9 +250,9 @@ static void blocks_lose_nothing_for_good(void **state)
 static void auto_changes_no_bit(void **state)
 {
     (void)state;
-    static const part off = {"identity", "off", "ring", STEPS, false, false},
-                      first = {"auto", "auto", "ring", 7, false, true},
-                      rest = {"auto", "auto", "ring", STEPS, true, true};
+    static const part off = {"identity", "off", "ring", STEPS, false, false, NULL},
+                      first = {"auto", "auto", "ring", 7, false, true, NULL},
+                      rest = {"auto", "auto", "ring", STEPS, true, true, NULL};
     run(&off);
     run(&first);
     run(&rest);
@@ -254,8 +265,13 @@ static void auto_changes_no_bit(void **state)
 /* Codecs with residuals and transforms are measured without leaving any. */
 static void measuring_leaves_nothing(const rank_env *env)
 {
-    const part p = {
-        "auto:allow=powersgd:rank=1+blockint:rel=0.1+terngrad", "allowed", "ring", 3, false, true};
+    const part p = {"auto:allow=powersgd:rank=1+blockint:rel=0.1+terngrad",
+                    "allowed",
+                    "ring",
+                    3,
+                    false,
+                    true,
+                    NULL};
     shoal_train *train = NULL;
     shoal_train_candidate c = {.size = sizeof c};
     shoal_train_progress progress = {.size = sizeof progress};
@@ -292,9 +308,13 @@ static void auto_measures_what_is_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(powersgd_goes_on_from_a_checkpoint), CHECK_TEST(powersgd_loses_nothing_for_good),
-        CHECK_TEST(blocks_go_on_from_a_checkpoint),     CHECK_TEST(blocks_lose_nothing_for_good),
-        CHECK_TEST(onebit_goes_on_from_a_checkpoint),   CHECK_TEST(auto_changes_no_bit),
+        CHECK_TEST(powersgd_goes_on_from_a_checkpoint),
+        CHECK_TEST(powersgd_loses_nothing_for_good),
+        CHECK_TEST(blocks_go_on_from_a_checkpoint),
+        CHECK_TEST(blocks_lose_nothing_for_good),
+        CHECK_TEST(onebit_goes_on_from_a_checkpoint),
+        CHECK_TEST(demo_goes_on_from_a_checkpoint),
+        CHECK_TEST(auto_changes_no_bit),
         CHECK_TEST(auto_measures_what_is_allowed),
     };
     return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);

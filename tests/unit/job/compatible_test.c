@@ -35,7 +35,7 @@ static void every_pair_of_protocol_and_codec(void **state)
             bool models = changes || strcmp(sync, "ad_psgd") == 0 || strcmp(sync, "ripples") == 0 ||
                           strcmp(sync, "noloco") == 0;
             bool lossless = strcmp(codec, "identity") == 0 || strcmp(codec, "zstd") == 0 ||
-                            strcmp(codec, "expo") == 0;
+                            strcmp(codec, "expo") == 0 || strcmp(codec, "nonzero") == 0;
             /* One measures among all, the other states no variance. */
             bool alone = strcmp(codec, "terngrad") != 0 && strcmp(codec, "chunk_topk") != 0;
             /* A gather, which carries all codecs, makes none of a server's sums. */
@@ -44,9 +44,11 @@ static void every_pair_of_protocol_and_codec(void **state)
                          strcmp(codec, "chunk_topk") == 0;
             shoal_status status = ask(sync, codec, served || models ? NULL : "gather", 4);
             bool rounds = strcmp(codec, "powersgd") == 0 || strcmp(codec, "blocks") == 0 ||
-                          strcmp(codec, "onebit") == 0;
-            bool bad = (changes && (rounds || !alone)) || (models && !changes && !lossless) ||
-                       (served && (slots || rounds));
+                          strcmp(codec, "onebit") == 0 || strcmp(codec, "demo") == 0;
+            /* Its sum is a step, which others than all_reduce would take for a change. */
+            bool steps = strcmp(codec, "demo") == 0 && strcmp(sync, "all_reduce") != 0;
+            bool bad = steps || (changes && (rounds || !alone)) ||
+                       (models && !changes && !lossless) || (served && (slots || rounds));
             assert_int_equal(status, bad ? SHOAL_EINVAL : SHOAL_OK);
             taken += status == SHOAL_OK;
             refused += status != SHOAL_OK;
@@ -57,6 +59,31 @@ static void every_pair_of_protocol_and_codec(void **state)
             assert_true(served || strstr(shoal_last_error()->advice, "all_reduce, ") != NULL);
         }
     assert_true(taken > 0 && refused > 0);
+}
+
+/* A step is made as it comes back: by no optimiser that adds to it, not clipped, not by choice. */
+static void steps_are_made_as_they_are(void **state)
+{
+    (void)state;
+    shoal_job job = SHOAL_JOB_INIT;
+    job.codec = "demo:k=8";
+    job.optimizer = "sgd:momentum=0,decay=1e-4";
+    assert_ok(shoal_job_check(&job));
+    job.optimizer = "sgd";
+    assert_int_equal(shoal_job_check(&job), SHOAL_EINVAL);
+    assert_error_has("--optimizer sgd does not go with --codec demo:k=8");
+    job.optimizer = "adamw";
+    assert_int_equal(shoal_job_check(&job), SHOAL_EINVAL);
+    job.optimizer = "sgd:momentum=0";
+    job.asks = SHOAL_JOB_CLIPS;
+    assert_int_equal(shoal_job_check(&job), SHOAL_EINVAL);
+    assert_error_has("--clip-norm does not go with --codec demo:k=8");
+    job.asks = SHOAL_JOB_PLAN;
+    assert_int_equal(shoal_job_check(&job), SHOAL_EINVAL);
+    job.asks = 0;
+    job.codec = "auto:allow=bf16+demo";
+    assert_int_equal(shoal_job_check(&job), SHOAL_EINVAL);
+    assert_error_has("demo makes other steps than the others");
 }
 
 static void changes_have_to_come_closer(void **state)
@@ -331,6 +358,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(every_pair_of_protocol_and_codec),
+        CHECK_TEST(steps_are_made_as_they_are),
         CHECK_TEST(changes_have_to_come_closer),
         CHECK_TEST(a_server_has_conditions_of_its_own),
         CHECK_TEST(checkpoints_are_of_what_a_run_can_go_on_from),

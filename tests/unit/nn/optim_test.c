@@ -164,9 +164,11 @@ static void the_average_follows_the_weights(void **state)
     shoali_optim_destroy(optim);
     shoali_optim_destroy(plain);
     assert_ok(shoali_optim_ask("adam:ema=0.75", &traits));
-    assert_int_equal(traits, SHOALI_OPTIM_AVERAGES);
+    assert_int_equal(traits, SHOALI_OPTIM_AVERAGES | SHOALI_OPTIM_REMEMBERS);
     assert_ok(shoali_optim_ask("muon", &traits));
-    assert_int_equal(traits, SHOALI_OPTIM_WHOLE);
+    assert_int_equal(traits, SHOALI_OPTIM_WHOLE | SHOALI_OPTIM_REMEMBERS);
+    assert_ok(shoali_optim_ask("sgd:momentum=0", &traits));
+    assert_int_equal(traits, 0);
 }
 
 /* The norm is of what the step applies: the sum times grad_scale. */
