@@ -58,7 +58,10 @@ enum {
     SHOAL_CODEC_MEASURE_RMS = 1u << 13,
     /** With TRANSFORM: what comes back is no sum but the step to take, of one size everywhere,
      * times the number of members; also of a single member. */
-    SHOAL_CODEC_STEPS = 1u << 14
+    SHOAL_CODEC_STEPS = 1u << 14,
+    /** With TRANSFORM: what it codes goes from each member to all others (gather), whatever the
+     * operation's collective. */
+    SHOAL_CODEC_GATHERS = 1u << 15
 };
 
 /** What is known at both ends about a piece, and so never sent. */

@@ -273,7 +273,7 @@ const shoali_codec_row shoali_codec_demo = {
     .paper = "Peng, Quesnelle, Kingma, \"DeMo: Decoupled Momentum Optimization\", arXiv "
              "2411.19870; coefficients are summed, where their code takes the mean of those that "
              "were sent; tiles of a matrix' edge are smaller, where theirs all are, down to 1",
-    .traits = SHOAL_CODEC_TRANSFORM | SHOAL_CODEC_STEPS,
+    .traits = SHOAL_CODEC_TRANSFORM | SHOAL_CODEC_STEPS | SHOAL_CODEC_GATHERS,
     .bytes_per_elem = 0.0430F,
     .rate = rate,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(demo_params)},

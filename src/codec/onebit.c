@@ -152,7 +152,7 @@ const shoali_codec_row shoali_codec_onebit = {
     .paper = "Tang et al., \"1-bit Adam: Communication Efficient Large-Scale Training with Adam's "
              "Convergence Speed\", ICML 2021; a scale per 256 elements, members' bits go to all, "
              "so that the mean is not rounded again",
-    .traits = SHOAL_CODEC_TRANSFORM,
+    .traits = SHOAL_CODEC_TRANSFORM | SHOAL_CODEC_GATHERS,
     .bytes_per_elem = 0.1406F,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(onebit_params)},
     .wire_id = wire_id,

@@ -30,13 +30,17 @@ static uint32_t member_of(const shoali_sim_op *op, uint32_t endpoint)
     return NONE;
 }
 
-/* After a loss a sum may have fewer members than its collective was chosen for. */
+/* After a loss a sum may have fewer members than its collective was chosen for. Without numbers a
+ * transform has no rounds that would name theirs. */
 static const char *spec_of(shoal_sim *sim, const shoali_sync_op *op)
 {
     if (op->collective != NULL)
         return op->collective;
     if (op->kind == SHOALI_SYNC_BROADCAST)
         return "broadcast";
+    if (op->push_coded && !sim->numbers &&
+        (shoal_codec_traits(sim->codec) & SHOAL_CODEC_GATHERS) != 0)
+        return "gather";
     if (op->members == NULL || op->contributors == sim->workers)
         return sim->collective;
     shoal_status status = shoali_collective_among(sim->collective, op->contributors, false,

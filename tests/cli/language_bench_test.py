@@ -81,6 +81,17 @@ class Language(unittest.TestCase):
             found.append((result["duration_s"], result["sent_bytes"]))
         self.assertEqual(found[0], found[1])
 
+    def test_what_goes_to_all_costs_so_whatever_the_collective(self):
+        """Seven times a share of 10^6 elements from each of eight, by the codec's bytes."""
+        for codec, each in (("demo", 5.5 * 32 / 4096), ("onebit", 0.1406)):
+            for collective in ("ring", "gather"):
+                r = shoal.run("sim", "--params", 1000000, "--workers", 8, "--iterations", 1,
+                              "--network", "links:rate=50mbit", "--compute", "fixed:ms=5",
+                              "--codec", codec, "--collective", collective, "--json")
+                self.assertEqual(r.returncode, 0, r.stderr)
+                sent = json.loads(r.stdout)["sent_bytes"]
+                self.assertAlmostEqual(1, sent / (8 * 7 * 1e6 * each), delta=0.01, msg=codec)
+
     def test_methods_are_words_that_the_library_takes(self):
         bench = load()
         plan = dict(bench.FULL, workers=8)
