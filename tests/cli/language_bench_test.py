@@ -92,6 +92,12 @@ class Language(unittest.TestCase):
                 sent = json.loads(r.stdout)["sent_bytes"]
                 self.assertAlmostEqual(1, sent / (8 * 7 * 1e6 * each), delta=0.01, msg=codec)
 
+    def test_other_models(self):
+        """--small has a net of its own."""
+        r = self.run_it("nowhere", "--model", "gpt-nano")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("leave --model out", r.stderr)
+
     def test_methods_are_words_that_the_library_takes(self):
         bench = load()
         plan = dict(bench.FULL, workers=8)
