@@ -168,14 +168,24 @@ def same_as_one_process():
         assert torch.allclose(mine, its, atol=1e-5)
 
 
+def wait_for(path):
+    end = time.monotonic() + 150
+    while not os.path.exists(path):
+        assert time.monotonic() < end, path
+        time.sleep(0.01)
+
+
 def a_step_without_an_exchange_is_none():
     """A rank that reforms before the others' step ends it there: what follows an optimizer's step
     in the training loop (schedulers) must not run."""
     model, optimizer = make_wrapped()
     job = shoal.elastic(model, optimizer)
+    begun = os.environ["SHOAL_RENDEZVOUS"][len("file://") :] + ".begun"
     if shoal.rank() == 0:
+        wait_for(begun)  # what rank 1 begins with must not be what fails
         optimizer.shoal.close()
     else:
+        open(begun, "x").close()
         x, y = batch(0, 1, 2)
         torch.nn.functional.cross_entropy(model(x), y).backward()
         before = [p.detach().clone() for p in model.parameters()]
