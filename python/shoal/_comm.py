@@ -93,10 +93,20 @@ class Comm:
     that are missing. Any thread may start operations. Use it as a context manager, or close() it;
     the interpreter's end closes what is left. In a forked child every use raises shoal.Forked.
 
+    rendezvous: "tcp://host:port" (rank 0 listens there) or "file:///shared/path"; rank, world_size:
+    instead of the launcher's; job: a name, strangers with another one are refused; token: the
+    job's secret, needed off loopback (SHOAL_TOKEN_FILE); interface: name or address of a network
+    interface; transport: a spec ("tcp:lanes=2,shm=off"). Seconds: join_timeout (30), peer_timeout
+    (2.5, silence until a peer is a suspect), op_timeout (300, an operation's own end). seed: of
+    all that is random in codecs; the same on every rank.
+
     on_loss: "stop" (an operation without one of its ranks raises, and the communicator is over) or
     "reform" (members may change: see reform(); the same on every rank). doors: where members listen
     for newcomers, "10.0.0.1:29402,10.0.0.2:29402", beside the rendezvous. spare: wait for a place
     in the running job, as a process does that `shoal run --spares` started.
+
+    Raises InvalidArgument, DeadlinePassed (who is missing), AuthenticationFailed, VersionMismatch,
+    Mismatch (world sizes or seeds that differ), OutOfMemory, SystemFailed.
     """
 
     def __init__(
@@ -243,10 +253,11 @@ class Comm:
 
         kind: all_reduce, reduce_scatter, all_gather, broadcast, barrier. array: contiguous float32
         (torch, NumPy, anything with such a buffer); it is borrowed until the future is done.
-        members: ranks that take part (all). root: index in members. tensors: what lies in the
-        buffer, for codecs and error feedback. name: (group, sequence), equal on all members,
-        instead of numbers in order of start. bits: what the buffer holds are no numbers; all_gather
-        and broadcast carry them as they are."""
+        reduce: "sum" or "max"; codec, collective: specs ("int8", "ring"); timeout: seconds; label:
+        what errors call it. members: ranks that take part (all). root: index in members. tensors:
+        what lies in the buffer, for codecs and error feedback. name: (group, sequence), equal on
+        all members, instead of numbers in order of start. bits: what the buffer holds are no
+        numbers; all_gather and broadcast carry them as they are."""
         buffer = _buffers.of(array) if array is not None else _buffers.Buffer(None, 0, None)
         keep = [buffer]
         desc = struct(
@@ -317,26 +328,28 @@ class Comm:
         return array
 
     def allreduce(self, array, *, reduce: str = "sum", average: bool = False, **options):
-        """Sum (or "max") over all ranks, in place; average divides by their number. Options as in
-        start(): codec, collective, members, timeout. Tensors of PyTorch may be on a CUDA device
-        and of half types, which are summed in float32; what the caller's stream does next sees the
-        sum. Returns array."""
+        """Sum (reduce="max": the largest) over all ranks, in place; average divides by their
+        number. options: codec, collective, members, timeout ... as start() has them. Tensors of
+        PyTorch may be on a CUDA device and of half types, which are summed in float32; what the
+        caller's stream does next sees the sum. Returns array."""
         return self._run("all_reduce", array, average, reduce=reduce, **options)
 
     def broadcast(self, array, root: int = 0, **options):
-        """Root's values to all, in place. Returns array."""
+        """The values of rank `root` to all, in place; options as of start(). Returns array."""
         return self._run("broadcast", array, root=root, **options)
 
     def allgather(self, array, **options):
-        """Every rank's shard (see shard()) to all, in place. Returns array."""
+        """Every rank's shard (see shard()) to all, in place; options as of start(). Returns
+        array."""
         return self._run("all_gather", array, **options)
 
     def reduce_scatter(self, array, **options):
-        """Sums in this rank's shard, in place; the rest of array is undefined. Returns array."""
+        """Sums in this rank's shard, in place; the rest of array is undefined. options as of
+        start(). Returns array."""
         return self._run("reduce_scatter", array, **options)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
-        """Return when every rank has come."""
+        """Return when every rank has come; DeadlinePassed after timeout seconds (op_timeout)."""
         self.start("barrier", timeout=timeout).result()
 
     # ------------------------------------------------------------------ end

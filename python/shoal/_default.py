@@ -10,7 +10,7 @@ _comm = None
 
 
 def init(*args, **options) -> Comm:
-    """Join the job now, with Comm's arguments; the functions of this module use it from then on.
+    """Join the job now: args and options are Comm's; shoal's functions use it from then on.
     ValueError if there is one already."""
     global _comm
     with _lock:
@@ -54,20 +54,24 @@ def world_size() -> int:
 
 
 def allreduce(array, **options):
-    """Sum over all ranks, in place; see Comm.allreduce. Returns array."""
+    """Sum over all ranks, in place; options (average=True, codec="int8" ...) as of Comm.allreduce.
+    array: float32 of any shape, contiguous; a tensor of PyTorch may be half and on a CUDA device.
+    Returns array."""
     return comm().allreduce(array, **options)
 
 
 def broadcast(array, root: int = 0, **options):
-    """Root's values to all, in place. Returns array."""
+    """The float32 values of rank `root` to all, in place; options as of Comm.start. Returns
+    array."""
     return comm().broadcast(array, root, **options)
 
 
 def allgather(array, **options):
-    """Every rank's shard to all, in place. Returns array."""
+    """Every rank's shard (Comm.shard) to all, in place; options as of Comm.start. Returns array."""
     return comm().allgather(array, **options)
 
 
 def barrier(timeout=None) -> None:
-    """Return when every rank has come."""
+    """Return when every rank has come; DeadlinePassed after timeout seconds (the
+    communicator's)."""
     comm().barrier(timeout)

@@ -70,6 +70,7 @@ class _Product(torch.autograd.Function):
 class CirculantLinear(torch.nn.Module):
     """y = x C^T + bias, where C consists of circulant blocks of size `block` (k).
 
+    x: float32[...][in_features], y: float32[...][out_features], without bias if that is False.
     weight: float32[ceil(out / k)][ceil(in / k)][k], the first column of each block. Equal to the
     dense product of dense() within 2e-6 (k <= 128). float32 on the CPU; any leading dimensions.
     Source: Ding et al., "CirCNN", MICRO 2017; the forward pass runs again in backward, so that one
@@ -162,10 +163,12 @@ class CirculantConv2d(torch.nn.Module):
     """A convolution whose matrix from input to output channels is block-circulant for each tap of
     its square window.
 
-    x: float32[count][in][height][width] on the CPU; weight: float32[kernel^2][ceil(out / k)]
-    [ceil(in / k)][k], taps row by row, the first column of each block (k = `block`, at most
-    channels). Equal to the dense convolution of dense(). The library keeps memory for one size of
-    image, and makes it anew for another. Source: Ding et al., "CirCNN", MICRO 2017."""
+    in_channels, out_channels, kernel_size (of a square), stride, padding, bias: as those of
+    torch.nn.Conv2d. x: float32[count][in][height][width] on the CPU; weight:
+    float32[kernel^2][ceil(out / k)][ceil(in / k)][k], taps row by row, the first column of each
+    block (k = `block`, at most channels). Equal to the dense convolution of dense(). The library
+    keeps memory for one size of image, and makes it anew for another. Source: Ding et al.,
+    "CirCNN", MICRO 2017."""
 
     def __init__(
         self,

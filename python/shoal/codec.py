@@ -103,8 +103,9 @@ class Codec:
     def encode(
         self, array, *, parts: int = 1, shared=None, seed: int = 1, stream: int = 0
     ) -> bytes:
-        """The coded bytes of float32 array (any shape, contiguous). shared: of measure(), the
-        maximum over all ranks; None: this array's own. ValueError of what has no finite code."""
+        """The coded bytes of float32 array (any shape, contiguous). parts: how many ranks' values
+        it is the sum of; shared: of measure(), the maximum over all ranks, None: this array's own;
+        seed, stream: of what is random. ValueError of what has no finite code."""
         source = _buffers.of(array, writable=False)
         if shared is None and "measure" in self.traits:
             shared = self.measure(array)
@@ -134,9 +135,9 @@ class Codec:
         out: Optional[object] = None,
         add: bool = False,
     ):
-        """float32[count] from coded bytes; into `out` if given, added to it with add. All other
-        arguments as they were to encode(). CorruptData of bytes that no encoder wrote for so many
-        elements; out is undefined then."""
+        """float32[count] from data, coded bytes; into `out` if given, added to it with add. parts,
+        shared, seed and stream as they were to encode(). CorruptData of bytes that no encoder wrote
+        for so many elements; out is undefined then."""
         import numpy
 
         result = numpy.zeros(count, numpy.float32) if out is None else out

@@ -70,9 +70,10 @@ def export(
     safetensors: Optional[str] = None,
     **options,
 ) -> List[Matrix]:
-    """Write a trained network for others: with out=DIR as C in fixed point (NAME.h,
-    NAME_weights.h, NAME.safetensors; what it would cost in hardware is the answer), with
-    safetensors=FILE in float32 with PyTorch's names and shapes. options as of evaluate()."""
+    """Write a trained network (run: its folder, or a safetensors file) for others: with out=DIR as
+    C in fixed point of `bits` (12 or 16; NAME.h, NAME_weights.h, NAME.safetensors; what it would
+    cost in hardware is the answer), with safetensors=FILE in float32 with PyTorch's names and
+    shapes. options as of evaluate()."""
     if out is None and safetensors is None:
         raise ValueError("export where to? out=DIR or safetensors=FILE")
     found: List[Matrix] = []

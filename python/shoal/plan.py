@@ -75,7 +75,8 @@ def _predict_desc(model, cluster, recompute, options):
 def predict(model: str, cluster: str, recompute: str = "none", **options) -> Prediction:
     """Time of a step of `model` (a name or file) on the cluster of a file (docs/cluster.md).
 
-    options: workers, tensor, pipeline, batch, microbatch, sync, collective, codec, plan ... as
+    recompute: "none", "selective" or "full", what the backward pass computes again. options:
+    workers, tensor, pipeline, batch, microbatch, sync, collective, codec, plan ... as
     `shoal predict` has them. ValueError of what does not fit; too little memory is no error."""
     desc = _predict_desc(model, cluster, recompute, options)
     found = struct(_abi.shoal_prediction)
@@ -96,7 +97,8 @@ class Sensitivity:
 
 
 def sensitivity(model: str, cluster: str, recompute: str = "none", **options) -> Sensitivity:
-    """What would help. link_for[p]: factor on all links at which compute is p % of the step."""
+    """What would help. link_for[p]: factor on all links at which compute is p % of the step. model,
+    cluster, recompute and options: as of predict()."""
     desc = _predict_desc(model, cluster, recompute, options)
     s = struct(_abi.shoal_sensitivity)
     dll.shoal_predict_sensitivity(C.byref(desc), C.byref(s))
@@ -137,7 +139,9 @@ _SETTINGS = (
 def search(
     model: str, cluster: str, keep: int = 10, recompute: str = "none", **options
 ) -> List[Candidate]:
-    """The best configurations, best first; what options name is kept as it is."""
+    """The `keep` best configurations, best first; what options name is kept as it is. model,
+    cluster, recompute and options: as of predict(), and as the search of `shoal predict` has
+    them."""
     desc = _predict_desc(model, cluster, recompute, options)
     handle = C.c_void_p()
     found: List[Candidate] = []
@@ -193,8 +197,13 @@ def partition(
     given: Optional[str] = None,
     save: Optional[str] = None,
 ) -> Partition:
-    """Which layers to split by data and which by model over 2^levels accelerators (HyPar). save: a
-    file for `shoal train --plan`."""
+    """Which layers to split by data and which by model over 2^levels accelerators (HyPar).
+
+    batch: samples of a step, of all accelerators together (256). method: "optimum", "greedy" (as
+    published), "exhaustive" ... or "given", with given a row of layers per level, first cut first
+    ("0011/0010"; 1: by model). mode: which costs count, "executed" (what `shoal train --plan`
+    sends) or those of the paper's figures. save: a file for `shoal train --plan`. ValueError of
+    names that are none, with those that are. Source: Song et al., "HyPar", HPCA 2019."""
     desc = struct(
         _abi.shoal_partition_desc,
         model=model,
@@ -275,8 +284,12 @@ def network(
 ) -> NetworkAnswer:
     """The best bandwidth per network dimension for a workload (LIBRA).
 
-    network: file or "ring:4, switch:32"; workload: ASTRA-sim text or Chakra trace; limits: "sum ==
-    1000", "b0 >= b1", "cost <= 1e7"; objective: perf, perf-per-cost or cost."""
+    network: file or "ring:4, switch:32"; workload: ASTRA-sim text or Chakra trace; limits (GB/s,
+    $): "sum == 1000", "b0 >= b1", "cost <= 1e7"; objective: perf, perf-per-cost or cost.
+    communicator: who talks to whom, "tp=16" or LIBRA's file; cost: $ per GB/s and dimension, or
+    LIBRA's file; fixed_cost: $ beside the network; overlap: weight gradients travel while input
+    gradients do; recompute: forward collectives run twice. ValueError of what is none of these,
+    CorruptData of files."""
     if objective not in _OBJECTIVES:
         raise ValueError(f"objective={objective!r}: {', '.join(_OBJECTIVES)}")
     job = _abi.shoal_network_job(

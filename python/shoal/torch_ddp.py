@@ -177,7 +177,8 @@ def comm_hook(
 
     model.register_comm_hook(*shoal.comm_hook(model, codec="eden:bits=2,ef"))
 
-    model: the DistributedDataParallel module. shoal.ddp(model) does the same."""
+    model: the DistributedDataParallel module; codec, collective: specs; comm: this job's, if None.
+    shoal.ddp(model) does the same."""
     comm = comm or torch_process_group.default_comm()
     return Hook(getattr(model, "module", model), comm, codec, collective), _hook
 

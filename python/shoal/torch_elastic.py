@@ -22,7 +22,7 @@ from .torch_work import Channel
 
 
 class Elastic:
-    """What elastic() returns.
+    """What elastic() makes of its objects and timeout.
 
     Attributes: step (updates done, the same on all ranks), since (the step with which the present
     members began), comm, reforms (how often this rank saw members change),

@@ -51,10 +51,10 @@ def fsdp(
     """Average a fully_shard()ed module's gradients over its replicas through Shoal.
 
     replicas: ranks that hold the same shard as this one (the replica dimension of the mesh); None:
-    all, for a mesh of replicas only. Every FSDP module inside gets a hook of its own, so that error
-    feedback is kept apart. Shards are float32 or half (summed in float32), on the CPU or a CUDA
-    device. Returns module; raises NotSupported where this PyTorch's FSDP has no set_all_reduce_hook
-    (2.6 and older).
+    all, for a mesh of replicas only. codec, collective: specs, as for shoal.ddp. Every FSDP module
+    inside gets a hook of its own, so that error feedback is kept apart. Shards are float32 or half
+    (summed in float32), on the CPU or a CUDA device. Returns module; raises NotSupported where this
+    PyTorch's FSDP has no set_all_reduce_hook (2.6 and older).
     """
     targets = [(n, m) for n, m in module.named_modules() if hasattr(m, "set_all_reduce_hook")]
     if not targets:

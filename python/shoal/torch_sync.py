@@ -241,7 +241,7 @@ def wrap(
     on the CPU move into one flat buffer; those on a CUDA device and of half types are copied to one
     and back in every step (the protocol works in float32). named_parameters:
     model.named_parameters(), for keys that outlive a change of the parameter order. codec is of
-    gradients (of pseudo-gradients with diloco).
+    gradients (of pseudo-gradients with diloco); collective: a spec ("ring"). Returns optimizer.
 
     Protocols that run the optimiser themselves (param_server) take lr and momentum of SGD, and
     nothing else. Communication does not overlap with backward(): use shoal.ddp where it should.

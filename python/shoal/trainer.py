@@ -180,7 +180,8 @@ _WORLD = {field[0] for field in _abi.shoal_sim_desc._fields_} - {"tensors", "ten
 
 def sim(workers: Optional[int] = None, **options) -> Simulation:
     """A whole job in virtual time, as `shoal sim`: the protocols that run on real processes, links
-    and compute times of a model. With data=DIR (and model=...) the networks really train.
+    and compute times of a model. workers: 1 to 4096. With data=DIR (and model=...) the networks
+    really train.
 
     options: sync, collective, codec, compute="fixed:ms=100,slow=2:5x", network="links:rate=1gbit",
     cluster=FILE, faults, iterations, until_s, seed ... as the fields of shoal_sim_desc
