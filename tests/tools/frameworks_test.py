@@ -55,7 +55,7 @@ class NoCudaTest(unittest.TestCase):
 class CheckTest(unittest.TestCase):
     def ended(self, install, run):
         """(exit status, last line, everything) of main() with these in place of the real ones."""
-        check.install, check.run = install, run
+        check.install, check.run, check.build_helper = install, run, lambda _: None
         sys.argv = ["check.py", "build", "environment"]
         out = io.StringIO()
         with contextlib.redirect_stdout(out), self.assertRaises(SystemExit) as end:
