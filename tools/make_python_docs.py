@@ -21,7 +21,7 @@ import textwrap
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 MADE = "Made by tools/make_python_docs.py from the docstrings; edit those."
-RAY = ()
+RAY = ("run", "Outcome", "Lost", "TorchConfig")
 GROUPS = (
     ("Jobs and operations", ("_comm", "_default", "launching")),
     ("PyTorch", ("torch_ddp", "torch_sync", "torch_elastic", "torch_fsdp", "circulant")),
