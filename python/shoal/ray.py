@@ -202,9 +202,11 @@ class _Job:
         self._lose(member, str(cause).strip().splitlines()[0])
 
     def _lose(self, member, why):
-        began, where = time.monotonic() - self.began, member.where
+        where = member.where
+        if member.stage == "working":  # one that dies before is no loss of a worker
+            after_s = time.monotonic() - self.began
+            self.lost.append(Lost(member.worker, where["node"], where["host"], why, after_s))
         member.stage = "lost"
-        self.lost.append(Lost(member.worker, where["node"], where["host"], why, began))
         _log.warning("worker %d on %s is lost: %s", member.worker, where["host"], why)
         if self._some("working") and self.left > 0:
             self.left -= 1

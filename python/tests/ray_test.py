@@ -200,7 +200,7 @@ class RayTest(unittest.TestCase):
         options = {"strategy": "STRICT_SPREAD", "on_loss": "reform", "timeout": WAIT_S}
         outcome = shoal.ray.run(train, 3, tell, full, **options)
         thread.join()
-        self.assertEqual([1], [lost.worker for lost in outcome.lost if lost.replaced])
+        self.assertEqual([(1, True)], [(lost.worker, lost.replaced) for lost in outcome.lost])
         self.assertEqual(Path(word).read_text(), outcome.lost[0].node)
         self.assertNotIn(outcome.lost[0].node, [node.node_id for node in self.nodes])
         self.assert_same_model(outcome.results, one_process())
