@@ -14,7 +14,7 @@
 enum { POINTS_MAX = 400 };
 #define GAP_ENOUGH 2e-10 /* a fifth of what is promised */
 
-/* A solved budget: time(c') >= height - slope c' for every budget c'. */
+/* A budget, and the best line there: time(c') >= height - slope c' for every budget c'. */
 typedef struct point {
     double budget, height, slope;
 } point;
@@ -57,8 +57,28 @@ static void consider(product *p, const shoali_optimum *found)
     }
 }
 
+static double height_at(const point *line, double budget)
+{
+    return line->height - line->slope * budget;
+}
+
+static void raise(point *at, const point *line)
+{
+    if (height_at(line, at->budget) > height_at(at, at->budget)) {
+        at->height = line->height;
+        at->slope = line->slope;
+    }
+}
+
+/* Every line holds for all budgets: each point has the one that is highest there, whether or not
+ * solving it brought a good one. */
 static void insert(product *p, point new)
 {
+    const point own = new;
+    for (uint32_t k = 0; k < p->count; k++) {
+        raise(&new, &p->at[k]);
+        raise(&p->at[k], &own);
+    }
     uint32_t i = p->count++;
     for (; i > 0 && p->at[i - 1].budget > new.budget; i--)
         p->at[i] = p->at[i - 1];
@@ -80,7 +100,7 @@ static shoal_status solve_at(product *p, double budget)
     if (shoali_linear_inside(inner.rows, &inner.row_count, dims, inner.weight, inner.start,
                              price) != SHOALI_LINEAR_OPTIMAL ||
         inner.rows[0].equal) {
-        /* so close to the least budget that rounding leaves no inside: bounds nothing */
+        /* so close to the least budget that rounding leaves no inside */
         insert(p, (point){budget, p->search->times->constant, 0});
         return SHOAL_OK;
     }
@@ -96,7 +116,7 @@ static shoal_status solve_at(product *p, double budget)
 
 static double product_at(const product *p, const point *line, double budget)
 {
-    return (p->fixed + budget) * (line->height - line->slope * budget);
+    return (p->fixed + budget) * height_at(line, budget);
 }
 
 /* Lower bound over [budget before i, budget i]; split_out: where to look next. */
@@ -157,10 +177,36 @@ static shoal_status find_ends(product *p, double *most_out)
     return SHOAL_OK;
 }
 
+/* All networks within the limits cost the same: the fastest of them. */
+static shoal_status solve_the_only(product *p, double *bound_out)
+{
+    shoali_optimum found;
+    SHOALI_TRY(shoali_search_time(p->search, &found));
+    consider(p, &found);
+    *bound_out = (p->fixed + p->least) * found.bound;
+    return SHOAL_OK;
+}
+
+/* Budgets between the least and this one. */
+static shoal_status solve_all(product *p, double most, double *bound_out)
+{
+    double split = 0;
+    if (most - p->least <= 0.1 * GAP_ENOUGH * most)
+        return solve_the_only(p, bound_out);
+    SHOALI_TRY(solve_at(p, most));
+    while (p->count < POINTS_MAX) {
+        *bound_out = lowest(p, &split);
+        if (p->best.value - *bound_out <= GAP_ENOUGH * p->best.value)
+            break;
+        SHOALI_TRY(solve_at(p, split));
+    }
+    return SHOAL_OK;
+}
+
 shoal_status shoali_search_product(shoali_search *search, shoali_optimum *out)
 {
     product *p = shoali_alloc(sizeof *p);
-    double most = 0, split = 0, bound = 0;
+    double most = 0, bound = 0;
     if (p == NULL)
         return SHOAL_ENOMEM;
     *p = (product){.search = search, .fixed = search->network->fixed_cost};
@@ -169,13 +215,7 @@ shoal_status shoali_search_product(shoali_search *search, shoali_optimum *out)
         p->unit[d] = search->network->npus * search->network->unit_cost[d];
     shoal_status status = find_ends(p, &most);
     if (status == SHOAL_OK)
-        status = solve_at(p, most);
-    while (status == SHOAL_OK && p->count < POINTS_MAX) {
-        bound = lowest(p, &split);
-        if (p->best.value - bound <= GAP_ENOUGH * p->best.value)
-            break;
-        status = solve_at(p, split);
-    }
+        status = solve_all(p, most, &bound);
     *out = p->best;
     out->bound = bound;
     shoali_free(p);

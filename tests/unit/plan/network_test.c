@@ -159,6 +159,28 @@ static void where_both_objectives_meet(void **state)
     }
 }
 
+/* Where all dimensions cost the same, a total says the cost, and the fastest is the best; where only
+ * one costs more, the best lies where ever less of it is ever steeper. */
+static void products_at_the_least_cost(void **state)
+{
+    (void)state;
+    shoal_network_job job = {gpt3.file, gpt3.groups, 1, NULL};
+    shoal_network_desc desc = SHOAL_NETWORK_DESC_INIT;
+    desc.jobs = &job;
+    desc.job_count = 1;
+    for (int last = 0; last < 2; last++) {
+        shoal_network *net = NULL;
+        desc.network = last ? "ring:16, ring:8, ring:16, fc:2" : "ring:16, ring:16, ring:16";
+        desc.cost = last ? "2,2,2,4" : "2,2,2";
+        assert_ok(shoal_network_open(&desc, &net));
+        shoal_network_answer fast = ask_total(net, SHOAL_NETWORK_PERF, 500);
+        shoal_network_answer both = ask_total(net, SHOAL_NETWORK_PERF_PER_COST, 500);
+        assert_true(both.time_ns * both.cost <= fast.time_ns * fast.cost * (1 + 1e-12));
+        assert_true(last || near(both.time_ns, fast.time_ns, 1e-12));
+        shoal_network_close(net);
+    }
+}
+
 static void libras_default_limits(void **state)
 {
     (void)state;
@@ -360,6 +382,7 @@ int main(void)
     const struct CMUnitTest tests[] = {CHECK_TEST(perf_table),
                                        CHECK_TEST(perf_per_cost_table),
                                        CHECK_TEST(where_both_objectives_meet),
+                                       CHECK_TEST(products_at_the_least_cost),
                                        CHECK_TEST(libras_default_limits),
                                        CHECK_TEST(groups_of_workloads),
                                        CHECK_TEST(overlap_of_both_gradients),
