@@ -9,8 +9,11 @@
 #include "base/error.h"
 #include "plan/convex_step.h"
 
-enum { DIMS = SHOALI_CONVEX_DIMS, STEPS_MAX = 80 };
+enum { DIMS = SHOALI_CONVEX_DIMS, STEPS_MAX = 80, ROUNDS_MAX = 12 };
 #define GAP_ENOUGH 2e-14 /* of what can be influenced; a 50th of what is promised */
+#define ROW_ROOM 1e-12   /* of a row's own size */
+#define GAP_POOR 1e-12
+#define NEAR 0.1 /* of the way back to the start */
 
 double shoali_times_at(const shoali_times *times, const double *b)
 {
@@ -197,6 +200,22 @@ static double keep_the_limit(const shoali_convex *p, double *b, double time)
     return shoali_times_at(p->times, b);
 }
 
+/* Rounding in steps that are badly scaled may leave a row. */
+static bool keeps_rows(const shoali_convex *p, const double *b)
+{
+    for (uint32_t r = 0; r < p->row_count; r++) {
+        const shoali_linear_row *row = &p->rows[r];
+        double over = -row->bound, size = fabs(row->bound);
+        for (uint32_t d = 0; d < p->times->dims; d++) {
+            over += row->coef[d] * b[d];
+            size += fabs(row->coef[d] * b[d]);
+        }
+        if ((row->equal ? fabs(over) : over) > ROW_ROOM * size)
+            return false;
+    }
+    return true;
+}
+
 /* Keep the best b and, by itself, the best bound. */
 static void keep_better(const shoali_ipm *s, shoali_optimum *out)
 {
@@ -207,7 +226,7 @@ static void keep_better(const shoali_ipm *s, shoali_optimum *out)
         b[d] = s->x[d] * s->unit_b[d];
     double time = keep_the_limit(p, b, shoali_times_at(p->times, b));
     double value = value_at(p, b, time);
-    if (value < out->value && time <= p->time_limit) {
+    if (value < out->value && time <= p->time_limit && keeps_rows(p, b)) {
         memcpy(out->b, b, sizeof b);
         out->time = time;
         out->value = value;
@@ -246,25 +265,43 @@ static shoal_status make(const shoali_convex *problem, shoal_arena *scratch, sho
     return SHOAL_OK;
 }
 
+/* Steps from the problem's start until they bring no more; false: the start is no inside. */
+static bool walk(shoali_ipm *s, shoali_optimum *out)
+{
+    uint32_t idle = 0, steps = 0;
+    if (!set_up(s))
+        return false;
+    for (; steps < STEPS_MAX && idle < 4 && !close_enough(s->problem, out); steps++) {
+        double before = out->value - out->bound;
+        if (!shoali_ipm_step(s))
+            break;
+        keep_better(s, out);
+        idle = out->value - out->bound < 0.9 * before || steps < 19 ? 0 : idle + 1;
+    }
+    out->steps += steps;
+    return true;
+}
+
 shoal_status shoali_convex_solve(const shoali_convex *problem, shoal_arena *scratch,
                                  shoali_optimum *out)
 {
     shoali_ipm *s;
-    SHOALI_TRY(make(problem, scratch, &s));
+    shoali_convex again = *problem;
+    double start[DIMS] = {0};
+    SHOALI_TRY(make(&again, scratch, &s));
     *out = (shoali_optimum){.bound = -INFINITY};
     memcpy(out->b, problem->start, s->dims * sizeof *out->b);
     out->time = shoali_times_at(problem->times, out->b);
     out->value = value_at(problem, out->b, out->time);
-    if (!set_up(s))
-        return SHOAL_OK;
-    uint32_t idle = 0;
-    while (out->steps < STEPS_MAX && idle < 4 && !close_enough(problem, out)) {
-        double before = out->value - out->bound;
-        if (!shoali_ipm_step(s))
+    memcpy(start, problem->start, s->dims * sizeof *start);
+    again.start = start;
+    /* A start that is orders of magnitude from the optimum measures it in unfit units: again from
+     * near to what was found, which lies inside as the start does. */
+    for (uint32_t round = 0; round < ROUNDS_MAX && walk(s, out); round++) {
+        if (out->value - out->bound <= GAP_POOR * out->value)
             break;
-        out->steps++;
-        keep_better(s, out);
-        idle = out->value - out->bound < 0.9 * before || out->steps < 20 ? 0 : idle + 1;
+        for (uint32_t d = 0; d < s->dims; d++)
+            start[d] = out->b[d] + NEAR * (start[d] - out->b[d]);
     }
     return SHOAL_OK;
 }

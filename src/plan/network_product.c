@@ -37,7 +37,7 @@ static double cost_of(const product *p, const double *b)
 }
 
 /* The cheapest (sign -1) or dearest network that the rows allow; INFINITY: no end. */
-static double extreme_cost(const product *p, double sign)
+static double extreme_cost(const product *p, double sign, double *b)
 {
     const shoali_limits *limits = p->search->limits;
     double gain[SHOALI_LINEAR_VARS] = {0};
@@ -45,6 +45,7 @@ static double extreme_cost(const product *p, double sign)
     for (uint32_t d = 0; d < p->search->network->dims; d++)
         gain[d] = sign * p->unit[d];
     shoali_linear_solve(gain, p->search->network->dims, limits->rows, limits->count, &answer);
+    memcpy(b, answer.x, sizeof answer.x);
     return answer.end == SHOALI_LINEAR_OPTIMAL ? cost_of(p, answer.x) : INFINITY;
 }
 
@@ -155,13 +156,14 @@ static shoal_status find_ends(product *p, double *most_out)
 {
     shoali_search *search = p->search;
     shoali_optimum cheap;
-    p->least = extreme_cost(p, -1) * (1 - 1e-12); /* a rounding on the safe side */
+    double b[SHOALI_LINEAR_VARS];
+    p->least = extreme_cost(p, -1, b) * (1 - 1e-12); /* a rounding on the safe side */
     if (search->limits->time_limit < INFINITY) {
         SHOALI_TRY(shoali_search_cost(search, &cheap));
         p->least = fmax(p->least, cheap.bound);
         consider(p, &cheap);
     }
-    double most = extreme_cost(p, 1) * (1 + 1e-12), first = 2 * cost_of(p, search->start);
+    double most = extreme_cost(p, 1, b) * (1 + 1e-12), first = 2 * cost_of(p, search->start);
     if (p->least <= 1e-12 * first && p->fixed <= 0)
         return shoali_fail(SHOAL_EINVAL,
                            "time * cost has no minimum: ever less bandwidth is ever better; add "
@@ -187,6 +189,19 @@ static shoal_status solve_the_only(product *p, double *bound_out)
     return SHOAL_OK;
 }
 
+/* The cheapest network: no budget has an inside so near to it that a solved one could be as good. */
+static void consider_the_cheapest(product *p)
+{
+    shoali_optimum cheapest = p->best;
+    double b[SHOALI_LINEAR_VARS];
+    if (!(extreme_cost(p, -1, b) < INFINITY))
+        return;
+    memcpy(cheapest.b, b, sizeof cheapest.b);
+    cheapest.time = shoali_times_at(p->search->times, b);
+    if (cheapest.time < INFINITY)
+        consider(p, &cheapest);
+}
+
 /* Budgets between the least and this one. */
 static shoal_status solve_all(product *p, double most, double *bound_out)
 {
@@ -194,6 +209,7 @@ static shoal_status solve_all(product *p, double most, double *bound_out)
     if (most - p->least <= 0.1 * GAP_ENOUGH * most)
         return solve_the_only(p, bound_out);
     SHOALI_TRY(solve_at(p, most));
+    consider_the_cheapest(p);
     while (p->count < POINTS_MAX) {
         *bound_out = lowest(p, &split);
         if (p->best.value - *bound_out <= GAP_ENOUGH * p->best.value)

@@ -181,6 +181,21 @@ static void products_at_the_least_cost(void **state)
     }
 }
 
+/* Limits so loose that the optimum has a millionth of the bandwidth that the search begins with. */
+static void optima_far_from_the_start(void **state)
+{
+    (void)state;
+    shoal_network *net = open_jobs(4, &gpt3, 1, false);
+    for (double limit = 1e10; limit < 1e15; limit *= 10) {
+        char text[32];
+        snprintf(text, sizeof text, "time <= %g", limit);
+        shoal_network_answer a = ask(net, SHOAL_NETWORK_COST, 2,
+                                     (const char *const[]){text, "cost <= 1e7"});
+        assert_true(near(a.time_ns, limit, 1e-9));
+    }
+    shoal_network_close(net);
+}
+
 static void libras_default_limits(void **state)
 {
     (void)state;
@@ -383,6 +398,7 @@ int main(void)
                                        CHECK_TEST(perf_per_cost_table),
                                        CHECK_TEST(where_both_objectives_meet),
                                        CHECK_TEST(products_at_the_least_cost),
+                                       CHECK_TEST(optima_far_from_the_start),
                                        CHECK_TEST(libras_default_limits),
                                        CHECK_TEST(groups_of_workloads),
                                        CHECK_TEST(overlap_of_both_gradients),
