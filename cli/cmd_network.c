@@ -6,16 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "arguments.h"
 #include "cli.h"
+#include "network_shapes.h"
 #include "network_show.h"
 #include "predict_args.h"
 #include "progress_show.h"
 #include "shoal/network.h"
 
-enum { JOBS_MAX = 64, LIMITS_MAX = 36, SWEEP_MAX = 1000 };
+enum { JOBS_MAX = 64, LIMITS_MAX = 36, SWEEP_MAX = 1000, BLOCKS_MAX = 16 };
 
 typedef struct network_args {
     shoal_network_desc desc;
@@ -28,7 +28,11 @@ typedef struct network_args {
     double from, to;
     uint32_t points;
     const char *csv, *svg, *html, *trace, *accelerator;
-    int64_t chunks; /* 0: not simulated */
+    int64_t chunks;                /* 0: not simulated */
+    int64_t npus, dimensions, top; /* --shapes and what goes with it; 0: not said */
+    const char *blocks[BLOCKS_MAX];
+    uint32_t block_count;
+    shoal_network_shapes *shapes; /* NULL: one network */
     bool collectives, json;
 } network_args;
 
@@ -44,7 +48,11 @@ enum {
     KEY_TRACE,
     KEY_PARALLEL,
     KEY_ACCELERATOR,
-    KEY_CHUNKS
+    KEY_CHUNKS,
+    KEY_SHAPES,
+    KEY_BLOCK,
+    KEY_DIMENSIONS,
+    KEY_TOP
 };
 
 static const struct argp_option options[] = {
@@ -69,6 +77,14 @@ static const struct argp_option options[] = {
      2},
     {"overlap", KEY_OVERLAP, NULL, 0, "Weight gradients travel while input gradients do", 2},
     {"recompute", KEY_RECOMPUTE, NULL, 0, "Forward collectives run twice", 2},
+    {"shapes", KEY_SHAPES, "N", 0,
+     "Instead of --network: look for the dimensions of N accelerators, too, made of --block", 3},
+    {"block", KEY_BLOCK, "KIND:KEYS", CLI_REPEATS,
+     "What a dimension may be, inner ones first: ring, fc or switch with least=, most= members, "
+     "cost=$ per GB/s, rate=GB/s at most; repeat for more",
+     3},
+    {"dimensions", KEY_DIMENSIONS, "N", 0, "Dimensions of a shape at most (4)", 3},
+    {"top", KEY_TOP, "N", 0, "Shapes to show (5)", 3},
     {"objective", 'o', "NAME", 0, "perf, perf-per-cost, or cost (with time <= ..) (perf)", 3},
     {"limit", 'l', "TEXT", CLI_REPEATS,
      "\"sum == 500\", \"b0 >= b1\", \"b2 + b3 == 200\", \"cost <= 1e7\", \"time <= 2e8\"; repeat "
@@ -155,11 +171,12 @@ static bool set_parallel(network_args *args, char *text)
     return true;
 }
 
+static const char *const objectives[] = {"perf", "perf-per-cost", "cost"};
+
 static bool parse_objective(const char *text, shoal_network_objective *out)
 {
-    static const char *const names[] = {"perf", "perf-per-cost", "cost"};
     for (int i = 0; i < 3; i++) {
-        if (strcmp(names[i], text) == 0) {
+        if (strcmp(objectives[i], text) == 0) {
             *out = (shoal_network_objective)i;
             return true;
         }
@@ -182,6 +199,16 @@ static bool take(network_args *args, int key, char *text)
         if (args->desc.job_count > 0)
             args->jobs[args->desc.job_count - 1].communicator = text;
         return args->desc.job_count > 0;
+    case KEY_SHAPES:
+        return cli_parse_int(text, 2, 1 << 20, &args->npus);
+    case KEY_BLOCK:
+        if (args->block_count < BLOCKS_MAX)
+            args->blocks[args->block_count++] = text;
+        return args->block_count < BLOCKS_MAX;
+    case KEY_DIMENSIONS:
+        return cli_parse_int(text, 1, SHOAL_NETWORK_DIMS_MAX, &args->dimensions);
+    case KEY_TOP:
+        return cli_parse_int(text, 1, NETWORK_TOP_MAX, &args->top);
     case 'o':
         return parse_objective(text, &args->objective);
     case 'l':
@@ -246,6 +273,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'm':
     case KEY_PARALLEL:
     case KEY_CHUNKS:
+    case KEY_SHAPES:
+    case KEY_BLOCK:
+    case KEY_DIMENSIONS:
+    case KEY_TOP:
     case 'g':
     case 'o':
     case 'l':
@@ -262,27 +293,36 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-static double now_us(void)
+static shoal_network_question question_of(const network_args *args,
+                                          shoal_network_objective objective)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-/* Ask one question; the answer goes behind the others. */
-static shoal_status ask(const network_args *args, const shoal_network *network,
-                        shoal_network_objective objective, double at, network_result *out)
-{
-    static const char *const names[] = {"perf", "perf-per-cost", "cost"};
     shoal_network_question question = SHOAL_NETWORK_QUESTION_INIT;
-    *out = (network_result){.objective = names[objective], .at = at};
-    out->answer.size = sizeof out->answer;
     question.objective = objective;
     question.limits = args->limits;
     question.limit_count = args->limit_count + (args->swept != NULL);
-    double begin = now_us();
-    shoal_status status = shoal_network_solve(network, &question, &out->answer);
-    out->solve_us = now_us() - begin;
+    return question;
+}
+
+/* Ask one question; the answer, or with shapes up to `top` of them, goes behind the others. */
+static shoal_status ask(const network_args *args, const shoal_network *network,
+                        shoal_network_objective objective, double at, uint32_t top,
+                        network_result *results, size_t *count)
+{
+    network_result *out = &results[*count];
+    shoal_network_question question = question_of(args, objective);
+    size_t found = 1;
+    shoal_status status;
+    if (args->shapes != NULL) {
+        status = network_shapes_ask(args->shapes, &question, objectives[objective], at, top, out,
+                                    &found);
+    } else {
+        *out = (network_result){.objective = objectives[objective], .at = at};
+        out->answer.size = sizeof out->answer;
+        double begin = network_now_us();
+        status = shoal_network_solve(network, &question, &out->answer);
+        out->solve_us = network_now_us() - begin;
+    }
+    *count += status == SHOAL_OK ? found : 0;
     return status;
 }
 
@@ -305,12 +345,9 @@ static shoal_status sweep(network_args *args, const shoal_network *network, bool
         double at = swept_value(args, i);
         snprintf(limit, sizeof limit, "%s %s %.17g", args->swept,
                  strcmp(args->swept, "cost") == 0 ? "<=" : "==", at);
-        shoal_status status = ask(args, network, SHOAL_NETWORK_PERF, at, &results[*count]);
-        *count += status == SHOAL_OK;
-        if (status == SHOAL_OK && products) {
-            status = ask(args, network, SHOAL_NETWORK_PERF_PER_COST, at, &results[*count]);
-            *count += status == SHOAL_OK;
-        }
+        shoal_status status = ask(args, network, SHOAL_NETWORK_PERF, at, 1, results, count);
+        if (status == SHOAL_OK && products)
+            status = ask(args, network, SHOAL_NETWORK_PERF_PER_COST, at, 1, results, count);
         if (status != SHOAL_OK)
             return status;
     }
@@ -372,14 +409,33 @@ static shoal_status simulate(const network_args *args, const shoal_network *netw
                : shoal_network_schedule_at(network, even, report->chunks, &report->even);
 }
 
+/* What goes with --shapes, and what does not. */
+static int check_shapes(const network_args *args)
+{
+    const bool other = args->block_count > 0 || args->dimensions > 0 || args->top > 0;
+    if (args->npus == 0 && other)
+        return cli_usage("network", "--block, --dimensions and --top belong to --shapes");
+    if (args->npus > 0 && args->block_count == 0)
+        return cli_usage("network", "--shapes needs a --block: what a dimension may be");
+    if (args->npus > 0 && args->desc.cost != NULL)
+        return cli_usage("network",
+                         "with --shapes costs are the blocks' (cost=): leave --cost out");
+    if (args->swept != NULL && args->top > 0)
+        return cli_usage("network", "--sweep shows the best shape of each: leave --top out");
+    return CLI_OK;
+}
+
 /* A cluster's own accelerator computes, unless another one is named. */
 static int check(network_args *args)
 {
     const char *net = args->desc.network, *end = net != NULL ? strrchr(net, '.') : NULL;
     uint32_t models = 0;
-    if (net == NULL || args->desc.job_count == 0)
-        return cli_usage("network",
-                         "a design needs --network and at least one --workload or --model");
+    if ((net == NULL) == (args->npus == 0) || args->desc.job_count == 0)
+        return cli_usage("network", "a design needs --network (or --shapes, not both) and at least "
+                                    "one --workload or --model");
+    int code = check_shapes(args);
+    if (code != CLI_OK)
+        return code;
     if (args->swept == NULL && (args->svg != NULL || args->html != NULL))
         return cli_usage("network", "--svg and --html draw a --sweep");
     if (args->swept != NULL && args->chunks > 0)
@@ -397,26 +453,55 @@ static int check(network_args *args)
     return CLI_OK;
 }
 
+/* The network, or the shapes of which one is looked for. */
+static shoal_status open_it(network_args *args, shoal_network **network)
+{
+    shoal_network_space space = SHOAL_NETWORK_SPACE_INIT;
+    if (args->npus == 0)
+        return shoal_network_open(&args->desc, network);
+    space.npus = (uint64_t)args->npus;
+    space.blocks = args->blocks;
+    space.block_count = args->block_count;
+    if (args->dimensions > 0)
+        space.dims_max = (uint32_t)args->dimensions;
+    return shoal_network_shapes_open(&args->desc, &space, &args->shapes);
+}
+
+/* All questions; with shapes the first answer's network stands for the others in the report. */
+static shoal_status ask_all(network_args *args, shoal_network **network, network_result *results,
+                            network_report *report)
+{
+    const uint32_t top = args->top > 0 ? (uint32_t)args->top : 5;
+    const bool sums = args->swept != NULL && strcmp(args->swept, "sum") == 0;
+    bool products = sums && args->shapes == NULL && report->info.has_cost;
+    shoal_status status = args->swept != NULL
+                              ? sweep(args, *network, products, results, &report->count)
+                              : ask(args, *network, args->objective, 0, top, results,
+                                    &report->count);
+    if (status != SHOAL_OK || args->shapes == NULL)
+        return status;
+    const shoal_network_shape *first = &results[0].shape;
+    status = network_shapes_open(&args->desc, first, !isnan(results[0].answer.cost), network);
+    return status == SHOAL_OK ? shoal_network_describe(*network, &report->info) : status;
+}
+
 static int run(network_args *args)
 {
     shoal_network *network = NULL;
     network_report report = {.info = {.size = sizeof report.info},
                              .jobs = args->names,
                              .job_count = args->desc.job_count,
-                             .swept = args->swept};
+                             .swept = args->swept,
+                             .shapes = args->npus > 0};
     network_result *results = calloc(2 * SWEEP_MAX, sizeof *results);
     progress_begin("network", "designs", false, "nothing was found yet");
-    shoal_status status = results == NULL ? SHOAL_ENOMEM
-                                          : shoal_network_open(&args->desc, &network);
-    if (status == SHOAL_OK)
+    shoal_status status = results == NULL ? SHOAL_ENOMEM : open_it(args, &network);
+    if (status == SHOAL_OK && network != NULL)
         status = shoal_network_describe(network, &report.info);
+    if (status == SHOAL_OK)
+        status = ask_all(args, &network, results, &report);
     if (status == SHOAL_OK && args->trace != NULL)
         status = shoal_network_save_trace(network, 0, args->trace);
-    bool products = report.info.has_cost && args->swept != NULL && strcmp(args->swept, "sum") == 0;
-    if (status == SHOAL_OK && args->swept != NULL)
-        status = sweep(args, network, products, results, &report.count);
-    else if (status == SHOAL_OK)
-        status = ask(args, network, args->objective, 0, &results[report.count++]);
     if (status == SHOAL_OK && args->chunks > 0)
         status = simulate(args, network, &results[0].answer, &report);
     progress_end();
@@ -424,6 +509,7 @@ static int run(network_args *args)
     report.results = results;
     int code = status == SHOAL_OK ? show(args, &report) : cli_report("network");
     shoal_network_close(network);
+    shoal_network_shapes_close(args->shapes);
     free(results);
     return code;
 }
@@ -442,7 +528,9 @@ int cli_network(int argc, char **argv)
         "--sweep cost=1e6:5e7:20 --html front.html\n"
         "  shoal network -n 'fc:8, switch:64' --accelerator ../clusters/a100-80g.json --model "
         "megatron-22b\n"
-        "    --parallel tensor=8,batch=64 -l 'sum == 500' --chunks 64\n\n"
+        "    --parallel tensor=8,batch=64 -l 'sum == 500' --chunks 64\n"
+        "  shoal network --shapes 4096 --block ring:most=16,cost=2 --block fc:most=16,cost=4\n"
+        "    --block switch:most=64,cost=57.4,rate=100 -w gpt3.txt -g tp=16 -l 'cost <= 1e7'\n\n"
         "Bandwidths are GB/s of one accelerator, times ns. docs/network.md has the formulas.",
         progress_children,
         NULL,

@@ -3,11 +3,20 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "answer.h"
+#include "network_shapes.h"
 #include "svg.h"
 
 enum { POINTS_MAX = 1000 };
+
+double network_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
 
 /* ------------------------------------------------------------------ one answer */
 
@@ -89,8 +98,11 @@ void network_show_text(FILE *out, const network_report *report)
 {
     fprintf(out, "%.0f accelerators, %u different collectives, %.0f ns of computation\n",
             report->info.npus, report->info.terms, report->info.compute_ns);
+    if (report->shapes)
+        network_shapes_show(out, report);
     if (report->swept != NULL) {
-        show_sweep(out, report);
+        if (!report->shapes)
+            show_sweep(out, report);
         return;
     }
     show_answer(out, report, &report->results[0]);
@@ -123,10 +135,34 @@ void network_show_collectives(FILE *out, const network_report *report)
 
 /* ------------------------------------------------------------------ machines */
 
+static json_t *space_of(const shoal_network_choice *c)
+{
+    json_t *one = json_object();
+    answer_set_count(one, "shapes", c->shapes);
+    answer_set_count(one, "misfits", c->misfits);
+    answer_set_count(one, "solved", c->solved);
+    answer_set_count(one, "excluded", c->excluded);
+    answer_set_count(one, "beyond", c->beyond);
+    answer_set_number(one, "bound", c->bound);
+    answer_set_number(one, "gap", c->gap);
+    return one;
+}
+
+static void set_shape(json_t *out, const network_report *report, size_t i)
+{
+    const network_result *result = &report->results[i];
+    char text[NETWORK_SHAPE_TEXT];
+    network_shape_text(&result->shape, false, text);
+    answer_set_text(out, "shape", text);
+    answer_set(out, "unit_cost", answer_numbers(result->shape.unit_cost, result->shape.dims));
+    answer_set_bool(out, "front", network_on_front(report, i));
+    answer_set(out, "space", space_of(&result->choice));
+}
+
 static json_t *result_of(const network_report *report, const network_result *result)
 {
     const shoal_network_answer *a = &result->answer;
-    const uint32_t dims = report->info.dims;
+    const uint32_t dims = report->shapes ? result->shape.dims : report->info.dims;
     json_t *one = json_object(), *jobs = json_array();
     answer_set_text(one, "objective", result->objective);
     if (report->swept != NULL)
@@ -146,7 +182,9 @@ static json_t *result_of(const network_report *report, const network_result *res
     answer_set_number(one, "solve_us", result->solve_us);
     answer_set_count(one, "solves", a->solves);
     answer_set_count(one, "steps", a->steps);
-    for (uint32_t i = 0; i < report->job_count; i++)
+    if (report->shapes)
+        set_shape(one, report, (size_t)(result - report->results));
+    for (uint32_t i = 0; !report->shapes && i < report->job_count; i++)
         json_array_append_new(jobs,
                               answer_number(shoal_network_time(report->network, i, a->bandwidth)));
     answer_set(one, "job_time_ns", jobs);
@@ -195,7 +233,8 @@ int network_show_json(const network_report *report)
     json_t *answer = json_object(), *results = json_array();
     answer_set_number(answer, "accelerators", report->info.npus);
     answer_set_number(answer, "compute_ns", report->info.compute_ns);
-    answer_set(answer, "dimensions", dimensions_of(&report->info));
+    if (!report->shapes || report->swept == NULL) /* a sweep's shapes differ */
+        answer_set(answer, "dimensions", dimensions_of(&report->info));
     for (size_t i = 0; i < report->count; i++)
         json_array_append_new(results, result_of(report, &report->results[i]));
     answer_set(answer, "results", results);
@@ -206,6 +245,10 @@ int network_show_json(const network_report *report)
 
 void network_show_csv(FILE *out, const network_report *report)
 {
+    if (report->shapes) {
+        network_shapes_csv(out, report);
+        return;
+    }
     fprintf(out, "%s_limit,objective,time_ns,cost,bound,gap,equal_time_ns,equal_cost",
             report->swept != NULL ? report->swept : "sum");
     for (uint32_t d = 0; d < report->info.dims; d++)
@@ -275,17 +318,25 @@ static void html_table(FILE *out, const network_report *report)
 {
     fprintf(out, "<table>\n<tr><th>%s<th>objective<th>time, ms<th>cost, $<th>against even<th>gap",
             report->swept);
-    for (uint32_t d = 0; d < report->info.dims; d++)
+    for (uint32_t d = 0; !report->shapes && d < report->info.dims; d++)
         fprintf(out, "<th>b%u, GB/s", d);
+    if (report->shapes)
+        fputs("<th>shape", out);
     for (size_t i = 0; i < report->count; i++) {
         const shoal_network_answer *a = &report->results[i].answer;
         fprintf(out, "\n<tr><td>%.6g<td>%s<td>%.6f<td>", report->results[i].at,
                 report->results[i].objective, a->time_ns * 1e-6);
         if (report->info.has_cost)
             fprintf(out, "%.0f", a->cost);
-        fprintf(out, "<td>%.4f<td>%.1e", a->equal_time_ns / a->time_ns, a->gap);
-        for (uint32_t d = 0; d < report->info.dims; d++)
+        fprintf(out, "<td>%.4f<td>%.1e", a->equal_time_ns / a->time_ns,
+                report->shapes ? report->results[i].choice.gap : a->gap);
+        for (uint32_t d = 0; !report->shapes && d < report->info.dims; d++)
             fprintf(out, "<td>%.3f", a->bandwidth[d]);
+        if (report->shapes) {
+            char text[NETWORK_SHAPE_TEXT];
+            network_shape_text(&report->results[i].shape, true, text);
+            fprintf(out, "<td>%s", text);
+        }
     }
     fputs("\n</table>\n", out);
 }

@@ -8,12 +8,16 @@
 
 #include "shoal/network.h"
 
+enum { NETWORK_TOP_MAX = 1000 };
+
 /** One answer, with what was asked. */
 typedef struct network_result {
     const char *objective; /* "perf" ... */
     double at;             /* the value swept; 0 without a sweep */
     double solve_us;
     shoal_network_answer answer;
+    shoal_network_shape shape;   /* with --shapes only: dims 0 otherwise */
+    shoal_network_choice choice; /* of the whole space */
 } network_result;
 
 /** All that was asked of one network. In a sweep the results of one value stand together, first the
@@ -26,10 +30,13 @@ typedef struct network_report {
     const char *swept; /* "sum", "cost"; NULL: no sweep */
     const network_result *results;
     size_t count;
+    bool shapes; /* each result has its own; without a sweep they stand best first, and network is
+                    the first one's */
     uint32_t chunks; /* 0: not simulated */
     shoal_network_schedule found, even;
 } network_report;
 
+double network_now_us(void);
 void network_show_text(FILE *out, const network_report *report);
 void network_show_collectives(FILE *out, const network_report *report);
 /** @return exit code */

@@ -185,6 +185,77 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_network_solve(const shoal_network *n
                                                           const shoal_network_question *question,
                                                           shoal_network_answer *answer_out);
 
+/* ---------------------------------------------------------------- shapes */
+
+/** Networks among which a shape is looked for: every sequence of dimensions, inner ones first,
+ *  whose sizes multiply to npus, each a block of the list, in the list's order (a block may come
+ *  several times, or not at all). */
+typedef struct shoal_network_space {
+    size_t size;   /* set by SHOAL_NETWORK_SPACE_INIT */
+    uint64_t npus; /* accelerators: 2 or more */
+    /** Inner ones first, such as "ring:most=16,cost=2" or "switch:least=8,most=64,cost=57.4,
+     *  rate=100": topology (ring, fc, switch); least and most members of a dimension (its radix);
+     *  cost in $ per GB/s of one accelerator, with its NIC and switch port; rate: GB/s of one
+     *  accelerator that it can have at most, 0: no limit. */
+    const char *const *blocks;
+    uint32_t block_count;
+    uint32_t dims_max; /* dimensions of a shape at most: 1 .. SHOAL_NETWORK_DIMS_MAX */
+} shoal_network_space;
+#define SHOAL_NETWORK_SPACE_INIT                   \
+    {                                              \
+        sizeof(shoal_network_space), 0, NULL, 0, 4 \
+    }
+
+typedef struct shoal_network_shapes shoal_network_shapes;
+/**
+ * Enumerate them, and what each collective sends in each.
+ * @param desc       its network and cost are NULL; jobs whose groups are a file of LIBRA's are
+ *                   refused, for these are groups of one shape
+ * @param shapes_out owned by the caller; shoal_network_shapes_close. Never changes: any number of
+ *                   threads may ask it
+ * @return as shoal_network_open; EINVAL also where no shape exists, or more than 200,000 do
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_network_shapes_open(const shoal_network_desc *desc,
+                                                                const shoal_network_space *space,
+                                                                shoal_network_shapes **shapes_out);
+/** NULL is allowed. */
+SHOAL_API void shoal_network_shapes_close(shoal_network_shapes *shapes);
+
+/** One shape with its best bandwidths. */
+typedef struct shoal_network_shape {
+    uint32_t dims;
+    const char *topology[SHOAL_NETWORK_DIMS_MAX];
+    uint32_t members[SHOAL_NETWORK_DIMS_MAX];
+    double unit_cost[SHOAL_NETWORK_DIMS_MAX];
+    shoal_network_answer answer;
+} shoal_network_shape;
+
+/** What the search of one question came to. */
+typedef struct shoal_network_choice {
+    size_t size;      /* set to sizeof(shoal_network_choice) by the caller */
+    uint64_t shapes;  /* of the space that the groups of all jobs fit into */
+    uint64_t misfits; /* others of the space: groups do not divide their dimensions, or an
+                          all-to-all would go over a ring of more than 3 members, where it is slower
+                          than the formula for it says */
+    uint64_t solved;  /* whose bandwidths were found */
+    uint64_t beyond;  /* of these, that no bandwidths within the limits exist for */
+    uint64_t
+        excluded; /* not solved: a bound says that they are no better than the last one found */
+    double objective, bound; /* of the best; no shape of the space with any bandwidths has less */
+    double gap;              /* (objective - bound) / objective */
+} shoal_network_choice;
+
+/**
+ * Find the best shapes and their bandwidths.
+ * @param question as shoal_network_solve takes it; its limits name no single dimension
+ * @param best     room for `most`, best first
+ * @param found    how many there are
+ * @return as shoal_network_solve; EINVAL also where no shape is within the limits
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_network_shapes_best(
+    const shoal_network_shapes *shapes, const shoal_network_question *question,
+    shoal_network_shape *best, uint32_t most, uint32_t *found, shoal_network_choice *choice);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1051,6 +1051,40 @@ class shoal_network_answer(C.Structure):
     ]
 
 
+class shoal_network_space(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("npus", C.c_uint64),
+        ("blocks", C.POINTER(C.c_char_p)),
+        ("block_count", C.c_uint32),
+        ("dims_max", C.c_uint32),
+    ]
+
+
+class shoal_network_shape(C.Structure):
+    _fields_ = [
+        ("dims", C.c_uint32),
+        ("topology", C.c_char_p * 8),
+        ("members", C.c_uint32 * 8),
+        ("unit_cost", C.c_double * 8),
+        ("answer", shoal_network_answer),
+    ]
+
+
+class shoal_network_choice(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("shapes", C.c_uint64),
+        ("misfits", C.c_uint64),
+        ("solved", C.c_uint64),
+        ("beyond", C.c_uint64),
+        ("excluded", C.c_uint64),
+        ("objective", C.c_double),
+        ("bound", C.c_double),
+        ("gap", C.c_double),
+    ]
+
+
 class shoal_partition_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1566,6 +1600,7 @@ DEFAULTS = {
     "shoal_layer_info": {},
     "shoal_network_desc": {},
     "shoal_network_question": {},
+    "shoal_network_space": {"dims_max": 4},
     "shoal_partition_desc": {},
     "shoal_partition_info": {},
     "shoal_predict_desc": {},
@@ -1725,6 +1760,9 @@ FUNCTIONS = {
     "shoal_network_cost": (C.c_double, [C.c_void_p, C.c_void_p]),
     "shoal_network_schedule_at": (STATUS, [C.c_void_p, C.c_void_p, C.c_uint32, C.POINTER(shoal_network_schedule)]),
     "shoal_network_solve": (STATUS, [C.c_void_p, C.POINTER(shoal_network_question), C.POINTER(shoal_network_answer)]),
+    "shoal_network_shapes_open": (STATUS, [C.POINTER(shoal_network_desc), C.POINTER(shoal_network_space), C.POINTER(C.c_void_p)]),
+    "shoal_network_shapes_close": (None, [C.c_void_p]),
+    "shoal_network_shapes_best": (STATUS, [C.c_void_p, C.POINTER(shoal_network_question), C.POINTER(shoal_network_shape), C.c_uint32, C.c_void_p, C.POINTER(shoal_network_choice)]),
     "shoal_partition_create": (STATUS, [C.POINTER(shoal_partition_desc), C.POINTER(C.c_void_p)]),
     "shoal_partition_destroy": (None, [C.c_void_p]),
     "shoal_partition_describe": (STATUS, [C.c_void_p, C.POINTER(shoal_partition_info)]),

@@ -10,9 +10,15 @@
 
 enum { SHOALI_NETWORK_JOBS_MAX = 64, SHOALI_NETWORK_TERMS_MAX = 4096 };
 
+/** Members of each group, inside out: tensor, experts, replicas of the same experts, stages. */
+typedef struct shoali_network_split {
+    uint64_t tensor, experts, replicas, stages;
+} shoali_network_split;
+
 typedef struct shoali_network_job {
     shoali_workload workload;
     shoali_communicator communicator;
+    shoali_network_split split; /* that the communicator places; all 0: it is a file's */
     double weight;
     shoali_times times; /* of this job alone, unweighted */
 } shoali_network_job;
@@ -43,11 +49,7 @@ void shoali_network_volume(shoali_comm_kind kind, double bytes, const uint32_t *
 const uint32_t *shoali_network_group(const shoali_network_job *job, shoali_phase_kind phase,
                                      const shoali_phase *what);
 
-/** Members of each group, inside out: tensor, experts, replicas of the same experts, stages. */
-typedef struct shoali_network_split {
-    uint64_t tensor, experts, replicas, stages;
-} shoali_network_split;
-/** Place them: of each dimension, inner ones first, as many members as a group still needs.
+/** Place a split's groups: of each dimension, inner ones first, as many as a group still needs.
  * @return SHOAL_OK | EINVAL: they do not fill the network, or divide no dimension of it */
 SHOAL_MUST_USE shoal_status shoali_network_place(const shoali_network_split *split,
                                                  const shoal_network *network,

@@ -88,6 +88,7 @@ shoal_status shoali_network_groups(const char *text, const shoal_network *net,
     split.experts = split.experts != 0 ? split.experts : replicas;
     split.replicas = replicas >= split.experts ? replicas / split.experts : 1;
     SHOALI_TRY(shoali_network_place(&split, net, &job->communicator));
+    job->split = split;
     for (uint32_t i = 0; i < job->workload.row_count * SHOALI_PHASES; i++) {
         shoali_phase *phase = &job->workload.rows[i / SHOALI_PHASES].phase[i % SHOALI_PHASES];
         if (phase->comm == SHOALI_COMM_ALL_TO_ALL)

@@ -157,8 +157,8 @@ static shoal_status make(const shoali_question *q, shoal_network *net, shoali_ne
     if (status != SHOAL_OK)
         return status;
     out->workload.parallelism = "";
-    const shoali_network_split split = {d->tensor, d->experts, q->data / d->experts, d->pipeline};
-    return shoali_network_place(&split, net, &out->communicator);
+    out->split = (shoali_network_split){d->tensor, d->experts, q->data / d->experts, d->pipeline};
+    return shoali_network_place(&out->split, net, &out->communicator);
 }
 
 shoal_status shoali_network_model(const shoal_predict_desc *desc, shoal_network *net,

@@ -189,7 +189,7 @@ static shoal_status solve_the_only(product *p, double *bound_out)
     return SHOAL_OK;
 }
 
-/* The cheapest network: no budget has an inside so near to it that a solved one could be as good. */
+/* The cheapest network: no budget so near to it has an inside. */
 static void consider_the_cheapest(product *p)
 {
     shoali_optimum cheapest = p->best;

@@ -2,6 +2,7 @@
 """shoal network: LIBRA's tables from files, sweeps as CSV, SVG and HTML, errors with names."""
 import csv
 import json
+import math
 import os
 import tempfile
 import unittest
@@ -18,6 +19,57 @@ def path(name):
 
 NET = ["network", "-n", path("4d.yml"), "-c", path("4d-cost.yml")]
 GPT3 = ["-w", path("gpt3.txt"), "-g", path("gpt3-4d.yml")]
+
+
+def shapes_of(npus, blocks, most_dims):
+    """Every (block, size) sequence, blocks in order, whose sizes multiply to npus."""
+    if npus == 1:
+        return [()]
+    found = []
+    for i, (_, least, most, _) in enumerate(blocks):
+        for n in range(least, min(most, npus) + 1):
+            if npus % n == 0 and most_dims > 0:
+                rest = shapes_of(npus // n, [(None, 9, 1, 0)] * i + blocks[i:], most_dims - 1)
+                found += [((i, n),) + tail for tail in rest]
+    return found
+
+
+def placed(sizes, members):
+    """Members of a group per dimension, inner ones first, and what is left of each; None: no."""
+    taken, left = [], []
+    for n in sizes:
+        part = min(n, members) if members > 1 else 1
+        if n % part or members % part:
+            return None, None
+        taken.append(part)
+        left.append(n // part)
+        members //= part
+    return (taken, left) if members == 1 else (None, None)
+
+
+def sent(size, groups):
+    """Bytes of an all-reduce on each dimension."""
+    out = []
+    for c in groups:
+        out.append(2 * size * (c - 1) / c)
+        size /= c
+    return out
+
+
+def least_time(one, two, weights, budget):
+    """The least t1 + t2 of two collectives on bandwidths b with weights . b <= budget: for each
+    ratio r = t2 / t1, b_d = max(one_d, two_d / r) / t1; the best ratio by golden section."""
+
+    def at(log_r):
+        r = math.exp(log_r)
+        need = sum(w * max(a, b / r) for w, a, b in zip(weights, one, two))
+        return need / budget * (1 + r)
+
+    low, high, cut = -20.0, 20.0, (math.sqrt(5) - 1) / 2
+    for _ in range(200):
+        a, b = high - cut * (high - low), low + cut * (high - low)
+        low, high = (low, b) if at(a) < at(b) else (a, high)
+    return at((low + high) / 2)
 
 
 class Network(unittest.TestCase):
@@ -124,6 +176,83 @@ class Network(unittest.TestCase):
         self.assertAlmostEqual(part["time_ns"], 30 + 2 * 6400 / 2 / 10, 6)
         self.assertEqual(alone.returncode, 2)
         self.assertIn("all-to-all of tables", alone.stderr)
+
+    def test_the_best_of_all_shapes(self):
+        blocks = [("ring", 2, 6, 2.0), ("fc", 2, 4, 3.0), ("switch", 3, 12, 7.5)]
+        texts = [f"--block={k}:least={a},most={b},cost={c}" for k, a, b, c in blocks]
+        size, other, busy = 8e8, 3e8, 100 + 200 + 300
+        for npus, budget in ((24, 9e4), (36, 2e4), (64, 5e5)):
+            best, fit = (math.inf, ""), 0
+            for shape in shapes_of(npus, blocks, 3):
+                tensor, replicas = placed([n for _, n in shape], 4)
+                if tensor is None:
+                    continue
+                fit += 1
+                prices = [npus * blocks[i][3] for i, _ in shape]
+                time = busy + least_time(sent(2 * size, tensor), sent(other, replicas), prices,
+                                         budget)  # fmt: skip
+                text = ", ".join(f"{blocks[i][0]}:{n}" for i, n in shape)
+                best = min(best, (time, text))
+            with tempfile.TemporaryDirectory() as d:
+                rows = os.path.join(d, "rows.txt")
+                with open(rows, "w", encoding="ascii") as f:
+                    f.write(f"x -1 100 ALLREDUCE {size:.0f} 200 ALLREDUCE {size:.0f} 300 "
+                            f"ALLREDUCE {other:.0f} 0\n")  # fmt: skip
+                r = shoal.run("network", "--shapes", str(npus), *texts, "--dimensions", "3", "-w",
+                              rows, "-g", "tp=4", "-l", f"cost <= {budget}", "--json")  # fmt: skip
+            self.assertEqual(r.returncode, 0, r.stderr)
+            answer = json.loads(r.stdout)
+            first, space = answer["results"][0], answer["results"][0]["space"]
+            self.assertEqual(space["shapes"], fit)
+            self.assertAlmostEqual(first["time_ns"] / best[0], 1, 9, (first, best))
+            self.assertLessEqual(space["bound"], best[0] * (1 + 1e-9))
+            self.assertLess(space["gap"], 1e-9)
+            self.assertEqual(len(answer["results"]), 5)
+
+    def test_shapes_are_a_front(self):
+        shapes = ["network", "--shapes", "4096", "--block", "ring:most=16,cost=2", "--block",
+                  "fc:most=16,cost=4", "--block", "switch:most=64,cost=57.4,rate=100", "-w",
+                  path("gpt3.txt"), "-g", "tp=16"]  # fmt: skip
+        given = ["-n", "ring:4, fc:8, ring:4, switch:32", "-c", "2,4,4,57.4", "-l", "b3 <= 100"]
+        sweep = ["--sweep", "cost=1e6:1e8:4"]
+        with tempfile.TemporaryDirectory() as d:
+            table = os.path.join(d, "front.csv")
+            page = os.path.join(d, "front.html")
+            r = shoal.run(*shapes, *sweep, "--csv", table, "--html", page)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(table, encoding="utf-8") as f:
+                rows = list(csv.DictReader(f))
+            with open(page, encoding="utf-8") as f:
+                self.assertIn(rows[0]["shape"], f.read())
+        self.assertIn(rows[0]["shape"], r.stdout)
+        r = shoal.run("network", *given, *shapes[-4:], *sweep, "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for row, one in zip(rows, json.loads(r.stdout)["results"], strict=True):
+            self.assertLessEqual(float(row["time_ns"]), one["time_ns"] * (1 + 1e-12))
+            self.assertEqual(row["front"], "1")
+            self.assertLess(float(row["gap"]), 1e-9)
+        r = shoal.run(*shapes, "-l", "cost <= 1e7", "--chunks", "16", "--collectives")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for text in ("excluded by a bound", "gap", "16 chunks", "block1.q"):
+            self.assertIn(text, r.stdout)
+
+    def test_bad_shapes(self):
+        work = ["-w", path("gpt3.txt"), "-g", "tp=16", "-l", "sum == 500"]
+        ring = ["--shapes", "64", "--block", "ring:cost=1"]
+        for args, text in (
+            (["--shapes", "64", *work], "needs a --block"),
+            ([*ring, "-n", "ring:64", *work], "not both"),
+            ([*ring, "-c", "2", *work], "leave --cost out"),
+            (["-n", "ring:64", "--top", "3", *work], "belong to --shapes"),
+            ([*ring, "--block", "torus", *work], "torus"),
+            ([*ring, "--dimensions", "9", *work], "--dimensions"),
+            ([*ring, *work, "-l", "b0 <= 5"], "names a dimension"),
+            ([*ring, *work, "--top", "2", "--sweep", "cost=1:9:3"], "leave --top out"),
+            (["--shapes", "7", "--block", "fc:most=4", "-w", path("tnlg.txt")], "no sizes"),
+        ):
+            r = shoal.run("network", *args)
+            self.assertEqual(r.returncode, 2, (args, r.stderr))
+            self.assertIn(text, r.stderr)
 
     def test_bad_input(self):
         for args, text in (
