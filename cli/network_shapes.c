@@ -6,6 +6,8 @@
 
 #include "answer.h"
 
+#define AS_GOOD (1 + 1e-9) /* rounding of two solutions is no difference */
+
 void network_shape_text(const shoal_network_shape *shape, bool rates, char out[NETWORK_SHAPE_TEXT])
 {
     size_t used = 0;
@@ -63,8 +65,8 @@ bool network_on_front(const network_report *report, size_t i)
         return i == 0;
     for (size_t j = 0; j < report->count; j++) {
         const shoal_network_answer *b = &report->results[j].answer;
-        const bool no_worse = b->time_ns <= a->time_ns && b->cost <= a->cost;
-        const bool better = b->time_ns < a->time_ns || b->cost < a->cost;
+        const bool no_worse = b->time_ns <= AS_GOOD * a->time_ns && b->cost <= AS_GOOD * a->cost;
+        const bool better = AS_GOOD * b->time_ns < a->time_ns || AS_GOOD * b->cost < a->cost;
         if (no_worse && (better || j < i))
             return false;
     }

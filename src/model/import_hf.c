@@ -15,27 +15,29 @@ typedef struct family {
     int norms;   /* per block */
     int qkvbias; /* 1: queries, keys and values add learned values; whatever the file says */
     bool headnorm, headbias, latent;
+    int shared; /* experts that every token meets, where the file does not say */
 } family;
 
 /* clang-format off */
 static const family families[] = {
-    /*               gated  bias   posit. tied   norm norms qkv headn. headb. latent */
-    {"gpt2",         false, true,  true,  true,  2,   2,    0,  false, false, false},
-    {"opt",          false, true,  true,  true,  2,   2,    0,  false, false, false},
-    {"gpt_neox",     false, true,  false, false, 2,   2,    0,  false, false, false},
-    {"llama",        true,  false, false, false, 1,   2,    0,  false, false, false},
-    {"mistral",      true,  false, false, false, 1,   2,    0,  false, false, false},
-    {"mixtral",      true,  false, false, false, 1,   2,    0,  false, false, false},
-    {"qwen2",        true,  false, false, false, 1,   2,    1,  false, false, false},
-    {"qwen3",        true,  false, false, false, 1,   2,    0,  true,  false, false},
-    {"qwen3_moe",    true,  false, false, false, 1,   2,    0,  true,  false, false},
-    {"gemma",        true,  false, false, true,  1,   2,    0,  false, false, false},
-    {"gemma2",       true,  false, false, true,  1,   4,    0,  false, false, false},
-    {"gemma3_text",  true,  false, false, true,  1,   4,    0,  true,  false, false},
-    {"phi",          false, true,  false, false, 2,   1,    0,  false, true,  false},
-    {"phi3",         true,  false, false, false, 1,   2,    0,  false, false, false},
-    {"deepseek_v2",  true,  false, false, false, 1,   2,    0,  false, false, true},
-    {"deepseek_v3",  true,  false, false, false, 1,   2,    0,  false, false, true},
+    /*               gated  bias   posit. tied   norm norms qkv headn. headb. latent shared */
+    {"gpt2",         false, true,  true,  true,  2,   2,    0,  false, false, false, 0},
+    {"opt",          false, true,  true,  true,  2,   2,    0,  false, false, false, 0},
+    {"gpt_neox",     false, true,  false, false, 2,   2,    0,  false, false, false, 0},
+    {"llama",        true,  false, false, false, 1,   2,    0,  false, false, false, 0},
+    {"mistral",      true,  false, false, false, 1,   2,    0,  false, false, false, 0},
+    {"mixtral",      true,  false, false, false, 1,   2,    0,  false, false, false, 0},
+    {"qwen2",        true,  false, false, false, 1,   2,    1,  false, false, false, 0},
+    {"qwen3",        true,  false, false, false, 1,   2,    0,  true,  false, false, 0},
+    {"qwen3_moe",    true,  false, false, false, 1,   2,    0,  true,  false, false, 0},
+    {"gemma",        true,  false, false, true,  1,   2,    0,  false, false, false, 0},
+    {"gemma2",       true,  false, false, true,  1,   4,    0,  false, false, false, 0},
+    {"gemma3_text",  true,  false, false, true,  1,   4,    0,  true,  false, false, 0},
+    {"phi",          false, true,  false, false, 2,   1,    0,  false, true,  false, 0},
+    {"phi3",         true,  false, false, false, 1,   2,    0,  false, false, false, 0},
+    {"deepseek_v2",  true,  false, false, false, 1,   2,    0,  false, false, true, 0},
+    {"deepseek_v3",  true,  false, false, false, 1,   2,    0,  false, false, true, 0},
+    {"llama4_text",  true,  false, false, false, 1,   2,    0,  false, false, false, 1},
 };
 /* clang-format on */
 enum { FAMILIES = sizeof families / sizeof families[0], LENGTH_MAX = 32768 };
@@ -44,6 +46,11 @@ static shoal_status find_family(const json_t *root, const family **out)
 {
     const char *names[FAMILIES], *type;
     SHOALI_TRY(shoali_json_string(root, "model_type", NULL, &type));
+    if (json_is_object(json_object_get(root, "text_config")))
+        return shoali_fail(SHOAL_ECORRUPT,
+                           "%s reads more than text: give the object of \"text_config\" as a file "
+                           "of its own; encoders are not counted",
+                           type);
     for (size_t i = 0; i < FAMILIES; i++) {
         names[i] = families[i].name;
         if (strcmp(names[i], type) == 0) {
@@ -85,8 +92,10 @@ static shoal_status may_have(const json_t *root, const char *key, uint64_t max, 
 
 typedef struct sizes {
     uint64_t width, layers, heads, kv, dim, ff, vocab, length;
-    uint64_t experts, active, shared, dense,
-        dense_ff; /* the first `dense` blocks are no mixtures */
+    uint64_t experts, active, shared;
+    uint64_t dense, dense_ff;   /* the first `dense` blocks are no mixtures */
+    uint64_t step, step_at;     /* of the others those whose number by step leaves step_at are */
+    const json_t *only, *never; /* if there: numbers of blocks that are, or are not */
     uint64_t qrank, kvrank, rope, vdim;
     int qkvbias;
     bool tied, balanced;
@@ -98,31 +107,76 @@ typedef struct sizes {
 static shoal_status refuse_others(const json_t *root)
 {
     static const char *const flags[] = {"mlp_bias", "qk_layernorm"};
-    uint64_t step;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (json_is_true(json_object_get(root, flags[i])))
             return shoali_fail(SHOAL_ECORRUPT,
                                "\"%s\" is true: parameters that a transformer layer does not have "
                                "here; describe the model in a file of layers",
                                flags[i]);
-    for (int i = 0; i < 2; i++) {
-        const char *key = i == 0 ? "decoder_sparse_step" : "moe_layer_freq";
-        SHOALI_TRY(may_have(root, key, 1 << 16, &step));
-        if (step > 1)
-            return shoali_fail(
-                SHOAL_ECORRUPT,
-                "\"%s\" is %llu: mixtures are read in every block but the first ones", key,
-                (unsigned long long)step);
-    }
-    if (json_array_size(json_object_get(root, "mlp_only_layers")) > 0)
-        return shoali_fail(SHOAL_ECORRUPT, "\"mlp_only_layers\" has entries: mixtures are read in "
-                                           "every block but the first ones");
     return SHOAL_OK;
+}
+
+/* Numbers of blocks; NULL where there are none. */
+static shoal_status read_blocks(const json_t *root, const char *key, uint64_t layers,
+                                const json_t **out)
+{
+    const json_t *list = json_object_get(root, key);
+    *out = json_array_size(list) > 0 ? list : NULL;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        if (!json_is_integer(one) || json_integer_value(one) < 0 ||
+            (uint64_t)json_integer_value(one) >= layers)
+            return shoali_fail(SHOAL_ECORRUPT, "\"%s\" must be numbers of blocks, 0 .. %llu", key,
+                               (unsigned long long)layers - 1);
+    }
+    return SHOAL_OK;
+}
+
+/* Which blocks are mixtures: Llama 4 and Qwen count from the last of each step, DeepSeek from the
+ * first. */
+static shoal_status read_places(const json_t *root, sizes *s)
+{
+    uint64_t from_first;
+    SHOALI_TRY(
+        size_of(root, "interleave_moe_layer_step|decoder_sparse_step", 1 << 16, 1, &s->step));
+    s->step_at = s->step - 1;
+    SHOALI_TRY(size_of(root, "moe_layer_freq", 1 << 16, 1, &from_first));
+    if (from_first > 1) {
+        s->step = from_first;
+        s->step_at = 0;
+    }
+    SHOALI_TRY(read_blocks(root, "moe_layers", s->layers, &s->only));
+    SHOALI_TRY(read_blocks(root, "mlp_only_layers", s->layers, &s->never));
+    return may_have(root, "first_k_dense_replace", s->layers, &s->dense);
+}
+
+static bool has_number(const json_t *list, uint64_t number)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if ((uint64_t)json_integer_value(json_array_get(list, i)) == number)
+            return true;
+    return false;
+}
+
+static bool is_mixture(const sizes *s, uint64_t block)
+{
+    if (s->experts == 0 || block < s->dense || has_number(s->never, block))
+        return false;
+    return s->only != NULL ? has_number(s->only, block) : block % s->step == s->step_at;
+}
+
+static uint64_t plain_blocks(const sizes *s)
+{
+    uint64_t count = 0;
+    for (uint64_t l = 0; l < s->layers; l++)
+        count += !is_mixture(s, l);
+    return count;
 }
 
 static shoal_status read_mixture(const json_t *root, const family *f, sizes *s)
 {
-    uint64_t ff = f->gated ? 0 : 4 * s->width, shared; /* GPT-2's n_inner may be null */
+    uint64_t ff = f->gated ? 0 : 4 * s->width; /* GPT-2's n_inner may be null */
+    uint64_t shared = (uint64_t)f->shared;
     SHOALI_TRY(size_of(root, "num_local_experts|num_experts|n_routed_experts", 1 << 16, UINT64_MAX,
                        &s->experts));
     s->experts = s->experts == UINT64_MAX ? 0 : s->experts;
@@ -130,10 +184,12 @@ static shoal_status read_mixture(const json_t *root, const family *f, sizes *s)
         return size_of(root, "intermediate_size|n_inner|ffn_dim", 1 << 24, ff, &s->ff);
     SHOALI_TRY(size_of(root, "num_experts_per_tok", s->experts, 0, &s->active));
     SHOALI_TRY(size_of(root, "moe_intermediate_size|intermediate_size", 1 << 24, ff, &s->ff));
-    SHOALI_TRY(may_have(root, "n_shared_experts", 256, &shared));
-    SHOALI_TRY(may_have(root, "first_k_dense_replace", s->layers, &s->dense));
-    if (s->dense > 0)
-        SHOALI_TRY(size_of(root, "intermediate_size", 1 << 24, 0, &s->dense_ff));
+    if (f->shared == 0)
+        SHOALI_TRY(may_have(root, "n_shared_experts", 256, &shared));
+    SHOALI_TRY(read_places(root, s));
+    if (plain_blocks(s) > 0)
+        SHOALI_TRY(
+            size_of(root, "intermediate_size_mlp|intermediate_size", 1 << 24, 0, &s->dense_ff));
     s->shared = shared * s->ff;
     if (s->shared > 1 << 24)
         return shoali_fail(SHOAL_ECORRUPT, "%llu shared experts of %llu are too many",
@@ -232,7 +288,8 @@ static shoal_status read_sizes(const json_t *root, const family *f, sizes *s)
     const json_t *tied = json_object_get(root, "tie_word_embeddings");
     s->tied = tied != NULL ? json_is_true(tied) : f->tied;
     read_manners(root, strcmp(f->name, "gpt2") == 0, s);
-    s->other = s->other || strcmp(f->name, "opt") == 0; /* relu, and places from 2 on */
+    /* relu, and places from 2 on; blocks without rope, attention in chunks */
+    s->other = s->other || strcmp(f->name, "opt") == 0 || strcmp(f->name, "llama4_text") == 0;
     return SHOAL_OK;
 }
 
@@ -265,7 +322,7 @@ static void list_layers(const family *f, const sizes *s, shoali_layer_list *list
     shoali_layer_list_add(list, "embedding:vocab=%llu,width=%llu,positions=%llu", (count)s->vocab,
                           (count)s->width, (count)positions);
     for (uint64_t l = 0; l < s->layers; l++)
-        list_block(f, s, s->experts == 0 || l < s->dense, list);
+        list_block(f, s, !is_mixture(s, l), list);
     shoali_layer_list_add(list, "unembedding:vocab=%llu,norm=%d,tied=%s,bias=%s,eps=%.9g",
                           (count)s->vocab, f->norm, s->tied ? "on" : "off",
                           f->headbias ? "on" : "off", s->eps);

@@ -9,6 +9,9 @@
     "\"intermediate_size\": 128, \"vocab_size\": 100, \"max_position_embeddings\": 32, "
 #define LLAMA SHOAL_SOURCE_DIR "/tests/fuzz/corpus/model/hf_llama31_8b"
 #define BASE "{\"model_type\": \"llama\", " SIZES
+#define MIXTURE                                                                                 \
+    "{\"model_type\": \"qwen3_moe\", " SIZES "\"num_experts\": 4, \"num_experts_per_tok\": 2, " \
+    "\"moe_intermediate_size\": 32, "
 
 static shoal_status build(const char *json, shoal_model **model)
 {
@@ -27,9 +30,13 @@ static uint64_t params_of(const char *name)
     size_t len = 0;
     shoal_model *model = NULL;
     snprintf(path, sizeof path, "%s/tests/fuzz/corpus/model/%s", SHOAL_SOURCE_DIR, name);
-    assert_ok(shoali_read_file(path, 1 << 20, &bytes, &len));
-    assert_ok(build(bytes, &model));
-    shoali_free(bytes);
+    if (strchr(name, ':') != NULL) {
+        assert_ok(shoal_model_open(path, &model));
+    } else {
+        assert_ok(shoali_read_file(path, 1 << 20, &bytes, &len));
+        assert_ok(build(bytes, &model));
+        shoali_free(bytes);
+    }
     uint64_t params = model->param_count;
     shoal_model_close(model);
     return params;
@@ -58,6 +65,10 @@ static void published_counts(void **state)
         {"hf_qwen3_30b_a3b", UINT64_C(30532122624)},    /* Qwen/Qwen3-30B-A3B */
         {"hf_deepseek_v2_lite", UINT64_C(15706484224)}, /* deepseek-ai/DeepSeek-V2-Lite */
         {"hf_deepseek_v3", UINT64_C(671026419200)},     /* deepseek-ai/DeepSeek-V3 */
+        /* meta-llama/Llama-4-*: 109 and 400 B of its model cards have the encoder of pictures, too,
+           0.87 B (34 blocks of 1408, and what joins it); these are without, from the shapes */
+        {"hf_llama4_scout:length=4096", UINT64_C(107769861120)},
+        {"hf_llama4_maverick:length=4096", UINT64_C(400711848960)},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint64_t got = params_of(known[i].file);
@@ -75,7 +86,11 @@ static void active_parameters(void **state)
     static const struct {
         const char *file;
         double met;
-    } known[] = {{"hf_deepseek_v3", 37e9}, {"hf_qwen3_30b_a3b", 3.3e9}, {"hf_mixtral", 12.9e9}};
+    } known[] = {{"hf_deepseek_v3", 37e9},
+                 {"hf_qwen3_30b_a3b", 3.3e9},
+                 {"hf_mixtral", 12.9e9},
+                 {"hf_llama4_scout", 17e9},
+                 {"hf_llama4_maverick", 17e9}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         char spec[300];
         shoal_model *model = NULL;
@@ -103,8 +118,12 @@ static void what_is_refused(void **state)
         {"{\"model_type\": \"llama\", \"hidden_size\": 8}", "num_hidden_layers|n_layer"},
         {"{\"model_type\": \"llama\", \"hidden_size\": 99999999}", "99999999"},
         {BASE "\"mlp_bias\": true}", "\"mlp_bias\" is true"},
-        {BASE "\"decoder_sparse_step\": 2}", "\"decoder_sparse_step\" is 2"},
-        {BASE "\"mlp_only_layers\": [0]}", "\"mlp_only_layers\" has entries"},
+        {MIXTURE "\"mlp_only_layers\": [2]}",
+         "\"mlp_only_layers\" must be numbers of blocks, 0 .. 1"},
+        {MIXTURE "\"moe_layers\": [\"0\"]}", "\"moe_layers\" must be"},
+        {MIXTURE "\"moe_layers\": [-1]}", "\"moe_layers\" must be"},
+        {MIXTURE "\"decoder_sparse_step\": 0}", "\"decoder_sparse_step\""},
+        {"{\"model_type\": \"llama4\", \"text_config\": {}}", "\"text_config\" as a file"},
         {"{\"model_type\": \"deepseek_v3\", " SIZES "\"q_lora_rank\": null}", "kv_lora_rank"},
         {"{\"model_type\": \"deepseek_v2\", " SIZES "\"attention_bias\": true}",
          "latent attention has no biases"}};
@@ -145,11 +164,39 @@ static void biases_as_the_file_says(void **state)
     shoal_model_close(biased);
 }
 
+/* Which of the two blocks are mixtures, in every way that files say it: 4 experts of 3 x 64 x 32
+ * and a router of 4 x 64, or 3 x 64 x 128. */
+static void which_blocks_are_mixtures(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        int mixtures;
+    } known[] = {{MIXTURE "\"decoder_sparse_step\": 1}", 2},
+                 {MIXTURE "\"decoder_sparse_step\": 2}", 1},
+                 {MIXTURE "\"decoder_sparse_step\": 3}", 0},
+                 {MIXTURE "\"moe_layer_freq\": 2}", 1},
+                 {MIXTURE "\"moe_layer_freq\": 2, \"first_k_dense_replace\": 1}", 0},
+                 {MIXTURE "\"mlp_only_layers\": [0]}", 1},
+                 {MIXTURE "\"mlp_only_layers\": [1], \"decoder_sparse_step\": 2}", 0},
+                 {MIXTURE "\"moe_layers\": [1, 0]}", 2},
+                 {MIXTURE "\"moe_layers\": [0], \"interleave_moe_layer_step\": 2}", 1}};
+    uint64_t both = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        shoal_model *model = NULL;
+        assert_ok(build(known[i].json, &model));
+        both = i == 0 ? model->param_count : both;
+        const uint64_t less = 4 * 3 * 64 * 32 + 4 * 64 - 3 * 64 * 128;
+        assert_true(model->param_count == both - (uint64_t)(2 - known[i].mixtures) * less);
+        shoal_model_close(model);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(published_counts), CHECK_TEST(active_parameters),
-                                       CHECK_TEST(biases_as_the_file_says),
-                                       CHECK_TEST(what_is_refused),
-                                       CHECK_TEST(the_length_of_a_sample)};
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(published_counts),          CHECK_TEST(active_parameters),
+        CHECK_TEST(which_blocks_are_mixtures), CHECK_TEST(biases_as_the_file_says),
+        CHECK_TEST(what_is_refused),           CHECK_TEST(the_length_of_a_sample)};
     return CHECK_RUN(tests);
 }
