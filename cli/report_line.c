@@ -7,16 +7,27 @@
 
 enum { DIGITS_EXACT = 15, NUMBER_MOST = 40 };
 
-static const char *const names[REPORT_KEYS] = {
-    "step",      "samples",    "at_us",       "loss",           "step_us",     "compute_us",
-    "data_us",   "forward_us", "backward_us", "update_us",      "wait_us",     "comm_us",
-    "encode_us", "decode_us",  "sent_bytes",  "received_bytes", "dense_bytes", "skipped",
-    "epoch",     "train_loss", "test_loss",   "test_accuracy",  "epoch_s",     "reform",
-    "took_us",   "rank"};
+typedef struct key_name {
+    const char *text;
+    size_t length;
+} key_name;
+#define NAME(text)             \
+    {                          \
+        text, sizeof(text) - 1 \
+    }
+
+static const key_name names[REPORT_KEYS] = {
+    NAME("step"),        NAME("samples"),       NAME("at_us"),      NAME("loss"),
+    NAME("step_us"),     NAME("compute_us"),    NAME("data_us"),    NAME("forward_us"),
+    NAME("backward_us"), NAME("update_us"),     NAME("wait_us"),    NAME("comm_us"),
+    NAME("encode_us"),   NAME("decode_us"),     NAME("sent_bytes"), NAME("received_bytes"),
+    NAME("dense_bytes"), NAME("skipped"),       NAME("epoch"),      NAME("train_loss"),
+    NAME("test_loss"),   NAME("test_accuracy"), NAME("epoch_s"),    NAME("reform"),
+    NAME("took_us"),     NAME("rank")};
 
 static bool is_named(report_key key, const char *name, size_t length)
 {
-    return strncmp(names[key], name, length) == 0 && names[key][length] == '\0';
+    return names[key].length == length && memcmp(names[key].text, name, length) == 0;
 }
 
 report_key report_key_of(const char *name, size_t length, report_key guess)
@@ -90,7 +101,7 @@ static const char *scan_value(const char *at, double *value_out)
         size_t length;
         double value;
     } words[] = {{"true", 4, 1}, {"false", 5, 0}, {"null", 4, (double)NAN}};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    for (size_t i = 0; i < sizeof words / sizeof words[0] && *at > '9'; i++)
         if (strncmp(at, words[i].text, words[i].length) == 0) {
             *value_out = words[i].value;
             return at + words[i].length;

@@ -33,20 +33,35 @@ bool report_is_running(const report_run *run)
     return state != NULL && strcmp(state, "running") == 0;
 }
 
+/* The rest of a line that is too long. */
+static void skip_line(FILE *file)
+{
+    int c;
+    do {
+        c = getc_unlocked(file);
+    } while (c != EOF && c != '\n');
+}
+
+/* fgets, which copies whole blocks, does not say how much it has read: the last place but one shows
+ * whether it came so far. A NUL within a line ends it early, and so without its newline. */
 bool report_next_line(FILE *file, char *text, size_t *length_out, bool *good_out)
 {
-    size_t length = 0;
-    bool good = true;
-    int c;
-    while ((c = getc_unlocked(file)) != EOF && c != '\n') {
-        good = good && c != '\0' && length < REPORT_LINE_MOST - 1;
-        if (good)
-            text[length++] = (char)c;
+    char *last = &text[REPORT_LINE_MOST - 2];
+    *last = '\n';
+    *length_out = 0;
+    *good_out = false;
+    if (fgets(text, REPORT_LINE_MOST, file) == NULL)
+        return false;
+    const size_t length = strlen(text);
+    const bool whole = length > 0 && text[length - 1] == '\n';
+    if (whole) {
+        text[length - 1] = '\0';
+        *length_out = length - 1;
+        *good_out = true;
+    } else if (*last != '\n' && last[-1] != '\n') { /* neither a newline nor fgets' own end */
+        skip_line(file);
     }
-    text[length] = '\0';
-    *length_out = length;
-    *good_out = good && c == '\n';
-    return c != EOF || length > 0 || !good;
+    return true;
 }
 
 /* ---------------------------------------------------------------- one line */

@@ -388,27 +388,64 @@ class Report(unittest.TestCase):
         self.assertIn("<script>alert(1)</script>\"'&?[31m", page.text)
         self.assertTrue(any("of 1 steps is not finite" in n for n in self.facts(out)[0]["notes"]))
 
-    def test_a_long_run_keeps_its_extremes_and_stays_small(self):
-        out = self.copy("long")
-        line, count = steps_of(self.whole, 0)[0], 30000
+    def write_long(self, out, count):
+        """A run of one rank; its extremes lie at a third and two thirds of its steps."""
+        line = steps_of(self.whole, 0)[0]
+        third, rest = count // 3, 2 * count // 3
         with open(os.path.join(out, "metrics.jsonl"), "w", encoding="ascii") as file:
             for step in range(1, count + 1):
-                line.update(step=step, loss=1 + step % 7, step_us=1000, at_us=1000 * step)
-                line["loss"] = {12345: 99.5, 23456: -7.25}.get(step, line["loss"])
+                line.update(step=step, loss=1 + step % 7, at_us=1000 * step)
+                line["loss"] = {third: 99.5, rest: -7.25}.get(step, line["loss"])
+                line["step_us"] = {third + 1: 777000, rest + 1: 1}.get(step, 1000)
                 file.write(json.dumps(line) + "\n")
         for rank in (1, 2):
+            path = os.path.join(out, f"metrics.{rank}.jsonl")
+            if os.path.exists(path):
+                os.unlink(path)
+        return third, rest
+
+    def test_a_long_run_keeps_its_extremes_and_stays_small(self):
+        out, sizes = self.copy("long"), []
+        for count in (3000, 30000):
+            third, rest = self.write_long(out, count)
+            facts = self.facts(out)[0]
+            points, steps = facts["loss_points"], facts["step_ms_points"]
+
+            def at(points, step):
+                return next(p for p in points if p["first"] <= step <= p["last"])
+
+            self.assertEqual(99.5, at(points, third)["high"])
+            self.assertEqual(-7.25, at(points, rest)["low"])
+            self.assertEqual(777, at(steps, third + 1)["high"])
+            self.assertEqual(0.001, at(steps, rest + 1)["low"])
+            self.assertEqual(777, facts["ranks"][0]["step_ms_most"])
+            for some in (points, steps):
+                self.assertLessEqual(len(some), 512)
+                self.assertGreater(len(some), 200)
+                self.assertEqual((1, count), (some[0]["first"], some[-1]["last"]))
+                self.assertTrue(all(a["last"] + 1 == b["first"] for a, b in zip(some, some[1:])))
+            self.assertAlmostEqual(count * 1e-3, facts["totals"]["seconds"], places=6)
+            page = self.page(out)
+            self.assertIn("777", page.text)
+            sizes.append(os.path.getsize(self.path("page.html")))
+        self.assertLess(sizes[1], 1 << 20)
+        self.assertLess(sizes[1], 1.25 * sizes[0])  # ten times the steps
+
+    def test_lines_too_long_or_with_nul_are_left_out_alone(self):
+        out = self.copy("odd")
+        line = steps_of(self.whole, 0)[0]
+        path = os.path.join(out, "metrics.jsonl")
+        with open(path, "wb") as file:
+            for step, length in enumerate((0, 65534, 65535, 65536, 65537, 131071, 200000, 0), 1):
+                text = json.dumps(dict(line, step=step)).encode()
+                file.write(text + b" " * (length - len(text)) + b"\n")
+            for step, text in ((9, b"\0"), (10, b"{\0}" + b" " * 65530), (11, b" " * 65534 + b"\0"),
+                               (12, b" " * 65533 + b"\0"), (13, b" " * 65535 + b"\0 ")):
+                file.write(text + b"\n" + json.dumps(dict(line, step=step)).encode() + b"\n")
+        for rank in (1, 2):
             os.unlink(os.path.join(out, f"metrics.{rank}.jsonl"))
-        facts = self.facts(out)[0]
-        points = facts["loss_points"]
-        self.assertLessEqual(len(points), 512)
-        self.assertGreater(len(points), 200)
-        self.assertEqual(99.5, next(p for p in points if p["first"] <= 12345 <= p["last"])["high"])
-        self.assertEqual(-7.25, next(p for p in points if p["first"] <= 23456 <= p["last"])["low"])
-        self.assertEqual((1, count), (points[0]["first"], points[-1]["last"]))
-        self.assertTrue(all(a["last"] + 1 == b["first"] for a, b in zip(points, points[1:])))
-        self.assertAlmostEqual(count * 1e-3, facts["totals"]["seconds"], places=6)
-        self.page(out)
-        self.assertLess(os.path.getsize(self.path("page.html")), 1 << 20)
+        rank = self.facts(out)[0]["ranks"][0]
+        self.assertEqual((8, 1, 13), (rank["steps"], rank["first_step"], rank["last_step"]))
 
     def test_links_are_cut_back_with_their_steps(self):
         out = self.copy("cut")
