@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shoal status: asks running jobs who is slow, since when and why, and who is gone. */
 #include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "answer.h"
@@ -61,10 +62,23 @@ static void clear(bool again)
         fputs("\033[H\033[J", stdout);
 }
 
+/* A run's folder, perhaps a simulated one's, whose workers are no processes that could be asked. */
+static bool is_folder(const char *place)
+{
+    struct stat about;
+    return place != NULL && stat(place, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 static int ask_one(const status_args *args, bool again)
 {
     shoal_watch *watch;
-    if (shoal_watch_ask(args->place, args->timeout_ms * 1000, &watch) != SHOAL_OK)
+    const shoal_status status = shoal_watch_ask(args->place, args->timeout_ms * 1000, &watch);
+    if (status == SHOAL_EINVAL && !again && is_folder(args->place))
+        return cli_usage("status",
+                         "no job is called %s, which is a folder; how far its run is, also while "
+                         "shoal sim goes on, says: shoal runs %s",
+                         args->place, args->place);
+    if (status != SHOAL_OK)
         return again ? CLI_USAGE : cli_report("status");
     int code = status_code(watch);
     if (args->json) {
