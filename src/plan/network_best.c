@@ -66,7 +66,7 @@ static double time_bound(const shoal_network *net, const shoali_limits *limits)
     for (uint32_t d = 0; d < net->dims; d++)
         cap[d] = INFINITY;
     for (uint32_t r = 0; r < limits->count; r++) {
-        double a[DIMS], e;
+        double a[DIMS] = {0}, e;
         uint32_t named = 0, last = 0;
         if (!covers(&limits->rows[r], net->dims, a, &e))
             continue;
@@ -96,7 +96,7 @@ double shoali_shape_bound(const shoal_network *net, const shoali_limits *limits,
                           shoal_network_objective objective)
 {
     const double time = time_bound(net, limits), fixed = net->fixed_cost, k = net->times.constant;
-    double price[DIMS];
+    double price[DIMS] = {0};
     if (time > limits->time_limit)
         return INFINITY;
     if (objective == SHOAL_NETWORK_PERF)
