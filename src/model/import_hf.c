@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/import_model.h"
 #include "model/model.h"
 
 /* What a family's file leaves unsaid. */

@@ -7,7 +7,7 @@
 
 #include <uthash.h>
 
-#include "model/model.h"
+#include "model/import_model.h"
 #include "onnx_min.pb-c.h"
 
 enum { SHOALI_ONNX_RANK = 8, SHOALI_ONNX_INTS = 16, SHOALI_ONNX_NODES = 20000 };

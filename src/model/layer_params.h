@@ -83,6 +83,10 @@ typedef struct shoali_attention_params {
     bool causal, rope, bias;
     double theta;
 } shoali_attention_params;
+typedef enum { SHOALI_POOL_FIRST, SHOALI_POOL_MEAN } shoali_frame_pool;
+typedef struct shoali_framepool_params {
+    int32_t by; /* shoali_frame_pool */
+} shoali_framepool_params;
 typedef struct shoali_gelu_params {
     bool tanh; /* by the approximation that GPT-2 was trained with */
 } shoali_gelu_params;

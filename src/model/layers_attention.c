@@ -168,6 +168,7 @@ static const shoali_key swiglu_keys[] = {
 };
 const shoali_layer_row shoali_layer_swiglu = {
     .name = "swiglu",
+    .probe = "swiglu:ff=9",
     .help = "within each frame: down(silu(gate(x)) * up(x))",
     .traits = SHOALI_LAYER_FRAMES,
     .schema = {swiglu_keys, 1, sizeof(shoali_swiglu_params)},

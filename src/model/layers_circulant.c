@@ -141,6 +141,7 @@ static const shoali_key circulant_conv_keys[] = {
 };
 const shoali_layer_row shoali_layer_circulant_conv = {
     .name = "circulant_conv",
+    .probe = "circulant_conv:out=4,kernel=3,block=2",
     .help = "2-D convolution, block-circulant over the channels of each tap: block times fewer "
             "weights",
     .schema = {circulant_conv_keys, 6, sizeof(shoali_circulant_conv_params)},

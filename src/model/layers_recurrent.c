@@ -130,6 +130,7 @@ static const shoali_key lstm_keys[] = {
 };
 const shoali_layer_row shoali_layer_lstm = {
     .name = "lstm",
+    .probe = "lstm:out=5",
     .help = "long short-term memory over the frames",
     .traits = SHOALI_LAYER_FRAMES,
     .schema = {lstm_keys, sizeof lstm_keys / sizeof lstm_keys[0], sizeof(shoali_recurrent_params)},
@@ -139,6 +140,7 @@ const shoali_layer_row shoali_layer_lstm = {
 static const shoali_key gru_keys[] = {SHARED_KEYS};
 const shoali_layer_row shoali_layer_gru = {
     .name = "gru",
+    .probe = "gru:out=5",
     .help = "gated recurrent units over the frames",
     .traits = SHOALI_LAYER_FRAMES,
     .schema = {gru_keys, sizeof gru_keys / sizeof gru_keys[0], sizeof(shoali_recurrent_params)},

@@ -29,6 +29,7 @@ static const shoali_key sparse_keys[] = {
 };
 const shoali_layer_row shoali_layer_sparse = {
     .name = "sparse",
+    .probe = "sparse:vocab=9",
     .help = "rows of a table times the values of a sample's features, summed",
     .traits = SHOALI_LAYER_PAIRS,
     .schema = {sparse_keys, 3, sizeof(shoali_sparse_params)},

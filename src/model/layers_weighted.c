@@ -199,6 +199,7 @@ static const shoali_key lookup_keys[] = {
 };
 const shoali_layer_row shoali_layer_lookup = {
     .name = "lookup",
+    .probe = "lookup:vocab=5,width=3",
     .help = "a row of a table per id, side by side",
     .schema = {lookup_keys, 5, sizeof(shoali_lookup_params)},
     .infer = infer_lookup,

@@ -2,6 +2,7 @@
 /* From layer specs to a model: parse, infer shapes in order, lay tensors out one behind the other.
  */
 #include "model/model.h"
+#include "model/import_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -131,7 +132,8 @@ static const char *layer_name(shoal_model *model, const shoali_layer *layer)
 static shoal_status parse_layer(shoal_model *model, const char *spec, shoali_layer *layer)
 {
     char canonical[SHOALI_LAYER_SPEC_MAX];
-    SHOALI_TRY(find_row(spec, &layer->row));
+    if (layer->row == NULL)
+        SHOALI_TRY(find_row(spec, &layer->row));
     const shoali_schema *schema = &layer->row->schema;
     void *params = shoali_arena_alloc(model->arena, schema->params_size);
     if (params == NULL)
@@ -144,9 +146,11 @@ static shoal_status parse_layer(shoal_model *model, const char *spec, shoali_lay
     return layer->name == NULL || layer->spec == NULL ? SHOAL_ENOMEM : SHOAL_OK;
 }
 
-static shoal_status add_layer(shoal_model *model, const char *spec)
+/* row: NULL, the one of the table that the spec names. */
+static shoal_status add_layer(shoal_model *model, const shoali_layer_row *row, const char *spec)
 {
     shoali_layer *layer = &model->layers[model->layer_count];
+    layer->row = row;
     layer->in = model->layer_count == 0 ? model->input : layer[-1].out;
     layer->tensor_first = model->tensor_count;
     layer->param_offset = model->param_count;
@@ -203,8 +207,7 @@ static shoal_status check_loss(const shoal_model *model, bool last)
     return shoali_fail(SHOAL_EINVAL, "a loss stands at the end, behind all other layers");
 }
 
-static shoal_status fill_model(shoal_model *model, const char *what, const shoali_model_text *text,
-                               bool relu_to_tanh)
+static shoal_status make_room(shoal_model *model, const shoali_model_text *text)
 {
     size_t most_tensors = (size_t)text->layer_count * SHOALI_LAYER_TENSORS_MAX;
     model->name = shoali_arena_strdup(model->arena, text->name);
@@ -212,28 +215,41 @@ static shoal_status fill_model(shoal_model *model, const char *what, const shoal
     model->tensors = shoali_arena_array(model->arena, most_tensors, sizeof *model->tensors);
     model->tensor_params = shoali_arena_array(model->arena, most_tensors,
                                               sizeof *model->tensor_params);
-    if (model->name == NULL || model->layers == NULL || model->tensors == NULL ||
-        model->tensor_params == NULL)
-        return SHOAL_ENOMEM;
     model->input = text->input;
     model->init = text->init;
-    for (uint32_t i = 0; i < text->layer_count; i++) {
-        bool swap = relu_to_tanh && strcmp(text->layers[i], "relu") == 0;
-        if (add_layer(model, swap ? "tanh" : text->layers[i]) != SHOAL_OK ||
-            check_loss(model, i + 1 == text->layer_count) != SHOAL_OK)
-            return at_layer(what, i + 1, text->layers[i]);
-    }
+    return model->name != NULL && model->layers != NULL && model->tensors != NULL &&
+                   model->tensor_params != NULL
+               ? SHOAL_OK
+               : SHOAL_ENOMEM;
+}
+
+static void read_traits(shoal_model *model)
+{
     const shoali_layer *last = &model->layers[model->layer_count - 1];
     model->sequence = (last->row->traits & SHOALI_LAYER_FRAMES) != 0 && !last->described;
     model->ctc = (last->row->traits & SHOALI_LAYER_CTC) != 0;
     model->hinge = (last->row->traits & SHOALI_LAYER_HINGE) != 0;
     model->pairs = (model->layers[0].row->traits & SHOALI_LAYER_PAIRS) != 0;
+}
+
+/* row: of the only layer; NULL: the rows of the table that the specs name. */
+static shoal_status fill_model(shoal_model *model, const char *what, const shoali_model_text *text,
+                               const shoali_layer_row *row, bool relu_to_tanh)
+{
+    SHOALI_TRY(make_room(model, text));
+    for (uint32_t i = 0; i < text->layer_count; i++) {
+        bool swap = relu_to_tanh && strcmp(text->layers[i], "relu") == 0;
+        if (add_layer(model, row, swap ? "tanh" : text->layers[i]) != SHOAL_OK ||
+            check_loss(model, i + 1 == text->layer_count) != SHOAL_OK)
+            return at_layer(what, i + 1, text->layers[i]);
+    }
+    read_traits(model);
     mark_last(model);
     return SHOAL_OK;
 }
 
-shoal_status shoali_model_build(const char *what, const shoali_model_text *text, bool relu_to_tanh,
-                                shoal_model **model_out)
+static shoal_status build(const char *what, const shoali_model_text *text,
+                          const shoali_layer_row *row, bool relu_to_tanh, shoal_model **model_out)
 {
     SHOALI_TRY(check_text(what, text));
     shoal_arena *arena = shoali_arena_create(4096);
@@ -241,13 +257,27 @@ shoal_status shoali_model_build(const char *what, const shoali_model_text *text,
     shoal_status status = SHOAL_ENOMEM;
     if (model != NULL) {
         model->arena = arena;
-        status = fill_model(model, what, text, relu_to_tanh);
+        status = fill_model(model, what, text, row, relu_to_tanh);
     }
     if (status != SHOAL_OK)
         shoali_arena_destroy(arena);
     else
         *model_out = model;
     return status;
+}
+
+shoal_status shoali_model_build(const char *what, const shoali_model_text *text, bool relu_to_tanh,
+                                shoal_model **model_out)
+{
+    return build(what, text, NULL, relu_to_tanh, model_out);
+}
+
+shoal_status shoali_model_of_row(const shoali_layer_row *row, const char *spec, shoal_shape input,
+                                 shoal_model **model_out)
+{
+    const shoali_model_text text = {
+        .name = row->name, .input = input, .layers = &spec, .layer_count = 1};
+    return build(row->name, &text, row, false, model_out);
 }
 
 /* ---------------------------------------------------------------- opening */

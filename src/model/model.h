@@ -94,10 +94,11 @@ enum {
     SHOALI_LAYER_PAIRS = 1u << 8   /* reads pairs of a feature's number and value */
 };
 
-/** A layer kind: one line in layers.def, one row here, one executor in nn (src/nn/NAME.c or its
- * family's file) unless it is DESCRIBED. */
+/** A layer kind: one line in layers.def, a row, and an executor in nn unless it is DESCRIBED; both
+ * in src/nn/NAME.c, or in their families' files (docs/add-op.md). */
 typedef struct shoali_layer_row {
     const char *name, *help;
+    const char *probe; /* a spec that fits a small input, for the gradient test; NULL: the name */
     uint32_t traits;
     shoali_schema schema;
     /**
@@ -197,6 +198,9 @@ SHOAL_MUST_USE shoal_status shoali_model_vocab(const char *name, int64_t vocab, 
  * relu_to_tanh: key act. */
 SHOAL_MUST_USE shoal_status shoali_model_build(const char *what, const shoali_model_text *text,
                                                bool relu_to_tanh, shoal_model **model_out);
+/** A model of one layer, whose row need not be in the table: for tests of rows. */
+SHOAL_MUST_USE shoal_status shoali_model_of_row(const shoali_layer_row *row, const char *spec,
+                                                shoal_shape input, shoal_model **model_out);
 /** Parse a file's JSON, into strings of arena. */
 SHOAL_MUST_USE shoal_status shoali_model_parse_json(const char *what, const char *json,
                                                     size_t len_bytes, shoal_arena *arena,
@@ -210,16 +214,6 @@ struct json_t;
 struct json_t *shoali_model_to_json(const shoal_model *model);
 SHOAL_MUST_USE shoal_status shoali_model_from_json(const char *what, const char *json,
                                                    shoal_model **model_out);
-/** Whether a JSON file is Hugging Face's config.json, and that file as a model (import_hf.c). */
-bool shoali_is_hf_config(const struct json_t *root);
-SHOAL_MUST_USE shoal_status shoali_import_hf_config(const struct json_t *root, shoal_arena *arena,
-                                                    shoali_model_text *text_out);
-/** An ONNX file as a model: shapes and layers, no weights (import_onnx.c). */
-SHOAL_MUST_USE shoal_status shoali_import_onnx(const char *what, const uint8_t *bytes,
-                                               size_t len_bytes, shoal_arena *arena,
-                                               shoali_model_text *text_out);
-SHOAL_MUST_USE shoal_status shoali_import_onnx_file(const char *path, shoal_arena *arena,
-                                                    shoali_model_text *text_out);
 /** A model under construction: layer specs in an arena. The first failure sticks. */
 typedef struct shoali_layer_list {
     shoal_arena *arena;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/new_file.h"
+#include "model/import_model.h"
 #include "model/model.h"
 
 /* Put the file's name before the error just set. */

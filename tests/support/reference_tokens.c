@@ -46,6 +46,22 @@ static void run_layernorm(const job *j, const double *x, double *y)
     }
 }
 
+static void run_bias(const job *j, const double *x, double *y)
+{
+    for (size_t i = 0; i < j->length * j->in; i++)
+        y[i] = x[i] + j->params[i % j->in];
+}
+
+static void run_framepool(const job *j, const double *x, double *y)
+{
+    const shoali_framepool_params *p = j->layer->params;
+    for (size_t i = 0; i < j->in; i++)
+        for (size_t t = 0; t < j->length; t++)
+            y[i] += p->by == SHOALI_POOL_MEAN ? x[t * j->in + i] / (double)j->length
+                    : t == 0                  ? x[i]
+                                              : 0;
+}
+
 static void run_swiglu(const job *j, const double *x, double *y)
 {
     const size_t ff = (size_t)((const shoali_swiglu_params *)j->layer->params)->ff, in = j->in;
@@ -124,10 +140,8 @@ bool reference_tokens(const shoali_layer *layer, const double *params, const ref
     static const struct {
         const char *kind;
         void (*run)(const job *j, const double *x, double *y);
-    } kinds[] = {{"rmsnorm", run_rmsnorm},
-                 {"layernorm", run_layernorm},
-                 {"swiglu", run_swiglu},
-                 {"lookup", run_lookup},
+    } kinds[] = {{"rmsnorm", run_rmsnorm},    {"layernorm", run_layernorm}, {"swiglu", run_swiglu},
+                 {"bias", run_bias},          {"framepool", run_framepool}, {"lookup", run_lookup},
                  {"attention", run_attention}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].kind, layer->row->name) != 0)
@@ -135,7 +149,8 @@ bool reference_tokens(const shoali_layer *layer, const double *params, const ref
         job j = {layer, params, layer->in.height, layer->in.width, 0};
         for (size_t n = 0; n < batch->count; n++) {
             j.length = batch->lengths != NULL ? batch->lengths[n] : j.frames;
-            kinds[i].run(&j, x + n * j.frames * j.in, y + n * j.frames * layer->out.width);
+            kinds[i].run(&j, x + n * j.frames * j.in,
+                         y + n * (size_t)shoali_shape_elems(layer->out));
         }
         return true;
     }

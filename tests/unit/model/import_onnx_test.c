@@ -2,7 +2,7 @@
 /* Files in tests/fuzz/corpus/onnx were written by the onnx package (IR versions 8 and 3), those of
  * transformers and activations by PyTorch 1.13 (torch.onnx.export), their weights left out. */
 #include "base/read_file.h"
-#include "model/model.h"
+#include "model/import_model.h"
 #include "support/check.h"
 
 static shoal_status import(const char *name, shoal_arena *arena, shoali_model_text *text)
