@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hugging Face's config.json of decoder-only language models: sizes in, a described model out.
- * Families that do something else than what transformer describes are refused by name. */
+/* Hugging Face's config.json of decoder-only language models and of BERT: sizes in, a described
+ * model out. Families that do something else than what transformer describes are refused by
+ * name. */
 #include <string.h>
 
 #include "base/error.h"
@@ -39,8 +40,14 @@ static const family families[] = {
     {"deepseek_v2",  true,  false, false, false, 1,   2,    0,  false, false, true, 0},
     {"deepseek_v3",  true,  false, false, false, 1,   2,    0,  false, false, true, 0},
     {"llama4_text",  true,  false, false, false, 1,   2,    0,  false, false, false, 1},
+    {"bert",         false, true,  true,  true,  2,   2,    0,  false, false, false, 0},
 };
 /* clang-format on */
+static bool is_bert(const family *f)
+{
+    return strcmp(f->name, "bert") == 0;
+}
+
 enum { FAMILIES = sizeof families / sizeof families[0], LENGTH_MAX = 32768 };
 
 static shoal_status find_family(const json_t *root, const family **out)
@@ -99,6 +106,9 @@ typedef struct sizes {
     const json_t *only, *never; /* if there: numbers of blocks that are, or are not */
     uint64_t qrank, kvrank, rope, vdim;
     int qkvbias;
+    uint64_t types;
+    int64_t mask; /* the token that hides others; -1: the last */
+    bool masked;  /* scores of hidden tokens stand behind the blocks */
     bool tied, balanced;
     bool other; /* what planners need not know, and parts cannot make */
     double theta, eps;
@@ -249,6 +259,29 @@ static void read_gpt_manners(const json_t *root, sizes *s)
         s->eps = 1e-5;
 }
 
+/* BERT's: whole gelu, places in a table; a config.json does not say the mask, but the vocabularies
+ * that were published have it at 103. */
+static shoal_status read_bert_manners(const json_t *root, sizes *s)
+{
+    const char *net = json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
+    const json_t *mask = json_object_get(root, "mask_token_id");
+    s->theta = 10000;
+    s->eps = number_of(root, "layer_norm_eps", 1e-12);
+    s->masked = net != NULL &&
+                (strcmp(net, "BertForMaskedLM") == 0 || strcmp(net, "BertForPreTraining") == 0);
+    s->other = !is_text(root, "hidden_act", "gelu", "gelu") ||
+               !is_text(root, "position_embedding_type", "absolute", "absolute") ||
+               json_is_true(json_object_get(root, "is_decoder")) || !s->tied ||
+               !(s->eps >= 0 && s->eps <= 1);
+    if (s->other)
+        s->eps = 1e-12;
+    s->mask = s->vocab == 30522 || s->vocab == 28996 ? 103 : -1;
+    if (json_is_integer(mask) && json_integer_value(mask) >= 0 &&
+        (uint64_t)json_integer_value(mask) < s->vocab)
+        s->mask = json_integer_value(mask);
+    return size_of(root, "type_vocab_size", 256, 2, &s->types);
+}
+
 /* What planners do not ask for: rope_theta and rope_scaling, of newer files in rope_parameters. */
 static void read_manners(const json_t *root, bool gpt, sizes *s)
 {
@@ -288,7 +321,10 @@ static shoal_status read_sizes(const json_t *root, const family *f, sizes *s)
     SHOALI_TRY(read_mixture(root, f, s));
     const json_t *tied = json_object_get(root, "tie_word_embeddings");
     s->tied = tied != NULL ? json_is_true(tied) : f->tied;
-    read_manners(root, strcmp(f->name, "gpt2") == 0, s);
+    if (is_bert(f))
+        SHOALI_TRY(read_bert_manners(root, s));
+    else
+        read_manners(root, strcmp(f->name, "gpt2") == 0, s);
     /* relu, and places from 2 on; blocks without rope, attention in chunks */
     s->other = s->other || strcmp(f->name, "opt") == 0 || strcmp(f->name, "llama4_text") == 0;
     return SHOAL_OK;
@@ -308,22 +344,41 @@ static void list_block(const family *f, const sizes *s, bool dense, shoali_layer
                  (count)s->qrank, (count)s->kvrank, (count)s->rope, (count)s->vdim);
     shoali_layer_list_add(list,
                           "transformer:heads=%llu,kv=%llu,dim=%llu,ff=%llu%s%s,norms=%d,"
-                          "qkvbias=%d%s%s%s%s,theta=%.9g,eps=%.9g",
+                          "qkvbias=%d%s%s%s%s%s,theta=%.9g,eps=%.9g",
                           (count)s->heads, (count)s->kv, (count)s->dim,
                           (count)(dense && s->dense_ff > 0 ? s->dense_ff : s->ff), experts, latent,
                           f->norms, s->qkvbias, f->gated ? ",gated" : "",
                           f->bias ? "" : ",bias=off", f->headnorm ? ",headnorm" : "",
-                          s->other ? ",other" : "", s->theta, s->eps);
+                          is_bert(f) ? ",encoder" : "", s->other ? ",other" : "", s->theta, s->eps);
+}
+
+static void list_head(const sizes *s, shoali_layer_list *list)
+{
+    if (s->masked) {
+        shoali_layer_list_add(list, "unembedding:vocab=%llu,transform,norm=2,bias,eps=%.9g",
+                              (count)s->vocab, s->eps);
+        shoali_layer_list_add(list, "masked:mask=%lld", (long long)s->mask);
+        return;
+    }
+    shoali_layer_list_add(list, "framepool");
+    shoali_layer_list_add(list, "dense:out=%llu", (count)s->width);
+    shoali_layer_list_add(list, "tanh");
 }
 
 static void list_layers(const family *f, const sizes *s, shoali_layer_list *list)
 {
     /* OPT keeps two positions for padding */
     uint64_t positions = f->positions ? s->length + 2 * (strcmp(f->name, "opt") == 0) : 0;
-    shoali_layer_list_add(list, "embedding:vocab=%llu,width=%llu,positions=%llu", (count)s->vocab,
-                          (count)s->width, (count)positions);
+    shoali_layer_list_add(list,
+                          "embedding:vocab=%llu,width=%llu,positions=%llu,types=%llu%s,eps=%.9g",
+                          (count)s->vocab, (count)s->width, (count)positions, (count)s->types,
+                          is_bert(f) ? ",norm" : "", s->eps);
     for (uint64_t l = 0; l < s->layers; l++)
         list_block(f, s, !is_mixture(s, l), list);
+    if (is_bert(f)) {
+        list_head(s, list);
+        return;
+    }
     shoali_layer_list_add(list, "unembedding:vocab=%llu,norm=%d,tied=%s,bias=%s,eps=%.9g",
                           (count)s->vocab, f->norm, s->tied ? "on" : "off",
                           f->headbias ? "on" : "off", s->eps);

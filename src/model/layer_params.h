@@ -69,6 +69,7 @@ typedef struct shoali_lookup_params {
     int64_t vocab, width;
     bool frames;       /* ids are frames of a sequence, whose rows stay apart */
     int64_t positions; /* rows that are added by a frame's place; 0: none */
+    int64_t types;     /* rows that are added by a frame's segment, id / vocab; 0: none */
     double std;        /* of the first values; 0: as infer says */
 } shoali_lookup_params;
 typedef struct shoali_sparse_params {
@@ -87,6 +88,10 @@ typedef enum { SHOALI_POOL_FIRST, SHOALI_POOL_MEAN } shoali_frame_pool;
 typedef struct shoali_framepool_params {
     int32_t by; /* shoali_frame_pool */
 } shoali_framepool_params;
+typedef struct shoali_masked_params {
+    int64_t mask; /* the token that hides others; -1: the last */
+    double rate;
+} shoali_masked_params;
 typedef struct shoali_gelu_params {
     bool tanh; /* by the approximation that GPT-2 was trained with */
 } shoali_gelu_params;
@@ -99,7 +104,9 @@ typedef struct shoali_swiglu_params {
     int64_t ff;
 } shoali_swiglu_params;
 typedef struct shoali_embedding_params {
-    int64_t vocab, width, positions;
+    int64_t vocab, width, positions, types;
+    bool norm;  /* one of the sums, with scales and shifts */
+    double eps; /* of the norm */
 } shoali_embedding_params;
 typedef struct shoali_transformer_params {
     int64_t heads, kv, dim, ff, experts, active; /* kv 0: heads; dim 0: width / heads */
@@ -107,7 +114,8 @@ typedef struct shoali_transformer_params {
     int64_t qrank, kvrank, rope, vdim;           /* latent attention; kvrank 0: none */
     int64_t norms, qkvbias; /* qkvbias 1: on queries, keys, values; 2: and out */
     bool gated, bias, headnorm, balanced;
-    bool other; /* something that only who runs it needs to know, and that nothing here runs */
+    bool encoder; /* all tokens see each other, and norms stand behind the sums */
+    bool other;   /* something that only who runs it needs to know, and that nothing here runs */
     double theta, eps; /* of rope and of norms: planners need neither */
 } shoali_transformer_params;
 /** What a transformer consists of, in elements; all of one block of this width. */
@@ -139,8 +147,8 @@ typedef struct shoali_view_params {
 } shoali_view_params;
 typedef struct shoali_unembedding_params {
     int64_t vocab, norm;
-    bool tied, bias;
-    double eps; /* of the norm */
+    bool tied, bias, transform; /* transform: a product and gelu before the norm */
+    double eps;                 /* of the norm */
 } shoali_unembedding_params;
 
 #endif

@@ -34,7 +34,9 @@ static shoal_status infer_embedding(shoal_model *model, shoali_layer *layer)
                            layer->in.height, (long long)p->positions);
     layer->out = (shoal_shape){(uint32_t)p->width, layer->in.height, 1};
     layer->forward_flops = layer->weight_flops = (double)shoali_shape_elems(layer->out);
-    return shoali_layer_weights(model, layer, (double)(p->vocab + p->positions) * (double)p->width);
+    return shoali_layer_weights(model, layer,
+                                (double)(p->vocab + p->positions + p->types + 2 * p->norm) *
+                                    (double)p->width);
 }
 
 static const shoali_key embedding_keys[] = {
@@ -42,12 +44,19 @@ static const shoali_key embedding_keys[] = {
     SHOALI_LAYER_INT(shoali_embedding_params, width, 1, 1 << 20, "1024", "values of one token"),
     SHOALI_LAYER_INT(shoali_embedding_params, positions, 0, 1 << 24, "0",
                      "learned positions; 0: none"),
+    SHOALI_LAYER_INT(shoali_embedding_params, types, 0, 256, "0",
+                     "learned segments, as of two sentences; 0: none"),
+    SHOALI_LAYER_FLAG(shoali_embedding_params, norm, "off",
+                      "the sum is normalised, scaled and shifted"),
+    {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_embedding_params, eps), 0, 1, NULL, "1e-5",
+     "with parts: what the norm adds to the variance"},
 };
 const shoali_layer_row shoali_layer_embedding = {
     .name = "embedding",
     .help = "a row of a table per token, another per position (described only)",
     .traits = SHOALI_LAYER_DESCRIBED,
-    .schema = {embedding_keys, 3, sizeof(shoali_embedding_params)},
+    .schema = {embedding_keys, sizeof embedding_keys / sizeof *embedding_keys,
+               sizeof(shoali_embedding_params)},
     .infer = infer_embedding,
 };
 
@@ -170,6 +179,8 @@ static const shoali_key transformer_keys[] = {
                       "norms of each head's query and key"),
     SHOALI_LAYER_FLAG(shoali_transformer_params, balanced, "off",
                       "the router adds a value per expert"),
+    SHOALI_LAYER_FLAG(shoali_transformer_params, encoder, "off",
+                      "all tokens see each other, and norms stand behind the sums (BERT)"),
     SHOALI_LAYER_FLAG(
         shoali_transformer_params, other, "off",
         "rope that is stretched, windows, or no silu: planners need not know, parts refuses"),
@@ -194,12 +205,14 @@ static shoal_status infer_unembedding(shoal_model *model, shoali_layer *layer)
 {
     const shoali_unembedding_params *p = layer->params;
     SHOALI_TRY(need_sequence(layer));
-    double table = (double)p->vocab * layer->in.channels;
+    double width = layer->in.channels, table = (double)p->vocab * width;
+    double square = p->transform ? width * width : 0;
     layer->out = (shoal_shape){(uint32_t)p->vocab, layer->in.height, 1};
-    layer->forward_flops = 2 * table * layer->in.height;
+    layer->forward_flops = 2 * (table + square) * layer->in.height;
     layer->weight_flops = layer->input_flops = layer->forward_flops;
     return shoali_layer_weights(model, layer,
-                                (p->tied ? 0 : table) + (double)p->norm * layer->in.channels +
+                                (p->tied ? 0 : table) + (double)p->norm * width + square +
+                                    (p->transform ? width : 0) +
                                     (p->bias ? (double)p->vocab : 0));
 }
 
@@ -209,6 +222,8 @@ static const shoali_key unembedding_keys[] = {
                      "learned values per channel of a norm before it"),
     SHOALI_LAYER_FLAG(shoali_unembedding_params, tied, "on", "the embedding's table once more"),
     SHOALI_LAYER_FLAG(shoali_unembedding_params, bias, "off", "a learned value per score"),
+    SHOALI_LAYER_FLAG(shoali_unembedding_params, transform, "off",
+                      "a product of the width and gelu before the norm"),
     {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_unembedding_params, eps), 0, 1, NULL, "1e-5",
      "with parts: what the norm adds to the mean of the squares"},
 };
@@ -216,6 +231,7 @@ const shoali_layer_row shoali_layer_unembedding = {
     .name = "unembedding",
     .help = "a score for every token of the vocabulary (described only)",
     .traits = SHOALI_LAYER_DESCRIBED,
-    .schema = {unembedding_keys, 5, sizeof(shoali_unembedding_params)},
+    .schema = {unembedding_keys, sizeof unembedding_keys / sizeof *unembedding_keys,
+               sizeof(shoali_unembedding_params)},
     .infer = infer_unembedding,
 };

@@ -160,6 +160,8 @@ static shoal_status infer_lookup(shoal_model *model, shoali_layer *layer)
     if (out > UINT32_MAX)
         return shoali_fail(SHOAL_EINVAL, "%u ids of %lld values each", layer->in.height,
                            (long long)p->width);
+    if (p->types > 0 && !p->frames)
+        return shoali_fail(SHOAL_EINVAL, "ids side by side have no segments; say frames");
     if (p->positions > 0 && (!p->frames || layer->in.height > p->positions))
         return shoali_fail(SHOAL_EINVAL,
                            p->frames ? "a sequence of %u has no place in %lld positions"
@@ -173,16 +175,20 @@ static shoal_status infer_lookup(shoal_model *model, shoali_layer *layer)
                                 .fan_out = plain ? (uint32_t)p->width : fan};
     const shoali_param places = {
         .role = "positions", .fill = SHOALI_FILL_WEIGHT, .fan_in = fan, .fan_out = fan};
+    const shoali_param types = {
+        .role = "types", .fill = SHOALI_FILL_WEIGHT, .fan_in = fan, .fan_out = fan};
     layer->out = p->frames ? (shoal_shape){1, layer->in.height, (uint32_t)p->width}
                            : (shoal_shape){(uint32_t)out, 1, 1};
     layer->forward_flops = layer->weight_flops = (double)out;
-    if (p->positions == 0)
-        return shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width,
-                                   SHOAL_TENSOR_ROWS);
-    SHOALI_TRY(shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, (uint64_t)p->width,
-                                   0)); /* with places, a step touches others than its ids' rows */
-    return shoali_layer_tensor(model, layer, &places, (uint64_t)p->positions, (uint64_t)p->width,
-                               0);
+    /* with places and segments, a step touches others than its ids' rows */
+    const uint64_t width = (uint64_t)p->width;
+    const bool alone = p->positions == 0 && p->types == 0;
+    SHOALI_TRY(shoali_layer_tensor(model, layer, &table, (uint64_t)p->vocab, width,
+                                   alone ? SHOAL_TENSOR_ROWS : 0));
+    if (p->positions > 0)
+        SHOALI_TRY(shoali_layer_tensor(model, layer, &places, (uint64_t)p->positions, width, 0));
+    return p->types > 0 ? shoali_layer_tensor(model, layer, &types, (uint64_t)p->types, width, 0)
+                        : SHOAL_OK;
 }
 
 static const shoali_key lookup_keys[] = {
@@ -194,6 +200,9 @@ static const shoali_key lookup_keys[] = {
      "ids are a sequence: a row per frame"},
     {"positions", SHOALI_KEY_INT, offsetof(shoali_lookup_params, positions), 0, 1 << 20, NULL, "0",
      "with frames: rows of another table, added by a frame's place; 0: none"},
+    {"types", SHOALI_KEY_INT, offsetof(shoali_lookup_params, types), 0, 256, NULL, "0",
+     "with frames: rows of another table, added by a frame's segment; id + vocab is of the next "
+     "one; 0: none"},
     {"std", SHOALI_KEY_FLOAT, offsetof(shoali_lookup_params, std), 0, 1, NULL, "0",
      "deviation of the first values; 0: about 1 of frames, else a sum of order 1"},
 };
@@ -201,6 +210,6 @@ const shoali_layer_row shoali_layer_lookup = {
     .name = "lookup",
     .probe = "lookup:vocab=5,width=3",
     .help = "a row of a table per id, side by side",
-    .schema = {lookup_keys, 5, sizeof(shoali_lookup_params)},
+    .schema = {lookup_keys, 6, sizeof(shoali_lookup_params)},
     .infer = infer_lookup,
 };

@@ -201,7 +201,7 @@ static void mark_last(shoal_model *model)
 /* What layer a loss stands behind would else be trained by another one, without a word. */
 static shoal_status check_loss(const shoal_model *model, bool last)
 {
-    const uint32_t losses = SHOALI_LAYER_CTC | SHOALI_LAYER_HINGE;
+    const uint32_t losses = SHOALI_LAYER_CTC | SHOALI_LAYER_HINGE | SHOALI_LAYER_MASKED;
     if (last || (model->layers[model->layer_count - 1].row->traits & losses) == 0)
         return SHOAL_OK;
     return shoali_fail(SHOAL_EINVAL, "a loss stands at the end, behind all other layers");
@@ -229,6 +229,7 @@ static void read_traits(shoal_model *model)
     model->sequence = (last->row->traits & SHOALI_LAYER_FRAMES) != 0 && !last->described;
     model->ctc = (last->row->traits & SHOALI_LAYER_CTC) != 0;
     model->hinge = (last->row->traits & SHOALI_LAYER_HINGE) != 0;
+    model->masked = (last->row->traits & SHOALI_LAYER_MASKED) != 0;
     model->pairs = (model->layers[0].row->traits & SHOALI_LAYER_PAIRS) != 0;
 }
 
@@ -283,7 +284,7 @@ shoal_status shoali_model_of_row(const shoali_layer_row *row, const char *spec, 
 /* ---------------------------------------------------------------- opening */
 
 typedef struct open_params {
-    int32_t init, act, loss;
+    int32_t init, act, loss, head;
     int64_t length, vocab;
     bool parts;
     shoali_blocks blocks;
@@ -303,6 +304,9 @@ static const shoali_key open_keys[] = {
      "sample; 0: as the model says"},
     {"parts", SHOALI_KEY_FLAG, offsetof(open_params, parts), 0, 0, NULL, "off",
      "of a language model that planners see: its blocks as layers that train"},
+    {"head", SHOALI_KEY_CHOICE, offsetof(open_params, head), 0, 0, "own|masked|pooler|mean", "own",
+     "of a model like BERT: scores of masked tokens, the first frame's vector, or the frames' mean "
+     "in place of what stands behind its blocks"},
     {"vocab", SHOALI_KEY_INT, offsetof(open_params, vocab), 0, 1 << 24, NULL, "0",
      "tokens that a language model knows, features of a sparse one; 0: as the model says"},
     {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc|hinge", "own",
@@ -400,6 +404,8 @@ static bool is_onnx(const char *name)
     return len > 5 && strcmp(name + len - 5, ".onnx") == 0;
 }
 
+static const char *const heads[] = {"own", "masked", "pooler", "mean"};
+
 static shoal_status open_named(const char *spec, const char *name, shoal_arena *arena,
                                shoal_model **model_out)
 {
@@ -428,6 +434,8 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
             name, text.input.height, name);
     if (keys.vocab > 0)
         SHOALI_TRY(shoali_model_vocab(name, keys.vocab, arena, &text));
+    if (keys.head > 0)
+        SHOALI_TRY(shoali_model_head(name, heads[keys.head], arena, &text));
     if (keys.parts || text.parts)
         SHOALI_TRY(shoali_model_parts(name, arena, &text));
     SHOALI_TRY(circulate(name, &keys, arena, &text));

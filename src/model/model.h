@@ -74,9 +74,10 @@ struct shoal_model {
     uint64_t param_count, state_count;
     const shoali_layer *described; /* the first layer that nothing executes; NULL: it can train */
     bool sequence;                 /* scores for every frame: the output is {1, frames, classes} */
-    bool ctc;   /* trained by CTC on the frames' labels, repeats and class 0 left out */
-    bool hinge; /* trained by the hinge loss of the largest other score */
-    bool pairs; /* its input is pairs of a feature's number and value, {1, pairs, 2} */
+    bool ctc;    /* trained by CTC on the frames' labels, repeats and class 0 left out */
+    bool hinge;  /* trained by the hinge loss of the largest other score */
+    bool masked; /* trained to tell tokens that are hidden from it (nn/masked.h) */
+    bool pairs;  /* its input is pairs of a feature's number and value, {1, pairs, 2} */
 };
 
 /* Traits of a layer kind. */
@@ -91,6 +92,7 @@ enum {
                                       behind a sample's end are 0 */
     SHOALI_LAYER_CTC = 1u << 6,    /* what comes out is trained by CTC */
     SHOALI_LAYER_HINGE = 1u << 7,  /* so by the hinge loss */
+    SHOALI_LAYER_MASKED = 1u << 9, /* so by tokens that are hidden in what goes in */
     SHOALI_LAYER_PAIRS = 1u << 8   /* reads pairs of a feature's number and value */
 };
 
@@ -193,6 +195,9 @@ SHOAL_MUST_USE shoal_status shoali_model_parts(const char *name, shoal_arena *ar
                                                shoali_model_text *text);
 SHOAL_MUST_USE shoal_status shoali_model_vocab(const char *name, int64_t vocab, shoal_arena *arena,
                                                shoali_model_text *text);
+/** What stands behind the last transformer: "masked", "pooler" or "mean" in place of it. */
+SHOAL_MUST_USE shoal_status shoali_model_head(const char *name, const char *head,
+                                              shoal_arena *arena, shoali_model_text *text);
 
 /** Build a model from layer specs. what: for errors ("model 'lenet'", "nets/mine.json").
  * relu_to_tanh: key act. */

@@ -9,6 +9,11 @@
  *     layernorm, attention:bias,rope=off, add:back=3,
  *     layernorm, framewise, gelu:tanh, framewise, add:back=5
  *
+ * and with `encoder`, BERT's,
+ *
+ *     attention:bias,rope=off,causal=off, add:back=2, layernorm,
+ *     framewise, gelu, framewise, add:back=4, layernorm
+ *
  * Everything else is refused by the key that says it. */
 #include <string.h>
 
@@ -28,6 +33,7 @@ static bool is(const char *spec, const shoali_layer_row *row)
 typedef struct parts {
     shoali_layer_list list;
     bool gpt;      /* learned positions: GPT-2's, else llama's */
+    bool encoder;  /* the last block was BERT's */
     int64_t width; /* of a frame */
 } parts;
 
@@ -35,7 +41,8 @@ static shoal_status nothing_runs(const char *what)
 {
     return shoali_fail(SHOAL_ENOTSUP,
                        "parts: nothing here runs %s; what runs is llama's: gated, bias=off, rope, "
-                       "two norms with scales, and gpt2's: learned positions, bias, gated=off",
+                       "two norms with scales, gpt2's: learned positions, bias, gated=off, and "
+                       "bert's: the same and encoder",
                        what);
 }
 
@@ -46,13 +53,17 @@ static shoal_status put_embedding(const char *spec, parts *out)
     SHOALI_TRY(shoali_spec_parse("layer", spec, &shoali_layer_embedding.schema, &p));
     out->gpt = p.positions > 0;
     out->width = p.width;
+    if (!out->gpt && (p.types > 0 || p.norm))
+        return nothing_runs("segments and norms of tokens without learned positions (positions=)");
     if (out->gpt)
-        shoali_layer_list_add(&out->list,
-                              "lookup:vocab=%lld,width=%lld,frames,positions=%lld,std=0.02",
-                              (long long)p.vocab, (long long)p.width, (long long)p.positions);
+        shoali_layer_list_add(
+            &out->list, "lookup:vocab=%lld,width=%lld,frames,positions=%lld,types=%lld,std=0.02",
+            (long long)p.vocab, (long long)p.width, (long long)p.positions, (long long)p.types);
     else
         shoali_layer_list_add(&out->list, "lookup:vocab=%lld,width=%lld,frames", (long long)p.vocab,
                               (long long)p.width);
+    if (p.norm)
+        shoali_layer_list_add(&out->list, "layernorm:eps=%.9g", p.eps);
     return SHOAL_OK;
 }
 
@@ -69,6 +80,7 @@ static shoal_status check_block(const parts *out, const shoali_transformer_param
         {out->gpt && p->gated, "gated blocks behind learned positions (positions=)"},
         {out->gpt && !p->bias,
          "products that add nothing behind learned positions (positions=, bias is off)"},
+        {!out->gpt && p->encoder, "encoders without learned positions (encoder)"},
         {p->qkvbias > 0, "queries, keys and values that add learned values (qkvbias=)"},
         {p->experts > 0, "mixtures of experts (experts=)"},
         {p->kvrank > 0, "latent attention (kvrank=)"},
@@ -96,14 +108,29 @@ static void put_gpt_block(const shoali_transformer_params *p, int64_t width,
     shoali_layer_list_add(list, "add:back=5");
 }
 
+static void put_bert_block(const shoali_transformer_params *p, int64_t width,
+                           shoali_layer_list *list)
+{
+    shoali_layer_list_add(list, "attention:heads=%lld,kv=%lld,dim=%lld,rope=off,causal=off,bias",
+                          (long long)p->heads, (long long)p->kv, (long long)p->dim);
+    shoali_layer_list_add(list, "add:back=2");
+    shoali_layer_list_add(list, "layernorm:eps=%.9g", p->eps);
+    shoali_layer_list_add(list, "framewise:out=%lld", (long long)p->ff);
+    shoali_layer_list_add(list, "gelu");
+    shoali_layer_list_add(list, "framewise:out=%lld", (long long)width);
+    shoali_layer_list_add(list, "add:back=4");
+    shoali_layer_list_add(list, "layernorm:eps=%.9g", p->eps);
+}
+
 static shoal_status put_block(const char *spec, parts *out)
 {
     shoali_layer_list *list = &out->list;
     shoali_transformer_params p;
     SHOALI_TRY(shoali_spec_parse("layer", spec, &shoali_layer_transformer.schema, &p));
     SHOALI_TRY(check_block(out, &p));
+    out->encoder = p.encoder;
     if (out->gpt) {
-        put_gpt_block(&p, out->width, list);
+        (p.encoder ? put_bert_block : put_gpt_block)(&p, out->width, list);
         return SHOAL_OK;
     }
     shoali_layer_list_add(list, "rmsnorm:eps=%.9g", p.eps);
@@ -124,10 +151,19 @@ static shoal_status put_unembedding(const char *spec, parts *out)
         return nothing_runs("a last norm with shifts without learned positions (norm=2)");
     if (p.norm == 1 && out->gpt)
         return nothing_runs("a last norm without shifts behind learned positions (norm=1)");
+    if (p.transform && !out->encoder)
+        return nothing_runs("a product before the scores behind other blocks than bert's "
+                            "(transform)");
+    if (p.transform) {
+        shoali_layer_list_add(&out->list, "framewise:out=%lld", (long long)out->width);
+        shoali_layer_list_add(&out->list, "gelu");
+    }
     if (p.norm > 0)
         shoali_layer_list_add(&out->list, "%s:eps=%.9g", out->gpt ? "layernorm" : "rmsnorm", p.eps);
     shoali_layer_list_add(&out->list, "framewise:out=%lld,%sbias=%s", (long long)p.vocab,
-                          p.tied ? "tied," : "", p.bias ? "on" : "off");
+                          p.tied ? "tied," : "", p.bias && !p.tied ? "on" : "off");
+    if (p.bias && p.tied)
+        shoali_layer_list_add(&out->list, "bias");
     return SHOAL_OK;
 }
 
@@ -162,6 +198,44 @@ shoal_status shoali_model_parts(const char *name, shoal_arena *arena, shoali_mod
                            "out",
                            name);
     return shoali_layer_list_end(&out.list, text);
+}
+
+/* ---------------------------------------------------------------- another head */
+
+shoal_status shoali_model_head(const char *name, const char *head, shoal_arena *arena,
+                               shoali_model_text *text)
+{
+    shoali_layer_list list = {.arena = arena};
+    shoali_embedding_params table = {0};
+    shoali_transformer_params block = {0};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < text->layer_count; i++)
+        if (is(text->layers[i], &shoali_layer_embedding)) {
+            SHOALI_TRY(shoali_spec_parse("layer", text->layers[i], &shoali_layer_embedding.schema,
+                                         &table));
+        } else if (is(text->layers[i], &shoali_layer_transformer)) {
+            SHOALI_TRY(shoali_spec_parse("layer", text->layers[i], &shoali_layer_transformer.schema,
+                                         &block));
+            kept = i + 1;
+        }
+    if (table.vocab == 0 || !block.encoder)
+        return shoali_fail(SHOAL_EINVAL,
+                           "model '%.64s' has no blocks like BERT's (encoder) for a head=%s", name,
+                           head);
+    for (uint32_t i = 0; i < kept; i++)
+        shoali_layer_list_add(&list, "%s", text->layers[i]);
+    if (strcmp(head, "masked") == 0) {
+        shoali_layer_list_add(&list, "unembedding:vocab=%lld,transform,norm=2,bias,eps=%.9g",
+                              (long long)table.vocab, block.eps);
+        shoali_layer_list_add(&list, "masked");
+    } else {
+        shoali_layer_list_add(&list, "framepool:by=%s", head[0] == 'p' ? "first" : "mean");
+    }
+    if (strcmp(head, "pooler") == 0) {
+        shoali_layer_list_add(&list, "dense:out=%lld", (long long)table.width);
+        shoali_layer_list_add(&list, "tanh");
+    }
+    return shoali_layer_list_end(&list, text);
 }
 
 /* ---------------------------------------------------------------- another vocabulary */

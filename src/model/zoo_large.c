@@ -243,6 +243,24 @@ static void make_gpt(shoali_layer_list *list, int variant)
     shoali_layer_list_add(list, "unembedding:vocab=%d,norm=2", sizes[variant].vocab);
 }
 
+/* BERT (Devlin et al., NAACL 2019) as it is pretrained, without the second sentence's guess. With
+ * head=pooler, parameters are the published ones: base 109482240, mini (Turc et al., 2019)
+ * 11170560. */
+static void make_bert(shoali_layer_list *list, int variant)
+{
+    static const struct {
+        int width, blocks, heads;
+    } sizes[] = {{768, 12, 12}, {256, 4, 4}};
+    shoali_layer_list_add(list,
+                          "embedding:vocab=30522,width=%d,positions=512,types=2,norm,eps=1e-12",
+                          sizes[variant].width);
+    for (int i = 0; i < sizes[variant].blocks; i++)
+        shoali_layer_list_add(list, "transformer:heads=%d,ff=%d,encoder,eps=1e-12",
+                              sizes[variant].heads, 4 * sizes[variant].width);
+    shoali_layer_list_add(list, "unembedding:vocab=30522,transform,norm=2,bias,eps=1e-12");
+    shoali_layer_list_add(list, "masked");
+}
+
 #define IMAGENET    \
     {               \
         3, 224, 224 \
@@ -260,14 +278,14 @@ static void make_gpt(shoali_layer_list *list, int variant)
     {                 \
         1, count, 1   \
     }
-#define GPT(label, text_help, length, which) \
-    {                                        \
-        .text = {.name = (label),            \
-                 .help = (text_help),        \
-                 .input = TOKENS(length),    \
-                 .init = SHOALI_INIT_XAVIER, \
-                 .parts = true},             \
-        .make = make_gpt, .variant = (which) \
+#define LANGUAGE(label, text_help, length, maker, which) \
+    {                                                    \
+        .text = {.name = (label),                        \
+                 .help = (text_help),                    \
+                 .input = TOKENS(length),                \
+                 .init = SHOALI_INIT_XAVIER,             \
+                 .parts = true},                         \
+        .make = (maker), .variant = (which)              \
     }
 const shoali_zoo_row shoali_zoo_large[] = {
     ROW("vgg-a", "VGG-11; 224 x 224", IMAGENET, make_vgg, 0),
@@ -286,10 +304,19 @@ const shoali_zoo_row shoali_zoo_large[] = {
               .init = SHOALI_INIT_XAVIER,
               .parts = true},
      .make = make_llama_nano},
-    GPT("gpt2", "GPT-2, 12 blocks of 768, 124439808 parameters: the next of 50257 tokens", 1024, 0),
-    GPT("gpt-nano", "4 blocks of 128 as GPT-2's, 842624 parameters: the next of 257 bytes", 128, 1),
-    GPT("gpt-mini", "6 blocks of 384 as GPT-2's, 10844544 parameters: the next of 257 bytes", 256,
-        2),
+    LANGUAGE("gpt2", "GPT-2, 12 blocks of 768, 124439808 parameters: the next of 50257 tokens",
+             1024, make_gpt, 0),
+    LANGUAGE("gpt-nano", "4 blocks of 128 as GPT-2's, 842624 parameters: the next of 257 bytes",
+             128, make_gpt, 1),
+    LANGUAGE("gpt-mini", "6 blocks of 384 as GPT-2's, 10844544 parameters: the next of 257 bytes",
+             256, make_gpt, 2),
+    LANGUAGE("bert-base",
+             "BERT, 12 blocks of 768, 109514298 parameters: hidden ones of 30522 tokens", 512,
+             make_bert, 0),
+    LANGUAGE("bert-mini",
+             "4 blocks of 256 as BERT's, 11201594 parameters: hidden ones of 30522 "
+             "tokens",
+             512, make_bert, 1),
     ROW("gpt-3", "GPT-3, 96 blocks of 12288 (described only)", TOKENS(2048), make_language, 0),
     ROW("turing-nlg", "78 blocks of 4256 (described only)", TOKENS(1024), make_language, 1),
     ROW("msft-1t", "128 blocks of 24576 (described only)", TOKENS(2048), make_language, 2),

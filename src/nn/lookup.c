@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* y = the rows of a table that the ids of a sample name, side by side, of frames plus a row of
- * another table by their place. The gradient is zero but in
+ * another table by their place and one of a third by their segment. The gradient is zero but in
  * the rows of the batch, which it lists: what sparse collectives are for. */
 #include <math.h>
 #include <stdlib.h>
@@ -19,10 +19,16 @@ static size_t saved_bytes(const shoali_layer *layer, uint32_t batch)
     return sizeof(touched) + (size_t)batch * shoali_shape_elems(layer->in) * sizeof(uint32_t);
 }
 
+/* Whether the table has a row for it. Ids of segment k are k vocab more. */
+static bool is_id(const shoali_lookup_params *p, float id)
+{
+    return id >= 0 && id < (float)(p->vocab * (p->types > 0 ? p->types : 1));
+}
+
 /* The row of an id; NULL: it is no id of the table. */
 static float *row_of(const shoali_lookup_params *p, float *table, float id)
 {
-    return id >= 0 && id < (float)p->vocab ? table + (size_t)id * (size_t)p->width : NULL;
+    return is_id(p, id) ? table + (size_t)id % (size_t)p->vocab * (size_t)p->width : NULL;
 }
 
 /* Ids of a sample: of a sequence, those before its end. */
@@ -38,10 +44,16 @@ static float *place_of(const shoali_lookup_params *p, float *tables, size_t plac
     return tables + ((size_t)p->vocab + place) * (size_t)p->width;
 }
 
-static void add_place(const shoali_lookup_params *p, float *tables, size_t place, float *y)
+/* The third behind that; what is no id is of the first segment. */
+static float *type_of(const shoali_lookup_params *p, float *tables, float id)
 {
-    const float *row = place_of(p, tables, place);
-    for (size_t k = 0; p->positions > 0 && k < (size_t)p->width; k++)
+    const size_t type = is_id(p, id) ? (size_t)id / (size_t)p->vocab : 0;
+    return tables + (size_t)(p->vocab + p->positions) * (size_t)p->width + type * (size_t)p->width;
+}
+
+static void add_row(const shoali_lookup_params *p, const float *row, float *y)
+{
+    for (size_t k = 0; k < (size_t)p->width; k++)
         y[k] += row[k];
 }
 
@@ -58,7 +70,10 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
             else
                 for (size_t k = 0; k < width; k++)
                     y[i * width + k] = isnan(x[i]) ? x[i] : 0;
-            add_place(p, node->params, i, y + i * width);
+            if (p->positions > 0)
+                add_row(p, place_of(p, node->params, i), y + i * width);
+            if (p->types > 0)
+                add_row(p, type_of(p, node->params, x[i]), y + i * width);
         }
         memset(y + count * width, 0, (ids - count) * width * sizeof *y);
     }
@@ -77,8 +92,8 @@ static void list_rows(const shoali_node *node, const shoali_pass *pass, const fl
     size_t all = 0;
     for (size_t n = 0; n < pass->count; n++, x += node->layer->in.height)
         for (size_t i = 0; i < ids_of(node, pass, n); i++)
-            if (x[i] >= 0 && x[i] < (float)p->vocab)
-                t->rows[all++] = (uint32_t)x[i];
+            if (is_id(p, x[i]))
+                t->rows[all++] = (uint32_t)x[i] % (uint32_t)p->vocab;
     qsort(t->rows, all, sizeof *t->rows, by_row);
     t->count = 0;
     for (size_t i = 0; i < all; i++)
@@ -90,21 +105,24 @@ static const uint32_t *rows(const shoali_node *node, size_t *count_out)
 {
     const touched *t = node->saved;
     const shoali_lookup_params *p = node->layer->params;
-    const bool all = node->layer->lends || p->positions > 0;
+    const bool all = node->layer->lends || p->positions > 0 || p->types > 0;
     *count_out = all ? 0 : t->count;
     return all ? NULL : t->rows;
 }
 
-static void places_back(const shoali_node *node, const shoali_pass *pass, const float *dy)
+static void places_back(const shoali_node *node, const shoali_pass *pass, const float *x,
+                        const float *dy)
 {
     const shoali_lookup_params *p = node->layer->params;
     const size_t width = (size_t)p->width, ids = node->layer->in.height;
-    memset(place_of(p, node->grads, 0), 0, (size_t)p->positions * width * sizeof *node->grads);
-    for (size_t n = 0; n < pass->count; n++, dy += ids * width)
+    memset(place_of(p, node->grads, 0), 0,
+           (size_t)(p->positions + p->types) * width * sizeof *node->grads);
+    for (size_t n = 0; n < pass->count; n++, x += ids, dy += ids * width)
         for (size_t i = 0; i < ids_of(node, pass, n); i++) {
-            float *sum = place_of(p, node->grads, i);
-            for (size_t k = 0; k < width; k++)
-                sum[k] += dy[i * width + k];
+            if (p->positions > 0)
+                add_row(p, dy + i * width, place_of(p, node->grads, i));
+            if (p->types > 0)
+                add_row(p, dy + i * width, type_of(p, node->grads, x[i]));
         }
 }
 
@@ -122,8 +140,8 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
         for (size_t k = 0; sum != NULL && k < width; k++)
             sum[k] += dy[i * width + k];
     }
-    if (p->positions > 0)
-        places_back(node, pass, dy);
+    if (p->positions > 0 || p->types > 0)
+        places_back(node, pass, x, dy);
     list_rows(node, pass, x);
     if (dx != NULL) /* an id has no slope */
         memset(dx, 0, ids * sizeof *dx);

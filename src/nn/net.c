@@ -13,6 +13,7 @@
 #include "nn/exec.h"
 #include "nn/graph.h"
 #include "nn/init.h"
+#include "nn/masked.h"
 #include "nn/sequence_loss.h"
 
 #define SHOAL_LAYER_DESCRIBED(name) /* nothing executes these; they stand behind the others */
@@ -41,7 +42,9 @@ struct shoali_net {
     void *work;
     const float *scores;
     shoali_sequence_work *sequence; /* NULL: one label per sample */
-    uint32_t held;        /* frames of a sequence that shoali_net_continue may go on from */
+    float *hidden;   /* [batch_max][frames]: what the net sees where tokens are masked; or NULL */
+    uint32_t *asked; /* beside it: the tokens that stood there */
+    uint32_t held;   /* frames of a sequence that shoali_net_continue may go on from */
     shoali_net_turn turn; /* NULL: nobody is told that the way back begins */
     void *turn_ctx;
 };
@@ -147,6 +150,13 @@ static shoal_status fill_net(shoali_net *net, float *params, float *grads)
     SHOALI_TRY(make_buffers(net));
     if (model->sequence && params == NULL)
         SHOALI_TRY(shoali_sequence_work_create(net->arena, model, &net->sequence));
+    if (model->masked) {
+        const size_t tokens = (size_t)model->input.height * net->batch_max;
+        net->hidden = shoali_arena_array(net->arena, tokens, sizeof *net->hidden);
+        net->asked = shoali_arena_array(net->arena, tokens, sizeof *net->asked);
+        if (net->hidden == NULL || net->asked == NULL)
+            return SHOAL_ENOMEM;
+    }
     if (params == NULL)
         shoali_init_params(model, net->seed, net->params);
     init_state(net);
@@ -323,9 +333,28 @@ static shoali_pass pass_of(const shoali_net *net, const shoali_batch *batch, boo
     return pass;
 }
 
+static const shoali_layer *last_layer(const shoali_net *net)
+{
+    return &net->model->layers[net->model->layer_count - 1];
+}
+
+/* What the net is shown of a batch. */
+static const float *shown(shoali_net *net, const shoali_batch *batch, bool training)
+{
+    if (!net->model->masked)
+        return batch->x;
+    shoali_mask_batch(last_layer(net), batch, training, net->seed, net->hidden, net->asked);
+    return net->hidden;
+}
+
 static void judge(shoali_net *net, const shoali_batch *batch, float *dscores, shoali_loss *loss)
 {
     const double smoothing = dscores != NULL ? net->smoothing : 0;
+    if (net->model->masked) {
+        shoali_masked_loss(last_layer(net), net->scores, net->asked, batch, smoothing, dscores,
+                           loss);
+        return;
+    }
     if (net->sequence != NULL) {
         shoali_sequence_loss(net->sequence, net->scores, batch, smoothing, dscores, loss);
         return;
@@ -457,11 +486,12 @@ shoal_status shoali_net_train(shoali_net *net, const shoali_batch *batch, shoali
     if (batch->count == 0)
         return train_nothing(net, ready, ctx);
     const shoali_pass pass = pass_of(net, batch, true);
-    net->scores = run_forward(net, &pass, batch->x);
+    const float *x = shown(net, batch, true);
+    net->scores = run_forward(net, &pass, x);
     judge(net, batch, net->slopes[0], loss_out);
     if (net->turn != NULL)
         net->turn(net->turn_ctx);
-    return run_backward(net, &(descent){&pass, batch->x, false}, ready, ctx);
+    return run_backward(net, &(descent){&pass, x, false}, ready, ctx);
 }
 
 const uint32_t *shoali_net_rows(const shoali_net *net, size_t offset, size_t *count_out)
@@ -505,7 +535,7 @@ shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, sho
     if (batch->count == 0)
         return SHOAL_OK;
     const shoali_pass pass = pass_of(net, batch, false);
-    net->scores = run_forward(net, &pass, batch->x);
+    net->scores = run_forward(net, &pass, shown(net, batch, false));
     judge(net, batch, NULL, loss_out);
     return SHOAL_OK;
 }
@@ -561,6 +591,7 @@ shoal_status shoali_net_judge(shoali_net *net, const shoali_batch *batch, const 
     SHOALI_TRY(check_batch(net, batch));
     *loss_out = (shoali_loss){.count = batch->count};
     net->scores = scores;
+    (void)shown(net, batch, false);
     if (batch->count > 0)
         judge(net, batch, NULL, loss_out);
     return SHOAL_OK;

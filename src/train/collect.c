@@ -183,8 +183,9 @@ shoal_status shoali_train_evaluate(shoal_train *train, bool test)
     train->symbol_error_rate = sums[SYMBOLS] > 0 && !train->dataset->tokens
                                    ? 100 * sums[EDITS] / sums[SYMBOLS]
                                    : (double)NAN;
-    train->bits_per_byte = shoali_dataset_bits_per_byte(train->dataset, &train->dataset->test,
-                                                        (uint64_t)sums[2], train->test_loss);
+    if (!train->model->masked) /* whose loss is of a few tokens, which say nothing of the others */
+        train->bits_per_byte = shoali_dataset_bits_per_byte(train->dataset, &train->dataset->test,
+                                                            (uint64_t)sums[2], train->test_loss);
     train->train_loss = sums[4] > 0 ? sums[3] / sums[4] : (double)NAN;
     return SHOAL_OK;
 }

@@ -256,8 +256,10 @@ shoal_status shoal_deploy_evaluate(shoal_deploy *d, uint32_t bits, shoal_deploy_
         .symbols = errors ? all.symbols : 0,
         .edits = errors ? all.edits : 0,
         .symbol_error_rate = errors ? 100.0 * all.edits / all.symbols : (double)NAN,
-        .bits_per_byte = shoali_dataset_bits_per_byte(d->train->dataset, &d->train->dataset->test,
-                                                      all.count, all.sum / all.count)};
+        .bits_per_byte = d->train->model->masked ? (double)NAN
+                                                 : shoali_dataset_bits_per_byte(
+                                                       d->train->dataset, &d->train->dataset->test,
+                                                       all.count, all.sum / all.count)};
     return SHOAL_OK;
 }
 

@@ -49,6 +49,11 @@ static shoal_status check_parts(const shoal_generator *g, const char *from)
                            "model %s was trained by CTC: its scores are of no next "
                            "token",
                            t->info.name);
+    if (t->model->masked)
+        return shoali_fail(SHOAL_EINVAL,
+                           "model %s was trained to tell hidden tokens: its scores are of no next "
+                           "token",
+                           t->info.name);
     return SHOAL_OK;
 }
 

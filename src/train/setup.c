@@ -131,6 +131,31 @@ static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
     return SHOAL_OK;
 }
 
+/* The token that hides others is to be none of the texts' own, unless it is named. */
+static shoal_status fit_masked(const shoal_train *train)
+{
+    const shoali_dataset *data = train->dataset;
+    if (!train->model->masked)
+        return SHOAL_OK;
+    const shoali_masked_params *p = train->model->layers[train->model->layer_count - 1].params;
+    if (!data->tokens)
+        return shoali_fail(SHOAL_EINVAL,
+                           "model %s is trained to tell hidden tokens, the data in %s have none "
+                           "(shoal data text makes some)",
+                           train->info.name, train->desc.data);
+    if (train->hybrid != NULL)
+        return shoali_fail(SHOAL_ENOTSUP,
+                           "model %s is trained to tell hidden tokens, which plans cannot hide",
+                           train->info.name);
+    if (p->mask < 0 && train->info.classes == data->classes)
+        return shoali_fail(SHOAL_EINVAL,
+                           "model %s hides tokens behind its last one, %u, which the data in %s "
+                           "use: say vocab=%u behind the model, or masked:mask= in its file",
+                           train->info.name, data->classes - 1, train->desc.data,
+                           data->classes + 1);
+    return SHOAL_OK;
+}
+
 /* The model's input may be a cut-out of the images (cifarnet: 24 x 24 of 32 x 32), at random places
  * in training. */
 static shoal_status fit_crop(shoal_train *train)
@@ -153,6 +178,7 @@ static shoal_status fit_crop(shoal_train *train)
     if (train->info.classes < data->classes)
         return shoali_fail(SHOAL_EINVAL, "model %s has %u classes, the data in %s have %u",
                            train->info.name, train->info.classes, train->desc.data, data->classes);
+    SHOALI_TRY(fit_masked(train));
     if (train->desc.label_smoothing > 0 && train->model->hinge && train->hybrid != NULL)
         return shoali_fail(SHOAL_EINVAL, "the hinge loss of model %s has no labels to smooth",
                            train->info.name);

@@ -39,6 +39,8 @@ static const row rows[] = {
     {"attention", "value_bias", "v_proj.bias", NULL, VECTOR},
     {"attention", "out_bias", "o_proj.bias", NULL, VECTOR},
     {"lookup", "positions", "positions.weight", NULL, MATRIX},
+    {"lookup", "types", "types.weight", NULL, MATRIX},
+    {"bias", "bias", "bias", NULL, VECTOR},
     {"layernorm", "scale", "weight", NULL, VECTOR},
     {"layernorm", "shift", "bias", NULL, VECTOR},
     {"swiglu", "gate", "gate_proj.weight", NULL, MATRIX},
@@ -309,6 +311,25 @@ static void drop_prefix(const shoali_safetensors *file, list *l)
     }
 }
 
+/* Norms of files as old as BERT's own: gamma and beta. */
+static void take_old_names(const shoali_safetensors *file, list *l)
+{
+    static const char *const ends[][2] = {{".LayerNorm.weight", ".LayerNorm.gamma"},
+                                          {".LayerNorm.bias", ".LayerNorm.beta"}};
+    shoali_tensor_shape shape;
+    for (size_t i = 0; i < l->count; i++)
+        for (size_t k = 0; k < 2; k++) {
+            char *name = l->items[i].name, old[NAME_BYTES];
+            const size_t length = strlen(name), end = strlen(ends[k][0]);
+            if (length < end || strcmp(name + length - end, ends[k][0]) != 0)
+                continue;
+            snprintf(old, sizeof old, "%.*s%s", (int)(length - end), name, ends[k][1]);
+            if (shoali_safetensors_shape(file, name, &shape) == NULL &&
+                shoali_safetensors_shape(file, old, &shape) != NULL)
+                snprintf(name, NAME_BYTES, "%s", old);
+        }
+}
+
 static bool is_listed(const list *l, const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -357,6 +378,7 @@ shoal_status shoali_weights_read(const char *path, const shoali_safetensors *fil
     list l;
     SHOALI_TRY(list_all(model, &l));
     drop_prefix(file, &l);
+    take_old_names(file, &l);
     shoal_status status = check_all(path, file, &l);
     for (size_t i = 0; i < l.count && status == SHOAL_OK; i++)
         status = copy_one(file, &l.items[i],

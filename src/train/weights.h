@@ -10,7 +10,7 @@
  *       (gates i, f, z, o as there)            bias_ih_l0 and bias_hh_l0, whose sum ours is
  *
  *     lookup, rmsnorm, attention, swiglu     Embedding, RMSNorm, and Linears: q_proj, gate_proj ...
- *     a whole LLaMA, a whole GPT-2            as weights_llama.c and weights_gpt2.c say
+ *     a whole LLaMA, GPT-2, BERT              as weights_llama.c, _gpt2.c and _bert.c say
  *
  * the backward direction with `_reverse`. What has no counterpart (circulant blocks, peepholes,
  * gru, whose candidate differs) is refused by name. Another kind is a line of the table there. */

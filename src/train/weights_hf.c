@@ -7,9 +7,10 @@
 #include "base/error.h"
 #include "base/new_file.h"
 
-extern const shoali_hf_family shoali_hf_llama, shoali_hf_gpt2;
+extern const shoali_hf_family shoali_hf_llama, shoali_hf_gpt2, shoali_hf_bert;
 
-static const shoali_hf_family *const families[] = {&shoali_hf_llama, &shoali_hf_gpt2};
+static const shoali_hf_family *const families[] = {&shoali_hf_llama, &shoali_hf_gpt2,
+                                                   &shoali_hf_bert};
 
 const shoali_hf_family *shoali_hf_family_of(const shoal_model *model)
 {
@@ -21,7 +22,7 @@ const shoali_hf_family *shoali_hf_family_of(const shoal_model *model)
 
 const char *shoali_hf_families(void)
 {
-    return "LLaMA's or GPT-2's kind";
+    return "LLaMA's, GPT-2's or BERT's kind";
 }
 
 shoal_status shoali_hf_config(const shoali_hf_family *family, const shoal_model *model,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models as Hugging Face's `transformers` names their tensors, and their config.json: a
- * family is a row of weights_hf.c and a file of its own (weights_llama.c, weights_gpt2.c). */
+ * family is a row of weights_hf.c and a file of its own (weights_llama.c, _gpt2.c, _bert.c). */
 #ifndef SHOALI_TRAIN_WEIGHTS_HF_H
 #define SHOALI_TRAIN_WEIGHTS_HF_H
 
@@ -33,7 +33,7 @@ typedef struct shoali_hf_family {
 
 /** NULL: of none. */
 const shoali_hf_family *shoali_hf_family_of(const shoal_model *model);
-/** Their names, for errors: "LLaMA's or GPT-2's kind". */
+/** Their names, for errors: "LLaMA's, GPT-2's or BERT's kind". */
 const char *shoali_hf_families(void);
 /** Write config.json. @return SHOAL_OK | EINVAL (blocks that differ, ...) | EIO | ENOMEM */
 SHOAL_MUST_USE shoal_status shoali_hf_config(const shoali_hf_family *family,

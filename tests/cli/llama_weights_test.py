@@ -202,7 +202,7 @@ class LlamaWeights(unittest.TestCase):
                        "layers": ["lookup:vocab=257,width=8,frames", "framewise:out=257"]}, f)
         self.ask("train", "--model", model, "--data", self.data, "--batch", 8, "--steps", 1,
                  "--out", run)  # fmt: skip
-        says = "for models of LLaMA's or GPT-2's kind"
+        says = "for models of LLaMA's, GPT-2's or BERT's kind"
         self.refused(None, says, "export", "--from", run, "--safetensors",
                      self.at("none/"))  # fmt: skip
         self.assertFalse(os.path.exists(self.at("none")))

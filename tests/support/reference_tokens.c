@@ -81,13 +81,17 @@ static void run_lookup(const job *j, const double *x, double *y)
 {
     const shoali_lookup_params *p = j->layer->params;
     const size_t width = (size_t)p->width;
+    const double *places = j->params + (size_t)p->vocab * width;
+    const double *types = places + (size_t)p->positions * width;
+    const size_t ids = (size_t)(p->vocab * (p->types > 0 ? p->types : 1));
     for (size_t t = 0; t < j->length; t++)
-        for (size_t i = 0; i < width; i++)
-            y[t * width + i] = x[t] >= 0 && x[t] < (double)p->vocab
-                                   ? j->params[(size_t)x[t] * width + i]
-                                   : 0;
-    for (size_t i = 0; p->positions > 0 && i < j->length * width; i++)
-        y[i] += j->params[(size_t)p->vocab * width + i];
+        for (size_t i = 0; i < width; i++) {
+            const bool known = x[t] >= 0 && x[t] < (double)ids;
+            const size_t id = known ? (size_t)x[t] : 0;
+            y[t * width + i] = known ? j->params[id % (size_t)p->vocab * width + i] : 0;
+            y[t * width + i] += p->positions > 0 ? places[t * width + i] : 0;
+            y[t * width + i] += p->types > 0 ? types[id / (size_t)p->vocab * width + i] : 0;
+        }
 }
 
 /* A head's query or key of one frame: as a complex number per pair, turned by its place. */

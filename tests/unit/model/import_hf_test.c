@@ -63,6 +63,8 @@ static void published_counts(void **state)
         {"hf_qwen25_7b", UINT64_C(7615616512)},         /* Qwen/Qwen2.5-7B */
         {"hf_qwen3_8b", UINT64_C(8190735360)},          /* Qwen/Qwen3-8B */
         {"hf_qwen3_30b_a3b", UINT64_C(30532122624)},    /* Qwen/Qwen3-30B-A3B */
+        {"hf_bert_base", UINT64_C(109482240)},          /* google-bert/bert-base-uncased, its net */
+        {"hf_minilm_l6", UINT64_C(22713216)},           /* sentence-transformers/all-MiniLM-L6-v2 */
         {"hf_deepseek_v2_lite", UINT64_C(15706484224)}, /* deepseek-ai/DeepSeek-V2-Lite */
         {"hf_deepseek_v3", UINT64_C(671026419200)},     /* deepseek-ai/DeepSeek-V3 */
         /* meta-llama/Llama-4-*: 109 and 400 B of its model cards have the encoder of pictures, too,

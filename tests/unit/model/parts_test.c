@@ -50,6 +50,14 @@ static void counts_stay(void **state)
           "unembedding:vocab=50,norm=2,tied=off"},
          33,
          1 + 2 * 8 + 2},
+        {{"embedding:vocab=50,width=16,positions=9,types=2,norm", GPT ",encoder", GPT ",encoder",
+          "unembedding:vocab=50,transform,norm=2,bias"},
+         0,
+         2 + 2 * 8 + 5},
+        {{"embedding:vocab=50,width=16,positions=9,types=3", GPT ",encoder,eps=1e-6",
+          GPT ",encoder,dim=6", "unembedding:vocab=50,norm=2,tied=off,bias"},
+         33,
+         1 + 2 * 8 + 2},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -111,6 +119,7 @@ static void what_does_not_run_is_named(void **state)
         {"transformer:heads=4,ff=24,bias=off", "bias is off"},
         {"transformer:heads=4,ff=24,other", "gpt2's (other)"},
         {"unembedding:norm=1", "norm=1"},
+        {"unembedding:norm=2,transform", "(transform)"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -139,8 +148,9 @@ static void others_have_no_blocks(void **state)
     shoal_model_close(model);
 }
 
-/* gpt2 as published (its safetensors file), and its smaller ones by hand. */
-static void gpts_have_their_parameters(void **state)
+/* gpt2, BERT base and BERT mini as published (bert-base-uncased and bert_uncased_L-4_H-256_A-4 as
+ * BertModel, the first as BertForMaskedLM, too), and the smaller GPTs by hand. */
+static void gpts_and_berts_have_their_parameters(void **state)
 {
     static const struct {
         const char *name;
@@ -148,7 +158,12 @@ static void gpts_have_their_parameters(void **state)
     } all[] = {{"gpt2", 124439808},
                {"gpt-nano", 257 * 128 + 128 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128},
                {"gpt-mini", 257 * 384 + 256 * 384 + 6 * (12 * 384 * 384 + 13 * 384) + 2 * 384},
-               {"gpt2:length=64", 124439808}};
+               {"gpt2:length=64", 124439808},
+               {"bert-base:head=pooler", 109482240},
+               {"bert-base:length=128", 109514298},
+               {"bert-base:head=mean", 109482240 - 768 * 769},
+               {"bert-mini:head=pooler", 11170560},
+               {"bert-mini:head=masked", 11170560 + 2 * 256 + 30522}};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         shoal_model *model;
@@ -159,6 +174,17 @@ static void gpts_have_their_parameters(void **state)
     }
 }
 
+static void only_encoders_have_heads(void **state)
+{
+    static const char *const all[] = {"lenet:head=mean", "gpt-nano:head=masked", "gpt-3:head=mean"};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        shoal_model *model = NULL;
+        assert_int_equal(shoal_model_open(all[i], &model), SHOAL_EINVAL);
+        assert_non_null(strstr(shoal_last_error()->text, "no blocks like BERT's"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,7 +192,8 @@ int main(void)
         cmocka_unit_test(keys_reach_their_layers),
         cmocka_unit_test(what_does_not_run_is_named),
         cmocka_unit_test(others_have_no_blocks),
-        cmocka_unit_test(gpts_have_their_parameters),
+        cmocka_unit_test(gpts_and_berts_have_their_parameters),
+        cmocka_unit_test(only_encoders_have_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ static const net_case cases[] = {
       "add:back=3", "layernorm:eps=0.01", "framewise:out=9", "gelu:tanh", "framewise:out=6",
       "add:back=5", "layernorm", "framewise:out=3,tied,bias=off"}},
     {{1, 5, 1},
-     {"lookup:vocab=3,width=4,frames,positions=5,std=0.5", "layernorm:bias=off",
+     {"lookup:vocab=1,width=4,frames,positions=5,types=3,std=0.5", "layernorm:bias=off",
       "attention:heads=2,kv=1,bias,rope=off,causal=off", "add:back=2", "layernorm",
       "framewise:out=7", "gelu", "framewise:out=4", "add:back=4", "layernorm", "framewise:out=3"}},
     {{1, 6, 4}, {"attention:heads=2,bias", "framewise:out=3"}},
@@ -355,9 +355,10 @@ static void every_layer_kind_is_covered(void **state)
         const char *kind = shoali_layer_row_at(k)->name;
         if ((shoali_layer_row_at(k)->traits & SHOALI_LAYER_DESCRIBED) != 0)
             continue;
-        /* their input is ids, or the loss is another: lookup_test.c, sparse_test.c */
+        /* their input is ids, or the loss is another: lookup_test.c, sparse_test.c,
+         * masked_test.c */
         bool seen = strcmp(kind, "lookup") == 0 || strcmp(kind, "sparse") == 0 ||
-                    strcmp(kind, "hinge") == 0;
+                    strcmp(kind, "hinge") == 0 || strcmp(kind, "masked") == 0;
         for (size_t i = 0; i < CASES; i++)
             for (size_t l = 0; l < LAYERS && cases[i].layers[l] != NULL; l++)
                 seen = seen || strncmp(cases[i].layers[l], kind, strlen(kind)) == 0;
