@@ -16,9 +16,10 @@ def write_file(path, tensors):
     tensor_file.write(path, arrays, {"format": "pt"})
 
 
-def read_file(path):
+def read_file(path, other=()):
+    """By name, in double; without those named `other`."""
     return {name: torch.from_numpy(array.astype(float))
-            for name, array in tensor_file.read(path).items()}  # fmt: skip
+            for name, array in tensor_file.read(path).items() if name not in other}  # fmt: skip
 
 
 def make(shapes, seed):
