@@ -384,6 +384,21 @@ static void list_layers(const family *f, const sizes *s, shoali_layer_list *list
                           f->headbias ? "on" : "off", s->eps);
 }
 
+/* The largest of what families call it. */
+static double dropout_of(const json_t *root)
+{
+    static const char *const keys[] = {
+        "resid_pdrop",         "embd_pdrop",        "attn_pdrop",
+        "hidden_dropout_prob", "attention_dropout", "attention_probs_dropout_prob",
+        "hidden_dropout",      "dropout",           "activation_dropout"};
+    double most = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const double rate = number_of(root, keys[i], 0);
+        most = rate > most ? rate : most;
+    }
+    return most;
+}
+
 bool shoali_is_hf_config(const json_t *root)
 {
     return json_object_get(root, "model_type") != NULL && json_object_get(root, "layers") == NULL;
@@ -398,7 +413,9 @@ shoal_status shoali_import_hf_config(const json_t *root, shoal_arena *arena,
     SHOALI_TRY(find_family(root, &f));
     SHOALI_TRY(read_sizes(root, f, &s));
     list_layers(f, &s, &list);
-    *text_out = (shoali_model_text){
-        .name = f->name, .input = {1, (uint32_t)s.length, 1}, .say_length = s.length > LENGTH_MAX};
+    *text_out = (shoali_model_text){.name = f->name,
+                                    .input = {1, (uint32_t)s.length, 1},
+                                    .say_length = s.length > LENGTH_MAX,
+                                    .dropout = dropout_of(root)};
     return shoali_layer_list_end(&list, text_out);
 }

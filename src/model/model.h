@@ -172,6 +172,7 @@ typedef struct shoali_model_text {
     shoali_init_kind init;
     const char *const *layers; /* layer specs */
     uint32_t layer_count;
+    double dropout;  /* the largest that a file asks for; what runs has none but its layers' */
     bool parts;      /* described blocks become layers that train, unasked */
     bool say_length; /* the input's length is what the model bears, not what anybody trains on */
 } shoali_model_text;

@@ -220,7 +220,7 @@ class BertWeights(unittest.TestCase):
             initializer_range=0.3)  # fmt: skip
         net = transformers.BertForMaskedLM(config)
         net.save_pretrained(theirs)
-        model = os.path.join(theirs, "config.json") + f":parts,length={LENGTH}"
+        model = os.path.join(theirs, "config.json") + f":parts,dropout=off,length={LENGTH}"
         file = os.path.join(theirs, "model.safetensors")
         self.assert_scores_of(net, model, file)
         self.ask("train", "--model", model, "--start", file, "--data", self.data, "--batch", 8,
@@ -267,6 +267,7 @@ class BertWeights(unittest.TestCase):
                       {"is_decoder": True}, {"tie_word_embeddings": False}):  # fmt: skip
             self.refused(self.config(**other), "(other)")
         self.refused(self.config(vocab_size=257), "say vocab=258")
+        self.refused(self.config(hidden_dropout_prob=0.25), "asks for dropout (0.25)")
         self.refused("gpt-nano:head=mean", "no blocks like BERT's")
 
 

@@ -177,7 +177,7 @@ class Gpt2Weights(unittest.TestCase):
             bos_token_id=None, eos_token_id=None)  # fmt: skip
         net = transformers.GPT2LMHeadModel(config)
         net.save_pretrained(theirs)
-        model = os.path.join(theirs, "config.json") + f":parts,length={LENGTH}"
+        model = os.path.join(theirs, "config.json") + f":parts,dropout=off,length={LENGTH}"
         file = os.path.join(theirs, "model.safetensors")
         self.assert_scores_of(net, model, file)
         self.ask("train", "--model", model, "--start", file, "--data", self.data, "--batch", 8,
@@ -219,6 +219,9 @@ class Gpt2Weights(unittest.TestCase):
         for other in ({"activation_function": "relu"}, {"scale_attn_by_inverse_layer_idx": True},
                       {"scale_attn_weights": False}):  # fmt: skip
             self.refused(self.config(**other), "activations other than silu and gpt2's")
+        model = self.config(attn_pdrop=0.1)
+        self.refused(model, "asks for dropout (0.1)")
+        self.assert_scores(model + ",dropout=off", self.file, good)
         self.refused(self.config(n_positions=8), "a sequence of 16 has no place in 8 positions")
 
 
