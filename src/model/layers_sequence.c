@@ -212,8 +212,7 @@ static shoal_status infer_unembedding(shoal_model *model, shoali_layer *layer)
     layer->weight_flops = layer->input_flops = layer->forward_flops;
     return shoali_layer_weights(model, layer,
                                 (p->tied ? 0 : table) + (double)p->norm * width + square +
-                                    (p->transform ? width : 0) +
-                                    (p->bias ? (double)p->vocab : 0));
+                                    (p->transform ? width : 0) + (p->bias ? (double)p->vocab : 0));
 }
 
 static const shoali_key unembedding_keys[] = {
