@@ -104,7 +104,8 @@ const struct argp_option train_options[] = {
      "ring, halving_doubling, direct, omnireduce, ...; auto: by density (ring)", 2},
     {"codec", 'k', "SPEC", 0,
      "identity, fp16, inceptionn:bound=2^-10, ..., or auto: measure, then choose among lossless "
-     "ones; auto:allow=eden+bf16: among these, too (identity)",
+     "ones; auto:allow=eden+bf16: among these, too; auto:error=0.1: within this squared error "
+     "(identity)",
      2},
     {"bucket", KEY_BUCKET, "BYTES|model", 0, "Gradients of one operation (4M)", 2},
     {"chunk", KEY_CHUNK, "ELEMS", 0, "Unit of coding and framing (64k)", 2},

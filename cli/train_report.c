@@ -11,17 +11,22 @@
 void train_codec_table(const shoal_train *train)
 {
     shoal_train_candidate c = {.size = sizeof c};
+    shoal_train_codec_check check = {.size = sizeof check};
     if (!shoal_train_choice(train, 0, &c))
         return;
-    printf("  %-28s %-8s %12s %10s %14s %18s\n", "codec", "", "exchange ms", "coding ms",
-           "bytes a step", "predicted step ms");
+    const bool bound = shoal_train_codec_bound(train, &check);
+    printf("  %-28s %-8s %12s %10s %14s %18s%s\n", "codec", "", "exchange ms", "coding ms",
+           "bytes a step", "predicted step ms", bound ? "  squared error" : "");
     for (uint32_t i = 0; shoal_train_choice(train, i, &c); i++) {
         printf("%c %-28s %-8s ", c.chosen ? '*' : ' ', c.codec, c.lossless ? "lossless" : "lossy");
         if (isfinite(c.step_ms))
-            printf("%12.2f %10.2f %14.0f %18.2f\n", c.exchange_ms, c.code_ms, c.sent_bytes,
+            printf("%12.2f %10.2f %14.0f %18.2f", c.exchange_ms, c.code_ms, c.sent_bytes,
                    c.step_ms);
         else
-            printf("%12s\n", "not measured: a gradient was not finite");
+            printf("%12s", "not measured: a gradient was not finite");
+        if (bound && isfinite(c.step_ms))
+            printf("  %13.3g%s", c.error, c.barred ? " (too much)" : "");
+        puts("");
     }
     printf("codec auto: %s%s\n", shoal_train_codec(train),
            strcmp(shoal_train_codec(train), "identity") == 0 ? " (off: float32 as it is)" : "");
@@ -42,8 +47,34 @@ static json_t *candidates(const shoal_train *train)
             answer_set_number(one, "sent_bytes", c.sent_bytes);
             answer_set_number(one, "step_ms", c.step_ms);
         }
+        if (isfinite(c.error))
+            answer_set_number(one, "error", c.error);
+        answer_set_bool(one, "barred", c.barred);
         json_array_append_new(all, one);
     }
+    return all;
+}
+
+/* How auto:error= was held. */
+static json_t *codec_check(const shoal_train *train, const shoal_train_codec_check *check)
+{
+    shoal_train_codec_fall fall = {.size = sizeof fall};
+    json_t *all = json_object(), *falls = json_array();
+    answer_set_number(all, "most", check->most);
+    answer_set_count(all, "every", check->every);
+    answer_set_count(all, "checks", check->checks);
+    if (isfinite(check->last))
+        answer_set_number(all, "last", check->last);
+    for (uint32_t i = 0; shoal_train_codec_fell(train, i, &fall); i++) {
+        json_t *one = json_object();
+        answer_set_count(one, "step", fall.step);
+        answer_set_text(one, "from", fall.from);
+        answer_set_text(one, "to", fall.to);
+        if (isfinite(fall.error))
+            answer_set_number(one, "error", fall.error);
+        json_array_append_new(falls, one);
+    }
+    answer_set(all, "falls", falls);
     return all;
 }
 
@@ -98,6 +129,7 @@ static void set_run(json_t *answer, const shoal_train_desc *d, const shoal_train
                     const shoal_train_summary *s)
 {
     shoal_train_candidate c = {.size = sizeof c};
+    shoal_train_codec_check check = {.size = sizeof check};
     answer_set_text(answer, "model", shoal_train_model(train));
     answer_set_count(answer, "workers", s->workers);
     answer_set_text(answer, "sync", d->sync);
@@ -112,6 +144,8 @@ static void set_run(json_t *answer, const shoal_train_desc *d, const shoal_train
     answer_set_text(answer, "codec_used", shoal_train_codec(train));
     if (shoal_train_choice(train, 0, &c))
         answer_set(answer, "candidates", candidates(train));
+    if (shoal_train_codec_bound(train, &check))
+        answer_set(answer, "codec_check", codec_check(train, &check));
 }
 
 int train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
@@ -139,6 +173,20 @@ int train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_t
     return answer_print("train", answer);
 }
 
+static void print_codec_check(const shoal_train *train)
+{
+    shoal_train_codec_check check = {.size = sizeof check};
+    shoal_train_codec_fall fall = {.size = sizeof fall};
+    if (!shoal_train_codec_bound(train, &check))
+        return;
+    if (check.checks > 0)
+        printf("  codec's error     %8.3g       at the last of %llu checks; bound %g\n", check.last,
+               (unsigned long long)check.checks, check.most);
+    for (uint32_t i = 0; shoal_train_codec_fell(train, i, &fall); i++)
+        printf("  fell back         from %s to %s behind step %llu: error %.3g\n", fall.from,
+               fall.to, (unsigned long long)fall.step, fall.error);
+}
+
 void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
                         const shoal_train_summary *s)
 {
@@ -163,6 +211,7 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
     printf("  per step, ms      %8.2f       compute %.2f, then waiting %.2f, update %.2f; slowest "
            "rank %.2f\n",
            s->step_ms, s->compute_ms, s->wait_ms, s->update_ms, s->slowest_step_ms);
+    print_codec_check(train);
     if (s->workers > 1 && !d->no_exchange)
         printf(
             "  exchange, ms      %8.2f       of which encode %.2f, decode %.2f\n"

@@ -203,6 +203,8 @@ typedef struct shoal_train_candidate {
     size_t size;
     const char *codec; /* borrowed from the train */
     bool lossless, chosen;
+    bool barred;  /* its error is beyond the bound: it is not chosen */
+    double error; /* relative squared error of a sample's sum; 0: lossless; NAN: not measured */
     double
         exchange_ms; /* all gradients of a step, nothing else running; infinity: not measurable */
     double code_ms;  /* encode and decode of it */
@@ -213,6 +215,27 @@ typedef struct shoal_train_candidate {
  * The first is "off": identity. A resumed run goes on with its checkpoint's choice, unmeasured. */
 SHOAL_API bool shoal_train_choice(const shoal_train *train, uint32_t i,
                                   shoal_train_candidate *candidate_out);
+/** With codec = "auto:error=E": the bound, and how it is held (docs/codecs.md). */
+typedef struct shoal_train_codec_check {
+    size_t size;
+    double most;     /* E: relative squared error of the mean gradient */
+    uint64_t every;  /* steps from one check to the next */
+    uint64_t checks; /* that this process has made */
+    double last;     /* error of the newest; NAN: there was none */
+} shoal_train_codec_check;
+/** False: there is no bound, or nobody to exchange with. */
+SHOAL_API bool shoal_train_codec_bound(const shoal_train *train,
+                                       shoal_train_codec_check *check_out);
+/** A codec that broke the bound; the same on all ranks, specs borrowed from the train. */
+typedef struct shoal_train_codec_fall {
+    size_t size;
+    const char *from, *to; /* to: in use from the step behind `step` on */
+    uint64_t step;         /* in which it was found; its update was exact */
+    double error;          /* of that step; infinity: not a number */
+} shoal_train_codec_fall;
+/** Fall i of this process, the oldest first; false behind the last one. */
+SHOAL_API bool shoal_train_codec_fell(const shoal_train *train, uint32_t i,
+                                      shoal_train_codec_fall *fall_out);
 /** The codec in use now: spec, borrowed from the train until the next step. */
 SHOAL_API const char *shoal_train_codec(const shoal_train *train);
 

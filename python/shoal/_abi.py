@@ -1447,10 +1447,32 @@ class shoal_train_candidate(C.Structure):
         ("codec", C.c_char_p),
         ("lossless", C.c_bool),
         ("chosen", C.c_bool),
+        ("barred", C.c_bool),
+        ("error", C.c_double),
         ("exchange_ms", C.c_double),
         ("code_ms", C.c_double),
         ("sent_bytes", C.c_double),
         ("step_ms", C.c_double),
+    ]
+
+
+class shoal_train_codec_check(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("most", C.c_double),
+        ("every", C.c_uint64),
+        ("checks", C.c_uint64),
+        ("last", C.c_double),
+    ]
+
+
+class shoal_train_codec_fall(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("from", C.c_char_p),
+        ("to", C.c_char_p),
+        ("step", C.c_uint64),
+        ("error", C.c_double),
     ]
 
 
@@ -1825,6 +1847,8 @@ FUNCTIONS = {
     "shoal_train_reform": (STATUS, [C.c_void_p, C.POINTER(C.c_void_p), C.c_int64]),
     "shoal_train_model": (C.c_char_p, [C.c_void_p]),
     "shoal_train_choice": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_candidate)]),
+    "shoal_train_codec_bound": (C.c_bool, [C.c_void_p, C.POINTER(shoal_train_codec_check)]),
+    "shoal_train_codec_fell": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_train_codec_fall)]),
     "shoal_train_codec": (C.c_char_p, [C.c_void_p]),
     "shoal_train_in_virtual_time": (STATUS, [C.POINTER(shoal_train_desc), C.POINTER(shoal_sim_desc), C.POINTER(C.c_void_p)]),
     "shoal_train_serve": (STATUS, [C.c_void_p]),

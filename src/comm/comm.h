@@ -99,6 +99,12 @@ size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out,
                              size_t capacity); /* returns how many there are */
 SHOAL_MUST_USE shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key,
                                                      const float *values, size_t count);
+/** On top of `want`, a rank's gradients [tensors]: what error feedback adds before it encodes them
+ * in this codec. Delivered + what is owed then = the sum of what all ranks wanted. Nothing where
+ * the codec has no feedback. Call between steps. @return SHOAL_OK | EINVAL | ENOMEM */
+SHOAL_MUST_USE shoal_status shoali_comm_add_owed(shoal_comm *comm, const char *codec,
+                                                 const shoal_tensor *tensors, uint32_t count,
+                                                 float *want);
 /** Drop them all, states of transforms, too. Blocks while operations are open. */
 void shoali_comm_forget_residuals(shoal_comm *comm);
 
@@ -117,6 +123,10 @@ typedef struct shoali_stepped {
     shoali_progress progress; /* loss NaN: this rank has none, and the last one stays */
 } shoali_stepped;
 void shoali_comm_stepped(shoal_comm *comm, const shoali_stepped *step);
+
+/** A line for those who watch, until the next one: what the job has decided on its way. Any thread.
+ */
+void shoali_comm_note(shoal_comm *comm, const char *line);
 
 /** From now on the status socket tells what is in this ring; NULL: nothing any more, and whoever is
  * being told has got his copy. */

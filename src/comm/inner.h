@@ -72,6 +72,7 @@ struct shoal_comm {
         double data_us, disk_us;
         uint64_t samples;
         shoali_progress progress;
+        char note[256]; /* a line, or empty */
     } stepped;
     shoali_flights flights;
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */

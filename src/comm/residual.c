@@ -3,7 +3,9 @@
  * come by shoali_call. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
+#include "codec/codec.h"
 #include "comm/inner.h"
 
 /* Until nothing writes what is read here. Other operations may stay open for as long as they like:
@@ -40,6 +42,38 @@ size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out, size_t capa
     wait_for_keepers(comm);
     shoali_call(comm, list, &r);
     return r.count;
+}
+
+/* By tensor key: those of other sizes are of other operations. */
+static void add_up(const shoal_codec *codec, const shoali_residual *owed, size_t owed_count,
+                   const shoal_tensor *tensors, uint32_t count, float *want)
+{
+    for (size_t r = 0; r < owed_count; r++)
+        for (uint32_t t = 0; t < count; t++) {
+            if (tensors[t].key != owed[r].key || tensors[t].count != owed[r].count)
+                continue;
+            for (size_t i = 0; i < tensors[t].count; i++)
+                want[tensors[t].offset + i] += codec->decay * owed[r].values[i];
+        }
+}
+
+shoal_status shoali_comm_add_owed(shoal_comm *comm, const char *spec, const shoal_tensor *tensors,
+                                  uint32_t count, float *want)
+{
+    shoal_codec *codec;
+    SHOALI_TRY(shoal_codec_open(spec, &codec));
+    size_t room = codec->error_feedback ? shoali_comm_residuals(comm, NULL, 0) : 0;
+    shoali_residual *owed = shoali_alloc_array(room + 1, sizeof *owed);
+    if (owed != NULL && room > 0) {
+        const size_t listed = shoali_comm_residuals(comm, owed, room);
+        add_up(codec, owed, listed < room ? listed : room, tensors, count, want);
+    }
+    shoal_codec_close(codec);
+    shoal_status status = owed != NULL
+                              ? SHOAL_OK
+                              : shoali_fail(SHOAL_ENOMEM, "no memory to list %zu residuals", room);
+    shoali_free(owed);
+    return status;
 }
 
 static void put(void *arg)

@@ -23,12 +23,18 @@ static void carried(void *ctx, uint32_t rank, shoal_peer_stats *stats)
     comm->links.control.row->peer_stats(comm->links.control.state, rank, stats);
 }
 
-/* Which links are not used any more. */
+/* What the job has decided; which links are not used any more. */
 static size_t notes(void *ctx, char out[SHOALI_WATCH_NOTES_BYTES])
 {
-    const shoal_comm *comm = ctx;
+    shoal_comm *comm = ctx;
     size_t used = strlen(comm->reform.past_links);
     memcpy(out, comm->reform.past_links, used);
+    pthread_mutex_lock(&comm->stepped.lock);
+    if (comm->stepped.note[0] != '\0' &&
+        used + sizeof comm->stepped.note < SHOALI_WATCH_NOTES_BYTES)
+        used += (size_t)snprintf(out + used, SHOALI_WATCH_NOTES_BYTES - used, "%s\n",
+                                 comm->stepped.note);
+    pthread_mutex_unlock(&comm->stepped.lock);
     for (uint32_t i = 0; i < comm->ranks; i++) {
         const shoali_peer *peer = &comm->peers[i];
         char line[SHOALI_LOST_TEXT_BYTES + 40];
@@ -109,6 +115,13 @@ void shoali_status_fares(shoal_comm *comm, shoali_heartbeat *beat)
     beat->fares[SHOALI_FARE_DISK_US] = (uint64_t)comm->stepped.disk_us;
     beat->fares[SHOALI_FARE_SAMPLES] = comm->stepped.samples;
     beat->progress = comm->stepped.progress;
+    pthread_mutex_unlock(&comm->stepped.lock);
+}
+
+void shoali_comm_note(shoal_comm *comm, const char *line)
+{
+    pthread_mutex_lock(&comm->stepped.lock);
+    snprintf(comm->stepped.note, sizeof comm->stepped.note, "%s", line);
     pthread_mutex_unlock(&comm->stepped.lock);
 }
 

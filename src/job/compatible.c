@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/auto_spec.h"
 #include "base/error.h"
 #include "collective/schedule.h"
 #include "nn/optim.h"
@@ -65,7 +66,7 @@ enum { FEATURES = sizeof features / sizeof *features };
 
 static bool is_auto(const char *spec)
 {
-    return strncmp(spec, "auto", 4) == 0 && (spec[4] == '\0' || spec[4] == ':');
+    return shoali_auto_spec_named(spec);
 }
 
 /* "a, b, c": the protocols with a trait. */
@@ -396,8 +397,10 @@ static shoal_status sync_and_collective(const shoali_protocol *protocol, const c
 static shoal_status codec_and_collective(const shoali_protocol *protocol, const char *codec,
                                          const char *collective)
 {
-    static const char allow[] = "auto:allow=";
-    char spec[NAMES_BYTES];
+    char spec[SHOALI_AUTO_ITEM_BYTES];
+    shoali_auto_spec asked;
+    if (is_auto(codec))
+        SHOALI_TRY(shoali_auto_spec_parse(codec, &asked));
     if ((protocol->traits & SHOALI_SYNC_COLLECTIVE) == 0)
         return SHOAL_OK;
     if (is_auto(collective)) {
@@ -414,20 +417,20 @@ static shoal_status codec_and_collective(const shoali_protocol *protocol, const 
     if (!is_auto(codec))
         return shoal_codec_carried(codec, collective);
     SHOALI_TRY(shoal_codec_carried("identity", collective));
-    if (strncmp(codec, allow, sizeof allow - 1) != 0)
-        return SHOAL_OK;
-    for (const char *at = codec + sizeof allow - 1; *at != '\0';) {
-        bool steps = false;
-        size_t length = strcspn(at, "+");
-        snprintf(spec, sizeof spec, "%.*s", (int)length, at);
+    for (const char *at = asked.allow; at != NULL;) {
+        shoal_codec *opened;
+        SHOALI_TRY(shoali_auto_spec_next(&asked, &at, spec));
+        SHOALI_TRY(shoal_codec_open(spec, &opened));
+        const uint32_t traits = shoal_codec_traits(opened);
+        shoal_codec_close(opened);
+        if ((traits & SHOAL_CODEC_TRANSFORM) != 0 && asked.error > 0)
+            return shoali_auto_spec_no_transform(&asked, spec);
         SHOALI_TRY(shoal_codec_carried(spec, collective));
-        SHOALI_TRY(makes_steps(spec, &steps));
-        if (steps)
+        if ((traits & SHOAL_CODEC_STEPS) != 0)
             return shoali_fail(SHOAL_EINVAL,
                                "--codec %s: %s makes other steps than the others, so it is no "
                                "choice of time; name it alone",
                                codec, spec);
-        at += length + (at[length] == '+');
     }
     return SHOAL_OK;
 }

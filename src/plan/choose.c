@@ -36,16 +36,31 @@ uint32_t shoali_choose(const shoali_choose_args *args, shoali_candidate *candida
     bool found = false;
     for (uint32_t i = 0; i < count; i++) {
         candidates[i].step_s = predict(args, &candidates[i], scratch);
-        best_s = fmin(best_s, candidates[i].step_s);
+        if (!candidates[i].barred)
+            best_s = fmin(best_s, candidates[i].step_s);
     }
     for (uint32_t i = 0; i < count && isfinite(best_s); i++) {
         int order = rank_of(candidates, i) - rank_of(candidates, choice);
         bool faster = candidates[i].step_s < candidates[choice].step_s;
-        if (candidates[i].step_s > WORTH * best_s)
+        if (candidates[i].barred || candidates[i].step_s > WORTH * best_s)
             continue;
         if (!found || order < 0 || (order == 0 && faster))
             choice = i;
         found = true;
     }
     return choice;
+}
+
+uint32_t shoali_choose_finer(const shoali_candidate *candidates, uint32_t count, uint32_t in_use)
+{
+    uint32_t finer = 0;
+    if (candidates[in_use].lossless)
+        return 0;
+    for (uint32_t i = 1; i < count; i++) {
+        const shoali_candidate *c = &candidates[i];
+        if (!c->barred && (c->lossless || c->error < candidates[in_use].error) &&
+            c->step_s < candidates[finer].step_s)
+            finer = i;
+    }
+    return finer;
 }

@@ -10,12 +10,13 @@
  * nothing else runs: the slowest rank's figures, seconds and bytes per step. */
 typedef struct shoali_candidate {
     const char *spec;
-    bool lossless;
-    double exchange_s; /* from start to completion; INFINITY: it could not be measured */
-    double cpu_s;      /* processor time of the busiest rank, coding included */
-    double code_s;     /* encode and decode */
-    double sent_bytes; /* coded */
-    double step_s;     /* predicted; shoali_choose fills it in */
+    bool lossless, barred; /* barred: it breaks a bound, and is never chosen */
+    double error;          /* relative squared error of the mean gradient; NAN: not measured */
+    double exchange_s;     /* from start to completion; INFINITY: it could not be measured */
+    double cpu_s;          /* processor time of the busiest rank, coding included */
+    double code_s;         /* encode and decode */
+    double sent_bytes;     /* coded */
+    double step_s;         /* predicted; shoali_choose fills it in */
 } shoali_candidate;
 
 /** Everything else about a step. */
@@ -37,5 +38,13 @@ typedef struct shoali_choose_args {
  */
 uint32_t shoali_choose(const shoali_choose_args *args, shoali_candidate *candidates, uint32_t count,
                        shoali_bucket_time *scratch);
+
+/**
+ * Where to go when what is in use breaks the bound after all: the fastest of those that are not
+ * barred and had a smaller error, lossless ones at the end. Candidates as shoali_choose leaves
+ * them.
+ * @return index; 0 ("off") where no other is left
+ */
+uint32_t shoali_choose_finer(const shoali_candidate *candidates, uint32_t count, uint32_t in_use);
 
 #endif

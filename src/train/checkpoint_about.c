@@ -127,9 +127,9 @@ static int set_metrics(const shoal_train *train, bool own, json_t *about)
 
 json_t *shoali_about_make(const shoal_train *train, uint64_t steps_done, bool own)
 {
-    json_t *about = json_pack("{s:s, s:s, s:s*}", "format", "shoal-1", "optimizer",
-                              shoali_optim_spec(train->optim), "chosen_codec",
-                              shoali_choice_made(train));
+    json_t *about = json_pack(
+        "{s:s, s:s, s:s*, s:s*}", "format", "shoal-1", "optimizer", shoali_optim_spec(train->optim),
+        "chosen_codec", shoali_choice_made(train), "codec_ladder", shoali_choice_ladder(train));
     if (about == NULL ||
         (set_place(train, steps_done, about) | set_model(train, about) | set_data(train, about) |
          set_ranks(train, about) | set_owners(train, about) | set_metrics(train, own, about) |

@@ -284,7 +284,8 @@ static shoal_status load_both(shoal_train *train, const char *folder, const char
     SHOALI_TRY(shoali_about_number(file, path, "workers", &workers));
     SHOALI_TRY(load_common(train, file, path));
     if (workers == train->workers)
-        shoali_choice_resume(train, shoali_safetensors_metadata(file, "chosen_codec"));
+        shoali_choice_resume(train, shoali_safetensors_metadata(file, "chosen_codec"),
+                             shoali_safetensors_metadata(file, "codec_ladder"));
     SHOALI_TRY(check_owners(train, file, path, workers));
     return load_own(train, folder, file, workers);
 }

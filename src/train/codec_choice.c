@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/codec_choice.h"
-
 #include <fcntl.h>
 #include <math.h>
 #include <sched.h>
@@ -15,60 +13,47 @@
 #include "base/rng.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
-#include "plan/choose.h"
 #include "shoal/codec.h"
+#include "train/codec_choice_parts.h"
 
-enum { MOST = 32, ROUNDS = 5, ALONE_FROM = 1, MEASURE_AT = 2, SAMPLE = 16 };
+enum {
+    MOST = SHOALI_CHOICE_MOST,
+    ROUNDS = 5,
+    ALONE_FROM = 1,
+    MEASURE_AT = 2,
+    SAMPLE = SHOALI_CHOICE_SAMPLE
+};
 static const double CLOSE = 1.5;         /* worth measuring in full: so near to the best */
 static const double SPEND = 0.004;       /* of the run's steps, on repetitions */
 static const float NOT_MEASURED = 1e30f; /* finite, so that a maximum over ranks keeps it */
 
-/* Gradients that travel as one operation, in the order of the backward pass. */
-typedef struct bucket {
-    size_t offset, count;
-    uint32_t tensor, tensor_count;
-    size_t packed; /* elements of it in the exchange that is being measured */
-} bucket;
-
-struct shoali_codec_choice {
-    shoali_candidate candidates[MOST];
-    uint32_t count, chosen;
-    bool made, measured;
-    uint64_t seen;     /* steps of this process */
-    double compute_us; /* shortest pass without an exchange beside it */
-    double rest_us;
-    double off_s, off_cpu_s, off_bytes; /* of the last step's exchange without overlap: float32 */
-    double spent_s;                     /* in candidates' exchanges */
-    float *copy;                        /* [param_count] */
-    shoal_tensor *table;
-    bucket *buckets;
-    double *ready_s, *share;
-    shoal_op **ops;
-    shoali_bucket_time *scratch;
-    uint32_t bucket_count;
-    shoal_arena *arena;
-};
+typedef shoali_choice_bucket bucket;
 
 /* ---------------------------------------------------------------- candidates */
 
-static shoal_status add(shoal_train *train, const char *spec, bool only_lossless)
+/* which: codecs with none of these traits are left out; 0: none is. */
+static shoal_status add(shoal_train *train, const char *spec, uint32_t which)
 {
     shoali_codec_choice *choice = train->choice;
     shoal_codec *codec;
     SHOALI_TRY(shoal_codec_open(spec, &codec));
     const char *kept = shoali_arena_strdup(choice->arena, shoal_codec_spec(codec));
-    bool lossless = (shoal_codec_traits(codec) & SHOAL_CODEC_LOSSLESS) != 0, known = false;
+    const uint32_t traits = shoal_codec_traits(codec);
+    bool lossless = (traits & SHOAL_CODEC_LOSSLESS) != 0, known = false;
     shoal_codec_close(codec);
     if (kept == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < choice->count; i++)
         known = known || strcmp(choice->candidates[i].spec, kept) == 0;
-    if (known || (only_lossless && !lossless))
+    if (known || (which != 0 && (traits & which) == 0))
         return SHOAL_OK;
     if (choice->count == MOST)
         return shoali_fail(SHOAL_EINVAL, "codec auto: more than %d candidates", MOST);
-    choice->candidates[choice->count++] = (shoali_candidate){
-        .spec = kept, .lossless = lossless, .exchange_s = INFINITY, .step_s = INFINITY};
+    choice->candidates[choice->count++] = (shoali_candidate){.spec = kept,
+                                                             .lossless = lossless,
+                                                             .error = lossless ? 0 : (double)NAN,
+                                                             .exchange_s = INFINITY,
+                                                             .step_s = INFINITY};
     return SHOAL_OK;
 }
 
@@ -77,30 +62,42 @@ static shoal_status add_lossless(shoal_train *train)
 {
     const char *name;
     SHOALI_TRY(shoal_codec_carried("identity", train->desc.collective));
-    SHOALI_TRY(add(train, "identity", true));
+    SHOALI_TRY(add(train, "identity", 0));
     for (size_t i = 0; (name = shoal_codec_row_name(i)) != NULL; i++)
         if (shoal_codec_carried(name, train->desc.collective) == SHOAL_OK)
-            SHOALI_TRY(add(train, name, true));
+            SHOALI_TRY(add(train, name, SHOAL_CODEC_LOSSLESS));
     return SHOAL_OK;
 }
 
-/* "terngrad+eden:bits=2" */
-static shoal_status add_allowed(shoal_train *train, const char *list)
+/* Under a bound all others are allowed, unless some are named: it says what they may lose. */
+static shoal_status add_every(shoal_train *train)
 {
-    char spec[160];
-    for (const char *at = list;; at++) {
-        size_t length = strcspn(at, "+");
-        if (length == 0 || length >= sizeof spec)
-            return shoali_fail(SHOAL_EINVAL, "codec auto:allow=%s: codecs' specs, joined by +",
-                               list);
-        memcpy(spec, at, length);
-        spec[length] = '\0';
-        SHOALI_TRY(shoal_codec_carried(spec, train->desc.collective));
-        SHOALI_TRY(add(train, spec, false));
-        at += length;
-        if (*at == '\0')
-            return SHOAL_OK;
+    static const char *const finer[] = {"eden:bits=2", "eden:bits=3", "eden:bits=4"};
+    const size_t more = sizeof finer / sizeof *finer;
+    const char *name;
+    for (size_t i = 0; (name = shoal_codec_row_name(i)) != NULL; i++) {
+        shoal_codec *codec;
+        SHOALI_TRY(shoal_codec_open(name, &codec));
+        const bool transform = (shoal_codec_traits(codec) & SHOAL_CODEC_TRANSFORM) != 0;
+        shoal_codec_close(codec);
+        if (!transform && shoal_codec_carried(name, train->desc.collective) == SHOAL_OK)
+            SHOALI_TRY(add(train, name, 0));
     }
+    for (size_t i = 0; i < more; i++)
+        if (shoal_codec_carried(finer[i], train->desc.collective) == SHOAL_OK)
+            SHOALI_TRY(add(train, finer[i], 0));
+    return SHOAL_OK;
+}
+
+static shoal_status add_lossy(shoal_train *train, const shoali_auto_spec *asked)
+{
+    char spec[SHOALI_AUTO_ITEM_BYTES];
+    for (const char *at = asked->allow; at != NULL;) {
+        SHOALI_TRY(shoali_auto_spec_next(asked, &at, spec));
+        SHOALI_TRY(shoal_codec_carried(spec, train->desc.collective));
+        SHOALI_TRY(add(train, spec, 0));
+    }
+    return asked->allow == NULL && asked->error > 0 ? add_every(train) : SHOAL_OK;
 }
 
 static shoal_status allocate(shoal_train *train)
@@ -120,13 +117,10 @@ static shoal_status allocate(shoal_train *train)
 
 shoal_status shoali_choice_create(shoal_train *train)
 {
-    static const char allow[] = "auto:allow=";
-    const char *spec = train->desc.codec;
-    bool bare = strcmp(spec, "auto") == 0;
-    if (!bare && strncmp(spec, "auto:", 5) != 0)
+    shoali_auto_spec asked;
+    if (!shoali_auto_spec_named(train->desc.codec))
         return SHOAL_OK;
-    if (!bare && strncmp(spec, allow, sizeof allow - 1) != 0)
-        return shoali_fail(SHOAL_EINVAL, "codec %s: auto has one key, allow=CODEC+CODEC", spec);
+    SHOALI_TRY(shoali_auto_spec_parse(train->desc.codec, &asked));
     train->choice = shoali_alloc(sizeof *train->choice);
     if (train->choice == NULL)
         return SHOAL_ENOMEM;
@@ -134,11 +128,11 @@ shoal_status shoali_choice_create(shoal_train *train)
     if (train->choice->arena == NULL)
         return SHOAL_ENOMEM;
     SHOALI_TRY(add_lossless(train));
-    if (!bare)
-        SHOALI_TRY(add_allowed(train, spec + sizeof allow - 1));
+    SHOALI_TRY(add_lossy(train, &asked));
     train->choice->compute_us = INFINITY;
     /* alone there is nothing to exchange, and nothing to measure */
     train->choice->made = train->comm == NULL || train->workers == 1 || train->desc.no_exchange;
+    SHOALI_TRY(shoali_bound_create(train, &asked));
     return allocate(train);
 }
 
@@ -146,6 +140,7 @@ void shoali_choice_destroy(shoal_train *train)
 {
     if (train->choice == NULL)
         return;
+    shoali_bound_destroy(&train->choice->bound);
     shoali_arena_destroy(train->choice->arena);
     shoali_free(train->choice->copy);
     shoali_free(train->choice);
@@ -163,18 +158,6 @@ const char *shoali_choice_made(const shoal_train *train)
     return train->choice != NULL && train->choice->made ? shoal_train_codec(train) : NULL;
 }
 
-void shoali_choice_resume(shoal_train *train, const char *spec)
-{
-    shoali_codec_choice *choice = train->choice;
-    for (uint32_t i = 0; choice != NULL && spec != NULL && i < choice->count; i++) {
-        if (strcmp(choice->candidates[i].spec, spec) != 0)
-            continue;
-        choice->chosen = i;
-        choice->made = true;
-        shoali_log(INFO, "codec auto: the checkpoint's choice, %s", spec);
-    }
-}
-
 bool shoal_train_choice(const shoal_train *train, uint32_t i, shoal_train_candidate *candidate_out)
 {
     const shoali_codec_choice *choice = train->choice;
@@ -186,6 +169,8 @@ bool shoal_train_choice(const shoal_train *train, uint32_t i, shoal_train_candid
                                              .codec = c->spec,
                                              .lossless = c->lossless,
                                              .chosen = i == choice->chosen,
+                                             .barred = c->barred,
+                                             .error = c->error,
                                              .exchange_ms = 1e3 * c->exchange_s,
                                              .code_ms = 1e3 * c->code_s,
                                              .sent_bytes = c->sent_bytes,
@@ -371,6 +356,12 @@ static shoal_status estimate(shoal_train *train, shoali_candidate *c)
     SHOALI_TRY(measure(train, c->spec, figures));
     if (figures[0] >= NOT_MEASURED)
         return SHOAL_OK;
+    if (!c->lossless && choice->bound.most > 0) {
+        float error = (float)shoali_bound_sample_error(choice);
+        SHOALI_TRY(shoali_train_reduce(train, &error, 1, SHOAL_MAX, "codec auto: error"));
+        c->error = (double)error;
+        c->barred = !(c->error <= choice->bound.most);
+    }
     c->code_s = all * (double)figures[2];
     c->sent_bytes = all * (double)figures[3];
     double share = c->sent_bytes / fmax(1, choice->off_bytes);
@@ -404,7 +395,8 @@ static double shortest_s(const shoali_codec_choice *choice)
 {
     double best_s = INFINITY;
     for (uint32_t i = 0; i < choice->count; i++)
-        best_s = fmin(best_s, choice->candidates[i].exchange_s);
+        if (!choice->candidates[i].barred)
+            best_s = fmin(best_s, choice->candidates[i].exchange_s);
     return best_s;
 }
 
@@ -418,6 +410,10 @@ static shoal_status measure_all(shoal_train *train, double compute_s)
     off->exchange_s = choice->off_s;
     off->cpu_s = choice->off_cpu_s;
     off->sent_bytes = choice->off_bytes;
+    if (choice->bound.most > 0) {
+        (void)pack(train, SAMPLE);
+        SHOALI_TRY(shoali_bound_sample(train));
+    }
     for (uint32_t i = 1; i < choice->count; i++)
         SHOALI_TRY(estimate(train, &choice->candidates[i]));
     double best_s = shortest_s(choice);
@@ -426,7 +422,7 @@ static shoal_status measure_all(shoal_train *train, double compute_s)
             shoali_candidate *c = &choice->candidates[i];
             bool first = round == 0 && i > 0;
             double from_s = round == 0 ? least_s(c) : c->exchange_s;
-            if (!(from_s <= CLOSE * best_s))
+            if (c->barred || !(from_s <= CLOSE * best_s))
                 continue;
             SHOALI_TRY(measure_in_full(train, c, first));
         }
@@ -475,9 +471,10 @@ static void tell(const shoal_train *train)
     const shoali_codec_choice *choice = train->choice;
     for (uint32_t i = 0; i < choice->count; i++) {
         const shoali_candidate *c = &choice->candidates[i];
-        shoali_log(INFO, "codec auto: %s: exchange %.2f ms, coding %.2f ms, step %.2f ms%s",
+        shoali_log(INFO, "codec auto: %s: exchange %.2f ms, coding %.2f ms, step %.2f ms%s%s",
                    c->spec, 1e3 * c->exchange_s, 1e3 * c->code_s, 1e3 * c->step_s,
-                   i == choice->chosen ? ": chosen" : "");
+                   i == choice->chosen ? ": chosen" : "",
+                   c->barred ? ": its error is beyond the bound" : "");
     }
 }
 
@@ -499,22 +496,27 @@ static shoal_status choose(shoal_train *train, uint64_t start_us)
     choice->copy = NULL;
     choice->chosen = shoali_choose(&args, choice->candidates, choice->count, choice->scratch);
     choice->made = choice->measured = true;
+    shoali_bound_ladder(choice);
     tell(train);
     SHOALI_TRY(shoali_sync_set_codec(train->sync, choice->candidates[choice->chosen].spec));
     return shoali_metrics_choice(train, (double)(shoali_now_us() - begun_us));
 }
 
+static bool measuring(const shoali_codec_choice *choice)
+{
+    return choice != NULL && !choice->made && choice->seen >= ALONE_FROM;
+}
+
 bool shoali_choice_alone(const shoal_train *train)
 {
-    const shoali_codec_choice *choice = train->choice;
-    return choice != NULL && !choice->made && choice->seen >= ALONE_FROM;
+    return measuring(train->choice) || shoali_bound_due(train);
 }
 
 shoal_status shoali_choice_step(shoal_train *train, uint64_t start_us, double compute_us)
 {
     shoali_codec_choice *choice = train->choice;
-    if (!shoali_choice_alone(train))
-        return SHOAL_OK;
+    if (!measuring(choice))
+        return shoali_bound_due(train) ? shoali_bound_begin(train) : SHOAL_OK;
     choice->compute_us = fmin(choice->compute_us, compute_us);
     choice->off_cpu_s = choice->seen == MEASURE_AT ? choice->off_cpu_s : processor_s();
     return choice->seen == MEASURE_AT ? choose(train, start_us) : SHOAL_OK;

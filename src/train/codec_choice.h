@@ -27,9 +27,20 @@ SHOAL_MUST_USE shoal_status shoali_choice_step(shoal_train *train, uint64_t star
 /** Behind a step. */
 void shoali_choice_stepped(shoal_train *train, const shoali_step_times *times);
 
+/** The sum of a step that is checked is there, scaled by nobody yet: hold it against the bound of
+ * auto:error=E. Where it is broken the step gets the exact sum, and all ranks fall back alike. */
+SHOAL_MUST_USE shoal_status shoali_choice_check(shoal_train *train);
+
+/** metrics.c: what that found in this step; broken: it fell back. */
+SHOAL_MUST_USE shoal_status shoali_metrics_codec_check(shoal_train *train, bool broken);
+
 /** Spec of what was chosen, for a checkpoint; NULL: no choice yet, or none asked for. */
 const char *shoali_choice_made(const shoal_train *train);
-/** Go on with an earlier choice, if it is among the candidates. NULL is allowed. */
-void shoali_choice_resume(shoal_train *train, const char *spec);
+/** The same of what it may fall to, joined by +, itself first; NULL: there is no bound. Of the
+ * arena. */
+const char *shoali_choice_ladder(const shoal_train *train);
+/** Go on with an earlier choice, if it is among the candidates. NULL is allowed, also for the
+ * ladder: then it falls to "off". */
+void shoali_choice_resume(shoal_train *train, const char *spec, const char *ladder);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/plain_file.h"
 #include "train/admm.h"
+#include "train/codec_choice.h"
 #include "train/run_file.h"
 
 enum { BUFFER = 1 << 16 }; /* holds whole lines */
@@ -139,6 +140,7 @@ shoal_status shoali_metrics_choice(shoal_train *train, double probe_us)
     for (uint32_t i = 0; shoal_train_choice(train, i, &c); i++) {
         fprintf(out, "%s{\"codec\": \"%s\", \"lossless\": %s", i > 0 ? ", " : "", c.codec,
                 c.lossless ? "true" : "false");
+        number(out, "error", c.error);
         number(out, "exchange_ms", c.exchange_ms);
         number(out, "code_ms", c.code_ms);
         number(out, "sent_bytes", c.sent_bytes);
@@ -147,6 +149,26 @@ shoal_status shoali_metrics_choice(shoal_train *train, double probe_us)
     }
     fputs("]}\n", out);
     return written(train, true);
+}
+
+shoal_status shoali_metrics_codec_check(shoal_train *train, bool broken)
+{
+    FILE *out = train->metrics;
+    shoal_train_codec_check check = {.size = sizeof check};
+    shoal_train_codec_fall fall = {.size = sizeof fall}, next = {.size = sizeof next};
+    if (out == NULL || !shoal_train_codec_bound(train, &check))
+        return SHOAL_OK;
+    for (uint32_t i = 0; broken && shoal_train_codec_fell(train, i, &next); i++)
+        fall = next;
+    fprintf(out, "{\"codec_check\": \"%s\", \"at_step\": %llu",
+            broken ? fall.from : shoal_train_codec(train), (unsigned long long)train->step + 1);
+    number(out, "error", check.last);
+    number(out, "most", check.most);
+    if (broken)
+        fprintf(out, ", \"codec\": \"%s\", \"from_step\": %llu", fall.to,
+                (unsigned long long)fall.step + 1);
+    fputs("}\n", out);
+    return written(train, broken);
 }
 
 /* What this rank's connections have carried so far. `at_step`, as a `step` is a step's line. */

@@ -187,6 +187,7 @@ static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_s
     if (verdict.stop && train->desc.reform)
         return goes_over();
     SHOALI_TRY(check_own(train, &verdict));
+    SHOALI_TRY(verdict.apply ? shoali_choice_check(train) : SHOAL_OK);
     start = shoali_now_us();
     if (verdict.apply)
         update(train, verdict.grad_scale, times->lr);

@@ -16,7 +16,8 @@ FORMS = {
         "hop:backup=1", "hop:staleness=2,skip=2", "hop:graph=complete",
     ),
     "codecs": (
-        "auto", "auto:allow=eden+bf16", "inceptionn:prescale=auto", "inceptionn:layout=floats",
+        "auto", "auto:allow=eden+bf16", "auto:error=0.3,every=2,allow=eden:ef",
+        "inceptionn:prescale=auto", "inceptionn:layout=floats",
         "terngrad:ef", "eden:ef",
         "terngrad:scaler=rms", "eden:allot=energy", "powersgd:rank=1", "blocks:pick=random,k=0.1",
         "truncate:bits=16", "chunk_topk:decay=0.5", "onebit:warmup=3",

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include "comm/comm.h"
+#include "driver/driver.h"
+#include "shoal/watch.h"
 #include "support/tinydata.h"
-#include "train/codec_choice.h"
+#include "train/codec_choice_parts.h"
 #include "train/safetensors.h"
 
 enum { STEPS = 14, WORKERS = 3, DEADLINE_US = 30000000 };
@@ -305,6 +307,194 @@ static void auto_measures_what_is_allowed(void **state)
     ranks_run(WORKERS, "tcp", NULL, measuring_leaves_nothing, NULL, DEADLINE_US);
 }
 
+/* ---------------------------------------------------------------- auto:error= */
+
+/* As if this had been chosen; the codec of the next exchange. */
+static void start_in(shoal_train *train, const char *codec, const char *ladder)
+{
+    shoali_choice_resume(train, codec, ladder);
+    rank_check(strcmp(shoal_train_codec(train), codec) == 0);
+    rank_ok(shoali_sync_set_codec(train->sync, codec));
+}
+
+/* |sum of x over ranks|^2 of each rank's x [count], and of the sum + y. */
+static double square(const float *x, const float *y, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double v = (double)x[i] + (y != NULL ? (double)y[i] : 0);
+        sum += v * v;
+    }
+    return sum;
+}
+
+/* What all ranks together owe, from the residuals as a checkpoint would have them. */
+static void sum_owed(shoal_train *train, float *out)
+{
+    shoali_residual all[16];
+    const size_t count = shoali_comm_residuals(train->comm, all, 16);
+    memset(out, 0, train->param_count * sizeof *out);
+    for (size_t r = 0; r < count && r < 16; r++)
+        for (uint32_t t = 0; t < train->tensor_count; t++)
+            if (train->tensors[t].key == all[r].key)
+                memcpy(out + train->tensors[t].offset, all[r].values, all[r].count * sizeof *out);
+    rank_ok(shoali_train_reduce(train, out, train->param_count, SHOAL_SUM, "owed"));
+}
+
+enum { PARAMS = 4096 };
+
+/* Three steps with feedback: the error is what is owed of what was to be delivered. Then one whose
+ * bound is broken: it delivers all of that, and nothing is owed. */
+static void feedback_is_measured(const rank_env *env)
+{
+    const part p = {"auto:error=0.9,every=1,allow=int4:ef", "fed", "ring", 3, false, false};
+    static float delivered[PARAMS], owed[PARAMS];
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_codec_check check = {.size = sizeof check};
+    shoal_train_codec_fall fall = {.size = sizeof fall};
+    shoal_train_desc desc = tiny_desc(&p);
+    desc.out = NULL;
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    rank_check(train->param_count <= PARAMS);
+    start_in(train, "int4:ef", NULL);
+    for (uint64_t step = 1; step <= 3; step++) {
+        rank_ok(shoal_train_step(train, &progress));
+        memcpy(delivered, train->grads, train->param_count * sizeof *delivered);
+        sum_owed(train, owed);
+        const double wanted = square(delivered, owed, train->param_count),
+                     error = square(owed, NULL, train->param_count) / wanted;
+        rank_check(shoal_train_codec_bound(train, &check) && check.checks == step);
+        rank_check(error > 1e-4 && fabs(check.last - error) < 1e-3 * error);
+        rank_check(!shoal_train_codec_fell(train, 0, &fall));
+    }
+    rank_check(shoali_comm_residuals(comm, NULL, 0) > 0);
+    train->choice->bound.most = 1e-7;
+    rank_ok(shoal_train_step(train, &progress));
+    rank_check(shoal_train_codec_fell(train, 0, &fall) && fall.step == 4);
+    rank_check(shoali_comm_residuals(comm, NULL, 0) == 0);
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+}
+
+/* The sum of the first step, by a trainer without a codec. */
+static void exact_sum(shoal_comm *comm, const part *p, float *out)
+{
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_desc desc = tiny_desc(p);
+    desc.out = NULL;
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    rank_ok(shoal_train_step(train, &progress));
+    memcpy(out, train->grads, train->param_count * sizeof *out);
+    shoal_train_destroy(train);
+}
+
+/* What `shoal status` shows of this job. */
+static void status_says(const char *words)
+{
+    shoal_watch *watch;
+    rank_ok(shoal_watch_ask("codec_train_test", DEADLINE_US / 3, &watch));
+    rank_check(strstr(shoal_watch_notes(watch), words) != NULL);
+    shoal_watch_close(watch);
+}
+
+/* A bound that the codec breaks at once: the error is that of its sum, the step's own sum is
+ * float32's, and the next step is the next rung's. */
+static void a_broken_bound(const rank_env *env)
+{
+    const part plain = {"identity", "x", "ring", 1, false, false},
+               loose = {"auto:error=1,every=1,allow=fp8:ef=off", "x", "ring", 1, false, false},
+               tight = {
+                   "auto:error=1e-7,every=1,allow=fp8:ef=off+bf16", "x", "ring", 1, false, false};
+    static float exact[PARAMS], got[PARAMS];
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_codec_check check = {.size = sizeof check};
+    shoal_train_codec_fall fall = {.size = sizeof fall};
+    setenv("SHOAL_STATUS_DIR", tiny_dir, 1);
+    setenv("SHOAL_JOB", "codec_train_test", 1);
+    shoal_comm *comm = rank_join(env);
+    exact_sum(comm, &plain, exact);
+    for (int broken = 0; broken < 2; broken++) {
+        shoal_train_desc desc = tiny_desc(broken ? &tight : &loose);
+        desc.out = NULL;
+        rank_ok(shoal_train_create(comm, &desc, &train));
+        start_in(train, "fp8", broken ? "fp8+bf16" : NULL);
+        rank_ok(shoal_train_step(train, &progress));
+        const size_t count = train->param_count;
+        for (size_t i = 0; i < count; i++)
+            got[i] = train->grads[i] - exact[i];
+        const double error = square(got, NULL, count) / square(exact, NULL, count);
+        rank_check(shoal_train_codec_bound(train, &check) && check.checks == 1);
+        rank_check(broken ? error < 1e-12 : fabs(check.last - error) < 1e-3 * error);
+        rank_check(check.last > 1e-6);
+        rank_check(shoal_train_codec_fell(train, 0, &fall) == (broken == 1));
+        rank_check(strcmp(shoal_train_codec(train), broken ? "bf16" : "fp8") == 0);
+        if (broken) {
+            rank_check(fall.step == 1 && fall.error == check.last && strcmp(fall.to, "bf16") == 0);
+            rank_ok(shoal_train_step(train, &progress)); /* bf16 is not good enough, either */
+            rank_check(shoal_train_codec_fell(train, 1, &fall) && fall.step == 2);
+            rank_check(strcmp(shoal_train_codec(train), "identity") == 0);
+            rank_ok(shoal_train_step(train, &progress));
+            rank_check(shoal_train_codec_bound(train, &check) && check.checks == 2);
+            status_says("codec auto: bf16 lost");
+        }
+        shoal_train_destroy(train);
+    }
+    shoal_comm_destroy(comm);
+}
+
+static void auto_holds_its_bound(void **state)
+{
+    (void)state;
+    ranks_run(WORKERS, "tcp", NULL, feedback_is_measured, NULL, DEADLINE_US);
+    ranks_run(WORKERS, "tcp", NULL, a_broken_bound, NULL, DEADLINE_US);
+}
+
+/* A run that falls at each check: in step 4, before its checkpoint of step 5, in 8 and in 12. */
+static void run_bound(const rank_env *env)
+{
+    static const char ladder[] = "eden:bits=1,ef+eden:bits=3,ef+int8:ef+expo";
+    const part *p = env->arg;
+    shoal_train *train = NULL;
+    shoal_train_progress progress = {.size = sizeof progress};
+    shoal_train_codec_fall fall = {.size = sizeof fall};
+    const shoal_train_desc desc = tiny_desc(p);
+    shoal_comm *comm = rank_join(env);
+    rank_ok(shoal_train_create(comm, &desc, &train));
+    if (!p->resume)
+        start_in(train, "eden:bits=1,ef", ladder);
+    else
+        rank_check(strcmp(shoal_train_codec(train), "eden:bits=3,ef") == 0);
+    do {
+        rank_ok(shoal_train_step(train, &progress));
+    } while (progress.step < p->stop);
+    if (p->stop == STEPS)
+        rank_check(shoal_train_codec_fell(train, p->resume ? 1 : 2, &fall) && fall.step == 12);
+    shoal_train_destroy(train);
+    shoal_comm_destroy(comm);
+}
+
+static void a_bound_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    static const char codec[] =
+        "auto:error=1e-7,every=4,allow=eden:bits=1,ef+eden:bits=3,ef+int8:ef";
+    const part whole = {codec, "bound-whole", "ring", STEPS, false, false},
+               half = {codec, "bound-half", "ring", 7, false, false},
+               rest = {codec, "bound-half", "ring", STEPS, true, false};
+    ranks_run(WORKERS, "tcp", NULL, run_bound, &whole, DEADLINE_US);
+    ranks_run(WORKERS, "tcp", NULL, run_bound, &half, DEADLINE_US);
+    ranks_run(WORKERS, "tcp", NULL, run_bound, &rest, DEADLINE_US);
+    assert_same("bound-whole", "bound-half", "common.safetensors");
+    shoali_safetensors *file = open_last("bound-half", "common.safetensors");
+    assert_string_equal(shoali_safetensors_metadata(file, "chosen_codec"), "expo");
+    assert_string_equal(shoali_safetensors_metadata(file, "codec_ladder"), "expo");
+    shoali_safetensors_close(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +506,8 @@ int main(void)
         CHECK_TEST(demo_goes_on_from_a_checkpoint),
         CHECK_TEST(auto_changes_no_bit),
         CHECK_TEST(auto_measures_what_is_allowed),
+        CHECK_TEST(auto_holds_its_bound),
+        CHECK_TEST(a_bound_goes_on_from_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);
 }

@@ -76,6 +76,28 @@ static void ties_go_to_what_changes_least(void **state)
     assert_int_equal(shoali_choose(&args, c, 4, scratch), 0);
 }
 
+/* What breaks a bound is neither chosen nor what "the fastest" means; from what breaks it later the
+ * way goes to smaller errors, and ends at what has none. */
+static void bounds_come_before_speed(void **state)
+{
+    (void)state;
+    const double ready[2] = {0, 0};
+    const shoali_choose_args args = {0, 0, 4, ready, half, 2};
+    shoali_bucket_time scratch[2];
+    shoali_candidate c[6] = {
+        {.lossless = true, .exchange_s = 100}, {.exchange_s = 10, .error = 0.9, .barred = true},
+        {.exchange_s = 20, .error = 0.2},      {.exchange_s = 30, .error = 0.3},
+        {.exchange_s = 40, .error = 0.1},      {.lossless = true, .exchange_s = 90}};
+    assert_int_equal(shoali_choose(&args, c, 6, scratch), 2);
+    assert_int_equal(shoali_choose_finer(c, 6, 3), 2);
+    assert_int_equal(shoali_choose_finer(c, 6, 2), 4);
+    assert_int_equal(shoali_choose_finer(c, 6, 4), 5);
+    assert_int_equal(shoali_choose_finer(c, 6, 5), 0);
+    c[4].error = (double)NAN; /* never measured: nobody knows that it is smaller */
+    c[5].step_s = 200;
+    assert_int_equal(shoali_choose_finer(c, 6, 2), 0);
+}
+
 /* Never slower than off by its own prediction, never more than 2 % behind the best. */
 static void never_worse_than_off(void **state)
 {
@@ -107,9 +129,9 @@ static void never_worse_than_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_recurrence_by_hand), cmocka_unit_test(off_where_nothing_is_gained),
-        cmocka_unit_test(processor_time_counts),  cmocka_unit_test(ties_go_to_what_changes_least),
-        cmocka_unit_test(never_worse_than_off),
+        cmocka_unit_test(the_recurrence_by_hand),   cmocka_unit_test(off_where_nothing_is_gained),
+        cmocka_unit_test(processor_time_counts),    cmocka_unit_test(ties_go_to_what_changes_least),
+        cmocka_unit_test(bounds_come_before_speed), cmocka_unit_test(never_worse_than_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
