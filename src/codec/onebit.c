@@ -10,9 +10,12 @@
  *                      gradient = (+q+ - beta M) / (1 - beta), M = +q+
  *
  * So an optimiser with a momentum of its own (adam:beta1=beta) has M / N in it after each step; its
- * variance must stand still by then (adam:freeze=warmup), as signs say nothing about it. Delivered
- * + residuals = the momenta that were asked for. Bits go from each member to all others (gather),
- * whatever the collective: the paper's second rounding, of the mean at servers, is left out.
+ * variance must stand still by then (adam:freeze=warmup), as signs say nothing about it. With kappa
+ * only those steps of the warm-up are whole that renew the variance by 0/1 Adam's policy (Lu et
+ * al., ICLR 2023: at distances that double), and it stands still between them (adam:kappa).
+ * Delivered + residuals = the momenta that were asked for. Bits go from each member to all others
+ * (gather), whatever the collective: the paper's second rounding, of the mean at servers, is left
+ * out.
  *
  * Scales keep 16 bits of fraction, so that the codec `sign`, which carries q, gives q back exactly.
  *
@@ -22,19 +25,23 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/renewals.h"
 #include "codec/codec.h"
 #include "kernel/kernel.h"
 
 enum { BLOCK = 256, TIMES = 1 << 24 };
 
 typedef struct onebit_params {
-    int64_t warmup;
+    int64_t warmup, kappa;
     double beta;
 } onebit_params;
 
 static const shoali_key keys[] = {
     {"warmup", SHOALI_KEY_INT, offsetof(onebit_params, warmup), 1, 1 << 23, NULL, "100",
      "steps whose gradients travel whole; give adam:freeze the same"},
+    {"kappa", SHOALI_KEY_INT, offsetof(onebit_params, kappa), 0, 1 << 20, NULL, "0",
+     "of them the first so many, of the next every 2nd, then 4th, ..: 0/1 Adam; adam:kappa the "
+     "same"},
     {"beta", SHOALI_KEY_FLOAT, offsetof(onebit_params, beta), 0, 0.9999, NULL, "0.9",
      "share of the momentum that a step keeps: the optimiser's beta1"},
 };
@@ -124,13 +131,20 @@ static void finish(const parts *a, bool whole, float *grad)
     *a->steps = *a->steps < TIMES ? *a->steps + 1 : TIMES;
 }
 
+static bool travels_whole(const onebit_params *p, uint64_t step)
+{
+    const uint64_t kappa = (uint64_t)p->kappa;
+    return step < (uint64_t)p->warmup &&
+           shoali_renewals(step + 1, kappa) > shoali_renewals(step, kappa);
+}
+
 static shoal_status next_round(const void *params, void *state, const shoal_tensor *tensors,
                                uint32_t tensor_count, uint32_t index, float *grad,
                                shoal_round *round_out)
 {
     const onebit_params *p = params;
     const parts a = parts_of(p, state, count_of(tensors, tensor_count));
-    const bool whole = *a.steps < (float)p->warmup;
+    const bool whole = travels_whole(p, (uint64_t)*a.steps);
     *round_out = (shoal_round){.last = true};
     if (a.count == 0)
         return SHOAL_OK;

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/renewals.h"
 
 typedef shoali_optim_params params;
 typedef shoali_optim_span span;
@@ -62,8 +63,11 @@ const shoali_optim_row shoali_optim_sgd = {
  * section 2. `coupled` decay goes into the gradient, the other into the weight before the step. */
 static void update(const params *p, const span *s, float coupled, float decoupled)
 {
-    const bool frozen = p->freeze > 0 && s->time > (double)p->freeze;
-    const double settled = frozen ? (double)p->freeze : s->time; /* of the square */
+    const bool over = p->freeze > 0 && s->time > (double)p->freeze;
+    const uint64_t time = (uint64_t)(over ? (double)p->freeze : s->time);
+    const uint64_t renewals = shoali_renewals(time, (uint64_t)p->kappa);
+    const bool frozen = over || renewals == shoali_renewals(time - 1, (uint64_t)p->kappa);
+    const double settled = (double)renewals; /* steps that are in the square */
     double correct1 = 1.0 - pow(p->beta1, s->time), correct2 = 1.0 - pow(p->beta2, settled);
     float step = (float)(s->lr * sqrt(correct2) / correct1), eps = (float)(p->eps * sqrt(correct2));
     float beta1 = (float)p->beta1, beta2 = (float)p->beta2, keep = 1.0f - s->lr * decoupled;
@@ -100,9 +104,18 @@ static uint32_t two_slots(const params *p)
     SHOALI_OPTIM_FLOAT(beta1, 0, 0.9999, "0.9", "decay of the mean"),                           \
         SHOALI_OPTIM_FLOAT(beta2, 0, 0.999999, "0.999", "decay of the square"),                 \
         SHOALI_OPTIM_FLOAT(eps, 1e-16, 1, "1e-8", "added to the root"),                         \
+        {"freeze",                                                                              \
+         SHOALI_KEY_INT,                                                                        \
+         offsetof(shoali_optim_params, freeze),                                                 \
+         0,                                                                                     \
+         1 << 30,                                                                               \
+         NULL,                                                                                  \
+         "0",                                                                                   \
+         "steps after which the square stands still, as 1-bit Adam's does; 0: never"},          \
     {                                                                                           \
-        "freeze", SHOALI_KEY_INT, offsetof(shoali_optim_params, freeze), 0, 1 << 30, NULL, "0", \
-            "steps after which the square stands still, as 1-bit Adam's does; 0: never"         \
+        "kappa", SHOALI_KEY_INT, offsetof(shoali_optim_params, kappa), 0, 1 << 20, NULL, "0",   \
+            "steps that renew the square: the first so many, of the next every 2nd, then 4th, " \
+            "..: 0/1 Adam's; 0: all"                                                            \
     }
 
 static const shoali_key adam_keys[] = {

@@ -11,7 +11,7 @@ enum { SHOALI_OPTIM_SLOTS_MAX = 2 };
 /** The keys of all rows; each reads its own. */
 typedef struct shoali_optim_params {
     double momentum, decay, beta1, beta2, eps, rest, ema;
-    int64_t steps, freeze;
+    int64_t steps, freeze, kappa;
     bool nesterov, decay_all;
 } shoali_optim_params;
 

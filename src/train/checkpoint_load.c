@@ -236,6 +236,14 @@ static shoal_status load_own(shoal_train *train, const char *folder,
     char path[SHOALI_PATH_BYTES];
     shoali_safetensors *file = NULL;
     const bool apart = shoali_safetensors_metadata(common, "replicas") != NULL;
+    if (workers != train->workers && strstr(train->desc.codec, "kappa=") != NULL) {
+        shoal_status none = shoali_fail(SHOAL_EINVAL,
+                                        "%s is of %" PRIu64 " workers, this run has %u: codec %s "
+                                        "would count its steps anew, the optimiser would not",
+                                        folder, workers, train->workers, train->desc.codec);
+        shoali_error_advice("Go on with as many workers as before, or without kappa=.");
+        return none;
+    }
     if (workers != train->workers) {
         if (train->rank == 0 && (apart || has_residuals(folder, common)))
             shoali_log(WARN, "%s is of %" PRIu64 " workers, this run has %u: %s", folder, workers,

@@ -28,7 +28,8 @@ FORMS = {
         "worker_aggregator:servers=2", "omnireduce:block=64", "omnireduce:hosts",
         "switchml:sparse",
     ),
-    "optimizers": ("sgd:momentum=0", "adam:freeze=3,eps=0.1", "adamw:ema=0.9", "muon:ema=0.9",
+    "optimizers": ("sgd:momentum=0", "adam:freeze=3,kappa=2,eps=0.1", "adamw:ema=0.9",
+                   "muon:ema=0.9",
                    "sgd:momentum=0.9,nesterov,decay=1e-4"),
     "schedules": ("step:at=0.5,factor=0.1", "cosine:warmup=2"),
 }

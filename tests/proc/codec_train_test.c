@@ -170,11 +170,12 @@ static void blocks_go_on_from_a_checkpoint(void **state)
                               "blocks");
 }
 
-/* It is past its whole gradients then. */
+/* Whole steps are the 1st to 3rd, 5th and 7th: the checkpoint of step 5 lies among them. */
 static void onebit_goes_on_from_a_checkpoint(void **state)
 {
     (void)state;
-    goes_on_from_a_checkpoint("onebit:warmup=5", "ring", NULL, "onebit");
+    goes_on_from_a_checkpoint("onebit:warmup=8,kappa=2", "ring", "adam:freeze=8,kappa=2,eps=0.1",
+                              "onebit");
 }
 
 /* Momenta of three ranks, each its own. */
