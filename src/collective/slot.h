@@ -83,6 +83,7 @@ typedef struct shoali_slot_sender {
     bool owns;            /* has values of block that are not zero */
     bool finished;
     bool timed; /* nothing was sent twice: the time until the result is a round trip */
+    bool lost;  /* a contribution of this round: the aggregator said so */
     uint8_t others, unanswered; /* answers that others are missing; probes since the aggregator
                                    spoke of the slot */
     uint32_t missing;           /* a worker that the aggregator misses; NONE: not known */
@@ -104,6 +105,8 @@ typedef struct shoali_slot_worker {
     uint64_t wake_us;    /* no timer is due before */
     double rtt_us;       /* lower quartile of the round trips, followed as they come */
     double echo_us;      /* median of the round trips of probes, which nobody else's losses delay */
+    bool echoed;         /* a probe was answered: echo_us is no guess any more */
+    double lost;         /* share of the last rounds of which a contribution was lost */
     size_t not_finite;   /* first own such element; SIZE_MAX: none */
     bool sum_not_finite; /* somebody has brought one */
     uint64_t resent, probes;

@@ -373,10 +373,10 @@ static void heavy_loss_takes_round_trips(void **state)
     }
 }
 
-/* Virtual milliseconds until all of 8 workers have the sum, mean of 4 seeds. */
+/* Virtual milliseconds until all of 8 workers have the sum, mean of the seeds. */
 static double lossy_ms(double loss)
 {
-    enum { SEEDS = 4 };
+    enum { SEEDS = 6 };
     const lossnet_faults faults = {.loss = loss, .delay_us = 1000, .jitter_us = 250};
     double sum = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -394,12 +394,13 @@ static double lossy_ms(double loss)
 }
 
 /* Of three packets one is lost: waits do not grow out of proportion. Eight rounds of 2 ms each, at
- * least; with waits that double from the first on, and each worker by its timer alone, 2300 ms. */
+ * least; with waits that double from the first on, and each worker by its timer alone, 2300 ms;
+ * with the patience that few losses ask for 600 ms, ten times what 1 % takes. */
 static void a_third_lost_is_no_standstill(void **state)
 {
     (void)state;
     const double little = lossy_ms(0.01), much = lossy_ms(0.3);
-    if (!(little < 90 && much < 1000))
+    if (!(little < 100 && much < 5 * little))
         fail_msg("%.0f ms at 1 %%, %.0f ms at 30 %%", little, much);
     print_message("%.0f ms at 1 %%, %.0f ms at 30 %%\n", little, much);
 }
