@@ -14,6 +14,7 @@
 #include "predict_args.h"
 #include "progress_show.h"
 #include "shoal/network.h"
+#include "whole_file.h"
 
 enum { JOBS_MAX = 64, LIMITS_MAX = 36, SWEEP_MAX = 1000, BLOCKS_MAX = 16 };
 
@@ -360,15 +361,15 @@ static bool write_file(const char *path, const network_report *report,
 {
     if (path == NULL)
         return true;
-    FILE *out = strcmp(path, "-") == 0 ? stdout : cli_write(path);
-    if (out == NULL) {
-        (void)cli_fail("network", "cannot write %s: %s", path, strerror(errno));
-        return false;
+    whole_file file;
+    bool good = true;
+    if (strcmp(path, "-") == 0) {
+        show(stdout, report);
+        good = ferror(stdout) == 0;
+    } else if ((good = whole_file_begin(&file, path))) {
+        show(file.out, report);
+        good = whole_file_end(&file, true);
     }
-    show(out, report);
-    bool good = ferror(out) == 0;
-    if (out != stdout)
-        good = fclose(out) == 0 && good;
     if (!good)
         (void)cli_fail("network", "cannot write %s: %s", path, strerror(errno));
     return good;

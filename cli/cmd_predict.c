@@ -13,6 +13,7 @@
 #include "predict_args.h"
 #include "predict_front.h"
 #include "progress_show.h"
+#include "whole_file.h"
 
 typedef struct predict_args {
     shoal_predict_desc desc;
@@ -423,12 +424,11 @@ static int draw(const char *path, const shoal_search *search)
 {
     if (shoal_search_front(search, 0) == NULL)
         return cli_fail("predict", "nothing fits, so that there is nothing to draw in %s", path);
-    FILE *out = cli_write(path);
-    if (out == NULL)
-        return cli_fail("predict", "cannot write %s: %s", path, strerror(errno));
-    bool good = predict_draw_front(out, search);
-    good = fclose(out) == 0 && good;
-    return good ? CLI_OK : cli_fail("predict", "cannot write all of %s", path);
+    whole_file file;
+    if (whole_file_begin(&file, path) &&
+        whole_file_end(&file, predict_draw_front(file.out, search)))
+        return CLI_OK;
+    return cli_fail("predict", "cannot write %s: %s", path, strerror(errno));
 }
 
 static int run_search(const predict_args *args)

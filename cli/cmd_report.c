@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "progress_show.h"
 #include "report.h"
+#include "whole_file.h"
 
 typedef struct report_args {
     char **folders; /* of argv */
@@ -43,14 +44,15 @@ static error_t parse(int key, char *text, struct argp_state *state)
 static int write_page(const char *path, json_t *runs)
 {
     const bool to_output = strcmp(path, "-") == 0;
-    FILE *file = to_output ? stdout : cli_write(path);
-    if (file == NULL)
-        return cli_fail("report", "cannot write %s: %s", path, strerror(errno));
-    report_page(file, runs);
-    if (to_output)
+    whole_file file;
+    if (to_output) {
+        report_page(stdout, runs);
         return CLI_OK; /* whether it got out is looked at by all verbs' caller */
-    const bool good = ferror(file) == 0;
-    if (fclose(file) != 0 || !good)
+    }
+    bool good = whole_file_begin(&file, path);
+    if (good)
+        report_page(file.out, runs);
+    if (!good || !whole_file_end(&file, true))
         return cli_fail("report", "cannot write %s: %s", path, strerror(errno));
     printf("%s: %zu run%s\n", path, json_array_size(runs), json_array_size(runs) == 1 ? "" : "s");
     return CLI_OK;

@@ -256,7 +256,7 @@ static shoal_status run_watched(shoal_sim *sim, bool by_time)
 {
     shoal_status status = shoal_sim_watch(sim, show, NULL);
     progress_begin("sim", by_time ? "virtual s" : "iterations", false,
-                   "files that it writes are not whole");
+                   "no file is written; a run folder is not whole");
     if (status == SHOAL_OK)
         status = shoal_sim_run(sim);
     progress_end();
@@ -345,8 +345,8 @@ static int run(const sim_args *args, shoal_sim *sim, train_board *board)
 {
     char error[1024] = "";
     shoal_status status = run_watched(sim, args->desc.until_s > 0);
-    if (status == SHOAL_EIO)
-        return cli_report("sim");
+    if (status == SHOAL_EIO || status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
+        return cli_report("sim"); /* that is not how a job ends */
     if (status != SHOAL_OK)
         snprintf(error, sizeof error, "%s", shoal_last_error()->text);
     sim_report report = {.desc = &args->desc,
@@ -380,6 +380,11 @@ static int run_kept(const sim_args *args, shoal_sim *sim)
     if (keep(args, sim) != SHOAL_OK) {
         (void)train_board_close(board);
         return cli_report("sim");
+    }
+    if (args->pictures != NULL && !sim_may_draw(args->pictures)) {
+        const int error = errno;
+        (void)train_board_close(board);
+        return cli_fail("sim", "--pictures %s: %s", args->pictures, strerror(error));
     }
     const int code = run(args, sim, board);
     return train_board_close(board) || code != CLI_OK ? code : CLI_FAILED;

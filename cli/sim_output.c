@@ -3,16 +3,19 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "answer.h"
 #include "cli.h"
 #include "svg.h"
 #include "svg_bars.h"
+#include "whole_file.h"
 
 enum { BARS_MOST = 32 };
 
@@ -236,26 +239,15 @@ int sim_print_json(const sim_report *r)
 
 /* ---------------------------------------------------------------- pictures */
 
-static FILE *create(const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return cli_create(path);
-}
-
-static bool finish(FILE *file)
-{
-    bool good = ferror(file) == 0;
-    return fclose(file) == 0 && good;
-}
-
 static bool draw(const char *dir, const char *name, const cli_svg_plot *plot)
 {
-    FILE *file = create(dir, name);
-    if (file == NULL)
+    char path[PATH_MAX];
+    whole_file file;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!whole_file_begin_inside(&file, path))
         return false;
-    cli_svg_write(file, plot);
-    return finish(file);
+    cli_svg_write(file.out, plot);
+    return whole_file_end(&file, true);
 }
 
 /* low, high: of the worker that has done least, and most. */
@@ -338,23 +330,51 @@ static bool draw_waits(const sim_report *r, const char *dir)
                                .parts = parts,
                                .part_count = 2,
                                .values = values};
-    FILE *file = create(dir, "waits.svg");
-    if (file == NULL)
+    char path[PATH_MAX];
+    whole_file file;
+    snprintf(path, sizeof path, "%s/waits.svg", dir);
+    if (!whole_file_begin_inside(&file, path))
         return false;
-    cli_svg_write_bars(file, &bars);
-    return finish(file);
+    cli_svg_write_bars(file.out, &bars);
+    return whole_file_end(&file, true);
+}
+
+bool sim_may_draw(const char *dir)
+{
+    char parent[PATH_MAX];
+    struct stat info;
+    if (stat(dir, &info) == 0) {
+        errno = ENOTDIR;
+        return S_ISDIR(info.st_mode) && access(dir, W_OK | X_OK) == 0;
+    }
+    size_t length = strlen(dir);
+    while (length > 1 && dir[length - 1] == '/')
+        length--;
+    while (length > 0 && dir[length - 1] != '/')
+        length--;
+    snprintf(parent, sizeof parent, "%.*s", length > 0 ? (int)length : 1, length > 0 ? dir : ".");
+    return dir[0] != '\0' && errno == ENOENT && access(parent, W_OK | X_OK) == 0;
 }
 
 bool sim_draw(const sim_report *r, const char *dir)
 {
+    static const char *const names[] = {"iterations.svg", "loss.svg", "waits.svg"};
+    char path[PATH_MAX];
     uint32_t points;
     (void)shoal_sim_curve(r->sim, &points);
     const size_t room = (size_t)points + 1;
     double *x = calloc(4 * room, sizeof *x);
-    bool good = x != NULL && (mkdir(dir, 0777) == 0 || errno == EEXIST) &&
+    const bool made = x != NULL && mkdir(dir, 0777) == 0;
+    bool good = x != NULL && (made || errno == EEXIST) &&
                 draw_curve(r, dir, x, x + room, x + 2 * room, x + 3 * room) && draw_waits(r, dir);
     int error = errno;
     free(x);
+    for (size_t i = 0; made && !good && i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        (void)unlink(path);
+    }
+    if (made && !good)
+        (void)rmdir(dir);
     errno = error;
     return good;
 }

@@ -16,7 +16,10 @@ typedef struct sim_report {
 
 void sim_print_text(const sim_report *report);
 int sim_print_json(const sim_report *report);
-/** DIR/iterations.svg, DIR/waits.svg and, with numbers, DIR/loss.svg; false with errno. */
+/** Whether DIR is there to draw in, or can be made; false with errno. */
+bool sim_may_draw(const char *dir);
+/** DIR/iterations.svg, DIR/waits.svg and, with numbers, DIR/loss.svg; false with errno,
+ * and a folder that was made for them is gone again. */
 bool sim_draw(const sim_report *report, const char *dir);
 
 #endif

@@ -18,6 +18,7 @@ struct train_board {
     const char *verb;
     char folder[PATH_MAX], stage[PATH_MAX];
     char run[64]; /* last part of the run's --out */
+    size_t there; /* bytes of folder that lead to one that was there */
     bool goes_on, failed;
     event_file *file; /* NULL: not yet, or not this process's */
     shoal_train_totals before;
@@ -54,6 +55,35 @@ static void name_without_out(char out[64])
     snprintf(out, 64, "train-%s-%ld", text, (long)getpid());
 }
 
+/* How much of a path leads to something that is there, in bytes. */
+static size_t there_of(const char *path)
+{
+    char part[PATH_MAX];
+    size_t length = (size_t)snprintf(part, sizeof part, "%s", path);
+    while (length > 0 && access(part, F_OK) != 0) {
+        while (length > 0 && part[length - 1] == '/')
+            length--;
+        while (length > 0 && part[length - 1] != '/')
+            length--;
+        part[length] = '\0';
+    }
+    return length;
+}
+
+/* Those that were made for it, as long as nothing is in them. */
+static void remove_folders(const train_board *b)
+{
+    char part[PATH_MAX];
+    size_t length = (size_t)snprintf(part, sizeof part, "%s", b->folder);
+    while (length > b->there && rmdir(part) == 0) {
+        while (length > 0 && part[length - 1] == '/')
+            length--;
+        while (length > 0 && part[length - 1] != '/')
+            length--;
+        part[length] = '\0';
+    }
+}
+
 static bool make_folders(const char *path)
 {
     char part[PATH_MAX];
@@ -85,6 +115,7 @@ bool train_board_open(const char *verb, const char *folder, const char *run, boo
         name_without_out(b->run);
     const size_t used = (size_t)snprintf(b->folder, sizeof b->folder, "%s/%s", folder, b->run);
     const bool there = stat(b->folder, &about) == 0;
+    b->there = begins && used < sizeof b->folder ? there_of(b->folder) : used;
     if (used >= sizeof b->folder - 80)
         cli_usage(verb, "--tensorboard %s: longer than a path may be", folder);
     else if (begins && there && !goes_on && run != NULL)
@@ -243,6 +274,7 @@ bool train_board_close(train_board *b)
     if (!written)
         (void)cli_fail(b->verb, "not all events for TensorBoard are in %s: %s", b->folder,
                        strerror(errno));
+    remove_folders(b); /* of a run that was refused, or failed before it had anything to tell */
     free(b);
     return good;
 }

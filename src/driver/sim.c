@@ -182,7 +182,8 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
     sim->results.test_accuracy = (double)NAN;
     sim->inject_at = UINT64_MAX;
     SHOALI_TRY(make_nodes(sim, desc));
-    return shoali_sim_world_pace(sim, model);
+    SHOALI_TRY(shoali_sim_world_pace(sim, model));
+    return shoali_sim_report_files(sim, desc);
 }
 
 /* What is not in a descriptor; all of it may be absent. */
@@ -372,16 +373,20 @@ static shoal_status conclusion(const shoal_sim *sim)
 
 static shoal_status run_all(shoal_sim *sim)
 {
+    bool idle = false;
     SHOALI_TRY(shoali_sim_start(sim));
     do {
-        while (sim->ended < sim->size && step(sim))
-            if (sim->now_ns - sim->progress_ns > STUCK_NS)
-                return stuck(sim, "an hour without progress");
-    } while (sim->status == SHOAL_OK && shoali_sim_turn(sim));
+        while (!idle && sim->ended < sim->size && step(sim))
+            idle = sim->now_ns - sim->progress_ns > STUCK_NS;
+    } while (!idle && sim->status == SHOAL_OK && shoali_sim_turn(sim));
     if (sim->status != SHOAL_OK)
         return shoali_error_set(&sim->error);
-    SHOALI_TRY(shoali_sim_report_end(sim));
-    SHOALI_TRY(shoali_sim_test(sim));
+    if (!idle)
+        SHOALI_TRY(shoali_sim_test(sim));
+    SHOALI_TRY(shoali_sim_report_flush(sim));
+    sim->files.came_out = true;
+    if (idle)
+        return stuck(sim, "an hour without progress");
     if (sim->until_ns > 0 && sim->now_ns == sim->until_ns)
         return SHOAL_OK;
     if (sim->ended < sim->size)
@@ -393,8 +398,14 @@ shoal_status shoal_sim_run(shoal_sim *sim)
 {
     if (sim->results.events > 0)
         return shoali_fail(SHOAL_EINVAL, "a simulation runs once");
-    const shoal_status status = run_all(sim);
-    return sim->keeper.ctx != NULL ? sim->keeper.end(sim->keeper.ctx, status) : status;
+    shoal_status status = run_all(sim);
+    if (sim->keeper.ctx != NULL)
+        status = sim->keeper.end(sim->keeper.ctx, status);
+    if (!sim->files.came_out)
+        return status;
+    const shoal_status written = shoali_sim_report_end(sim);
+    sim->files.came_out = written == SHOAL_OK;
+    return written != SHOAL_OK ? written : status;
 }
 
 /* ---------------------------------------------------------------- results */

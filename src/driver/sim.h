@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "collective/flow.h"
+#include "driver/sim_files.h"
 #include "driver/sim_net.h"
 #include "driver/sim_problem.h"
 #include "driver/sim_queue.h"
@@ -243,8 +244,8 @@ struct shoal_sim {
     shoal_sim_point *curve;
     uint32_t curve_count;
     uint64_t steps, steps_to_point; /* worker-iterations: all, and from one point to the next */
-    FILE *timeline, *log;
-    uint64_t timeline_events;
+    uint64_t stood_ns, stood_steps; /* how many of them ended at one moment, the newest */
+    shoali_sim_files files;
     shoali_sim_keeper keeper;
     void (*tell)(void *ctx, const shoal_sim_progress *progress); /* NULL: nobody asks */
     void *tell_ctx;
@@ -376,8 +377,6 @@ void shoali_sim_plan_cuts(shoal_sim *sim);
 enum { SHOALI_SIM_POINTS = 512 };
 #define SHOALI_SIM_NO_CAUSE UINT32_MAX
 SHOAL_MUST_USE shoal_status shoali_sim_report_open(shoal_sim *sim, const shoal_sim_desc *desc);
-/** Close the files; an error in writing them is the run's. */
-SHOAL_MUST_USE shoal_status shoali_sim_report_end(shoal_sim *sim);
 void shoali_sim_report_fini(shoal_sim *sim);
 /** A worker's wait is over; it began at asked_ns. */
 void shoali_sim_report_wait(shoal_sim *sim, uint32_t endpoint);

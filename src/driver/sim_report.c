@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run tells besides totals: who waited for whom, the job over time, a timeline, a log. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -11,19 +9,6 @@
 
 /* ---------------------------------------------------------------- files */
 
-static shoal_status open_file(const char *path, FILE **out)
-{
-    if (path == NULL || path[0] == '\0')
-        return SHOAL_OK;
-    /* A pipe that nobody reads is refused, not waited for. */
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
-    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-    *out = fdopen(fd, "w");
-    return *out != NULL ? SHOAL_OK : shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
-}
-
 shoal_status shoali_sim_report_open(shoal_sim *sim, const shoal_sim_desc *desc)
 {
     sim->cause = SHOALI_SIM_NO_CAUSE;
@@ -31,38 +16,47 @@ shoal_status shoali_sim_report_open(shoal_sim *sim, const shoal_sim_desc *desc)
     sim->waits = shoali_alloc_array((size_t)sim->workers * sim->size, sizeof *sim->waits);
     sim->curve = shoali_alloc_array(SHOALI_SIM_POINTS, sizeof *sim->curve);
     sim->steps_to_point = sim->workers;
-    if (sim->waits == NULL || sim->curve == NULL)
-        return SHOAL_ENOMEM;
-    SHOALI_TRY(open_file(desc->timeline, &sim->timeline));
-    if (sim->timeline != NULL)
-        fputs("{\"traceEvents\": [\n", sim->timeline);
-    return open_file(desc->log, &sim->log);
+    return sim->waits != NULL && sim->curve != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
-static bool close_file(FILE **file)
+static bool is_asked(const char *path)
 {
-    bool good = *file == NULL || (ferror(*file) == 0 && fflush(*file) == 0);
-    if (*file != NULL && fclose(*file) != 0)
-        good = false;
-    *file = NULL;
-    return good;
+    return path != NULL && path[0] != '\0';
+}
+
+shoal_status shoali_sim_report_files(shoal_sim *sim, const shoal_sim_desc *desc)
+{
+    if (is_asked(desc->timeline))
+        SHOALI_TRY(shoali_new_file_open_named(desc->timeline, &sim->files.timeline));
+    if (sim->files.timeline.file != NULL)
+        fputs("{\"traceEvents\": [\n", sim->files.timeline.file);
+    return is_asked(desc->log) ? shoali_new_file_open_named(desc->log, &sim->files.log) : SHOAL_OK;
+}
+
+shoal_status shoali_sim_report_flush(shoal_sim *sim)
+{
+    if (sim->files.timeline.file != NULL)
+        fputs("\n], \"displayTimeUnit\": \"ms\"}\n", sim->files.timeline.file);
+    if (sim->files.timeline.file != NULL)
+        SHOALI_TRY(shoali_new_file_flush(&sim->files.timeline));
+    return sim->files.log.file != NULL ? shoali_new_file_flush(&sim->files.log) : SHOAL_OK;
+}
+
+static shoal_status write_whole(shoali_new_file *file)
+{
+    return file->file != NULL ? shoali_new_file_commit(file) : SHOAL_OK;
 }
 
 shoal_status shoali_sim_report_end(shoal_sim *sim)
 {
-    if (sim->timeline != NULL)
-        fputs("\n], \"displayTimeUnit\": \"ms\"}\n", sim->timeline);
-    bool timeline = close_file(&sim->timeline), log = close_file(&sim->log);
-    if (timeline && log)
-        return SHOAL_OK;
-    return shoali_fail(SHOAL_EIO, "the simulation's --%s could not be written",
-                       timeline ? "log" : "timeline");
+    SHOALI_TRY(write_whole(&sim->files.timeline));
+    return write_whole(&sim->files.log);
 }
 
 void shoali_sim_report_fini(shoal_sim *sim)
 {
-    (void)close_file(&sim->timeline);
-    (void)close_file(&sim->log);
+    shoali_new_file_discard(&sim->files.timeline);
+    shoali_new_file_discard(&sim->files.log);
     shoali_free(sim->waits);
     shoali_free(sim->curve);
 }
@@ -73,16 +67,17 @@ void shoali_sim_report_fini(shoal_sim *sim)
 static void span(shoal_sim *sim, const char *name, uint32_t endpoint, uint64_t from_ns,
                  uint64_t until_ns, int64_t peer)
 {
-    if (sim->timeline == NULL || until_ns <= from_ns)
+    if (sim->files.timeline.file == NULL || until_ns <= from_ns)
         return;
-    fprintf(sim->timeline,
+    fprintf(sim->files.timeline.file,
             "%s{\"name\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %u, \"ts\": %.3f, "
             "\"dur\": %.3f, \"args\": {",
-            sim->timeline_events++ > 0 ? ",\n" : "", name, endpoint, (double)from_ns * 1e-3,
+            sim->files.timeline_events++ > 0 ? ",\n" : "", name, endpoint, (double)from_ns * 1e-3,
             (double)(until_ns - from_ns) * 1e-3);
     if (peer >= 0)
-        fprintf(sim->timeline, "\"for\": %" PRId64 ", ", peer);
-    fprintf(sim->timeline, "\"iteration\": %" PRIu64 "}}", sim->nodes[endpoint].iteration);
+        fprintf(sim->files.timeline.file, "\"for\": %" PRId64 ", ", peer);
+    fprintf(sim->files.timeline.file, "\"iteration\": %" PRIu64 "}}",
+            sim->nodes[endpoint].iteration);
 }
 
 void shoali_sim_report_compute(shoal_sim *sim, uint32_t endpoint)
@@ -94,14 +89,14 @@ void shoali_sim_report_compute(shoal_sim *sim, uint32_t endpoint)
 /* Operations overlap, so they are asynchronous spans of a process of their own. */
 void shoali_sim_report_op(shoal_sim *sim, const shoali_sim_op *op)
 {
-    if (sim->timeline == NULL || op->size < 2)
+    if (sim->files.timeline.file == NULL || op->size < 2)
         return;
     const char *name = op->op.kind == SHOALI_SYNC_BROADCAST ? "broadcast" : "all_reduce";
     for (int end = 0; end < 2; end++)
-        fprintf(sim->timeline,
+        fprintf(sim->files.timeline.file,
                 "%s{\"name\": \"%s of %u\", \"cat\": \"op\", \"ph\": \"%s\", \"pid\": 1, "
                 "\"tid\": %u, \"id\": %" PRIu64 ", \"ts\": %.3f, \"args\": {\"last\": %u}}",
-                sim->timeline_events++ > 0 ? ",\n" : "", name, op->size, end == 0 ? "b" : "e",
+                sim->files.timeline_events++ > 0 ? ",\n" : "", name, op->size, end == 0 ? "b" : "e",
                 op->members[0], op->op.id, (double)(end == 0 ? op->began_ns : sim->now_ns) * 1e-3,
                 op->last);
 }
@@ -163,11 +158,32 @@ static void tell_progress(const shoal_sim *sim)
         sim->tell(sim->tell_ctx, &p);
 }
 
+/* A run until a virtual second that never comes would have no end. */
+static void see_that_time_passes(shoal_sim *sim)
+{
+    enum { EACH = 10000, LEAST = 100000 };
+    if (sim->until_ns == 0)
+        return;
+    if (sim->now_ns != sim->stood_ns)
+        sim->stood_steps = 0;
+    sim->stood_ns = sim->now_ns;
+    sim->stood_steps++;
+    if (sim->stood_steps > LEAST + (uint64_t)EACH * sim->workers)
+        shoali_sim_break(sim, shoali_fail(SHOAL_EINVAL,
+                                          "virtual time stands still at %.9f s: %" PRIu64
+                                          " iterations took none, so that %g s never come; let "
+                                          "them compute for a while (compute=fixed:ms=...), or "
+                                          "end by a number of iterations",
+                                          (double)sim->now_ns * 1e-9, sim->stood_steps,
+                                          (double)sim->until_ns * 1e-9));
+}
+
 /* When the room is full every other point goes, and from then on half as many come. */
 void shoali_sim_report_step(shoal_sim *sim, bool at_start)
 {
     sim->steps += !at_start;
     tell_progress(sim);
+    see_that_time_passes(sim);
     if (!at_start && sim->steps % sim->steps_to_point != 0)
         return;
     if (sim->curve_count == SHOALI_SIM_POINTS) {
@@ -198,21 +214,21 @@ void shoali_sim_report_event(shoal_sim *sim, uint32_t endpoint, const shoali_eve
     static const char *const names[] = {"START", "READY", "BEFORE",    "AFTER",  "MESSAGE",
                                         "DONE",  "TIMER", "PEER_DOWN", "FINISH", "STOP"};
     _Static_assert(sizeof names / sizeof *names == SHOALI_EV_COUNT, "a name for every event");
-    if (sim->log == NULL)
+    if (sim->files.log.file == NULL)
         return;
-    fprintf(sim->log, "%" PRIu64 " %u %s", sim->now_ns, endpoint, names[event->kind]);
+    fprintf(sim->files.log.file, "%" PRIu64 " %u %s", sim->now_ns, endpoint, names[event->kind]);
     if (event->kind == SHOALI_EV_MESSAGE) {
-        fprintf(sim->log, " from %u:", event->message.peer);
+        fprintf(sim->files.log.file, " from %u:", event->message.peer);
         for (size_t i = 0; i < event->message.len_bytes; i++)
-            fprintf(sim->log, "%s%02x", i % 8 == 0 ? " " : "", event->message.bytes[i]);
+            fprintf(sim->files.log.file, "%s%02x", i % 8 == 0 ? " " : "", event->message.bytes[i]);
     } else if (event->kind == SHOALI_EV_OP_DONE) {
-        fprintf(sim->log, " %" PRIu64 " status %d", event->op.id, (int)event->op.status);
+        fprintf(sim->files.log.file, " %" PRIu64 " status %d", event->op.id, (int)event->op.status);
     } else if (event->kind == SHOALI_EV_READY) {
-        fprintf(sim->log, " %zu+%zu", event->range.offset, event->range.count);
+        fprintf(sim->files.log.file, " %zu+%zu", event->range.offset, event->range.count);
     } else if (event->kind == SHOALI_EV_PEER_DOWN) {
-        fprintf(sim->log, " %u", event->down.peer);
+        fprintf(sim->files.log.file, " %u", event->down.peer);
     } else if (event->kind == SHOALI_EV_TIMER) {
-        fprintf(sim->log, " %" PRIu64, event->timer.id);
+        fprintf(sim->files.log.file, " %" PRIu64, event->timer.id);
     }
-    fputc('\n', sim->log);
+    fputc('\n', sim->files.log.file);
 }

@@ -4,7 +4,6 @@
 #include "train/deploy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/new_file.h"
 #include "model/model.h"
 #include "train/checkpoint_about.h"
 #include "train/run_file.h"
@@ -265,22 +265,6 @@ shoal_status shoal_deploy_evaluate(shoal_deploy *d, uint32_t bits, shoal_deploy_
 
 /* ---------------------------------------------------------------- as others read it */
 
-/* The file that a path leads to, links followed; made if it is not there. */
-static shoal_status find_target(const char *path, char target_out[PATH_MAX])
-{
-    struct stat info;
-    const int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
-    const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    close(fd);
-    if (!regular) /* it would be replaced */
-        return shoali_fail(SHOAL_EIO, "cannot write %s: not a regular file", path);
-    return realpath(path, target_out) != NULL
-               ? SHOAL_OK
-               : shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
-}
-
 static shoal_status write_folder(const shoal_deploy *d, const char *folder)
 {
     char path[PATH_MAX];
@@ -303,18 +287,13 @@ shoal_status shoal_deploy_weights(const shoal_deploy *d, const char *path)
 {
     size_t count = 0;
     char target[PATH_MAX];
-    struct stat info;
     if (path == NULL || *path == '\0')
         return shoali_fail(SHOAL_EINVAL, "shoal_deploy_weights: which file?");
     if (path[strlen(path) - 1] == '/')
         return write_folder(d, path);
-    SHOALI_TRY(find_target(path, target));
+    SHOALI_TRY(shoali_new_file_target(path, target));
     const float *state = shoali_net_state(d->train->net, &count);
-    const shoal_status status = shoali_weights_write(target, d->train->model, d->train->params,
-                                                     state);
-    if (status != SHOAL_OK && stat(target, &info) == 0 && info.st_size == 0)
-        unlink(target);
-    return status;
+    return shoali_weights_write(target, d->train->model, d->train->params, state);
 }
 
 /* ---------------------------------------------------------------- as hardware sees it */

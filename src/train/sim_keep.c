@@ -251,8 +251,9 @@ static shoal_status on_end(void *ctx, shoal_status status)
     shoali_error_get(&error);
     if (keep->out != NULL)
         end_folder(keep, status);
-    if (keep->trace != NULL)
+    if (keep->trace != NULL && keep->sim->files.came_out)
         end_trace(keep, status);
+    keep->sim->files.came_out &= keep->status == SHOAL_OK;
     if (status != SHOAL_OK)
         return shoali_error_set(&error);
     return keep->status != SHOAL_OK ? shoali_error_set(&keep->error) : SHOAL_OK;
@@ -261,6 +262,8 @@ static shoal_status on_end(void *ctx, shoal_status status)
 static void on_close(void *ctx)
 {
     shoali_sim_keep *keep = ctx;
+    if (keep->out != NULL && !keep->sim->files.came_out)
+        shoali_sim_undo(keep);
     for (uint32_t w = 0; keep->workers != NULL && w < keep->sim->workers; w++) {
         shoali_free(keep->workers[w].text);
         shoali_free(keep->workers[w].events);
@@ -282,10 +285,7 @@ static shoal_status open_trace(shoali_sim_keep *keep)
 {
     const uint32_t workers = keep->sim->workers;
     const uint32_t each = SHOALI_SIM_TRACE_EVENTS / (workers > 0 ? workers : 1);
-    const int fd = open(keep->trace, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (fd < 0) /* before hours are spent */
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot write the trace to %s", keep->trace);
-    close(fd);
+    SHOALI_TRY(shoali_trace_may(keep->trace)); /* before hours are spent */
     keep->events_each = each < SHOALI_KEPT_EVENTS ? each : SHOALI_KEPT_EVENTS;
     for (uint32_t w = 0; w < workers; w++) {
         keep->workers[w].events = shoali_alloc_array(keep->events_each,
@@ -314,6 +314,7 @@ static shoal_status open_folder(shoali_sim_keep *keep, const char *options)
 {
     const shoal_sim *sim = keep->sim;
     int fd;
+    keep->there = shoali_sim_there(keep->out);
     SHOALI_TRY(shoali_folder_claim(keep->out, &fd));
     keep->lock = fd + 1;
     keep->recent = shoali_alloc_array((size_t)sim->workers * SHOALI_SIM_RECENT,

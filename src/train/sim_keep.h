@@ -48,6 +48,7 @@ typedef struct shoali_sim_keep {
     uint32_t events_each, live, lost;
     shoal_status status; /* the first failure to write */
     shoal_error error;
+    size_t there; /* of out's path: the bytes that lead to a folder which was there */
 } shoali_sim_keep;
 
 /** Remember the first failure. */
@@ -65,6 +66,12 @@ void shoali_sim_lines_flush(shoali_sim_keep *keep);
 void shoali_sim_event_add(shoali_sim_keep *keep, const char *event, uint32_t rank, json_t *more);
 void shoali_sim_event_warn(shoali_sim_keep *keep, const char *level, uint32_t rank,
                            const char *text);
+
+/* sim_undo.c */
+/** How much of a path leads to something that is there, in bytes. */
+size_t shoali_sim_there(const char *path);
+/** Remove what a run folder of which nothing came has got from us, and the folders made for it. */
+void shoali_sim_undo(const shoali_sim_keep *keep);
 
 /* sim_judge.c */
 /** Add to the events who was slow. */

@@ -2,12 +2,9 @@
 /* The ring, the clocks, and how the first member comes by the others' events. */
 #include "train/trace.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -43,12 +40,8 @@ shoal_status shoali_trace_open(shoal_train *train)
                            refused(train));
     if (train->server)
         return SHOAL_OK;
-    if (d->trace != NULL && train->place == 0) { /* before hours are spent */
-        int fd = open(d->trace, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
-        if (fd < 0)
-            return shoali_fail_os(SHOAL_EIO, errno, "cannot write the trace to %s", d->trace);
-        close(fd);
-    }
+    if (d->trace != NULL && train->place == 0) /* before hours are spent */
+        SHOALI_TRY(shoali_trace_may(d->trace));
     train->trace = shoali_alloc(sizeof *train->trace);
     if (train->trace == NULL)
         return shoali_fail(SHOAL_ENOMEM, "no memory for a trace");

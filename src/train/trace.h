@@ -77,7 +77,9 @@ typedef struct shoali_trace_about {
 } shoali_trace_about;
 /** Put events in the order in which they began. */
 void shoali_trace_sort(shoali_trace_rank *rank);
-/** Events are sorted.
+/** Whether a trace can be written there, which a run asks before hours are spent: EIO. */
+SHOAL_MUST_USE shoal_status shoali_trace_may(const char *path);
+/** Events are sorted. The file is there whole, or not at all.
  * @return SHOAL_OK | EIO | ENOMEM */
 SHOAL_MUST_USE shoal_status shoali_trace_write(const shoali_trace_about *about,
                                                shoali_trace_rank *ranks, uint32_t count);

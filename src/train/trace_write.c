@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All ranks' events as one file in the Trace Event Format's JSON form, which ui.perfetto.dev reads:
  * a process per rank, its training a thread, its buckets threads below that. */
-#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/new_file.h"
 #include "train/trace.h"
 
 enum { LANES = 16, SLOWEST = 5 };
@@ -306,12 +304,18 @@ static void put_all(writer *w, const shoali_trace_about *about, const shoali_tra
     fputs("}\n", w->file);
 }
 
-/* Half a file is none; what is no file (a device, a pipe) is not ours to remove. */
-static void remove_part(const char *path)
+/* The system's reason, with what it is about. */
+static shoal_status of_the_trace(const char *path, shoal_status status)
 {
-    struct stat is;
-    if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
-        (void)unlink(path);
+    const int os_error = shoal_last_error()->os_error;
+    return status == SHOAL_EIO && os_error > 0
+               ? shoali_fail_os(status, os_error, "cannot write the trace to %s", path)
+               : status;
+}
+
+shoal_status shoali_trace_may(const char *path)
+{
+    return of_the_trace(path, shoali_new_file_may(path));
 }
 
 shoal_status shoali_trace_write(const shoali_trace_about *about, shoali_trace_rank *ranks,
@@ -324,18 +328,18 @@ shoal_status shoali_trace_write(const shoali_trace_about *about, shoali_trace_ra
     writer w = {.zero_us = (double)UINT64_MAX};
     w.computed = shoali_alloc_array(events + 1, sizeof *w.computed);
     w.buckets = shoali_alloc_array(events + 1, sizeof *w.buckets);
-    w.file = fopen(path, "we");
-    shoal_status status = SHOAL_OK;
-    if (w.computed == NULL || w.buckets == NULL)
-        status = shoali_fail(SHOAL_ENOMEM, "no memory to write the trace %s", path);
-    else if (w.file == NULL)
-        status = shoali_fail_os(SHOAL_EIO, errno, "cannot write the trace to %s", path);
-    else
+    shoali_new_file file = {0};
+    shoal_status status = w.computed != NULL && w.buckets != NULL
+                              ? of_the_trace(path, shoali_new_file_open_named(path, &file))
+                              : shoali_fail(SHOAL_ENOMEM, "no memory to write the trace %s", path);
+    if (status == SHOAL_OK) {
+        w.file = file.file;
         put_all(&w, about, ranks, count);
-    if (w.file != NULL && (fclose(w.file) != 0 || w.failed) && status == SHOAL_OK)
-        status = shoali_fail_os(SHOAL_EIO, errno, "the trace %s could not be written", path);
-    if (w.file != NULL && status == SHOAL_EIO)
-        remove_part(path);
+        status = w.failed && !ferror(w.file)
+                     ? shoali_fail(SHOAL_ENOMEM, "no memory to write the trace %s", path)
+                     : of_the_trace(path, shoali_new_file_commit(&file));
+    }
+    shoali_new_file_discard(&file);
     shoali_free(w.computed);
     shoali_free(w.buckets);
     return status;

@@ -3,6 +3,8 @@
 against what sim --json says and closed forms; the folder by shoal runs, report and train."""
 import json
 import os
+import signal
+import subprocess
 import tempfile
 import unittest
 
@@ -163,6 +165,82 @@ class SimRun(unittest.TestCase):
                 r = shoal.run("sim", *UNEVEN, option, value)
                 self.assertEqual((code, ""), (r.returncode, r.stdout), r.stderr)
                 self.assertIn(option[2:] if value == "" else value, r.stderr)
+
+    def left_by(self, *words, code, spoilt=None):
+        """What is there after a simulation that asks for every kind of file, in a folder that held
+        one of them before; spoilt: another value of one option."""
+        where = self.path(f"files-{len(os.listdir(self.folder))}")
+        os.mkdir(where)
+        asked = {"--trace": "t.json", "--timeline": "line.json", "--log": "log.txt"}
+        asked |= {"--pictures": "drawn", "--out": "deep/er/run", "--tensorboard": "board"}
+        asked = {k: os.path.join(where, v) for k, v in asked.items()} | (spoilt or {})
+        with open(os.path.join(where, "log.txt"), "w", encoding="ascii") as file:
+            file.write("before")
+        r = shoal.run("sim", *words, "--no-mixing", *(w for pair in asked.items() for w in pair))
+        self.assertEqual((code, ""), (r.returncode, r.stdout), r.stderr)
+        with open(os.path.join(where, "log.txt"), encoding="ascii") as file:
+            self.assertEqual("before", file.read())
+        return sorted(os.listdir(where))
+
+    def test_what_is_refused_or_fails_leaves_nothing(self):
+        few = ("--params", 1000, "--workers")
+        cases = ((2, ("--collective", "switchml"), {}),  # refused in the middle of the run
+                 (2, ("--faults", "plan:lie=1:flip"), {}), (2, ("--sync", "hopp"), {}),
+                 (2, ("--compute", "fixed:ms=0", "--seconds", 1), {}),  # no second passes
+                 (1, (), {"--log": "/nowhere/x"}), (1, (), {"--timeline": "/nowhere/x"}),
+                 (1, (), {"--pictures": "/nowhere/x/y"}), (1, (), {"--pictures": "/dev/null"}),
+                 (1, (), {"--trace": "/dev/full"}), (1, (), {"--timeline": "/dev/full"}),
+                 (1, (), {"--out": "/dev/null/x"}),
+                 (2, (), {"--tensorboard": "/dev/null/x"}))  # fmt: skip
+        for code, words, spoilt in cases:
+            with self.subTest(words=words, spoilt=spoilt):
+                self.assertEqual(["log.txt"], self.left_by(
+                    *few, 1 if "--seconds" in words else 3, *words, code=code, spoilt=spoilt))
+
+    def test_who_is_killed_leaves_no_half_file(self):
+        where = self.path("killed")
+        os.mkdir(where)
+        asked = [os.path.join(where, name) for name in ("t.json", "line.json", "log.txt")]
+        words = ("--workers", 2, "--seconds", 1e8, "--no-mixing", "--trace", asked[0], "--timeline",
+                 asked[1], "--log", asked[2], "--pictures", where)  # fmt: skip
+        if not self.has_files_without_names(where):
+            self.skipTest("files have names from the start here")
+        for number in (signal.SIGINT, signal.SIGKILL):
+            argv = [shoal.SHOAL, "sim", *map(str, words)]
+            with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
+                shoal.wait_until(lambda p=p: p.poll() or self.writes_below(p.pid, where))
+                p.send_signal(number)
+                self.assertEqual(-number, p.wait(timeout=60))
+            self.assertEqual([], os.listdir(where))
+
+    @staticmethod
+    def has_files_without_names(where):
+        try:
+            os.close(os.open(where, os.O_TMPFILE | os.O_WRONLY))
+        except OSError:
+            return False
+        return True
+
+    @staticmethod
+    def writes_below(pid, where):
+        """Whether a process has two files without names open there."""
+        folder = f"/proc/{pid}/fd"
+        try:
+            to = [os.readlink(os.path.join(folder, fd)) for fd in os.listdir(folder)]
+        except OSError:
+            return False
+        return sum(link.startswith(where) for link in to) == 2
+
+    def test_the_log_may_be_the_output(self):
+        out = self.path("out.txt")
+        for name in ("/dev/stdout", "/dev/fd/1"):
+            with open(out, "w", encoding="ascii") as file:
+                argv = [shoal.SHOAL, "sim", *map(str, UNEVEN), "--no-mixing", "--log", name]
+                subprocess.run(argv, stdout=file, check=True, timeout=60)
+            with open(out, encoding="ascii") as file:
+                text = file.read()
+            self.assertIn(" START", text)
+            self.assertIn("\nevent log ", text)
 
     def test_who_was_slow(self):
         for compute, network, wanted in (

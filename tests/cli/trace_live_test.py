@@ -74,7 +74,7 @@ class TraceLive(unittest.TestCase):
         part = self.until(lambda r: r.returncode == 0, "--job", "night", "--last", "1ms")
         self.assertLess(part["events"], told["events"])
         for self.file, says in ((os.path.join(self.folder, "none", "x.json"), "cannot write the"),
-                                ("/dev/full", "the trace /dev/full could not be written")):
+                                ("/dev/full", "cannot write the trace to /dev/full")):
             done = self.until(lambda r, says=says: says in r.stderr, "--job", "night")
             self.assertEqual(done.returncode, 1)
         self.assertIsNone(child.poll())

@@ -180,7 +180,7 @@ class Trace(unittest.TestCase):
         done = subprocess.run([shoal.SHOAL, *map(str, words)], capture_output=True, text=True,
                               timeout=60, preexec_fn=little_room, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("trace.json could not be written: File too large", done.stderr)
+        self.assertIn("trace.json: File too large", done.stderr)
         self.assertFalse(os.path.exists(self.file))
 
 

@@ -2,6 +2,7 @@
 #include "base/new_file.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/check.h"
@@ -88,6 +89,50 @@ static void what_another_process_left_is_no_hindrance(void **state)
     assert_int_equal(access(victim, F_OK), -1);
 }
 
+/* A link that the user has made, to a file or to one that is yet to be made, stays one. */
+static void a_named_link_is_followed(void **state)
+{
+    char link[64];
+    shoali_new_file f;
+    (void)state;
+    snprintf(link, sizeof link, "%s/link", dir);
+    assert_int_equal(symlink("f", link), 0);
+    for (int there = 1; there >= 0; there--) {
+        assert_ok(shoali_new_file_open_named(link, &f));
+        fputs("two!", f.file);
+        assert_ok(shoali_new_file_commit(&f));
+        assert_holds("two!");
+        assert_int_equal(unlink(there ? path : link), 0);
+        assert_int_equal(access(link, F_OK), -1);
+    }
+    assert_int_equal(symlink("link", link), 0);
+    assert_status(shoali_new_file_open_named(link, &f), SHOAL_EIO);
+    assert_int_equal(unlink(link), 0);
+}
+
+/* Nothing of it is seen before it is whole, and an attempt leaves nothing. */
+static void a_named_file_or_what_is_none(void **state)
+{
+    shoali_new_file f;
+    (void)state;
+    assert_ok(shoali_new_file_open_named("/dev/null", &f));
+    fputs("gone", f.file);
+    assert_ok(shoali_new_file_commit(&f));
+    assert_int_equal(access("/dev/null", W_OK), 0);
+    unlink(path);
+    assert_ok(shoali_new_file_may(path));
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_status(shoali_new_file_may(path), SHOAL_EIO); /* nobody reads */
+    assert_int_equal(unlink(path), 0);
+    assert_status(shoali_new_file_may("/nowhere/at/all"), SHOAL_EIO);
+    assert_status(shoali_new_file_may(dir), SHOAL_EIO);
+    assert_status(shoali_new_file_may(""), SHOAL_EIO);
+    assert_ok(shoali_new_file_open(path, &f));
+    fputs("two!", f.file);
+    assert_ok(shoali_new_file_commit(&f));
+}
+
 static void failures_name_the_path(void **state)
 {
     shoali_new_file f;
@@ -114,6 +159,8 @@ int main(void)
         CHECK_TEST(a_file_appears_whole_and_replaces),
         CHECK_TEST(discarding_leaves_what_was_there),
         CHECK_TEST(what_another_process_left_is_no_hindrance),
+        CHECK_TEST(a_named_link_is_followed),
+        CHECK_TEST(a_named_file_or_what_is_none),
         CHECK_TEST(failures_name_the_path),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -86,24 +86,6 @@ static void a_folder_has_one_holder(void **state)
     shoal_sim_destroy(second);
 }
 
-/* A simulation that never ran leaves nothing that has to be kept. */
-static void who_does_not_run_holds_nothing(void **state)
-{
-    (void)state;
-    char out[128];
-    const shoal_sim_files files = files_in(out, "never");
-    shoal_sim *sim = make(5);
-    assert_ok(shoal_sim_keep(sim, &files));
-    shoal_sim_destroy(sim);
-    assert_string_equal("stopped", look(out).state);
-    assert_false(look(out).resumes);
-    sim = make(5);
-    assert_ok(shoal_sim_keep(sim, &files));
-    assert_ok(shoal_sim_run(sim));
-    shoal_sim_destroy(sim);
-    assert_string_equal("finished", look(out).state);
-}
-
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -130,8 +112,8 @@ static void every_allocation_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CHECK_TEST(once_and_before_the_run), CHECK_TEST(a_folder_has_one_holder),
-        CHECK_TEST(who_does_not_run_holds_nothing), CHECK_TEST(every_allocation_may_fail)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(once_and_before_the_run),
+                                       CHECK_TEST(a_folder_has_one_holder),
+                                       CHECK_TEST(every_allocation_may_fail)};
     return cmocka_run_group_tests(tests, scratch_set_up, scratch_tear_down);
 }
