@@ -45,9 +45,10 @@ int data_clicks(int argc, char **argv);
 int data_svmlight(int argc, char **argv);
 int data_images(int argc, char **argv);
 int data_text(int argc, char **argv);
-/** Whether a data set may go to dir, which it makes or which holds nothing yet: CLI_OK, or the exit
- * code of the refusal (printed). Looked at before anything is read or made. */
-int data_may_fill(const char *verb, const char *dir);
+/** Have a data set made in dir, which is made if it is not there, holds nothing yet, and is nobody
+ * else's meanwhile. Looked at before anything is read or made; a folder that was made for what
+ * fails goes again. @return what make(args) returns, or the exit code of the refusal (printed). */
+int data_fill(const char *verb, const char *dir, int (*make)(void *args), void *args);
 int cli_list(int argc, char **argv);
 int cli_model(int argc, char **argv);
 int cli_eval(int argc, char **argv);

@@ -141,6 +141,12 @@ static int make_colours(const data_args *args)
     return CLI_OK;
 }
 
+static int make(void *args)
+{
+    return strcmp(((const data_args *)args)->kind, "digits") == 0 ? make_digits(args)
+                                                                  : make_colours(args);
+}
+
 /* Kinds whose options are their own. */
 static struct {
     const char *name;
@@ -180,8 +186,5 @@ int cli_data(int argc, char **argv)
         return CLI_USAGE;
     if (args.dir == NULL)
         return cli_usage("data", "where to? --out DIR");
-    const int code = data_may_fill("data", args.dir);
-    if (code != CLI_OK)
-        return code;
-    return strcmp(args.kind, "digits") == 0 ? make_digits(&args) : make_colours(&args);
+    return data_fill("data", args.dir, make, &args);
 }

@@ -72,6 +72,25 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
+static int make(void *ctx)
+{
+    const clicks_args *args = ctx;
+    shoal_clicks_info info = {0};
+    progress_begin("data", "samples", false, "the data set is not whole; make it anew");
+    const shoal_status status = shoal_clicks_make(&args->clicks, &info);
+    progress_end();
+    if (status != SHOAL_OK)
+        return cli_report("data clicks");
+    if (args->json)
+        return answer_print(
+            "data clicks", json_pack("{s:o, s:o, s:o, s:o}", "samples", answer_count(info.samples),
+                                     "clicks", answer_count(info.clicks), "fields",
+                                     answer_count(info.fields), "vocab", answer_count(info.vocab)));
+    printf("%llu samples, %llu with a click; %u fields, %u ids\n", (unsigned long long)info.samples,
+           (unsigned long long)info.clicks, info.fields, info.vocab);
+    return CLI_OK;
+}
+
 int data_clicks(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -86,25 +105,9 @@ int data_clicks(int argc, char **argv)
         NULL,
         NULL};
     clicks_args args = {.clicks = SHOAL_CLICKS_DESC_INIT};
-    shoal_clicks_info info = {0};
     if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.clicks.dir == NULL)
         return cli_usage("data clicks", "where to? --out DIR");
-    const int code = data_may_fill("data clicks", args.clicks.dir);
-    if (code != CLI_OK)
-        return code;
-    progress_begin("data", "samples", false, "the data set is not whole; make it anew");
-    const shoal_status status = shoal_clicks_make(&args.clicks, &info);
-    progress_end();
-    if (status != SHOAL_OK)
-        return cli_report("data clicks");
-    if (args.json)
-        return answer_print(
-            "data clicks", json_pack("{s:o, s:o, s:o, s:o}", "samples", answer_count(info.samples),
-                                     "clicks", answer_count(info.clicks), "fields",
-                                     answer_count(info.fields), "vocab", answer_count(info.vocab)));
-    printf("%llu samples, %llu with a click; %u fields, %u ids\n", (unsigned long long)info.samples,
-           (unsigned long long)info.clicks, info.fields, info.vocab);
-    return CLI_OK;
+    return data_fill("data clicks", args.clicks.dir, make, &args);
 }

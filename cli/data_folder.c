@@ -5,6 +5,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -29,18 +32,43 @@ static bool first_name(DIR *folder, char first[NAME_MAX + 1])
     return errno == 0;
 }
 
-int data_may_fill(const char *verb, const char *dir)
+/* The folder itself is locked: a file would be in the data set. False: another process has it; a
+ * file system without locks has no such processes that we could know of. */
+static bool lock(DIR *folder)
+{
+    return flock(dirfd(folder), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+static int look_into(const char *verb, const char *dir, DIR *folder)
 {
     char name[NAME_MAX + 1] = "";
-    DIR *folder = opendir(dir);
-    if (folder == NULL && errno != EACCES)
-        return CLI_OK; /* not there, or no folder: who makes the files says so */
-    int code = CLI_OK;
-    if (folder == NULL || !first_name(folder, name))
-        code = cli_fail(verb, "cannot look into %s: %s", dir, strerror(errno));
-    else if (name[0] != '\0')
-        code = cli_usage(verb, "%s holds %s already: take another --out, or remove it first", dir,
+    if (!lock(folder))
+        return cli_usage(verb,
+                         "%s is being filled by another `shoal data`: wait for it, or take "
+                         "another --out",
+                         dir);
+    if (!first_name(folder, name))
+        return cli_fail(verb, "cannot look into %s: %s", dir, strerror(errno));
+    if (name[0] != '\0')
+        return cli_usage(verb, "%s holds %s already: take another --out, or remove it first", dir,
                          name);
+    return CLI_OK;
+}
+
+int data_fill(const char *verb, const char *dir, int (*make)(void *args), void *args)
+{
+    const bool made = mkdir(dir, 0777) == 0;
+    DIR *folder = opendir(dir);
+    int code = CLI_OK;
+    if (folder != NULL)
+        code = look_into(verb, dir, folder);
+    else if (errno == EACCES)
+        code = cli_fail(verb, "cannot look into %s: %s", dir, strerror(errno));
+    if (code ==
+        CLI_OK) /* of no folder, and of one that cannot be made, who makes the files says so */
+        code = make(args);
+    if (made && code != CLI_OK)
+        (void)rmdir(dir); /* if nothing is in it */
     if (folder != NULL)
         closedir(folder);
     return code;

@@ -147,6 +147,21 @@ static void print_info(const char *name, const shoal_images_info *info)
            info->channels, info->height, info->width);
 }
 
+static int make(void *ctx)
+{
+    images_args *args = ctx;
+    shoal_images_info info = {0};
+    progress_begin("data", "images", false, "the data set is not whole; make it anew");
+    const shoal_status status = shoal_images_make(&args->images, &info);
+    progress_end();
+    if (status != SHOAL_OK)
+        return cli_report("data images");
+    if (args->json)
+        return answer_print("data images", describe(&info));
+    print_info(args->images.dir, &info);
+    return CLI_OK;
+}
+
 int data_images(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -162,7 +177,6 @@ int data_images(int argc, char **argv)
         NULL,
         NULL};
     images_args args = {.images = SHOAL_IMAGES_DESC_INIT};
-    shoal_images_info info = {0};
     if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.images.from == NULL || args.images.dir == NULL)
@@ -170,18 +184,7 @@ int data_images(int argc, char **argv)
                          args.images.from == NULL ? "of what? --from DIR" : "where to? --out DIR");
     if (args.images.fit != SHOAL_IMAGES_CROP && args.images.height == 0)
         return cli_usage("data images", "--fit says nothing without --size");
-    const int code = data_may_fill("data images", args.images.dir);
-    if (code != CLI_OK)
-        return code;
-    progress_begin("data", "images", false, "the data set is not whole; make it anew");
-    const shoal_status status = shoal_images_make(&args.images, &info);
-    progress_end();
-    if (status != SHOAL_OK)
-        return cli_report("data images");
-    if (args.json)
-        return answer_print("data images", describe(&info));
-    print_info(args.images.dir, &info);
-    return CLI_OK;
+    return data_fill("data images", args.images.dir, make, &args);
 }
 
 static void tell(void *ctx, const char *text)

@@ -141,6 +141,23 @@ static int make_speech(const speech_args *args)
     return CLI_OK;
 }
 
+static int fill(void *ctx)
+{
+    speech_args *args = ctx;
+    if (!find_program(args))
+        return cli_usage("data speech", "where is shoal-speak? --program PATH");
+    struct stat info;
+    if (stat(args->speech.program, &info) != 0 || !S_ISREG(info.st_mode) ||
+        access(args->speech.program, X_OK) != 0) {
+        (void)cli_fail("data speech",
+                       "there is no program %s; it is built where Debian's libespeak-ng-dev is "
+                       "installed, and --program PATH names it",
+                       args->speech.program);
+        return CLI_CANNOT_HERE;
+    }
+    return make_speech(args);
+}
+
 int data_speech(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -159,19 +176,5 @@ int data_speech(int argc, char **argv)
         return CLI_USAGE;
     if (args.speech.dir == NULL)
         return cli_usage("data speech", "where to? --out DIR");
-    const int code = data_may_fill("data speech", args.speech.dir);
-    if (code != CLI_OK)
-        return code;
-    if (!find_program(&args))
-        return cli_usage("data speech", "where is shoal-speak? --program PATH");
-    struct stat info;
-    if (stat(args.speech.program, &info) != 0 || !S_ISREG(info.st_mode) ||
-        access(args.speech.program, X_OK) != 0) {
-        (void)cli_fail("data speech",
-                       "there is no program %s; it is built where Debian's libespeak-ng-dev is "
-                       "installed, and --program PATH names it",
-                       args.speech.program);
-        return CLI_CANNOT_HERE;
-    }
-    return make_speech(&args);
+    return data_fill("data speech", args.speech.dir, fill, &args);
 }

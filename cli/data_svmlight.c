@@ -96,6 +96,18 @@ static int print(const svmlight_args *args, const shoal_svmlight_info *info)
     return CLI_OK;
 }
 
+static int make(void *ctx)
+{
+    const svmlight_args *args = ctx;
+    shoal_svmlight_info info = {0};
+    progress_begin("data", "samples", false, "the data set is not whole; make it anew");
+    const shoal_status status = shoal_svmlight_make(&args->svmlight, &info);
+    progress_end();
+    if (status != SHOAL_OK)
+        return cli_report("data svmlight");
+    return print(args, &info);
+}
+
 int data_svmlight(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -110,20 +122,11 @@ int data_svmlight(int argc, char **argv)
         NULL,
         NULL};
     svmlight_args args = {.svmlight = SHOAL_SVMLIGHT_DESC_INIT};
-    shoal_svmlight_info info = {0};
     if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
     if (args.svmlight.from == NULL || args.svmlight.dir == NULL)
         return cli_usage("data svmlight", "%s",
                          args.svmlight.from == NULL ? "of what? --from FILE"
                                                     : "where to? --out DIR");
-    const int code = data_may_fill("data svmlight", args.svmlight.dir);
-    if (code != CLI_OK)
-        return code;
-    progress_begin("data", "samples", false, "the data set is not whole; make it anew");
-    const shoal_status status = shoal_svmlight_make(&args.svmlight, &info);
-    progress_end();
-    if (status != SHOAL_OK)
-        return cli_report("data svmlight");
-    return print(&args, &info);
+    return data_fill("data svmlight", args.svmlight.dir, make, &args);
 }

@@ -91,18 +91,21 @@ static int print(const text_args *args, const shoal_text_info *info)
     return CLI_OK;
 }
 
-static int make(const text_args *args)
+static int fill(void *ctx)
 {
+    const text_args *args = ctx;
     shoal_text_info info = {0};
-    if (args->text.dir == NULL)
-        return cli_usage("data text", "where to? --out DIR");
-    const int code = data_may_fill("data text", args->text.dir);
-    if (code != CLI_OK)
-        return code;
     progress_begin("data", "%", false, "the data set is not whole; make it anew");
     const shoal_status status = shoal_text_make(&args->text, &info);
     progress_end();
     return status == SHOAL_OK ? print(args, &info) : cli_report("data text");
+}
+
+static int make(text_args *args)
+{
+    if (args->text.dir == NULL)
+        return cli_usage("data text", "where to? --out DIR");
+    return data_fill("data text", args->text.dir, fill, args);
 }
 
 int data_text(int argc, char **argv)

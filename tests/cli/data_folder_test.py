@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where shoal data puts a data set: in a folder that it makes or that is empty, never over what
 somebody has there."""
+import fcntl
 import os
+import subprocess
 import tempfile
 import unittest
 
@@ -84,6 +86,42 @@ class DataFolder(unittest.TestCase):
         r = self.make("clicks", os.path.dirname(left))
         self.assertEqual(r.returncode, 0, r.stderr)
         self.refused("clicks", os.path.dirname(left), "test.clicks")
+
+    def test_two_at_once(self):
+        """The second is refused for as long as the first one lives, whatever is there by then."""
+        out = self.path("shared")
+        argv = [shoal.SHOAL, "data", "colours", "--out", out, "--train", "9000000", "--quiet"]
+        with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as first:
+            try:
+                shoal.wait_until(lambda: first.poll() is not None or self.is_locked(out))
+                for kind in ("colours", "clicks"):
+                    r = self.make(kind, out)
+                    self.assertEqual((r.returncode, r.stdout), (2, ""), r.stderr)
+                    self.assertIn(f"{out} is being filled by another `shoal data`", r.stderr)
+            finally:
+                first.kill()
+        r = self.make("clicks", out)
+        self.assertEqual(r.returncode, 0, r.stderr)
+
+    @staticmethod
+    def is_locked(folder):
+        try:
+            fd = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def test_what_fails_leaves_no_folder(self):
+        out = self.path("none")
+        r = shoal.run("data", "svmlight", "--out", out, "--from", self.own)
+        self.assertNotEqual(r.returncode, 0)
+        self.assertFalse(os.path.exists(out))
 
     def test_a_folder_that_cannot_be_looked_into(self):
         if os.geteuid() == 0:
