@@ -431,8 +431,11 @@ static shoal_status open_kernel(shoal_aggregator *a, const shoal_aggregator_desc
 static shoal_status open_door(shoal_aggregator *a)
 {
     char host[256], port[8];
-    a->meeting = (shoali_meeting){
-        .place = a->place, .job = SHOALI_INVITE_JOB, .token = &a->token, .mine = &a->self};
+    a->meeting = (shoali_meeting){.place = a->place,
+                                  .another = "with --listen",
+                                  .job = SHOALI_INVITE_JOB,
+                                  .token = &a->token,
+                                  .mine = &a->self};
     if (!shoali_meet_parse(a->place, host, sizeof host, port, sizeof port))
         return shoali_fail(SHOAL_EINVAL, "cannot listen at '%.100s': that is no host:port",
                            a->place + strlen("tcp://"));

@@ -410,6 +410,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     SHOALI_TRY(open_relay(comm, &mine));
     SHOALI_TRY(add_identity(&mine));
     shoali_meeting meeting = {.place = comm->launch.rendezvous,
+                              .another = comm->launch.another,
                               .job = comm->job,
                               .token = &comm->token,
                               .mine = &mine,

@@ -23,6 +23,7 @@ typedef struct visit {
     shoali_talk *talk;
     shoali_pairs *pairs;
     shoali_token token;
+    const char *another; /* place to meet: how the user names one */
     char job[64];
     shoali_record record;
     shoali_meeting meeting;
@@ -35,6 +36,7 @@ static shoal_status make(const shoal_comm_desc *desc, visit *v, shoal_comm_desc 
     shoali_launch launch;
     const char *job = desc->job != NULL ? desc->job : getenv("SHOAL_JOB");
     SHOALI_TRY(shoali_launch_find(desc, shoali_getenv, NULL, &launch));
+    v->another = launch.another;
     SHOALI_TRY(shoali_token_find(desc, shoali_getenv, NULL, &v->token));
     if (launch.world_size > SHOALI_DOCTOR_MAX_RANKS)
         return shoali_fail(SHOAL_EINVAL, "%u ranks; at most %d are examined together",
@@ -268,6 +270,7 @@ static shoal_status examine(visit *v, const shoal_comm_desc *desc)
         return alone(v, &mine);
     SHOALI_TRY(shoali_pairs_open(&mine, &v->pairs));
     v->meeting = (shoali_meeting){.place = d->place,
+                                  .another = v->another,
                                   .job = v->job,
                                   .token = &v->token,
                                   .mine = &v->record,

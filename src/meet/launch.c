@@ -184,6 +184,7 @@ static shoal_status meet_at_master(const finder *f)
     SHOALI_TRY(number("MASTER_PORT", variable(f, "MASTER_PORT"), 65534, &port));
     snprintf(f->out->rendezvous, sizeof f->out->rendezvous,
              strchr(host, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u", host, (unsigned)port + 1);
+    f->out->another = "in MASTER_PORT on all ranks; rank 0 takes the one above it";
     note(f->out, "; meeting at %s, from MASTER_ADDR and MASTER_PORT + 1", f->out->rendezvous);
     return SHOAL_OK;
 }
@@ -227,11 +228,23 @@ static bool meet_on_this_host(const finder *f)
     return true;
 }
 
+/* Shoal's launchers set the variable themselves. */
+static const char *another_point(const finder *f, bool given)
+{
+    if (given)
+        return "where the program says the rendezvous";
+    return variable(f, "SHOAL_LAUNCHER_FD") != NULL || variable(f, "SHOAL_LAUNCH_ID") != NULL ||
+                   variable(f, "SHOAL_OWN_LAUNCHER") != NULL
+               ? "with --port; rank 0 takes the one above it"
+               : "in SHOAL_RENDEZVOUS on all ranks";
+}
+
 static shoal_status find_meeting(const finder *f, const source *won)
 {
     const char *given = f->desc->rendezvous;
     if (given != NULL && strcmp(given, "env") == 0)
         given = NULL;
+    f->out->another = another_point(f, given != NULL);
     const char *text = given != NULL ? given : variable(f, "SHOAL_RENDEZVOUS");
     if (text != NULL) {
         if (strlen(text) >= sizeof f->out->rendezvous)

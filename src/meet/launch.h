@@ -19,8 +19,9 @@ typedef struct shoali_launch {
     uint32_t rank, world_size, workers;
     /** "tcp://host:port" | "file:///path"; "" for a job of one rank. */
     char rendezvous[SHOALI_RENDEZVOUS_BYTES];
-    char why[320];    /* one line for the log: which source won, and which lost */
-    char ledger[256]; /* the launcher's file of who has ended, "": none; proof.h */
+    const char *another; /* "with --port": how the user names another point; static */
+    char why[320];       /* one line for the log: which source won, and which lost */
+    char ledger[256];    /* the launcher's file of who has ended, "": none; proof.h */
 } shoali_launch;
 
 /**

@@ -23,7 +23,8 @@
 enum { SHOALI_MEET_VERDICT_US = 500 * 1000 };
 
 typedef struct shoali_meeting {
-    const char *place; /* "tcp://host:port" | "file:///path" */
+    const char *place;   /* "tcp://host:port" | "file:///path" */
+    const char *another; /* how the user names another place, as in shoali_launch */
     const char *job;
     const shoali_token *token;
     const shoali_record *mine;

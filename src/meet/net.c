@@ -120,8 +120,10 @@ shoal_status shoali_meet_listen(const shoali_meeting *meeting, int *fd_out)
     if (fd < 0) {
         shoal_status status = shoali_fail_os(SHOAL_ESYSTEM, error, "cannot listen at %s",
                                              meeting->place);
-        shoali_error_advice(
-            "Is another job there? Name another port, in SHOAL_RENDEZVOUS on all ranks.");
+        if (error == EADDRINUSE && meeting->another != NULL)
+            shoali_error_advice("Is another job there? Name another port, %s.", meeting->another);
+        else if (meeting->another != NULL)
+            shoali_error_advice("Name another port or host, %s.", meeting->another);
         return status;
     }
     *fd_out = fd;

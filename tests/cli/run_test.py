@@ -54,6 +54,17 @@ def popen(test, *args):
 
 
 class Run(unittest.TestCase):
+    def test_a_port_that_is_taken_is_named_as_it_was_given(self):
+        with shoal.reserved_port("127.0.0.1") as taken:
+            taken.listen()
+            port = taken.getsockname()[1] - 1
+            r = shoal.run("run", "-n", 2, "--grace", 1, "--port", port, "--", shoal.SHOAL, "bench",
+                          "allreduce", "--size", "4k", "--iters", 1)  # fmt: skip
+        self.assertNotEqual(0, r.returncode)
+        self.assertIn(f"cannot listen at tcp://127.0.0.1:{port + 1}", r.stderr)
+        self.assertIn("Name another port, with --port", r.stderr)
+        self.assertNotIn("SHOAL_RENDEZVOUS", r.stderr)
+
     def test_environment(self):
         r = shoal.run(
             "run",

@@ -101,6 +101,29 @@ static void slurm_meets_on_its_first_host(void **state)
                    "names no first host");
 }
 
+/* Who is told that the port is taken is told to change what he has said, not what we make of it. */
+static void another_point_is_named_where_this_one_was(void **state)
+{
+    (void)state;
+    static const char *const common[] = {"SHOAL_RANK=0", "SHOAL_WORLD_SIZE=2"};
+    static const char point[] = "SHOAL_RENDEZVOUS=tcp://a:1";
+    shoal_comm_desc desc = empty;
+    shoali_launch launch = find(&empty, ENV(common[0], common[1], point));
+    assert_non_null(strstr(launch.another, "SHOAL_RENDEZVOUS"));
+    static const char *const launched[] = {"SHOAL_LAUNCHER_FD=5", "SHOAL_LAUNCH_ID=a.0",
+                                           "SHOAL_OWN_LAUNCHER=1"};
+    for (size_t i = 0; i < sizeof launched / sizeof launched[0]; i++) {
+        launch = find(&empty, ENV(common[0], common[1], point, launched[i]));
+        assert_non_null(strstr(launch.another, "--port"));
+        assert_null(strstr(launch.another, "SHOAL_RENDEZVOUS"));
+    }
+    launch = find(&empty, ENV(common[0], common[1], "MASTER_ADDR=b", "MASTER_PORT=2"));
+    assert_non_null(strstr(launch.another, "MASTER_PORT"));
+    desc.rendezvous = "tcp://c:3";
+    launch = find(&desc, ENV(common[0], common[1], point));
+    assert_null(strstr(launch.another, "SHOAL_RENDEZVOUS"));
+}
+
 static void open_mpi_on_one_host_meets_in_a_file(void **state)
 {
     (void)state;
@@ -167,6 +190,7 @@ int main(void)
         CHECK_TEST(each_launcher_is_understood),
         CHECK_TEST(the_order_is_kept_and_said),
         CHECK_TEST(slurm_meets_on_its_first_host),
+        CHECK_TEST(another_point_is_named_where_this_one_was),
         CHECK_TEST(open_mpi_on_one_host_meets_in_a_file),
         CHECK_TEST(first_hosts),
         CHECK_TEST(nonsense_is_named),
