@@ -78,6 +78,33 @@ class Aggregator(unittest.TestCase):
                 took.append(time.monotonic() - began)
             self.assertLess(min(took), 3)
 
+    def test_a_daemon_that_comes_late(self):
+        """Its place is taken by somebody who hangs up, and then by nobody, before it is there."""
+        d = Daemon(self)
+        d.kill()
+        late = socket.create_server(("127.0.0.1", 0))
+        late.settimeout(60)
+        port = late.getsockname()[1]
+        env = {
+            "SHOAL_AGGREGATORS": f"127.0.0.1:{port}",
+            "SHOAL_TOKEN_FILE": d.token,
+            "SHOAL_RENDEZVOUS": "file://" + os.path.join(d.folder.name, "meet"),
+            "WORLD_SIZE": "2",
+        }
+        ranks = [
+            subprocess.Popen(
+                bench()[1:], env=dict(os.environ, RANK=str(r), **env), stdout=subprocess.DEVNULL
+            )
+            for r in range(2)
+        ]
+        for _ in range(2):  # the second call is the retry
+            late.accept()[0].close()
+        late.close()
+        argv = [shoal.SHOAL, "aggregator", "--listen", f"127.0.0.1:{port}", "--quiet", "--once"]
+        with subprocess.Popen([*argv, "--token-file", d.token]) as daemon:
+            self.assertEqual([0, 0], [r.wait(timeout=60) for r in ranks])
+            self.assertEqual(0, daemon.wait(timeout=60))
+
     def test_by_hand(self):
         d = Daemon(self)
         # run makes a token of its own, so this job is started by torchrun's variables
