@@ -194,6 +194,45 @@ static void dimensions_multiply_to_the_workers(void **state)
         }
 }
 
+/* docs/two-sites.md: two or more whole sites, sums alone, and what is coded chunk by chunk. */
+static void sites_are_whole_and_coded_between(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"direct", "hierarchical"};
+    char spec[48];
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (uint32_t site = 1; site <= 4; site++) {
+            snprintf(spec, sizeof spec, "%s:site=%u", rows[r], site);
+            for (uint32_t workers = 2; workers <= 9; workers++) {
+                const bool whole = workers % site == 0 && workers / site >= 2;
+                assert_int_equal(ask("all_reduce", "eden:bits=4", spec, workers),
+                                 whole ? SHOAL_OK : SHOAL_EINVAL);
+                if (!whole)
+                    assert_error_has("are not two or more whole sites");
+            }
+        }
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        snprintf(spec, sizeof spec, "%s:site=2", rows[r]);
+        for (size_t s = 0; s < shoali_sync_count(); s++) {
+            const char *sync = shoali_sync_row_at(s)->name;
+            bool summed = strcmp(sync, "all_reduce") == 0 || strcmp(sync, "local_sgd") == 0 ||
+                          strcmp(sync, "diloco") == 0;
+            assert_int_equal(ask(sync, NULL, spec, 4), summed ? SHOAL_OK : SHOAL_EINVAL);
+        }
+        static const char *const rounds[] = {"powersgd", "onebit", "blocks", "topk"};
+        for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++) {
+            assert_int_equal(ask(NULL, rounds[i], spec, 4), SHOAL_EINVAL);
+            assert_error_has(rounds[i]);
+        }
+        shoal_job job = {.size = sizeof job,
+                         .codec = "int8:ef",
+                         .collective = spec,
+                         .workers = 4,
+                         .asks = SHOAL_JOB_REFORM | SHOAL_JOB_CHECKPOINTS | SHOAL_JOB_RESUME};
+        assert_ok(shoal_job_check(&job));
+    }
+}
+
 static shoal_status ask_for(uint32_t asks, const char *sync, const char *codec,
                             const char *collective)
 {
@@ -396,6 +435,7 @@ int main(void)
         CHECK_TEST(codec_auto_is_a_codec),
         CHECK_TEST(a_collective_carries_a_codec_or_not),
         CHECK_TEST(dimensions_multiply_to_the_workers),
+        CHECK_TEST(sites_are_whole_and_coded_between),
         CHECK_TEST(features_exclude_each_other_as_documented),
         CHECK_TEST(features_ask_something_of_the_protocol),
         CHECK_TEST(steps_ask_who_makes_them),
