@@ -24,10 +24,10 @@ static shoal_status write_out(shoali_sim_keep *keep, uint32_t worker)
     else
         SHOALI_TRY(shoali_path_number(path, keep->out, "metrics.", worker, ".jsonl"));
     SHOALI_TRY(shoali_plain_file(path, w->begun, &file));
+    w->begun = true;
     const bool good = fwrite(w->text, 1, w->used, file) == w->used;
     if (fclose(file) != 0 || !good)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", keep->out);
-    w->begun = true;
     w->used = 0;
     return SHOAL_OK;
 }

@@ -3,6 +3,7 @@
 against what sim --json says and closed forms; the folder by shoal runs, report and train."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -230,6 +231,22 @@ class SimRun(unittest.TestCase):
         except OSError:
             return False
         return sum(link.startswith(where) for link in to) == 2
+
+    def test_a_full_disk_leaves_nothing(self):
+        def little_room():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        where = self.path("little")
+        os.mkdir(where)
+        for option, name in (("--out", "deep/run"), ("--log", "log.txt"), ("--trace", "t.json"),
+                             ("--timeline", "line.json"), ("--pictures", "drawn")):  # fmt: skip
+            argv = [shoal.SHOAL, "sim", *map(str, FOUR), "--no-mixing", option]
+            r = subprocess.run([*argv, os.path.join(where, name)], capture_output=True, text=True,
+                               timeout=60, preexec_fn=little_room, check=False)  # fmt: skip
+            self.assertEqual(1, r.returncode, r.stderr)
+            self.assertIn("File too large", r.stderr)
+            self.assertEqual([], os.listdir(where), option)
 
     def test_the_log_may_be_the_output(self):
         out = self.path("out.txt")
