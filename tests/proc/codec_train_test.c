@@ -348,7 +348,7 @@ enum { PARAMS = 4096 };
  * bound is broken: it delivers all of that, and nothing is owed. */
 static void feedback_is_measured(const rank_env *env)
 {
-    const part p = {"auto:error=0.9,every=1,allow=int4:ef", "fed", "ring", 3, false, false};
+    const part p = {"auto:error=0.9,every=1,allow=int4:ef", "fed", "ring", 3, false, false, NULL};
     static float delivered[PARAMS], owed[PARAMS];
     shoal_train *train = NULL;
     shoal_train_progress progress = {.size = sizeof progress};
@@ -405,10 +405,11 @@ static void status_says(const char *words)
  * float32's, and the next step is the next rung's. */
 static void a_broken_bound(const rank_env *env)
 {
-    const part plain = {"identity", "x", "ring", 1, false, false},
-               loose = {"auto:error=1,every=1,allow=fp8:ef=off", "x", "ring", 1, false, false},
-               tight = {
-                   "auto:error=1e-7,every=1,allow=fp8:ef=off+bf16", "x", "ring", 1, false, false};
+    const part
+        plain = {"identity", "x", "ring", 1, false, false, NULL},
+        loose = {"auto:error=1,every=1,allow=fp8:ef=off", "x", "ring", 1, false, false, NULL},
+        tight = {
+            "auto:error=1e-7,every=1,allow=fp8:ef=off+bf16", "x", "ring", 1, false, false, NULL};
     static float exact[PARAMS], got[PARAMS];
     shoal_train *train = NULL;
     shoal_train_progress progress = {.size = sizeof progress};
@@ -483,9 +484,9 @@ static void a_bound_goes_on_from_a_checkpoint(void **state)
     (void)state;
     static const char codec[] =
         "auto:error=1e-7,every=4,allow=eden:bits=1,ef+eden:bits=3,ef+int8:ef";
-    const part whole = {codec, "bound-whole", "ring", STEPS, false, false},
-               half = {codec, "bound-half", "ring", 7, false, false},
-               rest = {codec, "bound-half", "ring", STEPS, true, false};
+    const part whole = {codec, "bound-whole", "ring", STEPS, false, false, NULL},
+               half = {codec, "bound-half", "ring", 7, false, false, NULL},
+               rest = {codec, "bound-half", "ring", STEPS, true, false, NULL};
     ranks_run(WORKERS, "tcp", NULL, run_bound, &whole, DEADLINE_US);
     ranks_run(WORKERS, "tcp", NULL, run_bound, &half, DEADLINE_US);
     ranks_run(WORKERS, "tcp", NULL, run_bound, &rest, DEADLINE_US);

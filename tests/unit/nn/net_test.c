@@ -513,8 +513,8 @@ static void bad_batches_and_models_are_refused(void **state)
 {
     static const char *const image_out[] = {"conv:out=3,kernel=3"}, *const nothing[] = {"flatten"};
     const shoali_model_text texts[] = {
-        {"image", NULL, {1, 8, 8}, SHOALI_INIT_HE, image_out, 1, false, false},
-        {"nothing", NULL, {1, 8, 8}, SHOALI_INIT_HE, nothing, 1, false, false}};
+        {"image", NULL, {1, 8, 8}, SHOALI_INIT_HE, image_out, 1, 0, false, false},
+        {"nothing", NULL, {1, 8, 8}, SHOALI_INIT_HE, nothing, 1, 0, false, false}};
     static const char *const reasons[] = {"needs a vector", "no parameters"};
     setting s;
     shoali_loss loss;
@@ -541,7 +541,8 @@ static void what_nobody_reads_is_refused(void **state)
 {
     static const char *const layers[] = {"dense:out=4", "dense:out=5", "branch:back=2",
                                          "dense:out=3"};
-    const shoali_model_text text = {"m", NULL, {4, 1, 1}, SHOALI_INIT_HE, layers, 4, false, false};
+    const shoali_model_text text = {"m", NULL, {4, 1, 1}, SHOALI_INIT_HE, layers,
+                                    4,   0,    false,     false};
     shoal_model *model;
     shoali_net *net;
     (void)state;

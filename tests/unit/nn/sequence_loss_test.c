@@ -18,8 +18,8 @@ typedef struct bench {
 static void open_bench(bench *b, bool ctc)
 {
     static const char *const layers[] = {"framewise:out=4", "ctc"};
-    const shoali_model_text text = {"m",    NULL,        {1, FRAMES, 3}, SHOALI_INIT_HE,
-                                    layers, ctc ? 2 : 1, false,          false};
+    const shoali_model_text text = {"m",         NULL, {1, FRAMES, 3}, SHOALI_INIT_HE, layers,
+                                    ctc ? 2 : 1, 0,    false,          false};
     b->arena = shoali_arena_create(4096);
     assert_ok(shoali_model_build("m", &text, false, &b->model));
     assert_ok(shoali_sequence_work_create(b->arena, b->model, &b->work));
