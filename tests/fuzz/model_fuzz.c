@@ -13,12 +13,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 static void check(const shoal_model *model)
 {
     uint64_t next = 0;
-    for (uint32_t t = 0; t < model->tensor_count; t++) {
-        if (model->tensors[t].offset != next || model->tensors[t].count == 0)
-            abort();
-        next += model->tensors[t].count;
-    }
     bool described = model->described != NULL;
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const uint64_t at = model->tensors[t]
+                                .offset; /* described blocks before it have no tensors */
+        if ((described ? at < next : at != next) || model->tensors[t].count == 0)
+            abort();
+        next = at + model->tensors[t].count;
+    }
     if (described ? next > model->param_count : next != model->param_count)
         abort();
     if (model->param_count > (described ? SHOALI_DESCRIBED_ELEMS_MAX : SHOALI_MODEL_ELEMS_MAX))
