@@ -399,7 +399,7 @@ static shoal_status codec_and_collective(const shoali_protocol *protocol, const 
                                          const char *collective)
 {
     char spec[SHOALI_AUTO_ITEM_BYTES];
-    shoali_auto_spec asked;
+    shoali_auto_spec asked = {0};
     if (is_auto(codec))
         SHOALI_TRY(shoali_auto_spec_parse(codec, &asked));
     if ((protocol->traits & SHOALI_SYNC_COLLECTIVE) == 0)

@@ -15,8 +15,8 @@ static void check(const shoal_model *model)
     uint64_t next = 0;
     bool described = model->described != NULL;
     for (uint32_t t = 0; t < model->tensor_count; t++) {
-        const uint64_t at = model->tensors[t]
-                                .offset; /* described blocks before it have no tensors */
+        /* described blocks before it have no tensors */
+        const uint64_t at = model->tensors[t].offset;
         if ((described ? at < next : at != next) || model->tensors[t].count == 0)
             abort();
         next = at + model->tensors[t].count;
