@@ -385,12 +385,13 @@ static shoal_status open_plan(shoali_question *q)
 static shoal_status open_ways(shoali_question *q)
 {
     const shoal_predict_desc *d = &q->desc;
-    SHOALI_TRY(
-        shoali_collective_open(d->collective != NULL ? d->collective : "ring", &q->collective));
-    SHOALI_TRY(shoal_codec_open(d->codec != NULL ? d->codec : "identity", &q->codec));
     const shoal_job job = {
         .size = sizeof job, .sync = d->sync, .codec = d->codec, .collective = d->collective};
-    return shoal_job_check(&job);
+    SHOALI_TRY(shoal_codec_open(d->codec != NULL ? d->codec : "identity", &q->codec));
+    SHOALI_TRY(shoal_job_check(&job));
+    const bool gathers = (shoal_codec_traits(q->codec) & SHOAL_CODEC_GATHERS) != 0;
+    const char *collective = d->collective != NULL ? d->collective : "ring";
+    return shoali_collective_open(gathers ? "gather" : collective, &q->collective);
 }
 
 static shoal_status settle(shoali_question *q)
