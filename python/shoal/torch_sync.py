@@ -11,6 +11,7 @@ from . import _abi, _staging, job, torch_process_group
 from ._comm import Comm
 from ._errors import EpochChanged
 from ._library import dll, struct
+from .codec import Codec
 from .torch_ddp import describe, table
 
 _FIELDS = ("wait_us", "comm_us", "sent_payload_bytes", "received_payload_bytes", "operations")
@@ -223,6 +224,19 @@ class _Wrapped:
         self.shoal.finish()
 
 
+def _makes_steps_alone(optimizer, codec):
+    """A codec that makes the step itself (demo) leaves no room for another momentum."""
+    if codec is None or codec.split(":")[0] == "auto" or "steps" not in Codec(codec).traits:
+        return
+    for group in optimizer.param_groups:
+        if group.get("momentum") or "betas" in group:
+            raise ValueError(
+                f"shoal.wrap: codec={codec!r} makes steps of a momentum of its own, and "
+                f"{type(optimizer).__name__} would add another one: take torch.optim.SGD with "
+                "momentum=0."
+            )
+
+
 def wrap(
     optimizer: torch.optim.Optimizer,
     sync: str = "all_reduce",
@@ -252,6 +266,7 @@ def wrap(
     if hasattr(optimizer, "shoal"):
         raise ValueError("this optimizer is wrapped already")
     job.check(sync, codec, collective, reform=on_loss == "reform")
+    _makes_steps_alone(optimizer, codec)
     if on_loss == "reform" and sync.split(":")[0] != "all_reduce":
         raise ValueError(
             f"shoal.wrap: on_loss='reform' does not go with sync={sync!r}: shoal.elastic moves the "

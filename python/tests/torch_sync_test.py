@@ -148,6 +148,10 @@ class TorchSyncTest(launch.RanksTest):
         net = network().double()
         with self.assertRaisesRegex(TypeError, "float64"):
             shoal.wrap(torch.optim.SGD(net.parameters(), lr=0.1))
+        values = list(network().parameters())
+        for optimizer in (torch.optim.SGD(values, 0.1, momentum=0.9), torch.optim.Adam(values)):
+            with self.assertRaisesRegex(ValueError, "demo.*would add another"):
+                shoal.wrap(optimizer, codec="demo")
         shoal.close()
 
 
