@@ -79,6 +79,9 @@ typedef struct shoali_codec_row {
     shoal_status (*next_round)(const void *params, void *state, const shoal_tensor *tensors,
                                uint32_t tensor_count, uint32_t index, float *grad,
                                shoal_round *round_out);
+    /* State counts steps, and what a round is follows from that: with other members, of whom one
+     * may have taken a step that failed at another, or none at all, all begin anew. */
+    bool in_step;
 } shoali_codec_row;
 
 /** An opened codec: a row, its parsed params and what follows from them. */

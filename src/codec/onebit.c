@@ -172,4 +172,5 @@ const shoali_codec_row shoali_codec_onebit = {
     .wire_id = wire_id,
     .state_size = state_size,
     .next_round = next_round,
+    .in_step = true,
 };

@@ -378,6 +378,7 @@ static void steal(void *arg)
     tell_lost(r);
     r->in.residuals = r->old->ops.residuals;
     r->old->ops.residuals = NULL;
+    shoali_residuals_reform(r->in.residuals);
 }
 
 static void adopt(void *arg)

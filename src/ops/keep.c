@@ -65,7 +65,8 @@ shoal_status shoali_keep_state(shoal_op *op)
         return SHOAL_ENOMEM;
     size_t bytes = op->plan->push->row->state_size(op->plan->push->params, op->plan->tensors,
                                                    op->plan->tensor_count);
-    op->rounds.transform = shoali_residuals_state(store, hash_of(op), bytes);
+    op->rounds.transform = shoali_residuals_state(store, hash_of(op), bytes,
+                                                  op->plan->push->row->in_step);
     return op->rounds.transform != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 

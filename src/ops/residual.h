@@ -4,6 +4,7 @@
 #ifndef SHOALI_OPS_RESIDUAL_H
 #define SHOALI_OPS_RESIDUAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,8 +29,11 @@ void shoali_residuals_release(shoali_residual_store *store);
 /** The residual of a tensor: zero if it is new or had another size; NULL: no memory. */
 float *shoali_residuals_at(shoali_residual_store *store, uint64_t key, size_t count);
 /** A transform's state, zero if it is new and no checkpoint brought it: one that did waits among
- * the residuals, with the hash for a key. NULL: no memory. */
-void *shoali_residuals_state(shoali_residual_store *store, uint64_t hash, size_t bytes);
+ * the residuals, with the hash for a key. in_step: as codec rows say. NULL: no memory. */
+void *shoali_residuals_state(shoali_residual_store *store, uint64_t hash, size_t bytes,
+                             bool in_step);
+/** Other members: states in step are zero again, all else stays. store NULL: there are none. */
+void shoali_residuals_reform(shoali_residual_store *store);
 /** To zero, if state is one of these. store NULL: there are none. */
 void shoali_residuals_reset(shoali_residual_store *store, const void *state);
 /** Residuals, then states; how many there are, of which capacity at most are listed. store NULL:
