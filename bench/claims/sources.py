@@ -17,8 +17,8 @@ import sys
 
 from claim import GOALS, ROOT, load, machine
 
-WIRE = ["src/base", "src/kernel", "src/wire", "src/transport", "src/codec", "src/collective",
-        "src/member", "src/relay", "src/meet", "src/watch", "src/ops", "src/comm",
+WIRE = ["src/base", "src/loop", "src/kernel", "src/wire", "src/transport", "src/codec",
+        "src/collective", "src/member", "src/relay", "src/meet", "src/watch", "src/ops", "src/comm",
         "src/aggregator", "include/shoal"]  # fmt: skip
 SIMULATED = ["src/base", "src/codec", "src/collective", "src/sync", "src/driver", "src/model",
              "cli/cmd_sim.c"]  # fmt: skip

@@ -15,38 +15,25 @@ enum { FAREWELL_ROUNDS = 8 };
 
 /* ------------------------------------------------------------------ create */
 
-static void init_locks(shoal_comm *comm)
-{
-    pthread_condattr_t monotonic;
-    pthread_mutex_init(&comm->lock, NULL);
-    pthread_mutex_init(&comm->stepped.lock, NULL);
-    comm->stepped.progress.loss = comm->stepped.progress.accuracy = NAN;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* the clock of shoali_now_us */
-    pthread_cond_init(&comm->changed, &monotonic);
-    shoali_work_init(&comm->work, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 static shoal_status init(shoal_comm *comm)
 {
     shoali_listen_init(&comm->ears);
     shoali_links_init(&comm->links, comm);
     shoali_flights_init(&comm->flights);
-    init_locks(comm);
-    SHOALI_TRY(shoali_loop_init(&comm->loop));
-    return shoali_alive_add(comm);
+    pthread_mutex_init(&comm->stepped.lock, NULL);
+    comm->stepped.progress.loss = comm->stepped.progress.accuracy = NAN;
+    shoali_work_init(&comm->work, &comm->loop);
+    return shoali_round_init(comm);
 }
 
 static void free_comm(shoal_comm *comm)
 {
-    shoali_alive_remove(comm);
+    shoali_fork_remove(&comm->loop);
     shoali_watch_close(comm->watch);
     comm->watch = NULL;
     shoali_datagrams_close(comm);
     shoali_links_close(&comm->links);
     shoali_relay_close(comm->relay);
-    shoali_loop_free(&comm->loop);
     shoali_handles_free(&comm->handles);
     shoali_listen_free(&comm->ears);
     shoali_flights_free(&comm->flights);
@@ -54,9 +41,8 @@ static void free_comm(shoal_comm *comm)
     shoali_free(comm->peers);
     shoali_free(comm->addresses);
     explicit_bzero(&comm->token, sizeof comm->token);
-    pthread_cond_destroy(&comm->changed);
     shoali_work_free(&comm->work);
-    pthread_mutex_destroy(&comm->lock);
+    shoali_loop_free(&comm->loop);
     pthread_mutex_destroy(&comm->stepped.lock);
     shoali_free(comm);
 }
@@ -66,7 +52,7 @@ static shoal_status open_up(shoal_comm *comm)
 {
     if (comm->door == NULL)
         return SHOAL_OK;
-    shoali_call(comm, shoali_reform_introduce, comm);
+    shoali_loop_call(&comm->loop, shoali_reform_introduce, comm);
     return shoali_reform_open_door(comm);
 }
 
@@ -78,7 +64,7 @@ static void forget_door(void *arg)
 shoali_door *shoali_comm_take_door(shoal_comm *comm)
 {
     shoali_door *door = comm->door;
-    shoali_call(comm, forget_door, comm);
+    shoali_loop_call(&comm->loop, forget_door, comm);
     return door;
 }
 
@@ -107,7 +93,7 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
     if (status == SHOAL_OK) {
         shoali_view_begin(comm);
         shoali_serve_begin(&comm->ops);
-        status = shoali_progress_start(comm);
+        status = shoali_loop_start(&comm->loop);
     }
     if (status == SHOAL_OK && !first)
         status = shoali_reform_begin(comm);
@@ -125,7 +111,7 @@ static shoal_status create(const shoal_comm_desc *desc, shoali_service *service,
     shoali_door *door = shoali_comm_take_door(comm);
     if (first && !runs)
         shoali_door_close(door);
-    shoali_progress_stop(comm);
+    shoali_loop_stop(&comm->loop);
     if (!first && comm->peers != NULL)
         drop_all(comm); /* without goodbye: whoever is in is not to think that this one left */
     free_comm(comm);
@@ -231,7 +217,7 @@ static bool operations_end(shoal_comm *comm, uint64_t until_us)
     struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
                              .tv_nsec = (long)(until_us % 1000000) * 1000};
     while (comm->handles.open_ops > 0)
-        if (pthread_cond_timedwait(&comm->changed, &comm->lock, &until) == ETIMEDOUT)
+        if (pthread_cond_timedwait(&comm->loop.changed, &comm->loop.lock, &until) == ETIMEDOUT)
             return comm->handles.open_ops == 0;
     return true;
 }
@@ -240,43 +226,44 @@ static bool operations_end(shoal_comm *comm, uint64_t until_us)
  * be silent. */
 void shoali_comm_quiet(shoal_comm *comm)
 {
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     bool over = operations_end(comm, shoali_now_us() + (uint64_t)comm->peer_timeout_us);
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_unlock(&comm->loop.lock);
     if (over)
         return;
-    shoali_call(comm, drop_all, comm);
-    pthread_mutex_lock(&comm->lock);
+    shoali_loop_call(&comm->loop, drop_all, comm);
+    pthread_mutex_lock(&comm->loop.lock);
     while (comm->handles.open_ops > 0)
-        pthread_cond_wait(&comm->changed, &comm->lock);
-    pthread_mutex_unlock(&comm->lock);
+        pthread_cond_wait(&comm->loop.changed, &comm->loop.lock);
+    pthread_mutex_unlock(&comm->loop.lock);
 }
 
 static void end_operations(shoal_comm *comm)
 {
-    shoali_call(comm, cancel_all, comm);
+    shoali_loop_call(&comm->loop, cancel_all, comm);
     shoali_comm_quiet(comm);
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     while (comm->handles.waiters > 0)
-        pthread_cond_wait(&comm->changed, &comm->lock);
-    pthread_mutex_unlock(&comm->lock);
+        pthread_cond_wait(&comm->loop.changed, &comm->loop.lock);
+    pthread_mutex_unlock(&comm->loop.lock);
 }
 
 void shoal_comm_destroy(shoal_comm *comm)
 {
-    if (comm == NULL || atomic_load(&comm->forked))
+    if (comm == NULL || atomic_load(&comm->loop.forked))
         return; /* in a forked child its threads and locks are not there: it stays as it is */
-    pthread_mutex_lock(&comm->lock);
-    comm->stopping = true;
-    pthread_cond_broadcast(&comm->changed);
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
+    comm->loop.stopping = true;
+    pthread_cond_broadcast(&comm->loop.changed);
+    pthread_mutex_unlock(&comm->loop.lock);
     end_operations(comm);
     shoali_door_close(shoali_comm_take_door(comm));
     for (int i = 0; i < FAREWELL_ROUNDS; i++)
-        shoali_call(comm, nothing, NULL); /* what was said last gets its chance to leave */
-    shoali_call(comm, part, comm);
-    shoali_work_stop(comm);
-    shoali_progress_stop(comm);
+        shoali_loop_call(&comm->loop, nothing,
+                         NULL); /* what was said last gets its chance to leave */
+    shoali_loop_call(&comm->loop, part, comm);
+    shoali_work_stop(&comm->work);
+    shoali_loop_stop(&comm->loop);
     free_comm(comm);
 }
 
@@ -345,11 +332,11 @@ shoal_status shoal_comm_peer_stats(shoal_comm *comm, uint32_t rank, shoal_peer_s
 {
     if (comm == NULL || stats_out == NULL || rank >= comm->size)
         return shoali_fail(SHOAL_EINVAL, "no rank %u in this communicator", rank);
-    if (atomic_load(&comm->forked))
+    if (atomic_load(&comm->loop.forked))
         return shoali_fail(SHOAL_EFORKED, "this communicator belongs to the parent process");
     shoal_peer_stats stats = {.size = sizeof stats};
     question q = {comm, rank, &stats};
-    shoali_call(comm, ask_stats, &q);
+    shoali_loop_call(&comm->loop, ask_stats, &q);
     *stats_out = stats;
     return SHOAL_OK;
 }

@@ -29,15 +29,15 @@ static void datagram(void *ctx, shoal_op *op, uint32_t member, const void *bytes
 
 static void job(void *ctx, shoali_job *what)
 {
-    shoali_job_post(ctx, what);
+    shoali_work_post(&((shoal_comm *)ctx)->work, what);
 }
 
 static shoal_status number(void *ctx, uint64_t group, uint64_t *number_out)
 {
     shoal_comm *comm = ctx;
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     const shoal_status status = shoali_numbers_next(&comm->ops.numbers, group, number_out);
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_unlock(&comm->loop.lock);
     return status;
 }
 
@@ -45,9 +45,9 @@ static void plans(void *ctx, bool enter)
 {
     shoal_comm *comm = ctx;
     if (enter)
-        pthread_mutex_lock(&comm->lock);
+        pthread_mutex_lock(&comm->loop.lock);
     else
-        pthread_mutex_unlock(&comm->lock);
+        pthread_mutex_unlock(&comm->loop.lock);
 }
 
 static shoali_there there(void *ctx, uint32_t endpoint, const char **why_out)
@@ -63,10 +63,10 @@ static shoali_there there(void *ctx, uint32_t endpoint, const char **why_out)
 static bool begins(void *ctx)
 {
     shoal_comm *comm = ctx;
-    pthread_mutex_lock(&comm->lock);
-    const bool begins = !comm->stopping;
+    pthread_mutex_lock(&comm->loop.lock);
+    const bool begins = !comm->loop.stopping;
     comm->handles.open_ops += begins;
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_unlock(&comm->loop.lock);
     if (begins)
         shoali_watch_busy(comm->watch);
     return begins;

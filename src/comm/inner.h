@@ -2,7 +2,7 @@
 /* Inside of a communicator; only src/comm includes it. Who may touch what:
  *
  *   constant     set before the threads start, read by all
- *   lock         under comm->lock: queues between threads, numbering, what has completed
+ *   lock         under comm->loop.lock: queues between threads, numbering, what has completed
  *   progress     the progress thread only (and, before it starts, the thread that creates the comm)
  *
  * What one source works with is a struct of that source's header, made and freed by it.
@@ -20,12 +20,12 @@
 #include "comm/link.h"
 #include "comm/listen.h"
 #include "comm/peer.h"
-#include "comm/progress.h"
 #include "comm/reform.h"
 #include "comm/serve.h"
 #include "comm/view.h"
 #include "comm/wait.h"
-#include "comm/work.h"
+#include "loop/loop.h"
+#include "loop/work.h"
 #include "meet/launch.h"
 #include "member/life.h"
 #include "ops/ops.h"
@@ -55,13 +55,9 @@ struct shoal_comm {
     shoali_loop loop;
 
     /* lock */
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* an operation has completed, a call is over, the last waiter left */
     shoali_worker work;
     shoali_handles handles;
-    bool stopping;
 
-    atomic_bool forked;
     shoali_epoch_change reform;
 
     /* progress */
@@ -77,7 +73,8 @@ struct shoal_comm {
     shoali_flights flights;
     shoali_datagrams *datagrams; /* NULL: no operation has needed them yet */
     shoali_ears ears;
-    shoal_comm *next_alive; /* of the process, for fork */
+    bool watched;     /* somebody speaks to the status socket */
+    uint64_t look_us; /* when it is looked at although nobody is known to */
 };
 
 /* ------------------------------------------------------------------ between the files */
@@ -109,8 +106,7 @@ SHOAL_MUST_USE shoal_status shoali_status_open(shoal_comm *comm, uint32_t number
 /** What this rank measured of itself so far. The progress thread. */
 void shoali_status_fares(shoal_comm *comm, shoali_heartbeat *beat);
 
-/* fork.c: a forked child must not hold the parent's connections open. */
-SHOAL_MUST_USE shoal_status shoali_alive_add(shoal_comm *comm);
-void shoali_alive_remove(shoal_comm *comm);
+/* round.c: what the loop asks of this communicator. */
+SHOAL_MUST_USE shoal_status shoali_round_init(shoal_comm *comm);
 
 #endif

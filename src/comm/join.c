@@ -315,7 +315,7 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
             SHOALI_TRY(shoali_meet_cancelled(comm->service->cancel));
         if (comm->loop.now_us >= deadline_us)
             return not_connected(comm);
-        shoali_progress_once(comm, deadline_us);
+        shoali_loop_once(&comm->loop, deadline_us);
     }
     for (uint32_t i = 0; i < comm->size; i++)
         if (comm->peers[i].near)

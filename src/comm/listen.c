@@ -91,9 +91,9 @@ static void detach(void *arg)
 shoal_status shoali_comm_attach(shoal_comm *comm, const shoali_comm_listener *listener)
 {
     change c = {comm, listener, SHOAL_OK};
-    if (atomic_load(&comm->forked))
+    if (atomic_load(&comm->loop.forked))
         return shoali_fail(SHOAL_EFORKED, "this communicator belongs to the parent process");
-    shoali_call(comm, attach, &c);
+    shoali_loop_call(&comm->loop, attach, &c);
     return c.status == SHOAL_OK
                ? SHOAL_OK
                : shoali_fail(c.status, "this communicator has a protocol machine already");
@@ -102,8 +102,8 @@ shoal_status shoali_comm_attach(shoal_comm *comm, const shoali_comm_listener *li
 void shoali_comm_detach(shoal_comm *comm)
 {
     change c = {comm, NULL, SHOAL_OK};
-    if (!atomic_load(&comm->forked))
-        shoali_call(comm, detach, &c);
+    if (!atomic_load(&comm->loop.forked))
+        shoali_loop_call(&comm->loop, detach, &c);
 }
 
 shoal_status shoali_comm_send(shoal_comm *comm, uint32_t endpoint, const void *bytes,

@@ -44,6 +44,6 @@ void shoal_op_plan_destroy(shoal_op_plan *plan)
     if (plan == NULL)
         return;
     const shoal_comm *comm = plan->ops != NULL ? plan->ops->host.ctx : NULL;
-    if (comm == NULL || !atomic_load(&comm->forked))
+    if (comm == NULL || !atomic_load(&comm->loop.forked))
         shoali_plans_give_up(plan);
 }

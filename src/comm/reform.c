@@ -127,7 +127,7 @@ static bool is_silent(const reform *r, uint32_t i)
 static bool still_leads(void *arg)
 {
     reform *r = arg;
-    shoali_call(r->old, take_survey, r);
+    shoali_loop_call(&r->old->loop, take_survey, r);
     return shoali_member_stays(&r->m, r->candidate);
 }
 
@@ -220,7 +220,7 @@ static shoal_status lead(reform *r)
 {
     while (shoali_now_us() < r->deadline_us) {
         shoali_door_poll(r->door, POLL_MS);
-        shoali_call(r->old, take_survey, r);
+        shoali_loop_call(&r->old->loop, take_survey, r);
         const shoali_guests calls = muster(r);
         switch (shoali_member_lead(&r->m, &calls, shoali_now_us())) {
         case SHOALI_LEAD_WAIT:
@@ -245,9 +245,9 @@ static bool door_of(shoal_comm *old, uint32_t rank, uint32_t n, char out[SHOALI_
 {
     const shoali_address *at = &old->addresses[rank];
     char door[SHOALI_DOOR_BYTES], ip[SHOALI_IP_TEXT_BYTES];
-    pthread_mutex_lock(&old->lock);
+    pthread_mutex_lock(&old->loop.lock);
     memcpy(door, old->peers[rank].door, sizeof door);
-    pthread_mutex_unlock(&old->lock);
+    pthread_mutex_unlock(&old->loop.lock);
     const char *port = strrchr(door, ':');
     if (port == NULL || n >= (old->peers[rank].links > 0 ? old->peers[rank].links : at->ip_count))
         return false;
@@ -320,7 +320,7 @@ static shoal_status rejoin(reform *r)
 /* One attempt to be admitted to the next epoch. */
 static shoal_status enter(reform *r)
 {
-    shoali_call(r->old, take_survey, r);
+    shoali_loop_call(&r->old->loop, take_survey, r);
     if (shoali_member_is_behind(&r->m))
         return rejoin(r);
     r->candidate = shoali_member_candidate(&r->m, 0);
@@ -401,11 +401,11 @@ static shoal_status move(reform *r, shoal_comm **comm)
         return status;
     }
     fresh->reform.in.said_ready = NULL;
-    shoali_call(r->old, shoali_reform_say_moved, r->old);
-    shoali_call(r->old, steal, r);
+    shoali_loop_call(&r->old->loop, shoali_reform_say_moved, r->old);
+    shoali_loop_call(&r->old->loop, steal, r);
     fresh->reform.in.residuals = r->in.residuals;
     r->fresh = fresh;
-    shoali_call(fresh, adopt, r);
+    shoali_loop_call(&fresh->loop, adopt, r);
     fresh->protocols = r->old->protocols;
     (void)shoali_comm_take_door(r->old); /* it is the new epoch's */
     shoal_comm_destroy(r->old);
@@ -463,7 +463,7 @@ static shoal_status run(reform *r, shoal_comm **comm)
 {
     shoal_comm *old = r->old;
     SHOALI_TRY(alloc_tables(r));
-    shoali_call(old, shoali_reform_leave, old);
+    shoali_loop_call(&old->loop, shoali_reform_leave, old);
     shoali_comm_quiet(old);
     shoali_door_stop(r->door);
     shoal_status status = attempts(r, comm);
@@ -488,7 +488,7 @@ shoal_status shoali_comm_reform(
     if (comm == NULL || *comm == NULL || (*comm)->door == NULL)
         return shoali_fail(SHOAL_EINVAL,
                            "this communicator's members are fixed: create it with reform = true");
-    if (atomic_load(&(*comm)->forked))
+    if (atomic_load(&(*comm)->loop.forked))
         return shoali_fail(SHOAL_EFORKED, "this communicator belongs to the parent process");
     reform *r = shoali_alloc(sizeof *r);
     if (r == NULL)

@@ -12,10 +12,10 @@
  * a protocol may keep receives posted through all of a run. */
 static void wait_for_keepers(shoal_comm *comm)
 {
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     while (comm->handles.keeping_ops > 0)
-        pthread_cond_wait(&comm->changed, &comm->lock);
-    pthread_mutex_unlock(&comm->lock);
+        pthread_cond_wait(&comm->loop.changed, &comm->loop.lock);
+    pthread_mutex_unlock(&comm->loop.lock);
 }
 
 typedef struct request {
@@ -37,10 +37,10 @@ static void list(void *arg)
 size_t shoali_comm_residuals(shoal_comm *comm, shoali_residual *out, size_t capacity)
 {
     request r = {.comm = comm, .out = out, .capacity = capacity};
-    if (atomic_load(&comm->forked))
+    if (atomic_load(&comm->loop.forked))
         return 0;
     wait_for_keepers(comm);
-    shoali_call(comm, list, &r);
+    shoali_loop_call(&comm->loop, list, &r);
     return r.count;
 }
 
@@ -92,10 +92,10 @@ shoal_status shoali_comm_set_residual(shoal_comm *comm, uint64_t key, const floa
                                       size_t count)
 {
     request r = {.comm = comm, .key = key, .values = values, .count = count};
-    if (atomic_load(&comm->forked))
+    if (atomic_load(&comm->loop.forked))
         return shoali_fail(SHOAL_EFORKED, "this communicator belongs to the parent process");
     wait_for_keepers(comm);
-    shoali_call(comm, put, &r);
+    shoali_loop_call(&comm->loop, put, &r);
     return r.status == SHOAL_OK ? SHOAL_OK : shoali_error_set(&r.error);
 }
 
@@ -108,8 +108,8 @@ static void forget(void *arg)
 
 void shoali_comm_forget_residuals(shoal_comm *comm)
 {
-    if (atomic_load(&comm->forked))
+    if (atomic_load(&comm->loop.forked))
         return;
     wait_for_keepers(comm);
-    shoali_call(comm, forget, comm);
+    shoali_loop_call(&comm->loop, forget, comm);
 }

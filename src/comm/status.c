@@ -153,7 +153,7 @@ static void set_ring(void *arg)
 void shoali_comm_tell_events(shoal_comm *comm, const shoali_kept *ring)
 {
     telling t = {comm, ring};
-    shoali_call(comm, set_ring, &t);
+    shoali_loop_call(&comm->loop, set_ring, &t);
 }
 
 uint64_t shoali_comm_paused_us(const shoal_comm *comm)

@@ -55,13 +55,13 @@ static void end(void *arg)
 void shoali_comm_goes(shoal_comm *comm)
 {
     if (comm->door != NULL)
-        shoali_call(comm, go, comm);
+        shoali_loop_call(&comm->loop, go, comm);
 }
 
 void shoali_comm_ends(shoal_comm *comm)
 {
     if (comm->door != NULL)
-        shoali_call(comm, end, comm);
+        shoali_loop_call(&comm->loop, end, comm);
 }
 
 bool shoali_comm_others_go(const shoal_comm *comm)
@@ -87,9 +87,9 @@ void shoali_reform_on_message(shoal_comm *comm, uint32_t endpoint, const shoali_
     shoali_peer *peer = &comm->peers[endpoint];
     switch (message->what) {
     case SHOALI_REFORM_DOOR:
-        pthread_mutex_lock(&comm->lock);
+        pthread_mutex_lock(&comm->loop.lock);
         memcpy(peer->door, message->door, sizeof peer->door);
-        pthread_mutex_unlock(&comm->lock);
+        pthread_mutex_unlock(&comm->loop.lock);
         tell_relay(comm, endpoint, message->door);
         break;
     case SHOALI_REFORM_LEAVING:
@@ -152,15 +152,15 @@ static uint64_t incarnation(void *ctx, uint32_t rank)
 static bool door_of(void *ctx, uint32_t rank, char out[SHOALI_DOOR_BYTES])
 {
     shoal_comm *comm = ctx;
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     memcpy(out, comm->peers[rank].door, SHOALI_DOOR_BYTES);
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_unlock(&comm->loop.lock);
     return out[0] != '\0';
 }
 
 static bool want(void *ctx)
 {
-    return shoali_comm_post(ctx, shoali_reform_want, ctx) == SHOAL_OK;
+    return shoali_loop_soon(&((shoal_comm *)ctx)->loop, shoali_reform_want, ctx) == SHOAL_OK;
 }
 
 shoal_status shoali_reform_open_door(shoal_comm *comm)
@@ -227,14 +227,14 @@ shoal_status shoali_reform_begin(shoal_comm *comm)
             return cannot_begin(comm, rank);
         if (comm->me == 0 && now_us >= from_us &&
             atomic_load(&comm->reform.ready) == comm->size - 1) {
-            shoali_call(comm, say_go, comm);
+            shoali_loop_call(&comm->loop, say_go, comm);
             return SHOAL_OK;
         }
         if (comm->me > 0 && now_us >= from_us && !said) {
             said = true;
             if (comm->reform.in.said_ready != NULL)
                 *comm->reform.in.said_ready = true;
-            shoali_call(comm, say_ready, comm);
+            shoali_loop_call(&comm->loop, say_ready, comm);
         }
         (void)poll(NULL, 0, WAIT_MS);
     }

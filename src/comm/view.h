@@ -39,7 +39,6 @@ void shoali_view_timers(shoal_comm *comm);
 /** Look whether the process behind an endpoint has certainly ended, for peer->ended. */
 void shoali_view_look(shoal_comm *comm, uint32_t endpoint);
 uint64_t shoali_view_next_us(const shoal_comm *comm);
-enum { SHOALI_LATE_US = 50 * 1000 };   /* a round may take that long, no longer */
 enum { SHOALI_PAUSE_US = 200 * 1000 }; /* so late is no busy machine's scheduler any more */
 /** Lateness of this thread is no silence of others. */
 void shoali_view_late(shoal_comm *comm, uint64_t late_us);

@@ -12,7 +12,7 @@ shoal_status shoali_op_usable(const shoal_comm *comm)
 {
     if (comm == NULL)
         return shoali_fail(SHOAL_EINVAL, "no communicator");
-    if (atomic_load(&comm->forked))
+    if (atomic_load(&comm->loop.forked))
         return shoali_fail(SHOAL_EFORKED,
                            "this communicator belongs to the parent process: make one after fork");
     return SHOAL_OK;
@@ -67,14 +67,14 @@ static void unlink_done(shoali_handles *handles, shoal_op *op)
 /* Counted, and on its way to the progress thread. */
 static shoal_status launch(shoal_comm *comm, shoal_op *op)
 {
-    pthread_mutex_lock(&comm->lock);
-    bool stopping = comm->stopping;
+    pthread_mutex_lock(&comm->loop.lock);
+    bool stopping = comm->loop.stopping;
     comm->handles.open_ops += !stopping;
     op->handle.keeps = !stopping && shoali_op_keeps(op);
     comm->handles.keeping_ops += op->handle.keeps;
     if (!stopping && op->extras.on_done == NULL)
         link_all(&comm->handles, op);
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_unlock(&comm->loop.lock);
     if (stopping) {
         shoali_op_free(op);
         return shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
@@ -88,7 +88,7 @@ static void post(shoal_comm *comm, shoal_op *op, shoal_op **op_out)
     if (op_out != NULL)
         *op_out = op;
     op->handle.start_task = (shoali_task){.run = shoali_host_start, .arg = op};
-    shoali_task_post(comm, &op->handle.start_task);
+    shoali_loop_post(&comm->loop, &op->handle.start_task);
 }
 
 shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
@@ -133,15 +133,15 @@ void shoali_op_complete(shoal_op *op)
                     const shoal_op_stats *) = op->extras.on_done;
     if (on_done != NULL)
         on_done(op->extras.done_ctx, op->status, &op->error, &op->stats);
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     comm->handles.open_ops -= counted;
     comm->handles.keeping_ops -= op->handle.keeps;
     op->handle.done = true;
     bool referred_to = op->handle.cancel_queued;
     if (on_done == NULL && !op->extras.own_wait)
         link_done(&comm->handles, op);
-    pthread_mutex_unlock(&comm->lock);
-    pthread_cond_broadcast(&comm->changed); /* whom it wakes finds the lock free */
+    pthread_mutex_unlock(&comm->loop.lock);
+    pthread_cond_broadcast(&comm->loop.changed); /* whom it wakes finds the lock free */
     if (on_done != NULL && !referred_to)
         shoali_op_free(op);
 }
@@ -151,12 +151,12 @@ void shoali_op_complete(shoal_op *op)
 static bool sleep_for_change(shoal_comm *comm, uint64_t until_us)
 {
     if (until_us == UINT64_MAX) {
-        pthread_cond_wait(&comm->changed, &comm->lock);
+        pthread_cond_wait(&comm->loop.changed, &comm->loop.lock);
         return true;
     }
     struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
                              .tv_nsec = (long)(until_us % 1000000) * 1000};
-    return pthread_cond_timedwait(&comm->changed, &comm->lock, &until) != ETIMEDOUT;
+    return pthread_cond_timedwait(&comm->loop.changed, &comm->loop.lock, &until) != ETIMEDOUT;
 }
 
 static uint64_t end_of(int64_t timeout_us)
@@ -180,7 +180,7 @@ shoal_status shoal_op_wait(shoal_op **op, int64_t timeout_us, shoal_op_stats *st
     SHOALI_TRY(shoali_op_usable(comm));
     uint64_t until_us = end_of(timeout_us);
     bool over = false;
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     comm->handles.waiters++;
     while ((!o->handle.done || o->handle.cancel_queued) && !over)
         over = !sleep_for_change(comm, until_us);
@@ -190,9 +190,9 @@ shoal_status shoal_op_wait(shoal_op **op, int64_t timeout_us, shoal_op_stats *st
             unlink_done(&comm->handles, o);
         unlink_all(&comm->handles, o);
     }
-    if (--comm->handles.waiters == 0 && comm->stopping)
-        pthread_cond_broadcast(&comm->changed);
-    pthread_mutex_unlock(&comm->lock);
+    if (--comm->handles.waiters == 0 && comm->loop.stopping)
+        pthread_cond_broadcast(&comm->loop.changed);
+    pthread_mutex_unlock(&comm->loop.lock);
     if (!done)
         return shoali_fail(SHOAL_PENDING, "the operation is not over yet");
     shoal_status status = o->status;
@@ -210,17 +210,17 @@ shoal_status shoal_comm_next_done(shoal_comm *comm, int64_t timeout_us, shoal_op
     SHOALI_TRY(shoali_op_usable(comm));
     uint64_t until_us = end_of(timeout_us);
     bool over = false;
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     comm->handles.waiters++;
-    while (comm->handles.done_first == NULL && !over && !comm->stopping)
+    while (comm->handles.done_first == NULL && !over && !comm->loop.stopping)
         over = !sleep_for_change(comm, until_us);
     shoal_op *op = comm->handles.done_first;
     if (op != NULL)
         unlink_done(&comm->handles, op);
-    bool stopping = comm->stopping;
+    bool stopping = comm->loop.stopping;
     if (--comm->handles.waiters == 0 && stopping)
-        pthread_cond_broadcast(&comm->changed);
-    pthread_mutex_unlock(&comm->lock);
+        pthread_cond_broadcast(&comm->loop.changed);
+    pthread_mutex_unlock(&comm->loop.lock);
     if (op == NULL && stopping)
         return shoali_fail(SHOAL_ECANCELLED, "the communicator is being destroyed");
     if (op == NULL)
@@ -239,25 +239,25 @@ static void run_cancel(void *arg)
         shoali_error_about((int32_t)comm->me, comm->peers[comm->me].host, NULL, -1);
         shoali_run_fail(op, true);
     }
-    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_lock(&comm->loop.lock);
     op->handle.cancel_queued = false;
     bool orphan = op->handle.done && op->extras.on_done != NULL;
-    pthread_cond_broadcast(&comm->changed);
-    pthread_mutex_unlock(&comm->lock);
+    pthread_cond_broadcast(&comm->loop.changed);
+    pthread_mutex_unlock(&comm->loop.lock);
     if (orphan)
         shoali_op_free(op);
 }
 
 void shoal_op_cancel(shoal_op *op)
 {
-    if (op == NULL || atomic_load(&op->comm->forked))
+    if (op == NULL || atomic_load(&op->comm->loop.forked))
         return;
-    pthread_mutex_lock(&op->comm->lock);
-    bool post = !op->handle.done && !op->handle.cancel_queued && !op->comm->stopping;
+    pthread_mutex_lock(&op->comm->loop.lock);
+    bool post = !op->handle.done && !op->handle.cancel_queued && !op->comm->loop.stopping;
     op->handle.cancel_queued |= post;
-    pthread_mutex_unlock(&op->comm->lock);
+    pthread_mutex_unlock(&op->comm->loop.lock);
     if (post) {
         op->handle.cancel_task = (shoali_task){.run = run_cancel, .arg = op};
-        shoali_task_post(op->comm, &op->handle.cancel_task);
+        shoali_loop_post(&op->comm->loop, &op->handle.cancel_task);
     }
 }

@@ -5,7 +5,7 @@
 
 #include "ops/op.h"
 
-/** Under comm->lock. */
+/** Under comm->loop.lock. */
 typedef struct shoali_handles {
     shoal_op *done_first, *done_last; /* completed, neither waited for nor handed out */
     shoal_op *all;                    /* every operation with a handle */

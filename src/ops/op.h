@@ -6,9 +6,9 @@
 #define SHOALI_OPS_OP_H
 
 #include "base/arena.h"
+#include "base/job.h"
 #include "collective/flow.h"
 #include "ops/extras.h"
-#include "ops/job.h"
 #include "ops/plan.h"
 #include "wire/control.h"
 

@@ -345,10 +345,10 @@ static void one_is_given_up(const rank_env *env)
     shoal_comm *comm = rank_join(env);
     rank_ok(shoal_barrier(comm));
     if (env->rank == 2)
-        shoali_call(comm, seem_woken_up, comm);
+        shoali_loop_call(&comm->loop, seem_woken_up, comm);
     rank_meet(env, 3);
     if (env->rank == 1)
-        shoali_call(comm, drop_rank_2, comm);
+        shoali_loop_call(&comm->loop, drop_rank_2, comm);
     if (env->rank == 2) {
         until_gone(comm, 1);
         rank_check(comm->peers[1].lost_status == SHOAL_EEPOCH);
@@ -382,7 +382,7 @@ static void one_stands_still(const rank_env *env)
     shoal_comm *comm = rank_join(&own);
     rank_ok(shoal_barrier(comm));
     if (env->rank == 1)
-        shoali_call(comm, stand_still, &own);
+        shoali_loop_call(&comm->loop, stand_still, &own);
     until_gone(comm, 1 - env->rank);
     if (env->rank == 0) {
         rank_meet(env, 2);

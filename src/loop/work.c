@@ -2,15 +2,17 @@
 /* The work thread runs long jobs one at a time, in order, and is made when the first one comes. A
  * job never waits for another rank: what it would wait for is an operation of its own, started on
  * the progress thread when it is done. */
-#include "base/error.h"
-#include "base/log.h"
-#include "base/thread.h"
-#include "comm/inner.h"
+#include "loop/work.h"
 
-void shoali_work_init(shoali_worker *work, const pthread_condattr_t *clock)
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+void shoali_work_init(shoali_worker *work, shoali_loop *loop)
 {
+    work->loop = loop;
     work->last = &work->first;
-    pthread_cond_init(&work->here, clock);
+    pthread_cond_init(&work->here, NULL);
 }
 
 void shoali_work_free(shoali_worker *work)
@@ -34,68 +36,68 @@ static void keep_error(shoali_job *job)
 
 static void *work_main(void *arg)
 {
-    shoal_comm *comm = arg;
-    shoali_log_set_rank((int32_t)comm->me, (int32_t)comm->size);
-    pthread_mutex_lock(&comm->lock);
+    shoali_worker *work = arg;
+    work->loop->host.begins(work->loop->host.ctx);
+    pthread_mutex_lock(&work->loop->lock);
     for (;;) {
-        while (comm->work.first == NULL && !comm->work.stopping)
-            pthread_cond_wait(&comm->work.here, &comm->lock);
-        shoali_job *job = comm->work.first;
+        while (work->first == NULL && !work->stopping)
+            pthread_cond_wait(&work->here, &work->loop->lock);
+        shoali_job *job = work->first;
         if (job == NULL)
             break;
-        comm->work.first = job->next;
+        work->first = job->next;
         if (job->next == NULL)
-            comm->work.last = &comm->work.first;
-        pthread_mutex_unlock(&comm->lock);
+            work->last = &work->first;
+        pthread_mutex_unlock(&work->loop->lock);
         job->status = job->work(job->arg);
         if (job->status != SHOAL_OK)
             keep_error(job);
-        shoali_task_post(comm, &job->back);
-        pthread_mutex_lock(&comm->lock);
+        shoali_loop_post(work->loop, &job->back);
+        pthread_mutex_lock(&work->loop->lock);
     }
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_unlock(&work->loop->lock);
     return NULL;
 }
 
 /* Called with the lock. */
-static shoal_status need_thread(shoal_comm *comm)
+static shoal_status need_thread(shoali_worker *work)
 {
-    if (comm->work.running)
+    if (work->running)
         return SHOAL_OK;
-    SHOALI_TRY(shoali_thread_start(&comm->work.thread, work_main, comm));
-    comm->work.running = true;
+    SHOALI_TRY(shoali_thread_start(&work->thread, work_main, work));
+    work->running = true;
     return SHOAL_OK;
 }
 
-void shoali_job_post(shoal_comm *comm, shoali_job *job)
+void shoali_work_post(shoali_worker *work, shoali_job *job)
 {
     job->next = NULL;
     job->back = (shoali_task){.run = back, .arg = job};
-    pthread_mutex_lock(&comm->lock);
-    shoal_status status = need_thread(comm);
+    pthread_mutex_lock(&work->loop->lock);
+    shoal_status status = need_thread(work);
     if (status == SHOAL_OK) {
-        *comm->work.last = job;
-        comm->work.last = &job->next;
-        pthread_cond_signal(&comm->work.here);
+        *work->last = job;
+        work->last = &job->next;
+        pthread_cond_signal(&work->here);
     }
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_unlock(&work->loop->lock);
     if (status != SHOAL_OK) { /* it comes back as failed, like any other */
         job->status = status;
         shoali_error_get(&job->error);
-        shoali_task_post(comm, &job->back);
+        shoali_loop_post(work->loop, &job->back);
     }
 }
 
-void shoali_work_stop(shoal_comm *comm)
+void shoali_work_stop(shoali_worker *work)
 {
-    pthread_mutex_lock(&comm->lock);
-    bool running = comm->work.running;
-    comm->work.stopping = true;
-    pthread_cond_signal(&comm->work.here);
-    pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_lock(&work->loop->lock);
+    bool running = work->running;
+    work->stopping = true;
+    pthread_cond_signal(&work->here);
+    pthread_mutex_unlock(&work->loop->lock);
     if (running)
-        pthread_join(comm->work.thread, NULL);
-    comm->work.running = false;
+        pthread_join(work->thread, NULL);
+    work->running = false;
 }
 
 typedef struct outside_job {
@@ -120,14 +122,14 @@ static void outside_done(void *arg, shoal_status status)
     job.done(job.arg, status);
 }
 
-shoal_status shoali_comm_work(shoal_comm *comm, shoal_status (*work)(void *arg),
+shoal_status shoali_work_soon(shoali_worker *work, shoal_status (*run)(void *arg),
                               void (*done)(void *arg, shoal_status status), void *arg)
 {
     outside_job *outside = shoali_alloc(sizeof *outside);
     if (outside == NULL)
         return SHOAL_ENOMEM;
-    *outside = (outside_job){.work = work, .done = done, .arg = arg};
+    *outside = (outside_job){.work = run, .done = done, .arg = arg};
     outside->job = (shoali_job){.work = outside_work, .done = outside_done, .arg = outside};
-    shoali_job_post(comm, &outside->job);
+    shoali_work_post(work, &outside->job);
     return SHOAL_OK;
 }

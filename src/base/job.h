@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What runs elsewhere: a task on the owner's one thread, a job on another. */
-#ifndef SHOALI_OPS_JOB_H
-#define SHOALI_OPS_JOB_H
+#ifndef SHOALI_BASE_JOB_H
+#define SHOALI_BASE_JOB_H
 
 #include <stdbool.h>
 
