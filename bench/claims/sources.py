@@ -18,7 +18,8 @@ import sys
 from claim import GOALS, ROOT, load, machine
 
 WIRE = ["src/base", "src/loop", "src/kernel", "src/wire", "src/transport", "src/codec",
-        "src/collective", "src/member", "src/relay", "src/meet", "src/watch", "src/ops", "src/comm",
+        "src/collective", "src/member", "src/relay", "src/meet", "src/watch", "src/ops",
+        "src/endpoint", "src/carry", "src/alive", "src/calls", "src/comm", "src/reform",
         "src/aggregator", "include/shoal"]  # fmt: skip
 SIMULATED = ["src/base", "src/codec", "src/collective", "src/sync", "src/driver", "src/model",
              "cli/cmd_sim.c"]  # fmt: skip

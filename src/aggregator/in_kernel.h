@@ -8,7 +8,7 @@
 #ifndef SHOALI_AGGREGATOR_IN_KERNEL_H
 #define SHOALI_AGGREGATOR_IN_KERNEL_H
 
-#include "comm/serve.h"
+#include "calls/serve.h"
 #include "transport/address.h"
 #include "wire/kernel_maps.h"
 

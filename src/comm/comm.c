@@ -6,9 +6,19 @@
 #include <string.h>
 #include <time.h>
 
+#include "alive/listen.h"
+#include "alive/tell.h"
+#include "alive/view.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "calls/serve.h"
+#include "calls/wait.h"
+#include "carry/datagrams.h"
+#include "carry/flight.h"
+#include "carry/link.h"
+#include "comm/comm.h"
+#include "comm/enter.h"
 #include "comm/inner.h"
 
 enum { FAREWELL_ROUNDS = 8 };

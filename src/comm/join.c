@@ -7,11 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alive/status.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/rng.h"
+#include "calls/host.h"
+#include "calls/serve.h"
+#include "carry/link.h"
 #include "comm/inner.h"
 #include "meet/invite.h"
 #include "meet/meet.h"
@@ -403,7 +407,7 @@ static shoal_status meet_and_connect(shoal_comm *comm, const shoal_comm_desc *de
     shoali_record mine;
     SHOALI_TRY(fill_record(comm, &mine));
     comm->incarnation = mine.incarnation;
-    SHOALI_TRY(shoali_links_open(comm, desc, mine.incarnation));
+    SHOALI_TRY(shoali_links_open(comm, desc, mine.incarnation, &shoali_link_events));
     comm->links.control.row->address(comm->links.control.state, mine.address);
     if (comm->links.near.open)
         comm->links.near.row->address(comm->links.near.state, mine.near_address);

@@ -3,7 +3,12 @@
  *
  *   transports -> datagrams -> frames that came back -> operations' timers -> peers that went
  *   -> who watches -> operations that ended -> the protocol machine's timer */
+#include "alive/view.h"
 #include "base/log.h"
+#include "carry/datagrams.h"
+#include "carry/flight.h"
+#include "carry/link.h"
+#include "comm/comm.h"
 #include "comm/inner.h"
 
 enum { LOOK_US = 10 * 1000, FEW = 16 /* members, whose beats are not worth it */ };

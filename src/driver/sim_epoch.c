@@ -13,7 +13,7 @@
  * A place in an epoch is a lease: who is silent for detect_ms is out for all, and may come back
  * only like this. Protocols that go on without a worker have the same world as before, and hear at
  * once who is not there; with `reform` all_reduce gets a world of those who are, as real processes
- * do (comm/reform.c). A job that is ending lets nobody in. */
+ * do (reform/reform.c). A job that is ending lets nobody in. */
 #include "base/error.h"
 #include "base/rng.h"
 #include "driver/sim.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One member's way from an epoch to the next: who is there, who leads, who may be left out, and
- * what it has agreed to. Pure: what it sees goes in, what to do comes out; comm/reform.c and the
+ * what it has agreed to. Pure: what it sees goes in, what to do comes out; reform/reform.c and the
  * simulated world of the tests do it.
  *
  * Each epoch has one successor at most that goes on:

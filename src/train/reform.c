@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
+#include "reform/reform.h"
 #include "train/apart.h"
 #include "train/events.h"
 #include "train/trace.h"

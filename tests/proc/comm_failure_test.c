@@ -9,7 +9,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/inner.h"
+#include "carry/link.h"
+#include "endpoint/endpoint.h"
 #include "transport/shm.h"
 
 enum { BIG = 1 << 20, SECOND = 1000 * 1000, LIMIT_US = 20 * SECOND };

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "comm/inner.h"
+#include "endpoint/endpoint.h"
 #include "support/ranks.h"
 
 enum { RANKS = 4, ROW = 16, ROWS = 2000, COUNT = ROWS * ROW, DEADLINE_US = 30000000 };

@@ -247,7 +247,7 @@ static bool has_news_to_come(const finale_world *w, uint32_t me)
     return false;
 }
 
-/* As comm/view.c counts. */
+/* As alive/view.c counts. */
 static bool is_minority(const finale_world *w, uint32_t me)
 {
     shoali_tally tally = {0};

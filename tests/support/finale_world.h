@@ -2,7 +2,7 @@
 /* Workers at their final mean (sync/finale.c), in a world where one random thing happens after the
  * other: a letter arrives, an operation ends, somebody dies in the middle of what it says, links
  * break both ways or one way, with a reset or so that each end notices when it does, or are slow
- * for a while. comm/view.c and the driver are here as far as the machine can tell: who is lost,
+ * for a while. alive/view.c and the driver are here as far as the machine can tell: who is lost,
  * what is known of its death, and the end of a worker that reaches only a minority. */
 #ifndef SHOALI_TESTS_SUPPORT_FINALE_WORLD_H
 #define SHOALI_TESTS_SUPPORT_FINALE_WORLD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of one view at one of its members: as comm/view.c keeps them. */
+/* Connections of one view at one of its members: as alive/view.c keeps them. */
 #include "support/member_world.h"
 
 uint8_t comm_node(const world *w, const world_comm *comm, uint32_t rank)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process of a world: what comm/view.c, door.c, knock.c, join.c and reform.c do around
+/* One process of a world: what alive/view.c, door.c, knock.c, join.c and reform.c do around
  * src/member. */
 #include "support/member_world.h"
 

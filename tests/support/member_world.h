@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A world of processes that lose each other, in virtual time: src/member itself decides, and what
- * carries its words (connections, doors, meetings, proofs of death) is here, as comm/view.c,
+ * carries its words (connections, doors, meetings, proofs of death) is here, as alive/view.c,
  * door.c, knock.c, join.c and reform.c do it. One seed is one life of a job: who is there, who
  * comes later, which words get lost or late, who is cut off from whom and how, who is stopped, who
  * dies.

@@ -71,7 +71,7 @@ typedef struct knowing {
     bool missed;
 } knowing;
 
-/* One beat of member m at now_us: what comm/view.c does. */
+/* One beat of member m at now_us: what alive/view.c does. */
 static void look(knowing *all, uint32_t m, uint32_t victim, uint32_t size, uint64_t now_us)
 {
     knowing *k = &all[m];
