@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check that includes follow the directions of tools/layers.txt."""
+"""Check that includes follow the directions of tools/layers.txt, and that these make no circle."""
 
 import os
 import re
@@ -61,6 +61,29 @@ class Layers:
         return used in self.open and user not in self.closed
 
 
+    def circle(self):
+        """Folders of which each may include the next and the last the first; or none."""
+        over = set()  # no circle goes through these
+
+        def walk(folder, way):
+            if folder in way:
+                return way[way.index(folder):]
+            if folder in over:
+                return []
+            for lower in sorted(self.allowed.get(folder, ())):
+                found = walk(lower, [*way, folder])
+                if found:
+                    return found
+            over.add(folder)
+            return []
+
+        for folder in sorted(self.allowed):
+            found = walk(folder, [])
+            if found:
+                return found
+        return []
+
+
 def resolve(root, user, quoted, target):
     """The file of ours that an include names, or None for a system header."""
     for base in ("src", "include", "tests", os.path.dirname(user) if quoted else ""):
@@ -108,6 +131,8 @@ def main():
     root = tree.arguments(__doc__).root
     layers = Layers(root)
     problems = list(layers.problems)
+    if layers.circle():
+        problems.append(f"tools/layers.txt: a circle: {' <- '.join(layers.circle())}")
     names = tree.files(root, (".c", ".h"))
     for name in names:
         text = tree.read(root, name)

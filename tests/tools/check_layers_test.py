@@ -64,6 +64,11 @@ class LayersTest(fixture.CheckerCase):
     def test_an_unnamed_room_is_caught(self):
         self.refuses(self.with_file("src/attic/x.c", "\n"), "src/attic: not named")
 
+    def test_a_circle_is_caught(self):
+        files = self.tree()
+        files["tools/layers.txt"] = RULES + "\nplan <- kernel\n"
+        self.refuses(files, "a circle: ")
+
     def test_a_rule_that_nobody_understands_is_caught(self):
         files = self.tree()
         files["tools/layers.txt"] = "kernel -> codec\n"
