@@ -4,8 +4,9 @@
 #ifndef SHOALI_ALIVE_ALIVE_H
 #define SHOALI_ALIVE_ALIVE_H
 
-#include "endpoint/parts.h"
+#include "endpoint/listener.h"
 #include "shoal/shoal.h"
+#include "wire/control.h"
 
 /** At most one listener per comm. Detach blocks until no call is under way; not from the progress
  * thread. */

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "endpoint/listener.h"
 #include "meet/door.h"
 #include "ops/op.h"
 #include "ops/residual.h"
@@ -62,18 +63,6 @@ typedef struct shoali_liveness {
     bool minority_told;   /* the listener has heard so */
     bool expelled;        /* the others go on without this rank: it says no goodbye */
 } shoali_liveness;
-
-/** A protocol machine's ears. All are called on the progress thread; NULL: not interested. */
-typedef struct shoali_comm_listener {
-    void *ctx;
-    void (*on_message)(void *ctx, uint32_t endpoint, const void *bytes, size_t len_bytes);
-    void (*on_peer_down)(void *ctx, uint32_t endpoint, shoal_status why, const char *text);
-    void (*on_timer)(void *ctx, uint64_t now_us);
-    uint64_t (*next_wake_us)(void *ctx); /* UINT64_MAX: never */
-    bool goes_on; /* without lost members, as long as a quorum is there: else on_peer_down hears of
-                     this endpoint itself, with EEPOCH. Of a loss it hears again once it is proven
-                     to be a death */
-} shoali_comm_listener;
 
 enum { SHOALI_EARLY_BYTES = 16 << 20 }; /* protocol messages that wait for a listener */
 
