@@ -27,6 +27,25 @@ typedef struct shoali_coded {
     uint32_t parts;
 } shoali_coded;
 
+enum { SHOALI_STEPS_VIEW = 2 };
+
+/** Of a transform in whose state steps are counted, from which follows what a round is: all members
+ * have to count the same, also where one has taken a step that failed at another, or comes without
+ * any. So they agree before their first operation, and again with other members or after a failure;
+ * the largest count holds. */
+typedef struct shoali_codec_steps {
+    /** [0] how many steps, [1] a mark of what equal members have alike beside that; both integers
+     * below 2^24. In no time: a few of the elements tell whether members are alike. */
+    void (*look)(const void *params, void *state, const shoal_tensor *tensors,
+                 uint32_t tensor_count, float view_out[SHOALI_STEPS_VIEW]);
+    /** Go on with this count. anew: what members have alike is not, so it begins as zero. */
+    void (*go_on)(const void *params, void *state, const shoal_tensor *tensors,
+                  uint32_t tensor_count, uint64_t steps, bool anew);
+    /** An operation has failed on its way: what it owed is nobody's. */
+    void (*failed)(const void *params, void *state, const shoal_tensor *tensors,
+                   uint32_t tensor_count);
+} shoali_codec_steps;
+
 typedef struct shoali_codec_row {
     const char *name;
     const char *paper;     /* source, and where we differ */
@@ -79,9 +98,7 @@ typedef struct shoali_codec_row {
     shoal_status (*next_round)(const void *params, void *state, const shoal_tensor *tensors,
                                uint32_t tensor_count, uint32_t index, float *grad,
                                shoal_round *round_out);
-    /* State counts steps, and what a round is follows from that: with other members, of whom one
-     * may have taken a step that failed at another, or none at all, all begin anew. */
-    bool in_step;
+    const shoali_codec_steps *steps; /* NULL: its state counts none */
 } shoali_codec_row;
 
 /** An opened codec: a row, its parsed params and what follows from them. */

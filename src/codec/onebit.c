@@ -19,17 +19,18 @@
  *
  * Scales keep 16 bits of fraction, so that the codec `sign`, which carries q, gives q back exactly.
  *
- * State, floats: steps so far, members; what travels and a one, by which members are counted;
- * M; residual. Zero at first. */
+ * State, floats: steps so far; members that the last whole step was of, which nobody reads any more;
+ * what travels and a one; M; residual. Zero at first. */
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/renewals.h"
+#include "base/rng.h"
 #include "codec/codec.h"
 #include "kernel/kernel.h"
 
-enum { BLOCK = 256, TIMES = 1 << 24 };
+enum { BLOCK = 256, TIMES = 1 << 24, LOOKED_AT = 64 };
 
 typedef struct onebit_params {
     int64_t warmup, kappa;
@@ -96,9 +97,9 @@ static float scale_of(const float *x, size_t n)
     return isfinite(sum) ? scale : NAN; /* the exchange will name whose it is */
 }
 
-static void take_signs(const parts *a, const float *grad)
+static void take_signs(const parts *a, const float *grad, uint32_t members)
 {
-    const float kept = a->beta / *a->members;
+    const float kept = a->beta / (float)members;
     float *x = a->residual;
     for (size_t i = 0; i < a->count; i++)
         x[i] += kept * a->momentum[i] + a->fresh * grad[i];
@@ -128,7 +129,7 @@ static void finish(const parts *a, bool whole, float *grad)
         grad[i] = whole ? a->sent[i] : (a->sent[i] - before) / a->fresh;
         a->momentum[i] = whole ? before + a->fresh * a->sent[i] : a->sent[i];
     }
-    *a->steps = *a->steps < TIMES ? *a->steps + 1 : TIMES;
+    *a->steps = *a->steps < TIMES - 1 ? *a->steps + 1 : TIMES - 1;
 }
 
 static bool travels_whole(const onebit_params *p, uint64_t step)
@@ -145,6 +146,7 @@ static shoal_status next_round(const void *params, void *state, const shoal_tens
     const onebit_params *p = params;
     const parts a = parts_of(p, state, count_of(tensors, tensor_count));
     const bool whole = travels_whole(p, (uint64_t)*a.steps);
+    const uint32_t members = round_out->members;
     *round_out = (shoal_round){.last = true};
     if (a.count == 0)
         return SHOAL_OK;
@@ -152,7 +154,10 @@ static shoal_status next_round(const void *params, void *state, const shoal_tens
         finish(&a, whole, grad);
         return SHOAL_OK;
     }
-    (whole ? take_whole : take_signs)(&a, grad);
+    if (whole)
+        take_whole(&a, grad);
+    else
+        take_signs(&a, grad, members);
     *round_out = whole ? (shoal_round){.buf = a.sent, .count = a.count + 1}
                        : (shoal_round){.buf = a.sent,
                                        .count = a.count,
@@ -160,6 +165,40 @@ static shoal_status next_round(const void *params, void *state, const shoal_tens
                                        .slots = true};
     return SHOAL_OK;
 }
+
+/* ------------------------------------------------------------------ members that count alike */
+
+/* Members that have taken the same steps have the same M, bit for bit: sums are. */
+static void look(const void *params, void *state, const shoal_tensor *tensors,
+                 uint32_t tensor_count, float view_out[SHOALI_STEPS_VIEW])
+{
+    const parts a = parts_of(params, state, count_of(tensors, tensor_count));
+    view_out[0] = *a.steps;
+    float some[LOOKED_AT];
+    for (size_t i = 0; i < LOOKED_AT; i++)
+        some[i] = a.count > 0 ? a.momentum[i * (a.count - 1) / (LOOKED_AT - 1)] : 0;
+    view_out[1] = (float)(shoali_hash(some, sizeof some, 0) % TIMES);
+}
+
+/* Adam has a momentum of its own. M is the part of it that later bits refer to: from nothing they
+ * bring what a step adds, and refer to more from step to step. */
+static void go_on(const void *params, void *state, const shoal_tensor *tensors,
+                  uint32_t tensor_count, uint64_t steps, bool anew)
+{
+    const parts a = parts_of(params, state, count_of(tensors, tensor_count));
+    *a.steps = (float)steps;
+    if (anew)
+        memset(a.momentum, 0, a.count * sizeof(float));
+}
+
+static void failed(const void *params, void *state, const shoal_tensor *tensors,
+                   uint32_t tensor_count)
+{
+    const parts a = parts_of(params, state, count_of(tensors, tensor_count));
+    memset(a.residual, 0, a.count * sizeof(float));
+}
+
+static const shoali_codec_steps steps_of = {.look = look, .go_on = go_on, .failed = failed};
 
 const shoali_codec_row shoali_codec_onebit = {
     .name = "onebit",
@@ -172,5 +211,5 @@ const shoali_codec_row shoali_codec_onebit = {
     .wire_id = wire_id,
     .state_size = state_size,
     .next_round = next_round,
-    .in_step = true,
+    .steps = &steps_of,
 };

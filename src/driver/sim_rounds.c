@@ -59,6 +59,25 @@ static shoal_status ask_round(transform *t, uint32_t index)
     return SHOAL_OK;
 }
 
+/* As ops/steps.c, at once and each time: the members of a simulation come and go between any two. */
+static void agree_on_steps(const transform *t)
+{
+    const shoali_flow_args *a = &t->flow->args;
+    const shoali_codec_steps *steps = a->push->row->steps;
+    float most[SHOALI_STEPS_VIEW] = {0}, view[SHOALI_STEPS_VIEW];
+    bool anew = false;
+    for (uint32_t m = 0; m < a->size; m++) {
+        steps->look(a->push->params, t->states[m], a->tensors, a->tensor_count, view);
+        for (int i = 0; i < SHOALI_STEPS_VIEW; i++) {
+            anew = anew || (m > 0 && view[i] != most[i]);
+            most[i] = view[i] > most[i] ? view[i] : most[i];
+        }
+    }
+    for (uint32_t m = 0; m < a->size; m++)
+        steps->go_on(a->push->params, t->states[m], a->tensors, a->tensor_count, (uint64_t)most[0],
+                     anew);
+}
+
 /* What the first round would move if it carried every element, as ops/rounds.c counts. */
 static void note_dense(transform *t, uint32_t index, uint64_t elems)
 {
@@ -97,6 +116,8 @@ static shoal_status exchange_round(transform *t, uint32_t index, shoal_status *r
 static shoal_status run_rounds(transform *t, shoal_status *result_out,
                                shoali_not_finite *origin_out)
 {
+    if (t->flow->args.push->row->steps != NULL)
+        agree_on_steps(t);
     for (uint32_t index = 0;; index++) {
         SHOALI_TRY(ask_round(t, index));
         if (t->rounds[0].count > 0)

@@ -45,6 +45,14 @@ void shoali_rounds_fail(shoal_op *op);
 /** Make an operation on behalf of op, with what is left of its time; NULL: op has failed. */
 shoal_op *shoali_rounds_child(shoal_op *op, shoal_op_desc *desc, uint32_t round, bool check_finite);
 
+/* steps.c: a transform that counts steps, of which all members have to have taken as many. */
+/** Before its first round among these members: they are to agree. */
+bool shoali_steps_open(const shoal_op *op);
+/** op->rounds.steps is what this member puts into the maximum of all. */
+void shoali_steps_look(shoal_op *op);
+void shoali_steps_agreed(shoal_op *op); /* the owner's thread */
+void shoali_steps_go_on(shoal_op *op);  /* from there: a long job */
+
 /* hosts.c: inside each host first. */
 void shoali_hosts_begin(shoal_op *op);
 void shoali_hosts_stage_done(shoal_op *op);
@@ -65,6 +73,6 @@ void shoali_serve_free(shoali_ops *ops);
 SHOAL_MUST_USE shoal_status shoali_keep_residuals(shoal_op *op); /* op->residuals; NULL: none */
 void shoali_keep_release(shoal_op *op);                      /* nothing refers to them any more */
 SHOAL_MUST_USE shoal_status shoali_keep_state(shoal_op *op); /* op->rounds.transform */
-void shoali_keep_reset(shoal_op *op);
+void shoali_keep_reset(shoal_op *op);                        /* it has failed on its way */
 
 #endif

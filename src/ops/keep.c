@@ -65,12 +65,20 @@ shoal_status shoali_keep_state(shoal_op *op)
         return SHOAL_ENOMEM;
     size_t bytes = op->plan->push->row->state_size(op->plan->push->params, op->plan->tensors,
                                                    op->plan->tensor_count);
-    op->rounds.transform = shoali_residuals_state(store, hash_of(op), bytes,
-                                                  op->plan->push->row->in_step);
+    op->rounds.transform = shoali_residuals_state(store, hash_of(op), bytes);
     return op->rounds.transform != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 void shoali_keep_reset(shoal_op *op)
 {
-    shoali_residuals_reset(op->ops->residuals, op->rounds.transform);
+    bool *agreed = shoali_residuals_agreed(op->ops->residuals, op->rounds.transform);
+    const shoal_codec *codec = op->plan->push;
+    if (codec->row->steps == NULL) {
+        shoali_residuals_reset(op->ops->residuals, op->rounds.transform);
+        return;
+    }
+    codec->row->steps->failed(codec->params, op->rounds.transform, op->plan->tensors,
+                              op->plan->tensor_count);
+    if (agreed != NULL)
+        *agreed = false;
 }

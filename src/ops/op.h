@@ -39,6 +39,8 @@ typedef struct shoali_op_rounds {
     void *transform;
     shoal_round round;
     uint32_t round_index;
+    bool agreeing; /* on the steps that the transform counts: steps.c */
+    float steps[2 * SHOALI_STEPS_VIEW];
 } shoali_op_rounds;
 
 /** The caller's side, of which nothing here knows; under the owner's lock. */

@@ -13,7 +13,7 @@ typedef struct transform_state {
     uint64_t hash;
     size_t bytes;
     void *state;
-    bool in_step;
+    bool agreed; /* by the members of now, on the steps that it counts */
 } transform_state;
 
 struct shoali_residual_store {
@@ -149,8 +149,7 @@ static void take_saved(shoali_residual_store *store, uint64_t hash, void *state,
     memmove(saved, saved + 1, (store->count - at) * sizeof *saved);
 }
 
-void *shoali_residuals_state(shoali_residual_store *store, uint64_t hash, size_t bytes,
-                             bool in_step)
+void *shoali_residuals_state(shoali_residual_store *store, uint64_t hash, size_t bytes)
 {
     for (size_t i = 0; i < store->transform_count; i++)
         if (store->transforms[i].hash == hash)
@@ -164,7 +163,7 @@ void *shoali_residuals_state(shoali_residual_store *store, uint64_t hash, size_t
     if (state == NULL)
         return NULL;
     take_saved(store, hash, state, bytes);
-    store->transforms[store->transform_count++] = (transform_state){hash, bytes, state, in_step};
+    store->transforms[store->transform_count++] = (transform_state){hash, bytes, state, false};
     return state;
 }
 
@@ -175,11 +174,18 @@ void shoali_residuals_reset(shoali_residual_store *store, const void *state)
             memset(store->transforms[i].state, 0, store->transforms[i].bytes);
 }
 
+bool *shoali_residuals_agreed(shoali_residual_store *store, const void *state)
+{
+    for (size_t i = 0; store != NULL && i < store->transform_count; i++)
+        if (store->transforms[i].state == state)
+            return &store->transforms[i].agreed;
+    return NULL;
+}
+
 void shoali_residuals_reform(shoali_residual_store *store)
 {
     for (size_t i = 0; store != NULL && i < store->transform_count; i++)
-        if (store->transforms[i].in_step)
-            memset(store->transforms[i].state, 0, store->transforms[i].bytes);
+        store->transforms[i].agreed = false;
 }
 
 /* ------------------------------------------------------------------ all of it */

@@ -29,10 +29,12 @@ void shoali_residuals_release(shoali_residual_store *store);
 /** The residual of a tensor: zero if it is new or had another size; NULL: no memory. */
 float *shoali_residuals_at(shoali_residual_store *store, uint64_t key, size_t count);
 /** A transform's state, zero if it is new and no checkpoint brought it: one that did waits among
- * the residuals, with the hash for a key. in_step: as codec rows say. NULL: no memory. */
-void *shoali_residuals_state(shoali_residual_store *store, uint64_t hash, size_t bytes,
-                             bool in_step);
-/** Other members: states in step are zero again, all else stays. store NULL: there are none. */
+ * the residuals, with the hash for a key. NULL: no memory. */
+void *shoali_residuals_state(shoali_residual_store *store, uint64_t hash, size_t bytes);
+/** Whether members have agreed on the steps that this state counts; to be set and read. NULL: it is
+ * none of these. */
+bool *shoali_residuals_agreed(shoali_residual_store *store, const void *state);
+/** Other members: they have not agreed on any state. store NULL: there are none. */
 void shoali_residuals_reform(shoali_residual_store *store);
 /** To zero, if state is one of these. store NULL: there are none. */
 void shoali_residuals_reset(shoali_residual_store *store, const void *state);

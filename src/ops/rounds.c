@@ -6,6 +6,7 @@
  *                     squares, in member order), round 0 (not with MEASURE_OWN) --> the operation's
  *                     own flow
  *   a RATED collective: the links of all ranks are measured first, once (gauge.c)
+ *   a transform that counts steps: the members agree on the count first, round 0 (steps.c)
  *   trait TRANSFORM   job: next_round --> child: sum, round 2 + i --> job ... until the last;
  *                     no flow of its own
  *   a collective with the trait HOSTS: children alone (hosts.c)
@@ -151,6 +152,24 @@ static shoal_status next_round(void *arg)
                                            op->rounds.round_index, op->buf, &op->rounds.round);
 }
 
+/* Members have agreed on the steps that they count, and the first round follows. */
+static shoal_status go_on(void *arg)
+{
+    shoali_steps_go_on(arg);
+    return next_round(arg);
+}
+
+static void agree_on_steps(shoal_op *op)
+{
+    op->rounds.agreeing = true;
+    shoali_steps_look(op);
+    start_child(op, &(child_desc){.round = SHOALI_MEASURE_ROUND,
+                                  .reduce = SHOAL_MAX,
+                                  .collective = shoali_op_few_hops(op->plan->member_count),
+                                  .buf = op->rounds.steps,
+                                  .count = sizeof op->rounds.steps / sizeof(float)});
+}
+
 static void begin_transform(shoal_op *op)
 {
     op->rounds.transforming = true;
@@ -162,10 +181,20 @@ static void begin_transform(shoal_op *op)
                           "%s: a transform (%s) needs an all-reduce to which all contribute",
                           op->name, op->plan->push->spec);
     else if (shoali_keep_state(op) == SHOAL_OK) {
-        start_job(op, next_round);
+        if (shoali_steps_open(op))
+            agree_on_steps(op);
+        else
+            start_job(op, next_round);
         return;
     }
     shoali_run_fail(op, true);
+}
+
+static void steps_agreed(shoal_op *op)
+{
+    op->rounds.agreeing = false;
+    shoali_steps_agreed(op);
+    start_job(op, go_on);
 }
 
 /* The job has chosen a buffer; sum it, or be done. */
@@ -238,7 +267,7 @@ static void job_back(void *arg, shoal_status status)
 /* What the first round took, had it carried every element of the operation. */
 static uint64_t as_if_whole(const shoal_op *op, const shoal_op_stats *first)
 {
-    if (op->rounds.round_index > 0 || op->rounds.round.count == 0)
+    if (op->rounds.agreeing || op->rounds.round_index > 0 || op->rounds.round.count == 0)
         return 0;
     return (uint64_t)llround((double)first->dense_elems * (double)op->plan->count /
                              (double)op->rounds.round.count);
@@ -284,6 +313,8 @@ static void child_done(void *ctx, shoal_status status, const shoal_error *error,
         shoali_run_fail(op, op->rounds.hosts != NULL);
     } else if (op->rounds.hosts != NULL) {
         shoali_hosts_stage_done(op);
+    } else if (op->rounds.agreeing) {
+        steps_agreed(op);
     } else if (!op->rounds.transforming) {
         shared_values(op);
         shoali_run_flow(op);

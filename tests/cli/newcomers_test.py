@@ -15,7 +15,7 @@ class Job:
     """A job under way that may change its members; ended with the test."""
 
     def __init__(self, folder, data, sync, *, codec="identity", workers=3, spares=1, epochs=20,
-                 timeout=20):
+                 timeout=20, more=()):
         self.out = tempfile.mkdtemp(dir=folder)
         words = ["train", "--model", "mlp-small", "--data", data, "--batch", 8, "--sync", sync]
         words += ["--codec", codec]
@@ -24,6 +24,7 @@ class Job:
         # word, which is long ago on a busy machine; a killed one is noticed at once all the same.
         words += ["--peer-timeout", timeout]
         words += ["--epochs", epochs, "--compute-ms", 8, "--no-eval", "--json"]
+        words += more
         self.process = subprocess.Popen(
             [shoal.SHOAL, *map(str, [*words, "--out", self.out])], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
@@ -81,6 +82,18 @@ class Newcomers(unittest.TestCase):
                 self.assertEqual(3, last["workers"])
                 self.assertGreaterEqual(last["left_out"], 0)
                 self.assertTrue(os.path.exists(os.path.join(job.out, "checkpoints", "latest")))
+
+    def test_a_spare_counts_the_steps_of_the_others(self):
+        """What onebit sends follows from how many steps were taken: here they are past its warm-up.
+        That the replicas stay equal is looked at every 5 steps; the spare may come too late."""
+        job = Job(self.folder, self.data, "all_reduce", codec="onebit:warmup=5", workers=4,
+                  more=("--optimizer", "adam:freeze=5,eps=0.1", "--lr", 1e-3, "--check-every", 5))
+        job.kill(1)
+        code, lines, stderr = job.end()
+        self.assertEqual((0, 1), (code, len(lines)), stderr)
+        result = json.loads(lines[0])
+        self.assertIn(result["workers"], (3, 4), stderr)
+        self.assertEqual(1, len(result["lost"]), stderr)
 
     def test_who_wakes_up_comes_back(self):
         job = Job(self.folder, self.data, "ad_psgd", spares=0, epochs=40, timeout=1)

@@ -121,6 +121,22 @@ static void a_replacement_takes_over_the_state(void **state)
     lose(&(plan){.victim = 0, .optimizer = "sgd:momentum=0.9", .codec = "int8", .replace = true});
 }
 
+/* Steps are counted in the codec's state: among bits, and while all travels whole. */
+static void a_codec_that_counts_steps_goes_on(void **state)
+{
+    (void)state;
+    for (int replace = 0; replace < 2; replace++) {
+        lose(&(plan){.victim = 1,
+                     .optimizer = "adam:freeze=6,eps=0.1",
+                     .codec = "onebit:warmup=6",
+                     .replace = replace});
+        lose(&(plan){.victim = 0,
+                     .optimizer = "adam:freeze=60,eps=0.1",
+                     .codec = "onebit:warmup=60",
+                     .replace = replace});
+    }
+}
+
 static void what_cannot_reform_is_refused(void **state)
 {
     static const char *const syncs[] = {"param_server:dedicated,async", "param_server"};
@@ -145,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(the_others_take_its_samples),
         CHECK_TEST(a_replacement_takes_over_the_state),
+        CHECK_TEST(a_codec_that_counts_steps_goes_on),
         CHECK_TEST(what_cannot_reform_is_refused),
     };
     return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);

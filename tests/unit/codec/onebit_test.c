@@ -124,7 +124,7 @@ static void check_code(members *m, const shoal_round *round)
 
 static shoal_round round_of(members *m, int n, uint32_t index)
 {
-    shoal_round round;
+    shoal_round round = {.members = N};
     assert_ok(m->codec->row->next_round(m->codec->params, m->state[n], table, 2, index, m->grad[n],
                                         &round));
     return round;

@@ -74,19 +74,26 @@ static void a_state_stays_and_can_be_reset(void **state)
 {
     (void)state;
     shoali_residual_store *store = shoali_residuals_create();
-    float *a = shoali_residuals_state(store, 10, COUNT * sizeof *a, false),
-          *b = shoali_residuals_state(store, 20, COUNT * sizeof *b, true);
+    float *a = shoali_residuals_state(store, 10, COUNT * sizeof *a),
+          *b = shoali_residuals_state(store, 20, COUNT * sizeof *b);
     a[COUNT - 1] = 1;
     b[COUNT - 1] = 2;
-    assert_ptr_equal(shoali_residuals_state(store, 10, COUNT * sizeof *a, false), a);
-    assert_ptr_equal(shoali_residuals_state(store, 20, COUNT * sizeof *b, true), b);
+    assert_ptr_equal(shoali_residuals_state(store, 10, COUNT * sizeof *a), a);
+    assert_ptr_equal(shoali_residuals_state(store, 20, COUNT * sizeof *b), b);
     shoali_residuals_reset(store, a);
     assert_true(a[COUNT - 1] == 0 && b[COUNT - 1] == 2);
     shoali_residuals_reset(NULL, a);
-    a[0] = 3;
+    bool *agreed = shoali_residuals_agreed(store, b);
+    assert_false(*agreed);
+    *agreed = true;
+    assert_false(*shoali_residuals_agreed(store, a));
+    assert_true(*shoali_residuals_agreed(store, b));
+    assert_null(shoali_residuals_agreed(store, agreed));
+    assert_null(shoali_residuals_agreed(NULL, a));
     shoali_residuals_reform(store);
     shoali_residuals_reform(NULL);
-    assert_true(a[0] == 3 && b[COUNT - 1] == 0);
+    assert_false(*shoali_residuals_agreed(store, b));
+    assert_true(b[COUNT - 1] == 2); /* nothing else of it changes */
     shoali_residuals_free(store);
 }
 
@@ -96,9 +103,9 @@ static void a_state_takes_what_was_saved(void **state)
     shoali_residual_store *store = shoali_residuals_create();
     for (uint64_t key = 5; key <= 9; key++)
         shoali_residuals_at(store, key, COUNT)[2] = (float)key;
-    const float *taken = shoali_residuals_state(store, 7, COUNT * sizeof *taken, false);
+    const float *taken = shoali_residuals_state(store, 7, COUNT * sizeof *taken);
     assert_true(taken[2] == 7);
-    const float *none = shoali_residuals_state(store, 8, (COUNT + 1) * sizeof *none, false);
+    const float *none = shoali_residuals_state(store, 8, (COUNT + 1) * sizeof *none);
     for (int v = 0; v <= COUNT; v++)
         assert_true(none[v] == 0); /* of another size: it is dropped */
     shoali_residual all[8];
