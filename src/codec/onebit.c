@@ -19,8 +19,8 @@
  *
  * Scales keep 16 bits of fraction, so that the codec `sign`, which carries q, gives q back exactly.
  *
- * State, floats: steps so far; members that the last whole step was of, which nobody reads any more;
- * what travels and a one; M; residual. Zero at first. */
+ * State, floats: steps so far; members of the last whole step, which nobody reads any more; what
+ * travels and a one; M; residual. Zero at first. */
 #include <math.h>
 #include <string.h>
 

@@ -59,7 +59,7 @@ static shoal_status ask_round(transform *t, uint32_t index)
     return SHOAL_OK;
 }
 
-/* As ops/steps.c, at once and each time: the members of a simulation come and go between any two. */
+/* As ops/steps.c, at once and each time: members of a simulation come and go between any two. */
 static void agree_on_steps(const transform *t)
 {
     const shoali_flow_args *a = &t->flow->args;

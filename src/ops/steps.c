@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transform in whose state steps are counted (shoali_codec_steps), from which follows what a round
- * is. One operation before its first among these members, or after one that failed, they take the
+/* A transform in whose state steps are counted (shoali_codec_steps), from which follows what a
+ * round is. Before its first round among these members, or after one that failed, they take the
  * maximum of what each counts: the view, and its negative, which gives the least. All go on with
  * the largest count; what members that have taken the same steps have alike begins anew where
  * somebody has not. Operations among some of the ranks count by themselves. */

@@ -120,7 +120,7 @@ static void equal_members_lose_nothing(void **state)
     opsworld_destroy(world);
 }
 
-/* What a checkpoint brought waits for the first step, before which one is lost and another comes. */
+/* What a checkpoint brought waits for the first step, before which one goes and another comes. */
 static void a_checkpoint_meets_a_newcomer(void **state)
 {
     (void)state;
