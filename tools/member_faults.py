@@ -118,6 +118,26 @@ OPS = [
      "op->failing = true; } } void shoali_run_peer_lost"),
     ("numbers of a group do not go on", "numbers.c", "numbers->groups[at].next++;",
      "numbers->groups[at].next;"),
+    ("what members agreed upon holds for those who come", "residual.c",
+     "store->transforms[i].agreed = false;", ";"),
+    ("whoever has taken fewest steps is right", "steps.c", "(uint64_t)most[0], anew",
+     "(uint64_t)-least[0], anew"),
+    ("what only some have alike is kept", "steps.c", "anew = anew || most[i] != -least[i];", ";"),
+    ("some begin anew", "steps.c", "(uint64_t)most[0], anew",
+     "(uint64_t)most[0], anew && op->plan->me == 0"),
+    ("a failed step's debt is kept", "keep.c",
+     "codec->row->steps->failed(codec->params, op->rounds.transform, op->plan->tensors, "
+     "op->plan->tensor_count);", ""),
+    ("who has agreed need not tell", "steps.c", "if (agreed != NULL) *agreed = true;",
+     "if (agreed != NULL) *agreed = op->plan->me != 1;"),
+    ("others are asked when it is too late", "run.c",
+     "uint64_t due = asks ? op->ask_us : op->deadline_us;",
+     "uint64_t due = asks ? op->deadline_us : op->deadline_us;"),
+    ("time that a clock has jumped over is left", "rounds.c",
+     "if (desc->timeout_us <= 0) desc->timeout_us = 1;", ""),
+    ("a deadline is of the clock's own beginning", "run.c",
+     "op->deadline_us = op->started_us + (uint64_t)op->timeout_us;",
+     "op->deadline_us = op->ops->host.now_ns() / 1100 + (uint64_t)op->timeout_us;"),
 ]
 
 FAULTS = {"member": MEMBER, "ops": OPS}

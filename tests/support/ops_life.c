@@ -27,6 +27,7 @@ static const life_form forms[] = {
     {SHOAL_ALL_REDUCE, "direct", "toy:q=1,ef", SUM_KEPT, FORM_TOY | FORM_KEEPS},
     {SHOAL_ALL_REDUCE, "ring", "inceptionn:prescale=auto", SUM_NEAR, 0},
     {SHOAL_ALL_REDUCE, "direct", "toy_transform", SUM_ANY, FORM_TRANSFORM | FORM_KEEPS},
+    {SHOAL_ALL_REDUCE, "direct", "onebit:warmup=1", SUM_ANY, FORM_COUNTS | FORM_KEEPS},
     {SHOAL_REDUCE_SCATTER, "ring", NULL, SUM_EXACT, 0},
     {SHOAL_REDUCE_SCATTER, "direct", NULL, SUM_EXACT, 0},
     {SHOAL_ALL_GATHER, "ring", NULL, SUM_EXACT, 0},
@@ -156,8 +157,10 @@ void life_start(life *l, uint32_t r, uint32_t index)
     shoal_op *op = make(l, act, r);
     if (op == NULL)
         return;
+    const float *counted = life_counted(l, act, r);
     part->started = true;
     part->start_us = l->now_us;
+    part->steps_before = counted != NULL ? counted[0] : 0;
     life_tell(l, "rank %u starts act %u: %s, %u members, %zu elements", r, index, op->text,
               act->shape->member_count, act->shape->count);
     shoali_run_start(op);
@@ -180,6 +183,8 @@ static void draw_members(life *l, life_shape *s)
     draw_order(l, order);
     const uint32_t all = l->epoch_size;
     s->member_count = life_random(l, 3) != 0 ? all : 2 + (uint32_t)life_random(l, all - 1);
+    if ((s->form->traits & FORM_COUNTS) != 0)
+        s->member_count = all;
     for (uint32_t m = 0; m < s->member_count; m++)
         s->members[m] = s->member_count == all && all % 2 == 0 ? l->who[m] : order[m];
     const bool served = (s->form->traits & FORM_SERVED) != 0 && s->member_count > 2;
@@ -194,7 +199,7 @@ static void draw_tensors(life *l, life_shape *s)
     const uint64_t key = 100 + 2 * (uint64_t)(s - l->shape);
     const size_t half = s->count / 2;
     s->tensor_count = 0;
-    if ((s->form->traits & (FORM_TRANSFORM | FORM_TOY)) != 0) {
+    if ((s->form->traits & (FORM_TRANSFORM | FORM_TOY | FORM_COUNTS)) != 0) {
         s->count = 48;
         s->tensor_count = 1;
         s->tensors[0] = (shoal_tensor){
@@ -207,9 +212,19 @@ static void draw_tensors(life *l, life_shape *s)
     }
 }
 
+static const life_shape *counting(const life *l, const life_shape *but)
+{
+    for (const life_shape *s = l->shape; s < l->shape + LIFE_SHAPES; s++)
+        if (s != but && s->form != NULL && (s->form->traits & FORM_COUNTS) != 0)
+            return s;
+    return NULL;
+}
+
 static void draw_shape(life *l, life_shape *s, bool last)
 {
     s->form = &forms[life_random(l, FORMS)];
+    if ((s->form->traits & FORM_COUNTS) != 0 && counting(l, s) != NULL)
+        s->form = &forms[0];
     draw_members(l, s);
     s->count = s->form->kind == SHOAL_BARRIER ? 1 : 1 + life_random(l, LIFE_COUNT);
     draw_tensors(l, s);
@@ -302,6 +317,9 @@ static bool may_run_beside(const life *l, const life_act *act, uint32_t first)
 static void draw(life *l)
 {
     l->size = l->epoch_size = 2 + (uint32_t)life_random(l, LIFE_RANKS - 1);
+    const bool even = life_random(l, 3) == 0;
+    for (uint32_t r = 0; r < LIFE_RANKS; r++) /* 10 % apart and more */
+        l->rank[r].rate = even ? 1000 : 900 + life_random(l, 201);
     for (uint32_t r = 0; r < l->size; r++)
         l->who[r] = r;
     l->calm = life_random(l, 4) == 0;
@@ -352,19 +370,37 @@ static bool all_are_of(const life_shape *s, const uint32_t who[LIFE_RANKS], uint
     return there == s->member_count;
 }
 
+/* What was run before and all that it needs are left for; what counts steps goes on among those
+ * that are there now, newcomers with them. Within an epoch it does not go on behind a failure. */
+static const life_shape *shape_again(life *l, const uint32_t who[LIFE_RANKS], uint32_t count,
+                                     const life_shape *fresh)
+{
+    const life_shape *s = &l->shape[life_random(l, l->shapes)], *counts = counting(l, NULL);
+    life_shape *again = &l->shape[LIFE_SHAPES - 1];
+    if (l->reopened && counts != NULL && counts != fresh) {
+        *again = *counts;
+        again->prepared = false;
+        again->root = 0;
+        again->member_count = again->contributors = count;
+        again->timeout_us = (int64_t)60 * SECOND;
+        memcpy(again->members, who, sizeof again->members);
+        return again;
+    }
+    return s != counts && all_are_of(s, who, count) ? s : fresh;
+}
+
 /* Something new, or what was run before, if all that it needs are left. */
 static void draw_last(life *l, const uint32_t who[LIFE_RANKS], uint32_t count)
 {
     uint32_t all[LIFE_RANKS];
     const uint32_t size = l->epoch_size, first = l->acts;
-    life_shape *fresh = &l->shape[LIFE_SHAPES - 1];
+    life_shape *fresh = &l->shape[LIFE_SHAPES - 2];
     memcpy(all, l->who, sizeof all);
     memcpy(l->who, who, sizeof all);
     l->epoch_size = count;
     draw_shape(l, fresh, true);
     for (uint32_t i = 0; i < 2; i++) {
-        const life_shape *s = &l->shape[life_random(l, l->shapes)];
-        draw_act(l, i > 0 && all_are_of(s, who, count) ? s : fresh, true);
+        draw_act(l, i > 0 ? shape_again(l, who, count, fresh) : fresh, true);
         if (may_run_beside(l, &l->act[l->acts], first))
             l->acts++;
     }
@@ -377,10 +413,12 @@ static void draw_last(life *l, const uint32_t who[LIFE_RANKS], uint32_t count)
 static void go_on(life *l)
 {
     uint32_t who[LIFE_RANKS] = {0};
-    const uint32_t count = survivors(l, who);
+    uint32_t count = survivors(l, who);
+    const bool same = !l->left && life_random(l, 2) == 0;
+    while (!same && count > 0 && l->size < LIFE_RANKS && life_random(l, 2) == 0)
+        who[count++] = l->size++;
     if (count < 2)
         return;
-    const bool same = !l->left && life_random(l, 2) == 0;
     for (uint32_t i = 0; i < count; i++) {
         life_rank *rank = &l->rank[who[i]];
         rank->hangs = rank->leaving = false;
@@ -419,6 +457,8 @@ bool life_live(life *l, uint64_t seed, bool trace)
     for (uint32_t a = 0; a < l->acts && l->violation[0] == '\0'; a++)
         life_check(l, &l->act[a]);
     life_close(l);
+    for (uint32_t r = 0; r < l->size; r++)
+        shoali_residuals_free(l->rank[r].kept);
     return l->violation[0] == '\0';
 }
 

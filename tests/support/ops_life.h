@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks whose operations (src/ops itself, with the flows of src/collective) run in virtual time
  * over a network in memory that delays, reorders, cuts, breaks and loses: what comm/ does around
- * operations, and no more. One seed is one life: who sums what with whom, and what happens to them
- * at which event.
+ * operations, and no more. One seed is one life: who sums what with whom, what happens to them at
+ * which event, how wrong their clocks run, and who comes when those that are left reform.
  *
  * Rules, checked all the time:
  *   - what ends OK holds what the members of that epoch brought, each once, in the same bits on all
@@ -11,7 +11,8 @@
  *   - whoever fails says why, and about whom, and that has happened
  *   - a buffer is not touched once its operation has ended, and nothing stays behind: those that
  *     are left go on, in this epoch or in the next
- *   - what nobody troubles ends OK */
+ *   - what nobody troubles ends OK
+ *   - steps that a codec counts are counted once, by all alike, also by those who come */
 #ifndef SHOALI_TESTS_SUPPORT_OPS_LIFE_H
 #define SHOALI_TESTS_SUPPORT_OPS_LIFE_H
 
@@ -21,7 +22,7 @@
 enum {
     LIFE_RANKS = 6,
     LIFE_ACTS = 7,
-    LIFE_SHAPES = 3,
+    LIFE_SHAPES = 4,
     LIFE_COUNT = 64,
     LIFE_STRIKES = 4,
     LIFE_SILENCE_US = 2500 * 1000,
@@ -36,7 +37,8 @@ enum {
     FORM_MAX = 8,     /* may look for the largest */
     FORM_TOY = 16,
     FORM_TRANSFORM = 32,
-    FORM_KEEPS = 64, /* residuals: not twice at a time */
+    FORM_KEEPS = 64,   /* residuals: not twice at a time */
+    FORM_COUNTS = 128, /* steps, in a state: among all, and one of a life */
 };
 
 /** What ends well on all members holds: */
@@ -75,6 +77,7 @@ typedef struct life_part {
     shoal_status status;
     shoal_error error;
     shoal_op_stats stats;
+    float steps_before, steps_after;         /* that it counts */
     float buf[LIFE_COUNT], left[LIFE_COUNT]; /* left: as it was at the end */
     uint8_t owned[LIFE_COUNT];
 } life_part;
@@ -89,6 +92,10 @@ typedef struct life_act {
 
 typedef struct life_rank {
     shoali_ops ops;
+    shoali_residual_store *kept; /* from one epoch to the next */
+    uint64_t clock_us;           /* what its clock shows now: life_local */
+    uint64_t rate;               /* of its clock, in 1/1000 */
+    uint64_t jump_at_us, jump_us;
     char host[16];
     bool busy, dead, gone, leaving, hangs; /* gone: it has cancelled all; hangs: starts no more */
     bool among_plans, open;                /* open: ops is in use */
@@ -143,12 +150,12 @@ typedef struct life_event {
 typedef struct life {
     shoali_rng rng;
     uint64_t seed, now_us, order, events;
-    uint32_t size, epoch_size; /* size: of the first epoch */
+    uint32_t size, epoch_size; /* size: all that there have been, newcomers with them */
     uint32_t who[LIFE_RANKS];  /* by number in this epoch */
     life_rank rank[LIFE_RANKS];
     life_shape shape[LIFE_SHAPES];
     life_act act[LIFE_ACTS];
-    uint32_t shapes, acts;
+    uint32_t shapes, acts, running; /* running: whose code does */
     /* trouble */
     uint64_t strike_at[LIFE_STRIKES];
     uint32_t strikes, struck;
@@ -176,6 +183,9 @@ void life_break(life *l, const char *format, ...) SHOAL_PRINTF(2, 3);
 void life_tell(const life *l, const char *format, ...) SHOAL_PRINTF(2, 3);
 uint64_t life_random(life *l, uint64_t below);
 uint64_t life_delay(life *l);
+/** What a rank's clock shows at an instant; the first instant at which it shows that or more. */
+uint64_t life_local(const life *l, uint32_t rank, uint64_t at_us);
+uint64_t life_instant(const life *l, uint32_t rank, uint64_t local_us);
 void life_at(life *l, uint64_t at_us, life_event event);
 /** Make the operations of an epoch: of the ranks in who. */
 void life_open(life *l);
@@ -198,6 +208,8 @@ uint32_t life_member_of(const life_act *act, uint32_t rank); /* SHOALI_NONE: non
 bool life_has_owner(const life_shape *s);
 /** What a rank brings. */
 float life_value(const life *l, const life_act *act, uint32_t rank, size_t i);
+/** What a rank keeps of an act that counts steps; NULL: nothing. */
+float *life_counted(const life *l, const life_act *act, uint32_t rank);
 /** When all is over. */
 void life_check(life *l, const life_act *act);
 void life_over(life *l, uint32_t rank, shoal_op *op);

@@ -182,7 +182,7 @@ static void over(void *ctx, shoal_op *op)
 
 static uint64_t now_ns(void)
 {
-    return the_life->now_us * 1000;
+    return the_life->rank[the_life->running].clock_us * 1000;
 }
 
 /* ------------------------------------------------------------------ an epoch */
@@ -204,9 +204,11 @@ void life_open(life *l)
                                  .chunk_elems = 16,
                                  .timeout_us = (int64_t)60 * 1000 * 1000,
                                  .seed = 1,
-                                 .now_us = &l->now_us,
+                                 .now_us = &rank->clock_us,
                                  .busy = &rank->busy};
         assert_ok(shoali_ops_init(&rank->ops));
+        rank->ops.residuals = rank->kept;
+        rank->kept = NULL;
     }
     for (uint32_t e = 0; e < l->epoch_size; e++)
         for (uint32_t i = 0; i < l->epoch_size; i++) /* two ranks of a host each */
@@ -230,6 +232,9 @@ void life_close(life *l)
         if (shoali_scratch_used_bytes(rank->ops.scratch) > 0)
             life_break(l, "rank %u has %zu bytes of frames left", r,
                        shoali_scratch_used_bytes(rank->ops.scratch));
+        rank->kept = rank->ops.residuals; /* as reform/reform.c does */
+        rank->ops.residuals = NULL;
+        shoali_residuals_reform(rank->kept);
         shoali_ops_free(&rank->ops, SHOAL_ECANCELLED);
         for (uint32_t s = 0; s < LIFE_SHAPES && after; s++)
             if (rank->plans[s] != NULL)
@@ -397,6 +402,7 @@ static bool is_word(const life_event *e)
 void life_happen(life *l, const life_event *e)
 {
     life_rank *rank = &l->rank[e->to];
+    l->running = e->to;
     const bool deaf = rank->dead ||
                       (is_word(e) && (rank->lost[e->from] || l->dead_line[e->from][e->to]));
     switch (e->kind) {
@@ -463,6 +469,7 @@ void life_die(life *l, uint32_t r, bool silent)
 {
     life_rank *rank = &l->rank[r];
     rank->dead = true;
+    l->running = r;
     l->hurt[r] = true;
     for (uint32_t o = 0; o < l->size; o++) {
         if (o == r)

@@ -82,14 +82,22 @@ static void check_values(life *l, const life_act *act, uint32_t r)
                    life_index_of(l, act), r, act->bad != LIFE_NOBODY ? act->bad : act->odd);
 }
 
-/* The first deadline of all that have started it. */
-static uint64_t first_deadline_us(const life_act *act)
+/* When so much of a rank's time for it is over, by its own clock. */
+static uint64_t instant_of(const life *l, const life_act *act, uint32_t r, uint64_t after_us)
+{
+    return life_instant(l, r, life_local(l, r, act->part[r].start_us) + after_us);
+}
+
+/* When the first of all that have started it has so little time left. */
+static uint64_t first_with_us(const life *l, const life_act *act, uint64_t left_us)
 {
     uint64_t first_us = UINT64_MAX;
-    for (uint32_t r = 0; r < LIFE_RANKS; r++)
-        if (act->part[r].started &&
-            act->part[r].start_us + (uint64_t)act->shape->timeout_us < first_us)
-            first_us = act->part[r].start_us + (uint64_t)act->shape->timeout_us;
+    for (uint32_t r = 0; r < LIFE_RANKS; r++) {
+        if (!act->part[r].started)
+            continue;
+        const uint64_t at_us = instant_of(l, act, r, (uint64_t)act->shape->timeout_us - left_us);
+        first_us = at_us < first_us ? at_us : first_us;
+    }
     return first_us;
 }
 
@@ -110,7 +118,7 @@ static bool is_true(const life *l, const life_act *act, const life_part *part)
     case SHOAL_EEPOCH:
         return l->left;
     case SHOAL_ETIMEDOUT:
-        return l->now_us >= first_deadline_us(act);
+        return l->now_us >= first_with_us(l, act, 0);
     case SHOAL_EMISMATCH:
         return act->odd != LIFE_NOBODY;
     case SHOAL_ENOTFINITE:
@@ -130,7 +138,7 @@ static bool blames_truly(const life *l, const life_act *act, const life_part *pa
     const uint64_t before_us = (uint64_t)act->shape->timeout_us / 4 < 250 * 1000
                                    ? (uint64_t)act->shape->timeout_us / 4
                                    : 250 * 1000;
-    return !other->started || other->start_us + before_us >= first_deadline_us(act);
+    return !other->started || other->start_us >= first_with_us(l, act, before_us);
 }
 
 static void check_failure(life *l, const life_act *act, uint32_t r)
@@ -147,6 +155,46 @@ static void check_failure(life *l, const life_act *act, uint32_t r)
     else if (!blames_truly(l, act, part))
         life_break(l, "act %u on rank %u blames one who had entered: %.200s", life_index_of(l, act),
                    r, part->error.text);
+}
+
+enum { COUNTED = 48, COUNTED_STATE = 3 + 3 * COUNTED }; /* codec/onebit.c */
+
+float *life_counted(const life *l, const life_act *act, uint32_t r)
+{
+    shoali_residual kept[8];
+    const size_t count = shoali_residuals_list(l->rank[r].ops.residuals, kept, 8);
+    if ((act->shape->form->traits & FORM_COUNTS) == 0)
+        return NULL;
+    for (size_t k = 0; k < count && k < 8; k++)
+        if (kept[k].count == COUNTED_STATE)
+            return kept[k].values;
+    return NULL;
+}
+
+/* What a failed step had coded is nobody's. */
+static void check_counted(life *l, const life_act *act, uint32_t r)
+{
+    const float *state = life_counted(l, act, r);
+    for (size_t i = 0; state != NULL && i < COUNTED; i++)
+        if (state[3 + 2 * COUNTED + i] != 0)
+            life_break(l, "act %u has failed, rank %u keeps what it owed", life_index_of(l, act),
+                       r);
+}
+
+/* One more than whoever had taken most. */
+static void check_steps(life *l, const life_act *act)
+{
+    const life_shape *s = act->shape;
+    float most = 0;
+    for (uint32_t m = 0; m < s->member_count; m++)
+        if (act->part[s->members[m]].steps_before > most)
+            most = act->part[s->members[m]].steps_before;
+    for (uint32_t m = 0; m < s->member_count; m++)
+        if ((s->form->traits & FORM_COUNTS) != 0 &&
+            act->part[s->members[m]].steps_after != most + 1)
+            life_break(l, "act %u: rank %u counts %g steps, and not %g", life_index_of(l, act),
+                       s->members[m], (double)act->part[s->members[m]].steps_after,
+                       (double)most + 1);
 }
 
 static void check_residuals(life *l, const life_act *act, uint32_t r)
@@ -186,16 +234,18 @@ void life_over(life *l, uint32_t r, shoal_op *op)
     life_go_on(l, r, act);
     l->ended_ok += op->status == SHOAL_OK;
     l->ended_badly += op->status != SHOAL_OK;
-    if (l->now_us >
-        part->start_us + (uint64_t)act->shape->timeout_us + SLACK_US + l->rank[r].paused_us)
+    const float *counted = life_counted(l, act, r);
+    part->steps_after = counted != NULL ? counted[0] : 0;
+    const uint64_t deadline_us = instant_of(l, act, r, (uint64_t)act->shape->timeout_us);
+    if (l->now_us > deadline_us + SLACK_US + l->rank[r].paused_us)
         life_break(l, "act %u on rank %u ends %llu us after its deadline", life_index_of(l, act), r,
-                   (unsigned long long)(l->now_us - part->start_us) -
-                       (unsigned long long)act->shape->timeout_us);
+                   (unsigned long long)(l->now_us - deadline_us));
     if (op->status == SHOAL_OK)
         check_values(l, act, r);
     else {
         check_failure(l, act, r);
         check_residuals(l, act, r);
+        check_counted(l, act, r);
     }
 }
 
@@ -291,6 +341,7 @@ static void check_all(life *l, const life_act *act)
                        owned);
     }
     check_kept(l, act);
+    check_steps(l, act);
 }
 
 void life_check(life *l, const life_act *act)

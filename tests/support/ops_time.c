@@ -38,6 +38,34 @@ static life_event pop(life *l)
     return first;
 }
 
+uint64_t life_local(const life *l, uint32_t r, uint64_t at_us)
+{
+    const life_rank *rank = &l->rank[r];
+    return at_us * rank->rate / 1000 + (at_us >= rank->jump_at_us ? rank->jump_us : 0);
+}
+
+static uint64_t at_rate(const life_rank *rank, uint64_t local_us)
+{
+    return (local_us * 1000 + rank->rate - 1) / rank->rate;
+}
+
+uint64_t life_instant(const life *l, uint32_t r, uint64_t local_us)
+{
+    const life_rank *rank = &l->rank[r];
+    const uint64_t plain_us = at_rate(rank, local_us);
+    if (plain_us < rank->jump_at_us || rank->jump_us == 0)
+        return plain_us;
+    const uint64_t left_us = local_us > rank->jump_us ? local_us - rank->jump_us : 0;
+    const uint64_t after_us = at_rate(rank, left_us);
+    return after_us > rank->jump_at_us ? after_us : rank->jump_at_us;
+}
+
+static void set_clocks(life *l)
+{
+    for (uint32_t r = 0; r < l->size; r++)
+        l->rank[r].clock_us = life_local(l, r, l->now_us);
+}
+
 void life_at(life *l, uint64_t at_us, life_event event)
 {
     event.at_us = at_us > l->now_us ? at_us : l->now_us;
@@ -58,6 +86,7 @@ void life_finish_round(life *l, uint32_t r)
 {
     life_rank *rank = &l->rank[r];
     uint32_t rounds = 0;
+    l->running = r;
     do {
         rank->busy = false;
         shoali_run_timers(&rank->ops, false);
@@ -65,7 +94,8 @@ void life_finish_round(life *l, uint32_t r)
         if (++rounds == ROUNDS)
             life_break(l, "rank %u is busy for ever", r);
     } while (rank->busy && rounds < ROUNDS);
-    const uint64_t next_us = shoali_run_next_us(&rank->ops);
+    const uint64_t due_us = shoali_run_next_us(&rank->ops);
+    const uint64_t next_us = due_us < UINT64_MAX ? life_instant(l, r, due_us) : UINT64_MAX;
     if (next_us == UINT64_MAX || (rank->wake_us > l->now_us && rank->wake_us <= next_us))
         return;
     rank->wake_us = next_us > l->now_us ? next_us : l->now_us + 1;
@@ -90,6 +120,7 @@ void life_run(life *l)
     while (l->count > 0 && l->violation[0] == '\0') {
         const life_event e = pop(l);
         l->now_us = e.at_us > l->now_us ? e.at_us : l->now_us;
+        set_clocks(l);
         if (stands(l, &e))
             continue;
         if (++l->events > most)

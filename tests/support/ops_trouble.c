@@ -2,7 +2,7 @@
 /* What happens to the ranks of a life, at an event drawn from its seed. */
 #include "support/ops_life.h"
 
-enum { LINK_TOLD_US = 20 * 1000, PAUSE_MOST_US = 1500 * 1000 };
+enum { LINK_TOLD_US = 20 * 1000, PAUSE_MOST_US = 1500 * 1000, JUMP_MOST_US = 1500 * 1000 };
 
 static uint32_t any(life *l)
 {
@@ -63,12 +63,24 @@ static void pause_one(life *l, uint32_t r)
     l->rank[r].paused_us += for_us;
 }
 
+/* Forward, as after a host has slept; once. */
+static void jump(life *l, uint32_t r)
+{
+    life_rank *rank = &l->rank[r];
+    if (rank->jump_us > 0)
+        return;
+    rank->jump_at_us = l->now_us + 1;
+    rank->jump_us = 1 + life_random(l, JUMP_MOST_US);
+    life_tell(l, "the clock of rank %u jumps by %llu us", r, (unsigned long long)rank->jump_us);
+}
+
 static void leave(life *l, uint32_t r)
 {
     if (l->rank[r].dead || l->rank[r].leaving)
         return;
     life_tell(l, "rank %u is about to reform", r);
     l->left = l->rank[r].leaving = true;
+    l->running = r;
     shoali_run_all_leaving(&l->rank[r].ops);
     life_say(l, r, EVENT_LEAVING);
 }
@@ -79,13 +91,14 @@ static void cancel(life *l, uint32_t r)
         return;
     life_tell(l, "rank %u destroys its communicator", r);
     l->rank[r].gone = l->rank[r].hangs = l->cancelled[r] = l->hurt[r] = true;
+    l->running = r;
     shoali_run_cancel_all(&l->rank[r].ops);
     life_say(l, r, EVENT_GOODBYE);
 }
 
 void life_strike(life *l)
 {
-    const uint64_t kind = life_random(l, 16);
+    const uint64_t kind = life_random(l, 18);
     const bool silent = life_random(l, 2) == 0;
     const uint32_t r = any(l), other = any(l);
     if (kind < 4) {
@@ -110,6 +123,8 @@ void life_strike(life *l)
     } else if (kind < 15) {
         life_tell(l, "rank %u starts nothing more", r);
         l->rank[r].hangs = true;
+    } else if (kind < 17) {
+        jump(l, r);
     } else {
         l->loss = (double)life_random(l, 50) / 100;
     }
