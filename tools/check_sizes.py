@@ -17,10 +17,7 @@ INNER_HEADER_LINES, STRUCT_FIELDS = 200, 40
 LARGE_HEADERS = {
     "src/driver/sim.h": 412,
     "src/kernel/fixed.h": 207,
-    "src/kernel/rfft_large.h": 255,
     "src/model/model.h": 248,
-    "src/train/trainer.h": 343,
-    "src/transport/tcp.h": 258,
 }
 LARGE_STRUCTS = {"shoal_sim": 90, "shoal_train": 91}
 FUNCTION_LINES, FUNCTION_MEDIAN = 60, 15

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "transport/tcp.h"
+#include "transport/tcp_socket.h"
 
 shoal_status shoali_meet_stream_start(shoali_meet_stream *stream, int fd, bool dialler,
                                       const shoali_meeting *meeting)

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "relay/inner.h"
-#include "transport/tcp.h"
+#include "transport/tcp_socket.h"
 #include "wire/find.h"
 
 /* ------------------------------------------------------------------ the opening */

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "relay/inner.h"
-#include "transport/tcp.h"
+#include "transport/tcp_socket.h"
 #include "wire/find.h"
 
 enum {

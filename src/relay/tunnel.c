@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "relay/inner.h"
-#include "transport/tcp.h"
+#include "transport/tcp_socket.h"
 
 enum {
     MOVE_BYTES = 1 << 20, /* per turn: then others get theirs */

@@ -12,6 +12,8 @@
 #include "shoal/train.h"
 #include "train/checkpoint_folder.h"
 #include "train/digest.h"
+#include "train/together.h"
+#include "train/written.h"
 
 /** Sums over the steps of this process, for the summary; times in microseconds. */
 typedef struct shoali_totals {
@@ -48,22 +50,6 @@ typedef struct shoali_uneven {
 } shoali_uneven;
 typedef struct shoali_codec_choice shoali_codec_choice;
 typedef struct shoali_trace shoali_trace;
-
-/** How long a metrics file was, and what it held; bytes 0: not known. */
-typedef struct shoali_metrics_at {
-    char file[64]; /* its name in OUT */
-    uint64_t bytes;
-    char sha256[SHOALI_DIGEST_CHARS + 1];
-} shoali_metrics_at;
-
-/** What a rank's checkpoint says of its metrics (metrics_cut.c). */
-typedef struct shoali_metrics_marks {
-    const char *path;
-    bool common;          /* it is rank 0's, which also has what concerns all */
-    shoali_digest digest; /* of its first `hashed` bytes */
-    uint64_t hashed;
-    shoali_metrics_at at; /* of the newest checkpoint, or of the one that this goes on from */
-} shoali_metrics_marks;
 
 /** Checkpoints of replicas that differ (apart.c). */
 typedef struct shoali_apart {
@@ -204,140 +190,5 @@ SHOAL_MUST_USE shoal_status shoali_train_create_as(shoal_comm *comm, const shoal
 /** Model, data and optimiser as one of so many workers has them, and nobody to exchange with. */
 SHOAL_MUST_USE shoal_status shoali_train_open_alone(const shoal_train_desc *desc, uint32_t workers,
                                                     shoal_train **train_out);
-
-/* uneven.c */
-SHOAL_MUST_USE shoal_status shoali_uneven_create(shoal_train *train);
-/** A step from `before` to train->step is done; at some of the first ones all workers meet here. */
-SHOAL_MUST_USE shoal_status shoali_uneven_step(shoal_train *train, const shoali_share *share,
-                                               double compute_us, uint64_t before);
-
-/* stop.c */
-/** EINVAL: this run cannot be stopped early, and why. */
-SHOAL_MUST_USE shoal_status shoali_stop_check(const shoal_train *train);
-/** Those who are there now will ask each other after the next step. */
-void shoali_stop_begin(shoal_train *train);
-/** A step that took so long is done: perhaps ask all. */
-SHOAL_MUST_USE shoal_status shoali_stop_turn(shoal_train *train, double step_us);
-
-/* folder.c */
-/** All ranks: OUT is this run's until its last rank ends. EINVAL: another one has it, or it holds
- * another run; the advice says how to go on. EIO: there is none to go on from. */
-SHOAL_MUST_USE shoal_status shoali_folder_enter(shoal_train *train);
-/** The folder that is resumed is OUT itself. */
-bool shoali_folder_goes_on(const shoal_train *train);
-/** All ranks, of a run that goes on in its folder: checkpoints of steps that are undone go. */
-SHOAL_MUST_USE shoal_status shoali_folder_undo(shoal_train *train);
-/** As mkdir -p; what is made lasts. */
-SHOAL_MUST_USE shoal_status shoali_make_folders(const char *path);
-/** Write into OUT/lock which process tells of this run: rank 0's, or who comes first without it. */
-SHOAL_MUST_USE shoal_status shoali_folder_sign(const shoal_train *train);
-void shoali_folder_release(shoal_train *train);
-/** The same for a run of one process that goes on from nothing: make the folder and hold it.
- * @param fd_out its lock; held until it is closed */
-SHOAL_MUST_USE shoal_status shoali_folder_claim(const char *folder, int *fd_out);
-
-/* metrics_cut.c */
-/** Write this rank's metrics to the disk and note how far they are in marks.at. */
-SHOAL_MUST_USE shoal_status shoali_metrics_mark(shoal_train *train);
-/** Cut a metrics file back to a mark of it, or where there is none to whole lines of steps up to
- * `step`. Damage is logged. */
-SHOAL_MUST_USE shoal_status shoali_metrics_cut(const char *path, uint64_t step,
-                                               const shoali_metrics_at *at);
-/** The same by lines of files that no rank below `ranks` writes: of more workers, of reforms. */
-SHOAL_MUST_USE shoal_status shoali_metrics_cut_others(const char *folder, uint32_t ranks,
-                                                      uint64_t step);
-
-/* losses.c */
-/** Remember who is lost by now: workers that the communicator has lost, or that are no members. */
-SHOAL_MUST_USE shoal_status shoali_losses_note(shoal_train *train);
-/** The same of one, as a reform tells it; ctx is the training. */
-struct shoali_lost_peer;
-void shoali_losses_told(void *ctx, uint32_t rank, const struct shoali_lost_peer *what);
-
-/* collect.c: the trainer's own small exchanges among workers; without a comm they do nothing */
-SHOAL_MUST_USE shoal_status shoali_train_reduce(shoal_train *train, float *values, size_t count,
-                                                shoal_reduce how, const char *label);
-/** The same of all ranks, dedicated servers and workers that exchange nothing included. */
-SHOAL_MUST_USE shoal_status shoali_train_meet(shoal_train *train, float *values, size_t count,
-                                              shoal_reduce how, const char *label);
-/** Doubles, split into three floats each so that sums keep more digits than a gradient's. */
-SHOAL_MUST_USE shoal_status shoali_train_sum(shoal_train *train, double *values, size_t count,
-                                             const char *label);
-/** Sixteen bits of a hash per float, and their negatives. */
-enum { SHOALI_HASH_PARTS = 8 };
-void shoali_hash_parts(uint64_t hash, float parts_out[SHOALI_HASH_PARTS]);
-/** Of the largest of all ranks' parts: the largest equals the smallest iff all have one hash. */
-bool shoali_hashes_agree(const float most[SHOALI_HASH_PARTS]);
-SHOAL_MUST_USE shoal_status shoali_train_check_replicas(shoal_train *train);
-/** Losses of the epoch over all workers and, if test is set, of the test split. */
-SHOAL_MUST_USE shoal_status shoali_train_evaluate(shoal_train *train, bool test);
-/** This worker's replica on the whole test split; percent. */
-SHOAL_MUST_USE shoal_status shoali_train_evaluate_alone(shoal_train *train, float *accuracy_out);
-/** After shoal_sync_finish: members are those whose parameters made up the result. */
-SHOAL_MUST_USE shoal_status shoali_train_drop_lost(shoal_train *train);
-
-/* checkpoint.c */
-SHOAL_MUST_USE shoal_status shoali_checkpoint_save(shoal_train *train);
-/** A dedicated server's own file, before it takes up the step after a checkpoint. */
-SHOAL_MUST_USE shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done);
-/** The newest checkpoint below desc.resume that is whole on all ranks, which agree on it, into
- * train->saved; step 0 where the run had written none yet. */
-SHOAL_MUST_USE shoal_status shoali_checkpoint_choose(shoal_train *train);
-/** Go on from train->saved. */
-SHOAL_MUST_USE shoal_status shoali_checkpoint_load(shoal_train *train);
-bool shoali_checkpoint_due(const shoal_train *train, uint64_t steps_done);
-/** Weights of the newest checkpoint below desc.start, projected where this model is block-circulant
- * and that one not. */
-SHOAL_MUST_USE shoal_status shoali_checkpoint_start(shoal_train *train);
-
-/* gradients.c */
-bool shoali_gradients_due(const shoal_train *train);
-/** Write rank 0's gradients of the step under way. */
-SHOAL_MUST_USE shoal_status shoali_gradients_dump(const shoal_train *train);
-/** Rank 0, before anything is trained: the folder for them, which no other run has or has had. */
-SHOAL_MUST_USE shoal_status shoali_gradients_begin(shoal_train *train);
-void shoali_gradients_end(shoal_train *train);
-
-/* straggler.c */
-SHOAL_MUST_USE shoal_status shoali_straggler_open(shoal_train *train);
-/** Collective, after the last step. */
-SHOAL_MUST_USE shoal_status shoali_straggler_collect(shoal_train *train);
-
-/* reform.c */
-/** Where a step lies: epoch, and step of it (since these workers began). */
-void shoali_train_place(const shoal_train *train, uint64_t step, uint64_t *epoch_out,
-                        uint64_t *in_epoch_out);
-/** How long the run is for these workers. */
-void shoali_train_plan_steps(shoal_train *train);
-/** A process that entered a running job takes over its state, with all members. */
-SHOAL_MUST_USE shoal_status shoali_train_take_state(shoal_train *train);
-/** setup.c: start the protocol, from train->step on. */
-SHOAL_MUST_USE shoal_status shoali_train_start_sync(shoal_train *train);
-
-/* metrics.c */
-typedef struct shoali_step_times {
-    double step_us, compute_us, update_us, loss, lr;
-    double data_us, forward_us, backward_us; /* of compute_us; 0: not told apart (by a plan) */
-    uint32_t samples, epoch;                 /* epoch: from 0 */
-    uint64_t first, step_first; /* serials of the first sample of this worker, of all of them */
-    uint32_t total;             /* samples of all workers */
-    bool skipped;
-    bool untold; /* there is no loss: a simulation of times alone */
-    shoal_sync_stats sync;
-} shoali_step_times;
-/** straggler.c: a step is made; others hear of it. */
-void shoali_straggler_step(shoal_train *train, uint64_t step, const shoali_step_times *times);
-SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
-SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);
-/** Its line; at_us: when the step ended. */
-void shoali_metrics_put_step(FILE *out, uint64_t step, uint64_t at_us,
-                             const shoali_step_times *times);
-/** What codec = "auto" measured and chose; probe_us: how long that took. */
-SHOAL_MUST_USE shoal_status shoali_metrics_choice(shoal_train *train, double probe_us);
-/** What this worker's weights hash to after this step, before the others' are compared with it. */
-SHOAL_MUST_USE shoal_status shoali_metrics_replica(shoal_train *train, uint64_t hash);
-/** These workers have begun; took_us: since the last step. */
-SHOAL_MUST_USE shoal_status shoali_metrics_reform(shoal_train *train, uint64_t took_us);
-SHOAL_MUST_USE shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch);
 
 #endif

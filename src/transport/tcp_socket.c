@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "transport/tcp.h"
+#include "transport/tcp_socket.h"
 
 static bool set_int(int fd, int level, int option, int value)
 {
