@@ -130,12 +130,7 @@ OPS = [
      "op->plan->tensor_count);", ""),
     ("who has agreed need not tell", "steps.c", "if (agreed != NULL) *agreed = true;",
      "if (agreed != NULL) *agreed = op->plan->me != 1;"),
-    ("others are asked when it is too late", "run.c",
-     "uint64_t due = asks ? op->ask_us : op->deadline_us;",
-     "uint64_t due = asks ? op->deadline_us : op->deadline_us;"),
-    ("time that a clock has jumped over is left", "rounds.c",
-     "if (desc->timeout_us <= 0) desc->timeout_us = 1;", ""),
-    ("a deadline is of the clock's own beginning", "run.c",
+    ("a deadline is by a clock that runs slower", "run.c",
      "op->deadline_us = op->started_us + (uint64_t)op->timeout_us;",
      "op->deadline_us = op->ops->host.now_ns() / 1100 + (uint64_t)op->timeout_us;"),
 ]

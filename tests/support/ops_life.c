@@ -306,7 +306,8 @@ static void plan_starts(life *l, uint32_t first)
 /* What keeps residuals runs once at a time. */
 static bool may_run_beside(const life *l, const life_act *act, uint32_t first)
 {
-    if ((act->shape->form->traits & FORM_KEEPS) == 0)
+    const uint32_t traits = act->shape->form->traits;
+    if ((traits & FORM_KEEPS) == 0 || ((traits & FORM_COUNTS) != 0 && l->in_turn))
         return true;
     for (const life_act *other = &l->act[first]; other < act; other++)
         if (other->shape == act->shape)
