@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make install`: the command with its manual pages, completion and unit, the library, its headers,
+# `make install`: the command with its manual pages, completion and unit, the libraries, their headers,
 # what pkg-config and CMake find it by, the documentation.
 include_guard(GLOBAL)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS shoal LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES $<TARGET_FILE:shoal_internal> DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libshoal.a)
+install(TARGETS shoal shoal_train shoal_archive shoal_train_archive
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/shoal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 file(RELATIVE_PATH SHOAL_PC_UP /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p) # works wherever it is put
-configure_file(${CMAKE_SOURCE_DIR}/cmake/shoal.pc.in ${CMAKE_BINARY_DIR}/shoal.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/shoal.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name shoal shoal_train)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/${name}.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 set(SHOAL_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/shoal)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/shoalConfig.cmake.in

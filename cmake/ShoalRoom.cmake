@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Flags for all of Shoal, and the three ways to add code: shoal_room, shoal_library, shoal_test.
+# Flags for all of Shoal, and the ways to add code: shoal_room, shoal_library, shoal_test.
 include_guard(GLOBAL)
 
 add_library(shoal_flags INTERFACE)
@@ -10,7 +10,8 @@ target_compile_definitions(shoal_flags INTERFACE _GNU_SOURCE)
 target_compile_options(shoal_flags INTERFACE
   -Wall -Wextra -Wpedantic $<$<BOOL:${SHOAL_WERROR}>:-Werror> -Wshadow -Wstrict-prototypes
   -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla
-  $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation> -ffp-contract=off -fno-math-errno)
+  $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation> -ffp-contract=off -fno-math-errno
+  -fno-semantic-interposition)
 # gcc 12 for ARM ends with an internal error where a loop looks for the largest by fmax().
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND
     CMAKE_C_COMPILER_VERSION VERSION_LESS 13)
@@ -66,32 +67,48 @@ function(shoal_room name)
   set_property(GLOBAL APPEND PROPERTY SHOAL_BUILT_ROOMS room_${name})
 endfunction()
 
-# libshoal.so (hidden symbols, versioned map) and shoal_internal, a static library with every symbol
-# for tests and bench. With SHOAL_SHARED_TESTS that one is shared: tools/mutants puts others into
-# its place without linking a test again.
-function(shoal_library)
-  get_property(rooms GLOBAL PROPERTY SHOAL_BUILT_ROOMS)
+# shoal_library(NAME ROOMS room... [ON library...]): libNAME.so of these rooms, and libNAME.a. The
+# public functions have a version of the ABI; those that another library of ours calls (shoali_*)
+# stand in one of their own, which nobody else may use: both files come from one build.
+function(shoal_library name)
+  cmake_parse_arguments(L "" "" "ROOMS;ON" ${ARGN})
   set(objects "")
-  foreach(room IN LISTS rooms)
-    list(APPEND objects $<TARGET_OBJECTS:${room}>)
+  set(libs "")
+  foreach(room IN LISTS L_ROOMS)
+    if(TARGET room_${room})
+      list(APPEND objects $<TARGET_OBJECTS:room_${room}>)
+      get_target_property(of_room room_${room} LINK_LIBRARIES)
+      list(APPEND libs ${of_room})
+    endif()
   endforeach()
-  add_library(shoal SHARED ${objects})
+  add_library(${name} SHARED ${objects})
+  add_library(${name}_archive STATIC ${objects})
+  target_link_libraries(${name} PUBLIC ${L_ON} PRIVATE ${libs} m pthread)
+  set_target_properties(${name}_archive PROPERTIES OUTPUT_NAME ${name})
+  set(map ${CMAKE_SOURCE_DIR}/cmake/shoal.map)
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR} INSTALL_RPATH "$ORIGIN" LINK_DEPENDS ${map})
+  target_link_options(${name} PRIVATE -Wl,--version-script=${map} -Wl,-Bsymbolic -Wl,-z,defs)
+endfunction()
+
+# shoal_internal, every room in one static library for tests and bench. With SHOAL_SHARED_TESTS it is
+# shared: tools/mutants puts others into its place without linking a test again.
+function(shoal_internal_library)
+  get_property(rooms GLOBAL PROPERTY SHOAL_BUILT_ROOMS)
   set(kind STATIC)
   if(SHOAL_SHARED_TESTS)
     set(kind SHARED)
   endif()
-  add_library(shoal_internal ${kind} ${objects})
-  foreach(library shoal shoal_internal)
-    foreach(room IN LISTS rooms)
-      get_target_property(libs ${room} LINK_LIBRARIES)
-      target_link_libraries(${library} PUBLIC ${libs})
-    endforeach()
-    target_link_libraries(${library} PUBLIC m pthread)
+  set(objects "")
+  foreach(room IN LISTS rooms)
+    list(APPEND objects $<TARGET_OBJECTS:${room}>)
   endforeach()
-  set_target_properties(shoal PROPERTIES
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  target_link_options(shoal PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/shoal.map)
-  set_property(TARGET shoal APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/shoal.map)
+  add_library(shoal_internal ${kind} ${objects})
+  foreach(room IN LISTS rooms)
+    get_target_property(libs ${room} LINK_LIBRARIES)
+    target_link_libraries(shoal_internal PUBLIC ${libs})
+  endforeach()
+  target_link_libraries(shoal_internal PUBLIC m pthread)
 endfunction()
 
 # shoal_test(FILE LABELS [TIMEOUT s]): one executable and one ctest entry per file, named after its

@@ -30,8 +30,8 @@ SOURCE = re.compile(rb"/[\w./+-]*/(?:src|cli|python|include/shoal)/[\w/]+\.(?:c|
 
 
 def is_ours(name):
-    """The command or libshoal."""
-    return re.fullmatch(r"shoal|libshoal\.so\.\d+", os.path.basename(name)) is not None
+    """The command, libshoal or libshoal_train."""
+    return re.fullmatch(r"shoal|libshoal(_train)?\.so\.\d+", os.path.basename(name)) is not None
 
 
 class Wheel:

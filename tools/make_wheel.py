@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make the wheel: python/shoal, libshoal.so and every library that it needs and that not every
-Linux has, and the command. `pip install .` calls build_wheel() (PEP 517, pyproject.toml).
+"""Make the wheel: python/shoal, libshoal.so, libshoal_train.so, the command, and every library
+that they need and that not every Linux has. `pip install .` calls build_wheel() (PEP 517, pyproject.toml).
 
     tools/make_wheel.py --build build/release --out build/packages
 
@@ -74,7 +74,7 @@ def compiled():
     """Build the release preset; its folder."""
     tool("cmake", "--preset", "release", "-S", ROOT)
     folder = os.path.join(ROOT, "build", "release")
-    tool("cmake", "--build", folder, "--target", "shoal", "shoal_command")
+    tool("cmake", "--build", folder, "--target", "shoal", "shoal_train", "shoal_command")
     return folder
 
 
@@ -83,7 +83,7 @@ def foreign(paths):
     found = {}
     for path in paths:
         for name, target in re.findall(r"(\S+) => (/\S+)", tool("ldd", path)):
-            if name not in POLICY and not name.startswith("libshoal.so"):
+            if name not in POLICY and not name.startswith(("libshoal.so", "libshoal_train.so")):
                 found[name] = os.path.realpath(target)
     return found
 
@@ -128,9 +128,11 @@ def relocate(path, names, soname=None):
 
 
 def add_libraries(build, lib, licences):
-    """libshoal, the command and what both need, into lib/."""
+    """The libraries of ours, the command and what they need, into lib/."""
     version = project()["version"]
-    ours = {f"libshoal.so.{version.split('.')[0]}": f"libshoal.so.{version}", "shoal": "shoal"}
+    ours = {"shoal": "shoal"}
+    for name in ("libshoal", "libshoal_train"):
+        ours[f"{name}.so.{version.split('.')[0]}"] = f"{name}.so.{version}"
     missing = [name for name in ours.values() if not os.path.exists(os.path.join(build, name))]
     if missing:
         sys.exit(f"make_wheel: {build} has no {', '.join(missing)}: build it first")

@@ -14,6 +14,7 @@
  * Threads: a result never changes after it was made. */
 #ifndef SHOAL_ACCPAR_H
 #define SHOAL_ACCPAR_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include <stddef.h>
 #include <stdint.h>

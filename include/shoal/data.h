@@ -22,6 +22,7 @@
  */
 #ifndef SHOAL_DATA_H
 #define SHOAL_DATA_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include <stdbool.h>
 #include <stddef.h>

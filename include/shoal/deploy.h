@@ -20,6 +20,7 @@
  * Threads: a shoal_deploy belongs to one thread at a time. */
 #ifndef SHOAL_DEPLOY_H
 #define SHOAL_DEPLOY_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include "shoal/shoal.h"
 

@@ -23,6 +23,7 @@
  * told. */
 #ifndef SHOAL_EXPLORE_H
 #define SHOAL_EXPLORE_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include <stdbool.h>
 #include <stddef.h>

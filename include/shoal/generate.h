@@ -21,6 +21,7 @@
  * Threads: a generator belongs to one thread at a time. */
 #ifndef SHOAL_GENERATE_H
 #define SHOAL_GENERATE_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include <stdbool.h>
 

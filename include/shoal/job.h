@@ -3,6 +3,7 @@
  * and never ignored. */
 #ifndef SHOAL_JOB_H
 #define SHOAL_JOB_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include "shoal/shoal.h"
 

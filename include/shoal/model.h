@@ -31,6 +31,7 @@
  * Threads: a model never changes after open, so any number of threads may read it. */
 #ifndef SHOAL_MODEL_H
 #define SHOAL_MODEL_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include "shoal/shoal.h"
 

@@ -15,6 +15,7 @@
  * Threads: an open network never changes; any number of threads may ask it. */
 #ifndef SHOAL_NETWORK_H
 #define SHOAL_NETWORK_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include <stdbool.h>
 #include <stddef.h>

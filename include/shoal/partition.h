@@ -22,6 +22,7 @@
  * Threads: a partition never changes after it was made, so any number of threads may read it. */
 #ifndef SHOAL_PARTITION_H
 #define SHOAL_PARTITION_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include <stdbool.h>
 #include <stddef.h>

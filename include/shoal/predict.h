@@ -13,6 +13,7 @@
  * Threads: calls are independent of each other. */
 #ifndef SHOAL_PREDICT_H
 #define SHOAL_PREDICT_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include "shoal/shoal.h"
 

@@ -3,6 +3,7 @@
  * Every spec is "name" or "name:key=value,flag". */
 #ifndef SHOAL_ROWS_H
 #define SHOAL_ROWS_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include "shoal/shoal.h"
 

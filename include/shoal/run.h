@@ -12,6 +12,7 @@
  * Threads: a shoal_run does not change, so any number of threads may read it. */
 #ifndef SHOAL_RUN_H
 #define SHOAL_RUN_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include <stdbool.h>
 

@@ -13,6 +13,7 @@
  * Not thread-safe: one thread per simulation. */
 #ifndef SHOAL_SIM_H
 #define SHOAL_SIM_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include "shoal/sync.h"
 

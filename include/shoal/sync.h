@@ -18,6 +18,7 @@
  * the peer, the operation and the iteration. */
 #ifndef SHOAL_SYNC_H
 #define SHOAL_SYNC_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include "shoal/shoal.h"
 

@@ -12,6 +12,7 @@
  * optimiser state and residuals included. */
 #ifndef SHOAL_TRAIN_H
 #define SHOAL_TRAIN_H
+/* Of libshoal_train: pkg-config shoal_train. */
 
 #include "shoal/job.h"
 #include "shoal/sim.h"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds libshoal, checks that it speaks this package's ABI, and turns statuses into exceptions."""
+"""Finds libshoal and libshoal_train, checks that they speak this package's ABI, and turns statuses
+into exceptions."""
 
 import ctypes as C
 import ctypes.util
@@ -50,20 +51,53 @@ def _check(status, function, arguments):
     return status
 
 
-def _declare(library, path):
-    for name, (result, arguments) in _abi.FUNCTIONS.items():
+def _declare(function, name):
+    result, arguments = _abi.FUNCTIONS[name]
+    function.argtypes = arguments
+    function.restype = C.c_int if result is _abi.STATUS else result
+    if result is _abi.STATUS:
+        function.errcheck = _check
+    return function
+
+
+def beside(path):
+    """Where libshoal_train lies, which belongs to the libshoal at path: beside it."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, name.replace("libshoal", "libshoal_train", 1))
+
+
+class Library:
+    """Functions of libshoal and, looked for when the first of them is called, of libshoal_train."""
+
+    def __init__(self, talks, path):
+        self._talks, self._path, self._train = talks, path, None
+
+    def __getattr__(self, name):
+        if name not in _abi.FUNCTIONS:
+            raise AttributeError(name)
         try:
-            function = getattr(library, name)
+            function = getattr(self._talks, name)
+        except AttributeError:
+            function = self._of_train(name)
+        setattr(self, name, _declare(function, name))
+        return function
+
+    def _of_train(self, name):
+        path = beside(self._path)
+        try:
+            if self._train is None:
+                self._train = C.CDLL(path)
+            return getattr(self._train, name)
+        except OSError as error:
+            raise ImportError(
+                f"{name} is of libshoal_train, which lies beside {self._path}: {error}"
+            ) from None
         except AttributeError:
             raise ImportError(f"{path} has no {name}: it is of another release") from None
-        function.argtypes = arguments
-        function.restype = C.c_int if result is _abi.STATUS else result
-        if result is _abi.STATUS:
-            function.errcheck = _check
 
 
 def load():
-    """The library, every function declared; ImportError says where it was looked for."""
+    """libshoal, and where it was; ImportError says where it was looked for."""
     tried = []
     for path in candidates():
         try:
@@ -73,8 +107,7 @@ def load():
             continue
         library.shoal_version.restype = C.c_char_p
         check_version(library.shoal_version().decode(), path)
-        _declare(library, path)
-        return library, path
+        return Library(library, path), path
     raise ImportError(
         "libshoal was not found: build it (make), install it, or name it in SHOAL_LIBRARY. Tried "
         + "; ".join(tried)

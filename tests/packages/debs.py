@@ -10,7 +10,7 @@ import subprocess
 
 import packages
 
-NAMES = ["libshoal0", "libshoal-dev", "shoal", "python3-shoal"]
+NAMES = ["libshoal0", "libshoal-train0", "libshoal-dev", "shoal", "python3-shoal"]
 FOLDERS = ["/bin", "/etc", "/lib", "/opt", "/sbin", "/srv", "/usr", "/var/lib"]
 KEPT_BOOKS = ("/var/lib/dpkg", "/var/lib/apt")  # what dpkg remembers is not what packages leave
 EXAMPLES = "/usr/share/doc/libshoal-dev/examples"

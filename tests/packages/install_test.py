@@ -37,6 +37,42 @@ class InstallTest(unittest.TestCase):
         env = {"PKG_CONFIG_PATH": os.path.join(self.lib, "pkgconfig")}
         return packages.run("pkg-config", *options, "shoal", env=env).split()
 
+    def exported(self, name):
+        path = os.path.join(self.lib, f"lib{name}.so")
+        return set(re.findall(r"\bT (shoal_\w+)", packages.run("nm", "-D", path)))
+
+    def test_who_only_talks_loads_little(self):
+        """libshoal needs none of what reads images, fonts or models; its twin needs it."""
+        needed = packages.run("readelf", "-d", os.path.join(self.lib, "libshoal.so"))
+        found = set(re.findall(r"NEEDED.*\[lib([a-z]+)", needed))
+        talks = {"c", "m", "ssl", "crypto", "zstd", "jansson", "openblas"}
+        self.assertEqual(set(), found - talks)
+        needed = packages.run("readelf", "-d", os.path.join(self.lib, "libshoal_train.so"))
+        self.assertIn("[libshoal.so.0]", needed)
+
+    def test_headers_say_in_which_library_they_are(self):
+        trains = self.exported("shoal_train")
+        for path in glob.glob(f"{self.prefix}/include/shoal/*.h"):
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            functions = set(re.findall(r"\b(shoal_\w+)\(", text))
+            said = "Of libshoal_train: pkg-config shoal_train." in text
+            self.assertEqual(bool(functions & trains), said, path)
+
+    def test_a_program_that_plans_links_both(self):
+        source = os.path.join(self.root, "plan.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(
+                "#include <shoal/model.h>\n#include <stdio.h>\n"
+                'int main(void) { puts(shoal_model_zoo_name(0)); puts(shoal_version()); }\n'
+            )
+        program = os.path.join(self.root, "plan")
+        env = {"PKG_CONFIG_PATH": os.path.join(self.lib, "pkgconfig")}
+        flags = packages.run("pkg-config", "--cflags", "--libs", "shoal_train", env=env).split()
+        packages.run("cc", source, "-o", program, *flags)
+        said = packages.run(program, env={"LD_LIBRARY_PATH": self.lib}).split()
+        self.assertEqual(self.flags("--modversion"), said[1:])
+
     def test_a_program_is_built_and_runs(self):
         program = os.path.join(self.root, "c_allreduce")
         packages.run(
@@ -85,11 +121,13 @@ class InstallTest(unittest.TestCase):
                 "cmake_minimum_required(VERSION 3.20)\nproject(sum C)\n"
                 "find_package(shoal 0.1 REQUIRED)\nadd_executable(sum sum.c)\n"
                 "target_link_libraries(sum PRIVATE shoal::shoal)\n"
+                "add_executable(both sum.c)\ntarget_link_libraries(both PRIVATE shoal::train)\n"
             )
         build = os.path.join(project, "build")
         packages.run("cmake", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
         packages.run("cmake", "--build", build)
         self.check_sum(os.path.join(build, "sum"))
+        self.check_sum(os.path.join(build, "both"))
         other = ["-S", project, "-B", build + "2", f"-DCMAKE_PREFIX_PATH={self.prefix}"]
         with open(os.path.join(project, "CMakeLists.txt"), "a", encoding="utf-8") as file:
             file.write("find_package(shoal 7.0 REQUIRED)\n")
@@ -98,8 +136,7 @@ class InstallTest(unittest.TestCase):
 
     def test_every_public_function_has_a_page(self):
         pages = {os.path.basename(p) for p in glob.glob(f"{self.prefix}/share/man/man3/*.3")}
-        exported = packages.run("nm", "-D", "--defined-only", os.path.join(self.lib, "libshoal.so"))
-        names = set(re.findall(r"\bT (shoal_\w+)", exported))
+        names = self.exported("shoal") | self.exported("shoal_train")
         self.assertGreater(len(names), 100)
         self.assertEqual(set(), {f"{name}.3" for name in names} - pages)
 
@@ -189,6 +226,7 @@ class InstallTest(unittest.TestCase):
         self.assertTrue(os.path.isfile(os.path.join(self.lib, name)))
         for link in ("libshoal.so", f"libshoal.so.{said.split('.')[0]}"):
             self.assertEqual(name, os.path.basename(os.path.realpath(os.path.join(self.lib, link))))
+        self.assertTrue(os.path.isfile(os.path.join(self.lib, f"libshoal_train.so.{said}")))
 
     def test_the_unit_names_what_is_installed(self):
         unit = os.path.join(self.prefix, "lib/systemd/system/shoal-aggregator.service")

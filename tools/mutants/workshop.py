@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 
-LIBRARIES = ("libshoal_internal.so", "libshoal.so")
+LIBRARIES = ("libshoal_internal.so", "libshoal.so", "libshoal_train.so")
 FOLDERS = ("unit", "conformance", "sim", "proc")
 LEAST_S, SLOWER = 3, 5  # what a test may take: so many times as long as without a mutant
 TEST_S = 60
@@ -104,9 +104,9 @@ class Workshop:
                     self.commands[path] = shlex.split(entry["command"])
 
     def know(self):
-        """A folder that is built already, with its library for programs."""
+        """A folder that is built already, with its libraries for programs."""
         self._read_commands()
-        self._read_links([LIBRARIES[1]])
+        self._read_links(LIBRARIES[1:])
 
     def _tests(self):
         listed = json.loads(told(["ctest", "--test-dir", self.folder, "--show-only=json-v1"]))
