@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make install`: the command with its manual pages, completion and unit, the libraries, their headers,
-# what pkg-config and CMake find it by, the documentation.
+# `make install`: the command with its manual pages, completion and unit, the libraries, their
+# headers, what pkg-config and CMake find it by, the documentation.
 include_guard(GLOBAL)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -88,11 +88,14 @@ function(shoal_library name)
   set(map ${CMAKE_SOURCE_DIR}/cmake/shoal.map)
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR} INSTALL_RPATH "$ORIGIN" LINK_DEPENDS ${map})
-  target_link_options(${name} PRIVATE -Wl,--version-script=${map} -Wl,-Bsymbolic -Wl,-z,defs)
+  target_link_options(${name} PRIVATE -Wl,--version-script=${map} -Wl,-Bsymbolic)
+  if(NOT SHOAL_SANITIZE) # whose own names a program brings
+    target_link_options(${name} PRIVATE -Wl,-z,defs)
+  endif()
 endfunction()
 
-# shoal_internal, every room in one static library for tests and bench. With SHOAL_SHARED_TESTS it is
-# shared: tools/mutants puts others into its place without linking a test again.
+# shoal_internal, every room in one static library for tests and bench. With SHOAL_SHARED_TESTS it
+# is shared: tools/mutants puts others into its place without linking a test again.
 function(shoal_internal_library)
   get_property(rooms GLOBAL PROPERTY SHOAL_BUILT_ROOMS)
   set(kind STATIC)

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Make the wheel: python/shoal, libshoal.so, libshoal_train.so, the command, and every library
-that they need and that not every Linux has. `pip install .` calls build_wheel() (PEP 517, pyproject.toml).
+that they need and that not every Linux has. `pip install .` calls build_wheel() (PEP 517,
+pyproject.toml).
 
     tools/make_wheel.py --build build/release --out build/packages
 
