@@ -18,12 +18,13 @@ enum {
     KEY_MULTIPLIERS,
     KEY_LATENCY,
     KEY_CLOCK,
-    KEY_WEIGHTS
+    KEY_WEIGHTS,
+    KEY_ONNX
 };
 
 typedef struct export_args {
     shoal_deploy_desc deploy;
-    const char *out, *name, *weights;
+    const char *out, *name, *weights, *onnx;
     uint32_t bits, elements, multipliers, latency, clock_mhz;
     bool json, fixed; /* fixed: an option says something of fixed point or hardware */
 } export_args;
@@ -45,6 +46,8 @@ static const struct argp_option options[] = {
      "LLaMA's and GPT-2's kind as Hugging Face has them, with config.json if this is a folder "
      "(DIR/)",
      2},
+    {"onnx", KEY_ONNX, "FILE", 0,
+     "Instead: network and weights in float32 as ONNX, which other runtimes run", 2},
     {NULL, 0, NULL, 0, "In hardware (an estimate by formulas, no synthesis):", 3},
     {"elements", KEY_ELEMENTS, "N", 0, "Processing elements, each a block product per cycle (64)",
      3},
@@ -69,6 +72,8 @@ static const char **text_option(export_args *args, int key)
         return &args->name;
     case KEY_WEIGHTS:
         return &args->weights;
+    case KEY_ONNX:
+        return &args->onnx;
     default:
         return NULL;
     }
@@ -207,14 +212,31 @@ static int print_costs(const export_args *args, const shoal_deploy *deploy)
     return CLI_OK;
 }
 
-static int tell_weights(const export_args *args)
+/* Instead of fixed point, float32 in one file or both. */
+static shoal_status write_floats(const export_args *args, const shoal_deploy *deploy)
+{
+    shoal_status status = SHOAL_OK;
+    if (args->weights != NULL)
+        status = shoal_deploy_weights(deploy, args->weights);
+    if (status == SHOAL_OK && args->onnx != NULL)
+        status = shoal_deploy_onnx(deploy, args->onnx);
+    return status;
+}
+
+static int tell_floats(const export_args *args)
 {
     json_t *answer = json_object();
-    answer_set_text(answer, "safetensors", args->weights);
+    if (args->weights != NULL)
+        answer_set_text(answer, "safetensors", args->weights);
+    if (args->onnx != NULL)
+        answer_set_text(answer, "onnx", args->onnx);
     if (args->json)
         return answer_print("export", answer);
     json_decref(answer);
-    printf("%s: float32, PyTorch's names and shapes\n", args->weights);
+    if (args->weights != NULL)
+        printf("%s: float32, PyTorch's names and shapes\n", args->weights);
+    if (args->onnx != NULL)
+        printf("%s: float32, input \"input\", scores \"scores\"\n", args->onnx);
     return CLI_OK;
 }
 
@@ -226,11 +248,11 @@ static int run(const export_args *args)
         progress_end();
         return cli_report("export");
     }
-    if (args->weights != NULL) {
-        const shoal_status written = shoal_deploy_weights(deploy, args->weights);
+    if (args->weights != NULL || args->onnx != NULL) {
+        const shoal_status written = write_floats(args, deploy);
         progress_end();
         shoal_deploy_close(deploy);
-        return written == SHOAL_OK ? tell_weights(args) : cli_report("export");
+        return written == SHOAL_OK ? tell_floats(args) : cli_report("export");
     }
     shoal_status status = shoal_deploy_export(deploy, args->bits, args->out, args->name);
     progress_end();
@@ -252,7 +274,7 @@ int cli_export(int argc, char **argv)
         parse,
         NULL,
         "A trained network in fixed point as C code that needs nothing but a compiler, and as "
-        "safetensors; what it would cost in hardware.\v"
+        "safetensors; what it would cost in hardware. Or in float32 for PyTorch or ONNX.\v"
         "Example: shoal export --from run1 --out build/net --name phones\n\n"
         "    #include \"phones.h\"   then phones_reset(), phones_run(): docs/circulant.md\n\n"
         "Cycles of a matrix of p x q blocks: ceil(p q / elements) + q for transforms + latency. An "
@@ -268,10 +290,10 @@ int cli_export(int argc, char **argv)
                         .clock_mhz = 100};
     if (cli_parse(&argp, argc, argv, 0, &args) != 0)
         return CLI_USAGE;
-    if (args.deploy.from == NULL || (args.out == NULL && args.weights == NULL))
+    if (args.deploy.from == NULL || (args.out == NULL && args.weights == NULL && args.onnx == NULL))
         return cli_usage("export", "what, and where to? --from DIR --out DIR");
-    if (args.weights != NULL && (args.out != NULL || args.fixed))
-        return cli_usage("export", "--safetensors is of float32 and goes without --out, --fixed "
-                                   "and what is about hardware");
+    if ((args.weights != NULL || args.onnx != NULL) && (args.out != NULL || args.fixed))
+        return cli_usage("export", "--safetensors and --onnx are of float32 and go without --out, "
+                                   "--fixed and what is about hardware");
     return run(&args);
 }

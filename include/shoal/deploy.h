@@ -97,6 +97,16 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_deploy_export(shoal_deploy *deploy, 
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_deploy_weights(const shoal_deploy *deploy,
                                                            const char *path);
 
+/**
+ * Write network and weights in float32 as an ONNX file (opset 17), which runtimes run for any
+ * number of samples at once: input "input", scores "scores" (docs/model-files.md). Images come in as the
+ * network sees them; the mean and deviation that make them so stand in the file's metadata.
+ * @return SHOAL_OK | EINVAL (no path; a layer without a form there; weights above 2 GiB) | EIO |
+ * ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_deploy_onnx(const shoal_deploy *deploy,
+                                                        const char *path);
+
 /** A matrix of the network as hardware sees it: blocks of k x k, each a multiplication of k words
  * of spectrum per frame. Estimates by the formulas of E-RNN's second phase (Li et al., HPCA 2019),
  * no synthesis. */

@@ -1727,6 +1727,7 @@ FUNCTIONS = {
     "shoal_deploy_evaluate": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_deploy_result)]),
     "shoal_deploy_export": (STATUS, [C.c_void_p, C.c_uint32, C.c_char_p, C.c_char_p]),
     "shoal_deploy_weights": (STATUS, [C.c_void_p, C.c_char_p]),
+    "shoal_deploy_onnx": (STATUS, [C.c_void_p, C.c_char_p]),
     "shoal_deploy_matrix_of": (C.c_bool, [C.c_void_p, C.c_uint32, C.POINTER(shoal_deploy_matrix)]),
     "shoal_deploy_cycles": (C.c_uint64, [C.POINTER(shoal_deploy_matrix), C.c_uint32, C.c_uint32]),
     "shoal_provider_at": (C.c_bool, [C.c_size_t, C.POINTER(shoal_provider)]),

@@ -68,18 +68,21 @@ def export(
     *,
     bits: int = 12,
     safetensors: Optional[str] = None,
+    onnx: Optional[str] = None,
     **options,
 ) -> List[Matrix]:
     """Write a trained network (run: its folder, or a safetensors file) for others: with out=DIR as
     C in fixed point of `bits` (12 or 16; NAME.h, NAME_weights.h, NAME.safetensors; what it would
     cost in hardware is the answer), with safetensors=FILE in float32 with PyTorch's names and
-    shapes. options as of evaluate()."""
-    if out is None and safetensors is None:
-        raise ValueError("export where to? out=DIR or safetensors=FILE")
+    shapes, with onnx=FILE in float32 for any runtime of ONNX. options as of evaluate()."""
+    if out is None and safetensors is None and onnx is None:
+        raise ValueError("export where to? out=DIR, safetensors=FILE or onnx=FILE")
     found: List[Matrix] = []
     with _opened(run, **options) as handle:
         if safetensors is not None:
             dll.shoal_deploy_weights(handle, os.fspath(safetensors).encode())
+        if onnx is not None:
+            dll.shoal_deploy_onnx(handle, os.fspath(onnx).encode())
         if out is not None:
             dll.shoal_deploy_export(handle, bits, os.fspath(out).encode(), name.encode())
         m = struct(_abi.shoal_deploy_matrix)

@@ -137,6 +137,11 @@ class TrainerTest(unittest.TestCase):
                          sum(m.rows * m.cols for m in matrices))  # fmt: skip
         weights = self.path("w.safetensors")
         self.assertEqual(shoal.export(self.run_folder, safetensors=weights), [])
+        net = self.path("digits.onnx")
+        self.assertEqual(shoal.export(self.run_folder, onnx=net), [])
+        command("export", "--from", self.run_folder, "--onnx", net + "2")
+        with open(net, "rb") as own_file, open(net + "2", "rb") as other:
+            self.assertEqual(own_file.read(), other.read())
         self.assertGreater(os.path.getsize(weights), 4 * sum(m.weights for m in matrices))
         with self.assertRaisesRegex(ValueError, "where to"):
             shoal.export(self.run_folder)

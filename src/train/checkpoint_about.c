@@ -13,7 +13,7 @@
 #include "model/model.h"
 #include "train/codec_choice.h"
 
-enum { CHANNELS_BYTES = 32 * SHOALI_DATA_CHANNELS_MAX, NUMBER_BYTES = 24, OWNERS_BYTES = 512 };
+enum { NUMBER_BYTES = 24, OWNERS_BYTES = 512 };
 
 static bool has_pixels(const shoali_dataset *dataset)
 {
@@ -58,7 +58,7 @@ static int set_model(const shoal_train *train, json_t *about)
 
 static int set_data(const shoal_train *train, json_t *about)
 {
-    char mean[CHANNELS_BYTES], deviation[CHANNELS_BYTES];
+    char mean[SHOALI_CHANNELS_BYTES], deviation[SHOALI_CHANNELS_BYTES];
     shoali_channels_text(train->dataset, false, mean, sizeof mean);
     shoali_channels_text(train->dataset, true, deviation, sizeof deviation);
     int bad = set_number(about, "classes", train->dataset->classes);

@@ -37,6 +37,7 @@ void shoali_owners_text(const shoal_train *train, char *out, size_t bytes);
 /** Whether two models compute the same from the same weights. */
 bool shoali_same_layers(const shoal_model *a, const shoal_model *b);
 
+enum { SHOALI_CHANNELS_BYTES = 32 * SHOALI_DATA_CHANNELS_MAX };
 /** Per channel as text, "0.13 0.2": mean, or standard deviation. */
 void shoali_channels_text(const shoali_dataset *dataset, bool deviation, char *out, size_t bytes);
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A net in fixed point as files: C code, its tables, and the same words as safetensors. */
+/* A net as files: in fixed point, as C code, its tables, and the same words as safetensors; in
+ * float32 as ONNX. */
 #include <ctype.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/new_file.h"
 #include "base/plain_file.h"
+#include "model/export_onnx.h"
 #include "model/model.h"
 #include "nn/fixed_text.h"
+#include "train/checkpoint_about.h"
 #include "train/deploy.h"
 
 enum { PATH_BYTES = 4096, ABOUT_BYTES = 512 };
@@ -145,4 +148,21 @@ shoal_status shoal_deploy_export(shoal_deploy *d, uint32_t bits, const char *dir
     SHOALI_TRY(write_c(d, dir, name, false));
     SHOALI_TRY(write_c(d, dir, name, true));
     return write_safetensors(d, dir, name);
+}
+
+/* ---------------------------------------------------------------- ONNX */
+
+shoal_status shoal_deploy_onnx(const shoal_deploy *d, const char *path)
+{
+    static const char *const keys[] = {"model", "mean", "deviation", NULL};
+    size_t count = 0;
+    char mean[SHOALI_CHANNELS_BYTES], deviation[SHOALI_CHANNELS_BYTES];
+    const char *const values[] = {d->train->info.name, mean, deviation};
+    if (path == NULL || *path == '\0')
+        return shoali_fail(SHOAL_EINVAL, "shoal_deploy_onnx: which file?");
+    shoali_channels_text(d->train->dataset, false, mean, sizeof mean);
+    shoali_channels_text(d->train->dataset, true, deviation, sizeof deviation);
+    const float *state = shoali_net_state(d->train->net, &count);
+    return shoali_onnx_write(path, d->train->model, d->train->params, state,
+                             &(shoali_onnx_about){keys, values});
 }

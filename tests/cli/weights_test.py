@@ -185,7 +185,7 @@ class Weights(unittest.TestCase):
         for args in (("--out", "x"), ("--fixed", 12), ("--clock", 5)):
             said = shoal.run("export", "--from", "x", "--safetensors", file, *args)
             self.assertEqual(said.returncode, 2)
-            self.assertIn("--safetensors is of float32", said.stderr)
+            self.assertIn("--safetensors and --onnx are of float32", said.stderr)
 
 
 if __name__ == "__main__":
