@@ -99,8 +99,8 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_deploy_weights(const shoal_deploy *d
 
 /**
  * Write network and weights in float32 as an ONNX file (opset 17), which runtimes run for any
- * number of samples at once: input "input", scores "scores" (docs/model-files.md). Images come in as the
- * network sees them; the mean and deviation that make them so stand in the file's metadata.
+ * number of samples at once: input "input", scores "scores" (docs/model-files.md). Images come in
+ * as the network sees them; the mean and deviation that make them so stand in its metadata.
  * @return SHOAL_OK | EINVAL (no path; a layer without a form there; weights above 2 GiB) | EIO |
  * ENOMEM
  */
