@@ -21,8 +21,8 @@ typedef struct eval_args {
 } eval_args;
 
 static const struct argp_option options[] = {
-    {"from", 'f', "DIR", 0, "--out of a training run: its newest checkpoint; or FILE.safetensors",
-     0},
+    {"from", 'f', "DIR", 0,
+     "--out of a training run: its newest checkpoint; or FILE.safetensors, FILE.onnx", 0},
     {"data", 'd', "DIR", 0, "Data set (the run's own, as its folder says)", 0},
     {"model", 'm', "SPEC", 0, "(as the checkpoint says)", 0},
     {"fixed", KEY_FIXED, "BITS", CLI_REPEATS,

@@ -31,8 +31,8 @@ typedef struct export_args {
 
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "What:", 1},
-    {"from", 'f', "DIR", 0, "--out of a training run: its newest checkpoint; or FILE.safetensors",
-     1},
+    {"from", 'f', "DIR", 0,
+     "--out of a training run: its newest checkpoint; or FILE.safetensors, FILE.onnx", 1},
     {"data", 'd', "DIR", 0,
      "Its data set (as its folder says): samples of it say how large values become", 1},
     {"model", 'm', "SPEC", 0, "(as the checkpoint says)", 1},

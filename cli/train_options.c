@@ -123,7 +123,8 @@ const struct argp_option train_options[] = {
      "and in the same folder unless --out names another",
      3},
     {"start", KEY_START, "DIR", 0,
-     "Begin with the weights of an earlier --out; whole matrices that are block-circulant here "
+     "Begin with the weights of an earlier --out, or of FILE.safetensors or FILE.onnx; whole "
+     "matrices that are block-circulant here "
      "become "
      "the nearest ones",
      3},

@@ -17,5 +17,15 @@ SHOAL_MUST_USE shoal_status shoali_import_onnx(const char *what, const uint8_t *
                                                shoali_model_text *text_out);
 SHOAL_MUST_USE shoal_status shoali_import_onnx_file(const char *path, shoal_arena *arena,
                                                     shoali_model_text *text_out);
+/** An ONNX file's weights for the model that it is (import_onnx_weights.c), all or none. params,
+ * state: as nn lays them out.
+ * @return SHOAL_OK | EINVAL (another model; a node that would compute something else here; a weight
+ * of another type or shape: its name) | as shoali_import_onnx_file */
+SHOAL_MUST_USE shoal_status shoali_onnx_read_weights(const char *path, const shoal_model *model,
+                                                     float *params, float *state);
+/** The same of bytes. what: for errors. */
+SHOAL_MUST_USE shoal_status shoali_onnx_parse_weights(const char *what, const uint8_t *bytes,
+                                                      size_t len_bytes, const shoal_model *model,
+                                                      float *params, float *state);
 
 #endif

@@ -2,23 +2,16 @@
 /* ONNX as a chain of layer specs: nodes in file order (ONNX demands topological order), one layer
  * each; where a node does not go on from the layer before, a branch stands in between, and joins
  * say how far back their other inputs are. Shapes are followed as far as pooling over everything
- * needs them; the model's own inference checks the rest. Weights are never read, only their
- * shapes. */
+ * needs them; the model's own inference checks the rest. Of weights their shapes are read, and
+ * noted which layer has them (import_onnx_weights.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/read_file.h"
 #include "model/import_onnx.h"
 
-enum {
-    FILE_MAX = 1 << 30,
-    NODES_MAX = SHOALI_ONNX_NODES,
-    SIDE_MAX = 65536,
-    UNPACKED_BYTES = 256 << 20, /* and twice the file */
-    ALLOCATION_BYTES = 63       /* one is rounded up to 64 */
-};
+enum { NODES_MAX = SHOALI_ONNX_NODES, SIDE_MAX = 65536 };
 
 typedef Shoal__Onnx__Node node_pb;
 typedef Shoal__Onnx__Attribute attribute_pb;
@@ -39,6 +32,7 @@ typedef struct importer {
     value *values;
     shoali_layer_list list;
     shoal_shape shape; /* of the layer before */
+    shoali_onnx_takes takes;
 } importer;
 
 shoal_status shoali_onnx_refuse(const node_pb *node, const char *why)
@@ -108,6 +102,38 @@ static const value *weight_at(importer *im, const node_pb *node, size_t i)
     return v != NULL && v->weight != NULL ? v : NULL;
 }
 
+/* Note a weight of a layer, the last one as a rule. */
+static shoal_status keep(importer *im, int64_t layer, const char *role, const value *weight,
+                         bool turned)
+{
+    shoali_onnx_takes *t = &im->takes;
+    if (weight == NULL)
+        return SHOAL_OK;
+    if (t->count == t->room) {
+        const size_t room = t->room == 0 ? 64 : 2 * t->room;
+        shoali_onnx_taken *items = shoali_arena_array(im->arena, room, sizeof *items);
+        if (items == NULL)
+            return SHOAL_ENOMEM;
+        if (t->count > 0)
+            memcpy(items, t->items, t->count * sizeof *items);
+        t->items = items;
+        t->room = room;
+    }
+    t->items[t->count++] = (shoali_onnx_taken){layer, role, weight->weight, turned};
+    return SHOAL_OK;
+}
+
+static shoal_status keep_last(importer *im, const char *role, const value *weight, bool turned)
+{
+    return keep(im, (int64_t)im->list.count - 1, role, weight, turned);
+}
+
+/* What it computes is not what its layer does: that costs the same, but weights would mislead. */
+static void differs(importer *im, const node_pb *node)
+{
+    im->takes.other = im->takes.other != NULL ? im->takes.other : node;
+}
+
 /* ---------------------------------------------------------------- layers */
 
 /* Go on from this node's input `i`. */
@@ -171,6 +197,8 @@ static shoal_status add_conv(importer *im, const node_pb *node)
         &im->list, "conv:out=%lld,kernel=%lld,stride=%lld,pad=%lld,groups=%lld,bias=%s",
         (long long)w->weight->dims[0], (long long)kernel, (long long)stride, (long long)pad,
         (long long)shoali_onnx_integer(node, "group", 1), node->n_input > 2 ? "on" : "off");
+    SHOALI_TRY(keep_last(im, "weight", w, false));
+    SHOALI_TRY(keep_last(im, "bias", weight_at(im, node, 2), false));
     im->shape = (shoal_shape){(uint32_t)w->weight->dims[0],
                               window_side(im->shape.height, kernel, stride, pad, false),
                               window_side(im->shape.width, kernel, stride, pad, false)};
@@ -207,6 +235,12 @@ static shoal_status add_global_pool(importer *im, const node_pb *node)
     return give(im, node);
 }
 
+static bool scales(const node_pb *node, const char *name)
+{
+    const attribute_pb *a = shoali_onnx_attribute(node, name);
+    return a != NULL && a->has_f && a->f != 1;
+}
+
 /* Gemm and MatMul with a weight: a dense layer. */
 static shoal_status add_dense(importer *im, const node_pb *node)
 {
@@ -224,6 +258,10 @@ static shoal_status add_dense(importer *im, const node_pb *node)
     }
     shoali_layer_list_add(&im->list, "dense:out=%lld,bias=%s", (long long)out,
                           gemm && node->n_input > 2 ? "on" : "off");
+    SHOALI_TRY(keep_last(im, "weight", w, !turned));
+    SHOALI_TRY(keep_last(im, "bias", gemm ? weight_at(im, node, 2) : NULL, false));
+    if (scales(node, "alpha") || scales(node, "beta"))
+        differs(im, node);
     im->shape = (shoal_shape){(uint32_t)out, 1, 1};
     return give(im, node);
 }
@@ -258,6 +296,7 @@ static shoal_status add_bias(importer *im, const node_pb *node, size_t data)
         return SHOAL_ENOMEM;
     strcpy(with + strlen(with) - 3, "on");
     im->list.layers[v->layer] = with;
+    SHOALI_TRY(keep(im, v->layer, "bias", weight_at(im, node, 1 - data), false));
     return give(im, node);
 }
 
@@ -268,8 +307,10 @@ static shoal_status add_sum(importer *im, const node_pb *node)
     for (size_t i = 0; i < 2; i++) {
         const value *w = weight_at(im, node, 1 - i), *v = find(im, node->input[i]);
         if (w != NULL && v != NULL && is_single(w) && shoali_shape_elems(v->shape) > 1 &&
-            v->weight == NULL && node->n_output > 0)
+            v->weight == NULL && node->n_output > 0) {
+            differs(im, node);
             return define(im, node->output[0], NULL, v->layer, v->shape);
+        }
         if (w != NULL)
             return add_bias(im, node, i);
     }
@@ -295,6 +336,7 @@ static shoal_status add_mul(importer *im, const node_pb *node)
         const value *w = a->weight != NULL ? a : b, *v = w == a ? b : a;
         if (v->weight != NULL || !is_single(w))
             return shoali_onnx_refuse(node, "only a single constant, or another output, is read");
+        differs(im, node);
         return define(im, node->output[0], NULL, v->layer, v->shape);
     }
     int64_t later = a->layer > b->layer ? a->layer : b->layer;
@@ -382,7 +424,21 @@ static shoal_status add_tanh(importer *im, const node_pb *node)
 
 static shoal_status add_norm(importer *im, const node_pb *node)
 {
-    return add_plain(im, node, "batchnorm");
+    static const char *const roles[] = {"scale", "shift", "mean", "variance"};
+    const attribute_pb *eps = shoali_onnx_attribute(node, "epsilon");
+    char spec[64] = "batchnorm";
+    if (eps != NULL && eps->has_f && eps->f > 0 && eps->f < 1 && eps->f != 1e-5f)
+        snprintf(spec, sizeof spec, "batchnorm:eps=%.9g", (double)eps->f);
+    SHOALI_TRY(add_plain(im, node, spec));
+    for (size_t i = 0; i < 4; i++)
+        SHOALI_TRY(keep_last(im, roles[i], weight_at(im, node, i + 1), false));
+    return SHOAL_OK;
+}
+
+static shoal_status add_clip(importer *im, const node_pb *node)
+{
+    differs(im, node);
+    return add_plain(im, node, "relu");
 }
 
 static shoal_status add_dropout(importer *im, const node_pb *node)
@@ -416,7 +472,7 @@ static const struct {
                  {"BatchNormalization", add_norm},
                  {"LRN", add_lrn},
                  {"Relu", add_relu},
-                 {"Clip", add_relu},
+                 {"Clip", add_clip},
                  {"Tanh", add_tanh},
                  {"Sigmoid", add_sigmoid},
                  {"Erf", add_gelu},
@@ -499,102 +555,29 @@ static shoal_status read_graph(importer *im, const Shoal__Onnx__Graph *graph,
     return shoali_layer_list_end(&im->list, text);
 }
 
-/* Letters, digits, '.', '_' and '-' of the file's name, without folder and suffix. */
-static const char *name_of(const char *what, shoal_arena *arena)
-{
-    const char *base = strrchr(what, '/');
-    char *name = shoali_arena_strdup(arena, base != NULL ? base + 1 : what);
-    if (name == NULL)
-        return NULL;
-    char *dot = strrchr(name, '.');
-    if (dot != NULL && dot != name)
-        *dot = '\0';
-    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-    name[len < SHOALI_MODEL_NAME_MAX ? len : SHOALI_MODEL_NAME_MAX - 1] = '\0';
-    return name[0] != '\0' ? name : "onnx";
-}
-
-static shoal_status in_file(const char *what, shoal_status status)
-{
-    shoal_error error;
-    if (status == SHOAL_OK || status == SHOAL_ENOMEM)
-        return status;
-    shoali_error_get(&error);
-    return shoali_fail(status, "%s: %s", what, error.text);
-}
-
-/* A node of two bytes takes a hundred once it is unpacked; weights are copied as they are. */
-typedef struct budget {
-    shoal_arena *arena;
-    size_t left;
-    bool spent, failed;
-} budget;
-
-static void *take(void *ctx, size_t bytes)
-{
-    budget *b = ctx;
-    b->spent = b->spent || bytes + ALLOCATION_BYTES > b->left;
-    if (b->spent)
-        return NULL;
-    b->left -= bytes + ALLOCATION_BYTES;
-    void *memory = shoali_arena_alloc(b->arena, bytes);
-    b->failed = b->failed || memory == NULL;
-    return memory;
-}
-
-static void give_back(void *ctx, void *bytes)
-{
-    (void)ctx, (void)bytes; /* with the arena */
-}
-
-static shoal_status unpack(const char *what, const uint8_t *bytes, size_t len_bytes,
-                           shoal_arena *arena, Shoal__Onnx__Model **file_out)
-{
-    const size_t most = UNPACKED_BYTES + 2 * len_bytes;
-    budget b = {.arena = arena, .left = most};
-    ProtobufCAllocator heap = {.alloc = take, .free = give_back, .allocator_data = &b};
-    *file_out = shoal__onnx__model__unpack(&heap, len_bytes, bytes);
-    if (b.failed)
-        return SHOAL_ENOMEM;
-    if (b.spent)
-        return shoali_fail(SHOAL_ECORRUPT, "%s: a graph that takes more than %zu MB of memory",
-                           what, most >> 20);
-    if (*file_out == NULL || (*file_out)->graph == NULL)
-        return shoali_fail(SHOAL_ECORRUPT, "%s: not an ONNX model", what);
-    return SHOAL_OK;
-}
-
-shoal_status shoali_import_onnx(const char *what, const uint8_t *bytes, size_t len_bytes,
-                                shoal_arena *arena, shoali_model_text *text_out)
+shoal_status shoali_import_onnx_use(const char *what, const uint8_t *bytes, size_t len_bytes,
+                                    shoal_arena *arena, shoali_model_text *text_out,
+                                    shoali_onnx_use use, void *ctx)
 {
     importer im = {.what = what, .arena = arena, .list = {.arena = arena}};
     Shoal__Onnx__Model *file;
     shoal_arena *unpacked = shoali_arena_create(1 << 16);
-    shoal_status status = unpacked != NULL ? unpack(what, bytes, len_bytes, unpacked, &file)
-                                           : SHOAL_ENOMEM;
+    shoal_status status = unpacked != NULL
+                              ? shoali_onnx_unpack(what, bytes, len_bytes, unpacked, &file)
+                              : SHOAL_ENOMEM;
     if (status == SHOAL_OK) {
-        *text_out = (shoali_model_text){.name = name_of(what, arena)};
+        *text_out = (shoali_model_text){.name = shoali_onnx_name_of(what, arena)};
         if (text_out->name == NULL)
             status = SHOAL_ENOMEM;
         else if (shoali_onnx_is_tokens(file->graph))
             status = shoali_onnx_tokens(file->graph, arena, text_out);
         else
             status = read_graph(&im, file->graph, text_out);
-        status = in_file(what, status);
+        if (status == SHOAL_OK && use != NULL)
+            status = use(ctx, text_out, &im.takes);
+        status = shoali_onnx_in_file(what, status);
     }
     HASH_CLEAR(hh, im.values);
     shoali_arena_destroy(unpacked);
-    return status;
-}
-
-shoal_status shoali_import_onnx_file(const char *path, shoal_arena *arena,
-                                     shoali_model_text *text_out)
-{
-    char *bytes;
-    size_t len_bytes;
-    SHOALI_TRY(shoali_read_file(path, FILE_MAX, &bytes, &len_bytes));
-    shoal_status status = shoali_import_onnx(path, (const uint8_t *)bytes, len_bytes, arena,
-                                             text_out);
-    shoali_free(bytes);
     return status;
 }

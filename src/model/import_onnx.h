@@ -24,6 +24,41 @@ int64_t shoali_onnx_integer(const shoali_onnx_node *node, const char *name, int6
  *  stands for both (x times its sigmoid: silu), or -1. */
 int64_t shoali_onnx_gate(shoali_layer_list *list, int64_t a, int64_t b);
 
+enum { SHOALI_ONNX_FILE_MAX = 1 << 30 };
+
+/** A weight of the file: a tensor's of layer `layer`, which has it in this role. */
+typedef struct shoali_onnx_taken {
+    int64_t layer;
+    const char *role;
+    const shoali_onnx_tensor *tensor;
+    bool turned; /* [in][out] */
+} shoali_onnx_taken;
+
+/** Those of a graph of images or vectors. */
+typedef struct shoali_onnx_takes {
+    shoali_onnx_taken *items;
+    size_t count, room;
+    const shoali_onnx_node *other; /* computes something else than its layer; NULL: none */
+} shoali_onnx_takes;
+
+/** A file's bytes as a graph, in arena. ECORRUPT: it is none, or takes more memory than its size
+ * lets expect. */
+SHOAL_MUST_USE shoal_status shoali_onnx_unpack(const char *what, const uint8_t *bytes,
+                                               size_t len_bytes, shoal_arena *arena,
+                                               Shoal__Onnx__Model **file_out);
+/** A model's name by its file's, in arena; NULL: no memory. */
+const char *shoali_onnx_name_of(const char *what, shoal_arena *arena);
+/** A failure with the file's name in front. */
+SHOAL_MUST_USE shoal_status shoali_onnx_in_file(const char *what, shoal_status status);
+
+/** shoali_import_onnx, and what to do with the weights while the file is in memory. */
+typedef shoal_status (*shoali_onnx_use)(void *ctx, const shoali_model_text *text,
+                                        const shoali_onnx_takes *takes);
+SHOAL_MUST_USE shoal_status shoali_import_onnx_use(const char *what, const uint8_t *bytes,
+                                                   size_t len_bytes, shoal_arena *arena,
+                                                   shoali_model_text *text_out, shoali_onnx_use use,
+                                                   void *ctx);
+
 /** A value by its name. */
 typedef struct shoali_onnx_value {
     const char *name;

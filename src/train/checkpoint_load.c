@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "model/import_model.h"
 #include "train/admm.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_about.h"
@@ -24,10 +25,20 @@
 
 enum { NAME_BYTES = 160 };
 
-bool shoali_checkpoint_is_file(const char *from)
+static bool ends_in(const char *from, const char *suffix)
 {
     const char *dot = strrchr(from, '.');
-    return dot != NULL && strcmp(dot, ".safetensors") == 0;
+    return dot != NULL && strcmp(dot, suffix) == 0;
+}
+
+bool shoali_checkpoint_is_file(const char *from)
+{
+    return ends_in(from, ".safetensors");
+}
+
+bool shoali_checkpoint_is_onnx(const char *from)
+{
+    return ends_in(from, ".onnx");
 }
 
 shoal_status shoali_checkpoint_open(const char *from, shoali_safetensors **file_out)
@@ -457,6 +468,11 @@ shoal_status shoali_checkpoint_start(shoal_train *train)
         return shoali_fail(SHOAL_ENOTSUP, "by a plan a run cannot start with another's weights");
     float arrived = 1; /* the run that is to be there may be this process's last one */
     SHOALI_TRY(shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "start"));
+    if (shoali_checkpoint_is_onnx(train->desc.start)) {
+        size_t count = 0;
+        return shoali_onnx_read_weights(train->desc.start, train->model, train->params,
+                                        shoali_net_state(train->net, &count));
+    }
     SHOALI_TRY(shoali_checkpoint_open(train->desc.start, &file));
     shoal_status status = start_from(train, file);
     shoali_safetensors_close(file);

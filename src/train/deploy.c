@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/new_file.h"
+#include "model/import_model.h"
 #include "model/model.h"
 #include "train/checkpoint_about.h"
 #include "train/run_file.h"
@@ -85,20 +86,43 @@ static shoal_status open_with_its_data(shoal_deploy *d, const shoali_safetensors
     return status;
 }
 
+/* A model and its weights in a file of another tool's. */
+static shoal_status open_onnx(shoal_deploy *d)
+{
+    shoal_train_desc desc = SHOAL_TRAIN_DESC_INIT;
+    size_t count = 0;
+    desc.model = d->desc.model != NULL ? d->desc.model : d->desc.from;
+    desc.data = d->desc.data;
+    desc.batch = d->desc.batch;
+    desc.no_exchange = true;
+    if (desc.data == NULL)
+        return shoali_fail(SHOAL_EINVAL, "on which data? %s does not say", d->desc.from);
+    SHOALI_TRY(shoali_train_create_as(NULL, &desc, NULL, &d->train));
+    shoal_train *train = d->train;
+    d->most = shoali_arena_array(train->arena, train->model->layer_count + 1u, sizeof *d->most);
+    return d->most == NULL ? SHOAL_ENOMEM
+                           : shoali_onnx_read_weights(d->desc.from, train->model, train->params,
+                                                      shoali_net_state(train->net, &count));
+}
+
 shoal_status shoal_deploy_open(const shoal_deploy_desc *desc, shoal_deploy **deploy_out)
 {
     if (desc == NULL || desc->size != sizeof *desc || desc->from == NULL)
         return shoali_fail(SHOAL_EINVAL, "shoal_deploy_desc: size is not sizeof, or from is "
                                          "missing; start from SHOAL_DEPLOY_DESC_INIT");
     shoali_safetensors *file = NULL;
-    SHOALI_TRY(shoali_checkpoint_open(desc->from, &file));
+    const bool onnx = shoali_checkpoint_is_onnx(desc->from);
+    if (!onnx)
+        SHOALI_TRY(shoali_checkpoint_open(desc->from, &file));
     shoal_deploy *d = shoali_alloc(sizeof *d);
     shoal_status status = d != NULL ? SHOAL_OK : SHOAL_ENOMEM;
     if (status == SHOAL_OK) {
         d->desc = *desc;
         d->desc.batch = desc->batch > 0 ? desc->batch : 16;
         d->desc.calibrate = desc->calibrate > 0 ? desc->calibrate : 64;
-        status = desc->data != NULL ? open_parts(d, file, desc->data) : open_with_its_data(d, file);
+        status = onnx                 ? open_onnx(d)
+                 : desc->data != NULL ? open_parts(d, file, desc->data)
+                                      : open_with_its_data(d, file);
     }
     shoali_safetensors_close(file);
     if (status == SHOAL_OK)

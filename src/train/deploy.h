@@ -27,6 +27,8 @@ const shoali_fixed_matrix *shoali_deploy_matrix(const shoal_deploy *deploy, uint
 /* checkpoint_load.c */
 /** A path of a checkpoint's file, not of a run folder. */
 bool shoali_checkpoint_is_file(const char *from);
+/** An ONNX file. */
+bool shoali_checkpoint_is_onnx(const char *from);
 /** The common file of a folder's newest checkpoint, or that file. */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_open(const char *from, shoali_safetensors **file_out);
 

@@ -145,6 +145,70 @@ class OnnxTest(unittest.TestCase):
                     found = (ours - scores[sample].reshape(-1)).abs().max().item()
                     self.assertLess(found, CLOSE)
 
+    def evaluated(self, path):
+        said = run("eval", "--from", path, "--data", self.path("digits"), "--json").stdout
+        return json.loads(said)["float32"]
+
+    def test_its_weights_come_back(self):
+        layers = ["conv:out=6,kernel=3,pad=1,bias=off", "batchnorm", "relu",
+                  "conv:out=6,kernel=3,pad=1", "add:back=2", "silu", "maxpool:stride=2",
+                  "branch:back=1", "conv:out=4,kernel=1", "concat:back=2", "avgpool:kernel=14",
+                  "dense:out=10"]  # fmt: skip
+        path, ours = self.trained("again", layers, "digits")
+        back = self.evaluated(path)
+        self.assertAlmostEqual(ours["loss"], back["loss"], delta=1e-6)
+
+    def test_a_run_begins_with_them(self):
+        """Behind one step that moves nothing to speak of."""
+        path, ours = self.trained("starts", ["dense:out=8", "tanh", "dense:out=10"], "digits")
+        out = self.path("goes-on")
+        run("train", "--model", path, "--start", path, "--data", self.path("digits"), "--steps",
+            "1", "--lr", "1e-9", "--batch", "8", "--no-eval", "--quiet", "--out", out)
+        back = json.loads(run("eval", "--from", out, "--json").stdout)["float32"]
+        self.assertAlmostEqual(ours["loss"], back["loss"], delta=1e-5)
+
+    def torch_file(self, name, **options):
+        """What PyTorch itself writes, and its loss on the test set."""
+        net = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 5, 3, padding=1), torch.nn.BatchNorm2d(5, eps=1e-3),
+            torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(),
+            torch.nn.Linear(5 * 14 * 14, 16, bias=False), torch.nn.Tanh(),
+            torch.nn.Linear(16, 10))  # fmt: skip
+        net[1].running_mean.normal_()
+        net[1].running_var.uniform_(0.5, 2)
+        net.eval()
+        path = self.path(name)
+        torch.onnx.export(net, torch.zeros(1, 1, 28, 28), path, **options)
+        with open(self.path("digits/train-images-idx3-ubyte"), "rb") as file:
+            pixels = torch.frombuffer(bytearray(file.read()[16:]), dtype=torch.uint8) / 255.0
+        about = {"mean": pixels.mean().item(), "deviation": pixels.std().item()}
+        x, labels = self.digits(about)
+        with torch.no_grad():
+            return path, self.loss(net(x.float()), labels)
+
+    @unittest.skipIf(torch.__version__ >= "2", "its exporter asks for onnxscript")
+    def test_a_file_of_pytorch_comes_in(self):
+        """Its batch norm is folded into the convolution, or stays."""
+        training = torch.onnx.TrainingMode.PRESERVE
+        for name, options in (("folded.onnx", {}), ("apart.onnx", {"training": training})):
+            with self.subTest(name):
+                path, theirs = self.torch_file(name, **options)
+                self.assertAlmostEqual(theirs, self.evaluated(path)["loss"], delta=1e-3)
+
+    def test_weights_that_do_not_fit_are_named(self):
+        path, _ = self.trained("fits", ["dense:out=8", "relu", "dense:out=10"], "digits")
+        done = shoal.run("eval", "--from", path, "--model", "lenet", "--data",
+                         self.path("digits"))  # fmt: skip
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertIn("has other layers (4) than model lenet", done.stderr)
+        path, _ = self.trained("gelu", ["dense:out=8", "gelu", "dense:out=10"], "digits")
+        done = shoal.run("eval", "--from", path, "--data", self.path("digits"))
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertIn("its layer computes something else", done.stderr)
+        done = shoal.run("eval", "--from", path)
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertIn("on which data?", done.stderr)
+
     def test_what_has_no_form_is_named_and_nothing_is_written(self):
         run("data", "text", "--from", self.path("words.txt"), "--out", self.path("letters"),
             "--length", "12", "--quiet")

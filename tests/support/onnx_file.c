@@ -77,7 +77,7 @@ size_t onnx_file_count(const Shoal__Onnx__Model *file, const char *op)
     return count;
 }
 
-const Shoal__Onnx__Tensor *onnx_file_tensor(const Shoal__Onnx__Model *file, const char *name)
+Shoal__Onnx__Tensor *onnx_file_tensor(const Shoal__Onnx__Model *file, const char *name)
 {
     for (size_t i = 0; i < file->graph->n_initializer; i++)
         if (strcmp(file->graph->initializer[i]->name, name) == 0)

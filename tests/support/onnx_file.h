@@ -14,6 +14,6 @@ shoal_model *onnx_file_model(const char *layers, shoal_shape input);
 /** How many nodes are of that operator. */
 size_t onnx_file_count(const Shoal__Onnx__Model *file, const char *op);
 /** The initializer of that name; NULL. */
-const Shoal__Onnx__Tensor *onnx_file_tensor(const Shoal__Onnx__Model *file, const char *name);
+Shoal__Onnx__Tensor *onnx_file_tensor(const Shoal__Onnx__Model *file, const char *name);
 
 #endif
