@@ -88,6 +88,11 @@ typedef enum { SHOALI_POOL_FIRST, SHOALI_POOL_MEAN } shoali_frame_pool;
 typedef struct shoali_framepool_params {
     int32_t by; /* shoali_frame_pool */
 } shoali_framepool_params;
+typedef enum { SHOALI_DOTS_PAIRS, SHOALI_DOTS_VALUES } shoali_dots;
+typedef struct shoali_dots_params {
+    int64_t width, keep; /* of a vector; how many stand in front of the products */
+    int32_t by;          /* shoali_dots */
+} shoali_dots_params;
 typedef struct shoali_masked_params {
     int64_t mask; /* the token that hides others; -1: the last */
     double rate;

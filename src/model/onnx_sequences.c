@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers over frames as ONNX nodes: values are [batch, frames, width]. */
+/* Layers over frames, and over vectors side by side, as ONNX nodes: values are [batch, frames,
+ * width]. */
 #include <math.h>
 #include <string.h>
 
@@ -162,6 +163,71 @@ static uint32_t swiglu(writer *w, const shoali_layer *layer, const char *x, cons
     return 3;
 }
 
+/* ---------------------------------------------------------------- products of vectors */
+
+/* Columns of a matrix by their numbers. */
+static const char *picks(writer *w, const char *name, const int64_t *values, size_t count,
+                         const char *from, const char *out)
+{
+    shoali_onnx_list(w->graph, name, values, count);
+    Shoal__Onnx__Node *node = shoali_onnx_node(w->graph, "Gather", out, IN(from, name));
+    shoali_onnx_int(w->graph, node, "axis", 1);
+    return out;
+}
+
+/* All products of the vectors' matrix with itself, of which those below the diagonal are taken. */
+static const char *pairs(writer *w, const shoali_layer *layer, const char *vectors, int64_t count)
+{
+    shoali_onnx_graph *g = w->graph;
+    const char *columns = shoali_onnx_inner(w, layer, "columns"),
+               *square = shoali_onnx_inner(w, layer, "square"),
+               *row = shoali_onnx_inner(w, layer, "row");
+    Shoal__Onnx__Node *node = shoali_onnx_node(g, "Transpose", columns, IN(vectors));
+    shoali_onnx_ints(g, node, "perm", (const int64_t[]){0, 2, 1}, 3);
+    shoali_onnx_node(g, "MatMul", square, IN(vectors, columns));
+    shoali_onnx_node(g, "Flatten", row, IN(square));
+    int64_t *of = shoali_arena_array(g->arena, (size_t)(count * count), sizeof *of);
+    size_t below = 0;
+    g->failed |= of == NULL;
+    for (int64_t a = 0; of != NULL && a < count; a++)
+        for (int64_t b = 0; b < a; b++)
+            of[below++] = a * count + b;
+    return picks(w, shoali_onnx_inner(w, layer, "below"), of, below, row,
+                 shoali_onnx_inner(w, layer, "pairs"));
+}
+
+static uint32_t dots(writer *w, const shoali_layer *layer, const char *x, const char *y)
+{
+    const shoali_dots_params *p = layer->params;
+    shoali_onnx_graph *g = w->graph;
+    const int64_t count = (int64_t)shoali_shape_elems(layer->in) / p->width;
+    const char *vectors = shoali_onnx_inner(w, layer, "vectors");
+    const char *shape = shoali_onnx_list(g, shoali_onnx_inner(w, layer, "shape"),
+                                         (const int64_t[]){-1, count, p->width}, 3);
+    shoali_onnx_node(g, "Reshape", vectors, IN(x, shape));
+    if (p->by == SHOALI_DOTS_VALUES) {
+        Shoal__Onnx__Node *node = shoali_onnx_node(g, "ReduceProd", y, IN(vectors));
+        shoali_onnx_ints(g, node, "axes", (const int64_t[]){1}, 1);
+        shoali_onnx_int(g, node, "keepdims", 0);
+        return 2;
+    }
+    const char *products = pairs(w, layer, vectors, count);
+    const size_t kept = (size_t)(p->keep * p->width);
+    int64_t *first = shoali_arena_array(g->arena, kept + 1, sizeof *first);
+    g->failed |= first == NULL;
+    for (size_t i = 0; first != NULL && i < kept; i++)
+        first[i] = (int64_t)i;
+    if (kept == 0 || first == NULL) {
+        shoali_onnx_node(g, "Identity", y, IN(products));
+        return 2;
+    }
+    const char *front = picks(w, shoali_onnx_inner(w, layer, "first"), first, kept, x,
+                              shoali_onnx_inner(w, layer, "kept"));
+    Shoal__Onnx__Node *node = shoali_onnx_node(g, "Concat", y, IN(front, products));
+    shoali_onnx_int(g, node, "axis", 1);
+    return 2;
+}
+
 /* ---------------------------------------------------------------- attention */
 
 /* cos or sin of every frame's turn, [frames][dim], both halves alike. */
@@ -302,7 +368,8 @@ static uint32_t attention(writer *w, const shoali_layer *layer, const char *x, c
     return 3;
 }
 
-const shoali_onnx_kind shoali_onnx_sequences[] = {
-    {"lookup", lookup},       {"layernorm", layernorm}, {"rmsnorm", rmsnorm},
-    {"framewise", framewise}, {"bias", bias},           {"framepool", framepool},
-    {"swiglu", swiglu},       {"attention", attention}, {NULL, NULL}};
+const shoali_onnx_kind shoali_onnx_sequences[] = {{"lookup", lookup},   {"layernorm", layernorm},
+                                                  {"rmsnorm", rmsnorm}, {"framewise", framewise},
+                                                  {"bias", bias},       {"framepool", framepool},
+                                                  {"swiglu", swiglu},   {"attention", attention},
+                                                  {"dots", dots},       {NULL, NULL}};

@@ -211,6 +211,31 @@ static const char *const lstm_google[] = {"lstm:out=1024,proj=512,peephole",
 static const char *const recommender[] = {
     "lookup:vocab=262144,width=16", "dense:out=64", "relu", "dense:out=32", "relu", "dense:out=2"};
 
+/* DLRM (Naumov et al., 2019) on categorical fields alone: the first field's vector stands where
+ * that of the numeric features would. */
+static const char *const dlrm[] = {"lookup:vocab=262144,width=16",
+                                   "dots:width=16,keep=1",
+                                   "dense:out=512",
+                                   "relu",
+                                   "dense:out=256",
+                                   "relu",
+                                   "dense:out=2"};
+
+/* Neural collaborative filtering (He et al., WWW 2017) as MLPerf sizes it for MovieLens-20M, 138493
+ * users and 26744 films: a way of dense layers and one of products, each with its own table. */
+static const char *const ncf[] = {"lookup:vocab=165237,width=128",
+                                  "dense:out=256",
+                                  "relu",
+                                  "dense:out=128",
+                                  "relu",
+                                  "dense:out=64",
+                                  "relu",
+                                  "branch:back=8",
+                                  "lookup:vocab=165237,width=64",
+                                  "dots:width=64,by=value",
+                                  "concat:back=4",
+                                  "dense:out=2"};
+
 /* Linear models of samples with few of many features: of text, of genes. */
 static const char *const logistic[] = {"sparse"};
 static const char *const svm[] = {"sparse", "hinge"};
@@ -288,6 +313,15 @@ static const shoali_model_text zoo[] = {
      .help = "embeddings of 26 fields and a small network: sparse gradients; shoal data clicks",
      .input = {1, 26, 1},
      LAYERS(recommender)},
+    {.name = "dlrm",
+     .help = "DLRM of 26 fields: embeddings and their products with each other; shoal data clicks",
+     .input = {1, 26, 1},
+     LAYERS(dlrm)},
+    {.name = "ncf",
+     .help =
+         "neural collaborative filtering of 138493 users and 26744 films; data clicks --fields 2",
+     .input = {1, 2, 1},
+     LAYERS(ncf)},
     {.name = "logistic",
      .help = "logistic regression on sparse features; shoal data svmlight",
      .input = {1, 1024, 2},

@@ -152,6 +152,7 @@ OPERATORS = {
     "MatMul": lambda v, a: v[0] @ v[1],
     "Softmax": lambda v, a: v[0].softmax(a["axis"]),
     "ReduceMean": lambda v, a: v[0].mean(a["axes"], keepdim=a.get("keepdims", 1) == 1),
+    "ReduceProd": lambda v, a: v[0].prod(a["axes"][0]),
     "Transpose": lambda v, a: v[0].permute(a["perm"]),
     "Reshape": reshape,
     "Gather": gather,

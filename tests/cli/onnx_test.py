@@ -38,6 +38,8 @@ IMAGES = {
                   "maxpool:stride=2", "circulant:out=20,block=8", "relu", "dense:out=10"],
     "frames": ["framewise:out=12", "rmsnorm", "attention:heads=3", "framepool:by=mean",
                "dense:out=10"],
+    "dots": ["dense:out=12", "tanh", "dots:width=3,keep=1", "dense:out=8", "tanh",
+             "dots:width=4,by=value", "dense:out=10"],
     "first": ["framewise:out=12,k=4", "tanh", "layernorm", "framepool:by=first", "dense:out=10"],
 }  # fmt: skip
 TOKENS = {

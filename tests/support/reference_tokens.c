@@ -77,6 +77,24 @@ static void run_swiglu(const job *j, const double *x, double *y)
         }
 }
 
+/* keep vectors, then a . b for b before a; or the product of all, value by value. */
+static void run_dots(const job *j, const double *x, double *y)
+{
+    const shoali_dots_params *p = j->layer->params;
+    const size_t width = (size_t)p->width;
+    const size_t vectors = (size_t)shoali_shape_elems(j->layer->in) / width;
+    for (size_t i = 0; i < (size_t)p->keep * width; i++)
+        *y++ = x[i];
+    for (size_t i = 0; p->by == SHOALI_DOTS_VALUES && i < width; i++, y++) {
+        *y = 1;
+        for (size_t v = 0; v < vectors; v++)
+            *y *= x[v * width + i];
+    }
+    for (size_t a = 0; p->by == SHOALI_DOTS_PAIRS && a < vectors; a++)
+        for (size_t b = 0; b < a; b++)
+            *y++ = dot(x + a * width, x + b * width, width);
+}
+
 static void run_lookup(const job *j, const double *x, double *y)
 {
     const shoali_lookup_params *p = j->layer->params;
@@ -144,16 +162,16 @@ bool reference_tokens(const shoali_layer *layer, const double *params, const ref
     static const struct {
         const char *kind;
         void (*run)(const job *j, const double *x, double *y);
-    } kinds[] = {{"rmsnorm", run_rmsnorm},    {"layernorm", run_layernorm}, {"swiglu", run_swiglu},
-                 {"bias", run_bias},          {"framepool", run_framepool}, {"lookup", run_lookup},
-                 {"attention", run_attention}};
+    } kinds[] = {{"rmsnorm", run_rmsnorm}, {"layernorm", run_layernorm}, {"swiglu", run_swiglu},
+                 {"bias", run_bias},       {"framepool", run_framepool}, {"lookup", run_lookup},
+                 {"dots", run_dots},       {"attention", run_attention}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].kind, layer->row->name) != 0)
             continue;
         job j = {layer, params, layer->in.height, layer->in.width, 0};
         for (size_t n = 0; n < batch->count; n++) {
             j.length = batch->lengths != NULL ? batch->lengths[n] : j.frames;
-            kinds[i].run(&j, x + n * j.frames * j.in,
+            kinds[i].run(&j, x + n * (size_t)shoali_shape_elems(layer->in),
                          y + n * (size_t)shoali_shape_elems(layer->out));
         }
         return true;

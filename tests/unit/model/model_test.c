@@ -36,6 +36,26 @@ static const struct {
          20480},
 };
 
+/* MLPerf's NCF for MovieLens-20M has 31832577 parameters with one score; ours has two. */
+static void recommenders_have_published_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t params;
+    } sizes[] = {{"ncf", 31832577 + 129},
+                 {"dlrm", 262144 * 16 + 341 * 512 + 512 + 512 * 256 + 256 + 514}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        shoal_model *model;
+        shoal_model_info info = SHOAL_MODEL_INFO_INIT;
+        assert_ok(shoal_model_open(sizes[i].name, &model));
+        assert_ok(shoal_model_describe(model, &info));
+        assert_int_equal(info.param_count, sizes[i].params);
+        assert_false(info.described);
+        shoal_model_close(model);
+    }
+}
+
 static void zoo_has_the_sizes_of_the_table(void **state)
 {
     (void)state;
@@ -310,6 +330,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(zoo_has_the_sizes_of_the_table),
+        CHECK_TEST(recommenders_have_published_sizes),
         CHECK_TEST(tensors_lie_without_gaps_under_unique_keys),
         CHECK_TEST(keys_are_stable),
         CHECK_TEST(a_saved_model_is_the_same_model),

@@ -129,6 +129,12 @@ static const net_case cases[] = {
     {{1, 6, 4}, {"framewise:out=5", "bias", "gelu", "bias", "framewise:out=3,bias=off", "bias"}},
     {{1, 5, 4}, {"framewise:out=6", "framepool", "dense:out=4", "tanh", "dense:out=3"}},
     {{1, 5, 3}, {"gru:out=4", "framepool:by=mean", "dense:out=3"}},
+    /* dlrm and ncf, cut small */
+    {{1, 4, 1},
+     {"lookup:vocab=3,width=3", "dots:width=3,keep=2", "dense:out=5", "relu", "dense:out=3"}},
+    {{1, 2, 1},
+     {"lookup:vocab=3,width=3", "dense:out=4", "relu", "branch:back=4", "lookup:vocab=3,width=2",
+      "dots:width=2,by=value", "concat:back=4", "dense:out=3"}},
     {{9, 1, 1},
      {"dense:out=6", "dropout:rate=0.3", "dense:out=6", "dropout", "add:back=3", "dropout:rate=0.2",
       "dense:out=3"}},
