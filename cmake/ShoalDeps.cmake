@@ -16,6 +16,15 @@ pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8) # words of tokenizers
 pkg_check_modules(FREETYPE REQUIRED IMPORTED_TARGET freetype2)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+# oneDNN is linked with nothing: nn loads it by its name, libdnnl.so.2 or .3.6, when a net needs it.
+find_path(SHOAL_ONEDNN_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
+find_library(SHOAL_ONEDNN_LIBRARY dnnl REQUIRED)
+execute_process(COMMAND ${CMAKE_READELF} -d ${SHOAL_ONEDNN_LIBRARY}
+  OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+if(NOT dynamic MATCHES "soname: \\[([^]]+)\\]")
+  message(FATAL_ERROR "${SHOAL_ONEDNN_LIBRARY} does not say its name")
+endif()
+set(SHOAL_ONEDNN_NAME ${CMAKE_MATCH_1})
 option(SHOAL_LIBFABRIC "the transport libfabric, where its headers are" ON)
 if(SHOAL_LIBFABRIC)
   pkg_check_modules(LIBFABRIC libfabric>=1.14) # packages.txt; without it the row says so

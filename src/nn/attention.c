@@ -67,7 +67,7 @@ static attention attention_of(const shoali_node *node, const shoali_pass *pass)
     return a;
 }
 
-static void setup(const shoali_node *node, uint32_t batch)
+static shoal_status setup(const shoali_node *node, uint32_t batch)
 {
     const shoali_attention_params *p = node->layer->params;
     const shoali_attention_sizes s = shoali_attention_sizes_of(node->layer);
@@ -79,6 +79,7 @@ static void setup(const shoali_node *node, uint32_t batch)
             turn[0] = (float)cos(angle);
             turn[1] = (float)sin(angle);
         }
+    return SHOAL_OK;
 }
 
 /* Turn all heads of all frames; back: the other way round, which is the slope's. */

@@ -51,14 +51,13 @@ static size_t saved_bytes(const shoali_layer *layer, uint32_t batch)
     return HEAD + rounded(shoal_circulant_weights(&desc) * sizeof(float)) + bytes;
 }
 
-static void setup(const shoali_node *node, uint32_t batch)
+static shoal_status setup(const shoali_node *node, uint32_t batch)
 {
     const shoal_circulant_desc desc = desc_of(node->layer, batch);
     kept *k = node->saved;
     k->weights = shoal_circulant_weights(&desc);
     char *memory = (char *)node->saved + HEAD + rounded(k->weights * sizeof(float));
-    if (shoal_circulant_init(&desc, memory, &k->layer) != SHOAL_OK)
-        k->layer = NULL; /* saved_bytes has refused the same description already */
+    return shoal_circulant_init(&desc, memory, &k->layer);
 }
 
 /* Whether weights differ from those that the spectra are of. These start from zero weights' zero
@@ -145,8 +144,6 @@ static size_t place(const conv_sizes *s, size_t tap, size_t o, size_t i)
 /* saved: what conv saves, then its weights and gradients with biases. */
 static size_t inner_saved(const shoali_layer *layer, uint32_t batch)
 {
-    if (shoali_exec_conv.saved_bytes == NULL)
-        return 0;
     return rounded(shoali_exec_conv.saved_bytes(layer, batch));
 }
 
@@ -163,7 +160,7 @@ static size_t plain_saved_bytes(const shoali_layer *layer, uint32_t batch)
 
 static size_t plain_work_bytes(const shoali_layer *layer, uint32_t batch)
 {
-    return shoali_exec_conv.work_bytes != NULL ? shoali_exec_conv.work_bytes(layer, batch) : 0;
+    return shoali_exec_conv.work_bytes(layer, batch);
 }
 
 static shoali_node inner_node(const shoali_node *node, const conv_sizes *s)
@@ -173,6 +170,20 @@ static shoali_node inner_node(const shoali_node *node, const conv_sizes *s)
     inner.grads = (float *)((char *)node->saved + conv_arena(s));
     inner.saved = (char *)node->saved + 2 * conv_arena(s);
     return inner;
+}
+
+static shoal_status plain_setup(const shoali_node *node, uint32_t batch)
+{
+    const conv_sizes s = sizes_of(node->layer);
+    const shoali_node inner = inner_node(node, &s);
+    return shoali_exec_conv.setup(&inner, batch);
+}
+
+static void plain_teardown(const shoali_node *node)
+{
+    const conv_sizes s = sizes_of(node->layer);
+    const shoali_node inner = inner_node(node, &s);
+    shoali_exec_conv.teardown(&inner);
 }
 
 static void plain_forward(const shoali_node *node, const shoali_pass *pass, const float *x,
@@ -262,23 +273,31 @@ static size_t conv_work_bytes(const shoali_layer *layer, uint32_t batch)
     return conv_bytes(layer) == 0 ? plain_work_bytes(layer, batch) : 0;
 }
 
-static void conv_setup(const shoali_node *node, uint32_t batch)
-{
-    const shoal_circulant_conv_desc desc = conv_desc_of(node->layer, node->rectify);
-    kept_conv *k = node->saved;
-    (void)batch;
-    k->weights = shoal_circulant_conv_weights(&desc);
-    char *memory = (char *)node->saved + HEAD + rounded(k->weights * sizeof(float));
-    if (conv_bytes(node->layer) == 0 ||
-        shoal_circulant_conv_init(&desc, memory, &k->layer) != SHOAL_OK)
-        k->layer = NULL;
-}
-
 static shoali_node plain_node(const shoali_node *node)
 {
     shoali_node plain = *node;
     plain.saved = (char *)node->saved + HEAD;
     return plain;
+}
+
+static shoal_status conv_setup(const shoali_node *node, uint32_t batch)
+{
+    const shoal_circulant_conv_desc desc = conv_desc_of(node->layer, node->rectify);
+    kept_conv *k = node->saved;
+    if (conv_bytes(node->layer) == 0) {
+        const shoali_node plain = plain_node(node);
+        return plain_setup(&plain, batch);
+    }
+    k->weights = shoal_circulant_conv_weights(&desc);
+    char *memory = (char *)node->saved + HEAD + rounded(k->weights * sizeof(float));
+    return shoal_circulant_conv_init(&desc, memory, &k->layer);
+}
+
+static void conv_teardown(const shoali_node *node)
+{
+    const shoali_node plain = plain_node(node);
+    if (conv_bytes(node->layer) == 0)
+        plain_teardown(&plain);
 }
 
 static shoal_circulant_conv *renewed_conv(const shoali_node *node)
@@ -352,5 +371,6 @@ const shoali_exec shoali_exec_circulant_conv = {.rectifies = true,
                                                 .saved_bytes = conv_saved_bytes,
                                                 .work_bytes = conv_work_bytes,
                                                 .setup = conv_setup,
+                                                .teardown = conv_teardown,
                                                 .forward = conv_forward,
                                                 .backward = conv_backward};

@@ -1,149 +1,410 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolution without unrolling: windows are read through taps from a copy of the image with a
- * border of zeros (kernel/conv_sweep.h).
+/* Convolution by oneDNN. Nets keep tensors channel by channel; the library has orders of its own,
+ * chosen by it for this CPU, into which tensors are turned a few images at a time, so that they
+ * are still in the cache when they are read.
  *
- *     forward    y  = b + sum over taps of W x           image by image
- *     backward   dx = the same with W turned round over dy, in a border of kernel - 1 - pad
- *                dW = sum over pixels of x dy            a few images at a time, dy with channels
- * innermost
+ *     forward    y  = b + W x
+ *     backward   dW = x dy, db = sums of dy; dx = W dy
  *
- * Sums of blocks are added up, which also keeps rounding small. */
+ * Primitives have fixed sizes and are made with the net: for so many images as are taken at a time,
+ * and for fewer, down to 1, from which any rest is put together. */
 #include <string.h>
 
-#include "kernel/conv_sweep.h"
+#include "base/error.h"
+#include "kernel/kernel.h"
 #include "nn/exec.h"
+#include "nn/onednn.h"
 
-enum { LANES = SHOALI_CONV_LANES };
+enum {
+    SETS = 12,
+    ALIGN = 64,
+    LESS = 4, /* a set is for so many times fewer images than the one before */
+    CACHED = 1 << 19
+};
+
+/* The three products of some images. */
+typedef struct set {
+    uint32_t images;
+    bool shares; /* both ways back want dy in one order */
+    size_t more_at, work_bytes;
+    shoali_onednn_product forward, weights, back;
+} set;
+
+/* What lies in saved. */
+typedef struct kept {
+    const shoali_onednn *lib;
+    dnnl_stream_t stream;
+    dnnl_memory_t bias; /* or its gradient; NULL: none */
+    uint32_t set_count;
+    set sets[SETS]; /* the largest first, the last of one image */
+} kept;
 
 typedef struct geometry {
-    unsigned channels, height, width, out, out_height, out_width, kernel, taps;
-    size_t in_elems, out_elems, pixels; /* per image; pixels of an output plane */
-    bool bias, direct;                  /* direct: windows can be read from the input itself */
-    shoali_conv_image x, dy;            /* dy: for the gradient of the input */
+    size_t in_elems, out_elems, weights, out;
+    bool bias;
 } geometry;
 
 static geometry geometry_of(const shoali_layer *layer)
 {
     const shoali_conv_params *p = layer->params;
-    unsigned kernel = (unsigned)p->kernel, pad = (unsigned)p->pad, stride = (unsigned)p->stride;
-    geometry g = {.channels = layer->in.channels,
-                  .height = layer->in.height,
-                  .width = layer->in.width,
-                  .out = layer->out.channels,
-                  .out_height = layer->out.height,
-                  .out_width = layer->out.width,
-                  .kernel = kernel,
-                  .taps = kernel * kernel,
-                  .in_elems = (size_t)shoali_shape_elems(layer->in),
-                  .out_elems = (size_t)shoali_shape_elems(layer->out),
-                  .pixels = (size_t)layer->out.height * layer->out.width,
-                  .bias = p->bias};
-    g.direct = pad == 0 && stride == 1 && g.out_width % LANES == 0;
-    g.x = shoali_conv_image_make(g.channels, g.height, g.width, g.height + 2 * pad,
-                                 g.width + 2 * pad, pad, stride, 1);
-    g.dy = shoali_conv_image_make(g.out, g.out_height, g.out_width, g.height + kernel - 1,
-                                  g.width + kernel - 1, kernel - 1 - pad, 1, stride);
-    return g;
+    const size_t groups = p->groups > 1 ? (size_t)p->groups : 1, out = layer->out.channels;
+    return (geometry){(size_t)shoali_shape_elems(layer->in), (size_t)shoali_shape_elems(layer->out),
+                      out * (layer->in.channels / groups) * (size_t)(p->kernel * p->kernel), out,
+                      p->bias};
 }
 
-/* ---------------------------------------------------------------- memory */
+/* ---------------------------------------------------------------- making */
 
-static shoali_conv_room room_of(const shoali_pass *pass)
+/* Forms of a product's sides as the library may choose them, and as nets have them. */
+typedef struct forms {
+    shoali_onednn_conv any, plain;
+} forms;
+
+static void end_forms(const shoali_onednn *d, forms *f)
 {
-    return (shoali_conv_room){(uintptr_t)pass->work, 0};
+    shoali_form *all[] = {&f->any.x,   &f->any.w,   &f->any.bias, &f->any.y,
+                          &f->plain.x, &f->plain.w, &f->plain.y};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        shoali_form_end(d, all[i]);
+    if (f->any.attr != NULL)
+        (void)d->primitive_attr_destroy(f->any.attr);
 }
 
-/* A sweep and its weights. */
-typedef struct packed {
-    shoali_conv_sweep sweep;
-    float *panels;
-} packed;
-
-static packed place_sweep(shoali_conv_room *room, const geometry *g, bool back)
+static dnnl_status_t make_pair(const shoali_onednn *d, int ndims, const dnnl_dims_t dims,
+                               dnnl_format_tag_t tag, shoali_form *any, shoali_form *plain)
 {
-    packed s = {.sweep = back ? shoali_conv_sweep_place(room, &g->dy, g->kernel, g->channels,
-                                                        g->height, g->width)
-                              : shoali_conv_sweep_place(room, &g->x, g->kernel, g->out,
-                                                        g->out_height, g->out_width)};
-    s.panels = shoali_conv_take(room, s.sweep.tap_count * s.sweep.rows, sizeof(float));
-    return s;
+    const dnnl_status_t status = shoali_form_make(d, ndims, dims, dnnl_format_tag_any, any);
+    return status == dnnl_success ? shoali_form_make(d, ndims, dims, tag, plain) : status;
 }
 
-/* What the gradient of the weights needs. */
-typedef struct learning {
-    shoali_conv_gather gather;
-    float *weights;
-} learning;
-
-static learning place_gather(shoali_conv_room *room, const geometry *g)
+static dnnl_status_t make_forms(const shoali_onednn *d, const shoali_layer *layer, uint32_t images,
+                                forms *f)
 {
-    learning l = {.gather = shoali_conv_gather_place(room, &g->x, g->kernel, g->out, g->pixels)};
-    l.weights = shoali_conv_take(room, shoali_conv_gather_floats(&l.gather), sizeof(float));
-    return l;
+    const shoali_conv_params *p = layer->params;
+    const dnnl_dim_t groups = p->groups > 1 ? p->groups : 1;
+    const dnnl_dim_t in = layer->in.channels, out = layer->out.channels, k = p->kernel;
+    const dnnl_dims_t x = {images, in, layer->in.height, layer->in.width};
+    const dnnl_dims_t y = {images, out, layer->out.height, layer->out.width};
+    const dnnl_dims_t w = {out, in, k, k}, grouped = {groups, out / groups, in / groups, k, k};
+    const dnnl_dims_t bias = {out};
+    f->any.has_bias = p->bias;
+    for (int i = 0; i < 2; i++) {
+        f->any.strides[i] = p->stride;
+        f->any.pads[i] = p->pad;
+    }
+    dnnl_status_t status = make_pair(d, 4, x, dnnl_nchw, &f->any.x, &f->plain.x);
+    if (status == dnnl_success)
+        status = make_pair(d, 4, y, dnnl_nchw, &f->any.y, &f->plain.y);
+    if (status == dnnl_success)
+        status = groups > 1 ? make_pair(d, 5, grouped, dnnl_goihw, &f->any.w, &f->plain.w)
+                            : make_pair(d, 4, w, dnnl_oihw, &f->any.w, &f->plain.w);
+    if (status == dnnl_success)
+        status = shoali_form_make(d, 1, bias, dnnl_x, &f->any.bias);
+    if (status == dnnl_success)
+        status = d->primitive_attr_create(&f->any.attr);
+    if (status == dnnl_success)
+        status = d->primitive_attr_set_scratchpad_mode(f->any.attr, dnnl_scratchpad_mode_user);
+    return status;
 }
 
+/* Which queries name a product's sides, and whether it reads them. */
+typedef struct direction {
+    dnnl_prop_kind_t kind;
+    dnnl_query_t x, w, y;
+    bool reads_x, reads_w, reads_y;
+} direction;
+
+static const direction ahead = {dnnl_forward_training,
+                                dnnl_query_src_md,
+                                dnnl_query_weights_md,
+                                dnnl_query_dst_md,
+                                true,
+                                true,
+                                false},
+                       weights = {dnnl_backward_weights,
+                                  dnnl_query_src_md,
+                                  dnnl_query_diff_weights_md,
+                                  dnnl_query_diff_dst_md,
+                                  true,
+                                  false,
+                                  true},
+                       back = {dnnl_backward_data,
+                               dnnl_query_diff_src_md,
+                               dnnl_query_weights_md,
+                               dnnl_query_diff_dst_md,
+                               false,
+                               true,
+                               true};
+
+static dnnl_status_t make_product(const shoali_onednn *d, const forms *f, const direction *dir,
+                                  dnnl_primitive_desc_t desc, shoali_onednn_product *p)
+{
+    const shoali_form_view x = d->primitive_desc_query_md(desc, dir->x, 0),
+                           w = d->primitive_desc_query_md(desc, dir->w, 0),
+                           y = d->primitive_desc_query_md(desc, dir->y, 0),
+                           scratch = d->primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    dnnl_status_t status = d->primitive_create(&p->run, desc);
+    if (status == dnnl_success)
+        status = shoali_onednn_side_make(d, shoali_form_of(&f->plain.x), x, dir->reads_x, &p->x);
+    if (status == dnnl_success)
+        status = shoali_onednn_side_make(d, shoali_form_of(&f->plain.w), w, dir->reads_w, &p->w);
+    if (status == dnnl_success)
+        status = shoali_onednn_side_make(d, shoali_form_of(&f->plain.y), y, dir->reads_y, &p->y);
+    p->scratch_bytes = d->memory_desc_get_size(scratch);
+    if (status == dnnl_success && p->scratch_bytes > 0)
+        status = d->memory_create(&p->scratch, scratch, d->engine, DNNL_MEMORY_NONE);
+    return status;
+}
+
+static dnnl_status_t make_products(const shoali_onednn *d, const forms *f, set *s)
+{
+    dnnl_primitive_desc_t descs[3] = {NULL, NULL, NULL};
+    const direction *directions[] = {&ahead, &weights, &back};
+    shoali_onednn_product *products[] = {&s->forward, &s->weights, &s->back};
+    dnnl_status_t status = dnnl_success;
+    for (size_t i = 0; i < 3 && status == dnnl_success; i++) {
+        status = shoali_onednn_conv_make(d, directions[i]->kind, &f->any, descs[0], &descs[i]);
+        if (status == dnnl_success)
+            status = make_product(d, f, directions[i], descs[i], products[i]);
+    }
+    if (status == dnnl_success)
+        s->shares = d->memory_desc_equal(
+                        d->primitive_desc_query_md(descs[1], dnnl_query_diff_dst_md, 0),
+                        d->primitive_desc_query_md(descs[2], dnnl_query_diff_dst_md, 0)) != 0;
+    for (size_t i = 0; i < 3; i++)
+        if (descs[i] != NULL)
+            (void)d->primitive_desc_destroy(descs[i]);
+    return status;
+}
+
+static size_t take(size_t *used, size_t bytes)
+{
+    const size_t at = *used;
+    *used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return at;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Weights turned for one pass stay where they are while others come and go. */
+static void place(set *s, const geometry *g)
+{
+    size_t ahead_used = 0, used = 0;
+    s->forward.w.at = take(&ahead_used, s->forward.w.bytes);
+    s->forward.x.at = take(&ahead_used, s->forward.x.bytes);
+    s->forward.y.at = take(&ahead_used, s->forward.y.bytes);
+    s->forward.scratch_at = take(&ahead_used, s->forward.scratch_bytes);
+    s->back.w.at = take(&used, s->back.w.bytes);
+    s->weights.y.at = take(&used, s->weights.y.bytes);
+    s->more_at = take(&used, (g->weights + g->out) * sizeof(float));
+    size_t learning = used, descending = used;
+    s->weights.x.at = take(&learning, s->weights.x.bytes);
+    s->weights.w.at = take(&learning, s->weights.w.bytes);
+    s->weights.scratch_at = take(&learning, s->weights.scratch_bytes);
+    s->back.y.at = s->shares ? s->weights.y.at : take(&descending, s->back.y.bytes);
+    s->back.x.at = take(&descending, s->back.x.bytes);
+    s->back.scratch_at = take(&descending, s->back.scratch_bytes);
+    s->work_bytes = larger(ahead_used, larger(learning, descending));
+}
+
+static dnnl_status_t make_set(const shoali_onednn *d, const shoali_layer *layer, uint32_t images,
+                              set *s)
+{
+    const geometry g = geometry_of(layer);
+    forms f = {.any = {.attr = NULL}};
+    s->images = images;
+    dnnl_status_t status = make_forms(d, layer, images, &f);
+    if (status == dnnl_success)
+        status = make_products(d, &f, s);
+    end_forms(d, &f);
+    place(s, &g);
+    return status;
+}
+
+/* As many images as stay in the cache, or more where weights are larger than they are. */
+static uint32_t most_images(const shoali_layer *layer, uint32_t batch)
+{
+    const geometry g = geometry_of(layer);
+    const size_t image = (g.in_elems + g.out_elems) * sizeof(float);
+    const size_t fit = larger(CACHED, 2 * g.weights * sizeof(float)) / image;
+    uint32_t images = 1;
+    if (fit >= batch)
+        return batch;
+    while (2 * (size_t)images <= fit)
+        images *= 2;
+    return images;
+}
+
+static void end_kept(kept *k)
+{
+    const shoali_onednn *d = k->lib;
+    for (uint32_t i = 0; i < k->set_count; i++) {
+        shoali_onednn_product_end(d, &k->sets[i].forward);
+        shoali_onednn_product_end(d, &k->sets[i].weights);
+        shoali_onednn_product_end(d, &k->sets[i].back);
+    }
+    if (k->bias != NULL)
+        (void)d->memory_destroy(k->bias);
+    if (k->stream != NULL)
+        (void)d->stream_destroy(k->stream);
+    *k = (kept){.lib = NULL};
+}
+
+static dnnl_status_t make_rest(const shoali_layer *layer, kept *k)
+{
+    const shoali_onednn *d = k->lib;
+    const dnnl_dims_t out = {layer->out.channels};
+    shoali_form form;
+    dnnl_status_t status = d->stream_create(&k->stream, d->engine, dnnl_stream_in_order);
+    if (status != dnnl_success || !geometry_of(layer).bias)
+        return status;
+    status = shoali_form_make(d, 1, out, dnnl_x, &form);
+    if (status == dnnl_success) {
+        status = d->memory_create(&k->bias, shoali_form_of(&form), d->engine, DNNL_MEMORY_NONE);
+        shoali_form_end(d, &form);
+    }
+    return status;
+}
+
+/* The largest power of LESS below. */
+static uint32_t fewer(uint32_t images)
+{
+    uint32_t less = 1;
+    while (less * LESS < images)
+        less *= LESS;
+    return less;
+}
+
+static dnnl_status_t make_all(const shoali_layer *layer, uint32_t batch, kept *k)
+{
+    const int threads = shoali_onednn_alone(k->lib);
+    dnnl_status_t status = make_rest(layer, k);
+    uint32_t images = most_images(layer, batch);
+    for (bool more = true; more && status == dnnl_success; k->set_count++) {
+        status = make_set(k->lib, layer, images, &k->sets[k->set_count]);
+        more = images > 1;
+        images = fewer(images);
+    }
+    shoali_onednn_give_back(k->lib, threads);
+    return status;
+}
+
+static shoal_status make(const shoali_layer *layer, uint32_t batch, kept *k)
+{
+    k->lib = shoali_onednn_load();
+    if (k->lib == NULL)
+        return SHOAL_ENOTSUP;
+    const dnnl_status_t status = make_all(layer, batch, k);
+    if (status != dnnl_success)
+        end_kept(k);
+    return shoali_onednn_status(status, "a convolution of this shape");
+}
+
+static shoal_status setup(const shoali_node *node, uint32_t batch)
+{
+    return make(node->layer, batch, node->saved);
+}
+
+static void teardown(const shoali_node *node)
+{
+    kept *k = node->saved;
+    if (k->lib != NULL)
+        end_kept(k);
+}
+
+static size_t saved_bytes(const shoali_layer *layer, uint32_t batch)
+{
+    (void)layer, (void)batch;
+    return sizeof(kept);
+}
+
+/* It is the library that knows: the same primitives, made once more. */
 static size_t work_bytes(const shoali_layer *layer, uint32_t batch)
 {
-    geometry g = geometry_of(layer);
-    shoali_conv_room forward = {0, 0}, backward = {0, 0};
-    (void)batch;
-    (void)place_sweep(&forward, &g, false);
-    (void)place_sweep(&backward, &g, true);
-    (void)place_gather(&backward, &g);
-    return forward.used > backward.used ? forward.used : backward.used;
+    kept k = {.lib = NULL};
+    size_t most = 0;
+    if (make(layer, batch, &k) != SHOAL_OK)
+        return SIZE_MAX;
+    for (uint32_t i = 0; i < k.set_count; i++)
+        most = larger(most, k.sets[i].work_bytes);
+    end_kept(&k);
+    return most;
 }
 
-/* ---------------------------------------------------------------- forward */
+/* ---------------------------------------------------------------- running */
+
+/* Parts of a batch, each with the largest set that it fills. */
+typedef struct part {
+    set *set;
+    uint32_t first, left;
+    bool changed; /* another set than the part before */
+} part;
+
+static bool next_part(kept *k, part *p)
+{
+    set *s = p->set != NULL ? p->set : k->sets;
+    if (p->set != NULL) {
+        p->first += s->images;
+        p->left -= s->images;
+    }
+    while (p->left > 0 && s->images > p->left)
+        s++;
+    p->changed = s != p->set;
+    p->set = s;
+    return p->left > 0;
+}
+
+/* Run a product on what its sides are aimed at. */
+static void run(const shoali_onednn_call *c, const shoali_onednn_product *p,
+                const dnnl_exec_arg_t *sides, dnnl_memory_t bias, int bias_arg)
+{
+    dnnl_exec_arg_t args[5];
+    int count = 3;
+    memcpy(args, sides, 3 * sizeof *args);
+    if (bias != NULL)
+        args[count++] = (dnnl_exec_arg_t){bias_arg, bias};
+    if (p->scratch != NULL) {
+        (void)c->lib->memory_set_data_handle(p->scratch, c->work + p->scratch_at);
+        args[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->scratch};
+    }
+    (void)c->lib->primitive_execute(p->run, c->stream, count, args);
+}
+
+/* max(y, 0); what is no number stays none. */
+static void rectify(size_t count, float *y)
+{
+    for (size_t i = 0; i < count; i++)
+        y[i] = y[i] < 0.0f ? 0.0f : y[i];
+}
 
 static void forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
-    geometry g = geometry_of(node->layer);
-    shoali_conv_room room = room_of(pass);
-    packed s = place_sweep(&room, &g, false);
-    const float *bias = g.bias ? node->params + (size_t)g.out * g.channels * g.taps : NULL;
-    shoali_conv_sweep_init(&s.sweep, &g.x, g.kernel, g.out_height, g.out_width);
-    shoali_conv_pack_forward(node->params, g.out, g.channels, g.taps, s.panels);
-    for (uint32_t n = 0; n < pass->count; n++, x += g.in_elems, y += g.out_elems) {
-        if (!g.direct)
-            shoali_conv_image_fill(&g.x, x, s.sweep.padded);
-        shoali_conv_sweep_run(&s.sweep, &(shoali_conv_io){g.direct ? x : s.sweep.padded, s.panels,
-                                                          bias, y, g.pixels, node->rectify});
+    kept *k = node->saved;
+    const geometry g = geometry_of(node->layer);
+    const shoali_onednn_call c = {k->lib, k->stream, pass->work};
+    const int threads = shoali_onednn_alone(k->lib);
+    if (k->bias != NULL)
+        (void)k->lib->memory_set_data_handle(k->bias, node->params + g.weights);
+    for (part p = {.left = pass->count}; next_part(k, &p);) {
+        shoali_onednn_product *f = &p.set->forward;
+        float *to = y + p.first * g.out_elems;
+        if (p.changed)
+            shoali_onednn_take(&c, &f->w, node->params);
+        shoali_onednn_take(&c, &f->x, x + p.first * g.in_elems);
+        shoali_onednn_aim(&c, &f->y, to);
+        run(&c, f,
+            (dnnl_exec_arg_t[]){{DNNL_ARG_SRC, f->x.inner},
+                                {DNNL_ARG_WEIGHTS, f->w.inner},
+                                {DNNL_ARG_DST, f->y.inner}},
+            k->bias, DNNL_ARG_BIAS);
+        shoali_onednn_put(&c, &f->y, to);
+        if (node->rectify)
+            rectify(p.set->images * g.out_elems, to);
     }
-}
-
-/* ---------------------------------------------------------------- backward */
-
-/* Gradient of the input, of some images. */
-static void sweep_back(const geometry *g, const packed *s, unsigned images, const float *dy,
-                       float *dx)
-{
-    const size_t plane = (size_t)g->height * g->width;
-    for (unsigned n = 0; n < images; n++, dy += g->out_elems, dx += g->in_elems) {
-        shoali_conv_image_fill(&g->dy, dy, s->sweep.padded);
-        shoali_conv_sweep_run(
-            &s->sweep, &(shoali_conv_io){s->sweep.padded, s->panels, NULL, dx, plane, false});
-    }
-}
-
-static void gather_group(const geometry *g, const learning *l, const float *x, const float *dy,
-                         unsigned images, bool add, float *dbias)
-{
-    for (unsigned n = 0; n < images && !g->direct; n++)
-        shoali_conv_image_fill(&g->x, x + n * g->in_elems, l->gather.padded + n * g->x.elems);
-    shoali_conv_gather_run(&l->gather, g->direct ? x : l->gather.padded, dy, g->out_elems, images,
-                           add, l->weights, g->bias ? dbias : NULL);
-}
-
-/* To [out][tap]. */
-static void unpack_weights(const geometry *g, const learning *l, float *dw)
-{
-    const size_t taps = l->gather.tap_count;
-    for (unsigned o = 0; o < g->out; o++) {
-        const size_t first = shoali_conv_gather_at(&l->gather, o, 0),
-                     step = shoali_conv_gather_at(&l->gather, o, 1) - first;
-        for (size_t t = 0; t < taps; t++)
-            dw[o * taps + t] = l->weights[first + t * step];
-    }
+    shoali_onednn_give_back(k->lib, threads);
 }
 
 /* The gradient before max(y, 0). */
@@ -153,36 +414,69 @@ static void unrectify(size_t count, const float *y, float *dy)
         dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
-/* Group by group: what a group's gradient is copied into is still in the cache for its second use.
- */
+/* The first part's gradient of the weights and biases is the sum so far; others are added. */
+static void learn(const shoali_onednn_call *c, kept *k, const part *p, const shoali_node *node,
+                  const geometry *g, const float *x, const float *dy)
+{
+    shoali_onednn_product *l = &p->set->weights;
+    float *sums = p->first == 0 ? node->grads : (float *)(void *)(c->work + p->set->more_at);
+    shoali_onednn_take(c, &l->y, dy);
+    shoali_onednn_take(c, &l->x, x);
+    shoali_onednn_aim(c, &l->w, sums);
+    if (k->bias != NULL)
+        (void)c->lib->memory_set_data_handle(k->bias, sums + g->weights);
+    run(c, l,
+        (dnnl_exec_arg_t[]){{DNNL_ARG_SRC, l->x.inner},
+                            {DNNL_ARG_DIFF_DST, l->y.inner},
+                            {DNNL_ARG_DIFF_WEIGHTS, l->w.inner}},
+        k->bias, DNNL_ARG_DIFF_BIAS);
+    shoali_onednn_put(c, &l->w, sums);
+    if (p->first > 0)
+        shoali_kernel()->add(node->grads, sums, g->weights + (g->bias ? g->out : 0));
+}
+
+/* Behind learn, which has turned dy already if both want it in one order. */
+static void descend(const shoali_onednn_call *c, const part *p, const float *w, const float *dy,
+                    float *dx)
+{
+    shoali_onednn_product *b = &p->set->back;
+    if (p->changed)
+        shoali_onednn_take(c, &b->w, w);
+    if (p->set->shares)
+        shoali_onednn_aim(c, &b->y, (float *)(uintptr_t)dy);
+    else
+        shoali_onednn_take(c, &b->y, dy);
+    shoali_onednn_aim(c, &b->x, dx);
+    run(c, b,
+        (dnnl_exec_arg_t[]){{DNNL_ARG_DIFF_DST, b->y.inner},
+                            {DNNL_ARG_WEIGHTS, b->w.inner},
+                            {DNNL_ARG_DIFF_SRC, b->x.inner}},
+        NULL, 0);
+    shoali_onednn_put(c, &b->x, dx);
+}
+
 static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
                      const float *y, float *dy, float *dx)
 {
-    geometry g = geometry_of(node->layer);
-    shoali_conv_room room = room_of(pass);
-    learning back = place_gather(&room, &g);
-    packed s = {.panels = NULL};
-    float *dbias = node->grads + (size_t)g.out * g.channels * g.taps;
-    shoali_conv_gather_init(&back.gather, &g.x, g.kernel, g.out_height, g.out_width);
-    if (g.bias)
-        memset(dbias, 0, g.out * sizeof *dbias);
-    if (dx != NULL) {
-        s = place_sweep(&room, &g, true);
-        shoali_conv_sweep_init(&s.sweep, &g.dy, g.kernel, g.height, g.width);
-        shoali_conv_pack_backward(node->params, g.out, g.channels, g.taps, s.panels);
-    }
-    for (uint32_t n = 0; n < pass->count; n += back.gather.group) {
-        uint32_t left = pass->count - n,
-                 images = left < back.gather.group ? left : back.gather.group;
-        float *slopes = dy + n * g.out_elems;
+    kept *k = node->saved;
+    const geometry g = geometry_of(node->layer);
+    const shoali_onednn_call c = {k->lib, k->stream, pass->work};
+    const int threads = shoali_onednn_alone(k->lib);
+    for (part p = {.left = pass->count}; next_part(k, &p);) {
+        float *slopes = dy + p.first * g.out_elems;
         if (node->rectify)
-            unrectify(images * g.out_elems, y + n * g.out_elems, slopes);
-        gather_group(&g, &back, x + n * g.in_elems, slopes, images, n > 0, dbias);
+            unrectify(p.set->images * g.out_elems, y + p.first * g.out_elems, slopes);
+        learn(&c, k, &p, node, &g, x + p.first * g.in_elems, slopes);
         if (dx != NULL)
-            sweep_back(&g, &s, images, slopes, dx + n * g.in_elems);
+            descend(&c, &p, node->params, slopes, dx + p.first * g.in_elems);
     }
-    unpack_weights(&g, &back, node->grads);
+    shoali_onednn_give_back(k->lib, threads);
 }
 
-const shoali_exec shoali_exec_conv = {
-    .rectifies = true, .work_bytes = work_bytes, .forward = forward, .backward = backward};
+const shoali_exec shoali_exec_conv = {.rectifies = true,
+                                      .saved_bytes = saved_bytes,
+                                      .work_bytes = work_bytes,
+                                      .setup = setup,
+                                      .teardown = teardown,
+                                      .forward = forward,
+                                      .backward = backward};

@@ -105,10 +105,10 @@ static shoal_status make_buffers(shoali_net *net)
     for (uint32_t i = 0; i < net->model->layer_count; i++) {
         const shoali_layer *layer = &net->model->layers[i];
         const shoali_node *node = &net->nodes[i];
+        if (node->exec->setup != NULL)
+            SHOALI_TRY(node->exec->setup(node, net->batch_max));
         if (node->exec->work_bytes != NULL)
             work = larger(work, node->exec->work_bytes(layer, net->batch_max));
-        if (node->exec->setup != NULL)
-            node->exec->setup(node, net->batch_max);
     }
     net->work = shoali_arena_alloc(net->arena, work);
     net->slopes = shoali_arena_array(net->arena, net->graph.slot_count, sizeof *net->slopes);
@@ -203,6 +203,18 @@ static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
     return SHOAL_OK;
 }
 
+void shoali_net_destroy(shoali_net *net)
+{
+    if (net == NULL)
+        return;
+    for (uint32_t i = 0; net->nodes != NULL && i < net->model->layer_count; i++) {
+        const shoali_node *node = &net->nodes[i];
+        if (node->saved != NULL && node->exec->teardown != NULL)
+            node->exec->teardown(node);
+    }
+    shoali_arena_destroy(net->arena);
+}
+
 static shoal_status create(const shoal_model *model, uint32_t batch_max, uint64_t seed,
                            float *params, float *grads, shoali_net **net_out)
 {
@@ -221,10 +233,12 @@ static shoal_status create(const shoal_model *model, uint32_t batch_max, uint64_
         net->in_elems = (size_t)shoali_shape_elems(model->input);
         status = fill_net(net, params, grads);
     }
-    if (status != SHOAL_OK)
-        shoali_arena_destroy(arena);
-    else
+    if (status == SHOAL_OK)
         *net_out = net;
+    else if (net != NULL)
+        shoali_net_destroy(net);
+    else
+        shoali_arena_destroy(arena);
     return status;
 }
 
@@ -240,12 +254,6 @@ shoal_status shoali_net_create_part(const shoal_model *model, uint32_t batch_max
 {
     SHOALI_TRY(check_runnable(model, batch_max));
     return create(model, batch_max, 0, params, grads, net_out);
-}
-
-void shoali_net_destroy(shoali_net *net)
-{
-    if (net != NULL)
-        shoali_arena_destroy(net->arena);
 }
 
 shoal_status shoali_net_smooth(shoali_net *net, double smoothing)

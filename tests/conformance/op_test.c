@@ -115,7 +115,7 @@ static void make_node(setting *s, uint64_t seed)
     if (exec->work_bytes != NULL)
         s->pass.work = aligned(exec->work_bytes(layer, COUNT));
     if (exec->setup != NULL)
-        exec->setup(&s->node, COUNT);
+        assert_ok(exec->setup(&s->node, COUNT));
 }
 
 static void open_op(const op *o, const char *spec, shoal_model *model, uint64_t seed, setting *s)
@@ -141,6 +141,8 @@ static void open_op(const op *o, const char *spec, shoal_model *model, uint64_t 
 
 static void close_op(setting *s)
 {
+    if (s->op->exec->teardown != NULL)
+        s->op->exec->teardown(&s->node);
     free(s->node.params);
     free(s->node.grads);
     free(s->node.state);

@@ -46,7 +46,16 @@ static float *noise(size_t count, uint64_t stream)
     return values;
 }
 
-static void open_case(const conv_case *c, setting *s)
+/* Zeroed, and as long as it may be used. */
+static void *aligned(size_t bytes)
+{
+    void *memory = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    memset(memory, 0, (bytes + 64) / 64 * 64);
+    return memory;
+}
+
+/* For batches of so many samples, of which there are c->count. */
+static void open_case(const conv_case *c, uint32_t batch, setting *s)
 {
     shoali_model_text text = {.name = "c",
                               .input = {c->channels, c->height, c->width},
@@ -68,7 +77,9 @@ static void open_case(const conv_case *c, setting *s)
                             .grads = noise(s->params, 6),
                             .rectify = c->rectify};
     s->pass = (shoali_pass){.count = c->count, .training = true};
-    s->pass.work = aligned_alloc(64, (shoali_exec_conv.work_bytes(layer, c->count) + 63) / 64 * 64);
+    s->pass.work = aligned(shoali_exec_conv.work_bytes(layer, batch));
+    s->node.saved = aligned(shoali_exec_conv.saved_bytes(layer, batch));
+    assert_ok(shoali_exec_conv.setup(&s->node, batch));
     s->want_y = calloc(s->out_elems * c->count, sizeof(double));
     s->want_dx = calloc(s->in_elems * c->count, sizeof(double));
     s->want_grads = calloc(s->params, sizeof(double));
@@ -76,8 +87,10 @@ static void open_case(const conv_case *c, setting *s)
 
 static void close_case(setting *s)
 {
-    void *all[] = {s->x,       s->y,          s->dy,          s->dx,         s->want_y,
-                   s->want_dx, s->want_grads, s->node.params, s->node.grads, s->pass.work};
+    shoali_exec_conv.teardown(&s->node);
+    void *all[] = {s->x,          s->y,          s->dy,         s->dx,
+                   s->want_y,     s->want_dx,    s->want_grads, s->node.params,
+                   s->node.grads, s->node.saved, s->pass.work};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
     shoal_model_close(s->model);
@@ -152,7 +165,7 @@ static void it_is_a_convolution(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s;
-        open_case(&cases[i], &s);
+        open_case(&cases[i], cases[i].count, &s);
         each_product(&s, add_output);
         finish(&s, false);
         shoali_exec_conv.forward(&s.node, &s.pass, s.x, s.y);
