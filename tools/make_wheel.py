@@ -7,7 +7,7 @@ pyproject.toml).
     tools/make_wheel.py --build build/release --out build/packages
 
 Libraries get names of their own (a hash) and are found beside each other ($ORIGIN), so that a
-process may hold another OpenBLAS or OpenSSL, too. The tag names the oldest glibc that will do."""
+process may hold another OpenBLAS or OpenSSL, too; oneDNN keeps its own, by which it is loaded. The tag names the oldest glibc that will do."""
 
 import argparse
 import base64
@@ -89,6 +89,13 @@ def foreign(paths):
     return found
 
 
+def loaded_late(build):
+    """{name asked for: file} of what libshoal loads by name when it is needed: oneDNN."""
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
+        path = re.search(r"^SHOAL_ONEDNN_LIBRARY:\w+=(.+)$", file.read(), re.M).group(1)
+    return {elf.read(path).soname: os.path.realpath(path)}
+
+
 def package_of(path):
     """Debian's (package, version) that a library belongs to."""
     # Debian 12 knows a file by the path it was packed with, with or without /usr.
@@ -137,13 +144,16 @@ def add_libraries(build, lib, licences):
     missing = [name for name in ours.values() if not os.path.exists(os.path.join(build, name))]
     if missing:
         sys.exit(f"make_wheel: {build} has no {', '.join(missing)}: build it first")
-    theirs = foreign([os.path.join(build, name) for name in ours.values()])
+    late = loaded_late(build)
+    theirs = foreign([os.path.join(build, name) for name in ours.values()] + list(late.values()))
     names = {}
     for name, path in theirs.items():
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()[:8]
         stem, _, rest = name.partition(".so")
         names[name] = f"{stem}-{digest}.so{rest}"
+    theirs |= late
+    names |= {name: name for name in late}
     bundled = []
     for name, path in sorted(theirs.items()):
         shutil.copyfile(path, os.path.join(lib, names[name]))

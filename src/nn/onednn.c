@@ -4,12 +4,13 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
 /* SHOALI_ONEDNN_LIBRARY: the name of what the headers belong to, by CMake. */
 static shoali_onednn library;
-static const char *wrong; /* NULL: it is there */
+static char wrong[256]; /* empty: it is there */
 
 static bool find_calls(void *handle)
 {
@@ -38,26 +39,27 @@ static void load(void)
 {
     void *handle = dlopen(SHOALI_ONEDNN_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
-        wrong = "is not installed";
+        snprintf(wrong, sizeof wrong, "%s", dlerror());
         return;
     }
     *(void **)&library.threads = openmp(handle, "omp_get_max_threads");
     *(void **)&library.set_threads = openmp(handle, "omp_set_num_threads");
     if (!find_calls(handle))
-        wrong = "lacks a call that Shoal needs";
+        snprintf(wrong, sizeof wrong, "it lacks a call that Shoal needs");
     else if (library.engine_create(&library.engine, dnnl_cpu, 0) != dnnl_success)
-        wrong = "does not run on this CPU";
+        snprintf(wrong, sizeof wrong, "it does not run on this CPU");
 }
 
 const shoali_onednn *shoali_onednn_load(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, load);
-    if (wrong == NULL)
+    if (wrong[0] == '\0')
         return &library;
-    (void)shoali_fail(SHOAL_ENOTSUP,
-                      "convolutions run on oneDNN, and " SHOALI_ONEDNN_LIBRARY " %s here", wrong);
-    shoali_error_advice("Install Debian's libdnnl (docs/install.md).");
+    (void)shoali_fail(
+        SHOAL_ENOTSUP,
+        "convolutions are oneDNN's, and " SHOALI_ONEDNN_LIBRARY " is not to be had: %s", wrong);
+    shoali_error_advice("Install Debian's package of that library (docs/install.md).");
     return NULL;
 }
 
