@@ -61,7 +61,11 @@ enum {
     SHOAL_CODEC_STEPS = 1u << 14,
     /** With TRANSFORM: what it codes goes from each member to all others (gather), whatever the
      * operation's collective. */
-    SHOAL_CODEC_GATHERS = 1u << 15
+    SHOAL_CODEC_GATHERS = 1u << 15,
+    /** With TRANSFORM: in some steps nothing travels, and what comes back is the member's own
+     * gradient times the number of members; in others it is the sum of what the optimiser is to
+     * have for a momentum. Only an optimiser that knows when (adam:local) makes steps of it. */
+    SHOAL_CODEC_LOCAL = 1u << 16
 };
 
 /** What is known at both ends about a piece, and so never sent. */

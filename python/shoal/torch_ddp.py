@@ -12,6 +12,7 @@ from . import _abi, _staging, torch_process_group
 from ._comm import Comm, Tensor, key_of
 from ._errors import EpochChanged
 from ._library import dll
+from .codec import Codec
 from .torch_sparse import SparseExchange
 
 _hooks = itertools.count()
@@ -53,6 +54,11 @@ class Hook:
 
     def __init__(self, module, comm: Comm, codec: Optional[str], collective: Optional[str]):
         dll.shoal_codec_carried((codec or "identity").encode(), (collective or "ring").encode())
+        if codec is not None and "local" in Codec(codec).traits:
+            raise ValueError(
+                f"codec={codec!r} lets workers step apart, and of torch's optimizers none knows "
+                "when they meet: leave local= out."
+            )
         self.comm, self.codec, self.collective = comm, codec, collective
         self.facts = describe_model(module)
         # Operations have names, so that what is started from a callback cannot change their order.

@@ -225,8 +225,17 @@ class _Wrapped:
 
 
 def _makes_steps_alone(optimizer, codec):
-    """A codec that makes the step itself (demo) leaves no room for another momentum."""
-    if codec is None or codec.split(":")[0] == "auto" or "steps" not in Codec(codec).traits:
+    """A codec that makes the step itself (demo) leaves no room for another momentum; one whose
+    workers step apart (onebit:local) needs an optimizer that knows when they meet."""
+    if codec is None or codec.split(":")[0] == "auto":
+        return
+    traits = Codec(codec).traits
+    if "local" in traits:
+        raise ValueError(
+            f"shoal.wrap: codec={codec!r} lets workers step apart, and of torch's optimizers none "
+            "knows when they meet: leave local= out, or take sync='local_sgd'."
+        )
+    if "steps" not in traits:
         return
     for group in optimizer.param_groups:
         if group.get("momentum") or "betas" in group:

@@ -3,7 +3,7 @@
 """Outer methods as their papers write them, in NumPy's double, beside real processes: four ranks
 descend quadratics of their own with plain SGD, each keeps where it was after every iteration, and
 the formulas of DiLoCo, SparseLoCo, Streaming DiLoCo and NoLoCo have to give the same; so has DeMo,
-whose steps are signs of what all send in every iteration."""
+whose steps are signs of what all send in every iteration, and 0/1 Adam, whose ranks step apart."""
 
 import ctypes as C
 import os
@@ -60,6 +60,89 @@ def descend(sync, codec, collective, iterations):
     dll.shoal_sync_finish(handle)
     dll.shoal_sync_destroy(handle)
     np.save(os.path.join(FOLDER, f"rank-{comm.rank}.npy"), np.array([*way, x]))
+
+
+WARMUP, LOCAL, DOUBLING, BETAS = 18, 4, 8, (0.9, 0.99)
+
+
+def distance(iteration):
+    """Of 0/1 Adam's meetings: 1 for DOUBLING iterations behind the warm-up, then 2, then LOCAL."""
+    return min(LOCAL, 2 ** ((iteration - WARMUP) // DOUBLING))
+
+
+def meets(iteration):
+    return (iteration - WARMUP + 1) % distance(iteration) == 0
+
+
+def adam_step(iteration, v, m):
+    """How far a momentum moves the weights, with Adam's corrections; v stands still by then."""
+    settled = 1 - BETAS[1] ** min(iteration + 1, WARMUP)
+    return 0.01 * m / (1 - BETAS[0] ** (iteration + 1)) / (np.sqrt(v / settled) + 0.01)
+
+
+def descend_apart(iterations):
+    """A rank with the Adam, in double, that docs/codecs.md asks for behind onebit:local."""
+    comm = shoal.init()
+    x, met, m, v = (np.zeros(COUNT) for _ in range(4))
+    shown, g = np.zeros(COUNT, np.float32), np.zeros(COUNT, np.float32)
+    desc = struct(_abi.shoal_sync_desc, sync="all_reduce",
+                  codec=f"onebit:warmup={WARMUP},local={LOCAL},doubling={DOUBLING}",
+                  params=shown.ctypes.data, grads=g.ctypes.data, count=COUNT, tensors=tensors(),
+                  tensor_count=TENSORS)
+    handle, verdict, way, since = C.c_void_p(), _abi.shoal_verdict(), [], 0
+    dll.shoal_sync_create(comm._usable(), C.byref(desc), C.byref(handle))
+    for iteration in range(iterations):
+        g[:] = gradient(comm.rank, iteration, x)
+        dll.shoal_sync_before_update(handle, C.byref(verdict))
+        got = verdict.grad_scale * g.astype(np.float64)
+        since += 1
+        here = iteration >= WARMUP and meets(iteration)
+        m = got if here else BETAS[0] * m + (1 - BETAS[0]) * got
+        if iteration < WARMUP:
+            v = BETAS[1] * v + (1 - BETAS[1]) * got ** 2
+        x = met - since * adam_step(iteration, v, m) if here else x - adam_step(iteration, v, m)
+        if here or iteration < WARMUP:
+            met, since = x, 0
+        dll.shoal_sync_after_update(handle, C.byref(verdict))
+        way.append(x.copy())
+    dll.shoal_sync_finish(handle)
+    dll.shoal_sync_destroy(handle)
+    np.save(os.path.join(FOLDER, f"rank-{comm.rank}.npy"), np.array(way))
+
+
+def one_bit(c):
+    """Signs times the mean size of every 256, of which `sign` keeps 15 bits behind the first."""
+    mean = np.add.reduceat(np.abs(c), range(0, COUNT, 256)) / np.add.reduceat(
+        np.ones(COUNT), range(0, COUNT, 256))
+    mean = (mean.astype(np.float32).view(np.uint32) & 0xffffff00).view(np.float32)
+    return np.where(c < 0, -1, 1) * np.repeat(mean, 256)[:COUNT]
+
+
+def zero_one_adam(way):
+    """The paper's algorithm 1, along the way that ranks took: where all of them are after each
+    iteration. u: the sum of a rank's momenta since it met the others, owed: what bits left out."""
+    shape = (RANKS, COUNT)
+    x, m, u, owed, v = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape), 0
+    here, met, since = np.zeros(shape), np.zeros(COUNT), 0
+    for iteration, there in enumerate(way):
+        g = np.array([gradient(rank, iteration, here[rank]) for rank in range(RANKS)])
+        if iteration < WARMUP:
+            g[:] = g.mean(axis=0)
+            v = BETAS[1] * v + (1 - BETAS[1]) * g[0] ** 2
+        m = BETAS[0] * m + (1 - BETAS[0]) * g
+        x = x - adam_step(iteration, v, m)
+        if iteration < WARMUP:
+            met = x[0]
+        else:
+            u, since = u + m, since + 1
+        if iteration >= WARMUP and meets(iteration):
+            sent = np.array([one_bit(c) for c in u + owed])
+            owed = u + owed - sent
+            met = met - adam_step(iteration, v, sent.mean(axis=0))
+            x, m, u = (np.broadcast_to(a, shape) for a in (met, sent.mean(axis=0) / since, 0.0))
+            since = 0
+        yield x
+        here = there
 
 
 def chunk_topk(e, k, bits):
@@ -185,12 +268,12 @@ def demo(got, k, side, beta):
 
 
 class OuterMethods(launch.RanksTest):
-    def ways(self, sync, iterations, codec=None, collective=None):
+    def ways(self, sync, iterations, codec=None, collective=None, run=descend):
         """[iterations and the end][rank][element]"""
         global FOLDER
         FOLDER = tempfile.mkdtemp(prefix="shoal-outer-")
         try:
-            self.assert_ranks(lambda: descend(sync, codec, collective, iterations), ranks=RANKS)
+            self.assert_ranks(lambda: run(sync, codec, collective, iterations), ranks=RANKS)
             return np.array([np.load(os.path.join(FOLDER, f"rank-{rank}.npy"))
                              for rank in range(RANKS)]).swapaxes(0, 1).astype(np.float64)
         finally:
@@ -227,6 +310,19 @@ class OuterMethods(launch.RanksTest):
             self.assertLess(np.abs(moved + RATE * np.sign(total))[:, clear].max(), 1e-5)
             certain += clear.sum()
         self.assertGreater(certain, 0.99 * 50 * COUNT)
+
+    def test_zero_one_adam(self):
+        """Everywhere, but where rounding turns a sign; together at meetings, apart between them."""
+        got = self.ways(None, 50, run=lambda *_: descend_apart(50))
+        for iteration, want in enumerate(zero_one_adam(got)):
+            off = np.abs(got[iteration] - want).max(axis=0) > 1e-4
+            self.assertLess(off.sum(), 10, f"after iteration {iteration}")
+            spread = np.ptp(got[iteration], axis=0).max()
+            if iteration < WARMUP or meets(iteration):
+                self.assertEqual(0, spread, f"after iteration {iteration}")
+            else:
+                self.assertGreater(spread, 1e-3, f"after iteration {iteration}")
+        self.assertGreater(np.abs(got[-1]).max(), 0.1)
 
     def test_noloco(self):
         """Pairs instead of all; weights of the pair's mean and of the outer rate apart."""

@@ -13,4 +13,12 @@
  */
 uint64_t shoali_renewals(uint64_t steps, uint64_t kappa);
 
+/**
+ * Step k (from 0) among those whose workers go apart: how many steps have been made since they last
+ * met, this one included, if they meet behind it, else 0. They meet behind every 1st, then 2nd,
+ * 4th, .. step, each for `doubling` steps, at last behind every `most`th (a power of two); doubling
+ * 0: so from the first on.
+ */
+uint64_t shoali_local_run(uint64_t k, uint64_t most, uint64_t doubling);
+
 #endif

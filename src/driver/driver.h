@@ -37,6 +37,8 @@ void shoali_sync_set_samples(shoal_sync *sync, uint32_t samples, uint32_t batch)
 bool shoali_sync_is_exact(const shoal_sync *sync);
 /** Between GO of AFTER and BEFORE a worker's parameters are all that it has of it (APART). */
 bool shoali_sync_is_apart(const shoal_sync *sync);
+/** Replicas differ, and shoal_sync_finish leaves them so: whoever wants one takes their mean. */
+bool shoali_sync_stays_apart(const shoal_sync *sync);
 /** As shoal_sync_destroy, and leave there what it carries. NULL: nowhere. */
 void shoali_sync_end(shoal_sync *sync, float *carried_out);
 /** Go on with it: before the first step. */

@@ -49,6 +49,7 @@ static shoal_status open_specs(shoal_sync *sync, const shoal_sync_desc *desc,
     SHOALI_TRY(shoal_codec_open(desc->codec != NULL ? desc->codec : "identity", &codec));
     snprintf(sync->codec, sizeof sync->codec, "%s", shoal_codec_spec(codec));
     sync->world.coding = shoali_coding_of(codec);
+    shoali_sync_coded_by(&sync->protocol, shoal_codec_traits(codec));
     shoal_codec_close(codec);
     sync->density.choosing = shoali_by_density_named(collective);
     snprintf(sync->collective, sizeof sync->collective, "%s", collective);
@@ -572,6 +573,12 @@ void shoali_sync_set_samples(shoal_sync *sync, uint32_t samples, uint32_t batch)
 bool shoali_sync_is_exact(const shoal_sync *sync)
 {
     return (sync->protocol.traits & SHOALI_SYNC_EXACT) != 0;
+}
+
+bool shoali_sync_stays_apart(const shoal_sync *sync)
+{
+    const uint32_t both = SHOALI_SYNC_APART | SHOALI_SYNC_GRADIENTS;
+    return (sync->protocol.traits & both) == both;
 }
 
 bool shoali_sync_is_apart(const shoal_sync *sync)

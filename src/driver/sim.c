@@ -39,6 +39,26 @@ static const char * or (const char *text, const char *fallback)
     return text != NULL && text[0] != '\0' ? text : fallback;
 }
 
+/* Whose members step apart need an optimiser that does, and stay the same. */
+static shoal_status check_apart(shoal_sim *sim)
+{
+    const uint32_t traits = shoal_codec_traits(sim->codec);
+    shoali_sync_coded_by(&sim->protocol, traits);
+    if ((traits & SHOAL_CODEC_LOCAL) == 0)
+        return SHOAL_OK;
+    if (sim->faults.reform)
+        return shoali_fail(SHOAL_EINVAL, "faults=plan:reform does not go with codec %s",
+                           shoal_codec_spec(sim->codec));
+    if (sim->task.ctx != NULL)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EINVAL,
+                                      "codec %s: without gradients and an optimiser nobody knows "
+                                      "what its steps are, nor which of them send",
+                                      shoal_codec_spec(sim->codec));
+    shoali_error_advice("Give --data, and --optimizer adam:freeze=W,local=H.");
+    return status;
+}
+
 static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
                                const shoali_sync_row *row)
 {
@@ -62,6 +82,7 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     SHOALI_TRY(shoali_collective_open(or (desc->collective, "ring"), &probe));
     snprintf(sim->collective, sizeof sim->collective, "%s", probe.spec);
     shoali_collective_close(&probe);
+    SHOALI_TRY(check_apart(sim));
     const uint32_t exact = SHOALI_SYNC_EXACT, not_this = SHOALI_SYNC_OWNER;
     if (sim->faults.reform && (sim->protocol.traits & (exact | not_this)) != exact)
         return shoali_fail(SHOAL_EINVAL, "faults=plan:reform goes with all_reduce, not with %s",

@@ -10,6 +10,7 @@
 #include "base/auto_spec.h"
 #include "base/error.h"
 #include "collective/schedule.h"
+#include "job/counted.h"
 #include "nn/optim.h"
 #include "shoal/codec.h"
 #include "sync/sync.h"
@@ -427,7 +428,7 @@ static shoal_status codec_and_collective(const shoali_protocol *protocol, const 
         if ((traits & SHOAL_CODEC_TRANSFORM) != 0 && asked.error > 0)
             return shoali_auto_spec_no_transform(&asked, spec);
         SHOALI_TRY(shoal_codec_carried(spec, collective));
-        if ((traits & SHOAL_CODEC_STEPS) != 0)
+        if ((traits & (SHOAL_CODEC_STEPS | SHOAL_CODEC_LOCAL)) != 0)
             return shoali_fail(SHOAL_EINVAL,
                                "--codec %s: %s makes other steps than the others, so it is no "
                                "choice of time; name it alone",
@@ -482,45 +483,6 @@ static shoal_status row_fits(const shoali_protocol *protocol, const shoal_job *j
                        protocol->spec, job->codec, why.text);
 }
 
-/* The value of kappa=N in a spec; 0: it has none. */
-static long kappa_of(const char *spec)
-{
-    static const char key[] = "kappa=";
-    for (const char *at = spec != NULL ? strpbrk(spec, ":,") : NULL; at != NULL;
-         at = strpbrk(at + 1, ":,"))
-        if (strncmp(at + 1, key, sizeof key - 1) == 0)
-            return strtol(at + sizeof key, NULL, 10);
-    return 0;
-}
-
-/* Codec and optimiser each count the steps that renew the variance, from the first one of the run:
- * both are to know of the same, and no step may be undone at one of them. */
-static shoal_status renewed_together(const shoal_job *job)
-{
-    const long codec = kappa_of(job->codec), optimizer = kappa_of(job->optimizer);
-    const uint32_t restarts = job->asks & (REFORM | SHOAL_JOB_SKIPS);
-    if (codec == 0)
-        return SHOAL_OK;
-    if (job->optimizer != NULL && codec != optimizer) {
-        shoal_status status = shoali_fail(SHOAL_EINVAL,
-                                          "--codec %s does not go with --optimizer %s: squares of "
-                                          "what signs say are no variance",
-                                          job->codec, job->optimizer);
-        shoali_error_advice("Give both the same: --codec onebit:warmup=W,kappa=%ld --optimizer "
-                            "adam:freeze=W,kappa=%ld.",
-                            codec, codec);
-        return status;
-    }
-    if (restarts == 0)
-        return SHOAL_OK;
-    shoal_status status = shoali_fail(SHOAL_EINVAL,
-                                      "%s does not go with --codec %s: its steps would be counted "
-                                      "anew, the optimiser's would not",
-                                      first_feature(restarts)->option, job->codec);
-    shoali_error_advice("Leave one of the two out, or kappa=.");
-    return status;
-}
-
 static shoal_status workers_together(const shoal_job *job)
 {
     if ((job->asks & REFORM) != 0 && job->workers == 1)
@@ -560,7 +522,7 @@ shoal_status shoal_job_check(const shoal_job *asked)
     if (status == SHOAL_OK)
         status = steps_and_codec(&job, &protocol);
     if (status == SHOAL_OK)
-        status = renewed_together(&job);
+        status = shoali_job_counted(&job, protocol.spec, protocol.traits);
     if (status == SHOAL_OK)
         status = workers_together(&job);
     shoali_sync_close(&protocol);

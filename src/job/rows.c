@@ -45,6 +45,7 @@ static const trait_word codec_words[] = {
     {SHOAL_CODEC_SLOTS, "needs slots (gather)"},
     {SHOAL_CODEC_TRANSFORM, "sums of its own"},
     {SHOAL_CODEC_STEPS, "makes steps of sums"},
+    {SHOAL_CODEC_LOCAL, "meets now and then"},
     {SHOAL_CODEC_NAN_SAFE, "carries NaN and infinity"},
     {SHOAL_CODEC_SHAPE_FREE, "same error for any distribution"}};
 static const trait_word collective_words[] = {{SHOALI_COLL_SLOTS, "slots: sums in rank order"},

@@ -6,12 +6,12 @@
 #include "base/spec.h"
 #include "shoal/model.h"
 
-enum { SHOALI_OPTIM_SLOTS_MAX = 2 };
+enum { SHOALI_OPTIM_SLOTS_MAX = 3 };
 
 /** The keys of all rows; each reads its own. */
 typedef struct shoali_optim_params {
     double momentum, decay, beta1, beta2, eps, rest, ema;
-    int64_t steps, freeze, kappa;
+    int64_t steps, freeze, kappa, local, doubling;
     bool nesterov, decay_all;
 } shoali_optim_params;
 

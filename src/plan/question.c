@@ -389,6 +389,11 @@ static shoal_status open_ways(shoali_question *q)
         .size = sizeof job, .sync = d->sync, .codec = d->codec, .collective = d->collective};
     SHOALI_TRY(shoal_codec_open(d->codec != NULL ? d->codec : "identity", &q->codec));
     SHOALI_TRY(shoal_job_check(&job));
+    if ((shoal_codec_traits(q->codec) & SHOAL_CODEC_LOCAL) != 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "codec %s sends in some steps only, and a prediction is of one step: "
+                           "leave local= out",
+                           shoal_codec_spec(q->codec));
     const bool gathers = (shoal_codec_traits(q->codec) & SHOAL_CODEC_GATHERS) != 0;
     const char *collective = d->collective != NULL ? d->collective : "ring";
     return shoali_collective_open(gathers ? "gather" : collective, &q->collective);

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "shoal/codec.h"
 
 #define SHOAL_SYNC(name) extern const shoali_sync_row shoali_sync_##name;
 #include "sync/syncs.def"
@@ -83,6 +84,12 @@ void shoali_sync_close(shoali_protocol *protocol)
 {
     shoali_free(protocol->params);
     *protocol = (shoali_protocol){0};
+}
+
+void shoali_sync_coded_by(shoali_protocol *protocol, uint32_t codec_traits)
+{
+    if ((codec_traits & SHOAL_CODEC_LOCAL) != 0)
+        protocol->traits = (protocol->traits & ~(uint32_t)SHOALI_SYNC_EXACT) | SHOALI_SYNC_APART;
 }
 
 size_t shoali_tensor_boundary(const shoali_world *world, uint32_t part, uint32_t parts)

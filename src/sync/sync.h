@@ -183,6 +183,9 @@ SHOAL_MUST_USE shoal_status shoali_sync_open(const char *spec, shoali_protocol *
 SHOAL_MUST_USE shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
                                                  shoali_protocol *protocol_out);
 void shoali_sync_close(shoali_protocol *protocol);
+/** What an opened codec's traits (SHOAL_CODEC_*) make of the protocol's: with LOCAL replicas are
+ * equal at meetings only. */
+void shoali_sync_coded_by(shoali_protocol *protocol, uint32_t codec_traits);
 /** Offset of the tensor that begins nearest below part / parts of all elements: ranges of whole
  * tensors, about equal, the same on every endpoint. */
 size_t shoali_tensor_boundary(const shoali_world *world, uint32_t part, uint32_t parts);

@@ -247,12 +247,14 @@ static shoal_status load_own(shoal_train *train, const char *folder,
     char path[SHOALI_PATH_BYTES];
     shoali_safetensors *file = NULL;
     const bool apart = shoali_safetensors_metadata(common, "replicas") != NULL;
-    if (workers != train->workers && strstr(train->desc.codec, "kappa=") != NULL) {
+    const bool counts = strstr(train->desc.codec, "kappa=") != NULL ||
+                        strstr(train->desc.codec, "local=") != NULL;
+    if (workers != train->workers && counts) {
         shoal_status none = shoali_fail(SHOAL_EINVAL,
                                         "%s is of %" PRIu64 " workers, this run has %u: codec %s "
                                         "would count its steps anew, the optimiser would not",
                                         folder, workers, train->workers, train->desc.codec);
-        shoali_error_advice("Go on with as many workers as before, or without kappa=.");
+        shoali_error_advice("Go on with as many workers as before, or without kappa= and local=.");
         return none;
     }
     if (workers != train->workers) {

@@ -232,6 +232,15 @@ static bool replicas_due(const shoal_train *train)
     return train->step % train->desc.check_every == 0 || train->step == train->steps;
 }
 
+static shoal_status become_mean(shoal_train *train)
+{
+    SHOALI_TRY(
+        shoali_train_reduce(train, train->params, train->param_count, SHOAL_SUM, "mean replica"));
+    for (size_t i = 0; i < train->param_count; i++)
+        train->params[i] /= (float)train->workers;
+    return SHOAL_OK;
+}
+
 /* Replicas that differ are tested each for itself before they become one. Who goes over to reform
  * leaves the protocol, and the others' end without it would be none. */
 static shoal_status finish(shoal_train *train)
@@ -249,6 +258,8 @@ static shoal_status finish(shoal_train *train)
     if (train->desc.reform && shoali_comm_others_go(train->comm))
         return goes_over();
     SHOALI_TRY(shoali_train_drop_lost(train));
+    if (shoali_sync_stays_apart(train->sync))
+        SHOALI_TRY(become_mean(train));
     return shoali_train_reduce(train, accuracy, train->workers, SHOAL_SUM, "workers' accuracy");
 }
 

@@ -21,6 +21,7 @@ FORMS = {
         "terngrad:ef", "eden:ef",
         "terngrad:scaler=rms", "eden:allot=energy", "powersgd:rank=1", "blocks:pick=random,k=0.1",
         "truncate:bits=16", "chunk_topk:decay=0.5", "onebit:warmup=3",
+        "onebit:warmup=3,local=2 --optimizer adam:freeze=3,local=2,eps=0.1",
     ),
     "collectives": (
         "auto", "ring:both", "ring:order=auto", "direct:weights=auto", "hierarchical:dims=2/2",

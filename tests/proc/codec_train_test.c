@@ -133,7 +133,13 @@ static void goes_on_from_a_checkpoint(const char *codec, const char *collective,
     const part whole = {codec, whole_in, collective, STEPS, false, false, optimizer},
                half = {codec, half_in, collective, 7, false, false, optimizer},
                rest = {codec, half_in, collective, STEPS, true, false, optimizer},
-               dense = {"identity", dense_in, collective, STEPS, false, false, optimizer};
+               dense = {"identity",
+                        dense_in,
+                        collective,
+                        STEPS,
+                        false,
+                        false,
+                        strstr(codec, "local=") == NULL ? optimizer : "adam:freeze=3,eps=0.1"};
     run(&whole);
     run(&half);
     run(&rest);
@@ -176,6 +182,15 @@ static void onebit_goes_on_from_a_checkpoint(void **state)
     (void)state;
     goes_on_from_a_checkpoint("onebit:warmup=8,kappa=2", "ring", "adam:freeze=8,kappa=2,eps=0.1",
                               "onebit");
+}
+
+/* Workers meet behind steps 7 and 11: at the checkpoint of step 5 each has its own weights, and so
+ * it has at the end, where their mean is taken. */
+static void apart_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    goes_on_from_a_checkpoint("onebit:warmup=3,local=4", "ring", "adam:freeze=3,local=4,eps=0.1",
+                              "apart");
 }
 
 /* Momenta of three ranks, each its own. */
@@ -500,15 +515,11 @@ static void a_bound_goes_on_from_a_checkpoint(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(powersgd_goes_on_from_a_checkpoint),
-        CHECK_TEST(powersgd_loses_nothing_for_good),
-        CHECK_TEST(blocks_go_on_from_a_checkpoint),
-        CHECK_TEST(blocks_lose_nothing_for_good),
-        CHECK_TEST(onebit_goes_on_from_a_checkpoint),
-        CHECK_TEST(demo_goes_on_from_a_checkpoint),
-        CHECK_TEST(auto_changes_no_bit),
-        CHECK_TEST(auto_measures_what_is_allowed),
-        CHECK_TEST(auto_holds_its_bound),
+        CHECK_TEST(powersgd_goes_on_from_a_checkpoint), CHECK_TEST(powersgd_loses_nothing_for_good),
+        CHECK_TEST(blocks_go_on_from_a_checkpoint),     CHECK_TEST(blocks_lose_nothing_for_good),
+        CHECK_TEST(onebit_goes_on_from_a_checkpoint),   CHECK_TEST(apart_goes_on_from_a_checkpoint),
+        CHECK_TEST(demo_goes_on_from_a_checkpoint),     CHECK_TEST(auto_changes_no_bit),
+        CHECK_TEST(auto_measures_what_is_allowed),      CHECK_TEST(auto_holds_its_bound),
         CHECK_TEST(a_bound_goes_on_from_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, tiny_set_up, tiny_tear_down);

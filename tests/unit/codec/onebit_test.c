@@ -208,6 +208,141 @@ static void renews_as_the_paper_says(void **state)
     trains_as("onebit:warmup=20,kappa=3", "adam:freeze=20,kappa=3", 3, STEPS / 2);
 }
 
+/* ---------------------------------------------------------------- apart */
+
+enum { LOCAL = 4, DOUBLING = 10, LOCAL_STEPS = 90 };
+
+/* Algorithm 1 of the 0/1 Adam paper at one rate: x where each member is, x_met where all were, m and
+ * u its momentum and the sum of these since then, e what its bits owe. */
+typedef struct apart {
+    double x[N][COUNT], x_met[COUNT], m[N][COUNT], u[N][COUNT], e[N][COUNT], v[COUNT];
+    int since; /* the last meeting */
+} apart;
+
+/* After WARMUP the distance is 1, from WARMUP + 10 on 2, from WARMUP + 20 on 4. */
+static bool is_meeting(int step)
+{
+    const int k = step - WARMUP;
+    return (k + 1) % (k < DOUBLING ? 1 : k < 2 * DOUBLING ? 2 : LOCAL) == 0;
+}
+
+static double moved_by(const apart *r, size_t i, int step, double m)
+{
+    const int time = step + 1, settled = time < WARMUP ? time : WARMUP;
+    return lr * (m / (1 - pow(beta1, time))) / (sqrt(r->v[i] / (1 - pow(beta2, settled))) + eps);
+}
+
+static void warm_up(apart *r, int step, double slopes[N][COUNT])
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        double g = 0;
+        for (int n = 0; n < N; n++)
+            g += slopes[n][i] / N;
+        r->v[i] = beta2 * r->v[i] + (1 - beta2) * g * g;
+        const double m = beta1 * r->m[0][i] + (1 - beta1) * g;
+        for (int n = 0; n < N; n++)
+            r->m[n][i] = m;
+        r->x_met[i] -= moved_by(r, i, step, m);
+        for (int n = 0; n < N; n++)
+            r->x[n][i] = r->x_met[i];
+    }
+}
+
+static void meet(apart *r, int step)
+{
+    double sum[COUNT] = {0}, x[COUNT];
+    for (int n = 0; n < N; n++) {
+        for (size_t i = 0; i < COUNT; i++)
+            x[i] = r->u[n][i] + r->e[n][i];
+        add_signs(x, r->e[n], sum);
+        memset(r->u[n], 0, sizeof r->u[n]);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        r->x_met[i] -= moved_by(r, i, step, sum[i]);
+        for (int n = 0; n < N; n++) {
+            r->m[n][i] = sum[i] / r->since;
+            r->x[n][i] = r->x_met[i];
+        }
+    }
+    r->since = 0;
+}
+
+static void go_apart(apart *r, int step, double slopes[N][COUNT])
+{
+    r->since++;
+    for (int n = 0; n < N; n++)
+        for (size_t i = 0; i < COUNT; i++) {
+            r->m[n][i] = beta1 * r->m[n][i] + (1 - beta1) * slopes[n][i];
+            r->u[n][i] += r->m[n][i];
+            r->x[n][i] -= moved_by(r, i, step, r->m[n][i]);
+        }
+    if (is_meeting(step))
+        meet(r, step);
+}
+
+static void nothing_travels(members *m)
+{
+    for (int n = 0; n < N; n++) {
+        const shoal_round only = round_of(m, n, 0);
+        assert_true(only.last && only.count == 0);
+    }
+}
+
+static void step_all(members *m, shoali_optim **optim, float w[N][COUNT], int step)
+{
+    for (int n = 0; n < N; n++) {
+        const shoali_step s = {.count = COUNT,
+                               .params = w[n],
+                               .grads = m->grad[n],
+                               .params_out = w[n],
+                               .lr = (float)lr,
+                               .grad_scale = 1.0f / N,
+                               .iteration = (uint64_t)step};
+        shoali_optim_step(optim[n], &s);
+    }
+}
+
+/* Slopes are of where the reference's members are, so that a sign that rounding turns does not turn
+ * the next ones. */
+static void goes_apart_as_the_paper_says(void **state)
+{
+    static apart r;
+    static double slopes[N][COUNT];
+    static float w[N][COUNT];
+    members m;
+    shoali_optim *optim[N];
+    double worst = 0, moved = 0, between = 0;
+    (void)state;
+    open_members(&m, "onebit:warmup=20,local=4,doubling=10");
+    for (int n = 0; n < N; n++)
+        assert_ok(shoali_optim_create("adam:freeze=20,local=4,doubling=10", table, 2, &optim[n]));
+    for (int step = 0; step < LOCAL_STEPS; step++) {
+        for (int n = 0; n < N; n++)
+            for (size_t i = 0; i < COUNT; i++) {
+                slopes[n][i] = slope(n, step, i, r.x[n][i]);
+                m.grad[n][i] = (float)slopes[n][i];
+            }
+        if (step < WARMUP || is_meeting(step))
+            exchange(&m, step < WARMUP);
+        else
+            nothing_travels(&m);
+        (step < WARMUP ? warm_up : go_apart)(&r, step, slopes);
+        step_all(&m, optim, w, step);
+        if (step < WARMUP || is_meeting(step))
+            assert_memory_equal(w[0], w[N - 1], sizeof w[0]);
+        for (size_t i = 0; i < COUNT; i++) {
+            worst = fmax(worst, fabs(r.x[1][i] - (double)w[1][i]));
+            moved = fmax(moved, fabs(r.x[1][i]));
+            between = fmax(between, fabs((double)w[1][i] - (double)w[0][i]));
+        }
+    }
+    assert_true(moved > 0.5 && between > 1e-3);
+    assert_true(worst < 2e-3 * moved);
+    for (int n = 0; n < N; n++)
+        shoali_optim_destroy(optim[n]);
+    close_members(&m);
+}
+
 /* What was asked for is delivered or waits: over all steps the momenta add up. */
 static void nothing_is_lost(void **state)
 {
@@ -256,9 +391,8 @@ static void what_is_no_number_is_not_hidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(trains_as_the_paper_says),
-        CHECK_TEST(renews_as_the_paper_says),
-        CHECK_TEST(nothing_is_lost),
+        CHECK_TEST(trains_as_the_paper_says),        CHECK_TEST(renews_as_the_paper_says),
+        CHECK_TEST(goes_apart_as_the_paper_says),    CHECK_TEST(nothing_is_lost),
         CHECK_TEST(what_is_no_number_is_not_hidden),
     };
     return CHECK_RUN(tests);

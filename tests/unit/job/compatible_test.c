@@ -349,37 +349,6 @@ static void steps_ask_who_makes_them(void **state)
     assert_int_equal(ask_to_step("adamv", 0, NULL), SHOAL_EINVAL);
 }
 
-static shoal_status ask_to_renew(const char *codec, const char *optimizer, uint32_t asks)
-{
-    shoal_job job = SHOAL_JOB_INIT;
-    job.codec = codec;
-    job.optimizer = optimizer;
-    job.asks = asks;
-    job.workers = 4;
-    return shoal_job_check(&job);
-}
-
-/* Codec and optimiser count the same steps, and neither ever counts anew. */
-static void renewals_go_together(void **state)
-{
-    (void)state;
-    static const char codec[] = "onebit:warmup=9,kappa=4", adam[] = "adamw:freeze=9,kappa=4";
-    assert_ok(ask_to_renew(codec, adam, 0));
-    assert_ok(ask_to_renew(codec, NULL, 0));
-    assert_ok(ask_to_renew("identity", adam, SHOAL_JOB_REFORM));
-    static const char *const others[] = {"sgd", "adam", "adam:freeze=9", "adam:kappa=5,freeze=9"};
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(ask_to_renew(codec, others[i], 0), SHOAL_EINVAL);
-        assert_error_has(others[i]);
-        assert_non_null(strstr(shoal_last_error()->advice, "kappa=4"));
-    }
-    assert_int_equal(ask_to_renew(codec, adam, SHOAL_JOB_REFORM), SHOAL_EINVAL);
-    assert_error_has("--on-loss reform does not go with --codec onebit:warmup=9,kappa=4");
-    assert_int_equal(ask_to_renew(codec, adam, SHOAL_JOB_SKIPS), SHOAL_EINVAL);
-    assert_error_has("--nonfinite skip");
-    assert_ok(ask_to_renew("onebit:warmup=9", "adam:freeze=9", SHOAL_JOB_SKIPS));
-}
-
 static void nothing_to_choose_is_said(void **state)
 {
     (void)state;
@@ -439,7 +408,6 @@ int main(void)
         CHECK_TEST(features_exclude_each_other_as_documented),
         CHECK_TEST(features_ask_something_of_the_protocol),
         CHECK_TEST(steps_ask_who_makes_them),
-        CHECK_TEST(renewals_go_together),
         CHECK_TEST(nothing_to_choose_is_said),
         CHECK_TEST(what_is_no_spec_is_refused),
         CHECK_TEST(survives_failing_allocations),
