@@ -575,12 +575,6 @@ bool shoali_sync_is_exact(const shoal_sync *sync)
     return (sync->protocol.traits & SHOALI_SYNC_EXACT) != 0;
 }
 
-bool shoali_sync_stays_apart(const shoal_sync *sync)
-{
-    const uint32_t both = SHOALI_SYNC_APART | SHOALI_SYNC_GRADIENTS;
-    return (sync->protocol.traits & both) == both;
-}
-
 bool shoali_sync_is_apart(const shoal_sync *sync)
 {
     return (sync->protocol.traits & SHOALI_SYNC_APART) != 0;

@@ -308,3 +308,9 @@ void shoali_real_ops_fini(shoal_sync *sync)
     shoali_free(sync->ops.table);
     shoali_free(sync->ops.final_members);
 }
+
+bool shoali_sync_stays_apart(const shoal_sync *sync)
+{
+    const uint32_t both = SHOALI_SYNC_APART | SHOALI_SYNC_GRADIENTS;
+    return (sync->protocol.traits & both) == both;
+}

@@ -6,8 +6,8 @@
 #include "shoal/job.h"
 
 /**
- * Whether job->codec and job->optimizer (NULL: nobody knows it) have the same keys where both count,
- * and whether everything else lets them.
+ * Whether job->codec and job->optimizer (NULL: nobody knows it) have the same keys where both
+ * count, and whether everything else lets them.
  * @param sync        the opened protocol's spec
  * @param sync_traits its SHOALI_SYNC_*
  */

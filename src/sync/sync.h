@@ -179,12 +179,11 @@ typedef struct shoali_protocol {
 
 /** Look the name up and parse the keys; an unknown name is EINVAL and lists the known ones. */
 SHOAL_MUST_USE shoal_status shoali_sync_open(const char *spec, shoali_protocol *protocol_out);
-/** The same with a row that is not in the table: tests and examples. */
+/** The same with a row outside the table. */
 SHOAL_MUST_USE shoal_status shoali_sync_open_row(const shoali_sync_row *row, const char *spec,
                                                  shoali_protocol *protocol_out);
 void shoali_sync_close(shoali_protocol *protocol);
-/** What an opened codec's traits (SHOAL_CODEC_*) make of the protocol's: with LOCAL replicas are
- * equal at meetings only. */
+/** Traits as a codec's (SHOAL_CODEC_*) change them: with LOCAL replicas meet now and then. */
 void shoali_sync_coded_by(shoali_protocol *protocol, uint32_t codec_traits);
 /** Offset of the tensor that begins nearest below part / parts of all elements: ranges of whole
  * tensors, about equal, the same on every endpoint. */

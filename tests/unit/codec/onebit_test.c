@@ -212,8 +212,8 @@ static void renews_as_the_paper_says(void **state)
 
 enum { LOCAL = 4, DOUBLING = 10, LOCAL_STEPS = 90 };
 
-/* Algorithm 1 of the 0/1 Adam paper at one rate: x where each member is, x_met where all were, m and
- * u its momentum and the sum of these since then, e what its bits owe. */
+/* Algorithm 1 of the 0/1 Adam paper: x where each member is, x_met where all were, m and u its
+ * momentum and the sum of these since then, e what its bits owe. */
 typedef struct apart {
     double x[N][COUNT], x_met[COUNT], m[N][COUNT], u[N][COUNT], e[N][COUNT], v[COUNT];
     int since; /* the last meeting */
