@@ -128,13 +128,15 @@ static void orthonormalise(const part *a)
     }
 }
 
-/* out = factor * P Q' + (or in place of) what is there: row by row, column by column of P. */
-static void expand(const part *a, float factor, bool add, float *out)
+/* out = factor * P Q' + to (NULL: 0): row by row, while it is in the cache, column by column of P. */
+static void expand(const part *a, float factor, const float *to, float *out)
 {
     const size_t cols = a->tensor->cols;
     for (size_t r = 0; r < a->tensor->rows; r++) {
         float *row = out + r * cols;
-        if (!add)
+        if (to != NULL)
+            shoali_kernel()->copy(row, to + r * cols, cols);
+        else
             memset(row, 0, cols * sizeof *row);
         for (size_t j = 0; j < (size_t)a->rank; j++)
             shoali_kernel()->axpy(row, factor * a->p[r * (size_t)a->rank + j], a->q + j * cols,
@@ -148,8 +150,7 @@ static void project(const part *a)
     orthonormalise(a);
     cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, a->rank, cols, rows, 1, a->p, a->rank,
                 a->m, cols, 0, a->q, cols);
-    shoali_kernel()->copy(a->residual, a->m, a->tensor->count);
-    expand(a, -1, true, a->residual);
+    expand(a, -1, a->m, a->residual);
 }
 
 static void matrix_round(const part *a, uint32_t index, bool first_time)
@@ -159,7 +160,7 @@ static void matrix_round(const part *a, uint32_t index, bool first_time)
     else if (index == 1)
         project(a);
     else
-        expand(a, 1, false, a->m);
+        expand(a, 1, NULL, a->m);
 }
 
 static void vector_round(const shoal_tensor *t, uint32_t index, float *grad, float *buffer)
