@@ -98,6 +98,8 @@ static shoal_status may_have(const json_t *root, const char *key, uint64_t max, 
     return shoali_json_u64(root, key, 0, max, NULL, out);
 }
 
+enum { DROP_EMBEDDING, DROP_HIDDEN, DROP_ATTENTION, DROPS };
+
 typedef struct sizes {
     uint64_t width, layers, heads, kv, dim, ff, vocab, length;
     uint64_t experts, active, shared;
@@ -112,7 +114,18 @@ typedef struct sizes {
     bool tied, balanced;
     bool other; /* what planners need not know, and parts cannot make */
     double theta, eps;
+    double drops[DROPS]; /* by which training leaves out: what DROPS says */
 } sizes;
+
+/* What a family's file calls them; NULL: its blocks have none. Those of BERT are one. */
+static const char *const *drop_keys(const family *f)
+{
+    static const char *const gpt[] = {"embd_pdrop", "resid_pdrop", "attn_pdrop"};
+    static const char *const bert[] = {"hidden_dropout_prob", "hidden_dropout_prob",
+                                       "attention_probs_dropout_prob"};
+    static const char *const others[] = {NULL, NULL, "attention_dropout"};
+    return strcmp(f->name, "gpt2") == 0 ? gpt : is_bert(f) ? bert : others;
+}
 
 /* What the transformer layer cannot say is not left out silently. */
 static shoal_status refuse_others(const json_t *root)
@@ -325,6 +338,10 @@ static shoal_status read_sizes(const json_t *root, const family *f, sizes *s)
         SHOALI_TRY(read_bert_manners(root, s));
     else
         read_manners(root, strcmp(f->name, "gpt2") == 0, s);
+    for (size_t i = 0; i < DROPS; i++) {
+        const char *key = drop_keys(f)[i];
+        s->drops[i] = key != NULL ? number_of(root, key, 0) : 0;
+    }
     /* relu, and places from 2 on; blocks without rope, attention in chunks */
     s->other = s->other || strcmp(f->name, "opt") == 0 || strcmp(f->name, "llama4_text") == 0;
     return SHOAL_OK;
@@ -334,7 +351,7 @@ typedef unsigned long long count;
 
 static void list_block(const family *f, const sizes *s, bool dense, shoali_layer_list *list)
 {
-    char experts[96] = "", latent[96] = "";
+    char experts[96] = "", latent[96] = "", drop[64] = "";
     if (!dense)
         snprintf(experts, sizeof experts, ",experts=%llu,active=%llu,shared=%llu%s",
                  (count)s->experts, (count)s->active, (count)s->shared,
@@ -342,14 +359,18 @@ static void list_block(const family *f, const sizes *s, bool dense, shoali_layer
     if (f->latent)
         snprintf(latent, sizeof latent, ",qrank=%llu,kvrank=%llu,rope=%llu,vdim=%llu",
                  (count)s->qrank, (count)s->kvrank, (count)s->rope, (count)s->vdim);
+    if (s->drops[DROP_HIDDEN] > 0 || s->drops[DROP_ATTENTION] > 0)
+        snprintf(drop, sizeof drop, ",drop=%.9g,attdrop=%.9g", s->drops[DROP_HIDDEN],
+                 s->drops[DROP_ATTENTION]);
     shoali_layer_list_add(list,
                           "transformer:heads=%llu,kv=%llu,dim=%llu,ff=%llu%s%s,norms=%d,"
-                          "qkvbias=%d%s%s%s%s%s,theta=%.9g,eps=%.9g",
+                          "qkvbias=%d%s%s%s%s%s,theta=%.9g,eps=%.9g%s",
                           (count)s->heads, (count)s->kv, (count)s->dim,
                           (count)(dense && s->dense_ff > 0 ? s->dense_ff : s->ff), experts, latent,
                           f->norms, s->qkvbias, f->gated ? ",gated" : "",
                           f->bias ? "" : ",bias=off", f->headnorm ? ",headnorm" : "",
-                          is_bert(f) ? ",encoder" : "", s->other ? ",other" : "", s->theta, s->eps);
+                          is_bert(f) ? ",encoder" : "", s->other ? ",other" : "", s->theta, s->eps,
+                          drop);
 }
 
 static void list_head(const sizes *s, shoali_layer_list *list)
@@ -370,9 +391,10 @@ static void list_layers(const family *f, const sizes *s, shoali_layer_list *list
     /* OPT keeps two positions for padding */
     uint64_t positions = f->positions ? s->length + 2 * (strcmp(f->name, "opt") == 0) : 0;
     shoali_layer_list_add(list,
-                          "embedding:vocab=%llu,width=%llu,positions=%llu,types=%llu%s,eps=%.9g",
+                          "embedding:vocab=%llu,width=%llu,positions=%llu,types=%llu%s,eps=%.9g,"
+                          "drop=%.9g",
                           (count)s->vocab, (count)s->width, (count)positions, (count)s->types,
-                          is_bert(f) ? ",norm" : "", s->eps);
+                          is_bert(f) ? ",norm" : "", s->eps, s->drops[DROP_EMBEDDING]);
     for (uint64_t l = 0; l < s->layers; l++)
         list_block(f, s, !is_mixture(s, l), list);
     if (is_bert(f)) {
@@ -384,17 +406,21 @@ static void list_layers(const family *f, const sizes *s, shoali_layer_list *list
                           f->headbias ? "on" : "off", s->eps);
 }
 
-/* The largest of what families call it. */
-static double dropout_of(const json_t *root)
+/* The largest of what families call it and this one's blocks have no place for. */
+static double other_dropout(const json_t *root, const family *f)
 {
     static const char *const keys[] = {
         "resid_pdrop",         "embd_pdrop",        "attn_pdrop",
         "hidden_dropout_prob", "attention_dropout", "attention_probs_dropout_prob",
         "hidden_dropout",      "dropout",           "activation_dropout"};
+    const char *const *own = drop_keys(f);
     double most = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const double rate = number_of(root, keys[i], 0);
-        most = rate > most ? rate : most;
+        bool known = false;
+        for (size_t k = 0; k < DROPS; k++)
+            known = known || (own[k] != NULL && strcmp(own[k], keys[i]) == 0);
+        most = !known && rate > most ? rate : most;
     }
     return most;
 }
@@ -416,6 +442,6 @@ shoal_status shoali_import_hf_config(const json_t *root, shoal_arena *arena,
     *text_out = (shoali_model_text){.name = f->name,
                                     .input = {1, (uint32_t)s.length, 1},
                                     .say_length = s.length > LENGTH_MAX,
-                                    .dropout = dropout_of(root)};
+                                    .dropout = other_dropout(root, f)};
     return shoali_layer_list_end(&list, text_out);
 }

@@ -15,5 +15,10 @@
     {                                                                           \
 #field, SHOALI_KEY_FLAG, offsetof(type, field), 0, 0, NULL, usual, text \
     }
+/* A share that training leaves out. */
+#define SHOALI_LAYER_DROP(type, field, text)                                      \
+    {                                                                             \
+#field, SHOALI_KEY_FLOAT, offsetof(type, field), 0, 0.99, NULL, "0", text \
+    }
 
 #endif

@@ -83,6 +83,7 @@ typedef struct shoali_attention_params {
     int64_t heads, kv, dim; /* kv 0: heads; dim 0: width / heads */
     bool causal, rope, bias;
     double theta;
+    double drop; /* share of weights that training leaves out */
 } shoali_attention_params;
 typedef enum { SHOALI_POOL_FIRST, SHOALI_POOL_MEAN } shoali_frame_pool;
 typedef struct shoali_framepool_params {
@@ -110,8 +111,9 @@ typedef struct shoali_swiglu_params {
 } shoali_swiglu_params;
 typedef struct shoali_embedding_params {
     int64_t vocab, width, positions, types;
-    bool norm;  /* one of the sums, with scales and shifts */
-    double eps; /* of the norm */
+    bool norm;   /* one of the sums, with scales and shifts */
+    double eps;  /* of the norm */
+    double drop; /* share of what comes out that training leaves out */
 } shoali_embedding_params;
 typedef struct shoali_transformer_params {
     int64_t heads, kv, dim, ff, experts, active; /* kv 0: heads; dim 0: width / heads */
@@ -121,7 +123,8 @@ typedef struct shoali_transformer_params {
     bool gated, bias, headnorm, balanced;
     bool encoder; /* all tokens see each other, and norms stand behind the sums */
     bool other;   /* something that only who runs it needs to know, and that nothing here runs */
-    double theta, eps; /* of rope and of norms: planners need neither */
+    double theta, eps;    /* of rope and of norms: planners need neither */
+    double drop, attdrop; /* shares that training leaves out: of what both parts give, of weights */
 } shoali_transformer_params;
 /** What a transformer consists of, in elements; all of one block of this width. */
 typedef struct shoali_transformer_sizes {

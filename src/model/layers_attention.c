@@ -140,6 +140,7 @@ static const shoali_key attention_keys[] = {
     SHOALI_LAYER_FLAG(shoali_attention_params, bias, "off", "all four products add learned values"),
     {"theta", SHOALI_KEY_FLOAT, offsetof(shoali_attention_params, theta), 1, 1e12, NULL, "10000",
      "of rope: its slowest turn's base"},
+    SHOALI_LAYER_DROP(shoali_attention_params, drop, "share of weights set to zero in training"),
 };
 const shoali_layer_row shoali_layer_attention = {
     .name = "attention",

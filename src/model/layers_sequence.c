@@ -50,6 +50,8 @@ static const shoali_key embedding_keys[] = {
                       "the sum is normalised, scaled and shifted"),
     {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_embedding_params, eps), 0, 1, NULL, "1e-5",
      "with parts: what the norm adds to the variance"},
+    SHOALI_LAYER_DROP(shoali_embedding_params, drop,
+                      "with parts: share of what comes out that training leaves out"),
 };
 const shoali_layer_row shoali_layer_embedding = {
     .name = "embedding",
@@ -188,6 +190,11 @@ static const shoali_key transformer_keys[] = {
      "with parts: base of the slowest turn of rope"},
     {"eps", SHOALI_KEY_FLOAT, offsetof(shoali_transformer_params, eps), 0, 1, NULL, "1e-5",
      "with parts: what norms add to the mean of the squares"},
+    SHOALI_LAYER_DROP(shoali_transformer_params, drop,
+                      "with parts: share of what attention and products give that training leaves "
+                      "out"),
+    SHOALI_LAYER_DROP(shoali_transformer_params, attdrop,
+                      "with parts: the same of attention's weights"),
 };
 const shoali_layer_row shoali_layer_transformer = {
     .name = "transformer",

@@ -309,7 +309,7 @@ static const shoali_key open_keys[] = {
      "of a model like BERT: scores of masked tokens, the first frame's vector, or the frames' mean "
      "in place of what stands behind its blocks"},
     {"dropout", SHOALI_KEY_CHOICE, offsetof(open_params, dropout), 0, 0, "own|off", "own",
-     "off: of a file that asks for dropout, the model without"},
+     "off: of a model that asks for dropout, the model without"},
     {"vocab", SHOALI_KEY_INT, offsetof(open_params, vocab), 0, 1 << 24, NULL, "0",
      "tokens that a language model knows, features of a sparse one; 0: as the model says"},
     {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc|hinge", "own",
@@ -412,8 +412,9 @@ static shoal_status check_dropout(const char *name, const open_params *keys,
 {
     if (text->dropout == 0 || !keys->parts || keys->dropout > 0)
         return SHOAL_OK;
-    (void)shoali_fail(SHOAL_ENOTSUP, "%s asks for dropout (%g), which its blocks do not have here",
-                      name, text->dropout);
+    (void)shoali_fail(SHOAL_ENOTSUP,
+                      "%s asks for dropout (%g) where its blocks do not have any here", name,
+                      text->dropout);
     shoali_error_advice("To run it without: %s:parts,dropout=off", name);
     return SHOAL_ENOTSUP;
 }
@@ -449,6 +450,8 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
     if (keys.vocab > 0)
         SHOALI_TRY(shoali_model_vocab(name, keys.vocab, arena, &text));
     SHOALI_TRY(check_dropout(name, &keys, &text));
+    if (keys.dropout > 0)
+        SHOALI_TRY(shoali_model_undrop(arena, &text));
     if (keys.head > 0)
         SHOALI_TRY(shoali_model_head(name, heads[keys.head], arena, &text));
     if (keys.parts || text.parts)

@@ -172,7 +172,7 @@ typedef struct shoali_model_text {
     shoali_init_kind init;
     const char *const *layers; /* layer specs */
     uint32_t layer_count;
-    double dropout;  /* the largest that a file asks for; what runs has none but its layers' */
+    double dropout;  /* the largest that a file asks for and its layers do not say */
     bool parts;      /* described blocks become layers that train, unasked */
     bool say_length; /* the input's length is what the model bears, not what anybody trains on */
 } shoali_model_text;
@@ -196,6 +196,8 @@ SHOAL_MUST_USE shoal_status shoali_model_parts(const char *name, shoal_arena *ar
                                                shoali_model_text *text);
 SHOAL_MUST_USE shoal_status shoali_model_vocab(const char *name, int64_t vocab, shoal_arena *arena,
                                                shoali_model_text *text);
+/** The same layers without dropout: all rates 0 (undrop.c). */
+SHOAL_MUST_USE shoal_status shoali_model_undrop(shoal_arena *arena, shoali_model_text *text);
 /** What stands behind the last transformer: "masked", "pooler" or "mean" in place of it. */
 SHOAL_MUST_USE shoal_status shoali_model_head(const char *name, const char *head,
                                               shoal_arena *arena, shoali_model_text *text);

@@ -14,7 +14,9 @@
  *     attention:bias,rope=off,causal=off, add:back=2, layernorm,
  *     framewise, gelu, framewise, add:back=4, layernorm
  *
- * Everything else is refused by the key that says it. */
+ * With drop=, a dropout stands behind the embedding and in front of each sum, which then reach one
+ * further back; attdrop= goes to attention. Everything else is refused by the key that says it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -64,6 +66,8 @@ static shoal_status put_embedding(const char *spec, parts *out)
                               (long long)p.width);
     if (p.norm)
         shoali_layer_list_add(&out->list, "layernorm:eps=%.9g", p.eps);
+    if (p.drop > 0)
+        shoali_layer_list_add(&out->list, "dropout:rate=%.9g", p.drop);
     return SHOAL_OK;
 }
 
@@ -94,52 +98,72 @@ static shoal_status check_block(const parts *out, const shoali_transformer_param
     return SHOAL_OK;
 }
 
+static void put_attention(const shoali_transformer_params *p, const char *manner,
+                          shoali_layer_list *list)
+{
+    char drop[32] = "";
+    if (p->attdrop > 0)
+        snprintf(drop, sizeof drop, ",drop=%.9g", p->attdrop);
+    shoali_layer_list_add(list, "attention:heads=%lld,kv=%lld,dim=%lld%s%s", (long long)p->heads,
+                          (long long)p->kv, (long long)p->dim, manner, drop);
+}
+
+/* A sum with what came so many layers before, without dropout. */
+static void put_sum(const shoali_transformer_params *p, int back, shoali_layer_list *list)
+{
+    if (p->drop > 0)
+        shoali_layer_list_add(list, "dropout:rate=%.9g", p->drop);
+    shoali_layer_list_add(list, "add:back=%d", back + (p->drop > 0));
+}
+
 static void put_gpt_block(const shoali_transformer_params *p, int64_t width,
                           shoali_layer_list *list)
 {
     shoali_layer_list_add(list, "layernorm:eps=%.9g", p->eps);
-    shoali_layer_list_add(list, "attention:heads=%lld,kv=%lld,dim=%lld,rope=off,bias",
-                          (long long)p->heads, (long long)p->kv, (long long)p->dim);
-    shoali_layer_list_add(list, "add:back=3");
+    put_attention(p, ",rope=off,bias", list);
+    put_sum(p, 3, list);
     shoali_layer_list_add(list, "layernorm:eps=%.9g", p->eps);
     shoali_layer_list_add(list, "framewise:out=%lld", (long long)p->ff);
     shoali_layer_list_add(list, "gelu:tanh");
     shoali_layer_list_add(list, "framewise:out=%lld", (long long)width);
-    shoali_layer_list_add(list, "add:back=5");
+    put_sum(p, 5, list);
 }
 
 static void put_bert_block(const shoali_transformer_params *p, int64_t width,
                            shoali_layer_list *list)
 {
-    shoali_layer_list_add(list, "attention:heads=%lld,kv=%lld,dim=%lld,rope=off,causal=off,bias",
-                          (long long)p->heads, (long long)p->kv, (long long)p->dim);
-    shoali_layer_list_add(list, "add:back=2");
+    put_attention(p, ",rope=off,causal=off,bias", list);
+    put_sum(p, 2, list);
     shoali_layer_list_add(list, "layernorm:eps=%.9g", p->eps);
     shoali_layer_list_add(list, "framewise:out=%lld", (long long)p->ff);
     shoali_layer_list_add(list, "gelu");
     shoali_layer_list_add(list, "framewise:out=%lld", (long long)width);
-    shoali_layer_list_add(list, "add:back=4");
+    put_sum(p, 4, list);
     shoali_layer_list_add(list, "layernorm:eps=%.9g", p->eps);
+}
+
+static void put_llama_block(const shoali_transformer_params *p, shoali_layer_list *list)
+{
+    char theta[32];
+    snprintf(theta, sizeof theta, ",theta=%.9g", p->theta);
+    shoali_layer_list_add(list, "rmsnorm:eps=%.9g", p->eps);
+    put_attention(p, theta, list);
+    put_sum(p, 3, list);
+    shoali_layer_list_add(list, "rmsnorm:eps=%.9g", p->eps);
+    shoali_layer_list_add(list, "swiglu:ff=%lld", (long long)p->ff);
+    put_sum(p, 3, list);
 }
 
 static shoal_status put_block(const char *spec, parts *out)
 {
-    shoali_layer_list *list = &out->list;
     shoali_transformer_params p;
     SHOALI_TRY(shoali_spec_parse("layer", spec, &shoali_layer_transformer.schema, &p));
     SHOALI_TRY(check_block(out, &p));
     out->encoder = p.encoder;
-    if (out->gpt) {
-        (p.encoder ? put_bert_block : put_gpt_block)(&p, out->width, list);
-        return SHOAL_OK;
-    }
-    shoali_layer_list_add(list, "rmsnorm:eps=%.9g", p.eps);
-    shoali_layer_list_add(list, "attention:heads=%lld,kv=%lld,dim=%lld,theta=%.9g",
-                          (long long)p.heads, (long long)p.kv, (long long)p.dim, p.theta);
-    shoali_layer_list_add(list, "add:back=3");
-    shoali_layer_list_add(list, "rmsnorm:eps=%.9g", p.eps);
-    shoali_layer_list_add(list, "swiglu:ff=%lld", (long long)p.ff);
-    shoali_layer_list_add(list, "add:back=3");
+    if (out->gpt)
+        (p.encoder ? put_bert_block : put_gpt_block)(&p, out->width, &out->list);
+    else
+        put_llama_block(&p, &out->list);
     return SHOAL_OK;
 }
 

@@ -5,11 +5,16 @@
  *
  * Scores are made for TILE frames at a time and never kept: forward leaves the logarithm of each
  * row's sum, from which backward makes them again. Keys and values of the frames before pass->from
- * are those of the last pass. */
+ * are those of the last pass.
+ *
+ * In training a share `drop` of the weights is 0 and the others are larger for it, behind the
+ * softmax (Vaswani et al., section 5.4). A weight's fate depends on (seed, layer, global number of
+ * the sample, head and row, column): backward draws it again. */
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "nn/recurrent.h"
 #include "nn/squash.h"
 
@@ -24,6 +29,9 @@ typedef struct attention {
     float *q, *k, *v, *seen, *logs; /* [count][frames][...]; seen: of values; logs [heads] */
     float scale;
     bool causal, rope, bias;
+    float *fates; /* [frames] of one row's weights: what each is multiplied with; NULL: none is */
+    double drop;
+    uint64_t seed, stream, first_serial;
 } attention;
 
 static size_t turns_of(const shoali_attention_sizes *s)
@@ -38,12 +46,26 @@ static size_t saved_bytes(const shoali_layer *layer, uint32_t batch)
     return (turns_of(&s) + (size_t)batch * s.frames * frame) * sizeof(float);
 }
 
-/* Two tiles of scores, and slopes of seen, queries, keys and values. */
+/* Two tiles of scores, slopes of seen, queries, keys and values, and fates. */
 static size_t work_bytes(const shoali_layer *layer, uint32_t batch)
 {
     const shoali_attention_sizes s = shoali_attention_sizes_of(layer);
     const size_t frame = 2 * (size_t)s.dim * (s.heads + s.kv);
-    return (2 * TILE * (size_t)s.frames + (size_t)batch * s.frames * frame) * sizeof(float);
+    return ((2 * TILE + 1) * (size_t)s.frames + (size_t)batch * s.frames * frame) * sizeof(float);
+}
+
+/* Behind both tiles of scores. */
+static void set_drop(const shoali_node *node, const shoali_pass *pass, attention *a)
+{
+    const shoali_attention_params *p = node->layer->params;
+    const char *name = node->layer->name;
+    if (!pass->training || p->drop == 0)
+        return;
+    a->fates = (float *)pass->work + 2 * TILE * (size_t)a->s.frames;
+    a->drop = p->drop;
+    a->seed = pass->seed;
+    a->stream = shoali_hash(name, strlen(name), 0);
+    a->first_serial = pass->first_serial;
 }
 
 static attention attention_of(const shoali_node *node, const shoali_pass *pass)
@@ -64,6 +86,7 @@ static attention attention_of(const shoali_node *node, const shoali_pass *pass)
     a.v = a.k + frames * a.kv_values;
     a.seen = a.v + frames * a.kv_values;
     a.logs = a.seen + frames * a.q_values;
+    set_drop(node, pass, &a);
     return a;
 }
 
@@ -107,6 +130,8 @@ typedef struct tile {
     const attention *a;
     size_t at_q, at_kv; /* where the head's frame 0 is, in q and seen, in k and v */
     float *logs;        /* [frames][heads], the head's */
+    uint64_t stream;    /* of fates: the sample's, then row 0 of the head among all of it */
+    uint64_t first_row;
     uint32_t first, rows, cols;
 } tile;
 
@@ -123,6 +148,8 @@ static tile tile_of(const attention *a, uint32_t n, uint32_t head, uint32_t firs
     t.at_q = frame * a->q_values + (size_t)head * a->s.dim;
     t.at_kv = frame * a->kv_values + (size_t)(head / (a->s.heads / a->s.kv)) * a->s.dim;
     t.logs = a->logs + frame * a->s.heads + head;
+    t.stream = shoali_mix(a->stream, a->first_serial + n);
+    t.first_row = (uint64_t)head * a->s.frames;
     t.cols = a->causal ? first + t.rows : length;
     return t;
 }
@@ -159,6 +186,27 @@ static void hide(const tile *t, uint32_t row, float *w)
     memset(w + seen, 0, (t->cols - seen) * sizeof *w);
 }
 
+static void draw_fates(const tile *t, uint32_t row)
+{
+    const attention *a = t->a;
+    const uint32_t limit = (uint32_t)(a->drop * 0x1p32), seen = visible(t, row);
+    const uint64_t stream = shoali_mix(t->stream, t->first_row + t->first + row);
+    const float kept = (float)(1 / (1 - a->drop));
+    for (uint32_t c = 0; c < seen; c += 4) {
+        uint32_t bits[4];
+        shoali_philox(a->seed, stream, c / 4, bits);
+        for (uint32_t k = 0; k < 4 && c + k < seen; k++)
+            a->fates[c + k] = bits[k] >= limit ? kept : 0.0f;
+    }
+}
+
+static void drop(const tile *t, uint32_t row, float *w)
+{
+    const uint32_t seen = visible(t, row);
+    for (uint32_t c = 0; c < seen; c++)
+        w[c] *= t->a->fates[c];
+}
+
 static void softmax(const tile *t, float *scores)
 {
     for (uint32_t r = 0; r < t->rows; r++, scores += t->cols) {
@@ -173,11 +221,16 @@ static void softmax(const tile *t, float *scores)
         for (uint32_t c = 0; c < seen; c++)
             scores[c] /= sum;
         t->logs[(size_t)(t->first + r) * t->a->s.heads] = most + logf(sum);
+        if (t->a->fates != NULL) {
+            draw_fates(t, r);
+            drop(t, r, scores);
+        }
         hide(t, r, scores);
     }
 }
 
-/* The same weights again, and from their slopes those of the scores. */
+/* The same weights again, and from their slopes those of the scores. The mean over a row's weights
+ * is that of dropped ones, too: of what was seen. */
 static void softmax_back(const tile *t, const float *dseen, float *w, float *dw)
 {
     const size_t dim = t->a->s.dim;
@@ -188,8 +241,14 @@ static void softmax_back(const tile *t, const float *dseen, float *w, float *dw)
         const uint32_t seen = visible(t, r);
         for (uint32_t c = 0; c < seen; c++)
             w[c] = shoali_exp(w[c] - log);
+        if (t->a->fates != NULL) {
+            draw_fates(t, r);
+            drop(t, r, dw);
+        }
         for (uint32_t c = 0; c < seen; c++)
             dw[c] = w[c] * (dw[c] - mean) * scale;
+        if (t->a->fates != NULL)
+            drop(t, r, w);
         hide(t, r, w);
         hide(t, r, dw);
     }
@@ -256,7 +315,7 @@ static slopes slopes_of(const attention *a, const shoali_pass *pass)
 {
     slopes d = {.scores = pass->work, .frames = (size_t)pass->count * a->s.frames};
     d.weights = d.scores + TILE * (size_t)a->s.frames;
-    d.seen = d.weights + TILE * (size_t)a->s.frames;
+    d.seen = d.weights + (TILE + 1) * (size_t)a->s.frames; /* fates lie between */
     d.q = d.seen + d.frames * a->q_values;
     d.k = d.q + d.frames * a->q_values;
     d.v = d.k + d.frames * a->kv_values;

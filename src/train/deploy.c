@@ -289,11 +289,11 @@ shoal_status shoal_deploy_evaluate(shoal_deploy *d, uint32_t bits, shoal_deploy_
 
 /* ---------------------------------------------------------------- as others read it */
 
-static shoal_status write_folder(const shoal_deploy *d, const char *folder)
+static shoal_status write_config(const shoal_deploy *d, const shoali_hf_view *view,
+                                 const char *folder)
 {
     char path[PATH_MAX];
-    const shoali_hf_family *family = shoali_hf_family_of(d->train->model);
-    if (family == NULL)
+    if (view->family == NULL)
         return shoali_fail(SHOAL_EINVAL,
                            "%s: a folder with config.json is for models of %s, which model %s is "
                            "not; name a file",
@@ -302,7 +302,18 @@ static shoal_status write_folder(const shoal_deploy *d, const char *folder)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot make the folder %s", folder);
     if ((size_t)snprintf(path, sizeof path, "%sconfig.json", folder) >= sizeof path - 32)
         return shoali_fail(SHOAL_EINVAL, "%.64s...: a path that is too long", folder);
-    SHOALI_TRY(shoali_hf_config(family, d->train->model, path));
+    return shoali_hf_config(view, path);
+}
+
+static shoal_status write_folder(const shoal_deploy *d, const char *folder)
+{
+    char path[PATH_MAX];
+    shoali_hf_view view;
+    SHOALI_TRY(shoali_hf_open(d->train->model, &view));
+    const shoal_status status = write_config(d, &view, folder);
+    shoali_hf_close(&view);
+    if (status != SHOAL_OK)
+        return status;
     snprintf(path, sizeof path, "%smodel.safetensors", folder);
     return shoal_deploy_weights(d, path);
 }

@@ -68,7 +68,7 @@ typedef struct foreign {
 typedef struct list {
     foreign *items; /* [room] */
     size_t count, room;
-    const shoali_hf_family *family; /* named as a whole model of Hugging Face's; NULL: by layer */
+    shoali_hf_view view; /* of a family: named as a whole model of Hugging Face's, else by layer */
 } list;
 
 /* ---------------------------------------------------------------- what there is */
@@ -112,9 +112,10 @@ static void shape_of(const shoali_layer *layer, const shoal_tensor *tensor, form
 static void list_place(const shoal_model *model, const shoali_layer *layer, uint32_t i, list *l)
 {
     const shoal_tensor *tensor = &model->tensors[i];
-    shoali_hf_place place = {.tensors = 1};
+    shoali_hf_place place;
     uint64_t count = 0;
-    l->family->place(model, layer, model->tensor_params[i].role, &place);
+    shoali_hf_place_of(&l->view, (uint32_t)(layer - model->layers), model->tensor_params[i].role,
+                       &place);
     for (uint32_t k = 0; k < place.tensors; k++)
         count += tensor[k].count;
     if (count == 0)
@@ -139,7 +140,7 @@ static shoal_status list_tensor(const shoal_model *model, const shoali_layer *la
         return no_counterpart(layer, param->role);
     if (param->block > 1)
         return no_counterpart(layer, "blocks are circulant");
-    if (l->family != NULL) {
+    if (l->view.family != NULL) {
         list_place(model, layer, i, l);
         return SHOAL_OK;
     }
@@ -167,22 +168,24 @@ static shoal_status list_layer(const shoal_model *model, const shoali_layer *lay
     return SHOAL_OK;
 }
 
-/* items: shoali_free. */
+static void close_list(list *l)
+{
+    shoali_free(l->items);
+    shoali_hf_close(&l->view);
+}
+
+/* l: close_list. */
 static shoal_status list_all(const shoal_model *model, list *l)
 {
-    *l = (list){.room = 2 * (size_t)model->tensor_count + 2 * (size_t)model->layer_count,
-                .family = shoali_hf_family_of(model)};
+    *l = (list){.room = 2 * (size_t)model->tensor_count + 2 * (size_t)model->layer_count};
+    SHOALI_TRY(shoali_hf_open(model, &l->view));
     l->items = shoali_alloc_array(l->room, sizeof *l->items);
-    if (l->items == NULL)
-        return SHOAL_ENOMEM;
-    for (uint32_t i = 0; i < model->layer_count; i++) {
-        const shoal_status status = list_layer(model, &model->layers[i], l);
-        if (status != SHOAL_OK) {
-            shoali_free(l->items);
-            return status;
-        }
-    }
-    return SHOAL_OK;
+    shoal_status status = l->items != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    for (uint32_t i = 0; i < model->layer_count && status == SHOAL_OK; i++)
+        status = list_layer(model, &model->layers[i], l);
+    if (status != SHOAL_OK)
+        close_list(l);
+    return status;
 }
 
 /* to[in][out] = from[out][in]. */
@@ -246,7 +249,7 @@ shoal_status shoali_weights_write(const char *path, const shoal_model *model, co
     shoali_free(copies);
     shoali_free(zeros);
     shoali_free(out);
-    shoali_free(l.items);
+    close_list(&l);
     return status;
 }
 
@@ -298,7 +301,7 @@ static bool is_buffer(const shoali_hf_family *family, const char *name)
 /* Files of a model without its head leave the prefix out, in all names. */
 static void drop_prefix(const shoali_safetensors *file, list *l)
 {
-    const char *prefix = l->family != NULL ? l->family->prefix : "", *name;
+    const char *prefix = l->view.family != NULL ? l->view.family->prefix : "", *name;
     const size_t length = strlen(prefix);
     size_t count = 0;
     for (size_t i = 0; (name = shoali_safetensors_name(file, i, &count)) != NULL; i++)
@@ -339,7 +342,7 @@ static bool is_listed(const list *l, const char *name)
     for (size_t i = 0; i < l->count; i++)
         if (strcmp(l->items[i].name, name) == 0)
             return true;
-    return l->family != NULL && is_buffer(l->family, name);
+    return l->view.family != NULL && is_buffer(l->view.family, name);
 }
 
 /* Whatever is wrong is found here, before anything is copied. */
@@ -383,6 +386,6 @@ shoal_status shoali_weights_read(const char *path, const shoali_safetensors *fil
     for (size_t i = 0; i < l.count && status == SHOAL_OK; i++)
         status = copy_one(file, &l.items[i],
                           (l.items[i].of_state ? state : params) + l.items[i].offset);
-    shoali_free(l.items);
+    close_list(&l);
     return status;
 }

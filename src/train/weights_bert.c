@@ -171,15 +171,14 @@ static shoal_status config_of(const shoal_model *model, json_t **json_out)
     const uint32_t blocks = (head_of(model) - FRONT) / BLOCK;
     SHOALI_TRY(check(model));
     json_t *config = json_pack(
-        "{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:f, s:b, s:f, s:f, s:s, s:s, s:n}",
+        "{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:f, s:b, s:s, s:s, s:n}",
         "architectures", model->masked ? "BertForMaskedLM" : "BertModel", "model_type", "bert",
         "hidden_act", "gelu", "vocab_size", (json_int_t)tables->vocab, "max_position_embeddings",
         (json_int_t)tables->positions, "type_vocab_size", (json_int_t)tables->types, "hidden_size",
         (json_int_t)tables->width, "num_hidden_layers", (int)blocks, "num_attention_heads",
         (json_int_t)attention->heads, "intermediate_size", (json_int_t)up->out, "layer_norm_eps",
-        eps_of(model), "tie_word_embeddings", 1, "hidden_dropout_prob", 0.0,
-        "attention_probs_dropout_prob", 0.0, "position_embedding_type", "absolute", "torch_dtype",
-        "float32", "pad_token_id");
+        eps_of(model), "tie_word_embeddings", 1, "position_embedding_type", "absolute",
+        "torch_dtype", "float32", "pad_token_id");
     if (config != NULL && model->masked) {
         const shoali_masked_params *p = model->layers[model->layer_count - 1].params;
         json_object_set_new(config, "mask_token_id",
@@ -205,9 +204,15 @@ static const char *const buffers[] = {"embeddings.position_ids",
                                       "cls.seq_relationship.bias",
                                       NULL};
 extern const shoali_hf_family shoali_hf_bert;
-const shoali_hf_family shoali_hf_bert = {.what = "BERT",
-                                         .prefix = "bert.",
-                                         .buffers = buffers,
-                                         .is = is_bert,
-                                         .place = place_of,
-                                         .config = config_of};
+const shoali_hf_family shoali_hf_bert = {
+    .what = "BERT",
+    .prefix = "bert.",
+    .buffers = buffers,
+    .front = FRONT,
+    .block = BLOCK,
+    .attention = 0,
+    .sums = {0, 5},
+    .drops = {"hidden_dropout_prob", "hidden_dropout_prob", "attention_probs_dropout_prob"},
+    .is = is_bert,
+    .place = place_of,
+    .config = config_of};

@@ -117,15 +117,14 @@ static shoal_status config_of(const shoal_model *model, json_t **json_out)
     const double eps = ((const shoali_layernorm_params *)model->layers[1].params)->eps;
     SHOALI_TRY(check(model));
     *json_out = json_pack(
-        "{s:[s], s:s, s:s, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:f, s:b, s:f, s:f, s:f, s:s, s:n, "
-        "s:n}",
+        "{s:[s], s:s, s:s, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:f, s:b, s:s, s:n, s:n}",
         "architectures", "GPT2LMHeadModel", "model_type", "gpt2", "activation_function", "gelu_new",
         "vocab_size", (json_int_t)tables->vocab, "n_positions", (json_int_t)tables->positions,
         "n_embd", (json_int_t)tables->width, "n_layer", (int)((model->layer_count - EDGES) / BLOCK),
         "n_head", (json_int_t)attention->heads, "n_inner", (json_int_t)framewise_of(model, 5)->out,
         "n_ctx", (json_int_t)tables->positions, "layer_norm_epsilon", eps, "tie_word_embeddings",
-        (int)framewise_of(model, model->layer_count - 1)->tied, "resid_pdrop", 0.0, "embd_pdrop",
-        0.0, "attn_pdrop", 0.0, "torch_dtype", "float32", "bos_token_id", "eos_token_id");
+        (int)framewise_of(model, model->layer_count - 1)->tied, "torch_dtype", "float32",
+        "bos_token_id", "eos_token_id");
     return SHOAL_OK;
 }
 
@@ -134,6 +133,11 @@ extern const shoali_hf_family shoali_hf_gpt2;
 const shoali_hf_family shoali_hf_gpt2 = {.what = "GPT-2",
                                          .prefix = "transformer.",
                                          .buffers = buffers,
+                                         .front = 1,
+                                         .block = BLOCK,
+                                         .attention = 1,
+                                         .sums = {1, 6},
+                                         .drops = {"embd_pdrop", "resid_pdrop", "attn_pdrop"},
                                          .is = is_gpt2,
                                          .place = place_of,
                                          .config = config_of};

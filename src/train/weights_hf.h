@@ -21,6 +21,11 @@ typedef struct shoali_hf_family {
     const char *what;   /* "LLaMA" */
     const char *prefix; /* of names, which files of a model without its head leave out; "": none */
     const char *const *buffers; /* ends of names that hold nothing learned; NULL behind the last */
+    uint8_t front, block;       /* layers before the blocks, and of one */
+    uint8_t attention;          /* which of a block looks */
+    uint8_t sums[2];            /* which two of a block give what is added */
+    const char *drops[3]; /* what config.json calls dropout behind the front, of what is added, of
+                             attention's weights; NULL: it has none */
     /** Whether a model is of this kind. */
     bool (*is)(const shoal_model *model);
     /** Tensor `role` of a layer of such a model. place: zeroed, tensors 1. */
@@ -31,13 +36,24 @@ typedef struct shoali_hf_family {
     shoal_status (*config)(const shoal_model *model, struct json_t **json_out);
 } shoali_hf_family;
 
-/** NULL: of none. */
-const shoali_hf_family *shoali_hf_family_of(const shoal_model *model);
+/** A model as its family sees it: without layers of dropout, which hold nothing. */
+typedef struct shoali_hf_view {
+    shoal_model model; /* layers and adds' reach are the view's, all else the model's own */
+    const shoali_hf_family *family; /* NULL: of none */
+    uint32_t *places;               /* [layer_count of the model]: where its layers are */
+    double *drops;                  /* [model.layer_count]: rate of dropout behind each */
+    shoal_arena *arena;
+} shoali_hf_view;
+/** @return SHOAL_OK | ENOMEM */
+SHOAL_MUST_USE shoal_status shoali_hf_open(const shoal_model *model, shoali_hf_view *view_out);
+void shoali_hf_close(shoali_hf_view *view);
+/** Where tensor `role` of the model's layer `index` lies, as place below says it. */
+void shoali_hf_place_of(const shoali_hf_view *view, uint32_t index, const char *role,
+                        shoali_hf_place *place_out);
 /** Their names, for errors: "LLaMA's, GPT-2's or BERT's kind". */
 const char *shoali_hf_families(void);
 /** Write config.json. @return SHOAL_OK | EINVAL (blocks that differ, ...) | EIO | ENOMEM */
-SHOAL_MUST_USE shoal_status shoali_hf_config(const shoali_hf_family *family,
-                                             const shoal_model *model, const char *path);
+SHOAL_MUST_USE shoal_status shoali_hf_config(const shoali_hf_view *view, const char *path);
 
 /* ---------------------------------------------------------------- for the families */
 

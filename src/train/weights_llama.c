@@ -118,5 +118,13 @@ static shoal_status config_of(const shoal_model *model, json_t **json_out)
 }
 
 extern const shoali_hf_family shoali_hf_llama;
-const shoali_hf_family shoali_hf_llama = {
-    .what = "LLaMA", .prefix = "", .is = is_llama, .place = place_of, .config = config_of};
+const shoali_hf_family shoali_hf_llama = {.what = "LLaMA",
+                                          .prefix = "",
+                                          .front = 1,
+                                          .block = BLOCK,
+                                          .attention = 1,
+                                          .sums = {1, 4},
+                                          .drops = {NULL, NULL, "attention_dropout"},
+                                          .is = is_llama,
+                                          .place = place_of,
+                                          .config = config_of};

@@ -211,6 +211,27 @@ class BertWeights(unittest.TestCase):
             self.assertLess((one[name] - two[name]).abs().max(), 2e-6, name)
         self.assertGreater(max((one[n] - start[n]).abs().max() for n in one), 1e-3)
 
+    def test_dropout_of_their_file_is_trained_with_and_said(self):
+        drops = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}
+        for head in ("masked", "pooler", "mean"):
+            hf_files.write_file(self.file, make(head))
+            self.assert_scores(self.config(head, **drops), self.file, make(head), head)
+        hf_files.write_file(self.file, make("masked"))
+        asked = ("--data", self.data, "--start", self.file, "--steps", 3, "--lr", 0.01, "--no-eval")
+        runs = {"one": (8, 1, ""), "two": (4, 2, ""), "off": (8, 1, ",dropout=off")}
+        weights = {}
+        for run, (batch, workers, key) in runs.items():
+            self.ask("train", "--model", self.config(**drops) + key, *asked, "--batch", batch,
+                     "--workers", workers, "--out", self.at("drop-" + run))  # fmt: skip
+            weights[run] = self.exported("drop-" + run)
+        one, two, off = (weights[run] for run in runs)
+        self.assertEqual({n: tuple(t.shape) for n, t in one.items()}, shapes("masked"))
+        self.assertLess(max((one[n] - two[n]).abs().max() for n in one), 2e-6)
+        self.assertGreater(max((one[n] - off[n]).abs().max() for n in one), 1e-3)
+        with open(self.at("drop-one-hf/config.json"), encoding="ascii") as f:
+            said = json.load(f)
+        self.assertEqual({key: said[key] for key in drops}, drops)
+
     @unittest.skipIf(transformers is None, "transformers is not installed")
     def test_transformers_reads_what_we_write_and_we_what_it_writes(self):
         theirs, run, out = self.at("theirs"), self.at("run-theirs"), self.at("ours/")
@@ -220,7 +241,7 @@ class BertWeights(unittest.TestCase):
             initializer_range=0.3)  # fmt: skip
         net = transformers.BertForMaskedLM(config)
         net.save_pretrained(theirs)
-        model = os.path.join(theirs, "config.json") + f":parts,dropout=off,length={LENGTH}"
+        model = os.path.join(theirs, "config.json") + f":parts,length={LENGTH}"
         file = os.path.join(theirs, "model.safetensors")
         self.assert_scores_of(net, model, file)
         self.ask("train", "--model", model, "--start", file, "--data", self.data, "--batch", 8,
@@ -267,7 +288,7 @@ class BertWeights(unittest.TestCase):
                       {"is_decoder": True}, {"tie_word_embeddings": False}):  # fmt: skip
             self.refused(self.config(**other), "(other)")
         self.refused(self.config(vocab_size=257), "say vocab=258")
-        self.refused(self.config(hidden_dropout_prob=0.25), "asks for dropout (0.25)")
+        self.refused(self.config(attention_dropout=0.25), "asks for dropout (0.25) where")
         self.refused("gpt-nano:head=mean", "no blocks like BERT's")
 
 

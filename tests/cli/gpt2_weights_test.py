@@ -154,6 +154,58 @@ class Gpt2Weights(unittest.TestCase):
                             "--model", again)  # fmt: skip
             self.assertEqual(back["float32"]["loss"], ours)
 
+    def test_dropout_of_their_file_is_trained_with_and_said(self):
+        drops = {"embd_pdrop": 0.1, "resid_pdrop": 0.2, "attn_pdrop": 0.3}
+        model, good = self.config(**drops), make()
+        hf_files.write_file(self.file, good)
+        self.assert_scores(model, self.file, good)  # tests leave nothing out
+        asked = ("--start", self.file, "--data", self.data, "--steps", 3, "--lr", 0.01, "--no-eval")
+
+        def train(run, model, *more):
+            out = self.at(run) + "/hf/"
+            self.ask("train", "--model", model, *asked, "--out", self.at(run), *more)
+            self.ask("export", "--from", self.at(run), "--safetensors", out)
+            return hf_files.read_file(out + "model.safetensors")
+
+        def most(one, other):
+            return max((one[n] - other[n]).abs().max() for n in one)
+
+        one = train("drop-one", model, "--batch", 8)
+        two = train("drop-two", model, "--batch", 4, "--workers", 2)
+        again = train("drop-again", model, "--batch", 8)
+        seed = train("drop-seed", model, "--batch", 8, "--seed", 2)
+        off = train("drop-off", model + ",dropout=off", "--batch", 8)
+        self.assertEqual({n: tuple(t.shape) for n, t in one.items()}, shapes())
+        self.assertEqual(most(one, again), 0)
+        self.assertLess(most(one, two), 2e-6)
+        self.assertGreater(most(one, seed), 1e-3)
+        self.assertGreater(most(one, off), 1e-3)
+        with open(self.at("drop-one/hf/config.json"), encoding="ascii") as f:
+            said = json.load(f)
+        self.assertEqual({key: said[key] for key in drops}, drops)
+        out = self.at("drop-one/hf/")
+        self.assert_scores(out + f"config.json:parts,length={LENGTH}", out + "model.safetensors", one)
+        self.ask("train", "--model", model, *asked[:4], "--batch", 8, "--lr", 0.01, "--no-eval",
+                 "--steps", 2, "--out", self.at("drop-part"))  # fmt: skip
+        self.ask("train", "--resume", self.at("drop-part"), "--steps", 3)
+        self.ask("export", "--from", self.at("drop-part"), "--safetensors", self.at("part-hf/"))
+        part = hf_files.read_file(self.at("part-hf/model.safetensors"))
+        self.assertEqual(most(one, part), 0)
+
+    def test_dropout_that_their_file_cannot_say_is_refused(self):
+        layers = ["lookup:vocab=257,width=24,frames,positions=16", "layernorm",
+                  "attention:rope=off,bias", "add:back=3", "layernorm", "framewise:out=40",
+                  "gelu:tanh", "dropout:rate=0.1", "framewise:out=24", "add:back=6", "layernorm",
+                  "framewise:out=257,tied,bias=off"]  # fmt: skip
+        net, run = self.at("net.json"), self.at("odd")
+        with open(net, "w", encoding="ascii") as f:
+            json.dump({"name": "odd", "input": [1, LENGTH, 1], "layers": layers}, f)
+        self.ask("train", "--model", net, "--data", self.data, "--batch", 8, "--steps", 1,
+                 "--no-eval", "--out", run)  # fmt: skip
+        said = shoal.run("export", "--from", run, "--safetensors", self.at("odd-hf/"))
+        self.assertNotEqual(said.returncode, 0)
+        self.assertIn("no word for dropout behind it", said.stderr)
+
     def test_the_zoos_train_and_leave(self):
         run, out = self.at("nano"), self.at("nano/hf/")
         model = f"gpt-nano:length={LENGTH}"
@@ -177,7 +229,7 @@ class Gpt2Weights(unittest.TestCase):
             bos_token_id=None, eos_token_id=None)  # fmt: skip
         net = transformers.GPT2LMHeadModel(config)
         net.save_pretrained(theirs)
-        model = os.path.join(theirs, "config.json") + f":parts,dropout=off,length={LENGTH}"
+        model = os.path.join(theirs, "config.json") + f":parts,length={LENGTH}"
         file = os.path.join(theirs, "model.safetensors")
         self.assert_scores_of(net, model, file)
         self.ask("train", "--model", model, "--start", file, "--data", self.data, "--batch", 8,
@@ -219,9 +271,8 @@ class Gpt2Weights(unittest.TestCase):
         for other in ({"activation_function": "relu"}, {"scale_attn_by_inverse_layer_idx": True},
                       {"scale_attn_weights": False}):  # fmt: skip
             self.refused(self.config(**other), "activations other than silu and gpt2's")
-        model = self.config(attn_pdrop=0.1)
-        self.refused(model, "asks for dropout (0.1)")
-        self.assert_scores(model + ",dropout=off", self.file, good)
+        self.refused(self.config(hidden_dropout_prob=0.1), "asks for dropout (0.1) where")
+        self.refused(self.config(attn_pdrop=1), "attdrop")
         self.refused(self.config(n_positions=8), "a sequence of 16 has no place in 8 positions")
 
 

@@ -340,6 +340,17 @@ static bool value_of(const shoali_key *key, int k, char *text, size_t size)
     return at != NULL;
 }
 
+/* Specs beside the probes: what numbers, not switches, turn on. */
+static void check_further(const op *o)
+{
+    static const char *const further[] = {
+        "attention:heads=2,drop=0.4", "attention:heads=2,kv=1,causal=off,bias,rope=off,drop=0.2"};
+    const size_t length = strlen(o->row->name);
+    for (size_t i = 0; i < sizeof further / sizeof *further; i++)
+        if (strncmp(further[i], o->row->name, length) == 0 && further[i][length] == ':')
+            assert_true(check_spec(o, further[i]));
+}
+
 static void gradients_match_differences(void **state)
 {
     (void)state;
@@ -351,6 +362,7 @@ static void gradients_match_differences(void **state)
             continue; /* another shape of the same values, or a loss */
         if (!check_spec(o, probe))
             fail_msg("%s fits no small input: give its row a probe", probe);
+        check_further(o);
         for (size_t k = 0; k < o->row->schema.count; k++)
             for (int v = 0; value_of(&o->row->schema.keys[k], v, value, sizeof value); v++) {
                 snprintf(spec, sizeof spec, "%s%c%s=%s", probe, strchr(probe, ':') ? ',' : ':',

@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "support/reference_net.h"
 
 typedef struct job {
     const shoali_layer *layer;
     const double *params;
     size_t frames, in, length; /* of this sample; in: values of a frame */
+    const reference_batch *batch;
+    uint64_t serial; /* of this sample in the run */
 } job;
 
 static double dot(const double *a, const double *b, size_t count)
@@ -128,6 +131,20 @@ static void head_of(const job *j, const double *matrix, const double *bias, size
     }
 }
 
+/* The documented rule: word s % 4 of Philox block s / 4 of stream (layer name, sample, row of all
+ * heads' rows) against drop * 2^32. */
+static double fate_of(const job *j, size_t head, size_t t, size_t s)
+{
+    const shoali_attention_params *p = j->layer->params;
+    const uint64_t key = shoali_hash(j->layer->name, strlen(j->layer->name), 0);
+    uint32_t word[4];
+    if (!j->batch->training)
+        return 1;
+    shoali_philox(j->batch->seed, shoali_mix(shoali_mix(key, j->serial), head * j->frames + t),
+                  s / 4, word);
+    return (double)word[s % 4] >= floor(p->drop * 0x1p32) ? 1 / (1 - p->drop) : 0;
+}
+
 static void run_attention(const job *j, const double *x, double *y)
 {
     const shoali_attention_params *p = j->layer->params;
@@ -147,8 +164,9 @@ static void run_attention(const job *j, const double *x, double *y)
                 const double weight = exp(dot(q, k, dim) / sqrt((double)dim));
                 total += weight;
                 for (size_t i = 0; i < dim; i++)
-                    mixed[i] += weight * (dot(wv + (group * dim + i) * in, x + s * in, in) +
-                                          (p->bias ? bv[group * dim + i] : 0));
+                    mixed[i] += weight * fate_of(j, h, t, s) *
+                                (dot(wv + (group * dim + i) * in, x + s * in, in) +
+                                 (p->bias ? bv[group * dim + i] : 0));
             }
             for (size_t o = 0; o < in; o++)
                 y[t * in + o] += (p->bias && h == 0 ? bo[o] : 0) +
@@ -168,8 +186,9 @@ bool reference_tokens(const shoali_layer *layer, const double *params, const ref
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].kind, layer->row->name) != 0)
             continue;
-        job j = {layer, params, layer->in.height, layer->in.width, 0};
+        job j = {layer, params, layer->in.height, layer->in.width, 0, batch, 0};
         for (size_t n = 0; n < batch->count; n++) {
+            j.serial = batch->first_serial + n;
             j.length = batch->lengths != NULL ? batch->lengths[n] : j.frames;
             kinds[i].run(&j, x + n * (size_t)shoali_shape_elems(layer->in),
                          y + n * (size_t)shoali_shape_elems(layer->out));

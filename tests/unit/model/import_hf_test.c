@@ -154,6 +154,38 @@ static void the_length_of_a_sample(void **state)
     shoal_model_close(model);
 }
 
+/* GPT-2's three words, BERT's two, llama's one; what else asks is refused where blocks are to run. */
+static void dropout_reaches_the_blocks(void **state)
+{
+    static const struct {
+        const char *json, *embedding, *block;
+    } cases[] = {
+        {"{\"model_type\": \"gpt2\", " SIZES
+         "\"embd_pdrop\": 0.1, \"resid_pdrop\": 0.2, \"attn_pdrop\": 0.3}",
+         "drop=0.1", "drop=0.2,attdrop=0.3"},
+        {"{\"model_type\": \"bert\", " SIZES
+         "\"hidden_dropout_prob\": 0.1, \"attention_probs_dropout_prob\": 0.3}",
+         "drop=0.1", "drop=0.1,attdrop=0.3"},
+        {BASE "\"attention_dropout\": 0.3}", NULL, "attdrop=0.3"},
+        {BASE "\"attention_dropout\": 0.0}", NULL, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        shoal_model *model = NULL;
+        assert_ok(build(cases[i].json, &model));
+        const char *first = model->layers[0].spec, *second = model->layers[1].spec;
+        assert_true(cases[i].embedding != NULL ? strstr(first, cases[i].embedding) != NULL
+                                               : strstr(first, "drop=") == NULL);
+        assert_true(cases[i].block != NULL ? strstr(second, cases[i].block) != NULL
+                                           : strstr(second, "drop=") == NULL);
+        shoal_model_close(model);
+    }
+    shoal_model *model = NULL;
+    assert_true(build("{\"model_type\": \"gpt2\", " SIZES "\"attn_pdrop\": 1.5}", &model) !=
+                SHOAL_OK);
+    assert_error_has("attdrop");
+}
+
 /* 2 x 64 more for the biases of queries, keys, values and outputs of each block. */
 static void biases_as_the_file_says(void **state)
 {
@@ -197,8 +229,9 @@ static void which_blocks_are_mixtures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(published_counts),          CHECK_TEST(active_parameters),
-        CHECK_TEST(which_blocks_are_mixtures), CHECK_TEST(biases_as_the_file_says),
-        CHECK_TEST(what_is_refused),           CHECK_TEST(the_length_of_a_sample)};
+        CHECK_TEST(published_counts),           CHECK_TEST(active_parameters),
+        CHECK_TEST(which_blocks_are_mixtures),  CHECK_TEST(biases_as_the_file_says),
+        CHECK_TEST(dropout_reaches_the_blocks), CHECK_TEST(what_is_refused),
+        CHECK_TEST(the_length_of_a_sample)};
     return CHECK_RUN(tests);
 }

@@ -89,6 +89,39 @@ static void keys_reach_their_layers(void **state)
     shoal_model_close(parts);
 }
 
+static void dropout_stands_in_front_of_sums(void **state)
+{
+    static const struct {
+        const char *layers[3], *specs[9];
+    } cases[] = {
+        {{"embedding:vocab=50,width=16,positions=9,drop=0.1", GPT ",drop=0.2,attdrop=0.3",
+          "unembedding:vocab=50,norm=2"},
+         {"dropout:rate=0.1", "layernorm", "attention:rope=off,bias,drop=0.3", "dropout:rate=0.2",
+          "add:back=4", "layernorm", "framewise:out=24", "gelu:tanh", "framewise:out=16"}},
+        {{"embedding:vocab=50,width=16,positions=9,types=2,norm,drop=0.1", GPT ",encoder,drop=0.2",
+          "unembedding:vocab=50,norm=2"},
+         {"layernorm", "dropout:rate=0.1", "attention:causal=off,rope=off,bias", "dropout:rate=0.2",
+          "add:back=3", "layernorm", "framewise:out=24", "gelu", "framewise:out=16"}},
+        {{"embedding:vocab=50,width=16,drop=0.1", BLOCK ",drop=0.2,attdrop=0.3",
+          "unembedding:vocab=50,norm=1"},
+         {"dropout:rate=0.1", "rmsnorm", "attention:kv=2,drop=0.3", "dropout:rate=0.2",
+          "add:back=4", "rmsnorm", "swiglu:ff=24", "dropout:rate=0.2", "add:back=4"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        shoal_model *described, *parts;
+        assert_ok(take_apart(cases[i].layers, 3, 0, &described, &parts));
+        assert_int_equal(parts->param_count, described->param_count);
+        for (uint32_t k = 0; k < 9; k++)
+            assert_string_equal(parts->layers[k + 1].spec, cases[i].specs[k]);
+        assert_string_equal(parts->layers[10].spec, i == 0   ? "dropout:rate=0.2"
+                                                    : i == 1 ? "dropout:rate=0.2"
+                                                             : "rmsnorm");
+        shoal_model_close(described);
+        shoal_model_close(parts);
+    }
+}
+
 static void assert_refused(const char *const layers[2], const char *says)
 {
     shoal_model *described, *parts;
@@ -189,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_stay),
+        CHECK_TEST(dropout_stands_in_front_of_sums),
         cmocka_unit_test(keys_reach_their_layers),
         cmocka_unit_test(what_does_not_run_is_named),
         cmocka_unit_test(others_have_no_blocks),
