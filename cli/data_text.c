@@ -24,7 +24,8 @@ static const struct argp_option options[] = {
     {"out", 'o', "DIR", 0, "Directory for the files: made, or an empty one", 0},
     {"tokens", 't', "KIND", 0,
      "characters: 64 of them, for lstm-text; bytes: 257; bpe=N: N tokens learned from the training "
-     "texts; or the path of a tokenizer.json of byte-level BPE (characters)",
+     "texts; or the path of a tokenizer.json (byte-level BPE or WordPiece) or of BERT's vocab.txt "
+     "(characters)",
      0},
     {"length", 'l', "N", 0, "Tokens of a sequence (128)", 0},
     {"json", 'j', NULL, 0, "Result as one JSON object", 0},

@@ -300,7 +300,8 @@ typedef struct shoal_text_desc {
     uint32_t file_count;      /* [0: texts that Debian's packages have installed] */
     uint32_t length;          /* [128] tokens of a sequence */
     /** ["characters": 64 of them, for lstm-text] "bytes"; "bpe=N": N tokens learned from the
-     * training texts; or the path of a tokenizer.json, which is copied beside the data. */
+     * training texts; or the path of a tokenizer.json or of BERT's vocab.txt, which
+     * is written beside the data as tokenizer.json. */
     const char *tokens;
     /** NULL, or called as it goes on, in this thread: what is done, and bytes of it. */
     void (*tell)(void *ctx, const char *what, double done, double total);

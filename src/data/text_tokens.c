@@ -210,7 +210,7 @@ static shoal_status open_tokenizer(maker *m)
     if (access(tokens, F_OK) != 0)
         return shoali_fail(SHOAL_EINVAL,
                            "tokens \"%s\": characters, bytes, bpe=N, or the path of a "
-                           "tokenizer.json, and there is no such file",
+                           "tokenizer.json or vocab.txt, and there is no such file",
                            tokens);
     SHOALI_TRY(shoali_tokenizer_open(tokens, &m->tokenizer));
     return shoali_tokenizer_is_characters(m->tokenizer)

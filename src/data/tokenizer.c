@@ -83,6 +83,7 @@ void shoali_tokenizer_close(shoali_tokenizer *t)
     if (t == NULL)
         return;
     shoali_words_destroy(t->words);
+    shoali_bert_text_destroy(t->pieces.text);
     shoali_free(t->symbols);
     shoali_free(t->heap);
     shoali_arena_destroy(t->arena);
@@ -173,6 +174,11 @@ bool shoali_tokenizer_is_characters(const shoali_tokenizer *t)
     return t->characters;
 }
 
+bool shoali_tokenizer_is_pieces(const shoali_tokenizer *t)
+{
+    return t->pieces.text != NULL;
+}
+
 const char *shoali_tokenizer_text(const shoali_tokenizer *t, uint32_t id, size_t *len_bytes_out)
 {
     const bool known = id < t->count && t->tokens[id].text != NULL;
@@ -180,11 +186,31 @@ const char *shoali_tokenizer_text(const shoali_tokenizer *t, uint32_t id, size_t
     return known ? t->tokens[id].text : "";
 }
 
+const char *shoali_tokenizer_piece(const shoali_tokenizer *t, uint32_t id, bool first,
+                                   size_t *len_bytes_out)
+{
+    return t->pieces.text != NULL ? shoali_pieces_text(t, id, first, len_bytes_out)
+                                  : shoali_tokenizer_text(t, id, len_bytes_out);
+}
+
 uint32_t shoali_tokenizer_weight(const shoali_tokenizer *t, uint32_t id)
 {
     if (id >= t->count || t->tokens[id].text == NULL || t->tokens[id].special)
         return 0;
-    return t->characters ? 1 : t->tokens[id].len_bytes;
+    size_t length = t->tokens[id].len_bytes;
+    if (t->pieces.text != NULL)
+        (void)shoali_pieces_text(t, id, false, &length);
+    return t->characters ? 1 : (uint32_t)length;
+}
+
+/* What else decides of WordPiece. */
+static uint64_t mark_of_pieces(const shoali_pieces *p, uint64_t mark)
+{
+    const shoali_bert_manner *m = shoali_bert_text_manner(p->text);
+    const uint32_t about[] = {m->clean,          m->chinese, m->strip,  m->lower,
+                              m->characters_max, p->unknown, p->cleanup};
+    mark = mark_of(mark, about, sizeof about);
+    return mark_of(mark, p->prefix, p->prefix_bytes);
 }
 
 uint64_t shoali_tokenizer_mark(const shoali_tokenizer *t)
@@ -202,6 +228,8 @@ uint64_t shoali_tokenizer_mark(const shoali_tokenizer *t)
             mark = mark_of(mark, &t->merges[i], sizeof t->merges[i]);
     const char *pattern = t->words != NULL ? shoali_words_pattern(t->words) : "";
     mark = mark_of(mark, &t->whole_words, sizeof t->whole_words);
+    if (t->pieces.text != NULL)
+        mark = mark_of_pieces(&t->pieces, mark);
     return mark_of(mark, pattern, strlen(pattern));
 }
 
@@ -222,6 +250,8 @@ static shoal_status add_plain(encoder *e, const char *text, size_t len_bytes)
 {
     if (len_bytes == 0)
         return SHOAL_OK;
+    if (e->t->pieces.text != NULL)
+        return shoali_pieces_apply(e->t, text, len_bytes, e->ids);
     if (e->t->words == NULL)
         return shoali_merges_apply(e->t, text, len_bytes, e->ids);
     return shoali_words_cut(e->t->words, text, len_bytes, add_word, e);

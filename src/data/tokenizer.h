@@ -3,7 +3,9 @@
  * al., "Language Models are Unsupervised Multitask Learners", 2019, section 2.2), read from Hugging
  * Face's tokenizer.json. A text is cut at its added tokens, then into words by a pattern; within a
  * word the pair of neighbours whose merge was learned first is joined until none is left. Plain
- * bytes are such a tokenizer without merges. Character sets of lstm-text are one of their own
+ * bytes are such a tokenizer without merges. WordPiece (Schuster, Nakajima, ICASSP 2012; Devlin et
+ * al., 2019) is read, too, from tokenizer.json or BERT's vocab.txt: texts are made plain first
+ * (bert_text.h), and a word is cut into the longest tokens, or is unknown. Character sets of lstm-text are one of their own
  * (`characters` below): many texts give the same tokens.
  *
  * tokenizer.json is hostile: what is malformed is ECORRUPT, what is honest but not done here (other
@@ -38,13 +40,17 @@ void shoali_ids_free(shoali_ids *ids);
 SHOAL_MUST_USE shoal_status shoali_tokenizer_of_bytes(shoali_tokenizer **tokenizer_out);
 /** The 64 characters of lstm-text: 0 is every other one; small letters, blanks never repeated. */
 SHOAL_MUST_USE shoal_status shoali_tokenizer_of_characters(shoali_tokenizer **tokenizer_out);
-/** From a tokenizer.json, or its text (name is for errors). The token "<|endoftext|>" is the end of
- * a text, else "</s>". */
+/** From a tokenizer.json, or its text (name is for errors); a path that ends in .txt: BERT's
+ * vocab.txt. The token "<|endoftext|>" is the end of a text, else "</s>", of WordPiece "[SEP]". */
 SHOAL_MUST_USE shoal_status shoali_tokenizer_open(const char *path,
                                                   shoali_tokenizer **tokenizer_out);
 SHOAL_MUST_USE shoal_status shoali_tokenizer_parse(const char *name, const char *json,
                                                    size_t len_bytes,
                                                    shoali_tokenizer **tokenizer_out);
+/** From the text of a vocab.txt: a token per line. */
+SHOAL_MUST_USE shoal_status shoali_tokenizer_parse_vocab(const char *name, const char *text,
+                                                         size_t len_bytes,
+                                                         shoali_tokenizer **tokenizer_out);
 void shoali_tokenizer_close(shoali_tokenizer *tokenizer);
 
 /** Write it as tokenizer.json, which Hugging Face's `tokenizers` reads (but for characters). */
@@ -60,9 +66,15 @@ uint32_t shoali_tokenizer_count(const shoali_tokenizer *tokenizer);
 uint32_t shoali_tokenizer_end(const shoali_tokenizer *tokenizer);
 /** Whether it is that of lstm-text's characters. */
 bool shoali_tokenizer_is_characters(const shoali_tokenizer *tokenizer);
+/** Whether it is WordPiece: its tokens do not make up the text that they came from. */
+bool shoali_tokenizer_is_pieces(const shoali_tokenizer *tokenizer);
 /** Bytes of a token, not ended by NUL; an id that is no token has none. */
 const char *shoali_tokenizer_text(const shoali_tokenizer *tokenizer, uint32_t id,
                                   size_t *len_bytes_out);
+/** What a token adds to a text: of WordPiece a blank in front of words but the first, and no prefix;
+ * else its bytes. */
+const char *shoali_tokenizer_piece(const shoali_tokenizer *tokenizer, uint32_t id, bool first,
+                                   size_t *len_bytes_out);
 /** Bytes of text that a token stands for: 0 of the end of a text and of ids that are no token. */
 uint32_t shoali_tokenizer_weight(const shoali_tokenizer *tokenizer, uint32_t id);
 

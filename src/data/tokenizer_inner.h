@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside a tokenizer: tokenizer.c makes and asks it, tokenizer_json.c reads and writes it,
- * words.c cuts texts into words, merges.c joins what is in a word. */
+ * words.c cuts texts into words, merges.c joins what is in a word; of WordPiece, bert_text.c cuts,
+ * pieces.c matches, pieces_json.c reads. */
 #ifndef SHOALI_DATA_TOKENIZER_INNER_H
 #define SHOALI_DATA_TOKENIZER_INNER_H
 
 #include "base/arena.h"
+#include "data/bert_text.h"
 #include "data/tokenizer.h"
 #include "data/words.h"
 
@@ -34,8 +36,19 @@ typedef struct shoali_candidate {
     uint32_t rank, at, id;
 } shoali_candidate;
 
+/** WordPiece: the longest token first, those inside a word behind a prefix. */
+typedef struct shoali_pieces {
+    shoali_bert_text *text; /* NULL: no WordPiece */
+    const char *prefix;     /* "##", in the arena */
+    char *word;             /* [characters' bytes and prefix] */
+    uint32_t prefix_bytes, longest;
+    uint32_t unknown; /* the token of words that have none */
+    bool cleanup;     /* no blank before punctuation when tokens become text */
+} shoali_pieces;
+
 struct shoali_tokenizer {
     shoal_arena *arena;
+    shoali_pieces pieces;
     bool characters;
     bool whole_words; /* a word that is a token stays whole (ignore_merges) */
     shoali_token *tokens;
@@ -67,6 +80,25 @@ void shoali_merges_add(shoali_tokenizer *t, shoali_merge merge);
 const shoali_merge *shoali_merges_find(const shoali_tokenizer *t, uint32_t left, uint32_t right);
 /** The token of merge `rank`; the merges in the order in which they were learned. */
 void shoali_merges_in_order(const shoali_tokenizer *t, shoali_merge *out);
+
+/** Make it WordPiece, once its tokens are there and indexed; prefix and unknown are texts.
+ * @return SHOAL_OK | EINVAL (no token `unknown`) | ENOMEM */
+SHOAL_MUST_USE shoal_status shoali_pieces_set(shoali_tokenizer *t, const shoali_bert_manner *manner,
+                                              const char *prefix, const char *unknown,
+                                              bool cleanup);
+/** Append a text's tokens. */
+SHOAL_MUST_USE shoal_status shoali_pieces_apply(shoali_tokenizer *t, const char *text,
+                                                size_t len_bytes, shoali_ids *ids);
+/** What a token adds to a text, in front of which others stand or, first, none. */
+const char *shoali_pieces_text(const shoali_tokenizer *t, uint32_t id, bool first,
+                               size_t *len_bytes_out);
+/** vocab.txt of BERT, which stands at path: the manners are those of the tokenizer_config.json
+ * beside it, if there is one. */
+SHOAL_MUST_USE shoal_status shoali_pieces_open(const char *path, const char *text, size_t len_bytes,
+                                               shoali_tokenizer **tokenizer_out);
+/** As tokenizer.json, without added tokens; NULL: no memory. */
+struct json_t *shoali_pieces_to_json(const shoali_tokenizer *t, struct json_t *added,
+                                     struct json_t *vocab);
 
 /** Append a word's tokens. */
 SHOAL_MUST_USE shoal_status shoali_merges_apply(shoali_tokenizer *t, const char *word,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json of Hugging Face's `tokenizers`, of which byte-level BPE is read:
+/* tokenizer.json of Hugging Face's `tokenizers`, of which byte-level BPE is read (and WordPiece by
+ * pieces_json.c):
  *
  *     {"added_tokens": [{"id": 256, "content": "<|endoftext|>", "special": true, ...}],
  *      "normalizer": null, "post_processor": null,
@@ -18,31 +19,28 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/read_file.h"
-#include "data/tokenizer_inner.h"
+#include "data/tokenizer_read.h"
 #include "data/tokenizer_text.h"
 
-enum { FILE_BYTES_MAX = 32 << 20, TEXT_MAX = 4096 };
+enum { FILE_BYTES_MAX = 32 << 20, TEXT_MAX = SHOALI_TOKENIZER_TOKEN_MAX };
 
-typedef struct reader {
-    const char *name;
-    const json_t *root, *model;
-    shoali_tokenizer *t;
-} reader;
+typedef shoali_tokenizer_reader reader;
 
-static shoal_status refuse(const reader *r, const char *what)
+shoal_status shoali_tokenizer_refuse(const reader *r, const char *what)
 {
     (void)shoali_fail(SHOAL_EINVAL, "%s: %s", r->name, what);
-    shoali_error_advice("Byte-level BPE as GPT-2's is read: docs/data.md says what of it.");
+    shoali_error_advice("Byte-level BPE as GPT-2's and WordPiece as BERT's are read: docs/data.md "
+                        "says what of them.");
     return SHOAL_EINVAL;
 }
 
-static bool is_type(const json_t *part, const char *type)
+bool shoali_tokenizer_is_type(const json_t *part, const char *type)
 {
     const char *said = json_string_value(json_object_get(part, "type"));
     return said != NULL && strcmp(said, type) == 0;
 }
 
-static bool absent(const json_t *value)
+bool shoali_tokenizer_absent(const json_t *value)
 {
     return value == NULL || json_is_null(value) || json_is_false(value) ||
            (json_is_string(value) && json_string_length(value) == 0) ||
@@ -57,23 +55,24 @@ static shoal_status check_parts(const reader *r)
     static const char *const plain[] = {"continuing_subword_prefix", "end_of_word_suffix",
                                         "dropout", "byte_fallback"};
     char text[160];
-    if (!is_type(r->model, "BPE"))
-        return refuse(r, "its model is not of type BPE");
+    if (!shoali_tokenizer_is_type(r->model, "BPE"))
+        return shoali_tokenizer_refuse(r, "its model is neither of type BPE nor WordPiece");
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
-        if (!absent(json_object_get(r->root, none[i]))) {
+        if (!shoali_tokenizer_absent(json_object_get(r->root, none[i]))) {
             snprintf(text, sizeof text, "it has a member \"%s\" that is not null", none[i]);
-            return refuse(r, text);
+            return shoali_tokenizer_refuse(r, text);
         }
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        if (!absent(json_object_get(r->model, plain[i]))) {
+        if (!shoali_tokenizer_absent(json_object_get(r->model, plain[i]))) {
             snprintf(text, sizeof text, "its model has a \"%s\"", plain[i]);
-            return refuse(r, text);
+            return shoali_tokenizer_refuse(r, text);
         }
-    if (!is_type(json_object_get(r->root, "decoder"), "ByteLevel"))
-        return refuse(r, "its decoder is not of type ByteLevel");
+    if (!shoali_tokenizer_is_type(json_object_get(r->root, "decoder"), "ByteLevel"))
+        return shoali_tokenizer_refuse(r, "its decoder is not of type ByteLevel");
     const json_t *after = json_object_get(r->root, "post_processor");
-    if (!absent(after) && !is_type(after, "ByteLevel"))
-        return refuse(r, "its post_processor is not of type ByteLevel, which adds no tokens");
+    if (!shoali_tokenizer_absent(after) && !shoali_tokenizer_is_type(after, "ByteLevel"))
+        return shoali_tokenizer_refuse(
+            r, "its post_processor is not of type ByteLevel, which adds no tokens");
     return SHOAL_OK;
 }
 
@@ -82,10 +81,11 @@ static shoal_status check_parts(const reader *r)
 static shoal_status check_byte_level(const reader *r, const json_t *part)
 {
     const json_t *prefix = json_object_get(part, "add_prefix_space");
-    if (!is_type(part, "ByteLevel"))
-        return refuse(r, "its pre_tokenizer is neither ByteLevel nor a Split and ByteLevel");
+    if (!shoali_tokenizer_is_type(part, "ByteLevel"))
+        return shoali_tokenizer_refuse(
+            r, "its pre_tokenizer is neither ByteLevel nor a Split and ByteLevel");
     if (prefix == NULL || json_is_true(prefix)) /* without it, it is true */
-        return refuse(r, "its pre_tokenizer has add_prefix_space");
+        return shoali_tokenizer_refuse(r, "its pre_tokenizer has add_prefix_space");
     return SHOAL_OK;
 }
 
@@ -103,11 +103,14 @@ static shoal_status read_split(const reader *r, const json_t *split, const char 
     const char *behavior = json_string_value(json_object_get(split, "behavior"));
     const json_t *pattern = json_object_get(split, "pattern");
     *pattern_out = json_string_value(json_object_get(pattern, "Regex"));
-    if (!is_type(split, "Split") || behavior == NULL || strcmp(behavior, "Isolated") != 0 ||
-        !absent(json_object_get(split, "invert")))
-        return refuse(r, "its pre_tokenizer is no Split with the behavior Isolated");
+    if (!shoali_tokenizer_is_type(split, "Split") || behavior == NULL ||
+        strcmp(behavior, "Isolated") != 0 ||
+        !shoali_tokenizer_absent(json_object_get(split, "invert")))
+        return shoali_tokenizer_refuse(r,
+                                       "its pre_tokenizer is no Split with the behavior Isolated");
     if (*pattern_out == NULL || means_something_else(*pattern_out))
-        return refuse(r, "its pre_tokenizer's Split has a pattern that is no Regex which is read");
+        return shoali_tokenizer_refuse(
+            r, "its pre_tokenizer's Split has a pattern that is no Regex which is read");
     return SHOAL_OK;
 }
 
@@ -115,17 +118,18 @@ static shoal_status read_words(reader *r)
 {
     const char *pattern = NULL;
     const json_t *before = json_object_get(r->root, "pre_tokenizer"), *level = before;
-    if (is_type(before, "Sequence")) {
+    if (shoali_tokenizer_is_type(before, "Sequence")) {
         const json_t *list = json_object_get(before, "pretokenizers");
         if (json_array_size(list) != 2)
-            return refuse(r, "its pre_tokenizer is a Sequence of other than two");
+            return shoali_tokenizer_refuse(r, "its pre_tokenizer is a Sequence of other than two");
         SHOALI_TRY(read_split(r, json_array_get(list, 0), &pattern));
         level = json_array_get(list, 1);
     }
     SHOALI_TRY(check_byte_level(r, level));
     if (!json_is_false(json_object_get(level, "use_regex"))) {
         if (pattern != NULL)
-            return refuse(r, "its pre_tokenizer splits twice: use_regex after a Split");
+            return shoali_tokenizer_refuse(
+                r, "its pre_tokenizer splits twice: use_regex after a Split");
         pattern = shoali_words_gpt2;
     }
     return pattern != NULL ? shoali_words_create(pattern, &r->t->words) : SHOAL_OK;
@@ -133,13 +137,13 @@ static shoal_status read_words(reader *r)
 
 /* ---------------------------------------------------------------- vocabulary and merges */
 
-static shoal_status bad(const reader *r, const char *what, const char *which)
+shoal_status shoali_tokenizer_bad(const reader *r, const char *what, const char *which)
 {
     return shoali_fail(SHOAL_ECORRUPT, "%s: %s: \"%.60s\"", r->name, what, which);
 }
 
 /* Ids below; 0: one is out of bounds. */
-static uint32_t count_ids(const json_t *vocab, const json_t *added)
+uint32_t shoali_tokenizer_count_ids(const json_t *vocab, const json_t *added)
 {
     json_int_t most = -1, id;
     const char *text;
@@ -176,9 +180,10 @@ static shoal_status read_vocabulary(reader *r, const json_t *vocab)
         if (r->t->tokens[id].added && strcmp(r->t->tokens[id].text, text) == 0)
             continue;
         if (r->t->tokens[id].text != NULL)
-            return bad(r, "an id has two tokens, one of them", text);
+            return shoali_tokenizer_bad(r, "an id has two tokens, one of them", text);
         if (!shoali_text_to_bytes(text, bytes, sizeof bytes, &length) || length == 0)
-            return bad(r, "a token is not made of bytes shown as characters", text);
+            return shoali_tokenizer_bad(r, "a token is not made of bytes shown as characters",
+                                        text);
         if (!shoali_tokenizer_set(r->t, id, bytes, length))
             return SHOAL_ENOMEM;
     }
@@ -194,14 +199,15 @@ static shoal_status read_added_one(reader *r, const json_t *one, const json_t *v
     const json_t *normalized = json_object_get(one, "normalized");
     const bool special = json_is_true(json_object_get(one, "special"));
     if (text == NULL || text[0] == '\0' || strlen(text) >= TEXT_MAX || r->t->tokens[id].added)
-        return bad(r, "an added token without content, or twice", text != NULL ? text : "");
+        return shoali_tokenizer_bad(r, "an added token without content, or twice",
+                                    text != NULL ? text : "");
     if (listed != NULL && json_integer_value(listed) != id)
-        return bad(r, "an added token has another id in the vocabulary", text);
+        return shoali_tokenizer_bad(r, "an added token has another id in the vocabulary", text);
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
         if (json_is_true(json_object_get(one, odd[i]))) {
             char what[160];
             snprintf(what, sizeof what, "its added token \"%.60s\" has %s", text, odd[i]);
-            return refuse(r, what);
+            return shoali_tokenizer_refuse(r, what);
         }
     if (!shoali_tokenizer_set(r->t, id, text, strlen(text)))
         return SHOAL_ENOMEM;
@@ -215,7 +221,7 @@ static shoal_status read_added_one(reader *r, const json_t *one, const json_t *v
     return SHOAL_OK;
 }
 
-static shoal_status read_added(reader *r, const json_t *added, const json_t *vocab)
+shoal_status shoali_tokenizer_read_added(reader *r, const json_t *added, const json_t *vocab)
 {
     size_t i;
     json_t *one;
@@ -283,11 +289,12 @@ static shoal_status read_merges(reader *r, const json_t *merges)
 /* A token for what has none never occurs where each byte has one. */
 static shoal_status check_unknown(const reader *r)
 {
-    if (absent(json_object_get(r->model, "unk_token")))
+    if (shoali_tokenizer_absent(json_object_get(r->model, "unk_token")))
         return SHOAL_OK;
     for (int i = 0; i < 256; i++)
         if (r->t->byte_ids[i] == SHOALI_NO_TOKEN)
-            return refuse(r, "its model has an unk_token, and not all bytes have tokens");
+            return shoali_tokenizer_refuse(
+                r, "its model has an unk_token, and not all bytes have tokens");
     return SHOAL_OK;
 }
 
@@ -295,7 +302,7 @@ static shoal_status check_unknown(const reader *r)
 
 static shoal_status fill(reader *r, const json_t *vocab, const json_t *merges, const json_t *added)
 {
-    SHOALI_TRY(read_added(r, added, vocab));
+    SHOALI_TRY(shoali_tokenizer_read_added(r, added, vocab));
     SHOALI_TRY(read_vocabulary(r, vocab));
     shoali_tokenizer_index(r->t);
     SHOALI_TRY(read_merges(r, merges));
@@ -307,8 +314,10 @@ static shoal_status fill(reader *r, const json_t *vocab, const json_t *merges, c
 static shoal_status read_root(reader *r, shoali_tokenizer **tokenizer_out)
 {
     r->model = json_object_get(r->root, "model");
-    if (is_type(r->model, SHOALI_CHARACTERS_TYPE))
+    if (shoali_tokenizer_is_type(r->model, SHOALI_CHARACTERS_TYPE))
         return shoali_tokenizer_of_characters(tokenizer_out);
+    if (shoali_pieces_are(r->model))
+        return shoali_pieces_read(r, tokenizer_out);
     SHOALI_TRY(check_parts(r));
     const json_t *vocab = json_object_get(r->model, "vocab");
     const json_t *merges = json_object_get(r->model, "merges");
@@ -316,11 +325,11 @@ static shoal_status read_root(reader *r, shoali_tokenizer **tokenizer_out)
     if (json_object_size(vocab) == 0 || !json_is_array(merges) ||
         (added != NULL && !json_is_array(added)))
         return shoali_fail(SHOAL_ECORRUPT, "%s: its model lacks \"vocab\" or \"merges\"", r->name);
-    const uint32_t count = count_ids(vocab, added);
+    const uint32_t count = shoali_tokenizer_count_ids(vocab, added);
     if (count == 0)
-        return refuse(r, "an id is not below 65536: tokens are kept as 16 bits");
+        return shoali_tokenizer_refuse(r, "an id is not below 65536: tokens are kept as 16 bits");
     if (json_array_size(merges) > SHOALI_TOKENS_MAX)
-        return refuse(r, "it has more merges than 65536");
+        return shoali_tokenizer_refuse(r, "it has more merges than 65536");
     SHOALI_TRY(shoali_tokenizer_create(count, (uint32_t)json_array_size(merges), &r->t));
     shoal_status status = fill(r, vocab, merges, added);
     if (status == SHOAL_OK)
@@ -345,8 +354,11 @@ shoal_status shoali_tokenizer_open(const char *path, shoali_tokenizer **tokenize
 {
     char *text = NULL;
     size_t length = 0;
+    const size_t end = strlen(path);
     SHOALI_TRY(shoali_read_file(path, FILE_BYTES_MAX, &text, &length));
-    shoal_status status = shoali_tokenizer_parse(path, text, length, tokenizer_out);
+    shoal_status status = end > 4 && strcmp(path + end - 4, ".txt") == 0
+                              ? shoali_pieces_open(path, text, length, tokenizer_out)
+                              : shoali_tokenizer_parse(path, text, length, tokenizer_out);
     shoali_free(text);
     return status;
 }

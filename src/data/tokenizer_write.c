@@ -88,9 +88,10 @@ static json_t *vocabulary(const shoali_tokenizer *t)
     json_t *vocab = json_object();
     for (uint32_t id = 0; id < t->count; id++) {
         const shoali_token *one = &t->tokens[id];
-        if (one->text == NULL)
-            continue;
-        json_t *text = one->added ? json_string(one->text) : shown(one);
+        if (one->text == NULL || (t->pieces.text != NULL && one->added &&
+                                  shoali_tokenizer_find(t, one->text, one->len_bytes) != id))
+            continue; /* WordPiece's words are never tokens that were only added */
+        json_t *text = one->added || t->pieces.text != NULL ? json_string(one->text) : shown(one);
         (void)json_object_set_new(vocab, text != NULL ? json_string_value(text) : "",
                                   json_integer(id));
         json_decref(text);
@@ -147,6 +148,8 @@ static json_t *as_json(const shoali_tokenizer *t)
     if (t->characters)
         return json_pack("{s:s, s:{s:s}}", "version", "1.0", "model", "type",
                          SHOALI_CHARACTERS_TYPE);
+    if (t->pieces.text != NULL)
+        return shoali_pieces_to_json(t, added_list(t), vocabulary(t));
     return json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:n, s:o, s:{s:s, s:n, s:n, s:n, s:n, s:b, "
                      "s:b, s:b, s:o, s:o}}",
                      "version", "1.0", "truncation", "padding", "added_tokens", added_list(t),

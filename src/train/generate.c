@@ -221,17 +221,17 @@ static uint32_t draw(shoal_generator *g, uint32_t count)
     return g->candidates[i].id;
 }
 
-static void tell(const shoal_generator *g, uint32_t id, shoal_generated *token_out)
+static void tell(const shoal_generator *g, uint32_t id, bool first, shoal_generated *token_out)
 {
     *token_out = (shoal_generated){.size = sizeof *token_out, .token = id, .end = id == g->end};
-    token_out->text = shoali_tokenizer_text(g->tokenizer, id, &token_out->len_bytes);
+    token_out->text = shoali_tokenizer_piece(g->tokenizer, id, first, &token_out->len_bytes);
 }
 
 bool shoal_generate_prompt(const shoal_generator *g, size_t i, shoal_generated *token_out)
 {
     if (i >= g->prompt.count)
         return false;
-    tell(g, g->prompt.ids[i], token_out);
+    tell(g, g->prompt.ids[i], i == 0, token_out);
     return true;
 }
 
@@ -244,6 +244,6 @@ shoal_status shoal_generate_next(shoal_generator *g, shoal_generated *token_out)
         see(g, (uint16_t)id);
         g->ended = id == g->end;
     }
-    tell(g, id, token_out);
+    tell(g, id, g->prompt.count == 0, token_out);
     return SHOAL_OK;
 }

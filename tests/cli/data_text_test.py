@@ -213,7 +213,7 @@ class Text(unittest.TestCase):
 
     def test_what_is_wrong_is_said(self):
         text = self.write("a.txt", make_text(self.rng, 400))
-        odd = self.write("odd.json", '{"model": {"type": "WordPiece"}}')
+        odd = self.write("odd.json", '{"model": {"type": "Unigram"}}')
         out = os.path.join(self.folder, "out")
         zip_ = self.write("b.gz", "text " * 999)
         with open(zip_, "r+b") as f:
@@ -222,7 +222,7 @@ class Text(unittest.TestCase):
             (("--tokens", "words", text), 2, '"words": characters, bytes, bpe=N'),
             (("--tokens", "bpe=256", text), 2, "257 to 65536"),
             (("--tokens", "bpe=x", text), 2, "a whole number"),
-            (("--tokens", odd, text), 2, "odd.json: its model is not of type BPE"),
+            (("--tokens", odd, text), 2, "odd.json: its model is neither of type BPE nor WordPiece"),
             (("--tokens", "bytes", "/no/such"), 1, "/no/such"),
             (("--tokens", "bytes", "/dev/null"), 1, "/dev/null is neither"),
             (("--tokens", "bytes", zip_), 1, "b.gz: damaged"),

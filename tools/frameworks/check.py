@@ -114,6 +114,7 @@ def main():
     files.append((ROOT / "tests" / "cli" / "bert_weights_test.py", ()))
     files.append((ROOT / "tests" / "cli" / "minilm_test.py", ()))
     files.append((ROOT / "tests" / "cli" / "onnx_test.py", ()))
+    files.append((ROOT / "tests" / "cli" / "wordpiece_test.py", ()))
     files.append((TESTS / "suite" / "distributed_suite.py", ("--limit", str(SUITE_S - 60))))
     python, reason = install(folder)
     if python:

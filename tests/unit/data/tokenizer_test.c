@@ -123,7 +123,7 @@ static void what_is_not_done_is_refused_by_name(void **state)
         const char *json, *text;
         shoal_status status;
     } cases[] = {
-        {"{\"model\":{\"type\":\"WordPiece\"}}", "not of type BPE", SHOAL_EINVAL},
+        {"{\"model\":{\"type\":\"Unigram\"}}", "neither of type BPE", SHOAL_EINVAL},
         {"{\"normalizer\":{\"type\":\"NFC\"}," PARTS MODEL(AB, ""), "\"normalizer\"", SHOAL_EINVAL},
         {"{\"truncation\":{}," PARTS MODEL(AB, ""), "\"truncation\"", SHOAL_EINVAL},
         {"{" MODEL(AB, ""), "decoder", SHOAL_EINVAL},
@@ -149,7 +149,7 @@ static void what_is_not_done_is_refused_by_name(void **state)
         {"{" PARTS MODEL(AB, "\"a b\",\"a b\""), "merge 1 is there twice", SHOAL_ECORRUPT},
         {"{" PARTS MODEL(AB, "7"), "merge 0 is no pair", SHOAL_ECORRUPT},
         {"{" PARTS MODEL("", ""), "lacks \"vocab\"", SHOAL_ECORRUPT},
-        {"[1]", "not of type BPE", SHOAL_EINVAL},
+        {"[1]", "neither of type BPE", SHOAL_EINVAL},
     };
     shoali_tokenizer *t;
     (void)state;
