@@ -35,8 +35,10 @@ typedef struct shoal_train_desc {
                          over 2^H workers. Its batch is that of all workers together. */
     const char *resume; /* [none] an earlier run's out: go on from its newest checkpoint */
     const char *start;  /* [none] an earlier run's out: begin with the weights of its newest
-                           checkpoint. Matrices that were whole there and are block-circulant
-                           in this model become the nearest ones */
+                           checkpoint; or a .safetensors file, or a folder with
+                           model.safetensors. Matrices that were whole there and are block-circulant
+                           in this model become the nearest ones; a head that a foreign file lacks
+                           begins with first weights */
     const char *admm;   /* [none] "admm:rho=1e-4,...": pull whole matrices towards block-circulant
                            ones (shoal_admm_parse); iterations are spread over the run's epochs */
     const char *admm_model; /* [none] the same model with block-circulant matrices */

@@ -226,6 +226,12 @@ shoal_status shoali_model_parts(const char *name, shoal_arena *arena, shoali_mod
 
 /* ---------------------------------------------------------------- another head */
 
+/* BERT's vocabularies, uncased and cased, have [MASK] at 103. */
+static bool is_published(int64_t vocab)
+{
+    return vocab == 30522 || vocab == 28996;
+}
+
 shoal_status shoali_model_head(const char *name, const char *head, shoal_arena *arena,
                                shoali_model_text *text)
 {
@@ -251,7 +257,7 @@ shoal_status shoali_model_head(const char *name, const char *head, shoal_arena *
     if (strcmp(head, "masked") == 0) {
         shoali_layer_list_add(&list, "unembedding:vocab=%lld,transform,norm=2,bias,eps=%.9g",
                               (long long)table.vocab, block.eps);
-        shoali_layer_list_add(&list, "masked");
+        shoali_layer_list_add(&list, is_published(table.vocab) ? "masked:mask=103" : "masked");
     } else {
         shoali_layer_list_add(&list, "framepool:by=%s", head[0] == 'p' ? "first" : "mean");
     }

@@ -57,7 +57,11 @@ shoal_status shoali_checkpoint_open(const char *from, shoali_safetensors **file_
         shoali_log(WARN, "%s", shoal_last_error()->text);
         which = older;
     }
-    return shoali_fail(SHOAL_EIO, "no checkpoint in %s/checkpoints", from);
+    SHOALI_TRY(shoali_path_join(path, from, "model.safetensors")); /* as Hugging Face has folders */
+    if (access(path, F_OK) == 0)
+        return shoali_safetensors_open(path, file_out);
+    return shoali_fail(SHOAL_EIO, "no checkpoint in %s/checkpoints, and no model.safetensors",
+                       from);
 }
 
 static shoal_status read_optimiser(shoal_train *train, const shoali_safetensors *file)
@@ -443,13 +447,25 @@ static shoal_status start_tensors(shoal_train *train, const shoali_safetensors *
     return SHOAL_OK;
 }
 
+/* A head that the file lacks begins as it would without it. */
+static shoal_status start_foreign(shoal_train *train, const shoali_safetensors *file, float *state)
+{
+    uint32_t fresh = 0;
+    SHOALI_TRY(
+        shoali_weights_read(train->desc.start, file, train->model, train->params, state, &fresh));
+    if (fresh > 0 && train->rank == 0)
+        shoali_log(WARN, "%s lacks the head of this model: its %u tensors begin with first weights",
+                   train->desc.start, fresh);
+    return SHOAL_OK;
+}
+
 static shoal_status start_from(shoal_train *train, const shoali_safetensors *file)
 {
     shoal_model *from = NULL;
     size_t state_count = 0;
     float *state = shoali_net_state(train->net, &state_count);
     if (shoali_weights_are_foreign(file))
-        return shoali_weights_read(train->desc.start, file, train->model, train->params, state);
+        return start_foreign(train, file, state);
     SHOALI_TRY(shoali_about_model(file, train->desc.start, &from));
     if (from == NULL)
         return shoali_fail(SHOAL_ECORRUPT, "%s: the checkpoint names no model", train->desc.start);

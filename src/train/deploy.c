@@ -39,7 +39,7 @@ static shoal_status read_weights(shoal_train *train, const shoali_safetensors *f
     size_t state_count = 0;
     float *state = shoali_net_state(train->net, &state_count);
     if (shoali_weights_are_foreign(file))
-        return shoali_weights_read(from, file, train->model, train->params, state);
+        return shoali_weights_read(from, file, train->model, train->params, state, NULL);
     for (uint32_t i = 0; i < train->tensor_count; i++)
         SHOALI_TRY(shoali_safetensors_read(file, shoal_model_tensor_name(train->model, i),
                                            train->params + train->tensors[i].offset,

@@ -63,6 +63,7 @@ typedef struct foreign {
     uint64_t offset, count; /* in parameters, or in state */
     bool of_state, second;  /* second: a bias beside the one before */
     bool transposed;        /* theirs is [cols, rows] */
+    bool fresh;             /* a head's that the file lacks: stays as it is */
 } foreign;
 
 typedef struct list {
@@ -333,6 +334,27 @@ static void take_old_names(const shoali_safetensors *file, list *l)
         }
 }
 
+/* Heads of which the file has nothing at all. */
+static uint32_t leave_heads(const shoali_safetensors *file, list *l)
+{
+    const char *const *heads = l->view.family != NULL ? l->view.family->heads : NULL;
+    shoali_tensor_shape shape;
+    uint32_t fresh = 0;
+    for (; heads != NULL && *heads != NULL; heads++) {
+        const size_t length = strlen(*heads);
+        bool any = false;
+        for (size_t i = 0; i < l->count; i++)
+            any = any || (strncmp(l->items[i].name, *heads, length) == 0 &&
+                          shoali_safetensors_shape(file, l->items[i].name, &shape) != NULL);
+        for (size_t i = 0; i < l->count && !any; i++)
+            if (strncmp(l->items[i].name, *heads, length) == 0) {
+                l->items[i].fresh = true;
+                fresh++;
+            }
+    }
+    return fresh;
+}
+
 static bool is_listed(const list *l, const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -351,7 +373,8 @@ static shoal_status check_all(const char *path, const shoali_safetensors *file, 
     size_t count = 0;
     const char *name;
     for (size_t i = 0; i < l->count; i++)
-        SHOALI_TRY(check_one(path, file, &l->items[i]));
+        if (!l->items[i].fresh)
+            SHOALI_TRY(check_one(path, file, &l->items[i]));
     for (size_t i = 0; (name = shoali_safetensors_name(file, i, &count)) != NULL; i++)
         if (!is_listed(l, name))
             return shoali_fail(SHOAL_EINVAL, "%s: tensor %.100s has no place in this model", path,
@@ -376,16 +399,21 @@ static shoal_status copy_one(const shoali_safetensors *file, const foreign *one,
 }
 
 shoal_status shoali_weights_read(const char *path, const shoali_safetensors *file,
-                                 const shoal_model *model, float *params, float *state)
+                                 const shoal_model *model, float *params, float *state,
+                                 uint32_t *fresh_out)
 {
     list l;
     SHOALI_TRY(list_all(model, &l));
     drop_prefix(file, &l);
     take_old_names(file, &l);
+    const uint32_t fresh = fresh_out != NULL ? leave_heads(file, &l) : 0;
     shoal_status status = check_all(path, file, &l);
     for (size_t i = 0; i < l.count && status == SHOAL_OK; i++)
-        status = copy_one(file, &l.items[i],
-                          (l.items[i].of_state ? state : params) + l.items[i].offset);
+        if (!l.items[i].fresh)
+            status = copy_one(file, &l.items[i],
+                              (l.items[i].of_state ? state : params) + l.items[i].offset);
+    if (status == SHOAL_OK && fresh_out != NULL)
+        *fresh_out = fresh;
     close_list(&l);
     return status;
 }

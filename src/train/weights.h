@@ -26,10 +26,11 @@ SHOAL_MUST_USE shoal_status shoali_weights_write(const char *path, const shoal_m
 /** Whether a file says nothing of a model of ours, so that its tensors are named so. */
 bool shoali_weights_are_foreign(const shoali_safetensors *file);
 /** Read them, all or none, in float32 or from 16 bits.
+ * @param fresh_out NULL, or how many tensors of a head the file lacks, which stay as they are
  * @return SHOAL_OK | EINVAL (a layer; a tensor that is missing, there too much or of another shape
  * or type: its name, what was expected, what was found) | ENOMEM */
 SHOAL_MUST_USE shoal_status shoali_weights_read(const char *path, const shoali_safetensors *file,
                                                 const shoal_model *model, float *params,
-                                                float *state);
+                                                float *state, uint32_t *fresh_out);
 
 #endif

@@ -203,11 +203,13 @@ static const char *const buffers[] = {"embeddings.position_ids",
                                       "cls.seq_relationship.weight",
                                       "cls.seq_relationship.bias",
                                       NULL};
+static const char *const own_heads[] = {"cls.", "bert.pooler.", "pooler.", NULL};
 extern const shoali_hf_family shoali_hf_bert;
 const shoali_hf_family shoali_hf_bert = {
     .what = "BERT",
     .prefix = "bert.",
     .buffers = buffers,
+    .heads = own_heads,
     .front = FRONT,
     .block = BLOCK,
     .attention = 0,

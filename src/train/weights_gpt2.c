@@ -129,10 +129,12 @@ static shoal_status config_of(const shoal_model *model, json_t **json_out)
 }
 
 static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", NULL};
+static const char *const own_heads[] = {"lm_head.", NULL};
 extern const shoali_hf_family shoali_hf_gpt2;
 const shoali_hf_family shoali_hf_gpt2 = {.what = "GPT-2",
                                          .prefix = "transformer.",
                                          .buffers = buffers,
+                                         .heads = own_heads,
                                          .front = 1,
                                          .block = BLOCK,
                                          .attention = 1,

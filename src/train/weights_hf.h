@@ -21,6 +21,8 @@ typedef struct shoali_hf_family {
     const char *what;   /* "LLaMA" */
     const char *prefix; /* of names, which files of a model without its head leave out; "": none */
     const char *const *buffers; /* ends of names that hold nothing learned; NULL behind the last */
+    const char *const *heads;   /* starts of names that a file may lack where a run begins with it;
+                                 NULL behind the last */
     uint8_t front, block;       /* layers before the blocks, and of one */
     uint8_t attention;          /* which of a block looks */
     uint8_t sums[2];            /* which two of a block give what is added */

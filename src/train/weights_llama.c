@@ -117,9 +117,11 @@ static shoal_status config_of(const shoal_model *model, json_t **json_out)
     return SHOAL_OK;
 }
 
+static const char *const own_heads[] = {"lm_head.", NULL};
 extern const shoali_hf_family shoali_hf_llama;
 const shoali_hf_family shoali_hf_llama = {.what = "LLaMA",
                                           .prefix = "",
+                                          .heads = own_heads,
                                           .front = 1,
                                           .block = BLOCK,
                                           .attention = 1,

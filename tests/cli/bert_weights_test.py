@@ -191,6 +191,31 @@ class BertWeights(unittest.TestCase):
         self.assertEqual(back["loss"], ours["loss"])
         self.assertNotIn("bits_per_byte", ours)
 
+    def test_a_folder_without_the_head_begins_with_a_fresh_one(self):
+        folder, given = self.at("encoder"), make("mean")
+        os.makedirs(folder, exist_ok=True)
+        hf_files.write_file(os.path.join(folder, "model.safetensors"),
+                            {n.removeprefix("bert."): t for n, t in given.items()})  # fmt: skip
+        command = ("train", "--model", self.config(), "--start", folder, "--data", self.data,
+                   "--batch", 8, "--steps", 1, "--lr", 1e-12, "--no-eval", "--out")  # fmt: skip
+        said = shoal.run(*command, self.at("fresh"))
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("lacks the head of this model: its 5 tensors begin with first", said.stderr)
+        tensors = self.exported("fresh")
+        for name, tensor in given.items():
+            self.assertLess((tensors[name].double() - tensor).abs().max(), 1e-6, name)
+        self.assertGreater(tensors["cls.predictions.transform.dense.weight"].std(), 0.01)
+        # a part of a head is a mistake, and so is a missing block
+        for part in ("cls.predictions.bias", "bert.encoder.layer.1.output.dense.bias"):
+            whole = make("masked")
+            del whole[part]
+            hf_files.write_file(os.path.join(folder, "model.safetensors"), whole)
+            said = shoal.run(*command, self.at("none"))
+            self.assertIn(f"no tensor {part}", said.stderr)
+        os.unlink(os.path.join(folder, "model.safetensors"))
+        said = shoal.run(*command, self.at("none"))
+        self.assertIn("and no model.safetensors", said.stderr)
+
     def test_it_learns_and_resumes_bit_for_bit(self):
         whole = self.train("whole", "--epochs", 4, workers=2)
         self.assertLess(whole["test_loss"], math.log(VOCAB) - 1.5)

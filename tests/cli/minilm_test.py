@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A published sentence encoder (all-MiniLM-L6-v2, BERT of 6 blocks, the mean of its frames), as a
 package of the Python index carries it: vectors as of plain PyTorch in double, and like sentences
-nearer than others. Only where that package is installed (make check-frameworks)."""
+nearer than others; trained further on text in its own tokens, with a fresh head for hidden ones, and
+read back by `transformers`. Only where that package is installed (make check-frameworks)."""
 import importlib.util
+import json
 import os
 import sys
+import tempfile
 import unittest
 
 import shoal
@@ -17,6 +20,11 @@ if HERE is None:
 import torch
 
 import hf_files
+
+try:
+    import transformers
+except ImportError:
+    transformers = None
 
 MODEL = os.path.join(os.path.dirname(HERE.origin), "model")
 HEADS, EPS = 12, 1e-12
@@ -71,6 +79,39 @@ class MiniLm(unittest.TestCase):
         near, far = (torch.cosine_similarity(vectors[0], v, 0) for v in vectors[1:])
         print(f"like sentences {near:.3f}, others {far:.3f}")
         self.assertGreater(near, far + 0.3)
+
+    @unittest.skipIf(transformers is None, "transformers is not installed")
+    def test_it_is_trained_further_and_read_back(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="shoal-test-"))
+        text, data, run, out = (os.path.join(folder, n) for n in ("a.txt", "data", "run", "out/"))
+        with open(text, "w", encoding="ascii") as f:
+            for i in range(300):
+                f.write(f"The {('cat', 'dog', 'bird')[i % 3]} sits on the mat. "
+                        f"Interest rates {('rose', 'fell')[i % 2]} in march. ")  # fmt: skip
+        model = os.path.join(MODEL, "config.json") + ":parts,head=masked,length=16"
+        for command in (
+                ("data", "text", "--out", data, "--tokens", os.path.join(MODEL, "vocab.txt"),
+                 "--length", 16, text),
+                ("train", "--model", model, "--start", MODEL, "--data", data, "--batch", 8,
+                 "--steps", 24, "--optimizer", "adamw", "--lr", 5e-4, "--no-eval", "--out", run),
+                ("export", "--from", run, "--safetensors", out)):  # fmt: skip
+            said = shoal.run(*command, timeout=600)
+            self.assertEqual(said.returncode, 0, said.stderr)
+        with open(os.path.join(run, "metrics.jsonl"), encoding="ascii") as f:
+            losses = [step["loss"] for step in map(json.loads, f) if "loss" in step]
+        first, last = sum(losses[:3]) / 3, sum(losses[-3:]) / 3
+        print(f"loss of hidden tokens: {first:.2f}, after 24 steps {last:.2f}")
+        self.assertLess(last, first - 3)
+        net, told = transformers.BertForMaskedLM.from_pretrained(out, output_loading_info=True)
+        for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+            self.assertFalse(told[kind], told)
+        self.assertEqual(net.config.hidden_dropout_prob, 0.1)
+        ids = ids_of("the cat sits on the mat")
+        with torch.no_grad():
+            want = net.double().eval()(ids[None]).logits[0]
+        again = out + f"config.json:parts,length={len(ids)}"
+        got = hf_files.scores(again, out + "model.safetensors", ids.tolist()).view(want.shape)
+        self.assertLess((got - want).abs().max(), 1e-4)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ static shoal_status load(const char *path, const shoal_model *model, shoali_net 
     shoal_status status = shoali_safetensors_open(path, &file);
     if (status != SHOAL_OK)
         return status;
-    status = shoali_weights_read(path, file, model, shoali_net_params(net), state);
+    status = shoali_weights_read(path, file, model, shoali_net_params(net), state, NULL);
     shoali_safetensors_close(file);
     return status;
 }
