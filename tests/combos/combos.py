@@ -44,6 +44,7 @@ class Suite:
         self.make("text", "--tokens", "bytes", "--length", 8,
                   self.write("text.txt", numbers[:8 * 360]))
         self.write("llama.json", json.dumps(factors.LLAMA))
+        self.write("bert.json", json.dumps(factors.BERT))
         self.write("clicks.json", json.dumps(factors.CLICKS))
         syncs = factors.listed(self.shoal, "syncs")
         self.survivors = {s["name"] for s in syncs if "survives losses" in s["traits"]}
@@ -69,7 +70,8 @@ class Suite:
     def data(self, model):
         kinds = {"svm:vocab=16384,length=8": "svmlight",
                  os.path.join(self.folder, "clicks.json"): "clicks",
-                 os.path.join(self.folder, "llama.json:parts"): "text"}
+                 os.path.join(self.folder, "llama.json:parts"): "text",
+                 os.path.join(self.folder, "bert.json:parts"): "text"}
         return os.path.join(self.folder, kinds.get(model, "digits"))
 
     def lab_works(self):
@@ -157,21 +159,32 @@ def name_of(suite, part):
     return " with ".join(suite.factors[name][value] or f"(no --{name})" for name, value in part)
 
 
+def unnamed(suite, part, text):
+    """What of a refused tuple its sentence does not name."""
+    missing = []
+    for name, value in part:
+        words = suite.factors[name][value].replace("@", "--").split()
+        named = [w.split("=")[0].split(":")[0] for w in words]
+        if words and not any(w.lstrip("-") in text for w in (*named, name)):
+            missing.append(" ".join(words))
+    return missing
+
+
 def refusals(suite, refused):
-    """Of tuples that nothing makes go: each is refused as usage, in a sentence that names both."""
+    """Of tuples that nothing makes go: each is refused as usage, in a sentence that names both.
+    Each base has its answer: what one of them lacks is no word on the tuple."""
     faults, senseless = [], 0
     for part in refused:
-        code, text = suite.ask(covering.complete(part, factors.bases(suite.factors))[0])
-        if code is None:
+        answers = [suite.ask(row)
+                   for row in covering.complete(part, factors.bases(suite.factors))]
+        if answers[0][0] is None:
             senseless += 1
             continue
+        code, text = min(answers, key=lambda answer: len(unnamed(suite, part, answer[1])))
         if code != 2:
             faults.append(f"{name_of(suite, part)}: exit code {code}\n{text}")
-        for name, value in part:
-            words = suite.factors[name][value].replace("@", "--").split()
-            named = [w.split("=")[0].split(":")[0] for w in words]
-            if words and not any(w.lstrip("-") in text for w in (*named, name)):
-                faults.append(f"{name_of(suite, part)}: does not name {' '.join(words)}\n{text}")
+        for words in unnamed(suite, part, text):
+            faults.append(f"{name_of(suite, part)}: does not name {words}\n{text}")
     return faults, senseless
 
 

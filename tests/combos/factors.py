@@ -22,6 +22,7 @@ FORMS = {
         "terngrad:scaler=rms", "eden:allot=energy", "powersgd:rank=1", "blocks:pick=random,k=0.1",
         "truncate:bits=16", "chunk_topk:decay=0.5", "onebit:warmup=3",
         "onebit:warmup=3,local=2 --optimizer adam:freeze=3,local=2,eps=0.1",
+        "onebit:warmup=3,kappa=2",
     ),
     "collectives": (
         "auto", "ring:both", "ring:order=auto", "direct:weights=auto", "hierarchical:dims=2/2",
@@ -38,6 +39,11 @@ FORMS = {
 LLAMA = {"name": "llama", "input": [1, 8, 1], "init": "xavier", "layers": [
     "embedding:vocab=257,width=96", "transformer:heads=4,kv=1,ff=256,gated,bias=off",
     "unembedding:vocab=257,norm=1"]}
+# What --model @bert.json says: bert-mini cut small, whose last token is the mask.
+BERT = {"name": "bert", "input": [1, 8, 1], "layers": [
+    "embedding:vocab=258,width=32,positions=8,types=2,norm",
+    "transformer:heads=2,ff=64,encoder", "unembedding:vocab=258,transform,norm=2,bias",
+    "masked"]}
 # What --model @clicks.json says: the recommender with an eighth of its table, as sparse as that one
 # (208 of 32768 rows a step), in an eighth of the time.
 CLICKS = {"name": "clicks", "input": [1, 26, 1], "layers": [
@@ -58,7 +64,7 @@ OTHERS = {
     "model": ("--model mlp-small", "--model mlp-small --circulant k=8",
               "--model mlp-small --augment crop=2,flip", "--model @clicks.json",
               "--model svm:vocab=16384,length=8",
-              "--model @llama.json:parts"),
+              "--model @llama.json:parts", "--model @bert.json:parts"),
     "batch": ("--batch 8", "--batch auto:8"),
     "exchange": ("", "--no-overlap", "--bucket 64k", "--bucket model", "--chunk 4096",
                  "--no-exchange"),
@@ -103,10 +109,15 @@ def factors(shoal, forms=True):
 
 
 def bases(made):
-    """Rows that are otherwise plain: with the collective that every codec has, too."""
+    """Rows that are otherwise plain: with the collective that every codec has, too, and with the
+    optimizers that codecs ask for which keep the momentum, or the variance, themselves."""
+    def value(name, end):
+        return next(i for i, words in enumerate(made[name]) if words.endswith(end))
+
     plain = {name: 0 for name in made}
-    gather = next(i for i, words in enumerate(made["collective"]) if words.endswith(" gather"))
-    return [plain, {**plain, "collective": gather}, {**plain, "workers": 2}]
+    return [plain, {**plain, "collective": value("collective", " gather")},
+            {**plain, "workers": 2}, {**plain, "optimizer": value("optimizer", " sgd:momentum=0")},
+            {**plain, "optimizer": value("optimizer", ",kappa=2,eps=0.1")}]
 
 
 def words_of(made, row):

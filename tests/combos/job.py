@@ -64,8 +64,8 @@ class Folder:
 
 class Job:
     """A command line made of a row's words. Words with @ are for this class: @workers, @launcher,
-    @out, @resume, @term, @kill, @spares, @tmp, the job's own folder, and @llama.json and
-    @clicks.json, the suite's."""
+    @out, @resume, @term, @kill, @spares, @tmp, the job's own folder, and @llama.json, @bert.json
+    and @clicks.json, the suite's."""
 
     def __init__(self, suite, name, words):
         self.suite, self.name = suite, name
@@ -94,7 +94,7 @@ class Job:
             elif word == "--on-loss" and word in self.args:
                 check(self.option(word) == left.pop(0), "two ways to take a loss")
             else:
-                for file in ("llama", "clicks"):
+                for file in ("llama", "bert", "clicks"):
                     word = word.replace(f"@{file}", os.path.join(self.suite.folder, file))
                 self.args.append(word.replace("@tmp", self.folder / "tmp"))
 
