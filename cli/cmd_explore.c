@@ -16,6 +16,7 @@
 #include "shoal/model.h"
 #include "train_checks.h"
 #include "train_stages.h"
+#include "whole_file.h"
 
 enum { MATRICES_MAX = 64, PATH_BYTES = 4096 };
 
@@ -285,9 +286,9 @@ static bool write_log(const explore_args *args, const shoal_explore_result *r)
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/explore.json", args->train.out);
-    FILE *file = cli_create(path);
-    bool bad = file == NULL || !answer_write(file, log_of(args, r)) || ferror(file);
-    if ((file != NULL && fclose(file) != 0) || bad) {
+    whole_file file;
+    if (!whole_file_begin_inside(&file, path) ||
+        !whole_file_end(&file, answer_write(file.out, log_of(args, r)))) {
         (void)cli_fail("explore", "cannot write %s: %s", path, strerror(errno));
         return false;
     }

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
 #include "cli.h"
+#include "interrupt.h"
 #include "progress_show.h"
 #include "shoal/train.h"
 #include "sim_output.h"
@@ -255,8 +257,7 @@ static void show(void *ctx, const shoal_sim_progress *p)
 static shoal_status run_watched(shoal_sim *sim, bool by_time)
 {
     shoal_status status = shoal_sim_watch(sim, show, NULL);
-    progress_begin("sim", by_time ? "virtual s" : "iterations", false,
-                   "no file is written; a run folder is not whole");
+    progress_begin("sim", by_time ? "virtual s" : "iterations", false, NULL);
     if (status == SHOAL_OK)
         status = shoal_sim_run(sim);
     progress_end();
@@ -341,10 +342,27 @@ static shoal_status keep(const sim_args *args, shoal_sim *sim)
     return status;
 }
 
+static void stop(void *sim)
+{
+    shoal_sim_stop(sim);
+}
+
+/* Whether a signal has come that is to end the command; what was over by then stays. */
+static bool is_interrupted(shoal_status status)
+{
+    const bool came = interrupt_end() != 0;
+    if (came)
+        fprintf(stderr, "shoal sim: interrupted: %s\n",
+                status == SHOAL_OK ? "what it writes is whole" : "nothing is left of it");
+    return came;
+}
+
 static int run(const sim_args *args, shoal_sim *sim, train_board *board)
 {
     char error[1024] = "";
     shoal_status status = run_watched(sim, args->desc.until_s > 0);
+    if (is_interrupted(status))
+        return CLI_FAILED;
     if (status == SHOAL_EIO || status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
         return cli_report("sim"); /* that is not how a job ends */
     if (status != SHOAL_OK)
@@ -443,8 +461,12 @@ static int simulate(sim_args *args)
     }
     if (create(args, &sim) != SHOAL_OK)
         return cli_report("sim");
+    interrupt_begin(stop, sim); /* before there is a folder */
     const int code = run_kept(args, sim);
+    const int came = interrupt_end();
     shoal_sim_destroy(sim);
+    if (came != 0)
+        (void)raise(came);
     return code;
 }
 

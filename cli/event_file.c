@@ -13,12 +13,14 @@
 #include "cli.h"
 #include "tensorboard_min.pb-c.h"
 
-enum { SCALARS_MOST = 16, RECORD_MOST = 2048 };
+enum { SCALARS_MOST = 16, RECORD_MOST = 2048, AROUND = 16, HELD_MOST = 1 << 15 };
 
 struct event_file {
     FILE *out;
     double flushed_s;
-    int failed; /* errno of the first failure; 0: none */
+    char buffer[HELD_MOST];
+    size_t held; /* bytes of whole records that the file has not got yet */
+    int failed;  /* errno of the first failure; 0: none */
 };
 
 static double unix_s(void)
@@ -55,6 +57,13 @@ static void put_checksum(FILE *out, const uint8_t *bytes, size_t count)
     put_number(out, ((crc >> 15) | (crc << 17)) + 0xa282ead8u, 4);
 }
 
+static void flush_records(event_file *file)
+{
+    if (fflush(file->out) != 0 && file->failed == 0)
+        file->failed = errno != 0 ? errno : EIO;
+    file->held = 0;
+}
+
 static void put_record(event_file *file, const Shoal__Board__Event *event)
 {
     uint8_t length[8], bytes[RECORD_MOST];
@@ -64,16 +73,18 @@ static void put_record(event_file *file, const Shoal__Board__Event *event)
     (void)shoal__board__event__pack(event, bytes);
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)((uint64_t)count >> (8 * i));
+    if (file->held + count + AROUND > HELD_MOST) /* whole records: a buffer that is full cuts one */
+        flush_records(file);
+    file->held += count + AROUND;
     fwrite(length, 1, sizeof length, file->out);
     put_checksum(file->out, length, sizeof length);
     fwrite(bytes, 1, count, file->out);
     put_checksum(file->out, bytes, count);
     const double now_s = event->wall_time;
-    const bool flush = now_s - file->flushed_s >= 1 || now_s < file->flushed_s;
-    if (flush)
+    if (now_s - file->flushed_s >= 1 || now_s < file->flushed_s) {
         file->flushed_s = now_s;
-    if ((ferror(file->out) || (flush && fflush(file->out) != 0)) && file->failed == 0)
-        file->failed = errno != 0 ? errno : EIO;
+        flush_records(file);
+    }
 }
 
 static Shoal__Board__Event event_at(uint64_t step)
@@ -108,6 +119,7 @@ event_file *event_file_create(const char *folder, uint64_t first_step)
         free(file);
         return NULL;
     }
+    (void)setvbuf(file->out, file->buffer, _IOFBF, sizeof file->buffer);
     static char version[] = "brain.Event:2";
     Shoal__Board__Event event = event_at(0);
     event.file_version = version;

@@ -161,6 +161,13 @@ typedef struct shoal_sim_progress {
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_watch(
     shoal_sim *sim, void (*tell)(void *ctx, const shoal_sim_progress *progress), void *ctx);
 
+/**
+ * End the run early, from any thread, a signal's handler or what shoal_sim_watch calls: at the next
+ * event shoal_sim_run returns ECANCELLED, and none of its files is there after shoal_sim_destroy.
+ * A run that is over by then stays as it is. NULL is allowed.
+ */
+SHOAL_API void shoal_sim_stop(shoal_sim *sim);
+
 /** Files that a run leaves, in the form of a real run's; NULL: none. Times in them are virtual,
  * from 0 on, which events write as 1970. The same simulation writes the same bytes. */
 typedef struct shoal_sim_files {

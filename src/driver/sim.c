@@ -356,6 +356,10 @@ static bool step(shoal_sim *sim)
     uint64_t link_ns = event_ns == sim->now_ns ? UINT64_MAX : shoali_links_next_ns(sim->net);
     uint32_t index;
     uint64_t next_ns = event_ns < link_ns ? event_ns : link_ns;
+    if (atomic_load_explicit(&sim->files.stopped, memory_order_relaxed)) {
+        shoali_sim_break(sim, shoali_fail(SHOAL_ECANCELLED, "the simulation was stopped"));
+        return false;
+    }
     if (next_ns == UINT64_MAX)
         return false;
     if (sim->until_ns > 0 && next_ns > sim->until_ns) {

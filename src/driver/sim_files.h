@@ -3,13 +3,16 @@
 #ifndef SHOALI_DRIVER_SIM_FILES_H
 #define SHOALI_DRIVER_SIM_FILES_H
 
+#include <stdatomic.h>
+
 #include "base/new_file.h"
 #include "shoal/sim.h"
 
 typedef struct shoali_sim_files {
     shoali_new_file timeline, log; /* without a file: not asked for, or written */
     uint64_t timeline_events;
-    bool came_out; /* the job has ended, however, and what is kept of it is written */
+    bool came_out;       /* the job has ended, however, and what is kept of it is written */
+    atomic_bool stopped; /* nobody wants it any more */
 } shoali_sim_files;
 
 /* sim_report.c */

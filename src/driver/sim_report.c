@@ -146,6 +146,12 @@ shoal_status shoal_sim_watch(shoal_sim *sim,
     return SHOAL_OK;
 }
 
+void shoal_sim_stop(shoal_sim *sim)
+{
+    if (sim != NULL)
+        atomic_store(&sim->files.stopped, true);
+}
+
 static void tell_progress(const shoal_sim *sim)
 {
     const bool by_time = sim->until_ns > 0;

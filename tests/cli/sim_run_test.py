@@ -206,13 +206,37 @@ class SimRun(unittest.TestCase):
                  asked[1], "--log", asked[2], "--pictures", where)  # fmt: skip
         if not self.has_files_without_names(where):
             self.skipTest("files have names from the start here")
-        for number in (signal.SIGINT, signal.SIGKILL):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             argv = [shoal.SHOAL, "sim", *map(str, words)]
             with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
                 shoal.wait_until(lambda p=p: p.poll() or self.writes_below(p.pid, where))
                 p.send_signal(number)
                 self.assertEqual(-number, p.wait(timeout=60))
             self.assertEqual([], os.listdir(where))
+
+    def test_a_run_that_is_interrupted_leaves_no_folder(self):
+        """By Ctrl-C or SIGTERM, while the job steps; the same folder is free afterwards."""
+        where = self.path("asked")
+        out = os.path.join(where, "deep/er/run")
+        os.mkdir(where)
+        words = ("--workers", 4, "--params", 1000, "--seconds", 1e8, "--no-mixing", "--out", out,
+                 "--tensorboard", os.path.join(where, "board"))  # fmt: skip
+        for number in (signal.SIGINT, signal.SIGTERM):
+            argv = [shoal.SHOAL, "sim", *map(str, words)]
+            with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+                shoal.wait_until(lambda p=p: p.poll() or self.has_metrics(out))
+                p.send_signal(number)
+                stdout, stderr = p.communicate(timeout=60)
+            self.assertEqual((-number, b""), (p.returncode, stdout), stderr)
+            self.assertIn(b"nothing is left", stderr)
+            self.assertEqual([], os.listdir(where))
+
+    @staticmethod
+    def has_metrics(out):
+        try:
+            return os.path.getsize(os.path.join(out, "metrics.jsonl")) > 0
+        except OSError:
+            return False
 
     @staticmethod
     def has_files_without_names(where):

@@ -134,6 +134,31 @@ class TensorBoard(unittest.TestCase):
         self.assertEqual(others[1][1], "start")
         self.assertEqual(set(found["workers"].values()), {2.0})
 
+    def test_a_run_that_is_killed_leaves_whole_records(self):
+        words = self.words("--out", os.path.join(self.folder, "x"), "--epochs", 100000, "--no-eval",
+                           "--checkpoint-every", 1 << 20, "--quiet")  # fmt: skip
+        folder, before = os.path.join(self.board, "x"), 0
+        job = subprocess.Popen([shoal.SHOAL, *map(str, words)], stderr=subprocess.DEVNULL)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+
+        def size():
+            there = event_reader.files(folder) if os.path.isdir(folder) else []
+            return os.path.getsize(there[0]) if there else 0
+
+        for _ in range(4):  # each time that it has grown: at what moment is not ours to choose
+            shoal.wait_until(lambda: size() > before + 4096)
+            job.send_signal(signal.SIGSTOP)
+            with open(event_reader.files(folder)[0], "rb") as file:
+                data = file.read()
+            before = len(data)
+            self.assertGreater(len(list(event_reader.records(data))), 4)
+            job.send_signal(signal.SIGCONT)
+        job.kill()
+        job.wait()
+        with open(event_reader.files(folder)[0], "rb") as file:
+            self.assertGreater(len(list(event_reader.records(file.read()))), 16)
+
 
 if __name__ == "__main__":
     shoal.main()

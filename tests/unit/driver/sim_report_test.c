@@ -101,6 +101,29 @@ static void a_run_ends_in_time_if_told_so(void **state)
     shoal_sim_destroy(sim);
 }
 
+static void stop_at_twenty(void *ctx, const shoal_sim_progress *p)
+{
+    shoal_sim *const *sim = ctx;
+    if (p->done >= 20)
+        shoal_sim_stop(*sim);
+}
+
+/* At the next event, and without a result. */
+static void a_run_that_is_stopped_is_cancelled(void **state)
+{
+    (void)state;
+    shoal_sim_desc desc = uneven();
+    shoal_sim *sim;
+    desc.iterations = 1000000;
+    assert_ok(shoal_sim_create(&desc, &sim));
+    assert_ok(shoal_sim_watch(sim, stop_at_twenty, &sim));
+    assert_status(shoal_sim_run(sim), SHOAL_ECANCELLED);
+    assert_in_range(sim->nodes[0].done, 4, 6);
+    assert_false(sim->files.came_out);
+    shoal_sim_destroy(sim);
+    shoal_sim_stop(NULL);
+}
+
 /* A tenth of the elements, each ten times as heavy: the same time. */
 static void inflated_bytes_take_longer(void **state)
 {
@@ -192,6 +215,7 @@ int main(void)
         CHECK_TEST(the_curve_goes_forward_and_down),
         CHECK_TEST(agreement_comes_as_fast_as_the_graph_says),
         CHECK_TEST(a_run_ends_in_time_if_told_so),
+        CHECK_TEST(a_run_that_is_stopped_is_cancelled),
         CHECK_TEST(inflated_bytes_take_longer),
         CHECK_TEST(who_watches_sees_it_go_on),
         CHECK_TEST(files_are_whole_and_the_same_every_time),
