@@ -33,10 +33,12 @@ typedef struct audience {
     train_metrics *metrics;
     train_board *board;
     char interrupted[4200]; /* what Ctrl-C does; "": a launcher says it */
+    const char *name;       /* of this process, in what it says */
+    bool unwritten;         /* a file beside the result is not there, and that was told */
 } audience;
 
-static shoal_status run_stage(train_args *args, const audience *told, shoal_comm **comm,
-                              shoal_view *view, uint32_t stage)
+static shoal_status run_stage(train_args *args, audience *told, shoal_comm **comm, shoal_view *view,
+                              uint32_t stage)
 {
     const train_stages *stages = &args->stages;
     const train_worker work = {.train = &stages->desc[stage],
@@ -47,6 +49,8 @@ static shoal_status run_stage(train_args *args, const audience *told, shoal_comm
                                                                            : NULL,
                                .metrics = told->metrics,
                                .board = told->board,
+                               .name = told->name,
+                               .unwritten = &told->unwritten,
                                .reports = stage + 1 == stages->count};
     shoal_train *train = NULL;
     shoal_status status = shoal_train_create(*comm, &stages->desc[stage], &train);
@@ -101,7 +105,7 @@ static void say_interrupted(const train_args *args, char *out, size_t bytes)
 /* All trainings in a row. @return exit code */
 static int run_stages(train_args *args, shoal_comm **comm, shoal_view *view, const char *name)
 {
-    audience told = {0};
+    audience told = {.name = name};
     shoal_status status = SHOAL_OK;
     if (!cli_under_launcher())
         say_interrupted(args, told.interrupted, sizeof told.interrupted);
@@ -111,6 +115,7 @@ static int run_stages(train_args *args, shoal_comm **comm, shoal_view *view, con
     int code = !begun                ? CLI_USAGE
                : status != SHOAL_OK  ? cli_report(name)
                : train_has_stopped() ? (int)LAUNCH_AGAIN
+               : told.unwritten      ? CLI_FAILED
                                      : CLI_OK;
     train_metrics_destroy(told.metrics);
     if (!train_board_close(told.board) && code == CLI_OK)

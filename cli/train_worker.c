@@ -94,12 +94,18 @@ static shoal_status run_steps(const train_worker *args, shoal_train *train, uint
     return SHOAL_OK;
 }
 
-/* The lowest rank that is there tells the result. */
+/* The lowest rank that is there tells the result, also where a file beside it could not be written.
+ */
 static shoal_status report(const train_worker *args, shoal_train *train, uint32_t rank)
 {
     shoal_train_summary summary = {.size = sizeof summary};
     shoal_status status = shoal_train_summarise(train, &summary);
     progress_end();
+    if (status == SHOAL_EIO && summary.ranks > 0) {
+        *args->unwritten = true;
+        (void)cli_report(args->name);
+        status = SHOAL_OK;
+    }
     if (status != SHOAL_OK || rank != summary.reporter)
         return status;
     if (args->json)

@@ -16,6 +16,8 @@ typedef struct train_worker {
     bool reports;            /* the last of several trainings in a row */
     train_board *board;      /* NULL: nothing for TensorBoard */
     train_metrics *metrics;  /* NULL: none are asked for */
+    const char *name;        /* of this process, in what it says */
+    bool *unwritten;         /* a file beside the result could not be written: that was told */
 } train_worker;
 
 /** Whether it is members that ended something: then others may go on. */

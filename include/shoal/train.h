@@ -297,7 +297,9 @@ typedef struct shoal_train_summary {
     uint32_t ranks; /* of shoal_train_rank_of: the workers, and those that were lost at the end */
     uint32_t reporter; /* the lowest rank that is there: it should print what concerns all */
 } shoal_train_summary;
-/** Collective: every worker calls it once, after the last step. */
+/** Collective: every worker calls it once, after the last step.
+ * @return SHOAL_OK | EIO (desc.trace, or the end of events.jsonl, could not be written: summary_out
+ * is there all the same) | EPEER, ETIMEDOUT */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_summarise(shoal_train *train,
                                                             shoal_train_summary *summary_out);
 

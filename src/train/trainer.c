@@ -159,6 +159,17 @@ static shoal_status goes_over(void)
     return shoali_fail(SHOAL_EEPOCH, "a worker goes over to reform");
 }
 
+/* Workers whose replicas are equal make the same steps: a polite end in the middle of them is
+ * another's failure, and steps without its gradients would be none. */
+static shoal_status ends_alone(const shoal_train *train)
+{
+    shoal_status status = shoali_fail(SHOAL_EPEER,
+                                      "another worker has ended before step %llu was exchanged",
+                                      (unsigned long long)train->step + 1);
+    shoali_error_advice("Its own output says why.");
+    return status;
+}
+
 /* The update is made: where replicas differ that is a step, whatever becomes of its exchange. */
 static shoal_status let_go_on(shoal_train *train, uint64_t *next_step_out)
 {
@@ -186,6 +197,8 @@ static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_s
     }
     if (verdict.stop && train->desc.reform)
         return goes_over();
+    if (verdict.stop && !train->loose)
+        return ends_alone(train);
     SHOALI_TRY(check_own(train, &verdict));
     SHOALI_TRY(verdict.apply ? shoali_choice_check(train) : SHOAL_OK);
     start = shoali_now_us();
@@ -490,7 +503,11 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
     SHOALI_TRY(shoali_train_sum(train, v, 12, "summary"));
     SHOALI_TRY(shoali_train_reduce(train, most, 1, SHOAL_MAX, "summary"));
     SHOALI_TRY(shoali_straggler_collect(train));
-    SHOALI_TRY(shoali_trace_collect(train));
+    const shoal_status traced = shoali_trace_collect(train);
+    shoal_error error;
+    shoali_error_get(&error);
+    if (traced != SHOAL_OK && traced != SHOAL_EIO)
+        return traced;
     double n = train->sync != NULL || train->hybrid != NULL ? train->member_count : 1,
            ms = 1e-3 / n;
     *summary_out = (shoal_train_summary){.size = sizeof *summary_out,
@@ -519,5 +536,7 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
                                          .raw_bytes = v[8],
                                          .skipped = train->totals.skipped};
     describe_replicas(train, summary_out);
-    return train->rank == summary_out->reporter ? shoali_events_end(train) : SHOAL_OK;
+    const shoal_status ended = train->rank == summary_out->reporter ? shoali_events_end(train)
+                                                                    : SHOAL_OK;
+    return traced != SHOAL_OK ? shoali_error_set(&error) : ended;
 }
