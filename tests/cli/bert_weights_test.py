@@ -8,7 +8,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 import unittest
 
 import shoal
@@ -20,13 +19,14 @@ except ImportError:
     sys.exit(shoal.SKIP)
 
 import hf_files
+import hf_text
+from hf_text import SEED
 
 try:
     import transformers
 except ImportError:
     transformers = None
 
-SEED = int(os.environ.get("SHOAL_TEST_SEED", "20181"))
 VOCAB, WIDTH, HEADS, FF, BLOCKS, PLACES, LENGTH, EPS = 258, 24, 4, 40, 2, 20, 16, 1e-4
 CONFIG = {"model_type": "bert", "hidden_size": WIDTH, "num_hidden_layers": BLOCKS,
           "num_attention_heads": HEADS, "intermediate_size": FF, "type_vocab_size": 2,
@@ -109,29 +109,19 @@ def scores_of(t, ids, head):
     return x @ t["bert.embeddings.word_embeddings.weight"].T + t["cls.predictions.bias"]
 
 
-class BertWeights(unittest.TestCase):
+class BertWeights(hf_text.Text):
+    LENGTH, CONFIG = LENGTH, CONFIG
+
     @classmethod
     def setUpClass(cls):
-        print(f"seed {SEED}")
-        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="shoal-test-"))
-        cls.data, cls.file = cls.at("data"), cls.at("model.safetensors")
-        with open(cls.at("a.txt"), "w", encoding="ascii") as f:
-            f.write("".join(f"{i} and {i * i}, " for i in range(300)))
-        made = shoal.run("data", "text", "--out", cls.data, "--tokens", "bytes", "--length", LENGTH,
-                         cls.at("a.txt"))  # fmt: skip
-        assert made.returncode == 0, made.stderr
+        super().setUpClass()
         draw = torch.Generator().manual_seed(SEED)
         cls.ids = torch.randint(2 * VOCAB, (LENGTH,), generator=draw)
 
-    @classmethod
-    def at(cls, name):
-        return os.path.join(cls.folder, name)
-
     def config(self, head="masked", **other):
         nets = {"masked": "BertForMaskedLM", "pooler": "BertModel", "mean": "BertModel"}
-        with open(self.at("config.json"), "w", encoding="ascii") as f:
-            json.dump({**CONFIG, "architectures": [nets[head]], **other}, f)
-        return self.at("config.json") + f":parts,length={LENGTH}" + (
+        config = self.write_config(**{"architectures": [nets[head]], **other})
+        return config + f",length={LENGTH}" + (
             ",head=mean" if head == "mean" else "")
 
     def ask(self, *args):

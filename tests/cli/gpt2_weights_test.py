@@ -7,7 +7,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 import unittest
 
 import shoal
@@ -19,13 +18,14 @@ except ImportError:
     sys.exit(shoal.SKIP)
 
 import hf_files
+import hf_text
+from hf_text import SEED
 
 try:
     import transformers
 except ImportError:
     transformers = None
 
-SEED = int(os.environ.get("SHOAL_TEST_SEED", "20181"))
 VOCAB, WIDTH, HEADS, FF, BLOCKS, PLACES, LENGTH, EPS = 257, 24, 4, 40, 2, 20, 16, 1e-4
 CONFIG = {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": BLOCKS, "n_head": HEADS,
           "n_inner": FF, "n_positions": PLACES, "vocab_size": VOCAB,
@@ -88,28 +88,17 @@ def scores_of(t, ids):
     return norm(x, t, "transformer.ln_f") @ head.T
 
 
-class Gpt2Weights(unittest.TestCase):
+class Gpt2Weights(hf_text.Text):
+    LENGTH, CONFIG = LENGTH, CONFIG
+
     @classmethod
     def setUpClass(cls):
-        print(f"seed {SEED}")
-        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="shoal-test-"))
-        cls.data, cls.file = cls.at("data"), cls.at("model.safetensors")
-        with open(cls.at("a.txt"), "w", encoding="ascii") as f:
-            f.write("".join(f"{i} and {i * i}, " for i in range(300)))
-        made = shoal.run("data", "text", "--out", cls.data, "--tokens", "bytes", "--length", LENGTH,
-                         cls.at("a.txt"))  # fmt: skip
-        assert made.returncode == 0, made.stderr
+        super().setUpClass()
         draw = torch.Generator().manual_seed(SEED)
         cls.ids = torch.randint(VOCAB, (LENGTH,), generator=draw)
 
-    @classmethod
-    def at(cls, name):
-        return os.path.join(cls.folder, name)
-
     def config(self, **other):
-        with open(self.at("config.json"), "w", encoding="ascii") as f:
-            json.dump({**CONFIG, **other}, f)
-        return self.at("config.json") + f":parts,length={LENGTH}"
+        return self.write_config(**other) + f",length={LENGTH}"
 
     def ask(self, *args):
         said = shoal.run(*args, "--json")

@@ -5,16 +5,16 @@ is said by name. Beside `transformers` itself: docs/language-models.md."""
 import json
 import os
 import shutil
-import tempfile
 import unittest
 
 import numpy
 
+import hf_text
 import shoal
 import tensor_file
 from data_text_test import read_tokens
+from hf_text import SEED
 
-SEED = int(os.environ.get("SHOAL_TEST_SEED", "20181"))
 VOCAB, WIDTH, HEADS, KV, DIM, FF, BLOCKS, LENGTH = 257, 24, 4, 2, 6, 40, 2, 16
 EPS, THETA = 1e-4, 300.0
 CONFIG = {"model_type": "llama", "hidden_size": WIDTH, "intermediate_size": FF,
@@ -93,27 +93,16 @@ def loss_of(tensors, ids, labels):
     return (sums - scores[numpy.arange(len(ids)), labels]).mean()
 
 
-class LlamaWeights(unittest.TestCase):
+class LlamaWeights(hf_text.Text):
+    LENGTH, CONFIG = LENGTH, CONFIG
+
     @classmethod
     def setUpClass(cls):
-        print(f"seed {SEED}")
-        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="shoal-test-"))
-        cls.data, cls.file = cls.at("data"), cls.at("model.safetensors")
-        with open(cls.at("a.txt"), "w", encoding="ascii") as f:
-            f.write("".join(f"{i} and {i * i}, " for i in range(300)))
-        made = shoal.run("data", "text", "--out", cls.data, "--tokens", "bytes", "--length", LENGTH,
-                         cls.at("a.txt"))  # fmt: skip
-        assert made.returncode == 0, made.stderr
+        super().setUpClass()
         cls.tokens = numpy.array(read_tokens(os.path.join(cls.data, "test.shoaltok"))[2])
 
-    @classmethod
-    def at(cls, name):
-        return os.path.join(cls.folder, name)
-
     def config(self, **other):
-        with open(self.at("config.json"), "w", encoding="ascii") as f:
-            json.dump({**CONFIG, **other}, f)
-        return self.at("config.json") + ":parts"
+        return self.write_config(**other)
 
     def ask(self, *args):
         said = shoal.run(*args, "--json")
