@@ -14,6 +14,7 @@
 #include "interrupt.h"
 #include "progress_show.h"
 #include "shoal/train.h"
+#include "sim_live.h"
 #include "sim_output.h"
 #include "train_board.h"
 
@@ -36,7 +37,9 @@ enum {
     KEY_SCHEDULE,
     KEY_NO_EVAL,
     KEY_TRACE,
-    KEY_TENSORBOARD
+    KEY_TENSORBOARD,
+    KEY_METRICS,
+    KEY_METRICS_TOKEN
 };
 enum { MIXING_ELEMS = 64, MIXING_ITERATIONS = 96, MIXING_WORKERS_MAX = 128 };
 
@@ -47,6 +50,7 @@ typedef struct sim_args {
     const char *pictures;
     shoal_sim_files files;
     const char *tensorboard;
+    sim_live live;
     json_t *given; /* for run.json: options by name */
     bool json, no_mixing;
 } sim_args;
@@ -93,6 +97,14 @@ static const struct argp_option options[] = {
      "Who did what when, as of shoal train --trace, for Perfetto: docs/trace.md", 4},
     {"tensorboard", KEY_TENSORBOARD, "DIR", 0,
      "Worker 0's metrics for TensorBoard, in a folder DIR/NAME of --out .../NAME: docs/metrics.md",
+     4},
+    {"metrics", KEY_METRICS, "[HOST:]PORT", 0,
+     "Serve metrics for Prometheus there while it runs, as shoal train does; seconds are virtual; "
+     "0: a free port (nowhere)",
+     4},
+    {"metrics-token-file", KEY_METRICS_TOKEN, "FILE", 0,
+     "Who asks for metrics must bring the bearer token in it, a file of mode 0600; needed off "
+     "loopback",
      4},
     {"timeline", KEY_TIMELINE, "FILE", 0,
      "Workers and operations of any protocol, for Perfetto or chrome://tracing", 4},
@@ -168,6 +180,10 @@ static const char **text_of(sim_args *args, int key)
         return &args->files.trace;
     case KEY_TENSORBOARD:
         return &args->tensorboard;
+    case KEY_METRICS:
+        return &args->live.options.address;
+    case KEY_METRICS_TOKEN:
+        return &args->live.options.token_file;
     case 'd':
         return &args->train.data;
     case KEY_OPTIMIZER:
@@ -182,8 +198,15 @@ static const char **text_of(sim_args *args, int key)
 /* What says what is simulated, and not where it is told; no path is relative to this folder. */
 static void keep_option(sim_args *args, int key, const char *text)
 {
-    static const int others[] = {'o',     'j',          KEY_TRACE,      KEY_TIMELINE,
-                                 KEY_LOG, KEY_PICTURES, KEY_TENSORBOARD};
+    static const int others[] = {'o',
+                                 'j',
+                                 KEY_TRACE,
+                                 KEY_TIMELINE,
+                                 KEY_LOG,
+                                 KEY_PICTURES,
+                                 KEY_TENSORBOARD,
+                                 KEY_METRICS,
+                                 KEY_METRICS_TOKEN};
     const struct argp_option *option = options;
     char *whole = NULL;
     while (option->name != NULL || option->group != 0) {
@@ -243,27 +266,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-/* ---------------------------------------------------------------- how far it is */
-
-static void show(void *ctx, const shoal_sim_progress *p)
-{
-    char note[48];
-    (void)ctx;
-    snprintf(note, sizeof note, "at %.6g virtual s", p->virtual_s);
-    progress_at(p->done, p->total, note);
-}
-
-/* Iterations are those of all workers together. */
-static shoal_status run_watched(shoal_sim *sim, bool by_time)
-{
-    shoal_status status = shoal_sim_watch(sim, show, NULL);
-    progress_begin("sim", by_time ? "virtual s" : "iterations", false, NULL);
-    if (status == SHOAL_OK)
-        status = shoal_sim_run(sim);
-    progress_end();
-    return status;
-}
-
 /* ---------------------------------------------------------------- how fast workers agree */
 
 /* 1 - rate at which the workers' distance from their mean shrinks per iteration, over the part of
@@ -304,7 +306,7 @@ static double spectral_gap(const sim_args *args, uint32_t workers, size_t count)
     desc.iterations = MIXING_ITERATIONS;
     desc.until_s = 0;
     desc.timeline = desc.log = NULL;
-    if (shoal_sim_create(&desc, &sim) == SHOAL_OK && run_watched(sim, false) == SHOAL_OK)
+    if (shoal_sim_create(&desc, &sim) == SHOAL_OK && sim_live_run_aside(sim) == SHOAL_OK)
         gap = gap_of(sim);
     shoal_sim_destroy(sim);
     return gap;
@@ -357,10 +359,11 @@ static bool is_interrupted(shoal_status status)
     return came;
 }
 
-static int run(const sim_args *args, shoal_sim *sim, train_board *board)
+static int run(sim_args *args, shoal_sim *sim, train_board *board)
 {
     char error[1024] = "";
-    shoal_status status = run_watched(sim, args->desc.until_s > 0);
+    shoal_status status = sim_live_run(&args->live, args->desc.until_s > 0);
+    sim_live_end(&args->live);
     if (is_interrupted(status))
         return CLI_FAILED;
     if (status == SHOAL_EIO || status == SHOAL_EINVAL || status == SHOAL_ENOTSUP)
@@ -390,9 +393,11 @@ static int run(const sim_args *args, shoal_sim *sim, train_board *board)
 
 /* What cannot be written is refused before anything runs, and before there is a run folder, which
  * would be in the way of the next attempt. */
-static int run_kept(const sim_args *args, shoal_sim *sim)
+static int run_kept(sim_args *args, shoal_sim *sim)
 {
     train_board *board = NULL;
+    if (!sim_live_begin(&args->live, &args->train, sim))
+        return CLI_USAGE;
     if (!train_board_open("sim", args->tensorboard, args->files.out, false, true, &board))
         return CLI_USAGE;
     if (keep(args, sim) != SHOAL_OK) {
@@ -413,11 +418,12 @@ static shoal_status create(sim_args *args, shoal_sim **sim_out)
 {
     shoal_train_desc *t = &args->train;
     const shoal_sim_desc *d = &args->desc;
-    if (t->data == NULL)
-        return shoal_sim_create(d, sim_out);
     t->sync = d->sync;
     t->collective = d->collective;
     t->codec = d->codec;
+    t->model = d->model;
+    if (t->data == NULL)
+        return shoal_sim_create(d, sim_out);
     t->model = d->model != NULL ? d->model : "lenet";
     t->bucket_bytes = d->bucket_bytes;
     t->seed = d->seed;
@@ -443,6 +449,8 @@ static const char *contradiction(const sim_args *args)
         return "--trace: the name of a file is empty";
     if (args->tensorboard != NULL && args->files.out == NULL)
         return "--tensorboard is made of a run folder: add --out";
+    if (args->live.options.token_file != NULL && args->live.options.address == NULL)
+        return "--metrics-token-file says nothing without --metrics";
     if (args->desc.iterations > 0 && t->epochs > 0)
         return "either --iterations or --epochs says how long";
     return NULL;
@@ -453,6 +461,8 @@ static int simulate(sim_args *args)
     shoal_sim *sim;
     if (contradiction(args) != NULL)
         return cli_usage("sim", "%s", contradiction(args));
+    if (!sim_live_fit(&args->live))
+        return CLI_USAGE;
     if (args->train.data == NULL && args->desc.iterations == 0)
         args->desc.iterations = 100;
     if (args->one.count > 0) {
@@ -464,6 +474,7 @@ static int simulate(sim_args *args)
     interrupt_begin(stop, sim); /* before there is a folder */
     const int code = run_kept(args, sim);
     const int came = interrupt_end();
+    sim_live_end(&args->live);
     shoal_sim_destroy(sim);
     if (came != 0)
         (void)raise(came);

@@ -63,15 +63,16 @@ status_training status_trains(const shoal_watch *watch)
 
 void status_training_text(const status_training *t, char *out, size_t bytes)
 {
-    char loss[48] = "", accuracy[48] = "";
+    char epoch[24] = "", loss[48] = "", accuracy[48] = "";
+    if (t->epoch > 0)
+        snprintf(epoch, sizeof epoch, ", epoch %u", t->epoch);
     if (isfinite(t->loss))
         snprintf(loss, sizeof loss, ", loss %.4g", t->loss);
     if (isfinite(t->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", t->accuracy);
     out[0] = '\0';
     if (t->step > 0)
-        snprintf(out, bytes, "step %llu, epoch %u%s%s", (unsigned long long)t->step, t->epoch, loss,
-                 accuracy);
+        snprintf(out, bytes, "step %llu%s%s%s", (unsigned long long)t->step, epoch, loss, accuracy);
 }
 
 /* The same words as at the end of a run, of operations in the place of steps. */

@@ -22,7 +22,7 @@ struct train_metrics {
     const shoal_train_desc *job;
     metrics_http *http;
     int listener; /* -1: none */
-    bool tried;
+    bool tried, simulated;
     char status[108];
 
     pthread_mutex_t lock; /* for what follows: written by the worker, read by the server */
@@ -43,40 +43,53 @@ static double unix_s(void)
 
 /* ------------------------------------------------------------------ the page */
 
-static void counters(metrics_page *page, const shoal_train_totals *b, const shoal_train_totals *n)
+static void counters(metrics_page *page, const train_metrics *m)
 {
+    const shoal_train_totals *b = &m->before, *n = &m->now;
     const struct {
         metrics_family family;
         double number;
+        bool simulated; /* a simulation knows it, too */
     } rows[] = {
         {{"steps", "counter", "", "Steps that the reporting worker has made."},
-         (double)(b->steps + n->steps)},
+         (double)(b->steps + n->steps),
+         true},
         {{"samples", "counter", "", "Samples that all workers have trained on in these steps."},
-         (double)(b->samples + n->samples)},
+         (double)(b->samples + n->samples),
+         false},
         {{"nonfinite_steps", "counter", "",
           "Steps without an update, as a gradient held NaN or infinity."},
-         (double)(b->skipped + n->skipped)},
+         (double)(b->skipped + n->skipped),
+         true},
         {{"sent_bytes", "counter", "bytes",
           "Coded gradients and weights that the reporting worker has sent."},
-         b->sent_bytes + n->sent_bytes},
+         b->sent_bytes + n->sent_bytes,
+         true},
         {{"received_bytes", "counter", "bytes",
           "Coded gradients and weights that the reporting worker has received."},
-         b->received_bytes + n->received_bytes},
+         b->received_bytes + n->received_bytes,
+         true},
         {{"dense_bytes", "counter", "bytes",
           "What the same exchange of dense float32 would have sent."},
-         b->dense_bytes + n->dense_bytes},
+         b->dense_bytes + n->dense_bytes,
+         false},
         {{"workers_lost", "counter", "", "Workers that the job has gone on without."},
-         b->lost + n->lost},
+         b->lost + n->lost,
+         true},
         {{"exchange_seconds", "counter", "seconds",
           "Time in which an exchange was under way, beside computing where they overlap."},
-         b->exchange_s + n->exchange_s},
+         b->exchange_s + n->exchange_s,
+         false},
         {{"encode_seconds", "counter", "seconds", "Time of encoding, within the exchange."},
-         b->encode_s + n->encode_s},
+         b->encode_s + n->encode_s,
+         false},
         {{"decode_seconds", "counter", "seconds", "Time of decoding, within the exchange."},
-         b->decode_s + n->decode_s},
+         b->decode_s + n->decode_s,
+         false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        metrics_one(page, &rows[i].family, rows[i].number);
+        if (rows[i].simulated || !m->simulated)
+            metrics_one(page, &rows[i].family, rows[i].number);
 }
 
 static void step_parts(metrics_page *page, const shoal_train_totals *b, const shoal_train_totals *n)
@@ -136,7 +149,7 @@ static void gauges(metrics_page *page, const train_metrics *m)
         {{"loss", "gauge", "",
           "Mean training loss of the reporting worker in this epoch so far, nats."},
          p->loss,
-         m->step_at_s > 0},
+         m->step_at_s > 0 && (!m->simulated || isfinite(p->loss))}, /* a cost has none */
         {{"test_loss", "gauge", "", "Mean loss on the test data when last looked at, nats."},
          m->tested_loss,
          isfinite(m->tested_loss)},
@@ -174,9 +187,10 @@ static void about(metrics_page *page, const train_metrics *m)
                                     {"sync", m->job->sync},
                                     {"collective", m->job->collective},
                                     {"codec", m->job->codec},
-                                    {"version", SHOAL_VERSION_STRING}};
+                                    {"version", SHOAL_VERSION_STRING},
+                                    {"clock", "virtual"}};
     metrics_begin(page, &family);
-    metrics_sample(page, labels, sizeof labels / sizeof labels[0], 1);
+    metrics_sample(page, labels, sizeof labels / sizeof labels[0] - !m->simulated, 1);
 }
 
 static double rank_number(const shoal_watch_rank_state *r, size_t row)
@@ -250,7 +264,7 @@ static void fill(void *ctx, metrics_page *page)
     }
     pthread_mutex_lock(&m->lock);
     about(page, m);
-    counters(page, &m->before, &m->now);
+    counters(page, m);
     step_parts(page, &m->before, &m->now);
     compute_parts(page, &m->before, &m->now);
     gauges(page, m);
@@ -262,16 +276,21 @@ static void fill(void *ctx, metrics_page *page)
 
 /* ------------------------------------------------------------------ who serves */
 
+static const char *verb_of(const train_metrics_options *o)
+{
+    return o->verb != NULL ? o->verb : "train";
+}
+
 bool train_metrics_fit(const train_metrics_options *o)
 {
     const http_reach reach = o->address != NULL ? http_address_reach(o->address) : HTTP_HERE;
     if (reach == HTTP_NOWHERE)
-        cli_usage("train", "--metrics %s: wanted [HOST:]PORT of this host", o->address);
+        cli_usage(verb_of(o), "--metrics %s: wanted [HOST:]PORT of this host", o->address);
     if (reach == HTTP_NOWHERE)
         return false;
     if (reach == HTTP_HERE || o->token_file != NULL)
         return true;
-    cli_usage("train",
+    cli_usage(verb_of(o),
               "--metrics %s can be reached from other hosts, which takes "
               "--metrics-token-file FILE; --metrics PORT serves this host alone",
               o->address);
@@ -283,7 +302,7 @@ bool train_metrics_reserve(const train_metrics_options *o)
     char number[16];
     if (o->address == NULL)
         return true;
-    const int listener = http_listen("train", "--metrics", o->address);
+    const int listener = http_listen(verb_of(o), "--metrics", o->address);
     snprintf(number, sizeof number, "%d", listener);
     return listener >= 0 && setenv("SHOAL_METRICS_FD", number, 1) == 0;
 }
@@ -295,7 +314,7 @@ static int find_listener(const train_metrics_options *o)
     int64_t number;
     if (text != NULL && cli_parse_int(text, 3, INT32_MAX, &number) && http_port((int)number) != 0)
         return (int)number;
-    return http_listen("train", "--metrics", o->address);
+    return http_listen(verb_of(o), "--metrics", o->address);
 }
 
 train_metrics *train_metrics_create(const train_metrics_options *options,
@@ -320,7 +339,8 @@ bool train_metrics_serve(train_metrics *m, uint32_t rank)
     m->rank = rank;
     m->listener = find_listener(m->options);
     if (m->listener >= 0)
-        m->http = metrics_http_start("train", m->listener, m->options->token_file, fill, m);
+        m->http = metrics_http_start(verb_of(m->options), m->listener, m->options->token_file, fill,
+                                     m);
     return m->http != NULL;
 }
 
@@ -353,6 +373,21 @@ void train_metrics_step(train_metrics *m, uint32_t rank, const shoal_train *trai
         m->tested_accuracy = p->test_accuracy;
     }
     m->now = now;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void train_metrics_simulated(train_metrics *m, uint32_t rank, const shoal_train_totals *now,
+                             const shoal_train_progress *p)
+{
+    if (m == NULL)
+        return;
+    pthread_mutex_lock(&m->lock);
+    m->simulated = true;
+    m->rank = rank;
+    snprintf(m->model, sizeof m->model, "%s", m->job->model);
+    m->progress = *p;
+    m->step_at_s = p->step > 0 ? unix_s() : 0;
+    m->now = *now;
     pthread_mutex_unlock(&m->lock);
 }
 

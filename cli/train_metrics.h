@@ -12,6 +12,7 @@ typedef struct train_metrics train_metrics;
 typedef struct train_metrics_options {
     const char *address;    /* NULL: no metrics */
     const char *token_file; /* NULL: loopback only */
+    const char *verb;       /* NULL: "train" */
 } train_metrics_options;
 
 /** Whether --metrics and --metrics-token-file go together. False: printed why not. */
@@ -28,6 +29,9 @@ bool train_metrics_serve(train_metrics *metrics, uint32_t rank);
  * lowest rank that is there begins to serve. */
 void train_metrics_step(train_metrics *metrics, uint32_t rank, const shoal_train *train,
                         const shoal_train_progress *progress);
+/** The same of a simulation, whose seconds are virtual: what its worker `rank` has counted. */
+void train_metrics_simulated(train_metrics *metrics, uint32_t rank, const shoal_train_totals *now,
+                             const shoal_train_progress *progress);
 /** The next training of several in a row begins: counters go on. */
 void train_metrics_stage(train_metrics *metrics);
 /** The port; 0: it does not serve. */

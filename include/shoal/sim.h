@@ -168,6 +168,17 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_watch(
  */
 SHOAL_API void shoal_sim_stop(shoal_sim *sim);
 
+/**
+ * Be a job that can be asked while it runs, as a real one: shoal_watch_ask (shoal/watch.h), `shoal
+ * status`, `shoal watch`. Times in the answers are virtual, and so is the window over which it is
+ * judged who is slow. Answers come from the thread that runs it, between two events: where a
+ * gradient takes long, so does an answer. Before shoal_sim_run, and once; over when that returns.
+ * Without a folder for sockets it runs all the same, and the results are the same.
+ * @param job its name; NULL: SHOAL_JOB, else sim-PID
+ * @return SHOAL_OK | EINVAL | ENOMEM
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_sim_serve(shoal_sim *sim, const char *job);
+
 /** Files that a run leaves, in the form of a real run's; NULL: none. Times in them are virtual,
  * from 0 on, which events write as 1970. The same simulation writes the same bytes. */
 typedef struct shoal_sim_files {

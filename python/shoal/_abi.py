@@ -1828,6 +1828,7 @@ FUNCTIONS = {
     "shoal_sim_chosen": (C.c_char_p, [C.c_void_p]),
     "shoal_sim_watch": (STATUS, [C.c_void_p, C.c_void_p, C.c_void_p]),
     "shoal_sim_stop": (None, [C.c_void_p]),
+    "shoal_sim_serve": (STATUS, [C.c_void_p, C.c_char_p]),
     "shoal_sim_keep": (STATUS, [C.c_void_p, C.POINTER(shoal_sim_files)]),
     "shoal_sim_run": (STATUS, [C.c_void_p]),
     "shoal_sim_results_get": (STATUS, [C.c_void_p, C.POINTER(shoal_sim_results)]),

@@ -279,10 +279,18 @@ static void free_node(shoali_sim_node *node)
     shoali_free(node->timers);
 }
 
+static void send_onlooker_away(shoal_sim *sim)
+{
+    if (sim->onlookers.ctx != NULL)
+        sim->onlookers.close(sim->onlookers.ctx);
+    sim->onlookers.ctx = NULL;
+}
+
 void shoal_sim_destroy(shoal_sim *sim)
 {
     if (sim == NULL)
         return;
+    send_onlooker_away(sim);
     for (uint32_t i = 0; sim->nodes != NULL && i < sim->size; i++)
         free_node(&sim->nodes[i]);
     if (sim->keeper.ctx != NULL)
@@ -375,6 +383,8 @@ static bool step(shoal_sim *sim)
         if (shoali_links_finished(sim->net, sim->now_ns, &index))
             shoali_sim_op_moved(sim, index);
     }
+    if (sim->onlookers.ctx != NULL)
+        sim->onlookers.look(sim->onlookers.ctx);
     return sim->status == SHOAL_OK;
 }
 
@@ -424,6 +434,7 @@ shoal_status shoal_sim_run(shoal_sim *sim)
     if (sim->results.events > 0)
         return shoali_fail(SHOAL_EINVAL, "a simulation runs once");
     shoal_status status = run_all(sim);
+    send_onlooker_away(sim); /* nobody is left who could answer */
     if (sim->keeper.ctx != NULL)
         status = sim->keeper.end(sim->keeper.ctx, status);
     if (!sim->files.came_out)

@@ -247,8 +247,7 @@ struct shoal_sim {
     uint64_t stood_ns, stood_steps; /* how many of them ended at one moment, the newest */
     shoali_sim_files files;
     shoali_sim_keeper keeper;
-    void (*tell)(void *ctx, const shoal_sim_progress *progress); /* NULL: nobody asks */
-    void *tell_ctx;
+    shoali_sim_onlookers onlookers;
     shoal_status status; /* of the simulator itself */
     shoal_error error;
     /* tests */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a simulation itself writes: --timeline and --log, whole or not at all. */
+/* What a simulation itself writes: --timeline and --log, whole or not at all; and who looks on. */
 #ifndef SHOALI_DRIVER_SIM_FILES_H
 #define SHOALI_DRIVER_SIM_FILES_H
 
@@ -14,6 +14,15 @@ typedef struct shoali_sim_files {
     bool came_out;       /* the job has ended, however, and what is kept of it is written */
     atomic_bool stopped; /* nobody wants it any more */
 } shoali_sim_files;
+
+/** Who looks on while it runs, on its thread: shoal_sim_watch, shoal_sim_serve. */
+typedef struct shoali_sim_onlookers {
+    void (*tell)(void *ctx, const shoal_sim_progress *progress); /* NULL: nobody asks */
+    void *tell_ctx;
+    void *ctx;               /* NULL: nobody */
+    void (*look)(void *ctx); /* between two events */
+    void (*close)(void *ctx);
+} shoali_sim_onlookers;
 
 /* sim_report.c */
 /** Open what else it writes, once nothing can refuse the simulation any more. */

@@ -141,8 +141,8 @@ shoal_status shoal_sim_watch(shoal_sim *sim,
 {
     if (sim == NULL)
         return shoali_fail(SHOAL_EINVAL, "shoal_sim_watch needs a simulation");
-    sim->tell = tell;
-    sim->tell_ctx = ctx;
+    sim->onlookers.tell = tell;
+    sim->onlookers.tell_ctx = ctx;
     return SHOAL_OK;
 }
 
@@ -160,8 +160,8 @@ static void tell_progress(const shoal_sim *sim)
                                   .total = by_time ? (double)sim->until_ns * 1e-9
                                                    : (double)sim->iterations * (double)sim->workers,
                                   .virtual_s = (double)sim->now_ns * 1e-9};
-    if (sim->tell != NULL)
-        sim->tell(sim->tell_ctx, &p);
+    if (sim->onlookers.tell != NULL)
+        sim->onlookers.tell(sim->onlookers.tell_ctx, &p);
 }
 
 /* A run until a virtual second that never comes would have no end. */

@@ -39,8 +39,9 @@ static shoal_status refuse_without(const shoali_told *told, uint32_t count)
             return SHOAL_OK;
     (void)shoali_fail(SHOAL_EINVAL, "job %.64s keeps no events, or has not begun",
                       told[0].head.job);
-    shoali_error_advice("shoal train keeps them, but for --plan, --simulate and --no-exchange; a "
-                        "program does with keep_events of shoal_train_desc.");
+    shoali_error_advice(
+        "shoal train keeps them, but for --plan, --simulate and --no-exchange; shoal "
+        "sim with --trace FILE; a program with keep_events of shoal_train_desc.");
     return SHOAL_EINVAL;
 }
 

@@ -91,12 +91,23 @@ static void sweep(const shoali_watch *w, const char *folder)
     closedir(dir);
 }
 
+static uint64_t callers_now(const shoali_watch *w)
+{
+    return *(w->desc.callers_us != NULL ? w->desc.callers_us : w->desc.now_us);
+}
+
+/* Of an owner that does not wait for anything, and comes by itself, true. */
+static bool wake_by(const shoali_watch *w, int how, int fd, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    return w->desc.epoll_fd < 0 || epoll_ctl(w->desc.epoll_fd, how, fd, &event) == 0;
+}
+
 /* A socket that is there and refuses looks like one that a killed process left: it gets its name
  * when it listens. */
 static bool listen_at(shoali_watch *w, const char *folder)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    struct epoll_event event = {.events = EPOLLIN};
     shoali_watch_name name = {.number = w->desc.number, .rank = w->desc.me};
     char path[sizeof w->path];
     const size_t in_folder = strlen(folder) + 1;
@@ -114,11 +125,10 @@ static bool listen_at(shoali_watch *w, const char *folder)
     if (w->listener < 0 || bind(w->listener, (const struct sockaddr *)&at, sizeof at) != 0)
         return false;
     memcpy(w->path, at.sun_path, sizeof at.sun_path); /* what is to be taken away in the end */
-    event.data.fd = w->listener;
     if (listen(w->listener, SOMAXCONN) != 0 || rename(at.sun_path, path) != 0)
         return false;
     memcpy(w->path, path, sizeof w->path);
-    return epoll_ctl(w->desc.epoll_fd, EPOLL_CTL_ADD, w->listener, &event) == 0;
+    return wake_by(w, EPOLL_CTL_ADD, w->listener, EPOLLIN);
 }
 
 void shoali_watch_serve_open(shoali_watch *w)
@@ -165,17 +175,16 @@ static void welcome(shoali_watch *w, int fd)
 {
     struct ucred who = {.uid = (uid_t)-1};
     socklen_t bytes = sizeof who;
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     shoali_watch_client *c = NULL;
     bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
                  (who.uid == geteuid() || who.uid == 0);
     if (known)
         c = free_place(w);
-    if (c == NULL || epoll_ctl(w->desc.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (c == NULL || !wake_by(w, EPOLL_CTL_ADD, fd, EPOLLIN)) {
         close(fd);
         return;
     }
-    *c = (shoali_watch_client){.fd = fd, .until_us = *w->desc.now_us + CLIENT_US};
+    *c = (shoali_watch_client){.fd = fd, .until_us = callers_now(w) + CLIENT_US};
 }
 
 /* The answer, as of now. */
@@ -216,21 +225,18 @@ static bool go_on(const shoali_watch *w, shoali_watch_client *c)
     while (c->asked < sizeof c->ask) {
         ssize_t got = recv(c->fd, c->ask + c->asked, sizeof c->ask - c->asked, MSG_DONTWAIT);
         if (got <= 0)
-            return got < 0 && (errno == EAGAIN || errno == EINTR) && *w->desc.now_us < c->until_us;
+            return got < 0 && (errno == EAGAIN || errno == EINTR) && callers_now(w) < c->until_us;
         c->asked += (size_t)got;
     }
-    if (c->answer == NULL) {
-        struct epoll_event event = {.events = EPOLLOUT, .data.fd = c->fd};
-        if (!answer(w, c) || epoll_ctl(w->desc.epoll_fd, EPOLL_CTL_MOD, c->fd, &event) != 0)
-            return false;
-    }
+    if (c->answer == NULL && (!answer(w, c) || !wake_by(w, EPOLL_CTL_MOD, c->fd, EPOLLOUT)))
+        return false;
     while (c->sent < c->answer_bytes) {
         ssize_t sent = send(c->fd, c->answer + c->sent, c->answer_bytes - c->sent,
                             MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0)
-            return (errno == EAGAIN || errno == EINTR) && *w->desc.now_us < c->until_us;
+            return (errno == EAGAIN || errno == EINTR) && callers_now(w) < c->until_us;
         c->sent += (size_t)sent;
-        c->until_us = *w->desc.now_us + CLIENT_US; /* events are many, and it takes them */
+        c->until_us = callers_now(w) + CLIENT_US; /* events are many, and it takes them */
     }
     return false;
 }

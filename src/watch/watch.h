@@ -61,8 +61,10 @@ typedef struct shoali_watch_desc {
     uint32_t me, ranks, size; /* ranks: those of all endpoints that compute, the first ones */
     uint32_t number;          /* that all ranks of the job share, and no other job has */
     const char *job, *rendezvous;
-    int epoll_fd;           /* woken by the socket and its clients, if any */
+    int epoll_fd;           /* woken by the socket and its clients, if any; -1: by nobody */
     const uint64_t *now_us; /* the owner's clock: it stands during a round */
+    const uint64_t
+        *callers_us; /* the callers', where the owner's time is another; NULL: the same */
     shoali_watch_host host;
 } shoali_watch_desc;
 
