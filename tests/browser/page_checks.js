@@ -183,7 +183,7 @@
       if (!h.textContent.trim()) found.push(`${named(h)} is empty`);
       before = level;
     }
-    for (const svg of document.querySelectorAll("svg")) {
+    for (const svg of [...document.querySelectorAll("svg")].filter(seen)) {
       const figure = svg.closest("figure");
       if (svg.getAttribute("role") !== "img" || !svg.querySelector(":scope > title"))
         found.push(`${named(svg)} is no named picture`);
