@@ -50,6 +50,11 @@ def _end_with(caller):
         os._exit(1)  # it was killed meanwhile
 
 
+def _send(answer, *parts):
+    """As plain bytes: the pipe's own way would leave PyTorch's tensors with the rank, which ends."""
+    answer.send_bytes(pickle.dumps(parts))
+
+
 def _rank(function, arguments, rank, ranks, settings, answer, caller):
     """The life of a rank: a forked process."""
     _end_with(caller)
@@ -64,12 +69,12 @@ def _rank(function, arguments, rank, ranks, settings, answer, caller):
     try:
         result = function(*arguments)
         try:
-            answer.send(("done", result))
+            _send(answer, "done", result)
         except Exception as error:
             raise TypeError(f"what rank {rank} returns cannot be sent here: {error}") from error
     except BaseException as error:
         code = 1
-        answer.send(("raised", traceback.format_exc(), _portable(error)))
+        _send(answer, "raised", traceback.format_exc(), _portable(error))
     _default.close()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -170,7 +175,7 @@ def _collect(ranks, answers, timeout):
         for pipe in ready:
             rank = answers.pop(pipe)
             try:
-                kind, *rest = pipe.recv()
+                kind, *rest = pickle.loads(pipe.recv_bytes())
             except EOFError:
                 raise _died(ranks[rank], rank) from None
             if kind == "raised":
