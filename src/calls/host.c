@@ -61,10 +61,11 @@ static shoali_there there(void *ctx, uint32_t endpoint, const char **why_out)
 {
     const shoal_comm *comm = ctx;
     const shoali_peer *peer = &comm->peers[endpoint];
-    if (atomic_load_explicit(&peer->state, memory_order_acquire) == SHOALI_PEER_HERE)
+    const uint32_t state = atomic_load_explicit(&peer->state, memory_order_acquire);
+    if (state == SHOALI_PEER_HERE)
         return peer->leaving || comm->reform.leaving ? SHOALI_THERE_CHANGES : SHOALI_THERE;
     *why_out = peer->lost_text;
-    return SHOALI_THERE_NOT;
+    return state == SHOALI_PEER_LEFT ? SHOALI_THERE_LEFT : SHOALI_THERE_NOT;
 }
 
 static bool begins(void *ctx)

@@ -15,7 +15,8 @@
 typedef enum shoali_there {
     SHOALI_THERE,         /* and stays */
     SHOALI_THERE_CHANGES, /* the members are about to change */
-    SHOALI_THERE_NOT      /* it is lost, or has left */
+    SHOALI_THERE_LEFT,    /* it has said goodbye: what it had begun it has ended */
+    SHOALI_THERE_NOT      /* it is lost */
 } shoali_there;
 
 /** What the owner does for operations. None may call back, but for `post` (a completion). */
@@ -120,6 +121,7 @@ shoal_op *shoali_run_slot(const shoali_ops *ops, uint32_t slot);
 /** unread: packets have come that have not been handed out, so nobody may call an answer late. */
 void shoali_run_timers(shoali_ops *ops, bool unread);
 uint64_t shoali_run_next_us(const shoali_ops *ops);
+/** Whether one is open that needs this endpoint still. */
 bool shoali_run_involves(const shoali_ops *ops, uint32_t endpoint);
 
 /* end.c: operations that end for reasons from outside. */

@@ -24,28 +24,34 @@ shoal_op *shoali_run_find(const shoali_ops *ops, const shoali_wire_id *id)
     return NULL;
 }
 
+/* Whether this rank's part of a running operation has to do with a member's. */
+static bool needs(const shoal_op *op, uint32_t member)
+{
+    return op->row->receives_from(op->flow, member) || op->row->sends_to(op->flow, member);
+}
+
 bool shoali_run_involves(const shoali_ops *ops, uint32_t endpoint)
 {
-    for (const shoal_op *op = ops->open; op != NULL; op = op->next_open)
-        if (shoali_member_of(op, endpoint) != SHOALI_NONE)
+    for (const shoal_op *op = ops->open; op != NULL; op = op->next_open) {
+        const uint32_t member = shoali_member_of(op, endpoint);
+        if (member != SHOALI_NONE && (op->state != SHOALI_OP_RUNNING || needs(op, member)))
             return true;
+    }
     return false;
 }
 
 /* ------------------------------------------------------------------ start */
 
-void shoali_run_flow(shoal_op *op)
+static bool cannot_start(const shoal_op *op, uint32_t member, const char *why)
 {
-    if (shoali_run_open_flow(op) != SHOAL_OK) {
-        shoali_run_fail(op, true); /* it ends at once */
-        return;
-    }
-    op->state = SHOALI_OP_RUNNING;
-    shoali_agree_enter(op);
-    if (!op->ended)
-        op->row->on_timer(op->flow, *op->ops->now_us); /* start leaves its work to the first call */
+    const uint32_t endpoint = op->plan->members[member];
+    (void)shoali_fail(SHOAL_EPEER, "%s cannot start: %s", op->name, why);
+    shoali_error_about((int32_t)endpoint, op->ops->peers[endpoint].host, NULL, -1);
+    return true;
 }
 
+/* In a broadcast who is near the root may be done, and gone, before others begin: they get it from
+ * somebody else. Of every other kind all need all. */
 static bool lacks_member(shoal_op *op)
 {
     const shoali_ops *ops = op->ops;
@@ -58,13 +64,42 @@ static bool lacks_member(shoal_op *op)
             (void)shoali_fail(SHOAL_EEPOCH, "%s cannot start: the members are about to change",
                               op->name);
             return true;
+        case SHOALI_THERE_LEFT:
+            if (op->plan->kind == SHOAL_BROADCAST)
+                break;
+            return cannot_start(op, m, why);
         default:
-            (void)shoali_fail(SHOAL_EPEER, "%s cannot start: %s", op->name, why);
-            shoali_error_about((int32_t)op->plan->members[m], ops->peers[op->plan->members[m]].host,
-                               NULL, -1);
-            return true;
+            return cannot_start(op, m, why);
         }
     return false;
+}
+
+/* Of those that have left: with whom this rank would have to do. */
+static bool lacks_neighbour(shoal_op *op)
+{
+    const shoali_ops *ops = op->ops;
+    const char *why;
+    for (uint32_t m = 0; m < op->plan->member_count; m++)
+        if (needs(op, m) &&
+            ops->host.there(ops->host.ctx, op->plan->members[m], &why) == SHOALI_THERE_LEFT)
+            return cannot_start(op, m, why);
+    return false;
+}
+
+void shoali_run_flow(shoal_op *op)
+{
+    if (shoali_run_open_flow(op) != SHOAL_OK) {
+        shoali_run_fail(op, true); /* it ends at once */
+        return;
+    }
+    op->state = SHOALI_OP_RUNNING;
+    if (op->plan->kind == SHOAL_BROADCAST && lacks_neighbour(op)) {
+        shoali_run_fail(op, true);
+        return;
+    }
+    shoali_agree_enter(op);
+    if (!op->ended)
+        op->row->on_timer(op->flow, *op->ops->now_us); /* start leaves its work to the first call */
 }
 
 void shoali_run_go_on(shoal_op *op)

@@ -223,6 +223,36 @@ static void a_goodbye_overtakes_no_data(void **state)
                   LIMIT_US);
 }
 
+/* Rank 0 has given it to rank 1, which waits for rank 2. */
+static void broadcast_down(const rank_env *env)
+{
+    shoal_comm *comm = rank_join(env);
+    float buf[1000];
+    for (size_t i = 0; i < 1000; i++)
+        buf[i] = env->rank == 0 ? (float)i : 0;
+    shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+    desc.kind = SHOAL_BROADCAST;
+    desc.buf = buf;
+    desc.count = 1000;
+    shoal_op *op = NULL;
+    if (env->rank >= 2)
+        rank_wait_ready(env, 1); /* rank 0 has left */
+    rank_ok(shoal_op_start(comm, &desc, &op));
+    rank_ok(shoal_op_wait(&op, -1, NULL));
+    for (size_t i = 0; i < 1000; i++)
+        rank_check(buf[i] == (float)i);
+    shoal_comm_destroy(comm);
+    if (env->rank == 0)
+        rank_meet(env, 1);
+}
+
+static void a_broadcast_goes_on_below_who_has_left(void **state)
+{
+    (void)state;
+    ranks_run(4, "file", NULL, broadcast_down, NULL, LIMIT_US);
+    ranks_run(4, "file", "tcp:shm=off", broadcast_down, NULL, LIMIT_US);
+}
+
 /* ------------------------------------------------------------------ values and wishes */
 
 static void one_nan(const rank_env *env)
@@ -411,6 +441,7 @@ int main(void)
         CHECK_TEST(a_stopped_rank_is_named_by_all),
         CHECK_TEST(a_goodbye_ends_what_cannot_end),
         CHECK_TEST(a_goodbye_overtakes_no_data),
+        CHECK_TEST(a_broadcast_goes_on_below_who_has_left),
         CHECK_TEST(a_value_that_is_not_finite_is_named_by_all),
         CHECK_TEST(a_cancel_reaches_all),
         CHECK_TEST(destroy_cancels),

@@ -138,6 +138,69 @@ static void none_starts_without_a_member(void **state)
     opsworld_destroy(world);
 }
 
+static void broadcast(opsworld *world, uint32_t rank)
+{
+    shoal_op_desc desc = desc_of(rank);
+    desc.kind = SHOAL_BROADCAST;
+    desc.collective = "broadcast";
+    opsworld_start(world, rank, &desc);
+}
+
+/* 0 -> 1 -> 2 -> 3: who has passed it on may leave before the last ones begin. */
+static void a_broadcast_starts_without_whom_it_does_not_need(void **state)
+{
+    (void)state;
+    opsworld *world = opsworld_create(RANKS, 1);
+    const shoali_ops *ops = &world->rank[2].ops;
+    fill();
+    broadcast(world, 0);
+    broadcast(world, 1);
+    opsworld_run(world, world->now_us + SECOND / 10);
+    assert_int_equal(opsworld_last(world, 0)->status, SHOAL_OK);
+    world->rank[2].sees[0] = world->rank[3].sees[0] = SHOALI_THERE_LEFT;
+    broadcast(world, 2);
+    assert_false(shoali_run_involves(ops, 0));
+    assert_true(shoali_run_involves(ops, 1) && shoali_run_involves(ops, 3));
+    opsworld_run(world, world->now_us + SECOND / 10);
+    world->rank[3].sees[1] = SHOALI_THERE_LEFT;
+    broadcast(world, 3);
+    opsworld_run(world, UINT64_MAX);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(opsworld_last(world, r)->status, SHOAL_OK);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(buf[r][i] == (float)(i % 7));
+    }
+    opsworld_destroy(world);
+}
+
+/* From whom, or to whom; and of other kinds all are needed. */
+static void who_left_is_missed_by_neighbours(void **state)
+{
+    (void)state;
+    for (uint32_t left = 0; left < RANKS; left++)
+        for (uint32_t kind = 0; kind < 2 && left != 1; kind++) {
+            opsworld *world = opsworld_create(RANKS, 1);
+            fill();
+            world->rank[1].sees[left] = SHOALI_THERE_LEFT;
+            if (kind == 0)
+                broadcast(world, 1);
+            else
+                start(world, 1);
+            opsworld_run(world, world->now_us + 10);
+            const bool fails = kind == 1 || left != 3;
+            assert_int_equal(world->rank[1].end_count, fails);
+            if (fails) {
+                assert_int_equal(opsworld_last(world, 1)->status, SHOAL_EPEER);
+                assert_int_equal(opsworld_last(world, 1)->error.rank, left);
+                assert_non_null(strstr(opsworld_last(world, 1)->error.text, "cannot start"));
+            } else {
+                shoali_run_cancel_all(&world->rank[1].ops);
+            }
+            opsworld_run(world, UINT64_MAX);
+            opsworld_destroy(world);
+        }
+}
+
 static void the_deadline_ends_it(void **state)
 {
     (void)state;
@@ -205,6 +268,8 @@ int main(void)
                                        CHECK_TEST(ends_come_in_order_of_start),
                                        CHECK_TEST(a_loss_ends_it_for_all),
                                        CHECK_TEST(none_starts_without_a_member),
+                                       CHECK_TEST(a_broadcast_starts_without_whom_it_does_not_need),
+                                       CHECK_TEST(who_left_is_missed_by_neighbours),
                                        CHECK_TEST(the_deadline_ends_it),
                                        CHECK_TEST(an_open_one_is_found),
                                        CHECK_TEST(a_failure_takes_back_what_has_not_left)};
