@@ -51,7 +51,7 @@ def _end_with(caller):
 
 
 def _send(answer, *parts):
-    """As plain bytes: the pipe's own way would leave PyTorch's tensors with the rank, which ends."""
+    """As plain bytes: the pipe's own way leaves PyTorch's tensors with the rank, which ends."""
     answer.send_bytes(pickle.dumps(parts))
 
 

@@ -93,7 +93,7 @@ def fsdp(
         fully_shard(module, mesh=mesh["shard"])  # FSDP is not to know of the replicas
         shoal.fsdp(module, replicas=mesh["replica"].mesh.tolist(), codec="eden:bits=4,ef")
 
-    Returns module. Raises NotSupported where this PyTorch's FSDP has no set_all_reduce_hook (2.6 and
+    Returns module. Raises NotSupported where this PyTorch has no set_all_reduce_hook (2.6 and
     older), ValueError if this rank is no replica, or the mesh that FSDP has averages over them
     already.
     """
