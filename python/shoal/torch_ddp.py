@@ -8,7 +8,7 @@ from typing import Any, Optional
 import torch
 import torch.distributed as dist
 
-from . import _abi, _staging, torch_process_group
+from . import _abi, _staging, torch_device, torch_process_group
 from ._comm import Comm, Tensor, key_of
 from ._errors import EpochChanged
 from ._library import dll
@@ -66,6 +66,7 @@ class Hook:
         self.sequence, self.epoch = 0, 0
         self.error = None  # the first failure, with its rank, host and reason
         comm._after_reform.append(weakref.WeakMethod(self.renew))
+        torch_device.untrace()
 
     def renew(self):
         """Another epoch: all members count from the same number again, newcomers too."""

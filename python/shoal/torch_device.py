@@ -3,6 +3,7 @@
 pinned memory (see _staging)."""
 
 import functools
+import sys
 
 import torch
 
@@ -63,6 +64,20 @@ def _sparse(group, method, arguments, rest):
     return FutureWork(settled(), arguments[0])
 
 
+_untraced = False
+
+
+def untrace():
+    """Keep torch.compile's tracer out of this package, once it is imported, as it is by
+    DistributedDataParallel: in a compiled one it would try to look into a group's methods, and
+    raise. PyTorch 2.3 and newer can be told."""
+    global _untraced
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is not None and hasattr(rules, "add"):
+        rules.add(__package__)
+        _untraced = True
+
+
 def staged(*flow):
     """A method of a process group also for tensors of a device. flow: of each leading argument
     with tensors, "both" (in place), "comes" (an output) or "goes" (an input)."""
@@ -70,6 +85,8 @@ def staged(*flow):
     def decorate(method):
         @functools.wraps(method)
         def call(self, *arguments, **options):
+            if not _untraced:
+                untrace()
             ours, rest = arguments[: len(flow)], arguments[len(flow) :]
             tensors = [_tensors(argument) for argument in ours]
             staging = _staging.among([t for part in tensors for t in part])
