@@ -5,6 +5,8 @@
 import array
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -166,6 +168,26 @@ class CommTest(launch.RanksTest):
                 comm.allreduce(frozen)
             with self.assertRaisesRegex(shoal.InvalidArgument, "nope"):
                 comm.allreduce(numpy.zeros(3, numpy.float32), codec="nope")
+
+    def test_aggregators_are_in_the_view(self):
+        """Those of `shoal run`, which sum, beside the ranks that they sum for."""
+        program = (
+            "import array, shoal\n"
+            "x = array.array('f', [shoal.rank() + 1] * 500)\n"
+            "shoal.allreduce(x, collective='omnireduce:dedicated')\n"
+            "view = shoal.comm().view()\n"
+            "print(list(set(x)), view.rank_count, view.workers, view.aggregators)\n"
+        )
+        command = [os.environ.get("SHOAL", "build/dev/shoal"), "run", "-n", "2"]
+        for aggregators in (1, 2):
+            done = subprocess.run(
+                [*command, "--aggregators", str(aggregators), "--", sys.executable, "-c", program],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            self.assertEqual(0, done.returncode, done.stderr)
+            self.assertEqual(2, done.stdout.count(f"[3.0] 2 2 {aggregators}"), done.stdout)
 
     def test_ranks_that_do_not_come_are_named(self):
         with self.assertRaisesRegex(shoal.DeadlinePassed, "rank 1"):
