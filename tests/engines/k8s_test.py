@@ -4,39 +4,14 @@ cluster runs it. Packages of the Python index, in an environment of their own.""
 import os
 import re
 import subprocess
-import sys
 import unittest
 
 import cluster
+import python_packages
 
-LIST = os.path.join(cluster.ROOT, "packages-engines-python.txt")
-FOLDER = os.path.join(cluster.BUILD, "engines-python")
 VERSIONS = "1.30", "1.33", "1.37"
-INSIDE = "SHOAL_ENGINES_PYTHON"
 KINDS = "job", "jobset", "trainjob"
 REFORM = ["--on-loss", "reform", "--spares", "1", "--requeue"]
-
-
-def environment():
-    """Its Python, or a reason why there is none."""
-    python, mark = os.path.join(FOLDER, "bin", "python"), os.path.join(FOLDER, "list")
-    with open(LIST, encoding="ascii") as file:
-        wanted = file.read()
-    if os.path.exists(mark):
-        with open(mark, encoding="ascii") as file:
-            if file.read() == wanted:
-                return python, None
-    names = [line.split("#")[0].strip() for line in wanted.splitlines()]
-    for words in (
-        [sys.executable, "-m", "venv", FOLDER],
-        [python, "-m", "pip", "install", "-q", *filter(None, names)],
-    ):
-        done = subprocess.run(words, capture_output=True, text=True)
-        if done.returncode != 0:
-            return None, (done.stderr or done.stdout).strip().splitlines()[-1]
-    with open(mark, "w", encoding="ascii") as file:
-        file.write(wanted)
-    return python, None
 
 
 def printed(*options):
@@ -143,10 +118,5 @@ class Kubernetes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not os.environ.get(INSIDE):
-        PYTHON, REASON = environment()
-        if REASON is not None:
-            print(f"skipped: {REASON}")
-            sys.exit(cluster.SKIP)
-        os.execve(PYTHON, [PYTHON, "-B", __file__, *sys.argv[1:]], {**os.environ, INSIDE: "1"})
+    python_packages.enter()
     cluster.main()
