@@ -7,7 +7,8 @@ TESTS ?= $(shell expr $(JOBS) \* 5 / 2)
 .PHONY: check-debian12 check-debian13
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
 .PHONY: claims claims-long claims-mutants soak mutants
-.PHONY: soak-ranks soak-parts check-frameworks check-engines check-browser check-arm64
+.PHONY: soak-ranks soak-parts check-frameworks check-engines check-engines13 check-browser
+.PHONY: check-arm64
 .PHONY: install clean packages rtl rtl-report
 .DELETE_ON_ERROR:
 
@@ -55,6 +56,9 @@ check-frameworks: build ## Python tests with today's PyTorch and frameworks (20 
 check-engines: build ## under sshd, Slurm, Open MPI on four hosts made here; as root; T=slurm one
 	@tools/deps.sh packages-engines.txt
 	@tests/engines/check.py build/release $(T)
+
+check-engines13: ## the same under those of Debian 13 (Open MPI 5, Slurm 24), made in a folder
+	@tools/check_debian.sh trixie check-engines $(if $(T),'T=$(T)')
 
 check-browser: deps ## pages in Chromium, metrics by Prometheus (5 minutes); T=report one
 	@tools/deps.sh packages-browser.txt

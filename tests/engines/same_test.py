@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One training under every engine, each started by the command that stands in docs/launching.md:
+every loss of every rank is the same, bit for bit."""
+import json
+import os
+import re
+import unittest
+
+import cluster
+import jobs
+import python_packages
+import ray_service
+import services
+
+PAGE = os.path.join(cluster.ROOT, "docs", "launching.md")
+TITLE = "## The same training under each\n"
+RANKS, STEPS = 8, 8
+# Of the hosts, not of Shoal: what a site's administrator sets once.
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_oob_tcp_if_include": "br0,eth0",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+
+
+def commands():
+    """{engine: what a shell is to run} of the page's block; each begins with the first line."""
+    with open(PAGE, encoding="utf-8") as file:
+        text = file.read()
+    block = re.search(r"```sh\n(.*?)```", text[text.index(TITLE):], re.S)[1]
+    first, *parts = re.split(r"^# (\w+).*\n", block, flags=re.M)
+    return {name: first + body for name, body in zip(parts[::2], parts[1::2])}
+
+
+class Same(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.site = site = cluster.Site()
+        cls.addClassCleanup(site.close)
+        cls.commands = commands()
+        jobs.make_data(site)
+        os.symlink(os.path.join(cluster.ROOT, "examples"), site.path("examples"))
+        cls.ssh = services.Ssh(site)
+        site.env.update(MPI, OMPI_MCA_plm_rsh_agent=cls.ssh.rsh, **cls.ssh.env())
+        cls.finish(cls.start("here", site.login), "here")
+        cls.wanted = cls.losses("here")
+
+    @classmethod
+    def start(cls, name, host):
+        out = cls.site.path(f"{name}.{host.name}.out")
+        with open(out, "w") as to:
+            return host.start("bash", "-ec", cls.commands[name], stdout=to, stderr=to)
+
+    @classmethod
+    def told(cls, name):
+        return "".join(cls.site.read(f) for f in cls.site.names("", name + "."))
+
+    @classmethod
+    def finish(cls, child, name):
+        code = child.wait(240)
+        assert code == 0, f"{name}: exit code {code}\n{cls.told(name)}"
+
+    @classmethod
+    def losses(cls, out):
+        """{(file of a rank, step): loss as it was written}"""
+        found = {}
+        for name in cls.site.names(out, "metrics"):
+            for line in cls.site.read(name).splitlines():
+                one = json.loads(line, parse_float=str)
+                if "loss" in one:
+                    found[os.path.basename(name), one["step"]] = one["loss"]
+        return found
+
+    def check(self, name, *hosts):
+        children = [self.start(name, host) for host in hosts or [self.site.login]]
+        for child in children:
+            self.addCleanup(child.kill)
+        for child in children:
+            self.finish(child, name)
+        found = self.losses(name)
+        self.assertEqual(RANKS * STEPS, len(found), self.told(name))
+        self.assertEqual(self.wanted, found)
+
+    def test_ssh(self):
+        self.check("ssh")
+
+    def test_slurm(self):
+        if reason := cluster.cannot(*services.Slurm.PROGRAMS):
+            self.skipTest(reason)
+        services.Slurm(self.site)
+        self.check("slurm")
+
+    def test_mpirun_and_torchrun(self):
+        if reason := cluster.cannot("mpirun"):
+            self.skipTest(reason)
+        self.check("mpirun")
+        if reason := cluster.cannot("torchrun"):
+            self.skipTest(reason)
+        self.check("torchrun", *(self.site.hosts[name] for name in cluster.HOSTS))
+
+    def test_ray(self):
+        ray_service.Ray(self.site)
+        self.check("ray")
+
+
+if __name__ == "__main__":
+    cluster.need("ssh", "sshd", "ssh-keygen", "openssl")
+    python_packages.enter()
+    cluster.main()
