@@ -106,9 +106,9 @@ class Host:
             timeout=timeout,
         )
 
-    def daemon(self, *words, env=None):
+    def daemon(self, *words, env=None, to=None):
         """One that lives as long as its host; its output goes to a file of the site."""
-        path = self.site.path(f"{os.path.basename(words[0])}.{self.name}.log")
+        path = self.site.path(f"{to or os.path.basename(words[0])}.{self.name}.log")
         with open(path, "a") as log:
             return self.start(*words, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ray on the hosts of cluster.py: its head on the login host, and a node with two places on each of
 n1 to n4."""
+import json
 import os
 
 import cluster
@@ -15,9 +16,9 @@ QUIET = {
     "RAY_prestart_worker_first_driver": "0",
 }
 ALIVE = """
-import ray
+import json, ray
 ray.init(address="ADDRESS", log_to_driver=False)
-print(sorted(node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]))
+print(json.dumps(sorted(n["NodeManagerAddress"] for n in ray.nodes() if n["Alive"])))
 """
 
 
@@ -33,14 +34,19 @@ class Ray:
                    "--include-dashboard=false")
         for name in cluster.HOSTS:
             self.node(name)
-        wanted = sorted(site.ip.values())
-        cluster.wait_until(lambda: self.alive() == wanted, lambda: f"nodes {self.alive()}", 240)
+        nodes = self.alive()
+        assert nodes == sorted(site.ip.values()), nodes
 
     def start(self, name, *options):
+        """One node, and until it is there: Ray gives a node 30 seconds, whatever else is to be done,
+        so one after the other, and again where that was too short."""
         more = ["--block", "--disable-usage-stats", f"--node-ip-address={self.site.ip[name]}"]
         more += ["--object-store-memory=100000000"]
-        host = self.site.hosts[name]
-        host.daemon(os.path.join(python_packages.FOLDER, "bin", "ray"), "start", *options, *more)
+        again = 'until "$@"; do echo again; done'
+        self.site.hosts[name].daemon("sh", "-c", again, "sh", "ray", "start", *options, *more, to="ray")
+        told = f"ray.{name}.log"
+        cluster.wait_until(lambda: "Ray runtime started" in self.site.read(told),
+                           lambda: self.site.read(told), 240)
 
     def node(self, name):
         self.start(name, f"--address={self.address}", "--num-cpus=2")
@@ -48,7 +54,8 @@ class Ray:
     def alive(self):
         """Addresses of the nodes that Ray knows; []: it does not answer yet."""
         told = self.python("-c", ALIVE.replace("ADDRESS", self.address), timeout=120)
-        return eval(told.stdout) if told.returncode == 0 else []
+        lines = told.stdout.splitlines()[-1:] if told.returncode == 0 else []
+        return json.loads(lines[0]) if lines else []
 
     def python(self, *words, timeout=cluster.DEADLINE_S):
         env = {"RAY_ADDRESS": self.address}

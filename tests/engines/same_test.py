@@ -83,24 +83,26 @@ class Same(unittest.TestCase):
         self.assertEqual(RANKS * STEPS, len(found), self.told(name))
         self.assertEqual(self.wanted, found)
 
-    def test_ssh(self):
+    def test_1_ssh(self):
         self.check("ssh")
 
-    def test_slurm(self):
+    def test_2_mpirun(self):
+        if reason := cluster.cannot("mpirun"):
+            self.skipTest(reason)
+        self.check("mpirun")
+
+    def test_3_torchrun(self):
+        if reason := cluster.cannot("torchrun"):
+            self.skipTest(reason)
+        self.check("torchrun", *(self.site.hosts[name] for name in cluster.HOSTS))
+
+    def test_4_slurm(self):
         if reason := cluster.cannot(*services.Slurm.PROGRAMS):
             self.skipTest(reason)
         services.Slurm(self.site)
         self.check("slurm")
 
-    def test_mpirun_and_torchrun(self):
-        if reason := cluster.cannot("mpirun"):
-            self.skipTest(reason)
-        self.check("mpirun")
-        if reason := cluster.cannot("torchrun"):
-            self.skipTest(reason)
-        self.check("torchrun", *(self.site.hosts[name] for name in cluster.HOSTS))
-
-    def test_ray(self):
+    def test_5_ray(self):
         ray_service.Ray(self.site)
         self.check("ray")
 

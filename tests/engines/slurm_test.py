@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm on four nodes: sbatch gets what `shoal run --print-slurm` prints, and nodes fail."""
+import os
+import re
 import subprocess
-
 import unittest
 
 import cluster
@@ -75,6 +76,29 @@ class Slurm(unittest.TestCase):
         self.assertEqual(6, found["workers"])
         self.assertEqual(["n3", "n3"], [lost["host"] for lost in found["lost"]])
         self.assertLess(took, 20)
+
+    def test_a_node_is_set_down_and_srun_brings_a_replacement(self):
+        """scontrol takes n3 away; a step of the words of docs/launching.md joins in its place."""
+        train = [*jobs.LENET, "--steps", 400, "--on-loss", "reform", "--out", "down"]
+        script = self.script("-n", 4, "--on-loss", "reform", command=train)
+        job = self.slurm.submit(script, "--nodes=4", "--ntasks-per-node=1")
+        told = lambda: self.slurm.output(job)  # noqa: E731
+        jobs.wait_step(self.site, "down", 5, told)
+        words = ["scontrol", "update", "nodename=n3", "state=down", "reason=test"]
+        self.addCleanup(self.site.login.run, *words[:3], "state=resume")
+        self.assertEqual(0, self.site.login.run(*words).returncode)
+        took = jobs.next_step_s(self.site, "down", told)
+        print(f"\nmeasured: next step after {took:.1f} s")
+        with open(os.path.join(cluster.ROOT, "docs", "launching.md"), encoding="utf-8") as file:
+            words = re.search(r"\n    (srun --jobid=\$JOB (.|\\\n)*?) CMD\n", file.read())[1]
+        line = f"JOB={job}; {words} {' '.join(map(str, train))}"
+        newcomer = self.site.login.start("bash", "-c", line, stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT)
+        self.addCleanup(newcomer.kill)
+        said = newcomer.communicate(timeout=cluster.DEADLINE_S)[0]
+        self.assertEqual(0, newcomer.returncode, said)
+        found = jobs.result(self.ended(job))
+        self.assertEqual((4, ["n3"]), (found["workers"], [one["host"] for one in found["lost"]]))
 
     def test_a_spare_takes_the_place_of_a_killed_one(self):
         train = [*jobs.LENET, "--steps", 120, "--on-loss", "reform", "--out", "spare"]
