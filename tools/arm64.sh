@@ -9,16 +9,12 @@
 # Without a network or the tools the check is skipped, exit status 77.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tools/root.sh
 root=$PWD/build/arm64-root
+who=check-arm64
 what=${1:-check}
 pattern=${2:-}
 jobs=${JOBS:-$(nproc)}
-
-skip() {
-    echo "check-arm64: $1"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 77
-}
 
 # Of packages.txt what programs are linked with, and what the compiler links with.
 libraries() {
@@ -28,40 +24,10 @@ libraries() {
         grep -v '^libclang-rt-dev'
 }
 
-# Links that point to / would leave the folder, and those that a package's script makes (Debian's
-# alternatives) are missing: nothing has run.
-mend_links() {
-    local link target library
-    find "$root" -lname '/*' -print0 | while IFS= read -r -d '' link; do
-        target=$(readlink "$link")
-        ln -sfn "$(realpath -sm --relative-to="$(dirname "$link")" "$root$target")" "$link"
-    done
-    library=$root/usr/lib/aarch64-linux-gnu
-    for link in "$library"/openblas-pthread/*.so*; do
-        ln -sf "openblas-pthread/${link##*/}" "$library/${link##*/}"
-    done
-    ln -sf ../openblas-pthread/pkgconfig/openblas.pc "$library/pkgconfig/openblas.pc"
-}
-
-make_root() {
-    local release mark
+unpack() {
     tools/deps.sh packages-arm64.txt || skip "packages of packages-arm64.txt are missing"
-    release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-    mark=$(cat "$0" packages.txt | sha256sum)
-    [ "$(cat "$root/.made" 2>/dev/null)" = "$mark" ] && return
-    echo "check-arm64: unpacking arm64 libraries of Debian $release"
-    rm -rf "$root"
-    mkdir -p build
-    if ! mmdebstrap --variant=extract --architectures=arm64 --quiet \
-        --include="$(libraries | paste -sd,)" "$release" "$root" >build/arm64-root.log 2>&1; then
-        tail -n 5 build/arm64-root.log
-        rm -rf "$root"
-        grep -qE 'Temporary failure|Could not (resolve|connect)|Failed to fetch' \
-            build/arm64-root.log && skip "no network to Debian's packages"
-        exit 1
-    fi
-    mend_links
-    echo "$mark" >"$root/.made"
+    make_root arm64 "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" "$root" \
+        "$(libraries | paste -sd,)" "$(cat "$0" tools/root.sh packages.txt | sha256sum)" "$who"
 }
 
 # The tests to run and build: their names in ctest, some twice (with SHOAL_KERNEL=ref).
@@ -78,7 +44,7 @@ build() {
         cmake --build build/dev -j "$jobs" --target shoal_command mixed_rank || exit 1
 }
 
-make_root
+unpack
 [ "$what" = root ] && exit 0
 build
 [ "$what" = build ] && exit 0

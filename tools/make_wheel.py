@@ -5,9 +5,11 @@ that they need and that not every Linux has. `pip install .` calls build_wheel()
 pyproject.toml).
 
     tools/make_wheel.py --build build/release --out build/packages
+    tools/make_wheel.py --build build/arm64 --root build/arm64-root   what is built for another system
 
 Libraries get names of their own (a hash) and are found beside each other ($ORIGIN), so that a
-process may hold another OpenBLAS or OpenSSL, too; oneDNN keeps its own, by which it is loaded. The tag names the oldest glibc that will do."""
+process may hold another OpenBLAS or OpenSSL, too; oneDNN keeps its own, by which it is loaded. The
+tag names the oldest glibc that will do."""
 
 import argparse
 import base64
@@ -79,46 +81,102 @@ def compiled():
     return folder
 
 
-def foreign(paths):
-    """{name asked for: file} of all libraries, of libraries too, that POLICY does not presume."""
-    found = {}
-    for path in paths:
-        for name, target in re.findall(r"(\S+) => (/\S+)", tool("ldd", path)):
-            if name not in POLICY and not name.startswith(("libshoal.so", "libshoal_train.so")):
-                found[name] = os.path.realpath(target)
-    return found
-
-
 def loaded_late(build):
-    """{name asked for: file} of what libshoal loads by name when it is needed: oneDNN."""
+    """{name asked for: file} of what libshoal_train loads by name when it is needed: oneDNN."""
     with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
         path = re.search(r"^SHOAL_ONEDNN_LIBRARY:\w+=(.+)$", file.read(), re.M).group(1)
     return {elf.read(path).soname: os.path.realpath(path)}
 
 
-def package_of(path):
-    """Debian's (package, version) that a library belongs to."""
-    # Debian 12 knows a file by the path it was packed with, with or without /usr.
-    known = [path, path.removeprefix("/usr")]
-    for candidate in known:
-        done = subprocess.run(
-            ["dpkg", "-S", candidate], capture_output=True, text=True, check=False
-        )
-        if done.returncode == 0:
-            package = done.stdout.split(": ")[0]
-            return tuple(tool("dpkg-query", "-W", "-f", "${Package} ${Version}", package).split())
-    sys.exit(f"make_wheel: {path} is of no Debian package: where is its licence?")
+OURS = ("libshoal.so", "libshoal_train.so")
+TRIPLETS = {"X86-64": "x86_64-linux-gnu", "AArch64": "aarch64-linux-gnu"}
 
 
-def add_licences(library, path, folder, bundled):
+def machine_of(path):
+    """The triplet of what a file was built for."""
+    (triplet,) = (t for name, t in TRIPLETS.items() if name in elf.read(path).machine)
+    return triplet
+
+
+class Here:
+    """Libraries of this system."""
+
+    common = "/usr/share/common-licenses"
+    strip = "strip"
+
+    def foreign(self, paths):
+        """{name asked for: file} of all libraries, of libraries too, that POLICY does not presume."""
+        found = {}
+        for path in paths:
+            for name, target in re.findall(r"(\S+) => (/\S+)", tool("ldd", path)):
+                if name not in POLICY and not name.startswith(OURS):
+                    found[name] = os.path.realpath(target)
+        return found
+
+    def package_of(self, path):
+        """Debian's (package, version) that a library belongs to."""
+        # Debian 12 knows a file by the path it was packed with, with or without /usr.
+        known = [path, path.removeprefix("/usr")]
+        for candidate in known:
+            done = subprocess.run(
+                ["dpkg", "-S", candidate], capture_output=True, text=True, check=False
+            )
+            if done.returncode == 0:
+                package = done.stdout.split(": ")[0]
+                words = "${Package} ${Version}"
+                return tuple(tool("dpkg-query", "-W", "-f", words, package).split())
+        sys.exit(f"make_wheel: {path} is of no Debian package: where is its licence?")
+
+    def copyright(self, package):
+        return f"/usr/share/doc/{package}/copyright"
+
+
+class Folder(Here):
+    """Libraries in a folder that tools/root.sh made, of another release or machine."""
+
+    def __init__(self, root, triplet):
+        self.root, self.triplet = os.path.abspath(root), triplet
+        self.common = self.root + COMMON
+        self.strip = f"{triplet}-strip" if shutil.which(f"{triplet}-strip") else "strip"
+        with open(os.path.join(self.root, ".packages"), encoding="utf-8") as file:
+            lines = (line.rstrip("\n").split(" ", 2) for line in file)
+            self.packages = {path: (package, version) for package, version, path in lines}
+
+    def foreign(self, paths):
+        found, asked = {}, [name for path in paths for name in elf.read(path).needed]
+        while asked:
+            name = asked.pop()
+            if name in found or name in POLICY or name.startswith(OURS):
+                continue
+            places = [f"usr/lib/{self.triplet}", f"lib/{self.triplet}"]
+            files = [os.path.join(self.root, place, name) for place in places]
+            files = [file for file in files if os.path.exists(file)]
+            if not files:
+                sys.exit(f"make_wheel: {self.root} has no {name}")
+            found[name] = os.path.realpath(files[0])
+            asked += elf.read(found[name]).needed
+        return found
+
+    def package_of(self, path):
+        inside = path.removeprefix(self.root)
+        for candidate in (inside, inside.removeprefix("/usr"), "/usr" + inside):
+            if candidate in self.packages:
+                return self.packages[candidate]
+        sys.exit(f"make_wheel: {path} is of no package in {self.root}: where is its licence?")
+
+    def copyright(self, package):
+        return f"{self.root}/usr/share/doc/{package}/copyright"
+
+
+def add_licences(system, library, path, folder, bundled):
     """The licence of a library, and those that it refers to."""
-    package, version = package_of(path)
-    with open(f"/usr/share/doc/{package}/copyright", encoding="utf-8", errors="replace") as file:
+    package, version = system.package_of(path)
+    with open(system.copyright(package), encoding="utf-8", errors="replace") as file:
         text = file.read()
     with open(os.path.join(folder, f"{package}.copyright"), "w", encoding="utf-8") as file:
         file.write(text)
     for name in set(re.findall(rf"{COMMON}/([\w.+-]*[\w+])", text)):
-        source = os.path.join(COMMON, name)
+        source = os.path.join(system.common, name)
         if os.path.isfile(source):
             shutil.copy(source, os.path.join(folder, name))
     bundled.append(f"{library} {package} {version} {package}.copyright\n")
@@ -135,7 +193,7 @@ def relocate(path, names, soname=None):
         tool("patchelf", *change, path)
 
 
-def add_libraries(build, lib, licences):
+def add_libraries(system, build, lib, licences):
     """The libraries of ours, the command and what they need, into lib/."""
     version = project()["version"]
     ours = {"shoal": "shoal"}
@@ -145,7 +203,8 @@ def add_libraries(build, lib, licences):
     if missing:
         sys.exit(f"make_wheel: {build} has no {', '.join(missing)}: build it first")
     late = loaded_late(build)
-    theirs = foreign([os.path.join(build, name) for name in ours.values()] + list(late.values()))
+    known = [os.path.join(build, name) for name in ours.values()]
+    theirs = system.foreign(known + list(late.values()))
     names = {}
     for name, path in theirs.items():
         with open(path, "rb") as file:
@@ -158,10 +217,10 @@ def add_libraries(build, lib, licences):
     for name, path in sorted(theirs.items()):
         shutil.copyfile(path, os.path.join(lib, names[name]))
         relocate(os.path.join(lib, names[name]), names, names[name])
-        add_licences(names[name], path, licences, bundled)
+        add_licences(system, names[name], path, licences, bundled)
     for name, built in ours.items():
         target = os.path.join(lib, name)
-        tool("strip", "--strip-unneeded", "-o", target, os.path.join(build, built))
+        tool(system.strip, "--strip-unneeded", "-o", target, os.path.join(build, built))
         relocate(target, names)
     os.chmod(os.path.join(lib, "shoal"), 0o755)
     with open(os.path.join(licences, "bundled.txt"), "w", encoding="utf-8") as file:
@@ -171,7 +230,8 @@ def add_libraries(build, lib, licences):
 def tag_of(lib):
     """py3-none-manylinux_2_X: the newest symbol of glibc that any file asks for."""
     newest = max(elf.read(path).versions.get("GLIBC", ()) for path in glob.glob(lib + "/*"))
-    return f"py3-none-manylinux_{newest[0]}_{newest[1]}_{os.uname().machine}"
+    machine = machine_of(os.path.join(lib, "shoal")).split("-")[0]
+    return f"py3-none-manylinux_{newest[0]}_{newest[1]}_{machine}"
 
 
 def write(path, text, mode=0o644):
@@ -203,9 +263,10 @@ def pack(tree, wheel, info):
         add(f"{info}/RECORD", "".join(record) + f"{info}/RECORD,,\n", False)
 
 
-def make(build, out):
+def make(build, out, root=None):
     """The wheel from a build folder; its file name in out."""
     table = project()
+    system = Folder(root, machine_of(os.path.join(build, "shoal"))) if root else Here()
     name = f"{table['name']}-{table['version']}"
     info = f"{name}.dist-info"
     with tempfile.TemporaryDirectory(prefix="shoal-wheel-") as tree:
@@ -217,7 +278,7 @@ def make(build, out):
         os.makedirs(lib)
         os.makedirs(licences)
         shutil.copy(os.path.join(ROOT, "LICENSE"), licences)
-        add_libraries(build, lib, licences)
+        add_libraries(system, build, lib, licences)
         tag = tag_of(lib)
         head = f"Wheel-Version: 1.0\nGenerator: make_wheel\nRoot-Is-Purelib: false\nTag: {tag}\n"
         write(os.path.join(tree, info, "WHEEL"), head)
@@ -238,8 +299,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--build", help="a build folder, taken as it is (made: build/release)")
     parser.add_argument("--out", default="build/packages", help="where to (build/packages)")
+    parser.add_argument("--root", help="a folder of tools/root.sh: libraries come from there")
     options = parser.parse_args()
-    print(os.path.join(options.out, make(options.build or compiled(), options.out)))
+    if options.root and not options.build:
+        parser.error("--root needs --build: what was built against it")
+    print(os.path.join(options.out, make(options.build or compiled(), options.out, options.root)))
 
 
 if __name__ == "__main__":

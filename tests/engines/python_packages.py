@@ -35,13 +35,17 @@ def environment():
     return python, None
 
 
-def enter():
-    """This program goes on in that Python, or is skipped with a reason."""
-    if os.environ.get(INSIDE):
-        return
+def need():
+    """Skip this file with a reason where there is no such environment. @return its Python"""
     python, reason = environment()
     if reason is not None:
         print(f"skipped: {reason}")
         sys.exit(cluster.SKIP)
-    words = [python, "-B", "-W", "ignore", *sys.argv]
-    os.execve(python, words, {**os.environ, INSIDE: "1"})
+    return python
+
+
+def enter():
+    """This program goes on in that Python, or is skipped with a reason."""
+    if not os.environ.get(INSIDE):
+        words = [need(), "-B", "-W", "ignore", *sys.argv]
+        os.execve(words[0], words, {**os.environ, INSIDE: "1"})

@@ -68,5 +68,5 @@ class Ray(unittest.TestCase):
 
 if __name__ == "__main__":
     cluster.need()
-    python_packages.enter()
+    python_packages.need()
     cluster.main()

@@ -103,11 +103,12 @@ class Same(unittest.TestCase):
         self.check("slurm")
 
     def test_5_ray(self):
+        if reason := python_packages.environment()[1]:
+            self.skipTest(reason)
         ray_service.Ray(self.site)
         self.check("ray")
 
 
 if __name__ == "__main__":
     cluster.need("ssh", "sshd", "ssh-keygen", "openssl")
-    python_packages.enter()
     cluster.main()
