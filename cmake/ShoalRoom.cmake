@@ -123,6 +123,8 @@ function(shoal_test file label)
   endif()
   if(SHOAL_SANITIZE)
     math(EXPR T_TIMEOUT "2 * ${T_TIMEOUT}")
+  elseif(CMAKE_CROSSCOMPILING)
+    math(EXPR T_TIMEOUT "5 * ${T_TIMEOUT}") # by an emulator
   endif()
   file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR}/tests ${file})
   string(REGEX REPLACE "\\.c$" "" path ${path})
@@ -133,6 +135,9 @@ function(shoal_test file label)
   add_test(NAME ${path} COMMAND ${target})
   set_tests_properties(${path} PROPERTIES
     LABELS "${label}" SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT})
+  if(CMAKE_CROSSCOMPILING)
+    set_tests_properties(${path} PROPERTIES ENVIRONMENT SHOAL_TEST_EMULATED=1)
+  endif()
   if("proc" IN_LIST label)
     set_tests_properties(${path} PROPERTIES PROCESSORS 2) # several ranks: no second one beside it
   endif()

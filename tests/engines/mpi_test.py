@@ -18,16 +18,7 @@ class Mpi(unittest.TestCase):
         cls.addClassCleanup(cls.site.close)
         cls.ssh = services.Ssh(cls.site)
         jobs.make_data(cls.site)
-        cls.env = {
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_plm_rsh_agent": cls.ssh.rsh,
-            "OMPI_MCA_oob_tcp_if_include": "br0,eth0",
-            "OMPI_MCA_btl_tcp_if_include": "eth0",
-            "OMPI_MCA_btl": "tcp,self",
-            "OMPI_MCA_hwloc_base_binding_policy": "none",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        }
+        cls.env = cls.ssh.mpi()
         cls.hosts = ",".join(f"{name}:2" for name in cluster.HOSTS)
 
     def setUp(self):

@@ -15,14 +15,6 @@ import services
 PAGE = os.path.join(cluster.ROOT, "docs", "launching.md")
 TITLE = "## The same training under each\n"
 RANKS, STEPS = 8, 8
-# Of the hosts, not of Shoal: what a site's administrator sets once.
-MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_oob_tcp_if_include": "br0,eth0",
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-}
 
 
 def commands():
@@ -43,7 +35,7 @@ class Same(unittest.TestCase):
         jobs.make_data(site)
         os.symlink(os.path.join(cluster.ROOT, "examples"), site.path("examples"))
         cls.ssh = services.Ssh(site)
-        site.env.update(MPI, OMPI_MCA_plm_rsh_agent=cls.ssh.rsh, **cls.ssh.env())
+        site.env.update(cls.ssh.mpi(), **cls.ssh.env())
         cls.finish(cls.start("here", site.login), "here")
         cls.wanted = cls.losses("here")
 

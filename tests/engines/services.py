@@ -36,6 +36,22 @@ PartitionName=usual Nodes=n[1-4] Default=YES PriorityTier=1 GraceTime=60 OverSub
 PartitionName=urgent Nodes=n[1-4] PriorityTier=10 PreemptMode=off OverSubscribe=NO
 """
 
+# What a site's administrator sets for mpirun, as Open MPI 4.1 and 5 (PRRTE) call it.
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_oob_tcp_if_include": "br0,eth0",
+    "OMPI_MCA_btl_tcp_if_include": "eth0",
+    "OMPI_MCA_btl": "tcp,self",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_prte_if_include": "br0,eth0",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+
 
 class Ssh:
     """An sshd on each of n1 to n4, and an ssh of the login host that knows them."""
@@ -88,6 +104,10 @@ class Ssh:
 
     def env(self):
         return {"SHOAL_RSH": self.rsh}
+
+    def mpi(self):
+        agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
+        return {**MPI, **{name: self.rsh for name in agents}}
 
 
 class Slurm:

@@ -251,6 +251,8 @@ static void wrong_descriptors_end_the_peer(void **state)
         {3, {unsealed, null, null}},
         {8, {null, null, null, null, null, null, null, null}},
     };
+    /* qemu's user mode takes all eight of a message that has room for three, and keeps five */
+    const bool counted = getenv("SHOAL_TEST_EMULATED") == NULL;
     size_t before = open_descriptors();
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         net n = {0};
@@ -260,7 +262,8 @@ static void wrong_descriptors_end_the_peer(void **state)
         assert_int_equal(n.nodes[0].why[1], SHOAL_ECORRUPT);
         net_close(&n);
         close(fd);
-        assert_int_equal(open_descriptors(), before);
+        if (counted)
+            assert_int_equal(open_descriptors(), before);
     }
     close(null);
     close(unsealed);
