@@ -16,6 +16,12 @@
 #include "transport/ktls.h"
 #include "transport/stream.h"
 
+#if OPENSSL_VERSION_NUMBER < \
+    0x30000000L /* Debian 11: tools/manylinux.sh; there `ended` tells alone */
+#define EVP_MD_get_type EVP_MD_type
+#define SSL_R_UNEXPECTED_EOF_WHILE_READING (-1)
+#endif
+
 enum {
     KEY_BYTES = 32,
     RECORD_BYTES = 16384,

@@ -26,7 +26,7 @@ INIT = r"""
 set -e
 hostname "$NAME"
 mount -t tmpfs tmpfs /run
-mkdir -p /run/keep /run/munge /run/sshd /run/lock
+mkdir -p /run/keep /run/munge /run/sshd /run/slurmd /run/lock
 mount --bind "$ROOT" /run/keep
 for own in /tmp /dev/shm; do mount -t tmpfs -o mode=1777 tmpfs $own; done
 [ -d "$ROOT" ] || { mkdir -p "$ROOT"; mount --bind /run/keep "$ROOT"; }

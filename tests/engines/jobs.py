@@ -67,11 +67,15 @@ def next_step_s(site, out, what):
     return time.monotonic() - began
 
 
-def rank_on(host, rank):
-    """The process of a worker there, by its environment; 0: none."""
+def kill_rank(site, rank):
+    """Kill the process of a worker, wherever it is, which it is known by in its environment. @return
+    the name of its host"""
     script = f"""for p in /proc/[0-9]*; do
         [ "$(cat $p/comm 2>/dev/null)" = shoal ] &&
             tr '\\0' '\\n' <$p/environ |
-            grep -qxE "(SHOAL_|OMPI_COMM_WORLD_)?RANK={rank}" && echo ${{p#/proc/}}
-    done | head -n 1"""
-    return int(host.run("sh", "-c", script).stdout or 0)
+            grep -qxE "(SHOAL_|OMPI_COMM_WORLD_)?RANK={rank}" && kill -9 ${{p#/proc/}} && exit 0
+    done; exit 1"""
+    for name in cluster.HOSTS:
+        if site.hosts[name].run("sh", "-c", script).returncode == 0:
+            return name
+    raise AssertionError(f"no host has rank {rank}")

@@ -62,14 +62,14 @@ class Mpi(unittest.TestCase):
         self.assertIn("Set SHOAL_RENDEZVOUS to tcp://HOST:PORT", told)
 
     def test_variables(self):
-        say = "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $PMIX_RANK"
+        say = "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $PMIX_RANK $(hostname)"
         # mpirun's standard error may have warnings of its own, as of a setpgid that came too late
         told = self.run_it("sh", "-c", say).stdout
-        self.assertEqual([f"{i}/8 {i}" for i in range(8)], sorted(told.splitlines()))
+        self.assertEqual([f"{i}/8 {i} n{i // 2 + 1}" for i in range(8)], sorted(told.splitlines()))
 
     def lose(self, name, wrap, how):
-        """A long training under mpirun, of which host n3 gets into trouble by how(host). @return
-        mpirun, how to read what it printed, seconds until the next step"""
+        """A long training under mpirun, of which how() takes something away. @return mpirun, how to
+        read what it printed"""
         self.meet("tcp://n1:29401")
         train = [*jobs.LENET, "--steps", 120, "--on-loss", "reform", "--out", name]
         words = self.words(*wrap, *train)
@@ -82,7 +82,7 @@ class Mpi(unittest.TestCase):
             return self.site.read(name + ".stdout")
 
         jobs.wait_step(self.site, name, 5, told)
-        how(self.site.hosts["n3"])
+        how()
         took = jobs.next_step_s(self.site, name, told)
         print(f"\nmeasured: next step after {took:.1f} s")
         self.assertLess(took, 20)
@@ -92,16 +92,16 @@ class Mpi(unittest.TestCase):
         """By the words of docs/launching.md, which give mpirun 0 for a rank that was killed."""
         with open(os.path.join(cluster.ROOT, "docs", "launching.md"), encoding="utf-8") as file:
             wrap = shlex.split(re.search(r"\n    mpirun .*? (sh -c .* sh) shoal", file.read())[1])
-        kill = lambda host: host.run("kill", "-9", jobs.rank_on(host, 5))  # noqa: E731
-        child, told = self.lose("killed", wrap, kill)
+        gone = []
+        child, told = self.lose("killed", wrap, lambda: gone.append(jobs.kill_rank(self.site, 5)))
         self.assertEqual(0, child.wait(cluster.DEADLINE_S), told())
         found = jobs.result(told())
-        self.assertEqual((7, [(5, "n3")]), (found["workers"], [
+        self.assertEqual((7, [(5, gone[0])]), (found["workers"], [
             (lost["rank"], lost["host"]) for lost in found["lost"]]))
 
     def test_a_lost_host_ends_all_by_mpiruns_own_will(self):
         """The others go on; mpirun has lost its daemon there, and ends them."""
-        child, told = self.lose("power", [], lambda host: host.off())
+        child, told = self.lose("power", [], self.site.hosts["n3"].off)
         self.assertNotEqual(0, child.wait(cluster.DEADLINE_S), told())
         cluster.wait_until(lambda: not self.site.hosts["n1"].processes("--on-loss"), "its end")
 

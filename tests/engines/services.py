@@ -49,7 +49,7 @@ MPI = {
     "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_prte_if_include": "br0,eth0",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_rmaps_default_mapping_policy": "slot",
 }
 
 
@@ -97,6 +97,11 @@ class Ssh:
             if self.site.hosts[name].outer.poll() is not None:
                 self.site.connect(self.site.add(name))
                 self.serve(self.site.hosts[name])
+                # the others' kernels may still know that nobody is there
+                cluster.wait_until(lambda name=name: self.can_log_in(name), f"a login on {name}")
+
+    def can_log_in(self, name):
+        return self.site.login.run(self.rsh, name, "true").returncode == 0
 
     def know(self, names):
         key = " ".join(self.site.read("host.pub").split()[:2])
@@ -122,6 +127,9 @@ class Slurm:
             file.write(os.urandom(128))
         os.mkdir(site.path("state"), 0o700)
         site.write("slurm.conf", SLURM.format(site=site.folder))
+        version = site.login.run("slurmctld", "-V").stdout.split()[-1]
+        if int(version.split(".")[0]) >= 23:  # without them a daemon of that age does not begin
+            site.write("cgroup.conf", "CgroupPlugin=disabled\n")
         site.env["SLURM_CONF"] = site.path("slurm.conf")
         for name in [*cluster.HOSTS, cluster.LOGIN]:
             self.munge(site.hosts[name], key)

@@ -105,8 +105,7 @@ class Slurm(unittest.TestCase):
         script = self.script("-n", 3, "--spares", 1, "--on-loss", "reform", command=train)
         job = self.slurm.submit(script, "--nodes=4", "--ntasks-per-node=1")
         jobs.wait_step(self.site, "spare", 5, lambda: self.slurm.output(job))
-        host = self.site.hosts["n2"]
-        host.run("kill", "-9", jobs.rank_on(host, 1))
+        self.assertEqual("n2", jobs.kill_rank(self.site, 1))
         found = jobs.result(self.ended(job))
         self.assertEqual((3, 1), (found["workers"], len(found["lost"])), found)
 
@@ -116,8 +115,7 @@ class Slurm(unittest.TestCase):
         script = self.script("-n", 2, "--on-loss", "reform", command=train)
         job = self.slurm.submit(script, "--nodes=2", "--ntasks-per-node=1", "--nodelist=n1,n2")
         jobs.wait_step(self.site, "proof", 5, lambda: self.slurm.output(job))
-        host = self.site.hosts["n1"]
-        host.run("kill", "-9", jobs.rank_on(host, 0))
+        jobs.kill_rank(self.site, 0)
         found = jobs.result(self.ended(job))
         self.assertEqual((1, [0]), (found["workers"], [lost["rank"] for lost in found["lost"]]))
 

@@ -79,8 +79,7 @@ class Ssh(unittest.TestCase):
         train = [*jobs.LENET, "--steps", 120, "--on-loss", "reform", "--out", "proof"]
         child, told = self.start("proof", *train, "--hosts", "n1,n2")
         jobs.wait_step(self.site, "proof", 5, told)
-        host = self.site.hosts["n1"]
-        host.run("kill", "-9", jobs.rank_on(host, 0))
+        jobs.kill_rank(self.site, 0)
         self.assertEqual(0, child.wait(cluster.DEADLINE_S), told())
         self.assertEqual(1, jobs.result(self.site.read("proof.stdout"))["workers"])
 
