@@ -53,7 +53,7 @@ check-docs: build ## run the commands that README and docs show, compare what th
 check-frameworks: build ## Python tests with today's PyTorch and frameworks (20 minutes)
 	@tools/frameworks/check.py build/release build/frameworks
 
-check-engines: build ## under sshd, Slurm, Open MPI on four hosts made here; as root; T=slurm one
+check-engines: build ## under sshd, Slurm, Open MPI, Ray on four hosts made here; as root; T=slurm
 	@tools/deps.sh packages-engines.txt
 	@tests/engines/check.py build/release $(T)
 
