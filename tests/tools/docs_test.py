@@ -32,6 +32,7 @@ class ErrorsTest(unittest.TestCase):
 
 
 NOT_OURS = {"ARGP_HELP_FMT"}  # set around a call of argp and nothing else
+OF_LIBRARIES = {"ONEDNN_MAX_CPU_ISA"}  # what ours load read it
 READ = re.compile(
     r"(?:getenv|setenv|variable|number|environ(?:\.get)?)[\[(](?:[^()\";]*, *)?\"([A-Z_]{4,})\""
 )
@@ -57,7 +58,7 @@ class EnvironmentTest(unittest.TestCase):
         found = variables_of_the_code() - NOT_OURS
         self.assertGreater(len(found), 25)
         self.assertEqual(set(), found - told, "not on the page")
-        self.assertEqual(set(), told - found, "not in the code")
+        self.assertEqual(set(), told - found - OF_LIBRARIES, "not in the code")
 
 
 if __name__ == "__main__":
