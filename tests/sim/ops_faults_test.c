@@ -2,6 +2,8 @@
 /* Lives of ranks that sum while they are cut off, stopped, killed, and leave: no rule of
  * support/ops_life.h is ever broken. SHOAL_SOAK_RUNS: how many; SHOAL_TEST_SEED: from which seed
  * on; SHOAL_TEST_TRACE: tell what happens in each. */
+#include <malloc.h>
+
 #include "support/check.h"
 #include "support/ops_life.h"
 
@@ -29,6 +31,9 @@ static void sums_are_whole_or_not_at_all(void **state)
 
 int main(void)
 {
+    /* Each life makes some large tables: without these the kernel makes and takes their pages. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     const struct CMUnitTest tests[] = {
         CHECK_TEST(sums_are_whole_or_not_at_all),
     };
