@@ -45,8 +45,8 @@ typedef struct shoali_exec {
     /** Bytes for `batch` samples; NULL: 0. */
     size_t (*saved_bytes)(const shoali_layer *layer, uint32_t batch);
     size_t (*work_bytes)(const shoali_layer *layer, uint32_t batch);
-    /** Once, when the net's nodes are complete and saved is there (zeroed): make what lies in it, for
-     * passes of up to `batch` samples. NULL: nothing. */
+    /** Once, when the net's nodes are complete and saved is there (zeroed): make what lies in it,
+     * for passes of up to `batch` samples. NULL: nothing. */
     shoal_status (*setup)(const shoali_node *node, uint32_t batch);
     /** End what setup made outside saved, as far as it came. NULL: nothing. */
     void (*teardown)(const shoali_node *node);

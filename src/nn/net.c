@@ -59,11 +59,6 @@ static const shoali_exec *exec_of(const shoali_layer_row *row)
     return execs[i];
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The value that the layer before gives, as the layer at index reads it. */
 static uint32_t value_before(const shoali_net *net, uint32_t index)
 {
@@ -107,8 +102,10 @@ static shoal_status make_buffers(shoali_net *net)
         const shoali_node *node = &net->nodes[i];
         if (node->exec->setup != NULL)
             SHOALI_TRY(node->exec->setup(node, net->batch_max));
-        if (node->exec->work_bytes != NULL)
-            work = larger(work, node->exec->work_bytes(layer, net->batch_max));
+        const size_t needed = node->exec->work_bytes != NULL
+                                  ? node->exec->work_bytes(layer, net->batch_max)
+                                  : 0;
+        work = needed > work ? needed : work;
     }
     net->work = shoali_arena_alloc(net->arena, work);
     net->slopes = shoali_arena_array(net->arena, net->graph.slot_count, sizeof *net->slopes);
@@ -205,21 +202,17 @@ static shoal_status check_model(const shoal_model *model, uint32_t batch_max)
 
 void shoali_net_destroy(shoali_net *net)
 {
-    if (net == NULL)
-        return;
-    for (uint32_t i = 0; net->nodes != NULL && i < net->model->layer_count; i++) {
-        const shoali_node *node = &net->nodes[i];
-        if (node->saved != NULL && node->exec->teardown != NULL)
-            node->exec->teardown(node);
-    }
-    shoali_arena_destroy(net->arena);
+    for (uint32_t i = 0; net != NULL && net->nodes != NULL && i < net->model->layer_count; i++)
+        if (net->nodes[i].saved != NULL && net->nodes[i].exec->teardown != NULL)
+            net->nodes[i].exec->teardown(&net->nodes[i]);
+    if (net != NULL)
+        shoali_arena_destroy(net->arena);
 }
 
 static shoal_status create(const shoal_model *model, uint32_t batch_max, uint64_t seed,
                            float *params, float *grads, shoali_net **net_out)
 {
-    openblas_set_num_threads(
-        1); /* one compute thread per worker; two pools on one host cost more than they give */
+    openblas_set_num_threads(1); /* one compute thread per worker: two pools cost more than give */
     shoal_arena *arena = shoali_arena_create(4096);
     shoali_net *net = arena != NULL ? shoali_arena_alloc(arena, sizeof *net) : NULL;
     shoal_status status = SHOAL_ENOMEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oneDNN, Debian's libdnnl, for the ops outside Shoal's own field. It is 40 MB, so it is loaded when
+/* oneDNN, Debian's libdnnl, for ops outside Shoal's own field. It is 40 MB, so it is loaded when
  * the first net asks for it: who trains nothing never has it. One compute thread per worker: it
  * runs on the thread that calls it, whatever OpenMP is set to. */
 #ifndef SHOALI_NN_ONEDNN_H
