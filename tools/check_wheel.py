@@ -22,9 +22,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What PEP 600 lets a wheel presume; the rest has to be inside.
 POLICY = frozenset(
     "libc.so.6 libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libutil.so.1 libresolv.so.2 "
-    "libgcc_s.so.1 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1".split()
+    "libgcc_s.so.1 libstdc++.so.6 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1".split()
 )
 GCC_MAX = (7, 0, 0)  # of libgcc_s, which the policy presumes: older than any glibc 2.28's GCC 8
+# of libstdc++ (oneDNN's alone), of which a process should have no second: GCC 11's for Debian 12,
+# GCC 13's for Debian 13, older than the libstdc++ of any system with such a glibc
+CXX_MAX = (3, 4, 32)
 MACHINES = {"x86_64": "X86-64", "aarch64": "AArch64"}
 SOURCE = re.compile(rb"/[\w./+-]*/(?:src|cli|python|include/shoal)/[\w/]+\.(?:c|h|inc)\b")
 
@@ -102,6 +105,7 @@ def check_versions(wheel):
     if not promised:
         return
     limits = {"GLIBC": (int(promised.group(1)), int(promised.group(2))), "GCC": GCC_MAX}
+    limits["GLIBCXX"] = CXX_MAX
     for name, found in wheel.elves.items():
         for kind, limit in limits.items():
             newest = found.versions.get(kind, ())

@@ -4,6 +4,7 @@
 no fault, and two ranks of a fresh environment reduce with the library inside."""
 
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -34,6 +35,16 @@ class WheelTest(unittest.TestCase):
 
     def test_the_checker_finds_no_fault(self):
         self.assertEqual([], packages.check_wheel(self.wheel))
+
+    def test_convolutions_load_the_onednn_inside(self):
+        shoal = os.path.join(self.bin, "shoal")
+        data = os.path.join(self.folder, "digits")
+        packages.run(shoal, "data", "digits", "--out", data, "--train", "64", "--test", "32")
+        words = "train --workers 1 --model lenet --batch 16 --steps 2 --data".split()
+        said = packages.run(shoal, *words, data, cwd=self.folder, env={"LD_DEBUG": "libs"})
+        loaded = re.findall(r"calling init: (\S*libdnnl\S*)", said)
+        self.assertEqual(1, len(loaded), said[-2000:])
+        self.assertIn("shoal/_lib/", loaded[0])
 
     def test_two_ranks_with_nothing_but_the_wheel(self):
         program = [os.path.join(self.bin, "python"), "-c", ALONE]
