@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "nn/exec.h"
+#include "nn/squash.h"
 
 static size_t elems(const shoali_node *node, const shoali_pass *pass)
 {
@@ -98,12 +99,6 @@ static void silu_backward(const shoali_node *node, const shoali_pass *pass, cons
 const shoali_exec shoali_exec_silu = {
     .continues = true, .forward = silu_forward, .backward = silu_backward};
 
-/* Share of the standard normal distribution below x; erfc keeps its digits far below 0. */
-static float normal_below(float x)
-{
-    return 0.5f * erfcf(-0.70710678f * x);
-}
-
 /* Hendrycks and Gimpel, arXiv 1606.08415, section 2: x P(x), or its approximation by tanh. The
  * slope is P + x p with the density p = exp(-x^2 / 2) / sqrt(2 pi). */
 static bool is_tanh(const shoali_node *node)
@@ -111,16 +106,18 @@ static bool is_tanh(const shoali_node *node)
     return ((const shoali_gelu_params *)node->layer->params)->tanh;
 }
 
-/* Its approximation: x (1 + tanh u) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3). */
-static float bent(float x)
+/* Its approximation: x (1 + tanh u) / 2 = x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), without
+ * what cancels far below 0. */
+static float bent_rise(float x)
 {
-    return tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+    return 1.59576912f * (x + 0.044715f * x * x * x);
 }
 
+/* With e = exp(-2 u), 1 - s is e s, which keeps its digits where s is nearly 1. */
 static float bent_slope(float x)
 {
-    const float t = bent(x), du = 0.79788456f * (1.0f + 3 * 0.044715f * x * x);
-    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * du;
+    const float e = shoali_exp(-bent_rise(x)), s = 1.0f / (1.0f + e);
+    return s + x * s * (e * s) * 1.59576912f * (1.0f + 3 * 0.044715f * x * x);
 }
 
 static void gelu_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
@@ -128,10 +125,10 @@ static void gelu_forward(const shoali_node *node, const shoali_pass *pass, const
     size_t n = elems(node, pass);
     if (is_tanh(node))
         for (size_t i = 0; i < n; i++)
-            y[i] = 0.5f * x[i] * (1.0f + bent(x[i]));
+            y[i] = x[i] * shoali_sigmoid(bent_rise(x[i]));
     else
         for (size_t i = 0; i < n; i++)
-            y[i] = x[i] * normal_below(x[i]);
+            y[i] = x[i] * shoali_normal_below(x[i], shoali_normal_fall(x[i]));
 }
 
 static void gelu_backward(const shoali_node *node, const shoali_pass *pass, const float *x,
@@ -145,8 +142,8 @@ static void gelu_backward(const shoali_node *node, const shoali_pass *pass, cons
         return;
     }
     for (size_t i = 0; dx != NULL && i < n; i++) {
-        float density = 0.39894228f * expf(-0.5f * x[i] * x[i]);
-        dx[i] = (normal_below(x[i]) + x[i] * density) * dy[i];
+        const float fall = shoali_normal_fall(x[i]);
+        dx[i] = (shoali_normal_below(x[i], fall) + x[i] * 0.39894228f * fall) * dy[i];
     }
 }
 
