@@ -52,73 +52,77 @@ def table(rows):
     return "\n".join([*lines, line])
 
 
-def main():
-    text = f"""/* SPDX-License-Identifier: Apache-2.0 */
-/* Written by tools/unicode_fold.py from Unicode {unicodedata.unidata_version}: not by hand. */
+TEXT = """/* SPDX-License-Identifier: Apache-2.0 */
+/* Written by tools/unicode_fold.py from Unicode @VERSION@: not by hand. */
 #include "data/unicode_fold.h"
 
 /* clang-format off */
 /* A character, and one of what it decomposes to (canonically, marks left out). */
-static const uint32_t bases[][2] = {{
-{table(bases())}
-}};
+static const uint32_t bases[][2] = {
+@BASES@
+};
 
 /* First and last, what is added, distance of two. */
-static const struct {{
+static const struct {
     uint32_t first, last;
     int32_t added;
     uint32_t step;
-}} small[] = {{
-{table(small())}
-}};
+} small[] = {
+@SMALL@
+};
 /* clang-format on */
 
 /* Syllables of Hangul are made of two or three letters (The Unicode Standard, section 3.12). */
 static uint32_t hangul(uint32_t c, uint32_t out[SHOALI_FOLD_MAX])
-{{
+{
     const uint32_t index = c - 0xac00, last = index % 28;
     out[0] = 0x1100 + index / (21 * 28);
     out[1] = 0x1161 + index / 28 % 21;
     out[2] = 0x11a7 + last;
     return last > 0 ? 3 : 2;
-}}
+}
 
 uint32_t shoali_fold_bases(uint32_t c, uint32_t out[SHOALI_FOLD_MAX])
-{{
+{
     size_t low = 0, high = sizeof bases / sizeof *bases;
     uint32_t count = 0;
     if (c >= 0xac00 && c < 0xd7a4)
         return hangul(c, out);
-    while (low < high) {{
+    while (low < high) {
         const size_t middle = (low + high) / 2;
         if (bases[middle][0] < c)
             low = middle + 1;
         else
             high = middle;
-    }}
+    }
     for (; low < sizeof bases / sizeof *bases && bases[low][0] == c; low++)
         out[count++] = bases[low][1];
     if (count == 0)
         out[count++] = c;
     return count;
-}}
+}
 
 uint32_t shoali_fold_small(uint32_t c)
-{{
+{
     size_t low = 0, high = sizeof small / sizeof *small;
-    while (low < high) {{
+    while (low < high) {
         const size_t middle = (low + high) / 2;
         if (small[middle].last < c)
             low = middle + 1;
         else
             high = middle;
-    }}
+    }
     if (low == sizeof small / sizeof *small || c < small[low].first ||
         (c - small[low].first) % small[low].step != 0)
         return c;
     return (uint32_t)((int32_t)c + small[low].added);
-}}
+}
 """
+
+
+def main():
+    text = TEXT.replace("@VERSION@", unicodedata.unidata_version)
+    text = text.replace("@BASES@", table(bases())).replace("@SMALL@", table(small()))
     Path(sys.argv[1] if len(sys.argv) > 1 else FILE).write_text(text)
 
 

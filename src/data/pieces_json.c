@@ -10,7 +10,7 @@
  *                "max_input_chars_per_word": 100, "vocab": {"[PAD]": 0, ...}}}
  *
  * and from BERT's vocab.txt, a token per line, whose manners tokenizer_config.json beside it says.
- * What a post-processor, truncation and padding do is about samples, which are cut here elsewhere. */
+ * What a post-processor, truncation and padding do is about samples, which are cut elsewhere. */
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>

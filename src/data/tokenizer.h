@@ -5,8 +5,8 @@
  * word the pair of neighbours whose merge was learned first is joined until none is left. Plain
  * bytes are such a tokenizer without merges. WordPiece (Schuster, Nakajima, ICASSP 2012; Devlin et
  * al., 2019) is read, too, from tokenizer.json or BERT's vocab.txt: texts are made plain first
- * (bert_text.h), and a word is cut into the longest tokens, or is unknown. Character sets of lstm-text are one of their own
- * (`characters` below): many texts give the same tokens.
+ * (bert_text.h), and a word is cut into the longest tokens, or is unknown. Character sets of
+ * lstm-text are one of their own (`characters` below): many texts give the same tokens.
  *
  * tokenizer.json is hostile: what is malformed is ECORRUPT, what is honest but not done here (other
  * models, normalisers, prefixes, vocabularies beyond uint16) EINVAL; both name the member.
@@ -71,8 +71,8 @@ bool shoali_tokenizer_is_pieces(const shoali_tokenizer *tokenizer);
 /** Bytes of a token, not ended by NUL; an id that is no token has none. */
 const char *shoali_tokenizer_text(const shoali_tokenizer *tokenizer, uint32_t id,
                                   size_t *len_bytes_out);
-/** What a token adds to a text: of WordPiece a blank in front of words but the first, and no prefix;
- * else its bytes. */
+/** What a token adds to a text: of WordPiece a blank in front of words but the first, and no
+ * prefix; else its bytes. */
 const char *shoali_tokenizer_piece(const shoali_tokenizer *tokenizer, uint32_t id, bool first,
                                    size_t *len_bytes_out);
 /** Bytes of text that a token stands for: 0 of the end of a text and of ids that are no token. */

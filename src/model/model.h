@@ -196,7 +196,6 @@ SHOAL_MUST_USE shoal_status shoali_model_parts(const char *name, shoal_arena *ar
                                                shoali_model_text *text);
 SHOAL_MUST_USE shoal_status shoali_model_vocab(const char *name, int64_t vocab, shoal_arena *arena,
                                                shoali_model_text *text);
-/** The same layers without dropout: all rates 0 (undrop.c). */
 SHOAL_MUST_USE shoal_status shoali_model_undrop(shoal_arena *arena, shoali_model_text *text);
 /** What stands behind the last transformer: "masked", "pooler" or "mean" in place of it. */
 SHOAL_MUST_USE shoal_status shoali_model_head(const char *name, const char *head,
@@ -217,8 +216,7 @@ SHOAL_MUST_USE shoal_status shoali_model_parse_json(const char *what, const char
 SHOAL_MUST_USE shoal_status shoali_model_load_json(const char *path, shoal_arena *arena,
                                                    shoali_model_text *text_out);
 struct json_t;
-/** A built model as such JSON, which says all of it, whatever spec it was opened by (NULL: no
- * memory), and a model from that. what: for errors. */
+/** A built model as such JSON, which says all of it (NULL: no memory), and a model from that. */
 struct json_t *shoali_model_to_json(const shoal_model *model);
 SHOAL_MUST_USE shoal_status shoali_model_from_json(const char *what, const char *json,
                                                    shoal_model **model_out);

@@ -222,7 +222,7 @@ class Text(unittest.TestCase):
             (("--tokens", "words", text), 2, '"words": characters, bytes, bpe=N'),
             (("--tokens", "bpe=256", text), 2, "257 to 65536"),
             (("--tokens", "bpe=x", text), 2, "a whole number"),
-            (("--tokens", odd, text), 2, "odd.json: its model is neither of type BPE nor WordPiece"),
+            (("--tokens", odd, text), 2, "odd.json: its model is neither of type BPE nor"),
             (("--tokens", "bytes", "/no/such"), 1, "/no/such"),
             (("--tokens", "bytes", "/dev/null"), 1, "/dev/null is neither"),
             (("--tokens", "bytes", zip_), 1, "b.gz: damaged"),

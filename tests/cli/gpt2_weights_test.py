@@ -173,7 +173,8 @@ class Gpt2Weights(hf_text.Text):
             said = json.load(f)
         self.assertEqual({key: said[key] for key in drops}, drops)
         out = self.at("drop-one/hf/")
-        self.assert_scores(out + f"config.json:parts,length={LENGTH}", out + "model.safetensors", one)
+        again = out + f"config.json:parts,length={LENGTH}"
+        self.assert_scores(again, out + "model.safetensors", one)
         self.ask("train", "--model", model, *asked[:4], "--batch", 8, "--lr", 0.01, "--no-eval",
                  "--steps", 2, "--out", self.at("drop-part"))  # fmt: skip
         self.ask("train", "--resume", self.at("drop-part"), "--steps", 3)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A published sentence encoder (all-MiniLM-L6-v2, BERT of 6 blocks, the mean of its frames), as a
 package of the Python index carries it: vectors as of plain PyTorch in double, and like sentences
-nearer than others; trained further on text in its own tokens, with a fresh head for hidden ones, and
-read back by `transformers`. Only where that package is installed (make check-frameworks)."""
+nearer than others; trained further on text in its own tokens, with a fresh head for hidden ones,
+and read back by `transformers`. Only where that package is installed (make check-frameworks)."""
 import importlib.util
 import json
 import os

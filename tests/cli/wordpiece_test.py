@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal data text with BERT's vocab.txt or tokenizer.json: its tokens are those of the rules written
-here by Python's unicodedata, and of Hugging Face's `tokenizers` where that is installed; of the
-published vocabulary, too, where a package carries it (make check-frameworks)."""
+"""shoal data text with BERT's vocab.txt or tokenizer.json: its tokens are those of the rules
+written here by Python's unicodedata, and of Hugging Face's `tokenizers` where that is installed; of
+the published vocabulary, too, where a package carries it (make check-frameworks)."""
 import importlib.util
 import json
 import os

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* WordPiece from tokenizer.json or, of other bytes, vocab.txt: refused with a reason, or read; then
- * it makes tokens of any bytes (the file itself), each of which is one of its own and has a text. */
+ * it makes tokens of any bytes (the file itself), each of which is its own and has a text. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -32,63 +32,64 @@ static void assert_words(shoali_bert_manner manner, const char *text, size_t len
     shoali_bert_text_destroy(t);
 }
 
+static const shoali_bert_manner all = {true, true, true, true, 0}, none = {0};
+static const shoali_bert_manner cased = {true, true, false, false, 0};
+static const struct {
+    const shoali_bert_manner *manner;
+    const char *text, *words;
+} cases[] = {
+    {&all, "", ""},
+    {&all, "Hello, World!", "hello|,|world|!|"},
+    {&cased, "Hello, W\xC3\x96", "Hello|,|W\xC3\x96|"},
+    {&all, " a\t\nb\r c ", "a|b|c|"},
+    {&all,
+     "\xC3\x89"
+     "cole e\xCC\x81",
+     "ecole|e|"},
+    {&cased, "e\xCC\x81", "e\xCC\x81|"},
+    {&all, "a$b^c~d\xC2\xABz", "a|$|b|^|c|~|d|\xC2\xAB|z|"},
+    {&all,
+     "a\xE2\x82\xAC"
+     "b",
+     "a\xE2\x82\xAC"
+     "b|"}, /* a currency is no punctuation */
+    {&all, "x\xE4\xB8\xAD\xE5\x9B\xBDy", "x|\xE4\xB8\xAD|\xE5\x9B\xBD|y|"},
+    {&none, "x\xE4\xB8\xADy", "x\xE4\xB8\xADy|"},
+    {&all, "\xEF\xA4\x80", "\xE8\xB1\x88|"}, /* U+F900 is U+8C48 */
+    {&all, "\xEA\xB0\x81", "\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8|"},
+    {&all,
+     "a\xE2\x80\x8B"
+     "b\x01"
+     "c\x7F"
+     "d\xC2\x85"
+     "e",
+     "abcde|"}, /* controls */
+    {&none,
+     "a\x0B"
+     "b\xC2\x85"
+     "c\x01"
+     "d",
+     "a|b|c\x01"
+     "d|"},
+    {&all,
+     "a\xE3\x80\x80"
+     "b\xE2\x80\xA8"
+     "c",
+     "a|b|c|"}, /* blanks of Unicode */
+    {&all, "\xC4\xB0", "i|"},
+    {&all,
+     "a\xFF"
+     "b\xED\xA0\x80"
+     "c\xC0\x80"
+     "d\xE4\xB8",
+     "abcd|"}, /* no UTF-8 */
+    {&none, "a\xFF", "a\xEF\xBF\xBD|"},
+    {&all, "0123456789 0123456789x", "0123456789|?|"},
+    {&all, "\xE4\xB8\xAD\xF0\xAB\xA0\xA0z", "\xE4\xB8\xAD|\xF0\xAB\xA0\xA0z|"}, /* U+2B820 */
+};
+
 static void words_are_cut(void **state)
 {
-    static const shoali_bert_manner all = {true, true, true, true, 0}, none = {0};
-    static const shoali_bert_manner cased = {true, true, false, false, 0};
-    static const struct {
-        const shoali_bert_manner *manner;
-        const char *text, *words;
-    } cases[] = {
-        {&all, "", ""},
-        {&all, "Hello, World!", "hello|,|world|!|"},
-        {&cased, "Hello, W\xC3\x96", "Hello|,|W\xC3\x96|"},
-        {&all, " a\t\nb\r c ", "a|b|c|"},
-        {&all,
-         "\xC3\x89"
-         "cole e\xCC\x81",
-         "ecole|e|"},
-        {&cased, "e\xCC\x81", "e\xCC\x81|"},
-        {&all, "a$b^c~d\xC2\xABz", "a|$|b|^|c|~|d|\xC2\xAB|z|"},
-        {&all,
-         "a\xE2\x82\xAC"
-         "b",
-         "a\xE2\x82\xAC"
-         "b|"}, /* a currency is no punctuation */
-        {&all, "x\xE4\xB8\xAD\xE5\x9B\xBDy", "x|\xE4\xB8\xAD|\xE5\x9B\xBD|y|"},
-        {&none, "x\xE4\xB8\xADy", "x\xE4\xB8\xADy|"},
-        {&all, "\xEF\xA4\x80", "\xE8\xB1\x88|"}, /* U+F900 is U+8C48 */
-        {&all, "\xEA\xB0\x81", "\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8|"},
-        {&all,
-         "a\xE2\x80\x8B"
-         "b\x01"
-         "c\x7F"
-         "d\xC2\x85"
-         "e",
-         "abcde|"}, /* controls */
-        {&none,
-         "a\x0B"
-         "b\xC2\x85"
-         "c\x01"
-         "d",
-         "a|b|c\x01"
-         "d|"},
-        {&all,
-         "a\xE3\x80\x80"
-         "b\xE2\x80\xA8"
-         "c",
-         "a|b|c|"}, /* blanks of Unicode */
-        {&all, "\xC4\xB0", "i|"},
-        {&all,
-         "a\xFF"
-         "b\xED\xA0\x80"
-         "c\xC0\x80"
-         "d\xE4\xB8",
-         "abcd|"}, /* no UTF-8 */
-        {&none, "a\xFF", "a\xEF\xBF\xBD|"},
-        {&all, "0123456789 0123456789x", "0123456789|?|"},
-        {&all, "\xE4\xB8\xAD\xF0\xAB\xA0\xA0z", "\xE4\xB8\xAD|\xF0\xAB\xA0\xA0z|"}, /* U+2B820 */
-    };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_words(*cases[i].manner, cases[i].text, strlen(cases[i].text), cases[i].words);

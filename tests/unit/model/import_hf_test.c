@@ -154,7 +154,7 @@ static void the_length_of_a_sample(void **state)
     shoal_model_close(model);
 }
 
-/* GPT-2's three words, BERT's two, llama's one; what else asks is refused where blocks are to run. */
+/* GPT-2's three words, BERT's two, llama's one; a rate that is none is refused. */
 static void dropout_reaches_the_blocks(void **state)
 {
     static const struct {
