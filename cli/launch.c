@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -84,11 +85,17 @@ static void send_signal(const launch_process *process, int signal_number)
 }
 
 /* Ranks on other hosts cannot see for themselves who was killed or failed: this launcher is their
- * witness (SHOAL_LAUNCH_PROOF). ssh's own 255 says nothing of the rank. */
+ * witness (SHOAL_LAUNCH_PROOF). ssh's own 255 says nothing of the rank. Those here can, but when
+ * they look may be too late on a busy machine: they are told the moment. */
 static void tell_end(const launch_job *j, uint32_t rank, int status)
 {
-    if (j->desc->hosts == NULL || !WIFEXITED(status) || WEXITSTATUS(status) == 0 ||
-        WEXITSTATUS(status) == 255)
+    const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    struct timespec at;
+    if (!well && j->desc->hosts == NULL && j->ledger >= 0 &&
+        clock_gettime(CLOCK_MONOTONIC, &at) == 0)
+        (void)dprintf(j->ledger, "%s.%u %lld\n", j->name, rank,
+                      (long long)at.tv_sec * 1000000 + at.tv_nsec / 1000);
+    if (j->desc->hosts == NULL || !WIFEXITED(status) || well || WEXITSTATUS(status) == 255)
         return;
     for (uint32_t i = 0; i < j->desc->ranks; i++)
         if (j->ranks[i].input >= 0)
@@ -329,6 +336,7 @@ static int run_job(void *arg)
     j->ranks = calloc(launch_processes(j), sizeof *j->ranks);
     struct pollfd *fds = calloc(launch_processes(j) + 2, sizeof *fds);
     j->word[0] = j->word[1] = -1;
+    j->ledger = desc->hosts == NULL ? memfd_create("shoal-ended", MFD_CLOEXEC) : -1;
     bool ok = pipe2(j->word, O_CLOEXEC | O_NONBLOCK) == 0 && signals >= 0 && j->ranks != NULL &&
               fds != NULL && launch_place_aggregators(j);
     for (uint32_t rank = 0; j->ranks != NULL && rank < launch_processes(j); rank++)
@@ -353,6 +361,8 @@ static int run_job(void *arg)
     for (int i = 0; i < 2; i++)
         if (j->word[i] >= 0)
             close(j->word[i]);
+    if (j->ledger >= 0)
+        close(j->ledger);
     if (signals >= 0)
         close(signals);
     if (desc->hosts == NULL)

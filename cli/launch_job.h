@@ -33,10 +33,11 @@ typedef struct launch_job {
     int *reserved;             /* [aggregators] ports kept */
     int64_t stop_at_ms;        /* when the next harder signal is due; -1: all is well */
     int next_signal;
-    int patience_ms;  /* with hosts: left to wait for logins before others begin */
-    bool survives;    /* as desc says, or a rank did (SHOAL_LAUNCHER_FD) */
-    bool keeps;       /* the same */
-    int word[2];      /* of ranks to us: a pipe; -1: none */
+    int patience_ms; /* with hosts: left to wait for logins before others begin */
+    bool survives;   /* as desc says, or a rank did (SHOAL_LAUNCHER_FD) */
+    bool keeps;      /* the same */
+    int word[2];     /* of ranks to us: a pipe; -1: none */
+    int ledger; /* without hosts: who was killed or failed, and when, for the others; -1: none */
     bool told_to_end; /* by a signal to the launcher */
     bool through;     /* a member has ended well */
     bool killed;      /* a rank was, by a signal */

@@ -117,8 +117,16 @@ static void set_environment(const launch_job *j, uint32_t rank)
         setenv("SHOAL_OWN_LAUNCHER", "1", 1);
     else
         unsetenv("SHOAL_OWN_LAUNCHER");
-    unsetenv("SHOAL_LAUNCH_ID"); /* one kernel holds them all: it knows who has ended */
+    unsetenv("SHOAL_LAUNCH_ID");
     unsetenv("SHOAL_LAUNCH_PROOF");
+    if (j->ledger >= 0) { /* one kernel knows who has ended; this file also when */
+        char ledger[40], name[64];
+        fcntl(j->ledger, F_SETFD, 0); /* the program keeps it */
+        snprintf(ledger, sizeof ledger, "/proc/self/fd/%d", j->ledger);
+        snprintf(name, sizeof name, "%s.%u", j->name, rank);
+        setenv("SHOAL_LAUNCH_ID", name, 1);
+        setenv("SHOAL_LAUNCH_PROOF", ledger, 1);
+    }
     setenv("OMP_NUM_THREADS", "1", 0); /* ranks share the cores; as torchrun does */
     if (j->desc->lab != NULL)
         set_lab(); /* counts as loopback: docs/security.md */

@@ -168,16 +168,21 @@ bool shoali_comm_lost_peer(const shoal_comm *comm, uint32_t endpoint, shoali_los
     return lost;
 }
 
+/* What counts is when it ended: now at the latest, and where its launcher says so, before. */
 void shoali_view_look(shoal_comm *comm, uint32_t endpoint)
 {
     shoali_peer *peer = &comm->peers[endpoint];
-    const shoali_death death = shoali_life_end(peer->leaving, shoali_since(comm, peer->word_us),
-                                               (uint64_t)comm->peer_timeout_us);
-    if (comm->addresses == NULL || death == SHOALI_DEATH_NONE || atomic_load(&peer->death) != 0)
+    uint64_t at_us = 0;
+    if (comm->addresses == NULL || atomic_load(&peer->death) != SHOALI_DEATH_NONE)
         return;
     const shoali_address *theirs = &comm->addresses[endpoint];
-    if (shoali_proof_by_launcher(theirs, comm->launch.ledger) ||
-        shoali_proof_by_kernel(&comm->addresses[comm->me], theirs))
+    const bool told = shoali_proof_by_launcher(theirs, comm->launch.ledger, &at_us);
+    const uint64_t ended_us = at_us > 0 && at_us < comm->loop.now_us ? at_us : comm->loop.now_us;
+    const uint64_t silent_us = ended_us > peer->word_us ? ended_us - peer->word_us : 0;
+    const shoali_death death = shoali_life_end(peer->leaving, silent_us,
+                                               (uint64_t)comm->peer_timeout_us);
+    if (death != SHOALI_DEATH_NONE &&
+        (told || shoali_proof_by_kernel(&comm->addresses[comm->me], theirs)))
         atomic_store(&peer->death, death);
 }
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -49,20 +50,33 @@ bool shoali_proof_by_kernel(const shoali_address *mine, const shoali_address *th
            strcmp(mine->boot, theirs->boot) == 0 && has_ended((pid_t)theirs->pid);
 }
 
+/* NAME, or NAME and microseconds. */
+static bool names(char *line, const char *launch, uint64_t *at_us_out)
+{
+    char *end = strchr(line, '\n'), *moment = strchr(line, ' '), *behind;
+    if (end == NULL)
+        return false;
+    *end = '\0';
+    *at_us_out = 0;
+    if (moment != NULL) {
+        *moment++ = '\0';
+        *at_us_out = strtoull(moment, &behind, 10);
+        if (*behind != '\0' || behind == moment)
+            *at_us_out = 0;
+    }
+    return strcmp(line, launch) == 0;
+}
+
 /* A line each, as the launcher adds them. */
-bool shoali_proof_by_launcher(const shoali_address *theirs, const char *ledger)
+bool shoali_proof_by_launcher(const shoali_address *theirs, const char *ledger, uint64_t *at_us_out)
 {
     char line[2 * SHOALI_LAUNCH_BYTES];
     FILE *file = ledger[0] != '\0' && theirs->launch[0] != '\0' ? fopen(ledger, "re") : NULL;
     bool found = false;
     if (file == NULL)
         return false;
-    while (!found && fgets(line, sizeof line, file) != NULL) {
-        char *end = strchr(line, '\n');
-        if (end != NULL)
-            *end = '\0';
-        found = end != NULL && strcmp(line, theirs->launch) == 0;
-    }
+    while (!found && fgets(line, sizeof line, file) != NULL)
+        found = names(line, theirs->launch, at_us_out);
     fclose(file);
     return found;
 }

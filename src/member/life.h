@@ -11,8 +11,8 @@
  * A proof that is seen later cannot be kept, not even as that of one that may have decided before
  * (SHOALI_DEATH_DYING): what counts is when the process ended, and who looks knows only when it
  * looked. In between the dead may have left this member out, gone on alone and ended; the lives of
- * tests/sim/member_faults_test.c find two halves at once. A witness that tells the moment of the
- * end by a clock that both have would make it safe.
+ * tests/sim/member_faults_test.c find two halves at once. A witness that tells a moment by which
+ * it had ended, by a clock that both have, makes it safe: a launcher on this host (meet/proof.h).
  *
  * Words are what says that its sender goes on as a member of the epoch: heartbeats, until it has
  * said that it leaves. Who has been silent for a while is not spoken to either, so that by the time

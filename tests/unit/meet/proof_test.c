@@ -85,19 +85,31 @@ static void the_launcher_names_whom_it_saw_end(void **state)
     (void)state;
     const char *path = scratch_path("ended");
     shoali_address theirs = {.host = "elsewhere"};
+    uint64_t at_us = 7;
     shoali_proof_name("9f2c11d0.12", &theirs);
     assert_string_equal(theirs.launch, "9f2c11d0.12");
-    assert_false(shoali_proof_by_launcher(&theirs, path)); /* no such file yet */
+    assert_false(shoali_proof_by_launcher(&theirs, path, &at_us)); /* no such file yet */
     FILE *file = fopen(path, "we");
     assert_non_null(file);
     fputs("9f2c11d0.1\n9f2c11d0.123\n\nother.12\n9f2c11d0.12", file); /* the last not whole yet */
     fflush(file);
-    assert_false(shoali_proof_by_launcher(&theirs, path));
+    assert_false(shoali_proof_by_launcher(&theirs, path, &at_us));
     fputs("\n", file);
     fclose(file);
-    assert_true(shoali_proof_by_launcher(&theirs, path));
+    assert_true(shoali_proof_by_launcher(&theirs, path, &at_us));
+    assert_int_equal(at_us, 0); /* no moment is told */
+    shoali_proof_name("9f2c11d0.13", &theirs);
+    file = fopen(path, "ae");
+    assert_non_null(file);
+    fputs("9f2c11d0.3 17\n9f2c11d0.13 1234567\n9f2c11d0.14 x\n", file);
+    fclose(file);
+    assert_true(shoali_proof_by_launcher(&theirs, path, &at_us));
+    assert_int_equal(at_us, 1234567);
+    shoali_proof_name("9f2c11d0.14", &theirs);
+    assert_true(shoali_proof_by_launcher(&theirs, path, &at_us));
+    assert_int_equal(at_us, 0);
     theirs.launch[0] = '\0';
-    assert_false(shoali_proof_by_launcher(&theirs, path));
+    assert_false(shoali_proof_by_launcher(&theirs, path, &at_us));
 }
 
 static void names_that_no_address_can_carry_are_none(void **state)
