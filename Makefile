@@ -39,6 +39,8 @@ format: ## rewrite C files in the house format
 combos: build ## every two options in one job, three of six (30 minutes); S=2: two only; B=dev
 	@SHOAL=build/$(or $(B),release)/shoal tests/combos/combos.py --quiet --again $(or $(A),0) \
 		$(if $(REST),--part commit/6 --rest)
+	@SHOAL=build/$(or $(B),release)/shoal tests/combos/combos.py --of sim --quiet \
+		$(if $(REST),--part commit/4 --rest)
 	@[ "$(S)" = 2 ] || SHOAL=build/release/shoal tests/combos/combos.py --quiet --strength 3
 
 check-debian12: ## make check on a bare Debian 12, made in a folder; not as root (12 minutes)

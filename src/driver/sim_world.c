@@ -31,7 +31,7 @@ static shoal_status place_endpoints(shoal_sim *sim)
         return shoali_fail(SHOAL_EINVAL, "%u workers on a cluster of %u", sim->workers,
                            cluster->workers);
     if (cluster == NULL && sim->worker_hosts > sim->workers)
-        return shoali_fail(SHOAL_EINVAL, "%u hosts for %u workers", sim->worker_hosts,
+        return shoali_fail(SHOAL_EINVAL, "network=links:hosts=%u for %u workers", sim->worker_hosts,
                            sim->workers);
     for (uint32_t i = 0; i < sim->size; i++) {
         uint32_t spread = (uint32_t)((uint64_t)i * sim->worker_hosts / sim->workers);
@@ -249,7 +249,8 @@ shoal_status shoali_sim_world_pace(shoal_sim *sim, const shoal_model *model)
     for (uint32_t w = 0; w < sim->workers; w++)
         sim->nodes[w].base_ns = sim->pass_s != NULL ? sim->pass_s[w] * 1e9 : sim->compute.ms * 1e6;
     if (sim->compute.from_model && model == NULL)
-        return shoali_fail(SHOAL_EINVAL, "compute=model needs a model");
+        return shoali_fail(SHOAL_EINVAL,
+                           "compute=model counts a model's operations: params alone have none");
     if (sim->compute.from_model)
         SHOALI_TRY(time_of_model(sim, model));
     return sim->compute.trace[0] != '\0' ? read_trace(sim) : SHOAL_OK;

