@@ -22,8 +22,9 @@ void shoali_proof_name(const char *name, shoali_address *address);
 /** Whether the process behind `theirs` has certainly ended, by this host's kernel. */
 bool shoali_proof_by_kernel(const shoali_address *mine, const shoali_address *theirs);
 /** The same by the launcher's file `ledger`; "": there is none. It names those alone that were
- * killed or failed. @param at_us_out it had ended by then, by the monotonic clock that a launcher on
- * this host shares with its ranks; 0: the launcher says no moment */
+ * killed or failed.
+ * @param at_us_out it had ended by then, by the monotonic clock that a launcher on this host shares
+ * with its ranks; 0: the launcher says no moment */
 bool shoali_proof_by_launcher(const shoali_address *theirs, const char *ledger,
                               uint64_t *at_us_out);
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a file finds no room: a sentence that names it, exit code 1, and what the training has found
-is told all the same. A limit on the size of files stands for a full disk."""
+"""Where a file finds no room: a sentence that names it, exit code 1, and what the training has
+found is told all the same. A limit on the size of files stands for a full disk."""
 import json
 import os
 import resource

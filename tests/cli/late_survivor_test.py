@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The survivor of two that stood still while the other was killed: when it looks, the dead one's last
-word is no longer fresh. It goes on all the same, as the launcher has written down when that was."""
+"""The survivor of two that stood still while the other was killed: when it looks, the dead one's
+last word is no longer fresh. It goes on all the same, as the launcher has written down when that
+was."""
 import json
 import os
 import signal
