@@ -86,8 +86,7 @@ bool answer_write(FILE *file, json_t *answer)
 int answer_print(const char *verb, json_t *answer)
 {
     if (!answer_write(stdout, answer)) {
-        fprintf(stderr, "shoal %s: no memory for the answer\n", verb);
-        return CLI_FAILED;
+        return cli_fail(verb, "no memory for the answer");
     }
     fflush(stdout);
     return CLI_OK;

@@ -11,6 +11,7 @@
 
 #include "cli.h"
 #include "nearest.h"
+#include "said.h"
 
 enum { OPTIONS_MOST = 96, LONGEST = 4095, SHOWN = 60 };
 
@@ -35,9 +36,12 @@ typedef struct words {
 
 static void say(const char *program, const char *format, va_list args)
 {
-    char *text = cli_format(format, args);
-    fprintf(stderr, "%s: %s\nTry `%s --help`.\n", program, text != NULL ? text : "no memory",
-            program);
+    char *text = cli_format(format, args), *line = NULL, advice[96];
+    if (text == NULL || asprintf(&line, "%s: %s", program, text) < 0)
+        line = NULL;
+    snprintf(advice, sizeof advice, "Try `%s --help`.", program);
+    said_line(SAID_ERROR, line != NULL ? line : "shoal: no memory", advice);
+    free(line);
     free(text);
 }
 

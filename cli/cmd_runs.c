@@ -89,8 +89,7 @@ static int search(runs_args *args, const char *dir, int depth)
     const int count = scandir(dir, &names, NULL, alphasort);
     int code = CLI_OK;
     if (count < 0) {
-        fprintf(stderr, "shoal runs: cannot look into %s: %s\n", dir, strerror(errno));
-        return CLI_FAILED;
+        return cli_fail("runs", "cannot look into %s: %s", dir, strerror(errno));
     }
     for (int i = 0; i < count; i++) {
         if (depth < DEPTH_MOST && is_folder(dir, names[i], path)) {
@@ -110,8 +109,7 @@ static int search_from(runs_args *args, const char *dir)
     if (dir[0] == '\0')
         return cli_usage("runs", "the name of a folder is empty");
     if (stat(dir, &info) != 0) {
-        fprintf(stderr, "shoal runs: cannot look into %s: %s\n", dir, strerror(errno));
-        return CLI_FAILED;
+        return cli_fail("runs", "cannot look into %s: %s", dir, strerror(errno));
     }
     if (!S_ISDIR(info.st_mode))
         return cli_usage("runs", "%s is no folder", dir);

@@ -13,6 +13,7 @@
 #include "cli.h"
 #include "interrupt.h"
 #include "progress_show.h"
+#include "said.h"
 #include "shoal/train.h"
 #include "sim_live.h"
 #include "sim_output.h"
@@ -387,7 +388,7 @@ static int run(sim_args *args, shoal_sim *sim, train_board *board)
     else if (!args->json)
         print_text(args, &report);
     if (status != SHOAL_OK)
-        fprintf(stderr, "shoal sim: %s\n", error);
+        said(SAID_ERROR, "sim", "%s", error);
     return code;
 }
 

@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "launch.h"
 #include "progress_show.h"
+#include "said.h"
 #include "shoal/partition.h"
 #include "shoal/train.h"
 #include "train_checks.h"
@@ -87,7 +88,7 @@ static bool begin_told(const train_args *args, const shoal_view *view, audience 
     if (!train_metrics_serve(told->metrics, view->rank))
         return false;
     if (!args->quiet || strcmp(args->metrics.address, "0") == 0)
-        fprintf(stderr, "shoal train: metrics are at port %u\n", train_metrics_port(told->metrics));
+        said(SAID_INFO, "train", "metrics are at port %u", train_metrics_port(told->metrics));
     return true;
 }
 

@@ -350,7 +350,7 @@ int hosts_check(const char *verb, const remote_hosts *hosts, const char *program
             count++;
         }
     if (!ok)
-        fprintf(stderr, "shoal %s: cannot ask the hosts: %s\n", verb, strerror(errno));
+        (void)cli_fail(verb, "cannot ask the hosts: %s", strerror(errno));
     else
         listen_to(probes, count);
     int code = ok ? judge(verb, hosts, program, probes, count) : CLI_FAILED;

@@ -556,8 +556,7 @@ bool lab_build(const char *verb, lab_desc *lab, uint32_t hosts)
               (lab->cables == LAB_SWITCH ? build_switch(verb, lab, hosts)
                                          : build_cables(verb, lab, hosts));
     if (!ok)
-        fprintf(stderr, "shoal %s: --lab: could not build the network (%s)\n", verb,
-                strerror(errno));
+        (void)cli_fail(verb, "--lab: could not build the network (%s)", strerror(errno));
     return ok;
 }
 

@@ -57,7 +57,7 @@ bool lab_batch(const char *verb, const char *program, const char *batch)
     if (status == 0)
         return true;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        fprintf(stderr, "shoal %s: --lab needs the commands ip and tc: install iproute2\n", verb);
+        (void)cli_fail(verb, "--lab needs the commands ip and tc: install iproute2");
     else
         fprintf(stderr, "shoal %s: --lab: %s failed on\n%s", verb, program, batch);
     return false;
@@ -223,7 +223,6 @@ bool lab_follow(const char *verb, const lab_desc *lab, uint32_t hosts)
     if (f.switch_fd >= 0)
         close(f.switch_fd);
     if (pid < 0)
-        fprintf(stderr, "shoal %s: --lab trace: nobody can follow it (%s)\n", verb,
-                strerror(error));
+        (void)cli_fail(verb, "--lab trace: nobody can follow it (%s)", strerror(error));
     return pid > 0;
 }

@@ -18,6 +18,7 @@
 #include "cli.h"
 #include "hosts.h"
 #include "launch_job.h"
+#include "said.h"
 #include "shoal/watch.h"
 #include "throttle.h"
 
@@ -152,12 +153,12 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     const bool killed = WIFSIGNALED(status) || there;
     const int by = there ? WEXITSTATUS(status) - 128 : WTERMSIG(status);
     if (!j->desc->quiet && killed)
-        fprintf(stderr, "shoal %s: %s %u was killed by signal %d (%s)\n", j->desc->verb,
-                aggregator ? "aggregator" : "rank", aggregator ? rank - j->desc->ranks : rank, by,
-                strsignal(by));
+        said(SAID_ERROR, j->desc->verb, "%s %u was killed by signal %d (%s)",
+             aggregator ? "aggregator" : "rank", aggregator ? rank - j->desc->ranks : rank, by,
+             strsignal(by));
     if (j->desc->hosts != NULL && WIFEXITED(status) && WEXITSTATUS(status) == 255)
-        fprintf(stderr, "shoal %s: rank %u: host %s cannot be reached, or its ssh refuses\n",
-                j->desc->verb, rank, remote_host(&j->remote, rank));
+        said(SAID_ERROR, j->desc->verb, "rank %u: host %s cannot be reached, or its ssh refuses",
+             rank, remote_host(&j->remote, rank));
     j->killed = j->killed || killed;
     bool explains = code == CLI_USAGE && j->code == CLI_PEER_LOST && !j->killed;
     const bool again = code == LAUNCH_AGAIN && j->code == 128 + SIGTERM; /* as it was asked to */
@@ -209,11 +210,13 @@ static void handle_signal(launch_job *j, int signals)
     if (j->code == 0 && !kept) /* else it is what the ranks say */
         j->code = 128 + (int)info.ssi_signo;
     j->told_to_end = true;
-    if (!again && info.ssi_signo == SIGINT && !j->desc->tacit)
-        fprintf(stderr,
-                "%sshoal %s: interrupted: the ranks are told to end, within %d s; Ctrl-C "
-                "once more ends them at once\n",
-                cli_interactive() ? "\r\033[K" : "", j->desc->verb, KILL_AFTER_MS / 1000);
+    if (!again && info.ssi_signo == SIGINT && !j->desc->tacit) {
+        fputs(cli_interactive() ? "\r\033[K" : "", stderr);
+        said(SAID_WARN, j->desc->verb,
+             "interrupted: the ranks are told to end, within %d s; Ctrl-C once more ends them at "
+             "once",
+             KILL_AFTER_MS / 1000);
+    }
     kill_all(j, again ? SIGKILL : (int)info.ssi_signo);
     stop_in(j, kept ? KEEPING_MS : KILL_AFTER_MS, SIGKILL);
 }
@@ -344,7 +347,7 @@ static int run_job(void *arg)
     for (uint32_t i = 0; ok && i < launch_processes(j); i++)
         ok = launch_start(j, (i + desc->ranks) % launch_processes(j)); /* aggregators first */
     if (!ok) {
-        fprintf(stderr, "shoal %s: cannot start the ranks: %s\n", desc->verb, strerror(errno));
+        (void)cli_fail(desc->verb, "cannot start the ranks: %s", strerror(errno));
         j->code = CLI_FAILED;
         if (j->ranks != NULL)
             kill_all(j, SIGKILL);
@@ -390,9 +393,7 @@ static int prepare_hosts(launch_job *j, int *hold_out)
     if (!remote_parse(desc->verb, desc->hosts, desc->ranks, hosts))
         return CLI_USAGE;
     if (readlink("/proc/self/exe", hosts->self, sizeof hosts->self - 1) <= 0) {
-        fprintf(stderr, "shoal %s: cannot see where it lies itself: %s\n", desc->verb,
-                strerror(errno));
-        return CLI_FAILED;
+        return cli_fail(desc->verb, "cannot see where it lies itself: %s", strerror(errno));
     }
     hosts->forward = desc->forward;
     hosts->forward_count = desc->forward_count;
@@ -441,9 +442,7 @@ int launch_run(const launch_desc *desc)
         return cli_usage(desc->verb, "--in-switch goes with --lab, and a lab with a switch");
     name_job(desc);
     if (!draw(j.token, LAUNCH_TOKEN_CHARS) || !draw(j.name, LAUNCH_NAME_CHARS)) {
-        fprintf(stderr, "shoal %s: no random numbers for the job token: %s\n", desc->verb,
-                strerror(errno));
-        return CLI_FAILED;
+        return cli_fail(desc->verb, "no random numbers for the job token: %s", strerror(errno));
     }
     int reserved[3] = {-1, -1, -1}, refused = CLI_OK;
     strcpy(j.address, "127.0.0.1");

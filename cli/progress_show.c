@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "said.h"
 
 enum { TICK_MS = 100, COLUMNS_USUAL = 80 };
 
@@ -22,7 +23,7 @@ static struct {
     pthread_cond_t wake;
     progress_bar p;
     struct sigaction before;
-    char said[300]; /* for the signal's handler, which may not format */
+    char said[640]; /* for the signal's handler, which may not format */
 } shown = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ------------------------------------------------------------------ --quiet */
@@ -71,6 +72,17 @@ static void say(const char *text, size_t bytes)
         return; /* nobody listens */
 }
 
+/* A line off a terminal is one as of a log; a bar is none. */
+static void tell(char *text, size_t bytes)
+{
+    if (shown.p.terminal || bytes == 0 || !said_as_json()) {
+        say(text, bytes);
+        return;
+    }
+    text[bytes - 1] = '\0';
+    said_line(SAID_INFO, text, NULL);
+}
+
 static void *draw(void *unused)
 {
     char text[PROGRESS_BYTES];
@@ -83,7 +95,7 @@ static void *draw(void *unused)
         until.tv_nsec %= 1000000000L;
         (void)pthread_cond_timedwait(&shown.wake, &shown.lock, &until);
         if (!shown.ending)
-            say(text, progress_tick(&shown.p, now_ms(), columns(), text));
+            tell(text, progress_tick(&shown.p, now_ms(), columns(), text));
     }
     pthread_mutex_unlock(&shown.lock);
     return unused;
@@ -102,9 +114,12 @@ static void watch_interrupts(const char *verb, bool terminal, const char *interr
 {
     const struct sigaction action = {.sa_handler = on_interrupt};
     const char *erase = terminal ? "\r\033[K" : "";
+    char text[256], line[sizeof shown.said - 8];
+    snprintf(text, sizeof text, "shoal %s: interrupted: %s", verb,
+             interrupted != NULL ? interrupted : "");
+    said_later(SAID_WARN, text, line, sizeof line);
     if (interrupted != NULL)
-        snprintf(shown.said, sizeof shown.said, "%sshoal %s: interrupted: %s\n", erase, verb,
-                 interrupted);
+        snprintf(shown.said, sizeof shown.said, "%s%s", erase, line);
     else
         snprintf(shown.said, sizeof shown.said, "%s", erase);
     (void)sigaction(SIGINT, NULL, &shown.before);

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "progress_show.h"
+#include "said.h"
 #include "terminal.h"
 
 enum { LOOK_MS = 100 };
@@ -91,7 +92,7 @@ bool sim_live_begin(sim_live *live, const shoal_train_desc *job, shoal_sim *sim)
         return cli_fail("sim", "no memory for metrics") == CLI_OK;
     if (!train_metrics_serve(live->metrics, 0))
         return false;
-    fprintf(stderr, "shoal sim: metrics are at port %u\n", train_metrics_port(live->metrics));
+    said(SAID_INFO, "sim", "metrics are at port %u", train_metrics_port(live->metrics));
     return true;
 }
 

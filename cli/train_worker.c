@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "progress_show.h"
+#include "said.h"
 #include "train_report.h"
 
 static volatile sig_atomic_t asked; /* SIGTERM came */
@@ -31,10 +32,10 @@ static void say_stopped(const train_worker *args, const shoal_train_progress *pr
     (void)signal(SIGTERM, SIG_DFL);
     progress_aside();
     if (progress->reports && !args->quiet)
-        fprintf(stderr,
-                "shoal train: asked to end: step %llu of %llu is in %s; the same command goes on\n",
-                (unsigned long long)progress->step, (unsigned long long)progress->steps,
-                args->train->out);
+        said(SAID_WARN, "train",
+             "asked to end: step %llu of %llu is in %s; the same command goes on",
+             (unsigned long long)progress->step, (unsigned long long)progress->steps,
+             args->train->out);
 }
 
 static void show_progress(const train_worker *args, const shoal_train_progress *p)
@@ -130,8 +131,8 @@ static shoal_status reform(const train_worker *args, shoal_train *train, shoal_c
     shoal_status status = SHOAL_EPEER;
     progress_aside();
     if (!args->quiet)
-        fprintf(stderr, "shoal train: rank %u: %s; going on with who is there\n", view->rank,
-                shoal_last_error()->text);
+        said(SAID_WARN, "train", "rank %u: %s; going on with who is there", view->rank,
+             shoal_last_error()->text);
     for (int i = 0; i < ATTEMPTS && train_about_members(status); i++) {
         uint64_t before = view->epoch;
         status = shoal_train_reform(train, comm, 0);
@@ -139,8 +140,8 @@ static shoal_status reform(const train_worker *args, shoal_train *train, shoal_c
             break; /* no epoch to enter: that was waited for */
     }
     if (status == SHOAL_OK && !args->quiet)
-        fprintf(stderr, "shoal train: rank %u of %u goes on in epoch %llu of the members\n",
-                view->rank, view->workers, (unsigned long long)view->epoch);
+        said(SAID_INFO, "train", "rank %u of %u goes on in epoch %llu of the members", view->rank,
+             view->workers, (unsigned long long)view->epoch);
     return status;
 }
 

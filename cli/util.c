@@ -15,6 +15,7 @@
 
 #include "arguments.h"
 #include "cli.h"
+#include "said.h"
 #include "shoal/version.h"
 
 enum { TEXT_MOST = 1400 }; /* of a sentence, whatever it names */
@@ -90,13 +91,23 @@ bool cli_may_create(const char *path)
     return may;
 }
 
+/* text NULL: there was no memory for it. */
+static void said_verb(const char *verb, const char *text, const char *advice)
+{
+    char *line = NULL;
+    if (asprintf(&line, "shoal %s: %s", verb, text != NULL ? text : "no memory") < 0)
+        line = NULL;
+    said_line(SAID_ERROR, line != NULL ? line : "shoal: no memory", advice);
+    free(line);
+}
+
 int cli_fail(const char *verb, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     char *text = cli_format(format, args);
     va_end(args);
-    fprintf(stderr, "shoal %s: %s\n", verb, text != NULL ? text : "no memory");
+    said_verb(verb, text, NULL);
     free(text);
     return CLI_FAILED;
 }
@@ -104,9 +115,9 @@ int cli_fail(const char *verb, const char *format, ...)
 int cli_report(const char *verb)
 {
     const shoal_error *error = shoal_last_error();
-    fprintf(stderr, "shoal %s: %s\n", verb, error->text);
-    if (error->advice[0] != '\0')
-        fprintf(stderr, "  %s\n", error->advice);
+    char advice[sizeof error->advice + 2];
+    snprintf(advice, sizeof advice, "%s%s", said_as_json() ? "" : "  ", error->advice);
+    said_verb(verb, error->text, error->advice[0] != '\0' ? advice : NULL);
     return cli_exit_code(error->status);
 }
 
@@ -116,8 +127,9 @@ int cli_usage(const char *verb, const char *format, ...)
     va_start(args, format);
     char *text = cli_format(format, args);
     va_end(args);
-    fprintf(stderr, "shoal %s: %s\nTry `shoal %s --help`.\n", verb,
-            text != NULL ? text : "no memory", verb);
+    char advice[96];
+    snprintf(advice, sizeof advice, "Try `shoal %s --help`.", verb);
+    said_verb(verb, text, advice);
     free(text);
     return CLI_USAGE;
 }
