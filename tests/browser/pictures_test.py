@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts and pages against kept pictures (pictures/*.png): of runs in virtual time, which are the same
-on every machine, and of jobs that stand still. Pictures are compared as if seen from afar, an eighth
-as large: letters of another font are the same grey, a line that is missing is not. A chart that was
-meant to change: SHOAL_PICTURES=write make check-browser T=pictures, and look at what git shows."""
+"""Charts and pages against kept pictures (pictures/*.png): of runs in virtual time, which are the
+same on every machine, and of jobs that stand still. Pictures are compared as if seen from afar, an
+eighth as large: letters of another font are the same grey, a line that is missing is not. A chart
+that was meant to change: SHOAL_PICTURES=write make check-browser T=pictures, and look at what git
+shows."""
 
 import base64
 import os
@@ -54,8 +55,8 @@ Promise.all([load(one), load(other)]).then(([a, b]) => {
 
 
 class Still(chromium.Browser):
-    """What is drawn, as PNG in base64. Pictures are compared in a tab of their own, as pages of ours
-    show none but their own."""
+    """What is drawn, as PNG in base64. Pictures are compared in a tab of their own, as pages of
+    ours show none but their own."""
 
     def __enter__(self):
         super().__enter__()

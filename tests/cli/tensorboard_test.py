@@ -111,6 +111,25 @@ class TensorBoard(unittest.TestCase):
         self.train("--steps", 2, "--quiet", "--no-eval", "--workers", 2)
         self.assertEqual(len(os.listdir(self.board)), 3)  # without --out each has its own
 
+    def test_a_killed_run_ends_with_a_whole_record(self):
+        words = self.words("--workers", 1, "--epochs", 100000, "--no-eval", "--quiet", "--out",
+                           os.path.join(self.folder, "x"))  # fmt: skip
+        job = subprocess.Popen([shoal.SHOAL, *map(str, words)], stderr=subprocess.DEVNULL)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        folder = os.path.join(self.board, "x")
+
+        def grown():
+            there = event_reader.files(folder) if os.path.isdir(folder) else []
+            return there and os.path.getsize(there[0]) > 100_000
+
+        shoal.wait_until(grown)
+        job.kill()
+        job.wait()
+        found, _ = self.scalars(event_reader.files(folder)[0])
+        steps = sorted(found["loss/train"])
+        self.assertEqual(list(range(1, steps[-1] + 1)), steps)
+
     def test_who_is_left_goes_on(self):
         out = os.path.join(self.folder, "x")
         words = [shoal.SHOAL, *map(str, self.words("--workers", 3, "--out", out, "--epochs", 1000,

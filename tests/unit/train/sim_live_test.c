@@ -81,8 +81,9 @@ static void stop(served *s)
 static shoal_watch *ask_until(const char *job, uint32_t rank, const char *state, const char *cause,
                               shoal_watch_rank_state *r)
 {
-    for (;;) {
+    for (int asked = 0;; asked++) { /* a hundred times a second at most */
         shoal_watch *watch = NULL;
+        assert_in_range(asked, 0, 3000);
         assert_ok(shoal_watch_ask(job, 60000000, &watch));
         *r = (shoal_watch_rank_state){.size = sizeof *r};
         assert_ok(shoal_watch_rank(watch, rank, r));
