@@ -243,6 +243,7 @@ class InstallTest(unittest.TestCase):
             self.assertIn(f"shoal-{verb}.1", names)
             with open(f"{self.prefix}/share/man/man1/shoal-{verb}.1", encoding="ascii") as file:
                 page = file.read().replace("\\-", "-")
+            self.assertIn(".SH EXAMPLES\n", page, verb)
             for option in re.findall(r"^ {2,6}(?:-.*, )?(--[\w-]+)", self.help(verb), re.M):
                 self.assertIn(f"\\fB{option}\\fR", page, verb)
 
