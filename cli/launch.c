@@ -76,11 +76,17 @@ static void read_output(const launch_job *j, uint32_t rank)
     }
 }
 
+/* As a shell's kill calls them; glibc knows them all by sigabbrev_np, but from 2.32 on only. */
+static const char *name_of(int signal_number)
+{
+    return signal_number == SIGINT ? "INT" : signal_number == SIGHUP ? "HUP" : "TERM";
+}
+
 /* To a rank elsewhere a signal goes by name; the end of its ssh is the last resort. */
 static void send_signal(const launch_process *process, int signal_number)
 {
     if (process->input >= 0 && signal_number != SIGKILL &&
-        dprintf(process->input, "%s\n", sigabbrev_np(signal_number)) > 0)
+        dprintf(process->input, "%s\n", name_of(signal_number)) > 0)
         return;
     kill(process->pid, signal_number);
 }
