@@ -14,3 +14,8 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
 set(ENV{PKG_CONFIG_LIBDIR}
   ${CMAKE_SYSROOT}/usr/lib/x86_64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
+# The compiler looks beside itself, into this machine's libraries, before it looks into the folder.
+set(library ${CMAKE_SYSROOT}/usr/lib/x86_64-linux-gnu)
+set(first "-B${library} -L${library} -L${CMAKE_SYSROOT}/lib/x86_64-linux-gnu")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "${first}")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "${first}")
