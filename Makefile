@@ -9,7 +9,7 @@ TESTS ?= $(shell expr $(JOBS) \* 5 / 2)
 .PHONY: claims claims-long claims-mutants soak mutants
 .PHONY: soak-ranks soak-parts check-frameworks check-engines check-engines13 check-browser
 .PHONY: check-arm64
-.PHONY: install clean packages rtl rtl-report
+.PHONY: install clean packages wheels rtl rtl-report
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -123,6 +123,10 @@ packages: build ## wheel and Debian packages, into build/packages
 	@tools/deps.sh packages-deb.txt
 	@tools/make_wheel.py --build build/release --out build/packages
 	@tools/make_debs.sh build/packages
+
+wheels: deps ## wheels for glibc 2.29 (libraries of Debian 11) and 64-bit ARM, into build/packages
+	@JOBS=$(JOBS) tools/manylinux.sh build/packages
+	@JOBS=$(JOBS) tools/arm64.sh wheel
 
 clean: ## remove all builds
 	rm -rf build

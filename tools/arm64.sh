@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Build for 64-bit ARM and run unit, conformance and mixed tests under qemu: `make check-arm64`.
 #
-#     tools/arm64.sh [root | build | check [REGEX]]
+#     tools/arm64.sh [root | build | check [REGEX] | wheel]
 #
+# wheel: the Python wheel for 64-bit ARM, into build/packages; its command is tried under qemu.
 # root: a folder of this Debian's arm64 libraries, build/arm64-root, which compiler and emulator
 # look into; nothing of it is installed here. It is kept, and made anew when this file changes.
 # Without a network or the tools the check is skipped, exit status 77.
@@ -44,8 +45,25 @@ build() {
         cmake --build build/dev -j "$jobs" --target shoal_command mixed_rank || exit 1
 }
 
+# What is in it runs with the folder's glibc, as it would on a Debian of that machine.
+wheel() {
+    local made try
+    cmake --preset arm64 >build/arm64.log || { tail -n 20 build/arm64.log && exit 1; }
+    cmake --build build/arm64 -j "$jobs" --target shoal shoal_command || exit 1
+    made=$(tools/make_wheel.py --build build/arm64 --root "$root" --out build/packages) || exit 1
+    tools/check_wheel.py "$made" || exit 1
+    try=$(mktemp -d)
+    python3 -m zipfile -e "$made" "$try" && chmod +x "$try/shoal/_lib/shoal" &&
+        "$(command -v qemu-aarch64-static || command -v qemu-aarch64)" -L "$root" \
+            "$try/shoal/_lib/shoal" --version
+    status=$?
+    rm -rf "$try"
+    exit $status
+}
+
 unpack
 [ "$what" = root ] && exit 0
+[ "$what" = wheel ] && wheel
 build
 [ "$what" = build ] && exit 0
 ctest --test-dir build/arm64 -j "$jobs" --output-on-failure "${chosen[@]}" --output-junit check.xml
