@@ -5,7 +5,7 @@ that they need and that not every Linux has. `pip install .` calls build_wheel()
 pyproject.toml).
 
     tools/make_wheel.py --build build/release --out build/packages
-    tools/make_wheel.py --build build/arm64 --root build/arm64-root   what is built for another system
+    tools/make_wheel.py --build build/arm64 --root build/arm64-root   for another system
 
 Libraries get names of their own (a hash) and are found beside each other ($ORIGIN), so that a
 process may hold another OpenBLAS or OpenSSL, too; oneDNN keeps its own, by which it is loaded. The
@@ -105,7 +105,7 @@ class Here:
     strip = "strip"
 
     def foreign(self, paths):
-        """{name asked for: file} of all libraries, of libraries too, that POLICY does not presume."""
+        """{name asked for: file} of all libraries, theirs too, that POLICY does not presume."""
         found = {}
         for path in paths:
             for name, target in re.findall(r"(\S+) => (/\S+)", tool("ldd", path)):

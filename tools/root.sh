@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced. make_root ARCHITECTURE RELEASE FOLDER PACKAGES MARK WHO: libraries of Debian, unpacked into a
-# folder that compiler and pkg-config look into; nothing of it runs or is installed. FOLDER/.packages
-# says which package a file is of (`package version path`). Kept until MARK is another one.
+# Sourced. make_root ARCHITECTURE RELEASE FOLDER PACKAGES MARK WHO: libraries of Debian, unpacked
+# into a folder that compiler and pkg-config look into; nothing of it runs or is installed.
+# FOLDER/.packages says which package a file is of (`package version path`). Kept until MARK is
+# another one.
 
 skip() {
     echo "$who: $1"

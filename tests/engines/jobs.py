@@ -68,8 +68,8 @@ def next_step_s(site, out, what):
 
 
 def kill_rank(site, rank):
-    """Kill the process of a worker, wherever it is, which it is known by in its environment. @return
-    the name of its host"""
+    """Kill the process of a worker, wherever it is; its environment tells which it is. @return the
+    name of its host"""
     script = f"""for p in /proc/[0-9]*; do
         [ "$(cat $p/comm 2>/dev/null)" = shoal ] &&
             tr '\\0' '\\n' <$p/environ |

@@ -38,12 +38,13 @@ class Ray:
         assert nodes == sorted(site.ip.values()), nodes
 
     def start(self, name, *options):
-        """One node, and until it is there: Ray gives a node 30 seconds, whatever else is to be done,
+        """One node, and until it is there: Ray gives a node 30 seconds, however busy the machine,
         so one after the other, and again where that was too short."""
         more = ["--block", "--disable-usage-stats", f"--node-ip-address={self.site.ip[name]}"]
         more += ["--object-store-memory=100000000"]
         again = 'until "$@"; do echo again; done'
-        self.site.hosts[name].daemon("sh", "-c", again, "sh", "ray", "start", *options, *more, to="ray")
+        words = ["sh", "-c", again, "sh", "ray", "start", *options, *more]
+        self.site.hosts[name].daemon(*words, to="ray")
         told = f"ray.{name}.log"
         cluster.wait_until(lambda: "Ray runtime started" in self.site.read(told),
                            lambda: self.site.read(told), 240)
