@@ -123,9 +123,9 @@ const struct argp_option train_options[] = {
      "and in the same folder unless --out names another",
      3},
     {"start", KEY_START, "DIR", 0,
-     "Begin with the weights of an earlier --out, of a .safetensors or .onnx file, or of a folder of "
-     "Hugging Face's; whole matrices that are block-circulant here become the nearest ones, and a "
-     "head that a foreign file lacks begins with first weights",
+     "Begin with the weights of an earlier --out, of a .safetensors or .onnx file, or of a folder "
+     "of Hugging Face's; whole matrices that are block-circulant here become the nearest ones, and "
+     "a head that a foreign file lacks begins with first weights",
      3},
     {"checkpoint-every", KEY_CHECKPOINT, "STEPS", 0,
      "Steps from one to the next; with protocols whose replicas differ each worker writes its own, "

@@ -249,8 +249,8 @@ static shoal_status next_round(const void *params, void *state, const shoal_tens
 
 /* ------------------------------------------------------------------ members that count alike */
 
-/* Members that have taken the same steps have the same M, bit for bit: sums are. Apart, each has its
- * own. */
+/* Members that have taken the same steps have the same M, bit for bit: sums are. Apart, each has
+ * its own. */
 static void look(const void *params, void *state, const shoal_tensor *tensors,
                  uint32_t tensor_count, float view_out[SHOALI_STEPS_VIEW])
 {

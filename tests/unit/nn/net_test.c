@@ -7,181 +7,11 @@
 
 #include "base/rng.h"
 #include "nn/nn.h"
+#include "support/net_cases.h"
 #include "support/reference_net.h"
 
-enum { COUNT = 3, LAYERS = 40, FRAMES = 7 };
+enum { COUNT = 3, FRAMES = 7 };
 
-typedef struct net_case {
-    shoal_shape input;
-    const char *layers[LAYERS];
-} net_case;
-
-static const net_case cases[] = {
-    {{5, 1, 1}, {"dense:out=7", "relu", "dense:out=4"}},
-    {{6, 1, 1}, {"dense:out=5,bias=off", "tanh", "dense:out=3"}},
-    {{1, 6, 7}, {"conv:out=3,kernel=3", "flatten", "dense:out=3"}},
-    {{2, 8, 8},
-     {"conv:out=3,kernel=3", "maxpool", "relu", "conv:out=2,kernel=3,pad=1", "flatten",
-      "dense:out=4"}},
-    {{2, 7, 9},
-     {"conv:out=3,kernel=3,stride=2,pad=1", "tanh", "conv:out=4,kernel=2,stride=2", "flatten",
-      "dense:out=3"}},
-    {{1, 12, 12},
-     {"conv:out=7,kernel=5,pad=2", "relu", "conv:out=5,kernel=5,bias=off", "flatten",
-      "dense:out=3"}},
-    {{3, 9, 8},
-     {"conv:out=17,kernel=3,pad=1", "tanh", "conv:out=9,kernel=3,pad=1", "tanh", "flatten",
-      "dense:out=3"}},
-    {{2, 7, 7},
-     {"conv:out=2,kernel=1", "avgpool:kernel=3,stride=2,ceil", "tanh", "flatten", "dense:out=3"}},
-    {{2, 8, 8},
-     {"conv:out=2,kernel=1", "maxpool:kernel=3,stride=2,ceil", "flatten", "dense:out=3"}},
-    {{2, 7, 5},
-     {"conv:out=2,kernel=1", "avgpool:kernel=2", "maxpool:kernel=2,stride=1", "flatten",
-      "dense:out=3"}},
-    {{2, 5, 4},
-     {"conv:out=3,kernel=2", "batchnorm:eps=0.01", "relu", "flatten", "dense:out=4", "batchnorm"}},
-    {{9, 1, 1},
-     {"dense:out=8", "tanh", "dropout:rate=0.4", "dense:out=6", "relu", "dropout", "dense:out=3"}},
-    {{2, 3, 3},
-     {"relu", "tanh", "flatten", "dropout:rate=0.2", "batchnorm:eps=0.1", "dense:out=3"}},
-    {{2, 3, 3},
-     {"flatten", "relu", "relu", "dense:out=6", "dropout:rate=0", "tanh", "dense:out=3"}},
-    {{4, 1, 1}, {"dense:out=3", "tanh"}},
-    {{6, 1, 1},
-     {"dense:out=7", "gelu", "dense:out=6", "silu", "dense:out=5", "sigmoid", "tanh",
-      "dense:out=3"}},
-    /* the next one works over their output, and they read an input that others wrote over */
-    {{2, 4, 4},
-     {"gelu", "tanh", "conv:out=3,kernel=2", "relu", "silu", "dropout:rate=0.3", "flatten",
-      "sigmoid", "gelu", "dense:out=3"}},
-    {{1, 5, 3}, {"gru:out=4", "silu", "framewise:out=4", "gelu", "framewise:out=3"}},
-    {{1, 5, 3}, {"framewise:out=4", "tanh", "framewise:out=3,k=2,bias=off"}},
-    {{1, 6, 4}, {"lstm:out=5", "framewise:out=3"}},
-    {{1, 5, 3},
-     {"lstm:out=4,peephole,proj=3,direction=both", "lstm:out=3,direction=both,merge=concat",
-      "framewise:out=3"}},
-    {{1, 4, 5},
-     {"lstm:out=7,proj=5,peephole,gate=sigmoid,kx=2,kr=4,ky=3,direction=backward", "dropout",
-      "framewise:out=3"}},
-    {{1, 6, 4}, {"gru:out=5", "relu", "framewise:out=3"}},
-    {{1, 5, 3},
-     {"gru:out=4,direction=both", "gru:out=6,k=4,direction=both,merge=concat", "framewise:out=3"}},
-    {{1, 7, 1}, {"onehot:classes=3", "gru:out=4", "framewise:out=3"}},
-    {{1, 5, 3}, {"lstm:out=4,direction=both,k=2", "framewise:out=3", "ctc"}},
-    {{13, 1, 1}, {"circulant:out=10,block=4", "relu", "circulant:out=5,block=3", "dense:out=3"}},
-    {{32, 1, 1}, {"circulant:out=16,block=8,bias=off", "tanh", "dense:out=3"}},
-    {{1, 7, 7},
-     {"conv:out=6,kernel=3", "relu", "circulant_conv:out=8,kernel=3,block=4", "relu", "flatten",
-      "circulant:out=16,block=16", "tanh", "dense:out=3"}},
-    {{4, 5, 5},
-     {"circulant_conv:out=5,kernel=3,pad=1,stride=2,block=2,bias=off", "flatten", "dense:out=3"}},
-    {{2, 7, 9},
-     {"conv:out=2,kernel=1", "maxpool:kernel=3,stride=2,pad=1", "flatten", "dense:out=3"}},
-    {{1, 6, 7},
-     {"conv:out=2,kernel=2", "tanh", "maxpool:kernel=4,stride=3,pad=2,ceil", "flatten",
-      "dense:out=3"}},
-    /* a block with a way around it; the relu may not spoil what add reads again */
-    {{5, 1, 1},
-     {"dense:out=6", "relu", "dense:out=6", "tanh", "add:back=3", "relu", "dense:out=3"}},
-    /* the sum works over the dense layer's output, whose other input is read three times */
-    {{4, 1, 1},
-     {"dense:out=5", "dense:out=5", "add:back=2", "tanh", "dense:out=5", "add:back=5", "tanh",
-      "add:back=7", "dense:out=3"}},
-    /* twice the same; the batch itself in a joint; two layers that go on from one output */
-    {{4, 1, 1},
-     {"add", "dense:out=4", "add:back=3", "add:back=1", "tanh", "dense:out=5", "branch:back=2",
-      "dense:out=5", "add:back=3", "concat:back=4/10/1", "dense:out=3"}},
-    /* two ways of convolutions and one of a pool, all from one output, which works in place or not
-     */
-    {{2, 6, 5},
-     {"conv:out=3,kernel=3", "relu", "conv:out=2,kernel=1", "relu", "branch:back=3",
-      "conv:out=4,kernel=3,pad=1", "relu", "branch:back=6", "maxpool:kernel=3,stride=1,pad=1",
-      "branch:back=8", "conv:out=2,kernel=1", "concat:back=8/5/3", "tanh", "flatten",
-      "dense:out=3"}},
-    /* views: of a view, of the batch, as the end */
-    {{2, 3, 3},
-     {"flatten", "branch", "dense:out=5", "branch:back=4", "flatten", "dense:out=5", "relu",
-      "add:back=5", "dense:out=3", "tanh", "branch", "branch:back=2"}},
-    {{1, 5, 3},
-     {"framewise:out=4", "gru:out=4", "add:back=2", "lstm:out=4", "add:back=2", "framewise:out=3"}},
-    {{1, 6, 4}, {"attention:heads=2", "framewise:out=3"}},
-    {{1, 7, 4},
-     {"attention:heads=2,dim=3,rope=off,causal=off", "rmsnorm:eps=0.01",
-      "attention:heads=4,kv=2,dim=2,theta=10", "framewise:out=3"}},
-    {{1, 5, 3}, {"swiglu:ff=7", "rmsnorm", "swiglu:ff=2", "framewise:out=3"}},
-    /* a block of llama's; the first norm and the sum read the same rows */
-    {{1, 7, 1},
-     {"lookup:vocab=3,width=6,frames", "rmsnorm", "attention:heads=3,kv=1,theta=100", "add:back=3",
-      "rmsnorm", "swiglu:ff=9", "add:back=3", "rmsnorm", "framewise:out=3,bias=off"}},
-    {{1, 6, 1},
-     {"lookup:vocab=3,width=4,frames", "attention:heads=2", "framewise:out=3,tied,bias=off"}},
-    /* a block of GPT-2's, one of BERT's */
-    {{1, 6, 1},
-     {"lookup:vocab=3,width=6,frames,positions=8", "layernorm", "attention:heads=3,bias,rope=off",
-      "add:back=3", "layernorm:eps=0.01", "framewise:out=9", "gelu:tanh", "framewise:out=6",
-      "add:back=5", "layernorm", "framewise:out=3,tied,bias=off"}},
-    {{1, 5, 1},
-     {"lookup:vocab=1,width=4,frames,positions=5,types=3,std=0.5", "layernorm:bias=off",
-      "attention:heads=2,kv=1,bias,rope=off,causal=off", "add:back=2", "layernorm",
-      "framewise:out=7", "gelu", "framewise:out=4", "add:back=4", "layernorm", "framewise:out=3"}},
-    {{1, 6, 4}, {"attention:heads=2,bias", "framewise:out=3"}},
-    /* the same with dropout */
-    {{1, 6, 4}, {"attention:heads=2,kv=1,drop=0.3", "framewise:out=3"}},
-    {{1, 6, 1},
-     {"lookup:vocab=3,width=6,frames,positions=8", "dropout:rate=0.2", "layernorm",
-      "attention:heads=3,bias,rope=off,drop=0.4", "dropout:rate=0.2", "add:back=4",
-      "layernorm:eps=0.01", "framewise:out=9", "gelu:tanh", "framewise:out=6", "dropout:rate=0.2",
-      "add:back=6", "layernorm", "framewise:out=3,tied,bias=off"}},
-    {{1, 7, 4}, {"attention:heads=2,causal=off,drop=0.5", "framewise:out=3"}},
-    {{1, 6, 4}, {"framewise:out=5", "bias", "gelu", "bias", "framewise:out=3,bias=off", "bias"}},
-    {{1, 5, 4}, {"framewise:out=6", "framepool", "dense:out=4", "tanh", "dense:out=3"}},
-    {{1, 5, 3}, {"gru:out=4", "framepool:by=mean", "dense:out=3"}},
-    /* dlrm and ncf, cut small */
-    {{1, 4, 1},
-     {"lookup:vocab=3,width=3", "dots:width=3,keep=2", "dense:out=5", "relu", "dense:out=3"}},
-    {{1, 2, 1},
-     {"lookup:vocab=3,width=3", "dense:out=4", "relu", "branch:back=4", "lookup:vocab=3,width=2",
-      "dots:width=2,by=value", "concat:back=4", "dense:out=3"}},
-    {{9, 1, 1},
-     {"dense:out=6", "dropout:rate=0.3", "dense:out=6", "dropout", "add:back=3", "dropout:rate=0.2",
-      "dense:out=3"}},
-    /* resnet-8 with 2, 3, 4 channels */
-    {{2, 8, 8},
-     {"conv:out=2,kernel=3,pad=1,bias=off",
-      "batchnorm:eps=0.1",
-      "relu",
-      "conv:out=2,kernel=3,pad=1,bias=off",
-      "batchnorm:eps=0.1",
-      "relu",
-      "conv:out=2,kernel=3,pad=1,bias=off",
-      "batchnorm:eps=0.1",
-      "add:back=6",
-      "relu",
-      "conv:out=3,kernel=3,stride=2,pad=1,bias=off",
-      "batchnorm:eps=0.1",
-      "relu",
-      "conv:out=3,kernel=3,pad=1,bias=off",
-      "batchnorm:eps=0.1",
-      "branch:back=6",
-      "conv:out=3,kernel=1,stride=2,bias=off",
-      "batchnorm:eps=0.1",
-      "add:back=4",
-      "relu",
-      "conv:out=4,kernel=3,stride=2,pad=1,bias=off",
-      "batchnorm:eps=0.1",
-      "relu",
-      "conv:out=4,kernel=3,pad=1,bias=off",
-      "batchnorm:eps=0.1",
-      "branch:back=6",
-      "conv:out=4,kernel=1,stride=2,bias=off",
-      "batchnorm:eps=0.1",
-      "add:back=4",
-      "relu",
-      "avgpool:kernel=2",
-      "flatten",
-      "dense:out=3"}},
-};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 typedef struct setting {
@@ -211,7 +41,7 @@ static void shorten(const net_case *c, uint64_t seed, setting *s)
 static void open_case(const net_case *c, uint64_t seed, setting *s)
 {
     shoali_model_text text = {.name = "case", .input = c->input, .layers = c->layers};
-    while (text.layer_count < LAYERS && c->layers[text.layer_count] != NULL)
+    while (text.layer_count < NET_CASE_LAYERS && c->layers[text.layer_count] != NULL)
         text.layer_count++;
     *s = (setting){0};
     assert_ok(shoali_model_build("case", &text, false, &s->model));
@@ -374,7 +204,7 @@ static void every_layer_kind_is_covered(void **state)
         bool seen = strcmp(kind, "lookup") == 0 || strcmp(kind, "sparse") == 0 ||
                     strcmp(kind, "hinge") == 0 || strcmp(kind, "masked") == 0;
         for (size_t i = 0; i < CASES; i++)
-            for (size_t l = 0; l < LAYERS && cases[i].layers[l] != NULL; l++)
+            for (size_t l = 0; l < NET_CASE_LAYERS && cases[i].layers[l] != NULL; l++)
                 seen = seen || strncmp(cases[i].layers[l], kind, strlen(kind)) == 0;
         if (!seen)
             fail_msg("no case has a %s", kind);
