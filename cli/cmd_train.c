@@ -295,6 +295,8 @@ static int run_args(void *input, char **command)
         args->comm.servers = (int32_t)servers;
         return worker_main(args);
     }
+    if (args->launch.hosts == NULL && !train_may_trace_to(args->train.trace))
+        return CLI_FAILED;
     if (args->workers == 1 && servers == 0 && args->launch.lab == NULL &&
         args->launch.hosts == NULL) {
         args->comm.rank = 0;
@@ -311,8 +313,6 @@ static int run_args(void *input, char **command)
     args->launch.argv = command;
     args->launch.itself = true;
     args->launch.tacit = args->quiet;
-    if (args->launch.hosts == NULL && !train_may_trace_to(args->train.trace))
-        return CLI_FAILED;
     if (args->launch.hosts == NULL && !train_metrics_reserve(&args->metrics))
         return CLI_USAGE;
     const int code = launch_run(&args->launch);
