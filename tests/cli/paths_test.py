@@ -34,9 +34,10 @@ def written_cases(verb, option, words, at):
     for what, path in (("of the other kind", other), ("a pipe that nobody reads", at("other-pipe")),
                        ("below a file", at("file") + b"/x"),
                        ("full", b"/dev/full"), ("long", b"x" * 300)):  # fmt: skip
-        late = what == "full" and (verb[0], option.name) == ("train", "trace")  # no result is lost
-        yield Case(verb, option, flags_verbs.put(words, path), what, codes=(1, 2), late=late,
-                   names=[[path, f"--{option.name}"]])  # fmt: skip
+        case = Case(verb, option, flags_verbs.put(words, path), what, codes=(1, 2),
+                    names=[[path, f"--{option.name}"]])  # fmt: skip
+        case.late = what == "full" and (verb[0], option.name) == ("train", "trace")
+        yield case
 
 
 def path_cases(verbs, top):
