@@ -70,6 +70,8 @@ void life_tell(const life *l, const char *format, ...)
 static shoal_status owner(void *ctx, float *sum_in_weights_out, size_t offset, size_t count)
 {
     life_part *part = ctx;
+    if (part->fails)
+        return shoali_fail(SHOAL_ECORRUPT, "an owner cannot make use of a sum");
     for (size_t i = 0; i < count; i++) {
         sum_in_weights_out[i] *= 2;
         if (part->owned[offset + i]++ > 0)
@@ -260,7 +262,7 @@ static void draw_act(life *l, const life_shape *s, bool last)
     const uint32_t traits = s->form->traits;
     act->shape = s;
     act->last = last;
-    act->bad = act->odd = LIFE_NOBODY;
+    act->bad = act->odd = act->fails = LIFE_NOBODY;
     if ((traits & FORM_TROUBLE) != 0 && !life_has_owner(s) && s->reduce == SHOAL_SUM &&
         s->count > 1) {
         const uint64_t what = life_random(l, 16);
@@ -270,8 +272,12 @@ static void draw_act(life *l, const life_shape *s, bool last)
         else if (what == 1 && strcmp(s->form->collective, "direct") == 0)
             act->odd = one;
     }
-    for (uint32_t r = 0; r < LIFE_RANKS; r++)
+    if (life_has_owner(s) && !last && life_random(l, 4) == 0)
+        act->fails = s->members[life_random(l, s->member_count)];
+    for (uint32_t r = 0; r < LIFE_RANKS; r++) {
         act->part[r].life = l;
+        act->part[r].fails = act->fails == r;
+    }
 }
 
 void life_go_on(life *l, uint32_t r, const life_act *ended)

@@ -72,7 +72,7 @@ typedef struct life_shape {
 /** A rank's part in an act. */
 typedef struct life_part {
     struct life *life;
-    bool starts, started, ended;
+    bool starts, started, ended, fails;
     uint64_t start_us, end_us;
     shoal_status status;
     shoal_error error;
@@ -86,6 +86,7 @@ typedef struct life_part {
 typedef struct life_act {
     const life_shape *shape;
     uint32_t bad, odd; /* the rank that brings NaN; that starts something else */
+    uint32_t fails;    /* whose owner's job fails, if it has one */
     bool last;         /* when all trouble is over */
     life_part part[LIFE_RANKS];
 } life_act;

@@ -121,6 +121,8 @@ static bool is_true(const life *l, const life_act *act, const life_part *part)
         return l->now_us >= first_with_us(l, act, 0);
     case SHOAL_EMISMATCH:
         return act->odd != LIFE_NOBODY;
+    case SHOAL_ECORRUPT:
+        return act->fails != LIFE_NOBODY;
     case SHOAL_ENOTFINITE:
         return act->bad != LIFE_NOBODY && about >= 0 && l->who[about] == act->bad;
     default:
@@ -360,7 +362,7 @@ void life_check(life *l, const life_act *act)
             life_break(l, "act %u on rank %u: its buffer was touched after its end",
                        life_index_of(l, act), r);
         if ((l->calm || act->last) && part->status != SHOAL_OK && part->status != SHOAL_EMISMATCH &&
-            part->status != SHOAL_ENOTFINITE)
+            part->status != SHOAL_ENOTFINITE && part->status != SHOAL_ECORRUPT)
             life_break(l, "act %u on rank %u fails untroubled: %.200s", life_index_of(l, act), r,
                        part->error.text);
         for (uint32_t n = 0; n < s->member_count; n++)
