@@ -12,7 +12,7 @@ const STATES = {
   over: "over",
 };
 const $ = (id) => document.getElementById(id);
-let source = null, heard_ms = 0, interval_s = 1, lost = "";
+let source = null, heard_ms = 0, interval_s = 1, lost = "", newest = null;
 
 // ------------------------------------------------------------------ words
 
@@ -283,6 +283,18 @@ function show(state) {
   say_link(state.host);
 }
 
+// A busy machine may take longer to draw a thousand ranks than the next answer takes to come: what
+// has come meanwhile and is old already is not drawn.
+function hear(text) {
+  if (newest === null)
+    setTimeout(() => {
+      const state = JSON.parse(newest);
+      newest = null;
+      show(state);
+    }, 0);
+  newest = text;
+}
+
 function say_link(host) {
   $("link").classList.toggle("lost", lost !== "");
   put($("link"), lost || `live, asked every ${interval_s} s on ${host}`);
@@ -317,7 +329,7 @@ async function find_out() {
 function open() {
   if (source) source.close();
   source = new EventSource("/events");
-  source.onmessage = (event) => show(JSON.parse(event.data));
+  source.onmessage = (event) => hear(event.data);
   source.onerror = () => {
     source.close();
     source = null;

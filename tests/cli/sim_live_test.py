@@ -11,6 +11,7 @@ import urllib.request
 
 import open_metrics
 import shoal
+import watch_browser
 
 SLOW = ("--workers", "6", "--compute", "fixed:ms=20,jitter=0.02,slow=4:3x", "--seconds", "1e8",
         "--params", "100000", "--quiet")  # fmt: skip
@@ -61,6 +62,25 @@ class SimLive(unittest.TestCase):
         self.assertRegex(watch.stdout.readline(),
                          "job lab: 6 ranks, all running; .*rank 4 .* is slow .*; simulated")
 
+    def test_the_page_follows_it(self):
+        """What shoal watch --http tells a browser, until the slow worker is named."""
+        self.start(*SLOW, SHOAL_JOB="lab")
+        self.until(lambda j: j["ranks"][4]["cause"] == "compute", "lab")
+        server = watch_browser.Server(self.env["SHOAL_STATUS_DIR"])
+        self.addCleanup(server.close)
+        found = []
+
+        def look():
+            found[:] = [job for job in server.state()["jobs"] if job["job"] == "lab"]
+            return found and found[0]["pace"] and found[0]["ranks"][4]["cause"] == "compute"
+
+        shoal.wait_until(look)
+        job = found[0]
+        self.assertEqual(("running", 6), (job["state"], len(job["ranks"])))
+        self.assertIn("rank 4 (host 4) is slow at computing", job["ranks"][4]["text"])
+        self.assertIn("simulated", job["notes"])
+        self.assertRegex(job["far"], r"^step \d+$")
+
     def test_a_job_without_a_name(self):
         child = self.start(*SLOW)
         jobs = self.until(lambda j: bool(j["jobs"]))["jobs"]
@@ -92,10 +112,9 @@ class SimLive(unittest.TestCase):
 
         def look():
             page = self.page(port)
-            found[:] = [page]
-            named = page["shoal_train_rank_straggler"].samples  # none before a verdict
-            return any(v == 1 and ("rank", "4") in key and ("cause", "compute") in key
-                       for key, v in named.items())  # fmt: skip
+            found[:] = [page]  # without its ranks where the simulation has not answered in time
+            return page["shoal_train_rank_straggler"].samples and open_metrics.value(
+                page, "shoal_train_rank_straggler", rank="4", cause="compute") == 1  # fmt: skip
 
         shoal.wait_until(look)
         page = found[0]
