@@ -3,15 +3,20 @@
  * enough, on a thread of its own. */
 #include "support/check.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "driver/sim.h"
 #include "shoal/watch.h"
 #include "support/scratch_dir.h"
+#include "wire/control.h"
 
 typedef struct served {
     shoal_sim *sim;
@@ -168,6 +173,55 @@ static void healthy_ones_are_not_named(void **state)
     stop(&s);
 }
 
+static int call(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    DIR *dir = opendir(getenv("SHOAL_STATUS_DIR"));
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
+        if (e->d_type == DT_SOCK)
+            snprintf(at.sun_path, sizeof at.sun_path, "%s/%s", getenv("SHOAL_STATUS_DIR"),
+                     e->d_name);
+    closedir(dir);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+static double age(void)
+{
+    const char *job;
+    uint32_t by;
+    double age_s;
+    shoal_watch_rank_state r;
+    shoal_watch *watch = ask_until(NULL, 0, "running", "", &r);
+    shoal_watch_job(watch, &job, &by, &age_s);
+    shoal_watch_close(watch);
+    return age_s;
+}
+
+/* A caller has a second of its own clock, in which many of the simulation's may pass. */
+static void callers_have_real_time(void **state)
+{
+    (void)state;
+    served s;
+    uint8_t bytes[SHOALI_STATUS_ASK_BYTES];
+    start(&s, make("fixed:ms=1000", "links:rate=1gbit,hosts=4", NULL, 1e8), NULL);
+    for (int tries = 0;; tries++) { /* the machine may be busy for so long */
+        assert_in_range(tries, 0, 50);
+        const int fd = call();
+        for (const double from_s = age(); age() < from_s + 5;)
+            continue;
+        shoali_status_ask_encode(bytes);
+        const bool sent = send(fd, bytes, sizeof bytes, MSG_NOSIGNAL) == (ssize_t)sizeof bytes;
+        const bool told = sent && recv(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
+        close(fd);
+        if (told)
+            break;
+    }
+    stop(&s);
+}
+
 static void results_are_the_same(void **state)
 {
     (void)state;
@@ -205,6 +259,7 @@ int main(void)
         CHECK_TEST(whose_link_is_slow_is_named),
         CHECK_TEST(who_is_gone_is_dead),
         CHECK_TEST(healthy_ones_are_not_named),
+        CHECK_TEST(callers_have_real_time),
         CHECK_TEST(results_are_the_same),
         CHECK_TEST(once_and_not_without_a_simulation),
     };
