@@ -105,6 +105,18 @@ class Sim(unittest.TestCase):
                 self.assertAlmostEqual(found["test_accuracy"], want, places=6)
                 self.assertLess(found["train_loss"], found["curve"][1]["loss"] / 2)
                 self.assertIsNone(found["curve"][0]["loss"])
+            with self.subTest("workers that step apart: as four processes"):
+                apart = (*train[:-1], 0.01, "--workers", 4, "--codec", "onebit:warmup=5,local=4",
+                         "--optimizer", "adam:freeze=5,local=4,eps=0.1")
+                found = self.json(*apart, "--iterations", 15)
+                plain = shoal.run("train", *apart, "--epochs", 3, "--steps", 15, "--json")
+                want = json.loads(plain.stdout)
+                self.assertAlmostEqual(found["test_loss"], want["test_loss"], places=5)
+                alone = {worker["test_accuracy"] for worker in found["per_worker"]}
+                self.assertGreater(len(alone), 1)
+            with self.subTest("what steps apart needs an optimiser that does"):
+                r = self.sim("--codec", "onebit:local=4", code=2)
+                self.assertIn("codec onebit:local=4", r.stderr)
             with self.subTest("replicas that differ, and pictures"):
                 pictures = os.path.join(folder, "new")
                 args = (*train, "--sync", "local_sgd:every=4", "--iterations", 8)
