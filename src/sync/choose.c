@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const double PER_DOUBLING = 0.02, CODED = 0.01, EDEN_BYTES = 0.5;
-enum { EVERY_MOST = 512, ROUNDS_LEAST = 4 };
+enum { EVERY_MOST = 512, ROUNDS_LEAST = 4, RING = 2 /* neighbours */ };
 
 /* A ring's sum of all parameters. */
 static double ring_s(const shoali_sync_facts *f, double bytes_per_elem)
@@ -87,6 +87,14 @@ static candidate best_of(const shoali_sync_facts *f)
     return best;
 }
 
+static const char *of_graphs(const shoali_sync_facts *f)
+{
+    return f->workers < 3 ? ""
+           : shoali_sync_graph_hides(f, RING)
+               ? "; models to two neighbours (hop, d_psgd) would hide"
+               : "; models to two neighbours (hop, d_psgd) would not";
+}
+
 static void explain(const shoali_sync_facts *f, const candidate *c, shoali_sync_choice *out)
 {
     char slow[96] = "";
@@ -99,11 +107,11 @@ static void explain(const shoali_sync_facts *f, const candidate *c, shoali_sync_
     snprintf(out->why, sizeof out->why,
              "%s%s%s: %.4g M parameters, %u workers, %.4g/%.4g Mbit/s up/down, %.4g ms an "
              "iteration%s: a float32 sum takes %.4g ms (all_reduce %.4g ms a step), this exchange "
-             "%.4g ms each %u steps, %.4g ms a step, %.3g %% of it computing",
+             "%.4g ms each %u steps, %.4g ms a step, %.3g %% of it computing%s",
              out->sync, out->codec != NULL ? " --codec " : "", out->codec != NULL ? out->codec : "",
              1e-6 * (double)f->params, f->workers, 8e-6 * f->up_bytes_s, 8e-6 * f->down_bytes_s,
              1e3 * f->compute_s, slow, 1e3 * ring_s(f, 4), 1e3 * out->everybody_s, 1e3 * c->round_s,
-             c->every > 0 ? c->every : 1, 1e3 * out->step_s, 100 * out->share);
+             c->every > 0 ? c->every : 1, 1e3 * out->step_s, 100 * out->share, of_graphs(f));
 }
 
 void shoali_sync_choose(const shoali_sync_facts *facts, shoali_sync_choice *choice_out)

@@ -119,6 +119,8 @@ static void graphs_hide_where_links_carry_a_model_for_each_neighbour(void **stat
     const shoali_sync_facts fast = facts_of(1000, 1000), slow = facts_of(24, 24);
     assert_true(shoali_sync_graph_hides(&fast, 2) && !shoali_sync_graph_hides(&slow, 2));
     assert_false(shoali_sync_graph_hides(&fast, 4));
+    assert_non_null(strstr(choose(&fast).why, "(hop, d_psgd) would hide"));
+    assert_non_null(strstr(choose(&slow).why, "(hop, d_psgd) would not"));
 }
 
 int main(void)
