@@ -47,7 +47,7 @@ WORDS = {  # "@" begins what this suite puts in: a file below the job's folder, 
               "--cluster @@hosts.json", "--cluster @@shape.json"),
     "compute": ("", "--compute fixed:ms=20,jitter=0.1,slow=1:4x",
                 "--compute fixed:ms=20,random=6x:0.2",
-                "--compute model:batch=8,gflops=0.1"),
+                "--compute model:batch=8,gflops=0.5"),
     "workers": (f"--workers {WORKERS}", "--workers 2", "--workers 1"),
     "files": ("", "--out @out", "--trace @trace.json", "--timeline @line.json", "--log @log.txt",
               "--pictures @drawn", "--out @out --tensorboard @board",
@@ -121,7 +121,7 @@ class Sims(asked.Asked):
         gather = next(i for i, words in enumerate(self.factors["collective"])
                       if words.endswith(" gather"))
         gathered = {**plain, "collective": gather}
-        return [plain, gathered, {**gathered, "work": 4}]
+        return [plain, gathered, {**gathered, "work": 4}, {**plain, "work": 4}]
 
     def ask(self, row):
         """A run: what it says of options that do not go together; how it ends is not asked here."""
