@@ -21,4 +21,10 @@ cmake --preset manylinux >build/manylinux.log || { tail -n 20 build/manylinux.lo
 cmake --build build/manylinux -j "${JOBS:-$(nproc)}" --target shoal shoal_command \
     ${CI:+-- --quiet} || exit 1
 wheel=$(tools/make_wheel.py --build build/manylinux --root "$root" --out "$out") || exit 1
-tools/check_wheel.py "$wheel" && echo "$wheel"
+tools/check_wheel.py "$wheel" || exit 1
+# with the folder's glibc, as it would run there
+try=$(mktemp -d)
+trap 'rm -rf "$try"' EXIT
+python3 -m zipfile -e "$wheel" "$try" && chmod +x "$try/shoal/_lib/shoal" &&
+    "$root"/lib/x86_64-linux-gnu/ld-2.31.so --library-path "$root/lib/x86_64-linux-gnu" \
+        "$try/shoal/_lib/shoal" --version && echo "$wheel"
