@@ -251,8 +251,10 @@ static void vector_rows_equal_the_reference(void **state)
         if (shoali_kernel_row(i)->avx2)
             other = &shoali_conv_avx2;
 #endif
-    if (other == NULL)
+    if (other == NULL) {
         skip();
+        return;
+    }
     rows_of_pixels_are_bit_equal(other);
     rows_of_weights_are_bit_equal(other);
     rows_of_lanes_are_bit_equal(other);
