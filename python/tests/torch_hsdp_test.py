@@ -5,6 +5,7 @@ between their replicas. Gradients beside plain FSDP2, FSDP2's own hybrid shardin
 DistributedDataParallel, all three over Gloo, in the same ranks and steps."""
 
 import os
+import sys
 import unittest
 
 import launch
@@ -16,10 +17,14 @@ import torch.distributed as dist  # noqa: E402
 
 import shoal  # noqa: E402
 
-VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
-if VERSION >= (2, 7):  # before ranks are forked: it takes seconds
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7):
+    print(f"skipped: PyTorch {torch.__version__}; FSDP2 has hooks in versions behind 2.6")
+    sys.exit(77)
+
+# Before ranks are forked: it takes seconds.
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
+
 RANKS = 4
 
 
@@ -211,7 +216,6 @@ def lost():
         raise AssertionError("its gradients are whole without it")
 
 
-@unittest.skipIf(VERSION < (2, 7), "PyTorch's FSDP2 has hooks in versions behind 2.6")
 class TorchHsdpTest(launch.RanksTest):
     def ranks(self, main):
         return self.assert_ranks(main, RANKS)
