@@ -45,7 +45,7 @@ const char *shoali_onnx_weight(writer *w, const shoali_layer *layer, const char 
         const float *data = w->params + w->model->tensors[i].offset;
         if (strcmp(param->role, role) != 0)
             continue;
-        if (param->block > 1)
+        if (param->block > 1 && dims > 1)
             data = written_out(w, data, sizes, dims == 4 ? (uint64_t)(sizes[2] * sizes[3]) : 1,
                                param->block);
         return shoali_onnx_floats(w->graph, shoali_onnx_inner(w, layer, role), data, dims, sizes);
