@@ -72,11 +72,14 @@ bool shoali_proof_by_launcher(const shoali_address *theirs, const char *ledger, 
 {
     char line[2 * SHOALI_LAUNCH_BYTES];
     FILE *file = ledger[0] != '\0' && theirs->launch[0] != '\0' ? fopen(ledger, "re") : NULL;
+    uint64_t at_us = 0;
     bool found = false;
+    *at_us_out = 0;
     if (file == NULL)
         return false;
     while (!found && fgets(line, sizeof line, file) != NULL)
-        found = names(line, theirs->launch, at_us_out);
+        found = names(line, theirs->launch, &at_us);
     fclose(file);
+    *at_us_out = found ? at_us : 0; /* not that of whoever stands in the last line */
     return found;
 }

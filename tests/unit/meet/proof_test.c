@@ -108,6 +108,13 @@ static void the_launcher_names_whom_it_saw_end(void **state)
     shoali_proof_name("9f2c11d0.14", &theirs);
     assert_true(shoali_proof_by_launcher(&theirs, path, &at_us));
     assert_int_equal(at_us, 0);
+    shoali_proof_name("9f2c11d0.15", &theirs); /* the moment of others is not this one's */
+    file = fopen(path, "ae");
+    assert_non_null(file);
+    fputs("9f2c11d0.16 1234568\n", file);
+    fclose(file);
+    assert_false(shoali_proof_by_launcher(&theirs, path, &at_us));
+    assert_int_equal(at_us, 0);
     theirs.launch[0] = '\0';
     assert_false(shoali_proof_by_launcher(&theirs, path, &at_us));
 }
