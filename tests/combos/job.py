@@ -123,7 +123,8 @@ class Job:
         elif self.launcher == "simulate":
             words += ["--simulate", self.workers]
         elif self.launcher == "hosts" and self.workers == 4 and "site=2" in " ".join(self.args):
-            words += ["--hosts", "127.0.0.1:2,127.0.0.2:2"]
+            hosts = "127.0.0.1:2,127.0.0.2:2" + ",127.0.0.3:1" * bool(self.spares)
+            words += ["--workers", self.workers, "--hosts", hosts]
         elif self.launcher == "hosts":
             words += ["--hosts", ",".join(f"127.0.0.{1 + i}" for i in range(self.workers))]
         elif self.launcher == "lab":
