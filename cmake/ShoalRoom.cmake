@@ -89,7 +89,9 @@ function(shoal_library name)
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR} INSTALL_RPATH "$ORIGIN" LINK_DEPENDS ${map})
   target_link_options(${name} PRIVATE -Wl,--version-script=${map} -Wl,-Bsymbolic)
-  if(NOT SHOAL_SANITIZE) # whose own names a program brings
+  if(SHOAL_SANITIZE) # a program brings its runtime, which has to come first
+    target_link_options(${name} INTERFACE -fsanitize=${SHOAL_SANITIZE})
+  else()
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()
 endfunction()
