@@ -36,7 +36,7 @@ static void words_are_cut_into_the_longest(void **state)
         const char *text = cases[i].text;
         assert_ok(shoali_tokenizer_encode(t, text, strlen(text), true, &ids));
         if (ids.count != cases[i].count ||
-            memcmp(ids.ids, cases[i].ids, ids.count * sizeof *ids.ids) != 0)
+            (ids.count > 0 && memcmp(ids.ids, cases[i].ids, ids.count * sizeof *ids.ids) != 0))
             fail_msg("%s: %zu tokens, the first %u", text, ids.count, ids.count ? ids.ids[0] : 0);
         shoali_ids_free(&ids);
     }
