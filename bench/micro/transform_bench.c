@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transform codec on a model's tensors, one member alone, on one core: what it computes, no network.
+/* A transform codec on a model's tensors, one member alone, on one core: what it computes, without
+ * a network.
  *
  *     transform_bench --model resnet-18 --codec powersgd:rank=2 [--steps 10] [--shapes]
  *
- * Prints one line of JSON: milliseconds of CPU of the fastest step and of each of its rounds; beside
- * it `stream_ms`, what this core takes to add an array of as many floats to another one (12 bytes an
- * element), a measure of the least that memory can cost. --shapes: the tensors' rows and columns,
- * for bench/peers/powersgd. */
+ * Prints one line of JSON: milliseconds of CPU of the fastest step and of each of its rounds;
+ * beside it `stream_ms`, what this core takes to add an array of as many floats to another one (12
+ * bytes an element), a measure of the least that memory can cost. --shapes: the tensors' rows and
+ * columns, for bench/peers/powersgd. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

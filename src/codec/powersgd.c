@@ -128,7 +128,7 @@ static void orthonormalise(const part *a)
     }
 }
 
-/* out = factor * P Q' + to (NULL: 0): row by row, while it is in the cache, column by column of P. */
+/* out = factor * P Q' + to (NULL: 0): row by row, while it is in the cache, by columns of P. */
 static void expand(const part *a, float factor, const float *to, float *out)
 {
     const size_t cols = a->tensor->cols;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "nn/gemm.h"
 #include "nn/recurrent.h"
 #include "nn/squash.h"
 
@@ -158,25 +159,24 @@ static tile tile_of(const attention *a, uint32_t n, uint32_t head, uint32_t firs
 static void products(const tile *t, const float *x, const float *y, float scale, float *out)
 {
     const int q = (int)t->a->q_values, kv = (int)t->a->kv_values, cols = (int)t->cols;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)t->rows, cols, (int)t->a->s.dim,
-                scale, x + t->at_q + (size_t)t->first * t->a->q_values, q, y + t->at_kv, kv, 0, out,
-                cols);
+    shoali_gemm(false, true, (int)t->rows, cols, (int)t->a->s.dim, scale,
+                x + t->at_q + (size_t)t->first * t->a->q_values, q, y + t->at_kv, kv, 0, out, cols);
 }
 
 /* to of the tile's frames = w y. */
 static void gather(const tile *t, const float *w, const float *y, float *to)
 {
     const int q = (int)t->a->q_values, kv = (int)t->a->kv_values, cols = (int)t->cols;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->rows, (int)t->a->s.dim, cols, 1,
-                w, cols, y + t->at_kv, kv, 0, to + t->at_q + (size_t)t->first * t->a->q_values, q);
+    shoali_gemm(false, false, (int)t->rows, (int)t->a->s.dim, cols, 1, w, cols, y + t->at_kv, kv, 0,
+                to + t->at_q + (size_t)t->first * t->a->q_values, q);
 }
 
 /* to of all frames that the tile looks at += w^T x. */
 static void scatter(const tile *t, const float *w, const float *x, float *to)
 {
     const int q = (int)t->a->q_values, kv = (int)t->a->kv_values, cols = (int)t->cols;
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, cols, (int)t->a->s.dim, (int)t->rows, 1, w,
-                cols, x + t->at_q + (size_t)t->first * t->a->q_values, q, 1, to + t->at_kv, kv);
+    shoali_gemm(true, false, cols, (int)t->a->s.dim, (int)t->rows, 1, w, cols,
+                x + t->at_q + (size_t)t->first * t->a->q_values, q, 1, to + t->at_kv, kv);
 }
 
 /* What a row does not see has weight 0. */

@@ -4,10 +4,10 @@
  * gradients folded after it. */
 #include "nn/matrix.h"
 
-#include <cblas.h>
 #include <string.h>
 
 #include "kernel/kernel.h"
+#include "nn/gemm.h"
 #include "shoal/circulant.h"
 
 enum {
@@ -209,8 +209,8 @@ void shoali_matrix_apply(const shoali_matrix *w, uint32_t count, const float *x,
     if (w->fast != NULL)
         run_all_fast(w, count, x, x_step, y, y_step, add, false);
     else
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)count, w->rows, w->cols, 1.0f, x,
-                    (int)x_step, w->dense, w->cols, add ? 1.0f : 0.0f, y, (int)y_step);
+        shoali_gemm(false, true, (int)count, w->rows, w->cols, 1.0f, x, (int)x_step, w->dense,
+                    w->cols, add ? 1.0f : 0.0f, y, (int)y_step);
 }
 
 void shoali_matrix_back(const shoali_matrix *w, uint32_t count, const float *dy, size_t dy_step,
@@ -219,8 +219,8 @@ void shoali_matrix_back(const shoali_matrix *w, uint32_t count, const float *dy,
     if (w->fast != NULL)
         run_all_fast(w, count, dy, dy_step, dx, dx_step, add, true);
     else
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)count, w->cols, w->rows, 1.0f,
-                    dy, (int)dy_step, w->dense, w->cols, add ? 1.0f : 0.0f, dx, (int)dx_step);
+        shoali_gemm(false, false, (int)count, w->cols, w->rows, 1.0f, dy, (int)dy_step, w->dense,
+                    w->cols, add ? 1.0f : 0.0f, dx, (int)dx_step);
 }
 
 static void learn_fast(const shoali_matrix *w, uint32_t count, const float *dy, size_t dy_step,
@@ -239,6 +239,6 @@ void shoali_matrix_learn(shoali_matrix *w, uint32_t count, const float *dy, size
     if (w->fast != NULL)
         learn_fast(w, count, dy, dy_step, x, x_step);
     else if (count > 0)
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, w->rows, w->cols, (int)count, 1.0f, dy,
-                    (int)dy_step, x, (int)x_step, 1.0f, w->dense_grads, w->cols);
+        shoali_gemm(true, false, w->rows, w->cols, (int)count, 1.0f, dy, (int)dy_step, x,
+                    (int)x_step, 1.0f, w->dense_grads, w->cols);
 }

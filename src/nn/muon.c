@@ -9,10 +9,10 @@
  * authors' rule: the first layer's matrix, the last layer, embeddings, biases and norms; and the
  * values of block-circulant matrices, which are no matrix. Filters are matrices with a row per
  * output channel. Departure: float32 instead of bfloat16. */
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
+#include "nn/gemm.h"
 #include "nn/optim.h"
 #include "nn/optim_rows.h"
 
@@ -50,8 +50,8 @@ static size_t scratch_floats(const shoal_tensor *tensors, uint32_t count)
 static void product(size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,
                     bool turned, float beta, float *c)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, turned ? CblasTrans : CblasNoTrans, (int)m, (int)n,
-                (int)k, alpha, a, (int)k, b, (int)(turned ? k : n), beta, c, (int)n);
+    shoali_gemm(false, turned, (int)m, (int)n, (int)k, alpha, a, (int)k, b, (int)(turned ? k : n),
+                beta, c, (int)n);
 }
 
 /* x [less][more] in place; next is of its size, square and sum are [less][less]. */

@@ -50,11 +50,16 @@ static void load(void)
         snprintf(wrong, sizeof wrong, "it does not run on this CPU");
 }
 
-const shoali_onednn *shoali_onednn_load(void)
+const shoali_onednn *shoali_onednn_there(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, load);
-    if (wrong[0] == '\0')
+    return wrong[0] == '\0' ? &library : NULL;
+}
+
+const shoali_onednn *shoali_onednn_load(void)
+{
+    if (shoali_onednn_there() != NULL)
         return &library;
     (void)shoali_fail(
         SHOAL_ENOTSUP,

@@ -14,6 +14,9 @@
 /** @return its calls, the same ones for ever; NULL with the last error set: not here. */
 const shoali_onednn *shoali_onednn_load(void);
 
+/** The same, for what goes another way without it: no error is set. */
+const shoali_onednn *shoali_onednn_there(void);
+
 /** SHOAL_OK | ENOMEM | ENOTSUP, with the last error set: `what` was refused. */
 SHOAL_MUST_USE shoal_status shoali_onednn_status(dnnl_status_t status, const char *what);
 

@@ -39,6 +39,7 @@ typedef const dnnl_memory_desc_t *shoali_form_view;
 #define SHOALI_ONEDNN_CALLS(CALL)            \
     SHOALI_ONEDNN_VERSION_CALLS(CALL)        \
     CALL(get_effective_cpu_isa)              \
+    CALL(sgemm)                              \
     CALL(engine_create)                      \
     CALL(stream_create)                      \
     CALL(stream_destroy)                     \

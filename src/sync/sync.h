@@ -197,5 +197,4 @@ SHOAL_MUST_USE shoal_status shoali_sync_asks(const char *spec, bool *exact_out, 
 
 /** Dedicated servers that the protocol wants. */
 uint32_t shoali_sync_servers(const shoali_protocol *protocol);
-
 #endif
