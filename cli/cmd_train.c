@@ -11,6 +11,7 @@
 #include "launch.h"
 #include "progress_show.h"
 #include "said.h"
+#include "shoal/codec.h"
 #include "shoal/partition.h"
 #include "shoal/train.h"
 #include "train_checks.h"
@@ -212,12 +213,31 @@ static void go_on_by_itself(train_args *args)
     shoal_run_look_close(look);
 }
 
+/* Of a codec by which workers step apart, each has a checkpoint of its own, at its own time. */
+static bool steps_apart(const char *codec)
+{
+    shoal_codec *opened = NULL;
+    if (codec == NULL || shoal_codec_open(codec, &opened) != SHOAL_OK)
+        return false; /* what is wrong with it is said elsewhere */
+    const bool apart = (shoal_codec_traits(opened) & SHOAL_CODEC_LOCAL) != 0;
+    shoal_codec_close(opened);
+    return apart;
+}
+
 static bool may_stop(const train_args *args)
 {
     uint32_t servers = 0;
     bool survives = false;
     if (!args->train.may_stop)
         return true;
+    if (steps_apart(args->train.codec)) {
+        cli_usage(
+            "train",
+            "--on-term checkpoint does not go with --codec %s, whose workers step apart: take "
+            "it without local",
+            args->train.codec);
+        return false;
+    }
     if (shoal_sync_survives(args->train.sync, &survives) != SHOAL_OK ||
         shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
         return false;
