@@ -11,7 +11,6 @@
 #include "launch.h"
 #include "progress_show.h"
 #include "said.h"
-#include "shoal/codec.h"
 #include "shoal/partition.h"
 #include "shoal/train.h"
 #include "train_checks.h"
@@ -213,40 +212,19 @@ static void go_on_by_itself(train_args *args)
     shoal_run_look_close(look);
 }
 
-/* Of a codec by which workers step apart, each has a checkpoint of its own, at its own time. */
-static bool steps_apart(const char *codec)
-{
-    shoal_codec *opened = NULL;
-    if (codec == NULL || shoal_codec_open(codec, &opened) != SHOAL_OK)
-        return false; /* what is wrong with it is said elsewhere */
-    const bool apart = (shoal_codec_traits(opened) & SHOAL_CODEC_LOCAL) != 0;
-    shoal_codec_close(opened);
-    return apart;
-}
-
 static bool may_stop(const train_args *args)
 {
     uint32_t servers = 0;
     bool survives = false;
     if (!args->train.may_stop)
         return true;
-    if (steps_apart(args->train.codec)) {
-        cli_usage(
-            "train",
-            "--on-term checkpoint does not go with --codec %s, whose workers step apart: take "
-            "it without local",
-            args->train.codec);
-        return false;
-    }
     if (shoal_sync_survives(args->train.sync, &survives) != SHOAL_OK ||
         shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
         return false;
-    if (!survives && servers == 0 && args->train.plan == NULL && args->admm == NULL &&
-        !args->train.no_exchange && args->train.simulate == 0)
+    if (!survives && servers == 0)
         return true;
     cli_usage("train",
-              "--on-term checkpoint goes with --sync all_reduce, whose workers are in step, "
-              "and without --plan, --admm, --no-exchange and --simulate");
+              "--on-term checkpoint goes with --sync all_reduce, whose workers are in step");
     return false;
 }
 

@@ -20,11 +20,12 @@ enum {
     SHOAL_JOB_BATCH_AUTO = 1u << 4,
     SHOAL_JOB_NO_EXCHANGE = 1u << 5,
     SHOAL_JOB_RESUME = 1u << 6,
-    SHOAL_JOB_SKIPS = 1u << 7,       /* --nonfinite skip */
-    SHOAL_JOB_PACED = 1u << 8,       /* --compute-ms */
-    SHOAL_JOB_DUMPS = 1u << 9,       /* --dump-gradients */
-    SHOAL_JOB_CLIPS = 1u << 10,      /* --clip-norm */
-    SHOAL_JOB_CHECKPOINTS = 1u << 11 /* --checkpoint-every */
+    SHOAL_JOB_SKIPS = 1u << 7,        /* --nonfinite skip */
+    SHOAL_JOB_PACED = 1u << 8,        /* --compute-ms */
+    SHOAL_JOB_DUMPS = 1u << 9,        /* --dump-gradients */
+    SHOAL_JOB_CLIPS = 1u << 10,       /* --clip-norm */
+    SHOAL_JOB_CHECKPOINTS = 1u << 11, /* --checkpoint-every */
+    SHOAL_JOB_STOPS = 1u << 12        /* --on-term checkpoint */
 };
 
 /** The option of the i-th of these ("--simulate"); NULL beyond the last. */

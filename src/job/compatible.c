@@ -63,7 +63,9 @@ static const feature features[] = {
      "no worker's own gradients of all layers are held apart there"},
     {SHOAL_JOB_CLIPS, "--clip-norm", false, false, PLAN,
      "no worker has the gradients of all layers, whose norm it is"},
-    {SHOAL_JOB_CHECKPOINTS, "--checkpoint-every", false, false, 0, NULL}};
+    {SHOAL_JOB_CHECKPOINTS, "--checkpoint-every", false, false, 0, NULL},
+    {SHOAL_JOB_STOPS, "--on-term checkpoint", false, false, SIMULATED | PLAN | ADMM | NO_EXCHANGE,
+     "all workers write the same step down together, with all that it takes to go on"}};
 enum { FEATURES = sizeof features / sizeof *features };
 
 static bool is_auto(const char *spec)

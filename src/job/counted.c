@@ -34,7 +34,8 @@ static const char *option_of(const shoal_job *job, uint32_t bits)
                {SHOAL_JOB_PLAN, "--plan"},
                {SHOAL_JOB_ADMM, "--admm"},
                {SHOAL_JOB_BATCH_AUTO, "--batch auto"},
-               {SHOAL_JOB_CLIPS, "--clip-norm"}};
+               {SHOAL_JOB_CLIPS, "--clip-norm"},
+               {SHOAL_JOB_STOPS, "--on-term checkpoint"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if ((job->asks & bits & all[i].bit) != 0)
             return all[i].option;

@@ -18,7 +18,8 @@ void shoal_train_job(const shoal_train_desc *d, uint32_t workers, shoal_job *job
                {d->compute_ms > 0, SHOAL_JOB_PACED},
                {d->dump_gradients != NULL, SHOAL_JOB_DUMPS},
                {d->clip_norm > 0, SHOAL_JOB_CLIPS},
-               {d->checkpoint_every > 0, SHOAL_JOB_CHECKPOINTS}};
+               {d->checkpoint_every > 0, SHOAL_JOB_CHECKPOINTS},
+               {d->may_stop, SHOAL_JOB_STOPS}};
     *job_out = (shoal_job){.size = sizeof *job_out,
                            .sync = d->sync,
                            .codec = d->codec,

@@ -70,7 +70,8 @@ static void who_goes_apart_meets_alike(void **state)
                    {SHOAL_JOB_PLAN, "--plan"},
                    {SHOAL_JOB_ADMM, "--admm"},
                    {SHOAL_JOB_BATCH_AUTO, "--batch auto"},
-                   {SHOAL_JOB_CLIPS, "--clip-norm"}};
+                   {SHOAL_JOB_CLIPS, "--clip-norm"},
+                   {SHOAL_JOB_STOPS, "--on-term checkpoint"}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         assert_int_equal(ask(codec, adam, options[i].bit), SHOAL_EINVAL);
         assert_error_has(options[i].option);

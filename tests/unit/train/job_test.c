@@ -17,8 +17,8 @@ static uint32_t asks_of(const shoal_train_desc *desc)
 static void each_field_asks_for_its_feature(void **state)
 {
     (void)state;
-    shoal_train_desc desc[13];
-    for (size_t i = 0; i < 13; i++)
+    shoal_train_desc desc[14];
+    for (size_t i = 0; i < 14; i++)
         desc[i] = (shoal_train_desc)SHOAL_TRAIN_DESC_INIT;
     desc[1].simulate = 8;
     desc[2].reform = true;
@@ -32,7 +32,8 @@ static void each_field_asks_for_its_feature(void **state)
     desc[10].dump_gradients = "d";
     desc[11].clip_norm = 0.5;
     desc[12].checkpoint_every = 5;
-    const uint32_t bits[13] = {0,
+    desc[13].may_stop = true;
+    const uint32_t bits[14] = {0,
                                SHOAL_JOB_SIMULATED,
                                SHOAL_JOB_REFORM,
                                SHOAL_JOB_PLAN,
@@ -44,8 +45,9 @@ static void each_field_asks_for_its_feature(void **state)
                                SHOAL_JOB_PACED,
                                SHOAL_JOB_DUMPS,
                                SHOAL_JOB_CLIPS,
-                               SHOAL_JOB_CHECKPOINTS};
-    for (size_t i = 0; i < 13; i++)
+                               SHOAL_JOB_CHECKPOINTS,
+                               SHOAL_JOB_STOPS};
+    for (size_t i = 0; i < 14; i++)
         assert_int_equal(asks_of(&desc[i]), bits[i]);
 }
 
