@@ -10,8 +10,9 @@ recorded.
 
 Where the claim runs programs of `make check`, which have the library inside, "tests" names them as
 ctest does: they are built in build/mutants, where they load it, and the claim takes them from
-there (SHOAL_TESTS). Python programs load the library by its path (SHOAL_LIBRARY). A fault in
-innet/rtl stands in a copy of the hardware, build/claims/mutants-rtl (SHOAL_RTL).
+there (SHOAL_TESTS). Python programs load the library by its path (SHOAL_LIBRARY); what makes a
+package takes it from a folder like build/release (SHOAL_BUILD). A fault in innet/rtl stands in a
+copy of the hardware, build/claims/mutants-rtl (SHOAL_RTL).
 
 A claim that misses a goal without a fault, and is recorded so, has to miss another one with it."""
 
@@ -33,7 +34,7 @@ LIMIT_S = 4 * run.QUICK_S  # it is not about time
 PLACE = os.path.join(ROOT, "build", "claims", "mutants")
 HARDWARE = "innet/rtl/"
 # What a fault changes of a claim's surroundings.
-PLACES = ("LD_LIBRARY_PATH", "SHOAL_LIBRARY", "SHOAL_TESTS", "SHOAL_RTL", "WARNINGS")
+PLACES = ("LD_LIBRARY_PATH", "SHOAL_LIBRARY", "SHOAL_BUILD", "SHOAL_TESTS", "SHOAL_RTL", "WARNINGS")
 ERROR = "an error"
 
 
@@ -79,6 +80,19 @@ def plant_hardware(fault):
     os.environ.update(SHOAL_RTL=os.path.dirname(step), WARNINGS="-Wno-fatal")
 
 
+def build_with(place, release):
+    """A folder like build/release whose libraries are those in place."""
+    folder = place + "-build"
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for entry in os.scandir(release):
+        if entry.is_file():
+            made = os.path.join(place, ".".join(entry.name.split(".")[:3]))  # named as loaders do
+            os.symlink(made if os.path.exists(made) else entry.path,
+                       os.path.join(folder, entry.name))
+    return folder
+
+
 def plant(shops, fault):
     """What the claim runs has the fault from now on."""
     if fault["file"].startswith(HARDWARE):
@@ -90,6 +104,7 @@ def plant(shops, fault):
     shop.link(fault["file"])
     os.environ["LD_LIBRARY_PATH"] = shop.place
     os.environ["SHOAL_LIBRARY"] = os.path.join(shop.place, "libshoal.so.0")
+    os.environ["SHOAL_BUILD"] = build_with(shop.place, shop.folder)
 
 
 def judged(name):

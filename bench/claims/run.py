@@ -143,7 +143,8 @@ def entry_problems(name, entry):
 def fault_problems(name, entry):
     """A planted fault (mutants.py) has one place."""
     fault = entry.get("mutant")
-    if fault is None:
+    if fault is None or "quick" not in entry:
+        yield f"goals.json: {name}: no planted fault and quick form: who knows that it can fail?"
         return
     if set(fault) - {"tests"} != {"file", "from", "to"}:
         yield f"goals.json: {name}: a mutant has file, from, to, and may have tests"

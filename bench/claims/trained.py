@@ -89,6 +89,8 @@ class Kept:
         several parts, which do not go on from a checkpoint)."""
         key = list(map(str, [*options, *once_more]))
         out = self.out(name, key)
+        if sources.is_quick():
+            shutil.rmtree(out, ignore_errors=True)  # of an earlier quick run, which is not kept
 
         def run():
             went = os.path.exists(os.path.join(out, "checkpoints", "latest"))
