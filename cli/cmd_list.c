@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "shoal/job.h"
 #include "shoal/rows.h"
+#include "table.h"
 
 typedef struct list_args {
     const char *what, *name;
@@ -48,14 +49,14 @@ static int print_json(json_t *object)
 
 /* ---------------------------------------------------------------- tables */
 
-static json_t *row_json(shoal_table table, size_t i, const shoal_row *row)
+static json_t *row_json(shoal_table kind, size_t i, const shoal_row *row)
 {
     shoal_row_key key = {.size = sizeof key};
     const char *trait;
     json_t *traits = json_array(), *keys = json_array();
-    for (uint32_t t = 0; (trait = shoal_row_trait(table, i, t)) != NULL; t++)
+    for (uint32_t t = 0; (trait = shoal_row_trait(kind, i, t)) != NULL; t++)
         json_array_append_new(traits, json_string(trait));
-    for (uint32_t k = 0; shoal_row_key_at(table, i, k, &key); k++)
+    for (uint32_t k = 0; shoal_row_key_at(kind, i, k, &key); k++)
         json_array_append_new(keys,
                               json_pack("{s:s, s:s, s:s, s:s}", "name", key.name, "syntax",
                                         key.syntax, "default", key.fallback, "help", key.help));
@@ -66,66 +67,93 @@ static json_t *row_json(shoal_table table, size_t i, const shoal_row *row)
     return object;
 }
 
-static void print_traits(shoal_table table, size_t i, const char *before)
+/* "replaces the exchange, keeps a residual"; NULL: it has none, or no memory. */
+static char *traits_of(shoal_table kind, size_t i)
 {
     const char *trait;
-    for (uint32_t t = 0; (trait = shoal_row_trait(table, i, t)) != NULL; t++)
-        printf("%s%s", t == 0 ? before : ", ", trait);
+    char *text = NULL;
+    size_t length;
+    FILE *out = shoal_row_trait(kind, i, 0) != NULL ? open_memstream(&text, &length) : NULL;
+    for (uint32_t t = 0; out != NULL && (trait = shoal_row_trait(kind, i, t)) != NULL; t++)
+        fprintf(out, "%s%s", t == 0 ? "" : ", ", trait);
+    if (out != NULL)
+        fclose(out);
+    return text;
 }
 
-static void print_row(shoal_table table, size_t i, const shoal_row *row)
+static void add_row(table *rows, shoal_table kind, size_t i, const shoal_row *row)
 {
-    printf("  %-18s %s\n", row->name, row->about);
-    print_traits(table, i, "                     ");
-    if (row->trait_count > 0)
-        puts("");
+    char *traits = traits_of(kind, i);
+    table_row(rows);
+    table_add(rows, "%s", row->name);
+    table_add(rows, "%s", row->about);
+    if (traits != NULL) {
+        table_row(rows);
+        table_add(rows, "%s", "");
+        table_add(rows, "%s", traits);
+    }
+    free(traits);
 }
 
-static void print_alone(shoal_table table, size_t i, const shoal_row *row)
+static void print_alone(shoal_table kind, size_t i, const shoal_row *row)
 {
+    static const table_column columns[] = {
+        {"key", TABLE_PLAIN}, {"default", TABLE_PLAIN}, {"what it does", TABLE_TEXT}};
     shoal_row_key key = {.size = sizeof key};
+    char *traits = traits_of(kind, i);
+    table *keys = table_new(2, columns, sizeof columns / sizeof *columns);
     printf("%s: %s\n", row->name, row->about);
-    print_traits(table, i, "  ");
-    puts(row->trait_count > 0 ? "\n" : "");
-    for (uint32_t k = 0; shoal_row_key_at(table, i, k, &key); k++)
-        printf("  %-32s (%s) %s\n", key.syntax, key.fallback, key.help);
+    if (traits != NULL)
+        printf("  %s\n", traits);
+    puts("");
+    free(traits);
+    for (uint32_t k = 0; shoal_row_key_at(kind, i, k, &key); k++) {
+        table_row(keys);
+        table_add(keys, "%s", key.syntax);
+        table_add(keys, "%s", key.fallback);
+        table_add(keys, "%s", key.help);
+    }
+    table_print(keys, stdout);
     if (row->key_count == 0)
         puts("  it has no keys");
 }
 
-static int list_table(shoal_table table, bool json)
+static int list_table(shoal_table kind, bool json)
 {
+    static const table_column columns[] = {{"name", TABLE_PLAIN}, {"what it is", TABLE_TEXT}};
+    table *lines = json ? NULL : table_new(2, columns, sizeof columns / sizeof *columns);
     shoal_row row = {.size = sizeof row};
     json_t *rows = json_array();
-    for (size_t i = 0; shoal_row_at(table, i, &row); i++) {
+    for (size_t i = 0; shoal_row_at(kind, i, &row); i++) {
         if (json)
-            json_array_append_new(rows, row_json(table, i, &row));
+            json_array_append_new(rows, row_json(kind, i, &row));
         else
-            print_row(table, i, &row);
+            add_row(lines, kind, i, &row);
     }
     if (json)
-        return print_json(json_pack("{s:o}", shoal_table_name(table), rows));
+        return print_json(json_pack("{s:o}", shoal_table_name(kind), rows));
     json_decref(rows);
-    shoal_row_at(table, 0, &row);
-    printf("\nThe keys of one: shoal list %s %s\n", shoal_table_name(table), row.name);
+    table_print(lines, stdout);
+    shoal_row_at(kind, 0, &row);
+    printf("\nThe keys of one: shoal list %s %s\n", shoal_table_name(kind), row.name);
     return CLI_OK;
 }
 
 /* `name` may be a whole spec, "eden:bits=2". */
-static int list_row(shoal_table table, const char *name, bool json)
+static int list_row(shoal_table kind, const char *name, bool json)
 {
     const size_t length = strcspn(name, ":");
     shoal_row row = {.size = sizeof row};
-    for (size_t i = 0; shoal_row_at(table, i, &row); i++) {
+    for (size_t i = 0; shoal_row_at(kind, i, &row); i++) {
         if (strlen(row.name) != length || strncmp(row.name, name, length) != 0)
             continue;
         if (json)
-            return print_json(row_json(table, i, &row));
-        print_alone(table, i, &row);
+            return print_json(row_json(kind, i, &row));
+        print_alone(kind, i, &row);
         return CLI_OK;
     }
     return cli_usage("list", "no '%s' among the %s; `shoal list %s` shows them", name,
-                     shoal_table_name(table), shoal_table_name(table));
+                     shoal_table_name(kind), shoal_table_name(kind));
 }
 
 /* ---------------------------------------------------------------- combinations */
@@ -193,37 +221,52 @@ static void add_pairs(json_t *all, size_t p)
         }
 }
 
-/* "  eden   all but omnireduce switchml": the fewer are named. */
-static void print_line(size_t p, size_t i)
+/* "eden", "all but omnireduce switchml": the fewer are named. */
+static void add_line(table *t, size_t p, size_t i)
 {
     const char *names[2];
     uint32_t yes = 0, no = 0;
+    char *text = NULL;
+    size_t length;
     for (size_t j = 0; together(p, i, j, names) >= 0; j++)
         *(together(p, i, j, names) == 1 ? &yes : &no) += 1;
-    (void)together(p, i, 0, names);
-    printf("  %-18s", names[0]);
     const bool few = yes <= no;
-    printf("%s", yes == 0 ? " none" : no == 0 ? " all" : few ? " only" : " all but");
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return;
+    fputs(yes == 0 ? "none" : no == 0 ? "all" : few ? "only" : "all but", out);
     for (size_t j = 0; yes > 0 && no > 0 && together(p, i, j, names) >= 0; j++)
         if ((together(p, i, j, names) == 1) == few)
-            printf(" %s", names[1]);
+            fprintf(out, " %s", names[1]);
+    fclose(out);
+    (void)together(p, i, 0, names);
+    table_row(t);
+    table_add(t, "%s", names[0]);
+    table_add(t, "%s", text != NULL ? text : "");
+    free(text);
+}
+
+static void print_pairs(size_t p)
+{
+    const table_column columns[] = {{pairs[p][0]->name, TABLE_PLAIN},
+                                    {pairs[p][1]->name, TABLE_TEXT}};
+    const char *names[2];
+    table *t = table_new(2, columns, sizeof columns / sizeof *columns);
+    printf("%s and %s that go together\n", pairs[p][0]->name, pairs[p][1]->name);
+    for (size_t i = 0; together(p, i, 0, names) >= 0; i++)
+        add_line(t, p, i);
+    table_print(t, stdout);
     puts("");
 }
 
 static int list_combinations(bool json)
 {
-    const char *names[2];
     json_t *all = json_array();
-    for (size_t p = 0; p < PAIRS; p++) {
+    for (size_t p = 0; p < PAIRS; p++)
         if (json)
             add_pairs(all, p);
         else
-            printf("%s and %s that go together\n", pairs[p][0]->name, pairs[p][1]->name);
-        for (size_t i = 0; !json && together(p, i, 0, names) >= 0; i++)
-            print_line(p, i);
-        if (!json)
-            puts("");
-    }
+            print_pairs(p);
     if (json)
         return print_json(json_pack("{s:o}", "combinations", all));
     json_decref(all);

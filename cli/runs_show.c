@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "answer.h"
+#include "table.h"
 
-enum { COLUMNS = 80, FOLDER = 33, KEY = 15 };
+enum { COLUMNS = 80, KEY = 15 };
 
 /* ---------------------------------------------------------------- how it goes on */
 
@@ -179,57 +180,51 @@ static void print_wrapped(const char *text, int at)
     putchar('\n');
 }
 
-/* "12/20", "12" where it is not known of how many. */
-static void print_of(json_int_t done, json_int_t all, int width)
-{
+typedef struct figure {
     char text[48];
+} figure;
+
+/* "12/20", "12" where it is not known of how many. */
+static figure done_of(json_int_t done, json_int_t all)
+{
+    figure f;
     if (all > 0)
-        snprintf(text, sizeof text, "%" PRId64 "/%" PRId64, (int64_t)done, (int64_t)all);
+        snprintf(f.text, sizeof f.text, "%" PRId64 "/%" PRId64, (int64_t)done, (int64_t)all);
     else
-        snprintf(text, sizeof text, "%" PRId64, (int64_t)done);
-    printf(" %*s", width, text);
+        snprintf(f.text, sizeof f.text, "%" PRId64, (int64_t)done);
+    return f;
 }
 
-static void print_figure(const json_t *run, const char *key, int width, int digits)
+static figure figure_of(const json_t *run, const char *key, int digits)
 {
     const json_t *value = json_object_get(run, key);
+    figure f = {"-"};
     if (json_is_number(value))
-        printf(" %*.*f", width, digits, json_number_value(value));
-    else
-        printf(" %*s", width, "-");
-}
-
-static void print_damage(const json_t *run)
-{
-    fputs("  ", stdout);
-    print_wrapped(text_of(run, "text"), 2);
+        snprintf(f.text, sizeof f.text, "%.*f", digits, json_number_value(value));
+    return f;
 }
 
 void runs_table(const json_t *runs)
 {
+    static const table_column columns[] = {{"run", TABLE_CUT},     {"state", TABLE_PLAIN},
+                                           {"steps", TABLE_RIGHT}, {"epochs", TABLE_RIGHT},
+                                           {"loss", TABLE_RIGHT},  {"acc %", TABLE_RIGHT}};
     size_t i;
     const json_t *run;
-    printf("%-*s %-8s %13s %7s %8s %6s\n", FOLDER, "run", "state", "steps", "epochs", "loss",
-           "acc %");
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
     json_array_foreach(runs, i, run)
     {
-        const char *folder = text_of(run, "folder");
-        const size_t length = strlen(folder);
-        char shown[FOLDER + 1];
-        const char *end = length > FOLDER ? folder + length - (FOLDER - 3) : folder;
-        while ((*end & 0xC0) == 0x80) /* within a character */
-            end++;
-        snprintf(shown, sizeof shown, "%s%s", length > FOLDER ? "..." : "", end);
-        print_plain(shown);
-        printf("%*s %-8s", (int)(FOLDER - strlen(shown)), "", text_of(run, "state"));
-        print_of(count_of(run, "step"), count_of(run, "steps"), 13);
-        print_of(count_of(run, "epoch"), count_of(run, "epochs"), 7);
-        print_figure(run, "loss", 8, 4);
-        print_figure(run, "test_accuracy", 6, 2);
-        putchar('\n');
+        table_row(t);
+        table_add(t, "%s", text_of(run, "folder"));
+        table_add(t, "%s", text_of(run, "state"));
+        table_add(t, "%s", done_of(count_of(run, "step"), count_of(run, "steps")).text);
+        table_add(t, "%s", done_of(count_of(run, "epoch"), count_of(run, "epochs")).text);
+        table_add(t, "%s", figure_of(run, "loss", 4).text);
+        table_add(t, "%s", figure_of(run, "test_accuracy", 2).text);
         if (is(run, "damaged"))
-            print_damage(run);
+            table_note(t, "%s", text_of(run, "text"));
     }
+    table_print(t, stdout);
 }
 
 static void print_what(const json_t *run)
@@ -251,15 +246,11 @@ static void print_what(const json_t *run)
 
 static void print_done(const json_t *run)
 {
-    fputs("  done        ", stdout);
-    print_of(count_of(run, "step"), count_of(run, "steps"), 0);
-    fputs(" steps,", stdout);
-    print_of(count_of(run, "epoch"), count_of(run, "epochs"), 0);
-    fputs(" epochs; loss", stdout);
-    print_figure(run, "loss", 0, 4);
-    fputs(", accuracy", stdout);
-    print_figure(run, "test_accuracy", 0, 2);
-    puts(json_is_number(json_object_get(run, "test_accuracy")) ? " %" : "");
+    printf("  done         %s steps, %s epochs; loss %s, accuracy %s%s\n",
+           done_of(count_of(run, "step"), count_of(run, "steps")).text,
+           done_of(count_of(run, "epoch"), count_of(run, "epochs")).text,
+           figure_of(run, "loss", 4).text, figure_of(run, "test_accuracy", 2).text,
+           json_is_number(json_object_get(run, "test_accuracy")) ? " %" : "");
 }
 
 void runs_details(const json_t *run)

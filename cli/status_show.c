@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "cli.h"
 #include "slow_words.h"
+#include "table.h"
 
 static const double WAITED_S = 1; /* shorter waits are a part of any step */
 
@@ -177,12 +178,45 @@ json_t *status_object(const shoal_watch *watch)
                      training_object(&trained));
 }
 
-static void print_rate(double bytes_per_s)
+static void add_rate(table *t, double bytes_per_s)
 {
     if (bytes_per_s > 0)
-        printf(" %9.4g", bytes_per_s * 8e-6);
+        table_add(t, "%.4g", bytes_per_s * 8e-6);
     else
-        printf(" %9s", "-");
+        table_add(t, "-");
+}
+
+static void print_ranks(const shoal_watch *watch)
+{
+    static const table_column columns[] = {{"rank", TABLE_RIGHT},
+                                           {"host", TABLE_CUT},
+                                           {"state", TABLE_PLAIN},
+                                           {"seen s", TABLE_RIGHT | TABLE_SPARE},
+                                           {"ended", TABLE_RIGHT},
+                                           {"compute ms", TABLE_RIGHT},
+                                           {"last %", TABLE_RIGHT | TABLE_SPARE},
+                                           {"sends Mb", TABLE_RIGHT | TABLE_SPARE},
+                                           {"receive Mb", TABLE_RIGHT | TABLE_SPARE},
+                                           {"now", TABLE_CUT}};
+    shoal_watch_rank_state r = {.size = sizeof r};
+    table *t = table_new(2, columns, sizeof columns / sizeof *columns);
+    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {
+        if (shoal_watch_rank(watch, i, &r) != SHOAL_OK)
+            break;
+        table_row(t);
+        table_add(t, "%u", i);
+        table_add(t, "%s", r.host);
+        table_add(t, "%s", r.state);
+        table_add(t, "%.1f", r.last_seen_s);
+        table_add(t, "%llu", (unsigned long long)r.ended);
+        table_add(t, "%.2f", r.compute_ms);
+        table_add(t, "%.0f", 100 * r.last_share);
+        add_rate(t, r.sends_bytes_s);
+        add_rate(t, r.receives_bytes_s);
+        table_add(t, "%s %.1f s%s%s", r.busy ? "in" : "computing", r.doing_s, r.busy ? ": " : "",
+                  r.busy ? r.operation : "");
+    }
+    table_print(t, stdout);
 }
 
 void status_table(const shoal_watch *watch)
@@ -200,18 +234,7 @@ void status_table(const shoal_watch *watch)
     status_training_text(&trained, text, sizeof text);
     if (text[0] != '\0')
         printf("  %s\n", text);
-    printf("  rank host         state         seen s      ended compute ms  last %%  sends Mb "
-           "receive Mb now\n");
-    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++) {
-        if (shoal_watch_rank(watch, i, &r) != SHOAL_OK)
-            break;
-        printf("  %4u %-12.12s %-12s %7.1f %10llu %10.2f %7.0f", i, r.host, r.state, r.last_seen_s,
-               (unsigned long long)r.ended, r.compute_ms, 100 * r.last_share);
-        print_rate(r.sends_bytes_s);
-        print_rate(r.receives_bytes_s);
-        printf("  %s %.1f s%s%s\n", r.busy ? "in" : "computing", r.doing_s, r.busy ? ": " : "",
-               r.busy ? r.operation : "");
-    }
+    print_ranks(watch);
     for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
             status_sentence(&others, i, &r, text, sizeof text))
@@ -225,7 +248,7 @@ void status_table(const shoal_watch *watch)
 }
 
 /* The first sentence about a rank of it. */
-static void list_job(const shoal_watch *watch, uint32_t number)
+static void add_job(table *t, const shoal_watch *watch, uint32_t number)
 {
     const char *job;
     uint32_t by;
@@ -233,24 +256,38 @@ static void list_job(const shoal_watch *watch, uint32_t number)
     char text[256] = "all ranks are there";
     shoal_watch_rank_state r = {.size = sizeof r};
     const status_wait others = status_waits(watch);
+    const uint32_t ranks = shoal_watch_ranks(watch);
     shoal_watch_job(watch, &job, &by, &age_s);
-    if (shoal_watch_ranks(watch) == 0) {
-        printf("%3u  %-32s %5s %10s  no rank answers: are they stopped?\n", number, job, "-", "-");
-        return;
-    }
-    for (uint32_t i = 0; i < shoal_watch_ranks(watch); i++)
+    for (uint32_t i = 0; i < ranks; i++)
         if (shoal_watch_rank(watch, i, &r) == SHOAL_OK &&
             status_sentence(&others, i, &r, text, sizeof text))
             break;
-    printf("%3u  %-32s %5u %10.0f  %s\n", number, job, shoal_watch_ranks(watch), age_s, text);
+    table_row(t);
+    table_add(t, "%u", number);
+    table_add(t, "%s", job);
+    if (ranks == 0) {
+        table_add(t, "-");
+        table_add(t, "-");
+        table_add(t, "no rank answers: are they stopped?");
+        return;
+    }
+    table_add(t, "%u", ranks);
+    table_add(t, "%.0f", age_s);
+    table_add(t, "%s", text);
 }
 
 void status_list(const shoal_watch *first)
 {
+    static const table_column columns[] = {{"#", TABLE_RIGHT},
+                                           {"job", TABLE_CUT},
+                                           {"ranks", TABLE_RIGHT},
+                                           {"up s", TABLE_RIGHT},
+                                           {"what is wrong", TABLE_TEXT}};
     uint32_t number = 1;
-    printf("  #  %-32s %5s %10s\n", "job", "ranks", "up s");
+    table *t = table_new(2, columns, sizeof columns / sizeof *columns);
     for (const shoal_watch *watch = first; watch != NULL; watch = shoal_watch_next(watch))
-        list_job(watch, number++);
+        add_job(t, watch, number++);
+    table_print(t, stdout);
     printf("`shoal status --job NAME` or its number shows the ranks of one.\n");
     fflush(stdout);
 }

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "shoal/watch.h"
 #include "slow_words.h"
+#include "table.h"
 
 json_t *stragglers_of(const shoal_train *train, uint32_t workers)
 {
@@ -33,12 +34,12 @@ json_t *stragglers_of(const shoal_train *train, uint32_t workers)
     return all;
 }
 
-static void print_rate(double bytes_per_s)
+static void add_rate(table *t, double bytes_per_s)
 {
     if (bytes_per_s > 0)
-        printf(" %9.4g", bytes_per_s * 8e-6);
+        table_add(t, "%.4g", bytes_per_s * 8e-6);
     else
-        printf(" %9s", "-");
+        table_add(t, "-");
 }
 
 static double number_of(const shoal_train_rank *r, const char *key)
@@ -69,18 +70,31 @@ static void print_verdict(uint32_t rank, const shoal_train_rank *r)
 
 void stragglers_table(const shoal_train *train, uint32_t workers, uint64_t steps)
 {
+    static const table_column columns[] = {{"rank", TABLE_RIGHT},
+                                           {"host", TABLE_CUT},
+                                           {"compute ms", TABLE_RIGHT},
+                                           {"waits ms", TABLE_RIGHT},
+                                           {"caused ms", TABLE_RIGHT},
+                                           {"last %", TABLE_RIGHT},
+                                           {"sends Mb", TABLE_RIGHT | TABLE_SPARE},
+                                           {"receive Mb", TABLE_RIGHT | TABLE_SPARE}};
     shoal_train_rank r = {.size = sizeof r};
     if (workers < 2 || shoal_train_rank_of(train, 0, &r) != SHOAL_OK)
         return;
-    printf(
-        "\n  rank host          compute ms   waits ms  caused ms  last %%  sends Mb receive Mb\n");
+    putchar('\n');
+    table *t = table_new(2, columns, sizeof columns / sizeof *columns);
     for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++) {
-        printf("  %4u %-12.12s %11.2f %10.2f %10.2f %7.0f", i, r.host, r.compute_ms, r.wait_ms,
-               r.caused_ms, 100 * r.last_share);
-        print_rate(r.sends_bytes_s);
-        print_rate(r.receives_bytes_s);
-        printf("\n");
+        table_row(t);
+        table_add(t, "%u", i);
+        table_add(t, "%s", r.host);
+        table_add(t, "%.2f", r.compute_ms);
+        table_add(t, "%.2f", r.wait_ms);
+        table_add(t, "%.2f", r.caused_ms);
+        table_add(t, "%.0f", 100 * r.last_share);
+        add_rate(t, r.sends_bytes_s);
+        add_rate(t, r.receives_bytes_s);
     }
+    table_print(t, stdout);
     bool any = false;
     for (uint32_t i = 0; i < workers && shoal_train_rank_of(train, i, &r) == SHOAL_OK; i++) {
         print_verdict(i, &r);

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import shoal
+from screen_model import Terminal
 
 
 def flip(path, at):
@@ -164,18 +165,27 @@ class Runs(unittest.TestCase):
         self.assertEqual(("stopped", 0), (run["state"], run["resumes_from"]))
         self.go_on(run["command"])
 
-    def test_people_get_80_columns(self):
+    def test_people_get_a_table(self):
+        """Fitted to a terminal of 60 or 80 columns; with the whole of each path off it."""
         long = self.path("a" * 60, "b" * 60)
         shutil.copytree(self.done, long)
         flip(os.path.join(long, "checkpoints", "step-20", "common.safetensors"), 5000)
         table = shoal.run("runs", self.path("runs"), long).stdout.splitlines()
         self.assertRegex(table[0], "^run  *state  *steps  *epochs  *loss  *acc %$")
         self.assertRegex(table[1], r"/short +finished +6/6 +1/2 .* -?[\d.]+$")
-        self.assertRegex(table[3], r"^\.\.\.a*/?b+ damaged +20/20 +2/2")
-        for line in table + shoal.run("runs", self.done, long, "-l").stdout.splitlines():
-            if len(line) > 80 and "goes on by" not in line:  # a path, which cannot be parted
-                self.assertIn(self.folder, line)
-                self.assertLessEqual(len(line.replace(long, "")), 80, line)
+        self.assertRegex(table[3], rf"^{long} damaged +20/20 +2/2")
+        self.assertRegex(table[4], "^  [^ ].* bytes ")
+        for columns in (60, 80):
+            t = Terminal(columns, 100, "runs", self.path("runs"), long)
+            self.addCleanup(t.close)
+            self.assertEqual(t.end(), 1, t.said)
+            lines = t.said.replace("\r\n", "\n").splitlines()
+            self.assertRegex(lines[3], r"^/[^ ]*\.\.\.[^ ]*b damaged +20/20 +2/2")
+            for line in lines:
+                self.assertTrue(len(line) <= columns or long in line, line)
+        for out in (self.done, long):
+            for line in shoal.run("runs", out).stdout.splitlines():
+                self.assertTrue(len(line.replace(out, "")) <= 80, line)
         one = shoal.run("runs", self.done).stdout
         self.assertIn(f"{self.done}: finished\n  model        mlp-small\n", one)
         self.assertIn("all_reduce, ring, int8:ef; 2 workers\n", one)
