@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "launch.h"
 #include "shoal/doctor.h"
+#include "table.h"
 
 typedef struct doctor_args {
     launch_desc launch;
@@ -169,44 +170,77 @@ static int print_json(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks,
 
 /* ------------------------------------------------------------------ as text */
 
-static void print_host(uint32_t rank, const shoal_doctor_host *h)
+static void add_known(table *t, bool known, const char *format, double value)
 {
+    char text[32];
+    snprintf(text, sizeof text, format, value);
+    table_add(t, "%s", known ? text : "-");
+}
+
+static void add_host(table *t, uint32_t rank, const shoal_doctor_host *h)
+{
+    table_row(t);
+    table_add(t, "%u", rank);
     if (!h->here) {
-        printf("%4u  did not come\n", rank);
+        table_add(t, "did not come");
         return;
     }
-    printf("%4u  %-12.12s %-8.8s %-15.15s %5u", rank, h->host, h->interface, h->address, h->mtu);
-    if (h->sends_bytes_s > 0 || h->receives_bytes_s > 0)
-        printf(" %8.4g %8.4g", h->sends_bytes_s * 8e-6, h->receives_bytes_s * 8e-6);
-    else
-        printf(" %8s %8s", "-", "-");
-    if (isfinite(h->clock_s))
-        printf(" %8.3f", h->clock_s);
-    else
-        printf(" %8s", "-");
-    printf(" %5.0f %5.2f\n", 100 * h->cpu_share, h->speed);
+    const bool sent = h->sends_bytes_s > 0 || h->receives_bytes_s > 0;
+    table_add(t, "%s", h->host);
+    table_add(t, "%s", h->interface);
+    table_add(t, "%s", h->address);
+    table_add(t, "%u", h->mtu);
+    add_known(t, sent, "%.4g", h->sends_bytes_s * 8e-6);
+    add_known(t, sent, "%.4g", h->receives_bytes_s * 8e-6);
+    add_known(t, isfinite(h->clock_s), "%.3f", h->clock_s);
+    table_add(t, "%.0f", 100 * h->cpu_share);
+    table_add(t, "%.2f", h->speed);
+}
+
+static void print_hosts(const shoal_doctor *doctor, uint32_t ranks)
+{
+    static const table_column columns[] = {{"rank", TABLE_RIGHT},
+                                           {"host", TABLE_CUT},
+                                           {"device", TABLE_CUT},
+                                           {"address", TABLE_CUT},
+                                           {"MTU", TABLE_RIGHT},
+                                           {"sends Mb", TABLE_RIGHT},
+                                           {"receive Mb", TABLE_RIGHT},
+                                           {"clock s", TABLE_RIGHT | TABLE_SPARE},
+                                           {"CPU%", TABLE_RIGHT | TABLE_SPARE},
+                                           {"speed", TABLE_RIGHT | TABLE_SPARE}};
+    shoal_doctor_host h;
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
+    for (uint32_t i = 0; i < ranks && shoal_doctor_host_of(doctor, i, &h) == SHOAL_OK; i++)
+        add_host(t, i, &h);
+    table_print(t, stdout);
 }
 
 static void print_rates(const shoal_doctor *doctor, uint32_t ranks)
 {
     enum { SHOWN = 12 };
     shoal_doctor_pair p;
+    char names[SHOWN][12];
+    table_column columns[SHOWN + 1] = {{"from", TABLE_RIGHT}};
     if (ranks < 2 || ranks > SHOWN)
         return;
-    printf("\nMbit/s from (row) to (column), and round trips in us\n    ");
-    for (uint32_t to = 0; to < ranks; to++)
-        printf(" %11u", to);
+    for (uint32_t to = 0; to < ranks; to++) {
+        snprintf(names[to], sizeof names[to], "to %u", to);
+        columns[to + 1] = (table_column){names[to], TABLE_RIGHT | TABLE_SPARE};
+    }
+    table *t = table_new(0, columns, ranks + 1);
     for (uint32_t from = 0; from < ranks; from++) {
-        printf("\n%4u", from);
-        for (uint32_t to = 0; to < ranks; to++) {
-            char cell[32] = "-";
+        table_row(t);
+        table_add(t, "%u", from);
+        for (uint32_t to = 0; to < ranks; to++)
             if (from != to && shoal_doctor_pair_of(doctor, from, to, &p) == SHOAL_OK &&
                 p.bytes_per_s > 0)
-                snprintf(cell, sizeof cell, "%.4g/%.0f", p.bytes_per_s * 8e-6, p.rtt_s * 1e6);
-            printf(" %11s", cell);
-        }
+                table_add(t, "%.4g/%.0f", p.bytes_per_s * 8e-6, p.rtt_s * 1e6);
+            else
+                table_add(t, "-");
     }
-    printf("\n");
+    puts("\nMbit/s from (row) to (column), and round trips in us");
+    table_print(t, stdout);
 }
 
 static void print_providers(void)
@@ -224,13 +258,9 @@ static void print_providers(void)
 static void print_text(const shoal_doctor *doctor, uint32_t rank, uint32_t ranks, bool met)
 {
     shoal_finding f;
-    shoal_doctor_host h;
     uint32_t count = shoal_doctor_count(doctor);
     if (met) {
-        printf("rank  host         device   address           MTU  sends Mb receive Mb  clock s  "
-               "CPU%% speed\n");
-        for (uint32_t i = 0; i < ranks && shoal_doctor_host_of(doctor, i, &h) == SHOAL_OK; i++)
-            print_host(i, &h);
+        print_hosts(doctor, ranks);
         print_rates(doctor, ranks);
         printf("\n");
     }

@@ -14,6 +14,7 @@
 #include "progress_show.h"
 #include "shoal/explore.h"
 #include "shoal/model.h"
+#include "table.h"
 #include "train_checks.h"
 #include "train_stages.h"
 #include "whole_file.h"
@@ -295,20 +296,42 @@ static bool write_log(const explore_args *args, const shoal_explore_result *r)
     return true;
 }
 
+static void add_trial(table *to, uint32_t number, const shoal_explore_trial *t)
+{
+    const uint32_t blocks[] = {t->choice.k, t->choice.kx, t->choice.ky};
+    table_row(to);
+    table_add(to, "%u", number);
+    table_add(to, "%s", steps[t->step]);
+    table_add(to, "%s", t->choice.gru ? "GRU" : "LSTM");
+    for (size_t i = 0; i < 3; i++)
+        table_add(to, "%u", blocks[i]);
+    table_add(to, "%llu", (unsigned long long)t->weights);
+    table_add(to, "%.2f", t->error);
+    table_add(to, "%+.2f", t->added);
+    table_add(to, "%s",
+              t->kept                             ? "kept"
+              : t->step == SHOAL_EXPLORE_BASELINE ? "compared with"
+                                                  : "misses the limit");
+}
+
 static void print_table(const explore_args *args, const shoal_explore_result *r)
 {
+    static const table_column columns[] = {{"trial", TABLE_RIGHT},
+                                           {"for", TABLE_CUT},
+                                           {"cell", TABLE_PLAIN},
+                                           {"k", TABLE_RIGHT},
+                                           {"kx", TABLE_RIGHT},
+                                           {"ky", TABLE_RIGHT},
+                                           {"weights", TABLE_RIGHT | TABLE_SPARE},
+                                           {"error %", TABLE_RIGHT},
+                                           {"added", TABLE_RIGHT | TABLE_SPARE},
+                                           {"verdict", TABLE_CUT}};
     printf("\nblocks of %u to %u; the whole LSTM's error %.2f %%, limit %.2f points more\n\n",
            r->k_low, r->k_high, r->baseline, args->search.limit);
-    printf("trial  for              cell   k  kx  ky   weights  error %%   added\n");
-    for (uint32_t i = 0; i < r->trial_count; i++) {
-        const shoal_explore_trial *t = &r->trials[i];
-        printf("%5u  %-15s  %-4s %3u %3u %3u %9llu %8.2f %+7.2f  %s\n", i + 1, steps[t->step],
-               t->choice.gru ? "GRU" : "LSTM", t->choice.k, t->choice.kx, t->choice.ky,
-               (unsigned long long)t->weights, t->error, t->added,
-               t->kept                             ? "kept"
-               : t->step == SHOAL_EXPLORE_BASELINE ? "compared with"
-                                                   : "misses the limit");
-    }
+    table *trials = table_new(0, columns, sizeof columns / sizeof *columns);
+    for (uint32_t i = 0; i < r->trial_count; i++)
+        add_trial(trials, i + 1, &r->trials[i]);
+    table_print(trials, stdout);
     if (r->blocks_cut || r->input_left_out || r->output_left_out)
         printf("left out, as the trials were used up:%s%s%s\n",
                r->blocks_cut ? " larger blocks;" : "", r->input_left_out ? " input matrices;" : "",

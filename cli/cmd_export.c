@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "progress_show.h"
 #include "shoal/deploy.h"
+#include "table.h"
 
 enum {
     KEY_FIXED = 1000,
@@ -136,11 +137,27 @@ static uint32_t widest_element(const shoal_deploy *deploy)
     return most;
 }
 
-static void print_matrix(const export_args *args, const shoal_deploy_matrix *m, uint64_t cycles)
+static table *matrix_table(void)
 {
-    printf("%-28s %6u x %-6u %5u %12llu %11.1f %10llu\n", m->name, m->rows, m->cols, m->block,
-           (unsigned long long)(m->block_products * m->places),
-           (double)m->weights * args->bits / 8192, (unsigned long long)cycles);
+    static const table_column columns[] = {{"matrix", TABLE_CUT},
+                                           {"rows x cols", TABLE_RIGHT},
+                                           {"block", TABLE_RIGHT},
+                                           {"products", TABLE_RIGHT},
+                                           {"weights KiB", TABLE_RIGHT | TABLE_SPARE},
+                                           {"cycles", TABLE_RIGHT}};
+    return table_new(0, columns, sizeof columns / sizeof *columns);
+}
+
+static void add_matrix(table *t, const export_args *args, const shoal_deploy_matrix *m,
+                       uint64_t cycles)
+{
+    table_row(t);
+    table_add(t, "%s", m->name);
+    table_add(t, "%u x %u", m->rows, m->cols);
+    table_add(t, "%u", m->block);
+    table_add(t, "%llu", (unsigned long long)(m->block_products * m->places));
+    table_add(t, "%.1f", (double)m->weights * args->bits / 8192);
+    table_add(t, "%llu", (unsigned long long)cycles);
 }
 
 static json_t *matrix_of(const export_args *args, const shoal_deploy_matrix *m, uint64_t cycles)
@@ -189,15 +206,13 @@ static int print_costs(const export_args *args, const shoal_deploy *deploy)
     c.elements = args->multipliers == 0           ? args->elements
                  : args->multipliers >= c.element ? args->multipliers / c.element
                                                   : 1;
-    if (!args->json)
-        printf("%-28s %15s %5s %12s %11s %10s\n", "matrix", "rows x cols", "block", "products",
-               "weights KiB", "cycles");
+    table *t = args->json ? NULL : matrix_table();
     for (uint32_t i = 0; shoal_deploy_matrix_of(deploy, i, &m); i++) {
         uint64_t own = shoal_deploy_cycles(&m, c.elements, args->latency);
         if (args->json)
             json_array_append_new(matrices, matrix_of(args, &m, own));
         else
-            print_matrix(args, &m, own);
+            add_matrix(t, args, &m, own);
         c.cycles += own;
         c.bits += m.weights * args->bits;
     }
@@ -205,6 +220,7 @@ static int print_costs(const export_args *args, const shoal_deploy *deploy)
     if (args->json)
         return print_json(args, matrices, &c);
     json_decref(matrices);
+    table_print(t, stdout);
     printf("%u elements of %u multipliers (%u), %.1f KiB of weights: %llu cycles per frame, "
            "one matrix after the other;\nat %u MHz %.2f us, %.0f frames/s (estimate)\n",
            c.elements, c.element, c.elements * c.element, (double)c.bits / 8192,

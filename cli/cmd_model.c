@@ -8,6 +8,7 @@
 #include "arguments.h"
 #include "cli.h"
 #include "shoal/model.h"
+#include "table.h"
 
 typedef struct model_args {
     const char *what, *model;
@@ -57,13 +58,31 @@ static double elems(shoal_shape s)
     return (double)s.channels * s.height * s.width;
 }
 
-static void print_row(const shoal_layer_info *l)
+static table *layer_table(void)
+{
+    static const table_column columns[] = {{"layer", TABLE_CUT},
+                                           {"spec", TABLE_CUT},
+                                           {"in", TABLE_RIGHT | TABLE_SPARE},
+                                           {"out", TABLE_RIGHT},
+                                           {"parameters", TABLE_RIGHT},
+                                           {"MB", TABLE_RIGHT | TABLE_SPARE},
+                                           {"MFLOP", TABLE_RIGHT},
+                                           {"MB out", TABLE_RIGHT | TABLE_SPARE}};
+    return table_new(0, columns, sizeof columns / sizeof *columns);
+}
+
+static void add_layer(table *t, const shoal_layer_info *l)
 {
     char in[40], out[40];
-    printf("%-15s %-44s %15s -> %-15s %14llu %12.4g %12.4g %12.4g%s\n", l->name, l->spec,
-           shape_text(l->in, in), shape_text(l->out, out), (unsigned long long)l->param_count,
-           4e-6 * (double)l->param_count, l->forward_flops / 1e6, 4e-6 * elems(l->out),
-           l->described ? "  *" : "");
+    table_row(t);
+    table_add(t, "%s%s", l->name, l->described ? " *" : "");
+    table_add(t, "%s", l->spec);
+    table_add(t, "%s", shape_text(l->in, in));
+    table_add(t, "%s", shape_text(l->out, out));
+    table_add(t, "%llu", (unsigned long long)l->param_count);
+    table_add(t, "%.4g", 4e-6 * (double)l->param_count);
+    table_add(t, "%.4g", l->forward_flops / 1e6);
+    table_add(t, "%.4g", 4e-6 * elems(l->out));
 }
 
 static void print_total(const shoal_model_info *m)
@@ -123,16 +142,14 @@ static int print_model(const shoal_model *model, bool json)
         return cli_report("model");
     json_t *layers = json_array();
     shoal_status status = SHOAL_OK;
-    if (!json)
-        printf("%-15s %-44s %15s    %-15s %14s %12s %12s %12s\n", "layer", "spec", "in", "out",
-               "parameters", "MB", "MFLOP", "MB out");
+    table *t = json ? NULL : layer_table();
     for (uint32_t i = 0; i < info.layer_count && status == SHOAL_OK; i++) {
         shoal_layer_info layer = SHOAL_LAYER_INFO_INIT;
         status = shoal_model_layer(model, i, &layer);
         if (status == SHOAL_OK && json)
             json_array_append_new(layers, layer_of(&layer));
         else if (status == SHOAL_OK)
-            print_row(&layer);
+            add_layer(t, &layer);
     }
     if (status == SHOAL_OK && json) {
         json_t *answer = head_of(&info);
@@ -140,6 +157,8 @@ static int print_model(const shoal_model *model, bool json)
         return answer_print("model", answer);
     }
     json_decref(layers);
+    if (!json)
+        table_print(t, stdout);
     if (status != SHOAL_OK)
         return cli_report("model");
     print_total(&info);
@@ -154,6 +173,18 @@ static json_t *list_of(const char *(*name)(size_t), const char *(*help)(size_t))
     return list;
 }
 
+static void print_list(const char *head, const char *(*name)(size_t), const char *(*help)(size_t))
+{
+    const table_column columns[] = {{head, TABLE_PLAIN}, {"what it is", TABLE_TEXT}};
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; name(i) != NULL; i++) {
+        table_row(t);
+        table_add(t, "%s", name(i));
+        table_add(t, "%s", help(i));
+    }
+    table_print(t, stdout);
+}
+
 static int list_all(bool json)
 {
     if (json)
@@ -161,12 +192,9 @@ static int list_all(bool json)
                             json_pack("{s:o, s:o}", "models",
                                       list_of(shoal_model_zoo_name, shoal_model_zoo_help), "kinds",
                                       list_of(shoal_layer_row_name, shoal_layer_row_help)));
-    puts("Models:");
-    for (size_t i = 0; shoal_model_zoo_name(i) != NULL; i++)
-        printf("  %-15s %s\n", shoal_model_zoo_name(i), shoal_model_zoo_help(i));
-    puts("\nKinds of layers:");
-    for (size_t i = 0; shoal_layer_row_name(i) != NULL; i++)
-        printf("  %-15s %s\n", shoal_layer_row_name(i), shoal_layer_row_help(i));
+    print_list("model", shoal_model_zoo_name, shoal_model_zoo_help);
+    puts("");
+    print_list("kind of layer", shoal_layer_row_name, shoal_layer_row_help);
     return CLI_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "partition_accpar.h"
 #include "shoal/partition.h"
+#include "table.h"
 
 typedef struct partition_args {
     shoal_partition_desc desc;
@@ -206,16 +207,25 @@ static void print_levels(const shoal_partition *plan, const shoal_partition_info
 
 static void print_layers(const shoal_partition *plan, const shoal_partition_info *info)
 {
+    static const table_column columns[] = {{"layer", TABLE_CUT},
+                                           {"weights", TABLE_RIGHT},
+                                           {"outputs", TABLE_RIGHT},
+                                           {"each level", TABLE_TEXT}};
+    table *t = table_new(2, columns, sizeof columns / sizeof *columns);
     for (uint32_t l = 0; l < info->layer_count; l++) {
         shoal_partition_layer_info layer = {.size = sizeof layer};
+        char levels[3 * 32 + 1] = "";
         if (shoal_partition_layer(plan, l, &layer) != SHOAL_OK)
-            return;
-        printf("  %-16s %12llu weights %12llu outputs   ", layer.name,
-               (unsigned long long)layer.weights, (unsigned long long)layer.outputs);
-        for (uint32_t level = 0; level < info->levels; level++)
-            printf("%s ", (layer.mask >> level & 1) != 0 ? "mp" : "dp");
-        putchar('\n');
+            break;
+        for (uint32_t level = 0; level < info->levels && level < 32; level++)
+            memcpy(levels + 3 * level, (layer.mask >> level & 1) != 0 ? "mp " : "dp ", 4);
+        table_row(t);
+        table_add(t, "%s", layer.name);
+        table_add(t, "%llu", (unsigned long long)layer.weights);
+        table_add(t, "%llu", (unsigned long long)layer.outputs);
+        table_add(t, "%s", levels);
     }
+    table_print(t, stdout);
 }
 
 static double bytes_of(const shoal_partition *plan)
@@ -224,25 +234,41 @@ static double bytes_of(const shoal_partition *plan)
     return shoal_partition_describe(plan, &info) == SHOAL_OK ? 4 * (double)info.elements : 0;
 }
 
+static void add_method(table *t, const char *name, const shoal_partition *plan,
+                       const partition_args *args, const result *r)
+{
+    const double data = bytes_of(r->others[0]);
+    table_row(t);
+    table_add(t, "%s", name);
+    table_add(t, "%.0f", bytes_of(plan));
+    table_add(t, "%.2f%%", data > 0 ? 100 * bytes_of(plan) / data : 100);
+    table_add(t, "%.3fx", r->data_time / shoal_partition_time(plan, args->gmac * 1e9, args->ratio));
+}
+
+static void print_methods(const partition_args *args, const result *r)
+{
+    static const table_column columns[] = {{"plan", TABLE_PLAIN},
+                                           {"bytes per step", TABLE_RIGHT},
+                                           {"of data", TABLE_RIGHT},
+                                           {"speed-up", TABLE_RIGHT}};
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
+    add_method(t, "this plan", r->plan, args, r);
+    for (int i = 0; i < 5; i++)
+        add_method(t, shoal_partition_method_name((size_t)compared[i]), r->others[i], args, r);
+    table_print(t, stdout);
+}
+
 static void print_table(const partition_args *args, const result *r,
                         const shoal_partition_info *info)
 {
-    double macs = args->gmac * 1e9;
     printf("%s, batch %u, %u accelerators, mode %s, %s\n\n", info->model, info->batch,
            1u << info->levels, shoal_partition_mode_name((size_t)info->mode),
            shoal_partition_method_name((size_t)info->method));
     print_layers(r->plan, info);
     puts("\nAs in figure 5 (1: model parallel, first layer left):");
     print_levels(r->plan, info);
-    printf("\n%-12s %16s %10s %10s\n", "", "bytes per step", "of data", "speed-up");
-    double data = bytes_of(r->others[0]);
-    printf("%-12s %16.0f %9.2f%% %9.3fx\n", "this plan", bytes_of(r->plan),
-           data > 0 ? 100 * bytes_of(r->plan) / data : 100,
-           r->data_time / shoal_partition_time(r->plan, macs, args->ratio));
-    for (int i = 0; i < 5; i++)
-        printf("%-12s %16.0f %9.2f%% %9.3fx\n", shoal_partition_method_name((size_t)compared[i]),
-               bytes_of(r->others[i]), data > 0 ? 100 * bytes_of(r->others[i]) / data : 100,
-               r->data_time / shoal_partition_time(r->others[i], macs, args->ratio));
+    putchar('\n');
+    print_methods(args, r);
     if (info->bias_elements > 0 && info->mode != SHOAL_PARTITION_EXECUTED)
         printf("\nBiases are not counted, as in the paper: %llu elements besides.\n",
                (unsigned long long)info->bias_elements);

@@ -13,6 +13,7 @@
 #include "predict_args.h"
 #include "predict_front.h"
 #include "progress_show.h"
+#include "table.h"
 #include "whole_file.h"
 
 typedef struct predict_args {
@@ -143,6 +144,22 @@ static void lines_of(const shoal_prediction *p, line *out)
     memcpy(out, lines, sizeof lines);
 }
 
+static void print_lines(const line lines[LINES], double step_s)
+{
+    static const table_column columns[] = {
+        {"of which", TABLE_PLAIN}, {"ms", TABLE_RIGHT}, {"%", TABLE_RIGHT}};
+    table *t = table_new(2, columns, sizeof columns / sizeof *columns);
+    for (int i = 0; i < LINES; i++) {
+        if (lines[i].seconds <= 0)
+            continue;
+        table_row(t);
+        table_add(t, "%s", lines[i].text);
+        table_add(t, "%.3f", 1e3 * lines[i].seconds);
+        table_add(t, "%.1f", 100 * lines[i].seconds / step_s);
+    }
+    table_print(t, stdout);
+}
+
 static void print_text(const predict_args *args, const shoal_prediction *p)
 {
     line lines[LINES];
@@ -159,10 +176,7 @@ static void print_text(const predict_args *args, const shoal_prediction *p)
                p->context > 1 ? p->context : 0, args->desc.batch > 0 ? args->desc.batch : 64);
     printf("  step             %10.3f ms    (%.3f .. %.3f)   %.4g samples/s\n",
            1e3 * p->iteration_s, 1e3 * p->low_s, 1e3 * p->high_s, p->samples_per_s);
-    for (int i = 0; i < LINES; i++)
-        if (lines[i].seconds > 0)
-            printf("  %-18s %9.3f ms  %5.1f %%\n", lines[i].text, 1e3 * lines[i].seconds,
-                   100 * lines[i].seconds / p->iteration_s);
+    print_lines(lines, p->iteration_s);
     if (p->price > 0)
         printf("  costs %.4g a step\n", predict_cost(p));
     if (p->watts > 0)
@@ -330,21 +344,29 @@ static json_t *candidate_of(const shoal_candidate *c, uint32_t i)
     return answer;
 }
 
-static void print_candidate(const shoal_candidate *c, uint32_t i)
+static void add_candidate(table *t, const shoal_candidate *c, uint32_t i)
 {
     const shoal_predict_desc *d = &c->desc;
     const shoal_prediction *p = &c->prediction;
-    const char *sync = or_default(d->sync, "all_reduce");
-    printf("%3u %7u %5u %4u %4u %7u %6u %-9s %-18s %-12s %6zuk %10.3f %9.4g  %s\n", i + 1,
-           p->workers, p->data, p->tensor, p->pipeline, d->batch, d->microbatch,
-           again[d->recompute], or_default(d->collective, "ring"), or_default(d->codec, "identity"),
-           bucket_of(d) >> 10, 1e3 * p->iteration_s, p->samples_per_s, i == 0 ? sync : c->why);
-    if (i > 0 && d->sync != NULL)
-        printf("    %s\n", sync);
+    const uint32_t numbers[] = {i + 1,       p->workers, p->data,      p->tensor,
+                                p->pipeline, d->batch,   d->microbatch};
+    table_row(t);
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+        table_add(t, "%u", numbers[n]);
+    table_add(t, "%s", again[d->recompute]);
+    table_add(t, "%s", or_default(d->collective, "ring"));
+    table_add(t, "%s", or_default(d->codec, "identity"));
+    table_add(t, "%.3f", 1e3 * p->iteration_s);
+    table_add(t, "%zuk", bucket_of(d) >> 10);
+    table_add(t, "%.4g", p->samples_per_s);
+    if (i > 0)
+        table_note(t, "%s", c->why);
+    if (d->sync != NULL)
+        table_note(t, "%s", d->sync);
     if (d->interleave > 1 || d->zero > 0)
-        printf("    interleave %u, zero %u\n", d->interleave > 1 ? d->interleave : 1, d->zero);
+        table_note(t, "interleave %u, zero %u", d->interleave > 1 ? d->interleave : 1, d->zero);
     if (c->ties > 0)
-        printf("    and %u more that take%s the same time\n", c->ties, c->ties == 1 ? "s" : "");
+        table_note(t, "and %u more that take%s the same time", c->ties, c->ties == 1 ? "s" : "");
 }
 
 /* Without `why`: that is against the best of the list. */
@@ -367,20 +389,27 @@ static void print_front(const shoal_search *search)
     const shoal_candidate *c = shoal_search_front(search, 0);
     if (c == NULL)
         return;
-    printf("\nnone is better in time, cost and memory at once (by 1 %%):\n%10s %12s %9s  "
-           "configuration\n",
-           "step ms", c->prediction.price > 0 ? "cost" : "worker s", "memory GB");
+    const table_column columns[] = {{"step ms", TABLE_RIGHT},
+                                    {c->prediction.price > 0 ? "cost" : "worker s", TABLE_RIGHT},
+                                    {"memory GB", TABLE_RIGHT},
+                                    {"configuration", TABLE_TEXT}};
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
+    puts("\nnone is better in time, cost and memory at once (by 1 %):");
     for (uint32_t i = 0; (c = shoal_search_front(search, i)) != NULL; i++) {
         const shoal_prediction *p = &c->prediction;
         const shoal_predict_desc *d = &c->desc;
-        printf(
-            "%10.3f %12.6g %9.3g  %u workers = %u x %u x %u, batch %u in %u, interleave %u, zero "
-            "%u, recompute %s, %s, %s\n",
-            1e3 * p->iteration_s, predict_cost(p), p->memory_bytes / 1e9, p->workers, p->data,
-            p->tensor, p->pipeline, d->batch, d->microbatch, d->interleave > 1 ? d->interleave : 1,
-            d->zero, again[d->recompute], or_default(d->collective, "ring"),
-            or_default(d->codec, "identity"));
+        table_row(t);
+        table_add(t, "%.3f", 1e3 * p->iteration_s);
+        table_add(t, "%.6g", predict_cost(p));
+        table_add(t, "%.3g", p->memory_bytes / 1e9);
+        table_add(t,
+                  "%u workers = %u x %u x %u, batch %u in %u, interleave %u, zero %u, recompute "
+                  "%s, %s, %s",
+                  p->workers, p->data, p->tensor, p->pipeline, d->batch, d->microbatch,
+                  d->interleave > 1 ? d->interleave : 1, d->zero, again[d->recompute],
+                  or_default(d->collective, "ring"), or_default(d->codec, "identity"));
     }
+    table_print(t, stdout);
 }
 
 static int print_search_json(const shoal_search *search, uint64_t tried, uint64_t fit)
@@ -397,19 +426,31 @@ static int print_search_json(const shoal_search *search, uint64_t tried, uint64_
     return answer_print("predict", answer);
 }
 
+/* Why one is not the best stands below it. */
 static void print_search(const shoal_search *search, uint64_t tried, uint64_t fit)
 {
+    static const table_column columns[] = {{"#", TABLE_RIGHT},
+                                           {"workers", TABLE_RIGHT},
+                                           {"data", TABLE_RIGHT},
+                                           {"tp", TABLE_RIGHT},
+                                           {"pp", TABLE_RIGHT},
+                                           {"batch", TABLE_RIGHT},
+                                           {"micro", TABLE_RIGHT | TABLE_SPARE},
+                                           {"recompute", TABLE_PLAIN | TABLE_SPARE},
+                                           {"collective", TABLE_CUT},
+                                           {"codec", TABLE_CUT},
+                                           {"step ms", TABLE_RIGHT},
+                                           {"bucket", TABLE_RIGHT | TABLE_SPARE},
+                                           {"samples/s", TABLE_RIGHT | TABLE_SPARE}};
     const shoal_candidate *c;
-    printf(
-        "%llu configurations looked at, %llu fit into memory; %llu more are slower whatever they "
-        "exchange by\n%3s %7s %5s %4s %4s %7s %6s %-9s %-18s "
-        "%-12s %7s %10s %9s  %s\n",
-        (unsigned long long)tried, (unsigned long long)fit,
-        (unsigned long long)shoal_search_bounded(search), "#", "workers", "data", "tp", "pp",
-        "batch", "micro", "recompute", "collective", "codec", "bucket", "step ms", "samples/s",
-        "why not");
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
+    printf("%llu configurations looked at, %llu fit into memory; %llu more are slower whatever "
+           "they exchange by\n",
+           (unsigned long long)tried, (unsigned long long)fit,
+           (unsigned long long)shoal_search_bounded(search));
     for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
-        print_candidate(c, i);
+        add_candidate(t, c, i);
+    table_print(t, stdout);
     print_front(search);
 }
 

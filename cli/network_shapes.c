@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "table.h"
 
 #define AS_GOOD (1 + 1e-9) /* rounding of two solutions is no difference */
 
@@ -91,17 +92,28 @@ static void show_proof(FILE *out, const network_report *report)
 void network_shapes_show(FILE *out, const network_report *report)
 {
     const bool swept = report->swept != NULL;
+    const table_column columns[] = {{swept ? report->swept : "rank", TABLE_RIGHT},
+                                    {"time ns", TABLE_RIGHT},
+                                    {"cost", TABLE_RIGHT},
+                                    {"gap", TABLE_RIGHT},
+                                    {"*", TABLE_PLAIN},
+                                    {"shape", TABLE_TEXT}};
     show_proof(out, report);
-    fprintf(out, "%12s %14s %14s %9s  %s\n", swept ? report->swept : "rank", "time ns", "cost",
-            "gap", "shape (*: none of these is as short and as cheap)");
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < report->count; i++) {
         const network_result *r = &report->results[i];
         char text[NETWORK_SHAPE_TEXT];
         network_shape_text(&r->shape, true, text);
-        fprintf(out, "%12.6g %14.1f %14.2f %9.1e %c%s\n", swept ? r->at : (double)i + 1,
-                r->answer.time_ns, r->answer.cost, swept ? r->choice.gap : r->answer.gap,
-                network_on_front(report, i) ? '*' : ' ', text);
+        table_row(t);
+        table_add(t, "%.6g", swept ? r->at : (double)i + 1);
+        table_add(t, "%.1f", r->answer.time_ns);
+        table_add(t, "%.2f", r->answer.cost);
+        table_add(t, "%.1e", swept ? r->choice.gap : r->answer.gap);
+        table_add(t, "%s", network_on_front(report, i) ? "*" : "");
+        table_add(t, "%s", text);
     }
+    table_print(t, out);
+    fputs("*: none of these is as short and as cheap\n", out);
 }
 
 void network_shapes_csv(FILE *out, const network_report *report)

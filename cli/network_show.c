@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "network_shapes.h"
 #include "svg.h"
+#include "table.h"
 
 enum { POINTS_MAX = 1000 };
 
@@ -20,19 +21,32 @@ double network_now_us(void)
 
 /* ------------------------------------------------------------------ one answer */
 
+static void show_dimensions(FILE *out, const shoal_network_info *info,
+                            const shoal_network_answer *a)
+{
+    static const table_column columns[] = {{"dimension", TABLE_PLAIN}, {"kind", TABLE_PLAIN},
+                                           {"size", TABLE_RIGHT},      {"GB/s", TABLE_RIGHT},
+                                           {"bytes", TABLE_RIGHT},     {"waits %", TABLE_RIGHT}};
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
+    for (uint32_t d = 0; d < info->dims; d++) {
+        table_row(t);
+        table_add(t, "b%u", d);
+        table_add(t, "%s", info->topology[d]);
+        table_add(t, "%u", info->members[d]);
+        table_add(t, "%.3f", a->bandwidth[d]);
+        table_add(t, "%.6g", info->traffic[d]);
+        table_add(t, "%.1f", 100 * a->price[d]);
+        if (a->high[d] > a->low[d])
+            table_note(t, "anything of %.3f .. %.3f GB/s", a->low[d], a->high[d]);
+    }
+    table_print(t, out);
+}
+
 static void show_answer(FILE *out, const network_report *report, const network_result *result)
 {
     const shoal_network_info *info = &report->info;
     const shoal_network_answer *a = &result->answer;
-    fprintf(out, "%-9s %-7s %6s %14s %14s %8s\n", "dimension", "kind", "size", "GB/s", "bytes",
-            "waits %");
-    for (uint32_t d = 0; d < info->dims; d++) {
-        fprintf(out, "b%-8u %-7s %6u %14.3f %14.6g %8.1f", d, info->topology[d], info->members[d],
-                a->bandwidth[d], info->traffic[d], 100 * a->price[d]);
-        if (a->high[d] > a->low[d])
-            fprintf(out, "  anything of %.3f .. %.3f", a->low[d], a->high[d]);
-        fputc('\n', out);
-    }
+    show_dimensions(out, info, a);
     fprintf(out, "time      %14.1f ns; evenly spread %.1f ns: %.4fx\n", a->time_ns,
             a->equal_time_ns, a->equal_time_ns / a->time_ns);
     if (info->has_cost)
@@ -53,22 +67,32 @@ static void show_jobs(FILE *out, const network_report *report, const shoal_netwo
                 shoal_network_time(report->network, i, a->bandwidth), report->jobs[i]);
 }
 
-static void show_schedule(FILE *out, const char *name, const shoal_network_schedule *s)
+static void add_schedule(table *t, const char *name, const shoal_network_schedule *s)
 {
-    fprintf(out, "  %-18s %16.1f %16.1f %16.1f %8.2f\n", name, s->fixed_ns, s->chosen_ns,
-            s->bound_ns, 100 * (s->chosen_ns - s->bound_ns) / s->chosen_ns);
+    table_row(t);
+    table_add(t, "%s", name);
+    table_add(t, "%.1f", s->fixed_ns);
+    table_add(t, "%.1f", s->chosen_ns);
+    table_add(t, "%.1f", s->bound_ns);
+    table_add(t, "%.2f", 100 * (s->chosen_ns - s->bound_ns) / s->chosen_ns);
 }
 
 /* What bandwidths gain apart from what orders do. */
 static void show_chunks(FILE *out, const network_report *report)
 {
+    static const table_column columns[] = {{"bandwidths", TABLE_PLAIN},
+                                           {"one order", TABLE_RIGHT},
+                                           {"orders chosen", TABLE_RIGHT},
+                                           {"not below", TABLE_RIGHT},
+                                           {"gap %", TABLE_RIGHT | TABLE_SPARE}};
     const shoal_network_schedule *found = &report->found, *even = &report->even;
     if (report->chunks == 0)
         return;
-    fprintf(out, "in %u chunks, simulated, ns\n  %-18s %16s %16s %16s %8s\n", report->chunks, "",
-            "one order", "orders chosen", "not below", "gap %");
-    show_schedule(out, "these bandwidths", found);
-    show_schedule(out, "evenly spread", even);
+    fprintf(out, "in %u chunks, simulated, ns\n", report->chunks);
+    table *t = table_new(2, columns, sizeof columns / sizeof *columns);
+    add_schedule(t, "these bandwidths", found);
+    add_schedule(t, "evenly spread", even);
+    table_print(t, out);
     fprintf(out,
             "  gain of bandwidths alone %.4fx, of orders alone %.4fx, of both %.4fx; no orders on "
             "these bandwidths gain more than %.4fx\n",
@@ -76,22 +100,43 @@ static void show_chunks(FILE *out, const network_report *report)
             even->fixed_ns / found->chosen_ns, found->fixed_ns / found->bound_ns);
 }
 
+/* Names of columns "b0", "b1", ... */
+typedef struct dimension_names {
+    char text[SHOAL_NETWORK_DIMS_MAX][8];
+} dimension_names;
+
+/* Behind count columns, one of each dimension, of which the last go first. */
+static size_t add_dimensions(table_column *columns, size_t count, uint32_t dims,
+                             dimension_names *names)
+{
+    for (uint32_t d = 0; d < dims; d++) {
+        snprintf(names->text[d], sizeof names->text[d], "b%u", d);
+        columns[count++] = (table_column){names->text[d], TABLE_RIGHT | TABLE_SPARE};
+    }
+    return count;
+}
+
 static void show_sweep(FILE *out, const network_report *report)
 {
-    fprintf(out, "%12s %-13s %14s %14s %8s %9s", report->swept, "objective", "time ns", "cost",
-            "vs even", "gap");
-    for (uint32_t d = 0; d < report->info.dims; d++)
-        fprintf(out, "         b%u", d);
-    fputc('\n', out);
+    dimension_names names;
+    table_column columns[6 + SHOAL_NETWORK_DIMS_MAX] = {
+        {report->swept, TABLE_RIGHT}, {"objective", TABLE_PLAIN},
+        {"time ns", TABLE_RIGHT},     {"cost", TABLE_RIGHT},
+        {"vs even", TABLE_RIGHT},     {"gap", TABLE_RIGHT | TABLE_SPARE}};
+    table *t = table_new(0, columns, add_dimensions(columns, 6, report->info.dims, &names));
     for (size_t i = 0; i < report->count; i++) {
         const shoal_network_answer *a = &report->results[i].answer;
-        fprintf(out, "%12.6g %-13s %14.1f %14.2f %7.4fx %9.1e", report->results[i].at,
-                report->results[i].objective, a->time_ns, a->cost, a->equal_time_ns / a->time_ns,
-                a->gap);
+        table_row(t);
+        table_add(t, "%.6g", report->results[i].at);
+        table_add(t, "%s", report->results[i].objective);
+        table_add(t, "%.1f", a->time_ns);
+        table_add(t, "%.2f", a->cost);
+        table_add(t, "%.4fx", a->equal_time_ns / a->time_ns);
+        table_add(t, "%.1e", a->gap);
         for (uint32_t d = 0; d < report->info.dims; d++)
-            fprintf(out, " %10.3f", a->bandwidth[d]);
-        fputc('\n', out);
+            table_add(t, "%.3f", a->bandwidth[d]);
     }
+    table_print(t, out);
 }
 
 void network_show_text(FILE *out, const network_report *report)
@@ -110,27 +155,38 @@ void network_show_text(FILE *out, const network_report *report)
     show_chunks(out, report);
 }
 
+static void add_collective(table *t, const shoal_network_collective *one, const double *b,
+                           uint32_t dims)
+{
+    uint32_t slowest = 0;
+    for (uint32_t d = 1; d < dims; d++)
+        slowest = one->volume[d] * b[slowest] > one->volume[slowest] * b[d] ? d : slowest;
+    table_row(t);
+    table_add(t, "%s", one->layer);
+    table_add(t, "%s", one->phase);
+    table_add(t, "%s", one->kind);
+    table_add(t, "%.0f", one->bytes);
+    table_add(t, "%.1f", one->volume[slowest] > 0 ? one->volume[slowest] / b[slowest] : 0);
+    table_add(t, "b%u", slowest);
+    for (uint32_t d = 0; d < dims; d++)
+        table_add(t, "%.6g", one->volume[d]);
+}
+
 void network_show_collectives(FILE *out, const network_report *report)
 {
-    const double *b = report->results[0].answer.bandwidth;
-    fprintf(out, "%-16s %-12s %-14s %13s %12s %5s\n", "layer", "phase", "collective", "bytes", "ns",
-            "slow");
-    for (uint32_t i = 0; i < report->job_count; i++) {
+    dimension_names names;
+    table_column columns[6 + SHOAL_NETWORK_DIMS_MAX] = {
+        {"layer", TABLE_CUT},   {"phase", TABLE_PLAIN}, {"collective", TABLE_CUT},
+        {"bytes", TABLE_RIGHT}, {"ns", TABLE_RIGHT},    {"slow", TABLE_PLAIN}};
+    const uint32_t dims = report->info.dims;
+    table *t = table_new(0, columns, add_dimensions(columns, 6, dims, &names));
+    for (uint32_t i = 0; i < report->job_count; i++)
         for (uint32_t c = 0; c < shoal_network_collectives(report->network, i); c++) {
             shoal_network_collective one = {.size = sizeof one};
-            uint32_t slowest = 0;
-            if (shoal_network_at(report->network, i, c, &one) != SHOAL_OK)
-                return;
-            for (uint32_t d = 1; d < report->info.dims; d++)
-                slowest = one.volume[d] * b[slowest] > one.volume[slowest] * b[d] ? d : slowest;
-            fprintf(out, "%-16.16s %-12s %-14s %13.0f %12.1f    b%u ", one.layer, one.phase,
-                    one.kind, one.bytes,
-                    one.volume[slowest] > 0 ? one.volume[slowest] / b[slowest] : 0, slowest);
-            for (uint32_t d = 0; d < report->info.dims; d++)
-                fprintf(out, " %.6g", one.volume[d]);
-            fputc('\n', out);
+            if (shoal_network_at(report->network, i, c, &one) == SHOAL_OK)
+                add_collective(t, &one, report->results[0].answer.bandwidth, dims);
         }
-    }
+    table_print(t, out);
 }
 
 /* ------------------------------------------------------------------ machines */

@@ -9,6 +9,7 @@
 #include "answer.h"
 #include "cli.h"
 #include "shoal/accpar.h"
+#include "table.h"
 
 /* "180x2,420x2": TFLOP/s, how many in a row. */
 static bool parse_speeds(const char *text, double *speeds, uint32_t *count_out)
@@ -34,16 +35,21 @@ static bool parse_speeds(const char *text, double *speeds, uint32_t *count_out)
     return true;
 }
 
-/* Into splits, or as text where that is NULL. */
+/* Into splits, or as a table where that is NULL. */
 static void show_splits(const shoal_accpar *plan, uint32_t count, json_t *splits)
 {
+    static const table_column columns[] = {
+        {"accelerators", TABLE_RIGHT}, {"left : right", TABLE_RIGHT}, {"types", TABLE_TEXT}};
+    table *t = splits != NULL ? NULL : table_new(2, columns, sizeof columns / sizeof *columns);
     for (uint32_t i = 0; i + 1 < count; i++) {
         shoal_accpar_split s;
         if (shoal_accpar_split_at(plan, i, &s) != SHOAL_OK)
-            return;
+            break;
         if (splits == NULL) {
-            printf("  %3u .. %-3u  %5.1f %% : %5.1f %%   %s\n", s.first, s.first + s.count - 1,
-                   100 * s.share, 100 * (1 - s.share), s.types);
+            table_row(t);
+            table_add(t, "%u .. %u", s.first, s.first + s.count - 1);
+            table_add(t, "%.1f %% : %.1f %%", 100 * s.share, 100 * (1 - s.share));
+            table_add(t, "%s", s.types);
             continue;
         }
         json_t *one = json_object();
@@ -53,6 +59,8 @@ static void show_splits(const shoal_accpar *plan, uint32_t count, json_t *splits
         answer_set_text(one, "types", s.types);
         json_array_append_new(splits, one);
     }
+    if (splits == NULL)
+        table_print(t, stdout);
 }
 
 /* The same with fewer freedoms: what each of them brings. */

@@ -15,6 +15,7 @@
 #include "cli.h"
 #include "svg.h"
 #include "svg_bars.h"
+#include "table.h"
 #include "whole_file.h"
 
 enum { BARS_MOST = 32 };
@@ -84,6 +85,33 @@ static void print_refused(const sim_report *r)
     }
 }
 
+static void print_workers(const sim_report *r)
+{
+    static const table_column columns[] = {{"worker", TABLE_RIGHT},     {"iterations", TABLE_RIGHT},
+                                           {"compute_s", TABLE_RIGHT},  {"waits_s", TABLE_RIGHT},
+                                           {"transfer_s", TABLE_RIGHT}, {"most_for", TABLE_PLAIN}};
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns);
+    for (uint32_t w = 0; w < r->workers; w++) {
+        const uint64_t *waits = shoal_sim_waits(r->sim, w);
+        shoal_sim_endpoint_results e = {.size = sizeof e};
+        if (shoal_sim_endpoint_get(r->sim, w, &e) != SHOAL_OK)
+            continue;
+        const uint32_t most = waited_most(waits, r->workers, w);
+        table_row(t);
+        table_add(t, "%u", w);
+        table_add(t, "%" PRIu64, e.iterations);
+        table_add(t, "%.3f", (double)e.compute_ns * 1e-9);
+        table_add(t, "%.3f", (double)waited_for_others(waits, r->workers, w) * 1e-9);
+        table_add(t, "%.3f", (double)waits[w] * 1e-9);
+        const char *end = e.end == SHOAL_SIM_DEAD ? " (dead)" : "";
+        if (most == w)
+            table_add(t, "-%s", end);
+        else
+            table_add(t, "%u%s", most, end);
+    }
+    table_print(t, stdout);
+}
+
 void sim_print_text(const sim_report *r)
 {
     uint64_t done;
@@ -98,23 +126,8 @@ void sim_print_text(const sim_report *r)
     if (!isnan(r->spectral_gap))
         printf(", spectral gap %.4f", r->spectral_gap);
     print_network(r);
-    printf("\nevent log %016" PRIx64
-           "\n\nworker iterations compute_s waits_s transfer_s most_for\n",
-           r->results.log_hash);
-    for (uint32_t w = 0; w < r->workers; w++) {
-        const uint64_t *waits = shoal_sim_waits(r->sim, w);
-        shoal_sim_endpoint_results e = {.size = sizeof e};
-        if (shoal_sim_endpoint_get(r->sim, w, &e) != SHOAL_OK)
-            continue;
-        uint32_t most = waited_most(waits, r->workers, w);
-        printf("%6u %10" PRIu64 " %9.3f %7.3f %10.3f ", w, e.iterations,
-               (double)e.compute_ns * 1e-9, (double)waited_for_others(waits, r->workers, w) * 1e-9,
-               (double)waits[w] * 1e-9);
-        if (most == w)
-            printf("-%s\n", e.end == SHOAL_SIM_DEAD ? " (dead)" : "");
-        else
-            printf("%u%s\n", most, e.end == SHOAL_SIM_DEAD ? " (dead)" : "");
-    }
+    printf("\nevent log %016" PRIx64 "\n\n", r->results.log_hash);
+    print_workers(r);
     print_refused(r);
     if (r->error != NULL)
         printf("\nended early: %s\n", r->error);

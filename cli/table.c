@@ -175,13 +175,15 @@ static void measure(table *t)
         }
 }
 
+/* Never less than its head. */
 static unsigned least_of(const table *t, size_t i)
 {
     const int may = t->columns[i].may;
+    const unsigned head = cells_of(t->columns[i].name, strlen(t->columns[i].name));
     const unsigned least = (may & TABLE_CUT) != 0    ? CUT_LEAST
                            : (may & TABLE_TEXT) != 0 ? TEXT_LEAST
                                                      : t->width[i];
-    return least < t->width[i] ? least : t->width[i];
+    return least >= t->width[i] ? t->width[i] : least > head ? least : head;
 }
 
 /* With a blank behind each column but the last. */

@@ -7,27 +7,44 @@
 
 #include "answer.h"
 #include "stragglers.h"
+#include "table.h"
+
+static void add_codec(table *t, const shoal_train_candidate *c)
+{
+    table_row(t);
+    table_add(t, "%s", c->chosen ? "*" : "");
+    table_add(t, "%s", c->codec);
+    table_add(t, "%s", c->lossless ? "lossless" : "lossy");
+    if (!isfinite(c->step_ms)) {
+        table_note(t, "not measured: a gradient was not finite");
+        return;
+    }
+    table_add(t, "%.2f", c->exchange_ms);
+    table_add(t, "%.2f", c->code_ms);
+    table_add(t, "%.0f", c->sent_bytes);
+    table_add(t, "%.2f", c->step_ms);
+    table_add(t, "%.3g%s", c->error, c->barred ? " (too much)" : "");
+}
 
 void train_codec_table(const shoal_train *train)
 {
+    static const table_column columns[] = {{"*", TABLE_PLAIN},
+                                           {"codec", TABLE_CUT},
+                                           {"kind", TABLE_PLAIN},
+                                           {"exchange ms", TABLE_RIGHT},
+                                           {"coding ms", TABLE_RIGHT | TABLE_SPARE},
+                                           {"bytes a step", TABLE_RIGHT | TABLE_SPARE},
+                                           {"predicted step ms", TABLE_RIGHT},
+                                           {"squared error", TABLE_PLAIN}};
     shoal_train_candidate c = {.size = sizeof c};
     shoal_train_codec_check check = {.size = sizeof check};
     if (!shoal_train_choice(train, 0, &c))
         return;
     const bool bound = shoal_train_codec_bound(train, &check);
-    printf("  %-28s %-8s %12s %10s %14s %18s%s\n", "codec", "", "exchange ms", "coding ms",
-           "bytes a step", "predicted step ms", bound ? "  squared error" : "");
-    for (uint32_t i = 0; shoal_train_choice(train, i, &c); i++) {
-        printf("%c %-28s %-8s ", c.chosen ? '*' : ' ', c.codec, c.lossless ? "lossless" : "lossy");
-        if (isfinite(c.step_ms))
-            printf("%12.2f %10.2f %14.0f %18.2f", c.exchange_ms, c.code_ms, c.sent_bytes,
-                   c.step_ms);
-        else
-            printf("%12s", "not measured: a gradient was not finite");
-        if (bound && isfinite(c.step_ms))
-            printf("  %13.3g%s", c.error, c.barred ? " (too much)" : "");
-        puts("");
-    }
+    table *t = table_new(0, columns, sizeof columns / sizeof *columns - !bound);
+    for (uint32_t i = 0; shoal_train_choice(train, i, &c); i++)
+        add_codec(t, &c);
+    table_print(t, stdout);
     printf("codec auto: %s%s\n", shoal_train_codec(train),
            strcmp(shoal_train_codec(train), "identity") == 0 ? " (off: float32 as it is)" : "");
     fflush(stdout);

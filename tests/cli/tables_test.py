@@ -89,6 +89,43 @@ class Tables(unittest.TestCase):
         self.assertIn("?]0;x?", "\n".join(self.piped("status")))
         self.assertIn("?]0;x?", "\n".join(self.shown(80, "status")))
 
+    def test_each_verb(self):
+        """Of whichever table: what is piped has all columns and words, what is shown fits."""
+        examples = os.path.join(shoal.ROOT, "examples")
+        clusters = os.path.join(examples, "clusters", "a100-80g.json")
+        network = os.path.join(examples, "network")
+        for head, words in {
+            "# workers data": ("predict", "--model", "megatron-22b", "--cluster", clusters,
+                               "--workers", 16, "--batch", 8, "--search", "--keep", 3),
+            "layer spec": ("model", "show", "resnet-152"),
+            "model what it is": ("model", "--list"),
+            "layer weights": ("partition", "--model", "vgg-e", "--levels", 5),
+            "plan bytes per step": ("partition", "--model", "vgg-e", "--levels", 5),
+            "cost objective": ("network", "-n", f"{network}/4d.yml", "-c", f"{network}/4d-cost.yml",
+                               "-w", f"{network}/gpt3.txt", "-g", "tp=16", "--sweep",
+                               "cost=1e6:1e8:4"),
+            "worker iterations": ("sim", "--workers", 3, "--iterations", 4),
+        }.items():  # fmt: skip
+            with self.subTest(head=head):
+                whole = self.table(head, self.piped(*words))
+                for columns in WIDTHS:
+                    lines = self.table(head, self.shown(columns, *words))
+                    self.assert_fit(lines, columns)
+                    left_out = [line.split(": ")[1].split(", ")
+                                for line in lines if "no room here for: " in line]  # fmt: skip
+                    names = " ".join(sum(left_out, [lines[0]])).split()
+                    self.assertEqual(sorted(whole[0].split()), sorted(names))
+                    if columns == 200:
+                        self.assertEqual(whole, lines)
+
+    def table(self, head, lines):
+        """From its heads to the next empty line."""
+        words = head.split()
+        (at,) = [i for i, line in enumerate(lines) if line.split()[: len(words)] == words]
+        end = next((i for i in range(at, len(lines)) if not lines[i]), len(lines))
+        self.assertGreater(end - at, 2)
+        return lines[at:end]
+
     def test_sentences_go_on_below_themselves(self):
         for words in (("list", "codecs"), ("list", "syncs"), ("list", "codecs", "eden"),
                       ("list", "combinations")):  # fmt: skip
