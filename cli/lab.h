@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "shoal/cluster.h"
+
 enum { LAB_MAX_HOSTS = 64 };
 
 /* Without a switch each cable is a veth pair with a subnet of its own, and nobody forwards. */
@@ -28,17 +30,19 @@ typedef struct lab_desc {
     uint32_t hole[LAB_MAX_HOSTS];      /* frames above so many bytes vanish at its port, 0: none */
     uint32_t hosts;                    /* 0: one per rank */
     uint32_t mtu;                      /* 1500 */
-    uint32_t burst_kb, limit_kb;       /* of tbf: 96, 1024 */
+    uint32_t burst_kb, limit_kb;       /* of tbf: 96, 1024; burst 0: by each link's rate */
     double loss;                       /* part of the packets that the switch loses, 0..1 */
     bool loss_udp;                     /* of UDP only */
     uint32_t cables;                   /* LAB_SWITCH, or how hosts are joined without one */
     uint32_t parallel;                 /* cables between two hosts that are joined */
     bool speaks;                       /* the switch has an address: processes run on it */
+    uint32_t workers;                  /* of the cluster that it is made after; 0: any */
+    char text[SHOAL_CLUSTER_LAB_MAX];  /* the keys, those of a cluster's file in its place */
 } lab_desc;
 
 /** Parse "rate=1gbit,hosts=4,link=2:100mbit,slow=2:5x,throttle=2:25%,mtu=1500,burst=96,limit=1024,
- *  loss=1%,cables=ring", "up=10mbit,down=50mbit,trace=FILE,random=6x:0.1"; prints the error and
- *  returns false. */
+ *  loss=1%,cables=ring", "up=10mbit,down=50mbit,trace=FILE,random=6x:0.1",
+ *  "cluster=FILE"; prints the error and returns false. */
 bool lab_parse(const char *verb, const char *text, lab_desc *lab_out);
 /** What a host may send, and what may come to it, bits per second; 0: as much as there is. */
 uint64_t lab_up_bits(const lab_desc *lab, uint32_t host);

@@ -66,11 +66,13 @@ bool lab_batch(const char *verb, const char *program, const char *batch)
 bool lab_shape(const char *verb, const lab_desc *lab, uint64_t bits, const char *device)
 {
     char batch[160];
+    const double by_rate = fmin(fmax(0.8e-6 * (double)bits, 16), 96);
+    const uint32_t burst_kb = lab->burst_kb > 0 ? lab->burst_kb : (uint32_t)by_rate;
     if (bits == 0)
         return true;
     snprintf(batch, sizeof batch,
              "qdisc replace dev %s root tbf rate %llubit burst %ukb limit %ukb\n", device,
-             (unsigned long long)bits, lab->burst_kb, lab->limit_kb);
+             (unsigned long long)bits, burst_kb, lab->limit_kb);
     return lab_batch(verb, "tc", batch);
 }
 

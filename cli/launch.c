@@ -456,6 +456,11 @@ int launch_run(const launch_desc *desc)
         return refused;
     if (desc->lab != NULL) {
         j.lab = *desc->lab;
+        if (j.lab.workers != 0 && j.lab.workers != desc->ranks)
+            return cli_usage(desc->verb,
+                             "the cluster of --lab has %u workers, and %u ranks would be started, "
+                             "servers and spares included",
+                             j.lab.workers, desc->ranks);
         if (j.lab.hosts == 0 || j.lab.hosts > desc->ranks)
             j.lab.hosts = desc->ranks;
         j.lab.speaks = desc->in_switch != NULL;

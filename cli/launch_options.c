@@ -110,7 +110,9 @@ bool launch_leaves_it(const launch_desc *desc)
 
 uint32_t launch_usual_ranks(const launch_desc *desc)
 {
-    return desc->hosts != NULL ? remote_ranks(desc->verb, desc->hosts) : 1;
+    if (desc->hosts != NULL)
+        return remote_ranks(desc->verb, desc->hosts);
+    return desc->lab != NULL && desc->lab->workers > 0 ? desc->lab->workers : 1;
 }
 
 void launch_forget_options(launch_desc *desc)

@@ -462,7 +462,7 @@ error_t train_parse(int key, char *text, struct argp_state *state)
     if (taken == 0)
         cli_refuse_value(state, key, text);
     if (taken > 0)
-        train_kept_add(&args->kept, option_name(key), text);
+        train_kept_add(&args->kept, option_name(key), key == 'l' ? args->lab.text : text);
     return taken >= 0 ? 0 : ARGP_ERR_UNKNOWN;
 }
 

@@ -37,6 +37,15 @@ static void deal_workers(whatif_world *w)
 
 /* ---------------------------------------------------------------- a lab */
 
+/* Every host's link is as fast both ways. */
+static bool one_rate(const lab_desc *lab)
+{
+    bool same = true;
+    for (uint32_t host = 0; host < LAB_MAX_HOSTS; host++)
+        same = same && lab_up_bits(lab, host) == lab_down_bits(lab, host);
+    return same;
+}
+
 static int take_lab(const char *text, whatif_run *out)
 {
     lab_desc lab;
@@ -48,11 +57,12 @@ static int take_lab(const char *text, whatif_run *out)
                          "the run's --lab %s has cables and no switch: such networks are "
                          "not simulated",
                          text);
-    if (lab.up_bits != lab.down_bits || lab.trace[0] != '\0' || lab.random[0] != '\0')
-        return cli_usage("whatif",
-                         "the run's --lab %s has up, down, trace or random: what-if knows links "
-                         "of one rate both ways that stays; `shoal sim` knows the others",
-                         text);
+    if (!one_rate(&lab) || lab.trace[0] != '\0' || lab.random[0] != '\0')
+        return cli_usage(
+            "whatif",
+            "the run's --lab %s has links of two rates, trace or random: what-if knows links "
+            "of one rate both ways that stays; `shoal sim` knows the others",
+            text);
     const uint32_t hosts = lab.hosts > 0 && lab.hosts < w->workers ? lab.hosts : w->workers;
     out->lab = true;
     if (!make_hosts(w, hosts))
@@ -62,8 +72,7 @@ static int take_lab(const char *text, whatif_run *out)
     w->loss = lab.loss_udp ? 0 : lab.loss;
     for (uint32_t h = 0; h < hosts; h++) {
         const uint32_t at = h < LAB_MAX_HOSTS ? h : 0;
-        const uint64_t up = lab_up_bits(&lab, at), down = lab_down_bits(&lab, at);
-        w->nic_bytes_s[h] = (double)(up < down ? up : down) / 8;
+        w->nic_bytes_s[h] = (double)lab_up_bits(&lab, at) / 8;
     }
     for (uint32_t rank = 0; rank < w->workers && rank < LAB_MAX_HOSTS; rank++)
         out->slowed = out->slowed || lab.slow[rank] > 1 || lab.throttle[rank] > 0;

@@ -61,6 +61,7 @@ SHOAL_BROADCAST = 3
 SHOAL_BARRIER = 4
 SHOAL_SUM = 0
 SHOAL_MAX = 1
+SHOAL_CLUSTER_LAB_MAX = 4096
 SHOAL_CODEC_LOSSLESS = 1
 SHOAL_CODEC_FIXED_RATE = 2
 SHOAL_CODEC_PER_TENSOR = 4
@@ -1695,6 +1696,7 @@ FUNCTIONS = {
     "shoal_allgather": (STATUS, [C.c_void_p, C.c_void_p, C.c_size_t, C.c_char_p, C.c_char_p]),
     "shoal_broadcast": (STATUS, [C.c_void_p, C.c_void_p, C.c_size_t, C.c_uint32]),
     "shoal_barrier": (STATUS, [C.c_void_p]),
+    "shoal_cluster_lab": (STATUS, [C.c_char_p, C.c_void_p, C.c_void_p, C.c_size_t]),
     "shoal_codec_open": (STATUS, [C.c_char_p, C.POINTER(C.c_void_p)]),
     "shoal_codec_close": (None, [C.c_void_p]),
     "shoal_codec_name": (C.c_char_p, [C.c_void_p]),

@@ -43,6 +43,8 @@ class Suite(asked.Asked):
         self.write("llama.json", json.dumps(factors.LLAMA))
         self.write("bert.json", json.dumps(factors.BERT))
         self.write("clicks.json", json.dumps(factors.CLICKS))
+        self.clusters = {n: self.write(f"lab-{n}.json", json.dumps({**factors.CLUSTER, "hosts": [
+            {"count": n, "nic": "1gbit", "nic_down": "2gbit"}]})) for n in range(1, 9)}  # fmt: skip
         syncs = factors.listed(self.shoal, "syncs")
         self.survivors = {s["name"] for s in syncs if "survives losses" in s["traits"]}
         self.exact = {s["name"] for s in syncs if "replicas equal after each step" in s["traits"]}

@@ -46,6 +46,8 @@ BERT = {"name": "bert", "input": [1, 8, 1], "layers": [
     "masked"]}
 # What --model @clicks.json says: the recommender with an eighth of its table, as sparse as that one
 # (208 of 32768 rows a step), in an eighth of the time.
+CLUSTER = {"name": "lab", "accelerators": [{"name": "core", "flops": 1e11}],
+           "stragglers": [{"slowdown": 2, "probability": 0.1}]}  # fmt: skip
 CLICKS = {"name": "clicks", "input": [1, 26, 1], "layers": [
     "lookup:vocab=32768,width=16", "dense:out=64", "relu", "dense:out=32", "relu", "dense:out=2"]}
 TRANSPORTS = ("tcp", "tcp:lanes=2", "tcp:shm=off", "tcp:shm=off,tls=on", "tcp:checksum",

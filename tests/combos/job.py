@@ -128,12 +128,18 @@ class Job:
         elif self.launcher == "hosts":
             words += ["--hosts", ",".join(f"127.0.0.{1 + i}" for i in range(self.workers))]
         elif self.launcher == "lab":
-            words += ["--workers", self.workers, "--lab", "up=1gbit,down=2gbit,random=2x:0.1"]
+            words += ["--workers", self.workers, "--lab", self.lab()]
         else:
             words += ["--workers", self.workers]
         if self.spares and self.launcher != "run":
             words += ["--spares", self.spares]
         return [shoal, *map(str, words)]
+
+    def lab(self):
+        """A cluster's file brings as many ranks as it has workers: none that come on top."""
+        if self.spares or self.servers():
+            return "up=1gbit,down=2gbit,random=2x:0.1"
+        return "cluster=" + self.suite.clusters[self.workers]
 
     def servers(self):
         sync = self.option("--sync") or ""
