@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -36,6 +37,7 @@ typedef struct asked {
 typedef struct found_job {
     char name[SHOALI_WATCH_JOB_CHARS + 1];
     uint32_t number, asked, open; /* of the sockets, those from which something may come */
+    struct timespec since;        /* when the oldest of its sockets was made */
     shoal_status status;          /* of the last that did not answer */
     shoal_watch *watch;
 } found_job;
@@ -66,6 +68,20 @@ static found_job *job_of(asking *a, const shoali_watch_name *name)
     return made;
 }
 
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+static void count_socket(found_job *job, const char *path)
+{
+    struct stat made = {0};
+    if (stat(path, &made) == 0 && (job->asked == 0 || is_before(&made.st_mtim, &job->since)))
+        job->since = made.st_mtim;
+    job->asked++;
+    job->open++;
+}
+
 /* A job counts from its first socket on at which somebody listens. */
 static void ask_one(asking *a, const char *path, const shoali_watch_name *name)
 {
@@ -80,8 +96,7 @@ static void ask_one(asking *a, const char *path, const shoali_watch_name *name)
         send(fd, a->question, sizeof a->question, MSG_NOSIGNAL) == (ssize_t)sizeof a->question) {
         const uint32_t index = (uint32_t)(job - a->job);
         a->jobs += index == a->jobs;
-        job->asked++;
-        job->open++;
+        count_socket(job, path);
         a->one[a->count++] = (asked){.fd = fd, .job = index};
         return;
     }
@@ -213,15 +228,16 @@ static shoal_status nobody_here(const char *folder, const char *job)
     return SHOAL_EINVAL;
 }
 
-/* Longest running first; those that do not answer last. */
+/* Longest running first; those that do not answer last. By their sockets' times, as the ages that
+ * ranks tell depend on which of a job's ranks is the first to answer, and when. */
 static int by_age(const void *one, const void *other)
 {
     const found_job *a = one, *b = other;
     if ((a->watch == NULL) != (b->watch == NULL))
         return a->watch == NULL ? 1 : -1;
-    if (a->watch != NULL && a->watch->head.age_us != b->watch->head.age_us)
-        return a->watch->head.age_us > b->watch->head.age_us ? -1 : 1;
-    return a->number < b->number ? -1 : 1;
+    if (is_before(&a->since, &b->since) || is_before(&b->since, &a->since))
+        return is_before(&a->since, &b->since) ? -1 : 1;
+    return a->number != b->number ? (a->number < b->number ? -1 : 1) : strcmp(a->name, b->name);
 }
 
 static shoal_status take(found_job *job, shoal_watch **watch_out)

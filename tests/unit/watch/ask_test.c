@@ -3,15 +3,17 @@
 #include "support/check.h"
 #include "support/watched.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
-enum { LONG_US = 60 * 1000 * 1000, SHORT_US = 100 * 1000 };
+enum { LONG_US = 60 * 1000 * 1000, SHORT_US = 100 * 1000, LONG_AGO_S = 1000000 };
 
 static watched job;
 static shoali_watch *other; /* another job in the same folder */
@@ -44,6 +46,12 @@ static int begin(void **state)
     return 0;
 }
 
+static void made_at(const char *path, time_t seconds)
+{
+    const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
 static void start(const char *name)
 {
     shoali_watch_desc desc = job.watch->desc;
@@ -53,7 +61,7 @@ static void start(const char *name)
     if (name != NULL)
         assert_ok(shoali_watch_open(&desc, &other));
     if (name != NULL)
-        other->started_us -= 1000000; /* it has been running for longer */
+        made_at(other->path, LONG_AGO_S); /* it has been running for longer */
     assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
 }
 
@@ -161,15 +169,46 @@ static void a_job_that_stands_still_is_said_to(void **state)
     stop();
 }
 
+/* The socket of another rank of the first job, which takes questions and never answers. */
+static int mute_socket(struct sockaddr_un *at)
+{
+    *at = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(at->sun_path, sizeof at->sun_path, "%s/night.00000007.3.00000001", job.folder);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)at, sizeof *at), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    return fd;
+}
+
+/* Two jobs started at once keep their places, whichever rank answers and whatever its age. */
+static void places_do_not_depend_on_who_answers(void **state)
+{
+    (void)state;
+    struct sockaddr_un at;
+    shoal_watch *watch;
+    const int fd = mute_socket(&at);
+    start("night");
+    made_at(at.sun_path, LONG_AGO_S - 1); /* before the other job; who answers came after it */
+    for (int older = 0; older <= 1; older++) {
+        other->started_us = older ? job.watch->started_us - 1000000
+                                  : job.watch->started_us + 1000000;
+        for (uint32_t place = 1; place <= 2; place++) {
+            assert_ok(shoal_watch_ask(place == 1 ? "1" : "2", LONG_US, &watch));
+            assert_int_equal(watch->number, place == 1 ? 7 : 8);
+            shoal_watch_close(watch);
+        }
+    }
+    stop();
+    close(fd);
+    assert_int_equal(unlink(at.sun_path), 0);
+}
+
 /* A rank that hangs up is not waited for, and its job's other ones are heard. */
 static void one_answer_of_a_job_is_enough(void **state)
 {
     (void)state;
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    snprintf(at.sun_path, sizeof at.sun_path, "%s/night.00000007.3.00000001", job.folder);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(listen(fd, 8), 0); /* and never answers */
+    struct sockaddr_un at;
+    const int fd = mute_socket(&at);
     start(NULL);
     assert_job("night", "night");
     stop();
@@ -206,10 +245,14 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     shoali_log_set_level(SHOALI_LOG_ERROR);
-    const struct CMUnitTest tests[] = {
-        TEST(the_only_job_needs_no_name),         TEST(of_several_one_is_chosen_by_name_or_number),
-        TEST(jobs_of_one_name_are_several),       TEST(all_are_listed_by_age),
-        TEST(a_job_that_stands_still_is_said_to), TEST(one_answer_of_a_job_is_enough),
-        TEST(the_killed_are_not_asked_again),     TEST(nonsense_is_refused)};
+    const struct CMUnitTest tests[] = {TEST(the_only_job_needs_no_name),
+                                       TEST(of_several_one_is_chosen_by_name_or_number),
+                                       TEST(jobs_of_one_name_are_several),
+                                       TEST(all_are_listed_by_age),
+                                       TEST(a_job_that_stands_still_is_said_to),
+                                       TEST(one_answer_of_a_job_is_enough),
+                                       TEST(the_killed_are_not_asked_again),
+                                       TEST(places_do_not_depend_on_who_answers),
+                                       TEST(nonsense_is_refused)};
     return CHECK_RUN(tests);
 }
