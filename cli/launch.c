@@ -255,8 +255,8 @@ static void has_place(launch_job *j, uint32_t rank)
 }
 
 /* What ranks say (meet/launch.h), in words of three bytes, each written at once: s, the job goes on
- * without those that are lost; k, ranks keep their state when they are told to end; p, a spare has
- * taken a place. */
+ * without those that are lost; k, ranks keep their state when they are told to end; u, a file
+ * beside the result is missing; p, a spare has taken a place. */
 static void hear_word(launch_job *j)
 {
     enum { WORD = 3 };
@@ -267,6 +267,8 @@ static void hear_word(launch_job *j)
             j->survives = true;
         else if (words[at] == 'k')
             j->keeps = true;
+        else if (words[at] == 'u')
+            j->lacks = true;
         else if (words[at] == 'p')
             has_place(j, words[at + 1] | (uint32_t)words[at + 2] << 8);
     }
@@ -297,6 +299,9 @@ static void supervise(launch_job *j, int signals, struct pollfd *fds)
         ended = j->alive == 0;
         harder(j);
     }
+    struct pollfd last = {.fd = j->word[0], .events = POLLIN};
+    if (poll(&last, 1, 0) > 0) /* of who ended a moment ago */
+        hear_word(j);
 }
 
 /* A word for a rank whose ssh is gone must not end the launcher: held back, then forgotten. */
@@ -376,7 +381,8 @@ static int run_job(void *arg)
         close(signals);
     if (desc->hosts == NULL)
         forget_sockets();
-    return j->survives && j->through ? CLI_OK : j->code;
+    const int well = j->lacks ? CLI_FAILED : CLI_OK;
+    return j->survives && j->through ? well : j->code;
 }
 
 /* In a network of our own the usual port and the one behind it. */

@@ -38,6 +38,7 @@ typedef struct launch_job {
     bool keeps;      /* the same */
     int word[2];     /* of ranks to us: a pipe; -1: none */
     int ledger; /* without hosts: who was killed or failed, and when, for the others; -1: none */
+    bool lacks; /* a rank has told its result, and a file beside it is missing */
     bool told_to_end; /* by a signal to the launcher */
     bool through;     /* a member has ended well */
     bool killed;      /* a rank was, by a signal */

@@ -204,6 +204,13 @@ static void print_codec_check(const shoal_train *train)
                fall.to, (unsigned long long)fall.step, fall.error);
 }
 
+static bool has_checkpoint(const shoal_train *train)
+{
+    shoal_train_totals totals = {.size = sizeof totals};
+    shoal_train_count(train, &totals);
+    return totals.checkpoint_step > 0;
+}
+
 void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal_train *train,
                         const shoal_train_summary *s)
 {
@@ -238,7 +245,9 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
     if (d->plan != NULL)
         printf("  elements per step %8.0f       the plan said %llu\n", s->raw_bytes / 4,
                (unsigned long long)planned);
-    if (d->out != NULL)
+    if (d->out != NULL && !has_checkpoint(train))
+        printf("  metrics are in %s; no checkpoint found room there\n", d->out);
+    else if (d->out != NULL)
         printf("  metrics and checkpoints are in %s; go on with --resume %s%s\n", d->out, d->out,
                d->simulate > 0 ? " --workers N, real ones" : "");
     shoal_train_loss loss = {.size = sizeof loss};

@@ -175,7 +175,7 @@ typedef struct shoal_train_progress {
 /**
  * One training step; at the end of an epoch also evaluation and checkpoint.
  * @return SHOAL_OK | ENOTFINITE (rank, layer and element named) | EMISMATCH (replicas differ) |
- * EPEER, ETIMEDOUT (rank named) | EIO (metrics or checkpoint could not be written)
+ * EPEER, ETIMEDOUT (rank named) | EIO (gradients, or a checkpoint to stop at, could not be written)
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_step(shoal_train *train,
                                                        shoal_train_progress *progress_out);
@@ -298,8 +298,8 @@ typedef struct shoal_train_summary {
     uint32_t reporter; /* the lowest rank that is there: it should print what concerns all */
 } shoal_train_summary;
 /** Collective: every worker calls it once, after the last step.
- * @return SHOAL_OK | EIO (desc.trace, or the end of events.jsonl, could not be written: summary_out
- * is there all the same) | EPEER, ETIMEDOUT */
+ * @return SHOAL_OK | EIO (desc.trace, the last checkpoint, metrics or the end of events.jsonl could
+ * not be written: summary_out is there all the same) | EPEER, ETIMEDOUT */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_train_summarise(shoal_train *train,
                                                             shoal_train_summary *summary_out);
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/plain_file.h"
 #include "base/printable.h"
 
 enum {
@@ -172,7 +173,8 @@ void shoali_log_write(shoali_log_level level, const char *format, ...)
         put_out(STDERR_FILENO, line, used);
     if (is_copied(level)) {
         used = put_line(line, level, true, text);
-        put_out(atomic_load(&copy_fd), line, used);
+        line[used] = '\n';
+        (void)shoali_append_whole(atomic_load(&copy_fd), line, used + 1);
     }
     pthread_mutex_unlock(&sink_lock);
 }

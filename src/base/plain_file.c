@@ -48,6 +48,30 @@ shoal_status shoali_plain_file(const char *path, bool append, FILE **file_out)
     return SHOAL_OK;
 }
 
+bool shoali_append_whole(int fd, const char *bytes, size_t count)
+{
+    size_t put = 0;
+    int error = ENOSPC;
+    while (put < count) {
+        const ssize_t more = write(fd, bytes + put, count - put);
+        if (more < 0 && errno == EINTR)
+            continue;
+        if (more <= 0) {
+            error = more < 0 ? errno : ENOSPC;
+            break;
+        }
+        put += (size_t)more;
+    }
+    if (put == count)
+        return true;
+    const off_t end = lseek(fd, 0, SEEK_CUR); /* behind what was added here */
+    if (put > 0 && end >= (off_t)put && end == lseek(fd, 0, SEEK_END) &&
+        ftruncate(fd, end - (off_t)put) != 0)
+        error = errno;
+    errno = error;
+    return false;
+}
+
 FILE *shoali_scratch_file(const char *path)
 {
     if (unlink(path) != 0 && errno != ENOENT)

@@ -19,6 +19,10 @@ SHOAL_MUST_USE shoal_status shoali_plain_folder(const char *path);
  * @return SHOAL_OK | EIO, with a text that names path: also where it is a link or no file */
 SHOAL_MUST_USE shoal_status shoali_plain_file(const char *path, bool append, FILE **file_out);
 
+/** Add to a file that was opened to add to, all or nothing: what had room is cut off again, unless
+ * somebody has added behind it. False: errno says why. */
+bool shoali_append_whole(int fd, const char *bytes, size_t count);
+
 /** A file of our own under a name that is used for a moment: what a killed process left there is
  * removed. NULL: errno says why. */
 FILE *shoali_scratch_file(const char *path);

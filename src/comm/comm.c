@@ -159,6 +159,11 @@ void shoali_comm_keeps(void)
     shoali_launch_keeps(shoali_getenv, NULL);
 }
 
+void shoali_comm_lacks(void)
+{
+    shoali_launch_lacks(shoali_getenv, NULL);
+}
+
 shoal_status shoal_comm_create(const shoal_comm_desc *desc, shoal_comm **comm_out)
 {
     shoali_admission in = {.keeper = NULL};

@@ -30,6 +30,8 @@ SHOAL_MUST_USE shoal_status shoali_comm_work(shoal_comm *comm, shoal_status (*wo
 void shoali_comm_goes_on(void);
 /** Tell shoal's launcher that this process keeps its state when it is told to end. */
 void shoali_comm_keeps(void);
+/** Tell the launcher that a file beside the result is missing. */
+void shoali_comm_lacks(void);
 
 /** For drivers of protocols: the job's seed, and the default deadline of its operations. */
 uint64_t shoali_comm_seed(const shoal_comm *comm);

@@ -308,6 +308,11 @@ void shoali_launch_keeps(shoali_env env, void *ctx)
     tell_launcher(env, ctx, (const uint8_t[SHOALI_LAUNCHER_WORD]){'k'}, SHOALI_LAUNCHER_WORD);
 }
 
+void shoali_launch_lacks(shoali_env env, void *ctx)
+{
+    tell_launcher(env, ctx, (const uint8_t[SHOALI_LAUNCHER_WORD]){'u'}, SHOALI_LAUNCHER_WORD);
+}
+
 void shoali_launch_has_place(shoali_env env, void *ctx)
 {
     uint64_t number;

@@ -50,6 +50,9 @@ void shoali_launch_survives(shoali_env env, void *ctx);
 /** That this process, when it is asked to end, keeps its state first and then ends with a code of
  * its own: the launcher gives it the time, and ends with that code. */
 void shoali_launch_keeps(shoali_env env, void *ctx);
+/** That this process has done its part and could not write a file beside the result: the launcher
+ * ends with 1, also where the job goes on without who fails. */
+void shoali_launch_lacks(shoali_env env, void *ctx);
 /** And this process, a spare (SHOAL_SPARE: its number among the launcher's ranks), that it has
  * taken a place in the job. */
 void shoali_launch_has_place(shoali_env env, void *ctx);

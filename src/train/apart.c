@@ -117,43 +117,56 @@ static shoal_status write_common(const shoal_train *train, const char *folder, u
     return status;
 }
 
+static shoali_checkpoint opened(const shoal_train *train, uint32_t i)
+{
+    return (shoali_checkpoint){.step = train->apart.written[i].step, .epoch = train->membership};
+}
+
 /* All have written written[0]. */
 static shoal_status complete(shoal_train *train)
 {
     char folder[SHOALI_PATH_BYTES];
     const struct shoali_apart_written one = train->apart.written[0];
-    const shoali_checkpoint which = {.step = one.step, .epoch = train->membership},
-                            before = train->saved;
+    const shoali_checkpoint which = opened(train, 0);
     SHOALI_TRY(shoali_checkpoint_path(train->desc.out, which, folder));
-    SHOALI_TRY(write_common(train, folder, one.step));
-    shoali_checkpoint_tidy(folder, train->workers);
-    SHOALI_TRY(shoali_checkpoint_name_latest(train->desc.out, which));
-    train->saved = which;
-    shoali_checkpoint_keep(train->desc.out, which, before);
-    return shoali_events_add(train, "checkpoint",
-                             json_pack("{s:I, s:f}", "step", (json_int_t)one.step, "seconds",
-                                       (double)(shoali_now_us() - one.at_us) * 1e-6));
+    const shoal_status status = write_common(train, folder, one.step);
+    if (status == SHOAL_OK)
+        return shoali_checkpoint_announce(train, which, folder, one.at_us);
+    SHOALI_TRY(shoali_checkpoint_missed(train, one.step, status));
+    shoali_checkpoint_drop(train->desc.out, which, train->rank, true);
+    return SHOAL_OK;
 }
 
-static bool has_written(const shoal_train *train, uint32_t rank)
+/* Written[i]. */
+static bool has_written(const shoal_train *train, uint32_t i, uint32_t rank)
 {
     char folder[SHOALI_PATH_BYTES], path[SHOALI_PATH_BYTES];
-    const shoali_checkpoint which = {.step = train->apart.written[0].step,
-                                     .epoch = train->membership};
-    return shoali_checkpoint_path(train->desc.out, which, folder) == SHOAL_OK &&
+    return shoali_checkpoint_path(train->desc.out, opened(train, i), folder) == SHOAL_OK &&
            shoali_path_number(path, folder, "rank-", rank, ".safetensors") == SHOAL_OK &&
            access(path, F_OK) == 0;
+}
+
+/* Who has written a later one and not this one has found no room for it, and never writes it. */
+static bool is_missed(const shoal_train *train, uint32_t rank)
+{
+    for (uint32_t i = 1; i < train->apart.count; i++)
+        if (has_written(train, i, rank))
+            return !has_written(train, 0, rank); /* not between the two looks either */
+    return false;
 }
 
 static shoal_status look(shoal_train *train)
 {
     shoali_apart *a = &train->apart;
     while (a->count > 0) {
-        while (a->seen < train->workers && has_written(train, a->seen))
+        while (a->seen < train->workers && has_written(train, 0, a->seen))
             a->seen++;
-        if (a->seen < train->workers)
+        if (a->seen < train->workers && !is_missed(train, a->seen))
             return SHOAL_OK;
-        SHOALI_TRY(complete(train));
+        if (a->seen < train->workers)
+            shoali_checkpoint_drop(train->desc.out, opened(train, 0), train->rank, true);
+        else
+            SHOALI_TRY(complete(train));
         a->seen = 0;
         a->count--;
         memmove(a->written, a->written + 1, a->count * sizeof *a->written);
@@ -233,9 +246,15 @@ shoal_status shoali_apart_save(shoal_train *train)
         give_up(train);
         return SHOAL_OK;
     }
-    SHOALI_TRY(shoali_checkpoint_make(train->desc.out, which, folder));
-    SHOALI_TRY(shoali_metrics_mark(train));
-    SHOALI_TRY(shoali_checkpoint_write_rank(train, folder, train->step, true));
+    shoal_status status = shoali_checkpoint_make(train->desc.out, which, folder);
+    if (status == SHOAL_OK)
+        status = shoali_metrics_mark(train);
+    if (status == SHOAL_OK)
+        status = shoali_checkpoint_write_rank(train, folder, train->step, true);
+    if (status != SHOAL_OK) {
+        shoali_checkpoint_drop(train->desc.out, which, train->rank, false);
+        return shoali_checkpoint_missed(train, train->step, status);
+    }
     if (train->place != 0)
         return SHOAL_OK;
     SHOALI_TRY(remember(&train->apart, train->step));

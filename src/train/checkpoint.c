@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/comm.h"
 #include "train/admm.h"
 #include "train/checkpoint.h"
@@ -177,40 +178,108 @@ shoal_status shoali_checkpoint_write_rank(const shoal_train *train, const char *
     return status;
 }
 
-shoal_status shoali_checkpoint_save(shoal_train *train)
+/* ------------------------------------------------------------------ together */
+
+static shoal_status write_own(shoal_train *train, shoali_checkpoint which, const char *folder)
 {
-    char folder[SHOALI_PATH_BYTES];
-    const shoali_checkpoint which = {.step = train->step, .epoch = train->membership},
-                            before = train->saved;
     const uint64_t began_us = shoali_now_us();
-    SHOALI_TRY(shoali_checkpoint_make(train->desc.out, which, folder));
-    SHOALI_TRY(shoali_metrics_mark(train));
-    SHOALI_TRY(shoali_checkpoint_write_rank(train, folder, train->step, false));
+    char made[SHOALI_PATH_BYTES];
+    shoal_status status = shoali_checkpoint_make(train->desc.out, which, made);
+    if (status == SHOAL_OK)
+        status = shoali_metrics_mark(train);
+    if (status == SHOAL_OK)
+        status = shoali_checkpoint_write_rank(train, folder, train->step, false);
     train->disk_us += (double)(shoali_now_us() - began_us); /* the part that each rank has */
+    return status;
+}
+
+/* This worker's file and, of place 0, the common one. By a plan all of them collect the weights,
+ * also who has found no room. */
+static shoal_status write_parts(shoal_train *train, shoali_checkpoint which, const char *folder)
+{
+    shoal_error why;
     float *whole = NULL;
+    shoal_status status = write_own(train, which, folder);
+    shoali_error_get(&why);
     if (train->hybrid != NULL)
         SHOALI_TRY(shoali_hybrid_collect(train, &whole));
-    shoal_status status = SHOAL_OK;
-    if (train->place == 0)
-        status = shoali_checkpoint_write_common(
-            train, folder, train->step,
-            &(shoali_replica){.params = whole != NULL ? whole : train->params});
-    shoali_free(whole);
+    const shoali_replica of = {.params = whole != NULL ? whole : train->params};
     if (status != SHOAL_OK)
+        shoali_error_set(&why);
+    else if (train->place == 0)
+        status = shoali_checkpoint_write_common(train, folder, train->step, &of);
+    shoali_free(whole);
+    return status;
+}
+
+shoal_status shoali_checkpoint_missed(shoal_train *train, uint64_t step, shoal_status status)
+{
+    if (status != SHOAL_EIO)
         return status;
-    float arrived = 1; /* latest may only name a folder that is complete */
-    SHOALI_TRY(train->desc.no_exchange
-                   ? shoali_train_meet(train, &arrived, 1, SHOAL_SUM, "checkpoint")
-                   : shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "checkpoint"));
+    const shoal_error *why = shoal_last_error();
+    shoali_log(WARN, "checkpoint of step %" PRIu64 ": %s%s", step, why->text,
+               step != train->steps ? "; the training goes on" : "");
+    if (step != train->steps)
+        return SHOAL_OK;
+    if (train->marks.missed == NULL)
+        train->marks.missed = shoali_arena_alloc(train->arena, sizeof *why);
+    if (train->marks.missed == NULL)
+        return SHOAL_ENOMEM;
+    *train->marks.missed = *why;
+    return SHOAL_OK;
+}
+
+/* One of them has found no room: the files of all go, as they stand in the way of the next. */
+static shoal_status give_up(shoal_train *train, shoali_checkpoint which, shoal_status own)
+{
+    if (train->stop.agreed)
+        return own != SHOAL_OK ? own
+                               : shoali_fail(SHOAL_EIO, "another rank could not write its part of "
+                                                        "the checkpoint, and says why");
+    if (shoali_checkpoint_order(which, train->saved) != 0)
+        shoali_checkpoint_drop(train->desc.out, which, train->rank, train->place == 0);
+    return shoali_checkpoint_missed(train, train->step, own);
+}
+
+/* All have written it. */
+shoal_status shoali_checkpoint_announce(shoal_train *train, shoali_checkpoint which,
+                                        const char *folder, uint64_t began_us)
+{
+    const shoali_checkpoint before = train->saved;
     train->saved = which;
     if (train->place != 0)
         return SHOAL_OK;
     shoali_checkpoint_tidy(folder, train->workers); /* servers may come later */
-    SHOALI_TRY(shoali_checkpoint_name_latest(train->desc.out, which));
-    shoali_checkpoint_keep(train->desc.out, which, before);
-    return shoali_events_add(train, "checkpoint",
-                             json_pack("{s:I, s:f}", "step", (json_int_t)train->step, "seconds",
-                                       (double)(shoali_now_us() - began_us) * 1e-6));
+    shoal_status status = shoali_checkpoint_name_latest(train->desc.out, which);
+    if (status == SHOAL_OK) {
+        shoali_checkpoint_keep(train->desc.out, which, before);
+        status = shoali_events_add(train, "checkpoint",
+                                   json_pack("{s:I, s:f}", "step", (json_int_t)which.step,
+                                             "seconds",
+                                             (double)(shoali_now_us() - began_us) * 1e-6));
+    }
+    return shoali_checkpoint_missed(train, which.step, status);
+}
+
+shoal_status shoali_checkpoint_save(shoal_train *train)
+{
+    char folder[SHOALI_PATH_BYTES];
+    const shoali_checkpoint which = {.step = train->step, .epoch = train->membership};
+    const uint64_t began_us = shoali_now_us();
+    shoal_error why;
+    SHOALI_TRY(shoali_checkpoint_path(train->desc.out, which, folder));
+    const shoal_status own = write_parts(train, which, folder);
+    if (own != SHOAL_OK && own != SHOAL_EIO)
+        return own;
+    shoali_error_get(&why);
+    float missed = own != SHOAL_OK; /* latest may only name a folder that is complete */
+    SHOALI_TRY(train->desc.no_exchange
+                   ? shoali_train_meet(train, &missed, 1, SHOAL_SUM, "checkpoint")
+                   : shoali_train_reduce(train, &missed, 1, SHOAL_SUM, "checkpoint"));
+    shoali_error_set(&why);
+    if (missed > 0)
+        return give_up(train, which, own);
+    return shoali_checkpoint_announce(train, which, folder, began_us);
 }
 
 shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done)

@@ -24,6 +24,14 @@ SHOAL_MUST_USE shoal_status shoali_checkpoint_write_common(const shoal_train *tr
 SHOAL_MUST_USE shoal_status shoali_checkpoint_write_rank(const shoal_train *train,
                                                          const char *folder, uint64_t steps_done,
                                                          bool replica);
+/** All have written it: `latest` names it, older ones go, events.jsonl tells. Of those who share a
+ * checkpoint the one with place 0 does that; the others only know. */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_announce(shoal_train *train, shoali_checkpoint which,
+                                                       const char *folder, uint64_t began_us);
+/** EIO, which is last_error's: a warning, and of the run's last step a mark that the result is to
+ * tell it (train->marks.missed); the training goes on. Other statuses come back as they are. */
+SHOAL_MUST_USE shoal_status shoali_checkpoint_missed(shoal_train *train, uint64_t step,
+                                                     shoal_status status);
 /** Weights whose names have that prefix in a file. */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_read_weights(const shoal_train *train,
                                                            const shoali_safetensors *file,

@@ -276,18 +276,23 @@ shoal_status shoali_checkpoint_conclude(const char *out, shoali_checkpoint newes
     return SHOAL_OK;
 }
 
+void shoali_checkpoint_drop(const char *out, shoali_checkpoint which, uint32_t rank, bool all)
+{
+    char folder[SHOALI_PATH_BYTES];
+    if (all) {
+        remove_one(out, which);
+    } else if (shoali_checkpoint_path(out, which, folder) == SHOAL_OK) {
+        clear(folder, ONE_RANKS, rank);
+        if (rmdir(folder) != 0)
+            settle(folder);
+    }
+}
+
 static void remove_newer(void *ctx, shoali_checkpoint which)
 {
     const removal *r = ctx;
-    char folder[SHOALI_PATH_BYTES];
-    if (shoali_checkpoint_order(which, r->newest) <= 0)
-        return;
-    if (r->rank == 0) {
-        remove_one(r->out, which);
-    } else if (shoali_checkpoint_path(r->out, which, folder) == SHOAL_OK) {
-        clear(folder, ONE_RANKS, r->rank);
-        settle(folder);
-    }
+    if (shoali_checkpoint_order(which, r->newest) > 0)
+        shoali_checkpoint_drop(r->out, which, r->rank, r->rank == 0);
 }
 
 void shoali_checkpoint_undo(const char *out, shoali_checkpoint newest, uint32_t rank)

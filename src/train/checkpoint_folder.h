@@ -57,6 +57,8 @@ void shoali_checkpoint_keep(const char *out, shoali_checkpoint newest, shoali_ch
 /** What a run that was ended behind its last checkpoint had still to do: `latest` names it, and of
  * the older ones but the newest stays. */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_conclude(const char *out, shoali_checkpoint newest);
+/** Remove this one: everything of ours, or the rank's own file. */
+void shoali_checkpoint_drop(const char *out, shoali_checkpoint which, uint32_t rank, bool all);
 /** Remove all that are newer: steps that were undone. rank 0: everything of ours, else the rank's
  * own file. */
 void shoali_checkpoint_undo(const char *out, shoali_checkpoint newest, uint32_t rank);

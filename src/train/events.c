@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/plain_file.h"
 #include "train/checkpoint_folder.h"
 
 enum { BYTES_MOST = 1 << 26, LINE_MOST = 1 << 14 };
@@ -120,11 +121,9 @@ shoal_status shoali_events_put(int fd, const char *folder, json_t *line)
     if (length == 0 || length >= sizeof text)
         return SHOAL_ENOMEM;
     text[length] = '\n'; /* one write */
-    const ssize_t put = write(fd, text, length + 1);
-    if (put == (ssize_t)length + 1)
+    if (shoali_append_whole(fd, text, length + 1))
         return SHOAL_OK;
-    return shoali_fail_os(SHOAL_EIO, put < 0 ? errno : ENOSPC, "cannot write %s/events.jsonl",
-                          folder);
+    return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s/events.jsonl", folder);
 }
 
 static json_t *number(double value)

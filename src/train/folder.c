@@ -60,6 +60,12 @@ shoal_status shoali_make_folders(const char *path)
     return shoali_plain_folder(path);
 }
 
+static bool is_there(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
 /* ------------------------------------------------------------------ lock */
 
 /* Whether the process that signed it was on this host and is gone: its ranks are about to end. */
@@ -175,27 +181,32 @@ shoal_status shoali_folder_enter(shoal_train *train)
 {
     const char *folder = train->desc.out, *resume = train->desc.resume;
     shoal_error refused = {0};
-    float refusals = 0;
+    float news[2] = {0}; /* refusals; who makes the folder */
     if (resume != NULL && access(resume, F_OK) != 0)
         return shoali_fail_os(SHOAL_EIO, errno, "no run to go on from in %s", resume);
     if (resume != NULL)
         SHOALI_TRY(shoali_run_file_check_real(resume));
     if (folder == NULL)
         return SHOAL_OK;
+    news[1] = !is_there(folder);
     SHOALI_TRY(shoali_make_folders(folder));
     if (train->membership > 0)
         return lock(train, folder, LOCK_SH);
     if (train->rank == 0 && hold(train, folder) != SHOAL_OK) {
         shoali_error_get(&refused);
-        refusals = 1; /* the others are not to take it for a loss */
+        news[0] = 1; /* the others are not to take it for a loss */
     }
-    const shoal_status met = shoali_train_meet(train, &refusals, 1, SHOAL_SUM, "run folder");
+    train->folder_new = news[1] > 0;
+    const shoal_status met = shoali_train_meet(train, news, 2, SHOAL_SUM, "run folder");
+    train->folder_new = news[1] > 0;
     if (refused.status != SHOAL_OK)
         return shoali_error_set(&refused);
     SHOALI_TRY(met);
-    if (refusals > 0)
+    if (news[0] > 0)
         return shoali_fail(SHOAL_EINVAL, "rank 0 may not have the run folder %s; it says why",
                            folder);
+    if (train->rank > 0 && !is_there(folder))
+        return shoali_fail(SHOAL_EIO, "rank 0 could not begin in %s; it says why", folder);
     return train->rank == 0 ? SHOAL_OK : lock(train, folder, LOCK_SH);
 }
 
@@ -228,6 +239,23 @@ shoal_status shoali_folder_undo(shoal_train *train)
     if (shoali_folder_goes_on(train) && train->rank == 0)
         SHOALI_TRY(shoali_metrics_cut_others(train->desc.out, train->workers, train->step));
     return shoali_train_meet(train, &arrived, 1, SHOAL_SUM, "run folder");
+}
+
+void shoali_folder_give_up(const shoal_train *train)
+{
+    static const char *const ours[] = {"run.json", "events.jsonl", "metrics.jsonl", "lock"};
+    const char *folder = train->desc.out;
+    char path[SHOALI_PATH_BYTES];
+    if (!train->folder_new || train->folder_lock == 0 ||
+        flock(train->folder_lock - 1, LOCK_EX | LOCK_NB) != 0 || holds_run(folder))
+        return;
+    for (uint32_t rank = 1; rank < train->workers; rank++)
+        if (shoali_path_number(path, folder, "metrics.", rank, ".jsonl") == SHOAL_OK)
+            (void)unlink(path);
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (shoali_path_join(path, folder, ours[i]) == SHOAL_OK)
+            (void)unlink(path);
+    (void)rmdir(folder);
 }
 
 void shoali_folder_release(shoal_train *train)

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,7 +19,17 @@
 #include "train/codec_choice.h"
 #include "train/run_file.h"
 
-enum { BUFFER = 1 << 16 }; /* holds whole lines */
+static shoal_status open_file(const char *path, bool append, int *file_out)
+{
+    FILE *file = NULL;
+    SHOALI_TRY(shoali_plain_file(path, append, &file));
+    const int fd = fcntl(fileno(file), F_DUPFD_CLOEXEC, 0);
+    fclose(file);
+    if (fd < 0)
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", path);
+    *file_out = fd + 1;
+    return SHOAL_OK;
+}
 
 shoal_status shoali_metrics_open(shoal_train *train)
 {
@@ -42,24 +52,78 @@ shoal_status shoali_metrics_open(shoal_train *train)
         return SHOAL_ENOMEM;
     if (shoali_folder_goes_on(train))
         SHOALI_TRY(shoali_metrics_cut(path, train->step, &train->marks.at));
-    SHOALI_TRY(shoali_plain_file(path, train->desc.resume != NULL, &train->metrics));
-    if (setvbuf(train->metrics, NULL, _IOFBF, BUFFER) != 0)
-        return SHOAL_ENOMEM;
+    SHOALI_TRY(open_file(path, train->desc.resume != NULL, &train->marks.file));
+    train->metrics = open_memstream(&train->marks.text, &train->marks.bytes);
+    return train->metrics != NULL ? SHOAL_OK : shoali_fail(SHOAL_ENOMEM, "no memory for metrics");
+}
+
+/* Always whole lines: another worker may add to the file of one that it has lost, and that wakes
+ * up. */
+shoal_status shoali_metrics_put_out(shoal_train *train)
+{
+    shoali_metrics_marks *m = &train->marks;
+    if (fflush(train->metrics) != 0)
+        return shoali_fail(SHOAL_ENOMEM, "no memory for metrics");
+    if (m->bytes > 0 && !shoali_append_whole(m->file - 1, m->text, m->bytes))
+        return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", train->desc.out);
+    rewind(train->metrics);
+    if (m->behind)
+        shoali_log(INFO, "metrics below %s are written again", train->desc.out);
+    m->behind = false;
     return SHOAL_OK;
 }
 
-/* Lines come out once a second, for who watches; asked to, at once. Always whole ones: another
- * worker may add to the file of one that it has lost, and that wakes up. */
+/* Lines that find no room wait for it, up to a point. */
+static shoal_status wait_for_room(shoal_train *train)
+{
+    enum { WAITING_MOST = 1 << 26 };
+    shoali_metrics_marks *m = &train->marks;
+    if (!m->behind)
+        shoali_log(WARN, "%s; the training goes on, and its lines wait", shoal_last_error()->text);
+    m->behind = true;
+    if (m->bytes < WAITING_MOST)
+        return SHOAL_OK;
+    shoali_log(WARN, "metrics of steps up to %llu are lost", (unsigned long long)train->step);
+    rewind(train->metrics);
+    m->lost = true;
+    return SHOAL_OK;
+}
+
+/* Lines come out once a second, for who watches; asked to, at once. */
 static shoal_status written(shoal_train *train, bool flush)
 {
-    enum { FLUSH_US = 1000 * 1000 };
+    enum { FLUSH_US = 1000 * 1000, BYTES = 1 << 15 };
     const uint64_t now_us = shoali_now_us();
-    flush = flush || now_us - train->flushed_us >= FLUSH_US ||
-            __fpending(train->metrics) > BUFFER / 2;
-    train->flushed_us = flush ? now_us : train->flushed_us;
-    if (ferror(train->metrics) || (flush && fflush(train->metrics) != 0))
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", train->desc.out);
-    return SHOAL_OK;
+    if (!flush && now_us - train->marks.flushed_us < FLUSH_US &&
+        (train->marks.behind || ftello(train->metrics) < BYTES))
+        return SHOAL_OK;
+    train->marks.flushed_us = now_us;
+    const shoal_status status = shoali_metrics_put_out(train);
+    return status == SHOAL_EIO ? wait_for_room(train) : status;
+}
+
+shoal_status shoali_metrics_finish(shoal_train *train)
+{
+    if (train->metrics == NULL)
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_metrics_put_out(train));
+    return train->marks.lost
+               ? shoali_fail(SHOAL_EIO, "%s lacks lines: there was no room for them for long",
+                             train->marks.path)
+               : SHOAL_OK;
+}
+
+void shoali_metrics_close(shoal_train *train)
+{
+    if (train->metrics == NULL)
+        return;
+    const shoal_status status = shoali_metrics_put_out(train);
+    if (status != SHOAL_OK && !train->marks.behind)
+        shoali_log(WARN, "%s", shoal_last_error()->text);
+    fclose(train->metrics);
+    free(train->marks.text);
+    close(train->marks.file - 1);
+    train->metrics = NULL;
 }
 
 static void number(FILE *out, const char *key, double value)
@@ -251,7 +315,8 @@ shoal_status shoali_metrics_epoch(shoal_train *train, uint32_t epoch)
         fputs("}\n", out);
     }
     if (out != NULL && out != train->metrics && fclose(out) != 0)
-        return shoali_fail_os(SHOAL_EIO, errno, "cannot write metrics below %s", train->desc.out);
+        shoali_log(WARN, "epoch %u is not in metrics.jsonl below %s: %s", epoch, train->desc.out,
+                   strerror(errno));
     SHOALI_TRY(add_links(train));
     return written(train, true);
 }

@@ -46,8 +46,8 @@ shoal_status shoali_metrics_mark(shoal_train *train)
     FILE *file;
     if (train->metrics == NULL)
         return SHOAL_OK;
-    if (fflush(train->metrics) != 0 || fsync(fileno(train->metrics)) != 0 ||
-        fstat(fileno(train->metrics), &info) != 0)
+    SHOALI_TRY(shoali_metrics_put_out(train));
+    if (fsync(marks->file - 1) != 0 || fstat(marks->file - 1, &info) != 0)
         return shoali_fail_os(SHOAL_EIO, errno, "cannot write %s", marks->path);
     SHOALI_TRY(shoali_open_file(marks->path, &file));
     if (marks->digest.hash == NULL)

@@ -321,11 +321,12 @@ shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t t
     shoali_stop_begin(train);
     const uint64_t took_us = shoali_now_us() - began_us;
     shoali_trace_note(train, SHOALI_TRACE_REFORM, began_us);
-    if (train->place == 0)
-        SHOALI_TRY(shoali_events_add(
-            train, "members",
-            json_pack("{s:I, s:i, s:f, s:I}", "step", (json_int_t)train->step, "workers",
-                      (int)train->workers, "seconds", (double)took_us * 1e-6, "left_out",
-                      (json_int_t)train->left_out)));
+    if (train->place == 0 &&
+        shoali_events_add(train, "members",
+                          json_pack("{s:I, s:i, s:f, s:I}", "step", (json_int_t)train->step,
+                                    "workers", (int)train->workers, "seconds",
+                                    (double)took_us * 1e-6, "left_out",
+                                    (json_int_t)train->left_out)) != SHOAL_OK)
+        shoali_log(WARN, "%s; the training goes on", shoal_last_error()->text);
     return shoali_metrics_reform(train, took_us);
 }

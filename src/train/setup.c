@@ -466,8 +466,10 @@ static shoal_status hand_over(shoal_train *train, shoal_status status, shoal_tra
 {
     if (status == SHOAL_OK)
         *train_out = train;
-    else
+    else {
+        shoali_folder_give_up(train);
         shoal_train_destroy(train);
+    }
     return status;
 }
 
@@ -525,8 +527,7 @@ void shoal_train_destroy(shoal_train *train)
     shoali_simulated_destroy(train);
     shoali_choice_destroy(train);
     shoali_trace_close(train);
-    if (train->metrics != NULL)
-        fclose(train->metrics);
+    shoali_metrics_close(train);
     shoali_events_close(train);
     shoali_gradients_end(train);
     shoali_digest_end(&train->marks.digest);

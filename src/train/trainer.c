@@ -439,8 +439,11 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     }
     if (!again && (in_epoch == 0 || train->epoch_over))
         begin_epoch(train);
-    if (!again)
-        SHOALI_TRY(make_step(train, epoch, in_epoch, &times));
+    const shoal_status made = again ? SHOAL_OK : make_step(train, epoch, in_epoch, &times);
+    if (made != SHOAL_OK && !train->desc.reform)
+        shoali_folder_give_up(train);
+    SHOALI_TRY(made);
+    train->folder_new = false;
     shoali_train_place(train, train->step, &now, &in_epoch);
     bool ended = now > epoch || train->step == train->steps;
     if (train->unconcluded)
@@ -495,6 +498,18 @@ static void describe_replicas(const shoal_train *train, shoal_train_summary *sum
     }
 }
 
+/* What the run was to leave beside its result. */
+static shoal_status last_files(shoal_train *train, bool reports)
+{
+    const shoal_status kept = shoali_metrics_finish(train);
+    shoal_error error;
+    shoali_error_get(&error);
+    const shoal_status ended = reports ? shoali_events_end(train) : SHOAL_OK;
+    if (train->marks.missed != NULL)
+        return shoali_error_set(train->marks.missed);
+    return kept != SHOAL_OK ? shoali_error_set(&error) : ended;
+}
+
 shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summary_out)
 {
     double v[12];
@@ -536,7 +551,10 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
                                          .raw_bytes = v[8],
                                          .skipped = train->totals.skipped};
     describe_replicas(train, summary_out);
-    const shoal_status ended = train->rank == summary_out->reporter ? shoali_events_end(train)
-                                                                    : SHOAL_OK;
-    return traced != SHOAL_OK ? shoali_error_set(&error) : ended;
+    shoal_status status = last_files(train, train->rank == summary_out->reporter);
+    if (traced != SHOAL_OK)
+        status = shoali_error_set(&error);
+    if (status == SHOAL_EIO)
+        shoali_comm_lacks();
+    return status;
 }

@@ -133,8 +133,7 @@ struct shoal_train {
     shoali_pace pace;
     shoali_pass_times pass; /* of the newest */
     shoali_uneven uneven;
-    FILE *metrics;
-    uint64_t flushed_us; /* when it was last */
+    FILE *metrics; /* their lines, in memory: marks.text */
     shoali_metrics_marks marks;
     shoali_apart apart;
 
@@ -149,6 +148,7 @@ struct shoal_train {
     shoali_checkpoint saved; /* the newest that all have written, or that this goes on from */
     int events;              /* events.c: descriptor + 1; 0: none */
     int folder_lock;         /* folder.c: descriptor + 1; 0: none */
+    bool folder_new;         /* it was not there, and nothing has been trained yet */
     int dump_lock;           /* gradients.c: the same of the folder that they go to */
     uint64_t began_us;       /* this process's part of the run */
     shoal_train_loss *losses; /* losses.c */

@@ -14,8 +14,14 @@ typedef struct shoali_metrics_at {
     char sha256[SHOALI_DIGEST_CHARS + 1];
 } shoali_metrics_at;
 
-/** What a rank's checkpoint says of its metrics (metrics_cut.c). */
+/** A rank's metrics on the disk, and what its checkpoint says of them (metrics_cut.c). */
 typedef struct shoali_metrics_marks {
+    int file;   /* descriptor + 1; 0: none */
+    char *text; /* [bytes] lines that are not in the file yet */
+    size_t bytes;
+    bool behind, lost;   /* it finds no room: lines wait, or have been given up */
+    uint64_t flushed_us; /* when lines were last written, or were to be */
+    shoal_error *missed; /* why the last checkpoint is not there; NULL: it is, or is to come */
     const char *path;
     bool common;          /* it is rank 0's, which also has what concerns all */
     shoali_digest digest; /* of its first `hashed` bytes */
@@ -35,6 +41,9 @@ SHOAL_MUST_USE shoal_status shoali_folder_undo(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_make_folders(const char *path);
 /** Write into OUT/lock which process tells of this run: rank 0's, or who comes first without it. */
 SHOAL_MUST_USE shoal_status shoali_folder_sign(const shoal_train *train);
+/** This rank fails before its first step: a folder that was not there before goes with the last
+ * rank that holds it. What is not ours keeps it. */
+void shoali_folder_give_up(const shoal_train *train);
 void shoali_folder_release(shoal_train *train);
 /** The same for a run of one process that goes on from nothing: make the folder and hold it.
  * @param fd_out its lock; held until it is closed */
@@ -92,6 +101,11 @@ typedef struct shoali_step_times {
 /** straggler.c: a step is made; others hear of it. */
 void shoali_straggler_step(shoal_train *train, uint64_t step, const shoali_step_times *times);
 SHOAL_MUST_USE shoal_status shoali_metrics_open(shoal_train *train);
+/** All lines so far into the file. EIO: there is no room, and they wait. */
+SHOAL_MUST_USE shoal_status shoali_metrics_put_out(shoal_train *train);
+/** After the last line. EIO: some are not in the file. */
+SHOAL_MUST_USE shoal_status shoali_metrics_finish(shoal_train *train);
+void shoali_metrics_close(shoal_train *train);
 SHOAL_MUST_USE shoal_status shoali_metrics_step(shoal_train *train, const shoali_step_times *times);
 /** Its line; at_us: when the step ended. */
 void shoali_metrics_put_step(FILE *out, uint64_t step, uint64_t at_us,

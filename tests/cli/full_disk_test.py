@@ -12,9 +12,13 @@ import unittest
 import shoal
 
 
-def no_room():
+def no_room(most=4096):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+
+def no_room_for_weights():
+    no_room(2**18)
 
 
 class FullDisk(unittest.TestCase):
@@ -25,11 +29,11 @@ class FullDisk(unittest.TestCase):
         r = shoal.run("data", "digits", "--out", cls.data, "--train", 240, "--test", 20)
         assert r.returncode == 0, r.stderr
 
-    def train(self, *words, workers=2):
+    def train(self, *words, workers=2, limit=no_room):
         argv = [shoal.SHOAL, "train", "--quiet", "--json", "--model", "mlp-small", "--data",
                 self.data, "--batch", 8, "--workers", workers, *words]  # fmt: skip
         return subprocess.run([*map(str, argv)], capture_output=True, text=True, timeout=60,
-                              preexec_fn=no_room, check=False)  # fmt: skip
+                              preexec_fn=limit, check=False)  # fmt: skip
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -51,12 +55,111 @@ class FullDisk(unittest.TestCase):
         self.assertIn("step-000001.safetensors", r.stderr)
         self.assertNotIn("more ranges are ready", r.stderr)
 
-    def test_a_checkpoint_that_finds_no_room_is_named(self):
-        r = self.train("--out", self.path("run"))
-        self.assertIn(r.returncode, (1, 5), r.stderr)
+    def test_a_checkpoint_that_finds_no_room_costs_nothing_else(self):
+        """The result is told, with exit code 1, and no part of a checkpoint stays."""
+        for sync in ("all_reduce", "local_sgd:every=3", "hop"):
+            with self.subTest(sync=sync):
+                out = self.path("run-" + sync[:3])
+                every = [] if sync.startswith("local") else ["--checkpoint-every", 10]
+                r = self.train("--out", out, "--sync", sync, "--epochs", 2, *every,
+                               limit=no_room_for_weights)
+                self.assertEqual(1, r.returncode, r.stderr)
+                self.assertEqual(30, json.loads(r.stdout)["steps"])
+                self.assertIn("checkpoint of step 30: cannot write " + out, r.stderr)
+                if every:
+                    self.assertIn("checkpoint of step 10: cannot write " + out, r.stderr)
+                self.assertIn("File too large", r.stderr)
+                self.assertEqual([], os.listdir(os.path.join(out, "checkpoints")))
+
+    def test_who_is_asked_to_end_without_a_checkpoint_fails(self):
+        """Exit code 85 says that the same command goes on where this one was."""
+        out = self.path("asked")
+        argv = [shoal.SHOAL, "train", "--quiet", "--model", "mlp-small", "--data", self.data,
+                "--workers", 2, "--out", out, "--on-term", "checkpoint",
+                "--compute-ms", 20, "--epochs", 1000, "--no-eval"]  # fmt: skip
+        with subprocess.Popen([*map(str, argv)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True,
+                              preexec_fn=no_room) as job:  # fmt: skip
+            self.addCleanup(job.kill)
+            shoal.wait_until(lambda: os.path.exists(os.path.join(out, "metrics.1.jsonl"))
+                             and os.path.getsize(os.path.join(out, "metrics.1.jsonl")) > 0)
+            job.terminate()
+            said = job.communicate(timeout=60)[1]
+        self.assertEqual(1, job.returncode, said)
+        self.assertIn("File too large", said)
+
+
+INSIDE = """set -e
+mount -t tmpfs -o size=$1 none "$2"; shift
+small=$1; shift
+"$@" && code=0 || code=$?
+if test $code = 1; then cp -a "$small" "$KEPT"; fi
+exit $code
+"""
+
+
+class SmallDisk(unittest.TestCase):
+    """A file system that is full, in a namespace of this test."""
+
+    @classmethod
+    def setUpClass(cls):
+        probe = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
+                               capture_output=True, text=True, check=False)  # fmt: skip
+        if probe.returncode != 0:
+            raise unittest.SkipTest("no namespaces here: " + probe.stderr.strip())
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="shoal-small-"))
+        cls.data = os.path.join(cls.folder, "data")
+        r = shoal.run("data", "digits", "--out", cls.data, "--train", 240, "--test", 20)
+        assert r.returncode == 0, r.stderr
+
+    def train(self, size, *words):
+        """What was said, and a copy of what was left on a disk of that size."""
+        small = os.path.join(self.folder, "small")
+        kept = tempfile.mkdtemp(dir=self.folder)
+        os.makedirs(small, exist_ok=True)
+        argv = [os.path.abspath(shoal.SHOAL), "train", "--quiet", "--json", "--model", "mlp-small",
+                "--data", self.data, "--batch", 8, "--workers", 2, "--out",
+                os.path.join(small, "run"), *words]  # fmt: skip
+        r = subprocess.run(["unshare", "-rm", "sh", "-c", INSIDE, "sh", size, small,
+                            *map(str, argv)], env=dict(os.environ, KEPT=kept),
+                           capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+        return r, os.path.join(kept, "small")
+
+    def lines(self, path):
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def test_what_cannot_begin_leaves_nothing(self):
+        r, left = self.train("4k")
+        self.assertEqual(1, r.returncode, r.stderr)
         self.assertEqual("", r.stdout)
-        self.assertIn(self.path("run"), r.stderr)
-        self.assertIn("File too large", r.stderr)
+        self.assertIn("run/run.json: No space left on device", r.stderr)
+        self.assertEqual([], os.listdir(left))
+
+    def test_what_finds_no_room_is_named_and_the_result_told(self):
+        """There is room for run.json and some lines: those that are there are whole."""
+        r, left = self.train("20k", "--checkpoint-every", 5, "--epochs", 4)
+        self.assertEqual(1, r.returncode, r.stderr)
+        self.assertEqual(60, json.loads(r.stdout)["steps"])
+        self.assertIn("No space left on device; the training goes on", r.stderr)
+        run = os.path.join(left, "run")
+        self.assertEqual([], os.listdir(os.path.join(run, "checkpoints")))
+        for name in ("events.jsonl", "metrics.jsonl", "metrics.1.jsonl"):
+            self.lines(os.path.join(run, name))
+
+    def test_the_newest_checkpoint_that_found_room_is_gone_on_from(self):
+        """One fits; the next ones do not. Who goes on ends as who was never short of room."""
+        r, left = self.train("3200k", "--checkpoint-every", 25, "--epochs", 4, "--lr", 0.05)
+        self.assertEqual(1, r.returncode, r.stderr)
+        run = os.path.join(left, "run")
+        checkpoints = os.listdir(os.path.join(run, "checkpoints"))
+        self.assertEqual(["latest", "step-25"], sorted(checkpoints))
+        steps = [line["step"] for line in self.lines(os.path.join(run, "metrics.jsonl"))
+                 if "loss" in line]  # fmt: skip
+        self.assertEqual(list(range(1, 61)), steps)
+        again = shoal.run("train", "--resume", run, "--json", "--quiet")
+        self.assertEqual(0, again.returncode, again.stderr)
+        self.assertEqual(json.loads(r.stdout)["train_loss"], json.loads(again.stdout)["train_loss"])
 
 
 if __name__ == "__main__":

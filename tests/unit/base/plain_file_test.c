@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,11 +137,39 @@ static void writers_do_not_write_over_each_other(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* A limit on the size of files stands for a full disk: it takes the part that fits. */
+static void lines_are_added_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    struct rlimit before, few;
+    FILE *file = NULL;
+    assert_ok(shoali_plain_file(path, false, &file));
+    const int fd = fileno(file);
+    assert_true(shoali_append_whole(fd, "one\n", 4));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    few = (struct rlimit){.rlim_cur = 6, .rlim_max = before.rlim_max};
+    void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+    const bool put = shoali_append_whole(fd, "two\n", 4);
+    const int why = errno;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, old);
+    assert_false(put);
+    assert_int_equal(why, EFBIG);
+    assert_holds(path, "one\n");
+    assert_true(shoali_append_whole(fd, "two\n", 4));
+    assert_holds(path, "one\ntwo\n");
+    fclose(file);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CHECK_TEST(files_are_emptied_or_added_to), CHECK_TEST(writers_do_not_write_over_each_other),
-        CHECK_TEST(links_and_pipes_are_refused), CHECK_TEST(scratch_files_replace_what_lies_there),
-        CHECK_TEST(a_folder_may_be_a_link_of_this_user)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(files_are_emptied_or_added_to),
+                                       CHECK_TEST(writers_do_not_write_over_each_other),
+                                       CHECK_TEST(links_and_pipes_are_refused),
+                                       CHECK_TEST(scratch_files_replace_what_lies_there),
+                                       CHECK_TEST(lines_are_added_whole_or_not_at_all),
+                                       CHECK_TEST(a_folder_may_be_a_link_of_this_user)};
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -38,13 +38,18 @@ static shoali_metrics_at mark(const char *name, size_t bytes)
     snprintf(path, sizeof path, "%s", scratch_path(name));
     scratch_write(name, text, 20); /* in two parts, as two checkpoints see it */
     train.marks.path = path;
-    train.metrics = fopen(path, "a");
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    train.marks.file = fileno(file) + 1;
+    train.metrics = open_memstream(&train.marks.text, &train.marks.bytes);
     assert_non_null(train.metrics);
     assert_ok(shoali_metrics_mark(&train));
     assert_int_equal(train.marks.at.bytes, 20);
     fwrite(text + 20, 1, bytes - 20, train.metrics); /* not flushed */
     assert_ok(shoali_metrics_mark(&train));
     fclose(train.metrics);
+    fclose(file);
+    free(train.marks.text);
     shoali_digest_end(&train.marks.digest);
     assert_int_equal(train.marks.at.bytes, bytes);
     assert_string_equal(train.marks.at.file, name);
